@@ -1,0 +1,64 @@
+# How every folder is built: one static library per folder of src/athanor, one test program per folder of tests.
+
+add_library(athanor_flags INTERFACE)
+target_include_directories(athanor_flags INTERFACE ${PROJECT_SOURCE_DIR}/src)
+# x86-64-v2 is the oldest machine the program starts on; faster instruction sets live in object libraries
+# of their own (athanor_isa_library) and are chosen at run time.
+target_compile_options(athanor_flags INTERFACE -march=x86-64-v2 -ffp-contract=off -fno-math-errno
+  -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Wold-style-cast -Wcast-align -Woverloaded-virtual -Werror)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # g++ 12 warns falsely about std::string and std::vector internals at -O2.
+  target_compile_options(athanor_flags INTERFACE -Wno-restrict -Wno-stringop-overflow -Wno-maybe-uninitialized
+    -Wno-array-bounds -Wno-free-nonheap-object)
+endif()
+if(ATHANOR_SANITIZE)
+  target_compile_options(athanor_flags INTERFACE -fsanitize=${ATHANOR_SANITIZE} -fno-omit-frame-pointer -g1
+    -fno-sanitize-recover=all)
+  target_link_options(athanor_flags INTERFACE -fsanitize=${ATHANOR_SANITIZE})
+endif()
+if(ATHANOR_FUZZ)
+  target_compile_options(athanor_flags INTERFACE -fsanitize=fuzzer-no-link)
+endif()
+find_package(Threads REQUIRED)
+target_link_libraries(athanor_flags INTERFACE Threads::Threads)
+
+# athanor_library(NAME SOURCES a.cpp ... [DEPS folder ...] [LIBS system-library ...])
+# DEPS are the folders whose headers this one may include (scripts/check_layers.sh holds the same table).
+function(athanor_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;LIBS" ${ARGN})
+  set(target athanor_${name})
+  set(deps ${ARG_DEPS})
+  list(TRANSFORM deps PREPEND athanor_)
+  if(ARG_SOURCES)
+    add_library(${target} STATIC ${ARG_SOURCES})
+    target_link_libraries(${target} PUBLIC athanor_flags ${deps} ${ARG_LIBS})
+  else()
+    add_library(${target} INTERFACE)
+    target_link_libraries(${target} INTERFACE athanor_flags ${deps} ${ARG_LIBS})
+  endif()
+endfunction()
+
+# athanor_isa_library(NAME ISA FLAGS SOURCES...): code compiled for one instruction set. Such files see only
+# headers made for them (kernels/cpu/simd), so no inline function compiled for a new machine can be picked by
+# the linker for code that runs on an old one.
+function(athanor_isa_library name isa)
+  cmake_parse_arguments(ARG "" "" "FLAGS;SOURCES" ${ARGN})
+  add_library(${name} OBJECT ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE athanor_flags)
+  target_compile_options(${name} PRIVATE ${ARG_FLAGS} -O3 -fno-exceptions -fno-rtti -fvisibility=hidden)
+  target_compile_definitions(${name} PRIVATE ATHANOR_ISA=${isa})
+endfunction()
+
+# athanor_test(FOLDER SOURCES x_test.cpp ... [DEPS folder ...] [LIBS ...]): one program, one CTest case per TEST.
+function(athanor_test folder)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;LIBS" ${ARGN})
+  set(target ${folder}_tests)
+  set(deps ${ARG_DEPS})
+  list(TRANSFORM deps PREPEND athanor_)
+  add_executable(${target} ${ARG_SOURCES})
+  target_link_libraries(${target} PRIVATE athanor_flags ${deps} ${ARG_LIBS} GTest::gtest GTest::gtest_main)
+  target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
+  set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  include(GoogleTest)
+  gtest_discover_tests(${target} TEST_PREFIX "${folder}." DISCOVERY_MODE PRE_TEST PROPERTIES TIMEOUT 300)
+endfunction()

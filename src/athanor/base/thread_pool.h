@@ -1,0 +1,32 @@
+// A fixed set of threads for data-parallel loops over blocks.
+//
+//   pool.parallel_for(num_blocks, [&](int64_t block) { ... });
+//
+// Blocks are chosen by the caller with a constant size, so that no result depends on how many threads run
+// them or in which order (law 5). The calling thread works too: a pool of n has n - 1 threads of its own.
+// The first exception of a block is rethrown by parallel_for after all blocks have ended.
+// Thread rule: one parallel_for at a time per pool; a nested call runs in the caller, serially.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+namespace athanor {
+
+class ThreadPool {
+ public:
+  explicit ThreadPool(int num_threads);
+  ~ThreadPool();
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+
+  int num_threads() const;
+  void parallel_for(int64_t num_blocks, const std::function<void(int64_t)>& body);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace athanor

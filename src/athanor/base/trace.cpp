@@ -1,0 +1,59 @@
+#include "athanor/base/trace.h"
+
+#include <fmt/format.h>
+
+#include <atomic>
+
+#include "athanor/base/clock.h"
+
+namespace athanor {
+namespace {
+int this_thread_number() {
+  static std::atomic<int> next{0};  // numbers for display only
+  thread_local const int number = next.fetch_add(1);
+  return number;
+}
+std::string escaped(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '"' || c == '\\') out += '\\';
+    out += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
+  }
+  return out;
+}
+}  // namespace
+
+void Trace::add(TraceEvent event) {
+  const std::lock_guard lock(mutex_);
+  events_.push_back(std::move(event));
+}
+
+std::vector<TraceEvent> Trace::events() const {
+  const std::lock_guard lock(mutex_);
+  return events_;
+}
+
+void Trace::clear() {
+  const std::lock_guard lock(mutex_);
+  events_.clear();
+}
+
+std::string Trace::chrome_json(int rank) const {
+  std::string out = fmt::format(
+      R"({{"displayTimeUnit":"ms","traceEvents":[{{"ph":"M","name":"process_name","pid":{},"args":{{"name":"rank {}"}}}})",
+      rank, rank);
+  for (const auto& event : events())
+    out += fmt::format(",\n" R"({{"ph":"X","name":"{}","cat":"{}","ts":{:.3f},"dur":{:.3f},"pid":{},"tid":{}}})",
+                       escaped(event.name), escaped(event.category), static_cast<double>(event.start_ns) * 1e-3,
+                       static_cast<double>(event.duration_ns) * 1e-3, rank, event.thread);
+  return out + "]}\n";
+}
+
+Span::Span(Trace* trace, const char* name, const char* category)
+    : trace_(trace), name_(name), category_(category), start_ns_(trace != nullptr ? now_ns() : 0) {}
+
+Span::~Span() {
+  if (trace_ != nullptr) trace_->add({name_, category_, start_ns_, now_ns() - start_ns_, this_thread_number()});
+}
+
+}  // namespace athanor

@@ -1,0 +1,49 @@
+// Spans of time for a Chrome/Perfetto trace.
+//
+//   Trace trace;                       // one per rank; recording costs two clock reads a span
+//   { Span span(&trace, "backward", "step"); ... }
+//   write(trace.chrome_json(rank));
+//
+// A null Trace* makes a Span free, so code can always open one. Thread rule: spans from any thread.
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace athanor {
+
+struct TraceEvent {
+  std::string name, category;
+  int64_t start_ns = 0, duration_ns = 0;
+  int thread = 0;
+};
+
+class Trace {
+ public:
+  void add(TraceEvent event);
+  std::vector<TraceEvent> events() const;
+  void clear();
+  std::string chrome_json(int rank) const;  // {"traceEvents":[...],"displayTimeUnit":"ms"}
+
+ private:
+  mutable std::mutex mutex_;
+  std::vector<TraceEvent> events_;
+};
+
+class Span {
+ public:
+  Span(Trace* trace, const char* name, const char* category);
+  ~Span();
+  Span(const Span&) = delete;
+  Span& operator=(const Span&) = delete;
+
+ private:
+  Trace* trace_;
+  const char* name_;
+  const char* category_;
+  int64_t start_ns_;
+};
+
+}  // namespace athanor

@@ -1,0 +1,87 @@
+// A Group: the ranks that talk to each other, and the collectives they make together.
+//
+//   Work work = group.all_reduce(bucket, count, Dtype::f32, "grads.bucket3");   // starts; returns at once
+//   ...                                                                       // backward goes on
+//   work.wait();                                                              // throws what went wrong
+//
+// Every member calls the same collectives in the same order. Each call carries (group, sequence number,
+// operation, element count, dtype, name); a member that calls another one is named to all within a second
+// (law 8), a member that died makes the others throw PeerLost, one that is late is reported and at the
+// group's timeout makes the others throw Timeout. After any of these the group is broken: all later calls throw.
+//
+// Sums are exact functions of their inputs: f32 (also for bf16 inputs), added in the order of the ranks
+// 0 ... n-1 whoever computes them, so the result has the same bits on every rank and in every run.
+// A group of one is the identity.
+// Memory: a buffer given to a collective must stay valid and untouched until wait() returns.
+// Thread rule: collectives of one Group are started by one thread; wait() may be called by it or another.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "athanor/tensor/dtype.h"
+
+namespace athanor {
+
+// The handle of a started collective. Dropping it without wait() waits in the destructor (errors are lost).
+class Work {
+ public:
+  class Impl {
+   public:
+    virtual ~Impl() = default;
+    virtual void wait() = 0;
+    virtual bool done() const = 0;
+  };
+  Work() = default;  // already done
+  explicit Work(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
+  void wait() {
+    if (impl_) std::exchange(impl_, nullptr)->wait();
+  }
+  bool done() const { return !impl_ || impl_->done(); }
+
+ private:
+  std::shared_ptr<Impl> impl_;
+};
+
+// A partial sum that a rank brings to all_reduce_tree: the sum over the leaves [first, last) of the fixed
+// binary tree over all leaves, which must be a node of that tree (comm/tree.h makes them).
+struct TreeNode {
+  int64_t first = 0, last = 0;
+  float* data = nullptr;
+};
+
+class Group {
+ public:
+  virtual ~Group() = default;
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+  virtual const std::string& name() const = 0;
+
+  // In place: every rank ends with the sum over ranks. dtype f32, f64, bf16 or i64.
+  virtual Work all_reduce(void* data, int64_t count, Dtype dtype, const std::string& name) = 0;
+  // The sum over all leaves of the binary tree of comm/tree.h, formed in the order of that tree whoever holds
+  // which nodes. `nodes` are this rank's, each of `count` floats; the nodes of all ranks cover the leaves
+  // [0, num_leaves) exactly. `result` [count] may be one of the node buffers.
+  virtual Work all_reduce_tree(std::vector<TreeNode> nodes, int64_t num_leaves, float* result, int64_t count,
+                               const std::string& name) = 0;
+  // in [count] per rank -> out [size, count], in rank order.
+  virtual Work all_gather(const void* in, void* out, int64_t count, Dtype dtype, const std::string& name) = 0;
+  // in [size, count] -> out [count]: the sum over ranks of row rank().
+  virtual Work reduce_scatter(const void* in, void* out, int64_t count, Dtype dtype, const std::string& name) = 0;
+  virtual Work broadcast(void* data, int64_t count, Dtype dtype, int root, const std::string& name) = 0;
+  virtual void barrier(const std::string& name) = 0;
+
+  // Makes every pending and later call of this group, on every rank that can be reached, throw Recoverable with
+  // this reason. Called by a rank that fails, so that the others do not wait for it.
+  virtual void abort(const std::string& reason) = 0;
+};
+
+// The identity: a group of one.
+std::unique_ptr<Group> make_single_group();
+
+}  // namespace athanor

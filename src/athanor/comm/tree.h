@@ -1,0 +1,34 @@
+// The fixed binary tree of law 5: gradients, losses and token counts are summed over the grains 0 ... n-1 in
+// one order, whoever computes them.
+//
+// The tree over n leaves: node (level, i) covers the leaves [i 2^level, (i+1) 2^level) that exist, its value is
+// left + right, and a node without a right child is its left child. So the root is the sum of a binary counter,
+// and a contiguous range of leaves is covered by at most 2 ceil(log2 n) nodes.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace athanor {
+
+using LeafRange = std::pair<int64_t, int64_t>;  // [first, last)
+
+// The largest nodes of the tree over num_leaves that cover [first, last), from left to right.
+std::vector<LeafRange> cover_nodes(int64_t first, int64_t last, int64_t num_leaves);
+
+// One addition: nodes[into] += nodes[from]; `into` is the left child, `from` the right one.
+struct TreeAdd {
+  int into, from;
+};
+// The additions that turn the given nodes (left to right, together covering [0, num_leaves)) into the root, which
+// ends in nodes[0]. Error if they are not nodes of the tree or leave a gap.
+std::vector<TreeAdd> plan_tree_sum(const std::vector<LeafRange>& nodes, int64_t num_leaves);
+
+// The range of grains of rank r: ranks 0 ... (n mod dp)-1 take ceil(n/dp), the others floor(n/dp), contiguous.
+LeafRange grains_of_rank(int64_t num_grains, int dp, int rank);
+
+// Sum of values[0 ... n) in the order of the tree.
+double tree_sum(const std::vector<double>& values);
+
+}  // namespace athanor

@@ -1,0 +1,40 @@
+#include "athanor/base/thread_pool.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <vector>
+
+#include "athanor/base/check.h"
+
+namespace athanor {
+namespace {
+
+TEST(ThreadPool, RunsEveryBlockOnce) {
+  for (const int threads : {1, 2, 3, 8}) {
+    ThreadPool pool(threads);
+    for (int64_t blocks = 0; blocks < 50; ++blocks) {
+      std::vector<std::atomic<int>> counts(static_cast<size_t>(blocks));
+      pool.parallel_for(blocks, [&](int64_t block) { ++counts[static_cast<size_t>(block)]; });
+      for (const auto& count : counts) EXPECT_EQ(count.load(), 1);
+    }
+  }
+}
+
+TEST(ThreadPool, NestedLoopsRunSerially) {
+  ThreadPool pool(3);
+  std::atomic<int> total{0};
+  pool.parallel_for(5, [&](int64_t) { pool.parallel_for(7, [&](int64_t) { ++total; }); });
+  EXPECT_EQ(total.load(), 35);
+}
+
+TEST(ThreadPool, RethrowsTheErrorOfABlockAndGoesOn) {
+  ThreadPool pool(2);
+  EXPECT_THROW(pool.parallel_for(10, [](int64_t block) { check(block != 3, "block {}", block); }), Error);
+  std::atomic<int> total{0};
+  pool.parallel_for(10, [&](int64_t) { ++total; });
+  EXPECT_EQ(total.load(), 10);
+}
+
+}  // namespace
+}  // namespace athanor
