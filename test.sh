@@ -1,0 +1,96 @@
+#!/usr/bin/env bash
+# Installs what is needed, builds and runs all tests. The last line is "N passed, N failed[, N skipped]".
+#
+#   ./test.sh [--no-install] [--preset release|asan|tsan]
+#
+# asan and tsan build and run the unit tests only: tsan those with threads (base, comm, train), asan all but the
+# end-to-end ones (apps, and what carries the label "slow").
+# Tests that want real text read the folder that ATHANOR_TEST_DATA names; they say so aloud where it is unset.
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")"
+
+install=yes
+preset=release
+while [ $# -gt 0 ]; do
+  case "$1" in
+    --no-install) install=no ;;
+    --preset) preset=${2-}; shift ;;
+    --help|-h) sed -n '2,8s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    *) echo "test.sh: error: option: got '$1', expected --no-install or --preset NAME" >&2; exit 2 ;;
+  esac
+  shift || break
+done
+
+give_up() {
+  echo "test.sh: error: $1" >&2
+  echo "0 passed, 1 failed"
+  exit 1
+}
+
+jobs=$(nproc)
+folders=()
+select=()
+case "$preset" in
+  release) ;;
+  asan)
+    for list in tests/*/CMakeLists.txt; do folders+=("$(basename "$(dirname "$list")")"); done
+    for i in "${!folders[@]}"; do [ "${folders[i]}" = apps ] && unset "folders[i]"; done
+    select=(-LE slow -E '^apps\.')
+    export ASAN_OPTIONS=${ASAN_OPTIONS-detect_stack_use_after_return=1:strict_string_checks=1}
+    export UBSAN_OPTIONS=${UBSAN_OPTIONS-print_stacktrace=1} ;;
+  tsan)
+    for folder in base comm train; do [ -f "tests/$folder/CMakeLists.txt" ] && folders+=("$folder"); done
+    select=(-LE slow)
+    export TSAN_OPTIONS=${TSAN_OPTIONS-halt_on_error=1:second_deadlock_stack=1} ;;
+  *) echo "test.sh: error: preset: got '$preset', expected release, asan or tsan" >&2; exit 2 ;;
+esac
+if [ ${#folders[@]} -gt 0 ]; then
+  names=$(IFS='|'; echo "${folders[*]}")
+  select+=(-R "^($names)(\.|_tests_NOT_BUILT)")
+  targets=(--target "${folders[@]/%/_tests}")
+else
+  targets=()
+fi
+
+[ "$install" = no ] || scripts/install-deps.sh || give_up "installing the packages failed"
+
+build=build/$preset
+started=$SECONDS
+if ! messages=$(cmake --preset "$preset" 2>&1); then
+  echo "$messages" >&2
+  give_up "configuring the build failed"
+fi
+cmake --build "$build" -j "$jobs" "${targets[@]}" || give_up "the build failed; the messages above say where"
+echo "test.sh: built $build in $((SECONDS - started)) s"
+
+if [ -z "${ATHANOR_TEST_DATA-}" ] && [ -d ../shared/data ]; then
+  ATHANOR_TEST_DATA=$(cd ../shared/data && pwd)
+fi
+if [ -n "${ATHANOR_TEST_DATA-}" ]; then export ATHANOR_TEST_DATA; fi
+
+# g++ 12's thread sanitizer cannot start where the kernel scatters addresses over more than 28 bits.
+runner=()
+if [ "$preset" = tsan ] && setarch "$(uname -m)" -R true 2>/dev/null; then runner=(setarch "$(uname -m)" -R); fi
+
+results=$PWD/$build/results.xml
+rm -f "$results"
+started=$SECONDS
+"${runner[@]}" ctest --test-dir "$build" -j "$jobs" --output-on-failure --no-tests=error \
+  --output-junit "$results" "${select[@]}" </dev/null | sed -u '/^ *Start /d'
+code=${PIPESTATUS[0]}
+echo "test.sh: ran the tests of $build in $((SECONDS - started)) s"
+
+[ -s "$results" ] || give_up "ctest wrote no results (exit code $code)"
+count() { sed -n "/<testsuite /,/>/s/.*\b$1=\"\([0-9]*\)\".*/\1/p" "$results" | head -n 1; }
+total=$(count tests) failed=$(count failures) skipped=$(($(count skipped) + $(count disabled)))
+if [ "$skipped" -gt 0 ]; then
+  echo "Skipped tests, with their reasons:"
+  sed 's/&lt;/</g; s/&gt;/>/g; s/&amp;/\&/g' "$results" | awk '/<testcase /{match($0, /name="[^"]*"/); name = substr($0, RSTART + 6, RLENGTH - 7)}
+       /Skipped$/{getline reason; print "  " name ": " reason}'
+fi
+passed=$((total - failed - skipped))
+if [ "$code" -ne 0 ] && [ "$failed" -eq 0 ]; then failed=1; fi
+summary="$passed passed, $failed failed"
+[ "$skipped" -eq 0 ] || summary+=", $skipped skipped"
+echo "$summary"
+[ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]
