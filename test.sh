@@ -7,7 +7,7 @@
 # end-to-end ones (apps, and what carries the label "slow").
 # Tests that want real text read the folder that ATHANOR_TEST_DATA names; they say so aloud where it is unset.
 set -uo pipefail
-cd "$(dirname "${BASH_SOURCE[0]}")"
+cd "$(dirname "${BASH_SOURCE[0]}")" || exit 1
 
 install=yes
 preset=release
@@ -85,8 +85,9 @@ count() { sed -n "/<testsuite /,/>/s/.*\b$1=\"\([0-9]*\)\".*/\1/p" "$results" | 
 total=$(count tests) failed=$(count failures) skipped=$(($(count skipped) + $(count disabled)))
 if [ "$skipped" -gt 0 ]; then
   echo "Skipped tests, with their reasons:"
-  sed 's/&lt;/</g; s/&gt;/>/g; s/&amp;/\&/g' "$results" | awk '/<testcase /{match($0, /name="[^"]*"/); name = substr($0, RSTART + 6, RLENGTH - 7)}
-       /Skipped$/{getline reason; print "  " name ": " reason}'
+  awk '/<testcase /{match($0, /name="[^"]*"/); name = substr($0, RSTART + 6, RLENGTH - 7)}
+       /Skipped$/{getline reason; print "  " name ": " reason}' "$results" |
+    sed 's/&lt;/</g; s/&gt;/>/g; s/&quot;/"/g; s/&amp;/\&/g'
 fi
 passed=$((total - failed - skipped))
 if [ "$code" -ne 0 ] && [ "$failed" -eq 0 ]; then failed=1; fi

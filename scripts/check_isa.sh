@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# Code compiled for one instruction set stays in its own objects: scripts/check_isa.sh [BUILD_FOLDER]
+#
+# The linker keeps one copy of every inline or template function (a weak symbol). If an AVX-512 object held one, an
+# older processor could be given that copy and die of an illegal instruction. So such objects may define no weak
+# symbol at all, and what they define globally lies in a namespace named after the instruction set.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+build=${1-build/release}
+mapfile -t objects < <(find "$build/src/athanor/kernels" -path '*athanor_kernels_*.dir/*' -name '*.o' 2>/dev/null | sort)
+if [ ${#objects[@]} -eq 0 ]; then
+  echo "check_isa: error: no objects of athanor_kernels_<isa> under $build; build first" >&2
+  exit 1
+fi
+offences=0
+for object in "${objects[@]}"; do
+  isa=${object#*athanor_kernels_}
+  isa=${isa%%.dir/*}
+  leaks=$(nm -C --defined-only "$object" | awk -v isa="$isa" '
+    {type = $2; name = $0; sub(/^[0-9a-f]+ . /, "", name); sub(/\(.*/, "", name)}
+    type ~ /^[WwVvu]$/ {print "weak: " name; next}
+    type ~ /^[A-Z]$/ && name !~ ("(^|[ :])" isa "::") {print "outside namespace " isa ": " name}')
+  if [ -n "$leaks" ]; then
+    while read -r leak; do echo "check_isa: ${object#"$build"/}: $leak"; done <<<"$leaks"
+    offences=1
+  fi
+done
+[ "$offences" -eq 0 ] || exit 1
+echo "check_isa: ${#objects[@]} objects keep to their own namespaces"

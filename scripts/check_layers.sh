@@ -1,0 +1,69 @@
+#!/usr/bin/env bash
+# Includes point downwards only: every folder of src/athanor includes, and links, what scripts/layers.txt allows.
+#
+# A folder may include those at the right of its name, and what those may include. Its CMakeLists.txt names as DEPS
+# exactly those at the right. Prints each offence as FILE:LINE and exits 1.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+{
+  sed 's/#.*//' scripts/layers.txt | awk 'NF {print "layer", $0}'
+  # A single call per folder carries its name; object libraries of one instruction set have no DEPS.
+  for list in src/athanor/*/CMakeLists.txt; do
+    awk -v folder="$(basename "$(dirname "$list")")" '
+      {sub(/#.*/, "")} {text = text " " $0}
+      END {
+        while (match(text, /athanor_library\([^)]*\)/)) {
+          call = substr(text, RSTART, RLENGTH); text = substr(text, RSTART + RLENGTH)
+          gsub(/athanor_library\(|\)/, " ", call)
+          n = split(call, word, " ")
+          if (word[1] != folder) continue
+          printf "deps %s", folder
+          for (i = 2; i <= n; i++) {
+            if (word[i] ~ /^(SOURCES|DEPS|LIBS)$/) section = word[i]
+            else if (section == "DEPS") printf " %s", word[i]
+          }
+          print ""
+        }
+      }' "$list"
+  done
+  grep -rnE '^[[:space:]]*#[[:space:]]*include[[:space:]]*["<](\.\.?/|athanor/|apps/|tests/)' src/athanor \
+    --include='*.h' --include='*.cpp' --include='*.cu' --include='*.cuh' --include='*.inc' |
+    sed -E 's|^src/athanor/([^/]+)/([^:]*):([0-9]+):[^"<]*["<]([^">]+)[">].*|include \1 src/athanor/\1/\2:\3 \4|'
+} | awk '
+  function bad(message) {print "check_layers: " message; offences++}
+  function close_over(folder, from,    i, n, list) {  # the folders that `folder` reaches
+    n = split(direct[from], list, " ")
+    for (i = 1; i <= n; i++) if (!((folder, list[i]) in may)) {may[folder, list[i]] = 1; close_over(folder, list[i])}
+  }
+  $1 == "layer" {
+    folder = $2; sub(/:$/, "", folder); known[folder] = 1
+    for (i = 3; i <= NF; i++) {
+      if (!($i in known)) bad("scripts/layers.txt: " folder " names " $i ", which is not above it in the list")
+      direct[folder] = direct[folder] " " $i
+    }
+    close_over(folder, folder); may[folder, folder] = 1
+  }
+  $1 == "deps" {
+    folder = $2; seen[folder] = 1
+    split("", wants)
+    n = split(direct[folder], list, " "); for (i = 1; i <= n; i++) wants[list[i]] = 1
+    for (i = 3; i <= NF; i++) {
+      if (!($i in wants)) bad("src/athanor/" folder "/CMakeLists.txt: DEPS names " $i ", which scripts/layers.txt does not")
+      delete wants[$i]
+    }
+    for (want in wants) bad("src/athanor/" folder "/CMakeLists.txt: DEPS lacks " want ", which scripts/layers.txt names")
+  }
+  $1 == "include" {
+    includes++
+    if ($4 !~ /^athanor\//) {bad($3 ": got \"" $4 "\", expected a path from src/: \"athanor/...\""); next}
+    split($4, part, "/")
+    if (!($2 in known)) bad($3 ": the folder " $2 " is not in scripts/layers.txt")
+    else if (!(($2, part[2]) in may)) bad($3 ": " $2 " may not include " part[2] " (\"" $4 "\")")
+  }
+  END {
+    for (folder in known) if (!(folder in seen)) bad("src/athanor/" folder ": no athanor_library(" folder " ...) there")
+    for (folder in seen) if (!(folder in known)) bad("src/athanor/" folder ": not in scripts/layers.txt")
+    if (offences) exit 1
+    print "check_layers: " includes " includes point downwards"
+  }'
