@@ -1,0 +1,30 @@
+// Sums, conversions and norms of whole tensors.
+//
+//   add          y = a + b                       T, one shape; y may be a or b
+//   accumulate   y += x                          f32
+//   scale        x *= factor                     f32, in place
+//   column_sum   out [C] f32 += sum over rows of x [..., C] T, in blocks of 32 rows, the blocks added in order
+//   cast         y = x                           any two of f32, bf16, f16; round to nearest even
+//   sum_squares  sum of x[i]^2, x f32: blocks of kNormBlock elements, each summed in f64 lanes of fixed order,
+//                the blocks added in order; not finite if any element is not. Returns 0 on the null device.
+#pragma once
+
+#include <cstdint>
+
+namespace athanor {
+
+class Queue;
+class Tensor;
+
+constexpr int64_t kNormBlock = 16384;  // elements; shards of a tensor that are cut at its multiples sum alike
+
+struct ElementwiseKernels {
+  void (*add)(Queue&, Tensor& y, const Tensor& a, const Tensor& b);
+  void (*accumulate)(Queue&, Tensor& y, const Tensor& x);
+  void (*scale)(Queue&, Tensor& x, float factor);
+  void (*column_sum)(Queue&, Tensor& out, const Tensor& x);
+  void (*cast)(Queue&, Tensor& y, const Tensor& x);
+  double (*sum_squares)(Queue&, const Tensor& x);
+};
+
+}  // namespace athanor

@@ -1,0 +1,25 @@
+// Rows of a table, by id.
+//
+//   forward    y[n] = table[ids[n]]  (+ positions[first_position + n % T] if positions is not null)
+//   backward   dtable[ids[n]] += dy[n], n ascending;    positions: dpositions[first_position + t] += sum over the
+//              batch of dy[b, t], b ascending
+//
+// ids [B,T] i32, each in [0, V) (Error naming id and V otherwise);  table [V,C] T;  positions [P,C] T;
+// y, dy [B,T,C] T;  dtable [V,C], dpositions [P,C] f32.
+#pragma once
+
+#include <cstdint>
+
+namespace athanor {
+
+class Queue;
+class Tensor;
+
+struct EmbeddingKernels {
+  void (*forward)(Queue&, Tensor& y, const Tensor& ids, const Tensor& table, const Tensor* positions,
+                  int64_t first_position);
+  void (*backward)(Queue&, Tensor& dtable, const Tensor& dy, const Tensor& ids);
+  void (*backward_positions)(Queue&, Tensor& dpositions, const Tensor& dy, int64_t first_position);
+};
+
+}  // namespace athanor

@@ -1,0 +1,60 @@
+// The kernels of one device, as a table: one member per operation, whose header in this folder is the contract
+// (shapes, formulas, determinism). A backend fills the table, so the compiler rejects a drifting signature.
+//
+//   kernels(x).rms_norm.forward(x.queue(), y, rstd, x, w, eps);
+//
+// Rules of all kernels: outputs are allocated by the caller and must not overlap inputs unless the contract says
+// so; a name ending in "+=" in a contract means "added to what is there"; tensors of one call lie on one queue;
+// shapes and dtypes are checked (Error); no result depends on the number of threads (law 5).
+// Activations and weights are f32, bf16 or f16 ("T" in the contracts, one dtype per call); arithmetic is f32.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "athanor/kernels/attention.h"
+#include "athanor/kernels/cross_entropy.h"
+#include "athanor/kernels/dropout.h"
+#include "athanor/kernels/elementwise.h"
+#include "athanor/kernels/embedding.h"
+#include "athanor/kernels/gelu.h"
+#include "athanor/kernels/gemm.h"
+#include "athanor/kernels/layer_norm.h"
+#include "athanor/kernels/optimizer.h"
+#include "athanor/kernels/rms_norm.h"
+#include "athanor/kernels/rope.h"
+#include "athanor/kernels/swiglu.h"
+#include "athanor/tensor/tensor.h"
+
+namespace athanor {
+
+struct KernelTable {
+  AttentionKernels attention;
+  CrossEntropyKernels cross_entropy;
+  DropoutKernels dropout;
+  ElementwiseKernels elementwise;
+  EmbeddingKernels embedding;
+  GeluKernels gelu;
+  GemmKernels gemm;
+  LayerNormKernels layer_norm;
+  OptimizerKernels optimizer;
+  RmsNormKernels rms_norm;
+  RopeKernels rope;
+  SwigluKernels swiglu;
+};
+
+inline const KernelTable& kernels(const Tensor& x) { return x.queue().table(); }
+
+// A queue on the CPU: `isa` is the highest instruction set to use (refused by name if this machine lacks it).
+std::unique_ptr<Queue> make_cpu_queue(ThreadPool* pool, Isa isa);
+// A queue whose kernels do nothing: for dry runs that only count memory.
+std::unique_ptr<Queue> make_null_queue();
+
+// Which candidate each kernel would use for an instruction set, and why the faster ones refuse (doctor --kernels).
+struct KernelChoice {
+  std::string kernel, chosen, refused;  // "gemm bf16", "amx", "" / "avx512: not on this machine"
+};
+std::vector<KernelChoice> explain_kernels(Isa isa);
+
+}  // namespace athanor

@@ -1,0 +1,78 @@
+// All memory has a name (law 7): every tensor and scratch byte of a rank comes from an Arena under a category,
+// and the arena knows what is in use and what the peak was.
+//
+//   Arena arena(queue);
+//   Tensor x = empty(arena, {4, 256}, Dtype::bf16, Category::activations);
+//   arena.usage().peak_total
+//
+// Blocks are cut best-fit from slabs and merged again when freed, so a step that repeats needs no new memory
+// after the first and the slabs stay close to the peak in use. On the null device addresses are dealt out by
+// the same code without memory behind them, so a dry run predicts the slabs to the byte.
+// Thread rule: allocate and free from any thread. The arena outlives its tensors.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "athanor/tensor/queue.h"
+
+namespace athanor {
+
+enum class Category : uint8_t { parameters, gradients, optimizer, activations, communication, workspace };
+constexpr int kNumCategories = 6;
+const char* name_of(Category category);
+
+struct MemoryUsage {
+  std::array<uint64_t, kNumCategories> current{}, peak{};  // bytes, each category's own peak
+  uint64_t current_total = 0;
+  uint64_t peak_total = 0;     // of the sum: less than the sum of the categories' peaks
+  uint64_t reserved_total = 0; // bytes of slabs, what the process really holds
+};
+
+// A piece of memory; freed when the last tensor on it goes.
+class Storage {
+ public:
+  Storage(class Arena& arena, std::byte* data, uint64_t size_bytes, Category category)
+      : arena_(arena), data_(data), size_bytes_(size_bytes), category_(category) {}
+  ~Storage();
+  Storage(const Storage&) = delete;
+  Storage& operator=(const Storage&) = delete;
+
+  Arena& arena() const { return arena_; }
+  std::byte* data() const { return data_; }
+  uint64_t size_bytes() const { return size_bytes_; }
+  Category category() const { return category_; }
+
+ private:
+  Arena& arena_;
+  std::byte* data_;
+  uint64_t size_bytes_;
+  Category category_;
+};
+
+class Arena {
+ public:
+  // limit_bytes: an allocation that would reserve more is refused with an Error naming what is held (0: none).
+  explicit Arena(Queue& queue, uint64_t limit_bytes = 0);
+  ~Arena();
+  Arena(const Arena&) = delete;
+  Arena& operator=(const Arena&) = delete;
+
+  std::shared_ptr<Storage> allocate(uint64_t size_bytes, Category category);  // 64-byte aligned, not cleared
+  Queue& queue() const { return queue_; }
+  MemoryUsage usage() const;
+  void reset_peak();  // peaks start again from what is in use
+
+ private:
+  friend class Storage;
+  void free(std::byte* data, uint64_t size_bytes, Category category);
+
+  struct State;
+  Queue& queue_;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace athanor

@@ -1,0 +1,48 @@
+// Where the work of a tensor is done: a device and, on a CPU, the threads and the instruction set to use.
+//
+// The `null` device runs nothing and owns no memory: code that runs on it only moves shapes and allocates
+// addresses, which is how the memory plan is computed by the real code (law 7).
+// Queues are made by kernels/table.h, which knows what kernels a device has. A Queue outlives the arenas and
+// tensors on it. Thread rule: one thread at a time submits to a Queue.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+#include "athanor/base/cpu.h"
+#include "athanor/base/thread_pool.h"
+
+namespace athanor {
+
+enum class Device : uint8_t { cpu, null, cuda };
+
+const char* name_of(Device device);
+
+struct KernelTable;  // kernels/table.h
+
+class Queue {
+ public:
+  Queue(Device device, Isa isa, ThreadPool* pool, const KernelTable* table)
+      : device_(device), isa_(isa), pool_(pool), table_(table) {}
+  Queue(const Queue&) = delete;
+  Queue& operator=(const Queue&) = delete;
+
+  Device device() const { return device_; }
+  Isa isa() const { return isa_; }
+  int num_threads() const { return pool_ == nullptr ? 1 : pool_->num_threads(); }
+  const KernelTable& table() const { return *table_; }
+
+  // Blocks have a constant size chosen by the kernel, never by the number of threads (law 5).
+  void parallel_for(int64_t num_blocks, const std::function<void(int64_t)>& body) const {
+    if (pool_ != nullptr) return pool_->parallel_for(num_blocks, body);
+    for (int64_t block = 0; block < num_blocks; ++block) body(block);
+  }
+
+ private:
+  Device device_;
+  Isa isa_;
+  ThreadPool* pool_;
+  const KernelTable* table_;
+};
+
+}  // namespace athanor
