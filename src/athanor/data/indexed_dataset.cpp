@@ -1,0 +1,220 @@
+#include "athanor/data/indexed_dataset.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+#include <limits>
+
+#include "athanor/base/check.h"
+#include "athanor/base/hash.h"
+
+namespace athanor {
+
+static_assert(std::endian::native == std::endian::little,
+              "token files are read and written as they lie in memory");
+
+namespace {
+
+constexpr std::string_view kMagic("MMIDIDX\0\0", 9);
+constexpr uint64_t kVersion = 1;
+constexpr uint64_t kHeaderBytes = 34;
+
+// The arrays of the index start at byte 34, so nothing in them is aligned.
+template <typename T>
+T load(const std::byte* data, int64_t index = 0) {
+  T value;
+  std::memcpy(&value, data + static_cast<uint64_t>(index) * sizeof(T), sizeof(T));
+  return value;
+}
+
+template <typename T>
+void widen(const std::byte* data, std::span<int32_t> out) {
+  for (size_t i = 0; i < out.size(); ++i)
+    out[i] = static_cast<int32_t>(load<T>(data, static_cast<int64_t>(i)));
+}
+
+}  // namespace
+
+const char* token_type_name(TokenType type) {
+  switch (type) {
+    case TokenType::u8:
+      return "u8";
+    case TokenType::i8:
+      return "i8";
+    case TokenType::i16:
+      return "i16";
+    case TokenType::i32:
+      return "i32";
+    case TokenType::i64:
+      return "i64";
+    case TokenType::u16:
+      return "u16";
+  }
+  return "unknown";
+}
+
+int64_t token_size_bytes(TokenType type) {
+  switch (type) {
+    case TokenType::u8:
+    case TokenType::i8:
+      return 1;
+    case TokenType::i16:
+    case TokenType::u16:
+      return 2;
+    case TokenType::i32:
+      return 4;
+    case TokenType::i64:
+      return 8;
+  }
+  fail("token type: got code {}, expected one of 1, 2, 3, 4, 5, 8", static_cast<int>(type));
+}
+
+TokenType token_type_for(int64_t vocab_size) {
+  return vocab_size < 65500 ? TokenType::u16 : TokenType::i32;
+}
+
+std::string token_file_prefix(const std::string& path) {
+  if (path.size() > 4 && (path.ends_with(".bin") || path.ends_with(".idx")))
+    return path.substr(0, path.size() - 4);
+  return path;
+}
+
+IndexedDataset::IndexedDataset(const std::string& path)
+    : prefix_(token_file_prefix(path)), idx_(prefix_ + ".idx"), bin_(prefix_ + ".bin") {
+  const std::string name = prefix_ + ".idx";
+  const uint64_t size_bytes = idx_.size_bytes();
+  check(size_bytes >= kHeaderBytes, "'{}': got {} bytes, expected at least the {} of its header", name,
+        size_bytes, kHeaderBytes);
+  check(std::memcmp(idx_.data(), kMagic.data(), kMagic.size()) == 0,
+        "'{}': does not begin with MMIDIDX, expected the index of a Megatron token file", name);
+  const uint64_t version = load<uint64_t>(idx_.data() + 9);
+  check(version == kVersion, "'{}': got version {}, expected {}", name, version, kVersion);
+  const uint8_t code = load<uint8_t>(idx_.data() + 17);
+  check((code >= 1 && code <= 5) || code == 8,
+        "'{}': got token type {}, expected an integer type (1 to 5, or 8)", name, code);
+  type_ = static_cast<TokenType>(code);
+
+  const uint64_t sequences = load<uint64_t>(idx_.data() + 18), boundaries = load<uint64_t>(idx_.data() + 26);
+  // Bounding both counts by the size first keeps the sums below from overflowing.
+  check(sequences <= size_bytes / 12 && boundaries >= 1 && boundaries <= size_bytes / 8,
+        "'{}': got {} sequences and {} document boundaries, expected no more than its {} bytes can hold (and "
+        "at least "
+        "one boundary)",
+        name, sequences, boundaries, size_bytes);
+  const uint64_t plain_bytes = kHeaderBytes + sequences * 12 + boundaries * 8;
+  check(size_bytes == plain_bytes || size_bytes == plain_bytes + sequences,
+        "'{}': got {} bytes, expected {} for {} sequences and {} document boundaries", name, size_bytes,
+        plain_bytes, sequences, boundaries);
+  num_sequences_ = static_cast<int64_t>(sequences);
+  num_boundaries_ = static_cast<int64_t>(boundaries);
+  lengths_ = idx_.data() + kHeaderBytes;
+  pointers_ = lengths_ + sequences * 4;
+  boundaries_ = pointers_ + sequences * 8;
+  check_index(name);
+}
+
+void IndexedDataset::check_index(const std::string& name) {
+  const int64_t item_bytes = token_size_bytes(type_);
+  int64_t position = 0;  // in tokens; lengths below 2^31 and fewer than 2^60 of them cannot overflow it
+  for (int64_t s = 0; s < num_sequences_; ++s) {
+    const int32_t length = load<int32_t>(lengths_, s);
+    const int64_t pointer = load<int64_t>(pointers_, s);
+    if (length < 0) [[unlikely]]
+      fail("'{}': sequence {} has length {}, expected none below zero", name, s, length);
+    if (pointer != position * item_bytes) [[unlikely]]
+      fail("'{}': sequence {} starts at byte {}, expected {}", name, s, pointer, position * item_bytes);
+    position += length;
+  }
+  num_tokens_ = position;
+  check(static_cast<uint64_t>(num_tokens_ * item_bytes) == bin_.size_bytes(),
+        "'{}.bin': got {} bytes, expected {} for the {} tokens that its index lists", prefix_,
+        bin_.size_bytes(), num_tokens_ * item_bytes, num_tokens_);
+  int64_t previous = 0;
+  for (int64_t d = 0; d < num_boundaries_; ++d) {
+    const int64_t boundary = load<int64_t>(boundaries_, d);
+    if (boundary < previous || boundary > num_sequences_ || (d == 0 && boundary != 0)) [[unlikely]]
+      fail("'{}': document boundary {} is {}, expected {} to {}", name, d, boundary, previous,
+           d == 0 ? 0 : num_sequences_);
+    previous = boundary;
+  }
+  check(previous == num_sequences_, "'{}': the last document boundary is {}, expected {}", name, previous,
+        num_sequences_);
+  const std::byte* modes = boundaries_ + num_boundaries_ * 8;
+  if (modes == idx_.data() + idx_.size_bytes()) return;
+  for (int64_t s = 0; s < num_sequences_; ++s)
+    if (load<int8_t>(modes, s) != 0) [[unlikely]]
+      fail("'{}': sequence {} has mode {}, expected text (0)", name, s, load<int8_t>(modes, s));
+}
+
+void IndexedDataset::read(int64_t first, std::span<int32_t> out) const {
+  check(first >= 0 && first <= num_tokens_ && static_cast<int64_t>(out.size()) <= num_tokens_ - first,
+        "'{}.bin': tokens {} to {} are outside of its {}", prefix_, first,
+        first + static_cast<int64_t>(out.size()), num_tokens_);
+  if (out.empty()) return;
+  const std::byte* data = bin_.data() + first * token_size_bytes(type_);
+  switch (type_) {
+    case TokenType::u8:
+      return widen<uint8_t>(data, out);
+    case TokenType::i8:
+      return widen<int8_t>(data, out);
+    case TokenType::i16:
+      return widen<int16_t>(data, out);
+    case TokenType::u16:
+      return widen<uint16_t>(data, out);
+    case TokenType::i32:
+      return widen<int32_t>(data, out);
+    case TokenType::i64:
+      break;
+  }
+  for (size_t i = 0; i < out.size(); ++i) {
+    const int64_t id = load<int64_t>(data, static_cast<int64_t>(i));
+    check(id >= 0 && id <= std::numeric_limits<int32_t>::max(),
+          "'{}.bin': token {} is id {}, expected 0 to 2^31 - 1", prefix_, first + static_cast<int64_t>(i),
+          id);
+    out[i] = static_cast<int32_t>(id);
+  }
+}
+
+int64_t IndexedDataset::document_start(int64_t document) const {
+  check(document >= 0 && document < num_boundaries_, "'{}.idx': document {} is outside of its {}", prefix_,
+        document, num_documents());
+  const int64_t sequence = load<int64_t>(boundaries_, document);
+  return sequence == num_sequences_ ? num_tokens_
+                                    : load<int64_t>(pointers_, sequence) / token_size_bytes(type_);
+}
+
+std::string IndexedDataset::quick_hash() const {
+  constexpr uint64_t kBlockBytes = uint64_t{1} << 16, kBlocks = 64;
+  Hash128 hash;
+  hash.update(idx_.data(), idx_.size_bytes());
+  if (bin_.size_bytes() <= kBlockBytes * kBlocks) {
+    hash.update(bin_.data(), bin_.size_bytes());
+    return hash.hex();
+  }
+  const uint64_t stride = (bin_.size_bytes() - kBlockBytes) / (kBlocks - 1);
+  for (uint64_t block = 0; block < kBlocks; ++block) hash.update(bin_.data() + block * stride, kBlockBytes);
+  return hash.hex();
+}
+
+std::string IndexedDataset::full_hash() const {
+  Hash128 hash;
+  hash.update(idx_.data(), idx_.size_bytes());
+  hash.update(bin_.data(), bin_.size_bytes());
+  return hash.hex();
+}
+
+void IndexedDataset::check_ids(int64_t vocab_size) const {
+  std::array<int32_t, 4096> ids;
+  for (int64_t first = 0; first < num_tokens_; first += static_cast<int64_t>(ids.size())) {
+    const std::span<int32_t> part(ids.data(),
+                                  static_cast<size_t>(std::min<int64_t>(ids.size(), num_tokens_ - first)));
+    read(first, part);
+    for (size_t i = 0; i < part.size(); ++i)
+      if (part[i] < 0 || part[i] >= vocab_size) [[unlikely]]
+        fail("'{}.bin': token {} is id {}, expected ids from 0 to {}", prefix_,
+             first + static_cast<int64_t>(i), part[i], vocab_size - 1);
+  }
+}
+
+}  // namespace athanor

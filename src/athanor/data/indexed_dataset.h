@@ -1,0 +1,106 @@
+// Token files in Megatron-LM's layout: PREFIX.bin holds the ids, PREFIX.idx says where documents begin.
+//
+//   IndexedWriter writer(system_env(), "data/en", tokenizer.vocab_size());
+//   writer.add_document(ids);
+//   writer.finish();                               // only now do data/en.bin and data/en.idx exist
+//
+//   const IndexedDataset dataset("data/en");       // memory-mapped
+//   std::vector<int32_t> ids(1025);
+//   dataset.read(first_token, ids);                // any range of the stream of all documents
+//
+// PREFIX.idx, little-endian: "MMIDIDX\0\0" · u64 version 1 · u8 type · u64 S sequences · u64 D boundaries ·
+// S x i32 lengths · S x i64 byte pointers · D x i64 document boundaries (first 0, last S) · [S x i8 modes].
+// The writer stores a document as one sequence, ids as u16 where the vocabulary is below 65500, else as i32.
+// The reader takes every integer type; the files must describe each other exactly.
+//
+// Thread rule: a writer belongs to one thread; a dataset may be read by many.
+// Errors: a bad file is an Error naming it, what was got and what was expected; nothing is read before it is
+// checked against the files' sizes. The disk's failures are IoErrors; a writer that does not reach finish()
+// leaves nothing behind.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "athanor/base/file.h"
+
+namespace athanor {
+
+enum class TokenType : uint8_t { u8 = 1, i8 = 2, i16 = 3, i32 = 4, i64 = 5, u16 = 8 };
+const char* token_type_name(TokenType type);
+int64_t token_size_bytes(TokenType type);
+TokenType token_type_for(int64_t vocab_size);  // as Megatron chooses: u16 below 65500, else i32
+
+// "data/en.bin", "data/en.idx" and "data/en" all name the prefix "data/en".
+std::string token_file_prefix(const std::string& path);
+
+class IndexedWriter {
+ public:
+  IndexedWriter(Env& env, const std::string& prefix, int64_t vocab_size);
+  ~IndexedWriter();
+  IndexedWriter(const IndexedWriter&) = delete;
+  IndexedWriter& operator=(const IndexedWriter&) = delete;
+
+  // An id outside [0, vocab_size) is an Error.
+  void add_document(std::span<const int32_t> ids);
+  // Both files to the disk under temporary names, then .bin and after it .idx get theirs.
+  void finish();
+
+  int64_t num_documents() const { return static_cast<int64_t>(lengths_.size()); }
+  int64_t num_tokens() const { return num_tokens_; }
+
+ private:
+  void write_index();
+
+  Env& env_;
+  std::string prefix_, bin_temporary_, idx_temporary_;
+  int64_t vocab_size_;
+  TokenType type_;
+  std::unique_ptr<WritableFile> bin_;
+  std::vector<int32_t> lengths_;
+  std::vector<uint16_t> narrow_;  // a document's ids on their way to the file
+  int64_t num_tokens_ = 0;
+  bool finished_ = false;
+};
+
+class IndexedDataset {
+ public:
+  explicit IndexedDataset(const std::string& path);  // a prefix, or either of the two files
+
+  const std::string& prefix() const { return prefix_; }
+  TokenType type() const { return type_; }
+  int64_t num_tokens() const { return num_tokens_; }
+  int64_t num_sequences() const { return num_sequences_; }
+  int64_t num_documents() const { return num_boundaries_ - 1; }
+  uint64_t idx_bytes() const { return idx_.size_bytes(); }
+  uint64_t bin_bytes() const { return bin_.size_bytes(); }
+
+  // ids of tokens first, first + 1, ...; a range outside the stream, or an id that int32 cannot hold, is an
+  // Error. Negative ids and ids above a vocabulary are the caller's to refuse.
+  void read(int64_t first, std::span<int32_t> out) const;
+  // The token where document d begins, for d in [0, num_documents()]; the last one is num_tokens().
+  int64_t document_start(int64_t document) const;
+
+  // Hash of the whole index and of blocks spread over the ids: cheap, sees an exchanged file.
+  std::string quick_hash() const;
+  // Hash of every byte of .bin and .idx.
+  std::string full_hash() const;
+  // Error naming the first token whose id is not in [0, vocab_size).
+  void check_ids(int64_t vocab_size) const;
+
+ private:
+  void check_index(const std::string& name);
+
+  std::string prefix_;
+  MappedFile idx_, bin_;
+  TokenType type_ = TokenType::i32;
+  int64_t num_sequences_ = 0, num_boundaries_ = 0, num_tokens_ = 0;
+  const std::byte* lengths_ = nullptr;
+  const std::byte* pointers_ = nullptr;
+  const std::byte* boundaries_ = nullptr;
+};
+
+}  // namespace athanor
