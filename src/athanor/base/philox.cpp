@@ -9,14 +9,32 @@ namespace athanor {
 
 RandomStream::RandomStream(uint64_t seed, std::string_view name) : key_(hash64(name, seed)) {}
 
-float RandomStream::normal(uint64_t element, uint64_t step) const {
-  // A block gives two uniforms in double precision, hence two normals: elements 2b and 2b+1.
-  const Philox4 words = block(element / 2, step);
-  const double u = (static_cast<double>(words[0]) + 1.0) * 0x1p-32;  // (0, 1]
-  const double v = static_cast<double>(words[1]) * 0x1p-32;
+namespace {
+std::array<float, 2> box_muller(uint32_t a, uint32_t b) {
+  const double u = (static_cast<double>(a) + 1.0) * 0x1p-32;  // (0, 1]
+  const double angle = static_cast<double>(b) * (0x1p-32 * 6.283185307179586);
   const double radius = std::sqrt(-2.0 * std::log(u));
-  const double angle = 6.283185307179586 * v;
-  return static_cast<float>(radius * (element % 2 == 0 ? std::cos(angle) : std::sin(angle)));
+  return {static_cast<float>(radius * std::cos(angle)), static_cast<float>(radius * std::sin(angle))};
+}
+}  // namespace
+
+float RandomStream::normal(uint64_t element, uint64_t step) const {
+  const Philox4 words = block(element / 4, step);
+  const size_t pair = element % 4 / 2 * 2;
+  return box_muller(words[pair], words[pair + 1])[element % 2];
+}
+
+void RandomStream::fill_normal(float* out, uint64_t first, uint64_t count, float std) const {
+  for (uint64_t i = 0; i < count;) {
+    const uint64_t element = first + i;
+    if (element % 4 != 0 || count - i < 4) {
+      out[i++] = std * normal(element, 0);
+      continue;
+    }
+    const Philox4 words = block(element / 4, 0);
+    for (size_t pair = 0; pair < 4; pair += 2)
+      for (const float value : box_muller(words[pair], words[pair + 1])) out[i++] = std * value;
+  }
 }
 
 Permutation::Permutation(uint64_t size, uint64_t key) : size_(size), key_(key), half_bits_(1) {

@@ -33,6 +33,8 @@ class Tensor {
   Arena& arena() const { return storage_->arena(); }
   Queue& queue() const { return storage_->arena().queue(); }
 
+  bool unshared() const { return storage_.use_count() == 1; }  // no other tensor sees this memory
+
   void* raw() const { return storage_->data() + offset_bytes_; }
   template <typename T>
   T* data() const {

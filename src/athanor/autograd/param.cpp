@@ -1,0 +1,63 @@
+#include "athanor/autograd/param.h"
+
+#include <algorithm>
+
+#include "athanor/base/philox.h"
+#include "athanor/kernels/table.h"
+
+namespace athanor {
+namespace {
+constexpr int64_t kBlock = 1 << 16;
+int64_t num_blocks(int64_t numel) { return (numel + kBlock - 1) / kBlock; }
+}  // namespace
+
+Weight& Param::add_use(const std::string& use) {
+  uses_.push_back(std::make_unique<Weight>(*this, use));
+  return *uses_.back();
+}
+
+void Param::allocate(Arena& arena, Dtype dtype, bool with_master) {
+  value_ = empty(arena, shape_, dtype, Category::parameters);
+  if (dtype == Dtype::f32) {
+    master_ = value_;
+  } else if (with_master) {
+    master_ = empty(arena, shape_, Dtype::f32, Category::optimizer);
+  }
+}
+
+void Param::initialize(uint64_t seed) {
+  const RandomStream stream(seed, name_);
+  std::vector<float> values(value_.queue().device() == Device::null ? 0 : static_cast<size_t>(numel()));
+  value_.queue().parallel_for(values.empty() ? 0 : num_blocks(numel()), [&](int64_t block) {
+    const int64_t first = block * kBlock, last = std::min(first + kBlock, numel());
+    float* out = values.data() + first;
+    if (init_.kind == Init::Kind::normal) {
+      stream.fill_normal(out, static_cast<uint64_t>(first), static_cast<uint64_t>(last - first), init_.std);
+    } else {
+      std::fill(out, out + (last - first), init_.kind == Init::Kind::ones ? 1.0f : 0.0f);
+    }
+  });
+  store(values.data());
+}
+
+void Param::store(const float* values) {
+  Queue& queue = value_.queue();
+  if (queue.device() == Device::null) return;
+  Tensor master = master_;
+  if (!master.defined()) master = empty(value_.arena(), shape_, Dtype::f32, Category::workspace);
+  copy_from_host(master, values, master.size_bytes());
+  if (value_.dtype() != Dtype::f32) kernels(value_).elementwise.cast(queue, value_, master);
+}
+
+void Param::load(float* values) const {
+  Queue& queue = value_.queue();
+  if (queue.device() == Device::null) return;
+  Tensor master = master_;
+  if (!master.defined()) {
+    master = empty(value_.arena(), shape_, Dtype::f32, Category::workspace);
+    kernels(value_).elementwise.cast(queue, master, value_);
+  }
+  copy_to_host(values, master, master.size_bytes());
+}
+
+}  // namespace athanor

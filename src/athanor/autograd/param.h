@@ -1,0 +1,93 @@
+// Parameters: what a model declares, and what training hangs on them.
+//
+//   Param q("blocks.0.attn.q.weight", {C, C}, Init::normal(0.02));   // declared: allocates nothing
+//   Weight& use = q.add_use("attn");                                 // one per place that computes with it
+//   q.materialize(arena, Dtype::bf16, seed);                         // now it has memory and values
+//
+// Each use of a shared parameter (tied embeddings) is its own gradient accumulator; the uses are added once per
+// step in the order they were declared (law 1). Initial values are drawn by (seed, name, global element index), so
+// any layout starts from the same weights (law 2).
+// Thread rule: one thread per Param, but reading values is free.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "athanor/tensor/tensor.h"
+
+namespace athanor {
+
+class Param;
+
+// One use of a parameter. Ops save a Weight&, never its tensor, so that a sharded parameter can be freed and
+// gathered again between forward and backward.
+class Weight {
+ public:
+  Weight(Param& param, std::string use) : param_(param), use_(std::move(use)) {}
+  Weight(const Weight&) = delete;
+  Weight& operator=(const Weight&) = delete;
+
+  Param& param() const { return param_; }
+  const std::string& use() const { return use_; }
+  const Tensor& value() const;            // T, the param's shape
+  Tensor& grad() {                        // f32, the param's shape; backward adds to it
+    check(grad_.defined(), "weight: '{}' has no gradient slot; is this model being trained?", use_);
+    return grad_;
+  }
+  bool has_grad() const { return grad_.defined(); }
+  void set_grad(Tensor slot) { grad_ = std::move(slot); }
+
+ private:
+  Param& param_;
+  std::string use_;
+  Tensor grad_;
+};
+
+struct Init {
+  enum class Kind { zeros, ones, normal } kind = Kind::zeros;
+  float std = 0.0f;
+  static Init zeros() { return {}; }
+  static Init ones() { return {Kind::ones, 0.0f}; }
+  static Init normal(double std) { return {Kind::normal, static_cast<float>(std)}; }
+};
+
+class Param {
+ public:
+  Param(std::string name, Shape shape, Init init) : name_(std::move(name)), shape_(shape), init_(init) {}
+  Param(const Param&) = delete;
+  Param& operator=(const Param&) = delete;
+
+  const std::string& name() const { return name_; }
+  const Shape& shape() const { return shape_; }
+  int64_t numel() const { return shape_.numel(); }
+  bool is_matrix() const { return shape_.dims() >= 2; }  // weight decay applies to these
+
+  Weight& add_use(const std::string& use);
+  const std::vector<std::unique_ptr<Weight>>& uses() const { return uses_; }
+
+  // Allocates value (and, where T is not f32 and `with_master`, the f32 master) and leaves them unset.
+  void allocate(Arena& arena, Dtype dtype, bool with_master);
+  void initialize(uint64_t seed);     // draws the values
+  void store(const float* values);    // sets master and value from host memory, numel floats
+  void load(float* values) const;     // the master, or the value where there is none, as floats
+
+  const Tensor& value() const { return value_; }    // T
+  const Tensor& master() const { return master_; }  // f32; the value itself where T is f32
+  bool defined() const { return value_.defined(); }
+
+ private:
+  std::string name_;
+  Shape shape_;
+  Init init_;
+  std::vector<std::unique_ptr<Weight>> uses_;
+  Tensor value_, master_;
+};
+
+inline const Tensor& Weight::value() const {
+  check(param_.defined(), "weight: '{}' is declared but has no memory yet", param_.name());
+  return param_.value();
+}
+
+}  // namespace athanor

@@ -1,0 +1,77 @@
+#include "athanor/autograd/tape.h"
+
+#include "athanor/kernels/table.h"
+
+namespace athanor {
+
+Var Tape::leaf(Tensor value) {
+  nodes_.push_back(nullptr);
+  grads_.emplace_back();
+  return {std::move(value), this, static_cast<int>(nodes_.size()) - 1};
+}
+
+Var Tape::record(Tensor value, std::shared_ptr<Node> node) {
+  nodes_.push_back(std::move(node));
+  grads_.emplace_back();
+  return {std::move(value), this, static_cast<int>(nodes_.size()) - 1};
+}
+
+void Tape::accumulate(int node, Tensor dx) {
+  if (node < 0) return;
+  check(dx.defined(), "backward: an operation returned no gradient for an input that needs one");
+  Tensor& sum = grads_[static_cast<size_t>(node)];
+  if (!sum.defined()) {
+    sum = std::move(dx);
+    return;
+  }
+  check(sum.shape() == dx.shape() && sum.dtype() == dx.dtype(), "backward: gradients {} and {} of one value differ",
+        sum.shape(), dx.shape());
+  // A gradient may be shared (a residual addition hands the same one to both inputs), so only a tensor that
+  // nobody else holds is added to in place. Sums keep one order: what was there first is the left operand.
+  Tensor target = dx.unshared() ? dx : sum.unshared() ? sum : empty_like(dx);
+  kernels(dx).elementwise.add(dx.queue(), target, sum, dx);
+  sum = std::move(target);
+}
+
+void Tape::backward(const Var& root, Tensor dy, DeferredWeights* deferred) {
+  check(root.tape == this && root.node >= 0, "backward: the root is not on this tape; was it recorded?");
+  const auto start = static_cast<size_t>(root.node);
+  check(nodes_[start] != nullptr || dy.defined(), "backward: the root was walked already or needs a gradient");
+  for (size_t i = start + 1; i-- > 0;) {
+    if (i != start) {
+      if (!grads_[i].defined() || nodes_[i] == nullptr) continue;
+      dy = std::move(grads_[i]);
+      grads_[i] = {};
+    } else if (nodes_[i] == nullptr) {  // the root is a leaf: its gradient is what was given
+      grads_[i] = dy;
+      continue;
+    }
+    const std::shared_ptr<Node> node = std::move(nodes_[i]);
+    std::vector<Tensor> input_grads;
+    if (deferred == nullptr) {
+      input_grads = node->backward(dy, weight_ready_);
+    } else {
+      input_grads = node->backward_input(dy);
+      if (node->has_weights()) deferred->parts_.push_back({node, dy});
+    }
+    dy = {};
+    check(input_grads.size() == node->inputs.size(), "backward: got {} gradients for {} inputs", input_grads.size(),
+          node->inputs.size());
+    for (size_t k = 0; k < input_grads.size(); ++k) accumulate(node->inputs[k], std::move(input_grads[k]));
+  }
+}
+
+const Tensor& Tape::grad(const Var& leaf) const {
+  check(leaf.tape == this && leaf.node >= 0, "grad: the value is no leaf of this tape");
+  return grads_[static_cast<size_t>(leaf.node)];
+}
+
+void DeferredWeights::run(const WeightReady& ready) {
+  for (Part& part : parts_) {
+    part.node->backward_weight(part.dy, ready);
+    part = {};  // frees what the node saved
+  }
+  parts_.clear();
+}
+
+}  // namespace athanor

@@ -1,0 +1,38 @@
+#include <cmath>
+
+#include "athanor/autograd/apply.h"
+#include "athanor/kernels/table.h"
+#include "athanor/ops/ops.h"
+
+namespace athanor {
+namespace {
+
+// o = softmax(q k^T / sqrt(D), causal) v, in tiles (kernels/attention.h has the formulas of the backward pass)
+// q, o [B,S,H,D];  k, v [B,S',K,D];  lse [B,H,S] f32
+struct Attention {
+  struct Saved {
+    Tensor q, k, v, o, lse;
+    float scale;
+  };
+
+  static Tensor forward(Saved& saved, const PassContext&, const Tensor& q, const Tensor& k, const Tensor& v) {
+    const auto scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(q.dim(-1))));
+    Tensor o = empty_like(q);
+    Tensor lse = empty(q.arena(), {q.dim(0), q.dim(2), q.dim(1)}, Dtype::f32, Category::activations);
+    kernels(q).attention.forward(q.queue(), o, lse, q, k, v, scale);
+    saved = {q, k, v, o, lse, scale};
+    return o;
+  }
+  static std::array<Tensor, 3> backward_input(const Saved& saved, const Tensor& dy) {
+    Tensor dq = empty_like(saved.q), dk = empty_like(saved.k), dv = empty_like(saved.v);
+    kernels(dy).attention.backward(dy.queue(), dq, dk, dv, dy, saved.o, saved.lse, saved.q, saved.k, saved.v,
+                                   saved.scale);
+    return {dq, dk, dv};
+  }
+};
+
+}  // namespace
+
+Var attention(const Var& q, const Var& k, const Var& v) { return apply<Attention>(*q.tape, q, k, v); }
+
+}  // namespace athanor

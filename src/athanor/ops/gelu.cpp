@@ -1,0 +1,31 @@
+#include "athanor/autograd/apply.h"
+#include "athanor/kernels/table.h"
+#include "athanor/ops/ops.h"
+
+namespace athanor {
+namespace {
+
+// y = gelu(x), tanh form                                                    x, y [..., F]
+struct Gelu {
+  struct Saved {
+    Tensor x;
+  };
+
+  static Tensor forward(Saved& saved, const PassContext&, const Tensor& x) {
+    Tensor y = empty_like(x);
+    kernels(x).gelu.forward(x.queue(), y, x);
+    saved = {x};
+    return y;
+  }
+  static std::array<Tensor, 1> backward_input(const Saved& saved, const Tensor& dy) {
+    Tensor dx = empty_like(dy);
+    kernels(dy).gelu.backward(dy.queue(), dx, dy, saved.x);
+    return {dx};
+  }
+};
+
+}  // namespace
+
+Var gelu(const Var& x) { return apply<Gelu>(*x.tape, x); }
+
+}  // namespace athanor

@@ -1,0 +1,45 @@
+#include "athanor/autograd/apply.h"
+#include "athanor/kernels/table.h"
+#include "athanor/ops/ops.h"
+
+namespace athanor {
+namespace {
+
+// y = x^ * w + b,  x^ = (x - mean) * rstd,  rstd = 1 / sqrt(var + eps)
+// with g = dy * w:   dx = rstd * (g - mean(g) - x^ * mean(g * x^)),   dw += sum of dy * x^,   db += sum of dy
+// x, y [..., C];  w, b [C];  mean, rstd [...] f32
+struct LayerNorm {
+  struct Saved {
+    Tensor x, mean, rstd;
+    Weight* weight;
+    Weight* bias;
+  };
+
+  static Tensor forward(Saved& saved, const PassContext&, const Tensor& x, Weight& weight, Weight* bias, float eps) {
+    Tensor y = empty_like(x);
+    Tensor mean = empty(x.arena(), x.shape().drop_last(), Dtype::f32, Category::activations);
+    Tensor rstd = empty_like(mean);
+    kernels(x).layer_norm.forward(x.queue(), y, mean, rstd, x, weight.value(),
+                                  bias == nullptr ? nullptr : &bias->value(), eps);
+    saved = {x, mean, rstd, &weight, bias};
+    return y;
+  }
+  static std::array<Tensor, 1> backward_input(const Saved& saved, const Tensor& dy) {
+    Tensor dx = empty_like(saved.x);
+    kernels(dy).layer_norm.backward(dy.queue(), dx, dy, saved.x, saved.weight->value(), saved.mean, saved.rstd);
+    return {dx};
+  }
+  static void backward_weight(const Saved& saved, const Tensor& dy) {
+    kernels(dy).layer_norm.backward_weight(dy.queue(), saved.weight->grad(),
+                                           saved.bias == nullptr ? nullptr : &saved.bias->grad(), dy, saved.x, saved.mean,
+                                           saved.rstd);
+  }
+};
+
+}  // namespace
+
+Var layer_norm(const Var& x, Weight& weight, Weight* bias, float eps) {
+  return apply<LayerNorm>(*x.tape, x, weight, bias, eps);
+}
+
+}  // namespace athanor

@@ -1,0 +1,53 @@
+// The differentiable operations, as functions on Vars. Each lives in a file of its own with its formulas, shapes
+// and what it saves for the backward pass. Shape letters: docs/glossary.md.
+//
+//   Var y = linear(rms_norm(x, norm, eps), weight, nullptr);
+//
+// Activations are f32, bf16 or f16 ("T"), gradients of weights f32. Errors name the operation and the shapes.
+// Thread rule: one thread per Tape.
+#pragma once
+
+#include "athanor/autograd/tape.h"
+
+namespace athanor {
+
+// ids [B,S] i32, table [V,C], positions [P,C] or null -> [B,S,C] = table[ids] + positions[first_position + s]
+Var embedding(Tape& tape, const Tensor& ids, Weight& table, Weight* positions, int64_t first_position);
+
+// x [..., I], weight [O,I], bias [O] or null -> [..., O] = x . weight^T + bias
+Var linear(const Var& x, Weight& weight, Weight* bias);
+
+// x [..., C], weight [C] -> [..., C]
+Var rms_norm(const Var& x, Weight& weight, float eps);
+
+// x [..., C], weight [C], bias [C] or null -> [..., C]
+Var layer_norm(const Var& x, Weight& weight, Weight* bias, float eps);
+
+// x [B,S,H,D], cos and sin [P,D/2] f32 -> [B,S,H,D], row s rotated to position first_position + s
+Var rope(const Var& x, const Tensor& cos, const Tensor& sin, int64_t first_position);
+
+// q [B,S,H,D], k and v [B,S',K,D] -> [B,S,H,D], causal, scaled by 1/sqrt(D)
+Var attention(const Var& q, const Var& k, const Var& v);
+
+// gate, up [..., F] -> silu(gate) * up
+Var swiglu(const Var& gate, const Var& up);
+
+// x [..., F] -> gelu(x), tanh form
+Var gelu(const Var& x);
+
+// x [B, ...] -> x with elements dropped at rate p by the stream's address; the identity outside training
+Var dropout(const Var& x, float p, uint64_t stream_key);
+
+// a + b, one shape
+Var add(const Var& a, const Var& b);
+
+// x with another shape of as many elements, same memory
+Var view(const Var& x, const Shape& shape);
+
+// The loss of a language model: logits = x . head^T over the first `classes` rows of the head, softmax and
+// cross-entropy, in chunks of tokens: the [tokens, V] logits never exist whole.
+// x [..., C], head [V,C], targets [...] i32 (negative: ignored) -> per-token loss [N] f32, not averaged.
+// Its gradient is that of the sum of all losses times the pass's loss_scale.
+Var linear_cross_entropy(const Var& x, Weight& head, const Tensor& targets, int64_t classes);
+
+}  // namespace athanor

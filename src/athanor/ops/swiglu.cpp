@@ -1,0 +1,31 @@
+#include "athanor/autograd/apply.h"
+#include "athanor/kernels/table.h"
+#include "athanor/ops/ops.h"
+
+namespace athanor {
+namespace {
+
+// y = silu(gate) * up                                                       all [..., F]
+struct Swiglu {
+  struct Saved {
+    Tensor gate, up;
+  };
+
+  static Tensor forward(Saved& saved, const PassContext&, const Tensor& gate, const Tensor& up) {
+    Tensor y = empty_like(gate);
+    kernels(gate).swiglu.forward(gate.queue(), y, gate, up);
+    saved = {gate, up};
+    return y;
+  }
+  static std::array<Tensor, 2> backward_input(const Saved& saved, const Tensor& dy) {
+    Tensor dgate = empty_like(dy), dup = empty_like(dy);
+    kernels(dy).swiglu.backward(dy.queue(), dgate, dup, dy, saved.gate, saved.up);
+    return {dgate, dup};
+  }
+};
+
+}  // namespace
+
+Var swiglu(const Var& gate, const Var& up) { return apply<Swiglu>(*gate.tape, gate, up); }
+
+}  // namespace athanor
