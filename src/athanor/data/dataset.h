@@ -1,0 +1,52 @@
+// All the data of a run: tokenizer and channels, as [data] of its config describes them.
+//
+//   const Dataset dataset = open_dataset(config, system_env(), {.threads = 2});
+//   const Sampler sampler = make_sampler(dataset.channels, config.train.seed, config.train.global_batch);
+//
+// A channel's path is a text or JSONL file or a folder of them (document_reader.h), tokenized on first use
+// into the cache (tokenize.h), or, where no such file exists, the prefix of a .bin/.idx pair. Text needs a
+// tokenizer; token files do not, but then the size of the vocabulary must be given.
+//
+// Thread rule: open_dataset may run in several processes or threads at once, one of them tokenizes; the
+// Dataset is const afterwards. Errors: ConfigError for settings that do not fit together, Error naming the
+// channel or the file for anything wrong with the data.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "athanor/base/file.h"
+#include "athanor/config/config.h"
+#include "athanor/data/channel.h"
+#include "athanor/data/tokenize.h"
+#include "athanor/text/tokenizer.h"
+
+namespace athanor {
+
+struct DatasetOptions {
+  int threads = 1;         // for tokenizing
+  int64_t vocab_size = 0;  // of the model; 0: config.model.vocab_size, else the tokenizer's
+  std::shared_ptr<const Tokenizer> tokenizer;  // instead of config.data.tokenizer, as a checkpoint brings one
+  TokenizeProgress progress;                   // may be empty
+};
+
+struct Dataset {
+  std::shared_ptr<const Tokenizer> tokenizer;  // null where only token files were given
+  int64_t vocab_size = 0;                      // all ids are below
+  std::vector<Channel> channels;
+  // What a resumed run must find unchanged: one line per channel and one for what they share, for people and
+  // for comparison.
+  std::string identity;
+
+  int64_t num_train_tokens() const;
+  int64_t channel_index(const std::string& name) const;  // Error naming the nearest where there is none
+};
+
+Dataset open_dataset(const Config& config, Env& env, const DatasetOptions& options = {});
+
+// The tokenizer alone, before the model's vocabulary is known; null where none is set.
+std::shared_ptr<const Tokenizer> open_tokenizer(const Config& config, Env& env);
+
+}  // namespace athanor

@@ -1,0 +1,54 @@
+// Law 3: which sequence stands in slot j of the global batch of step s is a pure function of (seed, s, j).
+//
+//   const Sampler sampler({{"en", 0.7, 90000}, {"code", 0.3, 40000}}, seed, global_batch);
+//   const Sample sample = sampler.sample(step, slot);   // steps count from 1, slots from 0
+//
+// The channel and its draw number k come from Mixture; k is sequence k mod S of epoch k div S, shuffled by a
+// Permutation keyed by (seed, name of the channel, epoch). So each sequence of a channel comes exactly once
+// per epoch of that channel, whatever ranks, restarts or batch shapes do; ledger.h proves it for a run.
+//
+// O(channels) time, no memory. Thread rule: const, any thread.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "athanor/base/philox.h"
+#include "athanor/data/mixture.h"
+
+namespace athanor {
+
+struct Sample {
+  int channel = 0;
+  int64_t epoch = 0;     // of the channel, from 0
+  int64_t sequence = 0;  // in the channel
+  bool operator==(const Sample&) const = default;
+};
+
+class Sampler {
+ public:
+  struct ChannelShape {
+    std::string name;
+    double weight = 1.0;
+    int64_t num_sequences = 0;  // at least 1 where the weight is above 0
+  };
+  Sampler(std::vector<ChannelShape> channels, uint64_t seed, int64_t global_batch);
+
+  Sample sample(int64_t step, int64_t slot) const;
+  // Passes over each channel that steps 1 ... step have made: 2.5 is two whole ones and a half.
+  std::vector<double> epochs_done(int64_t step) const;
+  // Sequences that steps 1 ... step have taken from each channel.
+  std::vector<int64_t> sequences_done(int64_t step) const;
+
+  int64_t global_batch() const { return global_batch_; }
+  const std::vector<ChannelShape>& channels() const { return channels_; }
+
+ private:
+  std::vector<ChannelShape> channels_;
+  std::vector<RandomStream> shuffles_;  // one per channel
+  Mixture mixture_;
+  int64_t global_batch_;
+};
+
+}  // namespace athanor
