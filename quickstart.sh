@@ -20,8 +20,8 @@ esac
 work=build/quickstart
 run=runs/quickstart
 athanor=build/release/athanor
-phases=() step="starting"
-trap 'code=$?; [ $code -eq 0 ] || echo "quickstart.sh: error: $step failed (exit code $code)" >&2' EXIT
+phases=() code=0 step="starting"
+trap 'code=$?; [ "$code" -eq 0 ] || echo "quickstart.sh: error: $step failed (exit code $code)" >&2' EXIT
 
 # phase NAME COMMAND...: runs it under a headline and notes its time.
 phase() {
@@ -104,7 +104,7 @@ field() { tr -d '\n' <"$run/report.json" | sed -nE "s/.*\"$1\": *(\{[^}]*\}|[^,}
 member() { sed -nE "s/.*\"$2\": *([^,}]*).*/\1/p" <<<"$1"; }
 
 table() {
-  local first last channel phase
+  local first last channel
   first=$(field channel_loss_first) last=$(field channel_loss_last)
   printf '%s parameters, %s ranks, %s steps, %s tokens\n\n' \
     "$(field params)" "$(field ranks)" "$(field steps)" "$(field tokens)"
