@@ -1,11 +1,12 @@
-// The kernels of one device, as a table: one member per operation, whose header in this folder is the contract
-// (shapes, formulas, determinism). A backend fills the table, so the compiler rejects a drifting signature.
+// The kernels of one device, as a table: one member per operation, whose header in this folder is the
+// contract (shapes, formulas, determinism). A backend fills the table, so the compiler rejects a drifting
+// signature.
 //
 //   kernels(x).rms_norm.forward(x.queue(), y, rstd, x, w, eps);
 //
-// Rules of all kernels: outputs are allocated by the caller and must not overlap inputs unless the contract says
-// so; a name ending in "+=" in a contract means "added to what is there"; tensors of one call lie on one queue;
-// shapes and dtypes are checked (Error); no result depends on the number of threads (law 5).
+// Rules of all kernels: outputs are allocated by the caller and must not overlap inputs unless the contract
+// says so; a name ending in "+=" in a contract means "added to what is there"; tensors of one call lie on one
+// queue; shapes and dtypes are checked (Error); no result depends on the number of threads (law 5).
 // Activations and weights are f32, bf16 or f16 ("T" in the contracts, one dtype per call); arithmetic is f32.
 #pragma once
 
@@ -44,14 +45,18 @@ struct KernelTable {
   SwigluKernels swiglu;
 };
 
-inline const KernelTable& kernels(const Tensor& x) { return x.queue().table(); }
+inline const KernelTable& kernels(const Tensor& x) {
+  return x.queue().table();
+}
 
 // A queue on the CPU: `isa` is the highest instruction set to use (refused by name if this machine lacks it).
 std::unique_ptr<Queue> make_cpu_queue(ThreadPool* pool, Isa isa);
-// A queue whose kernels do nothing: for dry runs that only count memory.
-std::unique_ptr<Queue> make_null_queue();
+// A queue whose kernels only check and allocate: for dry runs that count memory. `isa` is that of the run to
+// come, whose workspace depends on it.
+std::unique_ptr<Queue> make_null_queue(Isa isa = best_isa());
 
-// Which candidate each kernel would use for an instruction set, and why the faster ones refuse (doctor --kernels).
+// Which candidate each kernel would use for an instruction set, and why the faster ones refuse (doctor
+// --kernels).
 struct KernelChoice {
   std::string kernel, chosen, refused;  // "gemm bf16", "amx", "" / "avx512: not on this machine"
 };

@@ -33,7 +33,9 @@ class Queue {
   const KernelTable& table() const { return *table_; }
 
   // Blocks have a constant size chosen by the kernel, never by the number of threads (law 5).
+  // On the null device nothing runs.
   void parallel_for(int64_t num_blocks, const std::function<void(int64_t)>& body) const {
+    if (device_ == Device::null) return;
     if (pool_ != nullptr) return pool_->parallel_for(num_blocks, body);
     for (int64_t block = 0; block < num_blocks; ++block) body(block);
   }

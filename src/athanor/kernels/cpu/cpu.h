@@ -1,0 +1,103 @@
+// What the CPU drivers (cpu/x.cpp, one per operation) share: the checks of their contracts, the choice of row
+// functions for an instruction set, and the cutting of work into blocks of constant size.
+//
+// A driver looks the same everywhere:
+//
+//   expect("gelu.forward", "y", y, x.shape(), x.dtype());                   // 1. contract, Error by name
+//   const GeluRows& rows = choose(queue, &RowTable::gelu, row_type("gelu.forward", x), &GeluRows::forward);
+//   for_blocks(queue, x.numel(), kBlockElements, [&](int64_t first, int64_t count) {   // 2. cut, 3. run
+//     rows.forward(at(y, first), at(x, first), count);
+//   });
+//
+// The same drivers serve the null device, whose parallel_for runs nothing: checks and workspace are then
+// exactly those of the CPU. So a driver reads or writes elements inside parallel_for only, or where
+// on_cpu(queue).
+#pragma once
+
+#include <algorithm>
+#include <span>
+
+#include "athanor/kernels/cpu/rows.h"
+#include "athanor/kernels/table.h"
+
+namespace athanor {
+
+extern const AttentionKernels cpu_attention;
+extern const CrossEntropyKernels cpu_cross_entropy;
+extern const DropoutKernels cpu_dropout;
+extern const ElementwiseKernels cpu_elementwise;
+extern const EmbeddingKernels cpu_embedding;
+extern const GeluKernels cpu_gelu;
+extern const GemmKernels cpu_gemm;
+extern const LayerNormKernels cpu_layer_norm;
+extern const OptimizerKernels cpu_optimizer;
+extern const RmsNormKernels cpu_rms_norm;
+extern const RopeKernels cpu_rope;
+extern const SwigluKernels cpu_swiglu;
+
+// The part of explain_kernels() that only cpu/gemm.cpp knows: its candidates are product libraries, not rows.
+std::vector<KernelChoice> explain_gemm(Isa isa);
+
+// Contract checks. The messages name kernel and tensor: "gelu.forward: y is bf16 [3], expected f32 [3]".
+void expect(const char* kernel, const char* name, const Tensor& x, const Shape& shape, Dtype dtype);
+// Any shape with this many elements: per-row values such as rstd [rows].
+void expect_count(const char* kernel, const char* name, const Tensor& x, int64_t count, Dtype dtype);
+// The element type "T" of a contract; Error unless x is f32, bf16 or f16.
+RowType row_type(const char* kernel, const Tensor& x);
+
+inline bool on_cpu(const Queue& queue) {
+  return queue.device() == Device::cpu;
+}
+
+// The row tables that may run under an instruction set, fastest first; the last is ref, which has every
+// function.
+std::span<const RowTable* const> row_tables(Isa isa);
+
+// The fastest rows of one operation and element type that have `function`.
+template <typename Rows, typename Function>
+const Rows& choose(const Queue& queue, Rows (RowTable::*operation)[3], RowType type,
+                   Function Rows::*function) {
+  for (const RowTable* table : row_tables(queue.isa()))
+    if (const Rows& rows = (table->*operation)[type]; rows.*function != nullptr) return rows;
+  return (ref_rows.*operation)[type];
+}
+template <typename Function>
+Function choose_f32(const Queue& queue, Function F32Rows::*function) {
+  for (const RowTable* table : row_tables(queue.isa()))
+    if (table->f32.*function != nullptr) return table->f32.*function;
+  return ref_rows.f32.*function;
+}
+
+constexpr int64_t kBlockElements =
+    16384;                           // of one tensor: 64 KiB in f32, so that three of them fit a core's L2
+constexpr int64_t kReduceRows = 32;  // rows per partial of a sum over rows, see the contracts
+
+// As many rows as make a block of about kBlockElements.
+inline int64_t rows_per_block(int64_t width) {
+  return std::max<int64_t>(1, kBlockElements / std::max<int64_t>(1, width));
+}
+
+inline int64_t num_blocks(int64_t n, int64_t block) {
+  return (n + block - 1) / block;
+}
+
+// body(first, count) for the blocks of [0, n).
+template <typename Body>
+void for_blocks(const Queue& queue, int64_t n, int64_t block, const Body& body) {
+  queue.parallel_for(num_blocks(n, block), [&](int64_t index) {
+    const int64_t first = index * block;
+    body(first, std::min(block, n - first));
+  });
+}
+
+// The address of an element.
+inline void* at(const Tensor& x, int64_t element) {
+  return static_cast<std::byte*>(x.raw()) + element * static_cast<int64_t>(size_of(x.dtype()));
+}
+
+// Workspace for a sum over `rows` rows: f32 [blocks of kReduceRows, width], not cleared.
+Tensor empty_partials(Arena& arena, int64_t rows, int64_t width);
+// out [C] += the rows of partials, in order.
+void add_partials(Queue& queue, Tensor& out, const Tensor& partials);
+
+}  // namespace athanor

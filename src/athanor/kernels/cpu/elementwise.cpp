@@ -1,0 +1,88 @@
+#include <array>
+#include <cstring>
+
+#include "athanor/kernels/cpu/cpu.h"
+
+namespace athanor {
+namespace {
+
+void add(Queue& queue, Tensor& y, const Tensor& a, const Tensor& b) {
+  const char* kernel = "add";
+  const ElementwiseRows& rows =
+      choose(queue, &RowTable::elementwise, row_type(kernel, a), &ElementwiseRows::add);
+  expect(kernel, "y", y, a.shape(), a.dtype());
+  expect(kernel, "b", b, a.shape(), a.dtype());
+  for_blocks(queue, a.numel(), kBlockElements, [&](int64_t first, int64_t count) {
+    rows.add(at(y, first), at(a, first), at(b, first), count);
+  });
+}
+
+void accumulate(Queue& queue, Tensor& y, const Tensor& x) {
+  expect("accumulate", "x", x, x.shape(), Dtype::f32);
+  expect("accumulate", "y", y, x.shape(), Dtype::f32);
+  const auto row = choose_f32(queue, &F32Rows::accumulate);
+  for_blocks(queue, x.numel(), kBlockElements, [&](int64_t first, int64_t count) {
+    row(y.data<float>() + first, x.data<float>() + first, count);
+  });
+}
+
+void scale(Queue& queue, Tensor& x, float factor) {
+  expect("scale", "x", x, x.shape(), Dtype::f32);
+  const auto row = choose_f32(queue, &F32Rows::scale);
+  for_blocks(queue, x.numel(), kBlockElements,
+             [&](int64_t first, int64_t count) { row(x.data<float>() + first, factor, count); });
+}
+
+void column_sum(Queue& queue, Tensor& out, const Tensor& x) {
+  const char* kernel = "column_sum";
+  const ElementwiseRows& rows =
+      choose(queue, &RowTable::elementwise, row_type(kernel, x), &ElementwiseRows::column_sum);
+  const int64_t width = x.dim(-1);
+  expect(kernel, "out", out, {width}, Dtype::f32);
+  Tensor partials = empty_partials(x.arena(), x.rows(), width);
+  for_blocks(queue, x.rows(), kReduceRows, [&](int64_t first, int64_t count) {
+    float* partial = partials.data<float>() + first / kReduceRows * width;
+    std::memset(partial, 0, static_cast<size_t>(width) * sizeof(float));
+    rows.column_sum(partial, at(x, first * width), count, width);
+  });
+  add_partials(queue, out, partials);
+}
+
+void cast(Queue& queue, Tensor& y, const Tensor& x) {
+  const char* kernel = "cast";
+  const RowType from = row_type(kernel, x), to = row_type(kernel, y);
+  expect(kernel, "y", y, x.shape(), y.dtype());
+  const auto to_f32 = choose(queue, &RowTable::elementwise, from, &ElementwiseRows::to_f32).to_f32;
+  const auto from_f32 = choose(queue, &RowTable::elementwise, to, &ElementwiseRows::from_f32).from_f32;
+  for_blocks(queue, x.numel(), kBlockElements, [&](int64_t first, int64_t count) {
+    if (to == kF32) return to_f32(y.data<float>() + first, at(x, first), count);
+    if (from == kF32) return from_f32(at(y, first), x.data<float>() + first, count);
+    std::array<float, 1024> buffer;
+    constexpr auto kPart = static_cast<int64_t>(buffer.size());
+    for (int64_t done = 0; done < count; done += kPart) {
+      const int64_t part = std::min(kPart, count - done);
+      to_f32(buffer.data(), at(x, first + done), part);
+      from_f32(at(y, first + done), buffer.data(), part);
+    }
+  });
+}
+
+double sum_squares(Queue& queue, const Tensor& x) {
+  expect("sum_squares", "x", x, x.shape(), Dtype::f32);
+  const auto row = choose_f32(queue, &F32Rows::sum_squares);
+  const Tensor partials =
+      empty(x.arena(), {num_blocks(x.numel(), kNormBlock)}, Dtype::f64, Category::workspace);
+  for_blocks(queue, x.numel(), kNormBlock, [&](int64_t first, int64_t count) {
+    partials.data<double>()[first / kNormBlock] = row(x.data<float>() + first, count);
+  });
+  double sum = 0;
+  if (on_cpu(queue))
+    for (int64_t block = 0; block < partials.numel(); ++block) sum += partials.data<double>()[block];
+  return sum;
+}
+
+}  // namespace
+
+const ElementwiseKernels cpu_elementwise{add, accumulate, scale, column_sum, cast, sum_squares};
+
+}  // namespace athanor

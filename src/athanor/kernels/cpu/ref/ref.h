@@ -1,0 +1,48 @@
+// The reference row functions: plain loops over one element type, to read beside the contracts in kernels/,
+// to test the fast ones against, and to run where there is no fast one. They are never removed.
+//
+// One file per operation fills one struct of rows.h for T = float, Bf16 or F16. Arithmetic is f32; sums along
+// a row are kept in f64, so that as an oracle these are closer to the truth than what they judge.
+#pragma once
+
+#include "athanor/kernels/cpu/rows.h"
+#include "athanor/tensor/dtype.h"
+
+namespace athanor::ref {
+
+template <typename T>
+RmsNormRows rms_norm();
+template <typename T>
+LayerNormRows layer_norm();
+template <typename T>
+RopeRows rope();
+template <typename T>
+SwigluRows swiglu();
+template <typename T>
+GeluRows gelu();
+template <typename T>
+DropoutRows dropout();
+template <typename T>
+EmbeddingRows embedding();
+template <typename T>
+CrossEntropyRows cross_entropy();
+template <typename T>
+AttentionRows attention();
+template <typename T>
+ElementwiseRows elementwise();
+template <typename T>
+OptimizerRows optimizer();
+template <typename T>
+GemmRows gemm();
+F32Rows f32();
+
+template <typename T>
+const T* in(const void* x) {
+  return static_cast<const T*>(x);
+}
+template <typename T>
+T* out(void* x) {
+  return static_cast<T*>(x);
+}
+
+}  // namespace athanor::ref

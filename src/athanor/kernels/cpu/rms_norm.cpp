@@ -1,0 +1,58 @@
+#include <cstring>
+
+#include "athanor/kernels/cpu/cpu.h"
+
+namespace athanor {
+namespace {
+
+void forward(Queue& queue, Tensor& y, Tensor& rstd, const Tensor& x, const Tensor& w, float eps) {
+  const char* kernel = "rms_norm.forward";
+  const RmsNormRows& rows = choose(queue, &RowTable::rms_norm, row_type(kernel, x), &RmsNormRows::forward);
+  const int64_t width = x.dim(-1);
+  expect(kernel, "y", y, x.shape(), x.dtype());
+  expect(kernel, "w", w, {width}, x.dtype());
+  expect_count(kernel, "rstd", rstd, x.rows(), Dtype::f32);
+  for_blocks(queue, x.rows(), rows_per_block(width), [&](int64_t first, int64_t count) {
+    rows.forward(at(y, first * width), rstd.data<float>() + first, at(x, first * width), w.raw(), count,
+                 width, eps);
+  });
+}
+
+void backward(Queue& queue, Tensor& dx, const Tensor& dy, const Tensor& x, const Tensor& w,
+              const Tensor& rstd) {
+  const char* kernel = "rms_norm.backward";
+  const RmsNormRows& rows = choose(queue, &RowTable::rms_norm, row_type(kernel, x), &RmsNormRows::backward);
+  const int64_t width = x.dim(-1);
+  expect(kernel, "dx", dx, x.shape(), x.dtype());
+  expect(kernel, "dy", dy, x.shape(), x.dtype());
+  expect(kernel, "w", w, {width}, x.dtype());
+  expect_count(kernel, "rstd", rstd, x.rows(), Dtype::f32);
+  for_blocks(queue, x.rows(), rows_per_block(width), [&](int64_t first, int64_t count) {
+    rows.backward(at(dx, first * width), at(dy, first * width), at(x, first * width), w.raw(),
+                  rstd.data<float>() + first, count, width);
+  });
+}
+
+void backward_weight(Queue& queue, Tensor& dw, const Tensor& dy, const Tensor& x, const Tensor& rstd) {
+  const char* kernel = "rms_norm.backward_weight";
+  const RmsNormRows& rows =
+      choose(queue, &RowTable::rms_norm, row_type(kernel, x), &RmsNormRows::backward_weight);
+  const int64_t width = x.dim(-1);
+  expect(kernel, "dw", dw, {width}, Dtype::f32);
+  expect(kernel, "dy", dy, x.shape(), x.dtype());
+  expect_count(kernel, "rstd", rstd, x.rows(), Dtype::f32);
+  Tensor partials = empty_partials(x.arena(), x.rows(), width);
+  for_blocks(queue, x.rows(), kReduceRows, [&](int64_t first, int64_t count) {
+    float* partial = partials.data<float>() + first / kReduceRows * width;
+    std::memset(partial, 0, static_cast<size_t>(width) * sizeof(float));
+    rows.backward_weight(partial, at(dy, first * width), at(x, first * width), rstd.data<float>() + first,
+                         count, width);
+  });
+  add_partials(queue, dw, partials);
+}
+
+}  // namespace
+
+const RmsNormKernels cpu_rms_norm{forward, backward, backward_weight};
+
+}  // namespace athanor

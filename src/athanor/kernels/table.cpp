@@ -1,0 +1,97 @@
+#include "athanor/kernels/table.h"
+
+#include <algorithm>
+
+#include "athanor/kernels/cpu/cpu.h"
+
+namespace athanor {
+namespace {
+
+// The CPU's kernels are the null device's too: there the drivers check and allocate, and run nothing.
+const KernelTable& cpu_table() {
+  static const KernelTable table{cpu_attention, cpu_cross_entropy, cpu_dropout, cpu_elementwise,
+                                 cpu_embedding, cpu_gelu,          cpu_gemm,    cpu_layer_norm,
+                                 cpu_optimizer, cpu_rms_norm,      cpu_rope,    cpu_swiglu};
+  return table;
+}
+
+Isa needed_by(const RowTable* table) {
+  return table == &avx512_rows ? Isa::avx512 : table == &avx2_rows ? Isa::avx2 : Isa::generic;
+}
+
+void append(std::string& list, const std::string& item, const char* separator) {
+  list += (list.empty() ? "" : separator) + item;
+}
+
+// `has` lists for one table which of the functions of a kernel it has. A function runs on the first table
+// that has it; a table that gives none of them says why.
+template <typename Has>
+KernelChoice explain_rows(const std::string& kernel, Isa isa, const Has& has) {
+  KernelChoice choice{kernel, "", ""};
+  std::vector<bool> found(has(ref_rows).size(), false);
+  for (const RowTable* table : row_tables(Isa::amx)) {
+    const Isa needs = needed_by(table);
+    if (needs > isa) {
+      const char* why = needs > best_isa() ? "not on this machine" : "not asked for";
+      append(choice.refused, std::string(table->name) + ": " + why, ", ");
+      continue;
+    }
+    const std::vector<bool> functions = has(*table);
+    bool used = false;
+    for (size_t i = 0; i < functions.size(); ++i) {
+      used = used || (functions[i] && !found[i]);
+      found[i] = found[i] || functions[i];
+    }
+    if (used) append(choice.chosen, table->name, " + ");
+    if (!used && table != &ref_rows) append(choice.refused, std::string(table->name) + ": not written", ", ");
+  }
+  return choice;
+}
+
+template <typename Rows, typename... Functions>
+void explain(std::vector<KernelChoice>& choices, const char* name, Isa isa, Rows (RowTable::*operation)[3],
+             Functions Rows::*... functions) {
+  const char* const types[] = {"f32", "bf16", "f16"};
+  for (int type = 0; type < 3; ++type)
+    choices.push_back(explain_rows(std::string(name) + " " + types[type], isa, [&](const RowTable& table) {
+      const Rows& rows = (table.*operation)[type];
+      return std::vector<bool>{(rows.*functions != nullptr)...};
+    }));
+}
+
+}  // namespace
+
+std::unique_ptr<Queue> make_cpu_queue(ThreadPool* pool, Isa isa) {
+  check(isa <= best_isa(), "instruction set: got {}, but this machine has no more than {}", isa_name(isa),
+        isa_name(best_isa()));
+  return std::make_unique<Queue>(Device::cpu, isa, pool, &cpu_table());
+}
+
+std::unique_ptr<Queue> make_null_queue(Isa isa) {
+  return std::make_unique<Queue>(Device::null, isa, nullptr, &cpu_table());
+}
+
+std::vector<KernelChoice> explain_kernels(Isa isa) {
+  std::vector<KernelChoice> all = explain_gemm(isa);
+  explain(all, "attention", isa, &RowTable::attention, &AttentionRows::forward, &AttentionRows::backward);
+  explain(all, "cross_entropy", isa, &RowTable::cross_entropy, &CrossEntropyRows::row);
+  explain(all, "dropout", isa, &RowTable::dropout, &DropoutRows::apply);
+  explain(all, "elementwise", isa, &RowTable::elementwise, &ElementwiseRows::add,
+          &ElementwiseRows::column_sum, &ElementwiseRows::from_f32, &ElementwiseRows::to_f32);
+  explain(all, "embedding", isa, &RowTable::embedding, &EmbeddingRows::add_rows, &EmbeddingRows::backward);
+  explain(all, "gelu", isa, &RowTable::gelu, &GeluRows::forward, &GeluRows::backward);
+  explain(all, "layer_norm", isa, &RowTable::layer_norm, &LayerNormRows::forward, &LayerNormRows::backward,
+          &LayerNormRows::backward_weight);
+  explain(all, "optimizer", isa, &RowTable::optimizer, &OptimizerRows::adamw, &OptimizerRows::sgd);
+  explain(all, "rms_norm", isa, &RowTable::rms_norm, &RmsNormRows::forward, &RmsNormRows::backward,
+          &RmsNormRows::backward_weight);
+  explain(all, "rope", isa, &RowTable::rope, &RopeRows::apply);
+  explain(all, "swiglu", isa, &RowTable::swiglu, &SwigluRows::forward, &SwigluRows::backward);
+  all.push_back(explain_rows("sums f32", isa, [](const RowTable& table) {
+    return std::vector<bool>{table.f32.accumulate != nullptr, table.f32.scale != nullptr,
+                             table.f32.sum_squares != nullptr};
+  }));
+  return all;
+}
+
+}  // namespace athanor
