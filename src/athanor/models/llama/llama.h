@@ -1,0 +1,47 @@
+// LLaMA (Touvron et al., 2023): pre-norm blocks with RMSNorm, rotary embeddings, grouped-query attention, SwiGLU.
+//   x += o(attention(rope(q(n)), rope(k(n)), v(n))),  n = rms_norm(x);    x += down(swiglu(gate(n), up(n)))
+#pragma once
+
+#include "athanor/models/model.h"
+#include "athanor/nn/dropout.h"
+#include "athanor/nn/embedding.h"
+#include "athanor/nn/norm.h"
+
+namespace athanor {
+
+class LlamaBlock : public Module {
+ public:
+  LlamaBlock(Module* parent, const std::string& name, const ModelConfig& config);
+  Var operator()(const Var& x, const RopeTable& rope_table, KvCache* cache) const;
+
+ private:
+  RmsNormLayer attn_norm_;
+  SelfAttention attn_;
+  Dropout attn_dropout_;
+  RmsNormLayer mlp_norm_;
+  Module mlp_;
+  Linear gate_, up_, down_;
+  Dropout mlp_dropout_;
+};
+
+class Llama : public Model {
+ public:
+  explicit Llama(const ModelConfig& config);
+  Var embed(Tape& tape, const Tensor& ids, int64_t first_position) const override;
+  Var block(int64_t index, const Var& x, KvCache* cache) const override;
+  Var final_norm(const Var& x) const override { return norm_(x); }
+  Weight& head() const override { return head_->weight(); }
+
+ protected:
+  bool uses_rope() const override { return true; }
+
+ private:
+  TokenEmbedding embed_;
+  Dropout embed_dropout_;
+  Module blocks_root_;
+  std::vector<std::unique_ptr<LlamaBlock>> blocks_;
+  RmsNormLayer norm_;
+  std::unique_ptr<Linear> head_;
+};
+
+}  // namespace athanor

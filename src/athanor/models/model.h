@@ -1,0 +1,63 @@
+// A language model as one device sees it: token ids in, hidden states, logits or losses out.
+//
+//   auto model = make_model(resolved_config);           // declares parameters, allocates nothing
+//   model->allocate(arena, Dtype::bf16, /*with_master=*/true);
+//   model->initialize(seed);                            // or read a checkpoint into params()
+//   Var loss = model->loss(tape, ids, targets, Recompute::none);
+//
+// A family (models/llama, models/gpt2) says how to embed, what a block is and what comes after the last one; the
+// rest is here. Shapes: ids, targets [B,S] i32; hidden [B,S,C]; logits [n,V] f32; loss [B*S] f32 per token.
+// Thread rule: one thread per model.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "athanor/config/config.h"
+#include "athanor/nn/attention.h"
+#include "athanor/nn/module.h"
+
+namespace athanor {
+
+enum class Recompute { none, full };  // full: keep only each block's input
+
+class Model : public Module {
+ public:
+  explicit Model(const ModelConfig& config) : Module(nullptr, ""), config_(config) {}
+
+  // What a family defines. `caches` is null or has one entry per block.
+  virtual Var embed(Tape& tape, const Tensor& ids, int64_t first_position) const = 0;
+  virtual Var block(int64_t index, const Var& x, KvCache* cache) const = 0;
+  virtual Var final_norm(const Var& x) const = 0;
+  virtual Weight& head() const = 0;  // [V,C]
+
+  const ModelConfig& config() const { return config_; }
+  void allocate(Arena& arena, Dtype dtype, bool with_master);
+  void initialize(uint64_t seed);
+
+  Var hidden(Tape& tape, const Tensor& ids, Recompute recompute, std::vector<KvCache>* caches = nullptr) const;
+  Var loss(Tape& tape, const Tensor& ids, const Tensor& targets, Recompute recompute) const;
+  // Logits [B,V] f32 of the last position of each sequence, appending to the caches.
+  Tensor next_logits(Tape& tape, const Tensor& ids, std::vector<KvCache>& caches) const;
+  std::vector<KvCache> make_caches(int64_t capacity) const;
+
+  int64_t num_params() const;
+  // 6 * parameters in products + 6 * layers * S * heads * head_dim (causal), per token, forward and backward.
+  double flops_per_token(int64_t seq_len) const;
+
+ protected:
+  RopeTable rope_;  // set by allocate() for families that rotate
+  virtual bool uses_rope() const = 0;
+
+ private:
+  ModelConfig config_;
+};
+
+// Projections that write to the residual stream start smaller, by sqrt(2 * layers), so that its variance does not
+// grow with depth (GPT-2).
+double residual_init_std(const ModelConfig& config);
+
+// The model of a resolved config (config/presets.h fills it in); Error on an unknown family.
+std::unique_ptr<Model> make_model(const ModelConfig& config);
+
+}  // namespace athanor

@@ -1,0 +1,36 @@
+// Causal self-attention with grouped queries: q, k, v projections, rotary embedding if a table is given, attention,
+// output projection. x [B,S,C] -> [B,S,C]; heads H of D, key/value heads K.
+//
+// With a KvCache (one sequence, B = 1, no gradients) the keys and values of the new positions are appended to it
+// and the queries see all of it.
+#pragma once
+
+#include "athanor/nn/linear.h"
+#include "athanor/nn/rope_table.h"
+
+namespace athanor {
+
+// Keys and values of one layer for one sequence: [capacity,K,D] each, the first `length` rows in use.
+struct KvCache {
+  Tensor k, v;
+  int64_t length = 0;
+};
+
+struct AttentionOptions {
+  int64_t width, heads, kv_heads, head_dim;
+  bool bias;
+  double init_std;         // of q, k, v
+  double output_init_std;  // of the output projection
+};
+
+class SelfAttention : public Module {
+ public:
+  SelfAttention(Module* parent, const std::string& name, const AttentionOptions& options);
+  Var operator()(const Var& x, const RopeTable* rope_table, KvCache* cache) const;
+
+ private:
+  AttentionOptions options_;
+  Linear q_, k_, v_, o_;
+};
+
+}  // namespace athanor

@@ -1,0 +1,23 @@
+// Dropout with a stream of random numbers of its own, named by the module's path (law 2).
+#pragma once
+
+#include "athanor/base/philox.h"
+#include "athanor/nn/module.h"
+#include "athanor/ops/ops.h"
+
+namespace athanor {
+
+class Dropout : public Module {
+ public:
+  Dropout(Module* parent, const std::string& name, double rate)
+      : Module(parent, name), stream_(path()), rate_(static_cast<float>(rate)) {}
+  Var operator()(const Var& x) const {
+    return rate_ == 0.0f ? x : dropout(x, rate_, RandomStream(x.tape->context().seed, stream_).key());
+  }
+
+ private:
+  std::string stream_;
+  float rate_;
+};
+
+}  // namespace athanor

@@ -1,0 +1,27 @@
+// y = x . W^T (+ b):  x [..., in], W [out, in], b [out].
+#pragma once
+
+#include "athanor/nn/module.h"
+#include "athanor/ops/ops.h"
+
+namespace athanor {
+
+class Linear : public Module {
+ public:
+  Linear(Module* parent, const std::string& name, int64_t in, int64_t out, bool bias, double init_std)
+      : Module(parent, name),
+        weight_(&declare("weight", {out, in}, Init::normal(init_std))),
+        bias_(bias ? &declare("bias", {out}, Init::zeros()) : nullptr) {}
+  // Tied: computes with a parameter that another module declared.
+  Linear(Module* parent, const std::string& name, Param& shared)
+      : Module(parent, name), weight_(&share(shared)), bias_(nullptr) {}
+
+  Var operator()(const Var& x) const { return linear(x, *weight_, bias_); }
+  Weight& weight() const { return *weight_; }
+
+ private:
+  Weight* weight_;
+  Weight* bias_;
+};
+
+}  // namespace athanor

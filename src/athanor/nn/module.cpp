@@ -1,0 +1,35 @@
+#include "athanor/nn/module.h"
+
+namespace athanor {
+
+Module::Module(Module* parent, std::string name) : parent_(parent), name_(std::move(name)) {
+  if (parent_ != nullptr) parent_->children_.push_back(this);
+}
+
+std::string Module::path() const {
+  if (parent_ == nullptr) return "";
+  const std::string above = parent_->path();
+  return above.empty() ? name_ : above + "." + name_;
+}
+
+Module& Module::root() const {
+  auto* module = const_cast<Module*>(this);
+  while (module->parent_ != nullptr) module = module->parent_;
+  return *module;
+}
+
+Weight& Module::declare(const std::string& name, const Shape& shape, Init init) {
+  Module& top = root();
+  const std::string full = path().empty() ? name : path() + "." + name;
+  for (const auto& other : top.params_) check(other->name() != full, "model: two parameters are named '{}'", full);
+  top.params_.push_back(std::make_unique<Param>(full, shape, init));
+  return share(*top.params_.back());
+}
+
+Weight& Module::share(Param& param) {
+  Weight& use = param.add_use(path().empty() ? name_ : path());
+  root().weights_.push_back(&use);
+  return use;
+}
+
+}  // namespace athanor

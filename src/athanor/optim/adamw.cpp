@@ -1,0 +1,45 @@
+#include "athanor/optim/adamw.h"
+
+#include <cmath>
+
+#include "athanor/kernels/table.h"
+
+namespace athanor {
+
+void AdamW::allocate(Arena& arena) {
+  for (Param* param : params_) {
+    m_.push_back(zeros(arena, param->shape(), Dtype::f32, Category::optimizer));
+    v_.push_back(zeros(arena, param->shape(), Dtype::f32, Category::optimizer));
+  }
+}
+
+void AdamW::step(const std::function<const Tensor&(Param&)>& grad, const OptimizerStep& step) {
+  const auto update = static_cast<double>(step.update);
+  for (size_t i = 0; i < params_.size(); ++i) {
+    Param& param = *params_[i];
+    const AdamwStep kernel_step{
+        .lr = static_cast<float>(step.lr),
+        .beta1 = static_cast<float>(options_.beta1),
+        .beta2 = static_cast<float>(options_.beta2),
+        .eps = static_cast<float>(options_.eps),
+        .weight_decay = param.is_matrix() ? static_cast<float>(options_.weight_decay) : 0.0f,
+        .correction1 = static_cast<float>(1.0 - std::pow(options_.beta1, update)),
+        .correction2 = static_cast<float>(1.0 - std::pow(options_.beta2, update)),
+        .grad_scale = static_cast<float>(step.grad_scale),
+    };
+    Tensor master = param.master(), value = param.value();
+    kernels(master).optimizer.adamw(master.queue(), master, m_[i], v_[i],
+                                    value.dtype() == Dtype::f32 ? nullptr : &value, grad(param), kernel_step);
+  }
+}
+
+std::vector<Optimizer::State> AdamW::states() {
+  std::vector<State> states;
+  for (size_t i = 0; i < params_.size(); ++i) {
+    states.push_back({"adam.m", params_[i], m_[i]});
+    states.push_back({"adam.v", params_[i], v_[i]});
+  }
+  return states;
+}
+
+}  // namespace athanor

@@ -1,0 +1,26 @@
+// Learning-rate schedules: the rate is a pure function of the step (from 1).
+//
+//   warmup     lr * step / warmup_steps for step <= warmup_steps (which may exceed the number of steps)
+//   constant   lr
+//   linear     from lr down to min_lr_ratio * lr at the last step, in a straight line
+//   cosine     the same along half a cosine (Loshchilov & Hutter, SGDR, 2017)
+//   wsd        lr until the last decay_fraction of the steps, then linear (Hu et al., MiniCPM, 2024)
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace athanor {
+
+struct LrSchedule {
+  std::string decay = "cosine";
+  double lr = 3e-4;
+  int64_t steps = 1000;
+  int64_t warmup_steps = 0;
+  double min_lr_ratio = 0.1;
+  double decay_fraction = 0.2;
+
+  double at(int64_t step) const;  // Error on an unknown decay
+};
+
+}  // namespace athanor

@@ -1,0 +1,158 @@
+#include "athanor/parallel/data_parallel.h"
+
+#include <algorithm>
+
+#include "athanor/base/clock.h"
+#include "athanor/kernels/table.h"
+
+namespace athanor {
+namespace {
+// Slots start at multiples of a cache line, so that no two buckets share one.
+constexpr int64_t kSlotFloats = 16;
+}  // namespace
+
+DataParallel::DataParallel(const std::vector<Weight*>& weights, Group& group, Arena& arena, DataParallelOptions options)
+    : group_(group), arena_(arena), options_(options), weights_(weights.rbegin(), weights.rend()) {
+  // Backward completes weights in about the reverse order of their declaration.
+  const int64_t bucket_floats = std::max<int64_t>(1, options_.bucket_bytes / 4);
+  for (Weight* weight : weights_) {
+    const int64_t count = (weight->param().numel() + kSlotFloats - 1) / kSlotFloats * kSlotFloats;
+    if (buckets_.empty() || buckets_.back().count + count > bucket_floats) buckets_.push_back({total_, 0, 0, 0});
+    Bucket& bucket = buckets_.back();
+    bucket_of_[weight] = buckets_.size() - 1;
+    offset_of_[weight] = total_;
+    bucket.count += count;
+    ++bucket.num_weights;
+    total_ += count;
+  }
+  use_buffer(take_buffer());
+}
+
+int DataParallel::take_buffer() {
+  if (free_buffers_.empty()) {
+    buffers_.push_back(empty(arena_, {total_}, Dtype::f32, Category::gradients));
+    return static_cast<int>(buffers_.size()) - 1;
+  }
+  const int buffer = free_buffers_.back();
+  free_buffers_.pop_back();
+  return buffer;
+}
+
+void DataParallel::use_buffer(int buffer) {
+  current_ = buffer;
+  const Tensor& flat = buffers_[static_cast<size_t>(buffer)];
+  for (Weight* weight : weights_)
+    weight->set_grad(flat.flat(offset_of_.at(weight), weight->param().numel()).view(weight->param().shape()));
+}
+
+void DataParallel::begin_step(int64_t num_grains) {
+  check(group_.size() <= num_grains, "data parallel: got {} ranks for {} grains in a step, expected at most {}",
+        group_.size(), num_grains, num_grains);
+  num_grains_ = num_grains;
+  grains_ = grains_of_rank(num_grains, group_.size(), group_.rank());
+  for (const Partial& partial : partials_) free_buffers_.push_back(partial.buffer);
+  if (partials_.empty()) free_buffers_.push_back(current_);
+  std::sort(free_buffers_.rbegin(), free_buffers_.rend());  // lowest first: the same buffers every step
+  partials_.clear();
+  works_.clear();
+}
+
+void DataParallel::begin_grain(Tape& tape, int64_t grain) {
+  grain_ = grain;
+  const bool first = grain == grains_.first, last = grain + 1 == grains_.second;
+  if (first || options_.reduce == Reduce::tree) {
+    use_buffer(take_buffer());
+    fill_zero(buffers_[static_cast<size_t>(current_)]);
+  }
+  if (options_.reduce == Reduce::tree) {
+    partials_.push_back({{grain, grain + 1}, current_});
+  } else if (first) {
+    partials_.push_back({{group_.rank(), group_.rank() + 1}, current_});
+  }
+  if (last) {
+    for (Bucket& bucket : buckets_) bucket.pending = bucket.num_weights;
+    plan_last_grain();
+    tape.on_weight_ready([this](Weight& weight) { weight_ready(weight); });
+  }
+}
+
+// Which additions are due once the newest partial is complete: neighbours that together are a node of the tree.
+// Those of the last grain are kept, to be done bucket by bucket as the backward pass completes them.
+void DataParallel::plan_last_grain() {
+  last_merges_.clear();
+  if (options_.reduce == Reduce::fast) return;
+  while (partials_.size() >= 2) {
+    const Partial right = partials_.back();
+    Partial& left = partials_[partials_.size() - 2];
+    if (cover_nodes(left.range.first, right.range.second, num_grains_).size() != 1) return;
+    last_merges_.push_back({left.buffer, right.buffer});
+    left.range.second = right.range.second;
+    partials_.pop_back();
+    free_buffers_.push_back(right.buffer);
+  }
+}
+
+void DataParallel::end_grain() {
+  if (grain_ + 1 == grains_.second) {
+    for (size_t bucket = 0; bucket < buckets_.size(); ++bucket)
+      check(buckets_[bucket].pending == 0, "data parallel: bucket {} is not complete after the backward pass", bucket);
+    return;
+  }
+  plan_last_grain();
+  for (const Merge& merge : last_merges_) add_buffer(merge.into, merge.from, 0, total_);
+}
+
+void DataParallel::weight_ready(Weight& weight) {
+  const size_t index = bucket_of_.at(&weight);
+  check(buckets_[index].pending > 0, "data parallel: weight '{}' was completed twice", weight.use());
+  if (--buckets_[index].pending == 0) start_reduce(index);
+}
+
+void DataParallel::add_buffer(int into, int from, int64_t first, int64_t count) {
+  Tensor sum = buffers_[static_cast<size_t>(into)].flat(first, count);
+  const Tensor other = buffers_[static_cast<size_t>(from)].flat(first, count);
+  kernels(sum).elementwise.accumulate(sum.queue(), sum, other);
+}
+
+void DataParallel::start_reduce(size_t index) {
+  const Bucket& bucket = buckets_[index];
+  for (const Merge& merge : last_merges_) add_buffer(merge.into, merge.from, bucket.first, bucket.count);
+  if (group_.size() == 1 || arena_.queue().device() == Device::null) return;
+  const std::string name = "gradients " + std::to_string(index);
+  const Span span(options_.trace, "start reduce", "comm");
+  const auto slice = [&](const Partial& partial) {
+    return buffers_[static_cast<size_t>(partial.buffer)].flat(bucket.first, bucket.count).data<float>();
+  };
+  if (options_.reduce == Reduce::fast) {
+    works_.push_back(group_.all_reduce(slice(partials_.front()), bucket.count, Dtype::f32, name));
+    return;
+  }
+  std::vector<TreeNode> nodes;
+  for (const Partial& partial : partials_) nodes.push_back({partial.range.first, partial.range.second, slice(partial)});
+  works_.push_back(group_.all_reduce_tree(nodes, num_grains_, nodes.front().data, bucket.count, name));
+}
+
+void DataParallel::finish() {
+  const double start = now_seconds();
+  {
+    const Span span(options_.trace, "wait for gradients", "comm");
+    for (Work& work : works_) work.wait();
+  }
+  comm_seconds_ = now_seconds() - start;
+  works_.clear();
+  use_buffer(partials_.front().buffer);
+  grads_.clear();
+  // Uses of a shared parameter, in the order of declaration: the first one's slot ends with the sum.
+  for (Weight* weight : weights_) {
+    const auto& uses = weight->param().uses();
+    if (weight != uses.front().get()) continue;
+    Tensor sum = uses.front()->grad();
+    for (size_t i = 1; i < uses.size(); ++i)
+      kernels(sum).elementwise.accumulate(sum.queue(), sum, uses[i]->grad());
+    grads_[&weight->param()] = sum;
+  }
+}
+
+const Tensor& DataParallel::grad(Param& param) const { return grads_.at(&param); }
+
+}  // namespace athanor
