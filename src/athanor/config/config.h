@@ -1,68 +1,74 @@
-// The whole of a run's settings: one tree of plain structs, read once from strict TOML, validated, then const.
+// The whole of a run's settings: one tree of plain structs, read once from strict TOML, checked, then const.
 //
-//   Config config = load_config("first.toml", {"train.steps=10"});   // config/load.h
+//   Config config = load_config(env, "first.toml", {"train.steps=10"});   // config/load.h
 //
-// Every field has a default that makes sense. An unknown key, a wrong type or an illegal value is a ConfigError
-// naming the key, what was got, what was expected and the nearest known name.
-// Names in TOML are the names of the fields here. Thread rule: plain data.
+// Every field has a default that makes sense. An unknown key, a wrong type or an illegal value is a
+// ConfigError naming the key, got, expected and the nearest known name. Names in TOML are the names of the
+// fields here; config/fields.cpp lists them with their units and limits. Thread rule: plain data.
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
 namespace athanor {
 
-// [model]: a preset, any field of which may be overridden. Zero means "the preset's, else the family's default".
+// [model]: a preset, any field of which may be overridden. Zero: the preset's, else the family's default.
 struct ModelConfig {
-  std::string preset;            // "gpt2-124m", "llama-tiny", ... ; empty: the family's defaults
+  std::string preset = {};       // "gpt2-124m", "llama-tiny", ... ; empty: the family's defaults
   std::string family = "llama";  // "llama" or "gpt2"
   int64_t layers = 0;
   int64_t width = 0;
   int64_t heads = 0;
-  int64_t kv_heads = 0;    // grouped-query attention; default: heads
-  int64_t head_dim = 0;    // default: width / heads
-  int64_t ffn_width = 0;   // default: 4 * width (gpt2); 8/3 * width rounded up to a multiple of 64 (llama)
-  int64_t vocab_size = 0;  // may exceed the tokenizer's; default: the tokenizer's, rounded up to a multiple of 64
-  int64_t max_seq_len = 0;
+  int64_t kv_heads = 0;     // grouped-query attention; default: heads
+  int64_t head_dim = 0;     // default: width / heads
+  int64_t ffn_width = 0;    // default: 4 * width (gpt2); 8/3 * width rounded up to a multiple of 64 (llama)
+  int64_t vocab_size = 0;   // may exceed the tokenizer's; default: that, rounded up to a multiple of 64
+  int64_t max_seq_len = 0;  // default: the preset's, else data.seq_len
   bool tie_embeddings = false;
   bool bias = false;
   double dropout = 0.0;
   double rope_base = 10000.0;
   double norm_eps = 1e-5;
   double init_std = 0.02;
+  bool operator==(const ModelConfig&) const = default;
 };
 
 struct ChannelConfig {
-  std::string name;
-  std::string path;     // a .bin/.idx prefix, or a text/JSONL file or folder (each file optionally .gz/.zst)
+  std::string name = {};
+  std::string path =
+      {};               // a .bin/.idx prefix, or a text/JSONL file or folder (each file optionally .gz/.zst)
   double weight = 1.0;  // share of the sequences, relative to the other channels
+  bool operator==(const ChannelConfig&) const = default;
 };
 
 struct DataConfig {
-  std::vector<ChannelConfig> channels;
-  std::string tokenizer;  // a tokenizer.json
+  std::vector<ChannelConfig> channels = {};
+  std::string tokenizer = {};  // a tokenizer.json
   int64_t seq_len = 256;
   double valid_fraction = 0.01;  // the last part of each channel's token stream
-  std::string cache;             // folder for token files made on first use; default: ".athanor-cache" beside the data
-  std::string text_key = "text"; // the JSONL field that holds the document
+  std::string cache =
+      {};  // folder for token files made on first use; default: ".athanor-cache" beside the data
+  std::string text_key = "text";  // the JSONL field that holds the document
 };
 
 struct TrainConfig {
-  std::string name = "run";  // -> runs/<name>
-  std::string runs = "runs"; // folder of all runs, relative to the working folder
-  std::string init_from;     // a checkpoint or a Hugging Face folder: weights only, fresh optimizer
+  std::string name = "run";    // -> runs/<name>
+  std::string runs = "runs";   // folder of all runs, relative to the working folder
+  std::string init_from = {};  // a checkpoint or a Hugging Face folder: weights only, fresh optimizer
   int64_t steps = 1000;
   int64_t global_batch = 32;  // sequences per step
   int64_t micro_batch = 4;    // sequences per grain
   uint64_t seed = 1;
-  int64_t eval_every = 100;   // steps; 0: only before the first and after the last
-  int64_t eval_tokens = 0;    // held-out tokens per channel in an evaluation; 0: all of them
+  int64_t eval_every = 100;     // steps; 0: only before the first and after the last
+  int64_t eval_tokens = 0;      // held-out tokens per channel in an evaluation; 0: all of them
   std::string device = "auto";  // auto, cpu, cuda
   int64_t threads = 0;          // compute threads of each rank; 0: usable processors / ranks of this machine
-  std::string isa = "auto";     // highest instruction set to use: auto, generic, avx2, avx512, avx512_bf16, amx
-  bool trace = false;           // write trace/rank*.json
-  int64_t log_every = 1;        // console lines (metrics.jsonl has every step)
+  std::string isa = "auto";  // highest instruction set to use: auto, generic, avx2, avx512, avx512_bf16, amx
+  bool trace = false;        // write trace/rank*.json
+  int64_t log_every = 1;     // console lines (metrics.jsonl has every step)
 };
 
 struct OptimizerConfig {
@@ -83,8 +89,8 @@ struct ScheduleConfig {
 };
 
 struct PrecisionConfig {
-  std::string compute = "bf16";  // f32, bf16, f16
-  double loss_scale = 65536.0;   // f16: the first dynamic loss scale
+  std::string compute = "bf16";      // f32, bf16, f16
+  double loss_scale = 65536.0;       // f16: the first dynamic loss scale
   int64_t loss_scale_window = 1000;  // f16: good steps before it doubles
 };
 
@@ -93,9 +99,11 @@ struct ParallelConfig {
   int64_t tp = 1, pp = 1, cp = 1, ep = 1;
   bool sp = false;
   int64_t zero = 0;
-  std::string recompute = "none";  // none, full
-  std::string reduce = "fast";     // fast, tree
-  int64_t bucket_bytes = 16 << 20; // gradient bucket
+  std::string schedule = "1f1b";    // of the pipeline: a known name or a CSV file
+  int64_t virtual_stages = 1;       // pipeline stages per rank
+  std::string recompute = "none";   // none, full
+  std::string reduce = "fast";      // fast, tree
+  int64_t bucket_bytes = 16 << 20;  // gradient bucket
 };
 
 struct CheckpointConfig {
@@ -111,17 +119,31 @@ struct LaunchConfig {
   int64_t timeout_ms = 600000;  // a collective that is later than this fails
 };
 
+// Where a value came from. A key without one has the program's default.
+struct Origin {
+  enum class Kind {
+    file,          // text is "first.toml:12"
+    command_line,  // "--set train.steps=10"
+    preset,        // "preset llama-tiny"
+    derived,       // "width / heads"
+  };
+  Kind kind = Kind::file;
+  std::string text = {};
+  bool by_user() const { return kind == Kind::file || kind == Kind::command_line; }
+};
+
 struct Config {
-  ModelConfig model;
-  DataConfig data;
-  TrainConfig train;
-  OptimizerConfig optimizer;
-  ScheduleConfig schedule;
-  PrecisionConfig precision;
-  ParallelConfig parallel;
-  CheckpointConfig checkpoint;
-  LaunchConfig launch;
-  std::string folder;  // of the config file: relative data paths start here
+  ModelConfig model = {};
+  DataConfig data = {};
+  TrainConfig train = {};
+  OptimizerConfig optimizer = {};
+  ScheduleConfig schedule = {};
+  PrecisionConfig precision = {};
+  ParallelConfig parallel = {};
+  CheckpointConfig checkpoint = {};
+  LaunchConfig launch = {};
+  std::string folder = {};  // of the config file; load_config has already made relative data paths start here
+  std::map<std::string, Origin, std::less<>> origins = {};  // "train.steps" -> where it was set
 };
 
 }  // namespace athanor

@@ -1,0 +1,204 @@
+#include "athanor/config/fields.h"
+
+#include <fmt/core.h>
+
+#include <cmath>
+
+namespace athanor {
+namespace {
+
+template <auto Section, auto Member>
+Slot at(Config& config) {
+  return &((config.*Section).*Member);
+}
+
+template <auto Member>
+Slot of(ChannelConfig& channel) {
+  return &(channel.*Member);
+}
+
+// No product of a few settings may leave 64 bits; these limits are far above any machine.
+constexpr long double kMany = 1LL << 40;
+constexpr long double kMaxInt = std::numeric_limits<int64_t>::max();
+
+Traits at_least(long double low, long double high = kMany) {
+  return {.range = {low, high}};
+}
+Traits above(long double low) {
+  return {.range = {.low = low, .low_open = true}};
+}
+Traits within(long double low, long double high) {
+  return {.range = {low, high}};
+}
+Traits below(long double low, long double high) {
+  return {.range = {low, high, false, true}};
+}
+Traits one_of(std::vector<std::string> names) {
+  return {.choices = std::move(names)};
+}
+Traits any() {
+  return {};
+}
+Traits path() {
+  return {.is_path = true};
+}
+
+}  // namespace
+
+const std::vector<Field<Config>>& config_fields() {
+  using C = Config;
+  using M = ModelConfig;
+  using D = DataConfig;
+  using T = TrainConfig;
+  using O = OptimizerConfig;
+  using S = ScheduleConfig;
+  using P = PrecisionConfig;
+  using L = ParallelConfig;
+  using K = CheckpointConfig;
+  using A = LaunchConfig;
+  static const std::vector<Field<Config>> fields = {
+      {"model", "preset", "named sizes; empty: the family's", at<&C::model, &M::preset>, any()},
+      {"model", "family", "", at<&C::model, &M::family>, one_of({"llama", "gpt2"})},
+      {"model", "layers", "blocks", at<&C::model, &M::layers>, at_least(0, 10000)},
+      {"model", "width", "channels", at<&C::model, &M::width>, at_least(0, 1 << 20)},
+      {"model", "heads", "query heads", at<&C::model, &M::heads>, at_least(0, 1 << 16)},
+      {"model", "kv_heads", "key and value heads", at<&C::model, &M::kv_heads>, at_least(0, 1 << 16)},
+      {"model", "head_dim", "channels per head", at<&C::model, &M::head_dim>, at_least(0, 1 << 14)},
+      {"model", "ffn_width", "channels", at<&C::model, &M::ffn_width>, at_least(0, 1 << 22)},
+      {"model", "vocab_size", "ids; 0: the tokenizer's", at<&C::model, &M::vocab_size>, at_least(0, 1 << 28)},
+      {"model", "max_seq_len", "tokens", at<&C::model, &M::max_seq_len>, at_least(0, 1 << 30)},
+      {"model", "tie_embeddings", "one matrix for input and output", at<&C::model, &M::tie_embeddings>,
+       any()},
+      {"model", "bias", "in linear layers", at<&C::model, &M::bias>, any()},
+      {"model", "dropout", "fraction", at<&C::model, &M::dropout>, below(0, 1)},
+      {"model", "rope_base", "of the rotary wavelengths", at<&C::model, &M::rope_base>, above(0)},
+      {"model", "norm_eps", "added to the variance", at<&C::model, &M::norm_eps>, above(0)},
+      {"model", "init_std", "standard deviation", at<&C::model, &M::init_std>, above(0)},
+
+      {"data", "channels", "name, path, relative weight", at<&C::data, &D::channels>, any()},
+      {"data", "tokenizer", "tokenizer.json", at<&C::data, &D::tokenizer>, path()},
+      {"data", "seq_len", "tokens", at<&C::data, &D::seq_len>, at_least(1, 1 << 30)},
+      {"data", "valid_fraction", "fraction", at<&C::data, &D::valid_fraction>, below(0, 1)},
+      {"data", "cache", "folder; empty: beside the data", at<&C::data, &D::cache>, path()},
+      {"data", "text_key", "field of a JSONL line", at<&C::data, &D::text_key>, any()},
+
+      {"train", "name", "the run is runs/<name>", at<&C::train, &T::name>, any()},
+      {"train", "runs", "folder", at<&C::train, &T::runs>, any()},
+      {"train", "init_from", "checkpoint or Hugging Face folder", at<&C::train, &T::init_from>, any()},
+      {"train", "steps", "steps", at<&C::train, &T::steps>, at_least(1)},
+      {"train", "global_batch", "sequences per step", at<&C::train, &T::global_batch>, at_least(1, 1 << 30)},
+      {"train", "micro_batch", "sequences per grain", at<&C::train, &T::micro_batch>, at_least(1, 1 << 30)},
+      {"train", "seed", "of every random number", at<&C::train, &T::seed>, at_least(0, kMaxInt)},
+      {"train", "eval_every", "steps; 0: first and last only", at<&C::train, &T::eval_every>, at_least(0)},
+      {"train", "eval_tokens", "tokens per channel; 0: all", at<&C::train, &T::eval_tokens>, at_least(0)},
+      {"train", "device", "", at<&C::train, &T::device>, one_of({"auto", "cpu", "cuda"})},
+      {"train", "threads", "per rank; 0: its share of the CPUs", at<&C::train, &T::threads>,
+       at_least(0, 4096)},
+      {"train", "isa", "", at<&C::train, &T::isa>,
+       one_of({"auto", "generic", "avx2", "avx512", "avx512_bf16", "amx"})},
+      {"train", "trace", "writes trace/rank*.json", at<&C::train, &T::trace>, any()},
+      {"train", "log_every", "steps per console line", at<&C::train, &T::log_every>, at_least(1)},
+
+      {"optimizer", "name", "", at<&C::optimizer, &O::name>, one_of({"adamw", "sgd"})},
+      {"optimizer", "lr", "learning rate at its peak", at<&C::optimizer, &O::lr>, above(0)},
+      {"optimizer", "betas", "adamw: decay of the two averages", at<&C::optimizer, &O::betas>, below(0, 1)},
+      {"optimizer", "eps", "adamw: added to the root", at<&C::optimizer, &O::eps>, above(0)},
+      {"optimizer", "weight_decay", "on matrices", at<&C::optimizer, &O::weight_decay>, at_least(0)},
+      {"optimizer", "momentum", "sgd", at<&C::optimizer, &O::momentum>, below(0, 1)},
+      {"optimizer", "clip_norm", "gradient norm; 0: no clipping", at<&C::optimizer, &O::clip_norm>,
+       at_least(0)},
+
+      {"schedule", "decay", "", at<&C::schedule, &S::decay>, one_of({"cosine", "linear", "constant", "wsd"})},
+      {"schedule", "warmup_steps", "steps", at<&C::schedule, &S::warmup_steps>, at_least(0)},
+      {"schedule", "min_lr_ratio", "share of lr at the end", at<&C::schedule, &S::min_lr_ratio>,
+       within(0, 1)},
+      {"schedule", "wsd_decay_fraction", "share of steps", at<&C::schedule, &S::wsd_decay_fraction>,
+       within(0, 1)},
+
+      {"precision", "compute", "", at<&C::precision, &P::compute>, one_of({"f32", "bf16", "f16"})},
+      {"precision", "loss_scale", "f16: the first one", at<&C::precision, &P::loss_scale>, above(0)},
+      {"precision", "loss_scale_window", "f16: good steps before it doubles",
+       at<&C::precision, &P::loss_scale_window>, at_least(1)},
+
+      {"parallel",
+       "dp",
+       "ranks, data parallel",
+       at<&C::parallel, &L::dp>,
+       {.range = {1, 1 << 20}, .auto_is_zero = true}},
+      {"parallel", "tp", "ranks, tensor parallel", at<&C::parallel, &L::tp>, at_least(1, 1 << 20)},
+      {"parallel", "pp", "ranks, pipeline parallel", at<&C::parallel, &L::pp>, at_least(1, 1 << 20)},
+      {"parallel", "cp", "ranks, context parallel", at<&C::parallel, &L::cp>, at_least(1, 1 << 20)},
+      {"parallel", "ep", "ranks, expert parallel", at<&C::parallel, &L::ep>, at_least(1, 1 << 20)},
+      {"parallel", "sp", "sequence parallel within tp", at<&C::parallel, &L::sp>, any()},
+      {"parallel", "zero", "ZeRO stage", at<&C::parallel, &L::zero>, within(0, 3)},
+      {"parallel", "schedule", "pipeline: a name or a CSV file", at<&C::parallel, &L::schedule>, any()},
+      {"parallel", "virtual_stages", "pipeline stages per rank", at<&C::parallel, &L::virtual_stages>,
+       at_least(1, 10000)},
+      {"parallel", "recompute", "", at<&C::parallel, &L::recompute>, one_of({"none", "full"})},
+      {"parallel", "reduce", "", at<&C::parallel, &L::reduce>, one_of({"fast", "tree"})},
+      {"parallel", "bucket_bytes", "bytes of a gradient bucket", at<&C::parallel, &L::bucket_bytes>,
+       at_least(4)},
+
+      {"checkpoint", "every_steps", "steps; 0: only the final one", at<&C::checkpoint, &K::every_steps>,
+       at_least(0)},
+      {"checkpoint", "keep", "newest kept; 0: all", at<&C::checkpoint, &K::keep>, at_least(0)},
+      {"checkpoint", "flash_every_steps", "steps; 0: none", at<&C::checkpoint, &K::flash_every_steps>,
+       at_least(0)},
+
+      {"launch", "min_ranks", "ranks", at<&C::launch, &A::min_ranks>, at_least(1, 1 << 20)},
+      {"launch", "max_ranks", "ranks; 0: as launched", at<&C::launch, &A::max_ranks>, at_least(0, 1 << 20)},
+      {"launch", "max_restarts", "restarts", at<&C::launch, &A::max_restarts>, at_least(0)},
+      {"launch", "timeout_ms", "ms until a late collective fails", at<&C::launch, &A::timeout_ms>,
+       at_least(1)},
+  };
+  return fields;
+}
+
+const std::vector<Field<ChannelConfig>>& channel_fields() {
+  static const std::vector<Field<ChannelConfig>> fields = {
+      {"data.channels", "name", "", of<&ChannelConfig::name>, any()},
+      {"data.channels", "path", "text, JSONL, folder or .bin/.idx prefix", of<&ChannelConfig::path>, path()},
+      {"data.channels", "weight", "share, relative to the others", of<&ChannelConfig::weight>, above(0)},
+  };
+  return fields;
+}
+
+bool Range::contains(long double value) const {
+  // A NaN is in no range; infinities are in none either, since every limit of a setting is finite or open.
+  return (low_open ? value > low : value >= low) && (high_open ? value < high : value <= high) &&
+         value < std::numeric_limits<long double>::infinity();
+}
+
+std::string Range::expected(long double got) const {
+  const auto number = [](long double value) {
+    return value == std::floor(value) ? fmt::format("{:.0f}", value) : fmt::format("{}", value);
+  };
+  if (high < kMany && high - low < 1e4L)
+    return fmt::format("a value in {}{}, {}{}", low_open ? '(' : '[', number(low), number(high),
+                       high_open ? ')' : ']');
+  if (got > high && high < std::numeric_limits<long double>::infinity())
+    return fmt::format("at most {}", number(high));
+  return fmt::format("{} {}", low_open ? "a finite value above" : "at least", number(low));
+}
+
+const Field<Config>* find_field(std::string_view section, std::string_view name) {
+  for (const auto& field : config_fields())
+    if (field.section == section && field.name == name) return &field;
+  return nullptr;
+}
+
+std::vector<std::string> section_names() {
+  std::vector<std::string> names;
+  for (const auto& field : config_fields())
+    if (names.empty() || names.back() != field.section) names.emplace_back(field.section);
+  return names;
+}
+
+std::vector<std::string> key_names(std::string_view section) {
+  std::vector<std::string> names;
+  for (const auto& field : config_fields())
+    if (field.section == section) names.emplace_back(field.name);
+  return names;
+}
+
+}  // namespace athanor

@@ -1,0 +1,58 @@
+// The one list of settings: reading, printing, checking and suggesting names all walk it.
+//
+//   for (const Field<Config>& field : config_fields())
+//     if (auto* value = std::get_if<double*>(&(slot = field.slot(config)))) **value = 1.0;
+//
+// Adding a setting is a member in config.h and a line in fields.cpp.
+// Thread rule: the lists are constant data.
+#pragma once
+
+#include <limits>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "athanor/config/config.h"
+
+namespace athanor {
+
+// A pointer to the member of one struct that a field stands for.
+using Slot = std::variant<std::string*, int64_t*, uint64_t*, double*, bool*, std::vector<double>*,
+                          std::vector<ChannelConfig>*>;
+
+// Limits of a number. long double holds every int64 and uint64 exactly.
+struct Range {
+  long double low = -std::numeric_limits<long double>::infinity();
+  long double high = std::numeric_limits<long double>::infinity();
+  bool low_open = false, high_open = false;
+
+  bool contains(long double value) const;
+  std::string expected(long double got) const;  // what `got` breaks: "at least 1", "a value in [0, 1)"
+};
+
+struct Traits {
+  Range range = {};
+  std::vector<std::string> choices = {};  // of a string; empty: any
+  bool is_path = false;                   // a relative one starts at the folder of the config file
+  bool auto_is_zero = false;              // written "auto" in TOML, kept as 0
+};
+
+template <typename Owner>
+struct Field {
+  const char* section;
+  const char* name;
+  const char* note;  // unit, or what the value is
+  Slot (*slot)(Owner&);
+  Traits traits;
+
+  std::string key() const { return std::string(section) + "." + name; }
+};
+
+const std::vector<Field<Config>>& config_fields();
+const std::vector<Field<ChannelConfig>>& channel_fields();
+
+const Field<Config>* find_field(std::string_view section, std::string_view name);  // null: unknown
+std::vector<std::string> section_names();
+std::vector<std::string> key_names(std::string_view section);
+
+}  // namespace athanor

@@ -1,0 +1,119 @@
+#include "athanor/config/load.h"
+
+#include <fmt/core.h>
+
+#include <cerrno>
+#include <filesystem>
+
+#include <toml++/toml.h>
+
+#include "athanor/base/check.h"
+#include "athanor/base/human.h"
+#include "athanor/config/presets.h"
+#include "athanor/config/reader.h"
+#include "athanor/config/validate.h"
+
+namespace athanor {
+namespace {
+
+constexpr uint64_t kMaxFileBytes = uint64_t{16} << 20;
+
+std::string_view trim(std::string_view text) {
+  const size_t first = text.find_first_not_of(" \t");
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(" \t") - first + 1);
+}
+
+std::string as_toml_string(std::string_view word) {
+  std::string quoted = "\"";
+  for (const char c : word) {
+    if (c == '"' || c == '\\') quoted += '\\';
+    quoted += c;
+  }
+  return quoted + '"';
+}
+
+// {v = value}, where the value is TOML or else a bare word. A date is a bare word too: no setting is a date.
+toml::table parse_value(std::string_view value, const std::string& where) {
+  std::string reason = "something behind it";
+  try {
+    toml::table parsed = toml::parse("v = " + std::string(value), std::string_view());
+    const toml::node* node = parsed.get("v");
+    const bool date = node != nullptr && (node->is_date() || node->is_time() || node->is_date_time());
+    if (parsed.size() == 1 && node != nullptr && !date) return parsed;
+    if (date) return toml::parse("v = " + as_toml_string(value), std::string_view());
+  } catch (const toml::parse_error& error) {
+    reason = std::string(error.description());
+  }
+  const bool bare_word =
+      value.empty() || std::string_view("\"'[{").find(value.front()) == std::string_view::npos;
+  try {
+    if (bare_word) return toml::parse("v = " + as_toml_string(value), std::string_view());
+  } catch (const toml::parse_error& error) {
+    reason = std::string(error.description());
+  }
+  throw ConfigError(
+      fmt::format("{}: got a value that is not TOML ({}), expected a number, string, array or table", where,
+                  printable(reason)),
+      "put the whole override into single quotes on the command line");
+}
+
+void apply_override(const std::string& text, Config& config) {
+  const std::string where = "--set " + printable(text);
+  const size_t equals = text.find('=');
+  if (equals == std::string::npos)
+    throw ConfigError(fmt::format("{}: got no '=', expected section.key=value", where));
+  const std::string_view path = trim(std::string_view(text).substr(0, equals));
+  const toml::table value = parse_value(trim(std::string_view(text).substr(equals + 1)), where);
+  ConfigReader reader(config, Origin::Kind::command_line, where);
+  reader.read_path(path, *value.get("v"));
+}
+
+// Relative paths are anchored once, here, so that a copy of the settings means the same from any folder.
+void anchor_paths(Config& config) {
+  if (config.folder.empty()) return;
+  const auto anchor = [&](std::string& path) {
+    if (!path.empty()) path = (std::filesystem::path(config.folder) / path).lexically_normal().string();
+  };
+  for (const auto& field : config_fields())
+    if (field.traits.is_path) anchor(*std::get<std::string*>(field.slot(config)));
+  for (auto& channel : config.data.channels) anchor(channel.path);
+}
+
+}  // namespace
+
+Config parse_config(std::string_view text, const std::string& name, const std::string& folder,
+                    std::span<const std::string> overrides) {
+  Config config;
+  if (!folder.empty()) config.folder = std::filesystem::absolute(folder).lexically_normal().string();
+  try {
+    const toml::table root = toml::parse(text, name);
+    ConfigReader(config, Origin::Kind::file, printable(name)).read(root);
+  } catch (const toml::parse_error& error) {
+    throw ConfigError(fmt::format("{}:{}: not TOML: {}", printable(name), error.source().begin.line,
+                                  printable(error.description())));
+  }
+  for (const auto& override_text : overrides) apply_override(override_text, config);
+  validate_limits(config);
+  anchor_paths(config);
+  resolve_model(config);
+  validate(config);
+  return config;
+}
+
+Config load_config(Env& env, const std::string& path, std::span<const std::string> overrides) {
+  std::string text;
+  try {
+    text = env.read_text(path, kMaxFileBytes);
+  } catch (const IoError& error) {
+    const bool wrong_path = error.code() == ENOENT || error.code() == EISDIR || error.code() == ENOTDIR ||
+                            error.code() == EACCES || error.code() == ENAMETOOLONG;
+    if (!wrong_path) throw;
+    throw ConfigError(fmt::format("config file: {}", error.what()), "expected the path of a TOML file");
+  } catch (const Error& error) {
+    throw ConfigError(fmt::format("config file: {}", error.what()), "expected the path of a TOML file");
+  }
+  return parse_config(text, path, parent_folder(path), overrides);
+}
+
+}  // namespace athanor

@@ -1,0 +1,33 @@
+// Strict TOML to Config.
+//
+//   const std::vector<std::string> sets = {"train.steps=10", "parallel.reduce=tree"};
+//   const Config config = load_config(system_env(), "first.toml", sets);
+//
+// An override is `section.key=value`: the value is TOML, a bare word is a string; arrays and inline tables
+// are allowed, as is `data.channels.en.weight=0.5`. Overrides are applied after the file, in their order.
+//
+// The result is validated (validate.h), its model filled from the preset or the family (presets.h), and its
+// relative data paths start at the folder of the file. What the file leaves out has the default of config.h.
+// Config::origins tells where each value came from.
+//
+// Errors: ConfigError as "first.toml:12: train.steps: got the string 'ten', expected an integer", or with
+// "--set train.steps=ten" in front. Thread rule: pure functions (of the file).
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "athanor/base/file.h"
+#include "athanor/config/config.h"
+
+namespace athanor {
+
+Config load_config(Env& env, const std::string& path, std::span<const std::string> overrides = {});
+
+// The same from text. `name` stands for the file in messages; `folder` is where relative data paths start
+// (made absolute; empty: they stay as they are).
+Config parse_config(std::string_view text, const std::string& name, const std::string& folder = "",
+                    std::span<const std::string> overrides = {});
+
+}  // namespace athanor

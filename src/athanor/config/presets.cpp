@@ -1,0 +1,202 @@
+#include "athanor/config/presets.h"
+
+#include <fmt/core.h>
+#include <fmt/ranges.h>
+
+#include "athanor/base/error.h"
+#include "athanor/base/human.h"
+#include "athanor/base/nearest.h"
+#include "athanor/config/fields.h"
+
+namespace athanor {
+namespace {
+
+ModelConfig llama(int64_t layers, int64_t width, int64_t heads, int64_t kv_heads, int64_t ffn_width,
+                  int64_t vocab_size, int64_t max_seq_len) {
+  ModelConfig model;
+  model.family = "llama";
+  model.layers = layers, model.width = width, model.heads = heads, model.kv_heads = kv_heads;
+  model.ffn_width = ffn_width, model.vocab_size = vocab_size, model.max_seq_len = max_seq_len;
+  return model;
+}
+
+ModelConfig llama3(ModelConfig model, bool tied) {
+  model.rope_base = 500000.0;
+  model.tie_embeddings = tied;
+  return model;
+}
+
+ModelConfig gpt2(int64_t layers, int64_t width, int64_t heads, int64_t vocab_size, int64_t max_seq_len) {
+  ModelConfig model;
+  model.family = "gpt2";
+  model.layers = layers, model.width = width, model.heads = heads;
+  model.vocab_size = vocab_size, model.max_seq_len = max_seq_len;
+  model.tie_embeddings = true, model.bias = true;
+  return model;
+}
+
+struct Preset {
+  const char* name;
+  ModelConfig model;
+};
+
+// Zero kv_heads: as many as heads, also where the user overrides those. Zero vocab_size: the tokenizer's.
+// The Llama 3 presets have the context of pre-training (8192), before it was stretched by scaling the
+// rotations.
+const std::vector<Preset>& presets() {
+  static const std::vector<Preset> all = {
+      {"gpt2-tiny", gpt2(4, 128, 4, 0, 256)},
+      {"gpt2-124m", gpt2(12, 768, 12, 50257, 1024)},
+      {"gpt2-350m", gpt2(24, 1024, 16, 50257, 1024)},
+      {"gpt2-774m", gpt2(36, 1280, 20, 50257, 1024)},
+      {"gpt2-1.5b", gpt2(48, 1600, 25, 50257, 1024)},
+      {"llama-tiny", llama(8, 256, 4, 2, 704, 0, 1024)},
+      {"llama-125m", llama(12, 768, 12, 0, 2048, 32000, 2048)},
+      {"tinyllama-1.1b", llama(22, 2048, 32, 4, 5632, 32000, 2048)},
+      {"llama-1b", llama3(llama(16, 2048, 32, 8, 8192, 128256, 8192), true)},
+      {"llama-2-7b", llama(32, 4096, 32, 0, 11008, 32000, 4096)},
+      {"llama-2-13b", llama(40, 5120, 40, 0, 13824, 32000, 4096)},
+      {"llama-2-70b", llama(80, 8192, 64, 8, 28672, 32000, 4096)},
+      {"llama-3-8b", llama3(llama(32, 4096, 32, 8, 14336, 128256, 8192), false)},
+      {"llama-3-70b", llama3(llama(80, 8192, 64, 8, 28672, 128256, 8192), false)},
+  };
+  return all;
+}
+
+// What a config without a preset gets: a model that trains on a laptop.
+ModelConfig family_model(const std::string& family) {
+  return family == "gpt2" ? gpt2(4, 128, 4, 0, 0) : llama(8, 256, 4, 0, 0, 0, 0);
+}
+
+int64_t round_up_64(int64_t value) {
+  return (value + 63) / 64 * 64;
+}
+
+std::string where(const Config& config, const std::string& key) {
+  const auto origin = config.origins.find(key);
+  return origin == config.origins.end() ? "" : origin->second.text + ": ";
+}
+
+const Preset& find_preset(const std::string& name, const std::string& where) {
+  for (const auto& preset : presets())
+    if (preset.name == name) return preset;
+  const std::string nearest = nearest_name(name, preset_names());
+  throw ConfigError(fmt::format("{}model.preset: got '{}', expected a known preset{}", where, printable(name),
+                                nearest.empty() ? "" : fmt::format(", did you mean '{}'?", nearest)),
+                    fmt::format("the presets are {}", fmt::join(preset_names(), ", ")));
+}
+
+bool is_zero(const Slot& slot) {
+  auto* const* integer = std::get_if<int64_t*>(&slot);
+  return integer != nullptr && **integer == 0;
+}
+
+template <typename Value>
+bool assign(const Slot& to, const Slot& from) {
+  auto* const* target = std::get_if<Value*>(&to);
+  if (target == nullptr) return false;
+  **target = *std::get<Value*>(from);
+  return true;
+}
+
+void copy_value(const Slot& to, const Slot& from) {
+  assign<std::string>(to, from) || assign<int64_t>(to, from) || assign<double>(to, from) ||
+      assign<bool>(to, from);
+}
+
+std::string derivation(std::string_view name, const ModelConfig& model, int64_t tokenizer_vocab) {
+  if (name == "kv_heads") return "heads";
+  if (name == "head_dim") return "width / heads";
+  if (name == "ffn_width") return model.family == "gpt2" ? "4 width" : "8/3 width, up to a multiple of 64";
+  if (name == "max_seq_len") return "data.seq_len";
+  return fmt::format("the tokenizer's {}, up to a multiple of 64", tokenizer_vocab);
+}
+
+}  // namespace
+
+std::vector<std::string> preset_names() {
+  std::vector<std::string> names;
+  for (const auto& preset : presets()) names.emplace_back(preset.name);
+  return names;
+}
+
+ModelConfig preset_model(const std::string& name) {
+  ModelConfig model = find_preset(name, "").model;
+  model.preset = name;
+  return complete_model(model, 8192, model.max_seq_len);
+}
+
+ModelConfig complete_model(ModelConfig model, int64_t tokenizer_vocab, int64_t seq_len) {
+  const ModelConfig smallest = family_model(model.family);
+  const auto fill = [](int64_t& field, int64_t value) {
+    if (field == 0) field = value;
+  };
+  fill(model.layers, smallest.layers);
+  fill(model.width, smallest.width);
+  fill(model.heads, smallest.heads);
+  fill(model.kv_heads, model.heads);
+  fill(model.head_dim, model.width / model.heads);
+  fill(model.ffn_width, model.family == "gpt2" ? 4 * model.width : round_up_64((8 * model.width + 2) / 3));
+  fill(model.max_seq_len, seq_len);
+  fill(model.vocab_size, round_up_64(tokenizer_vocab));
+  return model;
+}
+
+void resolve_model(Config& config, int64_t tokenizer_vocab) {
+  ModelConfig& model = config.model;
+  const bool has_preset = !model.preset.empty();
+  const std::string preset = model.preset;
+  const auto set_by_user = [&](const std::string& key) {
+    const auto origin = config.origins.find(key);
+    return origin != config.origins.end() && origin->second.by_user();
+  };
+  Config base;
+  base.model =
+      has_preset ? find_preset(preset, where(config, "model.preset")).model : family_model(model.family);
+  if (has_preset && set_by_user("model.family") && model.family != base.model.family)
+    throw ConfigError(fmt::format("{}model.family: got '{}', expected '{}', the family of preset '{}'",
+                                  where(config, "model.family"), printable(model.family), base.model.family,
+                                  preset));
+  for (const auto& field : config_fields()) {
+    const std::string key = field.key();
+    if (std::string_view(field.section) != "model" || key == "model.preset") continue;
+    const Slot target = field.slot(config), source = field.slot(base);
+    const auto origin = config.origins.find(key);
+    const bool derived = origin != config.origins.end() && origin->second.kind == Origin::Kind::derived;
+    if ((set_by_user(key) || derived) && !is_zero(target)) continue;
+    if (is_zero(target) && is_zero(source)) continue;
+    copy_value(target, source);
+    config.origins.erase(key);
+    if (has_preset) config.origins[key] = {Origin::Kind::preset, "preset " + preset};
+  }
+  const ModelConfig before = model;
+  model = complete_model(model, tokenizer_vocab, config.data.seq_len);
+  Config old;
+  old.model = before;
+  for (const auto& field : config_fields()) {
+    const bool filled = is_zero(field.slot(old)) && !is_zero(field.slot(config));
+    if (std::string_view(field.section) == "model" && filled)
+      config.origins[field.key()] = {Origin::Kind::derived,
+                                     "derived: " + derivation(field.name, model, tokenizer_vocab)};
+  }
+  if (tokenizer_vocab > 0 && model.vocab_size < tokenizer_vocab)
+    throw ConfigError(fmt::format("{}: model.vocab_size: got {}, expected at least the tokenizer's {}",
+                                  config.origins["model.vocab_size"].text, model.vocab_size, tokenizer_vocab),
+                      "leave model.vocab_size out to take the tokenizer's");
+}
+
+int64_t num_params(const ModelConfig& m) {
+  const int64_t queries = m.heads * m.head_dim, keys = m.kv_heads * m.head_dim;
+  const int64_t bias = m.bias ? 1 : 0;
+  const int64_t attention = m.width * (2 * queries + 2 * keys) + bias * (queries + 2 * keys + m.width);
+  const int64_t embeddings = m.vocab_size * m.width * (m.tie_embeddings ? 1 : 2);
+  if (m.family == "gpt2") {
+    const int64_t mlp = 2 * m.width * m.ffn_width + bias * (m.ffn_width + m.width);
+    const int64_t norm = m.width * (1 + bias);
+    return embeddings + m.max_seq_len * m.width + m.layers * (attention + mlp + 2 * norm) + norm;
+  }
+  const int64_t mlp = 3 * m.width * m.ffn_width + bias * (2 * m.ffn_width + m.width);
+  return embeddings + m.layers * (attention + mlp + 2 * m.width) + m.width;
+}
+
+}  // namespace athanor

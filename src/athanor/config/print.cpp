@@ -1,0 +1,176 @@
+#include "athanor/config/print.h"
+
+#include <fmt/core.h>
+#include <fmt/ranges.h>
+
+#include <nlohmann/json.hpp>
+
+#include "athanor/base/human.h"
+#include "athanor/config/fields.h"
+#include "athanor/config/presets.h"
+
+namespace athanor {
+namespace {
+
+std::string toml_string(std::string_view text) {
+  std::string quoted = "\"";
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\') {
+      quoted += '\\';
+      quoted += c;
+    } else if (byte < 0x20 || byte == 0x7f) {
+      quoted += fmt::format("\\u{:04x}", byte);
+    } else {
+      quoted += c;
+    }
+  }
+  return quoted + '"';
+}
+
+// Shortest digits that read back to the same bits, and never like an integer.
+std::string toml_float(double value) {
+  std::string text = fmt::format("{}", value);
+  if (text.find_first_of(".en") == std::string::npos) text += ".0";
+  return text;
+}
+
+std::string toml_channels(const std::vector<ChannelConfig>& channels) {
+  std::string text = "[";
+  for (const auto& channel : channels)
+    text += fmt::format("\n  {{name = {}, path = {}, weight = {}}},", toml_string(channel.name),
+                        toml_string(channel.path), toml_float(channel.weight));
+  return text + (channels.empty() ? "]" : "\n]");
+}
+
+struct AsToml {
+  const Traits& traits;
+
+  std::string operator()(const std::string* text) const { return toml_string(*text); }
+  std::string operator()(const int64_t* value) const {
+    return traits.auto_is_zero && *value == 0 ? "\"auto\"" : fmt::format("{}", *value);
+  }
+  std::string operator()(const uint64_t* value) const { return fmt::format("{}", *value); }
+  std::string operator()(const double* value) const { return toml_float(*value); }
+  std::string operator()(const bool* value) const { return *value ? "true" : "false"; }
+  std::string operator()(const std::vector<double>* values) const {
+    std::vector<std::string> texts;
+    for (const double value : *values) texts.push_back(toml_float(value));
+    return fmt::format("[{}]", fmt::join(texts, ", "));
+  }
+  std::string operator()(const std::vector<ChannelConfig>* channels) const {
+    return toml_channels(*channels);
+  }
+};
+
+struct AsJson {
+  const Traits& traits;
+
+  nlohmann::ordered_json operator()(const int64_t* value) const {
+    if (traits.auto_is_zero && *value == 0) return "auto";
+    return *value;
+  }
+  nlohmann::ordered_json operator()(const std::vector<ChannelConfig>* channels) const {
+    auto list = nlohmann::ordered_json::array();
+    for (const auto& c : *channels)
+      list.push_back({{"name", c.name}, {"path", c.path}, {"weight", c.weight}});
+    return list;
+  }
+  template <typename Value>
+  nlohmann::ordered_json operator()(const Value* value) const {
+    return *value;
+  }
+};
+
+std::string origin_of(const Config& config, const std::string& key) {
+  const auto origin = config.origins.find(key);
+  return origin == config.origins.end() ? "default" : printable(origin->second.text);
+}
+
+struct Line {
+  std::string section, name, value, note, origin;
+};
+
+std::vector<Line> lines_of(const Config& config) {
+  Config copy = config;  // slots are pointers to mutable members
+  std::vector<Line> lines;
+  for (const auto& field : config_fields()) {
+    const auto& choices = field.traits.choices;
+    lines.push_back({field.section, field.name, std::visit(AsToml{field.traits}, field.slot(copy)),
+                     choices.empty() ? field.note : fmt::format("{}", fmt::join(choices, ", ")),
+                     origin_of(config, field.key())});
+  }
+  return lines;
+}
+
+std::string padded(const std::string& text, size_t width) {
+  const size_t used = display_width(text);
+  return text + std::string(used < width ? width - used : 0, ' ');
+}
+
+std::string headline(const Config& config) {
+  const std::string run =
+      fmt::format("# Settings of the run '{}', resolved; read back, they give the same run.\n",
+                  printable(config.train.name));
+  const ModelConfig& model = config.model;
+  if (model.vocab_size == 0 || model.layers == 0) return run;
+  return run + fmt::format("# Model: {} parameters ({}{}).\n", with_commas(num_params(model)), model.family,
+                           model.preset.empty() ? "" : ", preset " + printable(model.preset));
+}
+
+}  // namespace
+
+std::string print_config(const Config& config) {
+  // One long path must not push the comments of all other lines off the screen.
+  constexpr size_t kWidestValue = 16;
+  const std::vector<Line> lines = lines_of(config);
+  size_t name_width = 0, value_width = 0, note_width = 0;
+  for (const auto& line : lines) {
+    const size_t width = display_width(line.value);
+    name_width = std::max(name_width, line.name.size());
+    note_width = std::max(note_width, line.note.size());
+    if (width <= kWidestValue) value_width = std::max(value_width, width);
+  }
+  std::string out = headline(config), section;
+  for (const auto& line : lines) {
+    if (line.section != section) out += fmt::format("\n[{}]\n", line.section);
+    section = line.section;
+    const size_t last_line = line.value.rfind('\n');
+    const std::string head = last_line == std::string::npos ? "" : line.value.substr(0, last_line + 1);
+    const std::string tail = last_line == std::string::npos ? line.value : line.value.substr(last_line + 1);
+    // The last line of a value over several lines starts at the margin: its comment still joins the column.
+    const size_t tail_width = head.empty() ? value_width : name_width + 3 + value_width;
+    out += fmt::format("{} = {}{}  # {}  {}\n", padded(line.name, name_width), head, padded(tail, tail_width),
+                       padded(line.note, note_width), line.origin);
+  }
+  return out;
+}
+
+std::string config_to_json(const Config& config) {
+  Config copy = config;
+  nlohmann::ordered_json json;
+  for (const auto& field : config_fields())
+    json[field.section][field.name] = std::visit(AsJson{field.traits}, field.slot(copy));
+  json["origins"] = nlohmann::ordered_json::object();
+  for (const auto& [key, origin] : config.origins) json["origins"][key] = printable(origin.text);
+  if (config.model.vocab_size > 0 && config.model.layers > 0) json["params"] = num_params(config.model);
+  return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
+std::vector<std::string> different_keys(const Config& a, const Config& b) {
+  Config left = a, right = b;
+  std::vector<std::string> keys;
+  for (const auto& field : config_fields()) {
+    const Slot x = field.slot(left), y = field.slot(right);
+    const bool same =
+        std::visit([&](auto* value) { return *value == **std::get_if<decltype(value)>(&y); }, x);
+    if (!same) keys.push_back(field.key());
+  }
+  return keys;
+}
+
+bool same_settings(const Config& a, const Config& b) {
+  return different_keys(a, b).empty();
+}
+
+}  // namespace athanor

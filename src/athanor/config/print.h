@@ -1,0 +1,32 @@
+// A Config as text.
+//
+//   print_config(config)     TOML with one key a line, its unit and its origin behind it:
+//
+//     [train]
+//     steps        = 400   # steps                 first.toml:12
+//     global_batch = 32    # sequences per step    default
+//
+//   parse_config(print_config(c), "x") has the same settings as c: this is runs/NAME/config.resolved.toml.
+//
+// Thread rule: pure functions.
+#pragma once
+
+#include <string>
+
+#include "athanor/config/config.h"
+
+namespace athanor {
+
+std::string print_config(const Config& config);
+
+// {"model": {...}, ..., "origins": {"train.steps": "first.toml:12"}, "params": N}; params is left out while
+// the vocabulary is unknown.
+std::string config_to_json(const Config& config);
+
+// Equal in every setting, wherever the values came from.
+bool same_settings(const Config& a, const Config& b);
+
+// The keys that differ, in the order of the list ("model.width", "data.channels").
+std::vector<std::string> different_keys(const Config& a, const Config& b);
+
+}  // namespace athanor

@@ -1,0 +1,191 @@
+#include "athanor/config/validate.h"
+
+#include <fmt/core.h>
+#include <fmt/ranges.h>
+
+#include <set>
+
+#include "athanor/base/error.h"
+#include "athanor/base/human.h"
+#include "athanor/base/nearest.h"
+#include "athanor/config/fields.h"
+
+namespace athanor {
+namespace {
+
+// Throws "ORIGIN: KEY: MESSAGE".
+template <typename... Args>
+[[noreturn]] void refuse(const Config& config, const std::string& key, const std::string& hint,
+                         fmt::format_string<Args...> message, Args&&... args) {
+  const auto origin = config.origins.find(key);
+  const std::string where = origin == config.origins.end() ? "" : origin->second.text + ": ";
+  throw ConfigError(
+      fmt::format("{}{}: {}", where, key, fmt::vformat(message, fmt::make_format_args(args...))), hint);
+}
+
+template <typename... Args>
+void require(bool condition, const Config& config, const std::string& key,
+             fmt::format_string<Args...> message, Args&&... args) {
+  if (!condition) refuse(config, key, "", message, std::forward<Args>(args)...);
+}
+
+void check_choice(const Config& config, const std::string& key, const std::string& value,
+                  const std::vector<std::string>& choices) {
+  if (choices.empty() || std::find(choices.begin(), choices.end(), value) != choices.end()) return;
+  const std::string nearest = nearest_name(value, choices);
+  refuse(config, key, "", "got '{}', expected one of {}{}", printable(value), fmt::join(choices, ", "),
+         nearest.empty() ? "" : fmt::format(" (did you mean '{}'?)", nearest));
+}
+
+void check_number(const Config& config, const std::string& key, const Traits& traits, long double value) {
+  const bool is_auto = traits.auto_is_zero && value == 0;
+  if (is_auto || traits.range.contains(value)) return;
+  refuse(config, key, "", "got {}, expected {}", static_cast<double>(value), traits.range.expected(value));
+}
+
+void check_model(const Config& config) {
+  const ModelConfig& m = config.model;
+  const bool known = m.layers > 0 && m.width > 0 && m.heads > 0 && m.kv_heads > 0 && m.head_dim > 0;
+  if (!known) {
+    refuse(config, "model.head_dim", "", "got width {} and {} heads, expected at least one channel per head",
+           m.width, m.heads);
+  }
+  if (config.origins.contains("model.head_dim") &&
+      config.origins.find("model.head_dim")->second.kind == Origin::Kind::derived)
+    require(m.width % m.heads == 0, config, "model.width",
+            "got {}, expected a multiple of model.heads = {} (or an explicit model.head_dim)", m.width,
+            m.heads);
+  require(m.heads % m.kv_heads == 0, config, "model.kv_heads",
+          "got {}, expected a divisor of model.heads = {}: query heads share key heads evenly", m.kv_heads,
+          m.heads);
+  require(m.heads * m.head_dim <= int64_t{1} << 24, config, "model.head_dim",
+          "got {} heads of {}, expected at most {} channels of attention", m.heads, m.head_dim,
+          int64_t{1} << 24);
+  if (m.family == "llama")
+    require(m.head_dim % 2 == 0, config, "model.head_dim",
+            "got {}, expected an even number: rotary embedding turns pairs of channels", m.head_dim);
+  if (m.family == "gpt2")
+    require(m.kv_heads == m.heads, config, "model.kv_heads",
+            "got {}, expected model.heads = {}: gpt2 has no grouped-query attention", m.kv_heads, m.heads);
+  if (config.data.seq_len > m.max_seq_len)
+    refuse(config, "data.seq_len", "shorten data.seq_len or raise model.max_seq_len",
+           "got {}, expected at most model.max_seq_len = {}", config.data.seq_len, m.max_seq_len);
+}
+
+// A name stands in metrics.jsonl, TensorBoard tags (channel_loss/NAME), the console and overrides.
+void check_channels(const Config& config) {
+  std::set<std::string> seen;
+  for (size_t i = 0; i < config.data.channels.size(); ++i) {
+    const ChannelConfig& channel = config.data.channels[i];
+    const std::string which = fmt::format("channel {} of {}", i + 1, config.data.channels.size());
+    const std::string key = "data.channels";
+    const std::string name = printable(channel.name);
+    require(!name.empty() && name.size() <= 64, config, key, "{} has a name of {} bytes, expected 1 to 64",
+            which, name.size());
+    require(name == channel.name && name.find_first_of(" /\\\"'=|") == std::string::npos, config, key,
+            "{} is called '{}', expected a name without spaces, controls and any of / \\ \" ' = |", which,
+            name);
+    require(seen.insert(channel.name).second, config, key,
+            "got two channels called '{}', expected unique names", name);
+    require(!channel.path.empty(), config, key, "channel '{}' has an empty path, expected a file or folder",
+            name);
+    for (const auto& field : channel_fields()) {
+      ChannelConfig copy = channel;
+      const Slot slot = field.slot(copy);
+      if (auto* const* real = std::get_if<double*>(&slot))
+        check_number(config, fmt::format("{}: {} of '{}'", key, field.name, name), field.traits, **real);
+    }
+  }
+}
+
+void check_train(const Config& config) {
+  const TrainConfig& t = config.train;
+  const std::string name = printable(t.name);
+  require(!name.empty() && name == t.name && name.size() <= 200 && name.find('/') == std::string::npos &&
+              name.front() != '.',
+          config, "train.name",
+          "got '{}', expected the name of a folder: no '/', no control characters, no leading dot", name);
+  require(!t.runs.empty(), config, "train.runs", "got '', expected a folder");
+  require(t.micro_batch <= t.global_batch, config, "train.micro_batch",
+          "got {}, expected at most train.global_batch = {}", t.micro_batch, t.global_batch);
+  if (t.global_batch % t.micro_batch != 0)
+    refuse(config, "train.global_batch", "a step is a whole number of grains (micro-batches)",
+           "got {}, expected a multiple of train.micro_batch = {}", t.global_batch, t.micro_batch);
+  const long double tokens = static_cast<long double>(t.steps) * static_cast<long double>(t.global_batch) *
+                             static_cast<long double>(config.data.seq_len);
+  require(tokens < 0x1p62L, config, "train.steps", "got {:.3g} tokens in all, expected fewer than 2^62",
+          static_cast<double>(tokens));
+}
+
+void check_optimizer(const Config& config) {
+  require(config.optimizer.betas.size() == 2, config, "optimizer.betas", "got {} values, expected two",
+          config.optimizer.betas.size());
+}
+
+// The axes that this version of the program can split a model over. Widen it here.
+void check_layout(const Config& config) {
+  const ParallelConfig& p = config.parallel;
+  struct Axis {
+    const char* key;
+    int64_t value, supported;
+  };
+  const Axis axes[] = {{"parallel.tp", p.tp, 1},
+                       {"parallel.pp", p.pp, 1},
+                       {"parallel.cp", p.cp, 1},
+                       {"parallel.ep", p.ep, 1},
+                       {"parallel.zero", p.zero, 0},
+                       {"parallel.sp", p.sp, 0},
+                       {"parallel.virtual_stages", p.virtual_stages, 1}};
+  for (const auto& [key, value, supported] : axes)
+    if (value != supported)
+      refuse(config, key, "this version of the program splits work by data parallelism only (parallel.dp)",
+             "got {}, expected {}", value, supported);
+  if (!p.schedule.ends_with(".csv"))
+    check_choice(config, "parallel.schedule", p.schedule,
+                 {"gpipe", "1f1b", "interleaved", "bfs", "zb-h1", "zb-v", "dualpipe-v"});
+  const LaunchConfig& l = config.launch;
+  require(l.max_ranks == 0 || l.max_ranks >= l.min_ranks, config, "launch.max_ranks",
+          "got {}, expected at least launch.min_ranks = {}", l.max_ranks, l.min_ranks);
+}
+
+}  // namespace
+
+void validate_limits(const Config& config) {
+  Config copy = config;  // slots are pointers to mutable members
+  for (const auto& field : config_fields()) {
+    const Slot slot = field.slot(copy);
+    const std::string key = field.key();
+    if (auto* const* text = std::get_if<std::string*>(&slot)) {
+      check_choice(config, key, **text, field.traits.choices);
+    } else if (auto* const* integer = std::get_if<int64_t*>(&slot)) {
+      check_number(config, key, field.traits, static_cast<long double>(**integer));
+    } else if (auto* const* natural = std::get_if<uint64_t*>(&slot)) {
+      check_number(config, key, field.traits, static_cast<long double>(**natural));
+    } else if (auto* const* real = std::get_if<double*>(&slot)) {
+      check_number(config, key, field.traits, static_cast<long double>(**real));
+    } else if (auto* const* reals = std::get_if<std::vector<double>*>(&slot)) {
+      for (const double value : **reals)
+        check_number(config, key, field.traits, static_cast<long double>(value));
+    }
+  }
+}
+
+void validate(const Config& config) {
+  validate_limits(config);
+  check_model(config);
+  check_channels(config);
+  check_train(config);
+  check_optimizer(config);
+  check_layout(config);
+}
+
+void validate_data(const Config& config) {
+  if (config.data.channels.empty())
+    refuse(config, "data.channels", "channels = [ {name = \"en\", path = \"data/en\"} ]",
+           "got none, expected at least one channel of text");
+  if (config.data.tokenizer.empty())
+    refuse(config, "data.tokenizer", "athanor tokenizer train makes one",
+           "got none, expected the path of a tokenizer.json");
+}
+
+}  // namespace athanor

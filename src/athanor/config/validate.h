@@ -1,0 +1,23 @@
+// Checks of a whole Config: limits of every number, known names, and what must fit together.
+//
+// parse_config calls validate(), so that a Config that was read is a valid one; whoever builds a Config by
+// hand calls it too. A command that reads data also calls validate_data().
+//
+// Errors: the first thing found, as a ConfigError "first.toml:12: model.width: got 100, expected ...".
+// Thread rule: pure functions.
+#pragma once
+
+#include "athanor/config/config.h"
+
+namespace athanor {
+
+// Limits of single values and known names; what resolve_model() relies on.
+void validate_limits(const Config& config);
+
+// All of it, for a resolved model (vocab_size may still be zero).
+void validate(const Config& config);
+
+// At least one channel and a tokenizer are named.
+void validate_data(const Config& config);
+
+}  // namespace athanor

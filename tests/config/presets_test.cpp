@@ -1,0 +1,107 @@
+#include "athanor/config/presets.h"
+
+#include "athanor/config/validate.h"
+#include "config/config_testing.h"
+
+namespace athanor {
+namespace {
+
+TEST(Presets, CountsAreThePublishedOnes) {
+  const std::vector<std::pair<std::string, int64_t>> published = {
+      {"gpt2-124m", 124439808},   {"gpt2-350m", 354823168},       {"gpt2-774m", 774030080},
+      {"gpt2-1.5b", 1557611200},  {"tinyllama-1.1b", 1100048384}, {"llama-1b", 1235814400},
+      {"llama-2-7b", 6738415616}, {"llama-2-13b", 13015864320},   {"llama-2-70b", 68976648192},
+      {"llama-3-8b", 8030261248}, {"llama-3-70b", 70553706496},
+  };
+  for (const auto& [name, count] : published) EXPECT_EQ(num_params(preset_model(name)), count) << name;
+  EXPECT_NEAR(static_cast<double>(num_params(preset_model("llama-tiny"))), 10e6, 0.5e6);
+}
+
+TEST(Presets, EachIsCompleteAndValid) {
+  for (const auto& name : preset_names()) {
+    Config config;
+    config.data.seq_len = 128;
+    config.model.preset = name;
+    resolve_model(config, 0);
+    EXPECT_NO_THROW(validate(config)) << name;
+    const ModelConfig model = preset_model(name);
+    for (const int64_t size : {model.layers, model.width, model.heads, model.kv_heads, model.head_dim,
+                               model.ffn_width, model.vocab_size, model.max_seq_len})
+      EXPECT_GT(size, 0) << name;
+    EXPECT_EQ(model.preset, name);
+  }
+}
+
+TEST(Presets, UnknownOnesAreNamedWithTheNearest) {
+  expect_error("[model]\npreset = 'lama-tiny'",
+               {"first.toml:2: model.preset: got 'lama-tiny'", "did you mean 'llama-tiny'?", "gpt2-124m"});
+  EXPECT_THROW(preset_model("gpt2_124m"), ConfigError);
+  expect_error("[model]\npreset = 'llama-tiny'\nfamily = 'gpt2'", {"first.toml:3: model.family", "'llama'"});
+}
+
+TEST(Presets, TheUsersValuesWinAndDerivedOnesFollow) {
+  const Config config =
+      parse("[model]\npreset = 'gpt2-124m'\nwidth = 96\nheads = 6\ntie_embeddings = false\n");
+  EXPECT_EQ(config.model.layers, 12);
+  EXPECT_EQ(config.model.width, 96);
+  EXPECT_EQ(config.model.kv_heads, 6);
+  EXPECT_EQ(config.model.head_dim, 16);
+  EXPECT_EQ(config.model.ffn_width, 384);
+  EXPECT_FALSE(config.model.tie_embeddings);
+  EXPECT_TRUE(config.model.bias);
+  EXPECT_EQ(config.model.vocab_size, 50257);
+  EXPECT_EQ(config.model.max_seq_len, 1024);
+}
+
+TEST(Presets, FamilyDefaults) {
+  const Config llama = parse("[data]\nseq_len = 300");
+  EXPECT_FALSE(llama.model.tie_embeddings);
+  EXPECT_EQ(llama.model.max_seq_len, 300);
+  EXPECT_EQ(llama.model.ffn_width, 704);  // 8/3 * 256 = 682.7
+  const Config gpt2 = parse("[model]\nfamily = 'gpt2'\nbias = false");
+  EXPECT_TRUE(gpt2.model.tie_embeddings);
+  EXPECT_FALSE(gpt2.model.bias);
+  EXPECT_EQ(gpt2.model.ffn_width, 4 * gpt2.model.width);
+}
+
+TEST(Presets, VocabularyFollowsTheTokenizer) {
+  Config config = parse("[model]\npreset = 'llama-tiny'");
+  EXPECT_EQ(config.model.vocab_size, 0);
+  resolve_model(config, 65);
+  EXPECT_EQ(config.model.vocab_size, 128);
+  EXPECT_EQ(config.model.layers, 8);
+  EXPECT_EQ(config.origins.at("model.vocab_size").text,
+            "derived: the tokenizer's 65, up to a multiple of 64");
+  resolve_model(config, 65);  // once more changes nothing
+  EXPECT_EQ(config.model.vocab_size, 128);
+
+  Config fixed = parse("[model]\nvocab_size = 100");
+  resolve_model(fixed, 100);
+  EXPECT_EQ(fixed.model.vocab_size, 100);
+  EXPECT_THROW(resolve_model(fixed, 101), ConfigError);
+  Config preset = parse("[model]\npreset = 'llama-125m'");
+  EXPECT_THROW(resolve_model(preset, 32001), ConfigError);
+}
+
+// Published shapes checked by hand: one block with every bias, in both families.
+TEST(Presets, ParameterCountWithAndWithoutBias) {
+  ModelConfig m = complete_model({.family = "llama",
+                                  .layers = 1,
+                                  .width = 8,
+                                  .heads = 2,
+                                  .kv_heads = 1,
+                                  .ffn_width = 16,
+                                  .vocab_size = 10,
+                                  .max_seq_len = 4},
+                                 0, 4);
+  EXPECT_EQ(num_params(m), 2 * 80 + (64 + 2 * 32 + 64) + 3 * 128 + 2 * 8 + 8);
+  m.bias = true;
+  EXPECT_EQ(num_params(m), 2 * 80 + (64 + 2 * 32 + 64 + 8 + 4 + 4 + 8) + 3 * 128 + 16 + 16 + 8 + 2 * 8 + 8);
+  m.family = "gpt2", m.kv_heads = 2, m.tie_embeddings = true;
+  EXPECT_EQ(num_params(m), 80 + 32 + (256 + 32) + 2 * 128 + 16 + 8 + 2 * 16 + 16);
+  m.bias = false;
+  EXPECT_EQ(num_params(m), 80 + 32 + 256 + 2 * 128 + 2 * 8 + 8);
+}
+
+}  // namespace
+}  // namespace athanor

@@ -1,0 +1,93 @@
+#include "athanor/config/print.h"
+
+#include <nlohmann/json.hpp>
+
+#include "athanor/config/fields.h"
+#include "athanor/config/presets.h"
+#include "config/config_testing.h"
+
+namespace athanor {
+namespace {
+
+TEST(Print, ReadsBackToTheSameSettings) {
+  const std::vector<std::string> texts = {
+      "",
+      "[model]\npreset = 'gpt2-124m'\ndropout = 0.1",
+      "[model]\nvocab_size = 300",
+      "[data]\nchannels = [{name = 'en', path = \"/d \\\"q\\\" \\\\ \\t 数据\", weight = 0.1}, {name = 'zh', "
+      "path = 'z'}]",
+      "[optimizer]\nlr = 1e-300\neps = 5e-324\nbetas = [0.1, 0.30000000000000004]\n[train]\nseed = "
+      "9223372036854775807",
+      "[parallel]\ndp = 7\n[train]\ntrace = true\nname = '代码'",
+  };
+  for (const auto& text : texts) {
+    const Config config = parse(text);
+    const std::string printed = print_config(config);
+    EXPECT_EQ(different_keys(config, parse(printed)), std::vector<std::string>{}) << printed;
+  }
+}
+
+// A copy in runs/NAME/ still finds the data.
+TEST(Print, AnchoredPathsMeanTheSameFromAnyFolder) {
+  const std::string text = "[data]\ntokenizer = 't.json'\nchannels = [{name = 'a', path = 'x'}]";
+  const Config config = parse_config(text, "first.toml", "/data/en");
+  const Config copy = parse_config(print_config(config), "config.resolved.toml", "/runs/first");
+  EXPECT_EQ(copy.data.tokenizer, "/data/en/t.json");
+  EXPECT_TRUE(same_settings(config, copy));
+}
+
+// An unresolved vocabulary must stay open through a print.
+TEST(Print, WhatIsOpenStaysOpen) {
+  Config config = parse(print_config(parse("[model]\npreset = 'llama-tiny'")));
+  EXPECT_EQ(config.model.vocab_size, 0);
+  resolve_model(config, 1000);
+  EXPECT_EQ(config.model.vocab_size, 1024);
+}
+
+TEST(Print, EveryFieldIsPrintedAndCompared) {
+  const Config base = parse("[model]\nvocab_size = 64");
+  const std::string printed = print_config(base);
+  for (const auto& field : config_fields()) {
+    Config changed = base;
+    const Slot slot = field.slot(changed);
+    if (auto* const* text = std::get_if<std::string*>(&slot)) **text += "x";
+    if (auto* const* integer = std::get_if<int64_t*>(&slot)) **integer += 1;
+    if (auto* const* natural = std::get_if<uint64_t*>(&slot)) **natural += 1;
+    if (auto* const* real = std::get_if<double*>(&slot)) **real += 0.5;
+    if (auto* const* flag = std::get_if<bool*>(&slot)) **flag = !**flag;
+    if (auto* const* reals = std::get_if<std::vector<double>*>(&slot)) (*reals)->push_back(0.5);
+    if (auto* const* list = std::get_if<std::vector<ChannelConfig>*>(&slot))
+      (*list)->push_back({"a", "b", 1.0});
+    EXPECT_EQ(different_keys(base, changed), std::vector<std::string>{field.key()});
+    EXPECT_NE(print_config(changed), printed) << field.key();
+  }
+}
+
+TEST(Print, ShowsUnitsOriginsAndParameters) {
+  const std::string text = print_config(parse("[model]\npreset = 'gpt2-124m'\n[train]\nsteps = 7"));
+  EXPECT_NE(text.find("124,439,808"), std::string::npos) << text;
+  EXPECT_NE(text.find("sequences per step"), std::string::npos);
+  EXPECT_NE(text.find("first.toml:4"), std::string::npos);
+  EXPECT_NE(text.find("preset gpt2-124m"), std::string::npos);
+  EXPECT_NE(text.find("dp                 = \"auto\""), std::string::npos) << text;
+}
+
+TEST(Print, HostileNamesStayInsideTheirComment) {
+  Config config = parse("");
+  config.origins["train.steps"] = {Origin::Kind::file, "a\n[train]\nsteps = 1\x1b\xff:3"};
+  const std::string printed = print_config(config);
+  EXPECT_TRUE(same_settings(parse(printed), config));
+}
+
+TEST(Print, Json) {
+  const auto json =
+      nlohmann::json::parse(config_to_json(parse("[model]\npreset = 'llama-2-7b'\n[train]\nsteps = 3")));
+  EXPECT_EQ(json["params"], 6738415616);
+  EXPECT_EQ(json["train"]["steps"], 3);
+  EXPECT_EQ(json["parallel"]["dp"], "auto");
+  EXPECT_EQ(json["origins"]["train.steps"], "first.toml:4");
+  EXPECT_FALSE(nlohmann::json::parse(config_to_json(parse(""))).contains("params"));
+}
+
+}  // namespace
+}  // namespace athanor

@@ -1,0 +1,97 @@
+#include "athanor/config/validate.h"
+
+#include <limits>
+
+#include "config/config_testing.h"
+
+namespace athanor {
+namespace {
+
+TEST(Validate, NumbersHaveLimits) {
+  expect_error("[train]\nsteps = 0", {"first.toml:2: train.steps: got 0, expected at least 1"});
+  expect_error("[train]\nsteps = 9223372036854775807", {"train.steps", "expected at most 1099511627776"});
+  expect_error("[optimizer]\nlr = 0", {"optimizer.lr: got 0, expected a finite value above 0"});
+  expect_error("[optimizer]\nlr = nan", {"optimizer.lr: got nan"});
+  expect_error("[optimizer]\nlr = inf", {"optimizer.lr: got inf"});
+  expect_error("[optimizer]\nbetas = [0.9, 1.0]", {"optimizer.betas: got 1, expected a value in [0, 1)"});
+  expect_error("[optimizer]\nbetas = [0.9]", {"optimizer.betas: got 1 values, expected two"});
+  expect_error("[model]\ndropout = 1.0", {"model.dropout: got 1, expected a value in [0, 1)"});
+  expect_error("[model]\nwidth = -8", {"model.width: got -8, expected at least 0"});
+  expect_error("[model]\nwidth = 9223372036854775807", {"model.width", "expected at most 1048576"});
+  expect_error("[data]\nvalid_fraction = 1.0", {"data.valid_fraction"});
+  expect_error("[schedule]\nmin_lr_ratio = 1.1",
+               {"schedule.min_lr_ratio: got 1.1, expected a value in [0, 1]"});
+  expect_error("[train]\nsteps = 1099511627776\nglobal_batch = 1073741824\n[data]\nseq_len = 1024\n",
+               {"train.steps: got", "tokens in all"});
+  EXPECT_EQ(parse_error("[schedule]\nwarmup_steps = 5000"), "");  // may exceed steps
+  EXPECT_EQ(parse_error("[optimizer]\nclip_norm = 0\nweight_decay = 0"), "");
+}
+
+TEST(Validate, NamesAreKnown) {
+  expect_error("[optimizer]\nname = 'adamv'",
+               {"optimizer.name: got 'adamv'", "adamw, sgd", "did you mean 'adamw'"});
+  expect_error("[schedule]\ndecay = 'cosin'", {"did you mean 'cosine'"});
+  expect_error("[precision]\ncompute = 'fp16'", {"expected one of f32, bf16, f16"});
+  expect_error("[parallel]\nreduce = 'trees'", {"did you mean 'tree'"});
+  expect_error("[train]\ndevice = 'gpu'", {"expected one of auto, cpu, cuda"});
+  expect_error("[train]\nisa = 'avx51'", {"did you mean 'avx512'"});
+  expect_error("[model]\nfamily = 'lama'", {"model.family: got 'lama'", "did you mean 'llama'"});
+  expect_error("[parallel]\nschedule = '1f1'", {"did you mean '1f1b'"});
+  EXPECT_EQ(parse_error("[parallel]\nschedule = 'mine.csv'"), "");
+}
+
+TEST(Validate, TheModelFitsTogether) {
+  expect_error("[model]\nwidth = 100\nheads = 3",
+               {"first.toml:2: model.width: got 100, expected a multiple of"});
+  expect_error("[model]\nwidth = 2\nheads = 3", {"model."});
+  expect_error("[model]\nheads = 4\nkv_heads = 3",
+               {"first.toml:3: model.kv_heads: got 3, expected a divisor"});
+  expect_error("[model]\nheads = 4\nhead_dim = 5", {"model.head_dim: got 5, expected an even number"});
+  expect_error("[model]\nfamily = 'gpt2'\nheads = 4\nkv_heads = 2", {"model.kv_heads", "gpt2"});
+  expect_error("[model]\nmax_seq_len = 100\n[data]\nseq_len = 128",
+               {"data.seq_len: got 128, expected at most model.max_seq_len = 100"});
+  EXPECT_EQ(parse_error("[model]\nwidth = 100\nheads = 3\nhead_dim = 32"), "");
+  EXPECT_EQ(parse_error("[model]\nfamily = 'gpt2'\nwidth = 15\nheads = 3"), "");  // odd, but not rotated
+}
+
+TEST(Validate, BatchesAreWholeGrains) {
+  expect_error("[train]\nglobal_batch = 2",
+               {"train.micro_batch: got 4, expected at most train.global_batch = 2"});
+  expect_error("[train]\nglobal_batch = 10",
+               {"first.toml:2: train.global_batch: got 10, expected a multiple"});
+}
+
+TEST(Validate, RunAndChannelNamesAreUsable) {
+  for (const std::string name : {"", ".", "..", "a/b", ".hidden", "a\\u0007b"})
+    expect_error("[train]\nname = \"" + name + "\"", {"train.name"});
+  EXPECT_EQ(parse_error("[train]\nname = \"第一 run-1.2\""), "");
+  const auto channels = [](const std::string& a, const std::string& b) {
+    return "[data]\nchannels = [{name = \"" + a + "\", path = 'x'}, {name = \"" + b + "\", path = 'y'}]";
+  };
+  EXPECT_EQ(parse_error(channels("en", "代码-2.x")), "");
+  expect_error(channels("en", "en"), {"data.channels", "two channels called 'en'"});
+  expect_error(channels("en", ""), {"channel 2 of 2 has a name of 0 bytes"});
+  for (const std::string name : {"a b", "a/b", "a\\\"b", "a\\nb", "a=b"})
+    expect_error(channels("x", name), {"channel 2 of 2"});
+  expect_error("[data]\nchannels = [{name = 'a', path = ''}]", {"channel 'a' has an empty path"});
+  expect_error("[data]\nchannels = [{name = 'a', path = 'x', weight = 0}]", {"weight of 'a': got 0"});
+}
+
+TEST(Validate, LayoutsOfThisVersion) {
+  for (const std::string set : {"tp=2", "pp=2", "cp=2", "ep=2", "sp=true", "zero=1", "virtual_stages=2"})
+    expect_error("[parallel]\n" + set,
+                 {"first.toml:2: parallel." + set.substr(0, set.find('=')), "data parallelism"});
+  expect_error("[parallel]\ntp=0", {"parallel.tp: got 0, expected at least 1"});
+  expect_error("[parallel]\nzero=4", {"parallel.zero: got 4, expected a value in [0, 3]"});
+  EXPECT_EQ(parse_error("[parallel]\ndp=4\ntp=1\nzero=0\nsp=false\nreduce='tree'"), "");
+  expect_error("[launch]\nmin_ranks = 4\nmax_ranks = 2", {"launch.max_ranks: got 2"});
+}
+
+TEST(Validate, TrainingNeedsData) {
+  EXPECT_THROW(validate_data(parse("")), ConfigError);
+  EXPECT_THROW(validate_data(parse("[data]\nchannels = [{name = 'a', path = 'x'}]")), ConfigError);
+  EXPECT_NO_THROW(validate_data(parse("[data]\ntokenizer = 't'\nchannels = [{name = 'a', path = 'x'}]")));
+}
+
+}  // namespace
+}  // namespace athanor
