@@ -1,0 +1,180 @@
+"""GPT-2 and LLaMA in plain PyTorch functions: the outside oracle of the golden tests.
+
+A model is a dict {Hugging Face tensor name: tensor} and a config dict with Hugging Face keys; the functions
+take both and work in the dtype of the tensors. Letters: B batch, T tokens, C width, H heads,
+K key/value heads, D head width, V vocabulary.
+
+`wrong` plants one named mistake, so that a test can show that the golden values would notice it.
+"""
+import math
+
+import torch
+import torch.nn.functional as F
+
+
+def causal_attention(q, k, v, scale):
+    """q, k, v [B,H,T,D] -> [B,T,H*D]"""
+    b, h, t, d = q.shape
+    future = torch.ones(t, t, dtype=torch.bool).triu(1)
+    scores = (q @ k.transpose(-2, -1)) * scale
+    weights = scores.masked_fill(future, -math.inf).softmax(-1)
+    return (weights @ v).transpose(1, 2).reshape(b, t, h * d)
+
+
+def token_losses(logits, targets):
+    """logits [B,T,V], targets [B,T] -> cross-entropy per token [B,T]"""
+    flat = F.cross_entropy(logits.flatten(0, 1), targets.flatten(), reduction="none")
+    return flat.view(targets.shape)
+
+
+# ---- GPT-2 ----
+
+def gpt2_shapes(config):
+    c, v = config["n_embd"], config["vocab_size"]
+    shapes = {"transformer.wte.weight": (v, c), "transformer.wpe.weight": (config["n_positions"], c)}
+    for i in range(config["n_layer"]):
+        h = f"transformer.h.{i}."
+        shapes.update({h + "ln_1.weight": (c,), h + "ln_2.weight": (c,),
+                       h + "attn.c_attn.weight": (c, 3 * c), h + "attn.c_proj.weight": (c, c),
+                       h + "mlp.c_fc.weight": (c, 4 * c), h + "mlp.c_proj.weight": (4 * c, c)})
+    shapes["transformer.ln_f.weight"] = (c,)
+    if config.get("bias", True):
+        shapes.update({name.replace("weight", "bias"): (shape[-1],) for name, shape in shapes.items()
+                       if "wte" not in name and "wpe" not in name})
+    return shapes
+
+
+def gpt2_token_losses(p, config, tokens, targets, wrong=None):
+    b, t = tokens.shape
+    heads, c, eps = config["n_head"], config["n_embd"], config["layer_norm_epsilon"]
+    approximate = "none" if wrong == "gelu" else "tanh"
+    scale = 1.0 if wrong == "scale" else 1.0 / math.sqrt(c // heads)
+
+    def norm(x, name):
+        return F.layer_norm(x, (c,), p[name + ".weight"], p.get(name + ".bias"), eps)
+
+    def conv1d(x, name):
+        w, bias, rows = p[name + ".weight"], p.get(name + ".bias"), x.reshape(-1, x.shape[-1])
+        y = rows @ w if bias is None else torch.addmm(bias, rows, w)
+        return y.view(*x.shape[:-1], w.shape[1])
+
+    def split_heads(x):
+        return x.view(b, t, heads, -1).transpose(1, 2)
+
+    x = F.embedding(tokens, p["transformer.wte.weight"])
+    if wrong != "positions":
+        x = x + p["transformer.wpe.weight"][:t]
+    for i in range(config["n_layer"]):
+        h = f"transformer.h.{i}."
+        q, k, v = (split_heads(s) for s in conv1d(norm(x, h + "ln_1"), h + "attn.c_attn").split(c, -1))
+        x = x + conv1d(causal_attention(q, k, v, scale), h + "attn.c_proj")
+        hidden = F.gelu(conv1d(norm(x, h + "ln_2"), h + "mlp.c_fc"), approximate=approximate)
+        x = x + conv1d(hidden, h + "mlp.c_proj")
+    return token_losses(norm(x, "transformer.ln_f") @ p["transformer.wte.weight"].T, targets)
+
+
+# ---- LLaMA ----
+
+def llama_shapes(config):
+    c, f, v = config["hidden_size"], config["intermediate_size"], config["vocab_size"]
+    heads, kv_heads = config["num_attention_heads"], config["num_key_value_heads"]
+    d = config.get("head_dim") or c // heads
+    shapes = {"model.embed_tokens.weight": (v, c)}
+    for i in range(config["num_hidden_layers"]):
+        h = f"model.layers.{i}."
+        shapes.update({h + "input_layernorm.weight": (c,), h + "post_attention_layernorm.weight": (c,),
+                       h + "self_attn.q_proj.weight": (heads * d, c),
+                       h + "self_attn.k_proj.weight": (kv_heads * d, c),
+                       h + "self_attn.v_proj.weight": (kv_heads * d, c),
+                       h + "self_attn.o_proj.weight": (c, heads * d),
+                       h + "mlp.gate_proj.weight": (f, c), h + "mlp.up_proj.weight": (f, c),
+                       h + "mlp.down_proj.weight": (c, f)})
+    shapes["model.norm.weight"] = (c,)
+    if not config["tie_word_embeddings"]:
+        shapes["lm_head.weight"] = (v, c)
+    return shapes
+
+
+def rotate(x, base, interleaved):
+    """Rotary positions on x [B,H,T,D]: pairs are (i, i + D/2), or (2i, 2i + 1) when interleaved."""
+    t, half = x.shape[2], x.shape[3] // 2
+    i = torch.arange(half, dtype=torch.float64)
+    angles = torch.arange(t, dtype=torch.float64)[:, None] * base ** (-i / half)
+    cos, sin = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
+    if interleaved:
+        a, b = x[..., 0::2], x[..., 1::2]
+        return torch.stack((a * cos - b * sin, b * cos + a * sin), -1).flatten(-2)
+    a, b = x[..., :half], x[..., half:]
+    return torch.cat((a * cos - b * sin, b * cos + a * sin), -1)
+
+
+def llama_token_losses(p, config, tokens, targets, wrong=None):
+    b, t = tokens.shape
+    c, eps = config["hidden_size"], config["rms_norm_eps"]
+    heads, kv_heads = config["num_attention_heads"], config["num_key_value_heads"]
+    group, d = heads // kv_heads, config.get("head_dim") or c // heads
+
+    def norm(x, name):
+        return x * torch.rsqrt(x.square().mean(-1, keepdim=True) + eps) * p[name + ".weight"]
+
+    def linear(x, name):
+        return F.linear(x, p[name + ".weight"])
+
+    def split_heads(x, n):
+        return x.view(b, t, n, d).transpose(1, 2)
+
+    def positions(x):
+        return x if wrong == "no_rope" else rotate(x, config["rope_theta"], interleaved=wrong == "rope")
+
+    def spread(x):
+        """[B,K,T,D] -> [B,H,T,D]: query head h reads key/value head h // group."""
+        return x.repeat(1, group, 1, 1) if wrong == "kv_map" else x.repeat_interleave(group, 1)
+
+    x = F.embedding(tokens, p["model.embed_tokens.weight"])
+    for i in range(config["num_hidden_layers"]):
+        h = f"model.layers.{i}."
+        y = norm(x, h + "input_layernorm")
+        q = positions(split_heads(linear(y, h + "self_attn.q_proj"), heads))
+        k = positions(split_heads(linear(y, h + "self_attn.k_proj"), kv_heads))
+        v = split_heads(linear(y, h + "self_attn.v_proj"), kv_heads)
+        scale = 1.0 if wrong == "scale" else 1.0 / math.sqrt(d)
+        x = x + linear(causal_attention(q, spread(k), spread(v), scale), h + "self_attn.o_proj")
+        y = norm(x, h + "post_attention_layernorm")
+        gated = F.silu(linear(y, h + "mlp.gate_proj")) * linear(y, h + "mlp.up_proj")
+        x = x + linear(gated, h + "mlp.down_proj")
+    head = p["model.embed_tokens.weight"] if config["tie_word_embeddings"] else p["lm_head.weight"]
+    return token_losses(norm(x, "model.norm") @ head.T, targets)
+
+
+# ---- both ----
+
+def shapes_of(config):
+    return gpt2_shapes(config) if config["model_type"] == "gpt2" else llama_shapes(config)
+
+
+def losses_of(p, config, tokens, targets, wrong=None):
+    """Cross-entropy of every token [B,T]."""
+    model = gpt2_token_losses if config["model_type"] == "gpt2" else llama_token_losses
+    return model(p, config, tokens, targets, wrong)
+
+
+def initial_params(config, generator, dtype, std=0.02):
+    """Normal(0, std), projections into the residual stream / sqrt(2 * layers); norms 1, biases 0."""
+    layers = config.get("n_layer") or config["num_hidden_layers"]
+    params = {}
+    for name, shape in shapes_of(config).items():
+        if len(shape) == 1:
+            params[name] = (torch.zeros if name.endswith("bias") else torch.ones)(shape, dtype=dtype)
+            continue
+        into_residual = name.endswith(("c_proj.weight", "o_proj.weight", "down_proj.weight"))
+        shrink = 1 / math.sqrt(2 * layers) if into_residual else 1.0
+        normal = torch.randn(shape, generator=generator, dtype=torch.float64)
+        params[name] = (normal * (std * shrink)).to(dtype)
+    return params
+
+
+def decay_groups(params, weight_decay):
+    """AdamW parameter groups: decay on matrices and embeddings, none on norms and biases."""
+    matrices = [p for p in params.values() if p.dim() >= 2]
+    vectors = [p for p in params.values() if p.dim() < 2]
+    return [{"params": matrices, "weight_decay": weight_decay}, {"params": vectors, "weight_decay": 0.0}]
