@@ -6,14 +6,19 @@
 //
 // Every member calls the same collectives in the same order. Each call carries (group, sequence number,
 // operation, element count, dtype, name); a member that calls another one is named to all within a second
-// (law 8), a member that died makes the others throw PeerLost, one that is late is reported and at the
-// group's timeout makes the others throw Timeout. After any of these the group is broken: all later calls throw.
+// (law 8), a member that died or left makes the others throw PeerLost, one that is late is reported and at
+// the group's timeout makes the others throw Timeout. After any of these the group is broken: all later calls
+// throw. Arguments that are wrong by themselves (negative count, null buffer, dtype without sum) throw Error
+// at the call, before anything is sent. Counts may be zero.
 //
-// Sums are exact functions of their inputs: f32 (also for bf16 inputs), added in the order of the ranks
-// 0 ... n-1 whoever computes them, so the result has the same bits on every rank and in every run.
-// A group of one is the identity.
-// Memory: a buffer given to a collective must stay valid and untouched until wait() returns.
-// Thread rule: collectives of one Group are started by one thread; wait() may be called by it or another.
+// Sums are exact functions of their inputs: f32 (also for bf16 inputs, rounded once at the end), added in the
+// order of the ranks 0 ... n-1 whoever computes them, so the result has the same bits on every rank and in
+// every run. A group of one is the identity.
+// Memory: a buffer given to a collective must stay valid and untouched until wait() returns. Buffers of one
+// call do not overlap, except that all_gather's `in` may be its own row of `out`, reduce_scatter's `out` its
+// own row of `in`, and all_reduce_tree's `result` one of the nodes.
+// Thread rule: collectives of one Group are started by one thread; wait() may be called by it or another, and
+// may carry the collective out in the thread that waits. abort() may be called by any thread.
 #pragma once
 
 #include <cstddef>
@@ -72,16 +77,17 @@ class Group {
   // in [count] per rank -> out [size, count], in rank order.
   virtual Work all_gather(const void* in, void* out, int64_t count, Dtype dtype, const std::string& name) = 0;
   // in [size, count] -> out [count]: the sum over ranks of row rank().
-  virtual Work reduce_scatter(const void* in, void* out, int64_t count, Dtype dtype, const std::string& name) = 0;
+  virtual Work reduce_scatter(const void* in, void* out, int64_t count, Dtype dtype,
+                              const std::string& name) = 0;
   virtual Work broadcast(void* data, int64_t count, Dtype dtype, int root, const std::string& name) = 0;
   virtual void barrier(const std::string& name) = 0;
 
-  // Makes every pending and later call of this group, on every rank that can be reached, throw Recoverable with
-  // this reason. Called by a rank that fails, so that the others do not wait for it.
+  // Makes every pending and later call of this group, on every rank that can be reached, throw Recoverable
+  // with this reason. Called by a rank that fails, so that the others do not wait for it.
   virtual void abort(const std::string& reason) = 0;
 };
 
 // The identity: a group of one.
-std::unique_ptr<Group> make_single_group();
+std::unique_ptr<Group> make_single_group(std::string name = "world");
 
 }  // namespace athanor

@@ -1,9 +1,17 @@
 // The fixed binary tree of law 5: gradients, losses and token counts are summed over the grains 0 ... n-1 in
 // one order, whoever computes them.
 //
-// The tree over n leaves: node (level, i) covers the leaves [i 2^level, (i+1) 2^level) that exist, its value is
-// left + right, and a node without a right child is its left child. So the root is the sum of a binary counter,
-// and a contiguous range of leaves is covered by at most 2 ceil(log2 n) nodes.
+// The tree over n leaves: node (level, i) covers the leaves [i 2^level, (i+1) 2^level) that exist, its value
+// is left + right, and a node without a right child is its left child. So the root is the sum of a binary
+// counter, and a contiguous range of leaves is covered by at most max(1, 2 ceil(log2 n)) nodes. A node is
+// named by its leaves; the several nodes at the right edge that have the same leaves have the same value.
+//
+//   n = 5:            [0,5)              ranks with the leaves [0,3) and [3,5) bring the nodes
+//               [0,4)       [4,5)          [0,2) [2,3)   and   [3,4) [4,5)
+//            [0,2) [2,4)      |          and the plan adds [2,3)+[3,4), [0,2)+[2,4), [0,4)+[4,5).
+//            0  1  2  3       4
+//
+// All functions are pure; Error for ranges that are not inside [0, n).
 #pragma once
 
 #include <cstdint>
@@ -21,14 +29,15 @@ std::vector<LeafRange> cover_nodes(int64_t first, int64_t last, int64_t num_leav
 struct TreeAdd {
   int into, from;
 };
-// The additions that turn the given nodes (left to right, together covering [0, num_leaves)) into the root, which
-// ends in nodes[0]. Error if they are not nodes of the tree or leave a gap.
+// The additions that turn the given nodes (left to right, together covering [0, num_leaves)) into the root,
+// which ends in nodes[0]. Error if they are not nodes of the tree or leave a gap.
 std::vector<TreeAdd> plan_tree_sum(const std::vector<LeafRange>& nodes, int64_t num_leaves);
 
-// The range of grains of rank r: ranks 0 ... (n mod dp)-1 take ceil(n/dp), the others floor(n/dp), contiguous.
+// The range of grains of rank r: ranks 0 ... (n mod dp)-1 take ceil(n/dp), the others floor(n/dp),
+// contiguous.
 LeafRange grains_of_rank(int64_t num_grains, int dp, int rank);
 
-// Sum of values[0 ... n) in the order of the tree.
+// Sum of values[0 ... n) in the order of the tree; 0 of nothing.
 double tree_sum(const std::vector<double>& values);
 
 }  // namespace athanor

@@ -1,0 +1,62 @@
+#include "athanor/comm/call.h"
+
+#include "athanor/base/check.h"
+
+namespace athanor {
+
+namespace {
+constexpr int64_t kMaxBytes = int64_t{1} << 50;  // keeps count * size * ranks far from overflow
+}
+
+const char* name_of(Collective collective) {
+  switch (collective) {
+    case Collective::barrier:
+      return "barrier";
+    case Collective::all_reduce:
+      return "all_reduce";
+    case Collective::all_reduce_tree:
+      return "all_reduce_tree";
+    case Collective::all_gather:
+      return "all_gather";
+    case Collective::reduce_scatter:
+      return "reduce_scatter";
+    case Collective::broadcast:
+      return "broadcast";
+  }
+  return "unknown collective";
+}
+
+std::string Call::text() const {
+  const std::string quoted = "\"" + (name.size() > 100 ? name.substr(0, 100) + "..." : name) + "\"";
+  if (collective == Collective::barrier) return fmt::format("barrier({})", quoted);
+  std::string extra;
+  if (root >= 0) extra = fmt::format(" from {}", root);
+  if (num_leaves > 0) extra = fmt::format(" over {} leaves", num_leaves);
+  return fmt::format("{}({}[{}]{}, {})", name_of(collective), athanor::name_of(dtype), count, extra, quoted);
+}
+
+bool can_sum(Dtype dtype) {
+  return dtype == Dtype::f32 || dtype == Dtype::f64 || dtype == Dtype::bf16 || dtype == Dtype::i64;
+}
+
+void check_call(const Call& call, int group_size, bool buffers) {
+  const char* what = name_of(call.collective);
+  check(call.count >= 0, "{} \"{}\": count {}, expected 0 or more", what, call.name, call.count);
+  const size_t element = size_of(call.dtype);
+  check(element > 0, "{} \"{}\": no such dtype ({})", what, call.name, static_cast<int>(call.dtype));
+  check(call.count <= kMaxBytes / static_cast<int64_t>(element) / group_size,
+        "{} \"{}\": {} elements are too many", what, call.name, call.count);
+  check(buffers || call.count == 0, "{} \"{}\": a buffer of {} elements is null", what, call.name,
+        call.count);
+  if (call.collective == Collective::all_reduce || call.collective == Collective::reduce_scatter)
+    check(can_sum(call.dtype), "{} \"{}\": got {}, expected f32, f64, bf16 or i64", what, call.name,
+          athanor::name_of(call.dtype));
+  if (call.collective == Collective::broadcast)
+    check(0 <= call.root && call.root < group_size, "{} \"{}\": root {}, expected a rank of 0 ... {}", what,
+          call.name, call.root, group_size - 1);
+  if (call.collective == Collective::all_reduce_tree)
+    check(call.num_leaves >= 1, "{} \"{}\": {} leaves, expected at least 1", what, call.name,
+          call.num_leaves);
+}
+
+}  // namespace athanor

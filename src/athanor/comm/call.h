@@ -1,0 +1,40 @@
+// What a rank says it is about to do: one call of a collective, compared between the ranks (law 8).
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "athanor/tensor/dtype.h"
+
+namespace athanor {
+
+enum class Collective : uint8_t {
+  barrier,
+  all_reduce,
+  all_reduce_tree,
+  all_gather,
+  reduce_scatter,
+  broadcast
+};
+
+const char* name_of(Collective collective);
+
+struct Call {
+  Collective collective = Collective::barrier;
+  Dtype dtype = Dtype::u8;
+  int32_t root = -1;       // of broadcast
+  int64_t count = 0;       // elements, as the caller gave it
+  int64_t num_leaves = 0;  // of all_reduce_tree
+  std::string name;
+
+  // all_reduce(f32[1000], "grads.bucket3"); long names are cut.
+  std::string text() const;
+};
+
+bool can_sum(Dtype dtype);  // f32, f64, bf16, i64
+
+// Error if the arguments of a call are wrong by themselves; `buffers` says whether none of its pointers is
+// null.
+void check_call(const Call& call, int group_size, bool buffers);
+
+}  // namespace athanor

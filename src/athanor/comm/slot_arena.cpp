@@ -1,0 +1,223 @@
+#include "athanor/comm/slot_arena.h"
+
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <climits>
+#include <cstring>
+#include <ctime>
+#include <new>
+
+#include "athanor/base/check.h"
+#include "athanor/base/clock.h"
+#include "athanor/base/hash.h"
+
+namespace athanor {
+
+static_assert(std::atomic<uint32_t>::is_always_lock_free && std::atomic<uint64_t>::is_always_lock_free);
+static_assert(sizeof(std::atomic<uint32_t>) == sizeof(uint32_t));
+static_assert(sizeof(RankControl) == 1024);
+
+namespace {
+
+constexpr uint64_t kMagic = 0x31736c6c65746100;  // "\0atells1"
+constexpr size_t kHeaderBytes = 4096;
+constexpr size_t kTextBytes = 3072;
+constexpr int kMaxRanks = 1024;
+constexpr size_t kNameWord =
+    5;  // of a packed call; before it: sequence + 1, kinds, count, leaves, hash of the name
+constexpr size_t kNameBytes = (RankControl::kCallWords - kNameWord) * sizeof(uint64_t);
+
+enum FailureState : uint32_t { kNoFailure, kWriting, kFailed };
+
+// The shared (not process-private) futex works for threads too; one engine serves both.
+void futex_sleep(std::atomic<uint32_t>& word, uint32_t seen, int64_t timeout_ms) {
+  const timespec timeout{timeout_ms / 1000, (timeout_ms % 1000) * 1'000'000};
+  syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAIT, seen, &timeout, nullptr, 0);
+}
+void futex_wake(std::atomic<uint32_t>& word) {
+  syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+}
+
+size_t slots_offset(int size) {
+  const size_t controls = kHeaderBytes + static_cast<size_t>(size) * sizeof(RankControl);
+  return (controls + 4095) / 4096 * 4096;
+}
+
+}  // namespace
+
+struct SlotArena::Header {
+  uint64_t magic;
+  uint64_t slot_bytes;
+  int32_t size;
+  std::atomic<uint32_t> failure_state;  // a futex
+  uint32_t failure_kind;
+  int32_t failure_rank;
+  char failure_text[kTextBytes];
+};
+
+void GroupFailure::raise() const {
+  switch (kind) {
+    case Kind::mismatch:
+      throw Error(text);
+    case Kind::peer_lost:
+      throw PeerLost(rank, text);
+    case Kind::timeout:
+      throw Timeout(text);
+    case Kind::aborted:
+      break;
+  }
+  throw Recoverable(text);
+}
+
+size_t SlotArena::bytes(int size, size_t slot_bytes) {
+  check(1 <= size && size <= kMaxRanks, "group of {} ranks, expected 1 ... {}", size, kMaxRanks);
+  check(
+      slot_bytes % 64 == 0 && slot_bytes >= 64 * static_cast<size_t>(size) && slot_bytes <= (size_t{1} << 30),
+      "slot_bytes {}: expected a multiple of 64 from 64 x {} ranks to 1 GiB", slot_bytes, size);
+  return slots_offset(size) + static_cast<size_t>(size) * 2 * slot_bytes;
+}
+
+SlotArena::SlotArena(void* memory) : header_(static_cast<Header*>(memory)) {
+  auto* base = static_cast<std::byte*>(memory);
+  controls_ = static_cast<RankControl*>(static_cast<void*>(base + kHeaderBytes));
+  slots_ = base + slots_offset(header_->size);
+}
+
+SlotArena SlotArena::create(void* memory, int size, size_t slot_bytes) {
+  static_assert(sizeof(Header) <= kHeaderBytes);
+  bytes(size, slot_bytes);
+  auto* header = new (memory) Header{};
+  header->slot_bytes = slot_bytes;
+  header->size = size;
+  SlotArena arena(memory);
+  for (int rank = 0; rank < size; ++rank) new (&arena.controls_[rank]) RankControl{};
+  header->magic = kMagic;
+  return arena;
+}
+
+SlotArena SlotArena::attach(void* memory, size_t memory_bytes, const std::string& what) {
+  check(memory_bytes >= kHeaderBytes, "{}: {} bytes, expected a segment of at least {}", what, memory_bytes,
+        kHeaderBytes);
+  const auto* header = static_cast<const Header*>(memory);
+  check(header->magic == kMagic, "{}: not a segment made by this program's launcher", what);
+  check(1 <= header->size && header->size <= kMaxRanks && header->slot_bytes <= (size_t{1} << 30) &&
+            bytes(header->size, header->slot_bytes) <= memory_bytes,
+        "{}: a segment of {} bytes cannot hold {} ranks with slots of {} bytes", what, memory_bytes,
+        header->size, header->slot_bytes);
+  return SlotArena(memory);
+}
+
+int SlotArena::size() const {
+  return header_->size;
+}
+size_t SlotArena::slot_bytes() const {
+  return header_->slot_bytes;
+}
+std::byte* SlotArena::slot(int rank, int which) const {
+  return slots_ + (static_cast<size_t>(rank) * 2 + static_cast<size_t>(which)) * slot_bytes();
+}
+RankControl& SlotArena::control(int rank) const {
+  return controls_[rank];
+}
+
+void SlotArena::fail(const GroupFailure& failure) const {
+  uint32_t state = kNoFailure;
+  if (!header_->failure_state.compare_exchange_strong(state, kWriting)) return;
+  header_->failure_kind = static_cast<uint32_t>(failure.kind);
+  header_->failure_rank = failure.rank;
+  const size_t length = std::min(failure.text.size(), kTextBytes - 1);
+  std::memcpy(header_->failure_text, failure.text.data(), length);
+  header_->failure_text[length] = '\0';
+  header_->failure_state.store(kFailed);
+  wake_all();
+}
+
+bool SlotArena::broken() const {
+  return header_->failure_state.load() != kNoFailure;
+}
+
+std::optional<GroupFailure> SlotArena::failure() const {
+  uint32_t state = header_->failure_state.load();
+  if (state == kNoFailure) return std::nullopt;
+  // Whoever writes the reason takes microseconds, unless it is killed just there.
+  for (int64_t end = now_ns() + 100'000'000; state == kWriting && now_ns() < end;) {
+    futex_sleep(header_->failure_state, kWriting, 1);
+    state = header_->failure_state.load();
+  }
+  if (state != kFailed)
+    return GroupFailure{GroupFailure::Kind::aborted, 0,
+                        "the group was aborted by a rank that died saying why"};
+  return GroupFailure{static_cast<GroupFailure::Kind>(header_->failure_kind), header_->failure_rank,
+                      std::string(header_->failure_text)};
+}
+
+void SlotArena::wake_all() const {
+  futex_wake(header_->failure_state);
+  for (int rank = 0; rank < size(); ++rank) futex_wake(control(rank).progress);
+}
+
+void SlotArena::publish(int rank, uint32_t progress) const {
+  // Sequentially consistent, as is the sleeper's order (announce itself, then let the kernel read progress):
+  // one of the two sees the other.
+  control(rank).progress.store(progress);
+  if (control(rank).sleepers.load() != 0) futex_wake(control(rank).progress);
+}
+
+void SlotArena::set_presence(int rank, Presence presence) const {
+  control(rank).presence.store(static_cast<uint32_t>(presence));
+  futex_wake(control(rank).progress);
+}
+
+void SlotArena::sleep_while(int rank, uint32_t seen, int64_t timeout_ms) const {
+  // A rank killed in its sleep stays counted: that costs the others a needless wake, never a lost one.
+  control(rank).sleepers.fetch_add(1);
+  futex_sleep(control(rank).progress, seen, timeout_ms);
+  control(rank).sleepers.fetch_sub(1);
+}
+
+void SlotArena::sleep_until_broken(int64_t timeout_ms) const {
+  futex_sleep(header_->failure_state, kNoFailure, timeout_ms);
+}
+
+void SlotArena::write_call(int rank, uint64_t sequence, const Call& call) const {
+  uint64_t words[RankControl::kCallWords] = {};
+  words[0] = sequence + 1;
+  words[1] = static_cast<uint64_t>(call.collective) | static_cast<uint64_t>(call.dtype) << 8 |
+             static_cast<uint64_t>(call.root + 1) << 16;
+  words[2] = static_cast<uint64_t>(call.count);
+  words[3] = static_cast<uint64_t>(call.num_leaves);
+  words[4] = hash64(call.name);
+  std::memcpy(words + kNameWord, call.name.data(), std::min(call.name.size(), kNameBytes - 1));
+  auto& target = control(rank).calls[sequence % 2];
+  for (size_t i = 0; i < RankControl::kCallWords; ++i) target[i].store(words[i], std::memory_order_relaxed);
+}
+
+std::optional<Call> SlotArena::read_call(int rank, uint64_t sequence) const {
+  const auto& source = control(rank).calls[sequence % 2];
+  uint64_t words[RankControl::kCallWords];
+  for (size_t i = 0; i < RankControl::kCallWords; ++i) words[i] = source[i].load(std::memory_order_relaxed);
+  if (words[0] != sequence + 1) return std::nullopt;
+  Call call;
+  call.collective = static_cast<Collective>(words[1] & 255);
+  call.dtype = static_cast<Dtype>((words[1] >> 8) & 255);
+  call.root = static_cast<int32_t>(words[1] >> 16) - 1;
+  call.count = static_cast<int64_t>(words[2]);
+  call.num_leaves = static_cast<int64_t>(words[3]);
+  char name[kNameBytes];
+  std::memcpy(name, words + kNameWord, kNameBytes);
+  name[kNameBytes - 1] = '\0';
+  call.name = name;
+  return call;
+}
+
+bool SlotArena::same_call(int rank, int other, uint64_t sequence) const {
+  const auto &a = control(rank).calls[sequence % 2], &b = control(other).calls[sequence % 2];
+  for (size_t i = 0; i < RankControl::kCallWords; ++i)
+    if (a[i].load(std::memory_order_relaxed) != b[i].load(std::memory_order_relaxed)) return false;
+  return true;
+}
+
+}  // namespace athanor

@@ -1,0 +1,86 @@
+// The memory that the ranks of one host share, whether threads of a process or processes: a header with the
+// group's failure, a control block per rank, and two slots of data per rank.
+//
+//   [header 4 KiB][control 1 KiB x ranks, to a page][rank 0: slot 0, slot 1][rank 1: slot 0, slot 1] ...
+//
+// Everything in it is plain data and lock-free atomics, so it means the same in every process that maps it,
+// and a process may die at any instruction without leaving a lock behind. Waiting is by futex on a rank's
+// progress. Thread rule: a view; copy it freely, use it from any thread.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "athanor/comm/call.h"
+
+namespace athanor {
+
+// Why a group is broken: what its members throw.
+struct GroupFailure {
+  enum class Kind : uint32_t { mismatch = 1, peer_lost, timeout, aborted };
+  Kind kind = Kind::aborted;
+  int rank = 0;  // who is to blame
+  std::string text;
+
+  [[noreturn]] void raise() const;  // Error, PeerLost, Timeout, Recoverable
+};
+
+enum class Presence : uint32_t { not_joined, joined, left };
+
+// A rank's side of the arena; written by that rank except for `sleepers`.
+struct alignas(1024) RankControl {
+  static constexpr size_t kCallWords = 32;
+  std::atomic<uint32_t> progress;              // events this rank has reached, modulo 2^32; a futex
+  alignas(64) std::atomic<uint32_t> sleepers;  // ranks that sleep on it
+  alignas(64) std::atomic<uint32_t> presence;
+  std::atomic<uint64_t> calls_done;
+  std::atomic<int64_t> process;        // 0 for a thread
+  std::atomic<int64_t> process_start;  // tells a process from a later one of the same number
+  // The calls in progress by sequence number modulo 2, packed by write_call().
+  std::atomic<uint64_t> calls[2][kCallWords];
+};
+
+class SlotArena {
+ public:
+  static size_t bytes(int size, size_t slot_bytes);
+  // Formats zeroed memory of bytes(size, slot_bytes).
+  static SlotArena create(void* memory, int size, size_t slot_bytes);
+  // Error naming `what` if the memory is not an arena of this program.
+  static SlotArena attach(void* memory, size_t memory_bytes, const std::string& what);
+
+  int size() const;
+  size_t slot_bytes() const;
+  std::byte* slot(int rank, int which) const;
+  RankControl& control(int rank) const;
+
+  // The first failure wins and is what everybody throws; wakes all who wait.
+  void fail(const GroupFailure& failure) const;
+  std::optional<GroupFailure> failure() const;
+  bool broken() const;
+
+  void publish(int rank, uint32_t progress) const;
+  void set_presence(int rank, Presence presence) const;  // wakes those who wait for the rank
+  // Sleeps until the rank's progress is no longer `seen`, something happens to the group, or the time is
+  // over.
+  void sleep_while(int rank, uint32_t seen, int64_t timeout_ms) const;
+  void sleep_until_broken(int64_t timeout_ms) const;
+
+  void write_call(int rank, uint64_t sequence, const Call& call) const;
+  // What a rank has written as its call of this number; nothing if it did not, or is past it.
+  std::optional<Call> read_call(int rank, uint64_t sequence) const;
+  bool same_call(int rank, int other, uint64_t sequence) const;
+
+ private:
+  struct Header;
+  explicit SlotArena(void* memory);
+  void wake_all() const;
+
+  Header* header_ = nullptr;
+  RankControl* controls_ = nullptr;
+  std::byte* slots_ = nullptr;
+};
+
+}  // namespace athanor

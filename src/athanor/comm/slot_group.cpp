@@ -1,0 +1,156 @@
+#include "athanor/comm/slot_group.h"
+
+#include <pthread.h>
+
+#include <csignal>
+
+#include "athanor/base/check.h"
+
+namespace athanor {
+
+class SlotGroup::Handle final : public Work::Impl {
+ public:
+  Handle(SlotGroup* group, std::shared_ptr<Started> started) : group_(group), started_(std::move(started)) {}
+  ~Handle() override {
+    try {
+      wait();
+    } catch (const Failure&) {  // nobody is left to hear of it; the group's next call says it again
+    }
+  }
+  // A group carries out all it has started before it dies, so after that `done` is set and it is not touched.
+  void wait() override {
+    if (!done()) group_->wait(*started_);
+    if (started_->error) started_->error->raise();
+  }
+  bool done() const override { return started_->done.load(std::memory_order_acquire); }
+
+ private:
+  SlotGroup* group_;
+  std::shared_ptr<Started> started_;
+};
+
+SlotGroup::SlotGroup(SlotArena arena, std::shared_ptr<void> memory, int rank, GroupOptions options,
+                     SlotLink::Liveness death_of)
+    : memory_(std::move(memory)), link_(arena, rank, std::move(options), std::move(death_of)) {
+  sigset_t all, before;  // signals are for the program's own threads
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  thread_ = std::thread([this] { run_thread(); });
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+SlotGroup::~SlotGroup() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  work_.notify_one();
+  thread_.join();
+  link_.arena().set_presence(link_.rank(), Presence::left);
+}
+
+Work SlotGroup::start(Call call, std::function<void(const Call&)> body) {
+  auto started = std::make_shared<Started>();
+  started->call = std::move(call);
+  started->body = std::move(body);
+  {
+    const std::lock_guard lock(mutex_);
+    queue_.push_back(started);
+  }
+  work_.notify_one();
+  return Work(std::make_shared<Handle>(this, std::move(started)));
+}
+
+void SlotGroup::wait(Started& started) {
+  std::unique_lock lock(mutex_);
+  while (!started.done.load(std::memory_order_relaxed)) {
+    if (!running_) {
+      run_front(lock);  // sooner than the thread wakes up
+    } else {
+      finished_.wait(lock);
+    }
+  }
+}
+
+void SlotGroup::run_front(std::unique_lock<std::mutex>& lock) {
+  running_ = true;
+  const std::shared_ptr<Started> started = queue_.front();
+  lock.unlock();
+  try {
+    started->body(started->call);
+  } catch (const std::exception& error) {
+    link_.arena().fail({GroupFailure::Kind::aborted, rank(),
+                        fmt::format("{}: rank {} failed: {}", link_.place(), rank(), error.what())});
+    started->error = link_.arena().failure();
+  }
+  started->body = nullptr;
+  lock.lock();
+  started->done.store(true, std::memory_order_release);
+  queue_.pop_front();
+  running_ = false;
+  finished_.notify_all();
+  if (!queue_.empty() || stopping_) work_.notify_one();
+}
+
+void SlotGroup::run_thread() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    work_.wait(lock, [&] { return !running_ && (stopping_ || !queue_.empty()); });
+    if (queue_.empty()) return;
+    run_front(lock);
+  }
+}
+
+Work SlotGroup::all_reduce(void* data, int64_t count, Dtype dtype, const std::string& name) {
+  const Call call{Collective::all_reduce, dtype, -1, count, 0, name};
+  check_call(call, size(), data != nullptr);
+  return start(call,
+               [this, bytes = static_cast<std::byte*>(data)](const Call& c) { run_all_reduce(c, bytes); });
+}
+
+Work SlotGroup::all_reduce_tree(std::vector<TreeNode> nodes, int64_t num_leaves, float* result, int64_t count,
+                                const std::string& name) {
+  bool buffers = result != nullptr;
+  for (const auto& node : nodes) buffers = buffers && node.data != nullptr;
+  const Call call{Collective::all_reduce_tree, Dtype::f32, -1, count, num_leaves, name};
+  check_call(call, size(), buffers);
+  const size_t most = link_.arena().slot_bytes() / 64 - 1;  // 64 bytes of each must fit a slot
+  check(nodes.size() <= most, "all_reduce_tree \"{}\": {} nodes on rank {}, expected at most {}", name,
+        nodes.size(), rank(), most);
+  return start(call, [this, nodes = std::move(nodes), result](const Call& c) {
+    run_all_reduce_tree(c, nodes, result);
+  });
+}
+
+Work SlotGroup::all_gather(const void* in, void* out, int64_t count, Dtype dtype, const std::string& name) {
+  const Call call{Collective::all_gather, dtype, -1, count, 0, name};
+  check_call(call, size(), in != nullptr && out != nullptr);
+  return start(call, [this, from = static_cast<const std::byte*>(in),
+                      to = static_cast<std::byte*>(out)](const Call& c) { run_all_gather(c, from, to); });
+}
+
+Work SlotGroup::reduce_scatter(const void* in, void* out, int64_t count, Dtype dtype,
+                               const std::string& name) {
+  const Call call{Collective::reduce_scatter, dtype, -1, count, 0, name};
+  check_call(call, size(), in != nullptr && out != nullptr);
+  return start(call, [this, from = static_cast<const std::byte*>(in),
+                      to = static_cast<std::byte*>(out)](const Call& c) { run_reduce_scatter(c, from, to); });
+}
+
+Work SlotGroup::broadcast(void* data, int64_t count, Dtype dtype, int root, const std::string& name) {
+  const Call call{Collective::broadcast, dtype, root, count, 0, name};
+  check_call(call, size(), data != nullptr);
+  return start(call,
+               [this, bytes = static_cast<std::byte*>(data)](const Call& c) { run_broadcast(c, bytes); });
+}
+
+void SlotGroup::barrier(const std::string& name) {
+  start({Collective::barrier, Dtype::u8, -1, 0, 0, name}, [this](const Call& call) { run(call, {}); }).wait();
+}
+
+void SlotGroup::abort(const std::string& reason) {
+  link_.arena().fail({GroupFailure::Kind::aborted, rank(),
+                      fmt::format("rank {} aborted group '{}': {}", rank(), name(), reason)});
+}
+
+}  // namespace athanor

@@ -1,0 +1,95 @@
+// A Group over a SlotArena: the queue of started collectives, the thread that carries them out in order, and
+// the collectives themselves (slot_collectives.cpp).
+//
+// Data moves in pieces that fit a slot. Each rank copies its piece in, sums one slice of it over all ranks,
+// and copies the other slices out; the two slots of a rank let it copy the next piece in before the others
+// are done with this one. What a rank needs of its own data it takes from the user's buffer.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "athanor/comm/group.h"
+#include "athanor/comm/slot_link.h"
+#include "athanor/comm/tree.h"
+
+namespace athanor {
+
+// What a rank does with piece k, whose data lies in slot `which` of every rank. `reduce` may be absent: all
+// ranks call with the same arguments, so all agree on the events.
+struct PieceSteps {
+  int64_t pieces = 0;
+  std::function<void(int64_t k, int which)> in, reduce, out;
+};
+
+class SlotGroup final : public Group {
+ public:
+  // `memory` keeps the arena's memory alive.
+  SlotGroup(SlotArena arena, std::shared_ptr<void> memory, int rank, GroupOptions options,
+            SlotLink::Liveness death_of);
+  ~SlotGroup() override;
+
+  int rank() const override { return link_.rank(); }
+  int size() const override { return link_.size(); }
+  const std::string& name() const override { return link_.options().name; }
+
+  Work all_reduce(void* data, int64_t count, Dtype dtype, const std::string& name) override;
+  Work all_reduce_tree(std::vector<TreeNode> nodes, int64_t num_leaves, float* result, int64_t count,
+                       const std::string& name) override;
+  Work all_gather(const void* in, void* out, int64_t count, Dtype dtype, const std::string& name) override;
+  Work reduce_scatter(const void* in, void* out, int64_t count, Dtype dtype,
+                      const std::string& name) override;
+  Work broadcast(void* data, int64_t count, Dtype dtype, int root, const std::string& name) override;
+  void barrier(const std::string& name) override;
+  void abort(const std::string& reason) override;
+
+ private:
+  // A started collective; shared by the queue and the user's handle.
+  struct Started {
+    Call call;
+    std::function<void(const Call&)> body;
+    std::atomic<bool> done = false;
+    std::optional<GroupFailure> error;  // written before done; thrown anew by each who waits
+  };
+  class Handle;
+
+  Work start(Call call, std::function<void(const Call&)> body);
+  void wait(Started& started);
+  void run_front(std::unique_lock<std::mutex>& lock);
+  void run_thread();
+
+  // In slot_collectives.cpp; all run in the one thread that holds running_.
+  void run(const Call& call, const PieceSteps& steps);
+  void run_pieces(const PieceSteps& steps, uint32_t in_event);
+  int bring_in(const PieceSteps& steps, int64_t k);
+  std::vector<LeafRange> exchange_nodes(const Call& call, const std::vector<TreeNode>& nodes,
+                                        std::vector<int>& owners);
+  void run_all_reduce(const Call& call, std::byte* data);
+  void run_all_reduce_flat(const Call& call, std::byte* data);
+  void run_all_reduce_tree(const Call& call, const std::vector<TreeNode>& nodes, float* result);
+  void run_all_gather(const Call& call, const std::byte* in, std::byte* out);
+  void run_reduce_scatter(const Call& call, const std::byte* in, std::byte* out);
+  void run_broadcast(const Call& call, std::byte* data);
+
+  std::shared_ptr<void> memory_;
+  SlotLink link_;
+  uint64_t pieces_begun_ = 0;            // picks the slot: all ranks count alike
+  std::array<uint32_t, 2> slot_free_{};  // the event at which all have read the slot's last piece
+
+  std::mutex mutex_;
+  std::condition_variable work_, finished_;
+  std::deque<std::shared_ptr<Started>> queue_;
+  bool running_ = false, stopping_ = false;
+  std::thread thread_;
+};
+
+}  // namespace athanor

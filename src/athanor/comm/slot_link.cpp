@@ -1,0 +1,229 @@
+#include "athanor/comm/slot_link.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <map>
+#include <thread>
+
+#include "athanor/base/check.h"
+#include "athanor/base/hash.h"
+
+namespace athanor {
+
+namespace {
+
+constexpr int64_t kSliceMs = 25;
+constexpr int kSpins = 2000;  // some 20 to 50 microseconds
+constexpr int kYields = 20;
+
+std::string ranks_text(const std::vector<int>& ranks) {
+  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
+  for (size_t i = 0; i < ranks.size(); ++i) text += (i > 0 ? ", " : "") + std::to_string(ranks[i]);
+  return text;
+}
+
+}  // namespace
+
+struct SlotLink::Watch {
+  int64_t start_ns = 0;
+  int64_t report_ns = 0;  // when the next report of lateness is due, after the start
+};
+
+SlotLink::SlotLink(SlotArena arena, int rank, GroupOptions options, Liveness death_of)
+    : arena_(arena),
+      rank_(rank),
+      options_(std::move(options)),
+      death_of_(std::move(death_of)),
+      spins_(static_cast<unsigned>(arena.size()) <= std::thread::hardware_concurrency()) {
+  check(options_.timeout_ms > 0 && options_.late_ms > 0,
+        "group '{}': timeout_ms {} and late_ms {} must be positive", options_.name, options_.timeout_ms,
+        options_.late_ms);
+}
+
+void SlotLink::throw_if_broken() const {
+  if (const auto failure = arena_.failure()) failure->raise();
+}
+
+void SlotLink::fail(GroupFailure::Kind kind, int rank, const std::string& text) const {
+  arena_.fail({kind, rank, text});
+  throw_if_broken();  // an earlier failure wins
+  throw Recoverable(text);
+}
+
+std::string SlotLink::place() const {
+  return fmt::format("group '{}', collective {} {}", options_.name, sequence_, call_.text());
+}
+
+void SlotLink::begin(const Call& call) {
+  call_ = call;
+  throw_if_broken();
+  note_step();
+  play_fault();
+}
+
+uint32_t SlotLink::announce() {
+  arena_.write_call(rank_, sequence_, call_);
+  const uint32_t event = publish();
+  await(event, true);
+  return event;
+}
+
+void SlotLink::end() {
+  ++sequence_;
+  arena_.control(rank_).calls_done.store(sequence_, std::memory_order_relaxed);
+}
+
+uint32_t SlotLink::publish() {
+  arena_.publish(rank_, ++event_);
+  return event_;
+}
+
+void SlotLink::await(uint32_t event) {
+  await(event, false);
+}
+
+bool SlotLink::reached(int rank, uint32_t event) const {
+  return static_cast<int32_t>(arena_.control(rank).progress.load(std::memory_order_acquire) - event) >= 0;
+}
+
+void SlotLink::await(uint32_t event, bool compare) {
+  pending_.clear();
+  for (int i = 1; i < size(); ++i) pending_.push_back((rank_ + i) % size());
+  Watch watch;
+  for (int tries = 0;; ++tries) {
+    for (size_t i = 0; i < pending_.size();) {
+      if (!reached(pending_[i], event)) {
+        ++i;
+        continue;
+      }
+      if (compare && !arena_.same_call(rank_, pending_[i], sequence_)) mismatch();
+      pending_.erase(pending_.begin() + static_cast<std::ptrdiff_t>(i));
+    }
+    if (pending_.empty()) return;
+    if (spins_ && tries < kSpins) {
+      __builtin_ia32_pause();
+    } else if (tries < (spins_ ? kSpins : 0) + kYields) {
+      sched_yield();
+    } else {
+      look_around(event, watch);
+      const int first = pending_.front();
+      const uint32_t seen = arena_.control(first).progress.load(std::memory_order_acquire);
+      if (static_cast<int32_t>(seen - event) < 0) arena_.sleep_while(first, seen, kSliceMs);
+    }
+  }
+}
+
+void SlotLink::look_around(uint32_t event, Watch& watch) {
+  throw_if_broken();
+  for (int rank : pending_) {
+    const auto presence = static_cast<Presence>(arena_.control(rank).presence.load());
+    std::string reason;
+    if (presence == Presence::left) reason = "it has left the group";
+    if (presence == Presence::joined) reason = death_of_(rank);
+    // What it did before it died or left may still have been what was waited for.
+    if (!reason.empty() && !reached(rank, event)) lose(rank, reason);
+  }
+  const int64_t now = options_.now_ns();
+  if (watch.start_ns == 0) {
+    watch = {now, late_after_ns()};
+    return;
+  }
+  const int64_t waited = now - watch.start_ns;
+  const double seconds = static_cast<double>(waited) * 1e-9;
+  if (waited >= options_.timeout_ms * 1'000'000) {
+    fail(GroupFailure::Kind::timeout, pending_.front(),
+         fmt::format("{}: timed out after {:.1f} s on rank {}, waiting for {}", place(), seconds, rank_,
+                     missing(event)));
+  }
+  if (waited >= watch.report_ns) {
+    watch.report_ns *= 2;
+    if (options_.on_late)
+      options_.on_late(
+          fmt::format("{}: rank {} has waited {:.1f} s for {}", place(), rank_, seconds, missing(event)));
+  }
+}
+
+void SlotLink::lose(int rank, const std::string& reason) const {
+  fail(GroupFailure::Kind::peer_lost, rank,
+       fmt::format("rank {} was lost: {}; {}; it {}", rank, reason, place(), last_seen(rank)));
+}
+
+std::string SlotLink::last_seen(int rank) const {
+  const auto& control = arena_.control(rank);
+  if (static_cast<Presence>(control.presence.load()) == Presence::not_joined) return "has not joined yet";
+  if (const auto call = arena_.read_call(rank, sequence_))
+    return fmt::format("is in collective {} {}", sequence_, call->text());
+  if (sequence_ > 0)
+    if (const auto call = arena_.read_call(rank, sequence_ - 1))
+      return fmt::format(
+          "last called collective {} {}{}", sequence_ - 1, call->text(),
+          control.calls_done.load(std::memory_order_relaxed) >= sequence_ ? " and finished it" : "");
+  return "has called no collective yet";
+}
+
+std::string SlotLink::missing(uint32_t event) const {
+  std::string text;
+  for (int rank : pending_)
+    if (!reached(rank, event))
+      text += fmt::format("{}rank {}, which {}", text.empty() ? "" : "; ", rank, last_seen(rank));
+  return text.empty() ? "nobody any more" : text;
+}
+
+void SlotLink::mismatch() const {
+  std::map<std::string, std::vector<int>> callers;
+  for (int rank = 0; rank < size(); ++rank) {
+    const auto call = arena_.read_call(rank, sequence_);
+    callers[call ? call->text() : "nothing yet"].push_back(rank);
+  }
+  std::string text;
+  for (const auto& [call, ranks] : callers)
+    text += (text.empty() ? "" : "; ") + ranks_text(ranks) + " called " + call;
+  fail(GroupFailure::Kind::mismatch, rank_,
+       fmt::format("group '{}': the ranks do not make the same collective {}: {}", options_.name, sequence_,
+                   text));
+}
+
+void SlotLink::play_fault() {
+  if (!options_.before_call) return;
+  switch (options_.before_call(rank_, sequence_)) {
+    case Fault::none:
+      return;
+    case Fault::die:
+      lose(rank_, "killed by an injected fault");
+      break;
+    case Fault::hang:
+      break;
+  }
+  const auto others_left = [&] {
+    for (int rank = 0; rank < size(); ++rank)
+      if (rank != rank_ && static_cast<Presence>(arena_.control(rank).presence.load()) != Presence::left)
+        return false;
+    return true;
+  };
+  while (!arena_.broken() && !others_left()) arena_.sleep_until_broken(kSliceMs);
+  throw_if_broken();
+  fail(GroupFailure::Kind::aborted, rank_,
+       fmt::format("{}: rank {} hung by an injected fault", place(), rank_));
+}
+
+void SlotLink::note_step() {
+  const int64_t now = options_.now_ns();
+  int64_t& seen = name_seen_ns_[hash64(call_.name) % name_seen_ns_.size()];
+  if (seen != 0) intervals_ns_[num_intervals_++ % intervals_ns_.size()] = now - seen;
+  seen = now;
+}
+
+int64_t SlotLink::late_after_ns() const {
+  auto intervals = intervals_ns_;
+  const size_t count = std::min(num_intervals_, intervals.size());
+  int64_t median = 0;
+  if (count > 0) {
+    const auto middle = intervals.begin() + static_cast<std::ptrdiff_t>(count / 2);
+    std::nth_element(intervals.begin(), middle, intervals.begin() + static_cast<std::ptrdiff_t>(count));
+    median = *middle;
+  }
+  return std::max(options_.late_ms * 1'000'000, 3 * median);
+}
+
+}  // namespace athanor

@@ -1,0 +1,73 @@
+// One rank's place in a SlotArena: it counts the events of the group's common schedule, waits for the others
+// to reach them, compares calls, and turns deaths, mismatches and lateness into the group's failure (law 8).
+//
+// All ranks run the same calls and so the same sequence of events; "rank r has reached event e" is one
+// counter. Waiting spins for some microseconds if there is a core for every rank, then yields, then sleeps on
+// a futex in slices of 25 ms; after each it looks whether the group is broken and whether those waited for
+// are alive. Thread rule: one thread at a time, except broken().
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "athanor/comm/options.h"
+#include "athanor/comm/slot_arena.h"
+
+namespace athanor {
+
+class SlotLink {
+ public:
+  // Why a rank is dead, or "" while it is alive; asked every 25 ms about ranks that are waited for.
+  using Liveness = std::function<std::string(int rank)>;
+
+  SlotLink(SlotArena arena, int rank, GroupOptions options, Liveness death_of);
+
+  const SlotArena& arena() const { return arena_; }
+  const GroupOptions& options() const { return options_; }
+  int rank() const { return rank_; }
+  int size() const { return arena_.size(); }
+  void throw_if_broken() const;
+  // Breaks the group and throws.
+  [[noreturn]] void fail(GroupFailure::Kind kind, int rank, const std::string& text) const;
+
+  // A call: begin, announce (which is an event; returns when all ranks have announced the same), ..., end.
+  void begin(const Call& call);
+  uint32_t announce();
+  void end();
+
+  uint32_t publish();          // this rank has reached its next event
+  void await(uint32_t event);  // until all others have reached it
+  std::string place() const;   // group 'world', collective 17 all_reduce(f32[8], "x")
+
+ private:
+  struct Watch;  // one wait's clock
+  bool reached(int rank, uint32_t event) const;
+  void await(uint32_t event, bool compare);
+  void look_around(uint32_t event, Watch& watch);
+  void mismatch() const;
+  void play_fault();
+  void note_step();
+  int64_t late_after_ns() const;
+  std::string last_seen(int rank) const;
+  std::string missing(uint32_t event) const;
+  void lose(int rank, const std::string& reason) const;
+
+  SlotArena arena_;
+  int rank_;
+  GroupOptions options_;
+  Liveness death_of_;
+  bool spins_;
+  uint32_t event_ = 0;
+  uint64_t sequence_ = 0;  // of the call in progress
+  Call call_;
+  std::vector<int> pending_;
+  // When the last collective of a name began, by hash of the name, and the latest intervals between two.
+  std::array<int64_t, 64> name_seen_ns_{};
+  std::array<int64_t, 31> intervals_ns_{};
+  size_t num_intervals_ = 0;
+};
+
+}  // namespace athanor
