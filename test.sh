@@ -28,28 +28,31 @@ give_up() {
 }
 
 jobs=$(nproc)
-folders=()
-select=()
+targets=()  # none: all
+groups=()   # of tests, the part of a name before the dot; none: all
 case "$preset" in
   release) ;;
   asan)
-    for list in tests/*/CMakeLists.txt; do folders+=("$(basename "$(dirname "$list")")"); done
-    for i in "${!folders[@]}"; do [ "${folders[i]}" = apps ] && unset "folders[i]"; done
-    select=(-LE slow -E '^apps\.')
+    for list in tests/*/CMakeLists.txt; do
+      folder=$(basename "$(dirname "$list")")
+      if [ "$folder" != apps ]; then groups+=("$folder"); fi
+    done
+    targets=("${groups[@]/%/_tests}" fuzzers)
+    groups+=(fuzz)
     export ASAN_OPTIONS=${ASAN_OPTIONS-detect_stack_use_after_return=1:strict_string_checks=1}
     export UBSAN_OPTIONS=${UBSAN_OPTIONS-print_stacktrace=1} ;;
   tsan)
-    for folder in base comm train; do [ -f "tests/$folder/CMakeLists.txt" ] && folders+=("$folder"); done
-    select=(-LE slow)
+    for folder in base comm train; do
+      if [ -f "tests/$folder/CMakeLists.txt" ]; then groups+=("$folder"); fi
+    done
+    targets=("${groups[@]/%/_tests}")
     export TSAN_OPTIONS=${TSAN_OPTIONS-halt_on_error=1:second_deadlock_stack=1} ;;
   *) echo "test.sh: error: preset: got '$preset', expected release, asan or tsan" >&2; exit 2 ;;
 esac
-if [ ${#folders[@]} -gt 0 ]; then
-  names=$(IFS='|'; echo "${folders[*]}")
-  select+=(-R "^($names)(\.|_tests_NOT_BUILT)")
-  targets=(--target "${folders[@]/%/_tests}")
-else
-  targets=()
+select=()
+if [ ${#groups[@]} -gt 0 ]; then
+  select=(-LE slow -R "^($(IFS='|'; echo "${groups[*]}"))(\.|_tests_NOT_BUILT)")
+  targets=(--target "${targets[@]}")
 fi
 
 [ "$install" = no ] || scripts/install-deps.sh || give_up "installing the packages failed"
