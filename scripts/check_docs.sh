@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # The documents name files that exist: relative links, and paths in `backquotes`, from the root, src/athanor or the
 # document's own folder. `a.{h,cpp}` is both files; names with <, *, $ or … are patterns, not files. Paths under
-# build/ and runs/ are made later and are not looked for.
+# build/ and runs/ are made later and are not looked for. docs/dependencies.md has every package that
+# scripts/install-deps.sh installs.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -54,6 +55,12 @@ for document in "${documents[@]}"; do
               (names[i] ~ /\// || names[i] ~ /^[A-Za-z0-9_-]+\.(md|sh)$/)) print "name\t" NR "\t" names[i]
       }
     }' "$document")
+done
+for package in $(sed -nE '/^(ci_)?packages=\(/,/\)/p' scripts/install-deps.sh | sed -E 's/^[a-z_]*=\(//; s/\)//'); do
+  if ! grep -qF "\`$package\`" docs/dependencies.md; then
+    echo "check_docs: docs/dependencies.md: lacks the package '$package' of scripts/install-deps.sh"
+    offences=$((offences + 1))
+  fi
 done
 [ "$offences" -eq 0 ] || exit 1
 echo "check_docs: ${#documents[@]} documents name only files that exist"

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Includes point downwards only: every folder of src/athanor includes, and links, what scripts/layers.txt allows.
 #
-# A folder may include those at the right of its name, and what those may include. Its CMakeLists.txt names as DEPS
-# exactly those at the right. Prints each offence as FILE:LINE and exits 1.
+# A folder may include those at the right of its name, and what those may include. The DEPS of its CMakeLists.txt are
+# among these, and lead to every folder that its files include. Prints each offence as FILE:LINE and exits 1.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -32,27 +32,29 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
     sed -E 's|^src/athanor/([^/]+)/([^:]*):([0-9]+):[^"<]*["<]([^">]+)[">].*|include \1 src/athanor/\1/\2:\3 \4|'
 } | awk '
   function bad(message) {print "check_layers: " message; offences++}
-  function close_over(folder, from,    i, n, list) {  # the folders that `folder` reaches
-    n = split(direct[from], list, " ")
-    for (i = 1; i <= n; i++) if (!((folder, list[i]) in may)) {may[folder, list[i]] = 1; close_over(folder, list[i])}
+  # may[f, g]: the table lets f include g.  links[f, g]: the DEPS lead from f to g.
+  function allow(folder, from,    i, n, list) {
+    n = split(right[from], list, " ")
+    for (i = 1; i <= n; i++) if (!((folder, list[i]) in may)) {may[folder, list[i]] = 1; allow(folder, list[i])}
+  }
+  function link(folder, from,    i, n, list) {
+    n = split(deps[from], list, " ")
+    for (i = 1; i <= n; i++) if (!((folder, list[i]) in links)) {links[folder, list[i]] = 1; link(folder, list[i])}
   }
   $1 == "layer" {
     folder = $2; sub(/:$/, "", folder); known[folder] = 1
     for (i = 3; i <= NF; i++) {
       if (!($i in known)) bad("scripts/layers.txt: " folder " names " $i ", which is not above it in the list")
-      direct[folder] = direct[folder] " " $i
+      right[folder] = right[folder] " " $i
     }
-    close_over(folder, folder); may[folder, folder] = 1
+    allow(folder, folder); may[folder, folder] = 1
   }
   $1 == "deps" {
-    folder = $2; seen[folder] = 1
-    split("", wants)
-    n = split(direct[folder], list, " "); for (i = 1; i <= n; i++) wants[list[i]] = 1
+    folder = $2; seen[folder] = 1; links[folder, folder] = 1
     for (i = 3; i <= NF; i++) {
-      if (!($i in wants)) bad("src/athanor/" folder "/CMakeLists.txt: DEPS names " $i ", which scripts/layers.txt does not")
-      delete wants[$i]
+      deps[folder] = deps[folder] " " $i
+      if (!((folder, $i) in may)) bad("src/athanor/" folder "/CMakeLists.txt: DEPS: " folder " may not link " $i)
     }
-    for (want in wants) bad("src/athanor/" folder "/CMakeLists.txt: DEPS lacks " want ", which scripts/layers.txt names")
   }
   $1 == "include" {
     includes++
@@ -60,6 +62,10 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
     split($4, part, "/")
     if (!($2 in known)) bad($3 ": the folder " $2 " is not in scripts/layers.txt")
     else if (!(($2, part[2]) in may)) bad($3 ": " $2 " may not include " part[2] " (\"" $4 "\")")
+    else {
+      if (!($2 in linked)) {link($2, $2); linked[$2] = 1}
+      if (!(($2, part[2]) in links)) bad($3 ": includes " part[2] ", to which the DEPS of " $2 " do not lead")
+    }
   }
   END {
     for (folder in known) if (!(folder in seen)) bad("src/athanor/" folder ": no athanor_library(" folder " ...) there")
