@@ -56,11 +56,13 @@ for document in "${documents[@]}"; do
       }
     }' "$document")
 done
-for package in $(sed -nE '/^(ci_)?packages=\(/,/\)/p' scripts/install-deps.sh | sed -E 's/^[a-z_]*=\(//; s/\)//'); do
+while read -r package; do
   if ! grep -qF "\`$package\`" docs/dependencies.md; then
     echo "check_docs: docs/dependencies.md: lacks the package '$package' of scripts/install-deps.sh"
     offences=$((offences + 1))
   fi
-done
+done < <(awk '/^(ci_)?packages=\(/ {listing = 1; sub(/^.*\(/, "")}
+              listing {last = /\)/; sub(/\).*/, ""); for (i = 1; i <= NF; i++) print $i; listing = !last}' \
+  scripts/install-deps.sh)
 [ "$offences" -eq 0 ] || exit 1
 echo "check_docs: ${#documents[@]} documents name only files that exist"
