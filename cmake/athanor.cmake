@@ -43,9 +43,15 @@ endfunction()
 # the linker for code that runs on an old one.
 function(athanor_isa_library name isa)
   cmake_parse_arguments(ARG "" "" "FLAGS;SOURCES" ${ARGN})
+  # The flags are linked after athanor_flags: the last -march is the one that holds.
+  add_library(${name}_flags INTERFACE)
+  target_compile_options(${name}_flags INTERFACE ${ARG_FLAGS} -O3 -fno-exceptions -fno-rtti -fvisibility=hidden)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    # g++ 12 warns of the registers that its own AVX-512 intrinsics leave undefined on purpose.
+    target_compile_options(${name}_flags INTERFACE -Wno-uninitialized)
+  endif()
   add_library(${name} OBJECT ${ARG_SOURCES})
-  target_link_libraries(${name} PRIVATE athanor_flags)
-  target_compile_options(${name} PRIVATE ${ARG_FLAGS} -O3 -fno-exceptions -fno-rtti -fvisibility=hidden)
+  target_link_libraries(${name} PRIVATE athanor_flags ${name}_flags)
   target_compile_definitions(${name} PRIVATE ATHANOR_ISA=${isa})
 endfunction()
 

@@ -1,17 +1,39 @@
 #include "athanor/kernels/cpu/rows.h"
+#include "athanor/kernels/cpu/simd/cross_entropy.h"
+#include "athanor/kernels/cpu/simd/dropout.h"
+#include "athanor/kernels/cpu/simd/elementwise.h"
+#include "athanor/kernels/cpu/simd/gelu.h"
+#include "athanor/kernels/cpu/simd/layer_norm.h"
+#include "athanor/kernels/cpu/simd/optimizer.h"
+#include "athanor/kernels/cpu/simd/rms_norm.h"
+#include "athanor/kernels/cpu/simd/rope.h"
+#include "athanor/kernels/cpu/simd/swiglu.h"
+
+// One object for one instruction set: the names avx2_rows and avx512_rows come from ATHANOR_ISA.
+#define ATHANOR_JOIN(a, b) a##b
+#define ATHANOR_TABLE(isa) ATHANOR_JOIN(isa, _rows)
+#define ATHANOR_STRING(text) #text
+#define ATHANOR_NAME(isa) ATHANOR_STRING(isa)
 
 namespace athanor {
-namespace {
 
-constexpr RowTable named(const char* name) {
-  RowTable table{};
-  table.name = name;
-  return table;
-}
+using namespace ATHANOR_ISA;
 
-}  // namespace
-
-constinit const RowTable avx2_rows = named("avx2");
-constinit const RowTable avx512_rows = named("avx512");
+constexpr RowTable ATHANOR_TABLE(ATHANOR_ISA) = {
+    .name = ATHANOR_NAME(ATHANOR_ISA),
+    .rms_norm = {rms_norm::rows<float>, rms_norm::rows<Bf16>, rms_norm::rows<F16>},
+    .layer_norm = {layer_norm::rows<float>, layer_norm::rows<Bf16>, layer_norm::rows<F16>},
+    .rope = {rope::rows<float>, rope::rows<Bf16>, rope::rows<F16>},
+    .swiglu = {swiglu::rows<float>, swiglu::rows<Bf16>, swiglu::rows<F16>},
+    .gelu = {gelu::rows<float>, gelu::rows<Bf16>, gelu::rows<F16>},
+    .dropout = {dropout::rows<float>, dropout::rows<Bf16>, dropout::rows<F16>},
+    .embedding = {embedding::rows<float>, embedding::rows<Bf16>, embedding::rows<F16>},
+    .cross_entropy = {cross_entropy::rows<float>, cross_entropy::rows<Bf16>, cross_entropy::rows<F16>},
+    .attention = {},
+    .elementwise = {elementwise::rows<float>, elementwise::rows<Bf16>, elementwise::rows<F16>},
+    .optimizer = {optimizer::rows<float>, optimizer::rows<Bf16>, optimizer::rows<F16>},
+    .gemm = {},
+    .f32 = elementwise::f32_rows,
+};
 
 }  // namespace athanor

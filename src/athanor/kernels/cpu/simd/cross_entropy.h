@@ -1,0 +1,88 @@
+// kernels/cross_entropy.h on vectors. The first pass keeps a running maximum and sum of exponentials, chunk
+// by chunk (Milakov & Gimelshein, "Online normalizer calculation for softmax", 2018): logits come from memory
+// once and from the cache for the gradient.
+#pragma once
+
+#include "athanor/kernels/cpu/rows.h"
+#include "athanor/kernels/cpu/simd/vec_math.h"
+
+namespace athanor::ATHANOR_ISA {
+namespace {
+namespace cross_entropy {
+
+constexpr int64_t kChunk = 1024;           // stays in the first-level cache between its two readings
+constexpr float kLowest = -3.4028235e38f;  // not -inf: the difference of two would be NaN
+
+struct Normalizer {
+  float max, sum;  // sum of exp(logit - max)
+};
+
+inline Normalizer normalize(const float* logits, int64_t n) {
+  V sums = zero();
+  float max = kLowest;
+  for (int64_t first = 0; first < n; first += kChunk) {
+    const float* x = logits + first;
+    const int64_t count = n - first < kChunk ? n - first : kChunk;
+    V tops[2] = {set1(max), set1(max)};
+    int64_t i = 0;
+    for (; i + 2 * kLanes <= count; i += 2 * kLanes) {
+      tops[0] = athanor::ATHANOR_ISA::max(load(x + i), tops[0]);
+      tops[1] = athanor::ATHANOR_ISA::max(load(x + i + kLanes), tops[1]);
+    }
+    for_vectors(
+        count - i, [&](int64_t j, auto part) __attribute__((always_inline)) {
+          tops[0] = athanor::ATHANOR_ISA::max(keep(load(x + i + j, part), part, tops[0]), tops[0]);
+        });
+    const float top = max_lanes(athanor::ATHANOR_ISA::max(tops[0], tops[1]));
+    sums = sums * exp(set1(max) - set1(top));
+    max = top;
+    V chunk[2] = {zero(), zero()};
+    for (i = 0; i + 2 * kLanes <= count; i += 2 * kLanes) {
+      chunk[0] = chunk[0] + exp(load(x + i) - set1(max));
+      chunk[1] = chunk[1] + exp(load(x + i + kLanes) - set1(max));
+    }
+    for_vectors(
+        count - i, [&](int64_t j, auto part) __attribute__((always_inline)) {
+          chunk[0] = chunk[0] + keep(exp(load(x + i + j, part) - set1(max)), part, zero());
+        });
+    sums = sums + (chunk[0] + chunk[1]);
+  }
+  return {max, sum_lanes(sums)};
+}
+
+template <typename T>
+inline void set_zero(T* y, int64_t n) {
+  for_vectors(
+      n, [&](int64_t i, auto part) __attribute__((always_inline)) { store(y + i, zero(), part); });
+}
+
+template <typename T>
+inline void store_one(T* y, float value) {
+  store(y, set1(value), Tail{first_lanes(1)});
+}
+
+// The target is one of the classes.
+template <typename T>
+float row(void* dlogits, const float* logits, int32_t target, int64_t classes, int64_t width, float scale) {
+  T* gradient = static_cast<T*>(dlogits);
+  const float at_target = logits[target];
+  const auto [max, sum] = normalize(logits, classes);
+  const float loss = first_lane(log(set1(sum))) + (max - at_target);
+  if (gradient == nullptr) return loss;
+  const V factor = set1(scale / sum);
+  for_vectors(
+      classes, [&](int64_t i, auto part) __attribute__((always_inline)) {
+        store(gradient + i, exp(load(logits + i, part) - set1(max)) * factor, part);
+      });
+  const float probability = first_lane(exp(set1(at_target - max))) / sum;
+  store_one(gradient + target, scale * (probability - 1.f));
+  set_zero(gradient + classes, width - classes);
+  return loss;
+}
+
+template <typename T>
+constexpr CrossEntropyRows rows = {row<T>};
+
+}  // namespace cross_entropy
+}  // namespace
+}  // namespace athanor::ATHANOR_ISA

@@ -1,0 +1,99 @@
+// kernels/elementwise.h on vectors, and the rows of kernels/embedding.h, which are sums and copies too.
+#pragma once
+
+#include "athanor/kernels/cpu/rows.h"
+#include "athanor/kernels/cpu/simd/vec.h"
+
+namespace athanor::ATHANOR_ISA {
+namespace {
+namespace elementwise {
+
+template <typename T>
+void add(void* y, const void* a, const void* b, int64_t n) {
+  for_vectors(
+      n, [&](int64_t i, auto part) __attribute__((always_inline)) {
+        const V sum = load(static_cast<const T*>(a) + i, part) + load(static_cast<const T*>(b) + i, part);
+        store(static_cast<T*>(y) + i, sum, part);
+      });
+}
+
+template <typename T>
+void column_sum(float* out, const void* x, int64_t rows, int64_t width) {
+  sum_columns<1>(
+      rows, width,
+      [&](int64_t row, int64_t i, auto part, V* sums) __attribute__((always_inline)) {
+        sums[0] = sums[0] + load(static_cast<const T*>(x) + row * width + i, part);
+      },
+      [&](int64_t i, auto part, const V* sums)
+          __attribute__((always_inline)) { store(out + i, load(out + i, part) + sums[0], part); });
+}
+
+template <typename T>
+void from_f32(void* y, const float* x, int64_t n) {
+  for_vectors(
+      n, [&](int64_t i, auto part)
+             __attribute__((always_inline)) { store(static_cast<T*>(y) + i, load(x + i, part), part); });
+}
+
+template <typename T>
+void to_f32(float* y, const void* x, int64_t n) {
+  for_vectors(
+      n, [&](int64_t i, auto part) __attribute__((always_inline)) {
+        store(y + i, load(static_cast<const T*>(x) + i, part), part);
+      });
+}
+
+void accumulate(float* y, const float* x, int64_t n) {
+  for_vectors(
+      n, [&](int64_t i, auto part)
+             __attribute__((always_inline)) { store(y + i, load(y + i, part) + load(x + i, part), part); });
+}
+
+void scale(float* x, float factor, int64_t n) {
+  for_vectors(
+      n, [&](int64_t i, auto part)
+             __attribute__((always_inline)) { store(x + i, load(x + i, part) * set1(factor), part); });
+}
+
+double sum_squares(const float* x, int64_t n) {
+  VD even = zero_doubles(), odd = zero_doubles();
+  int64_t i = 0;
+  for (; i + 2 * kLanes <= n; i += 2 * kLanes) {
+    even = add_squares(even, load(x + i));
+    odd = add_squares(odd, load(x + i + kLanes));
+  }
+  for_vectors(
+      n - i, [&](int64_t j, auto part)
+                 __attribute__((always_inline)) { even = add_squares(even, load(x + i + j, part)); });
+  return sum_lanes(even + odd);
+}
+
+template <typename T>
+constexpr ElementwiseRows rows = {add<T>, column_sum<T>, from_f32<T>, to_f32<T>};
+constexpr F32Rows f32_rows = {accumulate, scale, sum_squares};
+
+}  // namespace elementwise
+
+namespace embedding {
+
+template <typename T>
+void add_rows(void* y, const void* a, const void* b, int64_t n) {
+  if (b != nullptr) return elementwise::add<T>(y, a, b, n);
+  __builtin_memcpy(y, a, static_cast<size_t>(n) * sizeof(T));
+}
+
+template <typename T>
+void backward(float* dtable_row, const void* dy_row, int64_t n) {
+  for_vectors(
+      n, [&](int64_t i, auto part) __attribute__((always_inline)) {
+        store(dtable_row + i, load(dtable_row + i, part) + load(static_cast<const T*>(dy_row) + i, part),
+              part);
+      });
+}
+
+template <typename T>
+constexpr EmbeddingRows rows = {add_rows<T>, backward<T>};
+
+}  // namespace embedding
+}  // namespace
+}  // namespace athanor::ATHANOR_ISA

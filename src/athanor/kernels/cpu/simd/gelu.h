@@ -1,0 +1,49 @@
+// kernels/gelu.h on vectors. (1 + tanh u) / 2 = sigmoid(2 u), which keeps its precision where tanh u nears
+// -1.
+#pragma once
+
+#include "athanor/kernels/cpu/rows.h"
+#include "athanor/kernels/cpu/simd/vec_math.h"
+
+namespace athanor::ATHANOR_ISA {
+namespace {
+namespace gelu {
+
+constexpr float kTwoRootTwoOverPi = 1.5957691216057308f;  // 2 sqrt(2 / pi)
+
+// The sigmoid is 0 or 1 in f32 beyond this, where a cube might overflow.
+inline V bounded(V x) {
+  return min(set1(16.f), max(set1(-16.f), x));
+}
+
+template <typename T>
+void forward(void* y, const void* x, int64_t n) {
+  for_vectors(
+      n, [&](int64_t i, auto part) __attribute__((always_inline)) {
+        const V xi = load(static_cast<const T*>(x) + i, part), b = bounded(xi);
+        const V two_u = set1(kTwoRootTwoOverPi) * fma(set1(0.044715f) * b, b * b, b);
+        V complement;
+        store(static_cast<T*>(y) + i, xi * sigmoid(two_u, complement), part);
+      });
+}
+
+template <typename T>
+void backward(void* dx, const void* dy, const void* x, int64_t n) {
+  for_vectors(
+      n, [&](int64_t i, auto part) __attribute__((always_inline)) {
+        const V b = bounded(load(static_cast<const T*>(x) + i, part)), square = b * b;
+        const V two_u = set1(kTwoRootTwoOverPi) * fma(set1(0.044715f) * b, square, b);
+        const V slope = set1(kTwoRootTwoOverPi) * fma(set1(0.134145f), square, set1(1.f));  // of two_u
+        V complement;
+        const V s = sigmoid(two_u, complement);
+        const V derivative = fma(b * s, complement * slope, s);
+        store(static_cast<T*>(dx) + i, load(static_cast<const T*>(dy) + i, part) * derivative, part);
+      });
+}
+
+template <typename T>
+constexpr GeluRows rows = {forward<T>, backward<T>};
+
+}  // namespace gelu
+}  // namespace
+}  // namespace athanor::ATHANOR_ISA

@@ -1,0 +1,169 @@
+// Sixteen f32 lanes, whatever the instruction set: one AVX-512 register or two of AVX2. So a sum has the same
+// lanes and is folded in the same order on both, and both give the same bits.
+//
+//   for_vectors(n, [&](int64_t i, auto part) { store(y + i, load(x + i, part) * set1(2.f), part); });
+//
+// `part` is Full, or Tail for the last n % 16 elements: lanes beyond them load as 0 and are not stored.
+// Elements are float, Bf16 or F16; arithmetic is f32. Everything here has internal linkage (see rows.h).
+#pragma once
+
+#ifdef __AVX512F__
+#include "athanor/kernels/cpu/simd/vec_avx512.h"
+#else
+#include "athanor/kernels/cpu/simd/vec_avx2.h"
+#endif
+
+namespace athanor::ATHANOR_ISA {
+namespace {
+
+constexpr int64_t kLanes = 16;
+
+struct Bf16 {
+  uint16_t bits;
+};
+struct F16 {
+  uint16_t bits;
+};
+struct Full {};
+struct Tail {
+  Mask mask;
+};
+
+inline V zero() {
+  return set1(0.f);
+}
+inline V abs(V a) {
+  return float_of(bits_of(a) & set1i(0x7fffffffu));
+}
+
+inline V from_bf16(VI low) {
+  return float_of(shift_left<16>(low));
+}
+inline VI to_bf16(V a) {  // nearest even; a NaN stays one
+  const VI bits = bits_of(a), high = shift_right<16>(bits);
+  const VI rounded = shift_right<16>(bits + set1i(0x7fff) + (high & set1i(1)));
+  return select(is_nan(a), high | set1i(0x40), rounded);
+}
+
+inline V load(const float* p, Full) {
+  return load(p);
+}
+inline V load(const float* p, Tail tail) {
+  return load(p, tail.mask);
+}
+inline V load(const Bf16* p, Full) {
+  return from_bf16(load16(&p->bits));
+}
+inline V load(const Bf16* p, Tail tail) {
+  return from_bf16(load16(&p->bits, tail.mask));
+}
+inline V load(const F16* p, Full) {
+  return from_half(load16(&p->bits));
+}
+inline V load(const F16* p, Tail tail) {
+  return from_half(load16(&p->bits, tail.mask));
+}
+inline void store(float* p, V a, Full) {
+  store(p, a);
+}
+inline void store(float* p, V a, Tail tail) {
+  store(p, a, tail.mask);
+}
+inline void store(Bf16* p, V a, Full) {
+  store16(&p->bits, to_bf16(a));
+}
+inline void store(Bf16* p, V a, Tail tail) {
+  store16(&p->bits, to_bf16(a), tail.mask);
+}
+inline void store(F16* p, V a, Full) {
+  store16(&p->bits, to_half(a));
+}
+inline void store(F16* p, V a, Tail tail) {
+  store16(&p->bits, to_half(a), tail.mask);
+}
+
+// The lanes of `part`, the others `other`.
+inline V keep(V a, Full, V) {
+  return a;
+}
+inline V keep(V a, Tail tail, V other) {
+  return select(tail.mask, a, other);
+}
+
+inline __m128 upper_pair(__m128 a) {
+  return _mm_movehl_ps(a, a);
+}
+inline __m128 second(__m128 a) {
+  return _mm_shuffle_ps(a, a, 1);
+}
+inline float first_lane(V a) {
+  return _mm256_cvtss_f32(low_half(a));
+}
+inline float sum_lanes(V a) {
+  const __m256 eight = _mm256_add_ps(low_half(a), high_half(a));
+  const __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+  const __m128 two = _mm_add_ps(four, upper_pair(four));
+  return _mm_cvtss_f32(_mm_add_ss(two, second(two)));
+}
+inline float max_lanes(V a) {
+  const __m256 eight = _mm256_max_ps(low_half(a), high_half(a));
+  const __m128 four = _mm_max_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+  const __m128 two = _mm_max_ps(four, upper_pair(four));
+  return _mm_cvtss_f32(_mm_max_ss(two, second(two)));
+}
+inline double sum_lanes(VD a) {
+  const __m256d four = fold(a);
+  const __m128d two = _mm_add_pd(_mm256_castpd256_pd128(four), _mm256_extractf128_pd(four, 1));
+  return _mm_cvtsd_f64(_mm_add_sd(two, _mm_unpackhi_pd(two, two)));
+}
+
+template <typename Body>
+[[gnu::always_inline]] inline void for_vectors(int64_t n, Body body) {
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) body(i, Full{});
+  if (i < n) body(i, Tail{first_lanes(static_cast<int>(n - i))});
+}
+
+// kSums sums over [0, n), four accumulators each: body(i, part, sums) adds one vector's share to sums[0 ...
+// kSums).
+template <int kSums, typename Body>
+[[gnu::always_inline]] inline void sum_vectors(int64_t n, float (&total)[kSums], Body body) {
+  V sums[4][kSums];
+  for (auto& set : sums)
+    for (V& sum : set) sum = zero();
+  int64_t i = 0;
+  for (; i + 4 * kLanes <= n; i += 4 * kLanes) {
+    body(i, Full{}, sums[0]);
+    body(i + kLanes, Full{}, sums[1]);
+    body(i + 2 * kLanes, Full{}, sums[2]);
+    body(i + 3 * kLanes, Full{}, sums[3]);
+  }
+  for_vectors(
+      n - i, [&](int64_t j, auto part) __attribute__((always_inline)) { body(i + j, part, sums[0]); });
+  for (int s = 0; s < kSums; ++s) total[s] = sum_lanes((sums[0][s] + sums[1][s]) + (sums[2][s] + sums[3][s]));
+}
+
+// kSums sums over rows for every column: body(row, column, part, sums) adds one vector's share,
+// finish(column, part, sums) takes the sums.
+template <int kSums, typename Body, typename Finish>
+[[gnu::always_inline]] inline void sum_columns(int64_t rows, int64_t width, Body body, Finish finish) {
+  int64_t column = 0;
+  for (; column + 4 * kLanes <= width; column += 4 * kLanes) {
+    V sums[4][kSums];
+    for (auto& set : sums)
+      for (V& sum : set) sum = zero();
+    for (int64_t row = 0; row < rows; ++row)
+      for (int j = 0; j < 4; ++j) body(row, column + j * kLanes, Full{}, sums[j]);
+    for (int j = 0; j < 4; ++j) finish(column + j * kLanes, Full{}, sums[j]);
+  }
+  for_vectors(
+      width - column, [&](int64_t i, auto part) __attribute__((always_inline)) {
+        V sums[kSums];
+        for (V& sum : sums) sum = zero();
+        for (int64_t row = 0; row < rows; ++row) body(row, column + i, part, sums);
+        finish(column + i, part, sums);
+      });
+}
+
+}  // namespace
+}  // namespace athanor::ATHANOR_ISA

@@ -1,0 +1,187 @@
+// The vectors of vec.h as one 512-bit register.
+#pragma once
+
+#include <immintrin.h>
+
+#include <cstdint>
+
+namespace athanor::ATHANOR_ISA {
+namespace {
+
+struct V {
+  __m512 x;
+};
+struct VI {
+  __m512i x;
+};
+struct Mask {
+  __mmask16 m;
+};
+struct VD {  // 16 doubles: lanes 0-7, 8-15
+  __m512d lo, hi;
+};
+
+inline V set1(float v) {
+  return {_mm512_set1_ps(v)};
+}
+inline VI set1i(uint32_t v) {
+  return {_mm512_set1_epi32(static_cast<int>(v))};
+}
+inline V operator+(V a, V b) {
+  return {_mm512_add_ps(a.x, b.x)};
+}
+inline V operator-(V a, V b) {
+  return {_mm512_sub_ps(a.x, b.x)};
+}
+inline V operator*(V a, V b) {
+  return {_mm512_mul_ps(a.x, b.x)};
+}
+inline V operator/(V a, V b) {
+  return {_mm512_div_ps(a.x, b.x)};
+}
+inline V fma(V a, V b, V c) {
+  return {_mm512_fmadd_ps(a.x, b.x, c.x)};
+}
+inline V fnma(V a, V b, V c) {
+  return {_mm512_fnmadd_ps(a.x, b.x, c.x)};
+}
+inline V min(V a, V b) {
+  return {_mm512_min_ps(a.x, b.x)};
+}
+inline V max(V a, V b) {
+  return {_mm512_max_ps(a.x, b.x)};
+}
+inline V sqrt(V a) {
+  return {_mm512_sqrt_ps(a.x)};
+}
+
+inline VI operator+(VI a, VI b) {
+  return {_mm512_add_epi32(a.x, b.x)};
+}
+inline VI operator-(VI a, VI b) {
+  return {_mm512_sub_epi32(a.x, b.x)};
+}
+inline VI operator&(VI a, VI b) {
+  return {_mm512_and_si512(a.x, b.x)};
+}
+inline VI operator|(VI a, VI b) {
+  return {_mm512_or_si512(a.x, b.x)};
+}
+inline VI operator^(VI a, VI b) {
+  return {_mm512_xor_si512(a.x, b.x)};
+}
+template <int kBits>
+inline VI shift_left(VI a) {
+  return {_mm512_slli_epi32(a.x, kBits)};
+}
+template <int kBits>
+inline VI shift_right(VI a) {
+  return {_mm512_srli_epi32(a.x, kBits)};
+}
+inline VI bits_of(V a) {
+  return {_mm512_castps_si512(a.x)};
+}
+inline V float_of(VI a) {
+  return {_mm512_castsi512_ps(a.x)};
+}
+inline V to_float(VI a) {
+  return {_mm512_cvtepi32_ps(a.x)};
+}
+
+inline Mask less(V a, V b) {
+  return {_mm512_cmp_ps_mask(a.x, b.x, _CMP_LT_OQ)};
+}
+inline Mask at_least(V a, V b) {
+  return {_mm512_cmp_ps_mask(a.x, b.x, _CMP_GE_OQ)};
+}
+inline Mask is_nan(V a) {
+  return {_mm512_cmp_ps_mask(a.x, a.x, _CMP_UNORD_Q)};
+}
+inline V select(Mask m, V yes, V no) {
+  return {_mm512_mask_mov_ps(no.x, m.m, yes.x)};
+}
+inline VI select(Mask m, VI yes, VI no) {
+  return {_mm512_mask_mov_epi32(no.x, m.m, yes.x)};
+}
+inline Mask first_lanes(int n) {
+  return {static_cast<__mmask16>((1u << n) - 1u)};
+}
+
+inline __m256 low_half(V a) {
+  return _mm512_castps512_ps256(a.x);
+}
+inline __m256 high_half(V a) {
+  return _mm512_extractf32x8_ps(a.x, 1);
+}
+
+inline VD zero_doubles() {
+  return {_mm512_setzero_pd(), _mm512_setzero_pd()};
+}
+inline VD add_squares(VD sum, V a) {
+  const __m512d lo = _mm512_cvtps_pd(low_half(a)), hi = _mm512_cvtps_pd(high_half(a));
+  return {_mm512_fmadd_pd(lo, lo, sum.lo), _mm512_fmadd_pd(hi, hi, sum.hi)};
+}
+inline VD operator+(VD a, VD b) {
+  return {_mm512_add_pd(a.lo, b.lo), _mm512_add_pd(a.hi, b.hi)};
+}
+inline __m256d fold(VD a) {
+  const __m512d s = _mm512_add_pd(a.lo, a.hi);
+  return _mm256_add_pd(_mm512_castpd512_pd256(s), _mm512_extractf64x4_pd(s, 1));
+}
+
+inline V load(const float* p) {
+  return {_mm512_loadu_ps(p)};
+}
+inline V load(const float* p, Mask m) {
+  return {_mm512_maskz_loadu_ps(m.m, p)};
+}
+inline void store(float* p, V a) {
+  _mm512_storeu_ps(p, a.x);
+}
+inline void store(float* p, V a, Mask m) {
+  _mm512_mask_storeu_ps(p, m.m, a.x);
+}
+inline void store(uint32_t* p, VI a) {
+  _mm512_storeu_si512(p, a.x);
+}
+
+// Sixteen 16-bit values in the low halves of the lanes.
+inline VI load16(const uint16_t* p) {
+  return {_mm512_cvtepu16_epi32(_mm256_loadu_epi16(p))};
+}
+inline VI load16(const uint16_t* p, Mask m) {
+  return {_mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(m.m, p))};
+}
+inline void store16(uint16_t* p, VI a) {
+  _mm256_storeu_epi16(p, _mm512_cvtepi32_epi16(a.x));
+}
+inline void store16(uint16_t* p, VI a, Mask m) {
+  _mm256_mask_storeu_epi16(p, m.m, _mm512_cvtepi32_epi16(a.x));
+}
+inline V from_half(VI a) {
+  return {_mm512_cvtph_ps(_mm512_cvtepi32_epi16(a.x))};
+}
+inline VI to_half(V a) {
+  return {_mm512_cvtepu16_epi32(_mm512_cvtps_ph(a.x, _MM_FROUND_TO_NEAREST_INT))};
+}
+
+// a * b as 64 bits per lane, in two vectors of 32-bit lanes.
+inline void multiply_wide(VI a, VI b, VI& high, VI& low) {
+  const __m512i even = _mm512_mul_epu32(a.x, b.x);
+  const __m512i odd = _mm512_mul_epu32(_mm512_srli_epi64(a.x, 32), _mm512_srli_epi64(b.x, 32));
+  high.x = _mm512_mask_mov_epi32(_mm512_srli_epi64(even, 32), 0xaaaa, odd);
+  low.x = _mm512_mask_mov_epi32(even, 0xaaaa, _mm512_slli_epi64(odd, 32));
+}
+
+// Transposes 4 x 4 blocks: lane 4 L + i of out[j] is lane 4 L + j of in[i].
+inline void transpose_quads(const VI (&in)[4], VI (&out)[4]) {
+  const __m512i ab0 = _mm512_unpacklo_epi32(in[0].x, in[1].x), ab1 = _mm512_unpackhi_epi32(in[0].x, in[1].x);
+  const __m512i cd0 = _mm512_unpacklo_epi32(in[2].x, in[3].x), cd1 = _mm512_unpackhi_epi32(in[2].x, in[3].x);
+  out[0].x = _mm512_unpacklo_epi64(ab0, cd0);
+  out[1].x = _mm512_unpackhi_epi64(ab0, cd0);
+  out[2].x = _mm512_unpacklo_epi64(ab1, cd1);
+  out[3].x = _mm512_unpackhi_epi64(ab1, cd1);
+}
+
+}  // namespace
+}  // namespace athanor::ATHANOR_ISA
