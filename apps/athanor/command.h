@@ -1,5 +1,6 @@
 // How a subcommand is added: one file per subcommand, each with one function that declares its options on the
-// CLI11 app and sets a callback. A callback throws; main() turns what it throws into one message and an exit code:
+// CLI11 app and sets a callback. A callback throws; main() turns what it throws into one message and an exit
+// code:
 //
 //   0 ok    1 failed (Error, Recoverable)    2 wrong command line or config (ConfigError, CLI::ParseError)
 //

@@ -15,12 +15,14 @@ int report(const std::string& what, const std::string& hint, int code) {
 }
 
 // CLI11's own messages, with the nearest subcommand or option where a name is unknown.
-std::string command_line_hint(const CLI::App& app, const CLI::ParseError& error, const std::string& argument) {
+std::string command_line_hint(const CLI::App& app, const CLI::ParseError& error,
+                              const std::string& argument) {
   if (error.get_name() != "ExtrasError" && error.get_name() != "RequiredError") return "see 'athanor --help'";
   std::vector<std::string> names;
   const CLI::App* current = &app;
   for (const auto* sub : app.get_subcommands()) current = sub;
-  for (const auto* sub : current->get_subcommands([](const CLI::App*) { return true; })) names.push_back(sub->get_name());
+  for (const auto* sub : current->get_subcommands([](const CLI::App*) { return true; }))
+    names.push_back(sub->get_name());
   for (const auto* option : current->get_options())
     for (const auto& name : option->get_lnames()) names.push_back("--" + name);
   const std::string nearest = athanor::nearest_name(argument, names);

@@ -1,14 +1,15 @@
 // apply<Op>(args...): runs an operation and records it. An Op is a plain struct:
 //
 //   struct Op {
-//     struct Saved { ... };                                              // all that backward needs, nothing else
-//     static Tensor forward(Saved&, const PassContext&, const Tensor& x, Weight& w, float eps);
-//     static std::array<Tensor, 1> backward_input(const Saved&, const Tensor& dy);   // one per Var argument
-//     static void backward_weight(const Saved&, const Tensor& dy);       // adds into the weights' slots; may be absent
+//     struct Saved { ... };                                              // all that backward needs, nothing
+//     else static Tensor forward(Saved&, const PassContext&, const Tensor& x, Weight& w, float eps); static
+//     std::array<Tensor, 1> backward_input(const Saved&, const Tensor& dy);   // one per Var argument static
+//     void backward_weight(const Saved&, const Tensor& dy);       // adds into the weights' slots; may be
+//     absent
 //   };
 //
-// A Var argument reaches forward as its Tensor, a Weight& or Weight* (null: not there) as itself; anything else is
-// passed on. Used by ops/ only.
+// A Var argument reaches forward as its Tensor, a Weight& or Weight* (null: not there) as itself; anything
+// else is passed on. Used by ops/ only.
 #pragma once
 
 #include <array>
@@ -38,13 +39,21 @@ class OpNode : public Node {
 };
 
 template <typename T>
-const T& unwrap(const T& argument) { return argument; }
-inline const Tensor& unwrap(const Var& argument) { return argument.value; }
-inline Weight& unwrap(Weight& argument) { return argument; }
-inline Weight* unwrap(Weight* argument) { return argument; }
+const T& unwrap(const T& argument) {
+  return argument;
+}
+inline const Tensor& unwrap(const Var& argument) {
+  return argument.value;
+}
+inline Weight& unwrap(Weight& argument) {
+  return argument;
+}
+inline Weight* unwrap(Weight* argument) {
+  return argument;
+}
 
-// What one argument of apply() brings: an input of the node, a weight, or neither. Returns whether a gradient is
-// wanted on its account.
+// What one argument of apply() brings: an input of the node, a weight, or neither. Returns whether a gradient
+// is wanted on its account.
 template <typename Op>
 bool note(OpNode<Op>& node, const Var& argument) {
   node.inputs.push_back(argument.node);

@@ -15,8 +15,8 @@ float coefficient(int64_t i) {
   return 2.0f * RandomStream(1, "gradient_check").uniform(static_cast<uint64_t>(i), 0) - 1.0f;
 }
 
-void compare(GradientReport& report, const std::string& name, const Tensor& value, const Tensor& analytic, float eps,
-             const std::function<double()>& evaluate) {
+void compare(GradientReport& report, const std::string& name, const Tensor& value, const Tensor& analytic,
+             float eps, const std::function<double()>& evaluate) {
   auto* x = value.data<float>();
   std::vector<double> numeric(static_cast<size_t>(value.numel()));
   double largest = 1.0;
@@ -55,7 +55,8 @@ GradientReport check_gradients(std::vector<Tensor> inputs, std::vector<Weight*> 
     for (const Tensor& input : inputs) vars.push_back(tape.constant(input));
     const Tensor y = function(tape, vars).value;
     double sum = 0.0;
-    for (int64_t i = 0; i < y.numel(); ++i) sum += static_cast<double>(coefficient(i)) * static_cast<double>(y.data<float>()[i]);
+    for (int64_t i = 0; i < y.numel(); ++i)
+      sum += static_cast<double>(coefficient(i)) * static_cast<double>(y.data<float>()[i]);
     return sum;
   };
 
@@ -74,7 +75,8 @@ GradientReport check_gradients(std::vector<Tensor> inputs, std::vector<Weight*> 
   for (size_t i = 0; i < inputs.size(); ++i)
     compare(report, fmt::format("input {}", i), inputs[i], tape.grad(vars[i]), eps, evaluate);
   for (size_t i = 0; i < weights.size(); ++i)
-    compare(report, "weight " + weights[i]->param().name(), weights[i]->value(), weights[i]->grad(), eps, evaluate);
+    compare(report, "weight " + weights[i]->param().name(), weights[i]->value(), weights[i]->grad(), eps,
+            evaluate);
   return report;
 }
 

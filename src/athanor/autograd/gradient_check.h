@@ -1,10 +1,10 @@
 // Central differences: holds an operation's backward against its forward.
 //
-//   const auto report = check_gradients(inputs, weights, [&](Tape& tape, std::span<const Var> x) { return op(x[0], w); });
-//   EXPECT_LT(report.worst, 1e-3) << report.where;
+//   const auto report = check_gradients(inputs, weights, [&](Tape& tape, std::span<const Var> x) { return
+//   op(x[0], w); }); EXPECT_LT(report.worst, 1e-3) << report.where;
 //
-// The scalar differentiated is sum_i c_i y_i with fixed pseudo-random c, so every element of every gradient counts.
-// f32 on the CPU; each element of every input and weight is moved by +-eps. For tests.
+// The scalar differentiated is sum_i c_i y_i with fixed pseudo-random c, so every element of every gradient
+// counts. f32 on the CPU; each element of every input and weight is moved by +-eps. For tests.
 #pragma once
 
 #include <functional>
@@ -22,7 +22,7 @@ struct GradientReport {
 };
 
 GradientReport check_gradients(std::vector<Tensor> inputs, std::vector<Weight*> weights,
-                               const std::function<Var(Tape&, std::span<const Var>)>& function, float eps = 1e-2f,
-                               PassContext context = {});
+                               const std::function<Var(Tape&, std::span<const Var>)>& function,
+                               float eps = 1e-2f, PassContext context = {});
 
 }  // namespace athanor

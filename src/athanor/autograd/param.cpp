@@ -8,7 +8,9 @@
 namespace athanor {
 namespace {
 constexpr int64_t kBlock = 1 << 16;
-int64_t num_blocks(int64_t numel) { return (numel + kBlock - 1) / kBlock; }
+int64_t num_blocks(int64_t numel) {
+  return (numel + kBlock - 1) / kBlock;
+}
 }  // namespace
 
 Weight& Param::add_use(const std::string& use) {

@@ -4,10 +4,10 @@
 //   Weight& use = q.add_use("attn");                                 // one per place that computes with it
 //   q.materialize(arena, Dtype::bf16, seed);                         // now it has memory and values
 //
-// Each use of a shared parameter (tied embeddings) is its own gradient accumulator; the uses are added once per
-// step in the order they were declared (law 1). Initial values are drawn by (seed, name, global element index), so
-// any layout starts from the same weights (law 2).
-// Thread rule: one thread per Param, but reading values is free.
+// Each use of a shared parameter (tied embeddings) is its own gradient accumulator; the uses are added once
+// per step in the order they were declared (law 1). Initial values are drawn by (seed, name, global element
+// index), so any layout starts from the same weights (law 2). Thread rule: one thread per Param, but reading
+// values is free.
 #pragma once
 
 #include <cstdint>
@@ -31,8 +31,8 @@ class Weight {
 
   Param& param() const { return param_; }
   const std::string& use() const { return use_; }
-  const Tensor& value() const;            // T, the param's shape
-  Tensor& grad() {                        // f32, the param's shape; backward adds to it
+  const Tensor& value() const;  // T, the param's shape
+  Tensor& grad() {              // f32, the param's shape; backward adds to it
     check(grad_.defined(), "weight: '{}' has no gradient slot; is this model being trained?", use_);
     return grad_;
   }
@@ -69,9 +69,9 @@ class Param {
 
   // Allocates value (and, where T is not f32 and `with_master`, the f32 master) and leaves them unset.
   void allocate(Arena& arena, Dtype dtype, bool with_master);
-  void initialize(uint64_t seed);     // draws the values
-  void store(const float* values);    // sets master and value from host memory, numel floats
-  void load(float* values) const;     // the master, or the value where there is none, as floats
+  void initialize(uint64_t seed);   // draws the values
+  void store(const float* values);  // sets master and value from host memory, numel floats
+  void load(float* values) const;   // the master, or the value where there is none, as floats
 
   const Tensor& value() const { return value_; }    // T
   const Tensor& master() const { return master_; }  // f32; the value itself where T is f32

@@ -1,5 +1,6 @@
-// Recompute (Chen et al., "Training deep nets with sublinear memory cost", 2016): keep only a block's input, run
-// the block again in the backward pass. Random numbers have addresses, so the second run has the same bits.
+// Recompute (Chen et al., "Training deep nets with sublinear memory cost", 2016): keep only a block's input,
+// run the block again in the backward pass. Random numbers have addresses, so the second run has the same
+// bits.
 //
 //   Var y = recompute(x, [&](const Var& input) { return block(input); });
 //

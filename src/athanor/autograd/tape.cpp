@@ -24,8 +24,8 @@ void Tape::accumulate(int node, Tensor dx) {
     sum = std::move(dx);
     return;
   }
-  check(sum.shape() == dx.shape() && sum.dtype() == dx.dtype(), "backward: gradients {} and {} of one value differ",
-        sum.shape(), dx.shape());
+  check(sum.shape() == dx.shape() && sum.dtype() == dx.dtype(),
+        "backward: gradients {} and {} of one value differ", sum.shape(), dx.shape());
   // A gradient may be shared (a residual addition hands the same one to both inputs), so only a tensor that
   // nobody else holds is added to in place. Sums keep one order: what was there first is the left operand.
   Tensor target = dx.unshared() ? dx : sum.unshared() ? sum : empty_like(dx);
@@ -36,7 +36,8 @@ void Tape::accumulate(int node, Tensor dx) {
 void Tape::backward(const Var& root, Tensor dy, DeferredWeights* deferred) {
   check(root.tape == this && root.node >= 0, "backward: the root is not on this tape; was it recorded?");
   const auto start = static_cast<size_t>(root.node);
-  check(nodes_[start] != nullptr || dy.defined(), "backward: the root was walked already or needs a gradient");
+  check(nodes_[start] != nullptr || dy.defined(),
+        "backward: the root was walked already or needs a gradient");
   for (size_t i = start + 1; i-- > 0;) {
     if (i != start) {
       if (!grads_[i].defined() || nodes_[i] == nullptr) continue;
@@ -55,8 +56,8 @@ void Tape::backward(const Var& root, Tensor dy, DeferredWeights* deferred) {
       if (node->has_weights()) deferred->parts_.push_back({node, dy});
     }
     dy = {};
-    check(input_grads.size() == node->inputs.size(), "backward: got {} gradients for {} inputs", input_grads.size(),
-          node->inputs.size());
+    check(input_grads.size() == node->inputs.size(), "backward: got {} gradients for {} inputs",
+          input_grads.size(), node->inputs.size());
     for (size_t k = 0; k < input_grads.size(); ++k) accumulate(node->inputs[k], std::move(input_grads[k]));
   }
 }

@@ -5,11 +5,10 @@
 //   Var loss = linear_cross_entropy(rms_norm(x, w, eps), head, targets, ...);
 //   tape.backward(loss);                               // gradients are added into each Weight's slot
 //
-// A node's backward has two parts: the gradient of its inputs, and the gradient of its weights. backward() runs
-// both, weights first, so that a finished weight can be reduced while the rest goes on; a pipeline schedule may
-// defer the weight parts (DeferredWeights) and run them later.
-// What a node saved is freed as soon as its backward has run.
-// Thread rule: a Tape is used by one thread.
+// A node's backward has two parts: the gradient of its inputs, and the gradient of its weights. backward()
+// runs both, weights first, so that a finished weight can be reduced while the rest goes on; a pipeline
+// schedule may defer the weight parts (DeferredWeights) and run them later. What a node saved is freed as
+// soon as its backward has run. Thread rule: a Tape is used by one thread.
 #pragma once
 
 #include <functional>
@@ -23,7 +22,8 @@ namespace athanor {
 
 class Tape;
 
-// A value of the computation; `node` is -1 where no gradient flows (constants, or a tape that does not record).
+// A value of the computation; `node` is -1 where no gradient flows (constants, or a tape that does not
+// record).
 struct Var {
   Tensor value;
   Tape* tape = nullptr;
@@ -82,7 +82,7 @@ class Tape {
   const PassContext& context() const { return context_; }
   bool recording() const { return context_.record; }
 
-  Var leaf(Tensor value);      // an input whose gradient is kept: read it with grad()
+  Var leaf(Tensor value);  // an input whose gradient is kept: read it with grad()
   Var constant(Tensor value) { return {std::move(value), this, -1}; }
   Var record(Tensor value, std::shared_ptr<Node> node);
 

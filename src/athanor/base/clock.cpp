@@ -16,7 +16,9 @@ int64_t now_ns() {
       .count();
 }
 
-double now_seconds() { return static_cast<double>(now_ns()) * 1e-9; }
+double now_seconds() {
+  return static_cast<double>(now_ns()) * 1e-9;
+}
 
 double wall_seconds() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();

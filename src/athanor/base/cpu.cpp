@@ -28,8 +28,9 @@ Isa detect() {
   __builtin_cpu_init();
   if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") || !__builtin_cpu_supports("bmi2"))
     return Isa::generic;
-  if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512bw") || !__builtin_cpu_supports("avx512cd") ||
-      !__builtin_cpu_supports("avx512dq") || !__builtin_cpu_supports("avx512vl"))
+  if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512bw") ||
+      !__builtin_cpu_supports("avx512cd") || !__builtin_cpu_supports("avx512dq") ||
+      !__builtin_cpu_supports("avx512vl"))
     return Isa::avx2;
   if (!cpu_flag("avx512_bf16")) return Isa::avx512;
   return cpu_flag("amx_bf16") && cpu_flag("amx_tile") && request_amx() ? Isa::amx : Isa::avx512_bf16;
@@ -38,16 +39,23 @@ Isa detect() {
 
 const char* isa_name(Isa isa) {
   switch (isa) {
-    case Isa::generic: return "generic";
-    case Isa::avx2: return "avx2";
-    case Isa::avx512: return "avx512";
-    case Isa::avx512_bf16: return "avx512_bf16";
-    case Isa::amx: return "amx";
+    case Isa::generic:
+      return "generic";
+    case Isa::avx2:
+      return "avx2";
+    case Isa::avx512:
+      return "avx512";
+    case Isa::avx512_bf16:
+      return "avx512_bf16";
+    case Isa::amx:
+      return "amx";
   }
   return "?";
 }
 
-std::vector<Isa> all_isas() { return {Isa::generic, Isa::avx2, Isa::avx512, Isa::avx512_bf16, Isa::amx}; }
+std::vector<Isa> all_isas() {
+  return {Isa::generic, Isa::avx2, Isa::avx512, Isa::avx512_bf16, Isa::amx};
+}
 
 Isa parse_isa(const std::string& name) {
   for (const Isa isa : all_isas())

@@ -12,7 +12,7 @@ enum class Isa {
   avx2,     // x86-64-v3: AVX2, FMA, F16C
   avx512,   // x86-64-v4: AVX-512 F, BW, CD, DQ, VL
   avx512_bf16,
-  amx,      // AMX tiles with bf16
+  amx,  // AMX tiles with bf16
 };
 
 const char* isa_name(Isa isa);
@@ -20,7 +20,7 @@ Isa parse_isa(const std::string& name);  // Error naming the known ones
 Isa best_isa();                          // the highest that this machine and its kernel allow
 std::vector<Isa> all_isas();
 
-std::string cpu_model();   // "Intel(R) Xeon(R) ..."
-int num_usable_cpus();     // processors this process may run on (affinity and cgroup quota)
+std::string cpu_model();  // "Intel(R) Xeon(R) ..."
+int num_usable_cpus();    // processors this process may run on (affinity and cgroup quota)
 
 }  // namespace athanor

@@ -105,7 +105,8 @@ class PosixReadableFile : public ReadableFile {
       const ssize_t got = ::pread(fd_, out, size_bytes, static_cast<off_t>(offset));
       if (got < 0 && errno == EINTR) continue;
       if (got < 0) io_fail("read", path_, errno);
-      if (got == 0) throw IoError(fmt::format("'{}' ends at byte {}, expected {} more", path_, offset, size_bytes), EIO);
+      if (got == 0)
+        throw IoError(fmt::format("'{}' ends at byte {}, expected {} more", path_, offset, size_bytes), EIO);
       out += got;
       offset += static_cast<uint64_t>(got);
       size_bytes -= static_cast<size_t>(got);
@@ -175,7 +176,8 @@ class SystemEnv : public Env {
 
 std::string Env::read_text(const std::string& path, uint64_t max_bytes) {
   const auto file = open(path);
-  check(file->size_bytes() <= max_bytes, "'{}' has {} bytes, expected at most {}", path, file->size_bytes(), max_bytes);
+  check(file->size_bytes() <= max_bytes, "'{}' has {} bytes, expected at most {}", path, file->size_bytes(),
+        max_bytes);
   std::string text(file->size_bytes(), '\0');
   file->read(0, text.data(), text.size());
   return text;

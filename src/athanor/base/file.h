@@ -1,8 +1,8 @@
 // Files behind an Env, so that tests can fill the disk, lose unsynced writes or fail the n-th call.
 //
 //   Env& env = system_env();
-//   env.write_atomically("report.json", text);           // temporary file, fsync, rename, fsync of the folder
-//   std::string text = env.read_text("config.toml", 1 << 20);
+//   env.write_atomically("report.json", text);           // temporary file, fsync, rename, fsync of the
+//   folder std::string text = env.read_text("config.toml", 1 << 20);
 //
 // Every failure throws IoError naming the path. Thread rule: an Env may be used by many threads, a
 // WritableFile or ReadableFile by one at a time.

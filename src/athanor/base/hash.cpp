@@ -11,14 +11,20 @@ uint64_t hash64(const void* data, size_t size_bytes, uint64_t seed) {
   return XXH3_64bits_withSeed(data, size_bytes, seed);
 }
 
-uint64_t hash64(std::string_view text, uint64_t seed) { return hash64(text.data(), text.size(), seed); }
+uint64_t hash64(std::string_view text, uint64_t seed) {
+  return hash64(text.data(), text.size(), seed);
+}
 
 struct Hash128::State {
   XXH3_state_t* xxh = XXH3_createState();
 };
 
-Hash128::Hash128() : state_(std::make_unique<State>()) { XXH3_128bits_reset(state_->xxh); }
-Hash128::~Hash128() { XXH3_freeState(state_->xxh); }
+Hash128::Hash128() : state_(std::make_unique<State>()) {
+  XXH3_128bits_reset(state_->xxh);
+}
+Hash128::~Hash128() {
+  XXH3_freeState(state_->xxh);
+}
 void Hash128::update(const void* data, size_t size_bytes) {
   XXH3_128bits_update(state_->xxh, data, size_bytes);
 }
@@ -34,7 +40,9 @@ struct Sha256::State {
 Sha256::Sha256() : state_(std::make_unique<State>()) {
   check(EVP_DigestInit_ex(state_->context, EVP_sha256(), nullptr) == 1, "sha256: OpenSSL refuses it");
 }
-Sha256::~Sha256() { EVP_MD_CTX_free(state_->context); }
+Sha256::~Sha256() {
+  EVP_MD_CTX_free(state_->context);
+}
 void Sha256::update(const void* data, size_t size_bytes) {
   EVP_DigestUpdate(state_->context, data, size_bytes);
 }

@@ -48,8 +48,8 @@ uint64_t Permutation::operator()(uint64_t index) const {
   do {
     uint64_t left = index >> half_bits_, right = index & mask;
     for (uint32_t round = 0; round < 4; ++round) {
-      const Philox4 words =
-          philox4x32({static_cast<uint32_t>(right), static_cast<uint32_t>(right >> 32), round, 0x46454953u}, key_);
+      const Philox4 words = philox4x32(
+          {static_cast<uint32_t>(right), static_cast<uint32_t>(right >> 32), round, 0x46454953u}, key_);
       const uint64_t next = (left ^ words[0]) & mask;
       left = right;
       right = next;

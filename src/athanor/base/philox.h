@@ -43,7 +43,8 @@ class RandomStream {
   float uniform(uint64_t element, uint64_t step) const {  // 24 bits, in [0, 1)
     return static_cast<float>(word(element, step) >> 8) * 0x1p-24f;
   }
-  // Standard normal by Box-Muller: words 0 and 1 of a block give its elements 0 and 1, words 2 and 3 the others.
+  // Standard normal by Box-Muller: words 0 and 1 of a block give its elements 0 and 1, words 2 and 3 the
+  // others.
   float normal(uint64_t element, uint64_t step) const;
   // out[i] = std * normal(first + i, 0)
   void fill_normal(float* out, uint64_t first, uint64_t count, float std) const;

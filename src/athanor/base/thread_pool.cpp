@@ -84,7 +84,9 @@ ThreadPool::~ThreadPool() {
   for (auto& thread : state_->threads) thread.join();
 }
 
-int ThreadPool::num_threads() const { return static_cast<int>(state_->threads.size()) + 1; }
+int ThreadPool::num_threads() const {
+  return static_cast<int>(state_->threads.size()) + 1;
+}
 
 void ThreadPool::parallel_for(int64_t num_blocks, const std::function<void(int64_t)>& body) {
   if (num_blocks <= 0) return;

@@ -43,9 +43,11 @@ std::string Trace::chrome_json(int rank) const {
       R"({{"displayTimeUnit":"ms","traceEvents":[{{"ph":"M","name":"process_name","pid":{},"args":{{"name":"rank {}"}}}})",
       rank, rank);
   for (const auto& event : events())
-    out += fmt::format(",\n" R"({{"ph":"X","name":"{}","cat":"{}","ts":{:.3f},"dur":{:.3f},"pid":{},"tid":{}}})",
-                       escaped(event.name), escaped(event.category), static_cast<double>(event.start_ns) * 1e-3,
-                       static_cast<double>(event.duration_ns) * 1e-3, rank, event.thread);
+    out += fmt::format(
+        ",\n"
+        R"({{"ph":"X","name":"{}","cat":"{}","ts":{:.3f},"dur":{:.3f},"pid":{},"tid":{}}})",
+        escaped(event.name), escaped(event.category), static_cast<double>(event.start_ns) * 1e-3,
+        static_cast<double>(event.duration_ns) * 1e-3, rank, event.thread);
   return out + "]}\n";
 }
 
@@ -53,7 +55,8 @@ Span::Span(Trace* trace, const char* name, const char* category)
     : trace_(trace), name_(name), category_(category), start_ns_(trace != nullptr ? now_ns() : 0) {}
 
 Span::~Span() {
-  if (trace_ != nullptr) trace_->add({name_, category_, start_ns_, now_ns() - start_ns_, this_thread_number()});
+  if (trace_ != nullptr)
+    trace_->add({name_, category_, start_ns_, now_ns() - start_ns_, this_thread_number()});
 }
 
 }  // namespace athanor

@@ -5,9 +5,9 @@
 //   backward   p = exp(scale * q k^T - lse), delta = sum_D(do * o):
 //              dv = p^T do,   ds = p * (do v^T - delta),   dq = scale * ds k,   dk = scale * ds^T q
 //
-// q, o, do, dq [B,T,H,D] T;  k, v, dk, dv [B,S,K,D] T with H a multiple of K (head h uses k/v head h / (H/K));
-// lse [B,H,T] f32. Query t sees keys 0 ... t + S - T (S >= T: the last T of S positions, as with a KV cache).
-// backward needs S == T. Outputs are overwritten. One (batch, head) is worked on by one thread.
+// q, o, do, dq [B,T,H,D] T;  k, v, dk, dv [B,S,K,D] T with H a multiple of K (head h uses k/v head h /
+// (H/K)); lse [B,H,T] f32. Query t sees keys 0 ... t + S - T (S >= T: the last T of S positions, as with a KV
+// cache). backward needs S == T. Outputs are overwritten. One (batch, head) is worked on by one thread.
 #pragma once
 
 namespace athanor {
@@ -16,9 +16,10 @@ class Queue;
 class Tensor;
 
 struct AttentionKernels {
-  void (*forward)(Queue&, Tensor& o, Tensor& lse, const Tensor& q, const Tensor& k, const Tensor& v, float scale);
-  void (*backward)(Queue&, Tensor& dq, Tensor& dk, Tensor& dv, const Tensor& d_o, const Tensor& o, const Tensor& lse,
-                   const Tensor& q, const Tensor& k, const Tensor& v, float scale);
+  void (*forward)(Queue&, Tensor& o, Tensor& lse, const Tensor& q, const Tensor& k, const Tensor& v,
+                  float scale);
+  void (*backward)(Queue&, Tensor& dq, Tensor& dk, Tensor& dv, const Tensor& d_o, const Tensor& o,
+                   const Tensor& lse, const Tensor& q, const Tensor& k, const Tensor& v, float scale);
 };
 
 }  // namespace athanor

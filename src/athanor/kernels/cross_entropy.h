@@ -1,6 +1,7 @@
 // Softmax cross-entropy of rows of logits, with its gradient in the same pass over them.
 //
-//   loss[n] = logsumexp(logits[n]) - logits[n, target[n]];     dlogits[n] = scale * (softmax(logits[n]) - onehot)
+//   loss[n] = logsumexp(logits[n]) - logits[n, target[n]];     dlogits[n] = scale * (softmax(logits[n]) -
+//   onehot)
 //
 // logits [N,V] f32;  targets [N] i32, a negative one is ignored (loss 0, gradient 0), one >= V is an Error;
 // loss [N] f32;  dlogits [N,V] T, or null where no gradient is wanted.
@@ -15,8 +16,8 @@ class Queue;
 class Tensor;
 
 struct CrossEntropyKernels {
-  void (*rows)(Queue&, Tensor& loss, Tensor* dlogits, const Tensor& logits, const Tensor& targets, int64_t classes,
-               float scale);
+  void (*rows)(Queue&, Tensor& loss, Tensor* dlogits, const Tensor& logits, const Tensor& targets,
+               int64_t classes, float scale);
 };
 
 }  // namespace athanor

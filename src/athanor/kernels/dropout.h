@@ -14,7 +14,8 @@ class Queue;
 class Tensor;
 
 struct DropoutKernels {
-  void (*apply)(Queue&, Tensor& y, const Tensor& x, float p, uint64_t key, uint64_t step, uint64_t first_element);
+  void (*apply)(Queue&, Tensor& y, const Tensor& x, float p, uint64_t key, uint64_t step,
+                uint64_t first_element);
 };
 
 }  // namespace athanor

@@ -3,9 +3,10 @@
 //   add          y = a + b                       T, one shape; y may be a or b
 //   accumulate   y += x                          f32
 //   scale        x *= factor                     f32, in place
-//   column_sum   out [C] f32 += sum over rows of x [..., C] T, in blocks of 32 rows, the blocks added in order
-//   cast         y = x                           any two of f32, bf16, f16; round to nearest even
-//   sum_squares  sum of x[i]^2, x f32: blocks of kNormBlock elements, each summed in f64 lanes of fixed order,
+//   column_sum   out [C] f32 += sum over rows of x [..., C] T, in blocks of 32 rows, the blocks added in
+//   order cast         y = x                           any two of f32, bf16, f16; round to nearest even
+//   sum_squares  sum of x[i]^2, x f32: blocks of kNormBlock elements, each summed in f64 lanes of fixed
+//   order,
 //                the blocks added in order; not finite if any element is not. Returns 0 on the null device.
 #pragma once
 

@@ -1,7 +1,8 @@
 // Rows of a table, by id.
 //
 //   forward    y[n] = table[ids[n]]  (+ positions[first_position + n % T] if positions is not null)
-//   backward   dtable[ids[n]] += dy[n], n ascending;    positions: dpositions[first_position + t] += sum over the
+//   backward   dtable[ids[n]] += dy[n], n ascending;    positions: dpositions[first_position + t] += sum over
+//   the
 //              batch of dy[b, t], b ascending
 //
 // ids [B,T] i32, each in [0, V) (Error naming id and V otherwise);  table [V,C] T;  positions [P,C] T;

@@ -14,12 +14,12 @@ class Queue;
 class Tensor;
 
 struct LayerNormKernels {
-  void (*forward)(Queue&, Tensor& y, Tensor& mean, Tensor& rstd, const Tensor& x, const Tensor& w, const Tensor* b,
-                  float eps);
+  void (*forward)(Queue&, Tensor& y, Tensor& mean, Tensor& rstd, const Tensor& x, const Tensor& w,
+                  const Tensor* b, float eps);
   void (*backward)(Queue&, Tensor& dx, const Tensor& dy, const Tensor& x, const Tensor& w, const Tensor& mean,
                    const Tensor& rstd);
-  void (*backward_weight)(Queue&, Tensor& dw, Tensor* db, const Tensor& dy, const Tensor& x, const Tensor& mean,
-                          const Tensor& rstd);
+  void (*backward_weight)(Queue&, Tensor& dw, Tensor* db, const Tensor& dy, const Tensor& x,
+                          const Tensor& mean, const Tensor& rstd);
 };
 
 }  // namespace athanor

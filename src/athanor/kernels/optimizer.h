@@ -1,5 +1,5 @@
-// One optimizer step over a parameter, in one pass: unscale and clip the gradient, update the f32 master, write
-// the copy that the model computes with.
+// One optimizer step over a parameter, in one pass: unscale and clip the gradient, update the f32 master,
+// write the copy that the model computes with.
 //
 //   adamw   (Loshchilov & Hutter, 2019)  g = grad * grad_scale;  m = b1 m + (1-b1) g;  v = b2 v + (1-b2) g^2
 //           master -= lr * weight_decay * master;  master -= lr * (m / c1) / (sqrt(v / c2) + eps)
@@ -25,7 +25,8 @@ struct SgdStep {
 };
 
 struct OptimizerKernels {
-  void (*adamw)(Queue&, Tensor& master, Tensor& m, Tensor& v, Tensor* value, const Tensor& grad, const AdamwStep&);
+  void (*adamw)(Queue&, Tensor& master, Tensor& m, Tensor& v, Tensor* value, const Tensor& grad,
+                const AdamwStep&);
   void (*sgd)(Queue&, Tensor& master, Tensor& m, Tensor* value, const Tensor& grad, const SgdStep&);
 };
 

@@ -15,7 +15,8 @@ class Tensor;
 
 struct RmsNormKernels {
   void (*forward)(Queue&, Tensor& y, Tensor& rstd, const Tensor& x, const Tensor& w, float eps);
-  void (*backward)(Queue&, Tensor& dx, const Tensor& dy, const Tensor& x, const Tensor& w, const Tensor& rstd);
+  void (*backward)(Queue&, Tensor& dx, const Tensor& dy, const Tensor& x, const Tensor& w,
+                   const Tensor& rstd);
   void (*backward_weight)(Queue&, Tensor& dw, const Tensor& dy, const Tensor& x, const Tensor& rstd);
 };
 

@@ -1,4 +1,5 @@
-// Rotary position embedding (Su et al., 2021) in the half-split convention of Hugging Face: with half = D / 2,
+// Rotary position embedding (Su et al., 2021) in the half-split convention of Hugging Face: with half = D /
+// 2,
 //   y[i]        = x[i] cos - x[i + half] sin
 //   y[i + half] = x[i + half] cos + x[i] sin          0 <= i < half
 //
@@ -14,8 +15,8 @@ class Queue;
 class Tensor;
 
 struct RopeKernels {
-  void (*apply)(Queue&, Tensor& y, const Tensor& x, const Tensor& cos, const Tensor& sin, int64_t first_position,
-                int sign);
+  void (*apply)(Queue&, Tensor& y, const Tensor& x, const Tensor& cos, const Tensor& sin,
+                int64_t first_position, int sign);
 };
 
 }  // namespace athanor

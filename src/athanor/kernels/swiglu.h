@@ -12,7 +12,8 @@ class Tensor;
 
 struct SwigluKernels {
   void (*forward)(Queue&, Tensor& y, const Tensor& gate, const Tensor& up);
-  void (*backward)(Queue&, Tensor& dgate, Tensor& dup, const Tensor& dy, const Tensor& gate, const Tensor& up);
+  void (*backward)(Queue&, Tensor& dgate, Tensor& dup, const Tensor& dy, const Tensor& gate,
+                   const Tensor& up);
 };
 
 }  // namespace athanor

@@ -5,9 +5,9 @@
 //   model->initialize(seed);                            // or read a checkpoint into params()
 //   Var loss = model->loss(tape, ids, targets, Recompute::none);
 //
-// A family (models/llama, models/gpt2) says how to embed, what a block is and what comes after the last one; the
-// rest is here. Shapes: ids, targets [B,S] i32; hidden [B,S,C]; logits [n,V] f32; loss [B*S] f32 per token.
-// Thread rule: one thread per model.
+// A family (models/llama, models/gpt2) says how to embed, what a block is and what comes after the last one;
+// the rest is here. Shapes: ids, targets [B,S] i32; hidden [B,S,C]; logits [n,V] f32; loss [B*S] f32 per
+// token. Thread rule: one thread per model.
 #pragma once
 
 #include <memory>
@@ -35,7 +35,8 @@ class Model : public Module {
   void allocate(Arena& arena, Dtype dtype, bool with_master);
   void initialize(uint64_t seed);
 
-  Var hidden(Tape& tape, const Tensor& ids, Recompute recompute, std::vector<KvCache>* caches = nullptr) const;
+  Var hidden(Tape& tape, const Tensor& ids, Recompute recompute,
+             std::vector<KvCache>* caches = nullptr) const;
   Var loss(Tape& tape, const Tensor& ids, const Tensor& targets, Recompute recompute) const;
   // Logits [B,V] f32 of the last position of each sequence, appending to the caches.
   Tensor next_logits(Tape& tape, const Tensor& ids, std::vector<KvCache>& caches) const;
@@ -53,8 +54,8 @@ class Model : public Module {
   ModelConfig config_;
 };
 
-// Projections that write to the residual stream start smaller, by sqrt(2 * layers), so that its variance does not
-// grow with depth (GPT-2).
+// Projections that write to the residual stream start smaller, by sqrt(2 * layers), so that its variance does
+// not grow with depth (GPT-2).
 double residual_init_std(const ModelConfig& config);
 
 // The model of a resolved config (config/presets.h fills it in); Error on an unknown family.

@@ -5,7 +5,8 @@
 namespace athanor {
 namespace {
 
-// Appends the rows of x [1,S,K,D] to rows [length, length + S) of the cache and returns all rows as [1,S',K,D].
+// Appends the rows of x [1,S,K,D] to rows [length, length + S) of the cache and returns all rows as
+// [1,S',K,D].
 Tensor append(Tensor& cache, int64_t length, const Tensor& x) {
   const int64_t added = x.dim(1), total = length + added;
   check(total <= cache.dim(0), "kv cache: {} positions do not fit, it holds {}", total, cache.dim(0));

@@ -1,8 +1,8 @@
-// Causal self-attention with grouped queries: q, k, v projections, rotary embedding if a table is given, attention,
-// output projection. x [B,S,C] -> [B,S,C]; heads H of D, key/value heads K.
+// Causal self-attention with grouped queries: q, k, v projections, rotary embedding if a table is given,
+// attention, output projection. x [B,S,C] -> [B,S,C]; heads H of D, key/value heads K.
 //
-// With a KvCache (one sequence, B = 1, no gradients) the keys and values of the new positions are appended to it
-// and the queries see all of it.
+// With a KvCache (one sequence, B = 1, no gradients) the keys and values of the new positions are appended to
+// it and the queries see all of it.
 #pragma once
 
 #include "athanor/nn/linear.h"

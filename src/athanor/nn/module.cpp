@@ -21,7 +21,8 @@ Module& Module::root() const {
 Weight& Module::declare(const std::string& name, const Shape& shape, Init init) {
   Module& top = root();
   const std::string full = path().empty() ? name : path() + "." + name;
-  for (const auto& other : top.params_) check(other->name() != full, "model: two parameters are named '{}'", full);
+  for (const auto& other : top.params_)
+    check(other->name() != full, "model: two parameters are named '{}'", full);
   top.params_.push_back(std::make_unique<Param>(full, shape, init));
   return share(*top.params_.back());
 }

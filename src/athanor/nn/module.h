@@ -1,5 +1,5 @@
-// A Module: a named part of a model that declares parameters. Modules form a tree; a parameter's name is the path
-// of its module plus its own name: "blocks.3.attn.q.weight".
+// A Module: a named part of a model that declares parameters. Modules form a tree; a parameter's name is the
+// path of its module plus its own name: "blocks.3.attn.q.weight".
 //
 //   struct Mlp : Module {
 //     Mlp(Module* parent, ...) : Module(parent, "mlp"), up(this, "up", ...), down(this, "down", ...) {}

@@ -9,7 +9,9 @@ namespace athanor {
 class RmsNormLayer : public Module {
  public:
   RmsNormLayer(Module* parent, const std::string& name, int64_t width, double eps)
-      : Module(parent, name), weight_(declare("weight", {width}, Init::ones())), eps_(static_cast<float>(eps)) {}
+      : Module(parent, name),
+        weight_(declare("weight", {width}, Init::ones())),
+        eps_(static_cast<float>(eps)) {}
   Var operator()(const Var& x) const { return rms_norm(x, weight_, eps_); }
 
  private:

@@ -14,8 +14,8 @@ RopeTable make_rope_table(Arena& arena, int64_t positions, int64_t head_dim, dou
   std::vector<float> cos(static_cast<size_t>(positions * half)), sin(cos.size());
   for (int64_t p = 0; p < positions; ++p)
     for (int64_t i = 0; i < half; ++i) {
-      const double angle =
-          static_cast<double>(p) * std::pow(base, -2.0 * static_cast<double>(i) / static_cast<double>(head_dim));
+      const double angle = static_cast<double>(p) *
+                           std::pow(base, -2.0 * static_cast<double>(i) / static_cast<double>(head_dim));
       cos[static_cast<size_t>(p * half + i)] = static_cast<float>(std::cos(angle));
       sin[static_cast<size_t>(p * half + i)] = static_cast<float>(std::sin(angle));
     }

@@ -1,5 +1,5 @@
-// Cosines and sines of rotary position embedding: row p, column i holds the angle p * base^(-2i/D), computed in
-// double. cos, sin [positions, D/2] f32.
+// Cosines and sines of rotary position embedding: row p, column i holds the angle p * base^(-2i/D), computed
+// in double. cos, sin [positions, D/2] f32.
 #pragma once
 
 #include "athanor/tensor/tensor.h"

@@ -19,6 +19,8 @@ struct Add {
 
 }  // namespace
 
-Var add(const Var& a, const Var& b) { return apply<Add>(*a.tape, a, b); }
+Var add(const Var& a, const Var& b) {
+  return apply<Add>(*a.tape, a, b);
+}
 
 }  // namespace athanor

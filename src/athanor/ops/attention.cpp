@@ -7,8 +7,8 @@
 namespace athanor {
 namespace {
 
-// o = softmax(q k^T / sqrt(D), causal) v, in tiles (kernels/attention.h has the formulas of the backward pass)
-// q, o [B,S,H,D];  k, v [B,S',K,D];  lse [B,H,S] f32
+// o = softmax(q k^T / sqrt(D), causal) v, in tiles (kernels/attention.h has the formulas of the backward
+// pass) q, o [B,S,H,D];  k, v [B,S',K,D];  lse [B,H,S] f32
 struct Attention {
   struct Saved {
     Tensor q, k, v, o, lse;
@@ -33,6 +33,8 @@ struct Attention {
 
 }  // namespace
 
-Var attention(const Var& q, const Var& k, const Var& v) { return apply<Attention>(*q.tape, q, k, v); }
+Var attention(const Var& q, const Var& k, const Var& v) {
+  return apply<Attention>(*q.tape, q, k, v);
+}
 
 }  // namespace athanor

@@ -6,7 +6,8 @@ namespace athanor {
 namespace {
 
 // y[i] = keep(i) ? x[i] / (1 - p) : 0;  dx[i] = keep(i) ? dy[i] / (1 - p) : 0           x, y [B, ...]
-// keep(i) is drawn by address: (stream, index of the element in the step's global batch, step). Nothing is stored.
+// keep(i) is drawn by address: (stream, index of the element in the step's global batch, step). Nothing is
+// stored.
 struct Dropout {
   struct Saved {
     float p;
@@ -18,7 +19,9 @@ struct Dropout {
     saved = {p, key, context.step, static_cast<uint64_t>(context.first_sequence * per_sequence)};
     return drop(saved, x);
   }
-  static std::array<Tensor, 1> backward_input(const Saved& saved, const Tensor& dy) { return {drop(saved, dy)}; }
+  static std::array<Tensor, 1> backward_input(const Saved& saved, const Tensor& dy) {
+    return {drop(saved, dy)};
+  }
 
   static Tensor drop(const Saved& saved, const Tensor& x) {
     Tensor y = empty_like(x);

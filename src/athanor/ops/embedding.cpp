@@ -19,9 +19,10 @@ struct Embedding {
                         int64_t first_position) {
     const Tensor& rows = table.value();
     check(ids.shape().dims() == 2, "embedding: ids {} must be [batch, tokens]", ids.shape());
-    Tensor y = empty(rows.arena(), {ids.dim(0), ids.dim(1), rows.dim(1)}, rows.dtype(), Category::activations);
-    kernels(rows).embedding.forward(rows.queue(), y, ids, rows, positions == nullptr ? nullptr : &positions->value(),
-                                    first_position);
+    Tensor y =
+        empty(rows.arena(), {ids.dim(0), ids.dim(1), rows.dim(1)}, rows.dtype(), Category::activations);
+    kernels(rows).embedding.forward(rows.queue(), y, ids, rows,
+                                    positions == nullptr ? nullptr : &positions->value(), first_position);
     saved = {ids, &table, positions, first_position};
     return y;
   }

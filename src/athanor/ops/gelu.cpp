@@ -26,6 +26,8 @@ struct Gelu {
 
 }  // namespace
 
-Var gelu(const Var& x) { return apply<Gelu>(*x.tape, x); }
+Var gelu(const Var& x) {
+  return apply<Gelu>(*x.tape, x);
+}
 
 }  // namespace athanor

@@ -15,7 +15,8 @@ struct LayerNorm {
     Weight* bias;
   };
 
-  static Tensor forward(Saved& saved, const PassContext&, const Tensor& x, Weight& weight, Weight* bias, float eps) {
+  static Tensor forward(Saved& saved, const PassContext&, const Tensor& x, Weight& weight, Weight* bias,
+                        float eps) {
     Tensor y = empty_like(x);
     Tensor mean = empty(x.arena(), x.shape().drop_last(), Dtype::f32, Category::activations);
     Tensor rstd = empty_like(mean);
@@ -26,13 +27,14 @@ struct LayerNorm {
   }
   static std::array<Tensor, 1> backward_input(const Saved& saved, const Tensor& dy) {
     Tensor dx = empty_like(saved.x);
-    kernels(dy).layer_norm.backward(dy.queue(), dx, dy, saved.x, saved.weight->value(), saved.mean, saved.rstd);
+    kernels(dy).layer_norm.backward(dy.queue(), dx, dy, saved.x, saved.weight->value(), saved.mean,
+                                    saved.rstd);
     return {dx};
   }
   static void backward_weight(const Saved& saved, const Tensor& dy) {
     kernels(dy).layer_norm.backward_weight(dy.queue(), saved.weight->grad(),
-                                           saved.bias == nullptr ? nullptr : &saved.bias->grad(), dy, saved.x, saved.mean,
-                                           saved.rstd);
+                                           saved.bias == nullptr ? nullptr : &saved.bias->grad(), dy, saved.x,
+                                           saved.mean, saved.rstd);
   }
 };
 

@@ -16,8 +16,8 @@ struct Linear {
 
   static Tensor forward(Saved& saved, const PassContext&, const Tensor& x, Weight& weight, Weight* bias) {
     const Tensor& w = weight.value();
-    check(w.shape().dims() == 2 && x.dim(-1) == w.dim(1), "linear: x {} must end in the columns of '{}' {}", x.shape(),
-          weight.param().name(), w.shape());
+    check(w.shape().dims() == 2 && x.dim(-1) == w.dim(1), "linear: x {} must end in the columns of '{}' {}",
+          x.shape(), weight.param().name(), w.shape());
     Tensor y = empty(x.arena(), x.shape().with_last(w.dim(0)), x.dtype(), Category::activations);
     kernels(x).gemm.nt(x.queue(), y, x, w, bias == nullptr ? nullptr : &bias->value());
     saved = {x, &weight, bias};
@@ -36,6 +36,8 @@ struct Linear {
 
 }  // namespace
 
-Var linear(const Var& x, Weight& weight, Weight* bias) { return apply<Linear>(*x.tape, x, weight, bias); }
+Var linear(const Var& x, Weight& weight, Weight* bias) {
+  return apply<Linear>(*x.tape, x, weight, bias);
+}
 
 }  // namespace athanor

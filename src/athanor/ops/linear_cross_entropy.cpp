@@ -10,23 +10,24 @@ namespace {
 // loss[n] = logsumexp(logits[n]) - logits[n, target[n]],   logits = x . head^T
 // dlogits = loss_scale * (softmax(logits) - onehot),   dx = dlogits . head,   dhead += dlogits^T . x
 //
-// The loss is the root of the tape and its gradient is known in the forward pass, so each chunk of logits is made
-// once: loss, dx and dhead come out of it and it is gone. Recomputing the logits backward would cost a third of
-// the head's arithmetic again.
-// x [..., C];  head [V,C];  targets [...] i32;  loss [N] f32;  one chunk: [kChunkElements / V, V] f32 and T
+// The loss is the root of the tape and its gradient is known in the forward pass, so each chunk of logits is
+// made once: loss, dx and dhead come out of it and it is gone. Recomputing the logits backward would cost a
+// third of the head's arithmetic again. x [..., C];  head [V,C];  targets [...] i32;  loss [N] f32;  one
+// chunk: [kChunkElements / V, V] f32 and T
 struct LinearCrossEntropy {
   struct Saved {
     Tensor dx;
   };
-  // Bounds the logits that exist at a time (f32: 64 MiB) and is a constant, so results depend on shapes alone.
+  // Bounds the logits that exist at a time (f32: 64 MiB) and is a constant, so results depend on shapes
+  // alone.
   static constexpr int64_t kChunkElements = int64_t{1} << 24;
 
-  static Tensor forward(Saved& saved, const PassContext& context, const Tensor& x, Weight& head, const Tensor& targets,
-                        int64_t classes) {
+  static Tensor forward(Saved& saved, const PassContext& context, const Tensor& x, Weight& head,
+                        const Tensor& targets, int64_t classes) {
     const Tensor& w = head.value();
     const int64_t tokens = x.rows(), width = x.dim(-1), vocab = w.dim(0);
-    check(w.dim(-1) == width, "cross_entropy: x {} must end in the columns of '{}' {}", x.shape(), head.param().name(),
-          w.shape());
+    check(w.dim(-1) == width, "cross_entropy: x {} must end in the columns of '{}' {}", x.shape(),
+          head.param().name(), w.shape());
     check(targets.numel() == tokens, "cross_entropy: got {} targets for {} tokens", targets.numel(), tokens);
     check(0 < classes && classes <= vocab, "cross_entropy: {} classes of {} rows", classes, vocab);
     const int64_t chunk = std::min(tokens, std::max<int64_t>(16, kChunkElements / vocab));
@@ -47,14 +48,14 @@ struct LinearCrossEntropy {
       Tensor part_logits = logits.slice(0, last - first), part_loss = loss.slice(first, last);
       kernel.gemm.nt(x.queue(), part_logits, part, w, nullptr);
       if (!context.record) {
-        kernel.cross_entropy.rows(x.queue(), part_loss, nullptr, part_logits, target_rows.slice(first, last), classes,
-                                  1.0f);
+        kernel.cross_entropy.rows(x.queue(), part_loss, nullptr, part_logits, target_rows.slice(first, last),
+                                  classes, 1.0f);
         continue;
       }
       Tensor part_dlogits = dlogits.slice(0, last - first);
       Tensor part_dx = dx.view({tokens, width}).slice(first, last);
-      kernel.cross_entropy.rows(x.queue(), part_loss, &part_dlogits, part_logits, target_rows.slice(first, last),
-                                classes, context.loss_scale);
+      kernel.cross_entropy.rows(x.queue(), part_loss, &part_dlogits, part_logits,
+                                target_rows.slice(first, last), classes, context.loss_scale);
       kernel.gemm.nn(x.queue(), part_dx, part_dlogits, w);
       kernel.gemm.tn(x.queue(), head.grad(), part_dlogits, part);
     }

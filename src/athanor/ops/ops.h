@@ -1,5 +1,5 @@
-// The differentiable operations, as functions on Vars. Each lives in a file of its own with its formulas, shapes
-// and what it saves for the backward pass. Shape letters: docs/glossary.md.
+// The differentiable operations, as functions on Vars. Each lives in a file of its own with its formulas,
+// shapes and what it saves for the backward pass. Shape letters: docs/glossary.md.
 //
 //   Var y = linear(rms_norm(x, norm, eps), weight, nullptr);
 //

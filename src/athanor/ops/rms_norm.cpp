@@ -33,6 +33,8 @@ struct RmsNorm {
 
 }  // namespace
 
-Var rms_norm(const Var& x, Weight& weight, float eps) { return apply<RmsNorm>(*x.tape, x, weight, eps); }
+Var rms_norm(const Var& x, Weight& weight, float eps) {
+  return apply<RmsNorm>(*x.tape, x, weight, eps);
+}
 
 }  // namespace athanor

@@ -13,8 +13,8 @@ struct Rope {
     int64_t first_position;
   };
 
-  static Tensor forward(Saved& saved, const PassContext&, const Tensor& x, const Tensor& cos, const Tensor& sin,
-                        int64_t first_position) {
+  static Tensor forward(Saved& saved, const PassContext&, const Tensor& x, const Tensor& cos,
+                        const Tensor& sin, int64_t first_position) {
     Tensor y = empty_like(x);
     kernels(x).rope.apply(x.queue(), y, x, cos, sin, first_position, +1);
     saved = {cos, sin, first_position};

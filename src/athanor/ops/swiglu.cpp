@@ -26,6 +26,8 @@ struct Swiglu {
 
 }  // namespace
 
-Var swiglu(const Var& gate, const Var& up) { return apply<Swiglu>(*gate.tape, gate, up); }
+Var swiglu(const Var& gate, const Var& up) {
+  return apply<Swiglu>(*gate.tape, gate, up);
+}
 
 }  // namespace athanor

@@ -14,11 +14,15 @@ struct View {
     saved = {x.shape()};
     return x.view(shape);
   }
-  static std::array<Tensor, 1> backward_input(const Saved& saved, const Tensor& dy) { return {dy.view(saved.shape)}; }
+  static std::array<Tensor, 1> backward_input(const Saved& saved, const Tensor& dy) {
+    return {dy.view(saved.shape)};
+  }
 };
 
 }  // namespace
 
-Var view(const Var& x, const Shape& shape) { return apply<View>(*x.tape, x, shape); }
+Var view(const Var& x, const Shape& shape) {
+  return apply<View>(*x.tape, x, shape);
+}
 
 }  // namespace athanor

@@ -1,4 +1,5 @@
-// AdamW (Loshchilov & Hutter, "Decoupled weight decay regularization", 2019): kernels/optimizer.h has the formulas.
+// AdamW (Loshchilov & Hutter, "Decoupled weight decay regularization", 2019): kernels/optimizer.h has the
+// formulas.
 #pragma once
 
 #include "athanor/optim/optimizer.h"
@@ -7,7 +8,8 @@ namespace athanor {
 
 class AdamW : public Optimizer {
  public:
-  AdamW(const OptimizerOptions& options, std::vector<Param*> params) : options_(options), params_(std::move(params)) {}
+  AdamW(const OptimizerOptions& options, std::vector<Param*> params)
+      : options_(options), params_(std::move(params)) {}
   void allocate(Arena& arena) override;
   void step(const std::function<const Tensor&(Param&)>& grad, const OptimizerStep& step) override;
   std::vector<State> states() override;

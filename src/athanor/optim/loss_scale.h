@@ -1,6 +1,6 @@
-// Dynamic loss scaling for f16 (Micikevicius et al., "Mixed precision training", 2018): a step whose gradients are
-// not finite is skipped and halves the scale; `window` good steps in a row double it. Other precisions keep 1.
-// All of it is in TrainState, so a resumed run goes on with the same scale.
+// Dynamic loss scaling for f16 (Micikevicius et al., "Mixed precision training", 2018): a step whose
+// gradients are not finite is skipped and halves the scale; `window` good steps in a row double it. Other
+// precisions keep 1. All of it is in TrainState, so a resumed run goes on with the same scale.
 #pragma once
 
 #include <cstdint>

@@ -4,10 +4,10 @@
 //   optimizer->allocate(arena);
 //   for each step:  optimizer->step(gradients, {lr, grad_scale});
 //
-// The gradient of a parameter is a sum over tokens; grad_scale carries 1 / tokens, 1 / loss scale and the clipping
-// factor, applied inside the pass. Weight decay applies to matrices (two or more dimensions) only.
-// State has names ("adam.m", "adam.v", "sgd.momentum") under which checkpoints keep it, f32, of the parameter's shape.
-// Thread rule: one thread.
+// The gradient of a parameter is a sum over tokens; grad_scale carries 1 / tokens, 1 / loss scale and the
+// clipping factor, applied inside the pass. Weight decay applies to matrices (two or more dimensions) only.
+// State has names ("adam.m", "adam.v", "sgd.momentum") under which checkpoints keep it, f32, of the
+// parameter's shape. Thread rule: one thread.
 #pragma once
 
 #include <functional>
@@ -27,7 +27,7 @@ struct OptimizerOptions {
 };
 
 struct OptimizerStep {
-  int64_t update = 1;       // which update this is, from 1, skipped ones not counted (bias correction)
+  int64_t update = 1;  // which update this is, from 1, skipped ones not counted (bias correction)
   double lr = 0.0;
   double grad_scale = 1.0;
 };

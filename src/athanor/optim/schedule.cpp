@@ -8,14 +8,18 @@
 namespace athanor {
 
 double LrSchedule::at(int64_t step) const {
-  const auto s = static_cast<double>(step), last = static_cast<double>(steps), warmup = static_cast<double>(warmup_steps);
+  const auto s = static_cast<double>(step), last = static_cast<double>(steps),
+             warmup = static_cast<double>(warmup_steps);
   if (step <= warmup_steps && warmup_steps > 0) return lr * s / warmup;
   const double low = lr * min_lr_ratio;
   // How far the decay that starts after step `from` has come: 0 there, 1 at the last step.
-  const auto progress = [&](double from) { return last <= from ? 1.0 : std::clamp((s - from) / (last - from), 0.0, 1.0); };
+  const auto progress = [&](double from) {
+    return last <= from ? 1.0 : std::clamp((s - from) / (last - from), 0.0, 1.0);
+  };
   if (decay == "constant") return lr;
   if (decay == "linear") return lr + (low - lr) * progress(warmup);
-  if (decay == "cosine") return low + (lr - low) * 0.5 * (1.0 + std::cos(progress(warmup) * 3.141592653589793));
+  if (decay == "cosine")
+    return low + (lr - low) * 0.5 * (1.0 + std::cos(progress(warmup) * 3.141592653589793));
   if (decay == "wsd") {
     const double from = std::max(warmup, last * (1.0 - decay_fraction));
     return s <= from ? lr : lr + (low - lr) * progress(from);

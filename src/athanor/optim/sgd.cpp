@@ -5,7 +5,8 @@
 namespace athanor {
 
 void Sgd::allocate(Arena& arena) {
-  for (Param* param : params_) momentum_.push_back(zeros(arena, param->shape(), Dtype::f32, Category::optimizer));
+  for (Param* param : params_)
+    momentum_.push_back(zeros(arena, param->shape(), Dtype::f32, Category::optimizer));
 }
 
 void Sgd::step(const std::function<const Tensor&(Param&)>& grad, const OptimizerStep& step) {

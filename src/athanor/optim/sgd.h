@@ -7,7 +7,8 @@ namespace athanor {
 
 class Sgd : public Optimizer {
  public:
-  Sgd(const OptimizerOptions& options, std::vector<Param*> params) : options_(options), params_(std::move(params)) {}
+  Sgd(const OptimizerOptions& options, std::vector<Param*> params)
+      : options_(options), params_(std::move(params)) {}
   void allocate(Arena& arena) override;
   void step(const std::function<const Tensor&(Param&)>& grad, const OptimizerStep& step) override;
   std::vector<State> states() override;

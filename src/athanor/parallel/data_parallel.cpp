@@ -11,13 +11,15 @@ namespace {
 constexpr int64_t kSlotFloats = 16;
 }  // namespace
 
-DataParallel::DataParallel(const std::vector<Weight*>& weights, Group& group, Arena& arena, DataParallelOptions options)
+DataParallel::DataParallel(const std::vector<Weight*>& weights, Group& group, Arena& arena,
+                           DataParallelOptions options)
     : group_(group), arena_(arena), options_(options), weights_(weights.rbegin(), weights.rend()) {
   // Backward completes weights in about the reverse order of their declaration.
   const int64_t bucket_floats = std::max<int64_t>(1, options_.bucket_bytes / 4);
   for (Weight* weight : weights_) {
     const int64_t count = (weight->param().numel() + kSlotFloats - 1) / kSlotFloats * kSlotFloats;
-    if (buckets_.empty() || buckets_.back().count + count > bucket_floats) buckets_.push_back({total_, 0, 0, 0});
+    if (buckets_.empty() || buckets_.back().count + count > bucket_floats)
+      buckets_.push_back({total_, 0, 0, 0});
     Bucket& bucket = buckets_.back();
     bucket_of_[weight] = buckets_.size() - 1;
     offset_of_[weight] = total_;
@@ -46,8 +48,9 @@ void DataParallel::use_buffer(int buffer) {
 }
 
 void DataParallel::begin_step(int64_t num_grains) {
-  check(group_.size() <= num_grains, "data parallel: got {} ranks for {} grains in a step, expected at most {}",
-        group_.size(), num_grains, num_grains);
+  check(group_.size() <= num_grains,
+        "data parallel: got {} ranks for {} grains in a step, expected at most {}", group_.size(), num_grains,
+        num_grains);
   num_grains_ = num_grains;
   grains_ = grains_of_rank(num_grains, group_.size(), group_.rank());
   for (const Partial& partial : partials_) free_buffers_.push_back(partial.buffer);
@@ -76,8 +79,8 @@ void DataParallel::begin_grain(Tape& tape, int64_t grain) {
   }
 }
 
-// Which additions are due once the newest partial is complete: neighbours that together are a node of the tree.
-// Those of the last grain are kept, to be done bucket by bucket as the backward pass completes them.
+// Which additions are due once the newest partial is complete: neighbours that together are a node of the
+// tree. Those of the last grain are kept, to be done bucket by bucket as the backward pass completes them.
 void DataParallel::plan_last_grain() {
   last_merges_.clear();
   if (options_.reduce == Reduce::fast) return;
@@ -95,7 +98,8 @@ void DataParallel::plan_last_grain() {
 void DataParallel::end_grain() {
   if (grain_ + 1 == grains_.second) {
     for (size_t bucket = 0; bucket < buckets_.size(); ++bucket)
-      check(buckets_[bucket].pending == 0, "data parallel: bucket {} is not complete after the backward pass", bucket);
+      check(buckets_[bucket].pending == 0, "data parallel: bucket {} is not complete after the backward pass",
+            bucket);
     return;
   }
   plan_last_grain();
@@ -128,7 +132,8 @@ void DataParallel::start_reduce(size_t index) {
     return;
   }
   std::vector<TreeNode> nodes;
-  for (const Partial& partial : partials_) nodes.push_back({partial.range.first, partial.range.second, slice(partial)});
+  for (const Partial& partial : partials_)
+    nodes.push_back({partial.range.first, partial.range.second, slice(partial)});
   works_.push_back(group_.all_reduce_tree(nodes, num_grains_, nodes.front().data, bucket.count, name));
 }
 
@@ -153,6 +158,8 @@ void DataParallel::finish() {
   }
 }
 
-const Tensor& DataParallel::grad(Param& param) const { return grads_.at(&param); }
+const Tensor& DataParallel::grad(Param& param) const {
+  return grads_.at(&param);
+}
 
 }  // namespace athanor

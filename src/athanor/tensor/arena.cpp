@@ -19,7 +19,9 @@ constexpr uint64_t kAlignment = 64;
 constexpr uint64_t kSlabBytes = uint64_t{32} << 20;
 constexpr uint64_t kHugePage = uint64_t{2} << 20;
 
-uint64_t round_up(uint64_t value, uint64_t unit) { return (value + unit - 1) / unit * unit; }
+uint64_t round_up(uint64_t value, uint64_t unit) {
+  return (value + unit - 1) / unit * unit;
+}
 
 struct Slab {
   std::byte* data;
@@ -29,7 +31,8 @@ struct Slab {
 }  // namespace
 
 const char* name_of(Category category) {
-  constexpr const char* kNames[] = {"parameters", "gradients", "optimizer", "activations", "communication", "workspace"};
+  constexpr const char* kNames[] = {"parameters",  "gradients",     "optimizer",
+                                    "activations", "communication", "workspace"};
   return kNames[static_cast<size_t>(category)];
 }
 
@@ -58,9 +61,11 @@ struct Arena::State {
   }
 
   void add_slab(uint64_t needed_bytes, Device device) {
-    const uint64_t size_bytes = needed_bytes <= kSlabBytes / 4 ? kSlabBytes : round_up(needed_bytes, kHugePage);
+    const uint64_t size_bytes =
+        needed_bytes <= kSlabBytes / 4 ? kSlabBytes : round_up(needed_bytes, kHugePage);
     check(limit_bytes == 0 || usage.reserved_total + size_bytes <= limit_bytes,
-          "memory: {} bytes more do not fit under the limit of {}; in use: parameters {}, gradients {}, optimizer {}, "
+          "memory: {} bytes more do not fit under the limit of {}; in use: parameters {}, gradients {}, "
+          "optimizer {}, "
           "activations {}, communication {}, workspace {}",
           size_bytes, limit_bytes, usage.current[0], usage.current[1], usage.current[2], usage.current[3],
           usage.current[4], usage.current[5]);
@@ -87,7 +92,8 @@ struct Arena::State {
 
   bool same_slab(const std::byte* a, const std::byte* b) const {
     return std::any_of(slabs.begin(), slabs.end(), [&](const Slab& slab) {
-      return a >= slab.data && a < slab.data + slab.size_bytes && b >= slab.data && b < slab.data + slab.size_bytes;
+      return a >= slab.data && a < slab.data + slab.size_bytes && b >= slab.data &&
+             b < slab.data + slab.size_bytes;
     });
   }
 };
@@ -160,6 +166,8 @@ void Arena::reset_peak() {
   state_->usage.peak_total = state_->usage.current_total;
 }
 
-Storage::~Storage() { arena_.free(data_, size_bytes_, category_); }
+Storage::~Storage() {
+  arena_.free(data_, size_bytes_, category_);
+}
 
 }  // namespace athanor

@@ -1,5 +1,5 @@
-// All memory has a name (law 7): every tensor and scratch byte of a rank comes from an Arena under a category,
-// and the arena knows what is in use and what the peak was.
+// All memory has a name (law 7): every tensor and scratch byte of a rank comes from an Arena under a
+// category, and the arena knows what is in use and what the peak was.
 //
 //   Arena arena(queue);
 //   Tensor x = empty(arena, {4, 256}, Dtype::bf16, Category::activations);
@@ -28,8 +28,8 @@ const char* name_of(Category category);
 struct MemoryUsage {
   std::array<uint64_t, kNumCategories> current{}, peak{};  // bytes, each category's own peak
   uint64_t current_total = 0;
-  uint64_t peak_total = 0;     // of the sum: less than the sum of the categories' peaks
-  uint64_t reserved_total = 0; // bytes of slabs, what the process really holds
+  uint64_t peak_total = 0;      // of the sum: less than the sum of the categories' peaks
+  uint64_t reserved_total = 0;  // bytes of slabs, what the process really holds
 };
 
 // A piece of memory; freed when the last tensor on it goes.
@@ -55,7 +55,8 @@ class Storage {
 
 class Arena {
  public:
-  // limit_bytes: an allocation that would reserve more is refused with an Error naming what is held (0: none).
+  // limit_bytes: an allocation that would reserve more is refused with an Error naming what is held (0:
+  // none).
   explicit Arena(Queue& queue, uint64_t limit_bytes = 0);
   ~Arena();
   Arena(const Arena&) = delete;

@@ -36,7 +36,9 @@ class Shape {
     return product;
   }
   // The product of all dimensions but the last: how many rows a row-wise kernel sees.
-  int64_t rows() const { return dims_ == 0 ? 1 : (lengths_[static_cast<size_t>(dims_ - 1)] == 0 ? 0 : numel() / (*this)[-1]); }
+  int64_t rows() const {
+    return dims_ == 0 ? 1 : (lengths_[static_cast<size_t>(dims_ - 1)] == 0 ? 0 : numel() / (*this)[-1]);
+  }
   Shape with_last(int64_t length) const {
     Shape shape = *this;
     check(dims_ > 0, "shape: a scalar has no last dimension");
@@ -64,10 +66,14 @@ inline std::string str(const Shape& shape) {
 
 }  // namespace athanor
 
+// Written out by hand: the formatter of strings would need all of fmt/format.h here.
 template <>
-struct fmt::formatter<athanor::Shape> : fmt::formatter<fmt::string_view> {
+struct fmt::formatter<athanor::Shape> {
+  constexpr auto parse(fmt::format_parse_context& context) { return context.begin(); }
   template <typename Context>
   auto format(const athanor::Shape& shape, Context& context) const {
-    return fmt::formatter<fmt::string_view>::format(athanor::str(shape), context);
+    auto out = context.out();
+    for (const char c : athanor::str(shape)) *out++ = c;
+    return out;
   }
 };

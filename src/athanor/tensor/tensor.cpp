@@ -6,17 +6,20 @@ namespace athanor {
 
 Tensor::Tensor(std::shared_ptr<Storage> storage, uint64_t offset_bytes, Shape shape, Dtype dtype)
     : storage_(std::move(storage)), offset_bytes_(offset_bytes), shape_(shape), dtype_(dtype) {
-  check(offset_bytes_ + size_bytes() <= storage_->size_bytes(), "tensor: {} {} at byte {} exceeds its storage of {} bytes",
-        name_of(dtype_), shape_, offset_bytes_, storage_->size_bytes());
+  check(offset_bytes_ + size_bytes() <= storage_->size_bytes(),
+        "tensor: {} {} at byte {} exceeds its storage of {} bytes", name_of(dtype_), shape_, offset_bytes_,
+        storage_->size_bytes());
 }
 
 Tensor Tensor::view(const Shape& shape) const {
-  check(shape.numel() == numel(), "view: {} has {} elements, expected those of {}", shape, shape.numel(), shape_);
+  check(shape.numel() == numel(), "view: {} has {} elements, expected those of {}", shape, shape.numel(),
+        shape_);
   return {storage_, offset_bytes_, shape, dtype_};
 }
 
 Tensor Tensor::slice(int64_t first, int64_t last) const {
-  check(shape_.dims() > 0 && 0 <= first && first <= last && last <= dim(0), "slice: [{}, {}) of {}", first, last, shape_);
+  check(shape_.dims() > 0 && 0 <= first && first <= last && last <= dim(0), "slice: [{}, {}) of {}", first,
+        last, shape_);
   Shape shape{last - first};
   int64_t row = 1;
   for (int i = 1; i < shape_.dims(); ++i) {
@@ -27,7 +30,8 @@ Tensor Tensor::slice(int64_t first, int64_t last) const {
 }
 
 Tensor Tensor::flat(int64_t first, int64_t count) const {
-  check(0 <= first && 0 <= count && first + count <= numel(), "flat: {} elements at {} of {}", count, first, shape_);
+  check(0 <= first && 0 <= count && first + count <= numel(), "flat: {} elements at {} of {}", count, first,
+        shape_);
   return {storage_, offset_bytes_ + static_cast<uint64_t>(first) * size_of(dtype_), Shape{count}, dtype_};
 }
 
@@ -41,7 +45,9 @@ Tensor zeros(Arena& arena, const Shape& shape, Dtype dtype, Category category) {
   return x;
 }
 
-Tensor empty_like(const Tensor& x, Category category) { return empty(x.arena(), x.shape(), x.dtype(), category); }
+Tensor empty_like(const Tensor& x, Category category) {
+  return empty(x.arena(), x.shape(), x.dtype(), category);
+}
 
 void copy_from_host(Tensor& to, const void* from, uint64_t size_bytes) {
   check(to.size_bytes() == size_bytes, "copy: got {} bytes, expected {}", size_bytes, to.size_bytes());

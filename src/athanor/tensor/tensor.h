@@ -1,5 +1,5 @@
-// A Tensor: a shape, an element type and a place in memory, always dense and row-major. Values and memory only;
-// arithmetic is kernels/.
+// A Tensor: a shape, an element type and a place in memory, always dense and row-major. Values and memory
+// only; arithmetic is kernels/.
 //
 //   Tensor x = empty(arena, {B, T, C}, Dtype::bf16, Category::activations);
 //   Tensor rows = x.view({B * T, C});        // same memory, other shape
@@ -38,13 +38,14 @@ class Tensor {
   void* raw() const { return storage_->data() + offset_bytes_; }
   template <typename T>
   T* data() const {
-    check(dtype_ == DtypeOf<T>::value, "tensor: asked for {}, holds {}", name_of(DtypeOf<T>::value), name_of(dtype_));
+    check(dtype_ == DtypeOf<T>::value, "tensor: asked for {}, holds {}", name_of(DtypeOf<T>::value),
+          name_of(dtype_));
     return static_cast<T*>(raw());
   }
 
-  Tensor view(const Shape& shape) const;                // same number of elements
-  Tensor slice(int64_t first, int64_t last) const;      // [first, last) of the outermost dimension
-  Tensor flat(int64_t first, int64_t count) const;      // a one-dimensional piece of the elements
+  Tensor view(const Shape& shape) const;            // same number of elements
+  Tensor slice(int64_t first, int64_t last) const;  // [first, last) of the outermost dimension
+  Tensor flat(int64_t first, int64_t count) const;  // a one-dimensional piece of the elements
 
  private:
   std::shared_ptr<Storage> storage_;

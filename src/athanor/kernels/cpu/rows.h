@@ -1,11 +1,12 @@
-// What one thread does to one block, as a table of plain functions: one table per instruction set. The drivers in
-// this folder (cpu/x.cpp) check shapes, cut the work into blocks of constant size, hand the blocks to the pool and
-// call these. Raw pointers and <cstdint> only: files compiled for one instruction set include this and nothing of
-// the rest of the program, so no inline function of theirs can end up in code for older machines.
+// What one thread does to one block, as a table of plain functions: one table per instruction set. The
+// drivers in this folder (cpu/x.cpp) check shapes, cut the work into blocks of constant size, hand the blocks
+// to the pool and call these. Raw pointers and <cstdint> only: files compiled for one instruction set include
+// this and nothing of the rest of the program, so no inline function of theirs can end up in code for older
+// machines.
 //
 // Arrays of three are indexed by element type: kF32, kBf16, kF16 (the order of Dtype). `T*` is written void*.
-// Contracts, formulas and shapes: the headers in kernels/. A null pointer means "not written for this instruction
-// set": the next one down is used, the last (ref) has all.
+// Contracts, formulas and shapes: the headers in kernels/. A null pointer means "not written for this
+// instruction set": the next one down is used, the last (ref) has all.
 #pragma once
 
 #include <cstdint>
@@ -18,16 +19,17 @@ struct RmsNormRows {
   void (*forward)(void* y, float* rstd, const void* x, const void* w, int64_t rows, int64_t width, float eps);
   void (*backward)(void* dx, const void* dy, const void* x, const void* w, const float* rstd, int64_t rows,
                    int64_t width);
-  void (*backward_weight)(float* dw, const void* dy, const void* x, const float* rstd, int64_t rows, int64_t width);
+  void (*backward_weight)(float* dw, const void* dy, const void* x, const float* rstd, int64_t rows,
+                          int64_t width);
 };
 
 struct LayerNormRows {  // b and db may be null
-  void (*forward)(void* y, float* mean, float* rstd, const void* x, const void* w, const void* b, int64_t rows,
-                  int64_t width, float eps);
-  void (*backward)(void* dx, const void* dy, const void* x, const void* w, const float* mean, const float* rstd,
-                   int64_t rows, int64_t width);
-  void (*backward_weight)(float* dw, float* db, const void* dy, const void* x, const float* mean, const float* rstd,
-                          int64_t rows, int64_t width);
+  void (*forward)(void* y, float* mean, float* rstd, const void* x, const void* w, const void* b,
+                  int64_t rows, int64_t width, float eps);
+  void (*backward)(void* dx, const void* dy, const void* x, const void* w, const float* mean,
+                   const float* rstd, int64_t rows, int64_t width);
+  void (*backward_weight)(float* dw, float* db, const void* dy, const void* x, const float* mean,
+                          const float* rstd, int64_t rows, int64_t width);
 };
 
 // One position: heads x head_dim values, rotated by the row of cos and sin [head_dim / 2] of that position.
@@ -47,31 +49,34 @@ struct GeluRows {
 };
 
 struct DropoutRows {
-  void (*apply)(void* y, const void* x, int64_t n, float p, uint64_t key, uint64_t step, uint64_t first_element);
+  void (*apply)(void* y, const void* x, int64_t n, float p, uint64_t key, uint64_t step,
+                uint64_t first_element);
 };
 
-struct EmbeddingRows {  // ids already checked
+struct EmbeddingRows {                                                 // ids already checked
   void (*add_rows)(void* y, const void* a, const void* b, int64_t n);  // y = a + b, b may be null (copy)
   void (*backward)(float* dtable_row, const void* dy_row, int64_t n);  // dtable_row += dy_row
 };
 
 struct CrossEntropyRows {  // one row; returns its loss; dlogits may be null
-  float (*row)(void* dlogits, const float* logits, int32_t target, int64_t classes, int64_t width, float scale);
+  float (*row)(void* dlogits, const float* logits, int32_t target, int64_t classes, int64_t width,
+               float scale);
 };
 
-// Queries [q_first, q_first + q_count) of one (batch, head). Rows of q and o are q_stride elements apart, rows of
-// k and v kv_stride. `offset` = S - T: query t sees keys 0 ... t + offset.
+// Queries [q_first, q_first + q_count) of one (batch, head). Rows of q and o are q_stride elements apart,
+// rows of k and v kv_stride. `offset` = S - T: query t sees keys 0 ... t + offset.
 struct AttentionProblem {
   int64_t queries, keys, head_dim, q_stride, kv_stride;
   float scale;
 };
 struct AttentionRows {
-  void (*forward)(void* o, float* lse, const void* q, const void* k, const void* v, const AttentionProblem& problem,
-                  int64_t q_first, int64_t q_count, float* scratch);
-  // All queries of one (batch, k/v head) for its `group` query heads, which follow each other in q: dk and dv are
-  // summed over the group in the order of the heads.
-  void (*backward)(void* dq, void* dk, void* dv, const void* d_o, const void* o, const float* lse, const void* q,
-                   const void* k, const void* v, const AttentionProblem& problem, int64_t group, float* scratch);
+  void (*forward)(void* o, float* lse, const void* q, const void* k, const void* v,
+                  const AttentionProblem& problem, int64_t q_first, int64_t q_count, float* scratch);
+  // All queries of one (batch, k/v head) for its `group` query heads, which follow each other in q: dk and dv
+  // are summed over the group in the order of the heads.
+  void (*backward)(void* dq, void* dk, void* dv, const void* d_o, const void* o, const float* lse,
+                   const void* q, const void* k, const void* v, const AttentionProblem& problem,
+                   int64_t group, float* scratch);
   int64_t (*scratch_floats)(const AttentionProblem& problem, int64_t group);  // for either
 };
 
@@ -95,15 +100,16 @@ struct SgdRow {
   float lr, momentum, weight_decay, grad_scale;
 };
 struct OptimizerRows {  // value may be null
-  void (*adamw)(float* master, float* m, float* v, void* value, const float* grad, int64_t n, const AdamwRow& step);
+  void (*adamw)(float* master, float* m, float* v, void* value, const float* grad, int64_t n,
+                const AdamwRow& step);
   void (*sgd)(float* master, float* m, void* value, const float* grad, int64_t n, const SgdRow& step);
 };
 
-// c [m,n] f32 (+)= a . b on one block, operands in place: element (i, k) of a is a[i * a_row + k * a_col], of b
-// (k, j) b[k * b_row + j * b_col]. For shapes and types that no product library takes.
+// c [m,n] f32 (+)= a . b on one block, operands in place: element (i, k) of a is a[i * a_row + k * a_col], of
+// b (k, j) b[k * b_row + j * b_col]. For shapes and types that no product library takes.
 struct GemmRows {
-  void (*block)(float* c, int64_t c_row, const void* a, int64_t a_row, int64_t a_col, const void* b, int64_t b_row,
-                int64_t b_col, int64_t m, int64_t n, int64_t k, bool accumulate);
+  void (*block)(float* c, int64_t c_row, const void* a, int64_t a_row, int64_t a_col, const void* b,
+                int64_t b_row, int64_t b_col, int64_t m, int64_t n, int64_t k, bool accumulate);
 };
 
 struct RowTable {

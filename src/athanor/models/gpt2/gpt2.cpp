@@ -5,7 +5,8 @@ namespace athanor {
 Gpt2Block::Gpt2Block(Module* parent, const std::string& name, const ModelConfig& c)
     : Module(parent, name),
       attn_norm_(this, "attn_norm", c.width, c.bias, c.norm_eps),
-      attn_(this, "attn", {c.width, c.heads, c.kv_heads, c.head_dim, c.bias, c.init_std, residual_init_std(c)}),
+      attn_(this, "attn",
+            {c.width, c.heads, c.kv_heads, c.head_dim, c.bias, c.init_std, residual_init_std(c)}),
       attn_dropout_(this, "attn_dropout", c.dropout),
       mlp_norm_(this, "mlp_norm", c.width, c.bias, c.norm_eps),
       mlp_(this, "mlp"),
@@ -31,8 +32,9 @@ Gpt2::Gpt2(const ModelConfig& c)
         return blocks;
       }()),
       norm_(this, "norm", c.width, c.bias, c.norm_eps),
-      head_(c.tie_embeddings ? std::make_unique<Linear>(this, "head", embed_.table().param())
-                             : std::make_unique<Linear>(this, "head", c.width, c.vocab_size, false, c.init_std)) {}
+      head_(c.tie_embeddings
+                ? std::make_unique<Linear>(this, "head", embed_.table().param())
+                : std::make_unique<Linear>(this, "head", c.width, c.vocab_size, false, c.init_std)) {}
 
 Var Gpt2::embed(Tape& tape, const Tensor& ids, int64_t first_position) const {
   return embed_dropout_(embedding(tape, ids, embed_.table(), &positions_.table(), first_position));

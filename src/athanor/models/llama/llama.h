@@ -1,4 +1,5 @@
-// LLaMA (Touvron et al., 2023): pre-norm blocks with RMSNorm, rotary embeddings, grouped-query attention, SwiGLU.
+// LLaMA (Touvron et al., 2023): pre-norm blocks with RMSNorm, rotary embeddings, grouped-query attention,
+// SwiGLU.
 //   x += o(attention(rope(q(n)), rope(k(n)), v(n))),  n = rms_norm(x);    x += down(swiglu(gate(n), up(n)))
 #pragma once
 

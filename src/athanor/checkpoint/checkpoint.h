@@ -1,0 +1,88 @@
+// Checkpoints (law 4): logical tensors by name, as safetensors shards under one manifest with checksums. Any
+// layout writes them, any other reads them; docs/checkpoint_format.md has the bytes.
+//
+//   runs/NAME/checkpoints/step_00000100/
+//     manifest.json  tensors-00000.safetensors ...  config.resolved.toml  tokenizer.json
+//
+//   write_checkpoint(env, group, folder, content);         // every rank; atomic
+//   if (auto path = newest_checkpoint(env, folder)) { auto c = Checkpoint::open(env, *path); c.read("...",
+//   tensor); }
+//
+// Atomic: written into a hidden folder, files and folder synced, then renamed; a kill at any instant leaves
+// either the whole checkpoint or none, and never touches an existing one. Checksums are taken from memory
+// before the write and held against every read. Errors: Error naming file and tensor for anything malformed
+// or corrupt; IoError for a full disk and the like. Thread rule: a Checkpoint is const after open(); read()
+// from one thread at a time.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "athanor/base/file.h"
+#include "athanor/comm/group.h"
+#include "athanor/tensor/tensor.h"
+
+namespace athanor {
+
+struct NamedTensor {
+  std::string name;  // "model.blocks.0.attn.q.weight", "adam.m.blocks.0.attn.q.weight"
+  Tensor tensor;     // f32, whole
+};
+
+struct CheckpointContent {
+  int64_t step = 0;
+  std::string state;                 // TrainState, one JSON object as text
+  std::vector<NamedTensor> tensors;  // the same list on every rank; the ranks share the writing
+  struct File {
+    std::string name, text;
+  };
+  std::vector<File> files;  // stored beside the tensors: config.resolved.toml, tokenizer.json
+};
+
+// The path of the finished checkpoint, folder/step_00000100. An existing one of that step is replaced only
+// once the new one is complete.
+std::string write_checkpoint(Env& env, Group& group, const std::string& folder,
+                             const CheckpointContent& content);
+
+struct TensorEntry {
+  std::string name, file;
+  Shape shape;
+  Dtype dtype;
+};
+
+class Checkpoint {
+ public:
+  static Checkpoint open(Env& env, const std::string& path);
+  ~Checkpoint();
+  Checkpoint(Checkpoint&&) noexcept;
+
+  const std::string& path() const;
+  int64_t step() const;
+  const std::string& state() const;
+  const std::vector<TensorEntry>& tensors() const;  // in the order of the manifest
+  bool has(const std::string& name) const;
+  void read(const std::string& name, float* values) const;  // as f32; shape and checksum are checked
+  std::string file_text(const std::string& name) const;     // checked against its checksum
+
+  void verify() const;  // reads and checks everything; Error naming the first thing that is wrong
+  // A hash over weights, optimizer, scale, step and cursor: nothing that depends on time, host or layout.
+  std::string digest() const;
+
+ private:
+  struct Impl;
+  explicit Checkpoint(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+// Finished checkpoints under a folder (or a run's folder, or one checkpoint itself), by step, oldest first.
+std::vector<std::string> list_checkpoints(Env& env, const std::string& folder);
+// The newest one that verifies; `skipped` gets a line for each newer one that does not.
+std::optional<std::string> newest_checkpoint(Env& env, const std::string& folder,
+                                             std::vector<std::string>* skipped);
+// Removes the oldest until `keep` are left (0: keeps all), and unfinished ones that no writer holds.
+void rotate_checkpoints(Env& env, const std::string& folder, int64_t keep);
+
+}  // namespace athanor

@@ -1,0 +1,80 @@
+// One training step: forward, loss, backward, reduce, clip, update over the grains of a step. This is the one
+// place where data parallelism and recompute (later: pipeline and ZeRO gathers) meet.
+//
+//   StepRunner runner(model, optimizer, parallel, group, arena, options);
+//   StepResult result = runner.run(state, [&]() -> const Batch& { return loader.next(); });
+//
+// Gradients and losses are sums over tokens; the division by the step's token count happens once, before
+// clipping (law 5). Losses are summed per grain and channel, the grains in the fixed tree, so they have the
+// same bits for any number of ranks. The step commits at its end: weights, optimizer state and `state` change
+// together or not at all (a skipped f16 step changes the loss scale and the step count only). Errors: a
+// gradient that is not finite (without loss scaling) is an Error naming step and parameter.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <vector>
+
+#include "athanor/data/batch.h"
+#include "athanor/models/model.h"
+#include "athanor/optim/optimizer.h"
+#include "athanor/optim/schedule.h"
+#include "athanor/parallel/data_parallel.h"
+#include "athanor/train/state.h"
+
+namespace athanor {
+
+struct StepOptions {
+  LrSchedule schedule;
+  double clip_norm = 1.0;  // 0: none
+  Recompute recompute = Recompute::none;
+  int64_t num_grains = 1;
+  int64_t num_channels = 1;
+  const std::atomic<int>* stop = nullptr;  // set by a signal; the ranks agree on it at the end of a step
+  Trace* trace = nullptr;
+};
+
+struct StepResult {
+  double loss = 0.0;                 // mean over the step's tokens, nats
+  std::vector<double> channel_loss;  // mean per channel; NaN for a channel without tokens in this step
+  int64_t tokens = 0;
+  double grad_norm = 0.0;  // of the mean gradient, before clipping
+  double lr = 0.0;
+  double loss_scale = 1.0;  // used in this step
+  bool applied = true;      // false: skipped, the gradients overflowed
+  bool stop = false;        // some rank was asked to stop
+  double data_seconds = 0.0, comm_seconds = 0.0;
+};
+
+class StepRunner {
+ public:
+  StepRunner(const Model& model, Optimizer& optimizer, DataParallel& parallel, Group& group, Arena& arena,
+             StepOptions options)
+      : model_(model),
+        optimizer_(optimizer),
+        parallel_(parallel),
+        group_(group),
+        arena_(arena),
+        options_(options) {}
+
+  // Runs step state.step + 1. next_batch() returns this rank's grains of the step one after the other.
+  StepResult run(TrainState& state, const std::function<const Batch&()>& next_batch);
+
+ private:
+  struct Losses;
+  void run_grain(const TrainState& state, int64_t grain, const Batch& batch, Losses& losses);
+  void reduce_losses(Losses& losses, StepResult& result);
+  double gradient_norm(double scale, int64_t step) const;
+
+  const Model& model_;
+  Optimizer& optimizer_;
+  DataParallel& parallel_;
+  Group& group_;
+  Arena& arena_;
+  StepOptions options_;
+};
+
+// The token ids of a batch as a tensor [B,T] i32.
+Tensor to_tensor(Arena& arena, const std::vector<int32_t>& ids, int64_t batch, int64_t length);
+
+}  // namespace athanor

@@ -1,0 +1,141 @@
+// Central differences for every differentiable operation, on odd sizes.
+#include <gtest/gtest.h>
+
+#include "athanor/autograd/gradient_check.h"
+#include "athanor/autograd/recompute.h"
+#include "athanor/nn/rope_table.h"
+#include "athanor/ops/ops.h"
+#include "support/engine.h"
+
+namespace athanor {
+namespace {
+
+constexpr double kTolerance = 2e-3;  // of central differences in f32 with eps 1e-2
+
+class GradientTest : public ::testing::Test {
+ protected:
+  void expect_gradients(std::vector<Tensor> inputs, std::vector<Weight*> weights,
+                        const std::function<Var(Tape&, std::span<const Var>)>& function,
+                        PassContext context = {}) {
+    const GradientReport report =
+        check_gradients(std::move(inputs), std::move(weights), function, 1e-2f, context);
+    EXPECT_LT(report.worst, kTolerance) << report.where;
+  }
+  Engine engine_{2};
+};
+
+TEST_F(GradientTest, Linear) {
+  const auto w = engine_.param({5, 7}, "w"), b = engine_.param({5}, "b");
+  Weight &weight = *w->uses()[0], &bias = *b->uses()[0];
+  expect_gradients({engine_.random({2, 3, 7}, "x")}, {&weight, &bias},
+                   [&](Tape&, std::span<const Var> x) { return linear(x[0], weight, &bias); });
+  expect_gradients({engine_.random({1, 7}, "x")}, {&weight},
+                   [&](Tape&, std::span<const Var> x) { return linear(x[0], weight, nullptr); });
+}
+
+TEST_F(GradientTest, Embedding) {
+  const auto table = engine_.param({6, 5}, "table"), positions = engine_.param({9, 5}, "positions");
+  Weight &rows = *table->uses()[0], &places = *positions->uses()[0];
+  const Tensor ids = engine_.ids({3, 4}, 6, "ids");
+  expect_gradients({}, {&rows, &places},
+                   [&](Tape& tape, std::span<const Var>) { return embedding(tape, ids, rows, &places, 2); });
+}
+
+TEST_F(GradientTest, RmsNorm) {
+  const auto w = engine_.param({9}, "w", 1.0f);
+  expect_gradients({engine_.random({2, 3, 9}, "x")}, {w->uses()[0].get()},
+                   [&](Tape&, std::span<const Var> x) { return rms_norm(x[0], *w->uses()[0], 1e-5f); });
+}
+
+TEST_F(GradientTest, LayerNorm) {
+  const auto w = engine_.param({9}, "w", 1.0f), b = engine_.param({9}, "b");
+  Weight &weight = *w->uses()[0], &bias = *b->uses()[0];
+  expect_gradients({engine_.random({2, 35, 9}, "x")}, {&weight, &bias},
+                   [&](Tape&, std::span<const Var> x) { return layer_norm(x[0], weight, &bias, 1e-5f); });
+  expect_gradients({engine_.random({4, 9}, "x")}, {&weight},
+                   [&](Tape&, std::span<const Var> x) { return layer_norm(x[0], weight, nullptr, 1e-5f); });
+}
+
+TEST_F(GradientTest, Rope) {
+  const RopeTable table = make_rope_table(engine_.arena, 8, 6, 10000.0);
+  expect_gradients({engine_.random({2, 5, 3, 6}, "x")}, {},
+                   [&](Tape&, std::span<const Var> x) { return rope(x[0], table.cos, table.sin, 3); });
+}
+
+TEST_F(GradientTest, AttentionWithGroupedQueries) {
+  for (const int64_t kv_heads : {1, 2, 4})
+    expect_gradients({engine_.random({2, 7, 4, 6}, "q"), engine_.random({2, 7, kv_heads, 6}, "k"),
+                      engine_.random({2, 7, kv_heads, 6}, "v")},
+                     {}, [&](Tape&, std::span<const Var> x) { return attention(x[0], x[1], x[2]); });
+}
+
+TEST_F(GradientTest, AttentionOverSeveralTiles) {
+  expect_gradients({engine_.random({1, 70, 1, 4}, "q"), engine_.random({1, 70, 1, 4}, "k"),
+                    engine_.random({1, 70, 1, 4}, "v")},
+                   {}, [&](Tape&, std::span<const Var> x) { return attention(x[0], x[1], x[2]); });
+}
+
+TEST_F(GradientTest, Activations) {
+  const Tensor a = engine_.random({3, 37}, "a"), b = engine_.random({3, 37}, "b");
+  expect_gradients({a, b}, {}, [](Tape&, std::span<const Var> x) { return swiglu(x[0], x[1]); });
+  expect_gradients({a}, {}, [](Tape&, std::span<const Var> x) { return gelu(x[0]); });
+  expect_gradients({a, b}, {}, [](Tape&, std::span<const Var> x) { return add(x[0], x[1]); });
+}
+
+TEST_F(GradientTest, DropoutKeepsItsMaskByAddress) {
+  const PassContext context{.seed = 3, .step = 5, .first_sequence = 2, .dropout = true};
+  expect_gradients(
+      {engine_.random({4, 5, 8}, "x")}, {},
+      [](Tape&, std::span<const Var> x) { return dropout(x[0], 0.3f, 99); }, context);
+}
+
+TEST_F(GradientTest, AValueUsedTwiceAddsBothGradients) {
+  const auto w = engine_.param({8, 8}, "w");
+  Weight& weight = *w->uses()[0];
+  expect_gradients({engine_.random({3, 8}, "x")}, {&weight}, [&](Tape&, std::span<const Var> x) {
+    const Var h = add(x[0], linear(x[0], weight, nullptr));  // a residual connection
+    return add(h, gelu(h));
+  });
+}
+
+TEST_F(GradientTest, RecomputeGivesTheSameBits) {
+  const auto w = engine_.param({8, 8}, "w");
+  Weight& weight = *w->uses()[0];
+  const Tensor input = engine_.random({4, 8}, "x"), dy = engine_.random({4, 8}, "dy");
+  const auto block = [&](const Var& x) { return add(x, dropout(gelu(linear(x, weight, nullptr)), 0.2f, 5)); };
+  const auto run = [&](bool again, bool split) {
+    Tape tape(PassContext{.seed = 1, .step = 2, .first_sequence = 1, .record = true, .dropout = true});
+    weight.set_grad(zeros(engine_.arena, {8, 8}, Dtype::f32, Category::gradients));
+    int completed = 0;
+    tape.on_weight_ready([&](Weight&) { ++completed; });
+    const Var x = tape.leaf(input);
+    const Var y = again ? recompute(x, block) : block(x);
+    DeferredWeights deferred;
+    tape.backward(y, dy, split ? &deferred : nullptr);
+    if (split) {
+      EXPECT_EQ(to_floats(weight.grad()), std::vector<float>(64, 0.0f)) << "weights must wait";
+      deferred.run([&](Weight&) { ++completed; });
+    }
+    EXPECT_EQ(completed, 1);
+    auto all = to_floats(tape.grad(x));
+    const auto dw = to_floats(weight.grad());
+    all.insert(all.end(), dw.begin(), dw.end());
+    return all;
+  };
+  const auto plain = run(false, false);
+  EXPECT_EQ(plain, run(true, false));
+  EXPECT_EQ(plain, run(false, true));
+  EXPECT_EQ(plain, run(true, true));
+}
+
+// The checker itself must see a backward pass that is not the forward pass's.
+TEST_F(GradientTest, AWrongGradientIsCaught) {
+  const Tensor x = engine_.random({4, 16}, "x");
+  const auto report = check_gradients({x}, {}, [&](Tape& tape, std::span<const Var> vars) {
+    return tape.recording() ? gelu(vars[0]) : add(gelu(vars[0]), vars[0]);
+  });
+  EXPECT_GT(report.worst, 0.1);
+}
+
+}  // namespace
+}  // namespace athanor
