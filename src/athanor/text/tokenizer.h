@@ -1,8 +1,8 @@
 // Text to token ids and back, as a Hugging Face tokenizer.json describes it.
 //
 //   auto tokenizer = Tokenizer::load(system_env(), "tokenizer.json");
-//   std::vector<int32_t> ids = tokenizer->encode("Hello world");   // adds no special tokens, changes no bytes
-//   std::string text = tokenizer->decode(ids);
+//   std::vector<int32_t> ids = tokenizer->encode("Hello world");   // adds no special tokens, changes no
+//   bytes std::string text = tokenizer->decode(ids);
 //
 // Thread rule: const methods from any thread. Errors: a bad file is an Error naming the path and the key.
 #pragma once
@@ -38,7 +38,8 @@ class Tokenizer {
   virtual std::string token_of(int32_t id) const = 0;  // as written in the vocabulary
 
   virtual const std::string& json() const = 0;  // the tokenizer.json it came from, byte for byte
-  // The token that ends a document: <|endoftext|>, </s>, <|end_of_text|>, <eos> or the like; none where there is none.
+  // The token that ends a document: <|endoftext|>, </s>, <|end_of_text|>, <eos> or the like; none where there
+  // is none.
   std::optional<int32_t> end_of_text() const;
 };
 

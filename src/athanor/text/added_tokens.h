@@ -1,0 +1,58 @@
+// Tokens that are looked for in the text itself, before any model sees it: <|endoftext|> and the like.
+//
+//   const AddedTokenMatcher matcher(tokens);
+//   matcher.split(text, [&](Segment s) { s.id ? ids.push_back(*s.id) : encode(text.substr(s.begin, ...)); });
+//
+// Of the tokens that begin at one place the longest wins; matches run from left to right.
+// Thread rule: const methods from any thread.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "athanor/text/flat_map.h"
+#include "athanor/text/json_node.h"
+#include "athanor/text/vocabulary.h"
+
+namespace athanor::text {
+
+struct AddedToken {
+  std::string content;
+  int32_t id = 0;
+  bool single_word = false;  // only where no word character stands on either side
+  bool lstrip = false;       // takes the white space before it
+  bool rstrip = false;       // takes the white space behind it
+  bool normalized = false;   // is looked for in normalized text
+  bool special = false;
+};
+
+// Reads "added_tokens"; checks them against each other and the model's vocabulary.
+std::vector<AddedToken> parse_added_tokens(const JsonNode& node, const Vocabulary& vocabulary);
+
+struct Segment {
+  size_t begin, end;
+  std::optional<int32_t> id;  // none: ordinary text
+};
+
+class AddedTokenMatcher {
+ public:
+  explicit AddedTokenMatcher(std::vector<AddedToken> tokens);
+
+  // Calls `put` with the segments of the text in order; they are not empty.
+  void split(std::string_view text, const std::function<void(Segment)>& put) const;
+
+ private:
+  const AddedToken* longest_at(std::string_view text, size_t at) const;
+
+  std::vector<AddedToken> tokens_;
+  std::array<bool, 256> first_{};   // bytes with which some token begins
+  FlatMap<int32_t> next_;           // trie: (node, byte) -> node; node 0 is the root
+  std::vector<int32_t> ends_here_;  // by node: index of a token, or -1
+};
+
+}  // namespace athanor::text

@@ -1,0 +1,19 @@
+// GPT-2's way to write any byte as a printable character: printable Latin-1 stands for itself, the other
+// bytes for U+0100, U+0101, ... in order. So a space is "Ġ" and a line feed "Ċ". Thread rule: pure functions.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace athanor::text {
+
+uint32_t char_of_byte(uint8_t byte);
+std::optional<uint8_t> byte_of_char(uint32_t code_point);
+
+std::string bytes_to_chars(std::string_view bytes);
+// nullopt where some character stands for no byte.
+std::optional<std::string> chars_to_bytes(std::string_view chars);
+
+}  // namespace athanor::text

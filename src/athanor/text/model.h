@@ -1,0 +1,39 @@
+// What turns one word of pre-tokenized text into ids: BPE, WordLevel, ... One file per model.
+//
+//   model->encode_word("Ġworld", ids);  // appends
+//
+// Thread rule: const methods from any thread.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "athanor/text/json_node.h"
+#include "athanor/text/vocabulary.h"
+
+namespace athanor::text {
+
+class Model {
+ public:
+  virtual ~Model() = default;
+  virtual void encode_word(std::string_view word, std::vector<int32_t>& ids) const = 0;
+  virtual const Vocabulary& vocabulary() const = 0;
+
+  // A model that can may be told to take words as raw bytes where it would get them through byte_level.h's
+  // characters: that saves writing every word twice.
+  virtual bool can_read_raw_bytes() const { return false; }
+  virtual void read_raw_bytes() {}
+  // Whether any byte of a word has an id by itself, even one that is not UTF-8.
+  virtual bool takes_any_byte() const { return false; }
+};
+
+std::unique_ptr<Model> parse_model(const JsonNode& node);
+std::unique_ptr<Model> parse_bpe(const JsonNode& node);
+std::unique_ptr<Model> parse_word_level(const JsonNode& node);
+
+// The object {"token": id, ...} at `node`.
+Vocabulary parse_vocabulary(const JsonNode& node);
+
+}  // namespace athanor::text

@@ -1,0 +1,69 @@
+// The tokenizer that a tokenizer.json describes: added tokens are taken out, the rest is normalized, cut into
+// words, and each word encoded by the model. Tokenizer::parse makes it.
+// Thread rule: as Tokenizer.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "athanor/text/added_tokens.h"
+#include "athanor/text/decoder.h"
+#include "athanor/text/model.h"
+#include "athanor/text/normalizer.h"
+#include "athanor/text/pre_tokenizer.h"
+#include "athanor/text/tokenizer.h"
+#include "athanor/text/word_cache.h"
+
+namespace athanor::text {
+
+struct PipelineParts {
+  std::string json;
+  std::string name;
+  std::unique_ptr<Normalizer> normalizer;       // may be absent
+  std::unique_ptr<PreTokenizer> pre_tokenizer;  // may be absent
+  std::unique_ptr<Model> model;
+  std::unique_ptr<Decoder> decoder;  // may be absent
+  std::vector<AddedToken> added_tokens;
+};
+
+class Pipeline final : public Tokenizer {
+ public:
+  explicit Pipeline(PipelineParts parts);
+
+  std::vector<int32_t> encode(std::string_view text) const override;
+  std::vector<int32_t> encode_ordinary(std::string_view text) const override;
+  std::string decode(std::span<const int32_t> ids) const override;
+  int32_t vocab_size() const override { return vocab_size_; }
+  std::optional<int32_t> id_of(std::string_view token) const override;
+  std::string token_of(int32_t id) const override;
+  const std::string& json() const override { return parts_.json; }
+
+ private:
+  // The added tokens to look for: in the raw text, and in what the normalizer made of it.
+  struct Matchers {
+    AddedTokenMatcher raw, normalized;
+  };
+  Matchers make_matchers(bool with_special) const;
+  std::vector<int32_t> encode_with(const Matchers& matchers, std::string_view text) const;
+  void encode_segment(const Matchers& matchers, std::string_view text, bool at_start, WordCache& cache,
+                      std::vector<int32_t>& ids) const;
+  void encode_piece(Piece piece, WordCache& cache, std::vector<int32_t>& ids) const;
+  void encode_word(std::string_view word, WordCache& cache, std::vector<int32_t>& ids) const;
+  const std::string* find_token(int32_t id) const;
+
+  PipelineParts parts_;
+  std::unordered_map<int32_t, const AddedToken*> added_by_id_;
+  std::unordered_map<std::string_view, int32_t> added_by_content_;
+  bool takes_any_byte_ = false;
+  int32_t vocab_size_ = 0;
+  std::unique_ptr<const Matchers> all_, ordinary_;
+
+  // Caches that no call uses at the moment; there come to be as many as calls ran at once.
+  mutable std::mutex mutex_;
+  mutable std::vector<std::unique_ptr<WordCache>> idle_caches_;
+};
+
+}  // namespace athanor::text

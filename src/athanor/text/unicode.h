@@ -1,0 +1,51 @@
+// UTF-8 and the classes of Unicode characters that tokenizers ask for (ICU tables).
+//
+//   for (size_t at = 0; at < text.size();) { const CodePoint c = decode_utf8(text, at); at += c.size; }
+//
+// Text may hold any bytes: a byte that belongs to no valid UTF-8 sequence comes out as kInvalidByte with
+// size 1. It is in none of the classes, so every splitter sees it as "some other symbol" and no byte is ever
+// lost. Thread rule: pure functions.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace athanor::text {
+
+constexpr uint32_t kInvalidByte = 0xFFFFFFFF;
+
+struct CodePoint {
+  uint32_t value;
+  uint32_t size;  // bytes
+};
+
+CodePoint decode_utf8(std::string_view text, size_t at);
+void append_utf8(std::string& out, uint32_t code_point);
+// The offset of the first byte that is not UTF-8; npos where all is.
+size_t find_invalid_utf8(std::string_view text);
+int64_t count_code_points(std::string_view text);
+
+enum class CharClass : uint8_t { other, letter, number, space };
+CharClass char_class(uint32_t code_point);  // \p{L}, \p{N}, White_Space
+
+inline bool is_letter(uint32_t c) {
+  return char_class(c) == CharClass::letter;
+}
+inline bool is_number(uint32_t c) {
+  return char_class(c) == CharClass::number;
+}
+inline bool is_space(uint32_t c) {
+  return char_class(c) == CharClass::space;
+}
+bool is_punctuation(uint32_t code_point);  // ASCII punctuation and \p{P}
+bool is_word(uint32_t code_point);         // \w as UTS #18 has it
+bool is_nonspacing_mark(uint32_t code_point);
+bool is_control(uint32_t code_point);  // Cc, Cf, Cn, Co, without tab, line feed, carriage return
+bool is_chinese(uint32_t code_point);  // the ideograph blocks that BERT sets apart
+
+// "'x'" where it can be shown, and its number: for error messages.
+std::string describe_char(std::string_view bytes);
+
+}  // namespace athanor::text

@@ -1,0 +1,42 @@
+// The two-way table of a model: token text <-> id. Ids may have gaps, but not huge ones.
+//
+//   const Vocabulary vocabulary("gpt2: model.vocab", {{"a", 0}, {"b", 1}});
+//   vocabulary.find("b");  // 1
+//
+// Errors: a negative or far-off id, or an id or token given twice, is an Error naming the table.
+// Thread rule: const methods from any thread.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace athanor::text {
+
+// Ids may reach this far beyond the number of tokens: published files leave gaps, a damaged one must not make
+// us allocate gigabytes.
+int64_t max_sane_id(size_t num_tokens);
+
+class Vocabulary {
+ public:
+  Vocabulary(const std::string& name, std::vector<std::pair<std::string, int64_t>> tokens);
+  Vocabulary(Vocabulary&&) = default;
+  Vocabulary(const Vocabulary&) = delete;
+  Vocabulary& operator=(const Vocabulary&) = delete;
+
+  std::optional<int32_t> find(std::string_view token) const;
+  const std::string* token(int32_t id) const;                               // nullptr where the id has none
+  int32_t size() const { return static_cast<int32_t>(tokens_.size()); }     // largest id + 1
+  int32_t num_tokens() const { return static_cast<int32_t>(ids_.size()); }  // without the gaps
+
+ private:
+  std::vector<std::string> tokens_;
+  std::vector<bool> present_;
+  std::unordered_map<std::string_view, int32_t> ids_;  // views into tokens_
+};
+
+}  // namespace athanor::text
