@@ -22,6 +22,7 @@ TEST(Human, CountsBytesAndCommas) {
 }
 
 TEST(Human, Seconds) {
+  EXPECT_EQ(human_seconds(0), "0s");
   EXPECT_EQ(human_seconds(0.00085), "850 µs");
   EXPECT_EQ(human_seconds(0.012), "12 ms");
   EXPECT_EQ(human_seconds(3.44), "3.4s");

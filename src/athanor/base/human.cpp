@@ -56,6 +56,7 @@ std::string human_bytes(double size_bytes) {
 
 std::string human_seconds(double seconds) {
   if (!std::isfinite(seconds) || seconds < 0) return "?";
+  if (seconds == 0) return "0s";
   if (seconds < 0.9995e-3) return fmt::format("{:.0f} µs", seconds * 1e6);
   if (seconds < 0.9995) return fmt::format("{:.0f} ms", seconds * 1e3);
   if (seconds < 9.95) return fmt::format("{:.1f}s", seconds);

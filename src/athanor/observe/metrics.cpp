@@ -1,0 +1,159 @@
+#include "athanor/observe/metrics.h"
+
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <limits>
+
+#include <nlohmann/json.hpp>
+
+#include "athanor/base/check.h"
+
+namespace athanor {
+namespace {
+
+using nlohmann::json;
+
+std::string quoted(const std::string& text) {
+  return json(text).dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+std::string json_object(const ChannelValues& values) {
+  std::string text = "{";
+  for (const auto& [name, value] : values) {
+    if (text.size() > 1) text += ',';
+    text += quoted(name) + ':' + json_number(value);
+  }
+  return text + '}';
+}
+
+double number_at(const json& object, const char* key) {
+  const json& value = object.at(key);
+  return value.is_null() ? std::numeric_limits<double>::quiet_NaN() : value.get<double>();
+}
+
+ChannelValues channels_at(const nlohmann::ordered_json& object, const char* key) {
+  ChannelValues values;
+  if (!object.contains(key)) return values;
+  for (const auto& [name, value] : object.at(key).items())
+    values.emplace_back(name,
+                        value.is_null() ? std::numeric_limits<double>::quiet_NaN() : value.get<double>());
+  return values;
+}
+
+// The step of a line that this program wrote; 0 for anything else. Cheap, since a long run has millions of
+// them.
+int64_t step_of(std::string_view line) {
+  constexpr std::string_view kStart = "{\"step\":";
+  if (!line.starts_with(kStart) || !line.ends_with('}')) return 0;
+  int64_t step = 0;
+  const char* first = line.data() + kStart.size();
+  const auto [end, error] = std::from_chars(first, line.data() + line.size(), step);
+  return error == std::errc() && *end == ',' && step > 0 ? step : 0;
+}
+
+struct Prefix {
+  size_t size_bytes = 0;
+  int64_t last_step = 0;
+};
+
+// The complete lines from the start whose steps rise up to `step`.
+Prefix prefix_up_to(std::string_view text, int64_t step) {
+  Prefix kept;
+  while (true) {
+    const size_t end = text.find('\n', kept.size_bytes);
+    if (end == std::string_view::npos) return kept;
+    const int64_t line_step = step_of(text.substr(kept.size_bytes, end - kept.size_bytes));
+    if (line_step <= kept.last_step || line_step > step) return kept;
+    kept = {end + 1, line_step};
+  }
+}
+
+}  // namespace
+
+std::string json_number(double value) {
+  if (!std::isfinite(value)) return "null";
+  std::array<char, 32> buffer{};
+  const auto result = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value);
+  std::string text(buffer.data(), result.ptr);
+  if (text.find_first_of(".e") == std::string::npos) text += ".0";
+  return text;
+}
+
+std::string metrics_line(const StepMetrics& m) {
+  std::string line = fmt::format("{{\"step\":{},\"tokens\":{},\"loss\":{},\"channel_loss\":{},", m.step,
+                                 m.tokens, json_number(m.loss), json_object(m.channel_loss));
+  line += fmt::format("\"grad_norm\":{},\"lr\":{},\"loss_scale\":{},", json_number(m.grad_norm),
+                      json_number(m.lr), json_number(m.loss_scale));
+  line += fmt::format("\"tokens_per_second\":{},\"mfu\":{},", json_number(m.tokens_per_second),
+                      json_number(m.mfu));
+  line += fmt::format("\"step_seconds\":{},\"data_seconds\":{},\"comm_seconds\":{},",
+                      json_number(m.step_seconds), json_number(m.data_seconds), json_number(m.comm_seconds));
+  line += fmt::format("\"peak_bytes\":{},\"world_size\":{}", m.peak_bytes, m.world_size);
+  if (m.valid_loss)
+    line += fmt::format(",\"valid_loss\":{},\"valid_channel_loss\":{}", json_number(*m.valid_loss),
+                        json_object(m.valid_channel_loss));
+  return line + '}';
+}
+
+StepMetrics parse_metrics_line(std::string_view line) {
+  try {
+    const auto ordered = nlohmann::ordered_json::parse(line);
+    const json object = ordered;
+    StepMetrics m;
+    m.step = object.at("step").get<int64_t>();
+    m.tokens = object.at("tokens").get<int64_t>();
+    m.loss = number_at(object, "loss");
+    m.channel_loss = channels_at(ordered, "channel_loss");
+    m.grad_norm = number_at(object, "grad_norm");
+    m.lr = number_at(object, "lr");
+    m.loss_scale = number_at(object, "loss_scale");
+    m.tokens_per_second = number_at(object, "tokens_per_second");
+    m.mfu = number_at(object, "mfu");
+    m.step_seconds = number_at(object, "step_seconds");
+    m.data_seconds = number_at(object, "data_seconds");
+    m.comm_seconds = number_at(object, "comm_seconds");
+    m.peak_bytes = object.at("peak_bytes").get<int64_t>();
+    m.world_size = object.at("world_size").get<int64_t>();
+    if (object.contains("valid_loss")) m.valid_loss = number_at(object, "valid_loss");
+    m.valid_channel_loss = channels_at(ordered, "valid_channel_loss");
+    return m;
+  } catch (const json::exception& error) {
+    fail("not a line of metrics: {}", error.what());
+  }
+}
+
+std::vector<StepMetrics> read_metrics(Env& env, const std::string& path) {
+  const std::string text = env.read_text(path);
+  std::vector<StepMetrics> all;
+  for (size_t begin = 0, end = 0; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1) {
+    try {
+      all.push_back(parse_metrics_line(std::string_view(text).substr(begin, end - begin)));
+    } catch (const Error& error) {
+      fail("{}:{}: {}", path, all.size() + 1, error.what());
+    }
+  }
+  return all;
+}
+
+MetricsWriter::MetricsWriter(Env& env, const std::string& path, int64_t resumed_step) {
+  check(resumed_step >= 0, "metrics: got the step {}, expected at least 0", resumed_step);
+  if (env.exists(path)) {
+    const std::string text = env.read_text(path);
+    const Prefix kept = prefix_up_to(text, resumed_step);
+    last_step_ = kept.last_step;
+    if (kept.size_bytes < text.size())
+      env.write_atomically(path, std::string_view(text).substr(0, kept.size_bytes));
+  }
+  file_ = env.append_to(path);
+}
+
+void MetricsWriter::write(const StepMetrics& metrics) {
+  check(metrics.step > last_step_, "metrics: got step {} after step {}, expected each step once and in order",
+        metrics.step, last_step_);
+  file_->append(metrics_line(metrics) + '\n');
+  file_->flush();
+  last_step_ = metrics.step;
+}
+
+}  // namespace athanor

@@ -1,0 +1,58 @@
+// An Env on the real files whose disk is full after so many bytes: what fits is written, then appends fail.
+#pragma once
+
+#include <cerrno>
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+#include "athanor/base/error.h"
+#include "athanor/base/file.h"
+
+namespace athanor {
+
+class FullDiskEnv : public Env {
+ public:
+  explicit FullDiskEnv(int64_t room_bytes) : room_bytes_(room_bytes) {}
+
+  std::unique_ptr<WritableFile> create(const std::string& path) override {
+    return wrap(system_env().create(path));
+  }
+  std::unique_ptr<WritableFile> append_to(const std::string& path) override {
+    return wrap(system_env().append_to(path));
+  }
+  std::unique_ptr<ReadableFile> open(const std::string& path) override { return system_env().open(path); }
+  void create_folders(const std::string& path) override { system_env().create_folders(path); }
+  void rename(const std::string& from, const std::string& to) override { system_env().rename(from, to); }
+  void remove_all(const std::string& path) override { system_env().remove_all(path); }
+  void truncate(const std::string& path, uint64_t size) override { system_env().truncate(path, size); }
+  void sync_folder(const std::string& path) override { system_env().sync_folder(path); }
+  bool exists(const std::string& path) override { return system_env().exists(path); }
+  bool is_folder(const std::string& path) override { return system_env().is_folder(path); }
+  std::vector<std::string> list(const std::string& path) override { return system_env().list(path); }
+
+ private:
+  class File : public WritableFile {
+   public:
+    File(std::unique_ptr<WritableFile> file, int64_t& room) : file_(std::move(file)), room_(room) {}
+    void append(const void* data, size_t size_bytes) override {
+      const size_t fits = std::min(size_bytes, static_cast<size_t>(room_));
+      file_->append(data, fits);
+      room_ -= static_cast<int64_t>(fits);
+      if (fits < size_bytes) throw IoError("disk is full", ENOSPC);
+    }
+    void flush() override { file_->flush(); }
+    void sync() override { file_->sync(); }
+    void close() override { file_->close(); }
+
+   private:
+    std::unique_ptr<WritableFile> file_;
+    int64_t& room_;
+  };
+  std::unique_ptr<WritableFile> wrap(std::unique_ptr<WritableFile> file) {
+    return std::make_unique<File>(std::move(file), room_bytes_);
+  }
+  int64_t room_bytes_;
+};
+
+}  // namespace athanor
