@@ -1,0 +1,329 @@
+// athanor tokenizer train | encode | decode | inspect | import
+#include <fmt/core.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <iostream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+
+#include "athanor/base/check.h"
+#include "athanor/base/clock.h"
+#include "athanor/base/cpu.h"
+#include "athanor/base/human.h"
+#include "athanor/data/document_reader.h"
+#include "athanor/text/import_gpt2.h"
+#include "athanor/text/tokenizer.h"
+#include "athanor/text/trainer.h"
+#include "command.h"
+
+namespace athanor {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr uint64_t kMaxIdsBytes = uint64_t{1} << 32;
+
+void print(std::string_view text) {
+  std::fwrite(text.data(), 1, text.size(), stdout);
+}
+
+// A tokenizer.json, or a folder that holds one.
+std::string tokenizer_path(Env& env, const std::string& path) {
+  return env.is_folder(path) ? join_path(path, "tokenizer.json") : path;
+}
+
+std::string read_input(Env& env, const std::string& path) {
+  if (path != "-") return env.read_text(path, kMaxIdsBytes);
+  return {std::istreambuf_iterator<char>(std::cin), {}};
+}
+
+void write_output(Env& env, const std::string& path, const std::string& text) {
+  env.create_folders(parent_folder(path));
+  env.write_atomically(path, text);
+}
+
+// One line on a terminal that is rewritten in place, with rate and time left; nothing where there is none.
+class ProgressLine {
+ public:
+  ProgressLine() : shown_(isatty(STDERR_FILENO)) {}
+  ~ProgressLine() { clear(); }
+
+  void update(const std::string& what, double done, double total, const std::string& amount) {
+    const double now = now_seconds();
+    if (what != what_) {
+      what_ = what;
+      start_ = now;
+    }
+    if (!shown_ || now - last_ < 0.1) return;
+    last_ = now;
+    const double seconds = now - start_;
+    const std::string left =
+        done > 0 && seconds > 1 ? ", " + human_seconds(seconds * std::max(total - done, 0.0) / done) + " left"
+                                : "";
+    std::fprintf(stderr, "\r\033[K%s %3.0f%%  %s%s", what.c_str(), total > 0 ? 100 * done / total : 100,
+                 amount.c_str(), left.c_str());
+    drawn_ = true;
+  }
+  void clear() {
+    if (std::exchange(drawn_, false)) std::fputs("\r\033[K", stderr);
+  }
+  double seconds() const { return now_seconds() - start_; }
+
+ private:
+  bool shown_, drawn_ = false;
+  std::string what_;
+  double start_ = 0, last_ = 0;
+};
+
+struct TrainCommand {
+  TokenizerTrainerOptions options;
+  std::string output, text_key = "text";
+  std::vector<std::string> inputs;
+  bool json = false;
+
+  void run() {
+    Env& env = system_env();
+    if (env.is_folder(output))
+      throw ConfigError(fmt::format("--output {}: is a folder, expected a file", output));
+    env.create_folders(parent_folder(output));  // finds out now, not after an hour of training
+    const double start = now_seconds();
+    ProgressLine line;
+    options.progress = [&](int64_t done, int64_t total) {
+      line.update("merging", static_cast<double>(done), static_cast<double>(total),
+                  fmt::format("{} of {} tokens", with_commas(done), with_commas(total)));
+    };
+    TokenizerTrainer trainer(options);
+    const int64_t documents = read(env, trainer, line);
+    const std::string text = trainer.finish();
+    line.clear();
+    write_output(env, output, text);
+    report(*Tokenizer::parse(text, output), documents, trainer.bytes_read(), now_seconds() - start);
+  }
+
+  int64_t read(Env& env, TokenizerTrainer& trainer, ProgressLine& line) const {
+    uint64_t total = 0, before = 0;
+    for (const std::string& input : inputs)
+      for (const SourceFile& file : list_source_files(env, input)) total += file.size_bytes;
+    int64_t documents = 0;
+    for (const std::string& input : inputs) {
+      uint64_t done = 0;
+      const auto take = [&](std::string_view text, const DocumentPlace& place) {
+        trainer.add(text);
+        done = place.bytes_done;
+        const double bytes = static_cast<double>(before + done);
+        line.update("reading", bytes, static_cast<double>(total),
+                    fmt::format("{} of {}, {}/s", human_bytes(bytes), human_bytes(static_cast<double>(total)),
+                                human_bytes(bytes / std::max(line.seconds(), 1e-3))));
+      };
+      const ReadReport report = for_each_document(env, input, text_key, take);
+      if (report.binary_files > 0)
+        std::fprintf(stderr, "athanor: %s: left out %lld binary files\n", input.c_str(),
+                     static_cast<long long>(report.binary_files));
+      documents += report.documents;
+      before += done;
+    }
+    return documents;
+  }
+
+  void report(const Tokenizer& tokenizer, int64_t documents, int64_t bytes, double seconds) const {
+    if (json)
+      return print(Json{{"output", output},
+                        {"type", options.type},
+                        {"vocab_size", tokenizer.vocab_size()},
+                        {"documents", documents},
+                        {"bytes", bytes},
+                        {"seconds", seconds}}
+                       .dump() +
+                   "\n");
+    print(fmt::format("{}: {} tokens ({}) from {} in {} documents, {}\n", output,
+                      with_commas(tokenizer.vocab_size()), options.type,
+                      human_bytes(static_cast<double>(bytes)), with_commas(documents),
+                      human_seconds(seconds)));
+    if (tokenizer.vocab_size() < options.vocab_size)
+      print(fmt::format("  {} were asked for; the text holds nothing more to learn\n",
+                        with_commas(options.vocab_size)));
+  }
+};
+
+struct EncodeCommand {
+  std::string tokenizer, input = "-";
+  bool ordinary = false, json = false;
+
+  void run() const {
+    Env& env = system_env();
+    const auto loaded = Tokenizer::load(env, tokenizer_path(env, tokenizer));
+    const std::string text = read_input(env, input);
+    print(fmt::format("[{}]\n",
+                      fmt::join(ordinary ? loaded->encode_ordinary(text) : loaded->encode(text), ",")));
+  }
+};
+
+struct DecodeCommand {
+  std::string tokenizer, input = "-";
+  bool json = false;
+
+  void run() const {
+    Env& env = system_env();
+    const auto loaded = Tokenizer::load(env, tokenizer_path(env, tokenizer));
+    const std::string text = loaded->decode(parse_ids(read_input(env, input)));
+    if (!json) return print(text);
+    print(Json{{"text", text}}.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
+  }
+
+  std::vector<int32_t> parse_ids(const std::string& text) const {
+    const std::string name = input == "-" ? "standard input" : input;
+    const Json array = Json::parse(text, nullptr, false);
+    check(array.is_array(), "{}: expected one JSON array of ids", name);
+    std::vector<int32_t> ids;
+    for (const Json& id : array) {
+      check(id.is_number_integer() && id.get<int64_t>() >= 0 && id.get<int64_t>() <= INT32_MAX,
+            "{}: item {}: got {}, expected an id", name, ids.size(), id.dump());
+      ids.push_back(id.get<int32_t>());
+    }
+    return ids;
+  }
+};
+
+std::string part_type(const Json& file, const char* part) {
+  const auto found = file.find(part);
+  if (found == file.end() || found->is_null()) return "none";
+  std::string types;
+  for (const char* const list : {"normalizers", "pretokenizers", "decoders"})
+    if (const auto steps = found->find(list); steps != found->end())
+      for (const Json& step : *steps) types += (types.empty() ? "" : " + ") + step.value("type", "?");
+  return types.empty() ? found->value("type", "?") : types;
+}
+
+struct InspectCommand {
+  std::string tokenizer;
+  bool json = false;
+
+  void run() const {
+    Env& env = system_env();
+    const auto loaded = Tokenizer::load(env, tokenizer_path(env, tokenizer));
+    const Json file = Json::parse(loaded->json());
+    Json facts = {{"model", part_type(file, "model")},
+                  {"vocab_size", loaded->vocab_size()},
+                  {"merges", file["model"].contains("merges") ? file["model"]["merges"].size() : 0},
+                  {"normalizer", part_type(file, "normalizer")},
+                  {"pre_tokenizer", part_type(file, "pre_tokenizer")},
+                  {"decoder", part_type(file, "decoder")},
+                  {"end_of_text", nullptr},
+                  {"added_tokens", Json::array()}};
+    if (const auto id = loaded->end_of_text()) facts["end_of_text"] = *id;
+    if (const auto added = file.find("added_tokens"); added != file.end() && added->is_array())
+      for (const Json& token : *added)
+        facts["added_tokens"].push_back({{"id", token["id"]}, {"content", token["content"]}});
+    if (json) return print(facts.dump() + "\n");
+    for (const auto& [key, value] : facts.items())
+      if (key != "added_tokens")
+        print(fmt::format("{:<14} {}\n", key, value.is_string() ? value.get<std::string>() : value.dump()));
+    for (const Json& token : facts["added_tokens"])
+      print(fmt::format("added token    {:>6}  {}\n", token["id"].get<int64_t>(),
+                        printable(token["content"].get<std::string>())));
+  }
+};
+
+struct ImportCommand {
+  std::string vocab, merges, output, pattern = "gpt2";
+  bool json = false;
+
+  void run() const {
+    Env& env = system_env();
+    const std::string text = import_gpt2(env, vocab, merges, pattern);
+    write_output(env, output, text);
+    const int32_t size = Tokenizer::parse(text, output)->vocab_size();
+    if (json) return print(Json{{"output", output}, {"vocab_size", size}}.dump() + "\n");
+    print(fmt::format("{}: {} tokens\n", output, with_commas(size)));
+  }
+};
+
+template <typename Command>
+std::shared_ptr<Command> add_command(CLI::App& parent, const std::string& name, const std::string& help) {
+  auto command = std::make_shared<Command>();
+  parent.add_subcommand(name, help)->callback([command] { command->run(); });
+  return command;
+}
+
+constexpr const char* kJsonHelp = "print one JSON document";
+constexpr const char* kFileHelp = "tokenizer.json, or a folder that holds one";
+
+void add_train_command(CLI::App& app) {
+  const auto command =
+      add_command<TrainCommand>(app, "train", "Learn a tokenizer from text and write it as tokenizer.json");
+  CLI::App& train = *app.get_subcommand("train");
+  auto& options = command->options;
+  options.num_threads = num_usable_cpus();
+  options.special_tokens.clear();
+  train.add_option("--type", options.type, fmt::format("one of {}", fmt::join(tokenizer_types(), ", ")))
+      ->capture_default_str();
+  train.add_option("--vocab-size", options.vocab_size,
+                   "tokens in all (default 30000; for char as many as there are characters)");
+  train.add_option("--output,-o", command->output, "the file to write")->required();
+  train
+      .add_option("--special", options.special_tokens,
+                  "special token, ids from 0 in the order given (default <|endoftext|>)")
+      ->allow_extra_args(false);
+  train
+      .add_option("--pattern", options.pattern,
+                  fmt::format("how text is cut into words: {}", fmt::join(tokenizer_patterns(), ", ")))
+      ->capture_default_str();
+  train.add_option("--min-frequency", options.min_frequency, "a pair must stand this often to be merged")
+      ->capture_default_str();
+  train.add_option("--threads", options.num_threads, "threads that count words")->capture_default_str();
+  train.add_option("--text-key", command->text_key, "key of the text in JSONL files")->capture_default_str();
+  train.add_option("TEXT", command->inputs, "text files, .jsonl files (each may be .gz or .zst) or folders")
+      ->required();
+  train.add_flag("--json", command->json, kJsonHelp);
+  train.callback([command] {
+    if (command->options.special_tokens.empty()) command->options.special_tokens = {"<|endoftext|>"};
+    command->run();
+  });
+}
+
+}  // namespace
+
+void add_tokenizer(CLI::App& app) {
+  CLI::App& tokenizer = *app.add_subcommand("tokenizer", "Train, run, inspect and import tokenizers");
+  tokenizer.require_subcommand(1);
+  add_train_command(tokenizer);
+
+  const auto encode =
+      add_command<EncodeCommand>(tokenizer, "encode", "Print the ids of a text as one JSON array");
+  CLI::App& encode_app = *tokenizer.get_subcommand("encode");
+  encode_app.add_option("--tokenizer", encode->tokenizer, kFileHelp)->required();
+  encode_app.add_option("--input", encode->input, "the text file; - reads standard input")
+      ->capture_default_str();
+  encode_app.add_flag("--ordinary", encode->ordinary, "read special tokens in the text as ordinary text");
+  encode_app.add_flag("--json", encode->json, "the output is JSON with or without it");
+
+  const auto decode =
+      add_command<DecodeCommand>(tokenizer, "decode", "Print the text of a JSON array of ids");
+  CLI::App& decode_app = *tokenizer.get_subcommand("decode");
+  decode_app.add_option("--tokenizer", decode->tokenizer, kFileHelp)->required();
+  decode_app.add_option("--input", decode->input, "the JSON file; - reads standard input")
+      ->capture_default_str();
+  decode_app.add_flag("--json", decode->json, "print {\"text\": ...}, bytes that are not UTF-8 as U+FFFD");
+
+  const auto inspect = add_command<InspectCommand>(tokenizer, "inspect", "Say what a tokenizer.json holds");
+  CLI::App& inspect_app = *tokenizer.get_subcommand("inspect");
+  inspect_app.add_option("FILE", inspect->tokenizer, kFileHelp)->required();
+  inspect_app.add_flag("--json", inspect->json, kJsonHelp);
+
+  const auto import = add_command<ImportCommand>(
+      tokenizer, "import", "Turn vocab.json and merges.txt (GPT-2) into a tokenizer.json");
+  CLI::App& import_app = *tokenizer.get_subcommand("import");
+  import_app.add_option("--vocab", import->vocab, "vocab.json")->required();
+  import_app.add_option("--merges", import->merges, "merges.txt")->required();
+  import_app.add_option("--output,-o", import->output, "the file to write")->required();
+  import_app
+      .add_option("--pattern", import->pattern,
+                  fmt::format("how text is cut into words: {}", fmt::join(tokenizer_patterns(), ", ")))
+      ->capture_default_str();
+  import_app.add_flag("--json", import->json, kJsonHelp);
+}
+
+}  // namespace athanor
