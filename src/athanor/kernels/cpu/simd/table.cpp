@@ -1,8 +1,10 @@
 #include "athanor/kernels/cpu/rows.h"
+#include "athanor/kernels/cpu/simd/attention.h"
 #include "athanor/kernels/cpu/simd/cross_entropy.h"
 #include "athanor/kernels/cpu/simd/dropout.h"
 #include "athanor/kernels/cpu/simd/elementwise.h"
 #include "athanor/kernels/cpu/simd/gelu.h"
+#include "athanor/kernels/cpu/simd/gemm.h"
 #include "athanor/kernels/cpu/simd/layer_norm.h"
 #include "athanor/kernels/cpu/simd/optimizer.h"
 #include "athanor/kernels/cpu/simd/rms_norm.h"
@@ -29,10 +31,10 @@ constexpr RowTable ATHANOR_TABLE(ATHANOR_ISA) = {
     .dropout = {dropout::rows<float>, dropout::rows<Bf16>, dropout::rows<F16>},
     .embedding = {embedding::rows<float>, embedding::rows<Bf16>, embedding::rows<F16>},
     .cross_entropy = {cross_entropy::rows<float>, cross_entropy::rows<Bf16>, cross_entropy::rows<F16>},
-    .attention = {},
+    .attention = {attention::rows<float>, attention::rows<Bf16>, attention::rows<F16>},
     .elementwise = {elementwise::rows<float>, elementwise::rows<Bf16>, elementwise::rows<F16>},
     .optimizer = {optimizer::rows<float>, optimizer::rows<Bf16>, optimizer::rows<F16>},
-    .gemm = {},
+    .gemm = {gemm::rows<float>, gemm::rows<Bf16>, gemm::rows<F16>},
     .f32 = elementwise::f32_rows,
 };
 

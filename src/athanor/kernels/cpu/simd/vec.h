@@ -117,6 +117,20 @@ inline double sum_lanes(VD a) {
   return _mm_cvtsd_f64(_mm_add_sd(two, _mm_unpackhi_pd(two, two)));
 }
 
+// body(i) for i = 0 ... kN - 1 as constants, so that arrays indexed by them are registers. (A loop that the
+// compiler unrolls later leaves such arrays in memory.)
+template <int kI>
+struct Index {
+  constexpr operator int() const { return kI; }
+};
+template <int kN, int kI = 0, typename Body>
+[[gnu::always_inline]] inline void unroll(Body body) {
+  if constexpr (kI < kN) {
+    body(Index<kI>{});
+    unroll<kN, kI + 1>(body);
+  }
+}
+
 template <typename Body>
 [[gnu::always_inline]] inline void for_vectors(int64_t n, Body body) {
   int64_t i = 0;

@@ -225,5 +225,17 @@ inline void transpose_quads(const VI (&in)[4], VI (&out)[4]) {
   transpose_quads(in[0].b, in[1].b, in[2].b, in[3].b, out[0].b, out[1].b, out[2].b, out[3].b);
 }
 
+// Transposes quads of lanes: quad g of out[i] is quad i of in[g].
+inline void transpose_lanes(const VI (&in)[4], VI (&out)[4]) {
+  out[0] = {_mm256_permute2x128_si256(in[0].a, in[1].a, 0x20),
+            _mm256_permute2x128_si256(in[2].a, in[3].a, 0x20)};
+  out[1] = {_mm256_permute2x128_si256(in[0].a, in[1].a, 0x31),
+            _mm256_permute2x128_si256(in[2].a, in[3].a, 0x31)};
+  out[2] = {_mm256_permute2x128_si256(in[0].b, in[1].b, 0x20),
+            _mm256_permute2x128_si256(in[2].b, in[3].b, 0x20)};
+  out[3] = {_mm256_permute2x128_si256(in[0].b, in[1].b, 0x31),
+            _mm256_permute2x128_si256(in[2].b, in[3].b, 0x31)};
+}
+
 }  // namespace
 }  // namespace athanor::ATHANOR_ISA

@@ -183,5 +183,17 @@ inline void transpose_quads(const VI (&in)[4], VI (&out)[4]) {
   out[3].x = _mm512_unpackhi_epi64(ab1, cd1);
 }
 
+// Transposes quads of lanes: quad g of out[i] is quad i of in[g].
+inline void transpose_lanes(const VI (&in)[4], VI (&out)[4]) {
+  const __m512i even01 = _mm512_shuffle_i32x4(in[0].x, in[1].x, 0x88);  // quads 0 and 2 of both
+  const __m512i odd01 = _mm512_shuffle_i32x4(in[0].x, in[1].x, 0xdd);
+  const __m512i even23 = _mm512_shuffle_i32x4(in[2].x, in[3].x, 0x88);
+  const __m512i odd23 = _mm512_shuffle_i32x4(in[2].x, in[3].x, 0xdd);
+  out[0].x = _mm512_shuffle_i32x4(even01, even23, 0x88);
+  out[1].x = _mm512_shuffle_i32x4(odd01, odd23, 0x88);
+  out[2].x = _mm512_shuffle_i32x4(even01, even23, 0xdd);
+  out[3].x = _mm512_shuffle_i32x4(odd01, odd23, 0xdd);
+}
+
 }  // namespace
 }  // namespace athanor::ATHANOR_ISA

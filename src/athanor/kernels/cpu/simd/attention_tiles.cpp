@@ -1,0 +1,144 @@
+#include "athanor/kernels/cpu/simd/attention_tiles.h"
+
+#include "athanor/kernels/cpu/simd/product.h"
+#include "athanor/kernels/cpu/simd/vec_math.h"
+
+namespace athanor::ATHANOR_ISA {
+namespace {
+
+constexpr int64_t kStrip = 16;  // rows of a tile on the diagonal that are worked on together
+constexpr float kLowest = -3.4028235e38f;
+
+inline int64_t smaller(int64_t a, int64_t b) {
+  return a < b ? a : b;
+}
+inline int64_t vectors(int64_t n) {
+  return (n + kLanes - 1) / kLanes;
+}
+
+// body(first, count, seen) for strips of queries of which one at least sees `seen` > 0 keys and none sees
+// more: the whole tile in one where all see all its keys, so that half of a tile on the diagonal is never
+// computed.
+template <typename Body>
+[[gnu::always_inline]] inline void for_strips(const TileShape& shape, Body body) {
+  const int64_t step = shape.visible(0) >= shape.keys ? shape.queries : kStrip;
+  for (int64_t first = 0; first < shape.queries; first += step) {
+    const int64_t count = smaller(step, shape.queries - first);
+    const int64_t seen = shape.visible(first + count - 1);
+    if (seen > 0) body(first, count, seen);
+  }
+}
+
+// The same for strips of keys: their `count` queries start at `query`, the first that sees one of them.
+template <typename Body>
+[[gnu::always_inline]] inline void for_key_strips(const TileShape& shape, Body body) {
+  const int64_t step = shape.visible(0) >= shape.keys ? shape.keys : kStrip;
+  for (int64_t first = 0; first < shape.keys; first += step) {
+    const int64_t first_to_see = first + 1 - shape.diagonal;
+    if (first_to_see >= shape.queries) return;
+    const int64_t query = first_to_see > 0 ? first_to_see / kStrip * kStrip : 0;
+    body(first, smaller(step, shape.keys - first), query, shape.queries - query);
+  }
+}
+
+// body(j, part) for the vectors of a row that its strip computed: Full, or Tail where only some lanes are
+// seen.
+template <typename Body>
+[[gnu::always_inline]] inline void for_seen(int64_t visible, int64_t computed, Body body) {
+  for (int64_t j = 0; j < computed; j += kLanes) {
+    const int64_t seen = visible - j;
+    if (seen >= kLanes)
+      body(j, Full{});
+    else
+      body(j, Tail{first_lanes(static_cast<int>(seen > 0 ? seen : 0))});
+  }
+}
+
+// Scores of one row become exp(score - largest), with `largest` and the sums so far brought up to date.
+inline void soften_row(const ForwardTile& tile, const TileShape& shape, int64_t r, int64_t computed,
+                       bool first) {
+  float* scores = tile.scores + r * kTile;
+  float* totals = tile.totals + r * kLanes;
+  float* sum = tile.sum + r * shape.row;
+  const int64_t visible = shape.visible(r);
+  V top = set1(kLowest);
+  for_seen(
+      visible, computed, [&](int64_t j, auto part) __attribute__((always_inline)) {
+        top = max(keep(load(scores + j), part, top), top);
+      });
+  const float before = first ? kLowest : tile.largest[r];
+  const float tile_top = max_lanes(top);
+  const float largest = tile_top > before ? tile_top : before;
+  V total = first ? zero() : load(totals);
+  if (largest > before && !first) {
+    const V shrink = exp(set1(before - largest));
+    total = total * shrink;
+    for (int64_t i = 0; i < shape.row; i += kLanes) store(sum + i, load(sum + i) * shrink);
+  }
+  for_seen(
+      visible, computed, [&](int64_t j, auto part) __attribute__((always_inline)) {
+        const V p = keep(exp(load(scores + j) - set1(largest)), part, zero());
+        total = total + p;
+        store(scores + j, p);
+      });
+  store(totals, total);
+  tile.largest[r] = largest;
+}
+
+}  // namespace
+
+void attend(const ForwardTile& tile, const TileShape& shape, bool first) {
+  for_strips(shape, [&](int64_t r, int64_t count, int64_t seen) {
+    float* scores = tile.scores + r * kTile;
+    const int64_t computed = vectors(seen) * kLanes;
+    multiply(scores, kTile, tile.q + r * shape.row, shape.row, 1, tile.keys_t, kTile, count, vectors(seen),
+             shape.head_dim, false);
+    for (int64_t i = r; i < r + count; ++i) soften_row(tile, shape, i, computed, first);
+    multiply(tile.sum + r * shape.row, shape.row, scores, kTile, 1, tile.values, shape.row, count,
+             shape.row / kLanes, seen, !first);
+  });
+}
+
+void finish_rows(const ForwardTile& tile, const TileShape& shape, float* lse) {
+  for (int64_t r = 0; r < shape.queries; ++r) {
+    const float total = sum_lanes(load(tile.totals + r * kLanes));
+    lse[r] = tile.largest[r] + first_lane(log(set1(total)));
+    float* sum = tile.sum + r * shape.row;
+    const V inverse = set1(1.f / total);
+    for (int64_t i = 0; i < shape.row; i += kLanes) store(sum + i, load(sum + i) * inverse);
+  }
+}
+
+void attend_backward(const BackwardTile& tile, const TileShape& shape) {
+  const int64_t row = shape.row, width = row / kLanes;
+  for_strips(shape, [&](int64_t r, int64_t count, int64_t seen) {
+    float* scores = tile.scores + r * kTile;
+    float* d_scores = tile.d_scores + r * kTile;
+    multiply(scores, kTile, tile.q + r * row, row, 1, tile.keys_t, kTile, count, vectors(seen),
+             shape.head_dim, false);
+    multiply(d_scores, kTile, tile.d_out + r * row, row, 1, tile.values_t, kTile, count, vectors(seen),
+             shape.head_dim, false);
+    for (int64_t i = 0; i < count; ++i) {
+      const V lse = set1(tile.lse[r + i]), delta = set1(tile.delta[r + i]);
+      float* p_row = scores + i * kTile;
+      float* ds_row = d_scores + i * kTile;
+      for_seen(
+          shape.visible(r + i),
+          vectors(seen) * kLanes, [&](int64_t j, auto part) __attribute__((always_inline)) {
+            const V p = keep(exp(load(p_row + j) - lse), part, zero());
+            store(p_row + j, p);
+            store(ds_row + j, keep(p * (load(ds_row + j) - delta), part, zero()));
+          });
+    }
+    multiply(tile.dq + r * row, row, d_scores, kTile, 1, tile.keys, row, count, width, seen, true);
+  });
+  for_key_strips(shape, [&](int64_t first, int64_t count, int64_t query, int64_t queries) {
+    const int64_t corner = query * kTile + first;
+    multiply(tile.dv + first * row, row, tile.scores + corner, 1, kTile, tile.d_out + query * row, row, count,
+             width, queries, true);
+    multiply(tile.dk + first * row, row, tile.d_scores + corner, 1, kTile, tile.q + query * row, row, count,
+             width, queries, true);
+  });
+}
+
+}  // namespace athanor::ATHANOR_ISA

@@ -1,0 +1,43 @@
+// Attention on one tile of 64 queries and one of 64 keys, in f32 (FlashAttention-2; Dao, 2023). attention.h
+// packs the tiles and walks over them.
+//
+// Packed: q is multiplied by the scale; keys_t and values_t are [D, 64]. Rows of [.., D] buffers are `row`
+// floats apart, whole vectors; what lies beyond the problem is zero. Query r of the tile sees its first
+// visible(r) = min(keys, diagonal + r) keys, none if that is negative.
+#pragma once
+
+#include <cstdint>
+
+namespace athanor::ATHANOR_ISA {
+
+constexpr int64_t kTile = 64;
+
+struct TileShape {
+  int64_t queries, keys;  // of this tile, up to 64
+  int64_t head_dim, row;  // row = head_dim rounded up to whole vectors
+  int64_t diagonal;
+  constexpr int64_t visible(int64_t r) const { return diagonal + r < keys ? diagonal + r : keys; }
+};
+
+struct ForwardTile {
+  const float *q, *keys_t, *values;  // [64, D], [D, 64], [64, D]
+  float* scores;                     // [64, 64]
+  float* sum;                        // [64, D] sum of exp(score - largest) * value
+  float* totals;                     // [64, 16] sum of exp(score - largest), in lanes
+  float* largest;                    // [64]
+};
+// Online softmax over one more tile of keys; `first` starts the sums.
+void attend(const ForwardTile& tile, const TileShape& shape, bool first);
+// sum /= total; lse = largest + log(total).
+void finish_rows(const ForwardTile& tile, const TileShape& shape, float* lse);
+
+struct BackwardTile {
+  const float *q, *d_out;                 // [64, D]
+  const float *keys_t, *keys, *values_t;  // [D, 64], [64, D], [D, 64]
+  const float *lse, *delta;               // [64]
+  float *scores, *d_scores;               // [64, 64]
+  float *dq, *dk, *dv;                    // [64, D], added to; dq is not yet multiplied by the scale
+};
+void attend_backward(const BackwardTile& tile, const TileShape& shape);
+
+}  // namespace athanor::ATHANOR_ISA
