@@ -1,4 +1,5 @@
 // An Env on the real files whose disk is full after so many bytes: what fits is written, then appends fail.
+// It syncs nothing, so that a test may write thousands of files.
 #pragma once
 
 #include <cerrno>
@@ -14,6 +15,7 @@ namespace athanor {
 class FullDiskEnv : public Env {
  public:
   explicit FullDiskEnv(int64_t room_bytes) : room_bytes_(room_bytes) {}
+  void set_room(int64_t room_bytes) { room_bytes_ = room_bytes; }
 
   std::unique_ptr<WritableFile> create(const std::string& path) override {
     return wrap(system_env().create(path));
@@ -26,7 +28,7 @@ class FullDiskEnv : public Env {
   void rename(const std::string& from, const std::string& to) override { system_env().rename(from, to); }
   void remove_all(const std::string& path) override { system_env().remove_all(path); }
   void truncate(const std::string& path, uint64_t size) override { system_env().truncate(path, size); }
-  void sync_folder(const std::string& path) override { system_env().sync_folder(path); }
+  void sync_folder(const std::string&) override {}
   bool exists(const std::string& path) override { return system_env().exists(path); }
   bool is_folder(const std::string& path) override { return system_env().is_folder(path); }
   std::vector<std::string> list(const std::string& path) override { return system_env().list(path); }
@@ -42,7 +44,7 @@ class FullDiskEnv : public Env {
       if (fits < size_bytes) throw IoError("disk is full", ENOSPC);
     }
     void flush() override { file_->flush(); }
-    void sync() override { file_->sync(); }
+    void sync() override { file_->flush(); }
     void close() override { file_->close(); }
 
    private:

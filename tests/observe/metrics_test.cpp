@@ -28,11 +28,12 @@ class Metrics : public testing::Test {
   void TearDown() override { std::filesystem::remove_all(folder_); }
 
   std::string text() const { return system_env().read_text(path_); }
-  void write_steps(int64_t first, int64_t last, int64_t resumed) const {
-    MetricsWriter writer(system_env(), path_, resumed);
+  void write_steps(int64_t first, int64_t last, int64_t resumed) {
+    MetricsWriter writer(env_, path_, resumed);
     for (int64_t step = first; step <= last; ++step)
       writer.write({.step = step, .loss = 1.0 / static_cast<double>(step)});
   }
+  FullDiskEnv env_{int64_t{1} << 40};
   std::string folder_, path_;
 };
 
@@ -137,8 +138,8 @@ TEST_F(Metrics, ATornLineIsDroppedAtEveryByte) {
   write_steps(1, 4, 0);
   const std::string undisturbed = text();
   for (size_t size = 0; size <= undisturbed.size(); ++size) {
-    system_env().write_atomically(path_, std::string_view(undisturbed).substr(0, size));
-    MetricsWriter probe(system_env(), path_, 4);
+    env_.write_atomically(path_, std::string_view(undisturbed).substr(0, size));
+    MetricsWriter probe(env_, path_, 4);
     const int64_t last = probe.last_step();
     EXPECT_EQ(text(), undisturbed.substr(0, text().size()));
     write_steps(last + 1, 4, last);
@@ -154,8 +155,8 @@ TEST_F(Metrics, RubbishAtTheEndIsDropped) {
        {std::string(4096, '\0') + "\n", std::string("{\"step\":2,\"x\":1}\n"),
         std::string("hello\n{\"step\":4}\n"), std::string("{\"step\":-5,}\n"),
         std::string("{\"step\":99999999999999999999,}\n"), std::string("\n\n")}) {
-    system_env().write_atomically(path_, good + rubbish);
-    MetricsWriter writer(system_env(), path_, 100);
+    env_.write_atomically(path_, good + rubbish);
+    MetricsWriter writer(env_, path_, 100);
     EXPECT_EQ(writer.last_step(), 3);
     EXPECT_EQ(text(), good);
   }

@@ -1,0 +1,48 @@
+// report.json and env.json: an ordered tree of values, written as JSON.
+//
+//   Report report;
+//   report["ranks"] = 2;
+//   report["valid_loss_last"]["en"] = 3.21;          // objects grow where they are named
+//   report["phases"].push_back("tokenize");
+//   env.write_atomically("runs/first/report.json", report.to_json());
+//
+// Keys stand in the order in which they were first named. NaN and infinity are written as null.
+// Thread rule: plain data. Errors: Error for a key of a list, an element of an object, or either of a scalar.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace athanor {
+
+class Report {
+ public:
+  Report() = default;
+  Report(bool value) : value_(value) {}
+  Report(double value) : value_(value) {}
+  Report(const char* value) : value_(std::string(value)) {}
+  Report(std::string value) : value_(std::move(value)) {}
+  template <typename Integer, typename = std::enable_if_t<std::is_integral_v<Integer>>>
+  Report(Integer value) : value_(static_cast<int64_t>(value)) {}
+
+  Report& operator[](std::string_view key);
+  void push_back(Report value);
+  std::string to_json() const;  // indented by two, with a line end
+
+ private:
+  using Object = std::vector<std::pair<std::string, Report>>;
+  using List = std::vector<Report>;
+  friend struct ReportJson;
+  std::variant<std::monostate, bool, int64_t, double, std::string, List, Object> value_;
+};
+
+// What ran, and on what: for env.json. The caller knows its version and command line.
+Report environment_report(const std::string& version, const std::vector<std::string>& command_line);
+
+}  // namespace athanor
