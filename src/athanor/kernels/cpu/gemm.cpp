@@ -1,52 +1,42 @@
-#include <array>
-
-#include "athanor/kernels/cpu/cpu.h"
+#include "athanor/kernels/cpu/gemm_problem.h"
+#include "athanor/kernels/cpu/gemm_rows.h"
+#include "athanor/kernels/cpu/onednn/matmul.h"
 
 namespace athanor {
 namespace {
 
-constexpr int64_t kTile = 64;
+// Fastest first; the last takes everything.
+constexpr const GemmCandidate* kCandidates[] = {&onednn_gemm, &rows_gemm};
 
-struct Problem {
-  int64_t m, n, k;
-  int64_t a_row, a_col, b_row, b_col;  // strides of a (i, k) and b (k, j)
-};
+const GemmCandidate& choose_candidate(const GemmProblem& problem, Isa isa) {
+  for (const GemmCandidate* candidate : kCandidates)
+    if (candidate->refuses(problem, isa).empty()) return *candidate;
+  return rows_gemm;
+}
 
 void product(Queue& queue, const char* kernel, Tensor& c, const Tensor& a, const Tensor& b,
-             const Tensor* bias, const Problem& p, bool accumulate) {
-  const RowType type = row_type(kernel, a);
+             const Tensor* bias, GemmProblem problem) {
+  problem.in = row_type(kernel, a);
+  problem.out = row_type(kernel, c);
   check(b.dtype() == a.dtype(), "{}: b is {}, expected {} as a", kernel, name_of(b.dtype()),
         name_of(a.dtype()));
-  check(c.defined() && c.dim(-1) == p.n && c.numel() == p.m * p.n, "{}: c is {}, expected [{},{}]", kernel,
-        c.shape(), p.m, p.n);
-  check(c.dtype() == Dtype::f32 || (c.dtype() == a.dtype() && !accumulate), "{}: c is {}, expected {}",
-        kernel, name_of(c.dtype()), accumulate ? "f32" : "f32 or the type of a");
-  if (bias != nullptr) expect(kernel, "bias", *bias, {p.n}, a.dtype());
-  const auto block = choose(queue, &RowTable::gemm, type, &GemmRows::block).block;
-  const auto to_f32 = choose(queue, &RowTable::elementwise, type, &ElementwiseRows::to_f32).to_f32;
-  const auto from_f32 =
-      choose(queue, &RowTable::elementwise, row_type(kernel, c), &ElementwiseRows::from_f32).from_f32;
-  const int64_t columns = num_blocks(p.n, kTile);
-  queue.parallel_for(num_blocks(p.m, kTile) * columns, [&](int64_t index) {
-    const int64_t i = index / columns * kTile, j = index % columns * kTile;
-    const int64_t rows = std::min(kTile, p.m - i), width = std::min(kTile, p.n - j);
-    const void* a_block = at(a, i * p.a_row);
-    const void* b_block = at(b, j * p.b_col);
-    if (accumulate) {
-      block(c.data<float>() + i * p.n + j, p.n, a_block, p.a_row, p.a_col, b_block, p.b_row, p.b_col, rows,
-            width, p.k, true);
-      return;
-    }
-    std::array<float, kTile * kTile> tile;
-    std::array<float, kTile> shift{};
-    block(tile.data(), kTile, a_block, p.a_row, p.a_col, b_block, p.b_row, p.b_col, rows, width, p.k, false);
-    if (bias != nullptr) to_f32(shift.data(), at(*bias, j), width);
-    for (int64_t row = 0; row < rows; ++row) {
-      float* values = tile.data() + row * kTile;
-      for (int64_t column = 0; column < width; ++column) values[column] += shift[static_cast<size_t>(column)];
-      from_f32(at(c, (i + row) * p.n + j), values, width);
-    }
-  });
+  check(c.shape().dims() > 0 && c.dim(-1) == problem.n && c.numel() == problem.m * problem.n,
+        "{}: c is {}, expected [{},{}]", kernel, c.shape(), problem.m, problem.n);
+  check(c.dtype() == Dtype::f32 || (c.dtype() == a.dtype() && !problem.accumulate),
+        "{}: c is {}, expected {}", kernel, name_of(c.dtype()),
+        problem.accumulate ? "f32" : "f32 or the type of a");
+  if (bias != nullptr) expect(kernel, "bias", *bias, {problem.n}, a.dtype());
+  if (problem.m == 0 || problem.n == 0 || (problem.k == 0 && problem.accumulate)) return;
+  const GemmOperands operands{a.raw(), b.raw(), bias == nullptr ? nullptr : bias->raw(), c.raw()};
+  // Empty sums are no work for fast kernels.
+  const GemmCandidate& candidate = problem.k == 0 ? rows_gemm : choose_candidate(problem, queue.isa());
+  candidate.run(queue, c.arena(), problem, operands);
+}
+
+void check_operands(const char* kernel, const Tensor& a, const Tensor& b) {
+  check(a.defined() && b.defined(), "{}: got an undefined operand", kernel);
+  check(a.shape().dims() > 0 && b.shape().dims() > 0, "{}: got a {} and b {}, expected matrices", kernel,
+        a.shape(), b.shape());
 }
 
 void check_inner(const char* kernel, const Tensor& a, const Tensor& b, int64_t a_length, int64_t b_length) {
@@ -54,30 +44,62 @@ void check_inner(const char* kernel, const Tensor& a, const Tensor& b, int64_t a
         b.shape());
 }
 
+// The rows of a matrix of any number of dimensions, also where its last one is empty.
+int64_t rows_of(const Tensor& x) {
+  return x.shape().drop_last().numel();
+}
+
 void nt(Queue& queue, Tensor& c, const Tensor& a, const Tensor& b, const Tensor* bias) {
+  check_operands("gemm.nt", a, b);
   check_inner("gemm.nt", a, b, a.dim(-1), b.dim(-1));
   const int64_t k = a.dim(-1);
-  product(queue, "gemm.nt", c, a, b, bias, {a.rows(), b.dim(0), k, k, 1, 1, k}, false);
+  product(queue, "gemm.nt", c, a, b, bias, {rows_of(a), rows_of(b), k, k, 1, 1, k, kF32, kF32, false});
 }
 
 void nn(Queue& queue, Tensor& c, const Tensor& a, const Tensor& b) {
-  check_inner("gemm.nn", a, b, a.dim(-1), b.rows());
+  check_operands("gemm.nn", a, b);
+  check_inner("gemm.nn", a, b, a.dim(-1), rows_of(b));
   const int64_t k = a.dim(-1), n = b.dim(-1);
-  product(queue, "gemm.nn", c, a, b, nullptr, {a.rows(), n, k, k, 1, n, 1}, false);
+  product(queue, "gemm.nn", c, a, b, nullptr, {rows_of(a), n, k, k, 1, n, 1, kF32, kF32, false});
 }
 
 void tn(Queue& queue, Tensor& c, const Tensor& a, const Tensor& b) {
-  check_inner("gemm.tn", a, b, a.rows(), b.rows());
+  check_operands("gemm.tn", a, b);
+  check_inner("gemm.tn", a, b, rows_of(a), rows_of(b));
   const int64_t m = a.dim(-1), n = b.dim(-1);
-  product(queue, "gemm.tn", c, a, b, nullptr, {m, n, a.rows(), 1, m, n, 1}, true);
+  product(queue, "gemm.tn", c, a, b, nullptr, {m, n, rows_of(a), 1, m, n, 1, kF32, kF32, true});
+}
+
+// The products of a linear layer of a usual size, to ask the candidates about.
+GemmProblem typical(RowType type) {
+  return {1024, 768, 768, 768, 1, 1, 768, type, type, false};
 }
 
 }  // namespace
 
 const GemmKernels cpu_gemm{nt, nn, tn};
 
-std::vector<KernelChoice> explain_gemm(Isa) {
-  return {{"gemm f32", "ref", ""}, {"gemm bf16", "ref", ""}, {"gemm f16", "ref", ""}};
+std::string refuse_isa(Isa needed, Isa isa) {
+  if (needed <= isa) return "";
+  return needed > best_isa() ? "not on this machine" : "not asked for";
+}
+
+std::vector<KernelChoice> explain_gemm(Isa isa) {
+  std::vector<KernelChoice> choices;
+  for (const RowType type : {kF32, kBf16, kF16}) {
+    constexpr const char* kTypes[] = {"f32", "bf16", "f16"};
+    KernelChoice choice{std::string("gemm ") + kTypes[type], "", ""};
+    for (const GemmCandidate* candidate : kCandidates) {
+      const std::string why = candidate->refuses(typical(type), isa);
+      if (why.empty()) {
+        choice.chosen = candidate->name;
+        break;
+      }
+      choice.refused += (choice.refused.empty() ? "" : ", ") + std::string(candidate->name) + ": " + why;
+    }
+    choices.push_back(choice);
+  }
+  return choices;
 }
 
 }  // namespace athanor

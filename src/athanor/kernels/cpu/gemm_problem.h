@@ -1,0 +1,48 @@
+// One matrix product as data, and the candidates that may compute it.
+//
+// gemm.cpp turns the three products of kernels/gemm.h into a GemmProblem and gives it to the first candidate
+// of its list that does not refuse. A candidate refuses by shape, element types and instruction set
+// only, so the choice, like the result, never depends on threads or time.
+#pragma once
+
+#include <string>
+
+#include "athanor/kernels/cpu/cpu.h"
+
+namespace athanor {
+
+// c [m,n] (+)= a [m,k] . b [k,n] (+ bias [n]). Element (i, l) of a is at i * a_row + l * a_col, (l, j) of b
+// at l * b_row + j * b_col; c is dense. Exactly one stride of a and of b is 1 (both, where a length is 1).
+struct GemmProblem {
+  int64_t m, n, k;
+  int64_t a_row, a_col, b_row, b_col;
+  RowType in, out;  // of a, b and bias; of c
+  bool accumulate;  // c += (c is f32, no bias)
+};
+
+struct GemmOperands {
+  const void* a;
+  const void* b;
+  const void* bias;  // may be null
+  void* c;
+};
+
+struct GemmCandidate {
+  const char* name;
+  // Why it does not take a problem for this instruction set; "" if it does.
+  std::string (*refuses)(const GemmProblem&, Isa);
+  // Workspace comes from the arena before any parallel loop. All lengths are at least 1.
+  void (*run)(Queue&, Arena&, const GemmProblem&, const GemmOperands&);
+};
+
+// "amx: not on this machine" or "amx: not asked for", if `needed` is more than `isa`.
+std::string refuse_isa(Isa needed, Isa isa);
+
+inline const void* offset(const void* base, int64_t element, RowType type) {
+  return static_cast<const std::byte*>(base) + element * (type == kF32 ? 4 : 2);
+}
+inline void* offset(void* base, int64_t element, RowType type) {
+  return static_cast<std::byte*>(base) + element * (type == kF32 ? 4 : 2);
+}
+
+}  // namespace athanor
