@@ -2,14 +2,11 @@
 // the edges of slots, slices and cache lines. Slots are tiny so that small data already moves in many pieces.
 #include <gtest/gtest.h>
 
-#include <cmath>
-#include <cstring>
-#include <numeric>
-
 #include "athanor/base/error.h"
 #include "athanor/comm/group.h"
 #include "athanor/comm/thread.h"
 #include "athanor/comm/tree.h"
+#include "comm/reference.h"
 
 namespace athanor {
 namespace {
@@ -22,51 +19,6 @@ GroupOptions small_slots() {
   options.slot_bytes = kSlotBytes;
   options.timeout_ms = 60'000;
   return options;
-}
-
-// Values of very different size, so that a sum in another order has other bits.
-template <typename T>
-T sample(int rank, int64_t i) {
-  const double value = std::sin(static_cast<double>(rank * 1000 + i + 1)) * ((rank + i) % 3 == 0 ? 1e6 : 1.0);
-  if constexpr (std::is_same_v<T, Bf16>) {
-    return from_float<Bf16>(static_cast<float>(value));
-  } else if constexpr (std::is_same_v<T, int64_t>) {
-    return static_cast<int64_t>(value * 1e12);
-  } else {
-    return static_cast<T>(value);
-  }
-}
-
-template <typename T>
-std::vector<T> samples(int rank, int64_t first, int64_t count) {
-  std::vector<T> values;
-  for (int64_t i = 0; i < count; ++i) values.push_back(sample<T>(rank, first + i));
-  return values;
-}
-
-template <typename T>
-T serial_sum(int ranks, int64_t i) {
-  if constexpr (std::is_same_v<T, Bf16>) {
-    float sum = to_float(sample<T>(0, i));
-    for (int r = 1; r < ranks; ++r) sum += to_float(sample<T>(r, i));
-    return from_float<Bf16>(sum);
-  } else {
-    T sum = sample<T>(0, i);
-    for (int r = 1; r < ranks; ++r) sum += sample<T>(r, i);
-    return sum;
-  }
-}
-
-template <typename T>
-std::vector<T> serial_sums(int ranks, int64_t first, int64_t count) {
-  std::vector<T> values;
-  for (int64_t i = 0; i < count; ++i) values.push_back(serial_sum<T>(ranks, first + i));
-  return values;
-}
-
-template <typename T>
-bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
-  return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0);
 }
 
 template <typename T>
@@ -152,27 +104,6 @@ TYPED_TEST(AllDtypes, Broadcast) {
         }
     });
   }
-}
-
-float leaf(int64_t grain, int64_t i) {
-  return std::sin(static_cast<float>(grain * 37 + i + 1)) * (grain % 3 == 0 ? 1e5f : 1.0f);
-}
-
-std::vector<float> node_sum(const LeafRange& range, int64_t num_leaves, int64_t count) {
-  std::vector<LeafRange> leaves;
-  std::vector<std::vector<float>> values;
-  // A node's own tree: its leaves are those of a smaller tree, since a node starts at a multiple of its
-  // length.
-  for (int64_t g = range.first; g < range.second; ++g) {
-    leaves.emplace_back(g - range.first, g - range.first + 1);
-    values.emplace_back();
-    for (int64_t i = 0; i < count; ++i) values.back().push_back(leaf(g, i));
-  }
-  EXPECT_LE(range.second, num_leaves);
-  for (const auto& add : plan_tree_sum(leaves, range.second - range.first))
-    for (size_t i = 0; i < static_cast<size_t>(count); ++i)
-      values[static_cast<size_t>(add.into)][i] += values[static_cast<size_t>(add.from)][i];
-  return values[0];
 }
 
 // Who holds which nodes does not change a bit of the sum.

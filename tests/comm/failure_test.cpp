@@ -10,6 +10,7 @@
 
 #include "athanor/base/error.h"
 #include "athanor/comm/thread.h"
+#include "comm/forked.h"
 
 namespace athanor {
 namespace {
@@ -30,17 +31,7 @@ std::vector<std::string> outcomes(std::vector<std::unique_ptr<Group>>& groups,
   std::vector<std::thread> threads;
   for (size_t r = 0; r < groups.size(); ++r)
     threads.emplace_back([&, r] {
-      try {
-        body(*groups[r]);
-      } catch (const PeerLost& e) {
-        texts[r] = "PeerLost " + std::to_string(e.rank()) + ": " + e.what();
-      } catch (const Timeout& e) {
-        texts[r] = std::string("Timeout: ") + e.what();
-      } catch (const Recoverable& e) {
-        texts[r] = std::string("Recoverable: ") + e.what();
-      } catch (const Error& e) {
-        texts[r] = std::string("Error: ") + e.what();
-      }
+      texts[r] = outcome_of([&] { body(*groups[r]); });
       if (destroy_at_end) groups[r].reset();
     });
   for (auto& thread : threads) thread.join();

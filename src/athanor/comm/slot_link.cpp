@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <map>
-#include <thread>
 
 #include "athanor/base/check.h"
+#include "athanor/base/cpu.h"
 #include "athanor/base/hash.h"
 
 namespace athanor {
@@ -35,7 +35,7 @@ SlotLink::SlotLink(SlotArena arena, int rank, GroupOptions options, Liveness dea
       rank_(rank),
       options_(std::move(options)),
       death_of_(std::move(death_of)),
-      spins_(static_cast<unsigned>(arena.size()) <= std::thread::hardware_concurrency()) {
+      spins_(arena.size() <= num_usable_cpus()) {
   check(options_.timeout_ms > 0 && options_.late_ms > 0,
         "group '{}': timeout_ms {} and late_ms {} must be positive", options_.name, options_.timeout_ms,
         options_.late_ms);
