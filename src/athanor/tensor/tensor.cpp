@@ -51,12 +51,12 @@ Tensor empty_like(const Tensor& x, Category category) {
 
 void copy_from_host(Tensor& to, const void* from, uint64_t size_bytes) {
   check(to.size_bytes() == size_bytes, "copy: got {} bytes, expected {}", size_bytes, to.size_bytes());
-  if (to.queue().device() == Device::cpu) std::memcpy(to.raw(), from, size_bytes);
+  if (size_bytes > 0 && to.queue().device() == Device::cpu) std::memcpy(to.raw(), from, size_bytes);
 }
 
 void copy_to_host(void* to, const Tensor& from, uint64_t size_bytes) {
   check(from.size_bytes() == size_bytes, "copy: got {} bytes, expected {}", size_bytes, from.size_bytes());
-  if (from.queue().device() == Device::cpu) std::memcpy(to, from.raw(), size_bytes);
+  if (size_bytes > 0 && from.queue().device() == Device::cpu) std::memcpy(to, from.raw(), size_bytes);
 }
 
 void fill_zero(Tensor& x) {

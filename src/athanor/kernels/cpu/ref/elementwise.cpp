@@ -32,12 +32,10 @@ void scale(float* x, float factor, int64_t n) {
   for (int64_t i = 0; i < n; ++i) x[i] *= factor;
 }
 
-// Eight lanes, element i in lane i % 8, added pairwise at the end: the order of the vector versions, and
-// since the square of an f32 is exact in f64 the bits are the same with and without fused multiply-add.
 double sum_squares(const float* x, int64_t n) {
-  double lanes[8] = {};
-  for (int64_t i = 0; i < n; ++i) lanes[i % 8] += double{x[i]} * x[i];
-  return ((lanes[0] + lanes[4]) + (lanes[2] + lanes[6])) + ((lanes[1] + lanes[5]) + (lanes[3] + lanes[7]));
+  double sum = 0;
+  for (int64_t i = 0; i < n; ++i) sum += double{x[i]} * x[i];
+  return sum;
 }
 
 }  // namespace

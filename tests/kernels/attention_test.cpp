@@ -1,0 +1,215 @@
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/kernel_test.h"
+
+namespace athanor {
+namespace {
+
+using AttentionTest = IsaTest;
+INSTANTIATE_TEST_SUITE_P(Isa, AttentionTest,
+                         testing::Values(Isa::generic, Isa::avx2, Isa::avx512, Isa::avx512_bf16, Isa::amx),
+                         isa_test_name);
+
+struct Size {
+  int64_t batch, queries, keys, heads, kv_heads, head_dim;
+  Shape q() const { return {batch, queries, heads, head_dim}; }
+  Shape k() const { return {batch, keys, kv_heads, head_dim}; }
+  Shape lse() const { return {batch, heads, queries}; }
+};
+
+std::string str(const Size& s) {
+  return fmt::format("B {} T {} S {} H {} K {} D {}", s.batch, s.queries, s.keys, s.heads, s.kv_heads,
+                     s.head_dim);
+}
+
+struct Inputs {
+  Values q, k, v, d_o;
+};
+Inputs inputs_of(const Size& s, Dtype dtype, double deviation = 1) {
+  return {random_values(s.q().numel(), dtype, 1, deviation),
+          random_values(s.k().numel(), dtype, 2, deviation), random_values(s.k().numel(), dtype, 3),
+          random_values(s.q().numel(), dtype, 4)};
+}
+
+struct Results {
+  Values o, lse, dq, dk, dv;
+};
+
+// The textbook: whole rows of probabilities, in double. Gradients too where S == T.
+Results expected_of(const Inputs& in, const Size& s, double scale) {
+  Results r{Values(in.q.size()), Values(static_cast<size_t>(s.lse().numel())), Values(in.q.size()),
+            Values(in.k.size()), Values(in.k.size())};
+  const auto q_at = [&](int64_t b, int64_t t, int64_t h) {
+    return static_cast<size_t>(((b * s.queries + t) * s.heads + h) * s.head_dim);
+  };
+  const auto k_at = [&](int64_t b, int64_t j, int64_t h) {
+    return static_cast<size_t>(((b * s.keys + j) * s.kv_heads + h / (s.heads / s.kv_heads)) * s.head_dim);
+  };
+  const auto width = static_cast<size_t>(s.head_dim);
+  const auto dot = [&](const Values& a, size_t i, const Values& b, size_t j) {
+    double sum = 0;
+    for (size_t d = 0; d < width; ++d) sum += a[i + d] * b[j + d];
+    return sum;
+  };
+  for (int64_t b = 0; b < s.batch; ++b)
+    for (int64_t h = 0; h < s.heads; ++h)
+      for (int64_t t = 0; t < s.queries; ++t) {
+        const size_t row = q_at(b, t, h);
+        const int64_t visible = t + 1 + s.keys - s.queries;
+        Values p;
+        double largest = -HUGE_VAL, total = 0;
+        for (int64_t j = 0; j < visible; ++j) {
+          p.push_back(scale * dot(in.q, row, in.k, k_at(b, j, h)));
+          largest = std::max(largest, p.back());
+        }
+        for (double& score : p) total += score = std::exp(score - largest);
+        r.lse[static_cast<size_t>((b * s.heads + h) * s.queries + t)] = largest + std::log(total);
+        for (int64_t j = 0; j < visible; ++j)
+          for (size_t d = 0; d < width; ++d)
+            r.o[row + d] += p[static_cast<size_t>(j)] / total * in.v[k_at(b, j, h) + d];
+        const double delta = dot(in.d_o, row, r.o, row);
+        for (int64_t j = 0; j < visible; ++j) {
+          const double weight = p[static_cast<size_t>(j)] / total;
+          const size_t key = k_at(b, j, h);
+          const double ds = weight * (dot(in.d_o, row, in.v, key) - delta);
+          for (size_t d = 0; d < width; ++d) {
+            r.dv[key + d] += weight * in.d_o[row + d];
+            r.dq[row + d] += scale * ds * in.k[key + d];
+            r.dk[key + d] += scale * ds * in.q[row + d];
+          }
+        }
+      }
+  return r;
+}
+
+// o is stored in T before backward reads it, so gradients carry its rounding as well as their own; versions
+// that keep probabilities in bf16 for a tile product add as much again.
+double gradient_tolerance(Dtype dtype) {
+  return dtype == Dtype::f32 ? 5e-6 : 3 * tolerance(dtype);
+}
+
+void expect_matches(Isa isa, const Size& s, Dtype dtype, double deviation = 1) {
+  SCOPED_TRACE(fmt::format("{} {}", name_of(dtype), str(s)));
+  const auto scale = static_cast<float>(1 / std::sqrt(static_cast<double>(s.head_dim)));
+  const Inputs in = inputs_of(s, dtype, deviation);
+  const bool backward = s.keys == s.queries;
+  const auto got = run(isa, [&](Bench& bench) {
+    const Tensor q = bench.input(in.q, s.q(), dtype), k = bench.input(in.k, s.k(), dtype);
+    const Tensor v = bench.input(in.v, s.k(), dtype);
+    Tensor o = bench.output(s.q(), dtype), lse = bench.output(s.lse(), Dtype::f32);
+    bench.kernels().attention.forward(bench.queue(), o, lse, q, k, v, scale);
+    if (!backward) return std::vector{o, lse};
+    Tensor dq = bench.output(s.q(), dtype), dk = bench.output(s.k(), dtype), dv = bench.output(s.k(), dtype);
+    bench.kernels().attention.backward(bench.queue(), dq, dk, dv, bench.input(in.d_o, s.q(), dtype), o, lse,
+                                       q, k, v, scale);
+    return std::vector{o, lse, dq, dk, dv};
+  });
+  const Results expected = expected_of(in, s, scale);
+  expect_close(got[0], expected.o, 1.5 * tolerance(dtype));
+  expect_close(got[1], expected.lse, 2e-6 * deviation);
+  if (!backward) return;
+  // One key leaves nothing to choose: dq and dk are zero up to what cancels.
+  if (s.keys > 1) expect_close(got[2], expected.dq, gradient_tolerance(dtype));
+  if (s.keys > 1) expect_close(got[3], expected.dk, gradient_tolerance(dtype));
+  expect_close(got[4], expected.dv, gradient_tolerance(dtype));
+}
+
+TEST_P(AttentionTest, Lengths) {
+  for (const Dtype dtype : kElementTypes)
+    for (const int64_t length : {0, 1, 2, 3, 17, 63, 64, 65, 127})
+      expect_matches(GetParam(), {1, length, length, 2, 1, 16}, dtype);
+}
+
+TEST_P(AttentionTest, HeadDims) {
+  for (const Dtype dtype : kElementTypes)
+    for (const int64_t head_dim : {1, 8, 12, 20, 32, 48, 64, 80, 96, 128})
+      expect_matches(GetParam(), {2, 35, 35, 2, 2, head_dim}, dtype);
+}
+
+TEST_P(AttentionTest, Groups) {
+  for (const Dtype dtype : kElementTypes)
+    for (const auto& [heads, kv_heads] : {std::pair{1, 1}, {4, 1}, {6, 2}, {6, 3}, {5, 5}})
+      expect_matches(GetParam(), {2, 19, 19, heads, kv_heads, 24}, dtype);
+}
+
+// As with a KV cache: the queries are the last of the positions.
+TEST_P(AttentionTest, MoreKeysThanQueries) {
+  for (const Dtype dtype : kElementTypes)
+    for (const auto& [queries, keys] :
+         {std::pair{1, 2}, {1, 65}, {1, 200}, {3, 17}, {17, 64}, {66, 131}, {0, 5}})
+      expect_matches(GetParam(), {2, queries, keys, 4, 2, 64}, dtype);
+}
+
+TEST_P(AttentionTest, SeveralTilesOfALongSequence) {
+  for (const Dtype dtype : kElementTypes) expect_matches(GetParam(), {1, 210, 210, 2, 1, 32}, dtype);
+}
+
+// Large scores: the softmax is nearly one-hot and its largest score moves from tile to tile.
+TEST_P(AttentionTest, LargeScores) {
+  for (const int64_t length : {17, 150}) {
+    const Size s{1, length, length, 2, 2, 32};
+    const auto scale = static_cast<float>(1 / std::sqrt(32.0));
+    const Inputs in = inputs_of(s, Dtype::f32, 12);
+    const auto got = run(GetParam(), [&](Bench& bench) {
+      Tensor o = bench.output(s.q(), Dtype::f32), lse = bench.output(s.lse(), Dtype::f32);
+      bench.kernels().attention.forward(bench.queue(), o, lse, bench.input(in.q, s.q(), Dtype::f32),
+                                        bench.input(in.k, s.k(), Dtype::f32),
+                                        bench.input(in.v, s.k(), Dtype::f32), scale);
+      return std::vector{o, lse};
+    });
+    const Results expected = expected_of(in, s, scale);
+    expect_close(got[0], expected.o, 1e-4);  // an error of 1e-7 in a score of 1000 is 1e-4 in its exponential
+    expect_close(got[1], expected.lse, 1e-6);
+  }
+}
+
+// What a query may not see must not touch its bits, however large it is.
+TEST_P(AttentionTest, TheFutureIsInvisible) {
+  const Size s{1, 70, 70, 2, 1, 32};
+  for (const Dtype dtype : kElementTypes)
+    for (const int64_t changed : {1, 16, 64, 69}) {
+      SCOPED_TRACE(fmt::format("{} from {}", name_of(dtype), changed));
+      const Inputs in = inputs_of(s, dtype);
+      Inputs other = in;
+      for (size_t i = static_cast<size_t>(changed * s.head_dim); i < in.k.size(); ++i)
+        other.k[i] = other.v[i] = round_to(i % 2 == 0 ? 3e4 : -2e4, dtype);
+      const auto outputs = [&](const Inputs& inputs) {
+        return run(GetParam(), [&](Bench& bench) {
+          Tensor o = bench.output(s.q(), dtype), lse = bench.output(s.lse(), Dtype::f32);
+          bench.kernels().attention.forward(bench.queue(), o, lse, bench.input(inputs.q, s.q(), dtype),
+                                            bench.input(inputs.k, s.k(), dtype),
+                                            bench.input(inputs.v, s.k(), dtype), 0.2f);
+          return std::vector{o};
+        })[0];
+      };
+      const Values before = outputs(in), after = outputs(other);
+      const auto row = s.heads * s.head_dim, unchanged = changed * row;
+      EXPECT_TRUE(std::equal(before.begin(), before.begin() + unchanged, after.begin()));
+      EXPECT_FALSE(std::equal(before.begin() + unchanged, before.begin() + unchanged + row,
+                              after.begin() + unchanged));
+    }
+}
+
+// A step whose numbers have overflowed must show it, in the output and in every gradient.
+TEST_P(AttentionTest, NotFiniteStaysNotFinite) {
+  const Size s{1, 20, 20, 2, 1, 16};
+  for (const Dtype dtype : kElementTypes) {
+    Inputs in = inputs_of(s, dtype);
+    in.q[5] = std::nan("");
+    const auto got = run(GetParam(), [&](Bench& bench) {
+      const Tensor q = bench.input(in.q, s.q(), dtype), k = bench.input(in.k, s.k(), dtype);
+      const Tensor v = bench.input(in.v, s.k(), dtype), d_o = bench.input(in.d_o, s.q(), dtype);
+      Tensor o = bench.output(s.q(), dtype), lse = bench.output(s.lse(), Dtype::f32);
+      Tensor dq = bench.output(s.q(), dtype), dk = bench.output(s.k(), dtype),
+             dv = bench.output(s.k(), dtype);
+      bench.kernels().attention.forward(bench.queue(), o, lse, q, k, v, 0.25f);
+      bench.kernels().attention.backward(bench.queue(), dq, dk, dv, d_o, o, lse, q, k, v, 0.25f);
+      return std::vector{o, lse, dq, dk, dv};
+    });
+    for (const Values& values : got) EXPECT_FALSE(std::isfinite(values[0])) << name_of(dtype);
+  }
+}
+
+}  // namespace
+}  // namespace athanor

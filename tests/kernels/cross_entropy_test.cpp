@@ -1,0 +1,127 @@
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/kernel_test.h"
+
+namespace athanor {
+namespace {
+
+using CrossEntropyTest = IsaTest;
+INSTANTIATE_TEST_SUITE_P(Isa, CrossEntropyTest, row_isas(), isa_test_name);
+
+struct Size {
+  int64_t rows, width, classes;
+};
+constexpr Size kSizes[] = {{0, 5, 5},      {1, 1, 1},        {3, 17, 17}, {5, 130, 127},
+                           {2, 1000, 999}, {40, 1300, 1300}, {4, 64, 3}};
+
+struct Expected {
+  Values loss, gradient;
+};
+Expected expected_of(const Values& logits, const std::vector<int32_t>& targets, const Size& size,
+                     double scale) {
+  Expected e;
+  for (int64_t n = 0; n < size.rows; ++n) {
+    const double* row = logits.data() + n * size.width;
+    const int32_t target = targets[static_cast<size_t>(n)];
+    const double largest = *std::max_element(row, row + size.classes);
+    double sum = 0;
+    for (int64_t c = 0; c < size.classes; ++c) sum += std::exp(row[c] - largest);
+    e.loss.push_back(target < 0 ? 0 : largest + std::log(sum) - row[target]);
+    for (int64_t c = 0; c < size.width; ++c) {
+      const double probability = c < size.classes ? std::exp(row[c] - largest) / sum : 0;
+      e.gradient.push_back(target < 0 ? 0 : scale * (probability - (c == target ? 1 : 0)));
+    }
+  }
+  return e;
+}
+
+TEST_P(CrossEntropyTest, LossAndGradientMatchTheirFormula) {
+  for (const Dtype dtype : kElementTypes)
+    for (const Size& size : kSizes)
+      for (const double deviation : {0.5, 30.0}) {
+        SCOPED_TRACE(fmt::format("{} [{},{}] of {} deviation {}", name_of(dtype), size.rows, size.width,
+                                 size.classes, deviation));
+        const float scale = 64;
+        const Values logits = random_values(size.rows * size.width, Dtype::f32, 1, deviation);
+        std::vector<int32_t> targets = random_ids(size.rows, static_cast<int32_t>(size.classes), 2);
+        if (size.rows > 2) {
+          targets[0] = static_cast<int32_t>(size.classes) - 1;
+          targets[1] = -1;
+          targets[2] = -100;
+        }
+        const auto got = run(GetParam(), [&](Bench& bench) {
+          const Shape shape{size.rows, size.width};
+          const Tensor in = bench.input(logits, shape, Dtype::f32), target = bench.ids(targets, {size.rows});
+          Tensor loss = bench.output({size.rows}, Dtype::f32), alone = bench.output({size.rows}, Dtype::f32);
+          Tensor gradient = bench.output(shape, dtype);
+          const CrossEntropyKernels& kernels = bench.kernels().cross_entropy;
+          kernels.rows(bench.queue(), loss, &gradient, in, target, size.classes, scale);
+          kernels.rows(bench.queue(), alone, nullptr, in, target, size.classes, scale);
+          return std::vector{loss, gradient, alone};
+        });
+        const Expected e = expected_of(logits, targets, size, scale);
+        expect_close(got[0], e.loss, 2e-6);
+        expect_close(got[1], e.gradient, tolerance(dtype));
+        expect_close(got[2], e.loss, 2e-6);
+        for (size_t i = 0; i < got[1].size(); ++i) {
+          const bool padding = static_cast<int64_t>(i) % size.width >= size.classes;
+          ASSERT_TRUE(!padding || got[1][i] == 0) << i;
+        }
+      }
+}
+
+// Logits that overflow an exponential without its shift, and a vocabulary as large as those of real models.
+TEST_P(CrossEntropyTest, LargeLogitsAndVocabularies) {
+  const Size size{2, 50304, 50257};
+  Values logits = random_values(size.rows * size.width, Dtype::f32, 1);
+  for (double& value : logits) value = round_to(value + 5000, Dtype::f32);
+  logits[77] = 5200;
+  logits[50304 + 50256] = 4000;
+  const std::vector<int32_t> targets = {77, 50256};
+  const auto got = run(GetParam(), [&](Bench& bench) {
+    Tensor loss = bench.output({size.rows}, Dtype::f32), gradient = bench.output({2, size.width}, Dtype::f32);
+    bench.kernels().cross_entropy.rows(bench.queue(), loss, &gradient,
+                                       bench.input(logits, {2, size.width}, Dtype::f32),
+                                       bench.ids(targets, {2}), size.classes, 1);
+    return std::vector{loss, gradient};
+  });
+  const Expected e = expected_of(logits, targets, size, 1);
+  expect_close(got[0], e.loss, 2e-6);
+  for (int64_t row = 0; row < 2;
+       ++row) {  // apart: the second row's probabilities are tiny beside the first's
+    const auto first = row * size.width;
+    expect_close(Values(got[1].begin() + first, got[1].begin() + first + size.width),
+                 Values(e.gradient.begin() + first, e.gradient.begin() + first + size.width), 1e-5);
+  }
+}
+
+TEST_P(CrossEntropyTest, NotFiniteLogitsShow) {
+  for (const double bad : {std::nan(""), HUGE_VAL})
+    for (const size_t place : {0u, 16u, 36u}) {
+      Values logits(37, 0.25);
+      logits[place] = bad;
+      const auto got = run(GetParam(), [&](Bench& bench) {
+        Tensor loss = bench.output({1}, Dtype::f32), gradient = bench.output({1, 37}, Dtype::f32);
+        bench.kernels().cross_entropy.rows(bench.queue(), loss, &gradient,
+                                           bench.input(logits, {1, 37}, Dtype::f32), bench.ids({5}, {1}), 37,
+                                           1);
+        return std::vector{loss, gradient};
+      });
+      EXPECT_FALSE(std::isfinite(got[0][0])) << bad << " at " << place;
+      EXPECT_FALSE(std::isfinite(got[1][place])) << bad << " at " << place;
+    }
+}
+
+TEST_P(CrossEntropyTest, TargetBeyondTheClassesIsNamed) {
+  Bench bench(GetParam(), 1);
+  Tensor loss = bench.output({2}, Dtype::f32);
+  const Tensor logits = bench.input(Values(20, 1), {2, 10}, Dtype::f32), targets = bench.ids({3, 9}, {2});
+  EXPECT_EQ(error_of([&] {
+              bench.kernels().cross_entropy.rows(bench.queue(), loss, nullptr, logits, targets, 9, 1);
+            }),
+            "cross_entropy.rows: target 9 of row 1, expected less than 9");
+}
+
+}  // namespace
+}  // namespace athanor

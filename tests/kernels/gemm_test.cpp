@@ -1,0 +1,156 @@
+#include "kernels/kernel_test.h"
+
+namespace athanor {
+namespace {
+
+using GemmTest = IsaTest;
+INSTANTIATE_TEST_SUITE_P(Isa, GemmTest,
+                         testing::Values(Isa::generic, Isa::avx2, Isa::avx512, Isa::avx512_bf16, Isa::amx),
+                         isa_test_name);
+
+struct Size {
+  int64_t m, n, k;
+};
+constexpr Size kSizes[] = {{1, 1, 1},     {1, 64, 17},    {3, 5, 7},     {17, 3, 64},
+                           {64, 64, 64},  {65, 127, 33},  {127, 1, 65},  {0, 16, 16},
+                           {32, 256, 96}, {130, 70, 200}, {2, 300, 129}, {257, 96, 64}};
+
+// a (i, l) and b (l, j), wherever the layout keeps them.
+template <typename A, typename B>
+Values product(Size size, const A& a, const B& b) {
+  Values c;
+  for (int64_t i = 0; i < size.m; ++i)
+    for (int64_t j = 0; j < size.n; ++j) {
+      double sum = 0;
+      for (int64_t l = 0; l < size.k; ++l) sum += a(i, l) * b(l, j);
+      c.push_back(sum);
+    }
+  return c;
+}
+
+std::string name(Dtype dtype, Size size) {
+  return fmt::format("{} m {} n {} k {}", name_of(dtype), size.m, size.n, size.k);
+}
+
+TEST_P(GemmTest, Nt) {
+  for (const Dtype dtype : kElementTypes)
+    for (const Size size : kSizes) {
+      SCOPED_TRACE(name(dtype, size));
+      const Values a = random_values(size.m * size.k, dtype, 1), b = random_values(size.n * size.k, dtype, 2);
+      const Values bias = random_values(size.n, dtype, 3);
+      const auto got = run(GetParam(), [&](Bench& bench) {
+        const Tensor as = bench.input(a, {size.m, size.k}, dtype),
+                     bs = bench.input(b, {size.n, size.k}, dtype);
+        const Tensor shift = bench.input(bias, {size.n}, dtype);
+        Tensor plain = bench.output({size.m, size.n}, dtype), shifted = bench.output({size.m, size.n}, dtype);
+        Tensor wide = bench.output({size.m, size.n}, Dtype::f32),
+               wide_shifted = bench.output({size.m, size.n}, Dtype::f32);
+        const GemmKernels& gemm = bench.kernels().gemm;
+        gemm.nt(bench.queue(), plain, as, bs, nullptr);
+        gemm.nt(bench.queue(), shifted, as, bs, &shift);
+        gemm.nt(bench.queue(), wide, as, bs, nullptr);
+        gemm.nt(bench.queue(), wide_shifted, as, bs, &shift);
+        return std::vector{plain, shifted, wide, wide_shifted};
+      });
+      const Values expected = product(
+          size, [&](int64_t i, int64_t l) { return a[static_cast<size_t>(i * size.k + l)]; },
+          [&](int64_t l, int64_t j) { return b[static_cast<size_t>(j * size.k + l)]; });
+      Values shifted = expected;
+      for (size_t i = 0; i < shifted.size(); ++i) shifted[i] += bias[i % bias.size()];
+      expect_close(got[0], expected, tolerance(dtype));
+      expect_close(got[1], shifted, tolerance(dtype));
+      expect_close(got[2], expected, tolerance(Dtype::f32));
+      expect_close(got[3], shifted, tolerance(Dtype::f32));
+    }
+}
+
+TEST_P(GemmTest, Nn) {
+  for (const Dtype dtype : kElementTypes)
+    for (const Size size : kSizes) {
+      SCOPED_TRACE(name(dtype, size));
+      const Values a = random_values(size.m * size.k, dtype, 1), b = random_values(size.k * size.n, dtype, 2);
+      const auto got = run(GetParam(), [&](Bench& bench) {
+        const Tensor as = bench.input(a, {size.m, size.k}, dtype),
+                     bs = bench.input(b, {size.k, size.n}, dtype);
+        Tensor c = bench.output({size.m, size.n}, dtype), wide = bench.output({size.m, size.n}, Dtype::f32);
+        bench.kernels().gemm.nn(bench.queue(), c, as, bs);
+        bench.kernels().gemm.nn(bench.queue(), wide, as, bs);
+        return std::vector{c, wide};
+      });
+      const Values expected = product(
+          size, [&](int64_t i, int64_t l) { return a[static_cast<size_t>(i * size.k + l)]; },
+          [&](int64_t l, int64_t j) { return b[static_cast<size_t>(l * size.n + j)]; });
+      expect_close(got[0], expected, tolerance(dtype));
+      expect_close(got[1], expected, tolerance(Dtype::f32));
+    }
+}
+
+TEST_P(GemmTest, TnAddsToC) {
+  for (const Dtype dtype : kElementTypes)
+    for (const Size& s : kSizes) {
+      const Size size{s.n, s.k,
+                      s.m};  // the zero among the sizes is the number of tokens, here the summed length
+      SCOPED_TRACE(name(dtype, size));
+      const Values a = random_values(size.k * size.m, dtype, 1), b = random_values(size.k * size.n, dtype, 2);
+      const Values start = random_values(size.m * size.n, Dtype::f32, 3);
+      const auto got = run(GetParam(), [&](Bench& bench) {
+        Tensor c = bench.output(start, {size.m, size.n}, Dtype::f32);
+        bench.kernels().gemm.tn(bench.queue(), c, bench.input(a, {size.k, size.m}, dtype),
+                                bench.input(b, {size.k, size.n}, dtype));
+        return std::vector{c};
+      });
+      Values expected = product(
+          size, [&](int64_t i, int64_t l) { return a[static_cast<size_t>(l * size.m + i)]; },
+          [&](int64_t l, int64_t j) { return b[static_cast<size_t>(l * size.n + j)]; });
+      for (size_t i = 0; i < expected.size(); ++i) expected[i] += start[i];
+      expect_close(got[0], expected, tolerance(Dtype::f32));
+    }
+}
+
+TEST_P(GemmTest, LeadingDimensionsAreFlattened) {
+  const Size size{6, 5, 7};
+  const Values x = random_values(size.m * size.k, Dtype::f32, 1),
+               w = random_values(size.n * size.k, Dtype::f32, 2);
+  const auto got = run(GetParam(), [&](Bench& bench) {
+    const Tensor deep = bench.input(x, {2, 3, size.k}, Dtype::f32), flat = deep.view({size.m, size.k});
+    const Tensor weight = bench.input(w, {size.n, size.k}, Dtype::f32);
+    Tensor y = bench.output({2, 3, size.n}, Dtype::f32), y_flat = bench.output({size.m, size.n}, Dtype::f32);
+    Tensor dx = bench.output({2, 3, size.k}, Dtype::f32),
+           dx_flat = bench.output({size.m, size.k}, Dtype::f32);
+    Tensor dw = bench.output(Values(w.size(), 0), {size.n, size.k}, Dtype::f32);
+    Tensor dw_flat = bench.output(Values(w.size(), 0), {size.n, size.k}, Dtype::f32);
+    const GemmKernels& gemm = bench.kernels().gemm;
+    gemm.nt(bench.queue(), y, deep, weight, nullptr);
+    gemm.nt(bench.queue(), y_flat, flat, weight, nullptr);
+    gemm.nn(bench.queue(), dx, y, weight);
+    gemm.nn(bench.queue(), dx_flat, y_flat, weight);
+    gemm.tn(bench.queue(), dw, y, deep);
+    gemm.tn(bench.queue(), dw_flat, y_flat, flat);
+    return std::vector{y, y_flat, dx, dx_flat, dw, dw_flat};
+  });
+  EXPECT_EQ(got[0], got[1]);
+  EXPECT_EQ(got[2], got[3]);
+  EXPECT_EQ(got[4], got[5]);
+}
+
+TEST_P(GemmTest, MismatchesAreNamed) {
+  Bench bench(GetParam(), 1);
+  Tensor c = bench.output({2, 3}, Dtype::f32);
+  const Tensor a = bench.input(Values(8, 1), {2, 4}, Dtype::f32),
+               b = bench.input(Values(15, 1), {3, 5}, Dtype::f32);
+  const Tensor half = bench.input(Values(12, 1), {3, 4}, Dtype::bf16);
+  const Tensor fits = bench.input(Values(12, 1), {3, 4}, Dtype::f32);
+  Tensor small = bench.output({2, 2}, Dtype::f32), half_c = bench.output({2, 3}, Dtype::bf16);
+  const GemmKernels& gemm = bench.kernels().gemm;
+  Queue& queue = bench.queue();
+  EXPECT_NE(error_of([&] { gemm.nt(queue, c, a, b, nullptr); }).find("gemm.nt"), std::string::npos);
+  EXPECT_NE(error_of([&] { gemm.nt(queue, c, a, half, nullptr); }).find("bf16"), std::string::npos);
+  EXPECT_NE(error_of([&] { gemm.nt(queue, small, a, fits, nullptr); }).find("[2,2]"), std::string::npos);
+  EXPECT_NE(error_of([&] { gemm.nt(queue, half_c, a, fits, nullptr); }).find("gemm.nt"), std::string::npos);
+  EXPECT_NE(error_of([&] { gemm.nt(queue, c, a, fits, &a); }).find("bias"), std::string::npos);
+  EXPECT_NE(error_of([&] { gemm.nn(queue, c, a, fits); }).find("gemm.nn"), std::string::npos);
+  EXPECT_NE(error_of([&] { gemm.tn(queue, c, a, fits); }).find("gemm.tn"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace athanor

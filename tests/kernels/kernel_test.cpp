@@ -1,0 +1,179 @@
+#include "kernels/kernel_test.h"
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "athanor/base/philox.h"
+
+namespace athanor {
+namespace {
+
+constexpr uint64_t kGuardBytes = 128;
+
+void store(const Tensor& to, int64_t i, double value) {
+  const auto f = static_cast<float>(value);
+  switch (to.dtype()) {
+    case Dtype::f32:
+      to.data<float>()[i] = f;
+      break;
+    case Dtype::bf16:
+      to.data<Bf16>()[i] = from_float<Bf16>(f);
+      break;
+    case Dtype::f16:
+      to.data<F16>()[i] = from_float<F16>(f);
+      break;
+    default:
+      fail("test: no values of {}", name_of(to.dtype()));
+  }
+}
+
+std::vector<std::byte> bytes_of(const Tensor& x) {
+  const auto* data = static_cast<const std::byte*>(x.raw());
+  return {data, data + x.size_bytes()};
+}
+
+}  // namespace
+
+double round_to(double value, Dtype dtype) {
+  const auto f = static_cast<float>(value);
+  return dtype == Dtype::bf16  ? to_float(from_float<Bf16>(f))
+         : dtype == Dtype::f16 ? to_float(from_float<F16>(f))
+                               : f;
+}
+
+Values random_values(int64_t n, Dtype dtype, uint64_t seed, double deviation) {
+  const RandomStream stream(seed, "values");
+  Values values;
+  for (int64_t i = 0; i < n; ++i)
+    values.push_back(round_to(deviation * stream.normal(static_cast<uint64_t>(i), 0), dtype));
+  return values;
+}
+
+std::vector<int32_t> random_ids(int64_t n, int32_t end, uint64_t seed) {
+  const RandomStream stream(seed, "ids");
+  std::vector<int32_t> ids;
+  for (int64_t i = 0; i < n; ++i)
+    ids.push_back(
+        static_cast<int32_t>(stream.word(static_cast<uint64_t>(i), 0) % static_cast<uint32_t>(end)));
+  return ids;
+}
+
+Values values_of(const Tensor& x) {
+  Values values;
+  for (int64_t i = 0; i < x.numel(); ++i) switch (x.dtype()) {
+      case Dtype::f32:
+        values.push_back(x.data<float>()[i]);
+        break;
+      case Dtype::bf16:
+        values.push_back(to_float(x.data<Bf16>()[i]));
+        break;
+      case Dtype::f16:
+        values.push_back(to_float(x.data<F16>()[i]));
+        break;
+      default:
+        fail("test: no values of {}", name_of(x.dtype()));
+    }
+  return values;
+}
+
+Bench::Bench(Isa isa, int threads)
+    : pool_(threads), queue_(make_cpu_queue(&pool_, isa)), arena_(std::make_unique<Arena>(*queue_)) {}
+
+Tensor Bench::guarded(const Shape& shape, Dtype dtype, int fill) {
+  // One element past a cache line: kernels get slices of tensors, so alignment is the element's alone.
+  const uint64_t first = kGuardBytes + size_of(dtype);
+  const uint64_t size_bytes = static_cast<uint64_t>(shape.numel()) * size_of(dtype);
+  auto storage = arena_->allocate(first + size_bytes + kGuardBytes, Category::activations);
+  std::memset(storage->data(), fill, storage->size_bytes());
+  std::memset(storage->data() + first, 0xff, size_bytes);  // NaN in every element type
+  guarded_.push_back({storage, first, size_bytes, fill});
+  return {storage, first, shape, dtype};
+}
+
+Tensor Bench::input(const Values& values, const Shape& shape, Dtype dtype) {
+  check(static_cast<int64_t>(values.size()) == shape.numel(), "test: got {} values for {}", values.size(),
+        shape);
+  Tensor x = guarded(shape, dtype, 0xff);
+  for (int64_t i = 0; i < shape.numel(); ++i) store(x, i, values[static_cast<size_t>(i)]);
+  return x;
+}
+
+Tensor Bench::ids(const std::vector<int32_t>& values, const Shape& shape) {
+  check(static_cast<int64_t>(values.size()) == shape.numel(), "test: got {} ids for {}", values.size(),
+        shape);
+  Tensor x = guarded(shape, Dtype::i32, 0x7f);
+  copy_from_host(x, values.data(), values.size() * sizeof(int32_t));
+  return x;
+}
+
+Tensor Bench::output(const Shape& shape, Dtype dtype) {
+  return guarded(shape, dtype, 0xa5);
+}
+
+Tensor Bench::output(const Values& values, const Shape& shape, Dtype dtype) {
+  Tensor x = guarded(shape, dtype, 0xa5);
+  for (int64_t i = 0; i < shape.numel(); ++i) store(x, i, values[static_cast<size_t>(i)]);
+  return x;
+}
+
+void Bench::expect_guards_intact() const {
+  for (const Guarded& guarded : guarded_)
+    for (uint64_t i = 0; i < guarded.storage->size_bytes(); ++i) {
+      if (i >= guarded.first && i < guarded.first + guarded.size_bytes) continue;
+      ASSERT_EQ(static_cast<int>(guarded.storage->data()[i]), guarded.fill)
+          << "written at byte " << static_cast<int64_t>(i - guarded.first) << " of a tensor of "
+          << guarded.size_bytes << " bytes";
+    }
+}
+
+std::vector<Values> run(Isa isa, const std::function<std::vector<Tensor>(Bench&)>& body) {
+  std::vector<Values> results;
+  std::vector<std::vector<std::byte>> bits;
+  for (const int threads : {1, 2, 3}) {
+    Bench bench(isa, threads);
+    const std::vector<Tensor> tensors = body(bench);
+    bench.expect_guards_intact();
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      if (threads == 1) {
+        results.push_back(values_of(tensors[i]));
+        bits.push_back(bytes_of(tensors[i]));
+      } else {
+        EXPECT_TRUE(bits[i] == bytes_of(tensors[i]))
+            << "result " << i << " differs with " << threads << " threads";
+      }
+    }
+  }
+  return results;
+}
+
+double tolerance(Dtype dtype) {
+  return dtype == Dtype::bf16 ? 4e-3 : dtype == Dtype::f16 ? 5e-4 : 2e-6;
+}
+
+void expect_close(const Values& got, const Values& expected, double tolerance) {
+  ASSERT_EQ(got.size(), expected.size());
+  double difference = 0, size = 0;
+  for (size_t i = 0; i < got.size(); ++i) {
+    ASSERT_TRUE(std::isfinite(expected[i])) << "at " << i;
+    ASSERT_TRUE(std::isfinite(got[i])) << got[i] << " at " << i << ", expected " << expected[i];
+    difference += (got[i] - expected[i]) * (got[i] - expected[i]);
+    size += expected[i] * expected[i];
+  }
+  EXPECT_LE(std::sqrt(difference), tolerance * std::sqrt(size) + std::numeric_limits<float>::min());
+  const double mean_size = std::sqrt(size / static_cast<double>(std::max<size_t>(1, got.size())));
+  for (size_t i = 0; i < got.size(); ++i)
+    ASSERT_NEAR(got[i], expected[i], 10 * tolerance * std::max(mean_size, std::abs(expected[i])) + 1e-38)
+        << "at " << i << " of " << got.size();
+}
+
+std::string error_of(const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+}  // namespace athanor
