@@ -32,8 +32,8 @@ struct Tail {
 inline V zero() {
   return set1(0.f);
 }
-inline V abs(V a) {
-  return float_of(bits_of(a) & set1i(0x7fffffffu));
+inline V minus_abs(V a) {
+  return float_of(bits_of(a) | set1i(0x80000000u));
 }
 
 inline V from_bf16(VI low) {

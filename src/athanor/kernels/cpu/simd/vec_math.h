@@ -12,10 +12,9 @@ namespace {
 // e^88.
 [[gnu::always_inline]] inline V exp(V x) {
   const V shifter = set1(0x1.8p23f);  // adding it rounds to an integer, which lands in the low bits
-  const V bounded = min(set1(88.f), x);
-  const V shifted = fma(bounded, set1(0x1.715476p0f), shifter);
+  const V shifted = fma(x, set1(0x1.715476p0f), shifter);
   const V n = shifted - shifter;
-  V r = fnma(n, set1(0x1.62e43p-1f), bounded);  // ln 2 in two parts
+  V r = fnma(n, set1(0x1.62e43p-1f), x);  // ln 2 in two parts
   r = fnma(n, set1(-0x1.05c61p-29f), r);
   V q = set1(0.001381459878757596f);
   q = fma(q, r, set1(0.008368716575205326f));
@@ -43,7 +42,7 @@ namespace {
 
 // 1 / (1 + e^-x), and its complement 1 - sigmoid(x) = sigmoid(-x), both without cancellation.
 [[gnu::always_inline]] inline V sigmoid(V x, V& complement) {
-  const V decay = exp(zero() - abs(x));
+  const V decay = exp(minus_abs(x));
   const V large = set1(1.f) / (set1(1.f) + decay), small = decay * large;
   const Mask negative = less(x, zero());
   complement = select(negative, large, small);
