@@ -25,7 +25,7 @@ std::string escaped(const std::string& text) {
 
 void Trace::add(TraceEvent event) {
   const std::lock_guard lock(mutex_);
-  events_.push_back(std::move(event));
+  if (!stopped_) events_.push_back(std::move(event));
 }
 
 std::vector<TraceEvent> Trace::events() const {
@@ -33,9 +33,14 @@ std::vector<TraceEvent> Trace::events() const {
   return events_;
 }
 
-void Trace::clear() {
+void Trace::stop() {
   const std::lock_guard lock(mutex_);
-  events_.clear();
+  stopped_ = true;
+}
+
+bool Trace::stopped() const {
+  const std::lock_guard lock(mutex_);
+  return stopped_;
 }
 
 std::string Trace::chrome_json(int rank) const {

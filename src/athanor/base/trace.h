@@ -24,12 +24,14 @@ class Trace {
  public:
   void add(TraceEvent event);
   std::vector<TraceEvent> events() const;
-  void clear();
+  void stop();  // later spans are not kept
+  bool stopped() const;
   std::string chrome_json(int rank) const;  // {"traceEvents":[...],"displayTimeUnit":"ms"}
 
  private:
   mutable std::mutex mutex_;
   std::vector<TraceEvent> events_;
+  bool stopped_ = false;
 };
 
 class Span {

@@ -90,7 +90,7 @@ struct ScheduleConfig {
 
 struct PrecisionConfig {
   std::string compute = "bf16";      // f32, bf16, f16
-  double loss_scale = 65536.0;       // f16: the first dynamic loss scale
+  double loss_scale = 256.0;         // f16: the first dynamic loss scale
   int64_t loss_scale_window = 1000;  // f16: good steps before it doubles
 };
 

@@ -47,12 +47,16 @@ void DataParallel::use_buffer(int buffer) {
     weight->set_grad(flat.flat(offset_of_.at(weight), weight->param().numel()).view(weight->param().shape()));
 }
 
-void DataParallel::begin_step(int64_t num_grains) {
+LeafRange DataParallel::grains_of_step(int64_t num_grains) const {
   check(group_.size() <= num_grains,
         "data parallel: got {} ranks for {} grains in a step, expected at most {}", group_.size(), num_grains,
         num_grains);
+  return grains_of_rank(num_grains, group_.size(), group_.rank());
+}
+
+void DataParallel::begin_step(int64_t num_grains) {
   num_grains_ = num_grains;
-  grains_ = grains_of_rank(num_grains, group_.size(), group_.rank());
+  grains_ = grains_of_step(num_grains);
   for (const Partial& partial : partials_) free_buffers_.push_back(partial.buffer);
   if (partials_.empty()) free_buffers_.push_back(current_);
   std::sort(free_buffers_.rbegin(), free_buffers_.rend());  // lowest first: the same buffers every step

@@ -3,7 +3,7 @@
 //
 //   DataParallel parallel(model.weights(), group, arena, options);
 //   parallel.begin_step(num_grains);
-//   for (grain : parallel.grains()) { Tape tape; parallel.begin_grain(tape, grain); ... tape.backward(loss);
+//   for (grain : grains_of_step(num_grains)) { Tape tape; parallel.begin_grain(tape, grain); ... tape.backward(loss);
 //   parallel.end_grain(); } parallel.finish();                             // waits; every rank holds the
 //   same sums const Tensor& g = parallel.grad(param);
 //
@@ -42,8 +42,8 @@ class DataParallel {
  public:
   DataParallel(const std::vector<Weight*>& weights, Group& group, Arena& arena, DataParallelOptions options);
 
+  LeafRange grains_of_step(int64_t num_grains) const;  // [first, last) of this rank
   void begin_step(int64_t num_grains);          // Error if there are more ranks than grains
-  LeafRange grains() const { return grains_; }  // [first, last) of this rank
   void begin_grain(Tape& tape, int64_t grain);
   void end_grain();
   void finish();

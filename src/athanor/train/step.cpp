@@ -112,7 +112,7 @@ StepResult StepRunner::run(TrainState& state, const std::function<const Batch&()
   StepResult result;
   Losses losses(options_.num_grains, options_.num_channels);
   parallel_.begin_step(options_.num_grains);
-  const auto [first, last] = parallel_.grains();
+  const auto [first, last] = parallel_.grains_of_step(options_.num_grains);
   for (int64_t grain = first; grain < last; ++grain) {
     const double start = now_seconds();
     const Batch& batch = next_batch();

@@ -1,0 +1,120 @@
+#include "athanor/evaluate/perplexity.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace athanor {
+namespace {
+
+// Summed losses of a batch of equally long windows; ids [batch, length + 1].
+double sum_losses(const Model& model, Arena& arena, const std::vector<int32_t>& ids, int64_t batch,
+                  int64_t length) {
+  Tensor inputs = empty(arena, {batch, length}, Dtype::i32, Category::activations);
+  Tensor targets = empty(arena, {batch, length}, Dtype::i32, Category::activations);
+  for (int64_t b = 0; b < batch; ++b) {
+    Tensor input_row = inputs.slice(b, b + 1), target_row = targets.slice(b, b + 1);
+    const int32_t* row = ids.data() + b * (length + 1);
+    copy_from_host(input_row, row, input_row.size_bytes());
+    copy_from_host(target_row, row + 1, target_row.size_bytes());
+  }
+  Tape tape(PassContext{});
+  const Tensor loss = model.loss(tape, inputs, targets, Recompute::none).value;
+  std::vector<float> per_token(static_cast<size_t>(batch * length));
+  copy_to_host(per_token.data(), loss, loss.size_bytes());
+  double sum = 0.0;
+  for (const float value : per_token) sum += static_cast<double>(value);
+  return sum;
+}
+
+struct Unit {  // consecutive windows of one length
+  int64_t first_window, num_windows, targets;
+};
+
+std::vector<Unit> cut(const Channel& channel, const EvaluateOptions& options) {
+  std::vector<Unit> units;
+  int64_t tokens = 0;
+  for (int64_t w = 0; w < channel.num_valid_windows(); ++w) {
+    const int64_t targets = channel.valid_window(w).targets;
+    if (options.max_tokens > 0 && tokens > 0 && tokens + targets > options.max_tokens) break;
+    tokens += targets;
+    if (units.empty() || units.back().targets != targets || units.back().num_windows == options.batch)
+      units.push_back({w, 0, targets});
+    ++units.back().num_windows;
+  }
+  return units;
+}
+
+}  // namespace
+
+double ChannelScore::perplexity() const {
+  return std::exp(loss);
+}
+
+std::optional<double> ChannelScore::bits_per_byte() const {
+  if (!bytes || *bytes == 0) return std::nullopt;
+  return loss * static_cast<double>(tokens) / static_cast<double>(*bytes) / std::log(2.0);
+}
+
+Evaluation evaluate_channels(const Model& model, Arena& arena, std::span<const Channel> channels,
+                             Group& group, const EvaluateOptions& options) {
+  check(options.batch >= 1, "evaluate: got a batch of {}, expected at least 1", options.batch);
+  Evaluation evaluation;
+  double total = 0.0;
+  for (const Channel& channel : channels) {
+    const std::vector<Unit> units = cut(channel, options);
+    // Units of other ranks stay zero here; adding zeros is exact, so the all-reduce gathers them.
+    std::vector<double> sums(units.size(), 0.0);
+    ChannelScore score{.name = channel.name(), .tokens = 0, .loss = 0.0, .bytes = int64_t{0}};
+    for (size_t u = 0; u < units.size(); ++u) {
+      const Unit& unit = units[u];
+      const int64_t first = channel.valid_window(unit.first_window).first;
+      score.tokens += unit.num_windows * unit.targets;
+      const auto bytes = channel.bytes_of(first + 1, first + 1 + unit.num_windows * unit.targets);
+      score.bytes = score.bytes && bytes ? std::optional(*score.bytes + *bytes) : std::nullopt;
+      if (static_cast<int64_t>(u) % group.size() != group.rank()) continue;
+      std::vector<int32_t> ids(static_cast<size_t>(unit.num_windows * (unit.targets + 1)));
+      for (int64_t w = 0; w < unit.num_windows; ++w)
+        channel.read(channel.valid_window(unit.first_window + w).first,
+                     std::span(ids).subspan(static_cast<size_t>(w * (unit.targets + 1)),
+                                            static_cast<size_t>(unit.targets + 1)));
+      sums[u] = sum_losses(model, arena, ids, unit.num_windows, unit.targets);
+    }
+    group
+        .all_reduce(sums.data(), static_cast<int64_t>(sums.size()), Dtype::f64,
+                    "validation " + channel.name())
+        .wait();
+    double sum = 0.0;
+    for (const double value : sums) sum += value;
+    if (score.tokens > 0) score.loss = sum / static_cast<double>(score.tokens);
+    total += sum;
+    evaluation.tokens += score.tokens;
+    evaluation.channels.push_back(std::move(score));
+  }
+  if (evaluation.tokens > 0) evaluation.loss = total / static_cast<double>(evaluation.tokens);
+  return evaluation;
+}
+
+IdsScore score_ids(const Model& model, Arena& arena, const std::vector<std::vector<int32_t>>& sequences) {
+  IdsScore score;
+  double total = 0.0;
+  const ModelConfig& config = model.config();
+  for (size_t s = 0; s < sequences.size(); ++s) {
+    const auto& ids = sequences[s];
+    const auto length = static_cast<int64_t>(ids.size()) - 1;
+    check(length <= config.max_seq_len, "ids: sequence {} has {} ids, expected at most {} (max_seq_len + 1)",
+          s, ids.size(), config.max_seq_len + 1);
+    for (size_t i = 0; i < ids.size(); ++i)
+      check(ids[i] >= 0 && ids[i] < config.vocab_size,
+            "ids: sequence {} holds id {} at {}, expected below vocab_size {}", s, ids[i], i,
+            config.vocab_size);
+    if (length < 1) continue;
+    total += sum_losses(model, arena, ids, 1, length);
+    score.tokens += length;
+  }
+  check(score.tokens > 0, "ids: got {} sequences with nothing to predict, expected one of two or more ids",
+        sequences.size());
+  score.loss = total / static_cast<double>(score.tokens);
+  return score;
+}
+
+}  // namespace athanor

@@ -1,0 +1,55 @@
+// How well a model predicts held-out text.
+//
+//   const Evaluation e = evaluate_channels(model, arena, dataset.channels, group, {.batch = 4});
+//   e.channels[0].loss, .perplexity(), .bits_per_byte()
+//
+// Loss is the mean natural-log loss over all predicted tokens. Every held-out token of a channel is predicted
+// once, from at most seq_len tokens before it (data/channel.h). The windows are shared out over the ranks in
+// units of `batch` windows and their sums are added in the order of the windows, so any number of ranks gets
+// the same bits. Thread rule: one thread per model. Errors: those of the data, the model and the group.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "athanor/comm/group.h"
+#include "athanor/data/channel.h"
+#include "athanor/models/model.h"
+
+namespace athanor {
+
+struct ChannelScore {
+  std::string name;
+  int64_t tokens = 0;            // predicted
+  double loss = 0.0;             // nats per token
+  std::optional<int64_t> bytes;  // of the text those tokens stand for; none without a tokenizer
+  double perplexity() const;
+  std::optional<double> bits_per_byte() const;
+};
+
+struct Evaluation {
+  std::vector<ChannelScore> channels;
+  int64_t tokens = 0;
+  double loss = 0.0;  // over all tokens of all channels
+};
+
+struct EvaluateOptions {
+  int64_t batch = 4;       // windows in one forward pass
+  int64_t max_tokens = 0;  // per channel; 0: all held-out tokens
+};
+
+Evaluation evaluate_channels(const Model& model, Arena& arena, std::span<const Channel> channels,
+                             Group& group, const EvaluateOptions& options);
+
+struct IdsScore {
+  int64_t tokens = 0;  // predicted: one less than the ids of each sequence
+  double loss = 0.0;   // mean over them
+};
+// Sequences of ids, each from its own start. Error naming sequence and limit for ids outside the vocabulary,
+// for a sequence longer than max_seq_len + 1 and where nothing is left to predict.
+IdsScore score_ids(const Model& model, Arena& arena, const std::vector<std::vector<int32_t>>& sequences);
+
+}  // namespace athanor

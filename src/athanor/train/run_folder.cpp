@@ -1,0 +1,39 @@
+#include "athanor/train/run_folder.h"
+
+#include <array>
+
+#include "athanor/base/check.h"
+#include "athanor/config/print.h"
+
+namespace athanor {
+namespace {
+
+// What a resumed run must find unchanged: everything that its state or its sample order depends on.
+constexpr std::array kBound = {"model.",           "data.seq_len",       "data.valid_fraction",
+                               "train.seed",       "train.global_batch", "optimizer.name",
+                               "precision.compute"};
+
+}  // namespace
+
+void check_resumable(const Config& then, const Config& now, const std::string& data_then,
+                     const std::string& data_now) {
+  for (const std::string& key : different_keys(then, now))
+    for (const char* bound : kBound)
+      if (key == bound ||
+          (std::string_view(bound).back() == '.' && key.rfind(bound, 0) == 0 && key != "model.preset"))
+        throw ConfigError(
+            fmt::format("{}: changed since the run '{}' was started", key, now.train.name),
+            "give the new run another train.name, or start from the old one's weights with train.init_from");
+  if (data_then == data_now) return;
+  // The first line that differs says which channel, or that the tokenizer did.
+  size_t line = 0, i = 0;
+  for (; i < std::min(data_then.size(), data_now.size()) && data_then[i] == data_now[i]; ++i)
+    if (data_then[i] == '\n') line = i + 1;
+  const auto from = [&](const std::string& text) { return text.substr(line, text.find('\n', line) - line); };
+  throw ConfigError(
+      fmt::format("data: changed since the run '{}' was started: got '{}', expected '{}'", now.train.name,
+                  from(data_now), from(data_then)),
+      "give the new run another train.name, or start from the old one's weights with train.init_from");
+}
+
+}  // namespace athanor

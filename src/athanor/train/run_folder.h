@@ -1,0 +1,25 @@
+// The folder of a run: runs/NAME with metrics, checkpoints, logs, traces and reports (docs/architecture.md).
+//
+// Thread rule: pure functions of the config and the file system.
+#pragma once
+
+#include <string>
+
+#include "athanor/base/file.h"
+#include "athanor/config/config.h"
+
+namespace athanor {
+
+struct RunFolder {
+  explicit RunFolder(const Config& config) : path(join_path(config.train.runs, config.train.name)) {}
+  std::string path;
+  std::string file(const std::string& name) const { return join_path(path, name); }
+  std::string checkpoints() const { return file("checkpoints"); }
+};
+
+// Refuses to continue a run whose model, data or seed changed: ConfigError naming the first such key, what
+// the run had and what the config says. Steps, layout, evaluation and checkpoint settings may change.
+void check_resumable(const Config& then, const Config& now, const std::string& data_then,
+                     const std::string& data_now);
+
+}  // namespace athanor
