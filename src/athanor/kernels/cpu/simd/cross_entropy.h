@@ -14,40 +14,40 @@ constexpr int64_t kChunk = 1024;           // stays in the first-level cache bet
 constexpr float kLowest = -3.4028235e38f;  // not -inf: the difference of two would be NaN
 
 struct Normalizer {
-  float max, sum;  // sum of exp(logit - max)
+  float largest, sum;  // sum of exp(logit - max)
 };
 
 inline Normalizer normalize(const float* logits, int64_t n) {
   V sums = zero();
-  float max = kLowest;
+  float largest = kLowest;
   for (int64_t first = 0; first < n; first += kChunk) {
     const float* x = logits + first;
     const int64_t count = n - first < kChunk ? n - first : kChunk;
-    V tops[2] = {set1(max), set1(max)};
+    V tops[2] = {set1(largest), set1(largest)};
     int64_t i = 0;
     for (; i + 2 * kLanes <= count; i += 2 * kLanes) {
-      tops[0] = athanor::ATHANOR_ISA::max(load(x + i), tops[0]);
-      tops[1] = athanor::ATHANOR_ISA::max(load(x + i + kLanes), tops[1]);
+      tops[0] = max(load(x + i), tops[0]);
+      tops[1] = max(load(x + i + kLanes), tops[1]);
     }
     for_vectors(
         count - i, [&](int64_t j, auto part) __attribute__((always_inline)) {
-          tops[0] = athanor::ATHANOR_ISA::max(keep(load(x + i + j, part), part, tops[0]), tops[0]);
+          tops[0] = max(keep(load(x + i + j, part), part, tops[0]), tops[0]);
         });
-    const float top = max_lanes(athanor::ATHANOR_ISA::max(tops[0], tops[1]));
-    sums = sums * exp(set1(max) - set1(top));
-    max = top;
+    const float top = max_lanes(max(tops[0], tops[1]));
+    sums = sums * exp(set1(largest) - set1(top));
+    largest = top;
     V chunk[2] = {zero(), zero()};
     for (i = 0; i + 2 * kLanes <= count; i += 2 * kLanes) {
-      chunk[0] = chunk[0] + exp(load(x + i) - set1(max));
-      chunk[1] = chunk[1] + exp(load(x + i + kLanes) - set1(max));
+      chunk[0] = chunk[0] + exp(load(x + i) - set1(largest));
+      chunk[1] = chunk[1] + exp(load(x + i + kLanes) - set1(largest));
     }
     for_vectors(
         count - i, [&](int64_t j, auto part) __attribute__((always_inline)) {
-          chunk[0] = chunk[0] + keep(exp(load(x + i + j, part) - set1(max)), part, zero());
+          chunk[0] = chunk[0] + keep(exp(load(x + i + j, part) - set1(largest)), part, zero());
         });
     sums = sums + (chunk[0] + chunk[1]);
   }
-  return {max, sum_lanes(sums)};
+  return {largest, sum_lanes(sums)};
 }
 
 template <typename T>
@@ -66,15 +66,15 @@ template <typename T>
 float row(void* dlogits, const float* logits, int32_t target, int64_t classes, int64_t width, float scale) {
   T* gradient = static_cast<T*>(dlogits);
   const float at_target = logits[target];
-  const auto [max, sum] = normalize(logits, classes);
-  const float loss = first_lane(log(set1(sum))) + (max - at_target);
+  const Normalizer norm = normalize(logits, classes);
+  const float loss = first_lane(log(set1(norm.sum))) + (norm.largest - at_target);
   if (gradient == nullptr) return loss;
-  const V factor = set1(scale / sum);
+  const V factor = set1(scale / norm.sum);
   for_vectors(
       classes, [&](int64_t i, auto part) __attribute__((always_inline)) {
-        store(gradient + i, exp(load(logits + i, part) - set1(max)) * factor, part);
+        store(gradient + i, exp(load(logits + i, part) - set1(norm.largest)) * factor, part);
       });
-  const float probability = first_lane(exp(set1(at_target - max))) / sum;
+  const float probability = first_lane(exp(set1(at_target - norm.largest))) / norm.sum;
   store_one(gradient + target, scale * (probability - 1.f));
   set_zero(gradient + classes, width - classes);
   return loss;

@@ -1,4 +1,4 @@
-// kernels/gelu.h on vectors. (1 + tanh u) / 2 = sigmoid(2 u), which keeps its precision where tanh u nears
+// kernels/gelu.h on vectors. (1 + tanh u) / 2 = sigmoid(2 u), which keeps its precision where tanh u is near
 // -1.
 #pragma once
 
@@ -11,19 +11,18 @@ namespace gelu {
 
 constexpr float kTwoRootTwoOverPi = 1.5957691216057308f;  // 2 sqrt(2 / pi)
 
-// The sigmoid is 0 or 1 in f32 beyond this, where a cube might overflow.
-inline V bounded(V x) {
-  return min(set1(16.f), max(set1(-16.f), x));
+// 2 u = x (c + 0.044715 c x^2). Where the square overflows, the sign of infinity is right.
+inline V twice_u(V x, V square) {
+  return x * fma(set1(0.044715f * kTwoRootTwoOverPi), square, set1(kTwoRootTwoOverPi));
 }
 
 template <typename T>
 void forward(void* y, const void* x, int64_t n) {
   for_vectors(
       n, [&](int64_t i, auto part) __attribute__((always_inline)) {
-        const V xi = load(static_cast<const T*>(x) + i, part), b = bounded(xi);
-        const V two_u = set1(kTwoRootTwoOverPi) * fma(set1(0.044715f) * b, b * b, b);
+        const V xi = load(static_cast<const T*>(x) + i, part);
         V complement;
-        store(static_cast<T*>(y) + i, xi * sigmoid(two_u, complement), part);
+        store(static_cast<T*>(y) + i, xi * sigmoid(twice_u(xi, xi * xi), complement), part);
       });
 }
 
@@ -31,8 +30,9 @@ template <typename T>
 void backward(void* dx, const void* dy, const void* x, int64_t n) {
   for_vectors(
       n, [&](int64_t i, auto part) __attribute__((always_inline)) {
-        const V b = bounded(load(static_cast<const T*>(x) + i, part)), square = b * b;
-        const V two_u = set1(kTwoRootTwoOverPi) * fma(set1(0.044715f) * b, square, b);
+        // Bounded to where the derivative is 0 or 1 in f32: its factors may not meet as 0 and infinity.
+        const V b = min(set1(16.f), max(set1(-16.f), load(static_cast<const T*>(x) + i, part)));
+        const V square = b * b, two_u = twice_u(b, square);
         const V slope = set1(kTwoRootTwoOverPi) * fma(set1(0.134145f), square, set1(1.f));  // of two_u
         V complement;
         const V s = sigmoid(two_u, complement);
