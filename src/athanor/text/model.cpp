@@ -32,7 +32,9 @@ std::unique_ptr<Model> parse_model(const JsonNode& node) {
   const std::string type = type_of(node);
   if (type == "BPE") return parse_bpe(node);
   if (type == "WordLevel") return parse_word_level(node);
-  node.at("type").fail(fmt::format("got '{}', expected BPE or WordLevel", type));
+  if (type == "WordPiece") return parse_word_piece(node);
+  if (type == "Unigram") return parse_unigram(node);
+  node.at("type").fail(fmt::format("got '{}', expected BPE, WordLevel, WordPiece or Unigram", type));
 }
 
 }  // namespace athanor::text

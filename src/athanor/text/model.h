@@ -32,6 +32,8 @@ class Model {
 std::unique_ptr<Model> parse_model(const JsonNode& node);
 std::unique_ptr<Model> parse_bpe(const JsonNode& node);
 std::unique_ptr<Model> parse_word_level(const JsonNode& node);
+std::unique_ptr<Model> parse_word_piece(const JsonNode& node);
+std::unique_ptr<Model> parse_unigram(const JsonNode& node);
 
 // The object {"token": id, ...} at `node`.
 Vocabulary parse_vocabulary(const JsonNode& node);
