@@ -1,58 +1,52 @@
-#include <cmath>
-#include <limits>
+#include "athanor/train/report.h"
+
 #include <nlohmann/json.hpp>
 
-#include "athanor/train/trainer.h"
+#include "athanor/observe/report.h"
 
 namespace athanor {
 namespace {
 
-nlohmann::ordered_json number(double value) {
-  return std::isfinite(value) ? nlohmann::ordered_json(value) : nlohmann::ordered_json(nullptr);
-}
-
-nlohmann::ordered_json object(const ChannelValues& values) {
-  auto json = nlohmann::ordered_json::object();
-  for (const auto& [name, value] : values) json[name] = number(value);
-  return json;
+void put(Report& report, const char* key, const ChannelValues& values) {
+  for (const auto& [name, value] : values) report[key][name] = value;
 }
 
 }  // namespace
 
-std::string to_json(const TrainReport& r) {
-  return nlohmann::ordered_json{{"run", r.run_folder},
-                                {"status", r.status},
-                                {"interrupted", r.interrupted},
-                                {"ranks", r.ranks},
-                                {"params", r.params},
-                                {"tokens", r.tokens},
-                                {"steps", r.steps},
-                                {"resumed_step", r.resumed_step},
-                                {"train_loss_last", number(r.train_loss_last)},
-                                {"valid_loss_first", number(r.valid_loss_first)},
-                                {"valid_loss_last", number(r.valid_loss_last)},
-                                {"channel_loss_first", object(r.channel_loss_first)},
-                                {"channel_loss_last", object(r.channel_loss_last)},
-                                {"tokens_per_second", number(r.tokens_per_second)},
-                                {"mfu", number(r.mfu)},
-                                {"seconds", number(r.seconds)},
-                                {"first_step_seconds", number(r.first_step_seconds)},
-                                {"peak_bytes", r.peak_bytes},
-                                {"planned_bytes", r.planned_bytes},
-                                {"resident_bytes", r.resident_bytes},
-                                {"digest", r.digest}}
-      .dump(2);
+std::string TrainReport::to_json() const {
+  Report report;
+  report["run"] = run_folder;
+  report["status"] = status;
+  report["ranks"] = ranks;
+  report["params"] = params;
+  report["tokens"] = tokens;
+  report["steps"] = steps;
+  report["resumed_step"] = resumed_step;
+  report["train_loss_last"] = train_loss_last;
+  report["valid_loss_first"] = valid_loss_first;
+  report["valid_loss_last"] = valid_loss_last;
+  put(report, "channel_loss_first", channel_loss_first);
+  put(report, "channel_loss_last", channel_loss_last);
+  report["tokens_per_second"] = tokens_per_second;
+  report["mfu"] = mfu;
+  report["seconds"] = seconds;
+  report["first_step_seconds"] = first_step_seconds;
+  report["peak_bytes"] = peak_bytes;
+  report["planned_bytes"] = planned_bytes;
+  report["resident_bytes"] = resident_bytes;
+  report["digest"] = digest;
+  return report.to_json();
 }
 
-void restore_first_losses(const std::string& json, TrainReport& report) {
+void TrainReport::restore_first_losses(const std::string& json) {
   const auto old = nlohmann::ordered_json::parse(json, nullptr, /*allow_exceptions=*/false);
   if (!old.is_object()) return;  // torn or foreign: the run goes on without them
   const auto loss = old.find("valid_loss_first");
-  if (loss != old.end() && loss->is_number()) report.valid_loss_first = loss->get<double>();
+  if (loss != old.end() && loss->is_number()) valid_loss_first = loss->get<double>();
   const auto channels = old.find("channel_loss_first");
   if (channels == old.end() || !channels->is_object()) return;
   for (const auto& [name, value] : channels->items())
-    if (value.is_number()) report.channel_loss_first.emplace_back(name, value.get<double>());
+    if (value.is_number()) channel_loss_first.emplace_back(name, value.get<double>());
 }
 
 }  // namespace athanor

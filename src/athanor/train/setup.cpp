@@ -42,6 +42,24 @@ void Training::allocate() {
   runner = std::make_unique<StepRunner>(*model, *optimizer, *parallel, group_, arena, step_options_);
 }
 
+std::vector<NamedTensor> Training::tensors() const {
+  std::vector<NamedTensor> tensors;
+  for (const auto& param : model->params()) tensors.push_back({"model." + param->name(), param->master()});
+  for (const auto& state : optimizer->states())
+    tensors.push_back({state.name + "." + state.param->name(), state.tensor});
+  return tensors;
+}
+
+void Training::load(const Checkpoint& checkpoint) {
+  for (const auto& param : model->params()) {
+    std::vector<float> values(static_cast<size_t>(param->numel()));
+    checkpoint.read("model." + param->name(), values.data());
+    param->store(values.data());
+  }
+  for (const auto& state : optimizer->states())
+    checkpoint.read(state.name + "." + state.param->name(), state.tensor.data<float>());
+}
+
 TrainState first_state(const Config& config) {
   TrainState state;
   state.seed = config.train.seed;

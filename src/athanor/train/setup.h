@@ -12,6 +12,7 @@
 #include <atomic>
 #include <memory>
 
+#include "athanor/checkpoint/checkpoint.h"
 #include "athanor/config/config.h"
 #include "athanor/train/step.h"
 
@@ -21,6 +22,9 @@ struct Training {
   Training(const Config& config, int64_t num_channels, Group& group, Arena& arena, Trace* trace,
            const std::atomic<int>* stop);
   void allocate();  // parameters, optimizer state, gradient buckets
+  // Weights and optimizer state as the logical tensors of a checkpoint: "model.NAME", "adam.m.NAME", ...
+  std::vector<NamedTensor> tensors() const;
+  void load(const Checkpoint& checkpoint);  // all of them
 
   Dtype compute;
   int64_t num_grains;

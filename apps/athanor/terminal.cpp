@@ -1,0 +1,40 @@
+#include "terminal.h"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+namespace athanor {
+
+std::string environment_value(const std::string& name) {
+  const char* value = std::getenv(name.c_str());
+  return value == nullptr ? "" : value;
+}
+
+std::unique_ptr<Console> make_console(bool on_stderr, int64_t log_every) {
+  std::FILE* out = on_stderr ? stderr : stdout;
+  const int fd = fileno(out);
+  const bool terminal = isatty(fd) == 1 && environment_value("TERM") != "dumb";
+  winsize size{};
+  const bool sized = terminal && ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 20;
+  std::string locale = environment_value("LC_ALL");
+  if (locale.empty()) locale = environment_value("LC_CTYPE");
+  if (locale.empty()) locale = environment_value("LANG");
+  const bool utf8 = locale.find("UTF-8") != std::string::npos || locale.find("utf8") != std::string::npos;
+  return std::make_unique<Console>(ConsoleOptions{
+      .write =
+          [out](std::string_view text) {
+            std::fwrite(text.data(), 1, text.size(), out);
+            std::fflush(out);
+          },
+      .is_terminal = terminal,
+      .color = terminal && environment_value("NO_COLOR").empty(),
+      .utf8 = utf8,
+      .width = sized ? size.ws_col : size_t{120},
+      .log_every = log_every,
+  });
+}
+
+}  // namespace athanor

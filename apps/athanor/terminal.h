@@ -1,0 +1,16 @@
+// What the program knows about where its output goes: the one place that asks for terminals and NO_COLOR.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "athanor/observe/console.h"
+
+namespace athanor {
+
+// A console on standard error (with --json standard output must stay one document) or standard output.
+std::unique_ptr<Console> make_console(bool on_stderr, int64_t log_every);
+
+std::string environment_value(const std::string& name);  // "" where it is not set
+
+}  // namespace athanor

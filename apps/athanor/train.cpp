@@ -1,0 +1,105 @@
+// athanor train FILE.toml: a training run in this process, or as one rank of a launch.
+#include <CLI/CLI.hpp>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+
+#include "athanor/base/check.h"
+#include "athanor/base/file.h"
+#include "athanor/comm/shm.h"
+#include "athanor/config/load.h"
+#include "athanor/config/presets.h"
+#include "athanor/config/print.h"
+#include "athanor/config/validate.h"
+#include "athanor/data/dataset.h"
+#include "athanor/launch/environment.h"
+#include "athanor/train/trainer.h"
+#include "command.h"
+#include "terminal.h"
+
+namespace athanor {
+namespace {
+
+std::atomic<int> stop_requests{0};  // a signal handler reaches nothing else
+
+// The first request saves and ends at the next commit point, the second ends now.
+void on_signal(int signal) {
+  if (stop_requests.fetch_add(1) > 0) std::_Exit(128 + signal);
+}
+
+struct TrainCommand {
+  std::string file;
+  std::vector<std::string> overrides;
+  bool print_config = false, json = false;
+
+  void run() const;
+};
+
+Config load(const TrainCommand& command) {
+  Config config = load_config(system_env(), command.file, command.overrides);
+  if (!config.data.tokenizer.empty()) {
+    const auto tokenizer = open_tokenizer(config, system_env());
+    resolve_model(config, tokenizer->vocab_size());
+  }
+  return config;
+}
+
+void TrainCommand::run() const {
+  if (print_config) {
+    const Config config = load(*this);
+    const std::string text = json ? config_to_json(config) + "\n" : athanor::print_config(config);
+    std::fwrite(text.data(), 1, text.size(), stdout);
+    return;
+  }
+  const RankEnvironment ranks =
+      parse_rank_environment([](const char* name) -> const char* { return std::getenv(name); });
+  const Config config = load_config(system_env(), file, overrides);
+  validate_data(config);
+  std::signal(SIGINT, on_signal);
+  std::signal(SIGTERM, on_signal);
+  const auto console = ranks.rank == 0 ? make_console(json, config.train.log_every) : nullptr;
+  GroupOptions options;
+  options.timeout_ms = config.launch.timeout_ms;
+  options.on_late = [](const std::string& report) { std::fprintf(stderr, "athanor: %s\n", report.c_str()); };
+  if (ranks.world_size > 1 && ranks.shm_fd < 0)
+    throw ConfigError(fmt::format("rank {} of {}: ATHANOR_SHM_FD is not set", ranks.rank, ranks.world_size),
+                      "start the ranks with 'athanor launch -n N -- train ...'");
+  const auto group = ranks.world_size == 1
+                         ? make_single_group()
+                         : open_shm_group(ranks.shm_fd, ranks.rank, ranks.world_size, options);
+  TrainIo io{.env = system_env(), .console = console.get(), .stop = &stop_requests};
+  io.command_line = {"train", file};
+  for (const std::string& set : overrides) io.command_line.push_back("--set " + set);
+  io.ranks_of_host = ranks.local_world_size;
+  TrainReport report;
+  try {
+    report = train(config, *group, io);
+  } catch (const std::exception& error) {
+    if (console != nullptr) console->finish();
+    group->abort(error.what());  // so that nobody waits for this rank
+    throw;
+  }
+  if (ranks.rank == 0 && json) std::fputs(report.to_json().c_str(), stdout);
+}
+
+}  // namespace
+
+void add_train(CLI::App& app) {
+  CLI::App* sub = app.add_subcommand("train", "Train a model in this process, or as one rank of a launch");
+  auto command = std::make_shared<TrainCommand>();
+  sub->add_option("file", command->file, "The run's settings (TOML)")->required()->type_name("FILE.toml");
+  sub->add_option("--set", command->overrides, "Override a setting, e.g. train.steps=100")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+  sub->add_flag("--print-config", command->print_config,
+                "Print all settings with units and origins, and stop");
+  sub->add_flag("--json", command->json,
+                "Print the run's report as one JSON document; progress to standard error");
+  sub->footer(
+      "Running it again on an existing run resumes it from its newest valid checkpoint.\n"
+      "Ctrl-C saves a checkpoint and ends; a second Ctrl-C ends at once.\n"
+      "Exit codes: 0 ok or interrupted with a checkpoint, 1 failed, 2 wrong command line or config.");
+  sub->callback([command] { command->run(); });
+}
+
+}  // namespace athanor

@@ -1,0 +1,53 @@
+#include "athanor/train/header.h"
+
+#include <fmt/format.h>
+
+#include "athanor/base/human.h"
+
+namespace athanor {
+namespace {
+
+std::string bytes(uint64_t size_bytes) {
+  return human_bytes(static_cast<double>(size_bytes));
+}
+std::string count(int64_t value) {
+  return human_count(static_cast<double>(value));
+}
+
+}  // namespace
+
+Rows header_rows(const Config& config, const Training& training, std::span<const Channel> channels,
+                 const MemoryPlan& plan, const Queue& queue, int world_size, int64_t steps_done) {
+  const ModelConfig& m = config.model;
+  const MemoryUsage& use = plan.usage;
+  const auto peak = [&](Category category) { return bytes(use.peak[static_cast<size_t>(category)]); };
+  Rows rows;
+  rows.emplace_back("model", fmt::format("{}, {} layers, width {}, {} heads ({} kv), ffn {}, vocab {}",
+                                         m.preset.empty() ? m.family : m.preset, m.layers, m.width, m.heads,
+                                         m.kv_heads, m.ffn_width, m.vocab_size));
+  rows.emplace_back("parameters",
+                    fmt::format("{} ({}), {} FLOPs per token", count(training.model->num_params()),
+                                with_commas(training.model->num_params()),
+                                human_count(training.model->flops_per_token(config.data.seq_len))));
+  rows.emplace_back("layout",
+                    fmt::format("dp {}, reduce {}, {} grains of {} x {} tokens, recompute {}", world_size,
+                                config.parallel.reduce, training.num_grains, config.train.micro_batch,
+                                config.data.seq_len, config.parallel.recompute));
+  rows.emplace_back(
+      "compute", fmt::format("{} on {}, {} thread{} a rank", config.precision.compute, isa_name(queue.isa()),
+                             queue.num_threads(), queue.num_threads() == 1 ? "" : "s"));
+  rows.emplace_back("memory", fmt::format("{} a rank at the peak", bytes(use.peak_total)));
+  rows.emplace_back("", fmt::format("parameters {}, gradients {}, optimizer {}", peak(Category::parameters),
+                                    peak(Category::gradients), peak(Category::optimizer)));
+  rows.emplace_back("", fmt::format("activations {}, workspace {}", peak(Category::activations),
+                                    peak(Category::workspace)));
+  for (const Channel& channel : channels)
+    rows.emplace_back("data " + channel.name(),
+                      fmt::format("{} tokens, {} held out, weight {:g}", count(channel.num_tokens()),
+                                  count(channel.num_valid_tokens()), channel.weight()));
+  rows.emplace_back("steps", fmt::format("{} to {}, {} tokens each", steps_done + 1, config.train.steps,
+                                         count(config.train.global_batch * config.data.seq_len)));
+  return rows;
+}
+
+}  // namespace athanor

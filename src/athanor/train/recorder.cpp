@@ -1,0 +1,90 @@
+#include "athanor/train/recorder.h"
+
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include "athanor/base/clock.h"
+#include "athanor/observe/plot.h"
+#include "athanor/observe/report.h"
+
+namespace athanor {
+namespace {
+
+std::string host_name() {
+  char name[256] = {};
+  return ::gethostname(name, sizeof name - 1) == 0 ? name : "localhost";
+}
+
+std::string log_path(Env& env, const std::string& folder, int rank) {
+  env.create_folders(join_path(folder, "logs"));
+  return join_path(folder, fmt::format("logs/rank{}.log", rank));
+}
+
+}  // namespace
+
+Recorder::Recorder(Env& env, std::string folder, int rank, Console* console,
+                   std::vector<std::string> command_line)
+    : env_(env),
+      folder_(std::move(folder)),
+      rank_(rank),
+      console_(console),
+      command_line_(std::move(command_line)),
+      log_(env, log_path(env, folder_, rank)) {}
+
+std::string Recorder::file(const std::string& name) const {
+  return join_path(folder_, name);
+}
+
+void Recorder::open(int64_t resumed_step, const std::string& resolved_config) {
+  if (rank_ != 0) return;
+  metrics_ = std::make_unique<MetricsWriter>(env_, file("metrics.jsonl"), resumed_step);
+  board_ = std::make_unique<TensorBoardWriter>(
+      env_, folder_, TensorBoardId{.wall_seconds = wall_seconds(), .host = host_name(), .pid = ::getpid()},
+      resumed_step);
+  env_.write_atomically(file("config.resolved.toml"), resolved_config);
+  env_.write_atomically(file("env.json"), environment_report(ATHANOR_VERSION, command_line_).to_json());
+}
+
+void Recorder::header(const std::string& title, const Rows& rows) {
+  for (const auto& [key, value] : rows) log_.write(LogLevel::info, key + ": " + value);
+  if (console_ != nullptr) console_->header(title, rows);
+}
+
+void Recorder::step(const StepMetrics& metrics, int64_t total_steps) {
+  if (rank_ != 0) return;
+  metrics_->write(metrics);
+  board_->write(metrics, wall_seconds());
+  board_->flush();
+  if (console_ == nullptr) return;
+  console_->step(metrics, total_steps);
+  if (metrics.valid_loss) console_->validation(metrics, total_steps);
+}
+
+void Recorder::message(const std::string& text) {
+  log_.write(LogLevel::info, text);
+  if (console_ != nullptr) console_->message(text);
+}
+
+void Recorder::warning(const std::string& text) {
+  log_.write(LogLevel::warning, text);
+  if (console_ != nullptr) console_->warning(text);
+}
+
+void Recorder::sync() {
+  if (metrics_ != nullptr) metrics_->sync();
+}
+
+void Recorder::report(const TrainReport& report) {
+  if (rank_ == 0) env_.write_atomically(file("report.json"), report.to_json());
+}
+
+void Recorder::finish(const TrainReport& last) {
+  report(last);
+  if (console_ != nullptr) console_->finish();
+  if (rank_ != 0) return;
+  metrics_->sync();
+  env_.write_atomically(file("loss.svg"),
+                        loss_svg(read_metrics(env_, file("metrics.jsonl")), last.run_folder));
+}
+
+}  // namespace athanor

@@ -1,0 +1,49 @@
+// All that a run leaves behind for people: console, metrics.jsonl, TensorBoard events, log, loss curve,
+// report.
+//
+// Only rank 0 shows and writes the run's files; the other ranks keep a log of their own. Every method may be
+// called on every rank. Thread rule: one thread. Errors: IoError of the Env.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "athanor/observe/console.h"
+#include "athanor/observe/log.h"
+#include "athanor/observe/metrics.h"
+#include "athanor/observe/tensorboard.h"
+#include "athanor/train/report.h"
+
+namespace athanor {
+
+class Recorder {
+ public:
+  // console may be null. The run's folder must exist.
+  Recorder(Env& env, std::string folder, int rank, Console* console, std::vector<std::string> command_line);
+
+  // Opens the files of a run that goes on after `resumed_step` (0: a new one).
+  void open(int64_t resumed_step, const std::string& resolved_config);
+  void header(const std::string& title, const Rows& rows);
+  void step(const StepMetrics& metrics, int64_t total_steps);
+  void message(const std::string& text);
+  void warning(const std::string& text);
+  void sync();  // metrics up to here survive a power cut
+  void report(const TrainReport& report);
+  void finish(const TrainReport& report);  // also draws the loss curve
+
+  std::string file(const std::string& name) const;
+
+ private:
+  Env& env_;
+  std::string folder_;
+  int rank_;
+  Console* console_;
+  std::vector<std::string> command_line_;
+  LogFile log_;
+  std::unique_ptr<MetricsWriter> metrics_;
+  std::unique_ptr<TensorBoardWriter> board_;
+};
+
+}  // namespace athanor

@@ -1,0 +1,33 @@
+// What a run came to: returned by train(), printed by `train --json`, kept in runs/NAME/report.json.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <string>
+
+#include "athanor/observe/metrics.h"
+
+namespace athanor {
+
+struct TrainReport {
+  std::string run_folder;
+  std::string status = "running";  // running, interrupted, finished
+  int64_t ranks = 1, params = 0, steps = 0, tokens = 0;
+  int64_t resumed_step = 0;  // 0: started afresh
+  double train_loss_last = std::numeric_limits<double>::quiet_NaN();
+  double valid_loss_first =
+      std::numeric_limits<double>::quiet_NaN();  // before the first update; NaN: nothing held out
+  double valid_loss_last = std::numeric_limits<double>::quiet_NaN();
+  ChannelValues channel_loss_first = {}, channel_loss_last = {};  // held out
+  double tokens_per_second = 0.0, mfu = 0.0;                      // medians over the steps of this process
+  double seconds = 0.0;                                           // since this process started
+  double first_step_seconds = 0.0;  // from the start of the process to the end of its first step
+  int64_t peak_bytes = 0, planned_bytes = 0, resident_bytes = 0;  // of rank 0
+  std::string digest;                                             // of the final checkpoint
+
+  std::string to_json() const;
+  // The held-out losses before the first update, as an earlier process of the same run reported them.
+  void restore_first_losses(const std::string& json);
+};
+
+}  // namespace athanor
