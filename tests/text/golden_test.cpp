@@ -41,7 +41,8 @@ TEST_P(Golden, EncodesAndDecodesAsHuggingFace) {
     EXPECT_EQ(ids, expected);
     const std::string decoded = tokenizer->decode(expected);
     const Json& theirs = test_case["decoded"][i];
-    if (theirs.is_null() || text::find_invalid_utf8(decoded) != std::string::npos) continue;  // they write U+FFFD
+    if (theirs.is_null() || text::find_invalid_utf8(decoded) != std::string::npos)
+      continue;  // they write U+FFFD
     EXPECT_EQ(decoded, theirs.get<std::string>());
   }
 }

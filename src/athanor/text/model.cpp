@@ -22,7 +22,8 @@ Vocabulary parse_vocabulary(const JsonNode& node) {
   std::vector<std::pair<std::string, int64_t>> tokens;
   tokens.reserve(node.value().size());
   for (const auto& [token, id] : node.value().items()) {
-    if (!id.is_number_integer()) node.at(token).integer();  // says what is wrong
+    if (!id.is_number_integer() || (id.is_number_unsigned() && id.get<uint64_t>() > INT64_MAX))
+      node.at(token).integer();  // says what is wrong
     tokens.emplace_back(token, id.get<int64_t>());
   }
   return {node.name(), std::move(tokens)};
