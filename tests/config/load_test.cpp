@@ -1,5 +1,6 @@
 #include "athanor/config/load.h"
 
+#include <cctype>
 #include <filesystem>
 
 #include "config/config_testing.h"
@@ -99,6 +100,34 @@ TEST(Load, BrokenTomlNamesTheLine) {
       {"first.toml:1", "not TOML"});
   expect_error("[train]\nname = \"\xff\xfe\"", {"first.toml:2"});
   expect_error(std::string(100000, '['), {"not TOML"});
+}
+
+// Some releases of the TOML library assert on, or run past, such characters: the one linked must refuse them.
+TEST(Load, CharactersThatTomlDoesNotKnowAreRefused) {
+  const auto utf8 = [](uint32_t code) {
+    const auto byte = [](uint32_t bits) { return static_cast<char>(bits); };
+    if (code < 0x80) return std::string{byte(code)};
+    if (code < 0x800) return std::string{byte(0xc0 | code >> 6), byte(0x80 | (code & 63))};
+    return std::string{byte(0xe0 | code >> 12), byte(0x80 | (code >> 6 & 63)), byte(0x80 | (code & 63))};
+  };
+  for (uint32_t code = 1; code < 0x3000; ++code) {
+    const std::string c = utf8(code);
+    if (code < 0x80) {
+      const bool legal =
+          std::isalnum(static_cast<int>(code)) != 0 || c == "-" || c == "_" || c == " " || c == "\t";
+      if (!legal) {
+        ASSERT_THROW(parse("[" + c + "x]"), ConfigError) << code;
+      }
+      continue;
+    }
+    for (const std::string& text :
+         {c + "x = 1", "[" + c + "x]", "[[" + c + "x]]", "[train]\nsteps = " + c + "5x"})
+      ASSERT_THROW(parse(text), ConfigError) << "U+" << std::hex << code << ": " << text;
+    // Behind the backslash that joins lines, any character but white space stays.
+    if (code < 0x1000 && code != 0x85 && code != 0xa0) {
+      ASSERT_EQ(parse("[data]\ntext_key = \"\"\"\\\n" + c + "\"\"\"").data.text_key, c);
+    }
+  }
 }
 
 TEST(Load, OverridesBeatTheFileInTheirOrder) {
