@@ -28,7 +28,7 @@ using Values = std::vector<double>;
 constexpr Dtype kElementTypes[] = {Dtype::f32, Dtype::bf16, Dtype::f16};
 
 double round_to(double value, Dtype dtype);  // the nearest value of the type
-// Normally distributed values that the type can hold.
+// Values of a nearly normal distribution (none beyond 3.5 deviations) that the type can hold.
 Values random_values(int64_t n, Dtype dtype, uint64_t seed, double deviation = 1);
 std::vector<int32_t> random_ids(int64_t n, int32_t end, uint64_t seed);
 Values values_of(const Tensor& x);
