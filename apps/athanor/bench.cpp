@@ -1,0 +1,16 @@
+// athanor bench: measures parts of the system; each checks its result before it times it.
+#include "bench.h"
+
+#include <CLI/CLI.hpp>
+
+#include "command.h"
+
+namespace athanor {
+
+void add_bench(CLI::App& app) {
+  CLI::App* sub = app.add_subcommand("bench", "Measure speed: the training step");
+  sub->require_subcommand(1);
+  add_bench_step(*sub);
+}
+
+}  // namespace athanor

@@ -1,0 +1,93 @@
+// athanor doctor: what this machine is and can do, and which kernels would be used on it.
+#include <CLI/CLI.hpp>
+#include <fstream>
+#include <iostream>
+
+#include "athanor/base/check.h"
+#include "athanor/base/human.h"
+#include "athanor/kernels/peak.h"
+#include "athanor/kernels/table.h"
+#include "athanor/observe/report.h"
+#include "command.h"
+#include "terminal.h"
+
+namespace athanor {
+namespace {
+
+struct DoctorCommand {
+  std::string isa = "auto";
+  bool kernels = false, json = false;
+
+  void run() const;
+};
+
+int64_t memory_bytes(const std::string& key) {
+  std::ifstream in("/proc/meminfo");
+  for (std::string line; std::getline(in, line);)
+    if (line.rfind(key + ":", 0) == 0) return std::stoll(line.substr(key.size() + 1)) * 1024;
+  return 0;
+}
+
+void DoctorCommand::run() const {
+  const Isa chosen = isa == "auto" ? best_isa() : parse_isa(isa);
+  ThreadPool pool(num_usable_cpus());
+  const auto queue = make_cpu_queue(&pool, chosen);  // refuses what this machine lacks
+  const double f32 = measure_peak_flops(*queue, Dtype::f32), bf16 = measure_peak_flops(*queue, Dtype::bf16);
+  Report report;
+  report["version"] = ATHANOR_VERSION;
+  report["cpu"] = cpu_model();
+  report["processors"] = num_usable_cpus();
+  report["isa"] = isa_name(chosen);
+  report["memory_bytes"] = memory_bytes("MemTotal");
+  report["memory_available_bytes"] = memory_bytes("MemAvailable");
+  report["peak_f32_gflops"] = f32 * 1e-9;
+  report["peak_bf16_gflops"] = bf16 * 1e-9;
+  const auto choices = explain_kernels(chosen);
+  for (const KernelChoice& choice : choices) {
+    Report entry;
+    entry["kernel"] = choice.kernel;
+    entry["chosen"] = choice.chosen;
+    entry["refused"] = choice.refused;
+    report["kernels"].push_back(entry);
+  }
+  if (json) {
+    std::cout << report.to_json();
+    return;
+  }
+  const auto console = make_console(false, 1);
+  std::string sets;
+  for (const Isa each : all_isas())
+    if (each <= best_isa()) sets += (sets.empty() ? "" : ", ") + std::string(isa_name(each));
+  console->header(
+      "athanor doctor",
+      {{"version", ATHANOR_VERSION},
+       {"processor", fmt::format("{}, {} usable", cpu_model(), num_usable_cpus())},
+       {"instructions", sets + (isa == "auto" ? "" : " (using " + isa + ")")},
+       {"memory", fmt::format("{}, {} free", human_bytes(static_cast<double>(memory_bytes("MemTotal"))),
+                              human_bytes(static_cast<double>(memory_bytes("MemAvailable"))))},
+       {"ceiling", fmt::format("f32 {}FLOP/s, bf16 {}FLOP/s, all threads together", human_count(f32),
+                               human_count(bf16))},
+       {"cuda", "not in this build"}});
+  if (!kernels) {
+    console->message("which kernels are used and why: athanor doctor --kernels");
+    return;
+  }
+  std::vector<std::vector<std::string>> rows;
+  for (const KernelChoice& choice : choices) rows.push_back({choice.kernel, choice.chosen, choice.refused});
+  console->table({"kernel", "used", "faster ones refused"}, rows);
+}
+
+}  // namespace
+
+void add_doctor(CLI::App& app) {
+  CLI::App* sub = app.add_subcommand("doctor", "What this machine can do, and which kernels would be used");
+  auto command = std::make_shared<DoctorCommand>();
+  sub->add_flag("--kernels", command->kernels,
+                "List the kernel chosen for each operation, and why not a faster one");
+  sub->add_option("--isa", command->isa, "Pretend this is the highest instruction set")
+      ->capture_default_str();
+  sub->add_flag("--json", command->json, "Print one JSON document");
+  sub->callback([command] { command->run(); });
+}
+
+}  // namespace athanor

@@ -1,0 +1,140 @@
+// athanor evaluate RUN_OR_CHECKPOINT: how well a model predicts held-out text.
+#include <CLI/CLI.hpp>
+#include <cmath>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "athanor/base/check.h"
+#include "athanor/base/human.h"
+#include "athanor/config/load.h"
+#include "athanor/data/dataset.h"
+#include "athanor/evaluate/perplexity.h"
+#include "command.h"
+#include "loaded.h"
+#include "terminal.h"
+
+namespace athanor {
+namespace {
+
+struct EvaluateCommand {
+  std::string path, ids_file, config_file;
+  std::vector<std::string> overrides;
+  ComputeOptions compute;
+  EvaluateOptions options;
+  bool json = false;
+
+  void run() const;
+  void run_ids(Loaded& model) const;
+  void run_channels(Loaded& model) const;
+};
+
+std::vector<std::vector<int32_t>> read_ids(const std::string& path) {
+  const std::string text = system_env().read_text(path, uint64_t{1} << 30);
+  const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  check(json.is_array(), "'{}': got {}, expected a JSON array of arrays of token ids", path,
+        json.is_discarded() ? "no JSON" : json.type_name());
+  std::vector<std::vector<int32_t>> sequences;
+  for (size_t s = 0; s < json.size(); ++s) {
+    check(json[s].is_array(), "'{}': sequence {} is {}, expected an array of token ids", path, s,
+          json[s].type_name());
+    auto& sequence = sequences.emplace_back();
+    for (const auto& id : json[s]) {
+      check(id.is_number_integer() && id.get<int64_t>() >= 0 && id.get<int64_t>() <= INT32_MAX,
+            "'{}': sequence {} holds {}, expected a token id", path, s, id.dump());
+      sequence.push_back(id.get<int32_t>());
+    }
+  }
+  return sequences;
+}
+
+void EvaluateCommand::run_ids(Loaded& model) const {
+  const IdsScore score = score_ids(*model.loaded.model, model.arena, read_ids(ids_file));
+  if (json) {
+    std::cout << nlohmann::ordered_json{{"tokens", score.tokens},
+                                        {"loss", score.loss},
+                                        {"perplexity", std::exp(score.loss)}}
+                     .dump()
+              << std::endl;
+  } else {
+    std::cout << fmt::format("{} tokens, loss {:.6f}, perplexity {:.4f}\n", score.tokens, score.loss,
+                             std::exp(score.loss));
+  }
+}
+
+void EvaluateCommand::run_channels(Loaded& model) const {
+  Config config =
+      config_file.empty() ? model.loaded.config : load_config(system_env(), config_file, overrides);
+  config.model = model.loaded.model->config();
+  check(!config.data.channels.empty(),
+        "evaluate: '{}' names no data; give --config FILE.toml or --ids FILE.json", path);
+  const Dataset data = open_dataset(config, system_env(),
+                                    {.threads = model.pool.num_threads(),
+                                     .vocab_size = config.model.vocab_size,
+                                     .tokenizer = model.tokenizer,
+                                     .progress = {}});
+  const auto group = make_single_group();
+  const Evaluation evaluation =
+      evaluate_channels(*model.loaded.model, model.arena, data.channels, *group, options);
+  if (json) {
+    nlohmann::ordered_json report{{"model", model.loaded.path},
+                                  {"step", model.loaded.step},
+                                  {"tokens", evaluation.tokens},
+                                  {"loss", evaluation.loss},
+                                  {"perplexity", std::exp(evaluation.loss)},
+                                  {"channels", nlohmann::ordered_json::object()}};
+    for (const ChannelScore& score : evaluation.channels) {
+      auto& entry = report["channels"][score.name];
+      entry = {{"tokens", score.tokens}, {"loss", score.loss}, {"perplexity", score.perplexity()}};
+      if (score.bytes) entry["bytes"] = *score.bytes;
+      if (score.bits_per_byte()) entry["bits_per_byte"] = *score.bits_per_byte();
+    }
+    std::cout << report.dump(2) << std::endl;
+    return;
+  }
+  std::vector<std::vector<std::string>> rows;
+  for (const ChannelScore& score : evaluation.channels)
+    rows.push_back({score.name, with_commas(score.tokens), fmt::format("{:.4f}", score.loss),
+                    fmt::format("{:.2f}", score.perplexity()),
+                    score.bits_per_byte() ? fmt::format("{:.4f}", *score.bits_per_byte()) : "-"});
+  rows.push_back({"all", with_commas(evaluation.tokens), fmt::format("{:.4f}", evaluation.loss),
+                  fmt::format("{:.2f}", std::exp(evaluation.loss)), ""});
+  const auto console = make_console(false, 1);
+  console->message(fmt::format("{} (step {})", model.loaded.path, model.loaded.step));
+  console->table({"channel", "tokens", "loss", "perplexity", "bits per byte"}, rows);
+}
+
+void EvaluateCommand::run() const {
+  Loaded model(path, compute);
+  ids_file.empty() ? run_channels(model) : run_ids(model);
+}
+
+}  // namespace
+
+void add_evaluate(CLI::App& app) {
+  CLI::App* sub = app.add_subcommand("evaluate", "Perplexity and bits per byte of a model on held-out text");
+  auto command = std::make_shared<EvaluateCommand>();
+  sub->add_option("model", command->path, "A run, a checkpoint or a Hugging Face folder")->required();
+  auto* ids = sub->add_option("--ids", command->ids_file,
+                              "A JSON array of id sequences, each predicted from its start")
+                  ->type_name("FILE.json");
+  auto* config =
+      sub->add_option("--config", command->config_file, "Data of another config (default: the run's own)")
+          ->type_name("FILE.toml")
+          ->excludes(ids);
+  sub->add_option("--set", command->overrides, "Override a setting of --config")
+      ->type_name("KEY=VALUE")
+      ->needs(config)
+      ->allow_extra_args(false);
+  sub->add_option("--max-tokens", command->options.max_tokens, "Held-out tokens per channel (0: all)")
+      ->capture_default_str();
+  sub->add_option("--batch", command->options.batch, "Sequences in one forward pass")->capture_default_str();
+  sub->add_option("--dtype", command->compute.dtype, "f32, bf16 or f16 (default: as it was trained)");
+  sub->add_option("--threads", command->compute.threads, "Compute threads (default: all processors)");
+  sub->add_flag("--json", command->json, "Print one JSON document");
+  sub->footer(
+      "Loss is the mean natural-log loss over all predicted tokens; perplexity its exponential.\n"
+      "With --ids and --json: {\"tokens\", \"loss\", \"perplexity\"}.");
+  sub->callback([command] { command->run(); });
+}
+
+}  // namespace athanor
