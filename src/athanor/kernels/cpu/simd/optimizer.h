@@ -2,7 +2,7 @@
 #pragma once
 
 #include "athanor/kernels/cpu/rows.h"
-#include "athanor/kernels/cpu/simd/vec.h"
+#include "athanor/kernels/cpu/simd/vec_loops.h"
 
 namespace athanor::ATHANOR_ISA {
 namespace {

@@ -1,7 +1,7 @@
 // Copies of small matrices as f32, padded with zeros to whole vectors.
 #pragma once
 
-#include "athanor/kernels/cpu/simd/vec.h"
+#include "athanor/kernels/cpu/simd/vec_loops.h"
 
 namespace athanor::ATHANOR_ISA {
 namespace {

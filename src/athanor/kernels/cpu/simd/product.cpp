@@ -1,6 +1,6 @@
 #include "athanor/kernels/cpu/simd/product.h"
 
-#include "athanor/kernels/cpu/simd/vec.h"
+#include "athanor/kernels/cpu/simd/vec_loops.h"
 
 namespace athanor::ATHANOR_ISA {
 namespace {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "athanor/kernels/cpu/rows.h"
+#include "athanor/kernels/cpu/simd/vec_loops.h"
 #include "athanor/kernels/cpu/simd/vec_math.h"
 
 namespace athanor::ATHANOR_ISA {

@@ -11,7 +11,9 @@
 #include "athanor/kernels/cpu/simd/rope.h"
 #include "athanor/kernels/cpu/simd/swiglu.h"
 
-// One object for one instruction set: the names avx2_rows and avx512_rows come from ATHANOR_ISA.
+// Compiled once for each instruction set: ATHANOR_ISA gives the names avx2_rows and avx512_rows. Operations
+// are headers of templates with internal linkage, gathered here: a template with an object of its own would
+// be a weak symbol. The table is constant, so that nothing of this object runs before it is chosen.
 #define ATHANOR_JOIN(a, b) a##b
 #define ATHANOR_TABLE(isa) ATHANOR_JOIN(isa, _rows)
 #define ATHANOR_STRING(text) #text

@@ -1,6 +1,6 @@
-// exp, log and sigmoid on vectors, within 2 units in the last place of f32; NaN gives NaN. The coefficients
-// are minimax fits (Lawson's algorithm) on the reduced ranges. Divisions are exact ones: the approximate
-// reciprocals of processors differ between makers, and so would results.
+// exp and log on vectors within 2 units in the last place of f32, sigmoid within 3; NaN gives NaN. The
+// coefficients are minimax fits (Lawson's algorithm) on the reduced ranges. Divisions are exact ones: the
+// approximate reciprocals of processors differ between makers, and so would results.
 #pragma once
 
 #include "athanor/kernels/cpu/simd/vec.h"
