@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <cstdio>
 #include <stdexcept>
 
 #include "athanor/base/error.h"
@@ -30,6 +31,7 @@ ForkedRanks::ForkedRanks(int size, const std::function<void(int rank)>& body) {
   for (int rank = 0; rank < size; ++rank) {
     int ends[2];
     if (pipe(ends) != 0) throw std::runtime_error("pipe");
+    std::fflush(nullptr);  // else the child would write it again
     const pid_t pid = fork();
     if (pid < 0) throw std::runtime_error("fork");
     if (pid == 0) {

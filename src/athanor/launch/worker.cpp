@@ -1,0 +1,127 @@
+#include "athanor/launch/worker.h"
+
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+extern "C" {  // glibc 2.36 forgot it
+#include <sys/pidfd.h>
+}
+
+#include "athanor/base/error.h"
+
+namespace athanor {
+
+namespace {
+
+[[noreturn]] void fail_io(const std::string& what, int code) {
+  throw IoError(fmt::format("{}: {}", what, std::strerror(code)), code);
+}
+
+std::pair<Descriptor, Descriptor> make_pipe() {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) fail_io("cannot start a worker: pipe", errno);
+  return {Descriptor(ends[0]), Descriptor(ends[1])};
+}
+
+std::vector<char*> pointers(const std::vector<std::string>& texts) {
+  std::vector<char*> result;
+  for (const auto& text : texts) result.push_back(const_cast<char*>(text.c_str()));
+  result.push_back(nullptr);
+  return result;
+}
+
+}  // namespace
+
+Descriptor& Descriptor::operator=(Descriptor&& other) noexcept {
+  if (this != &other) {
+    reset();
+    fd_ = other.release();
+  }
+  return *this;
+}
+
+int Descriptor::release() {
+  return std::exchange(fd_, -1);
+}
+
+void Descriptor::reset() {
+  if (fd_ >= 0) close(release());
+}
+
+Worker::Worker(const WorkerCommand& command) {
+  // All memory is made ready here: between fork and exec only plain system calls are allowed.
+  const auto arguments = pointers(command.arguments), environment = pointers(command.environment);
+  auto [error_read, error_write] = make_pipe();
+  auto [stderr_read, stderr_write] = make_pipe();
+  const Descriptor null(open("/dev/null", O_RDWR | O_CLOEXEC));
+  const pid_t parent = getpid();
+  const pid_t pid = fork();
+  if (pid < 0) fail_io("cannot start a worker: fork", errno);
+  if (pid == 0) {
+    // A terminal's Ctrl-C goes to the foreground group: the supervisor alone, which passes it on once.
+    setpgid(0, 0);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent) _exit(127);  // it died before the line above
+    dup2(null.get(), STDIN_FILENO);
+    if (!command.own_stdout) dup2(null.get(), STDOUT_FILENO);
+    if (command.capture_stderr) dup2(stderr_write.get(), STDERR_FILENO);
+    if (command.inherited_fd >= 0) fcntl(command.inherited_fd, F_SETFD, 0);
+    sigprocmask(SIG_SETMASK, &command.signal_mask, nullptr);
+    execve(arguments[0], arguments.data(), environment.data());
+    const int code = errno;
+    _exit(write(error_write.get(), &code, sizeof(code)) == sizeof(code) ? 127 : 126);
+  }
+  error_write.reset();
+  int code = 0;
+  if (read(error_read.get(), &code, sizeof(code)) == sizeof(code)) {
+    waitpid(pid, nullptr, 0);
+    fail_io(fmt::format("cannot run {}", command.arguments[0]), code);
+  }
+  process_fd_ = Descriptor(pidfd_open(pid, 0));
+  if (!running()) {
+    const int failure = errno;
+    kill(pid, SIGKILL);
+    waitpid(pid, nullptr, 0);
+    fail_io("cannot watch a worker: pidfd_open", failure);
+  }
+  if (command.capture_stderr) stderr_ = std::move(stderr_read);
+}
+
+Worker::~Worker() {
+  if (!running()) return;
+  signal(SIGKILL);
+  signal(SIGCONT);
+  reap();
+}
+
+void Worker::signal(int number) const {
+  if (running()) pidfd_send_signal(process_fd_.get(), number, nullptr, 0);
+}
+
+void Worker::reap() {
+  siginfo_t info{};
+  while (waitid(static_cast<idtype_t>(P_PIDFD), static_cast<id_t>(process_fd_.get()), &info, WEXITED) != 0 &&
+         errno == EINTR) {
+  }
+  if (info.si_code == CLD_EXITED) {
+    exit_code_ = info.si_status;
+  } else {
+    signal_number_ = info.si_status;
+  }
+  process_fd_.reset();
+}
+
+std::string Worker::ending() const {
+  if (signal_number_ == 0) return fmt::format("exited with code {}", exit_code_);
+  const char* name = sigabbrev_np(signal_number_);
+  return fmt::format("was killed by signal {} (SIG{})", signal_number_, name == nullptr ? "?" : name);
+}
+
+}  // namespace athanor

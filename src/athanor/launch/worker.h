@@ -1,0 +1,63 @@
+// One rank's process, as its supervisor holds it.
+#pragma once
+
+#include <sys/types.h>
+
+#include <csignal>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace athanor {
+
+// A descriptor that closes itself.
+class Descriptor {
+ public:
+  explicit Descriptor(int fd = -1) : fd_(fd) {}
+  ~Descriptor() { reset(); }
+  Descriptor(Descriptor&& other) noexcept : fd_(other.release()) {}
+  Descriptor& operator=(Descriptor&& other) noexcept;
+  int get() const { return fd_; }
+  int release();
+  void reset();
+
+ private:
+  int fd_;
+};
+
+struct WorkerCommand {
+  std::vector<std::string> arguments;    // the first is the program's path
+  std::vector<std::string> environment;  // NAME=value
+  int inherited_fd = -1;                 // stays open in the worker under its number; -1: none
+  bool own_stdout = false;               // this process's standard output; otherwise it is dropped
+  bool capture_stderr = true;            // otherwise this process's
+  sigset_t signal_mask{};                // what the worker starts with
+};
+
+// Kills the process when destroyed, and when the thread that started it ends.
+class Worker {
+ public:
+  explicit Worker(const WorkerCommand& command);  // IoError if it cannot be started
+  ~Worker();
+  Worker(Worker&&) = default;
+  Worker& operator=(Worker&&) = delete;
+
+  int process_fd() const { return process_fd_.get(); }  // readable when the process has ended
+  int stderr_fd() const { return stderr_.get(); }       // -1 if not captured or closed
+  void close_stderr() { stderr_.reset(); }
+  void signal(int number) const;
+  bool running() const { return process_fd_.get() >= 0; }
+
+  // After process_fd() became readable: takes note of how it ended.
+  void reap();
+  bool succeeded() const { return exit_code_ == 0; }
+  int exit_code() const { return exit_code_; }  // -1 if killed by a signal
+  int signal_number() const { return signal_number_; }
+  std::string ending() const;  // exited with code 1; was killed by signal 9 (SIGKILL)
+
+ private:
+  Descriptor process_fd_, stderr_;
+  int exit_code_ = -1, signal_number_ = 0;
+};
+
+}  // namespace athanor

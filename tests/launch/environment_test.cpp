@@ -1,0 +1,76 @@
+#include "athanor/launch/environment.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+
+#include "athanor/base/error.h"
+
+namespace athanor {
+namespace {
+
+using Variables = std::map<std::string, std::string>;
+
+RankEnvironment parse(const Variables& variables) {
+  return parse_rank_environment([&](const char* name) {
+    const auto found = variables.find(name);
+    return found == variables.end() ? nullptr : found->second.c_str();
+  });
+}
+
+std::string error_of(const Variables& variables) {
+  try {
+    parse(variables);
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(RankEnvironment, AloneWithoutVariables) {
+  const auto place = parse({});
+  EXPECT_EQ(place.rank, 0);
+  EXPECT_EQ(place.world_size, 1);
+  EXPECT_EQ(place.shm_fd, -1);
+  EXPECT_FALSE(place.launched);
+}
+
+TEST(RankEnvironment, OneOfMany) {
+  const auto place = parse({{"RANK", "2"},
+                            {"WORLD_SIZE", "4"},
+                            {"LOCAL_RANK", "2"},
+                            {"LOCAL_WORLD_SIZE", "4"},
+                            {"ATHANOR_SHM_FD", "7"}});
+  EXPECT_EQ(place.rank, 2);
+  EXPECT_EQ(place.world_size, 4);
+  EXPECT_EQ(place.local_rank, 2);
+  EXPECT_EQ(place.local_world_size, 4);
+  EXPECT_EQ(place.shm_fd, 7);
+  EXPECT_TRUE(place.launched);
+  EXPECT_EQ(parse({{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"ATHANOR_SHM_FD", "3"}}).local_rank, 1);
+  EXPECT_TRUE(parse({{"RANK", "0"}, {"WORLD_SIZE", "1"}}).launched);
+}
+
+TEST(RankEnvironment, NamesWhatIsWrong) {
+  using ::testing::HasSubstr;
+  EXPECT_THAT(error_of({{"RANK", "0"}}), HasSubstr("RANK is set, but WORLD_SIZE is not"));
+  EXPECT_THAT(error_of({{"WORLD_SIZE", "2"}}), HasSubstr("WORLD_SIZE is set, but RANK is not"));
+  EXPECT_THAT(error_of({{"RANK", "one"}, {"WORLD_SIZE", "2"}}), HasSubstr("RANK: got \"one\""));
+  EXPECT_THAT(error_of({{"RANK", "2"}, {"WORLD_SIZE", "2"}}), HasSubstr("expected a number from 0 to 1"));
+  EXPECT_THAT(error_of({{"RANK", "-1"}, {"WORLD_SIZE", "2"}}), HasSubstr("RANK: got \"-1\""));
+  EXPECT_THAT(error_of({{"RANK", "0"}, {"WORLD_SIZE", "0"}}), HasSubstr("WORLD_SIZE: got \"0\""));
+  EXPECT_THAT(error_of({{"RANK", "0"}, {"WORLD_SIZE", "2 "}}), HasSubstr("WORLD_SIZE: got \"2 \""));
+  EXPECT_THAT(error_of({{"RANK", ""}, {"WORLD_SIZE", "2"}}), HasSubstr("RANK: got \"\""));
+  EXPECT_THAT(error_of({{"RANK", "0"}, {"WORLD_SIZE", "99999999999999999999"}}), HasSubstr("WORLD_SIZE"));
+  EXPECT_THAT(error_of({{"RANK", "0"}, {"WORLD_SIZE", "2"}}), HasSubstr("ATHANOR_SHM_FD"));
+  EXPECT_THAT(error_of({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"ATHANOR_SHM_FD", "x"}}),
+              HasSubstr("ATHANOR_SHM_FD"));
+  EXPECT_THAT(
+      error_of({{"RANK", "0"}, {"WORLD_SIZE", "4"}, {"LOCAL_WORLD_SIZE", "2"}, {"ATHANOR_SHM_FD", "3"}}),
+      HasSubstr("2 of 4 ranks are on this host"));
+}
+
+}  // namespace
+}  // namespace athanor

@@ -1,0 +1,107 @@
+// A rank for the tests of the launcher: joins the group of its environment and then does what it is told.
+#include <fcntl.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+#include "athanor/base/error.h"
+#include "athanor/comm/shm.h"
+#include "athanor/launch/environment.h"
+
+namespace athanor {
+namespace {
+
+int sum(Group& group) {
+  float x = static_cast<float>(group.rank() + 1);
+  group.all_reduce(&x, 1, Dtype::f32, "sum").wait();
+  if (group.rank() == 0) std::printf("sum %g\n", static_cast<double>(x));
+  return 0;
+}
+
+// Ready, then counts how often it is signalled until nobody has for a while after the first.
+int count_signals(Group& group) {
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int number : {SIGINT, SIGTERM}) sigaddset(&set, number);
+  pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  group.barrier("all block their signals");
+  if (group.rank() == 0) std::puts("ready");
+  std::fflush(stdout);
+  int number = 0;
+  sigwait(&set, &number);
+  group.barrier("all were signalled");
+  const timespec more{0, 100'000'000};
+  int count = 1;
+  while (sigtimedwait(&set, nullptr, &more) > 0) ++count;
+  std::fprintf(stderr, "rank %d: signal %d x %d\n", group.rank(), number, count);
+  return 0;
+}
+
+int stay(Group& group, bool stubborn) {
+  if (stubborn) {
+    signal(SIGTERM, SIG_IGN);
+    signal(SIGINT, SIG_IGN);
+  }
+  group.barrier("all are here");
+  if (group.rank() == 0) std::puts("ready");
+  std::fflush(stdout);
+  while (true) pause();
+}
+
+int run(int argc, char** argv) {
+  const std::string mode = argc > 1 ? argv[1] : "";
+  const int victim = argc > 2 ? std::atoi(argv[2]) : -1, code = argc > 3 ? std::atoi(argv[3]) : 0;
+  const RankEnvironment place = parse_rank_environment([](const char* name) { return std::getenv(name); });
+  if (mode == "config") {
+    std::fprintf(stderr, "athanor: error: run.toml: unknown key 'stepz'\n  hint: did you mean 'steps'?\n");
+    return 2;
+  }
+  if (mode == "print") {
+    char byte = 0;
+    const auto input = read(STDIN_FILENO, &byte, 1);
+    const int other = place.shm_fd + 1;
+    std::fprintf(stderr, "%d/%d local %d/%d input %d kept %s group %d\n", place.rank, place.world_size,
+                 place.local_rank, place.local_world_size, static_cast<int>(input), std::getenv("KEPT"),
+                 getpgrp() == getpid() ? 1 : 0);
+    std::fprintf(stderr, "same on all\n");
+    std::printf("out of %d\n", place.rank);
+    return fcntl(place.shm_fd, F_GETFD) >= 0 && fcntl(other, F_GETFD) < 0 ? 0 : 3;
+  }
+  if (mode == "exit_before_joining" && place.rank == victim) return code;
+  const auto group = open_shm_group(place.shm_fd, place.rank, place.world_size);
+  if (mode == "count_signals") return count_signals(*group);
+  if (mode == "stubborn" || mode == "wait") return stay(*group, mode == "stubborn");
+  group->barrier("start");
+  if (place.rank == victim) {
+    if (mode == "die") raise(code);
+    if (mode == "exit") _exit(code);
+    if (mode == "leave") return 0;
+    if (mode == "throw") throw Error("the loss is not finite");
+    if (mode == "abort") {
+      group->abort("disk full");
+      pause();  // the others fail first
+    }
+  }
+  if (mode == "die_stubborn") {
+    signal(SIGTERM, SIG_IGN);
+    if (place.rank == victim) raise(SIGKILL);
+    while (true) pause();
+  }
+  return sum(*group);
+}
+
+}  // namespace
+}  // namespace athanor
+
+int main(int argc, char** argv) {
+  try {
+    return athanor::run(argc, argv);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "athanor: error: %s\n", error.what());
+    return 1;
+  }
+}
