@@ -91,7 +91,11 @@ Values values_of(const Tensor& x) {
 }
 
 Bench::Bench(Isa isa, int threads)
-    : pool_(threads), queue_(make_cpu_queue(&pool_, isa)), arena_(std::make_unique<Arena>(*queue_)) {}
+    : pool_(threads), queue_(make_cpu_queue(&pool_, isa)), arena_(std::make_unique<Arena>(*queue_)) {
+  // Memory fresh from the system is zero; that of a running program is not.
+  const auto used_before = arena_->allocate(uint64_t{1} << 20, Category::workspace);
+  std::memset(used_before->data(), 0xff, used_before->size_bytes());
+}
 
 Tensor Bench::guarded(const Shape& shape, Dtype dtype, int fill) {
   // One element past a cache line: kernels get slices of tensors, so alignment is the element's alone.
