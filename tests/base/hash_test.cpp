@@ -14,7 +14,9 @@ TEST(Hash, Sha256KnownAnswer) {
   EXPECT_EQ(sha.hex(), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
 }
 
-TEST(Hash, Crc32cKnownAnswer) { EXPECT_EQ(crc32c("123456789", 9), 0xe3069283u); }
+TEST(Hash, Crc32cKnownAnswer) {
+  EXPECT_EQ(crc32c("123456789", 9), 0xe3069283u);
+}
 
 TEST(Hash, Hash128StreamsAsOnePiece) {
   Hash128 whole, parts;
