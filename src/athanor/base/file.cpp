@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 
 constexpr size_t kBufferBytes = size_t{1} << 20;
 
-class PosixWritableFile : public WritableFile {
+class PosixWritableFile final : public WritableFile {
  public:
   PosixWritableFile(std::string path, int flags) : path_(std::move(path)) {
     fd_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | flags, 0644);
@@ -80,7 +80,7 @@ class PosixWritableFile : public WritableFile {
   int fd_ = -1;
 };
 
-class PosixReadableFile : public ReadableFile {
+class PosixReadableFile final : public ReadableFile {
  public:
   explicit PosixReadableFile(std::string path) : path_(std::move(path)) {
     fd_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC);
