@@ -13,6 +13,11 @@ class App;
 
 namespace athanor {
 
+// Thrown by a command that has said all there is to say: ends the program with this code and no message.
+struct Exit {
+  int code;
+};
+
 void add_checkpoint(CLI::App& app);
 void add_bench(CLI::App& app);
 void add_dataset(CLI::App& app);

@@ -52,6 +52,8 @@ int main(int argc, char** argv) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
     const std::string argument = argc > 1 ? argv[error.get_name() == "ExtrasError" ? argc - 1 : 1] : "";
     return report(error.what(), command_line_hint(app, error, argument), 2);
+  } catch (const athanor::Exit& exit) {
+    return exit.code;
   } catch (const athanor::ConfigError& error) {
     return report(error.what(), error.hint(), 2);
   } catch (const athanor::Failure& error) {

@@ -1,0 +1,97 @@
+// athanor launch -n N -- train FILE.toml: the ranks of one host, each an athanor of its own.
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+
+#include "athanor/base/error.h"
+#include "athanor/comm/shm.h"
+#include "athanor/launch/supervisor.h"
+#include "command.h"
+
+namespace athanor {
+namespace {
+
+constexpr int kMaxRanks = 1024;
+
+struct LaunchCommand {
+  int num_ranks = 0;
+  bool json = false;
+  std::vector<std::string> command, unknown;
+
+  void run() const;
+};
+
+// The path rather than /proc/self/exe, so that `ps` shows the ranks under the program's name; but that if a
+// new build has replaced the file.
+std::string own_program() {
+  std::error_code error;
+  const auto path = std::filesystem::read_symlink("/proc/self/exe", error);
+  return !error && access(path.c_str(), X_OK) == 0 ? path.string() : "/proc/self/exe";
+}
+
+void LaunchCommand::run() const {
+  if (!unknown.empty())
+    throw ConfigError(
+        fmt::format("launch: unknown option {}", unknown[0]),
+        "train and its options go behind '--': athanor launch -n 2 -- train run.toml --set ...");
+  if (num_ranks < 1 || num_ranks > kMaxRanks)
+    throw ConfigError(fmt::format("launch: -n {}, expected 1 to {} ranks", num_ranks, kMaxRanks));
+  if (command[0] != "train")
+    throw ConfigError(fmt::format("launch: got the command '{}', expected 'train'", command[0]),
+                      "athanor launch -n 2 -- train run.toml");
+  ShmSegment segment(num_ranks);
+  LaunchOptions options;
+  options.num_ranks = num_ranks;
+  options.command = command;
+  options.command.insert(options.command.begin(), own_program());
+  if (json && std::find(command.begin(), command.end(), "--json") == command.end())
+    options.command.push_back("--json");
+  for (char** entry = environ; *entry != nullptr; ++entry) options.environment.emplace_back(*entry);
+  options.segment_fd = segment.fd();
+  options.terminal = isatty(STDERR_FILENO) == 1;
+  options.write = [](std::string_view bytes) { std::fwrite(bytes.data(), 1, bytes.size(), stderr); };
+  options.on_failed = [&](int rank, const std::string& reason) { segment.mark_dead(rank, reason); };
+  options.on_finished = [&](int rank) { segment.mark_left(rank); };
+  options.blamed = [&]() -> std::optional<int> {
+    const auto failure = segment.failure();
+    return failure ? std::optional<int>(failure->rank) : std::nullopt;
+  };
+  const LaunchResult result = supervise(options);
+  if (result.exit_code == 2) throw Exit{2};  // the rank has said what is wrong with the config
+  if (result.exit_code != 0) throw Recoverable(result.message, result.hint);
+}
+
+}  // namespace
+
+void add_launch(CLI::App& app) {
+  CLI::App* sub = app.add_subcommand("launch", "Train with several ranks on this machine");
+  auto launch = std::make_shared<LaunchCommand>();
+  sub->add_option("-n,--ranks", launch->num_ranks, "How many ranks, each a process")
+      ->required()
+      ->type_name("N");
+  sub->add_flag("--json", launch->json, "Print rank 0's report as one JSON document (train --json)");
+  sub->add_option("command", launch->command, "The command that every rank runs, with its options")
+      ->required()
+      ->type_name("-- train FILE.toml");
+  sub->footer(
+      "Examples:\n"
+      "  athanor launch -n 2 -- train run.toml\n"
+      "  athanor launch -n 4 -- train run.toml --set train.steps=100 --set parallel.reduce=tree\n"
+      "\n"
+      "Rank 0 has this terminal; what other ranks write to standard error is marked with their rank.\n"
+      "Ctrl-C is passed on to every rank once: they save a checkpoint and end; a second one kills them.\n"
+      "If a rank dies, the others end too, and the job's error names the rank and why.\n"
+      "Exit codes: 0 if every rank's is 0, 1 if a rank failed, 2 wrong command line or config.");
+  sub->allow_extras();
+  sub->callback([launch, sub] {
+    for (const auto& word : sub->remaining())
+      if (word != "--") launch->unknown.push_back(word);
+    launch->run();
+  });
+}
+
+}  // namespace athanor
