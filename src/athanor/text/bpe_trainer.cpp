@@ -84,7 +84,7 @@ void BpeTrainer::merge(uint64_t pair, int32_t id) {
   for (const uint32_t word : words) merge_in_word(word, pair, id);
   pairs_.find(pair)->count = 0;
   std::ranges::sort(grown_);
-  grown_.erase(std::ranges::unique(grown_).begin(), grown_.end());
+  grown_.erase(std::unique(grown_.begin(), grown_.end()), grown_.end());
   for (const uint64_t key : grown_)
     if (const int64_t count = pairs_.find(key)->count; count > 0) queue_.push({count, key});
   grown_.clear();

@@ -48,8 +48,9 @@ std::vector<int32_t> Pipeline::encode_ordinary(std::string_view text) const {
 std::vector<int32_t> Pipeline::encode_with(const Matchers& matchers, std::string_view text) const {
   if (!takes_any_byte_) {
     const size_t bad = find_invalid_utf8(text);
-    check(bad == std::string_view::npos, "{}: the text is not UTF-8: byte 0x{:02X} at offset {}", parts_.name,
-          static_cast<uint8_t>(text[std::min(bad, text.size() - 1)]), bad);
+    if (bad != std::string_view::npos)
+      fail("{}: the text is not UTF-8: byte 0x{:02X} at offset {}", parts_.name,
+           static_cast<uint8_t>(text[bad]), bad);
   }
   std::unique_ptr<WordCache> cache;
   {
