@@ -56,10 +56,9 @@ std::vector<std::string> wrap(std::string_view text, size_t width) {
 }
 
 std::string per_second(double tokens_per_second) {
+  if (!(tokens_per_second >= 0)) return "? tok/s";
   const bool large = tokens_per_second >= 1e7;
-  const std::string rate =
-      large ? human_count(tokens_per_second) : with_commas(static_cast<int64_t>(tokens_per_second + 0.5));
-  return rate + " tok/s";
+  return (large ? human_count(tokens_per_second) : with_commas(std::lround(tokens_per_second))) + " tok/s";
 }
 
 std::string step_number(int64_t step, int64_t total) {
@@ -220,8 +219,8 @@ void Console::validation(const StepMetrics& m, int64_t total_steps) {
 
 void Console::table(const std::vector<std::string>& head, const std::vector<std::vector<std::string>>& rows) {
   const Glyphs& g = glyphs(options_.utf8);
-  std::vector<size_t> widths;
-  for (const auto& cell : head) widths.push_back(display_width(shown(cell)));
+  std::vector<size_t> widths(head.size());
+  for (size_t i = 0; i < head.size(); ++i) widths[i] = display_width(shown(head[i]));
   for (const auto& row : rows)
     for (size_t i = 0; i < std::min(row.size(), widths.size()); ++i)
       widths[i] = std::max(widths[i], display_width(shown(row[i])));
