@@ -1,0 +1,119 @@
+#include "athanor/kernels/peak.h"
+
+#include <immintrin.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+
+#include "athanor/base/clock.h"
+#include "athanor/tensor/queue.h"
+
+namespace athanor {
+namespace {
+
+// One round of each loop: independent multiply-adds on registers, enough of them to hide their latency. The
+// target attribute keeps each instruction set inside its function. Each returns the operations of one round
+// and stores its registers into `sink`, so that nothing can be left out.
+using Loop = double (*)(int64_t rounds, float* sink);
+
+double sse_loop(int64_t rounds, float* sink) {
+  __m128 sums[12];
+  for (__m128& sum : sums) sum = _mm_set1_ps(1.0f);
+  const __m128 x = _mm_set1_ps(0.999f), y = _mm_set1_ps(0.001f);
+  for (int64_t i = 0; i < rounds; ++i)
+    for (__m128& sum : sums) sum = _mm_add_ps(_mm_mul_ps(sum, x), y);
+  for (const __m128& sum : sums) _mm_storeu_ps(sink, _mm_add_ps(_mm_loadu_ps(sink), sum));
+  return 12.0 * 4 * 2;
+}
+
+__attribute__((target("avx2,fma"))) double avx2_loop(int64_t rounds, float* sink) {
+  __m256 sums[12];
+  for (__m256& sum : sums) sum = _mm256_set1_ps(1.0f);
+  const __m256 x = _mm256_set1_ps(0.999f), y = _mm256_set1_ps(0.001f);
+  for (int64_t i = 0; i < rounds; ++i)
+    for (__m256& sum : sums) sum = _mm256_fmadd_ps(sum, x, y);
+  for (const __m256& sum : sums) _mm256_storeu_ps(sink, _mm256_add_ps(_mm256_loadu_ps(sink), sum));
+  return 12.0 * 8 * 2;
+}
+
+__attribute__((target("avx512f"))) double avx512_loop(int64_t rounds, float* sink) {
+  __m512 sums[16];
+  for (__m512& sum : sums) sum = _mm512_set1_ps(1.0f);
+  const __m512 x = _mm512_set1_ps(0.999f), y = _mm512_set1_ps(0.001f);
+  for (int64_t i = 0; i < rounds; ++i)
+    for (__m512& sum : sums) sum = _mm512_fmadd_ps(sum, x, y);
+  for (const __m512& sum : sums) _mm512_storeu_ps(sink, _mm512_add_ps(_mm512_loadu_ps(sink), sum));
+  return 16.0 * 16 * 2;
+}
+
+__attribute__((target("avx512f,avx512bf16"))) double avx512_bf16_loop(int64_t rounds, float* sink) {
+  __m512 sums[16];
+  for (__m512& sum : sums) sum = _mm512_set1_ps(1.0f);
+  const __m512bh x = _mm512_cvtne2ps_pbh(_mm512_set1_ps(0.5f), _mm512_set1_ps(0.5f));
+  for (int64_t i = 0; i < rounds; ++i)
+    for (__m512& sum : sums) sum = _mm512_dpbf16_ps(sum, x, x);
+  for (const __m512& sum : sums) _mm512_storeu_ps(sink, _mm512_add_ps(_mm512_loadu_ps(sink), sum));
+  return 16.0 * 32 * 2;
+}
+
+// Four accumulator tiles of 16 x 16 f32, products of tiles of 16 x 32 bf16.
+__attribute__((target("amx-tile,amx-bf16"))) double amx_loop(int64_t rounds, float*) {
+  struct alignas(64) TileConfig {
+    uint8_t palette = 1, start_row = 0, reserved[14] = {};
+    uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
+    uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
+  };
+  const TileConfig config;
+  _tile_loadconfig(&config);
+  _tile_zero(0);
+  _tile_zero(1);
+  _tile_zero(2);
+  _tile_zero(3);
+  _tile_zero(4);
+  _tile_zero(5);
+  _tile_zero(6);
+  _tile_zero(7);
+  for (int64_t i = 0; i < rounds; ++i) {
+    _tile_dpbf16ps(0, 4, 6);
+    _tile_dpbf16ps(1, 4, 7);
+    _tile_dpbf16ps(2, 5, 6);
+    _tile_dpbf16ps(3, 5, 7);
+  }
+  _tile_release();
+  return 4.0 * 16 * 16 * 32 * 2;
+}
+
+Loop loop_for(Isa isa, Dtype dtype) {
+  if (dtype == Dtype::bf16 && isa >= Isa::amx) return amx_loop;
+  if (dtype == Dtype::bf16 && isa >= Isa::avx512_bf16) return avx512_bf16_loop;
+  if (isa >= Isa::avx512) return avx512_loop;
+  return isa >= Isa::avx2 ? avx2_loop : sse_loop;
+}
+
+}  // namespace
+
+double measure_peak_flops(Queue& queue, Dtype dtype) {
+  if (queue.device() != Device::cpu) return 0.0;
+  const Loop loop = loop_for(queue.isa(), dtype);
+  const int threads = queue.num_threads();
+  constexpr int kSinkFloats = 64;  // a few cache lines for each thread
+  std::array<float, 64 * kSinkFloats> sinks{};
+  // The machine may be busy: the best of some short runs is the ceiling.
+  double best = 0.0;
+  int64_t rounds = 1000;
+  for (const double until = now_seconds() + 0.012; now_seconds() < until;) {
+    double operations = 0.0;
+    const double start = now_seconds();
+    queue.parallel_for(threads, [&](int64_t thread) {
+      const double each = loop(rounds, sinks.data() + (thread % 64) * kSinkFloats);
+      if (thread == 0) operations = each;
+    });
+    const double seconds = now_seconds() - start;
+    best = std::max(best, operations * static_cast<double>(rounds) * threads / seconds);
+    if (seconds < 0.001) rounds *= 2;  // long enough that starting the threads does not count
+  }
+  return best;
+}
+
+}  // namespace athanor
