@@ -64,8 +64,8 @@ __attribute__((target("amx-tile,amx-bf16"))) double amx_loop(int64_t rounds, flo
     uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
     uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
   };
-  const TileConfig config;
-  _tile_loadconfig(&config);
+  static constexpr TileConfig kConfig;  // static: g++ 12 takes only the first bytes of a local one for used
+  _tile_loadconfig(&kConfig);
   _tile_zero(0);
   _tile_zero(1);
   _tile_zero(2);
