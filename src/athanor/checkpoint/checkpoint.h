@@ -44,8 +44,12 @@ struct CheckpointContent {
 
 // The path of the finished checkpoint, folder/step_00000100. An existing one of that step is replaced only
 // once the new one is complete.
+// Error where another process is writing in that folder.
 std::string write_checkpoint(Env& env, Group& group, const std::string& folder,
                              const CheckpointContent& content);
+// The same under a path of the caller's choice.
+void write_checkpoint_at(Env& env, Group& group, const std::string& path, const CheckpointContent& content);
+std::string checkpoint_name(int64_t step);  // "step_00000100"
 
 struct TensorEntry {
   std::string name, file;
@@ -61,14 +65,19 @@ class Checkpoint {
 
   const std::string& path() const;
   int64_t step() const;
-  const std::string& state() const;
+  const std::string& state() const;                 // with sorted keys
   const std::vector<TensorEntry>& tensors() const;  // in the order of the manifest
   bool has(const std::string& name) const;
-  void read(const std::string& name, float* values) const;  // as f32; shape and checksum are checked
-  std::string file_text(const std::string& name) const;     // checked against its checksum
+  const TensorEntry& at(const std::string& name) const;  // Error where there is none
+  // Its values as f32, row-major; where it throws (wrong checksum, wrong shape) they are unspecified.
+  void read(const std::string& name, const Shape& expected, float* values) const;
+  void read(const std::string& name, float* values) const;  // for a caller that took the shape from at()
+  bool has_file(const std::string& name) const;
+  std::string file_text(const std::string& name) const;  // checked against its checksum
 
   void verify() const;  // reads and checks everything; Error naming the first thing that is wrong
-  // A hash over weights, optimizer, scale, step and cursor: nothing that depends on time, host or layout.
+  // SHA-256 over names, shapes and f32 values of all tensors and over step, tokens, updates, seed and loss
+  // scale: nothing that depends on time, host or layout. Checks everything that it reads.
   std::string digest() const;
 
  private:
@@ -82,7 +91,8 @@ std::vector<std::string> list_checkpoints(Env& env, const std::string& folder);
 // The newest one that verifies; `skipped` gets a line for each newer one that does not.
 std::optional<std::string> newest_checkpoint(Env& env, const std::string& folder,
                                              std::vector<std::string>* skipped);
-// Removes the oldest until `keep` are left (0: keeps all), and unfinished ones that no writer holds.
+// Removes the oldest until `keep` are left (0: keeps all) but never the newest that verifies, and unfinished
+// ones that no writer holds. Does nothing while another process is writing there.
 void rotate_checkpoints(Env& env, const std::string& folder, int64_t keep);
 
 }  // namespace athanor

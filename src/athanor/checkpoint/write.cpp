@@ -1,0 +1,252 @@
+// Writing: the ranks share the tensors, agree after every stage, and rank 0 commits. No rank ever waits for
+// one that failed: each stage ends with all outcomes gathered, and where one failed all throw.
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+#include <functional>
+#include <numeric>
+#include <set>
+
+#include "athanor/base/check.h"
+#include "athanor/base/hash.h"
+#include "athanor/checkpoint/checkpoint.h"
+#include "athanor/checkpoint/manifest.h"
+#include "athanor/checkpoint/staged_folder.h"
+#include "athanor/store/safetensors.h"
+
+namespace athanor {
+namespace {
+
+constexpr size_t kPieceBytes = size_t{4} << 20;  // hashed, then written while still in the cache
+constexpr const char* kGroupCall = "checkpoint";
+
+// What became of a stage on one rank, as it travels to the others.
+struct Outcome {
+  enum Kind : int64_t { ok, misuse, system } kind = ok;
+  int64_t code = 0;  // errno of an IoError
+  char text[1008] = {};
+};
+
+void agree(Group& group, const std::function<void()>& stage) {
+  Outcome mine;
+  std::exception_ptr failure;
+  const auto note = [&](Outcome::Kind kind, int64_t code, const char* text) {
+    failure = std::current_exception();
+    mine.kind = kind;
+    mine.code = code;
+    std::strncpy(mine.text, text, sizeof(mine.text) - 1);
+  };
+  try {
+    stage();
+  } catch (const IoError& error) {
+    note(Outcome::system, error.code(), error.what());
+  } catch (const std::exception& error) {
+    note(Outcome::misuse, 0, error.what());
+  }
+  std::vector<Outcome> all(static_cast<size_t>(group.size()));
+  group.all_gather(&mine, all.data(), sizeof(Outcome), Dtype::u8, kGroupCall).wait();
+  if (failure) std::rethrow_exception(failure);
+  for (size_t rank = 0; rank < all.size(); ++rank) {
+    all[rank].text[sizeof(all[rank].text) - 1] = 0;
+    const std::string text = fmt::format("checkpoint: rank {}: {}", rank, all[rank].text);
+    if (all[rank].kind == Outcome::system) throw IoError(text, static_cast<int>(all[rank].code));
+    if (all[rank].kind == Outcome::misuse) throw Error(text);
+  }
+}
+
+void check_content(const CheckpointContent& content) {
+  check(content.step >= 0, "checkpoint: got step {}, expected one from zero up", content.step);
+  canonical_state(content.state, "checkpoint");
+  std::set<std::string> names;
+  for (const NamedTensor& tensor : content.tensors) {
+    check(names.insert(tensor.name).second, "checkpoint: tensor '{}' is given twice", tensor.name);
+    check(tensor.tensor.defined() && tensor.tensor.dtype() == Dtype::f32 &&
+              tensor.tensor.queue().device() == Device::cpu,
+          "checkpoint: tensor '{}': expected f32 values in memory", tensor.name);
+  }
+  names.clear();
+  for (const CheckpointContent::File& file : content.files) {
+    check(is_plain_file_name(file.name) && file.name.rfind("tensors-", 0) != 0,
+          "checkpoint: got the file name '{}', expected a plain one", file.name);
+    check(names.insert(file.name).second, "checkpoint: file '{}' is given twice", file.name);
+  }
+}
+
+// Ranks that disagree on what they write would make a checkpoint with holes.
+uint64_t content_identity(const CheckpointContent& content) {
+  std::string text = fmt::format("{}\n{}\n", content.step, content.state);
+  for (const NamedTensor& tensor : content.tensors)
+    text += fmt::format("{} {}\n", tensor.name, tensor.tensor.shape());
+  return hash64(text);
+}
+
+// owner[i] is the rank that writes tensor i: the largest first, each to the rank with the least so far.
+std::vector<int> deal(const std::vector<NamedTensor>& tensors, int num_ranks) {
+  std::vector<size_t> order(tensors.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    return tensors[a].tensor.size_bytes() > tensors[b].tensor.size_bytes();
+  });
+  std::vector<uint64_t> load(static_cast<size_t>(num_ranks), 0);
+  std::vector<int> owner(tensors.size(), 0);
+  for (const size_t i : order) {
+    const auto least = std::min_element(load.begin(), load.end());
+    owner[i] = static_cast<int>(least - load.begin());
+    *least += tensors[i].tensor.size_bytes();
+  }
+  return owner;
+}
+
+std::string shard_name(int rank) {
+  return fmt::format("tensors-{:05d}.safetensors", rank);
+}
+
+struct Hash {
+  uint64_t high = 0, low = 0;
+  std::string hex() const { return fmt::format("{:016x}{:016x}", high, low); }
+};
+
+Hash parse_hash(const std::string& hex) {
+  Hash hash;
+  std::from_chars(hex.data(), hex.data() + 16, hash.high, 16);
+  std::from_chars(hex.data() + 16, hex.data() + 32, hash.low, 16);
+  return hash;
+}
+
+// What the ranks find out while writing. Each fills in its own part of a table of zeros, and the sum over the
+// ranks is the whole table.
+struct Table {
+  Table(size_t num_tensors, int num_ranks)
+      : num_tensors_(num_tensors), words_(2 * num_tensors + 3 * static_cast<size_t>(num_ranks), 0) {}
+
+  void set_tensor(size_t index, const Hash& hash) { set(2 * index, hash); }
+  void set_shard(int rank, const Hash& header, uint64_t size_bytes) {
+    set(shard(rank), header);
+    words_[shard(rank) + 2] = size_bytes;
+  }
+  Hash tensor(size_t index) const { return {words_[2 * index], words_[2 * index + 1]}; }
+  Hash shard_header(int rank) const { return {words_[shard(rank)], words_[shard(rank) + 1]}; }
+  uint64_t shard_bytes(int rank) const { return words_[shard(rank) + 2]; }  // zero: the rank wrote none
+  void sum(Group& group) {
+    group.all_reduce(words_.data(), static_cast<int64_t>(words_.size()), Dtype::i64, kGroupCall).wait();
+  }
+
+ private:
+  size_t shard(int rank) const { return 2 * num_tensors_ + 3 * static_cast<size_t>(rank); }
+  void set(size_t at, const Hash& hash) {
+    words_[at] = hash.high;
+    words_[at + 1] = hash.low;
+  }
+  size_t num_tensors_;
+  std::vector<uint64_t> words_;
+};
+
+Hash write_tensor(SafetensorsWriter& writer, const Tensor& tensor) {
+  Hash128 hash;
+  const auto* bytes = static_cast<const char*>(tensor.raw());
+  for (uint64_t done = 0; done < tensor.size_bytes(); done += kPieceBytes) {
+    const size_t piece = std::min<uint64_t>(kPieceBytes, tensor.size_bytes() - done);
+    hash.update(bytes + done, piece);
+    writer.append(bytes + done, piece);
+  }
+  return parse_hash(hash.hex());
+}
+
+void write_shard(Env& env, const std::string& folder, int rank, const CheckpointContent& content,
+                 const std::vector<int>& owner, Table& table) {
+  std::map<std::string_view, size_t> mine;
+  std::vector<SafetensorsWriter::Entry> entries;
+  for (size_t i = 0; i < content.tensors.size(); ++i) {
+    if (owner[i] != rank) continue;
+    mine.emplace(content.tensors[i].name, i);
+    entries.push_back({content.tensors[i].name, Dtype::f32, content.tensors[i].tensor.shape()});
+  }
+  if (entries.empty()) return;
+  // The step makes the header, and so its checksum, that of this checkpoint and no other.
+  SafetensorsWriter writer(env, join_path(folder, shard_name(rank)), entries,
+                           {{"format", "pt"}, {"athanor.step", std::to_string(content.step)}});
+  for (const StoredTensor& stored : writer.tensors()) {
+    const size_t index = mine.at(stored.name);
+    table.set_tensor(index, write_tensor(writer, content.tensors[index].tensor));
+  }
+  writer.finish();
+  table.set_shard(rank, parse_hash(writer.header_hash()), writer.size_bytes());
+}
+
+Manifest make_manifest(const CheckpointContent& content, const std::vector<int>& owner, int num_ranks,
+                       const Table& table) {
+  Manifest manifest;
+  manifest.step = content.step;
+  manifest.state = content.state;
+  for (size_t i = 0; i < content.tensors.size(); ++i) {
+    const NamedTensor& tensor = content.tensors[i];
+    Shape origin;
+    for (int d = 0; d < tensor.tensor.shape().dims(); ++d) origin.push_back(0);
+    manifest.tensors.push_back({tensor.name,
+                                Dtype::f32,
+                                tensor.tensor.shape(),
+                                {{.file = shard_name(owner[i]),
+                                  .entry = tensor.name,
+                                  .offset = origin,
+                                  .extent = tensor.tensor.shape(),
+                                  .hash = table.tensor(i).hex()}}});
+  }
+  for (int rank = 0; rank < num_ranks; ++rank)
+    if (table.shard_bytes(rank) > 0)
+      manifest.files.push_back(
+          {shard_name(rank), table.shard_bytes(rank), table.shard_header(rank).hex(), true});
+  for (const CheckpointContent::File& file : content.files) {
+    Hash128 hash;
+    hash.update(file.text);
+    manifest.files.push_back({file.name, file.text.size(), hash.hex(), false});
+  }
+  return manifest;
+}
+
+void write_file(Env& env, const std::string& path, std::string_view text) {
+  const auto file = env.create(path);
+  file->append(text);
+  file->sync();
+  file->close();
+}
+
+}  // namespace
+
+void write_checkpoint_at(Env& env, Group& group, const std::string& path, const CheckpointContent& content) {
+  std::optional<StagedFolder> staged;
+  const uint64_t identity = content_identity(content);
+  uint64_t first[2] = {0, identity};  // rank 0's token and identity
+  agree(group, [&] {
+    check_content(content);
+    if (group.rank() != 0) return;
+    staged.emplace(env, path);
+    first[0] = staged->token();
+  });
+  group.broadcast(first, 2, Dtype::i64, 0, kGroupCall).wait();
+  const std::string folder = staged ? staged->path() : staged_path(path, first[0]);
+  const std::vector<int> owner = deal(content.tensors, group.size());
+  Table table(content.tensors.size(), group.size());
+  agree(group, [&] {
+    check(first[1] == identity,
+          "checkpoint: this rank's step, state or list of tensors is not that of rank 0");
+    write_shard(env, folder, group.rank(), content, owner, table);
+  });
+  table.sum(group);
+  agree(group, [&] {
+    if (!staged) return;
+    for (const CheckpointContent::File& file : content.files)
+      write_file(env, join_path(folder, file.name), file.text);
+    write_file(env, join_path(folder, kManifestName),
+               print_manifest(make_manifest(content, owner, group.size(), table)));
+    staged->commit();
+  });
+}
+
+std::string write_checkpoint(Env& env, Group& group, const std::string& folder,
+                             const CheckpointContent& content) {
+  const std::string path = join_path(folder, checkpoint_name(content.step));
+  write_checkpoint_at(env, group, path, content);
+  return path;
+}
+
+}  // namespace athanor

@@ -1,0 +1,32 @@
+#include "athanor/store/json.h"
+
+#include <nlohmann/json.hpp>
+#include <set>
+#include <vector>
+
+#include "athanor/base/check.h"
+
+namespace athanor {
+
+nlohmann::json parse_json(std::string_view text, const std::string& file) {
+  using Json = nlohmann::json;
+  constexpr int kMaxDepth = 16;
+  std::vector<std::set<std::string>> keys;  // of the objects that are open
+  const auto watch = [&](int depth, Json::parse_event_t event, Json& value) {
+    check(depth <= kMaxDepth, "'{}': JSON nests deeper than {}", file, kMaxDepth);
+    if (event == Json::parse_event_t::object_start) keys.emplace_back();
+    if (event == Json::parse_event_t::object_end) keys.pop_back();
+    if (event == Json::parse_event_t::key) {
+      const auto key = value.get<std::string>();
+      check(keys.back().insert(key).second, "'{}': the key '{}' is given twice", file, key.substr(0, 100));
+    }
+    return true;
+  };
+  try {
+    return Json::parse(text.begin(), text.end(), watch);
+  } catch (const nlohmann::json::exception& error) {
+    fail("'{}': got {}, expected JSON", file, error.what());
+  }
+}
+
+}  // namespace athanor
