@@ -1,0 +1,55 @@
+#include "athanor/data/batch.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "athanor/base/check.h"
+
+namespace athanor {
+
+BatchReader::BatchReader(std::span<const Channel> channels, Sampler sampler, int64_t micro_batch)
+    : channels_(channels), sampler_(std::move(sampler)), micro_batch_(micro_batch), seq_len_(0) {
+  check(!channels_.empty() && channels_.size() == sampler_.channels().size(),
+        "batch reader: got {} channels, expected the {} of the sampler", channels_.size(),
+        sampler_.channels().size());
+  check(micro_batch_ >= 1, "batch reader: got a micro batch of {}, expected at least 1", micro_batch_);
+  seq_len_ = channels_[0].seq_len();
+  for (const Channel& channel : channels_)
+    check(channel.seq_len() == seq_len_, "channel '{}': got a seq_len of {}, expected {} as in '{}'",
+          channel.name(), channel.seq_len(), seq_len_, channels_[0].name());
+}
+
+int64_t BatchReader::num_grains() const {
+  return (sampler_.global_batch() + micro_batch_ - 1) / micro_batch_;
+}
+
+void BatchReader::read(int64_t step, int64_t grain, Batch& batch) const {
+  check(grain >= 0 && grain < num_grains(), "batch reader: grain {}, expected 0 to {}", grain,
+        num_grains() - 1);
+  batch.step = step;
+  batch.grain = grain;
+  batch.seq_len = seq_len_;
+  batch.first_index = grain * micro_batch_;
+  batch.num_sequences = std::min(micro_batch_, sampler_.global_batch() - batch.first_index);
+  const auto rows = static_cast<size_t>(batch.num_sequences), width = static_cast<size_t>(seq_len_);
+  batch.tokens.resize(rows * width);
+  batch.targets.resize(rows * width);
+  batch.channel_of.resize(rows);
+  std::vector<int32_t> ids(width + 1);
+  for (size_t b = 0; b < rows; ++b) {
+    const Sample sample = sampler_.sample(step, batch.first_index + static_cast<int64_t>(b));
+    channels_[static_cast<size_t>(sample.channel)].read_train(sample.sequence, ids);
+    batch.channel_of[b] = sample.channel;
+    std::copy(ids.begin(), ids.end() - 1, batch.tokens.begin() + static_cast<int64_t>(b * width));
+    std::copy(ids.begin() + 1, ids.end(), batch.targets.begin() + static_cast<int64_t>(b * width));
+  }
+}
+
+Sampler make_sampler(std::span<const Channel> channels, uint64_t seed, int64_t global_batch) {
+  std::vector<Sampler::ChannelShape> shapes;
+  for (const Channel& channel : channels)
+    shapes.push_back({channel.name(), channel.weight(), channel.num_train_sequences()});
+  return Sampler(std::move(shapes), seed, global_batch);
+}
+
+}  // namespace athanor

@@ -1,0 +1,101 @@
+#include "athanor/data/channel.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <utility>
+
+#include "athanor/base/check.h"
+
+namespace athanor {
+namespace {
+
+int64_t held_out(int64_t num_tokens, double valid_fraction) {
+  // 0.07 * 100 is a little above 7 in binary: that must not hold out an eighth token.
+  constexpr double kRounding = 1e-6;
+  const double exact = static_cast<double>(num_tokens) * valid_fraction;
+  return std::clamp<int64_t>(static_cast<int64_t>(std::ceil(exact - kRounding)), 0, num_tokens);
+}
+
+}  // namespace
+
+Channel::Channel(ChannelOptions options, std::shared_ptr<const IndexedDataset> tokens,
+                 std::shared_ptr<const TokenBytes> bytes)
+    : options_(std::move(options)), tokens_(std::move(tokens)), bytes_(std::move(bytes)) {
+  check(options_.seq_len >= 1, "channel '{}': got a seq_len of {}, expected at least 1", name(),
+        options_.seq_len);
+  check(options_.valid_fraction >= 0 && options_.valid_fraction <= 1,
+        "channel '{}': got a valid_fraction of {}, expected 0 to 1", name(), options_.valid_fraction);
+  check(options_.vocab_size >= 1, "channel '{}': got a vocabulary of {}, expected at least 1", name(),
+        options_.vocab_size);
+  check(num_tokens() > 0, "channel '{}': '{}' has no tokens, expected some text", name(), tokens_->prefix());
+  num_train_tokens_ = num_tokens() - held_out(num_tokens(), options_.valid_fraction);
+  if (weight() > 0 && num_train_sequences() == 0)
+    throw Error(
+        fmt::format(
+            "channel '{}': got {} tokens to train on ({} in all, valid_fraction {}), expected at least {} "
+            "(seq_len {} + 1)",
+            name(), num_train_tokens_, num_tokens(), options_.valid_fraction, options_.seq_len + 1,
+            options_.seq_len),
+        "give the channel more text, or lower data.seq_len or data.valid_fraction");
+}
+
+int64_t Channel::num_train_sequences() const {
+  return std::max<int64_t>(num_train_tokens_ - 1, 0) / seq_len();
+}
+
+void Channel::read_train(int64_t sequence, std::span<int32_t> ids) const {
+  check(sequence >= 0 && sequence < num_train_sequences(), "channel '{}': sequence {}, expected 0 to {}",
+        name(), sequence, num_train_sequences() - 1);
+  check(static_cast<int64_t>(ids.size()) == seq_len() + 1,
+        "channel '{}': room for {} ids, expected seq_len + 1 = {}", name(), ids.size(), seq_len() + 1);
+  read(sequence * seq_len(), ids);
+}
+
+int64_t Channel::num_valid_targets() const {
+  return num_train_tokens_ > 0 ? num_valid_tokens() : num_valid_tokens() - 1;
+}
+
+int64_t Channel::num_valid_windows() const {
+  return (num_valid_targets() + seq_len() - 1) / seq_len();
+}
+
+Window Channel::valid_window(int64_t window) const {
+  check(window >= 0 && window < num_valid_windows(), "channel '{}': validation window {}, expected 0 to {}",
+        name(), window, num_valid_windows() - 1);
+  const int64_t done = window * seq_len();
+  return {std::max<int64_t>(num_train_tokens_ - 1, 0) + done,
+          std::min(seq_len(), num_valid_targets() - done)};
+}
+
+void Channel::read(int64_t first, std::span<int32_t> ids) const {
+  tokens_->read(first, ids);
+  // One comparison per id, without a branch, finds both negative ids and those that are too large.
+  const auto limit = static_cast<uint32_t>(std::min<int64_t>(options_.vocab_size, INT32_MAX));
+  bool bad = false;
+  for (const int32_t id : ids) bad |= static_cast<uint32_t>(id) >= limit;
+  if (!bad) [[likely]]
+    return;
+  for (size_t i = 0; i < ids.size(); ++i)
+    check(static_cast<uint32_t>(ids[i]) < limit,
+          "channel '{}': token {} of '{}' is id {}, expected ids below the "
+          "vocabulary of {}",
+          name(), first + static_cast<int64_t>(i), tokens_->prefix(), ids[i], options_.vocab_size);
+}
+
+std::optional<int64_t> Channel::bytes_of(int64_t first, int64_t last) const {
+  if (bytes_ == nullptr) return std::nullopt;
+  check(first <= last, "channel '{}': tokens {} to {} are no range", name(), first, last);
+  std::array<int32_t, 4096> ids;
+  int64_t total = 0;
+  while (first < last) {
+    const std::span<int32_t> piece(ids.data(),
+                                   static_cast<size_t>(std::min<int64_t>(ids.size(), last - first)));
+    read(first, piece);
+    total += bytes_->of(piece);
+    first += static_cast<int64_t>(piece.size());
+  }
+  return total;
+}
+
+}  // namespace athanor

@@ -1,0 +1,58 @@
+#include "athanor/data/sampler.h"
+
+#include <limits>
+#include <utility>
+
+#include "athanor/base/check.h"
+
+namespace athanor {
+namespace {
+
+std::vector<double> weights_of(const std::vector<Sampler::ChannelShape>& channels) {
+  std::vector<double> weights;
+  for (const auto& channel : channels) weights.push_back(channel.weight);
+  return weights;
+}
+
+}  // namespace
+
+Sampler::Sampler(std::vector<ChannelShape> channels, uint64_t seed, int64_t global_batch)
+    : channels_(std::move(channels)), mixture_(weights_of(channels_)), global_batch_(global_batch) {
+  check(global_batch >= 1, "sampler: got a global batch of {}, expected at least 1", global_batch);
+  for (const auto& channel : channels_) {
+    check(channel.weight == 0 || channel.num_sequences >= 1,
+          "channel '{}': got {} sequences, expected at least 1", channel.name, channel.num_sequences);
+    shuffles_.emplace_back(seed, "data.shuffle." + channel.name);
+  }
+}
+
+Sample Sampler::sample(int64_t step, int64_t slot) const {
+  check(step >= 1 && step <= std::numeric_limits<int64_t>::max() / global_batch_,
+        "sampler: got step {}, expected steps from 1 whose samples 63 bits can count", step);
+  check(slot >= 0 && slot < global_batch_, "sampler: got slot {}, expected 0 to {}", slot, global_batch_ - 1);
+  const Draw draw = mixture_.draw((step - 1) * global_batch_ + slot);
+  const auto channel = static_cast<size_t>(draw.channel);
+  const int64_t size = channels_[channel].num_sequences;
+  const int64_t epoch = draw.number / size;
+  const Philox4 words = shuffles_[channel].block(static_cast<uint64_t>(epoch), 0);
+  const Permutation shuffle(static_cast<uint64_t>(size), words[0] | uint64_t{words[1]} << 32);
+  return {draw.channel, epoch, static_cast<int64_t>(shuffle(static_cast<uint64_t>(draw.number % size)))};
+}
+
+std::vector<int64_t> Sampler::sequences_done(int64_t step) const {
+  check(step >= 0, "sampler: got step {}, expected 0 or more", step);
+  std::vector<int64_t> done;
+  for (int c = 0; c < mixture_.num_channels(); ++c) done.push_back(mixture_.count(c, step * global_batch_));
+  return done;
+}
+
+std::vector<double> Sampler::epochs_done(int64_t step) const {
+  std::vector<double> epochs;
+  const std::vector<int64_t> done = sequences_done(step);
+  for (size_t c = 0; c < done.size(); ++c)
+    epochs.push_back(
+        done[c] == 0 ? 0.0 : static_cast<double>(done[c]) / static_cast<double>(channels_[c].num_sequences));
+  return epochs;
+}
+
+}  // namespace athanor
