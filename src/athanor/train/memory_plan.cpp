@@ -31,7 +31,7 @@ class NullGroup : public Group {
 }  // namespace
 
 MemoryPlan plan_memory(const Config& config, int64_t num_channels, int rank, int world_size) {
-  const auto queue = make_null_queue();
+  const auto queue = make_null_queue(config.train.isa == "auto" ? best_isa() : parse_isa(config.train.isa));
   Arena arena(*queue);
   NullGroup group(rank, world_size);
   Training training(config, num_channels, group, arena, nullptr, nullptr);
