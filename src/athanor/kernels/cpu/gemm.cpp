@@ -1,3 +1,4 @@
+#include "athanor/kernels/cpu/gemm_blocks.h"
 #include "athanor/kernels/cpu/gemm_problem.h"
 #include "athanor/kernels/cpu/gemm_rows.h"
 #include "athanor/kernels/cpu/onednn/matmul.h"
@@ -6,7 +7,7 @@ namespace athanor {
 namespace {
 
 // Fastest first; the last takes everything.
-constexpr const GemmCandidate* kCandidates[] = {&onednn_gemm, &rows_gemm};
+constexpr const GemmCandidate* kCandidates[] = {&amx_gemm, &onednn_gemm, &rows_gemm};
 
 const GemmCandidate& choose_candidate(const GemmProblem& problem, Isa isa) {
   for (const GemmCandidate* candidate : kCandidates)

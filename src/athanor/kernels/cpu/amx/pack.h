@@ -1,0 +1,121 @@
+// Operands as the tile registers want them. A unit is what one step of the product consumes of one operand:
+// 32 of its rows (a) or columns (b) by 32 of k, as two tiles of 16 registers' rows of 64 bytes:
+//
+//   a: row i of a tile is row i of the operand, 32 consecutive k
+//   b: row p of a tile is k = 2p and 2p+1 of 16 columns, as pairs
+//
+// So where k is contiguous in memory a is copied and b transposed (as 32-bit pairs), and where it is not, b
+// is two rows shuffled together and a is that, transposed.
+#pragma once
+
+#include <immintrin.h>
+
+#include <cstdint>
+
+namespace athanor::amx {
+namespace {
+
+constexpr int64_t kSide = 32;             // rows or columns, and k, of a unit
+constexpr int64_t kUnit = kSide * kSide;  // elements of a unit
+
+inline int64_t smaller(int64_t a, int64_t b) {
+  return a < b ? a : b;
+}
+inline __mmask32 first32(int64_t count) {
+  return count >= 32 ? ~__mmask32{0} : count <= 0 ? __mmask32{0} : (__mmask32{1} << count) - 1;
+}
+
+// An operand [length, k]: a with its rows, or b with its columns as "lines".
+struct Operand {
+  const uint16_t* data;
+  int64_t line, depth;  // strides between lines and between k; one of them is 1
+  int64_t lines, k;
+};
+
+[[gnu::always_inline]] inline void transpose(__m512i (&r)[16]) {
+  __m512i t[16];
+  for (int i = 0; i < 8; ++i) {
+    t[2 * i] = _mm512_unpacklo_epi32(r[2 * i], r[2 * i + 1]);
+    t[2 * i + 1] = _mm512_unpackhi_epi32(r[2 * i], r[2 * i + 1]);
+  }
+  for (int i = 0; i < 4; ++i) {
+    r[4 * i] = _mm512_unpacklo_epi64(t[4 * i], t[4 * i + 2]);
+    r[4 * i + 1] = _mm512_unpackhi_epi64(t[4 * i], t[4 * i + 2]);
+    r[4 * i + 2] = _mm512_unpacklo_epi64(t[4 * i + 1], t[4 * i + 3]);
+    r[4 * i + 3] = _mm512_unpackhi_epi64(t[4 * i + 1], t[4 * i + 3]);
+  }
+  for (int i = 0; i < 4; ++i) {
+    t[i] = _mm512_shuffle_i32x4(r[i], r[i + 4], 0x88);
+    t[i + 4] = _mm512_shuffle_i32x4(r[i], r[i + 4], 0xdd);
+    t[i + 8] = _mm512_shuffle_i32x4(r[i + 8], r[i + 12], 0x88);
+    t[i + 12] = _mm512_shuffle_i32x4(r[i + 8], r[i + 12], 0xdd);
+  }
+  for (int i = 0; i < 4; ++i) {
+    r[i] = _mm512_shuffle_i32x4(t[i], t[i + 8], 0x88);
+    r[i + 4] = _mm512_shuffle_i32x4(t[i + 4], t[i + 12], 0x88);
+    r[i + 8] = _mm512_shuffle_i32x4(t[i], t[i + 8], 0xdd);
+    r[i + 12] = _mm512_shuffle_i32x4(t[i + 4], t[i + 12], 0xdd);
+  }
+}
+
+[[gnu::always_inline]] inline void store(uint16_t* to, const __m512i (&r)[16]) {
+  for (int i = 0; i < 16; ++i) _mm512_store_si512(to + i * kSide, r[i]);
+}
+
+// k is contiguous: 16 lines of 32.
+template <bool kTranspose>
+[[gnu::always_inline]] inline void pack_lines(uint16_t* to, const Operand& x, int64_t first, int64_t k) {
+  const __mmask32 mask = first32(x.k - k);
+  const uint16_t* from = x.data + first * x.line + k;
+  for (int tile = 0; tile < 2; ++tile, to += kUnit / 2, from += 16 * x.line) {
+    const int64_t count = x.lines - first - 16 * tile;
+    __m512i r[16];
+    if (count >= 16) {
+      for (int i = 0; i < 16; ++i) r[i] = _mm512_maskz_loadu_epi16(mask, from + i * x.line);
+    } else {
+      for (int i = 0; i < 16; ++i)
+        r[i] = i < count ? _mm512_maskz_loadu_epi16(mask, from + i * x.line) : _mm512_setzero_si512();
+    }
+    if (kTranspose) transpose(r);
+    store(to, r);
+  }
+}
+
+// Lines are contiguous: 32 rows of k, two of which make a row of pairs.
+template <bool kTranspose>
+[[gnu::always_inline]] inline void pack_pairs(uint16_t* to, const Operand& x, int64_t first, int64_t k) {
+  const __m512i low = _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11);
+  const __m512i high = _mm512_setr_epi64(4, 5, 12, 13, 6, 7, 14, 15);
+  const __mmask32 mask = first32(x.lines - first);
+  const uint16_t* from = x.data + first + k * x.depth;
+  const int64_t count = x.k - k;
+  __m512i left[16], right[16];
+  for (int i = 0; i < 16; ++i) {
+    const __m512i even =
+        2 * i < count ? _mm512_maskz_loadu_epi16(mask, from + 2 * i * x.depth) : _mm512_setzero_si512();
+    const __m512i odd = 2 * i + 1 < count ? _mm512_maskz_loadu_epi16(mask, from + (2 * i + 1) * x.depth)
+                                          : _mm512_setzero_si512();
+    const __m512i a = _mm512_unpacklo_epi16(even, odd), b = _mm512_unpackhi_epi16(even, odd);
+    left[i] = _mm512_permutex2var_epi64(a, low, b);
+    right[i] = _mm512_permutex2var_epi64(a, high, b);
+  }
+  if (kTranspose) {
+    transpose(left);
+    transpose(right);
+  }
+  store(to, left);
+  store(to + kUnit / 2, right);
+}
+
+enum class Form { copied, transposed, paired, paired_transposed };
+
+template <Form kForm>
+[[gnu::always_inline]] inline void pack_unit(uint16_t* to, const Operand& x, int64_t first, int64_t k) {
+  if constexpr (kForm == Form::copied) pack_lines<false>(to, x, first, k);
+  if constexpr (kForm == Form::transposed) pack_lines<true>(to, x, first, k);
+  if constexpr (kForm == Form::paired) pack_pairs<false>(to, x, first, k);
+  if constexpr (kForm == Form::paired_transposed) pack_pairs<true>(to, x, first, k);
+}
+
+}  // namespace
+}  // namespace athanor::amx
