@@ -14,8 +14,8 @@ namespace athanor {
 namespace {
 
 constexpr int64_t kSliceMs = 25;
-constexpr int kSpins = 2000;  // some 20 to 50 microseconds
-constexpr int kYields = 20;
+constexpr int kSpins = 50;  // a microsecond or two: on a busy machine the core is better given away
+constexpr int kYields = 100;
 
 std::string ranks_text(const std::vector<int>& ranks) {
   std::string text = ranks.size() == 1 ? "rank " : "ranks ";
