@@ -10,8 +10,8 @@
 namespace athanor {
 namespace {
 
-struct Setup {
-  explicit Setup(const std::string& name, Dtype dtype = Dtype::f32) {
+struct Fixture {
+  explicit Fixture(const std::string& name, Dtype dtype = Dtype::f32) {
     params.push_back(std::make_unique<Param>("matrix", Shape{5, 7}, Init::normal(0.5)));
     params.push_back(std::make_unique<Param>("vector", Shape{9}, Init::normal(0.5)));
     for (const auto& param : params) {
@@ -41,18 +41,18 @@ struct Setup {
 };
 
 TEST(AdamW, FollowsItsFormula) {
-  Setup setup("adamw");
+  Fixture f("adamw");
   std::vector<std::vector<double>> x, m, v;
-  for (const auto& param : setup.params) {
+  for (const auto& param : f.params) {
     const auto values = to_floats(param->master());
     x.emplace_back(values.begin(), values.end());
     m.emplace_back(values.size());
     v.emplace_back(values.size());
   }
   for (int64_t step = 1; step <= 5; ++step) {
-    setup.step(step, 0.01, 0.5);
+    f.step(step, 0.01, 0.5);
     for (size_t p = 0; p < x.size(); ++p) {
-      const auto grads = to_floats(setup.grad(*setup.params[p], step));
+      const auto grads = to_floats(f.grad(*f.params[p], step));
       const double decay = p == 0 ? 0.1 : 0.0;  // matrices only
       for (size_t i = 0; i < grads.size(); ++i) {
         const double g = 0.5 * double(grads[i]);
@@ -62,35 +62,35 @@ TEST(AdamW, FollowsItsFormula) {
         x[p][i] -= 0.01 * (m[p][i] / (1 - std::pow(0.9, step))) /
                    (std::sqrt(v[p][i] / (1 - std::pow(0.95, step))) + 1e-8);
       }
-      const auto got = to_floats(setup.params[p]->master());
+      const auto got = to_floats(f.params[p]->master());
       for (size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(double(got[i]), x[p][i], 2e-6);
     }
   }
 }
 
 TEST(Sgd, FollowsItsFormula) {
-  Setup setup("sgd");
+  Fixture f("sgd");
   std::vector<double> x, momentum(35);
-  const auto values = to_floats(setup.params[0]->master());
+  const auto values = to_floats(f.params[0]->master());
   x.assign(values.begin(), values.end());
   for (int64_t step = 1; step <= 5; ++step) {
-    setup.step(step, 0.01, 2.0);
-    const auto grads = to_floats(setup.grad(*setup.params[0], step));
+    f.step(step, 0.01, 2.0);
+    const auto grads = to_floats(f.grad(*f.params[0], step));
     for (size_t i = 0; i < x.size(); ++i) {
       momentum[i] = 0.9 * momentum[i] + 2.0 * double(grads[i]) + 0.1 * x[i];
       x[i] -= 0.01 * momentum[i];
     }
   }
-  const auto got = to_floats(setup.params[0]->master());
+  const auto got = to_floats(f.params[0]->master());
   for (size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(double(got[i]), x[i], 1e-5);
 }
 
 TEST(Optimizer, TheComputedCopyIsTheRoundedMaster) {
   for (const char* name : {"adamw", "sgd"})
     for (const Dtype dtype : {Dtype::bf16, Dtype::f16}) {
-      Setup setup(name, dtype);
-      setup.step(1, 0.01, 1.0);
-      for (const auto& param : setup.params) {
+      Fixture f(name, dtype);
+      f.step(1, 0.01, 1.0);
+      for (const auto& param : f.params) {
         const auto master = to_floats(param->master()), value = to_floats(param->value());
         for (size_t i = 0; i < master.size(); ++i)
           EXPECT_EQ(value[i], dtype == Dtype::bf16 ? to_float(from_float<Bf16>(master[i]))
@@ -100,7 +100,7 @@ TEST(Optimizer, TheComputedCopyIsTheRoundedMaster) {
 }
 
 TEST(Optimizer, NamesItsStateForCheckpoints) {
-  Setup adam("adamw"), sgd("sgd");
+  Fixture adam("adamw"), sgd("sgd");
   ASSERT_EQ(adam.optimizer->states().size(), 4u);
   EXPECT_EQ(adam.optimizer->states()[1].name, "adam.v");
   EXPECT_EQ(adam.optimizer->states()[1].param->name(), "matrix");
@@ -108,7 +108,7 @@ TEST(Optimizer, NamesItsStateForCheckpoints) {
 }
 
 TEST(Optimizer, UnknownNameIsAnError) {
-  EXPECT_THROW(Setup("adamx"), Error);
+  EXPECT_THROW(Fixture("adamx"), Error);
 }
 
 }  // namespace
