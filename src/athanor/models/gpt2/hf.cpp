@@ -1,0 +1,106 @@
+#include "athanor/models/gpt2/hf.h"
+
+#include <nlohmann/json.hpp>
+
+#include "athanor/base/check.h"
+
+namespace athanor {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+ModelConfig read(const HfConfig& config) {
+  ModelConfig model;
+  model.family = "gpt2";
+  model.layers = config.integer("n_layer", 12);
+  model.width = config.integer("n_embd", 768);
+  model.heads = model.kv_heads = config.integer("n_head", 12);
+  if (model.heads == 0 || model.width % model.heads != 0)
+    config.refuse("n_embd",
+                  fmt::format("got {}, expected a multiple of n_head = {}", model.width, model.heads));
+  model.head_dim = model.width / model.heads;
+  if (model.width > INT64_MAX / 4) config.refuse("n_embd", "is too large");
+  model.ffn_width = config.integer("n_inner", 4 * model.width);
+  model.vocab_size = config.integer("vocab_size", 50257);
+  model.max_seq_len = config.integer("n_positions", 1024);
+  model.norm_eps = config.number("layer_norm_epsilon", 1e-5);
+  model.init_std = config.number("initializer_range", 0.02);
+  model.dropout = config.number("resid_pdrop", 0.1);
+  model.tie_embeddings = config.boolean("tie_word_embeddings", true);
+  model.bias = config.boolean("bias", true);
+  const std::string act = config.text("activation_function", "gelu_new");
+  if (act != "gelu_new" && act != "gelu_pytorch_tanh")
+    config.refuse("activation_function", fmt::format("got '{}', expected gelu_new", act));
+  config.expect("scale_attn_weights", true);
+  config.expect("scale_attn_by_inverse_layer_idx", false);
+  config.expect("add_cross_attention", false);
+  config.expect_absent("quantization_config");
+  return model;
+}
+
+void write(const ModelConfig& model, Json& config) {
+  check(
+      model.heads * model.head_dim == model.width && model.kv_heads == model.heads,
+      "export: got gpt2 with {} heads of {} and width {}, expected heads * head_dim = width: the format has "
+      "no head_dim",
+      model.heads, model.head_dim, model.width);
+  config["vocab_size"] = model.vocab_size;
+  config["n_positions"] = model.max_seq_len;
+  config["n_ctx"] = model.max_seq_len;
+  config["n_embd"] = model.width;
+  config["n_layer"] = model.layers;
+  config["n_head"] = model.heads;
+  config["n_inner"] = model.ffn_width == 4 * model.width ? Json(nullptr) : Json(model.ffn_width);
+  config["activation_function"] = "gelu_new";
+  config["resid_pdrop"] = model.dropout;
+  config["embd_pdrop"] = model.dropout;
+  config["attn_pdrop"] = 0.0;
+  config["layer_norm_epsilon"] = model.norm_eps;
+  config["initializer_range"] = model.init_std;
+  config["scale_attn_weights"] = true;
+  config["scale_attn_by_inverse_layer_idx"] = false;
+  config["reorder_and_upcast_attn"] = false;
+  config["tie_word_embeddings"] = model.tie_embeddings;
+  if (!model.bias) config["bias"] = false;
+}
+
+std::vector<HfTensor> tensors(const ModelConfig& model) {
+  std::vector<HfTensor> all = {{"transformer.wte.weight", {"embed.weight"}},
+                               {"transformer.wpe.weight", {"positions.weight"}}};
+  // The parameters whose names end in `.weight` or `.bias` behind each of `ours`, joined.
+  const auto layer = [&](const std::string& name, const std::vector<std::string>& ours, bool transposed) {
+    for (const char* kind : {".weight", ".bias"}) {
+      if (kind == std::string_view(".bias") && !model.bias) continue;
+      HfTensor tensor{name + kind, {}, transposed && kind == std::string_view(".weight")};
+      for (const std::string& part : ours) tensor.parts.push_back(part + kind);
+      all.push_back(std::move(tensor));
+    }
+  };
+  for (int64_t i = 0; i < model.layers; ++i) {
+    const std::string there = fmt::format("transformer.h.{}.", i), here = fmt::format("blocks.{}.", i);
+    layer(there + "ln_1", {here + "attn_norm"}, false);
+    layer(there + "attn.c_attn", {here + "attn.q", here + "attn.k", here + "attn.v"}, true);
+    layer(there + "attn.c_proj", {here + "attn.o"}, true);
+    layer(there + "ln_2", {here + "mlp_norm"}, false);
+    layer(there + "mlp.c_fc", {here + "mlp.up"}, true);
+    layer(there + "mlp.c_proj", {here + "mlp.down"}, true);
+  }
+  layer("transformer.ln_f", {"norm"}, false);
+  if (!model.tie_embeddings) all.push_back({"lm_head.weight", {"head.weight"}});
+  return all;
+}
+
+bool is_ignored(std::string_view name, const ModelConfig& model) {
+  return (model.tie_embeddings && name == "lm_head.weight") || name.ends_with(".attn.bias") ||
+         name.ends_with(".attn.masked_bias");
+}
+
+}  // namespace
+
+const HfFamily& gpt2_hf() {
+  static constexpr HfFamily family = {"gpt2", "GPT2LMHeadModel", "transformer.", read,
+                                      write,  tensors,           is_ignored};
+  return family;
+}
+
+}  // namespace athanor

@@ -1,0 +1,68 @@
+// Models in Hugging Face's form: a folder with config.json, model.safetensors (or shards and an index) and
+// tokenizer.json. Both ways are exact: the values are copied, split, joined or transposed, never computed.
+//
+//   export_hf(env, "runs/first", "first-hf", {.dtype = Dtype::f32});
+//   import_hf(env, "gpt2", "runs/base", arena);     // a checkpoint: for init_from, evaluate, generate
+//   const HfWeights weights(env, "gpt2");            // or read straight from the folder
+//   weights.read("blocks.0.attn.q.weight", values);
+//
+// A family (models/llama/hf.h, models/gpt2/hf.h) says how its config and tensors are called there. Errors:
+// Error or ConfigError naming the key of config.json that we cannot compute with, or the tensor that is
+// missing, left over or of another shape. Thread rule: one thread.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "athanor/config/config.h"
+#include "athanor/store/safetensors_index.h"
+
+namespace athanor {
+
+class Arena;
+struct HfFamily;
+
+class HfWeights {
+ public:
+  HfWeights(Env& env, const std::string& path);
+
+  const std::string& path() const { return path_; }
+  const Config& config() const { return config_; }                  // of the model; else the defaults
+  const std::vector<std::string>& names() const { return names_; }  // ours, in the order of the model
+  const Shape& shape(const std::string& name) const { return parts_.at(name).shape; }
+  void read(const std::string& name, float* values) const;  // in our layout
+
+ private:
+  // A parameter of ours: rows [first, first + shape[0]) of a tensor there, which may be transposed.
+  struct Part {
+    Shape shape;
+    SafetensorsFolder::Place place;
+    int64_t first_row = 0;
+    bool transposed = false;
+  };
+  void place_parts(const HfFamily& family);
+
+  std::string path_;
+  Config config_;
+  SafetensorsFolder folder_;
+  std::vector<std::string> names_;
+  std::map<std::string, Part> parts_;
+};
+
+struct HfExportOptions {
+  Dtype dtype = Dtype::f32;                  // f32, bf16 or f16
+  uint64_t max_shard_bytes = 5'000'000'000;  // a larger model is cut into several files
+  bool force = false;                        // replace a folder that holds a config.json
+};
+
+// `path`: a run or a checkpoint. The folder appears whole or not at all, after its bytes have been read back
+// and compared.
+void export_hf(Env& env, const std::string& path, const std::string& folder, const HfExportOptions& options);
+
+// Writes a checkpoint of step 0 with weights only under `checkpoint`; `force` replaces a checkpoint.
+void import_hf(Env& env, const std::string& folder, const std::string& checkpoint, Arena& arena, bool force);
+
+}  // namespace athanor

@@ -1,0 +1,101 @@
+#include <array>
+#include <nlohmann/json.hpp>
+
+#include "athanor/base/check.h"
+#include "athanor/models/gpt2/hf.h"
+#include "athanor/models/llama/hf.h"
+#include "athanor/store/json.h"
+
+namespace athanor {
+namespace {
+
+std::array<const HfFamily*, 2> families() {
+  return {&gpt2_hf(), &llama_hf()};
+}
+
+}  // namespace
+
+HfConfig::HfConfig(std::string_view text, std::string file)
+    : json_(std::make_shared<const nlohmann::json>(parse_json(text, file))), file_(std::move(file)) {
+  check(json_->is_object(), "'{}': got {}, expected an object", file_, json_->type_name());
+}
+
+const nlohmann::json* HfConfig::find(const std::string& key) const {
+  const auto found = json_->find(key);
+  return found == json_->end() || found->is_null() ? nullptr : &*found;
+}
+
+bool HfConfig::has(const std::string& key) const {
+  return find(key) != nullptr;
+}
+
+int64_t HfConfig::integer(const std::string& key) const {
+  const auto* value = find(key);
+  if (value == nullptr) refuse(key, "is missing");
+  if (!value->is_number_unsigned() || value->get<uint64_t>() > INT64_MAX)
+    refuse(key, fmt::format("got {}, expected an integer from zero up", value->dump()));
+  return value->get<int64_t>();
+}
+
+int64_t HfConfig::integer(const std::string& key, int64_t otherwise) const {
+  return has(key) ? integer(key) : otherwise;
+}
+
+double HfConfig::number(const std::string& key, double otherwise) const {
+  const auto* value = find(key);
+  if (value == nullptr) return otherwise;
+  if (!value->is_number()) refuse(key, fmt::format("got {}, expected a number", value->type_name()));
+  return value->get<double>();
+}
+
+bool HfConfig::boolean(const std::string& key, bool otherwise) const {
+  const auto* value = find(key);
+  if (value == nullptr) return otherwise;
+  if (!value->is_boolean()) refuse(key, fmt::format("got {}, expected true or false", value->type_name()));
+  return value->get<bool>();
+}
+
+std::string HfConfig::text(const std::string& key, const std::string& otherwise) const {
+  const auto* value = find(key);
+  if (value == nullptr) return otherwise;
+  if (!value->is_string()) refuse(key, fmt::format("got {}, expected a string", value->type_name()));
+  return value->get<std::string>();
+}
+
+HfConfig HfConfig::object(const std::string& key) const {
+  const auto* value = find(key);
+  if (value == nullptr || !value->is_object()) refuse(key, "expected an object");
+  HfConfig inner = *this;
+  inner.json_ = std::make_shared<const nlohmann::json>(*value);
+  inner.prefix_ = prefix_ + key + ".";
+  return inner;
+}
+
+void HfConfig::expect(const std::string& key, bool expected) const {
+  if (boolean(key, expected) != expected)
+    refuse(key, fmt::format("got {}, expected {}: this variant of the model is not supported", !expected,
+                            expected));
+}
+
+void HfConfig::expect_absent(const std::string& key) const {
+  if (has(key)) refuse(key, "is set, expected null: this variant of the model is not supported");
+}
+
+void HfConfig::refuse(const std::string& key, const std::string& message) const {
+  fail("'{}': {}{}: {}", file_, prefix_, key, message);
+}
+
+const HfFamily& hf_family_of(const HfConfig& config) {
+  const std::string type = config.text("model_type", "");
+  for (const HfFamily* family : families())
+    if (type == family->model_type) return *family;
+  config.refuse("model_type", fmt::format("got '{}', expected gpt2 or llama", type.substr(0, 100)));
+}
+
+const HfFamily& hf_family_of(const ModelConfig& model) {
+  for (const HfFamily* family : families())
+    if (model.family == family->model_type) return *family;
+  fail("model.family: got '{}', expected gpt2 or llama", model.family);
+}
+
+}  // namespace athanor

@@ -1,0 +1,62 @@
+// What a family says about its form at Hugging Face (models/hf.h): names, and its part of config.json.
+//
+//   const HfFamily& family = hf_family_of(config);          // by model_type
+//   ModelConfig model = family.read(config);
+//
+// Thread rule: plain data.
+#pragma once
+
+#include <functional>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "athanor/config/config.h"
+
+namespace athanor {
+
+// A config.json whose every complaint names the file and the key.
+class HfConfig {
+ public:
+  HfConfig(std::string_view text, std::string file);
+
+  bool has(const std::string& key) const;  // there, and not null
+  int64_t integer(const std::string& key) const;
+  int64_t integer(const std::string& key, int64_t otherwise) const;
+  double number(const std::string& key, double otherwise) const;
+  bool boolean(const std::string& key, bool otherwise) const;
+  std::string text(const std::string& key, const std::string& otherwise) const;
+  HfConfig object(const std::string& key) const;
+  // Refuses what changes the function a model computes in a way that we do not have.
+  void expect(const std::string& key, bool expected) const;
+  void expect_absent(const std::string& key) const;
+  [[noreturn]] void refuse(const std::string& key, const std::string& message) const;
+
+ private:
+  const nlohmann::json* find(const std::string& key) const;
+  std::shared_ptr<const nlohmann::json> json_;
+  std::string file_, prefix_;
+};
+
+// A tensor there: our parameters one after the other in the outermost dimension, perhaps transposed.
+struct HfTensor {
+  std::string name;
+  std::vector<std::string> parts;
+  bool transposed = false;
+};
+
+struct HfFamily {
+  const char* model_type;    // "llama"
+  const char* architecture;  // "LlamaForCausalLM"
+  const char* prefix;        // of all names but lm_head; a file of the bare model leaves it out
+  ModelConfig (*read)(const HfConfig& config);
+  void (*write)(const ModelConfig& model, nlohmann::ordered_json& config);
+  std::vector<HfTensor> (*tensors)(const ModelConfig& model);
+  bool (*is_ignored)(std::string_view name, const ModelConfig& model);  // holds nothing that was trained
+};
+
+const HfFamily& hf_family_of(const HfConfig& config);
+const HfFamily& hf_family_of(const ModelConfig& model);
+
+}  // namespace athanor

@@ -1,0 +1,115 @@
+#include <set>
+
+#include "athanor/base/check.h"
+#include "athanor/config/load.h"
+#include "athanor/config/print.h"
+#include "athanor/models/hf.h"
+#include "athanor/models/hf_family.h"
+#include "athanor/models/model.h"
+
+namespace athanor {
+namespace {
+
+constexpr uint64_t kMaxConfigBytes = uint64_t{4} << 20;
+
+std::string compute_type(const HfConfig& config) {
+  const std::string type = config.text("dtype", config.text("torch_dtype", "float32"));
+  if (type == "bfloat16") return "bf16";
+  if (type == "float16") return "f16";
+  return "f32";
+}
+
+// The folder's config as one of ours; printed and read again, so that it is checked like any other.
+Config read_config(const HfConfig& hf, const std::string& file) {
+  Config config;
+  config.model = hf_family_of(hf).read(hf);
+  config.precision.compute = compute_type(hf);
+  config.data.seq_len = std::min(config.data.seq_len, std::max<int64_t>(config.model.max_seq_len, 1));
+  if (config.model.vocab_size == 0) hf.refuse("vocab_size", "is missing");
+  return parse_config(print_config(config), file);
+}
+
+HfConfig open_config(Env& env, const std::string& path) {
+  const std::string file = join_path(path, "config.json");
+  check(env.is_folder(path), "'{}': got no folder, expected a Hugging Face folder", path);
+  check(env.exists(file), "'{}': holds no config.json, expected a Hugging Face folder", path);
+  return {env.read_text(file, kMaxConfigBytes), file};
+}
+
+SafetensorsFolder open_folder(Env& env, const std::string& path) {
+  if (env.exists(join_path(path, "pytorch_model.bin")) && !env.exists(join_path(path, "model.safetensors")) &&
+      !env.exists(join_path(path, "model.safetensors.index.json")))
+    fail("'{}': got pytorch_model.bin alone, expected model.safetensors", path);
+  return {env, path};
+}
+
+Shape whole_shape(const HfTensor& tensor, const std::map<std::string, Shape>& shapes) {
+  Shape shape = shapes.at(tensor.parts[0]);
+  int64_t rows = 0;
+  for (const std::string& part : tensor.parts) rows += shapes.at(part)[0];
+  if (shape.dims() == 1) return {rows};
+  return tensor.transposed ? Shape{shape[1], rows} : Shape{rows, shape[1]};
+}
+
+}  // namespace
+
+HfWeights::HfWeights(Env& env, const std::string& path)
+    : path_(path),
+      config_(read_config(open_config(env, path), join_path(path, "config.json"))),
+      folder_(open_folder(env, path)) {
+  place_parts(hf_family_of(config_.model));
+}
+
+void HfWeights::place_parts(const HfFamily& family) {
+  check(static_cast<uint64_t>(config_.model.layers) <= folder_.tensors().size(),
+        "'{}': got {} tensors for {} layers", path_, folder_.tensors().size(), config_.model.layers);
+  std::map<std::string, Shape> shapes;
+  const auto model = make_model(config_.model);
+  for (const auto& param : model->params()) {
+    shapes.emplace(param->name(), param->shape());
+    names_.push_back(param->name());
+  }
+  const std::string_view prefix = family.prefix;
+  const auto tensors = family.tensors(config_.model);
+  const bool bare = !folder_.find(tensors[0].name);
+  std::set<std::string> used;
+  for (const HfTensor& tensor : tensors) {
+    const bool has_prefix = std::string_view(tensor.name).substr(0, prefix.size()) == prefix;
+    const std::string name = bare && has_prefix ? tensor.name.substr(prefix.size()) : tensor.name;
+    const auto place = folder_.find(name);
+    check(place.has_value(), "'{}': the tensor '{}' is missing", path_, tensor.name);
+    const Shape expected = whole_shape(tensor, shapes);
+    check(place->tensor->shape == expected, "'{}': tensor '{}': got {}, expected {}", place->file->path(),
+          name, place->tensor->shape, expected);
+    used.insert(name);
+    int64_t row = 0;
+    for (const std::string& part : tensor.parts) {
+      parts_[part] = {shapes.at(part), *place, row, tensor.transposed};
+      row += shapes.at(part)[0];
+    }
+  }
+  for (const auto& [name, place] : folder_.tensors())
+    check(used.contains(name) || family.is_ignored(name, config_.model),
+          "'{}': got the tensor '{}', which a {} with this config.json has not", place.file->path(), name,
+          family.model_type);
+}
+
+void HfWeights::read(const std::string& name, float* values) const {
+  const auto found = parts_.find(name);
+  check(found != parts_.end(), "'{}': the model has no parameter '{}'", path_, name);
+  const Part& part = found->second;
+  const int64_t rows = part.shape.dims() == 0 ? 1 : part.shape[0];
+  const int64_t columns = part.shape.dims() == 2 ? part.shape[1] : 1;
+  if (!part.transposed) {
+    part.place.file->read_f32(*part.place.tensor, part.first_row * columns, rows * columns, values);
+    return;
+  }
+  const int64_t stride = part.place.tensor->shape[1];
+  std::vector<float> line(static_cast<size_t>(rows));  // one input's weights to all of the part's outputs
+  for (int64_t column = 0; column < columns; ++column) {
+    part.place.file->read_f32(*part.place.tensor, column * stride + part.first_row, rows, line.data());
+    for (int64_t row = 0; row < rows; ++row) values[row * columns + column] = line[static_cast<size_t>(row)];
+  }
+}
+
+}  // namespace athanor

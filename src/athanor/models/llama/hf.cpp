@@ -1,0 +1,113 @@
+#include "athanor/models/llama/hf.h"
+
+#include <fmt/core.h>
+
+#include <nlohmann/json.hpp>
+
+namespace athanor {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+void expect_plain_rotation(const HfConfig& config, const std::string& key) {
+  if (!config.has(key)) return;
+  const HfConfig rope = config.object(key);
+  const std::string type = rope.text("rope_type", rope.text("type", "default"));
+  if (type != "default")
+    config.refuse(
+        key, fmt::format("got the type '{}', expected default: scaled rotations are not supported", type));
+  if (const double part = rope.number("partial_rotary_factor", 1.0); part != 1.0)
+    config.refuse(key, fmt::format("got partial_rotary_factor {}, expected 1", part));
+}
+
+ModelConfig read(const HfConfig& config) {
+  ModelConfig model;
+  model.family = "llama";
+  model.layers = config.integer("num_hidden_layers");
+  model.width = config.integer("hidden_size");
+  model.heads = config.integer("num_attention_heads");
+  model.kv_heads = config.integer("num_key_value_heads", model.heads);
+  model.head_dim = config.integer("head_dim", model.heads > 0 ? model.width / model.heads : 0);
+  model.ffn_width = config.integer("intermediate_size");
+  model.vocab_size = config.integer("vocab_size");
+  model.max_seq_len = config.integer("max_position_embeddings", 2048);
+  model.norm_eps = config.number("rms_norm_eps", 1e-6);
+  model.init_std = config.number("initializer_range", 0.02);
+  model.tie_embeddings = config.boolean("tie_word_embeddings", false);
+  if (!config.has("head_dim") && model.heads > 0 && model.width % model.heads != 0)
+    config.refuse("hidden_size", fmt::format("got {}, expected a multiple of num_attention_heads = {}",
+                                             model.width, model.heads));
+  // Both forms of the settings of the rotation; the newer one wins.
+  model.rope_base = config.number("rope_theta", 10000.0);
+  if (config.has("rope_parameters"))
+    model.rope_base = config.object("rope_parameters").number("rope_theta", model.rope_base);
+  expect_plain_rotation(config, "rope_parameters");
+  expect_plain_rotation(config, "rope_scaling");
+  if (const std::string act = config.text("hidden_act", "silu"); act != "silu")
+    config.refuse("hidden_act", fmt::format("got '{}', expected silu", act));
+  model.bias = config.boolean("attention_bias", false);
+  if (config.boolean("mlp_bias", false) != model.bias)
+    config.refuse("mlp_bias",
+                  fmt::format("got {}, expected attention_bias = {}: biases are in all linear layers "
+                              "or in none",
+                              !model.bias, model.bias));
+  for (const char* key : {"sliding_window", "quantization_config", "num_local_experts", "layer_types"})
+    config.expect_absent(key);
+  return model;
+}
+
+void write(const ModelConfig& model, Json& config) {
+  config["vocab_size"] = model.vocab_size;
+  config["hidden_size"] = model.width;
+  config["intermediate_size"] = model.ffn_width;
+  config["num_hidden_layers"] = model.layers;
+  config["num_attention_heads"] = model.heads;
+  config["num_key_value_heads"] = model.kv_heads;
+  config["head_dim"] = model.head_dim;
+  config["hidden_act"] = "silu";
+  config["max_position_embeddings"] = model.max_seq_len;
+  config["initializer_range"] = model.init_std;
+  config["rms_norm_eps"] = model.norm_eps;
+  config["tie_word_embeddings"] = model.tie_embeddings;
+  config["rope_theta"] = model.rope_base;
+  config["rope_scaling"] = nullptr;
+  config["rope_parameters"] = {{"rope_theta", model.rope_base}, {"rope_type", "default"}};
+  config["attention_bias"] = model.bias;
+  config["mlp_bias"] = model.bias;
+  config["attention_dropout"] = 0.0;
+  config["pretraining_tp"] = 1;
+}
+
+std::vector<HfTensor> tensors(const ModelConfig& model) {
+  std::vector<HfTensor> all = {{"model.embed_tokens.weight", {"embed.weight"}}};
+  for (int64_t i = 0; i < model.layers; ++i) {
+    const std::string there = fmt::format("model.layers.{}.", i), here = fmt::format("blocks.{}.", i);
+    const auto linear = [&](const std::string& name, const std::string& ours) {
+      all.push_back({there + name + ".weight", {here + ours + ".weight"}});
+      if (model.bias) all.push_back({there + name + ".bias", {here + ours + ".bias"}});
+    };
+    all.push_back({there + "input_layernorm.weight", {here + "attn_norm.weight"}});
+    for (const char* part : {"q", "k", "v", "o"})
+      linear(fmt::format("self_attn.{}_proj", part), fmt::format("attn.{}", part));
+    all.push_back({there + "post_attention_layernorm.weight", {here + "mlp_norm.weight"}});
+    for (const char* part : {"gate", "up", "down"})
+      linear(fmt::format("mlp.{}_proj", part), fmt::format("mlp.{}", part));
+  }
+  all.push_back({"model.norm.weight", {"norm.weight"}});
+  if (!model.tie_embeddings) all.push_back({"lm_head.weight", {"head.weight"}});
+  return all;
+}
+
+bool is_ignored(std::string_view name, const ModelConfig& model) {
+  return (model.tie_embeddings && name == "lm_head.weight") || name.ends_with("rotary_emb.inv_freq");
+}
+
+}  // namespace
+
+const HfFamily& llama_hf() {
+  static constexpr HfFamily family = {"llama", "LlamaForCausalLM", "model.", read, write,
+                                      tensors, is_ignored};
+  return family;
+}
+
+}  // namespace athanor

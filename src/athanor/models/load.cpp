@@ -1,0 +1,124 @@
+#include "athanor/models/load.h"
+
+#include <functional>
+#include <set>
+
+#include "athanor/base/check.h"
+#include "athanor/checkpoint/checkpoint.h"
+#include "athanor/config/load.h"
+#include "athanor/models/hf.h"
+
+namespace athanor {
+namespace {
+
+constexpr const char* kConfigName = "config.resolved.toml";
+constexpr const char* kTokenizerName = "tokenizer.json";
+constexpr uint64_t kMaxTokenizerBytes = uint64_t{1} << 30;
+const std::string kPrefix = "model.";
+
+void check_shape(const std::string& path, const Param& param, const Shape& found) {
+  if (found == param.shape()) return;
+  const bool vocabulary = found.dims() == 2 && param.shape().dims() == 2 && found[1] == param.shape()[1] &&
+                          (param.name() == "embed.weight" || param.name() == "head.weight");
+  throw Error(fmt::format("'{}': tensor '{}': got {}, expected {}", path, param.name(), found, param.shape()),
+              vocabulary ? fmt::format("its vocabulary has {} tokens: use its tokenizer and set "
+                                       "model.vocab_size={}",
+                                       found[0], found[0])
+                         : "set [model] as in the weights' own config");
+}
+
+// `shape_of` says what the source has under a parameter's name, none where it has nothing.
+struct Source {
+  std::string path;
+  std::vector<std::string> names;
+  std::function<Shape(const std::string&)> shape_of;
+  std::function<void(const std::string&, float*)> read;
+};
+
+void fill(const Source& source, Model& model) {
+  std::set<std::string> left(source.names.begin(), source.names.end());
+  for (const auto& param : model.params()) {
+    check(left.erase(param->name()) == 1, "'{}': the tensor '{}' is missing", source.path, param->name());
+    check_shape(source.path, *param, source.shape_of(param->name()));
+  }
+  check(left.empty(), "'{}': got the tensor '{}', which this model has not", source.path,
+        left.empty() ? "" : *left.begin());
+  for (const auto& param : model.params()) {
+    std::vector<float> values(static_cast<size_t>(param->numel()));
+    source.read(param->name(), values.data());
+    param->store(values.data());
+  }
+}
+
+Source source_of(const Checkpoint& checkpoint) {
+  Source source{.path = checkpoint.path(), .names = {}, .shape_of = {}, .read = {}};
+  for (const TensorEntry& entry : checkpoint.tensors())
+    if (entry.name.rfind(kPrefix, 0) == 0) source.names.push_back(entry.name.substr(kPrefix.size()));
+  source.shape_of = [&](const std::string& name) { return checkpoint.at(kPrefix + name).shape; };
+  source.read = [&](const std::string& name, float* values) { checkpoint.read(kPrefix + name, values); };
+  return source;
+}
+
+Source source_of(const HfWeights& weights) {
+  Source source{.path = weights.path(), .names = weights.names(), .shape_of = {}, .read = {}};
+  source.shape_of = [&](const std::string& name) { return weights.shape(name); };
+  source.read = [&](const std::string& name, float* values) { weights.read(name, values); };
+  return source;
+}
+
+}  // namespace
+
+WeightsPath find_weights(Env& env, const std::string& path) {
+  constexpr const char* kExpected = "expected a run, a checkpoint or a Hugging Face folder";
+  check(env.exists(path), "'{}': no such path, {}", path, kExpected);
+  check(env.is_folder(path), "'{}': got a file, {}", path, kExpected);
+  const auto found = list_checkpoints(env, path);
+  if (!found.empty()) {
+    std::vector<std::string> skipped;
+    if (const auto newest = newest_checkpoint(env, path, &skipped))
+      return {WeightsPath::Kind::checkpoint, *newest};
+    throw Error(fmt::format("'{}': none of its {} checkpoints is valid", path, found.size()),
+                skipped.empty() ? "" : skipped.front());
+  }
+  if (env.exists(join_path(path, "config.json"))) return {WeightsPath::Kind::hugging_face, path};
+  fail("'{}': got a folder without checkpoints and without config.json, {}", path, kExpected);
+}
+
+LoadedModel load_model(Env& env, const std::string& path, Arena& arena, std::optional<Dtype> compute) {
+  const WeightsPath weights = find_weights(env, path);
+  LoadedModel loaded;
+  loaded.path = weights.path;
+  const auto make = [&](const Source& source) {
+    check(loaded.config.model.vocab_size > 0, "'{}': its config has no vocabulary size", weights.path);
+    loaded.model = make_model(loaded.config.model);
+    loaded.model->allocate(arena, compute.value_or(parse_dtype(loaded.config.precision.compute)), false);
+    fill(source, *loaded.model);
+  };
+  if (weights.kind == WeightsPath::Kind::checkpoint) {
+    const Checkpoint checkpoint = Checkpoint::open(env, weights.path);
+    loaded.config = parse_config(checkpoint.file_text(kConfigName), join_path(weights.path, kConfigName));
+    loaded.step = checkpoint.step();
+    if (checkpoint.has_file(kTokenizerName)) loaded.tokenizer_json = checkpoint.file_text(kTokenizerName);
+    make(source_of(checkpoint));
+  } else {
+    const HfWeights folder(env, weights.path);
+    loaded.config = folder.config();
+    const std::string tokenizer = join_path(weights.path, kTokenizerName);
+    if (env.exists(tokenizer)) loaded.tokenizer_json = env.read_text(tokenizer, kMaxTokenizerBytes);
+    make(source_of(folder));
+  }
+  return loaded;
+}
+
+void load_params(Env& env, const std::string& path, Model& model) {
+  const WeightsPath weights = find_weights(env, path);
+  if (weights.kind == WeightsPath::Kind::checkpoint) {
+    const Checkpoint checkpoint = Checkpoint::open(env, weights.path);
+    fill(source_of(checkpoint), model);
+  } else {
+    const HfWeights folder(env, weights.path);
+    fill(source_of(folder), model);
+  }
+}
+
+}  // namespace athanor
