@@ -70,6 +70,8 @@ TEST_F(Log, AFullDiskDropsLinesAndSaysSo) {
   EXPECT_NO_THROW(log.write(LogLevel::error, "does not"));
   env.set_room(1000);
   log.write(LogLevel::info, "again");
+  log.write(LogLevel::info, "and again");
+  EXPECT_EQ(text().find("could not be written"), text().rfind("could not be written"));
   EXPECT_NE(text().find("warning 2 lines before this one could not be written"), std::string::npos) << text();
   EXPECT_NE(text().find("again"), std::string::npos);
 }

@@ -109,9 +109,8 @@ std::string padded(const std::string& text, size_t width) {
 }
 
 std::string headline(const Config& config) {
-  const std::string run =
-      fmt::format("# Settings of the run '{}', resolved; read back, they give the same run.\n",
-                  printable(config.train.name));
+  std::string run = fmt::format("# Settings of the run '{}', resolved; read back, they give the same run.\n",
+                                printable(config.train.name));
   const ModelConfig& model = config.model;
   if (model.vocab_size == 0 || model.layers == 0) return run;
   return run + fmt::format("# Model: {} parameters ({}{}).\n", with_commas(num_params(model)), model.family,

@@ -55,7 +55,8 @@ double value_of(const ChannelValues& values, const std::string& name) {
 std::vector<Series> series_of(const std::vector<StepMetrics>& metrics) {
   std::vector<Series> all = {{"all", kInk}};
   const auto add = [&](const ChannelValues& values) {
-    for (const auto& [name, value] : values) {
+    for (const auto& entry : values) {
+      const std::string& name = entry.first;
       const bool known =
           std::any_of(all.begin() + 1, all.end(), [&](const Series& s) { return s.name == name; });
       if (!known) all.push_back({name, kPalette[(all.size() - 1) % std::size(kPalette)]});
