@@ -170,7 +170,9 @@ std::string axes(const Frame& frame) {
     svg += line_at(kLeft, y, kRight, y, kGrid);
     svg += text_at(kLeft - 10, y + 4, "end", kMuted, 12, fmt::format("{:.{}f}", loss, decimals));
   }
-  for (double step = 0; step <= frame.steps.high; step += frame.steps.tick) {
+  const auto marks = static_cast<int>(frame.steps.high / frame.steps.tick + 1e-9);
+  for (int mark = 0; mark <= marks; ++mark) {
+    const double step = mark * frame.steps.tick;
     svg += line_at(frame.x(step), kBottom, frame.x(step), kBottom + 5, kMuted);
     svg += text_at(frame.x(step), kBottom + 20, "middle", kMuted, 12, with_commas(std::llround(step)));
   }
