@@ -1,0 +1,140 @@
+#include "athanor/data/batch.h"
+
+#include <gmock/gmock.h>
+
+#include <numeric>
+
+#include "athanor/data/loader.h"
+#include "data/fakes.h"
+
+namespace athanor {
+namespace {
+
+using ::testing::HasSubstr;
+
+class BatchTest : public FolderTest {
+ protected:
+  void SetUp() override {
+    FolderTest::SetUp();
+    add("en", 0.7, 0, 400);
+    add("code", 0.3, 10000, 150);
+  }
+  // Token i of the channel is id offset + i, so that an id tells where it came from.
+  void add(const std::string& name, double weight, int32_t offset, int64_t num_tokens) {
+    std::vector<int32_t> ids(static_cast<size_t>(num_tokens));
+    std::iota(ids.begin(), ids.end(), offset);
+    IndexedWriter writer(env_, path(name), 20000);
+    writer.add_document(ids);
+    writer.finish();
+    channels_.emplace_back(ChannelOptions{name, weight, 8, 0.1, 20000},
+                           std::make_shared<IndexedDataset>(path(name)), nullptr);
+  }
+  BatchReader reader(int64_t global_batch, int64_t micro_batch) const {
+    return BatchReader(channels_, make_sampler(channels_, 1, global_batch), micro_batch);
+  }
+  std::vector<Channel> channels_;
+};
+
+TEST_F(BatchTest, HoldsTheSequencesOfItsSlots) {
+  const BatchReader batches = reader(10, 4);
+  ASSERT_EQ(batches.num_grains(), 3);
+  Batch batch;
+  for (int64_t step = 1; step <= 20; ++step)
+    for (int64_t grain = 0; grain < 3; ++grain) {
+      batches.read(step, grain, batch);
+      EXPECT_EQ(batch.step, step);
+      EXPECT_EQ(batch.grain, grain);
+      EXPECT_EQ(batch.first_index, grain * 4);
+      EXPECT_EQ(batch.num_sequences, grain == 2 ? 2 : 4);
+      ASSERT_EQ(batch.tokens.size(), static_cast<size_t>(batch.num_sequences * 8));
+      ASSERT_EQ(batch.targets.size(), batch.tokens.size());
+      for (int64_t b = 0; b < batch.num_sequences; ++b) {
+        const Sample sample = batches.sampler().sample(step, batch.first_index + b);
+        EXPECT_EQ(batch.channel_of[static_cast<size_t>(b)], sample.channel);
+        for (int64_t t = 0; t < 8; ++t) {
+          const auto at = static_cast<size_t>(b * 8 + t);
+          EXPECT_EQ(batch.tokens[at], (sample.channel == 1 ? 10000 : 0) + sample.sequence * 8 + t);
+          EXPECT_EQ(batch.targets[at], batch.tokens[at] + 1);
+        }
+      }
+    }
+}
+
+// Whatever the micro batch, and whoever reads which grains, a step is the same list of sequences.
+TEST_F(BatchTest, AnySplitOfAStepSeesTheSameSequences) {
+  const auto step_tokens = [&](int64_t micro_batch, int64_t step) {
+    const BatchReader batches = reader(12, micro_batch);
+    std::vector<int32_t> tokens;
+    Batch batch;
+    for (int64_t grain = 0; grain < batches.num_grains(); ++grain) {
+      batches.read(step, grain, batch);
+      tokens.insert(tokens.end(), batch.tokens.begin(), batch.tokens.end());
+    }
+    return tokens;
+  };
+  for (const int64_t step : {1, 2, 50, 1000})
+    for (const int64_t micro_batch : {2, 3, 5, 12, 20})
+      EXPECT_EQ(step_tokens(micro_batch, step), step_tokens(1, step));
+}
+
+TEST_F(BatchTest, TheLoaderGivesTheSameBatchesInOrder) {
+  const BatchReader batches = reader(12, 3);
+  for (const int depth : {1, 2, 4, 100}) {
+    Loader loader(batches, 5, 9, {1, 3}, depth);
+    EXPECT_EQ(loader.num_batches(), 10);
+    Batch expected;
+    const Batch* previous = nullptr;
+    std::vector<int32_t> previous_tokens;
+    for (int64_t step = 5; step <= 9; ++step)
+      for (const int64_t grain : {1, 3}) {
+        if (previous != nullptr) {
+          EXPECT_EQ(previous->tokens, previous_tokens);
+        }
+        const Batch& batch = loader.next();
+        batches.read(step, grain, expected);
+        EXPECT_EQ(batch.step, step);
+        EXPECT_EQ(batch.grain, grain);
+        EXPECT_EQ(batch.tokens, expected.tokens);
+        EXPECT_EQ(batch.targets, expected.targets);
+        EXPECT_EQ(batch.channel_of, expected.channel_of);
+        previous = &batch;
+        previous_tokens = batch.tokens;
+      }
+    EXPECT_THROW(loader.next(), Error);
+  }
+}
+
+TEST_F(BatchTest, ALoaderMayBeLeftAtAnyTime) {
+  const BatchReader batches = reader(12, 3);
+  { const Loader loader(batches, 1, 1000000, {0, 1, 2, 3}); }
+  Loader loader(batches, 1, 1000000, {0, 1, 2, 3}, 2);
+  loader.next();
+  Loader none(batches, 10, 9, {0});
+  EXPECT_EQ(none.num_batches(), 0);
+  EXPECT_THROW(none.next(), Error);
+}
+
+TEST_F(BatchTest, ErrorsOfTheReadingThreadReachTheCaller) {
+  std::vector<Channel> channels;
+  channels.emplace_back(ChannelOptions{"small", 1.0, 8, 0.1, 100},
+                        std::make_shared<IndexedDataset>(path("en")), nullptr);
+  const BatchReader batches(channels, make_sampler(channels, 1, 4), 4);
+  Loader loader(batches, 1, 100, {0});
+  const auto drain = [&] {
+    for (int i = 0; i < 100; ++i) loader.next();
+  };
+  EXPECT_THAT(failure_of(drain), HasSubstr("channel 'small'"));
+  EXPECT_THAT(failure_of(drain), HasSubstr("channel 'small'"));
+}
+
+TEST_F(BatchTest, MisuseIsRefused) {
+  EXPECT_THROW(reader(10, 0), Error);
+  const BatchReader batches = reader(10, 4);
+  Batch batch;
+  EXPECT_THROW(batches.read(1, 3, batch), Error);
+  EXPECT_THROW(batches.read(0, 0, batch), Error);
+  EXPECT_THROW(BatchReader(std::span(channels_).first(1), make_sampler(channels_, 1, 10), 4), Error);
+}
+
+}  // namespace
+}  // namespace athanor
