@@ -108,9 +108,6 @@ void check_train(const Config& config) {
   require(!t.runs.empty(), config, "train.runs", "got '', expected a folder");
   require(t.micro_batch <= t.global_batch, config, "train.micro_batch",
           "got {}, expected at most train.global_batch = {}", t.micro_batch, t.global_batch);
-  if (t.global_batch % t.micro_batch != 0)
-    refuse(config, "train.global_batch", "a step is a whole number of grains (micro-batches)",
-           "got {}, expected a multiple of train.micro_batch = {}", t.global_batch, t.micro_batch);
   const long double tokens = static_cast<long double>(t.steps) * static_cast<long double>(t.global_batch) *
                              static_cast<long double>(config.data.seq_len);
   require(tokens < 0x1p62L, config, "train.steps", "got {:.3g} tokens in all, expected fewer than 2^62",
