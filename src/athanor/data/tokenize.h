@@ -61,6 +61,8 @@ TokenFileInfo build_token_file(Env& env, const Tokenizer& tokenizer, const std::
 std::string cached_token_file(Env& env, const Tokenizer& tokenizer, const std::string& path,
                               const std::string& cache_folder, const TokenizeOptions& options);
 
+std::string token_file_info_json(const TokenFileInfo& info);
+
 // PREFIX.meta.json; empty where a token file has none (Megatron's have none).
 std::optional<TokenFileInfo> read_token_file_info(Env& env, const std::string& prefix);
 

@@ -1,0 +1,125 @@
+#include "athanor/data/dataset.h"
+
+#include <set>
+#include <utility>
+
+#include "athanor/base/check.h"
+#include "athanor/base/nearest.h"
+
+namespace athanor {
+namespace {
+
+int64_t vocabulary(const Config& config, const DatasetOptions& options, const Tokenizer* tokenizer) {
+  const int64_t vocab_size = options.vocab_size > 0 ? options.vocab_size : config.model.vocab_size;
+  if (tokenizer == nullptr) {
+    if (vocab_size < 1)
+      throw ConfigError("model.vocab_size: got none, expected one where data.tokenizer is not set",
+                        "set data.tokenizer, or model.vocab_size to the vocabulary of the token files");
+    return vocab_size;
+  }
+  if (vocab_size < 1) return tokenizer->vocab_size();
+  if (vocab_size < tokenizer->vocab_size())
+    throw ConfigError(fmt::format("model.vocab_size: got {}, expected at least the {} ids of the tokenizer",
+                                  vocab_size, tokenizer->vocab_size()));
+  return vocab_size;
+}
+
+// The text at a path wins over token files of the same name: they may be older.
+bool is_token_file(Env& env, const ChannelConfig& channel) {
+  const std::string prefix = token_file_prefix(channel.path);
+  if (prefix == channel.path && env.exists(channel.path)) return false;
+  if (env.exists(prefix + ".idx") || env.exists(prefix + ".bin")) return true;
+  throw ConfigError(
+      fmt::format("channel '{}': there is no '{}', expected a text or JSONL file, a folder of them, or "
+                  "the prefix of a .bin/.idx pair",
+                  channel.name, channel.path),
+      "relative paths start at the folder of the config file");
+}
+
+std::string token_file_of(Env& env, const Config& config, const ChannelConfig& channel,
+                          const Tokenizer* tokenizer, const DatasetOptions& options) {
+  if (is_token_file(env, channel)) {
+    const std::string prefix = token_file_prefix(channel.path);
+    const auto info = read_token_file_info(env, prefix);
+    if (info && tokenizer != nullptr && info->tokenizer_hash != tokenizer_hash(*tokenizer))
+      throw Error(
+          fmt::format(
+              "channel '{}': the ids of '{}' come from another tokenizer than data.tokenizer (hash {}, "
+              "expected {})",
+              channel.name, prefix, info->tokenizer_hash, tokenizer_hash(*tokenizer)),
+          "make them again with 'athanor dataset build'");
+    return prefix;
+  }
+  if (tokenizer == nullptr)
+    throw ConfigError(
+        fmt::format("data.tokenizer: got none, expected one for the text of channel '{}' ('{}')",
+                    channel.name, channel.path),
+        "make one with 'athanor tokenizer train', or give the prefix of a .bin/.idx pair as the path");
+  std::string cache = config.data.cache;
+  if (cache.empty()) {
+    const bool trailing = channel.path.size() > 1 && channel.path.ends_with('/');
+    const std::string path = trailing ? channel.path.substr(0, channel.path.size() - 1) : channel.path;
+    cache = join_path(parent_folder(path), ".athanor-cache");
+  }
+  try {
+    return cached_token_file(env, *tokenizer, channel.path, cache,
+                             {config.data.text_key, options.threads, options.progress});
+  } catch (const Error& error) {
+    throw Error(fmt::format("channel '{}': {}", channel.name, error.what()), error.hint());
+  }
+}
+
+}  // namespace
+
+std::shared_ptr<const Tokenizer> open_tokenizer(const Config& config, Env& env) {
+  if (config.data.tokenizer.empty()) return nullptr;
+  const std::string& path = config.data.tokenizer;
+  return Tokenizer::load(env, env.is_folder(path) ? join_path(path, "tokenizer.json") : path);
+}
+
+Dataset open_dataset(const Config& config, Env& env, const DatasetOptions& options) {
+  const DataConfig& data = config.data;
+  if (data.channels.empty())
+    throw ConfigError("data.channels: got none, expected at least one channel",
+                      "for example: channels = [ {name = \"en\", path = \"data/en\"} ]");
+  Dataset dataset;
+  dataset.tokenizer = options.tokenizer != nullptr ? options.tokenizer : open_tokenizer(config, env);
+  dataset.vocab_size = vocabulary(config, options, dataset.tokenizer.get());
+  const auto bytes = dataset.tokenizer == nullptr ? nullptr : std::make_shared<TokenBytes>(dataset.tokenizer);
+  dataset.identity =
+      fmt::format("data: seq_len={} valid_fraction={} tokenizer={}\n", data.seq_len, data.valid_fraction,
+                  dataset.tokenizer == nullptr ? "none" : tokenizer_hash(*dataset.tokenizer));
+  std::set<std::string> names;
+  for (const ChannelConfig& channel : data.channels) {
+    if (!names.insert(channel.name).second)
+      throw ConfigError(
+          fmt::format("data.channels: two are named '{}', expected different names", channel.name));
+    const auto tokens = std::make_shared<IndexedDataset>(
+        token_file_of(env, config, channel, dataset.tokenizer.get(), options));
+    dataset.channels.emplace_back(
+        ChannelOptions{channel.name, channel.weight, data.seq_len, data.valid_fraction, dataset.vocab_size},
+        tokens, bytes);
+    dataset.identity += fmt::format("channel '{}': weight={} tokens={} content={}\n", channel.name,
+                                    channel.weight, tokens->num_tokens(), tokens->quick_hash());
+  }
+  return dataset;
+}
+
+int64_t Dataset::num_train_tokens() const {
+  int64_t total = 0;
+  for (const Channel& channel : channels) total += channel.num_train_tokens();
+  return total;
+}
+
+int64_t Dataset::channel_index(const std::string& name) const {
+  std::vector<std::string> names;
+  for (size_t c = 0; c < channels.size(); ++c) {
+    if (channels[c].name() == name) return static_cast<int64_t>(c);
+    names.push_back(channels[c].name());
+  }
+  const std::string nearest = nearest_name(name, names);
+  throw Error(fmt::format("there is no channel '{}'", name),
+              nearest.empty() ? "" : "did you mean '" + nearest + "'?");
+}
+
+}  // namespace athanor

@@ -1,0 +1,56 @@
+#include <nlohmann/json.hpp>
+
+#include "athanor/base/check.h"
+#include "athanor/base/hash.h"
+#include "athanor/data/tokenize.h"
+
+namespace athanor {
+
+std::string tokenizer_hash(const Tokenizer& tokenizer) {
+  Hash128 hash;
+  hash.update(tokenizer.json());
+  return hash.hex();
+}
+
+std::string token_file_info_json(const TokenFileInfo& info) {
+  const nlohmann::ordered_json json = {{"format", 1},
+                                       {"documents", info.documents},
+                                       {"tokens", info.tokens},
+                                       {"bytes", info.bytes},
+                                       {"binary_files", info.binary_files},
+                                       {"tokenizer_hash", info.tokenizer_hash},
+                                       {"vocab_size", info.vocab_size},
+                                       {"end_of_text", info.end_of_text},
+                                       {"text_key", info.text_key},
+                                       {"source", info.source},
+                                       {"content_hash", info.content_hash}};
+  return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+std::optional<TokenFileInfo> read_token_file_info(Env& env, const std::string& prefix) {
+  const std::string path = prefix + ".meta.json";
+  if (!env.exists(path)) return std::nullopt;
+  constexpr uint64_t kMaxBytes = uint64_t{16} << 20;
+  const std::string text = env.read_text(path, kMaxBytes);
+  try {
+    const auto json = nlohmann::json::parse(text);
+    check(json.at("format").get<int>() == 1, "'{}': got format {}, expected 1", path,
+          json.at("format").get<int>());
+    TokenFileInfo info;
+    json.at("documents").get_to(info.documents);
+    json.at("tokens").get_to(info.tokens);
+    json.at("bytes").get_to(info.bytes);
+    json.at("binary_files").get_to(info.binary_files);
+    json.at("tokenizer_hash").get_to(info.tokenizer_hash);
+    json.at("vocab_size").get_to(info.vocab_size);
+    json.at("end_of_text").get_to(info.end_of_text);
+    json.at("text_key").get_to(info.text_key);
+    json.at("source").get_to(info.source);
+    json.at("content_hash").get_to(info.content_hash);
+    return info;
+  } catch (const nlohmann::json::exception& error) {
+    fail("'{}': is damaged: {}", path, error.what());
+  }
+}
+
+}  // namespace athanor

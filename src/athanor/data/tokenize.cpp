@@ -1,0 +1,153 @@
+#include "athanor/data/tokenize.h"
+
+#include <filesystem>
+#include <utility>
+
+#include "athanor/base/check.h"
+#include "athanor/base/hash.h"
+#include "athanor/base/thread_pool.h"
+#include "athanor/data/content_key.h"
+#include "athanor/data/document_reader.h"
+#include "athanor/data/file_lock.h"
+#include "athanor/data/indexed_dataset.h"
+
+namespace athanor {
+namespace {
+
+// Documents wait until there is work for all threads, so one batch is encoded while nothing is read. Small
+// enough to keep in memory, large enough that the wait at its end does not matter.
+constexpr size_t kBatchBytes = size_t{8} << 20;
+constexpr size_t kBatchDocuments = 8192;
+
+class Encoder {
+ public:
+  Encoder(const Tokenizer& tokenizer, IndexedWriter& writer, int threads)
+      : tokenizer_(tokenizer), writer_(writer), pool_(threads), end_of_text_(tokenizer.end_of_text()) {}
+
+  // True where a batch was encoded and written.
+  bool add(std::string_view text) {
+    texts_.emplace_back(text);
+    waiting_bytes_ += text.size();
+    if (waiting_bytes_ < kBatchBytes && texts_.size() < kBatchDocuments) return false;
+    finish_batch();
+    return true;
+  }
+  void finish_batch() {
+    std::vector<std::vector<int32_t>> ids(texts_.size());
+    pool_.parallel_for(static_cast<int64_t>(texts_.size()), [&](int64_t i) {
+      const auto at = static_cast<size_t>(i);
+      ids[at] = tokenizer_.encode_ordinary(texts_[at]);
+      if (end_of_text_) ids[at].push_back(*end_of_text_);
+    });
+    for (const auto& document : ids) writer_.add_document(document);
+    texts_.clear();
+    waiting_bytes_ = 0;
+  }
+
+ private:
+  const Tokenizer& tokenizer_;
+  IndexedWriter& writer_;
+  ThreadPool pool_;
+  const std::optional<int32_t> end_of_text_;
+  std::vector<std::string> texts_;
+  size_t waiting_bytes_ = 0;
+};
+
+void remove_quietly(Env& env, const std::string& path) {
+  try {
+    env.remove_all(path);
+  } catch (const IoError&) {  // the error that brought us here is the one worth reporting
+  }
+}
+
+bool is_complete(Env& env, const std::string& prefix) {
+  return env.exists(prefix + ".meta.json") && env.exists(prefix + ".bin") && env.exists(prefix + ".idx");
+}
+
+}  // namespace
+
+TokenFileInfo build_token_file(Env& env, const Tokenizer& tokenizer, const std::vector<std::string>& paths,
+                               const std::string& prefix, const TokenizeOptions& options) {
+  TokenizeState state;
+  for (const std::string& path : paths)
+    for (const SourceFile& file : list_source_files(env, path)) state.bytes_total += file.size_bytes;
+
+  env.create_folders(parent_folder(prefix));
+  const std::string meta = prefix + ".meta.json";
+  env.remove_all(meta);  // from here on the files of an earlier build are not complete
+  TokenFileInfo info;
+  info.source = paths;
+  info.text_key = options.text_key;
+  info.tokenizer_hash = tokenizer_hash(tokenizer);
+  info.vocab_size = tokenizer.vocab_size();
+  info.end_of_text = tokenizer.end_of_text().value_or(-1);
+
+  IndexedWriter writer(env, prefix, tokenizer.vocab_size());
+  Encoder encoder(tokenizer, writer, options.threads);
+  const auto report = [&](bool finished) {
+    state.documents = writer.num_documents();
+    state.tokens = writer.num_tokens();
+    state.finished = finished;
+    if (options.progress) options.progress(state);
+  };
+  uint64_t bytes_before = 0;
+  for (const std::string& path : paths) {
+    state.source = path;
+    const ReadReport read = for_each_document(env, path, options.text_key,
+                                              [&](std::string_view text, const DocumentPlace& place) {
+                                                if (!encoder.add(text)) return;
+                                                state.bytes_done = bytes_before + place.bytes_done;
+                                                report(false);
+                                              });
+    check(read.documents > 0,
+          "'{}': no text in it ({} files read, {} binary files left out), expected a document", path,
+          read.files, read.binary_files);
+    info.bytes += read.text_bytes;
+    info.binary_files += read.binary_files;
+    for (const SourceFile& file : list_source_files(env, path)) bytes_before += file.size_bytes;
+  }
+  encoder.finish_batch();
+  writer.finish();
+  info.documents = writer.num_documents();
+  info.tokens = writer.num_tokens();
+  try {
+    info.content_hash = IndexedDataset(prefix).full_hash();
+    env.write_atomically(meta, token_file_info_json(info));
+  } catch (const Failure&) {
+    for (const char* suffix : {".idx", ".bin", ".meta.json", ".meta.json.tmp"})
+      remove_quietly(env, prefix + suffix);
+    throw;
+  }
+  state.bytes_done = state.bytes_total;
+  report(true);
+  return info;
+}
+
+std::string cached_token_file(Env& env, const Tokenizer& tokenizer, const std::string& path,
+                              const std::string& cache_folder, const TokenizeOptions& options) {
+  const std::vector<SourceFile> files = list_source_files(env, path);
+  Hash128 hash;
+  hash.update("token file 1\n" + tokenizer_hash(tokenizer) + "\n" + options.text_key + "\n" +
+              content_key(env, files, cache_folder));
+  const std::string stem = std::filesystem::path(path).lexically_normal().filename().string();
+  const std::string name = (stem.empty() ? "text" : stem.substr(0, 64)) + "-" + hash.hex();
+  const std::string prefix = join_path(cache_folder, name);
+  if (is_complete(env, prefix)) return prefix;
+
+  env.create_folders(cache_folder);
+  const FileLock lock(prefix + ".lock", [&] {
+    TokenizeState state;
+    state.source = path;
+    state.waiting = true;
+    if (options.progress) options.progress(state);
+  });
+  if (is_complete(env, prefix)) return prefix;
+  // What a killed process left; nobody else writes these names while the lock is held.
+  for (const std::string& entry : env.list(cache_folder))
+    if (entry.starts_with(name + ".") && entry.find(".tmp") != std::string::npos)
+      env.remove_all(join_path(cache_folder, entry));
+  build_token_file(env, tokenizer, {path}, prefix, options);
+  return prefix;
+}
+
+}  // namespace athanor
