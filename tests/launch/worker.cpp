@@ -1,5 +1,6 @@
 // A rank for the tests of the launcher: joins the group of its environment and then does what it is told.
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -7,6 +8,10 @@
 #include <cstdlib>
 #include <cstring>
 #include <string>
+
+extern "C" {  // glibc 2.36 forgot it
+#include <sys/pidfd.h>
+}
 
 #include "athanor/base/error.h"
 #include "athanor/comm/shm.h"
@@ -75,15 +80,20 @@ int run(int argc, char** argv) {
   const auto group = open_shm_group(place.shm_fd, place.rank, place.world_size);
   if (mode == "count_signals") return count_signals(*group);
   if (mode == "stubborn" || mode == "wait") return stay(*group, mode == "stubborn");
+  int64_t process = getpid();
+  group->broadcast(&process, 1, Dtype::i64, 0, "rank 0's process").wait();
+  const int others = pidfd_open(static_cast<pid_t>(process), 0);
   group->barrier("start");
   if (place.rank == victim) {
     if (mode == "die") raise(code);
     if (mode == "exit") _exit(code);
     if (mode == "leave") return 0;
     if (mode == "throw") throw Error("the loss is not finite");
-    if (mode == "abort") {
+    if (mode == "abort") {  // the cause, but the last to end
       group->abort("disk full");
-      pause();  // the others fail first
+      pollfd ended{others, POLLIN, 0};
+      poll(&ended, 1, -1);
+      throw Error("disk full");
     }
   }
   if (mode == "die_stubborn") {

@@ -25,6 +25,8 @@ struct GroupOptions {
   size_t slot_bytes =
       size_t{512} << 10;  // of each of a rank's two slots: the size of the pieces data moves in
   std::function<void(const std::string& report)> on_late;  // called by the thread that waits
+  // Called by the thread that carried out a collective, with the time that took: for traces.
+  std::function<void(const std::string& name, int64_t start_ns, int64_t end_ns)> on_done;
   // For tests: a fault of a rank before one of its collectives (blocking here is a delay), and another clock.
   std::function<Fault(int rank, uint64_t sequence)> before_call;
   std::function<int64_t()> now_ns = athanor::now_ns;

@@ -33,6 +33,7 @@ class SingleGroup final : public Group {
     enter({Collective::all_reduce_tree, Dtype::f32, -1, count, num_leaves, name}, buffers);
     std::sort(nodes.begin(), nodes.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
     std::vector<LeafRange> ranges;
+    ranges.reserve(nodes.size());
     for (const auto& node : nodes) ranges.emplace_back(node.first, node.last);
     const auto plan = plan_tree_sum(ranges, num_leaves);
     // Summed in blocks beside the nodes, which belong to the caller.

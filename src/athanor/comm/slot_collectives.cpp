@@ -189,6 +189,7 @@ void SlotGroup::run_all_reduce_tree(const Call& call, const std::vector<TreeNode
   // Node j of a rank is the j-th part of its slot.
   std::vector<int64_t> nodes_of(static_cast<size_t>(size()), 0);
   std::vector<int64_t> place;
+  place.reserve(owners.size());
   for (int owner : owners) place.push_back(nodes_of[static_cast<size_t>(owner)]++);
   const int64_t most = *std::max_element(nodes_of.begin(), nodes_of.end());
   const size_t part_bytes = arena.slot_bytes() / static_cast<size_t>(most) / 64 * 64;

@@ -76,8 +76,10 @@ void SlotGroup::run_front(std::unique_lock<std::mutex>& lock) {
   running_ = true;
   const std::shared_ptr<Started> started = queue_.front();
   lock.unlock();
+  const int64_t start_ns = now_ns();
   try {
     started->body(started->call);
+    if (link_.options().on_done) link_.options().on_done(started->call.name, start_ns, now_ns());
   } catch (const std::exception& error) {
     link_.arena().fail({GroupFailure::Kind::aborted, rank(),
                         fmt::format("{}: rank {} failed: {}", link_.place(), rank(), error.what())});

@@ -31,6 +31,7 @@ void run_ranks(const std::vector<std::unique_ptr<Group>>& groups, const std::fun
   std::mutex mutex;
   std::exception_ptr first;
   std::vector<std::thread> threads;
+  threads.reserve(groups.size());
   for (const auto& group : groups) {
     threads.emplace_back([&, group = group.get()] {
       try {

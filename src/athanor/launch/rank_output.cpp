@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace athanor {
 
@@ -39,16 +40,15 @@ void RankOutput::add(int rank, std::string_view bytes, int64_t now_ns) {
   if (rank == 0) write_(bytes);
   std::string& line = unfinished_[static_cast<size_t>(rank)];
   for (const char c : bytes) {
-    if (c == '\n' || line.size() >= kLineBytes) add_line(rank, std::move(line), now_ns);
-    if (c == '\n' || c == '\r' || line.size() >= kLineBytes) line.clear();  // \r: what follows overwrites it
+    if (c == '\n' || line.size() >= kLineBytes) add_line(rank, std::exchange(line, ""), now_ns);
+    if (c == '\r') line.clear();  // what follows overwrites it
     if (c != '\n' && c != '\r') line += c;
   }
 }
 
 void RankOutput::end_of(int rank, int64_t now_ns) {
   std::string& line = unfinished_[static_cast<size_t>(rank)];
-  if (!line.empty()) add_line(rank, std::move(line), now_ns);
-  line.clear();
+  if (!line.empty()) add_line(rank, std::exchange(line, ""), now_ns);
 }
 
 void RankOutput::add_line(int rank, std::string line, int64_t now_ns) {

@@ -24,7 +24,11 @@ namespace {
   throw IoError(fmt::format("{}: {}", what, std::strerror(code)), code);
 }
 
-std::pair<Descriptor, Descriptor> make_pipe() {
+struct Pipe {
+  Descriptor out, in;  // what is written to `in` is read from `out`
+};
+
+Pipe make_pipe() {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) fail_io("cannot start a worker: pipe", errno);
   return {Descriptor(ends[0]), Descriptor(ends[1])};
@@ -32,6 +36,7 @@ std::pair<Descriptor, Descriptor> make_pipe() {
 
 std::vector<char*> pointers(const std::vector<std::string>& texts) {
   std::vector<char*> result;
+  result.reserve(texts.size() + 1);
   for (const auto& text : texts) result.push_back(const_cast<char*>(text.c_str()));
   result.push_back(nullptr);
   return result;
@@ -58,8 +63,7 @@ void Descriptor::reset() {
 Worker::Worker(const WorkerCommand& command) {
   // All memory is made ready here: between fork and exec only plain system calls are allowed.
   const auto arguments = pointers(command.arguments), environment = pointers(command.environment);
-  auto [error_read, error_write] = make_pipe();
-  auto [stderr_read, stderr_write] = make_pipe();
+  Pipe errors = make_pipe(), output = make_pipe();
   const Descriptor null(open("/dev/null", O_RDWR | O_CLOEXEC));
   const pid_t parent = getpid();
   const pid_t pid = fork();
@@ -71,16 +75,16 @@ Worker::Worker(const WorkerCommand& command) {
     if (getppid() != parent) _exit(127);  // it died before the line above
     dup2(null.get(), STDIN_FILENO);
     if (!command.own_stdout) dup2(null.get(), STDOUT_FILENO);
-    if (command.capture_stderr) dup2(stderr_write.get(), STDERR_FILENO);
+    if (command.capture_stderr) dup2(output.in.get(), STDERR_FILENO);
     if (command.inherited_fd >= 0) fcntl(command.inherited_fd, F_SETFD, 0);
     sigprocmask(SIG_SETMASK, &command.signal_mask, nullptr);
     execve(arguments[0], arguments.data(), environment.data());
     const int code = errno;
-    _exit(write(error_write.get(), &code, sizeof(code)) == sizeof(code) ? 127 : 126);
+    _exit(write(errors.in.get(), &code, sizeof(code)) == sizeof(code) ? 127 : 126);
   }
-  error_write.reset();
+  errors.in.reset();
   int code = 0;
-  if (read(error_read.get(), &code, sizeof(code)) == sizeof(code)) {
+  if (read(errors.out.get(), &code, sizeof(code)) == sizeof(code)) {
     waitpid(pid, nullptr, 0);
     fail_io(fmt::format("cannot run {}", command.arguments[0]), code);
   }
@@ -91,7 +95,7 @@ Worker::Worker(const WorkerCommand& command) {
     waitpid(pid, nullptr, 0);
     fail_io("cannot watch a worker: pidfd_open", failure);
   }
-  if (command.capture_stderr) stderr_ = std::move(stderr_read);
+  if (command.capture_stderr) stderr_ = std::move(output.out);
 }
 
 Worker::~Worker() {
