@@ -64,6 +64,11 @@ void TrainCommand::run() const {
   if (ranks.world_size > 1 && ranks.shm_fd < 0)
     throw ConfigError(fmt::format("rank {} of {}: ATHANOR_SHM_FD is not set", ranks.rank, ranks.world_size),
                       "start the ranks with 'athanor launch -n N -- train ...'");
+  Trace trace;
+  if (config.train.trace)
+    options.on_done = [&trace](const std::string& name, int64_t start_ns, int64_t end_ns) {
+      trace.add(name, "comm", start_ns, end_ns);
+    };
   const auto group = ranks.world_size == 1
                          ? make_single_group()
                          : open_shm_group(ranks.shm_fd, ranks.rank, ranks.world_size, options);
@@ -71,6 +76,7 @@ void TrainCommand::run() const {
   io.command_line = {"train", file};
   for (const std::string& set : overrides) io.command_line.push_back("--set " + set);
   io.ranks_of_host = ranks.local_world_size;
+  if (config.train.trace) io.trace = &trace;
   TrainReport report;
   try {
     report = train(config, *group, io);

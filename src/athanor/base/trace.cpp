@@ -28,6 +28,10 @@ void Trace::add(TraceEvent event) {
   if (!stopped_) events_.push_back(std::move(event));
 }
 
+void Trace::add(const std::string& name, const std::string& category, int64_t start_ns, int64_t end_ns) {
+  add({name, category, start_ns, end_ns - start_ns, this_thread_number()});
+}
+
 std::vector<TraceEvent> Trace::events() const {
   const std::lock_guard lock(mutex_);
   return events_;
@@ -60,8 +64,7 @@ Span::Span(Trace* trace, const char* name, const char* category)
     : trace_(trace), name_(name), category_(category), start_ns_(trace != nullptr ? now_ns() : 0) {}
 
 Span::~Span() {
-  if (trace_ != nullptr)
-    trace_->add({name_, category_, start_ns_, now_ns() - start_ns_, this_thread_number()});
+  if (trace_ != nullptr) trace_->add(name_, category_, start_ns_, now_ns());
 }
 
 }  // namespace athanor

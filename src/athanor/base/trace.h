@@ -23,6 +23,8 @@ struct TraceEvent {
 class Trace {
  public:
   void add(TraceEvent event);
+  void add(const std::string& name, const std::string& category, int64_t start_ns,
+           int64_t end_ns);  // this thread
   std::vector<TraceEvent> events() const;
   void stop();  // later spans are not kept
   bool stopped() const;

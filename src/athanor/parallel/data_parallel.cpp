@@ -9,13 +9,18 @@ namespace athanor {
 namespace {
 // Slots start at multiples of a cache line, so that no two buckets share one.
 constexpr int64_t kSlotFloats = 16;
+// Of a small model too, most of the reduction should run beside the backward pass.
+constexpr int64_t kMinBuckets = 8;
 }  // namespace
 
 DataParallel::DataParallel(const std::vector<Weight*>& weights, Group& group, Arena& arena,
                            DataParallelOptions options)
     : group_(group), arena_(arena), options_(options), weights_(weights.rbegin(), weights.rend()) {
   // Backward completes weights in about the reverse order of their declaration.
-  const int64_t bucket_floats = std::max<int64_t>(1, options_.bucket_bytes / 4);
+  int64_t floats = 0;
+  for (const Weight* weight : weights_) floats += weight->param().numel();
+  const int64_t bucket_floats =
+      std::clamp<int64_t>(floats / kMinBuckets, 1, std::max<int64_t>(1, options_.bucket_bytes / 4));
   for (Weight* weight : weights_) {
     const int64_t count = (weight->param().numel() + kSlotFloats - 1) / kSlotFloats * kSlotFloats;
     if (buckets_.empty() || buckets_.back().count + count > bucket_floats)
@@ -127,7 +132,6 @@ void DataParallel::start_reduce(size_t index) {
   for (const Merge& merge : last_merges_) add_buffer(merge.into, merge.from, bucket.first, bucket.count);
   if (group_.size() == 1 || arena_.queue().device() == Device::null) return;
   const std::string name = "gradients " + std::to_string(index);
-  const Span span(options_.trace, "start reduce", "comm");
   const auto slice = [&](const Partial& partial) {
     return buffers_[static_cast<size_t>(partial.buffer)].flat(bucket.first, bucket.count).data<float>();
   };

@@ -67,7 +67,6 @@ class Trainer {
           "train.device: got 'cuda', expected auto or cpu: this program was built without CUDA");
     return make_cpu_queue(&pool_, config_.train.isa == "auto" ? best_isa() : parse_isa(config_.train.isa));
   }
-  Trace* trace() { return config_.train.trace ? &trace_ : nullptr; }
   std::string step_path() const {
     return join_path(folder_.checkpoints(), fmt::format("step_{:08d}", state_.step));
   }
@@ -90,7 +89,6 @@ class Trainer {
   ThreadPool pool_;
   std::unique_ptr<Queue> queue_;
   Arena arena_{*queue_};
-  Trace trace_;
   Dataset data_;
   std::optional<Recorder> recorder_;
   std::unique_ptr<Training> training_;
@@ -136,7 +134,7 @@ void Trainer::open_run() {
 
 void Trainer::load_state() {
   training_ = std::make_unique<Training>(config_, static_cast<int64_t>(data_.channels.size()), group_, arena_,
-                                         trace(), io_.stop);
+                                         io_.trace, io_.stop);
   training_->allocate();
   if (report_.resumed_step > 0) {
     training_->load(Checkpoint::open(io_.env, step_path()));
@@ -157,7 +155,7 @@ void Trainer::measure_peak() {
 // Held-out loss per channel: into the step's metrics, or, without a step, the one before training.
 void Trainer::validate_now(StepMetrics* metrics) {
   if (config_.data.valid_fraction <= 0.0) return;
-  const Span span(trace(), "validation", "step");
+  const Span span(io_.trace, "validation", "step");
   const Evaluation evaluation =
       evaluate_channels(*training_->model, arena_, data_.channels, group_,
                         {.batch = config_.train.micro_batch, .max_tokens = config_.train.eval_tokens});
@@ -179,7 +177,7 @@ void Trainer::validate_now(StepMetrics* metrics) {
 
 void Trainer::save() {
   if (saved_step_ == state_.step) return;
-  const Span span(trace(), "checkpoint", "step");
+  const Span span(io_.trace, "checkpoint", "step");
   CheckpointContent content{
       .step = state_.step, .state = state_.to_json(), .tensors = training_->tensors(), .files = {}};
   content.files.push_back({"config.resolved.toml", print_config(config_)});
@@ -229,11 +227,11 @@ void Trainer::write_report(const char* status) {
 }
 
 void Trainer::write_trace() {
-  if (trace_.stopped()) return;
+  if (io_.trace == nullptr || io_.trace->stopped()) return;
   io_.env.create_folders(folder_.file("trace"));
   io_.env.write_atomically(folder_.file(fmt::format("trace/rank{}.json", group_.rank())),
-                           trace_.chrome_json(group_.rank()));
-  trace_.stop();
+                           io_.trace->chrome_json(group_.rank()));
+  io_.trace->stop();
 }
 
 void Trainer::loop() {
@@ -266,7 +264,7 @@ void Trainer::loop() {
       recorder_->warning(fmt::format("step {}: gradients overflowed, step skipped, loss scale now {:g}",
                                      state_.step, state_.loss_scale.scale));
     if (due(config_.checkpoint.every_steps) || done || stop) save();
-    if (config_.train.trace && (state_.step - first_step + 1 == kTracedSteps || done || stop)) write_trace();
+    if ((state_.step - first_step + 1 == kTracedSteps || done || stop)) write_trace();
     if (stop && !done) report_.status = "interrupted";
   }
 }

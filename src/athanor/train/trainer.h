@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "athanor/base/file.h"
+#include "athanor/base/trace.h"
 #include "athanor/comm/group.h"
 #include "athanor/config/config.h"
 #include "athanor/observe/console.h"
@@ -28,6 +29,7 @@ struct TrainIo {
   const std::atomic<int>* stop = nullptr;
   std::vector<std::string> command_line = {};  // for env.json
   int ranks_of_host = 1;                       // they share its processors
+  Trace* trace = nullptr;  // spans of the first steps, written to trace/rank*.json; may be null
 };
 
 TrainReport train(const Config& config, Group& group, const TrainIo& io);
