@@ -92,7 +92,7 @@ struct TrainCommand {
     const double start = now_seconds();
     ProgressLine line;
     options.progress = [&](int64_t done, int64_t total) {
-      line.update("merging", static_cast<double>(done), static_cast<double>(total),
+      line.update("learning", static_cast<double>(done), static_cast<double>(total),
                   fmt::format("{} of {} tokens", with_commas(done), with_commas(total)));
     };
     TokenizerTrainer trainer(options);

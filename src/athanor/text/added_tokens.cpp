@@ -77,42 +77,23 @@ std::vector<AddedToken> parse_added_tokens(const JsonNode& node, const Vocabular
   return tokens;
 }
 
-AddedTokenMatcher::AddedTokenMatcher(std::vector<AddedToken> tokens)
-    : tokens_(std::move(tokens)), ends_here_{-1} {
+AddedTokenMatcher::AddedTokenMatcher(std::vector<AddedToken> tokens) : tokens_(std::move(tokens)) {
   for (size_t i = 0; i < tokens_.size(); ++i) {
     if (tokens_[i].content.empty()) continue;  // a normalizer may leave nothing of it
-    int32_t node = 0;
-    for (const char c : tokens_[i].content) {
-      int32_t& next = next_[pair_key(node, static_cast<uint8_t>(c))];
-      if (next == 0) {
-        next = static_cast<int32_t>(ends_here_.size());
-        ends_here_.push_back(-1);
-      }
-      node = next;
-    }
-    // Two tokens may become equal under a normalizer: the first one stands.
-    int32_t& end = ends_here_[static_cast<size_t>(node)];
-    if (end < 0) end = static_cast<int32_t>(i);
+    contents_.add(tokens_[i].content, static_cast<int32_t>(i));
     first_[static_cast<uint8_t>(tokens_[i].content[0])] = true;
   }
 }
 
 const AddedToken* AddedTokenMatcher::longest_at(std::string_view text, size_t at) const {
   const AddedToken* longest = nullptr;
-  int32_t node = 0;
-  for (size_t i = at; i < text.size(); ++i) {
-    const int32_t* const next = next_.find(pair_key(node, static_cast<uint8_t>(text[i])));
-    if (!next) break;
-    node = *next;
-    if (const int32_t token = ends_here_[static_cast<size_t>(node)]; token >= 0)
-      longest = &tokens_[static_cast<size_t>(token)];
-  }
+  contents_.for_each_prefix(text, at, [&](size_t, int32_t i) { longest = &tokens_[static_cast<size_t>(i)]; });
   return longest;
 }
 
 void AddedTokenMatcher::split(std::string_view text, const std::function<void(Segment)>& put) const {
   size_t done = 0;  // the text before it has been put
-  if (next_.size() > 0) {
+  if (!contents_.empty()) {
     for (size_t at = 0; at < text.size();) {
       const AddedToken* const token = first_[static_cast<uint8_t>(text[at])] ? longest_at(text, at) : nullptr;
       if (!token) {

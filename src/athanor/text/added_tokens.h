@@ -15,8 +15,8 @@
 #include <string_view>
 #include <vector>
 
-#include "athanor/text/flat_map.h"
 #include "athanor/text/json_node.h"
+#include "athanor/text/trie.h"
 #include "athanor/text/vocabulary.h"
 
 namespace athanor::text {
@@ -50,9 +50,8 @@ class AddedTokenMatcher {
   const AddedToken* longest_at(std::string_view text, size_t at) const;
 
   std::vector<AddedToken> tokens_;
-  std::array<bool, 256> first_{};   // bytes with which some token begins
-  FlatMap<int32_t> next_;           // trie: (node, byte) -> node; node 0 is the root
-  std::vector<int32_t> ends_here_;  // by node: index of a token, or -1
+  std::array<bool, 256> first_{};  // bytes with which some token begins
+  Trie contents_;                  // to indices into tokens_
 };
 
 }  // namespace athanor::text

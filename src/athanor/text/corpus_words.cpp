@@ -19,10 +19,41 @@ bool is_letter_before(std::string_view text, size_t at) {
   return false;
 }
 
+void cut(std::string_view document, std::vector<std::string_view>& blocks) {
+  const auto may_cut = [&](size_t i) {
+    return (document[i] == ' ' || document[i] == '\n') && is_letter_before(document, i);
+  };
+  while (document.size() > kBlockBytes) {
+    size_t at = kBlockBytes;
+    while (at < document.size() && !may_cut(at)) ++at;
+    blocks.push_back(document.substr(0, at));
+    document.remove_prefix(at);
+  }
+  if (!document.empty()) blocks.push_back(document);
+}
+
 }  // namespace
 
-CorpusWords::CorpusWords(std::optional<WordPattern> pattern, ThreadPool& pool)
-    : pattern_(pattern), pool_(pool), lanes_(static_cast<size_t>(pool.num_threads())) {}
+WordSplitter split_by(WordPattern pattern) {
+  return [pattern](std::string_view text, const WordSink& put) {
+    for (size_t at = 0; at < text.size();) {
+      const size_t end = word_end(pattern, text, at);
+      put(text.substr(at, end - at));
+      at = end;
+    }
+  };
+}
+
+void split_chars(std::string_view text, const WordSink& put) {
+  for (size_t at = 0; at < text.size();) {
+    const size_t size = decode_utf8(text, at).size;
+    put(text.substr(at, size));
+    at += size;
+  }
+}
+
+CorpusWords::CorpusWords(WordSplitter splitter, ThreadPool& pool)
+    : splitter_(std::move(splitter)), pool_(pool), lanes_(static_cast<size_t>(pool.num_threads())) {}
 
 void CorpusWords::add(std::string_view document) {
   bytes_read_ += static_cast<int64_t>(document.size());
@@ -38,37 +69,15 @@ void CorpusWords::count_pending() {
   pending_bytes_ = 0;
 }
 
-void CorpusWords::cut(std::string_view document, std::vector<std::string_view>& blocks) const {
-  while (document.size() > kBlockBytes) {
-    size_t at = kBlockBytes;
-    // Every pattern ends a word between a letter and a blank, and looks neither back nor beyond that.
-    const auto may_cut = [&](size_t i) {
-      if (!pattern_) return (static_cast<uint8_t>(document[i]) & 0xC0) != 0x80;
-      return (document[i] == ' ' || document[i] == '\n') && is_letter_before(document, i);
-    };
-    while (at < document.size() && !may_cut(at)) ++at;
-    blocks.push_back(document.substr(0, at));
-    document.remove_prefix(at);
-  }
-  if (!document.empty()) blocks.push_back(document);
-}
-
 void CorpusWords::count_blocks(const std::vector<std::string_view>& documents) {
   std::vector<std::string_view> blocks;
   for (const std::string_view document : documents) cut(document, blocks);
   std::atomic<size_t> next{0};
   pool_.parallel_for(static_cast<int64_t>(lanes_.size()), [&](int64_t lane) {
+    WordCounts& counts = lanes_[static_cast<size_t>(lane)];
     for (size_t block; (block = next.fetch_add(1)) < blocks.size();)
-      count_words(blocks[block], lanes_[static_cast<size_t>(lane)]);
+      splitter_(blocks[block], [&](std::string_view word) { counts.add(word, 1); });
   });
-}
-
-void CorpusWords::count_words(std::string_view block, WordCounts& counts) const {
-  for (size_t at = 0; at < block.size();) {
-    const size_t end = pattern_ ? word_end(*pattern_, block, at) : at + decode_utf8(block, at).size;
-    counts.add(block.substr(at, end - at), 1);
-    at = end;
-  }
 }
 
 WordCounts CorpusWords::finish() {

@@ -1,15 +1,15 @@
 // Cuts documents into words and counts them, on all threads of a pool.
 //
-//   CorpusWords corpus(WordPattern::gpt2, pool);
+//   CorpusWords corpus(split_by(WordPattern::gpt2), pool);
 //   corpus.add(document);
 //   WordCounts counts = corpus.finish();
 //
-// Long documents are cut where the pattern cuts them whatever follows, so the words are those of the whole
-// document. Thread rule: one thread at a time.
+// Long documents are cut into blocks between a letter and a blank, where every splitter ends a word whatever
+// follows, so the words are those of the whole document. Thread rule: one thread at a time.
 #pragma once
 
 #include <cstdint>
-#include <optional>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,10 +20,16 @@
 
 namespace athanor::text {
 
+// Calls the second argument with each word of the first.
+using WordSink = std::function<void(std::string_view word)>;
+using WordSplitter = std::function<void(std::string_view text, const WordSink& put)>;
+
+WordSplitter split_by(WordPattern pattern);
+void split_chars(std::string_view text, const WordSink& put);  // each code point is a word
+
 class CorpusWords {
  public:
-  // Without a pattern every code point is a word.
-  CorpusWords(std::optional<WordPattern> pattern, ThreadPool& pool);
+  CorpusWords(WordSplitter splitter, ThreadPool& pool);
 
   void add(std::string_view document);
   WordCounts finish();
@@ -32,10 +38,8 @@ class CorpusWords {
  private:
   void count_pending();
   void count_blocks(const std::vector<std::string_view>& documents);
-  void cut(std::string_view document, std::vector<std::string_view>& blocks) const;
-  void count_words(std::string_view block, WordCounts& counts) const;
 
-  std::optional<WordPattern> pattern_;
+  WordSplitter splitter_;
   ThreadPool& pool_;
   std::vector<WordCounts> lanes_;  // one per thread, added up in the end: sums do not depend on who counted
   std::vector<std::string> pending_;  // short documents wait until there is work for every thread

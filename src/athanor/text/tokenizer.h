@@ -1,8 +1,8 @@
 // Text to token ids and back, as a Hugging Face tokenizer.json describes it.
 //
 //   auto tokenizer = Tokenizer::load(system_env(), "tokenizer.json");
-//   std::vector<int32_t> ids = tokenizer->encode("Hello world");   // adds no special tokens, changes no
-//   bytes std::string text = tokenizer->decode(ids);
+//   std::vector<int32_t> ids = tokenizer->encode("Hello world");   // no special tokens added
+//   std::string text = tokenizer->decode(ids);                     // the same bytes
 //
 // Thread rule: const methods from any thread. Errors: a bad file is an Error naming the path and the key.
 #pragma once

@@ -68,6 +68,11 @@ OrderedJson byte_level_json(WordPattern pattern) {
           {"decoder", byte_level(true)}};
 }
 
+OrderedJson byte_fallback_decoder_json() {
+  return {{"type", "Sequence"},
+          {"decoders", OrderedJson::array({{{"type", "ByteFallback"}}, {{"type", "Fuse"}}})}};
+}
+
 std::string to_text(const OrderedJson& file) {
   return file.dump(2) + "\n";
 }

@@ -31,6 +31,7 @@ OrderedJson bpe_json(const TokenIds& tokens, const std::vector<std::pair<std::st
 // The keys pre_tokenizer, post_processor and decoder of a byte-level tokenizer.
 OrderedJson byte_level_json(WordPattern pattern);
 OrderedJson split_json(WordPattern pattern);
+OrderedJson byte_fallback_decoder_json();  // <0xE4> become bytes, then all is joined
 
 std::string to_text(const OrderedJson& file);
 

@@ -5,9 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "athanor/base/error.h"
-#include "athanor/text/bpe_trainer.h"
 #include "athanor/text/byte_level.h"
-#include "athanor/text/tokenizer_writer.h"
 #include "athanor/text/train_types.h"
 #include "athanor/text/unicode.h"
 
@@ -24,14 +22,13 @@ std::vector<uint32_t> alphabet() {
 }  // namespace
 
 std::string train_byte_bpe(const WordCounts& words, const TokenizerTrainerOptions& options) {
-  const int64_t vocab_size = options.vocab_size > 0 ? options.vocab_size : kDefaultVocabSize;
+  const int64_t vocab_size = wanted_vocab_size(options);
   std::vector<std::string> tokens = options.special_tokens;
   std::array<int32_t, 256> byte_ids{};
   for (const uint32_t c : alphabet()) {
     byte_ids[*byte_of_char(c)] = static_cast<int32_t>(tokens.size());
     append_utf8(tokens.emplace_back(), c);
-    if (std::ranges::count(options.special_tokens, tokens.back()) > 0)
-      throw ConfigError(fmt::format("special token: '{}' is the token of a byte", tokens.back()));
+    check_not_special(tokens.back(), options);
   }
   if (vocab_size < static_cast<int64_t>(tokens.size()))
     throw ConfigError(fmt::format("vocab_size: got {}, expected at least {}: 256 bytes and {} special tokens",
@@ -48,15 +45,9 @@ std::string train_byte_bpe(const WordCounts& words, const TokenizerTrainerOption
     if (options.progress) options.progress(done, vocab_size);
   });
 
-  TokenIds vocab, special;
-  for (const std::string& token : trainer.tokens()) vocab.emplace_back(token, vocab.size());
-  for (size_t i = 0; i < options.special_tokens.size(); ++i) special.push_back(vocab[i]);
-  std::vector<std::pair<std::string, std::string>> merges;
-  for (const auto& [left, right] : trainer.merges())
-    merges.emplace_back(vocab[static_cast<size_t>(left)].first, vocab[static_cast<size_t>(right)].first);
-  OrderedJson file = tokenizer_json(special);
+  OrderedJson file = tokenizer_json(number(options.special_tokens));
   file.update(byte_level_json(pattern_named(options.pattern)));
-  file["model"] = bpe_json(vocab, merges);
+  file["model"] = bpe_json(number(trainer.tokens()), text_merges(trainer));
   return to_text(file);
 }
 

@@ -6,7 +6,6 @@
 #include <nlohmann/json.hpp>
 
 #include "athanor/base/error.h"
-#include "athanor/text/tokenizer_writer.h"
 #include "athanor/text/train_types.h"
 
 namespace athanor::text {
@@ -17,15 +16,13 @@ constexpr const char* kUnk = "<unk>";
 std::string train_char(const WordCounts& counts, const TokenizerTrainerOptions& options) {
   std::vector<std::string> tokens = options.special_tokens;
   if (std::ranges::count(tokens, kUnk) == 0) tokens.emplace_back(kUnk);
-  TokenIds vocab, special;
-  for (const std::string& token : tokens) vocab.emplace_back(token, vocab.size());
-  special = vocab;
+  const TokenIds special = number(tokens);
+  TokenIds vocab = special;
   std::vector<std::string> chars;
   counts.for_each([&](std::string_view c, int64_t) { chars.emplace_back(c); });
   std::ranges::sort(chars);  // bytes of UTF-8 sort as code points do
   for (const std::string& c : chars) {
-    if (std::ranges::count(tokens, c) > 0)
-      throw ConfigError(fmt::format("special token: '{}' is also a character of the text", c));
+    check_not_special(c, options);
     vocab.emplace_back(c, vocab.size());
   }
   if (options.vocab_size > 0 && options.vocab_size < static_cast<int64_t>(vocab.size()))

@@ -3,7 +3,12 @@
 #pragma once
 
 #include <string>
+#include <utility>
+#include <vector>
 
+#include "athanor/text/bpe_trainer.h"
+#include "athanor/text/corpus_words.h"
+#include "athanor/text/tokenizer_writer.h"
 #include "athanor/text/trainer.h"
 #include "athanor/text/word_counts.h"
 #include "athanor/text/word_scanner.h"
@@ -11,10 +16,22 @@
 namespace athanor::text {
 
 std::string train_byte_bpe(const WordCounts& words, const TokenizerTrainerOptions& options);
+std::string train_bpe(const WordCounts& words, const TokenizerTrainerOptions& options);
+std::string train_word_piece(const WordCounts& words, const TokenizerTrainerOptions& options);
+std::string train_unigram(const WordCounts& words, const TokenizerTrainerOptions& options);
 std::string train_char(const WordCounts& chars, const TokenizerTrainerOptions& options);
 
-WordPattern pattern_named(const std::string& name);
+// How WordPiece cuts text: as the BertNormalizer and BertPreTokenizer that it writes.
+WordSplitter word_piece_splitter();
 
-constexpr int64_t kDefaultVocabSize = 30000;
+// What they share.
+WordPattern pattern_named(const std::string& name);
+int64_t wanted_vocab_size(const TokenizerTrainerOptions& options);
+// How many characters fit behind num_reserved tokens; a ConfigError where none does.
+int64_t room_for_alphabet(const TokenizerTrainerOptions& options, int64_t num_reserved);
+void check_not_special(const std::string& token, const TokenizerTrainerOptions& options);
+std::vector<std::string> byte_tokens();  // <0x00> ... <0xFF>
+TokenIds number(const std::vector<std::string>& tokens);
+std::vector<std::pair<std::string, std::string>> text_merges(const BpeTrainer& trainer);
 
 }  // namespace athanor::text

@@ -19,13 +19,26 @@ namespace {
 struct Type {
   std::string name;
   std::string (*train)(const text::WordCounts&, const TokenizerTrainerOptions&);
-  bool counts_chars;  // rather than words
+  text::WordSplitter (*splitter)(const TokenizerTrainerOptions&);
   bool needs_utf8;
 };
 
-const std::array<Type, 2>& types() {
-  static const std::array<Type, 2> table = {
-      {{"byte-bpe", text::train_byte_bpe, false, false}, {"char", text::train_char, true, true}}};
+text::WordSplitter by_pattern(const TokenizerTrainerOptions& options) {
+  return text::split_by(text::pattern_named(options.pattern));
+}
+text::WordSplitter by_bert(const TokenizerTrainerOptions&) {
+  return text::word_piece_splitter();
+}
+text::WordSplitter by_char(const TokenizerTrainerOptions&) {
+  return text::split_chars;
+}
+
+const std::array<Type, 5>& types() {
+  static const std::array<Type, 5> table = {{{"byte-bpe", text::train_byte_bpe, by_pattern, false},
+                                             {"bpe", text::train_bpe, by_pattern, false},
+                                             {"wordpiece", text::train_word_piece, by_bert, true},
+                                             {"unigram", text::train_unigram, by_pattern, false},
+                                             {"char", text::train_char, by_char, true}}};
   return table;
 }
 
@@ -96,7 +109,7 @@ struct TokenizerTrainer::State {
       : options(std::move(given)),
         type(type_of(options.type)),
         pool(std::max(options.num_threads, 1)),
-        corpus(type.counts_chars ? std::nullopt : std::optional(text::pattern_named(options.pattern)), pool) {
+        corpus(type.splitter(options), pool) {
     check_options(options);
   }
 };

@@ -5,9 +5,11 @@
 //   env.write_atomically("tokenizer.json", trainer.finish());
 //
 // The same documents in the same order give the same bytes, whatever num_threads is. Types:
-//   byte-bpe  BPE over bytes (GPT-2): any bytes encode and come back exactly; special tokens, then all 256
-//   bytes char      one id per Unicode code point seen, in order of code point; others become <unk>. Text
-//   must be UTF-8
+//   byte-bpe   BPE over bytes (GPT-2): any bytes encode and come back exactly
+//   bpe        BPE over characters, rare ones as bytes: likewise exact
+//   unigram    unigram language model over the same words and characters as bpe: likewise exact
+//   wordpiece  BERT's, cased: text must be UTF-8; runs of spaces are lost, unknown words become [UNK]
+//   char       one id per Unicode code point seen; others become <unk>. Text must be UTF-8
 // Errors: wrong options are a ConfigError; text that the type cannot take, or no text at all, is an Error.
 // Thread rule: one thread at a time; it runs num_threads of its own.
 #pragma once
@@ -29,7 +31,7 @@ struct TokenizerTrainerOptions {
   std::string pattern = "gpt2";  // how text is cut into words: gpt2, cl100k, llama3 or qwen2
   int64_t min_frequency = 0;     // a pair must stand this often to be merged
   int num_threads = 1;
-  // Called now and then while merging: tokens so far, tokens wanted.
+  // Called now and then: tokens so far, tokens wanted (unigram: tokens wanted, tokens left).
   std::function<void(int64_t, int64_t)> progress = {};
 };
 

@@ -16,26 +16,13 @@ constexpr int32_t kUncovered = -1;
 }  // namespace
 
 UnigramModel::UnigramModel(Vocabulary vocabulary, std::vector<double> scores, UnigramOptions options)
-    : vocabulary_(std::move(vocabulary)),
-      scores_(std::move(scores)),
-      options_(std::move(options)),
-      ends_here_{-1} {
+    : vocabulary_(std::move(vocabulary)), scores_(std::move(scores)), options_(std::move(options)) {
   check(scores_.size() == static_cast<size_t>(vocabulary_.size()), "{}: {} scores for {} pieces",
         options_.name, scores_.size(), vocabulary_.size());
   double lowest = std::numeric_limits<double>::infinity();
   for (int32_t id = 0; id < vocabulary_.size(); ++id) {
-    const std::string& piece = *vocabulary_.token(id);
     lowest = std::min(lowest, scores_[static_cast<size_t>(id)]);
-    int32_t node = 0;
-    for (const char c : piece) {
-      int32_t& next = next_[pair_key(node, static_cast<uint8_t>(c))];
-      if (next == 0) {
-        next = static_cast<int32_t>(ends_here_.size());
-        ends_here_.push_back(-1);
-      }
-      node = next;
-    }
-    if (node > 0) ends_here_[static_cast<size_t>(node)] = id;
+    pieces_.add(*vocabulary_.token(id), id);
   }
   unk_score_ = lowest - kUnkPenalty;
   has_all_fallbacks_ = options_.byte_fallback;
@@ -61,16 +48,10 @@ void UnigramModel::encode_word(std::string_view word, std::vector<int32_t>& ids)
   for (size_t at = 0; at < word.size();) {
     const size_t char_size = decode_utf8(word, at).size;
     bool has_char = false;
-    int32_t node = 0;
-    for (size_t end = at; end < word.size();) {
-      const int32_t* const next = next_.find(pair_key(node, static_cast<uint8_t>(word[end++])));
-      if (!next) break;
-      node = *next;
-      const int32_t id = ends_here_[static_cast<size_t>(node)];
-      if (id < 0) continue;
+    pieces_.for_each_prefix(word, at, [&](size_t end, int32_t id) {
       offer(at, end, id, scores_[static_cast<size_t>(id)]);
       has_char |= end - at == char_size;
-    }
+    });
     if (!has_char) offer(at, at + char_size, options_.unk.value_or(kUncovered), unk_score_);
     at += char_size;
   }

@@ -13,8 +13,8 @@
 #include <string>
 #include <vector>
 
-#include "athanor/text/flat_map.h"
 #include "athanor/text/model.h"
+#include "athanor/text/trie.h"
 
 namespace athanor::text {
 
@@ -39,8 +39,7 @@ class UnigramModel final : public Model {
   std::vector<double> scores_;  // by id
   UnigramOptions options_;
   double unk_score_ = 0;
-  FlatMap<int32_t> next_;           // trie: (node, byte) -> node; node 0 is the root
-  std::vector<int32_t> ends_here_;  // by node: id, or -1
+  Trie pieces_;  // to ids
   std::array<int32_t, 256> fallback_ids_{};
   bool has_all_fallbacks_ = false;
 };

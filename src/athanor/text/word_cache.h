@@ -1,5 +1,4 @@
-// Remembers the ids of short words: text repeats its words, and looking one up is far cheaper than merging
-// it.
+// Remembers the ids of short words: text repeats its words, and a look is far cheaper than a merge.
 //
 //   if (const auto hit = cache.find(word, hash)) append(*hit); else cache.put(word, hash, ids);
 //
