@@ -1,6 +1,7 @@
 #include "athanor/text/bpe_trainer.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "athanor/base/check.h"
 
@@ -36,6 +37,8 @@ void BpeTrainer::count_pair(uint64_t key, uint32_t word, int64_t count) {
   Pair& pair = pairs_[key];
   pair.count += count;
   add_to_list(pair, word);
+  const auto merge_number = static_cast<uint32_t>(merges_.size());
+  if (std::exchange(pair.grown_in, merge_number) != merge_number) grown_.push_back(key);
 }
 
 void BpeTrainer::add_to_list(Pair& pair, uint32_t word) {
@@ -83,8 +86,6 @@ void BpeTrainer::merge(uint64_t pair, int32_t id) {
   const std::vector<uint32_t> words = std::exchange(where_[pairs_.find(pair)->list - 1], {});
   for (const uint32_t word : words) merge_in_word(word, pair, id);
   pairs_.find(pair)->count = 0;
-  std::ranges::sort(grown_);
-  grown_.erase(std::unique(grown_.begin(), grown_.end()), grown_.end());
   for (const uint64_t key : grown_)
     if (const int64_t count = pairs_.find(key)->count; count > 0) queue_.push({count, key});
   grown_.clear();
@@ -103,12 +104,10 @@ void BpeTrainer::merge_in_word(uint32_t word_index, uint64_t pair, int32_t id) {
     if (write > 0) {
       pairs_[pair_key(symbols[write - 1], left)].count -= word.count;
       count_pair(pair_key(symbols[write - 1], id), word_index, word.count);
-      grown_.push_back(pair_key(symbols[write - 1], id));
     }
     if (read + 2 < word.size) {
       pairs_[pair_key(right, symbols[read + 2])].count -= word.count;
       count_pair(pair_key(id, symbols[read + 2]), word_index, word.count);
-      grown_.push_back(pair_key(id, symbols[read + 2]));
     }
     symbols[write] = id;
     read += 2;

@@ -47,7 +47,8 @@ class BpeTrainer {
   };
   struct Pair {
     int64_t count = 0;
-    uint32_t list = 0;  // 1 + index into where_; 0: none yet
+    uint32_t list = 0;      // 1 + index into where_; 0: none yet
+    uint32_t grown_in = 0;  // the last merge that made it more frequent
   };
   struct Candidate {
     int64_t count;
