@@ -30,9 +30,9 @@ struct GemmBlock {
 constexpr int64_t kGemmScratchBytes = int64_t{2} << 20;
 
 namespace amx {
-// How much of b a block may span: its packed form stays in the second-level cache while the rows of a pass
-// by.
-constexpr int64_t kMaxDepth = 3072, kMaxElements = 192 * kMaxDepth, kMaxColumns = 1024;
+// How much of b a block may span: in packed form 768 KiB, which stay in the second-level cache while the rows
+// of a pass by. Where c is added to, passing over it again costs less than narrow blocks, which turn a often.
+constexpr int64_t kMaxDepth = 3072, kMaxAddedDepth = 512, kMaxElements = 128 * kMaxDepth, kMaxColumns = 768;
 void gemm_block(const GemmBlock& block);  // a and b bf16; c bf16 or f32
 }  // namespace amx
 

@@ -34,30 +34,40 @@ struct Cut {
 };
 
 constexpr int64_t kSide = 32;  // blocks are whole panels
-constexpr int64_t kMaxRows = 1024;
-constexpr int64_t kMinBlocks = 4;
 
-// The parts of [0, length) in as few as possible of at most `longest`, all but the last of the same length.
-int64_t even_part(int64_t length, int64_t longest) {
-  const int64_t parts = num_blocks(length, longest);
+// The length of parts of [0, length), all but the last of which are equal and whole panels.
+int64_t even_part(int64_t length, int64_t parts) {
   return num_blocks(num_blocks(length, parts), kSide) * kSide;
 }
 
-Cut cut(const GemmProblem& p) {
-  Cut cut;
-  // Sums of several depths meet in c, or in f32 workspace. The depth decides the order of a sum, so nothing
-  // but k decides it.
-  cut.depth = even_part(p.k, amx::kMaxDepth);
-  cut.columns = even_part(p.n, std::min(amx::kMaxColumns, amx::kMaxElements / cut.depth));
-  cut.rows = even_part(p.m, kMaxRows);
-  const auto blocks = [&] { return num_blocks(p.m, cut.rows) * num_blocks(p.n, cut.columns); };
-  while (blocks() < kMinBlocks && (cut.rows >= 256 || cut.columns >= 256)) {
-    if (cut.columns >= cut.rows / 2)
-      cut.columns = even_part(cut.columns, num_blocks(cut.columns, 2));
-    else
-      cut.rows = even_part(cut.rows, num_blocks(cut.rows, 2));
+// Cycles for a block, measured: a product of two panels, and packing or writing a panel of 32 k.
+int64_t estimated_cycles(const GemmProblem& p, const Cut& cut) {
+  const int64_t steps = num_blocks(cut.depth, kSide);
+  const int64_t rows = num_blocks(cut.rows, kSide), columns = num_blocks(cut.columns, kSide);
+  return steps * (rows * columns * 80 + rows * (p.a_col == 1 ? 60 : 200) + columns * 200) +
+         rows * columns * 100;
+}
+
+// The cut that has the threads ready first. No result depends on it but for the depth, which depends on k
+// alone: within a depth an element is one sum over ascending k, whatever the block around it.
+Cut choose_cut(const GemmProblem& p, int64_t threads) {
+  Cut best{};
+  best.depth = even_part(p.k, num_blocks(p.k, p.accumulate ? amx::kMaxAddedDepth : amx::kMaxDepth));
+  const int64_t widest = std::min(amx::kMaxColumns, amx::kMaxElements / best.depth / kSide * kSide);
+  const int64_t fewest = num_blocks(p.n, widest), most = 4 * threads;  // parts; more would only be shorter
+  int64_t best_cycles = INT64_MAX;
+  for (int64_t across = fewest; across == fewest || across <= most; ++across) {
+    for (int64_t down = 1; down == 1 || across * down <= most; ++down) {
+      const Cut cut{even_part(p.m, down), even_part(p.n, across), best.depth};
+      if (cut.columns > widest) continue;
+      const int64_t blocks = num_blocks(p.m, cut.rows) * num_blocks(p.n, cut.columns);
+      const int64_t cycles = num_blocks(blocks, threads) * estimated_cycles(p, cut);
+      if (cycles >= best_cycles) continue;
+      best_cycles = cycles;
+      best = cut;
+    }
   }
-  return cut;
+  return best;
 }
 
 // One range of k, all blocks of c.
@@ -76,7 +86,7 @@ void run_depth(Queue& queue, const GemmProblem& p, const GemmOperands& operands,
 }
 
 void run(Queue& queue, Arena& arena, const GemmProblem& p, const GemmOperands& operands) {
-  const Cut blocks = cut(p);
+  const Cut blocks = choose_cut(p, queue.num_threads());
   if (blocks.depth >= p.k) return run_depth(queue, p, operands, blocks);
   Tensor sums;
   if (p.out != kF32) sums = empty(arena, {p.m, p.n}, Dtype::f32, Category::workspace);

@@ -82,7 +82,7 @@ template <bool kTranspose>
 }
 
 // Lines are contiguous: 32 rows of k, two of which make a row of pairs.
-template <bool kTranspose>
+template <bool kTurn>
 [[gnu::always_inline]] inline void pack_pairs(uint16_t* to, const Operand& x, int64_t first, int64_t k) {
   const __m512i low = _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11);
   const __m512i high = _mm512_setr_epi64(4, 5, 12, 13, 6, 7, 14, 15);
@@ -95,11 +95,15 @@ template <bool kTranspose>
         2 * i < count ? _mm512_maskz_loadu_epi16(mask, from + 2 * i * x.depth) : _mm512_setzero_si512();
     const __m512i odd = 2 * i + 1 < count ? _mm512_maskz_loadu_epi16(mask, from + (2 * i + 1) * x.depth)
                                           : _mm512_setzero_si512();
-    const __m512i a = _mm512_unpacklo_epi16(even, odd), b = _mm512_unpackhi_epi16(even, odd);
-    left[i] = _mm512_permutex2var_epi64(a, low, b);
-    right[i] = _mm512_permutex2var_epi64(a, high, b);
+    left[i] = _mm512_unpacklo_epi16(even, odd);
+    right[i] = _mm512_unpackhi_epi16(even, odd);
+    if (!kTurn) {
+      const __m512i evens = left[i];
+      left[i] = _mm512_permutex2var_epi64(evens, low, right[i]);
+      right[i] = _mm512_permutex2var_epi64(evens, high, right[i]);
+    }
   }
-  if (kTranspose) {
+  if (kTurn) {
     transpose(left);
     transpose(right);
   }
@@ -107,14 +111,19 @@ template <bool kTranspose>
   store(to + kUnit / 2, right);
 }
 
-enum class Form { copied, transposed, paired, paired_transposed };
+// The line that row `row` of a turned unit holds: unpacking takes four of every eight lines for either tile.
+inline int64_t turned_row(int64_t row) {
+  return row % 16 / 4 * 8 + row / 16 * 4 + row % 4;
+}
+
+enum class Form { copied, transposed, paired, turned };
 
 template <Form kForm>
 [[gnu::always_inline]] inline void pack_unit(uint16_t* to, const Operand& x, int64_t first, int64_t k) {
   if constexpr (kForm == Form::copied) pack_lines<false>(to, x, first, k);
   if constexpr (kForm == Form::transposed) pack_lines<true>(to, x, first, k);
   if constexpr (kForm == Form::paired) pack_pairs<false>(to, x, first, k);
-  if constexpr (kForm == Form::paired_transposed) pack_pairs<true>(to, x, first, k);
+  if constexpr (kForm == Form::turned) pack_pairs<true>(to, x, first, k);
 }
 
 }  // namespace
