@@ -20,6 +20,7 @@ class DatasetTest : public FolderTest {
     config_.data.channels = {{"en", path("data/en"), 0.7}, {"code", path("data/code.jsonl"), 0.3}};
     config_.data.seq_len = 8;
     config_.data.valid_fraction = 0.1;
+    config_.train.runs = path("runs");
   }
   Dataset open(std::shared_ptr<const Tokenizer> tokenizer) {
     return open_dataset(config_, env_,
@@ -40,7 +41,7 @@ TEST_F(DatasetTest, OpensTextThroughTheCacheBesideIt) {
   EXPECT_EQ(dataset.num_train_tokens(), 450 + 41);
   EXPECT_EQ(dataset.channel_index("code"), 1);
   EXPECT_THAT(failure_of([&] { dataset.channel_index("cod"); }), HasSubstr("'cod'"));
-  EXPECT_TRUE(env_.is_folder(path("data/.athanor-cache")));
+  EXPECT_TRUE(env_.is_folder(path("runs/.cache")));
   EXPECT_EQ(open().identity, dataset.identity);
   config_.data.cache = path("elsewhere");
   EXPECT_EQ(open().identity, dataset.identity);

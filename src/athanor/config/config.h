@@ -50,7 +50,7 @@ struct DataConfig {
   int64_t seq_len = 256;
   double valid_fraction = 0.01;  // the last part of each channel's token stream
   std::string cache =
-      {};  // folder for token files made on first use; default: ".athanor-cache" beside the data
+      {};  // folder for token files made on first use; default: ".cache" in train.runs
   std::string text_key = "text";  // the JSONL field that holds the document
 };
 
@@ -62,10 +62,10 @@ struct TrainConfig {
   int64_t global_batch = 32;  // sequences per step
   int64_t micro_batch = 4;    // sequences per grain
   uint64_t seed = 1;
-  int64_t eval_every = 100;     // steps; 0: only before the first and after the last
-  int64_t eval_tokens = 0;      // held-out tokens per channel in an evaluation; 0: all of them
-  std::string device = "auto";  // auto, cpu, cuda
-  int64_t threads = 0;          // compute threads of each rank; 0: usable processors / ranks of this machine
+  int64_t eval_every = 100;      // steps; 0: only before the first and after the last
+  int64_t eval_tokens = 131072;  // held-out tokens per channel in an evaluation; 0: all of them
+  std::string device = "auto";   // auto, cpu, cuda
+  int64_t threads = 0;           // compute threads of each rank; 0: usable processors / ranks of this machine
   std::string isa = "auto";  // highest instruction set to use: auto, generic, avx2, avx512, avx512_bf16, amx
   bool trace = false;        // write trace/rank*.json
   int64_t log_every = 1;     // console lines (metrics.jsonl has every step)

@@ -79,7 +79,7 @@ const std::vector<Field<Config>>& config_fields() {
       {"data", "tokenizer", "tokenizer.json", at<&C::data, &D::tokenizer>, path()},
       {"data", "seq_len", "tokens", at<&C::data, &D::seq_len>, at_least(1, 1 << 30)},
       {"data", "valid_fraction", "fraction", at<&C::data, &D::valid_fraction>, below(0, 1)},
-      {"data", "cache", "folder; empty: beside the data", at<&C::data, &D::cache>, path()},
+      {"data", "cache", "folder; empty: .cache in train.runs", at<&C::data, &D::cache>, path()},
       {"data", "text_key", "field of a JSONL line", at<&C::data, &D::text_key>, any()},
 
       {"train", "name", "the run is runs/<name>", at<&C::train, &T::name>, any()},

@@ -1,6 +1,6 @@
 // What identifies the text of a path: names and bytes of its files.
 //
-//   const std::string key = content_key(env, list_source_files(env, "data/en"), ".athanor-cache");
+//   const std::string key = content_key(env, list_source_files(env, "data/en"), ".cache");
 //
 // Small corpora are hashed every time. For one above kStampedBytes the result is kept in the cache folder
 // under a stamp of names, sizes, inodes and change times, as version control systems do: a change time cannot

@@ -55,12 +55,9 @@ std::string token_file_of(Env& env, const Config& config, const ChannelConfig& c
         fmt::format("data.tokenizer: got none, expected one for the text of channel '{}' ('{}')",
                     channel.name, channel.path),
         "make one with 'athanor tokenizer train', or give the prefix of a .bin/.idx pair as the path");
-  std::string cache = config.data.cache;
-  if (cache.empty()) {
-    const bool trailing = channel.path.size() > 1 && channel.path.ends_with('/');
-    const std::string path = trailing ? channel.path.substr(0, channel.path.size() - 1) : channel.path;
-    cache = join_path(parent_folder(path), ".athanor-cache");
-  }
+  // Beside the runs rather than beside the data, which may be on a read-only disk or somebody else's.
+  const std::string cache =
+      config.data.cache.empty() ? join_path(config.train.runs, ".cache") : config.data.cache;
   try {
     return cached_token_file(env, *tokenizer, channel.path, cache,
                              {config.data.text_key, options.threads, options.progress});

@@ -1,7 +1,7 @@
 // Text to token files: every document through the tokenizer, an end-of-text id after each.
 //
 //   const TokenFileInfo info = build_token_file(env, tokenizer, {"data/en"}, "out/en", {.threads = 2});
-//   const std::string prefix = cached_token_file(env, tokenizer, "data/en", ".athanor-cache", {});
+//   const std::string prefix = cached_token_file(env, tokenizer, "data/en", ".cache", {});
 //
 // Documents are ordinary text: a special token spelt out in one stays text. The order of the documents, and
 // with it every byte of the result, depends on no thread count. Beside PREFIX.bin and PREFIX.idx lies

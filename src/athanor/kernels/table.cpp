@@ -36,6 +36,8 @@ KernelChoice explain_rows(const std::string& kernel, Isa isa, const Has& has) {
       append(choice.refused, std::string(table->name) + ": " + why, ", ");
       continue;
     }
+    if (std::find(found.begin(), found.end(), false) == found.end())
+      break;  // nothing is left for slower ones
     const std::vector<bool> functions = has(*table);
     bool used = false;
     for (size_t i = 0; i < functions.size(); ++i) {
