@@ -145,6 +145,20 @@ TEST_P(AttentionTest, SeveralTilesOfALongSequence) {
   for (const Dtype dtype : kElementTypes) expect_matches(GetParam(), {1, 210, 210, 2, 1, 32}, dtype);
 }
 
+// Blocks of 256 positions take turns in the backward pass: all orders of one to five of them, whole and not.
+TEST_P(AttentionTest, SeveralBlocks) {
+  for (const int64_t length : {256, 257, 600, 1030})
+    expect_matches(GetParam(), {1, length, length, 1, 1, 8}, Dtype::f32);
+  for (const Dtype dtype : kElementTypes) expect_matches(GetParam(), {1, 300, 300, 4, 2, 40}, dtype);
+}
+
+// More heads than are held at a time.
+TEST_P(AttentionTest, SeveralWaves) {
+  expect_matches(GetParam(), {5, 30, 30, 14, 14, 16}, Dtype::f32);
+  expect_matches(GetParam(), {3, 30, 30, 24, 3, 16}, Dtype::f32);
+  expect_matches(GetParam(), {9, 260, 260, 8, 4, 4}, Dtype::f32);
+}
+
 // Large scores: the softmax is nearly one-hot and its largest score moves from tile to tile.
 TEST_P(AttentionTest, LargeScores) {
   for (const int64_t length : {17, 150}) {
@@ -209,6 +223,33 @@ TEST_P(AttentionTest, NotFiniteStaysNotFinite) {
     });
     for (const Values& values : got) EXPECT_FALSE(std::isfinite(values[0])) << name_of(dtype);
   }
+}
+
+// Workspace is linear in the length, and the backward pass holds no more heads than keep threads busy.
+TEST_P(AttentionTest, WorkspaceIsSmall) {
+  const auto workspace_of = [&](const Size& s) {
+    const auto queue = make_null_queue(GetParam());
+    Arena arena(*queue);
+    const auto tensor = [&](const Shape& shape, Dtype dtype) {
+      return empty(arena, shape, dtype, Category::activations);
+    };
+    const Tensor q = tensor(s.q(), Dtype::bf16), k = tensor(s.k(), Dtype::bf16);
+    Tensor o = tensor(s.q(), Dtype::bf16), lse = tensor(s.lse(), Dtype::f32);
+    Tensor dk = tensor(s.k(), Dtype::bf16), dv = tensor(s.k(), Dtype::bf16);
+    kernels(q).attention.forward(*queue, o, lse, q, k, k, 1);
+    const uint64_t forward = arena.usage().peak[static_cast<size_t>(Category::workspace)];
+    Tensor dq = tensor(s.q(), Dtype::bf16);
+    kernels(q).attention.backward(*queue, dq, dk, dv, o, o, lse, q, k, k, 1);
+    return std::pair{forward, arena.usage().peak[static_cast<size_t>(Category::workspace)]};
+  };
+  constexpr uint64_t kMiB = uint64_t{1} << 20;
+  EXPECT_LT(workspace_of({1, 8192, 8192, 32, 8, 128}).first, 24 * kMiB);
+  EXPECT_LT(workspace_of({1, 8192, 8192, 32, 8, 128}).second, 100 * kMiB);
+  EXPECT_LT(workspace_of({4, 2048, 2048, 12, 12, 64}).second, 50 * kMiB);
+  EXPECT_LT(workspace_of({512, 256, 256, 12, 12, 64}).second, 50 * kMiB);
+  // A longer forward pass needs no more.
+  EXPECT_EQ(workspace_of({1, 4096, 4096, 32, 8, 128}).first,
+            workspace_of({1, 16384, 16384, 32, 8, 128}).first);
 }
 
 }  // namespace

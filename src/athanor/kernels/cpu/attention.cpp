@@ -1,12 +1,15 @@
+#include <atomic>
+
 #include "athanor/kernels/cpu/cpu.h"
 
 namespace athanor {
 namespace {
 
-constexpr int64_t kQueryTile = 64;
-// Scratch is held for this many lanes, each of which walks over its share of the items: a constant, so that
-// the memory plan does not depend on the number of threads, and far more than threads, so that lanes balance.
+// Scratch is held for this many lanes, each of which takes items as long as there are some: a constant, so
+// that the memory plan does not depend on the number of threads.
 constexpr int64_t kLanes = 32;
+// Enough items to keep many threads busy; more would need more memory (backward) or gain nothing (forward).
+constexpr int64_t kEnoughItems = 64;
 
 struct Sizes {
   int64_t batch, queries, heads, head_dim, keys, kv_heads;
@@ -30,15 +33,36 @@ AttentionProblem problem_of(const Sizes& s, float scale) {
   return {s.queries, s.keys, s.head_dim, s.heads * s.head_dim, s.kv_heads * s.head_dim, scale};
 }
 
-// body(item, scratch) for every item, with scratch of `floats` that no other running item has.
-template <typename Body>
-void for_items(Queue& queue, Arena& arena, int64_t items, int64_t floats, const Body& body) {
-  const int64_t lanes = std::min(items, kLanes);
-  floats = num_blocks(floats, 16) * 16;  // whole cache lines
-  const Tensor scratch = empty(arena, {lanes, floats}, Dtype::f32, Category::workspace);
-  queue.parallel_for(lanes, [&](int64_t lane) {
-    for (int64_t item = lane; item < items; item += lanes) body(item, scratch.data<float>() + lane * floats);
-  });
+// Scratch of kLanes lanes. run() calls body(item, scratch) for every item, with scratch that no other running
+// item has.
+class Lanes {
+ public:
+  Lanes(Queue& queue, Arena& arena, int64_t most_items, int64_t floats)
+      : queue_(queue),
+        lanes_(std::min(most_items, kLanes)),
+        floats_(num_blocks(floats, 16) * 16),  // whole cache lines
+        scratch_(empty(arena, {lanes_, floats_}, Dtype::f32, Category::workspace)) {}
+
+  template <typename Body>
+  void run(int64_t items, const Body& body) {
+    std::atomic<int64_t> next = 0;
+    queue_.parallel_for(std::min(items, lanes_), [&](int64_t lane) {
+      float* scratch = scratch_.data<float>() + lane * floats_;
+      for (int64_t item = next++; item < items; item = next++) body(item, scratch);
+    });
+  }
+
+ private:
+  Queue& queue_;
+  int64_t lanes_, floats_;
+  Tensor scratch_;
+};
+
+// Queries of one item: the more, the less often keys are packed. Results do not depend on it.
+int64_t query_tile(int64_t heads, int64_t queries) {
+  int64_t tile = kAttentionBlock;
+  while (tile > 64 && heads * num_blocks(queries, tile) < kEnoughItems) tile /= 2;
+  return tile;
 }
 
 void forward(Queue& queue, Tensor& o, Tensor& lse, const Tensor& q, const Tensor& k, const Tensor& v,
@@ -50,21 +74,55 @@ void forward(Queue& queue, Tensor& o, Tensor& lse, const Tensor& q, const Tensor
   expect(kernel, "o", o, q.shape(), q.dtype());
   expect(kernel, "lse", lse, {s.batch, s.heads, s.queries}, Dtype::f32);
   const AttentionProblem problem = problem_of(s, scale);
-  const int64_t group = s.heads / s.kv_heads, tiles = num_blocks(s.queries, kQueryTile);
-  const int64_t heads = s.batch * s.heads;
-  for_items(queue, q.arena(), heads * tiles, rows.scratch_floats(problem, group),
-            [&](int64_t item, float* scratch) {
-              const int64_t tile =
-                  tiles - 1 - item / heads;  // the last tiles see the most keys: long items first
-              const int64_t batch = item % heads / s.heads, head = item % heads % s.heads;
-              const int64_t query = (batch * s.queries * s.heads + head) * s.head_dim;
-              const int64_t key = (batch * s.keys * s.kv_heads + head / group) * s.head_dim;
-              const int64_t first = tile * kQueryTile;
-              rows.forward(at(o, query), lse.data<float>() + (batch * s.heads + head) * s.queries,
-                           at(q, query), at(k, key), at(v, key), problem, first,
-                           std::min(kQueryTile, s.queries - first), scratch);
-            });
+  const int64_t group = s.heads / s.kv_heads, heads = s.batch * s.heads;
+  const int64_t tile = query_tile(heads, s.queries), tiles = num_blocks(s.queries, tile);
+  Lanes lanes(queue, q.arena(), heads * tiles, rows.forward_floats(s.head_dim));
+  lanes.run(heads * tiles, [&](int64_t item, float* scratch) {
+    const int64_t first = (tiles - 1 - item / heads) * tile;  // the last see the most keys: long items first
+    const int64_t batch = item % heads / s.heads, head = item % heads % s.heads;
+    const int64_t query = (batch * s.queries * s.heads + head) * s.head_dim;
+    const int64_t key = (batch * s.keys * s.kv_heads + head / group) * s.head_dim;
+    rows.forward(at(o, query), lse.data<float>() + (batch * s.heads + head) * s.queries, at(q, query),
+                 at(k, key), at(v, key), problem, first, std::min(tile, s.queries - first), scratch);
+  });
 }
+
+// delta [B,H,T] = sum over D of d_o * o.
+Tensor output_products(Queue& queue, const Tensor& d_o, const Tensor& o, const Sizes& s) {
+  const auto row_delta =
+      choose(queue, &RowTable::attention, row_type("attention.backward", o), &AttentionRows::delta).delta;
+  Tensor delta = empty(o.arena(), {s.batch, s.heads, s.queries}, Dtype::f32, Category::workspace);
+  const int64_t width = s.heads * s.head_dim;
+  for_blocks(queue, s.batch * s.queries, rows_per_block(width), [&](int64_t first, int64_t count) {
+    for (int64_t row = first; row < first + count; ++row)
+      row_delta(delta.data<float>() + row / s.queries * s.heads * s.queries + row % s.queries, s.queries,
+                at(d_o, row * width), at(o, row * width), s.heads, s.head_dim);
+  });
+  return delta;
+}
+
+// The schedule of the backward pass. Every pair of a block of keys i and one of queries j >= i adds to the
+// sums of both, so pairs that share one must take turns, and always in the same order. Of n blocks, round r
+// runs the pairs with i + j = r modulo n: no two of them share a block, and all rounds are about as long.
+struct Schedule {
+  int64_t n;
+
+  int64_t pairs(int64_t round) const { return round / 2 + 1 + (round + n) / 2 - round; }
+  AttentionPair pair(int64_t round, int64_t index) const {
+    const int64_t unwrapped = round / 2 + 1;
+    const int64_t i = index < unwrapped ? index : round + 1 + index - unwrapped;
+    const int64_t j = (index < unwrapped ? round : round + n) - i;
+    // The turns of queries j are keys n - j ... j (if any), then 0 ... min(j, n - 1 - j); those of keys i are
+    // queries max(i, n - i) ... n - 1 (if any), then i ... n - 1 - i (if any).
+    const bool queries_wrap = 2 * j >= n, keys_wrap = i > 0, keys_do_not = 2 * i < n;
+    return {.query = j,
+            .key = i,
+            .starts_dq = i == (queries_wrap ? n - j : 0),
+            .ends_dq = i == (queries_wrap ? n - 1 - j : j),
+            .starts_dkv = j == (keys_wrap ? std::max(i, n - i) : 0),
+            .ends_dkv = j == (keys_do_not ? n - 1 - i : n - 1)};
+  }
+};
 
 void backward(Queue& queue, Tensor& dq, Tensor& dk, Tensor& dv, const Tensor& d_o, const Tensor& o,
               const Tensor& lse, const Tensor& q, const Tensor& k, const Tensor& v, float scale) {
@@ -80,17 +138,51 @@ void backward(Queue& queue, Tensor& dq, Tensor& dk, Tensor& dv, const Tensor& d_
   expect(kernel, "o", o, q.shape(), q.dtype());
   expect(kernel, "lse", lse, {s.batch, s.heads, s.queries}, Dtype::f32);
   const AttentionProblem problem = problem_of(s, scale);
-  const int64_t group = s.heads / s.kv_heads;
-  // Nothing to do without positions, though there may be heads.
-  const int64_t items = s.queries == 0 ? 0 : s.batch * s.kv_heads;
-  for_items(queue, q.arena(), items, rows.scratch_floats(problem, group), [&](int64_t item, float* scratch) {
-    const int64_t batch = item / s.kv_heads, kv_head = item % s.kv_heads;
-    const int64_t query = (batch * s.queries * s.heads + kv_head * group) * s.head_dim;
-    const int64_t key = (batch * s.keys * s.kv_heads + kv_head) * s.head_dim;
-    const float* row_lse = lse.data<float>() + (batch * s.heads + kv_head * group) * s.queries;
-    rows.backward(at(dq, query), at(dk, key), at(dv, key), at(d_o, query), at(o, query), row_lse,
-                  at(q, query), at(k, key), at(v, key), problem, group, scratch);
-  });
+  const int64_t heads = s.batch * s.heads, group = s.heads / s.kv_heads;
+  const Schedule schedule{num_blocks(s.queries, kAttentionBlock)};
+  if (heads * schedule.n == 0) return;
+
+  // Sums are held for a wave of heads (whole groups of them) at a time.
+  const int64_t round_items = group * (schedule.n + 1) / 2;
+  const int64_t wave = std::min(heads, group * num_blocks(kEnoughItems, round_items));
+  const int64_t block = num_blocks(rows.sum_floats(s.head_dim), 16) * 16, sums = schedule.n * block;
+  const Tensor delta = output_products(queue, d_o, o, s);
+  const Tensor held = empty(q.arena(), {3, wave, sums}, Dtype::f32, Category::workspace);
+  Lanes lanes(queue, q.arena(), wave * schedule.pairs(0), rows.backward_floats(s.head_dim));
+
+  const auto gradients_of = [&](int64_t head, int64_t slot, const AttentionPair& pair) -> AttentionGradients {
+    const int64_t batch = head / s.heads, position = (batch * s.heads + head % s.heads) * s.queries;
+    const int64_t query = (batch * s.queries * s.heads + head % s.heads) * s.head_dim;
+    const int64_t key = (batch * s.keys * s.kv_heads + head % s.heads / group) * s.head_dim;
+    float* const dq_sums = held.data<float>() + slot * sums;
+    return {.dq = at(dq, query),
+            .dk = at(dk, key),
+            .dv = at(dv, key),
+            .d_o = at(d_o, query),
+            .q = at(q, query),
+            .k = at(k, key),
+            .v = at(v, key),
+            .lse = lse.data<float>() + position,
+            .delta = delta.data<float>() + position,
+            .dq_sums = dq_sums + pair.query * block,
+            .dk_sums = dq_sums + wave * sums + pair.key * block,
+            .dv_sums = dq_sums + 2 * wave * sums + pair.key * block};
+  };
+  for (int64_t first = 0; first < heads; first += wave) {
+    const int64_t count = std::min(wave, heads - first);
+    for (int64_t round = 0; round < schedule.n; ++round)
+      lanes.run(schedule.pairs(round) * count, [&](int64_t item, float* scratch) {
+        AttentionPair pair = schedule.pair(round, item / count);
+        pair.ends_dkv = pair.ends_dkv && group == 1;
+        const int64_t slot = item % count;
+        rows.backward(gradients_of(first + slot, slot, pair), problem, pair, scratch);
+      });
+    if (group == 1) continue;
+    queue.parallel_for(schedule.n * count / group, [&](int64_t item) {
+      const int64_t slot = item / schedule.n * group, key = item % schedule.n;
+      rows.combine(gradients_of(first + slot, slot, {.key = key}), problem, key, group, sums);
+    });
+  }
 }
 
 }  // namespace

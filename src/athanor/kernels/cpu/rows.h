@@ -11,6 +11,8 @@
 
 #include <cstdint>
 
+#include "athanor/kernels/cpu/attention_rows.h"
+
 namespace athanor {
 
 enum RowType { kF32 = 0, kBf16 = 1, kF16 = 2 };
@@ -61,23 +63,6 @@ struct EmbeddingRows {                                                 // ids al
 struct CrossEntropyRows {  // one row; returns its loss; dlogits may be null
   float (*row)(void* dlogits, const float* logits, int32_t target, int64_t classes, int64_t width,
                float scale);
-};
-
-// Queries [q_first, q_first + q_count) of one (batch, head). Rows of q and o are q_stride elements apart,
-// rows of k and v kv_stride. `offset` = S - T: query t sees keys 0 ... t + offset.
-struct AttentionProblem {
-  int64_t queries, keys, head_dim, q_stride, kv_stride;
-  float scale;
-};
-struct AttentionRows {
-  void (*forward)(void* o, float* lse, const void* q, const void* k, const void* v,
-                  const AttentionProblem& problem, int64_t q_first, int64_t q_count, float* scratch);
-  // All queries of one (batch, k/v head) for its `group` query heads, which follow each other in q: dk and dv
-  // are summed over the group in the order of the heads.
-  void (*backward)(void* dq, void* dk, void* dv, const void* d_o, const void* o, const float* lse,
-                   const void* q, const void* k, const void* v, const AttentionProblem& problem,
-                   int64_t group, float* scratch);
-  int64_t (*scratch_floats)(const AttentionProblem& problem, int64_t group);  // for either
 };
 
 struct ElementwiseRows {

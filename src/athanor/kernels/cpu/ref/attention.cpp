@@ -61,45 +61,78 @@ void forward(void* o, float* lse, const void* q, const void* k, const void* v,
 }
 
 template <typename T>
-void backward(void* dq, void* dk, void* dv, const void* d_o, const void* o, const float* lse, const void* q,
-              const void* k, const void* v, const AttentionProblem& problem, int64_t group, float* scratch) {
+void row_deltas(float* delta, int64_t stride, const void* d_o, const void* o, int64_t heads,
+                int64_t head_dim) {
+  for (int64_t head = 0; head < heads; ++head)
+    delta[head * stride] = dot(in<T>(d_o) + head * head_dim, in<T>(o) + head * head_dim, head_dim);
+}
+
+// Sums are [rows of a block, D]; those of dq and dk are not yet multiplied by the scale.
+template <typename T>
+void backward(const AttentionGradients& g, const AttentionProblem& problem, const AttentionPair& pair,
+              float*) {
   const auto [queries, keys, width, q_stride, kv_stride, scale] = problem;
-  float* dk_sum = scratch;                // [S,D]
-  float* dv_sum = dk_sum + keys * width;  // [S,D]
-  float* dq_sum = dv_sum + keys * width;  // [D]
-  std::fill(dk_sum, dq_sum, 0.0f);
-  for (int64_t head = 0; head < group; ++head)
-    for (int64_t t = 0; t < queries; ++t) {
-      const int64_t row = t * q_stride + head * width;
-      const float delta = dot(in<T>(d_o) + row, in<T>(o) + row, width);
-      std::fill(dq_sum, dq_sum + width, 0.0f);
-      for (int64_t j = 0; j <= t; ++j) {
-        const T* key = in<T>(k) + j * kv_stride;
-        const float p = std::exp(scale * dot(in<T>(q) + row, key, width) - lse[head * queries + t]);
-        const float ds = p * (dot(in<T>(d_o) + row, in<T>(v) + j * kv_stride, width) - delta);
-        add_scaled(dv_sum + j * width, p, in<T>(d_o) + row, width);
-        add_scaled(dk_sum + j * width, ds, in<T>(q) + row, width);
-        add_scaled(dq_sum, ds, key, width);
-      }
-      store(out<T>(dq) + row, dq_sum, scale, width);
+  const int64_t first_query = pair.query * kAttentionBlock, first_key = pair.key * kAttentionBlock;
+  const int64_t end_query = std::min(queries, first_query + kAttentionBlock);
+  const int64_t end_key = std::min(keys, first_key + kAttentionBlock);
+  const int64_t query_floats = (end_query - first_query) * width, key_floats = (end_key - first_key) * width;
+  if (pair.starts_dq) std::fill_n(g.dq_sums, query_floats, 0.0f);
+  if (pair.starts_dkv) std::fill_n(g.dk_sums, key_floats, 0.0f);
+  if (pair.starts_dkv) std::fill_n(g.dv_sums, key_floats, 0.0f);
+  for (int64_t t = first_query; t < end_query; ++t) {
+    const T *query = in<T>(g.q) + t * q_stride, *d_out = in<T>(g.d_o) + t * q_stride;
+    float* dq_sum = g.dq_sums + (t - first_query) * width;
+    for (int64_t s = first_key; s < std::min(end_key, t + 1); ++s) {
+      const T* key = in<T>(g.k) + s * kv_stride;
+      const float p = std::exp(scale * dot(query, key, width) - g.lse[t]);
+      const float ds = p * (dot(d_out, in<T>(g.v) + s * kv_stride, width) - g.delta[t]);
+      const int64_t row = (s - first_key) * width;
+      add_scaled(g.dv_sums + row, p, d_out, width);
+      add_scaled(g.dk_sums + row, ds, query, width);
+      add_scaled(dq_sum, ds, key, width);
     }
-  for (int64_t j = 0; j < keys; ++j) {
-    store(out<T>(dk) + j * kv_stride, dk_sum + j * width, scale, width);
-    store(out<T>(dv) + j * kv_stride, dv_sum + j * width, 1, width);
+    if (pair.ends_dq) store(out<T>(g.dq) + t * q_stride, dq_sum, scale, width);
+  }
+  for (int64_t s = first_key; pair.ends_dkv && s < end_key; ++s) {
+    const int64_t row = (s - first_key) * width;
+    store(out<T>(g.dk) + s * kv_stride, g.dk_sums + row, scale, width);
+    store(out<T>(g.dv) + s * kv_stride, g.dv_sums + row, 1, width);
   }
 }
 
-int64_t scratch_floats(const AttentionProblem& problem, int64_t) {
-  const int64_t for_forward = problem.head_dim + kKeyTile;
-  const int64_t for_backward = (2 * problem.keys + 1) * problem.head_dim;
-  return std::max(for_forward, for_backward);
+template <typename T>
+void combine(const AttentionGradients& g, const AttentionProblem& problem, int64_t key, int64_t group,
+             int64_t stride) {
+  const int64_t width = problem.head_dim, first = key * kAttentionBlock;
+  for (int64_t s = first; s < std::min(problem.keys, first + kAttentionBlock); ++s) {
+    T *dk = out<T>(g.dk) + s * problem.kv_stride, *dv = out<T>(g.dv) + s * problem.kv_stride;
+    for (int64_t i = 0; i < width; ++i) {
+      float dk_sum = 0, dv_sum = 0;
+      for (int64_t head = 0; head < group; ++head) {
+        dk_sum += g.dk_sums[head * stride + (s - first) * width + i];
+        dv_sum += g.dv_sums[head * stride + (s - first) * width + i];
+      }
+      dk[i] = from_float<T>(problem.scale * dk_sum);
+      dv[i] = from_float<T>(dv_sum);
+    }
+  }
+}
+
+int64_t forward_floats(int64_t head_dim) {
+  return head_dim + kKeyTile;
+}
+int64_t backward_floats(int64_t) {
+  return 0;
+}
+int64_t sum_floats(int64_t head_dim) {
+  return kAttentionBlock * head_dim;
 }
 
 }  // namespace
 
 template <typename T>
 AttentionRows attention() {
-  return {forward<T>, backward<T>, scratch_floats};
+  return {forward<T>, forward_floats, row_deltas<T>, backward<T>, combine<T>, backward_floats, sum_floats};
 }
 
 template AttentionRows attention<float>();

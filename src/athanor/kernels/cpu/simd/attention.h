@@ -66,17 +66,18 @@ void forward(void* o, float* lse, const void* q, const void* k, const void* v,
   }
 }
 
-// delta [T] = sum over D of d_o * o.
 template <typename T>
-inline void row_products(float* delta, const T* d_o, const T* o, int64_t rows, int64_t stride,
-                         int64_t width) {
-  for (int64_t t = 0; t < rows; ++t) {
+void row_deltas(float* delta, int64_t stride, const void* d_o, const void* o, int64_t heads,
+                int64_t head_dim) {
+  for (int64_t head = 0; head < heads; ++head) {
+    const T* d_out = static_cast<const T*>(d_o) + head * head_dim;
+    const T* out = static_cast<const T*>(o) + head * head_dim;
     float total[1];
     sum_vectors(
-        width, total, [&](int64_t i, auto part, V* sums) __attribute__((always_inline)) {
-          sums[0] = fma(load(d_o + t * stride + i, part), load(o + t * stride + i, part), sums[0]);
+        head_dim, total, [&](int64_t i, auto part, V* sums) __attribute__((always_inline)) {
+          sums[0] = fma(load(d_out + i, part), load(out + i, part), sums[0]);
         });
-    delta[t] = total[0];
+    delta[head * stride] = total[0];
   }
 }
 
@@ -84,11 +85,11 @@ inline void clear(float* x, int64_t n) {
   __builtin_memset(x, 0, static_cast<size_t>(n) * sizeof(float));
 }
 
-// Key tiles outside, query tiles inside: a key tile is packed once and its dk and dv are done when it ends;
-// dq of all queries waits in scratch.
+// Sums are [rows of a block, padded(D)]; those of dq are not yet multiplied by the scale. Key tiles outside,
+// query tiles inside: a key tile is packed once.
 template <typename T>
-void backward(void* dq, void* dk, void* dv, const void* d_o, const void* o, const float* lse, const void* q,
-              const void* k, const void* v, const AttentionProblem& problem, int64_t group, float* scratch) {
+void backward(const AttentionGradients& g, const AttentionProblem& problem, const AttentionPair& pair,
+              float* scratch) {
   const auto [length, all_keys, width, q_stride, kv_stride, scale] = problem;
   const int64_t row = padded(width);
   Scratch memory{scratch};
@@ -97,63 +98,91 @@ void backward(void* dq, void* dk, void* dv, const void* d_o, const void* o, cons
   float* const keys_t = memory.take(kTile * row);
   float* const keys = memory.take(kTile * row);
   float* const values_t = memory.take(kTile * row);
-  float* const dk_sum = memory.take(kTile * row);
-  float* const dv_sum = memory.take(kTile * row);
   float* const scores = memory.take(kTile * kTile);
   float* const d_scores = memory.take(kTile * kTile);
-  float* const dq_sum = memory.take(group * length * row);
-  float* const delta = memory.take(group * length);
-  clear(dq_sum, group * length * row);
-  for (int64_t head = 0; head < group; ++head)
-    row_products(delta + head * length, static_cast<const T*>(d_o) + head * width,
-                 static_cast<const T*>(o) + head * width, length, q_stride, width);
+  const int64_t first_query = pair.query * kAttentionBlock, first_key = pair.key * kAttentionBlock;
+  const int64_t end_query = smaller(length, first_query + kAttentionBlock);
+  const int64_t end_key = smaller(all_keys, first_key + kAttentionBlock);
+  if (pair.starts_dq) clear(g.dq_sums, kAttentionBlock * row);
+  if (pair.starts_dkv) clear(g.dk_sums, kAttentionBlock * row);
+  if (pair.starts_dkv) clear(g.dv_sums, kAttentionBlock * row);
 
-  for (int64_t s = 0; s < all_keys; s += kTile) {
-    const int64_t key_count = smaller(kTile, all_keys - s);
-    pack_transposed(keys_t, kTile, static_cast<const T*>(k) + s * kv_stride, kv_stride, key_count, width);
-    pack_transposed(values_t, kTile, static_cast<const T*>(v) + s * kv_stride, kv_stride, key_count, width);
-    pack_rows(keys, row, static_cast<const T*>(k) + s * kv_stride, kv_stride, key_count, width, 1.f);
-    clear(dk_sum, kTile * row);
-    clear(dv_sum, kTile * row);
-    for (int64_t head = 0; head < group; ++head) {
-      for (int64_t t = s; t < length; t += kTile) {
-        const int64_t count = smaller(kTile, length - t), first = t * q_stride + head * width;
-        pack_rows(queries, row, static_cast<const T*>(q) + first, q_stride, count, width, scale);
-        pack_rows(d_out, row, static_cast<const T*>(d_o) + first, q_stride, count, width, 1.f);
-        const TileShape shape = {
-            .queries = count, .keys = key_count, .head_dim = width, .row = row, .diagonal = t + 1 - s};
-        attend_backward({.q = queries,
-                         .d_out = d_out,
-                         .keys_t = keys_t,
-                         .keys = keys,
-                         .values_t = values_t,
-                         .lse = lse + head * length + t,
-                         .delta = delta + head * length + t,
-                         .scores = scores,
-                         .d_scores = d_scores,
-                         .dq = dq_sum + (head * length + t) * row,
-                         .dk = dk_sum,
-                         .dv = dv_sum},
-                        shape);
-      }
+  for (int64_t s = first_key; s < end_key; s += kTile) {
+    const int64_t key_count = smaller(kTile, end_key - s);
+    const T* k = static_cast<const T*>(g.k) + s * kv_stride;
+    const T* v = static_cast<const T*>(g.v) + s * kv_stride;
+    pack_transposed(keys_t, kTile, k, kv_stride, key_count, width);
+    pack_transposed(values_t, kTile, v, kv_stride, key_count, width);
+    pack_rows(keys, row, k, kv_stride, key_count, width, 1.f);
+    float* const dk_sum = g.dk_sums + (s - first_key) * row;
+    float* const dv_sum = g.dv_sums + (s - first_key) * row;
+    for (int64_t t = pair.query == pair.key ? s : first_query; t < end_query; t += kTile) {
+      const int64_t count = smaller(kTile, end_query - t);
+      pack_rows(queries, row, static_cast<const T*>(g.q) + t * q_stride, q_stride, count, width, scale);
+      pack_rows(d_out, row, static_cast<const T*>(g.d_o) + t * q_stride, q_stride, count, width, 1.f);
+      const TileShape shape = {
+          .queries = count, .keys = key_count, .head_dim = width, .row = row, .diagonal = t + 1 - s};
+      attend_backward({.q = queries,
+                       .d_out = d_out,
+                       .keys_t = keys_t,
+                       .keys = keys,
+                       .values_t = values_t,
+                       .lse = g.lse + t,
+                       .delta = g.delta + t,
+                       .scores = scores,
+                       .d_scores = d_scores,
+                       .dq = g.dq_sums + (t - first_query) * row,
+                       .dk = dk_sum,
+                       .dv = dv_sum},
+                      shape);
     }
-    store_rows(static_cast<T*>(dk) + s * kv_stride, kv_stride, dk_sum, row, key_count, width, 1.f);
-    store_rows(static_cast<T*>(dv) + s * kv_stride, kv_stride, dv_sum, row, key_count, width, 1.f);
+    if (!pair.ends_dkv) continue;
+    store_rows(static_cast<T*>(g.dk) + s * kv_stride, kv_stride, dk_sum, row, key_count, width, 1.f);
+    store_rows(static_cast<T*>(g.dv) + s * kv_stride, kv_stride, dv_sum, row, key_count, width, 1.f);
   }
-  for (int64_t head = 0; head < group; ++head)
-    store_rows(static_cast<T*>(dq) + head * width, q_stride, dq_sum + head * length * row, row, length, width,
-               scale);
-}
-
-inline int64_t scratch_floats(const AttentionProblem& problem, int64_t group) {
-  const int64_t row = padded(problem.head_dim);
-  const int64_t for_forward = kTile * (4 * row + kTile + kLanes + 1);
-  const int64_t for_backward = kTile * (7 * row + 2 * kTile) + group * problem.queries * (row + 1);
-  return for_forward > for_backward ? for_forward : for_backward;
+  if (pair.ends_dq)
+    store_rows(static_cast<T*>(g.dq) + first_query * q_stride, q_stride, g.dq_sums, row,
+               end_query - first_query, width, scale);
 }
 
 template <typename T>
-constexpr AttentionRows rows = {forward<T>, backward<T>, scratch_floats};
+inline void combine_rows(T* to, int64_t to_row, const float* sums, int64_t rows, int64_t width, int64_t group,
+                         int64_t stride) {
+  const int64_t row = padded(width);
+  for (int64_t r = 0; r < rows; ++r)
+    for_vectors(
+        width, [&](int64_t i, auto part) __attribute__((always_inline)) {
+          V total = load(sums + r * row + i);
+          for (int64_t head = 1; head < group; ++head)
+            total = total + load(sums + head * stride + r * row + i);
+          store(to + r * to_row + i, total, part);
+        });
+}
+
+template <typename T>
+void combine(const AttentionGradients& g, const AttentionProblem& problem, int64_t key, int64_t group,
+             int64_t stride) {
+  const int64_t s = key * kAttentionBlock, rows = smaller(kAttentionBlock, problem.keys - s);
+  const int64_t first = s * problem.kv_stride;
+  combine_rows(static_cast<T*>(g.dk) + first, problem.kv_stride, g.dk_sums, rows, problem.head_dim, group,
+               stride);
+  combine_rows(static_cast<T*>(g.dv) + first, problem.kv_stride, g.dv_sums, rows, problem.head_dim, group,
+               stride);
+}
+
+inline int64_t forward_floats(int64_t head_dim) {
+  return kTile * (4 * padded(head_dim) + kTile + kLanes + 1);
+}
+inline int64_t backward_floats(int64_t head_dim) {
+  return kTile * (5 * padded(head_dim) + 2 * kTile);
+}
+inline int64_t sum_floats(int64_t head_dim) {
+  return kAttentionBlock * padded(head_dim);
+}
+
+template <typename T>
+constexpr AttentionRows rows = {forward<T>, forward_floats,  row_deltas<T>, backward<T>,
+                                combine<T>, backward_floats, sum_floats};
 
 }  // namespace attention
 }  // namespace
