@@ -1,7 +1,6 @@
 // athanor tokenizer train | encode | decode | inspect | import
 #include <fmt/core.h>
 #include <fmt/ranges.h>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
@@ -18,6 +17,7 @@
 #include "athanor/text/tokenizer.h"
 #include "athanor/text/trainer.h"
 #include "command.h"
+#include "progress.h"
 
 namespace athanor {
 namespace {
@@ -44,39 +44,6 @@ void write_output(Env& env, const std::string& path, const std::string& text) {
   env.create_folders(parent_folder(path));
   env.write_atomically(path, text);
 }
-
-// One line on a terminal that is rewritten in place, with rate and time left; nothing where there is none.
-class ProgressLine {
- public:
-  ProgressLine() : shown_(isatty(STDERR_FILENO)) {}
-  ~ProgressLine() { clear(); }
-
-  void update(const std::string& what, double done, double total, const std::string& amount) {
-    const double now = now_seconds();
-    if (what != what_) {
-      what_ = what;
-      start_ = now;
-    }
-    if (!shown_ || now - last_ < 0.1) return;
-    last_ = now;
-    const double seconds = now - start_;
-    const std::string left =
-        done > 0 && seconds > 1 ? ", " + human_seconds(seconds * std::max(total - done, 0.0) / done) + " left"
-                                : "";
-    std::fprintf(stderr, "\r\033[K%s %3.0f%%  %s%s", what.c_str(), total > 0 ? 100 * done / total : 100,
-                 amount.c_str(), left.c_str());
-    drawn_ = true;
-  }
-  void clear() {
-    if (std::exchange(drawn_, false)) std::fputs("\r\033[K", stderr);
-  }
-  double seconds() const { return now_seconds() - start_; }
-
- private:
-  bool shown_, drawn_ = false;
-  std::string what_;
-  double start_ = 0, last_ = 0;
-};
 
 struct TrainCommand {
   TokenizerTrainerOptions options;

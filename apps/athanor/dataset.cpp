@@ -1,0 +1,267 @@
+// athanor dataset build | inspect | verify | ledger
+#include <fmt/core.h>
+#include <fmt/ranges.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <limits>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "athanor/base/check.h"
+#include "athanor/base/clock.h"
+#include "athanor/base/cpu.h"
+#include "athanor/base/human.h"
+#include "athanor/config/load.h"
+#include "athanor/data/batch.h"
+#include "athanor/data/dataset.h"
+#include "athanor/data/ledger.h"
+#include "athanor/data/tokenize.h"
+#include "command.h"
+#include "progress.h"
+
+namespace athanor {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+void print(const std::string& text) {
+  std::fwrite(text.data(), 1, text.size(), stdout);
+}
+
+void print(const Json& document) {
+  print(document.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
+}
+
+std::shared_ptr<const Tokenizer> load_tokenizer(const std::string& path) {
+  Env& env = system_env();
+  return Tokenizer::load(env, env.is_folder(path) ? join_path(path, "tokenizer.json") : path);
+}
+
+TokenizeProgress show_progress(ProgressLine& line) {
+  return [&line](const TokenizeState& state) {
+    if (state.waiting) {
+      line.clear();
+      std::fprintf(stderr, "athanor: waiting for another process that tokenizes %s\n",
+                   printable(state.source).c_str());
+      return;
+    }
+    const auto done = static_cast<double>(state.bytes_done), total = static_cast<double>(state.bytes_total);
+    line.update("tokenizing", done, total,
+                fmt::format("{} of {}, {} tokens, {}/s", human_bytes(done), human_bytes(total),
+                            human_count(static_cast<double>(state.tokens)),
+                            human_bytes(done / std::max(line.seconds(), 1e-3))));
+  };
+}
+
+struct BuildCommand {
+  std::string tokenizer, output, text_key = "text";
+  std::vector<std::string> paths;
+  int threads = num_usable_cpus();
+  bool json = false;
+
+  void run() const {
+    if (threads < 1) throw ConfigError(fmt::format("--threads: got {}, expected at least 1", threads));
+    const std::string prefix = token_file_prefix(output);
+    if (system_env().is_folder(prefix) || prefix.ends_with('/'))
+      throw ConfigError(fmt::format("--output {}: is a folder, expected the prefix of two files", output),
+                        "for example: --output " + join_path(prefix, "tokens"));
+    const auto loaded = load_tokenizer(tokenizer);
+    ProgressLine line;
+    const double start = now_seconds();
+    const TokenFileInfo info =
+        build_token_file(system_env(), *loaded, paths, prefix, {text_key, threads, show_progress(line)});
+    const double seconds = now_seconds() - start;
+    line.clear();
+    if (info.binary_files > 0)
+      std::fprintf(stderr, "athanor: left out %lld binary files\n",
+                   static_cast<long long>(info.binary_files));
+    if (json) {
+      Json report = {{"output", prefix}, {"seconds", seconds}};
+      report.update(Json::parse(token_file_info_json(info)));
+      return print(report);
+    }
+    print(fmt::format(
+        "{}.bin, {}.idx: {} tokens in {} documents from {} of text ({:.2f} bytes per token), {}\n",
+        printable(prefix), printable(prefix), with_commas(info.tokens), with_commas(info.documents),
+        human_bytes(static_cast<double>(info.bytes)),
+        static_cast<double>(info.bytes) / static_cast<double>(info.tokens), human_seconds(seconds)));
+  }
+};
+
+struct InspectCommand {
+  std::string prefix, tokenizer;
+  int64_t num_shown = 16;
+  bool json = false;
+
+  void run() const {
+    const IndexedDataset dataset(prefix);
+    const auto info = read_token_file_info(system_env(), dataset.prefix());
+    if (num_shown < 0) throw ConfigError(fmt::format("--tokens: got {}, expected 0 or more", num_shown));
+    std::vector<int32_t> ids(static_cast<size_t>(std::min(num_shown, dataset.num_tokens())));
+    dataset.read(0, ids);
+    Json facts = {{"prefix", dataset.prefix()},
+                  {"documents", dataset.num_documents()},
+                  {"sequences", dataset.num_sequences()},
+                  {"tokens", dataset.num_tokens()},
+                  {"type", token_type_name(dataset.type())},
+                  {"bin_bytes", dataset.bin_bytes()},
+                  {"idx_bytes", dataset.idx_bytes()},
+                  {"first_tokens", ids}};
+    if (info) {
+      facts["text_bytes"] = info->bytes;
+      facts["vocab_size"] = info->vocab_size;
+      facts["end_of_text"] = info->end_of_text;
+      facts["tokenizer_hash"] = info->tokenizer_hash;
+      facts["source"] = info->source;
+    }
+    if (!tokenizer.empty()) facts["first_text"] = load_tokenizer(tokenizer)->decode(ids);
+    if (json) return print(facts);
+    for (const auto& [key, value] : facts.items()) {
+      const std::string text = value.is_string()           ? printable(value.get<std::string>())
+                               : value.is_number_integer() ? with_commas(value.get<int64_t>())
+                                                           : printable(value.dump());
+      print(fmt::format("{:<15} {}\n", key, text));
+    }
+  }
+};
+
+struct VerifyCommand {
+  std::string prefix;
+  int64_t vocab_size = 0;
+  bool json = false;
+
+  void run() const {
+    if (vocab_size < 0)
+      throw ConfigError(fmt::format("--vocab-size: got {}, expected at least 1", vocab_size));
+    const IndexedDataset dataset(prefix);
+    const auto info = read_token_file_info(system_env(), dataset.prefix());
+    const int64_t known = info ? info->vocab_size : int64_t{std::numeric_limits<int32_t>::max()};
+    dataset.check_ids(vocab_size > 0 ? vocab_size : known);
+    if (info) {
+      const std::string& name = dataset.prefix();
+      check(info->tokens == dataset.num_tokens() && info->documents == dataset.num_documents(),
+            "'{}': got {} tokens in {} documents, expected {} in {} as in its .meta.json", name,
+            dataset.num_tokens(), dataset.num_documents(), info->tokens, info->documents);
+      const std::string hash = dataset.full_hash();
+      check(hash == info->content_hash, "'{}': the files have the hash {}, expected {} as in its .meta.json",
+            name, hash, info->content_hash);
+    }
+    if (json)
+      return print(Json{{"prefix", dataset.prefix()},
+                        {"ok", true},
+                        {"documents", dataset.num_documents()},
+                        {"tokens", dataset.num_tokens()},
+                        {"hash_checked", info.has_value()}});
+    print(fmt::format("{}: ok, {} tokens in {} documents{}\n", printable(dataset.prefix()),
+                      with_commas(dataset.num_tokens()), with_commas(dataset.num_documents()),
+                      info ? "" : " (no .meta.json beside it, so no hash to compare with)"));
+  }
+};
+
+struct LedgerCommand {
+  std::string file, output;
+  std::vector<std::string> sets;
+  int64_t first_step = 1, last_step = 0;
+  bool json = false;
+
+  void run() const {
+    Env& env = system_env();
+    const Config config = load_config(env, file, sets);
+    const int64_t last = last_step > 0 ? last_step : config.train.steps;
+    if (first_step < 1 || last < first_step)
+      throw ConfigError(fmt::format("steps {} to {}: expected a range from 1 up", first_step, last));
+    ProgressLine line;
+    const Dataset dataset = open_dataset(config, env,
+                                         {.threads = num_usable_cpus(),
+                                          .vocab_size = 0,
+                                          .tokenizer = nullptr,
+                                          .progress = show_progress(line)});
+    const Sampler sampler = make_sampler(dataset.channels, config.train.seed, config.train.global_batch);
+    const LedgerReport report = check_ledger(sampler, first_step, last);
+    line.clear();
+    if (!output.empty()) {
+      const auto csv = env.create(output);
+      write_ledger(sampler, first_step, last, [&](std::string_view lines) { csv->append(lines); });
+      csv->close();
+    }
+    show(report, last);
+  }
+
+  void show(const LedgerReport& report, int64_t last) const {
+    if (json) {
+      Json channels = Json::array();
+      for (const LedgerChannel& channel : report.channels)
+        channels.push_back({{"name", channel.name},
+                            {"samples", channel.samples},
+                            {"first_epoch", channel.first_epoch},
+                            {"last_epoch", channel.last_epoch},
+                            {"whole_epochs", channel.whole_epochs}});
+      return print(Json{{"first_step", first_step},
+                        {"last_step", last},
+                        {"samples", report.samples},
+                        {"hash", report.hash},
+                        {"ok", true},
+                        {"channels", channels}});
+    }
+    print(fmt::format("{}  steps {} to {}: {} samples, each sequence at most once per epoch of its channel\n",
+                      report.hash, first_step, last, with_commas(report.samples)));
+    for (const LedgerChannel& channel : report.channels)
+      print(fmt::format("  {:<16} {:>12} samples, {} whole epochs\n", printable(channel.name),
+                        with_commas(channel.samples), with_commas(channel.whole_epochs)));
+  }
+};
+
+template <typename Command>
+std::pair<CLI::App*, std::shared_ptr<Command>> add_command(CLI::App& parent, const char* name,
+                                                           const char* help) {
+  auto command = std::make_shared<Command>();
+  CLI::App* app = parent.add_subcommand(name, help);
+  app->add_flag("--json", command->json, "print one JSON document");
+  app->callback([command] { command->run(); });
+  return {app, command};
+}
+
+constexpr const char* kPrefixHelp = "the files' name without .bin or .idx";
+
+}  // namespace
+
+void add_dataset(CLI::App& app) {
+  CLI::App& dataset = *app.add_subcommand("dataset", "Build and examine token files (Megatron's .bin/.idx)");
+  dataset.require_subcommand(1);
+
+  const auto [build_app, build] = add_command<BuildCommand>(dataset, "build", "Turn text into a token file");
+  build_app->add_option("--tokenizer", build->tokenizer, "tokenizer.json, or a folder that holds one")
+      ->required();
+  build_app->add_option("--output,-o", build->output, "prefix of the files to write")->required();
+  build_app->add_option("--text-key", build->text_key, "key of the text in JSONL files")
+      ->capture_default_str();
+  build_app->add_option("--threads", build->threads, "threads that encode")->capture_default_str();
+  build_app->add_option("PATH", build->paths, "text files, .jsonl files (each may be .gz or .zst) or folders")
+      ->required();
+
+  const auto [inspect_app, inspect] =
+      add_command<InspectCommand>(dataset, "inspect", "Say what a token file holds");
+  inspect_app->add_option("PREFIX", inspect->prefix, kPrefixHelp)->required();
+  inspect_app->add_option("--tokenizer", inspect->tokenizer, "show the text of the first tokens, too");
+  inspect_app->add_option("--tokens", inspect->num_shown, "how many of the first tokens to show")
+      ->capture_default_str();
+
+  const auto [verify_app, verify] =
+      add_command<VerifyCommand>(dataset, "verify", "Check index, ids and hash of a token file");
+  verify_app->add_option("PREFIX", verify->prefix, kPrefixHelp)->required();
+  verify_app->add_option("--vocab-size", verify->vocab_size,
+                         "ids must be below (default: the vocabulary it was made with)");
+
+  const auto [ledger_app, ledger] = add_command<LedgerCommand>(
+      dataset, "ledger", "List the samples of a run's steps and prove each comes once per epoch");
+  ledger_app->add_option("FILE", ledger->file, "the run's config")->required();
+  ledger_app->add_option("--set", ledger->sets, "section.key=value, as in train")->allow_extra_args(false);
+  ledger_app->add_option("--first-step", ledger->first_step, "first step of the range")
+      ->capture_default_str();
+  ledger_app->add_option("--last-step", ledger->last_step, "last step (default: train.steps)");
+  ledger_app->add_option("--output,-o", ledger->output, "a CSV file for the samples themselves");
+}
+
+}  // namespace athanor

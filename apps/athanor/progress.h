@@ -1,0 +1,31 @@
+// Progress of a command on standard error: on a terminal one line that is rewritten in place, elsewhere a
+// plain line now and then.
+//
+//   ProgressLine line;
+//   line.update("reading", bytes, total_bytes, "12 MiB of 40 MiB, 3 MiB/s");
+//   line.clear();                       // before anything else is printed
+#pragma once
+
+#include <string>
+
+namespace athanor {
+
+class ProgressLine {
+ public:
+  ProgressLine();
+  ~ProgressLine() { clear(); }
+  ProgressLine(const ProgressLine&) = delete;
+  ProgressLine& operator=(const ProgressLine&) = delete;
+
+  // Prints at most a few times a second. A new `what` starts the clock of the rate and the time left.
+  void update(const std::string& what, double done, double total, const std::string& amount);
+  void clear();
+  double seconds() const;  // since `what` began
+
+ private:
+  bool terminal_, drawn_ = false;
+  std::string what_;
+  double start_ = 0, last_ = 0;
+};
+
+}  // namespace athanor
