@@ -24,7 +24,7 @@ const TEXTS = [
   "", " ", "  ", "\n", "a", "The quick brown fox", "  two  spaces   here  ", "it's they'll WE'RE I'd'",
   "line one\nline two\r\n\r\n  indented\tTabbed", "你好，世界", "Привет, мир! こんにちは", "café naïve CAFÉ e\u0301 \u00c5 \ufb01",
   "1 12 123 1234567 3.14 ½ Ⅷ ٣", "x+=1;// comment\nif(a&&b){return(c);}", "emoji 😀👨‍👩‍👧 end", "…—“”!?.,;:'\"-_@#",
-  "the lowest newest others", "<s>the</s> <s> the<pad>dog", "low<pad>lower <pad> slowest", "\u00a0nbsp\u3000wide\u200bzero",
+  "the lowest newest others", "<s>the</s> <s> the<pad>dog", "low<pad>lower <pad> slowest", "<pad> <pad>  <pad>\n\n<pad>", "\u00a0nbsp\u3000wide\u200bzero",
   "▁the ▁dog", "İstanbul ΣΑΣ ß STRASSE", "\u0000nul\u0007bell", "don't  stop\u2028now", "ab\u0301c\u0323d",
 ];
 
