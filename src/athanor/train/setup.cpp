@@ -53,11 +53,11 @@ std::vector<NamedTensor> Training::tensors() const {
 void Training::load(const Checkpoint& checkpoint) {
   for (const auto& param : model->params()) {
     std::vector<float> values(static_cast<size_t>(param->numel()));
-    checkpoint.read("model." + param->name(), values.data());
+    checkpoint.read("model." + param->name(), param->shape(), values.data());
     param->store(values.data());
   }
   for (const auto& state : optimizer->states())
-    checkpoint.read(state.name + "." + state.param->name(), state.tensor.data<float>());
+    checkpoint.read(state.name + "." + state.param->name(), state.tensor.shape(), state.tensor.data<float>());
 }
 
 TrainState first_state(const Config& config) {
