@@ -3,6 +3,7 @@
 
 #include "checkpoint/content.h"
 #include "checkpoint/fault_env.h"
+#include "checkpoint/power_env.h"
 
 namespace athanor {
 namespace {
@@ -116,6 +117,47 @@ TEST_P(WriteFault, RotationNeverLosesTheNewest) {
 
 INSTANTIATE_TEST_SUITE_P(All, WriteFault, ::testing::Values(Fault::kill, Fault::once),
                          [](const auto& each) { return each.param == Fault::kill ? "kill" : "once"; });
+
+// The power fails at any call, or right after the last one: what was said to be saved is there, and so is
+// what was there before.
+TEST(PowerCut, LosesNothingThatWasSaved) {
+  TestContent old_source, new_source;
+  new_source.tensors[0].tensor.data<float>()[0] += 1.0f;
+  FaultEnv calm;
+  for (const int64_t new_step : {200, 100}) {
+    int64_t fail_at = 0, arrived = 0;
+    for (bool failed = true; failed; ++fail_at) {
+      const TestFolder folder;
+      write(calm, folder.path(), old_source, 100);
+      PowerEnv env(fail_at);
+      bool saved = true;
+      try {
+        write(env, folder.path(), new_source, new_step);
+      } catch (const IoError&) {
+        saved = false;
+      }
+      failed = env.failed();
+      env.cut();
+      std::vector<std::string> skipped;
+      const auto newest = newest_checkpoint(system_env(), folder.path(), &skipped);
+      ASSERT_TRUE(newest.has_value()) << "call " << fail_at;
+      EXPECT_TRUE(skipped.empty()) << "call " << fail_at << ": " << skipped[0];
+      std::vector<float> values(35);
+      const Checkpoint checkpoint = Checkpoint::open(system_env(), *newest);
+      checkpoint.read("model.part0", values.data());
+      const bool is_new = values[0] == new_source.tensors[0].tensor.data<float>()[0];
+      if (saved) {
+        EXPECT_TRUE(is_new) << "call " << fail_at;
+      }
+      arrived += is_new;
+      if (new_step == 200) {
+        EXPECT_NO_THROW(Checkpoint::open(system_env(), folder.file("step_00000100")).verify());
+      }
+    }
+    EXPECT_GE(arrived, 1);
+    EXPECT_GT(fail_at, 20);
+  }
+}
 
 // One rank's disk is full: all ranks throw, say which rank it was, and nothing is left behind.
 TEST(RankFault, IsEveryRanksFault) {

@@ -125,6 +125,7 @@ void StagedFolder::commit() {
   }
   done_ = true;
   env_.sync_folder(parent);
+  env_.sync_folder(parent_folder(parent));  // the parent itself may be new
   if (!replaces) return;
   try {
     env_.remove_all(replaced);
