@@ -29,6 +29,9 @@ class FolderTest : public ::testing::Test {
   std::string path(const std::string& name) const { return folder_ + "/" + name; }
   std::string write(const std::string& name, std::string_view text) {
     std::filesystem::create_directories(std::filesystem::path(path(name)).parent_path());
+    // File systems write a file that replaces its own content to the disk at once; thousands of those take
+    // long.
+    std::filesystem::remove(path(name));
     const auto file = env_.create(path(name));
     file->append(text);
     file->close();
