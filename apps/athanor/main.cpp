@@ -1,12 +1,18 @@
 // athanor: trains large language models, from raw text to an evaluated model.
 #include <CLI/CLI.hpp>
+#include <csignal>
 #include <cstdio>
 
 #include "athanor/base/error.h"
+#include "athanor/base/human.h"
 #include "athanor/base/nearest.h"
 #include "command.h"
 
 namespace {
+
+std::string path_of(const CLI::App& app) {
+  return (app.get_parent() == nullptr ? "" : path_of(*app.get_parent()) + " ") + app.get_name();
+}
 
 int report(const std::string& what, const std::string& hint, int code) {
   std::fprintf(stderr, "athanor: error: %s\n", what.c_str());
@@ -14,24 +20,31 @@ int report(const std::string& what, const std::string& hint, int code) {
   return code;
 }
 
-// CLI11's own messages, with the nearest subcommand or option where a name is unknown.
-std::string command_line_hint(const CLI::App& app, const CLI::ParseError& error,
-                              const std::string& argument) {
-  if (error.get_name() != "ExtrasError" && error.get_name() != "RequiredError") return "see 'athanor --help'";
-  std::vector<std::string> names;
+// What CLI11 says of a wrong command line, with the word that is wrong and the nearest one that is right.
+int report_command_line(const CLI::App& app, const CLI::ParseError& error) {
   const CLI::App* current = &app;
-  for (const auto* sub : app.get_subcommands()) current = sub;
+  while (!current->get_subcommands().empty()) current = current->get_subcommands().front();
+  const std::string command = path_of(*current), help = "see '" + command + " --help'";
+  auto words = current->remaining();
+  std::erase(words, "--");
+  const auto code = static_cast<CLI::ExitCodes>(error.get_exit_code());  // its name may be the subcommand's
+  const bool unknown = code == CLI::ExitCodes::ExtrasError || code == CLI::ExitCodes::RequiredError;
+  if (!unknown || words.empty()) return report(error.what(), help, 2);
+  std::vector<std::string> names;
   for (const auto* sub : current->get_subcommands([](const CLI::App*) { return true; }))
     names.push_back(sub->get_name());
   for (const auto* option : current->get_options())
     for (const auto& name : option->get_lnames()) names.push_back("--" + name);
-  const std::string nearest = athanor::nearest_name(argument, names);
-  return nearest.empty() ? "see 'athanor --help'" : "did you mean '" + nearest + "'?";
+  const char* const kind = words[0].starts_with('-') ? "option" : names[0][0] == '-' ? "argument" : "command";
+  const std::string nearest = athanor::nearest_name(words[0], names);
+  return report(command + ": unknown " + kind + " '" + athanor::printable(words[0]) + "'",
+                nearest.empty() ? help : "did you mean '" + nearest + "'?", 2);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
+  std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error with a name, not a silent end
   CLI::App app{"athanor trains large language models, from raw text to an evaluated model.", "athanor"};
   app.require_subcommand(1);
   app.set_version_flag("--version", ATHANOR_VERSION);
@@ -50,8 +63,7 @@ int main(int argc, char** argv) {
     return 0;
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
-    const std::string argument = argc > 1 ? argv[error.get_name() == "ExtrasError" ? argc - 1 : 1] : "";
-    return report(error.what(), command_line_hint(app, error, argument), 2);
+    return report_command_line(app, error);
   } catch (const athanor::Exit& exit) {
     return exit.code;
   } catch (const athanor::ConfigError& error) {
