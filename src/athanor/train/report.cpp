@@ -38,15 +38,27 @@ std::string TrainReport::to_json() const {
   return report.to_json();
 }
 
-void TrainReport::restore_first_losses(const std::string& json) {
+void TrainReport::restore(const std::string& json) {
   const auto old = nlohmann::ordered_json::parse(json, nullptr, /*allow_exceptions=*/false);
   if (!old.is_object()) return;  // torn or foreign: the run goes on without them
-  const auto loss = old.find("valid_loss_first");
-  if (loss != old.end() && loss->is_number()) valid_loss_first = loss->get<double>();
-  const auto channels = old.find("channel_loss_first");
-  if (channels == old.end() || !channels->is_object()) return;
-  for (const auto& [name, value] : channels->items())
-    if (value.is_number()) channel_loss_first.emplace_back(name, value.get<double>());
+  const auto number = [&](const char* key, double& value) {
+    const auto found = old.find(key);
+    if (found != old.end() && found->is_number()) value = found->get<double>();
+  };
+  const auto losses = [&](const char* key, ChannelValues& values) {
+    const auto found = old.find(key);
+    if (found == old.end() || !found->is_object()) return;
+    values.clear();
+    for (const auto& [name, value] : found->items())
+      if (value.is_number()) values.emplace_back(name, value.get<double>());
+  };
+  number("train_loss_last", train_loss_last);
+  number("valid_loss_first", valid_loss_first);
+  number("valid_loss_last", valid_loss_last);
+  losses("channel_loss_first", channel_loss_first);
+  losses("channel_loss_last", channel_loss_last);
+  number("tokens_per_second", tokens_per_second);
+  number("mfu", mfu);
 }
 
 }  // namespace athanor

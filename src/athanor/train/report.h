@@ -26,8 +26,8 @@ struct TrainReport {
   std::string digest;                                             // of the final checkpoint
 
   std::string to_json() const;
-  // The held-out losses before the first update, as an earlier process of the same run reported them.
-  void restore_first_losses(const std::string& json);
+  // Losses and rates as an earlier process of the same run reported them; those of this process replace them.
+  void restore(const std::string& json);
 };
 
 }  // namespace athanor

@@ -216,8 +216,8 @@ void Trainer::write_report(const char* status) {
   report_.status = status;
   report_.steps = state_.step;
   report_.tokens = state_.tokens;
-  report_.tokens_per_second = median(rates_);
-  if (peak_flops_ > 0.0)
+  if (!rates_.empty()) report_.tokens_per_second = median(rates_);
+  if (!rates_.empty() && peak_flops_ > 0.0)
     report_.mfu =
         report_.tokens_per_second * training_->model->flops_per_token(config_.data.seq_len) / peak_flops_;
   report_.seconds = process_age_seconds();
@@ -235,7 +235,11 @@ void Trainer::write_trace() {
 }
 
 void Trainer::loop() {
-  if (state_.step >= config_.train.steps) return;
+  if (state_.step >= config_.train.steps) {
+    recorder_->message(
+        fmt::format("step {} is done, train.steps is {}: nothing to do", state_.step, config_.train.steps));
+    return;
+  }
   const BatchReader reader(data_.channels,
                            make_sampler(data_.channels, config_.train.seed, config_.train.global_batch),
                            config_.train.micro_batch);
@@ -287,7 +291,7 @@ TrainReport Trainer::run() {
     validate_now(nullptr);
     write_report("running");
   } else if (io_.env.exists(folder_.file("report.json"))) {
-    report_.restore_first_losses(io_.env.read_text(folder_.file("report.json")));
+    report_.restore(io_.env.read_text(folder_.file("report.json")));
   }
   loop();
   if (saved_step_ == state_.step && group_.rank() == 0)
