@@ -1,6 +1,8 @@
 #include "athanor/train/run_folder.h"
 
+#include <algorithm>
 #include <array>
+#include <nlohmann/json.hpp>
 
 #include "athanor/base/check.h"
 #include "athanor/config/print.h"
@@ -12,6 +14,17 @@ namespace {
 constexpr std::array kBound = {"model.",           "data.seq_len",       "data.valid_fraction",
                                "train.seed",       "train.global_batch", "optimizer.name",
                                "precision.compute"};
+
+bool is_bound(const std::string& key) {
+  return key != "model.preset" && std::any_of(kBound.begin(), kBound.end(), [&](const std::string& bound) {
+           return bound.back() == '.' ? key.starts_with(bound) : key == bound;
+         });
+}
+
+std::string value_of(const Config& config, const std::string& key) {
+  const size_t dot = key.find('.');
+  return nlohmann::json::parse(config_to_json(config)).at(key.substr(0, dot)).at(key.substr(dot + 1)).dump();
+}
 
 }  // namespace
 
@@ -31,23 +44,34 @@ void check_ranks(const Config& config, int world_size) {
 
 void check_resumable(const Config& then, const Config& now, const std::string& data_then,
                      const std::string& data_now) {
-  for (const std::string& key : different_keys(then, now))
-    for (const char* bound : kBound)
-      if (key == bound ||
-          (std::string_view(bound).back() == '.' && key.rfind(bound, 0) == 0 && key != "model.preset"))
-        throw ConfigError(
-            fmt::format("{}: changed since the run '{}' was started", key, now.train.name),
-            "give the new run another train.name, or start from the old one's weights with train.init_from");
-  if (data_then == data_now) return;
-  // The first line that differs says which channel, or that the tokenizer did.
-  size_t line = 0, i = 0;
-  for (; i < std::min(data_then.size(), data_now.size()) && data_then[i] == data_now[i]; ++i)
-    if (data_then[i] == '\n') line = i + 1;
-  const auto from = [&](const std::string& text) { return text.substr(line, text.find('\n', line) - line); };
-  throw ConfigError(
-      fmt::format("data: changed since the run '{}' was started: got '{}', expected '{}'", now.train.name,
-                  from(data_now), from(data_then)),
-      "give the new run another train.name, or start from the old one's weights with train.init_from");
+  const char* const hint =
+      "give the new run another train.name, or start from the old one's weights with train.init_from";
+  const auto refuse = [&](const std::string& key) {
+    throw ConfigError(fmt::format("{}: changed since the run '{}' was started: got {}, expected {}", key,
+                                  now.train.name, value_of(now, key), value_of(then, key)),
+                      hint);
+  };
+  // A value that follows from others is not what the user changed.
+  std::vector<std::string> derived;
+  for (const std::string& key : different_keys(then, now)) {
+    if (!is_bound(key)) continue;
+    const auto origin = now.origins.find(key);
+    if (origin == now.origins.end() || origin->second.kind != Origin::Kind::derived) refuse(key);
+    derived.push_back(key);
+  }
+  if (data_then != data_now) {
+    // The first line that differs says which channel, or that the tokenizer did.
+    size_t line = 0, i = 0;
+    for (; i < std::min(data_then.size(), data_now.size()) && data_then[i] == data_now[i]; ++i)
+      if (data_then[i] == '\n') line = i + 1;
+    const auto from = [&](const std::string& text) {
+      return line <= text.size() ? text.substr(line, text.find('\n', line) - line) : "";
+    };
+    throw ConfigError(fmt::format("data: changed since the run '{}' was started: got '{}', expected '{}'",
+                                  now.train.name, from(data_now), from(data_then)),
+                      hint);
+  }
+  if (!derived.empty()) refuse(derived.front());
 }
 
 }  // namespace athanor
