@@ -117,6 +117,8 @@ void Trainer::open_run() {
   state_.data_identity = data_.identity;
   io_.env.create_folders(folder_.checkpoints());
   recorder_.emplace(io_.env, folder_.path, group_.rank(), io_.console, io_.command_line);
+  // What a writer that died left behind, and what it had moved away, is put right before anyone looks.
+  if (group_.rank() == 0) rotate_checkpoints(io_.env, folder_.checkpoints(), /*keep=*/0);
   group_.barrier("run folder");
   std::vector<std::string> skipped;
   const auto newest = newest_checkpoint(io_.env, folder_.checkpoints(), &skipped);
