@@ -1,0 +1,289 @@
+// The other commands as their users meet them: tokenizer, generate, evaluate, bench, doctor, and the help of
+// all.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "apps/small_run.h"
+
+namespace athanor {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsSupersetOf;
+using ::testing::Not;
+
+std::vector<std::string> keys(const Json& object) {
+  std::vector<std::string> names;
+  for (const auto& [name, value] : object.items()) names.push_back(name);
+  return names;
+}
+
+TEST(Commands, EveryOneAnswersHelp) {
+  const Workplace place;
+  const std::vector<std::vector<std::string>> commands = {
+      {},
+      {"tokenizer"},
+      {"tokenizer", "train"},
+      {"tokenizer", "encode"},
+      {"tokenizer", "decode"},
+      {"tokenizer", "inspect"},
+      {"tokenizer", "import"},
+      {"dataset"},
+      {"dataset", "build"},
+      {"dataset", "inspect"},
+      {"dataset", "verify"},
+      {"train"},
+      {"launch"},
+      {"evaluate"},
+      {"generate"},
+      {"checkpoint"},
+      {"checkpoint", "list"},
+      {"checkpoint", "show"},
+      {"checkpoint", "verify"},
+      {"checkpoint", "digest"},
+      {"checkpoint", "diff"},
+      {"checkpoint", "export-hf"},
+      {"checkpoint", "import-hf"},
+      {"bench"},
+      {"bench", "step"},
+      {"doctor"},
+  };
+  for (const auto& command : commands)
+    for (const char* flag : {"--help", "-h"}) {
+      auto arguments = command;
+      arguments.push_back(flag);
+      const Outcome outcome = place.run(arguments);
+      EXPECT_EQ(outcome.exit_code, 0) << outcome.all();
+      std::string words = "Usage: athanor";
+      for (const std::string& word : command) words += " " + word;
+      EXPECT_THAT(outcome.out, HasSubstr(words));
+      EXPECT_EQ(outcome.err, "");
+    }
+  EXPECT_THAT(place.output_of({"--version"}), ::testing::ContainsRegex("^[0-9]+\\.[0-9]+"));
+}
+
+class TokenizerCommand : public ::testing::Test {
+ protected:
+  void SetUp() override { place.write("text/a.txt", text); }
+  std::string decode(const std::string& tokenizer, const std::string& ids) {
+    return place.output_of({"tokenizer", "decode", "--tokenizer", tokenizer}, {.input = ids});
+  }
+  Workplace place;
+  const std::string text = "天地玄黄 caf\u00e9 \U0001F600\r\n\t" + invented_text(3, 2000);
+};
+
+TEST_F(TokenizerCommand, TrainsEncodesAndDecodesToTheSameBytes) {
+  for (const char* type : {"byte-bpe", "char"}) {
+    const std::string file = std::string(type) + "/tokenizer.json";
+    std::vector<std::string> arguments = {"tokenizer", "train", "--type", type, "--output", file, "text"};
+    if (type == std::string("byte-bpe")) arguments.insert(arguments.end(), {"--vocab-size", "300"});
+    place.output_of(arguments);
+    const std::string ids =
+        place.output_of({"tokenizer", "encode", "--tokenizer", file, "--input", "text/a.txt"});
+    const Json array = Json::parse(ids);
+    ASSERT_TRUE(array.is_array());
+    EXPECT_EQ(decode(file, ids), text) << type;
+    // The same from standard input, and with the folder in place of the file.
+    EXPECT_EQ(place.output_of({"tokenizer", "encode", "--tokenizer", type}, {.input = text}), ids);
+    const Json facts = Json::parse(place.output_of({"tokenizer", "inspect", file, "--json"}));
+    if (type == std::string("byte-bpe")) {
+      EXPECT_EQ(facts["vocab_size"], 300);
+    }
+    for (const Json& id : array) EXPECT_LT(id.get<int64_t>(), facts["vocab_size"].get<int64_t>());
+  }
+}
+
+TEST_F(TokenizerCommand, ByteLevelKnowsEveryText) {
+  place.output_of(
+      {"tokenizer", "train", "--type", "byte-bpe", "--vocab-size", "280", "--output", "t.json", "text"});
+  for (const std::string& strange : {std::string("\u0628\u0627 \U0001F9D1\u200D\U0001F680 \u00a0"),
+                                     std::string(), std::string("a\0b", 3), std::string("   \n\n  ")}) {
+    place.write("strange", strange);
+    EXPECT_EQ(decode("t.json",
+                     place.output_of({"tokenizer", "encode", "--tokenizer", "t.json", "--input", "strange"})),
+              strange);
+  }
+  EXPECT_EQ(place.output_of({"tokenizer", "encode", "--tokenizer", "t.json"}, {.input = ""}), "[]\n");
+}
+
+TEST_F(TokenizerCommand, ImportsGpt2Files) {
+  place.output_of(
+      {"tokenizer", "train", "--type", "byte-bpe", "--vocab-size", "300", "--output", "t.json", "text"});
+  const Json file = Json::parse(place.read("t.json"));
+  Json vocab = Json::object();
+  for (const auto& [token, id] : file["model"]["vocab"].items()) vocab[token] = id;
+  std::string merges = "#version: 0.2\n";
+  for (const Json& merge : file["model"]["merges"])
+    merges += (merge.is_array() ? merge[0].get<std::string>() + " " + merge[1].get<std::string>()
+                                : merge.get<std::string>()) +
+              "\n";
+  place.write("vocab.json", vocab.dump());
+  place.write("merges.txt", merges);
+  place.output_of(
+      {"tokenizer", "import", "--vocab", "vocab.json", "--merges", "merges.txt", "--output", "i.json"});
+  const auto encode = [&](const std::string& name) {
+    return place.output_of({"tokenizer", "encode", "--tokenizer", name, "--input", "text/a.txt"});
+  };
+  EXPECT_EQ(decode("i.json", encode("i.json")), text);
+  EXPECT_EQ(encode("i.json"), encode("t.json"));
+}
+
+TEST_F(TokenizerCommand, Refusals) {
+  place.output_of({"tokenizer", "train", "--type", "char", "--output", "c.json", "text"});
+  const auto run = [&](std::vector<std::string> words, const std::string& input = "") {
+    words.insert(words.begin(), "tokenizer");
+    return place.run(words, {.input = input});
+  };
+  const Outcome type = run({"train", "--type", "chars", "--output", "x.json", "text"});
+  expect_refused(type, 2, {"chars", "char"});
+  expect_refused(run({"train", "--type", "char", "--output", "x.json", "nowhere"}), 1, {"nowhere"});
+  expect_refused(run({"train", "--type", "byte-bpe", "--vocab-size", "10", "--output", "x.json", "text"}), 2,
+                 {"10"});
+  expect_refused(run({"train", "--type", "char", "--output", "text", "text"}), 2, {"text"});
+  expect_refused(run({"train", "--type", "char", "text"}), 2, {"--output"});
+  expect_refused(run({"encode", "--tokenizer", "nowhere.json"}), 1, {"nowhere.json"});
+  expect_refused(run({"encode", "--tokenizer", "c.json", "--input", "nowhere"}), 1, {"nowhere"});
+  expect_refused(run({"decode", "--tokenizer", "c.json"}, "[1, 2"), 1, {"standard input"});
+  expect_refused(run({"decode", "--tokenizer", "c.json"}, "[1, -2]"), 1, {"-2"});
+  expect_refused(run({"decode", "--tokenizer", "c.json"}, "[1, 123456]"), 1, {"123456"});
+  expect_refused(run({"import", "--vocab", "nowhere", "--merges", "nowhere", "--output", "x.json"}), 1,
+                 {"nowhere"});
+  EXPECT_FALSE(place.exists("x.json"));
+}
+
+class ModelCommand : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    make_small_run(place);
+    train(place, "t", {"train.steps=30"});
+  }
+  Workplace place;
+};
+
+TEST_F(ModelCommand, EvaluateShowsEveryChannel) {
+  const Json json = Json::parse(place.output_of({"evaluate", "runs/t", "--json"}));
+  const Json trained = report(place, "t");
+  EXPECT_EQ(json["loss"], trained["valid_loss_last"]);
+  EXPECT_EQ(json["step"], 30);
+  EXPECT_THAT(keys(json["channels"]), ElementsAre("en", "zh"));
+  double nats = 0;
+  int64_t tokens = 0;
+  for (const auto& [name, channel] : json["channels"].items()) {
+    EXPECT_EQ(channel["loss"], trained["channel_loss_last"][name]);
+    EXPECT_NEAR(channel["perplexity"], std::exp(channel["loss"].get<double>()), 1e-9);
+    // One token is one character: of one byte in English.
+    const double per_byte = channel["loss"].get<double>() * channel["tokens"].get<double>() /
+                            channel["bytes"].get<double>() / std::log(2.0);
+    EXPECT_NEAR(channel["bits_per_byte"], per_byte, 1e-9);
+    nats += channel["loss"].get<double>() * channel["tokens"].get<double>();
+    tokens += channel["tokens"].get<int64_t>();
+  }
+  EXPECT_EQ(json["tokens"], tokens);
+  EXPECT_NEAR(json["loss"], nats / static_cast<double>(tokens), 1e-9);
+  const std::string table = place.output_of({"evaluate", "runs/t"});
+  for (const char* word : {"channel", "perplexity", "bits per byte", "en", "zh", "all"})
+    EXPECT_THAT(table, HasSubstr(word));
+  // A checkpoint like its run; an older one is another model.
+  EXPECT_EQ(Json::parse(place.output_of({"evaluate", checkpoint_of("t", 30), "--json"}))["loss"],
+            json["loss"]);
+  EXPECT_NE(Json::parse(place.output_of({"evaluate", checkpoint_of("t", 28), "--json"}))["loss"],
+            json["loss"]);
+  // Any number of threads and sequences at once gives the same bits.
+  for (const char* threads : {"1", "2"})
+    EXPECT_EQ(Json::parse(place.output_of({"evaluate", "runs/t", "--json", "--threads", threads}))["loss"],
+              json["loss"]);
+}
+
+TEST_F(ModelCommand, IdsAreScoredAsNaturalLogLossOverAllPredictions) {
+  // Every sequence alone, and both together: the mean over tokens, not over sequences.
+  const auto score = [&](const std::string& ids) {
+    place.write("ids.json", ids);
+    return Json::parse(place.output_of({"evaluate", "runs/t", "--ids", "ids.json", "--json"}));
+  };
+  const Json a = score("[[1,2,3,4,5,6,7,8,9]]"), b = score("[[9,8,7]]"),
+             both = score("[[1,2,3,4,5,6,7,8,9],[9,8,7]]");
+  EXPECT_THAT(keys(a), ElementsAre("tokens", "loss", "perplexity"));
+  EXPECT_EQ(a["tokens"], 8);
+  EXPECT_EQ(b["tokens"], 2);
+  EXPECT_EQ(both["tokens"], 10);
+  EXPECT_NEAR(both["loss"], (8 * a["loss"].get<double>() + 2 * b["loss"].get<double>()) / 10, 1e-7);
+  EXPECT_NEAR(a["perplexity"], std::exp(a["loss"].get<double>()), 1e-9);
+  EXPECT_THAT(place.output_of({"evaluate", "runs/t", "--ids", "ids.json"}), HasSubstr("10 tokens, loss "));
+}
+
+TEST_F(ModelCommand, GenerateIsRepeatable) {
+  const auto text = [&](std::vector<std::string> words, const std::string& input = "") {
+    words.insert(words.begin(), {"generate", "runs/t", "--max-tokens", "40"});
+    return place.output_of(words, {.input = input});
+  };
+  const std::string greedy = text({"--prompt", "ab", "--greedy"});
+  EXPECT_EQ(greedy.substr(0, 2), "ab");
+  EXPECT_GT(greedy.size(), 10u);
+  EXPECT_EQ(text({"--prompt", "ab", "--greedy", "--seed", "7"}), greedy);
+  EXPECT_EQ(text({"--prompt", "ab", "--temperature", "0"}), greedy);
+  EXPECT_EQ(text({"--prompt", "ab", "--top-k", "1"}), greedy);
+  EXPECT_EQ(text({"--prompt-file", "-", "--greedy"}, "ab"), greedy);
+  EXPECT_EQ("ab" + text({"--prompt", "ab", "--greedy", "--no-prompt"}), greedy);
+  const std::string seeded = text({"--prompt", "ab", "--seed", "7"});
+  EXPECT_EQ(text({"--prompt", "ab", "--seed", "7"}), seeded);
+  EXPECT_NE(text({"--prompt", "ab", "--seed", "8"}), seeded);
+  const Json json = Json::parse(text({"--prompt", "ab", "--greedy", "--json"}));
+  EXPECT_EQ(json["prompt"], "ab");
+  EXPECT_EQ(json["text"].get<std::string>(), greedy.substr(2, greedy.size() - 3));
+  EXPECT_LE(json["tokens"].size(), 40u);
+  EXPECT_GT(text({"--prompt", ""}).size(), 1u);
+  // Longer than the context of 32.
+  EXPECT_EQ(Json::parse(place.output_of({"generate", "runs/t", "--prompt", invented_text(1, 60),
+                                         "--max-tokens", "100", "--json"}))["tokens"]
+                    .size() > 0,
+            true);
+  EXPECT_EQ(place.output_of({"generate", "runs/t", "--prompt", "ab", "--max-tokens", "0"}), "ab\n");
+}
+
+TEST_F(ModelCommand, Refusals) {
+  expect_refused(place.run({"evaluate", "runs/t", "--dtype", "f8"}), 1, {"f8"});
+  expect_refused(place.run({"evaluate", "run.toml"}), 1, {"run.toml"});
+  expect_refused(place.run({"generate", "runs/t", "--prompt", "ab", "--max-tokens", "-1"}), 2,
+                 {"--max-tokens"});
+  expect_refused(place.run({"generate", "runs/t", "--prompt", "ab", "--temperature", "-1"}), 1,
+                 {"temperature", "-1"});
+  expect_refused(place.run({"generate", "runs/t", "--prompt", "ab", "--top-p", "1.5"}), 1, {"top-p", "1.5"});
+  expect_refused(place.run({"generate", "runs/t", "--prompt-file", "nowhere"}), 1, {"nowhere"});
+  expect_refused(place.run({"generate", "runs/t", "--prompt", "a", "--prompt-file", "b"}), 2, {"--prompt"});
+}
+
+TEST(Commands, BenchStepPrintsWhatDesignSays) {
+  const Workplace place;
+  const Outcome outcome = place.run({"bench", "step", "--preset", "llama-tiny", "--batch", "1", "--seq", "16",
+                                     "--dtype", "f32", "--steps", "2", "--threads", "1", "--json"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.all();
+  const Json json = Json::parse(outcome.out);
+  EXPECT_THAT(keys(json),
+              IsSupersetOf({"preset", "params", "dtype", "batch", "seq", "step_ms", "tokens_per_second",
+                            "achieved_gflops", "peak_gflops", "mfu", "peak_bytes"}));
+  EXPECT_EQ(json["preset"], "llama-tiny");
+  EXPECT_EQ(json["batch"], 1);
+  EXPECT_EQ(json["seq"], 16);
+  EXPECT_EQ(json["dtype"], "f32");
+  EXPECT_NEAR(json["tokens_per_second"].get<double>() * json["step_ms"].get<double>(), 16e3, 1.0);
+  EXPECT_NEAR(json["mfu"], json["achieved_gflops"].get<double>() / json["peak_gflops"].get<double>(), 1e-9);
+  EXPECT_GT(json["peak_bytes"].get<int64_t>(), 4 * 4 * json["params"].get<int64_t>());
+}
+
+TEST(Commands, DoctorKnowsTheMachineAndItsKernels) {
+  const Workplace place;
+  const Json json = Json::parse(place.output_of({"doctor", "--json"}));
+  EXPECT_THAT(keys(json), IsSupersetOf({"version", "cpu", "isa", "processors", "memory_bytes", "kernels",
+                                        "peak_f32_gflops", "peak_bf16_gflops"}));
+  EXPECT_GT(json["kernels"].size(), 3u);
+  const std::string text = place.output_of({"doctor", "--kernels"});
+  EXPECT_THAT(text, HasSubstr("faster ones refused"));
+  EXPECT_EQ(Json::parse(place.output_of({"doctor", "--json", "--isa", "generic"}))["isa"], "generic");
+  expect_refused(place.run({"doctor", "--isa", "sparc"}), 1, {"sparc"});
+}
+
+}  // namespace
+}  // namespace athanor

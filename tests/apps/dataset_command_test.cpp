@@ -1,0 +1,105 @@
+// `athanor dataset`: token files built by hand, examined, and trained on as the text they were made from.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "apps/small_run.h"
+
+namespace athanor {
+namespace {
+
+using ::testing::HasSubstr;
+
+class DatasetCommand : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    make_small_run(place);
+    build("en", "en.txt");
+    build("zh", "zh.jsonl");
+  }
+  void build(const std::string& name, const std::string& text) {
+    place.output_of(
+        {"dataset", "build", "--tokenizer", "tokenizer.json", "--output", "tokens/" + name, text});
+  }
+  Json json_of(std::vector<std::string> words) {
+    words.insert(words.begin(), "dataset");
+    words.push_back("--json");
+    return Json::parse(place.output_of(words));
+  }
+  Workplace place;
+};
+
+TEST_F(DatasetCommand, BuildInspectVerify) {
+  const Json ids = Json::parse(
+      place.output_of({"tokenizer", "encode", "--tokenizer", "tokenizer.json", "--input", "en.txt"}));
+  const Json en = json_of({"inspect", "tokens/en", "--tokenizer", "tokenizer.json"});
+  EXPECT_EQ(en["documents"], 1);
+  EXPECT_EQ(en["tokens"], ids.size() + 1);  // and the end of the document
+  for (size_t i = 0; i < 16; ++i) EXPECT_EQ(en["first_tokens"][i], ids[i]);
+  EXPECT_EQ(en["first_text"], place.read("en.txt").substr(0, 16));
+  EXPECT_EQ(json_of({"inspect", "tokens/zh.idx"})["documents"], 20);
+  EXPECT_EQ(place.read("tokens/en.bin").size(), 2 * (ids.size() + 1));
+  EXPECT_EQ(json_of({"verify", "tokens/zh"})["ok"], true);
+  EXPECT_THAT(place.output_of({"dataset", "verify", "tokens/zh"}), HasSubstr("ok"));
+  // Any number of threads, the same bytes.
+  place.output_of({"dataset", "build", "--tokenizer", "tokenizer.json", "--threads", "3", "--output",
+                   "again/zh", "zh.jsonl"});
+  EXPECT_EQ(place.read("again/zh.bin"), place.read("tokens/zh.bin"));
+  EXPECT_EQ(place.read("again/zh.idx"), place.read("tokens/zh.idx"));
+}
+
+TEST_F(DatasetCommand, TokenFilesTrainLikeTheirText) {
+  train(place, "text");
+  train(place, "tokens", {"data.channels.en.path=tokens/en", "data.channels.zh.path=tokens/zh.bin"});
+  const History text = history(place, "text"), tokens = history(place, "tokens");
+  EXPECT_EQ(text.steps, tokens.steps);
+  EXPECT_EQ(report(place, "text")["valid_loss_last"], report(place, "tokens")["valid_loss_last"]);
+}
+
+TEST_F(DatasetCommand, VerifySeesEveryFlippedBit) {
+  for (const char* file : {"tokens/en.bin", "tokens/zh.idx", "tokens/zh.bin"}) {
+    const std::string whole = place.read(file);
+    for (const size_t part : {0, 1, 2, 3, 4, 5}) {
+      place.flip(file, std::min(whole.size() - 1, whole.size() * part / 5), static_cast<int>(part));
+      expect_refused(place.run({"dataset", "verify", file}), 1, {std::string(file).substr(0, 9)});
+      place.write(file, whole);
+    }
+  }
+}
+
+TEST_F(DatasetCommand, TheLedgerCountsEverySampleOnce) {
+  const Json ledger = json_of({"ledger", "run.toml", "--last-step", "500", "--output", "ledger.csv"});
+  EXPECT_EQ(ledger["ok"], true);
+  EXPECT_EQ(ledger["samples"], 5000);
+  int64_t samples = 0;
+  for (const Json& channel : ledger["channels"]) {
+    EXPECT_GE(channel["whole_epochs"].get<int64_t>(), 1);
+    samples += channel["samples"].get<int64_t>();
+  }
+  EXPECT_EQ(samples, 5000);
+  EXPECT_NEAR(ledger["channels"][0]["samples"], 3500, 2);
+  EXPECT_EQ(json_of({"ledger", "run.toml", "--last-step", "500"})["hash"], ledger["hash"]);
+  EXPECT_NE(json_of({"ledger", "run.toml", "--last-step", "500", "--set", "train.seed=2"})["hash"],
+            ledger["hash"]);
+}
+
+TEST_F(DatasetCommand, Refusals) {
+  const std::vector<std::string> build = {"dataset", "build", "--tokenizer", "tokenizer.json", "--output"};
+  const auto run = [&](const std::string& output, const std::string& text) {
+    auto words = build;
+    words.insert(words.end(), {output, text});
+    return place.run(words);
+  };
+  place.write("empty.txt", "");
+  expect_refused(run("x", "nowhere.txt"), 1, {"nowhere.txt"});
+  expect_refused(run("x", "empty.txt"), 1, {"empty.txt"});
+  expect_refused(run("tokens", "en.txt"), 2, {"tokens"});
+  place.write("latin1.txt", "caf\xe9");
+  expect_refused(run("x", "latin1.txt"), 1, {"latin1.txt", "UTF-8"});
+  EXPECT_FALSE(place.exists("x.bin"));
+  EXPECT_FALSE(place.exists("x.idx"));
+  expect_refused(place.run({"dataset", "inspect", "nowhere"}), 1, {"nowhere"});
+  expect_refused(place.run({"dataset", "verify", "tokens/en", "--vocab-size", "5"}), 1, {"tokens/en", "0 to 4"});
+}
+
+}  // namespace
+}  // namespace athanor

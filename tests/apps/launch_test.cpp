@@ -1,0 +1,130 @@
+// `athanor launch` with real ranks: one job that starts, fails, is stopped and goes on as one.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include "apps/small_run.h"
+
+namespace athanor {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+const std::vector<std::string> kEndless = {"train.steps=1000000", "schedule.decay=constant",
+                                           "train.eval_every=0"};
+
+std::vector<std::string> until(int64_t step) {
+  return {"train.steps=" + std::to_string(step), "schedule.decay=constant", "train.eval_every=0"};
+}
+
+class Launch : public ::testing::Test {
+ protected:
+  void SetUp() override { make_small_run(place); }
+  void resumes_and_equals_an_undisturbed_run(int ranks) {
+    const auto sets = until(num_lines(place, "t") + 2);
+    train(place, "t", sets, ranks);
+    train(place, "whole", sets);
+    EXPECT_EQ(history(place, "t"), history(place, "whole"));
+  }
+  Workplace place;
+};
+
+TEST_F(Launch, AKilledRankEndsTheJobAndIsNamed) {
+  for (const int victim : {0, 1, 2}) {
+    place.remove("runs");
+    Program job = place.start(launch_arguments(3, "t", kEndless));
+    ASSERT_TRUE(job.wait_until([&] { return num_lines(place, "t") >= 6; }));
+    const auto ranks = ranks_of(job.pid());
+    ASSERT_EQ(ranks.size(), 3u);
+    ASSERT_EQ(kill(ranks.at(victim), SIGKILL), 0);
+    const Outcome outcome = job.finish();
+    EXPECT_TRUE(nothing_left_running());
+    EXPECT_EQ(outcome.exit_code, 1) << outcome.all();
+    EXPECT_THAT(outcome.err, HasSubstr("athanor: error: rank " + std::to_string(victim) +
+                                       " was killed by signal 9 (SIGKILL)"));
+    resumes_and_equals_an_undisturbed_run(2);
+  }
+}
+
+TEST_F(Launch, CtrlCSavesAndEndsWell) {
+  for (const int number : {SIGINT, SIGTERM}) {
+    Program job = place.start(launch_arguments(2, "t", kEndless));
+    const int64_t before = num_lines(place, "t");
+    ASSERT_TRUE(job.wait_until([&] { return num_lines(place, "t") >= before + 5; }));
+    job.signal(number);
+    const Outcome outcome = job.finish();
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.all();
+    EXPECT_TRUE(nothing_left_running());
+    EXPECT_TRUE(place.exists(checkpoint_of("t", num_lines(place, "t"))));
+    EXPECT_EQ(report(place, "t")["status"], "interrupted");
+  }
+  resumes_and_equals_an_undisturbed_run(3);
+}
+
+TEST_F(Launch, CtrlCAtOneRankStopsAll) {
+  Program job = place.start(launch_arguments(3, "t", kEndless));
+  ASSERT_TRUE(job.wait_until([&] { return num_lines(place, "t") >= 5; }));
+  ASSERT_EQ(kill(ranks_of(job.pid()).at(2), SIGINT), 0);
+  const Outcome outcome = job.finish();
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.all();
+  EXPECT_TRUE(place.exists(checkpoint_of("t", num_lines(place, "t"))));
+}
+
+TEST_F(Launch, RanksDieWithTheirLauncher) {
+  Program job = place.start(launch_arguments(4, "t", kEndless));
+  ASSERT_TRUE(job.wait_until([&] { return num_lines(place, "t") >= 5; }));
+  job.signal(SIGKILL);
+  EXPECT_EQ(job.finish().signal, SIGKILL);
+  EXPECT_TRUE(nothing_left_running(/*patient=*/true));
+  resumes_and_equals_an_undisturbed_run(3);
+}
+
+TEST_F(Launch, KilledAtAnyFileOperationOfAnyRank) {
+  const History whole = [&] {
+    train(place, "whole");
+    return history(place, "whole");
+  }();
+  for (const int rank : {0, 1})
+    for (const int at : {3, 9, 14, 30, 47}) {
+      const std::string name = "r" + std::to_string(rank) + "o" + std::to_string(at);
+      ProgramOptions options;
+      options.environment = {std::string("LD_PRELOAD=") + ATHANOR_FAULTS,
+                             "ATHANOR_FAULT=kill:" + std::to_string(at),
+                             "ATHANOR_FAULT_RANK=" + std::to_string(rank)};
+      const Outcome outcome = place.run(launch_arguments(2, name), options);
+      EXPECT_TRUE(nothing_left_running());
+      if (outcome.exit_code != 0) {  // it had so many
+        EXPECT_EQ(outcome.exit_code, 1) << outcome.all();
+        EXPECT_THAT(outcome.err,
+                    HasSubstr("error: rank " + std::to_string(rank) + " was killed by signal 9 (SIGKILL)"));
+      }
+      train(place, name, {}, 2);
+      EXPECT_EQ(history(place, name), whole) << name;
+    }
+}
+
+TEST_F(Launch, WhatIsWrongWithTheConfigIsSaidOnce) {
+  expect_refused(place.run(launch_arguments(3, "t", {"train.stepz=5"})), 2, {"train.stepz", "steps"});
+  expect_refused(place.run(launch_arguments(6, "t")), 2, {"6 ranks", "5 grains"});
+  expect_refused(place.run(launch_arguments(2, "t", {"parallel.dp=3"})), 2, {"parallel.dp", "3", "2"});
+  EXPECT_TRUE(nothing_left_running());
+  EXPECT_FALSE(place.exists("runs/t/metrics.jsonl"));
+}
+
+TEST_F(Launch, WrongCommandLines) {
+  expect_refused(place.run({"launch", "-n", "0", "--", "train", "run.toml"}), 2, {"0"});
+  expect_refused(place.run({"launch", "-n", "x", "--", "train", "run.toml"}), 2, {"x"});
+  expect_refused(place.run({"launch", "-n", "100000", "--", "train", "run.toml"}), 2, {"100000"});
+  expect_refused(place.run({"launch", "-n", "2"}), 2, {"command"});
+  expect_refused(place.run({"launch", "-n", "2", "--", "evaluate", "runs/t"}), 2, {"evaluate", "train"});
+  expect_refused(place.run({"launch", "--", "train", "run.toml"}), 2, {"--ranks"});
+}
+
+TEST_F(Launch, ARankAloneIsToldHowToStart) {
+  const Outcome outcome = place.run(train_arguments("t"), {.environment = {"RANK=0", "WORLD_SIZE=2"}});
+  expect_refused(outcome, 2, {"athanor launch"});
+}
+
+}  // namespace
+}  // namespace athanor
