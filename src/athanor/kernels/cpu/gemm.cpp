@@ -7,7 +7,8 @@ namespace athanor {
 namespace {
 
 // Fastest first; the last takes everything.
-constexpr const GemmCandidate* kCandidates[] = {&amx_gemm, &onednn_gemm, &rows_gemm};
+constexpr const GemmCandidate* kCandidates[] = {&dots_gemm,   &amx_gemm,  &onednn_gemm,
+                                                &avx512_gemm, &avx2_gemm, &rows_gemm};
 
 const GemmCandidate& choose_candidate(const GemmProblem& problem, Isa isa) {
   for (const GemmCandidate* candidate : kCandidates)
@@ -79,6 +80,10 @@ GemmProblem typical(RowType type) {
 }  // namespace
 
 const GemmKernels cpu_gemm{nt, nn, tn};
+
+std::span<const GemmCandidate* const> gemm_candidates() {
+  return kCandidates;
+}
 
 std::string refuse_isa(Isa needed, Isa isa) {
   if (needed <= isa) return "";

@@ -26,14 +26,21 @@ struct GemmBlock {
   std::byte* scratch;  // this thread's own, kGemmScratchBytes, on a boundary of 64
 };
 
-// Fits the second-level cache (2 MiB on processors with AMX), and is one huge page.
+// Fits the second-level cache of processors with AMX, and is one huge page.
 constexpr int64_t kGemmScratchBytes = int64_t{2} << 20;
 
 namespace amx {
-// How much of b a block may span: in packed form 768 KiB, which stay in the second-level cache while the rows
-// of a pass by. Where c is added to, passing over it again costs less than narrow blocks, which turn a often.
-constexpr int64_t kMaxDepth = 3072, kMaxAddedDepth = 512, kMaxElements = 128 * kMaxDepth, kMaxColumns = 768;
-void gemm_block(const GemmBlock& block);  // a and b bf16; c bf16 or f32
-}  // namespace amx
+void gemm_block(const GemmBlock& block);  // a and b bf16, not both read against their rows; c bf16 or f32
+}
+
+// a, b and bias of any type, c of that type or f32.
+namespace avx512 {
+void gemm_block(const GemmBlock& block);
+void dots_block(const GemmBlock& block);  // few rows, a_col and b_row 1; m * (k + n + 32) f32 of scratch
+}  // namespace avx512
+namespace avx2 {
+void gemm_block(const GemmBlock& block);
+void dots_block(const GemmBlock& block);
+}  // namespace avx2
 
 }  // namespace athanor

@@ -29,39 +29,57 @@ class Scratch {
   std::byte* data_;
 };
 
+constexpr int64_t kUnit = 32;  // rows, columns and k that costs are counted in
+
+// A block function and what the cutter must know of it. How much of b a block may span (depth times columns)
+// is what stays in the second-level cache while the rows of a pass by.
+struct Kernel {
+  void (*block)(const GemmBlock&);
+  int64_t max_depth, max_added_depth;  // the longest piece of k; of a product that is added to c
+  int64_t max_elements, max_columns;
+  int64_t side;  // columns of a panel
+  // Measured cycles for 32 x 32 x 32 of a product, and per 32 x 32 for packing a, packing a that is read
+  // against its rows, packing b, and writing c.
+  int64_t product, pack_a, turn_a, pack_b, write_c;
+};
+
+// Where c is added to, passing over it again costs less than narrow blocks, for which a is turned often.
+constexpr Kernel kAmx{amx::gemm_block, 3072, 512, 128 * 3072, 768, 32, 80, 60, 200, 200, 100};
+constexpr Kernel kAvx512{avx512::gemm_block, 3072, 1024, 64 * 4096, 512, 64, 1300, 100, 200, 400, 200};
+constexpr Kernel kAvx2{avx2::gemm_block, 3072, 1024, 64 * 4096, 512, 64, 2600, 200, 400, 800, 400};
+
 struct Cut {
   int64_t rows, columns, depth;
 };
 
-constexpr int64_t kSide = 32;  // blocks are whole panels
-
-// The length of parts of [0, length), all but the last of which are equal and whole panels.
-int64_t even_part(int64_t length, int64_t parts) {
-  return num_blocks(num_blocks(length, parts), kSide) * kSide;
+// The length of parts of [0, length), all but the last of which are equal and whole multiples of `side`.
+int64_t even_part(int64_t length, int64_t parts, int64_t side) {
+  return num_blocks(num_blocks(length, parts), side) * side;
 }
 
-// Cycles for a block, measured: a product of two panels, and packing or writing a panel of 32 k.
-int64_t estimated_cycles(const GemmProblem& p, const Cut& cut) {
-  const int64_t steps = num_blocks(cut.depth, kSide);
-  const int64_t rows = num_blocks(cut.rows, kSide), columns = num_blocks(cut.columns, kSide);
-  return steps * (rows * columns * 80 + rows * (p.a_col == 1 ? 60 : 200) + columns * 200) +
-         rows * columns * 100;
+int64_t estimated_cycles(const Kernel& kernel, const GemmProblem& p, const Cut& cut) {
+  const int64_t steps = num_blocks(cut.depth, kUnit);
+  const int64_t rows = num_blocks(cut.rows, kUnit), columns = num_blocks(cut.columns, kUnit);
+  const int64_t pack_a = p.a_col == 1 ? kernel.pack_a : kernel.turn_a;
+  return steps * (rows * columns * kernel.product + rows * pack_a + columns * kernel.pack_b) +
+         rows * columns * kernel.write_c;
 }
 
 // The cut that has the threads ready first. No result depends on it but for the depth, which depends on k
-// alone: within a depth an element is one sum over ascending k, whatever the block around it.
-Cut choose_cut(const GemmProblem& p, int64_t threads) {
+// alone: within a depth an element is the same sum whatever the block around it.
+Cut choose_cut(const Kernel& kernel, const GemmProblem& p, int64_t threads) {
   Cut best{};
-  best.depth = even_part(p.k, num_blocks(p.k, p.accumulate ? amx::kMaxAddedDepth : amx::kMaxDepth));
-  const int64_t widest = std::min(amx::kMaxColumns, amx::kMaxElements / best.depth / kSide * kSide);
+  best.depth =
+      even_part(p.k, num_blocks(p.k, p.accumulate ? kernel.max_added_depth : kernel.max_depth), kUnit);
+  const int64_t widest =
+      std::min(kernel.max_columns, kernel.max_elements / best.depth / kernel.side * kernel.side);
   const int64_t fewest = num_blocks(p.n, widest), most = 4 * threads;  // parts; more would only be shorter
   int64_t best_cycles = INT64_MAX;
   for (int64_t across = fewest; across == fewest || across <= most; ++across) {
     for (int64_t down = 1; down == 1 || across * down <= most; ++down) {
-      const Cut cut{even_part(p.m, down), even_part(p.n, across), best.depth};
-      if (cut.columns > widest) continue;
+      const Cut cut{even_part(p.m, down, kUnit), even_part(p.n, across, kernel.side), best.depth};
       const int64_t blocks = num_blocks(p.m, cut.rows) * num_blocks(p.n, cut.columns);
-      const int64_t cycles = num_blocks(blocks, threads) * estimated_cycles(p, cut);
+      const int64_t cycles = num_blocks(blocks, threads) * estimated_cycles(kernel, p, cut);
       if (cycles >= best_cycles) continue;
       best_cycles = cycles;
       best = cut;
@@ -70,35 +88,52 @@ Cut choose_cut(const GemmProblem& p, int64_t threads) {
   return best;
 }
 
-// One range of k, all blocks of c.
-void run_depth(Queue& queue, const GemmProblem& p, const GemmOperands& operands, const Cut& cut) {
-  const int64_t row_blocks = num_blocks(p.m, cut.rows);
-  // Neighbours in time share their columns of b.
-  queue.parallel_for(row_blocks * num_blocks(p.n, cut.columns), [&](int64_t index) {
-    thread_local Scratch scratch;
-    const int64_t i = index % row_blocks * cut.rows, j = index / row_blocks * cut.columns;
-    amx::gemm_block({std::min(cut.rows, p.m - i), std::min(cut.columns, p.n - j), p.k,
-                     offset(operands.a, i * p.a_row, p.in), p.a_row, p.a_col,
-                     offset(operands.b, j * p.b_col, p.in), p.b_row, p.b_col,
-                     operands.bias == nullptr ? nullptr : offset(operands.bias, j, p.in),
-                     offset(operands.c, i * p.n + j, p.out), p.n, p.in, p.out, p.accumulate, scratch.data()});
+// The block of rows from i and columns from j on.
+GemmBlock block_of(const GemmProblem& p, const GemmOperands& operands, int64_t i, int64_t j, const Cut& cut) {
+  thread_local Scratch scratch;
+  return {std::min(cut.rows, p.m - i),
+          std::min(cut.columns, p.n - j),
+          p.k,
+          offset(operands.a, i * p.a_row, p.in),
+          p.a_row,
+          p.a_col,
+          offset(operands.b, j * p.b_col, p.in),
+          p.b_row,
+          p.b_col,
+          operands.bias == nullptr ? nullptr : offset(operands.bias, j, p.in),
+          offset(operands.c, i * p.n + j, p.out),
+          p.n,
+          p.in,
+          p.out,
+          p.accumulate,
+          scratch.data()};
+}
+
+// One range of k, all blocks of c; neighbours in time share their columns of b.
+void run_depth(Queue& queue, const Kernel& kernel, const GemmProblem& p, const GemmOperands& operands,
+               const Cut& cut) {
+  const int64_t down = num_blocks(p.m, cut.rows);
+  queue.parallel_for(down * num_blocks(p.n, cut.columns), [&](int64_t index) {
+    kernel.block(block_of(p, operands, index % down * cut.rows, index / down * cut.columns, cut));
   });
 }
 
-void run(Queue& queue, Arena& arena, const GemmProblem& p, const GemmOperands& operands) {
-  const Cut blocks = choose_cut(p, queue.num_threads());
-  if (blocks.depth >= p.k) return run_depth(queue, p, operands, blocks);
+// Where k is longer than a depth, the sums of several meet in c or, if that is not f32, in workspace.
+void run_kernel(Queue& queue, Arena& arena, const Kernel& kernel, const GemmProblem& p,
+                const GemmOperands& operands) {
+  const Cut cut = choose_cut(kernel, p, queue.num_threads());
+  if (cut.depth >= p.k) return run_depth(queue, kernel, p, operands, cut);
   Tensor sums;
   if (p.out != kF32) sums = empty(arena, {p.m, p.n}, Dtype::f32, Category::workspace);
   GemmProblem part = p;
   part.out = kF32;
-  for (int64_t l = 0; l < p.k; l += blocks.depth) {
-    part.k = std::min(blocks.depth, p.k - l);
+  for (int64_t l = 0; l < p.k; l += cut.depth) {
+    part.k = std::min(cut.depth, p.k - l);
     part.accumulate = p.accumulate || l > 0;
-    run_depth(queue, part,
+    run_depth(queue, kernel, part,
               {offset(operands.a, l * p.a_col, p.in), offset(operands.b, l * p.b_row, p.in),
                l == 0 ? operands.bias : nullptr, sums.defined() ? sums.raw() : operands.c},
-              blocks);
+              cut);
   }
   if (!sums.defined()) return;
   const auto from_f32 = choose(queue, &RowTable::elementwise, p.out, &ElementwiseRows::from_f32).from_f32;
@@ -107,13 +142,44 @@ void run(Queue& queue, Arena& arena, const GemmProblem& p, const GemmOperands& o
   });
 }
 
-std::string refuses(const GemmProblem& p, Isa isa) {
-  if (p.in != kBf16) return "for bf16 only";
+template <const Kernel& kKernel>
+void run(Queue& queue, Arena& arena, const GemmProblem& p, const GemmOperands& operands) {
+  run_kernel(queue, arena, kKernel, p, operands);
+}
+
+std::string amx_refuses(const GemmProblem& p, Isa isa) {
+  if (p.in != kBf16) return "for bf16";
   return refuse_isa(Isa::amx, isa);
+}
+template <Isa kNeeds>
+std::string refuses(const GemmProblem&, Isa isa) {
+  return refuse_isa(kNeeds, isa);
+}
+
+// Up to this many rows, reading b is most of the work. With more, packing it pays, earlier for tile
+// registers.
+constexpr int64_t kMaxDotRows = 8, kMaxDotRowsBeforeTiles = 4;
+constexpr int64_t kDotColumns = 128;
+
+std::string dots_refuse(const GemmProblem& p, Isa isa) {
+  const int64_t most = p.in == kBf16 && isa >= Isa::amx ? kMaxDotRowsBeforeTiles : kMaxDotRows;
+  if (p.m > most || p.accumulate || p.a_col != 1 || p.b_row != 1) return "for few rows times W^T";
+  if (kMaxDotRows * (p.k + kDotColumns + 32) * 4 > kGemmScratchBytes) return "for shorter rows";
+  return refuse_isa(Isa::avx2, isa);
+}
+
+void run_dots(Queue& queue, Arena&, const GemmProblem& p, const GemmOperands& operands) {
+  const auto block = queue.isa() >= Isa::avx512 ? avx512::dots_block : avx2::dots_block;
+  for_blocks(queue, p.n, kDotColumns, [&](int64_t first, int64_t) {
+    block(block_of(p, operands, 0, first, {p.m, kDotColumns, p.k}));
+  });
 }
 
 }  // namespace
 
-constinit const GemmCandidate amx_gemm{"amx", refuses, run};
+constinit const GemmCandidate amx_gemm{"amx", amx_refuses, run<kAmx>};
+constinit const GemmCandidate avx512_gemm{"avx512", refuses<Isa::avx512>, run<kAvx512>};
+constinit const GemmCandidate avx2_gemm{"avx2", refuses<Isa::avx2>, run<kAvx2>};
+constinit const GemmCandidate dots_gemm{"dots", dots_refuse, run_dots};
 
 }  // namespace athanor

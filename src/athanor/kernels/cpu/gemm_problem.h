@@ -1,10 +1,11 @@
 // One matrix product as data, and the candidates that may compute it.
 //
 // gemm.cpp turns the three products of kernels/gemm.h into a GemmProblem and gives it to the first candidate
-// of its list that does not refuse. A candidate refuses by shape, element types and instruction set
+// of gemm_candidates() that does not refuse. A candidate refuses by shape, element types and instruction set
 // only, so the choice, like the result, never depends on threads or time.
 #pragma once
 
+#include <span>
 #include <string>
 
 #include "athanor/kernels/cpu/cpu.h"
@@ -34,6 +35,8 @@ struct GemmCandidate {
   // Workspace comes from the arena before any parallel loop. All lengths are at least 1.
   void (*run)(Queue&, Arena&, const GemmProblem&, const GemmOperands&);
 };
+
+std::span<const GemmCandidate* const> gemm_candidates();  // fastest first; the last takes everything
 
 // "amx: not on this machine" or "amx: not asked for", if `needed` is more than `isa`.
 std::string refuse_isa(Isa needed, Isa isa);

@@ -5,6 +5,7 @@
 #include <array>
 #include <dnnl.hpp>
 #include <map>
+#include <vector>
 
 namespace athanor {
 namespace {
@@ -28,6 +29,12 @@ memory::data_type type_of(RowType type) {
   return type == kF32 ? memory::data_type::f32 : memory::data_type::bf16;
 }
 
+// A primitive and the scratch memory it wants.
+struct Product {
+  dnnl::matmul primitive;
+  memory::desc scratch;
+};
+
 // Primitives made once per block shape. One cache per thread, so that nothing is shared: what is cached
 // depends on its key alone, hence no result depends on the thread.
 class Primitives {
@@ -42,24 +49,31 @@ class Primitives {
     auto found = made_.find(key);
     if (found == made_.end()) {
       dnnl::primitive_attr attributes;
+      attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
       if (p.accumulate) {
         dnnl::post_ops sum;
         sum.append_sum(1.f);
         attributes.set_post_ops(sum);
       }
       const auto product = bias ? dnnl::matmul::desc(a, b, shift, c) : dnnl::matmul::desc(a, b, c);
-      found = made_.emplace(key, dnnl::matmul({product, attributes, engine_})).first;
+      const dnnl::matmul::primitive_desc made(product, attributes, engine_);
+      if (made_.size() >= kMaxMade) made_.clear();
+      found = made_.emplace(key, Product{dnnl::matmul(made), made.scratchpad_desc()}).first;
     }
+    const auto& [primitive, scratch] = found->second;
+    if (scratch.get_size() > scratch_.size()) scratch_.resize(scratch.get_size());
     std::unordered_map<int, memory> arguments{{DNNL_ARG_SRC, bound(a, operands.a)},
                                               {DNNL_ARG_WEIGHTS, bound(b, operands.b)},
-                                              {DNNL_ARG_DST, bound(c, operands.c)}};
+                                              {DNNL_ARG_DST, bound(c, operands.c)},
+                                              {DNNL_ARG_SCRATCHPAD, bound(scratch, scratch_.data())}};
     if (bias) arguments.emplace(DNNL_ARG_BIAS, bound(shift, operands.bias));
-    found->second.execute(stream_, arguments);
+    primitive.execute(stream_, arguments);
     stream_.wait();
   }
 
  private:
   using Key = std::array<int64_t, 12>;
+  static constexpr size_t kMaxMade = 256;  // block shapes of a run: some dozens
 
   memory bound(const memory::desc& desc, const void* data) const {
     return memory(desc, engine_, const_cast<void*>(data));  // oneDNN takes inputs as void* too
@@ -67,7 +81,8 @@ class Primitives {
 
   dnnl::engine engine_{dnnl::engine::kind::cpu, 0};
   dnnl::stream stream_{engine_};
-  std::map<Key, dnnl::matmul> made_;
+  std::map<Key, Product> made_;
+  std::vector<std::byte> scratch_;
 };
 
 // Long enough that packing b, which every block repeats, costs little; short enough for many threads.
@@ -91,10 +106,10 @@ void run(Queue& queue, Arena&, const GemmProblem& p, const GemmOperands& operand
 }
 
 std::string refuses(const GemmProblem& p, Isa isa) {
-  if (p.in == kF16) return "f16 is not supported on CPUs";
+  if (p.in != kBf16) return "for bf16; in f32 ours is as fast";
   // oneDNN reads the processor itself and would use more than was asked for.
-  if (isa != best_isa()) return "takes the best instruction set only";
-  return refuse_isa(p.in == kBf16 ? Isa::avx512_bf16 : Isa::avx2, isa);
+  if (isa != best_isa() && isa >= Isa::avx512_bf16) return "takes the best instruction set only";
+  return refuse_isa(Isa::avx512_bf16, isa);
 }
 
 }  // namespace

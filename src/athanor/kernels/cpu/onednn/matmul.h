@@ -1,4 +1,5 @@
-// Products by oneDNN, in blocks that one thread computes.
+// bf16 products by oneDNN, in blocks that one thread computes: for processors that multiply bf16 without tile
+// registers.
 #pragma once
 
 #include "athanor/kernels/cpu/gemm_problem.h"
