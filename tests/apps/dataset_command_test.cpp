@@ -98,7 +98,8 @@ TEST_F(DatasetCommand, Refusals) {
   EXPECT_FALSE(place.exists("x.bin"));
   EXPECT_FALSE(place.exists("x.idx"));
   expect_refused(place.run({"dataset", "inspect", "nowhere"}), 1, {"nowhere"});
-  expect_refused(place.run({"dataset", "verify", "tokens/en", "--vocab-size", "5"}), 1, {"tokens/en", "0 to 4"});
+  expect_refused(place.run({"dataset", "verify", "tokens/en", "--vocab-size", "5"}), 1,
+                 {"tokens/en", "0 to 4"});
 }
 
 }  // namespace

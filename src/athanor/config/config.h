@@ -48,9 +48,8 @@ struct DataConfig {
   std::vector<ChannelConfig> channels = {};
   std::string tokenizer = {};  // a tokenizer.json
   int64_t seq_len = 256;
-  double valid_fraction = 0.01;  // the last part of each channel's token stream
-  std::string cache =
-      {};  // folder for token files made on first use; default: ".cache" in train.runs
+  double valid_fraction = 0.01;   // the last part of each channel's token stream
+  std::string cache = {};         // folder for token files made on first use; default: ".cache" in train.runs
   std::string text_key = "text";  // the JSONL field that holds the document
 };
 

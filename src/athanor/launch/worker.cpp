@@ -72,7 +72,8 @@ Worker::Worker(const WorkerCommand& command) {
     // A terminal's Ctrl-C goes to the foreground group: the supervisor alone, which passes it on once.
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent) _exit(127);  // it died before the line above
+    if (getppid() != parent)
+      _exit(127);  // check_library: a child of fork, whose launcher died before the line above
     dup2(null.get(), STDIN_FILENO);
     if (!command.own_stdout) dup2(null.get(), STDOUT_FILENO);
     if (command.capture_stderr) dup2(output.in.get(), STDERR_FILENO);
@@ -80,7 +81,8 @@ Worker::Worker(const WorkerCommand& command) {
     sigprocmask(SIG_SETMASK, &command.signal_mask, nullptr);
     execve(arguments[0], arguments.data(), environment.data());
     const int code = errno;
-    _exit(write(errors.in.get(), &code, sizeof(code)) == sizeof(code) ? 127 : 126);
+    const bool told = write(errors.in.get(), &code, sizeof(code)) == sizeof(code);
+    _exit(told ? 127 : 126);  // check_library: a child of fork that could not exec
   }
   errors.in.reset();
   int code = 0;

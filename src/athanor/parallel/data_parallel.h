@@ -3,9 +3,9 @@
 //
 //   DataParallel parallel(model.weights(), group, arena, options);
 //   parallel.begin_step(num_grains);
-//   for (grain : grains_of_step(num_grains)) { Tape tape; parallel.begin_grain(tape, grain); ... tape.backward(loss);
-//   parallel.end_grain(); } parallel.finish();                             // waits; every rank holds the
-//   same sums const Tensor& g = parallel.grad(param);
+//   for (grain : grains_of_step(num_grains)) { Tape tape; parallel.begin_grain(tape, grain); ...
+//   tape.backward(loss); parallel.end_grain(); } parallel.finish();                             // waits;
+//   every rank holds the same sums const Tensor& g = parallel.grad(param);
 //
 // Gradients lie in flat f32 buffers cut into buckets in the order in which the backward pass completes them;
 // a complete bucket of the rank's last grain starts its reduction at once.
@@ -43,7 +43,7 @@ class DataParallel {
   DataParallel(const std::vector<Weight*>& weights, Group& group, Arena& arena, DataParallelOptions options);
 
   LeafRange grains_of_step(int64_t num_grains) const;  // [first, last) of this rank
-  void begin_step(int64_t num_grains);          // Error if there are more ranks than grains
+  void begin_step(int64_t num_grains);                 // Error if there are more ranks than grains
   void begin_grain(Tape& tape, int64_t grain);
   void end_grain();
   void finish();
