@@ -1,3 +1,4 @@
+#include "athanor/kernels/cpu/gemm_problem.h"
 #include "kernels/kernel_test.h"
 
 namespace athanor {
@@ -150,6 +151,106 @@ TEST_P(GemmTest, MismatchesAreNamed) {
   EXPECT_NE(error_of([&] { gemm.nt(queue, c, a, fits, &a); }).find("bias"), std::string::npos);
   EXPECT_NE(error_of([&] { gemm.nn(queue, c, a, fits); }).find("gemm.nn"), std::string::npos);
   EXPECT_NE(error_of([&] { gemm.tn(queue, c, a, fits); }).find("gemm.tn"), std::string::npos);
+}
+
+// Sizes at which kernels cut k into several depths and c into several blocks, and pack panels in groups.
+TEST_P(GemmTest, LongAndWide) {
+  constexpr Size kLong[] = {{33, 65, 3100}, {70, 900, 40}, {1030, 40, 40}, {70, 40, 1100}};
+  for (const Dtype dtype : {Dtype::f32, Dtype::bf16})
+    for (const Size size : kLong) {
+      SCOPED_TRACE(name(dtype, size));
+      const Values a = random_values(size.m * size.k, dtype, 1), b = random_values(size.n * size.k, dtype, 2);
+      const Values bias = random_values(size.n, dtype, 3);
+      const auto at = [](const Values& x, int64_t row, int64_t column, int64_t width) {
+        return x[static_cast<size_t>(row * width + column)];
+      };
+      const auto got = run(GetParam(), [&](Bench& bench) {
+        const GemmKernels& gemm = bench.kernels().gemm;
+        const Tensor shift = bench.input(bias, {size.n}, dtype);
+        Tensor nt = bench.output({size.m, size.n}, Dtype::f32),
+               rounded = bench.output({size.m, size.n}, dtype);
+        Tensor nn = bench.output({size.m, size.n}, Dtype::f32);
+        Tensor tn =
+            bench.output(Values(static_cast<size_t>(size.m * size.n), 1), {size.m, size.n}, Dtype::f32);
+        const Tensor as = bench.input(a, {size.m, size.k}, dtype),
+                     bs = bench.input(b, {size.n, size.k}, dtype);
+        gemm.nt(bench.queue(), nt, as, bs, &shift);
+        gemm.nt(bench.queue(), rounded, as, bs, &shift);
+        gemm.nn(bench.queue(), nn, as, bs.view({size.k, size.n}));
+        gemm.tn(bench.queue(), tn, as.view({size.k, size.m}), bs.view({size.k, size.n}));
+        return std::vector{nt, rounded, nn, tn};
+      });
+      Values nt = product(
+          size, [&](int64_t i, int64_t l) { return at(a, i, l, size.k); },
+          [&](int64_t l, int64_t j) { return at(b, j, l, size.k); });
+      const Values nn = product(
+          size, [&](int64_t i, int64_t l) { return at(a, i, l, size.k); },
+          [&](int64_t l, int64_t j) { return at(b, l, j, size.n); });
+      Values tn = product(
+          size, [&](int64_t i, int64_t l) { return at(a, l, i, size.m); },
+          [&](int64_t l, int64_t j) { return at(b, l, j, size.n); });
+      for (size_t i = 0; i < nt.size(); ++i) nt[i] += bias[i % bias.size()];
+      for (double& value : tn) ++value;
+      expect_close(got[0], nt, tolerance(Dtype::f32));
+      expect_close(got[1], nt, tolerance(dtype));
+      expect_close(got[2], nn, tolerance(Dtype::f32));
+      expect_close(got[3], tn, tolerance(Dtype::f32));
+    }
+}
+
+// Batching changes no bits: a row of c does not depend on how many other rows there are.
+TEST_P(GemmTest, RowsDoNotDependOnEachOther) {
+  constexpr int64_t kRows = 300, kColumns = 100, kDepth = 850, kFirst = 37, kCount = 70;
+  for (const Dtype dtype : kElementTypes) {
+    SCOPED_TRACE(name_of(dtype));
+    const Values a = random_values(kRows * kDepth, dtype, 1), b = random_values(kColumns * kDepth, dtype, 2);
+    const auto got = run(GetParam(), [&](Bench& bench) {
+      const Tensor as = bench.input(a, {kRows, kDepth}, dtype),
+                   bs = bench.input(b, {kColumns, kDepth}, dtype);
+      Tensor all = bench.output({kRows, kColumns}, Dtype::f32),
+             some = bench.output({kCount, kColumns}, Dtype::f32);
+      bench.kernels().gemm.nt(bench.queue(), all, as, bs, nullptr);
+      bench.kernels().gemm.nt(bench.queue(), some, as.slice(kFirst, kFirst + kCount), bs, nullptr);
+      return std::vector{all.slice(kFirst, kFirst + kCount), some};
+    });
+    EXPECT_EQ(got[0], got[1]);
+  }
+}
+
+// Not every candidate is the first choice for a shape and a type on the machine that tests it.
+TEST(GemmCandidates, EachComputesWhatItDoesNotRefuse) {
+  struct Layout {
+    int64_t a_row, a_col, b_row, b_col;
+    bool accumulate;
+  };
+  const Size size{5, 70, 100};
+  const Layout layouts[] = {
+      {size.k, 1, 1, size.k, false}, {size.k, 1, size.n, 1, false}, {1, size.m, size.n, 1, true}};
+  for (const Dtype dtype : kElementTypes)
+    for (const Layout& layout : layouts) {
+      const auto type = dtype == Dtype::f32 ? kF32 : dtype == Dtype::bf16 ? kBf16 : kF16;
+      const Values a = random_values(size.m * size.k, dtype, 1), b = random_values(size.n * size.k, dtype, 2);
+      const Values start = random_values(size.m * size.n, Dtype::f32, 3);
+      const GemmProblem problem{size.m,       size.n,       size.k, layout.a_row, layout.a_col,
+                                layout.b_row, layout.b_col, type,   kF32,         layout.accumulate};
+      Values expected = product(
+          size,
+          [&](int64_t i, int64_t l) { return a[static_cast<size_t>(i * layout.a_row + l * layout.a_col)]; },
+          [&](int64_t l, int64_t j) { return b[static_cast<size_t>(l * layout.b_row + j * layout.b_col)]; });
+      for (size_t i = 0; layout.accumulate && i < expected.size(); ++i) expected[i] += start[i];
+      for (const GemmCandidate* candidate : gemm_candidates()) {
+        SCOPED_TRACE(fmt::format("{} {}", candidate->name, name(dtype, size)));
+        if (!candidate->refuses(problem, best_isa()).empty()) continue;
+        const auto got = run(best_isa(), [&](Bench& bench) {
+          const Tensor as = bench.input(a, {size.m * size.k}, dtype),
+                       bs = bench.input(b, {size.n * size.k}, dtype);
+          Tensor c = bench.output(start, {size.m, size.n}, Dtype::f32);
+          candidate->run(bench.queue(), bench.arena(), problem, {as.raw(), bs.raw(), nullptr, c.raw()});
+          return std::vector{c};
+        });
+        expect_close(got[0], expected, tolerance(Dtype::f32));
+      }
+    }
 }
 
 }  // namespace
