@@ -2,7 +2,7 @@
 # clang-tidy over the C++ sources that changed: scripts/check_tidy.sh [BASE [MOST_FILES]]
 #
 # BASE is a commit (the merge base with HEAD counts); without it, the sources touched by the last 20 commits. At most
-# MOST_FILES (25) of them, the last changed first, so that a run ends in a few minutes; what was left out is named.
+# MOST_FILES (12) of them, the last changed first, so that a run ends in a few minutes; what was left out is named.
 # Needs the compile commands of build/release.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -17,7 +17,7 @@ if [ ! -f build/release/compile_commands.json ]; then
 fi
 range=(-n 20)
 if [ -n "${1-}" ]; then range=("$(git merge-base "$1" HEAD)..HEAD"); fi
-most=${2-25}
+most=${2-12}
 
 # Each name once, newest change first; only what still exists and is compiled here.
 mapfile -t changed < <(git log --format= --name-only "${range[@]}" -- '*.cpp' | awk 'NF && !seen[$0]++')
