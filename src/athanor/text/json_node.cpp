@@ -116,7 +116,8 @@ JsonFile::JsonFile(const std::string& name, std::string_view text) : name_(name)
   try {
     value_ = std::make_unique<Json>(Json::parse(text.begin(), text.end(), watch));
   } catch (const Json::exception& error) {
-    throw Error(fmt::format("{}: not valid JSON: {}", name, error.what()));
+    const std::string_view what = error.what();  // begins with the library's own name for it in brackets
+    throw Error(fmt::format("{}: not valid JSON: {}", name, what.substr(what.find("] ") + 2)));
   }
 }
 

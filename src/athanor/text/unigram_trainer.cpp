@@ -23,7 +23,7 @@ constexpr int32_t kNone = -1;
 // The derivative of log gamma, by recurrence up to where its asymptotic series is exact enough.
 double digamma(double x) {
   double result = 0;
-  for (; x < 7; ++x) result -= 1 / x;
+  while (x < 7) result -= 1 / x++;
   x -= 0.5;
   const double y = 1 / (x * x);
   return result + std::log(x) + y * (1.0 / 24 - y * (7.0 / 960 - y * (31.0 / 8064 - y * 127.0 / 30720)));
