@@ -60,7 +60,7 @@ class Damage : public ::testing::Test {
 TEST_F(Damage, AnyFlippedBitOfAnyFileIsFound) {
   ASSERT_EQ(complaint(path), "");
   for (const std::string& name : system_env().list(path)) {
-    const std::string file = path + "/" + name, good = read(file);
+    const std::string file = join_path(path, name), good = read(file);
     const size_t step = std::max<size_t>(1, good.size() / 300);
     for (size_t i = 0; i < good.size(); i += step) {
       std::string bad = good;
@@ -75,7 +75,7 @@ TEST_F(Damage, AnyFlippedBitOfAnyFileIsFound) {
 
 TEST_F(Damage, AFileThatIsCutLongerOrMissingIsRefused) {
   for (const std::string& name : system_env().list(path)) {
-    const std::string file = path + "/" + name, good = read(file);
+    const std::string file = join_path(path, name), good = read(file);
     for (size_t keep = 0; keep < good.size(); keep += std::max<size_t>(1, good.size() / 50)) {
       overwrite(file, good.substr(0, keep));
       expect_refused(name, fmt::format("cut to {} bytes", keep));
@@ -94,10 +94,10 @@ TEST_F(Damage, AFileOfAnotherStepIsRefused) {
   const TestFolder other;
   const std::string other_path = write(other.path(), 200);
   for (const std::string name : {"tensors-00000.safetensors", "tensors-00001.safetensors"}) {
-    const std::string good = read(path + "/" + name);
-    overwrite(path + "/" + name, read(other_path + "/" + name));
+    const std::string file = join_path(path, name), good = read(file);
+    overwrite(file, read(join_path(other_path, name)));
     expect_refused(name, "of another step");
-    overwrite(path + "/" + name, good);
+    overwrite(file, good);
   }
   fs::rename(path + "/tensors-00000.safetensors", path + "/x");
   fs::rename(path + "/tensors-00001.safetensors", path + "/tensors-00000.safetensors");

@@ -67,7 +67,7 @@ class HuggingFace : public ::testing::Test {
   }
   // The golden folder of a model with a changed config.json.
   std::string changed(const std::string& model, const std::function<void(nlohmann::json&)>& change) {
-    const std::string path = folder.file(model + "-changed");
+    std::string path = folder.file(model + "-changed");
     fs::remove_all(path);
     fs::create_directories(path);
     fs::copy_file(golden_folder(model) + "/model.safetensors", path + "/model.safetensors");
@@ -200,7 +200,7 @@ TEST_F(HuggingFace, AFailedExportLeavesNothing) {
     failed = faulty.failed();
     const bool arrived = fs::exists(folder.file("out"));
     if (arrived) {
-      HfWeights(env, folder.file("out"));
+      EXPECT_EQ(HfWeights(env, folder.file("out")).names().size(), 21u);
       fs::remove_all(folder.file("out"));
     }
     EXPECT_TRUE(arrived || failed);
@@ -267,20 +267,25 @@ TEST_F(HuggingFace, SettingsThatWeCannotComputeAreRefusedByName) {
   };
   for (const Case& each : cases) {
     const std::string path = changed(each.model, [&](Json& json) { json[each.key] = each.value; });
-    const std::string message = complaint([&] { HfWeights(env, path); });
+    const std::string message = complaint([&] { const HfWeights weights(env, path); });
     EXPECT_NE(message.find(each.key), std::string::npos) << each.key << ": " << message;
     EXPECT_NE(message.find("config.json"), std::string::npos) << message;
   }
   // Changes of the shape name the tensor.
-  for (const auto& [model, key, value, named] : {std::tuple{"llama", "intermediate_size", 97, "gate_proj"},
-                                                 {"llama", "num_hidden_layers", 4, "layers.3"},
-                                                 {"llama", "num_hidden_layers", 2, "layers.2"},
-                                                 {"gpt2", "vocab_size", 132, "wte"},
-                                                 {"gpt2", "n_positions", 65, "wpe"},
-                                                 {"llama", "num_hidden_layers", 9999, "layers"}}) {
-    const std::string path = changed(model, [&](Json& json) { json[key] = value; });
-    const std::string message = complaint([&] { HfWeights(env, path); });
-    EXPECT_NE(message.find(named), std::string::npos) << key << ": " << message;
+  struct Shape {
+    const char *model, *key;
+    int64_t value;
+    const char* named;
+  };
+  for (const Shape& each : {Shape{"llama", "intermediate_size", 97, "gate_proj"},
+                            {"llama", "num_hidden_layers", 4, "layers.3"},
+                            {"llama", "num_hidden_layers", 2, "layers.2"},
+                            {"gpt2", "vocab_size", 132, "wte"},
+                            {"gpt2", "n_positions", 65, "wpe"},
+                            {"llama", "num_hidden_layers", 9999, "layers"}}) {
+    const std::string path = changed(each.model, [&](Json& json) { json[each.key] = each.value; });
+    const std::string message = complaint([&] { const HfWeights weights(env, path); });
+    EXPECT_NE(message.find(each.named), std::string::npos) << each.key << ": " << message;
   }
   // The newer form of the rotation's base wins; either alone is read.
   const auto base = [&](const std::function<void(Json&)>& change) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
@@ -130,8 +131,7 @@ TEST_F(Safetensors, ConvertsEveryHalfExactly) {
   std::vector<float> values(65536);
   read.read_f32(read.at("h"), values.data());
   for (size_t i = 0; i < bits.size(); ++i) {
-    const float expected = to_float(F16{bits[i]});
-    EXPECT_EQ(std::memcmp(&values[i], &expected, sizeof(float)), 0) << i;
+    EXPECT_EQ(std::bit_cast<uint32_t>(values[i]), std::bit_cast<uint32_t>(to_float(F16{bits[i]}))) << i;
   }
   std::vector<uint16_t> back(65536);
   convert_from_f32(Dtype::f16, values.data(), 65536, back.data());
@@ -229,6 +229,7 @@ TEST_F(Safetensors, RefusesWhatItForbids) {
 TEST_F(Safetensors, AFolderIsOneFileOrShardsUnderAnIndex) {
   const auto write = [&](const std::string& name, const std::vector<std::string>& tensors) {
     std::vector<SafetensorsWriter::Entry> entries;
+    entries.reserve(tensors.size());
     for (const std::string& tensor : tensors) entries.push_back({tensor, Dtype::f32, {1}});
     SafetensorsWriter writer(system_env(), file(name), entries, {});
     for (const StoredTensor& tensor : writer.tensors()) {
@@ -262,7 +263,7 @@ TEST_F(Safetensors, AFolderIsOneFileOrShardsUnderAnIndex) {
         make_safetensors_index({{"a", "../" + first}}, 12),
         make_safetensors_index({{"a", "gone.safetensors"}}, 12), std::string(R"({"weight_map":{"a":1}})"),
         std::string(R"({"weight_map":[]})"), std::string("{"),
-        std::string(R"({"weight_map":{"a":")" + first + R"(","a":")" + first + R"("}})")}) {
+        fmt::format(R"({{"weight_map":{{"a":"{0}","a":"{0}"}}}})", first)}) {
     index(bad);
     EXPECT_THROW(SafetensorsFolder(system_env(), folder), Error) << bad;
   }

@@ -64,6 +64,7 @@ std::vector<std::string> list_checkpoints(Env& env, const std::string& folder) {
   }
   std::sort(found.begin(), found.end());
   std::vector<std::string> paths;
+  paths.reserve(found.size());
   for (auto& [step, path] : found) paths.push_back(std::move(path));
   return paths;
 }

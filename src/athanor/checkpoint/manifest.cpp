@@ -39,7 +39,7 @@ struct Node {
     return value.get<int64_t>();
   }
   std::string hash() const {
-    const std::string digits = text();
+    std::string digits = text();
     if (digits.size() != kHashDigits || digits.find_first_not_of("0123456789abcdef") != std::string::npos)
       refuse("expected a checksum of 32 hexadecimal digits");
     return digits;

@@ -244,7 +244,7 @@ void write_checkpoint_at(Env& env, Group& group, const std::string& path, const 
 
 std::string write_checkpoint(Env& env, Group& group, const std::string& folder,
                              const CheckpointContent& content) {
-  const std::string path = join_path(folder, checkpoint_name(content.step));
+  std::string path = join_path(folder, checkpoint_name(content.step));
   write_checkpoint_at(env, group, path, content);
   return path;
 }

@@ -22,7 +22,6 @@ void check_free(Env& env, const std::string& path, bool force) {
 void import_hf(Env& env, const std::string& folder, const std::string& checkpoint, Arena& arena, bool force) {
   check_free(env, checkpoint, force);
   const HfWeights weights(env, folder);
-  Config config = weights.config();
   CheckpointContent content{
       .step = 0, .state = R"({"step":0,"weights_only":true})", .tensors = {}, .files = {}};
   for (const std::string& name : weights.names()) {
@@ -30,7 +29,7 @@ void import_hf(Env& env, const std::string& folder, const std::string& checkpoin
     weights.read(name, values.data<float>());
     content.tensors.push_back({"model." + name, values});
   }
-  content.files.push_back({"config.resolved.toml", print_config(config)});
+  content.files.push_back({"config.resolved.toml", print_config(weights.config())});
   const std::string tokenizer = join_path(folder, "tokenizer.json");
   if (env.exists(tokenizer))
     content.files.push_back({"tokenizer.json", env.read_text(tokenizer, kMaxTokenizerBytes)});
