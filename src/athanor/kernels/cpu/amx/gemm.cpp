@@ -34,12 +34,14 @@ constexpr TileConfig kConfig;
 struct Task {
   const GemmBlock& block;
   Operand a, b;
-  int64_t steps, a_panels, b_panels;  // steps of 32 k
-  uint16_t* b_packed;                 // [b_panels][steps] units
-  uint16_t* a_packed;                 // [pass] units of one panel, or [kGroup][steps] of a turned a
-  float* sums;                        // [b_panels] pairs, between passes
-  float* spare;                       // takes the stores of the first pair, before which there is none
-  float* bias;                        // [b_panels * 32]
+  int64_t steps, pass_steps;  // of 32 k: in all, and in a pass
+  int64_t a_panels, b_panels;
+  bool in_place;       // a needs no packing
+  uint16_t* b_packed;  // [b_panels][steps] units
+  uint16_t* a_packed;  // [pass] units of one panel, or [kGroup][steps] of a turned a
+  float* sums;         // [b_panels] pairs, between passes
+  float* final;        // one pair
+  float* bias;         // [b_panels * 32]
 };
 
 // The lines of memory under part of an operand, in their order, to be fetched into the second-level cache.
@@ -131,14 +133,22 @@ void write_c(const Task& task, const float* tiles, int64_t row, int64_t column) 
   }
 }
 
-[[gnu::always_inline]] inline void step(const uint16_t* a, const uint16_t* b) {
-  constexpr int64_t kHalf = kUnit / 2;
+// Units of a as the tile loads find them: packed, or in place where the rows of a lie well.
+struct Units {
+  const uint16_t* data;
+  int64_t unit, tile;  // elements between units, and between the two tiles of one
+  int64_t row_bytes;   // between the rows of a tile
+  Units at(int64_t s) const { return {data + s * unit, unit, tile, row_bytes}; }
+};
+
+// One step of 32 k.
+[[gnu::always_inline]] inline void step(const Units& a, const uint16_t* b) {
   _tile_stream_loadd(6, b, 64);
-  _tile_loadd(4, a, 64);
+  _tile_loadd(4, a.data, a.row_bytes);
   _tile_dpbf16ps(0, 4, 6);
-  _tile_stream_loadd(7, b + kHalf, 64);
+  _tile_stream_loadd(7, b + kUnit / 2, 64);
   _tile_dpbf16ps(1, 4, 7);
-  _tile_loadd(5, a + kHalf, 64);
+  _tile_loadd(5, a.data + a.tile, a.row_bytes);
   _tile_dpbf16ps(2, 5, 6);
   _tile_dpbf16ps(3, 5, 7);
 }
@@ -153,25 +163,24 @@ void write_c(const Task& task, const float* tiles, int64_t row, int64_t column) 
 // The first step of a pass, in which the tiles of the pair before are stored, and this pair's sums begin
 // (kBegin) or come back.
 template <bool kBegin>
-[[gnu::always_inline]] inline void first_step(const uint16_t* a, const uint16_t* b, float* before,
+[[gnu::always_inline]] inline void first_step(const Units& a, const uint16_t* b, float* before,
                                               const float* sums) {
-  constexpr int64_t kHalf = kUnit / 2;
   _tile_stream_loadd(6, b, 64);
-  _tile_loadd(4, a, 64);
+  _tile_loadd(4, a.data, a.row_bytes);
   _tile_stored(0, before, 64);
   if (kBegin)
     _tile_zero(0);
   else
     _tile_loadd(0, sums, 64);
   _tile_dpbf16ps(0, 4, 6);
-  _tile_stream_loadd(7, b + kHalf, 64);
+  _tile_stream_loadd(7, b + kUnit / 2, 64);
   _tile_stored(1, before + kTile, 64);
   if (kBegin)
     _tile_zero(1);
   else
     _tile_loadd(1, sums + kTile, 64);
   _tile_dpbf16ps(1, 4, 7);
-  _tile_loadd(5, a + kHalf, 64);
+  _tile_loadd(5, a.data + a.tile, a.row_bytes);
   _tile_stored(2, before + 2 * kTile, 64);
   if (kBegin)
     _tile_zero(2);
@@ -186,13 +195,30 @@ template <bool kBegin>
   _tile_dpbf16ps(3, 5, 7);
 }
 
-// The units of panel i of a from step `first` on, packed for this pass or with the group.
+// Whether a panel's share of a pass keeps to its place in the first-level cache unpacked: no set of it (64
+// sets of lines of 64 bytes) is asked for more than half of its ways. Rows whose length is a high power of
+// two fail.
+bool lies_well(const GemmBlock& block, int64_t pass_steps) {
+  constexpr int64_t kSets = 64, kMost = 6;
+  if (block.a_col != 1 || block.k % kSide != 0 || block.a_row % kSide != 0) return false;
+  int64_t lines[kSets] = {};
+  for (int64_t i = 0; i < kSide; ++i)
+    for (int64_t s = 0; s < pass_steps; ++s)
+      if (++lines[(i * block.a_row / kSide + s) % kSets] > kMost) return false;
+  return true;
+}
+
+// The units of panel i of a from step `first` on: in place, packed for this pass or packed with their group.
 template <Form kForm>
-const uint16_t* pack_a(const Task& task, int64_t i, int64_t first, int64_t count) {
+Units units_of_a(const Task& task, int64_t i, int64_t first, int64_t count) {
+  constexpr int64_t kRowBytes = kSide * sizeof(uint16_t);
   if (kForm == Form::copied) {
+    if (task.in_place && (i + 1) * kSide <= task.block.m)
+      return {task.a.data + i * kSide * task.a.line + first * kSide, kSide, 16 * task.a.line,
+              task.a.line * static_cast<int64_t>(sizeof(uint16_t))};
     for (int64_t s = 0; s < count; ++s)
       pack_unit<kForm>(task.a_packed + s * kUnit, task.a, i * kSide, (first + s) * kSide);
-    return task.a_packed;
+    return {task.a_packed, kUnit, kUnit / 2, kRowBytes};
   }
   if (first == 0 && i % kGroup == 0) {
     const int64_t panels = smaller(kGroup, task.a_panels - i);
@@ -200,16 +226,15 @@ const uint16_t* pack_a(const Task& task, int64_t i, int64_t first, int64_t count
       for (int64_t g = 0; g < panels; ++g)
         pack_unit<kForm>(task.a_packed + (g * task.steps + s) * kUnit, task.a, (i + g) * kSide, s * kSide);
   }
-  return task.a_packed + (i % kGroup * task.steps + first) * kUnit;
+  return {task.a_packed + (i % kGroup * task.steps + first) * kUnit, kUnit, kUnit / 2, kRowBytes};
 }
 
 template <Form kForm>
 void multiply(const Task& task) {
   constexpr bool kTurned = kForm == Form::turned;
   const int64_t steps = task.steps;
-  const int64_t passes = (steps + kPassSteps - 1) / kPassSteps;
-  const int64_t pass_steps = (steps + passes - 1) / passes;
-  float* before = task.spare;  // where the tiles in the registers go
+  const int64_t pass_steps = task.pass_steps;
+  float* before = task.final;  // where the tiles in the registers go
   int64_t row = 0, column = 0;
   bool done = false;  // they are final sums, of c from (row, column)
   for (int64_t i = 0; i < task.a_panels; ++i) {
@@ -217,7 +242,7 @@ void multiply(const Task& task) {
     const int64_t rate = (ahead.left() + task.b_panels * steps - 1) / (task.b_panels * steps);
     for (int64_t first = 0; first < steps; first += pass_steps) {
       const int64_t count = smaller(pass_steps, steps - first);
-      const uint16_t* a = pack_a<kForm>(task, i, first, count);
+      const Units a = units_of_a<kForm>(task, i, first, count);
       asm volatile("" ::: "memory");  // tile loads do not tell the compiler what they read
       for (int64_t j = 0; j < task.b_panels; ++j) {
         const uint16_t* b = task.b_packed + (j * steps + first) * kUnit;
@@ -229,10 +254,11 @@ void multiply(const Task& task) {
         if (done) write_c<kTurned>(task, before, row, column);
         ahead.fetch(rate);
         for (int64_t s = 1; s < count; ++s) {
-          step(a + s * kUnit, b + s * kUnit);
+          step(a.at(s), b + s * kUnit);
           ahead.fetch(rate);
         }
-        before = sums;
+        // Final tiles go where first-level cache is sure to be: they are read again at once.
+        before = first + count == steps ? task.final : sums;
         row = i * kSide;
         column = j * kSide;
         done = first + count == steps;
@@ -247,22 +273,25 @@ template <Form kFormA, Form kFormB>
 void run(const GemmBlock& block) {
   const int64_t steps = (block.k + kSide - 1) / kSide;
   const int64_t a_panels = (block.m + kSide - 1) / kSide, b_panels = (block.n + kSide - 1) / kSide;
+  const int64_t passes = (steps + kPassSteps - 1) / kPassSteps, pass_steps = (steps + passes - 1) / passes;
   uint16_t* b_packed = reinterpret_cast<uint16_t*>(block.scratch);
   uint16_t* a_packed = b_packed + b_panels * steps * kUnit;
   float* sums =
       reinterpret_cast<float*>(a_packed + (kFormA == Form::turned ? kGroup * steps : kPassSteps) * kUnit);
-  float* spare = sums + b_panels * kPair;
+  float* final = sums + b_panels * kPair;
   const Task task{block,
                   {static_cast<const uint16_t*>(block.a), block.a_row, block.a_col, block.m, block.k},
                   {static_cast<const uint16_t*>(block.b), block.b_col, block.b_row, block.n, block.k},
                   steps,
+                  pass_steps,
                   a_panels,
                   b_panels,
+                  lies_well(block, pass_steps),
                   b_packed,
                   a_packed,
                   sums,
-                  spare,
-                  spare + kPair};
+                  final,
+                  final + kPair};
   read_bias(task);
   pack_b<kFormB>(task);
   multiply<kFormA>(task);
