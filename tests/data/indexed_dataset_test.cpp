@@ -167,6 +167,8 @@ TEST_F(IndexedDatasetTest, EveryBitFlipOfTheIndexIsNamedOrHarmless) {
       const IndexedDataset dataset(path("a"));
       EXPECT_EQ(all(dataset), ids);
       EXPECT_GE(bit / 8, boundaries_at) << "accepted a flip of bit " << bit;
+      EXPECT_EQ(dataset.document_start(0), 0) << bit;
+      EXPECT_EQ(dataset.document_start(dataset.num_documents()), 6) << bit;
     });
     if (!message.empty()) {
       EXPECT_THAT(message, HasSubstr("a.")) << bit;
