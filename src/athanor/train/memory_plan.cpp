@@ -1,5 +1,9 @@
 #include "athanor/train/memory_plan.h"
 
+#include <fstream>
+
+#include "athanor/base/check.h"
+#include "athanor/base/human.h"
 #include "athanor/kernels/table.h"
 #include "athanor/train/setup.h"
 
@@ -52,6 +56,28 @@ MemoryPlan plan_memory(const Config& config, int64_t num_channels, int rank, int
   }
   const auto [first, last] = training.parallel->grains_of_step(training.num_grains);
   return {arena.usage(), last - first};
+}
+
+void check_fits(const MemoryPlan& plan, int num_ranks, uint64_t available_bytes) {
+  const double needed = static_cast<double>(plan.usage.peak_total) * num_ranks;
+  if (available_bytes == 0 || needed <= static_cast<double>(available_bytes)) return;
+  std::string parts;
+  for (int i = 0; i < kNumCategories; ++i)
+    if (const uint64_t peak = plan.usage.peak[static_cast<size_t>(i)]; peak > 0)
+      parts += fmt::format("{}{} {}", parts.empty() ? "" : ", ", name_of(static_cast<Category>(i)),
+                           human_bytes(static_cast<double>(peak)));
+  throw Error(fmt::format("memory: got a need of {} ({} rank{} with {}), expected at most the {} available",
+                          human_bytes(needed), num_ranks, num_ranks == 1 ? "" : "s", parts,
+                          human_bytes(static_cast<double>(available_bytes))),
+              "train.micro_batch = 1 and parallel.recompute = \"full\" need the least activations");
+}
+
+uint64_t available_memory_bytes() {
+  std::ifstream in("/proc/meminfo");
+  uint64_t kib = 0;
+  for (std::string key, line; in >> key && std::getline(in, line);)
+    if (key == "MemAvailable:" || key == "SwapFree:") kib += std::stoull(line);
+  return kib * 1024;
 }
 
 }  // namespace athanor

@@ -21,4 +21,9 @@ struct MemoryPlan {
 
 MemoryPlan plan_memory(const Config& config, int64_t num_channels, int rank, int world_size);
 
+// What will not fit is refused before it is allocated: Error with what each category needs where `num_ranks`
+// such ranks need more than available_bytes together (0: unknown).
+void check_fits(const MemoryPlan& plan, int num_ranks, uint64_t available_bytes);
+uint64_t available_memory_bytes();  // of this machine, swap included; 0 where it does not say
+
 }  // namespace athanor

@@ -3,12 +3,16 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <optional>
+#include <thread>
 
+#include "athanor/base/check.h"
 #include "athanor/base/clock.h"
 #include "athanor/base/human.h"
 #include "athanor/checkpoint/checkpoint.h"
+#include "athanor/checkpoint/staged_folder.h"
 #include "athanor/config/load.h"
 #include "athanor/config/presets.h"
 #include "athanor/config/print.h"
@@ -28,6 +32,7 @@
 namespace athanor {
 namespace {
 
+constexpr double kLockSeconds = 2.0;
 constexpr int64_t kTracedSteps = 20;  // a trace of more is unreadable and large
 
 double median(std::vector<double> values) {
@@ -72,6 +77,7 @@ class Trainer {
   }
 
   void open_data();
+  void lock_run();
   void open_run();
   void load_state();
   void measure_peak();
@@ -86,6 +92,7 @@ class Trainer {
   Group& group_;
   TrainIo io_;
   RunFolder folder_;
+  std::optional<FolderLock> lock_;  // rank 0
   ThreadPool pool_;
   std::unique_ptr<Queue> queue_;
   Arena arena_{*queue_};
@@ -111,11 +118,25 @@ void Trainer::open_data() {
                         .progress = {}});
 }
 
+// Two processes that train the same run would cut each other's metrics. One that was killed a moment ago may
+// still be on its way out.
+void Trainer::lock_run() {
+  for (const double deadline = now_seconds() + kLockSeconds; !lock_;) {
+    if (auto lock = FolderLock::try_take(folder_.path)) {
+      lock_.emplace(std::move(*lock));
+    } else {
+      check(now_seconds() < deadline, "'{}': another process trains this run", folder_.path);
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+  }
+}
+
 // Finds what is there: a checkpoint to go on from, or a fresh start.
 void Trainer::open_run() {
   state_ = first_state(config_);
   state_.data_identity = data_.identity;
   io_.env.create_folders(folder_.checkpoints());
+  if (group_.rank() == 0) lock_run();
   recorder_.emplace(io_.env, folder_.path, group_.rank(), io_.console, io_.command_line);
   // What a writer that died left behind, and what it had moved away, is put right before anyone looks.
   if (group_.rank() == 0) rotate_checkpoints(io_.env, folder_.checkpoints(), /*keep=*/0);
@@ -278,9 +299,11 @@ void Trainer::loop() {
 TrainReport Trainer::run() {
   open_data();
   open_run();
-  load_state();
   const MemoryPlan plan =
       plan_memory(config_, static_cast<int64_t>(data_.channels.size()), group_.rank(), group_.size());
+  check_fits(plan, io_.ranks_of_host, available_memory_bytes());
+  group_.barrier("memory");  // what other ranks allocate must not look like memory that is missing
+  load_state();
   report_.run_folder = folder_.path;
   report_.ranks = group_.size();
   report_.params = training_->model->num_params();
