@@ -9,11 +9,14 @@
 #include "athanor/base/human.h"
 #include "athanor/base/philox.h"
 #include "athanor/config/presets.h"
+#include "athanor/config/validate.h"
 #include "athanor/kernels/peak.h"
 #include "athanor/kernels/table.h"
 #include "athanor/observe/report.h"
+#include "athanor/train/memory_plan.h"
 #include "athanor/train/setup.h"
 #include "bench.h"
+#include "command.h"
 
 namespace athanor {
 namespace {
@@ -58,6 +61,9 @@ void BenchStep::run() const {
   config.train.steps = steps + 1;
   config.precision.compute = dtype;
   config.parallel.recompute = recompute;
+  config.train.isa = isa;
+  validate(config);
+  check_fits(plan_memory(config, 1, 0, 1), 1, available_memory_bytes());
   ThreadPool pool(threads > 0 ? threads : num_usable_cpus());
   const auto queue = make_cpu_queue(&pool, isa == "auto" ? best_isa() : parse_isa(isa));
   Arena arena(*queue);
@@ -135,7 +141,8 @@ void add_bench_step(CLI::App& bench) {
       ->check(CLI::IsMember({"f32", "bf16", "f16"}));
   sub->add_option("--steps", command->steps, "Timed steps, after one to warm up")->capture_default_str();
   sub->add_option("--threads", command->threads, "Compute threads (0: all processors)")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->check(CLI::Range(0, kMaxThreads));
   sub->add_option("--isa", command->isa, "Highest instruction set to use")->capture_default_str();
   sub->add_option("--recompute", command->recompute, "none or full")
       ->capture_default_str()

@@ -39,8 +39,9 @@ std::vector<std::vector<int32_t>> read_ids(const std::string& path) {
           json[s].type_name());
     auto& sequence = sequences.emplace_back();
     for (const auto& id : json[s]) {
-      check(id.is_number_integer() && id.get<int64_t>() >= 0 && id.get<int64_t>() <= INT32_MAX,
-            "'{}': sequence {} holds {}, expected a token id", path, s, id.dump());
+      if (!id.is_number_integer() || id.get<int64_t>() < 0 || id.get<int64_t>() > INT32_MAX)
+        fail("'{}': sequence {} holds {}, expected a token id", path, s,
+             id.is_number() ? id.dump() : id.type_name());
       sequence.push_back(id.get<int32_t>());
     }
   }
@@ -126,10 +127,12 @@ void add_evaluate(CLI::App& app) {
       ->needs(config)
       ->allow_extra_args(false);
   sub->add_option("--max-tokens", command->options.max_tokens, "Held-out tokens per channel (0: all)")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->check(CLI::NonNegativeNumber);
   sub->add_option("--batch", command->options.batch, "Sequences in one forward pass")->capture_default_str();
   sub->add_option("--dtype", command->compute.dtype, "f32, bf16 or f16 (default: as it was trained)");
-  sub->add_option("--threads", command->compute.threads, "Compute threads (default: all processors)");
+  sub->add_option("--threads", command->compute.threads, "Compute threads (default: all processors)")
+      ->check(CLI::Range(0, kMaxThreads));
   sub->add_flag("--json", command->json, "Print one JSON document");
   sub->footer(
       "Loss is the mean natural-log loss over all predicted tokens; perplexity its exponential.\n"

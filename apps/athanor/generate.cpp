@@ -101,7 +101,8 @@ void add_generate(CLI::App& app) {
   sub->add_option("--seed", command->options.seed, "The same seed writes the same text")
       ->capture_default_str();
   sub->add_option("--dtype", command->compute.dtype, "f32, bf16 or f16 (default: as it was trained)");
-  sub->add_option("--threads", command->compute.threads, "Compute threads (default: all processors)");
+  sub->add_option("--threads", command->compute.threads, "Compute threads (default: all processors)")
+      ->check(CLI::Range(0, kMaxThreads));
   sub->add_flag("--no-prompt", command->no_prompt, "Do not repeat the prompt");
   sub->add_flag("--json", command->json, "Print one JSON document when done");
   sub->footer(

@@ -2,6 +2,7 @@
 #include <CLI/CLI.hpp>
 #include <csignal>
 #include <cstdio>
+#include <new>
 
 #include "athanor/base/error.h"
 #include "athanor/base/human.h"
@@ -70,6 +71,8 @@ int main(int argc, char** argv) {
     return report(error.what(), error.hint(), 2);
   } catch (const athanor::Failure& error) {
     return report(error.what(), error.hint(), 1);
+  } catch (const std::bad_alloc&) {
+    return report("out of memory: one of the sizes asked for is larger than this machine", "", 1);
   } catch (const std::exception& error) {
     return report(error.what(), "", 1);
   }

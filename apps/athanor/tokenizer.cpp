@@ -146,8 +146,9 @@ struct DecodeCommand {
     check(array.is_array(), "{}: expected one JSON array of ids", name);
     std::vector<int32_t> ids;
     for (const Json& id : array) {
-      check(id.is_number_integer() && id.get<int64_t>() >= 0 && id.get<int64_t>() <= INT32_MAX,
-            "{}: item {}: got {}, expected an id", name, ids.size(), id.dump());
+      if (!id.is_number_integer() || id.get<int64_t>() < 0 || id.get<int64_t>() > INT32_MAX)
+        fail("{}: item {}: got {}, expected an id", name, ids.size(),
+             id.is_number() ? id.dump() : id.type_name());
       ids.push_back(id.get<int32_t>());
     }
     return ids;
