@@ -92,6 +92,17 @@ TEST_F(BadInput, MoreRanksThanGrains) {
   expect_refused(try_train({"parallel.dp=2"}), 2, {"parallel.dp", "2"});
 }
 
+// Law 7: what will not fit is refused before it is allocated, and says what needs so much.
+TEST_F(BadInput, MoreMemoryThanThereIs) {
+  expect_refused(try_train({"train.global_batch=100000000", "train.micro_batch=100000000"}), 1,
+                 {"memory", "activations", "available"});
+  expect_refused(try_train({"train.global_batch=1000000000", "train.micro_batch=1"}), 1, {"memory"});
+  expect_refused(place.run({"bench", "step", "--preset", "llama-2-70b", "--batch", "1", "--seq", "8"}), 1,
+                 {"memory", "optimizer", "available"});
+  expect_refused(place.run({"bench", "step", "--batch", "99999999999"}), 2, {"99999999999"});
+  expect_refused(place.run({"bench", "step", "--threads", "100000"}), 2, {"--threads", "100000"});
+}
+
 TEST_F(BadInput, EmptyAndShortChannels) {
   place.write("empty.txt", "");
   expect_refused(try_train({"data.channels.zh.path=empty.txt"}), 1, {"empty.txt"});

@@ -202,17 +202,18 @@ TEST_F(Damage, HuggingFaceFolders) {
 }
 
 TEST_F(Damage, IdsThatAreNone) {
-  for (const auto& [text, piece] :
-       std::vector<std::pair<std::string, std::string>>{{"[[1,2,64]]", "64"},
-                                                        {"[[1,2,-1]]", "-1"},
-                                                        {"[[1,2,1.5]]", "1.5"},
-                                                        {"[[1,2,99999999999]]", "99999999999"},
-                                                        {"[1,2,3]", "array"},
-                                                        {"{}", "array"},
-                                                        {"[[1,2", "ids.json"},
-                                                        {"", "ids.json"},
-                                                        {"[]", ""},
-                                                        {"[[5]]", ""}}) {
+  for (const auto& [text, piece] : std::vector<std::pair<std::string, std::string>>{
+           {"[[1,2,64]]", "64"},
+           {"[[1,2,-1]]", "-1"},
+           {"[[1,2,1.5]]", "1.5"},
+           {"[[1,2,99999999999]]", "99999999999"},
+           {"[1,2,3]", "array"},
+           {"{}", "array"},
+           {"[[1,2", "ids.json"},
+           {"", "ids.json"},
+           {"[[" + std::string(1'000'000, '[') + std::string(1'000'000, ']') + "]]", "array"},
+           {"[]", ""},
+           {"[[5]]", ""}}) {
     SCOPED_TRACE(text);
     place.write("ids.json", text);
     expect_refused(place.run({"evaluate", "runs/t", "--ids", "ids.json"}), 1, {piece});

@@ -175,8 +175,9 @@ class ResumeCase : public ::testing::Test {
 // The last line was being written when the machine stopped, and steps after the newest checkpoint were lost.
 TEST_F(ResumeCase, MetricsAreCutBackToTheCheckpoint) {
   train(place, "whole");
-  for (const char* torn :
-       {"{\"step\":13,\"tokens\":41", "{\"step\":13}\n{\"st", "\0\0\0\0", "\n", "not json\n"}) {
+  for (const std::string& torn :
+       {std::string("{\"step\":13,\"tokens\":41"), std::string("{\"step\":13}\n{\"st"), std::string(4, '\0'),
+        std::string("\n"), std::string("not json\n")}) {
     place.remove("runs/t");
     place.copy("runs/whole", "runs/t");
     place.remove(checkpoint_of("t", 12));
@@ -281,6 +282,21 @@ TEST_F(ResumeCase, OptimizersAndTiedWeightsResumeToo) {
     train(place, name, sets, 2);
     EXPECT_EQ(history(place, name), history(place, name + "whole")) << sets[0];
   }
+}
+
+// Two that write one run would cut each other's metrics.
+TEST_F(ResumeCase, ARunIsTrainedByOneProcessAtATime) {
+  Program first = place.start(train_arguments("t", kEndless));
+  ASSERT_TRUE(first.wait_until([&] { return num_lines(place, "t") >= 5; }));
+  expect_refused(place.run(train_arguments("t", kEndless)), 1, {"runs/t", "another process"});
+  expect_refused(place.run(train_arguments("t", {"train.steps=3"})), 1, {"runs/t", "another process"});
+  first.signal(SIGINT);
+  EXPECT_EQ(first.finish().exit_code, 0);
+  const int64_t last = num_lines(place, "t");
+  EXPECT_GE(last, 5);
+  train(place, "t", until(last + 2));
+  train(place, "whole", until(last + 2));
+  EXPECT_EQ(history(place, "t"), history(place, "whole"));
 }
 
 TEST_F(ResumeCase, TheSecondCtrlCEndsNow) {
