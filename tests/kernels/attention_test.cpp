@@ -117,19 +117,20 @@ void expect_matches(Isa isa, const Size& s, Dtype dtype, double deviation = 1) {
 
 TEST_P(AttentionTest, Lengths) {
   for (const Dtype dtype : kElementTypes)
-    for (const int64_t length : {0, 1, 2, 3, 17, 63, 64, 65, 127})
+    for (const int64_t length : {0, 1, 2, 3, 17, 31, 32, 33, 63, 64, 65, 127, 129})
       expect_matches(GetParam(), {1, length, length, 2, 1, 16}, dtype);
 }
 
 TEST_P(AttentionTest, HeadDims) {
   for (const Dtype dtype : kElementTypes)
-    for (const int64_t head_dim : {1, 8, 12, 20, 32, 48, 64, 80, 96, 128})
+    for (const int64_t head_dim : {1, 8, 12, 16, 20, 32, 33, 40, 48, 64, 80, 96, 128})
       expect_matches(GetParam(), {2, 35, 35, 2, 2, head_dim}, dtype);
 }
 
 TEST_P(AttentionTest, Groups) {
   for (const Dtype dtype : kElementTypes)
-    for (const auto& [heads, kv_heads] : {std::pair{1, 1}, {4, 1}, {6, 2}, {6, 3}, {5, 5}})
+    for (const auto& [heads, kv_heads] :
+         {std::pair{1, 1}, {5, 5}, {4, 2}, {6, 2}, {4, 1}, {5, 1}, {6, 1}, {7, 1}, {16, 2}})
       expect_matches(GetParam(), {2, 19, 19, heads, kv_heads, 24}, dtype);
 }
 
@@ -137,7 +138,7 @@ TEST_P(AttentionTest, Groups) {
 TEST_P(AttentionTest, MoreKeysThanQueries) {
   for (const Dtype dtype : kElementTypes)
     for (const auto& [queries, keys] :
-         {std::pair{1, 2}, {1, 65}, {1, 200}, {3, 17}, {17, 64}, {66, 131}, {0, 5}})
+         {std::pair{1, 2}, {1, 65}, {1, 200}, {3, 17}, {17, 64}, {33, 64}, {66, 131}, {40, 333}, {0, 5}})
       expect_matches(GetParam(), {2, queries, keys, 4, 2, 64}, dtype);
 }
 
@@ -157,6 +158,89 @@ TEST_P(AttentionTest, SeveralWaves) {
   expect_matches(GetParam(), {5, 30, 30, 14, 14, 16}, Dtype::f32);
   expect_matches(GetParam(), {3, 30, 30, 24, 3, 16}, Dtype::f32);
   expect_matches(GetParam(), {9, 260, 260, 8, 4, 4}, Dtype::f32);
+}
+
+// What rounding to bf16 adds up to over a long sequence.
+TEST_P(AttentionTest, ALongSequence) {
+  expect_matches(GetParam(), {1, 2048, 2048, 1, 1, 32}, Dtype::bf16);
+}
+
+// Keys in descending order of their scores and in ascending order: the largest score never moves, or with
+// every tile.
+TEST_P(AttentionTest, RisingAndFallingScores) {
+  const Size s{1, 300, 300, 1, 1, 32};
+  for (const Dtype dtype : kElementTypes)
+    for (const double slope : {-0.25, 0.25, 2.0}) {
+      SCOPED_TRACE(fmt::format("{} slope {}", name_of(dtype), slope));
+      Inputs in = inputs_of(s, dtype);
+      for (int64_t t = 0; t < s.keys; ++t) {
+        in.q[static_cast<size_t>(t * s.head_dim)] = 1;
+        in.k[static_cast<size_t>(t * s.head_dim)] = round_to(slope * static_cast<double>(t), dtype);
+      }
+      const auto got = run(GetParam(), [&](Bench& bench) {
+        Tensor o = bench.output(s.q(), dtype), lse = bench.output(s.lse(), Dtype::f32);
+        bench.kernels().attention.forward(bench.queue(), o, lse, bench.input(in.q, s.q(), dtype),
+                                          bench.input(in.k, s.k(), dtype), bench.input(in.v, s.k(), dtype),
+                                          1);
+        return std::vector{o, lse};
+      });
+      const Results expected = expected_of(in, s, 1);
+      // Scores of 600 are rounded by 3e-5.
+      expect_close(got[0], expected.o, std::max(1e-4, 1.5 * tolerance(dtype)));
+      expect_close(got[1], expected.lse, 1e-6);
+    }
+}
+
+TEST_P(AttentionTest, NegativeScale) {
+  const Size s{1, 70, 70, 1, 1, 32};
+  for (const Dtype dtype : kElementTypes) {
+    Inputs in = inputs_of(s, dtype);
+    const auto got = run(GetParam(), [&](Bench& bench) {
+      Tensor o = bench.output(s.q(), dtype), lse = bench.output(s.lse(), Dtype::f32);
+      bench.kernels().attention.forward(bench.queue(), o, lse, bench.input(in.q, s.q(), dtype),
+                                        bench.input(in.k, s.k(), dtype), bench.input(in.v, s.k(), dtype),
+                                        -0.7f);
+      return std::vector{o, lse};
+    });
+    const Results expected = expected_of(in, s, -0.7f);
+    expect_close(got[0], expected.o, 1.5 * tolerance(dtype));
+    expect_close(got[1], expected.lse, 2e-6);
+  }
+}
+
+// A sequence gets the same bits alone and among others, though work is then cut differently.
+TEST_P(AttentionTest, BatchesDoNotMatter) {
+  const Size one{1, 270, 270, 2, 1, 16}, many{40, 270, 270, 2, 1, 16};
+  for (const Dtype dtype : {Dtype::f32, Dtype::bf16}) {
+    const Inputs in = inputs_of(many, dtype);
+    const auto outputs = [&](const Size& s, int64_t sequence) {
+      const auto part = [&](const Values& values, const Shape& shape) {
+        const auto first = values.begin() + sequence * shape.numel();
+        return Values(first, first + shape.numel());
+      };
+      Bench bench(GetParam(), 2);
+      const float scale = 0.25f;
+      const Tensor q = bench.input(part(in.q, s.q()), s.q(), dtype);
+      const Tensor k = bench.input(part(in.k, s.k()), s.k(), dtype);
+      const Tensor v = bench.input(part(in.v, s.k()), s.k(), dtype);
+      const Tensor d_o = bench.input(part(in.d_o, s.q()), s.q(), dtype);
+      Tensor o = bench.output(s.q(), dtype), lse = bench.output(s.lse(), Dtype::f32);
+      Tensor dq = bench.output(s.q(), dtype), dk = bench.output(s.k(), dtype),
+             dv = bench.output(s.k(), dtype);
+      bench.kernels().attention.forward(bench.queue(), o, lse, q, k, v, scale);
+      bench.kernels().attention.backward(bench.queue(), dq, dk, dv, d_o, o, lse, q, k, v, scale);
+      return std::vector{values_of(o), values_of(lse), values_of(dq), values_of(dk), values_of(dv)};
+    };
+    const auto all = outputs(many, 0);
+    for (const int64_t sequence : {0, 17, 39}) {
+      const auto alone = outputs(one, sequence);
+      for (size_t i = 0; i < all.size(); ++i) {
+        const auto size = static_cast<int64_t>(alone[i].size());
+        EXPECT_TRUE(std::equal(alone[i].begin(), alone[i].end(), all[i].begin() + sequence * size))
+            << "result " << i << " of sequence " << sequence << ", " << name_of(dtype);
+      }
+    }
+  }
 }
 
 // Large scores: the softmax is nearly one-hot and its largest score moves from tile to tile.

@@ -7,7 +7,7 @@
 //
 // q, o, do, dq [B,T,H,D] T;  k, v, dk, dv [B,S,K,D] T with H a multiple of K (head h uses k/v head h /
 // (H/K)); lse [B,H,T] f32. Query t sees keys 0 ... t + S - T (S >= T: the last T of S positions, as with a KV
-// cache). backward needs S == T. Outputs are overwritten. One (batch, head) is worked on by one thread.
+// cache). backward needs S == T. Outputs are overwritten, and do not depend on the number of threads.
 #pragma once
 
 namespace athanor {

@@ -117,5 +117,6 @@ struct RowTable {
 extern const RowTable ref_rows;     // cpu/ref: plain loops, documentation and oracle
 extern const RowTable avx2_rows;    // cpu/simd compiled for x86-64-v3
 extern const RowTable avx512_rows;  // cpu/simd compiled for x86-64-v4
+extern const RowTable amx_rows;     // cpu/amx: tile registers, attention only
 
 }  // namespace athanor

@@ -1,0 +1,243 @@
+// The backward pass of one pair of blocks: 256 keys and 256 queries of one head. Work goes by strips of 32
+// keys and in them by cells of 32 queries. While p and ds of a cell are computed, the stream makes the scores
+// of the next, and dk and dv of the strip before.
+#include "athanor/kernels/cpu/amx/attention.h"
+
+namespace athanor::amx {
+namespace {
+
+class Backward {
+ public:
+  Backward(const AttentionGradients& gradients, const AttentionProblem& problem, const AttentionPair& pair,
+           float* scratch)
+      : g_(gradients),
+        problem_(problem),
+        pair_(pair),
+        query_(pair.query * kAttentionBlock),
+        key_(pair.key * kAttentionBlock),
+        queries_count_(smaller(kAttentionBlock, problem.queries - query_)),
+        keys_count_(smaller(kAttentionBlock, problem.keys - key_)),
+        query_strips_(strips(queries_count_)),
+        key_strips_(strips(keys_count_)),
+        depth_(strips(problem.head_dim)) {
+    Scratch memory{scratch};
+    const int64_t block = kStrips * depth_;
+    queries_t_ = memory.elements(block);
+    d_out_t_ = memory.elements(block);
+    queries_ = memory.elements(block);
+    d_out_ = memory.elements(block);
+    keys_ = memory.elements(block);
+    values_ = memory.elements(block);
+    keys_t_ = memory.elements(block);
+    for (int i = 0; i < 2; ++i) {
+      scores_[i] = memory.floats(1);
+      d_weights_[i] = memory.floats(1);
+      p_[i] = memory.elements(kStrips);
+      ds_[i] = memory.elements(kStrips);
+    }
+    ds_pairs_ = memory.elements(kStrips * kStrips);
+    lse_ = memory.floats(1);
+    delta_ = lse_ + kAttentionBlock;
+    pack();
+  }
+
+  void run() {
+    push_scores(0, first_query_strip(0), 0);
+    stream_.drain();
+    int64_t turn = 0;
+    for (int64_t k = 0; k < key_strips_; ++k) {
+      for (int64_t q = first_query_strip(k); q < query_strips_; ++q, turn ^= 1) {
+        if (q + 1 < query_strips_)
+          push_scores(k, q + 1, 1 - turn);
+        else if (k + 1 < key_strips_)
+          push_scores(k + 1, first_query_strip(k + 1), 1 - turn);
+        cell(k, q, turn);
+      }
+      push_key_sums(k);
+    }
+    push_query_sums();
+    stream_.drain();
+    if (pair_.ends_dkv) write_key_block();
+    if (pair_.ends_dq) write_query_block();
+  }
+
+ private:
+  bool diagonal() const { return pair_.query == pair_.key; }
+  int64_t first_query_strip(int64_t key_strip) const { return diagonal() ? key_strip : 0; }
+
+  void pack() {
+    const int64_t width = problem_.head_dim, q_stride = problem_.q_stride, kv_stride = problem_.kv_stride;
+    const uint16_t* q = static_cast<const uint16_t*>(g_.q) + query_ * q_stride;
+    const uint16_t* d_o = static_cast<const uint16_t*>(g_.d_o) + query_ * q_stride;
+    const uint16_t* k = static_cast<const uint16_t*>(g_.k) + key_ * kv_stride;
+    const uint16_t* v = static_cast<const uint16_t*>(g_.v) + key_ * kv_stride;
+    const Operand q_rows{q, q_stride, 1, queries_count_, width};
+    const Operand d_o_rows{d_o, q_stride, 1, queries_count_, width};
+    const Operand q_columns{q, 1, q_stride, width, queries_count_};
+    const Operand d_o_columns{d_o, 1, q_stride, width, queries_count_};
+    const Operand k_rows{k, kv_stride, 1, keys_count_, width}, v_rows{v, kv_stride, 1, keys_count_, width};
+    const Operand k_columns{k, 1, kv_stride, width, keys_count_};
+    for (int64_t d = 0; d < depth_; ++d) {
+      for (int64_t s = 0; s < query_strips_; ++s) {
+        const int64_t by_strip = (s * depth_ + d) * kUnit, by_depth = (d * kStrips + s) * kUnit;
+        pack_unit<Form::transposed>(queries_t_ + by_strip, q_rows, s * kSide, d * kSide);
+        pack_unit<Form::transposed>(d_out_t_ + by_strip, d_o_rows, s * kSide, d * kSide);
+        pack_unit<Form::paired>(queries_ + by_depth, q_columns, d * kSide, s * kSide);
+        pack_unit<Form::paired>(d_out_ + by_depth, d_o_columns, d * kSide, s * kSide);
+      }
+      for (int64_t s = 0; s < key_strips_; ++s) {
+        const int64_t by_strip = (s * depth_ + d) * kUnit, by_depth = (d * kStrips + s) * kUnit;
+        pack_unit<Form::copied>(keys_ + by_strip, k_rows, s * kSide, d * kSide);
+        pack_unit<Form::copied>(values_ + by_strip, v_rows, s * kSide, d * kSide);
+        pack_unit<Form::turned>(keys_t_ + by_depth, k_columns, d * kSide, s * kSide);
+      }
+    }
+    for (int64_t i = 0; i < query_strips_ * kSide; i += 16) {
+      const auto mask = static_cast<__mmask16>(first32(queries_count_ - i));
+      _mm512_store_ps(lse_ + i, _mm512_maskz_loadu_ps(mask, g_.lse + query_ + i) * _mm512_set1_ps(kLog2E));
+      _mm512_store_ps(delta_ + i, _mm512_maskz_loadu_ps(mask, g_.delta + query_ + i));
+    }
+  }
+
+  void push_scores(int64_t k, int64_t q, int64_t turn) {
+    stream_.push({.a = keys_ + k * depth_ * kUnit,
+                  .b = queries_t_ + q * depth_ * kUnit,
+                  .c = scores_[turn],
+                  .steps = depth_,
+                  .starts = true});
+    stream_.push({.a = values_ + k * depth_ * kUnit,
+                  .b = d_out_t_ + q * depth_ * kUnit,
+                  .c = d_weights_[turn],
+                  .steps = depth_,
+                  .starts = true});
+  }
+  void push_key_sums(int64_t k) {
+    const int64_t first = first_query_strip(k);
+    for (int64_t d = 0; d < depth_; ++d) {
+      stream_.push({.a = p_[k % 2] + first * kUnit,
+                    .b = d_out_ + (d * kStrips + first) * kUnit,
+                    .c = g_.dv_sums + (k * depth_ + d) * kUnit,
+                    .steps = query_strips_ - first,
+                    .starts = pair_.starts_dkv});
+      stream_.push({.a = ds_[k % 2] + first * kUnit,
+                    .b = queries_ + (d * kStrips + first) * kUnit,
+                    .c = g_.dk_sums + (k * depth_ + d) * kUnit,
+                    .steps = query_strips_ - first,
+                    .starts = pair_.starts_dkv});
+    }
+  }
+  void push_query_sums() {
+    for (int64_t q = 0; q < query_strips_; ++q)
+      for (int64_t d = 0; d < depth_; ++d)
+        stream_.push({.a = keys_t_ + d * kStrips * kUnit,
+                      .b = ds_pairs_ + q * kStrips * kUnit,
+                      .c = g_.dq_sums + (q * depth_ + d) * kUnit,
+                      .steps = diagonal() ? q + 1 : key_strips_,
+                      .starts = pair_.starts_dq});
+  }
+
+  void cell(int64_t k, int64_t q, int64_t turn) {
+    if (diagonal() && k == q)
+      soften<true>(k, q, turn);
+    else
+      soften<false>(k, q, turn);
+    stream_.drain();
+  }
+
+  template <bool kMasked>
+  void soften(int64_t k, int64_t q, int64_t turn) {
+    const float *scores = scores_[turn], *d_weights = d_weights_[turn];
+    uint16_t *p_unit = p_[k % 2] + q * kUnit, *ds_unit = ds_[k % 2] + q * kUnit;
+    uint16_t* pairs = ds_pairs_ + (q * kStrips + k) * kUnit;
+    const __m512 factor = _mm512_set1_ps(problem_.scale * kLog2E);
+    const __m512 lse[2] = {_mm512_load_ps(lse_ + q * kSide), _mm512_load_ps(lse_ + q * kSide + 16)};
+    const __m512 delta[2] = {_mm512_load_ps(delta_ + q * kSide), _mm512_load_ps(delta_ + q * kSide + 16)};
+    Pace pace(stream_, kSide / 2);
+    const auto row = [&](int64_t r) __attribute__((always_inline)) {
+      const __mmask32 seen = kMasked ? ~__mmask32{0} << r : ~__mmask32{0};
+      const auto left = static_cast<__mmask16>(seen), right = static_cast<__mmask16>(seen >> 16);
+      const __m512 p = exp2(_mm512_fmsub_ps(_mm512_load_ps(scores + r * kSide), factor, lse[0]), left, kExp2);
+      const __m512 p2 =
+          exp2(_mm512_fmsub_ps(_mm512_load_ps(scores + r * kSide + 16), factor, lse[1]), right, kExp2);
+      const __m512 ds = _mm512_maskz_mul_ps(left, p, _mm512_load_ps(d_weights + r * kSide) - delta[0]);
+      const __m512 ds2 =
+          _mm512_maskz_mul_ps(right, p2, _mm512_load_ps(d_weights + r * kSide + 16) - delta[1]);
+      const __m512i ds_row = as_bf16(ds, ds2);
+      _mm512_store_si512(p_unit + r * kSide, as_bf16(p, p2));
+      _mm512_store_si512(ds_unit + r * kSide, ds_row);
+      return ds_row;
+    };
+    for (int64_t r = 0; r < kSide; r += 2) {
+      pace.turn();
+      const __m512i even = row(r), odd = row(r + 1);
+      store_pairs(pairs, r / 2, even, odd);
+    }
+  }
+
+  void write_key_block() {
+    for (int64_t s = 0; s < key_strips_; ++s) {
+      const int64_t first = (key_ + s * kSide) * problem_.kv_stride, count = keys_count_ - s * kSide;
+      write_keys(static_cast<uint16_t*>(g_.dk) + first, problem_.kv_stride, g_.dk_sums + s * depth_ * kUnit,
+                 count, problem_.head_dim, problem_.scale);
+      write_keys(static_cast<uint16_t*>(g_.dv) + first, problem_.kv_stride, g_.dv_sums + s * depth_ * kUnit,
+                 count, problem_.head_dim, 1);
+    }
+  }
+  void write_query_block() {
+    float factors[kSide];
+    for (float& factor : factors) factor = problem_.scale;
+    for (int64_t s = 0; s < query_strips_; ++s)
+      write_queries(static_cast<uint16_t*>(g_.dq) + (query_ + s * kSide) * problem_.q_stride,
+                    problem_.q_stride, g_.dq_sums + s * depth_ * kUnit, queries_count_ - s * kSide,
+                    problem_.head_dim, factors);
+  }
+
+  const AttentionGradients& g_;
+  const AttentionProblem& problem_;
+  const AttentionPair& pair_;
+  int64_t query_, key_, queries_count_, keys_count_, query_strips_, key_strips_, depth_;
+  uint16_t *queries_t_, *d_out_t_, *queries_, *d_out_, *keys_, *values_, *keys_t_;
+  uint16_t *p_[2], *ds_[2], *ds_pairs_;
+  float *scores_[2], *d_weights_[2], *lse_, *delta_;
+  TileStream stream_;
+};
+
+}  // namespace
+
+void attention_backward(const AttentionGradients& gradients, const AttentionProblem& problem,
+                        const AttentionPair& pair, float* scratch) {
+  Backward(gradients, problem, pair, scratch).run();
+}
+
+void attention_combine(const AttentionGradients& g, const AttentionProblem& problem, int64_t key,
+                       int64_t group, int64_t stride) {
+  const int64_t first = key * kAttentionBlock, count = smaller(kAttentionBlock, problem.keys - first);
+  const int64_t depth = strips(problem.head_dim);
+  alignas(64) float total[kUnit];
+  const auto combine = [&](void* to, const float* sums, float factor) {
+    for (int64_t s = 0; s < strips(count); ++s)
+      for (int64_t d = 0; d < depth; ++d) {
+        const float* unit = sums + (s * depth + d) * kUnit;
+        for (int64_t i = 0; i < kUnit; i += 16) {
+          __m512 sum = _mm512_load_ps(unit + i);
+          for (int64_t head = 1; head < group; ++head) sum += _mm512_load_ps(unit + head * stride + i);
+          _mm512_store_ps(total + i, sum);
+        }
+        uint16_t* rows = static_cast<uint16_t*>(to) + (first + s * kSide) * problem.kv_stride + d * kSide;
+        write_keys(rows, problem.kv_stride, total, count - s * kSide,
+                   smaller(kSide, problem.head_dim - d * kSide), factor);
+      }
+  };
+  combine(g.dk, g.dk_sums, problem.scale);
+  combine(g.dv, g.dv_sums, 1);
+}
+
+int64_t attention_backward_floats(int64_t head_dim) {
+  const int64_t half_units = 7 * kStrips * strips(head_dim) + 4 * kStrips + kStrips * kStrips;  // of bf16
+  return (half_units / 2 + 4 + 1) * kUnit;
+}
+int64_t attention_sum_floats(int64_t head_dim) {
+  return kStrips * strips(head_dim) * kUnit;
+}
+
+}  // namespace athanor::amx
