@@ -1,7 +1,12 @@
 // athanor: trains large language models, from raw text to an evaluated model.
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
+#include <iostream>
 #include <new>
 
 #include "athanor/base/error.h"
@@ -42,9 +47,23 @@ int report_command_line(const CLI::App& app, const CLI::ParseError& error) {
                 nearest.empty() ? help : "did you mean '" + nearest + "'?", 2);
 }
 
+// A closed standard stream would lend its number to the next file, and that would get what is printed.
+void open_standard_streams() {
+  for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd)
+    if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) != fd) std::_Exit(1);
+}
+
+// A result that nobody got, because the disk behind standard output is full, is a failure.
+int flush_output() {
+  std::cout.flush();
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0 && std::cout) return 0;
+  return report("standard output: what was printed could not be written", "", 1);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  open_standard_streams();
   std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error with a name, not a silent end
   CLI::App app{"athanor trains large language models, from raw text to an evaluated model.", "athanor"};
   app.require_subcommand(1);
@@ -61,7 +80,7 @@ int main(int argc, char** argv) {
   athanor::add_doctor(app);
   try {
     app.parse(argc, argv);
-    return 0;
+    return flush_output();
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
     return report_command_line(app, error);
