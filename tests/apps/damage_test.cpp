@@ -107,6 +107,62 @@ TEST_F(Damage, ARealFullDisk) {
   }
 }
 
+// Whatever a command was to write is there as before, or not at all.
+TEST_F(Damage, AFullDiskForEveryCommandThatWrites) {
+  place.output_of({"checkpoint", "export-hf", "runs/t", "hf"});
+  const std::vector<std::vector<std::string>> commands = {
+      {"tokenizer", "train", "--type", "char", "--output", "new", "en.txt"},
+      {"dataset", "build", "--tokenizer", "tokenizer.json", "--output", "new", "zh.jsonl"},
+      {"checkpoint", "export-hf", "runs/t", "new"},
+      {"checkpoint", "import-hf", "hf", "new"},
+  };
+  ProgramOptions options;
+  for (const auto& command : commands) {
+    SCOPED_TRACE(command[0] + " " + command[1]);
+    options.environment = {std::string("LD_PRELOAD=") + ATHANOR_FAULTS,
+                           "ATHANOR_FAULT=count:" + place.path("count")};
+    place.output_of(command, options);
+    const int64_t operations = std::stoll(place.read("count"));
+    int64_t refused = 0;
+    for (int64_t at = 1; at <= operations; ++at) {
+      for (const char* name : {"new", "new.bin", "new.idx", "new.meta.json"}) place.remove(name);
+      options.environment[1] = "ATHANOR_FAULT=full:" + std::to_string(at);
+      const Outcome outcome = place.run(command, options);
+      if (outcome.exit_code == 0) continue;  // nothing needed room after that
+      ++refused;
+      expect_refused(outcome, 1, {"new", "No space left on device"});
+      for (const char* name : {"new", "new.bin", "new.idx"}) EXPECT_FALSE(place.exists(name)) << name;
+    }
+    EXPECT_GT(refused, 0);
+    for (const char* name : {"new", "new.bin", "new.idx", "new.meta.json"}) place.remove(name);
+  }
+}
+
+TEST_F(Damage, OutputThatNobodyGetsIsAFailure) {
+  const std::vector<std::vector<std::string>> commands = {
+      {"evaluate", "runs/t", "--json"},
+      {"tokenizer", "encode", "--tokenizer", "tokenizer.json", "--input", "en.txt"},
+      {"checkpoint", "digest", "runs/t"},
+      {"generate", "runs/t", "--prompt", "a"},
+      {"train", "run.toml", "--json"}};
+  for (const auto& command : commands) {
+    const Outcome outcome = place.run(command, {.output_file = "/dev/full"});
+    EXPECT_EQ(outcome.exit_code, 1) << command[0];
+    EXPECT_THAT(outcome.err, HasSubstr("athanor: error: standard output")) << command[0];
+  }
+}
+
+// Without standard streams their numbers would go to the first files that are opened.
+TEST_F(Damage, ClosedStandardStreamsHarmNothing) {
+  for (const int ranks : {1, 2}) {
+    place.remove("runs/u");
+    const Outcome outcome =
+        place.run(ranks == 1 ? train_arguments("u") : launch_arguments(2, "u"), {.closed_streams = true});
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.all();
+    EXPECT_EQ(history(place, "u"), history(place, "t"));
+  }
+}
+
 // `ulimit -f`: a signal would end the program without a word.
 TEST_F(Damage, FilesThatMayNotGrow) {
   ProgramOptions options;

@@ -80,6 +80,34 @@ TEST_F(Launch, RanksDieWithTheirLauncher) {
   resumes_and_equals_an_undisturbed_run(3);
 }
 
+// Law 8: lateness is reported and waited for.
+TEST_F(Launch, ALateRankIsNamedAndWaitedFor) {
+  Program job = place.start(launch_arguments(3, "t", kEndless));
+  ASSERT_TRUE(job.wait_until([&] { return num_lines(place, "t") >= 5; }));
+  const pid_t late = ranks_of(job.pid()).at(1);
+  ASSERT_EQ(kill(late, SIGSTOP), 0);
+  const auto said = [&](const char* words) { return job.errors_so_far().find(words) != std::string::npos; };
+  EXPECT_TRUE(job.wait_until([&] { return said("rank 0 has waited 2.0 s for rank 1"); }));
+  ASSERT_EQ(kill(late, SIGCONT), 0);
+  const int64_t stopped_at = num_lines(place, "t");
+  ASSERT_TRUE(job.wait_until([&] { return num_lines(place, "t") >= stopped_at + 3; }));
+  job.signal(SIGINT);
+  EXPECT_EQ(job.finish().exit_code, 0);
+  resumes_and_equals_an_undisturbed_run(2);
+}
+
+TEST_F(Launch, ASilentRankFailsTheJobAtTheTimeout) {
+  auto sets = kEndless;
+  sets.push_back("launch.timeout_ms=300");
+  Program job = place.start(launch_arguments(3, "t", sets));
+  ASSERT_TRUE(job.wait_until([&] { return num_lines(place, "t") >= 5; }));
+  ASSERT_EQ(kill(ranks_of(job.pid()).at(1), SIGSTOP), 0);
+  const Outcome outcome = job.finish();
+  EXPECT_EQ(outcome.exit_code, 1) << outcome.all();
+  EXPECT_THAT(outcome.err, HasSubstr("waiting for rank 1"));
+  EXPECT_TRUE(nothing_left_running());
+}
+
 TEST_F(Launch, KilledAtAnyFileOperationOfAnyRank) {
   const History whole = [&] {
     train(place, "whole");

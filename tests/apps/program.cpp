@@ -108,7 +108,8 @@ Program::Program(const std::vector<std::string>& arguments, const ProgramOptions
     dup2(input, STDIN_FILENO);
     dup2(out[1], STDOUT_FILENO);
     dup2(err[1], STDERR_FILENO);
-    close_range(3, ~0U, 0);
+    if (!options.output_file.empty()) dup2(open(options.output_file.c_str(), O_WRONLY), STDOUT_FILENO);
+    close_range(options.closed_streams ? 0 : 3, ~0U, 0);
     execve(argv[0], argv.data(), envp.data());
     _exit(127);
   }

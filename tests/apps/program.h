@@ -38,6 +38,8 @@ struct ProgramOptions {
   std::string input = {};                     // standard input
   std::vector<std::string> environment = {};  // NAME=value, beside the plain one
   bool terminal = false;                      // standard output and error are a terminal
+  std::string output_file = {};               // standard output goes there
+  bool closed_streams = false;                // starts without standard input, output and error
   uint64_t max_file_bytes = 0;                // 0: no limit
 };
 
@@ -53,6 +55,7 @@ class Program {
   // Looks again and again, reading the program's output meanwhile; false if the program ended first.
   bool wait_until(const std::function<bool()>& condition);
   Outcome finish();
+  const std::string& errors_so_far() const { return outcome_.err; }
 
  private:
   void pump(int timeout_ms);  // takes what has been written, notices the end
