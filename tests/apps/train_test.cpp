@@ -272,6 +272,22 @@ TEST(Train, RecomputeAndThreadsChangeNoBit) {
   }
 }
 
+// Which values are dropped has an address (law 2), so cutting a step into other grains changes rounding only.
+TEST(Train, TheSizeOfGrainsChangesRoundingOnly) {
+  const Workplace place;
+  make_small_run(place);
+  train(place, "g2", {"model.dropout=0.1"});
+  for (const char* size : {"1", "5", "7", "10"}) {
+    const std::string name = std::string("g") + size;
+    train(place, name, {"model.dropout=0.1", std::string("train.micro_batch=") + size});
+    const auto lines = metrics(place, "g2"), others = metrics(place, name);
+    for (size_t i = 0; i < lines.size(); ++i)
+      for (const char* field : {"loss", "grad_norm"})
+        EXPECT_NEAR(others[i][field].get<double>() / lines[i][field].get<double>(), 1.0, 1e-4)
+            << field << " of step " << i + 1 << " with grains of " << size;
+  }
+}
+
 TEST(Train, NothingHeldOutNothingSavedBetweenNothingEvaluated) {
   const Workplace place;
   make_small_run(place);
