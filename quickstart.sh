@@ -62,23 +62,23 @@ valid_fraction = 0.02
 
 [train]
 name = "quickstart"
-steps = 200
+steps = 320
 global_batch = 16
 micro_batch = 4
-eval_every = 50
+eval_every = 80
 seed = 1
 
 [optimizer]
 lr = 2e-3
 
 [schedule]
-warmup_steps = 20
+warmup_steps = 30
 
 [precision]
 compute = "bf16"
 
 [checkpoint]
-every_steps = 100
+every_steps = 160
 TOML
 }
 
@@ -101,7 +101,7 @@ generate() {
 
 # field NAME: a number or an object of numbers of report.json, which has no nested objects of that name elsewhere.
 field() { tr -d '\n' <"$run/report.json" | sed -nE "s/.*\"$1\": *(\{[^}]*\}|[^,}]*).*/\1/p"; }
-member() { sed -nE "s/.*\"$2\": *([^,}]*).*/\1/p" <<<"$1"; }
+member() { sed -nE "s/.*\"$2\": *([^,} ]*).*/\1/p" <<<"$1"; }
 
 table() {
   local first last channel
