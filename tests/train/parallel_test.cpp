@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <mutex>
+#include <ostream>
 
 #include "athanor/comm/thread.h"
 #include "athanor/config/presets.h"
@@ -109,6 +110,10 @@ struct Case {
   double dropout;
   const char* optimizer;
 };
+
+void PrintTo(const Case& c, std::ostream* out) {
+  *out << c.family << " " << c.compute << " " << c.optimizer << (c.dropout > 0 ? " dropout" : "");
+}
 
 class ParallelTest : public ::testing::TestWithParam<Case> {};
 
