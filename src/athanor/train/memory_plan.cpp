@@ -75,8 +75,9 @@ void check_fits(const MemoryPlan& plan, int num_ranks, uint64_t available_bytes)
 uint64_t available_memory_bytes() {
   std::ifstream in("/proc/meminfo");
   uint64_t kib = 0;
-  for (std::string key, line; in >> key && std::getline(in, line);)
-    if (key == "MemAvailable:" || key == "SwapFree:") kib += std::stoull(line);
+  for (std::string line; std::getline(in, line);)
+    for (const std::string key : {"MemAvailable:", "SwapFree:"})
+      if (line.starts_with(key)) kib += std::stoull(line.substr(key.size()));
   return kib * 1024;
 }
 

@@ -13,6 +13,7 @@
 
 #include <atomic>
 #include <functional>
+#include <utility>
 #include <vector>
 
 #include "athanor/data/batch.h"
@@ -55,7 +56,7 @@ class StepRunner {
         parallel_(parallel),
         group_(group),
         arena_(arena),
-        options_(options) {}
+        options_(std::move(options)) {}
 
   // Runs step state.step + 1. next_batch() returns this rank's grains of the step one after the other.
   StepResult run(TrainState& state, const std::function<const Batch&()>& next_batch);
