@@ -1,6 +1,5 @@
 // Wrong settings and wrong data: one clear error that names the thing and what was expected, exit code 1 or
 // 2, and existing checkpoints untouched to the byte.
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -9,8 +8,6 @@
 
 namespace athanor {
 namespace {
-
-using ::testing::HasSubstr;
 
 class BadInput : public ::testing::Test {
  protected:
@@ -43,7 +40,7 @@ TEST_F(BadInput, AConfigThatIsAFolderOrNoToml) {
   expect_refused(folder, folder.exit_code, {"folder"});
   expect_refused(try_config("[train\nsteps = 3\n"), 2, {"bad.toml:1"});
   expect_refused(try_config("[train]\nsteps = 3\nsteps = 4\n"), 2, {"bad.toml:3"});
-  expect_refused(try_config("\xff\xfe\x00"), 2, {"bad.toml"});
+  expect_refused(try_config("\xff\xfe"), 2, {"bad.toml"});
   expect_refused(try_config(""), 2, {"data.channels"});
 }
 
@@ -128,7 +125,7 @@ TEST_F(BadInput, TextThatIsNoText) {
   place.write("keyless.jsonl", R"({"body": "fine"})"
                                "\n");
   expect_refused(try_train({"data.channels.zh.path=keyless.jsonl"}), 1, {"keyless.jsonl", "text"});
-  place.write("half.txt.gz", std::string("\x1f\x8b\x08\x00 this is no gzip stream"));
+  place.write("half.txt.gz", "\x1f\x8b\x08 this is no gzip stream");
   expect_refused(try_train({"data.channels.zh.path=half.txt.gz"}), 1, {"half.txt.gz"});
 }
 

@@ -9,7 +9,6 @@
 namespace athanor {
 namespace {
 
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 class CheckpointCommand : public ::testing::Test {

@@ -13,7 +13,6 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsSupersetOf;
-using ::testing::Not;
 
 std::vector<std::string> keys(const Json& object) {
   std::vector<std::string> names;
@@ -197,6 +196,24 @@ TEST_F(ModelCommand, EvaluateShowsEveryChannel) {
               json["loss"]);
 }
 
+// A model without a run beside it has no data of its own.
+TEST_F(ModelCommand, EvaluateWithTheDataOfAConfig) {
+  const Json own = Json::parse(place.output_of({"evaluate", "runs/t", "--json"}));
+  EXPECT_EQ(
+      Json::parse(place.output_of({"evaluate", "runs/t", "--config", "run.toml", "--json"}))["channels"],
+      own["channels"]);
+  place.output_of({"checkpoint", "export-hf", "runs/t", "hf"});
+  EXPECT_EQ(Json::parse(place.output_of(
+                {"evaluate", "hf", "--config", "run.toml", "--json", "--dtype", "f32"}))["channels"],
+            own["channels"]);
+  expect_refused(place.run({"evaluate", "hf"}), 1, {"hf"});
+  place.write("other.txt", invented_text(9, 2000));
+  const Json other = Json::parse(place.output_of(
+      {"evaluate", "runs/t", "--config", "run.toml", "--set", "data.channels.en.path=other.txt", "--json"}));
+  EXPECT_GT(other["channels"]["en"]["loss"].get<double>(), own["channels"]["en"]["loss"].get<double>());
+  EXPECT_EQ(other["channels"]["zh"], own["channels"]["zh"]);
+}
+
 TEST_F(ModelCommand, IdsAreScoredAsNaturalLogLossOverAllPredictions) {
   // Every sequence alone, and both together: the mean over tokens, not over sequences.
   const auto score = [&](const std::string& ids) {
@@ -236,10 +253,9 @@ TEST_F(ModelCommand, GenerateIsRepeatable) {
   EXPECT_LE(json["tokens"].size(), 40u);
   EXPECT_GT(text({"--prompt", ""}).size(), 1u);
   // Longer than the context of 32.
-  EXPECT_EQ(Json::parse(place.output_of({"generate", "runs/t", "--prompt", invented_text(1, 60),
-                                         "--max-tokens", "100", "--json"}))["tokens"]
-                    .size() > 0,
-            true);
+  const Json longer = Json::parse(place.output_of(
+      {"generate", "runs/t", "--prompt", invented_text(1, 60), "--max-tokens", "100", "--json"}));
+  EXPECT_FALSE(longer["tokens"].empty());
   EXPECT_EQ(place.output_of({"generate", "runs/t", "--prompt", "ab", "--max-tokens", "0"}), "ab\n");
 }
 

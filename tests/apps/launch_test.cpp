@@ -9,7 +9,6 @@ namespace athanor {
 namespace {
 
 using ::testing::HasSubstr;
-using ::testing::Not;
 
 const std::vector<std::string> kEndless = {"train.steps=1000000", "schedule.decay=constant",
                                            "train.eval_every=0"};

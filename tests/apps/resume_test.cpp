@@ -13,7 +13,6 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using ::testing::Not;
 
 // So many steps that the run is always met while it goes on. The rate is constant, since it may depend on the
 // number of steps, which the resumed run shortens.

@@ -89,7 +89,7 @@ std::vector<std::string> launch_arguments(int num_ranks, const std::string& name
 
 Outcome train(const Workplace& place, const std::string& name, const std::vector<std::string>& sets,
               int num_ranks) {
-  const Outcome outcome =
+  Outcome outcome =
       place.run(num_ranks == 1 ? train_arguments(name, sets) : launch_arguments(num_ranks, name, sets));
   if (outcome.exit_code != 0) throw std::runtime_error("the run '" + name + "' failed: " + outcome.all());
   return outcome;
@@ -146,7 +146,7 @@ void PrintTo(const History& history, std::ostream* out) {
 std::string digest(const Workplace& place, const std::string& path) {
   const std::string line = place.output_of({"checkpoint", "digest", path});
   EXPECT_EQ(std::count(line.begin(), line.end(), '\n'), 1) << line;
-  const std::string word = line.substr(0, line.find_first_of(" \t\n"));
+  std::string word = line.substr(0, line.find_first_of(" \t\n"));
   EXPECT_GE(word.size(), 16u) << line;
   EXPECT_EQ(word.find_first_not_of("0123456789abcdef"), std::string::npos) << line;
   return word;
