@@ -6,6 +6,7 @@
 #include <iostream>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "athanor/base/clock.h"
 #include "command.h"
@@ -53,8 +54,13 @@ void GenerateCommand::run() {
   std::string shown;
   std::string text;
   std::vector<int32_t> made;
-  if (!json && !no_prompt) std::cout << prompt << std::flush;
+  // Shown with the first token: options that are refused must leave the output empty.
+  bool prompt_shown = json || no_prompt;
+  const auto show_prompt = [&] {
+    if (!std::exchange(prompt_shown, true)) std::cout << prompt << std::flush;
+  };
   generate(*model.loaded.model, model.arena, ids, options, [&](int32_t id) {
+    show_prompt();
     made.push_back(id);
     text = model.tokenizer->decode(made);
     const size_t ready = complete_utf8(text);
@@ -65,6 +71,7 @@ void GenerateCommand::run() {
     return true;
   });
   const double seconds = now_seconds() - start;
+  show_prompt();
   if (!json) {
     std::cout << text.substr(shown.size()) << std::endl;
     return;

@@ -4,6 +4,7 @@
 #include <condition_variable>
 #include <exception>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -52,6 +53,16 @@ struct ThreadPool::State {
     inside_parallel_for = false;
   }
 
+  void end() {
+    {
+      const std::lock_guard lock(mutex);
+      stop.store(true);
+    }
+    wake.notify_all();
+    for (auto& thread : threads) thread.join();
+    threads.clear();
+  }
+
   void worker() {
     uint64_t seen = 0;
     while (true) {
@@ -72,16 +83,17 @@ struct ThreadPool::State {
 
 ThreadPool::ThreadPool(int num_threads) : state_(std::make_unique<State>()) {
   check(num_threads >= 1, "thread pool: got {} threads, expected at least 1", num_threads);
-  for (int i = 1; i < num_threads; ++i) state_->threads.emplace_back([s = state_.get()] { s->worker(); });
+  try {
+    for (int i = 1; i < num_threads; ++i) state_->threads.emplace_back([s = state_.get()] { s->worker(); });
+  } catch (const std::system_error& error) {
+    const size_t started = state_->threads.size() + 1;
+    state_->end();
+    fail("thread pool: the system refuses thread {} of {}: {}", started + 1, num_threads, error.what());
+  }
 }
 
 ThreadPool::~ThreadPool() {
-  {
-    const std::lock_guard lock(state_->mutex);
-    state_->stop.store(true);
-  }
-  state_->wake.notify_all();
-  for (auto& thread : state_->threads) thread.join();
+  state_->end();
 }
 
 int ThreadPool::num_threads() const {
