@@ -53,7 +53,8 @@ class TileStream {
   [[gnu::always_inline]] void advance() {
     if (next_ == end_) return;
     const Product& product = products_[next_];
-    asm volatile("" ::: "memory");  // tile loads read what was stored before, which the compiler does not know
+    asm volatile("" ::
+                     : "memory");  // tile loads read what was stored before, which the compiler does not know
     const uint16_t *a = product.a + step_ * kUnit, *b = product.b + step_ * kUnit;
     if (step_ == 0) {
       first_step(product, a, b);
@@ -86,7 +87,8 @@ class TileStream {
  private:
   static constexpr int64_t kCapacity = 64, kRowBytes = kSide * 4;
 
-  // The tiles of the product before are stored here, one at a time: a burst of stores leaves the tile unit idle.
+  // The tiles of the product before are stored here, one at a time: a burst of stores leaves the tile unit
+  // idle.
   [[gnu::always_inline]] void first_step(const Product& product, const uint16_t* a, const uint16_t* b) {
     float *before = done_, *c = product.c;
     const bool starts = product.starts;
