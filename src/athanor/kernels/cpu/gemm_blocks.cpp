@@ -18,7 +18,7 @@ class Scratch {
   Scratch() : data_(static_cast<std::byte*>(::operator new(kSize, kAlignment))) {
     ::madvise(data_, kSize, MADV_HUGEPAGE);
   }
-  ~Scratch() { ::operator delete(data_, kSize, kAlignment); }
+  ~Scratch() { ::operator delete(data_, kAlignment); }
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
   std::byte* data() { return data_; }
