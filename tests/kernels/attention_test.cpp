@@ -289,6 +289,44 @@ TEST_P(AttentionTest, TheFutureIsInvisible) {
     }
 }
 
+// Not even where it is not finite: that is seen by those, and only those, that see its key.
+TEST_P(AttentionTest, TheFutureIsInvisibleEvenIfNotFinite) {
+  const Size s{1, 70, 75, 2, 1, 40};
+  for (const Dtype dtype : kElementTypes)
+    for (const int64_t changed : {6, 37, 38, 63, 64, 70, 74})
+      for (const double value : {std::nan(""), HUGE_VAL, -HUGE_VAL})
+        for (const bool in_key : {false, true}) {
+          SCOPED_TRACE(
+              fmt::format("{} {} of key {} is {}", name_of(dtype), in_key ? "k" : "v", changed, value));
+          const Inputs in = inputs_of(s, dtype);
+          Inputs other = in;
+          (in_key ? other.k : other.v)[static_cast<size_t>(changed * s.head_dim + 3)] = value;
+          const auto outputs = [&](const Inputs& inputs) {
+            Bench bench(GetParam(), 1);
+            Tensor o = bench.output(s.q(), dtype), lse = bench.output(s.lse(), Dtype::f32);
+            bench.kernels().attention.forward(bench.queue(), o, lse, bench.input(inputs.q, s.q(), dtype),
+                                              bench.input(inputs.k, s.k(), dtype),
+                                              bench.input(inputs.v, s.k(), dtype), 0.2f);
+            return std::pair{values_of(o), values_of(lse)};
+          };
+          const auto [before, lse_before] = outputs(in);
+          const auto [after, lse_after] = outputs(other);
+          const int64_t first_to_see = changed - (s.keys - s.queries), row = s.heads * s.head_dim;
+          EXPECT_TRUE(std::equal(before.begin(), before.begin() + first_to_see * row, after.begin()));
+          for (int64_t head = 0; head < s.heads; ++head)
+            EXPECT_TRUE(std::equal(lse_before.begin() + head * s.queries,
+                                   lse_before.begin() + head * s.queries + first_to_see,
+                                   lse_after.begin() + head * s.queries));
+          // A key at minus infinity is one that counts nothing.
+          for (int64_t t = first_to_see; t < s.queries && !in_key; ++t)
+            for (int64_t head = 0; head < s.heads; ++head)
+              EXPECT_FALSE(std::isfinite(after[static_cast<size_t>(t * row + head * s.head_dim + 3)])) << t;
+          if (in_key && std::isnan(value)) {
+            EXPECT_TRUE(std::isnan(after.back()));
+          }
+        }
+}
+
 // A step whose numbers have overflowed must show it, in the output and in every gradient.
 TEST_P(AttentionTest, NotFiniteStaysNotFinite) {
   const Size s{1, 20, 20, 2, 1, 16};

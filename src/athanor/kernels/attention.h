@@ -7,7 +7,9 @@
 //
 // q, o, do, dq [B,T,H,D] T;  k, v, dk, dv [B,S,K,D] T with H a multiple of K (head h uses k/v head h /
 // (H/K)); lse [B,H,T] f32. Query t sees keys 0 ... t + S - T (S >= T: the last T of S positions, as with a KV
-// cache). backward needs S == T. Outputs are overwritten, and do not depend on the number of threads.
+// cache). Keys and values that a query does not see leave its o and lse alone even where they are not finite.
+// backward needs S == T. Outputs are overwritten; they depend neither on the number of threads nor on the
+// other sequences of a batch.
 #pragma once
 
 namespace athanor {

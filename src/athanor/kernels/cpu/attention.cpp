@@ -8,8 +8,9 @@ namespace {
 // Scratch is held for this many lanes, each of which takes items as long as there are some: a constant, so
 // that the memory plan does not depend on the number of threads.
 constexpr int64_t kLanes = 32;
-// Enough items to keep many threads busy; more would need more memory (backward) or gain nothing (forward).
-constexpr int64_t kEnoughItems = 64;
+// Items that keep many threads busy: more of them would need more memory (backward) or more packing
+// (forward).
+constexpr int64_t kEnoughItems = 32;
 
 struct Sizes {
   int64_t batch, queries, heads, head_dim, keys, kv_heads;
@@ -101,29 +102,6 @@ Tensor output_products(Queue& queue, const Tensor& d_o, const Tensor& o, const S
   return delta;
 }
 
-// The schedule of the backward pass. Every pair of a block of keys i and one of queries j >= i adds to the
-// sums of both, so pairs that share one must take turns, and always in the same order. Of n blocks, round r
-// runs the pairs with i + j = r modulo n: no two of them share a block, and all rounds are about as long.
-struct Schedule {
-  int64_t n;
-
-  int64_t pairs(int64_t round) const { return round / 2 + 1 + (round + n) / 2 - round; }
-  AttentionPair pair(int64_t round, int64_t index) const {
-    const int64_t unwrapped = round / 2 + 1;
-    const int64_t i = index < unwrapped ? index : round + 1 + index - unwrapped;
-    const int64_t j = (index < unwrapped ? round : round + n) - i;
-    // The turns of queries j are keys n - j ... j (if any), then 0 ... min(j, n - 1 - j); those of keys i are
-    // queries max(i, n - i) ... n - 1 (if any), then i ... n - 1 - i (if any).
-    const bool queries_wrap = 2 * j >= n, keys_wrap = i > 0, keys_do_not = 2 * i < n;
-    return {.query = j,
-            .key = i,
-            .starts_dq = i == (queries_wrap ? n - j : 0),
-            .ends_dq = i == (queries_wrap ? n - 1 - j : j),
-            .starts_dkv = j == (keys_wrap ? std::max(i, n - i) : 0),
-            .ends_dkv = j == (keys_do_not ? n - 1 - i : n - 1)};
-  }
-};
-
 void backward(Queue& queue, Tensor& dq, Tensor& dk, Tensor& dv, const Tensor& d_o, const Tensor& o,
               const Tensor& lse, const Tensor& q, const Tensor& k, const Tensor& v, float scale) {
   const char* kernel = "attention.backward";
@@ -139,16 +117,16 @@ void backward(Queue& queue, Tensor& dq, Tensor& dk, Tensor& dv, const Tensor& d_
   expect(kernel, "lse", lse, {s.batch, s.heads, s.queries}, Dtype::f32);
   const AttentionProblem problem = problem_of(s, scale);
   const int64_t heads = s.batch * s.heads, group = s.heads / s.kv_heads;
-  const Schedule schedule{num_blocks(s.queries, kAttentionBlock)};
-  if (heads * schedule.n == 0) return;
+  if (heads * s.queries == 0) return;
 
-  // Sums are held for a wave of heads (whole groups of them) at a time.
-  const int64_t round_items = group * (schedule.n + 1) / 2;
+  // Pairs that share a block must take turns, always in the same order (attention_rows.h): round r runs those
+  // whose queries are r blocks after their keys. Sums are held for a wave of heads (whole groups) at a time.
+  const int64_t blocks = num_blocks(s.queries, kAttentionBlock), round_items = group * (blocks + 1) / 2;
   const int64_t wave = std::min(heads, group * num_blocks(kEnoughItems, round_items));
-  const int64_t block = num_blocks(rows.sum_floats(s.head_dim), 16) * 16, sums = schedule.n * block;
+  const int64_t block = num_blocks(rows.sum_floats(s.head_dim), 16) * 16, sums = blocks * block;
   const Tensor delta = output_products(queue, d_o, o, s);
   const Tensor held = empty(q.arena(), {3, wave, sums}, Dtype::f32, Category::workspace);
-  Lanes lanes(queue, q.arena(), wave * schedule.pairs(0), rows.backward_floats(s.head_dim));
+  Lanes lanes(queue, q.arena(), wave * blocks, rows.backward_floats(s.head_dim));
 
   const auto gradients_of = [&](int64_t head, int64_t slot, const AttentionPair& pair) -> AttentionGradients {
     const int64_t batch = head / s.heads, position = (batch * s.heads + head % s.heads) * s.queries;
@@ -170,16 +148,20 @@ void backward(Queue& queue, Tensor& dq, Tensor& dk, Tensor& dv, const Tensor& d_
   };
   for (int64_t first = 0; first < heads; first += wave) {
     const int64_t count = std::min(wave, heads - first);
-    for (int64_t round = 0; round < schedule.n; ++round)
-      lanes.run(schedule.pairs(round) * count, [&](int64_t item, float* scratch) {
-        AttentionPair pair = schedule.pair(round, item / count);
-        pair.ends_dkv = pair.ends_dkv && group == 1;
-        const int64_t slot = item % count;
+    for (int64_t round = 0; round < blocks; ++round)
+      lanes.run((blocks - round) * count, [&](int64_t item, float* scratch) {
+        const int64_t key = item / count, query = key + round, slot = item % count;
+        const AttentionPair pair = {.query = query,
+                                    .key = key,
+                                    .starts_dq = round == 0,
+                                    .ends_dq = key == 0,
+                                    .starts_dkv = round == 0,
+                                    .ends_dkv = query == blocks - 1 && group == 1};
         rows.backward(gradients_of(first + slot, slot, pair), problem, pair, scratch);
       });
     if (group == 1) continue;
-    queue.parallel_for(schedule.n * count / group, [&](int64_t item) {
-      const int64_t slot = item / schedule.n * group, key = item % schedule.n;
+    queue.parallel_for(blocks * count / group, [&](int64_t item) {
+      const int64_t slot = item / blocks * group, key = item % blocks;
       rows.combine(gradients_of(first + slot, slot, {.key = key}), problem, key, group, sums);
     });
   }

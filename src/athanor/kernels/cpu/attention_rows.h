@@ -1,8 +1,9 @@
 // What one thread does in attention, as in rows.h: the formulas are in kernels/attention.h.
 //
-// The backward pass goes through pairs of a block of queries and a block of keys, in an order that depends on
-// the length only. Each pair adds to f32 sums of dq, dk and dv, which lie in places of sum_floats() floats
-// for each block and head; what is in them is a matter of the functions of one AttentionRows.
+// The backward pass goes through pairs of a block of queries and a block of keys. Each adds to f32 sums of
+// dq, dk and dv, which lie in places of sum_floats() floats for each block and head; what is in them is a
+// matter of the functions of one AttentionRows. Always in the same order: a block of keys gets the shares of
+// queries from the first that see it to the last, a block of queries those of keys from its own to the first.
 #pragma once
 
 #include <cstdint>
@@ -26,8 +27,8 @@ struct AttentionGradients {
   float *dq_sums, *dk_sums, *dv_sums;
 };
 
-// What the keys of one block give to the queries of another (or the same), and those to them. The first call
-// for a block of queries starts its sums, the last one ends in dq; likewise for keys. Indices of blocks.
+// What the keys of one block give to the queries of another (or the same), and those to them. Indices of
+// blocks. The first pair of a block of queries starts its sums, the last one ends in dq; likewise for keys.
 struct AttentionPair {
   int64_t query = 0, key = 0;
   bool starts_dq = false, ends_dq = false, starts_dkv = false, ends_dkv = false;

@@ -14,7 +14,7 @@
 // rows, as those of turned units are.
 #pragma once
 
-#include "athanor/kernels/cpu/amx/tile_stream.h"
+#include "athanor/kernels/cpu/amx/tile_products.h"
 #include "athanor/kernels/cpu/attention_rows.h"
 
 namespace athanor::amx {

@@ -1,10 +1,11 @@
-// The backward pass of one pair of blocks: 256 keys and 256 queries of one head. Work goes by strips of 32
-// keys and in them by cells of 32 queries. While p and ds of a cell are computed, the stream makes the scores
-// of the next, and dk and dv of the strip before.
+// The backward pass of one pair of blocks, 256 keys and 256 queries of one head: p and ds of the whole pair,
+// by cells of 32 queries and 64 keys, then what they add to dv, dk and dq.
 #include "athanor/kernels/cpu/amx/attention.h"
 
 namespace athanor::amx {
 namespace {
+
+constexpr int64_t kCellStrips = 2;  // of keys: their scores stay in the first-level cache
 
 class Backward {
  public:
@@ -29,130 +30,134 @@ class Backward {
     keys_ = memory.elements(block);
     values_ = memory.elements(block);
     keys_t_ = memory.elements(block);
-    for (int i = 0; i < 2; ++i) {
-      scores_[i] = memory.floats(1);
-      d_weights_[i] = memory.floats(1);
-      p_[i] = memory.elements(kStrips);
-      ds_[i] = memory.elements(kStrips);
-    }
+    scores_ = memory.floats(2 * kCellStrips);
+    p_ = memory.elements(kStrips * kStrips);
+    ds_ = memory.elements(kStrips * kStrips);
     ds_pairs_ = memory.elements(kStrips * kStrips);
     lse_ = memory.floats(1);
     delta_ = lse_ + kAttentionBlock;
-    pack();
+    pack_queries();
+    pack_keys();
   }
 
   void run() {
-    push_scores(0, first_query_strip(0), 0);
-    stream_.drain();
-    int64_t turn = 0;
-    for (int64_t k = 0; k < key_strips_; ++k) {
-      for (int64_t q = first_query_strip(k); q < query_strips_; ++q, turn ^= 1) {
-        if (q + 1 < query_strips_)
-          push_scores(k, q + 1, 1 - turn);
-        else if (k + 1 < key_strips_)
-          push_scores(k + 1, first_query_strip(k + 1), 1 - turn);
-        cell(k, q, turn);
+    for (int64_t q = 0; q < query_strips_; ++q)
+      for (int64_t k = 0; k < end_key(q); k += kCellStrips) {
+        prefetch_sums(q, k);
+        cell(q, k, smaller(k + kCellStrips, end_key(q)));
       }
-      push_key_sums(k);
-    }
-    push_query_sums();
-    stream_.drain();
+    add_key_sums(p_, d_out_, g_.dv_sums);
+    add_key_sums(ds_, queries_, g_.dk_sums);
+    add_query_sums();
+    tiles_.finish();
     if (pair_.ends_dkv) write_key_block();
     if (pair_.ends_dq) write_query_block();
   }
 
  private:
   bool diagonal() const { return pair_.query == pair_.key; }
-  int64_t first_query_strip(int64_t key_strip) const { return diagonal() ? key_strip : 0; }
+  int64_t first_query(int64_t key) const { return diagonal() ? key : 0; }
+  int64_t end_key(int64_t query) const { return diagonal() ? query + 1 : key_strips_; }
 
-  void pack() {
-    const int64_t width = problem_.head_dim, q_stride = problem_.q_stride, kv_stride = problem_.kv_stride;
-    const uint16_t* q = static_cast<const uint16_t*>(g_.q) + query_ * q_stride;
-    const uint16_t* d_o = static_cast<const uint16_t*>(g_.d_o) + query_ * q_stride;
-    const uint16_t* k = static_cast<const uint16_t*>(g_.k) + key_ * kv_stride;
-    const uint16_t* v = static_cast<const uint16_t*>(g_.v) + key_ * kv_stride;
-    const Operand q_rows{q, q_stride, 1, queries_count_, width};
-    const Operand d_o_rows{d_o, q_stride, 1, queries_count_, width};
-    const Operand q_columns{q, 1, q_stride, width, queries_count_};
-    const Operand d_o_columns{d_o, 1, q_stride, width, queries_count_};
-    const Operand k_rows{k, kv_stride, 1, keys_count_, width}, v_rows{v, kv_stride, 1, keys_count_, width};
-    const Operand k_columns{k, 1, kv_stride, width, keys_count_};
-    for (int64_t d = 0; d < depth_; ++d) {
-      for (int64_t s = 0; s < query_strips_; ++s) {
+  void pack_queries() {
+    const int64_t width = problem_.head_dim, stride = problem_.q_stride;
+    const uint16_t* q = static_cast<const uint16_t*>(g_.q) + query_ * stride;
+    const uint16_t* d_o = static_cast<const uint16_t*>(g_.d_o) + query_ * stride;
+    const Operand q_rows{q, stride, 1, queries_count_, width}, q_columns{q, 1, stride, width, queries_count_};
+    const Operand d_o_rows{d_o, stride, 1, queries_count_, width};
+    const Operand d_o_columns{d_o, 1, stride, width, queries_count_};
+    for (int64_t s = 0; s < query_strips_; ++s)
+      for (int64_t d = 0; d < depth_; ++d) {
         const int64_t by_strip = (s * depth_ + d) * kUnit, by_depth = (d * kStrips + s) * kUnit;
         pack_unit<Form::transposed>(queries_t_ + by_strip, q_rows, s * kSide, d * kSide);
-        pack_unit<Form::transposed>(d_out_t_ + by_strip, d_o_rows, s * kSide, d * kSide);
         pack_unit<Form::paired>(queries_ + by_depth, q_columns, d * kSide, s * kSide);
+        pack_unit<Form::transposed>(d_out_t_ + by_strip, d_o_rows, s * kSide, d * kSide);
         pack_unit<Form::paired>(d_out_ + by_depth, d_o_columns, d * kSide, s * kSide);
       }
-      for (int64_t s = 0; s < key_strips_; ++s) {
-        const int64_t by_strip = (s * depth_ + d) * kUnit, by_depth = (d * kStrips + s) * kUnit;
-        pack_unit<Form::copied>(keys_ + by_strip, k_rows, s * kSide, d * kSide);
-        pack_unit<Form::copied>(values_ + by_strip, v_rows, s * kSide, d * kSide);
-        pack_unit<Form::turned>(keys_t_ + by_depth, k_columns, d * kSide, s * kSide);
-      }
-    }
     for (int64_t i = 0; i < query_strips_ * kSide; i += 16) {
       const auto mask = static_cast<__mmask16>(first32(queries_count_ - i));
       _mm512_store_ps(lse_ + i, _mm512_maskz_loadu_ps(mask, g_.lse + query_ + i) * _mm512_set1_ps(kLog2E));
       _mm512_store_ps(delta_ + i, _mm512_maskz_loadu_ps(mask, g_.delta + query_ + i));
     }
   }
-
-  void push_scores(int64_t k, int64_t q, int64_t turn) {
-    stream_.push({.a = keys_ + k * depth_ * kUnit,
-                  .b = queries_t_ + q * depth_ * kUnit,
-                  .c = scores_[turn],
-                  .steps = depth_,
-                  .starts = true});
-    stream_.push({.a = values_ + k * depth_ * kUnit,
-                  .b = d_out_t_ + q * depth_ * kUnit,
-                  .c = d_weights_[turn],
-                  .steps = depth_,
-                  .starts = true});
+  void pack_keys() {
+    const int64_t width = problem_.head_dim, stride = problem_.kv_stride;
+    const uint16_t* k = static_cast<const uint16_t*>(g_.k) + key_ * stride;
+    const uint16_t* v = static_cast<const uint16_t*>(g_.v) + key_ * stride;
+    const Operand k_rows{k, stride, 1, keys_count_, width}, v_rows{v, stride, 1, keys_count_, width};
+    const Operand k_columns{k, 1, stride, width, keys_count_};
+    for (int64_t s = 0; s < key_strips_; ++s)
+      for (int64_t d = 0; d < depth_; ++d) {
+        const int64_t by_strip = (s * depth_ + d) * kUnit, by_depth = (d * kStrips + s) * kUnit;
+        pack_unit<Form::copied>(keys_ + by_strip, k_rows, s * kSide, d * kSide);
+        pack_unit<Form::turned>(keys_t_ + by_depth, k_columns, d * kSide, s * kSide);
+        pack_unit<Form::copied>(values_ + by_strip, v_rows, s * kSide, d * kSide);
+      }
   }
-  void push_key_sums(int64_t k) {
-    const int64_t first = first_query_strip(k);
-    for (int64_t d = 0; d < depth_; ++d) {
-      stream_.push({.a = p_[k % 2] + first * kUnit,
-                    .b = d_out_ + (d * kStrips + first) * kUnit,
-                    .c = g_.dv_sums + (k * depth_ + d) * kUnit,
-                    .steps = query_strips_ - first,
-                    .starts = pair_.starts_dkv});
-      stream_.push({.a = ds_[k % 2] + first * kUnit,
-                    .b = queries_ + (d * kStrips + first) * kUnit,
-                    .c = g_.dk_sums + (k * depth_ + d) * kUnit,
-                    .steps = query_strips_ - first,
-                    .starts = pair_.starts_dkv});
+
+  // Fetches the sums that lie where this cell does in the block: all are there before they are added to.
+  void prefetch_sums(int64_t q, int64_t k) {
+    const int64_t first = (q * kStrips + k) * depth_ * kUnit / kStrips;
+    for (int64_t i = first; i < first + kCellStrips * depth_ * kUnit / kStrips; i += 16) {
+      if (!pair_.starts_dq) _mm_prefetch(g_.dq_sums + i, _MM_HINT_T1);
+      if (pair_.starts_dkv) continue;
+      _mm_prefetch(g_.dk_sums + i, _MM_HINT_T1);
+      _mm_prefetch(g_.dv_sums + i, _MM_HINT_T1);
     }
   }
-  void push_query_sums() {
-    for (int64_t q = 0; q < query_strips_; ++q)
-      for (int64_t d = 0; d < depth_; ++d)
-        stream_.push({.a = keys_t_ + d * kStrips * kUnit,
-                      .b = ds_pairs_ + q * kStrips * kUnit,
-                      .c = g_.dq_sums + (q * depth_ + d) * kUnit,
-                      .steps = diagonal() ? q + 1 : key_strips_,
-                      .starts = pair_.starts_dq});
+
+  // p and ds of the queries of one strip and keys of a few.
+  void cell(int64_t q, int64_t first, int64_t end) {
+    for (int64_t k = first; k < end; ++k) {
+      tiles_.multiply({.a = keys_ + k * depth_ * kUnit,
+                       .b = queries_t_ + q * depth_ * kUnit,
+                       .c = scores_ + 2 * (k - first) * kUnit,
+                       .steps = depth_,
+                       .starts = true});
+      tiles_.multiply({.a = values_ + k * depth_ * kUnit,
+                       .b = d_out_t_ + q * depth_ * kUnit,
+                       .c = scores_ + (2 * (k - first) + 1) * kUnit,
+                       .steps = depth_,
+                       .starts = true});
+    }
+    tiles_.finish();
+    for (int64_t k = first; k < end; ++k) {
+      const float* scores = scores_ + 2 * (k - first) * kUnit;
+      if (diagonal() && k == q)
+        soften<true>(k, q, scores, scores + kUnit);
+      else
+        soften<false>(k, q, scores, scores + kUnit);
+    }
   }
 
-  void cell(int64_t k, int64_t q, int64_t turn) {
-    if (diagonal() && k == q)
-      soften<true>(k, q, turn);
-    else
-      soften<false>(k, q, turn);
-    stream_.drain();
+  void add_key_sums(const uint16_t* weights, const uint16_t* rows, float* sums) {
+    for (int64_t d = 0; d < depth_; ++d)
+      for (int64_t k = 0; k < key_strips_; ++k) {
+        const int64_t q = first_query(k);
+        tiles_.multiply({.a = weights + (k * kStrips + q) * kUnit,
+                         .b = rows + (d * kStrips + q) * kUnit,
+                         .c = sums + (k * depth_ + d) * kUnit,
+                         .steps = query_strips_ - q,
+                         .starts = pair_.starts_dkv});
+      }
+  }
+  void add_query_sums() {
+    for (int64_t q = 0; q < query_strips_; ++q)
+      for (int64_t d = 0; d < depth_; ++d)
+        tiles_.multiply({.a = keys_t_ + d * kStrips * kUnit,
+                         .b = ds_pairs_ + q * kStrips * kUnit,
+                         .c = g_.dq_sums + (q * depth_ + d) * kUnit,
+                         .steps = end_key(q),
+                         .starts = pair_.starts_dq});
   }
 
   template <bool kMasked>
-  void soften(int64_t k, int64_t q, int64_t turn) {
-    const float *scores = scores_[turn], *d_weights = d_weights_[turn];
-    uint16_t *p_unit = p_[k % 2] + q * kUnit, *ds_unit = ds_[k % 2] + q * kUnit;
+  void soften(int64_t k, int64_t q, const float* scores, const float* d_weights) {
+    uint16_t *p_unit = p_ + (k * kStrips + q) * kUnit, *ds_unit = ds_ + (k * kStrips + q) * kUnit;
     uint16_t* pairs = ds_pairs_ + (q * kStrips + k) * kUnit;
     const __m512 factor = _mm512_set1_ps(problem_.scale * kLog2E);
     const __m512 lse[2] = {_mm512_load_ps(lse_ + q * kSide), _mm512_load_ps(lse_ + q * kSide + 16)};
     const __m512 delta[2] = {_mm512_load_ps(delta_ + q * kSide), _mm512_load_ps(delta_ + q * kSide + 16)};
-    Pace pace(stream_, kSide / 2);
     const auto row = [&](int64_t r) __attribute__((always_inline)) {
       const __mmask32 seen = kMasked ? ~__mmask32{0} << r : ~__mmask32{0};
       const auto left = static_cast<__mmask16>(seen), right = static_cast<__mmask16>(seen >> 16);
@@ -168,7 +173,6 @@ class Backward {
       return ds_row;
     };
     for (int64_t r = 0; r < kSide; r += 2) {
-      pace.turn();
       const __m512i even = row(r), odd = row(r + 1);
       store_pairs(pairs, r / 2, even, odd);
     }
@@ -197,9 +201,9 @@ class Backward {
   const AttentionPair& pair_;
   int64_t query_, key_, queries_count_, keys_count_, query_strips_, key_strips_, depth_;
   uint16_t *queries_t_, *d_out_t_, *queries_, *d_out_, *keys_, *values_, *keys_t_;
-  uint16_t *p_[2], *ds_[2], *ds_pairs_;
-  float *scores_[2], *d_weights_[2], *lse_, *delta_;
-  TileStream stream_;
+  uint16_t *p_, *ds_, *ds_pairs_;
+  float *scores_, *lse_, *delta_;
+  TileProducts tiles_;
 };
 
 }  // namespace
@@ -233,8 +237,8 @@ void attention_combine(const AttentionGradients& g, const AttentionProblem& prob
 }
 
 int64_t attention_backward_floats(int64_t head_dim) {
-  const int64_t half_units = 7 * kStrips * strips(head_dim) + 4 * kStrips + kStrips * kStrips;  // of bf16
-  return (half_units / 2 + 4 + 1) * kUnit;
+  const int64_t half_units = 7 * kStrips * strips(head_dim) + 3 * kStrips * kStrips;  // of bf16
+  return (half_units / 2 + 2 * kCellStrips + 1) * kUnit;
 }
 int64_t attention_sum_floats(int64_t head_dim) {
   return kStrips * strips(head_dim) * kUnit;

@@ -1,20 +1,21 @@
-// The forward pass: up to 256 queries of one head. Work goes by cells, 32 queries and up to 128 keys. While
-// the softmax of a cell is computed, the stream makes the scores of the next and the outputs of the one
-// before.
+// The forward pass: up to 256 queries of one head. Keys are packed by tiles of 256. For each, every strip of
+// 32 queries goes through its cells of 128 keys: scores, softmax, outputs. What a cell writes stays in the
+// first-level cache, and the keys of the next tile are fetched meanwhile.
+#include "athanor/kernels/cpu/amx/ahead.h"
 #include "athanor/kernels/cpu/amx/attention.h"
 #include "athanor/kernels/cpu/simd/vec_math.h"
 
 namespace athanor::amx {
 namespace {
 
+constexpr int64_t kTileStrips = 8, kTileKeys = kTileStrips * kSide;
 constexpr int64_t kCellStrips = 4, kCellKeys = kCellStrips * kSide;
 // A largest score is followed only when it has grown by more than this (in powers of two): probabilities and
 // their sums may as well be 2^8 times as large, and outputs so far need scaling down but rarely.
 constexpr float kSlack = 8;
 
 struct Cell {
-  int64_t tile, strip;  // of 128 keys, of 32 queries
-  int64_t key_strips;
+  int64_t strip, key, key_strips;  // of 32 queries; the first key; strips of 32 keys
 };
 
 class Forward {
@@ -31,12 +32,11 @@ class Forward {
         depth_(strips(problem.head_dim)) {
     Scratch memory{scratch};
     queries_ = memory.elements(kStrips * depth_);
-    for (int i = 0; i < 2; ++i) {
-      keys_[i] = memory.elements(kCellStrips * depth_);
-      values_[i] = memory.elements(kCellStrips * depth_);
-      scores_[i] = memory.floats(kCellStrips);
-      weights_[i] = memory.elements(kCellStrips);
-    }
+    keys_ = memory.elements(kTileStrips * depth_);
+    values_ = memory.elements(kTileStrips * depth_);
+    scores_ = memory.floats(kCellStrips);
+    weights_ = memory.elements(kCellStrips);
+    guarded_ = memory.elements(2 * depth_);
     sums_ = memory.floats(kStrips * depth_);
     tops_ = memory.floats(1);
     totals_ = tops_ + kAttentionBlock;
@@ -44,53 +44,45 @@ class Forward {
   }
 
   void run() {
-    Cell next = cell(0, 0);
-    pack_tile(0);
-    push_scores(next, 0);
-    stream_.drain();
-    for (int64_t turn = 0; next.key_strips > 0; turn ^= 1) {
-      const Cell present = next;
-      next = after(present);
-      if (next.key_strips > 0) {
-        if (next.tile != present.tile) {
-          stream_.drain();
-          pack_tile(next.tile);
+    const int64_t end = first_ + count_;
+    const Operand key_rows{k_, problem_.kv_stride, 1, end, problem_.head_dim};
+    const Operand value_rows{v_, problem_.kv_stride, 1, end, problem_.head_dim};
+    for (int64_t tile = 0; tile < end; tile += kTileKeys) {
+      pack_tile(tile, smaller(kTileKeys, end - tile));
+      Ahead keys(key_rows, tile + kTileKeys, kTileKeys), values(value_rows, tile + kTileKeys, kTileKeys);
+      const int64_t cells = strips(count_) * kTileStrips / kCellStrips, fetches = keys.left() / cells + 1;
+      for (int64_t strip = 0; strip < strips(count_); ++strip) {
+        // Positions are counted so that query p sees the keys 0 ... p: those of the strip are from first_ +
+        // 32 strip on.
+        const int64_t seen = smaller(first_ + smaller(count_, (strip + 1) * kSide) - tile, kTileKeys);
+        for (int64_t key = 0; key < seen; key += kCellKeys) {
+          keys.fetch(fetches);
+          values.fetch(fetches);
+          cell({strip, tile + key, smaller(strips(seen - key), kCellStrips)});
         }
-        push_scores(next, 1 - turn);
       }
-      soften(present, turn);
-      stream_.drain();
-      for (int64_t d = 0; d < depth_; ++d)
-        stream_.push({.a = values_[present.tile % 2] + d * kCellStrips * kUnit,
-                      .b = weights_[turn],
-                      .c = sums_ + (present.strip * depth_ + d) * kUnit,
-                      .steps = present.key_strips,
-                      .starts = present.tile == 0});
     }
-    stream_.drain();
+    tiles_.finish();
     for (int64_t strip = 0; strip < strips(count_); ++strip) write(strip);
   }
 
  private:
-  // Positions are counted so that query p sees the keys 0 ... p: those of the strip are from first_ +
-  // 32 strip on.
-  Cell cell(int64_t tile, int64_t strip) const {
-    const int64_t end = first_ + smaller(count_, (strip + 1) * kSide);
-    const int64_t key_strips = strips(end - tile * kCellKeys);
-    return {tile, strip, key_strips < 0 ? 0 : smaller(key_strips, kCellStrips)};
-  }
-  // Strips that see nothing of a tile come before those that do. The last: a cell without keys.
-  Cell after(const Cell& present) const {
-    Cell next = present;
-    do {
-      if (next.strip + 1 < strips(count_))
-        next = cell(next.tile, next.strip + 1);
-      else if ((next.tile + 1) * kCellKeys < first_ + count_)
-        next = cell(next.tile + 1, 0);
-      else
-        return {};
-    } while (next.key_strips == 0);
-    return next;
+  void cell(const Cell& cell) {
+    const int64_t in_tile = cell.key / kSide % kTileStrips;
+    for (int64_t s = 0; s < cell.key_strips; ++s)
+      tiles_.multiply({.a = keys_ + (in_tile + s) * depth_ * kUnit,
+                       .b = queries_ + cell.strip * depth_ * kUnit,
+                       .c = scores_ + s * kUnit,
+                       .steps = depth_,
+                       .starts = true});
+    tiles_.finish();
+    soften(cell);
+    for (int64_t d = 0; d < depth_; ++d)
+      tiles_.multiply({.a = values_ + (d * kTileStrips + in_tile) * kUnit,
+                       .b = weights_,
+                       .c = sums_ + (cell.strip * depth_ + d) * kUnit,
+                       .steps = cell.key_strips,
+                       .starts = cell.key == 0});
   }
 
   void pack_queries(const uint16_t* q) {
@@ -102,44 +94,66 @@ class Forward {
     if (problem_.scale < 0)
       for (int64_t i = 0; i < strips(count_) * depth_ * kUnit; ++i) queries_[i] ^= 0x8000;
   }
-  void pack_tile(int64_t tile) {
-    const int64_t stride = problem_.kv_stride, width = problem_.head_dim, first = tile * kCellKeys;
-    const int64_t count = smaller(kCellKeys, first_ + count_ - first);
-    const Operand key_rows{k_ + first * stride, stride, 1, count, width};
-    const Operand value_columns{v_ + first * stride, 1, stride, width, count};
-    for (int64_t strip = 0; strip < strips(count); ++strip)
-      for (int64_t d = 0; d < depth_; ++d) {
-        pack_unit<Form::copied>(keys_[tile % 2] + (strip * depth_ + d) * kUnit, key_rows, strip * kSide,
-                                d * kSide);
-        pack_unit<Form::turned>(values_[tile % 2] + (d * kCellStrips + strip) * kUnit, value_columns,
-                                d * kSide, strip * kSide);
+  void pack_tile(int64_t first, int64_t count) {
+    for (int64_t strip = 0; strip < strips(count); ++strip) {
+      const int64_t key = first + strip * kSide, rows = smaller(kSide, count - strip * kSide);
+      const uint16_t *k = k_ + key * problem_.kv_stride, *v = v_ + key * problem_.kv_stride;
+      int64_t stride = problem_.kv_stride;
+      if (key + rows - 1 > first_ && !all_finite(v, rows)) {
+        guard(k, v, rows);
+        k = guarded_;
+        v = guarded_ + depth_ * kUnit;
+        stride = depth_ * kSide;
       }
+      const Operand key_rows{k, stride, 1, rows, problem_.head_dim};
+      const Operand value_columns{v, 1, stride, problem_.head_dim, rows};
+      for (int64_t d = 0; d < depth_; ++d) {
+        pack_unit<Form::copied>(keys_ + (strip * depth_ + d) * kUnit, key_rows, 0, d * kSide);
+        pack_unit<Form::turned>(values_ + (d * kTileStrips + strip) * kUnit, value_columns, d * kSide, 0);
+      }
+    }
   }
 
-  void push_scores(const Cell& cell, int64_t turn) {
-    for (int64_t s = 0; s < cell.key_strips; ++s)
-      stream_.push({.a = keys_[cell.tile % 2] + s * depth_ * kUnit,
-                    .b = queries_ + cell.strip * depth_ * kUnit,
-                    .c = scores_[turn] + s * kUnit,
-                    .steps = depth_,
-                    .starts = true});
+  // Values that some of the queries do not see are multiplied by zero for those, which hides all but what is
+  // not finite. Such values become zeros and their keys NaN: scores of keys that are not seen do not count.
+  void guard(const uint16_t* k, const uint16_t* v, int64_t rows) {
+    for (int64_t row = 0; row < rows; ++row, k += problem_.kv_stride, v += problem_.kv_stride) {
+      const bool finite = all_finite(v, 1);
+      for (int64_t i = 0; i < problem_.head_dim; ++i) {
+        guarded_[row * depth_ * kSide + i] = finite ? k[i] : 0x7fc0;
+        guarded_[depth_ * kUnit + row * depth_ * kSide + i] = finite ? v[i] : 0;
+      }
+    }
+  }
+  bool all_finite(const uint16_t* v, int64_t rows) const {
+    const __m512i exponent = _mm512_set1_epi16(0x7f80);
+    __mmask32 found = 0;
+    for (int64_t row = 0; row < rows; ++row)
+      for (int64_t i = 0; i < problem_.head_dim; i += kSide) {
+        const __m512i x =
+            _mm512_maskz_loadu_epi16(first32(problem_.head_dim - i), v + row * problem_.kv_stride + i);
+        found |= _mm512_cmpeq_epi16_mask(_mm512_and_si512(x, exponent), exponent);
+      }
+    return found == 0;
   }
 
   // Scores of a cell become probabilities, relative to the largest so far.
-  void soften(const Cell& cell, int64_t turn) {
-    const float* scores = scores_[turn];
-    const int64_t query = first_ + cell.strip * kSide, key = cell.tile * kCellKeys;
+  void soften(const Cell& cell) {
+    const float* scores = scores_;
+    const int64_t query = first_ + cell.strip * kSide, key = cell.key;
     const int64_t keys = cell.key_strips * kSide;
     const __m512 factor = _mm512_set1_ps((problem_.scale < 0 ? -problem_.scale : problem_.scale) * kLog2E);
     float *top = tops_ + cell.strip * kSide, *total = totals_ + cell.strip * kSide;
 
     // Rows of scores that all of the queries see, and those of which some see a part.
-    const int64_t clear = query < key ? 0 : smaller(keys, (query - key + 1) / 2 * 2);
+    const int64_t clear = query < key ? 0 : smaller(keys, (query - key + 1) / 4 * 4);
     __m512 left = _mm512_set1_ps(-__builtin_inff()), right = left;
-    for (int64_t r = 0; r < clear; ++r) {
-      left = _mm512_max_ps(left, _mm512_load_ps(scores + r * kSide));
-      right = _mm512_max_ps(right, _mm512_load_ps(scores + r * kSide + 16));
-    }
+    __m512 tops[8] = {left, left, left, left, left, left, left, left};
+    for (int64_t r = 0; r + 4 <= clear; r += 4)
+      for (int i = 0; i < 8; ++i)
+        tops[i] = _mm512_max_ps(tops[i], _mm512_load_ps(scores + r * kSide + 16 * i));
+    left = _mm512_max_ps(_mm512_max_ps(tops[0], tops[2]), _mm512_max_ps(tops[4], tops[6]));
+    right = _mm512_max_ps(_mm512_max_ps(tops[1], tops[3]), _mm512_max_ps(tops[5], tops[7]));
     for (int64_t r = clear; r < keys; ++r) {
       const __mmask32 seen = seeing(query, key + r, 0);
       left = _mm512_mask_max_ps(left, static_cast<__mmask16>(seen), left, _mm512_load_ps(scores + r * kSide));
@@ -148,7 +162,7 @@ class Forward {
     }
     left *= factor;
     right *= factor;
-    if (cell.tile == 0) {
+    if (key == 0) {
       _mm512_store_ps(top, left);
       _mm512_store_ps(top + 16, right);
       _mm512_store_ps(total, _mm512_setzero_ps());
@@ -159,7 +173,6 @@ class Forward {
 
     const __m512 left_top = _mm512_load_ps(top), right_top = _mm512_load_ps(top + 16);
     __m512 left_total = _mm512_load_ps(total), right_total = _mm512_load_ps(total + 16);
-    Pace pace(stream_, keys / 2);
     const auto row = [&](int64_t r, __mmask32 seen) __attribute__((always_inline)) {
       const __m512 p = exp2(_mm512_fmsub_ps(_mm512_load_ps(scores + r * kSide), factor, left_top),
                             static_cast<__mmask16>(seen), kExp2Fine);
@@ -170,11 +183,10 @@ class Forward {
       return as_bf16(p, p2);
     };
     for (int64_t r = 0; r < keys; r += 2) {
-      pace.turn();
       const bool all = r < clear;
       const __m512i even = all ? row(r, ~__mmask32{0}) : row(r, seeing(query, key + r, 0));
       const __m512i odd = all ? row(r + 1, ~__mmask32{0}) : row(r + 1, seeing(query, key + r + 1, 0));
-      store_pairs(weights_[turn] + r / kSide * kUnit, r % kSide / 2, even, odd);
+      store_pairs(weights_ + r / kSide * kUnit, r % kSide / 2, even, odd);
     }
     _mm512_store_ps(total, left_total);
     _mm512_store_ps(total + 16, right_total);
@@ -201,7 +213,6 @@ class Forward {
     const __m512i second = _mm512_or_si512(first, _mm512_set1_epi32(4));
     const __m512 first_shrink = _mm512_permutex2var_ps(left_shrink, first, right_shrink);
     const __m512 second_shrink = _mm512_permutex2var_ps(left_shrink, second, right_shrink);
-    stream_.drain();  // outputs of the cell before may be those of this strip
     float* sums = sums_ + strip * depth_ * kUnit;
     for (int64_t i = 0; i < depth_ * kUnit; i += kSide) {
       _mm512_store_ps(sums + i, _mm512_load_ps(sums + i) * first_shrink);
@@ -228,9 +239,9 @@ class Forward {
   float* lse_;
   const uint16_t *k_, *v_;
   int64_t first_, count_, depth_;
-  uint16_t *queries_, *keys_[2], *values_[2], *weights_[2];
-  float *scores_[2], *sums_, *tops_, *totals_;
-  TileStream stream_;
+  uint16_t *queries_, *keys_, *values_, *weights_, *guarded_;
+  float *scores_, *sums_, *tops_, *totals_;
+  TileProducts tiles_;
 };
 
 }  // namespace
@@ -242,8 +253,8 @@ void attention_forward(void* o, float* lse, const void* q, const void* k, const 
 
 int64_t attention_forward_floats(int64_t head_dim) {
   const int64_t depth = strips(head_dim);
-  const int64_t half_units = kStrips * depth + 4 * kCellStrips * depth + 2 * kCellStrips;  // of bf16
-  return (half_units / 2 + 2 * kCellStrips + kStrips * depth + 1) * kUnit;
+  const int64_t half_units = (kStrips + 2 * kTileStrips + 2) * depth + kCellStrips;  // of bf16
+  return (half_units / 2 + kCellStrips + kStrips * depth + 1) * kUnit;
 }
 
 }  // namespace athanor::amx

@@ -33,6 +33,23 @@ inline void store_rows(T* to, int64_t to_row, const float* from, int64_t from_ro
         });
 }
 
+inline bool is_finite(const float* x, int64_t n) {
+  V sum = zero();
+  for (int64_t i = 0; i < n; i += kLanes) sum = fma(load(x + i), zero(), sum);
+  return sum_lanes(sum) == 0;
+}
+
+// Values that some of the queries do not see are multiplied by zero for those, which hides all but what is
+// not finite. Such values become zeros and their keys NaN: scores of keys that are not seen do not count.
+inline void guard(float* keys_t, float* values, int64_t keys, int64_t row, int64_t head_dim) {
+  if (is_finite(values, keys * row)) return;
+  for (int64_t key = 0; key < keys; ++key) {
+    if (is_finite(values + key * row, row)) continue;
+    for (int64_t i = 0; i < row; ++i) values[key * row + i] = 0;
+    for (int64_t i = 0; i < head_dim; ++i) keys_t[i * kTile + key] = __builtin_nanf("");
+  }
+}
+
 template <typename T>
 void forward(void* o, float* lse, const void* q, const void* k, const void* v,
              const AttentionProblem& problem, int64_t q_first, int64_t q_count, float* scratch) {
@@ -59,6 +76,7 @@ void forward(void* o, float* lse, const void* q, const void* k, const void* v,
           .queries = count, .keys = keys, .head_dim = width, .row = row, .diagonal = seen - s};
       pack_transposed(keys_t, kTile, static_cast<const T*>(k) + s * kv_stride, kv_stride, keys, width);
       pack_rows(values, row, static_cast<const T*>(v) + s * kv_stride, kv_stride, keys, width, 1.f);
+      if (shape.diagonal < keys) guard(keys_t, values, keys, row, width);
       attend(tile, shape, s == 0);
     }
     finish_rows(tile, {.queries = count, .keys = 0, .head_dim = width, .row = row, .diagonal = 0}, lse + t);
@@ -107,7 +125,7 @@ void backward(const AttentionGradients& g, const AttentionProblem& problem, cons
   if (pair.starts_dkv) clear(g.dk_sums, kAttentionBlock * row);
   if (pair.starts_dkv) clear(g.dv_sums, kAttentionBlock * row);
 
-  for (int64_t s = first_key; s < end_key; s += kTile) {
+  for (int64_t s = (end_key - 1) / kTile * kTile; s >= first_key; s -= kTile) {
     const int64_t key_count = smaller(kTile, end_key - s);
     const T* k = static_cast<const T*>(g.k) + s * kv_stride;
     const T* v = static_cast<const T*>(g.v) + s * kv_stride;
