@@ -11,6 +11,9 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   target_compile_options(athanor_flags INTERFACE -Wno-restrict -Wno-stringop-overflow -Wno-maybe-uninitialized
     -Wno-array-bounds -Wno-free-nonheap-object)
 endif()
+if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+  target_compile_options(athanor_flags INTERFACE -Wno-unknown-pragmas)  # those of g++
+endif()
 if(ATHANOR_SANITIZE)
   target_compile_options(athanor_flags INTERFACE -fsanitize=${ATHANOR_SANITIZE} -fno-omit-frame-pointer -g1
     -fno-sanitize-recover=all)
