@@ -66,6 +66,7 @@ steps = 320
 global_batch = 16
 micro_batch = 4
 eval_every = 80
+first_eval_tokens = 131072
 seed = 1
 
 [optimizer]

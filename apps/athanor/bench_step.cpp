@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstdio>
 #include <iostream>
+#include <numeric>
 
 #include "athanor/base/check.h"
 #include "athanor/base/clock.h"
@@ -12,6 +13,7 @@
 #include "athanor/config/validate.h"
 #include "athanor/kernels/peak.h"
 #include "athanor/kernels/table.h"
+#include "athanor/observe/profile.h"
 #include "athanor/observe/report.h"
 #include "athanor/train/memory_plan.h"
 #include "athanor/train/setup.h"
@@ -25,7 +27,7 @@ struct BenchStep {
   std::string preset = "gpt2-124m", dtype = "bf16", isa = "auto", recompute = "none";
   int64_t batch = 4, seq = 256, steps = 5;
   int threads = 0;
-  bool json = false;
+  bool json = false, profile = false;
 
   void run() const;
 };
@@ -76,11 +78,14 @@ void BenchStep::run() const {
   // The first step warms up and is checked: at initialisation the loss is close to that of guessing. The
   // ceiling is measured between the steps, on the same threads.
   std::vector<double> seconds, peaks;
+  Meter meter;
+  if (profile) queue->set_meter(&meter);
   for (int64_t step = 0; step <= steps; ++step) {
     const Batch tokens = random_batch(config.model, batch, seq, step);
     const double start = now_seconds();
     const StepResult result = training.runner->run(state, [&]() -> const Batch& { return tokens; });
     const double took = now_seconds() - start;
+    if (step == 0) meter.clear();
     if (step > 0) {
       seconds.push_back(took);
     } else {
@@ -116,6 +121,13 @@ void BenchStep::run() const {
   report["peak_gflops"] = peak * 1e-9;
   report["mfu"] = achieved / peak;
   report["peak_bytes"] = arena.usage().peak_total;
+  if (profile) {
+    queue->set_meter(nullptr);
+    const Profile table =
+        make_profile(meter.lines(), steps, std::accumulate(seconds.begin(), seconds.end(), 0.0),
+                     {peak, measure_copy_bandwidth(*queue)});
+    (json ? std::cerr : std::cout) << table.table();
+  }
   if (json) {
     std::cout << report.to_json();
     return;
@@ -147,6 +159,7 @@ void add_bench_step(CLI::App& bench) {
   sub->add_option("--recompute", command->recompute, "none or full")
       ->capture_default_str()
       ->check(CLI::IsMember({"none", "full"}));
+  sub->add_flag("--profile", command->profile, "Print where the time goes, kernel by kernel");
   sub->add_flag("--json", command->json, "Print one JSON document");
   sub->callback([command] { command->run(); });
 }

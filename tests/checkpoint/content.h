@@ -53,7 +53,9 @@ struct TestContent {
       const Tensor& tensor = tensors[i].tensor;
       std::vector<float> values(static_cast<size_t>(tensor.numel()), 7.0f);
       checkpoint.read(tensors[i].name, tensor.shape(), values.data());
-      EXPECT_EQ(std::memcmp(values.data(), tensor.raw(), tensor.size_bytes()), 0) << tensors[i].name;
+      // An empty one has no address to compare.
+      EXPECT_TRUE(values.empty() || std::memcmp(values.data(), tensor.raw(), tensor.size_bytes()) == 0)
+          << tensors[i].name;
     }
     for (const auto& file : content(0).files) EXPECT_EQ(checkpoint.file_text(file.name), file.text);
   }

@@ -1,11 +1,10 @@
 // apply<Op>(args...): runs an operation and records it. An Op is a plain struct:
 //
 //   struct Op {
-//     struct Saved { ... };                                              // all that backward needs, nothing
-//     else static Tensor forward(Saved&, const PassContext&, const Tensor& x, Weight& w, float eps); static
-//     std::array<Tensor, 1> backward_input(const Saved&, const Tensor& dy);   // one per Var argument static
-//     void backward_weight(const Saved&, const Tensor& dy);       // adds into the weights' slots; may be
-//     absent
+//     struct Saved { ... };                                         // all that backward needs, nothing else
+//     static Tensor forward(Saved&, const PassContext&, const Tensor& x, Weight& w, float eps);
+//     static std::array<Tensor, 1> backward_input(const Saved&, const Tensor& dy);  // one per Var argument
+//     static void backward_weight(const Saved&, const Tensor& dy);  // adds into the weights' slots; may be absent
 //   };
 //
 // A Var argument reaches forward as its Tensor, a Weight& or Weight* (null: not there) as itself; anything

@@ -91,6 +91,8 @@ const std::vector<Field<Config>>& config_fields() {
       {"train", "seed", "of every random number", at<&C::train, &T::seed>, at_least(0, kMaxInt)},
       {"train", "eval_every", "steps; 0: first and last only", at<&C::train, &T::eval_every>, at_least(0)},
       {"train", "eval_tokens", "tokens per channel; 0: all", at<&C::train, &T::eval_tokens>, at_least(0)},
+      {"train", "first_eval_tokens", "tokens per channel before step 1; 0: none",
+       at<&C::train, &T::first_eval_tokens>, at_least(0)},
       {"train", "device", "", at<&C::train, &T::device>, one_of({"auto", "cpu", "cuda"})},
       {"train", "threads", "per rank; 0: its share of the CPUs", at<&C::train, &T::threads>,
        at_least(0, 4096)},

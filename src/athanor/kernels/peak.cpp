@@ -5,9 +5,10 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <cstring>
 
 #include "athanor/base/clock.h"
-#include "athanor/tensor/queue.h"
+#include "athanor/tensor/arena.h"
 
 namespace athanor {
 namespace {
@@ -106,6 +107,33 @@ double measure_peak_flops(Queue& queue, Dtype dtype) {
     const double seconds = now_seconds() - start;
     best = std::max(best, operations * static_cast<double>(rounds) * threads / seconds);
     if (seconds < 0.001) rounds *= 2;  // long enough that starting the threads does not count
+  }
+  return best;
+}
+
+double measure_copy_bandwidth(Queue& queue) {
+  if (queue.device() != Device::cpu) return 0.0;
+  constexpr int64_t kBytes = int64_t{256} << 20;
+  Arena arena(queue);
+  const auto from = arena.allocate(kBytes, Category::workspace),
+             to = arena.allocate(kBytes, Category::workspace);
+  // Short copies leave the lines they write in the caches, long ones pass by them: the better counts.
+  double best = 0.0;
+  for (const int64_t block : {int64_t{64} << 10, kBytes / queue.num_threads() / 4096 * 4096}) {
+    const int64_t blocks = kBytes / block;
+    const auto copy = [&](int64_t index) {
+      std::memcpy(to->data() + index * block, from->data() + index * block, static_cast<size_t>(block));
+    };
+    if (best == 0.0)
+      queue.parallel_for(blocks, [&](int64_t index) {  // pages come with the first touch
+        std::memset(from->data() + index * block, 1, static_cast<size_t>(block));
+        std::memset(to->data() + index * block, 2, static_cast<size_t>(block));
+      });
+    for (int round = 0; round < 3; ++round) {
+      const double start = now_seconds();
+      queue.parallel_for(blocks, copy);
+      best = std::max(best, 2.0 * static_cast<double>(blocks * block) / (now_seconds() - start));
+    }
   }
   return best;
 }

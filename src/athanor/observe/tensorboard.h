@@ -1,8 +1,8 @@
 // TensorBoard's event file, written by hand: a handful of protobuf fields inside checksummed records.
 //
-//   TensorBoardWriter board(env, "runs/first", {.wall_seconds = wall_seconds(), .host = "node7", .pid =
-//   4711}); board.write(metrics, wall_seconds()); board.flush();                              // after every
-//   step, or as seldom as the caller likes
+//   TensorBoardWriter board(env, "runs/first", {.wall_seconds = wall_seconds(), .host = "node7", .pid = 4711});
+//   board.write(metrics, wall_seconds());
+//   board.flush();                           // after every step, or as seldom as the caller likes
 //
 // A resumed run writes a new file that begins by telling TensorBoard to forget later steps of the older
 // files.

@@ -3,15 +3,16 @@
 //
 //   DataParallel parallel(model.weights(), group, arena, options);
 //   parallel.begin_step(num_grains);
-//   for (grain : grains_of_step(num_grains)) { Tape tape; parallel.begin_grain(tape, grain); ...
-//   tape.backward(loss); parallel.end_grain(); } parallel.finish();                             // waits;
-//   every rank holds the same sums const Tensor& g = parallel.grad(param);
+//   for (grain : grains_of_step(num_grains)) {
+//     Tape tape; parallel.begin_grain(tape, grain); ... tape.backward(loss); parallel.end_grain();
+//   }
+//   parallel.finish();                             // waits; every rank holds the same sums
+//   const Tensor& g = parallel.grad(param);
 //
 // Gradients lie in flat f32 buffers cut into buckets in the order in which the backward pass completes them;
 // a complete bucket of the rank's last grain starts its reduction at once.
 //   Reduce::fast   a rank adds up its grains in one buffer; ranks are added in the order 0 ... n-1
-//   Reduce::tree   every grain starts at zero and the grains of the step are added in the fixed binary tree
-//   of
+//   Reduce::tree   every grain starts at zero and the grains of the step are added in the fixed binary tree of
 //                  comm/tree.h, whoever computes them: the same bits for any number of ranks (law 5). Costs
 //                  up to ceil(log2 grains) + 1 further gradient buffers.
 // The uses of a shared parameter are reduced apart and added afterwards, in the order they were declared (law

@@ -10,6 +10,7 @@
 #include <functional>
 
 #include "athanor/base/cpu.h"
+#include "athanor/base/meter.h"
 #include "athanor/base/thread_pool.h"
 
 namespace athanor {
@@ -32,6 +33,10 @@ class Queue {
   int num_threads() const { return pool_ == nullptr ? 1 : pool_->num_threads(); }
   const KernelTable& table() const { return *table_; }
 
+  // Where kernels account for their calls; null: nowhere.
+  Meter* meter() const { return meter_; }
+  void set_meter(Meter* meter) { meter_ = meter; }
+
   // Blocks have a constant size chosen by the kernel, never by the number of threads (law 5).
   // On the null device nothing runs.
   void parallel_for(int64_t num_blocks, const std::function<void(int64_t)>& body) const {
@@ -45,6 +50,7 @@ class Queue {
   Isa isa_;
   ThreadPool* pool_;
   const KernelTable* table_;
+  Meter* meter_ = nullptr;
 };
 
 }  // namespace athanor

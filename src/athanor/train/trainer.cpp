@@ -81,7 +81,7 @@ class Trainer {
   void open_run();
   void load_state();
   void measure_peak();
-  void validate_now(StepMetrics* metrics);
+  void validate_now(int64_t max_tokens, StepMetrics* metrics);
   void loop();
   void save();
   void write_report(const char* status);
@@ -175,13 +175,14 @@ void Trainer::measure_peak() {
   peak_flops_ = std::max(peak_flops_, flops);
 }
 
-// Held-out loss per channel: into the step's metrics, or, without a step, the one before training.
-void Trainer::validate_now(StepMetrics* metrics) {
+// Held-out loss per channel, of at most max_tokens each (0: all): into the step's metrics, or, without a
+// step, the one before training.
+void Trainer::validate_now(int64_t max_tokens, StepMetrics* metrics) {
   if (config_.data.valid_fraction <= 0.0) return;
   const Span span(io_.trace, "validation", "step");
   const Evaluation evaluation =
       evaluate_channels(*training_->model, arena_, data_.channels, group_,
-                        {.batch = config_.train.micro_batch, .max_tokens = config_.train.eval_tokens});
+                        {.batch = config_.train.micro_batch, .max_tokens = max_tokens});
   report_.valid_loss_last = evaluation.loss;
   report_.channel_loss_last.clear();
   for (const ChannelScore& score : evaluation.channels)
@@ -283,7 +284,7 @@ void Trainer::loop() {
     const bool done = state_.step == config_.train.steps;
     const auto due = [&](int64_t every) { return every > 0 && state_.step % every == 0; };
     if (due(config_.train.eval_every) || done) {
-      validate_now(&metrics);
+      validate_now(config_.train.eval_tokens, &metrics);
       measure_peak();
     }
     recorder_->step(metrics, config_.train.steps);
@@ -313,7 +314,7 @@ TrainReport Trainer::run() {
   measure_peak();
   recorder_->open(state_.step, print_config(config_));
   if (state_.step == 0) {
-    validate_now(nullptr);
+    if (config_.train.first_eval_tokens > 0) validate_now(config_.train.first_eval_tokens, nullptr);
     write_report("running");
   } else if (io_.env.exists(folder_.file("report.json"))) {
     report_.restore(io_.env.read_text(folder_.file("report.json")));

@@ -30,6 +30,12 @@ Sizes check_shapes(const char* kernel, const Tensor& q, const Tensor& k, const T
   return s;
 }
 
+// Of `products` products of queries and keys, of those pairs that see each other.
+double attention_flops(const Sizes& s, double products) {
+  const double pairs = static_cast<double>(s.queries) * (static_cast<double>(2 * s.keys - s.queries + 1) / 2);
+  return 2 * products * pairs * static_cast<double>(s.batch * s.heads * s.head_dim);
+}
+
 AttentionProblem problem_of(const Sizes& s, float scale) {
   return {s.queries, s.keys, s.head_dim, s.heads * s.head_dim, s.kv_heads * s.head_dim, scale};
 }
@@ -77,6 +83,7 @@ void forward(Queue& queue, Tensor& o, Tensor& lse, const Tensor& q, const Tensor
   const AttentionProblem problem = problem_of(s, scale);
   const int64_t group = s.heads / s.kv_heads, heads = s.batch * s.heads;
   const int64_t tile = query_tile(heads, s.queries), tiles = num_blocks(s.queries, tile);
+  const Meter::Call call = metered(queue, kernel, attention_flops(s, 2), bytes_of(o, q, k, v));
   Lanes lanes(queue, q.arena(), heads * tiles, rows.forward_floats(s.head_dim));
   lanes.run(heads * tiles, [&](int64_t item, float* scratch) {
     const int64_t first = (tiles - 1 - item / heads) * tile;  // the last see the most keys: long items first
@@ -119,6 +126,8 @@ void backward(Queue& queue, Tensor& dq, Tensor& dk, Tensor& dv, const Tensor& d_
   const int64_t heads = s.batch * s.heads, group = s.heads / s.kv_heads;
   if (heads * s.queries == 0) return;
 
+  const Meter::Call call =
+      metered(queue, kernel, attention_flops(s, 5), bytes_of(dq, dk, dv, d_o, o, q, k, v));
   // Pairs that share a block must take turns, always in the same order (attention_rows.h): round r runs those
   // whose queries are r blocks after their keys. Sums are held for a wave of heads (whole groups) at a time.
   const int64_t blocks = num_blocks(s.queries, kAttentionBlock), round_items = group * (blocks + 1) / 2;

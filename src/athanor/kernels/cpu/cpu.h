@@ -95,6 +95,24 @@ inline void* at(const Tensor& x, int64_t element) {
   return static_cast<std::byte*>(x.raw()) + element * static_cast<int64_t>(size_of(x.dtype()));
 }
 
+// The account of one call, opened by every driver once its contract holds (base/meter.h).
+inline double flops_of(const Tensor& x) {  // one operation an element
+  return static_cast<double>(x.numel());
+}
+inline double bytes_of(const Tensor& x) {
+  return static_cast<double>(x.size_bytes());
+}
+inline double bytes_of(const Tensor* x) {
+  return x == nullptr ? 0.0 : bytes_of(*x);
+}
+template <typename... Tensors>
+requires(sizeof...(Tensors) > 1) double bytes_of(const Tensors&... x) {
+  return (bytes_of(x) + ...);
+}
+inline Meter::Call metered(const Queue& queue, const char* kernel, double flops, double bytes) {
+  return {queue.meter(), kernel, {flops, bytes}};
+}
+
 // Workspace for a sum over `rows` rows: f32 [blocks of kReduceRows, width], not cleared.
 Tensor empty_partials(Arena& arena, int64_t rows, int64_t width);
 // out [C] += the rows of partials, in order.

@@ -22,6 +22,7 @@ void rows(Queue& queue, Tensor& loss, Tensor* dlogits, const Tensor& logits, con
     for (int64_t n = 0; n < count; ++n)
       check(targets.data<int32_t>()[n] < classes, "{}: target {} of row {}, expected less than {}", kernel,
             targets.data<int32_t>()[n], n, classes);
+  const Meter::Call call = metered(queue, kernel, 8.0 * flops_of(logits), bytes_of(logits, dlogits));
   for_blocks(queue, count, rows_per_block(width), [&](int64_t first, int64_t block) {
     for (int64_t n = first; n < first + block; ++n) {
       const int32_t target = targets.data<int32_t>()[n];

@@ -12,6 +12,7 @@ void add(Queue& queue, Tensor& y, const Tensor& a, const Tensor& b) {
       choose(queue, &RowTable::elementwise, row_type(kernel, a), &ElementwiseRows::add);
   expect(kernel, "y", y, a.shape(), a.dtype());
   expect(kernel, "b", b, a.shape(), a.dtype());
+  const Meter::Call call = metered(queue, kernel, flops_of(a), bytes_of(y, a, b));
   for_blocks(queue, a.numel(), kBlockElements, [&](int64_t first, int64_t count) {
     rows.add(at(y, first), at(a, first), at(b, first), count);
   });
@@ -21,6 +22,7 @@ void accumulate(Queue& queue, Tensor& y, const Tensor& x) {
   expect("accumulate", "x", x, x.shape(), Dtype::f32);
   expect("accumulate", "y", y, x.shape(), Dtype::f32);
   const auto row = choose_f32(queue, &F32Rows::accumulate);
+  const Meter::Call call = metered(queue, "accumulate", flops_of(x), bytes_of(y, y, x));
   for_blocks(queue, x.numel(), kBlockElements, [&](int64_t first, int64_t count) {
     row(y.data<float>() + first, x.data<float>() + first, count);
   });
@@ -29,6 +31,7 @@ void accumulate(Queue& queue, Tensor& y, const Tensor& x) {
 void scale(Queue& queue, Tensor& x, float factor) {
   expect("scale", "x", x, x.shape(), Dtype::f32);
   const auto row = choose_f32(queue, &F32Rows::scale);
+  const Meter::Call call = metered(queue, "scale", flops_of(x), bytes_of(x, x));
   for_blocks(queue, x.numel(), kBlockElements,
              [&](int64_t first, int64_t count) { row(x.data<float>() + first, factor, count); });
 }
@@ -39,6 +42,7 @@ void column_sum(Queue& queue, Tensor& out, const Tensor& x) {
       choose(queue, &RowTable::elementwise, row_type(kernel, x), &ElementwiseRows::column_sum);
   const int64_t width = x.dim(-1);
   expect(kernel, "out", out, {width}, Dtype::f32);
+  const Meter::Call call = metered(queue, kernel, flops_of(x), bytes_of(x));
   Tensor partials = empty_partials(x.arena(), x.rows(), width);
   for_blocks(queue, x.rows(), kReduceRows, [&](int64_t first, int64_t count) {
     float* partial = partials.data<float>() + first / kReduceRows * width;
@@ -54,6 +58,7 @@ void cast(Queue& queue, Tensor& y, const Tensor& x) {
   expect(kernel, "y", y, x.shape(), y.dtype());
   const auto to_f32 = choose(queue, &RowTable::elementwise, from, &ElementwiseRows::to_f32).to_f32;
   const auto from_f32 = choose(queue, &RowTable::elementwise, to, &ElementwiseRows::from_f32).from_f32;
+  const Meter::Call call = metered(queue, kernel, 0.0, bytes_of(y, x));
   for_blocks(queue, x.numel(), kBlockElements, [&](int64_t first, int64_t count) {
     if (to == kF32) return to_f32(y.data<float>() + first, at(x, first), count);
     if (from == kF32) return from_f32(at(y, first), x.data<float>() + first, count);
@@ -70,6 +75,7 @@ void cast(Queue& queue, Tensor& y, const Tensor& x) {
 double sum_squares(Queue& queue, const Tensor& x) {
   expect("sum_squares", "x", x, x.shape(), Dtype::f32);
   const auto row = choose_f32(queue, &F32Rows::sum_squares);
+  const Meter::Call call = metered(queue, "sum_squares", 2.0 * flops_of(x), bytes_of(x));
   const Tensor partials =
       empty(x.arena(), {num_blocks(x.numel(), kNormBlock)}, Dtype::f64, Category::workspace);
   for_blocks(queue, x.numel(), kNormBlock, [&](int64_t first, int64_t count) {

@@ -43,6 +43,7 @@ void forward(Queue& queue, Tensor& y, const Tensor& ids, const Tensor& table, co
     expect(kernel, "positions", *positions, positions->shape(), table.dtype());
   }
   check_ids(kernel, queue, ids, table.dim(0));
+  const Meter::Call call = metered(queue, kernel, flops_of(y), bytes_of(y, y));
   for_blocks(queue, ids.numel(), rows_per_block(width), [&](int64_t first, int64_t count) {
     for (int64_t n = first; n < first + count; ++n) {
       const void* position =
@@ -64,6 +65,7 @@ void backward(Queue& queue, Tensor& dtable, const Tensor& dy, const Tensor& ids)
         dtable.shape(), width);
   expect(kernel, "dtable", dtable, {dtable.dim(0), width}, Dtype::f32);
   check_ids(kernel, queue, ids, dtable.dim(0));
+  const Meter::Call call = metered(queue, kernel, flops_of(dy), 5.0 * bytes_of(dy));
   for_blocks(queue, width, kColumns, [&](int64_t first, int64_t count) {
     const int32_t* id = ids.data<int32_t>();
     for (int64_t n = 0; n < ids.numel(); ++n)
@@ -79,6 +81,7 @@ void backward_positions(Queue& queue, Tensor& dpositions, const Tensor& dy, int6
   check_positions(kernel, "dpositions", dpositions, dy, first_position);
   expect(kernel, "dpositions", dpositions, dpositions.shape(), Dtype::f32);
   const int64_t batch = dy.dim(0), length = dy.dim(1), width = dy.dim(2);
+  const Meter::Call call = metered(queue, kernel, flops_of(dy), bytes_of(dy));
   for_blocks(queue, length, rows_per_block(width), [&](int64_t first, int64_t count) {
     for (int64_t t = first; t < first + count; ++t)
       for (int64_t b = 0; b < batch; ++b)

@@ -7,6 +7,7 @@ void forward(Queue& queue, Tensor& y, const Tensor& x) {
   const char* kernel = "gelu.forward";
   const GeluRows& rows = choose(queue, &RowTable::gelu, row_type(kernel, x), &GeluRows::forward);
   expect(kernel, "y", y, x.shape(), x.dtype());
+  const Meter::Call call = metered(queue, kernel, 8.0 * flops_of(x), bytes_of(y, x));
   for_blocks(queue, x.numel(), kBlockElements,
              [&](int64_t first, int64_t count) { rows.forward(at(y, first), at(x, first), count); });
 }
@@ -16,6 +17,7 @@ void backward(Queue& queue, Tensor& dx, const Tensor& dy, const Tensor& x) {
   const GeluRows& rows = choose(queue, &RowTable::gelu, row_type(kernel, x), &GeluRows::backward);
   expect(kernel, "dx", dx, x.shape(), x.dtype());
   expect(kernel, "dy", dy, x.shape(), x.dtype());
+  const Meter::Call call = metered(queue, kernel, 16.0 * flops_of(x), bytes_of(dx, dy, x));
   for_blocks(queue, x.numel(), kBlockElements, [&](int64_t first, int64_t count) {
     rows.backward(at(dx, first), at(dy, first), at(x, first), count);
   });

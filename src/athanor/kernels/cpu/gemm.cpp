@@ -16,6 +16,11 @@ const GemmCandidate& choose_candidate(const GemmProblem& problem, Isa isa) {
   return rows_gemm;
 }
 
+// "1024x768x3072": m, n, k.
+std::string describe(const GemmProblem& problem) {
+  return fmt::format("{}x{}x{}", problem.m, problem.n, problem.k);
+}
+
 void product(Queue& queue, const char* kernel, Tensor& c, const Tensor& a, const Tensor& b,
              const Tensor* bias, GemmProblem problem) {
   problem.in = row_type(kernel, a);
@@ -30,6 +35,11 @@ void product(Queue& queue, const char* kernel, Tensor& c, const Tensor& a, const
   if (bias != nullptr) expect(kernel, "bias", *bias, {problem.n}, a.dtype());
   if (problem.m == 0 || problem.n == 0 || (problem.k == 0 && problem.accumulate)) return;
   const GemmOperands operands{a.raw(), b.raw(), bias == nullptr ? nullptr : bias->raw(), c.raw()};
+  const double elements = static_cast<double>(problem.m) * static_cast<double>(problem.n);
+  const Meter::Call call(queue.meter(), kernel,
+                         {2.0 * elements * static_cast<double>(problem.k),
+                          bytes_of(a, b, c) + (problem.accumulate ? bytes_of(c) : 0.0)},
+                         queue.meter() == nullptr ? std::string() : describe(problem));
   // Empty sums are no work for fast kernels.
   const GemmCandidate& candidate = problem.k == 0 ? rows_gemm : choose_candidate(problem, queue.isa());
   candidate.run(queue, c.arena(), problem, operands);

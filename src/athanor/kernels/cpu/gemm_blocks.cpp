@@ -16,17 +16,17 @@ namespace {
 class Scratch {
  public:
   Scratch() : data_(static_cast<std::byte*>(::operator new(kSize, kAlignment))) {
-    ::madvise(data_, kSize, MADV_HUGEPAGE);
+    ::madvise(data_.get(), kSize, MADV_HUGEPAGE);
   }
-  ~Scratch() { ::operator delete(data_, kAlignment); }
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-  std::byte* data() { return data_; }
+  std::byte* data() { return data_.get(); }
 
  private:
   static constexpr size_t kSize = kGemmScratchBytes;
   static constexpr std::align_val_t kAlignment{kSize};
-  std::byte* data_;
+  struct Free {
+    void operator()(std::byte* data) const { ::operator delete(data, kAlignment); }
+  };
+  std::unique_ptr<std::byte, Free> data_;
 };
 
 constexpr int64_t kUnit = 32;  // rows, columns and k that costs are counted in

@@ -16,6 +16,7 @@ void forward(Queue& queue, Tensor& y, Tensor& mean, Tensor& rstd, const Tensor& 
   if (b != nullptr) expect(kernel, "b", *b, {width}, x.dtype());
   expect_count(kernel, "mean", mean, x.rows(), Dtype::f32);
   expect_count(kernel, "rstd", rstd, x.rows(), Dtype::f32);
+  const Meter::Call call = metered(queue, kernel, 7.0 * flops_of(x), bytes_of(y, x));
   for_blocks(queue, x.rows(), rows_per_block(width), [&](int64_t first, int64_t count) {
     rows.forward(at(y, first * width), mean.data<float>() + first, rstd.data<float>() + first,
                  at(x, first * width), w.raw(), b == nullptr ? nullptr : b->raw(), count, width, eps);
@@ -33,6 +34,7 @@ void backward(Queue& queue, Tensor& dx, const Tensor& dy, const Tensor& x, const
   expect(kernel, "w", w, {width}, x.dtype());
   expect_count(kernel, "mean", mean, x.rows(), Dtype::f32);
   expect_count(kernel, "rstd", rstd, x.rows(), Dtype::f32);
+  const Meter::Call call = metered(queue, kernel, 10.0 * flops_of(x), bytes_of(dx, dy, x));
   for_blocks(queue, x.rows(), rows_per_block(width), [&](int64_t first, int64_t count) {
     rows.backward(at(dx, first * width), at(dy, first * width), at(x, first * width), w.raw(),
                   mean.data<float>() + first, rstd.data<float>() + first, count, width);
@@ -50,6 +52,7 @@ void backward_weight(Queue& queue, Tensor& dw, Tensor* db, const Tensor& dy, con
   expect(kernel, "dy", dy, x.shape(), x.dtype());
   expect_count(kernel, "mean", mean, x.rows(), Dtype::f32);
   expect_count(kernel, "rstd", rstd, x.rows(), Dtype::f32);
+  const Meter::Call call = metered(queue, kernel, 5.0 * flops_of(x), bytes_of(dy, x));
   Tensor dw_partials = empty_partials(x.arena(), x.rows(), width);
   Tensor db_partials = db == nullptr ? Tensor() : empty_partials(x.arena(), x.rows(), width);
   for_blocks(queue, x.rows(), kReduceRows, [&](int64_t first, int64_t count) {

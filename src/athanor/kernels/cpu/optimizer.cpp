@@ -25,6 +25,8 @@ void adamw(Queue& queue, Tensor& master, Tensor& m, Tensor& v, Tensor* value, co
       choose(queue, &RowTable::optimizer, value_type(kernel, value, master), &OptimizerRows::adamw);
   const AdamwRow row{step.lr,           step.beta1,       step.beta2,       step.eps,
                      step.weight_decay, step.correction1, step.correction2, step.grad_scale};
+  const Meter::Call call =
+      metered(queue, kernel, 14.0 * flops_of(master), bytes_of(master, master, m, m, v, v, value, grad));
   for_blocks(queue, master.numel(), kBlockElements, [&](int64_t first, int64_t count) {
     rows.adamw(master.data<float>() + first, m.data<float>() + first, v.data<float>() + first,
                value_at(value, first), grad.data<float>() + first, count, row);
@@ -39,6 +41,8 @@ void sgd(Queue& queue, Tensor& master, Tensor& m, Tensor* value, const Tensor& g
   const OptimizerRows& rows =
       choose(queue, &RowTable::optimizer, value_type(kernel, value, master), &OptimizerRows::sgd);
   const SgdRow row{step.lr, step.momentum, step.weight_decay, step.grad_scale};
+  const Meter::Call call =
+      metered(queue, kernel, 6.0 * flops_of(master), bytes_of(master, master, m, m, value, grad));
   for_blocks(queue, master.numel(), kBlockElements, [&](int64_t first, int64_t count) {
     rows.sgd(master.data<float>() + first, m.data<float>() + first, value_at(value, first),
              grad.data<float>() + first, count, row);

@@ -12,6 +12,7 @@ void forward(Queue& queue, Tensor& y, Tensor& rstd, const Tensor& x, const Tenso
   expect(kernel, "y", y, x.shape(), x.dtype());
   expect(kernel, "w", w, {width}, x.dtype());
   expect_count(kernel, "rstd", rstd, x.rows(), Dtype::f32);
+  const Meter::Call call = metered(queue, kernel, 4.0 * flops_of(x), bytes_of(y, x));
   for_blocks(queue, x.rows(), rows_per_block(width), [&](int64_t first, int64_t count) {
     rows.forward(at(y, first * width), rstd.data<float>() + first, at(x, first * width), w.raw(), count,
                  width, eps);
@@ -27,6 +28,7 @@ void backward(Queue& queue, Tensor& dx, const Tensor& dy, const Tensor& x, const
   expect(kernel, "dy", dy, x.shape(), x.dtype());
   expect(kernel, "w", w, {width}, x.dtype());
   expect_count(kernel, "rstd", rstd, x.rows(), Dtype::f32);
+  const Meter::Call call = metered(queue, kernel, 8.0 * flops_of(x), bytes_of(dx, dy, x));
   for_blocks(queue, x.rows(), rows_per_block(width), [&](int64_t first, int64_t count) {
     rows.backward(at(dx, first * width), at(dy, first * width), at(x, first * width), w.raw(),
                   rstd.data<float>() + first, count, width);
@@ -41,6 +43,7 @@ void backward_weight(Queue& queue, Tensor& dw, const Tensor& dy, const Tensor& x
   expect(kernel, "dw", dw, {width}, Dtype::f32);
   expect(kernel, "dy", dy, x.shape(), x.dtype());
   expect_count(kernel, "rstd", rstd, x.rows(), Dtype::f32);
+  const Meter::Call call = metered(queue, kernel, 3.0 * flops_of(x), bytes_of(dy, x));
   Tensor partials = empty_partials(x.arena(), x.rows(), width);
   for_blocks(queue, x.rows(), kReduceRows, [&](int64_t first, int64_t count) {
     float* partial = partials.data<float>() + first / kReduceRows * width;

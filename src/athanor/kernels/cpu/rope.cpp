@@ -20,6 +20,7 @@ void apply(Queue& queue, Tensor& y, const Tensor& x, const Tensor& cos, const Te
         first_position + length, cos.dim(0));
   check(sign == 1 || sign == -1, "{}: got sign {}, expected 1 or -1", kernel, sign);
   const int64_t width = heads * head_dim, half = head_dim / 2;
+  const Meter::Call call = metered(queue, kernel, 3.0 * flops_of(x), bytes_of(y, x));
   for_blocks(queue, x.dim(0) * length, rows_per_block(width), [&](int64_t first, int64_t count) {
     for (int64_t row = first; row < first + count; ++row) {
       const int64_t position = first_position + row % length;

@@ -31,8 +31,8 @@ int64_t attention_sum_floats(int64_t head_dim);
 
 namespace {
 
-constexpr int64_t kStrips = kAttentionBlock / kSide;  // of 32 positions
-constexpr float kLog2E = 0x1.715476p0f;
+inline constexpr int64_t kStrips = kAttentionBlock / kSide;  // of 32 positions
+inline constexpr float kLog2E = 0x1.715476p0f;
 
 inline int64_t strips(int64_t n) {
   return (n + kSide - 1) / kSide;
@@ -50,9 +50,10 @@ struct Scratch {
 };
 
 // 2^x. Coefficients are minimax fits of 2^f on [0, 1) (Remez), good to 1.5e-7 and to 2.7e-6.
-constexpr float kExp2Fine[] = {0x1.ec320ap-10f, 0x1.26900cp-7f, 0x1.c95446p-5f,
-                               0x1.ebd5a8p-3f,  0x1.62e4f6p-1f, 0x1.fffffep-1f};
-constexpr float kExp2[] = {0x1.bb7cd4p-7f, 0x1.aa13fp-5f, 0x1.ee798ap-3f, 0x1.62d166p-1f, 0x1.00002cp0f};
+inline constexpr float kExp2Fine[] = {0x1.ec320ap-10f, 0x1.26900cp-7f, 0x1.c95446p-5f,
+                                      0x1.ebd5a8p-3f,  0x1.62e4f6p-1f, 0x1.fffffep-1f};
+inline constexpr float kExp2[] = {0x1.bb7cd4p-7f, 0x1.aa13fp-5f, 0x1.ee798ap-3f, 0x1.62d166p-1f,
+                                  0x1.00002cp0f};
 template <size_t kTerms>
 [[gnu::always_inline]] inline __m512 exp2(__m512 x, __mmask16 mask, const float (&terms)[kTerms]) {
   const __m512 f = _mm512_reduce_ps(x, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);

@@ -147,13 +147,13 @@ class Forward {
 
     // Rows of scores that all of the queries see, and those of which some see a part.
     const int64_t clear = query < key ? 0 : smaller(keys, (query - key + 1) / 4 * 4);
-    __m512 left = _mm512_set1_ps(-__builtin_inff()), right = left;
-    __m512 tops[8] = {left, left, left, left, left, left, left, left};
+    const __m512 lowest = _mm512_set1_ps(-__builtin_inff());
+    __m512 tops[8] = {lowest, lowest, lowest, lowest, lowest, lowest, lowest, lowest};
     for (int64_t r = 0; r + 4 <= clear; r += 4)
       for (int i = 0; i < 8; ++i)
         tops[i] = _mm512_max_ps(tops[i], _mm512_load_ps(scores + r * kSide + 16 * i));
-    left = _mm512_max_ps(_mm512_max_ps(tops[0], tops[2]), _mm512_max_ps(tops[4], tops[6]));
-    right = _mm512_max_ps(_mm512_max_ps(tops[1], tops[3]), _mm512_max_ps(tops[5], tops[7]));
+    __m512 left = _mm512_max_ps(_mm512_max_ps(tops[0], tops[2]), _mm512_max_ps(tops[4], tops[6]));
+    __m512 right = _mm512_max_ps(_mm512_max_ps(tops[1], tops[3]), _mm512_max_ps(tops[5], tops[7]));
     for (int64_t r = clear; r < keys; ++r) {
       const __mmask32 seen = seeing(query, key + r, 0);
       left = _mm512_mask_max_ps(left, static_cast<__mmask16>(seen), left, _mm512_load_ps(scores + r * kSide));

@@ -15,8 +15,8 @@
 namespace athanor::amx {
 namespace {
 
-constexpr int64_t kSide = 32;             // rows or columns, and k, of a unit
-constexpr int64_t kUnit = kSide * kSide;  // elements of a unit
+inline constexpr int64_t kSide = 32;             // rows or columns, and k, of a unit
+inline constexpr int64_t kUnit = kSide * kSide;  // elements of a unit
 
 inline int64_t smaller(int64_t a, int64_t b) {
   return a < b ? a : b;

@@ -10,7 +10,7 @@
 
 namespace athanor::ATHANOR_ISA {
 
-constexpr int64_t kTile = 64;
+inline constexpr int64_t kTile = 64;
 
 struct TileShape {
   int64_t queries, keys;  // of this tile, up to 64

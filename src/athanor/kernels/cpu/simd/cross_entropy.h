@@ -11,8 +11,8 @@ namespace athanor::ATHANOR_ISA {
 namespace {
 namespace cross_entropy {
 
-constexpr int64_t kChunk = 1024;           // stays in the first-level cache between its two readings
-constexpr float kLowest = -3.4028235e38f;  // not -inf: the difference of two would be NaN
+inline constexpr int64_t kChunk = 1024;           // stays in the first-level cache between its two readings
+inline constexpr float kLowest = -3.4028235e38f;  // not -inf: the difference of two would be NaN
 
 struct Normalizer {
   float largest, sum;  // sum of exp(logit - max)

@@ -8,7 +8,7 @@ namespace athanor::ATHANOR_ISA {
 namespace {
 namespace dropout {
 
-constexpr int64_t kGroup = 64;  // elements of sixteen blocks
+inline constexpr int64_t kGroup = 64;  // elements of sixteen blocks
 
 // The words of elements [64 group, 64 group + 64). Lane 4 L + i works on block 4 i + L of the group, so that
 // transposing quads puts the words in order.

@@ -10,7 +10,7 @@ namespace athanor::ATHANOR_ISA {
 namespace {
 namespace gelu {
 
-constexpr float kTwoRootTwoOverPi = 1.5957691216057308f;  // 2 sqrt(2 / pi)
+inline constexpr float kTwoRootTwoOverPi = 1.5957691216057308f;  // 2 sqrt(2 / pi)
 
 // 2 u = x (c + 0.044715 c x^2). Where the square overflows, the sign of infinity is right.
 inline V twice_u(V x, V square) {

@@ -9,7 +9,7 @@ namespace athanor::ATHANOR_ISA {
 namespace {
 namespace gemm {
 
-constexpr int64_t kTile = 64, kDepth = 128;
+inline constexpr int64_t kTile = 64, kDepth = 128;
 
 inline int64_t smaller(int64_t a, int64_t b) {
   return a < b ? a : b;

@@ -13,7 +13,7 @@
 namespace athanor::ATHANOR_ISA {
 namespace {
 
-constexpr int64_t kLanes = 16;
+inline constexpr int64_t kLanes = 16;
 
 struct Bf16 {
   uint16_t bits;
