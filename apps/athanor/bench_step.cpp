@@ -3,7 +3,6 @@
 #include <cmath>
 #include <cstdio>
 #include <iostream>
-#include <numeric>
 
 #include "athanor/base/check.h"
 #include "athanor/base/clock.h"
@@ -78,17 +77,18 @@ void BenchStep::run() const {
   // The first step warms up and is checked: at initialisation the loss is close to that of guessing. The
   // ceiling is measured between the steps, on the same threads.
   std::vector<double> seconds, peaks;
-  Meter meter;
-  if (profile) queue->set_meter(&meter);
+  Profiler profiler;
+  if (profile) queue->set_meter(&profiler.meter);
   for (int64_t step = 0; step <= steps; ++step) {
     const Batch tokens = random_batch(config.model, batch, seq, step);
     const double start = now_seconds();
     const StepResult result = training.runner->run(state, [&]() -> const Batch& { return tokens; });
     const double took = now_seconds() - start;
-    if (step == 0) meter.clear();
     if (step > 0) {
       seconds.push_back(took);
+      profiler.add_step(took, result.seconds);
     } else {
+      profiler.clear();
       const double guessing = std::log(static_cast<double>(config.model.vocab_size));
       check(std::abs(result.loss - guessing) < 1.0, "bench step: the first loss is {}, expected about {}",
             result.loss, guessing);
@@ -123,10 +123,8 @@ void BenchStep::run() const {
   report["peak_bytes"] = arena.usage().peak_total;
   if (profile) {
     queue->set_meter(nullptr);
-    const Profile table =
-        make_profile(meter.lines(), steps, std::accumulate(seconds.begin(), seconds.end(), 0.0),
-                     {peak, measure_copy_bandwidth(*queue)});
-    (json ? std::cerr : std::cout) << table.table();
+    profiler.ceilings = {peak, measure_copy_bandwidth(*queue)};
+    (json ? std::cerr : std::cout) << profiler.profile().table();
   }
   if (json) {
     std::cout << report.to_json();

@@ -30,7 +30,7 @@ void on_signal(int signal) {
 struct TrainCommand {
   std::string file;
   std::vector<std::string> overrides;
-  bool print_config = false, json = false;
+  bool print_config = false, profile = false, json = false;
 
   void run() const;
 };
@@ -65,7 +65,8 @@ void TrainCommand::run() const {
     throw ConfigError(fmt::format("rank {} of {}: ATHANOR_SHM_FD is not set", ranks.rank, ranks.world_size),
                       "start the ranks with 'athanor launch -n N -- train ...'");
   Trace trace;
-  if (config.train.trace)
+  const bool traced = config.train.trace || profile;
+  if (traced)
     options.on_done = [&trace](const std::string& name, int64_t start_ns, int64_t end_ns) {
       trace.add(name, "comm", start_ns, end_ns);
     };
@@ -76,7 +77,9 @@ void TrainCommand::run() const {
   io.command_line = {"train", file};
   for (const std::string& set : overrides) io.command_line.push_back("--set " + set);
   io.ranks_of_host = ranks.local_world_size;
-  if (config.train.trace) io.trace = &trace;
+  if (traced) io.trace = &trace;
+  Profiler profiler(&trace);
+  if (profile) io.profiler = &profiler;
   TrainReport report;
   try {
     report = train(config, *group, io);
@@ -84,6 +87,11 @@ void TrainCommand::run() const {
     if (console != nullptr) console->finish();
     group->abort(error.what());  // so that nobody waits for this rank
     throw;
+  }
+  if (profile && ranks.rank == 0) {
+    const Profile found = profiler.profile();
+    system_env().write_atomically(join_path(report.run_folder, "profile.json"), found.to_json());
+    std::fputs(found.table().c_str(), json ? stderr : stdout);
   }
   if (ranks.rank == 0 && json) std::fputs(report.to_json().c_str(), stdout);
 }
@@ -99,6 +107,9 @@ void add_train(CLI::App& app) {
       ->allow_extra_args(false);
   sub->add_flag("--print-config", command->print_config,
                 "Print all settings with units and origins, and stop");
+  sub->add_flag("--profile", command->profile,
+                "Print where the time of a step goes, kernel by kernel, and write profile.json and\n"
+                "trace/rank*.json (for Chrome or Perfetto) into the run's folder");
   sub->add_flag("--json", command->json,
                 "Print the run's report as one JSON document; progress to standard error");
   sub->footer(

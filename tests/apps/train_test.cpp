@@ -310,6 +310,36 @@ TEST(Train, TheTraceOfEveryRank) {
   }
 }
 
+TEST(Train, ProfileSaysWhereTheStepGoes) {
+  const Workplace place;
+  make_small_run(place);
+  std::vector<std::string> arguments = train_arguments("t", {"train.steps=4", "train.eval_every=0"});
+  arguments.push_back("--profile");
+  const std::string table = place.output_of(arguments);
+  for (const char* word : {"gemm.nt", "% ceil.", "forward", "backward", "outside of kernels"})
+    EXPECT_NE(table.find(word), std::string::npos) << word << "\n" << table;
+  const Json profile = Json::parse(place.read(run_file("t", "profile.json")));
+  EXPECT_EQ(profile["steps"], 3);  // the first one warms up
+  EXPECT_GT(profile["ceilings"]["gflops"], 0.0);
+  EXPECT_GT(profile["ceilings"]["gbytes_per_second"], 0.0);
+  double parts = 0.0;
+  for (const auto& [name, milliseconds] : profile["parts_ms"].items()) parts += milliseconds.get<double>();
+  EXPECT_LE(parts, profile["step_ms"].get<double>() * 1.0001);
+  // Two layers of q, k, v, o, gate, up and down, the head in one chunk, five grains.
+  double products = 0.0;
+  for (const Json& line : profile["kernels"])
+    if (line["kernel"] == "gemm.nt") products += line["calls"].get<double>();
+  EXPECT_DOUBLE_EQ(products, 5 * (2 * 7 + 1));
+  const Json trace = Json::parse(place.read(run_file("t", "trace/rank0.json")));
+  std::set<std::string> categories;
+  for (const Json& event : trace["traceEvents"]) categories.insert(event.value("cat", ""));
+  EXPECT_TRUE(categories.contains("kernel"));
+  EXPECT_TRUE(categories.contains("step"));
+  // The same bits with and without.
+  train(place, "u", {"train.steps=4", "train.eval_every=0"});
+  EXPECT_EQ(history(place, "t"), history(place, "u"));
+}
+
 TEST(Train, TextIsTokenizedOnceIntoACacheKeyedByContent) {
   const Workplace place;
   make_small_run(place);

@@ -1,10 +1,15 @@
-// Where the time of a step goes: the roofline (Williams, Waterman, Patterson, 2009) of what a Meter counted.
+// Where the time of a step goes: the roofline (Williams, Waterman, Patterson, 2009) of what a Meter counted,
+// and the parts of the step.
 //
-//   const Profile profile = make_profile(meter.lines(), steps, seconds, {peak_flops, copy_bytes});
-//   std::cout << profile.table();
+//   Profiler profiler(&trace);                    // the trace (may be null) gets a span per call of a kernel
+//   queue.set_meter(&profiler.meter);
+//   profiler.add_step(seconds, {.forward = 0.1, .backward = 0.2});              // after every step
+//   profiler.ceilings = {peak_flops, copy_bytes};
+//   std::cout << profiler.profile().table();
 //
 // The floor of a kernel is the time its operations take at the arithmetic ceiling or its bytes at the memory
-// ceiling, whichever is longer; a kernel whose operands stay in a cache can be faster than its floor.
+// ceiling, whichever is longer; "of ceiling" is the floor over the time. A kernel whose operands stay in a
+// cache can be faster than its floor. Thread rule: as for the Meter, one thread.
 #pragma once
 
 #include <cstdint>
@@ -20,6 +25,11 @@ struct Ceilings {
   double bytes_per_second = 0.0;  // read and written by a copy
 };
 
+// What a step is made of; the rest of it is between the parts.
+struct StepParts {
+  double data = 0.0, forward = 0.0, backward = 0.0, comm = 0.0, update = 0.0;
+};
+
 struct ProfileLine {
   std::string kernel, shape;
   double calls = 0.0;  // all of these are per step
@@ -29,16 +39,32 @@ struct ProfileLine {
 };
 
 struct Profile {
-  std::vector<ProfileLine> lines;    // the most time first
-  double step_milliseconds = 0.0;    // wall time
+  std::vector<ProfileLine> lines;  // the most time first
+  int64_t steps = 0;
+  double step_milliseconds = 0.0;    // wall time; this and what follows is per step
   double kernel_milliseconds = 0.0;  // of all lines
   double floor_milliseconds = 0.0;
+  StepParts milliseconds;
   Ceilings ceilings;
 
-  std::string table() const;  // for people
+  std::string table() const;    // for people: 100 columns, kernels below 0.5 % in one line
+  std::string to_json() const;  // everything
 };
 
-Profile make_profile(const std::vector<Meter::Line>& lines, int64_t steps, double seconds,
-                     const Ceilings& ceilings);
+// What the owner of a training loop fills.
+struct Profiler {
+  explicit Profiler(Trace* trace = nullptr) : meter(trace) {}
+  void add_step(double seconds, const StepParts& seconds_of);
+  void clear();  // after a step that only warms up
+  Profile profile() const;
+
+  Meter meter;
+  Ceilings ceilings;
+
+ private:
+  int64_t steps_ = 0;
+  double seconds_ = 0.0;
+  StepParts parts_;
+};
 
 }  // namespace athanor

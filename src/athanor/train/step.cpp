@@ -31,7 +31,8 @@ Tensor to_tensor(Arena& arena, const std::vector<int32_t>& ids, int64_t batch, i
   return tensor;
 }
 
-void StepRunner::run_grain(const TrainState& state, int64_t grain, const Batch& batch, Losses& losses) {
+void StepRunner::run_grain(const TrainState& state, int64_t grain, const Batch& batch, Losses& losses,
+                           StepParts& seconds) {
   const Span span(options_.trace, "grain", "step");
   PassContext context{.seed = state.seed,
                       .step = static_cast<uint64_t>(state.step + 1),
@@ -44,6 +45,7 @@ void StepRunner::run_grain(const TrainState& state, int64_t grain, const Batch& 
   const Tensor ids = to_tensor(arena_, batch.tokens, batch.num_sequences, batch.seq_len);
   const Tensor targets = to_tensor(arena_, batch.targets, batch.num_sequences, batch.seq_len);
   Var loss;
+  const double start = now_seconds();
   {
     const Span forward(options_.trace, "forward", "step");
     loss = model_.loss(tape, ids, targets, options_.recompute);
@@ -60,11 +62,14 @@ void StepRunner::run_grain(const TrainState& state, int64_t grain, const Batch& 
         losses.tokens(grain, channel) += 1.0;
       }
   }
+  const double middle = now_seconds();
   {
     const Span backward(options_.trace, "backward", "step");
     tape.backward(loss);
   }
   parallel_.end_grain();
+  seconds.forward += middle - start;
+  seconds.backward += now_seconds() - middle;
 }
 
 void StepRunner::reduce_losses(Losses& losses, StepResult& result) {
@@ -116,13 +121,14 @@ StepResult StepRunner::run(TrainState& state, const std::function<const Batch&()
   for (int64_t grain = first; grain < last; ++grain) {
     const double start = now_seconds();
     const Batch& batch = next_batch();
-    result.data_seconds += now_seconds() - start;
-    run_grain(state, grain, batch, losses);
+    result.seconds.data += now_seconds() - start;
+    run_grain(state, grain, batch, losses, result.seconds);
   }
   parallel_.finish();
   const double start = now_seconds();
   reduce_losses(losses, result);
-  result.comm_seconds = parallel_.comm_seconds() + (now_seconds() - start);
+  const double reduced = now_seconds();
+  result.seconds.comm = parallel_.comm_seconds() + (reduced - start);
 
   const Span span(options_.trace, "update", "step");
   const int64_t step = state.step + 1;
@@ -142,6 +148,7 @@ StepResult StepRunner::run(TrainState& state, const std::function<const Batch&()
   }
   state.step = step;
   state.tokens += result.tokens;
+  result.seconds.update = now_seconds() - reduced;
   return result;
 }
 

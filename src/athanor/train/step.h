@@ -18,6 +18,7 @@
 
 #include "athanor/data/batch.h"
 #include "athanor/models/model.h"
+#include "athanor/observe/profile.h"
 #include "athanor/optim/optimizer.h"
 #include "athanor/optim/schedule.h"
 #include "athanor/parallel/data_parallel.h"
@@ -44,7 +45,7 @@ struct StepResult {
   double loss_scale = 1.0;  // used in this step
   bool applied = true;      // false: skipped, the gradients overflowed
   bool stop = false;        // some rank was asked to stop
-  double data_seconds = 0.0, comm_seconds = 0.0;
+  StepParts seconds;        // where the time went
 };
 
 class StepRunner {
@@ -63,7 +64,8 @@ class StepRunner {
 
  private:
   struct Losses;
-  void run_grain(const TrainState& state, int64_t grain, const Batch& batch, Losses& losses);
+  void run_grain(const TrainState& state, int64_t grain, const Batch& batch, Losses& losses,
+                 StepParts& seconds);
   void reduce_losses(Losses& losses, StepResult& result);
   double gradient_norm(double scale, int64_t step) const;
 

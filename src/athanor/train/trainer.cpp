@@ -229,8 +229,8 @@ StepMetrics Trainer::to_metrics(const StepResult& result, double seconds) const 
     metrics.mfu =
         metrics.tokens_per_second * training_->model->flops_per_token(config_.data.seq_len) / peak_flops_;
   metrics.step_seconds = seconds;
-  metrics.data_seconds = result.data_seconds;
-  metrics.comm_seconds = result.comm_seconds;
+  metrics.data_seconds = result.seconds.data;
+  metrics.comm_seconds = result.seconds.comm;
   metrics.peak_bytes = static_cast<int64_t>(arena_.usage().peak_total);
   metrics.world_size = group_.size();
   return metrics;
@@ -273,12 +273,18 @@ void Trainer::loop() {
   Loader loader(reader, state_.step + 1, config_.train.steps, grains);
   const int64_t first_step = state_.step + 1;
   for (bool stop = false; state_.step < config_.train.steps && !stop;) {
+    if (io_.profiler != nullptr) queue_->set_meter(&io_.profiler->meter);
     const double start = now_seconds();
     const StepResult result = training_->runner->run(state_, [&]() -> const Batch& { return loader.next(); });
     StepMetrics metrics = to_metrics(result, now_seconds() - start);
     if (state_.step == first_step) report_.first_step_seconds = process_age_seconds();
-    if (state_.step > first_step || config_.train.steps == first_step)
-      rates_.push_back(metrics.tokens_per_second);
+    const bool warm = state_.step > first_step || config_.train.steps == first_step;
+    if (warm) rates_.push_back(metrics.tokens_per_second);
+    if (io_.profiler != nullptr) {
+      queue_->set_meter(nullptr);  // validation is no part of a step
+      if (!warm) io_.profiler->clear();
+      if (warm) io_.profiler->add_step(metrics.step_seconds, result.seconds);
+    }
     report_.train_loss_last = result.loss;
     stop = result.stop;
     const bool done = state_.step == config_.train.steps;
@@ -295,6 +301,8 @@ void Trainer::loop() {
     if ((state_.step - first_step + 1 == kTracedSteps || done || stop)) write_trace();
     if (stop && !done) report_.status = "interrupted";
   }
+  if (io_.profiler != nullptr)
+    io_.profiler->ceilings = {peak_flops_ / group_.size(), measure_copy_bandwidth(*queue_)};
 }
 
 TrainReport Trainer::run() {
