@@ -8,9 +8,10 @@
 namespace athanor {
 
 void add_bench(CLI::App& app) {
-  CLI::App* sub = app.add_subcommand("bench", "Measure speed: the training step");
+  CLI::App* sub = app.add_subcommand("bench", "Measure the speed of the parts, each beside its ceiling");
   sub->require_subcommand(1);
   add_bench_step(*sub);
+  add_bench_gemm(*sub);
 }
 
 }  // namespace athanor

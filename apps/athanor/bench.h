@@ -10,6 +10,7 @@ class App;
 
 namespace athanor {
 
+void add_bench_gemm(CLI::App& bench);
 void add_bench_step(CLI::App& bench);
 
 // Of a copy; the mean of the two middle ones where there is no single one. At least one value.

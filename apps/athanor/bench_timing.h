@@ -1,0 +1,78 @@
+// What the measurements of `athanor bench` share: interleaved timing, medians and spreads, tables.
+//
+//   const auto series = interleave(rounds, {[&] { return seconds_of(ours); },
+//                                           [&] { return seconds_of(peer); },
+//                                           [&] { return measure_peak_flops(*queue, dtype); }});
+//   median_ratio(series[1], series[0])          // how many times faster ours is than the peer
+//
+// Machines change their speed from one second to the next, so everything that is compared is measured in one
+// run, one after the other, again and again, and ratios are formed within a round.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "athanor/kernels/table.h"
+#include "athanor/observe/report.h"
+
+namespace CLI {
+class App;
+}
+
+namespace athanor {
+
+struct Series {
+  std::vector<double> values;  // one per round
+
+  double median() const;
+  double min() const;
+  double max() const;
+  double spread() const;  // the middle half of the values over the median
+};
+
+// Each round calls every measurement once, beginning with another one each time.
+std::vector<Series> interleave(int64_t rounds, const std::vector<std::function<double()>>& measurements);
+
+// Seconds of one call: the mean of as many as take `at_least` seconds, after one that is not counted.
+double seconds_of(const std::function<void()>& call, double at_least = 0.004);
+
+double median_ratio(const Series& above, const Series& below);  // the median of the rounds' ratios
+double geometric_mean(const std::vector<double>& values);
+
+// {"median": ..., "min": ..., "max": ..., "spread": ...}, each but the last times `unit`.
+Report to_report(const Series& series, double unit = 1.0);
+
+// The options that every measurement takes, and where it runs.
+struct BenchRun {
+  int threads = 0;  // 0: all processors
+  std::string isa = "auto";
+  int64_t rounds = 7;
+  bool json = false;
+
+  void add_options(CLI::App& sub);
+  void open();
+
+  std::unique_ptr<ThreadPool> pool;
+  std::unique_ptr<Queue> queue;
+};
+
+// An option that counts something: from 1 to a size that no product of two of them overflows.
+void add_size(CLI::App& sub, const std::string& name, int64_t& value, const std::string& help);
+
+// Error where `bytes` are more than this machine has left.
+void check_memory(const std::string& what, double bytes);
+
+// Random values in [-1, 1) times `scale`; the same for every run.
+Tensor random_tensor(Arena& arena, const Shape& shape, Dtype dtype, float scale, uint64_t stream);
+std::vector<float> to_floats(const Tensor& x);
+
+// |x - y| / |y| over all values, in f64.
+struct Difference {
+  double squares = 0.0, reference = 0.0;
+  void add(double x, double y);
+  double relative() const;
+};
+
+}  // namespace athanor
