@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "athanor/base/check.h"
 #include "athanor/base/clock.h"
 #include "athanor/tensor/arena.h"
 
@@ -86,6 +87,66 @@ Loop loop_for(Isa isa, Dtype dtype) {
   return isa >= Isa::avx2 ? avx2_loop : sse_loop;
 }
 
+// One chunk of a copy that passes by the caches: a plain store first reads the line that it overwrites, which
+// is a third of the traffic for nothing. Several streams side by side, two lines of each at a time, keep more
+// reads under way than one does (measured: 1 stream 38, 4 streams 55, 8 streams 57 GB/s; memcpy 27).
+constexpr int64_t kStreamBytes = 16384, kLineBytes = 64;
+using CopyChunk = void (*)(std::byte* to, const std::byte* from);
+
+template <int kStreams>
+void sse_copy(std::byte* to, const std::byte* from) {
+  for (int64_t i = 0; i < kStreamBytes; i += 2 * kLineBytes)
+#pragma GCC unroll 8
+    for (int64_t stream = i; stream < kStreams * kStreamBytes; stream += kStreamBytes)
+#pragma GCC unroll 8
+      for (int64_t at = stream; at < stream + 2 * kLineBytes; at += 16)
+        _mm_stream_si128(reinterpret_cast<__m128i*>(to + at),
+                         _mm_load_si128(reinterpret_cast<const __m128i*>(from + at)));
+}
+
+template <int kStreams>
+__attribute__((target("avx2"))) void avx2_copy(std::byte* to, const std::byte* from) {
+  for (int64_t i = 0; i < kStreamBytes; i += 2 * kLineBytes)
+#pragma GCC unroll 8
+    for (int64_t stream = i; stream < kStreams * kStreamBytes; stream += kStreamBytes)
+#pragma GCC unroll 4
+      for (int64_t at = stream; at < stream + 2 * kLineBytes; at += 32)
+        _mm256_stream_si256(reinterpret_cast<__m256i*>(to + at),
+                            _mm256_load_si256(reinterpret_cast<const __m256i*>(from + at)));
+}
+
+template <int kStreams>
+__attribute__((target("avx512f"))) void avx512_copy(std::byte* to, const std::byte* from) {
+  for (int64_t i = 0; i < kStreamBytes; i += 2 * kLineBytes)
+#pragma GCC unroll 8
+    for (int64_t stream = i; stream < kStreams * kStreamBytes; stream += kStreamBytes)
+#pragma GCC unroll 2
+      for (int64_t at = stream; at < stream + 2 * kLineBytes; at += 64)
+        _mm512_stream_si512(reinterpret_cast<__m512i*>(to + at),
+                            _mm512_load_si512(reinterpret_cast<const __m512i*>(from + at)));
+}
+
+void cached_copy(std::byte* to, const std::byte* from) {
+  std::memcpy(to, from, static_cast<size_t>(kStreamBytes));
+}
+
+struct CopyWay {
+  CopyChunk copy;
+  int64_t chunk_bytes;
+};
+
+std::array<CopyWay, 4> copies_for(Isa isa) {
+  const auto ways = [](CopyChunk one, CopyChunk four, CopyChunk eight) {
+    return std::array<CopyWay, 4>{{{cached_copy, kStreamBytes},
+                                   {one, kStreamBytes},
+                                   {four, 4 * kStreamBytes},
+                                   {eight, 8 * kStreamBytes}}};
+  };
+  if (isa >= Isa::avx512) return ways(avx512_copy<1>, avx512_copy<4>, avx512_copy<8>);
+  if (isa >= Isa::avx2) return ways(avx2_copy<1>, avx2_copy<4>, avx2_copy<8>);
+  return ways(sse_copy<1>, sse_copy<4>, sse_copy<8>);
+}
+
 }  // namespace
 
 double measure_peak_flops(Queue& queue, Dtype dtype) {
@@ -113,28 +174,28 @@ double measure_peak_flops(Queue& queue, Dtype dtype) {
 
 double measure_copy_bandwidth(Queue& queue) {
   if (queue.device() != Device::cpu) return 0.0;
-  constexpr int64_t kBytes = int64_t{256} << 20;
+  constexpr int64_t kBytes = int64_t{256} << 20, kBlock = int64_t{1} << 20;
   Arena arena(queue);
   const auto from = arena.allocate(kBytes, Category::workspace),
              to = arena.allocate(kBytes, Category::workspace);
-  // Short copies leave the lines they write in the caches, long ones pass by them: the better counts.
+  queue.parallel_for(kBytes / kBlock, [&](int64_t block) {  // pages come with the first touch
+    std::memset(from->data() + block * kBlock, 1, kBlock);
+    std::memset(to->data() + block * kBlock, 2, kBlock);
+  });
+  // The machine may be busy: the best of some runs of each way is the ceiling.
   double best = 0.0;
-  for (const int64_t block : {int64_t{64} << 10, kBytes / queue.num_threads() / 4096 * 4096}) {
-    const int64_t blocks = kBytes / block;
-    const auto copy = [&](int64_t index) {
-      std::memcpy(to->data() + index * block, from->data() + index * block, static_cast<size_t>(block));
-    };
-    if (best == 0.0)
-      queue.parallel_for(blocks, [&](int64_t index) {  // pages come with the first touch
-        std::memset(from->data() + index * block, 1, static_cast<size_t>(block));
-        std::memset(to->data() + index * block, 2, static_cast<size_t>(block));
-      });
-    for (int round = 0; round < 3; ++round) {
+  for (int round = 0; round < 3; ++round)
+    for (const auto& [copy, chunk_bytes] : copies_for(queue.isa())) {
       const double start = now_seconds();
-      queue.parallel_for(blocks, copy);
-      best = std::max(best, 2.0 * static_cast<double>(blocks * block) / (now_seconds() - start));
+      queue.parallel_for(kBytes / kBlock, [&](int64_t block) {
+        for (int64_t at = block * kBlock; at < (block + 1) * kBlock; at += chunk_bytes)
+          copy(to->data() + at, from->data() + at);
+        _mm_sfence();
+      });
+      best = std::max(best, 2.0 * static_cast<double>(kBytes) / (now_seconds() - start));
+      check(std::memcmp(to->data(), from->data(), kBlock) == 0, "copy bandwidth: the copy differs");
+      std::memset(to->data(), 2, kBlock);
     }
-  }
   return best;
 }
 

@@ -11,8 +11,8 @@ class Queue;
 // the queue may use on this dtype. Takes 10-20 ms; 0 on the null device.
 double measure_peak_flops(Queue& queue, Dtype dtype);
 
-// Bytes/s, read and written ones together, of a copy by all threads between two arrays larger than any cache.
-// Takes about 0.1 s and 512 MiB; 0 on the null device.
+// Bytes/s, read and written ones together, of a copy by all threads between two large arrays: the best of
+// plain and streaming stores. Takes about 0.5 s and 512 MiB; 0 on the null device.
 double measure_copy_bandwidth(Queue& queue);
 
 }  // namespace athanor
