@@ -12,6 +12,10 @@ void add_bench(CLI::App& app) {
   sub->require_subcommand(1);
   add_bench_step(*sub);
   add_bench_gemm(*sub);
+  add_bench_attention(*sub);
+  add_bench_optimizer(*sub);
+  add_bench_data(*sub);
+  add_bench_checkpoint(*sub);
 }
 
 }  // namespace athanor

@@ -189,7 +189,7 @@ Report to_report(const Measured& entry) {
   report["ms"] = to_report(entry.ours, 1e3);
   report["gflops"] = flops / entry.ours.median() * 1e-9;
   report["ceiling_gflops"] = to_report(entry.ceiling, 1e-9);
-  report["of_ceiling"] = flops / (entry.ours.median() * entry.ceiling.median());
+  report["of_ceiling"] = share_of(entry.ceiling, flops, entry.ours);
   for (size_t i = 0; i < entry.peers.size(); ++i)
     report["onednn_ms"][name_of(entry.forms[i])] = to_report(entry.peers[i], 1e3);
   if (entry.peers.empty()) return report;
@@ -202,10 +202,10 @@ Report to_report(const Measured& entry) {
 std::string row(const Measured& entry) {
   const auto [op, m, n, k, f32_out] = entry.shape;
   const double flops = 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
-  std::string line = fmt::format(
-      "{} {:>17} {:>9.3f} {:>4.0f} % {:>8.1f} {:>6.1f} %", kOpNames[static_cast<int>(op)],
-      fmt::format("{}x{}x{}", m, n, k), entry.ours.median() * 1e3, 100.0 * entry.ours.spread(),
-      flops / entry.ours.median() * 1e-9, 100.0 * flops / (entry.ours.median() * entry.ceiling.median()));
+  std::string line =
+      fmt::format("{} {:>17} {:>9.3f} {:>4.0f} % {:>8.1f} {:>6.1f} %", kOpNames[static_cast<int>(op)],
+                  fmt::format("{}x{}x{}", m, n, k), entry.ours.median() * 1e3, 100.0 * entry.ours.spread(),
+                  flops / entry.ours.median() * 1e-9, 100.0 * share_of(entry.ceiling, flops, entry.ours));
   if (!entry.peers.empty())
     line += fmt::format(" {:>9.3f} {:<8} {:>6.2f}", entry.peers[entry.best].median() * 1e3,
                         name_of(entry.forms[entry.best]), entry.ratio);

@@ -4,11 +4,15 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <thread>
 
 #include "athanor/base/check.h"
 #include "athanor/base/clock.h"
+#include "athanor/base/error.h"
+#include "athanor/base/file.h"
 #include "athanor/base/human.h"
 #include "athanor/base/philox.h"
 #include "athanor/train/memory_plan.h"
@@ -71,10 +75,29 @@ double seconds_of(const std::function<void()>& call, double at_least) {
   return took / static_cast<double>(calls);
 }
 
+TempFolder::TempFolder(const std::string& above) {
+  const std::string base = above.empty() ? std::filesystem::temp_directory_path().string() : above;
+  std::string name = join_path(base, "athanor-bench-XXXXXX");
+  if (mkdtemp(name.data()) == nullptr)
+    throw IoError(fmt::format("'{}': cannot make a folder there: {}", base, std::strerror(errno)), errno);
+  path_ = name;
+}
+
+TempFolder::~TempFolder() {
+  std::error_code ignored;
+  std::filesystem::remove_all(path_, ignored);
+}
+
 double median_ratio(const Series& above, const Series& below) {
   Series ratios;
   for (size_t i = 0; i < above.values.size(); ++i) ratios.values.push_back(above.values[i] / below.values[i]);
   return ratios.median();
+}
+
+double share_of(const Series& ceiling, double flops, const Series& seconds) {
+  Series achieved;
+  for (const double value : seconds.values) achieved.values.push_back(flops / value);
+  return median_ratio(achieved, ceiling);
 }
 
 double geometric_mean(const std::vector<double>& values) {
@@ -93,11 +116,15 @@ Report to_report(const Series& series, double unit) {
 }
 
 void BenchRun::add_options(CLI::App& sub) {
+  add_machine_options(sub);
+  add_size(sub, "--rounds", rounds, "Rounds of the interleaved run");
+}
+
+void BenchRun::add_machine_options(CLI::App& sub) {
   sub.add_option("--threads", threads, "Compute threads (0: all processors)")
       ->capture_default_str()
       ->check(CLI::Range(0, kMaxThreads));
   sub.add_option("--isa", isa, "Highest instruction set to use")->capture_default_str();
-  add_size(sub, "--rounds", rounds, "Rounds of the interleaved run");
   sub.add_flag("--json", json, "Print one JSON document");
 }
 
@@ -107,8 +134,10 @@ void BenchRun::open() {
   queue = make_cpu_queue(pool.get(), isa == "auto" ? best_isa() : parse_isa(isa));
 }
 
-void add_size(CLI::App& sub, const std::string& name, int64_t& value, const std::string& help) {
-  sub.add_option(name, value, help)->capture_default_str()->check(CLI::Range(int64_t{1}, int64_t{1} << 31));
+CLI::Option* add_size(CLI::App& sub, const std::string& name, int64_t& value, const std::string& help) {
+  return sub.add_option(name, value, help)
+      ->capture_default_str()
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 31));
 }
 
 void check_memory(const std::string& what, double bytes) {

@@ -19,7 +19,8 @@
 
 namespace CLI {
 class App;
-}
+class Option;
+}  // namespace CLI
 
 namespace athanor {
 
@@ -39,6 +40,8 @@ std::vector<Series> interleave(int64_t rounds, const std::vector<std::function<d
 double seconds_of(const std::function<void()>& call, double at_least = 0.004);
 
 double median_ratio(const Series& above, const Series& below);  // the median of the rounds' ratios
+// The share of a ceiling (operations/s) that `flops` in these seconds reach, round by round; the median.
+double share_of(const Series& ceiling, double flops, const Series& seconds);
 double geometric_mean(const std::vector<double>& values);
 
 // {"median": ..., "min": ..., "max": ..., "spread": ...}, each but the last times `unit`.
@@ -51,7 +54,8 @@ struct BenchRun {
   int64_t rounds = 7;
   bool json = false;
 
-  void add_options(CLI::App& sub);
+  void add_options(CLI::App& sub);          // all of them
+  void add_machine_options(CLI::App& sub);  // but --rounds
   void open();
 
   std::unique_ptr<ThreadPool> pool;
@@ -59,10 +63,23 @@ struct BenchRun {
 };
 
 // An option that counts something: from 1 to a size that no product of two of them overflows.
-void add_size(CLI::App& sub, const std::string& name, int64_t& value, const std::string& help);
+CLI::Option* add_size(CLI::App& sub, const std::string& name, int64_t& value, const std::string& help);
 
 // Error where `bytes` are more than this machine has left.
 void check_memory(const std::string& what, double bytes);
+
+// A folder that goes with the object, under `above` or where the system keeps such.
+class TempFolder {
+ public:
+  explicit TempFolder(const std::string& above = "");
+  ~TempFolder();
+  TempFolder(const TempFolder&) = delete;
+  TempFolder& operator=(const TempFolder&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
 
 // Random values in [-1, 1) times `scale`; the same for every run.
 Tensor random_tensor(Arena& arena, const Shape& shape, Dtype dtype, float scale, uint64_t stream);

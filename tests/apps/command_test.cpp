@@ -48,6 +48,11 @@ TEST(Commands, EveryOneAnswersHelp) {
       {"checkpoint", "import-hf"},
       {"bench"},
       {"bench", "step"},
+      {"bench", "gemm"},
+      {"bench", "attention"},
+      {"bench", "optimizer"},
+      {"bench", "data"},
+      {"bench", "checkpoint"},
       {"doctor"},
   };
   for (const auto& command : commands)
