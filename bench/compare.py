@@ -322,8 +322,8 @@ def tinyshakespeare():
         def call(work):
             rates = {}
             for threads in (1, 2):
-                report = run_report("tinyshakespeare", "train", "tinyshakespeare.toml", "--set", "train.steps=300", "--set",
-                                    f"precision.compute={dtype}", "--set", f"train.threads={threads}")
+                report = run_report("tinyshakespeare", "train", "tinyshakespeare.toml", "--set", "train.steps=300",
+                                    "--set", f"precision.compute={dtype}", "--set", f"train.threads={threads}")
                 rates[threads] = report["tokens_per_second"] / (12 * 64)
             work.note("our_threads", max(rates, key=rates.get))
             return max(rates.values())
@@ -332,8 +332,8 @@ def tinyshakespeare():
     def peer(work):
         rates = {}
         for threads in (1, 2):
-            report = python(ROOT / "tests/golden/tinyshakespeare_torch.py", "--text", text, "--threads", threads, "--steps",
-                            100).json()
+            report = python(ROOT / "tests/golden/tinyshakespeare_torch.py", "--text", text, "--threads", threads,
+                            "--steps", 100).json()
             rates[threads] = report["steps"] / report["train_seconds"]
         work.note("peer_threads", max(rates, key=rates.get))
         return max(rates.values())

@@ -135,9 +135,9 @@ void BenchRun::open() {
 }
 
 CLI::Option* add_size(CLI::App& sub, const std::string& name, int64_t& value, const std::string& help) {
-  return sub.add_option(name, value, help)
-      ->capture_default_str()
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 31));
+  CLI::Validator counts = CLI::Range(int64_t{1}, int64_t{1} << 31);
+  counts.description("");  // the limits would fill the help of every option
+  return sub.add_option(name, value, help)->capture_default_str()->type_name("N")->check(counts);
 }
 
 void check_memory(const std::string& what, double bytes) {
