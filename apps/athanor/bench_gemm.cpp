@@ -91,7 +91,8 @@ std::vector<Measured> BenchGemm::shapes() const {
 void BenchGemm::check_result(const Measured& entry, const char* who, const Tensor& a, const Tensor& b,
                              const Tensor& c, double* error) const {
   constexpr double kEnough = 1e8;
-  const auto [op, m, n, k, f32_out] = entry.shape;
+  const Op op = entry.shape.op;
+  const int64_t m = entry.shape.m, n = entry.shape.n, k = entry.shape.k;
   const double each = static_cast<double>(n) * static_cast<double>(k);
   const int64_t rows = std::clamp<int64_t>(static_cast<int64_t>(kEnough / each), std::min<int64_t>(2, m), m);
   const std::vector<float> x = to_floats(a), y = to_floats(b), z = to_floats(c);
@@ -120,8 +121,9 @@ void BenchGemm::check_result(const Measured& entry, const char* who, const Tenso
 }
 
 void BenchGemm::measure(Measured& entry) {
-  const auto [op, m, n, k, f32_out] = entry.shape;
-  const Dtype in = parse_dtype(dtype), out = f32_out ? Dtype::f32 : in;
+  const Op op = entry.shape.op;
+  const int64_t m = entry.shape.m, n = entry.shape.n, k = entry.shape.k;
+  const Dtype in = parse_dtype(dtype), out = entry.shape.f32_out ? Dtype::f32 : in;
   Queue& queue = *on.queue;
   Arena arena(queue);
   const double mk = static_cast<double>(m) * static_cast<double>(k);

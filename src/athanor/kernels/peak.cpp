@@ -185,11 +185,11 @@ double measure_copy_bandwidth(Queue& queue) {
   // The machine may be busy: the best of some runs of each way is the ceiling.
   double best = 0.0;
   for (int round = 0; round < 3; ++round)
-    for (const auto& [copy, chunk_bytes] : copies_for(queue.isa())) {
+    for (const CopyWay& way : copies_for(queue.isa())) {
       const double start = now_seconds();
       queue.parallel_for(kBytes / kBlock, [&](int64_t block) {
-        for (int64_t at = block * kBlock; at < (block + 1) * kBlock; at += chunk_bytes)
-          copy(to->data() + at, from->data() + at);
+        for (int64_t at = block * kBlock; at < (block + 1) * kBlock; at += way.chunk_bytes)
+          way.copy(to->data() + at, from->data() + at);
         _mm_sfence();
       });
       best = std::max(best, 2.0 * static_cast<double>(kBytes) / (now_seconds() - start));
