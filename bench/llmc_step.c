@@ -2,7 +2,7 @@
 // compiles it beside a checkout of karpathy/llm.c with the flags of its Makefile:
 //
 //   cc -Ofast -march=native -fopenmp -I LLMC bench/llmc_step.c -lm -o llmc_step
-//   OMP_NUM_THREADS=2 ./llmc_step 5 /tmp/random_weights.bin
+//   OMP_NUM_THREADS=2 ./llmc_step 5 random_weights.bin
 //
 // GPT-2 124M, 4 sequences of 64 tokens, forward, backward and AdamW, as its main() does. The weights' file is
 // written where there is none. Prints the milliseconds of each step but the first, one a line.
