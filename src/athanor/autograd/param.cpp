@@ -7,7 +7,8 @@
 
 namespace athanor {
 namespace {
-constexpr int64_t kBlock = 1 << 16;
+// Small enough that the threads share even the matrices of small models evenly.
+constexpr int64_t kBlock = 1 << 13;
 int64_t num_blocks(int64_t numel) {
   return (numel + kBlock - 1) / kBlock;
 }
@@ -28,18 +29,21 @@ void Param::allocate(Arena& arena, Dtype dtype, bool with_master) {
 }
 
 void Param::initialize(uint64_t seed) {
+  Queue& queue = value_.queue();
+  if (queue.device() == Device::null) return;
   const RandomStream stream(seed, name_);
-  std::vector<float> values(value_.queue().device() == Device::null ? 0 : static_cast<size_t>(numel()));
-  value_.queue().parallel_for(values.empty() ? 0 : num_blocks(numel()), [&](int64_t block) {
+  Tensor master = master_;
+  if (!master.defined()) master = empty(value_.arena(), shape_, Dtype::f32, Category::workspace);
+  queue.parallel_for(num_blocks(numel()), [&](int64_t block) {
     const int64_t first = block * kBlock, last = std::min(first + kBlock, numel());
-    float* out = values.data() + first;
+    float* out = master.data<float>() + first;
     if (init_.kind == Init::Kind::normal) {
       stream.fill_normal(out, static_cast<uint64_t>(first), static_cast<uint64_t>(last - first), init_.std);
     } else {
       std::fill(out, out + (last - first), init_.kind == Init::Kind::ones ? 1.0f : 0.0f);
     }
   });
-  store(values.data());
+  if (value_.dtype() != Dtype::f32) kernels(value_).elementwise.cast(queue, value_, master);
 }
 
 void Param::store(const float* values) {

@@ -1,31 +1,37 @@
 #include "athanor/tensor/arena.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <set>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "athanor/base/check.h"
+#include "athanor/tensor/slab.h"
 
 namespace athanor {
 namespace {
 
 constexpr uint64_t kAlignment = 64;
 constexpr uint64_t kSlabBytes = uint64_t{32} << 20;
-constexpr uint64_t kHugePage = uint64_t{2} << 20;
+// What the null device deals out at most: more than any machine has, and no count overflows.
+constexpr uint64_t kNullBytes = uint64_t{1} << 61;
+// Pages touched ahead of use: enough for all threads to have some, a bounded part of what is in use.
+constexpr uint64_t kMaxAheadBytes = uint64_t{16} << 20;
 
 uint64_t round_up(uint64_t value, uint64_t unit) {
   return (value + unit - 1) / unit * unit;
 }
 
-struct Slab {
-  std::byte* data;
-  uint64_t size_bytes;
+// A slab and what of it was ever dealt out.
+struct DealtSlab {
+  Slab slab;
+  uint64_t dealt = 0;    // bytes from its start; nothing above was ever dealt out: it is zero
+  uint64_t touched = 0;  // so far pages were asked for ahead of use
+  uint64_t backed = 0;   // so far pages that were set aside were tried
 };
 
 }  // namespace
@@ -42,86 +48,125 @@ const char* name_of(Device device) {
 
 struct Arena::State {
   mutable std::mutex mutex;
+  Device device;
   MemoryUsage usage;
-  std::vector<Slab> slabs;
-  // Free blocks, by address (to merge neighbours) and by (size, address) (to find the best fit: the smallest
-  // that is large enough, at the lowest address, so that equal sequences get equal addresses).
+  uint64_t limit_bytes;
+  std::map<std::byte*, DealtSlab> slabs;  // by address
+  // Free blocks, by address (to merge neighbours) and by (rank, address): the best fit is the smallest that is
+  // large enough, at the lowest address, so that equal sequences get equal addresses. What reaches to the end of
+  // a slab comes after all others, so the part in use grows only where no gap fits, however large the slab.
   std::map<std::byte*, uint64_t> free_by_address;
-  std::set<std::pair<uint64_t, std::byte*>> free_by_size;
-  std::byte* next_null_address = reinterpret_cast<std::byte*>(uint64_t{1} << 46);
-  uint64_t limit_bytes = 0;
+  std::set<std::pair<uint64_t, std::byte*>> free_by_rank;
+  uint64_t touched_bytes = 0;
+  const std::thread::id owner = std::this_thread::get_id();
+  const bool set_aside;
 
+  State(Device on, uint64_t limit)
+      : device(on),
+        limit_bytes(limit == 0 ? kNullBytes : limit),
+        set_aside(on == Device::cpu && !transparent_huge_pages()) {}
+
+  DealtSlab& slab_of(std::byte* data) { return std::prev(slabs.upper_bound(data))->second; }
+
+  uint64_t rank_of(std::byte* data, uint64_t size_bytes) {
+    constexpr uint64_t kLast = uint64_t{1} << 63;
+    const Slab& slab = slab_of(data).slab;
+    return data + size_bytes == slab.data + slab.size_bytes ? kLast + size_bytes : size_bytes;
+  }
   void insert_free(std::byte* data, uint64_t size_bytes) {
     free_by_address[data] = size_bytes;
-    free_by_size.insert({size_bytes, data});
+    free_by_rank.insert({rank_of(data, size_bytes), data});
   }
   void erase_free(std::map<std::byte*, uint64_t>::iterator it) {
-    free_by_size.erase({it->second, it->first});
+    free_by_rank.erase({rank_of(it->first, it->second), it->first});
     free_by_address.erase(it);
   }
-
-  void add_slab(uint64_t needed_bytes, Device device) {
-    const uint64_t size_bytes =
-        needed_bytes <= kSlabBytes / 4 ? kSlabBytes : round_up(needed_bytes, kHugePage);
-    check(limit_bytes == 0 || usage.reserved_total + size_bytes <= limit_bytes,
-          "memory: {} bytes more do not fit under the limit of {}; in use: parameters {}, gradients {}, "
-          "optimizer {}, "
-          "activations {}, communication {}, workspace {}",
-          size_bytes, limit_bytes, usage.current[0], usage.current[1], usage.current[2], usage.current[3],
-          usage.current[4], usage.current[5]);
-    std::byte* data = next_null_address;
-    if (device == Device::null) {
-      next_null_address += size_bytes + kHugePage;  // a gap: neighbouring slabs must not merge
-    } else {
-      void* address = ::mmap(nullptr, size_bytes + kHugePage, PROT_READ | PROT_WRITE,
-                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-      check(address != MAP_FAILED, "memory: the system refuses {} bytes (errno {})", size_bytes, errno);
-      auto* mapped = static_cast<std::byte*>(address);
-      data = reinterpret_cast<std::byte*>(round_up(reinterpret_cast<uint64_t>(mapped), kHugePage));
-      if (data > mapped) ::munmap(mapped, static_cast<size_t>(data - mapped));
-      std::byte* end = data + size_bytes;
-      std::byte* mapped_end = mapped + size_bytes + kHugePage;
-      // The last page before the next mapping stays unmapped, so slabs never touch.
-      if (mapped_end > end) ::munmap(end, static_cast<size_t>(mapped_end - end));
-      ::madvise(data, size_bytes, MADV_HUGEPAGE);
-    }
-    slabs.push_back({data, size_bytes});
-    usage.reserved_total += size_bytes;
-    insert_free(data, size_bytes);
+  std::map<std::byte*, uint64_t>::iterator best_fit(uint64_t size_bytes) {
+    for (auto it = free_by_rank.lower_bound({size_bytes, nullptr}); it != free_by_rank.end(); ++it)
+      if (const auto block = free_by_address.find(it->second); block->second >= size_bytes) return block;
+    return free_by_address.end();
   }
 
-  bool same_slab(const std::byte* a, const std::byte* b) const {
-    return std::any_of(slabs.begin(), slabs.end(), [&](const Slab& slab) {
-      return a >= slab.data && a < slab.data + slab.size_bytes && b >= slab.data &&
-             b < slab.data + slab.size_bytes;
-    });
+  // The first slab is address space for all that the machine could hold, so blocks lie side by side. Where that
+  // is refused (a limit of address space, an overcommit policy), slabs follow one another.
+  void add_slab(uint64_t needed_bytes) {
+    std::optional<Slab> slab;
+    if (device == Device::null) {
+      if (slabs.empty()) slab = Slab{reinterpret_cast<std::byte*>(kHugePage), kNullBytes};
+    } else {
+      if (slabs.empty()) slab = map_slab(round_up(2 * physical_memory_bytes(), kHugePage));
+      if (!slab || slab->size_bytes < needed_bytes)
+        slab = map_slab(std::max(kSlabBytes, round_up(needed_bytes, kHugePage)));
+    }
+    check(slab.has_value(), "memory: the system refuses {} bytes more; {}", needed_bytes, held());
+    slabs[slab->data] = {.slab = *slab};
+    ++usage.slabs;
+    insert_free(slab->data, slab->size_bytes);
+  }
+
+  std::string held() const {
+    std::string text = "in use:";
+    for (size_t i = 0; i < kNumCategories; ++i)
+      text += fmt::format("{} {} {}", i == 0 ? "" : ",", name_of(static_cast<Category>(i)), usage.current[i]);
+    return text;
+  }
+
+  // Notes that the first `end` bytes of a slab are dealt out.
+  void deal(DealtSlab& slab, uint64_t end) {
+    if (end <= slab.dealt) return;
+    const uint64_t more = round_up(end, kHugePage) - round_up(slab.dealt, kHugePage);
+    check(usage.reserved_total + more <= limit_bytes,
+          "memory: {} bytes more do not fit under the limit of {}; {}", more, limit_bytes, held());
+    for (; set_aside && slab.backed < end; slab.backed += kSlabBytes)
+      back_with_set_aside_pages(slab.slab.data + slab.backed,
+                                std::min(kSlabBytes, slab.slab.size_bytes - slab.backed));
+    slab.dealt = end;
+    usage.reserved_total += more;
+  }
+
+  // The pages of a slab that are due to be touched now: those in use and some more.
+  Slab due(DealtSlab& slab) {
+    if (slab.dealt <= slab.touched) return {};
+    const uint64_t first = slab.touched, ahead = std::min(touched_bytes / 4, kMaxAheadBytes);
+    slab.touched = std::min(slab.slab.size_bytes, round_up(slab.dealt + ahead, kHugePage));
+    touched_bytes += slab.touched - first;
+    return {slab.slab.data + first, slab.touched - first};
   }
 };
 
-Arena::Arena(Queue& queue, uint64_t limit_bytes) : queue_(queue), state_(std::make_unique<State>()) {
-  state_->limit_bytes = limit_bytes;
-}
+Arena::Arena(Queue& queue, uint64_t limit_bytes)
+    : queue_(queue), state_(std::make_unique<State>(queue.device(), limit_bytes)) {}
 
 Arena::~Arena() {
   if (queue_.device() == Device::null) return;
-  for (const Slab& slab : state_->slabs) ::munmap(slab.data, slab.size_bytes);
+  for (const auto& [data, dealt] : state_->slabs) unmap_slab(dealt.slab);
 }
 
 std::shared_ptr<Storage> Arena::allocate(uint64_t size_bytes, Category category) {
   State& s = *state_;
-  const uint64_t rounded = std::max(kAlignment, round_up(size_bytes, kAlignment));
   std::byte* data = nullptr;
+  bool fresh = false;
+  Slab due;
+  const uint64_t rounded = std::max(kAlignment, round_up(std::min(size_bytes, kNullBytes), kAlignment));
   {
     const std::lock_guard lock(s.mutex);
-    auto fit = s.free_by_size.lower_bound({rounded, nullptr});
-    if (fit == s.free_by_size.end()) {
-      s.add_slab(rounded, queue_.device());
-      fit = s.free_by_size.lower_bound({rounded, nullptr});
+    auto fit = s.best_fit(rounded);
+    if (fit == s.free_by_address.end()) {
+      s.add_slab(rounded);
+      fit = s.best_fit(rounded);
     }
-    const auto [block_bytes, address] = *fit;
+    check(fit != s.free_by_address.end(), "memory: got a need of {} bytes more than {}", size_bytes,
+          s.usage.current_total);
+    const auto [address, block_bytes] = *fit;
+    DealtSlab& slab = s.slab_of(address);
+    const auto offset = static_cast<uint64_t>(address - slab.slab.data);
     data = address;
-    s.erase_free(s.free_by_address.find(address));
+    fresh = offset >= slab.dealt;
+    s.deal(slab, offset + rounded);
+    s.erase_free(fit);
     if (block_bytes > rounded) s.insert_free(address + rounded, block_bytes - rounded);
+    if (queue_.device() == Device::cpu && queue_.num_threads() > 1 && s.owner == std::this_thread::get_id())
+      due = s.due(slab);
 
     const auto index = static_cast<size_t>(category);
     s.usage.current[index] += rounded;
@@ -129,7 +174,10 @@ std::shared_ptr<Storage> Arena::allocate(uint64_t size_bytes, Category category)
     s.usage.current_total += rounded;
     s.usage.peak_total = std::max(s.usage.peak_total, s.usage.current_total);
   }
-  return std::make_shared<Storage>(*this, data, rounded, category);
+  queue_.parallel_for(static_cast<int64_t>(due.size_bytes / kHugePage), [due](int64_t page) {
+    populate(due.data + static_cast<uint64_t>(page) * kHugePage, kHugePage);
+  });
+  return std::make_shared<Storage>(*this, data, rounded, category, fresh);
 }
 
 void Arena::free(std::byte* data, uint64_t size_bytes, Category category) {
@@ -138,7 +186,8 @@ void Arena::free(std::byte* data, uint64_t size_bytes, Category category) {
   s.usage.current[static_cast<size_t>(category)] -= size_bytes;
   s.usage.current_total -= size_bytes;
   auto next = s.free_by_address.lower_bound(data);
-  if (next != s.free_by_address.end() && next->first == data + size_bytes && s.same_slab(data, next->first)) {
+  // Slabs may lie side by side, but blocks end with them: the null device must meet the same blocks.
+  if (next != s.free_by_address.end() && next->first == data + size_bytes && !s.slabs.contains(next->first)) {
     size_bytes += next->second;
     auto after = std::next(next);
     s.erase_free(next);
@@ -146,7 +195,7 @@ void Arena::free(std::byte* data, uint64_t size_bytes, Category category) {
   }
   if (next != s.free_by_address.begin()) {
     const auto previous = std::prev(next);
-    if (previous->first + previous->second == data && s.same_slab(previous->first, data)) {
+    if (previous->first + previous->second == data && !s.slabs.contains(data)) {
       data = previous->first;
       size_bytes += previous->second;
       s.erase_free(previous);

@@ -5,9 +5,14 @@
 //   Tensor x = empty(arena, {4, 256}, Dtype::bf16, Category::activations);
 //   arena.usage().peak_total
 //
-// Blocks are cut best-fit from slabs and merged again when freed, so a step that repeats needs no new memory
-// after the first and the slabs stay close to the peak in use. On the null device addresses are dealt out by
-// the same code without memory behind them, so a dry run predicts the slabs to the byte.
+// Blocks are cut best-fit from one range of addresses and merged again when freed; nothing goes back to the system
+// before the arena does. So a step that repeats needs no new memory after the first, and what is held stays close
+// to the peak in use. On the null device addresses are dealt out by the same code without memory behind them, so
+// a dry run predicts what is held to the byte.
+//
+// The system clears pages as they are first touched. In the thread that made the arena this is done ahead of use,
+// by all threads of the queue: a step that touches its memory for the first time waits for it in parallel, and on
+// machines with several memory nodes the pages lie at the node of the rank's threads.
 // Thread rule: allocate and free from any thread. The arena outlives its tensors.
 #pragma once
 
@@ -29,14 +34,15 @@ struct MemoryUsage {
   std::array<uint64_t, kNumCategories> current{}, peak{};  // bytes, each category's own peak
   uint64_t current_total = 0;
   uint64_t peak_total = 0;      // of the sum: less than the sum of the categories' peaks
-  uint64_t reserved_total = 0;  // bytes of slabs, what the process really holds
+  uint64_t reserved_total = 0;  // in whole pages of 2 MiB ever dealt out: what the process really holds
+  uint64_t slabs = 0;           // ranges of addresses that the system was asked for
 };
 
 // A piece of memory; freed when the last tensor on it goes.
 class Storage {
  public:
-  Storage(class Arena& arena, std::byte* data, uint64_t size_bytes, Category category)
-      : arena_(arena), data_(data), size_bytes_(size_bytes), category_(category) {}
+  Storage(class Arena& arena, std::byte* data, uint64_t size_bytes, Category category, bool fresh)
+      : arena_(arena), data_(data), size_bytes_(size_bytes), category_(category), fresh_(fresh) {}
   ~Storage();
   Storage(const Storage&) = delete;
   Storage& operator=(const Storage&) = delete;
@@ -45,18 +51,19 @@ class Storage {
   std::byte* data() const { return data_; }
   uint64_t size_bytes() const { return size_bytes_; }
   Category category() const { return category_; }
+  bool fresh() const { return fresh_; }  // never used before: it was all zero when it was allocated
 
  private:
   Arena& arena_;
   std::byte* data_;
   uint64_t size_bytes_;
   Category category_;
+  bool fresh_;
 };
 
 class Arena {
  public:
-  // limit_bytes: an allocation that would reserve more is refused with an Error naming what is held (0:
-  // none).
+  // limit_bytes: what would make reserved_total larger is refused with an Error naming what is held (0: none).
   explicit Arena(Queue& queue, uint64_t limit_bytes = 0);
   ~Arena();
   Arena(const Arena&) = delete;

@@ -15,6 +15,7 @@ namespace athanor {
 class Shape {
  public:
   static constexpr int kMaxDims = 6;
+  static constexpr int64_t kMaxElements = int64_t{1} << 59;
 
   Shape() = default;
   Shape(std::initializer_list<int64_t> lengths) {
@@ -30,9 +31,16 @@ class Shape {
     check(dims_ < kMaxDims && length >= 0, "shape: got a dimension {} of length {}", dims_, length);
     lengths_[static_cast<size_t>(dims_++)] = length;
   }
-  int64_t numel() const {  // 1 for a scalar
+  // 1 for a scalar. Error from 2^59 on, so that no count of bytes overflows.
+  int64_t numel() const {
     int64_t product = 1;
-    for (int i = 0; i < dims_; ++i) product *= lengths_[static_cast<size_t>(i)];
+    bool fits = true;
+    for (int i = 0; i < dims_; ++i) {
+      const int64_t length = lengths_[static_cast<size_t>(i)];
+      if (length == 0) return 0;
+      fits = fits && !__builtin_mul_overflow(product, length, &product) && product < kMaxElements;
+    }
+    if (!fits) fail_too_many();
     return product;
   }
   // The product of all dimensions but the last: how many rows a row-wise kernel sees.
@@ -54,6 +62,8 @@ class Shape {
   friend bool operator==(const Shape&, const Shape&) = default;
 
  private:
+  [[noreturn]] void fail_too_many() const;
+
   std::array<int64_t, kMaxDims> lengths_{};
   int dims_ = 0;
 };
@@ -77,3 +87,7 @@ struct fmt::formatter<athanor::Shape> {
     return out;
   }
 };
+
+[[noreturn]] inline void athanor::Shape::fail_too_many() const {
+  fail("shape: got {}, expected fewer than 2^59 elements", *this);
+}

@@ -1,5 +1,6 @@
 #include "athanor/tensor/tensor.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace athanor {
@@ -40,8 +41,9 @@ Tensor empty(Arena& arena, const Shape& shape, Dtype dtype, Category category) {
 }
 
 Tensor zeros(Arena& arena, const Shape& shape, Dtype dtype, Category category) {
-  Tensor x = empty(arena, shape, dtype, category);
-  fill_zero(x);
+  const auto storage = arena.allocate(static_cast<uint64_t>(shape.numel()) * size_of(dtype), category);
+  Tensor x(storage, 0, shape, dtype);
+  if (!storage->fresh()) fill_zero(x);
   return x;
 }
 
@@ -60,7 +62,13 @@ void copy_to_host(void* to, const Tensor& from, uint64_t size_bytes) {
 }
 
 void fill_zero(Tensor& x) {
-  if (x.queue().device() == Device::cpu) std::memset(x.raw(), 0, x.size_bytes());
+  constexpr uint64_t kBlock = uint64_t{1} << 20;
+  auto* const data = static_cast<std::byte*>(x.raw());
+  const uint64_t size_bytes = x.size_bytes();
+  x.queue().parallel_for(static_cast<int64_t>((size_bytes + kBlock - 1) / kBlock), [=](int64_t block) {
+    const uint64_t first = static_cast<uint64_t>(block) * kBlock;
+    std::memset(data + first, 0, std::min(kBlock, size_bytes - first));
+  });
 }
 
 }  // namespace athanor

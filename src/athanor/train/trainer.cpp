@@ -276,8 +276,12 @@ void Trainer::loop() {
     if (io_.profiler != nullptr) queue_->set_meter(&io_.profiler->meter);
     const double start = now_seconds();
     const StepResult result = training_->runner->run(state_, [&]() -> const Batch& { return loader.next(); });
-    StepMetrics metrics = to_metrics(result, now_seconds() - start);
-    if (state_.step == first_step) report_.first_step_seconds = process_age_seconds();
+    const double seconds = now_seconds() - start;
+    if (state_.step == first_step) {
+      report_.first_step_seconds = process_age_seconds();
+      measure_peak();  // not before: the first step should not wait for it
+    }
+    StepMetrics metrics = to_metrics(result, seconds);
     const bool warm = state_.step > first_step || config_.train.steps == first_step;
     if (warm) rates_.push_back(metrics.tokens_per_second);
     if (io_.profiler != nullptr) {
@@ -319,7 +323,6 @@ TrainReport Trainer::run() {
   report_.planned_bytes = static_cast<int64_t>(plan.usage.peak_total);
   recorder_->header("athanor · " + config_.train.name, header_rows(config_, *training_, data_.channels, plan,
                                                                    *queue_, group_.size(), state_.step));
-  measure_peak();
   recorder_->open(state_.step, print_config(config_));
   if (state_.step == 0) {
     if (config_.train.first_eval_tokens > 0) validate_now(config_.train.first_eval_tokens, nullptr);

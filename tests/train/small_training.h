@@ -1,0 +1,110 @@
+// A model of two blocks and its training, small enough to be run in every layout, and what of a run must keep its bits.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "athanor/comm/thread.h"
+#include "athanor/config/presets.h"
+#include "athanor/train/setup.h"
+#include "support/engine.h"
+
+namespace athanor {
+
+inline Config tiny(const std::string& family) {
+  Config config;
+  config.model.family = family;
+  config.model.layers = 2;
+  config.model.width = 24;
+  config.model.heads = 4;
+  config.model.kv_heads = family == "llama" ? 2 : 4;
+  config.model.vocab_size = 41;
+  config.model.max_seq_len = 16;
+  config.model.tie_embeddings = family == "gpt2";
+  config.model.bias = family == "gpt2";
+  config.model = complete_model(config.model, 41, 12);
+  config.data.seq_len = 12;
+  config.train.global_batch = 10;
+  config.train.micro_batch = 2;  // five grains: uneven for two, three and four ranks
+  config.train.steps = 4;
+  config.schedule.warmup_steps = 2;
+  config.optimizer.lr = 1e-2;
+  config.parallel.bucket_bytes = 4096;  // many buckets
+  return config;
+}
+
+// The tokens of grain g of step s: made from their address, like everything random.
+inline Batch make_batch(const Config& config, int64_t step, int64_t grain) {
+  Batch batch;
+  batch.step = step;
+  batch.grain = grain;
+  batch.first_index = grain * config.train.micro_batch;
+  batch.seq_len = config.data.seq_len;
+  batch.num_sequences = std::min(config.train.micro_batch, config.train.global_batch - batch.first_index);
+  const RandomStream stream(5, "tokens");
+  for (int64_t b = 0; b < batch.num_sequences; ++b) {
+    batch.channel_of.push_back(static_cast<int32_t>((batch.first_index + b) % 2));
+    for (int64_t t = 0; t < batch.seq_len; ++t) {
+      const auto at = static_cast<uint64_t>((batch.first_index + b) * batch.seq_len + t);
+      batch.tokens.push_back(static_cast<int32_t>(stream.word(at, static_cast<uint64_t>(step)) % 41));
+      batch.targets.push_back(static_cast<int32_t>((batch.tokens.back() * 7 + 3) % 41));
+    }
+  }
+  return batch;
+}
+
+struct Outcome {
+  std::vector<StepResult> steps;
+  std::vector<float> weights;
+};
+
+// The numbers of law 5 as bits: a gradient norm that is not a number equals itself.
+inline std::vector<uint64_t> bits(const StepResult& step) {
+  std::vector<uint64_t> all = {std::bit_cast<uint64_t>(step.loss), std::bit_cast<uint64_t>(step.grad_norm),
+                               std::bit_cast<uint64_t>(step.loss_scale), static_cast<uint64_t>(step.tokens)};
+  for (const double loss : step.channel_loss) all.push_back(std::bit_cast<uint64_t>(loss));
+  return all;
+}
+
+inline bool same_bits(const Outcome& a, const Outcome& b) {
+  for (size_t i = 0; i < a.steps.size(); ++i)
+    if (bits(a.steps[i]) != bits(b.steps[i])) return false;
+  return a.weights == b.weights;
+}
+
+inline Outcome run(const Config& config, int ranks, int threads = 1,
+                   const std::function<void(const Training&)>& after_step = {}) {
+  const auto groups = make_thread_groups(ranks);
+  std::vector<Outcome> outcomes(static_cast<size_t>(ranks));
+  run_ranks(groups, [&](Group& group) {
+    Engine engine(threads);
+    Training training(config, 2, group, engine.arena, nullptr, nullptr);
+    training.allocate();
+    training.model->initialize(config.train.seed);
+    TrainState state = first_state(config);
+    Outcome& outcome = outcomes[static_cast<size_t>(group.rank())];
+    Batch batch;
+    for (int64_t step = 1; step <= config.train.steps; ++step) {
+      int64_t grain = training.parallel->grains_of_step(training.num_grains).first;
+      outcome.steps.push_back(training.runner->run(state, [&]() -> const Batch& {
+        batch = make_batch(config, step, grain++);
+        return batch;
+      }));
+      if (after_step) after_step(training);
+    }
+    for (const auto& param : training.model->params()) {
+      std::vector<float> values(static_cast<size_t>(param->numel()));
+      param->load(values.data());
+      outcome.weights.insert(outcome.weights.end(), values.begin(), values.end());
+    }
+  });
+  for (const Outcome& outcome : outcomes) EXPECT_TRUE(same_bits(outcome, outcomes[0])) << "ranks disagree";
+  return outcomes[0];
+}
+
+}  // namespace athanor
