@@ -4,6 +4,7 @@
 
 #include "athanor/base/check.h"
 #include "athanor/base/error.h"
+#include "athanor/base/host_memory.h"
 #include "athanor/base/philox.h"
 #include "athanor/config/presets.h"
 #include "athanor/config/validate.h"
@@ -15,10 +16,14 @@ namespace {
 constexpr int64_t kMostTokens = int64_t{1}
                                 << 28;  // the memory plan of a step runs all its kernels on nothing
 
-const Config& checked(const Config& config, int64_t num_channels) {
+// As training would run it: with the recompute policy that its budget asks for.
+Config checked(const Config& config, int64_t num_channels) {
   validate(config);
-  check_fits(plan_memory(config, num_channels, 0, 1), 1, available_memory_bytes());
-  return config;
+  const uint64_t available = available_memory_bytes();
+  const MemoryPlan plan =
+      plan_recompute({.config = config, .num_channels = num_channels, .stop_bytes = 16 * available});
+  check_fits(plan, 1, available);
+  return plan.request.config;
 }
 
 }  // namespace

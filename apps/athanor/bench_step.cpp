@@ -4,6 +4,7 @@
 #include <iostream>
 
 #include "athanor/base/clock.h"
+#include "athanor/base/error.h"
 #include "athanor/base/human.h"
 #include "athanor/kernels/peak.h"
 #include "bench.h"
@@ -14,7 +15,7 @@ namespace athanor {
 namespace {
 
 struct BenchStep {
-  std::string preset = "gpt2-124m", arch, dtype = "bf16", recompute = "none";
+  std::string preset = "gpt2-124m", arch, dtype = "bf16", recompute = "none", recompute_budget = "0";
   int64_t batch = 4, seq = 256, steps = 5;
   bool profile = false;
   BenchRun on;
@@ -27,6 +28,11 @@ void BenchStep::run() {
   Config config = bench_config(preset, batch, seq, steps + 1);
   config.precision.compute = dtype;
   config.parallel.recompute = recompute;
+  const auto budget = parse_bytes(recompute_budget);
+  if (!budget)
+    throw ConfigError(fmt::format("--recompute-budget: got '{}', expected bytes or a text like 2GiB",
+                                  printable(recompute_budget)));
+  config.parallel.recompute_budget = *budget;
   config.train.isa = on.isa;
   on.open();
   Queue& queue = *on.queue;
@@ -66,7 +72,7 @@ void BenchStep::run() {
   report["seq"] = seq;
   report["threads"] = on.pool->num_threads();
   report["isa"] = isa_name(queue.isa());
-  report["recompute"] = recompute;
+  report["recompute"] = model.config().parallel.recompute;
   report["steps"] = steps;
   report["step_ms"] = step_seconds * 1e3;
   report["step_ms_min"] = seconds.min() * 1e3;
@@ -107,9 +113,10 @@ void add_bench_step(CLI::App& bench) {
       ->capture_default_str()
       ->check(CLI::IsMember({"f32", "bf16", "f16"}));
   add_size(*sub, "--steps", command->steps, "Timed steps, after one to warm up");
-  sub->add_option("--recompute", command->recompute, "none or full")
-      ->capture_default_str()
-      ->check(CLI::IsMember({"none", "full"}));
+  sub->add_option("--recompute", command->recompute, "none, selective, full, group:K or full*4,selective")
+      ->capture_default_str();
+  sub->add_option("--recompute-budget", command->recompute_budget,
+                  "Bytes or 2GiB: takes the cheapest recompute that fits");
   command->on.add_machine_options(*sub);
   sub->add_flag("--profile", command->profile, "Print where the time goes, kernel by kernel");
   sub->callback([command] { command->run(); });

@@ -21,6 +21,20 @@ TEST(Human, CountsBytesAndCommas) {
   EXPECT_EQ(with_commas(-123456), "-123,456");
 }
 
+TEST(Human, ReadsBytes) {
+  EXPECT_EQ(parse_bytes("0"), 0);
+  EXPECT_EQ(parse_bytes("512"), 512);
+  EXPECT_EQ(parse_bytes("512 B"), 512);
+  EXPECT_EQ(parse_bytes("64 KiB"), 64 << 10);
+  EXPECT_EQ(parse_bytes("1.5GiB"), int64_t{3} << 29);
+  EXPECT_EQ(parse_bytes("2g"), int64_t{2} << 30);
+  EXPECT_EQ(parse_bytes("2 GB"), int64_t{2} << 30);
+  EXPECT_EQ(parse_bytes("1e3"), 1000);
+  for (const char* text :
+       {"", " ", "GiB", "-1", "1 X", "1 KK", "1ib", "nan", "inf", "1e30", "9999999 PiB", "2 GiB!"})
+    EXPECT_EQ(parse_bytes(text), std::nullopt) << text;
+}
+
 TEST(Human, Seconds) {
   EXPECT_EQ(human_seconds(0), "0s");
   EXPECT_EQ(human_seconds(0.00085), "850 µs");

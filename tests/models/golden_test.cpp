@@ -27,7 +27,7 @@ Pass run(Engine& engine, const Model& model, const nlohmann::json& golden, bool 
   Tape tape({.record = backward});
   const Tensor ids = to_tensor(engine, golden_ids(golden, 0, "tokens"));
   const Tensor targets = to_tensor(engine, golden_ids(golden, 0, "targets"));
-  const Var loss = model.loss(tape, ids, targets, Recompute::none);
+  const Var loss = model.loss(tape, ids, targets, {});
   Pass pass;
   pass.token_losses = to_floats(loss.value);
   pass.loss = std::accumulate(pass.token_losses.begin(), pass.token_losses.end(), 0.0) /
@@ -66,15 +66,16 @@ TEST_P(Golden, LossOfEveryTokenIsThatOfPyTorch) {
 }
 
 TEST_P(Golden, GradientOfEveryParameterIsThatOfPyTorch) {
-  for (const auto recompute : {Recompute::none, Recompute::full}) {
+  for (const char* recompute : {"none", "selective", "full", "group:2"}) {
     Engine engine(2);
     const LoadedModel loaded = load_model(system_env(), golden_folder(GetParam()), engine.arena, Dtype::f32);
     for (Weight* weight : loaded.model->weights())
       weight->set_grad(zeros(engine.arena, weight->param().shape(), Dtype::f32, Category::gradients));
-    if (recompute == Recompute::full) {
+    if (recompute != std::string("none")) {
       Tape tape({.record = true});
       tape.backward(loaded.model->loss(tape, to_tensor(engine, golden_ids(golden, 0, "tokens")),
-                                       to_tensor(engine, golden_ids(golden, 0, "targets")), recompute));
+                                       to_tensor(engine, golden_ids(golden, 0, "targets")),
+                                       *parse_recompute(recompute)));
     } else {
       run(engine, *loaded.model, golden, true);
     }

@@ -12,7 +12,7 @@ namespace {
 TEST(MemoryPlan, EqualsTheMeasuredPeak) {
   for (const char* family : {"llama", "gpt2"})
     for (const char* reduce : {"fast", "tree"})
-      for (const char* recompute : {"none", "full"})
+      for (const char* recompute : {"none", "selective", "full", "group:2", "full*1,selective"})
         for (const int ranks : {1, 3}) {
           Config config = tiny(family);
           config.parallel.reduce = reduce;
@@ -33,7 +33,7 @@ TEST(MemoryPlan, EqualsTheMeasuredPeak) {
                 return batch;
               });
             }
-            const MemoryPlan plan = plan_memory(config, 2, group.rank(), ranks);
+            const MemoryPlan plan = plan_memory({config, 2, group.rank(), ranks});
             EXPECT_EQ(plan.usage.peak_total, engine.arena.usage().peak_total)
                 << family << reduce << recompute << ranks;
           });
@@ -43,7 +43,7 @@ TEST(MemoryPlan, EqualsTheMeasuredPeak) {
 TEST(SteadyState, AsksTheSystemForNothing) {
   for (const char* family : {"llama", "gpt2"})
     for (const char* reduce : {"fast", "tree"})
-      for (const char* recompute : {"none", "full"}) {
+      for (const char* recompute : {"none", "selective", "full", "group:2", "full*1,selective"}) {
         Config config = tiny(family);
         config.parallel.reduce = reduce;
         config.parallel.recompute = recompute;
@@ -57,7 +57,7 @@ TEST(SteadyState, AsksTheSystemForNothing) {
           EXPECT_EQ(after[step].reserved_total, after[0].reserved_total) << "step " << step + 1;
           EXPECT_EQ(after[step].current, after[0].current) << "step " << step + 1;
         }
-        EXPECT_EQ(plan_memory(config, 2, 0, 1).usage.reserved_total, after[0].reserved_total);
+        EXPECT_EQ(plan_memory({config, 2}).usage.reserved_total, after[0].reserved_total);
       }
 }
 

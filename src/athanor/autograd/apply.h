@@ -5,6 +5,7 @@
 //     static Tensor forward(Saved&, const PassContext&, const Tensor& x, Weight& w, float eps);
 //     static std::array<Tensor, 1> backward_input(const Saved&, const Tensor& dy);  // one per Var argument
 //     static void backward_weight(const Saved&, const Tensor& dy);  // adds into the weights' slots; may be absent
+//     static constexpr bool kCheapToRedo = true;  // forward is cheap for the memory it fills; may be absent
 //   };
 //
 // A Var argument reaches forward as its Tensor, a Weight& or Weight* (null: not there) as itself; anything
@@ -12,6 +13,8 @@
 #pragma once
 
 #include <array>
+#include <functional>
+#include <tuple>
 #include <type_traits>
 
 #include "athanor/autograd/tape.h"
@@ -72,6 +75,44 @@ bool note(OpNode<Op>&, const T&) {
   return false;
 }
 
+// An argument as forward() takes it, for later.
+template <typename T>
+T keep(const T& argument) {
+  return argument;
+}
+inline Tensor keep(const Var& argument) {
+  return argument.value;
+}
+inline std::reference_wrapper<Weight> keep(Weight& argument) {
+  return argument;
+}
+inline Weight* keep(Weight* argument) {
+  return argument;
+}
+
+template <typename T>
+void note_redo_of(Tape& tape, Node& node, const T& argument) {
+  if constexpr (std::is_same_v<T, Var>)
+    if (auto redo = tape.redo_of(argument.value)) node.redos.push_back(std::move(redo));
+}
+
+// The node reads the values of its arguments and perhaps its own result: those that will be forgotten by then.
+template <typename Op, typename... Args>
+void note_redos(Tape& tape, OpNode<Op>& node, const Tensor& value, Args&... args) {
+  (note_redo_of(tape, node, args), ...);
+  if constexpr (requires { requires Op::kCheapToRedo; }) {
+    PassContext quiet = tape.context();
+    quiet.record = false;
+    auto make = [quiet, kept = std::make_tuple(keep(args)...)] {
+      typename Op::Saved saved;
+      return std::apply([&](auto&&... arg) { return Op::forward(saved, quiet, arg...); }, kept);
+    };
+    auto redo = std::make_shared<Redo>(value, std::move(make), node.redos);
+    tape.note_redo(redo);
+    node.redos.push_back(std::move(redo));
+  }
+}
+
 }  // namespace detail
 
 template <typename Op, typename... Args>
@@ -81,7 +122,9 @@ Var apply(Tape& tape, Args&&... args) {
   if (!tape.recording()) return tape.constant(std::move(value));
   bool needed = false;  // no gradient flows where neither an input nor a weight wants one
   ((needed = detail::note(*node, args) || needed), ...);
-  return needed ? tape.record(std::move(value), std::move(node)) : tape.constant(std::move(value));
+  if (!needed) return tape.constant(std::move(value));
+  if (tape.redoing()) detail::note_redos<Op>(tape, *node, value, args...);
+  return tape.record(std::move(value), std::move(node));
 }
 
 }  // namespace athanor

@@ -48,6 +48,7 @@ void Tape::backward(const Var& root, Tensor dy, DeferredWeights* deferred) {
       continue;
     }
     const std::shared_ptr<Node> node = std::move(nodes_[i]);
+    for (const auto& redo : node->redos) redo->restore();
     std::vector<Tensor> input_grads;
     if (deferred == nullptr) {
       input_grads = node->backward(dy, weight_ready_);
@@ -60,6 +61,19 @@ void Tape::backward(const Var& root, Tensor dy, DeferredWeights* deferred) {
           input_grads.size(), node->inputs.size());
     for (size_t k = 0; k < input_grads.size(); ++k) accumulate(node->inputs[k], std::move(input_grads[k]));
   }
+}
+
+void Tape::end_redo(const Var& result) {
+  for (const auto& redo : redos_)
+    if (!redo->is(result.value)) redo->forget();
+  redos_.clear();
+  redoing_ = false;
+}
+
+std::shared_ptr<Redo> Tape::redo_of(const Tensor& value) const {
+  for (const auto& redo : redos_)
+    if (redo->is(value)) return redo;
+  return nullptr;
 }
 
 const Tensor& Tape::grad(const Var& leaf) const {

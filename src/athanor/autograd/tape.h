@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "athanor/autograd/param.h"
+#include "athanor/autograd/redo.h"
 #include "athanor/tensor/tensor.h"
 
 namespace athanor {
@@ -55,7 +56,8 @@ class Node {
     return backward_input(dy);
   }
 
-  std::vector<int> inputs;  // nodes of the tape, -1 for constants
+  std::vector<int> inputs;                   // nodes of the tape, -1 for constants
+  std::vector<std::shared_ptr<Redo>> redos;  // of values that backward reads
 };
 
 // Weight parts put off by backward(): run() does them in the order they were met.
@@ -91,6 +93,14 @@ class Tape {
   void backward(const Var& root, Tensor dy = {}, DeferredWeights* deferred = nullptr);
   const Tensor& grad(const Var& leaf) const;
 
+  // Between these two, values that are cheap to redo are noted, and at the end forgotten, all but `result`. Their
+  // last use in the forward pass must lie between as well.
+  void begin_redo() { redoing_ = true; }
+  void end_redo(const Var& result);
+  bool redoing() const { return redoing_; }
+  void note_redo(std::shared_ptr<Redo> redo) { redos_.push_back(std::move(redo)); }
+  std::shared_ptr<Redo> redo_of(const Tensor& value) const;  // null: none was noted
+
   // Called after each weight part with every weight it completed.
   void on_weight_ready(WeightReady ready) { weight_ready_ = std::move(ready); }
 
@@ -100,6 +110,8 @@ class Tape {
   PassContext context_;
   std::vector<std::shared_ptr<Node>> nodes_;
   std::vector<Tensor> grads_;
+  bool redoing_ = false;
+  std::vector<std::shared_ptr<Redo>> redos_;  // since begin_redo()
   WeightReady weight_ready_;
 };
 

@@ -3,6 +3,8 @@
 #include <fmt/core.h>
 
 #include <array>
+#include <cctype>
+#include <charconv>
 #include <cmath>
 
 namespace athanor {
@@ -52,6 +54,28 @@ std::string human_count(double count) {
 
 std::string human_bytes(double size_bytes) {
   return scaled<6>(size_bytes, 1024.0, {" B", " KiB", " MiB", " GiB", " TiB", " PiB"});
+}
+
+std::optional<int64_t> parse_bytes(std::string_view text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || !(value >= 0)) return std::nullopt;
+  std::string unit;
+  for (const char* c = end; c != text.data() + text.size(); ++c)
+    if (*c != ' ') unit += static_cast<char>(std::tolower(static_cast<unsigned char>(*c)));
+  if (unit.ends_with("ib")) {
+    unit.resize(unit.size() - 2);
+    if (unit.empty()) return std::nullopt;
+  } else if (unit.ends_with('b')) {
+    unit.pop_back();
+  }
+  constexpr std::string_view kUnits = "kmgtp";
+  if (unit.size() > 1 || (unit.size() == 1 && kUnits.find(unit[0]) == std::string_view::npos))
+    return std::nullopt;
+  const size_t power = unit.empty() ? 0 : kUnits.find(unit[0]) + 1;
+  const double size_bytes = std::round(std::ldexp(value, static_cast<int>(10 * power)));
+  if (!(size_bytes < 0x1p62)) return std::nullopt;
+  return static_cast<int64_t>(size_bytes);
 }
 
 std::string human_seconds(double seconds) {

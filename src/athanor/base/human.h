@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -17,6 +18,8 @@ std::string human_count(double count);       // 999, 1.2 K, 124.4 M, 6.7 B, 1.3 
 std::string human_bytes(double size_bytes);  // 512 B, 1.2 KiB, 3.4 GiB
 std::string human_seconds(double seconds);   // 850 µs, 12 ms, 3.4s, 1m02s, 1h02m, 3d04h
 std::string with_commas(int64_t value);
+// "512", "64 KiB", "1.5GiB", "2G" (units are powers of 1024, in either case); nothing where it is no such text.
+std::optional<int64_t> parse_bytes(std::string_view text);
 
 // The text with control characters and bytes that are not UTF-8 replaced by '?', so that file names, channel
 // names and messages of others cannot steer the terminal they are shown on.

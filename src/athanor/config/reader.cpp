@@ -70,8 +70,13 @@ void ConfigReader::read_value(const Field<Owner>& field, Owner& owner, const std
                               const toml::node& node) {
   const Slot slot = field.slot(owner);
   const auto integer = [&]() -> int64_t {
+    if (field.traits.is_bytes && node.is_string())
+      if (const auto size_bytes = parse_bytes(node.as_string()->get())) return *size_bytes;
     if (!node.is_integer())
-      wrong_type(node, key, field.traits.auto_is_zero ? "\"auto\" or an integer" : "an integer");
+      wrong_type(node, key,
+                 field.traits.auto_is_zero ? "\"auto\" or an integer"
+                 : field.traits.is_bytes   ? "bytes: an integer, or a text like \"2GiB\""
+                                           : "an integer");
     return node.as_integer()->get();
   };
   const auto number = [&](const toml::node& element, std::string_view expected) -> double {

@@ -9,6 +9,7 @@
 #include "athanor/base/human.h"
 #include "athanor/base/nearest.h"
 #include "athanor/config/fields.h"
+#include "athanor/config/recompute.h"
 
 namespace athanor {
 namespace {
@@ -119,6 +120,29 @@ void check_optimizer(const Config& config) {
           config.optimizer.betas.size());
 }
 
+void check_recompute_text(const Config& config) {
+  const std::string& text = config.parallel.recompute;
+  if (parse_recompute(text)) return;
+  const std::string nearest = nearest_name(text, {"none", "selective", "full", "group:2"});
+  refuse(config, "parallel.recompute", "",
+         "got '{}', expected none, selective, full, group:K or a list of them, each but the last with a "
+         "count of "
+         "blocks (full*4,selective){}",
+         printable(text), nearest.empty() ? "" : fmt::format("; did you mean '{}'?", nearest));
+}
+
+void check_recompute(const Config& config) {
+  int64_t blocks = 0;
+  for (const RecomputePart& part : parse_recompute(config.parallel.recompute).value_or(RecomputePlan{})) {
+    require(part.group <= config.model.layers, config, "parallel.recompute",
+            "got groups of {} blocks, expected at most model.layers = {}", part.group, config.model.layers);
+    blocks += part.blocks;
+  }
+  require(blocks <= config.model.layers, config, "parallel.recompute",
+          "got policies for {} blocks ('{}'), expected at most model.layers = {}", blocks,
+          config.parallel.recompute, config.model.layers);
+}
+
 // The axes that this version of the program can split a model over. Widen it here.
 void check_layout(const Config& config) {
   const ParallelConfig& p = config.parallel;
@@ -165,6 +189,7 @@ void validate_limits(const Config& config) {
         check_number(config, key, field.traits, static_cast<long double>(value));
     }
   }
+  check_recompute_text(config);
 }
 
 void validate(const Config& config) {
@@ -174,6 +199,7 @@ void validate(const Config& config) {
   check_train(config);
   check_optimizer(config);
   check_layout(config);
+  check_recompute(config);
 }
 
 void validate_data(const Config& config) {

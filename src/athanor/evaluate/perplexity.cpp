@@ -18,7 +18,7 @@ double sum_losses(const Model& model, Arena& arena, const std::vector<int32_t>& 
     copy_from_host(target_row, row + 1, target_row.size_bytes());
   }
   Tape tape(PassContext{});
-  const Tensor loss = model.loss(tape, inputs, targets, Recompute::none).value;
+  const Tensor loss = model.loss(tape, inputs, targets, {}).value;
   std::vector<float> per_token(static_cast<size_t>(batch * length));
   copy_to_host(per_token.data(), loss, loss.size_bytes());
   double sum = 0.0;

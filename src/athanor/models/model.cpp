@@ -1,5 +1,6 @@
 #include "athanor/models/model.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "athanor/autograd/recompute.h"
@@ -18,28 +19,43 @@ void Model::initialize(uint64_t seed) {
   for (const auto& param : params()) param->initialize(seed);
 }
 
-Var Model::hidden(Tape& tape, const Tensor& ids, Recompute policy, std::vector<KvCache>* caches) const {
-  const int64_t first = caches == nullptr ? 0 : caches->front().length;
-  check(first + ids.dim(1) <= config_.max_seq_len, "model: got position {}, expected below max_seq_len {}",
-        first + ids.dim(1) - 1, config_.max_seq_len);
-  Var x = embed(tape, ids, first);
-  for (int64_t i = 0; i < config_.layers; ++i) {
-    if (policy == Recompute::full) {
-      x = recompute(x, [this, i](const Var& input) { return block(i, input, nullptr); });
-    } else {
-      x = block(i, x, caches == nullptr ? nullptr : &(*caches)[static_cast<size_t>(i)]);
+Var Model::blocks(int64_t first, int64_t last, Var x) const {
+  for (int64_t i = first; i < last; ++i) x = block(i, x, nullptr);
+  return x;
+}
+
+Var Model::hidden(Tape& tape, const Tensor& ids, const RecomputePlan& plan,
+                  std::vector<KvCache>* caches) const {
+  const int64_t start = caches == nullptr ? 0 : caches->front().length;
+  check(start + ids.dim(1) <= config_.max_seq_len, "model: got position {}, expected below max_seq_len {}",
+        start + ids.dim(1) - 1, config_.max_seq_len);
+  Var x = embed(tape, ids, start);
+  int64_t i = 0;
+  for (const RecomputePart& part : tape.recording() ? plan : RecomputePlan{}) {
+    const int64_t end = part.blocks == 0 ? config_.layers : std::min(config_.layers, i + part.blocks);
+    for (int64_t last = 0; i < end; i = last) {
+      last = part.policy == Recompute::full ? std::min(end, i + part.group) : i + 1;
+      if (part.policy == Recompute::full) {
+        x = recompute(x, [this, i, last](const Var& input) { return blocks(i, last, input); });
+        continue;
+      }
+      if (part.policy == Recompute::selective) tape.begin_redo();
+      x = blocks(i, last, x);
+      if (part.policy == Recompute::selective) tape.end_redo(x);
     }
   }
+  for (; i < config_.layers; ++i)
+    x = block(i, x, caches == nullptr ? nullptr : &(*caches)[static_cast<size_t>(i)]);
   return final_norm(x);
 }
 
-Var Model::loss(Tape& tape, const Tensor& ids, const Tensor& targets, Recompute policy) const {
-  return linear_cross_entropy(hidden(tape, ids, policy), head(), targets, config_.vocab_size);
+Var Model::loss(Tape& tape, const Tensor& ids, const Tensor& targets, const RecomputePlan& plan) const {
+  return linear_cross_entropy(hidden(tape, ids, plan), head(), targets, config_.vocab_size);
 }
 
 Tensor Model::next_logits(Tape& tape, const Tensor& ids, std::vector<KvCache>& caches) const {
   check(ids.dim(0) == 1 && ids.dim(1) > 0, "model: got ids {}, expected one sequence", ids.shape());
-  const Tensor x = hidden(tape, ids, Recompute::none, &caches).value;
+  const Tensor x = hidden(tape, ids, {}, &caches).value;
   const Tensor last = x.view({x.dim(1), x.dim(2)}).slice(x.dim(1) - 1, x.dim(1));
   const Tensor& weight = head().value();
   Tensor logits = empty(x.arena(), {1, weight.dim(0)}, Dtype::f32, Category::activations);

@@ -3,7 +3,7 @@
 //   auto model = make_model(resolved_config);           // declares parameters, allocates nothing
 //   model->allocate(arena, Dtype::bf16, /*with_master=*/true);
 //   model->initialize(seed);                            // or read a checkpoint into params()
-//   Var loss = model->loss(tape, ids, targets, Recompute::none);
+//   Var loss = model->loss(tape, ids, targets, /*recompute=*/{});
 //
 // A family (models/llama, models/gpt2) says how to embed, what a block is and what comes after the last one;
 // the rest is here. Shapes: ids, targets [B,S] i32; hidden [B,S,C]; logits [n,V] f32; loss [B*S] f32 per
@@ -14,12 +14,11 @@
 #include <vector>
 
 #include "athanor/config/config.h"
+#include "athanor/config/recompute.h"
 #include "athanor/nn/attention.h"
 #include "athanor/nn/module.h"
 
 namespace athanor {
-
-enum class Recompute { none, full };  // full: keep only each block's input
 
 class Model : public Module {
  public:
@@ -35,9 +34,10 @@ class Model : public Module {
   void allocate(Arena& arena, Dtype dtype, bool with_master);
   void initialize(uint64_t seed);
 
-  Var hidden(Tape& tape, const Tensor& ids, Recompute recompute,
+  // What `recompute` says nothing about is kept; caches (one per block) are for passes without gradients.
+  Var hidden(Tape& tape, const Tensor& ids, const RecomputePlan& recompute,
              std::vector<KvCache>* caches = nullptr) const;
-  Var loss(Tape& tape, const Tensor& ids, const Tensor& targets, Recompute recompute) const;
+  Var loss(Tape& tape, const Tensor& ids, const Tensor& targets, const RecomputePlan& recompute) const;
   // Logits [B,V] f32 of the last position of each sequence, appending to the caches.
   Tensor next_logits(Tape& tape, const Tensor& ids, std::vector<KvCache>& caches) const;
   std::vector<KvCache> make_caches(int64_t capacity) const;
@@ -51,6 +51,8 @@ class Model : public Module {
   virtual bool uses_rope() const = 0;
 
  private:
+  Var blocks(int64_t first, int64_t last, Var x) const;
+
   ModelConfig config_;
 };
 

@@ -10,6 +10,7 @@ namespace {
 // o = softmax(q k^T / sqrt(D), causal) v, in tiles (kernels/attention.h has the formulas of the backward
 // pass) q, o [B,S,H,D];  k, v [B,S',K,D];  lse [B,H,S] f32
 struct Attention {
+  static constexpr bool kCheapToRedo = true;
   struct Saved {
     Tensor q, k, v, o, lse;
     float scale;

@@ -115,8 +115,9 @@ struct Arena::State {
   void deal(DealtSlab& slab, uint64_t end) {
     if (end <= slab.dealt) return;
     const uint64_t more = round_up(end, kHugePage) - round_up(slab.dealt, kHugePage);
-    check(usage.reserved_total + more <= limit_bytes,
-          "memory: {} bytes more do not fit under the limit of {}; {}", more, limit_bytes, held());
+    if (usage.reserved_total + more > limit_bytes)
+      throw OverLimit(fmt::format("memory: {} bytes more do not fit under the limit of {}; {}", more,
+                                  limit_bytes, held()));
     for (; set_aside && slab.backed < end; slab.backed += kSlabBytes)
       back_with_set_aside_pages(slab.slab.data + slab.backed,
                                 std::min(kSlabBytes, slab.slab.size_bytes - slab.backed));
@@ -155,8 +156,8 @@ std::shared_ptr<Storage> Arena::allocate(uint64_t size_bytes, Category category)
       s.add_slab(rounded);
       fit = s.best_fit(rounded);
     }
-    check(fit != s.free_by_address.end(), "memory: got a need of {} bytes more than {}", size_bytes,
-          s.usage.current_total);
+    if (fit == s.free_by_address.end())
+      throw OverLimit(fmt::format("memory: no machine has {} bytes; {}", size_bytes, s.held()));
     const auto [address, block_bytes] = *fit;
     DealtSlab& slab = s.slab_of(address);
     const auto offset = static_cast<uint64_t>(address - slab.slab.data);
@@ -216,7 +217,18 @@ void Arena::reset_peak() {
 }
 
 Storage::~Storage() {
-  arena_.free(data_, size_bytes_, category_);
+  release();
+}
+
+void Storage::release() {
+  if (data_ != nullptr) arena_.free(data_, size_bytes_, category_);
+  data_ = nullptr;
+}
+
+void Storage::take(Storage& from) {
+  check(released() && !from.released() && size_bytes_ == from.size_bytes_ && category_ == from.category_,
+        "memory: a storage of {} bytes cannot take the {} bytes of another", size_bytes_, from.size_bytes_);
+  std::swap(data_, from.data_);
 }
 
 }  // namespace athanor

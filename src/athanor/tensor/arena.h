@@ -22,6 +22,7 @@
 #include <memory>
 #include <string>
 
+#include "athanor/base/error.h"
 #include "athanor/tensor/queue.h"
 
 namespace athanor {
@@ -38,7 +39,7 @@ struct MemoryUsage {
   uint64_t slabs = 0;           // ranges of addresses that the system was asked for
 };
 
-// A piece of memory; freed when the last tensor on it goes.
+// A piece of memory; freed when the last tensor on it goes, or before that when it is released.
 class Storage {
  public:
   Storage(class Arena& arena, std::byte* data, uint64_t size_bytes, Category category, bool fresh)
@@ -51,6 +52,11 @@ class Storage {
   std::byte* data() const { return data_; }
   uint64_t size_bytes() const { return size_bytes_; }
   Category category() const { return category_; }
+  // Gives the memory back while tensors still share it; they may not be read until take() has given this storage
+  // the memory of another one of its size, which is released in turn.
+  void release();
+  bool released() const { return data_ == nullptr; }
+  void take(Storage& from);
   bool fresh() const { return fresh_; }  // never used before: it was all zero when it was allocated
 
  private:
@@ -61,9 +67,15 @@ class Storage {
   bool fresh_;
 };
 
+// The limit of an arena is reached.
+class OverLimit : public Error {
+ public:
+  using Error::Error;
+};
+
 class Arena {
  public:
-  // limit_bytes: what would make reserved_total larger is refused with an Error naming what is held (0: none).
+  // limit_bytes: OverLimit, naming what is held, where reserved_total would be larger (0: no limit).
   explicit Arena(Queue& queue, uint64_t limit_bytes = 0);
   ~Arena();
   Arena(const Arena&) = delete;

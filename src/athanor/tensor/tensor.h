@@ -35,7 +35,12 @@ class Tensor {
 
   bool unshared() const { return storage_.use_count() == 1; }  // no other tensor sees this memory
 
-  void* raw() const { return storage_->data() + offset_bytes_; }
+  const std::shared_ptr<Storage>& storage() const { return storage_; }
+
+  void* raw() const {
+    check(!storage_->released(), "tensor: the memory of {} {} was released", name_of(dtype_), shape_);
+    return storage_->data() + offset_bytes_;
+  }
   template <typename T>
   T* data() const {
     check(dtype_ == DtypeOf<T>::value, "tensor: asked for {}, holds {}", name_of(DtypeOf<T>::value),

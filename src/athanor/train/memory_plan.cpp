@@ -1,9 +1,10 @@
 #include "athanor/train/memory_plan.h"
 
-#include <fstream>
+#include <algorithm>
 
 #include "athanor/base/check.h"
 #include "athanor/base/human.h"
+#include "athanor/config/recompute.h"
 #include "athanor/kernels/table.h"
 #include "athanor/train/setup.h"
 
@@ -32,15 +33,20 @@ class NullGroup : public Group {
   std::string name_ = "null";
 };
 
-}  // namespace
+// Grains are alike: what a few of them need is what all need. In the fixed tree, halving their number takes away one
+// level and with it one buffer of gradients.
+constexpr int64_t kPlannedGrains = 4, kPlannedTreeGrains = 64;
+constexpr int64_t kMaxGrains = int64_t{1} << 20;
 
-MemoryPlan plan_memory(const Config& config, int64_t num_channels, int rank, int world_size) {
-  const auto queue = make_null_queue(config.train.isa == "auto" ? best_isa() : parse_isa(config.train.isa));
-  Arena arena(*queue);
-  NullGroup group(rank, world_size);
-  Training training(config, num_channels, group, arena, nullptr, nullptr);
-  training.allocate();
+uint64_t bytes_of_gradients(const Model& model) {
+  constexpr int64_t kSlotFloats = 16;
+  int64_t floats = 0;
+  for (const Weight* weight : model.weights())
+    floats += (weight->param().numel() + kSlotFloats - 1) / kSlotFloats * kSlotFloats;
+  return static_cast<uint64_t>(floats) * sizeof(float);
+}
 
+void run_steps(Training& training, const Config& config) {
   // Two steps: the second one meets the state that the first left behind.
   TrainState state;
   const int64_t micro = config.train.micro_batch, length = config.data.seq_len;
@@ -54,31 +60,142 @@ MemoryPlan plan_memory(const Config& config, int64_t num_channels, int rank, int
       return batch;
     });
   }
-  const auto [first, last] = training.parallel->grains_of_step(training.num_grains);
-  return {arena.usage(), last - first};
+}
+
+uint64_t needed_bytes(const MemoryPlan& plan) {
+  return std::max(plan.usage.peak_total, plan.usage.reserved_total);
+}
+
+std::string size_text(uint64_t size_bytes) {
+  return fmt::format("{} ({})", human_bytes(static_cast<double>(size_bytes)), size_bytes);
+}
+
+MemoryPlan plan_with(const PlanRequest& request, const RecomputePlan& recompute) {
+  PlanRequest with = request;
+  with.config.parallel.recompute = str(recompute);
+  return plan_memory(with);
+}
+
+// Candidate number 0 is no recompute at all; each further one takes less memory and more time.
+RecomputePlan candidate(int64_t index, int64_t layers) {
+  const RecomputePart selective{Recompute::selective, 1, 0};
+  if (index == 0) return {{Recompute::none, 1, 0}};
+  if (index == layers) return {selective};
+  if (index == 2 * layers) return {{Recompute::full, 1, 0}};
+  if (index < layers) return {{Recompute::selective, 1, index}, {Recompute::none, 1, 0}};
+  return {{Recompute::full, 1, index - layers}, selective};
+}
+
+struct Choice {
+  MemoryPlan plan;
+  bool fits;
+};
+
+// The first candidate that fits, or the one that needs least.
+Choice choose_recompute(const PlanRequest& request, uint64_t budget) {
+  const int64_t layers = request.config.model.layers;
+  const auto fits = [&](const MemoryPlan& plan) { return plan.complete && needed_bytes(plan) <= budget; };
+  int64_t low = 0, high = 2 * layers;
+  MemoryPlan best = plan_with(request, candidate(high, layers));
+  if (fits(best)) {
+    while (low < high) {
+      const int64_t middle = (low + high) / 2;
+      MemoryPlan plan = plan_with(request, candidate(middle, layers));
+      if (fits(plan)) {
+        best = std::move(plan);
+        high = middle;
+      } else {
+        low = middle + 1;
+      }
+    }
+    return {std::move(best), true};
+  }
+  // Groups keep fewer inputs and redo more at a time: past the square root of the depth they need more again.
+  for (int64_t group = 2; group * group <= 4 * layers && group <= layers; ++group) {
+    MemoryPlan plan = plan_with(request, {{Recompute::full, group, 0}});
+    if (fits(plan)) return {std::move(plan), true};
+    if (needed_bytes(plan) < needed_bytes(best)) best = std::move(plan);
+  }
+  return {std::move(best), false};
+}
+
+}  // namespace
+
+MemoryPlan plan_memory(const PlanRequest& request) {
+  MemoryPlan plan{.request = request};
+  Config config = request.config;
+  const auto queue = make_null_queue(config.train.isa == "auto" ? best_isa() : parse_isa(config.train.isa));
+  NullGroup group(request.rank, request.world_size);
+
+  const int64_t micro = config.train.micro_batch;
+  int64_t grains = (config.train.global_batch + micro - 1) / micro;
+  if (grains > kMaxGrains)
+    throw ConfigError(
+        fmt::format("train.global_batch: got {} sequences in {} grains of {}, expected at most {} "
+                    "grains a step",
+                    config.train.global_batch, grains, micro, kMaxGrains),
+        "raise train.micro_batch");
+  if (request.world_size <= grains) {
+    const LeafRange range = grains_of_rank(grains, request.world_size, request.rank);
+    plan.num_grains = range.second - range.first;
+  }
+  const bool tree = config.parallel.reduce == "tree";
+  const int64_t planned = (tree ? kPlannedTreeGrains : kPlannedGrains) * request.world_size;
+  uint64_t left_out = 0;  // buffers of gradients
+  for (; grains > planned; grains = (grains + 1) / 2) {
+    config.train.global_batch = (grains + 1) / 2 * micro;
+    left_out += tree ? 1 : 0;
+  }
+
+  Arena arena(*queue, request.stop_bytes);
+  try {
+    Training training(config, request.num_channels, group, arena, nullptr, nullptr);
+    training.allocate();
+    run_steps(training, config);
+    left_out *= bytes_of_gradients(*training.model);
+  } catch (const OverLimit&) {
+    plan.complete = false;
+  }
+  plan.usage = arena.usage();
+  plan.usage.peak[static_cast<size_t>(Category::gradients)] += left_out;
+  plan.usage.peak_total += left_out;
+  plan.usage.reserved_total += left_out;
+  return plan;
+}
+
+MemoryPlan plan_recompute(const PlanRequest& request) {
+  const auto budget = static_cast<uint64_t>(request.config.parallel.recompute_budget);
+  if (budget == 0) return plan_memory(request);
+  Choice choice = choose_recompute(request, budget);
+  if (!choice.fits)
+    throw ConfigError(
+        fmt::format("parallel.recompute_budget: got {}, expected {} {}", size_text(budget),
+                    choice.plan.complete ? "at least" : "more than", size_text(needed_bytes(choice.plan))),
+        "that is what a rank needs with parallel.recompute = \"" +
+            choice.plan.request.config.parallel.recompute + "\"; a smaller train.micro_batch needs less");
+  return std::move(choice.plan);
 }
 
 void check_fits(const MemoryPlan& plan, int num_ranks, uint64_t available_bytes) {
   const double needed = static_cast<double>(plan.usage.peak_total) * num_ranks;
-  if (available_bytes == 0 || needed <= static_cast<double>(available_bytes)) return;
+  if (available_bytes == 0 || (plan.complete && needed <= static_cast<double>(available_bytes))) return;
   std::string parts;
   for (int i = 0; i < kNumCategories; ++i)
     if (const uint64_t peak = plan.usage.peak[static_cast<size_t>(i)]; peak > 0)
       parts += fmt::format("{}{} {}", parts.empty() ? "" : ", ", name_of(static_cast<Category>(i)),
                            human_bytes(static_cast<double>(peak)));
-  throw Error(fmt::format("memory: got a need of {} ({} rank{} with {}), expected at most the {} available",
-                          human_bytes(needed), num_ranks, num_ranks == 1 ? "" : "s", parts,
-                          human_bytes(static_cast<double>(available_bytes))),
-              "train.micro_batch = 1 and parallel.recompute = \"full\" need the least activations");
-}
-
-uint64_t available_memory_bytes() {
-  std::ifstream in("/proc/meminfo");
-  uint64_t kib = 0;
-  for (std::string line; std::getline(in, line);)
-    for (const std::string key : {"MemAvailable:", "SwapFree:"})
-      if (line.starts_with(key)) kib += std::stoull(line.substr(key.size()));
-  return kib * 1024;
+  const Choice choice = choose_recompute(plan.request, available_bytes / static_cast<uint64_t>(num_ranks));
+  std::string hint =
+      fmt::format("parallel.recompute = \"{}\" would fit", choice.plan.request.config.parallel.recompute);
+  if (!choice.fits)
+    hint = plan.request.config.train.micro_batch > 1
+               ? "no parallel.recompute policy fits; train.micro_batch = 1 needs the least activations"
+               : "no parallel.recompute policy fits; a shorter data.seq_len or a smaller model would";
+  throw Error(
+      fmt::format("memory: got a need of {}{} ({} rank{} with {}), expected at most the {} available",
+                  plan.complete ? "" : "more than ", human_bytes(needed), num_ranks,
+                  num_ranks == 1 ? "" : "s", parts, human_bytes(static_cast<double>(available_bytes))),
+      hint);
 }
 
 }  // namespace athanor

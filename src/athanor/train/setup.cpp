@@ -28,7 +28,7 @@ Training::Training(const Config& config, int64_t num_channels, Group& group, Are
                                 .min_lr_ratio = s.min_lr_ratio,
                                 .decay_fraction = s.wsd_decay_fraction},
                    .clip_norm = o.clip_norm,
-                   .recompute = config.parallel.recompute == "full" ? Recompute::full : Recompute::none,
+                   .recompute = parse_recompute(config.parallel.recompute).value_or(RecomputePlan{}),
                    .num_grains = num_grains,
                    .num_channels = num_channels,
                    .stop = stop,

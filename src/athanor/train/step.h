@@ -29,7 +29,7 @@ namespace athanor {
 struct StepOptions {
   LrSchedule schedule;
   double clip_norm = 1.0;  // 0: none
-  Recompute recompute = Recompute::none;
+  RecomputePlan recompute;
   int64_t num_grains = 1;
   int64_t num_channels = 1;
   const std::atomic<int>* stop = nullptr;  // set by a signal; the ranks agree on it at the end of a step

@@ -10,6 +10,7 @@
 
 #include "athanor/base/check.h"
 #include "athanor/base/clock.h"
+#include "athanor/base/host_memory.h"
 #include "athanor/base/human.h"
 #include "athanor/checkpoint/checkpoint.h"
 #include "athanor/checkpoint/staged_folder.h"
@@ -33,6 +34,7 @@ namespace athanor {
 namespace {
 
 constexpr double kLockSeconds = 2.0;
+constexpr uint64_t kAbsurd = 16;      // times the memory there is: nobody waits for the exact need
 constexpr int64_t kTracedSteps = 20;  // a trace of more is unreadable and large
 
 double median(std::vector<double> values) {
@@ -312,9 +314,14 @@ void Trainer::loop() {
 TrainReport Trainer::run() {
   open_data();
   open_run();
-  const MemoryPlan plan =
-      plan_memory(config_, static_cast<int64_t>(data_.channels.size()), group_.rank(), group_.size());
-  check_fits(plan, io_.ranks_of_host, available_memory_bytes());
+  const uint64_t available = available_memory_bytes();
+  const MemoryPlan plan = plan_recompute({.config = config_,
+                                          .num_channels = static_cast<int64_t>(data_.channels.size()),
+                                          .rank = group_.rank(),
+                                          .world_size = group_.size(),
+                                          .stop_bytes = kAbsurd * available});
+  check_fits(plan, io_.ranks_of_host, available);
+  config_.parallel.recompute = plan.request.config.parallel.recompute;
   group_.barrier("memory");  // what other ranks allocate must not look like memory that is missing
   load_state();
   report_.run_folder = folder_.path;

@@ -1,0 +1,16 @@
+// How much memory a process of this machine can still get: what is free or can be freed, swap included, and no more
+// than the limits of the control groups it is in (containers, batch systems; versions 1 and 2).
+//
+//   const uint64_t bytes = available_memory_bytes();
+//
+// `root` is the folder under which /proc and /sys lie; tests give their own. Thread rule: pure functions of files.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace athanor {
+
+uint64_t available_memory_bytes(const std::string& root = "");  // 0 where the machine does not say
+
+}  // namespace athanor
