@@ -14,6 +14,7 @@ void add_bench(CLI::App& app) {
   add_bench_gemm(*sub);
   add_bench_attention(*sub);
   add_bench_optimizer(*sub);
+  add_bench_comm(*sub);
   add_bench_data(*sub);
   add_bench_checkpoint(*sub);
 }

@@ -13,5 +13,6 @@ void add_bench_data(CLI::App& bench);
 void add_bench_gemm(CLI::App& bench);
 void add_bench_optimizer(CLI::App& bench);
 void add_bench_step(CLI::App& bench);
+void add_bench_comm(CLI::App& bench);
 
 }  // namespace athanor

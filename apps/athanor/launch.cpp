@@ -5,12 +5,12 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
-#include <filesystem>
 
 #include "athanor/base/error.h"
 #include "athanor/comm/shm.h"
 #include "athanor/launch/supervisor.h"
 #include "command.h"
+#include "own_program.h"
 
 namespace athanor {
 namespace {
@@ -24,14 +24,6 @@ struct LaunchCommand {
 
   void run() const;
 };
-
-// The path rather than /proc/self/exe, so that `ps` shows the ranks under the program's name; but that if a
-// new build has replaced the file.
-std::string own_program() {
-  std::error_code error;
-  const auto path = std::filesystem::read_symlink("/proc/self/exe", error);
-  return !error && access(path.c_str(), X_OK) == 0 ? path.string() : "/proc/self/exe";
-}
 
 void LaunchCommand::run() const {
   if (!unknown.empty())

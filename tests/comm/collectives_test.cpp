@@ -91,6 +91,32 @@ TYPED_TEST(AllDtypes, AllGather) {
   }
 }
 
+TYPED_TEST(AllDtypes, AllToAll) {
+  using T = TypeParam;
+  for (int n = 1; n <= 8; ++n) {
+    const auto groups = make_thread_groups(n, small_slots());
+    run_ranks(groups, [&](Group& group) {
+      const int me = group.rank();
+      for (int64_t count : kCounts) {
+        const auto in = samples<T>(me, 0, n * count);
+        std::vector<T> out(static_cast<size_t>(n * count));
+        group.all_to_all(in.data(), out.data(), count, DtypeOf<T>::value, "rows").wait();
+        ASSERT_TRUE(same_bits(out, rows_for<T>(me, n, count))) << n << " ranks, " << count;
+      }
+    });
+  }
+}
+
+TEST(SingleGroup, AllToAllAndSharedMemory) {
+  const auto group = make_single_group();
+  const auto in = samples<float>(0, 0, 100);
+  const auto memory = group->allocate_shared(400, "out");
+  auto* out = static_cast<float*>(static_cast<void*>(memory.get()));
+  EXPECT_EQ(out[99], 0.0f);
+  group->all_to_all(in.data(), out, 100, Dtype::f32, "x").wait();
+  EXPECT_TRUE(same_bits(in, std::vector<float>(out, out + 100)));
+}
+
 TYPED_TEST(AllDtypes, Broadcast) {
   using T = TypeParam;
   for (int n = 1; n <= 8; ++n) {
@@ -219,6 +245,9 @@ TEST(Collectives, WrongArgumentsThrowAtTheCall) {
       EXPECT_THROW(group->all_reduce(x, INT64_MAX, Dtype::f32, "x"), Error);
       EXPECT_THROW(group->reduce_scatter(x, nullptr, 1, Dtype::f32, "x"), Error);
       EXPECT_THROW(group->all_gather(nullptr, x, 1, Dtype::u8, "x"), Error);
+      EXPECT_THROW(group->all_to_all(x, nullptr, 1, Dtype::u8, "x"), Error);
+      EXPECT_THROW(group->all_to_all(x, x, -1, Dtype::u8, "x"), Error);
+      EXPECT_THROW(group->allocate_shared(SIZE_MAX, "x"), Error);
       EXPECT_THROW(group->broadcast(x, 1, Dtype::f32, group->size(), "x"), Error);
       EXPECT_THROW(group->broadcast(x, 1, Dtype::f32, -1, "x"), Error);
       EXPECT_THROW(group->all_reduce_tree({{0, 1, nullptr}}, 1, x, 1, "x"), Error);

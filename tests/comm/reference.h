@@ -52,6 +52,17 @@ std::vector<T> serial_sums(int ranks, int64_t first, int64_t count) {
   return values;
 }
 
+// What all_to_all gives rank `me` when rank r brings samples<T>(r, 0, ranks * count).
+template <typename T>
+std::vector<T> rows_for(int me, int ranks, int64_t count) {
+  std::vector<T> rows;
+  for (int r = 0; r < ranks; ++r) {
+    const auto row = samples<T>(r, me * count, count);
+    rows.insert(rows.end(), row.begin(), row.end());
+  }
+  return rows;
+}
+
 template <typename T>
 bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
   return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0);

@@ -53,6 +53,9 @@ void reduce_everything(Group& group) {
     std::vector<double> all(static_cast<size_t>(n * count));
     group.all_gather(row.data(), all.data(), count, Dtype::f64, "gather").wait();
     EXPECT_TRUE(same_bits(all, serial_sums<double>(n, 0, n * count)));
+    std::vector<double> turned(static_cast<size_t>(n * count));
+    group.all_to_all(rows.data(), turned.data(), count, Dtype::f64, "turn").wait();
+    EXPECT_TRUE(same_bits(turned, rows_for<double>(me, n, count)));
     auto data = samples<int64_t>(me, 0, count);
     group.broadcast(data.data(), count, Dtype::i64, n - 1, "broadcast").wait();
     EXPECT_TRUE(same_bits(data, samples<int64_t>(n - 1, 0, count)));

@@ -22,6 +22,10 @@ const char* name_of(Collective collective) {
       return "reduce_scatter";
     case Collective::broadcast:
       return "broadcast";
+    case Collective::all_to_all:
+      return "all_to_all";
+    case Collective::allocate_shared:
+      return "allocate_shared";
   }
   return "unknown collective";
 }

@@ -14,7 +14,9 @@ enum class Collective : uint8_t {
   all_reduce_tree,
   all_gather,
   reduce_scatter,
-  broadcast
+  broadcast,
+  all_to_all,
+  allocate_shared
 };
 
 const char* name_of(Collective collective);
@@ -26,10 +28,17 @@ struct Call {
   int64_t count = 0;       // elements, as the caller gave it
   int64_t num_leaves = 0;  // of all_reduce_tree
   std::string name;
+  // Where the buffer that the others read lies in memory they can address; 0: nowhere. Not compared.
+  uint64_t place = 0;
 
   // all_reduce(f32[1000], "grads.bucket3"); long names are cut.
   std::string text() const;
 };
+
+// The bytes of a shared allocation as a count; what does not fit is negative, and refused by check_call.
+constexpr int64_t as_count(size_t size_bytes) {
+  return static_cast<int64_t>(size_bytes);
+}
 
 bool can_sum(Dtype dtype);  // f32, f64, bf16, i64
 

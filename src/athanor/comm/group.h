@@ -14,6 +14,8 @@
 // Sums are exact functions of their inputs: f32 (also for bf16 inputs, rounded once at the end), added in the
 // order of the ranks 0 ... n-1 whoever computes them, so the result has the same bits on every rank and in
 // every run. A group of one is the identity.
+// Buffers of allocate_shared() are reduced where they lie, if those of all ranks are such; others are copied
+// through small slots. The results have the same bits.
 // Memory: a buffer given to a collective must stay valid and untouched until wait() returns. Buffers of one
 // call do not overlap, except that all_gather's `in` may be its own row of `out`, reduce_scatter's `out` its
 // own row of `in`, and all_reduce_tree's `result` one of the nodes.
@@ -79,8 +81,15 @@ class Group {
   // in [size, count] -> out [count]: the sum over ranks of row rank().
   virtual Work reduce_scatter(const void* in, void* out, int64_t count, Dtype dtype,
                               const std::string& name) = 0;
+  // in [size, count] -> out [size, count]: row r of out is row rank() of rank r's in.
+  virtual Work all_to_all(const void* in, void* out, int64_t count, Dtype dtype, const std::string& name) = 0;
   virtual Work broadcast(void* data, int64_t count, Dtype dtype, int root, const std::string& name) = 0;
   virtual void barrier(const std::string& name) = 0;
+
+  // Zeroed memory that every rank of the group can address; collectives on it need no copies. Every rank asks
+  // for the same number of bytes, gets as many of its own, and waits for the others. Freed with the last
+  // pointer, which may outlive the group. IoError where the system has no more.
+  virtual std::shared_ptr<std::byte> allocate_shared(size_t size_bytes, const std::string& name) = 0;
 
   // Makes every pending and later call of this group, on every rank that can be reached, throw Recoverable
   // with this reason. Called by a rank that fails, so that the others do not wait for it.

@@ -4,6 +4,8 @@
 #include <cstring>
 
 #include "athanor/base/check.h"
+#include "athanor/base/cpu.h"
+#include "athanor/comm/sum_rows.h"
 
 namespace athanor {
 
@@ -27,26 +29,46 @@ struct PlainSum {
 };
 
 template <typename Sum>
-void sum(std::span<const void* const> in, void* out_bytes, int64_t count) {
+void sum(const void* const* in, int num_in, void* const* out, int num_out, int64_t count) {
   using Element = typename Sum::Element;
-  const auto input = [&](size_t r) { return static_cast<const Element*>(in[r]); };
-  auto* out = static_cast<Element*>(out_bytes);
-  if (in.size() == 2) {
-    const Element *a = input(0), *b = input(1);
-#pragma GCC ivdep
-    for (int64_t i = 0; i < count; ++i) out[i] = Sum::store(Sum::load(a[i]) + Sum::load(b[i]));
-    return;
-  }
+  const auto input = [&](int r) { return static_cast<const Element*>(in[r]); };
   for (int64_t begin = 0; begin < count; begin += kBlock) {
     const int64_t length = std::min(kBlock, count - begin);
     typename Sum::Accumulator total[kBlock];
-    const Element *a = input(0) + begin, *b = input(1) + begin;
-    for (int64_t i = 0; i < length; ++i) total[i] = Sum::load(a[i]) + Sum::load(b[i]);
-    for (size_t r = 2; r < in.size(); ++r) {
+    const Element* first = input(0) + begin;
+    for (int64_t i = 0; i < length; ++i) total[i] = Sum::load(first[i]);
+    for (int r = 1; r < num_in; ++r) {
       const Element* next = input(r) + begin;
       for (int64_t i = 0; i < length; ++i) total[i] += Sum::load(next[i]);
     }
-    for (int64_t i = 0; i < length; ++i) out[begin + i] = Sum::store(total[i]);
+    for (int j = 0; j < num_out; ++j) {
+      Element* to = static_cast<Element*>(out[j]) + begin;
+      for (int64_t i = 0; i < length; ++i) to[i] = Sum::store(total[i]);
+    }
+  }
+}
+
+constexpr SumRows kGenericRows = {.f32 = sum<PlainSum<float>>, .bf16 = sum<Bf16Sum>};
+
+const SumRows& rows() {
+  static const SumRows& best = best_isa() >= Isa::avx512 ? avx512_sum_rows
+                               : best_isa() >= Isa::avx2 ? avx2_sum_rows
+                                                         : kGenericRows;
+  return best;
+}
+
+SumRows::Sum sum_of(Dtype dtype) {
+  switch (dtype) {
+    case Dtype::f32:
+      return rows().f32;
+    case Dtype::bf16:
+      return rows().bf16;
+    case Dtype::f64:
+      return sum<PlainSum<double>>;
+    case Dtype::i64:
+      return sum<PlainSum<uint64_t>>;
+    default:
+      fail("ordered_sum: got {}, expected f32, f64, bf16 or i64", name_of(dtype));
   }
 }
 
@@ -55,27 +77,19 @@ void sum(std::span<const void* const> in, void* out_bytes, int64_t count) {
 void ordered_sum(std::span<const void* const> in, void* out, int64_t count, Dtype dtype) {
   check(!in.empty(), "ordered_sum: no inputs");
   if (count == 0) return;
-  if (in.size() == 1) {
-    if (out != in[0]) std::memcpy(out, in[0], static_cast<size_t>(count) * size_of(dtype));
-    return;
-  }
-  switch (dtype) {
-    case Dtype::f32:
-      return sum<PlainSum<float>>(in, out, count);
-    case Dtype::f64:
-      return sum<PlainSum<double>>(in, out, count);
-    case Dtype::bf16:
-      return sum<Bf16Sum>(in, out, count);
-    case Dtype::i64:
-      return sum<PlainSum<uint64_t>>(in, out, count);
-    default:
-      fail("ordered_sum: got {}, expected f32, f64, bf16 or i64", name_of(dtype));
-  }
+  if (in.size() > 1) return sum_of(dtype)(in.data(), static_cast<int>(in.size()), &out, 1, count);
+  if (out != in[0]) std::memcpy(out, in[0], static_cast<size_t>(count) * size_of(dtype));
 }
 
-void add_into(float* into, const float* from, int64_t count) {
-#pragma GCC ivdep
-  for (int64_t i = 0; i < count; ++i) into[i] += from[i];
+void ordered_sum_in_place(std::span<void* const> buffers, int64_t count, Dtype dtype) {
+  const int n = static_cast<int>(buffers.size());
+  sum_of(dtype)(buffers.data(), n, buffers.data(), n, count);
+}
+
+void add(float* into, const float* a, const float* b, int64_t count) {
+  const void* in[] = {a, b};
+  void* out[] = {into};
+  rows().f32(in, 2, out, 1, count);
 }
 
 }  // namespace athanor

@@ -56,6 +56,11 @@ ProcessState state_of(int64_t process) {
   return {state != 'Z' && state != 'X' && state != 'x', static_cast<int64_t>(start)};
 }
 
+// Shared regions lie behind the arena in the same file, which has pages only where it is written to.
+uint64_t shared_offset(const SlotArena& arena) {
+  return (SlotArena::bytes(arena.size(), arena.slot_bytes()) + kSharedUnit - 1) / kSharedUnit * kSharedUnit;
+}
+
 std::string death_of(const SlotArena& arena, int rank) {
   const auto& control = arena.control(rank);
   const int64_t process = control.process.load(), start = control.process_start.load();
@@ -77,8 +82,7 @@ ShmSegment::ShmSegment(int size, size_t slot_bytes) {
   try {
     if (ftruncate(fd_, static_cast<off_t>(size_bytes)) != 0)
       fail_io(fmt::format("shared segment: cannot reserve {} bytes", size_bytes));
-    if (fcntl(fd_, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
-      fail_io("shared segment: seals");
+    if (fcntl(fd_, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_SEAL) != 0) fail_io("shared segment: seals");
     memory_ = map(fd_, size_bytes);
   } catch (const Failure&) {
     close(fd_);
@@ -121,8 +125,21 @@ std::unique_ptr<Group> open_shm_group(int fd, int rank, int size, const GroupOpt
         rank, taken);
   control.process_start.store(state_of(me).start);
   arena.set_presence(rank, Presence::joined);
-  return std::make_unique<SlotGroup>(arena, memory, rank, options,
-                                     [arena](int other) { return death_of(arena, other); });
+  const std::shared_ptr<int> kept(new int(fcntl(fd, F_DUPFD_CLOEXEC, 0)), [](const int* copy) {
+    if (*copy >= 0) close(*copy);
+    delete copy;
+  });
+  if (*kept < 0) fail_io(what);
+  return std::make_unique<SlotGroup>(
+      SlotGroup::Transport{.arena = arena,
+                           .memory = memory,
+                           .death_of = [arena](int other) { return death_of(arena, other); },
+                           .map_shared =
+                               [kept, first = shared_offset(arena)](uint64_t offset, size_t bytes) {
+                                 return map_shared_memory(bytes, *kept, first + offset);
+                               },
+                           .release_advice = MADV_REMOVE},
+      rank, options);
 }
 
 }  // namespace athanor

@@ -6,9 +6,9 @@
 //   segment.mark_dead(1, "killed by signal 9");     -> PeerLost within 100 ms
 //
 // The segment is a memfd: it has no name, so nothing is left behind when all processes are killed, and it is
-// sealed against resizing. The same algorithms as between threads (comm/slot_group.h). A rank that dies is
-// noticed by those who wait for it, also without a launcher: they look every 25 ms whether its process still
-// runs. Thread rule: ShmSegment from any thread.
+// sealed against shrinking. It grows by what the ranks allocate_shared(). The same algorithms as between
+// threads (comm/slot_group.h). A rank that dies is noticed by those who wait for it, also without a launcher:
+// they look every 25 ms whether its process still runs. Thread rule: ShmSegment from any thread.
 #pragma once
 
 #include <memory>

@@ -8,6 +8,7 @@
 #include "athanor/comm/call.h"
 #include "athanor/comm/group.h"
 #include "athanor/comm/ordered_sum.h"
+#include "athanor/comm/shared_regions.h"
 #include "athanor/comm/tree.h"
 
 namespace athanor {
@@ -44,7 +45,8 @@ class SingleGroup final : public Group {
       const int64_t length = std::min(kBlock, count - at);
       for (size_t i = 0; i < nodes.size(); ++i) std::copy_n(nodes[i].data + at, length, part(i));
       for (const auto& add : plan)
-        add_into(part(static_cast<size_t>(add.into)), part(static_cast<size_t>(add.from)), length);
+        athanor::add(part(static_cast<size_t>(add.into)), part(static_cast<size_t>(add.into)),
+                     part(static_cast<size_t>(add.from)), length);
       std::copy_n(part(0), length, result + at);
     }
     return {};
@@ -63,6 +65,12 @@ class SingleGroup final : public Group {
     return {};
   }
 
+  Work all_to_all(const void* in, void* out, int64_t count, Dtype dtype, const std::string& name) override {
+    enter({Collective::all_to_all, dtype, -1, count, 0, name}, in != nullptr && out != nullptr);
+    if (count > 0) std::memmove(out, in, static_cast<size_t>(count) * size_of(dtype));
+    return {};
+  }
+
   Work broadcast(void* data, int64_t count, Dtype dtype, int root, const std::string& name) override {
     enter({Collective::broadcast, dtype, root, count, 0, name}, data != nullptr);
     return {};
@@ -70,6 +78,11 @@ class SingleGroup final : public Group {
 
   void barrier(const std::string& name) override {
     enter({Collective::barrier, Dtype::u8, -1, 0, 0, name}, true);
+  }
+
+  std::shared_ptr<std::byte> allocate_shared(size_t size_bytes, const std::string& name) override {
+    enter({Collective::allocate_shared, Dtype::u8, -1, as_count(size_bytes), 0, name}, true);
+    return map_shared_memory(size_bytes);
   }
 
   void abort(const std::string& reason) override {

@@ -22,13 +22,15 @@ static_assert(sizeof(RankControl) == 1024);
 
 namespace {
 
-constexpr uint64_t kMagic = 0x31736c6c65746100;  // "\0atells1"
+constexpr uint64_t kMagic = 0x32736c6c65746100;  // "\0atells2"
 constexpr size_t kHeaderBytes = 4096;
 constexpr size_t kTextBytes = 3072;
 constexpr int kMaxRanks = 1024;
 constexpr size_t kNameWord =
     5;  // of a packed call; before it: sequence + 1, kinds, count, leaves, hash of the name
-constexpr size_t kNameBytes = (RankControl::kCallWords - kNameWord) * sizeof(uint64_t);
+constexpr size_t kPlaceWord = RankControl::kCallWords - 1;
+constexpr size_t kNameBytes = (kPlaceWord - kNameWord) * sizeof(uint64_t);
+constexpr int kChunkBits = 24;  // of a claim; above them the call's number
 
 enum FailureState : uint32_t { kNoFailure, kWriting, kFailed };
 
@@ -191,6 +193,7 @@ void SlotArena::write_call(int rank, uint64_t sequence, const Call& call) const 
   words[3] = static_cast<uint64_t>(call.num_leaves);
   words[4] = hash64(call.name);
   std::memcpy(words + kNameWord, call.name.data(), std::min(call.name.size(), kNameBytes - 1));
+  words[kPlaceWord] = call.place;
   auto& target = control(rank).calls[sequence % 2];
   for (size_t i = 0; i < RankControl::kCallWords; ++i) target[i].store(words[i], std::memory_order_relaxed);
 }
@@ -215,9 +218,25 @@ std::optional<Call> SlotArena::read_call(int rank, uint64_t sequence) const {
 
 bool SlotArena::same_call(int rank, int other, uint64_t sequence) const {
   const auto &a = control(rank).calls[sequence % 2], &b = control(other).calls[sequence % 2];
-  for (size_t i = 0; i < RankControl::kCallWords; ++i)
+  for (size_t i = 0; i < kPlaceWord; ++i)
     if (a[i].load(std::memory_order_relaxed) != b[i].load(std::memory_order_relaxed)) return false;
   return true;
+}
+
+uint64_t SlotArena::place(int rank, uint64_t sequence) const {
+  return control(rank).calls[sequence % 2][kPlaceWord].load(std::memory_order_relaxed);
+}
+
+std::optional<int64_t> SlotArena::claim(int owner, uint64_t sequence, int64_t count) const {
+  auto& claims = control(owner).claims;
+  const uint64_t none = sequence << kChunkBits;
+  uint64_t seen = claims.load();
+  while (true) {
+    const uint64_t next = (seen >> kChunkBits) == (none >> kChunkBits) ? seen : none;
+    const auto chunk = static_cast<int64_t>(next - none);
+    if (chunk >= count) return std::nullopt;
+    if (claims.compare_exchange_weak(seen, next + 1)) return chunk;
+  }
 }
 
 }  // namespace athanor

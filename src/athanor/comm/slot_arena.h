@@ -41,6 +41,10 @@ struct alignas(1024) RankControl {
   std::atomic<int64_t> process_start;  // tells a process from a later one of the same number
   // The calls in progress by sequence number modulo 2, packed by write_call().
   std::atomic<uint64_t> calls[2][kCallWords];
+  // Of work that any rank may do: the next of this rank's chunks to be claimed, with the call's number, and
+  // the number + 1 of the last call in which this rank has tried to claim one.
+  alignas(64) std::atomic<uint64_t> claims;
+  std::atomic<uint64_t> working;
 };
 
 class SlotArena {
@@ -72,6 +76,10 @@ class SlotArena {
   // What a rank has written as its call of this number; nothing if it did not, or is past it.
   std::optional<Call> read_call(int rank, uint64_t sequence) const;
   bool same_call(int rank, int other, uint64_t sequence) const;
+  uint64_t place(int rank, uint64_t sequence) const;  // that of a call which all have announced
+
+  // The next chunk of `owner` in this call that nobody has claimed yet, if it is one of `count`.
+  std::optional<int64_t> claim(int owner, uint64_t sequence, int64_t count) const;
 
  private:
   struct Header;

@@ -6,6 +6,7 @@
 #include "athanor/base/check.h"
 #include "athanor/comm/ordered_sum.h"
 #include "athanor/comm/slot_group.h"
+#include "athanor/comm/slot_pieces.h"
 
 namespace athanor {
 
@@ -13,27 +14,6 @@ namespace {
 
 constexpr size_t kFlatBytes = size_t{32}
                               << 10;  // below this a second wait costs more than summing everything
-constexpr int64_t kTreeBlock = 1024;  // floats: a sum over the tree stays in the first-level cache
-
-int64_t pieces_of(int64_t count, int64_t per_piece) {
-  return (count + per_piece - 1) / per_piece;
-}
-
-// Piece k of `count` elements.
-struct Piece {
-  int64_t first, length;
-};
-Piece piece_of(int64_t count, int64_t per_piece, int64_t k) {
-  return {k * per_piece, std::min(per_piece, count - k * per_piece)};
-}
-
-// The part of a piece that rank r sums: whole cache lines, so that two ranks never write to one.
-Piece slice_of(int64_t length, size_t element, int size, int r) {
-  const auto line = static_cast<int64_t>(64 / element);
-  const int64_t each = ((length + size - 1) / size + line - 1) / line * line;
-  const int64_t first = std::min(r * each, length);
-  return {first, std::min(each, length - first)};
-}
 
 void copy(std::byte* to, const std::byte* from, int64_t count, size_t element) {
   if (count > 0 && to != from) std::memcpy(to, from, static_cast<size_t>(count) * element);
@@ -48,11 +28,22 @@ int SlotGroup::bring_in(const PieceSteps& steps, int64_t k) {
   return which;
 }
 
-// The first piece rides with the announcement: it costs nothing if the calls differ, and saves a wait.
+// The first piece rides with the announcement: it costs nothing if the calls differ, and saves a wait. What may
+// need no slots is announced first: all must know of all where their buffers lie.
 void SlotGroup::run(const Call& call, const PieceSteps& steps) {
   link_.begin(call);
-  if (steps.pieces > 0) bring_in(steps, 0);
-  run_pieces(steps, link_.announce());
+  if (steps.direct && may_be_direct(call)) {
+    link_.announce();
+    if (all_can_address(call)) {
+      steps.direct();
+    } else {
+      bring_in(steps, 0);
+      run_pieces(steps, link_.publish());
+    }
+  } else {
+    if (steps.pieces > 0) bring_in(steps, 0);
+    run_pieces(steps, link_.announce());
+  }
   link_.end();
 }
 
@@ -86,6 +77,7 @@ void SlotGroup::run_all_reduce(const Call& call, std::byte* data) {
   const int me = rank(), n = size();
   std::vector<const void*> inputs(static_cast<size_t>(n));
   PieceSteps steps;
+  steps.direct = [&] { reduce_directly(call); };
   steps.pieces = pieces_of(call.count, per_piece);
   steps.in = [&](int64_t k, int which) {
     const Piece piece = piece_of(call.count, per_piece, k);
@@ -136,96 +128,6 @@ void SlotGroup::run_all_reduce_flat(const Call& call, std::byte* data) {
   run(call, steps);
 }
 
-// Announces the call with this rank's nodes; returns those of all ranks from left to right, and whose they
-// are.
-std::vector<LeafRange> SlotGroup::exchange_nodes(const Call& call, const std::vector<TreeNode>& nodes,
-                                                 std::vector<int>& owners) {
-  // In a slot: the number of nodes, then the first and last leaf of each.
-  const auto table = [&](int r, int which) {
-    return static_cast<int64_t*>(static_cast<void*>(link_.arena().slot(r, which)));
-  };
-  std::vector<std::pair<LeafRange, int>> all;
-  PieceSteps steps;
-  steps.pieces = 1;
-  steps.in = [&](int64_t, int which) {
-    int64_t* words = table(rank(), which);
-    *words++ = static_cast<int64_t>(nodes.size());
-    for (const auto& node : nodes) {
-      *words++ = node.first;
-      *words++ = node.last;
-    }
-  };
-  steps.out = [&](int64_t, int which) {
-    for (int r = 0; r < size(); ++r) {
-      const int64_t* words = table(r, which);
-      for (int64_t i = 0; i < words[0]; ++i) all.push_back({{words[1 + 2 * i], words[2 + 2 * i]}, r});
-    }
-  };
-  link_.begin(call);
-  bring_in(steps, 0);
-  run_pieces(steps, link_.announce());
-  std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-  std::vector<LeafRange> ranges;
-  owners.clear();
-  for (const auto& [range, owner] : all) {
-    ranges.push_back(range);
-    owners.push_back(owner);
-  }
-  return ranges;
-}
-
-void SlotGroup::run_all_reduce_tree(const Call& call, const std::vector<TreeNode>& nodes, float* result) {
-  const SlotArena& arena = link_.arena();
-  std::vector<TreeNode> mine = nodes;
-  std::sort(mine.begin(), mine.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-  std::vector<int> owners;
-  const auto ranges = exchange_nodes(call, mine, owners);
-  std::vector<TreeAdd> plan;
-  try {
-    plan = plan_tree_sum(ranges, call.num_leaves);
-  } catch (const Error& error) {
-    link_.fail(GroupFailure::Kind::mismatch, rank(), fmt::format("{}: {}", link_.place(), error.what()));
-  }
-  // Node j of a rank is the j-th part of its slot.
-  std::vector<int64_t> nodes_of(static_cast<size_t>(size()), 0);
-  std::vector<int64_t> place;
-  place.reserve(owners.size());
-  for (int owner : owners) place.push_back(nodes_of[static_cast<size_t>(owner)]++);
-  const int64_t most = *std::max_element(nodes_of.begin(), nodes_of.end());
-  const size_t part_bytes = arena.slot_bytes() / static_cast<size_t>(most) / 64 * 64;
-  const auto per_piece = static_cast<int64_t>(part_bytes / sizeof(float));
-  const auto part = [&](int owner, int64_t j, int which) {
-    return static_cast<float*>(
-        static_cast<void*>(arena.slot(owner, which) + static_cast<size_t>(j) * part_bytes));
-  };
-  const auto node = [&](int i, int which) {
-    return part(owners[static_cast<size_t>(i)], place[static_cast<size_t>(i)], which);
-  };
-  PieceSteps steps;
-  steps.pieces = pieces_of(call.count, per_piece);
-  steps.in = [&](int64_t k, int which) {
-    const Piece piece = piece_of(call.count, per_piece, k);
-    for (size_t j = 0; j < mine.size(); ++j)
-      std::copy_n(mine[j].data + piece.first, piece.length, part(rank(), static_cast<int64_t>(j), which));
-  };
-  steps.reduce = [&](int64_t k, int which) {
-    const Piece slice = slice_of(piece_of(call.count, per_piece, k).length, sizeof(float), size(), rank());
-    for (int64_t at = slice.first; at < slice.first + slice.length; at += kTreeBlock)
-      for (const auto& add : plan)
-        add_into(node(add.into, which) + at, node(add.from, which) + at,
-                 std::min(kTreeBlock, slice.first + slice.length - at));
-  };
-  steps.out = [&](int64_t k, int which) {
-    const Piece piece = piece_of(call.count, per_piece, k);
-    std::copy_n(node(0, which), piece.length, result + piece.first);
-  };
-  if (steps.pieces > 0) {
-    bring_in(steps, 0);
-    run_pieces(steps, link_.publish());
-  }
-  link_.end();
-}
-
 void SlotGroup::run_all_gather(const Call& call, const std::byte* in, std::byte* out) {
   const SlotArena& arena = link_.arena();
   const size_t element = size_of(call.dtype);
@@ -234,6 +136,9 @@ void SlotGroup::run_all_gather(const Call& call, const std::byte* in, std::byte*
     return out + static_cast<size_t>(r * call.count + first) * element;
   };
   PieceSteps steps;
+  steps.direct = [&] {
+    copy_directly([&](int r, const std::byte* theirs) { copy(row(r, 0), theirs, call.count, element); });
+  };
   steps.pieces = pieces_of(call.count, per_piece);
   steps.in = [&](int64_t k, int which) {
     const Piece piece = piece_of(call.count, per_piece, k);
@@ -251,7 +156,10 @@ void SlotGroup::run_all_gather(const Call& call, const std::byte* in, std::byte*
   run(call, steps);
 }
 
-void SlotGroup::run_reduce_scatter(const Call& call, const std::byte* in, std::byte* out) {
+// Row r of every rank's `in` [size, count] is for rank r: piece k of each row has a part of the slot.
+void SlotGroup::run_rows(
+    const Call& call, const std::byte* in,
+    const std::function<void(std::span<const void* const> rows, int64_t first, int64_t length)>& take) {
   const SlotArena& arena = link_.arena();
   const size_t element = size_of(call.dtype);
   const size_t part_bytes =
@@ -263,8 +171,15 @@ void SlotGroup::run_reduce_scatter(const Call& call, const std::byte* in, std::b
   const auto part = [&](int from, int reader, int which) {
     return arena.slot(from, which) + static_cast<size_t>(reader) * part_bytes;
   };
-  std::vector<const void*> inputs(static_cast<size_t>(size()));
+  std::vector<const void*> rows(static_cast<size_t>(size()));
   PieceSteps steps;
+  steps.direct = [&] {
+    const auto buffers = buffers_of_all();
+    for (size_t r = 0; r < rows.size(); ++r)
+      rows[r] = buffers[r] + static_cast<size_t>(rank() * call.count) * element;
+    take(rows, 0, call.count);
+    link_.await(link_.publish());
+  };
   steps.pieces = pieces_of(call.count, per_piece);
   steps.in = [&](int64_t k, int which) {
     const Piece piece = piece_of(call.count, per_piece, k);
@@ -274,10 +189,27 @@ void SlotGroup::run_reduce_scatter(const Call& call, const std::byte* in, std::b
   steps.out = [&](int64_t k, int which) {
     const Piece piece = piece_of(call.count, per_piece, k);
     for (int r = 0; r < size(); ++r)
-      inputs[static_cast<size_t>(r)] = r == rank() ? row(r, piece.first) : part(r, rank(), which);
-    ordered_sum(inputs, out + static_cast<size_t>(piece.first) * element, piece.length, call.dtype);
+      rows[static_cast<size_t>(r)] = r == rank() ? row(r, piece.first) : part(r, rank(), which);
+    take(rows, piece.first, piece.length);
   };
   run(call, steps);
+}
+
+void SlotGroup::run_reduce_scatter(const Call& call, const std::byte* in, std::byte* out) {
+  run_rows(call, in, [&](std::span<const void* const> rows, int64_t first, int64_t length) {
+    ordered_sum(rows, out + static_cast<size_t>(first) * size_of(call.dtype), length, call.dtype);
+  });
+}
+
+void SlotGroup::run_all_to_all(const Call& call, const std::byte* in, std::byte* out) {
+  const size_t element = size_of(call.dtype);
+  run_rows(call, in, [&](std::span<const void* const> rows, int64_t first, int64_t length) {
+    for (int i = 0; i < size(); ++i) {  // not all from the same rank at once
+      const int r = (rank() + i) % size();
+      copy(out + static_cast<size_t>(r * call.count + first) * element,
+           static_cast<const std::byte*>(rows[static_cast<size_t>(r)]), length, element);
+    }
+  });
 }
 
 void SlotGroup::run_broadcast(const Call& call, std::byte* data) {
@@ -287,6 +219,11 @@ void SlotGroup::run_broadcast(const Call& call, std::byte* data) {
   PieceSteps steps;
   steps.pieces = pieces_of(call.count, per_piece);
   const auto at = [&](const Piece& piece) { return data + static_cast<size_t>(piece.first) * element; };
+  steps.direct = [&] {
+    copy_directly([&](int r, const std::byte* theirs) {
+      if (r == call.root && r != rank()) copy(data, theirs, call.count, element);
+    });
+  };
   steps.in = [&](int64_t k, int which) {
     const Piece piece = piece_of(call.count, per_piece, k);
     if (rank() == call.root) copy(arena.slot(call.root, which), at(piece), piece.length, element);

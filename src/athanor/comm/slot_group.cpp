@@ -29,9 +29,10 @@ class SlotGroup::Handle final : public Work::Impl {
   std::shared_ptr<Started> started_;
 };
 
-SlotGroup::SlotGroup(SlotArena arena, std::shared_ptr<void> memory, int rank, GroupOptions options,
-                     SlotLink::Liveness death_of)
-    : memory_(std::move(memory)), link_(arena, rank, std::move(options), std::move(death_of)) {
+SlotGroup::SlotGroup(Transport transport, int rank, GroupOptions options)
+    : memory_(std::move(transport.memory)),
+      link_(transport.arena, rank, std::move(options), std::move(transport.death_of)),
+      regions_(rank, transport.arena.size(), std::move(transport.map_shared), transport.release_advice) {
   sigset_t all, before;  // signals are for the program's own threads
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -104,8 +105,9 @@ void SlotGroup::run_thread() {
 }
 
 Work SlotGroup::all_reduce(void* data, int64_t count, Dtype dtype, const std::string& name) {
-  const Call call{Collective::all_reduce, dtype, -1, count, 0, name};
+  Call call{Collective::all_reduce, dtype, -1, count, 0, name};
   check_call(call, size(), data != nullptr);
+  call.place = place_of(data, count, dtype);
   return start(call,
                [this, bytes = static_cast<std::byte*>(data)](const Call& c) { run_all_reduce(c, bytes); });
 }
@@ -114,8 +116,9 @@ Work SlotGroup::all_reduce_tree(std::vector<TreeNode> nodes, int64_t num_leaves,
                                 const std::string& name) {
   bool buffers = result != nullptr;
   for (const auto& node : nodes) buffers = buffers && node.data != nullptr;
-  const Call call{Collective::all_reduce_tree, Dtype::f32, -1, count, num_leaves, name};
+  Call call{Collective::all_reduce_tree, Dtype::f32, -1, count, num_leaves, name};
   check_call(call, size(), buffers);
+  call.place = place_of(result, count, Dtype::f32);
   const size_t most = link_.arena().slot_bytes() / 64 - 1;  // 64 bytes of each must fit a slot
   check(nodes.size() <= most, "all_reduce_tree \"{}\": {} nodes on rank {}, expected at most {}", name,
         nodes.size(), rank(), most);
@@ -125,29 +128,60 @@ Work SlotGroup::all_reduce_tree(std::vector<TreeNode> nodes, int64_t num_leaves,
 }
 
 Work SlotGroup::all_gather(const void* in, void* out, int64_t count, Dtype dtype, const std::string& name) {
-  const Call call{Collective::all_gather, dtype, -1, count, 0, name};
+  Call call{Collective::all_gather, dtype, -1, count, 0, name};
   check_call(call, size(), in != nullptr && out != nullptr);
+  call.place = place_of(in, count, dtype);
   return start(call, [this, from = static_cast<const std::byte*>(in),
                       to = static_cast<std::byte*>(out)](const Call& c) { run_all_gather(c, from, to); });
 }
 
 Work SlotGroup::reduce_scatter(const void* in, void* out, int64_t count, Dtype dtype,
                                const std::string& name) {
-  const Call call{Collective::reduce_scatter, dtype, -1, count, 0, name};
+  Call call{Collective::reduce_scatter, dtype, -1, count, 0, name};
   check_call(call, size(), in != nullptr && out != nullptr);
+  call.place = place_of(in, count * size(), dtype);
   return start(call, [this, from = static_cast<const std::byte*>(in),
                       to = static_cast<std::byte*>(out)](const Call& c) { run_reduce_scatter(c, from, to); });
 }
 
+Work SlotGroup::all_to_all(const void* in, void* out, int64_t count, Dtype dtype, const std::string& name) {
+  Call call{Collective::all_to_all, dtype, -1, count, 0, name};
+  check_call(call, size(), in != nullptr && out != nullptr);
+  call.place = place_of(in, count * size(), dtype);
+  return start(call, [this, from = static_cast<const std::byte*>(in),
+                      to = static_cast<std::byte*>(out)](const Call& c) { run_all_to_all(c, from, to); });
+}
+
 Work SlotGroup::broadcast(void* data, int64_t count, Dtype dtype, int root, const std::string& name) {
-  const Call call{Collective::broadcast, dtype, root, count, 0, name};
+  Call call{Collective::broadcast, dtype, root, count, 0, name};
   check_call(call, size(), data != nullptr);
+  call.place = place_of(data, count, dtype);
   return start(call,
                [this, bytes = static_cast<std::byte*>(data)](const Call& c) { run_broadcast(c, bytes); });
 }
 
 void SlotGroup::barrier(const std::string& name) {
   start({Collective::barrier, Dtype::u8, -1, 0, 0, name}, [this](const Call& call) { run(call, {}); }).wait();
+}
+
+// Ranks that ask for other sizes differ before anything is mapped, and the second event keeps a region that a
+// rank could not map from being used.
+std::shared_ptr<std::byte> SlotGroup::allocate_shared(size_t size_bytes, const std::string& name) {
+  const Call call{Collective::allocate_shared, Dtype::u8, -1, as_count(size_bytes), 0, name};
+  check_call(call, size(), true);
+  std::shared_ptr<std::byte> memory;
+  start(call, [&](const Call& c) {
+    link_.begin(c);
+    link_.announce();
+    memory = regions_.add(size_bytes);
+    link_.await(link_.publish());
+    link_.end();
+  }).wait();
+  return memory;
+}
+
+SharedPlace SlotGroup::place_of(const void* data, int64_t count, Dtype dtype) const {
+  return regions_.place_of(data, static_cast<size_t>(count) * size_of(dtype));
 }
 
 void SlotGroup::abort(const std::string& reason) {

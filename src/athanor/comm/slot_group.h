@@ -1,9 +1,10 @@
 // A Group over a SlotArena: the queue of started collectives, the thread that carries them out in order, and
-// the collectives themselves (slot_collectives.cpp).
+// the collectives themselves (slot_collectives.cpp, slot_tree.cpp).
 //
 // Data moves in pieces that fit a slot. Each rank copies its piece in, sums one slice of it over all ranks,
 // and copies the other slices out; the two slots of a rank let it copy the next piece in before the others
-// are done with this one. What a rank needs of its own data it takes from the user's buffer.
+// are done with this one. What a rank needs of its own data it takes from the user's buffer. Where all ranks can
+// address each other's buffers, they use those instead of slots (slot_direct.cpp).
 #pragma once
 
 #include <array>
@@ -14,11 +15,13 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "athanor/comm/group.h"
+#include "athanor/comm/shared_regions.h"
 #include "athanor/comm/slot_link.h"
 #include "athanor/comm/tree.h"
 
@@ -29,13 +32,28 @@ namespace athanor {
 struct PieceSteps {
   int64_t pieces = 0;
   std::function<void(int64_t k, int which)> in, reduce, out;
+  // The whole collective without slots, where the buffers that are read lie in memory all can address.
+  std::function<void()> direct;
+};
+
+// A node of all_reduce_tree: its leaves, its rank, and where it lies in shared memory.
+struct TreePart {
+  LeafRange range;
+  int owner;
+  SharedPlace place;
 };
 
 class SlotGroup final : public Group {
  public:
-  // `memory` keeps the arena's memory alive.
-  SlotGroup(SlotArena arena, std::shared_ptr<void> memory, int rank, GroupOptions options,
-            SlotLink::Liveness death_of);
+  // What a transport provides. `memory` keeps the arena's memory alive.
+  struct Transport {
+    SlotArena arena;
+    std::shared_ptr<void> memory;
+    SlotLink::Liveness death_of;
+    MapShared map_shared;
+    int release_advice;
+  };
+  SlotGroup(Transport transport, int rank, GroupOptions options);
   ~SlotGroup() override;
 
   int rank() const override { return link_.rank(); }
@@ -48,8 +66,10 @@ class SlotGroup final : public Group {
   Work all_gather(const void* in, void* out, int64_t count, Dtype dtype, const std::string& name) override;
   Work reduce_scatter(const void* in, void* out, int64_t count, Dtype dtype,
                       const std::string& name) override;
+  Work all_to_all(const void* in, void* out, int64_t count, Dtype dtype, const std::string& name) override;
   Work broadcast(void* data, int64_t count, Dtype dtype, int root, const std::string& name) override;
   void barrier(const std::string& name) override;
+  std::shared_ptr<std::byte> allocate_shared(size_t size_bytes, const std::string& name) override;
   void abort(const std::string& reason) override;
 
  private:
@@ -62,6 +82,7 @@ class SlotGroup final : public Group {
   };
   class Handle;
 
+  SharedPlace place_of(const void* data, int64_t count, Dtype dtype) const;
   Work start(Call call, std::function<void(const Call&)> body);
   void wait(Started& started);
   void run_front(std::unique_lock<std::mutex>& lock);
@@ -71,17 +92,36 @@ class SlotGroup final : public Group {
   void run(const Call& call, const PieceSteps& steps);
   void run_pieces(const PieceSteps& steps, uint32_t in_event);
   int bring_in(const PieceSteps& steps, int64_t k);
-  std::vector<LeafRange> exchange_nodes(const Call& call, const std::vector<TreeNode>& nodes,
-                                        std::vector<int>& owners);
+  void run_rows(
+      const Call& call, const std::byte* in,
+      const std::function<void(std::span<const void* const> rows, int64_t first, int64_t length)>& take);
   void run_all_reduce(const Call& call, std::byte* data);
   void run_all_reduce_flat(const Call& call, std::byte* data);
-  void run_all_reduce_tree(const Call& call, const std::vector<TreeNode>& nodes, float* result);
   void run_all_gather(const Call& call, const std::byte* in, std::byte* out);
   void run_reduce_scatter(const Call& call, const std::byte* in, std::byte* out);
   void run_broadcast(const Call& call, std::byte* data);
+  void run_all_to_all(const Call& call, const std::byte* in, std::byte* out);
+
+  // In slot_tree.cpp.
+  std::vector<TreePart> exchange_nodes(const Call& call, const std::vector<TreeNode>& nodes);
+  void run_all_reduce_tree(const Call& call, const std::vector<TreeNode>& nodes, float* result);
+  void sum_tree_in_slots(const Call& call, const std::vector<TreePart>& parts,
+                         const std::vector<TreeAdd>& plan, const std::vector<TreeNode>& nodes, float* result);
+  void sum_tree_directly(const Call& call, const std::vector<TreePart>& parts,
+                         const std::vector<TreeAdd>& plan);
+
+  // In slot_direct.cpp.
+  bool may_be_direct(const Call& call) const;
+  bool all_can_address(const Call& call) const;
+  std::vector<std::byte*> buffers_of_all() const;
+  void share_work(int64_t count, size_t element,
+                  const std::function<void(int64_t first, int64_t length)>& body);
+  void reduce_directly(const Call& call);
+  void copy_directly(const std::function<void(int rank, const std::byte* buffer)>& copy_from);
 
   std::shared_ptr<void> memory_;
   SlotLink link_;
+  SharedRegions regions_;
   uint64_t pieces_begun_ = 0;            // picks the slot: all ranks count alike
   std::array<uint32_t, 2> slot_free_{};  // the event at which all have read the slot's last piece
 

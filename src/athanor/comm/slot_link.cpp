@@ -65,7 +65,8 @@ void SlotLink::begin(const Call& call) {
 uint32_t SlotLink::announce() {
   arena_.write_call(rank_, sequence_, call_);
   const uint32_t event = publish();
-  await(event, true);
+  others_are_pending();
+  await_pending(event, true);
   return event;
 }
 
@@ -80,16 +81,37 @@ uint32_t SlotLink::publish() {
 }
 
 void SlotLink::await(uint32_t event) {
-  await(event, false);
+  others_are_pending();
+  await_pending(event, false);
+}
+
+void SlotLink::others_are_pending() {
+  pending_.clear();
+  for (int i = 1; i < size(); ++i) pending_.push_back((rank_ + i) % size());
+}
+
+void SlotLink::join_work() {
+  arena_.control(rank_).working.store(sequence_ + 1);
+}
+
+std::optional<int64_t> SlotLink::claim(int owner, int64_t num_chunks) const {
+  return arena_.claim(owner, sequence_, num_chunks);
+}
+
+// Called when nothing is left to be claimed: whoever joins only now, in the one order of joining and claiming,
+// will find nothing either.
+void SlotLink::finish_work() {
+  const uint32_t event = publish();
+  others_are_pending();
+  std::erase_if(pending_, [&](int rank) { return arena_.control(rank).working.load() != sequence_ + 1; });
+  await_pending(event, false);
 }
 
 bool SlotLink::reached(int rank, uint32_t event) const {
   return static_cast<int32_t>(arena_.control(rank).progress.load(std::memory_order_acquire) - event) >= 0;
 }
 
-void SlotLink::await(uint32_t event, bool compare) {
-  pending_.clear();
-  for (int i = 1; i < size(); ++i) pending_.push_back((rank_ + i) % size());
+void SlotLink::await_pending(uint32_t event, bool compare) {
   Watch watch;
   for (int tries = 0;; ++tries) {
     for (size_t i = 0; i < pending_.size();) {

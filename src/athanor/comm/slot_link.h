@@ -10,6 +10,7 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -40,12 +41,20 @@ class SlotLink {
 
   uint32_t publish();          // this rank has reached its next event
   void await(uint32_t event);  // until all others have reached it
-  std::string place() const;   // group 'world', collective 17 all_reduce(f32[8], "x")
+
+  // Work of the call in progress that is cut into chunks, so many of each rank, which any rank may do: one
+  // that has not come yet does not keep the others waiting. In this order, between announce() and end().
+  void join_work();
+  std::optional<int64_t> claim(int owner, int64_t num_chunks) const;
+  void finish_work();  // returns when all chunks that others have claimed are done, too
+  uint64_t place(int rank) const { return arena_.place(rank, sequence_); }
+  std::string place() const;  // group 'world', collective 17 all_reduce(f32[8], "x")
 
  private:
   struct Watch;  // one wait's clock
   bool reached(int rank, uint32_t event) const;
-  void await(uint32_t event, bool compare);
+  void await_pending(uint32_t event, bool compare);
+  void others_are_pending();
   void look_around(uint32_t event, Watch& watch);
   void mismatch() const;
   void play_fault();

@@ -1,8 +1,10 @@
 #include "athanor/comm/thread.h"
 
+#include <sys/mman.h>
+
 #include <cstdlib>
-#include <cstring>
 #include <exception>
+#include <map>
 #include <mutex>
 #include <new>
 #include <thread>
@@ -12,17 +14,43 @@
 
 namespace athanor {
 
+namespace {
+
+// The regions of allocate_shared: made by the first rank that asks for one.
+class ThreadRegions {
+ public:
+  std::shared_ptr<std::byte> map(uint64_t offset, size_t size_bytes) {
+    const std::lock_guard lock(mutex_);
+    auto& region = regions_[offset];
+    auto memory = region.lock();
+    if (!memory) region = memory = map_shared_memory(size_bytes);
+    return memory;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<uint64_t, std::weak_ptr<std::byte>> regions_;
+};
+
+}  // namespace
+
 std::vector<std::unique_ptr<Group>> make_thread_groups(int size, const GroupOptions& options) {
   const size_t bytes = (SlotArena::bytes(size, options.slot_bytes) + 4095) / 4096 * 4096;
   const std::shared_ptr<void> memory(std::aligned_alloc(4096, bytes), std::free);
   if (!memory) throw std::bad_alloc();
   const SlotArena arena = SlotArena::create(memory.get(), size, options.slot_bytes);
+  const auto regions = std::make_shared<ThreadRegions>();
   std::vector<std::unique_ptr<Group>> groups;
   for (int rank = 0; rank < size; ++rank) {
     arena.set_presence(rank, Presence::joined);
-    // A thread cannot die without its process.
-    groups.push_back(
-        std::make_unique<SlotGroup>(arena, memory, rank, options, [](int) { return std::string(); }));
+    groups.push_back(std::make_unique<SlotGroup>(
+        SlotGroup::Transport{
+            .arena = arena,
+            .memory = memory,
+            .death_of = [](int) { return std::string(); },  // a thread cannot die without its process
+            .map_shared = [regions](uint64_t offset, size_t part) { return regions->map(offset, part); },
+            .release_advice = MADV_DONTNEED},
+        rank, options));
   }
   return groups;
 }

@@ -11,6 +11,27 @@ namespace {
 constexpr int64_t kSlotFloats = 16;
 // Of a small model too, most of the reduction should run beside the backward pass.
 constexpr int64_t kMinBuckets = 8;
+
+// Neighbours that together are a node of the tree are added at once.
+bool are_one_node(const LeafRange& left, const LeafRange& right, int64_t num_grains) {
+  return cover_nodes(left.first, right.second, num_grains).size() == 1;
+}
+
+// The most partial sums that a rank with these grains holds at a time.
+size_t most_partials(const LeafRange& grains, int64_t num_grains) {
+  std::vector<LeafRange> partials;
+  size_t most = 0;
+  for (int64_t grain = grains.first; grain < grains.second; ++grain) {
+    partials.emplace_back(grain, grain + 1);
+    most = std::max(most, partials.size());
+    while (partials.size() >= 2 && are_one_node(partials[partials.size() - 2], partials.back(), num_grains)) {
+      const int64_t end = partials.back().second;
+      partials.pop_back();
+      partials.back().second = end;
+    }
+  }
+  return most;
+}
 }  // namespace
 
 DataParallel::DataParallel(const std::vector<Weight*>& weights, Group& group, Arena& arena,
@@ -32,12 +53,27 @@ DataParallel::DataParallel(const std::vector<Weight*>& weights, Group& group, Ar
     ++bucket.num_weights;
     total_ += count;
   }
+  reserve_buffers(1);
   use_buffer(take_buffer());
+}
+
+void DataParallel::reserve_buffers(size_t count) {
+  while (group_.size() > 1 && reserved_.size() < count)
+    reserved_.push_back(group_.allocate_shared(static_cast<size_t>(total_) * sizeof(float),
+                                               "gradient buffer " + std::to_string(reserved_.size())));
+}
+
+Tensor DataParallel::make_buffer() {
+  const size_t index = buffers_.size();
+  if (index >= reserved_.size()) return empty(arena_, {total_}, Dtype::f32, Category::gradients);
+  return {arena_.adopt(std::move(reserved_[index]), static_cast<uint64_t>(total_) * sizeof(float),
+                       Category::gradients),
+          0, Shape{total_}, Dtype::f32};
 }
 
 int DataParallel::take_buffer() {
   if (free_buffers_.empty()) {
-    buffers_.push_back(empty(arena_, {total_}, Dtype::f32, Category::gradients));
+    buffers_.push_back(make_buffer());
     return static_cast<int>(buffers_.size()) - 1;
   }
   const int buffer = free_buffers_.back();
@@ -60,6 +96,12 @@ LeafRange DataParallel::grains_of_step(int64_t num_grains) const {
 }
 
 void DataParallel::begin_step(int64_t num_grains) {
+  if (options_.reduce == Reduce::tree && num_grains != num_grains_) {
+    size_t most = 0;
+    for (int rank = 0; rank < group_.size() && rank < num_grains; ++rank)
+      most = std::max(most, most_partials(grains_of_rank(num_grains, group_.size(), rank), num_grains));
+    reserve_buffers(most);
+  }
   num_grains_ = num_grains;
   grains_ = grains_of_step(num_grains);
   for (const Partial& partial : partials_) free_buffers_.push_back(partial.buffer);
@@ -96,7 +138,7 @@ void DataParallel::plan_last_grain() {
   while (partials_.size() >= 2) {
     const Partial right = partials_.back();
     Partial& left = partials_[partials_.size() - 2];
-    if (cover_nodes(left.range.first, right.range.second, num_grains_).size() != 1) return;
+    if (!are_one_node(left.range, right.range, num_grains_)) return;
     last_merges_.push_back({left.buffer, right.buffer});
     left.range.second = right.range.second;
     partials_.pop_back();

@@ -15,6 +15,7 @@
 //   Reduce::tree   every grain starts at zero and the grains of the step are added in the fixed binary tree of
 //                  comm/tree.h, whoever computes them: the same bits for any number of ranks (law 5). Costs
 //                  up to ceil(log2 grains) + 1 further gradient buffers.
+// With several ranks the buffers lie in memory that all of them can address, so that a reduction copies nothing.
 // The uses of a shared parameter are reduced apart and added afterwards, in the order they were declared (law
 // 1). A group of one is serial training. Errors of the group surface in finish().
 #pragma once
@@ -68,6 +69,8 @@ class DataParallel {
     int into, from;  // buffers
   };
 
+  void reserve_buffers(size_t count);
+  Tensor make_buffer();
   int take_buffer();
   void use_buffer(int buffer);
   void plan_last_grain();
@@ -84,6 +87,8 @@ class DataParallel {
   std::vector<Bucket> buckets_;
   int64_t total_ = 0;
   std::deque<Tensor> buffers_;  // flat f32 [total]
+  // Memory for as many buffers as any rank needs, since ranks allocate together; each rank uses what it needs.
+  std::vector<std::shared_ptr<std::byte>> reserved_;
   std::vector<int> free_buffers_;
 
   int64_t num_grains_ = 0, grain_ = 0;

@@ -57,6 +57,7 @@ struct Arena::State {
   // a slab comes after all others, so the part in use grows only where no gap fits, however large the slab.
   std::map<std::byte*, uint64_t> free_by_address;
   std::set<std::pair<uint64_t, std::byte*>> free_by_rank;
+  std::map<std::byte*, std::shared_ptr<std::byte>> adopted;
   uint64_t touched_bytes = 0;
   const std::thread::id owner = std::this_thread::get_id();
   const bool set_aside;
@@ -87,6 +88,22 @@ struct Arena::State {
     return free_by_address.end();
   }
 
+  void take(uint64_t size_bytes, Category category) {
+    const auto index = static_cast<size_t>(category);
+    usage.current[index] += size_bytes;
+    usage.peak[index] = std::max(usage.peak[index], usage.current[index]);
+    usage.current_total += size_bytes;
+    usage.peak_total = std::max(usage.peak_total, usage.current_total);
+  }
+
+  // What the process is about to hold in addition.
+  void reserve(uint64_t size_bytes) {
+    if (usage.reserved_total + size_bytes > limit_bytes)
+      throw OverLimit(fmt::format("memory: {} bytes more do not fit under the limit of {}; {}", size_bytes,
+                                  limit_bytes, held()));
+    usage.reserved_total += size_bytes;
+  }
+
   // The first slab is address space for all that the machine could hold, so blocks lie side by side. Where that
   // is refused (a limit of address space, an overcommit policy), slabs follow one another.
   void add_slab(uint64_t needed_bytes) {
@@ -114,15 +131,11 @@ struct Arena::State {
   // Notes that the first `end` bytes of a slab are dealt out.
   void deal(DealtSlab& slab, uint64_t end) {
     if (end <= slab.dealt) return;
-    const uint64_t more = round_up(end, kHugePage) - round_up(slab.dealt, kHugePage);
-    if (usage.reserved_total + more > limit_bytes)
-      throw OverLimit(fmt::format("memory: {} bytes more do not fit under the limit of {}; {}", more,
-                                  limit_bytes, held()));
+    reserve(round_up(end, kHugePage) - round_up(slab.dealt, kHugePage));
     for (; set_aside && slab.backed < end; slab.backed += kSlabBytes)
       back_with_set_aside_pages(slab.slab.data + slab.backed,
                                 std::min(kSlabBytes, slab.slab.size_bytes - slab.backed));
     slab.dealt = end;
-    usage.reserved_total += more;
   }
 
   // The pages of a slab that are due to be touched now: those in use and some more.
@@ -169,11 +182,7 @@ std::shared_ptr<Storage> Arena::allocate(uint64_t size_bytes, Category category)
     if (queue_.device() == Device::cpu && queue_.num_threads() > 1 && s.owner == std::this_thread::get_id())
       due = s.due(slab);
 
-    const auto index = static_cast<size_t>(category);
-    s.usage.current[index] += rounded;
-    s.usage.peak[index] = std::max(s.usage.peak[index], s.usage.current[index]);
-    s.usage.current_total += rounded;
-    s.usage.peak_total = std::max(s.usage.peak_total, s.usage.current_total);
+    s.take(rounded, category);
   }
   queue_.parallel_for(static_cast<int64_t>(due.size_bytes / kHugePage), [due](int64_t page) {
     populate(due.data + static_cast<uint64_t>(page) * kHugePage, kHugePage);
@@ -181,11 +190,29 @@ std::shared_ptr<Storage> Arena::allocate(uint64_t size_bytes, Category category)
   return std::make_shared<Storage>(*this, data, rounded, category, fresh);
 }
 
+std::shared_ptr<Storage> Arena::adopt(std::shared_ptr<std::byte> memory, uint64_t size_bytes,
+                                      Category category) {
+  State& s = *state_;
+  std::byte* data = memory.get();
+  if (queue_.device() == Device::cpu) collapse_to_huge_pages(data, size_bytes);
+  const uint64_t rounded = std::max(kAlignment, round_up(size_bytes, kAlignment));
+  const std::lock_guard lock(s.mutex);
+  check(!s.adopted.contains(data), "memory: {} bytes were adopted twice", size_bytes);
+  s.reserve(rounded);
+  s.adopted.emplace(data, std::move(memory));
+  s.take(rounded, category);
+  return std::make_shared<Storage>(*this, data, rounded, category, /*fresh=*/false);
+}
+
 void Arena::free(std::byte* data, uint64_t size_bytes, Category category) {
   State& s = *state_;
   const std::lock_guard lock(s.mutex);
   s.usage.current[static_cast<size_t>(category)] -= size_bytes;
   s.usage.current_total -= size_bytes;
+  if (s.adopted.erase(data) > 0) {
+    s.usage.reserved_total -= size_bytes;
+    return;
+  }
   auto next = s.free_by_address.lower_bound(data);
   // Slabs may lie side by side, but blocks end with them: the null device must meet the same blocks.
   if (next != s.free_by_address.end() && next->first == data + size_bytes && !s.slabs.contains(next->first)) {

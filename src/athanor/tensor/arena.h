@@ -82,6 +82,9 @@ class Arena {
   Arena& operator=(const Arena&) = delete;
 
   std::shared_ptr<Storage> allocate(uint64_t size_bytes, Category category);  // 64-byte aligned, not cleared
+  // Memory that came from elsewhere, such as what the ranks of a host share: accounted for like the arena's own,
+  // under huge pages where the system grants them, and let go with the last tensor on it. Cleared, 64-byte aligned.
+  std::shared_ptr<Storage> adopt(std::shared_ptr<std::byte> memory, uint64_t size_bytes, Category category);
   Queue& queue() const { return queue_; }
   MemoryUsage usage() const;
   void reset_peak();  // peaks start again from what is in use

@@ -36,6 +36,10 @@ bool transparent_huge_pages();  // false: this machine never grants them
 // For whole huge pages of a slab that were never touched; false, and nothing changes, where there are too few.
 bool back_with_set_aside_pages(std::byte* data, uint64_t size_bytes);
 
+// For memory that is shared with other processes, which gets huge pages only on demand: asks for them. The memory
+// is cleared or not in use yet. Does nothing on a kernel that cannot (before 6.1).
+void collapse_to_huge_pages(std::byte* data, uint64_t size_bytes);
+
 uint64_t physical_memory_bytes();  // of this machine
 
 }  // namespace athanor

@@ -25,12 +25,20 @@ class NullGroup : public Group {
   Work all_gather(const void*, void*, int64_t, Dtype, const std::string&) override { return {}; }
   Work reduce_scatter(const void*, void*, int64_t, Dtype, const std::string&) override { return {}; }
   Work broadcast(void*, int64_t, Dtype, int, const std::string&) override { return {}; }
+  Work all_to_all(const void*, void*, int64_t, Dtype, const std::string&) override { return {}; }
   void barrier(const std::string&) override {}
+  // Addresses without memory, as the null device deals them out.
+  std::shared_ptr<std::byte> allocate_shared(size_t size_bytes, const std::string&) override {
+    std::byte* address = next_address_;
+    next_address_ += size_bytes + 1;
+    return {std::shared_ptr<void>(), address};
+  }
   void abort(const std::string&) override {}
 
  private:
   int rank_, size_;
   std::string name_ = "null";
+  std::byte* next_address_ = reinterpret_cast<std::byte*>(uint64_t{1} << 45);
 };
 
 // Grains are alike: what a few of them need is what all need. In the fixed tree, halving their number takes away one

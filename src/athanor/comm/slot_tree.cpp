@@ -1,0 +1,142 @@
+// all_reduce_tree of SlotGroup: the ranks tell each other which nodes they hold, and so share one plan.
+#include <algorithm>
+#include <cstring>
+
+#include "athanor/base/check.h"
+#include "athanor/comm/ordered_sum.h"
+#include "athanor/comm/slot_group.h"
+#include "athanor/comm/slot_pieces.h"
+
+namespace athanor {
+
+namespace {
+constexpr int64_t kTreeBlock = 1024;  // floats: a sum over the tree stays in the first-level cache
+}
+
+// Announces the call with this rank's nodes; returns those of all ranks from left to right.
+std::vector<TreePart> SlotGroup::exchange_nodes(const Call& call, const std::vector<TreeNode>& nodes) {
+  // In a slot: the number of nodes, then the first and last leaf of each and its place.
+  const auto table = [&](int r, int which) {
+    return static_cast<int64_t*>(static_cast<void*>(link_.arena().slot(r, which)));
+  };
+  std::vector<TreePart> all;
+  PieceSteps steps;
+  steps.pieces = 1;
+  steps.in = [&](int64_t, int which) {
+    int64_t* words = table(rank(), which);
+    *words++ = static_cast<int64_t>(nodes.size());
+    for (const auto& node : nodes) {
+      *words++ = node.first;
+      *words++ = node.last;
+      *words++ = static_cast<int64_t>(place_of(node.data, call.count, Dtype::f32));
+    }
+  };
+  steps.out = [&](int64_t, int which) {
+    for (int r = 0; r < size(); ++r) {
+      const int64_t* words = table(r, which);
+      const int64_t count = *words++;
+      for (int64_t i = 0; i < count; ++i, words += 3)
+        all.push_back({{words[0], words[1]}, r, static_cast<SharedPlace>(words[2])});
+    }
+  };
+  link_.begin(call);
+  bring_in(steps, 0);
+  run_pieces(steps, link_.announce());
+  std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.range < b.range; });
+  return all;
+}
+
+void SlotGroup::run_all_reduce_tree(const Call& call, const std::vector<TreeNode>& nodes, float* result) {
+  std::vector<TreeNode> mine = nodes;
+  std::sort(mine.begin(), mine.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  const auto parts = exchange_nodes(call, mine);
+  std::vector<LeafRange> ranges;
+  ranges.reserve(parts.size());
+  for (const auto& part : parts) ranges.push_back(part.range);
+  std::vector<TreeAdd> plan;
+  try {
+    plan = plan_tree_sum(ranges, call.num_leaves);
+  } catch (const Error& error) {
+    link_.fail(GroupFailure::Kind::mismatch, rank(), fmt::format("{}: {}", link_.place(), error.what()));
+  }
+  const bool shared =
+      std::all_of(parts.begin(), parts.end(), [](const auto& part) { return part.place != 0; });
+  if (shared && may_be_direct(call) && all_can_address(call)) {
+    sum_tree_directly(call, parts, plan);
+  } else {
+    sum_tree_in_slots(call, parts, plan, mine, result);
+  }
+  link_.end();
+}
+
+void SlotGroup::sum_tree_in_slots(const Call& call, const std::vector<TreePart>& parts,
+                                  const std::vector<TreeAdd>& plan, const std::vector<TreeNode>& mine,
+                                  float* result) {
+  const SlotArena& arena = link_.arena();
+  // Node j of a rank is the j-th part of its slot.
+  std::vector<int64_t> nodes_of(static_cast<size_t>(size()), 0);
+  std::vector<int64_t> place;
+  place.reserve(parts.size());
+  for (const auto& part : parts) place.push_back(nodes_of[static_cast<size_t>(part.owner)]++);
+  const int64_t most = *std::max_element(nodes_of.begin(), nodes_of.end());
+  const size_t part_bytes = arena.slot_bytes() / static_cast<size_t>(most) / 64 * 64;
+  const auto per_piece = static_cast<int64_t>(part_bytes / sizeof(float));
+  const auto floats = [&](int owner, int64_t j, int which) {
+    return static_cast<float*>(
+        static_cast<void*>(arena.slot(owner, which) + static_cast<size_t>(j) * part_bytes));
+  };
+  const auto node = [&](int i, int which) {
+    return floats(parts[static_cast<size_t>(i)].owner, place[static_cast<size_t>(i)], which);
+  };
+  PieceSteps steps;
+  steps.pieces = pieces_of(call.count, per_piece);
+  steps.in = [&](int64_t k, int which) {
+    const Piece piece = piece_of(call.count, per_piece, k);
+    for (size_t j = 0; j < mine.size(); ++j)
+      std::copy_n(mine[j].data + piece.first, piece.length, floats(rank(), static_cast<int64_t>(j), which));
+  };
+  steps.reduce = [&](int64_t k, int which) {
+    const Piece slice = slice_of(piece_of(call.count, per_piece, k).length, sizeof(float), size(), rank());
+    for (int64_t at = slice.first; at < slice.first + slice.length; at += kTreeBlock)
+      for (const auto& step : plan)
+        add(node(step.into, which) + at, node(step.into, which) + at, node(step.from, which) + at,
+            std::min(kTreeBlock, slice.first + slice.length - at));
+  };
+  steps.out = [&](int64_t k, int which) {
+    const Piece piece = piece_of(call.count, per_piece, k);
+    std::copy_n(node(0, which), piece.length, result + piece.first);
+  };
+  if (steps.pieces > 0) {
+    bring_in(steps, 0);
+    run_pieces(steps, link_.publish());
+  }
+}
+
+// Partial sums are formed beside the nodes, block by block, and the nodes keep their values.
+void SlotGroup::sum_tree_directly(const Call& call, const std::vector<TreePart>& parts,
+                                  const std::vector<TreeAdd>& plan) {
+  const auto floats = [](std::byte* bytes) { return static_cast<float*>(static_cast<void*>(bytes)); };
+  std::vector<const float*> nodes;
+  nodes.reserve(parts.size());
+  for (const auto& part : parts) nodes.push_back(floats(regions_.at(part.place, part.owner)));
+  const auto results = buffers_of_all();
+  std::vector<float> sums(parts.size() * static_cast<size_t>(kTreeBlock));
+  std::vector<const float*> values(parts.size());
+  share_work(call.count, sizeof(float), [&](int64_t first, int64_t length) {
+    for (int64_t at = first; at < first + length; at += kTreeBlock) {
+      const int64_t block = std::min(kTreeBlock, first + length - at);
+      for (size_t i = 0; i < nodes.size(); ++i) values[i] = nodes[i] + at;
+      for (const auto& step : plan) {
+        const auto into = static_cast<size_t>(step.into);
+        float* sum = sums.data() + into * static_cast<size_t>(kTreeBlock);
+        add(sum, values[into], values[static_cast<size_t>(step.from)], block);
+        values[into] = sum;
+      }
+      for (std::byte* result : results)
+        if (floats(result) + at != values[0])
+          std::memcpy(floats(result) + at, values[0], static_cast<size_t>(block) * sizeof(float));
+    }
+  });
+}
+
+}  // namespace athanor

@@ -1,0 +1,289 @@
+// Collectives on memory that every rank can address: the same bits as through slots, and nothing goes through
+// the slots.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "athanor/base/error.h"
+#include "athanor/comm/shm.h"
+#include "athanor/comm/slot_group.h"
+#include "athanor/comm/thread.h"
+#include "comm/forked.h"
+#include "comm/reference.h"
+
+namespace athanor {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::Each;
+using ::testing::HasSubstr;
+
+// Below and above what is worth a second wait, whole chunks and broken ones.
+const std::vector<int64_t> kCounts = {0, 1, 1000, 36'011};
+
+GroupOptions patient() {
+  GroupOptions options;
+  options.slot_bytes = 4096;
+  options.timeout_ms = 60'000;
+  return options;
+}
+
+// Elements of shared memory, or not, that start at some offset.
+template <typename T>
+class Buffer {
+ public:
+  Buffer(Group& group, bool shared, int64_t offset, int64_t count) : count_(static_cast<size_t>(count)) {
+    const size_t bytes = static_cast<size_t>(count + 256) * sizeof(T);  // the same on every rank
+    region_ = group.allocate_shared(bytes, "buffer");
+    if (!shared) own_.resize(bytes);
+    data_ = static_cast<T*>(static_cast<void*>(shared ? region_.get() : own_.data())) + offset;
+  }
+  T* data() const { return data_; }
+  void fill(const std::vector<T>& values) { std::copy(values.begin(), values.end(), data_); }
+  std::vector<T> values() const { return {data_, data_ + count_}; }
+
+ private:
+  size_t count_;
+  std::shared_ptr<std::byte> region_;
+  std::vector<std::byte> own_;
+  T* data_;
+};
+
+// `shared(rank)`: whether a rank's buffers are. Ranks begin at other offsets.
+template <typename T>
+void run_all(Group& group, const std::function<bool(int)>& shared) {
+  const int n = group.size(), me = group.rank();
+  const Dtype dtype = DtypeOf<T>::value;
+  const int64_t offset = me * 3;
+  for (const int64_t count : kCounts) {
+    Buffer<T> one(group, shared(me), offset, count), many(group, shared(me), offset, n * count),
+        more(group, shared(me), offset, n * count);
+    one.fill(samples<T>(me, 0, count));
+    group.all_reduce(one.data(), count, dtype, "sum").wait();
+    ASSERT_TRUE(same_bits(one.values(), serial_sums<T>(n, 0, count))) << n << " ranks, " << count;
+
+    many.fill(samples<T>(me, 0, n * count));
+    group.reduce_scatter(many.data(), one.data(), count, dtype, "rs").wait();
+    ASSERT_TRUE(same_bits(one.values(), serial_sums<T>(n, me * count, count))) << n << " ranks, " << count;
+    group.all_to_all(many.data(), more.data(), count, dtype, "turn").wait();
+    ASSERT_TRUE(same_bits(more.values(), rows_for<T>(me, n, count))) << n << " ranks, " << count;
+    group.reduce_scatter(many.data(), many.data() + me * count, count, dtype, "rs in place").wait();
+    group.all_gather(many.data() + me * count, many.data(), count, dtype, "gather in place").wait();
+    ASSERT_TRUE(same_bits(many.values(), serial_sums<T>(n, 0, n * count))) << n << " ranks, " << count;
+    std::fill_n(more.data(), n * count, T{});
+    group.all_gather(one.data(), more.data(), count, dtype, "gather").wait();
+    ASSERT_TRUE(same_bits(more.values(), serial_sums<T>(n, 0, n * count))) << n << " ranks, " << count;
+
+    for (int root = 0; root < n; ++root) {
+      one.fill(samples<T>(me, root, count));
+      group.broadcast(one.data(), count, dtype, root, "broadcast").wait();
+      ASSERT_TRUE(same_bits(one.values(), samples<T>(root, root, count))) << n << " ranks, " << count;
+    }
+  }
+}
+
+void run_trees(Group& group, const std::function<bool(int)>& shared) {
+  const int n = group.size(), me = group.rank();
+  const int64_t count = 20'011;
+  for (const int64_t leaves : {1, 2, 5, 8, 13}) {
+    const auto [first, last] = grains_of_rank(leaves, n, me);
+    std::vector<Buffer<float>> buffers;
+    std::vector<TreeNode> nodes;
+    for (int i = 0; i < 9; ++i) buffers.emplace_back(group, shared(me), 16 * i, count);
+    for (const auto& range : cover_nodes(first, last, leaves)) {
+      buffers[nodes.size()].fill(node_sum(range, leaves, count));
+      nodes.push_back({range.first, range.second, buffers[nodes.size()].data()});
+    }
+    const auto expected = node_sum({0, leaves}, leaves, count);
+    group.all_reduce_tree(nodes, leaves, buffers[8].data(), count, "apart").wait();
+    ASSERT_TRUE(same_bits(buffers[8].values(), expected)) << n << " ranks, " << leaves << " leaves";
+    for (size_t i = 0; i < nodes.size(); ++i)  // the nodes belong to the caller
+      ASSERT_TRUE(same_bits(buffers[i].values(), node_sum({nodes[i].first, nodes[i].last}, leaves, count)));
+    float* into = nodes.empty() ? buffers[8].data() : nodes.back().data;
+    group.all_reduce_tree(nodes, leaves, into, count, "into a node").wait();
+    ASSERT_TRUE(same_bits(std::vector<float>(into, into + count), expected));
+  }
+}
+
+void run_everything(Group& group) {
+  const auto all = [](int) { return true; };
+  const auto some = [](int rank) { return rank != 1; };
+  run_all<float>(group, all);
+  run_all<Bf16>(group, all);
+  run_all<double>(group, all);
+  run_all<int64_t>(group, all);
+  run_all<float>(group, some);
+  run_trees(group, all);
+  run_trees(group, some);
+}
+
+TEST(Shared, EveryCollectiveBetweenThreads) {
+  for (const int n : {1, 2, 3, 5}) {
+    const auto groups = make_thread_groups(n, patient());
+    run_ranks(groups, run_everything);
+  }
+}
+
+TEST(Shared, EveryCollectiveBetweenProcesses) {
+  for (const int n : {2, 3}) {
+    const ShmSegment segment(n, 4096);
+    ForkedRanks ranks(n, [&](int rank) {
+      const auto group = open_shm_group(segment.fd(), rank, n, patient());
+      run_everything(*group);
+    });
+    EXPECT_THAT(ranks.outcomes(), Each("")) << n << " ranks";
+  }
+}
+
+// Groups over an arena whose slots the test can see.
+struct Glass {
+  explicit Glass(int size) : size_bytes((SlotArena::bytes(size, 4096) + 4095) / 4096 * 4096) {
+    memory = {std::aligned_alloc(4096, size_bytes), std::free};
+    std::fill_n(static_cast<char*>(memory.get()), size_bytes, '\0');
+    const SlotArena arena = SlotArena::create(memory.get(), size, 4096);
+    shared = map_shared_memory(size_t{64} << 20);
+    for (int rank = 0; rank < size; ++rank) {
+      arena.set_presence(rank, Presence::joined);
+      groups.push_back(std::make_unique<SlotGroup>(
+          SlotGroup::Transport{arena, memory, [](int) { return std::string(); },
+                               [this](uint64_t offset, size_t bytes) {
+                                 EXPECT_LE(offset + bytes, size_t{64} << 20);
+                                 return std::shared_ptr<std::byte>(shared, shared.get() + offset);
+                               },
+                               MADV_DONTNEED},
+          rank, patient()));
+    }
+  }
+  // Whether anything was ever written to a slot.
+  bool slots_are_clean(int size) const {
+    const SlotArena arena = SlotArena::attach(memory.get(), size_bytes, "test");
+    for (int rank = 0; rank < size; ++rank)
+      if (std::any_of(arena.slot(rank, 0), arena.slot(rank, 0) + 2 * 4096,
+                      [](std::byte b) { return b != std::byte{0}; }))
+        return false;
+    return true;
+  }
+  size_t size_bytes;
+  std::shared_ptr<void> memory;
+  std::shared_ptr<std::byte> shared;
+  std::vector<std::unique_ptr<Group>> groups;
+};
+
+TEST(Shared, NothingGoesThroughTheSlots) {
+  const int64_t count = 70'003;
+  Glass glass(3);
+  run_ranks(glass.groups, [&](Group& group) {
+    Buffer<float> one(group, true, 0, count), many(group, true, 0, 3 * count),
+        more(group, true, 0, 3 * count);
+    many.fill(samples<float>(group.rank(), 0, 3 * count));
+    one.fill(samples<float>(group.rank(), 0, count));
+    group.all_reduce(one.data(), count, Dtype::f32, "a").wait();
+    group.reduce_scatter(many.data(), one.data(), count, Dtype::f32, "b").wait();
+    group.all_gather(one.data(), more.data(), count, Dtype::f32, "c").wait();
+    group.all_to_all(many.data(), more.data(), count, Dtype::f32, "d").wait();
+    group.broadcast(one.data(), count, Dtype::f32, 1, "e").wait();
+  });
+  EXPECT_TRUE(glass.slots_are_clean(3));
+  Glass copied(3);
+  run_ranks(copied.groups, [&](Group& group) {
+    Buffer<float> one(group, group.rank() != 2, 0, count);
+    one.fill(samples<float>(group.rank(), 0, count));
+    group.all_reduce(one.data(), count, Dtype::f32, "a").wait();
+  });
+  EXPECT_FALSE(copied.slots_are_clean(3));  // else the above would prove nothing
+}
+
+// A rank that comes late finds its share done by the others, and none returns before the last chunk is done.
+TEST(Shared, RanksAreNotWaitedForToWork) {
+  const int n = 5, rounds = 300;
+  const int64_t count = 40'000;
+  std::vector<std::vector<double>> brought;
+  for (int r = 0; r < n; ++r) brought.push_back(samples<double>(r, 0, count));
+  const auto expected = serial_sums<double>(n, 0, count);
+  const auto groups = make_thread_groups(n, patient());
+  run_ranks(groups, [&](Group& group) {
+    Buffer<double> buffer(group, true, 0, count);
+    for (int round = 0; round < rounds; ++round) {
+      buffer.fill(brought[static_cast<size_t>(group.rank())]);
+      group.all_reduce(buffer.data(), count, Dtype::f64, "x").wait();
+      ASSERT_TRUE(same_bits(buffer.values(), expected)) << round;
+    }
+  });
+}
+
+TEST(Shared, MemoryIsClearedAndOutlivesItsGroup) {
+  auto groups = make_thread_groups(2, patient());
+  std::vector<std::shared_ptr<std::byte>> kept(2);
+  run_ranks(groups, [&](Group& group) {
+    const auto me = static_cast<size_t>(group.rank());
+    for (int i = 0; i < 3; ++i) {
+      kept[me] = group.allocate_shared(5000, "again");  // the one before is dropped meanwhile
+      EXPECT_TRUE(
+          std::all_of(kept[me].get(), kept[me].get() + 5000, [](std::byte b) { return b == std::byte{0}; }));
+      std::fill_n(kept[me].get(), 5000, std::byte{static_cast<unsigned char>(me + 1)});
+    }
+    EXPECT_NE(group.allocate_shared(0, "empty"), nullptr);
+  });
+  groups.clear();
+  EXPECT_EQ(kept[0].get()[4999], std::byte{1});
+  EXPECT_EQ(kept[1].get()[4999], std::byte{2});
+}
+
+TEST(Shared, DroppedMemoryIsNoLongerShared) {
+  const auto groups = make_thread_groups(2, patient());
+  run_ranks(groups, [&](Group& group) {
+    auto region = group.allocate_shared(400'000, "dropped");
+    region.reset();
+    std::vector<float> data = samples<float>(group.rank(), 0, 50'000);
+    group.all_reduce(data.data(), 50'000, Dtype::f32, "x").wait();
+    ASSERT_TRUE(same_bits(data, serial_sums<float>(2, 0, 50'000)));
+  });
+}
+
+TEST(Shared, ADeathIsNamedByTheOthers) {
+  for (const char* op : {"all_reduce", "all_to_all"})
+    for (const int victim : {0, 1, 2}) {
+      const ShmSegment segment(3);
+      ForkedRanks ranks(3, [&](int rank) {
+        const auto group = open_shm_group(segment.fd(), rank, 3, patient());
+        Buffer<float> in(*group, true, 0, 300'000), out(*group, true, 0, 300'000);
+        const auto run = [&](const char* name) {
+          if (op == std::string("all_reduce"))
+            return group->all_reduce(in.data(), 300'000, Dtype::f32, name).wait();
+          group->all_to_all(in.data(), out.data(), 100'000, Dtype::f32, name).wait();
+        };
+        run("first");
+        if (rank == victim) raise(SIGKILL);
+        run("second");
+      });
+      for (int rank = 0; rank < 3; ++rank) {
+        if (rank == victim) continue;
+        EXPECT_THAT(ranks.outcome(rank), AllOf(HasSubstr("PeerLost " + std::to_string(victim)), HasSubstr(op),
+                                               HasSubstr("\"second\"")));
+      }
+      EXPECT_EQ(ranks.outcome(victim), "signal 9");
+    }
+}
+
+// A rank that cannot map a region breaks the group instead of letting the others use it.
+TEST(Shared, ARankWithoutMemoryIsNamed) {
+  Glass glass(2);
+  const SlotArena arena = SlotArena::attach(glass.memory.get(), glass.size_bytes, "test");
+  glass.groups[1].reset();
+  glass.groups[1] = std::make_unique<SlotGroup>(
+      SlotGroup::Transport{
+          arena, glass.memory, [](int) { return std::string(); },
+          [](uint64_t, size_t) -> std::shared_ptr<std::byte> { throw IoError("no room", ENOMEM); },
+          MADV_DONTNEED},
+      1, patient());
+  arena.set_presence(1, Presence::joined);
+  EXPECT_THROW(run_ranks(glass.groups, [](Group& group) { group.allocate_shared(100, "x"); }), Recoverable);
+  EXPECT_THAT(outcome_of([&] { glass.groups[0]->barrier("later"); }),
+              AllOf(HasSubstr("rank 1 failed"), HasSubstr("no room")));
+}
+
+}  // namespace
+}  // namespace athanor
