@@ -15,6 +15,7 @@
 #include "athanor/base/nearest.h"
 #include "athanor/comm/shm.h"
 #include "athanor/comm/thread.h"
+#include "athanor/kernels/table.h"
 #include "athanor/launch/environment.h"
 #include "athanor/launch/supervisor.h"
 #include "athanor/observe/report.h"
@@ -101,12 +102,16 @@ void BenchComm::measure(Group& group) const {
   const int64_t row = has_rows() ? count / n : count;
   const int64_t in_count = op == "all_gather" ? row : count, out_count = op == "reduce_scatter" ? row : count;
   const Dtype type = DtypeOf<T>::value;
-  std::vector<std::vector<T>> own;
-  std::vector<std::shared_ptr<std::byte>> regions;
-  const auto buffer = [&](int64_t elements, const char* name) -> T* {
-    if (shared == "no") return own.emplace_back(static_cast<size_t>(elements)).data();
-    regions.push_back(group.allocate_shared(static_cast<size_t>(elements) * sizeof(T), name));
-    return static_cast<T*>(static_cast<void*>(regions.back().get()));
+  // As training holds its gradients.
+  const auto queue = make_cpu_queue(nullptr, best_isa());
+  Arena arena(*queue);
+  std::vector<std::shared_ptr<Storage>> storages;
+  const auto buffer = [&](int64_t elements, const char* name) {
+    const size_t bytes = static_cast<size_t>(elements) * sizeof(T);
+    storages.push_back(shared == "yes"
+                           ? arena.adopt(group.allocate_shared(bytes, name), bytes, Category::communication)
+                           : arena.allocate(bytes, Category::communication));
+    return static_cast<T*>(static_cast<void*>(storages.back()->data()));
   };
   T* in = buffer(in_count, "input");
   T* out = has_rows() ? buffer(out_count, "output") : in;
@@ -164,9 +169,9 @@ void BenchComm::print(const std::vector<double>& seconds) const {
   report["algorithm_gbps"] = bytes / median * 1e-9;
   std::cout << (json ? report.to_json()
                      : fmt::format(
-                           "{} of {} {} between {} ranks over {}{}: {:.3f} ms (min {:.3f}, max {:.3f}), "
+                           "{} of {} {} between {} rank{} over {}{}: {:.3f} ms (min {:.3f}, max {:.3f}), "
                            "{:.2f} GB/s\n",
-                           op, human_bytes(bytes), dtype, num_ranks, transport,
+                           op, human_bytes(bytes), dtype, num_ranks, num_ranks == 1 ? "" : "s", transport,
                            shared == "yes" ? " in shared memory" : "", median * 1e3, *least * 1e3,
                            *most * 1e3, bytes / median * 1e-9))
             << std::flush;
@@ -214,7 +219,12 @@ void add_bench_comm(CLI::App& bench) {
   sub->add_option("--ranks", command->num_ranks, "How many ranks")->capture_default_str();
   sub->add_option("--bytes", command->size_bytes, "Of a rank's largest buffer, such as 1000000 or 16MiB")
       ->capture_default_str()
-      ->transform(CLI::AsSizeValue(false));
+      ->transform(CLI::AsSizeValue(false))
+      ->transform([](const std::string& text) {  // the one above would read it modulo 2^64
+        if (text.find('-') != std::string::npos)
+          throw CLI::ValidationError("--bytes", "got " + text + ", expected a number of bytes");
+        return text;
+      });
   sub->add_option("--dtype", command->dtype, "f32 or bf16")
       ->capture_default_str()
       ->check(CLI::IsMember({"f32", "bf16"}));

@@ -74,16 +74,13 @@ SumRows::Sum sum_of(Dtype dtype) {
 
 }  // namespace
 
-void ordered_sum(std::span<const void* const> in, void* out, int64_t count, Dtype dtype) {
+void ordered_sum(std::span<const void* const> in, std::span<void* const> out, int64_t count, Dtype dtype) {
   check(!in.empty(), "ordered_sum: no inputs");
-  if (count == 0) return;
-  if (in.size() > 1) return sum_of(dtype)(in.data(), static_cast<int>(in.size()), &out, 1, count);
-  if (out != in[0]) std::memcpy(out, in[0], static_cast<size_t>(count) * size_of(dtype));
-}
-
-void ordered_sum_in_place(std::span<void* const> buffers, int64_t count, Dtype dtype) {
-  const int n = static_cast<int>(buffers.size());
-  sum_of(dtype)(buffers.data(), n, buffers.data(), n, count);
+  const auto sum = sum_of(dtype);
+  if (in.size() > 1)
+    return sum(in.data(), static_cast<int>(in.size()), out.data(), static_cast<int>(out.size()), count);
+  for (void* to : out)
+    if (count > 0 && to != in[0]) std::memcpy(to, in[0], static_cast<size_t>(count) * size_of(dtype));
 }
 
 void add(float* into, const float* a, const float* b, int64_t count) {

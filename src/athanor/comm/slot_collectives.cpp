@@ -95,8 +95,8 @@ void SlotGroup::run_all_reduce(const Call& call, std::byte* data) {
     std::byte* own = data + static_cast<size_t>(piece.first) * element + offset;
     for (int r = 0; r < n; ++r)
       inputs[static_cast<size_t>(r)] = r == me ? own : arena.slot(r, which) + offset;
-    ordered_sum(inputs, own, mine.length, call.dtype);
-    copy(arena.slot(me, which) + offset, own, mine.length, element);
+    void* const outputs[] = {own, arena.slot(me, which) + offset};
+    ordered_sum(inputs, outputs, mine.length, call.dtype);
   };
   steps.out = [&](int64_t k, int which) {
     const Piece piece = piece_of(call.count, per_piece, k);
@@ -123,7 +123,8 @@ void SlotGroup::run_all_reduce_flat(const Call& call, std::byte* data) {
   steps.out = [&](int64_t, int which) {
     for (int r = 0; r < size(); ++r)
       inputs[static_cast<size_t>(r)] = r == rank() ? data : arena.slot(r, which);
-    ordered_sum(inputs, data, call.count, call.dtype);
+    void* const output[] = {data};
+    ordered_sum(inputs, output, call.count, call.dtype);
   };
   run(call, steps);
 }
@@ -197,7 +198,8 @@ void SlotGroup::run_rows(
 
 void SlotGroup::run_reduce_scatter(const Call& call, const std::byte* in, std::byte* out) {
   run_rows(call, in, [&](std::span<const void* const> rows, int64_t first, int64_t length) {
-    ordered_sum(rows, out + static_cast<size_t>(first) * size_of(call.dtype), length, call.dtype);
+    void* const output[] = {out + static_cast<size_t>(first) * size_of(call.dtype)};
+    ordered_sum(rows, output, length, call.dtype);
   });
 }
 

@@ -54,7 +54,7 @@ void SlotGroup::reduce_directly(const Call& call) {
   std::vector<void*> at(buffers.size());
   share_work(call.count, element, [&](int64_t first, int64_t length) {
     for (size_t r = 0; r < at.size(); ++r) at[r] = buffers[r] + static_cast<size_t>(first) * element;
-    ordered_sum_in_place(at, length, call.dtype);
+    ordered_sum({at.data(), at.size()}, at, length, call.dtype);
   });
 }
 
