@@ -37,6 +37,8 @@ TEST(BenchComm, EveryOperationOnEveryTransport) {
           EXPECT_GT(median, 0.0);
           EXPECT_LE(report["min_seconds"], median);
           EXPECT_GE(report["max_seconds"], median);
+          EXPECT_NEAR(report["percent_of_copy"].get<double>(),
+                      report["copy_seconds"].get<double>() / median * 100, 1e-6);
           EXPECT_NEAR(report["algorithm_gbps"].get<double>(), 300000 / median * 1e-9, 1e-9);
         }
   EXPECT_TRUE(nothing_left_running());
