@@ -4,10 +4,12 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <bit>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <iostream>
+#include <type_traits>
 
 #include "athanor/base/check.h"
 #include "athanor/base/clock.h"
@@ -102,6 +104,7 @@ void BenchComm::measure(Group& group) const {
   const int64_t row = has_rows() ? count / n : count;
   const int64_t in_count = op == "all_gather" ? row : count, out_count = op == "reduce_scatter" ? row : count;
   const Dtype type = DtypeOf<T>::value;
+  using Bits = std::conditional_t<sizeof(T) == 2, uint16_t, uint32_t>;
   // As training holds its gradients.
   const auto queue = make_cpu_queue(nullptr, best_isa());
   Arena arena(*queue);
@@ -134,7 +137,7 @@ void BenchComm::measure(Group& group) const {
   run_once();
   for (int64_t i = 0; i < out_count; ++i) {
     const T want = expected(i);
-    check(std::memcmp(&want, out + i, sizeof(T)) == 0,
+    check(std::bit_cast<Bits>(want) == std::bit_cast<Bits>(out[i]),
           "bench comm: {} on rank {}, element {}: got {}, expected {}", op, me, i, to_float(out[i]),
           to_float(want));
   }

@@ -89,10 +89,10 @@ TEST(Mismatch, AnyDifference) {
          g.all_reduce_tree({{1, 2, static_cast<float*>(d)}}, 3, static_cast<float*>(d), 8, "x").wait();
        }},
   };
-  for (const auto& [first, second] : pairs) {
+  for (const auto& starts : pairs) {
     auto groups = make_thread_groups(2, patient());
     const auto texts = outcomes(groups, [&](Group& group) {
-      (group.rank() == 0 ? first : second)(group, group.rank() == 0 ? a.data() : b.data());
+      (group.rank() == 0 ? starts.first : starts.second)(group, group.rank() == 0 ? a.data() : b.data());
     });
     for (const auto& text : texts) EXPECT_THAT(text, HasSubstr("Error: group 'world'"));
   }

@@ -91,6 +91,7 @@ void run_trees(Group& group, const std::function<bool(int)>& shared) {
   for (const int64_t leaves : {1, 2, 5, 8, 13}) {
     const auto [first, last] = grains_of_rank(leaves, n, me);
     std::vector<Buffer<float>> buffers;
+    buffers.reserve(9);
     std::vector<TreeNode> nodes;
     for (int i = 0; i < 9; ++i) buffers.emplace_back(group, shared(me), 16 * i, count);
     for (const auto& range : cover_nodes(first, last, leaves)) {
@@ -201,6 +202,7 @@ TEST(Shared, RanksAreNotWaitedForToWork) {
   const int n = 5, rounds = 300;
   const int64_t count = 40'000;
   std::vector<std::vector<double>> brought;
+  brought.reserve(n);
   for (int r = 0; r < n; ++r) brought.push_back(samples<double>(r, 0, count));
   const auto expected = serial_sums<double>(n, 0, count);
   const auto groups = make_thread_groups(n, patient());

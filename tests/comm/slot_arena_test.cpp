@@ -85,6 +85,7 @@ TEST_F(SlotArenaTest, ChunksAreClaimedOnceAndAnewInEachCall) {
   for (const uint64_t sequence : {0u, 1u, 7u}) {
     std::atomic<int64_t> claimed = 0, sum = 0;
     std::vector<std::thread> threads;
+    threads.reserve(4);
     for (int t = 0; t < 4; ++t)
       threads.emplace_back([&] {
         while (const auto chunk = arena->claim(1, sequence, 1000)) {

@@ -27,6 +27,7 @@ bool SlotGroup::all_can_address(const Call& call) const {
 
 std::vector<std::byte*> SlotGroup::buffers_of_all() const {
   std::vector<std::byte*> buffers;
+  buffers.reserve(static_cast<size_t>(size()));
   for (int r = 0; r < size(); ++r)
     buffers.push_back(link_.place(r) == 0 ? nullptr : regions_.at(link_.place(r), r));
   return buffers;
