@@ -21,8 +21,8 @@
 #include "athanor/launch/environment.h"
 #include "athanor/launch/supervisor.h"
 #include "athanor/observe/report.h"
-#include "athanor/train/memory_plan.h"
 #include "bench.h"
+#include "bench_timing.h"
 #include "command.h"
 #include "own_program.h"
 
@@ -65,7 +65,7 @@ struct BenchComm {
   void run_rank(Group& group) const;
   template <typename T>
   void measure(Group& group) const;
-  void print(const std::vector<double>& seconds, const std::vector<double>& copies) const;
+  void print(const Series& seconds, const Series& copies) const;
 };
 
 void BenchComm::validate() const {
@@ -90,11 +90,9 @@ void BenchComm::validate() const {
                                   dtype, has_rows() ? fmt::format(", {} ranks", num_ranks) : ""));
   const double needed = 4.0 *  // input, output, and the two ends of the copy that is the ceiling
                         static_cast<double>(size_bytes) * num_ranks;
-  const uint64_t available = available_memory_bytes();
-  check(available == 0 || needed <= static_cast<double>(available),
-        "bench comm: {} ranks with {} need {} of memory, expected at most the {} available", num_ranks,
-        human_bytes(static_cast<double>(size_bytes)), human_bytes(needed),
-        human_bytes(static_cast<double>(available)));
+  check_memory(
+      fmt::format("bench comm: {} ranks with {}", num_ranks, human_bytes(static_cast<double>(size_bytes))),
+      needed);
 }
 
 template <typename T>
@@ -155,18 +153,17 @@ void BenchComm::measure(Group& group) const {
     return (now_seconds() - start) / repeats;
   };
   copy_once();
-  std::vector<double> seconds, copies;
+  Series seconds, copies;
   for (int sample = 0; sample < samples; ++sample) {
-    copies.push_back(mean_seconds(copy_once));
-    seconds.push_back(mean_seconds(run_once));
+    copies.values.push_back(mean_seconds(copy_once));
+    seconds.values.push_back(mean_seconds(run_once));
   }
   group.barrier("end");
   if (me == 0) print(seconds, copies);
 }
 
-void BenchComm::print(const std::vector<double>& seconds, const std::vector<double>& copies) const {
-  const double median = median_of(seconds), copy = median_of(copies), bytes = static_cast<double>(size_bytes);
-  const auto [least, most] = std::minmax_element(seconds.begin(), seconds.end());
+void BenchComm::print(const Series& seconds, const Series& copies) const {
+  const double median = seconds.median(), copy = copies.median(), bytes = static_cast<double>(size_bytes);
   Report report;
   report["op"] = op;
   report["ranks"] = num_ranks;
@@ -177,8 +174,8 @@ void BenchComm::print(const std::vector<double>& seconds, const std::vector<doub
   report["samples"] = samples;
   report["repeats"] = repeats;
   report["median_seconds"] = median;
-  report["min_seconds"] = *least;
-  report["max_seconds"] = *most;
+  report["min_seconds"] = seconds.min();
+  report["max_seconds"] = seconds.max();
   report["algorithm_gbps"] = bytes / median * 1e-9;
   report["copy_seconds"] = copy;
   report["percent_of_copy"] = 100.0 * copy / median;
@@ -191,8 +188,8 @@ void BenchComm::print(const std::vector<double>& seconds, const std::vector<doub
              "{} of {} {} between {} rank{} over {}{}: {:.3f} ms (min {:.3f}, max {:.3f}), {:.2f} GB/s\n"
              "{:.0f} % of the speed at which the ranks copy as much, {:.2f} GB/s\n",
              op, human_bytes(bytes), dtype, num_ranks, num_ranks == 1 ? "" : "s", transport,
-             shared == "yes" ? " in shared memory" : "", median * 1e3, *least * 1e3, *most * 1e3,
-             bytes / median * 1e-9, 100.0 * copy / median, bytes / copy * 1e-9)
+             shared == "yes" ? " in shared memory" : "", median * 1e3, seconds.min() * 1e3,
+             seconds.max() * 1e3, bytes / median * 1e-9, 100.0 * copy / median, bytes / copy * 1e-9)
       << std::flush;
 }
 

@@ -13,9 +13,9 @@
 #include "athanor/base/clock.h"
 #include "athanor/base/error.h"
 #include "athanor/base/file.h"
+#include "athanor/base/host_memory.h"
 #include "athanor/base/human.h"
 #include "athanor/base/philox.h"
-#include "athanor/train/memory_plan.h"
 #include "command.h"
 
 namespace athanor {
