@@ -93,7 +93,8 @@ TEST_F(BadInput, MoreRanksThanGrains) {
 TEST_F(BadInput, MoreMemoryThanThereIs) {
   expect_refused(try_train({"train.global_batch=100000000", "train.micro_batch=100000000"}), 1,
                  {"memory", "activations", "available"});
-  expect_refused(try_train({"train.global_batch=1000000000", "train.micro_batch=1"}), 1, {"memory"});
+  expect_refused(try_train({"train.global_batch=1000000000", "train.micro_batch=1"}), 2,
+                 {"train.global_batch", "grains"});
   expect_refused(place.run({"bench", "step", "--preset", "llama-2-70b", "--batch", "1", "--seq", "8"}), 1,
                  {"memory", "optimizer", "available"});
   expect_refused(place.run({"bench", "step", "--batch", "99999999999"}), 2, {"99999999999"});

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
@@ -11,8 +12,9 @@ namespace {
 // A machine with 1000 MiB available and 24 MiB of swap, whose control groups the tests write.
 class HostMemoryTest : public ::testing::Test {
  protected:
-  HostMemoryTest() : root_(std::filesystem::path(::testing::TempDir()) / "athanor_host_memory") {
-    std::filesystem::remove_all(root_);
+  HostMemoryTest() {
+    std::string folder = (std::filesystem::temp_directory_path() / "athanor_host_memory_XXXXXX").string();
+    root_ = ::mkdtemp(folder.data());  // tests run side by side
     write("/proc/meminfo", "MemTotal: 2048000 kB\nMemAvailable:    1024000 kB\nSwapFree:   24576 kB\n");
   }
   ~HostMemoryTest() override { std::filesystem::remove_all(root_); }
