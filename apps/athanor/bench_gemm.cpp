@@ -139,7 +139,7 @@ void BenchGemm::measure(Measured& entry) {
     const GemmKernels& gemm = kernels(a).gemm;
     if (op == Op::nt) gemm.nt(queue, c, a, b, nullptr);
     if (op == Op::nn) gemm.nn(queue, c, a, b);
-    if (op == Op::tn) gemm.tn(queue, c, a, b);
+    if (op == Op::tn) gemm.tn(queue, c, a, b, true);
   };
   ours();
   check_result(entry, "our", a, b, c, &entry.error);

@@ -1,3 +1,5 @@
+#include <cmath>
+
 #include "athanor/kernels/cpu/gemm_problem.h"
 #include "kernels/kernel_test.h"
 
@@ -86,7 +88,7 @@ TEST_P(GemmTest, Nn) {
     }
 }
 
-TEST_P(GemmTest, TnAddsToC) {
+TEST_P(GemmTest, TnAddsToCOrOverwritesIt) {
   for (const Dtype dtype : kElementTypes)
     for (const Size& s : kSizes) {
       const Size size{s.n, s.k,
@@ -96,10 +98,16 @@ TEST_P(GemmTest, TnAddsToC) {
       const Values start = random_values(size.m * size.n, Dtype::f32, 3);
       const auto got = run(GetParam(), [&](Bench& bench) {
         Tensor c = bench.output(start, {size.m, size.n}, Dtype::f32);
-        bench.kernels().gemm.tn(bench.queue(), c, bench.input(a, {size.k, size.m}, dtype),
-                                bench.input(b, {size.k, size.n}, dtype));
-        return std::vector{c};
+        Tensor fresh = bench.output(Values(start.size(), NAN), {size.m, size.n}, Dtype::f32);
+        Tensor zero = bench.output(Values(start.size(), 0), {size.m, size.n}, Dtype::f32);
+        const Tensor as = bench.input(a, {size.k, size.m}, dtype),
+                     bs = bench.input(b, {size.k, size.n}, dtype);
+        bench.kernels().gemm.tn(bench.queue(), c, as, bs, true);
+        bench.kernels().gemm.tn(bench.queue(), fresh, as, bs, false);
+        bench.kernels().gemm.tn(bench.queue(), zero, as, bs, true);
+        return std::vector{c, fresh, zero};
       });
+      EXPECT_EQ(got[1], got[2]);
       Values expected = product(
           size, [&](int64_t i, int64_t l) { return a[static_cast<size_t>(l * size.m + i)]; },
           [&](int64_t l, int64_t j) { return b[static_cast<size_t>(l * size.n + j)]; });
@@ -125,8 +133,8 @@ TEST_P(GemmTest, LeadingDimensionsAreFlattened) {
     gemm.nt(bench.queue(), y_flat, flat, weight, nullptr);
     gemm.nn(bench.queue(), dx, y, weight);
     gemm.nn(bench.queue(), dx_flat, y_flat, weight);
-    gemm.tn(bench.queue(), dw, y, deep);
-    gemm.tn(bench.queue(), dw_flat, y_flat, flat);
+    gemm.tn(bench.queue(), dw, y, deep, true);
+    gemm.tn(bench.queue(), dw_flat, y_flat, flat, true);
     return std::vector{y, y_flat, dx, dx_flat, dw, dw_flat};
   });
   EXPECT_EQ(got[0], got[1]);
@@ -150,7 +158,8 @@ TEST_P(GemmTest, MismatchesAreNamed) {
   EXPECT_NE(error_of([&] { gemm.nt(queue, half_c, a, fits, nullptr); }).find("gemm.nt"), std::string::npos);
   EXPECT_NE(error_of([&] { gemm.nt(queue, c, a, fits, &a); }).find("bias"), std::string::npos);
   EXPECT_NE(error_of([&] { gemm.nn(queue, c, a, fits); }).find("gemm.nn"), std::string::npos);
-  EXPECT_NE(error_of([&] { gemm.tn(queue, c, a, fits); }).find("gemm.tn"), std::string::npos);
+  EXPECT_NE(error_of([&] { gemm.tn(queue, c, a, fits, true); }).find("gemm.tn"), std::string::npos);
+  EXPECT_NE(error_of([&] { gemm.tn(queue, half_c, half, half, false); }).find("gemm.tn"), std::string::npos);
 }
 
 // Sizes at which kernels cut k into several depths and c into several blocks, and pack panels in groups.
@@ -177,7 +186,7 @@ TEST_P(GemmTest, LongAndWide) {
         gemm.nt(bench.queue(), nt, as, bs, &shift);
         gemm.nt(bench.queue(), rounded, as, bs, &shift);
         gemm.nn(bench.queue(), nn, as, bs.view({size.k, size.n}));
-        gemm.tn(bench.queue(), tn, as.view({size.k, size.m}), bs.view({size.k, size.n}));
+        gemm.tn(bench.queue(), tn, as.view({size.k, size.m}), bs.view({size.k, size.n}), true);
         return std::vector{nt, rounded, nn, tn};
       });
       Values nt = product(

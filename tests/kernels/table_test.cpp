@@ -58,7 +58,7 @@ MemoryUsage usage_of(Queue& queue) {
   k.gemm.nt(queue, logits, hidden, weight, nullptr);
   k.cross_entropy.rows(queue, loss, &dlogits, logits, targets, vocabulary, 1);
   k.gemm.nn(queue, dhidden, dlogits, weight);
-  k.gemm.tn(queue, dweight, dlogits, hidden);
+  k.gemm.tn(queue, dweight, dlogits, hidden, true);
   k.elementwise.sum_squares(queue, dweight);
   return arena.usage();
 }

@@ -1,6 +1,7 @@
 #include "athanor/autograd/param.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "athanor/base/philox.h"
 #include "athanor/kernels/table.h"
@@ -13,6 +14,17 @@ int64_t num_blocks(int64_t numel) {
   return (numel + kBlock - 1) / kBlock;
 }
 }  // namespace
+
+Weight::GradSlot Weight::grad_slot() {
+  check(grad_.defined(), "weight: '{}' has no gradient slot; is this model being trained?", use_);
+  return {grad_, std::exchange(begun_, true)};
+}
+
+Tensor& Weight::grad() {
+  const GradSlot slot = grad_slot();
+  if (!slot.add) fill_zero(slot.tensor);
+  return slot.tensor;
+}
 
 Weight& Param::add_use(const std::string& use) {
   uses_.push_back(std::make_unique<Weight>(*this, use));

@@ -32,17 +32,26 @@ class Weight {
   Param& param() const { return param_; }
   const std::string& use() const { return use_; }
   const Tensor& value() const;  // T, the param's shape
-  Tensor& grad() {              // f32, the param's shape; backward adds to it
-    check(grad_.defined(), "weight: '{}' has no gradient slot; is this model being trained?", use_);
-    return grad_;
-  }
+  // The gradient slot, f32, the param's shape; backward adds to it.
+  Tensor& grad();
+  // The same for a product that can overwrite: `add` is false where nothing was added since begin_grad().
+  struct GradSlot {
+    Tensor& tensor;
+    bool add;
+  };
+  GradSlot grad_slot();
   bool has_grad() const { return grad_.defined(); }
-  void set_grad(Tensor slot) { grad_ = std::move(slot); }
+  void set_grad(Tensor slot) {
+    grad_ = std::move(slot);
+    begun_ = true;
+  }
+  void begin_grad() { begun_ = false; }  // what the slot holds now does not count
 
  private:
   Param& param_;
   std::string use_;
   Tensor grad_;
+  bool begun_ = true;
 };
 
 struct Init {

@@ -1,10 +1,10 @@
 // Softmax cross-entropy of rows of logits, with its gradient in the same pass over them.
 //
-//   loss[n] = logsumexp(logits[n]) - logits[n, target[n]];     dlogits[n] = scale * (softmax(logits[n]) -
-//   onehot)
+//   loss[n]    = logsumexp(logits[n]) - logits[n, target[n]]
+//   dlogits[n] = scale * (softmax(logits[n]) - onehot)
 //
 // logits [N,V] f32;  targets [N] i32, a negative one is ignored (loss 0, gradient 0), one >= V is an Error;
-// loss [N] f32;  dlogits [N,V] T, or null where no gradient is wanted.
+// loss [N] f32;  dlogits [N,V] T, or null where no gradient is wanted; where T is f32 it may be the logits themselves.
 // Only the first `classes` columns are real: columns beyond (padding of V) get probability 0.
 #pragma once
 

@@ -2,9 +2,9 @@
 //
 //   nt   c [M,N] T or f32  = a [M,K] T . b [N,K]^T T (+ bias [N] T)      y  = x . W^T + bias
 //   nn   c [M,N] T or f32  = a [M,K] T . b [K,N] T                       dx = dy . W
-//   tn   c [M,N] f32      += a [K,M]^T T . b [K,N] T                     dW += dy^T . x
+//   tn   c [M,N] f32    (+)= a [K,M]^T T . b [K,N] T                     dW += dy^T . x
 //
-// nt and nn overwrite c, tn adds to it. Leading dimensions are flattened: x may be [B,T,C] where M = B*T.
+// nt and nn overwrite c, tn too unless `add`: then it adds to it. Leading dimensions are flattened: x may be [B,T,C] where M = B*T.
 // `bias` may be null. c of nt and nn may be f32 where a and b are bf16 or f16 (logits).
 // Each output element is one sum in an order that depends on the shapes and the instruction set alone.
 #pragma once
@@ -17,7 +17,7 @@ class Tensor;
 struct GemmKernels {
   void (*nt)(Queue&, Tensor& c, const Tensor& a, const Tensor& b, const Tensor* bias);
   void (*nn)(Queue&, Tensor& c, const Tensor& a, const Tensor& b);
-  void (*tn)(Queue&, Tensor& c, const Tensor& a, const Tensor& b);
+  void (*tn)(Queue&, Tensor& c, const Tensor& a, const Tensor& b, bool add);
 };
 
 }  // namespace athanor

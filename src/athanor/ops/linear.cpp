@@ -29,7 +29,8 @@ struct Linear {
     return {dx};
   }
   static void backward_weight(const Saved& saved, const Tensor& dy) {
-    kernels(dy).gemm.tn(dy.queue(), saved.weight->grad(), dy, saved.x);
+    const auto slot = saved.weight->grad_slot();
+    kernels(dy).gemm.tn(dy.queue(), slot.tensor, dy, saved.x, slot.add);
     if (saved.bias != nullptr) kernels(dy).elementwise.column_sum(dy.queue(), saved.bias->grad(), dy);
   }
 };

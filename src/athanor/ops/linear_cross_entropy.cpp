@@ -13,14 +13,22 @@ namespace {
 // The loss is the root of the tape and its gradient is known in the forward pass, so each chunk of logits is
 // made once: loss, dx and dhead come out of it and it is gone. Recomputing the logits backward would cost a
 // third of the head's arithmetic again. x [..., C];  head [V,C];  targets [...] i32;  loss [N] f32;  one
-// chunk: [kChunkElements / V, V] f32 and T
+// chunk: about [kChunkElements / V, V] f32 and T
 struct LinearCrossEntropy {
   struct Saved {
     Tensor dx;
   };
-  // Bounds the logits that exist at a time (f32: 64 MiB) and is a constant, so results depend on shapes
-  // alone.
-  static constexpr int64_t kChunkElements = int64_t{1} << 24;
+  // About how many logits exist at a time (f32: 128 MiB): enough rows that reading the head, once for each
+  // product of a chunk, is little beside the arithmetic. A constant, so results depend on shapes alone.
+  static constexpr int64_t kChunkElements = int64_t{1} << 25;
+  static constexpr int64_t kRowUnit = 32;  // no product pads in the middle
+
+  static int64_t rows_of_chunk(int64_t tokens, int64_t vocab) {
+    const int64_t most = std::max(kRowUnit, kChunkElements / vocab);
+    const int64_t chunks = std::max<int64_t>(1, (tokens + most - 1) / most);
+    const int64_t rows = (tokens + chunks - 1) / chunks;
+    return std::min(tokens, (rows + kRowUnit - 1) / kRowUnit * kRowUnit);
+  }
 
   static Tensor forward(Saved& saved, const PassContext& context, const Tensor& x, Weight& head,
                         const Tensor& targets, int64_t classes) {
@@ -30,14 +38,15 @@ struct LinearCrossEntropy {
           head.param().name(), w.shape());
     check(targets.numel() == tokens, "cross_entropy: got {} targets for {} tokens", targets.numel(), tokens);
     check(0 < classes && classes <= vocab, "cross_entropy: {} classes of {} rows", classes, vocab);
-    const int64_t chunk = std::min(tokens, std::max<int64_t>(16, kChunkElements / vocab));
+    const int64_t chunk = rows_of_chunk(tokens, vocab);
     Arena& arena = x.arena();
     const auto& kernel = kernels(x);
     Tensor loss = empty(arena, {tokens}, Dtype::f32, Category::activations);
     Tensor logits = empty(arena, {chunk, vocab}, Dtype::f32, Category::workspace);
     Tensor dlogits, dx;
     if (context.record) {
-      dlogits = empty(arena, {chunk, vocab}, x.dtype(), Category::workspace);
+      dlogits = x.dtype() == Dtype::f32 ? logits  // in place
+                                        : empty(arena, {chunk, vocab}, x.dtype(), Category::workspace);
       dx = empty_like(x);
     }
     const Tensor x_rows = x.view({tokens, width});
@@ -57,7 +66,8 @@ struct LinearCrossEntropy {
       kernel.cross_entropy.rows(x.queue(), part_loss, &part_dlogits, part_logits,
                                 target_rows.slice(first, last), classes, context.loss_scale);
       kernel.gemm.nn(x.queue(), part_dx, part_dlogits, w);
-      kernel.gemm.tn(x.queue(), head.grad(), part_dlogits, part);
+      const auto slot = head.grad_slot();
+      kernel.gemm.tn(x.queue(), slot.tensor, part_dlogits, part, slot.add);
     }
     saved = {dx};
     return loss;

@@ -65,7 +65,8 @@ void DataParallel::reserve_buffers(size_t count) {
 
 Tensor DataParallel::make_buffer() {
   const size_t index = buffers_.size();
-  if (index >= reserved_.size()) return empty(arena_, {total_}, Dtype::f32, Category::gradients);
+  // Cleared once: the gaps between slots are summed too.
+  if (index >= reserved_.size()) return zeros(arena_, {total_}, Dtype::f32, Category::gradients);
   return {arena_.adopt(std::move(reserved_[index]), static_cast<uint64_t>(total_) * sizeof(float),
                        Category::gradients),
           0, Shape{total_}, Dtype::f32};
@@ -116,7 +117,7 @@ void DataParallel::begin_grain(Tape& tape, int64_t grain) {
   const bool first = grain == grains_.first, last = grain + 1 == grains_.second;
   if (first || options_.reduce == Reduce::tree) {
     use_buffer(take_buffer());
-    fill_zero(buffers_[static_cast<size_t>(current_)]);
+    for (Weight* weight : weights_) weight->begin_grad();
   }
   if (options_.reduce == Reduce::tree) {
     partials_.push_back({{grain, grain + 1}, current_});
@@ -147,6 +148,7 @@ void DataParallel::plan_last_grain() {
 }
 
 void DataParallel::end_grain() {
+  for (Weight* weight : weights_) weight->grad();  // one that nothing was added to is zero
   if (grain_ + 1 == grains_.second) {
     for (size_t bucket = 0; bucket < buckets_.size(); ++bucket)
       check(buckets_[bucket].pending == 0, "data parallel: bucket {} is not complete after the backward pass",
@@ -160,6 +162,7 @@ void DataParallel::end_grain() {
 void DataParallel::weight_ready(Weight& weight) {
   const size_t index = bucket_of_.at(&weight);
   check(buckets_[index].pending > 0, "data parallel: weight '{}' was completed twice", weight.use());
+  weight.grad();  // zero if nothing was added to it
   if (--buckets_[index].pending == 0) start_reduce(index);
 }
 

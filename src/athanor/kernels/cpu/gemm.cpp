@@ -75,11 +75,12 @@ void nn(Queue& queue, Tensor& c, const Tensor& a, const Tensor& b) {
   product(queue, "gemm.nn", c, a, b, nullptr, {rows_of(a), n, k, k, 1, n, 1, kF32, kF32, false});
 }
 
-void tn(Queue& queue, Tensor& c, const Tensor& a, const Tensor& b) {
+void tn(Queue& queue, Tensor& c, const Tensor& a, const Tensor& b, bool add) {
   check_operands("gemm.tn", a, b);
   check_inner("gemm.tn", a, b, rows_of(a), rows_of(b));
+  check(c.dtype() == Dtype::f32, "gemm.tn: c is {}, expected f32", name_of(c.dtype()));
   const int64_t m = a.dim(-1), n = b.dim(-1);
-  product(queue, "gemm.tn", c, a, b, nullptr, {m, n, rows_of(a), 1, m, n, 1, kF32, kF32, true});
+  product(queue, "gemm.tn", c, a, b, nullptr, {m, n, rows_of(a), 1, m, n, 1, kF32, kF32, add});
 }
 
 // The products of a linear layer of a usual size, to ask the candidates about.

@@ -35,7 +35,7 @@ constexpr int64_t kUnit = 32;  // rows, columns and k that costs are counted in
 // is what stays in the second-level cache while the rows of a pass by.
 struct Kernel {
   void (*block)(const GemmBlock&);
-  int64_t max_depth, max_added_depth;  // the longest piece of k; of a product that is added to c
+  int64_t max_depth, max_turned_depth;  // the longest piece of k; where a is read against its rows
   int64_t max_elements, max_columns;
   int64_t side;  // columns of a panel
   // Measured cycles for 32 x 32 x 32 of a product, and per 32 x 32 for packing a, packing a that is read
@@ -43,7 +43,7 @@ struct Kernel {
   int64_t product, pack_a, turn_a, pack_b, write_c;
 };
 
-// Where c is added to, passing over it again costs less than narrow blocks, for which a is turned often.
+// Where a is turned, passing over c again costs less than narrow blocks, for which that is done often.
 constexpr Kernel kAmx{amx::gemm_block, 3072, 512, 128 * 3072, 768, 32, 80, 60, 200, 200, 100};
 constexpr Kernel kAvx512{avx512::gemm_block, 3072, 1024, 64 * 4096, 512, 64, 1300, 100, 200, 400, 200};
 constexpr Kernel kAvx2{avx2::gemm_block, 3072, 1024, 64 * 4096, 512, 64, 2600, 200, 400, 800, 400};
@@ -70,7 +70,7 @@ int64_t estimated_cycles(const Kernel& kernel, const GemmProblem& p, const Cut& 
 Cut choose_cut(const Kernel& kernel, const GemmProblem& p, int64_t threads) {
   Cut best{};
   best.depth =
-      even_part(p.k, num_blocks(p.k, p.accumulate ? kernel.max_added_depth : kernel.max_depth), kUnit);
+      even_part(p.k, num_blocks(p.k, p.a_col != 1 ? kernel.max_turned_depth : kernel.max_depth), kUnit);
   const int64_t widest =
       std::min(kernel.max_columns, kernel.max_elements / best.depth / kernel.side * kernel.side);
   const int64_t fewest = num_blocks(p.n, widest), most = 4 * threads;  // parts; more would only be shorter

@@ -9,6 +9,7 @@ namespace {
 // The target is one of the classes: the driver deals with ignored rows.
 template <typename T>
 float row(void* dlogits, const float* logits, int32_t target, int64_t classes, int64_t width, float scale) {
+  const float at_target = logits[target];
   const float largest = *std::max_element(logits, logits + classes);
   double sum = 0;
   for (int64_t c = 0; c < classes; ++c) sum += std::exp(logits[c] - largest);
@@ -21,7 +22,7 @@ float row(void* dlogits, const float* logits, int32_t target, int64_t classes, i
     }
     std::fill(gradient + classes, gradient + width, from_float<T>(0));
   }
-  return static_cast<float>(std::log(sum) + (largest - logits[target]));
+  return static_cast<float>(std::log(sum) + (largest - at_target));
 }
 
 }  // namespace

@@ -56,16 +56,16 @@ void scale(float* x, float factor, int64_t n) {
 }
 
 double sum_squares(const float* x, int64_t n) {
-  VD even = zero_doubles(), odd = zero_doubles();
+  // Four sums, so that additions do not wait for one another.
+  constexpr int64_t kSums = 4;
+  VD sums[kSums] = {zero_doubles(), zero_doubles(), zero_doubles(), zero_doubles()};
   int64_t i = 0;
-  for (; i + 2 * kLanes <= n; i += 2 * kLanes) {
-    even = add_squares(even, load(x + i));
-    odd = add_squares(odd, load(x + i + kLanes));
-  }
+  for (; i + kSums * kLanes <= n; i += kSums * kLanes)
+    for (int64_t s = 0; s < kSums; ++s) sums[s] = add_squares(sums[s], load(x + i + s * kLanes));
   for_vectors(
       n - i, [&](int64_t j, auto part)
-                 __attribute__((always_inline)) { even = add_squares(even, load(x + i + j, part)); });
-  return sum_lanes(even + odd);
+                 __attribute__((always_inline)) { sums[0] = add_squares(sums[0], load(x + i + j, part)); });
+  return sum_lanes((sums[0] + sums[1]) + (sums[2] + sums[3]));
 }
 
 template <typename T>
