@@ -44,7 +44,7 @@ struct Kernel {
 };
 
 // Where a is turned, passing over c again costs less than narrow blocks, for which that is done often.
-constexpr Kernel kAmx{amx::gemm_block, 3072, 512, 128 * 3072, 768, 32, 80, 60, 200, 200, 100};
+constexpr Kernel kAmx{amx::gemm_block, 1024, 512, 128 * 3072, 768, 32, 80, 60, 200, 200, 100};
 constexpr Kernel kAvx512{avx512::gemm_block, 3072, 1024, 64 * 4096, 512, 64, 1300, 100, 200, 400, 200};
 constexpr Kernel kAvx2{avx2::gemm_block, 3072, 1024, 64 * 4096, 512, 64, 2600, 200, 400, 800, 400};
 
