@@ -39,14 +39,14 @@ struct Kernel {
   int64_t max_elements, max_columns;
   int64_t side;  // columns of a panel
   // Measured cycles for 32 x 32 x 32 of a product, and per 32 x 32 for packing a, packing a that is read
-  // against its rows, packing b, and writing c.
-  int64_t product, pack_a, turn_a, pack_b, write_c;
+  // against its rows, packing b, packing b that is W^T, and writing c.
+  int64_t product, pack_a, turn_a, pack_b, pack_transposed, write_c;
 };
 
 // Where a is turned, passing over c again costs less than narrow blocks, for which that is done often.
-constexpr Kernel kAmx{amx::gemm_block, 1024, 512, 128 * 3072, 768, 32, 80, 60, 200, 200, 100};
-constexpr Kernel kAvx512{avx512::gemm_block, 3072, 1024, 64 * 4096, 512, 64, 1300, 100, 200, 400, 200};
-constexpr Kernel kAvx2{avx2::gemm_block, 3072, 1024, 64 * 4096, 512, 64, 2600, 200, 400, 800, 400};
+constexpr Kernel kAmx{amx::gemm_block, 1024, 512, 128 * 3072, 768, 32, 90, 60, 900, 450, 1000, 550};
+constexpr Kernel kAvx512{avx512::gemm_block, 3072, 1024, 64 * 4096, 512, 64, 1300, 100, 200, 400, 400, 200};
+constexpr Kernel kAvx2{avx2::gemm_block, 3072, 1024, 64 * 4096, 512, 64, 2600, 200, 400, 800, 800, 400};
 
 struct Cut {
   int64_t rows, columns, depth;
@@ -61,7 +61,8 @@ int64_t estimated_cycles(const Kernel& kernel, const GemmProblem& p, const Cut& 
   const int64_t steps = num_blocks(cut.depth, kUnit);
   const int64_t rows = num_blocks(cut.rows, kUnit), columns = num_blocks(cut.columns, kUnit);
   const int64_t pack_a = p.a_col == 1 ? kernel.pack_a : kernel.turn_a;
-  return steps * (rows * columns * kernel.product + rows * pack_a + columns * kernel.pack_b) +
+  const int64_t pack_b = p.b_row == 1 ? kernel.pack_transposed : kernel.pack_b;
+  return steps * (rows * columns * kernel.product + rows * pack_a + columns * pack_b) +
          rows * columns * kernel.write_c;
 }
 
