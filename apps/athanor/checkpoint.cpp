@@ -189,18 +189,22 @@ void add_checkpoint(CLI::App& app) {
 
   const auto [list, list_app] = add_command<ListCommand>(group, "list", "The checkpoints there are");
   list_app->add_option("PATH", list->path, "a run, a folder of checkpoints or a checkpoint")->required();
+  list_app->footer("Example:\n  athanor checkpoint list runs/quickstart");
 
   const auto [show, show_app] = add_command<ShowCommand>(group, "show", "What a checkpoint holds");
   show_app->add_option("PATH", show->path, kPathHelp)->required();
+  show_app->footer("Example:\n  athanor checkpoint show runs/quickstart");
 
   const auto [verify, verify_app] = add_command<VerifyCommand>(
       group, "verify",
       "Read all of a checkpoint, or of every one of a run; exit code 1 where one is damaged");
   verify_app->add_option("PATH", verify->path, "a run, a folder of checkpoints or a checkpoint")->required();
+  verify_app->footer("Example:\n  athanor checkpoint verify runs/quickstart");
 
   const auto [digest, digest_app] = add_command<DigestCommand>(
       group, "digest", "One hash over weights, optimizer, loss scale, step and tokens, whatever the layout");
   digest_app->add_option("PATH", digest->path, kPathHelp)->required();
+  digest_app->footer("Example:\n  athanor checkpoint digest runs/quickstart");
 
   add_checkpoint_diff(group);
 
@@ -214,12 +218,21 @@ void add_checkpoint(CLI::App& app) {
       ->add_option("--max-shard-bytes", exporter->options.max_shard_bytes, "cut larger models into files")
       ->capture_default_str();
   export_app->add_flag("--force", exporter->options.force, "replace a model that is already there");
+  export_app->footer(
+      "Examples:\n"
+      "  athanor checkpoint export-hf runs/quickstart hf/\n"
+      "  athanor checkpoint export-hf runs/quickstart/checkpoints/step_00000100 hf/ --dtype bf16");
 
   const auto [importer, import_app] = add_command<ImportCommand>(
       group, "import-hf", "Turn a Hugging Face folder into a checkpoint of step 0, weights only");
   import_app->add_option("FOLDER", importer->folder, "with config.json and model.safetensors")->required();
   import_app->add_option("CHECKPOINT", importer->checkpoint, "the new checkpoint's folder")->required();
   import_app->add_flag("--force", importer->force, "replace a checkpoint that is already there");
+  import_app->footer(
+      "Example:\n"
+      "  athanor checkpoint import-hf hf/ imported/step_00000000\n"
+      "\n"
+      "Training can start from either: --set train.init_from=hf/");
 }
 
 }  // namespace athanor

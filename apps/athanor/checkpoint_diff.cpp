@@ -181,6 +181,7 @@ void add_checkpoint_diff(CLI::App& checkpoint) {
   app.add_option("B", diff->b_path, "the other")->required();
   app.add_option("--limit", diff->limit, "lines of each kind to show")->capture_default_str();
   app.add_flag("--json", diff->json, "print one JSON document");
+  app.footer("Example:\n  athanor checkpoint diff runs/a runs/b");
   app.callback([diff] { diff->run(); });
 }
 

@@ -39,22 +39,6 @@ std::shared_ptr<const Tokenizer> load_tokenizer(const std::string& path) {
   return Tokenizer::load(env, env.is_folder(path) ? join_path(path, "tokenizer.json") : path);
 }
 
-TokenizeProgress show_progress(ProgressLine& line) {
-  return [&line](const TokenizeState& state) {
-    if (state.waiting) {
-      line.clear();
-      std::fprintf(stderr, "athanor: waiting for another process that tokenizes %s\n",
-                   printable(state.source).c_str());
-      return;
-    }
-    const auto done = static_cast<double>(state.bytes_done), total = static_cast<double>(state.bytes_total);
-    line.update("tokenizing", done, total,
-                fmt::format("{} of {}, {} tokens, {}/s", human_bytes(done), human_bytes(total),
-                            human_count(static_cast<double>(state.tokens)),
-                            human_bytes(done / std::max(line.seconds(), 1e-3))));
-  };
-}
-
 struct BuildCommand {
   std::string tokenizer, output, text_key = "text";
   std::vector<std::string> paths;
@@ -71,7 +55,7 @@ struct BuildCommand {
     ProgressLine line;
     const double start = now_seconds();
     const TokenFileInfo info =
-        build_token_file(system_env(), *loaded, paths, prefix, {text_key, threads, show_progress(line)});
+        build_token_file(system_env(), *loaded, paths, prefix, {text_key, threads, show_tokenizing(line)});
     const double seconds = now_seconds() - start;
     line.clear();
     if (info.binary_files > 0)
@@ -177,7 +161,7 @@ struct LedgerCommand {
                                          {.threads = num_usable_cpus(),
                                           .vocab_size = 0,
                                           .tokenizer = nullptr,
-                                          .progress = show_progress(line)});
+                                          .progress = show_tokenizing(line)});
     const Sampler sampler = make_sampler(dataset.channels, config.train.seed, config.train.global_batch);
     const LedgerReport report = check_ledger(sampler, first_step, last);
     line.clear();
@@ -240,6 +224,11 @@ void add_dataset(CLI::App& app) {
   build_app->add_option("--threads", build->threads, "threads that encode")->capture_default_str();
   build_app->add_option("PATH", build->paths, "text files, .jsonl files (each may be .gz or .zst) or folders")
       ->required();
+  build_app->footer(
+      "Examples:\n"
+      "  athanor dataset build --tokenizer tokenizer.json --output data/en text/en\n"
+      "  athanor dataset build --tokenizer tokenizer.json --output data/web --text-key content "
+      "web.jsonl.zst");
 
   const auto [inspect_app, inspect] =
       add_command<InspectCommand>(dataset, "inspect", "Say what a token file holds");
@@ -247,21 +236,28 @@ void add_dataset(CLI::App& app) {
   inspect_app->add_option("--tokenizer", inspect->tokenizer, "show the text of the first tokens, too");
   inspect_app->add_option("--tokens", inspect->num_shown, "how many of the first tokens to show")
       ->capture_default_str();
+  inspect_app->footer("Example:\n  athanor dataset inspect data/en --tokenizer tokenizer.json");
 
   const auto [verify_app, verify] =
       add_command<VerifyCommand>(dataset, "verify", "Check index, ids and hash of a token file");
   verify_app->add_option("PREFIX", verify->prefix, kPrefixHelp)->required();
   verify_app->add_option("--vocab-size", verify->vocab_size,
                          "ids must be below (default: the vocabulary it was made with)");
+  verify_app->footer(
+      "Example:\n"
+      "  athanor dataset verify data/en\n"
+      "\n"
+      "Exit code 1 where something is wrong; the error names it.");
 
   const auto [ledger_app, ledger] = add_command<LedgerCommand>(
       dataset, "ledger", "List the samples of a run's steps and prove each comes once per epoch");
-  ledger_app->add_option("FILE", ledger->file, "the run's config")->required();
+  ledger_app->add_option("FILE.toml", ledger->file, "the run's config")->required();
   ledger_app->add_option("--set", ledger->sets, "section.key=value, as in train")->allow_extra_args(false);
   ledger_app->add_option("--first-step", ledger->first_step, "first step of the range")
       ->capture_default_str();
   ledger_app->add_option("--last-step", ledger->last_step, "last step (default: train.steps)");
   ledger_app->add_option("--output,-o", ledger->output, "a CSV file for the samples themselves");
+  ledger_app->footer("Example:\n  athanor dataset ledger run.toml --last-step 1000 --output samples.csv");
 }
 
 }  // namespace athanor

@@ -87,6 +87,10 @@ void add_doctor(CLI::App& app) {
   sub->add_option("--isa", command->isa, "Pretend this is the highest instruction set")
       ->capture_default_str();
   sub->add_flag("--json", command->json, "Print one JSON document");
+  sub->footer(
+      "Examples:\n"
+      "  athanor doctor\n"
+      "  athanor doctor --kernels --isa avx2");
   sub->callback([command] { command->run(); });
 }
 

@@ -11,6 +11,7 @@
 #include "athanor/evaluate/perplexity.h"
 #include "command.h"
 #include "loaded.h"
+#include "progress.h"
 #include "terminal.h"
 
 namespace athanor {
@@ -68,11 +69,12 @@ void EvaluateCommand::run_channels(Loaded& model) const {
   config.model = model.loaded.model->config();
   check(!config.data.channels.empty(),
         "evaluate: '{}' names no data; give --config FILE.toml or --ids FILE.json", path);
+  ProgressLine line;
   const Dataset data = open_dataset(config, system_env(),
                                     {.threads = model.pool.num_threads(),
                                      .vocab_size = config.model.vocab_size,
                                      .tokenizer = model.tokenizer,
-                                     .progress = {}});
+                                     .progress = show_tokenizing(line)});
   const auto group = make_single_group();
   const Evaluation evaluation =
       evaluate_channels(*model.loaded.model, model.arena, data.channels, *group, options);
@@ -114,7 +116,7 @@ void EvaluateCommand::run() const {
 void add_evaluate(CLI::App& app) {
   CLI::App* sub = app.add_subcommand("evaluate", "Perplexity and bits per byte of a model on held-out text");
   auto command = std::make_shared<EvaluateCommand>();
-  sub->add_option("model", command->path, "A run, a checkpoint or a Hugging Face folder")->required();
+  sub->add_option("MODEL", command->path, "A run, a checkpoint or a Hugging Face folder")->required();
   auto* ids = sub->add_option("--ids", command->ids_file,
                               "A JSON array of id sequences, each predicted from its start")
                   ->type_name("FILE.json");
@@ -135,6 +137,11 @@ void add_evaluate(CLI::App& app) {
       ->check(CLI::Range(0, kMaxThreads));
   sub->add_flag("--json", command->json, "Print one JSON document");
   sub->footer(
+      "Examples:\n"
+      "  athanor evaluate runs/quickstart\n"
+      "  athanor evaluate hf/ --config run.toml --max-tokens 100000\n"
+      "  athanor evaluate runs/quickstart --ids ids.json --json\n"
+      "\n"
       "Loss is the mean natural-log loss over all predicted tokens; perplexity its exponential.\n"
       "With --ids and --json: {\"tokens\", \"loss\", \"perplexity\"}.");
   sub->callback([command] { command->run(); });

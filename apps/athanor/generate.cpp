@@ -90,7 +90,7 @@ void GenerateCommand::run() {
 void add_generate(CLI::App& app) {
   CLI::App* sub = app.add_subcommand("generate", "Continue a prompt with a trained model");
   auto command = std::make_shared<GenerateCommand>();
-  sub->add_option("model", command->path, "A run, a checkpoint or a Hugging Face folder")->required();
+  sub->add_option("MODEL", command->path, "A run, a checkpoint or a Hugging Face folder")->required();
   auto* prompt = sub->add_option("--prompt", command->prompt, "Text to continue");
   sub->add_option("--prompt-file", command->prompt_file, "Read the prompt from a file ('-': standard input)")
       ->excludes(prompt);
@@ -113,7 +113,9 @@ void add_generate(CLI::App& app) {
   sub->add_flag("--no-prompt", command->no_prompt, "Do not repeat the prompt");
   sub->add_flag("--json", command->json, "Print one JSON document when done");
   sub->footer(
-      "Example: athanor generate runs/quickstart --prompt 'The kernel' --temperature 0.8 --top-p 0.95");
+      "Examples:\n"
+      "  athanor generate runs/quickstart --prompt 'The kernel' --temperature 0.8 --top-p 0.95\n"
+      "  athanor generate runs/quickstart --prompt-file - --greedy --no-prompt < prompt.txt");
   sub->callback([command] { command->run(); });
 }
 

@@ -13,6 +13,7 @@
 #include "athanor/base/human.h"
 #include "athanor/base/nearest.h"
 #include "command.h"
+#include "help.h"
 
 namespace {
 
@@ -68,7 +69,8 @@ int main(int argc, char** argv) {
   CLI::App app{"athanor trains large language models, from raw text to an evaluated model.", "athanor"};
   app.require_subcommand(1);
   app.set_version_flag("--version", ATHANOR_VERSION);
-  app.get_formatter()->column_width(36);
+  app.formatter(athanor::help_formatter());
+  app.footer("athanor COMMAND --help tells more; README.md shows a whole run.");
   athanor::add_tokenizer(app);
   athanor::add_dataset(app);
   athanor::add_train(app);

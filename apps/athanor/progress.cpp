@@ -44,4 +44,24 @@ double ProgressLine::seconds() const {
   return now_seconds() - start_;
 }
 
+TokenizeProgress show_tokenizing(ProgressLine& line) {
+  return [&line](const TokenizeState& state) {
+    const std::string source = printable(state.source);
+    if (state.waiting) {
+      line.clear();
+      std::fprintf(stderr, "athanor: waiting for another process that tokenizes %s\n", source.c_str());
+      return;
+    }
+    const auto done = static_cast<double>(state.bytes_done), total = static_cast<double>(state.bytes_total);
+    const std::string tokens = human_count(static_cast<double>(state.tokens));
+    line.update("tokenizing " + source, done, total,
+                fmt::format("{} of {}, {} tokens, {}/s", human_bytes(done), human_bytes(total), tokens,
+                            human_bytes(done / std::max(line.seconds(), 1e-3))));
+    if (!state.finished) return;
+    line.clear();
+    std::fprintf(stderr, "athanor: tokenized %s: %s tokens in %s documents, %s\n", source.c_str(),
+                 tokens.c_str(), with_commas(state.documents).c_str(), human_bytes(total).c_str());
+  };
+}
+
 }  // namespace athanor

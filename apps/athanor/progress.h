@@ -8,6 +8,8 @@
 
 #include <string>
 
+#include "athanor/data/tokenize.h"
+
 namespace athanor {
 
 class ProgressLine {
@@ -27,5 +29,8 @@ class ProgressLine {
   std::string what_;
   double start_ = 0, last_ = 0;
 };
+
+// What tokenizing says while it runs, and in one line when a path is done.
+TokenizeProgress show_tokenizing(ProgressLine& line);
 
 }  // namespace athanor

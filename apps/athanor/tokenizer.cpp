@@ -246,6 +246,10 @@ void add_train_command(CLI::App& app) {
   train.add_option("TEXT", command->inputs, "text files, .jsonl files (each may be .gz or .zst) or folders")
       ->required();
   train.add_flag("--json", command->json, kJsonHelp);
+  train.footer(
+      "Examples:\n"
+      "  athanor tokenizer train --vocab-size 8192 --output tokenizer.json data/en data/code\n"
+      "  athanor tokenizer train --type char --output tokenizer.json shakespeare.txt");
   train.callback([command] {
     if (command->options.special_tokens.empty()) command->options.special_tokens = {"<|endoftext|>"};
     command->run();
@@ -267,6 +271,11 @@ void add_tokenizer(CLI::App& app) {
       ->capture_default_str();
   encode_app.add_flag("--ordinary", encode->ordinary, "read special tokens in the text as ordinary text");
   encode_app.add_flag("--json", encode->json, "the output is JSON with or without it");
+  encode_app.footer(
+      "Example:\n"
+      "  echo 'some text' | athanor tokenizer encode --tokenizer tokenizer.json\n"
+      "\n"
+      "No special token is added and no byte changed.");
 
   const auto decode =
       add_command<DecodeCommand>(tokenizer, "decode", "Print the text of a JSON array of ids");
@@ -275,11 +284,13 @@ void add_tokenizer(CLI::App& app) {
   decode_app.add_option("--input", decode->input, "the JSON file; - reads standard input")
       ->capture_default_str();
   decode_app.add_flag("--json", decode->json, "print {\"text\": ...}, bytes that are not UTF-8 as U+FFFD");
+  decode_app.footer("Example:\n  athanor tokenizer decode --tokenizer tokenizer.json --input ids.json");
 
   const auto inspect = add_command<InspectCommand>(tokenizer, "inspect", "Say what a tokenizer.json holds");
   CLI::App& inspect_app = *tokenizer.get_subcommand("inspect");
   inspect_app.add_option("FILE", inspect->tokenizer, kFileHelp)->required();
   inspect_app.add_flag("--json", inspect->json, kJsonHelp);
+  inspect_app.footer("Example:\n  athanor tokenizer inspect runs/quickstart/checkpoints/step_00000400");
 
   const auto import = add_command<ImportCommand>(
       tokenizer, "import", "Turn vocab.json and merges.txt (GPT-2) into a tokenizer.json");
@@ -292,6 +303,9 @@ void add_tokenizer(CLI::App& app) {
                   fmt::format("how text is cut into words: {}", fmt::join(tokenizer_patterns(), ", ")))
       ->capture_default_str();
   import_app.add_flag("--json", import->json, kJsonHelp);
+  import_app.footer(
+      "Example:\n"
+      "  athanor tokenizer import --vocab vocab.json --merges merges.txt --output tokenizer.json");
 }
 
 }  // namespace athanor

@@ -15,6 +15,7 @@
 #include "athanor/launch/environment.h"
 #include "athanor/train/trainer.h"
 #include "command.h"
+#include "progress.h"
 #include "terminal.h"
 
 namespace athanor {
@@ -77,6 +78,8 @@ void TrainCommand::run() const {
   io.command_line = {"train", file};
   for (const std::string& set : overrides) io.command_line.push_back("--set " + set);
   io.ranks_of_host = ranks.local_world_size;
+  ProgressLine line;
+  io.tokenizing = show_tokenizing(line);
   if (traced) io.trace = &trace;
   Profiler profiler(&trace);
   if (profile) io.profiler = &profiler;
@@ -101,7 +104,7 @@ void TrainCommand::run() const {
 void add_train(CLI::App& app) {
   CLI::App* sub = app.add_subcommand("train", "Train a model in this process, or as one rank of a launch");
   auto command = std::make_shared<TrainCommand>();
-  sub->add_option("file", command->file, "The run's settings (TOML)")->required()->type_name("FILE.toml");
+  sub->add_option("FILE.toml", command->file, "The run's settings")->required();
   sub->add_option("--set", command->overrides, "Override a setting, e.g. train.steps=100")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
@@ -113,6 +116,11 @@ void add_train(CLI::App& app) {
   sub->add_flag("--json", command->json,
                 "Print the run's report as one JSON document; progress to standard error");
   sub->footer(
+      "Examples:\n"
+      "  athanor train run.toml\n"
+      "  athanor train run.toml --set train.steps=100 --set optimizer.lr=1e-3\n"
+      "  athanor train run.toml --print-config\n"
+      "\n"
       "Running it again on an existing run resumes it from its newest valid checkpoint.\n"
       "Ctrl-C saves a checkpoint and ends; a second Ctrl-C ends at once.\n"
       "Exit codes: 0 ok or interrupted with a checkpoint, 1 failed, 2 wrong command line or config.");

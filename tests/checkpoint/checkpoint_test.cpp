@@ -8,6 +8,7 @@
 
 #include "athanor/checkpoint/staged_folder.h"
 #include "checkpoint/content.h"
+#include "support/fault_env.h"
 
 namespace athanor {
 namespace {
@@ -150,6 +151,43 @@ TEST(Folder, ListsByStepWhereverThePathPoints) {
   rotate_checkpoints(system_env(), inner, 2);
   EXPECT_EQ(list_checkpoints(system_env(), inner), (std::vector<std::string>{expected[1], expected[2]}));
   EXPECT_TRUE(fs::exists(inner + "/notes"));
+}
+
+// An Env that notes which files are opened for reading.
+class ReadingEnv : public FaultEnv {
+ public:
+  std::unique_ptr<ReadableFile> open(const std::string& path) override {
+    read.push_back(path);
+    return FaultEnv::open(path);
+  }
+  std::vector<std::string> read;
+};
+
+TEST(Folder, RotationBehindAWriterReadsNothing) {
+  const TestFolder folder;
+  TestContent source;
+  ReadingEnv env;
+  for (const int64_t step : {100, 200, 300}) {
+    const std::string path = write(folder.path(), source.content(step));
+    rotate_checkpoints(env, folder.path(), 2, path);
+  }
+  EXPECT_EQ(env.read, std::vector<std::string>{});
+  EXPECT_EQ(system_env().list(folder.path()), (std::vector<std::string>{"step_00000200", "step_00000300"}));
+  // One that is not there is no reason to keep nothing.
+  rotate_checkpoints(env, folder.path(), 1, folder.file("step_00000900"));
+  EXPECT_FALSE(env.read.empty());
+  EXPECT_EQ(system_env().list(folder.path()), std::vector<std::string>{"step_00000300"});
+}
+
+// The one just written is kept even where a later one, which is damaged, counts as newer.
+TEST(Folder, RotationKeepsTheOneJustWritten) {
+  const TestFolder folder;
+  TestContent source;
+  const std::string later = write(folder.path(), source.content(300));
+  std::ofstream(later + "/tokenizer.json") << "damaged";
+  const std::string path = write(folder.path(), source.content(200));
+  rotate_checkpoints(system_env(), folder.path(), 1, path);
+  EXPECT_EQ(newest_checkpoint(system_env(), folder.path(), nullptr), path);
 }
 
 TEST(Folder, LeftoversGoUnlessTheirWriterLives) {

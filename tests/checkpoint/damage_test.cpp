@@ -8,7 +8,7 @@
 #include "athanor/checkpoint/manifest.h"
 #include "athanor/store/safetensors.h"
 #include "checkpoint/content.h"
-#include "checkpoint/fault_env.h"
+#include "support/fault_env.h"
 
 namespace athanor {
 namespace {

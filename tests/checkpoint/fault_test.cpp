@@ -2,8 +2,8 @@
 #include <gtest/gtest.h>
 
 #include "checkpoint/content.h"
-#include "checkpoint/fault_env.h"
-#include "checkpoint/power_env.h"
+#include "support/fault_env.h"
+#include "support/power_env.h"
 
 namespace athanor {
 namespace {

@@ -88,8 +88,7 @@ TEST(Validate, LayoutsOfThisVersion) {
 
 TEST(Validate, TrainingNeedsData) {
   EXPECT_THROW(validate_data(parse("")), ConfigError);
-  EXPECT_THROW(validate_data(parse("[data]\nchannels = [{name = 'a', path = 'x'}]")), ConfigError);
-  EXPECT_NO_THROW(validate_data(parse("[data]\ntokenizer = 't'\nchannels = [{name = 'a', path = 'x'}]")));
+  EXPECT_NO_THROW(validate_data(parse("[data]\nchannels = [{name = 'a', path = 'x'}]")));
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "data/fakes.h"
+#include "support/fault_env.h"
 
 namespace athanor {
 namespace {
@@ -224,6 +225,42 @@ TEST_F(IndexedDatasetTest, UnfinishedAndFailedWritersLeaveNothing) {
         << capacity;
     EXPECT_TRUE(env_.list(folder_).empty()) << capacity;
   }
+}
+
+// The two pairs have files of the same sizes: an index of one with the ids of the other would not be noticed.
+TEST_F(IndexedDatasetTest, AKillWhileReplacingAPairLeavesNoMixture) {
+  const std::vector<int32_t> old_ids(10, 1), new_ids(10, 2);
+  const auto write_pair = [&](Env& env, const std::vector<int32_t>& ids, size_t first) {
+    IndexedWriter writer(env, path("a"), 100);
+    writer.add_document(std::span(ids).first(first));
+    writer.add_document(std::span(ids).subspan(first));
+    writer.finish();
+  };
+  int64_t fail_at = 0, old_seen = 0, new_seen = 0, refused = 0;
+  for (bool failed = true; failed; ++fail_at) {
+    write_pair(env_, old_ids, 5);
+    FaultEnv env(fail_at, FaultEnv::Fault::kill);
+    try {
+      write_pair(env, new_ids, 3);
+    } catch (const IoError&) {
+    }
+    failed = env.failed();
+    try {
+      const IndexedDataset found(path("a"));
+      std::vector<int32_t> ids(10);
+      found.read(0, ids);
+      const bool is_new = ids == new_ids;
+      EXPECT_EQ(found.document_start(1), is_new ? 3 : 5) << "call " << fail_at;
+      EXPECT_TRUE(is_new || ids == old_ids);
+      ++(is_new ? new_seen : old_seen);
+    } catch (const IoError& error) {
+      EXPECT_THAT(error.what(), HasSubstr("a.idx")) << "call " << fail_at;
+      ++refused;
+    }
+  }
+  EXPECT_GE(old_seen, 5);
+  EXPECT_GE(new_seen, 1);
+  EXPECT_GE(refused, 2);
 }
 
 TEST_F(IndexedDatasetTest, HashesSeeAChange) {

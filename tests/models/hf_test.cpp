@@ -13,7 +13,7 @@
 #include "athanor/config/presets.h"
 #include "athanor/config/print.h"
 #include "checkpoint/content.h"
-#include "checkpoint/fault_env.h"
+#include "support/fault_env.h"
 #include "models/golden.h"
 
 namespace athanor {

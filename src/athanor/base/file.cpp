@@ -12,16 +12,12 @@
 #include <utility>
 
 #include "athanor/base/check.h"
+#include "athanor/base/large_file.h"
 
 namespace athanor {
 namespace {
 
 namespace fs = std::filesystem;
-
-[[noreturn]] void io_fail(const char* what, const std::string& path, int code) {
-  const char* hint = code == ENOSPC ? "free some space on that disk" : "";
-  throw IoError(fmt::format("cannot {} '{}': {}", what, path, std::strerror(code)), code, hint);
-}
 
 constexpr size_t kBufferBytes = size_t{1} << 20;
 
@@ -29,7 +25,7 @@ class PosixWritableFile final : public WritableFile {
  public:
   PosixWritableFile(std::string path, int flags) : path_(std::move(path)) {
     fd_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | flags, 0644);
-    if (fd_ < 0) io_fail("write", path_, errno);
+    if (fd_ < 0) throw_io_error("write", path_, errno);
   }
   ~PosixWritableFile() override {
     if (fd_ < 0) return;
@@ -51,18 +47,23 @@ class PosixWritableFile final : public WritableFile {
     write_all(static_cast<const char*>(data), size_bytes);
   }
   void flush() override {
-    const std::string pending = std::exchange(buffer_, {});
-    write_all(pending.data(), pending.size());
+    try {
+      write_all(buffer_.data(), buffer_.size());
+    } catch (const IoError&) {
+      buffer_.clear();  // the destructor does not try again
+      throw;
+    }
+    buffer_.clear();
   }
   void sync() override {
     flush();
-    if (::fsync(fd_) != 0) io_fail("sync", path_, errno);
+    if (::fsync(fd_) != 0) throw_io_error("sync", path_, errno);
   }
   void close() override {
     if (fd_ < 0) return;
     flush();
     const int fd = std::exchange(fd_, -1);
-    if (::close(fd) != 0) io_fail("close", path_, errno);
+    if (::close(fd) != 0) throw_io_error("close", path_, errno);
   }
 
  private:
@@ -70,7 +71,7 @@ class PosixWritableFile final : public WritableFile {
     while (size_bytes > 0) {
       const ssize_t written = ::write(fd_, data, size_bytes);
       if (written < 0 && errno == EINTR) continue;
-      if (written < 0) io_fail("write", path_, errno);
+      if (written < 0) throw_io_error("write", path_, errno);
       data += written;
       size_bytes -= static_cast<size_t>(written);
     }
@@ -84,13 +85,13 @@ class PosixReadableFile final : public ReadableFile {
  public:
   explicit PosixReadableFile(std::string path) : path_(std::move(path)) {
     fd_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC);
-    if (fd_ < 0) io_fail("read", path_, errno);
+    if (fd_ < 0) throw_io_error("read", path_, errno);
     struct stat info {};
     int code = ::fstat(fd_, &info) != 0 ? errno : 0;
     if (code == 0 && S_ISDIR(info.st_mode)) code = EISDIR;
     if (code != 0) {
       ::close(fd_);
-      io_fail("read", path_, code);
+      throw_io_error("read", path_, code);
     }
     size_bytes_ = static_cast<uint64_t>(info.st_size);
   }
@@ -104,7 +105,7 @@ class PosixReadableFile final : public ReadableFile {
     while (size_bytes > 0) {
       const ssize_t got = ::pread(fd_, out, size_bytes, static_cast<off_t>(offset));
       if (got < 0 && errno == EINTR) continue;
-      if (got < 0) io_fail("read", path_, errno);
+      if (got < 0) throw_io_error("read", path_, errno);
       if (got == 0)
         throw IoError(fmt::format("'{}' ends at byte {}, expected {} more", path_, offset, size_bytes), EIO);
       out += got;
@@ -124,6 +125,9 @@ class SystemEnv : public Env {
   std::unique_ptr<WritableFile> create(const std::string& path) override {
     return std::make_unique<PosixWritableFile>(path, O_TRUNC);
   }
+  std::unique_ptr<WritableFile> create_large(const std::string& path) override {
+    return create_large_file(path);
+  }
   std::unique_ptr<WritableFile> append_to(const std::string& path) override {
     return std::make_unique<PosixWritableFile>(path, O_APPEND);
   }
@@ -133,25 +137,26 @@ class SystemEnv : public Env {
   void create_folders(const std::string& path) override {
     std::error_code error;
     fs::create_directories(path, error);
-    if (error) io_fail("create the folder", path, error.value());
+    if (error) throw_io_error("create the folder", path, error.value());
   }
   void rename(const std::string& from, const std::string& to) override {
-    if (::rename(from.c_str(), to.c_str()) != 0) io_fail("rename to", to, errno);
+    if (::rename(from.c_str(), to.c_str()) != 0) throw_io_error("rename to", to, errno);
   }
   void remove_all(const std::string& path) override {
     std::error_code error;
     fs::remove_all(path, error);
-    if (error) io_fail("remove", path, error.value());
+    if (error) throw_io_error("remove", path, error.value());
   }
   void truncate(const std::string& path, uint64_t size_bytes) override {
-    if (::truncate(path.c_str(), static_cast<off_t>(size_bytes)) != 0) io_fail("truncate", path, errno);
+    if (::truncate(path.c_str(), static_cast<off_t>(size_bytes)) != 0)
+      throw_io_error("truncate", path, errno);
   }
   void sync_folder(const std::string& path) override {
     const int fd = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0) io_fail("sync the folder", path, errno);
+    if (fd < 0) throw_io_error("sync the folder", path, errno);
     const int code = ::fsync(fd) != 0 ? errno : 0;
     ::close(fd);
-    if (code != 0) io_fail("sync the folder", path, code);
+    if (code != 0) throw_io_error("sync the folder", path, code);
   }
   bool exists(const std::string& path) override {
     std::error_code error;
@@ -166,13 +171,22 @@ class SystemEnv : public Env {
     std::vector<std::string> names;
     for (fs::directory_iterator it(path, error), end; !error && it != end; it.increment(error))
       names.push_back(it->path().filename().string());
-    if (error) io_fail("list", path, error.value());
+    if (error) throw_io_error("list", path, error.value());
     std::sort(names.begin(), names.end());
     return names;
   }
 };
 
 }  // namespace
+
+void throw_io_error(const char* what, const std::string& path, int code) {
+  const char* hint = code == ENOSPC ? "free some space on that disk" : "";
+  throw IoError(fmt::format("cannot {} '{}': {}", what, path, std::strerror(code)), code, hint);
+}
+
+std::unique_ptr<WritableFile> Env::create_large(const std::string& path) {
+  return create(path);
+}
 
 std::string Env::read_text(const std::string& path, uint64_t max_bytes) {
   const auto file = open(path);
@@ -185,11 +199,19 @@ std::string Env::read_text(const std::string& path, uint64_t max_bytes) {
 
 void Env::write_atomically(const std::string& path, std::string_view text) {
   const std::string temporary = path + ".tmp";
-  const auto file = create(temporary);
-  file->append(text);
-  file->sync();
-  file->close();
-  rename(temporary, path);
+  try {
+    const auto file = create(temporary);
+    file->append(text);
+    file->sync();
+    file->close();
+    rename(temporary, path);
+  } catch (const IoError&) {
+    try {
+      remove_all(temporary);
+    } catch (const IoError&) {  // the error that brought us here is the one worth reporting
+    }
+    throw;
+  }
   sync_folder(parent_folder(path));
 }
 
@@ -209,18 +231,18 @@ std::string parent_folder(const std::string& path) {
 
 MappedFile::MappedFile(const std::string& path) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) io_fail("read", path, errno);
+  if (fd < 0) throw_io_error("read", path, errno);
   struct stat info {};
   if (::fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
     ::close(fd);
-    io_fail("map", path, EINVAL);
+    throw_io_error("map", path, EINVAL);
   }
   size_bytes_ = static_cast<uint64_t>(info.st_size);
   if (size_bytes_ > 0) {
     void* address = ::mmap(nullptr, size_bytes_, PROT_READ, MAP_SHARED, fd, 0);
     const int code = errno;
     ::close(fd);
-    if (address == MAP_FAILED) io_fail("map", path, code);
+    if (address == MAP_FAILED) throw_io_error("map", path, code);
     data_ = static_cast<const std::byte*>(address);
   } else {
     ::close(fd);

@@ -1,8 +1,8 @@
 // Files behind an Env, so that tests can fill the disk, lose unsynced writes or fail the n-th call.
 //
 //   Env& env = system_env();
-//   env.write_atomically("report.json", text);           // temporary file, fsync, rename, fsync of the
-//   folder std::string text = env.read_text("config.toml", 1 << 20);
+//   env.write_atomically("report.json", text);
+//   std::string text = env.read_text("config.toml", 1 << 20);
 //
 // Every failure throws IoError naming the path. Thread rule: an Env may be used by many threads, a
 // WritableFile or ReadableFile by one at a time.
@@ -39,6 +39,8 @@ class Env {
  public:
   virtual ~Env() = default;
   virtual std::unique_ptr<WritableFile> create(const std::string& path) = 0;  // truncates
+  // For one of many megabytes that is not read again soon (large_file.h); by default the same.
+  virtual std::unique_ptr<WritableFile> create_large(const std::string& path);
   virtual std::unique_ptr<WritableFile> append_to(const std::string& path) = 0;
   virtual std::unique_ptr<ReadableFile> open(const std::string& path) = 0;
   virtual void create_folders(const std::string& path) = 0;
@@ -52,10 +54,14 @@ class Env {
 
   // The whole file; refuses one above max_bytes before it allocates.
   std::string read_text(const std::string& path, uint64_t max_bytes = uint64_t{1} << 32);
+  // Temporary file, fsync, rename, fsync of the folder; where it fails nothing is left but what was there.
   void write_atomically(const std::string& path, std::string_view text);
 };
 
 Env& system_env();
+
+// "cannot WHAT 'PATH': the system's reason", as IoError.
+[[noreturn]] void throw_io_error(const char* what, const std::string& path, int code);
 
 std::string join_path(std::string_view folder, std::string_view name);  // name alone where it is absolute
 std::string parent_folder(const std::string& path);                     // "." where there is none

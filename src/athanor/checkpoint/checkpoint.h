@@ -92,7 +92,9 @@ std::vector<std::string> list_checkpoints(Env& env, const std::string& folder);
 std::optional<std::string> newest_checkpoint(Env& env, const std::string& folder,
                                              std::vector<std::string>* skipped);
 // Removes the oldest until `keep` are left (0: keeps all) but never the newest that verifies, and unfinished
-// ones that no writer holds. Does nothing while another process is writing there.
-void rotate_checkpoints(Env& env, const std::string& folder, int64_t keep);
+// ones that no writer holds. Does nothing while another process is writing there. `known_good`: one that the
+// caller has just written, whose bytes need no second reading; "" where there is none.
+void rotate_checkpoints(Env& env, const std::string& folder, int64_t keep,
+                        const std::string& known_good = "");
 
 }  // namespace athanor

@@ -80,7 +80,7 @@ std::optional<std::string> newest_checkpoint(Env& env, const std::string& folder
   return std::nullopt;
 }
 
-void rotate_checkpoints(Env& env, const std::string& folder, int64_t keep) {
+void rotate_checkpoints(Env& env, const std::string& folder, int64_t keep, const std::string& known_good) {
   check(keep >= 0, "checkpoint: got keep {}, expected it from zero up", keep);
   if (!env.is_folder(folder) || env.exists(join_path(folder, kManifestName))) return;
   const std::string parent = checkpoints_of(env, folder);
@@ -93,7 +93,8 @@ void rotate_checkpoints(Env& env, const std::string& folder, int64_t keep) {
   const auto paths = list_checkpoints(env, parent);
   const auto kept = static_cast<size_t>(keep);
   if (kept == 0 || paths.size() <= kept) return;
-  const auto newest = newest_checkpoint(env, parent, nullptr);
+  const bool known = std::find(paths.begin(), paths.end(), known_good) != paths.end();
+  const auto newest = known ? known_good : newest_checkpoint(env, parent, nullptr);
   for (size_t i = 0; i + kept < paths.size(); ++i)
     if (newest && paths[i] != *newest) remove_folder(env, paths[i]);
 }

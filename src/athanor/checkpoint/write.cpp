@@ -17,7 +17,7 @@
 namespace athanor {
 namespace {
 
-constexpr size_t kPieceBytes = size_t{4} << 20;  // hashed, then written while still in the cache
+constexpr size_t kPieceBytes = size_t{1} << 20;  // hashed, then handed on while still in the cache
 constexpr const char* kGroupCall = "checkpoint";
 
 // What became of a stage on one rank, as it travels to the others.

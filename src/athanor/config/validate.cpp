@@ -206,9 +206,6 @@ void validate_data(const Config& config) {
   if (config.data.channels.empty())
     refuse(config, "data.channels", "channels = [ {name = \"en\", path = \"data/en\"} ]",
            "got none, expected at least one channel of text");
-  if (config.data.tokenizer.empty())
-    refuse(config, "data.tokenizer", "athanor tokenizer train makes one",
-           "got none, expected the path of a tokenizer.json");
 }
 
 }  // namespace athanor

@@ -17,7 +17,7 @@ void validate_limits(const Config& config);
 // All of it, for a resolved model (vocab_size may still be zero).
 void validate(const Config& config);
 
-// At least one channel and a tokenizer are named.
+// At least one channel is named. Whether a tokenizer is needed depends on what lies at its path (dataset.h).
 void validate_data(const Config& config);
 
 }  // namespace athanor

@@ -2,9 +2,10 @@
 //
 //   for_each_document(env, "data/en", "text", [](std::string_view text, const DocumentPlace& place) { ... });
 //
-//   a .jsonl file     one document per line: the string under text_key of each object; blank lines are
-//   skipped any other file    one document, whatever its suffix (.txt .md .c .1 ...) a folder          all
-//   files below it in sorted order, hidden ones (.x) left out, links followed
+//   a .jsonl file    one document per line: the string under text_key of each object; blank lines are skipped
+//   any other file   one document, whatever its suffix (.txt .md .c .1 ...)
+//   a folder         all files below it in sorted order, hidden ones (.x) left out, links followed
+//
 // Each file may be compressed (.gz, .zst: byte_source.h). Documents without a byte are left out.
 //
 // A file with a NUL byte in its first 4 KiB is binary: an Error where the file was named itself, left out and

@@ -96,8 +96,14 @@ void IndexedWriter::finish() {
   bin_->sync();
   bin_->close();
   write_index();
-  env_.remove_all(prefix_ + ".idx");  // so that a kill in between cannot leave an old index on new ids
+  // So that neither a kill nor a power cut in between can leave an old index on new ids: the old index is gone
+  // for good before the ids change, and the new one comes after them.
+  if (env_.exists(prefix_ + ".idx")) {
+    env_.remove_all(prefix_ + ".idx");
+    env_.sync_folder(parent_folder(prefix_));
+  }
   env_.rename(bin_temporary_, prefix_ + ".bin");
+  env_.sync_folder(parent_folder(prefix_));
   env_.rename(idx_temporary_, prefix_ + ".idx");
   env_.sync_folder(parent_folder(prefix_));
   finished_ = true;

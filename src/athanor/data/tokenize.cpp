@@ -93,6 +93,7 @@ TokenFileInfo build_token_file(Env& env, const Tokenizer& tokenizer, const std::
   uint64_t bytes_before = 0;
   for (const std::string& path : paths) {
     state.source = path;
+    report(false);
     const ReadReport read = for_each_document(env, path, options.text_key,
                                               [&](std::string_view text, const DocumentPlace& place) {
                                                 if (!encoder.add(text)) return;
@@ -114,8 +115,7 @@ TokenFileInfo build_token_file(Env& env, const Tokenizer& tokenizer, const std::
     info.content_hash = IndexedDataset(prefix).full_hash();
     env.write_atomically(meta, token_file_info_json(info));
   } catch (const Failure&) {
-    for (const char* suffix : {".idx", ".bin", ".meta.json", ".meta.json.tmp"})
-      remove_quietly(env, prefix + suffix);
+    for (const char* suffix : {".idx", ".bin", ".meta.json"}) remove_quietly(env, prefix + suffix);
     throw;
   }
   state.bytes_done = state.bytes_total;

@@ -9,7 +9,8 @@ namespace athanor {
 namespace {
 
 constexpr uint64_t kMaxHeaderBytes = 100'000'000;  // the format's own limit
-constexpr int64_t kPiece = int64_t{1} << 18;       // elements converted at a time
+constexpr uint64_t kLargeBytes = uint64_t{16} << 20;
+constexpr int64_t kPiece = int64_t{1} << 18;  // elements converted at a time
 
 template <typename T>
 void widen(const void* data, int64_t count, float* values) {
@@ -140,7 +141,7 @@ SafetensorsWriter::SafetensorsWriter(Env& env, const std::string& path, const st
   Hash128 hash;
   hash.update(header);
   header_hash_ = hash.hex();
-  file_ = env.create(path);
+  file_ = data_bytes_ < kLargeBytes ? env.create(path) : env.create_large(path);
   file_->append(header);
 }
 

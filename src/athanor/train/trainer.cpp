@@ -117,7 +117,7 @@ void Trainer::open_data() {
                        {.threads = num_threads(),
                         .vocab_size = config_.model.vocab_size,
                         .tokenizer = tokenizer,
-                        .progress = {}});
+                        .progress = io_.tokenizing});
 }
 
 // Two processes that train the same run would cut each other's metrics. One that was killed a moment ago may
@@ -210,7 +210,8 @@ void Trainer::save() {
   if (data_.tokenizer != nullptr) content.files.push_back({"tokenizer.json", data_.tokenizer->json()});
   recorder_->sync();
   const std::string path = write_checkpoint(io_.env, group_, folder_.checkpoints(), content);
-  if (group_.rank() == 0) rotate_checkpoints(io_.env, folder_.checkpoints(), config_.checkpoint.keep);
+  if (group_.rank() == 0)
+    rotate_checkpoints(io_.env, folder_.checkpoints(), config_.checkpoint.keep, /*known_good=*/path);
   saved_step_ = state_.step;
   recorder_->message("saved " + path);
 }

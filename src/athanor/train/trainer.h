@@ -18,6 +18,7 @@
 #include "athanor/base/trace.h"
 #include "athanor/comm/group.h"
 #include "athanor/config/config.h"
+#include "athanor/data/tokenize.h"
 #include "athanor/observe/console.h"
 #include "athanor/observe/profile.h"
 #include "athanor/train/report.h"
@@ -30,8 +31,9 @@ struct TrainIo {
   const std::atomic<int>* stop = nullptr;
   std::vector<std::string> command_line = {};  // for env.json
   int ranks_of_host = 1;                       // they share its processors
-  Trace* trace = nullptr;        // spans of the first steps, written to trace/rank*.json; may be null
-  Profiler* profiler = nullptr;  // what the steps after the first of this process took; may be null
+  Trace* trace = nullptr;            // spans of the first steps, written to trace/rank*.json; may be null
+  Profiler* profiler = nullptr;      // what the steps after the first of this process took; may be null
+  TokenizeProgress tokenizing = {};  // called while text is tokenized on first use; may be empty
 };
 
 TrainReport train(const Config& config, Group& group, const TrainIo& io);
