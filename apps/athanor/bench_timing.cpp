@@ -11,6 +11,7 @@
 
 #include "athanor/base/check.h"
 #include "athanor/base/clock.h"
+#include "athanor/base/cpu.h"
 #include "athanor/base/error.h"
 #include "athanor/base/file.h"
 #include "athanor/base/host_memory.h"
@@ -123,7 +124,7 @@ void BenchRun::add_options(CLI::App& sub) {
 void BenchRun::add_machine_options(CLI::App& sub) {
   sub.add_option("--threads", threads, "Compute threads (0: all processors)")
       ->capture_default_str()
-      ->check(CLI::Range(0, kMaxThreads));
+      ->check(CLI::Range(0, max_threads()));
   sub.add_option("--isa", isa, "Highest instruction set to use")->capture_default_str();
   sub.add_flag("--json", json, "Print one JSON document");
 }

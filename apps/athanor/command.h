@@ -13,8 +13,6 @@ class App;
 
 namespace athanor {
 
-constexpr int kMaxThreads = 4096;  // the limit of train.threads
-
 // Thrown by a command that has said all there is to say: ends the program with this code and no message.
 struct Exit {
   int code;

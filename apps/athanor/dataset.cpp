@@ -46,7 +46,6 @@ struct BuildCommand {
   bool json = false;
 
   void run() const {
-    if (threads < 1) throw ConfigError(fmt::format("--threads: got {}, expected at least 1", threads));
     const std::string prefix = token_file_prefix(output);
     if (system_env().is_folder(prefix) || prefix.ends_with('/'))
       throw ConfigError(fmt::format("--output {}: is a folder, expected the prefix of two files", output),
@@ -54,8 +53,8 @@ struct BuildCommand {
     const auto loaded = load_tokenizer(tokenizer);
     ProgressLine line;
     const double start = now_seconds();
-    const TokenFileInfo info =
-        build_token_file(system_env(), *loaded, paths, prefix, {text_key, threads, show_tokenizing(line)});
+    const TokenFileInfo info = build_token_file(
+        system_env(), *loaded, paths, prefix, {text_key, threads, show_tokenizing(line, /*say_done=*/false)});
     const double seconds = now_seconds() - start;
     line.clear();
     if (info.binary_files > 0)
@@ -217,11 +216,16 @@ void add_dataset(CLI::App& app) {
 
   const auto [build_app, build] = add_command<BuildCommand>(dataset, "build", "Turn text into a token file");
   build_app->add_option("--tokenizer", build->tokenizer, "tokenizer.json, or a folder that holds one")
-      ->required();
-  build_app->add_option("--output,-o", build->output, "prefix of the files to write")->required();
+      ->required()
+      ->type_name("FILE");
+  build_app->add_option("--output,-o", build->output, "prefix of the files to write")
+      ->required()
+      ->type_name("PREFIX");
   build_app->add_option("--text-key", build->text_key, "key of the text in JSONL files")
       ->capture_default_str();
-  build_app->add_option("--threads", build->threads, "threads that encode")->capture_default_str();
+  build_app->add_option("--threads", build->threads, "threads that encode")
+      ->capture_default_str()
+      ->check(CLI::Range(1, max_threads()));
   build_app->add_option("PATH", build->paths, "text files, .jsonl files (each may be .gz or .zst) or folders")
       ->required();
   build_app->footer(
@@ -252,11 +256,14 @@ void add_dataset(CLI::App& app) {
   const auto [ledger_app, ledger] = add_command<LedgerCommand>(
       dataset, "ledger", "List the samples of a run's steps and prove each comes once per epoch");
   ledger_app->add_option("FILE.toml", ledger->file, "the run's config")->required();
-  ledger_app->add_option("--set", ledger->sets, "section.key=value, as in train")->allow_extra_args(false);
+  ledger_app->add_option("--set", ledger->sets, "section.key=value, as in train")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
   ledger_app->add_option("--first-step", ledger->first_step, "first step of the range")
       ->capture_default_str();
   ledger_app->add_option("--last-step", ledger->last_step, "last step (default: train.steps)");
-  ledger_app->add_option("--output,-o", ledger->output, "a CSV file for the samples themselves");
+  ledger_app->add_option("--output,-o", ledger->output, "a CSV file for the samples themselves")
+      ->type_name("FILE");
   ledger_app->footer("Example:\n  athanor dataset ledger run.toml --last-step 1000 --output samples.csv");
 }
 

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "athanor/base/check.h"
+#include "athanor/base/cpu.h"
 #include "athanor/base/human.h"
 #include "athanor/config/load.h"
 #include "athanor/data/dataset.h"
@@ -67,6 +68,9 @@ void EvaluateCommand::run_channels(Loaded& model) const {
   Config config =
       config_file.empty() ? model.loaded.config : load_config(system_env(), config_file, overrides);
   config.model = model.loaded.model->config();
+  if (config.data.seq_len > config.model.max_seq_len)
+    throw ConfigError(fmt::format("data.seq_len: got {}, expected at most the model's max_seq_len {}",
+                                  config.data.seq_len, config.model.max_seq_len));
   check(!config.data.channels.empty(),
         "evaluate: '{}' names no data; give --config FILE.toml or --ids FILE.json", path);
   ProgressLine line;
@@ -131,10 +135,12 @@ void add_evaluate(CLI::App& app) {
   sub->add_option("--max-tokens", command->options.max_tokens, "Held-out tokens per channel (0: all)")
       ->capture_default_str()
       ->check(CLI::NonNegativeNumber);
-  sub->add_option("--batch", command->options.batch, "Sequences in one forward pass")->capture_default_str();
+  sub->add_option("--batch", command->options.batch, "Sequences in one forward pass")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
   sub->add_option("--dtype", command->compute.dtype, "f32, bf16 or f16 (default: as it was trained)");
   sub->add_option("--threads", command->compute.threads, "Compute threads (default: all processors)")
-      ->check(CLI::Range(0, kMaxThreads));
+      ->check(CLI::Range(0, max_threads()));
   sub->add_flag("--json", command->json, "Print one JSON document");
   sub->footer(
       "Examples:\n"

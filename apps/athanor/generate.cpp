@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "athanor/base/clock.h"
+#include "athanor/base/cpu.h"
 #include "command.h"
 #include "loaded.h"
 
@@ -100,16 +101,19 @@ void add_generate(CLI::App& app) {
   sub->add_flag("--greedy", command->greedy, "Always the most likely token");
   sub->add_option("--temperature", command->options.sampling.temperature,
                   "Below 1: safer, above: wilder; 0: greedy")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->check(CLI::NonNegativeNumber);
   sub->add_option("--top-k", command->options.sampling.top_k, "Only the k most likely tokens (0: all)")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->check(CLI::NonNegativeNumber);
   sub->add_option("--top-p", command->options.sampling.top_p, "Only the likeliest tokens that make up p")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->check(CLI::Range(1e-9, 1.0));
   sub->add_option("--seed", command->options.seed, "The same seed writes the same text")
       ->capture_default_str();
   sub->add_option("--dtype", command->compute.dtype, "f32, bf16 or f16 (default: as it was trained)");
   sub->add_option("--threads", command->compute.threads, "Compute threads (default: all processors)")
-      ->check(CLI::Range(0, kMaxThreads));
+      ->check(CLI::Range(0, max_threads()));
   sub->add_flag("--no-prompt", command->no_prompt, "Do not repeat the prompt");
   sub->add_flag("--json", command->json, "Print one JSON document when done");
   sub->footer(

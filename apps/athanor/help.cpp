@@ -14,19 +14,32 @@ std::string placeholder(const CLI::Option& option) {
   return type;
 }
 
+constexpr const char* kLetters = "abcdefghijklmnopqrstuvwxyz";
+
+// A positional that says in its type what to write: "-- train FILE.toml".
+bool has_own_form(const CLI::Option& option) {
+  return option.get_type_name() != "TEXT";
+}
+
 bool takes_several(const CLI::Option& option) {
   return option.get_expected_max() == CLI::detail::expected_max_vector_size;
 }
 
 class Formatter : public CLI::Formatter {
  public:
+  std::string make_option_name(const CLI::Option* option, bool positional) const override {
+    return positional && has_own_form(*option) ? option->get_type_name()
+                                               : CLI::Formatter::make_option_name(option, positional);
+  }
   std::string make_option_opts(const CLI::Option* option) const override {
-    if (option->get_positional()) return takes_several(*option) ? " ..." : "";
+    if (option->get_positional()) return takes_several(*option) && !has_own_form(*option) ? " ..." : "";
     return option->get_type_size() == 0 ? "" : " " + placeholder(*option);
   }
   std::string make_option_desc(const CLI::Option* option) const override {
     std::string text = option->get_description();
-    if (!text.empty()) text[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(text[0])));
+    const std::string first = text.substr(0, text.find(' '));  // which may be a value, such as f32
+    if (!first.empty() && first.find_first_not_of(kLetters) == std::string::npos)
+      text[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(text[0])));
     const std::string value = option->get_default_str();
     if (takes_several(*option) && !option->get_positional()) text += " (may be repeated)";
     if (option->get_required() && !option->get_positional()) text += " (required)";
@@ -44,7 +57,8 @@ class Formatter : public CLI::Formatter {
     text += " [OPTIONS]";
     for (const CLI::Option* option :
          app->get_options([](const CLI::Option* each) { return each->get_positional(); }))
-      text += " " + option->get_name(true) + (takes_several(*option) ? "..." : "");
+      text += " " + make_option_name(option, true) +
+              (takes_several(*option) && !has_own_form(*option) ? "..." : "");
     const auto subcommands = app->get_subcommands([](const CLI::App*) { return true; });
     return text + (subcommands.empty() ? "" : " SUBCOMMAND") + "\n";
   }

@@ -1,15 +1,29 @@
 #include "loaded.h"
 
+#include <fmt/core.h>
+
 #include "athanor/base/cpu.h"
+#include "athanor/base/error.h"
+#include "athanor/base/human.h"
 
 namespace athanor {
+
+namespace {
+
+std::optional<Dtype> compute_dtype(const std::string& name) {
+  if (name.empty()) return std::nullopt;
+  if (name != "f32" && name != "bf16" && name != "f16")
+    throw ConfigError(fmt::format("--dtype: got '{}', expected f32, bf16 or f16", printable(name)));
+  return parse_dtype(name);
+}
+
+}  // namespace
 
 Loaded::Loaded(const std::string& path, const ComputeOptions& options)
     : pool(options.threads > 0 ? options.threads : num_usable_cpus()),
       queue(make_cpu_queue(&pool, options.isa == "auto" ? best_isa() : parse_isa(options.isa))),
       arena(*queue),
-      loaded(load_model(system_env(), path, arena,
-                        options.dtype.empty() ? std::nullopt : std::optional(parse_dtype(options.dtype)))) {
+      loaded(load_model(system_env(), path, arena, compute_dtype(options.dtype))) {
   if (!loaded.tokenizer_json.empty()) tokenizer = Tokenizer::parse(loaded.tokenizer_json, loaded.path);
 }
 

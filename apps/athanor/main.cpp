@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -48,6 +49,27 @@ int report_command_line(const CLI::App& app, const CLI::ParseError& error) {
                 nearest.empty() ? help : "did you mean '" + nearest + "'?", 2);
 }
 
+// CLI11 takes a number too large for 64 bits for the largest one, and -1 for the largest without a sign.
+std::string check_number(const std::string& text, bool is_signed) {
+  if (text.find_first_not_of("+-0123456789") != std::string::npos) return "";
+  errno = 0;
+  if (is_signed) {
+    std::strtoll(text.c_str(), nullptr, 10);
+  } else {
+    std::strtoull(text.c_str(), nullptr, 10);
+    if (text.starts_with('-')) return "got " + text + ", expected at least 0";
+  }
+  return errno == ERANGE ? "got " + text + ", expected a smaller number" : "";
+}
+
+void check_numbers(CLI::App& app) {
+  for (CLI::Option* option : app.get_options())
+    for (const bool is_signed : {true, false})
+      if (option->get_type_name().starts_with(is_signed ? "INT" : "UINT"))
+        option->check([is_signed](const std::string& text) { return check_number(text, is_signed); });
+  for (CLI::App* sub : app.get_subcommands([](CLI::App*) { return true; })) check_numbers(*sub);
+}
+
 // A closed standard stream would lend its number to the next file, and that would get what is printed.
 void open_standard_streams() {
   for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd)
@@ -70,7 +92,6 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   app.set_version_flag("--version", ATHANOR_VERSION);
   app.formatter(athanor::help_formatter());
-  app.footer("athanor COMMAND --help tells more; README.md shows a whole run.");
   athanor::add_tokenizer(app);
   athanor::add_dataset(app);
   athanor::add_train(app);
@@ -80,6 +101,8 @@ int main(int argc, char** argv) {
   athanor::add_checkpoint(app);
   athanor::add_bench(app);
   athanor::add_doctor(app);
+  app.footer("athanor COMMAND --help tells more; README.md shows a whole run.");  // for itself only
+  check_numbers(app);
   try {
     app.parse(argc, argv);
     return flush_output();

@@ -12,7 +12,7 @@
 
 namespace athanor {
 namespace {
-constexpr double kTerminalSeconds = 0.1, kPlainSeconds = 10;
+constexpr double kTerminalSeconds = 0.1, kPlainSeconds = 10, kWorthSayingSeconds = 1;
 }
 
 ProgressLine::ProgressLine() : terminal_(isatty(STDERR_FILENO)) {}
@@ -44,8 +44,8 @@ double ProgressLine::seconds() const {
   return now_seconds() - start_;
 }
 
-TokenizeProgress show_tokenizing(ProgressLine& line) {
-  return [&line](const TokenizeState& state) {
+TokenizeProgress show_tokenizing(ProgressLine& line, bool say_done) {
+  return [&line, say_done](const TokenizeState& state) {
     const std::string source = printable(state.source);
     if (state.waiting) {
       line.clear();
@@ -58,9 +58,11 @@ TokenizeProgress show_tokenizing(ProgressLine& line) {
                 fmt::format("{} of {}, {} tokens, {}/s", human_bytes(done), human_bytes(total), tokens,
                             human_bytes(done / std::max(line.seconds(), 1e-3))));
     if (!state.finished) return;
+    if (!say_done || line.seconds() < kWorthSayingSeconds) return line.clear();
     line.clear();
-    std::fprintf(stderr, "athanor: tokenized %s: %s tokens in %s documents, %s\n", source.c_str(),
-                 tokens.c_str(), with_commas(state.documents).c_str(), human_bytes(total).c_str());
+    std::fprintf(stderr, "athanor: tokenized %s: %s tokens in %s document%s, %s\n", source.c_str(),
+                 tokens.c_str(), with_commas(state.documents).c_str(), state.documents == 1 ? "" : "s",
+                 human_bytes(total).c_str());
   };
 }
 

@@ -30,7 +30,7 @@ class ProgressLine {
   double start_ = 0, last_ = 0;
 };
 
-// What tokenizing says while it runs, and in one line when a path is done.
-TokenizeProgress show_tokenizing(ProgressLine& line);
+// What tokenizing says while it runs, and in one line when a path that took long is done.
+TokenizeProgress show_tokenizing(ProgressLine& line, bool say_done = true);
 
 }  // namespace athanor

@@ -230,7 +230,7 @@ void add_train_command(CLI::App& app) {
       ->capture_default_str();
   train.add_option("--vocab-size", options.vocab_size,
                    "tokens in all (default 30000; for char as many as there are characters)");
-  train.add_option("--output,-o", command->output, "the file to write")->required();
+  train.add_option("--output,-o", command->output, "the file to write")->required()->type_name("FILE");
   train
       .add_option("--special", options.special_tokens,
                   "special token, ids from 0 in the order given (default <|endoftext|>)")
@@ -241,7 +241,9 @@ void add_train_command(CLI::App& app) {
       ->capture_default_str();
   train.add_option("--min-frequency", options.min_frequency, "a pair must stand this often to be merged")
       ->capture_default_str();
-  train.add_option("--threads", options.num_threads, "threads that count words")->capture_default_str();
+  train.add_option("--threads", options.num_threads, "threads that count words")
+      ->capture_default_str()
+      ->check(CLI::Range(1, max_threads()));
   train.add_option("--text-key", command->text_key, "key of the text in JSONL files")->capture_default_str();
   train.add_option("TEXT", command->inputs, "text files, .jsonl files (each may be .gz or .zst) or folders")
       ->required();
@@ -266,7 +268,7 @@ void add_tokenizer(CLI::App& app) {
   const auto encode =
       add_command<EncodeCommand>(tokenizer, "encode", "Print the ids of a text as one JSON array");
   CLI::App& encode_app = *tokenizer.get_subcommand("encode");
-  encode_app.add_option("--tokenizer", encode->tokenizer, kFileHelp)->required();
+  encode_app.add_option("--tokenizer", encode->tokenizer, kFileHelp)->required()->type_name("FILE");
   encode_app.add_option("--input", encode->input, "the text file; - reads standard input")
       ->capture_default_str();
   encode_app.add_flag("--ordinary", encode->ordinary, "read special tokens in the text as ordinary text");
@@ -280,7 +282,7 @@ void add_tokenizer(CLI::App& app) {
   const auto decode =
       add_command<DecodeCommand>(tokenizer, "decode", "Print the text of a JSON array of ids");
   CLI::App& decode_app = *tokenizer.get_subcommand("decode");
-  decode_app.add_option("--tokenizer", decode->tokenizer, kFileHelp)->required();
+  decode_app.add_option("--tokenizer", decode->tokenizer, kFileHelp)->required()->type_name("FILE");
   decode_app.add_option("--input", decode->input, "the JSON file; - reads standard input")
       ->capture_default_str();
   decode_app.add_flag("--json", decode->json, "print {\"text\": ...}, bytes that are not UTF-8 as U+FFFD");
@@ -295,9 +297,9 @@ void add_tokenizer(CLI::App& app) {
   const auto import = add_command<ImportCommand>(
       tokenizer, "import", "Turn vocab.json and merges.txt (GPT-2) into a tokenizer.json");
   CLI::App& import_app = *tokenizer.get_subcommand("import");
-  import_app.add_option("--vocab", import->vocab, "vocab.json")->required();
-  import_app.add_option("--merges", import->merges, "merges.txt")->required();
-  import_app.add_option("--output,-o", import->output, "the file to write")->required();
+  import_app.add_option("--vocab", import->vocab, "vocab.json")->required()->type_name("FILE");
+  import_app.add_option("--merges", import->merges, "merges.txt")->required()->type_name("FILE");
+  import_app.add_option("--output,-o", import->output, "the file to write")->required()->type_name("FILE");
   import_app
       .add_option("--pattern", import->pattern,
                   fmt::format("how text is cut into words: {}", fmt::join(tokenizer_patterns(), ", ")))

@@ -101,6 +101,27 @@ TEST_F(BadInput, MoreMemoryThanThereIs) {
   expect_refused(place.run({"bench", "step", "--threads", "100000"}), 2, {"--threads", "100000"});
 }
 
+// More threads than this machine could ever use would hold it up for minutes.
+TEST_F(BadInput, NumbersThatMakeNoSense) {
+  expect_refused(try_train({"train.threads=4096"}), 2, {"train.threads", "4096", "processors"});
+  expect_refused(try_train({"model.layers=9223372036854775807"}), 2, {"model.layers"});
+  expect_refused(try_train({"data.seq_len=4611686018427387904"}), 2, {"data.seq_len"});
+  const std::string huge = "99999999999999999999";
+  expect_refused(place.run({"generate", "runs/t", "--prompt", "a", "--max-tokens", huge}), 2,
+                 {"--max-tokens", huge});
+  expect_refused(place.run({"generate", "runs/t", "--prompt", "a", "--seed", "-1"}), 2, {"--seed", "-1"});
+  expect_refused(place.run({"evaluate", "runs/t", "--threads", "4096"}), 2, {"--threads", "4096"});
+  expect_refused(place.run({"evaluate", "runs/t", "--batch", "0"}), 2, {"--batch"});
+  expect_refused(place.run({"dataset", "build", "--tokenizer", "tokenizer.json", "-o", "q", "en.txt",
+                            "--threads", "4096"}),
+                 2, {"--threads", "4096"});
+}
+
+TEST_F(BadInput, TextWithoutATokenizer) {
+  expect_refused(try_train({"data.tokenizer=''", "model.vocab_size=64"}), 2, {"data.tokenizer", "en"});
+  expect_refused(try_train({"data.tokenizer=''"}), 2, {"model.vocab_size", "data.tokenizer"});
+}
+
 TEST_F(BadInput, EmptyAndShortChannels) {
   place.write("empty.txt", "");
   expect_refused(try_train({"data.channels.zh.path=empty.txt"}), 1, {"empty.txt"});
@@ -210,7 +231,7 @@ TEST_F(BadInput, UnknownCommandsAndOptions) {
   expect_refused(place.run({"trian", "run.toml"}), 2, {"trian", "train"});
   expect_refused(place.run({}), 2, {""});
   expect_refused(place.run({"train", "run.toml", "--stes", "5"}), 2, {"--stes"});
-  expect_refused(place.run({"train"}), 2, {"file"});
+  expect_refused(place.run({"train"}), 2, {"FILE.toml"});
   expect_refused(place.run({"tokenizer"}), 2, {""});
   expect_refused(place.run({"checkpoint", "destroy", "x"}), 2, {"destroy"});
   expect_refused(place.run({"bench", "step", "--preset", "gpt3"}), 2, {"gpt3", "gpt2"});

@@ -34,6 +34,7 @@ TEST(Commands, EveryOneAnswersHelp) {
       {"dataset", "build"},
       {"dataset", "inspect"},
       {"dataset", "verify"},
+      {"dataset", "ledger"},
       {"train"},
       {"launch"},
       {"evaluate"},
@@ -51,6 +52,7 @@ TEST(Commands, EveryOneAnswersHelp) {
       {"bench", "gemm"},
       {"bench", "attention"},
       {"bench", "optimizer"},
+      {"bench", "comm"},
       {"bench", "data"},
       {"bench", "checkpoint"},
       {"doctor"},
@@ -64,6 +66,9 @@ TEST(Commands, EveryOneAnswersHelp) {
       std::string words = "Usage: athanor";
       for (const std::string& word : command) words += " " + word;
       EXPECT_THAT(outcome.out, HasSubstr(words));
+      const bool has_example = outcome.out.find("Example") != std::string::npos;
+      const bool is_group = outcome.out.find("SUBCOMMAND") != std::string::npos;
+      EXPECT_TRUE(has_example || is_group || command.front() == "bench") << words;
       EXPECT_EQ(outcome.err, "");
     }
   EXPECT_THAT(place.output_of({"--version"}), ::testing::ContainsRegex("^[0-9]+\\.[0-9]+"));
@@ -265,13 +270,15 @@ TEST_F(ModelCommand, GenerateIsRepeatable) {
 }
 
 TEST_F(ModelCommand, Refusals) {
-  expect_refused(place.run({"evaluate", "runs/t", "--dtype", "f8"}), 1, {"f8"});
+  expect_refused(place.run({"evaluate", "runs/t", "--dtype", "f8"}), 2, {"--dtype", "f8"});
   expect_refused(place.run({"evaluate", "run.toml"}), 1, {"run.toml"});
+  expect_refused(place.run({"evaluate", "runs/t", "--config", "run.toml", "--set", "data.seq_len=1000"}), 2,
+                 {"data.seq_len", "1000", "max_seq_len"});
   expect_refused(place.run({"generate", "runs/t", "--prompt", "ab", "--max-tokens", "-1"}), 2,
                  {"--max-tokens"});
-  expect_refused(place.run({"generate", "runs/t", "--prompt", "ab", "--temperature", "-1"}), 1,
+  expect_refused(place.run({"generate", "runs/t", "--prompt", "ab", "--temperature", "-1"}), 2,
                  {"temperature", "-1"});
-  expect_refused(place.run({"generate", "runs/t", "--prompt", "ab", "--top-p", "1.5"}), 1, {"top-p", "1.5"});
+  expect_refused(place.run({"generate", "runs/t", "--prompt", "ab", "--top-p", "1.5"}), 2, {"top-p", "1.5"});
   expect_refused(place.run({"generate", "runs/t", "--prompt-file", "nowhere"}), 1, {"nowhere"});
   expect_refused(place.run({"generate", "runs/t", "--prompt", "a", "--prompt-file", "b"}), 2, {"--prompt"});
 }

@@ -53,6 +53,13 @@ TEST_F(DatasetCommand, TokenFilesTrainLikeTheirText) {
   const History text = history(place, "text"), tokens = history(place, "tokens");
   EXPECT_EQ(text.steps, tokens.steps);
   EXPECT_EQ(report(place, "text")["valid_loss_last"], report(place, "tokens")["valid_loss_last"]);
+  // Ids alone need no tokenizer, but then the size of the vocabulary.
+  const auto model = Json::parse(place.output_of({"train", "run.toml", "--print-config", "--json"}));
+  const std::string vocab_size = model["model"]["vocab_size"].dump();
+  train(place, "ids",
+        {"data.channels.en.path=tokens/en", "data.channels.zh.path=tokens/zh", "data.tokenizer=''",
+         "model.vocab_size=" + vocab_size});
+  EXPECT_EQ(history(place, "ids").steps, text.steps);
 }
 
 TEST_F(DatasetCommand, VerifySeesEveryFlippedBit) {

@@ -75,6 +75,11 @@ std::string cpu_model() {
   return "unknown";
 }
 
+int max_threads() {
+  constexpr int kPerProcessor = 16;
+  return kPerProcessor * num_usable_cpus();
+}
+
 int num_usable_cpus() {
   cpu_set_t set;
   CPU_ZERO(&set);

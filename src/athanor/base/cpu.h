@@ -22,5 +22,6 @@ std::vector<Isa> all_isas();
 
 std::string cpu_model();  // "Intel(R) Xeon(R) ..."
 int num_usable_cpus();    // processors this process may run on (affinity and cgroup quota)
+int max_threads();        // that may be asked for: beyond some per processor they only wait for each other
 
 }  // namespace athanor

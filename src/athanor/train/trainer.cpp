@@ -65,6 +65,9 @@ class Trainer {
 
  private:
   int num_threads() const {
+    if (config_.train.threads > max_threads())
+      throw ConfigError(fmt::format("train.threads: got {}, expected at most {} on {} processors",
+                                    config_.train.threads, max_threads(), num_usable_cpus()));
     if (config_.train.threads > 0) return static_cast<int>(config_.train.threads);
     return std::max(1, num_usable_cpus() / std::max(1, io_.ranks_of_host));
   }
