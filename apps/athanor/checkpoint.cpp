@@ -216,6 +216,7 @@ void add_checkpoint(CLI::App& app) {
       ->capture_default_str();
   export_app
       ->add_option("--max-shard-bytes", exporter->options.max_shard_bytes, "cut larger models into files")
+      ->check(CLI::PositiveNumber)
       ->capture_default_str();
   export_app->add_flag("--force", exporter->options.force, "replace a model that is already there");
   export_app->footer(

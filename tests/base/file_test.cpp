@@ -1,8 +1,10 @@
 #include "athanor/base/file.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <filesystem>
+#include <thread>
 
 #include "athanor/base/error.h"
 #include "support/fault_env.h"
@@ -116,6 +118,23 @@ TEST_F(FileTest, LargeFilesReportTheFailedWriteLaterAndOften) {
   small->append("x");
   EXPECT_THROW(small->close(), IoError);
   EXPECT_THROW(env_.create_large(join_path(folder_, "no/such/folder")), IoError);
+}
+
+TEST_F(FileTest, PipesAreReadAsAWhole) {
+  const std::string path = join_path(folder_, "pipe"), text(200'000, 'p');
+  ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+  std::thread writer([&] {
+    const auto pipe = env_.append_to(path);
+    pipe->append(text);
+    pipe->close();
+  });
+  const auto file = env_.open(path);
+  writer.join();
+  ASSERT_EQ(file->size_bytes(), text.size());
+  std::string got(1000, '\0');
+  file->read(text.size() - got.size(), got.data(), got.size());
+  EXPECT_EQ(got, text.substr(0, got.size()));
+  EXPECT_THROW(file->read(text.size() - 1, got.data(), 2), IoError);
 }
 
 TEST_F(FileTest, MapsAFile) {

@@ -94,6 +94,13 @@ class PosixReadableFile final : public ReadableFile {
       throw_io_error("read", path_, code);
     }
     size_bytes_ = static_cast<uint64_t>(info.st_size);
+    if (S_ISREG(info.st_mode)) return;
+    try {
+      read_pipe();
+    } catch (const IoError&) {
+      ::close(fd_);
+      throw;
+    }
   }
   ~PosixReadableFile() override { ::close(fd_); }
   PosixReadableFile(const PosixReadableFile&) = delete;
@@ -102,6 +109,10 @@ class PosixReadableFile final : public ReadableFile {
   uint64_t size_bytes() const override { return size_bytes_; }
   void read(uint64_t offset, void* data, size_t size_bytes) const override {
     auto* out = static_cast<char*>(data);
+    if (offset < piped_.size() && size_bytes <= piped_.size() - offset) {
+      std::memcpy(out, piped_.data() + offset, size_bytes);
+      return;
+    }
     while (size_bytes > 0) {
       const ssize_t got = ::pread(fd_, out, size_bytes, static_cast<off_t>(offset));
       if (got < 0 && errno == EINTR) continue;
@@ -115,9 +126,25 @@ class PosixReadableFile final : public ReadableFile {
   }
 
  private:
+  // A pipe, as the shell's <(...) is one, has neither size nor place: it is read once, as a whole.
+  void read_pipe() {
+    constexpr size_t kMaxBytes = size_t{1} << 30;
+    std::string chunk(size_t{64} << 10, '\0');
+    while (true) {
+      const ssize_t got = ::read(fd_, chunk.data(), chunk.size());
+      if (got < 0 && errno == EINTR) continue;
+      if (got < 0) throw_io_error("read", path_, errno);
+      if (got == 0) break;
+      if (piped_.size() + static_cast<size_t>(got) > kMaxBytes) throw_io_error("read", path_, EFBIG);
+      piped_.append(chunk.data(), static_cast<size_t>(got));
+    }
+    size_bytes_ = piped_.size();
+  }
+
   std::string path_;
   int fd_ = -1;
   uint64_t size_bytes_ = 0;
+  std::string piped_;
 };
 
 class SystemEnv : public Env {

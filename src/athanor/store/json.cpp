@@ -25,8 +25,14 @@ nlohmann::json parse_json(std::string_view text, const std::string& file) {
   try {
     return Json::parse(text.begin(), text.end(), watch);
   } catch (const nlohmann::json::exception& error) {
-    fail("'{}': got {}, expected JSON", file, error.what());
+    fail("'{}': got {}, expected JSON", file, json_reason(error));
   }
+}
+
+std::string_view json_reason(const std::exception& error) {
+  const std::string_view what = error.what();
+  const size_t end = what.starts_with('[') ? what.find("] ") : std::string_view::npos;
+  return end == std::string_view::npos ? what : what.substr(end + 2);
 }
 
 }  // namespace athanor

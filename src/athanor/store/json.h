@@ -6,6 +6,7 @@
 // than 16. Thread rule: pure function.
 #pragma once
 
+#include <exception>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
@@ -13,5 +14,8 @@
 namespace athanor {
 
 nlohmann::json parse_json(std::string_view text, const std::string& file);
+
+// What the library's exception says, without the "[json.exception...] " in front.
+std::string_view json_reason(const std::exception& error);
 
 }  // namespace athanor

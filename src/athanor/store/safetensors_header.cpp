@@ -5,6 +5,7 @@
 #include <set>
 
 #include "athanor/base/check.h"
+#include "athanor/store/json.h"
 #include "athanor/store/safetensors.h"
 
 namespace athanor {
@@ -121,7 +122,7 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
   }
   bool binary(binary_t&) override { return misplaced("binary data"); }
   bool parse_error(size_t, const std::string&, const nlohmann::detail::exception& error) override {
-    fail("'{}': the header is no JSON: {}", file_, shown(error.what()));
+    fail("'{}': the header is no JSON: {}", file_, shown(std::string(json_reason(error))));
   }
 
   SafetensorsHeader finish() {
