@@ -13,8 +13,8 @@
 #include "athanor/config/presets.h"
 #include "athanor/config/print.h"
 #include "checkpoint/content.h"
-#include "support/fault_env.h"
 #include "models/golden.h"
+#include "support/fault_env.h"
 
 namespace athanor {
 namespace {
