@@ -149,9 +149,9 @@ void add_bench_checkpoint(CLI::App& bench) {
                   "Where to write (default: where the system keeps temporary files)");
   command->on.add_options(*sub);
   sub->footer(
-      "f32 masters and optimizer state, as a run saves them. What is read comes from the system's cache, for "
-      "the\n"
-      "plain file too.");
+      "f32 masters and optimizer state, as a run saves them. A checkpoint is written past the system's "
+      "cache, so\n"
+      "verify reads it from the disk; read and the plain file come from the cache.");
   sub->callback([command] { command->run(); });
 }
 
