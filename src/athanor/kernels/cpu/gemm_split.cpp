@@ -1,0 +1,113 @@
+#include "athanor/kernels/cpu/gemm_split.h"
+
+#include <sys/mman.h>
+
+#include <memory>
+#include <new>
+
+#include "athanor/kernels/cpu/split_block.h"
+
+namespace athanor {
+namespace {
+
+// A sum within a piece of k has six terms for each product, so pieces are short: errors stay those of a plain f32 sum.
+constexpr int64_t kMaxDepth = 256;
+constexpr int64_t kMaxColumns = 512;  // of a block: its b takes 768 KiB of the second-level cache
+
+// As for other products, packed operands lie in memory of the thread that packs them (gemm_blocks.cpp).
+class Scratch {
+ public:
+  Scratch() : data_(static_cast<std::byte*>(::operator new(kSize, kAlignment))) {
+    ::madvise(data_.get(), kSize, MADV_HUGEPAGE);
+  }
+  std::byte* data() { return data_.get(); }
+
+ private:
+  static constexpr size_t kSize = size_t{2} << 20;
+  static constexpr std::align_val_t kAlignment{kSize};
+  static_assert(split_scratch_bytes(kMaxColumns, kMaxDepth) <= static_cast<int64_t>(kSize));
+  struct Free {
+    void operator()(std::byte* data) const { ::operator delete(data, kAlignment); }
+  };
+  std::unique_ptr<std::byte, Free> data_;
+};
+
+struct Cut {
+  int64_t rows, columns;
+};
+
+// The length of parts of [0, length), all but the last of which are equal and whole units.
+int64_t even_part(int64_t length, int64_t parts) {
+  return num_blocks(num_blocks(length, parts), kSplitSide) * kSplitSide;
+}
+
+// Cycles, measured: 32 x 32 x 32 of a product, a unit of an operand split as it lies and turned, 32 x 32 of c written.
+// Of a only the first panel is split while nothing is multiplied.
+int64_t estimated_cycles(const GemmProblem& p, const Cut& cut) {
+  constexpr int64_t kProduct = 420, kPack = 300, kTurn = 700, kWrite = 100, kStart = 2000;
+  const int64_t rows = num_blocks(cut.rows, kSplitSide), columns = num_blocks(cut.columns, kSplitSide);
+  const int64_t steps = num_blocks(p.k, kSplitSide), pieces = num_blocks(p.k, kMaxDepth);
+  const int64_t a = p.a_col == 1 ? kPack : kTurn, b = p.b_col == 1 ? kPack : kTurn;
+  const int64_t hidden_a = std::max<int64_t>(0, a - kProduct / 2);
+  return kStart + steps * (rows * columns * kProduct + a + rows * hidden_a + columns * b) +
+         rows * columns * pieces * kWrite;
+}
+
+// The cut that has the threads ready first; no result depends on it.
+Cut choose_cut(const GemmProblem& p, int64_t threads) {
+  Cut best{};
+  int64_t best_cycles = INT64_MAX;
+  const int64_t fewest = num_blocks(p.n, kMaxColumns), most = 4 * threads;
+  for (int64_t across = fewest; across == fewest || across <= most; ++across) {
+    for (int64_t down = 1; down == 1 || across * down <= most; ++down) {
+      const Cut cut{even_part(p.m, down), even_part(p.n, across)};
+      const int64_t blocks = num_blocks(p.m, cut.rows) * num_blocks(p.n, cut.columns);
+      const int64_t cycles = num_blocks(blocks, threads) * estimated_cycles(p, cut);
+      if (cycles >= best_cycles) continue;
+      best_cycles = cycles;
+      best = cut;
+    }
+  }
+  return best;
+}
+
+const float* floats(const void* data) {
+  return static_cast<const float*>(data);
+}
+
+void run(Queue& queue, Arena&, const GemmProblem& p, const GemmOperands& operands) {
+  const Cut cut = choose_cut(p, queue.num_threads());
+  const int64_t depth = even_part(p.k, num_blocks(p.k, kMaxDepth));
+  const int64_t down = num_blocks(p.m, cut.rows);
+  queue.parallel_for(down * num_blocks(p.n, cut.columns), [&](int64_t index) {
+    thread_local Scratch scratch;
+    const int64_t i = index % down * cut.rows, j = index / down * cut.columns;
+    amx::split_block({.m = std::min(cut.rows, p.m - i),
+                      .n = std::min(cut.columns, p.n - j),
+                      .k = p.k,
+                      .depth = depth,
+                      .a = floats(operands.a) + i * p.a_row,
+                      .a_row = p.a_row,
+                      .a_col = p.a_col,
+                      .b = floats(operands.b) + j * p.b_col,
+                      .b_row = p.b_row,
+                      .b_col = p.b_col,
+                      .bias = operands.bias == nullptr ? nullptr : floats(operands.bias) + j,
+                      .c = static_cast<float*>(operands.c) + i * p.n + j,
+                      .c_row = p.n,
+                      .accumulate = p.accumulate,
+                      .scratch = scratch.data()});
+  });
+}
+
+std::string refuses(const GemmProblem& p, Isa isa) {
+  if (p.in != kF32) return "for f32";
+  if (p.a_col != 1 && p.b_col != 1) return "for no more than one operand read against its rows";
+  return refuse_isa(Isa::amx, isa);
+}
+
+}  // namespace
+
+constinit const GemmCandidate split_gemm{"amx-f32", refuses, run};
+
+}  // namespace athanor
