@@ -10,9 +10,10 @@
 namespace athanor {
 namespace {
 
-// A sum within a piece of k has six terms for each product, so pieces are short: errors stay those of a plain f32 sum.
-constexpr int64_t kMaxDepth = 256;
-constexpr int64_t kMaxColumns = 512;  // of a block: its b takes 768 KiB of the second-level cache
+// A panel of a stays in the first-level cache. And a sum within a piece has six terms for each product, so pieces are
+// short: errors stay those of a plain f32 sum.
+constexpr int64_t kMaxDepth = 192;
+constexpr int64_t kMaxColumns = 512;  // of a block: its b takes 576 KiB of the second-level cache
 
 // As for other products, packed operands lie in memory of the thread that packs them (gemm_blocks.cpp).
 class Scratch {
@@ -42,14 +43,12 @@ int64_t even_part(int64_t length, int64_t parts) {
 }
 
 // Cycles, measured: 32 x 32 x 32 of a product, a unit of an operand split as it lies and turned, 32 x 32 of c written.
-// Of a only the first panel is split while nothing is multiplied.
 int64_t estimated_cycles(const GemmProblem& p, const Cut& cut) {
-  constexpr int64_t kProduct = 420, kPack = 300, kTurn = 700, kWrite = 100, kStart = 2000;
+  constexpr int64_t kProduct = 440, kPack = 500, kTurn = 600, kWrite = 150, kStart = 2000;
   const int64_t rows = num_blocks(cut.rows, kSplitSide), columns = num_blocks(cut.columns, kSplitSide);
   const int64_t steps = num_blocks(p.k, kSplitSide), pieces = num_blocks(p.k, kMaxDepth);
   const int64_t a = p.a_col == 1 ? kPack : kTurn, b = p.b_col == 1 ? kPack : kTurn;
-  const int64_t hidden_a = std::max<int64_t>(0, a - kProduct / 2);
-  return kStart + steps * (rows * columns * kProduct + a + rows * hidden_a + columns * b) +
+  return kStart + steps * (rows * columns * kProduct + rows * a + columns * b) +
          rows * columns * pieces * kWrite;
 }
 

@@ -3,7 +3,7 @@
 // - A unit is what one step consumes of one operand: 32 of its lines (rows of a, columns of b) by 32 of k, as two
 //   tiles for each of three parts. Pairs of bf16 are k = p and k = p + 16, in both operands: merging two vectors then
 //   takes no permutation, and the order of a sum is not what anyone relies on.
-// - Of one step 14 tile loads feed 24 tile products, so operands may come from the second-level cache.
+// - Of one step 14 tile loads feed 24 tile products. A panel of a stays in the first-level cache; b streams by.
 // - The vector units split the next panel of a, and write what the last pair of panels gave, while the tile unit
 //   multiplies this one.
 #include "athanor/kernels/cpu/simd/pack.h"
@@ -107,8 +107,8 @@ void pack_unit(uint16_t* to, const Operand& x, int64_t line, int64_t k) {
   _tile_loadd(5, unit + part * kPart + kTile, 64);
 }
 [[gnu::always_inline]] inline void load_b(const uint16_t* unit, int part) {
-  _tile_loadd(6, unit + part * kPart, 64);
-  _tile_loadd(7, unit + part * kPart + kTile, 64);
+  _tile_stream_loadd(6, unit + part * kPart, 64);
+  _tile_stream_loadd(7, unit + part * kPart + kTile, 64);
 }
 
 // One step of 32 k. The first of a pair of panels stores the tiles of the pair before, one by one.
@@ -134,13 +134,13 @@ template <bool kFirst>
   }
   load_a(a, 1);
   multiply();
-  load_b(b, 1);
-  multiply();
   load_a(a, 0);
   multiply();
   load_b(b, 2);
   multiply();
-  load_b(b, 0);
+  load_b(b, 1);
+  multiply();
+  load_a(a, 1);
   multiply();
 }
 
