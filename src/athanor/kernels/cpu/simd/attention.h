@@ -121,9 +121,9 @@ void backward(const AttentionGradients& g, const AttentionProblem& problem, cons
   const int64_t first_query = pair.query * kAttentionBlock, first_key = pair.key * kAttentionBlock;
   const int64_t end_query = smaller(length, first_query + kAttentionBlock);
   const int64_t end_key = smaller(all_keys, first_key + kAttentionBlock);
-  if (pair.starts_dq) clear(g.dq_sums, kAttentionBlock * row);
-  if (pair.starts_dkv) clear(g.dk_sums, kAttentionBlock * row);
-  if (pair.starts_dkv) clear(g.dv_sums, kAttentionBlock * row);
+  if (pair.starts_dq) clear(g.dq_sums, (end_query - first_query) * row);
+  if (pair.starts_dkv) clear(g.dk_sums, (end_key - first_key) * row);
+  if (pair.starts_dkv) clear(g.dv_sums, (end_key - first_key) * row);
 
   for (int64_t s = (end_key - 1) / kTile * kTile; s >= first_key; s -= kTile) {
     const int64_t key_count = smaller(kTile, end_key - s);

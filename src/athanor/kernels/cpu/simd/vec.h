@@ -66,12 +66,24 @@ inline void store(float* p, V a, Full) {
 inline void store(float* p, V a, Tail tail) {
   store(p, a, tail.mask);
 }
+#ifdef __AVX512BF16__
+inline __m256i bf16_lanes(V a) {  // as to_bf16, but what is below 2^-126 becomes zero
+  return reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(a.x));
+}
+inline void store(Bf16* p, V a, Full) {
+  _mm256_storeu_epi16(&p->bits, bf16_lanes(a));
+}
+inline void store(Bf16* p, V a, Tail tail) {
+  _mm256_mask_storeu_epi16(&p->bits, tail.mask.m, bf16_lanes(a));
+}
+#else
 inline void store(Bf16* p, V a, Full) {
   store16(&p->bits, to_bf16(a));
 }
 inline void store(Bf16* p, V a, Tail tail) {
   store16(&p->bits, to_bf16(a), tail.mask);
 }
+#endif
 inline void store(F16* p, V a, Full) {
   store16(&p->bits, to_half(a));
 }
