@@ -1,4 +1,5 @@
 #include "athanor/kernels/cpu/gemm_blocks.h"
+#include "athanor/kernels/cpu/gemm_dots.h"
 #include "athanor/kernels/cpu/gemm_problem.h"
 #include "athanor/kernels/cpu/gemm_rows.h"
 #include "athanor/kernels/cpu/gemm_split.h"
@@ -8,8 +9,8 @@ namespace athanor {
 namespace {
 
 // Fastest first; the last takes everything.
-constexpr const GemmCandidate* kCandidates[] = {&dots_gemm,   &amx_gemm,  &split_gemm, &onednn_gemm,
-                                                &avx512_gemm, &avx2_gemm, &rows_gemm};
+constexpr const GemmCandidate* kCandidates[] = {&bf16_dots_gemm, &dots_gemm,   &amx_gemm,  &split_gemm,
+                                                &avx512_gemm,    &onednn_gemm, &avx2_gemm, &rows_gemm};
 
 const GemmCandidate& choose_candidate(const GemmProblem& problem, Isa isa) {
   for (const GemmCandidate* candidate : kCandidates)

@@ -37,7 +37,7 @@ constexpr int64_t kSplitUnit = 3 * kSplitSide * kSplitSide;  // bf16 of a unit o
 
 constexpr int64_t split_scratch_bytes(int64_t n, int64_t depth) {
   const int64_t steps = (depth + kSplitSide - 1) / kSplitSide, panels = (n + kSplitSide - 1) / kSplitSide;
-  return ((panels + 2) * steps * kSplitUnit * 2) + 4 * kSplitSide * kSplitSide;
+  return ((panels + 1) * steps * kSplitUnit * 2) + 4 * kSplitSide * kSplitSide;
 }
 
 namespace amx {

@@ -4,8 +4,7 @@
 //   tiles for each of three parts. Pairs of bf16 are k = p and k = p + 16, in both operands: merging two vectors then
 //   takes no permutation, and the order of a sum is not what anyone relies on.
 // - Of one step 14 tile loads feed 24 tile products. A panel of a stays in the first-level cache; b streams by.
-// - The vector units split the next panel of a, and write what the last pair of panels gave, while the tile unit
-//   multiplies this one.
+// - The tiles of a finished pair of panels are stored between the first products of the next.
 #include "athanor/kernels/cpu/simd/pack.h"
 #include "athanor/kernels/cpu/split_block.h"
 
@@ -75,23 +74,37 @@ template <bool kAlongK>
   for (int i = 0; i < 16; ++i) v[i] = float_of(bits[i]);
 }
 
+[[gnu::always_inline]] inline void put(uint16_t* to, V low, V high) {
+  const Parts lower = split(low), upper = split(high);
+  uint32_t* row = reinterpret_cast<uint32_t*>(to);
+  store(row, merge(lower.first, upper.first));
+  store(row + kPart / 2, merge(lower.second, upper.second));
+  store(row + kPart, merge(lower.third, upper.third));
+}
+
 // One unit. Tiles of a have a row for each line, tiles of b a row for each pair of k; where the operand lies in memory
 // the other way it is turned before it is split.
 template <bool kAlongK, bool kTurn>
 void pack_unit(uint16_t* to, const Operand& x, int64_t line, int64_t k) {
   for (int tile = 0; tile < 2; ++tile, to += kTile, line += 16) {
     V low[16], high[16];
+    if (!kTurn) {
+      const int64_t count = kAlongK ? x.lines - line : x.k - k, width = kAlongK ? x.k - k : x.lines - line;
+      const int64_t stride = kAlongK ? x.line : x.depth;
+      const float* from = x.data + line * x.line + k * x.depth;
+      const int64_t second = 16 * x.depth;
+      const int64_t need = kAlongK ? 16 : 32;
+      if (count >= need && width >= (kAlongK ? 32 : 16)) {
+        for (int r = 0; r < 16; ++r)
+          put(to + r * 32, load(from + r * stride), load(from + r * stride + second));
+        continue;
+      }
+    }
     read<kAlongK>(low, x, line, k);
     if (kTurn) turn(low);
     read<kAlongK>(high, x, line, k + 16);
     if (kTurn) turn(high);
-    for (int r = 0; r < 16; ++r) {
-      const Parts lower = split(low[r]), upper = split(high[r]);
-      uint32_t* row = reinterpret_cast<uint32_t*>(to + r * 32);
-      store(row, merge(lower.first, upper.first));
-      store(row + kPart / 2, merge(lower.second, upper.second));
-      store(row + kPart, merge(lower.third, upper.third));
-    }
+    for (int r = 0; r < 16; ++r) put(to + r * 32, low[r], high[r]);
   }
 }
 
@@ -179,30 +192,25 @@ void piece(const SplitBlock& block, const Operand& a, const Operand& b, bool fir
   const int64_t a_panels = (a.lines + kSplitSide - 1) / kSplitSide;
   const int64_t b_panels = (b.lines + kSplitSide - 1) / kSplitSide;
   float* sums = reinterpret_cast<float*>(block.scratch);
-  uint16_t* a_packed = reinterpret_cast<uint16_t*>(sums + 4 * kSums);  // this panel and the next
-  uint16_t* b_packed = a_packed + 2 * steps * kSplitUnit;
+  uint16_t* a_packed = reinterpret_cast<uint16_t*>(sums + 4 * kSums);  // one panel
+  uint16_t* b_packed = a_packed + steps * kSplitUnit;
   for (int64_t j = 0; j < b_panels; ++j)
     for (int64_t s = 0; s < steps; ++s)
       pack_unit<kAlongB, kAlongB>(b_packed + (j * steps + s) * kSplitUnit, b, j * kSplitSide, s * kSplitSide);
   const auto pack_a = [&](int64_t i, int64_t s) {
-    pack_unit<kAlongA, !kAlongA>(a_packed + (i % 2 * steps + s) * kSplitUnit, a, i * kSplitSide,
-                                 s * kSplitSide);
+    pack_unit<kAlongA, !kAlongA>(a_packed + s * kSplitUnit, a, i * kSplitSide, s * kSplitSide);
   };
-  for (int64_t s = 0; s < steps; ++s) pack_a(0, s);
 
   Target done;
   for (int64_t i = 0; i < a_panels; ++i) {
-    const uint16_t* a_panel = a_packed + i % 2 * steps * kSplitUnit;
+    for (int64_t s = 0; s < steps; ++s) pack_a(i, s);
     for (int64_t j = 0; j < b_panels; ++j) {
       const uint16_t* b_panel = b_packed + j * steps * kSplitUnit;
-      const bool packs = j == 0 && i + 1 < a_panels;
       asm volatile("" ::: "memory");  // tile loads do not tell the compiler what they read
-      step<true>(a_panel, b_panel, sums);
-      if (packs) pack_a(i + 1, 0);
+      step<true>(a_packed, b_panel, sums);
       write(done, sums);
       for (int64_t s = 1; s < steps; ++s) {
-        step<false>(a_panel + s * kSplitUnit, b_panel + s * kSplitUnit, nullptr);
-        if (packs) pack_a(i + 1, s);
+        step<false>(a_packed + s * kSplitUnit, b_panel + s * kSplitUnit, nullptr);
       }
       done.c = block.c + i * kSplitSide * block.c_row + j * kSplitSide;
       done.c_row = block.c_row;
