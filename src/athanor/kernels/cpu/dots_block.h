@@ -1,20 +1,24 @@
-// A few rows of a bf16 product c = a . b^T as dot products along k (cpu/amx/dots.cpp), on processors with AVX512-BF16:
-// b is read once, in order, and nothing is packed or converted.
+// A few rows of a bf16 product c = a . b^T on tile registers (cpu/amx/dots.cpp): b is read once, as it lies, since its
+// rows are what a tile of the left operand is. Only a, which is small, is packed. So it runs at the speed of the
+// memory that b is in, for one row as for sixteen.
 #pragma once
 
 #include <cstdint>
 
 namespace athanor {
 
-constexpr int64_t kMostDotRows = 8;
-constexpr int64_t kDotColumns = 64;  // of a block, at most
+constexpr int64_t kMostDotRows = 16;
+constexpr int64_t kDotColumns = 64;              // of a block, at most
+constexpr int64_t kDotUnit = kMostDotRows * 32;  // bf16 of packed a for 32 of k
+constexpr int64_t dot_steps(int64_t k) {
+  return (k + 31) / 32;
+}
 
-// c [m,n] = a [m,k] . b [n,k]^T (+ bias [n]), bf16 but for c where `wide` (f32). Rows of a, b and c are a_row, b_row and
-// c_row elements apart. 1 <= m <= kMostDotRows, 1 <= n <= kDotColumns. Every element is one sum by lanes.
+// c [m,n] = a [m,k] . b [n,k]^T (+ bias [n]), bf16 but for c where `wide` (f32). Rows of b and c are b_row and c_row
+// elements apart. 1 <= m <= kMostDotRows, 1 <= n <= kDotColumns. Every element is one f32 sum over ascending pairs of k.
 struct DotsBlock {
   int64_t m, n, k;
-  const void* a;
-  int64_t a_row;
+  const uint16_t* a;  // packed, on a boundary of 64
   const void* b;
   int64_t b_row;
   const void* bias;  // may be null
@@ -24,7 +28,9 @@ struct DotsBlock {
 };
 
 namespace amx {
+// to [dot_steps(k)][kDotUnit]; rows of a are a_row elements apart.
+void pack_dots(uint16_t* to, const void* a, int64_t a_row, int64_t m, int64_t k);
 void dots_block(const DotsBlock& block);
-}
+}  // namespace amx
 
 }  // namespace athanor

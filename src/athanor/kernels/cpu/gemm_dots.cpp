@@ -5,30 +5,37 @@
 namespace athanor {
 namespace {
 
-void run(Queue& queue, Arena&, const GemmProblem& p, const GemmOperands& operands) {
-  for_blocks(queue, p.n, kDotColumns, [&](int64_t first, int64_t count) {
-    amx::dots_block({.m = p.m,
-                     .n = count,
-                     .k = p.k,
-                     .a = operands.a,
-                     .a_row = p.a_row,
-                     .b = offset(operands.b, first * p.b_col, p.in),
-                     .b_row = p.b_col,
-                     .bias = operands.bias == nullptr ? nullptr : offset(operands.bias, first, p.in),
-                     .c = offset(operands.c, first, p.out),
-                     .c_row = p.n,
-                     .wide = p.out == kF32});
+// Elements of b that take a thread longer than it takes to call another one, some microseconds.
+constexpr int64_t kPartElements = 256 << 10;
+
+void run(Queue& queue, Arena& arena, const GemmProblem& p, const GemmOperands& operands) {
+  const Tensor packed = empty(arena, {dot_steps(p.k), kDotUnit}, Dtype::bf16, Category::workspace);
+  auto* const a = static_cast<uint16_t*>(packed.raw());
+  queue.parallel_for(1, [&](int64_t) { amx::pack_dots(a, operands.a, p.a_row, p.m, p.k); });
+  const int64_t part = std::max<int64_t>(1, kPartElements / p.k / kDotColumns) * kDotColumns;
+  for_blocks(queue, p.n, part, [&](int64_t begin, int64_t length) {
+    for (int64_t first = begin; first < begin + length; first += kDotColumns)
+      amx::dots_block({.m = p.m,
+                       .n = std::min(kDotColumns, begin + length - first),
+                       .k = p.k,
+                       .a = a,
+                       .b = offset(operands.b, first * p.b_col, p.in),
+                       .b_row = p.b_col,
+                       .bias = operands.bias == nullptr ? nullptr : offset(operands.bias, first, p.in),
+                       .c = offset(operands.c, first, p.out),
+                       .c_row = p.n,
+                       .wide = p.out == kF32});
   });
 }
 
 std::string refuses(const GemmProblem& p, Isa isa) {
   if (p.in != kBf16) return "for bf16";
   if (p.m > kMostDotRows || p.accumulate || p.a_col != 1 || p.b_row != 1) return "for few rows times W^T";
-  return refuse_isa(Isa::avx512_bf16, isa);
+  return refuse_isa(Isa::amx, isa);
 }
 
 }  // namespace
 
-constinit const GemmCandidate bf16_dots_gemm{"dots-bf16", refuses, run};
+constinit const GemmCandidate amx_dots_gemm{"amx-dots", refuses, run};
 
 }  // namespace athanor

@@ -5,6 +5,6 @@
 
 namespace athanor {
 
-extern constinit const GemmCandidate bf16_dots_gemm;
+extern constinit const GemmCandidate amx_dots_gemm;
 
 }  // namespace athanor
