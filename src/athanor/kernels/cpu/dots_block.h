@@ -8,14 +8,16 @@
 namespace athanor {
 
 constexpr int64_t kMostDotRows = 16;
-constexpr int64_t kDotColumns = 64;              // of a block, at most
-constexpr int64_t kDotUnit = kMostDotRows * 32;  // bf16 of packed a for 32 of k
-constexpr int64_t dot_steps(int64_t k) {
-  return (k + 31) / 32;
+constexpr int64_t kDotColumns = 64;  // of a block, at most
+constexpr int64_t kDotDepth = 128;   // k of a unit of packed a, which four sums take in turn
+constexpr int64_t kDotUnit = kMostDotRows * kDotDepth;
+constexpr int64_t dot_units(int64_t k) {
+  return (k + kDotDepth - 1) / kDotDepth;
 }
 
 // c [m,n] = a [m,k] . b [n,k]^T (+ bias [n]), bf16 but for c where `wide` (f32). Rows of b and c are b_row and c_row
-// elements apart. 1 <= m <= kMostDotRows, 1 <= n <= kDotColumns. Every element is one f32 sum over ascending pairs of k.
+// elements apart. 1 <= m <= kMostDotRows, 1 <= n <= kDotColumns. Every element is four
+// f32 sums over ascending pairs of k, added at the end.
 struct DotsBlock {
   int64_t m, n, k;
   const uint16_t* a;  // packed, on a boundary of 64
@@ -28,7 +30,7 @@ struct DotsBlock {
 };
 
 namespace amx {
-// to [dot_steps(k)][kDotUnit]; rows of a are a_row elements apart.
+// to [dot_units(k)][kDotUnit]; rows of a are a_row elements apart.
 void pack_dots(uint16_t* to, const void* a, int64_t a_row, int64_t m, int64_t k);
 void dots_block(const DotsBlock& block);
 }  // namespace amx

@@ -9,7 +9,7 @@ namespace {
 constexpr int64_t kPartElements = 256 << 10;
 
 void run(Queue& queue, Arena& arena, const GemmProblem& p, const GemmOperands& operands) {
-  const Tensor packed = empty(arena, {dot_steps(p.k), kDotUnit}, Dtype::bf16, Category::workspace);
+  const Tensor packed = empty(arena, {dot_units(p.k), kDotUnit}, Dtype::bf16, Category::workspace);
   auto* const a = static_cast<uint16_t*>(packed.raw());
   queue.parallel_for(1, [&](int64_t) { amx::pack_dots(a, operands.a, p.a_row, p.m, p.k); });
   const int64_t part = std::max<int64_t>(1, kPartElements / p.k / kDotColumns) * kDotColumns;

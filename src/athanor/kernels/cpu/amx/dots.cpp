@@ -6,8 +6,11 @@
 namespace athanor::amx {
 namespace {
 
-constexpr int64_t kDepth = 32, kAhead = 8 * kDepth;
-constexpr int64_t kSums = 256;  // f32 of a tile register
+constexpr int64_t kDepth = 32;
+constexpr int64_t kTile = kMostDotRows * kDepth;  // bf16 of a tile register
+constexpr int64_t kSums = 256;                    // f32 of one
+constexpr int64_t kRows = 16;                     // of b, in a tile
+constexpr int64_t kAhead = 2 * kDotDepth;
 
 struct alignas(64) TileConfig {
   uint8_t palette = 1, start_row = 0, reserved[14] = {};
@@ -20,36 +23,72 @@ inline __mmask32 first_of(int64_t count) {
   return count >= kDepth ? ~__mmask32{0} : (__mmask32{1} << count) - 1;
 }
 
-// 32 of k: four tiles of 16 rows of b times the packed rows of a.
+// A unit: 16 rows of b times the packed rows of a. Four sums hide how long one product takes.
 [[gnu::always_inline]] inline void step(const uint16_t* a, const uint16_t* b, int64_t row) {
   const auto bytes = row * static_cast<int64_t>(sizeof(uint16_t));
-  _tile_loadd(7, a, 64);
   _tile_loadd(4, b, bytes);
-  _tile_dpbf16ps(0, 4, 7);
-  _tile_loadd(5, b + 16 * row, bytes);
-  _tile_dpbf16ps(1, 5, 7);
-  _tile_loadd(6, b + 32 * row, bytes);
-  _tile_dpbf16ps(2, 6, 7);
-  _tile_loadd(4, b + 48 * row, bytes);
-  _tile_dpbf16ps(3, 4, 7);
+  _tile_loadd(5, a, 64);
+  _tile_dpbf16ps(0, 4, 5);
+  _tile_loadd(6, b + kDepth, bytes);
+  _tile_loadd(7, a + kTile, 64);
+  _tile_dpbf16ps(1, 6, 7);
+  _tile_loadd(4, b + 2 * kDepth, bytes);
+  _tile_loadd(5, a + 2 * kTile, 64);
+  _tile_dpbf16ps(2, 4, 5);
+  _tile_loadd(6, b + 3 * kDepth, bytes);
+  _tile_loadd(7, a + 3 * kTile, 64);
+  _tile_dpbf16ps(3, 6, 7);
 }
 
-// What is no whole number of tiles is copied, padded with zeros.
+// What is no whole unit is copied, padded with zeros.
 void copy(uint16_t* to, const uint16_t* b, int64_t row, int64_t rows, int64_t depth) {
-  for (int64_t i = 0; i < kDotColumns; ++i)
-    _mm512_store_si512(to + i * kDepth, _mm512_maskz_loadu_epi16(i < rows ? first_of(depth) : 0,
-                                                                 b + (i < rows ? i : 0) * row));
+  for (int64_t i = 0; i < kRows; ++i)
+    for (int64_t l = 0; l < kDotDepth; l += kDepth) {
+      const bool inside = i < rows && l < depth;
+      const __m512i values =
+          inside ? _mm512_maskz_loadu_epi16(first_of(depth - l), b + i * row + l) : _mm512_setzero_si512();
+      _mm512_store_si512(to + i * kDotDepth + l, values);
+    }
 }
 
-// sums [m, kDotColumns] from tiles with a row for each column of c.
-void turn_sums(float* sums, const float* tiles, int64_t m) {
-  for (int64_t tile = 0; tile < kDotColumns / kLanes; ++tile) {
-    VI values[16];
-    for (int i = 0; i < 16; ++i) values[i] = bits_of(load(tiles + tile * kSums + i * kLanes));
-    transpose(values);
-    for (int i = 0; i < 16; ++i)
-      if (i < m) store(sums + i * kDotColumns + tile * kLanes, float_of(values[i]));
+// The product of 16 rows of b, of which `rows` are there; tiles [4] are its sums.
+void multiply(float* tiles, const DotsBlock& block, const uint16_t* b, int64_t rows) {
+  alignas(64) uint16_t padded_rows[kRows * kDotDepth];
+  const uint16_t* a = block.a;
+  _tile_zero(0);
+  _tile_zero(1);
+  _tile_zero(2);
+  _tile_zero(3);
+  for (int64_t l = 0; l < block.k; l += kDotDepth, a += kDotUnit) {
+    const int64_t next = l + kAhead < block.k ? l + kAhead : kRows * block.b_row + l + kAhead - block.k;
+    if (rows >= kRows && block.k - l >= kDotDepth) {
+      for (int64_t i = 0; i < kRows; ++i)
+        for (int64_t line = 0; line < kDotDepth; line += kDepth)
+          _mm_prefetch(reinterpret_cast<const char*>(b + i * block.b_row + next + line), _MM_HINT_T0);
+      step(a, b + l, block.b_row);
+    } else {
+      copy(padded_rows, b + l, block.b_row, rows, block.k - l);
+      asm volatile("" ::: "memory");  // tile loads do not tell the compiler what they read
+      step(a, padded_rows, kDotDepth);
+    }
   }
+  _tile_stored(0, tiles, 64);
+  _tile_stored(1, tiles + kSums, 64);
+  _tile_stored(2, tiles + 2 * kSums, 64);
+  _tile_stored(3, tiles + 3 * kSums, 64);
+  asm volatile("" ::: "memory");
+}
+
+// Columns [0, 16) of sums [m, kDotColumns] from four tiles with a row for each column of c.
+void turn_sums(float* sums, const float* tiles, int64_t m) {
+  VI values[16];
+  for (int i = 0; i < 16; ++i) {
+    const float* row = tiles + i * kLanes;
+    values[i] = bits_of((load(row) + load(row + kSums)) + (load(row + 2 * kSums) + load(row + 3 * kSums)));
+  }
+  transpose(values);
+  for (int i = 0; i < 16; ++i)
+    if (i < m) store(sums + i * kDotColumns, float_of(values[i]));
 }
 
 template <typename C>
@@ -63,41 +102,27 @@ void write(const DotsBlock& block, const float* sums) {
 
 void pack_dots(uint16_t* to, const void* a, int64_t a_row, int64_t m, int64_t k) {
   const uint16_t* from = static_cast<const uint16_t*>(a);
-  for (int64_t l = 0; l < k; l += kDepth, to += kDotUnit) {
+  for (int64_t l = 0; l < dot_units(k) * kDotDepth; l += kDepth, to += kTile) {
     VI pairs[16];
-    for (int64_t i = 0; i < 16; ++i)
+    for (int64_t i = 0; i < 16; ++i) {
+      const bool inside = i < m && l < k;
       pairs[i].x =
-          i < m ? _mm512_maskz_loadu_epi16(first_of(k - l), from + i * a_row + l) : _mm512_setzero_si512();
+          inside ? _mm512_maskz_loadu_epi16(first_of(k - l), from + i * a_row + l) : _mm512_setzero_si512();
+    }
     transpose(pairs);
-    for (int i = 0; i < 16; ++i) _mm512_store_si512(to + i * 32, pairs[i].x);
+    for (int i = 0; i < 16; ++i) _mm512_store_si512(to + i * kDepth, pairs[i].x);
   }
 }
 
 void dots_block(const DotsBlock& block) {
-  alignas(64) uint16_t padded_rows[kDotColumns * kDepth];
   alignas(64) float tiles[4 * kSums], sums[kMostDotRows * kDotColumns];
   const uint16_t* b = static_cast<const uint16_t*>(block.b);
-  const uint16_t* a = block.a;
   _tile_loadconfig(&kConfig);
-  for (int64_t l = 0; l < block.k; l += kDepth, a += kDotUnit) {
-    if (block.n == kDotColumns && block.k - l >= kDepth) {
-      if (block.k - l > kAhead)
-        for (int64_t i = 0; i < kDotColumns; ++i)
-          _mm_prefetch(reinterpret_cast<const char*>(b + i * block.b_row + l + kAhead), _MM_HINT_T1);
-      step(a, b + l, block.b_row);
-    } else {
-      copy(padded_rows, b + l, block.b_row, block.n, block.k - l);
-      asm volatile("" ::: "memory");  // tile loads do not tell the compiler what they read
-      step(a, padded_rows, kDepth);
-    }
+  for (int64_t j = 0; j < block.n; j += kRows) {
+    multiply(tiles, block, b + j * block.b_row, block.n - j);
+    turn_sums(sums + j, tiles, block.m);
   }
-  _tile_stored(0, tiles, 64);
-  _tile_stored(1, tiles + kSums, 64);
-  _tile_stored(2, tiles + 2 * kSums, 64);
-  _tile_stored(3, tiles + 3 * kSums, 64);
-  asm volatile("" ::: "memory");
   _tile_release();
-  turn_sums(sums, tiles, block.m);
   if (block.wide)
     write<float>(block, sums);
   else
