@@ -25,12 +25,15 @@ void pause() {
 }  // namespace
 
 struct ThreadPool::State {
-  // One loop. `ticket` packs (loop number, next block): taking a block of a loop that has already ended is
-  // impossible, because the loop number no longer matches.
+  // The blocks of one loop that a thread begins with: an equal run of them, the same in every loop of that length, so
+  // that a thread finds in its cache what it wrote there in the loop before. Then it takes what others have left.
+  struct alignas(64) Share {
+    std::atomic<int64_t> next{0};
+    int64_t end = 0;
+  };
   const std::function<void(int64_t)>* body = nullptr;
-  int64_t num_blocks = 0;
+  std::vector<Share> shares;  // of the calling thread, then of the others
   std::atomic<uint64_t> generation{0};
-  std::atomic<int64_t> next{0};
   std::atomic<int> working{0};
   std::exception_ptr error;
   std::mutex mutex;
@@ -39,17 +42,22 @@ struct ThreadPool::State {
   std::atomic<bool> stop{false};
   std::vector<std::thread> threads;
 
-  void run_blocks() {
-    inside_parallel_for = true;
-    for (int64_t block; (block = next.fetch_add(1)) < num_blocks;) {
+  explicit State(size_t num_threads) : shares(num_threads) {}
+
+  void run_share(Share& share) {
+    for (int64_t block; (block = share.next.fetch_add(1)) < share.end;) {
       try {
         (*body)(block);
       } catch (...) {
         const std::lock_guard lock(mutex);
         if (!error) error = std::current_exception();
-        next.store(num_blocks);
+        for (Share& other : shares) other.next.store(other.end);
       }
     }
+  }
+  void run_blocks(size_t thread) {
+    inside_parallel_for = true;
+    for (size_t i = 0; i < shares.size(); ++i) run_share(shares[(thread + i) % shares.size()]);
     inside_parallel_for = false;
   }
 
@@ -63,7 +71,7 @@ struct ThreadPool::State {
     threads.clear();
   }
 
-  void worker() {
+  void worker(size_t thread) {
     uint64_t seen = 0;
     while (true) {
       for (int spin = 0; spin < kSpins && generation.load() == seen && !stop.load(); ++spin) pause();
@@ -75,16 +83,18 @@ struct ThreadPool::State {
       }
       if (stop.load()) return;
       seen = generation.load();
-      run_blocks();
+      run_blocks(thread);
       working.fetch_sub(1);
     }
   }
 };
 
-ThreadPool::ThreadPool(int num_threads) : state_(std::make_unique<State>()) {
+ThreadPool::ThreadPool(int num_threads) {
   check(num_threads >= 1, "thread pool: got {} threads, expected at least 1", num_threads);
+  state_ = std::make_unique<State>(static_cast<size_t>(num_threads));
   try {
-    for (int i = 1; i < num_threads; ++i) state_->threads.emplace_back([s = state_.get()] { s->worker(); });
+    for (int i = 1; i < num_threads; ++i)
+      state_->threads.emplace_back([s = state_.get(), i] { s->worker(static_cast<size_t>(i)); });
   } catch (const std::system_error& error) {
     const size_t started = state_->threads.size() + 1;
     state_->end();
@@ -108,16 +118,20 @@ void ThreadPool::parallel_for(int64_t num_blocks, const std::function<void(int64
     return;
   }
   s.body = &body;
-  s.num_blocks = num_blocks;
   s.error = nullptr;
-  s.next.store(0);
+  const auto num_shares = static_cast<int64_t>(s.shares.size());
+  for (int64_t i = 0; i < num_shares; ++i) {
+    State::Share& share = s.shares[static_cast<size_t>(i)];
+    share.next.store(num_blocks * i / num_shares);
+    share.end = num_blocks * (i + 1) / num_shares;
+  }
   s.working.store(static_cast<int>(s.threads.size()));
   {
     const std::lock_guard lock(s.mutex);
     s.generation.fetch_add(1);
   }
   if (s.sleeping.load() > 0) s.wake.notify_all();
-  s.run_blocks();
+  s.run_blocks(0);
   // Yield once it takes long: on a machine with more threads than processors the others need this one.
   for (int spin = 0; s.working.load() > 0; ++spin) spin < kSpins ? pause() : std::this_thread::yield();
   if (s.error) std::rethrow_exception(s.error);
