@@ -1,3 +1,4 @@
+#include <array>
 #include <atomic>
 
 #include "athanor/kernels/cpu/cpu.h"
@@ -52,10 +53,17 @@ class Lanes {
 
   template <typename Body>
   void run(int64_t items, const Body& body) {
-    std::atomic<int64_t> next = 0;
-    queue_.parallel_for(std::min(items, lanes_), [&](int64_t lane) {
+    // Each thread begins with an equal run of items, those whose rows it likely wrote, and then helps the others.
+    const int64_t lanes = std::min({items, lanes_, static_cast<int64_t>(queue_.num_threads())});
+    std::array<std::atomic<int64_t>, kLanes> next;
+    for (int64_t lane = 0; lane < lanes; ++lane) next[static_cast<size_t>(lane)] = items * lane / lanes;
+    queue_.parallel_for(lanes, [&](int64_t lane) {
       float* scratch = scratch_.data<float>() + lane * floats_;
-      for (int64_t item = next++; item < items; item = next++) body(item, scratch);
+      for (int64_t i = 0; i < lanes; ++i) {
+        const int64_t share = (lane + i) % lanes, end = items * (share + 1) / lanes;
+        auto& first = next[static_cast<size_t>(share)];
+        for (int64_t item = first++; item < end; item = first++) body(item, scratch);
+      }
     });
   }
 
