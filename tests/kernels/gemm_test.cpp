@@ -226,6 +226,38 @@ TEST_P(GemmTest, RowsDoNotDependOnEachOther) {
   }
 }
 
+// f32 on tiles is made of bf16 parts; what it says is still f32, and NaN stays NaN.
+TEST(GemmSplit, IsAsExactAsMultiplyAddsAndKeepsNan) {
+  if (best_isa() < Isa::amx) GTEST_SKIP() << "this machine has no amx";
+  constexpr int64_t kRows = 40, kColumns = 70, kDepth = 768;
+  Values a = random_values(kRows * kDepth, Dtype::f32, 1);
+  const Values b = random_values(kColumns * kDepth, Dtype::f32, 2);
+  const auto nt = [&](Isa isa) {
+    return run(isa, [&](Bench& bench) {
+      Tensor c = bench.output({kRows, kColumns}, Dtype::f32);
+      bench.kernels().gemm.nt(bench.queue(), c, bench.input(a, {kRows, kDepth}, Dtype::f32),
+                              bench.input(b, {kColumns, kDepth}, Dtype::f32), nullptr);
+      return std::vector{c};
+    })[0];
+  };
+  const Values expected = product(
+      {kRows, kColumns, kDepth}, [&](int64_t i, int64_t l) { return a[static_cast<size_t>(i * kDepth + l)]; },
+      [&](int64_t l, int64_t j) { return b[static_cast<size_t>(j * kDepth + l)]; });
+  const auto error = [&](const Values& got) {
+    double sum = 0;
+    for (size_t i = 0; i < got.size(); ++i) sum += (got[i] - expected[i]) * (got[i] - expected[i]);
+    return std::sqrt(sum / static_cast<double>(got.size()) / kDepth);
+  };
+  const double tiles = error(nt(Isa::amx)), plain = error(nt(Isa::avx512));
+  EXPECT_LT(tiles, 1.2 * plain);
+  EXPECT_LT(tiles, 2e-7);
+  a[5 * kDepth + 700] = std::numeric_limits<double>::quiet_NaN();
+  const Values spoilt = nt(Isa::amx);
+  for (int64_t i = 0; i < kRows; ++i)
+    for (int64_t j = 0; j < kColumns; ++j)
+      EXPECT_EQ(std::isnan(spoilt[static_cast<size_t>(i * kColumns + j)]), i == 5);
+}
+
 // Not every candidate is the first choice for a shape and a type on the machine that tests it.
 TEST(GemmCandidates, EachComputesWhatItDoesNotRefuse) {
   struct Layout {
