@@ -2,7 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <set>
+
+#include "athanor/base/cpu.h"
+#include "athanor/base/normals.h"
 
 namespace athanor {
 namespace {
@@ -36,6 +40,54 @@ TEST(RandomStream, NormalHasUnitMoments) {
   }
   EXPECT_NEAR(sum / kCount, 0.0, 0.01);
   EXPECT_NEAR(squares / kCount, 1.0, 0.02);
+}
+
+// Against the formula itself, at the ends of both words and at the borders between quarters of a turn.
+TEST(Normals, AreThoseOfBoxAndMuller) {
+  const std::vector<uint32_t> special = {0,          1,          2,          0x1fffffff, 0x20000000,
+                                         0x5fffffff, 0x60000000, 0x7fffffff, 0x80000000, 0xb504f333,
+                                         0xb504f334, 0xe0000000, 0xfffffffe, 0xffffffff};
+  std::vector<uint32_t> words;
+  for (const uint32_t a : special)
+    for (const uint32_t b : special) words.insert(words.end(), {a, b});
+  const RandomStream stream(5, "words");
+  for (uint64_t i = 0; i < 4000; ++i) words.push_back(stream.word(i, 0));
+  std::vector<float> got(words.size());
+  generic_normals(words.data(), words.size() / 2, 1.0f, got.data());
+  for (size_t i = 0; i < words.size(); i += 2) {
+    const double radius = std::sqrt(-2.0 * std::log((words[i] + 1.0) * 0x1p-32));
+    const double angle = words[i + 1] * 0x1p-32 * 6.283185307179586;
+    EXPECT_NEAR(got[i], radius * std::cos(angle), 4e-7) << words[i] << " " << words[i + 1];
+    EXPECT_NEAR(got[i + 1], radius * std::sin(angle), 4e-7) << words[i] << " " << words[i + 1];
+  }
+}
+
+TEST(Normals, HaveTheSameBitsOnEveryInstructionSet) {
+  std::vector<uint32_t> words;
+  const RandomStream stream(6, "words");
+  for (uint64_t i = 0; i < 2 * 1037; ++i) words.push_back(stream.word(i, 0));
+  std::vector<float> expected(words.size());
+  generic_normals(words.data(), words.size() / 2, 0.02f, expected.data());
+  const auto same = [&](Normals normals) {
+    std::vector<float> got(words.size());
+    normals(words.data(), words.size() / 2, 0.02f, got.data());
+    return got == expected;
+  };
+  EXPECT_TRUE(best_isa() < Isa::avx2 || same(avx2_normals));
+  EXPECT_TRUE(best_isa() < Isa::avx512 || same(avx512_normals));
+}
+
+// Element by element or in one go, from any first element on.
+TEST(RandomStream, FillsWithItsNormals) {
+  const RandomStream stream(7, "fill");
+  for (const uint64_t first : {0u, 1u, 3u, 4u, 1021u})
+    for (const uint64_t count : {0u, 1u, 2u, 5u, 8u, 513u, 1300u}) {
+      std::vector<float> got(count + 1, -1.0f);
+      stream.fill_normal(got.data(), first, count, 0.5f);
+      for (uint64_t i = 0; i < count; ++i)
+        EXPECT_EQ(got[i], 0.5f * stream.normal(first + i, 0)) << first << " " << count << " " << i;
+      EXPECT_EQ(got[count], -1.0f);
+    }
 }
 
 TEST(Permutation, IsABijectionOfEverySize) {

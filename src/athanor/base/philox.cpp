@@ -1,40 +1,44 @@
 #include "athanor/base/philox.h"
 
-#include <cmath>
+#include <algorithm>
 
 #include "athanor/base/check.h"
+#include "athanor/base/cpu.h"
 #include "athanor/base/hash.h"
+#include "athanor/base/normals.h"
 
 namespace athanor {
 
 RandomStream::RandomStream(uint64_t seed, std::string_view name) : key_(hash64(name, seed)) {}
 
 namespace {
-std::array<float, 2> box_muller(uint32_t a, uint32_t b) {
-  const double u = (static_cast<double>(a) + 1.0) * 0x1p-32;  // (0, 1]
-  const double angle = static_cast<double>(b) * (0x1p-32 * 6.283185307179586);
-  const double radius = std::sqrt(-2.0 * std::log(u));
-  return {static_cast<float>(radius * std::cos(angle)), static_cast<float>(radius * std::sin(angle))};
+const Normals& normals() {
+  return best_isa() >= Isa::avx512 ? avx512_normals
+         : best_isa() >= Isa::avx2 ? avx2_normals
+                                   : generic_normals;
 }
 }  // namespace
 
 float RandomStream::normal(uint64_t element, uint64_t step) const {
   const Philox4 words = block(element / 4, step);
-  const size_t pair = element % 4 / 2 * 2;
-  return box_muller(words[pair], words[pair + 1])[element % 2];
+  float pair[2];
+  generic_normals(words.data() + element % 4 / 2 * 2, 1, 1.0f, pair);
+  return pair[element % 2];
 }
 
 void RandomStream::fill_normal(float* out, uint64_t first, uint64_t count, float std) const {
-  for (uint64_t i = 0; i < count;) {
-    const uint64_t element = first + i;
-    if (element % 4 != 0 || count - i < 4) {
-      out[i++] = std * normal(element, 0);
-      continue;
-    }
-    const Philox4 words = block(element / 4, 0);
-    for (size_t pair = 0; pair < 4; pair += 2)
-      for (const float value : box_muller(words[pair], words[pair + 1])) out[i++] = std * value;
+  constexpr uint64_t kBlocks = 128;  // at a time: their words stay in the first-level cache
+  const uint64_t last = first + count;
+  for (; first < last && first % 4 != 0; ++first) *out++ = std * normal(first, 0);
+  while (last - first >= 4) {
+    const uint64_t blocks = std::min(kBlocks, (last - first) / 4);
+    Philox4 words[kBlocks];
+    for (uint64_t b = 0; b < blocks; ++b) words[b] = block(first / 4 + b, 0);
+    normals()(words[0].data(), 2 * blocks, std, out);
+    first += 4 * blocks;
+    out += 4 * blocks;
   }
+  for (; first < last; ++first) *out++ = std * normal(first, 0);
 }
 
 Permutation::Permutation(uint64_t size, uint64_t key) : size_(size), key_(key), half_bits_(1) {
