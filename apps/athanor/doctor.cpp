@@ -2,9 +2,11 @@
 #include <CLI/CLI.hpp>
 #include <fstream>
 #include <iostream>
+#include <set>
 
 #include "athanor/base/check.h"
 #include "athanor/base/human.h"
+#include "athanor/base/topology.h"
 #include "athanor/kernels/peak.h"
 #include "athanor/kernels/table.h"
 #include "athanor/observe/report.h"
@@ -28,15 +30,29 @@ int64_t memory_bytes(const std::string& key) {
   return 0;
 }
 
+size_t num_nodes(const std::vector<Core>& cores) {
+  std::set<int> nodes;
+  for (const Core& core : cores) nodes.insert(core.node);
+  return nodes.size();
+}
+
 void DoctorCommand::run() const {
   const Isa chosen = isa == "auto" ? best_isa() : parse_isa(isa);
-  ThreadPool pool(num_usable_cpus());
+  const int processors = num_usable_cpus();  // before this thread is bound to one
+  const std::vector<Core> cores = usable_cores();
+  const Placement placement = place_rank(cores, {.ranks = 1, .rank = 0, .threads = processors});
+  ThreadPool pool(processors, [&](int thread) { bind_this_thread(placement.thread(thread)); });
+  const BoundThread bound(placement.thread(0));
+  const std::string binding = bound.refusal().empty() ? placement.text() : "not bound: " + bound.refusal();
   const auto queue = make_cpu_queue(&pool, chosen);  // refuses what this machine lacks
   const double f32 = measure_peak_flops(*queue, Dtype::f32), bf16 = measure_peak_flops(*queue, Dtype::bf16);
   Report report;
   report["version"] = ATHANOR_VERSION;
   report["cpu"] = cpu_model();
-  report["processors"] = num_usable_cpus();
+  report["processors"] = processors;
+  report["cores"] = cores.size();
+  report["numa_nodes"] = num_nodes(cores);
+  report["binding"] = binding;
   report["isa"] = isa_name(chosen);
   report["memory_bytes"] = memory_bytes("MemTotal");
   report["memory_available_bytes"] = memory_bytes("MemAvailable");
@@ -61,7 +77,9 @@ void DoctorCommand::run() const {
   console->header(
       "athanor doctor",
       {{"version", ATHANOR_VERSION},
-       {"processor", fmt::format("{}, {} usable", cpu_model(), num_usable_cpus())},
+       {"processor", fmt::format("{}, {} usable", cpu_model(), processors)},
+       {"threads", fmt::format("{} cores on {} NUMA node{}, one thread for each processor, {}", cores.size(),
+                               num_nodes(cores), num_nodes(cores) == 1 ? "" : "s", binding)},
        {"instructions", sets + (isa == "auto" ? "" : " (using " + isa + ")")},
        {"memory", fmt::format("{}, {} free", human_bytes(static_cast<double>(memory_bytes("MemTotal"))),
                               human_bytes(static_cast<double>(memory_bytes("MemAvailable"))))},

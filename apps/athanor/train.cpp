@@ -6,6 +6,7 @@
 
 #include "athanor/base/check.h"
 #include "athanor/base/file.h"
+#include "athanor/base/topology.h"
 #include "athanor/comm/shm.h"
 #include "athanor/config/load.h"
 #include "athanor/config/presets.h"
@@ -71,13 +72,18 @@ void TrainCommand::run() const {
     options.on_done = [&trace](const std::string& name, int64_t start_ns, int64_t end_ns) {
       trace.add(name, "comm", start_ns, end_ns);
     };
+  TrainIo io{.env = system_env(), .console = console.get(), .stop = &stop_requests};
+  io.ranks_of_host = ranks.local_world_size;
+  if (config.train.pin_threads)
+    io.placement = place_rank(usable_cores(), {.ranks = ranks.local_world_size,
+                                               .rank = ranks.local_rank,
+                                               .threads = threads_of_rank(config, ranks.local_world_size)});
+  options.on_thread = [&io] { bind_this_thread(io.placement.processors); };
   const auto group = ranks.world_size == 1
                          ? make_single_group()
                          : open_shm_group(ranks.shm_fd, ranks.rank, ranks.world_size, options);
-  TrainIo io{.env = system_env(), .console = console.get(), .stop = &stop_requests};
   io.command_line = {"train", file};
   for (const std::string& set : overrides) io.command_line.push_back("--set " + set);
-  io.ranks_of_host = ranks.local_world_size;
   ProgressLine line;
   io.tokenizing = show_tokenizing(line);
   if (traced) io.trace = &trace;

@@ -4,6 +4,7 @@
 //   ATHANOR_FAULT=kill:37     SIGKILL instead of the 37th operation
 //   ATHANOR_FAULT=full:12     from the 12th on, everything that needs room on the disk fails with ENOSPC
 //   ATHANOR_FAULT=tiles:none  the system gives out no tile registers (AMX)
+//   ATHANOR_FAULT=bind:none   the system refuses to bind threads to processors
 //   ATHANOR_FAULT=count:FILE  no fault: writes the number of operations into FILE at the end
 //   ATHANOR_FAULT_RANK=1      only in the process whose RANK this is
 //
@@ -11,6 +12,7 @@
 // and removing names.
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -25,7 +27,7 @@
 
 namespace {
 
-enum class Fault { none, kill, full, count, tiles };
+enum class Fault { none, kill, full, count, tiles, bind };
 
 struct Plan {
   Plan() {
@@ -38,6 +40,7 @@ struct Plan {
     kind = fault[0] == 'k'   ? Fault::kill
            : fault[0] == 'f' ? Fault::full
            : fault[0] == 't' ? Fault::tiles
+           : fault[0] == 'b' ? Fault::bind
                              : Fault::count;
   }
   Fault kind = Fault::none;
@@ -127,6 +130,12 @@ long syscall(long number, ...) noexcept {
   constexpr long kRequestPermission = 0x1023;
   if (plan().kind == Fault::tiles && number == SYS_arch_prctl && a[0] == kRequestPermission) return -1;
   return next(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+}
+int sched_setaffinity(pid_t thread, size_t size, const cpu_set_t* set) noexcept {
+  static const auto next = original<int (*)(pid_t, size_t, const cpu_set_t*)>("sched_setaffinity");
+  if (plan().kind != Fault::bind) return next(thread, size, set);
+  errno = EPERM;
+  return -1;
 }
 int unlink(const char* path) noexcept {
   static const auto next = original<int (*)(const char*)>("unlink");

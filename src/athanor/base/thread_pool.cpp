@@ -41,6 +41,7 @@ struct ThreadPool::State {
   std::atomic<int> sleeping{0};
   std::atomic<bool> stop{false};
   std::vector<std::thread> threads;
+  std::function<void(int thread)> on_start;
 
   explicit State(size_t num_threads) : shares(num_threads) {}
 
@@ -89,12 +90,16 @@ struct ThreadPool::State {
   }
 };
 
-ThreadPool::ThreadPool(int num_threads) {
+ThreadPool::ThreadPool(int num_threads, std::function<void(int thread)> on_start) {
   check(num_threads >= 1, "thread pool: got {} threads, expected at least 1", num_threads);
   state_ = std::make_unique<State>(static_cast<size_t>(num_threads));
+  state_->on_start = std::move(on_start);
   try {
     for (int i = 1; i < num_threads; ++i)
-      state_->threads.emplace_back([s = state_.get(), i] { s->worker(static_cast<size_t>(i)); });
+      state_->threads.emplace_back([s = state_.get(), i] {
+        if (s->on_start) s->on_start(i);
+        s->worker(static_cast<size_t>(i));
+      });
   } catch (const std::system_error& error) {
     const size_t started = state_->threads.size() + 1;
     state_->end();

@@ -16,7 +16,8 @@ namespace athanor {
 
 class ThreadPool {
  public:
-  explicit ThreadPool(int num_threads);
+  // Each own thread calls on_start first, with its number: 1 ... num_threads - 1.
+  explicit ThreadPool(int num_threads, std::function<void(int thread)> on_start = {});
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;

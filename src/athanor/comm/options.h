@@ -27,6 +27,7 @@ struct GroupOptions {
   std::function<void(const std::string& report)> on_late;  // called by the thread that waits
   // Called by the thread that carried out a collective, with the time that took: for traces.
   std::function<void(const std::string& name, int64_t start_ns, int64_t end_ns)> on_done;
+  std::function<void()> on_thread;  // called first by the thread that a group has of its own
   // For tests: a fault of a rank before one of its collectives (blocking here is a delay), and another clock.
   std::function<Fault(int rank, uint64_t sequence)> before_call;
   std::function<int64_t()> now_ns = athanor::now_ns;

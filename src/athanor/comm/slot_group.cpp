@@ -36,7 +36,10 @@ SlotGroup::SlotGroup(Transport transport, int rank, GroupOptions options)
   sigset_t all, before;  // signals are for the program's own threads
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  thread_ = std::thread([this] { run_thread(); });
+  thread_ = std::thread([this] {
+    if (link_.options().on_thread) link_.options().on_thread();
+    run_thread();
+  });
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 

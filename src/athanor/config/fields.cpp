@@ -96,6 +96,7 @@ const std::vector<Field<Config>>& config_fields() {
       {"train", "device", "", at<&C::train, &T::device>, one_of({"auto", "cpu", "cuda"})},
       {"train", "threads", "per rank; 0: its share of the CPUs", at<&C::train, &T::threads>,
        at_least(0, 4096)},
+      {"train", "pin_threads", "each to a core, if they fill them", at<&C::train, &T::pin_threads>, any()},
       {"train", "isa", "", at<&C::train, &T::isa>,
        one_of({"auto", "generic", "avx2", "avx512", "avx512_bf16", "amx"})},
       {"train", "trace", "writes trace/rank*.json", at<&C::train, &T::trace>, any()},

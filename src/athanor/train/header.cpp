@@ -17,7 +17,8 @@ std::string count(int64_t value) {
 }  // namespace
 
 Rows header_rows(const Config& config, const Training& training, std::span<const Channel> channels,
-                 const MemoryPlan& plan, const Queue& queue, int world_size, int64_t steps_done) {
+                 const MemoryPlan& plan, const Queue& queue, const Placement& placement, int world_size,
+                 int64_t steps_done) {
   const ModelConfig& m = config.model;
   const MemoryUsage& use = plan.usage;
   const auto peak = [&](Category category) { return bytes(use.peak[static_cast<size_t>(category)]); };
@@ -34,8 +35,9 @@ Rows header_rows(const Config& config, const Training& training, std::span<const
                                 config.parallel.reduce, training.num_grains, config.train.micro_batch,
                                 config.data.seq_len, config.parallel.recompute));
   rows.emplace_back(
-      "compute", fmt::format("{} on {}, {} thread{} a rank", config.precision.compute, isa_name(queue.isa()),
-                             queue.num_threads(), queue.num_threads() == 1 ? "" : "s"));
+      "compute", fmt::format("{} on {}, {} thread{} a rank{}", config.precision.compute,
+                             isa_name(queue.isa()), queue.num_threads(), queue.num_threads() == 1 ? "" : "s",
+                             placement.text().empty() ? "" : ", " + placement.text()));
   rows.emplace_back("memory", fmt::format("{} a rank at the peak", bytes(use.peak_total)));
   rows.emplace_back("", fmt::format("parameters {}, gradients {}, optimizer {}", peak(Category::parameters),
                                     peak(Category::gradients), peak(Category::optimizer)));

@@ -3,6 +3,7 @@
 
 #include <span>
 
+#include "athanor/base/topology.h"
 #include "athanor/data/channel.h"
 #include "athanor/observe/console.h"
 #include "athanor/train/memory_plan.h"
@@ -11,6 +12,7 @@
 namespace athanor {
 
 Rows header_rows(const Config& config, const Training& training, std::span<const Channel> channels,
-                 const MemoryPlan& plan, const Queue& queue, int world_size, int64_t steps_done);
+                 const MemoryPlan& plan, const Queue& queue, const Placement& placement, int world_size,
+                 int64_t steps_done);
 
 }  // namespace athanor

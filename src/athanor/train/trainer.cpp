@@ -58,19 +58,13 @@ class Trainer {
         group_(group),
         io_(io),
         folder_(config),
-        pool_(num_threads()),
+        threads_(threads_of_rank(config, io.ranks_of_host)),
+        pool_(threads_, [this](int thread) { bind_this_thread(io_.placement.thread(thread)); }),
         queue_(open_queue()) {}
 
   TrainReport run();
 
  private:
-  int num_threads() const {
-    if (config_.train.threads > max_threads())
-      throw ConfigError(fmt::format("train.threads: got {}, expected at most {} on {} processors",
-                                    config_.train.threads, max_threads(), num_usable_cpus()));
-    if (config_.train.threads > 0) return static_cast<int>(config_.train.threads);
-    return std::max(1, num_usable_cpus() / std::max(1, io_.ranks_of_host));
-  }
   std::unique_ptr<Queue> open_queue() {
     if (config_.train.device == "cuda")
       throw ConfigError(
@@ -82,6 +76,7 @@ class Trainer {
   }
 
   void open_data();
+  void bind_thread();
   void lock_run();
   void open_run();
   void load_state();
@@ -98,7 +93,9 @@ class Trainer {
   TrainIo io_;
   RunFolder folder_;
   std::optional<FolderLock> lock_;  // rank 0
+  const int threads_;
   ThreadPool pool_;
+  std::optional<BoundThread> bound_;  // the thread that trains, as the pool's first
   std::unique_ptr<Queue> queue_;
   Arena arena_{*queue_};
   Dataset data_;
@@ -117,7 +114,7 @@ void Trainer::open_data() {
   validate(config_);
   check_ranks(config_, group_.size());
   data_ = open_dataset(config_, io_.env,
-                       {.threads = num_threads(),
+                       {.threads = threads_,
                         .vocab_size = config_.model.vocab_size,
                         .tokenizer = tokenizer,
                         .progress = io_.tokenizing});
@@ -134,6 +131,14 @@ void Trainer::lock_run() {
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
     }
   }
+}
+
+// Not before the data is there: what makes it starts threads that would inherit the binding.
+void Trainer::bind_thread() {
+  bound_.emplace(io_.placement.thread(0));
+  if (bound_->refusal().empty()) return;
+  recorder_->warning(bound_->refusal());
+  io_.placement = {.processors = {}, .of_thread = {}, .reason = "not bound: the system refuses"};
 }
 
 // Finds what is there: a checkpoint to go on from, or a fresh start.
@@ -276,12 +281,17 @@ void Trainer::loop() {
   const auto [first, last] = training_->parallel->grains_of_step(training_->num_grains);
   std::vector<int64_t> grains;
   for (int64_t grain = first; grain < last; ++grain) grains.push_back(grain);
-  Loader loader(reader, state_.step + 1, config_.train.steps, grains);
+  std::optional<Loader> loader;
+  {
+    const BoundThread anywhere(io_.placement.processors);  // its thread must not wait for this one
+    loader.emplace(reader, state_.step + 1, config_.train.steps, grains);
+  }
   const int64_t first_step = state_.step + 1;
   for (bool stop = false; state_.step < config_.train.steps && !stop;) {
     if (io_.profiler != nullptr) queue_->set_meter(&io_.profiler->meter);
     const double start = now_seconds();
-    const StepResult result = training_->runner->run(state_, [&]() -> const Batch& { return loader.next(); });
+    const StepResult result =
+        training_->runner->run(state_, [&]() -> const Batch& { return loader->next(); });
     const double seconds = now_seconds() - start;
     if (state_.step == first_step) {
       report_.first_step_seconds = process_age_seconds();
@@ -318,6 +328,7 @@ void Trainer::loop() {
 TrainReport Trainer::run() {
   open_data();
   open_run();
+  bind_thread();
   const uint64_t available = available_memory_bytes();
   const MemoryPlan plan = plan_recompute({.config = config_,
                                           .num_channels = static_cast<int64_t>(data_.channels.size()),
@@ -332,8 +343,9 @@ TrainReport Trainer::run() {
   report_.ranks = group_.size();
   report_.params = training_->model->num_params();
   report_.planned_bytes = static_cast<int64_t>(plan.usage.peak_total);
-  recorder_->header("athanor · " + config_.train.name, header_rows(config_, *training_, data_.channels, plan,
-                                                                   *queue_, group_.size(), state_.step));
+  recorder_->header("athanor · " + config_.train.name,
+                    header_rows(config_, *training_, data_.channels, plan, *queue_, io_.placement,
+                                group_.size(), state_.step));
   recorder_->open(state_.step, print_config(config_));
   if (state_.step == 0) {
     if (config_.train.first_eval_tokens > 0) validate_now(config_.train.first_eval_tokens, nullptr);
@@ -350,6 +362,14 @@ TrainReport Trainer::run() {
 }
 
 }  // namespace
+
+int threads_of_rank(const Config& config, int ranks_of_host) {
+  if (config.train.threads > max_threads())
+    throw ConfigError(fmt::format("train.threads: got {}, expected at most {} on {} processors",
+                                  config.train.threads, max_threads(), num_usable_cpus()));
+  if (config.train.threads > 0) return static_cast<int>(config.train.threads);
+  return std::max(1, num_usable_cpus() / std::max(1, ranks_of_host));
+}
 
 TrainReport train(const Config& config, Group& group, const TrainIo& io) {
   return Trainer(config, group, io).run();

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "athanor/base/file.h"
+#include "athanor/base/topology.h"
 #include "athanor/base/trace.h"
 #include "athanor/comm/group.h"
 #include "athanor/config/config.h"
@@ -31,10 +32,14 @@ struct TrainIo {
   const std::atomic<int>* stop = nullptr;
   std::vector<std::string> command_line = {};  // for env.json
   int ranks_of_host = 1;                       // they share its processors
+  Placement placement = {};                    // of the threads_of_rank(); the default: anywhere
   Trace* trace = nullptr;            // spans of the first steps, written to trace/rank*.json; may be null
   Profiler* profiler = nullptr;      // what the steps after the first of this process took; may be null
   TokenizeProgress tokenizing = {};  // called while text is tokenized on first use; may be empty
 };
+
+// As many as train.threads says, or this rank's share of the usable processors.
+int threads_of_rank(const Config& config, int ranks_of_host);
 
 TrainReport train(const Config& config, Group& group, const TrainIo& io);
 

@@ -1,0 +1,72 @@
+// The cores of this machine that the process may run on, and which of them each thread of each rank gets.
+//
+//   const Placement place = place_rank(usable_cores(), {.ranks = 2, .rank = 0, .threads = 4});
+//   ThreadPool pool(4, [&](int thread) { bind_this_thread(place.thread(thread)); });
+//   const BoundThread main(place.thread(0));   // until it goes out of scope
+//
+// The ranks of a host share its cores without overlap, a NUMA node after the other, and a rank stays on one node
+// where it can. Every thread has a core of its own before two share one as hyperthreads. All ranks compute the
+// same placement, because they see the same cores. Thread rule: free functions; binding is of the calling thread.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+namespace athanor {
+
+struct Core {
+  int node = 0;                 // NUMA node, in the order of the machine
+  std::vector<int> processors;  // the system's numbers of its hyperthreads; at least one
+  bool operator==(const Core&) const = default;
+};
+
+// Node by node. Empty where the machine cannot be read.
+std::vector<Core> usable_cores();
+// Of a machine as hwloc describes it, "numa:2 core:4 pu:2", less all but `allowed` if it is not empty. Error for
+// a description that hwloc does not take.
+std::vector<Core> synthetic_cores(const std::string& description, std::span<const int> allowed = {});
+
+struct PlacementRequest {
+  int ranks = 1;  // of this host
+  int rank = 0;
+  int threads = 1;  // of each rank
+};
+
+// Where the threads of one rank run. Not pinned, with a reason, if there are more threads than processors, or so few
+// that each rank could have another one: then other jobs may be meant to run beside, and taskset says where this
+// one should.
+struct Placement {
+  std::vector<int> processors;  // of the rank; empty: not pinned
+  std::vector<int> of_thread;   // one for each thread, the main one first
+  std::string reason;
+
+  bool pinned() const { return !processors.empty(); }
+  std::span<const int> thread(int thread) const;  // its processor, as one number or none
+  std::string text() const;                       // "bound to 0-3", or why not
+};
+
+Placement place_rank(std::span<const Core> cores, const PlacementRequest& request);
+
+// From now on this thread, and each that it starts, runs on these processors only; none: no change. Returns why
+// the system refuses, or "".
+std::string bind_this_thread(std::span<const int> processors);
+
+// The same until the end of the scope, which is left on the thread that entered it.
+class BoundThread {
+ public:
+  explicit BoundThread(std::span<const int> processors);
+  ~BoundThread();
+  BoundThread(const BoundThread&) = delete;
+  BoundThread& operator=(const BoundThread&) = delete;
+  const std::string& refusal() const { return refusal_; }
+
+ private:
+  std::vector<int> before_;  // empty: nothing was changed
+  std::string refusal_;
+};
+
+// 0,1,2,5 -> "0-2,5"
+std::string number_ranges(std::vector<int> numbers);
+
+}  // namespace athanor
