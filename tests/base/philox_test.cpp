@@ -6,7 +6,7 @@
 #include <set>
 
 #include "athanor/base/cpu.h"
-#include "athanor/base/normals.h"
+#include "athanor/base/random_rows.h"
 
 namespace athanor {
 namespace {
@@ -53,7 +53,7 @@ TEST(Normals, AreThoseOfBoxAndMuller) {
   const RandomStream stream(5, "words");
   for (uint64_t i = 0; i < 4000; ++i) words.push_back(stream.word(i, 0));
   std::vector<float> got(words.size());
-  generic_normals(words.data(), words.size() / 2, 1.0f, got.data());
+  generic_random_rows.normals(words.data(), words.size() / 2, 1.0f, got.data());
   for (size_t i = 0; i < words.size(); i += 2) {
     const double radius = std::sqrt(-2.0 * std::log((words[i] + 1.0) * 0x1p-32));
     const double angle = words[i + 1] * 0x1p-32 * 6.283185307179586;
@@ -67,14 +67,29 @@ TEST(Normals, HaveTheSameBitsOnEveryInstructionSet) {
   const RandomStream stream(6, "words");
   for (uint64_t i = 0; i < 2 * 1037; ++i) words.push_back(stream.word(i, 0));
   std::vector<float> expected(words.size());
-  generic_normals(words.data(), words.size() / 2, 0.02f, expected.data());
-  const auto same = [&](Normals normals) {
+  generic_random_rows.normals(words.data(), words.size() / 2, 0.02f, expected.data());
+  const auto same = [&](const RandomRows& rows) {
     std::vector<float> got(words.size());
-    normals(words.data(), words.size() / 2, 0.02f, got.data());
+    rows.normals(words.data(), words.size() / 2, 0.02f, got.data());
     return got == expected;
   };
-  EXPECT_TRUE(best_isa() < Isa::avx2 || same(avx2_normals));
-  EXPECT_TRUE(best_isa() < Isa::avx512 || same(avx512_normals));
+  EXPECT_TRUE(best_isa() < Isa::avx2 || same(avx2_random_rows));
+  EXPECT_TRUE(best_isa() < Isa::avx512 || same(avx512_random_rows));
+}
+
+TEST(RandomStream, MakesManyBlocksAsItMakesOne) {
+  const RandomStream stream(8, "blocks");
+  for (const RandomRows* rows : {&generic_random_rows, &avx2_random_rows, &avx512_random_rows}) {
+    if (best_isa() < Isa::avx2 && rows == &avx2_random_rows) continue;
+    if (best_isa() < Isa::avx512 && rows == &avx512_random_rows) continue;
+    for (const uint64_t first : {uint64_t{0}, uint64_t{5}, (uint64_t{1} << 32) - 7}) {
+      std::vector<uint32_t> words(4 * 75 + 1, 1);
+      rows->blocks(stream.key(), first, 75, words.data());
+      for (uint64_t i = 0; i < 75; ++i)
+        for (size_t w = 0; w < 4; ++w) EXPECT_EQ(words[4 * i + w], stream.block(first + i, 0)[w]);
+      EXPECT_EQ(words.back(), 1u);
+    }
+  }
 }
 
 // Element by element or in one go, from any first element on.

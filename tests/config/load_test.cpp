@@ -214,5 +214,14 @@ TEST(Load, MissingFileIsAConfigError) {
   }
 }
 
+TEST(LoadConfig, WeightsThatAreTrainedAreEvaluatedLonger) {
+  const auto tokens = [](const std::string& text) {
+    return parse_config("[train]\n" + text, "t.toml").train.first_eval_tokens;
+  };
+  EXPECT_EQ(tokens(""), 1024);
+  EXPECT_EQ(tokens("init_from = 'runs/a'"), 4096);
+  EXPECT_EQ(tokens("init_from = 'runs/a'\nfirst_eval_tokens = 5"), 5);
+}
+
 }  // namespace
 }  // namespace athanor

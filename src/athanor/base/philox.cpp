@@ -5,24 +5,24 @@
 #include "athanor/base/check.h"
 #include "athanor/base/cpu.h"
 #include "athanor/base/hash.h"
-#include "athanor/base/normals.h"
+#include "athanor/base/random_rows.h"
 
 namespace athanor {
 
 RandomStream::RandomStream(uint64_t seed, std::string_view name) : key_(hash64(name, seed)) {}
 
 namespace {
-const Normals& normals() {
-  return best_isa() >= Isa::avx512 ? avx512_normals
-         : best_isa() >= Isa::avx2 ? avx2_normals
-                                   : generic_normals;
+const RandomRows& rows() {
+  return best_isa() >= Isa::avx512 ? avx512_random_rows
+         : best_isa() >= Isa::avx2 ? avx2_random_rows
+                                   : generic_random_rows;
 }
 }  // namespace
 
 float RandomStream::normal(uint64_t element, uint64_t step) const {
   const Philox4 words = block(element / 4, step);
   float pair[2];
-  generic_normals(words.data() + element % 4 / 2 * 2, 1, 1.0f, pair);
+  generic_random_rows.normals(words.data() + element % 4 / 2 * 2, 1, 1.0f, pair);
   return pair[element % 2];
 }
 
@@ -32,9 +32,9 @@ void RandomStream::fill_normal(float* out, uint64_t first, uint64_t count, float
   for (; first < last && first % 4 != 0; ++first) *out++ = std * normal(first, 0);
   while (last - first >= 4) {
     const uint64_t blocks = std::min(kBlocks, (last - first) / 4);
-    Philox4 words[kBlocks];
-    for (uint64_t b = 0; b < blocks; ++b) words[b] = block(first / 4 + b, 0);
-    normals()(words[0].data(), 2 * blocks, std, out);
+    uint32_t words[4 * kBlocks];
+    rows().blocks(key_, first / 4, blocks, words);
+    rows().normals(words, 2 * blocks, std, out);
     first += 4 * blocks;
     out += 4 * blocks;
   }

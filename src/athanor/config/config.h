@@ -63,7 +63,8 @@ struct TrainConfig {
   uint64_t seed = 1;
   int64_t eval_every = 100;          // steps; 0: only before the first and after the last
   int64_t eval_tokens = 131072;      // held-out tokens per channel in an evaluation; 0: all of them
-  int64_t first_eval_tokens = 4096;  // the same before the first step, which waits for it; 0: none
+  // The same before the first step, which waits for it; 0: none. With init_from the default is 4096.
+  int64_t first_eval_tokens = 1024;
   std::string device = "auto";       // auto, cpu, cuda
   int64_t threads = 0;       // compute threads of each rank; 0: usable processors / ranks of this machine
   bool pin_threads = true;   // binds them to cores, where they leave none free: base/topology.h

@@ -80,6 +80,15 @@ void anchor_paths(Config& config) {
   for (auto& channel : config.data.channels) anchor(channel.path);
 }
 
+// What fresh weights know, which is nothing, a few held-out tokens tell as well as many.
+void resolve_first_eval(Config& config) {
+  constexpr int64_t kOfTrainedWeights = 4096;
+  const std::string key = "train.first_eval_tokens";
+  if (config.train.init_from.empty() || config.origins.contains(key)) return;
+  config.train.first_eval_tokens = kOfTrainedWeights;
+  config.origins[key] = {Origin::Kind::derived, "derived: train.init_from has been trained"};
+}
+
 }  // namespace
 
 Config parse_config(std::string_view text, const std::string& name, const std::string& folder,
@@ -97,6 +106,7 @@ Config parse_config(std::string_view text, const std::string& name, const std::s
   validate_limits(config);
   anchor_paths(config);
   resolve_model(config);
+  resolve_first_eval(config);
   validate(config);
   return config;
 }

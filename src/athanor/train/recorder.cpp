@@ -3,6 +3,9 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
+#include <chrono>
+#include <utility>
+
 #include "athanor/base/clock.h"
 #include "athanor/observe/plot.h"
 #include "athanor/observe/report.h"
@@ -41,8 +44,21 @@ void Recorder::open(int64_t resumed_step, const std::string& resolved_config) {
   board_ = std::make_unique<TensorBoardWriter>(
       env_, folder_, TensorBoardId{.wall_seconds = wall_seconds(), .host = host_name(), .pid = ::getpid()},
       resumed_step);
-  env_.write_atomically(file("config.resolved.toml"), resolved_config);
-  env_.write_atomically(file("env.json"), environment_report(ATHANOR_VERSION, command_line_).to_json());
+  write("config.resolved.toml", resolved_config);
+  write("env.json", environment_report(ATHANOR_VERSION, command_line_).to_json());
+}
+
+// Until a file is safe on a disk takes milliseconds, which the first step need not wait for.
+void Recorder::write(const std::string& name, std::string text) {
+  written_ = std::async(std::launch::async, [this, path = file(name), text = std::move(text),
+                                             before = std::move(written_)]() mutable {
+    if (before.valid()) before.get();
+    env_.write_atomically(path, text);
+  });
+}
+
+void Recorder::finish_writing() {
+  if (written_.valid()) written_.get();
 }
 
 void Recorder::header(const std::string& title, const Rows& rows) {
@@ -52,6 +68,8 @@ void Recorder::header(const std::string& title, const Rows& rows) {
 
 void Recorder::step(const StepMetrics& metrics, int64_t total_steps) {
   if (rank_ != 0) return;
+  if (written_.valid() && written_.wait_for(std::chrono::seconds(0)) == std::future_status::ready)
+    finish_writing();
   metrics_->write(metrics);
   board_->write(metrics, wall_seconds());
   board_->flush();
@@ -71,15 +89,17 @@ void Recorder::warning(const std::string& text) {
 }
 
 void Recorder::sync() {
+  finish_writing();
   if (metrics_ != nullptr) metrics_->sync();
 }
 
 void Recorder::report(const TrainReport& report) {
-  if (rank_ == 0) env_.write_atomically(file("report.json"), report.to_json());
+  if (rank_ == 0) write("report.json", report.to_json());
 }
 
 void Recorder::finish(const TrainReport& last) {
   report(last);
+  finish_writing();
   if (console_ != nullptr) console_->finish();
   if (rank_ != 0) return;
   metrics_->sync();

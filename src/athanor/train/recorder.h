@@ -2,9 +2,11 @@
 // report.
 //
 // Only rank 0 shows and writes the run's files; the other ranks keep a log of their own. Every method may be
-// called on every rank. Thread rule: one thread. Errors: IoError of the Env.
+// called on every rank. Small files are written beside the training; what goes wrong with one is thrown by a later
+// call. Thread rule: one thread. Errors: IoError of the Env.
 #pragma once
 
+#include <future>
 #include <memory>
 #include <optional>
 #include <string>
@@ -36,6 +38,9 @@ class Recorder {
   std::string file(const std::string& name) const;
 
  private:
+  void write(const std::string& name, std::string text);
+  void finish_writing();  // throws what went wrong
+
   Env& env_;
   std::string folder_;
   int rank_;
@@ -44,6 +49,7 @@ class Recorder {
   LogFile log_;
   std::unique_ptr<MetricsWriter> metrics_;
   std::unique_ptr<TensorBoardWriter> board_;
+  std::future<void> written_;  // last: it is waited for before all else goes
 };
 
 }  // namespace athanor

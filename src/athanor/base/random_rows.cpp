@@ -1,13 +1,40 @@
-#include "athanor/base/normals.h"
+#include "athanor/base/random_rows.h"
 
 #define ATHANOR_JOIN(a, b) a##b
-#define ATHANOR_NAME(isa) ATHANOR_JOIN(isa, _normals)
+#define ATHANOR_NAME(isa) ATHANOR_JOIN(isa, _random_rows)
 
 namespace athanor {
 
 namespace {
 
-constexpr size_t kPairs = 64;  // at a time
+constexpr size_t kBlocks = 32, kPairs = 2 * kBlocks;  // at a time
+
+void blocks(uint64_t key, uint64_t first, size_t num_blocks, uint32_t* words) {
+  while (num_blocks > 0) {
+    const size_t count = num_blocks < kBlocks ? num_blocks : kBlocks;
+    uint32_t c[4][kBlocks] = {}, keys[2] = {static_cast<uint32_t>(key), static_cast<uint32_t>(key >> 32)};
+    for (size_t i = 0; i < kBlocks; ++i) {
+      c[0][i] = static_cast<uint32_t>(first + i);
+      c[1][i] = static_cast<uint32_t>((first + i) >> 32);
+    }
+    for (int round = 0; round < 10; ++round) {
+      for (size_t i = 0; i < kBlocks; ++i) {
+        const uint64_t a = uint64_t{0xD2511F53u} * c[0][i], b = uint64_t{0xCD9E8D57u} * c[2][i];
+        c[0][i] = static_cast<uint32_t>(b >> 32) ^ c[1][i] ^ keys[0];
+        c[1][i] = static_cast<uint32_t>(b);
+        c[2][i] = static_cast<uint32_t>(a >> 32) ^ c[3][i] ^ keys[1];
+        c[3][i] = static_cast<uint32_t>(a);
+      }
+      keys[0] += 0x9E3779B9u;
+      keys[1] += 0xBB67AE85u;
+    }
+    for (size_t i = 0; i < count; ++i)
+      for (size_t w = 0; w < 4; ++w) words[4 * i + w] = c[w][i];
+    num_blocks -= count;
+    first += count;
+    words += 4 * count;
+  }
+}
 
 // A double in [2^52, 2^53) has an integer in its low bits.
 constexpr double kTwoTo52 = 0x1p52;
@@ -71,6 +98,6 @@ void normals(const uint32_t* words, size_t num_pairs, float std, float* out) {
 
 }  // namespace
 
-extern const Normals ATHANOR_NAME(ATHANOR_ISA) = normals;
+extern const RandomRows ATHANOR_NAME(ATHANOR_ISA) = {.blocks = blocks, .normals = normals};
 
 }  // namespace athanor
