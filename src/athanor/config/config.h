@@ -61,13 +61,13 @@ struct TrainConfig {
   int64_t global_batch = 32;  // sequences per step
   int64_t micro_batch = 4;    // sequences per grain
   uint64_t seed = 1;
-  int64_t eval_every = 100;          // steps; 0: only before the first and after the last
-  int64_t eval_tokens = 131072;      // held-out tokens per channel in an evaluation; 0: all of them
+  int64_t eval_every = 100;      // steps; 0: only before the first and after the last
+  int64_t eval_tokens = 131072;  // held-out tokens per channel in an evaluation; 0: all of them
   // The same before the first step, which waits for it; 0: none. With init_from the default is 4096.
   int64_t first_eval_tokens = 1024;
-  std::string device = "auto";       // auto, cpu, cuda
-  int64_t threads = 0;       // compute threads of each rank; 0: usable processors / ranks of this machine
-  bool pin_threads = true;   // binds them to cores, where they leave none free: base/topology.h
+  std::string device = "auto";  // auto, cpu, cuda
+  int64_t threads = 0;          // compute threads of each rank; 0: usable processors / ranks of this machine
+  bool pin_threads = true;      // binds them to cores, where they leave none free: base/topology.h
   std::string isa = "auto";  // highest instruction set to use: auto, generic, avx2, avx512, avx512_bf16, amx
   bool trace = false;        // write trace/rank*.json
   int64_t log_every = 1;     // console lines (metrics.jsonl has every step)
