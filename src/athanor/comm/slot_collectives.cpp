@@ -15,6 +15,10 @@ namespace {
 constexpr size_t kFlatBytes = size_t{32}
                               << 10;  // below this a second wait costs more than summing everything
 
+// Several pieces even of a short one: while one is summed, the next is copied.
+constexpr size_t kMinPieceBytes = size_t{64} << 10;
+constexpr size_t kMinPieces = 8;
+
 void copy(std::byte* to, const std::byte* from, int64_t count, size_t element) {
   if (count > 0 && to != from) std::memcpy(to, from, static_cast<size_t>(count) * element);
 }
@@ -71,9 +75,10 @@ void SlotGroup::run_pieces(const PieceSteps& steps, uint32_t in_event) {
 void SlotGroup::run_all_reduce(const Call& call, std::byte* data) {
   const SlotArena& arena = link_.arena();
   const size_t element = size_of(call.dtype);
-  const auto per_piece = static_cast<int64_t>(arena.slot_bytes() / element);
   if (call.count <= static_cast<int64_t>(std::min(kFlatBytes, arena.slot_bytes()) / element))
     return run_all_reduce_flat(call, data);
+  const size_t piece_bytes = std::max(kMinPieceBytes, static_cast<size_t>(call.count) * element / kMinPieces);
+  const auto per_piece = static_cast<int64_t>(std::min(arena.slot_bytes(), piece_bytes) / 64 * 64 / element);
   const int me = rank(), n = size();
   std::vector<const void*> inputs(static_cast<size_t>(n));
   PieceSteps steps;
