@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "kernels/kernel_test.h"
 
 namespace athanor {
@@ -74,6 +76,29 @@ TEST_P(EmbeddingTest, BackwardAddsInOrder) {
       EXPECT_EQ(got[0], Values(dtable.begin(), dtable.end()));
       EXPECT_EQ(got[1], Values(dpositions.begin(), dpositions.end()));
     }
+}
+
+TEST_P(EmbeddingTest, MovedRowsAreAddedOnceAndLeftZero) {
+  constexpr int64_t kVocabulary = 9, kWidth = 300;
+  const std::vector<int32_t> ids = {7, 2, 7, 0, 7, 2};
+  const Values sum = random_values(kVocabulary * kWidth, Dtype::f32, 1);
+  Values rows = random_values(kVocabulary * kWidth, Dtype::f32, 2), expected = sum;
+  for (int32_t id = 0; id < kVocabulary; ++id)
+    for (int64_t c = 0; c < kWidth; ++c) {
+      const auto i = static_cast<size_t>(id * kWidth + c);
+      if (std::find(ids.begin(), ids.end(), id) == ids.end()) rows[i] = 0;
+      expected[i] = static_cast<float>(expected[i]) + static_cast<float>(rows[i]);
+    }
+  const auto got = run(GetParam(), [&](Bench& bench) {
+    Tensor to = bench.output(sum, {kVocabulary, kWidth}, Dtype::f32);
+    Tensor from = bench.output(rows, {kVocabulary, kWidth}, Dtype::f32);
+    bench.kernels().embedding.move_rows(bench.queue(), to, from, bench.ids(ids, {2, 3}));
+    return std::vector{to, from};
+  });
+  for (size_t i = 0; i < expected.size(); ++i) {
+    ASSERT_EQ(static_cast<float>(got[0][i]), static_cast<float>(expected[i])) << i;
+    ASSERT_EQ(got[1][i], 0) << i;
+  }
 }
 
 TEST_P(EmbeddingTest, IdsOutsideTheTableAreNamed) {

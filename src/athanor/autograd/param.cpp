@@ -17,6 +17,8 @@ int64_t num_blocks(int64_t numel) {
 
 Weight::GradSlot Weight::grad_slot() {
   check(grad_.defined(), "weight: '{}' has no gradient slot; is this model being trained?", use_);
+  zero_elsewhere_ = false;
+  rows_ = {};
   return {grad_, std::exchange(begun_, true)};
 }
 
@@ -24,6 +26,29 @@ Tensor& Weight::grad() {
   const GradSlot slot = grad_slot();
   if (!slot.add) fill_zero(slot.tensor);
   return slot.tensor;
+}
+
+Tensor& Weight::grad_rows(const Tensor& ids) {
+  if (begun_) return grad();                        // what else was added may lie in other rows
+  if (!zero_elsewhere_ || rows_.defined()) grad();  // clears it
+  begun_ = zero_elsewhere_ = true;
+  rows_ = ids;
+  return grad_;
+}
+
+void Weight::move_rows(Tensor& sum) {
+  check(zero_elsewhere_, "weight: '{}' does not know the rows of its gradient", use_);
+  if (rows_.defined()) kernels(sum).embedding.move_rows(sum.queue(), sum, grad_, rows_);
+  rows_ = {};
+}
+
+void Weight::set_grad(Tensor slot) {
+  if (!grad_.defined() || slot.raw() != grad_.raw()) {
+    zero_elsewhere_ = false;
+    rows_ = {};
+  }
+  grad_ = std::move(slot);
+  begun_ = true;
 }
 
 Weight& Param::add_use(const std::string& use) {

@@ -40,18 +40,25 @@ class Weight {
     bool add;
   };
   GradSlot grad_slot();
+  // The same for an op that adds to the rows `ids` alone. Where nothing else is added until the step ends, those rows
+  // are known, and the others need not be cleared or summed.
+  Tensor& grad_rows(const Tensor& ids);
+  bool knows_rows() const { return zero_elsewhere_; }  // the slot is zero but for rows of grad_rows()
+  void move_rows(Tensor& sum);                         // then: adds them to `sum` and leaves the slot zero
   bool has_grad() const { return grad_.defined(); }
-  void set_grad(Tensor slot) {
-    grad_ = std::move(slot);
-    begun_ = true;
-  }
+  void set_grad(Tensor slot);
   void begin_grad() { begun_ = false; }  // what the slot holds now does not count
+  void end_grad() {                      // a slot that nothing was added to is zero
+    if (!begun_) grad();
+  }
 
  private:
   Param& param_;
   std::string use_;
   Tensor grad_;
   bool begun_ = true;
+  bool zero_elsewhere_ = false;  // than in rows_
+  Tensor rows_;                  // ids
 };
 
 struct Init {

@@ -28,7 +28,7 @@ struct Embedding {
   }
   static std::array<Tensor, 0> backward_input(const Saved&, const Tensor&) { return {}; }
   static void backward_weight(const Saved& saved, const Tensor& dy) {
-    kernels(dy).embedding.backward(dy.queue(), saved.table->grad(), dy, saved.ids);
+    kernels(dy).embedding.backward(dy.queue(), saved.table->grad_rows(saved.ids), dy, saved.ids);
     if (saved.positions != nullptr)
       kernels(dy).embedding.backward_positions(dy.queue(), saved.positions->grad(), dy, saved.first_position);
   }

@@ -148,7 +148,7 @@ void DataParallel::plan_last_grain() {
 }
 
 void DataParallel::end_grain() {
-  for (Weight* weight : weights_) weight->grad();  // one that nothing was added to is zero
+  for (Weight* weight : weights_) weight->end_grad();
   if (grain_ + 1 == grains_.second) {
     for (size_t bucket = 0; bucket < buckets_.size(); ++bucket)
       check(buckets_[bucket].pending == 0, "data parallel: bucket {} is not complete after the backward pass",
@@ -162,7 +162,7 @@ void DataParallel::end_grain() {
 void DataParallel::weight_ready(Weight& weight) {
   const size_t index = bucket_of_.at(&weight);
   check(buckets_[index].pending > 0, "data parallel: weight '{}' was completed twice", weight.use());
-  weight.grad();  // zero if nothing was added to it
+  weight.end_grad();
   if (--buckets_[index].pending == 0) start_reduce(index);
 }
 
@@ -200,15 +200,28 @@ void DataParallel::finish() {
   works_.clear();
   use_buffer(partials_.front().buffer);
   grads_.clear();
-  // Uses of a shared parameter, in the order of declaration: the first one's slot ends with the sum.
-  for (Weight* weight : weights_) {
-    const auto& uses = weight->param().uses();
-    if (weight != uses.front().get()) continue;
-    Tensor sum = uses.front()->grad();
-    for (size_t i = 1; i < uses.size(); ++i)
-      kernels(sum).elementwise.accumulate(sum.queue(), sum, uses[i]->grad());
-    grads_[&weight->param()] = sum;
+  for (Weight* weight : weights_)
+    if (weight == weight->param().uses().front().get()) grads_[&weight->param()] = add_uses(weight->param());
+}
+
+// Uses of a shared parameter, in the order of declaration: the first one's slot ends with the sum. Of two the order
+// does not matter, so where one (of embeddings) has but few rows, they are added to the other: that gives the
+// same bits, since no gradient is -0 (sums begin at +0).
+Tensor DataParallel::add_uses(const Param& param) {
+  const auto& uses = param.uses();
+  if (uses.size() == 2 && group_.size() == 1) {
+    for (const int few : {0, 1}) {
+      Weight &use = *uses[static_cast<size_t>(few)], &other = *uses[static_cast<size_t>(1 - few)];
+      if (!use.knows_rows()) continue;
+      Tensor sum = other.grad();
+      use.move_rows(sum);
+      return sum;
+    }
   }
+  Tensor sum = uses.front()->grad();
+  for (size_t i = 1; i < uses.size(); ++i)
+    kernels(sum).elementwise.accumulate(sum.queue(), sum, uses[i]->grad());
+  return sum;
 }
 
 const Tensor& DataParallel::grad(Param& param) const {

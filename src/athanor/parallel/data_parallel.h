@@ -76,6 +76,7 @@ class DataParallel {
   void plan_last_grain();
   void weight_ready(Weight& weight);
   void start_reduce(size_t bucket);
+  Tensor add_uses(const Param& param);
   void add_buffer(int into, int from, int64_t first, int64_t count);
 
   Group& group_;

@@ -1,3 +1,5 @@
+#include <cstring>
+
 #include "athanor/kernels/cpu/cpu.h"
 
 namespace athanor {
@@ -53,9 +55,10 @@ void forward(Queue& queue, Tensor& y, const Tensor& ids, const Tensor& table, co
   });
 }
 
+// Cut by columns, so that one thread adds all the rows of one id, in order.
+constexpr int64_t kColumns = 128;
+
 void backward(Queue& queue, Tensor& dtable, const Tensor& dy, const Tensor& ids) {
-  constexpr int64_t kColumns =
-      128;  // cut by columns, so that one thread adds all the rows of one id, in order
   const char* kernel = "embedding.backward";
   const EmbeddingRows& rows =
       choose(queue, &RowTable::embedding, row_type(kernel, dy), &EmbeddingRows::backward);
@@ -90,8 +93,27 @@ void backward_positions(Queue& queue, Tensor& dpositions, const Tensor& dy, int6
   });
 }
 
+void move_rows(Queue& queue, Tensor& sum, Tensor& table, const Tensor& ids) {
+  const char* kernel = "embedding.move_rows";
+  expect(kernel, "table", table, sum.shape(), Dtype::f32);
+  check(sum.shape().dims() == 2, "{}: sum is {}, expected [V,C]", kernel, sum.shape());
+  expect(kernel, "sum", sum, sum.shape(), Dtype::f32);
+  check_ids(kernel, queue, ids, sum.dim(0));
+  const int64_t width = sum.dim(1);
+  const auto add = choose_f32(queue, &F32Rows::accumulate);
+  const double elements = static_cast<double>(ids.numel()) * static_cast<double>(width);
+  const Meter::Call call = metered(queue, kernel, elements, 4.0 * 4.0 * elements);
+  for_blocks(queue, width, kColumns, [&](int64_t first, int64_t count) {
+    for (int64_t n = 0; n < ids.numel(); ++n) {
+      const int64_t place = ids.data<int32_t>()[n] * width + first;
+      add(sum.data<float>() + place, table.data<float>() + place, count);
+      std::memset(table.data<float>() + place, 0, static_cast<size_t>(count) * sizeof(float));
+    }
+  });
+}
+
 }  // namespace
 
-const EmbeddingKernels cpu_embedding{forward, backward, backward_positions};
+const EmbeddingKernels cpu_embedding{forward, backward, backward_positions, move_rows};
 
 }  // namespace athanor
