@@ -91,6 +91,7 @@ void DoctorCommand::run() const {
     return;
   }
   std::vector<std::vector<std::string>> rows;
+  rows.reserve(choices.size());
   for (const KernelChoice& choice : choices) rows.push_back({choice.kernel, choice.chosen, choice.refused});
   console->table({"kernel", "used", "faster ones refused"}, rows);
 }

@@ -82,12 +82,12 @@ std::span<const Core> share_of_node(std::span<const Core> cores, int ranks, int 
   const auto node_of = [&](int r) {
     return cores[(2 * static_cast<size_t>(r) + 1) * cores.size() / (2 * static_cast<size_t>(ranks))].node;
   };
-  int ranks_before = 0, ranks_here = 0;
-  for (int r = 0; r < ranks; ++r) {
-    if (node_of(r) != node_of(rank)) continue;
-    ++ranks_here;
-    if (r < rank) ++ranks_before;
-  }
+  const auto neighbours = [&](int first, int last) {
+    int count = 0;
+    for (int r = first; r < last; ++r) count += node_of(r) == node_of(rank) ? 1 : 0;
+    return count;
+  };
+  const int ranks_before = neighbours(0, rank), ranks_here = ranks_before + 1 + neighbours(rank + 1, ranks);
   const auto is_here = [node = node_of(rank)](const Core& core) { return core.node == node; };
   const auto first = static_cast<size_t>(std::find_if(cores.begin(), cores.end(), is_here) - cores.begin());
   const auto count = static_cast<size_t>(std::count_if(cores.begin(), cores.end(), is_here));

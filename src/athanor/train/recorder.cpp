@@ -62,7 +62,7 @@ void Recorder::finish_writing() {
 }
 
 void Recorder::header(const std::string& title, const Rows& rows) {
-  for (const auto& [key, value] : rows) log_.write(LogLevel::info, key + ": " + value);
+  for (const auto& [key, value] : rows) log_.write(LogLevel::info, fmt::format("{}: {}", key, value));
   if (console_ != nullptr) console_->header(title, rows);
 }
 
