@@ -3,14 +3,13 @@
 #include "athanor/kernels/cpu/gemm_problem.h"
 #include "athanor/kernels/cpu/gemm_rows.h"
 #include "athanor/kernels/cpu/gemm_split.h"
-#include "athanor/kernels/cpu/onednn/matmul.h"
 
 namespace athanor {
 namespace {
 
 // Fastest first; the last takes everything.
-constexpr const GemmCandidate* kCandidates[] = {&amx_dots_gemm, &dots_gemm,   &amx_gemm,  &split_gemm,
-                                                &avx512_gemm,   &onednn_gemm, &avx2_gemm, &rows_gemm};
+constexpr const GemmCandidate* kCandidates[] = {&amx_dots_gemm, &dots_gemm, &amx_gemm, &split_gemm,
+                                                &avx512_gemm,   &avx2_gemm, &rows_gemm};
 
 const GemmCandidate& choose_candidate(const GemmProblem& problem, Isa isa) {
   for (const GemmCandidate* candidate : kCandidates)
