@@ -18,14 +18,16 @@ struct LinearCrossEntropy {
   struct Saved {
     Tensor dx;
   };
-  // About how many logits exist at a time (f32: 128 MiB): enough rows that reading the head, once for each
-  // product of a chunk, is little beside the arithmetic. A constant, so results depend on shapes alone.
-  static constexpr int64_t kChunkElements = int64_t{1} << 25;
+  // About how many logits exist at a time (f32: 256 MiB): enough rows that passing over the head and its gradient,
+  // once for each product of a chunk, is little beside the arithmetic. More than kWholeElements never exist
+  // whole. Constants, so results depend on shapes alone.
+  static constexpr int64_t kChunkElements = int64_t{1} << 26, kWholeElements = int64_t{1} << 25;
   static constexpr int64_t kRowUnit = 32;  // no product pads in the middle
 
   static int64_t rows_of_chunk(int64_t tokens, int64_t vocab) {
     const int64_t most = std::max(kRowUnit, kChunkElements / vocab);
-    const int64_t chunks = std::max<int64_t>(1, (tokens + most - 1) / most);
+    const int64_t fewest = tokens > kWholeElements / vocab ? 2 : 1;
+    const int64_t chunks = std::max(fewest, (tokens + most - 1) / most);
     const int64_t rows = (tokens + chunks - 1) / chunks;
     return std::min(tokens, (rows + kRowUnit - 1) / kRowUnit * kRowUnit);
   }
