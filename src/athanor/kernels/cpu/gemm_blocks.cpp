@@ -1,33 +1,10 @@
 #include "athanor/kernels/cpu/gemm_blocks.h"
 
-#include <sys/mman.h>
-
-#include <memory>
-#include <new>
-
 #include "athanor/kernels/cpu/gemm_block.h"
+#include "athanor/kernels/cpu/gemm_scratch.h"
 
 namespace athanor {
 namespace {
-
-// Packed operands live in memory of the thread that packs them, not of the arena: it is the same 2 MiB for
-// every product of any shape, so it stays in that thread's cache. (The arena cannot know how many threads
-// there will be when it plans.)
-class Scratch {
- public:
-  Scratch() : data_(static_cast<std::byte*>(::operator new(kSize, kAlignment))) {
-    ::madvise(data_.get(), kSize, MADV_HUGEPAGE);
-  }
-  std::byte* data() { return data_.get(); }
-
- private:
-  static constexpr size_t kSize = kGemmScratchBytes;
-  static constexpr std::align_val_t kAlignment{kSize};
-  struct Free {
-    void operator()(std::byte* data) const { ::operator delete(data, kAlignment); }
-  };
-  std::unique_ptr<std::byte, Free> data_;
-};
 
 constexpr int64_t kUnit = 32;  // rows, columns and k that costs are counted in
 
@@ -91,7 +68,6 @@ Cut choose_cut(const Kernel& kernel, const GemmProblem& p, int64_t threads) {
 
 // The block of rows from i and columns from j on.
 GemmBlock block_of(const GemmProblem& p, const GemmOperands& operands, int64_t i, int64_t j, const Cut& cut) {
-  thread_local Scratch scratch;
   return {std::min(cut.rows, p.m - i),
           std::min(cut.columns, p.n - j),
           p.k,
@@ -107,7 +83,7 @@ GemmBlock block_of(const GemmProblem& p, const GemmOperands& operands, int64_t i
           p.in,
           p.out,
           p.accumulate,
-          scratch.data()};
+          gemm_scratch()};
 }
 
 // One range of k, all blocks of c; neighbours in time share their columns of b.

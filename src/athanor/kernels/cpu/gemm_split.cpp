@@ -1,10 +1,7 @@
 #include "athanor/kernels/cpu/gemm_split.h"
 
-#include <sys/mman.h>
-
-#include <memory>
-#include <new>
-
+#include "athanor/kernels/cpu/gemm_block.h"
+#include "athanor/kernels/cpu/gemm_scratch.h"
 #include "athanor/kernels/cpu/split_block.h"
 
 namespace athanor {
@@ -15,23 +12,7 @@ namespace {
 constexpr int64_t kMaxDepth = 192;
 constexpr int64_t kMaxColumns = 512;  // of a block: its b takes 576 KiB of the second-level cache
 
-// As for other products, packed operands lie in memory of the thread that packs them (gemm_blocks.cpp).
-class Scratch {
- public:
-  Scratch() : data_(static_cast<std::byte*>(::operator new(kSize, kAlignment))) {
-    ::madvise(data_.get(), kSize, MADV_HUGEPAGE);
-  }
-  std::byte* data() { return data_.get(); }
-
- private:
-  static constexpr size_t kSize = size_t{2} << 20;
-  static constexpr std::align_val_t kAlignment{kSize};
-  static_assert(split_scratch_bytes(kMaxColumns, kMaxDepth) <= static_cast<int64_t>(kSize));
-  struct Free {
-    void operator()(std::byte* data) const { ::operator delete(data, kAlignment); }
-  };
-  std::unique_ptr<std::byte, Free> data_;
-};
+static_assert(split_scratch_bytes(kMaxColumns, kMaxDepth) <= kGemmScratchBytes);
 
 struct Cut {
   int64_t rows, columns;
@@ -79,7 +60,6 @@ void run(Queue& queue, Arena&, const GemmProblem& p, const GemmOperands& operand
   const int64_t depth = even_part(p.k, num_blocks(p.k, kMaxDepth));
   const int64_t down = num_blocks(p.m, cut.rows);
   queue.parallel_for(down * num_blocks(p.n, cut.columns), [&](int64_t index) {
-    thread_local Scratch scratch;
     const int64_t i = index % down * cut.rows, j = index / down * cut.columns;
     amx::split_block({.m = std::min(cut.rows, p.m - i),
                       .n = std::min(cut.columns, p.n - j),
@@ -95,7 +75,7 @@ void run(Queue& queue, Arena&, const GemmProblem& p, const GemmOperands& operand
                       .c = static_cast<float*>(operands.c) + i * p.n + j,
                       .c_row = p.n,
                       .accumulate = p.accumulate,
-                      .scratch = scratch.data()});
+                      .scratch = gemm_scratch()});
   });
 }
 
