@@ -157,7 +157,12 @@ void BenchGemm::measure(Measured& entry) {
     peer->run();
     double error = 0.0;
     check_result(entry, "oneDNN's", a, b, peer_c, &error);
-    measurements.emplace_back([product = peer.get()] { return seconds_of([&] { product->run(); }); });
+    rest_onednn();
+    measurements.emplace_back([product = peer.get()] {
+      const double seconds = seconds_of([&] { product->run(); });
+      rest_onednn();
+      return seconds;
+    });
     entry.forms.push_back(form);
     peers.push_back(std::move(peer));
   }

@@ -96,4 +96,8 @@ void set_onednn(Isa isa, int threads) {
                                                 : dnnl::cpu_isa::sse41);
 }
 
+void rest_onednn() {
+  omp_pause_resource_all(omp_pause_soft);
+}
+
 }  // namespace athanor

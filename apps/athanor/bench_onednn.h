@@ -5,8 +5,7 @@
 //   auto peer = OnednnProduct::make({'n', 't', ...}, OnednnForm::packed, a, b, c);
 //   if (peer) peer->run();                                     // null: it has no primitive for this
 //
-// The library itself calls oneDNN elsewhere (kernels/cpu/onednn), on blocks of one thread each, so that
-// results do not depend on the number of threads. Thread rule: one thread.
+// Nothing else in the program uses oneDNN. Thread rule: one thread.
 #pragma once
 
 #include <memory>
@@ -40,5 +39,8 @@ class OnednnProduct {
 
 // The highest instruction set that oneDNN may use, and its threads.
 void set_onednn(Isa isa, int threads);
+// Ends oneDNN's threads until its next product: they stay awake for milliseconds after each and would take processors
+// away from whoever is measured next.
+void rest_onednn();
 
 }  // namespace athanor

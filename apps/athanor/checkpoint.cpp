@@ -18,7 +18,7 @@ namespace {
 
 // Every checkpoint of a path, damaged ones too.
 std::vector<std::string> checkpoints_at(const std::string& path) {
-  const auto found = list_checkpoints(system_env(), path);
+  auto found = list_checkpoints(system_env(), path);
   check(!found.empty(), "'{}': got no checkpoints, expected a run, a folder of checkpoints or a checkpoint",
         path);
   return found;

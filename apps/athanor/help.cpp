@@ -8,7 +8,7 @@ namespace {
 
 // "INT:INT in [0 - 4096]" is a number; what a name stands for is the description's to say.
 std::string placeholder(const CLI::Option& option) {
-  const std::string type = option.get_type_name().substr(0, option.get_type_name().find(':'));
+  std::string type = option.get_type_name().substr(0, option.get_type_name().find(':'));
   if (type == "INT" || type == "UINT") return "N";
   if (type == "FLOAT") return "X";
   return type;

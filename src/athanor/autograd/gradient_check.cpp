@@ -52,6 +52,7 @@ GradientReport check_gradients(std::vector<Tensor> inputs, std::vector<Weight*> 
     quiet.record = false;
     Tape tape(quiet);
     std::vector<Var> vars;
+    vars.reserve(inputs.size());
     for (const Tensor& input : inputs) vars.push_back(tape.constant(input));
     const Tensor y = function(tape, vars).value;
     double sum = 0.0;
@@ -63,6 +64,7 @@ GradientReport check_gradients(std::vector<Tensor> inputs, std::vector<Weight*> 
   context.record = true;
   Tape tape(context);
   std::vector<Var> vars;
+  vars.reserve(inputs.size());
   for (const Tensor& input : inputs) vars.push_back(tape.leaf(input));
   const Var y = function(tape, vars);
   Tensor dy = empty_like(y.value);
