@@ -88,6 +88,37 @@ TEST_P(GemmTest, Nn) {
     }
 }
 
+// With a residual a product has the bits of an addition after it, also where k is cut and where that is what happens.
+TEST_P(GemmTest, AddsAResidualAsTheKernelAfterItWould) {
+  std::vector<Size> sizes(std::begin(kSizes), std::end(kSizes));
+  sizes.insert(sizes.end(), {{70, 97, 1300}, {33, 161, 2050}});
+  for (const Dtype dtype : kElementTypes)
+    for (const Size size : sizes) {
+      SCOPED_TRACE(name(dtype, size));
+      const Values a = random_values(size.m * size.k, dtype, 1), b = random_values(size.n * size.k, dtype, 2);
+      const Values bias = random_values(size.n, dtype, 3), h = random_values(size.m * size.n, dtype, 4);
+      const auto got = run(GetParam(), [&](Bench& bench) {
+        const Tensor as = bench.input(a, {size.m, size.k}, dtype), shift = bench.input(bias, {size.n}, dtype);
+        const Tensor bt = bench.input(b, {size.n, size.k}, dtype),
+                     bs = bench.input(b, {size.k, size.n}, dtype);
+        const Tensor residual = bench.input(h, {size.m, size.n}, dtype);
+        const KernelTable& kernel = bench.kernels();
+        Queue& queue = bench.queue();
+        std::vector<Tensor> all;
+        for (int i = 0; i < 4; ++i) all.push_back(bench.output({size.m, size.n}, dtype));
+        kernel.gemm.nt_add(queue, all[0], as, bt, &shift, residual);
+        kernel.gemm.nt(queue, all[1], as, bt, &shift);
+        kernel.elementwise.add(queue, all[1], residual, all[1]);
+        kernel.gemm.nn_add(queue, all[2], as, bs, residual);
+        kernel.gemm.nn(queue, all[3], as, bs);
+        kernel.elementwise.add(queue, all[3], residual, all[3]);
+        return all;
+      });
+      EXPECT_EQ(got[0], got[1]) << "nt_add";
+      EXPECT_EQ(got[2], got[3]) << "nn_add";
+    }
+}
+
 TEST_P(GemmTest, TnAddsToCOrOverwritesIt) {
   for (const Dtype dtype : kElementTypes)
     for (const Size& s : kSizes) {

@@ -83,10 +83,14 @@ TEST_P(NormTest, RmsNormMatchesItsFormula) {
         Tensor dw = bench.output(Values(w.size(), 0.5), {size.width}, Dtype::f32);
         const RmsNormKernels& kernels = bench.kernels().rms_norm;
         kernels.forward(bench.queue(), y, rstd, xs, ws, kEps);
-        kernels.backward(bench.queue(), dx, dys, xs, ws, rstd);
+        kernels.backward(bench.queue(), dx, dys, xs, ws, rstd, nullptr);
         kernels.backward_weight(bench.queue(), dw, dys, xs, rstd);
-        return std::vector{y, rstd, dx, dw};
+        Tensor onto = bench.output(shape, dtype), after = bench.output(shape, dtype);
+        kernels.backward(bench.queue(), onto, dys, xs, ws, rstd, &xs);
+        bench.kernels().elementwise.add(bench.queue(), after, xs, dx);
+        return std::vector{y, rstd, dx, dw, onto, after};
       });
+      EXPECT_EQ(got[4], got[5]) << "with a base";
       expect_close(got[0], e.y, tolerance(dtype));
       expect_close(got[1], e.rstd, tolerance(Dtype::f32));
       // At width 1 the gradient is a difference of equals: rounding relative to what cancels.
@@ -116,10 +120,14 @@ TEST_P(NormTest, LayerNormMatchesItsFormula) {
           Tensor db = bench.output(Values(w.size(), 0.5), {size.width}, Dtype::f32);
           const LayerNormKernels& kernels = bench.kernels().layer_norm;
           kernels.forward(bench.queue(), y, mean, rstd, xs, ws, bias ? &bs : nullptr, kEps);
-          kernels.backward(bench.queue(), dx, dys, xs, ws, mean, rstd);
+          kernels.backward(bench.queue(), dx, dys, xs, ws, mean, rstd, nullptr);
           kernels.backward_weight(bench.queue(), dw, bias ? &db : nullptr, dys, xs, mean, rstd);
-          return std::vector{y, mean, rstd, dx, dw, db};
+          Tensor onto = bench.output(shape, dtype), after = bench.output(shape, dtype);
+          kernels.backward(bench.queue(), onto, dys, xs, ws, mean, rstd, &xs);
+          bench.kernels().elementwise.add(bench.queue(), after, xs, dx);
+          return std::vector{y, mean, rstd, dx, dw, db, onto, after};
         });
+        EXPECT_EQ(got[6], got[7]) << "with a base";
         if (size.width > 1) {
           expect_close(got[0], e.y, tolerance(dtype));
           expect_close(got[1], e.mean, 2e-6);

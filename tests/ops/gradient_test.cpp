@@ -31,6 +31,8 @@ TEST_F(GradientTest, Linear) {
                    [&](Tape&, std::span<const Var> x) { return linear(x[0], weight, &bias); });
   expect_gradients({engine_.random({1, 7}, "x")}, {&weight},
                    [&](Tape&, std::span<const Var> x) { return linear(x[0], weight, nullptr); });
+  expect_gradients({engine_.random({2, 3, 7}, "x"), engine_.random({2, 3, 5}, "h")}, {&weight, &bias},
+                   [&](Tape&, std::span<const Var> x) { return linear_add(x[1], x[0], weight, &bias); });
 }
 
 TEST_F(GradientTest, Embedding) {
@@ -96,6 +98,18 @@ TEST_F(GradientTest, AValueUsedTwiceAddsBothGradients) {
     const Var h = add(x[0], linear(x[0], weight, nullptr));  // a residual connection
     return add(h, gelu(h));
   });
+}
+
+// Norms and products that meet a gradient which is there already add to it.
+TEST_F(GradientTest, ASecondGradientIsAddedWhereItIsMade) {
+  const auto q = engine_.param({8, 8}, "q"), k = engine_.param({8, 8}, "k"), n = engine_.param({8}, "n");
+  Weight &first = *q->uses()[0], &second = *k->uses()[0], &scale = *n->uses()[0];
+  expect_gradients(
+      {engine_.random({3, 8}, "x")}, {&first, &second, &scale}, [&](Tape&, std::span<const Var> x) {
+        const Var y = rms_norm(x[0], scale, 1e-5f);
+        return linear_add(x[0], gelu(add(linear(y, first, nullptr), gelu(linear(y, second, nullptr)))), first,
+                          nullptr);
+      });
 }
 
 TEST_F(GradientTest, RecomputeGivesTheSameBits) {

@@ -5,6 +5,7 @@
 //     static Tensor forward(Saved&, const PassContext&, const Tensor& x, Weight& w, float eps);
 //     static std::array<Tensor, 1> backward_input(const Saved&, const Tensor& dy);  // one per Var argument
 //     static void backward_weight(const Saved&, const Tensor& dy);  // adds into the weights' slots; may be absent
+//     static Tensor backward_input_onto(const Saved&, const Tensor& dy, const Tensor& base);  // Node's; may be absent
 //     static constexpr bool kCheapToRedo = true;  // forward is cheap for the memory it fills; may be absent
 //   };
 //
@@ -20,6 +21,7 @@
 #include "athanor/autograd/tape.h"
 
 namespace athanor {
+
 namespace detail {
 
 template <typename Op>
@@ -35,6 +37,16 @@ class OpNode : public Node {
       for (Weight* weight : weights) ready(*weight);
   }
   bool has_weights() const override { return !weights.empty(); }
+  bool adds() const override {
+    return requires(const Tensor& x) {
+      Op::backward_input_onto(saved, x, x);
+    };
+  }
+  Tensor backward_input_onto(const Tensor& dy, const Tensor& base) override {
+    if constexpr (requires { Op::backward_input_onto(saved, dy, base); })
+      return Op::backward_input_onto(saved, dy, base);
+    return Node::backward_input_onto(dy, base);
+  }
 
   typename Op::Saved saved;
   std::vector<Weight*> weights;

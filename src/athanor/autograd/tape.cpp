@@ -33,6 +33,10 @@ void Tape::accumulate(int node, Tensor dx) {
   sum = std::move(target);
 }
 
+Tensor Node::backward_input_onto(const Tensor&, const Tensor&) {
+  fail("backward: an operation that cannot add to a gradient was asked to");
+}
+
 void Tape::backward(const Var& root, Tensor dy, DeferredWeights* deferred) {
   check(root.tape == this && root.node >= 0, "backward: the root is not on this tape; was it recorded?");
   const auto start = static_cast<size_t>(root.node);
@@ -49,6 +53,15 @@ void Tape::backward(const Var& root, Tensor dy, DeferredWeights* deferred) {
     }
     const std::shared_ptr<Node> node = std::move(nodes_[i]);
     for (const auto& redo : node->redos) redo->restore();
+    if (const int input = node->inputs.size() == 1 ? node->inputs[0] : -1;
+        input >= 0 && node->adds() && grads_[static_cast<size_t>(input)].defined()) {
+      Tensor& sum = grads_[static_cast<size_t>(input)];
+      if (deferred == nullptr) node->backward_weight(dy, weight_ready_);
+      sum = node->backward_input_onto(dy, sum);
+      if (deferred != nullptr && node->has_weights()) deferred->parts_.push_back({node, dy});
+      dy = {};
+      continue;
+    }
     std::vector<Tensor> input_grads;
     if (deferred == nullptr) {
       input_grads = node->backward(dy, weight_ready_);

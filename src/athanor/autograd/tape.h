@@ -50,6 +50,10 @@ class Node {
   virtual std::vector<Tensor> backward_input(const Tensor& dy) = 0;  // one per input, in order
   virtual void backward_weight(const Tensor& dy, const WeightReady& ready) = 0;
   virtual bool has_weights() const = 0;
+  // Some operations can add the gradient of their only input to `base` while they make it: a new tensor, with the bits
+  // of an addition afterwards.
+  virtual bool adds() const { return false; }
+  virtual Tensor backward_input_onto(const Tensor& dy, const Tensor& base);
   // Both parts, the weights first.
   virtual std::vector<Tensor> backward(const Tensor& dy, const WeightReady& ready) {
     backward_weight(dy, ready);

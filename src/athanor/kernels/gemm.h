@@ -4,9 +4,13 @@
 //   nn   c [M,N] T or f32  = a [M,K] T . b [K,N] T                       dx = dy . W
 //   tn   c [M,N] f32    (+)= a [K,M]^T T . b [K,N] T                     dW += dy^T . x
 //
-// nt and nn overwrite c, tn too unless `add`: then it adds to it. Leading dimensions are flattened: x may be [B,T,C] where M = B*T.
+// nt and nn overwrite c, tn too unless `add`: then it adds to it. Leading dimensions are flattened: x may be
+// [B,T,C] where M = B*T.
 // `bias` may be null. c of nt and nn may be f32 where a and b are bf16 or f16 (logits).
 // Each output element is one sum in an order that depends on the shapes and the instruction set alone.
+//
+// nt_add and nn_add are nt and nn with an addition to their results, c = residual + T(a . b), that has the bits of the
+// kernel `add` after them and saves a pass over memory. residual [M,N] T is not c itself.
 #pragma once
 
 namespace athanor {
@@ -18,6 +22,9 @@ struct GemmKernels {
   void (*nt)(Queue&, Tensor& c, const Tensor& a, const Tensor& b, const Tensor* bias);
   void (*nn)(Queue&, Tensor& c, const Tensor& a, const Tensor& b);
   void (*tn)(Queue&, Tensor& c, const Tensor& a, const Tensor& b, bool add);
+  void (*nt_add)(Queue&, Tensor& c, const Tensor& a, const Tensor& b, const Tensor* bias,
+                 const Tensor& residual);
+  void (*nn_add)(Queue&, Tensor& c, const Tensor& a, const Tensor& b, const Tensor& residual);
 };
 
 }  // namespace athanor

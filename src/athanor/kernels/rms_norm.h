@@ -5,6 +5,7 @@
 //   backward_weight   dw += sum over rows of dy * x^
 //
 // x, y, dx, dy [..., C] T;  w [C] T;  rstd [rows] f32;  dw [C] f32.
+// backward with a `base` [..., C] T gives base + T(dx), the bits of an addition after it; base may be null.
 // dw is summed over blocks of 32 rows, the blocks added in order.
 #pragma once
 
@@ -15,8 +16,8 @@ class Tensor;
 
 struct RmsNormKernels {
   void (*forward)(Queue&, Tensor& y, Tensor& rstd, const Tensor& x, const Tensor& w, float eps);
-  void (*backward)(Queue&, Tensor& dx, const Tensor& dy, const Tensor& x, const Tensor& w,
-                   const Tensor& rstd);
+  void (*backward)(Queue&, Tensor& dx, const Tensor& dy, const Tensor& x, const Tensor& w, const Tensor& rstd,
+                   const Tensor* base);
   void (*backward_weight)(Queue&, Tensor& dw, const Tensor& dy, const Tensor& x, const Tensor& rstd);
 };
 

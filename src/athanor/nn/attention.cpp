@@ -41,7 +41,7 @@ Var SelfAttention::operator()(const Var& x, const RopeTable* rope_table, KvCache
     v.value = append(cache->v, first, v.value);
     cache->length += length;
   }
-  return o_(view(attention(q, k, v), {batch, length, options_.heads * options_.head_dim}));
+  return view(attention(q, k, v), {batch, length, options_.heads * options_.head_dim});
 }
 
 }  // namespace athanor

@@ -1,5 +1,5 @@
-// Causal self-attention with grouped queries: q, k, v projections, rotary embedding if a table is given,
-// attention, output projection. x [B,S,C] -> [B,S,C]; heads H of D, key/value heads K.
+// Causal self-attention with grouped queries: q, k, v projections, rotary embedding if a table is given, attention:
+// x [B,S,C] -> [B,S,H*D], and the projection back, output(): [B,S,H*D] -> [B,S,C]. Heads H of D, key/value heads K.
 //
 // With a KvCache (one sequence, B = 1, no gradients) the keys and values of the new positions are appended to
 // it and the queries see all of it.
@@ -27,6 +27,7 @@ class SelfAttention : public Module {
  public:
   SelfAttention(Module* parent, const std::string& name, const AttentionOptions& options);
   Var operator()(const Var& x, const RopeTable* rope_table, KvCache* cache) const;
+  const Linear& output() const { return o_; }
 
  private:
   AttentionOptions options_;

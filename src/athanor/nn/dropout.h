@@ -11,6 +11,7 @@ class Dropout : public Module {
  public:
   Dropout(Module* parent, const std::string& name, double rate)
       : Module(parent, name), stream_(path()), rate_(static_cast<float>(rate)) {}
+  bool drops(const Tape& tape) const { return rate_ != 0.0f && tape.context().dropout; }
   Var operator()(const Var& x) const {
     return rate_ == 0.0f ? x : dropout(x, rate_, RandomStream(x.tape->context().seed, stream_).key());
   }

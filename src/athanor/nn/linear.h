@@ -17,6 +17,7 @@ class Linear : public Module {
       : Module(parent, name), weight_(&share(shared)), bias_(nullptr) {}
 
   Var operator()(const Var& x) const { return linear(x, *weight_, bias_); }
+  Var add_to(const Var& h, const Var& x) const { return linear_add(h, x, *weight_, bias_); }  // h + y
   Weight& weight() const { return *weight_; }
 
  private:

@@ -27,10 +27,16 @@ struct LayerNorm {
     return y;
   }
   static std::array<Tensor, 1> backward_input(const Saved& saved, const Tensor& dy) {
+    return {input_gradient(saved, dy, nullptr)};
+  }
+  static Tensor backward_input_onto(const Saved& saved, const Tensor& dy, const Tensor& base) {
+    return input_gradient(saved, dy, &base);
+  }
+  static Tensor input_gradient(const Saved& saved, const Tensor& dy, const Tensor* base) {
     Tensor dx = empty_like(saved.x);
     kernels(dy).layer_norm.backward(dy.queue(), dx, dy, saved.x, saved.weight->value(), saved.mean,
-                                    saved.rstd);
-    return {dx};
+                                    saved.rstd, base);
+    return dx;
   }
   static void backward_weight(const Saved& saved, const Tensor& dy) {
     kernels(dy).layer_norm.backward_weight(dy.queue(), saved.weight->grad(),

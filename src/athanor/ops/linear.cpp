@@ -14,19 +14,31 @@ struct Linear {
     Weight* bias;
   };
 
-  static Tensor forward(Saved& saved, const PassContext&, const Tensor& x, Weight& weight, Weight* bias) {
+  static Tensor begin(Saved& saved, const Tensor& x, Weight& weight, Weight* bias) {
     const Tensor& w = weight.value();
     check(w.shape().dims() == 2 && x.dim(-1) == w.dim(1), "linear: x {} must end in the columns of '{}' {}",
           x.shape(), weight.param().name(), w.shape());
-    Tensor y = empty(x.arena(), x.shape().with_last(w.dim(0)), x.dtype(), Category::activations);
-    kernels(x).gemm.nt(x.queue(), y, x, w, bias == nullptr ? nullptr : &bias->value());
     saved = {x, &weight, bias};
+    return empty(x.arena(), x.shape().with_last(w.dim(0)), x.dtype(), Category::activations);
+  }
+  static const Tensor* value_of(const Weight* weight) {
+    return weight == nullptr ? nullptr : &weight->value();
+  }
+
+  static Tensor forward(Saved& saved, const PassContext&, const Tensor& x, Weight& weight, Weight* bias) {
+    Tensor y = begin(saved, x, weight, bias);
+    kernels(x).gemm.nt(x.queue(), y, x, weight.value(), value_of(bias));
     return y;
   }
   static std::array<Tensor, 1> backward_input(const Saved& saved, const Tensor& dy) {
     Tensor dx = empty_like(saved.x);
     kernels(dy).gemm.nn(dy.queue(), dx, dy, saved.weight->value());
     return {dx};
+  }
+  static Tensor backward_input_onto(const Saved& saved, const Tensor& dy, const Tensor& base) {
+    Tensor dx = empty_like(saved.x);
+    kernels(dy).gemm.nn_add(dy.queue(), dx, dy, saved.weight->value(), base);
+    return dx;
   }
   static void backward_weight(const Saved& saved, const Tensor& dy) {
     const auto slot = saved.weight->grad_slot();
@@ -35,10 +47,30 @@ struct Linear {
   }
 };
 
+// y = h + (x . W^T + b);   dh = dy, the rest as above                                          h, y [..., O]
+struct LinearAdd {
+  using Saved = Linear::Saved;
+
+  static Tensor forward(Saved& saved, const PassContext&, const Tensor& h, const Tensor& x, Weight& weight,
+                        Weight* bias) {
+    Tensor y = Linear::begin(saved, x, weight, bias);
+    kernels(x).gemm.nt_add(x.queue(), y, x, weight.value(), Linear::value_of(bias), h);
+    return y;
+  }
+  static std::array<Tensor, 2> backward_input(const Saved& saved, const Tensor& dy) {
+    return {dy, Linear::backward_input(saved, dy)[0]};
+  }
+  static void backward_weight(const Saved& saved, const Tensor& dy) { Linear::backward_weight(saved, dy); }
+};
+
 }  // namespace
 
 Var linear(const Var& x, Weight& weight, Weight* bias) {
   return apply<Linear>(*x.tape, x, weight, bias);
+}
+
+Var linear_add(const Var& h, const Var& x, Weight& weight, Weight* bias) {
+  return apply<LinearAdd>(*x.tape, h, x, weight, bias);
 }
 
 }  // namespace athanor

@@ -17,6 +17,9 @@ Var embedding(Tape& tape, const Tensor& ids, Weight& table, Weight* positions, i
 // x [..., I], weight [O,I], bias [O] or null -> [..., O] = x . weight^T + bias
 Var linear(const Var& x, Weight& weight, Weight* bias);
 
+// h [..., O] -> the bits of add(h, linear(x, weight, bias)), with a pass over memory less
+Var linear_add(const Var& h, const Var& x, Weight& weight, Weight* bias);
+
 // x [..., C], weight [C] -> [..., C]
 Var rms_norm(const Var& x, Weight& weight, float eps);
 

@@ -23,9 +23,15 @@ struct RmsNorm {
     return y;
   }
   static std::array<Tensor, 1> backward_input(const Saved& saved, const Tensor& dy) {
+    return {input_gradient(saved, dy, nullptr)};
+  }
+  static Tensor backward_input_onto(const Saved& saved, const Tensor& dy, const Tensor& base) {
+    return input_gradient(saved, dy, &base);
+  }
+  static Tensor input_gradient(const Saved& saved, const Tensor& dy, const Tensor* base) {
     Tensor dx = empty_like(saved.x);
-    kernels(dy).rms_norm.backward(dy.queue(), dx, dy, saved.x, saved.weight->value(), saved.rstd);
-    return {dx};
+    kernels(dy).rms_norm.backward(dy.queue(), dx, dy, saved.x, saved.weight->value(), saved.rstd, base);
+    return dx;
   }
   static void backward_weight(const Saved& saved, const Tensor& dy) {
     kernels(dy).rms_norm.backward_weight(dy.queue(), saved.weight->grad(), dy, saved.x, saved.rstd);

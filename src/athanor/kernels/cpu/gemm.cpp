@@ -23,7 +23,7 @@ std::string describe(const GemmProblem& problem) {
 }
 
 void product(Queue& queue, const char* kernel, Tensor& c, const Tensor& a, const Tensor& b,
-             const Tensor* bias, GemmProblem problem) {
+             const Tensor* bias, GemmProblem problem, const Tensor* residual = nullptr) {
   problem.in = row_type(kernel, a);
   problem.out = row_type(kernel, c);
   check(b.dtype() == a.dtype(), "{}: b is {}, expected {} as a", kernel, name_of(b.dtype()),
@@ -34,16 +34,27 @@ void product(Queue& queue, const char* kernel, Tensor& c, const Tensor& a, const
         "{}: c is {}, expected {}", kernel, name_of(c.dtype()),
         problem.accumulate ? "f32" : "f32 or the type of a");
   if (bias != nullptr) expect(kernel, "bias", *bias, {problem.n}, a.dtype());
+  if (residual != nullptr) {
+    expect(kernel, "residual", *residual, c.shape(), c.dtype());
+    check(residual->raw() != c.raw() || c.numel() == 0, "{}: c is its own residual", kernel);
+  }
   if (problem.m == 0 || problem.n == 0 || (problem.k == 0 && problem.accumulate)) return;
-  const GemmOperands operands{a.raw(), b.raw(), bias == nullptr ? nullptr : bias->raw(), c.raw()};
-  const double elements = static_cast<double>(problem.m) * static_cast<double>(problem.n);
-  const Meter::Call call(queue.meter(), kernel,
-                         {2.0 * elements * static_cast<double>(problem.k),
-                          bytes_of(a, b, c) + (problem.accumulate ? bytes_of(c) : 0.0)},
-                         queue.meter() == nullptr ? std::string() : describe(problem));
   // Empty sums are no work for fast kernels.
   const GemmCandidate& candidate = problem.k == 0 ? rows_gemm : choose_candidate(problem, queue.isa());
-  candidate.run(queue, c.arena(), problem, operands);
+  const bool fused = residual != nullptr && candidate.takes_residual && problem.out == kBf16;
+  GemmOperands operands{a.raw(), b.raw(), bias == nullptr ? nullptr : bias->raw(), c.raw()};
+  double bytes = bytes_of(a, b, c) + (problem.accumulate ? bytes_of(c) : 0.0);
+  if (fused) {
+    operands.residual = residual->raw();
+    bytes += bytes_of(residual);
+  }
+  const double elements = static_cast<double>(problem.m) * static_cast<double>(problem.n);
+  {
+    const Meter::Call call(queue.meter(), kernel, {2.0 * elements * static_cast<double>(problem.k), bytes},
+                           queue.meter() == nullptr ? std::string() : describe(problem));
+    candidate.run(queue, c.arena(), problem, operands);
+  }
+  if (residual != nullptr && !fused) cpu_elementwise.add(queue, c, *residual, c);
 }
 
 void check_operands(const char* kernel, const Tensor& a, const Tensor& b) {
@@ -62,18 +73,35 @@ int64_t rows_of(const Tensor& x) {
   return x.shape().drop_last().numel();
 }
 
-void nt(Queue& queue, Tensor& c, const Tensor& a, const Tensor& b, const Tensor* bias) {
-  check_operands("gemm.nt", a, b);
-  check_inner("gemm.nt", a, b, a.dim(-1), b.dim(-1));
+GemmProblem nt_problem(const char* kernel, const Tensor& a, const Tensor& b) {
+  check_operands(kernel, a, b);
+  check_inner(kernel, a, b, a.dim(-1), b.dim(-1));
   const int64_t k = a.dim(-1);
-  product(queue, "gemm.nt", c, a, b, bias, {rows_of(a), rows_of(b), k, k, 1, 1, k, kF32, kF32, false});
+  return {rows_of(a), rows_of(b), k, k, 1, 1, k, kF32, kF32, false};
+}
+
+GemmProblem nn_problem(const char* kernel, const Tensor& a, const Tensor& b) {
+  check_operands(kernel, a, b);
+  check_inner(kernel, a, b, a.dim(-1), rows_of(b));
+  const int64_t k = a.dim(-1), n = b.dim(-1);
+  return {rows_of(a), n, k, k, 1, n, 1, kF32, kF32, false};
+}
+
+void nt(Queue& queue, Tensor& c, const Tensor& a, const Tensor& b, const Tensor* bias) {
+  product(queue, "gemm.nt", c, a, b, bias, nt_problem("gemm.nt", a, b));
+}
+
+void nt_add(Queue& queue, Tensor& c, const Tensor& a, const Tensor& b, const Tensor* bias,
+            const Tensor& residual) {
+  product(queue, "gemm.nt", c, a, b, bias, nt_problem("gemm.nt", a, b), &residual);
 }
 
 void nn(Queue& queue, Tensor& c, const Tensor& a, const Tensor& b) {
-  check_operands("gemm.nn", a, b);
-  check_inner("gemm.nn", a, b, a.dim(-1), rows_of(b));
-  const int64_t k = a.dim(-1), n = b.dim(-1);
-  product(queue, "gemm.nn", c, a, b, nullptr, {rows_of(a), n, k, k, 1, n, 1, kF32, kF32, false});
+  product(queue, "gemm.nn", c, a, b, nullptr, nn_problem("gemm.nn", a, b));
+}
+
+void nn_add(Queue& queue, Tensor& c, const Tensor& a, const Tensor& b, const Tensor& residual) {
+  product(queue, "gemm.nn", c, a, b, nullptr, nn_problem("gemm.nn", a, b), &residual);
 }
 
 void tn(Queue& queue, Tensor& c, const Tensor& a, const Tensor& b, bool add) {
@@ -91,7 +119,7 @@ GemmProblem typical(RowType type) {
 
 }  // namespace
 
-const GemmKernels cpu_gemm{nt, nn, tn};
+const GemmKernels cpu_gemm{nt, nn, tn, nt_add, nn_add};
 
 std::span<const GemmCandidate* const> gemm_candidates() {
   return kCandidates;

@@ -23,15 +23,18 @@ struct GemmBlock {
   int64_t c_row;
   RowType in, out;
   bool accumulate;
-  std::byte* scratch;  // this thread's own, kGemmScratchBytes, on a boundary of 64
+  const float* sums;     // added before c is rounded, rows as far apart as those of c; may be null
+  const void* residual;  // type `out`, added to c once it is rounded, rows as far apart; may be null
+  std::byte* scratch;    // this thread's own, kGemmScratchBytes, on a boundary of 64
 };
 
 // Fits the second-level cache of processors with AMX, and is one huge page.
 constexpr int64_t kGemmScratchBytes = int64_t{2} << 20;
 
 namespace amx {
-void gemm_block(const GemmBlock& block);  // a and b bf16, not both read against their rows; c bf16 or f32
-}
+// a and b bf16, not both read against their rows; c bf16 or f32. The only one that takes `sums` and a residual (c bf16).
+void gemm_block(const GemmBlock& block);
+}  // namespace amx
 
 // a, b and bias of any type, c of that type or f32.
 namespace avx512 {

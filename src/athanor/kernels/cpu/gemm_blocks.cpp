@@ -12,6 +12,7 @@ constexpr int64_t kUnit = 32;  // rows, columns and k that costs are counted in
 // is what stays in the second-level cache while the rows of a pass by.
 struct Kernel {
   void (*block)(const GemmBlock&);
+  bool takes_sums;                      // and a residual
   int64_t max_depth, max_turned_depth;  // the longest piece of k; where a is read against its rows
   int64_t max_elements, max_columns;
   int64_t side;  // columns of a panel
@@ -21,9 +22,11 @@ struct Kernel {
 };
 
 // Where a is turned, passing over c again costs less than narrow blocks, for which that is done often.
-constexpr Kernel kAmx{amx::gemm_block, 1024, 512, 128 * 3072, 768, 32, 90, 60, 900, 450, 1000, 550};
-constexpr Kernel kAvx512{avx512::gemm_block, 3072, 1024, 64 * 4096, 512, 64, 1300, 100, 200, 400, 400, 200};
-constexpr Kernel kAvx2{avx2::gemm_block, 3072, 1024, 64 * 4096, 512, 64, 2600, 200, 400, 800, 800, 400};
+constexpr Kernel kAmx{amx::gemm_block, true, 1024, 512, 128 * 3072, 768, 32, 90, 60, 900, 450, 1000, 550};
+constexpr Kernel kAvx512{
+    avx512::gemm_block, false, 3072, 1024, 64 * 4096, 512, 64, 1300, 100, 200, 400, 400, 200};
+constexpr Kernel kAvx2{
+    avx2::gemm_block, false, 3072, 1024, 64 * 4096, 512, 64, 2600, 200, 400, 800, 800, 400};
 
 struct Cut {
   int64_t rows, columns, depth;
@@ -67,7 +70,9 @@ Cut choose_cut(const Kernel& kernel, const GemmProblem& p, int64_t threads) {
 }
 
 // The block of rows from i and columns from j on.
-GemmBlock block_of(const GemmProblem& p, const GemmOperands& operands, int64_t i, int64_t j, const Cut& cut) {
+GemmBlock block_of(const GemmProblem& p, const GemmOperands& operands, int64_t i, int64_t j, const Cut& cut,
+                   const float* sums = nullptr) {
+  const int64_t at = i * p.n + j;
   return {std::min(cut.rows, p.m - i),
           std::min(cut.columns, p.n - j),
           p.k,
@@ -78,20 +83,22 @@ GemmBlock block_of(const GemmProblem& p, const GemmOperands& operands, int64_t i
           p.b_row,
           p.b_col,
           operands.bias == nullptr ? nullptr : offset(operands.bias, j, p.in),
-          offset(operands.c, i * p.n + j, p.out),
+          offset(operands.c, at, p.out),
           p.n,
           p.in,
           p.out,
           p.accumulate,
+          sums == nullptr ? nullptr : sums + at,
+          operands.residual == nullptr ? nullptr : offset(operands.residual, at, p.out),
           gemm_scratch()};
 }
 
 // One range of k, all blocks of c; neighbours in time share their columns of b.
 void run_depth(Queue& queue, const Kernel& kernel, const GemmProblem& p, const GemmOperands& operands,
-               const Cut& cut) {
+               const Cut& cut, const float* sums = nullptr) {
   const int64_t down = num_blocks(p.m, cut.rows);
   queue.parallel_for(down * num_blocks(p.n, cut.columns), [&](int64_t index) {
-    kernel.block(block_of(p, operands, index % down * cut.rows, index / down * cut.columns, cut));
+    kernel.block(block_of(p, operands, index % down * cut.rows, index / down * cut.columns, cut, sums));
   });
 }
 
@@ -105,14 +112,22 @@ void run_kernel(Queue& queue, Arena& arena, const Kernel& kernel, const GemmProb
   GemmProblem part = p;
   part.out = kF32;
   for (int64_t l = 0; l < p.k; l += cut.depth) {
+    const bool last = l + cut.depth >= p.k;
     part.k = std::min(cut.depth, p.k - l);
     part.accumulate = p.accumulate || l > 0;
-    run_depth(queue, kernel, part,
-              {offset(operands.a, l * p.a_col, p.in), offset(operands.b, l * p.b_row, p.in),
-               l == 0 ? operands.bias : nullptr, sums.defined() ? sums.raw() : operands.c},
-              cut);
+    GemmOperands pieces{offset(operands.a, l * p.a_col, p.in), offset(operands.b, l * p.b_row, p.in),
+                        l == 0 ? operands.bias : nullptr, sums.defined() ? sums.raw() : operands.c};
+    if (!last || !sums.defined() || !kernel.takes_sums) {
+      run_depth(queue, kernel, part, pieces, cut);
+      continue;
+    }
+    part.out = p.out;
+    part.accumulate = false;
+    pieces.c = operands.c;
+    pieces.residual = operands.residual;
+    run_depth(queue, kernel, part, pieces, cut, sums.data<float>());
   }
-  if (!sums.defined()) return;
+  if (!sums.defined() || kernel.takes_sums) return;
   const auto from_f32 = choose(queue, &RowTable::elementwise, p.out, &ElementwiseRows::from_f32).from_f32;
   for_blocks(queue, p.m * p.n, kBlockElements, [&](int64_t first, int64_t count) {
     from_f32(offset(operands.c, first, p.out), sums.data<float>() + first, count);
@@ -154,9 +169,9 @@ void run_dots(Queue& queue, Arena&, const GemmProblem& p, const GemmOperands& op
 
 }  // namespace
 
-constinit const GemmCandidate amx_gemm{"amx", amx_refuses, run<kAmx>};
-constinit const GemmCandidate avx512_gemm{"avx512", refuses<Isa::avx512>, run<kAvx512>};
-constinit const GemmCandidate avx2_gemm{"avx2", refuses<Isa::avx2>, run<kAvx2>};
-constinit const GemmCandidate dots_gemm{"dots", dots_refuse, run_dots};
+constinit const GemmCandidate amx_gemm{"amx", true, amx_refuses, run<kAmx>};
+constinit const GemmCandidate avx512_gemm{"avx512", false, refuses<Isa::avx512>, run<kAvx512>};
+constinit const GemmCandidate avx2_gemm{"avx2", false, refuses<Isa::avx2>, run<kAvx2>};
+constinit const GemmCandidate dots_gemm{"dots", false, dots_refuse, run_dots};
 
 }  // namespace athanor

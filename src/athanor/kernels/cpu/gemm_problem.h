@@ -26,10 +26,12 @@ struct GemmOperands {
   const void* b;
   const void* bias;  // may be null
   void* c;
+  const void* residual = nullptr;  // added to rounded results, as c lies
 };
 
 struct GemmCandidate {
   const char* name;
+  bool takes_residual;  // in run(), where c is bf16
   // Why it does not take a problem for this instruction set; "" if it does.
   std::string (*refuses)(const GemmProblem&, Isa);
   // Workspace comes from the arena before any parallel loop. All lengths are at least 1.

@@ -20,18 +20,22 @@ void forward(Queue& queue, Tensor& y, Tensor& rstd, const Tensor& x, const Tenso
 }
 
 void backward(Queue& queue, Tensor& dx, const Tensor& dy, const Tensor& x, const Tensor& w,
-              const Tensor& rstd) {
+              const Tensor& rstd, const Tensor* base) {
   const char* kernel = "rms_norm.backward";
   const RmsNormRows& rows = choose(queue, &RowTable::rms_norm, row_type(kernel, x), &RmsNormRows::backward);
   const int64_t width = x.dim(-1);
   expect(kernel, "dx", dx, x.shape(), x.dtype());
   expect(kernel, "dy", dy, x.shape(), x.dtype());
+  if (base != nullptr) expect(kernel, "base", *base, x.shape(), x.dtype());
   expect(kernel, "w", w, {width}, x.dtype());
   expect_count(kernel, "rstd", rstd, x.rows(), Dtype::f32);
-  const Meter::Call call = metered(queue, kernel, 8.0 * flops_of(x), bytes_of(dx, dy, x));
+  const Meter::Call call = metered(queue, kernel, 8.0 * flops_of(x), bytes_of(dx, dy, x) + bytes_of(base));
+  const auto add = choose(queue, &RowTable::elementwise, row_type(kernel, x), &ElementwiseRows::add).add;
   for_blocks(queue, x.rows(), rows_per_block(width), [&](int64_t first, int64_t count) {
     rows.backward(at(dx, first * width), at(dy, first * width), at(x, first * width), w.raw(),
                   rstd.data<float>() + first, count, width);
+    if (base != nullptr)
+      add(at(dx, first * width), at(*base, first * width), at(dx, first * width), count * width);
   });
 }
 

@@ -15,8 +15,8 @@ Gpt2Block::Gpt2Block(Module* parent, const std::string& name, const ModelConfig&
       mlp_dropout_(this, "mlp_dropout", c.dropout) {}
 
 Var Gpt2Block::operator()(const Var& x, KvCache* cache) const {
-  const Var h = add(x, attn_dropout_(attn_(attn_norm_(x), nullptr, cache)));
-  return add(h, mlp_dropout_(down_(gelu(up_(mlp_norm_(h))))));
+  const Var h = add_residual(x, attn_.output(), attn_dropout_, attn_(attn_norm_(x), nullptr, cache));
+  return add_residual(h, down_, mlp_dropout_, gelu(up_(mlp_norm_(h))));
 }
 
 Gpt2::Gpt2(const ModelConfig& c)

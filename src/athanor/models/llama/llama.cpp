@@ -16,9 +16,9 @@ LlamaBlock::LlamaBlock(Module* parent, const std::string& name, const ModelConfi
       mlp_dropout_(this, "mlp_dropout", c.dropout) {}
 
 Var LlamaBlock::operator()(const Var& x, const RopeTable& rope_table, KvCache* cache) const {
-  const Var h = add(x, attn_dropout_(attn_(attn_norm_(x), &rope_table, cache)));
+  const Var h = add_residual(x, attn_.output(), attn_dropout_, attn_(attn_norm_(x), &rope_table, cache));
   const Var n = mlp_norm_(h);
-  return add(h, mlp_dropout_(down_(swiglu(gate_(n), up_(n)))));
+  return add_residual(h, down_, mlp_dropout_, swiglu(gate_(n), up_(n)));
 }
 
 Llama::Llama(const ModelConfig& c)

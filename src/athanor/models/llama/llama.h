@@ -4,9 +4,9 @@
 #pragma once
 
 #include "athanor/models/model.h"
-#include "athanor/nn/dropout.h"
 #include "athanor/nn/embedding.h"
 #include "athanor/nn/norm.h"
+#include "athanor/nn/residual.h"
 
 namespace athanor {
 

@@ -24,7 +24,7 @@ inline constexpr float kTwoRootTwoOverPi = 1.5957691216057308f;  // 2 sqrt(2 / p
   return x * fma(set1(0.044715f * kTwoRootTwoOverPi), square, set1(kTwoRootTwoOverPi));
 }
 
-void forward(void* y, const void* x, int64_t n) {
+inline void forward(void* y, const void* x, int64_t n) {
   for_vectors(
       n, [&](int64_t i, auto part) __attribute__((always_inline)) {
         const V xi = load(static_cast<const Bf16*>(x) + i, part);
@@ -33,7 +33,7 @@ void forward(void* y, const void* x, int64_t n) {
       });
 }
 
-void backward(void* dx, const void* dy, const void* x, int64_t n) {
+inline void backward(void* dx, const void* dy, const void* x, int64_t n) {
   for_vectors(
       n, [&](int64_t i, auto part) __attribute__((always_inline)) {
         // Bounded to where the derivative is 0 or 1: its factors may not meet as 0 and infinity.

@@ -18,7 +18,8 @@ namespace athanor::amx {
 namespace {
 
 constexpr int64_t kPassSteps = 12;  // of 32: a panel's share of a pass is 24 KiB
-constexpr int64_t kTile = 256;      // f32 of one tile register
+constexpr int64_t kLinesPerStep = 3;
+constexpr int64_t kTile = 256;  // f32 of one tile register
 constexpr int64_t kPair = 4 * kTile;
 // Panels of a turned a that are packed together: memory is fetched at full speed from runs of 256 bytes on.
 constexpr int64_t kGroup = 4;
@@ -77,35 +78,90 @@ void pack_b(const Task& task) {
   }
 }
 
-// A pair of panels whose tiles lie in memory becomes rows and columns of c from (row, column).
+__m512i rounded(__m512 low, __m512 high) {
+  return reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(high, low));
+}
+__m512 widened(__m256i x) {
+  return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(x), 16));
+}
+
+// A finished pair of panels on its way into c from (row, column), a few lines between one step of the next pair and
+// the other: the tile unit goes on meanwhile, and would wait if the lines came all at once.
 template <bool kTurned>
-void write_c(const Task& task, const float* tiles, int64_t row, int64_t column) {
-  const GemmBlock& block = task.block;
-  const int64_t rows = smaller(kSide, block.m - row);
-  const __mmask32 mask = first32(block.n - column);
-  const __mmask16 left = static_cast<__mmask16>(mask), right = static_cast<__mmask16>(mask >> 16);
-  const __m512 left_bias = _mm512_load_ps(task.bias + column);
-  const __m512 right_bias = _mm512_load_ps(task.bias + column + 16);
-  for (int64_t i = 0; i < kSide; ++i) {
+class Writer {
+ public:
+  explicit Writer(const Task& task)
+      : task_(task),
+        sums_(task.block.accumulate ? static_cast<const float*>(task.block.c) : task.block.sums) {}
+
+  // What pair (row, column) will be added to comes near.
+  [[gnu::always_inline]] void expect(int64_t row, int64_t column) const {
+    const GemmBlock& block = task_.block;
+    const int64_t rows = smaller(kSide, block.m - row), at = row * block.c_row + column;
+    for (int64_t i = 0; sums_ != nullptr && i < rows; ++i) {
+      _mm_prefetch(sums_ + at + i * block.c_row, _MM_HINT_T0);
+      _mm_prefetch(sums_ + at + i * block.c_row + 16, _MM_HINT_T0);
+    }
+    for (int64_t i = 0; block.residual != nullptr && i < rows; ++i)
+      _mm_prefetch(static_cast<const uint16_t*>(block.residual) + at + i * block.c_row, _MM_HINT_T0);
+  }
+
+  // The pair whose tiles lie at `tiles`; the one before must be finished.
+  void begin(const float* tiles, int64_t row, int64_t column) {
+    tiles_ = tiles;
+    row_ = row;
+    column_ = column;
+    rows_ = smaller(kSide, task_.block.m - row);
+    mask_ = first32(task_.block.n - column);
+    next_ = 0;
+  }
+  [[gnu::always_inline]] void lines(int64_t count) {
+    for (const int64_t end = smaller(kSide, next_ + count); next_ < end; ++next_) line(next_);
+  }
+  void finish() { lines(kSide); }
+
+ private:
+  [[gnu::always_inline]] void line(int64_t i) {
+    const GemmBlock& block = task_.block;
     const int64_t line = kTurned ? turned_row(i) : i;
-    if (line >= rows) continue;
-    const int64_t at = (row + line) * block.c_row + column;
-    const float* from = tiles + i / 16 * 2 * kTile + i % 16 * 16;
-    __m512 low = _mm512_load_ps(from) + left_bias, high = _mm512_load_ps(from + kTile) + right_bias;
+    if (line >= rows_) return;
+    const __mmask16 left = static_cast<__mmask16>(mask_), right = static_cast<__mmask16>(mask_ >> 16);
+    const int64_t at = (row_ + line) * block.c_row + column_;
+    const float* from = tiles_ + i / 16 * 2 * kTile + i % 16 * 16;
+    __m512 low = _mm512_load_ps(from) + _mm512_load_ps(task_.bias + column_);
+    __m512 high = _mm512_load_ps(from + kTile) + _mm512_load_ps(task_.bias + column_ + 16);
+    if (sums_ != nullptr) {
+      low += _mm512_maskz_loadu_ps(left, sums_ + at);
+      high += _mm512_maskz_loadu_ps(right, sums_ + at + 16);
+    }
     if (block.out == kBf16) {
-      uint16_t* c = static_cast<uint16_t*>(block.c) + at;
-      _mm512_mask_storeu_epi16(c, mask, reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(high, low)));
-      continue;
+      __m512i c = rounded(low, high);
+      if (block.residual != nullptr) {
+        const __m512i h = _mm512_maskz_loadu_epi16(mask_, static_cast<const uint16_t*>(block.residual) + at);
+        low = widened(_mm512_castsi512_si256(h)) + widened(_mm512_castsi512_si256(c));
+        high = widened(_mm512_extracti64x4_epi64(h, 1)) + widened(_mm512_extracti64x4_epi64(c, 1));
+        c = rounded(low, high);
+      }
+      _mm512_mask_storeu_epi16(static_cast<uint16_t*>(block.c) + at, mask_, c);
+      return;
     }
     float* c = static_cast<float*>(block.c) + at;
-    if (block.accumulate) {
-      low += _mm512_maskz_loadu_ps(left, c);
-      high += _mm512_maskz_loadu_ps(right, c + 16);
+    // A fresh gradient is larger than what caches keep until it is read.
+    if (kTurned && sums_ == nullptr && mask_ == ~__mmask32{0} && reinterpret_cast<uintptr_t>(c) % 64 == 0) {
+      _mm512_stream_ps(c, low);
+      _mm512_stream_ps(c + 16, high);
+      return;
     }
     _mm512_mask_storeu_ps(c, left, low);
     _mm512_mask_storeu_ps(c + 16, right, high);
   }
-}
+
+  const Task& task_;
+  const float* const sums_;
+  const float* tiles_ = nullptr;
+  int64_t row_ = 0, column_ = 0, rows_ = 0, next_ = kSide;
+  __mmask32 mask_ = 0;
+};
 
 // Units of a as the tile loads find them: packed, or in place where the rows of a lie well.
 struct Units {
@@ -211,6 +267,7 @@ void multiply(const Task& task) {
   float* before = task.final;  // where the tiles in the registers go
   int64_t row = 0, column = 0;
   bool done = false;  // they are final sums, of c from (row, column)
+  Writer<kTurned> writer(task);
   for (int64_t i = 0; i < task.a_panels; ++i) {
     Ahead ahead(task.a, (i + 1) * kSide, kSide);
     const int64_t rate = (ahead.left() + task.b_panels * steps - 1) / (task.b_panels * steps);
@@ -225,12 +282,15 @@ void multiply(const Task& task) {
           first_step<true>(a, b, before, sums);
         else
           first_step<false>(a, b, before, sums);
-        if (done) write_c<kTurned>(task, before, row, column);
+        if (done) writer.begin(before, row, column);
+        if (first + count == steps) writer.expect(i * kSide, j * kSide);
         ahead.fetch(rate);
         for (int64_t s = 1; s < count; ++s) {
+          writer.lines(kLinesPerStep);
           step(a.at(s), b + s * kUnit);
           ahead.fetch(rate);
         }
+        writer.finish();
         // Final tiles go where first-level cache is sure to be: they are read again at once.
         before = first + count == steps ? task.final : sums;
         row = i * kSide;
@@ -240,7 +300,8 @@ void multiply(const Task& task) {
     }
   }
   store_tiles(before);
-  write_c<kTurned>(task, before, row, column);
+  writer.begin(before, row, column);
+  writer.finish();
 }
 
 template <Form kFormA, Form kFormB>
