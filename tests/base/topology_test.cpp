@@ -78,7 +78,7 @@ TEST(Placement, IsDisjoint) {
     for (const Core& core : cores) allowed.insert(core.processors.begin(), core.processors.end());
     for (int ranks = 1; ranks <= 17; ++ranks)
       for (int threads = 1; threads <= 17; ++threads) {
-        const auto all = static_cast<size_t>(ranks * threads);
+        const size_t all = static_cast<size_t>(ranks) * static_cast<size_t>(threads);
         std::set<int> owned, used;
         size_t num_owned = 0;
         for (int rank = 0; rank < ranks; ++rank) {

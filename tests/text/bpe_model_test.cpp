@@ -15,7 +15,7 @@ using Merges = std::vector<std::pair<std::string, std::string>>;
 BpeModel make_model(const std::vector<std::string>& tokens, const Merges& merges, BpeOptions options = {}) {
   std::vector<std::pair<std::string, int64_t>> vocab;
   for (const std::string& token : tokens) vocab.emplace_back(token, vocab.size());
-  Vocabulary vocabulary("test", vocab);
+  Vocabulary vocabulary("test", std::move(vocab));
   std::vector<std::pair<int32_t, int32_t>> ids;
   for (const auto& [left, right] : merges) ids.emplace_back(*vocabulary.find(left), *vocabulary.find(right));
   return {std::move(vocabulary), ids, std::move(options)};

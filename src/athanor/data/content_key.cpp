@@ -61,7 +61,7 @@ std::string content_key(Env& env, const std::vector<SourceFile>& files, const st
   if (!stamp) return hash_files(env, files);
   const std::string path = join_path(cache_folder, stamp->name);
   if (env.exists(path)) {
-    const std::string key = env.read_text(path, 4096);
+    std::string key = env.read_text(path, 4096);
     if (key.size() == kKeyDigits && key.find_first_not_of("0123456789abcdef") == std::string::npos)
       return key;
   }

@@ -39,7 +39,7 @@ bool is_token_file(Env& env, const ChannelConfig& channel) {
 std::string token_file_of(Env& env, const Config& config, const ChannelConfig& channel,
                           const Tokenizer* tokenizer, const DatasetOptions& options) {
   if (is_token_file(env, channel)) {
-    const std::string prefix = token_file_prefix(channel.path);
+    std::string prefix = token_file_prefix(channel.path);
     const auto info = read_token_file_info(env, prefix);
     if (info && tokenizer != nullptr && info->tokenizer_hash != tokenizer_hash(*tokenizer))
       throw Error(

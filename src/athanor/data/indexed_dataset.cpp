@@ -30,7 +30,8 @@ T load(const std::byte* data, int64_t index = 0) {
 
 template <typename T>
 void widen(const std::byte* data, std::span<int32_t> out) {
-  for (size_t i = 0; i < out.size(); ++i)
+  for (size_t i = 0; i < out.size();
+       ++i)  // NOLINTNEXTLINE(bugprone-signed-char-misuse): the format has signed bytes
     out[i] = static_cast<int32_t>(load<T>(data, static_cast<int64_t>(i)));
 }
 

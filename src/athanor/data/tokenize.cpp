@@ -131,7 +131,7 @@ std::string cached_token_file(Env& env, const Tokenizer& tokenizer, const std::s
               content_key(env, files, cache_folder));
   const std::string stem = std::filesystem::path(path).lexically_normal().filename().string();
   const std::string name = (stem.empty() ? "text" : stem.substr(0, 64)) + "-" + hash.hex();
-  const std::string prefix = join_path(cache_folder, name);
+  std::string prefix = join_path(cache_folder, name);
   if (is_complete(env, prefix)) return prefix;
 
   env.create_folders(cache_folder);

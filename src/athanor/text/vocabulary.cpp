@@ -10,7 +10,7 @@ int64_t max_sane_id(size_t num_tokens) {
   return 16 * static_cast<int64_t>(num_tokens) + 65536;
 }
 
-Vocabulary::Vocabulary(const std::string& name, std::vector<std::pair<std::string, int64_t>> tokens) {
+Vocabulary::Vocabulary(const std::string& name, std::vector<std::pair<std::string, int64_t>>&& tokens) {
   int64_t largest = -1;
   const int64_t limit = std::min<int64_t>(max_sane_id(tokens.size()), INT32_MAX - 1);
   for (const auto& [token, id] : tokens) {

@@ -23,7 +23,7 @@ int64_t max_sane_id(size_t num_tokens);
 
 class Vocabulary {
  public:
-  Vocabulary(const std::string& name, std::vector<std::pair<std::string, int64_t>> tokens);
+  Vocabulary(const std::string& name, std::vector<std::pair<std::string, int64_t>>&& tokens);
   Vocabulary(Vocabulary&&) = default;
   Vocabulary(const Vocabulary&) = delete;
   Vocabulary& operator=(const Vocabulary&) = delete;

@@ -10,27 +10,25 @@
 namespace athanor {
 namespace {
 
-class Scratch {
- public:
-  Scratch() : data_(static_cast<std::byte*>(::operator new(kSize, kAlignment))) {
-    ::madvise(data_.get(), kSize, MADV_HUGEPAGE);
-  }
-  std::byte* data() { return data_.get(); }
+constexpr size_t kSize = kGemmScratchBytes;
+constexpr std::align_val_t kAlignment{kSize};
 
- private:
-  static constexpr size_t kSize = kGemmScratchBytes;
-  static constexpr std::align_val_t kAlignment{kSize};
-  struct Free {
-    void operator()(std::byte* data) const { ::operator delete(data, kAlignment); }
-  };
-  std::unique_ptr<std::byte, Free> data_;
+struct Free {
+  void operator()(std::byte* data) const { ::operator delete(data, kAlignment); }
 };
+using Scratch = std::unique_ptr<std::byte, Free>;
+
+Scratch make_scratch() {
+  Scratch scratch(static_cast<std::byte*>(::operator new(kSize, kAlignment)));
+  ::madvise(scratch.get(), kSize, MADV_HUGEPAGE);
+  return scratch;
+}
 
 }  // namespace
 
 std::byte* gemm_scratch() {
-  thread_local Scratch scratch;
-  return scratch.data();
+  thread_local const Scratch scratch = make_scratch();
+  return scratch.get();
 }
 
 }  // namespace athanor

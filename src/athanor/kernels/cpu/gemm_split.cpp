@@ -18,9 +18,9 @@ struct Cut {
   int64_t rows, columns;
 };
 
-// The length of parts of [0, length), all but the last of which are equal and whole units.
+// The length of parts of [0, length), all but the last of which are equal and whole units, of one at least.
 int64_t even_part(int64_t length, int64_t parts) {
-  return num_blocks(num_blocks(length, parts), kSplitSide) * kSplitSide;
+  return std::max<int64_t>(1, num_blocks(num_blocks(length, parts), kSplitSide)) * kSplitSide;
 }
 
 // Cycles, measured: 32 x 32 x 32 of a product, a unit of an operand split as it lies and turned, 32 x 32 of c written.
