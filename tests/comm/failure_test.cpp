@@ -24,18 +24,9 @@ GroupOptions patient() {
   return options;
 }
 
-// Runs body on every rank and returns what each threw ("" for nothing), prefixed with the kind of error.
 std::vector<std::string> outcomes(std::vector<std::unique_ptr<Group>>& groups,
                                   const std::function<void(Group&)>& body, bool destroy_at_end = false) {
-  std::vector<std::string> texts(groups.size());
-  std::vector<std::thread> threads;
-  for (size_t r = 0; r < groups.size(); ++r)
-    threads.emplace_back([&, r] {
-      texts[r] = outcome_of([&] { body(*groups[r]); });
-      if (destroy_at_end) groups[r].reset();
-    });
-  for (auto& thread : threads) thread.join();
-  return texts;
+  return outcomes_of_ranks(groups, body, destroy_at_end ? &groups : nullptr);
 }
 
 TEST(Mismatch, NamesEveryRankAndBreaksTheGroup) {

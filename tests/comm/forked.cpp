@@ -7,6 +7,7 @@
 #include <csignal>
 #include <cstdio>
 #include <stdexcept>
+#include <thread>
 
 #include "athanor/base/error.h"
 
@@ -25,6 +26,21 @@ std::string outcome_of(const std::function<void()>& body) {
     return std::string("Error: ") + e.what();
   }
   return "";
+}
+
+std::vector<std::string> outcomes_of_ranks(const std::vector<std::unique_ptr<Group>>& groups,
+                                           const std::function<void(Group&)>& body,
+                                           std::vector<std::unique_ptr<Group>>* destroy) {
+  std::vector<std::string> texts(groups.size());
+  std::vector<std::thread> threads;
+  threads.reserve(groups.size());
+  for (size_t r = 0; r < groups.size(); ++r)
+    threads.emplace_back([&, r] {
+      texts[r] = outcome_of([&] { body(*groups[r]); });
+      if (destroy != nullptr) (*destroy)[r].reset();
+    });
+  for (auto& thread : threads) thread.join();
+  return texts;
 }
 
 ForkedRanks::ForkedRanks(int size, const std::function<void(int rank)>& body) {

@@ -4,8 +4,11 @@
 #include <sys/types.h>
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
+
+#include "athanor/comm/group.h"
 
 namespace athanor {
 
@@ -32,5 +35,11 @@ class ForkedRanks {
 
 // The outcome text of an exception-throwing body, for threads as for processes.
 std::string outcome_of(const std::function<void()>& body);
+
+// Runs body on every rank, one thread each, and returns the outcomes. Each rank destroys its member of `destroy`
+// at its end, if there is one.
+std::vector<std::string> outcomes_of_ranks(const std::vector<std::unique_ptr<Group>>& groups,
+                                           const std::function<void(Group&)>& body,
+                                           std::vector<std::unique_ptr<Group>>* destroy = nullptr);
 
 }  // namespace athanor

@@ -6,7 +6,17 @@ namespace athanor {
 
 namespace {
 constexpr int64_t kMaxBytes = int64_t{1} << 50;  // keeps count * size * ranks far from overflow
+
+bool goes_to_root(Collective collective) {
+  return collective == Collective::reduce || collective == Collective::gather ||
+         collective == Collective::send;
 }
+
+bool has_root(Collective collective) {
+  return goes_to_root(collective) || collective == Collective::broadcast ||
+         collective == Collective::scatter || collective == Collective::recv;
+}
+}  // namespace
 
 const char* name_of(Collective collective) {
   switch (collective) {
@@ -26,6 +36,18 @@ const char* name_of(Collective collective) {
       return "all_to_all";
     case Collective::allocate_shared:
       return "allocate_shared";
+    case Collective::reduce:
+      return "reduce";
+    case Collective::gather:
+      return "gather";
+    case Collective::scatter:
+      return "scatter";
+    case Collective::all_to_all_v:
+      return "all_to_all_v";
+    case Collective::send:
+      return "send";
+    case Collective::recv:
+      return "recv";
   }
   return "unknown collective";
 }
@@ -33,8 +55,10 @@ const char* name_of(Collective collective) {
 std::string Call::text() const {
   const std::string quoted = "\"" + (name.size() > 100 ? name.substr(0, 100) + "..." : name) + "\"";
   if (collective == Collective::barrier) return fmt::format("barrier({})", quoted);
+  if (collective == Collective::all_to_all_v)
+    return fmt::format("{}({} rows, {})", name_of(collective), athanor::name_of(dtype), quoted);
   std::string extra;
-  if (root >= 0) extra = fmt::format(" from {}", root);
+  if (root >= 0) extra = fmt::format(" {} {}", goes_to_root(collective) ? "to" : "from", root);
   if (num_leaves > 0) extra = fmt::format(" over {} leaves", num_leaves);
   return fmt::format("{}({}[{}]{}, {})", name_of(collective), athanor::name_of(dtype), count, extra, quoted);
 }
@@ -52,15 +76,47 @@ void check_call(const Call& call, int group_size, bool buffers) {
         "{} \"{}\": {} elements are too many", what, call.name, call.count);
   check(buffers || call.count == 0, "{} \"{}\": a buffer of {} elements is null", what, call.name,
         call.count);
-  if (call.collective == Collective::all_reduce || call.collective == Collective::reduce_scatter)
+  if (call.collective == Collective::all_reduce || call.collective == Collective::reduce_scatter ||
+      call.collective == Collective::reduce)
     check(can_sum(call.dtype), "{} \"{}\": got {}, expected f32, f64, bf16 or i64", what, call.name,
           athanor::name_of(call.dtype));
-  if (call.collective == Collective::broadcast)
-    check(0 <= call.root && call.root < group_size, "{} \"{}\": root {}, expected a rank of 0 ... {}", what,
-          call.name, call.root, group_size - 1);
+  if (has_root(call.collective))
+    check(0 <= call.root && call.root < group_size, "{} \"{}\": {} {}, expected a rank of 0 ... {}", what,
+          call.name,
+          call.collective == Collective::send || call.collective == Collective::recv ? "rank" : "root",
+          call.root, group_size - 1);
   if (call.collective == Collective::all_reduce_tree)
     check(call.num_leaves >= 1, "{} \"{}\": {} leaves, expected at least 1", what, call.name,
           call.num_leaves);
+}
+
+int64_t check_counts(const Call& call, std::span<const int64_t> counts, int group_size, bool buffer) {
+  const char* what = name_of(call.collective);
+  check(counts.size() == static_cast<size_t>(group_size),
+        "{} \"{}\": {} counts, expected one for each of {} ranks", what, call.name, counts.size(),
+        group_size);
+  const auto element = static_cast<int64_t>(size_of(call.dtype));
+  check(element > 0, "{} \"{}\": no such dtype ({})", what, call.name, static_cast<int>(call.dtype));
+  int64_t sum = 0;
+  for (size_t r = 0; r < counts.size(); ++r) {
+    check(counts[r] >= 0, "{} \"{}\": count {} for rank {}, expected 0 or more", what, call.name, counts[r],
+          r);
+    check(counts[r] <= kMaxBytes / element - sum, "{} \"{}\": {} elements for rank {} are too many", what,
+          call.name, counts[r], r);
+    sum += counts[r];
+  }
+  check(buffer || sum == 0, "{} \"{}\": a buffer of {} elements is null", what, call.name, sum);
+  return sum;
+}
+
+std::string compare_counts(std::span<const int64_t> sent, std::span<const int64_t> received, int group_size) {
+  const auto n = static_cast<size_t>(group_size);
+  for (size_t from = 0; from < n; ++from)
+    for (size_t to = 0; to < n; ++to)
+      if (sent[from * n + to] != received[to * n + from])
+        return fmt::format("rank {} has {} elements for rank {}, which expects {}", from, sent[from * n + to],
+                           to, received[to * n + from]);
+  return "";
 }
 
 }  // namespace athanor

@@ -17,10 +17,12 @@
 // Buffers of allocate_shared() are reduced where they lie, if those of all ranks are such; others are copied
 // through small slots. The results have the same bits.
 // Memory: a buffer given to a collective must stay valid and untouched until wait() returns. Buffers of one
-// call do not overlap, except that all_gather's `in` may be its own row of `out`, reduce_scatter's `out` its
-// own row of `in`, and all_reduce_tree's `result` one of the nodes.
-// Thread rule: collectives of one Group are started by one thread; wait() may be called by it or another, and
-// may carry the collective out in the thread that waits. abort() may be called by any thread.
+// call do not overlap, except that the `in` of all_gather and gather may be its own row of `out`, the `out` of
+// reduce_scatter and scatter its own row of `in`, reduce's `out` its `in`, and all_reduce_tree's `result` one of
+// the nodes. What is said to be on the root only is not looked at elsewhere and may be null.
+// Thread rule: collectives of one Group are started by one thread, and so are messages; wait() may be called by
+// it or another, and may carry the collective out in the thread that waits. abort() and traffic() may be called
+// by any thread.
 #pragma once
 
 #include <cstddef>
@@ -31,6 +33,7 @@
 #include <utility>
 #include <vector>
 
+#include "athanor/comm/traffic.h"
 #include "athanor/tensor/dtype.h"
 
 namespace athanor {
@@ -83,8 +86,31 @@ class Group {
                               const std::string& name) = 0;
   // in [size, count] -> out [size, count]: row r of out is row rank() of rank r's in.
   virtual Work all_to_all(const void* in, void* out, int64_t count, Dtype dtype, const std::string& name) = 0;
+  // Rows of any length, contiguous in the order of the ranks: in [sum of send_counts] has send_counts[r] elements
+  // for rank r, out [sum of recv_counts] gets recv_counts[r] from it.
+  virtual Work all_to_all_v(const void* in, std::span<const int64_t> send_counts, void* out,
+                            std::span<const int64_t> recv_counts, Dtype dtype, const std::string& name) = 0;
   virtual Work broadcast(void* data, int64_t count, Dtype dtype, int root, const std::string& name) = 0;
+  // in [count] per rank -> on the root out [count], the sum over ranks.
+  virtual Work reduce(const void* in, void* out, int64_t count, Dtype dtype, int root,
+                      const std::string& name) = 0;
+  // in [count] per rank -> on the root out [size, count], in rank order.
+  virtual Work gather(const void* in, void* out, int64_t count, Dtype dtype, int root,
+                      const std::string& name) = 0;
+  // On the root in [size, count] -> out [count] per rank: row rank().
+  virtual Work scatter(const void* in, void* out, int64_t count, Dtype dtype, int root,
+                       const std::string& name) = 0;
   virtual void barrier(const std::string& name) = 0;
+
+  // Messages between two ranks, beside the collectives and in no order with them. The k-th send of a rank to another
+  // meets that one's k-th recv from it; if count, dtype or name differ, the group breaks. A send is done when its
+  // data may be used again, which may be only when the other rank has it: start both directions, then wait. They
+  // go on while this rank computes or waits for anything else. A rank may send to itself.
+  virtual Work send(const void* data, int64_t count, Dtype dtype, int to, const std::string& name) = 0;
+  virtual Work recv(void* data, int64_t count, Dtype dtype, int from, const std::string& name) = 0;
+
+  // What this rank has put on the wire since the group was made; complete for all that has been waited for.
+  virtual Traffic traffic() const = 0;
 
   // Zeroed memory that every rank of the group can address; collectives on it need no copies. Every rank asks
   // for the same number of bytes, gets as many of its own, and waits for the others. Freed with the last

@@ -18,19 +18,26 @@ namespace athanor {
 
 static_assert(std::atomic<uint32_t>::is_always_lock_free && std::atomic<uint64_t>::is_always_lock_free);
 static_assert(sizeof(std::atomic<uint32_t>) == sizeof(uint32_t));
-static_assert(sizeof(RankControl) == 1024);
+static_assert(sizeof(RankControl) == 2048 && sizeof(ChannelControl) == 256);
 
 namespace {
 
-constexpr uint64_t kMagic = 0x32736c6c65746100;  // "\0atells2"
+constexpr uint64_t kMagic = 0x33736c6c65746100;  // "\0atells3"
 constexpr size_t kHeaderBytes = 4096;
 constexpr size_t kTextBytes = 3072;
 constexpr int kMaxRanks = 1024;
-constexpr size_t kNameWord =
-    5;  // of a packed call; before it: sequence + 1, kinds, count, leaves, hash of the name
-constexpr size_t kPlaceWord = RankControl::kCallWords - 1;
+// Of a packed call; before it: sequence + 1, kinds, count, leaves, hash of the name.
+constexpr size_t kNameWord = 5;
+constexpr size_t kPlaceWord = kCallWords - 1;
 constexpr size_t kNameBytes = (kPlaceWord - kNameWord) * sizeof(uint64_t);
+constexpr size_t kMinRingBytes = 1024, kMaxRingBytes = size_t{256} << 10;
 constexpr int kChunkBits = 24;  // of a claim; above them the call's number
+
+CallWords load_words(const std::atomic<uint64_t> (&source)[kCallWords]) {
+  CallWords words;
+  for (size_t i = 0; i < kCallWords; ++i) words[i] = source[i].load(std::memory_order_relaxed);
+  return words;
+}
 
 enum FailureState : uint32_t { kNoFailure, kWriting, kFailed };
 
@@ -43,9 +50,24 @@ void futex_wake(std::atomic<uint32_t>& word) {
   syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 
+size_t to_page(size_t bytes) {
+  return (bytes + 4095) / 4096 * 4096;
+}
 size_t slots_offset(int size) {
-  const size_t controls = kHeaderBytes + static_cast<size_t>(size) * sizeof(RankControl);
-  return (controls + 4095) / 4096 * 4096;
+  return to_page(kHeaderBytes + static_cast<size_t>(size) * sizeof(RankControl));
+}
+size_t channels_offset(int size, size_t slot_bytes) {
+  return to_page(slots_offset(size) + static_cast<size_t>(size) * 2 * slot_bytes);
+}
+size_t num_channels(int size) {
+  return static_cast<size_t>(size) * static_cast<size_t>(size);
+}
+size_t rings_offset(int size, size_t slot_bytes) {
+  return to_page(channels_offset(size, slot_bytes) + num_channels(size) * sizeof(ChannelControl));
+}
+// So that all rings from a rank are no more than some slots.
+size_t ring_bytes_of(int size, size_t slot_bytes) {
+  return std::clamp(4 * slot_bytes / static_cast<size_t>(size) / 64 * 64, kMinRingBytes, kMaxRingBytes);
 }
 
 }  // namespace
@@ -79,13 +101,15 @@ size_t SlotArena::bytes(int size, size_t slot_bytes) {
   check(
       slot_bytes % 64 == 0 && slot_bytes >= 64 * static_cast<size_t>(size) && slot_bytes <= (size_t{1} << 30),
       "slot_bytes {}: expected a multiple of 64 from 64 x {} ranks to 1 GiB", slot_bytes, size);
-  return slots_offset(size) + static_cast<size_t>(size) * 2 * slot_bytes;
+  return rings_offset(size, slot_bytes) + num_channels(size) * ring_bytes_of(size, slot_bytes);
 }
 
 SlotArena::SlotArena(void* memory) : header_(static_cast<Header*>(memory)) {
   auto* base = static_cast<std::byte*>(memory);
   controls_ = static_cast<RankControl*>(static_cast<void*>(base + kHeaderBytes));
   slots_ = base + slots_offset(header_->size);
+  channels_ = static_cast<ChannelControl*>(
+      static_cast<void*>(base + channels_offset(header_->size, header_->slot_bytes)));
 }
 
 SlotArena SlotArena::create(void* memory, int size, size_t slot_bytes) {
@@ -158,7 +182,10 @@ std::optional<GroupFailure> SlotArena::failure() const {
 
 void SlotArena::wake_all() const {
   futex_wake(header_->failure_state);
-  for (int rank = 0; rank < size(); ++rank) futex_wake(control(rank).progress);
+  for (int rank = 0; rank < size(); ++rank) {
+    futex_wake(control(rank).progress);
+    ring_bell(rank);
+  }
 }
 
 void SlotArena::publish(int rank, uint32_t progress) const {
@@ -171,6 +198,7 @@ void SlotArena::publish(int rank, uint32_t progress) const {
 void SlotArena::set_presence(int rank, Presence presence) const {
   control(rank).presence.store(static_cast<uint32_t>(presence));
   futex_wake(control(rank).progress);
+  for (int other = 0; other < size(); ++other) ring_bell(other);
 }
 
 void SlotArena::sleep_while(int rank, uint32_t seen, int64_t timeout_ms) const {
@@ -180,29 +208,44 @@ void SlotArena::sleep_while(int rank, uint32_t seen, int64_t timeout_ms) const {
   control(rank).sleepers.fetch_sub(1);
 }
 
+ChannelControl& SlotArena::channel(int from, int to) const {
+  return channels_[static_cast<size_t>(from) * static_cast<size_t>(size()) + static_cast<size_t>(to)];
+}
+std::byte* SlotArena::ring(int from, int to) const {
+  auto* base = static_cast<std::byte*>(static_cast<void*>(header_)) + rings_offset(size(), slot_bytes());
+  return base + static_cast<size_t>(&channel(from, to) - channels_) * ring_bytes();
+}
+size_t SlotArena::ring_bytes() const {
+  return ring_bytes_of(size(), slot_bytes());
+}
+void SlotArena::ring_bell(int rank) const {
+  control(rank).bell.fetch_add(1);
+  if (control(rank).bell_sleepers.load() != 0) futex_wake(control(rank).bell);
+}
+void SlotArena::sleep_while_bell(int rank, uint32_t seen, int64_t timeout_ms) const {
+  control(rank).bell_sleepers.fetch_add(1);
+  futex_sleep(control(rank).bell, seen, timeout_ms);
+  control(rank).bell_sleepers.fetch_sub(1);
+}
+
 void SlotArena::sleep_until_broken(int64_t timeout_ms) const {
   futex_sleep(header_->failure_state, kNoFailure, timeout_ms);
 }
 
-void SlotArena::write_call(int rank, uint64_t sequence, const Call& call) const {
-  uint64_t words[RankControl::kCallWords] = {};
+CallWords pack_call(uint64_t sequence, const Call& call) {
+  CallWords words{};
   words[0] = sequence + 1;
   words[1] = static_cast<uint64_t>(call.collective) | static_cast<uint64_t>(call.dtype) << 8 |
              static_cast<uint64_t>(call.root + 1) << 16;
   words[2] = static_cast<uint64_t>(call.count);
   words[3] = static_cast<uint64_t>(call.num_leaves);
   words[4] = hash64(call.name);
-  std::memcpy(words + kNameWord, call.name.data(), std::min(call.name.size(), kNameBytes - 1));
+  std::memcpy(words.data() + kNameWord, call.name.data(), std::min(call.name.size(), kNameBytes - 1));
   words[kPlaceWord] = call.place;
-  auto& target = control(rank).calls[sequence % 2];
-  for (size_t i = 0; i < RankControl::kCallWords; ++i) target[i].store(words[i], std::memory_order_relaxed);
+  return words;
 }
 
-std::optional<Call> SlotArena::read_call(int rank, uint64_t sequence) const {
-  const auto& source = control(rank).calls[sequence % 2];
-  uint64_t words[RankControl::kCallWords];
-  for (size_t i = 0; i < RankControl::kCallWords; ++i) words[i] = source[i].load(std::memory_order_relaxed);
-  if (words[0] != sequence + 1) return std::nullopt;
+Call unpack_call(const CallWords& words) {
   Call call;
   call.collective = static_cast<Collective>(words[1] & 255);
   call.dtype = static_cast<Dtype>((words[1] >> 8) & 255);
@@ -210,10 +253,40 @@ std::optional<Call> SlotArena::read_call(int rank, uint64_t sequence) const {
   call.count = static_cast<int64_t>(words[2]);
   call.num_leaves = static_cast<int64_t>(words[3]);
   char name[kNameBytes];
-  std::memcpy(name, words + kNameWord, kNameBytes);
+  std::memcpy(name, words.data() + kNameWord, kNameBytes);
   name[kNameBytes - 1] = '\0';
   call.name = name;
+  call.place = words[kPlaceWord];
   return call;
+}
+
+void SlotArena::write_call(int rank, uint64_t sequence, const Call& call) const {
+  const CallWords words = pack_call(sequence, call);
+  auto& target = control(rank).calls[sequence % 2];
+  for (size_t i = 0; i < kCallWords; ++i) target[i].store(words[i], std::memory_order_relaxed);
+}
+
+std::optional<Call> SlotArena::read_call(int rank, uint64_t sequence) const {
+  const CallWords words = load_words(control(rank).calls[sequence % 2]);
+  if (words[0] != sequence + 1) return std::nullopt;
+  return unpack_call(words);
+}
+
+std::string SlotArena::last_seen(int rank) const {
+  const auto& control = this->control(rank);
+  if (static_cast<Presence>(control.presence.load()) == Presence::not_joined) return "has not joined yet";
+  const uint64_t done = control.calls_done.load(std::memory_order_relaxed);
+  std::string text = "has called no collective yet";
+  if (const auto call = read_call(rank, done)) {
+    text = fmt::format("is in collective {} {}", done, call->text());
+  } else if (done > 0) {
+    if (const auto last = read_call(rank, done - 1))
+      text = fmt::format("last called collective {} {} and finished it", done - 1, last->text());
+  }
+  const CallWords waiting = load_words(control.waiting);
+  if (waiting[0] != 0)
+    text += fmt::format(" and waits for message {} {}", waiting[0] - 1, unpack_call(waiting).text());
+  return text;
 }
 
 bool SlotArena::same_call(int rank, int other, uint64_t sequence) const {

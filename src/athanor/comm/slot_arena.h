@@ -1,13 +1,15 @@
 // The memory that the ranks of one host share, whether threads of a process or processes: a header with the
-// group's failure, a control block per rank, and two slots of data per rank.
+// group's failure, a control block per rank, two slots of data per rank, and a channel per pair of ranks.
 //
-//   [header 4 KiB][control 1 KiB x ranks, to a page][rank 0: slot 0, slot 1][rank 1: slot 0, slot 1] ...
+//   [header 4 KiB][control 2 KiB x ranks, to a page][rank 0: slot 0, slot 1][rank 1: slot 0, slot 1] ...
+//   [channel control 256 B x ranks^2, to a page][ring 0 -> 0][ring 0 -> 1] ...
 //
 // Everything in it is plain data and lock-free atomics, so it means the same in every process that maps it,
 // and a process may die at any instruction without leaving a lock behind. Waiting is by futex on a rank's
 // progress. Thread rule: a view; copy it freely, use it from any thread.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -28,11 +30,16 @@ struct GroupFailure {
   [[noreturn]] void raise() const;  // Error, PeerLost, Timeout, Recoverable
 };
 
+// A call as words of shared memory. Its first word is sequence + 1, its last one the place.
+constexpr size_t kCallWords = 32;
+using CallWords = std::array<uint64_t, kCallWords>;
+CallWords pack_call(uint64_t sequence, const Call& call);
+Call unpack_call(const CallWords& words);
+
 enum class Presence : uint32_t { not_joined, joined, left };
 
 // A rank's side of the arena; written by that rank except for `sleepers`.
-struct alignas(1024) RankControl {
-  static constexpr size_t kCallWords = 32;
+struct alignas(2048) RankControl {
   std::atomic<uint32_t> progress;              // events this rank has reached, modulo 2^32; a futex
   alignas(64) std::atomic<uint32_t> sleepers;  // ranks that sleep on it
   alignas(64) std::atomic<uint32_t> presence;
@@ -45,6 +52,18 @@ struct alignas(1024) RankControl {
   // the number + 1 of the last call in which this rank has tried to claim one.
   alignas(64) std::atomic<uint64_t> claims;
   std::atomic<uint64_t> working;
+  // Rung by ranks that have put something into a channel to this rank or taken something from one of its own.
+  alignas(64) std::atomic<uint32_t> bell;  // a futex
+  alignas(64) std::atomic<uint32_t> bell_sleepers;
+  // The message that this rank has waited for long enough to say so, packed; 0: none.
+  std::atomic<uint64_t> waiting[kCallWords];
+};
+
+// A stream of bytes from one rank to another, through a ring: the numbers only grow.
+struct alignas(256) ChannelControl {
+  std::atomic<uint64_t> written;            // bytes, by the sender
+  alignas(64) std::atomic<uint64_t> read;   // bytes, by the receiver
+  alignas(64) std::atomic<uint64_t> taken;  // messages that the receiver has got, by the receiver
 };
 
 class SlotArena {
@@ -72,11 +91,19 @@ class SlotArena {
   void sleep_while(int rank, uint32_t seen, int64_t timeout_ms) const;
   void sleep_until_broken(int64_t timeout_ms) const;
 
+  ChannelControl& channel(int from, int to) const;
+  std::byte* ring(int from, int to) const;
+  size_t ring_bytes() const;
+  void ring_bell(int rank) const;
+  void sleep_while_bell(int rank, uint32_t seen, int64_t timeout_ms) const;
+
   void write_call(int rank, uint64_t sequence, const Call& call) const;
   // What a rank has written as its call of this number; nothing if it did not, or is past it.
   std::optional<Call> read_call(int rank, uint64_t sequence) const;
   bool same_call(int rank, int other, uint64_t sequence) const;
   uint64_t place(int rank, uint64_t sequence) const;  // that of a call which all have announced
+  // For messages: what a rank is doing or did last. "is in collective 3 barrier("x")"
+  std::string last_seen(int rank) const;
 
   // The next chunk of `owner` in this call that nobody has claimed yet, if it is one of `count`.
   std::optional<int64_t> claim(int owner, uint64_t sequence, int64_t count) const;
@@ -89,6 +116,7 @@ class SlotArena {
   Header* header_ = nullptr;
   RankControl* controls_ = nullptr;
   std::byte* slots_ = nullptr;
+  ChannelControl* channels_ = nullptr;
 };
 
 }  // namespace athanor

@@ -36,7 +36,7 @@ int SlotGroup::bring_in(const PieceSteps& steps, int64_t k) {
 // need no slots is announced first: all must know of all where their buffers lie.
 void SlotGroup::run(const Call& call, const PieceSteps& steps) {
   link_.begin(call);
-  if (steps.direct && may_be_direct(call)) {
+  if (steps.direct && may_be_direct(call.count, call.dtype)) {
     link_.announce();
     if (all_can_address(call)) {
       steps.direct();
@@ -238,6 +238,40 @@ void SlotGroup::run_broadcast(const Call& call, std::byte* data) {
   steps.out = [&](int64_t k, int which) {
     const Piece piece = piece_of(call.count, per_piece, k);
     if (rank() != call.root) copy(at(piece), arena.slot(call.root, which), piece.length, element);
+  };
+  run(call, steps);
+}
+
+// The root adds by itself: the others have done their part when their piece is in their slot.
+void SlotGroup::run_reduce(const Call& call, const std::byte* in, std::byte* out) {
+  const SlotArena& arena = link_.arena();
+  const size_t element = size_of(call.dtype);
+  const auto per_piece = static_cast<int64_t>(arena.slot_bytes() / element);
+  std::vector<const void*> inputs(static_cast<size_t>(size()));
+  const auto sum = [&](int64_t first, int64_t length) {
+    void* const output[] = {out + static_cast<size_t>(first) * element};
+    ordered_sum(inputs, output, length, call.dtype);
+  };
+  PieceSteps steps;
+  steps.pieces = pieces_of(call.count, per_piece);
+  steps.direct = [&] {
+    const auto buffers = buffers_of_all();
+    std::copy(buffers.begin(), buffers.end(), inputs.begin());
+    if (rank() == call.root) sum(0, call.count);
+    link_.await(link_.publish());
+  };
+  steps.in = [&](int64_t k, int which) {
+    const Piece piece = piece_of(call.count, per_piece, k);
+    if (rank() != call.root)
+      copy(arena.slot(rank(), which), in + static_cast<size_t>(piece.first) * element, piece.length, element);
+  };
+  steps.out = [&](int64_t k, int which) {
+    if (rank() != call.root) return;
+    const Piece piece = piece_of(call.count, per_piece, k);
+    for (int r = 0; r < size(); ++r)
+      inputs[static_cast<size_t>(r)] =
+          r == rank() ? in + static_cast<size_t>(piece.first) * element : arena.slot(r, which);
+    sum(piece.first, piece.length);
   };
   run(call, steps);
 }

@@ -14,12 +14,13 @@ constexpr size_t kChunkBytes = size_t{64} << 10;   // of each buffer: what a ran
 }  // namespace
 
 // Known to every rank without a word: they have allocated the same regions.
-bool SlotGroup::may_be_direct(const Call& call) const {
-  return static_cast<size_t>(call.count) * size_of(call.dtype) > kDirectBytes && !regions_.empty();
+bool SlotGroup::may_be_direct(int64_t count, Dtype dtype) const {
+  return static_cast<size_t>(count) * size_of(dtype) > kDirectBytes && !regions_.empty();
 }
 
 bool SlotGroup::all_can_address(const Call& call) const {
-  if (call.collective == Collective::broadcast) return link_.place(call.root) != 0;
+  if (call.collective == Collective::broadcast || call.collective == Collective::scatter)
+    return link_.place(call.root) != 0;
   for (int r = 0; r < size(); ++r)
     if (link_.place(r) == 0) return false;
   return true;

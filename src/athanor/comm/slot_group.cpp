@@ -1,10 +1,7 @@
 #include "athanor/comm/slot_group.h"
 
-#include <pthread.h>
-
-#include <csignal>
-
 #include "athanor/base/check.h"
+#include "athanor/comm/own_thread.h"
 
 namespace athanor {
 
@@ -32,18 +29,13 @@ class SlotGroup::Handle final : public Work::Impl {
 SlotGroup::SlotGroup(Transport transport, int rank, GroupOptions options)
     : memory_(std::move(transport.memory)),
       link_(transport.arena, rank, std::move(options), std::move(transport.death_of)),
-      regions_(rank, transport.arena.size(), std::move(transport.map_shared), transport.release_advice) {
-  sigset_t all, before;  // signals are for the program's own threads
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  thread_ = std::thread([this] {
-    if (link_.options().on_thread) link_.options().on_thread();
-    run_thread();
-  });
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+      regions_(rank, transport.arena.size(), std::move(transport.map_shared), transport.release_advice),
+      mail_(link_, regions_, traffic_) {
+  thread_ = make_own_thread(link_.options(), [this] { run_thread(); });
 }
 
 SlotGroup::~SlotGroup() {
+  mail_.finish();
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
@@ -53,8 +45,9 @@ SlotGroup::~SlotGroup() {
   link_.arena().set_presence(link_.rank(), Presence::left);
 }
 
-Work SlotGroup::start(Call call, std::function<void(const Call&)> body) {
+Work SlotGroup::start(Call call, std::function<void(const Call&)> body, int64_t extra) {
   auto started = std::make_shared<Started>();
+  started->bytes = direct_bytes(call, rank(), size(), extra);
   started->call = std::move(call);
   started->body = std::move(body);
   {
@@ -83,6 +76,7 @@ void SlotGroup::run_front(std::unique_lock<std::mutex>& lock) {
   const int64_t start_ns = now_ns();
   try {
     started->body(started->call);
+    traffic_.add(started->call.collective, started->bytes);
     if (link_.options().on_done) link_.options().on_done(started->call.name, start_ns, now_ns());
   } catch (const std::exception& error) {
     link_.arena().fail({GroupFailure::Kind::aborted, rank(),
@@ -125,9 +119,11 @@ Work SlotGroup::all_reduce_tree(std::vector<TreeNode> nodes, int64_t num_leaves,
   const size_t most = link_.arena().slot_bytes() / 64 - 1;  // 64 bytes of each must fit a slot
   check(nodes.size() <= most, "all_reduce_tree \"{}\": {} nodes on rank {}, expected at most {}", name,
         nodes.size(), rank(), most);
-  return start(call, [this, nodes = std::move(nodes), result](const Call& c) {
-    run_all_reduce_tree(c, nodes, result);
-  });
+  const auto num_nodes = static_cast<int64_t>(nodes.size());
+  return start(
+      call,
+      [this, nodes = std::move(nodes), result](const Call& c) { run_all_reduce_tree(c, nodes, result); },
+      num_nodes);
 }
 
 Work SlotGroup::all_gather(const void* in, void* out, int64_t count, Dtype dtype, const std::string& name) {
@@ -161,6 +157,28 @@ Work SlotGroup::broadcast(void* data, int64_t count, Dtype dtype, int root, cons
   call.place = place_of(data, count, dtype);
   return start(call,
                [this, bytes = static_cast<std::byte*>(data)](const Call& c) { run_broadcast(c, bytes); });
+}
+
+Work SlotGroup::reduce(const void* in, void* out, int64_t count, Dtype dtype, int root,
+                       const std::string& name) {
+  Call call{Collective::reduce, dtype, root, count, 0, name};
+  check_call(call, size(), in != nullptr && (rank() != root || out != nullptr));
+  call.place = place_of(in, count, dtype);
+  return start(call, [this, from = static_cast<const std::byte*>(in),
+                      to = static_cast<std::byte*>(out)](const Call& c) { run_reduce(c, from, to); });
+}
+
+Work SlotGroup::send(const void* data, int64_t count, Dtype dtype, int to, const std::string& name) {
+  const Call call{Collective::send, dtype, to, count, 0, name};
+  check_call(call, size(), data != nullptr);
+  // A message that is sent is only read.
+  return mail_.start(call, const_cast<std::byte*>(static_cast<const std::byte*>(data)));
+}
+
+Work SlotGroup::recv(void* data, int64_t count, Dtype dtype, int from, const std::string& name) {
+  const Call call{Collective::recv, dtype, from, count, 0, name};
+  check_call(call, size(), data != nullptr);
+  return mail_.start(call, static_cast<std::byte*>(data));
 }
 
 void SlotGroup::barrier(const std::string& name) {

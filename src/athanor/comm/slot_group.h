@@ -1,5 +1,5 @@
-// A Group over a SlotArena: the queue of started collectives, the thread that carries them out in order, and
-// the collectives themselves (slot_collectives.cpp, slot_tree.cpp).
+// A Group over a SlotArena: the queue of started collectives, the thread that carries them out in order, the
+// collectives themselves (slot_collectives.cpp, slot_exchange.cpp, slot_tree.cpp) and the messages (slot_mail.h).
 //
 // Data moves in pieces that fit a slot. Each rank copies its piece in, sums one slice of it over all ranks,
 // and copies the other slices out; the two slots of a rank let it copy the next piece in before the others
@@ -20,9 +20,12 @@
 #include <thread>
 #include <vector>
 
+#include "athanor/comm/exchange.h"
 #include "athanor/comm/group.h"
 #include "athanor/comm/shared_regions.h"
 #include "athanor/comm/slot_link.h"
+#include "athanor/comm/slot_mail.h"
+#include "athanor/comm/traffic.h"
 #include "athanor/comm/tree.h"
 
 namespace athanor {
@@ -67,7 +70,18 @@ class SlotGroup final : public Group {
   Work reduce_scatter(const void* in, void* out, int64_t count, Dtype dtype,
                       const std::string& name) override;
   Work all_to_all(const void* in, void* out, int64_t count, Dtype dtype, const std::string& name) override;
+  Work all_to_all_v(const void* in, std::span<const int64_t> send_counts, void* out,
+                    std::span<const int64_t> recv_counts, Dtype dtype, const std::string& name) override;
   Work broadcast(void* data, int64_t count, Dtype dtype, int root, const std::string& name) override;
+  Work reduce(const void* in, void* out, int64_t count, Dtype dtype, int root,
+              const std::string& name) override;
+  Work gather(const void* in, void* out, int64_t count, Dtype dtype, int root,
+              const std::string& name) override;
+  Work scatter(const void* in, void* out, int64_t count, Dtype dtype, int root,
+               const std::string& name) override;
+  Work send(const void* data, int64_t count, Dtype dtype, int to, const std::string& name) override;
+  Work recv(void* data, int64_t count, Dtype dtype, int from, const std::string& name) override;
+  Traffic traffic() const override { return traffic_.traffic(); }
   void barrier(const std::string& name) override;
   std::shared_ptr<std::byte> allocate_shared(size_t size_bytes, const std::string& name) override;
   void abort(const std::string& reason) override;
@@ -77,13 +91,15 @@ class SlotGroup final : public Group {
   struct Started {
     Call call;
     std::function<void(const Call&)> body;
+    int64_t bytes = 0;  // of its traffic
     std::atomic<bool> done = false;
     std::optional<GroupFailure> error;  // written before done; thrown anew by each who waits
   };
   class Handle;
 
   SharedPlace place_of(const void* data, int64_t count, Dtype dtype) const;
-  Work start(Call call, std::function<void(const Call&)> body);
+  // `extra` as in direct_bytes().
+  Work start(Call call, std::function<void(const Call&)> body, int64_t extra = 0);
   void wait(Started& started);
   void run_front(std::unique_lock<std::mutex>& lock);
   void run_thread();
@@ -101,6 +117,16 @@ class SlotGroup final : public Group {
   void run_reduce_scatter(const Call& call, const std::byte* in, std::byte* out);
   void run_broadcast(const Call& call, std::byte* data);
   void run_all_to_all(const Call& call, const std::byte* in, std::byte* out);
+  void run_reduce(const Call& call, const std::byte* in, std::byte* out);
+
+  // In slot_exchange.cpp. The steps refer to `rows`.
+  PieceSteps exchange_steps(const Call& call, const Exchange& rows, const std::byte* in, std::byte* out);
+  void keep_own_row(const Call& call, const Exchange& rows, const std::byte* in, std::byte* out) const;
+  void run_exchange(const Call& call, const Exchange& rows, const std::byte* in, std::byte* out);
+  Exchange exchange_counts(const Call& call, std::span<const int64_t> send_counts,
+                           std::span<const int64_t> recv_counts);
+  void run_all_to_all_v(const Call& call, std::span<const int64_t> send_counts,
+                        std::span<const int64_t> recv_counts, const std::byte* in, std::byte* out);
 
   // In slot_tree.cpp.
   std::vector<TreePart> exchange_nodes(const Call& call, const std::vector<TreeNode>& nodes);
@@ -111,7 +137,7 @@ class SlotGroup final : public Group {
                          const std::vector<TreeAdd>& plan);
 
   // In slot_direct.cpp.
-  bool may_be_direct(const Call& call) const;
+  bool may_be_direct(int64_t count, Dtype dtype) const;
   bool all_can_address(const Call& call) const;
   std::vector<std::byte*> buffers_of_all() const;
   void share_work(int64_t count, size_t element,
@@ -122,6 +148,8 @@ class SlotGroup final : public Group {
   std::shared_ptr<void> memory_;
   SlotLink link_;
   SharedRegions regions_;
+  TrafficCounter traffic_;
+  SlotMail mail_;
   uint64_t pieces_begun_ = 0;            // picks the slot: all ranks count alike
   std::array<uint32_t, 2> slot_free_{};  // the event at which all have read the slot's last piece
 

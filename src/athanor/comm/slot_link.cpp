@@ -7,7 +7,6 @@
 
 #include "athanor/base/check.h"
 #include "athanor/base/cpu.h"
-#include "athanor/base/hash.h"
 
 namespace athanor {
 
@@ -58,7 +57,7 @@ std::string SlotLink::place() const {
 void SlotLink::begin(const Call& call) {
   call_ = call;
   throw_if_broken();
-  note_step();
+  clock_.note(call_.name, options_.now_ns());
   play_fault();
 }
 
@@ -139,16 +138,13 @@ void SlotLink::await_pending(uint32_t event, bool compare) {
 void SlotLink::look_around(uint32_t event, Watch& watch) {
   throw_if_broken();
   for (int rank : pending_) {
-    const auto presence = static_cast<Presence>(arena_.control(rank).presence.load());
-    std::string reason;
-    if (presence == Presence::left) reason = "it has left the group";
-    if (presence == Presence::joined) reason = death_of_(rank);
+    const std::string reason = loss_of(rank);
     // What it did before it died or left may still have been what was waited for.
     if (!reason.empty() && !reached(rank, event)) lose(rank, reason);
   }
   const int64_t now = options_.now_ns();
   if (watch.start_ns == 0) {
-    watch = {now, late_after_ns()};
+    watch = {now, clock_.late_after_ns(options_.late_ms)};
     return;
   }
   const int64_t waited = now - watch.start_ns;
@@ -166,29 +162,22 @@ void SlotLink::look_around(uint32_t event, Watch& watch) {
   }
 }
 
-void SlotLink::lose(int rank, const std::string& reason) const {
-  fail(GroupFailure::Kind::peer_lost, rank,
-       fmt::format("rank {} was lost: {}; {}; it {}", rank, reason, place(), last_seen(rank)));
+std::string SlotLink::loss_of(int rank) const {
+  const auto presence = static_cast<Presence>(arena_.control(rank).presence.load());
+  if (presence == Presence::left) return "it has left the group";
+  return presence == Presence::joined ? death_of_(rank) : "";
 }
 
-std::string SlotLink::last_seen(int rank) const {
-  const auto& control = arena_.control(rank);
-  if (static_cast<Presence>(control.presence.load()) == Presence::not_joined) return "has not joined yet";
-  if (const auto call = arena_.read_call(rank, sequence_))
-    return fmt::format("is in collective {} {}", sequence_, call->text());
-  if (sequence_ > 0)
-    if (const auto call = arena_.read_call(rank, sequence_ - 1))
-      return fmt::format(
-          "last called collective {} {}{}", sequence_ - 1, call->text(),
-          control.calls_done.load(std::memory_order_relaxed) >= sequence_ ? " and finished it" : "");
-  return "has called no collective yet";
+void SlotLink::lose(int rank, const std::string& reason) const {
+  fail(GroupFailure::Kind::peer_lost, rank,
+       fmt::format("rank {} was lost: {}; {}; it {}", rank, reason, place(), arena_.last_seen(rank)));
 }
 
 std::string SlotLink::missing(uint32_t event) const {
   std::string text;
   for (int rank : pending_)
     if (!reached(rank, event))
-      text += fmt::format("{}rank {}, which {}", text.empty() ? "" : "; ", rank, last_seen(rank));
+      text += fmt::format("{}rank {}, which {}", text.empty() ? "" : "; ", rank, arena_.last_seen(rank));
   return text.empty() ? "nobody any more" : text;
 }
 
@@ -227,25 +216,6 @@ void SlotLink::play_fault() {
   throw_if_broken();
   fail(GroupFailure::Kind::aborted, rank_,
        fmt::format("{}: rank {} hung by an injected fault", place(), rank_));
-}
-
-void SlotLink::note_step() {
-  const int64_t now = options_.now_ns();
-  int64_t& seen = name_seen_ns_[hash64(call_.name) % name_seen_ns_.size()];
-  if (seen != 0) intervals_ns_[num_intervals_++ % intervals_ns_.size()] = now - seen;
-  seen = now;
-}
-
-int64_t SlotLink::late_after_ns() const {
-  auto intervals = intervals_ns_;
-  const size_t count = std::min(num_intervals_, intervals.size());
-  int64_t median = 0;
-  if (count > 0) {
-    const auto middle = intervals.begin() + static_cast<std::ptrdiff_t>(count / 2);
-    std::nth_element(intervals.begin(), middle, intervals.begin() + static_cast<std::ptrdiff_t>(count));
-    median = *middle;
-  }
-  return std::max(options_.late_ms * 1'000'000, 3 * median);
 }
 
 }  // namespace athanor

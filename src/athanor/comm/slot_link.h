@@ -4,10 +4,9 @@
 // All ranks run the same calls and so the same sequence of events; "rank r has reached event e" is one
 // counter. Waiting spins for some microseconds if there is a core for every rank, then yields, then sleeps on
 // a futex in slices of 25 ms; after each it looks whether the group is broken and whether those waited for
-// are alive. Thread rule: one thread at a time, except broken().
+// are alive. Thread rule: one thread at a time, except failure(), throw_if_broken(), fail() and loss_of().
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -16,6 +15,7 @@
 
 #include "athanor/comm/options.h"
 #include "athanor/comm/slot_arena.h"
+#include "athanor/comm/step_clock.h"
 
 namespace athanor {
 
@@ -31,8 +31,10 @@ class SlotLink {
   int rank() const { return rank_; }
   int size() const { return arena_.size(); }
   void throw_if_broken() const;
+  std::optional<GroupFailure> failure() const { return arena_.failure(); }
   // Breaks the group and throws.
   [[noreturn]] void fail(GroupFailure::Kind kind, int rank, const std::string& text) const;
+  std::string loss_of(int rank) const;  // why nothing more can come from a rank, or ""
 
   // A call: begin, announce (which is an event; returns when all ranks have announced the same), ..., end.
   void begin(const Call& call);
@@ -58,9 +60,6 @@ class SlotLink {
   void look_around(uint32_t event, Watch& watch);
   void mismatch() const;
   void play_fault();
-  void note_step();
-  int64_t late_after_ns() const;
-  std::string last_seen(int rank) const;
   std::string missing(uint32_t event) const;
   void lose(int rank, const std::string& reason) const;
 
@@ -73,10 +72,7 @@ class SlotLink {
   uint64_t sequence_ = 0;  // of the call in progress
   Call call_;
   std::vector<int> pending_;
-  // When the last collective of a name began, by hash of the name, and the latest intervals between two.
-  std::array<int64_t, 64> name_seen_ns_{};
-  std::array<int64_t, 31> intervals_ns_{};
-  size_t num_intervals_ = 0;
+  StepClock clock_;
 };
 
 }  // namespace athanor

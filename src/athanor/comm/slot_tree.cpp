@@ -61,7 +61,7 @@ void SlotGroup::run_all_reduce_tree(const Call& call, const std::vector<TreeNode
   }
   const bool shared =
       std::all_of(parts.begin(), parts.end(), [](const auto& part) { return part.place != 0; });
-  if (shared && may_be_direct(call) && all_can_address(call)) {
+  if (shared && may_be_direct(call.count, call.dtype) && all_can_address(call)) {
     sum_tree_directly(call, parts, plan);
   } else {
     sum_tree_in_slots(call, parts, plan, mine, result);

@@ -2,7 +2,6 @@
 
 #include <sys/mman.h>
 
-#include <cstdlib>
 #include <exception>
 #include <map>
 #include <mutex>
@@ -32,12 +31,18 @@ class ThreadRegions {
   std::map<uint64_t, std::weak_ptr<std::byte>> regions_;
 };
 
+// Only the pages that are touched are memory.
+std::shared_ptr<void> map_zeroed(size_t size_bytes) {
+  void* memory =
+      mmap(nullptr, size_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) throw std::bad_alloc();
+  return {memory, [size_bytes](void* address) { munmap(address, size_bytes); }};
+}
+
 }  // namespace
 
 std::vector<std::unique_ptr<Group>> make_thread_groups(int size, const GroupOptions& options) {
-  const size_t bytes = (SlotArena::bytes(size, options.slot_bytes) + 4095) / 4096 * 4096;
-  const std::shared_ptr<void> memory(std::aligned_alloc(4096, bytes), std::free);
-  if (!memory) throw std::bad_alloc();
+  const std::shared_ptr<void> memory = map_zeroed(SlotArena::bytes(size, options.slot_bytes));
   const SlotArena arena = SlotArena::create(memory.get(), size, options.slot_bytes);
   const auto regions = std::make_shared<ThreadRegions>();
   std::vector<std::unique_ptr<Group>> groups;

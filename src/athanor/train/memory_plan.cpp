@@ -4,42 +4,13 @@
 
 #include "athanor/base/check.h"
 #include "athanor/base/human.h"
+#include "athanor/comm/null.h"
 #include "athanor/config/recompute.h"
 #include "athanor/kernels/table.h"
 #include "athanor/train/setup.h"
 
 namespace athanor {
 namespace {
-
-// A member of a group whose collectives move nothing.
-class NullGroup : public Group {
- public:
-  NullGroup(int rank, int size) : rank_(rank), size_(size) {}
-  int rank() const override { return rank_; }
-  int size() const override { return size_; }
-  const std::string& name() const override { return name_; }
-  Work all_reduce(void*, int64_t, Dtype, const std::string&) override { return {}; }
-  Work all_reduce_tree(std::vector<TreeNode>, int64_t, float*, int64_t, const std::string&) override {
-    return {};
-  }
-  Work all_gather(const void*, void*, int64_t, Dtype, const std::string&) override { return {}; }
-  Work reduce_scatter(const void*, void*, int64_t, Dtype, const std::string&) override { return {}; }
-  Work broadcast(void*, int64_t, Dtype, int, const std::string&) override { return {}; }
-  Work all_to_all(const void*, void*, int64_t, Dtype, const std::string&) override { return {}; }
-  void barrier(const std::string&) override {}
-  // Addresses without memory, as the null device deals them out.
-  std::shared_ptr<std::byte> allocate_shared(size_t size_bytes, const std::string&) override {
-    std::byte* address = next_address_;
-    next_address_ += size_bytes + 1;
-    return {std::shared_ptr<void>(), address};
-  }
-  void abort(const std::string&) override {}
-
- private:
-  int rank_, size_;
-  std::string name_ = "null";
-  std::byte* next_address_ = reinterpret_cast<std::byte*>(uint64_t{1} << 45);
-};
 
 // Grains are alike: what a few of them need is what all need. In the fixed tree, halving their number takes away one
 // level and with it one buffer of gradients.
@@ -133,7 +104,7 @@ MemoryPlan plan_memory(const PlanRequest& request) {
   MemoryPlan plan{.request = request};
   Config config = request.config;
   const auto queue = make_null_queue(config.train.isa == "auto" ? best_isa() : parse_isa(config.train.isa));
-  NullGroup group(request.rank, request.world_size);
+  const auto group = make_null_group(request.rank, request.world_size);
 
   const int64_t micro = config.train.micro_batch;
   int64_t grains = (config.train.global_batch + micro - 1) / micro;
@@ -157,7 +128,7 @@ MemoryPlan plan_memory(const PlanRequest& request) {
 
   Arena arena(*queue, request.stop_bytes);
   try {
-    Training training(config, request.num_channels, group, arena, nullptr, nullptr);
+    Training training(config, request.num_channels, *group, arena, nullptr, nullptr);
     training.allocate();
     run_steps(training, config);
     left_out *= bytes_of_gradients(*training.model);
