@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "athanor/comm/group.h"
+#include "athanor/comm/world.h"
 
 namespace athanor {
 
@@ -41,5 +41,8 @@ std::string outcome_of(const std::function<void()>& body);
 std::vector<std::string> outcomes_of_ranks(const std::vector<std::unique_ptr<Group>>& groups,
                                            const std::function<void(Group&)>& body,
                                            std::vector<std::unique_ptr<Group>>* destroy = nullptr);
+std::vector<std::string> outcomes_of_ranks(const std::vector<std::unique_ptr<World>>& worlds,
+                                           const std::function<void(World&)>& body,
+                                           std::vector<std::unique_ptr<World>>* destroy = nullptr);
 
 }  // namespace athanor

@@ -12,9 +12,11 @@
 #include <string>
 
 #include "athanor/comm/group.h"
+#include "athanor/comm/world.h"
 
 namespace athanor {
 
 std::unique_ptr<Group> make_null_group(int rank, int size, std::string name = "null");
+std::unique_ptr<World> make_null_world(int rank, int size);
 
 }  // namespace athanor

@@ -26,9 +26,9 @@ size_t round_up(size_t size_bytes, size_t unit) {
   const int code = errno;
   throw IoError(fmt::format("shared memory: {}: {}", what, std::strerror(code)), code);
 }
+}  // namespace
 
-// The file may be growing at the hands of other ranks; it cannot be cut.
-void lengthen(int fd, uint64_t end) {
+void lengthen_file(int fd, uint64_t end) {
   const auto is_long_enough = [&] {
     struct stat status {};
     return fstat(fd, &status) == 0 && static_cast<uint64_t>(status.st_size) >= end;
@@ -39,11 +39,9 @@ void lengthen(int fd, uint64_t end) {
   errno = code;
   fail_io(fmt::format("cannot reserve {} bytes", end));
 }
-}  // namespace
-
 std::shared_ptr<std::byte> map_shared_memory(size_t size_bytes, int fd, uint64_t offset) {
   const size_t mapped_bytes = round_up(size_bytes, kSharedUnit);
-  if (fd >= 0) lengthen(fd, offset + mapped_bytes);
+  if (fd >= 0) lengthen_file(fd, offset + mapped_bytes);
   // A place for it that starts at a multiple of a huge page; what is too much at both ends is given back.
   void* found = mmap(nullptr, mapped_bytes + kSharedUnit, PROT_NONE,
                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

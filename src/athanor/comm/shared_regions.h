@@ -29,6 +29,9 @@ using MapShared = std::function<std::shared_ptr<std::byte>(uint64_t offset, size
 // Memory of the process (fd -1) or of a file that is made long enough: zeroed, at a multiple of kSharedUnit.
 std::shared_ptr<std::byte> map_shared_memory(size_t size_bytes, int fd = -1, uint64_t offset = 0);
 
+// Makes a file that others may be lengthening, too, at least so long. It cannot be cut.
+void lengthen_file(int fd, uint64_t end);
+
 class SharedRegions {
  public:
   // `release_advice`: what madvise() is told about a part that its rank has dropped.

@@ -11,19 +11,23 @@
 #include <cstring>
 
 #include "athanor/base/check.h"
-#include "athanor/comm/slot_group.h"
+#include "athanor/comm/slot_world.h"
 
 namespace athanor {
 
 namespace {
+
+// The file's offsets: the segment, the regions of all ranks, and from here the ranges of groups.
+constexpr uint64_t kFirstRange = uint64_t{1} << 44, kRangeBytes = uint64_t{1} << 40;
 
 [[noreturn]] void fail_io(const std::string& what) {
   const int code = errno;
   throw IoError(fmt::format("{}: {}", what, std::strerror(code)), code);
 }
 
-std::shared_ptr<void> map(int fd, size_t size_bytes) {
-  void* memory = mmap(nullptr, size_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+std::shared_ptr<void> map(int fd, uint64_t offset, size_t size_bytes) {
+  void* memory =
+      mmap(nullptr, size_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, static_cast<off_t>(offset));
   if (memory == MAP_FAILED) fail_io(fmt::format("shared segment: cannot map {} bytes", size_bytes));
   return {memory, [size_bytes](void* address) { munmap(address, size_bytes); }};
 }
@@ -58,7 +62,8 @@ ProcessState state_of(int64_t process) {
 
 // Shared regions lie behind the arena in the same file, which has pages only where it is written to.
 uint64_t shared_offset(const SlotArena& arena) {
-  return (SlotArena::bytes(arena.size(), arena.slot_bytes()) + kSharedUnit - 1) / kSharedUnit * kSharedUnit;
+  const size_t size_bytes = shm_segment_bytes(arena.size(), arena.slot_bytes());
+  return (size_bytes + kSharedUnit - 1) / kSharedUnit * kSharedUnit;
 }
 
 std::string death_of(const SlotArena& arena, int rank) {
@@ -72,7 +77,7 @@ std::string death_of(const SlotArena& arena, int rank) {
 }  // namespace
 
 size_t shm_segment_bytes(int size, size_t slot_bytes) {
-  return SlotArena::bytes(size, slot_bytes);
+  return SlotArena::bytes(size, slot_bytes) + GroupDirectory::bytes();
 }
 
 ShmSegment::ShmSegment(int size, size_t slot_bytes) {
@@ -83,7 +88,7 @@ ShmSegment::ShmSegment(int size, size_t slot_bytes) {
     if (ftruncate(fd_, static_cast<off_t>(size_bytes)) != 0)
       fail_io(fmt::format("shared segment: cannot reserve {} bytes", size_bytes));
     if (fcntl(fd_, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_SEAL) != 0) fail_io("shared segment: seals");
-    memory_ = map(fd_, size_bytes);
+    memory_ = map(fd_, 0, size_bytes);
   } catch (const Failure&) {
     close(fd_);
     throw;
@@ -105,18 +110,34 @@ void ShmSegment::mark_left(int rank) {
   arena_->set_presence(rank, Presence::left);
 }
 
-std::unique_ptr<Group> open_shm_group(int fd, int rank, int size, const GroupOptions& options) {
+namespace {
+
+// A rank's hold of a segment.
+struct Joined {
+  std::shared_ptr<void> memory;
+  SlotArena arena;
+  std::shared_ptr<int> fd;  // its own, for what comes later
+};
+
+Joined join_segment(int fd, int rank, int size) {
   const std::string what = fmt::format("shared segment (file descriptor {})", fd);
   struct stat status {};
   if (fstat(fd, &status) != 0) fail_io(what);
   check(S_ISREG(status.st_mode) && (fcntl(fd, F_GET_SEALS) & F_SEAL_SHRINK) != 0,
         "{}: not a segment made by this program's launcher", what);
   fcntl(fd, F_SETFD, FD_CLOEXEC);
-  const auto size_bytes = static_cast<size_t>(status.st_size);
-  check(size_bytes > 0, "{}: is empty", what);
-  const std::shared_ptr<void> memory = map(fd, size_bytes);
+  const auto file_bytes = static_cast<size_t>(status.st_size);
+  check(file_bytes > 0, "{}: is empty", what);
+  size_t size_bytes = 0;  // of the file what is not regions or groups
+  {
+    const std::shared_ptr<void> header = map(fd, 0, 4096);
+    const SlotArena arena = SlotArena::attach(header.get(), file_bytes, what);
+    check(arena.size() == size, "{}: made for {} ranks, expected {}", what, arena.size(), size);
+    size_bytes = shm_segment_bytes(size, arena.slot_bytes());
+  }
+  check(size_bytes <= file_bytes, "{}: {} bytes, expected {}", what, file_bytes, size_bytes);
+  const std::shared_ptr<void> memory = map(fd, 0, size_bytes);
   const SlotArena arena = SlotArena::attach(memory.get(), size_bytes, what);
-  check(arena.size() == size, "{}: made for {} ranks, expected {}", what, arena.size(), size);
   check(0 <= rank && rank < size, "{}: rank {}, expected one of 0 ... {}", what, rank, size - 1);
   RankControl& control = arena.control(rank);
   const int64_t me = getpid();
@@ -125,21 +146,55 @@ std::unique_ptr<Group> open_shm_group(int fd, int rank, int size, const GroupOpt
         rank, taken);
   control.process_start.store(state_of(me).start);
   arena.set_presence(rank, Presence::joined);
-  const std::shared_ptr<int> kept(new int(fcntl(fd, F_DUPFD_CLOEXEC, 0)), [](const int* copy) {
+  std::shared_ptr<int> kept(new int(fcntl(fd, F_DUPFD_CLOEXEC, 0)), [](const int* copy) {
     if (*copy >= 0) close(*copy);
     delete copy;
   });
   if (*kept < 0) fail_io(what);
-  return std::make_unique<SlotGroup>(
-      SlotGroup::Transport{.arena = arena,
-                           .memory = memory,
-                           .death_of = [arena](int other) { return death_of(arena, other); },
-                           .map_shared =
-                               [kept, first = shared_offset(arena)](uint64_t offset, size_t bytes) {
-                                 return map_shared_memory(bytes, *kept, first + offset);
-                               },
-                           .release_advice = MADV_REMOVE},
-      rank, options);
+  return {memory, arena, std::move(kept)};
+}
+
+SlotGroup::Transport transport_of(const Joined& joined) {
+  return {.arena = joined.arena,
+          .memory = joined.memory,
+          .death_of = [arena = joined.arena](int other) { return death_of(arena, other); },
+          .map_shared =
+              [fd = joined.fd, first = shared_offset(joined.arena)](uint64_t offset, size_t bytes) {
+                check(offset + bytes <= kFirstRange - first, "shared memory: {} bytes are too many",
+                      offset + bytes);
+                return map_shared_memory(bytes, *fd, first + offset);
+              },
+          .release_advice = MADV_REMOVE};
+}
+
+}  // namespace
+
+std::unique_ptr<Group> open_shm_group(int fd, int rank, int size, const GroupOptions& options) {
+  return std::make_unique<SlotGroup>(transport_of(join_segment(fd, rank, size)), rank, options);
+}
+
+std::unique_ptr<World> open_shm_world(int fd, int rank, int size, const GroupOptions& options) {
+  const Joined joined = join_segment(fd, rank, size);
+  const auto begin = [](uint64_t range) { return kFirstRange + range * kRangeBytes; };
+  const SlotWorld::Ranges ranges{
+      .map = [kept = joined.fd, begin](uint64_t range, size_t bytes) -> std::shared_ptr<void> {
+        lengthen_file(*kept, begin(range) + bytes);
+        return map(*kept, begin(range), bytes);
+      },
+      .map_shared =
+          [kept = joined.fd, begin](uint64_t range, uint64_t offset, size_t bytes) {
+            check(offset + bytes <= kRangeBytes, "shared memory: {} bytes in a group, expected at most {}",
+                  offset + bytes, kRangeBytes);
+            return map_shared_memory(bytes, *kept, begin(range) + offset);
+          },
+      .release = [kept = joined.fd, begin](uint64_t range,
+                                           size_t bytes) {  // if it fails, it is freed with the file
+        fallocate(*kept, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(begin(range)),
+                  static_cast<off_t>(bytes));
+      }};
+  void* directory = static_cast<std::byte*>(joined.memory.get()) +
+                    SlotArena::bytes(joined.arena.size(), joined.arena.slot_bytes());
+  return std::make_unique<SlotWorld>(transport_of(joined), directory, ranges, rank, options);
 }
 
 }  // namespace athanor

@@ -1,18 +1,13 @@
 #include "athanor/comm/slot_arena.h"
 
-#include <linux/futex.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <climits>
 #include <cstring>
-#include <ctime>
 #include <new>
 
 #include "athanor/base/check.h"
 #include "athanor/base/clock.h"
 #include "athanor/base/hash.h"
+#include "athanor/comm/futex.h"
 
 namespace athanor {
 
@@ -40,15 +35,6 @@ CallWords load_words(const std::atomic<uint64_t> (&source)[kCallWords]) {
 }
 
 enum FailureState : uint32_t { kNoFailure, kWriting, kFailed };
-
-// The shared (not process-private) futex works for threads too; one engine serves both.
-void futex_sleep(std::atomic<uint32_t>& word, uint32_t seen, int64_t timeout_ms) {
-  const timespec timeout{timeout_ms / 1000, (timeout_ms % 1000) * 1'000'000};
-  syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAIT, seen, &timeout, nullptr, 0);
-}
-void futex_wake(std::atomic<uint32_t>& word) {
-  syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
-}
 
 size_t to_page(size_t bytes) {
   return (bytes + 4095) / 4096 * 4096;

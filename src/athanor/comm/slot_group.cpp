@@ -28,7 +28,8 @@ class SlotGroup::Handle final : public Work::Impl {
 
 SlotGroup::SlotGroup(Transport transport, int rank, GroupOptions options)
     : memory_(std::move(transport.memory)),
-      link_(transport.arena, rank, std::move(options), std::move(transport.death_of)),
+      link_(transport.arena, rank, std::move(options), std::move(transport.death_of),
+            std::move(transport.membership)),
       regions_(rank, transport.arena.size(), std::move(transport.map_shared), transport.release_advice),
       mail_(link_, regions_, traffic_) {
   thread_ = make_own_thread(link_.options(), [this] { run_thread(); });
@@ -79,9 +80,11 @@ void SlotGroup::run_front(std::unique_lock<std::mutex>& lock) {
     traffic_.add(started->call.collective, started->bytes);
     if (link_.options().on_done) link_.options().on_done(started->call.name, start_ns, now_ns());
   } catch (const std::exception& error) {
-    link_.arena().fail({GroupFailure::Kind::aborted, rank(),
-                        fmt::format("{}: rank {} failed: {}", link_.place(), rank(), error.what())});
-    started->error = link_.arena().failure();
+    if (!link_.failure())
+      link_.arena().fail(
+          {GroupFailure::Kind::aborted, rank(),
+           fmt::format("{}: {} failed: {}", link_.place(), link_.rank_text(rank()), error.what())});
+    started->error = link_.failure();
   }
   started->body = nullptr;
   lock.lock();
@@ -207,7 +210,7 @@ SharedPlace SlotGroup::place_of(const void* data, int64_t count, Dtype dtype) co
 
 void SlotGroup::abort(const std::string& reason) {
   link_.arena().fail({GroupFailure::Kind::aborted, rank(),
-                      fmt::format("rank {} aborted group '{}': {}", rank(), name(), reason)});
+                      fmt::format("{} aborted group '{}': {}", link_.rank_text(rank()), name(), reason)});
 }
 
 }  // namespace athanor

@@ -55,6 +55,7 @@ class SlotGroup final : public Group {
     SlotLink::Liveness death_of;
     MapShared map_shared;
     int release_advice;
+    std::optional<Membership> membership = {};
   };
   SlotGroup(Transport transport, int rank, GroupOptions options);
   ~SlotGroup() override;

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <map>
 
+#include <fmt/ranges.h>
+
 #include "athanor/base/check.h"
 #include "athanor/base/cpu.h"
 
@@ -16,12 +18,6 @@ constexpr int64_t kSliceMs = 25;
 constexpr int kSpins = 50;  // a microsecond or two: on a busy machine the core is better given away
 constexpr int kYields = 100;
 
-std::string ranks_text(const std::vector<int>& ranks) {
-  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
-  for (size_t i = 0; i < ranks.size(); ++i) text += (i > 0 ? ", " : "") + std::to_string(ranks[i]);
-  return text;
-}
-
 }  // namespace
 
 struct SlotLink::Watch {
@@ -29,19 +25,47 @@ struct SlotLink::Watch {
   int64_t report_ns = 0;  // when the next report of lateness is due, after the start
 };
 
-SlotLink::SlotLink(SlotArena arena, int rank, GroupOptions options, Liveness death_of)
+SlotLink::SlotLink(SlotArena arena, int rank, GroupOptions options, Liveness death_of,
+                   std::optional<Membership> membership)
     : arena_(arena),
       rank_(rank),
       options_(std::move(options)),
       death_of_(std::move(death_of)),
+      membership_(std::move(membership)),
       spins_(arena.size() <= num_usable_cpus()) {
   check(options_.timeout_ms > 0 && options_.late_ms > 0,
         "group '{}': timeout_ms {} and late_ms {} must be positive", options_.name, options_.timeout_ms,
         options_.late_ms);
 }
 
+std::optional<GroupFailure> SlotLink::failure() const {
+  if (auto failure = arena_.failure()) return failure;
+  return membership_ ? membership_->world.failure() : std::nullopt;
+}
+
 void SlotLink::throw_if_broken() const {
-  if (const auto failure = arena_.failure()) failure->raise();
+  if (const auto broken = failure()) broken->raise();
+}
+
+std::string SlotLink::rank_text(int rank) const {
+  if (!membership_) return fmt::format("rank {}", rank);
+  return fmt::format("rank {} ({} of the world)", rank, membership_->ranks[static_cast<size_t>(rank)]);
+}
+
+std::string SlotLink::ranks_text(const std::vector<int>& ranks) const {
+  if (ranks.size() == 1) return rank_text(ranks[0]);
+  std::vector<int> in_world;
+  if (membership_)
+    for (const int rank : ranks) in_world.push_back(membership_->ranks[static_cast<size_t>(rank)]);
+  return fmt::format("ranks {}", fmt::join(ranks, ", ")) +
+         (membership_ ? fmt::format(" ({} of the world)", fmt::join(in_world, ", ")) : "");
+}
+
+std::string SlotLink::last_seen(int rank) const {
+  if (!membership_ || static_cast<Presence>(arena_.control(rank).presence.load()) != Presence::not_joined)
+    return arena_.last_seen(rank);
+  return fmt::format("has not joined yet (in the world it {})",
+                     membership_->world.last_seen(membership_->ranks[static_cast<size_t>(rank)]));
 }
 
 void SlotLink::fail(GroupFailure::Kind kind, int rank, const std::string& text) const {
@@ -151,33 +175,40 @@ void SlotLink::look_around(uint32_t event, Watch& watch) {
   const double seconds = static_cast<double>(waited) * 1e-9;
   if (waited >= options_.timeout_ms * 1'000'000) {
     fail(GroupFailure::Kind::timeout, pending_.front(),
-         fmt::format("{}: timed out after {:.1f} s on rank {}, waiting for {}", place(), seconds, rank_,
+         fmt::format("{}: timed out after {:.1f} s on {}, waiting for {}", place(), seconds, rank_text(rank_),
                      missing(event)));
   }
   if (waited >= watch.report_ns) {
     watch.report_ns *= 2;
     if (options_.on_late)
-      options_.on_late(
-          fmt::format("{}: rank {} has waited {:.1f} s for {}", place(), rank_, seconds, missing(event)));
+      options_.on_late(fmt::format("{}: {} has waited {:.1f} s for {}", place(), rank_text(rank_), seconds,
+                                   missing(event)));
   }
 }
 
 std::string SlotLink::loss_of(int rank) const {
-  const auto presence = static_cast<Presence>(arena_.control(rank).presence.load());
+  const auto presence_of = [](const SlotArena& arena, int r) {
+    return static_cast<Presence>(arena.control(r).presence.load());
+  };
+  const Presence presence = presence_of(arena_, rank);
   if (presence == Presence::left) return "it has left the group";
-  return presence == Presence::joined ? death_of_(rank) : "";
+  if (presence == Presence::joined) return death_of_(rank);
+  if (!membership_) return "";
+  const Presence in_world = presence_of(membership_->world, membership_->ranks[static_cast<size_t>(rank)]);
+  if (in_world == Presence::left) return "it has left the world";
+  return in_world == Presence::joined ? death_of_(rank) : "";
 }
 
 void SlotLink::lose(int rank, const std::string& reason) const {
   fail(GroupFailure::Kind::peer_lost, rank,
-       fmt::format("rank {} was lost: {}; {}; it {}", rank, reason, place(), arena_.last_seen(rank)));
+       fmt::format("{} was lost: {}; {}; it {}", rank_text(rank), reason, place(), last_seen(rank)));
 }
 
 std::string SlotLink::missing(uint32_t event) const {
   std::string text;
   for (int rank : pending_)
     if (!reached(rank, event))
-      text += fmt::format("{}rank {}, which {}", text.empty() ? "" : "; ", rank, arena_.last_seen(rank));
+      text += fmt::format("{}{}, which {}", text.empty() ? "" : "; ", rank_text(rank), last_seen(rank));
   return text.empty() ? "nobody any more" : text;
 }
 
@@ -202,7 +233,6 @@ void SlotLink::play_fault() {
       return;
     case Fault::die:
       lose(rank_, "killed by an injected fault");
-      break;
     case Fault::hang:
       break;
   }
@@ -212,10 +242,10 @@ void SlotLink::play_fault() {
         return false;
     return true;
   };
-  while (!arena_.broken() && !others_left()) arena_.sleep_until_broken(kSliceMs);
+  while (!failure() && !others_left()) arena_.sleep_until_broken(kSliceMs);
   throw_if_broken();
   fail(GroupFailure::Kind::aborted, rank_,
-       fmt::format("{}: rank {} hung by an injected fault", place(), rank_));
+       fmt::format("{}: {} hung by an injected fault", place(), rank_text(rank_)));
 }
 
 }  // namespace athanor

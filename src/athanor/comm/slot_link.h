@@ -4,7 +4,8 @@
 // All ranks run the same calls and so the same sequence of events; "rank r has reached event e" is one
 // counter. Waiting spins for some microseconds if there is a core for every rank, then yields, then sleeps on
 // a futex in slices of 25 ms; after each it looks whether the group is broken and whether those waited for
-// are alive. Thread rule: one thread at a time, except failure(), throw_if_broken(), fail() and loss_of().
+// are alive. Thread rule: one thread at a time, except failure(), throw_if_broken(), fail(), loss_of(),
+// rank_text() and last_seen().
 #pragma once
 
 #include <cstdint>
@@ -19,22 +20,31 @@
 
 namespace athanor {
 
+// The place of a group in a world: its failures are the group's, and its ranks are named with their numbers there.
+struct Membership {
+  SlotArena world;
+  std::vector<int> ranks;  // of the members in the world
+};
+
 class SlotLink {
  public:
   // Why a rank is dead, or "" while it is alive; asked every 25 ms about ranks that are waited for.
   using Liveness = std::function<std::string(int rank)>;
 
-  SlotLink(SlotArena arena, int rank, GroupOptions options, Liveness death_of);
+  SlotLink(SlotArena arena, int rank, GroupOptions options, Liveness death_of,
+           std::optional<Membership> membership = {});
 
   const SlotArena& arena() const { return arena_; }
   const GroupOptions& options() const { return options_; }
   int rank() const { return rank_; }
   int size() const { return arena_.size(); }
   void throw_if_broken() const;
-  std::optional<GroupFailure> failure() const { return arena_.failure(); }
+  std::optional<GroupFailure> failure() const;
   // Breaks the group and throws.
   [[noreturn]] void fail(GroupFailure::Kind kind, int rank, const std::string& text) const;
-  std::string loss_of(int rank) const;  // why nothing more can come from a rank, or ""
+  std::string loss_of(int rank) const;    // why nothing more can come from a rank, or ""
+  std::string rank_text(int rank) const;  // rank 1, or rank 1 (3 of the world)
+  std::string last_seen(int rank) const;  // what it is doing or did last
 
   // A call: begin, announce (which is an event; returns when all ranks have announced the same), ..., end.
   void begin(const Call& call);
@@ -61,12 +71,14 @@ class SlotLink {
   void mismatch() const;
   void play_fault();
   std::string missing(uint32_t event) const;
-  void lose(int rank, const std::string& reason) const;
+  [[noreturn]] void lose(int rank, const std::string& reason) const;
+  std::string ranks_text(const std::vector<int>& ranks) const;
 
   SlotArena arena_;
   int rank_;
   GroupOptions options_;
   Liveness death_of_;
+  std::optional<Membership> membership_;
   bool spins_;
   uint32_t event_ = 0;
   uint64_t sequence_ = 0;  // of the call in progress

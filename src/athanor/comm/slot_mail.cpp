@@ -297,12 +297,11 @@ std::string SlotMail::place(const Message& message) const {
 }
 
 void SlotMail::refuse(const Message& message, const Call& sent) {
-  arena_.fail(
-      {GroupFailure::Kind::mismatch, link_.rank(),
-       fmt::format("group '{}': message {} from rank {} to rank {} differs: rank {} called {}; rank {} "
-                   "called {}",
-                   link_.options().name, message.number, message.call.root, link_.rank(), message.call.root,
-                   sent.text(), link_.rank(), message.call.text())});
+  const std::string from = link_.rank_text(message.call.root), to = link_.rank_text(link_.rank());
+  arena_.fail({GroupFailure::Kind::mismatch, link_.rank(),
+               fmt::format("group '{}': message {} from {} to {} differs: {} called {}; {} called {}",
+                           link_.options().name, message.number, from, to, from, sent.text(), to,
+                           message.call.text())});
   progress();
 }
 
@@ -317,8 +316,8 @@ void SlotMail::look_around(Message& message, Watch& watch, std::unique_lock<std:
   if (!loss.empty()) {
     while (progress()) continue;  // what it did before may be all that was waited for
     if (!message.done.load(std::memory_order_relaxed))
-      fail(GroupFailure::Kind::peer_lost, fmt::format("rank {} was lost: {}; {}; it {}", other, loss,
-                                                      place(message), arena_.last_seen(other)));
+      fail(GroupFailure::Kind::peer_lost, fmt::format("{} was lost: {}; {}; it {}", link_.rank_text(other),
+                                                      loss, place(message), link_.last_seen(other)));
     return;
   }
   if (watch.start_ns == 0 || watch.moved != message.moved) {
@@ -330,15 +329,18 @@ void SlotMail::look_around(Message& message, Watch& watch, std::unique_lock<std:
   }
   const int64_t waited = now - watch.start_ns;
   const double seconds = static_cast<double>(waited) * 1e-9;
-  const auto missing = [&] { return fmt::format("rank {}, which {}", other, arena_.last_seen(other)); };
+  const std::string own = link_.rank_text(link_.rank());
+  const auto missing = [&] {
+    return fmt::format("{}, which {}", link_.rank_text(other), link_.last_seen(other));
+  };
   if (waited >= link_.options().timeout_ms * 1'000'000) {
-    fail(GroupFailure::Kind::timeout, fmt::format("{}: timed out after {:.1f} s on rank {}, waiting for {}",
-                                                  place(message), seconds, link_.rank(), missing()));
+    fail(GroupFailure::Kind::timeout, fmt::format("{}: timed out after {:.1f} s on {}, waiting for {}",
+                                                  place(message), seconds, own, missing()));
   } else if (waited >= watch.report_ns) {
     watch.report_ns *= 2;
     if (!link_.options().on_late) return;
-    const std::string report = fmt::format("{}: rank {} has waited {:.1f} s for {}", place(message),
-                                           link_.rank(), seconds, missing());
+    const std::string report =
+        fmt::format("{}: {} has waited {:.1f} s for {}", place(message), own, seconds, missing());
     lock.unlock();
     link_.options().on_late(report);
     lock.lock();

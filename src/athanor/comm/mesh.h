@@ -1,0 +1,73 @@
+// A Mesh: the ranks of a world as a grid with named axes, and the groups along them.
+//
+//   Mesh mesh({.pp = 2, .dp = 2, .tp = 2}, world);            // 8 ranks; every rank with the same shape
+//   mesh.coordinate(Axis::pp);                                // which stage this rank has
+//   mesh.group(Axis::tp).all_reduce(...);                     // with the ranks that differ in tp only
+//   mesh.group({Axis::dp, Axis::cp}).all_reduce(...);         // over which gradients of dense weights are summed
+//
+// Placement: rank = ((pp_i * dp + dp_i) * cp + cp_i) * tp + tp_i. The last axis is the fastest: the ranks of a tp group
+// are neighbours, which launchers put on one host, and stages are farthest apart, since they talk least.
+//
+//   {pp 2, dp 2, tp 2}:   stage 0:  dp 0: ranks 0 1   dp 1: ranks 2 3        tp groups {0,1} {2,3} {4,5} {6,7}
+//                         stage 1:  dp 0: ranks 4 5   dp 1: ranks 6 7        dp groups {0,2} {1,3} {4,6} {5,7}
+//
+// The ranks of one stage are folded a second time for expert layers: those that lie ep apart hold the same experts.
+// Of a stage's rank s = 0 ... dp*cp*tp-1, ep_i = s mod ep and edp_i = s / ep (edp: expert data), so ep groups are ep
+// neighbours and gradients of expert weights are summed over edp.
+//
+// A group's ranks are in the order of the mesh: in {dp, cp} rank dp_i * cp + cp_i. Groups are made when first asked
+// for, and are the same for the same axes (those of size 1 do not count); a group of one is the identity. The
+// constructor compares the shapes of all ranks, a collective on world.all(): a rank with another config is named.
+// Errors: Error for sizes below 1, a shape that is not the size of the world, an ep that does not divide dp*cp*tp, and
+// groups over ep or edp together with dp, cp or tp, which are the same ranks.
+// Thread rule: one thread at a time. The world outlives the mesh.
+#pragma once
+
+#include <initializer_list>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "athanor/comm/world.h"
+
+namespace athanor {
+
+enum class Axis { pp, dp, cp, tp, ep, edp };
+constexpr int kNumAxes = 6;
+const char* name_of(Axis axis);
+
+struct MeshShape {
+  int pp = 1, dp = 1, cp = 1, tp = 1, ep = 1;
+  bool operator==(const MeshShape&) const = default;
+
+  int size(Axis axis) const;
+  int num_ranks() const { return pp * dp * cp * tp; }
+  int coordinate(int rank, Axis axis) const;
+  // The ranks that differ from this one in these axes only, ascending.
+  std::vector<int> peers(int rank, std::initializer_list<Axis> axes) const;
+  std::string text() const;  // pp=2 dp=2 cp=1 tp=2 ep=1
+  // What is wrong with the shape for so many ranks, or "".
+  std::string problem(int num_ranks) const;
+};
+
+class Mesh {
+ public:
+  Mesh(const MeshShape& shape, World& world);
+
+  const MeshShape& shape() const { return shape_; }
+  World& world() const { return world_; }
+  int coordinate(Axis axis) const { return shape_.coordinate(world_.rank(), axis); }
+  int size(Axis axis) const { return shape_.size(axis); }
+  Group& group(Axis axis) { return group({axis}); }
+  Group& group(std::initializer_list<Axis> axes);
+  // What this rank has put on the wire in all groups of these axes.
+  Traffic traffic() const;
+
+ private:
+  MeshShape shape_;
+  World& world_;
+  std::map<std::string, std::unique_ptr<Group>> groups_;  // by axes
+};
+
+}  // namespace athanor
