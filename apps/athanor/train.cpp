@@ -79,9 +79,9 @@ void TrainCommand::run() const {
                                                .rank = ranks.local_rank,
                                                .threads = threads_of_rank(config, ranks.local_world_size)});
   options.on_thread = [&io] { bind_this_thread(io.placement.processors); };
-  const auto group = ranks.world_size == 1
-                         ? make_single_group()
-                         : open_shm_group(ranks.shm_fd, ranks.rank, ranks.world_size, options);
+  const auto world = ranks.world_size == 1
+                         ? make_single_world()
+                         : open_shm_world(ranks.shm_fd, ranks.rank, ranks.world_size, options);
   io.command_line = {"train", file};
   for (const std::string& set : overrides) io.command_line.push_back("--set " + set);
   ProgressLine line;
@@ -91,10 +91,10 @@ void TrainCommand::run() const {
   if (profile) io.profiler = &profiler;
   TrainReport report;
   try {
-    report = train(config, *group, io);
+    report = train(config, world->all(), io);
   } catch (const std::exception& error) {
     if (console != nullptr) console->finish();
-    group->abort(error.what());  // so that nobody waits for this rank
+    world->abort(error.what());  // so that nobody waits for this rank
     throw;
   }
   if (profile && ranks.rank == 0) {

@@ -49,6 +49,44 @@ TEST(Mismatch, NamesEveryRankAndBreaksTheGroup) {
   for (const auto& text : later) EXPECT_THAT(text, HasSubstr("collective 1"));
 }
 
+std::function<void(Group&)> all_to_all_of(std::vector<int64_t> sends, std::vector<int64_t> recvs,
+                                          Dtype dtype) {
+  return [=](Group& group) {
+    std::vector<double> in(16), out(16);
+    group.all_to_all_v(in.data(), sends, out.data(), recvs, dtype, "tokens").wait();
+  };
+}
+
+TEST(Mismatch, CountsOfAllToAllVAreNamed) {
+  auto groups = make_thread_groups(3, patient());
+  const auto texts = outcomes(groups, [](Group& group) {
+    const int me = group.rank();
+    // Rank 2 expects 4 of rank 1, which has 3; rank 0 takes no part in that.
+    const std::vector<int64_t> recvs =
+        me == 2 ? std::vector<int64_t>{3, 4, 3} : std::vector<int64_t>{3, 3, 3};
+    all_to_all_of({3, 3, 3}, recvs, Dtype::f32)(group);
+  });
+  for (const auto& text : texts)
+    EXPECT_EQ(text,
+              "Error: group 'world', collective 0 all_to_all_v(f32 rows, \"tokens\"): rank 1 has 3 elements "
+              "for rank 2, "
+              "which expects 4");
+}
+
+// A rank that leaves one collective out is named by its next, whichever that is.
+TEST(Mismatch, AMissingCollective) {
+  auto groups = make_thread_groups(3, patient());
+  const auto texts = outcomes(groups, [](Group& group) {
+    std::vector<float> data(6);
+    if (group.rank() != 1) group.reduce(data.data(), data.data(), 6, Dtype::f32, 0, "grads").wait();
+    group.gather(data.data(), data.data() + 2 * group.rank(), 2, Dtype::f32, 2, "loss").wait();
+  });
+  for (const auto& text : texts)
+    EXPECT_THAT(text,
+                AllOf(HasSubstr("collective 0"), HasSubstr("rank 1 called gather(f32[2] to 2, \"loss\")"),
+                      HasSubstr("called reduce(f32[6] to 0, \"grads\")")));
+}
+
 // Each field of a call counts.
 TEST(Mismatch, AnyDifference) {
   std::vector<double> a(64), b(64);
@@ -67,6 +105,28 @@ TEST(Mismatch, AnyDifference) {
        [](Group& g, void* d) { g.all_to_all(d, static_cast<float*>(d) + 16, 7, Dtype::f32, "x").wait(); }},
       {[](Group& g, void* d) { g.all_to_all(d, static_cast<float*>(d) + 16, 8, Dtype::f32, "x").wait(); },
        [](Group& g, void* d) { g.all_gather(d, static_cast<float*>(d) + 16, 8, Dtype::f32, "x").wait(); }},
+      {[](Group& g, void* d) { g.reduce(d, d, 8, Dtype::f32, 0, "x").wait(); },
+       [](Group& g, void* d) { g.reduce(d, d, 8, Dtype::f32, 1, "x").wait(); }},
+      {[](Group& g, void* d) { g.reduce(d, d, 8, Dtype::f32, 0, "x").wait(); },
+       [](Group& g, void* d) { g.reduce(d, d, 7, Dtype::f32, 0, "x").wait(); }},
+      {[](Group& g, void* d) { g.gather(d, static_cast<float*>(d) + 16, 8, Dtype::f32, 0, "x").wait(); },
+       [](Group& g, void* d) { g.gather(d, static_cast<float*>(d) + 16, 8, Dtype::f32, 0, "y").wait(); }},
+      {[](Group& g, void* d) { g.gather(d, static_cast<float*>(d) + 16, 8, Dtype::f32, 0, "x").wait(); },
+       [](Group& g, void* d) { g.scatter(d, static_cast<float*>(d) + 16, 8, Dtype::f32, 0, "x").wait(); }},
+      {[](Group& g, void* d) { g.scatter(d, static_cast<float*>(d) + 16, 8, Dtype::f32, 0, "x").wait(); },
+       [](Group& g, void* d) { g.scatter(d, static_cast<float*>(d) + 16, 8, Dtype::i32, 0, "x").wait(); }},
+      {[](Group& g, void*) {
+         all_to_all_of({0, 0}, {0, 0}, Dtype::f32)(g);
+       },
+       [](Group& g, void*) {
+         all_to_all_of({0, 0}, {0, 0}, Dtype::f64)(g);
+       }},
+      {[](Group& g, void*) {
+         all_to_all_of({1, 3}, {1, 4}, Dtype::f32)(g);
+       },
+       [](Group& g, void*) {
+         all_to_all_of({5, 2}, {3, 2}, Dtype::f32)(g);
+       }},
       {[](Group& g, void*) { g.allocate_shared(4096, "x"); },
        [](Group& g, void*) { g.allocate_shared(8192, "x"); }},
       {[](Group& g, void* d) { g.all_reduce(d, 0, Dtype::f32, "x").wait(); },

@@ -277,5 +277,36 @@ TEST(MessageLate, IsReportedAndThenFine) {
                             HasSubstr("for rank 1, which has called no collective yet")));
 }
 
+// Three median steps, as in Late.FollowsTheLengthOfSteps: the clock is the test's own, a step takes a second.
+TEST(MessageLate, FollowsTheLengthOfSteps) {
+  GroupOptions options = small_rings();
+  options.timeout_ms = 1'000'000;
+  std::atomic<int64_t> now_ms = 0, reported_ms = 0;
+  options.now_ns = [&] { return (now_ms += 250) * 1'000'000; };
+  std::latch reported(1);
+  options.on_late = [&](const std::string&) {
+    if (reported_ms != 0) return;
+    reported_ms = now_ms.load();
+    reported.count_down();
+  };
+  const auto groups = make_thread_groups(2, options);
+  int64_t start_ms = 0;
+  const auto texts = outcomes_of_ranks(groups, [&](Group& group) {
+    float x = 0;
+    for (int i = 0; i < 9; ++i) {
+      if (group.rank() == 0) {
+        if (i == 8) start_ms = now_ms.load();
+        group.recv(&x, 1, Dtype::f32, 1, "act").wait();
+        now_ms += 1'000;
+      } else {
+        if (i == 8) reported.wait();
+        group.send(&x, 1, Dtype::f32, 0, "act").wait();
+      }
+    }
+  });
+  EXPECT_THAT(texts, Each(""));
+  EXPECT_GE(reported_ms - start_ms, 3'000);
+}
+
 }  // namespace
 }  // namespace athanor

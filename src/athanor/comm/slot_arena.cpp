@@ -6,7 +6,6 @@
 
 #include "athanor/base/check.h"
 #include "athanor/base/clock.h"
-#include "athanor/base/hash.h"
 #include "athanor/comm/futex.h"
 
 namespace athanor {
@@ -21,18 +20,8 @@ constexpr uint64_t kMagic = 0x33736c6c65746100;  // "\0atells3"
 constexpr size_t kHeaderBytes = 4096;
 constexpr size_t kTextBytes = 3072;
 constexpr int kMaxRanks = 1024;
-// Of a packed call; before it: sequence + 1, kinds, count, leaves, hash of the name.
-constexpr size_t kNameWord = 5;
-constexpr size_t kPlaceWord = kCallWords - 1;
-constexpr size_t kNameBytes = (kPlaceWord - kNameWord) * sizeof(uint64_t);
 constexpr size_t kMinRingBytes = 1024, kMaxRingBytes = size_t{256} << 10;
 constexpr int kChunkBits = 24;  // of a claim; above them the call's number
-
-CallWords load_words(const std::atomic<uint64_t> (&source)[kCallWords]) {
-  CallWords words;
-  for (size_t i = 0; i < kCallWords; ++i) words[i] = source[i].load(std::memory_order_relaxed);
-  return words;
-}
 
 enum FailureState : uint32_t { kNoFailure, kWriting, kFailed };
 
@@ -218,38 +207,8 @@ void SlotArena::sleep_until_broken(int64_t timeout_ms) const {
   futex_sleep(header_->failure_state, kNoFailure, timeout_ms);
 }
 
-CallWords pack_call(uint64_t sequence, const Call& call) {
-  CallWords words{};
-  words[0] = sequence + 1;
-  words[1] = static_cast<uint64_t>(call.collective) | static_cast<uint64_t>(call.dtype) << 8 |
-             static_cast<uint64_t>(call.root + 1) << 16;
-  words[2] = static_cast<uint64_t>(call.count);
-  words[3] = static_cast<uint64_t>(call.num_leaves);
-  words[4] = hash64(call.name);
-  std::memcpy(words.data() + kNameWord, call.name.data(), std::min(call.name.size(), kNameBytes - 1));
-  words[kPlaceWord] = call.place;
-  return words;
-}
-
-Call unpack_call(const CallWords& words) {
-  Call call;
-  call.collective = static_cast<Collective>(words[1] & 255);
-  call.dtype = static_cast<Dtype>((words[1] >> 8) & 255);
-  call.root = static_cast<int32_t>(words[1] >> 16) - 1;
-  call.count = static_cast<int64_t>(words[2]);
-  call.num_leaves = static_cast<int64_t>(words[3]);
-  char name[kNameBytes];
-  std::memcpy(name, words.data() + kNameWord, kNameBytes);
-  name[kNameBytes - 1] = '\0';
-  call.name = name;
-  call.place = words[kPlaceWord];
-  return call;
-}
-
 void SlotArena::write_call(int rank, uint64_t sequence, const Call& call) const {
-  const CallWords words = pack_call(sequence, call);
-  auto& target = control(rank).calls[sequence % 2];
-  for (size_t i = 0; i < kCallWords; ++i) target[i].store(words[i], std::memory_order_relaxed);
+  store_words(pack_call(sequence, call), control(rank).calls[sequence % 2]);
 }
 
 std::optional<Call> SlotArena::read_call(int rank, uint64_t sequence) const {
@@ -277,13 +236,13 @@ std::string SlotArena::last_seen(int rank) const {
 
 bool SlotArena::same_call(int rank, int other, uint64_t sequence) const {
   const auto &a = control(rank).calls[sequence % 2], &b = control(other).calls[sequence % 2];
-  for (size_t i = 0; i < kPlaceWord; ++i)
+  for (size_t i = 0; i < kCallPlaceWord; ++i)
     if (a[i].load(std::memory_order_relaxed) != b[i].load(std::memory_order_relaxed)) return false;
   return true;
 }
 
 uint64_t SlotArena::place(int rank, uint64_t sequence) const {
-  return control(rank).calls[sequence % 2][kPlaceWord].load(std::memory_order_relaxed);
+  return control(rank).calls[sequence % 2][kCallPlaceWord].load(std::memory_order_relaxed);
 }
 
 std::optional<int64_t> SlotArena::claim(int owner, uint64_t sequence, int64_t count) const {

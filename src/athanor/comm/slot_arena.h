@@ -9,7 +9,6 @@
 // progress. Thread rule: a view; copy it freely, use it from any thread.
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -17,6 +16,7 @@
 #include <string>
 
 #include "athanor/comm/call.h"
+#include "athanor/comm/call_words.h"
 
 namespace athanor {
 
@@ -29,12 +29,6 @@ struct GroupFailure {
 
   [[noreturn]] void raise() const;  // Error, PeerLost, Timeout, Recoverable
 };
-
-// A call as words of shared memory. Its first word is sequence + 1, its last one the place.
-constexpr size_t kCallWords = 32;
-using CallWords = std::array<uint64_t, kCallWords>;
-CallWords pack_call(uint64_t sequence, const Call& call);
-Call unpack_call(const CallWords& words);
 
 enum class Presence : uint32_t { not_joined, joined, left };
 

@@ -25,26 +25,11 @@
 #include "athanor/comm/shared_regions.h"
 #include "athanor/comm/slot_link.h"
 #include "athanor/comm/slot_mail.h"
+#include "athanor/comm/slot_pieces.h"
 #include "athanor/comm/traffic.h"
 #include "athanor/comm/tree.h"
 
 namespace athanor {
-
-// What a rank does with piece k, whose data lies in slot `which` of every rank. `reduce` may be absent: all
-// ranks call with the same arguments, so all agree on the events.
-struct PieceSteps {
-  int64_t pieces = 0;
-  std::function<void(int64_t k, int which)> in, reduce, out;
-  // The whole collective without slots, where the buffers that are read lie in memory all can address.
-  std::function<void()> direct;
-};
-
-// A node of all_reduce_tree: its leaves, its rank, and where it lies in shared memory.
-struct TreePart {
-  LeafRange range;
-  int owner;
-  SharedPlace place;
-};
 
 class SlotGroup final : public Group {
  public:

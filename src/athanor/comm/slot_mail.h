@@ -11,10 +11,12 @@
 // Thread rule: send and recv by one thread, waits by any.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -38,7 +40,17 @@ class SlotMail {
   void finish();  // waits until all that was started is done or the group is broken
 
  private:
-  struct Message;
+  struct Message {
+    Call call;
+    std::byte* data = nullptr;
+    uint64_t number = 0;  // among those of this pair in this direction
+    size_t bytes = 0, moved = 0;
+    bool has_header = false;            // sent, or received and found right
+    const std::byte* direct = nullptr;  // where the sender's data lies
+    std::atomic<bool> done = false;
+    std::optional<GroupFailure> error;  // written before done; thrown anew by each who waits
+    bool is_send() const { return call.collective == Collective::send; }
+  };
   class Handle;
   struct Watch;  // one wait's clock
   // The messages with one other rank, in order; the first of `sending` and `receiving` may be under way.
@@ -50,12 +62,12 @@ class SlotMail {
   void wait(Message& message);
   void run_thread();
   void start_thread();
-  // The rest with mutex_ held. Those that move data return whether any of it moved.
+  // The rest with mutex_ held.
   bool pending() const;
+  // In slot_channel.cpp; they return whether any data moved.
   bool progress();
   bool push(int rank, Peer& peer);
   bool pull(int rank, Peer& peer);
-  bool pull_direct(Message& message);
   bool collect_taken(int rank, Peer& peer);
   void complete(Message& message);
   void fail_all(const GroupFailure& failure);

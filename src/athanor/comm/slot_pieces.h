@@ -1,9 +1,13 @@
-// How the elements of a collective are cut.
+// How the elements of a collective are cut, and what its ranks do with the pieces.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+
+#include "athanor/comm/shared_regions.h"
+#include "athanor/comm/tree.h"
 
 namespace athanor {
 
@@ -27,5 +31,21 @@ inline Piece slice_of(int64_t length, size_t element, int size, int r) {
   const int64_t first = std::min(r * each, length);
   return {first, std::min(each, length - first)};
 }
+
+// What a rank does with piece k, whose data lies in slot `which` of every rank. `reduce` may be absent: all
+// ranks call with the same arguments, so all agree on the events.
+struct PieceSteps {
+  int64_t pieces = 0;
+  std::function<void(int64_t k, int which)> in, reduce, out;
+  // The whole collective without slots, where the buffers that are read lie in memory all can address.
+  std::function<void()> direct;
+};
+
+// A node of all_reduce_tree: its leaves, its rank, and where it lies in shared memory.
+struct TreePart {
+  LeafRange range;
+  int owner;
+  SharedPlace place;
+};
 
 }  // namespace athanor

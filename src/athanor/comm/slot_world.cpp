@@ -57,24 +57,23 @@ class SlotWorld::Seat {
 SlotWorld::SlotWorld(SlotGroup::Transport transport, void* directory, Ranges ranges, int rank,
                      GroupOptions options)
     : rank_(rank), all_(transport, rank, options) {
-  const auto arena_of = [map = ranges.map, slot_bytes = transport.arena.slot_bytes()](uint64_t range,
-                                                                                      int size) {
-    return map(range, SlotArena::bytes(size, slot_bytes));
+  const auto bytes_of = [slot_bytes = transport.arena.slot_bytes()](int group_size) {
+    return SlotArena::bytes(group_size, slot_bytes);
   };
-  GroupDirectory::Hooks hooks{
-      .death_of = transport.death_of,
-      .format = [arena_of, slot_bytes = transport.arena.slot_bytes()](
-                    uint64_t range,
-                    int size) { SlotArena::create(arena_of(range, size).get(), size, slot_bytes); },
-      .fail =
-          [arena_of, slot_bytes = transport.arena.slot_bytes()](uint64_t range, int size,
-                                                                const std::string& reason) {
-            const auto memory = arena_of(range, size);
-            SlotArena::attach(memory.get(), SlotArena::bytes(size, slot_bytes), "a group of the world")
-                .fail({GroupFailure::Kind::mismatch, 0, reason});
-          },
-      .release = [release = ranges.release, slot_bytes = transport.arena.slot_bytes()](
-                     uint64_t range, int size) { release(range, SlotArena::bytes(size, slot_bytes)); }};
+  GroupDirectory::Hooks hooks;
+  hooks.death_of = transport.death_of;
+  hooks.format = [bytes_of, map = ranges.map, slot_bytes = transport.arena.slot_bytes()](uint64_t range,
+                                                                                         int group_size) {
+    SlotArena::create(map(range, bytes_of(group_size)).get(), group_size, slot_bytes);
+  };
+  hooks.fail = [bytes_of, map = ranges.map](uint64_t range, int group_size, const std::string& reason) {
+    const auto memory = map(range, bytes_of(group_size));
+    SlotArena::attach(memory.get(), bytes_of(group_size), "a group of the world")
+        .fail({GroupFailure::Kind::mismatch, 0, reason});
+  };
+  hooks.release = [bytes_of, release = ranges.release](uint64_t range, int group_size) {
+    release(range, bytes_of(group_size));
+  };
   shared_ = std::make_shared<Shared>(Shared{std::move(transport), std::move(ranges), std::move(options),
                                             GroupDirectory(directory, rank, std::move(hooks))});
 }
