@@ -112,12 +112,17 @@ TEST(ShmWorld, AKilledProcessIsNamedWhateverItsGroupWaitsFor) {
       const auto pair = rank == 1 || (rank == 2 && joined) ? world->make_group({1, 2}, "pair") : nullptr;
       if (rank == 2) raise(SIGKILL);
       float x = 0;
-      if (rank == 1) pair->recv(&x, 1, Dtype::f32, 1, "act").wait();
+      if (rank != 1) return;
+      const std::string first = outcome_of([&] { pair->recv(&x, 1, Dtype::f32, 1, "act").wait(); });
+      // The world is told, with the rank's number there.
+      EXPECT_THAT(outcome_of([&] { world->all().barrier("later"); }),
+                  HasSubstr("PeerLost 2: rank 1 (2 of the world)"));
+      throw Recoverable(first);
     });
     EXPECT_THAT(
         ranks.outcome(1),
-        AllOf(HasSubstr("PeerLost 1: rank 1 (2 of the world) was lost: its process"), HasSubstr("has died"),
-              HasSubstr("group 'pair', message 0 recv(f32[1] from 1, \"act\")")));
+        AllOf(HasSubstr("Recoverable: PeerLost 1: rank 1 (2 of the world) was lost: its process"),
+              HasSubstr("has died"), HasSubstr("group 'pair', message 0 recv(f32[1] from 1, \"act\")")));
     EXPECT_EQ(ranks.outcome(0), "");
     EXPECT_EQ(ranks.outcome(2), "signal 9");
   }

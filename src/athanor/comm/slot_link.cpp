@@ -164,7 +164,8 @@ void SlotLink::look_around(uint32_t event, Watch& watch) {
   for (int rank : pending_) {
     const std::string reason = loss_of(rank);
     // What it did before it died or left may still have been what was waited for.
-    if (!reason.empty() && !reached(rank, event)) lose(rank, reason);
+    if (!reason.empty() && !reached(rank, event)) lose(rank, reason, place());
+    throw_if_broken();
   }
   const int64_t now = options_.now_ns();
   if (watch.start_ns == 0) {
@@ -199,9 +200,13 @@ std::string SlotLink::loss_of(int rank) const {
   return in_world == Presence::joined ? death_of_(rank) : "";
 }
 
-void SlotLink::lose(int rank, const std::string& reason) const {
-  fail(GroupFailure::Kind::peer_lost, rank,
-       fmt::format("{} was lost: {}; {}; it {}", rank_text(rank), reason, place(), last_seen(rank)));
+void SlotLink::lose(int rank, const std::string& reason, const std::string& where) const {
+  const std::string text =
+      fmt::format("{} was lost: {}; {}; it {}", rank_text(rank), reason, where, last_seen(rank));
+  arena_.fail({GroupFailure::Kind::peer_lost, rank, text});
+  if (membership_ && !death_of_(rank).empty())
+    membership_->world.fail(
+        {GroupFailure::Kind::peer_lost, membership_->ranks[static_cast<size_t>(rank)], text});
 }
 
 std::string SlotLink::missing(uint32_t event) const {
@@ -232,7 +237,9 @@ void SlotLink::play_fault() {
     case Fault::none:
       return;
     case Fault::die:
-      lose(rank_, "killed by an injected fault");
+      lose(rank_, "killed by an injected fault", place());
+      throw_if_broken();
+      break;
     case Fault::hang:
       break;
   }

@@ -4,7 +4,7 @@
 // All ranks run the same calls and so the same sequence of events; "rank r has reached event e" is one
 // counter. Waiting spins for some microseconds if there is a core for every rank, then yields, then sleeps on
 // a futex in slices of 25 ms; after each it looks whether the group is broken and whether those waited for
-// are alive. Thread rule: one thread at a time, except failure(), throw_if_broken(), fail(), loss_of(),
+// are alive. Thread rule: one thread at a time, except failure(), throw_if_broken(), fail(), loss_of(), lose(),
 // rank_text() and last_seen().
 #pragma once
 
@@ -42,7 +42,9 @@ class SlotLink {
   std::optional<GroupFailure> failure() const;
   // Breaks the group and throws.
   [[noreturn]] void fail(GroupFailure::Kind kind, int rank, const std::string& text) const;
-  std::string loss_of(int rank) const;    // why nothing more can come from a rank, or ""
+  std::string loss_of(int rank) const;  // why nothing more can come from a rank, or ""
+  // Breaks the group because of that, and the world if the rank has died; `where` is the call that needed it.
+  void lose(int rank, const std::string& reason, const std::string& where) const;
   std::string rank_text(int rank) const;  // rank 1, or rank 1 (3 of the world)
   std::string last_seen(int rank) const;  // what it is doing or did last
 
@@ -71,7 +73,6 @@ class SlotLink {
   void mismatch() const;
   void play_fault();
   std::string missing(uint32_t event) const;
-  [[noreturn]] void lose(int rank, const std::string& reason) const;
   std::string ranks_text(const std::vector<int>& ranks) const;
 
   SlotArena arena_;

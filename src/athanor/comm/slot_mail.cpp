@@ -162,9 +162,9 @@ void SlotMail::look_around(Message& message, Watch& watch, std::unique_lock<std:
   const std::string loss = link_.loss_of(other);
   if (!loss.empty()) {
     while (progress()) continue;  // what it did before may be all that was waited for
-    if (!message.done.load(std::memory_order_relaxed))
-      fail(GroupFailure::Kind::peer_lost, fmt::format("{} was lost: {}; {}; it {}", link_.rank_text(other),
-                                                      loss, place(message), link_.last_seen(other)));
+    if (message.done.load(std::memory_order_relaxed)) return;
+    link_.lose(other, loss, place(message));
+    progress();
     return;
   }
   if (watch.start_ns == 0 || watch.moved != message.moved) {

@@ -18,8 +18,8 @@
 // do those that it would have met: "group 'tp': rank 1 says its members are 0, 1; rank 0 says 0, 1, 2".
 //
 // Groups have the world's options. They may outlive the World, but a rank whose World is gone has left: others that
-// wait for it to join a group get PeerLost. abort(), and every failure of all(), break all groups of the world; the
-// failure of one group breaks only that one.
+// wait for it to join a group get PeerLost. abort(), every failure of all() and the death of a rank, whoever finds it, break
+// all groups of the world; any other failure of a group breaks only that one.
 // Errors: make_group throws Error for a list that is not ascending, is out of range or lacks the caller, and for a
 // second group of one name; Recoverable if the world is broken.
 // Thread rule: one thread makes groups; abort() from any thread.
