@@ -68,7 +68,7 @@ std::string content_key(Env& env, const std::vector<SourceFile>& files, const st
   // A file changed a moment ago may change again within the resolution of its change time.
   constexpr double kSettledSeconds = 2;
   const bool settled = stamp->newest + kSettledSeconds < wall_seconds();
-  const std::string key = hash_files(env, files);
+  std::string key = hash_files(env, files);
   if (settled) {
     try {
       env.write_atomically(path, key);

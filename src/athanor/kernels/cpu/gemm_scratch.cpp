@@ -28,7 +28,7 @@ Scratch make_scratch() {
 
 std::byte* gemm_scratch() {
   thread_local const Scratch scratch = make_scratch();
-  return scratch.get();
+  return scratch.get();  // NOLINT(clang-analyzer-cplusplus.NewDelete): it lives as long as the thread
 }
 
 }  // namespace athanor
