@@ -65,20 +65,70 @@ void Param::allocate(Arena& arena, Dtype dtype, bool with_master) {
   }
 }
 
+void Param::shard(const Shard& shard) {
+  check(!defined(), "param: '{}' has memory already and can no longer be cut", name_);
+  check(0 <= shard.rank && shard.rank < shard.size && 0 <= shard.copy && shard.copy < shard.copies,
+        "param: '{}': got part {} of {}, copy {} of {}", name_, shard.rank, shard.size, shard.copy,
+        shard.copies);
+  if (shard.size > 1) {
+    check(shard.dim >= 0 && shard.dim < shape_.dims(), "param: '{}' {} has no dimension {}", name_, shape_,
+          shard.dim);
+    const int64_t length = shape_[shard.dim], part = (length + shard.size - 1) / shard.size;
+    check(shard.dim == 0 || part * shard.size == length,
+          "param: '{}': dimension {} of {} does not divide by {}", name_, shard.dim, shape_, shard.size);
+    Shape shape, offset, extent;
+    for (int d = 0; d < shape_.dims(); ++d) {
+      const int64_t skipped = d == shard.dim ? std::min(box_.extent[d], shard.rank * part) : 0;
+      shape.push_back(d == shard.dim ? part : shape_[d]);
+      offset.push_back(box_.offset[d] + skipped);
+      extent.push_back(d == shard.dim ? std::min(part, box_.extent[d] - skipped) : box_.extent[d]);
+    }
+    shape_ = shape;
+    box_ = {offset, extent};
+  }
+  shards_.push_back(shard);
+}
+
+bool Param::is_first_copy() const {
+  return std::all_of(shards_.begin(), shards_.end(), [](const Shard& shard) { return shard.copy == 0; });
+}
+
+Param::Part Param::part(int dim) const {
+  Part part{0, 1};
+  for (const Shard& shard : shards_)
+    if (shard.size > 1 && shard.dim == dim)
+      part = {part.rank * shard.size + shard.rank, part.size * shard.size};
+  return part;
+}
+
+Tensor Param::unpadded(const Tensor& x) const {
+  check(x.shape() == shape_, "param: '{}' {}: got {}", name_, shape_, x.shape());
+  return is_padded() ? x.slice(0, box_.extent[0]) : x;
+}
+
+Tensor Param::floats() const {
+  return master_.defined() ? master_ : empty(value_.arena(), shape_, Dtype::f32, Category::workspace);
+}
+
 void Param::initialize(uint64_t seed) {
   Queue& queue = value_.queue();
   if (queue.device() == Device::null) return;
   const RandomStream stream(seed, name_);
-  Tensor master = master_;
-  if (!master.defined()) master = empty(value_.arena(), shape_, Dtype::f32, Category::workspace);
-  queue.parallel_for(num_blocks(numel()), [&](int64_t block) {
-    const int64_t first = block * kBlock, last = std::min(first + kBlock, numel());
-    float* out = master.data<float>() + first;
-    if (init_.kind == Init::Kind::normal) {
-      stream.fill_normal(out, static_cast<uint64_t>(first), static_cast<uint64_t>(last - first), init_.std);
-    } else {
-      std::fill(out, out + (last - first), init_.kind == Init::Kind::ones ? 1.0f : 0.0f);
+  Tensor master = floats();
+  if (is_padded()) fill_zero(master);
+  const BoxRuns runs(whole_, box_);
+  const int64_t count = box_.extent.numel();
+  queue.parallel_for(num_blocks(count), [&](int64_t block) {
+    const int64_t first = block * kBlock, last = std::min(first + kBlock, count);
+    float* out = master.data<float>();
+    if (init_.kind != Init::Kind::normal) {
+      std::fill(out + first, out + last, init_.kind == Init::Kind::ones ? 1.0f : 0.0f);
+      return;
     }
+    runs.walk(first, last, [&](int64_t in_box, int64_t in_whole, int64_t length) {
+      stream.fill_normal(out + in_box, static_cast<uint64_t>(in_whole), static_cast<uint64_t>(length),
+                         init_.std);
+    });
   });
   if (value_.dtype() != Dtype::f32) kernels(value_).elementwise.cast(queue, value_, master);
 }
@@ -86,21 +136,28 @@ void Param::initialize(uint64_t seed) {
 void Param::store(const float* values) {
   Queue& queue = value_.queue();
   if (queue.device() == Device::null) return;
-  Tensor master = master_;
-  if (!master.defined()) master = empty(value_.arena(), shape_, Dtype::f32, Category::workspace);
-  copy_from_host(master, values, master.size_bytes());
+  Tensor master = floats();
+  if (is_padded()) fill_zero(master);
+  Tensor real = unpadded(master);
+  copy_from_host(real, values, real.size_bytes());
   if (value_.dtype() != Dtype::f32) kernels(value_).elementwise.cast(queue, value_, master);
+}
+
+void Param::store_whole(const float* whole) {
+  std::vector<float> values(static_cast<size_t>(box_.extent.numel()));
+  BoxRuns(whole_, box_).walk(0, box_.extent.numel(), [&](int64_t in_box, int64_t in_whole, int64_t count) {
+    std::copy_n(whole + in_whole, count, values.data() + in_box);
+  });
+  store(values.data());
 }
 
 void Param::load(float* values) const {
   Queue& queue = value_.queue();
   if (queue.device() == Device::null) return;
-  Tensor master = master_;
-  if (!master.defined()) {
-    master = empty(value_.arena(), shape_, Dtype::f32, Category::workspace);
-    kernels(value_).elementwise.cast(queue, master, value_);
-  }
-  copy_to_host(values, master, master.size_bytes());
+  Tensor master = floats();
+  if (!master_.defined()) kernels(value_).elementwise.cast(queue, master, value_);
+  const Tensor real = unpadded(master);
+  copy_to_host(values, real, real.size_bytes());
 }
 
 }  // namespace athanor

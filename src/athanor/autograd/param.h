@@ -15,11 +15,24 @@
 #include <string>
 #include <vector>
 
+#include "athanor/tensor/box.h"
 #include "athanor/tensor/tensor.h"
 
 namespace athanor {
 
 class Param;
+
+// How a parameter is cut over an axis of the mesh, as data: initialisation, checkpoints, operations and optimizers read
+// this and nothing else. The rank holds part `rank` of `size` equal parts along `dim`; parts of dim 0 may be padded at
+// the end of the tensor. Where ranks of the axis hold the same part, this one's is copy `copy` of `copies`.
+struct Shard {
+  int dim = 0;
+  std::string axis = {};  // "tp"
+  int rank = 0, size = 1;
+  int copy = 0, copies = 1;
+  bool partial = false;  // a copy's gradient is a part of it: the copies' are summed once per step
+  friend bool operator==(const Shard&, const Shard&) = default;
+};
 
 // One use of a parameter. Ops save a Weight&, never its tensor, so that a sharded parameter can be freed and
 // gathered again between forward and backward.
@@ -71,31 +84,52 @@ struct Init {
 
 class Param {
  public:
-  Param(std::string name, Shape shape, Init init) : name_(std::move(name)), shape_(shape), init_(init) {}
+  Param(std::string name, Shape shape, Init init)
+      : name_(std::move(name)), whole_(shape), shape_(shape), box_(whole_box(shape)), init_(init) {}
   Param(const Param&) = delete;
   Param& operator=(const Param&) = delete;
 
   const std::string& name() const { return name_; }
-  const Shape& shape() const { return shape_; }
+  const Shape& shape() const { return shape_; }  // of what this rank holds
   int64_t numel() const { return shape_.numel(); }
   bool is_matrix() const { return shape_.dims() >= 2; }  // weight decay applies to these
 
   Weight& add_use(const std::string& use);
   const std::vector<std::unique_ptr<Weight>>& uses() const { return uses_; }
 
+  // Cuts it, before it has memory. Error where it does not divide.
+  void shard(const Shard& shard);
+  const std::vector<Shard>& shards() const { return shards_; }
+  const Shape& whole_shape() const { return whole_; }
+  const Box& box() const { return box_; }  // what of the whole this rank holds, without padding
+  bool is_padded() const { return box_.extent != shape_; }
+  bool is_first_copy() const;              // of all ranks that hold this box, this one speaks for them
+  // Which of `size` parts along a dimension this rank has: {0, 1} where that is not cut.
+  struct Part {
+    int rank, size;
+  };
+  Part part(int dim) const;
+  // A tensor of the param's shape without its padding.
+  Tensor unpadded(const Tensor& x) const;
+
   // Allocates value (and, where T is not f32 and `with_master`, the f32 master) and leaves them unset.
   void allocate(Arena& arena, Dtype dtype, bool with_master);
   void initialize(uint64_t seed);   // draws the values
-  void store(const float* values);  // sets master and value from host memory, numel floats
-  void load(float* values) const;   // the master, or the value where there is none, as floats
+  void store(const float* values);  // sets master and value from host memory: the elements of box()
+  void load(float* values) const;   // of the master, or the value where there is none, as floats
+  void store_whole(const float* whole);  // the same from all elements of the parameter
 
   const Tensor& value() const { return value_; }    // T
   const Tensor& master() const { return master_; }  // f32; the value itself where T is f32
   bool defined() const { return value_.defined(); }
 
  private:
+  Tensor floats() const;  // the master, or workspace in its place
+
   std::string name_;
-  Shape shape_;
+  Shape whole_, shape_;
+  Box box_;
+  std::vector<Shard> shards_;
   Init init_;
   std::vector<std::unique_ptr<Weight>> uses_;
   Tensor value_, master_;

@@ -79,7 +79,8 @@ std::unique_ptr<Queue> make_null_queue(Isa isa) {
 std::vector<KernelChoice> explain_kernels(Isa isa) {
   std::vector<KernelChoice> all = explain_gemm(isa);
   explain(all, "attention", isa, &RowTable::attention, &AttentionRows::forward, &AttentionRows::backward);
-  explain(all, "cross_entropy", isa, &RowTable::cross_entropy, &CrossEntropyRows::row);
+  explain(all, "cross_entropy", isa, &RowTable::cross_entropy, &CrossEntropyRows::row,
+          &CrossEntropyRows::normalize, &CrossEntropyRows::gradient);
   explain(all, "dropout", isa, &RowTable::dropout, &DropoutRows::apply);
   explain(all, "elementwise", isa, &RowTable::elementwise, &ElementwiseRows::add,
           &ElementwiseRows::column_sum, &ElementwiseRows::from_f32, &ElementwiseRows::to_f32);

@@ -17,10 +17,11 @@ constexpr uint64_t kMaxTokenizerBytes = uint64_t{1} << 30;
 const std::string kPrefix = "model.";
 
 void check_shape(const std::string& path, const Param& param, const Shape& found) {
-  if (found == param.shape()) return;
-  const bool vocabulary = found.dims() == 2 && param.shape().dims() == 2 && found[1] == param.shape()[1] &&
+  const Shape& expected = param.whole_shape();
+  if (found == expected) return;
+  const bool vocabulary = found.dims() == 2 && expected.dims() == 2 && found[1] == expected[1] &&
                           (param.name() == "embed.weight" || param.name() == "head.weight");
-  throw Error(fmt::format("'{}': tensor '{}': got {}, expected {}", path, param.name(), found, param.shape()),
+  throw Error(fmt::format("'{}': tensor '{}': got {}, expected {}", path, param.name(), found, expected),
               vocabulary ? fmt::format("its vocabulary has {} tokens: use its tokenizer and set "
                                        "model.vocab_size={}",
                                        found[0], found[0])
@@ -44,9 +45,9 @@ void fill(const Source& source, Model& model) {
   check(left.empty(), "'{}': got the tensor '{}', which this model has not", source.path,
         left.empty() ? "" : *left.begin());
   for (const auto& param : model.params()) {
-    std::vector<float> values(static_cast<size_t>(param->numel()));
+    std::vector<float> values(static_cast<size_t>(param->whole_shape().numel()));
     source.read(param->name(), values.data());
-    param->store(values.data());
+    param->store_whole(values.data());
   }
 }
 

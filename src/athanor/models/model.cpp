@@ -50,11 +50,13 @@ Var Model::hidden(Tape& tape, const Tensor& ids, const RecomputePlan& plan,
 }
 
 Var Model::loss(Tape& tape, const Tensor& ids, const Tensor& targets, const RecomputePlan& plan) const {
-  return linear_cross_entropy(hidden(tape, ids, plan), head(), targets, config_.vocab_size);
+  const Var x = child("head").enter(hidden(tape, ids, plan));
+  return linear_cross_entropy(x, head(), targets, config_.vocab_size, combine_statistics_);
 }
 
 Tensor Model::next_logits(Tape& tape, const Tensor& ids, std::vector<KvCache>& caches) const {
   check(ids.dim(0) == 1 && ids.dim(1) > 0, "model: got ids {}, expected one sequence", ids.shape());
+  check(!combine_statistics_, "model: logits of a model that is cut over ranks lie on all of them");
   const Tensor x = hidden(tape, ids, {}, &caches).value;
   const Tensor last = x.view({x.dim(1), x.dim(2)}).slice(x.dim(1) - 1, x.dim(1));
   const Tensor& weight = head().value();
@@ -76,15 +78,15 @@ std::vector<KvCache> Model::make_caches(int64_t capacity) const {
 
 int64_t Model::num_params() const {
   int64_t sum = 0;
-  for (const auto& param : params()) sum += param->numel();
+  for (const auto& param : params()) sum += param->whole_shape().numel();
   return sum;
 }
 
 double Model::flops_per_token(int64_t seq_len) const {
   // Lookups are no products: of the uses of a matrix, those of the embeddings do not count.
-  int64_t in_products = head().param().numel();
+  int64_t in_products = head().param().whole_shape().numel();
   for (const auto& param : params())
-    if (param->is_matrix() && param->name().rfind("blocks.", 0) == 0) in_products += param->numel();
+    if (param->is_matrix() && param->name().rfind("blocks.", 0) == 0) in_products += param->whole_shape().numel();
   return 6.0 * static_cast<double>(in_products) +
          6.0 * static_cast<double>(config_.layers * seq_len * config_.heads * config_.head_dim);
 }

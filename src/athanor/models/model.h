@@ -42,6 +42,9 @@ class Model : public Module {
   Tensor next_logits(Tape& tape, const Tensor& ids, std::vector<KvCache>& caches) const;
   std::vector<KvCache> make_caches(int64_t capacity) const;
 
+  // Of a model whose head is cut by rows (models/sharding.h): see linear_cross_entropy in ops/ops.h.
+  void set_combine_statistics(CombineStatistics combine) { combine_statistics_ = std::move(combine); }
+
   int64_t num_params() const;
   // 6 * parameters in products + 6 * layers * S * heads * head_dim (causal), per token, forward and backward.
   double flops_per_token(int64_t seq_len) const;
@@ -54,6 +57,7 @@ class Model : public Module {
   Var blocks(int64_t first, int64_t last, Var x) const;
 
   ModelConfig config_;
+  CombineStatistics combine_statistics_;
 };
 
 // Projections that write to the residual stream start smaller, by sqrt(2 * layers), so that its variance does

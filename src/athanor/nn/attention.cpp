@@ -25,12 +25,15 @@ SelfAttention::SelfAttention(Module* parent, const std::string& name, const Atte
       v_(this, "v", options.width, options.kv_heads * options.head_dim, options.bias, options.init_std),
       o_(this, "o", options.heads * options.head_dim, options.width, options.bias, options.output_init_std) {}
 
-Var SelfAttention::operator()(const Var& x, const RopeTable* rope_table, KvCache* cache) const {
-  const int64_t batch = x.value.dim(0), length = x.value.dim(1);
-  const Shape q_shape{batch, length, options_.heads, options_.head_dim};
-  const Shape kv_shape{batch, length, options_.kv_heads, options_.head_dim};
+Var SelfAttention::operator()(const Var& input, const RopeTable* rope_table, KvCache* cache) const {
+  const Var x = enter(input);
+  const int64_t batch = x.value.dim(0), length = x.value.dim(1), head_dim = options_.head_dim;
+  // As many heads as the projections have: of a model that is cut by heads, those of this rank.
+  const auto by_heads = [&](const Var& y) {
+    return view(y, {batch, length, y.value.dim(-1) / head_dim, head_dim});
+  };
   const int64_t first = cache == nullptr ? 0 : cache->length;
-  Var q = view(q_(x), q_shape), k = view(k_(x), kv_shape), v = view(v_(x), kv_shape);
+  Var q = by_heads(q_(x)), k = by_heads(k_(x)), v = by_heads(v_(x));
   if (rope_table != nullptr) {
     q = rope(q, rope_table->cos, rope_table->sin, first);
     k = rope(k, rope_table->cos, rope_table->sin, first);
@@ -41,7 +44,7 @@ Var SelfAttention::operator()(const Var& x, const RopeTable* rope_table, KvCache
     v.value = append(cache->v, first, v.value);
     cache->length += length;
   }
-  return view(attention(q, k, v), {batch, length, options_.heads * options_.head_dim});
+  return view(attention(q, k, v), {batch, length, q.value.dim(2) * head_dim});
 }
 
 }  // namespace athanor

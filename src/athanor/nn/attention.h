@@ -26,7 +26,7 @@ struct AttentionOptions {
 class SelfAttention : public Module {
  public:
   SelfAttention(Module* parent, const std::string& name, const AttentionOptions& options);
-  Var operator()(const Var& x, const RopeTable* rope_table, KvCache* cache) const;
+  Var operator()(const Var& input, const RopeTable* rope_table, KvCache* cache) const;
   const Linear& output() const { return o_; }
 
  private:

@@ -13,12 +13,14 @@ class Dropout : public Module {
       : Module(parent, name), stream_(path()), rate_(static_cast<float>(rate)) {}
   bool drops(const Tape& tape) const { return rate_ != 0.0f && tape.context().dropout; }
   Var operator()(const Var& x) const {
-    return rate_ == 0.0f ? x : dropout(x, rate_, RandomStream(x.tape->context().seed, stream_).key());
+    return rate_ == 0.0f ? x : dropout(x, rate_, RandomStream(x.tape->context().seed, stream_).key(), part_);
   }
+  void deal_tokens(int rank, int size) override { part_ = {rank, size}; }
 
  private:
   std::string stream_;
   float rate_;
+  TokenPart part_;
 };
 
 }  // namespace athanor

@@ -16,8 +16,11 @@ class Linear : public Module {
   Linear(Module* parent, const std::string& name, Param& shared)
       : Module(parent, name), weight_(&share(shared)), bias_(nullptr) {}
 
-  Var operator()(const Var& x) const { return linear(x, *weight_, bias_); }
-  Var add_to(const Var& h, const Var& x) const { return linear_add(h, x, *weight_, bias_); }  // h + y
+  Var operator()(const Var& x) const { return leave(linear(enter(x), *weight_, bias_)); }
+  // h + y, in one pass over the result where nothing else happens to y.
+  Var add_to(const Var& h, const Var& x) const {
+    return leaves() ? add(h, (*this)(x)) : linear_add(h, enter(x), *weight_, bias_);
+  }
   Weight& weight() const { return *weight_; }
 
  private:

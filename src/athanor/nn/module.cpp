@@ -12,6 +12,12 @@ std::string Module::path() const {
   return above.empty() ? name_ : above + "." + name_;
 }
 
+const Module& Module::child(const std::string& name) const {
+  for (const Module* module : children_)
+    if (module->name_ == name) return *module;
+  fail("model: '{}' has no part '{}'", path(), name);
+}
+
 Module& Module::root() const {
   auto* module = const_cast<Module*>(this);
   while (module->parent_ != nullptr) module = module->parent_;
@@ -24,6 +30,7 @@ Weight& Module::declare(const std::string& name, const Shape& shape, Init init) 
   for (const auto& other : top.params_)
     check(other->name() != full, "model: two parameters are named '{}'", full);
   top.params_.push_back(std::make_unique<Param>(full, shape, init));
+  own_params_.push_back(top.params_.back().get());
   return share(*top.params_.back());
 }
 

@@ -6,15 +6,17 @@
 //     Linear up, down;
 //   };
 //
-// Declaring allocates nothing: a model is declared, then (later) sharded, then its parameters are allocated.
-// Thread rule: a model is used by one thread.
+// Declaring allocates nothing: a model is declared, then perhaps sharded (parallel/sharding.h), then its parameters are
+// allocated. A module computes as one device sees it, from enter(its input) to leave(its output): that is where a layout
+// puts its collectives. Thread rule: a model is used by one thread.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "athanor/autograd/param.h"
+#include "athanor/autograd/tape.h"
 
 namespace athanor {
 
@@ -25,12 +27,26 @@ class Module {
   Module(const Module&) = delete;
   Module& operator=(const Module&) = delete;
 
+  using Hook = std::function<Var(const Var&)>;
+  Var enter(const Var& x) const { return input_ ? input_(x) : x; }
+  Var leave(const Var& y) const { return output_ ? output_(y) : y; }
+  bool leaves() const { return static_cast<bool>(output_); }  // is leave() more than the identity?
+  void set_hooks(Hook input, Hook output) {
+    input_ = std::move(input);
+    output_ = std::move(output);
+  }
+  // From now on the module's input is part `rank` of `size` of the pass's tokens (sequence parallelism).
+  virtual void deal_tokens(int /*rank*/, int /*size*/) {}
+
   std::string path() const;  // "" for the root
   const std::vector<Module*>& children() const { return children_; }
+  const Module& child(const std::string& name) const;  // Error if there is none
 
   // All parameters and all their uses below the root, in the order of declaration. Only the root has them.
   const std::vector<std::unique_ptr<Param>>& params() const { return root().params_; }
   const std::vector<Weight*>& weights() const { return root().weights_; }
+  // Those that this module itself declared.
+  const std::vector<Param*>& own_params() const { return own_params_; }
 
  protected:
   Weight& declare(const std::string& name, const Shape& shape, Init init);
@@ -41,7 +57,9 @@ class Module {
 
   Module* parent_;
   std::string name_;
+  Hook input_, output_;
   std::vector<Module*> children_;
+  std::vector<Param*> own_params_;
   std::vector<std::unique_ptr<Param>> params_;
   std::vector<Weight*> weights_;
 };

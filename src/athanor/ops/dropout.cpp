@@ -14,9 +14,12 @@ struct Dropout {
     uint64_t key, step, first_element;
   };
 
-  static Tensor forward(Saved& saved, const PassContext& context, const Tensor& x, float p, uint64_t key) {
-    const int64_t per_sequence = x.numel() / std::max<int64_t>(1, x.dim(0));
-    saved = {p, key, context.step, static_cast<uint64_t>(context.first_sequence * per_sequence)};
+  static Tensor forward(Saved& saved, const PassContext& context, const Tensor& x, float p, uint64_t key,
+                        const TokenPart& part) {
+    int64_t first = context.first_sequence * (x.numel() / std::max<int64_t>(1, x.dim(0)));
+    if (part.size > 1)
+      first = (context.first_sequence * context.seq_len + part.rank * x.rows()) * x.dim(-1);
+    saved = {p, key, context.step, static_cast<uint64_t>(first)};
     return drop(saved, x);
   }
   static std::array<Tensor, 1> backward_input(const Saved& saved, const Tensor& dy) {
@@ -32,9 +35,9 @@ struct Dropout {
 
 }  // namespace
 
-Var dropout(const Var& x, float p, uint64_t stream_key) {
+Var dropout(const Var& x, float p, uint64_t stream_key, TokenPart part) {
   if (p == 0.0f || !x.tape->context().dropout) return x;
-  return apply<Dropout>(*x.tape, x, p, stream_key);
+  return apply<Dropout>(*x.tape, x, p, stream_key, part);
 }
 
 }  // namespace athanor

@@ -7,6 +7,8 @@ namespace {
 
 // y[b,s] = table[ids[b,s]] + positions[first + s]
 // backward: dtable[ids[b,s]] += dy[b,s],  dpositions[first + s] += sum_b dy[b,s]
+// Where the table is cut by rows, ranks have the addends of y: zero where the row lies elsewhere. The first adds the
+// positions and has their gradient.
 struct Embedding {
   struct Saved {
     Tensor ids;
@@ -21,10 +23,23 @@ struct Embedding {
     check(ids.shape().dims() == 2, "embedding: ids {} must be [batch, tokens]", ids.shape());
     Tensor y =
         empty(rows.arena(), {ids.dim(0), ids.dim(1), rows.dim(1)}, rows.dtype(), Category::activations);
-    kernels(rows).embedding.forward(rows.queue(), y, ids, rows,
-                                    positions == nullptr ? nullptr : &positions->value(), first_position);
-    saved = {ids, &table, positions, first_position};
+    const bool is_first = table.param().part(0).rank == 0;
+    saved = {local_ids(ids, table.param()), &table, is_first ? positions : nullptr, first_position};
+    kernels(rows).embedding.forward(rows.queue(), y, saved.ids, rows,
+                                    saved.positions == nullptr ? nullptr : &positions->value(), first_position);
     return y;
+  }
+  static Tensor local_ids(const Tensor& ids, const Param& table) {
+    if (table.part(0).size == 1) return ids;
+    Tensor local = empty_like(ids);
+    if (ids.queue().device() == Device::null) return local;
+    const int64_t vocab = table.whole_shape()[0], first = table.box().offset[0], rows = table.box().extent[0];
+    for (int64_t n = 0; n < ids.numel(); ++n) {
+      const int32_t id = ids.data<int32_t>()[n];
+      check(id >= 0 && id < vocab, "embedding: id {} at place {}, expected 0 <= id < {}", id, n, vocab);
+      local.data<int32_t>()[n] = first <= id && id < first + rows ? static_cast<int32_t>(id - first) : kNoRow;
+    }
+    return local;
   }
   static std::array<Tensor, 0> backward_input(const Saved&, const Tensor&) { return {}; }
   static void backward_weight(const Saved& saved, const Tensor& dy) {

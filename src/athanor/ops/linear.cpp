@@ -7,6 +7,7 @@ namespace {
 
 // y = x . W^T + b          x [..., I], W [O,I], b [O], y [..., O]
 // dx = dy . W,   dW += dy^T . x,   db += sum over rows of dy
+// Where W is cut along I, ranks have the addends of y: the first adds the bias and has its gradient.
 struct Linear {
   struct Saved {
     Tensor x;
@@ -18,7 +19,7 @@ struct Linear {
     const Tensor& w = weight.value();
     check(w.shape().dims() == 2 && x.dim(-1) == w.dim(1), "linear: x {} must end in the columns of '{}' {}",
           x.shape(), weight.param().name(), w.shape());
-    saved = {x, &weight, bias};
+    saved = {x, &weight, weight.param().part(1).rank == 0 ? bias : nullptr};
     return empty(x.arena(), x.shape().with_last(w.dim(0)), x.dtype(), Category::activations);
   }
   static const Tensor* value_of(const Weight* weight) {
@@ -27,7 +28,7 @@ struct Linear {
 
   static Tensor forward(Saved& saved, const PassContext&, const Tensor& x, Weight& weight, Weight* bias) {
     Tensor y = begin(saved, x, weight, bias);
-    kernels(x).gemm.nt(x.queue(), y, x, weight.value(), value_of(bias));
+    kernels(x).gemm.nt(x.queue(), y, x, weight.value(), value_of(saved.bias));
     return y;
   }
   static std::array<Tensor, 1> backward_input(const Saved& saved, const Tensor& dy) {
@@ -54,7 +55,7 @@ struct LinearAdd {
   static Tensor forward(Saved& saved, const PassContext&, const Tensor& h, const Tensor& x, Weight& weight,
                         Weight* bias) {
     Tensor y = Linear::begin(saved, x, weight, bias);
-    kernels(x).gemm.nt_add(x.queue(), y, x, weight.value(), Linear::value_of(bias), h);
+    kernels(x).gemm.nt_add(x.queue(), y, x, weight.value(), Linear::value_of(saved.bias), h);
     return y;
   }
   static std::array<Tensor, 2> backward_input(const Saved& saved, const Tensor& dy) {

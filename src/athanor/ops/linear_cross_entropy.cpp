@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 
 #include "athanor/autograd/apply.h"
 #include "athanor/kernels/table.h"
@@ -12,7 +13,8 @@ namespace {
 //
 // The loss is the root of the tape and its gradient is known in the forward pass, so each chunk of logits is
 // made once: loss, dx and dhead come out of it and it is gone. Recomputing the logits backward would cost a
-// third of the head's arithmetic again. x [..., C];  head [V,C];  targets [...] i32;  loss [N] f32;  one
+// third of the head's arithmetic again. Where the head is cut by rows, a rank has the logits of its classes; with the
+// statistics of all ranks (three floats a token) it knows the loss and the gradients of its own. x [..., C];  head [V,C];  targets [...] i32;  loss [N] f32;  one
 // chunk: about [kChunkElements / V, V] f32 and T
 struct LinearCrossEntropy {
   struct Saved {
@@ -33,13 +35,20 @@ struct LinearCrossEntropy {
   }
 
   static Tensor forward(Saved& saved, const PassContext& context, const Tensor& x, Weight& head,
-                        const Tensor& targets, int64_t classes) {
+                        const Tensor& targets, int64_t classes, const CombineStatistics& combine) {
     const Tensor& w = head.value();
     const int64_t tokens = x.rows(), width = x.dim(-1), vocab = w.dim(0);
     check(w.dim(-1) == width, "cross_entropy: x {} must end in the columns of '{}' {}", x.shape(),
           head.param().name(), w.shape());
     check(targets.numel() == tokens, "cross_entropy: got {} targets for {} tokens", targets.numel(), tokens);
-    check(0 < classes && classes <= vocab, "cross_entropy: {} classes of {} rows", classes, vocab);
+    const Param& param = head.param();
+    check(0 < classes && classes <= param.whole_shape()[0], "cross_entropy: {} classes of {} rows", classes,
+          param.whole_shape()[0]);
+    check((param.part(0).size > 1) == static_cast<bool>(combine),
+          "cross_entropy: a head that is cut by rows, and no other, needs the ranks' statistics combined");
+    const int64_t first_class = param.box().offset[0];
+    const ClassRange range{first_class, std::clamp<int64_t>(classes - first_class, 0, param.box().extent[0]),
+                           classes};
     const int64_t chunk = rows_of_chunk(tokens, vocab);
     Arena& arena = x.arena();
     const auto& kernel = kernels(x);
@@ -57,22 +66,40 @@ struct LinearCrossEntropy {
       const int64_t last = std::min(tokens, first + chunk);
       const Tensor part = x_rows.slice(first, last);
       Tensor part_logits = logits.slice(0, last - first), part_loss = loss.slice(first, last);
+      const Tensor part_targets = target_rows.slice(first, last);
       kernel.gemm.nt(x.queue(), part_logits, part, w, nullptr);
-      if (!context.record) {
-        kernel.cross_entropy.rows(x.queue(), part_loss, nullptr, part_logits, target_rows.slice(first, last),
-                                  classes, 1.0f);
-        continue;
-      }
-      Tensor part_dlogits = dlogits.slice(0, last - first);
+      Tensor part_dlogits;
+      if (context.record) part_dlogits = dlogits.slice(0, last - first);
+      Tensor* gradient = context.record ? &part_dlogits : nullptr;
+      if (combine)
+        rows_of_part(part_loss, gradient, part_logits, part_targets, range, context.loss_scale, combine);
+      else
+        kernel.cross_entropy.rows(x.queue(), part_loss, gradient, part_logits, part_targets, classes,
+                                  context.loss_scale);
+      if (!context.record) continue;
       Tensor part_dx = dx.view({tokens, width}).slice(first, last);
-      kernel.cross_entropy.rows(x.queue(), part_loss, &part_dlogits, part_logits,
-                                target_rows.slice(first, last), classes, context.loss_scale);
       kernel.gemm.nn(x.queue(), part_dx, part_dlogits, w);
       const auto slot = head.grad_slot();
       kernel.gemm.tn(x.queue(), slot.tensor, part_dlogits, part, slot.add);
     }
     saved = {dx};
     return loss;
+  }
+
+  // What cross_entropy.rows does, for the classes of this rank.
+  static void rows_of_part(Tensor& loss, Tensor* dlogits, const Tensor& logits, const Tensor& targets,
+                           const ClassRange& range, float scale, const CombineStatistics& combine) {
+    Tensor statistics = empty(logits.arena(), {logits.dim(0), 3}, Dtype::f32, Category::workspace);
+    kernels(logits).cross_entropy.statistics(logits.queue(), statistics, logits, targets, range);
+    combine(statistics);
+    if (dlogits != nullptr)
+      kernels(logits).cross_entropy.gradient(logits.queue(), *dlogits, logits, statistics, targets, range, scale);
+    if (logits.queue().device() == Device::null) return;
+    for (int64_t n = 0; n < logits.dim(0); ++n) {
+      const float* of = statistics.data<float>() + n * 3;
+      loss.data<float>()[n] =
+          targets.data<int32_t>()[n] < 0 ? 0.0f : std::log(of[1]) + (of[0] - of[2]);
+    }
   }
 
   static std::array<Tensor, 1> backward_input(const Saved& saved, const Tensor& dy) {
@@ -83,8 +110,9 @@ struct LinearCrossEntropy {
 
 }  // namespace
 
-Var linear_cross_entropy(const Var& x, Weight& head, const Tensor& targets, int64_t classes) {
-  return apply<LinearCrossEntropy>(*x.tape, x, head, targets, classes);
+Var linear_cross_entropy(const Var& x, Weight& head, const Tensor& targets, int64_t classes,
+                         const CombineStatistics& combine) {
+  return apply<LinearCrossEntropy>(*x.tape, x, head, targets, classes, combine);
 }
 
 }  // namespace athanor

@@ -7,9 +7,14 @@
 // Thread rule: one thread per Tape.
 #pragma once
 
+#include <functional>
+
 #include "athanor/autograd/tape.h"
 
 namespace athanor {
+
+// Operations read how their weights are cut (Param::part). A linear whose weight is cut along I and an embedding whose
+// table is cut by rows give this rank's addend of the result; bias and positions are in that of the first rank.
 
 // ids [B,S] i32, table [V,C], positions [P,C] or null -> [B,S,C] = table[ids] + positions[first_position + s]
 Var embedding(Tape& tape, const Tensor& ids, Weight& table, Weight* positions, int64_t first_position);
@@ -38,8 +43,12 @@ Var swiglu(const Var& gate, const Var& up);
 // x [..., F] -> gelu(x), tanh form
 Var gelu(const Var& x);
 
-// x [B, ...] -> x with elements dropped at rate p by the stream's address; the identity outside training
-Var dropout(const Var& x, float p, uint64_t stream_key);
+// x [B, ...] -> x with elements dropped at rate p by the stream's address; the identity outside training. Of tokens that
+// are dealt out over ranks, x [n,C] is part `rank` of the pass's [B*S,C] (parallel/collective_ops.h).
+struct TokenPart {
+  int rank = 0, size = 1;
+};
+Var dropout(const Var& x, float p, uint64_t stream_key, TokenPart part = {});
 
 // a + b, one shape
 Var add(const Var& a, const Var& b);
@@ -51,6 +60,10 @@ Var view(const Var& x, const Shape& shape);
 // cross-entropy, in chunks of tokens: the [tokens, V] logits never exist whole.
 // x [..., C], head [V,C], targets [...] i32 (negative: ignored) -> per-token loss [N] f32, not averaged.
 // Its gradient is that of the sum of all losses times the pass's loss_scale.
-Var linear_cross_entropy(const Var& x, Weight& head, const Tensor& targets, int64_t classes);
+// Of a head that is cut by rows `combine` turns the statistics [n,3] of this rank's classes (kernels/cross_entropy.h) into
+// those of all; dx is then this rank's addend.
+using CombineStatistics = std::function<void(Tensor& statistics)>;
+Var linear_cross_entropy(const Var& x, Weight& head, const Tensor& targets, int64_t classes,
+                         const CombineStatistics& combine = {});
 
 }  // namespace athanor

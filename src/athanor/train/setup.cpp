@@ -1,6 +1,18 @@
 #include "athanor/train/setup.h"
 
+#include "athanor/models/sharding.h"
+
 namespace athanor {
+namespace {
+
+NamedTensor slice_of(const std::string& name, const Param& param, const Tensor& tensor) {
+  return {.name = name + "." + param.name(),
+          .tensor = param.unpadded(tensor),
+          .whole = param.whole_shape(),
+          .offset = param.box().offset};
+}
+
+}  // namespace
 
 Training::Training(const Config& config, int64_t num_channels, Group& group, Arena& arena_in, Trace* trace,
                    const std::atomic<int>* stop)
@@ -35,6 +47,11 @@ Training::Training(const Config& config, int64_t num_channels, Group& group, Are
                    .trace = trace};
 }
 
+void Training::split(Group& tensor_group, bool sequence_parallel) {
+  shard_model(*model, tensor_group, sequence_parallel);
+  step_options_.tensor_group = &tensor_group;
+}
+
 void Training::allocate() {
   model->allocate(arena, compute, /*with_master=*/true);
   optimizer->allocate(arena);
@@ -44,20 +61,21 @@ void Training::allocate() {
 
 std::vector<NamedTensor> Training::tensors() const {
   std::vector<NamedTensor> tensors;
-  for (const auto& param : model->params()) tensors.push_back({"model." + param->name(), param->master()});
+  for (const auto& param : model->params()) tensors.push_back(slice_of("model", *param, param->master()));
   for (const auto& state : optimizer->states())
-    tensors.push_back({state.name + "." + state.param->name(), state.tensor});
+    tensors.push_back(slice_of(state.name, *state.param, state.tensor));
   return tensors;
 }
 
 void Training::load(const Checkpoint& checkpoint) {
   for (const auto& param : model->params()) {
-    std::vector<float> values(static_cast<size_t>(param->numel()));
-    checkpoint.read("model." + param->name(), param->shape(), values.data());
+    std::vector<float> values(static_cast<size_t>(param->box().extent.numel()));
+    checkpoint.read_box("model." + param->name(), param->whole_shape(), param->box(), values.data());
     param->store(values.data());
   }
   for (const auto& state : optimizer->states())
-    checkpoint.read(state.name + "." + state.param->name(), state.tensor.shape(), state.tensor.data<float>());
+    checkpoint.read_box(state.name + "." + state.param->name(), state.param->whole_shape(), state.param->box(),
+                        state.tensor.data<float>());
 }
 
 TrainState first_state(const Config& config) {

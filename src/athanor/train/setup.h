@@ -3,10 +3,12 @@
 // code.
 //
 //   Training training(config, num_channels, group, arena, trace, stop);   // declared, nothing allocated
+//   training.split(tensor_group, sequence_parallel);                       // optional: tensor parallelism
 //   training.allocate();                                                   // or: and initialize() / load
 //   training.runner->run(state, next_batch);
 //
-// The config must be resolved (config/presets.h). Thread rule: one thread.
+// `group` are the ranks that share out the grains (dp); the ranks of a tensor group (tp) compute the same grains, each its
+// part of the model. The config must be resolved (config/presets.h). Thread rule: one thread.
 #pragma once
 
 #include <atomic>
@@ -21,8 +23,10 @@ namespace athanor {
 struct Training {
   Training(const Config& config, int64_t num_channels, Group& group, Arena& arena, Trace* trace,
            const std::atomic<int>* stop);
+  void split(Group& tensor_group, bool sequence_parallel);  // before allocate()
   void allocate();  // parameters, optimizer state, gradient buckets
-  // Weights and optimizer state as the logical tensors of a checkpoint: "model.NAME", "adam.m.NAME", ...
+  // This rank's slices of weights and optimizer state as the logical tensors of a checkpoint: "model.NAME",
+  // "adam.m.NAME", ...
   std::vector<NamedTensor> tensors() const;
   void load(const Checkpoint& checkpoint);  // all of them
 

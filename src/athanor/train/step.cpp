@@ -4,6 +4,7 @@
 
 #include "athanor/base/clock.h"
 #include "athanor/kernels/table.h"
+#include "athanor/parallel/tensor_parallel.h"
 
 namespace athanor {
 
@@ -37,6 +38,8 @@ void StepRunner::run_grain(const TrainState& state, int64_t grain, const Batch& 
   PassContext context{.seed = state.seed,
                       .step = static_cast<uint64_t>(state.step + 1),
                       .first_sequence = batch.first_index,
+                      .num_sequences = batch.num_sequences,
+                      .seq_len = batch.seq_len,
                       .record = true,
                       .dropout = true,
                       .loss_scale = static_cast<float>(state.loss_scale.scale)};
@@ -74,6 +77,8 @@ void StepRunner::run_grain(const TrainState& state, int64_t grain, const Batch& 
 
 void StepRunner::reduce_losses(Losses& losses, StepResult& result) {
   losses.stop() = options_.stop != nullptr && options_.stop->load() > 0 ? 1.0 : 0.0;
+  if (options_.tensor_group != nullptr)
+    options_.tensor_group->all_reduce(&losses.stop(), 1, Dtype::f64, "stop").wait();
   group_.all_reduce(losses.values.data(), static_cast<int64_t>(losses.values.size()), Dtype::f64, "losses")
       .wait();
   result.stop = losses.stop() > 0.0;
@@ -99,17 +104,21 @@ void StepRunner::reduce_losses(Losses& losses, StepResult& result) {
   result.tokens = static_cast<int64_t>(tokens);
 }
 
+// Ranks that share a model have each element once, or count it once.
 double StepRunner::gradient_norm(double scale, int64_t step) const {
   double squares = 0.0;
   const Param* broken = nullptr;
   for (const auto& param : model_.params()) {
+    if (!param->is_first_copy()) continue;
     const Tensor& grad = parallel_.grad(*param);
     squares += kernels(grad).elementwise.sum_squares(grad.queue(), grad);
     if (broken == nullptr && !std::isfinite(squares)) broken = param.get();
   }
-  if (broken != nullptr && scale == 1.0)
-    fail("step {}: the gradient of '{}' is not finite; the last checkpoint is untouched", step,
-         broken->name());
+  if (options_.tensor_group != nullptr)
+    options_.tensor_group->all_reduce(&squares, 1, Dtype::f64, "gradient norm").wait();
+  if (!std::isfinite(squares) && scale == 1.0)
+    fail("step {}: the gradient of {} is not finite; the last checkpoint is untouched", step,
+         broken != nullptr ? "'" + broken->name() + "'" : "a parameter on another rank");
   return std::sqrt(squares);
 }
 
@@ -126,6 +135,10 @@ StepResult StepRunner::run(TrainState& state, const std::function<const Batch&()
   }
   parallel_.finish();
   const double start = now_seconds();
+  if (options_.tensor_group != nullptr)
+    sum_partial_gradients(
+        model_.params(), [this](Param& param) -> const Tensor& { return parallel_.grad(param); },
+        *options_.tensor_group);
   reduce_losses(losses, result);
   const double reduced = now_seconds();
   result.seconds.comm = parallel_.comm_seconds() + (reduced - start);

@@ -34,6 +34,7 @@ struct StepOptions {
   int64_t num_channels = 1;
   const std::atomic<int>* stop = nullptr;  // set by a signal; the ranks agree on it at the end of a step
   Trace* trace = nullptr;
+  Group* tensor_group = nullptr;  // the ranks that share this model (tp); null: this rank has all of it
 };
 
 struct StepResult {

@@ -9,7 +9,7 @@ void check_ids(const char* kernel, const Queue& queue, const Tensor& ids, int64_
   if (!on_cpu(queue)) return;
   const int32_t* id = ids.data<int32_t>();
   for (int64_t n = 0; n < ids.numel(); ++n)
-    check(id[n] >= 0 && id[n] < vocabulary, "{}: id {} at place {}, expected 0 <= id < {}", kernel, id[n], n,
+    check((id[n] >= 0 && id[n] < vocabulary) || id[n] == kNoRow, "{}: id {} at place {}, expected 0 <= id < {}", kernel, id[n], n,
           vocabulary);
 }
 
@@ -50,7 +50,14 @@ void forward(Queue& queue, Tensor& y, const Tensor& ids, const Tensor& table, co
     for (int64_t n = first; n < first + count; ++n) {
       const void* position =
           positions == nullptr ? nullptr : at(*positions, (first_position + n % length) * width);
-      rows.add_rows(at(y, n * width), at(table, ids.data<int32_t>()[n] * width), position, width);
+      const int32_t id = ids.data<int32_t>()[n];
+      if (id != kNoRow) {
+        rows.add_rows(at(y, n * width), at(table, id * width), position, width);
+      } else if (position != nullptr) {
+        rows.add_rows(at(y, n * width), position, nullptr, width);
+      } else {
+        std::memset(at(y, n * width), 0, static_cast<size_t>(width) * size_of(y.dtype()));
+      }
     }
   });
 }
@@ -72,7 +79,8 @@ void backward(Queue& queue, Tensor& dtable, const Tensor& dy, const Tensor& ids)
   for_blocks(queue, width, kColumns, [&](int64_t first, int64_t count) {
     const int32_t* id = ids.data<int32_t>();
     for (int64_t n = 0; n < ids.numel(); ++n)
-      rows.backward(dtable.data<float>() + id[n] * width + first, at(dy, n * width + first), count);
+      if (id[n] != kNoRow)
+        rows.backward(dtable.data<float>() + id[n] * width + first, at(dy, n * width + first), count);
   });
 }
 
@@ -105,6 +113,7 @@ void move_rows(Queue& queue, Tensor& sum, Tensor& table, const Tensor& ids) {
   const Meter::Call call = metered(queue, kernel, elements, 4.0 * 4.0 * elements);
   for_blocks(queue, width, kColumns, [&](int64_t first, int64_t count) {
     for (int64_t n = 0; n < ids.numel(); ++n) {
+      if (ids.data<int32_t>()[n] == kNoRow) continue;
       const int64_t place = ids.data<int32_t>()[n] * width + first;
       add(sum.data<float>() + place, table.data<float>() + place, count);
       std::memset(table.data<float>() + place, 0, static_cast<size_t>(count) * sizeof(float));

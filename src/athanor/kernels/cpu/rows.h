@@ -60,9 +60,17 @@ struct EmbeddingRows {                                                 // ids al
   void (*backward)(float* dtable_row, const void* dy_row, int64_t n);  // dtable_row += dy_row
 };
 
-struct CrossEntropyRows {  // one row; returns its loss; dlogits may be null
+struct SoftmaxNormalizer {
+  float largest, sum;  // of exp(logit - largest)
+};
+struct CrossEntropyRows {
+  // One row; returns its loss; dlogits may be null.
   float (*row)(void* dlogits, const float* logits, int32_t target, int64_t classes, int64_t width,
                float scale);
+  // The same in two steps; a negative target is none of the classes.
+  SoftmaxNormalizer (*normalize)(const float* logits, int64_t classes);
+  void (*gradient)(void* dlogits, const float* logits, SoftmaxNormalizer norm, int32_t target, int64_t classes,
+                   int64_t width, float scale);
 };
 
 struct ElementwiseRows {

@@ -16,7 +16,7 @@ Gpt2Block::Gpt2Block(Module* parent, const std::string& name, const ModelConfig&
 
 Var Gpt2Block::operator()(const Var& x, KvCache* cache) const {
   const Var h = add_residual(x, attn_.output(), attn_dropout_, attn_(attn_norm_(x), nullptr, cache));
-  return add_residual(h, down_, mlp_dropout_, gelu(up_(mlp_norm_(h))));
+  return add_residual(h, down_, mlp_dropout_, gelu(up_(mlp_.enter(mlp_norm_(h)))));
 }
 
 Gpt2::Gpt2(const ModelConfig& c)
@@ -37,7 +37,8 @@ Gpt2::Gpt2(const ModelConfig& c)
                 : std::make_unique<Linear>(this, "head", c.width, c.vocab_size, false, c.init_std)) {}
 
 Var Gpt2::embed(Tape& tape, const Tensor& ids, int64_t first_position) const {
-  return embed_dropout_(embedding(tape, ids, embed_.table(), &positions_.table(), first_position));
+  return embed_dropout_(
+      embed_.leave(embedding(tape, ids, embed_.table(), &positions_.table(), first_position)));
 }
 
 Var Gpt2::block(int64_t index, const Var& x, KvCache* cache) const {

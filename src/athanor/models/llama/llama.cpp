@@ -17,7 +17,7 @@ LlamaBlock::LlamaBlock(Module* parent, const std::string& name, const ModelConfi
 
 Var LlamaBlock::operator()(const Var& x, const RopeTable& rope_table, KvCache* cache) const {
   const Var h = add_residual(x, attn_.output(), attn_dropout_, attn_(attn_norm_(x), &rope_table, cache));
-  const Var n = mlp_norm_(h);
+  const Var n = mlp_.enter(mlp_norm_(h));
   return add_residual(h, down_, mlp_dropout_, swiglu(gate_(n), up_(n)));
 }
 
@@ -38,7 +38,7 @@ Llama::Llama(const ModelConfig& c)
                 : std::make_unique<Linear>(this, "head", c.width, c.vocab_size, false, c.init_std)) {}
 
 Var Llama::embed(Tape& tape, const Tensor& ids, int64_t first_position) const {
-  return embed_dropout_(embedding(tape, ids, embed_.table(), nullptr, first_position));
+  return embed_dropout_(embed_.leave(embedding(tape, ids, embed_.table(), nullptr, first_position)));
 }
 
 Var Llama::block(int64_t index, const Var& x, KvCache* cache) const {

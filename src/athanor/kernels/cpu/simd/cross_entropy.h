@@ -14,11 +14,7 @@ namespace cross_entropy {
 inline constexpr int64_t kChunk = 1024;           // stays in the first-level cache between its two readings
 inline constexpr float kLowest = -3.4028235e38f;  // not -inf: the difference of two would be NaN
 
-struct Normalizer {
-  float largest, sum;  // sum of exp(logit - max)
-};
-
-inline Normalizer normalize(const float* logits, int64_t n) {
+inline SoftmaxNormalizer normalize(const float* logits, int64_t n) {
   V sums = zero();
   float largest = kLowest;
   for (int64_t first = 0; first < n; first += kChunk) {
@@ -62,27 +58,36 @@ inline void store_one(T* y, float value) {
   store(y, set1(value), Tail{first_lanes(1)});
 }
 
-// The target is one of the classes.
+// A negative target is none of the classes.
 template <typename T>
-float row(void* dlogits, const float* logits, int32_t target, int64_t classes, int64_t width, float scale) {
-  T* gradient = static_cast<T*>(dlogits);
-  const float at_target = logits[target];
-  const Normalizer norm = normalize(logits, classes);
-  const float loss = first_lane(log(set1(norm.sum))) + (norm.largest - at_target);
-  if (gradient == nullptr) return loss;
+void gradient(void* dlogits, const float* logits, SoftmaxNormalizer norm, int32_t target, int64_t classes,
+              int64_t width, float scale) {
+  T* values = static_cast<T*>(dlogits);
+  const float at_target = target < 0 ? 0.f : logits[target];  // dlogits may be the logits
   const V factor = set1(scale / norm.sum);
   for_vectors(
       classes, [&](int64_t i, auto part) __attribute__((always_inline)) {
-        store(gradient + i, exp(load(logits + i, part) - set1(norm.largest)) * factor, part);
+        store(values + i, exp(load(logits + i, part) - set1(norm.largest)) * factor, part);
       });
-  const float probability = first_lane(exp(set1(at_target - norm.largest))) / norm.sum;
-  store_one(gradient + target, scale * (probability - 1.f));
-  set_zero(gradient + classes, width - classes);
+  if (target >= 0) {
+    const float probability = first_lane(exp(set1(at_target - norm.largest))) / norm.sum;
+    store_one(values + target, scale * (probability - 1.f));
+  }
+  set_zero(values + classes, width - classes);
+}
+
+// The target is one of the classes.
+template <typename T>
+float row(void* dlogits, const float* logits, int32_t target, int64_t classes, int64_t width, float scale) {
+  const float at_target = logits[target];
+  const SoftmaxNormalizer norm = normalize(logits, classes);
+  const float loss = first_lane(log(set1(norm.sum))) + (norm.largest - at_target);
+  if (dlogits != nullptr) gradient<T>(dlogits, logits, norm, target, classes, width, scale);
   return loss;
 }
 
 template <typename T>
-constexpr CrossEntropyRows rows = {row<T>};
+constexpr CrossEntropyRows rows = {row<T>, normalize, gradient<T>};
 
 }  // namespace cross_entropy
 }  // namespace

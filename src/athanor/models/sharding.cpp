@@ -1,0 +1,41 @@
+#include "athanor/models/sharding.h"
+
+#include "athanor/parallel/collective_ops.h"
+#include "athanor/parallel/tensor_parallel.h"
+
+namespace athanor {
+
+Boundaries::Boundaries(bool sequence_parallel)
+    : into(sequence_parallel ? gather_to_partial : copy_to),
+      out_of(sequence_parallel ? reduce_scatter : reduce_from) {}
+
+Sharding transformer_sharding(const ModelConfig& config, bool sequence_parallel) {
+  const auto [into, out_of] = Boundaries(sequence_parallel);
+  Sharding table = {
+      {.module = "embed", .split = Split::vocabulary, .output = out_of},
+      {.module = "blocks.*.attn", .input = into},
+      {.module = "blocks.*.attn.q", .split = Split::column, .unit = config.head_dim},
+      {.module = "blocks.*.attn.k", .split = Split::grouped, .unit = config.head_dim},
+      {.module = "blocks.*.attn.v", .split = Split::grouped, .unit = config.head_dim},
+      {.module = "blocks.*.attn.o", .split = Split::row, .output = out_of},
+      {.module = "head", .split = Split::vocabulary, .input = into},  // its weight is the embedding's where tied
+  };
+  if (sequence_parallel)
+    for (const char* module : {"embed_dropout", "blocks.*.attn_norm", "blocks.*.attn_dropout",
+                               "blocks.*.mlp_norm", "blocks.*.mlp_dropout", "norm"})
+      table.push_back({.module = module, .split = Split::tokens});
+  return table;
+}
+
+void shard_model(Model& model, Group& group, bool sequence_parallel) {
+  const ModelConfig& config = model.config();
+  check(config.family == "llama" || config.family == "gpt2",
+        "model: family '{}' has no table of how to cut it over ranks", config.family);
+  const Sharding table = config.family == "llama" ? llama_sharding(config, sequence_parallel)
+                                                  : gpt2_sharding(config, sequence_parallel);
+  apply_sharding(model, table, group);
+  if (group.size() > 1)
+    model.set_combine_statistics([&group](Tensor& statistics) { combine_statistics(statistics, group); });
+}
+
+}  // namespace athanor

@@ -1,0 +1,187 @@
+#include "athanor/parallel/collective_ops.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "athanor/autograd/apply.h"
+#include "athanor/kernels/table.h"
+
+namespace athanor {
+namespace {
+
+bool moves(const Tensor& x, const Group& group) {
+  return group.size() > 1 && x.queue().device() != Device::null;
+}
+
+Tensor cast(const Tensor& x, Dtype dtype) {
+  Tensor y = empty(x.arena(), x.shape(), dtype, Category::communication);
+  kernels(x).elementwise.cast(x.queue(), y, x);
+  return y;
+}
+
+Tensor copy_of(const Tensor& x) {
+  Tensor y = empty_like(x);
+  if (x.queue().device() != Device::null) std::memcpy(y.raw(), x.raw(), x.size_bytes());
+  return y;
+}
+
+// The sum over the ranks, on all of them; in place where nobody else sees x. f16 is no type of the wire.
+Tensor all_reduce(const Tensor& x, Group& group, const char* name) {
+  if (group.size() == 1) return x;
+  if (x.dtype() == Dtype::f16) return cast(all_reduce(cast(x, Dtype::f32), group, name), Dtype::f16);
+  Tensor sum = x.unshared() ? x : copy_of(x);
+  if (moves(x, group)) group.all_reduce(sum.raw(), sum.numel(), sum.dtype(), name).wait();
+  return sum;
+}
+
+// x [N,C] with zeros to [P*n,C].
+Tensor padded(const Tensor& x, int64_t rows) {
+  if (x.dim(0) == rows) return x;
+  Tensor y = empty(x.arena(), {rows, x.dim(1)}, x.dtype(), Category::communication);
+  if (x.queue().device() == Device::null) return y;
+  std::memcpy(y.raw(), x.raw(), x.size_bytes());
+  std::memset(static_cast<std::byte*>(y.raw()) + x.size_bytes(), 0, y.size_bytes() - x.size_bytes());
+  return y;
+}
+
+Tensor as_rows(const Tensor& x) {
+  return x.view({x.rows(), x.dim(-1)});
+}
+
+// x [n,C] of each rank -> [shape of the whole].
+Tensor all_gather(const Tensor& x, const Shape& whole, Group& group, const char* name) {
+  const int64_t rows = whole.rows(), n = dealt_rows(rows, group.size());
+  check(x.shape() == Shape({n, whole[-1]}), "{}: got {}, expected {} of the rows of {}", name, x.shape(), n, whole);
+  if (group.size() == 1) return x.view(whole);
+  Tensor all = empty(x.arena(), {n * group.size(), whole[-1]}, x.dtype(), Category::activations);
+  if (moves(x, group)) {
+    // f16 is no type of the wire; its bits are.
+    const Dtype wire = x.dtype() == Dtype::f16 ? Dtype::bf16 : x.dtype();
+    group.all_gather(x.raw(), all.raw(), x.numel(), wire, name).wait();
+  }
+  return all.slice(0, rows).view(whole);
+}
+
+// The sum over the ranks of x [...,C], rows dealt out: [n,C].
+Tensor sum_scatter(const Tensor& x, Group& group, const char* name) {
+  if (group.size() == 1) return as_rows(x);
+  if (x.dtype() == Dtype::f16) return cast(sum_scatter(cast(x, Dtype::f32), group, name), Dtype::f16);
+  const int64_t n = dealt_rows(x.rows(), group.size());
+  const Tensor all = padded(as_rows(x), n * group.size());
+  Tensor own = empty(x.arena(), {n, x.dim(-1)}, x.dtype(), Category::activations);
+  if (moves(x, group)) group.reduce_scatter(all.raw(), own.raw(), own.numel(), own.dtype(), name).wait();
+  return own;
+}
+
+// This rank's rows of x [...,C]: [n,C].
+Tensor take_part(const Tensor& x, const Group& group) {
+  if (group.size() == 1) return as_rows(x);
+  const int64_t n = dealt_rows(x.rows(), group.size());
+  const int64_t first = std::min(x.rows(), group.rank() * n), last = std::min(x.rows(), first + n);
+  return copy_of(padded(as_rows(x).slice(first, last), n));
+}
+
+Shape whole_shape(const PassContext& context, const Tensor& x) {
+  check(context.num_sequences > 0 && context.seq_len > 0,
+        "sequence parallel: the pass does not say how many tokens it has (PassContext::num_sequences, seq_len)");
+  return {context.num_sequences, context.seq_len, x.dim(-1)};
+}
+
+struct CopyTo {
+  struct Saved {
+    Group* group;
+  };
+  static Tensor forward(Saved& saved, const PassContext&, const Tensor& x, Group* group) {
+    saved = {group};
+    return x;
+  }
+  static std::array<Tensor, 1> backward_input(const Saved& saved, const Tensor& dy) {
+    return {all_reduce(dy, *saved.group, "copy_to backward")};
+  }
+};
+
+struct ReduceFrom {
+  struct Saved {};
+  static Tensor forward(Saved&, const PassContext&, const Tensor& x, Group* group) {
+    // x may be needed again as it is.
+    return all_reduce(group->size() == 1 ? x : copy_of(x), *group, "reduce_from");
+  }
+  static std::array<Tensor, 1> backward_input(const Saved&, const Tensor& dy) { return {dy}; }
+};
+
+struct GatherToPartial {
+  struct Saved {
+    Group* group;
+  };
+  static Tensor forward(Saved& saved, const PassContext& context, const Tensor& x, Group* group) {
+    saved = {group};
+    return all_gather(x, whole_shape(context, x), *group, "gather_to_partial");
+  }
+  static std::array<Tensor, 1> backward_input(const Saved& saved, const Tensor& dy) {
+    return {sum_scatter(dy, *saved.group, "gather_to_partial backward")};
+  }
+};
+
+struct ReduceScatter {
+  struct Saved {
+    Group* group;
+    Shape whole;
+  };
+  static Tensor forward(Saved& saved, const PassContext&, const Tensor& x, Group* group) {
+    saved = {group, x.shape()};
+    return sum_scatter(x, *group, "reduce_scatter");
+  }
+  static std::array<Tensor, 1> backward_input(const Saved& saved, const Tensor& dy) {
+    return {all_gather(dy, saved.whole, *saved.group, "reduce_scatter backward")};
+  }
+};
+
+struct ScatterTo {
+  struct Saved {
+    Group* group;
+    Shape whole;
+  };
+  static Tensor forward(Saved& saved, const PassContext&, const Tensor& x, Group* group) {
+    saved = {group, x.shape()};
+    return take_part(x, *group);
+  }
+  static std::array<Tensor, 1> backward_input(const Saved& saved, const Tensor& dy) {
+    return {all_gather(dy, saved.whole, *saved.group, "scatter_to backward")};
+  }
+};
+
+struct GatherToWhole {
+  struct Saved {
+    Group* group;
+  };
+  static Tensor forward(Saved& saved, const PassContext& context, const Tensor& x, Group* group) {
+    saved = {group};
+    return all_gather(x, whole_shape(context, x), *group, "gather_to_whole");
+  }
+  static std::array<Tensor, 1> backward_input(const Saved& saved, const Tensor& dy) {
+    return {take_part(dy, *saved.group)};
+  }
+};
+
+}  // namespace
+
+Var copy_to(const Var& x, Group& group) {
+  return apply<CopyTo>(*x.tape, x, &group);
+}
+Var reduce_from(const Var& x, Group& group) {
+  return apply<ReduceFrom>(*x.tape, x, &group);
+}
+Var gather_to_partial(const Var& x, Group& group) {
+  return apply<GatherToPartial>(*x.tape, x, &group);
+}
+Var reduce_scatter(const Var& x, Group& group) {
+  return apply<ReduceScatter>(*x.tape, x, &group);
+}
+Var scatter_to(const Var& x, Group& group) {
+  return apply<ScatterTo>(*x.tape, x, &group);
+}
+Var gather_to_whole(const Var& x, Group& group) {
+  return apply<GatherToWhole>(*x.tape, x, &group);
+}
+
+}  // namespace athanor

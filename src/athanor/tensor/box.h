@@ -1,0 +1,68 @@
+// A box of a tensor: the elements [offset, offset + extent) in each dimension. What a rank holds of a parameter, and what
+// a file holds of a tensor, are boxes.
+//
+//   const BoxRuns runs(whole_shape, box);
+//   runs.walk(0, box.extent.numel(), [&](int64_t in_box, int64_t in_whole, int64_t count) {
+//     std::copy_n(whole + in_whole, count, local + in_box);        // the rows of a column cut, one after the other
+//   });
+//
+// Elements of a box are numbered in its own row-major order, as a dense tensor of shape `extent` holds them. A run is
+// a row of elements that are neighbours in the box and in the whole. Thread rule: plain data and pure functions.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "athanor/tensor/shape.h"
+
+namespace athanor {
+
+struct Box {
+  Shape offset, extent;
+  friend bool operator==(const Box&, const Box&) = default;
+};
+
+Box whole_box(const Shape& shape);
+bool is_inside(const Box& box, const Shape& whole);
+bool overlap(const Box& a, const Box& b);  // have they an element in common?
+
+class BoxRuns {
+ public:
+  BoxRuns(const Shape& whole, const Box& box);  // Error unless the box is inside
+
+  int64_t run() const { return run_; }            // elements of each run
+  int64_t in_whole(int64_t in_box) const;         // the place in the whole of an element of the box
+  // run(in_box, in_whole, count) for the elements [first, last) of the box, in order.
+  template <typename Run>
+  void walk(int64_t first, int64_t last, const Run& run) const {
+    while (first < last) {
+      const int64_t count = std::min(last - first, run_ - first % run_);
+      run(first, in_whole(first), count);
+      first += count;
+    }
+  }
+  // of(in_box, in_stretch, count) for what of the stretch [first, first + count) of the whole lies in the box.
+  template <typename Of>
+  void clip(int64_t first, int64_t count, const Of& of) const {
+    for (int64_t done = 0; done < count;) {
+      const int64_t row = (first + done) / row_, column = (first + done) % row_;
+      const int64_t piece = std::min(count - done, row_ - column);
+      const int64_t low = std::max(column, column_), high = std::min(column + piece, column_ + run_);
+      const int64_t box_row = low < high ? row_in_box(row) : -1;
+      if (box_row >= 0) of(box_row * run_ + low - column_, done + low - column, high - low);
+      done += piece;
+    }
+  }
+
+ private:
+  int64_t row_in_box(int64_t row) const;  // -1: the row is not in the box
+
+  Shape whole_;
+  Box box_;
+  int leading_ = 0;    // dimensions before this one number the rows
+  int64_t row_ = 1;    // elements of a row of the whole
+  int64_t column_ = 0; // where in a row the box begins
+  int64_t run_ = 1;    // and how many of its elements are in the box
+};
+
+}  // namespace athanor
