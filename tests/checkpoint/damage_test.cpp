@@ -142,7 +142,8 @@ TEST(Slices, AnyCutIsReadAsOneTensor) {
         bytes.append(reinterpret_cast<const char*>(&whole[static_cast<size_t>((row + r) * 5 + column)]),
                      static_cast<size_t>(stored.shape[1]) * sizeof(float));
       writer.append(bytes.data(), bytes.size());
-      manifest.tensors[0].slices.push_back({name, stored.name, {row, column}, stored.shape, hash_of(bytes)});
+      manifest.tensors[0].slices.push_back(
+          {name, stored.name, {{row, column}, stored.shape}, hash_of(bytes)});
     }
     writer.finish();
     manifest.files.push_back({name, writer.size_bytes(), writer.header_hash(), true});
@@ -168,8 +169,7 @@ TEST(Slices, AnyCutIsReadAsOneTensor) {
   for (const auto& [offset, extent] :
        {std::pair<Shape, Shape>{{0, 0}, {4, 3}}, {{3, 0}, {4, 2}}, {{0, 1}, {4, 2}}}) {
     Manifest wrong = manifest;
-    wrong.tensors[0].slices[0].offset = offset;
-    wrong.tensors[0].slices[0].extent = extent;
+    wrong.tensors[0].slices[0].box = {offset, extent};
     EXPECT_THROW(parse_manifest(print_manifest(wrong), "m"), Error) << str(offset) << str(extent);
   }
 }
@@ -178,7 +178,7 @@ TEST(Manifest, RefusesWhatIsNotOne) {
   const Manifest good{
       .step = 1,
       .state = R"({"step":1})",
-      .tensors = {{"t", Dtype::f32, {2}, {{"a.safetensors", "t", {0}, {2}, std::string(32, '0')}}}},
+      .tensors = {{"t", Dtype::f32, {2}, {{"a.safetensors", "t", {{0}, {2}}, std::string(32, '0')}}}},
       .files = {{"a.safetensors", 100, std::string(32, '0'), true}}};
   const std::string text = print_manifest(good);
   EXPECT_EQ(print_manifest(parse_manifest(text, "m")), text);

@@ -200,21 +200,27 @@ TEST(RankFault, IsEveryRanksFault) {
 }
 
 TEST(RankFault, ContentThatDiffersBetweenRanksIsRefused) {
-  const TestFolder folder;
-  const auto groups = make_thread_groups(2);
-  std::atomic<int> refused = 0;
-  run_ranks(groups, [&](Group& group) {
-    TestContent source;
-    if (group.rank() == 1) source.tensors.pop_back();
-    try {
-      write_checkpoint(system_env(), group, folder.path(), source.content(100));
-    } catch (const Error& error) {
-      EXPECT_NE(std::string(error.what()).find("rank"), std::string::npos);
-      ++refused;
-    }
-  });
-  EXPECT_EQ(refused, 2);
-  EXPECT_TRUE(names(folder.path()).empty());
+  const auto refused = [](const std::function<void(CheckpointContent&)>& change) {
+    const TestFolder folder;
+    const auto groups = make_thread_groups(2);
+    std::atomic<int> refusals = 0;
+    run_ranks(groups, [&](Group& group) {
+      TestContent source;
+      CheckpointContent content = source.content(100);
+      if (group.rank() == 1) change(content);
+      try {
+        write_checkpoint(system_env(), group, folder.path(), content);
+      } catch (const Error& error) {
+        EXPECT_NE(std::string(error.what()).find("rank"), std::string::npos);
+        ++refusals;
+      }
+    });
+    EXPECT_TRUE(names(folder.path()).empty());
+    return refusals == 2;
+  };
+  EXPECT_TRUE(refused([](CheckpointContent& c) { c.step = 101; }));
+  EXPECT_TRUE(refused([](CheckpointContent& c) { c.state = R"({"step":100})"; }));
+  EXPECT_TRUE(refused([](CheckpointContent& c) { c.tensors[0].tensor = c.tensors[0].tensor.view({5, 7}); }));
 }
 
 }  // namespace

@@ -19,46 +19,6 @@ constexpr size_t kMaxOpenFiles = 64;
 // Of the state, what the digest covers: where the data came from and the like may differ.
 constexpr const char* kDigestKeys[] = {"step", "tokens", "updates", "seed", "loss_scale"};
 
-// Where the elements of a slice lie in its tensor: runs of elements that are neighbours in both.
-class Scatter {
- public:
-  Scatter(const Shape& shape, const ManifestSlice& slice) : shape_(shape), slice_(slice) {
-    for (int d = shape.dims() - 1; d >= 0; --d) {
-      run_ *= slice.extent[d];
-      leading_ = d;
-      if (slice.extent[d] != shape[d]) break;
-    }
-  }
-  void put(int64_t first, const float* from, int64_t count, float* to) const {
-    while (count > 0) {
-      const int64_t piece = std::min(count, run_ - first % run_);
-      std::copy_n(from, piece, to + run_start(first / run_) + first % run_);
-      first += piece;
-      from += piece;
-      count -= piece;
-    }
-  }
-
- private:
-  int64_t run_start(int64_t run) const {
-    int64_t start = 0, stride = 1;
-    for (int d = shape_.dims() - 1; d >= 0; --d) {
-      int64_t index = 0;
-      if (d < leading_) {
-        index = run % slice_.extent[d];
-        run /= slice_.extent[d];
-      }
-      start += (slice_.offset[d] + index) * stride;
-      stride *= shape_[d];
-    }
-    return start;
-  }
-  const Shape& shape_;
-  const ManifestSlice& slice_;
-  int64_t run_ = 1;
-  int leading_ = 0;  // dimensions before this one are walked, the others are in the run
-};
-
 }  // namespace
 
 struct Checkpoint::Impl {
@@ -74,10 +34,12 @@ struct Checkpoint::Impl {
   void check_file(const ManifestFile& file);
   std::string text(const ManifestFile& file);
   size_t index_of(const std::string& name) const;
-  void read_slice(const ManifestTensor& tensor, const ManifestSlice& slice, float* values);
-  void read(const ManifestTensor& tensor, float* values) {
-    for (const ManifestSlice& slice : tensor.slices) read_slice(tensor, slice, values);
+  void read_slice(const ManifestTensor& tensor, const ManifestSlice& slice, const Box& box, float* values);
+  void read(const ManifestTensor& tensor, const Box& box, float* values) {
+    for (const ManifestSlice& slice : tensor.slices)
+      if (values == nullptr || overlap(slice.box, box)) read_slice(tensor, slice, box, values);
   }
+  void read(const ManifestTensor& tensor, float* values) { read(tensor, whole_box(tensor.shape), values); }
   std::string value_hash(const ManifestTensor& tensor);
 };
 
@@ -116,17 +78,18 @@ size_t Checkpoint::Impl::index_of(const std::string& name) const {
   return found->second;
 }
 
-// Reads and checks a slice; `values` is the whole tensor, or null where the check is all that is wanted.
-void Checkpoint::Impl::read_slice(const ManifestTensor& tensor, const ManifestSlice& slice, float* values) {
+// Reads and checks a slice, all of it; `values` is the box, or null where the check is all that is wanted.
+void Checkpoint::Impl::read_slice(const ManifestTensor& tensor, const ManifestSlice& slice, const Box& box,
+                                  float* values) {
   const SafetensorsFile& file = shard(slice.file);
   const StoredTensor& stored = file.at(slice.entry);
-  check(stored.shape == slice.extent && stored.dtype == tensor.dtype,
+  check(stored.shape == slice.box.extent && stored.dtype == tensor.dtype,
         "'{}': tensor '{}': got {} {}, expected {} {}", file.path(), slice.entry, stored.dtype_name,
-        stored.shape, safetensors_name(tensor.dtype), slice.extent);
-  const Scatter scatter(tensor.shape, slice);
+        stored.shape, safetensors_name(tensor.dtype), slice.box.extent);
+  const BoxRuns stored_runs(tensor.shape, slice.box), wanted_runs(tensor.shape, box);
   const size_t element = size_of(tensor.dtype);
   const uint64_t size_bytes = stored.size_bytes();
-  const bool in_place = values != nullptr && tensor.whole() && tensor.dtype == Dtype::f32;
+  const bool in_place = values != nullptr && slice.box == box && tensor.dtype == Dtype::f32;
   std::string buffer(in_place ? 0 : std::min<uint64_t>(kPieceBytes, size_bytes), '\0');
   std::vector<float> floats;
   Hash128 hash;
@@ -139,7 +102,12 @@ void Checkpoint::Impl::read_slice(const ManifestTensor& tensor, const ManifestSl
     if (values == nullptr || in_place) continue;
     floats.resize(static_cast<size_t>(count));
     convert_to_f32(tensor.dtype, buffer.data(), count, floats.data());
-    scatter.put(first, floats.data(), count, values);
+    stored_runs.walk(first, first + count, [&](int64_t in_slice, int64_t in_whole, int64_t length) {
+      const float* run = floats.data() + in_slice - first;
+      wanted_runs.clip(in_whole, length, [&](int64_t in_box, int64_t in_run, int64_t shared) {
+        std::copy_n(run + in_run, shared, values + in_box);
+      });
+    });
   }
   check(hash.hex() == slice.hash, "'{}': tensor '{}': got checksum {}, expected {}; the file is damaged",
         file.path(), slice.entry, hash.hex(), slice.hash);
@@ -209,10 +177,17 @@ void Checkpoint::read(const std::string& name, float* values) const {
 }
 
 void Checkpoint::read(const std::string& name, const Shape& expected, float* values) const {
+  read_box(name, expected, whole_box(expected), values);
+}
+
+void Checkpoint::read_box(const std::string& name, const Shape& expected, const Box& box,
+                          float* values) const {
   const TensorEntry& entry = at(name);
   check(entry.shape == expected, "'{}': tensor '{}': got {}, expected {}", impl_->path, name, entry.shape,
         expected);
-  read(name, values);
+  check(is_inside(box, expected), "'{}': tensor '{}': got a box of {} at {}, expected it inside of {}",
+        impl_->path, name, box.extent, box.offset, expected);
+  impl_->read(impl_->manifest.tensors[impl_->index_of(name)], box, values);
 }
 
 bool Checkpoint::has_file(const std::string& name) const {

@@ -23,19 +23,25 @@
 
 #include "athanor/base/file.h"
 #include "athanor/comm/group.h"
+#include "athanor/tensor/box.h"
 #include "athanor/tensor/tensor.h"
 
 namespace athanor {
 
 struct NamedTensor {
   std::string name;  // "model.blocks.0.attn.q.weight", "adam.m.blocks.0.attn.q.weight"
-  Tensor tensor;     // f32, whole
+  Tensor tensor;     // f32: the whole, or the box of it that this rank holds
+  Shape whole =
+      {};  // of a box: the shape of the whole, and where the box begins; none: the tensor is the whole
+  Shape offset = {};
 };
 
 struct CheckpointContent {
   int64_t step = 0;
-  std::string state;                 // TrainState, one JSON object as text
-  std::vector<NamedTensor> tensors;  // the same list on every rank; the ranks share the writing
+  std::string state;  // TrainState, one JSON object as text
+  // What this rank holds. Together the ranks' boxes cover every tensor, no element in two different boxes (Error naming
+  // the tensor); a box that several ranks hold is written by one of them.
+  std::vector<NamedTensor> tensors;
   struct File {
     std::string name, text;
   };
@@ -71,6 +77,8 @@ class Checkpoint {
   const TensorEntry& at(const std::string& name) const;  // Error where there is none
   // Its values as f32, row-major; where it throws (wrong checksum, wrong shape) they are unspecified.
   void read(const std::string& name, const Shape& expected, float* values) const;
+  // A box of it alone, as a dense array: reads the slices that the box touches.
+  void read_box(const std::string& name, const Shape& expected, const Box& box, float* values) const;
   void read(const std::string& name, float* values) const;  // for a caller that took the shape from at()
   bool has_file(const std::string& name) const;
   std::string file_text(const std::string& name) const;  // checked against its checksum

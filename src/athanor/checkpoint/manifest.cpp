@@ -71,33 +71,6 @@ bool fits_memory(const Shape& shape, size_t element_bytes) {
   return true;
 }
 
-bool overlap(const ManifestSlice& a, const ManifestSlice& b) {
-  for (int i = 0; i < a.extent.dims(); ++i)
-    if (a.offset[i] >= b.offset[i] + b.extent[i] || b.offset[i] >= a.offset[i] + a.extent[i]) return false;
-  return true;
-}
-
-void check_cover(const ManifestTensor& tensor, const Node& node) {
-  int64_t covered = 0;
-  for (const ManifestSlice& slice : tensor.slices) {
-    bool inside = slice.offset.dims() == tensor.shape.dims() && slice.extent.dims() == tensor.shape.dims();
-    for (int i = 0; inside && i < tensor.shape.dims(); ++i)
-      inside = slice.extent[i] <= tensor.shape[i] && slice.offset[i] <= tensor.shape[i] - slice.extent[i];
-    if (!inside)
-      node.refuse(
-          fmt::format("slice at {} of {} lies outside of {}", slice.offset, slice.extent, tensor.shape));
-    covered += slice.extent.numel();
-    if (covered > tensor.shape.numel()) node.refuse("its slices overlap");
-  }
-  if (covered != tensor.shape.numel())
-    node.refuse(fmt::format("its slices hold {} elements, expected the {} of {}", covered,
-                            tensor.shape.numel(), tensor.shape));
-  for (size_t a = 0; a < tensor.slices.size(); ++a)
-    for (size_t b = 0; b < a; ++b)
-      if (tensor.shape.numel() > 0 && overlap(tensor.slices[a], tensor.slices[b]))
-        node.refuse("its slices overlap");
-}
-
 ManifestTensor parse_tensor(const Node& outer) {
   ManifestTensor tensor;
   tensor.name = outer.at("name").text();
@@ -118,11 +91,10 @@ ManifestTensor parse_tensor(const Node& outer) {
     const Node slice{item, outer.file, slices.where};
     tensor.slices.push_back({.file = slice.at("file").text(),
                              .entry = slice.at("entry").text(),
-                             .offset = slice.at("offset").shape(),
-                             .extent = slice.at("extent").shape(),
+                             .box = {slice.at("offset").shape(), slice.at("extent").shape()},
                              .hash = slice.at("xxh128").hash()});
   }
-  check_cover(tensor, node);
+  if (const std::string fault = cover_fault(tensor); !fault.empty()) node.refuse(fault);
   return tensor;
 }
 
@@ -162,6 +134,24 @@ bool is_plain_file_name(std::string_view name) {
          name.find('/') == std::string_view::npos && name.find('\0') == std::string_view::npos;
 }
 
+std::string cover_fault(const ManifestTensor& tensor) {
+  const int64_t whole = tensor.shape.numel();
+  int64_t covered = 0;
+  for (const ManifestSlice& slice : tensor.slices) {
+    if (!is_inside(slice.box, tensor.shape))
+      return fmt::format("slice at {} of {} lies outside of {}", slice.box.offset, slice.box.extent,
+                         tensor.shape);
+    covered += slice.box.extent.numel();
+    if (covered > whole) return "its slices overlap";
+  }
+  if (covered != whole)
+    return fmt::format("its slices hold {} elements, expected the {} of {}", covered, whole, tensor.shape);
+  for (size_t a = 0; a < tensor.slices.size(); ++a)
+    for (size_t b = 0; b < a; ++b)
+      if (overlap(tensor.slices[a].box, tensor.slices[b].box)) return "its slices overlap";
+  return "";
+}
+
 std::string seal_manifest(std::string_view rest) {
   std::string text(kSealFront);
   text += hash_of(rest);
@@ -189,8 +179,8 @@ std::string print_manifest(const Manifest& manifest) {
       for (const ManifestSlice& slice : tensor.slices)
         json["slices"].push_back(nlohmann::ordered_json{{"file", slice.file},
                                                         {"entry", slice.entry},
-                                                        {"offset", to_json(slice.offset)},
-                                                        {"extent", to_json(slice.extent)},
+                                                        {"offset", to_json(slice.box.offset)},
+                                                        {"extent", to_json(slice.box.extent)},
                                                         {"xxh128", slice.hash}});
       rest += json.dump();
     }

@@ -14,18 +14,17 @@
 #include <string_view>
 #include <vector>
 
+#include "athanor/tensor/box.h"
 #include "athanor/tensor/dtype.h"
-#include "athanor/tensor/shape.h"
 
 namespace athanor {
 
 constexpr const char* kManifestName = "manifest.json";
 
-// The elements [offset, offset + extent) of a tensor, in each dimension.
 struct ManifestSlice {
   std::string file, entry;  // a safetensors file of the folder, the tensor in it
-  Shape offset, extent;
-  std::string hash;  // of its bytes
+  Box box;                  // of the tensor
+  std::string hash;         // of its bytes
 };
 
 struct ManifestTensor {
@@ -49,6 +48,9 @@ struct Manifest {
   std::vector<ManifestTensor> tensors;
   std::vector<ManifestFile> files;
 };
+
+// Why the slices of a tensor do not cover it exactly once; empty where they do.
+std::string cover_fault(const ManifestTensor& tensor);
 
 std::string print_manifest(const Manifest& manifest);
 Manifest parse_manifest(std::string_view text, const std::string& file);

@@ -1,16 +1,16 @@
 // Writing: the ranks share the tensors, agree after every stage, and rank 0 commits. No rank ever waits for
 // one that failed: each stage ends with all outcomes gathered, and where one failed all throw.
-#include <algorithm>
 #include <charconv>
 #include <cstring>
 #include <functional>
-#include <numeric>
+#include <map>
+#include <optional>
 #include <set>
 
 #include "athanor/base/check.h"
 #include "athanor/base/hash.h"
 #include "athanor/checkpoint/checkpoint.h"
-#include "athanor/checkpoint/manifest.h"
+#include "athanor/checkpoint/slices.h"
 #include "athanor/checkpoint/staged_folder.h"
 #include "athanor/store/safetensors.h"
 
@@ -57,14 +57,12 @@ void agree(Group& group, const std::function<void()>& stage) {
 void check_content(const CheckpointContent& content) {
   check(content.step >= 0, "checkpoint: got step {}, expected one from zero up", content.step);
   canonical_state(content.state, "checkpoint");
-  std::set<std::string> names;
   for (const NamedTensor& tensor : content.tensors) {
-    check(names.insert(tensor.name).second, "checkpoint: tensor '{}' is given twice", tensor.name);
     check(tensor.tensor.defined() && tensor.tensor.dtype() == Dtype::f32 &&
               tensor.tensor.queue().device() == Device::cpu,
           "checkpoint: tensor '{}': expected f32 values in memory", tensor.name);
   }
-  names.clear();
+  std::set<std::string> names;
   for (const CheckpointContent::File& file : content.files) {
     check(is_plain_file_name(file.name) && file.name.rfind("tensors-", 0) != 0,
           "checkpoint: got the file name '{}', expected a plain one", file.name);
@@ -72,33 +70,9 @@ void check_content(const CheckpointContent& content) {
   }
 }
 
-// Ranks that disagree on what they write would make a checkpoint with holes.
-uint64_t content_identity(const CheckpointContent& content) {
-  std::string text = fmt::format("{}\n{}\n", content.step, content.state);
-  for (const NamedTensor& tensor : content.tensors)
-    text += fmt::format("{} {}\n", tensor.name, tensor.tensor.shape());
-  return hash64(text);
-}
-
-// owner[i] is the rank that writes tensor i: the largest first, each to the rank with the least so far.
-std::vector<int> deal(const std::vector<NamedTensor>& tensors, int num_ranks) {
-  std::vector<size_t> order(tensors.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-    return tensors[a].tensor.size_bytes() > tensors[b].tensor.size_bytes();
-  });
-  std::vector<uint64_t> load(static_cast<size_t>(num_ranks), 0);
-  std::vector<int> owner(tensors.size(), 0);
-  for (const size_t i : order) {
-    const auto least = std::min_element(load.begin(), load.end());
-    owner[i] = static_cast<int>(least - load.begin());
-    *least += tensors[i].tensor.size_bytes();
-  }
-  return owner;
-}
-
-std::string shard_name(int rank) {
-  return fmt::format("tensors-{:05d}.safetensors", rank);
+// Ranks that disagree on the state would make a checkpoint of no moment.
+uint64_t state_identity(const CheckpointContent& content) {
+  return hash64(fmt::format("{}\n{}", content.step, content.state));
 }
 
 struct Hash {
@@ -116,15 +90,15 @@ Hash parse_hash(const std::string& hex) {
 // What the ranks find out while writing. Each fills in its own part of a table of zeros, and the sum over the
 // ranks is the whole table.
 struct Table {
-  Table(size_t num_tensors, int num_ranks)
-      : num_tensors_(num_tensors), words_(2 * num_tensors + 3 * static_cast<size_t>(num_ranks), 0) {}
+  Table(size_t num_slices, int num_ranks)
+      : num_slices_(num_slices), words_(2 * num_slices + 3 * static_cast<size_t>(num_ranks), 0) {}
 
-  void set_tensor(size_t index, const Hash& hash) { set(2 * index, hash); }
+  void set_slice(size_t index, const Hash& hash) { set(2 * index, hash); }
   void set_shard(int rank, const Hash& header, uint64_t size_bytes) {
     set(shard(rank), header);
     words_[shard(rank) + 2] = size_bytes;
   }
-  Hash tensor(size_t index) const { return {words_[2 * index], words_[2 * index + 1]}; }
+  Hash slice(size_t index) const { return {words_[2 * index], words_[2 * index + 1]}; }
   Hash shard_header(int rank) const { return {words_[shard(rank)], words_[shard(rank) + 1]}; }
   uint64_t shard_bytes(int rank) const { return words_[shard(rank) + 2]; }  // zero: the rank wrote none
   void sum(Group& group) {
@@ -132,12 +106,12 @@ struct Table {
   }
 
  private:
-  size_t shard(int rank) const { return 2 * num_tensors_ + 3 * static_cast<size_t>(rank); }
+  size_t shard(int rank) const { return 2 * num_slices_ + 3 * static_cast<size_t>(rank); }
   void set(size_t at, const Hash& hash) {
     words_[at] = hash.high;
     words_[at + 1] = hash.low;
   }
-  size_t num_tensors_;
+  size_t num_slices_;
   std::vector<uint64_t> words_;
 };
 
@@ -153,13 +127,15 @@ Hash write_tensor(SafetensorsWriter& writer, const Tensor& tensor) {
 }
 
 void write_shard(Env& env, const std::string& folder, int rank, const CheckpointContent& content,
-                 const std::vector<int>& owner, Table& table) {
-  std::map<std::string_view, size_t> mine;
+                 const SlicePlan& plan, Table& table) {
+  std::map<std::string_view, size_t> mine;  // slices of the plan, by entry
   std::vector<SafetensorsWriter::Entry> entries;
-  for (size_t i = 0; i < content.tensors.size(); ++i) {
-    if (owner[i] != rank) continue;
-    mine.emplace(content.tensors[i].name, i);
-    entries.push_back({content.tensors[i].name, Dtype::f32, content.tensors[i].tensor.shape()});
+  for (size_t i = 0; i < plan.slices.size(); ++i) {
+    const SlicePlan::Slice& slice = plan.slices[i];
+    if (slice.writer != rank) continue;
+    const ManifestSlice& listed = plan.tensors[slice.tensor].slices[slice.slice];
+    mine.emplace(listed.entry, i);
+    entries.push_back({listed.entry, Dtype::f32, listed.box.extent});
   }
   if (entries.empty()) return;
   // The step makes the header, and so its checksum, that of this checkpoint and no other.
@@ -167,30 +143,20 @@ void write_shard(Env& env, const std::string& folder, int rank, const Checkpoint
                            {{"format", "pt"}, {"athanor.step", std::to_string(content.step)}});
   for (const StoredTensor& stored : writer.tensors()) {
     const size_t index = mine.at(stored.name);
-    table.set_tensor(index, write_tensor(writer, content.tensors[index].tensor));
+    table.set_slice(index, write_tensor(writer, content.tensors[plan.slices[index].local].tensor));
   }
   writer.finish();
   table.set_shard(rank, parse_hash(writer.header_hash()), writer.size_bytes());
 }
 
-Manifest make_manifest(const CheckpointContent& content, const std::vector<int>& owner, int num_ranks,
+Manifest make_manifest(const CheckpointContent& content, const SlicePlan& plan, int num_ranks,
                        const Table& table) {
   Manifest manifest;
   manifest.step = content.step;
   manifest.state = content.state;
-  for (size_t i = 0; i < content.tensors.size(); ++i) {
-    const NamedTensor& tensor = content.tensors[i];
-    Shape origin;
-    for (int d = 0; d < tensor.tensor.shape().dims(); ++d) origin.push_back(0);
-    manifest.tensors.push_back({tensor.name,
-                                Dtype::f32,
-                                tensor.tensor.shape(),
-                                {{.file = shard_name(owner[i]),
-                                  .entry = tensor.name,
-                                  .offset = origin,
-                                  .extent = tensor.tensor.shape(),
-                                  .hash = table.tensor(i).hex()}}});
-  }
+  manifest.tensors = plan.tensors;
+  for (size_t i = 0; i < plan.slices.size(); ++i)
+    manifest.tensors[plan.slices[i].tensor].slices[plan.slices[i].slice].hash = table.slice(i).hex();
   for (int rank = 0; rank < num_ranks; ++rank)
     if (table.shard_bytes(rank) > 0)
       manifest.files.push_back(
@@ -214,7 +180,7 @@ void write_file(Env& env, const std::string& path, std::string_view text) {
 
 void write_checkpoint_at(Env& env, Group& group, const std::string& path, const CheckpointContent& content) {
   std::optional<StagedFolder> staged;
-  const uint64_t identity = content_identity(content);
+  const uint64_t identity = state_identity(content);
   uint64_t first[2] = {0, identity};  // rank 0's token and identity
   agree(group, [&] {
     check_content(content);
@@ -224,12 +190,11 @@ void write_checkpoint_at(Env& env, Group& group, const std::string& path, const 
   });
   group.broadcast(first, 2, Dtype::i64, 0, kGroupCall).wait();
   const std::string folder = staged ? staged->path() : staged_path(path, first[0]);
-  const std::vector<int> owner = deal(content.tensors, group.size());
-  Table table(content.tensors.size(), group.size());
+  const SlicePlan plan = plan_slices(group, content.tensors);
+  Table table(plan.slices.size(), group.size());
   agree(group, [&] {
-    check(first[1] == identity,
-          "checkpoint: this rank's step, state or list of tensors is not that of rank 0");
-    write_shard(env, folder, group.rank(), content, owner, table);
+    check(first[1] == identity, "checkpoint: this rank's step or state is not that of rank 0");
+    write_shard(env, folder, group.rank(), content, plan, table);
   });
   table.sum(group);
   agree(group, [&] {
@@ -237,7 +202,7 @@ void write_checkpoint_at(Env& env, Group& group, const std::string& path, const 
     for (const CheckpointContent::File& file : content.files)
       write_file(env, join_path(folder, file.name), file.text);
     write_file(env, join_path(folder, kManifestName),
-               print_manifest(make_manifest(content, owner, group.size(), table)));
+               print_manifest(make_manifest(content, plan, group.size(), table)));
     staged->commit();
   });
 }

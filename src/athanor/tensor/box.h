@@ -30,8 +30,8 @@ class BoxRuns {
  public:
   BoxRuns(const Shape& whole, const Box& box);  // Error unless the box is inside
 
-  int64_t run() const { return run_; }            // elements of each run
-  int64_t in_whole(int64_t in_box) const;         // the place in the whole of an element of the box
+  int64_t run() const { return run_; }     // elements of each run
+  int64_t in_whole(int64_t in_box) const;  // the place in the whole of an element of the box
   // run(in_box, in_whole, count) for the elements [first, last) of the box, in order.
   template <typename Run>
   void walk(int64_t first, int64_t last, const Run& run) const {
@@ -59,10 +59,10 @@ class BoxRuns {
 
   Shape whole_;
   Box box_;
-  int leading_ = 0;    // dimensions before this one number the rows
-  int64_t row_ = 1;    // elements of a row of the whole
-  int64_t column_ = 0; // where in a row the box begins
-  int64_t run_ = 1;    // and how many of its elements are in the box
+  int leading_ = 0;     // dimensions before this one number the rows
+  int64_t row_ = 1;     // elements of a row of the whole
+  int64_t column_ = 0;  // where in a row the box begins
+  int64_t run_ = 1;     // and how many of its elements are in the box
 };
 
 }  // namespace athanor
