@@ -27,13 +27,14 @@ Sharding transformer_sharding(const ModelConfig& config, bool sequence_parallel)
   return table;
 }
 
-void shard_model(Model& model, Group& group, bool sequence_parallel) {
-  const ModelConfig& config = model.config();
-  check(config.family == "llama" || config.family == "gpt2",
-        "model: family '{}' has no table of how to cut it over ranks", config.family);
-  const Sharding table = config.family == "llama" ? llama_sharding(config, sequence_parallel)
-                                                  : gpt2_sharding(config, sequence_parallel);
-  apply_sharding(model, table, group);
+Sharding sharding_of(const ModelConfig& config, bool sequence_parallel) {
+  if (config.family == "llama") return llama_sharding(config, sequence_parallel);
+  if (config.family == "gpt2") return gpt2_sharding(config, sequence_parallel);
+  fail("model: family '{}' has no table of how to cut it over ranks", config.family);
+}
+
+void shard_model(Model& model, const Sharding& sharding, Group& group) {
+  apply_sharding(model, sharding, group);
   if (group.size() > 1)
     model.set_combine_statistics([&group](Tensor& statistics) { combine_statistics(statistics, group); });
 }

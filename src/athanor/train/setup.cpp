@@ -1,7 +1,5 @@
 #include "athanor/train/setup.h"
 
-#include "athanor/models/sharding.h"
-
 namespace athanor {
 namespace {
 
@@ -47,8 +45,8 @@ Training::Training(const Config& config, int64_t num_channels, Group& group, Are
                    .trace = trace};
 }
 
-void Training::split(Group& tensor_group, bool sequence_parallel) {
-  shard_model(*model, tensor_group, sequence_parallel);
+void Training::split(const Sharding& sharding, Group& tensor_group) {
+  shard_model(*model, sharding, tensor_group);
   step_options_.tensor_group = &tensor_group;
 }
 

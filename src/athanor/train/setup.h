@@ -3,7 +3,7 @@
 // code.
 //
 //   Training training(config, num_channels, group, arena, trace, stop);   // declared, nothing allocated
-//   training.split(tensor_group, sequence_parallel);                       // optional: tensor parallelism
+//   training.split(sharding_of(config.model, config.parallel.sp), tensor_group);   // optional: tensor parallelism
 //   training.allocate();                                                   // or: and initialize() / load
 //   training.runner->run(state, next_batch);
 //
@@ -16,6 +16,7 @@
 
 #include "athanor/checkpoint/checkpoint.h"
 #include "athanor/config/config.h"
+#include "athanor/models/sharding.h"
 #include "athanor/train/step.h"
 
 namespace athanor {
@@ -23,7 +24,7 @@ namespace athanor {
 struct Training {
   Training(const Config& config, int64_t num_channels, Group& group, Arena& arena, Trace* trace,
            const std::atomic<int>* stop);
-  void split(Group& tensor_group, bool sequence_parallel);  // before allocate()
+  void split(const Sharding& sharding, Group& tensor_group);  // before allocate()
   void allocate();  // parameters, optimizer state, gradient buckets
   // This rank's slices of weights and optimizer state as the logical tensors of a checkpoint: "model.NAME",
   // "adam.m.NAME", ...

@@ -1,0 +1,229 @@
+// Law 1 for tensor and sequence parallelism: ranks that share a model compute what one process computes.
+#include <gtest/gtest.h>
+
+#include <ostream>
+
+#include "athanor/parallel/collective_ops.h"
+#include "checkpoint/content.h"
+#include "train/layout_run.h"
+
+namespace athanor {
+namespace {
+
+constexpr double kTolerance = 1e-5;
+
+Config small(const std::string& family, const std::string& optimizer) {
+  Config config = tiny(family);
+  config.precision.compute = "f32";
+  config.model.dropout = 0.1;
+  config.optimizer.name = optimizer;
+  config.optimizer.lr = optimizer == "sgd" ? 1e-1 : 3e-4;
+  config.data.seq_len = 11;
+  config.train.steps = 10;
+  config.train.global_batch = 5;
+  config.train.micro_batch = 2;  // grains of 22, 22 and 11 tokens: uneven parts for two, three and four ranks
+  return config;
+}
+
+// Three heads of keys and values, for three ranks.
+Config in_thirds(Config config) {
+  config.model.heads = 6;
+  config.model.kv_heads = config.model.family == "llama" ? 3 : 6;
+  config.model.head_dim = 4;
+  config.model.ffn_width = 66;
+  return config;
+}
+
+std::string text(const Layout& layout) {
+  return "dp " + std::to_string(layout.dp) + " tp " + std::to_string(layout.tp) + (layout.sp ? " sp" : "");
+}
+
+struct Case {
+  const char* family;
+  const char* optimizer;
+};
+
+void PrintTo(const Case& c, std::ostream* out) {
+  *out << c.family << " " << c.optimizer;
+}
+
+class TensorParallelTest : public ::testing::TestWithParam<Case> {
+ protected:
+  static void expect_same(const Config& config, const std::vector<Layout>& layouts,
+                          double tolerance = kTolerance) {
+    const LayoutRun one = run_layout(config, {});
+    for (const Layout& layout : layouts) {
+      const LayoutRun many = run_layout(config, layout);
+      EXPECT_EQ(many.first_weights, one.first_weights) << "the same weights in any layout";
+      const Difference difference = compare(many, one);
+      EXPECT_LE(difference.worst, tolerance) << text(layout) << ": " << difference.where;
+    }
+  }
+};
+
+TEST_P(TensorParallelTest, EveryLayoutComputesWhatOneProcessComputes) {
+  const Config config = small(GetParam().family, GetParam().optimizer);
+  expect_same(config,
+              {{1, 2, false}, {1, 2, true}, {1, 4, false}, {1, 4, true}, {2, 2, true}, {3, 2, false}});
+  expect_same(in_thirds(config), {{1, 3, false}, {1, 3, true}, {2, 3, true}});
+}
+
+TEST_P(TensorParallelTest, RecomputeGoesWithIt) {
+  Config config = small(GetParam().family, GetParam().optimizer);
+  config.train.steps = 3;
+  for (const char* recompute : {"selective", "full"}) {
+    config.parallel.recompute = recompute;
+    expect_same(config, {{1, 2, false}, {1, 2, true}});
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, TensorParallelTest,
+                         ::testing::Values(Case{"llama", "adamw"}, Case{"llama", "sgd"},
+                                           Case{"gpt2", "adamw"}, Case{"gpt2", "sgd"}),
+                         [](const auto& each) {
+                           return std::string(each.param.family) + "_" + each.param.optimizer;
+                         });
+
+class OtherModels : public TensorParallelTest {};
+
+TEST_F(OtherModels, OneHeadOfKeysAndValuesIsSharedByAllRanks) {
+  Config config = small("llama", "sgd");
+  config.model.kv_heads = 1;
+  config.model.bias = true;
+  expect_same(config, {{1, 2, false}, {1, 4, true}});
+}
+
+TEST_F(OtherModels, TiedLlamaAndUntiedGpt2) {
+  Config config = small("llama", "adamw");
+  config.model.tie_embeddings = true;
+  expect_same(config, {{1, 4, true}});
+  config = small("gpt2", "adamw");
+  config.model.tie_embeddings = false;
+  expect_same(config, {{1, 4, true}});
+}
+
+// Of 41 tokens in eight parts of 6 the last has none.
+TEST_F(OtherModels, APartOfTheVocabularyMayBeEmpty) {
+  Config config = small("llama", "sgd");
+  config.model.heads = 8;
+  config.model.kv_heads = 8;
+  config.model.head_dim = 2;
+  config.model.ffn_width = 64;
+  expect_same(config, {{1, 8, true}});
+}
+
+TEST_F(OtherModels, HalfPrecisionIsNear) {
+  for (const char* compute : {"bf16", "f16"}) {
+    Config config = small("gpt2", "sgd");
+    config.precision.compute = compute;
+    config.train.steps = 3;
+    const LayoutRun one = run_layout(config, {});
+    for (const bool sp : {false, true}) {
+      const LayoutRun two = run_layout(config, {1, 2, sp});
+      for (size_t i = 0; i < one.losses.size(); ++i) {
+        EXPECT_NEAR(two.losses[i], one.losses[i], 1e-2 * one.losses[i]) << compute;
+        EXPECT_NEAR(two.grad_norms[i], one.grad_norms[i], 3e-2 * one.grad_norms[i]) << compute;
+      }
+    }
+  }
+}
+
+// The comparison sees what it is there to see.
+TEST_F(OtherModels, PlantedFaultsAreCaught) {
+  const Config config = small("gpt2", "sgd"), grouped = small("llama", "sgd");
+  const LayoutRun one = run_layout(config, {}), one_grouped = run_layout(grouped, {});
+  const auto set = [](const std::string& module, const std::function<void(ShardingRow&)>& change) {
+    return [=](Sharding& table) {
+      for (ShardingRow& row : table)
+        if (row.module == module) change(row);
+    };
+  };
+  const auto expect_caught = [&](const char* fault, const Config& which, const Layout& layout,
+                                 const LayoutHooks& hooks) {
+    const Difference difference =
+        compare(run_layout(which, layout, hooks), &which == &config ? one : one_grouped);
+    EXPECT_GT(difference.worst, 100 * kTolerance) << fault << " went unseen";
+  };
+  const auto whole = [](ShardingRow& row) { row.split = Split::none; };
+  expect_caught("norm gradients that are not summed under sp", config, {1, 2, true},
+                {.change_table = set("blocks.*.mlp_norm", whole)});
+  expect_caught("the last norm's gradient likewise", config, {1, 2, true},
+                {.change_table = set("norm", whole)});
+  expect_caught("dropout that takes its tokens for all", config, {1, 2, true},
+                {.change_table = set("blocks.*.attn_dropout", whole)});
+  expect_caught("positions that every rank adds to", config, {1, 2, false},
+                {.change_table = set("positions", whole)});
+  expect_caught("a gradient that is not summed before the projections", config, {1, 2, false},
+                {.change_table = set("blocks.*.mlp", [](ShardingRow& row) { row.input = nullptr; })});
+  expect_caught("a head whose input's gradient is not summed", config, {1, 2, false},
+                {.change_table = set("head", [](ShardingRow& row) { row.input = nullptr; })});
+  expect_caught(
+      "a gather whose gradient is not summed", config, {1, 2, true},
+      {.change_table = set("blocks.*.attn", [](ShardingRow& row) { row.input = gather_to_whole; })});
+  expect_caught(
+      "values that are cut in another order than queries", grouped, {1, 2, false},
+      {.change_table = set("blocks.*.attn.v", whole), .prepare = [](Training& training, Group& group) {
+         for (const auto& param : training.model->params())
+           if (param->name().ends_with("attn.v.weight"))
+             param->shard(
+                 {.dim = 0, .axis = "tp", .rank = group.size() - 1 - group.rank(), .size = group.size()});
+       }});
+}
+
+std::string save(const std::string& folder, const Training& training, const TrainState& state, Group& world) {
+  return write_checkpoint(
+      system_env(), world, folder,
+      {.step = state.step, .state = state.to_json(), .tensors = training.tensors(), .files = {}});
+}
+
+TEST_F(OtherModels, ACheckpointKnowsNoLayout) {
+  Config config = small("gpt2", "adamw");
+  config.train.steps = 2;
+  const TestFolder folder;
+  std::vector<std::string> digests;
+  // Each layout goes on from the first one's checkpoint and writes it again, untouched.
+  const Layout layouts[] = {{1, 2, true}, {1, 1}, {1, 4, false}, {2, 2, true}, {3, 1}};
+  for (const Layout& layout : layouts) {
+    const std::string target = folder.file(text(layout));
+    LayoutHooks hooks;
+    if (!digests.empty())
+      hooks.begin = [&](Training& training, TrainState& state, Group&) {
+        const Checkpoint first =
+            Checkpoint::open(system_env(), folder.file(text(layouts[0])) + "/step_00000002");
+        training.load(first);
+        state = TrainState::from_json(first.state());
+      };
+    hooks.end = [&](Training& training, TrainState& state, Group& world) {
+      save(target, training, state, world);
+    };
+    run_layout(config, layout, hooks);
+    digests.push_back(Checkpoint::open(system_env(), target + "/step_00000002").digest());
+    EXPECT_EQ(digests.back(), digests[0]) << text(layout);
+  }
+}
+
+TEST_F(OtherModels, ResumeIsBitwise) {
+  Config config = small("llama", "adamw");
+  config.schedule.decay = "constant";
+  config.train.steps = 4;
+  Config half = config;
+  half.train.steps = 2;
+  const Layout layout{1, 2, true};
+  const TestFolder folder;
+  const LayoutRun whole = run_layout(config, layout);
+  run_layout(half, layout, {.end = [&](Training& training, TrainState& state, Group& world) {
+               save(folder.path(), training, state, world);
+             }});
+  const LayoutRun resumed =
+      run_layout(config, layout, {.begin = [&](Training& training, TrainState& state, Group&) {
+                   const Checkpoint checkpoint = Checkpoint::open(system_env(), folder.file("step_00000002"));
+                   training.load(checkpoint);
+                   state = TrainState::from_json(checkpoint.state());
+                 }});
+  EXPECT_EQ(resumed.last_weights, whole.last_weights);
+  EXPECT_EQ(resumed.losses, std::vector<double>(whole.losses.begin() + 2, whole.losses.end()));
+  EXPECT_EQ(resumed.grad_norms, std::vector<double>(whole.grad_norms.begin() + 2, whole.grad_norms.end()));
+}
+
+}  // namespace
+}  // namespace athanor
