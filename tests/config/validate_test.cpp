@@ -77,13 +77,28 @@ TEST(Validate, RunAndChannelNamesAreUsable) {
 }
 
 TEST(Validate, LayoutsOfThisVersion) {
-  for (const std::string set : {"tp=2", "pp=2", "cp=2", "ep=2", "sp=true", "zero=1", "virtual_stages=2"})
+  for (const std::string set : {"tp=2", "pp=2", "cp=2", "ep=2", "zero=1", "virtual_stages=2"})
     expect_error("[parallel]\n" + set,
                  {"first.toml:2: parallel." + set.substr(0, set.find('=')), "data parallelism"});
   expect_error("[parallel]\ntp=0", {"parallel.tp: got 0, expected at least 1"});
   expect_error("[parallel]\nzero=4", {"parallel.zero: got 4, expected a value in [0, 3]"});
   EXPECT_EQ(parse_error("[parallel]\ndp=4\ntp=1\nzero=0\nsp=false\nreduce='tree'"), "");
   expect_error("[launch]\nmin_ranks = 4\nmax_ranks = 2", {"launch.max_ranks: got 2"});
+}
+
+TEST(Validate, WhatDoesNotDivideByTpIsNamedWithTheNearestThatDoes) {
+  const auto model = [](const std::string& sizes, const std::string& parallel) {
+    return "[parallel]\n" + parallel + "\n[model]\nwidth = 96\nlayers = 2\n" + sizes;
+  };
+  expect_error(model("heads = 8\nffn_width = 256", "tp = 3"),
+               {"first.toml:2: parallel.tp: got 3, which does not divide model.heads = 8", "is 2"});
+  expect_error(model("heads = 8\nffn_width = 258", "tp = 4"),
+               {"parallel.tp", "model.ffn_width = 258", "is 2"});
+  expect_error(model("heads = 12\nkv_heads = 3\nffn_width = 240", "tp = 4"),
+               {"parallel.tp", "model.kv_heads = 3", "is 3"});
+  expect_error(model("heads = 8\nffn_width = 256", "tp = 16"), {"model.heads = 8", "is 8"});
+  expect_error(model("heads = 8", "sp = true"),
+               {"parallel.sp: got true with parallel.tp = 1, expected false"});
 }
 
 TEST(Validate, TrainingNeedsData) {

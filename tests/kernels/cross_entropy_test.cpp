@@ -79,6 +79,77 @@ TEST_P(CrossEntropyTest, LossAndGradientMatchTheirFormula) {
       }
 }
 
+// Classes dealt out over three parts, the last of them with padding alone: together the same as in one.
+TEST_P(CrossEntropyTest, PartsGiveWhatTheWholeGives) {
+  for (const Dtype dtype : kElementTypes) {
+    SCOPED_TRACE(name_of(dtype));
+    constexpr int64_t kRows = 9, kClasses = 40, kPart = 21;
+    const float scale = 8;
+    const Values logits = random_values(kRows * kClasses, Dtype::f32, 1, 5.0);
+    std::vector<int32_t> targets = random_ids(kRows, kClasses, 2);
+    targets[0] = 20;
+    targets[1] = 21;
+    targets[2] = -1;
+    const auto got = run(GetParam(), [&](Bench& bench) {
+      const CrossEntropyKernels& kernels = bench.kernels().cross_entropy;
+      const Tensor target = bench.ids(targets, {kRows});
+      std::vector<Tensor> results;
+      std::vector<Values> parts;
+      std::vector<ClassRange> ranges;
+      Values together(kRows * 3, 0);
+      std::vector<Tensor> statistics;
+      for (int64_t first = 0; first < 3 * kPart; first += kPart) {
+        const int64_t count = std::clamp<int64_t>(kClasses - first, 0, kPart);
+        Values part(kRows * kPart, 3);  // padding is never looked at
+        for (int64_t n = 0; n < kRows; ++n)
+          for (int64_t c = 0; c < count; ++c)
+            part[static_cast<size_t>(n * kPart + c)] = logits[static_cast<size_t>(n * kClasses + first + c)];
+        parts.push_back(part);
+        ranges.push_back({first, count, kClasses});
+        statistics.push_back(bench.output({kRows, 3}, Dtype::f32));
+        kernels.statistics(bench.queue(), statistics.back(), bench.input(part, {kRows, kPart}, Dtype::f32),
+                           target, ranges.back());
+      }
+      for (int64_t n = 0; n < kRows; ++n) {
+        const auto of = [&](const Tensor& x, int64_t k) { return double{x.data<float>()[n * 3 + k]}; };
+        double largest = -HUGE_VAL, sum = 0, at_target = 0;
+        for (const Tensor& x : statistics) largest = std::max(largest, of(x, 0));
+        for (const Tensor& x : statistics) {
+          sum += of(x, 1) * std::exp(of(x, 0) - largest);
+          at_target += of(x, 2);
+        }
+        together[static_cast<size_t>(n * 3)] = largest;
+        together[static_cast<size_t>(n * 3 + 1)] = round_to(sum, Dtype::f32);
+        together[static_cast<size_t>(n * 3 + 2)] = at_target;
+      }
+      const Tensor of_all = bench.input(together, {kRows, 3}, Dtype::f32);
+      for (size_t p = 0; p < parts.size(); ++p) {
+        Tensor gradient = bench.output({kRows, kPart}, dtype);
+        kernels.gradient(bench.queue(), gradient, bench.input(parts[p], {kRows, kPart}, Dtype::f32), of_all,
+                         target, ranges[p], scale);
+        results.push_back(gradient);
+      }
+      results.push_back(of_all);
+      return results;
+    });
+    const Expected e = expected_of(logits, targets, {kRows, kClasses, kClasses}, scale);
+    Values gradient;
+    for (int64_t n = 0; n < kRows; ++n)
+      for (int64_t c = 0; c < 3 * kPart; ++c) {
+        const double value = got[static_cast<size_t>(c / kPart)][static_cast<size_t>(n * kPart + c % kPart)];
+        if (c < kClasses)
+          gradient.push_back(value);
+        else
+          ASSERT_EQ(value, 0) << n << " " << c;
+      }
+    expect_close(gradient, e.gradient, tolerance(dtype));
+    Values loss;
+    for (size_t n = 0; n < kRows; ++n)
+      loss.push_back(targets[n] < 0 ? 0 : std::log(got[3][n * 3 + 1]) + got[3][n * 3] - got[3][n * 3 + 2]);
+    expect_close(loss, e.loss, 2e-6);
+  }
+}
+
 // Logits that overflow an exponential without its shift, and a vocabulary as large as those of real models.
 TEST_P(CrossEntropyTest, LargeLogitsAndVocabularies) {
   const Size size{2, 50304, 50257};

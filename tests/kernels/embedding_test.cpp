@@ -78,6 +78,36 @@ TEST_P(EmbeddingTest, BackwardAddsInOrder) {
     }
 }
 
+TEST_P(EmbeddingTest, NoRowIsZeroAndTakesNoGradient) {
+  const std::vector<int32_t> ids = {1, kNoRow, 0, kNoRow};
+  for (const Dtype dtype : kElementTypes) {
+    constexpr int64_t kWidth = 19;
+    const Values table = random_values(2 * kWidth, dtype, 1), positions = random_values(2 * kWidth, dtype, 2);
+    const auto got = run(GetParam(), [&](Bench& bench) {
+      const EmbeddingKernels& kernels = bench.kernels().embedding;
+      const Tensor id = bench.ids(ids, {2, 2}), rows = bench.input(table, {2, kWidth}, dtype);
+      const Tensor extra = bench.input(positions, {2, kWidth}, dtype);
+      Tensor plain = bench.output({2, 2, kWidth}, dtype), summed = bench.output({2, 2, kWidth}, dtype);
+      kernels.forward(bench.queue(), plain, id, rows, nullptr, 0);
+      kernels.forward(bench.queue(), summed, id, rows, &extra, 0);
+      Tensor gradient = bench.output(Values(2 * kWidth, 0), {2, kWidth}, Dtype::f32);
+      kernels.backward(bench.queue(), gradient, bench.input(Values(4 * kWidth, 1), {2, 2, kWidth}, dtype),
+                       id);
+      Tensor sum = bench.output(Values(2 * kWidth, 0), {2, kWidth}, Dtype::f32);
+      Tensor moved = bench.output(Values(2 * kWidth, 2), {2, kWidth}, Dtype::f32);
+      kernels.move_rows(bench.queue(), sum, moved, id);
+      return std::vector{plain, summed, gradient, sum};
+    });
+    for (size_t c = 0; c < kWidth; ++c) {
+      EXPECT_EQ(got[0][c], table[kWidth + c]);
+      EXPECT_EQ(got[0][kWidth + c], 0);
+      EXPECT_EQ(got[1][kWidth + c], positions[kWidth + c]);
+    }
+    EXPECT_EQ(got[2], Values(2 * kWidth, 1));
+    EXPECT_EQ(got[3], Values(2 * kWidth, 2));
+  }
+}
+
 TEST_P(EmbeddingTest, MovedRowsAreAddedOnceAndLeftZero) {
   constexpr int64_t kVocabulary = 9, kWidth = 300;
   const std::vector<int32_t> ids = {7, 2, 7, 0, 7, 2};

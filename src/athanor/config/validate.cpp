@@ -143,6 +143,35 @@ void check_recompute(const Config& config) {
           config.parallel.recompute, config.model.layers);
 }
 
+bool fits_tensor_parallel(const ModelConfig& m, int64_t tp) {
+  return m.heads % tp == 0 && m.ffn_width % tp == 0 && (m.kv_heads % tp == 0 || tp % m.kv_heads == 0);
+}
+
+// Of two that are equally near the smaller one; 1 always fits.
+int64_t nearest_tensor_parallel(const ModelConfig& m, int64_t tp) {
+  for (int64_t distance = 0;; ++distance) {
+    if (tp - distance >= 1 && fits_tensor_parallel(m, tp - distance)) return tp - distance;
+    if (tp + distance <= m.heads && fits_tensor_parallel(m, tp + distance)) return tp + distance;
+  }
+}
+
+// Heads are whole, feed-forward layers cut evenly; a vocabulary may be cut unevenly.
+void check_tensor_parallel(const Config& config) {
+  const ModelConfig& m = config.model;
+  const int64_t tp = config.parallel.tp;
+  if (!fits_tensor_parallel(m, tp)) {
+    const auto [key, value] = m.heads % tp != 0       ? std::pair("heads", m.heads)
+                              : m.ffn_width % tp != 0 ? std::pair("ffn_width", m.ffn_width)
+                                                      : std::pair("kv_heads", m.kv_heads);
+    refuse(config, "parallel.tp",
+           fmt::format("the nearest that this model can be cut in is {}", nearest_tensor_parallel(m, tp)),
+           "got {}, which does not divide model.{} = {}", tp, key, value);
+  }
+  if (config.parallel.sp && tp == 1)
+    refuse(config, "parallel.sp", "sequence parallelism shares the tokens among the ranks of parallel.tp",
+           "got true with parallel.tp = 1, expected false");
+}
+
 // The axes that this version of the program can split a model over. Widen it here.
 void check_layout(const Config& config) {
   const ParallelConfig& p = config.parallel;
@@ -198,6 +227,7 @@ void validate(const Config& config) {
   check_channels(config);
   check_train(config);
   check_optimizer(config);
+  check_tensor_parallel(config);
   check_layout(config);
   check_recompute(config);
 }

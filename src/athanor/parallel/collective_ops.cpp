@@ -50,9 +50,9 @@ Tensor as_rows(const Tensor& x) {
 
 // x [n,C] of each rank -> [shape of the whole].
 Tensor all_gather(const Tensor& x, const Shape& whole, Group& group, const char* name) {
+  if (group.size() == 1) return x;
   const int64_t rows = whole.rows(), n = dealt_rows(rows, group.size());
   check(x.shape() == Shape({n, whole[-1]}), "{}: got {}, expected {} of the rows of {}", name, x.shape(), n, whole);
-  if (group.size() == 1) return x.view(whole);
   Tensor all = empty(x.arena(), {n * group.size(), whole[-1]}, x.dtype(), Category::activations);
   if (moves(x, group)) {
     // f16 is no type of the wire; its bits are.
@@ -64,7 +64,7 @@ Tensor all_gather(const Tensor& x, const Shape& whole, Group& group, const char*
 
 // The sum over the ranks of x [...,C], rows dealt out: [n,C].
 Tensor sum_scatter(const Tensor& x, Group& group, const char* name) {
-  if (group.size() == 1) return as_rows(x);
+  if (group.size() == 1) return x;
   if (x.dtype() == Dtype::f16) return cast(sum_scatter(cast(x, Dtype::f32), group, name), Dtype::f16);
   const int64_t n = dealt_rows(x.rows(), group.size());
   const Tensor all = padded(as_rows(x), n * group.size());
@@ -75,7 +75,7 @@ Tensor sum_scatter(const Tensor& x, Group& group, const char* name) {
 
 // This rank's rows of x [...,C]: [n,C].
 Tensor take_part(const Tensor& x, const Group& group) {
-  if (group.size() == 1) return as_rows(x);
+  if (group.size() == 1) return x;
   const int64_t n = dealt_rows(x.rows(), group.size());
   const int64_t first = std::min(x.rows(), group.rank() * n), last = std::min(x.rows(), first + n);
   return copy_of(padded(as_rows(x).slice(first, last), n));
