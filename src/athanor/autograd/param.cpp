@@ -56,6 +56,12 @@ Weight& Param::add_use(const std::string& use) {
   return *uses_.back();
 }
 
+void Param::keep_uses(const std::function<bool(const std::string& use)>& here) {
+  std::vector<std::unique_ptr<Weight>> kept;
+  for (auto& use : uses_) (here(use->use()) ? kept : uses_elsewhere_).push_back(std::move(use));
+  uses_ = std::move(kept);
+}
+
 void Param::allocate(Arena& arena, Dtype dtype, bool with_master) {
   value_ = empty(arena, shape_, dtype, Category::parameters);
   if (dtype == Dtype::f32) {

@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -96,6 +97,8 @@ class Param {
 
   Weight& add_use(const std::string& use);
   const std::vector<std::unique_ptr<Weight>>& uses() const { return uses_; }
+  // Lists only the uses whose name `here` says yes to; the others belong to other ranks (pipeline stages).
+  void keep_uses(const std::function<bool(const std::string& use)>& here);
 
   // Cuts it, before it has memory. Error where it does not divide.
   void shard(const Shard& shard);
@@ -131,7 +134,7 @@ class Param {
   Box box_;
   std::vector<Shard> shards_;
   Init init_;
-  std::vector<std::unique_ptr<Weight>> uses_;
+  std::vector<std::unique_ptr<Weight>> uses_, uses_elsewhere_;
   Tensor value_, master_;
 };
 

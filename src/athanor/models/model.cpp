@@ -10,6 +10,12 @@
 
 namespace athanor {
 
+void Model::keep(std::span<const ModelPart> parts) {
+  keep_uses([&](const std::string& module) {
+    return std::any_of(parts.begin(), parts.end(), [&](const ModelPart& part) { return part.has(module); });
+  });
+}
+
 void Model::allocate(Arena& arena, Dtype dtype, bool with_master) {
   for (const auto& param : params()) param->allocate(arena, dtype, with_master);
   if (uses_rope()) rope_ = make_rope_table(arena, config_.max_seq_len, config_.head_dim, config_.rope_base);
@@ -24,34 +30,55 @@ Var Model::blocks(int64_t first, int64_t last, Var x) const {
   return x;
 }
 
-Var Model::hidden(Tape& tape, const Tensor& ids, const RecomputePlan& plan,
-                  std::vector<KvCache>* caches) const {
-  const int64_t start = caches == nullptr ? 0 : caches->front().length;
-  check(start + ids.dim(1) <= config_.max_seq_len, "model: got position {}, expected below max_seq_len {}",
-        start + ids.dim(1) - 1, config_.max_seq_len);
-  Var x = embed(tape, ids, start);
-  int64_t i = 0;
+Var Model::start(Tape& tape, const Tensor& ids, int64_t first_position) const {
+  check(first_position + ids.dim(1) <= config_.max_seq_len,
+        "model: got position {}, expected below max_seq_len {}", first_position + ids.dim(1) - 1,
+        config_.max_seq_len);
+  return embed(tape, ids, first_position);
+}
+
+Var Model::blocks(int64_t first, int64_t last, Var x, const RecomputePlan& plan) const {
+  Tape& tape = *x.tape;
+  int64_t i = first, part_first = 0;  // the plan counts from the first block of the model
   for (const RecomputePart& part : tape.recording() ? plan : RecomputePlan{}) {
-    const int64_t end = part.blocks == 0 ? config_.layers : std::min(config_.layers, i + part.blocks);
-    for (int64_t last = 0; i < end; i = last) {
-      last = part.policy == Recompute::full ? std::min(end, i + part.group) : i + 1;
+    const int64_t part_last = part.blocks == 0 ? config_.layers : part_first + part.blocks;
+    const int64_t end = std::min(last, part_last);
+    for (int64_t next = 0; i < end; i = next) {
+      next = part.policy == Recompute::full ? std::min(end, i + part.group) : i + 1;
       if (part.policy == Recompute::full) {
-        x = recompute(x, [this, i, last](const Var& input) { return blocks(i, last, input); });
+        x = recompute(x, [this, i, next](const Var& input) { return blocks(i, next, input); });
         continue;
       }
       if (part.policy == Recompute::selective) tape.begin_redo();
-      x = blocks(i, last, x);
+      x = blocks(i, next, x);
       if (part.policy == Recompute::selective) tape.end_redo(x);
     }
+    part_first = part_last;
   }
-  for (; i < config_.layers; ++i)
-    x = block(i, x, caches == nullptr ? nullptr : &(*caches)[static_cast<size_t>(i)]);
+  return blocks(i, last, x);
+}
+
+Var Model::hidden(Tape& tape, const Tensor& ids, const RecomputePlan& plan,
+                  std::vector<KvCache>* caches) const {
+  Var x = start(tape, ids, caches == nullptr ? 0 : caches->front().length);
+  if (caches == nullptr) return final_norm(blocks(0, config_.layers, x, plan));
+  for (int64_t i = 0; i < config_.layers; ++i) x = block(i, x, &(*caches)[static_cast<size_t>(i)]);
   return final_norm(x);
 }
 
+Var Model::run(const ModelPart& part, Tape& tape, const Tensor& ids, Var x, const Tensor& targets,
+               const RecomputePlan& plan) const {
+  check(part.embeds != (x.value.defined()), "model: got {} hidden states for a part that {}",
+        x.value.defined() ? "some" : "no", part.embeds ? "embeds" : "does not embed");
+  if (part.embeds) x = start(tape, ids, 0);
+  x = blocks(part.first, part.last, x, plan);
+  if (!part.ends) return x;
+  return linear_cross_entropy(child("head").enter(final_norm(x)), head(), targets, config_.vocab_size,
+                              combine_statistics_);
+}
+
 Var Model::loss(Tape& tape, const Tensor& ids, const Tensor& targets, const RecomputePlan& plan) const {
-  const Var x = child("head").enter(hidden(tape, ids, plan));
-  return linear_cross_entropy(x, head(), targets, config_.vocab_size, combine_statistics_);
+  return run({0, config_.layers, true, true}, tape, ids, {}, targets, plan);
 }
 
 Tensor Model::next_logits(Tape& tape, const Tensor& ids, std::vector<KvCache>& caches) const {
@@ -78,15 +105,16 @@ std::vector<KvCache> Model::make_caches(int64_t capacity) const {
 
 int64_t Model::num_params() const {
   int64_t sum = 0;
-  for (const auto& param : params()) sum += param->whole_shape().numel();
+  for_each_declared([&](const Param& param) { sum += param.whole_shape().numel(); });
   return sum;
 }
 
 double Model::flops_per_token(int64_t seq_len) const {
   // Lookups are no products: of the uses of a matrix, those of the embeddings do not count.
   int64_t in_products = head().param().whole_shape().numel();
-  for (const auto& param : params())
-    if (param->is_matrix() && param->name().rfind("blocks.", 0) == 0) in_products += param->whole_shape().numel();
+  for_each_declared([&](const Param& param) {
+    if (param.is_matrix() && param.name().rfind("blocks.", 0) == 0) in_products += param.whole_shape().numel();
+  });
   return 6.0 * static_cast<double>(in_products) +
          6.0 * static_cast<double>(config_.layers * seq_len * config_.heads * config_.head_dim);
 }

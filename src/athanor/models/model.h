@@ -6,15 +6,18 @@
 //   Var loss = model->loss(tape, ids, targets, /*recompute=*/{});
 //
 // A family (models/llama, models/gpt2) says how to embed, what a block is and what comes after the last one;
-// the rest is here. Shapes: ids, targets [B,S] i32; hidden [B,S,C]; logits [n,V] f32; loss [B*S] f32 per
-// token. Thread rule: one thread per model.
+// the rest is here. Its modules are named "blocks.N", "norm" (after the last block) and "head"; all others embed
+// (models/part.h tells the stages of a pipeline by that). Shapes: ids, targets [B,S] i32; hidden [B,S,C];
+// logits [n,V] f32; loss [B*S] f32 per token. Thread rule: one thread per model.
 #pragma once
 
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "athanor/config/config.h"
 #include "athanor/config/recompute.h"
+#include "athanor/models/part.h"
 #include "athanor/nn/attention.h"
 #include "athanor/nn/module.h"
 
@@ -31,6 +34,8 @@ class Model : public Module {
   virtual Weight& head() const = 0;  // [V,C]
 
   const ModelConfig& config() const { return config_; }
+  // Keeps the parameters of these parts: the others are not listed in params() and weights() and get no memory.
+  void keep(std::span<const ModelPart> parts);
   void allocate(Arena& arena, Dtype dtype, bool with_master);
   void initialize(uint64_t seed);
 
@@ -38,6 +43,9 @@ class Model : public Module {
   Var hidden(Tape& tape, const Tensor& ids, const RecomputePlan& recompute,
              std::vector<KvCache>* caches = nullptr) const;
   Var loss(Tape& tape, const Tensor& ids, const Tensor& targets, const RecomputePlan& recompute) const;
+  // One part: from ids if it embeds, else from the hidden states `x`; to the loss if it ends, else to hidden states.
+  Var run(const ModelPart& part, Tape& tape, const Tensor& ids, Var x, const Tensor& targets,
+          const RecomputePlan& recompute) const;
   // Logits [B,V] f32 of the last position of each sequence, appending to the caches.
   Tensor next_logits(Tape& tape, const Tensor& ids, std::vector<KvCache>& caches) const;
   std::vector<KvCache> make_caches(int64_t capacity) const;
@@ -45,7 +53,7 @@ class Model : public Module {
   // Of a model whose head is cut by rows (models/sharding.h): see linear_cross_entropy in ops/ops.h.
   void set_combine_statistics(CombineStatistics combine) { combine_statistics_ = std::move(combine); }
 
-  int64_t num_params() const;
+  int64_t num_params() const;  // of the whole model, kept or not
   // 6 * parameters in products + 6 * layers * S * heads * head_dim (causal), per token, forward and backward.
   double flops_per_token(int64_t seq_len) const;
 
@@ -54,7 +62,9 @@ class Model : public Module {
   virtual bool uses_rope() const = 0;
 
  private:
+  Var start(Tape& tape, const Tensor& ids, int64_t first_position) const;
   Var blocks(int64_t first, int64_t last, Var x) const;
+  Var blocks(int64_t first, int64_t last, Var x, const RecomputePlan& recompute) const;
 
   ModelConfig config_;
   CombineStatistics combine_statistics_;

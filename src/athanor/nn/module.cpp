@@ -24,6 +24,22 @@ Module& Module::root() const {
   return *module;
 }
 
+void Module::keep_uses(const std::function<bool(const std::string& module)>& here) {
+  Module& top = root();
+  std::erase_if(top.weights_, [&](const Weight* use) { return !here(use->use()); });
+  std::vector<std::unique_ptr<Param>> kept;
+  for (auto& param : top.params_) {
+    param->keep_uses(here);
+    (param->uses().empty() ? top.elsewhere_ : kept).push_back(std::move(param));
+  }
+  top.params_ = std::move(kept);
+}
+
+void Module::for_each_declared(const std::function<void(const Param&)>& visit) const {
+  for (const auto* params : {&root().params_, &root().elsewhere_})
+    for (const auto& param : *params) visit(*param);
+}
+
 Weight& Module::declare(const std::string& name, const Shape& shape, Init init) {
   Module& top = root();
   const std::string full = path().empty() ? name : path() + "." + name;
