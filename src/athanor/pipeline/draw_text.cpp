@@ -9,15 +9,18 @@
 namespace athanor {
 namespace {
 
-// Enough columns per unit of time that the shortest action has room for its label and a blank, if there are as many.
+// The shortest action gets room for its label and a blank or, so that all columns keep in step, fewer whole columns; as
+// long as the whole fits.
 double columns_per_time(const Schedule& schedule, const Simulation& run, double columns) {
   double shortest = std::numeric_limits<double>::infinity();
   for (const auto& events : run.timeline)
     for (const Event& event : events)
       if (event.end > event.start) shortest = std::min(shortest, event.end - event.start);
   if (run.makespan <= 0.0) return 0.0;
-  const auto label = static_cast<double>(std::to_string(schedule.micro_batches - 1).size() + 2);
-  return std::min(label / shortest, columns / run.makespan);
+  for (size_t width = std::to_string(schedule.micro_batches - 1).size() + 2; width > 0; --width)
+    if (static_cast<double>(width) / shortest * run.makespan <= columns)
+      return static_cast<double>(width) / shortest;
+  return columns / run.makespan;
 }
 
 }  // namespace
