@@ -100,6 +100,7 @@ int main(int argc, char** argv) {
   athanor::add_generate(app);
   athanor::add_checkpoint(app);
   athanor::add_bench(app);
+  athanor::add_schedule(app);
   athanor::add_doctor(app);
   app.footer("athanor COMMAND --help tells more; README.md shows a whole run.");  // for itself only
   check_numbers(app);

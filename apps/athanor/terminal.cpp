@@ -8,17 +8,26 @@
 
 namespace athanor {
 
+namespace {
+bool is_terminal(std::FILE* out) {
+  return isatty(fileno(out)) == 1 && environment_value("TERM") != "dumb";
+}
+}  // namespace
+
 std::string environment_value(const std::string& name) {
   const char* value = std::getenv(name.c_str());
   return value == nullptr ? "" : value;
 }
 
+size_t terminal_columns(std::FILE* out) {
+  winsize size{};
+  const bool sized = is_terminal(out) && ioctl(fileno(out), TIOCGWINSZ, &size) == 0 && size.ws_col > 20;
+  return sized ? size.ws_col : size_t{120};
+}
+
 std::unique_ptr<Console> make_console(bool on_stderr, int64_t log_every) {
   std::FILE* out = on_stderr ? stderr : stdout;
-  const int fd = fileno(out);
-  const bool terminal = isatty(fd) == 1 && environment_value("TERM") != "dumb";
-  winsize size{};
-  const bool sized = terminal && ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 20;
+  const bool terminal = is_terminal(out);
   std::string locale = environment_value("LC_ALL");
   if (locale.empty()) locale = environment_value("LC_CTYPE");
   if (locale.empty()) locale = environment_value("LANG");
@@ -32,7 +41,7 @@ std::unique_ptr<Console> make_console(bool on_stderr, int64_t log_every) {
       .is_terminal = terminal,
       .color = terminal && environment_value("NO_COLOR").empty(),
       .utf8 = utf8,
-      .width = sized ? size.ws_col : size_t{120},
+      .width = terminal_columns(out),
       .log_every = log_every,
   });
 }

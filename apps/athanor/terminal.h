@@ -1,6 +1,7 @@
 // What the program knows about where its output goes: the one place that asks for terminals and NO_COLOR.
 #pragma once
 
+#include <cstdio>
 #include <memory>
 #include <string>
 
@@ -10,6 +11,9 @@ namespace athanor {
 
 // A console on standard error (with --json standard output must stay one document) or standard output.
 std::unique_ptr<Console> make_console(bool on_stderr, int64_t log_every);
+
+// How wide the terminal behind `out` is; a plain width where it is none.
+size_t terminal_columns(std::FILE* out);
 
 std::string environment_value(const std::string& name);  // "" where it is not set
 
