@@ -55,6 +55,7 @@ TEST(Commands, EveryOneAnswersHelp) {
       {"bench", "comm"},
       {"bench", "data"},
       {"bench", "checkpoint"},
+      {"schedule"},
       {"doctor"},
   };
   for (const auto& command : commands)

@@ -18,7 +18,7 @@ TEST(Print, ReadsBackToTheSameSettings) {
       "path = 'z'}]",
       "[optimizer]\nlr = 1e-300\neps = 5e-324\nbetas = [0.1, 0.30000000000000004]\n[train]\nseed = "
       "9223372036854775807",
-      "[parallel]\ndp = 7\n[train]\ntrace = true\nname = '代码'",
+      "[parallel]\ndp = 7\nstage_layers = [3, 0, 12]\n[train]\ntrace = true\nname = '代码'",
   };
   for (const auto& text : texts) {
     const Config config = parse(text);
@@ -56,6 +56,7 @@ TEST(Print, EveryFieldIsPrintedAndCompared) {
     if (auto* const* real = std::get_if<double*>(&slot)) **real += 0.5;
     if (auto* const* flag = std::get_if<bool*>(&slot)) **flag = !**flag;
     if (auto* const* reals = std::get_if<std::vector<double>*>(&slot)) (*reals)->push_back(0.5);
+    if (auto* const* integers = std::get_if<std::vector<int64_t>*>(&slot)) (*integers)->push_back(2);
     if (auto* const* list = std::get_if<std::vector<ChannelConfig>*>(&slot))
       (*list)->push_back({"a", "b", 1.0});
     EXPECT_EQ(different_keys(base, changed), std::vector<std::string>{field.key()});

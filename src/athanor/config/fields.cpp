@@ -137,6 +137,8 @@ const std::vector<Field<Config>>& config_fields() {
       {"parallel", "schedule", "pipeline: a name or a CSV file", at<&C::parallel, &L::schedule>, any()},
       {"parallel", "virtual_stages", "pipeline stages per rank", at<&C::parallel, &L::virtual_stages>,
        at_least(1, 10000)},
+      {"parallel", "stage_layers", "blocks of each pipeline stage; empty: evenly",
+       at<&C::parallel, &L::stage_layers>, at_least(0, 10000)},
       {"parallel", "recompute", "none, selective, full, group:K or a list: full*4,selective",
        at<&C::parallel, &L::recompute>, any()},
       {"parallel",

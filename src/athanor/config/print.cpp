@@ -58,6 +58,9 @@ struct AsToml {
     for (const double value : *values) texts.push_back(toml_float(value));
     return fmt::format("[{}]", fmt::join(texts, ", "));
   }
+  std::string operator()(const std::vector<int64_t>* values) const {
+    return fmt::format("[{}]", fmt::join(*values, ", "));
+  }
   std::string operator()(const std::vector<ChannelConfig>* channels) const {
     return toml_channels(*channels);
   }

@@ -106,6 +106,13 @@ void ConfigReader::read_value(const Field<Owner>& field, Owner& owner, const std
     (*numbers)->clear();
     for (const auto& element : *node.as_array())
       (*numbers)->push_back(number(element, "an array of numbers"));
+  } else if (auto* const* integers = std::get_if<std::vector<int64_t>*>(&slot)) {
+    if (!node.is_array()) wrong_type(node, key, "an array of integers");
+    (*integers)->clear();
+    for (const auto& element : *node.as_array()) {
+      if (!element.is_integer()) wrong_type(element, key, "an array of integers");
+      (*integers)->push_back(element.as_integer()->get());
+    }
   } else {
     read_channels(node, *std::get<std::vector<ChannelConfig>*>(slot));
   }

@@ -172,6 +172,27 @@ void check_tensor_parallel(const Config& config) {
            "got true with parallel.tp = 1, expected false");
 }
 
+// The blocks of each pipeline stage, where they are given: one entry per stage, only the ends without a block.
+void check_stage_layers(const Config& config) {
+  const ParallelConfig& p = config.parallel;
+  if (p.stage_layers.empty()) return;
+  const auto got = static_cast<int64_t>(p.stage_layers.size());
+  require(got == p.pp * p.virtual_stages, config, "parallel.stage_layers",
+          "got {} stages, expected {}: parallel.pp = {} ranks with parallel.virtual_stages = {} each", got,
+          p.pp * p.virtual_stages, p.pp, p.virtual_stages);
+  int64_t layers = 0;
+  for (size_t stage = 0; stage < p.stage_layers.size(); ++stage) {
+    layers += p.stage_layers[stage];
+    require(p.stage_layers[stage] > 0 || stage == 0 || stage + 1 == p.stage_layers.size(), config,
+            "parallel.stage_layers",
+            "got no layer in stage {}, expected at least one: only the first and the last "
+            "stage have something else to do",
+            stage);
+  }
+  require(layers == config.model.layers, config, "parallel.stage_layers",
+          "got {} layers in all, expected model.layers = {}", layers, config.model.layers);
+}
+
 // The axes that this version of the program can split a model over. Widen it here.
 void check_layout(const Config& config) {
   const ParallelConfig& p = config.parallel;
@@ -216,6 +237,9 @@ void validate_limits(const Config& config) {
     } else if (auto* const* reals = std::get_if<std::vector<double>*>(&slot)) {
       for (const double value : **reals)
         check_number(config, key, field.traits, static_cast<long double>(value));
+    } else if (auto* const* integers = std::get_if<std::vector<int64_t>*>(&slot)) {
+      for (const int64_t value : **integers)
+        check_number(config, key, field.traits, static_cast<long double>(value));
     }
   }
   check_recompute_text(config);
@@ -228,6 +252,9 @@ void validate(const Config& config) {
   check_train(config);
   check_optimizer(config);
   check_tensor_parallel(config);
+}
+
+  check_stage_layers(config);
   check_layout(config);
   check_recompute(config);
 }
