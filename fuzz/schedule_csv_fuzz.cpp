@@ -1,5 +1,5 @@
-// A pipeline schedule's CSV from any bytes. What loads is valid: it is simulated without a deadlock, and what is written
-// of it reads back as the same schedule. Whatever is wrong is an Error.
+// A pipeline schedule's CSV from any bytes. What loads is valid: it is simulated without a deadlock, and
+// what is written of it reads back as the same schedule. Whatever is wrong is an Error.
 #include <cstdlib>
 
 #include "athanor/base/error.h"

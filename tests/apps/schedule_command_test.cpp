@@ -30,7 +30,7 @@ TEST_F(ScheduleCommand, ShowsATimelineAndItsFigures) {
   const Outcome outcome = run({"1f1b", "--ranks", "2", "--micro-batches", "2"});
   EXPECT_EQ(outcome.out,
             "1f1b: 2 ranks, 2 stages, 2 micro-batches\n"
-            "rank 0 | F0 F1 ...B0    ...B1\n"
+            "rank 0 | F0 F1 ......B0    ...B1\n"
             "rank 1 | ...F0 B0    F1 B1    ......\n"
             "makespan 9, bubble 3 (closed form 3), 33.3 % of all ranks' time idle\n"
             "peak activations per rank, in micro-batches of a stage: 2 1\n");

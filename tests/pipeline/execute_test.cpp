@@ -28,7 +28,8 @@ std::vector<Schedule> schedules(int p, int m) {
   return all;
 }
 
-// Time on a rank of dummies. It passes only by actions, so it is the simulator's, whatever the machine does meanwhile.
+// Time on a rank of dummies. It passes only by actions, so it is the simulator's, whatever the machine does
+// meanwhile.
 struct Clock {
   double now = 0.0;
   std::vector<Event> events;
@@ -127,8 +128,9 @@ TEST(Execute, DummyStagesKeepTheSimulatorsTimes) {
       }
 }
 
-// A small model: token embedding, some linear layers with an activation between, a head. Layer l of the model belongs
-// to a stage; weights have random values by name, so stages of any cut start from the same ones.
+// A small model: token embedding, some linear layers with an activation between, a head. Layer l of the
+// model belongs to a stage; weights have random values by name, so stages of any cut start from the same
+// ones.
 constexpr int64_t kLayers = 9, kWidth = 16, kVocab = 23, kTokens = 6;
 
 class Net : public TapeStage {

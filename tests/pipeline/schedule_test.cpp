@@ -1,4 +1,5 @@
-// Schedules as values: every known one is valid for every shape, and its bubble and memory are what is said of it.
+// Schedules as values: every known one is valid for every shape, and its bubble and memory are what is said
+// of it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

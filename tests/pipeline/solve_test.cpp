@@ -1,5 +1,5 @@
-// The solver: within its limit, never longer than 1F1B or ZB-H1, and everything random shapes and times can ask of any
-// schedule.
+// The solver: within its limit, never longer than 1F1B or ZB-H1, and everything random shapes and times can
+// ask of any schedule.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

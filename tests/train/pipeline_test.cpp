@@ -29,7 +29,8 @@ Config config_of(const std::string& family, const std::string& optimizer) {
   return config;
 }
 
-// What the ranks of a step have to tell each other, law 5's way: every figure by its name, added in one order.
+// What the ranks of a step have to tell each other, law 5's way: every figure by its name, added in one
+// order.
 struct Board {
   std::mutex mutex;
   std::map<std::string, double> squares;  // of gradients, by parameter

@@ -6,9 +6,9 @@
 //   Var loss = model->loss(tape, ids, targets, /*recompute=*/{});
 //
 // A family (models/llama, models/gpt2) says how to embed, what a block is and what comes after the last one;
-// the rest is here. Its modules are named "blocks.N", "norm" (after the last block) and "head"; all others embed
-// (models/part.h tells the stages of a pipeline by that). Shapes: ids, targets [B,S] i32; hidden [B,S,C];
-// logits [n,V] f32; loss [B*S] f32 per token. Thread rule: one thread per model.
+// the rest is here. Its modules are named "blocks.N", "norm" (after the last block) and "head"; all others
+// embed (models/part.h tells the stages of a pipeline by that). Shapes: ids, targets [B,S] i32; hidden
+// [B,S,C]; logits [n,V] f32; loss [B*S] f32 per token. Thread rule: one thread per model.
 #pragma once
 
 #include <memory>
@@ -34,7 +34,8 @@ class Model : public Module {
   virtual Weight& head() const = 0;  // [V,C]
 
   const ModelConfig& config() const { return config_; }
-  // Keeps the parameters of these parts: the others are not listed in params() and weights() and get no memory.
+  // Keeps the parameters of these parts: the others are not listed in params() and weights() and get no
+  // memory.
   void keep(std::span<const ModelPart> parts);
   void allocate(Arena& arena, Dtype dtype, bool with_master);
   void initialize(uint64_t seed);
@@ -43,7 +44,8 @@ class Model : public Module {
   Var hidden(Tape& tape, const Tensor& ids, const RecomputePlan& recompute,
              std::vector<KvCache>* caches = nullptr) const;
   Var loss(Tape& tape, const Tensor& ids, const Tensor& targets, const RecomputePlan& recompute) const;
-  // One part: from ids if it embeds, else from the hidden states `x`; to the loss if it ends, else to hidden states.
+  // One part: from ids if it embeds, else from the hidden states `x`; to the loss if it ends, else to
+  // hidden states.
   Var run(const ModelPart& part, Tape& tape, const Tensor& ids, Var x, const Tensor& targets,
           const RecomputePlan& recompute) const;
   // Logits [B,V] f32 of the last position of each sequence, appending to the caches.

@@ -42,14 +42,14 @@ class Module {
   const std::vector<Module*>& children() const { return children_; }
   const Module& child(const std::string& name) const;  // Error if there is none
 
-  // All parameters and all their uses below the root, in the order of declaration. Only the root has them. Without
-  // those that keep_uses() has sent elsewhere.
+  // All parameters and all their uses below the root, in the order of declaration. Only the root has them.
+  // Without those that keep_uses() has sent elsewhere.
   const std::vector<std::unique_ptr<Param>>& params() const { return root().params_; }
   const std::vector<Weight*>& weights() const { return root().weights_; }
   // Those that this module itself declared.
   const std::vector<Param*>& own_params() const { return own_params_; }
-  // Keeps the uses whose module `here` says yes to, and the parameters that still have one. The others are another
-  // rank's: they stay declared, but have no memory here.
+  // Keeps the uses whose module `here` says yes to, and the parameters that still have one. The others are
+  // another rank's: they stay declared, but have no memory here.
   void keep_uses(const std::function<bool(const std::string& module)>& here);
   void for_each_declared(
       const std::function<void(const Param&)>& visit) const;  // here or elsewhere, in any order

@@ -9,8 +9,8 @@
 namespace athanor {
 namespace {
 
-// The shortest action gets room for its label and a blank or, so that all columns keep in step, fewer whole columns; as
-// long as the whole fits.
+// The shortest action gets room for its label and a blank or, so that all columns keep in step, fewer whole
+// columns; as long as the whole fits.
 double columns_per_time(const Schedule& schedule, const Simulation& run, double columns) {
   double shortest = std::numeric_limits<double>::infinity();
   for (const auto& events : run.timeline)

@@ -40,7 +40,8 @@ Executor::Executor(Schedule schedule, const std::vector<Stage*>& stages, Group& 
   }
 }
 
-// Messages of a rank are matched in the order of its sends, so all before the one that is needed are posted as well.
+// Messages of a rank are matched in the order of its sends, so all before the one that is needed are posted
+// as well.
 void Executor::post(int rank, size_t count) {
   Incoming& incoming = incoming_.at(rank);
   for (; incoming.posted < std::min(count, incoming.parcels.size()); ++incoming.posted) {

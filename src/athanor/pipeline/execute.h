@@ -3,16 +3,16 @@
 //   Executor executor(schedule, stages_of_this_rank, group);
 //   executor.run();                                       // a step: every micro-batch through every stage
 //
-// Stages of one rank hand tensors over as they are. Between ranks they are sent through the group, whose rank numbers
-// are those of the schedule. Sends go on while the rank computes; receives are posted ahead, in the order in which the
-// sender sends, so that what comes early has a place to go. What has been received is freed by the stage that got it,
-// what is sent when it has arrived. The executor adds nothing to the order of the schedule, so gradients have the bits
-// of one process (law 1).
+// Stages of one rank hand tensors over as they are. Between ranks they are sent through the group, whose
+// rank numbers are those of the schedule. Sends go on while the rank computes; receives are posted ahead,
+// in the order in which the sender sends, so that what comes early has a place to go. What has been
+// received is freed by the stage that got it, what is sent when it has arrived. The executor adds nothing
+// to the order of the schedule, so gradients have the bits of one process (law 1).
 //
-// Errors: those of the stages and of the group. A rank that fails aborts the group, so that the others do not wait for
-// its messages. Memory: stages make the buffers (Stage::make_boundary). A plan runs one rank's schedule on the null device
-// with a null group (comm/null.h).
-// Thread rule: one thread per executor; its group's messages are its own while it runs.
+// Errors: those of the stages and of the group. A rank that fails aborts the group, so that the others do
+// not wait for its messages. Memory: stages make the buffers (Stage::make_boundary). A plan runs one rank's
+// schedule on the null device with a null group (comm/null.h). Thread rule: one thread per executor; its
+// group's messages are its own while it runs.
 #pragma once
 
 #include <functional>

@@ -4,9 +4,9 @@
 
 namespace athanor {
 
-// Micro-batches go in groups of p: a group passes through all stages of a rank, chunk by chunk, before the next one
-// enters. So the order of forwards (and, chunks reversed, of backwards) is the same on every rank, and a rank differs
-// from the next in when its first backward comes: two actions earlier.
+// Micro-batches go in groups of p: a group passes through all stages of a rank, chunk by chunk, before the
+// next one enters. So the order of forwards (and, chunks reversed, of backwards) is the same on every rank,
+// and a rank differs from the next in when its first backward comes: two actions earlier.
 Schedule interleaved(int p, int m, int v) {
   const int made_for = (m + p - 1) / p * p, all = made_for * v;
   Schedule schedule{"interleaved", loop_placement(p, v), made_for, {}};

@@ -7,7 +7,8 @@
 namespace athanor {
 namespace {
 
-// What an action of another stage must have made before `action` can run; of its own stage the rank's order is enough.
+// What an action of another stage must have made before `action` can run; of its own stage the rank's order
+// is enough.
 bool has_outside_need(const Schedule& schedule, const Action& action) {
   return (action.act == Act::forward && action.stage > 0) ||
          (makes_input_grad(action.act) && action.stage + 1 < schedule.num_stages());

@@ -3,11 +3,11 @@
 //   Simulation run = simulate(schedule, uniform_costs(schedule, {.forward = 1, .input = 1, .weight = 1}));
 //   run.makespan, run.bubble_share, run.peak_activations[0], run.timeline[rank][k].start
 //
-// A rank does its actions in order; each starts when the one before it has ended and what it needs has arrived: at
-// once from a stage of the same rank, `link` after its end from another rank. Sends are buffered and cost the sender
-// nothing, as in pipeline/execute.h. Times are in any one unit. Memory: a stage holds `activation` units of a
-// micro-batch from the start of its F to the end of its B or W.
-// Errors: Error where the schedule deadlocks (naming each rank's action and what it waits for) or the costs are not
+// A rank does its actions in order; each starts when the one before it has ended and what it needs has
+// arrived: at once from a stage of the same rank, `link` after its end from another rank. Sends are
+// buffered and cost the sender nothing, as in pipeline/execute.h. Times are in any one unit. Memory: a
+// stage holds `activation` units of a micro-batch from the start of its F to the end of its B or W. Errors:
+// Error where the schedule deadlocks (naming each rank's action and what it waits for) or the costs are not
 // one per stage. The schedule is taken to be valid otherwise. Thread rule: pure functions.
 #pragma once
 
@@ -48,8 +48,8 @@ struct Simulation {
 
 Simulation simulate(const Schedule& schedule, const Costs& costs);
 
-// Visits all actions in an order that respects the ranks' order and every dependency, rank by rank as far as each
-// can go. Error naming what each rank waits for if that ends before the actions do: a deadlock.
+// Visits all actions in an order that respects the ranks' order and every dependency, rank by rank as far
+// as each can go. Error naming what each rank waits for if that ends before the actions do: a deadlock.
 void walk(const Schedule& schedule, const std::function<void(int rank, const Action&)>& visit);
 
 }  // namespace athanor

@@ -14,8 +14,8 @@ namespace {
 // What sums of many activations may be off by.
 constexpr double kRounding = 1e-9;
 
-// A schedule of one stage per rank, carried out by blocks of stages: each of its actions stands for one of every stage
-// of the block, forwards in their order, gradients in the opposite one.
+// A schedule of one stage per rank, carried out by blocks of stages: each of its actions stands for one of
+// every stage of the block, forwards in their order, gradients in the opposite one.
 Schedule in_blocks(const Schedule& schedule, int virtual_stages) {
   Schedule blocks = schedule;
   blocks.rank_of_stage = block_placement(schedule.num_ranks(), virtual_stages);

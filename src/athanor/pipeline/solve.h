@@ -3,16 +3,16 @@
 //   const Solution best = solve({.ranks = 4, .micro_batches = 16, .costs = measured, .memory_limit = 6});
 //   best.schedule, best.run.makespan, best.made_from      // "zb-h1, weights in gaps"
 //
-// Candidates are the known schedules; the known schedules with their weight gradients moved to where these times leave
-// gaps; and list schedules: whenever a rank is free it takes the action that a rule prefers of those that can start and
-// whose memory fits, for a grid of rules, limits and placements. All are simulated, and of those within the limit the
-// shortest is taken; of equals the one that holds less, then the earlier. So the result is never longer than 1F1B or
-// ZB-H1 within the same limit: with several stages of a rank these are among the candidates too, on whole blocks of
-// stages. Where gaps may be filled by weight gradients is the idea of Qi et al. (2023), who solve for it by integer
-// programming.
+// Candidates are the known schedules; the known schedules with their weight gradients moved to where these
+// times leave gaps; and list schedules: whenever a rank is free it takes the action that a rule prefers of
+// those that can start and whose memory fits, for a grid of rules, limits and placements. All are
+// simulated, and of those within the limit the shortest is taken; of equals the one that holds less, then
+// the earlier. So the result is never longer than 1F1B or ZB-H1 within the same limit: with several stages
+// of a rank these are among the candidates too, on whole blocks of stages. Where gaps may be filled by
+// weight gradients is the idea of Qi et al. (2023), who solve for it by integer programming.
 //
-// Memory is counted as in pipeline/simulate.h. Deterministic. Errors: ConfigError for illegal counts and for a limit
-// below one micro-batch on each of a rank's stages. Thread rule: pure.
+// Memory is counted as in pipeline/simulate.h. Deterministic. Errors: ConfigError for illegal counts and
+// for a limit below one micro-batch on each of a rank's stages. Thread rule: pure.
 #pragma once
 
 #include <optional>

@@ -8,8 +8,8 @@ namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
-// Plays the step through in the order of time. What can start on a rank is known at any moment, since whatever is
-// decided later ends later.
+// Plays the step through in the order of time. What can start on a rank is known at any moment, since
+// whatever is decided later ends later.
 class ListScheduler {
  public:
   ListScheduler(const SolveRequest& request, const ListRules& rules)

@@ -1,12 +1,13 @@
-// What a pipeline stage is to the executor: forward and the two halves of backward, for one micro-batch at a time.
+// What a pipeline stage is to the executor: forward and the two halves of backward, for one micro-batch at
+// a time.
 //
 //   Tensor y = stage.forward(micro_batch, x);           // x from the stage before, y for the next
 //   Tensor dx = stage.backward_input(micro_batch, dy);  // dy from the next, dx for the stage before
 //   stage.backward_weight(micro_batch);                 // whenever there is time
 //
-// The first stage gets no x and gives no dx, the last gives no y and gets no dy: undefined tensors. A stage keeps what
-// its backward needs, micro-batch by micro-batch, and frees it with backward() or backward_weight(). Tensors are not
-// written to by whoever gets them. Thread rule: one thread per stage.
+// The first stage gets no x and gives no dx, the last gives no y and gets no dy: undefined tensors. A stage
+// keeps what its backward needs, micro-batch by micro-batch, and frees it with backward() or
+// backward_weight(). Tensors are not written to by whoever gets them. Thread rule: one thread per stage.
 #pragma once
 
 #include "athanor/tensor/tensor.h"

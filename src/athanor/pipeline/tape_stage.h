@@ -6,9 +6,9 @@
 //     ...
 //   };
 //
-// An input gradient leaves the weight parts of its tape behind (DeferredWeights); they hold what they need, the rest is
-// freed. Gradients of weights are added in the order in which backward() and backward_weight() are called, and those
-// of the loss's head in the order of forward(). Thread rule: as Stage.
+// An input gradient leaves the weight parts of its tape behind (DeferredWeights); they hold what they need,
+// the rest is freed. Gradients of weights are added in the order in which backward() and backward_weight()
+// are called, and those of the loss's head in the order of forward(). Thread rule: as Stage.
 #pragma once
 
 #include <map>

@@ -4,8 +4,8 @@
 
 namespace athanor {
 
-// Rank r has stage r on the way down the V and stage 2p-1-r on the way up. A stage's counters say which micro-batch is
-// next; a phase is a row of actions and how often it is repeated.
+// Rank r has stage r on the way down the V and stage 2p-1-r on the way up. A stage's counters say which
+// micro-batch is next; a phase is a row of actions and how often it is repeated.
 Schedule zb_v(int p, int m) {
   const int made_for = std::max(m, 2 * p - 1);
   Schedule schedule{"zb-v", v_placement(p, 2), made_for, {}};

@@ -5,9 +5,9 @@
 //   ModelStage stage(model, parts[s], recompute, hooks);
 //   Executor({schedule, {&stage, ...}, group}).run();            // pipeline/execute.h
 //
-// Gradients go into the slots of the weights that are kept, in the order of the micro-batches: the bits of one process
-// (law 1). The head's are added in the forward of the last part, where they are made (ops/linear_cross_entropy.cpp),
-// all others in the backward. Thread rule: as Stage.
+// Gradients go into the slots of the weights that are kept, in the order of the micro-batches: the bits of
+// one process (law 1). The head's are added in the forward of the last part, where they are made
+// (ops/linear_cross_entropy.cpp), all others in the backward. Thread rule: as Stage.
 #pragma once
 
 #include <functional>
@@ -48,9 +48,10 @@ class ModelStage : public TapeStage {
   ModelStageHooks hooks_;
 };
 
-// The gradient of a parameter that the first and the last part share (tied embeddings), on two ranks: `ends` has the
-// first part's rank, then the last part's. Both get the embedding's gradient plus the head's, the sum that one process
-// makes. Error if `grad` is not f32. Where one rank has both parts there is nothing to exchange.
+// The gradient of a parameter that the first and the last part share (tied embeddings), on two ranks:
+// `ends` has the first part's rank, then the last part's. Both get the embedding's gradient plus the
+// head's, the sum that one process makes. Error if `grad` is not f32. Where one rank has both parts there
+// is nothing to exchange.
 Work add_tied_uses(Group& ends, Tensor& grad, const std::string& name);
 
 }  // namespace athanor
