@@ -108,9 +108,11 @@ TEST(Validate, TrainingNeedsData) {
 }
 
 TEST(Validate, StageLayersAreOneEntryPerStage) {
-  const auto error = [](const std::string& layers, int64_t pp, int64_t virtual_stages) -> std::string {
-    Config config = parse("[parallel]\nstage_layers = " + layers);
-    config.model = complete_model({.layers = 6}, 100, 16);
+  const auto error = [](const std::vector<int64_t>& layers, int64_t pp,
+                        int64_t virtual_stages) -> std::string {
+    Config config = parse("");
+    config.parallel.stage_layers = layers;
+    config.model = complete_model({.layers = 6}, 100, 256);
     config.parallel.pp = pp;
     config.parallel.virtual_stages = virtual_stages;
     try {
@@ -123,17 +125,18 @@ TEST(Validate, StageLayersAreOneEntryPerStage) {
   const auto contains = [](const std::string& text, const std::string& part) {
     return text.find(part) != std::string::npos;
   };
-  EXPECT_EQ(error("[6]", 1, 1), "");
-  EXPECT_TRUE(contains(error("[3, 0, 3]", 3, 1), "got no layer in stage 1"));
-  EXPECT_FALSE(contains(error("[0, 3, 3, 0]", 2, 2), "stage_layers"));
+  EXPECT_EQ(error({6}, 1, 1), "");
+  EXPECT_TRUE(contains(error({3, 0, 3}, 3, 1), "got no layer in stage 1"));
+  EXPECT_FALSE(contains(error({0, 3, 3, 0}, 2, 2), "stage_layers"));
   EXPECT_TRUE(
-      contains(error("[3, 3]", 1, 1), "parallel.stage_layers: got 2 stages, expected 1: parallel.pp = 1"));
+      contains(error({3, 3}, 1, 1), "parallel.stage_layers: got 2 stages, expected 1: parallel.pp = 1"));
   EXPECT_TRUE(
-      contains(error("[5]", 1, 1), "parallel.stage_layers: got 5 layers in all, expected model.layers = 6"));
+      contains(error({5}, 1, 1), "parallel.stage_layers: got 5 layers in all, expected model.layers = 6"));
   expect_error("[parallel]\nstage_layers = [-1]", {"parallel.stage_layers: got -1, expected at least 0"});
   expect_error("[parallel]\nstage_layers = [1.5]", {"parallel.stage_layers", "an array of integers"});
   expect_error("[parallel]\nstage_layers = 3", {"parallel.stage_layers", "an array of integers"});
-  EXPECT_EQ(parse("", {"parallel.stage_layers=[1, 2]"}).parallel.stage_layers, (std::vector<int64_t>{1, 2}));
+  EXPECT_EQ(parse("", {"model.layers=3", "parallel.stage_layers=[3]"}).parallel.stage_layers,
+            std::vector<int64_t>{3});
 }
 
 }  // namespace
