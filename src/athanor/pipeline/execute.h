@@ -18,6 +18,7 @@
 #include <functional>
 #include <list>
 #include <map>
+#include <tuple>
 #include <vector>
 
 #include "athanor/base/trace.h"
@@ -50,7 +51,10 @@ class Executor {
     int stage = 0;
     bool is_gradient = false;
     int micro_batch = 0;
-    auto operator<=>(const Parcel&) const = default;
+    bool operator<(const Parcel& other) const {
+      return std::tie(stage, is_gradient, micro_batch) <
+             std::tie(other.stage, other.is_gradient, other.micro_batch);
+    }
   };
   struct Incoming {
     std::vector<Parcel> parcels;  // in the order in which the other rank sends them
