@@ -252,8 +252,6 @@ void validate(const Config& config) {
   check_train(config);
   check_optimizer(config);
   check_tensor_parallel(config);
-}
-
   check_stage_layers(config);
   check_layout(config);
   check_recompute(config);
