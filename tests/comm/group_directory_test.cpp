@@ -54,6 +54,19 @@ TEST_F(GroupDirectoryTest, TheFirstFormatsAndTheLastReleases) {
   EXPECT_NE(a.join({0, 1}, "y"), range);
 }
 
+TEST_F(GroupDirectoryTest, HasRoomForAnyNumberOfGroupsButNotAtATime) {
+  auto a = directory(0);
+  for (uint64_t i = 0; i < 5000; ++i) {
+    EXPECT_EQ(a.join({0}, "x"), i);
+    a.leave(i);
+  }
+  for (int i = 0; i < 4096; ++i) a.join({0, 1}, std::to_string(i));
+  EXPECT_EQ(outcome_of([&] {
+              a.join({0, 1}, "one more");
+            }),
+            "Error: group 'one more': more than 4096 groups at a time");
+}
+
 TEST_F(GroupDirectoryTest, AMemberThatComesAfterTheOthersLeftFindsTheirGroup) {
   auto a = directory(0), b = directory(1);
   const uint64_t range = a.join({0, 1}, "x");

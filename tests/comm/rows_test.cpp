@@ -10,7 +10,7 @@
 namespace athanor {
 namespace {
 
-const std::vector<int64_t> kCounts = {0, 1, 2, 7, 63, 64, 65, 255, 256, 257, 1000, 2051};
+const std::vector<int64_t> kCounts = {0, 1, 7, 64, 257, 1500};
 
 GroupOptions small_slots() {
   GroupOptions options;

@@ -88,7 +88,7 @@ TEST(ShmWorld, ALateRankAndMemoryThatGoesBack) {
   ForkedRanks early(2, [&](int rank) {
     const auto world = open_shm_world(segment.fd(), rank, 3, patient());
     std::vector<float> data(300'000, 1.0f);
-    for (int i = 0; i < 200; ++i)
+    for (int i = 0; i < 40; ++i)
       world->make_group({0, 1}, "pair")->all_reduce(data.data(), 300'000, Dtype::f32, "x").wait();
     world->all().barrier("all");
   });
@@ -100,7 +100,7 @@ TEST(ShmWorld, ALateRankAndMemoryThatGoesBack) {
   EXPECT_THAT(early.outcomes(), Each(""));
   EXPECT_THAT(late.outcomes(), Each(""));
   ASSERT_EQ(fstat(segment.fd(), &status), 0);
-  EXPECT_LT(status.st_blocks * 512, int64_t{20} << 20);  // of 200 groups with megabytes each
+  EXPECT_LT(status.st_blocks * 512, int64_t{20} << 20);  // of 40 groups with megabytes each
 }
 
 TEST(ShmWorld, AKilledProcessIsNamedWhateverItsGroupWaitsFor) {
