@@ -63,6 +63,7 @@ void Param::keep_uses(const std::function<bool(const std::string& use)>& here) {
 }
 
 void Param::allocate(Arena& arena, Dtype dtype, bool with_master) {
+  if (is_state_) dtype = Dtype::f32;
   value_ = empty(arena, shape_, dtype, Category::parameters);
   if (dtype == Dtype::f32) {
     master_ = value_;

@@ -85,14 +85,22 @@ struct Init {
 
 class Param {
  public:
-  Param(std::string name, Shape shape, Init init)
-      : name_(std::move(name)), whole_(shape), shape_(shape), box_(whole_box(shape)), init_(init) {}
+  Param(std::string name, Shape shape, Init init, bool is_state = false)
+      : name_(std::move(name)),
+        whole_(shape),
+        shape_(shape),
+        box_(whole_box(shape)),
+        init_(init),
+        is_state_(is_state) {}
   Param(const Param&) = delete;
   Param& operator=(const Param&) = delete;
 
   const std::string& name() const { return name_; }
   const Shape& shape() const { return shape_; }  // of what this rank holds
   int64_t numel() const { return shape_.numel(); }
+  // Kept with the weights, in f32, but moved by a rule of its own (a router's bias): it has no uses, no gradient and no
+  // state of an optimizer.
+  bool is_state() const { return is_state_; }
   bool is_matrix() const { return shape_.dims() >= 2; }  // weight decay applies to these
 
   Weight& add_use(const std::string& use);
@@ -134,6 +142,7 @@ class Param {
   Box box_;
   std::vector<Shard> shards_;
   Init init_;
+  bool is_state_;
   std::vector<std::unique_ptr<Weight>> uses_, uses_elsewhere_;
   Tensor value_, master_;
 };

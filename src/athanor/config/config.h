@@ -18,7 +18,7 @@ namespace athanor {
 // [model]: a preset, any field of which may be overridden. Zero: the preset's, else the family's default.
 struct ModelConfig {
   std::string preset = {};       // "gpt2-124m", "llama-tiny", ... ; empty: the family's defaults
-  std::string family = "llama";  // "llama" or "gpt2"
+  std::string family = "llama";  // "llama", "gpt2" or "moe"
   int64_t layers = 0;
   int64_t width = 0;
   int64_t heads = 0;
@@ -33,6 +33,19 @@ struct ModelConfig {
   double rope_base = 10000.0;
   double norm_eps = 1e-5;
   double init_std = 0.02;
+  // Family moe (nn/moe.h): all blocks but the first `dense_layers` have experts in place of the MLP.
+  int64_t experts = 0;            // routed ones, in each of those blocks
+  int64_t experts_per_token = 0;  // default: 2
+  int64_t expert_width = 0;       // channels of an expert; default: ffn_width
+  int64_t shared_experts = 0;     // of expert_width each, as one MLP that sees every token
+  int64_t dense_layers = 0;
+  std::string router = "softmax";  // softmax (Mixtral) or sigmoid (DeepSeek-V3) scores
+  bool router_renormalize = true;  // the weights of a token sum to router_scale
+  double router_scale = 1.0;
+  double router_aux_loss = 0.0;   // coefficient of the load-balancing loss
+  double router_z_loss = 0.0;     // coefficient of the squared log-sum-exp of the logits
+  double router_bias_rate = 0.0;  // step of the balancing bias; 0: none
+  double capacity_factor = 0.0;   // of an expert, in training: times the mean load; 0: nothing is dropped
   bool operator==(const ModelConfig&) const = default;
 };
 

@@ -35,13 +35,41 @@ ModelConfig gpt2(int64_t layers, int64_t width, int64_t heads, int64_t vocab_siz
   return model;
 }
 
+ModelConfig moe(ModelConfig model, int64_t experts, int64_t experts_per_token, int64_t expert_width) {
+  model.family = "moe";
+  model.experts = experts, model.experts_per_token = experts_per_token, model.expert_width = expert_width;
+  return model;
+}
+
+ModelConfig mixtral(ModelConfig model, double aux_loss) {
+  model.rope_base = 1e6;
+  model.router_aux_loss = aux_loss;
+  return model;
+}
+
+ModelConfig deepseek_moe(ModelConfig model, int64_t shared_experts, int64_t dense_layers) {
+  model.shared_experts = shared_experts, model.dense_layers = dense_layers;
+  model.router_renormalize = false;
+  model.router_aux_loss = 0.001;
+  return model;
+}
+
+ModelConfig deepseek_v3(ModelConfig model, int64_t dense_layers, double scale, double bias_rate) {
+  model.shared_experts = 1, model.dense_layers = dense_layers;
+  model.router = "sigmoid";
+  model.router_scale = scale;
+  model.router_bias_rate = bias_rate;
+  return model;
+}
+
 struct Preset {
   const char* name;
   ModelConfig model;
 };
 
 // Zero kv_heads: as many as heads, also where the user overrides those. Zero vocab_size: the tokenizer's.
-// The Llama 3 presets have the context of pre-training (8192), before it was stretched by scaling the
+// deepseek-v3-like has plain multi-head attention in place of the latent one, one group of experts, and no
+// multi-token prediction. The Llama 3 presets have the context of pre-training (8192), before it was stretched by scaling the
 // rotations.
 const std::vector<Preset>& presets() {
   static const std::vector<Preset> all = {
@@ -58,6 +86,13 @@ const std::vector<Preset>& presets() {
       {"llama-2-13b", llama(40, 5120, 40, 0, 13824, 32000, 4096)},
       {"llama-2-70b", llama(80, 8192, 64, 8, 28672, 32000, 4096)},
       {"llama-3-8b", llama3(llama(32, 4096, 32, 8, 14336, 128256, 8192), false)},
+      {"moe-tiny", mixtral(moe(llama(4, 256, 4, 2, 704, 0, 1024), 8, 2, 352), 0.01)},
+      {"moe-tiny-bias", deepseek_v3(moe(llama(4, 256, 4, 2, 704, 0, 1024), 8, 2, 352), 1, 1.0, 0.01)},
+      {"mixtral-8x7b", mixtral(moe(llama(32, 4096, 32, 8, 14336, 32000, 32768), 8, 2, 14336), 0.02)},
+      {"deepseek-moe-16b",
+       deepseek_moe(moe(llama(28, 2048, 16, 0, 10944, 102400, 4096), 64, 6, 1408), 2, 1)},
+      {"deepseek-v3-like",
+       deepseek_v3(moe(llama(61, 7168, 128, 0, 18432, 129280, 4096), 256, 8, 2048), 3, 2.5, 0.001)},
       {"llama-3-70b", llama3(llama(80, 8192, 64, 8, 28672, 128256, 8192), false)},
   };
   return all;
@@ -65,7 +100,9 @@ const std::vector<Preset>& presets() {
 
 // What a config without a preset gets: a model that trains on a laptop.
 ModelConfig family_model(const std::string& family) {
-  return family == "gpt2" ? gpt2(4, 128, 4, 0, 0) : llama(8, 256, 4, 0, 0, 0, 0);
+  if (family == "gpt2") return gpt2(4, 128, 4, 0, 0);
+  if (family == "moe") return mixtral(moe(llama(4, 256, 4, 0, 0, 0, 0), 8, 2, 0), 0.01);
+  return llama(8, 256, 4, 0, 0, 0, 0);
 }
 
 int64_t round_up_64(int64_t value) {
@@ -108,6 +145,7 @@ std::string derivation(std::string_view name, const ModelConfig& model, int64_t 
   if (name == "kv_heads") return "heads";
   if (name == "head_dim") return "width / heads";
   if (name == "ffn_width") return model.family == "gpt2" ? "4 width" : "8/3 width, up to a multiple of 64";
+  if (name == "expert_width") return "ffn_width";
   if (name == "max_seq_len") return "data.seq_len";
   return fmt::format("the tokenizer's {}, up to a multiple of 64", tokenizer_vocab);
 }
@@ -137,6 +175,11 @@ ModelConfig complete_model(ModelConfig model, int64_t tokenizer_vocab, int64_t s
   fill(model.kv_heads, model.heads);
   fill(model.head_dim, model.width / model.heads);
   fill(model.ffn_width, model.family == "gpt2" ? 4 * model.width : round_up_64((8 * model.width + 2) / 3));
+  if (model.family == "moe") {
+    fill(model.experts, smallest.experts);
+    fill(model.experts_per_token, smallest.experts_per_token);
+    fill(model.expert_width, model.ffn_width);
+  }
   fill(model.max_seq_len, seq_len);
   fill(model.vocab_size, round_up_64(tokenizer_vocab));
   return model;
@@ -196,7 +239,11 @@ int64_t num_params(const ModelConfig& m) {
     return embeddings + m.max_seq_len * m.width + m.layers * (attention + mlp + 2 * norm) + norm;
   }
   const int64_t mlp = 3 * m.width * m.ffn_width + bias * (2 * m.ffn_width + m.width);
-  return embeddings + m.layers * (attention + mlp + 2 * m.width) + m.width;
+  const int64_t moe_layers = m.family == "moe" ? m.layers - m.dense_layers : 0;
+  const int64_t moe_mlp =
+      m.experts * m.width + 3 * m.width * m.expert_width * (m.experts + m.shared_experts);
+  return embeddings + m.layers * (attention + 2 * m.width) + (m.layers - moe_layers) * mlp +
+         moe_layers * moe_mlp + m.width;
 }
 
 }  // namespace athanor

@@ -30,7 +30,7 @@ ModelConfig complete_model(ModelConfig model, int64_t tokenizer_vocab, int64_t s
 // ConfigError where the vocabulary is smaller than the tokenizer's or the family is not the preset's.
 void resolve_model(Config& config, int64_t tokenizer_vocab = 0);
 
-// Parameters of a complete model, tied ones counted once.
+// Parameters of a complete model, tied ones counted once; what is no weight (a router's balancing bias) not.
 int64_t num_params(const ModelConfig& model);
 
 }  // namespace athanor

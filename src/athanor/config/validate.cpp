@@ -44,6 +44,20 @@ void check_number(const Config& config, const std::string& key, const Traits& tr
   refuse(config, key, "", "got {}, expected {}", static_cast<double>(value), traits.range.expected(value));
 }
 
+void check_experts(const Config& config) {
+  const ModelConfig& m = config.model;
+  if (m.family != "moe") {
+    require(m.experts == 0, config, "model.experts", "got {}, expected none: a {} has no experts, family moe has",
+            m.experts, m.family);
+    return;
+  }
+  require(m.experts_per_token <= m.experts, config, "model.experts_per_token",
+          "got {}, expected at most model.experts = {}", m.experts_per_token, m.experts);
+  require(m.dense_layers < m.layers, config, "model.dense_layers",
+          "got {}, expected fewer than model.layers = {}", m.dense_layers, m.layers);
+  require(!m.bias, config, "model.bias", "got true, expected false: experts have no biases");
+}
+
 void check_model(const Config& config) {
   const ModelConfig& m = config.model;
   const bool known = m.layers > 0 && m.width > 0 && m.heads > 0 && m.kv_heads > 0 && m.head_dim > 0;
@@ -62,12 +76,13 @@ void check_model(const Config& config) {
   require(m.heads * m.head_dim <= int64_t{1} << 24, config, "model.head_dim",
           "got {} heads of {}, expected at most {} channels of attention", m.heads, m.head_dim,
           int64_t{1} << 24);
-  if (m.family == "llama")
+  if (m.family != "gpt2")
     require(m.head_dim % 2 == 0, config, "model.head_dim",
             "got {}, expected an even number: rotary embedding turns pairs of channels", m.head_dim);
   if (m.family == "gpt2")
     require(m.kv_heads == m.heads, config, "model.kv_heads",
             "got {}, expected model.heads = {}: gpt2 has no grouped-query attention", m.kv_heads, m.heads);
+  check_experts(config);
   if (config.data.seq_len > m.max_seq_len)
     refuse(config, "data.seq_len", "shorten data.seq_len or raise model.max_seq_len",
            "got {}, expected at most model.max_seq_len = {}", config.data.seq_len, m.max_seq_len);

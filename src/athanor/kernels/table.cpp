@@ -11,7 +11,8 @@ namespace {
 const KernelTable& cpu_table() {
   static const KernelTable table{cpu_attention, cpu_cross_entropy, cpu_dropout, cpu_elementwise,
                                  cpu_embedding, cpu_gelu,          cpu_gemm,    cpu_layer_norm,
-                                 cpu_optimizer, cpu_rms_norm,      cpu_rope,    cpu_swiglu};
+                                 cpu_optimizer, cpu_rms_norm,      cpu_rope,    cpu_router,
+                                 cpu_swiglu,    cpu_token_rows};
   return table;
 }
 
@@ -93,6 +94,11 @@ std::vector<KernelChoice> explain_kernels(Isa isa) {
           &RmsNormRows::backward_weight);
   explain(all, "rope", isa, &RowTable::rope, &RopeRows::apply);
   explain(all, "swiglu", isa, &RowTable::swiglu, &SwigluRows::forward, &SwigluRows::backward);
+  explain(all, "token_rows", isa, &RowTable::token_rows, &TokenRows::sum_rows, &TokenRows::scale_row,
+          &TokenRows::dot);
+  all.push_back(explain_rows("router f32", isa, [](const RowTable& table) {
+    return std::vector<bool>{table.router.forward != nullptr, table.router.backward != nullptr};
+  }));
   all.push_back(explain_rows("sums f32", isa, [](const RowTable& table) {
     return std::vector<bool>{table.f32.accumulate != nullptr, table.f32.scale != nullptr,
                              table.f32.sum_squares != nullptr};

@@ -25,7 +25,9 @@
 #include "athanor/kernels/optimizer.h"
 #include "athanor/kernels/rms_norm.h"
 #include "athanor/kernels/rope.h"
+#include "athanor/kernels/router.h"
 #include "athanor/kernels/swiglu.h"
+#include "athanor/kernels/token_rows.h"
 #include "athanor/tensor/tensor.h"
 
 namespace athanor {
@@ -42,7 +44,9 @@ struct KernelTable {
   OptimizerKernels optimizer;
   RmsNormKernels rms_norm;
   RopeKernels rope;
+  RouterKernels router;
   SwigluKernels swiglu;
+  TokenRowsKernels token_rows;
 };
 
 inline const KernelTable& kernels(const Tensor& x) {

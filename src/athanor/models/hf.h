@@ -6,7 +6,7 @@
 //   const HfWeights weights(env, "gpt2");            // or read straight from the folder
 //   weights.read("blocks.0.attn.q.weight", values);
 //
-// A family (models/llama/hf.h, models/gpt2/hf.h) says how its config and tensors are called there. Errors:
+// A family (models/llama/hf.h and its like) says how its config and tensors are called there. Errors:
 // Error or ConfigError naming the key of config.json that we cannot compute with, or the tensor that is
 // missing, left over or of another shape. Thread rule: one thread.
 #pragma once
@@ -36,10 +36,11 @@ class HfWeights {
   void read(const std::string& name, float* values) const;  // in our layout
 
  private:
-  // A parameter of ours: rows [first, first + shape[0]) of a tensor there, which may be transposed.
+  // A parameter of ours: rows [first, first + shape[0]) of a tensor there, which may be transposed, or a stack of
+  // tensors there.
   struct Part {
     Shape shape;
-    SafetensorsFolder::Place place;
+    std::vector<SafetensorsFolder::Place> places;
     int64_t first_row = 0;
     bool transposed = false;
   };

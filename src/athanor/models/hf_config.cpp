@@ -4,13 +4,14 @@
 #include "athanor/base/check.h"
 #include "athanor/models/gpt2/hf.h"
 #include "athanor/models/llama/hf.h"
+#include "athanor/models/moe/hf.h"
 #include "athanor/store/json.h"
 
 namespace athanor {
 namespace {
 
-std::array<const HfFamily*, 2> families() {
-  return {&gpt2_hf(), &llama_hf()};
+std::array<const HfFamily*, 3> families() {
+  return {&gpt2_hf(), &llama_hf(), &mixtral_hf()};
 }
 
 }  // namespace
@@ -89,13 +90,22 @@ const HfFamily& hf_family_of(const HfConfig& config) {
   const std::string type = config.text("model_type", "");
   for (const HfFamily* family : families())
     if (type == family->model_type) return *family;
-  config.refuse("model_type", fmt::format("got '{}', expected gpt2 or llama", type.substr(0, 100)));
+  config.refuse("model_type", fmt::format("got '{}', expected gpt2, llama or mixtral", type.substr(0, 100)));
 }
 
 const HfFamily& hf_family_of(const ModelConfig& model) {
   for (const HfFamily* family : families())
-    if (model.family == family->model_type) return *family;
-  fail("model.family: got '{}', expected gpt2 or llama", model.family);
+    if (model.family == family->family) return *family;
+  fail("model.family: got '{}', expected gpt2, llama or moe", model.family);
+}
+
+Shape shape_there(const HfTensor& tensor, const std::function<const Shape&(const std::string&)>& shape_of) {
+  const Shape& first = shape_of(tensor.parts[0]);
+  if (tensor.slice >= 0) return {first[1], first[2]};
+  int64_t rows = 0;
+  for (const std::string& part : tensor.parts) rows += shape_of(part)[0];
+  if (first.dims() == 1) return {rows};
+  return tensor.transposed ? Shape{first[1], rows} : Shape{rows, first[1]};
 }
 
 }  // namespace athanor

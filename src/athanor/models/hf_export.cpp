@@ -152,11 +152,7 @@ class Exporter {
 
   const Shape& part_shape(const std::string& name) const { return checkpoint_.at("model." + name).shape; }
   Shape shape_of(const HfTensor& tensor) const {
-    int64_t rows = 0;
-    for (const std::string& part : tensor.parts) rows += part_shape(part)[0];
-    const Shape& first = part_shape(tensor.parts[0]);
-    if (first.dims() == 1) return {rows};
-    return tensor.transposed ? Shape{first[1], rows} : Shape{rows, first[1]};
+    return shape_there(tensor, [&](const std::string& part) -> const Shape& { return part_shape(part); });
   }
   uint64_t size_bytes(const HfTensor& tensor) const {
     return static_cast<uint64_t>(shape_of(tensor).numel()) * size_of(options_.dtype);
@@ -191,6 +187,12 @@ class Exporter {
 
   std::vector<float> assemble(const HfTensor& tensor) const {
     const Shape shape = shape_of(tensor);
+    if (tensor.slice >= 0) {
+      std::vector<float> stack(static_cast<size_t>(part_shape(tensor.parts[0]).numel()));
+      checkpoint_.read("model." + tensor.parts[0], stack.data());
+      const auto first = stack.begin() + tensor.slice * shape.numel();
+      return {first, first + shape.numel()};
+    }
     std::vector<float> values(static_cast<size_t>(shape.numel()));
     float* next = values.data();
     for (const std::string& part : tensor.parts) {

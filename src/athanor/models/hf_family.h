@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "athanor/config/config.h"
+#include "athanor/tensor/shape.h"
 
 namespace athanor {
 
@@ -39,14 +40,20 @@ class HfConfig {
   std::string file_, prefix_;
 };
 
-// A tensor there: our parameters one after the other in the outermost dimension, perhaps transposed.
+// A tensor there: our parameters one after the other in the outermost dimension, perhaps transposed; or slice number
+// `slice` of one of ours, a stack of such tensors.
 struct HfTensor {
   std::string name;
   std::vector<std::string> parts;
   bool transposed = false;
+  int64_t slice = -1;
 };
 
+// The shape of the tensor there, where shape_of() says ours.
+Shape shape_there(const HfTensor& tensor, const std::function<const Shape&(const std::string&)>& shape_of);
+
 struct HfFamily {
+  const char* family;        // "llama"
   const char* model_type;    // "llama"
   const char* architecture;  // "LlamaForCausalLM"
   const char* prefix;        // of all names but lm_head; a file of the bare model leaves it out

@@ -43,14 +43,6 @@ SafetensorsFolder open_folder(Env& env, const std::string& path) {
   return {env, path};
 }
 
-Shape whole_shape(const HfTensor& tensor, const std::map<std::string, Shape>& shapes) {
-  Shape shape = shapes.at(tensor.parts[0]);
-  int64_t rows = 0;
-  for (const std::string& part : tensor.parts) rows += shapes.at(part)[0];
-  if (shape.dims() == 1) return {rows};
-  return tensor.transposed ? Shape{shape[1], rows} : Shape{rows, shape[1]};
-}
-
 }  // namespace
 
 HfWeights::HfWeights(Env& env, const std::string& path)
@@ -78,13 +70,18 @@ void HfWeights::place_parts(const HfFamily& family) {
     const std::string name = bare && has_prefix ? tensor.name.substr(prefix.size()) : tensor.name;
     const auto place = folder_.find(name);
     check(place.has_value(), "'{}': the tensor '{}' is missing", path_, tensor.name);
-    const Shape expected = whole_shape(tensor, shapes);
+    const Shape expected =
+        shape_there(tensor, [&](const std::string& part) -> const Shape& { return shapes.at(part); });
     check(place->tensor->shape == expected, "'{}': tensor '{}': got {}, expected {}", place->file->path(),
           name, place->tensor->shape, expected);
     used.insert(name);
     int64_t row = 0;
     for (const std::string& part : tensor.parts) {
-      parts_[part] = {shapes.at(part), *place, row, tensor.transposed};
+      Part& ours = parts_[part];  // of a stack, its slices follow each other
+      ours.shape = shapes.at(part);
+      ours.places.push_back(*place);
+      ours.first_row = row;
+      ours.transposed = tensor.transposed;
       row += shapes.at(part)[0];
     }
   }
@@ -98,16 +95,25 @@ void HfWeights::read(const std::string& name, float* values) const {
   const auto found = parts_.find(name);
   check(found != parts_.end(), "'{}': the model has no parameter '{}'", path_, name);
   const Part& part = found->second;
+  if (part.shape.dims() == 3) {
+    const int64_t count = part.shape[1] * part.shape[2];
+    for (const auto& place : part.places) {
+      place.file->read_f32(*place.tensor, 0, count, values);
+      values += count;
+    }
+    return;
+  }
+  const SafetensorsFolder::Place& place = part.places.front();
   const int64_t rows = part.shape.dims() == 0 ? 1 : part.shape[0];
   const int64_t columns = part.shape.dims() == 2 ? part.shape[1] : 1;
   if (!part.transposed) {
-    part.place.file->read_f32(*part.place.tensor, part.first_row * columns, rows * columns, values);
+    place.file->read_f32(*place.tensor, part.first_row * columns, rows * columns, values);
     return;
   }
-  const int64_t stride = part.place.tensor->shape[1];
+  const int64_t stride = place.tensor->shape[1];
   std::vector<float> line(static_cast<size_t>(rows));  // one input's weights to all of the part's outputs
   for (int64_t column = 0; column < columns; ++column) {
-    part.place.file->read_f32(*part.place.tensor, column * stride + part.first_row, rows, line.data());
+    place.file->read_f32(*place.tensor, column * stride + part.first_row, rows, line.data());
     for (int64_t row = 0; row < rows; ++row) values[row * columns + column] = line[static_cast<size_t>(row)];
   }
 }

@@ -7,6 +7,7 @@
 #include "athanor/kernels/table.h"
 #include "athanor/models/gpt2/gpt2.h"
 #include "athanor/models/llama/llama.h"
+#include "athanor/models/moe/moe.h"
 
 namespace athanor {
 
@@ -105,17 +106,20 @@ std::vector<KvCache> Model::make_caches(int64_t capacity) const {
 
 int64_t Model::num_params() const {
   int64_t sum = 0;
-  for_each_declared([&](const Param& param) { sum += param.whole_shape().numel(); });
+  for_each_declared([&](const Param& param) {
+    if (!param.is_state()) sum += param.whole_shape().numel();
+  });
   return sum;
 }
 
 double Model::flops_per_token(int64_t seq_len) const {
   // Lookups are no products: of the uses of a matrix, those of the embeddings do not count.
-  int64_t in_products = head().param().whole_shape().numel();
+  double in_products = static_cast<double>(head().param().whole_shape().numel());
   for_each_declared([&](const Param& param) {
-    if (param.is_matrix() && param.name().rfind("blocks.", 0) == 0) in_products += param.whole_shape().numel();
+    if (param.is_matrix() && param.name().rfind("blocks.", 0) == 0)
+      in_products += static_cast<double>(param.whole_shape().numel()) * part_used_by_a_token(param);
   });
-  return 6.0 * static_cast<double>(in_products) +
+  return 6.0 * in_products +
          6.0 * static_cast<double>(config_.layers * seq_len * config_.heads * config_.head_dim);
 }
 
@@ -126,7 +130,8 @@ double residual_init_std(const ModelConfig& config) {
 std::unique_ptr<Model> make_model(const ModelConfig& config) {
   if (config.family == "llama") return std::make_unique<Llama>(config);
   if (config.family == "gpt2") return std::make_unique<Gpt2>(config);
-  fail("model: got family '{}', expected llama or gpt2", config.family);
+  if (config.family == "moe") return std::make_unique<Moe>(config);
+  fail("model: got family '{}', expected llama, gpt2 or moe", config.family);
 }
 
 }  // namespace athanor

@@ -23,6 +23,8 @@
 
 namespace athanor {
 
+class MoeLayer;
+
 class Model : public Module {
  public:
   explicit Model(const ModelConfig& config) : Module(nullptr, ""), config_(config) {}
@@ -32,6 +34,7 @@ class Model : public Module {
   virtual Var block(int64_t index, const Var& x, KvCache* cache) const = 0;
   virtual Var final_norm(const Var& x) const = 0;
   virtual Weight& head() const = 0;  // [V,C]
+  virtual std::vector<MoeLayer*> moe_layers() const { return {}; }  // in the order of the blocks
 
   const ModelConfig& config() const { return config_; }
   // Keeps the parameters of these parts: the others are not listed in params() and weights() and get no
@@ -56,12 +59,14 @@ class Model : public Module {
   void set_combine_statistics(CombineStatistics combine) { combine_statistics_ = std::move(combine); }
 
   int64_t num_params() const;  // of the whole model, kept or not
-  // 6 * parameters in products + 6 * layers * S * heads * head_dim (causal), per token, forward and backward.
+  // 6 * parameters in products + 6 * layers * S * heads * head_dim (causal), per token, forward and backward; of
+  // experts those that a token goes to.
   double flops_per_token(int64_t seq_len) const;
 
  protected:
   RopeTable rope_;  // set by allocate() for families that rotate
   virtual bool uses_rope() const = 0;
+  virtual double part_used_by_a_token(const Param&) const { return 1.0; }
 
  private:
   Var start(Tape& tape, const Tensor& ids, int64_t first_position) const;

@@ -41,13 +41,21 @@ void Module::for_each_declared(const std::function<void(const Param&)>& visit) c
 }
 
 Weight& Module::declare(const std::string& name, const Shape& shape, Init init) {
+  return share(add_param(name, shape, init, /*is_state=*/false));
+}
+
+Param& Module::declare_state(const std::string& name, const Shape& shape, Init init) {
+  return add_param(name, shape, init, /*is_state=*/true);
+}
+
+Param& Module::add_param(const std::string& name, const Shape& shape, Init init, bool is_state) {
   Module& top = root();
   const std::string full = path().empty() ? name : path() + "." + name;
   for (const auto& other : top.params_)
     check(other->name() != full, "model: two parameters are named '{}'", full);
-  top.params_.push_back(std::make_unique<Param>(full, shape, init));
+  top.params_.push_back(std::make_unique<Param>(full, shape, init, is_state));
   own_params_.push_back(top.params_.back().get());
-  return share(*top.params_.back());
+  return *top.params_.back();
 }
 
 Weight& Module::share(Param& param) {

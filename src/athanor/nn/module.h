@@ -54,12 +54,16 @@ class Module {
   void for_each_declared(
       const std::function<void(const Param&)>& visit) const;  // here or elsewhere, in any order
 
- protected:
+  // For the module itself and for those that give it a name of its own to declare under.
   Weight& declare(const std::string& name, const Shape& shape, Init init);
+  Param& declare_state(const std::string& name, const Shape& shape, Init init);  // Param::is_state()
+
+ protected:
   Weight& share(Param& param);  // one more use of a parameter declared elsewhere
 
  private:
   Module& root() const;
+  Param& add_param(const std::string& name, const Shape& shape, Init init, bool is_state);
 
   Module* parent_;
   std::string name_;

@@ -142,6 +142,17 @@ std::string Console::eta(const StepMetrics& metrics, int64_t total_steps) const 
                        static_cast<double>(std::max<int64_t>(0, total_steps - metrics.step)));
 }
 
+namespace {
+
+// How much busier than the mean the busiest expert is, and what was dropped.
+std::string load_text(const ExpertMetrics& experts) {
+  std::string text = fmt::format("{:.2f}", experts.max_over_mean);
+  if (experts.drop_share > 0) text += fmt::format(" (drops {:.1f} %)", 100 * experts.drop_share);
+  return text;
+}
+
+}  // namespace
+
 void Console::step(const StepMetrics& m, int64_t total_steps) {
   constexpr double kMemory = 0.95;  // about the last twenty steps
   seconds_per_step_ =
@@ -161,6 +172,7 @@ void Console::step(const StepMetrics& m, int64_t total_steps) {
   if (!m.channel_loss.empty()) text += " | " + shown(channel_list(m.channel_loss));
   text += fmt::format(" | norm {:.2f} | lr {:.1e} | {} | mfu {:.1f} %", m.grad_norm, m.lr,
                       per_second(m.tokens_per_second), 100 * m.mfu);
+  if (m.experts) text += " | load " + load_text(*m.experts);
   options_.write(text + " | eta " + eta(m, total_steps) + "\n");
 }
 
@@ -177,6 +189,7 @@ std::string Console::bar(const StepMetrics& m, int64_t total_steps) const {
       {3, "", shown(channel_list(m.channel_loss)), kPlain},
       {5, "norm ", fmt::format("{:.2f}", m.grad_norm), kPlain},
       {6, "lr ", fmt::format("{:.1e}", m.lr), kPlain},
+      {7, "load ", m.experts ? load_text(*m.experts) : "", kPlain},
       {2, "", per_second(m.tokens_per_second), kPlain},
       {4, "mfu ", fmt::format("{:.1f} %", 100 * m.mfu), kPlain},
       {1, "eta ", eta(m, total_steps), kBold},

@@ -80,6 +80,31 @@ std::string json_number(double value) {
   return text;
 }
 
+namespace {
+
+std::string expert_fields(const ExpertMetrics& experts) {
+  std::string layers;
+  for (const double value : experts.layers) layers += (layers.empty() ? "" : ",") + json_number(value);
+  return fmt::format(
+      ",\"expert_load\":{},\"expert_load_by_layer\":[{}],\"drop_share\":{},\"router_aux_loss\":{},"
+      "\"router_z_loss\":{}",
+      json_number(experts.max_over_mean), layers, json_number(experts.drop_share),
+      json_number(experts.aux_loss), json_number(experts.z_loss));
+}
+
+std::optional<ExpertMetrics> experts_at(const json& object) {
+  if (!object.contains("expert_load")) return std::nullopt;
+  ExpertMetrics experts;
+  experts.max_over_mean = number_at(object, "expert_load");
+  experts.layers = object.at("expert_load_by_layer").get<std::vector<double>>();
+  experts.drop_share = number_at(object, "drop_share");
+  experts.aux_loss = number_at(object, "router_aux_loss");
+  experts.z_loss = number_at(object, "router_z_loss");
+  return experts;
+}
+
+}  // namespace
+
 std::string metrics_line(const StepMetrics& m) {
   std::string line = fmt::format("{{\"step\":{},\"tokens\":{},\"loss\":{},\"channel_loss\":{},", m.step,
                                  m.tokens, json_number(m.loss), json_object(m.channel_loss));
@@ -93,6 +118,7 @@ std::string metrics_line(const StepMetrics& m) {
   if (m.valid_loss)
     line += fmt::format(",\"valid_loss\":{},\"valid_channel_loss\":{}", json_number(*m.valid_loss),
                         json_object(m.valid_channel_loss));
+  if (m.experts) line += expert_fields(*m.experts);
   return line + '}';
 }
 
@@ -117,6 +143,7 @@ StepMetrics parse_metrics_line(std::string_view line) {
     m.world_size = object.at("world_size").get<int64_t>();
     if (object.contains("valid_loss")) m.valid_loss = number_at(object, "valid_loss");
     m.valid_channel_loss = channels_at(ordered, "valid_channel_loss");
+    m.experts = experts_at(object);
     return m;
   } catch (const json::exception& error) {
     fail("not a line of metrics: {}", error.what());

@@ -25,6 +25,14 @@ namespace athanor {
 
 using ChannelValues = std::vector<std::pair<std::string, double>>;  // in the order of the config
 
+// Of a model with experts; train/expert_load.h has the definitions.
+struct ExpertMetrics {
+  double max_over_mean = 1;         // load of the busiest expert over the mean load, in the worst layer
+  std::vector<double> layers = {};  // the same, by layer
+  double drop_share = 0;            // dropped choices over all
+  double aux_loss = 0, z_loss = 0;  // without their coefficients; not part of `loss`
+};
+
 struct StepMetrics {
   int64_t step = 0;    // from 1
   int64_t tokens = 0;  // predicted so far, in the whole run
@@ -42,6 +50,7 @@ struct StepMetrics {
   int64_t world_size = 1;
   std::optional<double> valid_loss = std::nullopt;  // in steps that evaluate
   ChannelValues valid_channel_loss = {};
+  std::optional<ExpertMetrics> experts = std::nullopt;
 };
 
 // One line without its line end. Names of channels are escaped; invalid UTF-8 in them is replaced.

@@ -103,6 +103,12 @@ void TensorBoardWriter::write(const StepMetrics& m, double wall_seconds) {
   add("loss_scale", m.loss_scale);
   add("throughput(tps)", m.tokens_per_second);
   add("mfu(%)", 100 * m.mfu);
+  if (m.experts) {
+    add("experts/max_over_mean_load", m.experts->max_over_mean);
+    add("experts/drop_share", m.experts->drop_share);
+    add("experts/aux_loss", m.experts->aux_loss);
+    add("experts/z_loss", m.experts->z_loss);
+  }
   add("memory/peak(GiB)", static_cast<double>(m.peak_bytes) / (1 << 30));
   scalars(values, m.step, wall_seconds);
 }

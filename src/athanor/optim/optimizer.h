@@ -48,7 +48,7 @@ class Optimizer {
   virtual std::vector<State> states() = 0;  // in the order of the parameters
 };
 
-// Error naming the known ones if the name is unknown.
+// Error naming the known ones if the name is unknown. Parameters that are state (Param::is_state) are left alone.
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerOptions& options,
                                           const std::vector<std::unique_ptr<Param>>& params);
 

@@ -33,7 +33,7 @@ Tensor to_tensor(Arena& arena, const std::vector<int32_t>& ids, int64_t batch, i
 }
 
 void StepRunner::run_grain(const TrainState& state, int64_t grain, const Batch& batch, Losses& losses,
-                           StepParts& seconds) {
+                           ExpertLoads& experts, StepParts& seconds) {
   const Span span(options_.trace, "grain", "step");
   PassContext context{.seed = state.seed,
                       .step = static_cast<uint64_t>(state.step + 1),
@@ -71,6 +71,7 @@ void StepRunner::run_grain(const TrainState& state, int64_t grain, const Batch& 
     tape.backward(loss);
   }
   parallel_.end_grain();
+  experts.take(grain);
   seconds.forward += middle - start;
   seconds.backward += now_seconds() - middle;
 }
@@ -109,7 +110,7 @@ double StepRunner::gradient_norm(double scale, int64_t step) const {
   double squares = 0.0;
   const Param* broken = nullptr;
   for (const auto& param : model_.params()) {
-    if (!param->is_first_copy()) continue;
+    if (param->is_state() || !param->is_first_copy()) continue;
     const Tensor& grad = parallel_.grad(*param);
     squares += kernels(grad).elementwise.sum_squares(grad.queue(), grad);
     if (broken == nullptr && !std::isfinite(squares)) broken = param.get();
@@ -125,13 +126,14 @@ double StepRunner::gradient_norm(double scale, int64_t step) const {
 StepResult StepRunner::run(TrainState& state, const std::function<const Batch&()>& next_batch) {
   StepResult result;
   Losses losses(options_.num_grains, options_.num_channels);
+  ExpertLoads experts(model_.moe_layers(), options_.num_grains);
   parallel_.begin_step(options_.num_grains);
   const auto [first, last] = parallel_.grains_of_step(options_.num_grains);
   for (int64_t grain = first; grain < last; ++grain) {
     const double start = now_seconds();
     const Batch& batch = next_batch();
     result.seconds.data += now_seconds() - start;
-    run_grain(state, grain, batch, losses, result.seconds);
+    run_grain(state, grain, batch, losses, experts, result.seconds);
   }
   parallel_.finish();
   const double start = now_seconds();
@@ -140,6 +142,8 @@ StepResult StepRunner::run(TrainState& state, const std::function<const Batch&()
         model_.params(), [this](Param& param) -> const Tensor& { return parallel_.grad(param); },
         *options_.tensor_group);
   reduce_losses(losses, result);
+  experts.reduce(group_);
+  result.experts = experts.summary();
   const double reduced = now_seconds();
   result.seconds.comm = parallel_.comm_seconds() + (reduced - start);
 
@@ -157,6 +161,7 @@ StepResult StepRunner::run(TrainState& state, const std::function<const Batch&()
                             : 1.0;
     optimizer_.step([this](Param& param) -> const Tensor& { return parallel_.grad(param); },
                     {.update = state.updates + 1, .lr = result.lr, .grad_scale = to_mean * clip});
+    experts.balance();
     ++state.updates;
   }
   state.step = step;

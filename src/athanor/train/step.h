@@ -13,6 +13,7 @@
 
 #include <atomic>
 #include <functional>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -22,6 +23,7 @@
 #include "athanor/optim/optimizer.h"
 #include "athanor/optim/schedule.h"
 #include "athanor/parallel/data_parallel.h"
+#include "athanor/train/expert_load.h"
 #include "athanor/train/state.h"
 
 namespace athanor {
@@ -46,6 +48,7 @@ struct StepResult {
   double loss_scale = 1.0;  // used in this step
   bool applied = true;      // false: skipped, the gradients overflowed
   bool stop = false;        // some rank was asked to stop
+  std::optional<ExpertLoad> experts;  // of a model that has some
   StepParts seconds;        // where the time went
 };
 
@@ -66,7 +69,7 @@ class StepRunner {
  private:
   struct Losses;
   void run_grain(const TrainState& state, int64_t grain, const Batch& batch, Losses& losses,
-                 StepParts& seconds);
+                 ExpertLoads& experts, StepParts& seconds);
   void reduce_losses(Losses& losses, StepResult& result);
   double gradient_norm(double scale, int64_t step) const;
 

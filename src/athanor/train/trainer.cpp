@@ -244,6 +244,9 @@ StepMetrics Trainer::to_metrics(const StepResult& result, double seconds) const 
   metrics.comm_seconds = result.seconds.comm;
   metrics.peak_bytes = static_cast<int64_t>(arena_.usage().peak_total);
   metrics.world_size = group_.size();
+  if (const auto& experts = result.experts)
+    metrics.experts = ExpertMetrics{experts->max_over_mean, experts->layers, experts->drop_share,
+                                    experts->aux_loss, experts->z_loss};
   return metrics;
 }
 

@@ -33,7 +33,9 @@ extern const LayerNormKernels cpu_layer_norm;
 extern const OptimizerKernels cpu_optimizer;
 extern const RmsNormKernels cpu_rms_norm;
 extern const RopeKernels cpu_rope;
+extern const RouterKernels cpu_router;
 extern const SwigluKernels cpu_swiglu;
+extern const TokenRowsKernels cpu_token_rows;
 
 // The part of explain_kernels() that only cpu/gemm.cpp knows: its candidates are product libraries, not rows.
 std::vector<KernelChoice> explain_gemm(Isa isa);

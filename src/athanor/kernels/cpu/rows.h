@@ -45,6 +45,27 @@ struct SwigluRows {
   void (*backward)(void* dgate, void* dup, const void* dy, const void* gate, const void* up, int64_t n);
 };
 
+// Rows of tokens by place: a negative place is no row. `weights` may be null: ones.
+struct TokenRows {
+  void (*sum_rows)(void* y, const void* x, const int32_t* places, const float* weights, int64_t count,
+                   int64_t width);  // y = sum of weights[k] * x[places[k]], k ascending
+  void (*scale_row)(void* y, const void* x, float factor, int64_t width);
+  float (*dot)(const void* a, const void* b, int64_t width);
+};
+
+// One token of a router; bias may be null.
+struct RouterRow {
+  bool is_sigmoid, renormalize;
+  int64_t experts_per_token;
+  float scale, aux_loss, z_loss, loss_scale;
+};
+struct RouterRows {
+  void (*forward)(int32_t* chosen, float* weights, float* lse, double* sums, const float* logits,
+                  const float* bias, int64_t experts, const RouterRow& row);  // sums +=
+  void (*backward)(float* dlogits, const float* dweights, const float* logits, const int32_t* chosen, float lse,
+                   const float* share, int64_t experts, const RouterRow& row);
+};
+
 struct GeluRows {
   void (*forward)(void* y, const void* x, int64_t n);
   void (*backward)(void* dx, const void* dy, const void* x, int64_t n);
@@ -119,6 +140,8 @@ struct RowTable {
   ElementwiseRows elementwise[3];
   OptimizerRows optimizer[3];
   GemmRows gemm[3];
+  TokenRows token_rows[3];
+  RouterRows router;
   F32Rows f32;
 };
 

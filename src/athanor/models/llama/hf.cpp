@@ -20,7 +20,9 @@ void expect_plain_rotation(const HfConfig& config, const std::string& key) {
     config.refuse(key, fmt::format("got partial_rotary_factor {}, expected 1", part));
 }
 
-ModelConfig read(const HfConfig& config) {
+}  // namespace
+
+ModelConfig read_llama_config(const HfConfig& config) {
   ModelConfig model;
   model.family = "llama";
   model.layers = config.integer("num_hidden_layers");
@@ -51,12 +53,11 @@ ModelConfig read(const HfConfig& config) {
                   fmt::format("got {}, expected attention_bias = {}: biases are in all linear layers "
                               "or in none",
                               !model.bias, model.bias));
-  for (const char* key : {"sliding_window", "quantization_config", "num_local_experts", "layer_types"})
-    config.expect_absent(key);
+  for (const char* key : {"sliding_window", "quantization_config", "layer_types"}) config.expect_absent(key);
   return model;
 }
 
-void write(const ModelConfig& model, Json& config) {
+void write_llama_config(const ModelConfig& model, Json& config) {
   config["vocab_size"] = model.vocab_size;
   config["hidden_size"] = model.width;
   config["intermediate_size"] = model.ffn_width;
@@ -78,7 +79,8 @@ void write(const ModelConfig& model, Json& config) {
   config["pretraining_tp"] = 1;
 }
 
-std::vector<HfTensor> tensors(const ModelConfig& model) {
+std::vector<HfTensor> llama_tensors(const ModelConfig& model,
+                                    const std::function<void(int64_t, std::vector<HfTensor>&)>& feed_forward) {
   std::vector<HfTensor> all = {{"model.embed_tokens.weight", {"embed.weight"}}};
   for (int64_t i = 0; i < model.layers; ++i) {
     const std::string there = fmt::format("model.layers.{}.", i), here = fmt::format("blocks.{}.", i);
@@ -90,12 +92,28 @@ std::vector<HfTensor> tensors(const ModelConfig& model) {
     for (const char* part : {"q", "k", "v", "o"})
       linear(fmt::format("self_attn.{}_proj", part), fmt::format("attn.{}", part));
     all.push_back({there + "post_attention_layernorm.weight", {here + "mlp_norm.weight"}});
-    for (const char* part : {"gate", "up", "down"})
-      linear(fmt::format("mlp.{}_proj", part), fmt::format("mlp.{}", part));
+    feed_forward(i, all);
   }
   all.push_back({"model.norm.weight", {"norm.weight"}});
   if (!model.tie_embeddings) all.push_back({"lm_head.weight", {"head.weight"}});
   return all;
+}
+
+namespace {
+
+ModelConfig read(const HfConfig& config) {
+  config.expect_absent("num_local_experts");
+  return read_llama_config(config);
+}
+
+std::vector<HfTensor> tensors(const ModelConfig& model) {
+  return llama_tensors(model, [&](int64_t layer, std::vector<HfTensor>& all) {
+    for (const char* part : {"gate", "up", "down"})
+      for (const char* kind : {"weight", "bias"})
+        if (model.bias || kind == std::string_view("weight"))
+          all.push_back({fmt::format("model.layers.{}.mlp.{}_proj.{}", layer, part, kind),
+                         {fmt::format("blocks.{}.mlp.{}.{}", layer, part, kind)}});
+  });
 }
 
 bool is_ignored(std::string_view name, const ModelConfig& model) {
@@ -105,8 +123,8 @@ bool is_ignored(std::string_view name, const ModelConfig& model) {
 }  // namespace
 
 const HfFamily& llama_hf() {
-  static constexpr HfFamily family = {"llama", "LlamaForCausalLM", "model.", read, write,
-                                      tensors, is_ignored};
+  static constexpr HfFamily family = {"llama", "llama", "LlamaForCausalLM", "model.", read,
+                                      write_llama_config, tensors, is_ignored};
   return family;
 }
 

@@ -3,10 +3,18 @@
 // and tied embeddings are supported; scaled rotations and sliding windows are refused.
 #pragma once
 
+#include <functional>
+
 #include "athanor/models/hf_family.h"
 
 namespace athanor {
 
 const HfFamily& llama_hf();
+
+// For families that differ in the second half of the blocks only: `feed_forward` adds its tensors of a layer.
+ModelConfig read_llama_config(const HfConfig& config);
+void write_llama_config(const ModelConfig& model, nlohmann::ordered_json& config);
+std::vector<HfTensor> llama_tensors(const ModelConfig& model,
+                                    const std::function<void(int64_t layer, std::vector<HfTensor>&)>& feed_forward);
 
 }  // namespace athanor

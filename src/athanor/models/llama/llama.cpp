@@ -2,26 +2,30 @@
 
 namespace athanor {
 
-LlamaBlock::LlamaBlock(Module* parent, const std::string& name, const ModelConfig& c)
-    : Module(parent, name),
+std::unique_ptr<FeedForward> make_llama_mlp(Module* block, const ModelConfig& c) {
+  return std::make_unique<SwigluMlp>(
+      block, "mlp", SwigluMlp::Options{c.width, c.ffn_width, c.bias, c.init_std, residual_init_std(c)});
+}
+
+LlamaBlock::LlamaBlock(Module* parent, int64_t index, const ModelConfig& c, const MakeFeedForward& make)
+    : Module(parent, std::to_string(index)),
       attn_norm_(this, "attn_norm", c.width, c.norm_eps),
       attn_(this, "attn",
             {c.width, c.heads, c.kv_heads, c.head_dim, c.bias, c.init_std, residual_init_std(c)}),
       attn_dropout_(this, "attn_dropout", c.dropout),
       mlp_norm_(this, "mlp_norm", c.width, c.norm_eps),
-      mlp_(this, "mlp"),
-      gate_(&mlp_, "gate", c.width, c.ffn_width, c.bias, c.init_std),
-      up_(&mlp_, "up", c.width, c.ffn_width, c.bias, c.init_std),
-      down_(&mlp_, "down", c.ffn_width, c.width, c.bias, residual_init_std(c)),
+      mlp_(make(this, index)),
       mlp_dropout_(this, "mlp_dropout", c.dropout) {}
 
 Var LlamaBlock::operator()(const Var& x, const RopeTable& rope_table, KvCache* cache) const {
   const Var h = add_residual(x, attn_.output(), attn_dropout_, attn_(attn_norm_(x), &rope_table, cache));
-  const Var n = mlp_.enter(mlp_norm_(h));
-  return add_residual(h, down_, mlp_dropout_, swiglu(gate_(n), up_(n)));
+  return mlp_->add_to(h, mlp_norm_(h), mlp_dropout_);
 }
 
 Llama::Llama(const ModelConfig& c)
+    : Llama(c, [&](Module* block, int64_t) { return make_llama_mlp(block, c); }) {}
+
+Llama::Llama(const ModelConfig& c, const MakeFeedForward& make)
     : Model(c),
       embed_(this, "embed", c.vocab_size, c.width, c.init_std),
       embed_dropout_(this, "embed_dropout", c.dropout),
@@ -29,7 +33,7 @@ Llama::Llama(const ModelConfig& c)
       blocks_([&] {
         std::vector<std::unique_ptr<LlamaBlock>> blocks;
         for (int64_t i = 0; i < c.layers; ++i)
-          blocks.push_back(std::make_unique<LlamaBlock>(&blocks_root_, std::to_string(i), c));
+          blocks.push_back(std::make_unique<LlamaBlock>(&blocks_root_, i, c, make));
         return blocks;
       }()),
       norm_(this, "norm", c.width, c.norm_eps),

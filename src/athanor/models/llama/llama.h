@@ -3,16 +3,24 @@
 //   x += o(attention(rope(q(n)), rope(k(n)), v(n))),  n = rms_norm(x);    x += down(swiglu(gate(n), up(n)))
 #pragma once
 
+#include <functional>
+
 #include "athanor/models/model.h"
 #include "athanor/nn/embedding.h"
+#include "athanor/nn/feed_forward.h"
 #include "athanor/nn/norm.h"
 #include "athanor/nn/residual.h"
 
 namespace athanor {
 
+// Makes the second half of block `index` below `block`. Families that differ from LLaMA in it alone bring their own.
+using MakeFeedForward = std::function<std::unique_ptr<FeedForward>(Module* block, int64_t index)>;
+
+std::unique_ptr<FeedForward> make_llama_mlp(Module* block, const ModelConfig& config);  // "mlp"
+
 class LlamaBlock : public Module {
  public:
-  LlamaBlock(Module* parent, const std::string& name, const ModelConfig& config);
+  LlamaBlock(Module* parent, int64_t index, const ModelConfig& config, const MakeFeedForward& make);
   Var operator()(const Var& x, const RopeTable& rope_table, KvCache* cache) const;
 
  private:
@@ -20,14 +28,14 @@ class LlamaBlock : public Module {
   SelfAttention attn_;
   Dropout attn_dropout_;
   RmsNormLayer mlp_norm_;
-  Module mlp_;
-  Linear gate_, up_, down_;
+  std::unique_ptr<FeedForward> mlp_;
   Dropout mlp_dropout_;
 };
 
 class Llama : public Model {
  public:
   explicit Llama(const ModelConfig& config);
+  Llama(const ModelConfig& config, const MakeFeedForward& make);
   Var embed(Tape& tape, const Tensor& ids, int64_t first_position) const override;
   Var block(int64_t index, const Var& x, KvCache* cache) const override;
   Var final_norm(const Var& x) const override { return norm_(x); }

@@ -34,6 +34,9 @@ template <typename T>
 OptimizerRows optimizer();
 template <typename T>
 GemmRows gemm();
+template <typename T>
+TokenRows token_rows();
+RouterRows router();
 F32Rows f32();
 
 template <typename T>

@@ -16,6 +16,8 @@ const RowTable ref_rows = {
     {ref::elementwise<float>(), ref::elementwise<Bf16>(), ref::elementwise<F16>()},
     {ref::optimizer<float>(), ref::optimizer<Bf16>(), ref::optimizer<F16>()},
     {ref::gemm<float>(), ref::gemm<Bf16>(), ref::gemm<F16>()},
+    {ref::token_rows<float>(), ref::token_rows<Bf16>(), ref::token_rows<F16>()},
+    ref::router(),
     ref::f32(),
 };
 

@@ -10,6 +10,7 @@
 #include "athanor/kernels/cpu/simd/rms_norm.h"
 #include "athanor/kernels/cpu/simd/rope.h"
 #include "athanor/kernels/cpu/simd/swiglu.h"
+#include "athanor/kernels/cpu/simd/token_rows.h"
 
 // Compiled once for each instruction set: ATHANOR_ISA gives the names avx2_rows and avx512_rows. Operations
 // are headers of templates with internal linkage, gathered here: a template with an object of its own would
@@ -37,6 +38,8 @@ constexpr RowTable ATHANOR_TABLE(ATHANOR_ISA) = {
     .elementwise = {elementwise::rows<float>, elementwise::rows<Bf16>, elementwise::rows<F16>},
     .optimizer = {optimizer::rows<float>, optimizer::rows<Bf16>, optimizer::rows<F16>},
     .gemm = {gemm::rows<float>, gemm::rows<Bf16>, gemm::rows<F16>},
+    .token_rows = {token_rows::rows<float>, token_rows::rows<Bf16>, token_rows::rows<F16>},
+    .router = {},
     .f32 = elementwise::f32_rows,
 };
 

@@ -1,0 +1,67 @@
+// A mixture of experts in place of a block's MLP: a router sends each token to K of E SwiGLU experts of F channels,
+// and adds what they return with its weights; a shared expert, where there is one, sees every token.
+//
+//   y = sum over the K chosen e of w_e . down_e(swiglu(gate_e(x), up_e(x)))  (+ shared(x))
+//
+// Two styles: Mixtral (Jiang et al., 2024): softmax scores, balanced by an auxiliary loss; DeepSeek-V3 (DeepSeek-AI,
+// 2024; Wang et al., "Auxiliary-loss-free load balancing", 2024): sigmoid scores, shared experts, balanced by a bias
+// that moves the choice only and is itself moved once a step by the sign of (mean load - load).
+//
+//   MoeLayer moe(&block, "moe", options);
+//   Var y = moe(x);
+//   tape.backward(...);
+//   const RouterLoad load = moe.take_load();              // of the pass: exact counts
+//   moe.balance(sum of load.chosen over the whole step);   // moves the bias
+//
+// Parameters: router.weight [E,C]; experts.gate, experts.up [E,F,C], experts.down [E,C,F] (".weight"); router.bias
+// [E], f32, which the optimizer leaves alone; shared.gate, .up, .down. The load counts each recorded pass once, also
+// under recompute. Thread rule: that of the model.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "athanor/nn/feed_forward.h"
+#include "athanor/ops/moe.h"
+
+namespace athanor {
+
+struct MoeOptions {
+  int64_t width = 0, experts = 0, expert_width = 0;
+  int64_t shared_width = 0;  // 0: no shared expert
+  RouteOptions route;
+  double bias_rate = 0.0;  // 0: no bias
+  double init_std = 0.02, output_init_std = 0.02;
+};
+
+// What the router did in the recorded passes since it was last taken.
+struct RouterLoad {
+  std::vector<int64_t> chosen;           // [E] choices, before any drop
+  int64_t tokens = 0, dropped = 0;       // tokens seen; choices dropped
+  double aux_loss = 0.0, z_loss = 0.0;  // sums over tokens, without coefficients
+};
+
+class MoeLayer : public FeedForward {
+ public:
+  MoeLayer(Module* parent, const std::string& name, const MoeOptions& options);
+
+  Var operator()(const Var& x) const override;
+
+  const MoeOptions& options() const { return options_; }
+  RouterLoad take_load() const;
+  // `chosen` [E]: the choices of a whole step, of all ranks. Does nothing without a bias.
+  void balance(std::span<const int64_t> chosen);
+
+ private:
+  void note(const Routing& routing, int64_t tokens) const;
+
+  MoeOptions options_;
+  Module router_, experts_;
+  Weight &router_weight_, &gate_, &up_, &down_;
+  Param* bias_;
+  std::unique_ptr<SwigluMlp> shared_;
+  mutable RouterLoad load_;
+};
+
+}  // namespace athanor

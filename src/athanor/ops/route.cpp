@@ -1,0 +1,92 @@
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "athanor/autograd/apply.h"
+#include "athanor/kernels/table.h"
+#include "athanor/ops/moe.h"
+
+namespace athanor {
+namespace {
+
+int64_t capacity_of(const RouteOptions& options, int64_t tokens, int64_t experts) {
+  if (options.capacity_factor <= 0.0) return 0;
+  const double even = static_cast<double>(tokens * options.experts_per_token) / static_cast<double>(experts);
+  return std::max<int64_t>(1, static_cast<int64_t>(std::ceil(options.capacity_factor * even)));
+}
+
+// The part of all choices that fell on each expert, before any drop. [E] f32
+Tensor share_of(const Routing& routing, Arena& arena) {
+  const auto& chosen = routing.counts.chosen;
+  const double all = static_cast<double>(std::max<int64_t>(1, routing.experts.numel()));
+  std::vector<float> share;
+  for (const int64_t count : chosen) share.push_back(static_cast<float>(static_cast<double>(count) / all));
+  Tensor tensor =
+      empty(arena, {static_cast<int64_t>(share.size())}, Dtype::f32, Category::activations);
+  copy_from_host(tensor, share.data(), tensor.size_bytes());
+  return tensor;
+}
+
+void take_losses(Routing& routing, const Tensor& sums, const Tensor& share) {
+  if (sums.queue().device() == Device::null) return;
+  const int64_t experts = share.numel();
+  double even = 0.0;
+  for (int64_t e = 0; e < experts; ++e)
+    even += static_cast<double>(share.data<float>()[e]) * sums.data<double>()[e];
+  routing.aux_loss = static_cast<double>(experts) * even;
+  routing.z_loss = sums.data<double>()[experts];
+}
+
+// The choice and its weights; the formulas are those of kernels/router.h. The auxiliary losses have no value on the
+// tape: their gradients are added to that of the logits here, those of sums over tokens like the loss itself.
+struct Route {
+  struct Saved {
+    Tensor logits, experts, lse, share;
+    RouterOptions options;
+    float loss_scale = 1.0f;
+  };
+
+  static Tensor forward(Saved& saved, const PassContext& context, const Tensor& logits, const Tensor* bias,
+                        const RouteOptions& options, const std::shared_ptr<Routing>& routing) {
+    check(logits.shape().dims() == 2, "route: logits are {}, expected [N,E]", logits.shape());
+    const int64_t tokens = logits.dim(0), experts = logits.dim(1), chosen = options.experts_per_token;
+    check(chosen >= 1 && chosen <= experts, "route: got {} experts per token, expected 1 to {}", chosen, experts);
+    Arena& arena = logits.arena();
+    const auto& kernel = kernels(logits);
+    const auto make = [&](const Shape& shape, Dtype dtype, Category category = Category::activations) {
+      return empty(arena, shape, dtype, category);
+    };
+    Tensor weights = make({tokens, chosen}, Dtype::f32), lse = make({tokens}, Dtype::f32);
+    Tensor sums = make({experts + 1}, Dtype::f64, Category::workspace);
+    Tensor rows = make({tokens * chosen}, Dtype::i32);
+    routing->experts = make({tokens, chosen}, Dtype::i32);
+    routing->places = make({tokens, chosen}, Dtype::i32);
+    kernel.router.forward(logits.queue(), routing->experts, weights, lse, sums, logits, bias, options.router);
+    const int64_t capacity = context.dropout ? capacity_of(options, tokens, experts) : 0;
+    routing->counts = kernel.token_rows.assign(logits.queue(), routing->places, rows, routing->experts, experts,
+                                               capacity);
+    const auto& kept = routing->counts.kept;
+    routing->tokens = rows.slice(0, std::accumulate(kept.begin(), kept.end(), int64_t{0}));
+    const Tensor share = share_of(*routing, arena);
+    take_losses(*routing, sums, share);
+    saved = {logits, routing->experts, lse, share, options.router, context.loss_scale};
+    return weights;
+  }
+
+  static std::array<Tensor, 1> backward_input(const Saved& saved, const Tensor& dy) {
+    Tensor dlogits = empty_like(saved.logits);
+    kernels(dy).router.backward(dy.queue(), dlogits, dy, saved.logits, saved.experts, saved.lse, saved.share,
+                                saved.options, saved.loss_scale);
+    return {dlogits};
+  }
+};
+
+}  // namespace
+
+RoutedTokens route(const Var& logits, const Tensor* bias, const RouteOptions& options) {
+  auto routing = std::make_shared<Routing>();
+  const Var weights = apply<Route>(*logits.tape, logits, bias, options, routing);
+  return {weights, std::move(routing)};
+}
+
+}  // namespace athanor
