@@ -1,4 +1,4 @@
-"""GPT-2 and LLaMA in plain PyTorch functions: the outside oracle of the golden tests.
+"""GPT-2, LLaMA and Mixtral in plain PyTorch functions: the outside oracle of the golden tests.
 
 A model is a dict {Hugging Face tensor name: tensor} and a config dict with Hugging Face keys; the functions
 take both and work in the dtype of the tensors. Letters: B batch, T tokens, C width, H heads,
@@ -86,8 +86,15 @@ def llama_shapes(config):
                        h + "self_attn.q_proj.weight": (heads * d, c),
                        h + "self_attn.k_proj.weight": (kv_heads * d, c),
                        h + "self_attn.v_proj.weight": (kv_heads * d, c),
-                       h + "self_attn.o_proj.weight": (c, heads * d),
-                       h + "mlp.gate_proj.weight": (f, c), h + "mlp.up_proj.weight": (f, c),
+                       h + "self_attn.o_proj.weight": (c, heads * d)})
+        if config["model_type"] == "mixtral":
+            m = h + "block_sparse_moe."
+            shapes[m + "gate.weight"] = (config["num_local_experts"], c)
+            for e in range(config["num_local_experts"]):
+                shapes.update({f"{m}experts.{e}.w1.weight": (f, c), f"{m}experts.{e}.w2.weight": (c, f),
+                               f"{m}experts.{e}.w3.weight": (f, c)})
+            continue
+        shapes.update({h + "mlp.gate_proj.weight": (f, c), h + "mlp.up_proj.weight": (f, c),
                        h + "mlp.down_proj.weight": (c, f)})
     shapes["model.norm.weight"] = (c,)
     if not config["tie_word_embeddings"]:
@@ -106,6 +113,24 @@ def rotate(x, base, interleaved):
         return torch.stack((a * cos - b * sin, b * cos + a * sin), -1).flatten(-2)
     a, b = x[..., :half], x[..., half:]
     return torch.cat((a * cos - b * sin, b * cos + a * sin), -1)
+
+
+def experts(p, config, x, name, wrong=None):
+    """x [B,T,C] -> its mixture of experts, and the load-balancing loss of Switch Transformers over these tokens:
+    E * sum over e of (share of the choices that fell on e, a constant) * (mean probability of e)."""
+    rows, k = x.flatten(0, 1), config["num_experts_per_tok"]
+    probabilities = F.linear(rows, p[name + "gate.weight"]).softmax(-1)
+    chosen = probabilities.topk(1 if wrong == "top1" else k, -1).indices
+    weights = probabilities.gather(1, chosen)
+    if wrong != "no_renormalize":
+        weights = weights / weights.sum(-1, keepdim=True)
+    outputs, num_experts = [], probabilities.shape[1]
+    for e in range(num_experts):
+        w = name + f"experts.{e}."
+        gated = F.silu(F.linear(rows, p[w + "w1.weight"])) * F.linear(rows, p[w + "w3.weight"])
+        outputs.append(F.linear(gated, p[w + "w2.weight"]) * (weights * (chosen == e)).sum(-1, keepdim=True))
+    share = torch.bincount(chosen.flatten(), minlength=num_experts).to(x.dtype) / chosen.numel()
+    return sum(outputs).view(x.shape), num_experts * (share * probabilities.mean(0)).sum()
 
 
 def llama_token_losses(p, config, tokens, targets, wrong=None):
@@ -130,7 +155,7 @@ def llama_token_losses(p, config, tokens, targets, wrong=None):
         """[B,K,T,D] -> [B,H,T,D]: query head h reads key/value head h // group."""
         return x.repeat(1, group, 1, 1) if wrong == "kv_map" else x.repeat_interleave(group, 1)
 
-    x = F.embedding(tokens, p["model.embed_tokens.weight"])
+    x, aux_loss = F.embedding(tokens, p["model.embed_tokens.weight"]), 0.0
     for i in range(config["num_hidden_layers"]):
         h = f"model.layers.{i}."
         y = norm(x, h + "input_layernorm")
@@ -140,13 +165,20 @@ def llama_token_losses(p, config, tokens, targets, wrong=None):
         scale = 1.0 if wrong == "scale" else 1.0 / math.sqrt(d)
         x = x + linear(causal_attention(q, spread(k), spread(v), scale), h + "self_attn.o_proj")
         y = norm(x, h + "post_attention_layernorm")
+        if config["model_type"] == "mixtral":
+            y, loss = experts(p, config, y, h + "block_sparse_moe.", wrong)
+            x, aux_loss = x + y, aux_loss + config["router_aux_loss_coef"] * loss
+            continue
         gated = F.silu(linear(y, h + "mlp.gate_proj")) * linear(y, h + "mlp.up_proj")
         x = x + linear(gated, h + "mlp.down_proj")
     head = p["model.embed_tokens.weight"] if config["tie_word_embeddings"] else p["lm_head.weight"]
-    return token_losses(norm(x, "model.norm") @ head.T, targets)
+    losses = token_losses(norm(x, "model.norm") @ head.T, targets)
+    if torch.is_tensor(aux_loss) and wrong != "no_aux":
+        losses = losses + (aux_loss - aux_loss.detach())  # in the gradient, not in the value
+    return losses
 
 
-# ---- both ----
+# ---- all ----
 
 def shapes_of(config):
     return gpt2_shapes(config) if config["model_type"] == "gpt2" else llama_shapes(config)
@@ -166,7 +198,7 @@ def initial_params(config, generator, dtype, std=0.02):
         if len(shape) == 1:
             params[name] = (torch.zeros if name.endswith("bias") else torch.ones)(shape, dtype=dtype)
             continue
-        into_residual = name.endswith(("c_proj.weight", "o_proj.weight", "down_proj.weight"))
+        into_residual = name.endswith(("c_proj.weight", "o_proj.weight", "down_proj.weight", "w2.weight"))
         shrink = 1 / math.sqrt(2 * layers) if into_residual else 1.0
         normal = torch.randn(shape, generator=generator, dtype=torch.float64)
         params[name] = (normal * (std * shrink)).to(dtype)

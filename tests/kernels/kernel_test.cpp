@@ -85,6 +85,10 @@ Values values_of(const Tensor& x) {
       return load_as<Bf16>(x);
     case Dtype::f16:
       return load_as<F16>(x);
+    case Dtype::i32:
+      return {x.data<int32_t>(), x.data<int32_t>() + x.numel()};
+    case Dtype::f64:
+      return {x.data<double>(), x.data<double>() + x.numel()};
     default:
       fail("test: no values of {}", name_of(x.dtype()));
   }

@@ -13,7 +13,7 @@
 
 namespace athanor {
 
-constexpr const char* kGoldenModels[] = {"gpt2", "gpt2_nobias", "llama", "llama_tied"};
+constexpr const char* kGoldenModels[] = {"gpt2", "gpt2_nobias", "llama", "llama_tied", "mixtral"};
 
 inline std::string golden_folder(const std::string& model) {
   return join_path(ATHANOR_GOLDEN_FOLDER, model);
