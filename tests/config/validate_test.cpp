@@ -49,6 +49,12 @@ TEST(Validate, TheModelFitsTogether) {
                {"first.toml:3: model.kv_heads: got 3, expected a divisor"});
   expect_error("[model]\nheads = 4\nhead_dim = 5", {"model.head_dim: got 5, expected an even number"});
   expect_error("[model]\nfamily = 'gpt2'\nheads = 4\nkv_heads = 2", {"model.kv_heads", "gpt2"});
+  expect_error("[model]\nexperts = 8", {"model.experts: got 8", "llama", "moe"});
+  expect_error("[model]\nfamily = 'moe'\nexperts = 4\nexperts_per_token = 5",
+               {"model.experts_per_token: got 5", "model.experts = 4"});
+  expect_error("[model]\npreset = 'moe-tiny'\ndense_layers = 4", {"model.dense_layers: got 4", "model.layers = 4"});
+  expect_error("[model]\npreset = 'moe-tiny'\nbias = true", {"model.bias"});
+  expect_error("[model]\npreset = 'moe-tiny'\nrouter = 'sigmod'", {"model.router", "'sigmoid'"});
   expect_error("[model]\nmax_seq_len = 100\n[data]\nseq_len = 128",
                {"data.seq_len: got 128, expected at most model.max_seq_len = 100"});
   EXPECT_EQ(parse_error("[model]\nwidth = 100\nheads = 3\nhead_dim = 32"), "");

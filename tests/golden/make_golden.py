@@ -77,8 +77,8 @@ MODELS = {
 # Mistakes that the golden loss of a family must notice. (The exact GELU in place of the tanh form hardly
 # moves the loss; the gradients notice it.)
 MISTAKES = {"gpt2": ["scale", "positions"], "llama": ["rope", "no_rope", "scale", "kv_map"],
-            "mixtral": ["rope", "scale", "top1", "no_renormalize"]}
-GRADIENT_MISTAKES = {"gpt2": ["gelu"], "llama": [], "mixtral": ["no_aux"]}
+            "mixtral": ["rope", "scale", "top1"]}
+GRADIENT_MISTAKES = {"gpt2": ["gelu"], "llama": [], "mixtral": ["no_renormalize", "no_aux"]}
 
 
 # ---- text that wants attention and positions ----

@@ -52,7 +52,8 @@ class HuggingFace : public ::testing::Test {
     ModelConfig model;
     model.family = family;
     model.layers = 2, model.width = 12, model.heads = 3, model.max_seq_len = 8;
-    if (family == "llama") model.kv_heads = 1, model.head_dim = 6;
+    if (family != "gpt2") model.kv_heads = 1, model.head_dim = 6;
+    if (family == "moe") model.experts = 3, model.ffn_width = model.expert_width = 10, model.router_aux_loss = 0.25;
     model.bias = family == "gpt2";
     model.tie_embeddings = family == "gpt2";
     return complete_model(model, 20, 8);
@@ -111,8 +112,25 @@ TEST_F(HuggingFace, WhatWasImportedIsExportedBitForBit) {
   }
 }
 
+TEST_F(HuggingFace, WhatAMixtralCannotSayIsRefused) {
+  const auto refused = [&](const char* key, const std::function<void(ModelConfig&)>& change) {
+    ModelConfig model = tiny("moe");
+    change(model);
+    make_checkpoint(model, key);
+    EXPECT_NE(complaint([&] { export_hf(env, folder.file(key), folder.file("hf"), {}); }).find(key),
+              std::string::npos)
+        << key;
+    EXPECT_FALSE(fs::exists(folder.file("hf")));
+  };
+  refused("router_bias_rate", [](ModelConfig& m) { m.router_bias_rate = 0.1; });
+  refused("model.router is", [](ModelConfig& m) { m.router = "sigmoid"; });
+  refused("router_renormalize", [](ModelConfig& m) { m.router_renormalize = false; });
+  refused("shared_experts", [](ModelConfig& m) { m.shared_experts = 1; });
+  refused("dense_layers", [](ModelConfig& m) { m.dense_layers = 1; });
+}
+
 TEST_F(HuggingFace, EveryModelComesBackFromAnExport) {
-  std::vector<ModelConfig> models = {tiny("llama"), tiny("gpt2")};
+  std::vector<ModelConfig> models = {tiny("llama"), tiny("gpt2"), tiny("moe")};
   models.push_back(tiny("llama"));
   models.back().bias = true, models.back().tie_embeddings = true, models.back().rope_base = 123456.0;
   models.push_back(tiny("gpt2"));

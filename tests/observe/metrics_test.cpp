@@ -37,6 +37,21 @@ class Metrics : public testing::Test {
   std::string folder_, path_;
 };
 
+TEST_F(Metrics, LoadsOfExpertsReadBack) {
+  StepMetrics m;
+  m.step = 1;
+  m.experts = ExpertMetrics{1.25, {1.25, 1.125}, 0.5, 1.0625, 4.5};
+  const std::string line = metrics_line(m);
+  EXPECT_TRUE(line.ends_with(R"(,"expert_load":1.25,"expert_load_by_layer":[1.25,1.125],"drop_share":0.5,)"
+                             R"("router_aux_loss":1.0625,"router_z_loss":4.5})"))
+      << line;
+  const StepMetrics back = parse_metrics_line(line);
+  ASSERT_TRUE(back.experts);
+  EXPECT_EQ(back.experts->layers, m.experts->layers);
+  EXPECT_EQ(metrics_line(back), line);
+  EXPECT_FALSE(parse_metrics_line(metrics_line(StepMetrics{.step = 1})).experts);
+}
+
 TEST_F(Metrics, LineIsExactlyThis) {
   const StepMetrics m = {.step = 3,
                          .tokens = 24576,

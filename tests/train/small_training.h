@@ -16,17 +16,35 @@
 
 namespace athanor {
 
+// Experts of both styles: "moe" is Mixtral's, "moe-bias" DeepSeek-V3's with a dense first block.
+inline void add_experts(ModelConfig& model, const std::string& style) {
+  model.family = "moe";
+  model.experts = 5;
+  model.experts_per_token = 2;
+  model.expert_width = 20;
+  model.router_z_loss = 0.001;
+  if (style == "moe") {
+    model.router_aux_loss = 0.05;
+    return;
+  }
+  model.dense_layers = model.shared_experts = 1;
+  model.router = "sigmoid";
+  model.router_scale = 1.5;
+  model.router_bias_rate = 0.02;
+}
+
 inline Config tiny(const std::string& family) {
   Config config;
   config.model.family = family;
   config.model.layers = 2;
   config.model.width = 24;
   config.model.heads = 4;
-  config.model.kv_heads = family == "llama" ? 2 : 4;
+  config.model.kv_heads = family == "gpt2" ? 4 : 2;
   config.model.vocab_size = 41;
   config.model.max_seq_len = 16;
   config.model.tie_embeddings = family == "gpt2";
   config.model.bias = family == "gpt2";
+  if (family.starts_with("moe")) add_experts(config.model, family);
   config.model = complete_model(config.model, 41, 12);
   config.data.seq_len = 12;
   config.train.global_batch = 10;
