@@ -30,6 +30,7 @@ Sharding transformer_sharding(const ModelConfig& config, bool sequence_parallel)
 Sharding sharding_of(const ModelConfig& config, bool sequence_parallel) {
   if (config.family == "llama") return llama_sharding(config, sequence_parallel);
   if (config.family == "gpt2") return gpt2_sharding(config, sequence_parallel);
+  if (config.family == "moe") return moe_sharding(config, sequence_parallel);
   fail("model: family '{}' has no table of how to cut it over ranks", config.family);
 }
 

@@ -25,6 +25,7 @@ struct Boundaries {
 Sharding transformer_sharding(const ModelConfig& config, bool sequence_parallel);
 Sharding llama_sharding(const ModelConfig& config, bool sequence_parallel);
 Sharding gpt2_sharding(const ModelConfig& config, bool sequence_parallel);
+Sharding moe_sharding(const ModelConfig& config, bool sequence_parallel);
 
 Sharding sharding_of(const ModelConfig& config, bool sequence_parallel);  // by family
 

@@ -24,15 +24,40 @@ MoeLayer::MoeLayer(Module* parent, const std::string& name, const MoeOptions& o)
   take_load();
 }
 
-Var MoeLayer::operator()(const Var& x) const {
+void MoeLayer::split(ExpertExchange& exchange, int rank, int size) {
+  check(options_.experts % size == 0, "moe: '{}' has {} experts for {} ranks, expected a number that divides", path(),
+        options_.experts, size);
+  if (size == 1) return;
+  for (Weight* stack : {&gate_, &up_, &down_})
+    stack->param().shard({.dim = 0, .axis = "ep", .rank = rank, .size = size});
+  exchange_ = &exchange;
+}
+
+Var MoeLayer::compute(const Var& rows, const std::vector<int64_t>& counts) const {
+  const Var hidden = swiglu(expert_linear(rows, gate_, counts), expert_linear(rows, up_, counts));
+  return expert_linear(hidden, down_, counts);
+}
+
+// The shared expert stands between the departure of the rows and their arrival: it is computed while they travel, and in
+// the backward pass while their gradients do.
+Var MoeLayer::operator()(const Var& input) const {
+  const Var x = enter(input);
   const Var logits = router_logits(x, router_weight_);
   const auto [weights, routing] = route(logits, bias_ == nullptr ? nullptr : &bias_->value(), options_.route);
   if (x.tape->recording()) note(*routing, x.value.rows());
   const auto& counts = routing->counts.kept;
-  const Var rows = dispatch(x, routing);
-  const Var hidden = swiglu(expert_linear(rows, gate_, counts), expert_linear(rows, up_, counts));
-  const Var y = combine(expert_linear(hidden, down_, counts), weights, routing, x.value.shape());
-  return shared_ == nullptr ? y : add(y, (*shared_)(x));
+  const auto trip = exchange_ == nullptr ? nullptr : exchange_->plan(x.value, *routing);
+  Var rows = dispatch(x, routing);
+  if (trip != nullptr) rows = exchange_->depart(rows, trip);
+  const Var shared = shared_ == nullptr ? Var{} : (*shared_)(x);
+  if (trip == nullptr) {
+    rows = compute(rows, counts);
+  } else {
+    rows = compute(exchange_->arrive(rows, trip), trip->counts);
+    rows = exchange_->come_home(exchange_->depart_home(rows, trip), trip);
+  }
+  const Var y = combine(rows, weights, routing, x.value.shape());
+  return leave(shared_ == nullptr ? y : add(y, shared));
 }
 
 void MoeLayer::note(const Routing& routing, int64_t tokens) const {

@@ -22,6 +22,7 @@
 #include <span>
 #include <vector>
 
+#include "athanor/nn/expert_exchange.h"
 #include "athanor/nn/feed_forward.h"
 #include "athanor/ops/moe.h"
 
@@ -46,21 +47,26 @@ class MoeLayer : public FeedForward {
  public:
   MoeLayer(Module* parent, const std::string& name, const MoeOptions& options);
 
-  Var operator()(const Var& x) const override;
+  Var operator()(const Var& input) const override;
 
   const MoeOptions& options() const { return options_; }
+  // Before it has memory: this rank holds experts [rank, rank + 1) * E / size, and rows travel through the exchange, which
+  // outlives the model. Error where E does not divide. Router, bias and shared expert stay whole.
+  void split(ExpertExchange& exchange, int rank, int size);
   RouterLoad take_load() const;
   // `chosen` [E]: the choices of a whole step, of all ranks. Does nothing without a bias.
   void balance(std::span<const int64_t> chosen);
 
  private:
   void note(const Routing& routing, int64_t tokens) const;
+  Var compute(const Var& rows, const std::vector<int64_t>& counts) const;
 
   MoeOptions options_;
   Module router_, experts_;
   Weight &router_weight_, &gate_, &up_, &down_;
   Param* bias_;
   std::unique_ptr<SwigluMlp> shared_;
+  ExpertExchange* exchange_ = nullptr;
   mutable RouterLoad load_;
 };
 
