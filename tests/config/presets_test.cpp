@@ -8,10 +8,10 @@ namespace {
 
 TEST(Presets, CountsAreThePublishedOnes) {
   const std::vector<std::pair<std::string, int64_t>> published = {
-      {"gpt2-124m", 124439808},   {"gpt2-350m", 354823168},       {"gpt2-774m", 774030080},
-      {"gpt2-1.5b", 1557611200},  {"tinyllama-1.1b", 1100048384}, {"llama-1b", 1235814400},
-      {"llama-2-7b", 6738415616}, {"llama-2-13b", 13015864320},   {"llama-2-70b", 68976648192},
-      {"llama-3-8b", 8030261248}, {"llama-3-70b", 70553706496},   {"mixtral-8x7b", 46702792704},
+      {"gpt2-124m", 124439808},          {"gpt2-350m", 354823168},       {"gpt2-774m", 774030080},
+      {"gpt2-1.5b", 1557611200},         {"tinyllama-1.1b", 1100048384}, {"llama-1b", 1235814400},
+      {"llama-2-7b", 6738415616},        {"llama-2-13b", 13015864320},   {"llama-2-70b", 68976648192},
+      {"llama-3-8b", 8030261248},        {"llama-3-70b", 70553706496},   {"mixtral-8x7b", 46702792704},
       {"deepseek-moe-16b", 16375728128},
   };
   for (const auto& [name, count] : published) EXPECT_EQ(num_params(preset_model(name)), count) << name;

@@ -52,7 +52,8 @@ TEST(Validate, TheModelFitsTogether) {
   expect_error("[model]\nexperts = 8", {"model.experts: got 8", "llama", "moe"});
   expect_error("[model]\nfamily = 'moe'\nexperts = 4\nexperts_per_token = 5",
                {"model.experts_per_token: got 5", "model.experts = 4"});
-  expect_error("[model]\npreset = 'moe-tiny'\ndense_layers = 4", {"model.dense_layers: got 4", "model.layers = 4"});
+  expect_error("[model]\npreset = 'moe-tiny'\ndense_layers = 4",
+               {"model.dense_layers: got 4", "model.layers = 4"});
   expect_error("[model]\npreset = 'moe-tiny'\nbias = true", {"model.bias"});
   expect_error("[model]\npreset = 'moe-tiny'\nrouter = 'sigmod'", {"model.router", "'sigmoid'"});
   expect_error("[model]\nmax_seq_len = 100\n[data]\nseq_len = 128",

@@ -76,9 +76,10 @@ TEST_P(RouterTest, ChoosesAndWeighsAsItsFormulas) {
     const Values logits = random_values(c.tokens * c.experts, Dtype::f32, 1, 2);
     const Values bias = random_values(c.experts, Dtype::f32, 2, 0.1);
     const auto got = run(GetParam(), [&](Bench& bench) {
-      Tensor experts = bench.ids(std::vector<int32_t>(static_cast<size_t>(c.tokens * c.chosen), -7),
-                                 {c.tokens, c.chosen});
-      Tensor weights = bench.output({c.tokens, c.chosen}, Dtype::f32), lse = bench.output({c.tokens}, Dtype::f32);
+      Tensor experts =
+          bench.ids(std::vector<int32_t>(static_cast<size_t>(c.tokens * c.chosen), -7), {c.tokens, c.chosen});
+      Tensor weights = bench.output({c.tokens, c.chosen}, Dtype::f32),
+             lse = bench.output({c.tokens}, Dtype::f32);
       Tensor sums = zeros(bench.arena(), {c.experts + 1}, Dtype::f64, Category::activations);
       const Tensor biases = bench.input(bias, {c.experts}, Dtype::f32);
       bench.kernels().router.forward(bench.queue(), experts, weights, lse, sums,
@@ -108,7 +109,8 @@ double objective(const Case& c, const Values& logits, const std::vector<std::vec
     lse = std::log(lse);
     Values s;
     for (size_t e = 0; e < experts; ++e)
-      s.push_back(c.options.score == RouterScore::sigmoid ? 1 / (1 + std::exp(-row[e])) : std::exp(row[e] - lse));
+      s.push_back(c.options.score == RouterScore::sigmoid ? 1 / (1 + std::exp(-row[e]))
+                                                          : std::exp(row[e] - lse));
     for (const double v : s) all += v;
     for (const int e : chosen[n]) sum += s[static_cast<size_t>(e)];
     for (size_t k = 0; k < chosen[n].size(); ++k)
@@ -135,12 +137,11 @@ TEST_P(RouterTest, BackwardIsTheSlopeOfWeightsAndAuxiliaryLosses) {
     for (const auto& row : routed.experts) chosen.insert(chosen.end(), row.begin(), row.end());
     const auto got = run(GetParam(), [&](Bench& bench) {
       Tensor dlogits = bench.output({c.tokens, c.experts}, Dtype::f32);
-      bench.kernels().router.backward(bench.queue(), dlogits,
-                                      bench.input(dweights, {c.tokens, c.chosen}, Dtype::f32),
-                                      bench.input(logits, {c.tokens, c.experts}, Dtype::f32),
-                                      bench.ids(chosen, {c.tokens, c.chosen}),
-                                      bench.input(routed.lse, {c.tokens}, Dtype::f32),
-                                      bench.input(share, {c.experts}, Dtype::f32), c.options, kLossScale);
+      bench.kernels().router.backward(
+          bench.queue(), dlogits, bench.input(dweights, {c.tokens, c.chosen}, Dtype::f32),
+          bench.input(logits, {c.tokens, c.experts}, Dtype::f32), bench.ids(chosen, {c.tokens, c.chosen}),
+          bench.input(routed.lse, {c.tokens}, Dtype::f32), bench.input(share, {c.experts}, Dtype::f32),
+          c.options, kLossScale);
       return std::vector{dlogits};
     });
     Values expected;

@@ -14,8 +14,7 @@ std::vector<int32_t> random_choice(int64_t tokens, int64_t chosen, int32_t exper
   std::vector<int32_t> all;
   for (int64_t n = 0; n < tokens; ++n) {
     const std::vector<int32_t> start = random_ids(1, experts, seed + static_cast<uint64_t>(n));
-    for (int64_t k = 0; k < chosen; ++k)
-      all.push_back(static_cast<int32_t>((start[0] + k) % experts));
+    for (int64_t k = 0; k < chosen; ++k) all.push_back(static_cast<int32_t>((start[0] + k) % experts));
   }
   return all;
 }
@@ -31,8 +30,8 @@ Assigned assign(const std::vector<int32_t>& choice, int64_t chosen, int64_t expe
   const std::vector<int32_t> unset(choice.size(), -7);
   Tensor places = bench.ids(unset, {tokens, chosen}), rows = bench.ids(unset, {tokens * chosen});
   Assigned result;
-  result.counts = bench.kernels().token_rows.assign(bench.queue(), places, rows, bench.ids(choice, {tokens, chosen}),
-                                                    experts, capacity);
+  result.counts = bench.kernels().token_rows.assign(bench.queue(), places, rows,
+                                                    bench.ids(choice, {tokens, chosen}), experts, capacity);
   for (const double place : values_of(places)) result.places.push_back(static_cast<int>(place));
   for (const double token : values_of(rows)) result.tokens.push_back(static_cast<int>(token));
   bench.expect_guards_intact();
@@ -61,10 +60,17 @@ TEST(TokenRows, NothingToAssign) {
 }
 
 TEST(TokenRows, WrongChoicesAreRefused) {
-  EXPECT_EQ(error_of([] { assign({0, 3}, 2, 3, 0); }),
+  EXPECT_EQ(error_of([] {
+              assign({0, 3}, 2, 3, 0);
+            }),
             "token_rows.assign: got expert 3 for token 0, expected 0 <= expert < 3");
-  EXPECT_EQ(error_of([] { assign({0, 1, 1, 1}, 2, 3, 0); }), "token_rows.assign: token 1 chose expert 1 twice");
-  EXPECT_EQ(error_of([] { assign({0, 1}, 2, 1, 0); }),
+  EXPECT_EQ(error_of([] {
+              assign({0, 1, 1, 1}, 2, 3, 0);
+            }),
+            "token_rows.assign: token 1 chose expert 1 twice");
+  EXPECT_EQ(error_of([] {
+              assign({0, 1}, 2, 1, 0);
+            }),
             "token_rows.assign: got 2 experts per token, expected at most 1");
 }
 

@@ -53,7 +53,8 @@ class HuggingFace : public ::testing::Test {
     model.family = family;
     model.layers = 2, model.width = 12, model.heads = 3, model.max_seq_len = 8;
     if (family != "gpt2") model.kv_heads = 1, model.head_dim = 6;
-    if (family == "moe") model.experts = 3, model.ffn_width = model.expert_width = 10, model.router_aux_loss = 0.25;
+    if (family == "moe")
+      model.experts = 3, model.ffn_width = model.expert_width = 10, model.router_aux_loss = 0.25;
     model.bias = family == "gpt2";
     model.tie_embeddings = family == "gpt2";
     return complete_model(model, 20, 8);

@@ -150,7 +150,8 @@ TEST_P(MoeTest, HalfPrecisionFollowsF32) {
       full.params()[i]->store(rounded.data());
     }
     EXPECT_EQ(half.param("moe.router.weight").value().dtype(), dtype);
-    const Tensor x = engine_.random({2, 9, 32}, "x", 1.0f, dtype), dy = engine_.random(x.shape(), "dy", 1.0f, dtype);
+    const Tensor x = engine_.random({2, 9, 32}, "x", 1.0f, dtype),
+                 dy = engine_.random(x.shape(), "dy", 1.0f, dtype);
     std::vector<std::vector<float>> outputs[2];
     for (int which = 0; which < 2; ++which) {
       Layer& layer = which == 0 ? half : full;
@@ -172,7 +173,8 @@ TEST_P(MoeTest, HalfPrecisionFollowsF32) {
         gap += std::pow(double{outputs[0][i][k]} - double{outputs[1][i][k]}, 2);
         norm += std::pow(double{outputs[1][i][k]}, 2);
       }
-      EXPECT_LT(std::sqrt(gap / norm), dtype == Dtype::bf16 ? 3e-2 : 4e-3) << name_of(dtype) << " result " << i;
+      EXPECT_LT(std::sqrt(gap / norm), dtype == Dtype::bf16 ? 3e-2 : 4e-3)
+          << name_of(dtype) << " result " << i;
     }
   }
 }
@@ -203,7 +205,8 @@ TEST(Moe, TheBiasGoesAgainstTheExactLoad) {
   const std::vector<int64_t> load = {4, 6, 5, 0, 10};  // mean 5
   layer.moe.balance(load);
   layer.moe.balance(load);
-  EXPECT_EQ(to_floats(layer.param("moe.router.bias").value()), (std::vector<float>{.02f, -.02f, 0, .02f, -.02f}));
+  EXPECT_EQ(to_floats(layer.param("moe.router.bias").value()),
+            (std::vector<float>{.02f, -.02f, 0, .02f, -.02f}));
   EXPECT_TRUE(layer.param("moe.router.bias").is_state());
   EXPECT_THROW(layer.moe.balance(std::vector<int64_t>{1}), Error);
 }
@@ -222,13 +225,21 @@ TEST(Moe, WrongShapesAreRefusedByName) {
     return "";
   };
   Weight& weight = *stack->uses()[0];
-  EXPECT_EQ(message([&] { expert_linear(x, weight, {3, 3, 2}); }),
+  EXPECT_EQ(message([&] {
+              expert_linear(x, weight, {3, 3, 2});
+            }),
             "expert_linear: got 7 rows, their counts sum to 8");
-  EXPECT_EQ(message([&] { expert_linear(x, weight, {3, 4}); }),
+  EXPECT_EQ(message([&] {
+              expert_linear(x, weight, {3, 4});
+            }),
             "expert_linear: got counts of 2 experts, 'experts' is [3,4,5]");
-  EXPECT_EQ(message([&] { router_logits(tape.constant(engine.random({7, 4}, "x")), *gate->uses()[0]); }),
+  EXPECT_EQ(message([&] {
+              router_logits(tape.constant(engine.random({7, 4}, "x")), *gate->uses()[0]);
+            }),
             "router: x [7,4] must end in the columns of 'gate' [3,5]");
-  EXPECT_EQ(message([&] { route(tape.constant(engine.random({7, 3}, "l")), nullptr, {{}, 4, 0.0}); }),
+  EXPECT_EQ(message([&] {
+              route(tape.constant(engine.random({7, 3}, "l")), nullptr, {{}, 4, 0.0});
+            }),
             "route: got 4 experts per token, expected 1 to 3");
 }
 

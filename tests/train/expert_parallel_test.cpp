@@ -28,7 +28,12 @@ bool is_expert(const Weight& weight) {
 class Rank {
  public:
   Rank(const Config& config, Group& world, Group& experts, Group& copies, Fault fault)
-      : config_(config), world_(world), experts_(experts), copies_(copies), fault_(fault), exchange_(experts) {
+      : config_(config),
+        world_(world),
+        experts_(experts),
+        copies_(copies),
+        fault_(fault),
+        exchange_(experts) {
     for (MoeLayer* layer : model_->moe_layers()) exchange_.split(*layer);
     model_->allocate(engine_.arena, parse_dtype(config.precision.compute), true);
     model_->initialize(config.train.seed);
@@ -80,7 +85,8 @@ class Rank {
     const double clip = norm > 1.0 ? 1.0 / (norm + 1e-6) : 1.0;
     const auto grad_of = [&](Param& param) -> const Tensor& { return param.uses().front()->grad(); };
     if (first_gradients != nullptr)
-      for (Weight* weight : model_->weights()) first_gradients->put(weight->param(), to_floats(weight->grad()));
+      for (Weight* weight : model_->weights())
+        first_gradients->put(weight->param(), to_floats(weight->grad()));
     optimizer_->step(grad_of, {.update = step, .lr = config_.optimizer.lr, .grad_scale = clip / sums[1]});
     loads.balance();
     if (world_.rank() != 0) return;
@@ -122,7 +128,8 @@ ExpertRun run_experts(const Config& config, const Ranks& ranks, Fault fault = Fa
   ExpertRun result;
   Gathering first_gradients, last_weights, biases;
   run_ranks(world, [&](Group& own) {
-    const auto set = static_cast<size_t>(own.rank() / ranks.ep), place = static_cast<size_t>(own.rank() % ranks.ep);
+    const auto set = static_cast<size_t>(own.rank() / ranks.ep),
+               place = static_cast<size_t>(own.rank() % ranks.ep);
     Group &expert_group = *experts[set][place], &copy_group = *copies[place][set];
     try {
       Rank rank(config, own, expert_group, copy_group, fault);
@@ -224,7 +231,8 @@ struct LayerAlone : Module {
 };
 
 // Forward and backward of the rows [first, last) of the same x and dy.
-std::pair<std::vector<float>, std::vector<float>> pass(Engine& engine, const MoeLayer& moe, int64_t first, int64_t last) {
+std::pair<std::vector<float>, std::vector<float>> pass(Engine& engine, const MoeLayer& moe, int64_t first,
+                                                       int64_t last) {
   Tape tape(PassContext{.record = true});
   const Var x = tape.leaf(engine.random({1, 9, 6}, "x").view({9, 6}).slice(first, last));
   const Var y = moe(x);
@@ -234,7 +242,8 @@ std::pair<std::vector<float>, std::vector<float>> pass(Engine& engine, const Moe
 
 TEST(ExpertParallel, RanksMayHaveAnyNumberOfTokens) {
   for (const bool shared : {false, true})
-    for (const std::vector<int64_t>& ends : {std::vector<int64_t>{5, 9}, {5, 5, 8, 9}, {0, 0, 0, 9}, {0, 0}}) {
+    for (const std::vector<int64_t>& ends :
+         {std::vector<int64_t>{5, 9}, {5, 5, 8, 9}, {0, 0, 0, 9}, {0, 0}}) {
       std::vector<std::pair<std::vector<float>, std::vector<float>>> expected;  // each rank's own pass, alone
       WholeTensors gradients;
       Engine engine;

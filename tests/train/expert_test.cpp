@@ -105,9 +105,9 @@ TEST(Experts, TrainingGoesOnFromACheckpoint) {
         return batch;
       }));
       if (!stop || step != 2) continue;
-      const std::string path =
-          write_checkpoint(system_env(), *group, folder.file("checkpoints"),
-                           {.step = step, .state = state.to_json(), .tensors = training->tensors(), .files = {}});
+      const std::string path = write_checkpoint(
+          system_env(), *group, folder.file("checkpoints"),
+          {.step = step, .state = state.to_json(), .tensors = training->tensors(), .files = {}});
       training.reset();
       engine = std::make_unique<Engine>();
       training = std::make_unique<Training>(config, 2, *group, engine->arena, nullptr, nullptr);

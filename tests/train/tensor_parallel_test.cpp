@@ -28,7 +28,7 @@ Config small(const std::string& family, const std::string& optimizer) {
 // Three heads of keys and values, for three ranks.
 Config in_thirds(Config config) {
   config.model.heads = 6;
-  config.model.kv_heads = config.model.family == "llama" ? 3 : 6;
+  config.model.kv_heads = config.model.family == "gpt2" ? 6 : 3;
   config.model.head_dim = 4;
   config.model.ffn_width = 66;
   return config;
@@ -79,7 +79,8 @@ TEST_P(TensorParallelTest, RecomputeGoesWithIt) {
 
 INSTANTIATE_TEST_SUITE_P(All, TensorParallelTest,
                          ::testing::Values(Case{"llama", "adamw"}, Case{"llama", "sgd"},
-                                           Case{"gpt2", "adamw"}, Case{"gpt2", "sgd"}),
+                                           Case{"gpt2", "adamw"}, Case{"gpt2", "sgd"}, Case{"moe", "sgd"},
+                                           Case{"moe-bias", "adamw"}),
                          [](const auto& each) {
                            return std::string(each.param.family) + "_" + each.param.optimizer;
                          });

@@ -114,7 +114,7 @@ class Param {
   const Shape& whole_shape() const { return whole_; }
   const Box& box() const { return box_; }  // what of the whole this rank holds, without padding
   bool is_padded() const { return box_.extent != shape_; }
-  bool is_first_copy() const;              // of all ranks that hold this box, this one speaks for them
+  bool is_first_copy() const;  // of all ranks that hold this box, this one speaks for them
   // Which of `size` parts along a dimension this rank has: {0, 1} where that is not cut.
   struct Part {
     int rank, size;
@@ -125,9 +125,9 @@ class Param {
 
   // Allocates value (and, where T is not f32 and `with_master`, the f32 master) and leaves them unset.
   void allocate(Arena& arena, Dtype dtype, bool with_master);
-  void initialize(uint64_t seed);   // draws the values
-  void store(const float* values);  // sets master and value from host memory: the elements of box()
-  void load(float* values) const;   // of the master, or the value where there is none, as floats
+  void initialize(uint64_t seed);        // draws the values
+  void store(const float* values);       // sets master and value from host memory: the elements of box()
+  void load(float* values) const;        // of the master, or the value where there is none, as floats
   void store_whole(const float* whole);  // the same from all elements of the parameter
 
   const Tensor& value() const { return value_; }    // T

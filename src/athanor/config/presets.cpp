@@ -89,8 +89,7 @@ const std::vector<Preset>& presets() {
       {"moe-tiny", mixtral(moe(llama(4, 256, 4, 2, 704, 0, 1024), 8, 2, 352), 0.01)},
       {"moe-tiny-bias", deepseek_v3(moe(llama(4, 256, 4, 2, 704, 0, 1024), 8, 2, 352), 1, 1.0, 0.01)},
       {"mixtral-8x7b", mixtral(moe(llama(32, 4096, 32, 8, 14336, 32000, 32768), 8, 2, 14336), 0.02)},
-      {"deepseek-moe-16b",
-       deepseek_moe(moe(llama(28, 2048, 16, 0, 10944, 102400, 4096), 64, 6, 1408), 2, 1)},
+      {"deepseek-moe-16b", deepseek_moe(moe(llama(28, 2048, 16, 0, 10944, 102400, 4096), 64, 6, 1408), 2, 1)},
       {"deepseek-v3-like",
        deepseek_v3(moe(llama(61, 7168, 128, 0, 18432, 129280, 4096), 256, 8, 2048), 3, 2.5, 0.001)},
       {"llama-3-70b", llama3(llama(80, 8192, 64, 8, 28672, 128256, 8192), false)},
@@ -240,8 +239,7 @@ int64_t num_params(const ModelConfig& m) {
   }
   const int64_t mlp = 3 * m.width * m.ffn_width + bias * (2 * m.ffn_width + m.width);
   const int64_t moe_layers = m.family == "moe" ? m.layers - m.dense_layers : 0;
-  const int64_t moe_mlp =
-      m.experts * m.width + 3 * m.width * m.expert_width * (m.experts + m.shared_experts);
+  const int64_t moe_mlp = m.experts * m.width + 3 * m.width * m.expert_width * (m.experts + m.shared_experts);
   return embeddings + m.layers * (attention + 2 * m.width) + (m.layers - moe_layers) * mlp +
          moe_layers * moe_mlp + m.width;
 }

@@ -47,8 +47,8 @@ void check_number(const Config& config, const std::string& key, const Traits& tr
 void check_experts(const Config& config) {
   const ModelConfig& m = config.model;
   if (m.family != "moe") {
-    require(m.experts == 0, config, "model.experts", "got {}, expected none: a {} has no experts, family moe has",
-            m.experts, m.family);
+    require(m.experts == 0, config, "model.experts",
+            "got {}, expected none: a {} has no experts, family moe has", m.experts, m.family);
     return;
   }
   require(m.experts_per_token <= m.experts, config, "model.experts_per_token",

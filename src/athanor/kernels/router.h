@@ -38,8 +38,8 @@ struct RouterKernels {
   void (*forward)(Queue&, Tensor& experts, Tensor& weights, Tensor& lse, Tensor& sums, const Tensor& logits,
                   const Tensor* bias, const RouterOptions& options);
   void (*backward)(Queue&, Tensor& dlogits, const Tensor& dweights, const Tensor& logits,
-                   const Tensor& experts, const Tensor& lse, const Tensor& share, const RouterOptions& options,
-                   float loss_scale);
+                   const Tensor& experts, const Tensor& lse, const Tensor& share,
+                   const RouterOptions& options, float loss_scale);
 };
 
 }  // namespace athanor

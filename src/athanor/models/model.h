@@ -33,7 +33,7 @@ class Model : public Module {
   virtual Var embed(Tape& tape, const Tensor& ids, int64_t first_position) const = 0;
   virtual Var block(int64_t index, const Var& x, KvCache* cache) const = 0;
   virtual Var final_norm(const Var& x) const = 0;
-  virtual Weight& head() const = 0;  // [V,C]
+  virtual Weight& head() const = 0;                                 // [V,C]
   virtual std::vector<MoeLayer*> moe_layers() const { return {}; }  // in the order of the blocks
 
   const ModelConfig& config() const { return config_; }

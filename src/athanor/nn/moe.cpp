@@ -18,15 +18,15 @@ MoeLayer::MoeLayer(Module* parent, const std::string& name, const MoeOptions& o)
       bias_(o.bias_rate > 0.0 ? &router_.declare_state("bias", {o.experts}, Init::zeros()) : nullptr),
       shared_(o.shared_width == 0
                   ? nullptr
-                  : std::make_unique<SwigluMlp>(this, "shared",
-                                                SwigluMlp::Options{o.width, o.shared_width, false, o.init_std,
-                                                                   o.output_init_std})) {
+                  : std::make_unique<SwigluMlp>(
+                        this, "shared",
+                        SwigluMlp::Options{o.width, o.shared_width, false, o.init_std, o.output_init_std})) {
   take_load();
 }
 
 void MoeLayer::split(ExpertExchange& exchange, int rank, int size) {
-  check(options_.experts % size == 0, "moe: '{}' has {} experts for {} ranks, expected a number that divides", path(),
-        options_.experts, size);
+  check(options_.experts % size == 0, "moe: '{}' has {} experts for {} ranks, expected a number that divides",
+        path(), options_.experts, size);
   if (size == 1) return;
   for (Weight* stack : {&gate_, &up_, &down_})
     stack->param().shard({.dim = 0, .axis = "ep", .rank = rank, .size = size});

@@ -38,8 +38,8 @@ struct MoeOptions {
 
 // What the router did in the recorded passes since it was last taken.
 struct RouterLoad {
-  std::vector<int64_t> chosen;           // [E] choices, before any drop
-  int64_t tokens = 0, dropped = 0;       // tokens seen; choices dropped
+  std::vector<int64_t> chosen;          // [E] choices, before any drop
+  int64_t tokens = 0, dropped = 0;      // tokens seen; choices dropped
   double aux_loss = 0.0, z_loss = 0.0;  // sums over tokens, without coefficients
 };
 

@@ -25,8 +25,8 @@ struct Combine {
   }
   static std::array<Tensor, 2> backward_input(const Saved& saved, const Tensor& dy) {
     Tensor dx = empty_like(saved.x), dweights = empty_like(saved.weights);
-    kernels(dy).token_rows.combine_backward(dy.queue(), dx, dweights, dy.view({dy.rows(), dy.dim(-1)}), saved.x,
-                                            saved.weights, saved.routing->places);
+    kernels(dy).token_rows.combine_backward(dy.queue(), dx, dweights, dy.view({dy.rows(), dy.dim(-1)}),
+                                            saved.x, saved.weights, saved.routing->places);
     return {dx, dweights};
   }
 };

@@ -21,9 +21,10 @@ struct ExpertLinear {
                         const std::vector<int64_t>& counts) {
     const Tensor& w = weight.value();
     check(w.shape().dims() == 3 && x.shape().dims() == 2 && x.dim(1) == w.dim(2),
-          "expert_linear: x {} must end in the columns of '{}' {}", x.shape(), weight.param().name(), w.shape());
-    check(std::ssize(counts) == w.dim(0), "expert_linear: got counts of {} experts, '{}' is {}", counts.size(),
-          weight.param().name(), w.shape());
+          "expert_linear: x {} must end in the columns of '{}' {}", x.shape(), weight.param().name(),
+          w.shape());
+    check(std::ssize(counts) == w.dim(0), "expert_linear: got counts of {} experts, '{}' is {}",
+          counts.size(), weight.param().name(), w.shape());
     const int64_t rows = std::accumulate(counts.begin(), counts.end(), int64_t{0});
     check(rows == x.dim(0), "expert_linear: got {} rows, their counts sum to {}", x.dim(0), rows);
     Tensor y = empty(x.arena(), {rows, w.dim(1)}, x.dtype(), Category::activations);

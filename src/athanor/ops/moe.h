@@ -57,6 +57,7 @@ Var dispatch(const Var& x, const std::shared_ptr<const Routing>& routing);
 Var expert_linear(const Var& x, Weight& weight, const std::vector<int64_t>& counts);
 
 // x [R,C], weights [N,K] -> `shape`, [..., C] of N tokens: the weighted sum of each token's rows
-Var combine(const Var& x, const Var& weights, const std::shared_ptr<const Routing>& routing, const Shape& shape);
+Var combine(const Var& x, const Var& weights, const std::shared_ptr<const Routing>& routing,
+            const Shape& shape);
 
 }  // namespace athanor

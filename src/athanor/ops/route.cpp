@@ -21,8 +21,7 @@ Tensor share_of(const Routing& routing, Arena& arena) {
   const double all = static_cast<double>(std::max<int64_t>(1, routing.experts.numel()));
   std::vector<float> share;
   for (const int64_t count : chosen) share.push_back(static_cast<float>(static_cast<double>(count) / all));
-  Tensor tensor =
-      empty(arena, {static_cast<int64_t>(share.size())}, Dtype::f32, Category::activations);
+  Tensor tensor = empty(arena, {static_cast<int64_t>(share.size())}, Dtype::f32, Category::activations);
   copy_from_host(tensor, share.data(), tensor.size_bytes());
   return tensor;
 }
@@ -50,7 +49,8 @@ struct Route {
                         const RouteOptions& options, const std::shared_ptr<Routing>& routing) {
     check(logits.shape().dims() == 2, "route: logits are {}, expected [N,E]", logits.shape());
     const int64_t tokens = logits.dim(0), experts = logits.dim(1), chosen = options.experts_per_token;
-    check(chosen >= 1 && chosen <= experts, "route: got {} experts per token, expected 1 to {}", chosen, experts);
+    check(chosen >= 1 && chosen <= experts, "route: got {} experts per token, expected 1 to {}", chosen,
+          experts);
     Arena& arena = logits.arena();
     const auto& kernel = kernels(logits);
     const auto make = [&](const Shape& shape, Dtype dtype, Category category = Category::activations) {
@@ -63,8 +63,8 @@ struct Route {
     routing->places = make({tokens, chosen}, Dtype::i32);
     kernel.router.forward(logits.queue(), routing->experts, weights, lse, sums, logits, bias, options.router);
     const int64_t capacity = context.dropout ? capacity_of(options, tokens, experts) : 0;
-    routing->counts = kernel.token_rows.assign(logits.queue(), routing->places, rows, routing->experts, experts,
-                                               capacity);
+    routing->counts =
+        kernel.token_rows.assign(logits.queue(), routing->places, rows, routing->experts, experts, capacity);
     const auto& kept = routing->counts.kept;
     routing->tokens = rows.slice(0, std::accumulate(kept.begin(), kept.end(), int64_t{0}));
     const Tensor share = share_of(*routing, arena);

@@ -15,8 +15,8 @@ struct RouterLogits {
 
   static Tensor forward(Saved& saved, const PassContext&, const Tensor& x, Weight& gate) {
     const Tensor& w = gate.value();
-    check(w.shape().dims() == 2 && x.dim(-1) == w.dim(1),
-          "router: x {} must end in the columns of '{}' {}", x.shape(), gate.param().name(), w.shape());
+    check(w.shape().dims() == 2 && x.dim(-1) == w.dim(1), "router: x {} must end in the columns of '{}' {}",
+          x.shape(), gate.param().name(), w.shape());
     Tensor logits = empty(x.arena(), {x.rows(), w.dim(0)}, Dtype::f32, Category::activations);
     kernels(x).gemm.nt(x.queue(), logits, x, w, nullptr);
     saved = {x, &gate};

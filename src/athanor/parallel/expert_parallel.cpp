@@ -105,7 +105,8 @@ struct Leg {
   struct Saved {
     std::shared_ptr<Trip> trip;
   };
-  static Tensor forward(Saved& saved, const PassContext&, const Tensor& x, const std::shared_ptr<Trip>& trip) {
+  static Tensor forward(Saved& saved, const PassContext&, const Tensor& x,
+                        const std::shared_ptr<Trip>& trip) {
     saved = {trip};
     return kForward(*trip, x);
   }
@@ -130,9 +131,12 @@ std::shared_ptr<ExpertTrip> ExpertParallel::plan(const Tensor& x, const Routing&
   std::vector<int64_t> arriving(counts.size());
   if (is_plan) {
     for (size_t rank = 0; rank < ranks; ++rank)
-      std::ranges::copy(most_rows(routing, *trip), arriving.begin() + static_cast<std::ptrdiff_t>(rank * experts));
+      std::ranges::copy(most_rows(routing, *trip),
+                        arriving.begin() + static_cast<std::ptrdiff_t>(rank * experts));
   } else {
-    group_.all_to_all(counts.data(), arriving.data(), static_cast<int64_t>(experts), Dtype::i64, "rows per expert")
+    group_
+        .all_to_all(counts.data(), arriving.data(), static_cast<int64_t>(experts), Dtype::i64,
+                    "rows per expert")
         .wait();
   }
   trip->counts.assign(experts, 0);

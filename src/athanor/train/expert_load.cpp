@@ -59,7 +59,8 @@ std::optional<ExpertLoad> ExpertLoads::summary() const {
     const int64_t sum = std::accumulate(layer.begin(), layer.end(), int64_t{0});
     const auto largest = static_cast<double>(*std::max_element(layer.begin(), layer.end()));
     choices += sum;
-    load.layers.push_back(sum == 0 ? 1.0 : largest * static_cast<double>(layer.size()) / static_cast<double>(sum));
+    load.layers.push_back(sum == 0 ? 1.0
+                                   : largest * static_cast<double>(layer.size()) / static_cast<double>(sum));
   }
   load.max_over_mean = *std::max_element(load.layers.begin(), load.layers.end());
   const auto per = [](double value, int64_t count) {

@@ -26,6 +26,11 @@ Rows header_rows(const Config& config, const Training& training, std::span<const
   rows.emplace_back("model", fmt::format("{}, {} layers, width {}, {} heads ({} kv), ffn {}, vocab {}",
                                          m.preset.empty() ? m.family : m.preset, m.layers, m.width, m.heads,
                                          m.kv_heads, m.ffn_width, m.vocab_size));
+  if (!training.model->moe_layers().empty())
+    rows.emplace_back("experts",
+                      fmt::format("{} of {} per token, {} shared, of width {}, in {} layers, {} scores",
+                                  m.experts_per_token, m.experts, m.shared_experts, m.expert_width,
+                                  training.model->moe_layers().size(), m.router));
   rows.emplace_back("parameters",
                     fmt::format("{} ({}), {} FLOPs per token", count(training.model->num_params()),
                                 with_commas(training.model->num_params()),

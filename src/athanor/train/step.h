@@ -45,11 +45,11 @@ struct StepResult {
   int64_t tokens = 0;
   double grad_norm = 0.0;  // of the mean gradient, before clipping
   double lr = 0.0;
-  double loss_scale = 1.0;  // used in this step
-  bool applied = true;      // false: skipped, the gradients overflowed
-  bool stop = false;        // some rank was asked to stop
+  double loss_scale = 1.0;            // used in this step
+  bool applied = true;                // false: skipped, the gradients overflowed
+  bool stop = false;                  // some rank was asked to stop
   std::optional<ExpertLoad> experts;  // of a model that has some
-  StepParts seconds;        // where the time went
+  StepParts seconds;                  // where the time went
 };
 
 class StepRunner {

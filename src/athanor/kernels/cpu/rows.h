@@ -62,8 +62,8 @@ struct RouterRow {
 struct RouterRows {
   void (*forward)(int32_t* chosen, float* weights, float* lse, double* sums, const float* logits,
                   const float* bias, int64_t experts, const RouterRow& row);  // sums +=
-  void (*backward)(float* dlogits, const float* dweights, const float* logits, const int32_t* chosen, float lse,
-                   const float* share, int64_t experts, const RouterRow& row);
+  void (*backward)(float* dlogits, const float* dweights, const float* logits, const int32_t* chosen,
+                   float lse, const float* share, int64_t experts, const RouterRow& row);
 };
 
 struct GeluRows {
@@ -90,8 +90,8 @@ struct CrossEntropyRows {
                float scale);
   // The same in two steps; a negative target is none of the classes.
   SoftmaxNormalizer (*normalize)(const float* logits, int64_t classes);
-  void (*gradient)(void* dlogits, const float* logits, SoftmaxNormalizer norm, int32_t target, int64_t classes,
-                   int64_t width, float scale);
+  void (*gradient)(void* dlogits, const float* logits, SoftmaxNormalizer norm, int32_t target,
+                   int64_t classes, int64_t width, float scale);
 };
 
 struct ElementwiseRows {

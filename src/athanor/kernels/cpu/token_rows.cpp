@@ -27,8 +27,8 @@ ExpertCounts assign(Queue& queue, Tensor& places, Tensor& tokens, const Tensor& 
     for (int64_t n = 0; n < count; ++n)
       for (int64_t k = 0; k < chosen; ++k) {
         const int32_t e = expert[n * chosen + k];
-        check(e >= 0 && e < num_experts, "{}: got expert {} for token {}, expected 0 <= expert < {}", kernel, e,
-              n, num_experts);
+        check(e >= 0 && e < num_experts, "{}: got expert {} for token {}, expected 0 <= expert < {}", kernel,
+              e, n, num_experts);
         for (int64_t other = 0; other < k; ++other)
           check(expert[n * chosen + other] != e, "{}: token {} chose expert {} twice", kernel, n, e);
         ++counts.chosen[static_cast<size_t>(e)];
@@ -97,8 +97,7 @@ void sum_places(const char* kernel, Queue& queue, Tensor& y, const Tensor& x, co
   const int64_t width = check_rows(kernel, "x", x, "y", y);
   check_places(kernel, places, y.dim(0), x);
   const int64_t chosen = places.dim(1);
-  const TokenRows& rows =
-      choose(queue, &RowTable::token_rows, row_type(kernel, x), &TokenRows::sum_rows);
+  const TokenRows& rows = choose(queue, &RowTable::token_rows, row_type(kernel, x), &TokenRows::sum_rows);
   const Meter::Call call = metered(queue, kernel, 2.0 * flops_of(x), bytes_of(x, y));
   for_blocks(queue, y.dim(0), rows_per_block(width), [&](int64_t first, int64_t count) {
     for (int64_t n = first; n < first + count; ++n)

@@ -98,8 +98,8 @@ bool is_ignored(std::string_view name, const ModelConfig& model) {
 }  // namespace
 
 const HfFamily& gpt2_hf() {
-  static constexpr HfFamily family = {"gpt2", "gpt2", "GPT2LMHeadModel", "transformer.", read,
-                                      write,  tensors,           is_ignored};
+  static constexpr HfFamily family = {"gpt2", "gpt2", "GPT2LMHeadModel", "transformer.",
+                                      read,   write,  tensors,           is_ignored};
   return family;
 }
 

@@ -79,8 +79,8 @@ void write_llama_config(const ModelConfig& model, Json& config) {
   config["pretraining_tp"] = 1;
 }
 
-std::vector<HfTensor> llama_tensors(const ModelConfig& model,
-                                    const std::function<void(int64_t, std::vector<HfTensor>&)>& feed_forward) {
+std::vector<HfTensor> llama_tensors(
+    const ModelConfig& model, const std::function<void(int64_t, std::vector<HfTensor>&)>& feed_forward) {
   std::vector<HfTensor> all = {{"model.embed_tokens.weight", {"embed.weight"}}};
   for (int64_t i = 0; i < model.layers; ++i) {
     const std::string there = fmt::format("model.layers.{}.", i), here = fmt::format("blocks.{}.", i);
@@ -123,8 +123,8 @@ bool is_ignored(std::string_view name, const ModelConfig& model) {
 }  // namespace
 
 const HfFamily& llama_hf() {
-  static constexpr HfFamily family = {"llama", "llama", "LlamaForCausalLM", "model.", read,
-                                      write_llama_config, tensors, is_ignored};
+  static constexpr HfFamily family = {
+      "llama", "llama", "LlamaForCausalLM", "model.", read, write_llama_config, tensors, is_ignored};
   return family;
 }
 

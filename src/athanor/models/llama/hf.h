@@ -14,7 +14,7 @@ const HfFamily& llama_hf();
 // For families that differ in the second half of the blocks only: `feed_forward` adds its tensors of a layer.
 ModelConfig read_llama_config(const HfConfig& config);
 void write_llama_config(const ModelConfig& model, nlohmann::ordered_json& config);
-std::vector<HfTensor> llama_tensors(const ModelConfig& model,
-                                    const std::function<void(int64_t layer, std::vector<HfTensor>&)>& feed_forward);
+std::vector<HfTensor> llama_tensors(
+    const ModelConfig& model, const std::function<void(int64_t layer, std::vector<HfTensor>&)>& feed_forward);
 
 }  // namespace athanor

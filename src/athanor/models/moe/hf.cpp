@@ -74,7 +74,7 @@ bool is_ignored(std::string_view name, const ModelConfig& model) {
 }  // namespace
 
 const HfFamily& mixtral_hf() {
-  static constexpr HfFamily family = {"moe", "mixtral", "MixtralForCausalLM", "model.", read, write,
+  static constexpr HfFamily family = {"moe",   "mixtral", "MixtralForCausalLM", "model.", read, write,
                                       tensors, is_ignored};
   return family;
 }

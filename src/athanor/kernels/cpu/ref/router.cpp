@@ -68,8 +68,8 @@ void forward(int32_t* chosen, float* weights, float* lse, double* sums, const fl
   }
   const Totals total = totals(logits, *lse, chosen, experts, row);
   for (int64_t k = 0; k < places; ++k)
-    weights[k] = row.scale * score(logits[chosen[k]], *lse, row.is_sigmoid) /
-                 (row.renormalize ? total.chosen : 1.0f);
+    weights[k] =
+        row.scale * score(logits[chosen[k]], *lse, row.is_sigmoid) / (row.renormalize ? total.chosen : 1.0f);
   for (int64_t e = 0; e < experts; ++e)
     sums[e] += static_cast<double>(score(logits[e], *lse, row.is_sigmoid) / total.all);
   sums[experts] += double{*lse} * *lse;

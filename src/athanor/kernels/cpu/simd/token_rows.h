@@ -35,8 +35,8 @@ float dot(const void* a, const void* b, int64_t width) {
   float sum[1];
   sum_vectors<1>(
       width, sum, [&](int64_t i, auto part, V* sums) __attribute__((always_inline)) {
-        sums[0] = fma(load(static_cast<const T*>(a) + i, part), load(static_cast<const T*>(b) + i, part),
-                      sums[0]);
+        sums[0] =
+            fma(load(static_cast<const T*>(a) + i, part), load(static_cast<const T*>(b) + i, part), sums[0]);
       });
   return sum[0];
 }
