@@ -186,12 +186,12 @@ TEST_P(ExpertParallelTest, ComputesWhatOneProcessComputes) {
 
 INSTANTIATE_TEST_SUITE_P(Layouts, ExpertParallelTest,
                          ::testing::Values(Case{"moe", "adamw", "none", 0.0}, Case{"moe", "sgd", "full", 0.7},
-                                           Case{"moe-bias", "adamw", "selective", 0.0},
-                                           Case{"moe-bias", "sgd", "none", 0.0}));
+                                           Case{"moe_bias", "adamw", "selective", 0.0},
+                                           Case{"moe_bias", "sgd", "none", 0.0}));
 
 // The training by hand is the training that one process runs.
 TEST(ExpertParallel, TheDefinitionIsTheTraining) {
-  const Config config = with_experts("moe-bias");
+  const Config config = with_experts("moe_bias");
   const ExpertRun by_hand = run_experts(config, {});
   const Outcome outcome = run(config, 1);
   EXPECT_NEAR(by_hand.losses[0], outcome.steps[0].loss, 1e-6);

@@ -21,7 +21,7 @@ const Param& param_of(const Training& training, const std::string& name) {
 
 // With reduce = tree every number of a step has the same bits on any number of ranks: the loads too.
 TEST(Experts, LoadsDropsAndRouterLossesAreThoseOfOneProcess) {
-  for (const char* style : {"moe", "moe-bias"})
+  for (const char* style : {"moe", "moe_bias"})
     for (const double capacity : {0.0, 0.8}) {
       Config config = tiny(style);
       config.parallel.reduce = "tree";
@@ -57,7 +57,7 @@ TEST(Experts, AuxiliaryLossesMoveTheGradientsAndNotTheLoss) {
 }
 
 TEST(Experts, TheBiasMovesOnceAStepByTheLoadOfTheWholeStep) {
-  Config config = tiny("moe-bias");
+  Config config = tiny("moe_bias");
   config.train.steps = 3;
   std::vector<std::vector<float>> biases;
   run(config, 1, 1, [&](const Training& training) {
@@ -72,7 +72,7 @@ TEST(Experts, TheBiasMovesOnceAStepByTheLoadOfTheWholeStep) {
 }
 
 TEST(Experts, ASkippedStepLeavesTheBiasAlone) {
-  Config config = tiny("moe-bias");
+  Config config = tiny("moe_bias");
   config.precision.compute = "f16";
   config.precision.loss_scale = 1e30;  // certain to overflow
   config.train.steps = 1;
@@ -86,7 +86,7 @@ TEST(Experts, ASkippedStepLeavesTheBiasAlone) {
 // Law 5: what a checkpoint holds is enough to go on bit for bit, biases included.
 TEST(Experts, TrainingGoesOnFromACheckpoint) {
   const TestFolder folder;
-  Config config = tiny("moe-bias");
+  Config config = tiny("moe_bias");
   config.train.steps = 4;
   const auto group = make_single_group();
   Outcome whole, resumed;
@@ -125,7 +125,7 @@ TEST(Experts, TrainingGoesOnFromACheckpoint) {
 // Dropless: the rows are tokens times experts per token whatever the routing, and the plan counts the products that need
 // the most workspace. So it is a bound, and a close one.
 TEST(Experts, TheMemoryPlanBoundsEveryRouting) {
-  for (const char* style : {"moe", "moe-bias"})
+  for (const char* style : {"moe", "moe_bias"})
     for (const char* compute : {"f32", "bf16"})
       for (const char* recompute : {"none", "selective", "full"}) {
         Config config = tiny(style);

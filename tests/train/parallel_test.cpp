@@ -59,8 +59,8 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(Case{"llama", "f32", 0.0, "adamw"}, Case{"llama", "bf16", 0.1, "adamw"},
                       Case{"gpt2", "f32", 0.1, "sgd"}, Case{"gpt2", "bf16", 0.0, "adamw"},
                       Case{"gpt2", "f16", 0.1, "adamw"}, Case{"moe", "f32", 0.1, "sgd"},
-                      Case{"moe", "bf16", 0.0, "adamw"}, Case{"moe-bias", "f32", 0.0, "adamw"},
-                      Case{"moe-bias", "f16", 0.1, "sgd"}));
+                      Case{"moe", "bf16", 0.0, "adamw"}, Case{"moe_bias", "f32", 0.0, "adamw"},
+                      Case{"moe_bias", "f16", 0.1, "sgd"}));
 
 TEST(Parallel, MoreRanksThanGrainsAreRefused) {
   EXPECT_THROW(run(tiny("llama"), 6), Error);

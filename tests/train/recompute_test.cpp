@@ -44,7 +44,7 @@ INSTANTIATE_TEST_SUITE_P(All, RecomputeTest,
                          ::testing::Values(Case{"gpt2", "f32", true}, Case{"gpt2", "bf16", true},
                                            Case{"llama", "f32", false}, Case{"llama", "bf16", true},
                                            Case{"llama", "f16", false}, Case{"moe", "bf16", true},
-                                           Case{"moe-bias", "f32", false}));
+                                           Case{"moe_bias", "f32", false}));
 
 // Wide enough that activations, and not the pages of 2 MiB, make the difference.
 PlanRequest deep(const std::string& family, const std::string& recompute) {

@@ -16,7 +16,7 @@
 
 namespace athanor {
 
-// Experts of both styles: "moe" is Mixtral's, "moe-bias" DeepSeek-V3's with a dense first block.
+// Experts of both styles: "moe" is Mixtral's, "moe_bias" DeepSeek-V3's with a dense first block.
 inline void add_experts(ModelConfig& model, const std::string& style) {
   model.family = "moe";
   model.experts = 5;

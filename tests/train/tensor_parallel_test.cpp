@@ -80,7 +80,7 @@ TEST_P(TensorParallelTest, RecomputeGoesWithIt) {
 INSTANTIATE_TEST_SUITE_P(All, TensorParallelTest,
                          ::testing::Values(Case{"llama", "adamw"}, Case{"llama", "sgd"},
                                            Case{"gpt2", "adamw"}, Case{"gpt2", "sgd"}, Case{"moe", "sgd"},
-                                           Case{"moe-bias", "adamw"}),
+                                           Case{"moe_bias", "adamw"}),
                          [](const auto& each) {
                            return std::string(each.param.family) + "_" + each.param.optimizer;
                          });

@@ -20,6 +20,7 @@ Tensor share_of(const Routing& routing, Arena& arena) {
   const auto& chosen = routing.counts.chosen;
   const double all = static_cast<double>(std::max<int64_t>(1, routing.experts.numel()));
   std::vector<float> share;
+  share.reserve(chosen.size());
   for (const int64_t count : chosen) share.push_back(static_cast<float>(static_cast<double>(count) / all));
   Tensor tensor = empty(arena, {static_cast<int64_t>(share.size())}, Dtype::f32, Category::activations);
   copy_from_host(tensor, share.data(), tensor.size_bytes());
