@@ -25,7 +25,8 @@ struct Whole {
   Tensor rows, columns, shared;
 };
 
-// Rows in equal parts, the last ones shorter or empty; columns of `columns` in halves; `shared` on every rank.
+// Rows in equal parts, the last ones shorter or empty; columns of `columns` in halves; `shared` on every
+// rank.
 std::vector<NamedTensor> slices(Engine& engine, const Whole& whole, int rank, int ranks) {
   const int64_t part = (kRows + ranks - 1) / ranks;
   const int64_t first = std::min<int64_t>(kRows, rank * part), last = std::min(kRows, first + part);

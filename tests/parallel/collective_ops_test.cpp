@@ -92,8 +92,8 @@ Result run(const Case& c, const Values& x, const Values& dy, Dtype dtype = Dtype
   return result;
 }
 
-// The scalar that all ranks together compute from y: what is whole counts once, unless each rank goes on with it in a
-// way of its own.
+// The scalar that all ranks together compute from y: what is whole counts once, unless each rank goes on with
+// it in a way of its own.
 double scalar(const Case& c, const Values& y, const Values& dy) {
   double sum = 0.0;
   for (size_t r = 0; r < y.size(); ++r) {

@@ -1,5 +1,5 @@
-// A training in a layout of dp x tp ranks as threads, put together to whole tensors again: what tests hold against the
-// same training in one process.
+// A training in a layout of dp x tp ranks as threads, put together to whole tensors again: what tests hold
+// against the same training in one process.
 #pragma once
 
 #include <cmath>
@@ -140,8 +140,8 @@ inline double norm_of(const std::vector<float>& values) {
   return std::sqrt(sum);
 }
 
-// The largest difference of a tensor, relative to its norm, and where it is. One below 1e-7 of the largest norm is none:
-// what is zero but for rounding, like the gradient of a key's bias, has no relative error.
+// The largest difference of a tensor, relative to its norm, and where it is. One below 1e-7 of the largest
+// norm is none: what is zero but for rounding, like the gradient of a key's bias, has no relative error.
 struct Difference {
   double worst = 0.0;
   std::string where;

@@ -4,6 +4,7 @@
 #include <ostream>
 
 #include "athanor/parallel/collective_ops.h"
+#include "athanor/train/memory_plan.h"
 #include "checkpoint/content.h"
 #include "train/layout_run.h"
 
@@ -201,6 +202,22 @@ TEST_F(OtherModels, ACheckpointKnowsNoLayout) {
     digests.push_back(Checkpoint::open(system_env(), target + "/step_00000002").digest());
     EXPECT_EQ(digests.back(), digests[0]) << text(layout);
   }
+}
+
+// Law 7: the null device predicts what a rank that has a part of the model needs.
+TEST_F(OtherModels, TheMemoryPlanEqualsTheMeasuredPeak) {
+  for (const char* family : {"llama", "gpt2"})
+    for (const Layout& layout : {Layout{1, 2, false}, Layout{1, 4, true}, Layout{2, 2, true}}) {
+      Config config = small(family, "adamw");
+      config.train.steps = 2;
+      config.parallel.tp = layout.tp;
+      config.parallel.sp = layout.sp;
+      run_layout(config, layout, {.end = [&](Training& training, TrainState&, Group& world) {
+                   const MemoryPlan plan = plan_memory({config, 2, world.rank(), world.size()});
+                   EXPECT_EQ(plan.usage.peak_total, training.arena.usage().peak_total)
+                       << family << " " << text(layout) << " rank " << world.rank();
+                 }});
+    }
 }
 
 TEST_F(OtherModels, ResumeIsBitwise) {

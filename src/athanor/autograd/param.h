@@ -23,9 +23,10 @@ namespace athanor {
 
 class Param;
 
-// How a parameter is cut over an axis of the mesh, as data: initialisation, checkpoints, operations and optimizers read
-// this and nothing else. The rank holds part `rank` of `size` equal parts along `dim`; parts of dim 0 may be padded at
-// the end of the tensor. Where ranks of the axis hold the same part, this one's is copy `copy` of `copies`.
+// How a parameter is cut over an axis of the mesh, as data: initialisation, checkpoints, operations and
+// optimizers read this and nothing else. The rank holds part `rank` of `size` equal parts along `dim`; parts
+// of dim 0 may be padded at the end of the tensor. Where ranks of the axis hold the same part, this one's is
+// copy `copy` of `copies`.
 struct Shard {
   int dim = 0;
   std::string axis = {};  // "tp"

@@ -39,8 +39,8 @@ struct NamedTensor {
 struct CheckpointContent {
   int64_t step = 0;
   std::string state;  // TrainState, one JSON object as text
-  // What this rank holds. Together the ranks' boxes cover every tensor, no element in two different boxes (Error naming
-  // the tensor); a box that several ranks hold is written by one of them.
+  // What this rank holds. Together the ranks' boxes cover every tensor, no element in two different boxes
+  // (Error naming the tensor); a box that several ranks hold is written by one of them.
   std::vector<NamedTensor> tensors;
   struct File {
     std::string name, text;

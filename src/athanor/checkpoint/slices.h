@@ -1,12 +1,13 @@
-// Who writes what: the ranks tell each other which slices of which tensors they hold, and each slice gets one writer.
+// Who writes what: the ranks tell each other which slices of which tensors they hold, and each slice gets one
+// writer.
 //
 //   const SlicePlan plan = plan_slices(group, content.tensors);     // every rank; all get the same plan
 //   for (const SlicePlan::Slice& slice : plan.slices)
 //     if (slice.writer == group.rank()) write(content.tensors[slice.local]);
 //
-// A slice that several ranks hold is shared out among them: the largest first, each to the holder with the least so far.
-// Errors: Error, the same on every rank, naming the tensor where ranks disagree on its shape or where the slices do not
-// cover it exactly once. Thread rule: one thread.
+// A slice that several ranks hold is shared out among them: the largest first, each to the holder with the
+// least so far. Errors: Error, the same on every rank, naming the tensor where ranks disagree on its shape or
+// where the slices do not cover it exactly once. Thread rule: one thread.
 #pragma once
 
 #include <vector>

@@ -7,7 +7,7 @@
 // loss [N] f32;  dlogits [N,V] T, or null where no gradient is wanted; where T is f32 it may be the logits themselves.
 // Only the first `classes` columns are real: columns beyond (padding of V) get probability 0.
 //
-// Where the classes are dealt out over ranks, each has the columns of classes [first, first + count) of `total`:
+// Where classes are dealt out over ranks, each has the columns of [first, first + count) of `total`:
 //   statistics  s[n] = (largest logit, sum of exp(logit - largest), logit of the target or 0) of these columns
 //   gradient    the dlogits above for these columns, from the statistics of all columns together
 // statistics [N,3] f32. A part of no classes has a sum of 0.

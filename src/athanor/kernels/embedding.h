@@ -6,9 +6,9 @@
 //   move_rows  sum[id] += table[id], table[id] = 0, for every id that occurs: all of a table that is zero elsewhere
 //
 // ids [B,T] i32, each in [0, V) or kNoRow (Error naming id and V otherwise);  table [V,C] T;  positions [P,C] T;
-// An id of kNoRow stands for a row of zeros that no table has and no gradient reaches: of a table that is cut by rows, the
-// ids whose rows lie elsewhere.
 // y, dy [B,T,C] T;  dtable [V,C], dpositions [P,C], sum, table of move_rows [V,C] f32.
+// An id of kNoRow stands for a row of zeros that no table has and no gradient reaches: of a table that is cut
+// by rows, the ids whose rows lie elsewhere.
 #pragma once
 
 #include <cstdint>

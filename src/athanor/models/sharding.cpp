@@ -18,7 +18,9 @@ Sharding transformer_sharding(const ModelConfig& config, bool sequence_parallel)
       {.module = "blocks.*.attn.k", .split = Split::grouped, .unit = config.head_dim},
       {.module = "blocks.*.attn.v", .split = Split::grouped, .unit = config.head_dim},
       {.module = "blocks.*.attn.o", .split = Split::row, .output = out_of},
-      {.module = "head", .split = Split::vocabulary, .input = into},  // its weight is the embedding's where tied
+      {.module = "head",
+       .split = Split::vocabulary,
+       .input = into},  // its weight is the embedding's where tied
   };
   if (sequence_parallel)
     for (const char* module : {"embed_dropout", "blocks.*.attn_norm", "blocks.*.attn_dropout",

@@ -6,9 +6,9 @@
 //     Linear up, down;
 //   };
 //
-// Declaring allocates nothing: a model is declared, then perhaps sharded (parallel/sharding.h), then its parameters are
-// allocated. A module computes as one device sees it, from enter(its input) to leave(its output): that is where a layout
-// puts its collectives. Thread rule: a model is used by one thread.
+// Declaring allocates nothing: a model is declared, then perhaps sharded (parallel/sharding.h), then its
+// parameters are allocated. A module computes as one device sees it, from enter(its input) to leave(its
+// output): that is where a layout puts its collectives. Thread rule: a model is used by one thread.
 #pragma once
 
 #include <functional>

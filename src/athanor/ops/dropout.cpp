@@ -17,8 +17,7 @@ struct Dropout {
   static Tensor forward(Saved& saved, const PassContext& context, const Tensor& x, float p, uint64_t key,
                         const TokenPart& part) {
     int64_t first = context.first_sequence * (x.numel() / std::max<int64_t>(1, x.dim(0)));
-    if (part.size > 1)
-      first = (context.first_sequence * context.seq_len + part.rank * x.rows()) * x.dim(-1);
+    if (part.size > 1) first = (context.first_sequence * context.seq_len + part.rank * x.rows()) * x.dim(-1);
     saved = {p, key, context.step, static_cast<uint64_t>(first)};
     return drop(saved, x);
   }

@@ -7,8 +7,8 @@ namespace {
 
 // y[b,s] = table[ids[b,s]] + positions[first + s]
 // backward: dtable[ids[b,s]] += dy[b,s],  dpositions[first + s] += sum_b dy[b,s]
-// Where the table is cut by rows, ranks have the addends of y: zero where the row lies elsewhere. The first adds the
-// positions and has their gradient.
+// Where the table is cut by rows, ranks have the addends of y: zero where the row lies elsewhere. The first
+// adds the positions and has their gradient.
 struct Embedding {
   struct Saved {
     Tensor ids;
@@ -26,7 +26,8 @@ struct Embedding {
     const bool is_first = table.param().part(0).rank == 0;
     saved = {local_ids(ids, table.param()), &table, is_first ? positions : nullptr, first_position};
     kernels(rows).embedding.forward(rows.queue(), y, saved.ids, rows,
-                                    saved.positions == nullptr ? nullptr : &positions->value(), first_position);
+                                    saved.positions == nullptr ? nullptr : &positions->value(),
+                                    first_position);
     return y;
   }
   static Tensor local_ids(const Tensor& ids, const Param& table) {

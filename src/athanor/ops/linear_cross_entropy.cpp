@@ -13,9 +13,10 @@ namespace {
 //
 // The loss is the root of the tape and its gradient is known in the forward pass, so each chunk of logits is
 // made once: loss, dx and dhead come out of it and it is gone. Recomputing the logits backward would cost a
-// third of the head's arithmetic again. Where the head is cut by rows, a rank has the logits of its classes; with the
-// statistics of all ranks (three floats a token) it knows the loss and the gradients of its own. x [..., C];  head [V,C];  targets [...] i32;  loss [N] f32;  one
-// chunk: about [kChunkElements / V, V] f32 and T
+// third of the head's arithmetic again. Where the head is cut by rows, a rank has the logits of its classes;
+// with the statistics of all ranks (three floats a token) it knows the loss and the gradients of its own. x
+// [..., C];  head [V,C];  targets [...] i32;  loss [N] f32;  one chunk: about [kChunkElements / V, V] f32 and
+// T
 struct LinearCrossEntropy {
   struct Saved {
     Tensor dx;
@@ -93,12 +94,12 @@ struct LinearCrossEntropy {
     kernels(logits).cross_entropy.statistics(logits.queue(), statistics, logits, targets, range);
     combine(statistics);
     if (dlogits != nullptr)
-      kernels(logits).cross_entropy.gradient(logits.queue(), *dlogits, logits, statistics, targets, range, scale);
+      kernels(logits).cross_entropy.gradient(logits.queue(), *dlogits, logits, statistics, targets, range,
+                                             scale);
     if (logits.queue().device() == Device::null) return;
     for (int64_t n = 0; n < logits.dim(0); ++n) {
       const float* of = statistics.data<float>() + n * 3;
-      loss.data<float>()[n] =
-          targets.data<int32_t>()[n] < 0 ? 0.0f : std::log(of[1]) + (of[0] - of[2]);
+      loss.data<float>()[n] = targets.data<int32_t>()[n] < 0 ? 0.0f : std::log(of[1]) + (of[0] - of[2]);
     }
   }
 

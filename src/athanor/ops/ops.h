@@ -13,8 +13,9 @@
 
 namespace athanor {
 
-// Operations read how their weights are cut (Param::part). A linear whose weight is cut along I and an embedding whose
-// table is cut by rows give this rank's addend of the result; bias and positions are in that of the first rank.
+// Operations read how their weights are cut (Param::part). A linear whose weight is cut along I and an
+// embedding whose table is cut by rows give this rank's addend of the result; bias and positions are in that
+// of the first rank.
 
 // ids [B,S] i32, table [V,C], positions [P,C] or null -> [B,S,C] = table[ids] + positions[first_position + s]
 Var embedding(Tape& tape, const Tensor& ids, Weight& table, Weight* positions, int64_t first_position);
@@ -43,8 +44,9 @@ Var swiglu(const Var& gate, const Var& up);
 // x [..., F] -> gelu(x), tanh form
 Var gelu(const Var& x);
 
-// x [B, ...] -> x with elements dropped at rate p by the stream's address; the identity outside training. Of tokens that
-// are dealt out over ranks, x [n,C] is part `rank` of the pass's [B*S,C] (parallel/collective_ops.h).
+// x [B, ...] -> x with elements dropped at rate p by the stream's address; the identity outside training. Of
+// tokens that are dealt out over ranks, x [n,C] is part `rank` of the pass's [B*S,C]
+// (parallel/collective_ops.h).
 struct TokenPart {
   int rank = 0, size = 1;
 };
@@ -60,8 +62,8 @@ Var view(const Var& x, const Shape& shape);
 // cross-entropy, in chunks of tokens: the [tokens, V] logits never exist whole.
 // x [..., C], head [V,C], targets [...] i32 (negative: ignored) -> per-token loss [N] f32, not averaged.
 // Its gradient is that of the sum of all losses times the pass's loss_scale.
-// Of a head that is cut by rows `combine` turns the statistics [n,3] of this rank's classes (kernels/cross_entropy.h) into
-// those of all; dx is then this rank's addend.
+// Of a head that is cut by rows `combine` turns the statistics [n,3] of this rank's classes
+// (kernels/cross_entropy.h) into those of all; dx is then this rank's addend.
 using CombineStatistics = std::function<void(Tensor& statistics)>;
 Var linear_cross_entropy(const Var& x, Weight& head, const Tensor& targets, int64_t classes,
                          const CombineStatistics& combine = {});

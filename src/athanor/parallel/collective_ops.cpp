@@ -52,7 +52,8 @@ Tensor as_rows(const Tensor& x) {
 Tensor all_gather(const Tensor& x, const Shape& whole, Group& group, const char* name) {
   if (group.size() == 1) return x;
   const int64_t rows = whole.rows(), n = dealt_rows(rows, group.size());
-  check(x.shape() == Shape({n, whole[-1]}), "{}: got {}, expected {} of the rows of {}", name, x.shape(), n, whole);
+  check(x.shape() == Shape({n, whole[-1]}), "{}: got {}, expected {} of the rows of {}", name, x.shape(), n,
+        whole);
   Tensor all = empty(x.arena(), {n * group.size(), whole[-1]}, x.dtype(), Category::activations);
   if (moves(x, group)) {
     // f16 is no type of the wire; its bits are.
@@ -83,7 +84,8 @@ Tensor take_part(const Tensor& x, const Group& group) {
 
 Shape whole_shape(const PassContext& context, const Tensor& x) {
   check(context.num_sequences > 0 && context.seq_len > 0,
-        "sequence parallel: the pass does not say how many tokens it has (PassContext::num_sequences, seq_len)");
+        "sequence parallel: the pass does not say how many tokens it has (PassContext::num_sequences, "
+        "seq_len)");
   return {context.num_sequences, context.seq_len, x.dim(-1)};
 }
 

@@ -1,6 +1,6 @@
-// Collectives as differentiable operations, named by what they are forward; each has its conjugate as gradient. `group` is
-// the ranks that share a model (axis tp). "Whole" values are the same on every rank; of "addends" each rank has one and the
-// value is their sum; "dealt" tokens lie one part on each rank.
+// Collectives as differentiable operations, named by what they are forward; each has its conjugate as
+// gradient. `group` is the ranks that share a model (axis tp). "Whole" values are the same on every rank; of
+// "addends" each rank has one and the value is their sum; "dealt" tokens lie one part on each rank.
 //
 //   name                before -> after        forward           gradient: before <- after       backward
 //   copy_to             whole -> whole         nothing           whole <- addends                all-reduce
@@ -10,14 +10,15 @@
 //   scatter_to          whole -> dealt         take one's part   whole <- dealt                  all-gather
 //   gather_to_whole     dealt -> whole         all-gather        dealt <- whole                  take one's part
 //
-// What follows copy_to and gather_to_partial is computed in parts (each rank's gradient is an addend); what follows
-// reduce_from and gather_to_whole is computed alike on every rank (its gradient is whole).
-// Tokens [B,S,C] of a pass are dealt flat: of the N = B*S rows, rank r has rows [r*n, (r+1)*n) as [n,C], n = ceil(N/P);
-// rows past N are padding: zero where a sum made them, with a zero gradient, never part of a whole value.
-// Sums are f32, also of bf16 and f16, rounded once, in the order of the ranks. On the null device
-// nothing moves; a group of one is the identity. Errors: those of the group; a pass whose context does not say its tokens. Every rank of the group runs the
-// same operations in the same order. Thread rule: that of the Tape.
-// After Shoeybi et al., "Megatron-LM", 2019, and Korthikanti et al., "Reducing activation recomputation", 2022.
+// What follows copy_to and gather_to_partial is computed in parts (each rank's gradient is an addend); what
+// follows reduce_from and gather_to_whole is computed alike on every rank (its gradient is whole). Tokens
+// [B,S,C] of a pass are dealt flat: of the N = B*S rows, rank r has rows [r*n, (r+1)*n) as [n,C], n =
+// ceil(N/P); rows past N are padding: zero where a sum made them, with a zero gradient, never part of a whole
+// value. Sums are f32, also of bf16 and f16, rounded once, in the order of the ranks. On the null device
+// nothing moves; a group of one is the identity. Errors: those of the group; a pass whose context does not
+// say its tokens. Every rank of the group runs the same operations in the same order. Thread rule: that of
+// the Tape. After Shoeybi et al., "Megatron-LM", 2019, and Korthikanti et al., "Reducing activation
+// recomputation", 2022.
 #pragma once
 
 #include "athanor/autograd/tape.h"

@@ -27,8 +27,8 @@ Shard whole(const Group& group, bool partial) {
 Shard columns(const Param& param, const ShardingRow& row, const Group& group) {
   const int64_t length = param.shape()[0], units = length / row.unit;
   const int ranks = group.size();
-  check(units * row.unit == length, "sharding: '{}' {}: got {} outputs, expected a multiple of {}", param.name(),
-        param.shape(), length, row.unit);
+  check(units * row.unit == length, "sharding: '{}' {}: got {} outputs, expected a multiple of {}",
+        param.name(), param.shape(), length, row.unit);
   if (units % ranks == 0) return {.dim = 0, .axis = kAxis, .rank = group.rank(), .size = ranks};
   check(row.split == Split::grouped && ranks % units == 0,
         "sharding: '{}' {}: got {} units of {} for {} ranks, expected a number that divides", param.name(),
@@ -46,15 +46,19 @@ Shard columns(const Param& param, const ShardingRow& row, const Group& group) {
 Shard shard_of(const Param& param, const ShardingRow& row, const Group& group) {
   const bool is_matrix = param.shape().dims() == 2;
   switch (row.split) {
-    case Split::none: return whole(group, false);
+    case Split::none:
+      return whole(group, false);
     case Split::column:
-    case Split::grouped: return columns(param, row, group);
+    case Split::grouped:
+      return columns(param, row, group);
     case Split::row:
       if (!is_matrix) return whole(group, true);
       return {.dim = 1, .axis = kAxis, .rank = group.rank(), .size = group.size()};
-    case Split::vocabulary: return {.dim = 0, .axis = kAxis, .rank = group.rank(), .size = group.size()};
+    case Split::vocabulary:
+      return {.dim = 0, .axis = kAxis, .rank = group.rank(), .size = group.size()};
     case Split::first:
-    case Split::tokens: return whole(group, true);
+    case Split::tokens:
+      return whole(group, true);
   }
   fail("sharding: got an unknown split");
 }
@@ -78,8 +82,8 @@ void apply_sharding(Module& model, const Sharding& sharding, Group& group) {
     const ShardingRow* row = &none;
     for (size_t i = 0; i < sharding.size(); ++i) {
       if (!matches(sharding[i].module, module.path())) continue;
-      check(row == &none, "sharding: the module '{}' is named by '{}' and by '{}'", module.path(), row->module,
-            sharding[i].module);
+      check(row == &none, "sharding: the module '{}' is named by '{}' and by '{}'", module.path(),
+            row->module, sharding[i].module);
       row = &sharding[i];
       ++found[i];
     }

@@ -19,6 +19,7 @@ Tensor pack(const std::vector<Piece>& pieces) {
   int64_t count = 0;
   for (const Piece& piece : pieces) count += piece.gradient.numel();
   Tensor packed = empty(pieces[0].gradient.arena(), {count}, Dtype::f32, Category::communication);
+  if (packed.queue().device() == Device::null) return packed;
   float* to = packed.data<float>();
   for (const Piece& piece : pieces)
     to = std::copy_n(piece.gradient.data<float>(), piece.gradient.numel(), to);
@@ -27,6 +28,7 @@ Tensor pack(const std::vector<Piece>& pieces) {
 
 void sum_of_all(const std::vector<Piece>& pieces, Group& group) {
   const Tensor packed = pack(pieces);
+  if (packed.queue().device() == Device::null) return;
   group.all_reduce(packed.raw(), packed.numel(), Dtype::f32, "partial gradients").wait();
   const float* from = packed.data<float>();
   for (const Piece& piece : pieces) {
@@ -40,6 +42,7 @@ void sum_of_neighbours(const std::vector<Piece>& pieces, Group& group) {
   const Tensor packed = pack(pieces);
   const int64_t count = packed.numel();
   Tensor all = empty(packed.arena(), {group.size(), count}, Dtype::f32, Category::communication);
+  if (packed.queue().device() == Device::null) return;
   group.all_gather(packed.raw(), all.raw(), count, Dtype::f32, "partial gradients of neighbours").wait();
   int64_t at = 0;
   for (const Piece& piece : pieces) {
@@ -68,11 +71,8 @@ void sum_partial_gradients(const std::vector<std::unique_ptr<Param>>& params,
       auto& pieces = shard.copies == group.size() ? of_all : of_neighbours;
       pieces.push_back({gradient_of(*param), shard});
     }
-  const auto moves = [](const std::vector<Piece>& pieces) {
-    return !pieces.empty() && pieces[0].gradient.queue().device() != Device::null;
-  };
-  if (moves(of_all)) sum_of_all(of_all, group);
-  if (moves(of_neighbours)) sum_of_neighbours(of_neighbours, group);
+  if (!of_all.empty()) sum_of_all(of_all, group);
+  if (!of_neighbours.empty()) sum_of_neighbours(of_neighbours, group);
 }
 
 void combine_statistics(Tensor& statistics, Group& group) {
@@ -91,7 +91,8 @@ void combine_statistics(Tensor& statistics, Group& group) {
     double sum = 0.0;
     for (int rank = 0; rank < group.size(); ++rank) {
       const float* own = of(rank, row);
-      sum += static_cast<double>(own[1]) * std::exp(static_cast<double>(own[0]) - static_cast<double>(largest));
+      sum +=
+          static_cast<double>(own[1]) * std::exp(static_cast<double>(own[0]) - static_cast<double>(largest));
       target += own[2];
     }
     to[row * 3] = largest;

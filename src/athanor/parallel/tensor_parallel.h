@@ -1,5 +1,5 @@
-// What the ranks of axis tp do together besides the collectives in the model: once per step the gradients of what they
-// hold in common, and per chunk of the loss the statistics of the softmax.
+// What the ranks of axis tp do together besides the collectives in the model: once per step the gradients of
+// what they hold in common, and per chunk of the loss the statistics of the softmax.
 //
 //   apply_sharding(model, table, group);
 //   ...                                                   // the step's gradients are complete
@@ -8,8 +8,8 @@
 //   for (param : model.params()) if (param->is_first_copy()) squares += sum_squares(gradient_of(*param));
 //   group.all_reduce(&squares, 1, Dtype::f64, "gradient norm").wait();     // counts each element once
 //
-// Gradients may be any same piece of each rank's gradient (a shard of ZeRO), as long as all ranks have the same.
-// Errors: those of the group. Thread rule: one thread.
+// Gradients may be any same piece of each rank's gradient (a shard of ZeRO), as long as all ranks have the
+// same. Errors: those of the group. Thread rule: one thread.
 #pragma once
 
 #include <functional>
@@ -21,12 +21,13 @@
 
 namespace athanor {
 
-// Of parameters whose copies have but parts of the gradient (Shard::partial): every copy gets the sum, in place. One
-// all-reduce for those that all ranks hold, one all-gather for those that neighbours share.
+// Of parameters whose copies have but parts of the gradient (Shard::partial): every copy gets the sum, in
+// place. One all-reduce for those that all ranks hold, one all-gather for those that neighbours share.
 void sum_partial_gradients(const std::vector<std::unique_ptr<Param>>& params,
                            const std::function<const Tensor&(Param&)>& gradient_of, Group& group);
 
-// statistics [n,3] (kernels/cross_entropy.h) of each rank's classes -> of all classes, in the order of the ranks.
+// statistics [n,3] (kernels/cross_entropy.h) of each rank's classes -> of all classes, in the order of the
+// ranks.
 void combine_statistics(Tensor& statistics, Group& group);
 
 }  // namespace athanor

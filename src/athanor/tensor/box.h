@@ -1,13 +1,14 @@
-// A box of a tensor: the elements [offset, offset + extent) in each dimension. What a rank holds of a parameter, and what
-// a file holds of a tensor, are boxes.
+// A box of a tensor: the elements [offset, offset + extent) in each dimension. What a rank holds of a
+// parameter, and what a file holds of a tensor, are boxes.
 //
 //   const BoxRuns runs(whole_shape, box);
 //   runs.walk(0, box.extent.numel(), [&](int64_t in_box, int64_t in_whole, int64_t count) {
 //     std::copy_n(whole + in_whole, count, local + in_box);        // the rows of a column cut, one after the other
 //   });
 //
-// Elements of a box are numbered in its own row-major order, as a dense tensor of shape `extent` holds them. A run is
-// a row of elements that are neighbours in the box and in the whole. Thread rule: plain data and pure functions.
+// Elements of a box are numbered in its own row-major order, as a dense tensor of shape `extent` holds them.
+// A run is a row of elements that are neighbours in the box and in the whole. Thread rule: plain data and
+// pure functions.
 #pragma once
 
 #include <algorithm>
@@ -41,7 +42,8 @@ class BoxRuns {
       first += count;
     }
   }
-  // of(in_box, in_stretch, count) for what of the stretch [first, first + count) of the whole lies in the box.
+  // of(in_box, in_stretch, count) for what of the stretch [first, first + count) of the whole lies in the
+  // box.
   template <typename Of>
   void clip(int64_t first, int64_t count, const Of& of) const {
     for (int64_t done = 0; done < count;) {

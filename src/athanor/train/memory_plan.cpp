@@ -104,7 +104,10 @@ MemoryPlan plan_memory(const PlanRequest& request) {
   MemoryPlan plan{.request = request};
   Config config = request.config;
   const auto queue = make_null_queue(config.train.isa == "auto" ? best_isa() : parse_isa(config.train.isa));
-  const auto group = make_null_group(request.rank, request.world_size);
+  // The ranks that share a model are neighbours (comm/mesh.h): tp is the fastest axis.
+  const int tp = static_cast<int>(config.parallel.tp);
+  const int data_rank = request.rank / tp, data_ranks = std::max(1, request.world_size / tp);
+  const auto group = make_null_group(data_rank, data_ranks), tensor_group = make_null_group(request.rank % tp, tp);
 
   const int64_t micro = config.train.micro_batch;
   int64_t grains = (config.train.global_batch + micro - 1) / micro;
@@ -114,12 +117,12 @@ MemoryPlan plan_memory(const PlanRequest& request) {
                     "grains a step",
                     config.train.global_batch, grains, micro, kMaxGrains),
         "raise train.micro_batch");
-  if (request.world_size <= grains) {
-    const LeafRange range = grains_of_rank(grains, request.world_size, request.rank);
+  if (data_ranks <= grains) {
+    const LeafRange range = grains_of_rank(grains, data_ranks, data_rank);
     plan.num_grains = range.second - range.first;
   }
   const bool tree = config.parallel.reduce == "tree";
-  const int64_t planned = (tree ? kPlannedTreeGrains : kPlannedGrains) * request.world_size;
+  const int64_t planned = (tree ? kPlannedTreeGrains : kPlannedGrains) * data_ranks;
   uint64_t left_out = 0;  // buffers of gradients
   for (; grains > planned; grains = (grains + 1) / 2) {
     config.train.global_batch = (grains + 1) / 2 * micro;
@@ -129,6 +132,7 @@ MemoryPlan plan_memory(const PlanRequest& request) {
   Arena arena(*queue, request.stop_bytes);
   try {
     Training training(config, request.num_channels, *group, arena, nullptr, nullptr);
+    if (tp > 1) training.split(sharding_of(config.model, config.parallel.sp), *tensor_group);
     training.allocate();
     run_steps(training, config);
     left_out *= bytes_of_gradients(*training.model);

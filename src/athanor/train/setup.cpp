@@ -72,8 +72,8 @@ void Training::load(const Checkpoint& checkpoint) {
     param->store(values.data());
   }
   for (const auto& state : optimizer->states())
-    checkpoint.read_box(state.name + "." + state.param->name(), state.param->whole_shape(), state.param->box(),
-                        state.tensor.data<float>());
+    checkpoint.read_box(state.name + "." + state.param->name(), state.param->whole_shape(),
+                        state.param->box(), state.tensor.data<float>());
 }
 
 TrainState first_state(const Config& config) {

@@ -7,8 +7,9 @@
 //   training.allocate();                                                   // or: and initialize() / load
 //   training.runner->run(state, next_batch);
 //
-// `group` are the ranks that share out the grains (dp); the ranks of a tensor group (tp) compute the same grains, each its
-// part of the model. The config must be resolved (config/presets.h). Thread rule: one thread.
+// `group` are the ranks that share out the grains (dp); the ranks of a tensor group (tp) compute the same
+// grains, each its part of the model. The config must be resolved (config/presets.h). Thread rule: one
+// thread.
 #pragma once
 
 #include <atomic>
@@ -25,7 +26,7 @@ struct Training {
   Training(const Config& config, int64_t num_channels, Group& group, Arena& arena, Trace* trace,
            const std::atomic<int>* stop);
   void split(const Sharding& sharding, Group& tensor_group);  // before allocate()
-  void allocate();  // parameters, optimizer state, gradient buckets
+  void allocate();                                            // parameters, optimizer state, gradient buckets
   // This rank's slices of weights and optimizer state as the logical tensors of a checkpoint: "model.NAME",
   // "adam.m.NAME", ...
   std::vector<NamedTensor> tensors() const;

@@ -13,12 +13,12 @@ void check_inputs(const char* kernel, const Queue& queue, const Tensor& logits, 
   expect(kernel, "logits", logits, logits.shape(), Dtype::f32);
   const int64_t count = logits.dim(0), width = logits.dim(1);
   expect_count(kernel, "targets", targets, count, Dtype::i32);
-  check(classes.total >= 1 && classes.count >= 0 && classes.count <= width, "{}: got {} classes, expected 1 to {}",
-        kernel, classes.count, width);
+  check(classes.total >= 1 && classes.count >= 0 && classes.count <= width,
+        "{}: got {} classes, expected 1 to {}", kernel, classes.count, width);
   if (!on_cpu(queue)) return;
   for (int64_t n = 0; n < count; ++n)
-    check(targets.data<int32_t>()[n] < classes.total, "{}: target {} of row {}, expected less than {}", kernel,
-          targets.data<int32_t>()[n], n, classes.total);
+    check(targets.data<int32_t>()[n] < classes.total, "{}: target {} of row {}, expected less than {}",
+          kernel, targets.data<int32_t>()[n], n, classes.total);
 }
 
 void rows(Queue& queue, Tensor& loss, Tensor* dlogits, const Tensor& logits, const Tensor& targets,
@@ -59,8 +59,7 @@ void statistics(Queue& queue, Tensor& result, const Tensor& logits, const Tensor
   check_inputs(kernel, queue, logits, targets, classes);
   const int64_t count = logits.dim(0), width = logits.dim(1);
   expect(kernel, "statistics", result, {count, 3}, Dtype::f32);
-  const CrossEntropyRows& table =
-      choose(queue, &RowTable::cross_entropy, kF32, &CrossEntropyRows::normalize);
+  const CrossEntropyRows& table = choose(queue, &RowTable::cross_entropy, kF32, &CrossEntropyRows::normalize);
   const Meter::Call call = metered(queue, kernel, 4.0 * flops_of(logits), bytes_of(logits));
   for_blocks(queue, count, rows_per_block(width), [&](int64_t first, int64_t block) {
     for (int64_t n = first; n < first + block; ++n) {

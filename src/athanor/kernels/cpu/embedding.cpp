@@ -9,8 +9,8 @@ void check_ids(const char* kernel, const Queue& queue, const Tensor& ids, int64_
   if (!on_cpu(queue)) return;
   const int32_t* id = ids.data<int32_t>();
   for (int64_t n = 0; n < ids.numel(); ++n)
-    check((id[n] >= 0 && id[n] < vocabulary) || id[n] == kNoRow, "{}: id {} at place {}, expected 0 <= id < {}", kernel, id[n], n,
-          vocabulary);
+    check((id[n] >= 0 && id[n] < vocabulary) || id[n] == kNoRow,
+          "{}: id {} at place {}, expected 0 <= id < {}", kernel, id[n], n, vocabulary);
 }
 
 // ids [B,T] and y or dy [B,T,C] belong together.
