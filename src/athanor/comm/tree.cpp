@@ -42,6 +42,10 @@ std::vector<LeafRange> cover_nodes(int64_t first, int64_t last, int64_t num_leav
   return nodes;
 }
 
+bool are_one_node(const LeafRange& left, const LeafRange& right, int64_t num_leaves) {
+  return is_node({left.first, right.second}, num_leaves);
+}
+
 std::vector<TreeAdd> plan_tree_sum(const std::vector<LeafRange>& nodes, int64_t num_leaves) {
   check(num_leaves >= 1, "tree: a sum over {} leaves, expected at least 1", num_leaves);
   struct Open {

@@ -25,6 +25,9 @@ using LeafRange = std::pair<int64_t, int64_t>;  // [first, last)
 // The largest nodes of the tree over num_leaves that cover [first, last), from left to right.
 std::vector<LeafRange> cover_nodes(int64_t first, int64_t last, int64_t num_leaves);
 
+// Whether two neighbours together are a node: then they are added at once.
+bool are_one_node(const LeafRange& left, const LeafRange& right, int64_t num_leaves);
+
 // One addition: nodes[into] += nodes[from]; `into` is the left child, `from` the right one.
 struct TreeAdd {
   int into, from;

@@ -5,9 +5,9 @@
 //   scale        x *= factor                     f32, in place
 //   column_sum   out [C] f32 += sum over rows of x [..., C] T, in blocks of 32 rows, the blocks added in
 //   order cast         y = x                           any two of f32, bf16, f16; round to nearest even
-//   sum_squares  sum of x[i]^2, x f32: blocks of kNormBlock elements, each summed in f64 lanes of fixed
-//   order,
-//                the blocks added in order; not finite if any element is not. Returns 0 on the null device.
+//   sum_squares  sum of x[i]^2, x f32: blocks of kNormBlock elements, each summed in f64 lanes of fixed order, the
+//                blocks added in the fixed binary tree of comm/tree.h; not finite if any element is not. Returns 0
+//                on the null device.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,9 @@ namespace athanor {
 class Queue;
 class Tensor;
 
-constexpr int64_t kNormBlock = 16384;  // elements; shards of a tensor that are cut at its multiples sum alike
+// Elements. Pieces of a tensor that are cut at its multiples can be summed apart: a piece that is a node of the tree
+// over the tensor's blocks has that node's sum, so any number of ranks finds the same bits.
+constexpr int64_t kNormBlock = 256;
 
 struct ElementwiseKernels {
   void (*add)(Queue&, Tensor& y, const Tensor& a, const Tensor& b);

@@ -6,6 +6,8 @@
 namespace athanor {
 namespace {
 
+static_assert(kBlockElements % kNormBlock == 0);
+
 void add(Queue& queue, Tensor& y, const Tensor& a, const Tensor& b) {
   const char* kernel = "add";
   const ElementwiseRows& rows =
@@ -78,13 +80,18 @@ double sum_squares(Queue& queue, const Tensor& x) {
   const Meter::Call call = metered(queue, "sum_squares", 2.0 * flops_of(x), bytes_of(x));
   const Tensor partials =
       empty(x.arena(), {num_blocks(x.numel(), kNormBlock)}, Dtype::f64, Category::workspace);
-  for_blocks(queue, x.numel(), kNormBlock, [&](int64_t first, int64_t count) {
-    partials.data<double>()[first / kNormBlock] = row(x.data<float>() + first, count);
+  for_blocks(queue, x.numel(), kBlockElements, [&](int64_t first, int64_t count) {
+    for (int64_t at = first; at < first + count; at += kNormBlock)
+      partials.data<double>()[at / kNormBlock] =
+          row(x.data<float>() + at, std::min(kNormBlock, first + count - at));
   });
-  double sum = 0;
-  if (on_cpu(queue))
-    for (int64_t block = 0; block < partials.numel(); ++block) sum += partials.data<double>()[block];
-  return sum;
+  if (!on_cpu(queue) || partials.numel() == 0) return 0.0;
+  double* sums = partials.data<double>();
+  for (int64_t n = partials.numel(); n > 1; n = (n + 1) / 2) {
+    for (int64_t i = 0; i < n / 2; ++i) sums[i] = sums[2 * i] + sums[2 * i + 1];
+    if (n % 2 != 0) sums[n / 2] = sums[n - 1];
+  }
+  return sums[0];
 }
 
 }  // namespace
