@@ -16,6 +16,7 @@ int64_t num_blocks(int64_t numel) {
 }  // namespace
 
 Weight::GradSlot Weight::grad_slot() {
+  if (!grad_.defined() && source_ != nullptr) source_->need(*this);
   check(grad_.defined(), "weight: '{}' has no gradient slot; is this model being trained?", use_);
   zero_elsewhere_ = false;
   rows_ = {};
@@ -51,6 +52,12 @@ void Weight::set_grad(Tensor slot) {
   begun_ = true;
 }
 
+void Weight::drop_grad() {
+  grad_ = {};
+  rows_ = {};
+  zero_elsewhere_ = false;
+}
+
 Weight& Param::add_use(const std::string& use) {
   uses_.push_back(std::make_unique<Weight>(*this, use));
   return *uses_.back();
@@ -62,13 +69,24 @@ void Param::keep_uses(const std::function<bool(const std::string& use)>& here) {
   uses_ = std::move(kept);
 }
 
+void Param::keep(FlatRange range, Tensor kept, ValueSource* source) {
+  check(
+      0 <= range.first && range.first <= range.last && range.last <= numel() && kept.numel() == range.count(),
+      "param: '{}' {}: cannot keep [{}, {}) in {}", name_, shape_, range.first, range.last, kept.shape());
+  range_ = range;
+  kept_ = std::move(kept);
+  source_ = source;
+}
+
 void Param::allocate(Arena& arena, Dtype dtype, bool with_master) {
   if (is_state_) dtype = Dtype::f32;
-  value_ = empty(arena, shape_, dtype, Category::parameters);
+  if (whole()) kept_ = value_ = empty(arena, shape_, dtype, Category::parameters);
+  check(kept_.dtype() == dtype, "param: '{}' is kept as {}, expected {}", name_, name_of(kept_.dtype()),
+        name_of(dtype));
   if (dtype == Dtype::f32) {
-    master_ = value_;
+    master_ = kept_;
   } else if (with_master) {
-    master_ = empty(arena, shape_, Dtype::f32, Category::optimizer);
+    master_ = empty(arena, kept_.shape(), Dtype::f32, Category::optimizer);
   }
 }
 
@@ -114,40 +132,52 @@ Tensor Param::unpadded(const Tensor& x) const {
 }
 
 Tensor Param::floats() const {
-  return master_.defined() ? master_ : empty(value_.arena(), shape_, Dtype::f32, Category::workspace);
+  return master_.defined() ? master_ : empty(kept_.arena(), kept_.shape(), Dtype::f32, Category::workspace);
+}
+
+FlatRange Param::kept_elements() const {
+  const FlatRange kept = range();
+  const int64_t elements = box_.extent.numel();  // padding comes after them
+  return {std::min(kept.first, elements), std::min(kept.last, elements)};
 }
 
 void Param::initialize(uint64_t seed) {
-  Queue& queue = value_.queue();
+  Queue& queue = kept_.queue();
   if (queue.device() == Device::null) return;
   const RandomStream stream(seed, name_);
   Tensor master = floats();
   if (is_padded()) fill_zero(master);
   const BoxRuns runs(whole_, box_);
-  const int64_t count = box_.extent.numel();
-  queue.parallel_for(num_blocks(count), [&](int64_t block) {
-    const int64_t first = block * kBlock, last = std::min(first + kBlock, count);
+  const FlatRange kept = kept_elements();
+  queue.parallel_for(num_blocks(kept.count()), [&](int64_t block) {
+    const int64_t first = block * kBlock, last = std::min(first + kBlock, kept.count());
     float* out = master.data<float>();
     if (init_.kind != Init::Kind::normal) {
       std::fill(out + first, out + last, init_.kind == Init::Kind::ones ? 1.0f : 0.0f);
       return;
     }
-    runs.walk(first, last, [&](int64_t in_box, int64_t in_whole, int64_t length) {
-      stream.fill_normal(out + in_box, static_cast<uint64_t>(in_whole), static_cast<uint64_t>(length),
-                         init_.std);
+    runs.walk(kept.first + first, kept.first + last, [&](int64_t in_box, int64_t in_whole, int64_t length) {
+      stream.fill_normal(out + in_box - kept.first, static_cast<uint64_t>(in_whole),
+                         static_cast<uint64_t>(length), init_.std);
     });
   });
-  if (value_.dtype() != Dtype::f32) kernels(value_).elementwise.cast(queue, value_, master);
+  if (kept_.dtype() != Dtype::f32) kernels(kept_).elementwise.cast(queue, kept_, master);
+  if (source_ != nullptr) source_->changed(*this);
 }
 
-void Param::store(const float* values) {
-  Queue& queue = value_.queue();
+void Param::store_kept(const float* values) {
+  Queue& queue = kept_.queue();
   if (queue.device() == Device::null) return;
   Tensor master = floats();
   if (is_padded()) fill_zero(master);
-  Tensor real = unpadded(master);
+  Tensor real = master.flat(0, kept_elements().count());
   copy_from_host(real, values, real.size_bytes());
-  if (value_.dtype() != Dtype::f32) kernels(value_).elementwise.cast(queue, value_, master);
+  if (kept_.dtype() != Dtype::f32) kernels(kept_).elementwise.cast(queue, kept_, master);
+  if (source_ != nullptr) source_->changed(*this);
+}
+
+void Param::store(const float* values) {
+  store_kept(values + kept_elements().first);
 }
 
 void Param::store_whole(const float* whole) {
@@ -159,10 +189,11 @@ void Param::store_whole(const float* whole) {
 }
 
 void Param::load(float* values) const {
-  Queue& queue = value_.queue();
+  check(whole(), "param: got '{}', of which this rank keeps a part, expected a whole one", name_);
+  Queue& queue = kept_.queue();
   if (queue.device() == Device::null) return;
   Tensor master = floats();
-  if (!master_.defined()) kernels(value_).elementwise.cast(queue, master, value_);
+  if (!master_.defined()) kernels(kept_).elementwise.cast(queue, master, kept_);
   const Tensor real = unpadded(master);
   copy_to_host(values, real, real.size_bytes());
 }

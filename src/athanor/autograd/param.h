@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "athanor/autograd/sources.h"
 #include "athanor/tensor/box.h"
 #include "athanor/tensor/tensor.h"
 
@@ -62,6 +63,8 @@ class Weight {
   void move_rows(Tensor& sum);                         // then: adds them to `sum` and leaves the slot zero
   bool has_grad() const { return grad_.defined(); }
   void set_grad(Tensor slot);
+  void drop_grad();  // the slot's memory goes; the next use asks the source for another
+  void set_grad_source(GradSource* source) { source_ = source; }
   void begin_grad() { begun_ = false; }  // what the slot holds now does not count
   void end_grad() {                      // a slot that nothing was added to is zero
     if (!begun_) grad();
@@ -70,6 +73,7 @@ class Weight {
  private:
   Param& param_;
   std::string use_;
+  GradSource* source_ = nullptr;
   Tensor grad_;
   bool begun_ = true;
   bool zero_elsewhere_ = false;  // than in rows_
@@ -124,16 +128,33 @@ class Param {
   // A tensor of the param's shape without its padding.
   Tensor unpadded(const Tensor& x) const;
 
-  // Allocates value (and, where T is not f32 and `with_master`, the f32 master) and leaves them unset.
+  // Allocates value (and, where T is not f32 and `with_master`, the f32 master) and leaves them unset. Of a
+  // parameter that is kept in part only what is still missing.
   void allocate(Arena& arena, Dtype dtype, bool with_master);
   void initialize(uint64_t seed);        // draws the values
   void store(const float* values);       // sets master and value from host memory: the elements of box()
-  void load(float* values) const;        // of the master, or the value where there is none, as floats
   void store_whole(const float* whole);  // the same from all elements of the parameter
+  void store_kept(const float* values);  // the same from those of kept_elements()
+  void load(
+      float* values) const;  // of the master, or the value where there is none, as floats; Error in part
 
-  const Tensor& value() const { return value_; }    // T
-  const Tensor& master() const { return master_; }  // f32; the value itself where T is f32
-  bool defined() const { return value_.defined(); }
+  // ZeRO, before allocate(): of the flattened parameter this rank keeps `range`, in `kept` (T, flat) and in the
+  // master; the whole value is set and dropped by `source`.
+  void keep(FlatRange range, Tensor kept, ValueSource* source);
+  void set_value(Tensor whole) { value_ = std::move(whole); }
+  void drop_value() { value_ = {}; }
+  bool whole() const { return source_ == nullptr; }
+  FlatRange range() const { return whole() ? FlatRange{0, numel()} : range_; }
+  FlatRange kept_elements() const;  // of box(): the range without padding
+
+  const Tensor& value() const {  // T, whole
+    if (source_ != nullptr) source_->need(*this);
+    return value_;
+  }
+  // What the optimizer sees, both of the range that is kept: flat, or of the parameter's shape where that is all.
+  const Tensor& kept() const { return kept_; }      // T
+  const Tensor& master() const { return master_; }  // f32; kept() itself where T is f32
+  bool defined() const { return kept_.defined(); }
 
  private:
   Tensor floats() const;  // the master, or workspace in its place
@@ -145,7 +166,9 @@ class Param {
   Init init_;
   bool is_state_;
   std::vector<std::unique_ptr<Weight>> uses_, uses_elsewhere_;
-  Tensor value_, master_;
+  ValueSource* source_ = nullptr;
+  FlatRange range_;
+  Tensor value_, kept_, master_;
 };
 
 inline const Tensor& Weight::value() const {

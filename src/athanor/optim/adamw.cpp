@@ -8,8 +8,8 @@ namespace athanor {
 
 void AdamW::allocate(Arena& arena) {
   for (Param* param : params_) {
-    m_.push_back(zeros(arena, param->shape(), Dtype::f32, Category::optimizer));
-    v_.push_back(zeros(arena, param->shape(), Dtype::f32, Category::optimizer));
+    m_.push_back(zeros(arena, param->master().shape(), Dtype::f32, Category::optimizer));
+    v_.push_back(zeros(arena, param->master().shape(), Dtype::f32, Category::optimizer));
   }
 }
 
@@ -27,9 +27,9 @@ void AdamW::step(const std::function<const Tensor&(Param&)>& grad, const Optimiz
         .correction2 = static_cast<float>(1.0 - std::pow(options_.beta2, update)),
         .grad_scale = static_cast<float>(step.grad_scale),
     };
-    Tensor master = param.master(), value = param.value();
+    Tensor master = param.master(), kept = param.kept();
     kernels(master).optimizer.adamw(master.queue(), master, m_[i], v_[i],
-                                    value.dtype() == Dtype::f32 ? nullptr : &value, grad(param), kernel_step);
+                                    kept.dtype() == Dtype::f32 ? nullptr : &kept, grad(param), kernel_step);
   }
 }
 

@@ -6,8 +6,9 @@
 //
 // The gradient of a parameter is a sum over tokens; grad_scale carries 1 / tokens, 1 / loss scale and the
 // clipping factor, applied inside the pass. Weight decay applies to matrices (two or more dimensions) only.
-// State has names ("adam.m", "adam.v", "sgd.momentum") under which checkpoints keep it, f32, of the
-// parameter's shape. Thread rule: one thread.
+// Of a parameter that is kept in part (ZeRO) an optimizer sees that part alone: state and gradient are flat, as its
+// master is. State has names ("adam.m", "adam.v", "sgd.momentum") under which checkpoints keep it, f32, of the
+// master's shape. Thread rule: one thread.
 #pragma once
 
 #include <functional>
@@ -35,15 +36,15 @@ struct OptimizerStep {
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
-  // Allocates state, cleared, for every parameter.
+  // Allocates state, cleared, for every parameter; their masters must be there.
   virtual void allocate(Arena& arena) = 0;
-  // grad(param) is the parameter's reduced gradient, f32, of its shape.
+  // grad(param) is the parameter's reduced gradient, f32, of its master's shape.
   virtual void step(const std::function<const Tensor&(Param&)>& grad, const OptimizerStep& step) = 0;
 
   struct State {
     std::string name;
     Param* param;
-    Tensor tensor;  // f32
+    Tensor tensor;  // f32, of param->range()
   };
   virtual std::vector<State> states() = 0;  // in the order of the parameters
 };

@@ -6,7 +6,7 @@ namespace athanor {
 
 void Sgd::allocate(Arena& arena) {
   for (Param* param : params_)
-    momentum_.push_back(zeros(arena, param->shape(), Dtype::f32, Category::optimizer));
+    momentum_.push_back(zeros(arena, param->master().shape(), Dtype::f32, Category::optimizer));
 }
 
 void Sgd::step(const std::function<const Tensor&(Param&)>& grad, const OptimizerStep& step) {
@@ -18,9 +18,9 @@ void Sgd::step(const std::function<const Tensor&(Param&)>& grad, const Optimizer
         .weight_decay = param.is_matrix() ? static_cast<float>(options_.weight_decay) : 0.0f,
         .grad_scale = static_cast<float>(step.grad_scale),
     };
-    Tensor master = param.master(), value = param.value();
+    Tensor master = param.master(), kept = param.kept();
     kernels(master).optimizer.sgd(master.queue(), master, momentum_[i],
-                                  value.dtype() == Dtype::f32 ? nullptr : &value, grad(param), kernel_step);
+                                  kept.dtype() == Dtype::f32 ? nullptr : &kept, grad(param), kernel_step);
   }
 }
 
