@@ -9,35 +9,109 @@ namespace athanor {
 namespace {
 
 // Law 7: the null device predicts the peak of the real one.
+void expect_plan_of(const Config& config, int ranks) {
+  const auto groups = make_thread_groups(ranks);
+  run_ranks(groups, [&](Group& group) {
+    Engine engine;
+    Training training(config, 2, group, engine.arena, nullptr, nullptr);
+    training.allocate();
+    training.model->initialize(1);
+    TrainState state = first_state(config);
+    Batch batch;
+    for (int64_t step = 1; step <= 2; ++step) {
+      const std::vector<int64_t> grains = training.parallel->grains_of_step(training.num_grains);
+      auto grain = grains.begin();
+      training.runner->run(state, [&]() -> const Batch& {
+        batch = make_batch(config, step, *grain++);
+        return batch;
+      });
+    }
+    const MemoryPlan plan = plan_memory({config, 2, group.rank(), ranks});
+    EXPECT_EQ(plan.usage.peak_total, engine.arena.usage().peak_total)
+        << config.model.family << " " << config.parallel.reduce << " " << config.parallel.recompute << ", "
+        << ranks << " ranks, zero " << config.parallel.zero;
+    EXPECT_EQ(plan.usage.peak, engine.arena.usage().peak);
+  });
+}
+
 TEST(MemoryPlan, EqualsTheMeasuredPeak) {
   for (const char* family : {"llama", "gpt2"})
     for (const char* reduce : {"fast", "tree"})
-      for (const char* recompute : {"none", "selective", "full", "group:2", "full*1,selective"})
-        for (const int ranks : {1, 3}) {
+      for (const char* recompute : {"none", "selective", "full", "group:2", "full*1,selective"}) {
+        Config config = tiny(family);
+        config.parallel.reduce = reduce;
+        config.parallel.recompute = recompute;
+        config.precision.compute = "bf16";
+        for (const int ranks : {1, 3}) expect_plan_of(config, ranks);
+      }
+}
+
+TEST(MemoryPlan, EqualsTheMeasuredPeakInEveryStageOfZero) {
+  for (const char* family : {"llama", "gpt2"})
+    for (const char* reduce : {"fast", "tree"})
+      for (const int zero : {1, 2, 3})
+        for (const int ranks : {2, 3}) {
           Config config = tiny(family);
           config.parallel.reduce = reduce;
-          config.parallel.recompute = recompute;
+          config.parallel.zero = zero;
+          config.parallel.recompute = zero == 3 ? "full" : "none";
           config.precision.compute = "bf16";
-          const auto groups = make_thread_groups(ranks);
-          run_ranks(groups, [&](Group& group) {
-            Engine engine;
-            Training training(config, 2, group, engine.arena, nullptr, nullptr);
-            training.allocate();
-            training.model->initialize(1);
-            TrainState state = first_state(config);
-            Batch batch;
-            for (int64_t step = 1; step <= 2; ++step) {
-              int64_t grain = training.parallel->grains_of_step(training.num_grains).first;
-              training.runner->run(state, [&]() -> const Batch& {
-                batch = make_batch(config, step, grain++);
-                return batch;
-              });
-            }
-            const MemoryPlan plan = plan_memory({config, 2, group.rank(), ranks});
-            EXPECT_EQ(plan.usage.peak_total, engine.arena.usage().peak_total)
-                << family << reduce << recompute << ranks;
+          expect_plan_of(config, ranks);
+        }
+}
+
+// 18 bytes a parameter: 2 of its value, 4 of its gradient, 12 of f32 master and AdamW. What is divided by the number of
+// ranks, and nothing else but the named buckets and gathered values (kind `communication`).
+TEST(ZeroMemory, IsWhatTheStageSays) {
+  Config config = tiny("llama");
+  config.model.width = 256;
+  config.model.head_dim = 64;
+  config.model.ffn_width = 688;
+  config.model.layers = 4;
+  config.model.vocab_size = 2000;
+  config.precision.compute = "bf16";
+  config.data.seq_len = 8;
+  config.train.global_batch = 8;
+  config.train.micro_batch = 1;
+  config.parallel.bucket_bytes = 16 << 20;
+  for (const int ranks : {2, 4, 8})
+    for (const int zero : {0, 1, 2, 3}) {
+      config.parallel.zero = zero;
+      const auto groups = make_thread_groups(ranks);
+      run_ranks(groups, [&](Group& group) {
+        Engine engine;
+        Training training(config, 2, group, engine.arena, nullptr, nullptr);
+        training.allocate();
+        training.model->initialize(1);
+        TrainState state = first_state(config);
+        Batch batch;
+        for (int64_t step = 1; step <= 2; ++step) {
+          const std::vector<int64_t> grains = training.parallel->grains_of_step(training.num_grains);
+          auto grain = grains.begin();
+          training.runner->run(state, [&]() -> const Batch& {
+            batch = make_batch(config, step, *grain++);
+            return batch;
           });
         }
+        const auto peak = engine.arena.usage().peak;
+        const auto bytes = [&](Category category) {
+          return static_cast<double>(peak[static_cast<size_t>(category)]);
+        };
+        const auto whole = static_cast<double>(training.model->num_params()), share = whole / ranks;
+        const double values = 2 * (zero == 3 ? share : whole), gradients = 4 * (zero >= 2 ? share : whole),
+                     optimizer = 12 * (zero >= 1 ? share : whole);
+        EXPECT_NEAR(bytes(Category::parameters), values, 0.03 * values) << zero << " of " << ranks;
+        EXPECT_NEAR(bytes(Category::gradients), gradients, 0.03 * gradients) << zero << " of " << ranks;
+        EXPECT_NEAR(bytes(Category::optimizer), optimizer, 0.03 * optimizer) << zero << " of " << ranks;
+        if (zero < 2) {
+          EXPECT_EQ(bytes(Category::communication), 0.0);
+        }
+        if (group.rank() == 0)
+          fprintf(stderr, "Z %d N %d params %.0f p %.4f g %.4f o %.4f comm %.3f\n", zero, ranks, whole,
+                  bytes(Category::parameters) / values, bytes(Category::gradients) / gradients,
+                  bytes(Category::optimizer) / optimizer, bytes(Category::communication) / whole);
+      });
+    }
 }
 
 TEST(SteadyState, AsksTheSystemForNothing) {

@@ -108,16 +108,17 @@ inline Outcome run(const Config& config, int ranks, int threads = 1,
     Outcome& outcome = outcomes[static_cast<size_t>(group.rank())];
     Batch batch;
     for (int64_t step = 1; step <= config.train.steps; ++step) {
-      int64_t grain = training.parallel->grains_of_step(training.num_grains).first;
+      const std::vector<int64_t> grains = training.parallel->grains_of_step(training.num_grains);
+      auto grain = grains.begin();
       outcome.steps.push_back(training.runner->run(state, [&]() -> const Batch& {
-        batch = make_batch(config, step, grain++);
+        batch = make_batch(config, step, *grain++);
         return batch;
       }));
       if (after_step) after_step(training);
     }
     for (const auto& param : training.model->params()) {
       std::vector<float> values(static_cast<size_t>(param->numel()));
-      param->load(values.data());
+      training.parallel->load(*param, values.data());
       outcome.weights.insert(outcome.weights.end(), values.begin(), values.end());
     }
   });

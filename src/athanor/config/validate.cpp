@@ -215,13 +215,9 @@ void check_layout(const Config& config) {
     const char* key;
     int64_t value, supported;
   };
-  const Axis axes[] = {{"parallel.tp", p.tp, 1},
-                       {"parallel.pp", p.pp, 1},
-                       {"parallel.cp", p.cp, 1},
-                       {"parallel.ep", p.ep, 1},
-                       {"parallel.zero", p.zero, 0},
-                       {"parallel.sp", p.sp, 0},
-                       {"parallel.virtual_stages", p.virtual_stages, 1}};
+  const Axis axes[] = {{"parallel.tp", p.tp, 1}, {"parallel.pp", p.pp, 1},
+                       {"parallel.cp", p.cp, 1}, {"parallel.ep", p.ep, 1},
+                       {"parallel.sp", p.sp, 0}, {"parallel.virtual_stages", p.virtual_stages, 1}};
   for (const auto& [key, value, supported] : axes)
     if (value != supported)
       refuse(config, key, "this version of the program splits work by data parallelism only (parallel.dp)",

@@ -1,41 +1,43 @@
-// Data parallelism: ranks compute the gradients of different grains of a step (a grain is one micro-batch),
-// and the gradients are summed while the backward pass still runs.
+// Data parallelism: ranks compute the gradients of different grains of a step (a grain is one micro-batch), and the
+// gradients are summed while the backward pass still runs. ZeRO: of what all ranks would have alike, each keeps a share.
 //
-//   DataParallel parallel(model.weights(), group, arena, options);
+//   DataParallel parallel(model.weights(), group, arena, options);   // before model.allocate()
+//   parallel.allocate();                                              // after it
 //   parallel.begin_step(num_grains);
-//   for (grain : grains_of_step(num_grains)) {
+//   for (int64_t grain : parallel.grains_of_step(num_grains)) {
 //     Tape tape; parallel.begin_grain(tape, grain); ... tape.backward(loss); parallel.end_grain();
 //   }
-//   parallel.finish();                             // waits; every rank holds the same sums
-//   const Tensor& g = parallel.grad(param);
+//   parallel.finish();                            // waits; what parallel.grad(param) says is complete
+//   ... optimizer.step(parallel.grad) ...
+//   parallel.publish();                           // the ranks tell each other the values that they have updated
 //
-// Gradients lie in flat f32 buffers cut into buckets in the order in which the backward pass completes them;
-// a complete bucket of the rank's last grain starts its reduction at once.
-//   Reduce::fast   a rank adds up its grains in one buffer; ranks are added in the order 0 ... n-1
-//   Reduce::tree   every grain starts at zero and the grains of the step are added in the fixed binary tree of
-//                  comm/tree.h, whoever computes them: the same bits for any number of ranks (law 5). Costs
-//                  up to ceil(log2 grains) + 1 further gradient buffers.
-// With several ranks the buffers lie in memory that all of them can address, so that a reduction copies nothing.
-// The uses of a shared parameter are reduced apart and added afterwards, in the order they were declared (law
-// 1). A group of one is serial training. Errors of the group surface in finish().
+// stage (docs/parallelism.md has bytes and traffic):
+//   0   all is replicated: replicated_gradients.h
+//   1   the optimizer's state is sharded: each rank updates its share, and values are gathered (gathered_values.h)
+//   2   gradients are sharded, too, and scattered for every grain: sharded_gradients.h
+//   3   values are sharded, too, gathered when they are needed and freed after use
+//
+// With Reduce::tree every stage and any number of ranks give the same bits (law 5); with Reduce::fast stages 0 and 1
+// give the same bits, as do 2 and 3, and all of them where each rank has one grain of the step. The uses of a shared
+// parameter are reduced apart and added afterwards, in the order they were declared (law 1). A group of one is serial
+// training, whatever the stage. Errors of the group surface in finish(), or where a value is needed.
 #pragma once
 
-#include <deque>
 #include <memory>
 #include <unordered_map>
 #include <vector>
 
-#include "athanor/autograd/tape.h"
-#include "athanor/base/trace.h"
-#include "athanor/comm/group.h"
-#include "athanor/comm/tree.h"
+#include "athanor/parallel/buckets.h"
+#include "athanor/parallel/gathered_values.h"
+#include "athanor/parallel/gradient_sum.h"
+#include "athanor/parallel/grain_log.h"
 
 namespace athanor {
 
-enum class Reduce { fast, tree };
-
 struct DataParallelOptions {
   Reduce reduce = Reduce::fast;
+  int stage = 0;             // of ZeRO
+  Dtype dtype = Dtype::f32;  // T of the values
   int64_t bucket_bytes = 16 << 20;
   Trace* trace = nullptr;
 };
@@ -43,63 +45,40 @@ struct DataParallelOptions {
 class DataParallel {
  public:
   DataParallel(const std::vector<Weight*>& weights, Group& group, Arena& arena, DataParallelOptions options);
+  void allocate();  // memory for gradients
 
-  LeafRange grains_of_step(int64_t num_grains) const;  // [first, last) of this rank
-  void begin_step(int64_t num_grains);                 // Error if there are more ranks than grains
+  std::vector<int64_t> grains_of_step(
+      int64_t num_grains) const;  // of this rank; Error: fewer grains than ranks
+  void begin_step(int64_t num_grains);
   void begin_grain(Tape& tape, int64_t grain);
   void end_grain();
   void finish();
+  void publish();
 
-  const Tensor& grad(
-      Param& param) const;  // after finish(): the sum over all grains of the step, not averaged
-  double comm_seconds() const { return comm_seconds_; }  // of the last step: time that finish() waited
-  int64_t num_buckets() const { return static_cast<int64_t>(buckets_.size()); }
+  // After finish(): the sum over all grains of the step, not averaged, of param.range().
+  const Tensor& grad(Param& param) const;
+  // Of the gradients of these parameters, in order: the squares of the whole tensors. Collective.
+  std::vector<double> sum_squares(const std::vector<std::unique_ptr<Param>>& params) const;
+  // The f32 values of a parameter that may be sharded, numel floats, on every rank. Collective.
+  void load(const Param& param, float* values) const;
+
+  double comm_seconds() const { return clock_.seconds(); }  // of the last step: time that the rank waited
+  int64_t num_buckets() const { return static_cast<int64_t>(buckets_.list.size()); }
+  uint64_t gradient_buffer_bytes() const { return gradients_->buffer_bytes(); }
 
  private:
-  struct Bucket {
-    int64_t first = 0, count = 0;  // in the flat buffers
-    int64_t num_weights = 0, pending = 0;
-  };
-  // A partial sum this rank holds: the grains [range) in buffer `buffer`.
-  struct Partial {
-    LeafRange range;
-    int buffer;
-  };
-  struct Merge {
-    int into, from;  // buffers
-  };
-
-  void reserve_buffers(size_t count);
-  Tensor make_buffer();
-  int take_buffer();
-  void use_buffer(int buffer);
-  void plan_last_grain();
-  void weight_ready(Weight& weight);
-  void start_reduce(size_t bucket);
+  std::vector<FlatRange> pieces(const Param& param) const;  // by rank; none where it is whole
   Tensor add_uses(const Param& param);
-  void add_buffer(int into, int from, int64_t first, int64_t count);
 
   Group& group_;
   Arena& arena_;
   DataParallelOptions options_;
-  std::vector<Weight*> weights_;  // in bucket order
-  std::unordered_map<const Weight*, size_t> bucket_of_;
-  std::unordered_map<const Weight*, int64_t> offset_of_;
-  std::vector<Bucket> buckets_;
-  int64_t total_ = 0;
-  std::deque<Tensor> buffers_;  // flat f32 [total]
-  // Memory for as many buffers as any rank needs, since ranks allocate together; each rank uses what it needs.
-  std::vector<std::shared_ptr<std::byte>> reserved_;
-  std::vector<int> free_buffers_;
-
-  int64_t num_grains_ = 0, grain_ = 0;
-  LeafRange grains_{0, 0};
-  std::vector<Partial> partials_;   // left to right
-  std::vector<Merge> last_merges_;  // of the last grain, done bucket by bucket
-  int current_ = 0;
-  std::vector<Work> works_;
+  Buckets buckets_;
+  WaitClock clock_;
+  GrainLog log_;
+  std::unique_ptr<GatheredValues> values_;  // stages 1 to 3
+  std::unique_ptr<GradientSum> gradients_;
   std::unordered_map<const Param*, Tensor> grads_;
-  double comm_seconds_ = 0.0;
 };
 
 }  // namespace athanor

@@ -5,6 +5,7 @@
 #include "athanor/base/check.h"
 #include "athanor/base/human.h"
 #include "athanor/comm/null.h"
+#include "athanor/comm/tree.h"
 #include "athanor/config/recompute.h"
 #include "athanor/kernels/table.h"
 #include "athanor/train/setup.h"
@@ -17,25 +18,17 @@ namespace {
 constexpr int64_t kPlannedGrains = 4, kPlannedTreeGrains = 64;
 constexpr int64_t kMaxGrains = int64_t{1} << 20;
 
-uint64_t bytes_of_gradients(const Model& model) {
-  constexpr int64_t kSlotFloats = 16;
-  int64_t floats = 0;
-  for (const Weight* weight : model.weights())
-    floats += (weight->param().numel() + kSlotFloats - 1) / kSlotFloats * kSlotFloats;
-  return static_cast<uint64_t>(floats) * sizeof(float);
-}
-
 void run_steps(Training& training, const Config& config) {
   // Two steps: the second one meets the state that the first left behind.
   TrainState state;
   const int64_t micro = config.train.micro_batch, length = config.data.seq_len;
   Batch batch;
   for (int step = 0; step < 2; ++step) {
-    int64_t grain = training.parallel->grains_of_step(training.num_grains).first;
+    const std::vector<int64_t> grains = training.parallel->grains_of_step(training.num_grains);
+    auto grain = grains.begin();
     training.runner->run(state, [&]() -> const Batch& {
-      batch.num_sequences = std::min(micro, config.train.global_batch - grain * micro);
+      batch.num_sequences = std::min(micro, config.train.global_batch - *grain++ * micro);
       batch.seq_len = length;
-      ++grain;
       return batch;
     });
   }
@@ -135,7 +128,7 @@ MemoryPlan plan_memory(const PlanRequest& request) {
     if (tp > 1) training.split(sharding_of(config.model, config.parallel.sp), *tensor_group);
     training.allocate();
     run_steps(training, config);
-    left_out *= bytes_of_gradients(*training.model);
+    left_out *= training.parallel->gradient_buffer_bytes();
   } catch (const OverLimit&) {
     plan.complete = false;
   }

@@ -28,6 +28,8 @@ Training::Training(const Config& config, int64_t num_channels, Group& group, Are
                               .weight_decay = o.weight_decay},
                              model->params());
   parallel_options_ = {.reduce = config.parallel.reduce == "tree" ? Reduce::tree : Reduce::fast,
+                       .stage = static_cast<int>(config.parallel.zero),
+                       .dtype = compute,
                        .bucket_bytes = config.parallel.bucket_bytes,
                        .trace = trace};
   const ScheduleConfig& s = config.schedule;
@@ -51,9 +53,10 @@ void Training::split(const Sharding& sharding, Group& tensor_group) {
 }
 
 void Training::allocate() {
+  parallel = std::make_unique<DataParallel>(model->weights(), group_, arena, parallel_options_);
   model->allocate(arena, compute, /*with_master=*/true);
   optimizer->allocate(arena);
-  parallel = std::make_unique<DataParallel>(model->weights(), group_, arena, parallel_options_);
+  parallel->allocate();
   runner = std::make_unique<StepRunner>(*model, *optimizer, *parallel, group_, arena, step_options_);
 }
 

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "athanor/base/clock.h"
+#include "athanor/comm/tree.h"
 #include "athanor/kernels/table.h"
 #include "athanor/parallel/tensor_parallel.h"
 
@@ -48,7 +49,7 @@ void StepRunner::run_grain(const TrainState& state, int64_t grain, const Batch& 
   const Tensor ids = to_tensor(arena_, batch.tokens, batch.num_sequences, batch.seq_len);
   const Tensor targets = to_tensor(arena_, batch.targets, batch.num_sequences, batch.seq_len);
   Var loss;
-  const double start = now_seconds();
+  const double start = now_seconds(), waited = parallel_.comm_seconds();
   {
     const Span forward(options_.trace, "forward", "step");
     loss = model_.loss(tape, ids, targets, options_.recompute);
@@ -65,15 +66,15 @@ void StepRunner::run_grain(const TrainState& state, int64_t grain, const Batch& 
         losses.tokens(grain, channel) += 1.0;
       }
   }
-  const double middle = now_seconds();
+  const double middle = now_seconds(), waited_forward = parallel_.comm_seconds();
   {
     const Span backward(options_.trace, "backward", "step");
     tape.backward(loss);
   }
   parallel_.end_grain();
   experts.take(grain);
-  seconds.forward += middle - start;
-  seconds.backward += now_seconds() - middle;
+  seconds.forward += middle - start - (waited_forward - waited);
+  seconds.backward += now_seconds() - middle - (parallel_.comm_seconds() - waited_forward);
 }
 
 void StepRunner::reduce_losses(Losses& losses, StepResult& result) {
@@ -107,13 +108,14 @@ void StepRunner::reduce_losses(Losses& losses, StepResult& result) {
 
 // Ranks that share a model have each element once, or count it once.
 double StepRunner::gradient_norm(double scale, int64_t step) const {
+  const std::vector<double> of_params = parallel_.sum_squares(model_.params());
   double squares = 0.0;
   const Param* broken = nullptr;
-  for (const auto& param : model_.params()) {
-    if (param->is_state() || !param->is_first_copy()) continue;
-    const Tensor& grad = parallel_.grad(*param);
-    squares += kernels(grad).elementwise.sum_squares(grad.queue(), grad);
-    if (broken == nullptr && !std::isfinite(squares)) broken = param.get();
+  for (size_t i = 0; i < of_params.size(); ++i) {
+    const Param& param = *model_.params()[i];
+    if (!param.is_first_copy()) continue;
+    squares += of_params[i];
+    if (broken == nullptr && !std::isfinite(squares)) broken = &param;
   }
   if (options_.tensor_group != nullptr)
     options_.tensor_group->all_reduce(&squares, 1, Dtype::f64, "gradient norm").wait();
@@ -128,8 +130,7 @@ StepResult StepRunner::run(TrainState& state, const std::function<const Batch&()
   Losses losses(options_.num_grains, options_.num_channels);
   ExpertLoads experts(model_.moe_layers(), options_.num_grains);
   parallel_.begin_step(options_.num_grains);
-  const auto [first, last] = parallel_.grains_of_step(options_.num_grains);
-  for (int64_t grain = first; grain < last; ++grain) {
+  for (const int64_t grain : parallel_.grains_of_step(options_.num_grains)) {
     const double start = now_seconds();
     const Batch& batch = next_batch();
     result.seconds.data += now_seconds() - start;
@@ -161,6 +162,7 @@ StepResult StepRunner::run(TrainState& state, const std::function<const Batch&()
                             : 1.0;
     optimizer_.step([this](Param& param) -> const Tensor& { return parallel_.grad(param); },
                     {.update = state.updates + 1, .lr = result.lr, .grad_scale = to_mean * clip});
+    parallel_.publish();
     experts.balance();
     ++state.updates;
   }

@@ -1,5 +1,5 @@
 // One training step: forward, loss, backward, reduce, clip, update over the grains of a step. This is the one
-// place where data parallelism and recompute (later: pipeline and ZeRO gathers) meet.
+// place where data parallelism, ZeRO and recompute (later: pipeline) meet.
 //
 //   StepRunner runner(model, optimizer, parallel, group, arena, options);
 //   StepResult result = runner.run(state, [&]() -> const Batch& { return loader.next(); });

@@ -281,9 +281,7 @@ void Trainer::loop() {
   const BatchReader reader(data_.channels,
                            make_sampler(data_.channels, config_.train.seed, config_.train.global_batch),
                            config_.train.micro_batch);
-  const auto [first, last] = training_->parallel->grains_of_step(training_->num_grains);
-  std::vector<int64_t> grains;
-  for (int64_t grain = first; grain < last; ++grain) grains.push_back(grain);
+  const std::vector<int64_t> grains = training_->parallel->grains_of_step(training_->num_grains);
   std::optional<Loader> loader;
   {
     const BoundThread anywhere(io_.placement.processors);  // its thread must not wait for this one

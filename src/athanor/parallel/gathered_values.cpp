@@ -1,0 +1,152 @@
+#include "athanor/parallel/gathered_values.h"
+
+#include <algorithm>
+
+#include "athanor/base/check.h"
+
+namespace athanor {
+
+GatheredValues::GatheredValues(const Buckets& buckets, Group& group, Arena& arena, GatherOptions options,
+                               WaitClock& clock, GrainLog& log)
+    : buckets_(buckets), group_(group), arena_(arena), options_(options), clock_(clock), log_(log) {
+  for (size_t b = buckets_.list.size(); b-- > 0;) {
+    const Bucket& bucket = buckets_.list[b];
+    Gather gather{.bucket = b, .unit = bucket.unit, .params = {}, .whole = {}, .work = {}};
+    for (const Weight* weight : bucket.weights)
+      if (weight == weight->param().uses().front().get()) gather.params.push_back(&weight->param());
+    if (gather.params.empty()) continue;  // other uses of what is shared
+    for (const Param* param : gather.params) gather_of_[param] = gathers_.size();
+    gathers_.push_back(std::move(gather));
+  }
+  keep_rows();
+}
+
+void GatheredValues::keep_rows() {
+  int64_t total = 0;
+  for (Gather& gather : gathers_) {
+    gather.first = total;
+    total += options_.free_after_use ? layout_of(gather).count : layout_of(gather).total();
+  }
+  const uint64_t size_bytes = static_cast<uint64_t>(total) * size_of(options_.dtype);
+  store_ = {arena_.adopt(group_.allocate_shared(size_bytes, "parameters"), size_bytes, Category::parameters),
+            0, Shape{total}, options_.dtype};
+  const int rank = group_.rank();
+  for (Gather& gather : gathers_) {
+    const ShardLayout& layout = layout_of(gather);
+    const int64_t row = gather.first + (options_.free_after_use ? 0 : rank * layout.count);
+    for (size_t slot = 0; slot < gather.params.size(); ++slot) {
+      const FlatRange range = layout.piece(slot, rank);
+      gather.params[slot]->keep(range, store_.flat(row + layout.start_in_row(slot, rank), range.count()),
+                                this);
+    }
+  }
+}
+
+void GatheredValues::start(Gather& gather) {
+  if (gather.state != Gather::State::absent) return;
+  gather.state = Gather::State::on_its_way;
+  const ShardLayout& layout = layout_of(gather);
+  const Tensor row =
+      store_.flat(gather.first + (options_.free_after_use ? 0 : group_.rank() * layout.count), layout.count);
+  if (!gather.whole.defined())
+    gather.whole = options_.free_after_use
+                       ? empty(arena_, {layout.total()}, options_.dtype, Category::communication)
+                       : store_.flat(gather.first, layout.total());
+  if (arena_.queue().device() == Device::null) return;
+  gather.work = group_.all_gather(row.raw(), gather.whole.raw(), layout.count, options_.dtype,
+                                  "parameters " + std::to_string(gather.bucket));
+}
+
+void GatheredValues::wait(Gather& gather) {
+  if (gather.state != Gather::State::on_its_way) return;
+  clock_.wait(gather.work, "wait for parameters");
+  gather.state = Gather::State::ready;
+  const ShardLayout& layout = layout_of(gather);
+  for (size_t slot = 0; slot < gather.params.size(); ++slot) {
+    Param& param = *gather.params[slot];
+    param.set_value(gather.whole.flat(layout.offsets[slot], param.numel()).view(param.shape()));
+  }
+}
+
+void GatheredValues::drop(Gather& gather) {
+  wait(gather);
+  gather.state = Gather::State::absent;
+  for (Param* param : gather.params) param->drop_value();
+  gather.whole = {};
+}
+
+template <typename Action>
+void GatheredValues::for_unit(int unit, Action action) {
+  for (Gather& gather : gathers_)
+    if (gather.unit == unit) action(gather);
+}
+
+void GatheredValues::need(const Param& param) {
+  Gather& gather = gathers_[gather_of_.at(&param)];
+  if (options_.free_after_use) return need_unit(gather.unit);
+  if (gather.state == Gather::State::absent) start_all();
+  wait(gather);
+}
+
+void GatheredValues::need_unit(int unit) {
+  if (in_grain_ && (seen_.empty() || seen_.back() != unit)) {
+    seen_.push_back(unit);
+    log_.note([this, unit] { need_unit(unit); });
+  }
+  if (unit != current_) need_other_unit(unit);
+  for_unit(unit, [this](Gather& gather) {
+    start(gather);  // what has changed meanwhile
+    wait(gather);
+  });
+}
+
+void GatheredValues::need_other_unit(int unit) {
+  for (Gather& gather : gathers_)
+    if (gather.unit != unit && gather.state != Gather::State::absent) drop(gather);
+  for_unit(unit, [this](Gather& gather) { start(gather); });
+  current_ = unit;
+  if (const int next = next_unit(unit); next >= 0) for_unit(next, [this](Gather& gather) { start(gather); });
+}
+
+// The unit that came after this one in the grain before; none where that is not known.
+int GatheredValues::next_unit(int unit) {
+  if (position_ >= order_.size() || order_[position_] != unit)
+    position_ = static_cast<size_t>(std::find(order_.begin(), order_.end(), unit) - order_.begin());
+  if (position_ + 1 >= order_.size()) return -1;
+  return order_[++position_];
+}
+
+void GatheredValues::begin_grain() {
+  in_grain_ = true;
+  seen_.clear();
+  position_ = 0;
+}
+
+void GatheredValues::end_grain() {
+  in_grain_ = false;
+  order_ = seen_;
+}
+
+void GatheredValues::changed(const Param& param) {
+  Gather& gather = gathers_[gather_of_.at(&param)];
+  wait(gather);
+  gather.state = Gather::State::absent;
+}
+
+void GatheredValues::publish() {
+  settle();
+  for (Gather& gather : gathers_) gather.state = Gather::State::absent;
+  start_all();
+}
+
+void GatheredValues::start_all() {
+  if (options_.free_after_use) return;
+  for (Gather& gather : gathers_) start(gather);
+}
+
+void GatheredValues::settle() {
+  for (Gather& gather : gathers_) options_.free_after_use ? drop(gather) : wait(gather);
+  current_ = -1;
+}
+
+}  // namespace athanor

@@ -1,0 +1,53 @@
+// Where gradients lie during a step and how they are summed over the ranks: the part of data parallelism that
+// replicated_gradients (ZeRO 0 and 1) and sharded_gradients (ZeRO 2 and 3) do in two ways. data_parallel.h shows the
+// order of the calls.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "athanor/autograd/tape.h"
+#include "athanor/base/clock.h"
+#include "athanor/base/trace.h"
+#include "athanor/comm/group.h"
+
+namespace athanor {
+
+enum class Reduce { fast, tree };
+
+class GradientSum {
+ public:
+  virtual ~GradientSum() = default;
+  virtual std::vector<int64_t> grains_of_step(int64_t num_grains) const = 0;  // of this rank, ascending
+  virtual void begin_step(int64_t num_grains) = 0;
+  virtual void begin_grain(Tape& tape, int64_t grain) = 0;
+  virtual void end_grain() = 0;
+  // A round of the step in which this rank has no grain, which it must go through all the same; false: there is none.
+  virtual bool begin_idle_round() { return false; }
+  virtual void finish() = 0;
+  // After finish(): the sum over the grains of the step, of what this rank keeps of the parameter.
+  virtual Tensor piece(Weight& weight) = 0;
+  virtual uint64_t buffer_bytes() const = 0;  // of one further partial sum in the tree
+};
+
+// Time that the rank waited for others.
+class WaitClock {
+ public:
+  explicit WaitClock(Trace* trace) : trace_(trace) {}
+  void wait(Work& work, const char* span) {
+    const double start = now_seconds();
+    {
+      const Span shown(trace_, span, "comm");
+      work.wait();
+    }
+    seconds_ += now_seconds() - start;
+  }
+  double seconds() const { return seconds_; }
+  void reset() { seconds_ = 0.0; }
+
+ private:
+  Trace* trace_;
+  double seconds_ = 0.0;
+};
+
+}  // namespace athanor

@@ -1,0 +1,199 @@
+#include "athanor/parallel/replicated_gradients.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "athanor/kernels/table.h"
+
+namespace athanor {
+namespace {
+
+// The most partial sums that a rank with these grains holds at a time.
+size_t most_partials(const LeafRange& grains, int64_t num_grains) {
+  std::vector<LeafRange> partials;
+  size_t most = 0;
+  for (int64_t grain = grains.first; grain < grains.second; ++grain) {
+    partials.emplace_back(grain, grain + 1);
+    most = std::max(most, partials.size());
+    while (partials.size() >= 2 && are_one_node(partials[partials.size() - 2], partials.back(), num_grains)) {
+      const int64_t end = partials.back().second;
+      partials.pop_back();
+      partials.back().second = end;
+    }
+  }
+  return most;
+}
+}  // namespace
+
+ReplicatedGradients::ReplicatedGradients(const Buckets& buckets, Group& group, Arena& arena, Reduce reduce,
+                                         WaitClock& clock)
+    : buckets_(buckets),
+      group_(group),
+      arena_(arena),
+      reduce_(reduce),
+      clock_(clock),
+      pending_(buckets.list.size()) {
+  reserve_buffers(1);
+  use_buffer(take_buffer());
+}
+
+void ReplicatedGradients::reserve_buffers(size_t count) {
+  while (group_.size() > 1 && reserved_.size() < count)
+    reserved_.push_back(group_.allocate_shared(static_cast<size_t>(buckets_.total) * sizeof(float),
+                                               "gradient buffer " + std::to_string(reserved_.size())));
+}
+
+Tensor ReplicatedGradients::make_buffer() {
+  const size_t index = buffers_.size();
+  // Cleared once: the gaps between slots are summed too.
+  if (index >= reserved_.size()) return zeros(arena_, {buckets_.total}, Dtype::f32, Category::gradients);
+  return {arena_.adopt(std::move(reserved_[index]), static_cast<uint64_t>(buckets_.total) * sizeof(float),
+                       Category::gradients),
+          0, Shape{buckets_.total}, Dtype::f32};
+}
+
+int ReplicatedGradients::take_buffer() {
+  if (free_buffers_.empty()) {
+    buffers_.push_back(make_buffer());
+    return static_cast<int>(buffers_.size()) - 1;
+  }
+  const int buffer = free_buffers_.back();
+  free_buffers_.pop_back();
+  return buffer;
+}
+
+void ReplicatedGradients::use_buffer(int buffer) {
+  current_ = buffer;
+  const Tensor& flat = buffers_[static_cast<size_t>(buffer)];
+  for (const Bucket& bucket : buckets_.list)
+    for (size_t slot = 0; slot < bucket.weights.size(); ++slot) {
+      const Param& param = bucket.weights[slot]->param();
+      bucket.weights[slot]->set_grad(
+          flat.flat(bucket.first + bucket.layout.offsets[slot], param.numel()).view(param.shape()));
+    }
+}
+
+std::vector<int64_t> ReplicatedGradients::grains_of_step(int64_t num_grains) const {
+  const auto [first, last] = grains_of_rank(num_grains, group_.size(), group_.rank());
+  std::vector<int64_t> grains(static_cast<size_t>(last - first));
+  std::iota(grains.begin(), grains.end(), first);
+  return grains;
+}
+
+void ReplicatedGradients::begin_step(int64_t num_grains) {
+  if (reduce_ == Reduce::tree && num_grains != num_grains_) {
+    size_t most = 0;
+    for (int rank = 0; rank < group_.size() && rank < num_grains; ++rank)
+      most = std::max(most, most_partials(grains_of_rank(num_grains, group_.size(), rank), num_grains));
+    reserve_buffers(most);
+  }
+  num_grains_ = num_grains;
+  grains_ = grains_of_rank(num_grains, group_.size(), group_.rank());
+  for (const Partial& partial : partials_) free_buffers_.push_back(partial.buffer);
+  if (partials_.empty()) free_buffers_.push_back(current_);
+  std::sort(free_buffers_.rbegin(), free_buffers_.rend());  // lowest first: the same buffers every step
+  partials_.clear();
+  works_.clear();
+}
+
+void ReplicatedGradients::begin_grain(Tape& tape, int64_t grain) {
+  grain_ = grain;
+  const bool first = grain == grains_.first, last = grain + 1 == grains_.second;
+  if (first || reduce_ == Reduce::tree) {
+    use_buffer(take_buffer());
+    for (const Bucket& bucket : buckets_.list)
+      for (Weight* weight : bucket.weights) weight->begin_grad();
+  }
+  if (reduce_ == Reduce::tree) {
+    partials_.push_back({{grain, grain + 1}, current_});
+  } else if (first) {
+    partials_.push_back({{group_.rank(), group_.rank() + 1}, current_});
+  }
+  if (last) {
+    for (size_t b = 0; b < pending_.size(); ++b) pending_[b] = buckets_.list[b].weights.size();
+    plan_last_grain();
+    tape.on_weight_ready([this](Weight& weight) { weight_ready(weight); });
+  }
+}
+
+// Which additions are due once the newest partial is complete: neighbours that together are a node of the
+// tree. Those of the last grain are kept, to be done bucket by bucket as the backward pass completes them.
+void ReplicatedGradients::plan_last_grain() {
+  last_merges_.clear();
+  if (reduce_ == Reduce::fast) return;
+  while (partials_.size() >= 2) {
+    const Partial right = partials_.back();
+    Partial& left = partials_[partials_.size() - 2];
+    if (!are_one_node(left.range, right.range, num_grains_)) return;
+    last_merges_.push_back({left.buffer, right.buffer});
+    left.range.second = right.range.second;
+    partials_.pop_back();
+    free_buffers_.push_back(right.buffer);
+  }
+}
+
+void ReplicatedGradients::end_grain() {
+  for (const Bucket& bucket : buckets_.list)
+    for (Weight* weight : bucket.weights) weight->end_grad();
+  if (grain_ + 1 == grains_.second) {
+    for (size_t bucket = 0; bucket < pending_.size(); ++bucket)
+      check(pending_[bucket] == 0, "data parallel: bucket {} is not complete after the backward pass",
+            bucket);
+    return;
+  }
+  plan_last_grain();
+  for (const Merge& merge : last_merges_) add_buffer(merge.into, merge.from, 0, buckets_.total);
+}
+
+void ReplicatedGradients::weight_ready(Weight& weight) {
+  const size_t index = buckets_.of(weight).bucket;
+  check(pending_[index] > 0, "data parallel: weight '{}' was completed twice", weight.use());
+  weight.end_grad();
+  if (--pending_[index] == 0) start_reduce(index);
+}
+
+void ReplicatedGradients::add_buffer(int into, int from, int64_t first, int64_t count) {
+  Tensor sum = buffers_[static_cast<size_t>(into)].flat(first, count);
+  const Tensor other = buffers_[static_cast<size_t>(from)].flat(first, count);
+  kernels(sum).elementwise.accumulate(sum.queue(), sum, other);
+}
+
+void ReplicatedGradients::start_reduce(size_t index) {
+  const Bucket& bucket = buckets_.list[index];
+  const int64_t total = bucket.layout.total();
+  for (const Merge& merge : last_merges_) add_buffer(merge.into, merge.from, bucket.first, total);
+  if (group_.size() == 1 || arena_.queue().device() == Device::null) return;
+  const std::string name = "gradients " + std::to_string(index);
+  const auto slice = [&](const Partial& partial) {
+    return buffers_[static_cast<size_t>(partial.buffer)].flat(bucket.first, total).data<float>();
+  };
+  if (reduce_ == Reduce::fast) {
+    float* data = slice(partials_.front());
+    const int64_t count = bucket.layout.count;
+    works_.push_back(bucket.layout.rows == 1 ? group_.all_reduce(data, total, Dtype::f32, name)
+                                             : group_.reduce_scatter(data, data + group_.rank() * count,
+                                                                     count, Dtype::f32, name));
+    return;
+  }
+  std::vector<TreeNode> nodes;
+  for (const Partial& partial : partials_)
+    nodes.push_back({partial.range.first, partial.range.second, slice(partial)});
+  works_.push_back(group_.all_reduce_tree(nodes, num_grains_, nodes.front().data, total, name));
+}
+
+void ReplicatedGradients::finish() {
+  for (Work& work : works_) clock_.wait(work, "wait for gradients");
+  works_.clear();
+  use_buffer(partials_.front().buffer);
+}
+
+Tensor ReplicatedGradients::piece(Weight& weight) {
+  const auto [index, slot] = buckets_.of(weight);
+  const ShardLayout& layout = buckets_.list[index].layout;
+  if (layout.rows == 1) return weight.grad();
+  const FlatRange range = layout.piece(slot, group_.rank());
+  return buffers_[static_cast<size_t>(current_)].flat(
+      buckets_.list[index].first + layout.offsets[slot] + range.first, range.count());
+}
+
+}  // namespace athanor

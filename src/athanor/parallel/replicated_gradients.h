@@ -1,0 +1,72 @@
+// Gradients as every rank has them whole (ZeRO 0 and 1): flat f32 buffers cut into buckets; a complete bucket of the
+// rank's last grain starts its reduction at once. A rank takes neighbouring grains, and however many they are,
+// each gradient crosses the wire once a step.
+//
+//   Reduce::fast   a rank adds up its grains in one buffer; ranks are added in the order 0 ... n-1
+//   Reduce::tree   every grain starts at zero and the grains of the step are added in the fixed binary tree of
+//                  comm/tree.h, whoever computes them. Costs up to ceil(log2 grains) + 1 further buffers.
+//
+// Where buckets are cut into rows (ZeRO 1), fast sums are only scattered; the tree is reduced whole. With several
+// ranks the buffers lie in memory that all of them can address, so that a reduction copies nothing.
+#pragma once
+
+#include <deque>
+#include <memory>
+
+#include "athanor/comm/tree.h"
+#include "athanor/parallel/buckets.h"
+#include "athanor/parallel/gradient_sum.h"
+
+namespace athanor {
+
+class ReplicatedGradients final : public GradientSum {
+ public:
+  ReplicatedGradients(const Buckets& buckets, Group& group, Arena& arena, Reduce reduce, WaitClock& clock);
+
+  std::vector<int64_t> grains_of_step(int64_t num_grains) const override;
+  void begin_step(int64_t num_grains) override;
+  void begin_grain(Tape& tape, int64_t grain) override;
+  void end_grain() override;
+  void finish() override;
+  Tensor piece(Weight& weight) override;
+  uint64_t buffer_bytes() const override { return static_cast<uint64_t>(buckets_.total) * sizeof(float); }
+
+ private:
+  // A partial sum this rank holds: the grains [range) in buffer `buffer`.
+  struct Partial {
+    LeafRange range;
+    int buffer;
+  };
+  struct Merge {
+    int into, from;  // buffers
+  };
+
+  void reserve_buffers(size_t count);
+  Tensor make_buffer();
+  int take_buffer();
+  void use_buffer(int buffer);
+  void plan_last_grain();
+  void weight_ready(Weight& weight);
+  void start_reduce(size_t bucket);
+  void add_buffer(int into, int from, int64_t first, int64_t count);
+
+  const Buckets& buckets_;
+  Group& group_;
+  Arena& arena_;
+  Reduce reduce_;
+  WaitClock& clock_;
+  std::deque<Tensor> buffers_;  // flat f32 [total]
+  // Memory for as many buffers as any rank needs, since ranks allocate together; each rank uses what it needs.
+  std::vector<std::shared_ptr<std::byte>> reserved_;
+  std::vector<int> free_buffers_;
+
+  int64_t num_grains_ = 0, grain_ = 0;
+  LeafRange grains_{0, 0};
+  std::vector<size_t> pending_;     // weights of each bucket that are not complete
+  std::vector<Partial> partials_;   // left to right
+  std::vector<Merge> last_merges_;  // of the last grain, done bucket by bucket
+  int current_ = 0;
+  std::vector<Work> works_;
+};
+
+}  // namespace athanor

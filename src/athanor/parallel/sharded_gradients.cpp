@@ -1,0 +1,177 @@
+#include "athanor/parallel/sharded_gradients.h"
+
+#include <algorithm>
+
+#include "athanor/kernels/table.h"
+
+namespace athanor {
+
+ShardedGradients::ShardedGradients(const Buckets& buckets, Group& group, Arena& arena, Reduce reduce,
+                                   WaitClock& clock, GrainLog& log)
+    : buckets_(buckets),
+      group_(group),
+      arena_(arena),
+      reduce_(reduce),
+      clock_(clock),
+      log_(log),
+      open_(buckets.list.size()),
+      pending_(buckets.list.size(), 0) {
+  for (const Bucket& bucket : buckets_.list)
+    for (Weight* weight : bucket.weights) weight->set_grad_source(this);
+}
+
+ShardedGradients::~ShardedGradients() {
+  for (const Bucket& bucket : buckets_.list)
+    for (Weight* weight : bucket.weights) weight->set_grad_source(nullptr);
+}
+
+int ShardedGradients::grains_of_round(int64_t round) const {
+  return static_cast<int>(std::min<int64_t>(group_.size(), num_grains_ - round * group_.size()));
+}
+
+std::vector<int64_t> ShardedGradients::grains_of_step(int64_t num_grains) const {
+  std::vector<int64_t> grains;
+  for (int64_t grain = group_.rank(); grain < num_grains; grain += group_.size()) grains.push_back(grain);
+  return grains;
+}
+
+void ShardedGradients::begin_step(int64_t num_grains) {
+  num_grains_ = num_grains;
+  round_ = -1;
+  in_flight_.clear();  // of a step that failed
+  for (size_t b = 0; b < open_.size(); ++b) {
+    open_[b] = {};
+    for (Weight* weight : buckets_.list[b].weights) weight->drop_grad();
+  }
+  size_t needed = 1;
+  if (reduce_ == Reduce::tree) {
+    RoundPlanner all(num_grains);
+    for (int64_t round = 0; !all.complete(); ++round) all.next(grains_of_round(round));
+    needed = static_cast<size_t>(all.num_buffers());
+  }
+  while (shards_.size() < needed)
+    shards_.push_back(zeros(arena_, {buckets_.row_total}, Dtype::f32, Category::gradients));
+  planner_ = RoundPlanner(num_grains);
+}
+
+void ShardedGradients::begin_round(int64_t round) {
+  check(round == round_ + 1, "data parallel: got round {} of grains, expected {}", round, round_ + 1);
+  round_ = round;
+  for (size_t b = 0; b < pending_.size(); ++b) pending_[b] = buckets_.list[b].weights.size();
+  if (reduce_ == Reduce::tree)
+    plan_ = std::make_shared<const RoundPlan>(planner_.next(grains_of_round(round)));
+}
+
+void ShardedGradients::begin_grain(Tape& tape, int64_t grain) {
+  begin_round(grain / group_.size());
+  tape.on_weight_ready([this](Weight& weight) { weight_ready(weight); });
+}
+
+bool ShardedGradients::begin_idle_round() {
+  if ((round_ + 1) * group_.size() >= num_grains_) return false;
+  begin_round(round_ + 1);
+  return true;
+}
+
+void ShardedGradients::end_grain() {
+  for (size_t bucket = 0; bucket < pending_.size(); ++bucket)
+    check(pending_[bucket] == 0, "data parallel: bucket {} is not complete after the backward pass", bucket);
+}
+
+void ShardedGradients::need(Weight& weight) {
+  const size_t index = buckets_.of(weight).bucket;
+  const Bucket& bucket = buckets_.list[index];
+  Tensor& flat = open_[index];
+  check(!flat.defined(), "data parallel: '{}' has no slot in its bucket", weight.use());
+  flat = empty(arena_, {bucket.layout.total()}, Dtype::f32, Category::communication);
+  for (size_t slot = 0; slot < bucket.weights.size(); ++slot) {
+    Weight& here = *bucket.weights[slot];
+    here.set_grad(flat.flat(bucket.layout.offsets[slot], here.param().numel()).view(here.param().shape()));
+    here.begin_grad();
+  }
+}
+
+void ShardedGradients::weight_ready(Weight& weight) {
+  const size_t index = buckets_.of(weight).bucket;
+  check(pending_[index] > 0, "data parallel: weight '{}' was completed twice", weight.use());
+  weight.end_grad();
+  if (--pending_[index] == 0) complete(index);
+}
+
+void ShardedGradients::complete_without_grain(size_t index) {
+  Weight& any = *buckets_.list[index].weights[0];
+  need(any);
+  if (reduce_ == Reduce::fast) fill_zero(open_[index]);  // in the tree nobody reads it
+  pending_[index] = 0;
+  complete(index);
+}
+
+void ShardedGradients::complete(size_t index) {
+  log_.note([this, index] { complete_without_grain(index); });
+  while (in_flight_.size() >= kInFlight) end_oldest();
+  const Bucket& bucket = buckets_.list[index];
+  for (Weight* weight : bucket.weights) weight->drop_grad();
+  in_flight_.push_back({.bucket = index,
+                        .sent = std::move(open_[index]),
+                        .received = {},
+                        .plan = plan_,
+                        .round = round_,
+                        .work = {}});
+  open_[index] = {};
+  Reduction& reduction = in_flight_.back();
+  const int64_t count = bucket.layout.count;
+  const bool tree = reduce_ == Reduce::tree;
+  if (tree) reduction.received = empty_like(reduction.sent, Category::communication);
+  if (arena_.queue().device() == Device::null) return;
+  const std::string name = "gradients " + std::to_string(index);
+  auto* sent = reduction.sent.data<float>();
+  if (tree) {
+    reduction.work = group_.all_to_all(sent, reduction.received.data<float>(), count, Dtype::f32, name);
+  } else {
+    float* out = round_ == 0 ? shard(0, bucket).data<float>() : sent + group_.rank() * count;
+    reduction.work = group_.reduce_scatter(sent, out, count, Dtype::f32, name);
+  }
+}
+
+Tensor ShardedGradients::shard(int buffer, const Bucket& bucket) const {
+  return shards_[static_cast<size_t>(buffer)].flat(bucket.row_first, bucket.layout.count);
+}
+
+void ShardedGradients::end_oldest() {
+  Reduction done = std::move(in_flight_.front());
+  in_flight_.pop_front();
+  clock_.wait(done.work, "wait for gradients");
+  const Bucket& bucket = buckets_.list[done.bucket];
+  const int64_t count = bucket.layout.count;
+  const auto add = [&](Tensor into, const Tensor& from) {
+    kernels(into).elementwise.accumulate(into.queue(), into, from);
+  };
+  if (reduce_ == Reduce::fast) {
+    if (done.round > 0) add(shard(0, bucket), done.sent.flat(group_.rank() * count, count));
+    return;
+  }
+  const auto at = [&](const RoundPlan::Place& place) {
+    return place.is_row ? done.received.flat(place.index * count, count) : shard(place.index, bucket);
+  };
+  for (const RoundPlan::Add& step : done.plan->adds) {
+    if (!step.copy) {
+      add(at(step.into), at(step.from));
+      continue;
+    }
+    Tensor into = at(step.into);
+    copy_from_host(into, at(step.from).raw(), into.size_bytes());
+  }
+}
+
+void ShardedGradients::finish() {
+  while (!in_flight_.empty()) end_oldest();
+}
+
+Tensor ShardedGradients::piece(Weight& weight) {
+  const auto [index, slot] = buckets_.of(weight);
+  const Bucket& bucket = buckets_.list[index];
+  const FlatRange range = bucket.layout.piece(slot, group_.rank());
+  return shards_[0].flat(bucket.row_first + bucket.layout.start_in_row(slot, group_.rank()), range.count());
+}
+
+}  // namespace athanor

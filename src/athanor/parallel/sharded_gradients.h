@@ -1,0 +1,77 @@
+// Gradients of which every rank keeps a share (ZeRO 2 and 3; Rajbhandari et al., "ZeRO: memory optimizations toward
+// training trillion parameter models", 2020): flat f32 shards, one row of each bucket. A bucket has memory from
+// the first gradient of a grain that is put into it until its sum over the ranks has been scattered, which happens for
+// every grain. Grains are dealt out in turn, so the grains of a round are neighbours:
+//
+//   Reduce::fast   the grains of a round are added in the order of the ranks, the rounds one after the other. Where every
+//                  rank has one grain of the step that is the order of ZeRO 0 and 1, too; with more it cannot be: they
+//                  add up each rank's grains first, so n sums of each element would have to be kept.
+//   Reduce::tree   each row goes to its owner as it is, who adds it to the partial sums of its shard (round_plan.h):
+//                  the same bits as in one process. Costs one more bucket to receive into and up to
+//                  ceil(log2 rounds) + 1 shards.
+//
+// A bucket (kind `communication`) is open from its first gradient to its last; at most kInFlight more are on the wire.
+#pragma once
+
+#include <deque>
+#include <memory>
+
+#include "athanor/parallel/buckets.h"
+#include "athanor/parallel/gradient_sum.h"
+#include "athanor/parallel/grain_log.h"
+#include "athanor/parallel/round_plan.h"
+
+namespace athanor {
+
+class ShardedGradients final : public GradientSum, private GradSource {
+ public:
+  ShardedGradients(const Buckets& buckets, Group& group, Arena& arena, Reduce reduce, WaitClock& clock,
+                   GrainLog& log);
+  ~ShardedGradients() override;
+
+  std::vector<int64_t> grains_of_step(int64_t num_grains) const override;
+  void begin_step(int64_t num_grains) override;
+  void begin_grain(Tape& tape, int64_t grain) override;
+  void end_grain() override;
+  bool begin_idle_round() override;
+  void finish() override;
+  Tensor piece(Weight& weight) override;
+  uint64_t buffer_bytes() const override { return static_cast<uint64_t>(buckets_.row_total) * sizeof(float); }
+
+ private:
+  static constexpr size_t kInFlight = 2;
+
+  struct Reduction {
+    size_t bucket;
+    Tensor sent, received;  // [rows, count]
+    std::shared_ptr<const RoundPlan> plan;
+    int64_t round;
+    Work work;
+  };
+
+  void need(Weight& weight) override;
+  void begin_round(int64_t round);
+  int grains_of_round(int64_t round) const;
+  void weight_ready(Weight& weight);
+  void complete(size_t bucket);
+  void complete_without_grain(size_t bucket);
+  void end_oldest();
+  Tensor shard(int buffer, const Bucket& bucket) const;
+
+  const Buckets& buckets_;
+  Group& group_;
+  Arena& arena_;
+  Reduce reduce_;
+  WaitClock& clock_;
+  GrainLog& log_;
+  std::vector<Tensor> shards_;  // partial sums, flat f32 [row_total]
+  std::vector<Tensor> open_;    // by bucket: flat f32 [rows, count], undefined while it has no memory
+  std::vector<size_t> pending_;
+  std::deque<Reduction> in_flight_;
+
+  int64_t num_grains_ = 0, round_ = -1;
+  RoundPlanner planner_{0};
+  std::shared_ptr<const RoundPlan> plan_;
+};
+
+}  // namespace athanor
