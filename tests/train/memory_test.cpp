@@ -106,10 +106,6 @@ TEST(ZeroMemory, IsWhatTheStageSays) {
         if (zero < 2) {
           EXPECT_EQ(bytes(Category::communication), 0.0);
         }
-        if (group.rank() == 0)
-          fprintf(stderr, "Z %d N %d params %.0f p %.4f g %.4f o %.4f comm %.3f\n", zero, ranks, whole,
-                  bytes(Category::parameters) / values, bytes(Category::gradients) / gradients,
-                  bytes(Category::optimizer) / optimizer, bytes(Category::communication) / whole);
       });
     }
 }

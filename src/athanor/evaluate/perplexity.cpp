@@ -65,20 +65,24 @@ Evaluation evaluate_channels(const Model& model, Arena& arena, std::span<const C
     // Units of other ranks stay zero here; adding zeros is exact, so the all-reduce gathers them.
     std::vector<double> sums(units.size(), 0.0);
     ChannelScore score{.name = channel.name(), .tokens = 0, .loss = 0.0, .bytes = int64_t{0}};
+    const auto loss_of = [&](const Unit& unit) {
+      std::vector<int32_t> ids(static_cast<size_t>(unit.num_windows * (unit.targets + 1)));
+      for (int64_t w = 0; w < unit.num_windows; ++w)
+        channel.read(channel.valid_window(unit.first_window + w).first,
+                     std::span(ids).subspan(static_cast<size_t>(w * (unit.targets + 1)),
+                                            static_cast<size_t>(unit.targets + 1)));
+      return sum_losses(model, arena, ids, unit.num_windows, unit.targets);
+    };
     for (size_t u = 0; u < units.size(); ++u) {
       const Unit& unit = units[u];
       const int64_t first = channel.valid_window(unit.first_window).first;
       score.tokens += unit.num_windows * unit.targets;
       const auto bytes = channel.bytes_of(first + 1, first + 1 + unit.num_windows * unit.targets);
       score.bytes = score.bytes && bytes ? std::optional(*score.bytes + *bytes) : std::nullopt;
-      if (static_cast<int64_t>(u) % group.size() != group.rank()) continue;
-      std::vector<int32_t> ids(static_cast<size_t>(unit.num_windows * (unit.targets + 1)));
-      for (int64_t w = 0; w < unit.num_windows; ++w)
-        channel.read(channel.valid_window(unit.first_window + w).first,
-                     std::span(ids).subspan(static_cast<size_t>(w * (unit.targets + 1)),
-                                            static_cast<size_t>(unit.targets + 1)));
-      sums[u] = sum_losses(model, arena, ids, unit.num_windows, unit.targets);
+      if (static_cast<int64_t>(u) % group.size() == group.rank()) sums[u] = loss_of(unit);
     }
+    const auto last_round = static_cast<int64_t>(units.size()) % group.size();
+    if (options.equal_passes && last_round != 0 && group.rank() >= last_round) loss_of(units.back());
     group
         .all_reduce(sums.data(), static_cast<int64_t>(sums.size()), Dtype::f64,
                     "validation " + channel.name())

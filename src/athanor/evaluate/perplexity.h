@@ -39,6 +39,9 @@ struct Evaluation {
 struct EvaluateOptions {
   int64_t batch = 4;       // windows in one forward pass
   int64_t max_tokens = 0;  // per channel; 0: all held-out tokens
+  // The ranks make equally many passes, a rank that has run out repeats one for nothing: needed where a pass
+  // gathers parameters (ZeRO 3), which all ranks must do together.
+  bool equal_passes = false;
 };
 
 Evaluation evaluate_channels(const Model& model, Arena& arena, std::span<const Channel> channels,

@@ -1,6 +1,46 @@
 #include "athanor/tensor/box.h"
 
 namespace athanor {
+namespace {
+
+// Of the part of the tensor whose first indices are `index`.
+void add_boxes(const Shape& shape, const Shape& index, int64_t first, int64_t last, std::vector<Box>& boxes) {
+  if (first >= last) return;
+  const int dim = index.dims();
+  int64_t row = 1;  // elements of each of the next index
+  for (int d = dim + 1; d < shape.dims(); ++d) row *= shape[d];
+  const auto inside = [&](int64_t next, int64_t begin, int64_t end) {
+    Shape below = index;
+    below.push_back(next);
+    add_boxes(shape, below, begin, end, boxes);
+  };
+  int64_t begin = first / row;
+  const int64_t end = last / row;
+  if (dim < shape.dims() && first % row != 0) {
+    inside(begin, first % row, std::min(row, last - begin * row));
+    ++begin;
+  }
+  if (begin < end || dim == shape.dims()) {
+    Box box{index, {}};
+    for (int d = 0; d < dim; ++d) box.extent.push_back(1);
+    for (int d = dim; d < shape.dims(); ++d) {
+      box.offset.push_back(d == dim ? begin : 0);
+      box.extent.push_back(d == dim ? end - begin : shape[d]);
+    }
+    boxes.push_back(box);
+  }
+  if (dim < shape.dims() && begin <= end && last % row != 0) inside(end, 0, last % row);
+}
+
+}  // namespace
+
+std::vector<Box> boxes_of(const Shape& shape, int64_t first, int64_t last) {
+  check(0 <= first && first <= last && last <= shape.numel(), "box: got elements [{}, {}) of {}", first, last,
+        shape);
+  std::vector<Box> boxes;
+  add_boxes(shape, {}, first, last, boxes);
+  return boxes;
+}
 
 Box whole_box(const Shape& shape) {
   Box box{{}, shape};

@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <vector>
 
 #include "athanor/tensor/shape.h"
 
@@ -26,6 +27,9 @@ struct Box {
 Box whole_box(const Shape& shape);
 bool is_inside(const Box& box, const Shape& whole);
 bool overlap(const Box& a, const Box& b);  // have they an element in common?
+
+// The elements [first, last) of a flattened tensor as boxes, in order: the end of a row, whole rows, the start of one.
+std::vector<Box> boxes_of(const Shape& shape, int64_t first, int64_t last);
 
 class BoxRuns {
  public:

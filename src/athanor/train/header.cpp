@@ -36,9 +36,9 @@ Rows header_rows(const Config& config, const Training& training, std::span<const
                                 with_commas(training.model->num_params()),
                                 human_count(training.model->flops_per_token(config.data.seq_len))));
   rows.emplace_back("layout",
-                    fmt::format("dp {}, reduce {}, {} grains of {} x {} tokens, recompute {}", world_size,
-                                config.parallel.reduce, training.num_grains, config.train.micro_batch,
-                                config.data.seq_len, config.parallel.recompute));
+                    fmt::format("dp {}, zero {}, reduce {}, {} grains of {} x {} tokens, recompute {}",
+                                world_size, config.parallel.zero, config.parallel.reduce, training.num_grains,
+                                config.train.micro_batch, config.data.seq_len, config.parallel.recompute));
   rows.emplace_back(
       "compute", fmt::format("{} on {}, {} thread{} a rank{}", config.precision.compute,
                              isa_name(queue.isa()), queue.num_threads(), queue.num_threads() == 1 ? "" : "s",
@@ -46,8 +46,9 @@ Rows header_rows(const Config& config, const Training& training, std::span<const
   rows.emplace_back("memory", fmt::format("{} a rank at the peak", bytes(use.peak_total)));
   rows.emplace_back("", fmt::format("parameters {}, gradients {}, optimizer {}", peak(Category::parameters),
                                     peak(Category::gradients), peak(Category::optimizer)));
-  rows.emplace_back("", fmt::format("activations {}, workspace {}", peak(Category::activations),
-                                    peak(Category::workspace)));
+  rows.emplace_back("",
+                    fmt::format("activations {}, workspace {}, communication {}", peak(Category::activations),
+                                peak(Category::workspace), peak(Category::communication)));
   for (const Channel& channel : channels)
     rows.emplace_back("data " + channel.name(),
                       fmt::format("{} tokens, {} held out, weight {:g}", count(channel.num_tokens()),

@@ -1,16 +1,8 @@
 #include "athanor/train/setup.h"
 
+#include "athanor/train/param_slices.h"
+
 namespace athanor {
-namespace {
-
-NamedTensor slice_of(const std::string& name, const Param& param, const Tensor& tensor) {
-  return {.name = name + "." + param.name(),
-          .tensor = param.unpadded(tensor),
-          .whole = param.whole_shape(),
-          .offset = param.box().offset};
-}
-
-}  // namespace
 
 Training::Training(const Config& config, int64_t num_channels, Group& group, Arena& arena_in, Trace* trace,
                    const std::atomic<int>* stop)
@@ -62,21 +54,19 @@ void Training::allocate() {
 
 std::vector<NamedTensor> Training::tensors() const {
   std::vector<NamedTensor> tensors;
-  for (const auto& param : model->params()) tensors.push_back(slice_of("model", *param, param->master()));
-  for (const auto& state : optimizer->states())
-    tensors.push_back(slice_of(state.name, *state.param, state.tensor));
+  for (const auto& param : model->params()) add_slices(tensors, "model", *param, param->master());
+  for (const auto& state : optimizer->states()) add_slices(tensors, state.name, *state.param, state.tensor);
   return tensors;
 }
 
 void Training::load(const Checkpoint& checkpoint) {
-  for (const auto& param : model->params()) {
-    std::vector<float> values(static_cast<size_t>(param->box().extent.numel()));
-    checkpoint.read_box("model." + param->name(), param->whole_shape(), param->box(), values.data());
-    param->store(values.data());
+  for (const auto& param : model->params())
+    param->store_kept(read_slices(checkpoint, "model", *param).data());
+  for (const auto& state : optimizer->states()) {
+    const std::vector<float> values = read_slices(checkpoint, state.name, *state.param);
+    Tensor elements = state.tensor.flat(0, static_cast<int64_t>(values.size()));
+    copy_from_host(elements, values.data(), elements.size_bytes());
   }
-  for (const auto& state : optimizer->states())
-    checkpoint.read_box(state.name + "." + state.param->name(), state.param->whole_shape(),
-                        state.param->box(), state.tensor.data<float>());
 }
 
 TrainState first_state(const Config& config) {

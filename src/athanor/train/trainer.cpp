@@ -177,6 +177,7 @@ void Trainer::load_state() {
   } else {
     training_->model->initialize(config_.train.seed);
   }
+  training_->parallel->publish();
 }
 
 void Trainer::measure_peak() {
@@ -190,9 +191,10 @@ void Trainer::measure_peak() {
 void Trainer::validate_now(int64_t max_tokens, StepMetrics* metrics) {
   if (config_.data.valid_fraction <= 0.0) return;
   const Span span(io_.trace, "validation", "step");
-  const Evaluation evaluation =
-      evaluate_channels(*training_->model, arena_, data_.channels, group_,
-                        {.batch = config_.train.micro_batch, .max_tokens = max_tokens});
+  const Evaluation evaluation = evaluate_channels(*training_->model, arena_, data_.channels, group_,
+                                                  {.batch = config_.train.micro_batch,
+                                                   .max_tokens = max_tokens,
+                                                   .equal_passes = config_.parallel.zero == 3});
   report_.valid_loss_last = evaluation.loss;
   report_.channel_loss_last.clear();
   for (const ChannelScore& score : evaluation.channels)

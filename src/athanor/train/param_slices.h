@@ -1,0 +1,20 @@
+// What a rank holds of a parameter, or of optimizer state that goes with it, as slices of the logical tensor of a
+// checkpoint: its box (of tensor parallelism), and of that the range that ZeRO leaves it, cut into boxes.
+//
+//   add_slices(content.tensors, "adam.m", param, m);          // the tensor is "adam.m.NAME"
+//   std::vector<float> values = read_slices(checkpoint, "adam.m", param);   // those of param.kept_elements()
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "athanor/autograd/param.h"
+#include "athanor/checkpoint/checkpoint.h"
+
+namespace athanor {
+
+void add_slices(std::vector<NamedTensor>& tensors, const std::string& kind, const Param& param,
+                const Tensor& kept);
+std::vector<float> read_slices(const Checkpoint& checkpoint, const std::string& kind, const Param& param);
+
+}  // namespace athanor
