@@ -1,6 +1,7 @@
 // Law 1 for axis ep: experts that lie on several ranks compute what one process computes.
 #include <gtest/gtest.h>
 
+#include "athanor/comm/tree.h"
 #include "athanor/parallel/expert_parallel.h"
 #include "train/layout_run.h"
 

@@ -106,9 +106,10 @@ inline LayoutRun run_layout(const Config& config, const Layout& layout, const La
       if (hooks.begin) hooks.begin(training, state, own);
       Batch batch;
       for (int64_t step = state.step + 1; step <= config.train.steps; ++step) {
-        int64_t grain = training.parallel->grains_of_step(training.num_grains).first;
+        const std::vector<int64_t> grains = training.parallel->grains_of_step(training.num_grains);
+        auto grain = grains.begin();
         const StepResult done = training.runner->run(state, [&]() -> const Batch& {
-          batch = make_batch(config, step, grain++);
+          batch = make_batch(config, step, *grain++);
           return batch;
         });
         if (own.rank() == 0) {

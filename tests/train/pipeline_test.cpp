@@ -8,6 +8,7 @@
 #include <mutex>
 
 #include "athanor/base/error.h"
+#include "athanor/comm/tree.h"
 #include "athanor/pipeline/execute.h"
 #include "athanor/train/model_stage.h"
 #include "train/small_training.h"
