@@ -1,10 +1,11 @@
-// athanor launch -n N -- train FILE.toml: the ranks of one host, each an athanor of its own.
+// athanor launch -n N -- train FILE.toml: the ranks of this host, each an athanor of its own.
 #include <fmt/core.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 
 #include "athanor/base/error.h"
 #include "athanor/comm/shm.h"
@@ -17,13 +18,59 @@ namespace {
 
 constexpr int kMaxRanks = 1024;
 
+constexpr const char* kNodesHint =
+    "on each node: athanor launch -n 2 --nodes 2 --node 0|1 --master ADDRESS[:PORT] -- train run.toml";
+
 struct LaunchCommand {
-  int num_ranks = 0;
+  int num_ranks = 0, num_nodes = 1, node = -1;
+  std::string nodes, master;
   bool json = false;
   std::vector<std::string> command, unknown;
 
   void run() const;
+  void find_nodes();
+  void set_nodes(LaunchOptions& options) const;
 };
+
+int environment_number(const char* name, int otherwise) {
+  const char* text = std::getenv(name);
+  return text == nullptr ? otherwise : std::atoi(text);
+}
+
+// From the command line, else from the environment as other launchers set it.
+void LaunchCommand::find_nodes() {
+  if (nodes.empty()) return;
+  const size_t colon = nodes.find(':');
+  num_nodes = std::atoi(nodes.c_str());
+  if (num_nodes < 1 || (colon != std::string::npos && std::atoi(nodes.c_str() + colon + 1) != num_nodes))
+    throw ConfigError(
+        fmt::format("launch: --nodes {}, expected a number of nodes, or twice the same: 2:2", nodes),
+        kNodesHint);
+  if (num_nodes == 1) return;
+  if (node < 0) node = environment_number("NODE_RANK", -1);
+  if (node < 0 || node >= num_nodes)
+    throw ConfigError(
+        fmt::format("launch: --node {} of {}, expected 0 to {}", node, num_nodes, num_nodes - 1), kNodesHint);
+  if (master.empty()) {
+    const char* address = std::getenv("MASTER_ADDR");
+    if (address == nullptr)
+      throw ConfigError("launch: several nodes, but no --master and no MASTER_ADDR", kNodesHint);
+    master = fmt::format("{}:{}", address, environment_number("MASTER_PORT", 29500));
+  }
+}
+
+void LaunchCommand::set_nodes(LaunchOptions& options) const {
+  if (num_nodes == 1) return;
+  options.first_rank = node * num_ranks;
+  options.world_size = num_nodes * num_ranks;
+  const size_t colon =
+      master.find(':') == master.rfind(':') ? master.find(':') : std::string::npos;  // not of IPv6
+  std::erase_if(options.environment, [](const std::string& entry) {
+    return entry.starts_with("MASTER_ADDR=") || entry.starts_with("MASTER_PORT=");
+  });
+  options.environment.push_back("MASTER_ADDR=" + master.substr(0, colon));
+  if (colon != std::string::npos) options.environment.push_back("MASTER_PORT=" + master.substr(colon + 1));
+}
 
 void LaunchCommand::run() const {
   if (!unknown.empty())
@@ -43,6 +90,7 @@ void LaunchCommand::run() const {
   if (json && std::find(command.begin(), command.end(), "--json") == command.end())
     options.command.push_back("--json");
   for (char** entry = environ; *entry != nullptr; ++entry) options.environment.emplace_back(*entry);
+  set_nodes(options);
   options.segment_fd = segment.fd();
   options.terminal = isatty(STDERR_FILENO) == 1;
   options.write = [](std::string_view bytes) { std::fwrite(bytes.data(), 1, bytes.size(), stderr); };
@@ -60,11 +108,17 @@ void LaunchCommand::run() const {
 }  // namespace
 
 void add_launch(CLI::App& app) {
-  CLI::App* sub = app.add_subcommand("launch", "Train with several ranks on this machine");
+  CLI::App* sub = app.add_subcommand("launch", "Train with several ranks on this machine, or on several");
   auto launch = std::make_shared<LaunchCommand>();
   sub->add_option("-n,--ranks", launch->num_ranks, "How many ranks, each a process")
       ->required()
       ->type_name("N");
+  sub->add_option("--nodes", launch->nodes,
+                  "How many nodes, each with as many ranks and a launcher of its own")
+      ->type_name("H");
+  sub->add_option("--node", launch->node, "Which of them this is: 0 ... H-1 (or NODE_RANK)")->type_name("I");
+  sub->add_option("--master", launch->master, "Where node 0 is met (or MASTER_ADDR, MASTER_PORT); port 29500")
+      ->type_name("ADDRESS[:PORT]");
   sub->add_flag("--json", launch->json, "Print rank 0's report as one JSON document (train --json)");
   sub->add_option("command", launch->command, "The command that every rank runs, with its options")
       ->required()
@@ -73,6 +127,7 @@ void add_launch(CLI::App& app) {
       "Examples:\n"
       "  athanor launch -n 2 -- train run.toml\n"
       "  athanor launch -n 4 -- train run.toml --set train.steps=100 --set parallel.reduce=tree\n"
+      "  athanor launch -n 2 --nodes 2 --node 1 --master 10.0.0.1:29500 -- train run.toml\n"
       "\n"
       "Rank 0 has this terminal; what other ranks write to standard error is marked with their rank.\n"
       "Ctrl-C is passed on to every rank once: they save a checkpoint and end; a second one kills them.\n"
@@ -82,6 +137,7 @@ void add_launch(CLI::App& app) {
   sub->callback([launch, sub] {
     for (const auto& word : sub->remaining())
       if (word != "--") launch->unknown.push_back(word);
+    launch->find_nodes();
     launch->run();
   });
 }

@@ -7,7 +7,6 @@
 #include "athanor/base/check.h"
 #include "athanor/base/file.h"
 #include "athanor/base/topology.h"
-#include "athanor/comm/shm.h"
 #include "athanor/config/load.h"
 #include "athanor/config/presets.h"
 #include "athanor/config/print.h"
@@ -16,6 +15,7 @@
 #include "athanor/launch/environment.h"
 #include "athanor/train/trainer.h"
 #include "command.h"
+#include "open_world.h"
 #include "progress.h"
 #include "terminal.h"
 
@@ -63,9 +63,6 @@ void TrainCommand::run() const {
   GroupOptions options;
   options.timeout_ms = config.launch.timeout_ms;
   options.on_late = [](const std::string& report) { std::fprintf(stderr, "athanor: %s\n", report.c_str()); };
-  if (ranks.world_size > 1 && ranks.shm_fd < 0)
-    throw ConfigError(fmt::format("rank {} of {}: ATHANOR_SHM_FD is not set", ranks.rank, ranks.world_size),
-                      "start the ranks with 'athanor launch -n N -- train ...'");
   Trace trace;
   const bool traced = config.train.trace || profile;
   if (traced)
@@ -79,9 +76,7 @@ void TrainCommand::run() const {
                                                .rank = ranks.local_rank,
                                                .threads = threads_of_rank(config, ranks.local_world_size)});
   options.on_thread = [&io] { bind_this_thread(io.placement.processors); };
-  const auto world = ranks.world_size == 1
-                         ? make_single_world()
-                         : open_shm_world(ranks.shm_fd, ranks.rank, ranks.world_size, options);
+  const auto world = open_world(ranks, config.parallel.transport, options);
   io.command_line = {"train", file};
   for (const std::string& set : overrides) io.command_line.push_back("--set " + set);
   ProgressLine line;

@@ -85,12 +85,12 @@ TEST(Validate, RunAndChannelNamesAreUsable) {
 }
 
 TEST(Validate, LayoutsOfThisVersion) {
-  for (const std::string set : {"tp=2", "pp=2", "cp=2", "ep=2", "zero=1", "virtual_stages=2"})
+  for (const std::string set : {"tp=2", "pp=2", "cp=2", "ep=2", "virtual_stages=2"})
     expect_error("[parallel]\n" + set,
                  {"first.toml:2: parallel." + set.substr(0, set.find('=')), "data parallelism"});
   expect_error("[parallel]\ntp=0", {"parallel.tp: got 0, expected at least 1"});
   expect_error("[parallel]\nzero=4", {"parallel.zero: got 4, expected a value in [0, 3]"});
-  EXPECT_EQ(parse_error("[parallel]\ndp=4\ntp=1\nzero=0\nsp=false\nreduce='tree'"), "");
+  EXPECT_EQ(parse_error("[parallel]\ndp=4\ntp=1\nzero=3\nsp=false\nreduce='tree'"), "");
   expect_error("[launch]\nmin_ranks = 4\nmax_ranks = 2", {"launch.max_ranks: got 2"});
 }
 

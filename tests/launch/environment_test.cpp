@@ -53,6 +53,41 @@ TEST(RankEnvironment, OneOfMany) {
   EXPECT_TRUE(parse({{"RANK", "0"}, {"WORLD_SIZE", "1"}}).launched);
 }
 
+TEST(RankEnvironment, OnSeveralHosts) {
+  auto place = parse({{"RANK", "3"},
+                      {"WORLD_SIZE", "4"},
+                      {"LOCAL_RANK", "1"},
+                      {"LOCAL_WORLD_SIZE", "2"},
+                      {"ATHANOR_SHM_FD", "7"},
+                      {"MASTER_ADDR", "node0"},
+                      {"MASTER_PORT", "1234"}});
+  EXPECT_EQ(place.local_rank, 1);
+  EXPECT_EQ(place.local_world_size, 2);
+  EXPECT_EQ(place.master_address, "node0");
+  EXPECT_EQ(place.master_port, 1234);
+  place = parse({{"RANK", "1"}, {"WORLD_SIZE", "3"}, {"MASTER_ADDR", "10.0.0.1"}});
+  EXPECT_EQ(place.local_world_size, 1);
+  EXPECT_EQ(place.local_rank, 0);
+  EXPECT_EQ(place.master_port, 29500);
+}
+
+TEST(RankEnvironment, UnderMpirun) {
+  const Variables variables = {{"OMPI_COMM_WORLD_RANK", "2"},
+                               {"OMPI_COMM_WORLD_SIZE", "4"},
+                               {"OMPI_COMM_WORLD_LOCAL_RANK", "0"},
+                               {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}};
+  const auto place = parse(variables);
+  EXPECT_TRUE(place.mpi && place.launched);
+  EXPECT_EQ(place.rank, 2);
+  EXPECT_EQ(place.world_size, 4);
+  EXPECT_EQ(place.local_rank, 0);
+  EXPECT_EQ(place.local_world_size, 2);
+  auto launched = variables;  // a launcher that mpirun has started: its ranks are its own
+  launched.insert({{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"ATHANOR_SHM_FD", "3"}});
+  EXPECT_FALSE(parse(launched).mpi);
+  EXPECT_EQ(parse(launched).rank, 1);
+}
+
 TEST(RankEnvironment, NamesWhatIsWrong) {
   using ::testing::HasSubstr;
   EXPECT_THAT(error_of({{"RANK", "0"}}), HasSubstr("RANK is set, but WORLD_SIZE is not"));
@@ -70,6 +105,15 @@ TEST(RankEnvironment, NamesWhatIsWrong) {
   EXPECT_THAT(
       error_of({{"RANK", "0"}, {"WORLD_SIZE", "4"}, {"LOCAL_WORLD_SIZE", "2"}, {"ATHANOR_SHM_FD", "3"}}),
       HasSubstr("2 of 4 ranks are on this host"));
+  EXPECT_THAT(error_of({{"RANK", "1"},
+                        {"WORLD_SIZE", "4"},
+                        {"LOCAL_RANK", "0"},
+                        {"LOCAL_WORLD_SIZE", "2"},
+                        {"ATHANOR_SHM_FD", "3"},
+                        {"MASTER_ADDR", "a"}}),
+              HasSubstr("rank 1 of 4 is LOCAL_RANK 0 of 2"));
+  EXPECT_THAT(error_of({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "a"}, {"MASTER_PORT", "0"}}),
+              HasSubstr("MASTER_PORT: got \"0\""));
 }
 
 }  // namespace

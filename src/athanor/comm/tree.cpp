@@ -46,33 +46,40 @@ bool are_one_node(const LeafRange& left, const LeafRange& right, int64_t num_lea
   return is_node({left.first, right.second}, num_leaves);
 }
 
-std::vector<TreeAdd> plan_tree_sum(const std::vector<LeafRange>& nodes, int64_t num_leaves) {
-  check(num_leaves >= 1, "tree: a sum over {} leaves, expected at least 1", num_leaves);
-  struct Open {
-    LeafRange range;
-    int index;
-  };
-  std::vector<Open> open;  // complete nodes that wait for their right sibling
-  std::vector<TreeAdd> plan;
-  int64_t covered = 0;
+TreeCombination combine_nodes(const std::vector<LeafRange>& nodes, int64_t num_leaves) {
+  TreeCombination result;
+  auto& open = result.left;  // complete nodes that wait for their right sibling
+  int64_t end = 0;
   for (size_t i = 0; i < nodes.size(); ++i) {
     const LeafRange& node = nodes[i];
-    check(node.first == covered && node.first < node.second,
-          "tree: node [{}, {}) got, expected one that starts at leaf {}", node.first, node.second, covered);
-    check(is_node(node, num_leaves), "tree: [{}, {}) is not a node of the tree over {} leaves", node.first,
-          node.second, num_leaves);
-    covered = node.second;
+    check(end <= node.first && node.first < node.second && is_node(node, num_leaves),
+          "tree: [{}, {}) is not a node of the tree over {} leaves behind leaf {}", node.first, node.second,
+          num_leaves, end);
+    end = node.second;
     open.push_back({node, static_cast<int>(i)});
     while (open.size() >= 2 && are_siblings(open[open.size() - 2].range, open.back().range, num_leaves)) {
-      const Open right = open.back();
+      const auto right = open.back();
       open.pop_back();
-      plan.push_back({open.back().index, right.index});
+      result.adds.push_back({open.back().index, right.index});
       open.back().range.second = right.range.second;
     }
   }
+  return result;
+}
+
+std::vector<TreeAdd> plan_tree_sum(const std::vector<LeafRange>& nodes, int64_t num_leaves) {
+  check(num_leaves >= 1, "tree: a sum over {} leaves, expected at least 1", num_leaves);
+  int64_t covered = 0;
+  for (const LeafRange& node : nodes) {
+    check(node.first == covered && node.first < node.second,
+          "tree: node [{}, {}) got, expected one that starts at leaf {}", node.first, node.second, covered);
+    covered = node.second;
+  }
+  TreeCombination combination = combine_nodes(nodes, num_leaves);
   check(covered == num_leaves, "tree: the nodes end at leaf {}, expected {}", covered, num_leaves);
-  check(open.size() == 1, "tree: {} nodes are left over of the sum over {} leaves", open.size(), num_leaves);
-  return plan;
+  check(combination.left.size() == 1, "tree: {} nodes are left over of the sum over {} leaves",
+        combination.left.size(), num_leaves);
+  return std::move(combination.adds);
 }
 
 LeafRange grains_of_rank(int64_t num_grains, int dp, int rank) {

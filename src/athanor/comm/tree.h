@@ -36,6 +36,18 @@ struct TreeAdd {
 // which ends in nodes[0]. Error if they are not nodes of the tree or leave a gap.
 std::vector<TreeAdd> plan_tree_sum(const std::vector<LeafRange>& nodes, int64_t num_leaves);
 
+// The additions that the given nodes (left to right, disjoint) allow among themselves, and what is left of them: the
+// i-th of `left` is the sum that ends in nodes[index]. Error if one is no node of the tree.
+struct TreeCombination {
+  struct Left {
+    LeafRange range;
+    int index;
+  };
+  std::vector<TreeAdd> adds;
+  std::vector<Left> left;
+};
+TreeCombination combine_nodes(const std::vector<LeafRange>& nodes, int64_t num_leaves);
+
 // The range of grains of rank r: ranks 0 ... (n mod dp)-1 take ceil(n/dp), the others floor(n/dp),
 // contiguous.
 LeafRange grains_of_rank(int64_t num_grains, int dp, int rank);

@@ -121,6 +121,7 @@ struct ParallelConfig {
   int64_t recompute_budget =
       0;  // bytes a rank may need; the cheapest recompute that fits is taken; 0: as above
   std::string reduce = "fast";      // fast, tree
+  std::string transport = "auto";   // auto (what the environment offers), shm, gloo, mpi
   int64_t bucket_bytes = 16 << 20;  // gradient bucket
 };
 

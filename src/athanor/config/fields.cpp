@@ -167,6 +167,8 @@ const std::vector<Field<Config>>& config_fields() {
        at<&C::parallel, &L::recompute_budget>,
        {.range = {0, 1LL << 60}, .is_bytes = true}},
       {"parallel", "reduce", "", at<&C::parallel, &L::reduce>, one_of({"fast", "tree"})},
+      {"parallel", "transport", "what ranks talk over: auto is what the environment offers",
+       at<&C::parallel, &L::transport>, one_of({"auto", "shm", "gloo", "mpi"})},
       {"parallel", "bucket_bytes", "bytes of a gradient bucket", at<&C::parallel, &L::bucket_bytes>,
        at_least(4)},
 

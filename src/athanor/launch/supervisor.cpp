@@ -72,9 +72,10 @@ class Supervisor {
   WorkerCommand command_of(int rank) const {
     WorkerCommand command;
     command.arguments = options_.command;
-    std::vector<std::pair<std::string, int>> own = {{"RANK", rank},
+    const int world_size = options_.world_size > 0 ? options_.world_size : options_.num_ranks;
+    std::vector<std::pair<std::string, int>> own = {{"RANK", options_.first_rank + rank},
                                                     {"LOCAL_RANK", rank},
-                                                    {"WORLD_SIZE", options_.num_ranks},
+                                                    {"WORLD_SIZE", world_size},
                                                     {"LOCAL_WORLD_SIZE", options_.num_ranks}};
     if (options_.segment_fd >= 0) own.emplace_back("ATHANOR_SHM_FD", options_.segment_fd);
     for (const auto& entry : options_.environment)
@@ -206,7 +207,7 @@ class Supervisor {
     }
     result.failed_rank = static_cast<int>(rank);
     if (worker.exit_code() == 2) result.exit_code = 2;
-    result.message = fmt::format("rank {} {}", rank, worker.ending());
+    result.message = fmt::format("rank {} {}", options_.first_rank + result.failed_rank, worker.ending());
     const auto words = output_.last_words(static_cast<int>(rank));
     if (!words.error.empty()) {
       result.message += ": " + words.error;

@@ -8,7 +8,7 @@
 //   options.on_failed = [&](int rank, const std::string& why) { segment.mark_dead(rank, why); };
 //   const LaunchResult result = supervise(options);
 //
-// Each rank gets RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE and ATHANOR_SHM_FD (launch/environment.h), an
+// Several hosts have a supervisor each. Each rank gets RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE and ATHANOR_SHM_FD (launch/environment.h), an
 // empty standard input and a process group of its own, and is killed when the supervisor dies, however it
 // dies. A rank that fails (a signal, an exit code but 0) is made known through on_failed; the others have
 // grace_ms to end by themselves, then SIGTERM, after another grace_ms SIGKILL. SIGINT, SIGTERM and SIGHUP (as
@@ -30,8 +30,9 @@
 namespace athanor {
 
 struct LaunchOptions {
-  int num_ranks = 1;
-  std::vector<std::string> command;      // the program's path, then its arguments
+  int num_ranks = 1;                   // of this host
+  int first_rank = 0, world_size = 0;  // of the job on all hosts: the number of the first here; 0: num_ranks
+  std::vector<std::string> command;    // the program's path, then its arguments
   std::vector<std::string> environment;  // NAME=value
   int segment_fd = -1;
   int64_t grace_ms = 5'000;
@@ -44,9 +45,9 @@ struct LaunchOptions {
 };
 
 struct LaunchResult {
-  int exit_code = 0;  // 0 if every rank's is, 2 if the rank to blame ended with 2, else 1
-  int failed_rank = -1;
-  std::string message;  // rank 1 was killed by signal 9 (SIGKILL)
+  int exit_code = 0;     // 0 if every rank's is, 2 if the rank to blame ended with 2, else 1
+  int failed_rank = -1;  // of this host's
+  std::string message;   // rank 1 was killed by signal 9 (SIGKILL)
   std::string hint;
 };
 

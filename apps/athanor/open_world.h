@@ -1,0 +1,18 @@
+// The ranks that this process meets, over the transport that its environment and its config name.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "athanor/comm/options.h"
+#include "athanor/comm/world.h"
+#include "athanor/launch/environment.h"
+
+namespace athanor {
+
+// Waits for the others where they are on several hosts. ConfigError where the environment lacks what the transport
+// needs.
+std::unique_ptr<World> open_world(const RankEnvironment& place, const std::string& transport,
+                                  const GroupOptions& options);
+
+}  // namespace athanor

@@ -1,0 +1,103 @@
+#include "athanor/comm/call_queue.h"
+
+#include <utility>
+
+#include "athanor/base/clock.h"
+#include "athanor/base/error.h"
+#include "athanor/comm/own_thread.h"
+
+namespace athanor {
+
+class CallQueue::Handle final : public Work::Impl {
+ public:
+  Handle(CallQueue* queue, std::shared_ptr<Started> started) : queue_(queue), started_(std::move(started)) {}
+  ~Handle() override {
+    try {
+      wait();
+    } catch (const Failure&) {  // nobody is left to hear of it; the group's next call says it again
+    }
+  }
+  // A queue carries out all it has started before it dies, so after that `done` is set and it is not touched.
+  void wait() override {
+    if (!done()) queue_->wait(*started_);
+    if (started_->error) started_->error->raise();
+  }
+  bool done() const override { return started_->done.load(std::memory_order_acquire); }
+
+ private:
+  CallQueue* queue_;
+  std::shared_ptr<Started> started_;
+};
+
+CallQueue::CallQueue(const GroupOptions& options, FailureOf failure_of)
+    : on_done_(options.on_done), failure_of_(std::move(failure_of)) {
+  thread_ = make_own_thread(options, [this] { run_thread(); });
+}
+
+CallQueue::~CallQueue() {
+  finish();
+}
+
+void CallQueue::finish() {
+  if (!thread_.joinable()) return;
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  work_.notify_one();
+  thread_.join();
+}
+
+Work CallQueue::start(std::string name, std::function<void()> body) {
+  auto started = std::make_shared<Started>();
+  started->name = std::move(name);
+  started->body = std::move(body);
+  {
+    const std::lock_guard lock(mutex_);
+    queue_.push_back(started);
+  }
+  work_.notify_one();
+  return Work(std::make_shared<Handle>(this, std::move(started)));
+}
+
+void CallQueue::wait(Started& started) {
+  std::unique_lock lock(mutex_);
+  while (!started.done.load(std::memory_order_relaxed)) {
+    if (!running_) {
+      run_front(lock);  // sooner than the thread wakes up
+    } else {
+      finished_.wait(lock);
+    }
+  }
+}
+
+void CallQueue::run_front(std::unique_lock<std::mutex>& lock) {
+  running_ = true;
+  const std::shared_ptr<Started> started = queue_.front();
+  lock.unlock();
+  const int64_t start_ns = now_ns();
+  try {
+    started->body();
+    if (on_done_) on_done_(started->name, start_ns, now_ns());
+  } catch (const std::exception& error) {
+    started->error = failure_of_(error);
+  }
+  started->body = nullptr;
+  lock.lock();
+  started->done.store(true, std::memory_order_release);
+  queue_.pop_front();
+  running_ = false;
+  finished_.notify_all();
+  if (!queue_.empty() || stopping_) work_.notify_one();
+}
+
+void CallQueue::run_thread() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    work_.wait(lock, [&] { return !running_ && (stopping_ || !queue_.empty()); });
+    if (queue_.empty()) return;
+    run_front(lock);
+  }
+}
+
+}  // namespace athanor

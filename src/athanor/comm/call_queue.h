@@ -1,0 +1,64 @@
+// Started collectives, carried out one at a time in the order they were started: by a thread of the queue or by
+// the thread that waits for one, whichever is there first.
+//
+//   CallQueue queue(group_options, [&](const std::exception& error) { return the group's failure; });
+//   Work work = queue.start("grads.bucket3", [=] { ... });
+//   work.wait();                                   // throws the failure that the body's exception became
+//
+// finish(), and so its destructor, carries out all that was started. Thread rule: start() from one thread at a time, wait() from
+// any; bodies never run at the same time.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "athanor/comm/group.h"
+#include "athanor/comm/options.h"
+#include "athanor/comm/slot_arena.h"
+
+namespace athanor {
+
+class CallQueue {
+ public:
+  // What those who wait are told of a body's exception; thrown anew for each.
+  using FailureOf = std::function<GroupFailure(const std::exception& error)>;
+  CallQueue(const GroupOptions& options, FailureOf failure_of);  // on_thread and on_done are called
+  ~CallQueue();
+  CallQueue(const CallQueue&) = delete;
+  CallQueue& operator=(const CallQueue&) = delete;
+
+  Work start(std::string name, std::function<void()> body);
+  void finish();  // nothing is started after it
+
+ private:
+  // Shared by the queue and the user's handle.
+  struct Started {
+    std::string name;
+    std::function<void()> body;
+    std::atomic<bool> done = false;
+    std::optional<GroupFailure> error;  // written before done
+  };
+  class Handle;
+  void wait(Started& started);
+  void run_front(std::unique_lock<std::mutex>& lock);
+  void run_thread();
+
+  std::function<void(const std::string& name, int64_t start_ns, int64_t end_ns)> on_done_;
+  FailureOf failure_of_;
+  std::mutex mutex_;
+  std::condition_variable work_, finished_;
+  std::deque<std::shared_ptr<Started>> queue_;
+  bool running_ = false, stopping_ = false;
+  std::thread thread_;
+};
+
+}  // namespace athanor

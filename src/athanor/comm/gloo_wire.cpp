@@ -1,0 +1,262 @@
+#include "athanor/comm/gloo_wire.h"
+
+#include <gloo/transport/address.h>
+#include <gloo/transport/context.h>
+#include <gloo/transport/pair.h>
+#include <gloo/transport/tcp/device.h>
+#include <gloo/transport/unbound_buffer.h>
+
+#include <cerrno>
+#include <chrono>
+#include <condition_variable>
+#include <csignal>
+#include <exception>
+#include <set>
+#include <thread>
+
+#include "athanor/base/check.h"
+#include "athanor/comm/own_thread.h"
+#include "athanor/comm/side_channel.h"
+#include "athanor/comm/side_connection.h"
+
+namespace athanor {
+
+namespace {
+
+constexpr std::chrono::milliseconds kSlice(50);
+// Gloo's own patience: ours ends sooner, and its ends all pairs of the world.
+constexpr std::chrono::hours kForever(1000);
+
+// Gloo writes to sockets whose other end may be gone, and would have the signal for that end the process.
+class NoBrokenPipes {
+ public:
+  NoBrokenPipes() {
+    sigemptyset(&pipes_);
+    sigaddset(&pipes_, SIGPIPE);
+    sigset_t pending;
+    sigpending(&pending);
+    was_pending_ = sigismember(&pending, SIGPIPE) == 1;
+    pthread_sigmask(SIG_BLOCK, &pipes_, &before_);
+  }
+  ~NoBrokenPipes() {
+    const timespec now{0, 0};
+    while (!was_pending_ && sigtimedwait(&pipes_, nullptr, &now) < 0 && errno == EINTR) {
+    }
+    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+  NoBrokenPipes(const NoBrokenPipes&) = delete;
+  NoBrokenPipes& operator=(const NoBrokenPipes&) = delete;
+
+ private:
+  sigset_t pipes_{}, before_{};
+  bool was_pending_ = false;
+};
+
+class GlooWire final : public Wire {
+ public:
+  GlooWire(const GlooPlace& place, const GroupOptions& options)
+      : rank_(place.rank),
+        size_(place.size),
+        side_(std::make_unique<SideChannel>(SideChannelOptions{
+            .address = place.address,
+            .port = place.port,
+            .listen_fd = place.listen_fd,
+            .rank = place.rank,
+            .size = place.size,
+            .timeout_ms = options.timeout_ms,
+            .late_ms = options.late_ms,
+            .on_late = options.on_late,
+            .on_news =
+                [this](const std::string& bytes) {
+                  if (const auto news = unpack_news(bytes.data(), bytes.size()))
+                    heard(news->group, news->failure);
+                },
+            .on_lost = [this](int rank, const std::string& reason) { heard_lost(rank, reason); }})) {
+    connect();
+    slicer_ = make_own_thread({}, [this] { cut_waits(); });
+  }
+
+  ~GlooWire() override {
+    {
+      const std::lock_guard lock(waits_mutex_);
+      stopping_ = true;
+    }
+    somebody_waits_.notify_one();
+    slicer_.join();
+    side_.reset();  // the others have got all there was for them when they have said goodbye, too
+    drop_last_messages();
+  }
+
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
+
+ private:
+  class GlooMessage;
+
+  std::unique_ptr<Message> start_send(int to, uint64_t channel, const void* data, size_t size_bytes) override;
+  std::unique_ptr<Message> start_recv(int from, uint64_t channel, void* data, size_t size_bytes) override;
+
+  void tell(uint64_t group, const GroupFailure& failure) override {
+    const auto bytes = pack_news(group, failure);
+    side_->tell({static_cast<const char*>(static_cast<const void*>(bytes.data())), bytes.size()});
+  }
+
+  void connect() {
+    const std::string& address = side_->own_address();
+    const auto hosts = side_->exchange(address);
+    const auto loops = [](const std::string& host) { return host.starts_with("127.") || host == "::1"; };
+    for (int r = 0; r < size_; ++r)
+      if (loops(hosts[static_cast<size_t>(r)]) != loops(address))
+        throw ConfigError(
+            fmt::format("gloo: rank {} is reached at {}, rank {} at {}, expected addresses of one network",
+                        rank_, address, r, hosts[static_cast<size_t>(r)]),
+            "the master's name means its own loopback there; give its address in numbers");
+    try {
+      make_device(address);
+      context_ = device_->createContext(rank_, size_);
+      context_->setTimeout(kForever);
+      std::vector<std::string> mine;
+      for (int r = 0; r < size_; ++r) {
+        mine.emplace_back();
+        if (r == rank_) continue;
+        auto& pair = context_->createPair(r);
+        pair->setLocalRank(0);  // Gloo would leave it unset
+        const auto bytes = pair->address().bytes();
+        mine.back().assign(bytes.begin(), bytes.end());
+      }
+      const auto all = side_->exchange(pack_strings(mine));
+      for (int r = 0; r < size_; ++r) {
+        if (r == rank_) continue;
+        const auto theirs = unpack_strings(all[static_cast<size_t>(r)]);
+        check(theirs.size() == static_cast<size_t>(size_), "gloo: rank {} sent no addresses", r);
+        const std::string& bytes = theirs[static_cast<size_t>(rank_)];
+        context_->getPair(r)->connect({bytes.begin(), bytes.end()});
+      }
+      // Nobody sends before all are connected: an early message would meet a pair that is not ready.
+      side_->exchange("");
+    } catch (const Failure&) {
+      throw;
+    } catch (const std::exception& error) {
+      throw Recoverable(fmt::format("gloo: rank {} cannot connect to the others: {}", rank_, error.what()));
+    }
+  }
+
+  // Gloo starts a thread, which inherits that signals are not for it.
+  void make_device(const std::string& address) {
+    std::exception_ptr error;
+    make_own_thread({}, [&] {
+      try {
+        device_ = gloo::transport::tcp::CreateDevice(gloo::transport::tcp::attr(address.c_str()));
+      } catch (...) {
+        error = std::current_exception();
+      }
+    }).join();
+    if (error) std::rethrow_exception(error);
+  }
+
+  // The slicer's loop: an aborted wait returns, and its message can be waited for again.
+  void cut_waits();
+
+  const int rank_, size_;
+  std::unique_ptr<SideChannel> side_;
+  std::shared_ptr<gloo::transport::Device> device_;
+  std::shared_ptr<gloo::transport::Context> context_;
+  std::mutex waits_mutex_;
+  std::condition_variable somebody_waits_;
+  std::set<GlooMessage*> waits_;
+  bool stopping_ = false;
+  std::thread slicer_;
+};
+
+class GlooWire::GlooMessage final : public Message {
+ public:
+  GlooMessage(GlooWire& wire, bool sends, int peer, uint64_t channel, void* data, size_t size_bytes)
+      : wire_(wire), sends_(sends) {
+    const NoBrokenPipes guard;
+    try {
+      buffer_ = wire.context_->createUnboundBuffer(data, size_bytes);
+      if (sends) {
+        buffer_->send(peer, channel, 0, size_bytes);
+      } else {
+        buffer_->recv(peer, channel, 0, size_bytes);
+      }
+    } catch (const std::exception& error) {
+      failure_ = error.what();
+    }
+  }
+
+  bool wait() override {
+    if (done_) return true;
+    if (!failure_.empty()) throw ConnectionLost(failure_);
+    const Registration registration(*this);
+    try {
+      done_ = sends_ ? buffer_->waitSend(kForever) : buffer_->waitRecv(kForever);
+    } catch (const std::exception& error) {
+      failure_ = error.what();
+      throw ConnectionLost(failure_);
+    }
+    return done_;
+  }
+
+  void cut() {
+    if (sends_) {
+      buffer_->abortWaitSend();
+    } else {
+      buffer_->abortWaitRecv();
+    }
+  }
+
+ private:
+  // While it lives, the slicer cuts the wait.
+  class Registration {
+   public:
+    explicit Registration(GlooMessage& message) : message_(message) {
+      const std::lock_guard lock(message.wire_.waits_mutex_);
+      message.wire_.waits_.insert(&message);
+      if (message.wire_.waits_.size() == 1) message.wire_.somebody_waits_.notify_one();
+    }
+    ~Registration() {
+      const std::lock_guard lock(message_.wire_.waits_mutex_);
+      message_.wire_.waits_.erase(&message_);
+    }
+    Registration(const Registration&) = delete;
+    Registration& operator=(const Registration&) = delete;
+
+   private:
+    GlooMessage& message_;
+  };
+
+  GlooWire& wire_;
+  const bool sends_;
+  std::unique_ptr<gloo::transport::UnboundBuffer> buffer_;
+  std::string failure_;
+  bool done_ = false;
+};
+
+void GlooWire::cut_waits() {
+  std::unique_lock lock(waits_mutex_);
+  while (!stopping_) {
+    somebody_waits_.wait(lock, [&] { return stopping_ || !waits_.empty(); });
+    somebody_waits_.wait_for(lock, kSlice, [&] { return stopping_; });
+    for (GlooMessage* message : waits_) message->cut();
+  }
+}
+
+std::unique_ptr<Wire::Message> GlooWire::start_send(int to, uint64_t channel, const void* data,
+                                                    size_t size_bytes) {
+  // Gloo's buffers serve both directions and so are never const.
+  return std::make_unique<GlooMessage>(*this, true, to, channel, const_cast<void*>(data), size_bytes);
+}
+
+std::unique_ptr<Wire::Message> GlooWire::start_recv(int from, uint64_t channel, void* data,
+                                                    size_t size_bytes) {
+  return std::make_unique<GlooMessage>(*this, false, from, channel, data, size_bytes);
+}
+
+}  // namespace
+
+std::shared_ptr<Wire> open_gloo_wire(const GlooPlace& place, const GroupOptions& options) {
+  return std::make_shared<GlooWire>(place, options);
+}
+
+}  // namespace athanor

@@ -1,0 +1,195 @@
+#include "athanor/comm/wire_group.h"
+
+#include <cstring>
+#include <utility>
+
+#include "athanor/base/check.h"
+#include "athanor/comm/shared_regions.h"
+
+namespace athanor {
+
+namespace {
+
+const std::byte* bytes(const void* data) {
+  return static_cast<const std::byte*>(data);
+}
+std::byte* bytes(void* data) {
+  return static_cast<std::byte*>(data);
+}
+
+}  // namespace
+
+WireGroup::WireGroup(std::shared_ptr<Wire> wire, std::vector<int> members, const WireGroupIds& ids,
+                     GroupOptions options, std::shared_ptr<void> alive)
+    : alive_(std::move(alive)),
+      link_(std::move(wire), std::move(members), ids, std::move(options)),
+      data_channel_(link_.channel("data")),
+      sent_to_(static_cast<size_t>(link_.size())),
+      received_from_(static_cast<size_t>(link_.size())),
+      queue_(link_.options(), [this](const std::exception& error) { return link_.failure_of(error); }) {
+  check(link_.size() >= 2, "group '{}': {} ranks, expected at least 2", name(), link_.size());
+}
+
+// The queue carries out all that was started before the others are told that no more will come.
+WireGroup::~WireGroup() {
+  queue_.finish();
+  link_.leave();
+}
+
+template <typename Byte>
+auto WireGroup::slices(Byte* data, int64_t count, size_t element) const -> std::vector<Row<Byte>> {
+  std::vector<Row<Byte>> rows;
+  int64_t first = 0;
+  for (int r = 0; r < size(); ++r) {
+    const int64_t part = even_part(count, size(), r);
+    rows.push_back({data + static_cast<size_t>(first) * element, part});
+    first += part;
+  }
+  return rows;
+}
+
+template <typename Byte>
+auto WireGroup::equal_rows(Byte* data, int64_t count, size_t element) const -> std::vector<Row<Byte>> {
+  return slices(data, count * size(), element);
+}
+
+template <typename Byte>
+auto WireGroup::one_row(Byte* data, int64_t count, int only) const -> std::vector<Row<Byte>> {
+  std::vector<Row<Byte>> rows(static_cast<size_t>(size()), Row<Byte>{data, 0});
+  rows[static_cast<size_t>(only)].count = count;
+  return rows;
+}
+
+Work WireGroup::start(const Call& call, bool buffers, std::function<void()> body, int64_t extra) {
+  check_call(call, size(), buffers);
+  return queue_.start(call.name, [this, call, body = std::move(body), extra] {
+    link_.begin(call, extra);
+    body();
+    link_.end();
+  });
+}
+
+Work WireGroup::all_reduce(void* data, int64_t count, Dtype dtype, const std::string& name) {
+  return start({Collective::all_reduce, dtype, -1, count, 0, name}, data != nullptr, [=, this] {
+    const auto rows = slices(bytes(data), count, size_of(dtype));
+    reduce_rows(slices(bytes(static_cast<const void*>(data)), count, size_of(dtype)),
+                rows[static_cast<size_t>(rank())].data, dtype);
+    gather_rows(rows, size_of(dtype));
+  });
+}
+
+Work WireGroup::all_reduce_tree(std::vector<TreeNode> nodes, int64_t num_leaves, float* result, int64_t count,
+                                const std::string& name) {
+  bool buffers = result != nullptr;
+  for (const auto& node : nodes) buffers = buffers && node.data != nullptr;
+  const auto num_nodes = static_cast<int64_t>(nodes.size());
+  return start(
+      {Collective::all_reduce_tree, Dtype::f32, -1, count, num_leaves, name}, buffers,
+      [this, nodes = std::move(nodes), num_leaves, result, count] {
+        run_all_reduce_tree(nodes, num_leaves, result, count);
+        gather_rows(slices(bytes(result), count, sizeof(float)), sizeof(float));
+      },
+      num_nodes);
+}
+
+Work WireGroup::all_gather(const void* in, void* out, int64_t count, Dtype dtype, const std::string& name) {
+  return start({Collective::all_gather, dtype, -1, count, 0, name}, in != nullptr && out != nullptr,
+               [=, this] {
+                 const auto rows = equal_rows(bytes(out), count, size_of(dtype));
+                 std::byte* own = rows[static_cast<size_t>(rank())].data;
+                 if (count > 0 && own != in)
+                   std::memcpy(own, in, static_cast<size_t>(count) * size_of(dtype));
+                 gather_rows(rows, size_of(dtype));
+               });
+}
+
+Work WireGroup::reduce_scatter(const void* in, void* out, int64_t count, Dtype dtype,
+                               const std::string& name) {
+  return start({Collective::reduce_scatter, dtype, -1, count, 0, name}, in != nullptr && out != nullptr,
+               [=, this] { reduce_rows(equal_rows(bytes(in), count, size_of(dtype)), bytes(out), dtype); });
+}
+
+Work WireGroup::all_to_all(const void* in, void* out, int64_t count, Dtype dtype, const std::string& name) {
+  return start({Collective::all_to_all, dtype, -1, count, 0, name}, in != nullptr && out != nullptr,
+               [=, this] {
+                 exchange_rows(equal_rows(bytes(in), count, size_of(dtype)),
+                               equal_rows(bytes(out), count, size_of(dtype)), size_of(dtype));
+               });
+}
+
+Work WireGroup::all_to_all_v(const void* in, std::span<const int64_t> send_counts, void* out,
+                             std::span<const int64_t> recv_counts, Dtype dtype, const std::string& name) {
+  const Call call{Collective::all_to_all_v, dtype, -1, 0, 0, name};
+  check_counts(call, send_counts, size(), in != nullptr);
+  check_counts(call, recv_counts, size(), out != nullptr);
+  return start(call, true,
+               [this, in, out, dtype, to = std::vector(send_counts.begin(), send_counts.end()),
+                from = std::vector(recv_counts.begin(), recv_counts.end())] {
+                 check_counts_of_all(to, from);
+                 const auto rows = [&](auto* data, const std::vector<int64_t>& counts) {
+                   std::vector<Row<std::remove_pointer_t<decltype(data)>>> result;
+                   for (const int64_t count : counts) {
+                     result.push_back({data, count});
+                     data += static_cast<size_t>(count) * size_of(dtype);
+                   }
+                   return result;
+                 };
+                 exchange_rows(rows(bytes(in), to), rows(bytes(out), from), size_of(dtype));
+               });
+}
+
+Work WireGroup::broadcast(void* data, int64_t count, Dtype dtype, int root, const std::string& name) {
+  return start({Collective::broadcast, dtype, root, count, 0, name}, data != nullptr, [=, this] {
+    // The root's row for every rank, and a row from the root alone.
+    std::vector<InRow> in(static_cast<size_t>(size()), InRow{bytes(data), rank() == root ? count : 0});
+    exchange_rows(in, one_row(bytes(data), count, root), size_of(dtype));
+  });
+}
+
+Work WireGroup::reduce(const void* in, void* out, int64_t count, Dtype dtype, int root,
+                       const std::string& name) {
+  return start({Collective::reduce, dtype, root, count, 0, name},
+               in != nullptr && (rank() != root || out != nullptr),
+               [=, this] { reduce_rows(one_row(bytes(in), count, root), bytes(out), dtype); });
+}
+
+Work WireGroup::gather(const void* in, void* out, int64_t count, Dtype dtype, int root,
+                       const std::string& name) {
+  return start({Collective::gather, dtype, root, count, 0, name},
+               in != nullptr && (rank() != root || out != nullptr), [=, this] {
+                 exchange_rows(one_row(bytes(in), count, root),
+                               equal_rows(bytes(out), rank() == root ? count : 0, size_of(dtype)),
+                               size_of(dtype));
+               });
+}
+
+Work WireGroup::scatter(const void* in, void* out, int64_t count, Dtype dtype, int root,
+                        const std::string& name) {
+  return start({Collective::scatter, dtype, root, count, 0, name},
+               out != nullptr && (rank() != root || in != nullptr), [=, this] {
+                 exchange_rows(equal_rows(bytes(in), rank() == root ? count : 0, size_of(dtype)),
+                               one_row(bytes(out), count, root), size_of(dtype));
+               });
+}
+
+void WireGroup::barrier(const std::string& name) {
+  start({Collective::barrier, Dtype::u8, -1, 0, 0, name}, true, [] {}).wait();
+}
+
+std::shared_ptr<std::byte> WireGroup::allocate_shared(size_t size_bytes, const std::string& name) {
+  std::shared_ptr<std::byte> memory;
+  start({Collective::allocate_shared, Dtype::u8, -1, as_count(size_bytes), 0, name}, true, [&] {
+    memory = map_shared_memory(size_bytes);
+  }).wait();
+  return memory;
+}
+
+Traffic WireGroup::traffic() const {
+  return link_.traffic().traffic();
+}
+
+void WireGroup::abort(const std::string& reason) {
+  link_.abort(reason);
+}
+
+}  // namespace athanor

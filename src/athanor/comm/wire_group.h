@@ -1,0 +1,96 @@
+// A Group over a Wire: the collectives between ranks that have no memory in common.
+//
+// Sums are formed by owners: slice r of the elements is rank r's; all send it their parts of its slice, it adds
+// them in the order of the ranks (the tree: of the tree) and sends the sum to all. So every rank has the same
+// bits, those of the ranks of one host, and sends 2 (n-1)/n S bytes per all_reduce, as a ring does whose sums
+// would come in another order for each slice. docs/collectives.md has the bytes of every call.
+// Data to be added comes in pieces through a buffer of twice max(slot_bytes, 64 KiB (n-1)) at most.
+// allocate_shared() gives memory of the rank's own: there is none in common.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "athanor/comm/call_queue.h"
+#include "athanor/comm/group.h"
+#include "athanor/comm/wire_link.h"
+
+namespace athanor {
+
+class WireGroup final : public Group {
+ public:
+  // As WireLink's. `alive` is let go of with the group.
+  WireGroup(std::shared_ptr<Wire> wire, std::vector<int> members, const WireGroupIds& ids,
+            GroupOptions options, std::shared_ptr<void> alive = nullptr);
+  ~WireGroup() override;
+
+  int rank() const override { return link_.rank(); }
+  int size() const override { return link_.size(); }
+  const std::string& name() const override { return link_.options().name; }
+
+  Work all_reduce(void* data, int64_t count, Dtype dtype, const std::string& name) override;
+  Work all_reduce_tree(std::vector<TreeNode> nodes, int64_t num_leaves, float* result, int64_t count,
+                       const std::string& name) override;
+  Work all_gather(const void* in, void* out, int64_t count, Dtype dtype, const std::string& name) override;
+  Work reduce_scatter(const void* in, void* out, int64_t count, Dtype dtype,
+                      const std::string& name) override;
+  Work all_to_all(const void* in, void* out, int64_t count, Dtype dtype, const std::string& name) override;
+  Work broadcast(void* data, int64_t count, Dtype dtype, int root, const std::string& name) override;
+  Work reduce(const void* in, void* out, int64_t count, Dtype dtype, int root,
+              const std::string& name) override;
+  Work gather(const void* in, void* out, int64_t count, Dtype dtype, int root,
+              const std::string& name) override;
+  Work scatter(const void* in, void* out, int64_t count, Dtype dtype, int root,
+               const std::string& name) override;
+  Work all_to_all_v(const void* in, std::span<const int64_t> send_counts, void* out,
+                    std::span<const int64_t> recv_counts, Dtype dtype, const std::string& name) override;
+  Work send(const void* data, int64_t count, Dtype dtype, int to, const std::string& name) override;
+  Work recv(void* data, int64_t count, Dtype dtype, int from, const std::string& name) override;
+  void barrier(const std::string& name) override;
+  std::shared_ptr<std::byte> allocate_shared(size_t size_bytes, const std::string& name) override;
+  Traffic traffic() const override;
+  void abort(const std::string& reason) override;
+
+ private:
+  class Message;  // in wire_pair.cpp
+  // Consecutive elements of one rank.
+  template <typename Byte>
+  struct Row {
+    Byte* data;
+    int64_t count;
+  };
+  using InRow = Row<const std::byte>;
+  using OutRow = Row<std::byte>;
+
+  Work start(const Call& call, bool buffers, std::function<void()> body, int64_t extra = 0);
+  // Slice r of `count` elements at `data`, for every rank.
+  template <typename Byte>
+  std::vector<Row<Byte>> slices(Byte* data, int64_t count, size_t element) const;
+  template <typename Byte>
+  std::vector<Row<Byte>> equal_rows(Byte* data, int64_t count, size_t element) const;
+  // Row `only` [count] and no other.
+  template <typename Byte>
+  std::vector<Row<Byte>> one_row(Byte* data, int64_t count, int only) const;
+
+  // In wire_collectives.cpp, within a call.
+  // rows[r]: this rank's part of what rank r owns; out: the sum of the own row over all ranks.
+  void reduce_rows(std::span<const InRow> rows, std::byte* out, Dtype dtype);
+  // rows[r]: where rank r's row goes; the own row is what the others get.
+  void gather_rows(std::span<const OutRow> rows, size_t element);
+  // in[r] goes to rank r, which has room for it in its out.
+  void exchange_rows(std::span<const InRow> in, std::span<const OutRow> out, size_t element);
+  void check_counts_of_all(std::span<const int64_t> send_counts, std::span<const int64_t> recv_counts);
+  // In wire_tree.cpp.
+  void run_all_reduce_tree(std::vector<TreeNode> nodes, int64_t num_leaves, float* result, int64_t count);
+
+  std::shared_ptr<void> alive_;
+  WireLink link_;
+  uint64_t data_channel_;
+  std::vector<std::byte> staging_;
+  std::vector<uint64_t> sent_to_, received_from_;  // messages of send() and recv(), by peer
+  CallQueue queue_;
+};
+
+}  // namespace athanor
