@@ -10,8 +10,8 @@
 
 namespace athanor {
 
-// Waits for the others where they are on several hosts. ConfigError where the environment lacks what the transport
-// needs.
+// Waits for the others where they are on several hosts. ConfigError where the environment lacks what the
+// transport needs.
 std::unique_ptr<World> open_world(const RankEnvironment& place, const std::string& transport,
                                   const GroupOptions& options);
 

@@ -18,7 +18,7 @@ std::byte* bytes(void* data) {
 }  // namespace
 
 HierarchicalGroup::HierarchicalGroup(std::unique_ptr<Group> inner, std::unique_ptr<Group> outer,
-                                     std::unique_ptr<Group> direct, GroupOptions options)
+                                     std::unique_ptr<Group> direct, const GroupOptions& options)
     : inner_(std::move(inner)),
       outer_(std::move(outer)),
       direct_(std::move(direct)),

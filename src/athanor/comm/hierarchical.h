@@ -32,7 +32,7 @@ namespace athanor {
 class HierarchicalGroup final : public Group {
  public:
   HierarchicalGroup(std::unique_ptr<Group> inner, std::unique_ptr<Group> outer,
-                    std::unique_ptr<Group> direct = nullptr, GroupOptions options = {});
+                    std::unique_ptr<Group> direct = nullptr, const GroupOptions& options = {});
   ~HierarchicalGroup() override;
 
   int rank() const override { return outer_->rank() * inner_->size() + inner_->rank(); }

@@ -14,8 +14,9 @@ namespace {
 
 class HierarchicalWorld final : public World {
  public:
-  HierarchicalWorld(std::unique_ptr<World> host, std::unique_ptr<World> everybody, GroupOptions options)
-      : host_(std::move(host)), everybody_(std::move(everybody)), options_(std::move(options)) {
+  HierarchicalWorld(std::unique_ptr<World> host, std::unique_ptr<World> everybody,
+                    const GroupOptions& options)
+      : host_(std::move(host)), everybody_(std::move(everybody)), options_(options) {
     check(
         size() % host_->size() == 0 && rank() % host_->size() == host_->rank(),
         "world: rank {} of {} is rank {} of {} on its host, expected as many ranks, one after the other, on "
@@ -49,7 +50,7 @@ class HierarchicalWorld final : public World {
     options.name = name;
     return std::make_unique<HierarchicalGroup>(
         host_->make_group(here, name), everybody_->make_group(std::move(across), name + ", between hosts"),
-        everybody_->make_group(std::move(members), name + ", messages"), std::move(options));
+        everybody_->make_group(std::move(members), name + ", messages"), options);
   }
 
   void abort(const std::string& reason) override {

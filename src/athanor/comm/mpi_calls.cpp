@@ -39,6 +39,8 @@ const char* finish() {
   return text_of(MPI_Finalize());
 }
 
+// The caller tests the requests; the analyzer looks for waits in this file.
+// NOLINTBEGIN(clang-analyzer-optin.mpi.MPI-Checker)
 const char* send(int to, int tag, const void* data, size_t size_bytes, MpiCalls::Request** request) {
   *request = new MpiCalls::Request;
   return text_of(
@@ -51,6 +53,7 @@ const char* recv(int from, int tag, void* data, size_t size_bytes, MpiCalls::Req
                            tag, MPI_COMM_WORLD, &(*request)->handle));
 }
 
+// NOLINTEND(clang-analyzer-optin.mpi.MPI-Checker)
 const char* test(MpiCalls::Request* request, bool* done) {
   int flag = 0;
   const char* error = text_of(MPI_Test(&request->handle, &flag, MPI_STATUS_IGNORE));

@@ -6,7 +6,7 @@
 
 namespace athanor {
 
-class WireGroup::Message : public Work::Impl {
+class WireGroup::Message final : public Work::Impl {
  public:
   // `peer`: the other rank; `call`: what this rank does.
   Message(WireLink& link, const Call& call, int peer, uint64_t number)
