@@ -86,7 +86,7 @@ void TrainCommand::run() const {
   if (profile) io.profiler = &profiler;
   TrainReport report;
   try {
-    report = train(config, world->all(), io);
+    report = train(config, *world, io);
   } catch (const std::exception& error) {
     if (console != nullptr) console->finish();
     world->abort(error.what());  // so that nobody waits for this rank

@@ -85,9 +85,9 @@ TEST(Validate, RunAndChannelNamesAreUsable) {
 }
 
 TEST(Validate, LayoutsOfThisVersion) {
-  for (const std::string set : {"tp=2", "pp=2", "cp=2", "ep=2", "virtual_stages=2"})
+  for (const std::string set : {"pp=2", "cp=2", "ep=2", "virtual_stages=2"})
     expect_error("[parallel]\n" + set,
-                 {"first.toml:2: parallel." + set.substr(0, set.find('=')), "data parallelism"});
+                 {"first.toml:2: parallel." + set.substr(0, set.find('=')), "parallel.zero"});
   expect_error("[parallel]\ntp=0", {"parallel.tp: got 0, expected at least 1"});
   expect_error("[parallel]\nzero=4", {"parallel.zero: got 4, expected a value in [0, 3]"});
   EXPECT_EQ(parse_error("[parallel]\ndp=4\ntp=1\nzero=3\nsp=false\nreduce='tree'"), "");

@@ -215,13 +215,16 @@ void check_layout(const Config& config) {
     const char* key;
     int64_t value, supported;
   };
-  const Axis axes[] = {{"parallel.tp", p.tp, 1}, {"parallel.pp", p.pp, 1},
-                       {"parallel.cp", p.cp, 1}, {"parallel.ep", p.ep, 1},
-                       {"parallel.sp", p.sp, 0}, {"parallel.virtual_stages", p.virtual_stages, 1}};
+  const Axis axes[] = {{"parallel.pp", p.pp, 1},
+                       {"parallel.cp", p.cp, 1},
+                       {"parallel.ep", p.ep, 1},
+                       {"parallel.virtual_stages", p.virtual_stages, 1}};
   for (const auto& [key, value, supported] : axes)
     if (value != supported)
-      refuse(config, key, "this version of the program splits work by data parallelism only (parallel.dp)",
-             "got {}, expected {}", value, supported);
+      refuse(
+          config, key,
+          "this version of the program trains with parallel.dp, parallel.tp, parallel.sp and parallel.zero",
+          "got {}, expected {}", value, supported);
   if (!p.schedule.ends_with(".csv"))
     check_choice(config, "parallel.schedule", p.schedule,
                  {"gpipe", "1f1b", "interleaved", "bfs", "zb-h1", "zb-v", "dualpipe-v"});

@@ -17,7 +17,7 @@ double sum_losses(const Model& model, Arena& arena, const std::vector<int32_t>& 
     copy_from_host(input_row, row, input_row.size_bytes());
     copy_from_host(target_row, row + 1, target_row.size_bytes());
   }
-  Tape tape(PassContext{});
+  Tape tape({.num_sequences = batch, .seq_len = length});
   const Tensor loss = model.loss(tape, inputs, targets, {}).value;
   std::vector<float> per_token(static_cast<size_t>(batch * length));
   copy_to_host(per_token.data(), loss, loss.size_bytes());

@@ -35,10 +35,12 @@ Rows header_rows(const Config& config, const Training& training, std::span<const
                     fmt::format("{} ({}), {} FLOPs per token", count(training.model->num_params()),
                                 with_commas(training.model->num_params()),
                                 human_count(training.model->flops_per_token(config.data.seq_len))));
-  rows.emplace_back("layout",
-                    fmt::format("dp {}, zero {}, reduce {}, {} grains of {} x {} tokens, recompute {}",
-                                world_size, config.parallel.zero, config.parallel.reduce, training.num_grains,
-                                config.train.micro_batch, config.data.seq_len, config.parallel.recompute));
+  rows.emplace_back(
+      "layout",
+      fmt::format("dp {}, tp {}{}, zero {}, reduce {}, {} grains of {} x {} tokens, recompute {}",
+                  world_size / config.parallel.tp, config.parallel.tp, config.parallel.sp ? " with sp" : "",
+                  config.parallel.zero, config.parallel.reduce, training.num_grains, config.train.micro_batch,
+                  config.data.seq_len, config.parallel.recompute));
   rows.emplace_back(
       "compute", fmt::format("{} on {}, {} thread{} a rank{}", config.precision.compute,
                              isa_name(queue.isa()), queue.num_threads(), queue.num_threads() == 1 ? "" : "s",

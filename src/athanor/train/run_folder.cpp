@@ -28,20 +28,6 @@ std::string value_of(const Config& config, const std::string& key) {
 
 }  // namespace
 
-void check_ranks(const Config& config, int world_size) {
-  if (config.parallel.dp != 0 && config.parallel.dp != world_size)
-    throw ConfigError(fmt::format("parallel.dp: got {} in a world of {} ranks, expected \"auto\" or {}",
-                                  config.parallel.dp, world_size, world_size));
-  const TrainConfig& t = config.train;
-  const int64_t grains = (t.global_batch + t.micro_batch - 1) / t.micro_batch;
-  if (world_size > grains)
-    throw ConfigError(
-        fmt::format("parallel.dp: got {} ranks for the {} grains of a step (train.global_batch {} / "
-                    "train.micro_batch {}), expected at most {}",
-                    world_size, grains, t.global_batch, t.micro_batch, grains),
-        "start fewer ranks or lower train.micro_batch");
-}
-
 void check_resumable(const Config& then, const Config& now, const std::string& data_then,
                      const std::string& data_now) {
   const char* const hint =

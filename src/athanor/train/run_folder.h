@@ -17,10 +17,6 @@ struct RunFolder {
   std::string checkpoints() const { return file("checkpoints"); }
 };
 
-// Whether a world of that many ranks can run this config: parallel.dp, and at least one grain a rank.
-// ConfigError.
-void check_ranks(const Config& config, int world_size);
-
 // Refuses to continue a run whose model, data or seed changed: ConfigError naming the first such key, what
 // the run had and what the config says. Steps, layout, evaluation and checkpoint settings may change.
 void check_resumable(const Config& then, const Config& now, const std::string& data_then,

@@ -25,6 +25,7 @@
 #include "athanor/kernels/table.h"
 #include "athanor/models/load.h"
 #include "athanor/train/header.h"
+#include "athanor/train/layout.h"
 #include "athanor/train/memory_plan.h"
 #include "athanor/train/recorder.h"
 #include "athanor/train/run_folder.h"
@@ -53,9 +54,10 @@ int64_t resident_bytes() {
 // One run on one rank; the members are in the order in which a run comes to need them.
 class Trainer {
  public:
-  Trainer(const Config& config, Group& group, const TrainIo& io)
+  Trainer(const Config& config, World& world, const TrainIo& io)
       : config_(config),
-        group_(group),
+        world_(world),
+        group_(world.all()),
         io_(io),
         folder_(config),
         threads_(threads_of_rank(config, io.ranks_of_host)),
@@ -89,7 +91,9 @@ class Trainer {
   StepMetrics to_metrics(const StepResult& result, double seconds) const;
 
   Config config_;
-  Group& group_;
+  World& world_;
+  Group& group_;              // all ranks
+  std::optional<Mesh> mesh_;  // once the config is known to fit them
   TrainIo io_;
   RunFolder folder_;
   std::optional<FolderLock> lock_;  // rank 0
@@ -113,6 +117,7 @@ void Trainer::open_data() {
   resolve_model(config_, tokenizer == nullptr ? 0 : tokenizer->vocab_size());
   validate(config_);
   check_ranks(config_, group_.size());
+  mesh_.emplace(mesh_shape(config_, group_.size()), world_);
   data_ = open_dataset(config_, io_.env,
                        {.threads = threads_,
                         .vocab_size = config_.model.vocab_size,
@@ -166,8 +171,10 @@ void Trainer::open_run() {
 }
 
 void Trainer::load_state() {
-  training_ = std::make_unique<Training>(config_, static_cast<int64_t>(data_.channels.size()), group_, arena_,
-                                         io_.trace, io_.stop);
+  training_ = std::make_unique<Training>(config_, static_cast<int64_t>(data_.channels.size()),
+                                         mesh_->group(Axis::dp), arena_, io_.trace, io_.stop);
+  if (mesh_->size(Axis::tp) > 1)
+    training_->split(sharding_of(config_.model, config_.parallel.sp), mesh_->group(Axis::tp));
   training_->allocate();
   if (report_.resumed_step > 0) {
     training_->load(Checkpoint::open(io_.env, step_path()));
@@ -191,10 +198,11 @@ void Trainer::measure_peak() {
 void Trainer::validate_now(int64_t max_tokens, StepMetrics* metrics) {
   if (config_.data.valid_fraction <= 0.0) return;
   const Span span(io_.trace, "validation", "step");
-  const Evaluation evaluation = evaluate_channels(*training_->model, arena_, data_.channels, group_,
-                                                  {.batch = config_.train.micro_batch,
-                                                   .max_tokens = max_tokens,
-                                                   .equal_passes = config_.parallel.zero == 3});
+  const Evaluation evaluation =
+      evaluate_channels(*training_->model, arena_, data_.channels, mesh_->group(Axis::dp),
+                        {.batch = config_.train.micro_batch,
+                         .max_tokens = max_tokens,
+                         .equal_passes = config_.parallel.zero == 3});
   report_.valid_loss_last = evaluation.loss;
   report_.channel_loss_last.clear();
   for (const ChannelScore& score : evaluation.channels)
@@ -374,8 +382,8 @@ int threads_of_rank(const Config& config, int ranks_of_host) {
   return std::max(1, num_usable_cpus() / std::max(1, ranks_of_host));
 }
 
-TrainReport train(const Config& config, Group& group, const TrainIo& io) {
-  return Trainer(config, group, io).run();
+TrainReport train(const Config& config, World& world, const TrainIo& io) {
+  return Trainer(config, world, io).run();
 }
 
 }  // namespace athanor

@@ -1,9 +1,9 @@
 // A whole training run, as one rank sees it: data, model, resume, steps, validation, checkpoints.
 //
 //   TrainIo io{.env = system_env(), .console = rank == 0 ? &console : nullptr};
-//   const TrainReport report = train(config, group, io);
+//   const TrainReport report = train(config, world, io);
 //
-// Every rank of the group calls it with the same config. A run whose folder holds a valid checkpoint is
+// Every rank of the world calls it with the same config, whose section [parallel] says how they share the work. A run whose folder holds a valid checkpoint is
 // continued from the newest one, bit for bit (law 5). `stop` counts requests to stop (Ctrl-C): the ranks
 // agree at the end of a step, save and return. Errors: ConfigError for settings, Error for data and files,
 // Recoverable from the group; a checkpoint that exists is never touched by any of them. Thread rule: one
@@ -17,7 +17,7 @@
 #include "athanor/base/file.h"
 #include "athanor/base/topology.h"
 #include "athanor/base/trace.h"
-#include "athanor/comm/group.h"
+#include "athanor/comm/world.h"
 #include "athanor/config/config.h"
 #include "athanor/data/tokenize.h"
 #include "athanor/observe/console.h"
@@ -41,6 +41,6 @@ struct TrainIo {
 // As many as train.threads says, or this rank's share of the usable processors.
 int threads_of_rank(const Config& config, int ranks_of_host);
 
-TrainReport train(const Config& config, Group& group, const TrainIo& io);
+TrainReport train(const Config& config, World& world, const TrainIo& io);
 
 }  // namespace athanor
