@@ -10,7 +10,9 @@ class FeedForward : public Module {
   using Module::Module;
   virtual Var operator()(const Var& x) const = 0;
   // h + dropout(y), in one pass over the result where that can be.
-  virtual Var add_to(const Var& h, const Var& x, const Dropout& dropout) const { return add(h, dropout((*this)(x))); }
+  virtual Var add_to(const Var& h, const Var& x, const Dropout& dropout) const {
+    return add(h, dropout((*this)(x)));
+  }
 };
 
 // down(swiglu(gate(x), up(x))): of F channels (Shazeer, "GLU variants improve transformer", 2020).

@@ -36,7 +36,8 @@ OrderedJson bpe_json(const TokenIds& tokens, const std::vector<std::pair<std::st
   });
   OrderedJson list = OrderedJson::array();
   for (const auto& [left, right] : merges)
-    list.push_back(has_space ? OrderedJson::array({left, right}) : OrderedJson(fmt::format("{} {}", left, right)));
+    list.push_back(has_space ? OrderedJson::array({left, right})
+                             : OrderedJson(fmt::format("{} {}", left, right)));
   return {{"type", "BPE"},
           {"dropout", nullptr},
           {"unk_token", nullptr},

@@ -100,7 +100,8 @@ MemoryPlan plan_memory(const PlanRequest& request) {
   // The ranks that share a model are neighbours (comm/mesh.h): tp is the fastest axis.
   const int tp = static_cast<int>(config.parallel.tp);
   const int data_rank = request.rank / tp, data_ranks = std::max(1, request.world_size / tp);
-  const auto group = make_null_group(data_rank, data_ranks), tensor_group = make_null_group(request.rank % tp, tp);
+  const auto group = make_null_group(data_rank, data_ranks),
+             tensor_group = make_null_group(request.rank % tp, tp);
 
   const int64_t micro = config.train.micro_batch;
   int64_t grains = (config.train.global_batch + micro - 1) / micro;
