@@ -28,5 +28,6 @@ void add_launch(CLI::App& app);
 void add_schedule(CLI::App& app);
 void add_tokenizer(CLI::App& app);
 void add_train(CLI::App& app);
+void add_verify(CLI::App& app);
 
 }  // namespace athanor

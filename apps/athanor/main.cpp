@@ -96,6 +96,7 @@ int main(int argc, char** argv) {
   athanor::add_dataset(app);
   athanor::add_train(app);
   athanor::add_launch(app);
+  athanor::add_verify(app);
   athanor::add_evaluate(app);
   athanor::add_generate(app);
   athanor::add_checkpoint(app);

@@ -37,6 +37,7 @@ TEST(Commands, EveryOneAnswersHelp) {
       {"dataset", "ledger"},
       {"train"},
       {"launch"},
+      {"verify"},
       {"evaluate"},
       {"generate"},
       {"checkpoint"},

@@ -1,0 +1,182 @@
+#include "athanor/train/verify.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <mutex>
+
+#include "athanor/base/thread_pool.h"
+#include "athanor/comm/thread.h"
+#include "athanor/kernels/table.h"
+#include "athanor/train/layout.h"
+#include "athanor/train/param_slices.h"
+#include "athanor/train/setup.h"
+
+namespace athanor {
+namespace {
+
+constexpr double kZeroGradient = 1e-7;  // of the largest gradient's norm
+
+// Puts the boxes that ranks hold together.
+class Gathering {
+ public:
+  void put(const NamedTensor& part) {
+    const Shape whole = part.whole.dims() == 0 ? part.tensor.shape() : part.whole;
+    const Box box = part.whole.dims() == 0 ? whole_box(whole) : Box{part.offset, part.tensor.shape()};
+    const float* values = part.tensor.data<float>();
+    const std::lock_guard lock(mutex_);
+    Parts& parts = tensors_[part.name];
+    parts.values.resize(static_cast<size_t>(whole.numel()));
+    parts.is_set.resize(parts.values.size());
+    BoxRuns(whole, box).walk(0, part.tensor.numel(), [&](int64_t in_box, int64_t in_whole, int64_t count) {
+      for (int64_t i = 0; i < count; ++i) {
+        const auto at = static_cast<size_t>(in_whole + i);
+        const float value = values[in_box + i];
+        check(!parts.is_set[at] || std::memcmp(&parts.values[at], &value, sizeof(value)) == 0,
+              "verify: two ranks hold other values of element {} of '{}'", at, part.name);
+        parts.values[at] = value;
+        parts.is_set[at] = true;
+      }
+    });
+  }
+
+  WholeTensors whole() {
+    WholeTensors all;
+    for (auto& [name, parts] : tensors_) {
+      check(std::all_of(parts.is_set.begin(), parts.is_set.end(), [](bool is_set) { return is_set; }),
+            "verify: no rank holds a part of '{}'", name);
+      all[name] = std::move(parts.values);
+    }
+    return all;
+  }
+
+ private:
+  struct Parts {
+    std::vector<float> values;
+    std::vector<bool> is_set;
+  };
+  std::mutex mutex_;
+  std::map<std::string, Parts> tensors_;
+};
+
+struct Gathered {
+  Gathering gradients, weights, state;
+};
+
+void run_rank(const Config& config, std::span<const Channel> channels, int64_t steps, World& world,
+              Gathered& gathered, VerifyRun& run) {
+  ThreadPool pool(1);
+  const auto queue =
+      make_cpu_queue(&pool, config.train.isa == "auto" ? best_isa() : parse_isa(config.train.isa));
+  Arena arena(*queue);
+  Mesh mesh(mesh_shape(config, world.size()), world);
+  Training training(config, static_cast<int64_t>(channels.size()), mesh.group(Axis::dp), arena, nullptr,
+                    nullptr);
+  if (mesh.size(Axis::tp) > 1)
+    training.split(sharding_of(config.model, config.parallel.sp), mesh.group(Axis::tp));
+  training.allocate();
+  training.model->initialize(config.train.seed);
+  TrainState state = first_state(config);
+  const BatchReader reader(channels, make_sampler(channels, config.train.seed, config.train.global_batch),
+                           config.train.micro_batch);
+  Batch batch;
+  for (int64_t step = 1; step <= steps; ++step) {
+    const std::vector<int64_t> grains = training.parallel->grains_of_step(training.num_grains);
+    auto grain = grains.begin();
+    const StepResult done = training.runner->run(state, [&]() -> const Batch& {
+      reader.read(step, *grain++, batch);
+      return batch;
+    });
+    if (world.rank() == 0) {
+      run.losses.push_back(done.loss);
+      run.grad_norms.push_back(done.grad_norm);
+    }
+    if (step > 1) continue;
+    std::vector<NamedTensor> parts;
+    for (const auto& param : training.model->params())
+      if (!param->is_state()) add_slices(parts, "gradient", *param, training.parallel->grad(*param));
+    for (const NamedTensor& part : parts) gathered.gradients.put(part);
+  }
+  for (const NamedTensor& part : training.tensors())
+    (part.name.starts_with("model.") ? gathered.weights : gathered.state).put(part);
+}
+
+double norm_of(const std::vector<float>& values) {
+  double sum = 0.0;
+  for (const float value : values) sum += double{value} * double{value};
+  return std::sqrt(sum);
+}
+
+double gap_of(const std::vector<float>& got, const std::vector<float>& expected) {
+  check(got.size() == expected.size(), "verify: got {} values, expected {}", got.size(), expected.size());
+  double sum = 0.0;
+  for (size_t i = 0; i < got.size(); ++i) sum += std::pow(double{got[i]} - double{expected[i]}, 2);
+  return std::sqrt(sum);
+}
+
+bool same_bits(const std::vector<double>& a, const std::vector<double>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(double)) == 0;
+}
+bool same_bits(const WholeTensors& a, const WholeTensors& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const auto& x, const auto& y) {
+    return x.first == y.first && x.second.size() == y.second.size() &&
+           std::memcmp(x.second.data(), y.second.data(), x.second.size() * sizeof(float)) == 0;
+  });
+}
+
+}  // namespace
+
+Config one_process(Config config) {
+  config.parallel.dp = config.parallel.tp = 1;
+  config.parallel.zero = 0;
+  config.parallel.sp = false;
+  config.parallel.recompute = "none";
+  return config;
+}
+
+VerifyRun run_layout(const Config& config, std::span<const Channel> channels, int64_t steps, int ranks) {
+  VerifyRun run;
+  Gathered gathered;
+  run_ranks(make_thread_worlds(ranks),
+            [&](World& world) { run_rank(config, channels, steps, world, gathered, run); });
+  run.gradients = gathered.gradients.whole();
+  run.weights = gathered.weights.whole();
+  run.state = gathered.state.whole();
+  return run;
+}
+
+void Largest::note(double difference, const std::string& place) {
+  if (difference <= value) return;
+  value = std::isnan(difference) ? HUGE_VAL : difference;
+  where = place;
+}
+
+double LayoutDifference::worst() const {
+  return std::max({loss.value, grad_norm.value, gradient.value, weight.value});
+}
+
+LayoutDifference compare(const VerifyRun& got, const VerifyRun& expected) {
+  LayoutDifference found;
+  for (size_t i = 0; i < expected.losses.size(); ++i) {
+    const std::string step = fmt::format("step {}", i + 1);
+    found.loss.note(std::abs(got.losses.at(i) / expected.losses[i] - 1.0), step);
+    found.grad_norm.note(std::abs(got.grad_norms.at(i) / expected.grad_norms[i] - 1.0), step);
+  }
+  double largest = 0.0;
+  for (const auto& [name, values] : expected.gradients) largest = std::max(largest, norm_of(values));
+  for (const auto& [name, values] : expected.gradients) {
+    const std::string param = name.substr(name.find('.') + 1);
+    const double norm = norm_of(values), gap = gap_of(got.gradients.at(name), values);
+    if (!(gap <= kZeroGradient * largest)) found.gradient.note(gap / norm, param);
+    if (norm <= kZeroGradient * largest) continue;
+    const auto& weights = expected.weights.at("model." + param);
+    const double moved = gap_of(got.weights.at("model." + param), weights);
+    if (moved > 0.0) found.weight.note(moved / norm_of(weights), param);
+  }
+  found.bitwise = same_bits(got.losses, expected.losses) && same_bits(got.grad_norms, expected.grad_norms) &&
+                  same_bits(got.gradients, expected.gradients) && same_bits(got.weights, expected.weights) &&
+                  same_bits(got.state, expected.state);
+  return found;
+}
+
+}  // namespace athanor

@@ -1,0 +1,53 @@
+// Law 1 tried on a config: the ranks of a layout, as threads of this process, beside one process on the same samples.
+//
+//   const VerifyRun one = run_layout(one_process(config), channels, steps);
+//   const VerifyRun many = run_layout(config, channels, steps, /*ranks=*/4);
+//   const LayoutDifference found = compare(many, one);
+//   if (!found.bitwise) print(found.weight.value, found.weight.where);
+//
+// Configs are resolved and valid, and the ranks fit them (train/layout.h). Nothing is written. Thread rule: one thread
+// at a time; it starts one for each rank.
+#pragma once
+
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "athanor/config/config.h"
+#include "athanor/data/channel.h"
+
+namespace athanor {
+
+using WholeTensors = std::map<std::string, std::vector<float>>;  // logical tensors by name
+
+struct VerifyRun {
+  std::vector<double> losses, grad_norms;  // of each step
+  WholeTensors gradients;                  // of step 1: sums over its tokens
+  WholeTensors weights, state;             // after the last step; optimizer state by its names in checkpoints
+};
+
+// The same training without any parallelism.
+Config one_process(Config config);
+
+// Trains `steps` steps from the config's seed. Error if ranks that hold the same part of a tensor hold other bits.
+VerifyRun run_layout(const Config& config, std::span<const Channel> channels, int64_t steps, int ranks = 1);
+
+// A largest relative difference and where it is; 0 and "" where there is none.
+struct Largest {
+  double value = 0.0;
+  std::string where;
+  void note(double difference, const std::string& place);  // NaN counts as infinite
+};
+
+// Tensors differ by ||a - b|| / ||b||; a gradient by nothing if that is below 1e-7 of the largest gradient's norm, and
+// weights with such a gradient are not compared: AdamW makes steps of full length of what is zero but for rounding.
+struct LayoutDifference {
+  Largest loss, grad_norm, gradient, weight;
+  bool bitwise = true;  // all of them and the optimizer state
+  double worst() const;
+};
+
+LayoutDifference compare(const VerifyRun& got, const VerifyRun& expected);
+
+}  // namespace athanor
