@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <latch>
 
 #include "athanor/base/error.h"
@@ -136,16 +137,20 @@ TEST(World, RefusesListsThatMakeNoSense) {
 TEST(WorldMismatch, AWrongListIsNamedInAnyOrder) {
   for (int first = 0; first < 3; ++first) {
     const auto worlds = make_thread_worlds(4, patient());
-    std::latch begun(1);
+    std::atomic<bool> begun = false;
+    const auto begin = [&] {
+      begun = true;
+      begun.notify_all();
+    };
     const auto texts = outcomes_of_ranks(worlds, [&](World& world) {
       const int rank = world.rank();
       if (rank == 3) return;
-      if (rank != first) begun.wait();
-      const std::shared_ptr<void> counted(nullptr, [&](void*) {
-        if (rank == first) begun.count_down();
+      if (rank != first) begun.wait(false);
+      const std::shared_ptr<void> at_the_latest(nullptr, [&](void*) {
+        if (rank == first) begin();
       });
       auto group = world.make_group(rank == 1 ? std::vector<int>{0, 1} : std::vector<int>{0, 1, 2}, "tp");
-      if (rank == first) begun.count_down();
+      if (rank == first) begin();
       group->barrier("x");
     });
     for (int rank = 0; rank < 3; ++rank)
