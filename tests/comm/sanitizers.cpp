@@ -9,6 +9,7 @@ extern "C" const char* __tsan_default_suppressions() {  // NOLINT(bugprone-reser
          "called_from_lib:libopen-rte.so\n"
          "called_from_lib:libmpi.so\n"
          "deadlock:mca_\n"
+         "mutex:mca_\n"
          "race:mca_\n"
          "race:libmpi.so\n"
          "race:libopen-pal.so\n";
