@@ -81,7 +81,6 @@ class PipelineRank {
 
   void step(int64_t number, StepResult& result) {
     step_ = number;
-    board_.losses.resize(static_cast<size_t>(executor_->schedule().micro_batches));
     for (Weight* weight : model_->weights()) {
       if (number == 1)
         weight->set_grad(zeros(engine_.arena, weight->param().shape(), Dtype::f32, Category::gradients));
@@ -164,6 +163,8 @@ Outcome run_pipeline(const Config& config, const Cut& cut) {
   const int first = shape.rank_of_stage.front(), last = shape.rank_of_stage.back();
   const auto ends = make_thread_groups(2);
   Board board;
+  const int64_t micro = config.train.micro_batch;
+  board.losses.resize(static_cast<size_t>((config.train.global_batch + micro - 1) / micro));
   Outcome outcome;
   outcome.steps.resize(static_cast<size_t>(config.train.steps));
   std::map<std::string, std::vector<float>> weights;

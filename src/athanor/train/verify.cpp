@@ -1,8 +1,8 @@
 #include "athanor/train/verify.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
-#include <cstring>
 #include <mutex>
 
 #include "athanor/base/thread_pool.h"
@@ -32,8 +32,9 @@ class Gathering {
       for (int64_t i = 0; i < count; ++i) {
         const auto at = static_cast<size_t>(in_whole + i);
         const float value = values[in_box + i];
-        check(!parts.is_set[at] || std::memcmp(&parts.values[at], &value, sizeof(value)) == 0,
-              "verify: two ranks hold other values of element {} of '{}'", at, part.name);
+        check(
+            !parts.is_set[at] || std::bit_cast<uint32_t>(parts.values[at]) == std::bit_cast<uint32_t>(value),
+            "verify: two ranks hold other values of element {} of '{}'", at, part.name);
         parts.values[at] = value;
         parts.is_set[at] = true;
       }
@@ -114,13 +115,17 @@ double gap_of(const std::vector<float>& got, const std::vector<float>& expected)
   return std::sqrt(sum);
 }
 
+template <typename Bits, typename T>
+bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](T x, T y) { return std::bit_cast<Bits>(x) == std::bit_cast<Bits>(y); });
+}
 bool same_bits(const std::vector<double>& a, const std::vector<double>& b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(double)) == 0;
+  return same_bits<uint64_t>(a, b);
 }
 bool same_bits(const WholeTensors& a, const WholeTensors& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const auto& x, const auto& y) {
-    return x.first == y.first && x.second.size() == y.second.size() &&
-           std::memcmp(x.second.data(), y.second.data(), x.second.size() * sizeof(float)) == 0;
+    return x.first == y.first && same_bits<uint32_t>(x.second, y.second);
   });
 }
 
