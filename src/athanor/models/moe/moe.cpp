@@ -25,10 +25,9 @@ std::unique_ptr<FeedForward> make_feed_forward(const ModelConfig& c, Module* blo
 }
 
 void collect(const Module& module, std::vector<MoeLayer*>& layers) {
-  for (Module* pointer : module.children()) {
-    Module& child = *pointer;
-    if (auto* layer = dynamic_cast<MoeLayer*>(&child)) layers.push_back(layer);
-    collect(child, layers);
+  for (Module* child : module.children()) {
+    collect(*child, layers);
+    if (auto* layer = dynamic_cast<MoeLayer*>(child)) layers.push_back(layer);
   }
 }
 
