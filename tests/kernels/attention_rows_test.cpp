@@ -58,7 +58,7 @@ TEST_P(AttentionRowsTest, KeepWithinTheirMemory) {
         const Tensor dv = bench.output(shape, dtype), delta = bench.output(Shape{length}, Dtype::f32);
         const AttentionProblem problem{length, length, head_dim, head_dim, head_dim, 0.1f};
 
-        Guarded scratch(rows.forward_floats(head_dim));
+        Guarded scratch(rows.forward_floats(head_dim, std::min(kAttentionBlock, length)));
         for (int64_t first = 0; first < length; first += kAttentionBlock)
           rows.forward(o.raw(), lse.data<float>(), q.raw(), k.raw(), v.raw(), problem, first,
                        std::min(kAttentionBlock, length - first), scratch.data());
@@ -68,7 +68,7 @@ TEST_P(AttentionRowsTest, KeepWithinTheirMemory) {
         const auto row_delta = choose(bench.queue(), &RowTable::attention, type, &AttentionRows::delta).delta;
         for (int64_t t = 0; t < length; ++t)
           row_delta(delta.data<float>() + t, length, at(d_o, t * head_dim), at(o, t * head_dim), 1, head_dim);
-        Guarded more_scratch(rows.backward_floats(head_dim));
+        Guarded more_scratch(rows.backward_floats(head_dim, 1));
         Guarded dq_sums(rows.sum_floats(head_dim)), dk_sums(rows.sum_floats(head_dim));
         Guarded dv_sums(rows.sum_floats(head_dim));
         const int64_t last = (length - 1) / kAttentionBlock;

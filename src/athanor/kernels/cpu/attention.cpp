@@ -12,6 +12,10 @@ constexpr int64_t kLanes = 32;
 // Items that keep many threads busy: more of them would need more memory (backward) or more packing
 // (forward).
 constexpr int64_t kEnoughItems = 32;
+// Blocks of a head whose sums and packed keys fit in a second-level cache.
+constexpr int64_t kBlocksNearby = 8;
+// A pass by heads holds scratch for fewer lanes, since each needs more.
+constexpr int64_t kHeadLanes = 16;
 
 struct Sizes {
   int64_t batch, queries, heads, head_dim, keys, kv_heads;
@@ -45,9 +49,9 @@ AttentionProblem problem_of(const Sizes& s, float scale) {
 // item has.
 class Lanes {
  public:
-  Lanes(Queue& queue, Arena& arena, int64_t most_items, int64_t floats)
+  Lanes(Queue& queue, Arena& arena, int64_t most_items, int64_t floats, int64_t most_lanes = kLanes)
       : queue_(queue),
-        lanes_(std::min(most_items, kLanes)),
+        lanes_(std::min(most_items, most_lanes)),
         floats_(num_blocks(floats, 16) * 16),  // whole cache lines
         scratch_(empty(arena, {lanes_, floats_}, Dtype::f32, Category::workspace)) {}
 
@@ -73,9 +77,12 @@ class Lanes {
   Tensor scratch_;
 };
 
-// Queries of one item: the more, the less often keys are packed. Results do not depend on it.
-int64_t query_tile(int64_t heads, int64_t queries) {
+// Queries of one item: the more, the less often keys are packed; but their sums stay in a second-level cache.
+// Results do not depend on it.
+int64_t query_tile(int64_t heads, int64_t queries, int64_t head_dim) {
+  constexpr int64_t kSumsNearby = 1024 * 64;
   int64_t tile = kAttentionBlock;
+  while (tile < queries && 2 * tile * head_dim <= kSumsNearby) tile *= 2;
   while (tile > 64 && heads * num_blocks(queries, tile) < kEnoughItems) tile /= 2;
   return tile;
 }
@@ -90,9 +97,9 @@ void forward(Queue& queue, Tensor& o, Tensor& lse, const Tensor& q, const Tensor
   expect(kernel, "lse", lse, {s.batch, s.heads, s.queries}, Dtype::f32);
   const AttentionProblem problem = problem_of(s, scale);
   const int64_t group = s.heads / s.kv_heads, heads = s.batch * s.heads;
-  const int64_t tile = query_tile(heads, s.queries), tiles = num_blocks(s.queries, tile);
+  const int64_t tile = query_tile(heads, s.queries, s.head_dim), tiles = num_blocks(s.queries, tile);
   const Meter::Call call = metered(queue, kernel, attention_flops(s, 2), bytes_of(o, q, k, v));
-  Lanes lanes(queue, q.arena(), heads * tiles, rows.forward_floats(s.head_dim));
+  Lanes lanes(queue, q.arena(), heads * tiles, rows.forward_floats(s.head_dim, tile));
   lanes.run(heads * tiles, [&](int64_t item, float* scratch) {
     const int64_t first = (tiles - 1 - item / heads) * tile;  // the last see the most keys: long items first
     const int64_t batch = item % heads / s.heads, head = item % heads % s.heads;
@@ -117,6 +124,92 @@ Tensor output_products(Queue& queue, const Tensor& d_o, const Tensor& o, const S
   return delta;
 }
 
+struct BackwardParts {
+  const AttentionProblem& problem;
+  const Sizes& sizes;
+  int64_t group, blocks, block;  // heads that share keys; blocks of a head; floats of the sums of a block
+  int64_t heads() const { return sizes.batch * sizes.heads; }
+};
+
+// One thread does all heads that share their keys, pair after pair: what it packs and sums stays in its caches.
+template <typename GradientsOf>
+void backward_by_heads(Queue& queue, Arena& arena, const AttentionRows& rows, const BackwardParts& parts,
+                       const GradientsOf& gradients_of) {
+  const auto& [problem, sizes, group, blocks, block] = parts;
+  const int64_t items = parts.heads() / group, sums = blocks * block;
+  const int64_t own = num_blocks(rows.backward_floats(sizes.head_dim, blocks), 16) * 16;
+  Lanes lanes(queue, arena, items, own + block + 2 * group * sums, kHeadLanes);
+  lanes.run(items, [&](int64_t item, float* scratch) {
+    float *const dq_sums = scratch + own, *const dk_sums = dq_sums + block,
+                 *const dv_sums = dk_sums + group * sums;
+    AttentionGradients g{};
+    for (int64_t i = 0; i < group; ++i) {
+      g = gradients_of(item * group + i);
+      g.dq_sums = dq_sums;
+      for (int64_t query = 0; query < blocks; ++query)
+        for (int64_t key = query; key >= 0; --key) {
+          g.dk_sums = dk_sums + i * sums + key * block;
+          g.dv_sums = dv_sums + i * sums + key * block;
+          rows.backward(g, problem,
+                        {.query = query,
+                         .key = key,
+                         .starts_dq = key == query,
+                         .ends_dq = key == 0,
+                         .starts_dkv = key == query,
+                         .ends_dkv = query == blocks - 1 && group == 1,
+                         .has_query = key != query,
+                         .has_key = key != query || i > 0,
+                         .key_slot = key},
+                        scratch);
+        }
+    }
+    for (int64_t key = 0; group > 1 && key < blocks; ++key) {
+      g.dk_sums = dk_sums + key * block;
+      g.dv_sums = dv_sums + key * block;
+      rows.combine(g, problem, key, group, sums);
+    }
+  });
+}
+
+// Pairs that share a block must take turns, always in the same order (attention_rows.h): round r runs those whose
+// queries are r blocks after their keys. Sums are held for a wave of heads (whole groups) at a time.
+template <typename GradientsOf>
+void backward_by_rounds(Queue& queue, Arena& arena, const AttentionRows& rows, const BackwardParts& parts,
+                        const GradientsOf& gradients_of) {
+  const auto& [problem, sizes, group, blocks, block] = parts;
+  const int64_t heads = parts.heads(), round_items = group * (blocks + 1) / 2, sums = blocks * block;
+  const int64_t wave = std::min(heads, group * num_blocks(kEnoughItems, round_items));
+  const Tensor held = empty(arena, {3, wave, sums}, Dtype::f32, Category::workspace);
+  Lanes lanes(queue, arena, wave * blocks, rows.backward_floats(sizes.head_dim, 1));
+  const auto with_sums = [&](int64_t first, int64_t slot, int64_t query, int64_t key) {
+    AttentionGradients g = gradients_of(first + slot);
+    float* const dq_sums = held.data<float>() + slot * sums;
+    g.dq_sums = dq_sums + query * block;
+    g.dk_sums = dq_sums + wave * sums + key * block;
+    g.dv_sums = dq_sums + 2 * wave * sums + key * block;
+    return g;
+  };
+  for (int64_t first = 0; first < heads; first += wave) {
+    const int64_t count = std::min(wave, heads - first);
+    for (int64_t round = 0; round < blocks; ++round)
+      lanes.run((blocks - round) * count, [&](int64_t item, float* scratch) {
+        const int64_t key = item / count, query = key + round, slot = item % count;
+        const AttentionPair pair = {.query = query,
+                                    .key = key,
+                                    .starts_dq = round == 0,
+                                    .ends_dq = key == 0,
+                                    .starts_dkv = round == 0,
+                                    .ends_dkv = query == blocks - 1 && group == 1};
+        rows.backward(with_sums(first, slot, query, key), problem, pair, scratch);
+      });
+    if (group == 1) continue;
+    queue.parallel_for(blocks * count / group, [&](int64_t item) {
+      const int64_t slot = item / blocks * group, key = item % blocks;
+      rows.combine(with_sums(first, slot, 0, key), problem, key, group, sums);
+    });
+  }
+}
+
 void backward(Queue& queue, Tensor& dq, Tensor& dk, Tensor& dv, const Tensor& d_o, const Tensor& o,
               const Tensor& lse, const Tensor& q, const Tensor& k, const Tensor& v, float scale) {
   const char* kernel = "attention.backward";
@@ -136,20 +229,13 @@ void backward(Queue& queue, Tensor& dq, Tensor& dk, Tensor& dv, const Tensor& d_
 
   const Meter::Call call =
       metered(queue, kernel, attention_flops(s, 5), bytes_of(dq, dk, dv, d_o, o, q, k, v));
-  // Pairs that share a block must take turns, always in the same order (attention_rows.h): round r runs those
-  // whose queries are r blocks after their keys. Sums are held for a wave of heads (whole groups) at a time.
-  const int64_t blocks = num_blocks(s.queries, kAttentionBlock), round_items = group * (blocks + 1) / 2;
-  const int64_t wave = std::min(heads, group * num_blocks(kEnoughItems, round_items));
-  const int64_t block = num_blocks(rows.sum_floats(s.head_dim), 16) * 16, sums = blocks * block;
   const Tensor delta = output_products(queue, d_o, o, s);
-  const Tensor held = empty(q.arena(), {3, wave, sums}, Dtype::f32, Category::workspace);
-  Lanes lanes(queue, q.arena(), wave * blocks, rows.backward_floats(s.head_dim));
-
-  const auto gradients_of = [&](int64_t head, int64_t slot, const AttentionPair& pair) -> AttentionGradients {
+  const BackwardParts parts{problem, s, group, num_blocks(s.queries, kAttentionBlock),
+                            num_blocks(rows.sum_floats(s.head_dim), 16) * 16};
+  const auto gradients_of = [&](int64_t head) -> AttentionGradients {
     const int64_t batch = head / s.heads, position = (batch * s.heads + head % s.heads) * s.queries;
     const int64_t query = (batch * s.queries * s.heads + head % s.heads) * s.head_dim;
     const int64_t key = (batch * s.keys * s.kv_heads + head % s.heads / group) * s.head_dim;
-    float* const dq_sums = held.data<float>() + slot * sums;
     return {.dq = at(dq, query),
             .dk = at(dk, key),
             .dv = at(dv, key),
@@ -159,29 +245,14 @@ void backward(Queue& queue, Tensor& dq, Tensor& dk, Tensor& dv, const Tensor& d_
             .v = at(v, key),
             .lse = lse.data<float>() + position,
             .delta = delta.data<float>() + position,
-            .dq_sums = dq_sums + pair.query * block,
-            .dk_sums = dq_sums + wave * sums + pair.key * block,
-            .dv_sums = dq_sums + 2 * wave * sums + pair.key * block};
+            .dq_sums = nullptr,
+            .dk_sums = nullptr,
+            .dv_sums = nullptr};
   };
-  for (int64_t first = 0; first < heads; first += wave) {
-    const int64_t count = std::min(wave, heads - first);
-    for (int64_t round = 0; round < blocks; ++round)
-      lanes.run((blocks - round) * count, [&](int64_t item, float* scratch) {
-        const int64_t key = item / count, query = key + round, slot = item % count;
-        const AttentionPair pair = {.query = query,
-                                    .key = key,
-                                    .starts_dq = round == 0,
-                                    .ends_dq = key == 0,
-                                    .starts_dkv = round == 0,
-                                    .ends_dkv = query == blocks - 1 && group == 1};
-        rows.backward(gradients_of(first + slot, slot, pair), problem, pair, scratch);
-      });
-    if (group == 1) continue;
-    queue.parallel_for(blocks * count / group, [&](int64_t item) {
-      const int64_t slot = item / blocks * group, key = item % blocks;
-      rows.combine(gradients_of(first + slot, slot, {.key = key}), problem, key, group, sums);
-    });
-  }
+  if (heads / group >= kEnoughItems && parts.blocks <= kBlocksNearby && queue.num_threads() <= kHeadLanes)
+    backward_by_heads(queue, q.arena(), rows, parts, gradients_of);
+  else
+    backward_by_rounds(queue, q.arena(), rows, parts, gradients_of);
 }
 
 }  // namespace

@@ -29,16 +29,21 @@ struct AttentionGradients {
 
 // What the keys of one block give to the queries of another (or the same), and those to them. Indices of
 // blocks. The first pair of a block of queries starts its sums, the last one ends in dq; likewise for keys.
+//
+// Who runs pair after pair with the same scratch says what is still in it: the query block of the pair before, and
+// the key blocks of earlier pairs, each in its slot. Rows that repack nothing read those (a hint: others ignore it).
 struct AttentionPair {
   int64_t query = 0, key = 0;
   bool starts_dq = false, ends_dq = false, starts_dkv = false, ends_dkv = false;
+  bool has_query = false, has_key = false;
+  int64_t key_slot = 0;
 };
 
 struct AttentionRows {
-  // Queries [q_first, q_first + q_count), no more than kAttentionBlock.
+  // Queries [q_first, q_first + q_count).
   void (*forward)(void* o, float* lse, const void* q, const void* k, const void* v,
                   const AttentionProblem& problem, int64_t q_first, int64_t q_count, float* scratch);
-  int64_t (*forward_floats)(int64_t head_dim);  // of scratch
+  int64_t (*forward_floats)(int64_t head_dim, int64_t q_count);  // of scratch
   // For one position: delta[h * stride] = sum over D of d_o * o.
   void (*delta)(float* delta, int64_t stride, const void* d_o, const void* o, int64_t heads,
                 int64_t head_dim);
@@ -48,7 +53,7 @@ struct AttentionRows {
   // in order.
   void (*combine)(const AttentionGradients& gradients, const AttentionProblem& problem, int64_t key,
                   int64_t group, int64_t stride);
-  int64_t (*backward_floats)(int64_t head_dim);  // of scratch
+  int64_t (*backward_floats)(int64_t head_dim, int64_t key_slots);  // of scratch
   int64_t (*sum_floats)(int64_t head_dim);
 };
 

@@ -21,12 +21,12 @@ namespace athanor::amx {
 
 void attention_forward(void* o, float* lse, const void* q, const void* k, const void* v,
                        const AttentionProblem& problem, int64_t q_first, int64_t q_count, float* scratch);
-int64_t attention_forward_floats(int64_t head_dim);
+int64_t attention_forward_floats(int64_t head_dim, int64_t q_count);
 void attention_backward(const AttentionGradients& gradients, const AttentionProblem& problem,
                         const AttentionPair& pair, float* scratch);
 void attention_combine(const AttentionGradients& gradients, const AttentionProblem& problem, int64_t key,
                        int64_t group, int64_t stride);
-int64_t attention_backward_floats(int64_t head_dim);
+int64_t attention_backward_floats(int64_t head_dim, int64_t key_slots);
 int64_t attention_sum_floats(int64_t head_dim);
 
 namespace {
@@ -44,6 +44,11 @@ struct Scratch {
   float* floats(int64_t units) {
     float* part = next;
     next += units * kUnit;
+    return part;
+  }
+  float* vectors(int64_t n) {
+    float* part = next;
+    next += n * 16;
     return part;
   }
   uint16_t* elements(int64_t units) { return reinterpret_cast<uint16_t*>(floats(units / 2 + units % 2)); }

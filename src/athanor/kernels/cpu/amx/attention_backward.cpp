@@ -27,17 +27,18 @@ class Backward {
     d_out_t_ = memory.elements(block);
     queries_ = memory.elements(block);
     d_out_ = memory.elements(block);
-    keys_ = memory.elements(block);
-    values_ = memory.elements(block);
-    keys_t_ = memory.elements(block);
     scores_ = memory.floats(2 * kCellStrips);
     p_ = memory.elements(kStrips * kStrips);
     ds_ = memory.elements(kStrips * kStrips);
     ds_pairs_ = memory.elements(kStrips * kStrips);
     lse_ = memory.floats(1);
     delta_ = lse_ + kAttentionBlock;
-    pack_queries();
-    pack_keys();
+    memory.floats(pair.key_slot * 3 * block / 2);
+    keys_ = memory.elements(block);
+    values_ = memory.elements(block);
+    keys_t_ = memory.elements(block);
+    if (!pair.has_query) pack_queries();
+    if (!pair.has_key) pack_keys();
   }
 
   void run() {
@@ -236,8 +237,9 @@ void attention_combine(const AttentionGradients& g, const AttentionProblem& prob
   combine(g.dv, g.dv_sums, 1);
 }
 
-int64_t attention_backward_floats(int64_t head_dim) {
-  const int64_t half_units = 7 * kStrips * strips(head_dim) + 3 * kStrips * kStrips;  // of bf16
+int64_t attention_backward_floats(int64_t head_dim, int64_t key_slots) {
+  const int64_t half_units =
+      (4 + 3 * key_slots) * kStrips * strips(head_dim) + 3 * kStrips * kStrips;  // of bf16
   return (half_units / 2 + 2 * kCellStrips + 1) * kUnit;
 }
 int64_t attention_sum_floats(int64_t head_dim) {

@@ -1,4 +1,4 @@
-// The forward pass: up to 256 queries of one head. Keys are packed by tiles of 256. For each, every strip of
+// The forward pass: some queries of one head. Keys are packed by tiles of 256. For each, every strip of
 // 32 queries goes through its cells of 128 keys: scores, softmax, outputs. What a cell writes stays in the
 // first-level cache, and the keys of the next tile are fetched meanwhile.
 #include "athanor/kernels/cpu/amx/ahead.h"
@@ -31,15 +31,16 @@ class Forward {
         count_(q_count),
         depth_(strips(problem.head_dim)) {
     Scratch memory{scratch};
-    queries_ = memory.elements(kStrips * depth_);
+    const int64_t count = strips(count_);
+    queries_ = memory.elements(count * depth_);
     keys_ = memory.elements(kTileStrips * depth_);
     values_ = memory.elements(kTileStrips * depth_);
     scores_ = memory.floats(kCellStrips);
     weights_ = memory.elements(kCellStrips);
     guarded_ = memory.elements(2 * depth_);
-    sums_ = memory.floats(kStrips * depth_);
-    tops_ = memory.floats(1);
-    totals_ = tops_ + kAttentionBlock;
+    sums_ = memory.floats(count * depth_);
+    tops_ = memory.vectors(2 * count);
+    totals_ = memory.vectors(2 * count);
     pack_queries(static_cast<const uint16_t*>(q) + q_first * problem.q_stride);
   }
 
@@ -50,10 +51,11 @@ class Forward {
     for (int64_t tile = 0; tile < end; tile += kTileKeys) {
       pack_tile(tile, smaller(kTileKeys, end - tile));
       Ahead keys(key_rows, tile + kTileKeys, kTileKeys), values(value_rows, tile + kTileKeys, kTileKeys);
-      const int64_t cells = strips(count_) * kTileStrips / kCellStrips, fetches = keys.left() / cells + 1;
-      for (int64_t strip = 0; strip < strips(count_); ++strip) {
-        // Positions are counted so that query p sees the keys 0 ... p: those of the strip are from first_ +
-        // 32 strip on.
+      // Positions are counted so that query p sees the keys 0 ... p: those of a strip are from first_ + 32 strip on.
+      const int64_t first = tile > first_ ? (tile - first_) / kSide : 0;
+      const int64_t cells = (strips(count_) - first) * kTileStrips / kCellStrips;
+      const int64_t fetches = keys.left() / cells + 1;
+      for (int64_t strip = first; strip < strips(count_); ++strip) {
         const int64_t seen = smaller(first_ + smaller(count_, (strip + 1) * kSide) - tile, kTileKeys);
         for (int64_t key = 0; key < seen; key += kCellKeys) {
           keys.fetch(fetches);
@@ -251,10 +253,10 @@ void attention_forward(void* o, float* lse, const void* q, const void* k, const 
   Forward(o, lse, q, k, v, problem, q_first, q_count, scratch).run();
 }
 
-int64_t attention_forward_floats(int64_t head_dim) {
-  const int64_t depth = strips(head_dim);
-  const int64_t half_units = (kStrips + 2 * kTileStrips + 2) * depth + kCellStrips;  // of bf16
-  return (half_units / 2 + kCellStrips + kStrips * depth + 1) * kUnit;
+int64_t attention_forward_floats(int64_t head_dim, int64_t q_count) {
+  const int64_t depth = strips(head_dim), count = strips(q_count);
+  const int64_t half_units = (count + 2 * kTileStrips + 2) * depth + kCellStrips;  // of bf16
+  return (half_units / 2 + 1 + kCellStrips + count * depth) * kUnit + 2 * count * kSide;
 }
 
 }  // namespace athanor::amx

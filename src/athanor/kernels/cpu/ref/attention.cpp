@@ -118,10 +118,10 @@ void combine(const AttentionGradients& g, const AttentionProblem& problem, int64
   }
 }
 
-int64_t forward_floats(int64_t head_dim) {
+int64_t forward_floats(int64_t head_dim, int64_t) {
   return head_dim + kKeyTile;
 }
-int64_t backward_floats(int64_t) {
+int64_t backward_floats(int64_t, int64_t) {
   return 0;
 }
 int64_t sum_floats(int64_t head_dim) {

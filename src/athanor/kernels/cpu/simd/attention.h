@@ -188,10 +188,10 @@ void combine(const AttentionGradients& g, const AttentionProblem& problem, int64
                stride);
 }
 
-inline int64_t forward_floats(int64_t head_dim) {
+inline int64_t forward_floats(int64_t head_dim, int64_t) {
   return kTile * (4 * padded(head_dim) + kTile + kLanes + 1);
 }
-inline int64_t backward_floats(int64_t head_dim) {
+inline int64_t backward_floats(int64_t head_dim, int64_t) {
   return kTile * (5 * padded(head_dim) + 2 * kTile);
 }
 inline int64_t sum_floats(int64_t head_dim) {
