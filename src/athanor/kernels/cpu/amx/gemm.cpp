@@ -17,8 +17,9 @@
 namespace athanor::amx {
 namespace {
 
-constexpr int64_t kPassSteps = 12;  // of 32: a panel's share of a pass is 24 KiB
-constexpr int64_t kLinesPerStep = 3;
+constexpr int64_t kPassSteps = 16;  // of 32: a panel's share of a pass is 32 KiB
+// Steps before a finished pair is read again: until its tiles have reached the first-level cache.
+constexpr int64_t kStoreSteps = 3, kTurnedStoreSteps = 1;
 constexpr int64_t kTile = 256;  // f32 of one tile register
 constexpr int64_t kPair = 4 * kTile;
 // Panels of a turned a that are packed together: memory is fetched at full speed from runs of 256 bytes on.
@@ -226,10 +227,10 @@ template <bool kBegin>
 }
 
 // Whether a panel's share of a pass keeps to its place in the first-level cache unpacked: no set of it (64
-// sets of lines of 64 bytes) is asked for more than half of its ways. Rows whose length is a high power of
+// sets of lines of 64 bytes) is asked for more than two thirds of its ways. Rows whose length is a high power of
 // two fail.
 bool lies_well(const GemmBlock& block, int64_t pass_steps) {
-  constexpr int64_t kSets = 64, kMost = 6;
+  constexpr int64_t kSets = 64, kMost = 8;
   if (block.a_col != 1 || block.k % kSide != 0 || block.a_row % kSide != 0) return false;
   int64_t lines[kSets] = {};
   for (int64_t i = 0; i < kSide; ++i)
@@ -259,6 +260,11 @@ Units units_of_a(const Task& task, int64_t i, int64_t first, int64_t count) {
   return {task.a_packed + (i % kGroup * task.steps + first) * kUnit, kUnit, kUnit / 2, kRowBytes};
 }
 
+// Lines of c a step, for all to be written in so many steps.
+int64_t num_lines(int64_t steps) {
+  return (kSide + steps - 1) / steps;
+}
+
 template <Form kForm>
 void multiply(const Task& task) {
   constexpr bool kTurned = kForm == Form::turned;
@@ -266,6 +272,7 @@ void multiply(const Task& task) {
   const int64_t pass_steps = task.pass_steps;
   float* before = task.final;  // where the tiles in the registers go
   int64_t row = 0, column = 0;
+  constexpr int64_t kFirstLines = kTurned ? kTurnedStoreSteps : kStoreSteps;
   bool done = false;  // they are final sums, of c from (row, column)
   Writer<kTurned> writer(task);
   for (int64_t i = 0; i < task.a_panels; ++i) {
@@ -273,6 +280,7 @@ void multiply(const Task& task) {
     const int64_t rate = (ahead.left() + task.b_panels * steps - 1) / (task.b_panels * steps);
     for (int64_t first = 0; first < steps; first += pass_steps) {
       const int64_t count = smaller(pass_steps, steps - first);
+      const int64_t lines = count > kFirstLines ? num_lines(count - kFirstLines) : 0;
       const Units a = units_of_a<kForm>(task, i, first, count);
       asm volatile("" ::: "memory");  // tile loads do not tell the compiler what they read
       for (int64_t j = 0; j < task.b_panels; ++j) {
@@ -286,7 +294,7 @@ void multiply(const Task& task) {
         if (first + count == steps) writer.expect(i * kSide, j * kSide);
         ahead.fetch(rate);
         for (int64_t s = 1; s < count; ++s) {
-          writer.lines(kLinesPerStep);
+          if (s >= kFirstLines) writer.lines(lines);
           step(a.at(s), b + s * kUnit);
           ahead.fetch(rate);
         }
