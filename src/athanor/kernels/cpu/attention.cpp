@@ -15,7 +15,7 @@ constexpr int64_t kEnoughItems = 32;
 // Blocks of a head whose sums and packed keys fit in a second-level cache.
 constexpr int64_t kBlocksNearby = 8;
 // A pass by heads holds scratch for fewer lanes, since each needs more.
-constexpr int64_t kHeadLanes = 16;
+constexpr int64_t kHeadLanes = 16, kFewestHeads = 8;
 
 struct Sizes {
   int64_t batch, queries, heads, head_dim, keys, kv_heads;
@@ -249,7 +249,8 @@ void backward(Queue& queue, Tensor& dq, Tensor& dk, Tensor& dv, const Tensor& d_
             .dk_sums = nullptr,
             .dv_sums = nullptr};
   };
-  if (heads / group >= kEnoughItems && parts.blocks <= kBlocksNearby && queue.num_threads() <= kHeadLanes)
+  const int64_t items = heads / group, threads = queue.num_threads();
+  if (parts.blocks <= kBlocksNearby && items >= kFewestHeads && items >= 2 * threads && threads <= kHeadLanes)
     backward_by_heads(queue, q.arena(), rows, parts, gradients_of);
   else
     backward_by_rounds(queue, q.arena(), rows, parts, gradients_of);

@@ -22,7 +22,7 @@ struct Kernel {
 };
 
 // Where a is turned, passing over c again costs less than narrow blocks, for which that is done often.
-constexpr Kernel kAmx{amx::gemm_block, true, 1024, 512, 128 * 3072, 768, 32, 90, 60, 900, 450, 1000, 550};
+constexpr Kernel kAmx{amx::gemm_block, true, 1024, 512, 128 * 3072, 768, 32, 75, 80, 700, 500, 500, 350};
 constexpr Kernel kAvx512{
     avx512::gemm_block, false, 3072, 1024, 64 * 4096, 512, 64, 1300, 100, 200, 400, 400, 200};
 constexpr Kernel kAvx2{
