@@ -1,8 +1,7 @@
-// kernels/gelu.h in bf16 where products are made on tiles and leave the vector units the larger part of a step: what
-// rounding to bf16 hides (2^-9) is not computed. Powers are good to 2^-18, reciprocals to 2^-14.
+// kernels/gelu.h in bf16, as exact as that shows (sigmoid.h).
 #pragma once
 
-#include "athanor/kernels/cpu/amx/attention.h"
+#include "athanor/kernels/cpu/amx/sigmoid.h"
 #include "athanor/kernels/cpu/simd/vec_loops.h"
 
 namespace athanor::amx {
@@ -11,14 +10,6 @@ namespace gelu_bf16 {
 
 inline constexpr float kTwoRootTwoOverPi = 1.5957691216057308f;  // 2 sqrt(2 / pi)
 
-// 1 / (1 + e^-x) and its complement. The power stops short of infinity, which would meet a zero.
-[[gnu::always_inline]] inline V sigmoid(V x, V& complement) {
-  const V power = min(set1(126.f), x * set1(-kLog2E));
-  const V decay = {exp2(power.x, static_cast<__mmask16>(~0u), kExp2)};
-  const V s = {_mm512_rcp14_ps((set1(1.f) + decay).x)};
-  complement = decay * s;
-  return s;
-}
 // 2 sqrt(2 / pi) (x + 0.044715 x^3)
 [[gnu::always_inline]] inline V twice_u(V x, V square) {
   return x * fma(set1(0.044715f * kTwoRootTwoOverPi), square, set1(kTwoRootTwoOverPi));
@@ -29,7 +20,7 @@ inline void forward(void* y, const void* x, int64_t n) {
       n, [&](int64_t i, auto part) __attribute__((always_inline)) {
         const V xi = load(static_cast<const Bf16*>(x) + i, part);
         V complement;
-        store(static_cast<Bf16*>(y) + i, xi * sigmoid(twice_u(xi, xi * xi), complement), part);
+        store(static_cast<Bf16*>(y) + i, xi * bf16::sigmoid(twice_u(xi, xi * xi), complement), part);
       });
 }
 
@@ -41,7 +32,7 @@ inline void backward(void* dx, const void* dy, const void* x, int64_t n) {
         const V square = b * b;
         const V slope = fma(set1(0.134145f * kTwoRootTwoOverPi), square, set1(kTwoRootTwoOverPi));
         V complement;
-        const V s = sigmoid(twice_u(b, square), complement);
+        const V s = bf16::sigmoid(twice_u(b, square), complement);
         const V derivative = fma(b * s, complement * slope, s);
         store(static_cast<Bf16*>(dx) + i, load(static_cast<const Bf16*>(dy) + i, part) * derivative, part);
       });
