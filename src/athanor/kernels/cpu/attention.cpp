@@ -135,9 +135,11 @@ struct BackwardParts {
 template <typename GradientsOf>
 void backward_by_heads(Queue& queue, Arena& arena, const AttentionRows& rows, const BackwardParts& parts,
                        const GradientsOf& gradients_of) {
-  const auto& [problem, sizes, group, blocks, block] = parts;
+  const AttentionProblem& problem = parts.problem;
+  const int64_t head_dim = parts.sizes.head_dim, group = parts.group, blocks = parts.blocks,
+                block = parts.block;
   const int64_t items = parts.heads() / group, sums = blocks * block;
-  const int64_t own = num_blocks(rows.backward_floats(sizes.head_dim, blocks), 16) * 16;
+  const int64_t own = num_blocks(rows.backward_floats(head_dim, blocks), 16) * 16;
   Lanes lanes(queue, arena, items, own + block + 2 * group * sums, kHeadLanes);
   lanes.run(items, [&](int64_t item, float* scratch) {
     float *const dq_sums = scratch + own, *const dk_sums = dq_sums + block,
@@ -176,11 +178,13 @@ void backward_by_heads(Queue& queue, Arena& arena, const AttentionRows& rows, co
 template <typename GradientsOf>
 void backward_by_rounds(Queue& queue, Arena& arena, const AttentionRows& rows, const BackwardParts& parts,
                         const GradientsOf& gradients_of) {
-  const auto& [problem, sizes, group, blocks, block] = parts;
+  const AttentionProblem& problem = parts.problem;
+  const int64_t head_dim = parts.sizes.head_dim, group = parts.group, blocks = parts.blocks,
+                block = parts.block;
   const int64_t heads = parts.heads(), round_items = group * (blocks + 1) / 2, sums = blocks * block;
   const int64_t wave = std::min(heads, group * num_blocks(kEnoughItems, round_items));
   const Tensor held = empty(arena, {3, wave, sums}, Dtype::f32, Category::workspace);
-  Lanes lanes(queue, arena, wave * blocks, rows.backward_floats(sizes.head_dim, 1));
+  Lanes lanes(queue, arena, wave * blocks, rows.backward_floats(head_dim, 1));
   const auto with_sums = [&](int64_t first, int64_t slot, int64_t query, int64_t key) {
     AttentionGradients g = gradients_of(first + slot);
     float* const dq_sums = held.data<float>() + slot * sums;
