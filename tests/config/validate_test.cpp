@@ -85,9 +85,13 @@ TEST(Validate, RunAndChannelNamesAreUsable) {
 }
 
 TEST(Validate, LayoutsOfThisVersion) {
-  for (const std::string set : {"pp=2", "cp=2", "ep=2", "virtual_stages=2"})
+  for (const std::string set : {"cp=2", "ep=2"})
     expect_error("[parallel]\n" + set,
-                 {"first.toml:2: parallel." + set.substr(0, set.find('=')), "parallel.zero"});
+                 {"first.toml:2: parallel." + set.substr(0, set.find('=')) + ": got 2", "this version"});
+  EXPECT_EQ(parse_error("[parallel]\npp=2\nvirtual_stages=2\nschedule='interleaved'"), "");
+  EXPECT_EQ(parse_error("[parallel]\nvirtual_stages='auto'"), "");
+  expect_error("[parallel]\nvirtual_stages=0", {"virtual_stages", "\"auto\" or an integer of at least 1"});
+  expect_error("[parallel]\nschedule='2f2b'", {"parallel.schedule: got '2f2b', expected one of gpipe, 1f1b"});
   expect_error("[parallel]\ntp=0", {"parallel.tp: got 0, expected at least 1"});
   expect_error("[parallel]\nzero=4", {"parallel.zero: got 4, expected a value in [0, 3]"});
   EXPECT_EQ(parse_error("[parallel]\ndp=4\ntp=1\nzero=3\nsp=false\nreduce='tree'"), "");

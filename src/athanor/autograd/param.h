@@ -110,6 +110,7 @@ class Param {
 
   Weight& add_use(const std::string& use);
   const std::vector<std::unique_ptr<Weight>>& uses() const { return uses_; }
+  size_t num_uses() const { return uses_.size() + uses_elsewhere_.size(); }  // on all ranks
   // Lists only the uses whose name `here` says yes to; the others belong to other ranks (pipeline stages).
   void keep_uses(const std::function<bool(const std::string& use)>& here);
 

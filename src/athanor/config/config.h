@@ -114,8 +114,9 @@ struct ParallelConfig {
   int64_t tp = 1, pp = 1, cp = 1, ep = 1;
   bool sp = false;
   int64_t zero = 0;
-  std::string schedule = "1f1b";           // of the pipeline: a known name or a CSV file
-  int64_t virtual_stages = 1;              // pipeline stages per rank
+  std::string schedule = "1f1b";  // of the pipeline: a known name or a CSV file
+  std::string schedule_csv = {};  // what is in that file, for all ranks alike; load_config reads it
+  int64_t virtual_stages = 0;     // pipeline stages per rank; "auto" (0): as many as the schedule has
   std::vector<int64_t> stage_layers = {};  // blocks of each pipeline stage; empty: evenly
   std::string recompute = "none";          // none, selective, full, group:K or a list: config/recompute.h
   int64_t recompute_budget =

@@ -78,6 +78,18 @@ void anchor_paths(Config& config) {
   for (const auto& field : config_fields())
     if (field.traits.is_path) anchor(*std::get<std::string*>(field.slot(config)));
   for (auto& channel : config.data.channels) anchor(channel.path);
+  if (config.parallel.schedule.ends_with(".csv")) anchor(config.parallel.schedule);
+}
+
+void read_schedule(Env& env, Config& config) {
+  ParallelConfig& p = config.parallel;
+  if (!p.schedule.ends_with(".csv")) return;
+  try {
+    p.schedule_csv = env.read_text(p.schedule, kMaxFileBytes);
+  } catch (const Failure& error) {
+    throw ConfigError(fmt::format("parallel.schedule: {}", error.what()),
+                      "athanor schedule NAME --csv FILE writes one");
+  }
 }
 
 // What fresh weights know, which is nothing, a few held-out tokens tell as well as many.
@@ -123,7 +135,9 @@ Config load_config(Env& env, const std::string& path, std::span<const std::strin
   } catch (const Error& error) {
     throw ConfigError(fmt::format("config file: {}", error.what()), "expected the path of a TOML file");
   }
-  return parse_config(text, path, parent_folder(path), overrides);
+  Config config = parse_config(text, path, parent_folder(path), overrides);
+  read_schedule(env, config);
+  return config;
 }
 
 }  // namespace athanor

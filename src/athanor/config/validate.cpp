@@ -192,9 +192,10 @@ void check_stage_layers(const Config& config) {
   const ParallelConfig& p = config.parallel;
   if (p.stage_layers.empty()) return;
   const auto got = static_cast<int64_t>(p.stage_layers.size());
-  require(got == p.pp * p.virtual_stages, config, "parallel.stage_layers",
-          "got {} stages, expected {}: parallel.pp = {} ranks with parallel.virtual_stages = {} each", got,
-          p.pp * p.virtual_stages, p.pp, p.virtual_stages);
+  if (p.virtual_stages > 0)
+    require(got == p.pp * p.virtual_stages, config, "parallel.stage_layers",
+            "got {} stages, expected {}: parallel.pp = {} ranks with parallel.virtual_stages = {} each", got,
+            p.pp * p.virtual_stages, p.pp, p.virtual_stages);
   int64_t layers = 0;
   for (size_t stage = 0; stage < p.stage_layers.size(); ++stage) {
     layers += p.stage_layers[stage];
@@ -208,23 +209,15 @@ void check_stage_layers(const Config& config) {
           "got {} layers in all, expected model.layers = {}", layers, config.model.layers);
 }
 
-// The axes that this version of the program can split a model over. Widen it here.
+// What can be said of a layout without its ranks; train/layout.h says the rest.
 void check_layout(const Config& config) {
   const ParallelConfig& p = config.parallel;
-  struct Axis {
-    const char* key;
-    int64_t value, supported;
-  };
-  const Axis axes[] = {{"parallel.pp", p.pp, 1},
-                       {"parallel.cp", p.cp, 1},
-                       {"parallel.ep", p.ep, 1},
-                       {"parallel.virtual_stages", p.virtual_stages, 1}};
-  for (const auto& [key, value, supported] : axes)
-    if (value != supported)
-      refuse(
-          config, key,
-          "this version of the program trains with parallel.dp, parallel.tp, parallel.sp and parallel.zero",
-          "got {}, expected {}", value, supported);
+  if (p.cp != 1)
+    refuse(config, "parallel.cp", "this version of the program has no context parallelism",
+           "got {}, expected 1", p.cp);
+  if (p.ep != 1)
+    refuse(config, "parallel.ep", "this version of the program does not train with expert parallelism",
+           "got {}, expected 1", p.ep);
   if (!p.schedule.ends_with(".csv"))
     check_choice(config, "parallel.schedule", p.schedule,
                  {"gpipe", "1f1b", "interleaved", "bfs", "zb-h1", "zb-v", "dualpipe-v"});

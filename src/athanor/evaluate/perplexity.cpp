@@ -6,24 +6,22 @@
 namespace athanor {
 namespace {
 
-// Summed losses of a batch of equally long windows; ids [batch, length + 1].
-double sum_losses(const Model& model, Arena& arena, const std::vector<int32_t>& ids, int64_t batch,
-                  int64_t length) {
-  Tensor inputs = empty(arena, {batch, length}, Dtype::i32, Category::activations);
-  Tensor targets = empty(arena, {batch, length}, Dtype::i32, Category::activations);
+// ids [batch, length + 1]: windows of one length.
+HeldOutBatch to_batch(Arena& arena, const std::vector<int32_t>& ids, int64_t batch, int64_t length) {
+  HeldOutBatch tensors{empty(arena, {batch, length}, Dtype::i32, Category::activations),
+                       empty(arena, {batch, length}, Dtype::i32, Category::activations)};
   for (int64_t b = 0; b < batch; ++b) {
-    Tensor input_row = inputs.slice(b, b + 1), target_row = targets.slice(b, b + 1);
+    Tensor input_row = tensors.inputs.slice(b, b + 1), target_row = tensors.targets.slice(b, b + 1);
     const int32_t* row = ids.data() + b * (length + 1);
     copy_from_host(input_row, row, input_row.size_bytes());
     copy_from_host(target_row, row + 1, target_row.size_bytes());
   }
-  Tape tape({.num_sequences = batch, .seq_len = length});
-  const Tensor loss = model.loss(tape, inputs, targets, {}).value;
-  std::vector<float> per_token(static_cast<size_t>(batch * length));
-  copy_to_host(per_token.data(), loss, loss.size_bytes());
-  double sum = 0.0;
-  for (const float value : per_token) sum += static_cast<double>(value);
-  return sum;
+  return tensors;
+}
+
+double sum_losses(const Model& model, const HeldOutBatch& batch) {
+  Tape tape({.num_sequences = batch.inputs.dim(0), .seq_len = batch.inputs.dim(1)});
+  return sum_of_tokens(model.loss(tape, batch.inputs, batch.targets, {}).value);
 }
 
 struct Unit {  // consecutive windows of one length
@@ -46,6 +44,14 @@ std::vector<Unit> cut(const Channel& channel, const EvaluateOptions& options) {
 
 }  // namespace
 
+double sum_of_tokens(const Tensor& losses) {
+  std::vector<float> per_token(static_cast<size_t>(losses.numel()));
+  copy_to_host(per_token.data(), losses, losses.size_bytes());
+  double sum = 0.0;
+  for (const float value : per_token) sum += static_cast<double>(value);
+  return sum;
+}
+
 double ChannelScore::perplexity() const {
   return std::exp(loss);
 }
@@ -58,6 +64,10 @@ std::optional<double> ChannelScore::bits_per_byte() const {
 Evaluation evaluate_channels(const Model& model, Arena& arena, std::span<const Channel> channels,
                              Group& group, const EvaluateOptions& options) {
   check(options.batch >= 1, "evaluate: got a batch of {}, expected at least 1", options.batch);
+  const HeldOutPasses here{.sum_losses = [&](std::span<const HeldOutBatch> batches) {
+    return std::vector<double>{sum_losses(model, batches.front())};
+  }};
+  const HeldOutPasses& passes = options.passes == nullptr ? here : *options.passes;
   Evaluation evaluation;
   double total = 0.0;
   for (const Channel& channel : channels) {
@@ -65,25 +75,36 @@ Evaluation evaluate_channels(const Model& model, Arena& arena, std::span<const C
     // Units of other ranks stay zero here; adding zeros is exact, so the all-reduce gathers them.
     std::vector<double> sums(units.size(), 0.0);
     ChannelScore score{.name = channel.name(), .tokens = 0, .loss = 0.0, .bytes = int64_t{0}};
-    const auto loss_of = [&](const Unit& unit) {
+    const auto batch_of = [&](const Unit& unit) {
       std::vector<int32_t> ids(static_cast<size_t>(unit.num_windows * (unit.targets + 1)));
       for (int64_t w = 0; w < unit.num_windows; ++w)
         channel.read(channel.valid_window(unit.first_window + w).first,
                      std::span(ids).subspan(static_cast<size_t>(w * (unit.targets + 1)),
                                             static_cast<size_t>(unit.targets + 1)));
-      return sum_losses(model, arena, ids, unit.num_windows, unit.targets);
+      return to_batch(arena, ids, unit.num_windows, unit.targets);
     };
+    std::vector<size_t> mine;
     for (size_t u = 0; u < units.size(); ++u) {
       const Unit& unit = units[u];
       const int64_t first = channel.valid_window(unit.first_window).first;
       score.tokens += unit.num_windows * unit.targets;
       const auto bytes = channel.bytes_of(first + 1, first + 1 + unit.num_windows * unit.targets);
       score.bytes = score.bytes && bytes ? std::optional(*score.bytes + *bytes) : std::nullopt;
-      if (static_cast<int64_t>(u) % group.size() == group.rank()) sums[u] = loss_of(unit);
+      if (static_cast<int64_t>(u) % group.size() == group.rank()) mine.push_back(u);
     }
+    const size_t counted = mine.size();
     const auto last_round = static_cast<int64_t>(units.size()) % group.size();
-    if (options.equal_passes && last_round != 0 && group.rank() >= last_round) loss_of(units.back());
-    group
+    if (options.equal_passes && last_round != 0 && group.rank() >= last_round)
+      mine.push_back(units.size() - 1);
+    const auto most = static_cast<size_t>(passes.at_a_time);
+    for (size_t first = 0; first < mine.size(); first += most) {
+      std::vector<HeldOutBatch> batches;
+      for (size_t i = first; i < std::min(first + most, mine.size()); ++i)
+        batches.push_back(batch_of(units[mine[i]]));
+      const std::vector<double> found = passes.sum_losses(batches);
+      for (size_t i = 0; i < found.size() && first + i < counted; ++i) sums[mine[first + i]] = found[i];
+    }
+    (passes.sums == nullptr ? group : *passes.sums)
         .all_reduce(sums.data(), static_cast<int64_t>(sums.size()), Dtype::f64,
                     "validation " + channel.name())
         .wait();
@@ -112,7 +133,7 @@ IdsScore score_ids(const Model& model, Arena& arena, const std::vector<std::vect
             "ids: sequence {} holds id {} at {}, expected below vocab_size {}", s, ids[i], i,
             config.vocab_size);
     if (length < 1) continue;
-    total += sum_losses(model, arena, ids, 1, length);
+    total += sum_losses(model, to_batch(arena, ids, 1, length));
     score.tokens += length;
   }
   check(score.tokens > 0, "ids: got {} sequences with nothing to predict, expected one of two or more ids",

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -36,13 +37,29 @@ struct Evaluation {
   double loss = 0.0;  // over all tokens of all channels
 };
 
+// Windows of one length, as a forward pass takes them.
+struct HeldOutBatch {
+  Tensor inputs, targets;  // [b,T] i32
+};
+
+// Who computes the losses where it is not one model on this rank: the stages of a pipeline.
+struct HeldOutPasses {
+  std::function<std::vector<double>(std::span<const HeldOutBatch>)> sum_losses;  // of each; elsewhere zeros
+  int at_a_time = 1;
+  Group* sums = nullptr;  // adds up what all ranks have
+};
+
 struct EvaluateOptions {
   int64_t batch = 4;       // windows in one forward pass
   int64_t max_tokens = 0;  // per channel; 0: all held-out tokens
   // The ranks make equally many passes, a rank that has run out repeats one for nothing: needed where a pass
   // gathers parameters (ZeRO 3), which all ranks must do together.
   bool equal_passes = false;
+  const HeldOutPasses* passes = nullptr;  // null: the model's own
 };
+
+// Of the losses [n] f32 of a pass.
+double sum_of_tokens(const Tensor& losses);
 
 Evaluation evaluate_channels(const Model& model, Arena& arena, std::span<const Channel> channels,
                              Group& group, const EvaluateOptions& options);

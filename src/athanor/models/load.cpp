@@ -42,6 +42,7 @@ void fill(const Source& source, Model& model) {
     check(left.erase(param->name()) == 1, "'{}': the tensor '{}' is missing", source.path, param->name());
     check_shape(source.path, *param, source.shape_of(param->name()));
   }
+  model.for_each_declared([&](const Param& param) { left.erase(param.name()); });  // other ranks have these
   check(left.empty(), "'{}': got the tensor '{}', which this model has not", source.path,
         left.empty() ? "" : *left.begin());
   for (const auto& param : model.params()) {

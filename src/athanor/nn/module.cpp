@@ -30,7 +30,8 @@ void Module::keep_uses(const std::function<bool(const std::string& module)>& her
   std::vector<std::unique_ptr<Param>> kept;
   for (auto& param : top.params_) {
     param->keep_uses(here);
-    (param->uses().empty() ? top.elsewhere_ : kept).push_back(std::move(param));
+    const bool is_here = param->is_state() ? here(param->name()) : !param->uses().empty();
+    (is_here ? kept : top.elsewhere_).push_back(std::move(param));
   }
   top.params_ = std::move(kept);
 }

@@ -79,7 +79,7 @@ RouterLoad MoeLayer::take_load() const {
 void MoeLayer::balance(std::span<const int64_t> chosen) {
   check(std::ssize(chosen) == options_.experts, "moe: got the load of {} experts, expected {}", chosen.size(),
         options_.experts);
-  if (bias_ == nullptr || bias_->value().queue().device() == Device::null) return;
+  if (bias_ == nullptr || !bias_->defined() || bias_->value().queue().device() == Device::null) return;
   const int64_t sum = std::accumulate(chosen.begin(), chosen.end(), int64_t{0});
   auto* bias = bias_->value().data<float>();
   for (size_t e = 0; e < chosen.size(); ++e) {

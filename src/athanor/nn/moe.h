@@ -54,7 +54,8 @@ class MoeLayer : public FeedForward {
   // outlives the model. Error where E does not divide. Router, bias and shared expert stay whole.
   void split(ExpertExchange& exchange, int rank, int size);
   RouterLoad take_load() const;
-  // `chosen` [E]: the choices of a whole step, of all ranks. Does nothing without a bias.
+  // `chosen` [E]: the choices of a whole step, of all ranks. Does nothing without a bias,
+  // or where it is another rank's.
   void balance(std::span<const int64_t> chosen);
 
  private:

@@ -18,7 +18,7 @@ std::string_view unit_name(std::string_view param) {
 }
 
 bool is_shared(const Weight& weight) {
-  return weight.param().uses().size() > 1;
+  return weight.param().num_uses() > 1;
 }
 
 }  // namespace
@@ -42,7 +42,9 @@ Buckets::Buckets(const std::vector<Weight*>& weights, const BucketOptions& optio
     const int64_t numel = weight->param().numel();
     const int unit = unit_of.at(&weight->param());
     const bool apart =
-        options.rows > 1 && (is_shared(*weight) || (!list.empty() && is_shared(*list.back().weights[0])));
+        (options.rows > 1 && (is_shared(*weight) || (!list.empty() && is_shared(*list.back().weights[0])))) ||
+        (options.section && !list.empty() &&
+         options.section(*weight) != options.section(*list.back().weights[0]));
     if (list.empty() || apart || held + numel > most || (options.by_unit && list.back().unit != unit)) {
       list.push_back({.weights = {}, .layout = {}, .unit = unit});
       held = 0;

@@ -11,6 +11,7 @@
 // ("blocks.3."), and those that are declared between blocks; with by_unit no bucket has parameters of two.
 #pragma once
 
+#include <functional>
 #include <unordered_map>
 #include <vector>
 
@@ -31,6 +32,7 @@ struct BucketOptions {
   int rows = 1;
   int64_t bucket_bytes = 16 << 20;
   bool by_unit = false;
+  std::function<int(const Weight&)> section;  // no bucket has weights of two; empty: all are of one
 };
 
 struct Buckets {

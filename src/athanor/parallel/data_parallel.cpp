@@ -27,7 +27,8 @@ DataParallel::DataParallel(const std::vector<Weight*>& weights, Group& group, Ar
       options_(for_size(options, group.size())),
       buckets_(weights, {.rows = options_.stage == 0 ? 1 : group.size(),
                          .bucket_bytes = options_.bucket_bytes,
-                         .by_unit = options_.stage == 3}),
+                         .by_unit = options_.stage == 3,
+                         .section = options_.section}),
       clock_(options_.trace) {
   if (options_.stage > 0)
     values_ = std::make_unique<GatheredValues>(
@@ -64,6 +65,12 @@ void DataParallel::end_grain() {
   gradients_->end_grain();
   if (values_) values_->end_grain();
   log_.end();
+}
+
+void DataParallel::begin_pass() {
+  if (values_) values_->begin_grain();
+  gradients_->begin_pass();
+  log_.end();  // nobody is without a grain
 }
 
 void DataParallel::finish() {

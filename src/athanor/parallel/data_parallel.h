@@ -7,6 +7,7 @@
 //   for (int64_t grain : parallel.grains_of_step(num_grains)) {
 //     Tape tape; parallel.begin_grain(tape, grain); ... tape.backward(loss); parallel.end_grain();
 //   }
+//   // or, in a pipeline: begin_pass(); for each grain in order weight_ready(weight, grain) ...; end_pass();
 //   parallel.finish();                            // waits; what parallel.grad(param) says is complete
 //   ... optimizer.step(parallel.grad) ...
 //   parallel.publish();                           // the ranks tell each other the values that they have updated
@@ -40,6 +41,8 @@ struct DataParallelOptions {
   Dtype dtype = Dtype::f32;  // T of the values
   int64_t bucket_bytes = 16 << 20;
   Trace* trace = nullptr;
+  // Of a pipeline: weights whose gradients are not completed together have different numbers, and no bucket in common.
+  std::function<int(const Weight&)> section = {};
 };
 
 class DataParallel {
@@ -52,6 +55,10 @@ class DataParallel {
   void begin_step(int64_t num_grains);
   void begin_grain(Tape& tape, int64_t grain);
   void end_grain();
+  // A pipeline works on several grains at a time. It says which weight has the gradient of which grain.
+  void begin_pass();
+  void weight_ready(Weight& weight, int64_t grain) { gradients_->weight_ready(weight, grain); }
+  void end_pass() { end_grain(); }
   void finish();
   void publish();
 

@@ -21,7 +21,11 @@ class GradientSum {
   virtual std::vector<int64_t> grains_of_step(int64_t num_grains) const = 0;  // of this rank, ascending
   virtual void begin_step(int64_t num_grains) = 0;
   virtual void begin_grain(Tape& tape, int64_t grain) = 0;
-  virtual void end_grain() = 0;
+  // In place of begin_grain(): all grains of this rank at once, as a pipeline works on them; each weight goes through
+  // them in their order.
+  virtual void begin_pass() = 0;
+  virtual void weight_ready(Weight& weight, int64_t grain) = 0;  // its gradient of that grain is complete
+  virtual void end_grain() = 0;                                  // or the pass
   // A round of the step in which this rank has no grain, which it must go through all the same; false: there is none.
   virtual bool begin_idle_round() { return false; }
   virtual void finish() = 0;

@@ -6,25 +6,6 @@
 #include "athanor/kernels/table.h"
 
 namespace athanor {
-namespace {
-
-// The most partial sums that a rank with these grains holds at a time.
-size_t most_partials(const LeafRange& grains, int64_t num_grains) {
-  std::vector<LeafRange> partials;
-  size_t most = 0;
-  for (int64_t grain = grains.first; grain < grains.second; ++grain) {
-    partials.emplace_back(grain, grain + 1);
-    most = std::max(most, partials.size());
-    while (partials.size() >= 2 && are_one_node(partials[partials.size() - 2], partials.back(), num_grains)) {
-      const int64_t end = partials.back().second;
-      partials.pop_back();
-      partials.back().second = end;
-    }
-  }
-  return most;
-}
-}  // namespace
-
 ReplicatedGradients::ReplicatedGradients(const Buckets& buckets, Group& group, Arena& arena, Reduce reduce,
                                          WaitClock& clock)
     : buckets_(buckets),
@@ -62,15 +43,19 @@ int ReplicatedGradients::take_buffer() {
   return buffer;
 }
 
+Tensor ReplicatedGradients::slice(int buffer, const Weight& weight) const {
+  const auto [index, slot] = buckets_.of(weight);
+  const Bucket& bucket = buckets_.list[index];
+  const Param& param = weight.param();
+  return buffers_[static_cast<size_t>(buffer)]
+      .flat(bucket.first + bucket.layout.offsets[slot], param.numel())
+      .view(param.shape());
+}
+
 void ReplicatedGradients::use_buffer(int buffer) {
   current_ = buffer;
-  const Tensor& flat = buffers_[static_cast<size_t>(buffer)];
   for (const Bucket& bucket : buckets_.list)
-    for (size_t slot = 0; slot < bucket.weights.size(); ++slot) {
-      const Param& param = bucket.weights[slot]->param();
-      bucket.weights[slot]->set_grad(
-          flat.flat(bucket.first + bucket.layout.offsets[slot], param.numel()).view(param.shape()));
-    }
+    for (Weight* weight : bucket.weights) weight->set_grad(slice(buffer, *weight));
 }
 
 std::vector<int64_t> ReplicatedGradients::grains_of_step(int64_t num_grains) const {
@@ -82,10 +67,11 @@ std::vector<int64_t> ReplicatedGradients::grains_of_step(int64_t num_grains) con
 
 void ReplicatedGradients::begin_step(int64_t num_grains) {
   if (reduce_ == Reduce::tree && num_grains != num_grains_) {
-    size_t most = 0;
+    int most = 0;
     for (int rank = 0; rank < group_.size() && rank < num_grains; ++rank)
-      most = std::max(most, most_partials(grains_of_rank(num_grains, group_.size(), rank), num_grains));
-    reserve_buffers(most);
+      most =
+          std::max(most, plan_pass(grains_of_rank(num_grains, group_.size(), rank), num_grains).num_buffers);
+    reserve_buffers(static_cast<size_t>(most));
   }
   num_grains_ = num_grains;
   grains_ = grains_of_rank(num_grains, group_.size(), group_.rank());
@@ -94,6 +80,8 @@ void ReplicatedGradients::begin_step(int64_t num_grains) {
   std::sort(free_buffers_.rbegin(), free_buffers_.rend());  // lowest first: the same buffers every step
   partials_.clear();
   works_.clear();
+  for (size_t b = 0; b < pending_.size(); ++b) pending_[b] = buckets_.list[b].weights.size();
+  next_bucket_ = 0;
 }
 
 void ReplicatedGradients::begin_grain(Tape& tape, int64_t grain) {
@@ -110,7 +98,6 @@ void ReplicatedGradients::begin_grain(Tape& tape, int64_t grain) {
     partials_.push_back({{group_.rank(), group_.rank() + 1}, current_});
   }
   if (last) {
-    for (size_t b = 0; b < pending_.size(); ++b) pending_[b] = buckets_.list[b].weights.size();
     plan_last_grain();
     tape.on_weight_ready([this](Weight& weight) { weight_ready(weight); });
   }
@@ -149,7 +136,43 @@ void ReplicatedGradients::weight_ready(Weight& weight) {
   const size_t index = buckets_.of(weight).bucket;
   check(pending_[index] > 0, "data parallel: weight '{}' was completed twice", weight.use());
   weight.end_grad();
-  if (--pending_[index] == 0) start_reduce(index);
+  --pending_[index];
+  for (; next_bucket_ < pending_.size() && pending_[next_bucket_] == 0; ++next_bucket_)
+    start_reduce(next_bucket_);
+}
+
+void ReplicatedGradients::begin_pass() {
+  pass_ =
+      reduce_ == Reduce::tree ? plan_pass(grains_, num_grains_) : plan_running_sum(grains_, group_.rank());
+  std::vector<int> buffers;
+  for (int i = 0; i < pass_.num_buffers; ++i) buffers.push_back(take_buffer());
+  const auto taken = [&](int& buffer) { buffer = buffers[static_cast<size_t>(buffer)]; };
+  for (PassPlan::Grain& grain : pass_.grains) {
+    taken(grain.buffer);
+    for (Merge& merge : grain.merges) taken(merge.into), taken(merge.from);
+  }
+  for (size_t i = pass_.left.size(); i < buffers.size(); ++i)
+    free_buffers_.push_back(buffers[i]);  // at the end
+  for (Partial& partial : pass_.left) taken(partial.buffer);
+  partials_ = pass_.left;
+  last_merges_ = pass_.grains.back().merges;
+  grain_ = grains_.second - 1;
+  use_buffer(pass_.grains.front().buffer);
+  for (const Bucket& bucket : buckets_.list)
+    for (Weight* weight : bucket.weights) weight->begin_grad();
+}
+
+void ReplicatedGradients::weight_ready(Weight& weight, int64_t grain) {
+  if (grain + 1 == grains_.second) return weight_ready(weight);
+  if (reduce_ == Reduce::fast) return;
+  weight.end_grad();
+  const auto index = static_cast<size_t>(grain - grains_.first);
+  for (const Merge& merge : pass_.grains[index].merges) {
+    Tensor sum = slice(merge.into, weight);
+    kernels(sum).elementwise.accumulate(sum.queue(), sum, slice(merge.from, weight));
+  }
+  weight.set_grad(slice(pass_.grains[index + 1].buffer, weight));
+  weight.begin_grad();
 }
 
 void ReplicatedGradients::add_buffer(int into, int from, int64_t first, int64_t count) {

@@ -16,6 +16,7 @@
 #include "athanor/comm/tree.h"
 #include "athanor/parallel/buckets.h"
 #include "athanor/parallel/gradient_sum.h"
+#include "athanor/parallel/pass_plan.h"
 
 namespace athanor {
 
@@ -26,27 +27,25 @@ class ReplicatedGradients final : public GradientSum {
   std::vector<int64_t> grains_of_step(int64_t num_grains) const override;
   void begin_step(int64_t num_grains) override;
   void begin_grain(Tape& tape, int64_t grain) override;
+  void begin_pass() override;
+  void weight_ready(Weight& weight, int64_t grain) override;
   void end_grain() override;
   void finish() override;
   Tensor piece(Weight& weight) override;
   uint64_t buffer_bytes() const override { return static_cast<uint64_t>(buckets_.total) * sizeof(float); }
 
  private:
-  // A partial sum this rank holds: the grains [range) in buffer `buffer`.
-  struct Partial {
-    LeafRange range;
-    int buffer;
-  };
-  struct Merge {
-    int into, from;  // buffers
-  };
+  using Partial = PassPlan::Partial;  // a partial sum that this rank holds
+  using Merge = PassPlan::Merge;
 
   void reserve_buffers(size_t count);
   Tensor make_buffer();
   int take_buffer();
+  Tensor slice(int buffer, const Weight& weight) const;
   void use_buffer(int buffer);
   void plan_last_grain();
   void weight_ready(Weight& weight);
+  void start_complete();
   void start_reduce(size_t bucket);
   void add_buffer(int into, int from, int64_t first, int64_t count);
 
@@ -62,7 +61,9 @@ class ReplicatedGradients final : public GradientSum {
 
   int64_t num_grains_ = 0, grain_ = 0;
   LeafRange grains_{0, 0};
+  PassPlan pass_;                   // of begin_pass()
   std::vector<size_t> pending_;     // weights of each bucket that are not complete
+  size_t next_bucket_ = 0;          // to be reduced: all ranks in one order, in whichever they are completed
   std::vector<Partial> partials_;   // left to right
   std::vector<Merge> last_merges_;  // of the last grain, done bucket by bucket
   int current_ = 0;

@@ -41,41 +41,47 @@ void ShardedGradients::begin_step(int64_t num_grains) {
   in_flight_.clear();  // of a step that failed
   for (size_t b = 0; b < open_.size(); ++b) {
     open_[b] = {};
+    pending_[b] = buckets_.list[b].weights.size();
     for (Weight* weight : buckets_.list[b].weights) weight->drop_grad();
   }
+  done_.assign(open_.size(), 0);
+  plans_.clear();
   size_t needed = 1;
   if (reduce_ == Reduce::tree) {
-    RoundPlanner all(num_grains);
-    for (int64_t round = 0; !all.complete(); ++round) all.next(grains_of_round(round));
-    needed = static_cast<size_t>(all.num_buffers());
+    RoundPlanner planner(num_grains);
+    for (int64_t round = 0; !planner.complete(); ++round)
+      plans_.push_back(std::make_shared<const RoundPlan>(planner.next(grains_of_round(round))));
+    needed = static_cast<size_t>(planner.num_buffers());
   }
   while (shards_.size() < needed)
     shards_.push_back(zeros(arena_, {buckets_.row_total}, Dtype::f32, Category::gradients));
-  planner_ = RoundPlanner(num_grains);
-}
-
-void ShardedGradients::begin_round(int64_t round) {
-  check(round == round_ + 1, "data parallel: got round {} of grains, expected {}", round, round_ + 1);
-  round_ = round;
-  for (size_t b = 0; b < pending_.size(); ++b) pending_[b] = buckets_.list[b].weights.size();
-  if (reduce_ == Reduce::tree)
-    plan_ = std::make_shared<const RoundPlan>(planner_.next(grains_of_round(round)));
 }
 
 void ShardedGradients::begin_grain(Tape& tape, int64_t grain) {
-  begin_round(grain / group_.size());
+  check(grain / group_.size() == round_ + 1, "data parallel: got round {} of grains, expected {}",
+        grain / group_.size(), round_ + 1);
+  ++round_;
   tape.on_weight_ready([this](Weight& weight) { weight_ready(weight); });
 }
 
 bool ShardedGradients::begin_idle_round() {
   if ((round_ + 1) * group_.size() >= num_grains_) return false;
-  begin_round(round_ + 1);
+  ++round_;
   return true;
 }
 
+// Ranks that go through their grains by one schedule meet in the same rounds of the same buckets, if each has as many.
+void ShardedGradients::begin_pass() {
+  check(num_grains_ % group_.size() == 0,
+        "data parallel: got {} grains for {} ranks of a pipeline with sharded gradients, expected a multiple",
+        num_grains_, group_.size());
+  round_ = num_grains_ / group_.size() - 1;
+}
+
 void ShardedGradients::end_grain() {
-  for (size_t bucket = 0; bucket < pending_.size(); ++bucket)
-    check(pending_[bucket] == 0, "data parallel: bucket {} is not complete after the backward pass", bucket);
+  for (size_t bucket = 0; bucket < done_.size(); ++bucket)
+    check(done_[bucket] == round_ + 1, "data parallel: bucket {} is not complete after the backward pass",
+          bucket);
 }
 
 void ShardedGradients::need(Weight& weight) {
@@ -94,6 +100,7 @@ void ShardedGradients::need(Weight& weight) {
 void ShardedGradients::weight_ready(Weight& weight) {
   const size_t index = buckets_.of(weight).bucket;
   check(pending_[index] > 0, "data parallel: weight '{}' was completed twice", weight.use());
+  if (!open_[index].defined()) need(weight);  // nobody added to it: a bias that another rank adds
   weight.end_grad();
   if (--pending_[index] == 0) complete(index);
 }
@@ -102,7 +109,6 @@ void ShardedGradients::complete_without_grain(size_t index) {
   Weight& any = *buckets_.list[index].weights[0];
   need(any);
   if (reduce_ == Reduce::fast) fill_zero(open_[index]);  // in the tree nobody reads it
-  pending_[index] = 0;
   complete(index);
 }
 
@@ -111,16 +117,18 @@ void ShardedGradients::complete(size_t index) {
   while (in_flight_.size() >= kInFlight) end_oldest();
   const Bucket& bucket = buckets_.list[index];
   for (Weight* weight : bucket.weights) weight->drop_grad();
+  pending_[index] = bucket.weights.size();
+  const int64_t round = done_[index]++;
+  const bool tree = reduce_ == Reduce::tree;
   in_flight_.push_back({.bucket = index,
                         .sent = std::move(open_[index]),
                         .received = {},
-                        .plan = plan_,
-                        .round = round_,
+                        .plan = tree ? plans_[static_cast<size_t>(round)] : nullptr,
+                        .round = round,
                         .work = {}});
   open_[index] = {};
   Reduction& reduction = in_flight_.back();
   const int64_t count = bucket.layout.count;
-  const bool tree = reduce_ == Reduce::tree;
   if (tree) reduction.received = empty_like(reduction.sent, Category::communication);
   if (arena_.queue().device() == Device::null) return;
   const std::string name = "gradients " + std::to_string(index);
@@ -128,7 +136,7 @@ void ShardedGradients::complete(size_t index) {
   if (tree) {
     reduction.work = group_.all_to_all(sent, reduction.received.data<float>(), count, Dtype::f32, name);
   } else {
-    float* out = round_ == 0 ? shard(0, bucket).data<float>() : sent + group_.rank() * count;
+    float* out = round == 0 ? shard(0, bucket).data<float>() : sent + group_.rank() * count;
     reduction.work = group_.reduce_scatter(sent, out, count, Dtype::f32, name);
   }
 }

@@ -32,6 +32,8 @@ class ShardedGradients final : public GradientSum, private GradSource {
   std::vector<int64_t> grains_of_step(int64_t num_grains) const override;
   void begin_step(int64_t num_grains) override;
   void begin_grain(Tape& tape, int64_t grain) override;
+  void begin_pass() override;
+  void weight_ready(Weight& weight, int64_t /*grain*/) override { weight_ready(weight); }
   void end_grain() override;
   bool begin_idle_round() override;
   void finish() override;
@@ -50,7 +52,6 @@ class ShardedGradients final : public GradientSum, private GradSource {
   };
 
   void need(Weight& weight) override;
-  void begin_round(int64_t round);
   int grains_of_round(int64_t round) const;
   void weight_ready(Weight& weight);
   void complete(size_t bucket);
@@ -64,14 +65,14 @@ class ShardedGradients final : public GradientSum, private GradSource {
   Reduce reduce_;
   WaitClock& clock_;
   GrainLog& log_;
-  std::vector<Tensor> shards_;  // partial sums, flat f32 [row_total]
-  std::vector<Tensor> open_;    // by bucket: flat f32 [rows, count], undefined while it has no memory
-  std::vector<size_t> pending_;
+  std::vector<Tensor> shards_;   // partial sums, flat f32 [row_total]
+  std::vector<Tensor> open_;     // by bucket: flat f32 [rows, count], undefined while it has no memory
+  std::vector<size_t> pending_;  // weights of each bucket that this round has not completed
+  std::vector<int64_t> done_;    // rounds of each bucket
   std::deque<Reduction> in_flight_;
 
   int64_t num_grains_ = 0, round_ = -1;
-  RoundPlanner planner_{0};
-  std::shared_ptr<const RoundPlan> plan_;
+  std::vector<std::shared_ptr<const RoundPlan>> plans_;  // in the tree, of each round
 };
 
 }  // namespace athanor

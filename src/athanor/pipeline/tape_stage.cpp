@@ -18,6 +18,7 @@ Tensor TapeStage::forward(int micro_batch, const Tensor& x) {
   pass.y = compute(*pass.tape, micro_batch, pass.x);
   const Tensor y = std::move(pass.y.value);
   pass.x.value = pass.y.value = {};
+  if (!pass.tape->recording()) passes_.erase(entry);
   return is_last_ ? Tensor{} : y;
 }
 

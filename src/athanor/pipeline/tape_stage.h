@@ -7,7 +7,7 @@
 //   };
 //
 // An input gradient leaves the weight parts of its tape behind (DeferredWeights); they hold what they need,
-// the rest is freed. Gradients of weights are added in the order in which backward() and backward_weight()
+// the rest is freed. Of a pass that does not record nothing is kept. Gradients of weights are added in the order in which backward() and backward_weight()
 // are called, and those of the loss's head in the order of forward(). Thread rule: as Stage.
 #pragma once
 

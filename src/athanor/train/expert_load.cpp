@@ -15,7 +15,7 @@ ExpertLoads::ExpertLoads(std::vector<MoeLayer*> layers, int64_t num_grains)
     chosen_.emplace_back(static_cast<size_t>(layer->options().experts), 0);
     layer->take_load();  // what a step that failed has left
   }
-  losses_.assign(static_cast<size_t>(num_grains * 2), 0.0);
+  losses_.assign(static_cast<size_t>(num_grains) * layers_.size() * 2, 0.0);
 }
 
 void ExpertLoads::take(int64_t grain) {
@@ -24,8 +24,8 @@ void ExpertLoads::take(int64_t grain) {
     for (size_t e = 0; e < chosen_[l].size(); ++e) chosen_[l][e] += load.chosen[e];
     dropped_ += load.dropped;
     tokens_ += load.tokens;
-    loss(grain, 0) += load.aux_loss;
-    loss(grain, 1) += load.z_loss;
+    loss(grain, l, 0) += load.aux_loss;
+    loss(grain, l, 1) += load.z_loss;
   }
 }
 
@@ -44,14 +44,16 @@ void ExpertLoads::reduce(Group& group) {
     for (int64_t& count : layer) count = *next++;
 }
 
-double ExpertLoads::sum_over_grains(int which) const {
-  std::vector<double> grains;
+// Of a grain the layers first, in their order, whoever has computed them.
+double ExpertLoads::sum_over_grains(size_t which) {
+  std::vector<double> grains(static_cast<size_t>(num_grains_), 0.0);
   for (int64_t grain = 0; grain < num_grains_; ++grain)
-    grains.push_back(losses_[static_cast<size_t>(grain * 2 + which)]);
+    for (size_t layer = 0; layer < layers_.size(); ++layer)
+      grains[static_cast<size_t>(grain)] += loss(grain, layer, which);
   return tree_sum(grains);
 }
 
-std::optional<ExpertLoad> ExpertLoads::summary() const {
+std::optional<ExpertLoad> ExpertLoads::summary() {
   if (layers_.empty()) return std::nullopt;
   ExpertLoad load;
   int64_t choices = 0;

@@ -1,7 +1,7 @@
 // What the routers of a step did, over all grains and ranks: for the metrics, and for the balancing bias.
 //
 //   ExpertLoads loads(model.moe_layers(), num_grains);
-//   loads.take(grain);                    // after each grain of this rank
+//   loads.take(grain);                    // after each grain of this rank, or each part of one
 //   loads.reduce(group);                  // exact: integer counts, and rows that only one rank fills
 //   result.experts = loads.summary();     // none where the model has no experts
 //   loads.balance();                      // at the commit point: moves the biases
@@ -32,18 +32,20 @@ class ExpertLoads {
 
   void take(int64_t grain);
   void reduce(Group& group);
-  std::optional<ExpertLoad> summary() const;
+  std::optional<ExpertLoad> summary();
   void balance();
 
  private:
-  double& loss(int64_t grain, int which) { return losses_[static_cast<size_t>(grain * 2 + which)]; }
-  double sum_over_grains(int which) const;
+  double& loss(int64_t grain, size_t layer, size_t which) {
+    return losses_[(static_cast<size_t>(grain) * layers_.size() + layer) * 2 + which];
+  }
+  double sum_over_grains(size_t which);
 
   std::vector<MoeLayer*> layers_;
   int64_t num_grains_;
   std::vector<std::vector<int64_t>> chosen_;  // of each layer, [E]
   int64_t dropped_ = 0, tokens_ = 0;          // summed over the layers
-  std::vector<double> losses_;                // [grains, 2]: aux, z, summed over the layers
+  std::vector<double> losses_;                // [grains, layers, 2]: aux, z
 };
 
 }  // namespace athanor

@@ -14,6 +14,14 @@ std::string count(int64_t value) {
   return human_count(static_cast<double>(value));
 }
 
+// pp 2 (zb-v, 4 stages), dp 2
+std::string axes_text(const Config& config, const Training& training, int world_size) {
+  const ParallelConfig& p = config.parallel;
+  const std::string dp = fmt::format("dp {}", mesh_shape(config, world_size).dp);
+  if (!training.pipeline) return dp;
+  return fmt::format("pp {} ({}, {} stages), {}", p.pp, p.schedule, training.pipeline->num_stages(), dp);
+}
+
 }  // namespace
 
 Rows header_rows(const Config& config, const Training& training, std::span<const Channel> channels,
@@ -35,12 +43,12 @@ Rows header_rows(const Config& config, const Training& training, std::span<const
                     fmt::format("{} ({}), {} FLOPs per token", count(training.model->num_params()),
                                 with_commas(training.model->num_params()),
                                 human_count(training.model->flops_per_token(config.data.seq_len))));
-  rows.emplace_back(
-      "layout",
-      fmt::format("dp {}, tp {}{}, zero {}, reduce {}, {} grains of {} x {} tokens, recompute {}",
-                  world_size / config.parallel.tp, config.parallel.tp, config.parallel.sp ? " with sp" : "",
-                  config.parallel.zero, config.parallel.reduce, training.num_grains, config.train.micro_batch,
-                  config.data.seq_len, config.parallel.recompute));
+  rows.emplace_back("layout",
+                    fmt::format("{}, tp {}{}, zero {}, reduce {}, {} grains of {} x {} tokens, recompute {}",
+                                axes_text(config, training, world_size), config.parallel.tp,
+                                config.parallel.sp ? " with sp" : "", config.parallel.zero,
+                                config.parallel.reduce, training.num_grains, config.train.micro_batch,
+                                config.data.seq_len, config.parallel.recompute));
   rows.emplace_back(
       "compute", fmt::format("{} on {}, {} thread{} a rank{}", config.precision.compute,
                              isa_name(queue.isa()), queue.num_threads(), queue.num_threads() == 1 ? "" : "s",

@@ -3,33 +3,131 @@
 #include <fmt/format.h>
 
 #include "athanor/base/error.h"
+#include "athanor/pipeline/csv.h"
 
 namespace athanor {
+namespace {
+
+bool is_file(const ParallelConfig& p) {
+  return p.schedule.ends_with(".csv");
+}
+
+Schedule schedule_of_file(const ParallelConfig& p, int64_t micro_batches) {
+  Schedule schedule;
+  try {
+    schedule = parse_csv(p.schedule_csv, p.schedule);
+  } catch (const Error& error) {
+    throw ConfigError(fmt::format("parallel.schedule: {}", error.what()));
+  }
+  if (schedule.num_ranks() != p.pp)
+    throw ConfigError(fmt::format("parallel.pp: got {} ranks for '{}', expected its {}", p.pp, p.schedule,
+                                  schedule.num_ranks()));
+  if (schedule.micro_batches < micro_batches)
+    throw ConfigError(fmt::format(
+        "parallel.schedule: got {} micro-batches in '{}', expected at least the {} that a rank of "
+        "parallel.dp has of a step",
+        schedule.micro_batches, p.schedule, micro_batches));
+  if (p.virtual_stages > 0 && schedule.num_stages() != p.pp * p.virtual_stages)
+    throw ConfigError(fmt::format("parallel.virtual_stages: got {} for '{}', expected {} stages in all",
+                                  p.virtual_stages, p.schedule, schedule.num_stages()));
+  return without_surplus(std::move(schedule), static_cast<int>(micro_batches));
+}
+
+void check_pipeline(const Config& config, int64_t dp) {
+  const ParallelConfig& p = config.parallel;
+  if (p.pp == 1) return;
+  const int64_t grains = grains_of_step(config.train);
+  const Schedule schedule = pipeline_schedule(config, (grains + dp - 1) / dp);
+  pipeline_parts(config, schedule);
+  if (p.zero >= 2 && grains % dp != 0)
+    throw ConfigError(
+        fmt::format("parallel.zero: got {} with parallel.pp = {} and {} grains of a step for {} ranks of "
+                    "parallel.dp, expected as many grains on each",
+                    p.zero, p.pp, grains, dp),
+        fmt::format("the nearest is parallel.zero = 1, or train.global_batch = {}",
+                    (grains + dp - 1) / dp * dp * config.train.micro_batch));
+}
+
+}  // namespace
+
+int64_t grains_of_step(const TrainConfig& train) {
+  return (train.global_batch + train.micro_batch - 1) / train.micro_batch;
+}
 
 MeshShape mesh_shape(const Config& config, int world_size) {
-  const auto tp = static_cast<int>(config.parallel.tp);
-  const int dp = config.parallel.dp != 0 ? static_cast<int>(config.parallel.dp) : world_size / tp;
-  return {.dp = dp, .tp = tp};
+  const ParallelConfig& p = config.parallel;
+  const int64_t others = p.pp * p.cp * p.tp;
+  return {.pp = static_cast<int>(p.pp),
+          .dp = static_cast<int>(p.dp != 0 ? p.dp : world_size / others),
+          .cp = static_cast<int>(p.cp),
+          .tp = static_cast<int>(p.tp),
+          .ep = static_cast<int>(p.ep)};
 }
 
 void check_ranks(const Config& config, int world_size) {
-  const int64_t dp = config.parallel.dp, tp = config.parallel.tp;
-  if (world_size % tp != 0 || world_size < tp)
-    throw ConfigError(
-        fmt::format("parallel.tp: got {} in a world of {} ranks, expected a divisor of them", tp, world_size),
-        "a model is shared by parallel.tp ranks each time");
-  const int64_t left = world_size / tp;
-  if (dp != 0 && dp != left)
-    throw ConfigError(fmt::format("parallel.dp: got {} in a world of {} ranks{}, expected \"auto\" or {}", dp,
-                                  world_size, tp > 1 ? fmt::format(" with parallel.tp = {}", tp) : "", left));
+  const ParallelConfig& p = config.parallel;
+  std::string axes, key;  // those that share a model
+  int64_t others = 1;
+  for (const auto& [name, size] : {std::pair{"tp", p.tp}, {"cp", p.cp}, {"pp", p.pp}}) {
+    if (size == 1 && name != std::string("tp")) continue;
+    others *= size;
+    if (world_size % others != 0 || world_size < others) {
+      const std::string with = axes.empty() ? "" : " with " + axes;
+      throw ConfigError(fmt::format("parallel.{}: got {} in a world of {} ranks{}, expected a divisor of {}",
+                                    name, size, world_size, with,
+                                    with.empty() ? "them" : fmt::format("{}", world_size / (others / size))),
+                        fmt::format("a model is shared by {} ranks each time", others));
+    }
+    if (size > 1) axes += fmt::format("{}parallel.{} = {}", axes.empty() ? "" : " and ", name, size);
+  }
+  const int64_t left = world_size / others;
+  if (p.dp != 0 && p.dp != left)
+    throw ConfigError(fmt::format("parallel.dp: got {} in a world of {} ranks{}, expected \"auto\" or {}",
+                                  p.dp, world_size, axes.empty() ? "" : " with " + axes, left));
   const TrainConfig& t = config.train;
-  const int64_t grains = (t.global_batch + t.micro_batch - 1) / t.micro_batch;
+  const int64_t grains = grains_of_step(t);
   if (left > grains)
     throw ConfigError(
         fmt::format("parallel.dp: got {} ranks for the {} grains of a step (train.global_batch {} / "
                     "train.micro_batch {}), expected at most {}",
                     left, grains, t.global_batch, t.micro_batch, grains),
         "start fewer ranks or lower train.micro_batch");
+  check_pipeline(config, left);
+}
+
+Schedule pipeline_schedule(const Config& config, int64_t micro_batches) {
+  const ParallelConfig& p = config.parallel;
+  if (is_file(p)) return schedule_of_file(p, micro_batches);
+  try {
+    return make_schedule(p.schedule, {.ranks = static_cast<int>(p.pp),
+                                      .micro_batches = static_cast<int>(micro_batches),
+                                      .virtual_stages = static_cast<int>(p.virtual_stages)});
+  } catch (const ConfigError& error) {
+    throw ConfigError(fmt::format("parallel.schedule: {}", error.what()), error.hint());
+  }
+}
+
+std::vector<ModelPart> pipeline_parts(const Config& config, const Schedule& schedule) {
+  const ParallelConfig& p = config.parallel;
+  const int64_t stages = schedule.num_stages(), layers = config.model.layers;
+  if (p.stage_layers.empty()) {
+    const int64_t of_rank = stages / p.pp, fitting = layers / of_rank;
+    if (stages > layers)
+      throw ConfigError(
+          fmt::format(
+              "parallel.pp: got {} ranks with {} stage{} each for {} layers, expected at most {} stages "
+              "in all",
+              p.pp, of_rank, of_rank == 1 ? "" : "s", layers, layers),
+          fitting >= 1 ? fmt::format("the nearest with this schedule is parallel.pp = {}", fitting)
+                       : "the nearest is parallel.schedule = \"1f1b\", which has one stage of a rank");
+    return cut_model(even_stage_layers(layers, stages));
+  }
+  if (std::ssize(p.stage_layers) != stages)
+    throw ConfigError(
+        fmt::format("parallel.stage_layers: got {} stages, expected the {} of schedule '{}' on "
+                    "parallel.pp = {} ranks",
+                    p.stage_layers.size(), stages, p.schedule, p.pp));
+  return cut_model(p.stage_layers);
 }
 
 }  // namespace athanor

@@ -97,11 +97,9 @@ MemoryPlan plan_memory(const PlanRequest& request) {
   MemoryPlan plan{.request = request};
   Config config = request.config;
   const auto queue = make_null_queue(config.train.isa == "auto" ? best_isa() : parse_isa(config.train.isa));
-  // The ranks that share a model are neighbours (comm/mesh.h): tp is the fastest axis.
-  const int tp = static_cast<int>(config.parallel.tp);
-  const int data_rank = request.rank / tp, data_ranks = std::max(1, request.world_size / tp);
-  const auto group = make_null_group(data_rank, data_ranks),
-             tensor_group = make_null_group(request.rank % tp, tp);
+  const auto world = make_null_world(request.rank, request.world_size);
+  Mesh mesh(mesh_shape(config, request.world_size), *world);
+  const int data_rank = mesh.coordinate(Axis::dp), data_ranks = mesh.size(Axis::dp);
 
   const int64_t micro = config.train.micro_batch;
   int64_t grains = (config.train.global_batch + micro - 1) / micro;
@@ -116,7 +114,9 @@ MemoryPlan plan_memory(const PlanRequest& request) {
     plan.num_grains = range.second - range.first;
   }
   const bool tree = config.parallel.reduce == "tree";
-  const int64_t planned = (tree ? kPlannedTreeGrains : kPlannedGrains) * data_ranks;
+  // A pipeline holds several at a time.
+  const int64_t planned =
+      mesh.size(Axis::pp) > 1 ? grains : (tree ? kPlannedTreeGrains : kPlannedGrains) * data_ranks;
   uint64_t left_out = 0;  // buffers of gradients
   for (; grains > planned; grains = (grains + 1) / 2) {
     config.train.global_batch = (grains + 1) / 2 * micro;
@@ -125,8 +125,8 @@ MemoryPlan plan_memory(const PlanRequest& request) {
 
   Arena arena(*queue, request.stop_bytes);
   try {
-    Training training(config, request.num_channels, *group, arena, nullptr, nullptr);
-    if (tp > 1) training.split(sharding_of(config.model, config.parallel.sp), *tensor_group);
+    Training training(config, request.num_channels, data_group(mesh), arena, nullptr, nullptr);
+    training.lay_out(mesh);
     training.allocate();
     run_steps(training, config);
     left_out *= training.parallel->gradient_buffer_bytes();

@@ -1,5 +1,7 @@
 #include "athanor/train/model_stage.h"
 
+#include "athanor/parallel/collective_ops.h"
+
 namespace athanor {
 
 ModelStage::ModelStage(const Model& model, const ModelPart& part, RecomputePlan recompute,
@@ -14,10 +16,12 @@ ModelStage::ModelStage(const Model& model, const ModelPart& part, RecomputePlan 
 }
 
 Tensor ModelStage::make_boundary(int micro_batch) {
-  const Tensor& ids = hooks_.micro_batch(micro_batch).ids;
-  const Tensor& like = model_.params().front()->value();
-  return empty(like.arena(), {ids.dim(0), ids.dim(1), model_.config().width}, like.dtype(),
-               Category::activations);
+  const Tensor ids = hooks_.micro_batch(micro_batch).ids;
+  const Tensor& like = model_.weights().front()->param().kept();
+  const int64_t width = model_.config().width;
+  const Shape shape = hooks_.token_ranks == 1 ? Shape{ids.dim(0), ids.dim(1), width}
+                                              : Shape{dealt_rows(ids.numel(), hooks_.token_ranks), width};
+  return empty(like.arena(), shape, like.dtype(), Category::activations);
 }
 
 PassContext ModelStage::context(int micro_batch) {
@@ -27,13 +31,17 @@ PassContext ModelStage::context(int micro_batch) {
 Var ModelStage::compute(Tape& tape, int micro_batch, const Var& x) {
   const MicroBatch batch = hooks_.micro_batch(micro_batch);
   const Var y = model_.run(part_, tape, batch.ids, x, batch.targets, recompute_);
-  if (part_.ends && hooks_.on_loss) hooks_.on_loss(micro_batch, y.value);
+  if (!part_.ends) return y;
+  if (hooks_.on_loss) hooks_.on_loss(micro_batch, y.value);
+  if (tape.recording() && hooks_.on_weight_ready) hooks_.on_weight_ready(model_.head(), micro_batch);
   return y;
 }
 
 WeightReady ModelStage::weight_ready(int micro_batch) {
   if (!hooks_.on_weight_ready) return {};
-  return [this, micro_batch](Weight& weight) { hooks_.on_weight_ready(weight, micro_batch); };
+  return [this, micro_batch](Weight& weight) {
+    if (&weight != &model_.head()) hooks_.on_weight_ready(weight, micro_batch);
+  };
 }
 
 Work add_tied_uses(Group& ends, Tensor& grad, const std::string& name) {

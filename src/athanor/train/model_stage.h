@@ -7,7 +7,7 @@
 //
 // Gradients go into the slots of the weights that are kept, in the order of the micro-batches: the bits of
 // one process (law 1). The head's are added in the forward of the last part, where they are made
-// (ops/linear_cross_entropy.cpp), all others in the backward. Thread rule: as Stage.
+// (ops/linear_cross_entropy.cpp) and where they are said to be ready, all others in the backward. Thread rule: as Stage.
 #pragma once
 
 #include <functional>
@@ -28,7 +28,10 @@ struct MicroBatch {
 struct ModelStageHooks {
   std::function<MicroBatch(int micro_batch)> micro_batch;
   std::function<void(int micro_batch, const Tensor& loss)> on_loss;  // [B*S] f32, on the part that ends
-  std::function<void(Weight&, int micro_batch)> on_weight_ready = nullptr;  // null: nobody
+  // Of a weight whose gradient a micro-batch has completed; micro-batches come in their order. Null: nobody.
+  std::function<void(Weight&, int micro_batch)> on_weight_ready = nullptr;
+  int token_ranks =
+      1;  // hidden states are dealt out to so many (sequence parallelism, parallel/collective_ops.h)
 };
 
 class ModelStage : public TapeStage {

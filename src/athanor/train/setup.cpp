@@ -1,5 +1,7 @@
 #include "athanor/train/setup.h"
 
+#include <algorithm>
+
 #include "athanor/train/param_slices.h"
 
 namespace athanor {
@@ -7,18 +9,18 @@ namespace athanor {
 Training::Training(const Config& config, int64_t num_channels, Group& group, Arena& arena_in, Trace* trace,
                    const std::atomic<int>* stop)
     : compute(parse_dtype(config.precision.compute)),
-      num_grains((config.train.global_batch + config.train.micro_batch - 1) / config.train.micro_batch),
+      num_grains(grains_of_step(config.train)),
       arena(arena_in),
       model(make_model(config.model)),
+      config_(config),
       group_(group) {
   const OptimizerConfig& o = config.optimizer;
-  optimizer = make_optimizer({.name = o.name,
-                              .beta1 = o.betas[0],
-                              .beta2 = o.betas[1],
-                              .eps = o.eps,
-                              .momentum = o.momentum,
-                              .weight_decay = o.weight_decay},
-                             model->params());
+  optimizer_options_ = {.name = o.name,
+                        .beta1 = o.betas[0],
+                        .beta2 = o.betas[1],
+                        .eps = o.eps,
+                        .momentum = o.momentum,
+                        .weight_decay = o.weight_decay};
   parallel_options_ = {.reduce = config.parallel.reduce == "tree" ? Reduce::tree : Reduce::fast,
                        .stage = static_cast<int>(config.parallel.zero),
                        .dtype = compute,
@@ -37,6 +39,24 @@ Training::Training(const Config& config, int64_t num_channels, Group& group, Are
                    .num_channels = num_channels,
                    .stop = stop,
                    .trace = trace};
+  for (const auto& param : model->params()) step_options_.declared.push_back(param.get());
+}
+
+Group& data_group(Mesh& mesh) {
+  return mesh.size(Axis::dp) == mesh.world().size() ? mesh.world().all() : mesh.group(Axis::dp);
+}
+
+void Training::lay_out(Mesh& mesh) {
+  if (mesh.size(Axis::tp) > 1) split(sharding_of(config_.model, config_.parallel.sp), mesh.group(Axis::tp));
+  if (mesh.size(Axis::pp) == 1) return;
+  const std::vector<int> ranks = mesh.shape().peers(mesh.world().rank(), {Axis::pp});
+  const Schedule schedule = pipeline_schedule(config_, 1);
+  const auto [first, last] = std::minmax(schedule.rank_of_stage.front(), schedule.rank_of_stage.back());
+  const int own = mesh.coordinate(Axis::pp);
+  if (config_.model.tie_embeddings && first != last && (own == first || own == last))
+    ends_ = mesh.world().make_group({ranks[static_cast<size_t>(first)], ranks[static_cast<size_t>(last)]},
+                                    "ends of the pipeline");
+  cut(mesh.group(Axis::pp), ends_.get(), mesh.group({Axis::pp, Axis::dp, Axis::cp}));
 }
 
 void Training::split(const Sharding& sharding, Group& tensor_group) {
@@ -44,12 +64,47 @@ void Training::split(const Sharding& sharding, Group& tensor_group) {
   step_options_.tensor_group = &tensor_group;
 }
 
+void Training::cut(Group& pipeline_group, Group* ends, Group& losses) {
+  const Schedule schedule = pipeline_schedule(config_, 1);
+  parts_ = pipeline_parts(config_, schedule);
+  std::vector<ModelPart> kept;
+  for (const int stage : schedule.stages_of(pipeline_group.rank()))
+    kept.push_back(parts_[static_cast<size_t>(stage)]);
+  model->keep(kept);
+  parallel_options_.section = [this, kept](const Weight& weight) {
+    if (&weight == &model->head())
+      return -1;  // its gradient is complete before the others', in the forward pass
+    const auto has = [&](const ModelPart& part) { return part.has(weight.use()); };
+    return static_cast<int>(std::find_if(kept.begin(), kept.end(), has) - kept.begin());
+  };
+  step_options_.pipeline_group = &pipeline_group;
+  step_options_.ends = ends;
+  losses_ = &losses;
+}
+
 void Training::allocate() {
+  optimizer = make_optimizer(optimizer_options_, model->params());
   parallel = std::make_unique<DataParallel>(model->weights(), group_, arena, parallel_options_);
   model->allocate(arena, compute, /*with_master=*/true);
   optimizer->allocate(arena);
   parallel->allocate();
-  runner = std::make_unique<StepRunner>(*model, *optimizer, *parallel, group_, arena, step_options_);
+  if (step_options_.pipeline_group != nullptr) {
+    const Group* tensors = step_options_.tensor_group;
+    pipeline = std::make_unique<PipelineRunner>(
+        *model,
+        PipelineOptions{.parts = parts_,
+                        .schedule = [this](int count) { return pipeline_schedule(config_, count); },
+                        .group = step_options_.pipeline_group,
+                        .recompute = step_options_.recompute,
+                        .token_ranks = config_.parallel.sp && tensors != nullptr ? tensors->size() : 1,
+                        .trace = step_options_.trace});
+    step_options_.pipeline = pipeline.get();
+    passes_ = {.sum_losses = [this](auto batches) { return pipeline->sum_losses(batches); },
+               .at_a_time = pipeline->at_a_time(),
+               .sums = losses_};
+  }
+  runner = std::make_unique<StepRunner>(*model, *optimizer, *parallel, losses_ != nullptr ? *losses_ : group_,
+                                        arena, step_options_);
 }
 
 std::vector<NamedTensor> Training::tensors() const {

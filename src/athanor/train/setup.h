@@ -2,22 +2,25 @@
 // Used by the trainer, by `bench step` and, on the null device, by the memory plan: they all run the same
 // code.
 //
-//   Training training(config, num_channels, group, arena, trace, stop);   // declared, nothing allocated
-//   training.split(sharding_of(config.model, config.parallel.sp), tensor_group);   // optional: tensor parallelism
-//   training.allocate();                                                   // or: and initialize() / load
+//   Training training(config, num_channels, data_group(mesh), arena, trace, stop);   // declared, nothing allocated
+//   training.lay_out(mesh);                        // the layout of the config; or its parts, one by one
+//   training.allocate();                           // then initialize() or load()
 //   training.runner->run(state, next_batch);
+//   evaluate_channels(*training.model, arena, channels, group, {.passes = training.held_out_passes()});
 //
-// `group` are the ranks that share out the grains (dp); the ranks of a tensor group (tp) compute the same
-// grains, each its part of the model. The config must be resolved (config/presets.h). Thread rule: one
-// thread.
+// The group of the constructor are the ranks that share out the grains (dp); the ranks of a tensor group (tp) compute
+// the same grains, each its part of every layer; those of a pipeline (pp) each some layers. The config must be
+// resolved (config/presets.h) and fit the ranks (train/layout.h). Thread rule: one thread.
 #pragma once
 
 #include <atomic>
 #include <memory>
+#include <optional>
 
 #include "athanor/checkpoint/checkpoint.h"
 #include "athanor/config/config.h"
 #include "athanor/models/sharding.h"
+#include "athanor/train/layout.h"
 #include "athanor/train/step.h"
 
 namespace athanor {
@@ -25,8 +28,13 @@ namespace athanor {
 struct Training {
   Training(const Config& config, int64_t num_channels, Group& group, Arena& arena, Trace* trace,
            const std::atomic<int>* stop);
-  void split(const Sharding& sharding, Group& tensor_group);  // before allocate()
-  void allocate();                                            // parameters, optimizer state, gradient buckets
+  void lay_out(Mesh& mesh);                                   // before allocate(), as the following
+  void split(const Sharding& sharding, Group& tensor_group);  // tensor parallelism
+  // Pipeline parallelism. `ends`: the ranks of the first and the last stage, on these two where embeddings are tied.
+  // Losses are summed over `losses`, the ranks of all stages and of all grains.
+  void cut(Group& pipeline, Group* ends, Group& losses);
+  void allocate();  // parameters, optimizer state, gradient buckets
+  const HeldOutPasses* held_out_passes() const { return passes_ ? &*passes_ : nullptr; }
   // This rank's slices of weights and optimizer state as the logical tensors of a checkpoint: "model.NAME",
   // "adam.m.NAME", ...
   std::vector<NamedTensor> tensors() const;
@@ -38,13 +46,23 @@ struct Training {
   std::unique_ptr<Model> model;
   std::unique_ptr<Optimizer> optimizer;
   std::unique_ptr<DataParallel> parallel;
+  std::unique_ptr<PipelineRunner> pipeline;  // null: without
   std::unique_ptr<StepRunner> runner;
 
  private:
+  Config config_;
   Group& group_;
+  Group* losses_ = nullptr;  // null: group_
+  std::unique_ptr<Group> ends_;
+  OptimizerOptions optimizer_options_;
+  std::vector<ModelPart> parts_;  // of all stages
+  std::optional<HeldOutPasses> passes_;
   DataParallelOptions parallel_options_;
   StepOptions step_options_;
 };
+
+// The ranks that share out the grains; where these are all, the world's own group, whose messages need no translation.
+Group& data_group(Mesh& mesh);
 
 TrainState first_state(const Config& config);
 

@@ -1,5 +1,6 @@
 #include "athanor/train/step.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "athanor/base/clock.h"
@@ -21,10 +22,25 @@ struct StepRunner::Losses {
     return values[static_cast<size_t>((grain * channels + channel) * 2 + 1)];
   }
   double& stop() { return values.back(); }
+  void add(int64_t grain, const Batch& batch, const Tensor& of_tokens);
 
   int64_t channels;
   std::vector<double> values;
 };
+
+void StepRunner::Losses::add(int64_t grain, const Batch& batch, const Tensor& of_tokens) {
+  if (of_tokens.queue().device() == Device::null) return;
+  std::vector<float> per_token(static_cast<size_t>(of_tokens.numel()));
+  copy_to_host(per_token.data(), of_tokens, of_tokens.size_bytes());
+  for (int64_t b = 0; b < batch.num_sequences; ++b)
+    for (int64_t t = 0; t < batch.seq_len; ++t) {
+      const auto i = static_cast<size_t>(b * batch.seq_len + t);
+      if (batch.targets[i] < 0) continue;
+      const int64_t channel = batch.channel_of[static_cast<size_t>(b)];
+      loss(grain, channel) += static_cast<double>(per_token[i]);
+      tokens(grain, channel) += 1.0;
+    }
+}
 
 Tensor to_tensor(Arena& arena, const std::vector<int32_t>& ids, int64_t batch, int64_t length) {
   Tensor tensor = empty(arena, {batch, length}, Dtype::i32, Category::activations);
@@ -33,39 +49,32 @@ Tensor to_tensor(Arena& arena, const std::vector<int32_t>& ids, int64_t batch, i
   return tensor;
 }
 
+MicroBatch StepRunner::micro_batch(const TrainState& state, const Batch& batch) const {
+  return {{.seed = state.seed,
+           .step = static_cast<uint64_t>(state.step + 1),
+           .first_sequence = batch.first_index,
+           .num_sequences = batch.num_sequences,
+           .seq_len = batch.seq_len,
+           .record = true,
+           .dropout = true,
+           .loss_scale = static_cast<float>(state.loss_scale.scale)},
+          to_tensor(arena_, batch.tokens, batch.num_sequences, batch.seq_len),
+          to_tensor(arena_, batch.targets, batch.num_sequences, batch.seq_len)};
+}
+
 void StepRunner::run_grain(const TrainState& state, int64_t grain, const Batch& batch, Losses& losses,
                            ExpertLoads& experts, StepParts& seconds) {
   const Span span(options_.trace, "grain", "step");
-  PassContext context{.seed = state.seed,
-                      .step = static_cast<uint64_t>(state.step + 1),
-                      .first_sequence = batch.first_index,
-                      .num_sequences = batch.num_sequences,
-                      .seq_len = batch.seq_len,
-                      .record = true,
-                      .dropout = true,
-                      .loss_scale = static_cast<float>(state.loss_scale.scale)};
-  Tape tape(context);
+  const MicroBatch of_grain = micro_batch(state, batch);
+  Tape tape(of_grain.context);
   parallel_.begin_grain(tape, grain);
-  const Tensor ids = to_tensor(arena_, batch.tokens, batch.num_sequences, batch.seq_len);
-  const Tensor targets = to_tensor(arena_, batch.targets, batch.num_sequences, batch.seq_len);
   Var loss;
   const double start = now_seconds(), waited = parallel_.comm_seconds();
   {
     const Span forward(options_.trace, "forward", "step");
-    loss = model_.loss(tape, ids, targets, options_.recompute);
+    loss = model_.loss(tape, of_grain.ids, of_grain.targets, options_.recompute);
   }
-  if (arena_.queue().device() != Device::null) {
-    std::vector<float> per_token(static_cast<size_t>(loss.value.numel()));
-    copy_to_host(per_token.data(), loss.value, loss.value.size_bytes());
-    for (int64_t b = 0; b < batch.num_sequences; ++b)
-      for (int64_t t = 0; t < batch.seq_len; ++t) {
-        const auto i = static_cast<size_t>(b * batch.seq_len + t);
-        if (batch.targets[i] < 0) continue;
-        const int64_t channel = batch.channel_of[static_cast<size_t>(b)];
-        losses.loss(grain, channel) += static_cast<double>(per_token[i]);
-        losses.tokens(grain, channel) += 1.0;
-      }
-  }
+  losses.add(grain, batch, loss.value);
   const double middle = now_seconds(), waited_forward = parallel_.comm_seconds();
   {
     const Span backward(options_.trace, "backward", "step");
@@ -75,6 +84,37 @@ void StepRunner::run_grain(const TrainState& state, int64_t grain, const Batch& 
   experts.take(grain);
   seconds.forward += middle - start - (waited_forward - waited);
   seconds.backward += now_seconds() - middle - (parallel_.comm_seconds() - waited_forward);
+}
+
+// Micro-batch i is the rank's i-th grain.
+void StepRunner::run_pipeline(const TrainState& state, const std::vector<int64_t>& grains,
+                              const std::vector<Batch>& batches, Losses& losses, ExpertLoads& experts,
+                              StepParts& seconds) {
+  const Span span(options_.trace, "pipeline", "step");
+  const auto grain_of = [&](int micro) { return grains.at(static_cast<size_t>(micro)); };
+  PipelinePass pass;
+  for (const Batch& batch : batches) pass.batches.push_back(micro_batch(state, batch));
+  pass.on_loss = [&](int micro, const Tensor& loss) {
+    losses.add(grain_of(micro), batches[static_cast<size_t>(micro)], loss);
+  };
+  pass.on_weight_ready = [&](Weight& weight, int micro) { parallel_.weight_ready(weight, grain_of(micro)); };
+  double before = now_seconds(), waited_before = wait_seconds();
+  pass.after_action = [&](const Action& action) {
+    experts.take(grain_of(action.micro_batch));
+    const double now = now_seconds(), waited = wait_seconds();
+    (action.act == Act::forward ? seconds.forward : seconds.backward) +=
+        now - before - (waited - waited_before);
+    before = now;
+    waited_before = waited;
+  };
+  parallel_.begin_pass();
+  options_.pipeline->train(std::move(pass));
+  parallel_.end_pass();
+}
+
+// Time in this step that the rank waited for others.
+double StepRunner::wait_seconds() const {
+  return parallel_.comm_seconds() + (options_.pipeline != nullptr ? options_.pipeline->wait_seconds() : 0.0);
 }
 
 void StepRunner::reduce_losses(Losses& losses, StepResult& result) {
@@ -106,16 +146,39 @@ void StepRunner::reduce_losses(Losses& losses, StepResult& result) {
   result.tokens = static_cast<int64_t>(tokens);
 }
 
-// Ranks that share a model have each element once, or count it once.
+// What several ranks hold of the model in common, once they have the gradients of all grains.
+void StepRunner::sum_shared_gradients() {
+  const auto grad_of = [this](Param& param) -> const Tensor& { return parallel_.grad(param); };
+  if (options_.tensor_group != nullptr)
+    sum_partial_gradients(model_.params(), grad_of, *options_.tensor_group);
+  if (options_.ends == nullptr) return;
+  for (const auto& param : model_.params()) {
+    Tensor grad = param->num_uses() > param->uses().size() ? parallel_.grad(*param) : Tensor{};
+    if (grad.defined() && grad.numel() > 0) add_tied_uses(*options_.ends, grad, param->name()).wait();
+  }
+}
+
+// Ranks that share a model have each element once, or count it once; the sum is made in the order of declaration,
+// whoever has which stage.
 double StepRunner::gradient_norm(double scale, int64_t step) const {
+  const std::vector<const Param*>& declared = options_.declared;
+  std::vector<double> all(declared.size(), 0.0);
   const std::vector<double> of_params = parallel_.sum_squares(model_.params());
+  for (size_t i = 0; i < of_params.size(); ++i) {
+    const Param* param = model_.params()[i].get();
+    const bool elsewhere = options_.ends != nullptr && param->num_uses() > param->uses().size() &&
+                           param->uses().front()->use() == "head";  // counted where it embeds
+    if (!param->is_first_copy() || elsewhere) continue;
+    all[static_cast<size_t>(std::find(declared.begin(), declared.end(), param) - declared.begin())] =
+        of_params[i];
+  }
+  if (options_.pipeline_group != nullptr)
+    options_.pipeline_group->all_reduce(all.data(), std::ssize(all), Dtype::f64, "norms of stages").wait();
   double squares = 0.0;
   const Param* broken = nullptr;
-  for (size_t i = 0; i < of_params.size(); ++i) {
-    const Param& param = *model_.params()[i];
-    if (!param.is_first_copy()) continue;
-    squares += of_params[i];
-    if (broken == nullptr && !std::isfinite(squares)) broken = &param;
+  for (size_t i = 0; i < all.size(); ++i) {
+    squares += all[i];
+    if (broken == nullptr && !std::isfinite(squares)) broken = declared[i];
   }
   if (options_.tensor_group != nullptr)
     options_.tensor_group->all_reduce(&squares, 1, Dtype::f64, "gradient norm").wait();
@@ -130,23 +193,26 @@ StepResult StepRunner::run(TrainState& state, const std::function<const Batch&()
   Losses losses(options_.num_grains, options_.num_channels);
   ExpertLoads experts(model_.moe_layers(), options_.num_grains);
   parallel_.begin_step(options_.num_grains);
-  for (const int64_t grain : parallel_.grains_of_step(options_.num_grains)) {
+  const std::vector<int64_t> grains = parallel_.grains_of_step(options_.num_grains);
+  std::vector<Batch> batches;  // of a pipeline
+  for (const int64_t grain : grains) {
     const double start = now_seconds();
     const Batch& batch = next_batch();
     result.seconds.data += now_seconds() - start;
-    run_grain(state, grain, batch, losses, experts, result.seconds);
+    if (options_.pipeline == nullptr)
+      run_grain(state, grain, batch, losses, experts, result.seconds);
+    else
+      batches.push_back(batch);
   }
+  if (options_.pipeline != nullptr) run_pipeline(state, grains, batches, losses, experts, result.seconds);
   parallel_.finish();
   const double start = now_seconds();
-  if (options_.tensor_group != nullptr)
-    sum_partial_gradients(
-        model_.params(), [this](Param& param) -> const Tensor& { return parallel_.grad(param); },
-        *options_.tensor_group);
+  sum_shared_gradients();
   reduce_losses(losses, result);
   experts.reduce(group_);
   result.experts = experts.summary();
   const double reduced = now_seconds();
-  result.seconds.comm = parallel_.comm_seconds() + (reduced - start);
+  result.seconds.comm = wait_seconds() + (reduced - start);
 
   const Span span(options_.trace, "update", "step");
   const int64_t step = state.step + 1;

@@ -1,9 +1,11 @@
 // One training step: forward, loss, backward, reduce, clip, update over the grains of a step. This is the one
-// place where data parallelism, ZeRO and recompute (later: pipeline) meet.
+// place where data parallelism, ZeRO, tensor parallelism, pipeline and recompute meet.
 //
 //   StepRunner runner(model, optimizer, parallel, group, arena, options);
 //   StepResult result = runner.run(state, [&]() -> const Batch& { return loader.next(); });
 //
+// Without a pipeline the grains are computed one after the other; with one they are all read first and go through
+// the stages by its schedule. `group` are the ranks whose losses add up (train/layout.h).
 // Gradients and losses are sums over tokens; the division by the step's token count happens once, before
 // clipping (law 5). Losses are summed per grain and channel, the grains in the fixed tree, so they have the
 // same bits for any number of ranks. The step commits at its end: weights, optimizer state and `state` change
@@ -24,6 +26,7 @@
 #include "athanor/optim/schedule.h"
 #include "athanor/parallel/data_parallel.h"
 #include "athanor/train/expert_load.h"
+#include "athanor/train/pipeline_runner.h"
 #include "athanor/train/state.h"
 
 namespace athanor {
@@ -37,6 +40,13 @@ struct StepOptions {
   const std::atomic<int>* stop = nullptr;  // set by a signal; the ranks agree on it at the end of a step
   Trace* trace = nullptr;
   Group* tensor_group = nullptr;  // the ranks that share this model (tp); null: this rank has all of it
+  std::vector<const Param*> declared =
+      {};  // parameters of the whole model: the order in which norms are added
+  // Of a pipeline; null: this rank has all layers.
+  PipelineRunner* pipeline = nullptr;
+  Group* pipeline_group = nullptr;
+  Group* ends =
+      nullptr;  // the ranks of the first and the last stage, where tied embeddings lie on two; else null
 };
 
 struct StepResult {
@@ -68,9 +78,15 @@ class StepRunner {
 
  private:
   struct Losses;
+  MicroBatch micro_batch(const TrainState& state, const Batch& batch) const;
   void run_grain(const TrainState& state, int64_t grain, const Batch& batch, Losses& losses,
                  ExpertLoads& experts, StepParts& seconds);
+  void run_pipeline(const TrainState& state, const std::vector<int64_t>& grains,
+                    const std::vector<Batch>& batches, Losses& losses, ExpertLoads& experts,
+                    StepParts& seconds);
+  double wait_seconds() const;
   void reduce_losses(Losses& losses, StepResult& result);
+  void sum_shared_gradients();
   double gradient_norm(double scale, int64_t step) const;
 
   const Model& model_;

@@ -73,8 +73,6 @@ class Trainer {
           "train.device: got 'cuda', expected auto or cpu: this program was built without CUDA");
     return make_cpu_queue(&pool_, config_.train.isa == "auto" ? best_isa() : parse_isa(config_.train.isa));
   }
-  // The ranks that share out the grains; where these are all, the world's own group, whose messages need no translation.
-  Group& data_group() { return mesh_->size(Axis::dp) == group_.size() ? group_ : mesh_->group(Axis::dp); }
   std::string step_path() const {
     return join_path(folder_.checkpoints(), fmt::format("step_{:08d}", state_.step));
   }
@@ -173,10 +171,9 @@ void Trainer::open_run() {
 }
 
 void Trainer::load_state() {
-  training_ = std::make_unique<Training>(config_, static_cast<int64_t>(data_.channels.size()), data_group(),
-                                         arena_, io_.trace, io_.stop);
-  if (mesh_->size(Axis::tp) > 1)
-    training_->split(sharding_of(config_.model, config_.parallel.sp), mesh_->group(Axis::tp));
+  training_ = std::make_unique<Training>(config_, static_cast<int64_t>(data_.channels.size()),
+                                         data_group(*mesh_), arena_, io_.trace, io_.stop);
+  training_->lay_out(*mesh_);
   training_->allocate();
   if (report_.resumed_step > 0) {
     training_->load(Checkpoint::open(io_.env, step_path()));
@@ -200,10 +197,12 @@ void Trainer::measure_peak() {
 void Trainer::validate_now(int64_t max_tokens, StepMetrics* metrics) {
   if (config_.data.valid_fraction <= 0.0) return;
   const Span span(io_.trace, "validation", "step");
-  const Evaluation evaluation = evaluate_channels(*training_->model, arena_, data_.channels, data_group(),
-                                                  {.batch = config_.train.micro_batch,
-                                                   .max_tokens = max_tokens,
-                                                   .equal_passes = config_.parallel.zero == 3});
+  const Evaluation evaluation =
+      evaluate_channels(*training_->model, arena_, data_.channels, data_group(*mesh_),
+                        {.batch = config_.train.micro_batch,
+                         .max_tokens = max_tokens,
+                         .equal_passes = config_.parallel.zero == 3,
+                         .passes = training_->held_out_passes()});
   report_.valid_loss_last = evaluation.loss;
   report_.channel_loss_last.clear();
   for (const ChannelScore& score : evaluation.channels)

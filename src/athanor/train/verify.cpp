@@ -64,28 +64,24 @@ struct Gathered {
   Gathering gradients, weights, state;
 };
 
-void run_rank(const Config& config, std::span<const Channel> channels, int64_t steps, World& world,
+void run_rank(const Config& config, int64_t num_channels, const ReadGrain& read, int64_t steps, World& world,
               Gathered& gathered, VerifyRun& run) {
   ThreadPool pool(1);
   const auto queue =
       make_cpu_queue(&pool, config.train.isa == "auto" ? best_isa() : parse_isa(config.train.isa));
   Arena arena(*queue);
   Mesh mesh(mesh_shape(config, world.size()), world);
-  Training training(config, static_cast<int64_t>(channels.size()), mesh.group(Axis::dp), arena, nullptr,
-                    nullptr);
-  if (mesh.size(Axis::tp) > 1)
-    training.split(sharding_of(config.model, config.parallel.sp), mesh.group(Axis::tp));
+  Training training(config, num_channels, data_group(mesh), arena, nullptr, nullptr);
+  training.lay_out(mesh);
   training.allocate();
   training.model->initialize(config.train.seed);
   TrainState state = first_state(config);
-  const BatchReader reader(channels, make_sampler(channels, config.train.seed, config.train.global_batch),
-                           config.train.micro_batch);
   Batch batch;
   for (int64_t step = 1; step <= steps; ++step) {
     const std::vector<int64_t> grains = training.parallel->grains_of_step(training.num_grains);
     auto grain = grains.begin();
     const StepResult done = training.runner->run(state, [&]() -> const Batch& {
-      reader.read(step, *grain++, batch);
+      read(step, *grain++, batch);
       return batch;
     });
     if (world.rank() == 0) {
@@ -132,7 +128,8 @@ bool same_bits(const WholeTensors& a, const WholeTensors& b) {
 }  // namespace
 
 Config one_process(Config config) {
-  config.parallel.dp = config.parallel.tp = 1;
+  config.parallel.dp = config.parallel.tp = config.parallel.pp = config.parallel.ep = 1;
+  config.parallel.stage_layers.clear();
   config.parallel.zero = 0;
   config.parallel.sp = false;
   config.parallel.recompute = "none";
@@ -140,10 +137,19 @@ Config one_process(Config config) {
 }
 
 VerifyRun run_layout(const Config& config, std::span<const Channel> channels, int64_t steps, int ranks) {
+  const BatchReader reader(channels, make_sampler(channels, config.train.seed, config.train.global_batch),
+                           config.train.micro_batch);
+  return run_layout(
+      config, std::ssize(channels),
+      [&](int64_t step, int64_t grain, Batch& batch) { reader.read(step, grain, batch); }, steps, ranks);
+}
+
+VerifyRun run_layout(const Config& config, int64_t num_channels, const ReadGrain& read, int64_t steps,
+                     int ranks) {
   VerifyRun run;
   Gathered gathered;
   run_ranks(make_thread_worlds(ranks),
-            [&](World& world) { run_rank(config, channels, steps, world, gathered, run); });
+            [&](World& world) { run_rank(config, num_channels, read, steps, world, gathered, run); });
   run.gradients = gathered.gradients.whole();
   run.weights = gathered.weights.whole();
   run.state = gathered.state.whole();

@@ -9,12 +9,14 @@
 // at a time; it starts one for each rank.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "athanor/config/config.h"
+#include "athanor/data/batch.h"
 #include "athanor/data/channel.h"
 
 namespace athanor {
@@ -30,8 +32,13 @@ struct VerifyRun {
 // The same training without any parallelism.
 Config one_process(Config config);
 
+// What grain `grain` of step `step` is; called from the thread of any rank.
+using ReadGrain = std::function<void(int64_t step, int64_t grain, Batch& batch)>;
+
 // Trains `steps` steps from the config's seed. Error if ranks that hold the same part of a tensor hold other bits.
 VerifyRun run_layout(const Config& config, std::span<const Channel> channels, int64_t steps, int ranks = 1);
+VerifyRun run_layout(const Config& config, int64_t num_channels, const ReadGrain& read, int64_t steps,
+                     int ranks = 1);
 
 // A largest relative difference and where it is; 0 and "" where there is none.
 struct Largest {

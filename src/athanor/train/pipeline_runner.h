@@ -1,0 +1,63 @@
+// Micro-batches through the stages that this rank has of a pipeline: those of a training step, or held-out ones.
+//
+//   PipelineRunner pipeline(model, {parts, schedule_of, group, recompute, token_ranks, trace});
+//   pipeline.train({.batches = ..., .on_loss = ..., .on_weight_ready = ..., .after_action = ...});
+//   const std::vector<double> sums = pipeline.sum_losses(batches);   // zeros but on the last stage's rank
+//
+// `model` keeps the parts of this rank (Model::keep) and no other. Every rank of the group makes the same calls with as
+// many micro-batches. Errors: those of Executor. Thread rule: one thread.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "athanor/evaluate/perplexity.h"
+#include "athanor/pipeline/execute.h"
+#include "athanor/train/model_stage.h"
+
+namespace athanor {
+
+struct PipelineOptions {
+  std::vector<ModelPart> parts;  // of all stages
+  std::function<Schedule(int micro_batches)> schedule;
+  Group* group = nullptr;  // the ranks of the pipeline
+  RecomputePlan recompute;
+  int token_ranks = 1;  // that hidden states are dealt to (sequence parallelism)
+  Trace* trace = nullptr;
+};
+
+// Between the stages nobody sees ids and targets; but every rank has them.
+struct PipelinePass {
+  std::vector<MicroBatch> batches;
+  std::function<void(int micro_batch, const Tensor& loss)> on_loss = {};
+  std::function<void(Weight&, int micro_batch)> on_weight_ready = {};
+  std::function<void(const Action&)> after_action = {};
+};
+
+class PipelineRunner {
+ public:
+  PipelineRunner(const Model& model, PipelineOptions options);
+
+  void train(PipelinePass pass) { run(std::move(pass), true); }
+  std::vector<double> sum_losses(std::span<const HeldOutBatch> batches);
+  int at_a_time() const { return options_.group->size(); }  // held-out batches that keep all ranks busy
+
+  int64_t num_stages() const { return std::ssize(options_.parts); }
+  double wait_seconds() const { return waited_; }  // of the last pass so far: for other stages
+
+ private:
+  void run(PipelinePass pass, bool backward);
+  Executor& executor(int micro_batches, bool backward);
+
+  PipelineOptions options_;
+  std::vector<std::unique_ptr<ModelStage>> stages_;  // of this rank
+  std::map<std::pair<int, bool>, std::unique_ptr<Executor>>
+      executors_;      // by micro-batches, with backward or not
+  PipelinePass pass_;  // that is run
+  double waited_ = 0.0;
+};
+
+}  // namespace athanor
