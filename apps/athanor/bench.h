@@ -10,6 +10,7 @@ namespace athanor {
 void add_bench_attention(CLI::App& bench);
 void add_bench_checkpoint(CLI::App& bench);
 void add_bench_data(CLI::App& bench);
+void add_bench_faults(CLI::App& bench);
 void add_bench_gemm(CLI::App& bench);
 void add_bench_optimizer(CLI::App& bench);
 void add_bench_step(CLI::App& bench);

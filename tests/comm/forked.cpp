@@ -1,33 +1,11 @@
 #include "comm/forked.h"
 
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <csignal>
-#include <cstdio>
 #include <stdexcept>
 #include <thread>
 
-#include "athanor/base/error.h"
-
 namespace athanor {
-
-std::string outcome_of(const std::function<void()>& body) {
-  try {
-    body();
-  } catch (const PeerLost& e) {
-    return "PeerLost " + std::to_string(e.rank()) + ": " + e.what();
-  } catch (const Timeout& e) {
-    return std::string("Timeout: ") + e.what();
-  } catch (const Recoverable& e) {
-    return std::string("Recoverable: ") + e.what();
-  } catch (const std::exception& e) {
-    return std::string("Error: ") + e.what();
-  }
-  return "";
-}
-
 namespace {
 
 // `Member` is Group or World.
@@ -61,53 +39,10 @@ std::vector<std::string> outcomes_of_ranks(const std::vector<std::unique_ptr<Wor
   return outcomes_of(worlds, body, destroy);
 }
 
-ForkedRanks::ForkedRanks(int size, const std::function<void(int rank)>& body) {
-  for (int rank = 0; rank < size; ++rank) {
-    int ends[2];
-    if (pipe(ends) != 0) throw std::runtime_error("pipe");
-    std::fflush(nullptr);  // else the child would write it again
-    const pid_t pid = fork();
-    if (pid < 0) throw std::runtime_error("fork");
-    if (pid == 0) {
-      close(ends[0]);
-      for (const auto& child : children_) close(child.report);
-      std::string text = outcome_of([&] { body(rank); });
-      if (text.empty() && ::testing::Test::HasFailure()) text = "an expectation failed";
-      const bool written = write(ends[1], text.data(), text.size()) == static_cast<ssize_t>(text.size());
-      _exit(written ? 0 : 1);
-    }
-    close(ends[1]);
-    children_.push_back({pid, ends[0]});
-  }
-}
-
-std::string ForkedRanks::outcome(int rank) {
-  Child& child = children_[static_cast<size_t>(rank)];
-  std::string text;
-  char buffer[4096];
-  for (ssize_t n = 0; (n = read(child.report, buffer, sizeof(buffer))) > 0;)
-    text.append(buffer, static_cast<size_t>(n));
-  close(child.report);
-  int status = 0;
-  waitpid(child.pid, &status, 0);
-  child.pid = 0;
-  if (WIFSIGNALED(status)) return "signal " + std::to_string(WTERMSIG(status));
-  return WEXITSTATUS(status) == 0 ? text : "exit code " + std::to_string(WEXITSTATUS(status));
-}
-
-std::vector<std::string> ForkedRanks::outcomes() {
-  std::vector<std::string> all;
-  for (size_t rank = 0; rank < children_.size(); ++rank) all.push_back(outcome(static_cast<int>(rank)));
-  return all;
-}
-
-ForkedRanks::~ForkedRanks() {
-  for (const auto& child : children_)
-    if (child.pid != 0) {
-      kill(child.pid, SIGKILL);
-      waitpid(child.pid, nullptr, 0);
-      close(child.report);
-    }
-}
+TestRanks::TestRanks(int size, const std::function<void(int rank)>& body)
+    : ForkedRanks(size, [&body](int rank) {
+        body(rank);
+        if (::testing::Test::HasFailure()) throw std::runtime_error("an expectation failed");
+      }) {}
 
 }  // namespace athanor

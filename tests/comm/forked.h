@@ -1,40 +1,21 @@
-// Ranks as forked processes: runs body(rank) in each and collects what became of it.
+// Ranks that a test lets go wrong: what became of each, for threads as for processes.
 #pragma once
-
-#include <sys/types.h>
 
 #include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "athanor/comm/forked_ranks.h"
 #include "athanor/comm/world.h"
 
 namespace athanor {
 
-// What a child ended with: "" for a normal end, "Error: ...", "PeerLost 1: ...", "Timeout: ...",
-// "Recoverable: ...", "signal 9".
-class ForkedRanks {
+// The outcome of a child in which an expectation failed says so.
+class TestRanks : public ForkedRanks {
  public:
-  ForkedRanks(int size, const std::function<void(int rank)>& body);
-  ~ForkedRanks();  // kills those that are left
-  ForkedRanks(const ForkedRanks&) = delete;
-  ForkedRanks& operator=(const ForkedRanks&) = delete;
-
-  pid_t pid(int rank) const { return children_[static_cast<size_t>(rank)].pid; }
-  std::string outcome(int rank);  // waits for its end
-  std::vector<std::string> outcomes();
-
- private:
-  struct Child {
-    pid_t pid;
-    int report;  // read end of its pipe
-  };
-  std::vector<Child> children_;
+  TestRanks(int size, const std::function<void(int rank)>& body);
 };
-
-// The outcome text of an exception-throwing body, for threads as for processes.
-std::string outcome_of(const std::function<void()>& body);
 
 // Runs body on every rank, one thread each, and returns the outcomes. Each rank destroys its member of `destroy`
 // at its end, if there is one.

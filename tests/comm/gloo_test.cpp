@@ -79,7 +79,7 @@ TEST(Gloo, EveryCallAgainstTheSerialOne) {
 
 TEST(Gloo, EveryCallBetweenProcesses) {
   Meeting meeting(3);
-  ForkedRanks ranks(3, [&](int rank) {
+  TestRanks ranks(3, [&](int rank) {
     const auto world = make_gloo_world(meeting.place(rank), patient());
     EXPECT_EQ(try_every_call(world->all()), "");
   });
@@ -200,7 +200,7 @@ TEST(Gloo, TrafficIsCountedExactly) {
 TEST(Gloo, AKilledProcessIsNamedByAll) {
   for (const int victim : {0, 1, 3}) {
     Meeting meeting(4);
-    ForkedRanks ranks(4, [&](int rank) {
+    TestRanks ranks(4, [&](int rank) {
       const auto world = make_gloo_world(meeting.place(rank), patient());
       std::vector<float> data(100'000);
       for (int i = 0;; ++i) {

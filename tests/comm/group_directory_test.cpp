@@ -93,7 +93,7 @@ TEST_F(GroupDirectoryTest, OtherMembersForANameBreakAllThatAreConcerned) {
 }
 
 TEST_F(GroupDirectoryTest, ARankThatDiesAtWorkOnItIsNamed) {
-  ForkedRanks killed(1, [&](int) {
+  TestRanks killed(1, [&](int) {
     GroupDirectory::Hooks hooks;
     hooks.death_of = [](int) { return std::string(); };
     hooks.format = [](uint64_t, int) { raise(SIGKILL); };

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "athanor/base/error.h"
+#include "athanor/comm/forked_ranks.h"
 #include "athanor/comm/mpi.h"
 #include "comm/every_call.h"
-#include "comm/forked.h"
 
 namespace athanor {
 namespace {

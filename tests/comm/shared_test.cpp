@@ -131,7 +131,7 @@ TEST(Shared, EveryCollectiveBetweenThreads) {
 TEST(Shared, EveryCollectiveBetweenProcesses) {
   for (const int n : {2, 3}) {
     const ShmSegment segment(n, 4096);
-    ForkedRanks ranks(n, [&](int rank) {
+    TestRanks ranks(n, [&](int rank) {
       const auto group = open_shm_group(segment.fd(), rank, n, patient());
       run_everything(*group);
     });
@@ -249,7 +249,7 @@ TEST(Shared, ADeathIsNamedByTheOthers) {
   for (const char* op : {"all_reduce", "all_to_all"})
     for (const int victim : {0, 1, 2}) {
       const ShmSegment segment(3);
-      ForkedRanks ranks(3, [&](int rank) {
+      TestRanks ranks(3, [&](int rank) {
         const auto group = open_shm_group(segment.fd(), rank, 3, patient());
         Buffer<float> in(*group, true, 0, 300'000), out(*group, true, 0, 300'000);
         const auto run = [&](const char* name) {

@@ -77,7 +77,7 @@ TEST(Shm, EveryCollectiveBetweenProcesses) {
   for (const size_t slot_bytes : {size_t{1024}, GroupOptions{}.slot_bytes})
     for (int n : {1, 2, 3, 4, 8}) {
       const ShmSegment segment(n, slot_bytes);
-      ForkedRanks ranks(n, [&](int rank) {
+      TestRanks ranks(n, [&](int rank) {
         const auto group = open_shm_group(segment.fd(), rank, n, patient());
         reduce_everything(*group);
       });
@@ -89,7 +89,7 @@ TEST(Shm, EveryCollectiveBetweenProcesses) {
 TEST(Shm, AKilledProcessIsNamedByTheOthers) {
   for (int victim : {0, 1, 2}) {
     const ShmSegment segment(3);
-    ForkedRanks ranks(3, [&](int rank) {
+    TestRanks ranks(3, [&](int rank) {
       const auto group = open_shm_group(segment.fd(), rank, 3, patient());
       std::vector<float> data(300'000, 1.0f);
       group->all_reduce(data.data(), 300'000, Dtype::f32, "first").wait();
@@ -110,7 +110,7 @@ TEST(Shm, AKilledProcessIsNamedByTheOthers) {
 
 TEST(Shm, TheLaunchersWordReachesThoseWhoWait) {
   ShmSegment segment(3);
-  ForkedRanks ranks(2, [&](int rank) {  // rank 2 never comes: it died before it could join
+  TestRanks ranks(2, [&](int rank) {  // rank 2 never comes: it died before it could join
     const auto group = open_shm_group(segment.fd(), rank, 3, patient());
     group->barrier("x");
   });
@@ -123,7 +123,7 @@ TEST(Shm, TheLaunchersWordReachesThoseWhoWait) {
 
 TEST(Shm, ARankThatEndsEarlyHasLeft) {
   ShmSegment segment(2);
-  ForkedRanks ranks(2, [&](int rank) {
+  TestRanks ranks(2, [&](int rank) {
     const auto group = open_shm_group(segment.fd(), rank, 2, patient());
     group->barrier("both");
     if (rank == 0) group->barrier("one more");
@@ -134,12 +134,12 @@ TEST(Shm, ARankThatEndsEarlyHasLeft) {
 
 TEST(Shm, MismatchAndTimeoutBetweenProcesses) {
   const ShmSegment segment(2);
-  ForkedRanks mismatch(
+  TestRanks mismatch(
       2, [&](int rank) { open_shm_group(segment.fd(), rank, 2, patient())->barrier(rank == 0 ? "a" : "b"); });
   EXPECT_THAT(mismatch.outcomes(), Each(AllOf(HasSubstr("Error: "), HasSubstr("rank 0 called barrier(\"a\")"),
                                               HasSubstr("rank 1 called barrier(\"b\")"))));
   const ShmSegment slow(2);
-  ForkedRanks timeout(1, [&](int rank) {
+  TestRanks timeout(1, [&](int rank) {
     auto options = patient();
     options.timeout_ms = 60;
     open_shm_group(slow.fd(), rank, 2, options)->barrier("alone");
@@ -151,7 +151,7 @@ TEST(Shm, MismatchAndTimeoutBetweenProcesses) {
 // A stopped process is alive: late, and at last a timeout.
 TEST(Shm, AStoppedProcessTimesOut) {
   const ShmSegment segment(2);
-  ForkedRanks ranks(2, [&](int rank) {
+  TestRanks ranks(2, [&](int rank) {
     auto options = patient();
     options.timeout_ms = 200;
     const auto group = open_shm_group(segment.fd(), rank, 2, options);

@@ -51,7 +51,7 @@ void use(Group& group) {
 
 TEST(ShmWorld, GroupsInAnyOrder) {
   const ShmSegment segment(4);
-  ForkedRanks ranks(4, [&](int rank) {
+  TestRanks ranks(4, [&](int rank) {
     const auto world = open_shm_world(segment.fd(), rank, 4, patient());
     const bool even = rank % 2 == 0, low = rank < 2;
     const auto across = [&] {
@@ -85,14 +85,14 @@ TEST(ShmWorld, GroupsInAnyOrder) {
 TEST(ShmWorld, ALateRankAndMemoryThatGoesBack) {
   const ShmSegment segment(3);
   struct stat status {};
-  ForkedRanks early(2, [&](int rank) {
+  TestRanks early(2, [&](int rank) {
     const auto world = open_shm_world(segment.fd(), rank, 3, patient());
     std::vector<float> data(300'000, 1.0f);
     for (int i = 0; i < 40; ++i)
       world->make_group({0, 1}, "pair")->all_reduce(data.data(), 300'000, Dtype::f32, "x").wait();
     world->all().barrier("all");
   });
-  ForkedRanks late(1, [&](int) {
+  TestRanks late(1, [&](int) {
     while (fstat(segment.fd(), &status) != 0 || static_cast<size_t>(status.st_size) < size_t{1} << 44)
       std::this_thread::yield();
     open_shm_world(segment.fd(), 2, 3, patient())->all().barrier("all");
@@ -106,7 +106,7 @@ TEST(ShmWorld, ALateRankAndMemoryThatGoesBack) {
 TEST(ShmWorld, AKilledProcessIsNamedWhateverItsGroupWaitsFor) {
   for (const bool joined : {false, true}) {
     const ShmSegment segment(3);
-    ForkedRanks ranks(3, [&](int rank) {
+    TestRanks ranks(3, [&](int rank) {
       const auto world = open_shm_world(segment.fd(), rank, 3, patient());
       world->all().barrier("start");
       const auto pair = rank == 1 || (rank == 2 && joined) ? world->make_group({1, 2}, "pair") : nullptr;
@@ -130,7 +130,7 @@ TEST(ShmWorld, AKilledProcessIsNamedWhateverItsGroupWaitsFor) {
 
 TEST(ShmWorld, TheLaunchersWordBreaksGroupsToo) {
   ShmSegment segment(3);
-  ForkedRanks ranks(2, [&](int rank) {
+  TestRanks ranks(2, [&](int rank) {
     open_shm_world(segment.fd(), rank, 3, patient())->make_group({0, 1, 2}, "mine")->barrier("x");
   });
   segment.mark_dead(2, "exited with code 1");
@@ -139,14 +139,14 @@ TEST(ShmWorld, TheLaunchersWordBreaksGroupsToo) {
 
 TEST(ShmWorld, MismatchesBetweenProcesses) {
   const ShmSegment segment(3);
-  ForkedRanks lists(3, [&](int rank) {
+  TestRanks lists(3, [&](int rank) {
     const auto world = open_shm_world(segment.fd(), rank, 3, patient());
     world->make_group(rank == 1 ? std::vector{0, 1} : std::vector{0, 1, 2}, "tp")->barrier("x");
   });
   EXPECT_THAT(lists.outcomes(),
               Each(AllOf(HasSubstr("Error: group 'tp': rank "), HasSubstr("ank 1 says"), HasSubstr("0-2"))));
   const ShmSegment other(2);
-  ForkedRanks messages(2, [&](int rank) {
+  TestRanks messages(2, [&](int rank) {
     const auto world = open_shm_world(other.fd(), rank, 2, patient());
     std::vector<float> data(9);
     if (rank == 0) world->all().send(data.data(), 8, Dtype::f32, 1, "act").wait();
