@@ -183,6 +183,17 @@ class Net : public TapeStage {
   std::vector<std::unique_ptr<Param>> params_;
 };
 
+// On the wire: an activation and a gradient of every micro-batch at each boundary between stages of different ranks.
+int64_t boundary_bytes(const Schedule& schedule) {
+  int64_t elements = 0;
+  for (int s = 1; s < schedule.num_stages(); ++s)
+    for (int micro = 0; micro < schedule.micro_batches; ++micro)
+      if (schedule.rank_of_stage[static_cast<size_t>(s)] !=
+          schedule.rank_of_stage[static_cast<size_t>(s - 1)])
+        elements += 2 * (micro % 2 + 1) * kTokens * kWidth;
+  return elements * static_cast<int64_t>(sizeof(float));
+}
+
 struct Outcome {
   std::map<std::string, std::vector<float>> gradients;
   std::vector<float> losses;
@@ -214,6 +225,10 @@ Outcome run(const Schedule& schedule, const std::vector<int64_t>& cut) {
     EXPECT_EQ(engine.arena.usage().current[static_cast<size_t>(Category::activations)], before)
         << "memory is left";
   });
+  Traffic traffic;
+  for (const auto& group : groups) traffic += group->traffic();
+  EXPECT_EQ(traffic.of(Collective::send).bytes, boundary_bytes(schedule));
+  EXPECT_EQ(traffic.total().bytes, boundary_bytes(schedule));
   for (size_t r = 1; r < outcomes.size(); ++r) {
     outcomes[0].gradients.merge(outcomes[r].gradients);
     if (!outcomes[r].losses.empty()) outcomes[0].losses = outcomes[r].losses;

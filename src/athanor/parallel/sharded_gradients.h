@@ -8,7 +8,7 @@
 //                  add up each rank's grains first, so n sums of each element would have to be kept.
 //   Reduce::tree   each row goes to its owner as it is, who adds it to the partial sums of its shard (round_plan.h):
 //                  the same bits as in one process. Costs one more bucket to receive into and up to
-//                  ceil(log2 rounds) + 1 shards.
+//                  ceil(log2 rounds) + 1 shards (ceil(log2 grains) where n is no power of two).
 //
 // A bucket (kind `communication`) is open from its first gradient to its last; at most kInFlight more are on the wire.
 #pragma once
