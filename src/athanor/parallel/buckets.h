@@ -32,7 +32,7 @@ struct BucketOptions {
   int rows = 1;
   int64_t bucket_bytes = 16 << 20;
   bool by_unit = false;
-  std::function<int(const Weight&)> section;  // no bucket has weights of two; empty: all are of one
+  std::function<int(const Weight&)> section = {};  // no bucket has weights of two; empty: all are of one
 };
 
 struct Buckets {
