@@ -124,6 +124,12 @@ struct ParallelConfig {
   std::string reduce = "fast";      // fast, tree
   std::string transport = "auto";   // auto (what the environment offers), shm, gloo, mpi
   int64_t bucket_bytes = 16 << 20;  // gradient bucket
+  // Gradients on the wire, docs/compression.md: none, bf16, int8, topk, powersgd, onebit-adam.
+  std::string compression = "none";
+  double compression_ratio = 0.01;  // topk: the share of elements that is sent
+  int64_t compression_rank = 4;     // powersgd
+  int64_t compression_warmup = 0;   // steps that are sent whole; onebit-adam: of plain Adam
+  bool error_feedback = true;       // what a code leaves out is added to the next step's gradient
 };
 
 struct CheckpointConfig {

@@ -226,6 +226,35 @@ void check_layout(const Config& config) {
           "got {}, expected at least launch.min_ranks = {}", l.max_ranks, l.min_ranks);
 }
 
+// Sums along the tree are of f32 grains, ZeRO 2 and 3 scatter grains one by one, and the unit of what error feedback
+// keeps must not change with a loss scale.
+void check_compression(const Config& config) {
+  const ParallelConfig& p = config.parallel;
+  const std::string key = "parallel.compression", &kind = p.compression;
+  if (kind == "none") return;
+  require(p.zero < 2, config, key, "got {} with parallel.zero = {}, expected parallel.zero = 0 or 1", kind,
+          p.zero);
+  require(p.reduce == "fast", config, key, "got {} with parallel.reduce = \"tree\", expected \"fast\"", kind);
+  require(config.precision.compute != "f16", config, key,
+          "got {} with precision.compute = \"f16\", expected bf16 or f32", kind);
+  require(kind != "powersgd" || p.tp == 1, config, key,
+          "got powersgd with parallel.tp = {}, expected bf16, int8 or topk: a part of a matrix has factors "
+          "of its own",
+          p.tp);
+  if (kind != "onebit-adam") return;
+  require(p.zero == 0, config, key, "got onebit-adam with parallel.zero = {}, expected parallel.zero = 0",
+          p.zero);
+  require(config.optimizer.name == "adamw", config, key,
+          "got onebit-adam with optimizer.name = \"{}\", expected adamw", config.optimizer.name);
+  require(p.error_feedback, config, "parallel.error_feedback",
+          "got false with parallel.compression = \"onebit-adam\", expected true");
+  if (p.compression_warmup == 0)
+    refuse(config, "parallel.compression_warmup", "15 to 25 % of train.steps",
+           "got 0 with parallel.compression = \"onebit-adam\", expected at least one step of plain Adam, "
+           "which finds "
+           "the variance");
+}
+
 }  // namespace
 
 void validate_limits(const Config& config) {
@@ -261,6 +290,7 @@ void validate(const Config& config) {
   check_tensor_parallel(config);
   check_stage_layers(config);
   check_layout(config);
+  check_compression(config);
   check_recompute(config);
 }
 

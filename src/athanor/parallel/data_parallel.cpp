@@ -14,6 +14,10 @@ namespace {
 DataParallelOptions for_size(DataParallelOptions options, int size) {
   check(0 <= options.stage && options.stage <= 3, "data parallel: got ZeRO stage {}, expected 0 to 3",
         options.stage);
+  check(
+      options.compression.kind == Compression::none || (options.stage < 2 && options.reduce == Reduce::fast),
+      "data parallel: got compressed gradients with ZeRO stage {}{}, expected stage 0 or 1 and fast sums",
+      options.stage, options.reduce == Reduce::tree ? " and sums along the tree" : "");
   if (size == 1) options.stage = 0;
   return options;
 }
@@ -37,8 +41,11 @@ DataParallel::DataParallel(const std::vector<Weight*>& weights, Group& group, Ar
 }
 
 void DataParallel::allocate() {
+  if (options_.compression.kind != Compression::none && group_.size() > 1)
+    compressed_ = std::make_unique<CompressedGradients>(buckets_, group_, arena_, options_.compression);
   if (options_.stage < 2)
-    gradients_ = std::make_unique<ReplicatedGradients>(buckets_, group_, arena_, options_.reduce, clock_);
+    gradients_ = std::make_unique<ReplicatedGradients>(buckets_, group_, arena_, options_.reduce, clock_,
+                                                       compressed_.get());
   else
     gradients_ = std::make_unique<ShardedGradients>(buckets_, group_, arena_, options_.reduce, clock_, log_);
 }
@@ -50,7 +57,8 @@ std::vector<int64_t> DataParallel::grains_of_step(int64_t num_grains) const {
   return gradients_->grains_of_step(num_grains);
 }
 
-void DataParallel::begin_step(int64_t num_grains) {
+void DataParallel::begin_step(int64_t num_grains, int64_t update) {
+  if (compressed_) compressed_->begin_step(update);
   clock_.reset();
   log_.begin();
   gradients_->begin_step(num_grains);
@@ -86,6 +94,10 @@ void DataParallel::finish() {
     for (const Weight* weight : bucket.weights)
       if (const Param& param = weight->param(); weight == param.uses().front().get())
         grads_[&param] = add_uses(param);
+}
+
+std::vector<CompressionState> DataParallel::compression_states() const {
+  return compressed_ ? compressed_->states() : std::vector<CompressionState>{};
 }
 
 void DataParallel::publish() {
@@ -130,7 +142,10 @@ std::vector<double> DataParallel::sum_squares(const std::vector<std::unique_ptr<
   for (const auto& param : params)
     if (!param->is_state())
       tensors.push_back({.numel = param->numel(), .pieces = pieces(*param), .mine = grads_.at(param.get())});
-  const std::vector<double> of_trained = athanor::sum_squares(tensors, group_);
+  std::vector<double> of_trained = athanor::sum_squares(tensors, group_);
+  if (!sums_gradients())  // nobody has the sum: the ranks' squares, so that all find the same
+    group_.all_reduce(of_trained.data(), static_cast<int64_t>(of_trained.size()), Dtype::f64, "squares")
+        .wait();
   std::vector<double> sums;
   auto next = of_trained.begin();
   for (const auto& param : params) sums.push_back(param->is_state() ? 0.0 : *next++);

@@ -29,6 +29,7 @@
 #include <vector>
 
 #include "athanor/parallel/buckets.h"
+#include "athanor/parallel/compression/compressed_gradients.h"
 #include "athanor/parallel/gathered_values.h"
 #include "athanor/parallel/gradient_sum.h"
 #include "athanor/parallel/grain_log.h"
@@ -41,6 +42,7 @@ struct DataParallelOptions {
   Dtype dtype = Dtype::f32;  // T of the values
   int64_t bucket_bytes = 16 << 20;
   Trace* trace = nullptr;
+  CompressionOptions compression = {};  // of stages 0 and 1 with Reduce::fast; a group of one has none
   // Of a pipeline: weights whose gradients are not completed together have different numbers, and no bucket in common.
   std::function<int(const Weight&)> section = {};
 };
@@ -52,7 +54,8 @@ class DataParallel {
 
   std::vector<int64_t> grains_of_step(
       int64_t num_grains) const;  // of this rank; Error: fewer grains than ranks
-  void begin_step(int64_t num_grains);
+  // `update`: which update of the weights the step leads to, from 1 (compression has a warm-up).
+  void begin_step(int64_t num_grains, int64_t update = 1);
   void begin_grain(Tape& tape, int64_t grain);
   void end_grain();
   // A pipeline works on several grains at a time. It says which weight has the gradient of which grain.
@@ -62,8 +65,10 @@ class DataParallel {
   void finish();
   void publish();
 
-  // After finish(): the sum over all grains of the step, not averaged, of param.range().
+  // After finish(): the sum over all grains of the step, not averaged, of param.range(). Where sums_gradients() is
+  // false (1-bit Adam after its warm-up), over those of this rank: its optimizer adds up in its own way.
   const Tensor& grad(Param& param) const;
+  bool sums_gradients() const { return compressed_ == nullptr || compressed_->sums(); }
   // Of the gradients of these parameters, in order: the squares of the whole tensors. Collective.
   std::vector<double> sum_squares(const std::vector<std::unique_ptr<Param>>& params) const;
   // The f32 values of a parameter that may be sharded, numel floats, on every rank. Collective.
@@ -71,6 +76,8 @@ class DataParallel {
 
   double comm_seconds() const { return clock_.seconds(); }  // of the last step: time that the rank waited
   int64_t num_buckets() const { return static_cast<int64_t>(buckets_.list.size()); }
+  // What compression keeps from step to step; checkpoints hold it (train/compression_state.h).
+  std::vector<CompressionState> compression_states() const;
   uint64_t gradient_buffer_bytes() const { return gradients_->buffer_bytes(); }
 
  private:
@@ -84,6 +91,7 @@ class DataParallel {
   WaitClock clock_;
   GrainLog log_;
   std::unique_ptr<GatheredValues> values_;  // stages 1 to 3
+  std::unique_ptr<CompressedGradients> compressed_;
   std::unique_ptr<GradientSum> gradients_;
   std::unordered_map<const Param*, Tensor> grads_;
 };

@@ -7,12 +7,13 @@
 
 namespace athanor {
 ReplicatedGradients::ReplicatedGradients(const Buckets& buckets, Group& group, Arena& arena, Reduce reduce,
-                                         WaitClock& clock)
+                                         WaitClock& clock, CompressedGradients* compressed)
     : buckets_(buckets),
       group_(group),
       arena_(arena),
       reduce_(reduce),
       clock_(clock),
+      compressed_(compressed),
       pending_(buckets.list.size()) {
   reserve_buffers(1);
   use_buffer(take_buffer());
@@ -185,7 +186,10 @@ void ReplicatedGradients::start_reduce(size_t index) {
   const Bucket& bucket = buckets_.list[index];
   const int64_t total = bucket.layout.total();
   for (const Merge& merge : last_merges_) add_buffer(merge.into, merge.from, bucket.first, total);
-  if (group_.size() == 1 || arena_.queue().device() == Device::null) return;
+  if (group_.size() == 1) return;
+  if (compressed_ != nullptr && compressed_->active())
+    return compressed_->start(index, buffers_[static_cast<size_t>(partials_.front().buffer)]);
+  if (arena_.queue().device() == Device::null) return;
   const std::string name = "gradients " + std::to_string(index);
   const auto slice = [&](const Partial& partial) {
     return buffers_[static_cast<size_t>(partial.buffer)].flat(bucket.first, total).data<float>();
@@ -207,6 +211,7 @@ void ReplicatedGradients::start_reduce(size_t index) {
 void ReplicatedGradients::finish() {
   for (Work& work : works_) clock_.wait(work, "wait for gradients");
   works_.clear();
+  if (compressed_ != nullptr) compressed_->finish(clock_);
   use_buffer(partials_.front().buffer);
 }
 

@@ -8,6 +8,7 @@
 //
 // Where buckets are cut into rows (ZeRO 1), fast sums are only scattered; the tree is reduced whole. With several
 // ranks the buffers lie in memory that all of them can address, so that a reduction copies nothing.
+// With `compressed` (fast only) a complete bucket is its affair, once its warm-up is over.
 #pragma once
 
 #include <deque>
@@ -15,6 +16,7 @@
 
 #include "athanor/comm/tree.h"
 #include "athanor/parallel/buckets.h"
+#include "athanor/parallel/compression/compressed_gradients.h"
 #include "athanor/parallel/gradient_sum.h"
 #include "athanor/parallel/pass_plan.h"
 
@@ -22,7 +24,8 @@ namespace athanor {
 
 class ReplicatedGradients final : public GradientSum {
  public:
-  ReplicatedGradients(const Buckets& buckets, Group& group, Arena& arena, Reduce reduce, WaitClock& clock);
+  ReplicatedGradients(const Buckets& buckets, Group& group, Arena& arena, Reduce reduce, WaitClock& clock,
+                      CompressedGradients* compressed = nullptr);
 
   std::vector<int64_t> grains_of_step(int64_t num_grains) const override;
   void begin_step(int64_t num_grains) override;
@@ -54,6 +57,7 @@ class ReplicatedGradients final : public GradientSum {
   Arena& arena_;
   Reduce reduce_;
   WaitClock& clock_;
+  CompressedGradients* compressed_;
   std::deque<Tensor> buffers_;  // flat f32 [total]
   // Memory for as many buffers as any rank needs, since ranks allocate together; each rank uses what it needs.
   std::vector<std::shared_ptr<std::byte>> reserved_;

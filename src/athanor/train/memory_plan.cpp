@@ -113,6 +113,7 @@ MemoryPlan plan_memory(const PlanRequest& request) {
     const LeafRange range = grains_of_rank(grains, data_ranks, data_rank);
     plan.num_grains = range.second - range.first;
   }
+  config.parallel.compression_warmup = 0;  // its steps need less
   const bool tree = config.parallel.reduce == "tree";
   // A pipeline holds several at a time.
   const int64_t planned =

@@ -1,11 +1,12 @@
 #include "athanor/train/param_slices.h"
 
+#include <algorithm>
+
 namespace athanor {
 namespace {
 
 // In the order of their elements, with offsets in the logical tensor.
-std::vector<Box> boxes_of(const Param& param) {
-  const FlatRange kept = param.kept_elements();
+std::vector<Box> boxes_of(const Param& param, const FlatRange& kept) {
   std::vector<Box> boxes = athanor::boxes_of(param.box().extent, kept.first, kept.last);
   for (Box& box : boxes) {
     Shape offset;
@@ -15,28 +16,45 @@ std::vector<Box> boxes_of(const Param& param) {
   return boxes;
 }
 
+// Padding is at the end.
+FlatRange without_padding(const Param& param, const FlatRange& range) {
+  const int64_t end = param.box().extent.numel();
+  return {std::min(range.first, end), std::min(range.last, end)};
+}
+
 }  // namespace
 
 void add_slices(std::vector<NamedTensor>& tensors, const std::string& kind, const Param& param,
-                const Tensor& kept) {
+                const FlatRange& range, const Tensor& values) {
   int64_t first = 0;
-  for (const Box& box : boxes_of(param)) {
+  for (const Box& box : boxes_of(param, without_padding(param, range))) {
     tensors.push_back({.name = kind + "." + param.name(),
-                       .tensor = kept.flat(first, box.extent.numel()).view(box.extent),
+                       .tensor = values.flat(first, box.extent.numel()).view(box.extent),
                        .whole = param.whole_shape(),
                        .offset = box.offset});
     first += box.extent.numel();
   }
 }
 
-std::vector<float> read_slices(const Checkpoint& checkpoint, const std::string& kind, const Param& param) {
-  std::vector<float> values(static_cast<size_t>(param.kept_elements().count()));
+void add_slices(std::vector<NamedTensor>& tensors, const std::string& kind, const Param& param,
+                const Tensor& kept) {
+  add_slices(tensors, kind, param, param.range(), kept);
+}
+
+std::vector<float> read_slices(const Checkpoint& checkpoint, const std::string& kind, const Param& param,
+                               const FlatRange& range) {
+  const FlatRange kept = without_padding(param, range);
+  std::vector<float> values(static_cast<size_t>(kept.count()));
   int64_t first = 0;
-  for (const Box& box : boxes_of(param)) {
+  for (const Box& box : boxes_of(param, kept)) {
     checkpoint.read_box(kind + "." + param.name(), param.whole_shape(), box, values.data() + first);
     first += box.extent.numel();
   }
   return values;
+}
+
+std::vector<float> read_slices(const Checkpoint& checkpoint, const std::string& kind, const Param& param) {
+  return read_slices(checkpoint, kind, param, param.range());
 }
 
 }  // namespace athanor

@@ -15,6 +15,11 @@ namespace athanor {
 
 void add_slices(std::vector<NamedTensor>& tensors, const std::string& kind, const Param& param,
                 const Tensor& kept);
+// The same of a range of its elements (those of its shape, padding among them).
+void add_slices(std::vector<NamedTensor>& tensors, const std::string& kind, const Param& param,
+                const FlatRange& range, const Tensor& values);
 std::vector<float> read_slices(const Checkpoint& checkpoint, const std::string& kind, const Param& param);
+std::vector<float> read_slices(const Checkpoint& checkpoint, const std::string& kind, const Param& param,
+                               const FlatRange& range);
 
 }  // namespace athanor

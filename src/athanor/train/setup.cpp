@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "athanor/train/compression_state.h"
 #include "athanor/train/param_slices.h"
 
 namespace athanor {
@@ -25,7 +26,8 @@ Training::Training(const Config& config, int64_t num_channels, Group& group, Are
                        .stage = static_cast<int>(config.parallel.zero),
                        .dtype = compute,
                        .bucket_bytes = config.parallel.bucket_bytes,
-                       .trace = trace};
+                       .trace = trace,
+                       .compression = compression_of(config)};
   const ScheduleConfig& s = config.schedule;
   step_options_ = {.schedule = {.decay = s.decay,
                                 .lr = o.lr,
@@ -111,6 +113,7 @@ std::vector<NamedTensor> Training::tensors() const {
   std::vector<NamedTensor> tensors;
   for (const auto& param : model->params()) add_slices(tensors, "model", *param, param->master());
   for (const auto& state : optimizer->states()) add_slices(tensors, state.name, *state.param, state.tensor);
+  add_compression(tensors, *parallel, group_.rank());
   return tensors;
 }
 
@@ -122,6 +125,7 @@ void Training::load(const Checkpoint& checkpoint) {
     Tensor elements = state.tensor.flat(0, static_cast<int64_t>(values.size()));
     copy_from_host(elements, values.data(), elements.size_bytes());
   }
+  load_compression(checkpoint, *parallel, group_);
 }
 
 TrainState first_state(const Config& config) {

@@ -192,7 +192,7 @@ StepResult StepRunner::run(TrainState& state, const std::function<const Batch&()
   StepResult result;
   Losses losses(options_.num_grains, options_.num_channels);
   ExpertLoads experts(model_.moe_layers(), options_.num_grains);
-  parallel_.begin_step(options_.num_grains);
+  parallel_.begin_step(options_.num_grains, state.updates + 1);
   const std::vector<int64_t> grains = parallel_.grains_of_step(options_.num_grains);
   std::vector<Batch> batches;  // of a pipeline
   for (const int64_t grain : grains) {

@@ -1,0 +1,125 @@
+#include "athanor/parallel/compression/compressed_gradients.h"
+
+#include <algorithm>
+
+#include "athanor/parallel/compression/block_sum.h"
+#include "athanor/parallel/compression/exact_sum.h"
+#include "athanor/parallel/compression/powersgd_sum.h"
+#include "athanor/parallel/compression/topk_sum.h"
+
+namespace athanor {
+namespace {
+
+std::unique_ptr<CompressedSum> make_sum(const std::string& name, std::vector<SumTensor> tensors, Group& group,
+                                        Arena& arena, const CompressionOptions& o) {
+  switch (o.kind) {
+    case Compression::bf16:
+      return std::make_unique<BlockSum>(name, std::move(tensors), bf16_code(), group, arena,
+                                        o.error_feedback);
+    case Compression::int8:
+      return std::make_unique<BlockSum>(name, std::move(tensors), int8_code(), group, arena,
+                                        o.error_feedback);
+    case Compression::topk:
+      return std::make_unique<TopkSum>(name, std::move(tensors), o.ratio, group, arena, o.error_feedback);
+    case Compression::powersgd:
+      return std::make_unique<PowersgdSum>(name, std::move(tensors), o.rank, o.seed, group, arena,
+                                           o.error_feedback);
+    case Compression::none:
+    case Compression::onebit_adam:
+      break;
+  }
+  fail("compression: no sum of gradients of this kind");
+}
+
+}  // namespace
+
+std::string CompressionState::prefix(int rank) const {
+  switch (kind) {
+    case SumState::Kind::residue:
+      return "residue." + std::to_string(rank) + "." + weight->use();
+    case SumState::Kind::sum_residue:
+      return "sum_residue." + weight->use();
+    case SumState::Kind::factor:
+      break;
+  }
+  return "factor." + weight->use();
+}
+
+bool is_compressed(const Param& param, const CompressionOptions& options) {
+  const auto& shards = param.shards();
+  if (!param.is_matrix() ||
+      std::any_of(shards.begin(), shards.end(), [](const Shard& shard) { return shard.partial; }))
+    return false;
+  const int64_t rows = param.shape()[0], numel = param.numel();
+  if (options.kind == Compression::powersgd) return options.rank * (rows + numel / rows) < numel;
+  if (options.kind == Compression::topk) return 2 * topk_count(numel, options.ratio) < numel;
+  return true;
+}
+
+CompressedGradients::CompressedGradients(const Buckets& buckets, Group& group, Arena& arena,
+                                         const CompressionOptions& options)
+    : buckets_(buckets), group_(group), arena_(arena), options_(options), parts_(buckets.list.size()) {
+  if (options_.kind == Compression::onebit_adam) return;
+  for (size_t b = 0; b < buckets_.list.size(); ++b) {
+    std::vector<size_t> compressed, exact;
+    for (size_t slot = 0; slot < buckets_.list[b].weights.size(); ++slot)
+      (is_compressed(buckets_.list[b].weights[slot]->param(), options_) ? compressed : exact).push_back(slot);
+    add_part(b, std::move(compressed), true);
+    add_part(b, std::move(exact), false);
+  }
+}
+
+void CompressedGradients::add_part(size_t bucket, std::vector<size_t> slots, bool compressed) {
+  if (slots.empty()) return;
+  const Bucket& of = buckets_.list[bucket];
+  const std::string name = "gradients " + std::to_string(bucket);
+  if (!compressed) {
+    parts_[bucket].push_back(
+        {std::move(slots), std::make_unique<ExactSum>(name + ", exact", group_, arena_)});
+    return;
+  }
+  std::vector<SumTensor> tensors;
+  for (const size_t slot : slots) {
+    const Weight& weight = *of.weights[slot];
+    const int64_t rows = weight.param().shape()[0];
+    SumTensor tensor{.name = weight.param().name() + " " + weight.use(),
+                     .rows = rows,
+                     .cols = weight.param().numel() / rows};
+    for (int rank = 0; of.layout.rows > 1 && rank < group_.size(); ++rank)
+      tensor.needed.push_back(of.layout.piece(slot, rank));
+    tensors.push_back(std::move(tensor));
+  }
+  parts_[bucket].push_back(
+      {std::move(slots), make_sum(name + ", compressed", std::move(tensors), group_, arena_, options_)});
+}
+
+void CompressedGradients::start(size_t bucket, const Tensor& buffer) {
+  const Bucket& of = buckets_.list[bucket];
+  for (Part& part : parts_[bucket]) {
+    std::vector<Tensor> grads;
+    for (const size_t slot : part.slots)
+      grads.push_back(buffer.flat(of.first + of.layout.offsets[slot], of.weights[slot]->param().numel()));
+    part.sum->start(std::move(grads));
+  }
+  started_.push_back(bucket);
+}
+
+void CompressedGradients::finish(WaitClock& clock) {
+  for (const size_t bucket : started_)
+    for (Part& part : parts_[bucket]) part.sum->proceed(clock);
+  for (const size_t bucket : started_)
+    for (Part& part : parts_[bucket]) part.sum->finish(clock);
+  started_.clear();
+}
+
+std::vector<CompressionState> CompressedGradients::states() const {
+  std::vector<CompressionState> states;
+  for (size_t b = 0; b < parts_.size(); ++b)
+    for (const Part& part : parts_[b])
+      for (const SumState& state : part.sum->states())
+        states.push_back(
+            {state.kind, buckets_.list[b].weights[part.slots[state.tensor]], state.range, state.values});
+  return states;
+}
+
+}  // namespace athanor

@@ -1,0 +1,71 @@
+// Gradients that are summed over the ranks as fewer bytes: what replicated_gradients does with a complete bucket
+// where parallel.compression says so.
+//
+//   CompressedGradients compressed(buckets, group, arena, options);
+//   compressed.begin_step(update);               // in the warm-up it stays out of the way
+//   if (compressed.active()) compressed.start(bucket, buffer);    // `buffer` holds all buckets
+//   compressed.finish(clock);
+//
+// Compressed are matrices whose gradient is complete within the data-parallel ranks: vectors, what tensor parallelism
+// adds up afterwards (Shard::partial), and matrices that would not become smaller are sent as f32. Each use of a
+// shared parameter is compressed apart. With onebit_adam nothing is sent here at all: its optimizer does
+// (onebit_adam.h), and grad(param) is the rank's own.
+// Errors: the group's. Thread rule: one thread.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "athanor/parallel/buckets.h"
+#include "athanor/parallel/compression/compressed_sum.h"
+#include "athanor/parallel/compression/compression.h"
+
+namespace athanor {
+
+// What must survive a restart, beside weights and optimizer state. In a checkpoint its logical tensor is called
+// prefix(rank) + "." + the parameter's name:
+//
+//   residue.RANK.USE.PARAM    of the parameter's shape, one for each data-parallel rank
+//   sum_residue.USE.PARAM     of the parameter's shape; each rank has a range of it
+//   factor.USE.PARAM          of its own shape, all ranks alike
+struct CompressionState {
+  SumState::Kind kind;
+  const Weight* weight;
+  FlatRange range;  // elements of the parameter (a factor: of `values`)
+  Tensor values;
+  std::string prefix(int rank) const;
+};
+
+// Whether a matrix is compressed under these options.
+bool is_compressed(const Param& param, const CompressionOptions& options);
+
+class CompressedGradients {
+ public:
+  CompressedGradients(const Buckets& buckets, Group& group, Arena& arena, const CompressionOptions& options);
+
+  void begin_step(int64_t update) { active_ = update > options_.warmup_updates; }
+  bool active() const { return active_; }
+  bool sums() const { return !active_ || options_.kind != Compression::onebit_adam; }
+
+  void start(size_t bucket, const Tensor& buffer);
+  void finish(WaitClock& clock);
+  std::vector<CompressionState> states() const;
+
+ private:
+  struct Part {  // some weights of a bucket
+    std::vector<size_t> slots;
+    std::unique_ptr<CompressedSum> sum;
+  };
+  void add_part(size_t bucket, std::vector<size_t> slots, bool compressed);
+
+  const Buckets& buckets_;
+  Group& group_;
+  Arena& arena_;
+  CompressionOptions options_;
+  bool active_ = false;
+  std::vector<std::vector<Part>> parts_;  // of each bucket
+  std::vector<size_t> started_;           // buckets, in this order
+};
+
+}  // namespace athanor

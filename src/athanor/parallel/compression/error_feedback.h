@@ -1,0 +1,43 @@
+// Error feedback (Seide et al. 2014; Karimireddy et al., "Error feedback fixes SignSGD", ICML 2019): what a lossy code
+// left out of a step's values is added to the next step's, so nothing is lost, only late.
+//
+//   ErrorFeedback feedback({numel, ...}, arena, /*enabled=*/true);
+//   feedback.add(tensor, first, count, x);               // x += residue
+//   ... decoded = decode(encode(x)) ...
+//   feedback.keep(tensor, first, count, x, decoded);     // residue = x - decoded
+//
+// Residues are f32, zero at the start, kind `optimizer` of the memory plan. Where it is not enabled nothing is kept
+// and both calls do nothing. Thread rule: calls for different elements may be made at once.
+#pragma once
+
+#include <vector>
+
+#include "athanor/tensor/tensor.h"
+
+namespace athanor {
+
+class ErrorFeedback {
+ public:
+  ErrorFeedback(const std::vector<int64_t>& numels, Arena& arena, bool enabled) {
+    for (const int64_t numel : numels)
+      if (enabled) residues_.push_back(zeros(arena, {numel}, Dtype::f32, Category::optimizer));
+  }
+  bool enabled() const { return !residues_.empty(); }
+  const Tensor& residue(size_t tensor) const { return residues_.at(tensor); }
+
+  void add(size_t tensor, int64_t first, int64_t count, float* x) const {
+    if (!enabled()) return;
+    const float* residue = residues_[tensor].data<float>() + first;
+    for (int64_t i = 0; i < count; ++i) x[i] += residue[i];
+  }
+  void keep(size_t tensor, int64_t first, int64_t count, const float* x, const float* decoded) {
+    if (!enabled()) return;
+    float* residue = residues_[tensor].data<float>() + first;
+    for (int64_t i = 0; i < count; ++i) residue[i] = x[i] - decoded[i];
+  }
+
+ private:
+  std::vector<Tensor> residues_;
+};
+
+}  // namespace athanor

@@ -1,0 +1,49 @@
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "athanor/parallel/compression/block_code.h"
+
+namespace athanor {
+namespace {
+
+constexpr uint32_t kInfinity = 0x7f800000u;
+
+// As bits, magnitudes compare like numbers, and NaN is above infinity.
+float scale_of(const float* x, int64_t count) {
+  uint32_t largest = 0;
+  for (int64_t i = 0; i < count; ++i)
+    largest = std::max(largest, std::bit_cast<uint32_t>(x[i]) & 0x7fffffffu);
+  if (largest >= kInfinity) return std::numeric_limits<float>::quiet_NaN();
+  return std::bit_cast<float>(largest) / 127.0f;
+}
+
+// A scale of a block of denormals may round to zero, or up far enough that x / s is above 127.
+void encode(const float* x, int64_t count, std::byte* code) {
+  const float scale = scale_of(x, count);
+  int8_t steps[kCodeBlock] = {};
+  if (scale > 0.0f)
+    for (int64_t i = 0; i < count; ++i)
+      steps[i] = static_cast<int8_t>(std::clamp(std::nearbyint(x[i] / scale), -127.0f, 127.0f));
+  std::memcpy(code, &scale, sizeof(scale));
+  std::memcpy(code + sizeof(scale), steps, sizeof(steps));
+}
+
+void decode(const std::byte* code, int64_t count, float* y) {
+  float scale;
+  int8_t steps[kCodeBlock];
+  std::memcpy(&scale, code, sizeof(scale));
+  std::memcpy(steps, code + sizeof(scale), sizeof(steps));
+  for (int64_t i = 0; i < count; ++i) y[i] = static_cast<float>(steps[i]) * scale;
+}
+
+}  // namespace
+
+const BlockCode& int8_code() {
+  static constexpr BlockCode code{"int8", kCodeBlock + 4, encode, decode};
+  return code;
+}
+
+}  // namespace athanor
