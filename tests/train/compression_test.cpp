@@ -3,10 +3,9 @@
 
 #include <filesystem>
 
-#include "athanor/comm/tree.h"
 #include "athanor/train/compression_state.h"
 #include "support/compression_definition.h"
-#include "train/small_training.h"
+#include "train/virtual_ranks.h"
 
 namespace athanor {
 namespace {
@@ -50,25 +49,9 @@ Definition define(const Config& config, int ranks) {
     double loss = 0.0, tokens = 0.0;
     for (int rank = 0; rank < ranks; ++rank) {
       const LeafRange grains = grains_of_rank(training.num_grains, ranks, rank);
-      training.parallel->begin_step(grains.second - grains.first);
-      for (int64_t grain = grains.first; grain < grains.second; ++grain) {
-        const Batch batch = make_batch(config, step, grain);
-        Tape tape({.seed = config.train.seed,
-                   .step = static_cast<uint64_t>(step),
-                   .first_sequence = batch.first_index,
-                   .num_sequences = batch.num_sequences,
-                   .seq_len = batch.seq_len,
-                   .record = true,
-                   .dropout = true});
-        training.parallel->begin_grain(tape, grain - grains.first);
-        const Var of_tokens = training.model->loss(
-            tape, to_tensor(engine.arena, batch.tokens, batch.num_sequences, batch.seq_len),
-            to_tensor(engine.arena, batch.targets, batch.num_sequences, batch.seq_len), {});
-        for (const float value : to_floats(of_tokens.value)) loss += double{value};
-        tokens += static_cast<double>(batch.targets.size());
-        tape.backward(of_tokens);
-        training.parallel->end_grain();
-      }
+      const Accumulated done = accumulate(training, config, step, grains);
+      loss += done.loss;
+      tokens += done.tokens;
       for (Weight* weight : training.model->weights()) of_rank[weight].push_back(to_floats(weight->grad()));
     }
     std::map<const Param*, Tensor> grads;
@@ -98,14 +81,9 @@ Definition define(const Config& config, int ranks) {
     run.losses.push_back(loss / tokens);
     run.grad_norms.push_back(std::sqrt(squares) / tokens);
     const double clip = std::min(1.0, config.optimizer.clip_norm / (run.grad_norms.back() + 1e-6));
-    const LrSchedule schedule{.decay = config.schedule.decay,
-                              .lr = config.optimizer.lr,
-                              .steps = config.train.steps,
-                              .warmup_steps = config.schedule.warmup_steps,
-                              .min_lr_ratio = config.schedule.min_lr_ratio,
-                              .decay_fraction = config.schedule.wsd_decay_fraction};
-    training.optimizer->step([&](Param& param) -> const Tensor& { return grads.at(&param); },
-                             {.update = step, .lr = schedule.at(step), .grad_scale = clip / tokens});
+    training.optimizer->step(
+        [&](Param& param) -> const Tensor& { return grads.at(&param); },
+        {.update = step, .lr = schedule_of(config).at(step), .grad_scale = clip / tokens});
   }
   for (const auto& param : training.model->params()) {
     const Floats values = to_floats(param->master());
@@ -172,49 +150,6 @@ TEST(Compression, BucketsAndThreadsMakeNoDifference) {
     config.parallel.bucket_bytes = 16 << 20;
     EXPECT_TRUE(same_bits(many, run(config, 3))) << kind << " buckets";
   }
-}
-
-// Trains `steps` more steps, from a checkpoint if there is one, and writes the next one.
-struct Link {
-  int ranks;
-  int64_t steps;
-};
-std::vector<StepResult> train_chain(Config config, const std::vector<Link>& chain,
-                                    const std::string& folder) {
-  std::filesystem::remove_all(folder);
-  std::vector<StepResult> results;
-  TrainState state = first_state(config);
-  for (const Link& link : chain) {
-    const TrainState before = state;
-    run_ranks(make_thread_groups(link.ranks), [&](Group& group) {
-      Engine engine;
-      Training training(config, 2, group, engine.arena, nullptr, nullptr);
-      training.allocate();
-      TrainState mine = before;
-      if (mine.step == 0) {
-        training.model->initialize(config.train.seed);
-      } else {
-        training.load(Checkpoint::open(system_env(), folder + "/" + std::to_string(mine.step)));
-      }
-      training.parallel->publish();
-      Batch batch;
-      for (int64_t i = 0; i < link.steps; ++i) {
-        const std::vector<int64_t> grains = training.parallel->grains_of_step(training.num_grains);
-        auto grain = grains.begin();
-        const int64_t step = mine.step + 1;
-        const StepResult result = training.runner->run(mine, [&]() -> const Batch& {
-          batch = make_batch(config, step, *grain++);
-          return batch;
-        });
-        if (group.rank() == 0) results.push_back(result);
-      }
-      write_checkpoint_at(
-          system_env(), group, folder + "/" + std::to_string(mine.step),
-          {.step = mine.step, .state = mine.to_json(), .tensors = training.tensors(), .files = {}});
-      if (group.rank() == 0) state = mine;
-    });
-  }
-  return results;
 }
 
 TEST(CompressionCheckpoint, ResumesToTheSameBits) {

@@ -130,6 +130,11 @@ struct ParallelConfig {
   int64_t compression_rank = 4;     // powersgd
   int64_t compression_warmup = 0;   // steps that are sent whole; onebit-adam: of plain Adam
   bool error_feedback = true;       // what a code leaves out is added to the next step's gradient
+  // Two-speed synchronisation: gradients are summed in groups of ranks of dp, whose weights meet every k steps.
+  int64_t sync_every = 0;  // k; 0: all ranks sum every step
+  int64_t sync_group = 0;  // ranks of a group; "auto" (0): those of a host
+  double outer_lr = 0.7;   // of SGD with Nesterov momentum on the mean difference of weights
+  double outer_momentum = 0.9;
 };
 
 struct CheckpointConfig {

@@ -255,6 +255,26 @@ void check_compression(const Config& config) {
            "the variance");
 }
 
+// Ranks of other axes than dp and tp would have gradients in several groups; a loss scale is one for all ranks; and
+// weights are compared, and kept as the run's result, only where all groups have the same.
+void check_two_speed(const Config& config) {
+  const ParallelConfig& p = config.parallel;
+  const std::string key = "parallel.sync_every";
+  if (p.sync_every == 0) return;
+  const std::pair<const char*, int64_t> axes[] = {{"pp", p.pp}, {"cp", p.cp}, {"ep", p.ep}};
+  for (const auto& [axis, size] : axes)
+    require(size == 1, config, key, "got {} with parallel.{} = {}, expected parallel.{} = 1", p.sync_every,
+            axis, size, axis);
+  require(p.compression == "none", config, key,
+          "got {} with parallel.compression = \"{}\", expected \"none\"", p.sync_every, p.compression);
+  require(config.precision.compute != "f16", config, key,
+          "got {} with precision.compute = \"f16\", expected bf16 or f32", p.sync_every);
+  require(config.train.steps % p.sync_every == 0, config, key,
+          "got {}, expected a divisor of train.steps = {}", p.sync_every, config.train.steps);
+  require(config.train.eval_every % p.sync_every == 0, config, key,
+          "got {}, expected a divisor of train.eval_every = {}", p.sync_every, config.train.eval_every);
+}
+
 }  // namespace
 
 void validate_limits(const Config& config) {
@@ -291,6 +311,7 @@ void validate(const Config& config) {
   check_stage_layers(config);
   check_layout(config);
   check_compression(config);
+  check_two_speed(config);
   check_recompute(config);
 }
 

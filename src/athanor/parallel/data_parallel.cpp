@@ -50,23 +50,32 @@ void DataParallel::allocate() {
     gradients_ = std::make_unique<ShardedGradients>(buckets_, group_, arena_, options_.reduce, clock_, log_);
 }
 
+LeafRange DataParallel::summed_grains(int64_t num_grains) const {
+  return grains_of_rank(num_grains, options_.num_islands, options_.island);
+}
+
 std::vector<int64_t> DataParallel::grains_of_step(int64_t num_grains) const {
-  check(group_.size() <= num_grains,
-        "data parallel: got {} ranks for {} grains in a step, expected at most {}", group_.size(), num_grains,
-        num_grains);
-  return gradients_->grains_of_step(num_grains);
+  const int ranks = group_.size() * options_.num_islands;
+  check(ranks <= num_grains, "data parallel: got {} ranks for {} grains in a step, expected at most {}",
+        ranks, num_grains, num_grains);
+  const auto [first, last] = summed_grains(num_grains);
+  std::vector<int64_t> grains = gradients_->grains_of_step(last - first);
+  for (int64_t& grain : grains) grain += first;
+  return grains;
 }
 
 void DataParallel::begin_step(int64_t num_grains, int64_t update) {
   if (compressed_) compressed_->begin_step(update);
   clock_.reset();
   log_.begin();
-  gradients_->begin_step(num_grains);
+  const auto [first, last] = summed_grains(num_grains);
+  first_grain_ = first;
+  gradients_->begin_step(last - first);
 }
 
 void DataParallel::begin_grain(Tape& tape, int64_t grain) {
   if (values_) values_->begin_grain();
-  gradients_->begin_grain(tape, grain);
+  gradients_->begin_grain(tape, grain - first_grain_);
 }
 
 void DataParallel::end_grain() {

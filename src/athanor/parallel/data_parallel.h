@@ -28,6 +28,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "athanor/comm/tree.h"
 #include "athanor/parallel/buckets.h"
 #include "athanor/parallel/compression/compressed_gradients.h"
 #include "athanor/parallel/gathered_values.h"
@@ -42,6 +43,8 @@ struct DataParallelOptions {
   Dtype dtype = Dtype::f32;  // T of the values
   int64_t bucket_bytes = 16 << 20;
   Trace* trace = nullptr;
+  // Of two-speed synchronisation: `group` is one island of several, which share out the grains first.
+  int island = 0, num_islands = 1;
   CompressionOptions compression = {};  // of stages 0 and 1 with Reduce::fast; a group of one has none
   // Of a pipeline: weights whose gradients are not completed together have different numbers, and no bucket in common.
   std::function<int(const Weight&)> section = {};
@@ -52,8 +55,9 @@ class DataParallel {
   DataParallel(const std::vector<Weight*>& weights, Group& group, Arena& arena, DataParallelOptions options);
   void allocate();  // memory for gradients
 
-  std::vector<int64_t> grains_of_step(
-      int64_t num_grains) const;  // of this rank; Error: fewer grains than ranks
+  // Of this rank; Error: fewer grains than ranks.
+  std::vector<int64_t> grains_of_step(int64_t num_grains) const;
+  LeafRange summed_grains(int64_t num_grains) const;  // those that grad() is the sum over: the island's
   // `update`: which update of the weights the step leads to, from 1 (compression has a warm-up).
   void begin_step(int64_t num_grains, int64_t update = 1);
   void begin_grain(Tape& tape, int64_t grain);
@@ -87,6 +91,7 @@ class DataParallel {
   Group& group_;
   Arena& arena_;
   DataParallelOptions options_;
+  int64_t first_grain_ = 0;  // of the island
   Buckets buckets_;
   WaitClock clock_;
   GrainLog log_;

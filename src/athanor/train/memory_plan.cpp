@@ -114,6 +114,7 @@ MemoryPlan plan_memory(const PlanRequest& request) {
     plan.num_grains = range.second - range.first;
   }
   config.parallel.compression_warmup = 0;  // its steps need less
+  config.parallel.sync_every = std::min<int64_t>(config.parallel.sync_every, 1);
   const bool tree = config.parallel.reduce == "tree";
   // A pipeline holds several at a time.
   const int64_t planned =
@@ -124,10 +125,17 @@ MemoryPlan plan_memory(const PlanRequest& request) {
     left_out += tree ? 1 : 0;
   }
 
+  std::unique_ptr<Group> inner, across;  // of islands
   Arena arena(*queue, request.stop_bytes);
   try {
     Training training(config, request.num_channels, data_group(mesh), arena, nullptr, nullptr);
     training.lay_out(mesh);
+    if (config.parallel.sync_every > 0) {
+      const int ranks = std::clamp(static_cast<int>(config.parallel.sync_group), 1, data_ranks);
+      inner = make_null_group(data_rank % ranks, ranks);
+      across = make_null_group(data_rank / ranks, data_ranks / ranks);
+      training.split_islands(*inner, *across);
+    }
     training.allocate();
     run_steps(training, config);
     left_out *= training.parallel->gradient_buffer_bytes();

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "athanor/train/compression_state.h"
+#include "athanor/train/islands.h"
 #include "athanor/train/param_slices.h"
 
 namespace athanor {
@@ -28,6 +29,9 @@ Training::Training(const Config& config, int64_t num_channels, Group& group, Are
                        .bucket_bytes = config.parallel.bucket_bytes,
                        .trace = trace,
                        .compression = compression_of(config)};
+  outer_options_ = {.every = config.parallel.sync_every,
+                    .lr = config.parallel.outer_lr,
+                    .momentum = config.parallel.outer_momentum};
   const ScheduleConfig& s = config.schedule;
   step_options_ = {.schedule = {.decay = s.decay,
                                 .lr = o.lr,
@@ -84,12 +88,22 @@ void Training::cut(Group& pipeline_group, Group* ends, Group& losses) {
   losses_ = &losses;
 }
 
+void Training::split_islands(Group& inner, Group& across) {
+  inner_ = &inner;
+  across_ = &across;
+  parallel_options_.island = across.rank();
+  parallel_options_.num_islands = across.size();
+}
+
 void Training::allocate() {
   optimizer = make_optimizer(optimizer_options_, model->params());
-  parallel = std::make_unique<DataParallel>(model->weights(), group_, arena, parallel_options_);
+  parallel = std::make_unique<DataParallel>(model->weights(), inner_ != nullptr ? *inner_ : group_, arena, parallel_options_);
   model->allocate(arena, compute, /*with_master=*/true);
   optimizer->allocate(arena);
   parallel->allocate();
+  if (inner_ != nullptr)
+    outer = std::make_unique<OuterSync>(model->params(), *inner_, *across_, arena, outer_options_);
+  step_options_.outer = outer.get();
   if (step_options_.pipeline_group != nullptr) {
     const Group* tensors = step_options_.tensor_group;
     pipeline = std::make_unique<PipelineRunner>(
@@ -111,20 +125,25 @@ void Training::allocate() {
 
 std::vector<NamedTensor> Training::tensors() const {
   std::vector<NamedTensor> tensors;
-  for (const auto& param : model->params()) add_slices(tensors, "model", *param, param->master());
-  for (const auto& state : optimizer->states()) add_slices(tensors, state.name, *state.param, state.tensor);
+  const std::string own = island_prefix(outer.get());
+  for (const auto& param : model->params()) add_slices(tensors, own + "model", *param, param->master());
+  for (const auto& state : optimizer->states())
+    add_slices(tensors, own + state.name, *state.param, state.tensor);
+  if (outer) add_outer(tensors, *outer, model->params());
   add_compression(tensors, *parallel, group_.rank());
   return tensors;
 }
 
 void Training::load(const Checkpoint& checkpoint) {
+  const std::string own = island_prefix(checkpoint, outer.get(), *model->params().front());
   for (const auto& param : model->params())
-    param->store_kept(read_slices(checkpoint, "model", *param).data());
+    param->store_kept(read_slices(checkpoint, own + "model", *param).data());
   for (const auto& state : optimizer->states()) {
-    const std::vector<float> values = read_slices(checkpoint, state.name, *state.param);
+    const std::vector<float> values = read_slices(checkpoint, own + state.name, *state.param);
     Tensor elements = state.tensor.flat(0, static_cast<int64_t>(values.size()));
     copy_from_host(elements, values.data(), elements.size_bytes());
   }
+  if (outer) load_outer(checkpoint, *outer);
   load_compression(checkpoint, *parallel, group_);
 }
 

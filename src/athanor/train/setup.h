@@ -33,6 +33,8 @@ struct Training {
   // Pipeline parallelism. `ends`: the ranks of the first and the last stage, on these two where embeddings are tied.
   // Losses are summed over `losses`, the ranks of all stages and of all grains.
   void cut(Group& pipeline, Group* ends, Group& losses);
+  // Two-speed synchronisation: this island's ranks, and those with this one's number in all of them.
+  void split_islands(Group& inner, Group& across);
   void allocate();  // parameters, optimizer state, gradient buckets
   const HeldOutPasses* held_out_passes() const { return passes_ ? &*passes_ : nullptr; }
   // This rank's slices of weights and optimizer state as the logical tensors of a checkpoint: "model.NAME",
@@ -47,11 +49,14 @@ struct Training {
   std::unique_ptr<Optimizer> optimizer;
   std::unique_ptr<DataParallel> parallel;
   std::unique_ptr<PipelineRunner> pipeline;  // null: without
+  std::unique_ptr<OuterSync> outer;          // of islands
   std::unique_ptr<StepRunner> runner;
 
  private:
   Config config_;
-  Group& group_;
+  Group& group_;                                // all that share out the grains
+  Group *inner_ = nullptr, *across_ = nullptr;  // of islands
+  OuterOptions outer_options_;
   Group* losses_ = nullptr;  // null: group_
   std::unique_ptr<Group> ends_;
   OptimizerOptions optimizer_options_;

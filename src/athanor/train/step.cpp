@@ -117,7 +117,7 @@ double StepRunner::wait_seconds() const {
   return parallel_.comm_seconds() + (options_.pipeline != nullptr ? options_.pipeline->wait_seconds() : 0.0);
 }
 
-void StepRunner::reduce_losses(Losses& losses, StepResult& result) {
+double StepRunner::reduce_losses(Losses& losses, StepResult& result) {
   losses.stop() = options_.stop != nullptr && options_.stop->load() > 0 ? 1.0 : 0.0;
   if (options_.tensor_group != nullptr)
     options_.tensor_group->all_reduce(&losses.stop(), 1, Dtype::f64, "stop").wait();
@@ -144,6 +144,11 @@ void StepRunner::reduce_losses(Losses& losses, StepResult& result) {
                 }) /
                 tokens;
   result.tokens = static_cast<int64_t>(tokens);
+  const auto [first, last] = parallel_.summed_grains(options_.num_grains);
+  double summed = 0.0;
+  for (int64_t grain = first; grain < last; ++grain)
+    for (int64_t c = 0; c < options_.num_channels; ++c) summed += losses.tokens(grain, c);
+  return summed;
 }
 
 // What several ranks hold of the model in common, once they have the gradients of all grains.
@@ -208,7 +213,7 @@ StepResult StepRunner::run(TrainState& state, const std::function<const Batch&()
   parallel_.finish();
   const double start = now_seconds();
   sum_shared_gradients();
-  reduce_losses(losses, result);
+  const double summed_tokens = reduce_losses(losses, result);
   experts.reduce(group_);
   result.experts = experts.summary();
   const double reduced = now_seconds();
@@ -219,15 +224,18 @@ StepResult StepRunner::run(TrainState& state, const std::function<const Batch&()
   result.loss_scale = state.loss_scale.scale;
   result.lr = options_.schedule.at(step);
   const double norm_of_sums = gradient_norm(state.loss_scale.dynamic ? 0.0 : 1.0, step);
-  const double to_mean = 1.0 / (static_cast<double>(result.tokens) * state.loss_scale.scale);
+  const double to_mean = 1.0 / (summed_tokens * state.loss_scale.scale);
   result.grad_norm = norm_of_sums * to_mean;
   result.applied = state.loss_scale.update(std::isfinite(norm_of_sums));
   if (result.applied) {
-    const double clip = options_.clip_norm > 0.0 && result.grad_norm > options_.clip_norm
-                            ? options_.clip_norm / (result.grad_norm + 1e-6)
-                            : 1.0;
+    const double clip =
+        options_.clip_norm > 0.0 && parallel_.sums_gradients() && result.grad_norm > options_.clip_norm
+            ? options_.clip_norm / (result.grad_norm + 1e-6)
+            : 1.0;
+    if (options_.outer != nullptr) options_.outer->begin();
     optimizer_.step([this](Param& param) -> const Tensor& { return parallel_.grad(param); },
                     {.update = state.updates + 1, .lr = result.lr, .grad_scale = to_mean * clip});
+    if (options_.outer != nullptr && options_.outer->due(step)) options_.outer->sync();
     parallel_.publish();
     experts.balance();
     ++state.updates;

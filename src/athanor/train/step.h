@@ -25,6 +25,7 @@
 #include "athanor/optim/optimizer.h"
 #include "athanor/optim/schedule.h"
 #include "athanor/parallel/data_parallel.h"
+#include "athanor/parallel/two_speed.h"
 #include "athanor/train/expert_load.h"
 #include "athanor/train/pipeline_runner.h"
 #include "athanor/train/state.h"
@@ -39,6 +40,7 @@ struct StepOptions {
   int64_t num_channels = 1;
   const std::atomic<int>* stop = nullptr;  // set by a signal; the ranks agree on it at the end of a step
   Trace* trace = nullptr;
+  OuterSync* outer = nullptr;     // of two-speed synchronisation
   Group* tensor_group = nullptr;  // the ranks that share this model (tp); null: this rank has all of it
   std::vector<const Param*> declared =
       {};  // parameters of the whole model: the order in which norms are added
@@ -53,7 +55,7 @@ struct StepResult {
   double loss = 0.0;                 // mean over the step's tokens, nats
   std::vector<double> channel_loss;  // mean per channel; NaN for a channel without tokens in this step
   int64_t tokens = 0;
-  double grad_norm = 0.0;  // of the mean gradient, before clipping
+  double grad_norm = 0.0;  // of the mean gradient (of the island's, with two speeds), before clipping
   double lr = 0.0;
   double loss_scale = 1.0;            // used in this step
   bool applied = true;                // false: skipped, the gradients overflowed
@@ -85,7 +87,8 @@ class StepRunner {
                     const std::vector<Batch>& batches, Losses& losses, ExpertLoads& experts,
                     StepParts& seconds);
   double wait_seconds() const;
-  void reduce_losses(Losses& losses, StepResult& result);
+  // Returns the tokens that gradients are summed over.
+  double reduce_losses(Losses& losses, StepResult& result);
   void sum_shared_gradients();
   double gradient_norm(double scale, int64_t step) const;
 

@@ -25,6 +25,7 @@
 #include "athanor/kernels/table.h"
 #include "athanor/models/load.h"
 #include "athanor/train/header.h"
+#include "athanor/train/islands.h"
 #include "athanor/train/layout.h"
 #include "athanor/train/memory_plan.h"
 #include "athanor/train/recorder.h"
@@ -94,6 +95,7 @@ class Trainer {
   World& world_;
   Group& group_;              // all ranks
   std::optional<Mesh> mesh_;  // once the config is known to fit them
+  IslandGroups islands_;      // of two-speed synchronisation
   TrainIo io_;
   RunFolder folder_;
   std::optional<FolderLock> lock_;  // rank 0
@@ -118,6 +120,10 @@ void Trainer::open_data() {
   validate(config_);
   check_ranks(config_, group_.size());
   mesh_.emplace(mesh_shape(config_, group_.size()), world_);
+  if (config_.parallel.sync_every > 0) {
+    config_.parallel.sync_group = island_ranks(config_, mesh_->size(Axis::dp), io_.ranks_of_host);
+    islands_ = make_islands(world_, mesh_->shape(), static_cast<int>(config_.parallel.sync_group));
+  }
   data_ = open_dataset(config_, io_.env,
                        {.threads = threads_,
                         .vocab_size = config_.model.vocab_size,
@@ -174,6 +180,7 @@ void Trainer::load_state() {
   training_ = std::make_unique<Training>(config_, static_cast<int64_t>(data_.channels.size()),
                                          data_group(*mesh_), arena_, io_.trace, io_.stop);
   training_->lay_out(*mesh_);
+  if (islands_.inner != nullptr) training_->split_islands(*islands_.inner, *islands_.across);
   training_->allocate();
   if (report_.resumed_step > 0) {
     training_->load(Checkpoint::open(io_.env, step_path()));

@@ -1,0 +1,275 @@
+// Two-speed synchronisation against its definition: as many trainings as there are islands, one after the other in one
+// thread, and the outer optimizer in plain loops.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+#include <mutex>
+
+#include "athanor/comm/hierarchical.h"
+#include "train/virtual_ranks.h"
+
+namespace athanor {
+namespace {
+
+using Floats = std::vector<float>;
+
+Config two_speed(int64_t every, int64_t group, const char* optimizer = "adamw") {
+  Config config = tiny("llama");
+  config.precision.compute = "f32";
+  config.train.global_batch = 16;  // eight grains
+  config.train.steps = 6;
+  config.optimizer.name = optimizer;
+  config.parallel.reduce = "tree";  // inside an island: the bits of one process
+  config.parallel.sync_every = every;
+  config.parallel.sync_group = group;
+  return config;
+}
+
+struct Definition {
+  std::vector<double> losses;             // over all islands
+  std::vector<double> grad_norms;         // of the first island
+  std::map<std::string, Floats> weights;  // the outer ones
+};
+
+Definition define(const Config& config, int num_islands) {
+  Config alone = config;
+  alone.parallel.sync_every = 0;
+  Engine engine;
+  const auto group = make_single_group();
+  std::vector<std::unique_ptr<Training>> islands;
+  for (int h = 0; h < num_islands; ++h) {
+    islands.push_back(std::make_unique<Training>(alone, 2, *group, engine.arena, nullptr, nullptr));
+    islands.back()->allocate();
+    islands.back()->model->initialize(config.train.seed);
+  }
+  const auto& params = islands[0]->model->params();
+  Definition run;
+  std::map<std::string, Floats> momentum;
+  for (const auto& param : params) {
+    run.weights[param->name()] = to_floats(param->master());
+    momentum[param->name()].resize(static_cast<size_t>(param->numel()), 0.0f);
+  }
+  for (int64_t step = 1; step <= config.train.steps; ++step) {
+    double loss = 0.0, tokens = 0.0;
+    for (int h = 0; h < num_islands; ++h) {
+      Training& island = *islands[static_cast<size_t>(h)];
+      const Accumulated done =
+          accumulate(island, config, step, grains_of_rank(island.num_grains, num_islands, h));
+      loss += done.loss;
+      tokens += done.tokens;
+      island.parallel->finish();
+      double squares = 0.0;
+      for (const double of_param : island.parallel->sum_squares(island.model->params())) squares += of_param;
+      const double to_mean = 1.0 / done.tokens, norm = std::sqrt(squares) * to_mean;
+      const double clip =
+          norm > config.optimizer.clip_norm ? config.optimizer.clip_norm / (norm + 1e-6) : 1.0;
+      if (h == 0) run.grad_norms.push_back(norm);
+      island.optimizer->step(
+          [&](Param& param) -> const Tensor& { return island.parallel->grad(param); },
+          {.update = step, .lr = schedule_of(config).at(step), .grad_scale = to_mean * clip});
+    }
+    run.losses.push_back(loss / tokens);
+    if (step % config.parallel.sync_every != 0) continue;
+    for (size_t p = 0; p < params.size(); ++p) {
+      Floats &w = run.weights[params[p]->name()], &u = momentum[params[p]->name()];
+      for (size_t i = 0; i < w.size(); ++i) {
+        float sum = 0.0f;
+        for (const auto& island : islands)
+          sum += w[i] - island->model->params()[p]->master().data<float>()[i];
+        const float mean = sum * (1.0f / static_cast<float>(num_islands)),
+                    mu = static_cast<float>(config.parallel.outer_momentum);
+        u[i] = mu * u[i] + mean;
+        w[i] -= static_cast<float>(config.parallel.outer_lr) * (mean + mu * u[i]);
+      }
+      for (const auto& island : islands) island->model->params()[p]->store(w.data());
+    }
+  }
+  return run;
+}
+
+std::map<std::string, Floats> weights_at(const std::string& path, const std::string& prefix = "model.") {
+  const Checkpoint checkpoint = Checkpoint::open(system_env(), path);
+  std::map<std::string, Floats> weights;
+  for (const TensorEntry& entry : checkpoint.tensors()) {
+    if (!entry.name.starts_with(prefix)) continue;
+    Floats& values = weights[entry.name.substr(prefix.size())];
+    values.resize(static_cast<size_t>(entry.shape.numel()));
+    checkpoint.read(entry.name, values.data());
+  }
+  return weights;
+}
+
+std::string folder_of(const std::string& name) {
+  return ::testing::TempDir() + "two_speed_" + name;
+}
+
+TEST(TwoSpeed, HasTheBitsOfItsDefinition) {
+  struct Case {
+    int ranks, group;
+    int64_t every;
+    int zero;
+    const char* optimizer;
+  };
+  for (const Case& c : {Case{2, 1, 2, 0, "adamw"}, Case{2, 1, 3, 0, "sgd"}, Case{4, 2, 3, 0, "adamw"},
+                        Case{6, 3, 2, 0, "sgd"}, Case{4, 2, 2, 1, "adamw"}, Case{4, 2, 2, 2, "sgd"},
+                        Case{6, 2, 3, 3, "adamw"}, Case{3, 3, 2, 0, "adamw"}}) {
+    Config config = two_speed(c.every, c.group, c.optimizer);
+    config.model.width = 48;  // matrices of several norm blocks, which ZeRO cuts
+    config.model.head_dim = 12;
+    const std::string folder = folder_of("definition");
+    const auto steps = train_chain(config, {{c.ranks, 6, c.zero}}, folder);
+    const Definition expected = define(config, c.ranks / c.group);
+    const std::string what = std::to_string(c.ranks) + " ranks in groups of " + std::to_string(c.group) +
+                             ", zero " + std::to_string(c.zero) + ", " + c.optimizer;
+    for (size_t i = 0; i < steps.size(); ++i) {
+      EXPECT_NEAR(steps[i].loss, expected.losses[i], 1e-12) << what;  // added up in another order
+      EXPECT_DOUBLE_EQ(steps[i].grad_norm, expected.grad_norms[i]) << what;
+    }
+    EXPECT_EQ(weights_at(folder + "/6"), expected.weights) << what;
+    for (int h = 0; h < c.ranks / c.group; ++h)
+      EXPECT_EQ(weights_at(folder + "/6", "island." + std::to_string(h) + ".model."), expected.weights)
+          << what;
+  }
+}
+
+// Every step, with outer lr 1 and no momentum: the mean of the weights, which for SGD is that of the gradients.
+TEST(TwoSpeed, EveryStepWithoutMomentumIsPlainAveraging) {
+  Config config = two_speed(1, 1, "sgd");
+  config.parallel.outer_lr = 1.0;
+  config.parallel.outer_momentum = 0.0;
+  config.optimizer.momentum = 0.0;
+  config.optimizer.clip_norm = 0.0;
+  const auto got = train_chain(config, {{4, 6}}, folder_of("plain"));
+  config.parallel.sync_every = 0;
+  const auto expected = train_chain(config, {{4, 6}}, folder_of("plain_one"));
+  for (size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i].loss, expected[i].loss, 1e-6) << i;
+  const auto a = weights_at(folder_of("plain") + "/6"), b = weights_at(folder_of("plain_one") + "/6");
+  for (const auto& [name, values] : b)
+    for (size_t i = 0; i < values.size(); ++i) ASSERT_NEAR(a.at(name)[i], values[i], 1e-6) << name;
+}
+
+TEST(TwoSpeed, ResumesToTheSameBitsAlsoBetweenTwoMeetings) {
+  for (const int zero : {0, 3}) {
+    const Config config = two_speed(3, 2);
+    const auto whole = train_chain(config, {{4, 6, zero}}, folder_of("whole"));
+    const auto parts = train_chain(config, {{4, 2, zero}, {4, 2, zero}, {4, 2, zero}}, folder_of("parts"));
+    for (size_t i = 0; i < whole.size(); ++i) EXPECT_EQ(bits(whole[i]), bits(parts[i])) << "step " << i + 1;
+    EXPECT_EQ(Checkpoint::open(system_env(), folder_of("whole") + "/6").digest(),
+              Checkpoint::open(system_env(), folder_of("parts") + "/6").digest());
+  }
+}
+
+TEST(TwoSpeed, AnotherLayoutOfTheSameIslandsResumesToTheSameBits) {
+  const Config config = two_speed(3, 2);
+  train_chain(config, {{4, 6, 0}}, folder_of("whole"));
+  Config wide = config;
+  train_chain(wide, {{4, 2, 3}, {4, 2, 1}, {4, 2, 2}}, folder_of("stages"));
+  EXPECT_EQ(Checkpoint::open(system_env(), folder_of("whole") + "/6").digest(),
+            Checkpoint::open(system_env(), folder_of("stages") + "/6").digest());
+}
+
+TEST(TwoSpeed, IslandsComeAndGo) {
+  Config config = two_speed(3, 2);
+  // From one island of all to three, and to two: the steps go on.
+  const auto steps = train_chain(config, {{2, 2}, {6, 2}, {4, 2}}, folder_of("elastic"));
+  EXPECT_LT(steps.back().loss, steps.front().loss);
+  const std::string path = folder_of("elastic") + "/6";
+  Engine engine;
+  const auto group = make_single_group();
+  config.parallel.sync_every = 0;
+  Training one(config, 2, *group, engine.arena, nullptr, nullptr);
+  one.allocate();
+  try {
+    one.load(Checkpoint::open(system_env(), path));
+    FAIL() << "islands are no single training";
+  } catch (const ConfigError& error) {
+    EXPECT_NE(std::string(error.what()).find("parallel.sync_every"), std::string::npos) << error.what();
+  }
+}
+
+// Over the slow link an island sends 2 (H-1)/H 4 bytes a parameter, once in k steps.
+TEST(TwoSpeed, SendsTheDocumentedBytesOncePerMeeting) {
+  const auto across = [](int64_t every, int zero) {
+    Config config = two_speed(every, 2);
+    config.train.steps = 6;
+    std::mutex mutex;
+    int64_t bytes = 0, calls = 0, elements = 0;
+    train_chain(config, {{4, 6, zero}}, folder_of("bytes"),
+                [&](Training& training, const IslandGroups& islands, Group&) {
+                  const std::lock_guard lock(mutex);
+                  bytes += islands.across->traffic().total().bytes;
+                  calls = islands.across->traffic().total().calls;
+                  elements = training.model->num_params();
+                });
+    return std::tuple(bytes, calls, elements);
+  };
+  for (const int zero : {0, 1, 3}) {
+    const auto [every_step, calls, params] = across(1, zero);
+    EXPECT_EQ(calls, 6);
+    if (zero == 0) {
+      EXPECT_EQ(every_step, 6 * 2 /*islands*/ * 4 * params) << "2 (H-1)/H = 1";
+    }
+    EXPECT_EQ(std::get<0>(across(2, zero)) * 2, every_step) << zero;
+    EXPECT_EQ(std::get<0>(across(3, zero)) * 3, every_step) << zero;
+    EXPECT_EQ(std::get<0>(across(6, zero)) * 6, every_step) << zero;
+  }
+}
+
+// The same model trained plainly over two levels of ranks crosses the slow link every step.
+TEST(TwoSpeed, SendsOneKthOfWhatHierarchicalDataParallelSends) {
+  constexpr int kHosts = 2, kRanks = 2, kSteps = 6;
+  constexpr int64_t kLossBytes =
+      kHosts * (8 * 2 * 2 + 1) * 8;  // losses and tokens by grain and channel, f64: every step
+  const auto slow_bytes = [&](int64_t every) {
+    Config config = two_speed(every, kRanks);
+    config.parallel.reduce = "fast";
+    config.train.steps = kSteps;
+    config.model.width = 48;  // every tensor a multiple of 16 elements: buckets have no gaps
+    config.model.head_dim = 12;
+    config.model.ffn_width = 64;
+    std::vector<std::vector<std::unique_ptr<Group>>> inner, across, islands;
+    for (int h = 0; h < kHosts; ++h) {
+      inner.push_back(make_thread_groups(kRanks));
+      islands.push_back(make_thread_groups(kRanks));
+    }
+    for (int i = 0; i < kRanks; ++i) {
+      inner.push_back(make_thread_groups(kHosts));
+      across.push_back(make_thread_groups(kHosts));
+    }
+    std::mutex mutex;
+    int64_t bytes = 0, params = 0;
+    run_ranks(make_thread_groups(kHosts * kRanks), [&](Group& own) {
+      const auto h = static_cast<size_t>(own.rank() / kRanks), i = static_cast<size_t>(own.rank() % kRanks);
+      HierarchicalGroup all(std::move(inner[h][i]), std::move(inner[kHosts + i][h]));
+      Engine engine;
+      Training training(config, 2, all, engine.arena, nullptr, nullptr);
+      if (every > 0) training.split_islands(*islands[h][i], *across[i][h]);
+      training.allocate();
+      training.model->initialize(config.train.seed);
+      TrainState state = first_state(config);
+      Batch batch;
+      for (int64_t step = 1; step <= kSteps; ++step) {
+        const std::vector<int64_t> grains = training.parallel->grains_of_step(training.num_grains);
+        auto grain = grains.begin();
+        training.runner->run(state, [&]() -> const Batch& {
+          batch = make_batch(config, step, *grain++);
+          return batch;
+        });
+      }
+      own.barrier("done");
+      const std::lock_guard lock(mutex);
+      bytes += all.outer().traffic().total().bytes + across[i][h]->traffic().total().bytes;
+      params = training.model->num_params();
+    });
+    EXPECT_EQ((bytes - kSteps * kLossBytes) % (kHosts * 4 * params), 0)
+        << "2 (H-1)/H 4 bytes a parameter and host";
+    return bytes - kSteps * kLossBytes;
+  };
+  const int64_t plain = slow_bytes(0);
+  EXPECT_GT(plain, 0);
+  for (const int64_t every : {1, 2, 3, 6}) EXPECT_EQ(slow_bytes(every) * every, plain) << every;
+}
+
+}  // namespace
+}  // namespace athanor

@@ -1,0 +1,107 @@
+// What definitions in one process are made of: gradients of some grains of a step in one model, and trainings of
+// several ranks in links, each from the checkpoint of the one before.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+
+#include "athanor/comm/tree.h"
+#include "athanor/train/islands.h"
+#include "train/small_training.h"
+
+namespace athanor {
+
+struct Accumulated {
+  double loss = 0.0, tokens = 0.0;
+};
+
+// Of a training of one rank: the gradients of these grains of `step`, which begin at zero. The caller ends the step.
+inline Accumulated accumulate(Training& training, const Config& config, int64_t step,
+                              const LeafRange& grains) {
+  Accumulated sums;
+  training.parallel->begin_step(grains.second - grains.first);
+  for (int64_t grain = grains.first; grain < grains.second; ++grain) {
+    const Batch batch = make_batch(config, step, grain);
+    Tape tape({.seed = config.train.seed,
+               .step = static_cast<uint64_t>(step),
+               .first_sequence = batch.first_index,
+               .num_sequences = batch.num_sequences,
+               .seq_len = batch.seq_len,
+               .record = true,
+               .dropout = true});
+    training.parallel->begin_grain(tape, grain - grains.first);
+    const auto ids = [&](const std::vector<int32_t>& of) {
+      return to_tensor(training.arena, of, batch.num_sequences, batch.seq_len);
+    };
+    const Var loss = training.model->loss(tape, ids(batch.tokens), ids(batch.targets), {});
+    for (const float value : to_floats(loss.value)) sums.loss += double{value};
+    sums.tokens += static_cast<double>(batch.targets.size());
+    tape.backward(loss);
+    training.parallel->end_grain();
+  }
+  return sums;
+}
+
+inline LrSchedule schedule_of(const Config& config) {
+  return {.decay = config.schedule.decay,
+          .lr = config.optimizer.lr,
+          .steps = config.train.steps,
+          .warmup_steps = config.schedule.warmup_steps,
+          .min_lr_ratio = config.schedule.min_lr_ratio,
+          .decay_fraction = config.schedule.wsd_decay_fraction};
+}
+
+struct Link {
+  int ranks;
+  int64_t steps;
+  int zero = 0;
+};
+
+// Of rank 0, the steps of all links; a checkpoint FOLDER/STEP after each. at_end is called on every rank of each link.
+inline std::vector<StepResult> train_chain(
+    Config config, const std::vector<Link>& chain, const std::string& folder,
+    const std::function<void(Training&, const IslandGroups&, Group& all)>& at_end = {}) {
+  std::filesystem::remove_all(folder);
+  std::vector<StepResult> results;
+  TrainState state = first_state(config);
+  for (const Link& link : chain) {
+    const TrainState before = state;
+    config.parallel.zero = link.zero;
+    run_ranks(make_thread_worlds(link.ranks), [&](World& world) {
+      Engine engine;
+      IslandGroups islands;
+      Training training(config, 2, world.all(), engine.arena, nullptr, nullptr);
+      if (config.parallel.sync_every > 0) {
+        islands = make_islands(world, {.dp = link.ranks}, static_cast<int>(config.parallel.sync_group));
+        training.split_islands(*islands.inner, *islands.across);
+      }
+      training.allocate();
+      TrainState mine = before;
+      if (mine.step == 0) {
+        training.model->initialize(config.train.seed);
+      } else {
+        training.load(Checkpoint::open(system_env(), folder + "/" + std::to_string(mine.step)));
+      }
+      training.parallel->publish();
+      Batch batch;
+      for (int64_t i = 0; i < link.steps; ++i) {
+        const std::vector<int64_t> grains = training.parallel->grains_of_step(training.num_grains);
+        auto grain = grains.begin();
+        const int64_t step = mine.step + 1;
+        const StepResult result = training.runner->run(mine, [&]() -> const Batch& {
+          batch = make_batch(config, step, *grain++);
+          return batch;
+        });
+        if (world.rank() == 0) results.push_back(result);
+      }
+      if (at_end) at_end(training, islands, world.all());
+      write_checkpoint_at(
+          system_env(), world.all(), folder + "/" + std::to_string(mine.step),
+          {.step = mine.step, .state = mine.to_json(), .tensors = training.tensors(), .files = {}});
+      if (world.rank() == 0) state = mine;
+    });
+  }
+  return results;
+}
+
+}  // namespace athanor
