@@ -15,5 +15,6 @@ void add_bench_gemm(CLI::App& bench);
 void add_bench_optimizer(CLI::App& bench);
 void add_bench_step(CLI::App& bench);
 void add_bench_comm(CLI::App& bench);
+void add_bench_compression(CLI::App& bench);
 
 }  // namespace athanor

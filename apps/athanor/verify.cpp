@@ -183,6 +183,11 @@ void VerifyCommand::run() {
   const auto tokenizer = open_tokenizer(config_, system_env());
   resolve_model(config_, tokenizer == nullptr ? 0 : tokenizer->vocab_size());
   validate(config_);
+  const ParallelConfig& p = config_.parallel;
+  if (p.compression != "none" || p.sync_every > 0)
+    throw ConfigError(p.sync_every > 0 ? fmt::format("parallel.sync_every: got {}, expected 0", p.sync_every)
+                                       : "parallel.compression: got " + p.compression + ", expected none",
+                      "it changes what is computed: docs/compression.md says what it is held against");
   ProgressLine line;
   data_ = open_dataset(config_, system_env(),
                        {.threads = 1,

@@ -29,8 +29,9 @@ CompressionOptions compression_of(const Config& config) {
           .seed = config.train.seed};
 }
 
-void add_compression(std::vector<NamedTensor>& tensors, const DataParallel& parallel, int rank) {
-  for (const CompressionState& state : parallel.compression_states()) {
+void add_compression(std::vector<NamedTensor>& tensors, const std::vector<CompressionState>& states,
+                     int rank) {
+  for (const CompressionState& state : states) {
     if (state.kind == SumState::Kind::factor) {
       tensors.push_back({.name = tensor_name(state, rank), .tensor = state.values});
     } else {
@@ -39,8 +40,9 @@ void add_compression(std::vector<NamedTensor>& tensors, const DataParallel& para
   }
 }
 
-void load_compression(const Checkpoint& checkpoint, DataParallel& parallel, const Group& group) {
-  for (const CompressionState& state : parallel.compression_states()) {
+void load_compression(const Checkpoint& checkpoint, const std::vector<CompressionState>& states,
+                      const Group& group) {
+  for (const CompressionState& state : states) {
     Tensor values = state.values;
     fill_zero(values);
     if (state.kind == SumState::Kind::factor) {

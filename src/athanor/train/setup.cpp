@@ -96,8 +96,16 @@ void Training::split_islands(Group& inner, Group& across) {
 }
 
 void Training::allocate() {
-  optimizer = make_optimizer(optimizer_options_, model->params());
-  parallel = std::make_unique<DataParallel>(model->weights(), inner_ != nullptr ? *inner_ : group_, arena, parallel_options_);
+  if (const CompressionOptions c = parallel_options_.compression;
+      c.kind == Compression::onebit_adam && group_.size() > 1) {
+    auto onebit = std::make_unique<OneBitAdam>(optimizer_options_, model->params(), group_, c);
+    onebit_ = onebit.get();
+    optimizer = std::move(onebit);
+  } else {
+    optimizer = make_optimizer(optimizer_options_, model->params());
+  }
+  parallel = std::make_unique<DataParallel>(model->weights(), inner_ != nullptr ? *inner_ : group_, arena,
+                                            parallel_options_);
   model->allocate(arena, compute, /*with_master=*/true);
   optimizer->allocate(arena);
   parallel->allocate();
@@ -123,6 +131,10 @@ void Training::allocate() {
                                         arena, step_options_);
 }
 
+std::vector<CompressionState> Training::compression_states() const {
+  return onebit_ != nullptr ? onebit_->compression_states() : parallel->compression_states();
+}
+
 std::vector<NamedTensor> Training::tensors() const {
   std::vector<NamedTensor> tensors;
   const std::string own = island_prefix(outer.get());
@@ -130,7 +142,7 @@ std::vector<NamedTensor> Training::tensors() const {
   for (const auto& state : optimizer->states())
     add_slices(tensors, own + state.name, *state.param, state.tensor);
   if (outer) add_outer(tensors, *outer, model->params());
-  add_compression(tensors, *parallel, group_.rank());
+  add_compression(tensors, compression_states(), group_.rank());
   return tensors;
 }
 
@@ -144,7 +156,7 @@ void Training::load(const Checkpoint& checkpoint) {
     copy_from_host(elements, values.data(), elements.size_bytes());
   }
   if (outer) load_outer(checkpoint, *outer);
-  load_compression(checkpoint, *parallel, group_);
+  load_compression(checkpoint, compression_states(), group_);
 }
 
 TrainState first_state(const Config& config) {

@@ -20,6 +20,7 @@
 #include "athanor/checkpoint/checkpoint.h"
 #include "athanor/config/config.h"
 #include "athanor/models/sharding.h"
+#include "athanor/parallel/compression/onebit_adam.h"
 #include "athanor/train/layout.h"
 #include "athanor/train/step.h"
 
@@ -53,10 +54,13 @@ struct Training {
   std::unique_ptr<StepRunner> runner;
 
  private:
+  std::vector<CompressionState> compression_states() const;
+
   Config config_;
   Group& group_;                                // all that share out the grains
   Group *inner_ = nullptr, *across_ = nullptr;  // of islands
   OuterOptions outer_options_;
+  OneBitAdam* onebit_ = nullptr;  // the optimizer, where it is one
   Group* losses_ = nullptr;  // null: group_
   std::unique_ptr<Group> ends_;
   OptimizerOptions optimizer_options_;

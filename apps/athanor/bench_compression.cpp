@@ -1,0 +1,184 @@
+// athanor bench compression: one training with each way of sending gradients, beside the one that sends them whole.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <iostream>
+#include <mutex>
+
+#include "athanor/base/thread_pool.h"
+#include "athanor/comm/thread.h"
+#include "athanor/config/load.h"
+#include "athanor/config/presets.h"
+#include "athanor/config/validate.h"
+#include "athanor/data/dataset.h"
+#include "athanor/data/loader.h"
+#include "athanor/kernels/table.h"
+#include "athanor/observe/report.h"
+#include "athanor/train/islands.h"
+#include "athanor/train/layout.h"
+#include "athanor/train/setup.h"
+#include "bench.h"
+#include "progress.h"
+
+namespace athanor {
+namespace {
+
+constexpr int64_t kLastSteps = 20;  // losses of single steps differ by their samples
+
+struct BenchCompression {
+  std::string file;
+  std::vector<std::string> overrides;
+  int ranks = 4, group = 2;
+  int64_t steps = 300, sync_every = 10;
+  bool json = false;
+
+  void run();
+
+ private:
+  struct Result {
+    std::string mode;
+    double loss = 0.0;            // mean of the last steps
+    double bytes = 0.0;           // that a rank sends, a step, after the warm-up
+    double between_groups = 0.0;  // of them, to ranks of other groups (two-speed)
+  };
+  Result train(const std::string& mode) const;
+
+  Config config_;
+  Dataset data_;
+};
+
+BenchCompression::Result BenchCompression::train(const std::string& mode) const {
+  Config config = config_;
+  if (mode == "two-speed") {
+    config.parallel.sync_every = sync_every;
+    config.parallel.sync_group = group;
+  } else {
+    config.parallel.compression = mode;
+  }
+  if (mode == "onebit-adam" && config.parallel.compression_warmup == 0)
+    config.parallel.compression_warmup = steps / 5;
+  config.train.eval_every = 0;
+  validate(config);
+  check_ranks(config, ranks);
+  Result result{.mode = mode};
+  std::mutex mutex;
+  run_ranks(make_thread_worlds(ranks), [&](World& world) {
+    ThreadPool pool(1);
+    const auto queue = make_cpu_queue(&pool, best_isa());
+    Arena arena(*queue);
+    Mesh mesh(mesh_shape(config, ranks), world);
+    Group& all = mesh.group(Axis::dp);
+    IslandGroups islands;
+    Training training(config, static_cast<int64_t>(data_.channels.size()), all, arena, nullptr, nullptr);
+    if (config.parallel.sync_every > 0) {
+      islands = make_islands(world, mesh.shape(), static_cast<int>(config.parallel.sync_group));
+      training.split_islands(*islands.inner, *islands.across);
+    }
+    training.allocate();
+    training.model->initialize(config.train.seed);
+    TrainState state = first_state(config);
+    const BatchReader reader(data_.channels,
+                             make_sampler(data_.channels, config.train.seed, config.train.global_batch),
+                             config.train.micro_batch);
+    const std::vector<int64_t> grains = training.parallel->grains_of_step(training.num_grains);
+    const auto sent = [&] {
+      Traffic traffic = all.traffic();
+      for (const Group* part : {islands.inner.get(), islands.across.get()})
+        if (part != nullptr) traffic += part->traffic();
+      return static_cast<double>(traffic.total().bytes);
+    };
+    double before = 0.0, loss = 0.0;
+    Batch batch;
+    for (int64_t step = 1; step <= steps; ++step) {
+      if (step == config.parallel.compression_warmup + 1) before = sent();
+      auto grain = grains.begin();
+      const StepResult done = training.runner->run(state, [&]() -> const Batch& {
+        reader.read(step, *grain++, batch);
+        return batch;
+      });
+      if (step > steps - kLastSteps) loss += done.loss;
+    }
+    all.barrier("end");
+    const auto counted = static_cast<double>(steps - config.parallel.compression_warmup);
+    const std::lock_guard lock(mutex);
+    result.loss = loss / static_cast<double>(std::min(steps, kLastSteps));
+    result.bytes += (sent() - before) / counted / ranks;
+    if (islands.across)
+      result.between_groups += static_cast<double>(islands.across->traffic().total().bytes) / counted / ranks;
+  });
+  return result;
+}
+
+void BenchCompression::run() {
+  overrides.push_back(fmt::format("train.steps={}", steps));
+  config_ = load_config(system_env(), file, overrides);
+  validate_data(config_);
+  const auto tokenizer = open_tokenizer(config_, system_env());
+  resolve_model(config_, tokenizer == nullptr ? 0 : tokenizer->vocab_size());
+  config_.parallel.compression = "none";
+  config_.parallel.sync_every = 0;
+  validate(config_);
+  ProgressLine line;
+  data_ = open_dataset(config_, system_env(),
+                       {.threads = 1,
+                        .vocab_size = config_.model.vocab_size,
+                        .tokenizer = tokenizer,
+                        .progress = show_tokenizing(line)});
+  Report report;
+  report["ranks"] = int64_t{ranks};
+  report["steps"] = steps;
+  if (!json)
+    std::cout << fmt::format(
+        "{} ranks, {} steps; loss: mean of the last {}\n{:<12} {:>8} {:>8} {:>14} {:>8}\n", ranks, steps,
+        kLastSteps, "gradients", "loss", "ratio", "bytes a step", "ratio");
+  Result whole;
+  for (const char* mode : {"none", "bf16", "int8", "topk", "powersgd", "onebit-adam", "two-speed"}) {
+    const Result result = train(mode);
+    if (whole.mode.empty()) whole = result;
+    Report entry;
+    entry["gradients"] = result.mode;
+    entry["loss"] = result.loss;
+    entry["loss_ratio"] = result.loss / whole.loss;
+    entry["bytes_a_step"] = result.bytes;
+    entry["bytes_ratio"] = result.bytes / whole.bytes;
+    entry["bytes_between_groups"] = result.between_groups;
+    report["results"].push_back(entry);
+    if (!json)
+      std::cout << fmt::format("{:<12} {:>8.4f} {:>8.4f} {:>14.0f} {:>8.4f}\n", result.mode, result.loss,
+                               result.loss / whole.loss, result.bytes, result.bytes / whole.bytes)
+                << std::flush;
+  }
+  if (json) std::cout << report.to_json();
+}
+
+}  // namespace
+
+void add_bench_compression(CLI::App& bench) {
+  CLI::App* sub = bench.add_subcommand("compression", "Loss and bytes of each way of sending gradients");
+  auto command = std::make_shared<BenchCompression>();
+  sub->add_option("FILE.toml", command->file, "The run's settings")->required();
+  sub->add_option("--set", command->overrides, "Override a setting, e.g. parallel.compression_rank=8")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+  sub->add_option("-n,--ranks", command->ranks, "Ranks, as threads of this process")
+      ->capture_default_str()
+      ->check(CLI::Range(2, 64));
+  sub->add_option("--steps", command->steps, "Steps of each training")
+      ->capture_default_str()
+      ->check(CLI::Range(10, 1 << 20));
+  sub->add_option("--sync-every", command->sync_every, "Two-speed: steps between meetings of the groups")
+      ->capture_default_str();
+  sub->add_option("--sync-group", command->group, "Two-speed: ranks of a group")->capture_default_str();
+  sub->add_flag("--json", command->json, "Print one JSON document");
+  sub->footer(
+      "Nothing is written. Bytes are those that a rank gives to others, losses and norms among them, counted "
+      "after\n"
+      "the warm-up (parallel.compression_warmup; 1-bit Adam's is a fifth of the steps where that is 0).\n"
+      "\n"
+      "Example:\n"
+      "  athanor bench compression bench/tinyshakespeare.toml --set train.micro_batch=3 -n 4 --steps 300");
+  sub->callback([command] { command->run(); });
+}
+
+}  // namespace athanor

@@ -1,0 +1,175 @@
+// 1-bit Adam against its definition: virtual ranks one after the other, the optimizer in plain loops.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "athanor/train/compression_state.h"
+#include "support/compression_definition.h"
+#include "train/virtual_ranks.h"
+
+namespace athanor {
+namespace {
+
+constexpr int64_t kWarmup = 3;
+
+Config onebit(const char* family) {
+  Config config = tiny(family);
+  config.precision.compute = "f32";
+  config.train.steps = 8;
+  config.parallel.compression = "onebit-adam";
+  config.parallel.compression_warmup = kWarmup;
+  return config;
+}
+
+struct Definition {
+  std::vector<double> losses, grad_norms;
+  Floats weights;
+};
+
+struct State {
+  Floats m, v;
+};
+
+Definition define(const Config& config, int ranks) {
+  Engine engine;
+  const auto group = make_single_group();
+  Training training(config, 2, *group, engine.arena, nullptr, nullptr);
+  training.allocate();
+  training.model->initialize(config.train.seed);
+  CompressionDefinition codes("onebit", true);
+  std::map<const Param*, State> states;
+  const auto beta1 = static_cast<float>(config.optimizer.betas[0]),
+             beta2 = static_cast<float>(config.optimizer.betas[1]);
+  Definition run;
+  for (int64_t step = 1; step <= config.train.steps; ++step) {
+    const bool warm = step <= kWarmup;
+    std::map<const Param*, std::vector<Floats>> of_rank;
+    Accumulated all;
+    for (int rank = 0; rank < ranks; ++rank) {
+      const Accumulated done =
+          accumulate(training, config, step, grains_of_rank(training.num_grains, ranks, rank));
+      all.loss += done.loss;
+      all.tokens += done.tokens;
+      training.parallel->finish();
+      for (const auto& param : training.model->params())
+        of_rank[param.get()].push_back(to_floats(training.parallel->grad(*param)));
+    }
+    double squares = 0.0;
+    for (auto& [param, x] : of_rank) {
+      if (warm)
+        for (size_t r = 1; r < x.size(); ++r)
+          for (size_t i = 0; i < x[0].size(); ++i) x[0][i] += x[r][i];
+      for (size_t r = 0; r < (warm ? 1 : x.size()); ++r)
+        for (const float value : x[r]) squares += double{value} * double{value};
+    }
+    const double norm = std::sqrt(squares) / all.tokens;
+    const double clip = warm ? std::min(1.0, config.optimizer.clip_norm / (norm + 1e-6)) : 1.0;
+    const auto scale = static_cast<float>(clip / all.tokens),
+               lr = static_cast<float>(schedule_of(config).at(step));
+    run.losses.push_back(all.loss / all.tokens);
+    run.grad_norms.push_back(norm);
+    for (auto& [param, x] : of_rank) {
+      State& state = states[param];
+      state.m.resize(x[0].size(), 0.0f);
+      state.v.resize(x[0].size(), 0.0f);
+      if (step == kWarmup + 1) {
+        double mean = 0.0;
+        for (const float v : state.v) mean += double{v} / static_cast<double>(state.v.size());
+        for (float& v : state.v) v = std::max(v, static_cast<float>(0.01 * mean));
+      }
+      if (!warm) {
+        for (Floats& of : x)
+          for (size_t i = 0; i < of.size(); ++i)
+            of[i] = beta1 / static_cast<float>(ranks) * state.m[i] + (1.0f - beta1) * scale * of[i];
+        if (param->is_matrix()) {
+          x[0] = codes.sum(param->name(), x, 1);
+        } else {
+          for (size_t r = 1; r < x.size(); ++r)
+            for (size_t i = 0; i < x[0].size(); ++i) x[0][i] += x[r][i];
+        }
+      }
+      Floats master = to_floats(param->master());
+      const double c1 = 1.0 - std::pow(config.optimizer.betas[0], static_cast<double>(step));
+      const double c2 = 1.0 - std::pow(config.optimizer.betas[1], static_cast<double>(warm ? step : kWarmup));
+      for (size_t i = 0; i < master.size(); ++i) {
+        if (warm) {
+          const float g = x[0][i] * scale;
+          state.m[i] = beta1 * state.m[i] + (1.0f - beta1) * g;
+          state.v[i] = beta2 * state.v[i] + (1.0f - beta2) * g * g;
+        } else {
+          state.m[i] = state.v[i] > 0.0f ? x[0][i] : 0.0f;
+        }
+        if (param->is_matrix())
+          master[i] -= lr * static_cast<float>(config.optimizer.weight_decay) * master[i];
+        master[i] -= lr * static_cast<float>(double{state.m[i]} / c1 /
+                                             (std::sqrt(double{state.v[i]} / c2) + config.optimizer.eps));
+      }
+      const_cast<Param*>(param)->store(master.data());
+    }
+  }
+  for (const auto& param : training.model->params()) {
+    const Floats values = to_floats(param->master());
+    run.weights.insert(run.weights.end(), values.begin(), values.end());
+  }
+  return run;
+}
+
+TEST(OneBitAdam, TrainsAsItsDefinition) {
+  for (const char* family : {"llama", "gpt2"})
+    for (const int ranks : {2, 3}) {
+      const Config config = onebit(family);
+      const Outcome got = run(config, ranks);
+      const Definition expected = define(config, ranks);
+      for (size_t i = 0; i < expected.losses.size(); ++i) {
+        EXPECT_NEAR(got.steps[i].loss, expected.losses[i], 1e-5 * expected.losses[i]) << "step " << i + 1;
+        EXPECT_NEAR(got.steps[i].grad_norm, expected.grad_norms[i], 1e-4 * expected.grad_norms[i])
+            << "step " << i + 1;
+      }
+      double gap = 0.0, norm = 0.0;
+      for (size_t i = 0; i < expected.weights.size(); ++i) {
+        gap += std::pow(double{got.weights[i]} - double{expected.weights[i]}, 2);
+        norm += std::pow(double{expected.weights[i]}, 2);
+      }
+      EXPECT_LE(std::sqrt(gap / norm), 1e-5) << family << ", " << ranks << " ranks";
+    }
+}
+
+TEST(OneBitAdam, ResumesToTheSameBitsAcrossTheEndOfItsWarmup) {
+  const Config config = onebit("gpt2");
+  const std::string folder = ::testing::TempDir() + "onebit";
+  const auto whole = train_chain(config, {{3, 8}}, folder);
+  const std::string digest = Checkpoint::open(system_env(), folder + "/8").digest();
+  const auto parts = train_chain(config, {{3, 2}, {3, 1}, {3, 2}, {3, 3}}, folder);
+  for (size_t i = 0; i < whole.size(); ++i) EXPECT_EQ(bits(whole[i]), bits(parts[i])) << "step " << i + 1;
+  EXPECT_EQ(digest, Checkpoint::open(system_env(), folder + "/8").digest());
+}
+
+// After the warm-up only momenta cross the wire: signs of matrices both ways, and floats of vectors.
+TEST(OneBitAdam, SendsTheDocumentedBytes) {
+  constexpr int kRanks = 3;
+  const Config config = onebit("llama");
+  std::mutex mutex;
+  train_chain(config, {{kRanks, 8}}, ::testing::TempDir() + "onebit_bytes",
+              [&](Training& training, const IslandGroups&, Group& all) {
+                int64_t blocks = 0;
+                for (const auto& param : training.model->params())
+                  if (param->is_matrix()) blocks += (param->numel() + 255) / 256;
+                const int64_t row = (blocks + kRanks - 1) / kRanks * 36;
+                const std::lock_guard lock(mutex);
+                for (const Collective way : {Collective::all_to_all, Collective::all_gather}) {
+                  EXPECT_EQ(all.traffic().of(way).bytes, (8 - kWarmup) * (kRanks - 1) * row);
+                  EXPECT_EQ(all.traffic().of(way).calls, 8 - kWarmup);
+                }
+              });
+}
+
+TEST(OneBitAdam, LossFallsAfterTheWarmup) {
+  Config config = onebit("llama");
+  config.train.steps = 60;
+  config.parallel.compression_warmup = 12;
+  const Outcome outcome = run(config, 2);
+  EXPECT_LT(outcome.steps.back().loss, 0.5 * outcome.steps[11].loss);
+}
+
+}  // namespace
+}  // namespace athanor
