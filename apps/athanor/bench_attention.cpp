@@ -30,8 +30,8 @@ struct Problem {
         dk(empty_like(k)),
         dv(empty_like(v)) {}
 
-  void forward() { kernels(q).attention.forward(q.queue(), o, lse, q, k, v, scale); }
-  void backward() { kernels(q).attention.backward(q.queue(), dq, dk, dv, d_o, o, lse, q, k, v, scale); }
+  void forward() { kernels(q).attention.forward(q.queue(), o, lse, q, k, v, scale, {}); }
+  void backward() { kernels(q).attention.backward(q.queue(), dq, dk, dv, d_o, o, lse, q, k, v, scale, {}); }
   // Of the definition: each product over the pairs that see each other.
   double flops(double products) const {
     const auto t = static_cast<double>(shape.seq);

@@ -98,11 +98,11 @@ void expect_matches(Isa isa, const Size& s, Dtype dtype, double deviation = 1) {
     const Tensor q = bench.input(in.q, s.q(), dtype), k = bench.input(in.k, s.k(), dtype);
     const Tensor v = bench.input(in.v, s.k(), dtype);
     Tensor o = bench.output(s.q(), dtype), lse = bench.output(s.lse(), Dtype::f32);
-    bench.kernels().attention.forward(bench.queue(), o, lse, q, k, v, scale);
+    bench.kernels().attention.forward(bench.queue(), o, lse, q, k, v, scale, {});
     if (!backward) return std::vector{o, lse};
     Tensor dq = bench.output(s.q(), dtype), dk = bench.output(s.k(), dtype), dv = bench.output(s.k(), dtype);
     bench.kernels().attention.backward(bench.queue(), dq, dk, dv, bench.input(in.d_o, s.q(), dtype), o, lse,
-                                       q, k, v, scale);
+                                       q, k, v, scale, {});
     return std::vector{o, lse, dq, dk, dv};
   });
   const Results expected = expected_of(in, s, scale);
@@ -181,7 +181,7 @@ TEST_P(AttentionTest, RisingAndFallingScores) {
         Tensor o = bench.output(s.q(), dtype), lse = bench.output(s.lse(), Dtype::f32);
         bench.kernels().attention.forward(bench.queue(), o, lse, bench.input(in.q, s.q(), dtype),
                                           bench.input(in.k, s.k(), dtype), bench.input(in.v, s.k(), dtype),
-                                          1);
+                                          1, {});
         return std::vector{o, lse};
       });
       const Results expected = expected_of(in, s, 1);
@@ -199,7 +199,7 @@ TEST_P(AttentionTest, NegativeScale) {
       Tensor o = bench.output(s.q(), dtype), lse = bench.output(s.lse(), Dtype::f32);
       bench.kernels().attention.forward(bench.queue(), o, lse, bench.input(in.q, s.q(), dtype),
                                         bench.input(in.k, s.k(), dtype), bench.input(in.v, s.k(), dtype),
-                                        -0.7f);
+                                        -0.7f, {});
       return std::vector{o, lse};
     });
     const Results expected = expected_of(in, s, -0.7f);
@@ -227,8 +227,8 @@ TEST_P(AttentionTest, BatchesDoNotMatter) {
       Tensor o = bench.output(s.q(), dtype), lse = bench.output(s.lse(), Dtype::f32);
       Tensor dq = bench.output(s.q(), dtype), dk = bench.output(s.k(), dtype),
              dv = bench.output(s.k(), dtype);
-      bench.kernels().attention.forward(bench.queue(), o, lse, q, k, v, scale);
-      bench.kernels().attention.backward(bench.queue(), dq, dk, dv, d_o, o, lse, q, k, v, scale);
+      bench.kernels().attention.forward(bench.queue(), o, lse, q, k, v, scale, {});
+      bench.kernels().attention.backward(bench.queue(), dq, dk, dv, d_o, o, lse, q, k, v, scale, {});
       return std::vector{values_of(o), values_of(lse), values_of(dq), values_of(dk), values_of(dv)};
     };
     const auto all = outputs(many, 0);
@@ -253,7 +253,7 @@ TEST_P(AttentionTest, LargeScores) {
       Tensor o = bench.output(s.q(), Dtype::f32), lse = bench.output(s.lse(), Dtype::f32);
       bench.kernels().attention.forward(bench.queue(), o, lse, bench.input(in.q, s.q(), Dtype::f32),
                                         bench.input(in.k, s.k(), Dtype::f32),
-                                        bench.input(in.v, s.k(), Dtype::f32), scale);
+                                        bench.input(in.v, s.k(), Dtype::f32), scale, {});
       return std::vector{o, lse};
     });
     const Results expected = expected_of(in, s, scale);
@@ -277,7 +277,7 @@ TEST_P(AttentionTest, TheFutureIsInvisible) {
           Tensor o = bench.output(s.q(), dtype), lse = bench.output(s.lse(), Dtype::f32);
           bench.kernels().attention.forward(bench.queue(), o, lse, bench.input(inputs.q, s.q(), dtype),
                                             bench.input(inputs.k, s.k(), dtype),
-                                            bench.input(inputs.v, s.k(), dtype), 0.2f);
+                                            bench.input(inputs.v, s.k(), dtype), 0.2f, {});
           return std::vector{o};
         })[0];
       };
@@ -306,7 +306,7 @@ TEST_P(AttentionTest, TheFutureIsInvisibleEvenIfNotFinite) {
             Tensor o = bench.output(s.q(), dtype), lse = bench.output(s.lse(), Dtype::f32);
             bench.kernels().attention.forward(bench.queue(), o, lse, bench.input(inputs.q, s.q(), dtype),
                                               bench.input(inputs.k, s.k(), dtype),
-                                              bench.input(inputs.v, s.k(), dtype), 0.2f);
+                                              bench.input(inputs.v, s.k(), dtype), 0.2f, {});
             return std::pair{values_of(o), values_of(lse)};
           };
           const auto [before, lse_before] = outputs(in);
@@ -339,8 +339,8 @@ TEST_P(AttentionTest, NotFiniteStaysNotFinite) {
       Tensor o = bench.output(s.q(), dtype), lse = bench.output(s.lse(), Dtype::f32);
       Tensor dq = bench.output(s.q(), dtype), dk = bench.output(s.k(), dtype),
              dv = bench.output(s.k(), dtype);
-      bench.kernels().attention.forward(bench.queue(), o, lse, q, k, v, 0.25f);
-      bench.kernels().attention.backward(bench.queue(), dq, dk, dv, d_o, o, lse, q, k, v, 0.25f);
+      bench.kernels().attention.forward(bench.queue(), o, lse, q, k, v, 0.25f, {});
+      bench.kernels().attention.backward(bench.queue(), dq, dk, dv, d_o, o, lse, q, k, v, 0.25f, {});
       return std::vector{o, lse, dq, dk, dv};
     });
     for (const Values& values : got) EXPECT_FALSE(std::isfinite(values[0])) << name_of(dtype);
@@ -358,10 +358,10 @@ TEST_P(AttentionTest, WorkspaceIsSmall) {
     const Tensor q = tensor(s.q(), Dtype::bf16), k = tensor(s.k(), Dtype::bf16);
     Tensor o = tensor(s.q(), Dtype::bf16), lse = tensor(s.lse(), Dtype::f32);
     Tensor dk = tensor(s.k(), Dtype::bf16), dv = tensor(s.k(), Dtype::bf16);
-    kernels(q).attention.forward(*queue, o, lse, q, k, k, 1);
+    kernels(q).attention.forward(*queue, o, lse, q, k, k, 1, {});
     const uint64_t forward = arena.usage().peak[static_cast<size_t>(Category::workspace)];
     Tensor dq = tensor(s.q(), Dtype::bf16);
-    kernels(q).attention.backward(*queue, dq, dk, dv, o, o, lse, q, k, k, 1);
+    kernels(q).attention.backward(*queue, dq, dk, dv, o, o, lse, q, k, k, 1, {});
     return std::pair{forward, arena.usage().peak[static_cast<size_t>(Category::workspace)]};
   };
   constexpr uint64_t kMiB = uint64_t{1} << 20;

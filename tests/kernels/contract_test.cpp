@@ -101,13 +101,13 @@ TEST_F(ContractTest, Attention) {
   Tensor q = f32({1, 4, 6, 8}), o = f32({1, 4, 6, 8}), lse = f32({1, 6, 4}), k = f32({1, 4, 2, 8});
   Tensor four = f32({1, 4, 4, 8}), few = f32({1, 3, 2, 8}), many = f32({1, 5, 2, 8}), dk = f32({1, 5, 2, 8});
   const auto forward = [&](const Tensor& key) {
-    return error_of([&] { k_.attention.forward(queue_, o, lse, q, key, key, 1); });
+    return error_of([&] { k_.attention.forward(queue_, o, lse, q, key, key, 1, {}); });
   };
   EXPECT_EQ(forward(four), "attention.forward: got 6 heads of q and 4 of k, expected a multiple");
   EXPECT_EQ(forward(few), "attention.forward: got 4 queries and 3 keys, expected at least as many keys");
   EXPECT_EQ(forward(bf16({1, 4, 2, 8})), "attention.forward: k is bf16 [1,4,2,8], expected f32 [1,4,2,8]");
   EXPECT_EQ(forward(k), "no error");
-  EXPECT_EQ(error_of([&] { k_.attention.backward(queue_, o, dk, dk, q, q, lse, q, many, many, 1); }),
+  EXPECT_EQ(error_of([&] { k_.attention.backward(queue_, o, dk, dk, q, q, lse, q, many, many, 1, {}); }),
             "attention.backward: got 4 queries and 5 keys, expected as many");
 }
 

@@ -48,8 +48,8 @@ MemoryUsage usage_of(Queue& queue) {
   Tensor key = tensor({batch, length, 2, 24}), value = tensor({batch, length, 2, 24});
   Tensor lse = tensor({batch, 4, length}, Dtype::f32), dq = tensor({batch, length, 4, 24});
   Tensor dk = tensor({batch, length, 2, 24}), dv = tensor({batch, length, 2, 24});
-  k.attention.forward(queue, o, lse, q, key, value, 0.2f);
-  k.attention.backward(queue, dq, dk, dv, o, o, lse, q, key, value, 0.2f);
+  k.attention.forward(queue, o, lse, q, key, value, 0.2f, {});
+  k.attention.backward(queue, dq, dk, dv, o, o, lse, q, key, value, 0.2f, {});
 
   Tensor weight = tensor({vocabulary, width}), logits = tensor({batch * length, vocabulary}, Dtype::f32);
   Tensor hidden = x.view({batch * length, width}), dhidden = tensor({batch * length, width});

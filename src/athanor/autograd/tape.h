@@ -22,6 +22,7 @@
 namespace athanor {
 
 class Tape;
+struct SequencePart;
 
 // A value of the computation; `node` is -1 where no gradient flows (constants, or a tape that does not
 // record).
@@ -37,9 +38,13 @@ struct PassContext {
   uint64_t step = 0;
   int64_t first_sequence = 0;  // index in the step's global batch of the first sequence in this pass (law 2)
   int64_t num_sequences = 0, seq_len = 0;  // of this pass; layouts that deal out its tokens need them
-  bool record = false;                     // gradients will be asked for
-  bool dropout = false;                    // drop as in training
-  float loss_scale = 1.0f;                 // gradients are this many times larger (f16)
+  const SequencePart* part = nullptr;      // of its sequences that this pass has; null: all (sequence_part.h)
+  // [num_sequences, whole length] i32: the position where each token's document begins, before which it attends to
+  // nothing. Undefined: sequences are one document.
+  Tensor document_starts = {};
+  bool record = false;      // gradients will be asked for
+  bool dropout = false;     // drop as in training
+  float loss_scale = 1.0f;  // gradients are this many times larger (f16)
 };
 
 // Called with a weight whose gradient slot a backward pass has completed.

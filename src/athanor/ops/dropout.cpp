@@ -1,4 +1,5 @@
 #include "athanor/autograd/apply.h"
+#include "athanor/autograd/sequence_part.h"
 #include "athanor/kernels/table.h"
 #include "athanor/ops/ops.h"
 
@@ -11,14 +12,19 @@ namespace {
 struct Dropout {
   struct Saved {
     float p;
-    uint64_t key, step, first_element;
+    uint64_t key;
+    TokenPart dealt;
+    // What says where in the global batch x lies.
+    uint64_t step;
+    int64_t first_sequence, num_sequences, seq_len;
+    const SequencePart* part;
   };
 
   static Tensor forward(Saved& saved, const PassContext& context, const Tensor& x, float p, uint64_t key,
-                        const TokenPart& part) {
-    int64_t first = context.first_sequence * (x.numel() / std::max<int64_t>(1, x.dim(0)));
-    if (part.size > 1) first = (context.first_sequence * context.seq_len + part.rank * x.rows()) * x.dim(-1);
-    saved = {p, key, context.step, static_cast<uint64_t>(first)};
+                        const TokenPart& dealt) {
+    saved = {
+        p,           key, dealt, context.step, context.first_sequence, context.num_sequences, context.seq_len,
+        context.part};
     return drop(saved, x);
   }
   static std::array<Tensor, 1> backward_input(const Saved& saved, const Tensor& dy) {
@@ -27,8 +33,29 @@ struct Dropout {
 
   static Tensor drop(const Saved& saved, const Tensor& x) {
     Tensor y = empty_like(x);
-    kernels(x).dropout.apply(x.queue(), y, x, saved.p, saved.key, saved.step, saved.first_element);
+    if (saved.part != nullptr) {
+      drop_tokens(saved, *saved.part, y, x);
+      return y;
+    }
+    int64_t first = saved.first_sequence * (x.numel() / std::max<int64_t>(1, x.dim(0)));
+    if (saved.dealt.size > 1)
+      first = (saved.first_sequence * saved.seq_len + saved.dealt.rank * x.rows()) * x.dim(-1);
+    drop_run(saved, y, x, first);
     return y;
+  }
+  static void drop_run(const Saved& saved, Tensor& y, const Tensor& x, int64_t first_element) {
+    kernels(x).dropout.apply(x.queue(), y, x, saved.p, saved.key, saved.step,
+                             static_cast<uint64_t>(first_element));
+  }
+  // Of parts of sequences the tokens that follow each other, run by run.
+  static void drop_tokens(const Saved& saved, const SequencePart& part, Tensor& y, const Tensor& x) {
+    const int64_t width = x.dim(-1), first = saved.dealt.rank * x.rows(), last = first + x.rows();
+    if (last > saved.num_sequences * saved.seq_len) fill_zero(y);  // rows of padding
+    walk_tokens(part, first, last, saved.num_sequences, [&](int64_t row, int64_t place, int64_t count) {
+      Tensor to = y.flat((row - first) * width, count * width);
+      drop_run(saved, to, x.flat((row - first) * width, count * width),
+               (saved.first_sequence * part.length + place) * width);
+    });
   }
 };
 

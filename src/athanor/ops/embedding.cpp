@@ -1,4 +1,5 @@
 #include "athanor/autograd/apply.h"
+#include "athanor/autograd/sequence_part.h"
 #include "athanor/kernels/table.h"
 #include "athanor/ops/ops.h"
 
@@ -8,26 +9,33 @@ namespace {
 // y[b,s] = table[ids[b,s]] + positions[first + s]
 // backward: dtable[ids[b,s]] += dy[b,s],  dpositions[first + s] += sum_b dy[b,s]
 // Where the table is cut by rows, ranks have the addends of y: zero where the row lies elsewhere. The first
-// adds the positions and has their gradient.
+// adds the positions and has their gradient. Of a pass that has parts of its sequences, s counts their tokens.
 struct Embedding {
   struct Saved {
     Tensor ids;
     Weight* table;
     Weight* positions;
     int64_t first_position;
+    const SequencePart* part;
   };
 
-  static Tensor forward(Saved& saved, const PassContext&, const Tensor& ids, Weight& table, Weight* positions,
-                        int64_t first_position) {
+  static Tensor forward(Saved& saved, const PassContext& context, const Tensor& ids, Weight& table,
+                        Weight* positions, int64_t first_position) {
     const Tensor& rows = table.value();
     check(ids.shape().dims() == 2, "embedding: ids {} must be [batch, tokens]", ids.shape());
     Tensor y =
         empty(rows.arena(), {ids.dim(0), ids.dim(1), rows.dim(1)}, rows.dtype(), Category::activations);
     const bool is_first = table.param().part(0).rank == 0;
-    saved = {local_ids(ids, table.param()), &table, is_first ? positions : nullptr, first_position};
-    kernels(rows).embedding.forward(rows.queue(), y, saved.ids, rows,
-                                    saved.positions == nullptr ? nullptr : &positions->value(),
-                                    first_position);
+    saved = {local_ids(ids, table.param()), &table, is_first ? positions : nullptr, first_position,
+             context.part};
+    if (saved.positions == nullptr) {
+      kernels(rows).embedding.forward(rows.queue(), y, saved.ids, rows, nullptr, 0);
+    } else {
+      const bool is_whole = context.part == nullptr;
+      const Tensor& all = positions->value();
+      const Tensor here = is_whole ? all : rows_at(*context.part, all);
+      kernels(rows).embedding.forward(rows.queue(), y, saved.ids, rows, &here, is_whole ? first_position : 0);
+    }
     return y;
   }
   static Tensor local_ids(const Tensor& ids, const Param& table) {
@@ -45,8 +53,17 @@ struct Embedding {
   static std::array<Tensor, 0> backward_input(const Saved&, const Tensor&) { return {}; }
   static void backward_weight(const Saved& saved, const Tensor& dy) {
     kernels(dy).embedding.backward(dy.queue(), saved.table->grad_rows(saved.ids), dy, saved.ids);
-    if (saved.positions != nullptr)
-      kernels(dy).embedding.backward_positions(dy.queue(), saved.positions->grad(), dy, saved.first_position);
+    if (saved.positions == nullptr) return;
+    if (saved.part != nullptr) return add_to_positions(*saved.part, dy, saved.positions->grad());
+    kernels(dy).embedding.backward_positions(dy.queue(), saved.positions->grad(), dy, saved.first_position);
+  }
+  static void add_to_positions(const SequencePart& part, const Tensor& dy, Tensor& gradient) {
+    Tensor here = zeros(dy.arena(), {dy.dim(1), dy.dim(2)}, Dtype::f32, Category::workspace);
+    kernels(dy).embedding.backward_positions(dy.queue(), here, dy, 0);
+    walk_tokens(part, 0, here.dim(0), 1, [&](int64_t row, int64_t position, int64_t count) {
+      Tensor to = gradient.slice(position, position + count);
+      kernels(dy).elementwise.accumulate(dy.queue(), to, here.slice(row, row + count));
+    });
   }
 };
 

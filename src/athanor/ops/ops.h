@@ -13,6 +13,9 @@
 
 namespace athanor {
 
+// A pass may have but a part of its sequences (autograd/sequence_part.h): positions, here counted from first_position
+// on, and random numbers are then those of the whole.
+
 // Operations read how their weights are cut (Param::part). A linear whose weight is cut along I and an
 // embedding whose table is cut by rows give this rank's addend of the result; bias and positions are in that
 // of the first rank.
@@ -35,8 +38,11 @@ Var layer_norm(const Var& x, Weight& weight, Weight* bias, float eps);
 // x [B,S,H,D], cos and sin [P,D/2] f32 -> [B,S,H,D], row s rotated to position first_position + s
 Var rope(const Var& x, const Tensor& cos, const Tensor& sin, int64_t first_position);
 
-// q [B,S,H,D], k and v [B,S',K,D] -> [B,S,H,D], causal, scaled by 1/sqrt(D)
+// q [B,S,H,D], k and v [B,S',K,D] -> [B,S,H,D], causal, scaled by 1/sqrt(D); within documents where the pass has
+// document_starts. The first over the whole sequences of which the pass has a part (autograd/sequence_part.h), the
+// second where they all lie here.
 Var attention(const Var& q, const Var& k, const Var& v);
+Var whole_attention(const Var& q, const Var& k, const Var& v);
 
 // gate, up [..., F] -> silu(gate) * up
 Var swiglu(const Var& gate, const Var& up);

@@ -1,4 +1,5 @@
 #include "athanor/autograd/apply.h"
+#include "athanor/autograd/sequence_part.h"
 #include "athanor/kernels/table.h"
 #include "athanor/ops/ops.h"
 
@@ -11,19 +12,26 @@ struct Rope {
   struct Saved {
     Tensor cos, sin;
     int64_t first_position;
+    const SequencePart* part;
   };
 
-  static Tensor forward(Saved& saved, const PassContext&, const Tensor& x, const Tensor& cos,
+  static Tensor forward(Saved& saved, const PassContext& context, const Tensor& x, const Tensor& cos,
                         const Tensor& sin, int64_t first_position) {
-    Tensor y = empty_like(x);
-    kernels(x).rope.apply(x.queue(), y, x, cos, sin, first_position, +1);
-    saved = {cos, sin, first_position};
-    return y;
+    saved = {cos, sin, first_position, context.part};
+    return turn(saved, x, +1);
   }
   static std::array<Tensor, 1> backward_input(const Saved& saved, const Tensor& dy) {
-    Tensor dx = empty_like(dy);
-    kernels(dy).rope.apply(dy.queue(), dx, dy, saved.cos, saved.sin, saved.first_position, -1);
-    return {dx};
+    return {turn(saved, dy, -1)};
+  }
+
+  static Tensor turn(const Saved& saved, const Tensor& x, int sign) {
+    const auto& [cos, sin, first_position, part] = saved;
+    Tensor y = empty_like(x);
+    if (part == nullptr)
+      kernels(x).rope.apply(x.queue(), y, x, cos, sin, first_position, sign);
+    else
+      kernels(x).rope.apply(x.queue(), y, x, rows_at(*part, cos), rows_at(*part, sin), 0, sign);
+    return y;
   }
 };
 

@@ -11,10 +11,16 @@
 namespace athanor {
 
 // One (batch, head): rows of q and o are q_stride elements apart, those of k and v kv_stride. Query t sees
-// the keys 0 ... t + keys - queries.
+// the keys first_key(t) ... end_key(t) - 1: up to t + offset, which is keys - queries, or keys where all are
+// seen; from first_keys[t] on, which rises with t and may be `keys`.
 struct AttentionProblem {
   int64_t queries, keys, head_dim, q_stride, kv_stride;
   float scale;
+  int64_t offset = 0;
+  const int32_t* first_keys = nullptr;  // [queries], or null: from 0 on
+
+  int64_t first_key(int64_t t) const { return first_keys == nullptr ? 0 : first_keys[t]; }
+  int64_t end_key(int64_t t) const { return t + 1 + offset < keys ? t + 1 + offset : keys; }
 };
 
 constexpr int64_t kAttentionBlock = 256;

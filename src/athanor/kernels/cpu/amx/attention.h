@@ -77,11 +77,28 @@ template <size_t kTerms>
   _mm512_store_si512(unit + kUnit / 2 + pair * kSide, _mm512_unpackhi_epi16(even, odd));
 }
 
-// Which of the queries [query, query + 32) see a key: those from `key - offset` on.
-inline __mmask32 seeing(int64_t query, int64_t key, int64_t offset) {
-  const int64_t hidden = key - offset - query;
+// Which of the queries [query, query + 32) see a key: those from the key on.
+inline __mmask32 seeing(int64_t query, int64_t key) {
+  const int64_t hidden = key - query;
   return hidden <= 0 ? ~__mmask32{0} : hidden >= 32 ? 0 : ~__mmask32{0} << hidden;
 }
+
+// The first keys that 32 queries see; of queries past the end, and without first_keys, 0.
+struct FirstKeys {
+  __m512i left, right;
+  FirstKeys(const int32_t* first_keys, int64_t query, int64_t queries)
+      : left(_mm512_setzero_si512()), right(left) {
+    if (first_keys == nullptr) return;
+    const __mmask32 mask = first32(queries - query);
+    left = _mm512_maskz_loadu_epi32(static_cast<__mmask16>(mask), first_keys + query);
+    right = _mm512_maskz_loadu_epi32(static_cast<__mmask16>(mask >> 16), first_keys + query + 16);
+  }
+  __mmask32 seeing(int64_t key) const {
+    const __m512i keys = _mm512_set1_epi32(static_cast<int>(key));
+    return __mmask32{_mm512_cmple_epi32_mask(left, keys)} | __mmask32{_mm512_cmple_epi32_mask(right, keys)}
+                                                                << 16;
+  }
+};
 
 // rows[i][j] = factors[i] * transposed[j][column of i]: 32 queries, `width` values of D in units that follow
 // each other.

@@ -56,7 +56,8 @@ class Backward {
   }
 
  private:
-  bool diagonal() const { return pair_.query == pair_.key; }
+  // Blocks on the diagonal; where all keys are seen there is none.
+  bool diagonal() const { return pair_.query == pair_.key && problem_.offset == 0; }
   int64_t first_query(int64_t key) const { return diagonal() ? key : 0; }
   int64_t end_key(int64_t query) const { return diagonal() ? query + 1 : key_strips_; }
 
@@ -124,7 +125,8 @@ class Backward {
     tiles_.finish();
     for (int64_t k = first; k < end; ++k) {
       const float* scores = scores_ + 2 * (k - first) * kUnit;
-      if (diagonal() && k == q)
+      const bool padded = problem_.offset != 0 && (k + 1) * kSide > keys_count_;
+      if ((diagonal() && k == q) || padded || problem_.first_keys != nullptr)
         soften<true>(k, q, scores, scores + kUnit);
       else
         soften<false>(k, q, scores, scores + kUnit);
@@ -159,8 +161,14 @@ class Backward {
     const __m512 factor = _mm512_set1_ps(problem_.scale * kLog2E);
     const __m512 lse[2] = {_mm512_load_ps(lse_ + q * kSide), _mm512_load_ps(lse_ + q * kSide + 16)};
     const __m512 delta[2] = {_mm512_load_ps(delta_ + q * kSide), _mm512_load_ps(delta_ + q * kSide + 16)};
+    const FirstKeys first_keys(kMasked ? problem_.first_keys : nullptr, query_ + q * kSide, problem_.queries);
+    const auto seeing_row = [&](int64_t r) __attribute__((always_inline)) {
+      const int64_t key = k * kSide + r;
+      if (key >= keys_count_) return __mmask32{0};
+      return (diagonal() ? seeing(q * kSide, key) : ~__mmask32{0}) & first_keys.seeing(key_ + key);
+    };
     const auto row = [&](int64_t r) __attribute__((always_inline)) {
-      const __mmask32 seen = kMasked ? ~__mmask32{0} << r : ~__mmask32{0};
+      const __mmask32 seen = kMasked ? seeing_row(r) : ~__mmask32{0};
       const auto left = static_cast<__mmask16>(seen), right = static_cast<__mmask16>(seen >> 16);
       const __m512 p = exp2(_mm512_fmsub_ps(_mm512_load_ps(scores + r * kSide), factor, lse[0]), left, kExp2);
       const __m512 p2 =

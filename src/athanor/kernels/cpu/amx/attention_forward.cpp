@@ -13,6 +13,7 @@ constexpr int64_t kCellStrips = 4, kCellKeys = kCellStrips * kSide;
 // A largest score is followed only when it has grown by more than this (in powers of two): probabilities and
 // their sums may as well be 2^8 times as large, and outputs so far need scaling down but rarely.
 constexpr float kSlack = 8;
+constexpr float kLowest = -0x1p126f;
 
 struct Cell {
   int64_t strip, key, key_strips;  // of 32 queries; the first key; strips of 32 keys
@@ -27,8 +28,10 @@ class Forward {
         lse_(lse + q_first),
         k_(static_cast<const uint16_t*>(k)),
         v_(static_cast<const uint16_t*>(v)),
-        first_(q_first + problem.keys - problem.queries),
+        query_(q_first),
+        first_(q_first + problem.offset),
         count_(q_count),
+        end_(problem.end_key(q_first + q_count - 1)),
         depth_(strips(problem.head_dim)) {
     Scratch memory{scratch};
     const int64_t count = strips(count_);
@@ -42,22 +45,24 @@ class Forward {
     tops_ = memory.vectors(2 * count);
     totals_ = memory.vectors(2 * count);
     pack_queries(static_cast<const uint16_t*>(q) + q_first * problem.q_stride);
+    if (hides()) start();
   }
 
   void run() {
-    const int64_t end = first_ + count_;
-    const Operand key_rows{k_, problem_.kv_stride, 1, end, problem_.head_dim};
-    const Operand value_rows{v_, problem_.kv_stride, 1, end, problem_.head_dim};
-    for (int64_t tile = 0; tile < end; tile += kTileKeys) {
-      pack_tile(tile, smaller(kTileKeys, end - tile));
+    const Operand key_rows{k_, problem_.kv_stride, 1, end_, problem_.head_dim};
+    const Operand value_rows{v_, problem_.kv_stride, 1, end_, problem_.head_dim};
+    for (int64_t tile = problem_.first_key(query_) / kTileKeys * kTileKeys; tile < end_; tile += kTileKeys) {
+      pack_tile(tile, smaller(kTileKeys, end_ - tile));
       Ahead keys(key_rows, tile + kTileKeys, kTileKeys), values(value_rows, tile + kTileKeys, kTileKeys);
       // Positions are counted so that query p sees the keys 0 ... p: those of a strip are from first_ + 32 strip on.
       const int64_t first = tile > first_ ? (tile - first_) / kSide : 0;
       const int64_t cells = (strips(count_) - first) * kTileStrips / kCellStrips;
       const int64_t fetches = keys.left() / cells + 1;
       for (int64_t strip = first; strip < strips(count_); ++strip) {
-        const int64_t seen = smaller(first_ + smaller(count_, (strip + 1) * kSide) - tile, kTileKeys);
-        for (int64_t key = 0; key < seen; key += kCellKeys) {
+        const int64_t end = smaller(first_ + smaller(count_, (strip + 1) * kSide), end_);
+        const int64_t seen = smaller(end - tile, kTileKeys);
+        const int64_t hidden = problem_.first_key(query_ + strip * kSide) - tile;
+        for (int64_t key = hidden > 0 ? hidden / kCellKeys * kCellKeys : 0; key < seen; key += kCellKeys) {
           keys.fetch(fetches);
           values.fetch(fetches);
           cell({strip, tile + key, smaller(strips(seen - key), kCellStrips)});
@@ -69,6 +74,17 @@ class Forward {
   }
 
  private:
+  // Some keys lie before a query's document, so that the first cell may show a query nothing: sums of nothing.
+  bool hides() const { return problem_.first_keys != nullptr; }
+  void start() {
+    __builtin_memset(sums_, 0, static_cast<size_t>(strips(count_) * depth_ * kUnit) * sizeof(float));
+    for (int64_t i = 0; i < strips(count_) * kSide; ++i) {
+      tops_[i] = kLowest;
+      totals_[i] = 0;
+    }
+  }
+  bool starts(const Cell& cell) const { return cell.key == 0 && !hides(); }
+
   void cell(const Cell& cell) {
     const int64_t in_tile = cell.key / kSide % kTileStrips;
     for (int64_t s = 0; s < cell.key_strips; ++s)
@@ -84,7 +100,7 @@ class Forward {
                        .b = weights_,
                        .c = sums_ + (cell.strip * depth_ + d) * kUnit,
                        .steps = cell.key_strips,
-                       .starts = cell.key == 0});
+                       .starts = starts(cell)});
   }
 
   void pack_queries(const uint16_t* q) {
@@ -101,7 +117,7 @@ class Forward {
       const int64_t key = first + strip * kSide, rows = smaller(kSide, count - strip * kSide);
       const uint16_t *k = k_ + key * problem_.kv_stride, *v = v_ + key * problem_.kv_stride;
       int64_t stride = problem_.kv_stride;
-      if (key + rows - 1 > first_ && !all_finite(v, rows)) {
+      if ((key + rows - 1 > first_ || hides()) && !all_finite(v, rows)) {
         guard(k, v, rows);
         k = guarded_;
         v = guarded_ + depth_ * kUnit;
@@ -148,7 +164,14 @@ class Forward {
     float *top = tops_ + cell.strip * kSide, *total = totals_ + cell.strip * kSide;
 
     // Rows of scores that all of the queries see, and those of which some see a part.
-    const int64_t clear = query < key ? 0 : smaller(keys, (query - key + 1) / 4 * 4);
+    const int64_t past = smaller(keys, end_ - key);  // rows beyond are padding
+    const int64_t clear = query < key || hides() ? 0 : smaller(past, query - key + 1) / 4 * 4;
+    const FirstKeys first_keys(problem_.first_keys, query_ + cell.strip * kSide, query_ + count_);
+    const auto seeing_row = [&](int64_t r) __attribute__((always_inline)) {
+      if (r >= past) return __mmask32{0};
+      const __mmask32 seen = seeing(query, key + r);
+      return hides() ? seen & first_keys.seeing(key + r) : seen;
+    };
     const __m512 lowest = _mm512_set1_ps(-__builtin_inff());
     __m512 tops[8] = {lowest, lowest, lowest, lowest, lowest, lowest, lowest, lowest};
     for (int64_t r = 0; r + 4 <= clear; r += 4)
@@ -157,14 +180,14 @@ class Forward {
     __m512 left = _mm512_max_ps(_mm512_max_ps(tops[0], tops[2]), _mm512_max_ps(tops[4], tops[6]));
     __m512 right = _mm512_max_ps(_mm512_max_ps(tops[1], tops[3]), _mm512_max_ps(tops[5], tops[7]));
     for (int64_t r = clear; r < keys; ++r) {
-      const __mmask32 seen = seeing(query, key + r, 0);
+      const __mmask32 seen = seeing_row(r);
       left = _mm512_mask_max_ps(left, static_cast<__mmask16>(seen), left, _mm512_load_ps(scores + r * kSide));
       right = _mm512_mask_max_ps(right, static_cast<__mmask16>(seen >> 16), right,
                                  _mm512_load_ps(scores + r * kSide + 16));
     }
     left *= factor;
     right *= factor;
-    if (key == 0) {
+    if (starts(cell)) {
       _mm512_store_ps(top, left);
       _mm512_store_ps(top + 16, right);
       _mm512_store_ps(total, _mm512_setzero_ps());
@@ -186,8 +209,8 @@ class Forward {
     };
     for (int64_t r = 0; r < keys; r += 2) {
       const bool all = r < clear;
-      const __m512i even = all ? row(r, ~__mmask32{0}) : row(r, seeing(query, key + r, 0));
-      const __m512i odd = all ? row(r + 1, ~__mmask32{0}) : row(r + 1, seeing(query, key + r + 1, 0));
+      const __m512i even = row(r, all ? ~__mmask32{0} : seeing_row(r));
+      const __m512i odd = row(r + 1, all ? ~__mmask32{0} : seeing_row(r + 1));
       store_pairs(weights_ + r / kSide * kUnit, r % kSide / 2, even, odd);
     }
     _mm512_store_ps(total, left_total);
@@ -227,10 +250,13 @@ class Forward {
     alignas(64) float inverse[kSide];
     for (int64_t i = 0; i < kSide; i += 16) {
       const __m512 total = _mm512_load_ps(totals_ + first + i);
-      _mm512_store_ps(inverse + i, _mm512_set1_ps(1) / total);
+      const __mmask16 saw =
+          hides() ? _mm512_cmp_ps_mask(total, _mm512_setzero_ps(), _CMP_NEQ_UQ) : __mmask16{0xffff};
+      _mm512_store_ps(inverse + i, _mm512_maskz_div_ps(saw, _mm512_set1_ps(1), total));
       const __m512 top = _mm512_load_ps(tops_ + first + i);
+      const __m512 lse = _mm512_fmadd_ps(top, _mm512_set1_ps(1 / kLog2E), log(V{total}).x);
       _mm512_mask_storeu_ps(lse_ + first + i, static_cast<__mmask16>(first32(count - i)),
-                            _mm512_fmadd_ps(top, _mm512_set1_ps(1 / kLog2E), log(V{total}).x));
+                            _mm512_mask_mov_ps(_mm512_set1_ps(-__builtin_inff()), saw, lse));
     }
     write_queries(o_ + first * problem_.q_stride, problem_.q_stride, sums_ + first * depth_ * kSide, count,
                   problem_.head_dim, inverse);
@@ -240,7 +266,7 @@ class Forward {
   uint16_t* o_;
   float* lse_;
   const uint16_t *k_, *v_;
-  int64_t first_, count_, depth_;
+  int64_t query_, first_, count_, end_, depth_;
   uint16_t *queries_, *keys_, *values_, *weights_, *guarded_;
   float *scores_, *sums_, *tops_, *totals_;
   TileProducts tiles_;

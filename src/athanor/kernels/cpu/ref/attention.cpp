@@ -33,14 +33,15 @@ void store(T* y, const float* x, float factor, int64_t n) {
 template <typename T>
 void forward(void* o, float* lse, const void* q, const void* k, const void* v,
              const AttentionProblem& problem, int64_t q_first, int64_t q_count, float* scratch) {
-  const auto [queries, keys, width, q_stride, kv_stride, scale] = problem;
+  const int64_t width = problem.head_dim, q_stride = problem.q_stride, kv_stride = problem.kv_stride;
+  const float scale = problem.scale;
   float* sum = scratch;             // [D]
   float* scores = scratch + width;  // [kKeyTile]
   for (int64_t t = q_first; t < q_first + q_count; ++t) {
-    const int64_t visible = t + 1 + keys - queries;
+    const int64_t visible = problem.end_key(t);
     float largest = -std::numeric_limits<float>::infinity(), total = 0;
     std::fill(sum, sum + width, 0.0f);
-    for (int64_t tile = 0; tile < visible; tile += kKeyTile) {
+    for (int64_t tile = problem.first_key(t); tile < visible; tile += kKeyTile) {
       const int64_t count = std::min(kKeyTile, visible - tile);
       for (int64_t j = 0; j < count; ++j)
         scores[j] = scale * dot(in<T>(q) + t * q_stride, in<T>(k) + (tile + j) * kv_stride, width);
@@ -55,7 +56,7 @@ void forward(void* o, float* lse, const void* q, const void* k, const void* v,
         add_scaled(sum, p, in<T>(v) + (tile + j) * kv_stride, width);
       }
     }
-    store(out<T>(o) + t * q_stride, sum, 1 / total, width);
+    store(out<T>(o) + t * q_stride, sum, problem.first_key(t) < visible ? 1 / total : 0, width);
     lse[t] = largest + std::log(total);
   }
 }
@@ -71,10 +72,11 @@ void row_deltas(float* delta, int64_t stride, const void* d_o, const void* o, in
 template <typename T>
 void backward(const AttentionGradients& g, const AttentionProblem& problem, const AttentionPair& pair,
               float*) {
-  const auto [queries, keys, width, q_stride, kv_stride, scale] = problem;
+  const int64_t width = problem.head_dim, q_stride = problem.q_stride, kv_stride = problem.kv_stride;
+  const float scale = problem.scale;
   const int64_t first_query = pair.query * kAttentionBlock, first_key = pair.key * kAttentionBlock;
-  const int64_t end_query = std::min(queries, first_query + kAttentionBlock);
-  const int64_t end_key = std::min(keys, first_key + kAttentionBlock);
+  const int64_t end_query = std::min(problem.queries, first_query + kAttentionBlock);
+  const int64_t end_key = std::min(problem.keys, first_key + kAttentionBlock);
   const int64_t query_floats = (end_query - first_query) * width, key_floats = (end_key - first_key) * width;
   if (pair.starts_dq) std::fill_n(g.dq_sums, query_floats, 0.0f);
   if (pair.starts_dkv) std::fill_n(g.dk_sums, key_floats, 0.0f);
@@ -82,7 +84,8 @@ void backward(const AttentionGradients& g, const AttentionProblem& problem, cons
   for (int64_t t = first_query; t < end_query; ++t) {
     const T *query = in<T>(g.q) + t * q_stride, *d_out = in<T>(g.d_o) + t * q_stride;
     float* dq_sum = g.dq_sums + (t - first_query) * width;
-    for (int64_t s = first_key; s < std::min(end_key, t + 1); ++s) {
+    const int64_t seen = std::max(first_key, problem.first_key(t));
+    for (int64_t s = seen; s < std::min(end_key, problem.end_key(t)); ++s) {
       const T* key = in<T>(g.k) + s * kv_stride;
       const float p = std::exp(scale * dot(query, key, width) - g.lse[t]);
       const float ds = p * (dot(d_out, in<T>(g.v) + s * kv_stride, width) - g.delta[t]);

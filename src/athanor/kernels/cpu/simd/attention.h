@@ -53,7 +53,7 @@ inline void guard(float* keys_t, float* values, int64_t keys, int64_t row, int64
 template <typename T>
 void forward(void* o, float* lse, const void* q, const void* k, const void* v,
              const AttentionProblem& problem, int64_t q_first, int64_t q_count, float* scratch) {
-  const auto [all_queries, all_keys, width, q_stride, kv_stride, scale] = problem;
+  const int64_t width = problem.head_dim, q_stride = problem.q_stride, kv_stride = problem.kv_stride;
   const int64_t row = padded(width);
   Scratch memory{scratch};
   float* const queries = memory.take(kTile * row);
@@ -68,18 +68,26 @@ void forward(void* o, float* lse, const void* q, const void* k, const void* v,
                             .largest = memory.take(kTile)};
   for (int64_t t = q_first; t < q_first + q_count; t += kTile) {
     const int64_t count = smaller(kTile, q_first + q_count - t);
-    const int64_t seen = t + 1 + all_keys - all_queries;  // by the first query
-    pack_rows(queries, row, static_cast<const T*>(q) + t * q_stride, q_stride, count, width, scale);
-    for (int64_t s = 0; s < seen + count - 1; s += kTile) {
-      const int64_t keys = smaller(kTile, all_keys - s);
-      const TileShape shape = {
-          .queries = count, .keys = keys, .head_dim = width, .row = row, .diagonal = seen - s};
+    const int32_t* const first_keys = problem.first_keys == nullptr ? nullptr : problem.first_keys + t;
+    pack_rows(queries, row, static_cast<const T*>(q) + t * q_stride, q_stride, count, width, problem.scale);
+    if (first_keys != nullptr) start_rows(tile, row);
+    for (int64_t s = problem.first_key(t) / kTile * kTile; s < problem.end_key(t + count - 1); s += kTile) {
+      const int64_t keys = smaller(kTile, problem.keys - s);
+      const TileShape shape = {.queries = count,
+                               .keys = keys,
+                               .head_dim = width,
+                               .row = row,
+                               .diagonal = t + 1 + problem.offset - s,
+                               .first_key = s,
+                               .first_keys = first_keys};
       pack_transposed(keys_t, kTile, static_cast<const T*>(k) + s * kv_stride, kv_stride, keys, width);
       pack_rows(values, row, static_cast<const T*>(v) + s * kv_stride, kv_stride, keys, width, 1.f);
-      if (shape.diagonal < keys) guard(keys_t, values, keys, row, width);
-      attend(tile, shape, s == 0);
+      if (shape.diagonal < keys || first_keys != nullptr) guard(keys_t, values, keys, row, width);
+      attend(tile, shape, s == 0 && first_keys == nullptr);
     }
-    finish_rows(tile, {.queries = count, .keys = 0, .head_dim = width, .row = row, .diagonal = 0}, lse + t);
+    const TileShape all = {
+        .queries = count, .keys = 0, .head_dim = width, .row = row, .diagonal = 0, .first_keys = first_keys};
+    finish_rows(tile, all, lse + t);
     store_rows(static_cast<T*>(o) + t * q_stride, q_stride, tile.sum, row, count, width, 1.f);
   }
 }
@@ -108,7 +116,8 @@ inline void clear(float* x, int64_t n) {
 template <typename T>
 void backward(const AttentionGradients& g, const AttentionProblem& problem, const AttentionPair& pair,
               float* scratch) {
-  const auto [length, all_keys, width, q_stride, kv_stride, scale] = problem;
+  const int64_t width = problem.head_dim, q_stride = problem.q_stride, kv_stride = problem.kv_stride;
+  const float scale = problem.scale;
   const int64_t row = padded(width);
   Scratch memory{scratch};
   float* const queries = memory.take(kTile * row);
@@ -119,8 +128,8 @@ void backward(const AttentionGradients& g, const AttentionProblem& problem, cons
   float* const scores = memory.take(kTile * kTile);
   float* const d_scores = memory.take(kTile * kTile);
   const int64_t first_query = pair.query * kAttentionBlock, first_key = pair.key * kAttentionBlock;
-  const int64_t end_query = smaller(length, first_query + kAttentionBlock);
-  const int64_t end_key = smaller(all_keys, first_key + kAttentionBlock);
+  const int64_t end_query = smaller(problem.queries, first_query + kAttentionBlock);
+  const int64_t end_key = smaller(problem.keys, first_key + kAttentionBlock);
   if (pair.starts_dq) clear(g.dq_sums, (end_query - first_query) * row);
   if (pair.starts_dkv) clear(g.dk_sums, (end_key - first_key) * row);
   if (pair.starts_dkv) clear(g.dv_sums, (end_key - first_key) * row);
@@ -134,12 +143,19 @@ void backward(const AttentionGradients& g, const AttentionProblem& problem, cons
     pack_rows(keys, row, k, kv_stride, key_count, width, 1.f);
     float* const dk_sum = g.dk_sums + (s - first_key) * row;
     float* const dv_sum = g.dv_sums + (s - first_key) * row;
-    for (int64_t t = pair.query == pair.key ? s : first_query; t < end_query; t += kTile) {
+    const int64_t first_to_see = s - problem.offset;  // blocks and tiles begin alike where not all see all
+    for (int64_t t = first_to_see > first_query ? first_to_see : first_query; t < end_query; t += kTile) {
       const int64_t count = smaller(kTile, end_query - t);
       pack_rows(queries, row, static_cast<const T*>(g.q) + t * q_stride, q_stride, count, width, scale);
       pack_rows(d_out, row, static_cast<const T*>(g.d_o) + t * q_stride, q_stride, count, width, 1.f);
       const TileShape shape = {
-          .queries = count, .keys = key_count, .head_dim = width, .row = row, .diagonal = t + 1 - s};
+          .queries = count,
+          .keys = key_count,
+          .head_dim = width,
+          .row = row,
+          .diagonal = t + 1 + problem.offset - s,
+          .first_key = s,
+          .first_keys = problem.first_keys == nullptr ? nullptr : problem.first_keys + t};
       attend_backward({.q = queries,
                        .d_out = d_out,
                        .keys_t = keys_t,

@@ -41,10 +41,20 @@ template <typename Body>
   }
 }
 
-// body(j, part) for the vectors of a row that its strip computed: Full, or Tail where only some lanes are
+inline int clamped(int64_t lanes) {
+  return static_cast<int>(lanes < 0 ? 0 : smaller(lanes, kLanes));
+}
+
+// body(j, part) for the vectors of row r that its strip computed: Full, or Tail where only some lanes are
 // seen.
 template <typename Body>
-[[gnu::always_inline]] inline void for_seen(int64_t visible, int64_t computed, Body body) {
+[[gnu::always_inline]] inline void for_seen(const TileShape& shape, int64_t r, int64_t computed, Body body) {
+  const int64_t visible = shape.visible(r);
+  if (shape.first_keys != nullptr) {
+    for (int64_t j = 0; j < computed; j += kLanes)
+      body(j, Tail{lanes_between(clamped(shape.hidden(r) - j), clamped(visible - j))});
+    return;
+  }
   for (int64_t j = 0; j < computed; j += kLanes) {
     const int64_t seen = visible - j;
     if (seen >= kLanes)
@@ -60,10 +70,9 @@ inline void soften_row(const ForwardTile& tile, const TileShape& shape, int64_t 
   float* scores = tile.scores + r * kTile;
   float* totals = tile.totals + r * kLanes;
   float* sum = tile.sum + r * shape.row;
-  const int64_t visible = shape.visible(r);
   V top = set1(kLowest);
   for_seen(
-      visible, computed, [&](int64_t j, auto part) __attribute__((always_inline)) {
+      shape, r, computed, [&](int64_t j, auto part) __attribute__((always_inline)) {
         top = max(keep(load(scores + j), part, top), top);
       });
   const float before = first ? kLowest : tile.largest[r];
@@ -76,7 +85,7 @@ inline void soften_row(const ForwardTile& tile, const TileShape& shape, int64_t 
     for (int64_t i = 0; i < shape.row; i += kLanes) store(sum + i, load(sum + i) * shrink);
   }
   for_seen(
-      visible, computed, [&](int64_t j, auto part) __attribute__((always_inline)) {
+      shape, r, computed, [&](int64_t j, auto part) __attribute__((always_inline)) {
         const V p = keep(exp(load(scores + j) - set1(largest)), part, zero());
         total = total + p;
         store(scores + j, p);
@@ -99,12 +108,19 @@ void attend(const ForwardTile& tile, const TileShape& shape, bool first) {
   });
 }
 
+void start_rows(const ForwardTile& tile, int64_t row) {
+  __builtin_memset(tile.sum, 0, static_cast<size_t>(kTile * row) * sizeof(float));
+  __builtin_memset(tile.totals, 0, static_cast<size_t>(kTile * kLanes) * sizeof(float));
+  for (int64_t r = 0; r < kTile; ++r) tile.largest[r] = kLowest;
+}
+
 void finish_rows(const ForwardTile& tile, const TileShape& shape, float* lse) {
   for (int64_t r = 0; r < shape.queries; ++r) {
     const float total = sum_lanes(load(tile.totals + r * kLanes));
-    lse[r] = tile.largest[r] + first_lane(log(set1(total)));
+    const bool saw = total != 0 || shape.first_keys == nullptr;
+    lse[r] = saw ? tile.largest[r] + first_lane(log(set1(total))) : -__builtin_inff();
     float* sum = tile.sum + r * shape.row;
-    const V inverse = set1(1.f / total);
+    const V inverse = set1(saw ? 1.f / total : 0.f);
     for (int64_t i = 0; i < shape.row; i += kLanes) store(sum + i, load(sum + i) * inverse);
   }
 }
@@ -123,8 +139,7 @@ void attend_backward(const BackwardTile& tile, const TileShape& shape) {
       float* p_row = scores + i * kTile;
       float* ds_row = d_scores + i * kTile;
       for_seen(
-          shape.visible(r + i),
-          vectors(seen) * kLanes, [&](int64_t j, auto part) __attribute__((always_inline)) {
+          shape, r + i, vectors(seen) * kLanes, [&](int64_t j, auto part) __attribute__((always_inline)) {
             const V p = keep(exp(load(p_row + j) - lse), part, zero());
             store(p_row + j, p);
             store(ds_row + j, keep(p * (load(ds_row + j) - delta), part, zero()));

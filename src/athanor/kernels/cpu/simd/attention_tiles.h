@@ -3,7 +3,8 @@
 //
 // Packed: q is multiplied by the scale; keys_t and values_t are [D, 64]. Rows of [.., D] buffers are `row`
 // floats apart, whole vectors; what lies beyond the problem is zero. Query r of the tile sees its first
-// visible(r) = min(keys, diagonal + r) keys, none if that is negative.
+// visible(r) = min(keys, diagonal + r) keys, none if that is negative; of these, with first_keys, not those before
+// first_keys[r].
 #pragma once
 
 #include <cstdint>
@@ -16,6 +17,9 @@ struct TileShape {
   int64_t queries, keys;  // of this tile, up to 64
   int64_t head_dim, row;  // row = head_dim rounded up to whole vectors
   int64_t diagonal;
+  int64_t first_key = 0;                // of this tile, as first_keys counts them
+  const int32_t* first_keys = nullptr;  // of the queries, or null
+  constexpr int64_t hidden(int64_t r) const { return first_keys[r] - first_key; }
   constexpr int64_t visible(int64_t r) const { return diagonal + r < keys ? diagonal + r : keys; }
 };
 
@@ -26,9 +30,11 @@ struct ForwardTile {
   float* totals;                     // [64, 16] sum of exp(score - largest), in lanes
   float* largest;                    // [64]
 };
+// Before the first tile of queries that may see nothing of it: sums of nothing.
+void start_rows(const ForwardTile& tile, int64_t row);
 // Online softmax over one more tile of keys; `first` starts the sums.
 void attend(const ForwardTile& tile, const TileShape& shape, bool first);
-// sum /= total; lse = largest + log(total).
+// sum /= total; lse = largest + log(total). Of queries that saw nothing: 0 and -infinity.
 void finish_rows(const ForwardTile& tile, const TileShape& shape, float* lse);
 
 struct BackwardTile {

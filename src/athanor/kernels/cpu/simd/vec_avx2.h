@@ -109,6 +109,10 @@ inline Mask first_lanes(int n) {
   return {_mm256_castsi256_ps(_mm256_cmpgt_epi32(count, lane)),
           _mm256_castsi256_ps(_mm256_cmpgt_epi32(count, _mm256_add_epi32(lane, _mm256_set1_epi32(8))))};
 }
+inline Mask lanes_between(int first, int end) {
+  const Mask before = first_lanes(first), all = first_lanes(end);
+  return {_mm256_andnot_ps(before.a, all.a), _mm256_andnot_ps(before.b, all.b)};
+}
 
 inline __m256 low_half(V x) {
   return x.a;

@@ -106,6 +106,9 @@ inline VI select(Mask m, VI yes, VI no) {
 inline Mask first_lanes(int n) {
   return {static_cast<__mmask16>((1u << n) - 1u)};
 }
+inline Mask lanes_between(int first, int end) {
+  return {static_cast<__mmask16>(((1u << end) - 1u) & ~((1u << first) - 1u))};
+}
 
 inline __m256 low_half(V a) {
   return _mm512_castps512_ps256(a.x);
