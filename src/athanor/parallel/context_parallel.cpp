@@ -1,0 +1,65 @@
+#include "athanor/parallel/context_parallel.h"
+
+namespace athanor {
+
+ContextKind parse_context_kind(const std::string& name) {
+  if (name == "ring") return ContextKind::ring;
+  if (name == "ulysses") return ContextKind::ulysses;
+  fail("context parallel: got the kind '{}', expected ring or ulysses", name);
+}
+
+std::vector<TokenRun> tokens_of_rank(ContextKind kind, int64_t seq_len, int rank, int ranks) {
+  const int chunks = kind == ContextKind::ring ? 2 * ranks : ranks;
+  check(seq_len >= chunks, "context parallel: got sequences of {} tokens, expected at least {} for {} ranks",
+        seq_len, chunks, ranks);
+  const auto chunk = [&](int64_t index) -> TokenRun {
+    const int64_t first = seq_len * index / chunks;
+    return {first, seq_len * (index + 1) / chunks - first};
+  };
+  if (kind == ContextKind::ulysses) return {chunk(rank)};
+  return {chunk(rank), chunk(chunks - 1 - rank)};
+}
+
+ContextParallel::ContextParallel(ContextKind kind, int64_t seq_len, Group& group) {
+  std::vector<std::vector<TokenRun>> runs;
+  for (int rank = 0; rank < group.size(); ++rank)
+    runs.push_back(tokens_of_rank(kind, seq_len, rank, group.size()));
+  ring_ = {&group, runs};
+  ulysses_ = {&group, runs};
+  part_.length = seq_len;
+  part_.runs = runs[static_cast<size_t>(group.rank())];
+  if (kind == ContextKind::ring)
+    part_.attention = [this](const Var& q, const Var& k, const Var& v) {
+      return ring_attention(q, k, v, ring_);
+    };
+  else
+    part_.attention = [this](const Var& q, const Var& k, const Var& v) {
+      return ulysses_attention(q, k, v, ulysses_);
+    };
+}
+
+std::vector<int32_t> ContextParallel::take(std::span<const int32_t> values, int64_t num_sequences) const {
+  check(std::ssize(values) == num_sequences * part_.length,
+        "context parallel: got {} values, expected {} sequences of {}", values.size(), num_sequences,
+        part_.length);
+  std::vector<int32_t> own;
+  for (int64_t sequence = 0; sequence < num_sequences; ++sequence)
+    for (const TokenRun& run : part_.runs) {
+      const auto first = values.begin() + sequence * part_.length + run.first;
+      own.insert(own.end(), first, first + run.count);
+    }
+  return own;
+}
+
+void ContextParallel::sum_gradients(const std::vector<std::unique_ptr<Param>>& params,
+                                    const std::function<const Tensor&(Param&)>& gradient_of) const {
+  if (group().size() == 1) return;
+  for (const auto& param : params) {
+    if (param->is_state()) continue;
+    const Tensor& gradient = gradient_of(*param);
+    if (gradient.queue().device() == Device::null) continue;
+    group().all_reduce(gradient.raw(), gradient.numel(), Dtype::f32, "gradient of " + param->name()).wait();
+  }
+}
+
+}  // namespace athanor
