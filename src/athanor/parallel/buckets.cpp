@@ -41,10 +41,10 @@ Buckets::Buckets(const std::vector<Weight*>& weights, const BucketOptions& optio
     Weight* weight = *it;
     const int64_t numel = weight->param().numel();
     const int unit = unit_of.at(&weight->param());
-    const bool apart =
-        (options.rows > 1 && (is_shared(*weight) || (!list.empty() && is_shared(*list.back().weights[0])))) ||
-        (options.section && !list.empty() &&
-         options.section(*weight) != options.section(*list.back().weights[0]));
+    const bool apart = ((options.rows > 1 || options.uses_apart) &&
+                        (is_shared(*weight) || (!list.empty() && is_shared(*list.back().weights[0])))) ||
+                       (options.section && !list.empty() &&
+                        options.section(*weight) != options.section(*list.back().weights[0]));
     if (list.empty() || apart || held + numel > most || (options.by_unit && list.back().unit != unit)) {
       list.push_back({.weights = {}, .layout = {}, .unit = unit});
       held = 0;
@@ -68,6 +68,13 @@ Buckets::Buckets(const std::vector<Weight*>& weights, const BucketOptions& optio
     total += bucket.layout.total();
     row_total += bucket.layout.count;
   }
+}
+
+std::vector<Param*> Buckets::params(size_t bucket) const {
+  std::vector<Param*> params;
+  for (const Weight* weight : list[bucket].weights)
+    if (weight == weight->param().uses().front().get()) params.push_back(&weight->param());
+  return params;
 }
 
 }  // namespace athanor

@@ -7,7 +7,7 @@
 //
 // A bucket holds about an eighth of the floats and at most bucket_bytes of them, but one weight at least. Cut into
 // rows, the uses of a shared parameter get buckets of their own, all with one layout, so that each rank keeps the
-// same elements of every use. A unit is what a pass needs at a time: the parameters of a block
+// same elements of every use; with uses_apart they do so with one row, too. A unit is what a pass needs at a time: the parameters of a block
 // ("blocks.3."), and those that are declared between blocks; with by_unit no bucket has parameters of two.
 #pragma once
 
@@ -32,6 +32,7 @@ struct BucketOptions {
   int rows = 1;
   int64_t bucket_bytes = 16 << 20;
   bool by_unit = false;
+  bool uses_apart = false;
   std::function<int(const Weight&)> section = {};  // no bucket has weights of two; empty: all are of one
 };
 
@@ -41,6 +42,8 @@ struct Buckets {
   };
   Buckets(const std::vector<Weight*>& weights, const BucketOptions& options);
   const Place& of(const Weight& weight) const { return places.at(&weight); }
+  // Of the bucket the parameters whose first use it has: with uses apart, those of all slots or of none.
+  std::vector<Param*> params(size_t bucket) const;
 
   std::vector<Bucket> list;
   std::unordered_map<const Weight*, Place> places;

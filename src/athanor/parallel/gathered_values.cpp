@@ -10,10 +10,8 @@ GatheredValues::GatheredValues(const Buckets& buckets, Group& group, Arena& aren
                                WaitClock& clock, GrainLog& log)
     : buckets_(buckets), group_(group), arena_(arena), options_(options), clock_(clock), log_(log) {
   for (size_t b = buckets_.list.size(); b-- > 0;) {
-    const Bucket& bucket = buckets_.list[b];
-    Gather gather{.bucket = b, .unit = bucket.unit, .params = {}, .whole = {}, .work = {}};
-    for (const Weight* weight : bucket.weights)
-      if (weight == weight->param().uses().front().get()) gather.params.push_back(&weight->param());
+    Gather gather{
+        .bucket = b, .unit = buckets_.list[b].unit, .params = buckets_.params(b), .whole = {}, .work = {}};
     if (gather.params.empty()) continue;  // other uses of what is shared
     for (const Param* param : gather.params) gather_of_[param] = gathers_.size();
     gathers_.push_back(std::move(gather));

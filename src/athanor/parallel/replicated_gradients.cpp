@@ -186,26 +186,29 @@ void ReplicatedGradients::start_reduce(size_t index) {
   const Bucket& bucket = buckets_.list[index];
   const int64_t total = bucket.layout.total();
   for (const Merge& merge : last_merges_) add_buffer(merge.into, merge.from, bucket.first, total);
-  if (group_.size() == 1) return;
-  if (compressed_ != nullptr && compressed_->active())
+  if (group_.size() > 1 && compressed_ != nullptr && compressed_->active())
     return compressed_->start(index, buffers_[static_cast<size_t>(partials_.front().buffer)]);
   if (arena_.queue().device() == Device::null) return;
-  const std::string name = "gradients " + std::to_string(index);
-  const auto slice = [&](const Partial& partial) {
-    return buffers_[static_cast<size_t>(partial.buffer)].flat(bucket.first, total).data<float>();
-  };
-  if (reduce_ == Reduce::fast) {
-    float* data = slice(partials_.front());
-    const int64_t count = bucket.layout.count;
-    works_.push_back(bucket.layout.rows == 1 ? group_.all_reduce(data, total, Dtype::f32, name)
-                                             : group_.reduce_scatter(data, data + group_.rank() * count,
-                                                                     count, Dtype::f32, name));
-    return;
-  }
   std::vector<TreeNode> nodes;
-  for (const Partial& partial : partials_)
-    nodes.push_back({partial.range.first, partial.range.second, slice(partial)});
-  works_.push_back(group_.all_reduce_tree(nodes, num_grains_, nodes.front().data, total, name));
+  for (const Partial& partial : partials_) {
+    const Tensor slice = buffers_[static_cast<size_t>(partial.buffer)].flat(bucket.first, total);
+    nodes.push_back({partial.range.first, partial.range.second, slice.data<float>()});
+  }
+  start_sum(index, nodes);
+}
+
+void ReplicatedGradients::start_sum(size_t index, const std::vector<TreeNode>& nodes) {
+  if (group_.size() == 1) return;
+  const ShardLayout& layout = buckets_.list[index].layout;
+  const std::string name = "gradients " + std::to_string(index);
+  float* data = nodes.front().data;
+  if (reduce_ == Reduce::tree) {
+    keep(group_.all_reduce_tree(nodes, num_grains_, data, layout.total(), name));
+  } else if (layout.rows == 1) {
+    keep(group_.all_reduce(data, layout.total(), Dtype::f32, name));
+  } else {
+    keep(group_.reduce_scatter(data, data + group_.rank() * layout.count, layout.count, Dtype::f32, name));
+  }
 }
 
 void ReplicatedGradients::finish() {

@@ -22,7 +22,7 @@
 
 namespace athanor {
 
-class ReplicatedGradients final : public GradientSum {
+class ReplicatedGradients : public GradientSum {
  public:
   ReplicatedGradients(const Buckets& buckets, Group& group, Arena& arena, Reduce reduce, WaitClock& clock,
                       CompressedGradients* compressed = nullptr);
@@ -36,6 +36,12 @@ class ReplicatedGradients final : public GradientSum {
   void finish() override;
   Tensor piece(Weight& weight) override;
   uint64_t buffer_bytes() const override { return static_cast<uint64_t>(buckets_.total) * sizeof(float); }
+
+ protected:
+  // Starts the sum over the ranks of a bucket of which this one has these nodes ([bucket's total] each; with
+  // Reduce::fast the one leaf `rank`), the first of which gets it.
+  virtual void start_sum(size_t bucket, const std::vector<TreeNode>& nodes);
+  void keep(Work work) { works_.push_back(std::move(work)); }  // until finish()
 
  private:
   using Partial = PassPlan::Partial;  // a partial sum that this rank holds

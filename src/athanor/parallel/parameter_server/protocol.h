@@ -1,0 +1,98 @@
+// What workers and parameter servers say to each other (M. Li et al., "Scaling distributed machine learning with the
+// parameter server", 2014): all messages as values, and who is who. docs/parallelism.md has the bytes.
+//
+//   ServerRoles roles{.workers = 6, .servers = 2};   // of 8 ranks: 0 ... 5 work, 6 and 7 serve
+//
+// Parameters are cut as ZeRO cuts them (buckets.h, shard_layout.h): of every bucket, server k has row k, with the
+// optimizer's state of it. In every step a worker sends each server
+//
+//   sync               for each bucket, as the backward pass completes it, the server's row of each sum of grains
+//                      that the worker holds ("gradients B", f32); then the header ("push", i64[8])
+//   bounded, async     the header, then the row of the sum of its grains for each bucket
+//
+// and server 0 the sums of its losses after the header ("losses", f64). It gets from each, when it may go on, the header
+// ("answer", i64[8]), from server 0 the losses of all that was pushed since its last answer, and the server's row of
+// every bucket's values ("parameters B", T). Before the first step there is an answer without a push.
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cstdint>
+
+#include "athanor/parallel/buckets.h"
+#include "athanor/parallel/gradient_sum.h"
+
+namespace athanor {
+
+enum class Consistency {
+  sync,     // a step's gradients are summed and make one update: data parallelism
+  bounded,  // each push is an update; a worker is at most `staleness` steps ahead of the slowest
+  async,    // each push is an update; nobody waits
+};
+
+struct ServerRoles {
+  int workers = 1, servers = 1;
+  int size() const { return workers + servers; }
+  bool is_server(int rank) const { return rank >= workers; }
+  int rank_of_server(int server) const { return workers + server; }
+};
+
+// The same on all ranks.
+struct ServerSettings {
+  ServerRoles roles;
+  Consistency consistency = Consistency::sync;
+  int64_t staleness = 0;  // of bounded
+  Reduce reduce = Reduce::fast;
+  Dtype dtype = Dtype::f32;  // T of the values
+  int64_t bucket_bytes = 16 << 20;
+  int64_t num_grains = 1;  // of a step, all workers together
+  int64_t num_losses = 1;  // f64 numbers
+  BucketOptions buckets() const {
+    return {.rows = roles.servers,
+            .bucket_bytes = bucket_bytes,
+            .by_unit = false,
+            .uses_apart = true,
+            .section = {}};
+  }
+};
+
+using Words = std::array<int64_t, 8>;
+
+struct PushHeader {
+  int64_t step = 0;         // the worker's, from 1
+  bool commit = false;      // nobody goes on from this step before all have pushed it
+  bool stop_here = false;   // and the run stops there
+  bool wants_stop = false;  // this rank was asked to stop
+  double tokens = 0.0;
+  double grad_scale = 0.0;  // bounded, async: to the mean over the tokens, clipped
+
+  Words words() const {
+    return {step,
+            commit,
+            stop_here,
+            wants_stop,
+            std::bit_cast<int64_t>(tokens),
+            std::bit_cast<int64_t>(grad_scale)};
+  }
+  static PushHeader of(const Words& w) {
+    return {w[0], w[1] != 0, w[2] != 0, w[3] != 0, std::bit_cast<double>(w[4]), std::bit_cast<double>(w[5])};
+  }
+};
+
+struct AnswerHeader {
+  int64_t step = 0;        // that this answers
+  int64_t version = 0;     // updates that the parameters have seen
+  int64_t staleness = 0;   // steps that the slowest worker is behind
+  int64_t stop_step = 0;   // server 0: at which all will stop; 0: not known. In sync: this step or none
+  int64_t tokens = 0;      // pushed so far in the whole run
+  double grad_norm = 0.0;  // sync: of the mean gradient, before clipping
+
+  Words words() const {
+    return {step, version, staleness, stop_step, tokens, std::bit_cast<int64_t>(grad_norm)};
+  }
+  static AnswerHeader of(const Words& w) {
+    return {w[0], w[1], w[2], w[3], w[4], std::bit_cast<double>(w[5])};
+  }
+};
+
+}  // namespace athanor

@@ -1,0 +1,54 @@
+#include "athanor/parallel/parameter_server/pushed_gradients.h"
+
+#include "athanor/base/check.h"
+#include "athanor/kernels/table.h"
+
+namespace athanor {
+
+PushedGradients::PushedGradients(const Buckets& buckets, Group& workers, Group& world, Arena& arena,
+                                 const ServerSettings& settings, WaitClock& clock)
+    : ReplicatedGradients(buckets, workers, arena, settings.reduce, clock),
+      buckets_(buckets),
+      world_(world),
+      settings_(settings),
+      complete_(buckets.list.size()) {
+  check(settings.consistency == Consistency::sync || settings.reduce == Reduce::fast,
+        "parameter server: got reduce tree, expected fast: only synchronous updates sum what workers push");
+}
+
+void PushedGradients::start_sum(size_t bucket, const std::vector<TreeNode>& nodes) {
+  complete_[bucket] = nodes;
+  if (settings_.consistency == Consistency::sync) send_complete();
+}
+
+void PushedGradients::send_complete() {
+  for (; next_ < complete_.size() && !complete_[next_].empty(); ++next_) {
+    const int64_t count = buckets_.list[next_].layout.count;
+    for (const TreeNode& node : complete_[next_])
+      for (int server = 0; server < settings_.roles.servers; ++server)
+        keep(world_.send(node.data + server * count, count, Dtype::f32,
+                         settings_.roles.rank_of_server(server), "gradients " + std::to_string(next_)));
+    complete_[next_].clear();
+  }
+  if (next_ == complete_.size()) next_ = 0;
+}
+
+void PushedGradients::push() {
+  send_complete();
+}
+
+std::vector<double> PushedGradients::sum_squares(const std::vector<std::unique_ptr<Param>>& params) {
+  std::vector<double> squares;
+  for (const auto& param : params) {
+    Tensor sum = param->uses().front()->grad();
+    for (size_t i = 1; i < param->uses().size(); ++i) {
+      Tensor other = param->uses()[i]->grad();
+      kernels(sum).elementwise.accumulate(sum.queue(), sum, other);
+      fill_zero(other);  // the server adds it once more
+    }
+    squares.push_back(kernels(sum).elementwise.sum_squares(sum.queue(), sum));
+  }
+  return squares;
+}
+
+}  // namespace athanor

@@ -1,0 +1,236 @@
+#include "athanor/parallel/parameter_server/server.h"
+
+#include <cmath>
+#include <utility>
+
+#include "athanor/parallel/gradient_norm.h"
+
+namespace athanor {
+namespace {
+
+int64_t bound_of(const ServerSettings& settings) {
+  return settings.consistency == Consistency::bounded ? settings.staleness : PushOrder::kUnbounded;
+}
+
+}  // namespace
+
+ParameterServer::ParameterServer(const Module& model, Optimizer& optimizer, Group& world, Group& servers,
+                                 Arena& arena, const ServerSettings& settings, ServerOptions options)
+    : model_(model),
+      optimizer_(optimizer),
+      world_(world),
+      servers_(servers),
+      settings_(settings),
+      options_(std::move(options)),
+      shard_(model.weights(), servers.rank(), arena, settings),
+      order_(settings.roles.workers, bound_of(settings), 0, 0),
+      headers_(static_cast<size_t>(settings.roles.workers)),
+      answer_headers_(headers_.size()),
+      losses_(headers_.size(), std::vector<double>(static_cast<size_t>(settings.num_losses), 0.0)),
+      answered_losses_(losses_),
+      pushed_losses_(losses_.front()) {}
+
+void ParameterServer::start(const Served& from) {
+  finish_answers();
+  at_ = from;
+  order_ = PushOrder(settings_.roles.workers, bound_of(settings_), from.step, from.updates);
+  stop_step_ = 0;
+  if (settings_.consistency != Consistency::sync && arrivals_ == nullptr)
+    arrivals_ = std::make_unique<Arrivals>(world_, settings_.roles.workers);
+  for (replayed_ = 0; replayed_ < options_.replay.size(); ++replayed_)
+    if (options_.replay[replayed_].version > from.updates) break;
+  for (const int worker : order_.take_answers())
+    answer(worker, {.step = at_.step, .version = at_.updates, .tokens = at_.tokens});
+}
+
+// Workers that wait for an answer should hear why there is none.
+Served ParameterServer::serve() {
+  try {
+    return settings_.consistency == Consistency::sync ? serve_steps() : serve_pushes();
+  } catch (const Error& error) {
+    world_.abort(error.what());
+    throw;
+  }
+}
+
+Served ParameterServer::serve_steps() {
+  while (true) {
+    bool commit = false;
+    double tokens = 0.0;
+    at_.stop = false;
+    for (size_t bucket = 0; bucket < shard_.buckets().list.size(); ++bucket) take_step(bucket);
+    for (int worker = 0; worker < settings_.roles.workers; ++worker) {
+      const PushHeader push = receive_header(worker);
+      check(push.step == at_.step + 1, "parameter server: worker {} pushed step {}, expected {}", worker,
+            push.step, at_.step + 1);
+      commit = commit || push.commit;
+      at_.stop = at_.stop || push.wants_stop;
+      tokens += push.tokens;
+    }
+    shard_.finish();
+    const int64_t step = at_.step + 1;
+    const double to_mean = 1.0 / tokens;
+    const double norm = gradient_norm(step) * to_mean;
+    const bool clips = options_.clip_norm > 0.0 && norm > options_.clip_norm;
+    finish_answers();
+    update(step, to_mean * (clips ? options_.clip_norm / (norm + 1e-6) : 1.0));
+    at_ = {step, at_.updates + 1, at_.tokens + static_cast<int64_t>(tokens), at_.stop};
+    for (int worker = 0; worker < settings_.roles.workers; ++worker)
+      answer(worker, {.step = step,
+                      .version = at_.updates,
+                      .stop_step = at_.stop ? step : 0,
+                      .tokens = at_.tokens,
+                      .grad_norm = norm});
+    if (commit || at_.stop) return at_;
+  }
+}
+
+// Of a bucket the sums of all workers, in the order in which data parallelism adds them: see ReplicatedGradients.
+void ParameterServer::take_step(size_t bucket) {
+  const int workers = settings_.roles.workers;
+  for (int worker = 0; worker < workers; ++worker) {
+    if (settings_.reduce == Reduce::fast) {
+      receive(worker, bucket);
+      shard_.take(bucket, {worker, worker + 1}, workers);
+      continue;
+    }
+    const LeafRange grains = grains_of_rank(settings_.num_grains, workers, worker);
+    for (const LeafRange& node : cover_nodes(grains.first, grains.second, settings_.num_grains)) {
+      receive(worker, bucket);
+      shard_.take(bucket, node, settings_.num_grains);
+    }
+  }
+}
+
+Served ParameterServer::serve_pushes() {
+  while (true) {
+    expect_headers();
+    const int worker = next_worker();
+    const PushHeader push = PushHeader::of(headers_[static_cast<size_t>(worker)]);
+    receive_losses(worker);
+    for (size_t bucket = 0; bucket < shard_.buckets().list.size(); ++bucket) {
+      receive(worker, bucket);
+      shard_.take(bucket, {0, 1}, 1);
+    }
+    shard_.finish();
+    finish_answers();
+    update(push.step, push.grad_scale);
+    at_.updates += 1;
+    at_.tokens += static_cast<int64_t>(push.tokens);
+    const bool recorded = replayed_ < options_.replay.size() && options_.replay[replayed_].push.commit;
+    record(order_.apply({worker, push.step, push.commit || recorded}));
+    if (push.wants_stop && stop_step_ == 0) stop_step_ = order_.first_unknown_step();
+    for (const int ready : order_.take_answers())
+      answer(ready, {.step = order_.step(ready),
+                     .version = at_.updates,
+                     .staleness = order_.staleness(ready),
+                     .stop_step = is_first() ? stop_step_ : 0,
+                     .tokens = at_.tokens});
+    if (!push.commit || !order_.committed(push.step)) continue;
+    at_.step = push.step;
+    at_.stop = push.stop_here;
+    return at_;
+  }
+}
+
+// Of every worker that was answered and has not been heard of since.
+void ParameterServer::expect_headers() {
+  for (int worker = 0; worker < settings_.roles.workers; ++worker) {
+    if (order_.waits(worker) || arrivals_->expects(worker)) continue;
+    Words& words = headers_[static_cast<size_t>(worker)];
+    arrivals_->expect(
+        worker, world_.recv(words.data(), static_cast<int64_t>(words.size()), Dtype::i64, worker, "push"));
+  }
+}
+
+int ParameterServer::next_worker() {
+  if (options_.replay.empty()) return arrivals_->next();
+  check(replayed_ < options_.replay.size(),
+        "replay: the recorded schedule ends with update {}, expected one more", at_.updates);
+  const int worker = options_.replay[replayed_].push.worker;
+  check(0 <= worker && worker < settings_.roles.workers && !order_.waits(worker),
+        "replay: update {}: worker {} cannot push now", at_.updates + 1, worker);
+  arrivals_->wait_for(worker);
+  return worker;
+}
+
+void ParameterServer::record(const PushRecord& record) {
+  if (!options_.replay.empty()) {
+    const PushRecord& then = options_.replay[replayed_++];
+    check(record == then,
+          "replay: update {}: got step {} of worker {} with parameters of update {} (staleness {}), expected "
+          "update {}: step {} with parameters of update {} (staleness {}){}",
+          record.version, record.push.step, record.push.worker, record.pulled, record.staleness, then.version,
+          then.push.step, then.pulled, then.staleness,
+          record.push.commit == then.push.commit ? "" : ", which was no commit then");
+  }
+  if (options_.on_push) options_.on_push(record);
+}
+
+PushHeader ParameterServer::receive_header(int worker) {
+  Words words{};
+  world_.recv(words.data(), static_cast<int64_t>(words.size()), Dtype::i64, worker, "push").wait();
+  receive_losses(worker);
+  return PushHeader::of(words);
+}
+
+void ParameterServer::receive_losses(int worker) {
+  if (!is_first()) return;
+  world_.recv(pushed_losses_.data(), settings_.num_losses, Dtype::f64, worker, "losses").wait();
+  for (auto& since : losses_)
+    for (size_t i = 0; i < since.size(); ++i) since[i] += pushed_losses_[i];
+}
+
+void ParameterServer::receive(int worker, size_t bucket) {
+  const Tensor into = shard_.incoming(bucket);
+  world_.recv(into.raw(), into.numel(), Dtype::f32, worker, "gradients " + std::to_string(bucket)).wait();
+}
+
+double ParameterServer::gradient_norm(int64_t step) {
+  std::vector<NormTensor> tensors;
+  for (const auto& param : model_.params()) {
+    tensors.push_back({.numel = param->numel(), .pieces = {}, .mine = shard_.grad(*param)});
+    for (int server = 0; server < settings_.roles.servers; ++server)
+      tensors.back().pieces.push_back(shard_.piece(*param, server));
+  }
+  double squares = 0.0;
+  const std::vector<double> of_params = sum_squares(tensors, servers_);
+  for (size_t i = 0; i < of_params.size(); ++i) {
+    squares += of_params[i];
+    check(std::isfinite(squares),
+          "step {}: the gradient of '{}' is not finite; the last checkpoint is untouched", step,
+          model_.params()[i]->name());
+  }
+  return std::sqrt(squares);
+}
+
+void ParameterServer::update(int64_t step, double grad_scale) {
+  optimizer_.step([this](Param& param) -> const Tensor& { return shard_.grad(param); },
+                  {.update = at_.updates + 1, .lr = options_.schedule.at(step), .grad_scale = grad_scale});
+}
+
+void ParameterServer::answer(int worker, AnswerHeader header) {
+  const auto w = static_cast<size_t>(worker);
+  answer_headers_[w] = header.words();
+  answers_.push_back(world_.send(answer_headers_[w].data(), static_cast<int64_t>(answer_headers_[w].size()),
+                                 Dtype::i64, worker, "answer"));
+  if (is_first()) {
+    answered_losses_[w].swap(losses_[w]);
+    losses_[w].assign(losses_[w].size(), 0.0);
+    answers_.push_back(
+        world_.send(answered_losses_[w].data(), settings_.num_losses, Dtype::f64, worker, "losses"));
+  }
+  for (size_t b = shard_.buckets().list.size(); b-- > 0;)
+    if (shard_.has_values(b)) {
+      const Tensor& row = shard_.values(b);
+      answers_.push_back(
+          world_.send(row.raw(), row.numel(), row.dtype(), worker, "parameters " + std::to_string(b)));
+    }
+}
+
+void ParameterServer::finish_answers() {
+  for (Work& work : answers_) work.wait();
+  answers_.clear();
+}
+
+}  // namespace athanor

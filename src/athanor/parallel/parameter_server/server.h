@@ -1,0 +1,86 @@
+// The loop of one parameter server: takes what workers push, updates its share of the parameters, answers.
+//
+//   ParameterServer server(*model, optimizer, world, servers, arena, settings, options);   // before model.allocate()
+//   ... the parameters get memory and values, the optimizer its state ...
+//   server.start({.step = 0, .updates = 0, .tokens = 0});      // all workers get the parameters
+//   while (...) Served served = server.serve();                // until a commit: all workers stand at one step
+//
+// Synchronous: a step of all workers is one update, with the bits of data parallelism (the same order of sums, the norm
+// of the whole gradient; the servers exchange its parts). Bounded and asynchronous: each push is an update of its own,
+// already scaled by its worker, applied in the order in which pushes come, which push_order.h turns into answers, and a
+// log keeps. `replay` is such a log: its order is waited for, and everything that it says is held against this run.
+//
+// What waits on what: an update waits until every answer that was sent before has been taken. Errors: the group's, which
+// name the worker that died, erred or is late (law 8); Error for a gradient that is not finite, a push out of order, and
+// a replay that differs or ends. Thread rule: one thread.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "athanor/nn/module.h"
+#include "athanor/optim/optimizer.h"
+#include "athanor/optim/schedule.h"
+#include "athanor/parallel/parameter_server/arrivals.h"
+#include "athanor/parallel/parameter_server/push_order.h"
+#include "athanor/parallel/parameter_server/server_shard.h"
+
+namespace athanor {
+
+struct ServerOptions {
+  LrSchedule schedule;
+  double clip_norm = 0.0;  // 0: none; sync, workers clip what they push otherwise
+  std::function<void(const PushRecord&)> on_push = {};  // bounded, async: each applied push
+  std::vector<PushRecord> replay = {};                  // empty: pushes are applied as they come
+};
+
+// Where a run stands, when all workers stand at one step.
+struct Served {
+  int64_t step = 0, updates = 0, tokens = 0;
+  bool stop = false;  // some rank was asked to stop: this was the last step
+};
+
+class ParameterServer {
+ public:
+  ParameterServer(const Module& model, Optimizer& optimizer, Group& world, Group& servers, Arena& arena,
+                  const ServerSettings& settings, ServerOptions options);
+
+  void start(const Served& from);
+  Served serve();
+
+ private:
+  Served serve_steps();
+  Served serve_pushes();
+  bool is_first() const { return servers_.rank() == 0; }
+  void receive(int worker, size_t bucket);
+  void take_step(size_t bucket);
+  void receive_losses(int worker);
+  PushHeader receive_header(int worker);
+  double gradient_norm(int64_t step);
+  void update(int64_t step, double grad_scale);
+  int next_worker();
+  void record(const PushRecord& record);
+  void expect_headers();
+  void answer(int worker, AnswerHeader header);
+  void finish_answers();
+
+  const Module& model_;
+  Optimizer& optimizer_;
+  Group& world_;
+  Group& servers_;
+  ServerSettings settings_;
+  ServerOptions options_;
+  ServerShard shard_;
+  PushOrder order_;
+  Served at_;
+  int64_t stop_step_ = 0;
+  size_t replayed_ = 0;  // lines of options_.replay
+
+  std::vector<Words> headers_, answer_headers_;                // by worker
+  std::vector<std::vector<double>> losses_, answered_losses_;  // by worker: since its last answer; server 0
+  std::vector<double> pushed_losses_;
+  std::vector<Work> answers_;
+  std::unique_ptr<Arrivals> arrivals_;  // bounded, async
+};
+
+}  // namespace athanor

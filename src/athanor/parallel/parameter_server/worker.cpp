@@ -1,0 +1,96 @@
+#include "athanor/parallel/parameter_server/worker.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "athanor/base/check.h"
+
+namespace athanor {
+
+ServerClient::ServerClient(const Module& model, Group& world, Group& workers, Arena& arena,
+                           const ServerSettings& settings, Trace* trace)
+    : model_(model),
+      world_(world),
+      workers_(workers),
+      arena_(arena),
+      settings_(settings),
+      clock_(trace),
+      buckets_(model.weights(), settings.buckets()),
+      values_(buckets_, world, arena, settings, clock_),
+      answers_(static_cast<size_t>(settings.roles.servers)),
+      started_losses_(static_cast<size_t>(settings.num_losses)) {
+  check(world.size() == settings.roles.size() && workers.size() == settings.roles.workers,
+        "parameter server: got {} ranks of which {} work, expected {} and {}", world.size(), workers.size(),
+        settings.roles.size(), settings.roles.workers);
+}
+
+void ServerClient::allocate() {
+  gradients_ = std::make_unique<PushedGradients>(buckets_, workers_, world_, arena_, settings_, clock_);
+}
+
+void ServerClient::start() {
+  expect_answers(started_losses_);
+  wait_for_answers();
+}
+
+// To the mean over the tokens, clipped; returns the norm of that mean before it is clipped.
+double ServerClient::scale(PushHeader& push, double clip_norm) {
+  const std::vector<double> of_params = gradients_->sum_squares(model_.params());
+  double squares = 0.0;
+  for (size_t i = 0; i < of_params.size(); ++i) {
+    squares += of_params[i];
+    check(std::isfinite(squares),
+          "step {}: the gradient of '{}' is not finite; the last checkpoint is untouched", push.step,
+          model_.params()[i]->name());
+  }
+  const double to_mean = 1.0 / push.tokens, norm = std::sqrt(squares) * to_mean;
+  push.grad_scale = to_mean * (clip_norm > 0.0 && norm > clip_norm ? clip_norm / (norm + 1e-6) : 1.0);
+  return norm;
+}
+
+AnswerHeader ServerClient::exchange(PushHeader push, double clip_norm, std::span<double> losses) {
+  check(static_cast<int64_t>(losses.size()) == settings_.num_losses,
+        "parameter server: got {} losses, expected {}", losses.size(), settings_.num_losses);
+  const bool sync = settings_.consistency == Consistency::sync;
+  const double norm = sync ? 0.0 : scale(push, clip_norm);
+  const Words words = push.words();
+  const std::vector<double> mine(losses.begin(), losses.end());
+  std::vector<Work> sends;
+  for (int server = 0; server < settings_.roles.servers; ++server)
+    sends.push_back(world_.send(words.data(), static_cast<int64_t>(words.size()), Dtype::i64,
+                                settings_.roles.rank_of_server(server), "push"));
+  sends.push_back(world_.send(mine.data(), settings_.num_losses, Dtype::f64,
+                              settings_.roles.rank_of_server(0), "losses"));
+  expect_answers(losses);
+  if (!sync) gradients_->push();
+  for (Work& send : sends) clock_.wait(send, "wait for servers");
+  AnswerHeader answer = wait_for_answers();
+  check(answer.step == push.step, "parameter server: got the answer of step {}, expected {}", answer.step,
+        push.step);
+  if (!sync) answer.grad_norm = norm;
+  return answer;
+}
+
+void ServerClient::expect_answers(std::span<double> losses) {
+  values_.settle();
+  for (int server = 0; server < settings_.roles.servers; ++server) {
+    const int rank = settings_.roles.rank_of_server(server);
+    Words& words = answers_[static_cast<size_t>(server)];
+    works_.push_back(
+        world_.recv(words.data(), static_cast<int64_t>(words.size()), Dtype::i64, rank, "answer"));
+    if (server == 0)
+      works_.push_back(world_.recv(losses.data(), settings_.num_losses, Dtype::f64, rank, "losses"));
+  }
+  values_.pull();
+}
+
+AnswerHeader ServerClient::wait_for_answers() {
+  for (Work& work : works_) clock_.wait(work, "wait for servers");
+  works_.clear();
+  AnswerHeader answer = AnswerHeader::of(answers_.front());
+  for (const Words& words : answers_)
+    answer.staleness = std::max(answer.staleness, AnswerHeader::of(words).staleness);
+  return answer;
+}
+
+}  // namespace athanor

@@ -1,0 +1,54 @@
+// A worker's end of parameter servers: pushes a step's gradient, gets losses and parameters back.
+//
+//   ServerClient servers(*model, world, workers, arena, settings, trace);     // before model.allocate()
+//   servers.allocate();                                                       // after it
+//   servers.start();                                                          // the first parameters are on their way
+//   servers.gradients().begin_step(n) ... begin_grain, end_grain, finish()    // as data parallelism: gradient_sum.h
+//   AnswerHeader answer = servers.exchange({.step = 1, .tokens = 512}, clip_norm, losses);
+//
+// exchange() returns when the servers let this worker go on, with `losses` replaced by the sums of what was pushed since
+// the last answer (in sync: the step's), while parameters still come in: each is waited for at its first use. Bounded
+// and asynchronous pushes are scaled to the mean over the worker's own tokens and clipped by the norm of that.
+// Errors: the group's; Error for a gradient that is not finite. Thread rule: one thread.
+#pragma once
+
+#include <span>
+
+#include "athanor/nn/module.h"
+#include "athanor/parallel/parameter_server/pulled_values.h"
+#include "athanor/parallel/parameter_server/pushed_gradients.h"
+
+namespace athanor {
+
+class ServerClient {
+ public:
+  // `workers`: the ranks of world that share out the grains.
+  ServerClient(const Module& model, Group& world, Group& workers, Arena& arena,
+               const ServerSettings& settings, Trace* trace);
+  void allocate();
+  GradientSum& gradients() { return *gradients_; }
+  void start();
+  void settle() { values_.settle(); }  // waits for all parameters
+  AnswerHeader exchange(PushHeader push, double clip_norm, std::span<double> losses);
+  WaitClock& clock() { return clock_; }
+
+ private:
+  double scale(PushHeader& push, double clip_norm);
+  void expect_answers(std::span<double> losses);
+  AnswerHeader wait_for_answers();
+
+  const Module& model_;
+  Group& world_;
+  Group& workers_;
+  Arena& arena_;
+  ServerSettings settings_;
+  WaitClock clock_;
+  Buckets buckets_;
+  PulledValues values_;
+  std::unique_ptr<PushedGradients> gradients_;
+  std::vector<Words> answers_;  // by server
+  std::vector<double> started_losses_;
+  std::vector<Work> works_;
+};
+
+}  // namespace athanor
