@@ -16,6 +16,7 @@ void add_bench(CLI::App& app) {
   add_bench_optimizer(*sub);
   add_bench_comm(*sub);
   add_bench_compression(*sub);
+  add_bench_pipeline(*sub);
   add_bench_data(*sub);
   add_bench_faults(*sub);
   add_bench_checkpoint(*sub);

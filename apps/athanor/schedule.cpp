@@ -3,8 +3,6 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <array>
-#include <charconv>
 #include <cmath>
 #include <iostream>
 #include <optional>
@@ -18,6 +16,7 @@
 #include "athanor/pipeline/generators.h"
 #include "athanor/pipeline/solve.h"
 #include "command.h"
+#include "stage_times.h"
 #include "terminal.h"
 
 namespace athanor {
@@ -53,25 +52,9 @@ struct ScheduleCommand {
   std::string made_from_;
 };
 
-StageCost parse_times(const std::string& text) {
-  std::array<double, 3> values{};
-  const char* at = text.data();
-  const char* const end = at + text.size();
-  for (size_t i = 0; i < values.size(); ++i) {
-    const auto [next, code] = std::from_chars(at, end, values[i]);
-    const bool last = i + 1 == values.size();
-    if (code != std::errc() || !std::isfinite(values[i]) || values[i] < 0.0 ||
-        (last ? next != end : next == end) || (!last && *next != ','))
-      throw ConfigError(fmt::format("schedule: --times: got '{}', expected three numbers from 0 on, F,B,W",
-                                    printable(text)));
-    at = next + 1;
-  }
-  return {values[0], values[1], values[2], 1.0};
-}
-
 Costs ScheduleCommand::costs_of(int num_stages) const {
   std::vector<StageCost> stages;
-  for (const std::string& each : times) stages.push_back(parse_times(each));
+  for (const std::string& each : times) stages.push_back(parse_stage_times("schedule", each));
   if (stages.empty()) stages.emplace_back();
   if (stages.size() == 1) stages.resize(static_cast<size_t>(num_stages), StageCost(stages.front()));
   if (static_cast<int>(stages.size()) != num_stages)

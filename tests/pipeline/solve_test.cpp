@@ -126,6 +126,13 @@ TEST(Schedules, RandomOnesAreValidAndFreeOfDeadlocks) {
       EXPECT_LE(peak_of(solved.run), request.memory_limit);
     }
     EXPECT_EQ(simulate(solved.schedule, costs).makespan, solved.run.makespan);
+
+    if (schedule.num_stages() != p) continue;
+    const Simulation known = simulate(make_schedule(i % 2 == 0 ? "1f1b" : "zb-h1", {p, m, 1}), costs);
+    request.memory_limit = peak_of(known);
+    const Solution equal = solve(request);
+    EXPECT_LE(equal.run.makespan, known.makespan * (1 + 1e-12));
+    EXPECT_LE(peak_of(equal.run), peak_of(known));
   }
 }
 
