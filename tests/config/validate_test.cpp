@@ -85,9 +85,10 @@ TEST(Validate, RunAndChannelNamesAreUsable) {
 }
 
 TEST(Validate, LayoutsOfThisVersion) {
-  for (const std::string set : {"cp=2", "ep=2"})
-    expect_error("[parallel]\n" + set,
-                 {"first.toml:2: parallel." + set.substr(0, set.find('=')) + ": got 2", "this version"});
+  expect_error("[parallel]\ncp=2", {"first.toml:2: parallel.cp: got 2", "this version"});
+  expect_error("[parallel]\nep=2", {"first.toml:2: parallel.ep: got 2 for a model without experts"});
+  expect_error("[model]\nfamily='moe'\nexperts=6\n[parallel]\nep=4",
+               {"parallel.ep: got 4, which does not divide model.experts = 6", "is 3"});
   EXPECT_EQ(parse_error("[parallel]\npp=2\nvirtual_stages=2\nschedule='interleaved'"), "");
   EXPECT_EQ(parse_error("[parallel]\nvirtual_stages='auto'"), "");
   expect_error("[parallel]\nvirtual_stages=0", {"virtual_stages", "\"auto\" or an integer of at least 1"});

@@ -2,18 +2,12 @@
 // parallelism, ZeRO and recompute, beside one process.
 #include <gtest/gtest.h>
 
-#include "athanor/train/layout.h"
-#include "athanor/train/verify.h"
-#include "train/small_training.h"
+#include "athanor/train/memory_plan.h"
+#include "checkpoint/content.h"
+#include "train/layout_run.h"
 
 namespace athanor {
 namespace {
-
-VerifyRun run_here(const Config& config, int ranks) {
-  return run_layout(
-      config, 2, [&](int64_t step, int64_t grain, Batch& batch) { batch = make_batch(config, step, grain); },
-      config.train.steps, ranks);
-}
 
 Config deep(const std::string& family, const std::string& optimizer) {
   Config config = tiny(family);
@@ -29,7 +23,7 @@ struct Layout {
   int64_t pp = 1, dp = 1, tp = 1, zero = 0;
   bool sp = false;
   const char* recompute = "none";
-  int ranks() const { return static_cast<int>(pp * dp * tp); }
+  int64_t ep = 1;
 };
 
 Config with(Config config, const Layout& layout) {
@@ -41,12 +35,12 @@ Config with(Config config, const Layout& layout) {
   p.zero = layout.zero;
   p.sp = layout.sp;
   p.recompute = layout.recompute;
-  check_ranks(config, layout.ranks());
+  p.ep = layout.ep;
   return config;
 }
 
 std::string text(const Layout& l) {
-  return fmt::format("{} pp {} dp {} tp {} zero {} {} {}", l.schedule, l.pp, l.dp, l.tp, l.zero,
+  return fmt::format("{} pp {} dp {} tp {} ep {} zero {} {} {}", l.schedule, l.pp, l.dp, l.tp, l.ep, l.zero,
                      l.sp ? "sp" : "", l.recompute);
 }
 
@@ -56,20 +50,20 @@ class LayoutsTest : public ::testing::TestWithParam<std::pair<const char*, const
 };
 
 TEST_P(LayoutsTest, PipelinesKeepTheBitsOfOneProcess) {
-  const VerifyRun one = run_here(config_, 1);
+  const VerifyRun one = run_layout(one_process(config_));
   for (const Layout& layout :
        {Layout{"1f1b", 2}, Layout{"gpipe", 3, 2}, Layout{"interleaved", 2, 2, 1, 1}, Layout{"bfs", 3, 1},
         Layout{"zb-h1", 2, 3, 1, 1}, Layout{"zb-v", 2, 2, 1, 0, false, "full"},
         Layout{"dualpipe-v", 2, 1, 1, 0, false, "selective"}, Layout{"zb-h1", 4, 2}}) {
-    const LayoutDifference found = compare(run_here(with(config_, layout), layout.ranks()), one);
+    const LayoutDifference found = compare(run_layout(with(config_, layout)), one);
     EXPECT_TRUE(found.bitwise) << text(layout) << ": " << found.worst();
   }
   config_.train.global_batch = 8;  // four grains: sharded gradients need as many on each rank
-  const VerifyRun even = run_here(config_, 1);
+  const VerifyRun even = run_layout(one_process(config_));
   for (const Layout& layout :
        {Layout{"1f1b", 2, 2, 1, 2}, Layout{"gpipe", 2, 2, 1, 3}, Layout{"zb-v", 2, 2, 1, 3, false, "full"},
         Layout{"interleaved", 2, 4, 1, 2}, Layout{"zb-h1", 4, 2, 1, 3}, Layout{"dualpipe-v", 2, 2, 1, 2}}) {
-    const LayoutDifference found = compare(run_here(with(config_, layout), layout.ranks()), even);
+    const LayoutDifference found = compare(run_layout(with(config_, layout)), even);
     EXPECT_TRUE(found.bitwise) << text(layout) << ": " << found.worst();
   }
 }
@@ -79,10 +73,10 @@ TEST_P(LayoutsTest, FastSumsAreThoseOfDataParallelism) {
   config_.parallel.reduce = "fast";
   config_.train.global_batch = 8;
   for (const int64_t zero : {0, 1, 2, 3}) {
-    const VerifyRun flat = run_here(with(config_, {"1f1b", 1, 2, 1, zero}), 2);
+    const VerifyRun flat = run_layout(with(config_, {"1f1b", 1, 2, 1, zero}));
     for (const char* schedule : {"1f1b", "zb-v"}) {
       const Layout layout{schedule, 2, 2, 1, zero};
-      EXPECT_TRUE(compare(run_here(with(config_, layout), 4), flat).bitwise) << text(layout);
+      EXPECT_TRUE(compare(run_layout(with(config_, layout)), flat).bitwise) << text(layout);
     }
   }
 }
@@ -92,11 +86,11 @@ TEST_P(LayoutsTest, PipelinesOfTensorParallelRanks) {
   config_.precision.compute = "f32";
   if (config_.optimizer.name == "adamw") config_.optimizer.lr = 3e-4;  // full steps of what is nearly zero
   for (const bool sp : {false, true}) {
-    const VerifyRun flat = run_here(with(config_, {"1f1b", 1, 1, 2, 0, sp}), 2);
+    const VerifyRun flat = run_layout(with(config_, {"1f1b", 1, 1, 2, 0, sp}));
     for (const Layout& layout : {Layout{"1f1b", 2, 1, 2, 0, sp}, Layout{"zb-v", 2, 2, 2, 0, sp, "selective"},
                                  Layout{"gpipe", 2, 2, 2, 3, sp}})
-      EXPECT_TRUE(compare(run_here(with(config_, layout), layout.ranks()), flat).bitwise) << text(layout);
-    const LayoutDifference rounding = compare(flat, run_here(config_, 1));
+      EXPECT_TRUE(compare(run_layout(with(config_, layout)), flat).bitwise) << text(layout);
+    const LayoutDifference rounding = compare(flat, run_layout(one_process(config_)));
     EXPECT_LT(rounding.worst(), 1e-5) << rounding.gradient.where << ", " << rounding.weight.where;
   }
 }
@@ -105,6 +99,101 @@ INSTANTIATE_TEST_SUITE_P(All, LayoutsTest,
                          ::testing::Values(std::pair{"llama", "adamw"}, std::pair{"gpt2", "sgd"},
                                            std::pair{"gpt2", "adamw"}, std::pair{"moe_bias", "adamw"},
                                            std::pair{"moe", "sgd"}));
+
+// Experts meet rows of every rank that shares them, those of one tensor group several times.
+TEST(ExpertLayouts, ComputeWhatOneProcessComputes) {
+  for (const char* style : {"moe", "moe_bias"})
+    for (const char* optimizer : {"sgd", "adamw"}) {
+      Config config = deep(style, optimizer);
+      config.model.layers = 3;
+      config.model.experts = 8;
+      config.precision.compute = "f32";
+      config.train.global_batch = 8;
+      if (config.optimizer.name == "adamw") config.optimizer.lr = 3e-4;
+      const VerifyRun one = run_layout(one_process(config));
+      for (const Layout& layout :
+           {Layout{"1f1b", 1, 2, 1, 1, false, "none", 2}, Layout{"1f1b", 1, 4, 1, 2, false, "full", 2},
+            Layout{"1f1b", 1, 4, 1, 3, false, "none", 2}, Layout{"1f1b", 1, 1, 2, 0, true, "none", 2},
+            Layout{"1f1b", 1, 2, 2, 3, true, "none", 4}, Layout{"1f1b", 1, 2, 2, 0, false, "selective", 2},
+            Layout{"1f1b", 2, 2, 1, 0, false, "none", 2}, Layout{"zb-h1", 2, 2, 1, 3, false, "full", 2},
+            Layout{"interleaved", 2, 1, 2, 1, true, "none", 2}}) {
+        if (std::string(layout.schedule) == "interleaved") config.model.layers = 4;
+        const VerifyRun base = config.model.layers == 3 ? one : run_layout(one_process(config));
+        const LayoutDifference found = compare(run_layout(with(config, layout)), base);
+        EXPECT_LT(found.worst(), 1e-5) << style << " " << optimizer << " " << text(layout) << ": "
+                                       << found.gradient.where << " " << found.weight.where;
+        config.model.layers = 3;
+      }
+    }
+}
+
+TEST(PipelineFaults, AForgottenSumOfTiedUsesShows) {
+  for (const char* optimizer : {"sgd", "adamw"}) {
+    const Config config = with(deep("gpt2", optimizer), {"1f1b", 2});
+    const VerifyRun one = run_layout(one_process(config));
+    EXPECT_TRUE(is_caught(
+        config, one,
+        {.lay_out = [](Training& training,
+                       Mesh& mesh) { training.cut(mesh.group(Axis::pp), nullptr, mesh.group(Axis::pp)); }},
+        1e-4));
+  }
+}
+
+// Law 4: what any layout writes any other reads, to the same bytes, optimizer state included.
+TEST(Checkpoints, KnowNoLayout) {
+  const TestFolder folder;
+  for (const char* family : {"gpt2", "moe_bias"}) {
+    Config config = deep(family, "adamw");
+    const bool moe = config.model.family == "moe";
+    config.train.steps = 2;
+    config.train.global_batch = 8;
+    if (moe) config.model.experts = 8;
+    const std::vector<Layout> layouts = {{"1f1b", 2, 1, 2, 0, true, "none", moe ? 2 : 1},
+                                         {"1f1b", 1, 4, 1, 3, false, "none", moe ? 4 : 1},
+                                         {"1f1b", 1, 1},
+                                         {"zb-v", 2, 2, 1, 3, false, "none", moe ? 2 : 1}};
+    std::string first;
+    std::vector<std::string> digests;
+    for (const Layout& layout : layouts) {
+      const std::string target = folder.file(std::string(family) + " " + text(layout));
+      const auto load = [&](Training& training, TrainState& state, World&) {
+        if (first.empty()) return;
+        const Checkpoint checkpoint = Checkpoint::open(system_env(), first);
+        training.load(checkpoint);
+        state = TrainState::from_json(checkpoint.state());
+      };
+      const auto save = [&](Training& training, TrainState& state, World& world) {
+        write_checkpoint(
+            system_env(), world.all(), target,
+            {.step = state.step, .state = state.to_json(), .tensors = training.tensors(), .files = {}});
+      };
+      run_layout(with(config, layout), {.begin = load, .end = save});
+      const std::string path = target + "/step_00000002";
+      digests.push_back(Checkpoint::open(system_env(), path).digest());
+      EXPECT_EQ(digests.back(), digests[0]) << family << " " << text(layout);
+      if (first.empty()) first = path;
+    }
+  }
+}
+
+// Law 7. What is sent stays until it has arrived, which the null device does not wait for.
+TEST(PipelinePlans, AreTheMeasuredPeakButForBoundaries) {
+  for (const char* schedule : {"gpipe", "1f1b", "zb-v"})
+    for (const int64_t zero : {0, 3}) {
+      Config config = with(deep("llama", "adamw"), {schedule, 2, 2, 1, zero});
+      config.train.global_batch = 16;
+      config.train.steps = 2;
+      run_layout(config, {.end = [&](Training& training, TrainState&, World& world) {
+                   const MemoryPlan plan = plan_memory({config, 2, world.rank(), world.size()});
+                   const uint64_t measured = training.arena.usage().peak_total;
+                   const int64_t boundary =
+                       config.train.micro_batch * config.data.seq_len * config.model.width * 2 + 64;
+                   EXPECT_GE(measured, plan.usage.peak_total) << schedule << " zero " << zero;
+                   EXPECT_LE(measured, plan.usage.peak_total + static_cast<uint64_t>(4 * boundary))
+                       << schedule << " zero " << zero << " rank " << world.rank();
+                 }});
+    }
+}
 
 }  // namespace
 }  // namespace athanor

@@ -35,6 +35,18 @@ Config in_thirds(Config config) {
   return config;
 }
 
+struct Layout {
+  int dp = 1, tp = 1;
+  bool sp = false;
+};
+
+Config with(Config config, const Layout& layout) {
+  config.parallel.dp = layout.dp;
+  config.parallel.tp = layout.tp;
+  config.parallel.sp = layout.sp;
+  return config;
+}
+
 std::string text(const Layout& layout) {
   return "dp " + std::to_string(layout.dp) + " tp " + std::to_string(layout.tp) + (layout.sp ? " sp" : "");
 }
@@ -52,12 +64,13 @@ class TensorParallelTest : public ::testing::TestWithParam<Case> {
  protected:
   static void expect_same(const Config& config, const std::vector<Layout>& layouts,
                           double tolerance = kTolerance) {
-    const LayoutRun one = run_layout(config, {});
+    const VerifyRun one = run_layout(one_process(config));
     for (const Layout& layout : layouts) {
-      const LayoutRun many = run_layout(config, layout);
+      const VerifyRun many = run_layout(with(config, layout));
       EXPECT_EQ(many.first_weights, one.first_weights) << "the same weights in any layout";
-      const Difference difference = compare(many, one);
-      EXPECT_LE(difference.worst, tolerance) << text(layout) << ": " << difference.where;
+      const LayoutDifference difference = compare(many, one);
+      EXPECT_LE(difference.worst(), tolerance)
+          << text(layout) << ": " << difference.gradient.where << " " << difference.weight.where;
     }
   }
 };
@@ -119,9 +132,9 @@ TEST_F(OtherModels, HalfPrecisionIsNear) {
     Config config = small("gpt2", "sgd");
     config.precision.compute = compute;
     config.train.steps = 3;
-    const LayoutRun one = run_layout(config, {});
+    const VerifyRun one = run_layout(one_process(config));
     for (const bool sp : {false, true}) {
-      const LayoutRun two = run_layout(config, {1, 2, sp});
+      const VerifyRun two = run_layout(with(config, {1, 2, sp}));
       for (size_t i = 0; i < one.losses.size(); ++i) {
         EXPECT_NEAR(two.losses[i], one.losses[i], 1e-2 * one.losses[i]) << compute;
         EXPECT_NEAR(two.grad_norms[i], one.grad_norms[i], 3e-2 * one.grad_norms[i]) << compute;
@@ -130,10 +143,15 @@ TEST_F(OtherModels, HalfPrecisionIsNear) {
   }
 }
 
+struct Fault {
+  std::function<void(Sharding&)> change_table;
+  std::function<void(Training&, Group&)> prepare = {};
+};
+
 // The comparison sees what it is there to see.
 TEST_F(OtherModels, PlantedFaultsAreCaught) {
   const Config config = small("gpt2", "sgd"), grouped = small("llama", "sgd");
-  const LayoutRun one = run_layout(config, {}), one_grouped = run_layout(grouped, {});
+  const VerifyRun one = run_layout(one_process(config)), one_grouped = run_layout(one_process(grouped));
   const auto set = [](const std::string& module, const std::function<void(ShardingRow&)>& change) {
     return [=](Sharding& table) {
       for (ShardingRow& row : table)
@@ -141,10 +159,16 @@ TEST_F(OtherModels, PlantedFaultsAreCaught) {
     };
   };
   const auto expect_caught = [&](const char* fault, const Config& which, const Layout& layout,
-                                 const LayoutHooks& hooks) {
-    const Difference difference =
-        compare(run_layout(which, layout, hooks), &which == &config ? one : one_grouped);
-    EXPECT_GT(difference.worst, 100 * kTolerance) << fault << " went unseen";
+                                 const Fault& planted) {
+    const auto lay_out = [&](Training& training, Mesh& mesh) {
+      Sharding table = sharding_of(which.model, layout.sp);
+      planted.change_table(table);
+      training.split(table, mesh.group(Axis::tp));
+      if (planted.prepare) planted.prepare(training, mesh.group(Axis::tp));
+    };
+    EXPECT_TRUE(is_caught(with(which, layout), &which == &config ? one : one_grouped, {.lay_out = lay_out},
+                          100 * kTolerance))
+        << fault << " went unseen";
   };
   const auto whole = [](ShardingRow& row) { row.split = Split::none; };
   expect_caught("norm gradients that are not summed under sp", config, {1, 2, true},
@@ -189,16 +213,16 @@ TEST_F(OtherModels, ACheckpointKnowsNoLayout) {
     const std::string target = folder.file(text(layout));
     LayoutHooks hooks;
     if (!digests.empty())
-      hooks.begin = [&](Training& training, TrainState& state, Group&) {
+      hooks.begin = [&](Training& training, TrainState& state, World&) {
         const Checkpoint first =
             Checkpoint::open(system_env(), folder.file(text(layouts[0])) + "/step_00000002");
         training.load(first);
         state = TrainState::from_json(first.state());
       };
-    hooks.end = [&](Training& training, TrainState& state, Group& world) {
-      save(target, training, state, world);
+    hooks.end = [&](Training& training, TrainState& state, World& world) {
+      save(target, training, state, world.all());
     };
-    run_layout(config, layout, hooks);
+    run_layout(with(config, layout), hooks);
     digests.push_back(Checkpoint::open(system_env(), target + "/step_00000002").digest());
     EXPECT_EQ(digests.back(), digests[0]) << text(layout);
   }
@@ -210,9 +234,8 @@ TEST_F(OtherModels, TheMemoryPlanEqualsTheMeasuredPeak) {
     for (const Layout& layout : {Layout{1, 2, false}, Layout{1, 4, true}, Layout{2, 2, true}}) {
       Config config = small(family, "adamw");
       config.train.steps = 2;
-      config.parallel.tp = layout.tp;
-      config.parallel.sp = layout.sp;
-      run_layout(config, layout, {.end = [&](Training& training, TrainState&, Group& world) {
+      config = with(config, layout);
+      run_layout(config, {.end = [&](Training& training, TrainState&, World& world) {
                    const MemoryPlan plan = plan_memory({config, 2, world.rank(), world.size()});
                    EXPECT_EQ(plan.usage.peak_total, training.arena.usage().peak_total)
                        << family << " " << text(layout) << " rank " << world.rank();
@@ -228,17 +251,17 @@ TEST_F(OtherModels, ResumeIsBitwise) {
   half.train.steps = 2;
   const Layout layout{1, 2, true};
   const TestFolder folder;
-  const LayoutRun whole = run_layout(config, layout);
-  run_layout(half, layout, {.end = [&](Training& training, TrainState& state, Group& world) {
-               save(folder.path(), training, state, world);
+  const VerifyRun whole = run_layout(with(config, layout));
+  run_layout(with(half, layout), {.end = [&](Training& training, TrainState& state, World& world) {
+               save(folder.path(), training, state, world.all());
              }});
-  const LayoutRun resumed =
-      run_layout(config, layout, {.begin = [&](Training& training, TrainState& state, Group&) {
+  const VerifyRun resumed =
+      run_layout(with(config, layout), {.begin = [&](Training& training, TrainState& state, World&) {
                    const Checkpoint checkpoint = Checkpoint::open(system_env(), folder.file("step_00000002"));
                    training.load(checkpoint);
                    state = TrainState::from_json(checkpoint.state());
                  }});
-  EXPECT_EQ(resumed.last_weights, whole.last_weights);
+  EXPECT_EQ(resumed.weights, whole.weights);
   EXPECT_EQ(resumed.losses, std::vector<double>(whole.losses.begin() + 2, whole.losses.end()));
   EXPECT_EQ(resumed.grad_norms, std::vector<double>(whole.grad_norms.begin() + 2, whole.grad_norms.end()));
 }

@@ -117,6 +117,7 @@ class Param {
   // Cuts it, before it has memory. Error where it does not divide.
   void shard(const Shard& shard);
   const std::vector<Shard>& shards() const { return shards_; }
+  bool is_cut_over(const std::string& axis) const;
   const Shape& whole_shape() const { return whole_; }
   const Box& box() const { return box_; }  // what of the whole this rank holds, without padding
   bool is_padded() const { return box_.extent != shape_; }

@@ -215,9 +215,16 @@ void check_layout(const Config& config) {
   if (p.cp != 1)
     refuse(config, "parallel.cp", "this version of the program has no context parallelism",
            "got {}, expected 1", p.cp);
-  if (p.ep != 1)
-    refuse(config, "parallel.ep", "this version of the program does not train with expert parallelism",
-           "got {}, expected 1", p.ep);
+  const int64_t experts = config.model.experts;
+  if (p.ep > 1 && experts == 0)
+    refuse(config, "parallel.ep", "a model of family moe has some",
+           "got {} for a model without experts, expected 1", p.ep);
+  if (p.ep > 1 && experts % p.ep != 0) {
+    int64_t nearest = std::min(p.ep, experts);
+    while (experts % nearest != 0) --nearest;
+    refuse(config, "parallel.ep", fmt::format("the nearest that divides is {}", nearest),
+           "got {}, which does not divide model.experts = {}", p.ep, experts);
+  }
   if (!p.schedule.ends_with(".csv"))
     check_choice(config, "parallel.schedule", p.schedule,
                  {"gpipe", "1f1b", "interleaved", "bfs", "zb-h1", "zb-v", "dualpipe-v"});

@@ -22,6 +22,16 @@ DataParallelOptions for_size(DataParallelOptions options, int size) {
   return options;
 }
 
+// `experts`: those, or the others.
+std::vector<Weight*> weights_of(const std::vector<Weight*>& weights, const DataParallelOptions& options,
+                                bool experts) {
+  std::vector<Weight*> some;
+  for (Weight* weight : weights)
+    if ((options.expert_group != nullptr && weight->param().is_cut_over("ep")) == experts)
+      some.push_back(weight);
+  return some;
+}
+
 }  // namespace
 
 DataParallel::DataParallel(const std::vector<Weight*>& weights, Group& group, Arena& arena,
@@ -29,15 +39,19 @@ DataParallel::DataParallel(const std::vector<Weight*>& weights, Group& group, Ar
     : group_(group),
       arena_(arena),
       options_(for_size(options, group.size())),
-      buckets_(weights, {.rows = options_.stage == 0 ? 1 : group.size(),
-                         .bucket_bytes = options_.bucket_bytes,
-                         .by_unit = options_.stage == 3,
-                         .section = options_.section}),
+      buckets_(weights_of(weights, options, false), {.rows = options_.stage == 0 ? 1 : group.size(),
+                                                     .bucket_bytes = options_.bucket_bytes,
+                                                     .by_unit = options_.stage == 3,
+                                                     .section = options_.section}),
       clock_(options_.trace) {
   if (options_.stage > 0)
     values_ = std::make_unique<GatheredValues>(
         buckets_, group_, arena_,
         GatherOptions{.dtype = options_.dtype, .free_after_use = options_.stage == 3}, clock_, log_);
+  const std::vector<Weight*> of_experts = weights_of(weights, options, true);
+  if (of_experts.empty()) return;
+  options.expert_group = nullptr;
+  experts_ = std::make_unique<DataParallel>(of_experts, *options_.expert_group, arena, options);
 }
 
 void DataParallel::allocate() {
@@ -48,6 +62,7 @@ void DataParallel::allocate() {
                                                        compressed_.get());
   else
     gradients_ = std::make_unique<ShardedGradients>(buckets_, group_, arena_, options_.reduce, clock_, log_);
+  if (experts_) experts_->allocate();
 }
 
 LeafRange DataParallel::summed_grains(int64_t num_grains) const {
@@ -71,23 +86,57 @@ void DataParallel::begin_step(int64_t num_grains, int64_t update) {
   const auto [first, last] = summed_grains(num_grains);
   first_grain_ = first;
   gradients_->begin_step(last - first);
+  if (!experts_) return;
+  check(num_grains % group_.size() == 0,
+        "expert parallel: got {} grains for {} ranks, expected as many on each", num_grains, group_.size());
+  const int64_t of_experts = num_grains / group_.size() * experts_->group_.size();
+  grains_ = grains_of_step(num_grains);
+  expert_grains_ = experts_->grains_of_step(of_experts);
+  experts_->begin_step(of_experts);
+}
+
+int64_t DataParallel::expert_grain(int64_t grain) const {
+  return expert_grains_.at(
+      static_cast<size_t>(std::find(grains_.begin(), grains_.end(), grain) - grains_.begin()));
+}
+
+bool DataParallel::is_expert(const Param& param) const {
+  return experts_ && param.is_cut_over("ep");
+}
+
+WeightReady DataParallel::start_grain(int64_t grain) {
+  if (values_) values_->begin_grain();
+  const WeightReady ready = gradients_->begin_grain(grain - first_grain_);
+  if (!experts_) return ready;
+  return [this, ready, of_experts = experts_->start_grain(expert_grain(grain))](Weight& weight) {
+    const WeightReady& told = is_expert(weight.param()) ? of_experts : ready;
+    if (told) told(weight);
+  };
 }
 
 void DataParallel::begin_grain(Tape& tape, int64_t grain) {
-  if (values_) values_->begin_grain();
-  gradients_->begin_grain(tape, grain - first_grain_);
+  if (WeightReady ready = start_grain(grain)) tape.on_weight_ready(std::move(ready));
+}
+
+void DataParallel::weight_ready(Weight& weight, int64_t grain) {
+  if (is_expert(weight.param()))
+    experts_->weight_ready(weight, expert_grain(grain));
+  else
+    gradients_->weight_ready(weight, grain - first_grain_);
 }
 
 void DataParallel::end_grain() {
   gradients_->end_grain();
   if (values_) values_->end_grain();
   log_.end();
+  if (experts_) experts_->end_grain();
 }
 
 void DataParallel::begin_pass() {
   if (values_) values_->begin_grain();
   gradients_->begin_pass();
   log_.end();  // nobody is without a grain
+  if (experts_) experts_->begin_pass();
 }
 
 void DataParallel::finish() {
@@ -103,6 +152,19 @@ void DataParallel::finish() {
     for (const Weight* weight : bucket.weights)
       if (const Param& param = weight->param(); weight == param.uses().front().get())
         grads_[&param] = add_uses(param);
+  if (!experts_) return;
+  experts_->finish();
+  if (options_.expert_copies == 1) return;
+  for (auto& [param, sum] : experts_->grads_)
+    kernels(sum).elementwise.scale(sum.queue(), sum, 1.0f / static_cast<float>(options_.expert_copies));
+}
+
+double DataParallel::comm_seconds() const {
+  return clock_.seconds() + (experts_ ? experts_->comm_seconds() : 0.0);
+}
+
+uint64_t DataParallel::gradient_buffer_bytes() const {
+  return gradients_->buffer_bytes() + (experts_ ? experts_->gradient_buffer_bytes() : 0);
 }
 
 std::vector<CompressionState> DataParallel::compression_states() const {
@@ -111,6 +173,7 @@ std::vector<CompressionState> DataParallel::compression_states() const {
 
 void DataParallel::publish() {
   if (values_) values_->publish();
+  if (experts_) experts_->publish();
 }
 
 // Uses of a shared parameter, in the order of declaration: the first one's slot ends with the sum. Of two the order
@@ -134,7 +197,7 @@ Tensor DataParallel::add_uses(const Param& param) {
 }
 
 const Tensor& DataParallel::grad(Param& param) const {
-  return grads_.at(&param);
+  return (is_expert(param) ? *experts_ : *this).grads_.at(&param);
 }
 
 std::vector<FlatRange> DataParallel::pieces(const Param& param) const {
@@ -147,21 +210,29 @@ std::vector<FlatRange> DataParallel::pieces(const Param& param) const {
 }
 
 std::vector<double> DataParallel::sum_squares(const std::vector<std::unique_ptr<Param>>& params) const {
-  std::vector<NormTensor> tensors;
-  for (const auto& param : params)
-    if (!param->is_state())
-      tensors.push_back({.numel = param->numel(), .pieces = pieces(*param), .mine = grads_.at(param.get())});
-  std::vector<double> of_trained = athanor::sum_squares(tensors, group_);
-  if (!sums_gradients())  // nobody has the sum: the ranks' squares, so that all find the same
-    group_.all_reduce(of_trained.data(), static_cast<int64_t>(of_trained.size()), Dtype::f64, "squares")
-        .wait();
-  std::vector<double> sums;
-  auto next = of_trained.begin();
-  for (const auto& param : params) sums.push_back(param->is_state() ? 0.0 : *next++);
+  std::vector<double> sums(params.size(), 0.0);
+  for (const DataParallel* part : {this, static_cast<const DataParallel*>(experts_.get())}) {
+    if (part == nullptr) continue;
+    std::vector<NormTensor> tensors;
+    std::vector<size_t> places;
+    for (size_t i = 0; i < params.size(); ++i) {
+      const auto found = part->grads_.find(params[i].get());
+      if (found == part->grads_.end()) continue;  // a state, or of the other part
+      tensors.push_back(
+          {.numel = params[i]->numel(), .pieces = part->pieces(*params[i]), .mine = found->second});
+      places.push_back(i);
+    }
+    std::vector<double> of_part = athanor::sum_squares(tensors, part->group_);
+    if (!part->sums_gradients())  // nobody has the sum: the ranks' squares, so that all find the same
+      part->group_.all_reduce(of_part.data(), static_cast<int64_t>(of_part.size()), Dtype::f64, "squares")
+          .wait();
+    for (size_t i = 0; i < places.size(); ++i) sums[places[i]] = of_part[i];
+  }
   return sums;
 }
 
 void DataParallel::load(const Param& param, float* values) const {
+  if (is_expert(param)) return experts_->load(param, values);
   if (param.whole()) return param.load(values);
   const std::vector<FlatRange> all = pieces(param);
   int64_t most = 0;

@@ -21,7 +21,8 @@
 // With Reduce::tree every stage and any number of ranks give the same bits (law 5); with Reduce::fast stages 0 and 1
 // give the same bits, as do 2 and 3, and all of them where each rank has one grain of the step. The uses of a shared
 // parameter are reduced apart and added afterwards, in the order they were declared (law 1). A group of one is serial
-// training, whatever the stage. Errors of the group surface in finish(), or where a value is needed.
+// training, whatever the stage. Weights of experts that are cut over ranks (axis ep) are summed over the ranks with the
+// same experts alone, "fast" or in a tree of as many grains; every rank must have equally many. Errors of the group surface in finish(), or where a value is needed.
 #pragma once
 
 #include <memory>
@@ -48,6 +49,10 @@ struct DataParallelOptions {
   CompressionOptions compression = {};  // of stages 0 and 1 with Reduce::fast; a group of one has none
   // Of a pipeline: weights whose gradients are not completed together have different numbers, and no bucket in common.
   std::function<int(const Weight&)> section = {};
+  // Of expert parallelism: the ranks with the same experts (edp), over which their gradients are summed and, with ZeRO,
+  // shared out; null: as everything else. Their sums count every token expert_copies times (ranks of tp send the same).
+  Group* expert_group = nullptr;
+  int expert_copies = 1;
 };
 
 class DataParallel {
@@ -64,7 +69,7 @@ class DataParallel {
   void end_grain();
   // A pipeline works on several grains at a time. It says which weight has the gradient of which grain.
   void begin_pass();
-  void weight_ready(Weight& weight, int64_t grain) { gradients_->weight_ready(weight, grain); }
+  void weight_ready(Weight& weight, int64_t grain);
   void end_pass() { end_grain(); }
   void finish();
   void publish();
@@ -78,13 +83,17 @@ class DataParallel {
   // The f32 values of a parameter that may be sharded, numel floats, on every rank. Collective.
   void load(const Param& param, float* values) const;
 
-  double comm_seconds() const { return clock_.seconds(); }  // of the last step: time that the rank waited
+  double comm_seconds() const;  // of the last step: time that the rank waited
   int64_t num_buckets() const { return static_cast<int64_t>(buckets_.list.size()); }
   // What compression keeps from step to step; checkpoints hold it (train/compression_state.h).
   std::vector<CompressionState> compression_states() const;
-  uint64_t gradient_buffer_bytes() const { return gradients_->buffer_bytes(); }
+  uint64_t gradient_buffer_bytes() const;
 
  private:
+  bool is_expert(const Param& param) const;
+  WeightReady start_grain(int64_t grain);
+  // The experts' number of a grain: every rank of their group takes as many as this one of its own.
+  int64_t expert_grain(int64_t grain) const;
   std::vector<FlatRange> pieces(const Param& param) const;  // by rank; none where it is whole
   Tensor add_uses(const Param& param);
 
@@ -99,6 +108,8 @@ class DataParallel {
   std::unique_ptr<CompressedGradients> compressed_;
   std::unique_ptr<GradientSum> gradients_;
   std::unordered_map<const Param*, Tensor> grads_;
+  std::unique_ptr<DataParallel> experts_;        // of weights that lie on other ranks than everything else
+  std::vector<int64_t> grains_, expert_grains_;  // of this rank
 };
 
 }  // namespace athanor

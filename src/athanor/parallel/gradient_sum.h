@@ -20,7 +20,8 @@ class GradientSum {
   virtual ~GradientSum() = default;
   virtual std::vector<int64_t> grains_of_step(int64_t num_grains) const = 0;  // of this rank, ascending
   virtual void begin_step(int64_t num_grains) = 0;
-  virtual void begin_grain(Tape& tape, int64_t grain) = 0;
+  // What is told of the weights that the backward pass of the grain completes; may be empty.
+  virtual WeightReady begin_grain(int64_t grain) = 0;
   // In place of begin_grain(): all grains of this rank at once, as a pipeline works on them; each weight goes through
   // them in their order.
   virtual void begin_pass() = 0;

@@ -85,7 +85,7 @@ void ReplicatedGradients::begin_step(int64_t num_grains) {
   next_bucket_ = 0;
 }
 
-void ReplicatedGradients::begin_grain(Tape& tape, int64_t grain) {
+WeightReady ReplicatedGradients::begin_grain(int64_t grain) {
   grain_ = grain;
   const bool first = grain == grains_.first, last = grain + 1 == grains_.second;
   if (first || reduce_ == Reduce::tree) {
@@ -98,10 +98,9 @@ void ReplicatedGradients::begin_grain(Tape& tape, int64_t grain) {
   } else if (first) {
     partials_.push_back({{group_.rank(), group_.rank() + 1}, current_});
   }
-  if (last) {
-    plan_last_grain();
-    tape.on_weight_ready([this](Weight& weight) { weight_ready(weight); });
-  }
+  if (!last) return {};
+  plan_last_grain();
+  return [this](Weight& weight) { weight_ready(weight); };
 }
 
 // Which additions are due once the newest partial is complete: neighbours that together are a node of the

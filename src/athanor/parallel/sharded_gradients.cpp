@@ -57,11 +57,11 @@ void ShardedGradients::begin_step(int64_t num_grains) {
     shards_.push_back(zeros(arena_, {buckets_.row_total}, Dtype::f32, Category::gradients));
 }
 
-void ShardedGradients::begin_grain(Tape& tape, int64_t grain) {
+WeightReady ShardedGradients::begin_grain(int64_t grain) {
   check(grain / group_.size() == round_ + 1, "data parallel: got round {} of grains, expected {}",
         grain / group_.size(), round_ + 1);
   ++round_;
-  tape.on_weight_ready([this](Weight& weight) { weight_ready(weight); });
+  return [this](Weight& weight) { weight_ready(weight); };
 }
 
 bool ShardedGradients::begin_idle_round() {

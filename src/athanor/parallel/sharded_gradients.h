@@ -31,7 +31,7 @@ class ShardedGradients final : public GradientSum, private GradSource {
 
   std::vector<int64_t> grains_of_step(int64_t num_grains) const override;
   void begin_step(int64_t num_grains) override;
-  void begin_grain(Tape& tape, int64_t grain) override;
+  WeightReady begin_grain(int64_t grain) override;
   void begin_pass() override;
   void weight_ready(Weight& weight, int64_t /*grain*/) override { weight_ready(weight); }
   void end_grain() override;

@@ -48,6 +48,28 @@ void check_pipeline(const Config& config, int64_t dp) {
                     (grains + dp - 1) / dp * dp * config.train.micro_batch));
 }
 
+void check_expert_parallel(const Config& config, int64_t dp) {
+  const ParallelConfig& p = config.parallel;
+  if (p.ep == 1) return;
+  const int64_t ranks = dp * p.cp * p.tp, grains = grains_of_step(config.train);
+  if (ranks % p.ep != 0) {
+    int64_t nearest = std::min(p.ep, ranks);
+    while (ranks % nearest != 0 || config.model.experts % nearest != 0) --nearest;
+    throw ConfigError(fmt::format("parallel.ep: got {} with {} ranks of a stage (dp x cp x tp), expected a "
+                                  "divisor of them",
+                                  p.ep, ranks),
+                      fmt::format("the nearest is {}", nearest));
+  }
+  if (grains % dp != 0)
+    throw ConfigError(
+        fmt::format(
+            "parallel.ep: got {} with {} grains of a step for {} ranks of parallel.dp, expected as many "
+            "grains on each: they meet in every layer of experts",
+            p.ep, grains, dp),
+        fmt::format("the nearest is train.global_batch = {}",
+                    (grains + dp - 1) / dp * dp * config.train.micro_batch));
+}
+
 }  // namespace
 
 int64_t grains_of_step(const TrainConfig& train) {
@@ -93,6 +115,7 @@ void check_ranks(const Config& config, int world_size) {
                     left, grains, t.global_batch, t.micro_batch, grains),
         "start fewer ranks or lower train.micro_batch");
   check_pipeline(config, left);
+  check_expert_parallel(config, left);
 }
 
 Schedule pipeline_schedule(const Config& config, int64_t micro_batches) {

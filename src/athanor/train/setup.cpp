@@ -54,6 +54,7 @@ Group& data_group(Mesh& mesh) {
 
 void Training::lay_out(Mesh& mesh) {
   if (mesh.size(Axis::tp) > 1) split(sharding_of(config_.model, config_.parallel.sp), mesh.group(Axis::tp));
+  if (mesh.size(Axis::ep) > 1) split_experts(mesh.group(Axis::ep), mesh.group(Axis::edp));
   if (mesh.size(Axis::pp) == 1) return;
   const std::vector<int> ranks = mesh.shape().peers(mesh.world().rank(), {Axis::pp});
   const Schedule schedule = pipeline_schedule(config_, 1);
@@ -68,6 +69,15 @@ void Training::lay_out(Mesh& mesh) {
 void Training::split(const Sharding& sharding, Group& tensor_group) {
   shard_model(*model, sharding, tensor_group);
   step_options_.tensor_group = &tensor_group;
+}
+
+void Training::split_experts(Group& experts, Group& copies) {
+  exchange_ = std::make_unique<ExpertParallel>(experts);
+  for (MoeLayer* layer : model->moe_layers()) exchange_->split(*layer);
+  step_options_.expert_group = &experts;
+  parallel_options_.expert_group = &copies;
+  parallel_options_.expert_copies =
+      step_options_.tensor_group == nullptr ? 1 : step_options_.tensor_group->size();
 }
 
 void Training::cut(Group& pipeline_group, Group* ends, Group& losses) {

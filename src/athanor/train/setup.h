@@ -21,6 +21,7 @@
 #include "athanor/config/config.h"
 #include "athanor/models/sharding.h"
 #include "athanor/parallel/compression/onebit_adam.h"
+#include "athanor/parallel/expert_parallel.h"
 #include "athanor/train/layout.h"
 #include "athanor/train/step.h"
 
@@ -31,12 +32,18 @@ struct Training {
            const std::atomic<int>* stop);
   void lay_out(Mesh& mesh);                                   // before allocate(), as the following
   void split(const Sharding& sharding, Group& tensor_group);  // tensor parallelism
+  // Expert parallelism: layers of experts are shared by the ranks of `experts` (ep), each of which computes other grains,
+  // or the same as the others of its tensor group; `copies` (edp) are the ranks that have the same experts.
+  void split_experts(Group& experts, Group& copies);
   // Pipeline parallelism. `ends`: the ranks of the first and the last stage, on these two where embeddings are tied.
   // Losses are summed over `losses`, the ranks of all stages and of all grains.
   void cut(Group& pipeline, Group* ends, Group& losses);
   // Two-speed synchronisation: this island's ranks, and those with this one's number in all of them.
   void split_islands(Group& inner, Group& across);
   void allocate();  // parameters, optimizer state, gradient buckets
+  bool needs_equal_passes() const {
+    return parallel_options_.stage == 3 || exchange_;
+  }  // they are collectives
   const HeldOutPasses* held_out_passes() const { return passes_ ? &*passes_ : nullptr; }
   // This rank's slices of weights and optimizer state as the logical tensors of a checkpoint: "model.NAME",
   // "adam.m.NAME", ...
@@ -64,6 +71,7 @@ struct Training {
   Group* losses_ = nullptr;  // null: group_
   std::unique_ptr<Group> ends_;
   OptimizerOptions optimizer_options_;
+  std::unique_ptr<ExpertParallel> exchange_;
   std::vector<ModelPart> parts_;  // of all stages
   std::optional<HeldOutPasses> passes_;
   DataParallelOptions parallel_options_;

@@ -163,27 +163,42 @@ void StepRunner::sum_shared_gradients() {
   }
 }
 
-// Ranks that share a model have each element once, or count it once; the sum is made in the order of declaration,
-// whoever has which stage.
-double StepRunner::gradient_norm(double scale, int64_t step) const {
+// Squares of the gradients of the parameters of the whole model, in the order of declaration; nothing where other ranks
+// count them.
+std::vector<double> StepRunner::squares_of_stage() const {
   const std::vector<const Param*>& declared = options_.declared;
-  std::vector<double> all(declared.size(), 0.0);
+  std::vector<double> all(declared.size(), 0.0), of_experts(declared.size(), 0.0);
   const std::vector<double> of_params = parallel_.sum_squares(model_.params());
   for (size_t i = 0; i < of_params.size(); ++i) {
     const Param* param = model_.params()[i].get();
+    const auto place =
+        static_cast<size_t>(std::find(declared.begin(), declared.end(), param) - declared.begin());
+    const bool is_expert = options_.expert_group != nullptr && param->is_cut_over("ep");
     const bool elsewhere = options_.ends != nullptr && param->num_uses() > param->uses().size() &&
                            param->uses().front()->use() == "head";  // counted where it embeds
-    if (!param->is_first_copy() || elsewhere) continue;
-    all[static_cast<size_t>(std::find(declared.begin(), declared.end(), param) - declared.begin())] =
-        of_params[i];
+    if (is_expert)
+      of_experts[place] = of_params[i];
+    else if (param->is_first_copy() && !elsewhere)
+      all[place] = of_params[i];
   }
+  if (options_.expert_group == nullptr) return all;
+  options_.expert_group->all_reduce(of_experts.data(), std::ssize(of_experts), Dtype::f64, "norms of experts")
+      .wait();
+  const bool counts = options_.tensor_group == nullptr || options_.tensor_group->rank() == 0;
+  for (size_t i = 0; i < all.size(); ++i) all[i] += counts ? of_experts[i] : 0.0;
+  return all;
+}
+
+// Added in the order of declaration, whoever has which stage.
+double StepRunner::gradient_norm(double scale, int64_t step) const {
+  std::vector<double> all = squares_of_stage();
   if (options_.pipeline_group != nullptr)
     options_.pipeline_group->all_reduce(all.data(), std::ssize(all), Dtype::f64, "norms of stages").wait();
   double squares = 0.0;
   const Param* broken = nullptr;
   for (size_t i = 0; i < all.size(); ++i) {
     squares += all[i];
-    if (broken == nullptr && !std::isfinite(squares)) broken = declared[i];
+    if (broken == nullptr && !std::isfinite(squares)) broken = options_.declared[i];
   }
   if (options_.tensor_group != nullptr)
     options_.tensor_group->all_reduce(&squares, 1, Dtype::f64, "gradient norm").wait();

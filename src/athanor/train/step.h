@@ -42,6 +42,8 @@ struct StepOptions {
   Trace* trace = nullptr;
   OuterSync* outer = nullptr;     // of two-speed synchronisation
   Group* tensor_group = nullptr;  // the ranks that share this model (tp); null: this rank has all of it
+  Group* expert_group =
+      nullptr;  // the ranks that share the experts of a layer (ep); null: this rank has them all
   std::vector<const Param*> declared =
       {};  // parameters of the whole model: the order in which norms are added
   // Of a pipeline; null: this rank has all layers.
@@ -90,6 +92,7 @@ class StepRunner {
   // Returns the tokens that gradients are summed over.
   double reduce_losses(Losses& losses, StepResult& result);
   void sum_shared_gradients();
+  std::vector<double> squares_of_stage() const;
   double gradient_norm(double scale, int64_t step) const;
 
   const Model& model_;

@@ -208,7 +208,7 @@ void Trainer::validate_now(int64_t max_tokens, StepMetrics* metrics) {
       evaluate_channels(*training_->model, arena_, data_.channels, data_group(*mesh_),
                         {.batch = config_.train.micro_batch,
                          .max_tokens = max_tokens,
-                         .equal_passes = config_.parallel.zero == 3,
+                         .equal_passes = training_->needs_equal_passes(),
                          .passes = training_->held_out_passes()});
   report_.valid_loss_last = evaluation.loss;
   report_.channel_loss_last.clear();

@@ -3,81 +3,43 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <mutex>
 
 #include "athanor/base/thread_pool.h"
 #include "athanor/comm/thread.h"
 #include "athanor/kernels/table.h"
 #include "athanor/train/layout.h"
 #include "athanor/train/param_slices.h"
-#include "athanor/train/setup.h"
 
 namespace athanor {
 namespace {
 
 constexpr double kZeroGradient = 1e-7;  // of the largest gradient's norm
 
-// Puts the boxes that ranks hold together.
-class Gathering {
- public:
-  void put(const NamedTensor& part) {
-    const Shape whole = part.whole.dims() == 0 ? part.tensor.shape() : part.whole;
-    const Box box = part.whole.dims() == 0 ? whole_box(whole) : Box{part.offset, part.tensor.shape()};
-    const float* values = part.tensor.data<float>();
-    const std::lock_guard lock(mutex_);
-    Parts& parts = tensors_[part.name];
-    parts.values.resize(static_cast<size_t>(whole.numel()));
-    parts.is_set.resize(parts.values.size());
-    BoxRuns(whole, box).walk(0, part.tensor.numel(), [&](int64_t in_box, int64_t in_whole, int64_t count) {
-      for (int64_t i = 0; i < count; ++i) {
-        const auto at = static_cast<size_t>(in_whole + i);
-        const float value = values[in_box + i];
-        check(
-            !parts.is_set[at] || std::bit_cast<uint32_t>(parts.values[at]) == std::bit_cast<uint32_t>(value),
-            "verify: two ranks hold other values of element {} of '{}'", at, part.name);
-        parts.values[at] = value;
-        parts.is_set[at] = true;
-      }
-    });
-  }
-
-  WholeTensors whole() {
-    WholeTensors all;
-    for (auto& [name, parts] : tensors_) {
-      check(std::all_of(parts.is_set.begin(), parts.is_set.end(), [](bool is_set) { return is_set; }),
-            "verify: no rank holds a part of '{}'", name);
-      all[name] = std::move(parts.values);
-    }
-    return all;
-  }
-
- private:
-  struct Parts {
-    std::vector<float> values;
-    std::vector<bool> is_set;
-  };
-  std::mutex mutex_;
-  std::map<std::string, Parts> tensors_;
-};
-
 struct Gathered {
-  Gathering gradients, weights, state;
+  Gathering first_weights, gradients, weights, state;
 };
 
 void run_rank(const Config& config, int64_t num_channels, const ReadGrain& read, int64_t steps, World& world,
-              Gathered& gathered, VerifyRun& run) {
+              const LayoutHooks& hooks, Gathered& gathered, VerifyRun& run) {
   ThreadPool pool(1);
   const auto queue =
       make_cpu_queue(&pool, config.train.isa == "auto" ? best_isa() : parse_isa(config.train.isa));
   Arena arena(*queue);
   Mesh mesh(mesh_shape(config, world.size()), world);
   Training training(config, num_channels, data_group(mesh), arena, nullptr, nullptr);
-  training.lay_out(mesh);
+  if (hooks.lay_out)
+    hooks.lay_out(training, mesh);
+  else
+    training.lay_out(mesh);
   training.allocate();
   training.model->initialize(config.train.seed);
+  const auto weights = [](const NamedTensor& part) { return part.name.starts_with("model."); };
+  for (const NamedTensor& part : training.tensors())
+    if (weights(part)) gathered.first_weights.put(part);
   TrainState state = first_state(config);
+  if (hooks.begin) hooks.begin(training, state, world);
   Batch batch;
-  for (int64_t step = 1; step <= steps; ++step) {
+  for (int64_t step = state.step + 1; step <= steps; ++step) {
     const std::vector<int64_t> grains = training.parallel->grains_of_step(training.num_grains);
     auto grain = grains.begin();
     const StepResult done = training.runner->run(state, [&]() -> const Batch& {
@@ -87,6 +49,7 @@ void run_rank(const Config& config, int64_t num_channels, const ReadGrain& read,
     if (world.rank() == 0) {
       run.losses.push_back(done.loss);
       run.grad_norms.push_back(done.grad_norm);
+      if (done.experts) run.experts.push_back(*done.experts);
     }
     if (step > 1) continue;
     std::vector<NamedTensor> parts;
@@ -94,8 +57,9 @@ void run_rank(const Config& config, int64_t num_channels, const ReadGrain& read,
       if (!param->is_state()) add_slices(parts, "gradient", *param, training.parallel->grad(*param));
     for (const NamedTensor& part : parts) gathered.gradients.put(part);
   }
+  if (hooks.end) hooks.end(training, state, world);
   for (const NamedTensor& part : training.tensors())
-    (part.name.starts_with("model.") ? gathered.weights : gathered.state).put(part);
+    (weights(part) ? gathered.weights : gathered.state).put(part);
 }
 
 double norm_of(const std::vector<float>& values) {
@@ -145,11 +109,12 @@ VerifyRun run_layout(const Config& config, std::span<const Channel> channels, in
 }
 
 VerifyRun run_layout(const Config& config, int64_t num_channels, const ReadGrain& read, int64_t steps,
-                     int ranks) {
+                     int ranks, const LayoutHooks& hooks) {
   VerifyRun run;
   Gathered gathered;
   run_ranks(make_thread_worlds(ranks),
-            [&](World& world) { run_rank(config, num_channels, read, steps, world, gathered, run); });
+            [&](World& world) { run_rank(config, num_channels, read, steps, world, hooks, gathered, run); });
+  run.first_weights = gathered.first_weights.whole();
   run.gradients = gathered.gradients.whole();
   run.weights = gathered.weights.whole();
   run.state = gathered.state.whole();

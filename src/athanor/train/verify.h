@@ -10,7 +10,6 @@
 #pragma once
 
 #include <functional>
-#include <map>
 #include <span>
 #include <string>
 #include <vector>
@@ -18,13 +17,15 @@
 #include "athanor/config/config.h"
 #include "athanor/data/batch.h"
 #include "athanor/data/channel.h"
+#include "athanor/train/gathering.h"
+#include "athanor/train/setup.h"
 
 namespace athanor {
 
-using WholeTensors = std::map<std::string, std::vector<float>>;  // logical tensors by name
-
 struct VerifyRun {
   std::vector<double> losses, grad_norms;  // of each step
+  std::vector<ExpertLoad> experts = {};    // likewise, of a model that has some
+  WholeTensors first_weights = {};         // as drawn, in any layout the same
   WholeTensors gradients;                  // of step 1: sums over its tokens
   WholeTensors weights, state;             // after the last step; optimizer state by its names in checkpoints
 };
@@ -37,8 +38,13 @@ using ReadGrain = std::function<void(int64_t step, int64_t grain, Batch& batch)>
 
 // Trains `steps` steps from the config's seed. Error if ranks that hold the same part of a tensor hold other bits.
 VerifyRun run_layout(const Config& config, std::span<const Channel> channels, int64_t steps, int ranks = 1);
+// What is done differently on every rank: tests plant their faults here.
+struct LayoutHooks {
+  std::function<void(Training&, Mesh&)> lay_out = {};  // in place of Training::lay_out()
+  std::function<void(Training&, TrainState&, World&)> begin = {}, end = {};  // around the steps
+};
 VerifyRun run_layout(const Config& config, int64_t num_channels, const ReadGrain& read, int64_t steps,
-                     int ranks = 1);
+                     int ranks = 1, const LayoutHooks& hooks = {});
 
 // A largest relative difference and where it is; 0 and "" where there is none.
 struct Largest {
