@@ -49,13 +49,16 @@ struct VerifyCommand {
 
 std::string text_of(const Config& config, int ranks) {
   const ParallelConfig& p = config.parallel;
-  return fmt::format("dp {} tp {}{} zero {} reduce {} recompute {}", ranks / p.tp, p.tp, p.sp ? " sp" : "",
-                     p.zero, p.reduce, p.recompute);
+  return fmt::format("dp {} tp {}{}{} zero {} reduce {} recompute {}", ranks / p.tp / p.cp, p.tp,
+                     p.sp ? " sp" : "", p.cp > 1 ? fmt::format(" cp {} {}", p.cp, p.cp_kind) : "", p.zero,
+                     p.reduce, p.recompute);
 }
 
-// Sums in another order than one process makes them differ by rounding (design of `reduce`, tensor parallelism).
+// Sums in another order than one process makes them differ by rounding (design of `reduce`, tensor and context
+// parallelism).
 bool keeps_order(const Config& config, int ranks) {
-  return config.parallel.tp == 1 && (ranks == 1 || config.parallel.reduce == "tree");
+  return config.parallel.tp == 1 && config.parallel.cp == 1 &&
+         (ranks == 1 || config.parallel.reduce == "tree");
 }
 
 Tried VerifyCommand::try_layout(const Config& config, const VerifyRun& one, int num_ranks) const {
@@ -95,8 +98,9 @@ Report report_of(const Tried& tried) {
 }
 
 void VerifyCommand::one_layout() const {
-  const int tp = static_cast<int>(config_.parallel.tp);
-  const int num_ranks = ranks > 0 ? ranks : tp * static_cast<int>(std::max<int64_t>(1, config_.parallel.dp));
+  const int model_ranks = static_cast<int>(config_.parallel.tp * config_.parallel.cp);
+  const int num_ranks =
+      ranks > 0 ? ranks : model_ranks * static_cast<int>(std::max<int64_t>(1, config_.parallel.dp));
   check_ranks(config_, num_ranks);
   const VerifyRun one = run_layout(one_process(config_), data_.channels, steps);
   const Tried tried = try_layout(config_, one, num_ranks);
@@ -129,34 +133,40 @@ void VerifyCommand::every_layout() const {
         "| layout | ranks | loss | grad_norm | gradient | weight | |\n|---|---|---|---|---|---|---|\n");
   for (int tp = 1; tp <= most; ++tp)
     for (int dp = 1; dp * tp <= most; ++dp)
-      for (const bool sp : {false, true})
-        for (int zero = 0; zero <= 3; ++zero)
-          for (const char* recompute : {"none", "selective", "full"}) {
-            Config config = config_;
-            config.parallel.dp = dp;
-            config.parallel.tp = tp;
-            config.parallel.sp = sp;
-            config.parallel.zero = zero;
-            config.parallel.recompute = recompute;
-            try {
-              validate(config);
-              check_ranks(config, dp * tp);
-            } catch (const ConfigError& error) {
-              const std::string what = error.what();
-              ++refused[what.substr(0, what.find(": got"))];
-              continue;
-            }
-            all.push_back(try_layout(config, one, dp * tp));
-            const Tried& tried = all.back();
-            const LayoutDifference& d = tried.difference;
-            if (json)
-              report["layouts"].push_back(report_of(tried));
-            else
-              std::cout << fmt::format("| {} | {} | {:.1e} | {:.1e} | {:.1e} | {:.1e} | {} |\n", tried.layout,
-                                       tried.ranks, d.loss.value, d.grad_norm.value, d.gradient.value,
-                                       d.weight.value, verdict_of(tried))
-                        << std::flush;
-          }
+      for (int cp = 1; dp * cp * tp <= most; ++cp)
+        for (const char* cp_kind : {"ring", "ulysses"})
+          for (const bool sp : {false, true})
+            for (int zero = 0; zero <= 3; ++zero)
+              for (const char* recompute : {"none", "selective", "full"}) {
+                Config config = config_;
+                config.parallel.dp = dp;
+                config.parallel.tp = tp;
+                config.parallel.cp = cp;
+                config.parallel.cp_kind = cp_kind;
+                if (cp == 1 && config.parallel.cp_kind != config_.parallel.cp_kind)
+                  continue;  // both are the same
+                config.parallel.sp = sp;
+                config.parallel.zero = zero;
+                config.parallel.recompute = recompute;
+                try {
+                  validate(config);
+                  check_ranks(config, dp * cp * tp);
+                } catch (const ConfigError& error) {
+                  const std::string what = error.what();
+                  ++refused[what.substr(0, what.find(": got"))];
+                  continue;
+                }
+                all.push_back(try_layout(config, one, dp * cp * tp));
+                const Tried& tried = all.back();
+                const LayoutDifference& d = tried.difference;
+                if (json)
+                  report["layouts"].push_back(report_of(tried));
+                else
+                  std::cout << fmt::format("| {} | {} | {:.1e} | {:.1e} | {:.1e} | {:.1e} | {} |\n",
+                                           tried.layout, tried.ranks, d.loss.value, d.grad_norm.value,
+                                           d.gradient.value, d.weight.value, verdict_of(tried))
+                            << std::flush;
+              }
   int64_t bitwise = 0, failed = 0;
   for (const Tried& tried : all) {
     bitwise += tried.difference.bitwise ? 1 : 0;

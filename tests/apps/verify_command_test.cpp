@@ -38,13 +38,25 @@ TEST_F(Verify, ALayoutThatAddsInAnotherOrderIsNear) {
   EXPECT_FALSE(found.at("bitwise")) << "tensor parallelism adds in another order";
 }
 
+TEST_F(Verify, ContextParallelLayoutsAreNear) {
+  for (const char* kind : {"ring", "ulysses"}) {
+    const Json found =
+        verify({"-n", "4", "--set", "parallel.cp=2", "--set", std::string("parallel.cp_kind=") + kind,
+                "--set", "data.attend_across_documents=false"});
+    EXPECT_EQ(found.at("layout"),
+              std::string("dp 2 tp 1 cp 2 ") + kind + " zero 0 reduce tree recompute none");
+    EXPECT_FALSE(found.at("must_be_bitwise"));
+    EXPECT_TRUE(found.at("holds")) << found.dump();
+  }
+}
+
 TEST_F(Verify, WalksEveryLayoutAndCountsWhatIsRefused) {
   const Json found = verify({"--all-layouts", "-n", "3"});
   EXPECT_EQ(found.at("failed"), 0) << found.dump();
   EXPECT_EQ(found.at("legal"), found.at("layouts").size());
   EXPECT_GT(found.at("bitwise"), 0);
-  EXPECT_EQ(found.at("refused").at("parallel.sp"), 3 * 4 * 3)
-      << "sp without tp: three dp, four stages, three recomputes";
+  EXPECT_EQ(found.at("refused").at("parallel.sp"), (3 + 2 + 2) * 4 * 3)
+      << "sp without tp: three dp, two of each kind of cp; four stages, three recomputes";
   const Outcome table = place_.run({"verify", "run.toml", "--all-layouts", "-n", "2", "--steps", "2"});
   EXPECT_EQ(table.exit_code, 0) << table.all();
   EXPECT_THAT(table.out, HasSubstr("| dp 2 tp 1 zero 1 reduce tree recompute full | 2 |"));

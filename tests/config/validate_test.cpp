@@ -114,6 +114,24 @@ TEST(Validate, WhatDoesNotDivideByTpIsNamedWithTheNearestThatDoes) {
                {"parallel.sp: got true with parallel.tp = 1, expected false"});
 }
 
+TEST(Validate, WhatDoesNotFitContextParallelismIsNamedWithTheNearestThatDoes) {
+  const auto model = [](const std::string& sizes, const std::string& parallel) {
+    return "[parallel]\n" + parallel + "\n[data]\nseq_len = 9\n[model]\nwidth = 96\nlayers = 2\n" + sizes;
+  };
+  expect_error(model("heads = 8", "cp = 5"),
+               {"first.toml:2: parallel.cp: got 5, expected at most 4 for data.seq_len = 9"});
+  expect_error(model("heads = 8\nkv_heads = 2", "cp = 3\ncp_kind = \"ulysses\""),
+               {"parallel.cp: got 3", "model.heads = 8", "is 2", "ring"});
+  expect_error(model("heads = 12\nkv_heads = 3", "cp = 2\ncp_kind = \"ulysses\""),
+               {"model.kv_heads = 3", "is 1"});
+  expect_error(model("heads = 8\nffn_width = 256", "tp = 2\ncp = 8\ncp_kind = \"ulysses\""),
+               {"by parallel.tp = 2", "is 4"});
+  expect_error(model("heads = 8", "cp = 2\ncp_kind = \"rings\""),
+               {"parallel.cp_kind", "did you mean 'ring'"});
+  expect_error(model("heads = 8\nfamily = \"moe\"\nexperts = 4\nrouter_aux_loss = 0.1", "cp = 2"),
+               {"parallel.cp: got 2, expected 1 with model.router_aux_loss"});
+}
+
 TEST(Validate, TrainingNeedsData) {
   EXPECT_THROW(validate_data(parse("")), ConfigError);
   EXPECT_NO_THROW(validate_data(parse("[data]\nchannels = [{name = 'a', path = 'x'}]")));

@@ -35,6 +35,39 @@ class BatchTest : public FolderTest {
   std::vector<Channel> channels_;
 };
 
+// Documents of 5, 0, 12, 1 and 40 tokens, sequences of 8.
+TEST_F(BatchTest, SaysWhereDocumentsBegin) {
+  std::vector<int32_t> begins;  // of each token's document
+  IndexedWriter writer(env_, path("documents"), 100);
+  for (const int length : {5, 0, 12, 1, 40}) {
+    begins.insert(begins.end(), static_cast<size_t>(length), static_cast<int32_t>(begins.size()));
+    writer.add_document(std::vector<int32_t>(static_cast<size_t>(length), 7));
+  }
+  writer.finish();
+  const auto tokens = std::make_shared<IndexedDataset>(path("documents"));
+  ChannelOptions options{.name = "d", .seq_len = 8, .valid_fraction = 0, .vocab_size = 100};
+  const auto starts_of = [&](bool across) {
+    options.attend_across_documents = across;
+    const std::vector<Channel> channels = {Channel(options, tokens, nullptr)};
+    const BatchReader batches(channels, make_sampler(channels, 1, 7), 7);
+    Batch batch;
+    batches.read(1, 0, batch);
+    for (size_t i = 0; i < batch.document_starts.size(); ++i) {
+      const int64_t first = batches.sampler().sample(1, static_cast<int64_t>(i / 8)).sequence * 8;
+      const int64_t begin = begins[static_cast<size_t>(first) + i % 8];
+      EXPECT_EQ(batch.document_starts[i], std::max<int64_t>(0, begin - first))
+          << "token " << i % 8 << " of " << first;
+    }
+    return batch.document_starts.size();
+  };
+  EXPECT_EQ(starts_of(false), 7U * 8);
+  EXPECT_EQ(starts_of(true), 0U);
+  EXPECT_EQ(tokens->document_of(0), 0);
+  EXPECT_EQ(tokens->document_of(5), 2) << "the empty one before has no token";
+  EXPECT_EQ(tokens->document_of(57), 4);
+  EXPECT_THROW(tokens->document_of(58), Error);
+}
+
 TEST_F(BatchTest, HoldsTheSequencesOfItsSlots) {
   const BatchReader batches = reader(10, 4);
   ASSERT_EQ(batches.num_grains(), 3);

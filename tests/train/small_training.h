@@ -71,6 +71,8 @@ inline Batch make_batch(const Config& config, int64_t step, int64_t grain) {
       const auto at = static_cast<uint64_t>((batch.first_index + b) * batch.seq_len + t);
       batch.tokens.push_back(static_cast<int32_t>(stream.word(at, static_cast<uint64_t>(step)) % 41));
       batch.targets.push_back(static_cast<int32_t>((batch.tokens.back() * 7 + 3) % 41));
+      if (!config.data.attend_across_documents)  // three documents a sequence, not cut alike
+        batch.document_starts.push_back(static_cast<int32_t>(t < 2 + b ? 0 : t < 7 ? 2 + b : 7));
     }
   }
   return batch;

@@ -64,6 +64,9 @@ struct DataConfig {
   double valid_fraction = 0.01;   // the last part of each channel's token stream
   std::string cache = {};         // folder for token files made on first use; default: ".cache" in train.runs
   std::string text_key = "text";  // the JSONL field that holds the document
+  // Sequences are cut from the stream of all documents. false: a token sees those of its own document only, in training
+  // and in evaluation; its position stays that in the sequence.
+  bool attend_across_documents = true;
 };
 
 struct TrainConfig {
@@ -112,6 +115,7 @@ struct PrecisionConfig {
 struct ParallelConfig {
   int64_t dp = 0;  // "auto" (0): the ranks that the other axes leave
   int64_t tp = 1, pp = 1, cp = 1, ep = 1;
+  std::string cp_kind = "ring";  // ring, ulysses: how attention sees the tokens of other ranks of cp
   bool sp = false;
   int64_t zero = 0;
   std::string schedule = "1f1b";  // of the pipeline: a known name or a CSV file

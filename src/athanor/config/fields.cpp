@@ -101,6 +101,8 @@ const std::vector<Field<Config>>& config_fields() {
       {"data", "valid_fraction", "fraction", at<&C::data, &D::valid_fraction>, below(0, 1)},
       {"data", "cache", "folder; empty: .cache in train.runs", at<&C::data, &D::cache>, path()},
       {"data", "text_key", "field of a JSONL line", at<&C::data, &D::text_key>, any()},
+      {"data", "attend_across_documents", "false: tokens see their own document only",
+       at<&C::data, &D::attend_across_documents>, any()},
 
       {"train", "name", "the run is runs/<name>", at<&C::train, &T::name>, any()},
       {"train", "runs", "folder", at<&C::train, &T::runs>, any()},
@@ -151,6 +153,8 @@ const std::vector<Field<Config>>& config_fields() {
       {"parallel", "tp", "ranks, tensor parallel", at<&C::parallel, &L::tp>, at_least(1, 1 << 20)},
       {"parallel", "pp", "ranks, pipeline parallel", at<&C::parallel, &L::pp>, at_least(1, 1 << 20)},
       {"parallel", "cp", "ranks, context parallel", at<&C::parallel, &L::cp>, at_least(1, 1 << 20)},
+      {"parallel", "cp_kind", "attention over cp: keys travel, or heads are shared out",
+       at<&C::parallel, &L::cp_kind>, one_of({"ring", "ulysses"})},
       {"parallel", "ep", "ranks, expert parallel", at<&C::parallel, &L::ep>, at_least(1, 1 << 20)},
       {"parallel", "sp", "sequence parallel within tp", at<&C::parallel, &L::sp>, any()},
       {"parallel", "zero", "ZeRO stage", at<&C::parallel, &L::zero>, within(0, 3)},

@@ -187,6 +187,39 @@ void check_tensor_parallel(const Config& config) {
            "got true with parallel.tp = 1, expected false");
 }
 
+bool fits_heads(const ModelConfig& m, int64_t tp, int64_t cp) {
+  const int64_t heads = m.heads / tp, kv_heads = std::max<int64_t>(1, m.kv_heads / tp);
+  return heads % cp == 0 && (kv_heads % cp == 0 || cp % kv_heads == 0);
+}
+
+// A sequence is cut into as many chunks as keep every rank busy; heads are whole.
+void check_context_parallel(const Config& config) {
+  const ModelConfig& m = config.model;
+  const ParallelConfig& p = config.parallel;
+  if (p.cp == 1) return;
+  const bool ring = p.cp_kind == "ring";
+  const int64_t most = ring ? config.data.seq_len / 2 : config.data.seq_len;
+  require(p.cp <= most, config, "parallel.cp", "got {}, expected at most {} for data.seq_len = {}: {}", p.cp,
+          most, config.data.seq_len,
+          ring ? "a ring gives each rank two chunks of a sequence" : "each rank has tokens");
+  if (!ring && !fits_heads(m, p.tp, p.cp)) {
+    int64_t nearest = p.cp;
+    while (!fits_heads(m, p.tp, nearest)) --nearest;
+    refuse(config, "parallel.cp",
+           fmt::format("the nearest that these heads can be shared out to is {}; parallel.cp_kind = \"ring\" "
+                       "asks nothing of them",
+                       nearest),
+           "got {} with parallel.cp_kind = \"ulysses\", which does not divide model.heads = {} and "
+           "model.kv_heads = {}{}",
+           p.cp, m.heads, m.kv_heads, p.tp > 1 ? fmt::format(" by parallel.tp = {}", p.tp) : "");
+  }
+  if (m.family == "moe" && (m.router_aux_loss > 0.0 || m.capacity_factor > 0.0))
+    refuse(config, "parallel.cp",
+           "balance with model.router_bias_rate, whose counts are those of the whole step",
+           "got {}, expected 1 with {}: it is defined over all tokens of a grain", p.cp,
+           m.capacity_factor > 0.0 ? "model.capacity_factor" : "model.router_aux_loss");
+}
+
 // The blocks of each pipeline stage, where they are given: one entry per stage, only the ends without a block.
 void check_stage_layers(const Config& config) {
   const ParallelConfig& p = config.parallel;
@@ -212,9 +245,6 @@ void check_stage_layers(const Config& config) {
 // What can be said of a layout without its ranks; train/layout.h says the rest.
 void check_layout(const Config& config) {
   const ParallelConfig& p = config.parallel;
-  if (p.cp != 1)
-    refuse(config, "parallel.cp", "this version of the program has no context parallelism",
-           "got {}, expected 1", p.cp);
   const int64_t experts = config.model.experts;
   if (p.ep > 1 && experts == 0)
     refuse(config, "parallel.ep", "a model of family moe has some",
@@ -315,6 +345,7 @@ void validate(const Config& config) {
   check_train(config);
   check_optimizer(config);
   check_tensor_parallel(config);
+  check_context_parallel(config);
   check_stage_layers(config);
   check_layout(config);
   check_compression(config);

@@ -17,6 +17,10 @@ BatchReader::BatchReader(std::span<const Channel> channels, Sampler sampler, int
   for (const Channel& channel : channels_)
     check(channel.seq_len() == seq_len_, "channel '{}': got a seq_len of {}, expected {} as in '{}'",
           channel.name(), channel.seq_len(), seq_len_, channels_[0].name());
+  for (const Channel& channel : channels_)
+    check(channel.tells_documents_apart() == channels_[0].tells_documents_apart(),
+          "channel '{}': {} documents apart, expected it to do as '{}' does", channel.name(),
+          channel.tells_documents_apart() ? "tells" : "does not tell", channels_[0].name());
 }
 
 int64_t BatchReader::num_grains() const {
@@ -35,6 +39,7 @@ void BatchReader::read(int64_t step, int64_t grain, Batch& batch) const {
   batch.tokens.resize(rows * width);
   batch.targets.resize(rows * width);
   batch.channel_of.resize(rows);
+  batch.document_starts.resize(channels_[0].tells_documents_apart() ? rows * width : 0);
   std::vector<int32_t> ids(width + 1);
   for (size_t b = 0; b < rows; ++b) {
     const Sample sample = sampler_.sample(step, batch.first_index + static_cast<int64_t>(b));
@@ -42,6 +47,9 @@ void BatchReader::read(int64_t step, int64_t grain, Batch& batch) const {
     batch.channel_of[b] = sample.channel;
     std::copy(ids.begin(), ids.end() - 1, batch.tokens.begin() + static_cast<int64_t>(b * width));
     std::copy(ids.begin() + 1, ids.end(), batch.targets.begin() + static_cast<int64_t>(b * width));
+    if (!batch.document_starts.empty())
+      channels_[static_cast<size_t>(sample.channel)].document_starts(
+          sample.sequence * seq_len_, std::span(batch.document_starts).subspan(b * width, width));
   }
 }
 

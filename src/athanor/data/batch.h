@@ -26,6 +26,9 @@ struct Batch {
   std::vector<int32_t> tokens;      // [B,T]
   std::vector<int32_t> targets;     // [B,T]: targets[b,t] follows tokens[b,t]
   std::vector<int32_t> channel_of;  // [B]: index into the channels
+  // [B,T]: the position where each token's document begins, before which it attends to nothing; empty: sequences are
+  // one document, as far as attention goes.
+  std::vector<int32_t> document_starts = {};
 };
 
 class BatchReader {

@@ -83,6 +83,17 @@ void Channel::read(int64_t first, std::span<int32_t> ids) const {
           name(), first + static_cast<int64_t>(i), tokens_->prefix(), ids[i], options_.vocab_size);
 }
 
+void Channel::document_starts(int64_t first, std::span<int32_t> starts) const {
+  int64_t next = tokens_->document_of(first) + 1;
+  int32_t start = 0;
+  for (size_t i = 0; i < starts.size(); ++i) {
+    const int64_t token = first + static_cast<int64_t>(i);
+    for (; next < tokens_->num_documents() && tokens_->document_start(next) <= token; ++next)
+      start = static_cast<int32_t>(tokens_->document_start(next) - first);
+    starts[i] = start;
+  }
+}
+
 std::optional<int64_t> Channel::bytes_of(int64_t first, int64_t last) const {
   if (bytes_ == nullptr) return std::nullopt;
   check(first <= last, "channel '{}': tokens {} to {} are no range", name(), first, last);

@@ -33,6 +33,7 @@ struct ChannelOptions {
   int64_t seq_len = 256;
   double valid_fraction = 0.01;
   int64_t vocab_size = 0;  // of the model: ids must be below
+  bool attend_across_documents = true;
 };
 
 // `targets` predicted tokens, the inputs starting at token `first`.
@@ -63,6 +64,11 @@ class Channel {
   Window valid_window(int64_t window) const;
   // Any range of the stream, ids checked against the vocabulary; a window needs targets + 1 of them.
   void read(int64_t first, std::span<int32_t> ids) const;
+
+  bool tells_documents_apart() const { return !options_.attend_across_documents; }
+  // Of the tokens from `first` on, how many of them come before the start of each one's document; 0 for the document
+  // that token `first` is in.
+  void document_starts(int64_t first, std::span<int32_t> starts) const;
 
   // Bytes of text that tokens [first, last) stand for; none without a tokenizer.
   std::optional<int64_t> bytes_of(int64_t first, int64_t last) const;

@@ -94,7 +94,8 @@ Dataset open_dataset(const Config& config, Env& env, const DatasetOptions& optio
     const auto tokens = std::make_shared<IndexedDataset>(
         token_file_of(env, config, channel, dataset.tokenizer.get(), options));
     dataset.channels.emplace_back(
-        ChannelOptions{channel.name, channel.weight, data.seq_len, data.valid_fraction, dataset.vocab_size},
+        ChannelOptions{channel.name, channel.weight, data.seq_len, data.valid_fraction, dataset.vocab_size,
+                       data.attend_across_documents},
         tokens, bytes);
     dataset.identity += fmt::format("channel '{}': weight={} tokens={} content={}\n", channel.name,
                                     channel.weight, tokens->num_tokens(), tokens->quick_hash());

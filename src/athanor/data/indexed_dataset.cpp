@@ -185,6 +185,17 @@ int64_t IndexedDataset::document_start(int64_t document) const {
                                     : load<int64_t>(pointers_, sequence) / token_size_bytes(type_);
 }
 
+int64_t IndexedDataset::document_of(int64_t token) const {
+  check(token >= 0 && token < num_tokens_, "'{}': token {} is outside of its {}", prefix_, token,
+        num_tokens_);
+  int64_t first = 0, end = num_documents();  // one in [first, end) is the answer
+  while (end - first > 1) {
+    const int64_t middle = (first + end) / 2;
+    (document_start(middle) <= token ? first : end) = middle;
+  }
+  return first;
+}
+
 std::string IndexedDataset::quick_hash() const {
   constexpr uint64_t kBlockBytes = uint64_t{1} << 16, kBlocks = 64;
   Hash128 hash;

@@ -83,6 +83,7 @@ class IndexedDataset {
   void read(int64_t first, std::span<int32_t> out) const;
   // The token where document d begins, for d in [0, num_documents()]; the last one is num_tokens().
   int64_t document_start(int64_t document) const;
+  int64_t document_of(int64_t token) const;  // the last one that begins at or before it
 
   // Hash of the whole index and of blocks spread over the ids: cheap, sees an exchanged file.
   std::string quick_hash() const;

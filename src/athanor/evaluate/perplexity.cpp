@@ -6,10 +6,15 @@
 namespace athanor {
 namespace {
 
-// ids [batch, length + 1]: windows of one length.
-HeldOutBatch to_batch(Arena& arena, const std::vector<int32_t>& ids, int64_t batch, int64_t length) {
-  HeldOutBatch tensors{empty(arena, {batch, length}, Dtype::i32, Category::activations),
-                       empty(arena, {batch, length}, Dtype::i32, Category::activations)};
+// ids [batch, length + 1]: windows of one length; starts [batch, length] or none.
+HeldOutBatch to_batch(Arena& arena, const std::vector<int32_t>& ids, const std::vector<int32_t>& starts,
+                      int64_t batch, int64_t length) {
+  HeldOutBatch tensors{.inputs = empty(arena, {batch, length}, Dtype::i32, Category::activations),
+                       .targets = empty(arena, {batch, length}, Dtype::i32, Category::activations)};
+  if (!starts.empty()) {
+    tensors.document_starts = empty(arena, {batch, length}, Dtype::i32, Category::activations);
+    copy_from_host(tensors.document_starts, starts.data(), tensors.document_starts.size_bytes());
+  }
   for (int64_t b = 0; b < batch; ++b) {
     Tensor input_row = tensors.inputs.slice(b, b + 1), target_row = tensors.targets.slice(b, b + 1);
     const int32_t* row = ids.data() + b * (length + 1);
@@ -20,7 +25,9 @@ HeldOutBatch to_batch(Arena& arena, const std::vector<int32_t>& ids, int64_t bat
 }
 
 double sum_losses(const Model& model, const HeldOutBatch& batch) {
-  Tape tape({.num_sequences = batch.inputs.dim(0), .seq_len = batch.inputs.dim(1)});
+  Tape tape({.num_sequences = batch.inputs.dim(0),
+             .seq_len = batch.inputs.dim(1),
+             .document_starts = batch.document_starts});
   return sum_of_tokens(model.loss(tape, batch.inputs, batch.targets, {}).value);
 }
 
@@ -77,11 +84,17 @@ Evaluation evaluate_channels(const Model& model, Arena& arena, std::span<const C
     ChannelScore score{.name = channel.name(), .tokens = 0, .loss = 0.0, .bytes = int64_t{0}};
     const auto batch_of = [&](const Unit& unit) {
       std::vector<int32_t> ids(static_cast<size_t>(unit.num_windows * (unit.targets + 1)));
-      for (int64_t w = 0; w < unit.num_windows; ++w)
-        channel.read(channel.valid_window(unit.first_window + w).first,
-                     std::span(ids).subspan(static_cast<size_t>(w * (unit.targets + 1)),
-                                            static_cast<size_t>(unit.targets + 1)));
-      return to_batch(arena, ids, unit.num_windows, unit.targets);
+      const auto targets = static_cast<size_t>(unit.targets);
+      std::vector<int32_t> starts(
+          channel.tells_documents_apart() ? static_cast<size_t>(unit.num_windows) * targets : 0);
+      for (int64_t w = 0; w < unit.num_windows; ++w) {
+        const int64_t first = channel.valid_window(unit.first_window + w).first;
+        const auto row = static_cast<size_t>(w);
+        channel.read(first, std::span(ids).subspan(row * (targets + 1), targets + 1));
+        if (!starts.empty())
+          channel.document_starts(first, std::span(starts).subspan(row * targets, targets));
+      }
+      return to_batch(arena, ids, starts, unit.num_windows, unit.targets);
     };
     std::vector<size_t> mine;
     for (size_t u = 0; u < units.size(); ++u) {
@@ -133,7 +146,7 @@ IdsScore score_ids(const Model& model, Arena& arena, const std::vector<std::vect
             "ids: sequence {} holds id {} at {}, expected below vocab_size {}", s, ids[i], i,
             config.vocab_size);
     if (length < 1) continue;
-    total += sum_losses(model, to_batch(arena, ids, 1, length));
+    total += sum_losses(model, to_batch(arena, ids, {}, 1, length));
     score.tokens += length;
   }
   check(score.tokens > 0, "ids: got {} sequences with nothing to predict, expected one of two or more ids",

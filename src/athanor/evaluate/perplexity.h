@@ -39,7 +39,8 @@ struct Evaluation {
 
 // Windows of one length, as a forward pass takes them.
 struct HeldOutBatch {
-  Tensor inputs, targets;  // [b,T] i32
+  Tensor inputs, targets;       // [b,T] i32
+  Tensor document_starts = {};  // [b,T] i32, where documents are told apart
 };
 
 // Who computes the losses where it is not one model on this rank: the stages of a pipeline.

@@ -29,6 +29,8 @@ void run_steps(Training& training, const Config& config) {
     training.runner->run(state, [&]() -> const Batch& {
       batch.num_sequences = std::min(micro, config.train.global_batch - *grain++ * micro);
       batch.seq_len = length;
+      if (!config.data.attend_across_documents)
+        batch.document_starts.resize(static_cast<size_t>(batch.num_sequences * length));
       return batch;
     });
   }

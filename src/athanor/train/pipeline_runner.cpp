@@ -49,7 +49,9 @@ std::vector<double> PipelineRunner::sum_losses(std::span<const HeldOutBatch> bat
   std::vector<double> sums(batches.size(), 0.0);
   PipelinePass pass;
   for (const HeldOutBatch& batch : batches)
-    pass.batches.push_back({{.num_sequences = batch.inputs.dim(0), .seq_len = batch.inputs.dim(1)},
+    pass.batches.push_back({{.num_sequences = batch.inputs.dim(0),
+                             .seq_len = batch.inputs.dim(1),
+                             .document_starts = batch.document_starts},
                             batch.inputs,
                             batch.targets});
   pass.on_loss = [&](int micro, const Tensor& loss) {

@@ -11,9 +11,9 @@ namespace athanor {
 namespace {
 
 // What a resumed run must find unchanged: everything that its state or its sample order depends on.
-constexpr std::array kBound = {"model.",           "data.seq_len",       "data.valid_fraction",
-                               "train.seed",       "train.global_batch", "optimizer.name",
-                               "precision.compute"};
+constexpr std::array kBound = {
+    "model.",         "data.seq_len",      "data.valid_fraction",         "train.seed", "train.global_batch",
+    "optimizer.name", "precision.compute", "data.attend_across_documents"};
 
 bool is_bound(const std::string& key) {
   return key != "model.preset" && std::any_of(kBound.begin(), kBound.end(), [&](const std::string& bound) {

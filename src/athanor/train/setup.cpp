@@ -55,6 +55,7 @@ Group& data_group(Mesh& mesh) {
 void Training::lay_out(Mesh& mesh) {
   if (mesh.size(Axis::tp) > 1) split(sharding_of(config_.model, config_.parallel.sp), mesh.group(Axis::tp));
   if (mesh.size(Axis::ep) > 1) split_experts(mesh.group(Axis::ep), mesh.group(Axis::edp));
+  share_sequences(mesh.group(Axis::cp));
   if (mesh.size(Axis::pp) == 1) return;
   const std::vector<int> ranks = mesh.shape().peers(mesh.world().rank(), {Axis::pp});
   const Schedule schedule = pipeline_schedule(config_, 1);
@@ -63,7 +64,14 @@ void Training::lay_out(Mesh& mesh) {
   if (config_.model.tie_embeddings && first != last && (own == first || own == last))
     ends_ = mesh.world().make_group({ranks[static_cast<size_t>(first)], ranks[static_cast<size_t>(last)]},
                                     "ends of the pipeline");
-  cut(mesh.group(Axis::pp), ends_.get(), mesh.group({Axis::pp, Axis::dp, Axis::cp}));
+  cut(mesh.group(Axis::pp), ends_.get(), mesh.group({Axis::pp, Axis::dp}));
+}
+
+void Training::share_sequences(Group& context_group) {
+  if (context_group.size() == 1) return;
+  context_ = std::make_unique<ContextParallel>(parse_context_kind(config_.parallel.cp_kind),
+                                               config_.data.seq_len, context_group);
+  step_options_.context = context_.get();
 }
 
 void Training::split(const Sharding& sharding, Group& tensor_group) {

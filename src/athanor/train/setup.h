@@ -9,7 +9,8 @@
 //   evaluate_channels(*training.model, arena, channels, group, {.passes = training.held_out_passes()});
 //
 // The group of the constructor are the ranks that share out the grains (dp); the ranks of a tensor group (tp) compute
-// the same grains, each its part of every layer; those of a pipeline (pp) each some layers. The config must be
+// the same grains, each its part of every layer, those of a context group (cp) each its tokens; those of a pipeline (pp)
+// each some layers. The config must be
 // resolved (config/presets.h) and fit the ranks (train/layout.h). Thread rule: one thread.
 #pragma once
 
@@ -35,6 +36,7 @@ struct Training {
   // Expert parallelism: layers of experts are shared by the ranks of `experts` (ep), each of which computes other grains,
   // or the same as the others of its tensor group; `copies` (edp) are the ranks that have the same experts.
   void split_experts(Group& experts, Group& copies);
+  void share_sequences(Group& context_group);                 // context parallelism
   // Pipeline parallelism. `ends`: the ranks of the first and the last stage, on these two where embeddings are tied.
   // Losses are summed over `losses`, the ranks of all stages and of all grains.
   void cut(Group& pipeline, Group* ends, Group& losses);
@@ -75,6 +77,7 @@ struct Training {
   std::vector<ModelPart> parts_;  // of all stages
   std::optional<HeldOutPasses> passes_;
   DataParallelOptions parallel_options_;
+  std::unique_ptr<ContextParallel> context_;
   StepOptions step_options_;
 };
 

@@ -22,20 +22,25 @@ struct StepRunner::Losses {
     return values[static_cast<size_t>((grain * channels + channel) * 2 + 1)];
   }
   double& stop() { return values.back(); }
-  void add(int64_t grain, const Batch& batch, const Tensor& of_tokens);
+  void add(int64_t grain, const Batch& batch, const ContextParallel* context, const Tensor& of_tokens);
 
   int64_t channels;
   std::vector<double> values;
 };
 
-void StepRunner::Losses::add(int64_t grain, const Batch& batch, const Tensor& of_tokens) {
+void StepRunner::Losses::add(int64_t grain, const Batch& batch, const ContextParallel* context,
+                             const Tensor& of_tokens) {
   if (of_tokens.queue().device() == Device::null) return;
+  const std::vector<int32_t> own =
+      context == nullptr ? std::vector<int32_t>() : context->take(batch.targets, batch.num_sequences);
+  const std::vector<int32_t>& targets = context == nullptr ? batch.targets : own;
+  const int64_t length = context == nullptr ? batch.seq_len : context->seq_len();
   std::vector<float> per_token(static_cast<size_t>(of_tokens.numel()));
   copy_to_host(per_token.data(), of_tokens, of_tokens.size_bytes());
   for (int64_t b = 0; b < batch.num_sequences; ++b)
-    for (int64_t t = 0; t < batch.seq_len; ++t) {
-      const auto i = static_cast<size_t>(b * batch.seq_len + t);
-      if (batch.targets[i] < 0) continue;
+    for (int64_t t = 0; t < length; ++t) {
+      const auto i = static_cast<size_t>(b * length + t);
+      if (targets[i] < 0) continue;
       const int64_t channel = batch.channel_of[static_cast<size_t>(b)];
       loss(grain, channel) += static_cast<double>(per_token[i]);
       tokens(grain, channel) += 1.0;
@@ -50,16 +55,28 @@ Tensor to_tensor(Arena& arena, const std::vector<int32_t>& ids, int64_t batch, i
 }
 
 MicroBatch StepRunner::micro_batch(const TrainState& state, const Batch& batch) const {
+  // Of sequences that are shared, this rank's tokens.
+  const ContextParallel* context = options_.context;
+  const int64_t length = context == nullptr ? batch.seq_len : context->seq_len();
+  const auto own = [&](const std::vector<int32_t>& values) {
+    const bool whole = context == nullptr || arena_.queue().device() == Device::null;
+    return to_tensor(arena_, whole ? values : context->take(values, batch.num_sequences), batch.num_sequences,
+                     length);
+  };
   return {{.seed = state.seed,
            .step = static_cast<uint64_t>(state.step + 1),
            .first_sequence = batch.first_index,
            .num_sequences = batch.num_sequences,
-           .seq_len = batch.seq_len,
+           .seq_len = length,
+           .part = context == nullptr ? nullptr : &context->part(),
+           .document_starts = batch.document_starts.empty() ? Tensor{}
+                                                            : to_tensor(arena_, batch.document_starts,
+                                                                        batch.num_sequences, batch.seq_len),
            .record = true,
            .dropout = true,
            .loss_scale = static_cast<float>(state.loss_scale.scale)},
-          to_tensor(arena_, batch.tokens, batch.num_sequences, batch.seq_len),
-          to_tensor(arena_, batch.targets, batch.num_sequences, batch.seq_len)};
+          own(batch.tokens),
+          own(batch.targets)};
 }
 
 void StepRunner::run_grain(const TrainState& state, int64_t grain, const Batch& batch, Losses& losses,
@@ -74,7 +91,7 @@ void StepRunner::run_grain(const TrainState& state, int64_t grain, const Batch& 
     const Span forward(options_.trace, "forward", "step");
     loss = model_.loss(tape, of_grain.ids, of_grain.targets, options_.recompute);
   }
-  losses.add(grain, batch, loss.value);
+  losses.add(grain, batch, options_.context, loss.value);
   const double middle = now_seconds(), waited_forward = parallel_.comm_seconds();
   {
     const Span backward(options_.trace, "backward", "step");
@@ -95,7 +112,7 @@ void StepRunner::run_pipeline(const TrainState& state, const std::vector<int64_t
   PipelinePass pass;
   for (const Batch& batch : batches) pass.batches.push_back(micro_batch(state, batch));
   pass.on_loss = [&](int micro, const Tensor& loss) {
-    losses.add(grain_of(micro), batches[static_cast<size_t>(micro)], loss);
+    losses.add(grain_of(micro), batches[static_cast<size_t>(micro)], options_.context, loss);
   };
   pass.on_weight_ready = [&](Weight& weight, int micro) { parallel_.weight_ready(weight, grain_of(micro)); };
   double before = now_seconds(), waited_before = wait_seconds();
@@ -121,6 +138,10 @@ double StepRunner::reduce_losses(Losses& losses, StepResult& result) {
   losses.stop() = options_.stop != nullptr && options_.stop->load() > 0 ? 1.0 : 0.0;
   if (options_.tensor_group != nullptr)
     options_.tensor_group->all_reduce(&losses.stop(), 1, Dtype::f64, "stop").wait();
+  if (options_.context != nullptr)
+    options_.context->group()
+        .all_reduce(losses.values.data(), std::ssize(losses.values), Dtype::f64, "losses of tokens")
+        .wait();
   group_.all_reduce(losses.values.data(), static_cast<int64_t>(losses.values.size()), Dtype::f64, "losses")
       .wait();
   result.stop = losses.stop() > 0.0;
@@ -156,6 +177,7 @@ void StepRunner::sum_shared_gradients() {
   const auto grad_of = [this](Param& param) -> const Tensor& { return parallel_.grad(param); };
   if (options_.tensor_group != nullptr)
     sum_partial_gradients(model_.params(), grad_of, *options_.tensor_group);
+  if (options_.context != nullptr) options_.context->sum_gradients(model_.params(), grad_of);
   if (options_.ends == nullptr) return;
   for (const auto& param : model_.params()) {
     Tensor grad = param->num_uses() > param->uses().size() ? parallel_.grad(*param) : Tensor{};
@@ -229,6 +251,7 @@ StepResult StepRunner::run(TrainState& state, const std::function<const Batch&()
   const double start = now_seconds();
   sum_shared_gradients();
   const double summed_tokens = reduce_losses(losses, result);
+  if (options_.context != nullptr) experts.reduce(options_.context->group());
   experts.reduce(group_);
   result.experts = experts.summary();
   const double reduced = now_seconds();

@@ -24,6 +24,7 @@
 #include "athanor/observe/profile.h"
 #include "athanor/optim/optimizer.h"
 #include "athanor/optim/schedule.h"
+#include "athanor/parallel/context_parallel.h"
 #include "athanor/parallel/data_parallel.h"
 #include "athanor/parallel/two_speed.h"
 #include "athanor/train/expert_load.h"
@@ -44,6 +45,8 @@ struct StepOptions {
   Group* tensor_group = nullptr;  // the ranks that share this model (tp); null: this rank has all of it
   Group* expert_group =
       nullptr;  // the ranks that share the experts of a layer (ep); null: this rank has them all
+  const ContextParallel* context =
+      nullptr;  // the ranks that share each sequence (cp); null: it is here whole
   std::vector<const Param*> declared =
       {};  // parameters of the whole model: the order in which norms are added
   // Of a pipeline; null: this rank has all layers.

@@ -92,7 +92,8 @@ bool same_bits(const WholeTensors& a, const WholeTensors& b) {
 }  // namespace
 
 Config one_process(Config config) {
-  config.parallel.dp = config.parallel.tp = config.parallel.pp = config.parallel.ep = 1;
+  config.parallel.dp = config.parallel.tp = config.parallel.cp = 1;
+  config.parallel.pp = config.parallel.ep = 1;
   config.parallel.stage_layers.clear();
   config.parallel.zero = 0;
   config.parallel.sp = false;
