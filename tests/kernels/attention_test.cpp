@@ -180,8 +180,8 @@ TEST_P(AttentionTest, RisingAndFallingScores) {
       const auto got = run(GetParam(), [&](Bench& bench) {
         Tensor o = bench.output(s.q(), dtype), lse = bench.output(s.lse(), Dtype::f32);
         bench.kernels().attention.forward(bench.queue(), o, lse, bench.input(in.q, s.q(), dtype),
-                                          bench.input(in.k, s.k(), dtype), bench.input(in.v, s.k(), dtype),
-                                          1, {});
+                                          bench.input(in.k, s.k(), dtype), bench.input(in.v, s.k(), dtype), 1,
+                                          {});
         return std::vector{o, lse};
       });
       const Results expected = expected_of(in, s, 1);

@@ -400,7 +400,8 @@ void backward(Queue& queue, Tensor& dq, Tensor& dk, Tensor& dv, const Tensor& d_
             .dv_sums = nullptr};
   };
   const int64_t items = heads / group, threads = queue.num_threads();
-  if (parts.key_blocks <= kBlocksNearby && items >= kFewestHeads && items >= 2 * threads && threads <= kHeadLanes)
+  if (parts.key_blocks <= kBlocksNearby && items >= kFewestHeads && items >= 2 * threads &&
+      threads <= kHeadLanes)
     backward_by_heads(queue, q.arena(), rows, parts, gradients_of);
   else
     backward_by_rounds(queue, q.arena(), rows, parts, part.causal ? 0 : 1 - parts.key_blocks, gradients_of);
