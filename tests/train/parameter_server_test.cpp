@@ -166,7 +166,7 @@ class ServerRun {
                .seq_len = batch.seq_len,
                .record = true,
                .dropout = true});
-    gradients.begin_grain(tape, grain);
+    if (WeightReady ready = gradients.begin_grain(grain)) tape.on_weight_ready(std::move(ready));
     const Tensor ids = to_tensor(engine.arena, batch.tokens, batch.num_sequences, batch.seq_len);
     const Tensor targets = to_tensor(engine.arena, batch.targets, batch.num_sequences, batch.seq_len);
     const Var loss = model.loss(tape, ids, targets, {});

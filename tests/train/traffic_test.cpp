@@ -191,20 +191,23 @@ TEST_P(DataTraffic, Stage3) {
 class TensorTraffic : public ::testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(Ranks, TensorTraffic, ::testing::Values(2, 4));
 
-StepTraffic tensor_traffic(const Config& config, const Layout& layout) {
-  std::vector<Group*> groups(static_cast<size_t>(layout.tp));
+StepTraffic tensor_traffic(Config config, int ranks, bool sp = false) {
+  config.parallel.dp = 1;
+  config.parallel.tp = ranks;
+  config.parallel.sp = sp;
+  std::vector<Group*> groups(static_cast<size_t>(ranks));
   std::vector<Traffic> before(groups.size()), after(groups.size());
-  LayoutHooks hooks;
-  hooks.prepare = [&](Training&, Group& group) { groups[static_cast<size_t>(group.rank())] = &group; };
   const auto note = [&](std::vector<Traffic>& traffic) {
-    return [&](Training&, TrainState&, Group& world) {
+    return [&](Training&, TrainState&, World& world) {
       const auto rank = static_cast<size_t>(world.rank());
       traffic[rank] = groups[rank]->traffic();
     };
   };
-  hooks.begin = note(before);
-  hooks.end = note(after);
-  EXPECT_EQ(run_layout(config, layout, hooks).fault, "");
+  const auto lay_out = [&](Training& training, Mesh& mesh) {
+    training.lay_out(mesh);
+    groups[static_cast<size_t>(mesh.world().rank())] = &mesh.group(Axis::tp);
+  };
+  run_layout(config, {.lay_out = lay_out, .begin = note(before), .end = note(after)});
   StepTraffic result;
   for (size_t rank = 0; rank < groups.size(); ++rank) result.sum += after[rank] - before[rank];
   return result;
@@ -240,7 +243,7 @@ TEST_P(TensorTraffic, Tp) {
       config.precision.compute = compute;
       const int64_t e = std::string(compute) == "f32" ? 4 : 2;
       const int64_t N = 3 * 12, C = 24, blocks = 2;
-      const StepTraffic step = tensor_traffic(config, {.dp = 1, .tp = GetParam()});
+      const StepTraffic step = tensor_traffic(config, GetParam());
       const int64_t activations = (4 * blocks + 2) * N * C * e;  // two each way a block; embedding, head
       EXPECT_EQ(step.bytes(Collective::all_reduce),
                 2 * (P - 1) * (activations + 4 * partial_elements(config, false) + 8 + 8));  // norm, stop
@@ -255,7 +258,7 @@ TEST_P(TensorTraffic, Sp) {
     Config config = one_grain(family);
     config.precision.compute = "f32";
     const int64_t N = 3 * 12, C = 24, blocks = 2, dealt = dealt_rows(N, GetParam());
-    const StepTraffic step = tensor_traffic(config, {.dp = 1, .tp = GetParam(), .sp = true});
+    const StepTraffic step = tensor_traffic(config, GetParam(), true);
     // Each way: a block two gathers and two scatters, the embedding one scatter, the head one gather.
     const int64_t one = P * (P - 1) * dealt * C * 4;
     EXPECT_EQ(step.bytes(Collective::reduce_scatter), (4 * blocks + 2) * one);
