@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <iostream>
 #include <map>
+#include <numeric>
 
 #include "athanor/base/error.h"
 #include "athanor/config/load.h"
@@ -11,6 +12,7 @@
 #include "athanor/config/validate.h"
 #include "athanor/data/dataset.h"
 #include "athanor/observe/report.h"
+#include "athanor/pipeline/schedule.h"
 #include "athanor/train/layout.h"
 #include "athanor/train/verify.h"
 #include "command.h"
@@ -40,6 +42,7 @@ struct VerifyCommand {
 
  private:
   Tried try_layout(const Config& config, const VerifyRun& one, int num_ranks) const;
+  std::vector<Config> layouts(int most) const;
   void one_layout() const;
   void every_layout() const;
 
@@ -49,16 +52,17 @@ struct VerifyCommand {
 
 std::string text_of(const Config& config, int ranks) {
   const ParallelConfig& p = config.parallel;
-  return fmt::format("dp {} tp {}{}{} zero {} reduce {} recompute {}", ranks / p.tp / p.cp, p.tp,
-                     p.sp ? " sp" : "", p.cp > 1 ? fmt::format(" cp {} {}", p.cp, p.cp_kind) : "", p.zero,
-                     p.reduce, p.recompute);
+  return fmt::format("{}dp {} tp {}{}{}{} zero {} reduce {} recompute {}",
+                     p.pp > 1 ? fmt::format("pp {} {} ", p.pp, p.schedule) : "", mesh_shape(config, ranks).dp,
+                     p.tp, p.sp ? " sp" : "", p.cp > 1 ? fmt::format(" cp {} {}", p.cp, p.cp_kind) : "",
+                     p.ep > 1 ? fmt::format(" ep {}", p.ep) : "", p.zero, p.reduce, p.recompute);
 }
 
 // Sums in another order than one process makes them differ by rounding (design of `reduce`, tensor and context
 // parallelism).
 bool keeps_order(const Config& config, int ranks) {
-  return config.parallel.tp == 1 && config.parallel.cp == 1 &&
-         (ranks == 1 || config.parallel.reduce == "tree");
+  const ParallelConfig& p = config.parallel;
+  return p.tp == 1 && p.cp == 1 && p.ep == 1 && (mesh_shape(config, ranks).dp == 1 || p.reduce == "tree");
 }
 
 Tried VerifyCommand::try_layout(const Config& config, const VerifyRun& one, int num_ranks) const {
@@ -98,9 +102,8 @@ Report report_of(const Tried& tried) {
 }
 
 void VerifyCommand::one_layout() const {
-  const int model_ranks = static_cast<int>(config_.parallel.tp * config_.parallel.cp);
-  const int num_ranks =
-      ranks > 0 ? ranks : model_ranks * static_cast<int>(std::max<int64_t>(1, config_.parallel.dp));
+  const ParallelConfig& p = config_.parallel;
+  const int num_ranks = ranks > 0 ? ranks : static_cast<int>(p.pp * p.cp * p.tp * std::max<int64_t>(1, p.dp));
   check_ranks(config_, num_ranks);
   const VerifyRun one = run_layout(one_process(config_), data_.channels, steps);
   const Tried tried = try_layout(config_, one, num_ranks);
@@ -122,6 +125,52 @@ void VerifyCommand::one_layout() const {
   if (!tried.holds) throw Exit{1};
 }
 
+// Every combination of sizes whose product is at most that many ranks, legal or not. Schedules only matter in a pipeline,
+// forms of attention only under cp, ep only where there are experts.
+std::vector<Config> VerifyCommand::layouts(int most) const {
+  std::vector<Config> all;
+  const auto sizes = [](int64_t limit) {
+    std::vector<int64_t> list(static_cast<size_t>(limit));
+    std::iota(list.begin(), list.end(), 1);
+    return list;
+  };
+  Config config = config_;
+  ParallelConfig& p = config.parallel;
+  const auto with_rest = [&] {
+    for (const bool sp : {false, true})
+      for (int zero = 0; zero <= 3; ++zero)
+        for (const char* recompute : {"none", "selective", "full"}) {
+          p.sp = sp;
+          p.zero = zero;
+          p.recompute = recompute;
+          all.push_back(config);
+        }
+  };
+  const auto with_names = [&] {
+    const bool piped = p.pp > 1, shared = p.cp > 1;
+    for (const std::string& schedule : piped ? schedule_names() : std::vector{config_.parallel.schedule})
+      for (const std::string& kind :
+           shared ? std::vector<std::string>{"ring", "ulysses"} : std::vector{config_.parallel.cp_kind}) {
+        p.schedule = schedule;
+        p.cp_kind = kind;
+        with_rest();
+      }
+  };
+  for (const int64_t pp : sizes(most))
+    for (const int64_t tp : sizes(most / pp))
+      for (const int64_t cp : sizes(most / pp / tp))
+        for (const int64_t dp : sizes(most / pp / tp / cp))
+          for (const int64_t ep : sizes(config_.model.experts > 0 ? dp * cp * tp : 1)) {
+            p.pp = pp;
+            p.tp = tp;
+            p.cp = cp;
+            p.dp = dp;
+            p.ep = ep;
+            with_names();
+          }
+  return all;
+}
+
 void VerifyCommand::every_layout() const {
   const int most = ranks > 0 ? ranks : 8;
   const VerifyRun one = run_layout(one_process(config_), data_.channels, steps);
@@ -131,42 +180,28 @@ void VerifyCommand::every_layout() const {
   if (!json)
     std::cout << fmt::format(
         "| layout | ranks | loss | grad_norm | gradient | weight | |\n|---|---|---|---|---|---|---|\n");
-  for (int tp = 1; tp <= most; ++tp)
-    for (int dp = 1; dp * tp <= most; ++dp)
-      for (int cp = 1; dp * cp * tp <= most; ++cp)
-        for (const char* cp_kind : {"ring", "ulysses"})
-          for (const bool sp : {false, true})
-            for (int zero = 0; zero <= 3; ++zero)
-              for (const char* recompute : {"none", "selective", "full"}) {
-                Config config = config_;
-                config.parallel.dp = dp;
-                config.parallel.tp = tp;
-                config.parallel.cp = cp;
-                config.parallel.cp_kind = cp_kind;
-                if (cp == 1 && config.parallel.cp_kind != config_.parallel.cp_kind)
-                  continue;  // both are the same
-                config.parallel.sp = sp;
-                config.parallel.zero = zero;
-                config.parallel.recompute = recompute;
-                try {
-                  validate(config);
-                  check_ranks(config, dp * cp * tp);
-                } catch (const ConfigError& error) {
-                  const std::string what = error.what();
-                  ++refused[what.substr(0, what.find(": got"))];
-                  continue;
-                }
-                all.push_back(try_layout(config, one, dp * cp * tp));
-                const Tried& tried = all.back();
-                const LayoutDifference& d = tried.difference;
-                if (json)
-                  report["layouts"].push_back(report_of(tried));
-                else
-                  std::cout << fmt::format("| {} | {} | {:.1e} | {:.1e} | {:.1e} | {:.1e} | {} |\n",
-                                           tried.layout, tried.ranks, d.loss.value, d.grad_norm.value,
-                                           d.gradient.value, d.weight.value, verdict_of(tried))
-                            << std::flush;
-              }
+  for (const Config& config : layouts(most)) {
+    const auto num_ranks =
+        static_cast<int>(config.parallel.pp * config.parallel.dp * config.parallel.cp * config.parallel.tp);
+    try {
+      validate(config);
+      check_ranks(config, num_ranks);
+    } catch (const ConfigError& error) {
+      const std::string what = error.what();
+      ++refused[what.substr(0, what.find(": got"))];
+      continue;
+    }
+    all.push_back(try_layout(config, one, num_ranks));
+    const Tried& tried = all.back();
+    const LayoutDifference& d = tried.difference;
+    if (json)
+      report["layouts"].push_back(report_of(tried));
+    else
+      std::cout << fmt::format("| {} | {} | {:.1e} | {:.1e} | {:.1e} | {:.1e} | {} |\n", tried.layout,
+                               tried.ranks, d.loss.value, d.grad_norm.value, d.gradient.value, d.weight.value,
+                               verdict_of(tried))
+                << std::flush;
+  }
   int64_t bitwise = 0, failed = 0;
   for (const Tried& tried : all) {
     bitwise += tried.difference.bitwise ? 1 : 0;
@@ -227,7 +262,7 @@ void add_verify(CLI::App& app) {
          "Ranks of the layout (default: what [parallel] says); the most with --all-layouts (default: 8)")
       ->check(CLI::Range(1, 64));
   sub->add_flag("--all-layouts", command->all_layouts,
-                "Walk every legal layout of dp, tp, sp, zero and recompute, and print a table");
+                "Walk every legal layout of pp, dp, tp, cp, ep, sp, zero, schedule and recompute: a table");
   sub->add_flag("--json", command->json, "Print one JSON document");
   sub->footer(
       "Ranks are threads of this process, of one compute thread each; nothing is written. Layouts that keep "

@@ -70,7 +70,7 @@ TEST(Print, ShowsUnitsOriginsAndParameters) {
   EXPECT_NE(text.find("sequences per step"), std::string::npos);
   EXPECT_NE(text.find("first.toml:4"), std::string::npos);
   EXPECT_NE(text.find("preset gpt2-124m"), std::string::npos);
-  EXPECT_NE(text.find("dp                 = \"auto\""), std::string::npos) << text;
+  EXPECT_NE(text.find("dp                      = \"auto\""), std::string::npos) << text;
 }
 
 TEST(Print, HostileNamesStayInsideTheirComment) {

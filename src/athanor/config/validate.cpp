@@ -275,6 +275,7 @@ void check_compression(const Config& config) {
   if (kind == "none") return;
   require(p.zero < 2, config, key, "got {} with parallel.zero = {}, expected parallel.zero = 0 or 1", kind,
           p.zero);
+  require(p.ep == 1, config, key, "got {} with parallel.ep = {}, expected parallel.ep = 1", kind, p.ep);
   require(p.reduce == "fast", config, key, "got {} with parallel.reduce = \"tree\", expected \"fast\"", kind);
   require(config.precision.compute != "f16", config, key,
           "got {} with precision.compute = \"f16\", expected bf16 or f32", kind);
