@@ -14,6 +14,16 @@ std::string count(int64_t value) {
   return human_count(static_cast<double>(value));
 }
 
+// What most layouts have not.
+std::string rarer_axes_text(const ParallelConfig& p) {
+  std::string text;
+  if (p.cp > 1) text += fmt::format(", cp {} ({})", p.cp, p.cp_kind);
+  if (p.ep > 1) text += fmt::format(", ep {}", p.ep);
+  if (p.compression != "none") text += ", compression " + p.compression;
+  if (p.sync_every > 0) text += fmt::format(", groups of {} meet every {} steps", p.sync_group, p.sync_every);
+  return text;
+}
+
 // pp 2 (zb-v, 4 stages), dp 2
 std::string axes_text(const Config& config, const Training& training, int world_size) {
   const ParallelConfig& p = config.parallel;
@@ -43,12 +53,12 @@ Rows header_rows(const Config& config, const Training& training, std::span<const
                     fmt::format("{} ({}), {} FLOPs per token", count(training.model->num_params()),
                                 with_commas(training.model->num_params()),
                                 human_count(training.model->flops_per_token(config.data.seq_len))));
-  rows.emplace_back("layout",
-                    fmt::format("{}, tp {}{}, zero {}, reduce {}, {} grains of {} x {} tokens, recompute {}",
-                                axes_text(config, training, world_size), config.parallel.tp,
-                                config.parallel.sp ? " with sp" : "", config.parallel.zero,
-                                config.parallel.reduce, training.num_grains, config.train.micro_batch,
-                                config.data.seq_len, config.parallel.recompute));
+  rows.emplace_back(
+      "layout", fmt::format("{}, tp {}{}{}, zero {}, reduce {}, {} grains of {} x {} tokens, recompute {}",
+                            axes_text(config, training, world_size), config.parallel.tp,
+                            config.parallel.sp ? " with sp" : "", rarer_axes_text(config.parallel),
+                            config.parallel.zero, config.parallel.reduce, training.num_grains,
+                            config.train.micro_batch, config.data.seq_len, config.parallel.recompute));
   rows.emplace_back(
       "compute", fmt::format("{} on {}, {} thread{} a rank{}", config.precision.compute,
                              isa_name(queue.isa()), queue.num_threads(), queue.num_threads() == 1 ? "" : "s",

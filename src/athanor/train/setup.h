@@ -36,7 +36,7 @@ struct Training {
   // Expert parallelism: layers of experts are shared by the ranks of `experts` (ep), each of which computes other grains,
   // or the same as the others of its tensor group; `copies` (edp) are the ranks that have the same experts.
   void split_experts(Group& experts, Group& copies);
-  void share_sequences(Group& context_group);                 // context parallelism
+  void share_sequences(Group& context_group);  // context parallelism
   // Pipeline parallelism. `ends`: the ranks of the first and the last stage, on these two where embeddings are tied.
   // Losses are summed over `losses`, the ranks of all stages and of all grains.
   void cut(Group& pipeline, Group* ends, Group& losses);
@@ -70,7 +70,7 @@ struct Training {
   Group *inner_ = nullptr, *across_ = nullptr;  // of islands
   OuterOptions outer_options_;
   OneBitAdam* onebit_ = nullptr;  // the optimizer, where it is one
-  Group* losses_ = nullptr;  // null: group_
+  Group* losses_ = nullptr;       // null: group_
   std::unique_ptr<Group> ends_;
   OptimizerOptions optimizer_options_;
   std::unique_ptr<ExpertParallel> exchange_;
