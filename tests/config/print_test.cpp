@@ -14,10 +14,10 @@ TEST(Print, ReadsBackToTheSameSettings) {
       "",
       "[model]\npreset = 'gpt2-124m'\ndropout = 0.1",
       "[model]\nvocab_size = 300",
-      "[data]\nchannels = [{name = 'en', path = \"/d \\\"q\\\" \\\\ \\t 数据\", weight = 0.1}, {name = 'zh', "
-      "path = 'z'}]",
-      "[optimizer]\nlr = 1e-300\neps = 5e-324\nbetas = [0.1, 0.30000000000000004]\n[train]\nseed = "
-      "9223372036854775807",
+      "[data]\nchannels = [{name = 'en', path = \"/d \\\"q\\\" \\\\ \\t 数据\", weight = 0.1}]",
+      "[data]\nchannels = [{name = 'en', path = 'd'}, {name = 'zh', path = 'z'}]",
+      "[optimizer]\nlr = 1e-300\neps = 5e-324\nbetas = [0.1, 0.30000000000000004]",
+      "[train]\nseed = 9223372036854775807",
       "[parallel]\ndp = 7\nstage_layers = [5]\n[model]\nlayers = 5\n[train]\ntrace = true\nname = '代码'",
   };
   for (const auto& text : texts) {

@@ -13,6 +13,7 @@
 
 #include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "athanor/autograd/param.h"
@@ -87,7 +88,7 @@ class DeferredWeights {
 
 class Tape {
  public:
-  explicit Tape(PassContext context) : context_(context) {}
+  explicit Tape(PassContext context) : context_(std::move(context)) {}
   Tape(const Tape&) = delete;
   Tape& operator=(const Tape&) = delete;
 

@@ -27,7 +27,7 @@ std::string rarer_axes_text(const ParallelConfig& p) {
 // pp 2 (zb-v, 4 stages), dp 2
 std::string axes_text(const Config& config, const Training& training, int world_size) {
   const ParallelConfig& p = config.parallel;
-  const std::string dp = fmt::format("dp {}", mesh_shape(config, world_size).dp);
+  std::string dp = fmt::format("dp {}", mesh_shape(config, world_size).dp);
   if (!training.pipeline) return dp;
   return fmt::format("pp {} ({}, {} stages), {}", p.pp, p.schedule, training.pipeline->num_stages(), dp);
 }
