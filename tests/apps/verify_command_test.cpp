@@ -55,8 +55,10 @@ TEST_F(Verify, WalksEveryLayoutAndCountsWhatIsRefused) {
   EXPECT_EQ(found.at("failed"), 0) << found.dump();
   EXPECT_EQ(found.at("legal"), found.at("layouts").size());
   EXPECT_GT(found.at("bitwise"), 0);
-  EXPECT_EQ(found.at("refused").at("parallel.sp"), (3 + 2 + 2) * 4 * 3)
-      << "sp without tp: three dp, two of each kind of cp; four stages, three recomputes";
+  EXPECT_EQ(found.at("refused").at("parallel.sp"), (3 + 2 + 2 + 2 * 7) * 4 * 3)
+      << "sp without tp: three dp, two of each kind of cp, pipelines of two and of three ranks with seven "
+         "schedules; "
+         "four stages of ZeRO, three recomputes";
   const Outcome table = place_.run({"verify", "run.toml", "--all-layouts", "-n", "2", "--steps", "2"});
   EXPECT_EQ(table.exit_code, 0) << table.all();
   EXPECT_THAT(table.out, HasSubstr("| dp 2 tp 1 zero 1 reduce tree recompute full | 2 |"));
