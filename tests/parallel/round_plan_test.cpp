@@ -1,8 +1,9 @@
-// Rounds of grains added to partial sums: whatever the number of ranks, the sums of one tree.
+// Rounds of grains added to partial sums: whatever the number of ranks, and of groups of ranks, the sums of one tree.
 #include "athanor/parallel/round_plan.h"
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "athanor/base/error.h"
@@ -19,21 +20,25 @@ double& at(const RoundPlan::Place& place, std::vector<double>& rows, std::vector
   return (place.is_row ? rows : buffers).at(static_cast<size_t>(place.index));
 }
 
+void add_rows(RoundPlanner& planner, std::vector<double>& rows, std::vector<double>& buffers) {
+  for (const RoundPlan::Add& add : planner.next(static_cast<int>(rows.size())).adds) {
+    double& into = at(add.into, rows, buffers);
+    into = (add.copy ? 0.0 : into) + at(add.from, rows, buffers);
+  }
+}
+
 TEST(RoundPlan, GivesTheBitsOfTheTree) {
   for (int64_t grains = 1; grains <= 40; ++grains) {
     std::vector<double> all;
     for (int64_t g = 0; g < grains; ++g) all.push_back(grain_value(g));
     for (int ranks = 1; ranks <= 9; ++ranks) {
-      RoundPlanner planner(grains);
+      RoundPlanner planner({0, grains}, grains);
       std::vector<double> buffers(16, std::nan(""));  // nothing is read before it was written
       int64_t done = 0, rounds = 0;
       while (!planner.complete()) {
         const auto count = static_cast<int>(std::min<int64_t>(ranks, grains - done));
         std::vector<double> rows(all.begin() + done, all.begin() + done + count);
-        for (const RoundPlan::Add& add : planner.next(count).adds) {
-          double& into = at(add.into, rows, buffers);
-          into = (add.copy ? 0.0 : into) + at(add.from, rows, buffers);
-        }
+        add_rows(planner, rows, buffers);
         done += count;
         ++rounds;
       }
@@ -47,11 +52,53 @@ TEST(RoundPlan, GivesTheBitsOfTheTree) {
 }
 
 TEST(RoundPlan, RefusesGrainsBeyondTheLast) {
-  RoundPlanner planner(3);
+  RoundPlanner planner({0, 3}, 3);
   planner.next(2);
   EXPECT_THROW(planner.next(2), Error);
   EXPECT_THROW(planner.next(0), Error);
   EXPECT_FALSE(planner.complete());
+}
+
+// Groups of ranks with neighbouring grains: what is left of each are nodes, which meet in the tree.
+struct Summed {
+  std::vector<LeafRange> nodes;
+  std::vector<double> values;
+};
+
+Summed sum_rounds(const LeafRange& grains, int64_t num_grains, int ranks, const std::vector<double>& values) {
+  RoundPlanner planner(grains, num_grains);
+  std::vector<double> buffers(16, 0.0);
+  for (int64_t first = grains.first; first < grains.second; first += ranks) {
+    std::vector<double> rows;
+    for (int64_t grain = first; grain < std::min(first + ranks, grains.second); ++grain)
+      rows.push_back(values[static_cast<size_t>(grain)]);
+    add_rows(planner, rows, buffers);
+  }
+  EXPECT_TRUE(planner.complete());
+  EXPECT_THROW(planner.next(1), Error);
+  buffers.resize(planner.left().size());
+  EXPECT_LE(static_cast<int>(buffers.size()), planner.num_buffers());
+  return {planner.left(), buffers};
+}
+
+TEST(RoundPlan, AnyGroupsOfAnyRanksGiveTheTree) {
+  for (int64_t grains = 1; grains <= 23; ++grains) {
+    std::vector<double> values;
+    for (int64_t g = 0; g < grains; ++g) values.push_back(grain_value(g));
+    for (int groups = 1; groups <= std::min<int64_t>(4, grains); ++groups)
+      for (const int ranks : {1, 2, 3, 5}) {
+        std::vector<LeafRange> nodes;
+        std::vector<double> sums;
+        for (int group = 0; group < groups; ++group) {
+          const Summed part = sum_rounds(grains_of_rank(grains, groups, group), grains, ranks, values);
+          nodes.insert(nodes.end(), part.nodes.begin(), part.nodes.end());
+          sums.insert(sums.end(), part.values.begin(), part.values.end());
+        }
+        for (const TreeAdd& add : plan_tree_sum(nodes, grains))
+          sums[static_cast<size_t>(add.into)] += sums[static_cast<size_t>(add.from)];
+        EXPECT_EQ(sums[0], tree_sum(values)) << grains << " grains, " << groups << " groups of " << ranks;
+      }
+  }
 }
 
 }  // namespace

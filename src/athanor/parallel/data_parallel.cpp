@@ -4,6 +4,7 @@
 
 #include "athanor/kernels/table.h"
 #include "athanor/parallel/gradient_norm.h"
+#include "athanor/parallel/hybrid_gradients.h"
 #include "athanor/parallel/replicated_gradients.h"
 #include "athanor/parallel/sharded_gradients.h"
 
@@ -18,6 +19,17 @@ DataParallelOptions for_size(DataParallelOptions options, int size) {
       options.compression.kind == Compression::none || (options.stage < 2 && options.reduce == Reduce::fast),
       "data parallel: got compressed gradients with ZeRO stage {}{}, expected stage 0 or 1 and fast sums",
       options.stage, options.reduce == Reduce::tree ? " and sums along the tree" : "");
+  check((options.across == nullptr) == (options.all == nullptr) &&
+            (options.across == nullptr || (size > 1 && options.stage > 0)),
+        "data parallel: got hybrid sharding of ZeRO stage {} in groups of {}, expected stages 1 to 3 and 2 "
+        "at least",
+        options.stage, size);
+  check(options.across == nullptr || (options.num_islands == 1 && options.expert_group == nullptr &&
+                                      options.compression.kind == Compression::none),
+        "data parallel: got hybrid sharding with {}, expected none",
+        options.num_islands > 1           ? "islands"
+        : options.expert_group != nullptr ? "experts on other ranks"
+                                          : "compressed gradients");
   if (size == 1) options.stage = 0;
   return options;
 }
@@ -57,11 +69,15 @@ DataParallel::DataParallel(const std::vector<Weight*>& weights, Group& group, Ar
 void DataParallel::allocate() {
   if (options_.compression.kind != Compression::none && group_.size() > 1)
     compressed_ = std::make_unique<CompressedGradients>(buckets_, group_, arena_, options_.compression);
-  if (options_.stage < 2)
+  if (options_.stage == 1 && options_.across != nullptr)
+    gradients_ = std::make_unique<HybridGradients>(buckets_, *options_.all, group_, *options_.across, arena_,
+                                                   options_.reduce, clock_);
+  else if (options_.stage < 2)
     gradients_ = std::make_unique<ReplicatedGradients>(buckets_, group_, arena_, options_.reduce, clock_,
                                                        compressed_.get());
   else
-    gradients_ = std::make_unique<ShardedGradients>(buckets_, group_, arena_, options_.reduce, clock_, log_);
+    gradients_ = std::make_unique<ShardedGradients>(buckets_, group_, arena_, options_.reduce, clock_, log_,
+                                                    options_.across);
   if (experts_) experts_->allocate();
 }
 
@@ -70,7 +86,7 @@ LeafRange DataParallel::summed_grains(int64_t num_grains) const {
 }
 
 std::vector<int64_t> DataParallel::grains_of_step(int64_t num_grains) const {
-  const int ranks = group_.size() * options_.num_islands;
+  const int ranks = (options_.all != nullptr ? options_.all->size() : group_.size()) * options_.num_islands;
   check(ranks <= num_grains, "data parallel: got {} ranks for {} grains in a step, expected at most {}",
         ranks, num_grains, num_grains);
   const auto [first, last] = summed_grains(num_grains);

@@ -18,6 +18,10 @@
 //   2   gradients are sharded, too, and scattered for every grain: sharded_gradients.h
 //   3   values are sharded, too, gathered when they are needed and freed after use
 //
+// Hybrid sharding (Zhao et al., "PyTorch FSDP: experiences on scaling fully sharded data parallel", 2023): stages 1 to 3
+// within `group`, some of the ranks; `across` are the ranks that keep the same share, in other groups, and `all` all of
+// them, group after group. Values are gathered within the group, of gradients each share is summed across, once a step.
+//
 // With Reduce::tree every stage and any number of ranks give the same bits (law 5); with Reduce::fast stages 0 and 1
 // give the same bits, as do 2 and 3, and all of them where each rank has one grain of the step. The uses of a shared
 // parameter are reduced apart and added afterwards, in the order they were declared (law 1). A group of one is serial
@@ -53,6 +57,8 @@ struct DataParallelOptions {
   // shared out; null: as everything else. Their sums count every token expert_copies times (ranks of tp send the same).
   Group* expert_group = nullptr;
   int expert_copies = 1;
+  Group* across = nullptr;  // hybrid sharding; null: `group` are all ranks
+  Group* all = nullptr;
 };
 
 class DataParallel {
@@ -60,6 +66,8 @@ class DataParallel {
   DataParallel(const std::vector<Weight*>& weights, Group& group, Arena& arena, DataParallelOptions options);
   void allocate();  // memory for gradients
 
+  // Stages 0 and 1: how many grains each rank takes from the next step on (grain_balance.h); at first evenly.
+  void share_grains(std::vector<int64_t> counts) { gradients_->share_grains(std::move(counts)); }
   // Of this rank; Error: fewer grains than ranks.
   std::vector<int64_t> grains_of_step(int64_t num_grains) const;
   LeafRange summed_grains(int64_t num_grains) const;  // those that grad() is the sum over: the island's

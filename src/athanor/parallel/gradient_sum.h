@@ -18,6 +18,8 @@ enum class Reduce { fast, tree };
 class GradientSum {
  public:
   virtual ~GradientSum() = default;
+  // How many grains each rank takes from the next step on. Error where each round has one of every rank.
+  virtual void share_grains(std::vector<int64_t> counts) = 0;
   virtual std::vector<int64_t> grains_of_step(int64_t num_grains) const = 0;  // of this rank, ascending
   virtual void begin_step(int64_t num_grains) = 0;
   // What is told of the weights that the backward pass of the grain completes; may be empty.

@@ -59,23 +59,32 @@ void ReplicatedGradients::use_buffer(int buffer) {
     for (Weight* weight : bucket.weights) weight->set_grad(slice(buffer, *weight));
 }
 
+LeafRange ReplicatedGradients::range_of(int64_t num_grains, int rank) const {
+  if (counts_.empty()) return grains_of_rank(num_grains, group_.size(), rank);
+  check(std::ssize(counts_) == group_.size() &&
+            std::accumulate(counts_.begin(), counts_.end(), int64_t{0}) == num_grains,
+        "data parallel: the shares of {} ranks are not those of {} grains for {} ranks", counts_.size(),
+        num_grains, group_.size());
+  const int64_t first = std::accumulate(counts_.begin(), counts_.begin() + rank, int64_t{0});
+  return {first, first + counts_[static_cast<size_t>(rank)]};
+}
+
 std::vector<int64_t> ReplicatedGradients::grains_of_step(int64_t num_grains) const {
-  const auto [first, last] = grains_of_rank(num_grains, group_.size(), group_.rank());
+  const auto [first, last] = range_of(num_grains, group_.rank());
   std::vector<int64_t> grains(static_cast<size_t>(last - first));
   std::iota(grains.begin(), grains.end(), first);
   return grains;
 }
 
 void ReplicatedGradients::begin_step(int64_t num_grains) {
-  if (reduce_ == Reduce::tree && num_grains != num_grains_) {
+  if (reduce_ == Reduce::tree && (num_grains != num_grains_ || !counts_.empty())) {
     int most = 0;
     for (int rank = 0; rank < group_.size() && rank < num_grains; ++rank)
-      most =
-          std::max(most, plan_pass(grains_of_rank(num_grains, group_.size(), rank), num_grains).num_buffers);
+      most = std::max(most, plan_pass(range_of(num_grains, rank), num_grains).num_buffers);
     reserve_buffers(static_cast<size_t>(most));
   }
   num_grains_ = num_grains;
-  grains_ = grains_of_rank(num_grains, group_.size(), group_.rank());
+  grains_ = range_of(num_grains, group_.rank());
   for (const Partial& partial : partials_) free_buffers_.push_back(partial.buffer);
   if (partials_.empty()) free_buffers_.push_back(current_);
   std::sort(free_buffers_.rbegin(), free_buffers_.rend());  // lowest first: the same buffers every step
@@ -221,7 +230,7 @@ Tensor ReplicatedGradients::piece(Weight& weight) {
   const auto [index, slot] = buckets_.of(weight);
   const ShardLayout& layout = buckets_.list[index].layout;
   if (layout.rows == 1) return weight.grad();
-  const FlatRange range = layout.piece(slot, group_.rank());
+  const FlatRange range = layout.piece(slot, group_.rank() % layout.rows);
   return buffers_[static_cast<size_t>(current_)].flat(
       buckets_.list[index].first + layout.offsets[slot] + range.first, range.count());
 }

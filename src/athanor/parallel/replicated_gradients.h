@@ -9,6 +9,8 @@
 // Where buckets are cut into rows (ZeRO 1), fast sums are only scattered; the tree is reduced whole. With several
 // ranks the buffers lie in memory that all of them can address, so that a reduction copies nothing.
 // With `compressed` (fast only) a complete bucket is its affair, once its warm-up is over.
+// share_grains(): how many neighbouring grains each rank takes from the next step on, by rank and the same on all of
+// them (grain_balance.h); evenly by default.
 #pragma once
 
 #include <deque>
@@ -27,6 +29,7 @@ class ReplicatedGradients : public GradientSum {
   ReplicatedGradients(const Buckets& buckets, Group& group, Arena& arena, Reduce reduce, WaitClock& clock,
                       CompressedGradients* compressed = nullptr);
 
+  void share_grains(std::vector<int64_t> counts) override { counts_ = std::move(counts); }
   std::vector<int64_t> grains_of_step(int64_t num_grains) const override;
   void begin_step(int64_t num_grains) override;
   WeightReady begin_grain(int64_t grain) override;
@@ -47,6 +50,7 @@ class ReplicatedGradients : public GradientSum {
   using Partial = PassPlan::Partial;  // a partial sum that this rank holds
   using Merge = PassPlan::Merge;
 
+  LeafRange range_of(int64_t num_grains, int rank) const;
   void reserve_buffers(size_t count);
   Tensor make_buffer();
   int take_buffer();
@@ -69,6 +73,7 @@ class ReplicatedGradients : public GradientSum {
   std::vector<std::shared_ptr<std::byte>> reserved_;
   std::vector<int> free_buffers_;
 
+  std::vector<int64_t> counts_;  // grains by rank; empty: evenly
   int64_t num_grains_ = 0, grain_ = 0;
   LeafRange grains_{0, 0};
   PassPlan pass_;                   // of begin_pass()

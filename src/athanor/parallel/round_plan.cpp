@@ -7,8 +7,8 @@
 namespace athanor {
 
 RoundPlan RoundPlanner::next(int num_rows) {
-  check(num_rows >= 1 && done_ + num_rows <= num_grains_, "round: got {} grains after {} of {}", num_rows,
-        done_, num_grains_);
+  check(num_rows >= 1 && done_ + num_rows <= last_, "round: got {} grains after {} of {}", num_rows, done_,
+        last_);
   RoundPlan plan;
   for (int row = 0; row < num_rows; ++row, ++done_) {
     partials_.push_back({{done_, done_ + 1}, {.is_row = true, .index = row}});
@@ -30,6 +30,12 @@ RoundPlan RoundPlanner::next(int num_rows) {
   }
   num_buffers_ = std::max(num_buffers_, static_cast<int>(partials_.size()));
   return plan;
+}
+
+std::vector<LeafRange> RoundPlanner::left() const {
+  std::vector<LeafRange> ranges;
+  for (const Partial& partial : partials_) ranges.push_back(partial.range);
+  return ranges;
 }
 
 }  // namespace athanor

@@ -7,13 +7,14 @@
 namespace athanor {
 
 ShardedGradients::ShardedGradients(const Buckets& buckets, Group& group, Arena& arena, Reduce reduce,
-                                   WaitClock& clock, GrainLog& log)
+                                   WaitClock& clock, GrainLog& log, Group* across)
     : buckets_(buckets),
       group_(group),
       arena_(arena),
       reduce_(reduce),
       clock_(clock),
       log_(log),
+      across_(across),
       open_(buckets.list.size()),
       pending_(buckets.list.size(), 0) {
   for (const Bucket& bucket : buckets_.list)
@@ -29,16 +30,34 @@ int ShardedGradients::grains_of_round(int64_t round) const {
   return static_cast<int>(std::min<int64_t>(group_.size(), num_grains_ - round * group_.size()));
 }
 
+void ShardedGradients::share_grains(std::vector<int64_t> counts) {
+  fail(
+      "data parallel: got shares of grains for {} ranks with sharded gradients, expected none: every round "
+      "has a "
+      "grain of each rank, whose gradients are scattered at once",
+      counts.size());
+}
+
+LeafRange ShardedGradients::grains_of_group(int64_t num_grains) const {
+  return across_ == nullptr ? LeafRange{0, num_grains}
+                            : grains_of_rank(num_grains, across_->size(), across_->rank());
+}
+
 std::vector<int64_t> ShardedGradients::grains_of_step(int64_t num_grains) const {
+  const auto [first, last] = grains_of_group(num_grains);
   std::vector<int64_t> grains;
-  for (int64_t grain = group_.rank(); grain < num_grains; grain += group_.size()) grains.push_back(grain);
+  for (int64_t grain = first + group_.rank(); grain < last; grain += group_.size()) grains.push_back(grain);
   return grains;
 }
 
 void ShardedGradients::begin_step(int64_t num_grains) {
-  num_grains_ = num_grains;
+  const LeafRange grains = grains_of_group(num_grains);
+  all_grains_ = num_grains;
+  first_grain_ = grains.first;
+  num_grains_ = grains.second - grains.first;
   round_ = -1;
   in_flight_.clear();  // of a step that failed
+  across_works_.clear();
   for (size_t b = 0; b < open_.size(); ++b) {
     open_[b] = {};
     pending_[b] = buckets_.list[b].weights.size();
@@ -48,18 +67,19 @@ void ShardedGradients::begin_step(int64_t num_grains) {
   plans_.clear();
   size_t needed = 1;
   if (reduce_ == Reduce::tree) {
-    RoundPlanner planner(num_grains);
+    RoundPlanner planner(grains, num_grains);
     for (int64_t round = 0; !planner.complete(); ++round)
       plans_.push_back(std::make_shared<const RoundPlan>(planner.next(grains_of_round(round))));
     needed = static_cast<size_t>(planner.num_buffers());
+    left_ = planner.left();
   }
   while (shards_.size() < needed)
     shards_.push_back(zeros(arena_, {buckets_.row_total}, Dtype::f32, Category::gradients));
 }
 
 WeightReady ShardedGradients::begin_grain(int64_t grain) {
-  check(grain / group_.size() == round_ + 1, "data parallel: got round {} of grains, expected {}",
-        grain / group_.size(), round_ + 1);
+  const int64_t round = (grain - first_grain_) / group_.size();
+  check(round == round_ + 1, "data parallel: got round {} of grains, expected {}", round, round_ + 1);
   ++round_;
   return [this](Weight& weight) { weight_ready(weight); };
 }
@@ -154,8 +174,10 @@ void ShardedGradients::end_oldest() {
   const auto add = [&](Tensor into, const Tensor& from) {
     kernels(into).elementwise.accumulate(into.queue(), into, from);
   };
+  const bool last = (done.round + 1) * group_.size() >= num_grains_;
   if (reduce_ == Reduce::fast) {
     if (done.round > 0) add(shard(0, bucket), done.sent.flat(group_.rank() * count, count));
+    if (last) start_across(bucket);
     return;
   }
   const auto at = [&](const RoundPlan::Place& place) {
@@ -169,10 +191,28 @@ void ShardedGradients::end_oldest() {
     Tensor into = at(step.into);
     copy_from_host(into, at(step.from).raw(), into.size_bytes());
   }
+  if (last) start_across(bucket);
+}
+
+void ShardedGradients::start_across(const Bucket& bucket) {
+  if (across_ == nullptr || arena_.queue().device() == Device::null) return;
+  auto* sum = shard(0, bucket).data<float>();
+  const int64_t count = bucket.layout.count;
+  if (reduce_ == Reduce::fast) {
+    across_works_.push_back(across_->all_reduce(sum, count, Dtype::f32, "gradients across groups"));
+    return;
+  }
+  std::vector<TreeNode> nodes;
+  for (size_t i = 0; i < left_.size(); ++i)
+    nodes.push_back({left_[i].first, left_[i].second, shard(static_cast<int>(i), bucket).data<float>()});
+  across_works_.push_back(
+      across_->all_reduce_tree(nodes, all_grains_, sum, count, "gradients across groups"));
 }
 
 void ShardedGradients::finish() {
   while (!in_flight_.empty()) end_oldest();
+  for (Work& work : across_works_) clock_.wait(work, "wait for gradients");
+  across_works_.clear();
 }
 
 Tensor ShardedGradients::piece(Weight& weight) {

@@ -10,6 +10,10 @@
 //                  the same bits as in one process. Costs one more bucket to receive into and up to
 //                  ceil(log2 rounds) + 1 shards (ceil(log2 grains) where n is no power of two).
 //
+// Hybrid sharding: `across` are the ranks that keep the same share in other groups of ranks, each of which takes
+// neighbouring grains; once a step the sums of a share are added across, a bucket at a time, when its last round is over:
+// in the order of the groups, or in the tree.
+//
 // A bucket (kind `communication`) is open from its first gradient to its last; at most kInFlight more are on the wire.
 #pragma once
 
@@ -26,9 +30,10 @@ namespace athanor {
 class ShardedGradients final : public GradientSum, private GradSource {
  public:
   ShardedGradients(const Buckets& buckets, Group& group, Arena& arena, Reduce reduce, WaitClock& clock,
-                   GrainLog& log);
+                   GrainLog& log, Group* across = nullptr);
   ~ShardedGradients() override;
 
+  void share_grains(std::vector<int64_t> counts) override;
   std::vector<int64_t> grains_of_step(int64_t num_grains) const override;
   void begin_step(int64_t num_grains) override;
   WeightReady begin_grain(int64_t grain) override;
@@ -52,11 +57,13 @@ class ShardedGradients final : public GradientSum, private GradSource {
   };
 
   void need(Weight& weight) override;
+  LeafRange grains_of_group(int64_t num_grains) const;
   int grains_of_round(int64_t round) const;
   void weight_ready(Weight& weight);
   void complete(size_t bucket);
   void complete_without_grain(size_t bucket);
   void end_oldest();
+  void start_across(const Bucket& bucket);
   Tensor shard(int buffer, const Bucket& bucket) const;
 
   const Buckets& buckets_;
@@ -65,14 +72,19 @@ class ShardedGradients final : public GradientSum, private GradSource {
   Reduce reduce_;
   WaitClock& clock_;
   GrainLog& log_;
+  Group* across_;
   std::vector<Tensor> shards_;   // partial sums, flat f32 [row_total]
   std::vector<Tensor> open_;     // by bucket: flat f32 [rows, count], undefined while it has no memory
   std::vector<size_t> pending_;  // weights of each bucket that this round has not completed
   std::vector<int64_t> done_;    // rounds of each bucket
   std::deque<Reduction> in_flight_;
 
-  int64_t num_grains_ = 0, round_ = -1;
+  int64_t all_grains_ = 0;                    // of the step
+  int64_t first_grain_ = 0, num_grains_ = 0;  // of this group
+  int64_t round_ = -1;
   std::vector<std::shared_ptr<const RoundPlan>> plans_;  // in the tree, of each round
+  std::vector<LeafRange> left_;                          // and what is left of all: node i lies in buffer i
+  std::vector<Work> across_works_;
 };
 
 }  // namespace athanor

@@ -1,0 +1,94 @@
+// Grains by measured speed, on scripted clocks.
+#include "athanor/parallel/grain_balance.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <numeric>
+
+#include "athanor/base/error.h"
+#include "athanor/comm/thread.h"
+
+namespace athanor {
+namespace {
+
+using ::testing::ElementsAre;
+
+TEST(ShareGrains, InProportionToSpeed) {
+  EXPECT_THAT(share_grains(12, {1.0, 1.0, 1.0}), ElementsAre(4, 4, 4));
+  EXPECT_THAT(share_grains(12, {1.0, 2.0, 1.0}), ElementsAre(5, 2, 5));
+  EXPECT_THAT(share_grains(12, {1.0, 3.0}), ElementsAre(9, 3));
+  EXPECT_THAT(share_grains(7, {1.0, 1.0, 1.0}), ElementsAre(3, 2, 2));
+  EXPECT_THAT(share_grains(3, {1.0, 1000.0, 1.0}), ElementsAre(1, 1, 1));
+  EXPECT_THAT(share_grains(1, {0.5}), ElementsAre(1));
+}
+
+TEST(ShareGrains, RefusesWhatCannotBe) {
+  EXPECT_THROW(share_grains(2, {1.0, 1.0, 1.0}), Error);
+  EXPECT_THROW(share_grains(2, {}), Error);
+  EXPECT_THROW(share_grains(2, {1.0, 0.0}), Error);
+  EXPECT_THROW(share_grains(2, {1.0, -1.0}), Error);
+  EXPECT_THROW(share_grains(2, {std::numeric_limits<double>::quiet_NaN(), 1.0}), Error);
+}
+
+// No other deal is done earlier: held against all of them.
+TEST(ShareGrains, IsBest) {
+  const std::vector<double> seconds = {1.0, 1.7, 0.4};
+  for (int64_t grains = 3; grains <= 20; ++grains) {
+    double best = 1e9;
+    for (int64_t a = 1; a <= grains - 2; ++a)
+      for (int64_t b = 1; a + b <= grains - 1; ++b)
+        best =
+            std::min(best, std::max({static_cast<double>(a) * seconds[0], static_cast<double>(b) * seconds[1],
+                                     static_cast<double>(grains - a - b) * seconds[2]}));
+    const std::vector<int64_t> counts = share_grains(grains, seconds);
+    EXPECT_EQ(std::accumulate(counts.begin(), counts.end(), int64_t{0}), grains);
+    double got = 0.0;
+    for (size_t r = 0; r < 3; ++r) got = std::max(got, static_cast<double>(counts[r]) * seconds[r]);
+    EXPECT_EQ(got, best) << grains;
+  }
+}
+
+// Counts of every rank after each of its deals, on a clock that says what a grain takes: seconds(rank, step).
+std::vector<std::vector<int64_t>> counts_over(int ranks, int64_t grains, int64_t steps,
+                                              const std::function<double(int, int64_t)>& seconds) {
+  std::vector<std::vector<std::vector<int64_t>>> of_rank(static_cast<size_t>(ranks));
+  const auto groups = make_thread_groups(ranks);
+  run_ranks(groups, [&](Group& group) {
+    GrainBalance balance(group, grains, {.every = 4});
+    const auto me = static_cast<size_t>(group.rank());
+    for (int64_t step = 1; step <= steps; ++step) {
+      balance.add(seconds(group.rank(), step) * static_cast<double>(balance.counts()[me]));
+      if (!balance.due(step)) continue;
+      const std::vector<int64_t> before = balance.counts();
+      const bool changed = balance.deal();
+      EXPECT_EQ(changed, balance.counts() != before);
+      of_rank[me].push_back(balance.counts());
+    }
+  });
+  for (const auto& counts : of_rank) EXPECT_EQ(counts, of_rank[0]) << "ranks disagree";
+  return of_rank[0];
+}
+
+TEST(GrainBalance, FollowsARankThatSlowsDownAndRecovers) {
+  const auto counts = counts_over(
+      3, 12, 12, [](int rank, int64_t step) { return rank == 1 && step > 4 && step <= 8 ? 2.0 : 1.0; });
+  EXPECT_THAT(counts, ElementsAre(ElementsAre(4, 4, 4), ElementsAre(5, 2, 5), ElementsAre(4, 4, 4)));
+}
+
+TEST(GrainBalance, OneSlowStepAndNoiseMoveNothing) {
+  const auto counts = counts_over(4, 40, 16, [](int rank, int64_t step) {
+    if (rank == 2 && step % 4 == 1) return 50.0;
+    return 1.0 + 0.01 * static_cast<double>((step * 7 + rank * 3) % 5);
+  });
+  for (const auto& each : counts) EXPECT_THAT(each, ElementsAre(10, 10, 10, 10));
+}
+
+TEST(GrainBalance, AnUnevenNumberStaysAsItIs) {
+  const auto counts = counts_over(3, 7, 4, [](int, int64_t) { return 0.25; });
+  EXPECT_THAT(counts.back(), ElementsAre(3, 2, 2));
+}
+
+}  // namespace
+}  // namespace athanor
