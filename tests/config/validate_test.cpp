@@ -100,6 +100,21 @@ TEST(Validate, LayoutsOfThisVersion) {
   expect_error("[launch]\nmin_ranks = 4\nmax_ranks = 2", {"launch.max_ranks: got 2"});
 }
 
+TEST(Validate, SharesOfShardsAndOfGrains) {
+  expect_error("[parallel]\nzero_shard=2", {"parallel.zero_shard: got 2 with parallel.zero = 0"});
+  expect_error("[parallel]\nzero_shard=1\nzero=2", {"parallel.zero_shard: got 1, expected 0"});
+  expect_error("[parallel]\nzero_shard=2\nzero=2\nsync_every=5",
+               {"parallel.zero_shard: got 2 with parallel.sync_every"});
+  expect_error("[parallel]\nbalance='speed'",
+               {"parallel.balance: got \"speed\" with parallel.reduce = \"fast\""});
+  expect_error("[parallel]\nbalance='speed'\nreduce='tree'\nzero=2",
+               {"parallel.balance: got \"speed\" with parallel.zero"});
+  expect_error("[parallel]\nbalance='speed'\nreduce='tree'\ntp=2",
+               {"parallel.balance: got \"speed\" with parallel.tp"});
+  EXPECT_EQ(parse_error("[parallel]\nzero=3\nzero_shard=2\nreduce='tree'"), "");
+  EXPECT_EQ(parse_error("[parallel]\nbalance='speed'\nreduce='tree'\nzero=1"), "");
+}
+
 TEST(Validate, WhatDoesNotDivideByTpIsNamedWithTheNearestThatDoes) {
   const auto model = [](const std::string& sizes, const std::string& parallel) {
     return "[parallel]\n" + parallel + "\n[model]\nwidth = 96\nlayers = 2\n" + sizes;

@@ -4,7 +4,7 @@
 
 #include <ostream>
 
-#include "train/small_training.h"
+#include "train/layout_run.h"
 
 namespace athanor {
 namespace {
@@ -230,6 +230,55 @@ TEST(Hybrid, MemoryIsThatOfTheShardSize) {
     EXPECT_EQ(hybrid.optimizer_bytes, plain.optimizer_bytes);
     EXPECT_EQ(hybrid.gradient_bytes, plain.gradient_bytes);
     EXPECT_EQ(hybrid.parameter_bytes, plain.parameter_bytes);
+  }
+}
+
+// As `train` lays it out, with what else cuts a model.
+TEST(Hybrid, TheConfigLaysItOut) {
+  Config config = wide({"llama", "f32", 0.1, "adamw", "none"});
+  config.train.global_batch = 16;  // eight grains: pipelines with sharded gradients need as many on each rank
+  config.parallel.reduce = "tree";
+  const VerifyRun one = run_layout(one_process(config));
+  config.parallel.dp = 4;
+  config.parallel.zero_shard = 2;
+  for (const int stage : {1, 2, 3})
+    for (const auto& [pp, tp] : {std::pair(1, 1), {2, 1}, {1, 2}}) {
+      config.parallel.zero = stage;
+      config.parallel.pp = pp;
+      config.parallel.tp = tp;
+      const LayoutDifference found = compare(run_layout(config), one);
+      EXPECT_TRUE(tp == 1 ? found.bitwise : found.worst() < 1e-5)
+          << "zero " << stage << " pp " << pp << " tp " << tp << ": " << found.worst();
+    }
+}
+
+TEST(Hybrid, AForgottenSumAcrossIsCaught) {
+  Config config = wide({"llama", "f32", 0.0, "sgd", "none"});
+  const VerifyRun one = run_layout(one_process(config));
+  config.parallel.dp = 4;
+  config.parallel.zero = 2;
+  // Two groups that share nothing, each with half of the grains.
+  EXPECT_TRUE(is_caught(config, one,
+                        {.lay_out =
+                             [](Training& training, Mesh& mesh) {
+                               IslandGroups groups =
+                                   make_islands(mesh.world(), mesh.shape(), 2, "set of shards");
+                               groups.across = make_single_group();
+                               training.share_shards(std::move(groups));
+                             }},
+                        1e-4));
+}
+
+TEST(Hybrid, WhatDoesNotDivideIsNamedWithTheNearest) {
+  Config config = wide({"llama", "f32", 0.0, "sgd", "none"});
+  config.parallel.zero = 2;
+  config.parallel.zero_shard = 4;
+  try {
+    check_ranks(config, 6);
+    FAIL() << "six ranks in groups of four";
+  } catch (const ConfigError& error) {
+    EXPECT_STREQ(error.what(), "parallel.zero_shard: got 4 for 6 ranks of parallel.dp, expected a divisor");
+    EXPECT_EQ(error.hint(), "the nearest is 3");
   }
 }
 

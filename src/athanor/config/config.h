@@ -118,6 +118,9 @@ struct ParallelConfig {
   std::string cp_kind = "ring";  // ring, ulysses: how attention sees the tokens of other ranks of cp
   bool sp = false;
   int64_t zero = 0;
+  int64_t zero_shard = 0;         // hybrid: ranks of dp that share one set of shards; 0: all of them
+  std::string balance = "even";   // who takes how many grains: even, or by measured speed
+  int64_t balance_every = 50;     // steps between two measurements
   std::string schedule = "1f1b";  // of the pipeline: a known name or a CSV file
   std::string schedule_csv = {};  // what is in that file, for all ranks alike; load_config reads it
   int64_t virtual_stages = 0;     // pipeline stages per rank; "auto" (0): as many as the schedule has

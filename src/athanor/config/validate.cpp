@@ -297,6 +297,46 @@ void check_compression(const Config& config) {
            "the variance");
 }
 
+// Shards are shared by some of the ranks of parallel.dp.
+void check_hybrid_sharding(const Config& config) {
+  const ParallelConfig& p = config.parallel;
+  const std::string key = "parallel.zero_shard";
+  if (p.zero_shard == 0) return;
+  require(p.zero > 0, config, key, "got {} with parallel.zero = 0, expected parallel.zero = 1, 2 or 3",
+          p.zero_shard);
+  require(p.zero_shard > 1, config, key,
+          "got 1, expected 0 (all ranks of parallel.dp) or at least 2: parallel.zero = 0 keeps all on every "
+          "rank");
+  require(p.ep == 1, config, key, "got {} with parallel.ep = {}, expected parallel.ep = 1", p.zero_shard,
+          p.ep);
+  require(p.sync_every == 0, config, key,
+          "got {} with parallel.sync_every = {}, expected 0: islands share nothing within a step",
+          p.zero_shard, p.sync_every);
+  require(p.compression == "none", config, key,
+          "got {} with parallel.compression = \"{}\", expected \"none\"", p.zero_shard, p.compression);
+}
+
+// Who computes a grain depends on clocks then, so no result may; and ranks that share a model work on the same grains.
+void check_balance(const Config& config) {
+  const ParallelConfig& p = config.parallel;
+  const std::string key = "parallel.balance";
+  if (p.balance != "speed") return;
+  require(p.reduce == "tree", config, key,
+          "got \"speed\" with parallel.reduce = \"{}\", expected \"tree\", whose bits do not depend on who "
+          "computes what",
+          p.reduce);
+  require(p.zero <= 1, config, key,
+          "got \"speed\" with parallel.zero = {}, expected 0 or 1: rounds of the others have a grain of "
+          "every rank",
+          p.zero);
+  const std::pair<const char*, int64_t> axes[] = {{"tp", p.tp}, {"pp", p.pp}, {"cp", p.cp}, {"ep", p.ep}};
+  for (const auto& [axis, size] : axes)
+    require(size == 1, config, key, "got \"speed\" with parallel.{} = {}, expected parallel.{} = 1", axis,
+            size, axis);
+  require(p.sync_every == 0, config, key, "got \"speed\" with parallel.sync_every = {}, expected 0",
+          p.sync_every);
+}
+
 // Ranks of other axes than dp and tp would have gradients in several groups; a loss scale is one for all ranks; and
 // weights are compared, and kept as the run's result, only where all groups have the same.
 void check_two_speed(const Config& config) {
@@ -355,6 +395,8 @@ void validate(const Config& config) {
   check_layout(config);
   check_compression(config);
   check_two_speed(config);
+  check_hybrid_sharding(config);
+  check_balance(config);
   check_recompute(config);
 }
 

@@ -14,6 +14,10 @@ std::string count(int64_t value) {
   return human_count(static_cast<double>(value));
 }
 
+std::string shards_text(const ParallelConfig& p) {
+  return p.zero_shard > 0 ? fmt::format(" in groups of {}", p.zero_shard) : "";
+}
+
 // What most layouts have not.
 std::string rarer_axes_text(const ParallelConfig& p) {
   std::string text;
@@ -54,11 +58,12 @@ Rows header_rows(const Config& config, const Training& training, std::span<const
                                 with_commas(training.model->num_params()),
                                 human_count(training.model->flops_per_token(config.data.seq_len))));
   rows.emplace_back(
-      "layout", fmt::format("{}, tp {}{}{}, zero {}, reduce {}, {} grains of {} x {} tokens, recompute {}",
+      "layout", fmt::format("{}, tp {}{}{}, zero {}{}, reduce {}, {} grains of {} x {} tokens, recompute {}",
                             axes_text(config, training, world_size), config.parallel.tp,
                             config.parallel.sp ? " with sp" : "", rarer_axes_text(config.parallel),
-                            config.parallel.zero, config.parallel.reduce, training.num_grains,
-                            config.train.micro_batch, config.data.seq_len, config.parallel.recompute));
+                            config.parallel.zero, shards_text(config.parallel), config.parallel.reduce,
+                            training.num_grains, config.train.micro_batch, config.data.seq_len,
+                            config.parallel.recompute));
   rows.emplace_back(
       "compute", fmt::format("{} on {}, {} thread{} a rank{}", config.precision.compute,
                              isa_name(queue.isa()), queue.num_threads(), queue.num_threads() == 1 ? "" : "s",

@@ -21,7 +21,7 @@ int island_ranks(const Config& config, int dp, int ranks_of_host) {
   return ranks;
 }
 
-IslandGroups make_islands(World& world, const MeshShape& shape, int ranks) {
+IslandGroups make_islands(World& world, const MeshShape& shape, int ranks, const std::string& name) {
   const std::vector<int> peers = shape.peers(world.rank(), {Axis::dp});
   const int own = shape.coordinate(world.rank(), Axis::dp);
   std::vector<int> inner, across;
@@ -29,7 +29,7 @@ IslandGroups make_islands(World& world, const MeshShape& shape, int ranks) {
     if (d / ranks == own / ranks) inner.push_back(peers[static_cast<size_t>(d)]);
     if (d % ranks == own % ranks) across.push_back(peers[static_cast<size_t>(d)]);
   }
-  return {world.make_group(std::move(inner), "island"), world.make_group(std::move(across), "islands")};
+  return {world.make_group(std::move(inner), name), world.make_group(std::move(across), name + "s")};
 }
 
 std::string island_prefix(const OuterSync* outer) {

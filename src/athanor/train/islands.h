@@ -28,7 +28,9 @@ int island_ranks(const Config& config, int dp, int ranks_of_host);
 struct IslandGroups {
   std::unique_ptr<Group> inner, across;
 };
-IslandGroups make_islands(World& world, const MeshShape& shape, int ranks);
+// The ranks of dp in groups of so many neighbours, and those with the same place in each: `name` names the first kind.
+IslandGroups make_islands(World& world, const MeshShape& shape, int ranks,
+                          const std::string& name = "island");
 
 // "" without islands, else "island.H." of this rank's.
 std::string island_prefix(const OuterSync* outer);

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "athanor/base/error.h"
 #include "athanor/pipeline/csv.h"
 
@@ -31,6 +33,16 @@ Schedule schedule_of_file(const ParallelConfig& p, int64_t micro_batches) {
     throw ConfigError(fmt::format("parallel.virtual_stages: got {} for '{}', expected {} stages in all",
                                   p.virtual_stages, p.schedule, schedule.num_stages()));
   return without_surplus(std::move(schedule), static_cast<int>(micro_batches));
+}
+
+void check_shards(const ParallelConfig& p, int64_t dp) {
+  if (p.zero_shard == 0 || dp % p.zero_shard == 0) return;
+  int64_t nearest = std::min(p.zero_shard, dp);
+  while (dp % nearest != 0) --nearest;
+  throw ConfigError(fmt::format("parallel.zero_shard: got {} for {} ranks of parallel.dp, expected a divisor",
+                                p.zero_shard, dp),
+                    nearest > 1 ? fmt::format("the nearest is {}", nearest)
+                                : "parallel.zero_shard = 0 shards over all of them");
 }
 
 void check_pipeline(const Config& config, int64_t dp) {
@@ -106,6 +118,7 @@ void check_ranks(const Config& config, int world_size) {
   if (p.dp != 0 && p.dp != left)
     throw ConfigError(fmt::format("parallel.dp: got {} in a world of {} ranks{}, expected \"auto\" or {}",
                                   p.dp, world_size, axes.empty() ? "" : " with " + axes, left));
+  check_shards(p, left);
   const TrainConfig& t = config.train;
   const int64_t grains = grains_of_step(t);
   if (left > grains)

@@ -56,6 +56,8 @@ void Training::lay_out(Mesh& mesh) {
   if (mesh.size(Axis::tp) > 1) split(sharding_of(config_.model, config_.parallel.sp), mesh.group(Axis::tp));
   if (mesh.size(Axis::ep) > 1) split_experts(mesh.group(Axis::ep), mesh.group(Axis::edp));
   share_sequences(mesh.group(Axis::cp));
+  if (const auto ranks = static_cast<int>(config_.parallel.zero_shard); ranks > 0 && ranks < group_.size())
+    share_shards(make_islands(mesh.world(), mesh.shape(), ranks, "set of shards"));
   if (mesh.size(Axis::pp) == 1) return;
   const std::vector<int> ranks = mesh.shape().peers(mesh.world().rank(), {Axis::pp});
   const Schedule schedule = pipeline_schedule(config_, 1);
@@ -106,6 +108,12 @@ void Training::cut(Group& pipeline_group, Group* ends, Group& losses) {
   losses_ = &losses;
 }
 
+void Training::share_shards(IslandGroups groups) {
+  shards_ = std::move(groups);
+  parallel_options_.across = shards_.across.get();
+  parallel_options_.all = &group_;
+}
+
 void Training::split_islands(Group& inner, Group& across) {
   inner_ = &inner;
   across_ = &across;
@@ -122,8 +130,8 @@ void Training::allocate() {
   } else {
     optimizer = make_optimizer(optimizer_options_, model->params());
   }
-  parallel = std::make_unique<DataParallel>(model->weights(), inner_ != nullptr ? *inner_ : group_, arena,
-                                            parallel_options_);
+  Group& sharing = inner_ != nullptr ? *inner_ : shards_.inner != nullptr ? *shards_.inner : group_;
+  parallel = std::make_unique<DataParallel>(model->weights(), sharing, arena, parallel_options_);
   model->allocate(arena, compute, /*with_master=*/true);
   optimizer->allocate(arena);
   parallel->allocate();

@@ -23,6 +23,7 @@
 #include "athanor/models/sharding.h"
 #include "athanor/parallel/compression/onebit_adam.h"
 #include "athanor/parallel/expert_parallel.h"
+#include "athanor/train/islands.h"
 #include "athanor/train/layout.h"
 #include "athanor/train/step.h"
 
@@ -42,7 +43,9 @@ struct Training {
   void cut(Group& pipeline, Group* ends, Group& losses);
   // Two-speed synchronisation: this island's ranks, and those with this one's number in all of them.
   void split_islands(Group& inner, Group& across);
-  void allocate();  // parameters, optimizer state, gradient buckets
+  void share_shards(
+      IslandGroups groups);  // hybrid sharding: ZeRO within `inner`, one of several sets of shards
+  void allocate();           // parameters, optimizer state, gradient buckets
   bool needs_equal_passes() const {
     return parallel_options_.stage == 3 || exchange_;
   }  // they are collectives
@@ -72,6 +75,7 @@ struct Training {
   OneBitAdam* onebit_ = nullptr;  // the optimizer, where it is one
   Group* losses_ = nullptr;       // null: group_
   std::unique_ptr<Group> ends_;
+  IslandGroups shards_;  // of hybrid sharding
   OptimizerOptions optimizer_options_;
   std::unique_ptr<ExpertParallel> exchange_;
   std::vector<ModelPart> parts_;  // of all stages

@@ -1,5 +1,6 @@
 #include "athanor/train/trainer.h"
 
+#include <fmt/ranges.h>
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -24,6 +25,7 @@
 #include "athanor/kernels/peak.h"
 #include "athanor/kernels/table.h"
 #include "athanor/models/load.h"
+#include "athanor/parallel/grain_balance.h"
 #include "athanor/train/header.h"
 #include "athanor/train/islands.h"
 #include "athanor/train/layout.h"
@@ -298,12 +300,16 @@ void Trainer::loop() {
   const BatchReader reader(data_.channels,
                            make_sampler(data_.channels, config_.train.seed, config_.train.global_batch),
                            config_.train.micro_batch);
-  const std::vector<int64_t> grains = training_->parallel->grains_of_step(training_->num_grains);
   std::optional<Loader> loader;
-  {
+  const auto open_loader = [&] {
     const BoundThread anywhere(io_.placement.processors);  // its thread must not wait for this one
-    loader.emplace(reader, state_.step + 1, config_.train.steps, grains);
-  }
+    loader.emplace(reader, state_.step + 1, config_.train.steps,
+                   training_->parallel->grains_of_step(training_->num_grains));
+  };
+  open_loader();
+  std::optional<GrainBalance> balance;
+  if (config_.parallel.balance == "speed")
+    balance.emplace(group_, training_->num_grains, BalanceOptions{.every = config_.parallel.balance_every});
   const int64_t first_step = state_.step + 1;
   for (bool stop = false; state_.step < config_.train.steps && !stop;) {
     if (io_.profiler != nullptr) queue_->set_meter(&io_.profiler->meter);
@@ -337,6 +343,13 @@ void Trainer::loop() {
                                      state_.step, state_.loss_scale.scale));
     if (due(config_.checkpoint.every_steps) || done || stop) save();
     if ((state_.step - first_step + 1 == kTracedSteps || done || stop)) write_trace();
+    if (balance) balance->add(result.seconds.forward + result.seconds.backward);
+    if (balance && !done && balance->due(state_.step) && balance->deal()) {
+      training_->parallel->share_grains(balance->counts());
+      open_loader();
+      recorder_->message(
+          fmt::format("step {}: grains by speed: {}", state_.step, fmt::join(balance->counts(), ", ")));
+    }
     if (stop && !done) report_.status = "interrupted";
   }
   if (io_.profiler != nullptr)

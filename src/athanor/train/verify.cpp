@@ -95,7 +95,8 @@ Config one_process(Config config) {
   config.parallel.dp = config.parallel.tp = config.parallel.cp = 1;
   config.parallel.pp = config.parallel.ep = 1;
   config.parallel.stage_layers.clear();
-  config.parallel.zero = 0;
+  config.parallel.zero = config.parallel.zero_shard = 0;
+  config.parallel.balance = "even";
   config.parallel.sp = false;
   config.parallel.recompute = "none";
   return config;
