@@ -16,7 +16,14 @@ class Linear : public Module {
   Linear(Module* parent, const std::string& name, Param& shared)
       : Module(parent, name), weight_(&share(shared)), bias_(nullptr) {}
 
-  Var operator()(const Var& x) const { return leave(linear(enter(x), *weight_, bias_)); }
+  // What stands in place of the product and leave(): a layout that sends the product on while it is made.
+  using Product = std::function<Var(const Var& x, Weight& weight, Weight* bias)>;
+  void set_product(Product product) { product_ = std::move(product); }
+
+  Var operator()(const Var& x) const {
+    if (product_) return product_(enter(x), *weight_, bias_);
+    return leave(linear(enter(x), *weight_, bias_));
+  }
   // h + y, in one pass over the result where nothing else happens to y.
   Var add_to(const Var& h, const Var& x) const {
     return leaves() ? add(h, (*this)(x)) : linear_add(h, enter(x), *weight_, bias_);
@@ -26,6 +33,7 @@ class Linear : public Module {
  private:
   Weight* weight_;
   Weight* bias_;
+  Product product_;  // set where leaves() is true
 };
 
 }  // namespace athanor

@@ -15,12 +15,16 @@ struct Linear {
     Weight* bias;
   };
 
-  static Tensor begin(Saved& saved, const Tensor& x, Weight& weight, Weight* bias) {
+  // Returns the shape of y.
+  static Shape save(Saved& saved, const Tensor& x, Weight& weight, Weight* bias) {
     const Tensor& w = weight.value();
     check(w.shape().dims() == 2 && x.dim(-1) == w.dim(1), "linear: x {} must end in the columns of '{}' {}",
           x.shape(), weight.param().name(), w.shape());
     saved = {x, &weight, weight.param().part(1).rank == 0 ? bias : nullptr};
-    return empty(x.arena(), x.shape().with_last(w.dim(0)), x.dtype(), Category::activations);
+    return x.shape().with_last(w.dim(0));
+  }
+  static Tensor begin(Saved& saved, const Tensor& x, Weight& weight, Weight* bias) {
+    return empty(x.arena(), save(saved, x, weight, bias), x.dtype(), Category::activations);
   }
   static const Tensor* value_of(const Weight* weight) {
     return weight == nullptr ? nullptr : &weight->value();
@@ -64,10 +68,27 @@ struct LinearAdd {
   static void backward_weight(const Saved& saved, const Tensor& dy) { Linear::backward_weight(saved, dy); }
 };
 
+// Linear whose rows are asked for by `make`.
+struct LinearInPieces : Linear {
+  static Tensor forward(Saved& saved, const PassContext&, const Tensor& x, Weight& weight, Weight* bias,
+                        const MakeOfRows& make) {
+    const Shape shape = save(saved, x, weight, bias);
+    const Tensor by_row = x.view({x.rows(), x.dim(-1)});
+    return make(shape, [&](Tensor& y, int64_t first) {
+      kernels(x).gemm.nt(x.queue(), y, by_row.slice(first, first + y.dim(0)), weight.value(),
+                         value_of(saved.bias));
+    });
+  }
+};
+
 }  // namespace
 
 Var linear(const Var& x, Weight& weight, Weight* bias) {
   return apply<Linear>(*x.tape, x, weight, bias);
+}
+
+Var linear_in_pieces(const Var& x, Weight& weight, Weight* bias, const MakeOfRows& make) {
+  return apply<LinearInPieces>(*x.tape, x, weight, bias, make);
 }
 
 Var linear_add(const Var& h, const Var& x, Weight& weight, Weight* bias) {

@@ -26,6 +26,13 @@ Var embedding(Tape& tape, const Tensor& ids, Weight& table, Weight* positions, i
 // x [..., I], weight [O,I], bias [O] or null -> [..., O] = x . weight^T + bias
 Var linear(const Var& x, Weight& weight, Weight* bias);
 
+// The same product, made row by row as somebody else wants it (parallel/overlapped_linear.h): make(shape, rows) gets the
+// shape [..., O] and gives the value of the result, whatever that is; rows(y, first) writes y [n,O], the product of the
+// flattened rows first, first + 1, ... of x. The gradient that comes back is that of the product, [..., O].
+using LinearRows = std::function<void(Tensor& y, int64_t first)>;
+using MakeOfRows = std::function<Tensor(const Shape& shape, const LinearRows& rows)>;
+Var linear_in_pieces(const Var& x, Weight& weight, Weight* bias, const MakeOfRows& make);
+
 // h [..., O] -> the bits of add(h, linear(x, weight, bias)), with a pass over memory less
 Var linear_add(const Var& h, const Var& x, Weight& weight, Weight* bias);
 

@@ -138,6 +138,13 @@ struct ReduceScatter {
   }
 };
 
+struct Scattered : ReduceScatter {
+  static Tensor forward(Saved& saved, const PassContext&, const Tensor& x, const Shape& whole, Group* group) {
+    saved = {group, whole};
+    return x;
+  }
+};
+
 struct ScatterTo {
   struct Saved {
     Group* group;
@@ -178,6 +185,9 @@ Var gather_to_partial(const Var& x, Group& group) {
 }
 Var reduce_scatter(const Var& x, Group& group) {
   return apply<ReduceScatter>(*x.tape, x, &group);
+}
+Var scattered(const Var& x, const Shape& whole, Group& group) {
+  return apply<Scattered>(*x.tape, x, whole, &group);
 }
 Var scatter_to(const Var& x, Group& group) {
   return apply<ScatterTo>(*x.tape, x, &group);

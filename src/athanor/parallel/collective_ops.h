@@ -30,8 +30,10 @@ Var copy_to(const Var& x, Group& group);            // x [...]
 Var reduce_from(const Var& x, Group& group);        // x [...]
 Var gather_to_partial(const Var& x, Group& group);  // x [n,C] -> [B,S,C]
 Var reduce_scatter(const Var& x, Group& group);     // x [B,S,C] -> [n,C]
-Var scatter_to(const Var& x, Group& group);         // x [B,S,C] -> [n,C]
-Var gather_to_whole(const Var& x, Group& group);    // x [n,C] -> [B,S,C]
+// The second half of reduce_scatter, where the first has been done: x [n,C], the gradient before it [whole].
+Var scattered(const Var& x, const Shape& whole, Group& group);
+Var scatter_to(const Var& x, Group& group);       // x [B,S,C] -> [n,C]
+Var gather_to_whole(const Var& x, Group& group);  // x [n,C] -> [B,S,C]
 
 // The rows that each rank has of `tokens` that are dealt out.
 inline int64_t dealt_rows(int64_t tokens, int ranks) {

@@ -2,6 +2,8 @@
 
 #include <string_view>
 
+#include "athanor/parallel/overlapped_linear.h"
+
 namespace athanor {
 namespace {
 
@@ -90,6 +92,7 @@ void apply_sharding(Module& model, const Sharding& sharding, Group& group) {
     if (group.size() == 1) return;
     for (Param* param : module.own_params()) param->shard(shard_of(*param, *row, group));
     module.set_hooks(hook(row->input, group), hook(row->output, group));
+    if (auto* linear = dynamic_cast<Linear*>(&module)) linear->set_product(overlapped(row->output, group));
     if (row->split == Split::tokens) module.deal_tokens(group.rank(), group.size());
   });
   for (size_t i = 0; i < sharding.size(); ++i)
