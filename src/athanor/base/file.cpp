@@ -215,6 +215,10 @@ std::unique_ptr<WritableFile> Env::create_large(const std::string& path) {
   return create(path);
 }
 
+std::unique_ptr<ScratchFile> Env::create_scratch(const std::string& folder) {
+  return open_scratch_file(folder);
+}
+
 std::string Env::read_text(const std::string& path, uint64_t max_bytes) {
   const auto file = open(path);
   check(file->size_bytes() <= max_bytes, "'{}' has {} bytes, expected at most {}", path, file->size_bytes(),

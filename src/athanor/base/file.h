@@ -15,6 +15,8 @@
 #include <string_view>
 #include <vector>
 
+#include "athanor/base/scratch_file.h"
+
 namespace athanor {
 
 class WritableFile {
@@ -43,6 +45,8 @@ class Env {
   virtual std::unique_ptr<WritableFile> create_large(const std::string& path);
   virtual std::unique_ptr<WritableFile> append_to(const std::string& path) = 0;
   virtual std::unique_ptr<ReadableFile> open(const std::string& path) = 0;
+  virtual std::unique_ptr<ScratchFile> create_scratch(
+      const std::string& folder);  // by default scratch_file.h's own
   virtual void create_folders(const std::string& path) = 0;
   virtual void rename(const std::string& from, const std::string& to) = 0;
   virtual void remove_all(const std::string& path) = 0;

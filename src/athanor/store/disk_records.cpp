@@ -1,0 +1,190 @@
+#include "athanor/store/disk_records.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "athanor/base/check.h"
+#include "athanor/base/hash.h"
+
+namespace athanor {
+namespace {
+
+constexpr size_t kSlots = 3;  // of stream(): one in use, one being read, one being written
+
+uint64_t padded(uint64_t size_bytes) {
+  return (size_bytes + kScratchAlignment - 1) / kScratchAlignment * kScratchAlignment;
+}
+
+}  // namespace
+
+// The buffers of one pass over some items.
+class DiskRecords::Staging {
+ public:
+  Staging(const DiskRecords& owner, std::span<const Item> items) : owner_(owner) {
+    for (const Item& item : items) {
+      uint64_t bytes = 0;
+      for (const int record : item)
+        bytes += padded(owner.records_.at(static_cast<size_t>(record)).size_bytes);
+      slot_bytes_ = std::max(slot_bytes_, bytes);
+    }
+    const uint64_t total = slot_bytes_ * std::min(kSlots, items.size()) + kScratchAlignment;
+    memory_ = empty(*owner.arena_, {static_cast<int64_t>(total)}, Dtype::u8, Category::workspace);
+    const auto address = reinterpret_cast<uintptr_t>(memory_.raw());
+    first_ = padded(address) - address;
+  }
+  // The records of an item, one after the other in the item's slot.
+  std::vector<Tensor> bytes(size_t index, const Item& item) const {
+    std::vector<Tensor> all;
+    uint64_t at = first_ + index % kSlots * slot_bytes_;
+    for (const int record : item) {
+      const uint64_t size = owner_.records_[static_cast<size_t>(record)].size_bytes;
+      all.push_back(view_as(memory_, at, {static_cast<int64_t>(size)}, Dtype::u8));
+      at += padded(size);
+    }
+    return all;
+  }
+
+ private:
+  const DiskRecords& owner_;
+  uint64_t slot_bytes_ = 0, first_ = 0;
+  Tensor memory_;
+};
+
+DiskRecords::DiskRecords(Env& env, std::string folder, std::string what)
+    : env_(env), folder_(std::move(folder)), what_(std::move(what)) {}
+
+DiskRecords::~DiskRecords() {
+  drain();
+}
+
+int DiskRecords::add(const std::string& name, uint64_t size_bytes) {
+  check(arena_ == nullptr, "records: '{}' comes after the room on the disk was taken", name);
+  records_.push_back({.name = name, .size_bytes = size_bytes, .offset = file_bytes_});
+  file_bytes_ += padded(size_bytes);
+  return static_cast<int>(records_.size()) - 1;
+}
+
+void DiskRecords::allocate(Arena& arena, Category) {
+  arena_ = &arena;
+  if (arena.queue().device() == Device::null) return;
+  file_ = env_.create_scratch(folder_);
+  file_->resize(file_bytes_);
+}
+
+void DiskRecords::start(int index, bool writes, std::byte* data) {
+  Record& record = records_[static_cast<size_t>(index)];
+  if (record.size_bytes == 0) return;
+  if (writes) {
+    // The bytes behind it, up to the end of the file's block, go along.
+    std::memset(data + record.size_bytes, 0, padded(record.size_bytes) - record.size_bytes);
+    record.checksum = hash64(data, record.size_bytes);
+    record.written = true;
+  } else if (!record.written) {
+    std::memset(data, 0, record.size_bytes);
+    return;
+  }
+  while (on_the_way_.size() >= ScratchFile::kMaxInFlight) take_one();
+  on_the_way_.push_back({.record = index, .writes = writes, .data = data, .done_bytes = 0});
+  submit(on_the_way_.back());
+}
+
+void DiskRecords::submit(const Transfer& transfer) {
+  const Record& record = records_[static_cast<size_t>(transfer.record)];
+  file_->submit({.id = static_cast<uint64_t>(transfer.record),
+                 .writes = transfer.writes,
+                 .offset = record.offset + transfer.done_bytes,
+                 .data = transfer.data + transfer.done_bytes,
+                 .size_bytes = padded(record.size_bytes) - transfer.done_bytes});
+}
+
+// Waits for one transfer and finishes it, or starts what it has left.
+void DiskRecords::take_one() {
+  const ScratchDone done = file_->wait_any();
+  const auto found = std::find_if(on_the_way_.begin(), on_the_way_.end(), [&](const Transfer& transfer) {
+    return static_cast<uint64_t>(transfer.record) == done.id;
+  });
+  check(found != on_the_way_.end(), "records: a transfer that nobody asked for is done");
+  const Record& record = records_[done.id];
+  const auto refuse = [&](const char* verb, int code, const std::string& reason) {
+    on_the_way_.erase(found);
+    throw IoError(fmt::format("{}: cannot {} {} in '{}': {}", what_, verb, record.name, folder_, reason),
+                  code,
+                  code == ENOSPC ? "free some space on that disk; the last checkpoint is untouched"
+                                 : "the last checkpoint is untouched");
+  };
+  const char* verb = found->writes ? "write" : "read";
+  if (done.result == -EINTR || done.result == -EAGAIN) return submit(*found);
+  if (done.result < 0)
+    refuse(verb, static_cast<int>(-done.result), std::strerror(static_cast<int>(-done.result)));
+  // Whole blocks alone can be continued; a part of one is read or written again with it.
+  const uint64_t moved = static_cast<uint64_t>(done.result) / kScratchAlignment * kScratchAlignment;
+  if (moved == 0) refuse(verb, EIO, fmt::format("{} bytes moved, expected more", done.result));
+  found->done_bytes += moved;
+  if (found->done_bytes < padded(record.size_bytes)) return submit(*found);
+  const Transfer finished = *found;
+  on_the_way_.erase(found);
+  if (!finished.writes) check_read(finished.record, finished.data);
+}
+
+void DiskRecords::check_read(int index, const std::byte* data) const {
+  const Record& record = records_[static_cast<size_t>(index)];
+  const uint64_t checksum = hash64(data, record.size_bytes);
+  if (checksum == record.checksum) return;
+  throw IoError(
+      fmt::format("{}: {} came back changed from the disk of '{}': got checksum {:016x}, expected {:016x}",
+                  what_, record.name, folder_, checksum, record.checksum),
+      EIO, "the last checkpoint is untouched; check that disk");
+}
+
+void DiskRecords::wait_for(std::span<const int> item) {
+  const auto is_on_its_way = [&](const Transfer& transfer) {
+    return std::find(item.begin(), item.end(), transfer.record) != item.end();
+  };
+  while (std::any_of(on_the_way_.begin(), on_the_way_.end(), is_on_its_way)) take_one();
+}
+
+// Ends what is on its way, whatever becomes of it: the buffers are about to go.
+void DiskRecords::drain() noexcept {
+  while (!on_the_way_.empty()) {
+    try {
+      file_->wait_any();
+    } catch (const Failure&) {  // the file has nothing more
+      on_the_way_.clear();
+      return;
+    }
+    on_the_way_.pop_back();
+  }
+}
+
+void DiskRecords::stream(std::span<const Item> items, Access access, const Visit& visit) {
+  check(arena_ != nullptr, "records: {} has no room on the disk yet", what_);
+  if (items.empty()) return;
+  const Staging staging(*this, items);
+  const bool reads = access != Access::write, writes = access != Access::read;
+  const auto move = [&](size_t index, bool writing) {
+    if (file_ == nullptr) return;
+    const std::vector<Tensor> bytes = staging.bytes(index, items[index]);
+    for (size_t i = 0; i < bytes.size(); ++i)
+      start(items[index][i], writing, static_cast<std::byte*>(bytes[i].raw()));
+  };
+  try {
+    if (reads) move(0, false);
+    for (size_t i = 0; i < items.size(); ++i) {
+      // The slot of the next item is that of the one before the last, which is written by now or waited for.
+      if (i + 1 >= kSlots && writes) wait_for(items[i + 1 - kSlots]);
+      if (reads && i + 1 < items.size()) move(i + 1, false);
+      if (reads) wait_for(items[i]);
+      std::vector<Tensor> bytes = staging.bytes(i, items[i]);
+      visit(i, bytes);
+      if (writes) move(i, true);
+    }
+    while (!on_the_way_.empty()) take_one();
+  } catch (...) {
+    drain();
+    throw;
+  }
+}
+
+}  // namespace athanor
