@@ -14,11 +14,11 @@ constexpr AdamwStep kAdamw{.lr = 1e-3f,
                            .beta1 = 0.9f,
                            .beta2 = 0.95f,
                            .eps = 1e-8f,
-                           .weight_decay = 0.1f,
                            .correction1 = 0.19f,
                            .correction2 = 0.0975f,
                            .grad_scale = 0.5f};
-constexpr SgdStep kSgd{.lr = 1e-2f, .momentum = 0.9f, .weight_decay = 0.1f, .grad_scale = 0.5f};
+constexpr SgdStep kSgd{.lr = 1e-2f, .momentum = 0.9f, .grad_scale = 0.5f};
+constexpr float kDecay = 0.1f;
 constexpr int64_t kSample = 100000;  // elements that are checked, at the end
 
 // The state of one parameter; m is sgd's too. `value` is the copy that the model computes with.
@@ -35,10 +35,11 @@ struct State {
   }
 
   void update() {
-    Tensor* const copy = value.defined() ? &value : nullptr;
+    const AdamwTensors of_adamw{master, m, v, value, grad, kDecay};
+    const SgdTensors of_sgd{master, m, value, grad, kDecay};
     const OptimizerKernels& kernel = kernels(master).optimizer;
-    if (v.defined()) kernel.adamw(master.queue(), master, m, v, copy, grad, kAdamw);
-    if (!v.defined()) kernel.sgd(master.queue(), master, m, copy, grad, kSgd);
+    if (v.defined()) kernel.adamw(master.queue(), {&of_adamw, 1}, kAdamw);
+    if (!v.defined()) kernel.sgd(master.queue(), {&of_sgd, 1}, kSgd);
   }
   // Every operand read once, every result written once.
   double bytes() const {

@@ -113,6 +113,8 @@ TEST_F(ContractTest, Attention) {
 
 TEST_F(ContractTest, ElementwiseAndOptimizer) {
   Tensor x = f32({4}), y = f32({4}), other = f32({5}), half = bf16({4}), wide = f32({2, 4}), ids = i32({4});
+  double sum = 0;
+  const auto sum_squares = [&](const Tensor& of) { k_.elementwise.sum_squares(queue_, {&of, 1}, {&sum, 1}); };
   EXPECT_EQ(error_of([&] { k_.elementwise.add(queue_, y, x, other); }),
             "add: b is f32 [5], expected f32 [4]");
   EXPECT_EQ(error_of([&] { k_.elementwise.accumulate(queue_, y, half); }),
@@ -122,13 +124,18 @@ TEST_F(ContractTest, ElementwiseAndOptimizer) {
   EXPECT_EQ(error_of([&] { k_.elementwise.cast(queue_, other, x); }), "cast: y is f32 [5], expected f32 [4]");
   EXPECT_EQ(error_of([&] { k_.elementwise.cast(queue_, ids, x); }),
             "cast: got elements of i32, expected f32, bf16 or f16");
-  EXPECT_EQ(error_of([&] { k_.elementwise.sum_squares(queue_, half); }),
-            "sum_squares: x is bf16 [4], expected f32 [4]");
+  EXPECT_EQ(error_of([&] { sum_squares(half); }), "sum_squares: x is bf16 [4], expected f32 [4]");
   EXPECT_EQ(error_of([&] { k_.elementwise.scale(queue_, half, 2); }),
             "scale: x is bf16 [4], expected f32 [4]");
-  EXPECT_EQ(error_of([&] { k_.optimizer.adamw(queue_, x, y, other, nullptr, x, {}); }),
+  const AdamwTensors of_adamw{x, y, other, {}, x, 0};
+  EXPECT_EQ(error_of([&] {
+              k_.optimizer.adamw(queue_, {&of_adamw, 1}, {});
+            }),
             "optimizer.adamw: v is f32 [5], expected f32 [4]");
-  EXPECT_EQ(error_of([&] { k_.optimizer.sgd(queue_, x, y, &ids, x, {}); }),
+  const SgdTensors of_sgd{x, y, ids, x, 0};
+  EXPECT_EQ(error_of([&] {
+              k_.optimizer.sgd(queue_, {&of_sgd, 1}, {});
+            }),
             "optimizer.sgd: got elements of i32, expected f32, bf16 or f16");
 }
 

@@ -134,10 +134,16 @@ TEST_P(ElementwiseTest, CastBetweenAnyTwoTypes) {
       }
 }
 
+double sum_squares(Bench& bench, const Tensor& x) {
+  double sum = 0;
+  bench.kernels().elementwise.sum_squares(bench.queue(), {&x, 1}, {&sum, 1});
+  return sum;
+}
+
 double sum_squares(Isa isa, const Values& x, int threads = 2) {
   Bench bench(isa, threads);
   const auto n = static_cast<int64_t>(x.size());
-  return bench.kernels().elementwise.sum_squares(bench.queue(), bench.input(x, {n}, Dtype::f32));
+  return sum_squares(bench, bench.input(x, {n}, Dtype::f32));
 }
 
 TEST_P(ElementwiseTest, SumSquaresIsExactEnoughAndTheSameForAnyThreads) {
@@ -163,11 +169,20 @@ TEST_P(ElementwiseTest, SumSquaresOfNodesAddUpToTheWholeInTheTree) {
   const Tensor whole = bench.input(x, {n}, Dtype::f32);
   const auto node = [&](int64_t first, int64_t last) {
     const int64_t end = std::min(last * kNormBlock, n);
-    return bench.kernels().elementwise.sum_squares(bench.queue(),
-                                                   whole.flat(first * kNormBlock, end - first * kNormBlock));
+    return sum_squares(bench, whole.flat(first * kNormBlock, end - first * kNormBlock));
   };
   EXPECT_EQ(((node(0, 2) + node(2, 4)) + node(4, 8) + node(8, 16)) + (node(16, 20) + node(20, 21)),
             node(0, 21));
+}
+
+TEST_P(ElementwiseTest, SumSquaresOfManyAreEachOnesOwn) {
+  Bench bench(GetParam(), 2);
+  std::vector<Tensor> xs;
+  for (const int64_t n : {3, 0, 50000, 16384, 1, 16385})
+    xs.push_back(bench.input(random_values(n, Dtype::f32, static_cast<uint64_t>(n)), {n}, Dtype::f32));
+  std::vector<double> sums(xs.size(), 7.0);
+  bench.kernels().elementwise.sum_squares(bench.queue(), xs, sums);
+  for (size_t i = 0; i < xs.size(); ++i) EXPECT_EQ(sums[i], sum_squares(bench, xs[i])) << i;
 }
 
 TEST_P(ElementwiseTest, SumSquaresShowsWhatIsNotFinite) {

@@ -59,7 +59,8 @@ MemoryUsage usage_of(Queue& queue) {
   k.cross_entropy.rows(queue, loss, &dlogits, logits, targets, vocabulary, 1);
   k.gemm.nn(queue, dhidden, dlogits, weight);
   k.gemm.tn(queue, dweight, dlogits, hidden, true);
-  k.elementwise.sum_squares(queue, dweight);
+  double sum = 0;
+  k.elementwise.sum_squares(queue, {&dweight, 1}, {&sum, 1});
   return arena.usage();
 }
 
@@ -90,7 +91,9 @@ TEST(TableTest, TheNullDeviceChecksContractsAndTouchesNothing) {
   Tensor y = empty(arena, {3, 4}, Dtype::f32, Category::activations);
   EXPECT_EQ(error_of([&] { kernels(x).gelu.forward(*queue, y, x); }),
             "gelu.forward: y is f32 [3,4], expected f32 [3,5]");
-  EXPECT_EQ(kernels(x).elementwise.sum_squares(*queue, x), 0);
+  double sum = 1;
+  kernels(x).elementwise.sum_squares(*queue, {&x, 1}, {&sum, 1});
+  EXPECT_EQ(sum, 0);
   // Terabytes: there is no memory behind them.
   Tensor huge = empty(arena, {1 << 20, 1 << 20}, Dtype::f32, Category::parameters);
   kernels(huge).elementwise.scale(*queue, huge, 2);

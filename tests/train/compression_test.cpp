@@ -76,7 +76,9 @@ Definition define(const Config& config, int ranks) {
       Tensor grad = empty(engine.arena, param->shape(), Dtype::f32, Category::gradients);
       copy_from_host(grad, sum.data(), grad.size_bytes());
       grads[param.get()] = grad;
-      squares += kernels(grad).elementwise.sum_squares(*engine.queue, grad);
+      double of_param = 0;
+      kernels(grad).elementwise.sum_squares(*engine.queue, {&grad, 1}, {&of_param, 1});
+      squares += of_param;
     }
     run.losses.push_back(loss / tokens);
     run.grad_norms.push_back(std::sqrt(squares) / tokens);

@@ -92,7 +92,7 @@ class PipelineRank {
     {
       const std::lock_guard lock(board_.mutex);
       for (const auto& [param, grad] : grads_)
-        board_.squares[param->name()] = kernels(grad).elementwise.sum_squares(grad.queue(), grad);
+        kernels(grad).elementwise.sum_squares(grad.queue(), {&grad, 1}, {&board_.squares[param->name()], 1});
     }
     group_.barrier("norms");
     double squares = 0.0;

@@ -156,6 +156,8 @@ class Param {
   // What the optimizer sees, both of the range that is kept: flat, or of the parameter's shape where that is all.
   const Tensor& kept() const { return kept_; }      // T
   const Tensor& master() const { return master_; }  // f32; kept() itself where T is f32
+  // kept() where that is a rounded copy of the master; undefined where it is the master.
+  Tensor copy_of_master() const { return kept_.dtype() == Dtype::f32 ? Tensor() : kept_; }
   bool defined() const { return kept_.defined(); }
 
  private:

@@ -13,9 +13,9 @@
 namespace athanor {
 namespace {
 thread_local bool inside_parallel_for = false;
-// A worker looks this many times for the next loop before it sleeps: loops follow each other within
-// microseconds inside a step, and waking a sleeping thread costs more than the loop itself.
-constexpr int kSpins = 2000;
+// A worker looks this many times for the next loop before it sleeps, the second time offering its processor to others
+// in between: loops follow each other within microseconds inside a step, and waking a sleeping thread takes tens of them.
+constexpr int kSpins = 2000, kYields = 500;
 
 void pause() {
 #if defined(__x86_64__)
@@ -75,7 +75,8 @@ struct ThreadPool::State {
   void worker(size_t thread) {
     uint64_t seen = 0;
     while (true) {
-      for (int spin = 0; spin < kSpins && generation.load() == seen && !stop.load(); ++spin) pause();
+      for (int spin = 0; spin < kSpins + kYields && generation.load() == seen && !stop.load(); ++spin)
+        spin < kSpins ? pause() : std::this_thread::yield();
       if (generation.load() == seen && !stop.load()) {
         std::unique_lock lock(mutex);
         ++sleeping;

@@ -3,14 +3,15 @@
 //   add          y = a + b                       T, one shape; y may be a or b
 //   accumulate   y += x                          f32
 //   scale        x *= factor                     f32, in place
-//   column_sum   out [C] f32 += sum over rows of x [..., C] T, in blocks of 32 rows, the blocks added in
-//   order cast         y = x                           any two of f32, bf16, f16; round to nearest even
-//   sum_squares  sum of x[i]^2, x f32: blocks of kNormBlock elements, each summed in f64 lanes of fixed order, the
-//                blocks added in the fixed binary tree of comm/tree.h; not finite if any element is not. Returns 0
-//                on the null device.
+//   column_sum   out [C] f32 += sum over rows of x [..., C] T, in blocks of 32 rows, the blocks added in order
+//   cast         y = x                           any two of f32, bf16, f16; round to nearest even
+//   sum_squares  sums[i] = sum of xs[i][j]^2, xs f32: blocks of kNormBlock elements, each summed in f64 lanes of fixed
+//                order, the blocks added in the fixed binary tree of comm/tree.h; not finite if any element is not.
+//                0 on the null device.
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 namespace athanor {
 
@@ -27,7 +28,7 @@ struct ElementwiseKernels {
   void (*scale)(Queue&, Tensor& x, float factor);
   void (*column_sum)(Queue&, Tensor& out, const Tensor& x);
   void (*cast)(Queue&, Tensor& y, const Tensor& x);
-  double (*sum_squares)(Queue&, const Tensor& x);
+  void (*sum_squares)(Queue&, std::span<const Tensor> xs, std::span<double> sums);
 };
 
 }  // namespace athanor

@@ -14,23 +14,27 @@ void AdamW::allocate(Arena& arena) {
 }
 
 void AdamW::step(const std::function<const Tensor&(Param&)>& grad, const OptimizerStep& step) {
-  const auto update = static_cast<double>(step.update);
+  if (params_.empty()) return;
+  std::vector<AdamwTensors> tensors;
   for (size_t i = 0; i < params_.size(); ++i) {
     Param& param = *params_[i];
-    const AdamwStep kernel_step{
-        .lr = static_cast<float>(step.lr),
-        .beta1 = static_cast<float>(options_.beta1),
-        .beta2 = static_cast<float>(options_.beta2),
-        .eps = static_cast<float>(options_.eps),
-        .weight_decay = param.is_matrix() ? static_cast<float>(options_.weight_decay) : 0.0f,
-        .correction1 = static_cast<float>(1.0 - std::pow(options_.beta1, update)),
-        .correction2 = static_cast<float>(1.0 - std::pow(options_.beta2, update)),
-        .grad_scale = static_cast<float>(step.grad_scale),
-    };
-    Tensor master = param.master(), kept = param.kept();
-    kernels(master).optimizer.adamw(master.queue(), master, m_[i], v_[i],
-                                    kept.dtype() == Dtype::f32 ? nullptr : &kept, grad(param), kernel_step);
+    tensors.push_back({.master = param.master(),
+                       .m = m_[i],
+                       .v = v_[i],
+                       .value = param.copy_of_master(),
+                       .grad = grad(param),
+                       .weight_decay = param.is_matrix() ? static_cast<float>(options_.weight_decay) : 0.0f});
   }
+  const auto update = static_cast<double>(step.update);
+  const Tensor& any = tensors[0].master;
+  kernels(any).optimizer.adamw(any.queue(), tensors,
+                               {.lr = static_cast<float>(step.lr),
+                                .beta1 = static_cast<float>(options_.beta1),
+                                .beta2 = static_cast<float>(options_.beta2),
+                                .eps = static_cast<float>(options_.eps),
+                                .correction1 = static_cast<float>(1.0 - std::pow(options_.beta1, update)),
+                                .correction2 = static_cast<float>(1.0 - std::pow(options_.beta2, update)),
+                                .grad_scale = static_cast<float>(step.grad_scale)});
 }
 
 std::vector<Optimizer::State> AdamW::states() {

@@ -10,18 +10,21 @@ void Sgd::allocate(Arena& arena) {
 }
 
 void Sgd::step(const std::function<const Tensor&(Param&)>& grad, const OptimizerStep& step) {
+  if (params_.empty()) return;
+  std::vector<SgdTensors> tensors;
   for (size_t i = 0; i < params_.size(); ++i) {
     Param& param = *params_[i];
-    const SgdStep kernel_step{
-        .lr = static_cast<float>(step.lr),
-        .momentum = static_cast<float>(options_.momentum),
-        .weight_decay = param.is_matrix() ? static_cast<float>(options_.weight_decay) : 0.0f,
-        .grad_scale = static_cast<float>(step.grad_scale),
-    };
-    Tensor master = param.master(), kept = param.kept();
-    kernels(master).optimizer.sgd(master.queue(), master, momentum_[i],
-                                  kept.dtype() == Dtype::f32 ? nullptr : &kept, grad(param), kernel_step);
+    tensors.push_back({.master = param.master(),
+                       .m = momentum_[i],
+                       .value = param.copy_of_master(),
+                       .grad = grad(param),
+                       .weight_decay = param.is_matrix() ? static_cast<float>(options_.weight_decay) : 0.0f});
   }
+  const Tensor& any = tensors[0].master;
+  kernels(any).optimizer.sgd(any.queue(), tensors,
+                             {.lr = static_cast<float>(step.lr),
+                              .momentum = static_cast<float>(options_.momentum),
+                              .grad_scale = static_cast<float>(step.grad_scale)});
 }
 
 std::vector<Optimizer::State> Sgd::states() {

@@ -21,10 +21,9 @@ std::vector<LeafRange> nodes_of(const FlatRange& piece, int64_t numel) {
   return cover_nodes(piece.first / kNormBlock, blocks_of(piece.last), blocks_of(numel));
 }
 
-double sum_node(const NormTensor& tensor, const FlatRange& piece, const LeafRange& node) {
+Tensor tensor_of_node(const NormTensor& tensor, const FlatRange& piece, const LeafRange& node) {
   const int64_t first = node.first * kNormBlock, last = std::min(node.second * kNormBlock, tensor.numel);
-  return kernels(tensor.mine)
-      .elementwise.sum_squares(tensor.mine.queue(), tensor.mine.flat(first - piece.first, last - first));
+  return tensor.mine.flat(first - piece.first, last - first);
 }
 
 double add_nodes(const std::vector<LeafRange>& nodes, std::vector<double> values, int64_t numel) {
@@ -38,24 +37,37 @@ double add_nodes(const std::vector<LeafRange>& nodes, std::vector<double> values
 
 std::vector<double> sum_squares(const std::vector<NormTensor>& tensors, Group& group) {
   std::vector<std::vector<LeafRange>> nodes(tensors.size());
-  std::vector<double> values;  // of all nodes of all tensors; those of other ranks are zero here
+  std::vector<Tensor> mine;   // what this rank sums: its nodes and whole tensors
+  std::vector<size_t> place;  // of its nodes among all nodes of all tensors
+  size_t num_nodes = 0;
   for (size_t t = 0; t < tensors.size(); ++t) {
     const NormTensor& tensor = tensors[t];
     for (size_t rank = 0; rank < tensor.pieces.size(); ++rank)
       for (const LeafRange& node : nodes_of(tensor.pieces[rank], tensor.numel)) {
-        const bool mine = static_cast<int>(rank) == group.rank();
-        values.push_back(mine ? sum_node(tensor, tensor.pieces[rank], node) : 0.0);
+        if (static_cast<int>(rank) == group.rank()) {
+          mine.push_back(tensor_of_node(tensor, tensor.pieces[rank], node));
+          place.push_back(num_nodes);
+        }
         nodes[t].push_back(node);
+        ++num_nodes;
       }
   }
-  if (!values.empty())
-    group.all_reduce(values.data(), static_cast<int64_t>(values.size()), Dtype::f64, "norm").wait();
+  for (const NormTensor& tensor : tensors)
+    if (tensor.pieces.empty()) mine.push_back(tensor.mine);
+
+  std::vector<double> of_mine(mine.size());
+  if (!mine.empty()) kernels(mine[0]).elementwise.sum_squares(mine[0].queue(), mine, of_mine);
+  std::vector<double> of_nodes(num_nodes);  // those of other ranks are zero until they are added
+  for (size_t i = 0; i < place.size(); ++i) of_nodes[place[i]] = of_mine[i];
+  if (num_nodes > 0)
+    group.all_reduce(of_nodes.data(), static_cast<int64_t>(num_nodes), Dtype::f64, "norm").wait();
+
   std::vector<double> sums;
-  auto next = values.begin();
+  auto next = of_nodes.begin();
+  auto whole = of_mine.begin() + static_cast<std::ptrdiff_t>(place.size());
   for (size_t t = 0; t < tensors.size(); ++t) {
     if (tensors[t].pieces.empty()) {
-      sums.push_back(
-          kernels(tensors[t].mine).elementwise.sum_squares(tensors[t].mine.queue(), tensors[t].mine));
+      sums.push_back(*whole++);
       continue;
     }
     const auto end = next + static_cast<std::ptrdiff_t>(nodes[t].size());

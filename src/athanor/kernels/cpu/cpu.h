@@ -16,6 +16,7 @@
 
 #include <algorithm>
 #include <span>
+#include <vector>
 
 #include "athanor/kernels/cpu/rows.h"
 #include "athanor/kernels/table.h"
@@ -89,6 +90,19 @@ void for_blocks(const Queue& queue, int64_t n, int64_t block, const Body& body) 
   queue.parallel_for(num_blocks(n, block), [&](int64_t index) {
     const int64_t first = index * block;
     body(first, std::min(block, n - first));
+  });
+}
+
+// One loop over the blocks of kBlockElements of several ranges: body(i, first, count) for those of [0, size_of_range(i)).
+template <typename Size, typename Body>
+void for_blocks_of(const Queue& queue, size_t num_ranges, const Size& size_of_range, const Body& body) {
+  std::vector<int64_t> ends;  // of each range's blocks
+  for (size_t i = 0; i < num_ranges; ++i)
+    ends.push_back((i == 0 ? 0 : ends.back()) + num_blocks(size_of_range(i), kBlockElements));
+  queue.parallel_for(ends.empty() ? 0 : ends.back(), [&](int64_t index) {
+    const auto i = static_cast<size_t>(std::upper_bound(ends.begin(), ends.end(), index) - ends.begin());
+    const int64_t first = (index - (i == 0 ? 0 : ends[i - 1])) * kBlockElements;
+    body(i, first, std::min(kBlockElements, size_of_range(i) - first));
   });
 }
 

@@ -74,24 +74,41 @@ void cast(Queue& queue, Tensor& y, const Tensor& x) {
   });
 }
 
-double sum_squares(Queue& queue, const Tensor& x) {
-  expect("sum_squares", "x", x, x.shape(), Dtype::f32);
-  const auto row = choose_f32(queue, &F32Rows::sum_squares);
-  const Meter::Call call = metered(queue, "sum_squares", 2.0 * flops_of(x), bytes_of(x));
-  const Tensor partials =
-      empty(x.arena(), {num_blocks(x.numel(), kNormBlock)}, Dtype::f64, Category::workspace);
-  for_blocks(queue, x.numel(), kBlockElements, [&](int64_t first, int64_t count) {
-    for (int64_t at = first; at < first + count; at += kNormBlock)
-      partials.data<double>()[at / kNormBlock] =
-          row(x.data<float>() + at, std::min(kNormBlock, first + count - at));
-  });
-  if (!on_cpu(queue) || partials.numel() == 0) return 0.0;
-  double* sums = partials.data<double>();
-  for (int64_t n = partials.numel(); n > 1; n = (n + 1) / 2) {
-    for (int64_t i = 0; i < n / 2; ++i) sums[i] = sums[2 * i] + sums[2 * i + 1];
-    if (n % 2 != 0) sums[n / 2] = sums[n - 1];
+// The values added in the fixed tree, in place: neighbours first.
+double add_in_tree(std::span<double> values) {
+  for (size_t n = values.size(); n > 1; n = (n + 1) / 2) {
+    for (size_t i = 0; i < n / 2; ++i) values[i] = values[2 * i] + values[2 * i + 1];
+    if (n % 2 != 0) values[n / 2] = values[n - 1];
   }
-  return sums[0];
+  return values.empty() ? 0.0 : values[0];
+}
+
+// A block of work is a node of the tree: a power of two of its leaves.
+void sum_squares(Queue& queue, std::span<const Tensor> xs, std::span<double> sums) {
+  constexpr int64_t kLeaves = kBlockElements / kNormBlock;
+  static_assert((kLeaves & (kLeaves - 1)) == 0);
+  check(xs.size() == sums.size(), "sum_squares: got {} sums, expected {}", sums.size(), xs.size());
+  double flops = 0.0, bytes = 0.0;
+  std::vector<std::vector<double>> nodes;
+  for (const Tensor& x : xs) {
+    expect("sum_squares", "x", x, x.shape(), Dtype::f32);
+    flops += 2.0 * flops_of(x);
+    bytes += bytes_of(x);
+    nodes.emplace_back(on_cpu(queue) ? static_cast<size_t>(num_blocks(x.numel(), kBlockElements)) : 0);
+  }
+  const auto row = choose_f32(queue, &F32Rows::sum_squares);
+  const Meter::Call call = metered(queue, "sum_squares", flops, bytes);
+  for_blocks_of(
+      queue, xs.size(), [&](size_t i) { return xs[i].numel(); },
+      [&](size_t i, int64_t first, int64_t count) {
+        std::array<double, kLeaves> leaves{};
+        for (int64_t at = 0; at < count; at += kNormBlock)
+          leaves[static_cast<size_t>(at / kNormBlock)] =
+              row(xs[i].data<float>() + first + at, std::min(kNormBlock, count - at));
+        nodes[i][static_cast<size_t>(first / kBlockElements)] =
+            add_in_tree({leaves.data(), static_cast<size_t>(num_blocks(count, kNormBlock))});
+      });
+  for (size_t i = 0; i < xs.size(); ++i) sums[i] = add_in_tree(nodes[i]);
 }
 
 }  // namespace

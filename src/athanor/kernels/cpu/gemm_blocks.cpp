@@ -2,6 +2,7 @@
 
 #include "athanor/kernels/cpu/gemm_block.h"
 #include "athanor/kernels/cpu/gemm_scratch.h"
+#include "athanor/kernels/cpu/packed_blocks.h"
 
 namespace athanor {
 namespace {
@@ -13,6 +14,7 @@ constexpr int64_t kUnit = 32;  // rows, columns and k that costs are counted in
 struct Kernel {
   void (*block)(const GemmBlock&);
   bool takes_sums;                      // and a residual
+  bool shares_b;                        // which amx::pack_b() packs
   int64_t max_depth, max_turned_depth;  // the longest piece of k; where a is read against its rows
   int64_t max_elements, max_columns;
   int64_t side;  // columns of a panel
@@ -22,11 +24,12 @@ struct Kernel {
 };
 
 // Where a is turned, passing over c again costs less than narrow blocks, for which that is done often.
-constexpr Kernel kAmx{amx::gemm_block, true, 1024, 512, 128 * 3072, 768, 32, 75, 80, 700, 500, 500, 350};
+constexpr Kernel kAmx{
+    amx::gemm_block, true, true, 1024, 512, 128 * 3072, 768, 32, 75, 80, 700, 500, 500, 350};
 constexpr Kernel kAvx512{
-    avx512::gemm_block, false, 3072, 1024, 64 * 4096, 512, 64, 1300, 100, 200, 400, 400, 200};
+    avx512::gemm_block, false, false, 3072, 1024, 64 * 4096, 512, 64, 1300, 100, 200, 400, 400, 200};
 constexpr Kernel kAvx2{
-    avx2::gemm_block, false, 3072, 1024, 64 * 4096, 512, 64, 2600, 200, 400, 800, 800, 400};
+    avx2::gemm_block, false, false, 3072, 1024, 64 * 4096, 512, 64, 2600, 200, 400, 800, 800, 400};
 
 struct Cut {
   int64_t rows, columns, depth;
@@ -90,12 +93,43 @@ GemmBlock block_of(const GemmProblem& p, const GemmOperands& operands, int64_t i
           p.accumulate,
           sums == nullptr ? nullptr : sums + at,
           operands.residual == nullptr ? nullptr : offset(operands.residual, at, p.out),
+          nullptr,
           gemm_scratch()};
+}
+
+// Rows of a block that are handed out at once: work for some tens of microseconds, whole groups of turned panels.
+int64_t chunk_rows(const Kernel& kernel, const Cut& cut) {
+  constexpr int64_t kStep = 128, kLeastCycles = 60000;
+  const int64_t cycles =
+      kStep / kUnit * num_blocks(cut.columns, kUnit) * num_blocks(cut.depth, kUnit) * kernel.product;
+  return kStep * num_blocks(kLeastCycles, cycles);
+}
+
+// One range of k, all blocks of c, made by threads that share packed blocks of b.
+void run_shared(Queue& queue, const Kernel& kernel, const GemmProblem& p, const GemmOperands& operands,
+                const Cut& cut, const float* sums) {
+  const int64_t down = num_blocks(p.m, cut.rows), chunk = chunk_rows(kernel, cut);
+  const int64_t chunks = num_blocks(cut.rows, chunk);
+  const int64_t packed_bytes = amx::packed_b_bytes(cut.columns, cut.depth);
+  PackedBlocks packed;
+  queue.parallel_for(down * num_blocks(p.n, cut.columns) * chunks, [&](int64_t item) {
+    const int64_t index = item / chunks, row = index % down * cut.rows, first = item % chunks * chunk;
+    const int64_t rows = std::min({chunk, cut.rows - first, p.m - row - first});
+    if (rows <= 0) return;
+    GemmBlock block = block_of(p, operands, row + first, index / down * cut.columns, cut, sums);
+    block.m = rows;
+    const PackedBlocks::Reading b =
+        packed.read(index, block.scratch, [&](std::byte* to) { amx::pack_b(block, to); });
+    block.packed_b = b.data();
+    block.scratch += packed_bytes;
+    kernel.block(block);
+  });
 }
 
 // One range of k, all blocks of c; neighbours in time share their columns of b.
 void run_depth(Queue& queue, const Kernel& kernel, const GemmProblem& p, const GemmOperands& operands,
                const Cut& cut, const float* sums = nullptr) {
+  if (kernel.shares_b) return run_shared(queue, kernel, p, operands, cut, sums);
   const int64_t down = num_blocks(p.m, cut.rows);
   queue.parallel_for(down * num_blocks(p.n, cut.columns), [&](int64_t index) {
     kernel.block(block_of(p, operands, index % down * cut.rows, index / down * cut.columns, cut, sums));

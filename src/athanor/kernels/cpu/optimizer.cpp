@@ -3,49 +3,71 @@
 namespace athanor {
 namespace {
 
-RowType value_type(const char* kernel, const Tensor* value, const Tensor& master) {
-  if (value == nullptr) return kF32;
-  const RowType type = row_type(kernel, *value);
-  expect(kernel, "value", *value, master.shape(), value->dtype());
+const Tensor* value_of(const Tensor& value) {
+  return value.defined() ? &value : nullptr;
+}
+
+// The element type of the copy that is written; f32 where there is none.
+RowType value_type(const char* kernel, const Tensor& value, const Tensor& master) {
+  if (!value.defined()) return kF32;
+  const RowType type = row_type(kernel, value);
+  expect(kernel, "value", value, master.shape(), value.dtype());
   return type;
 }
 
-void* value_at(const Tensor* value, int64_t element) {
-  return value == nullptr ? nullptr : at(*value, element);
+void* value_at(const Tensor& value, int64_t element) {
+  return value.defined() ? at(value, element) : nullptr;
 }
 
-void adamw(Queue& queue, Tensor& master, Tensor& m, Tensor& v, Tensor* value, const Tensor& grad,
-           const AdamwStep& step) {
+// One loop over the blocks of all masters, so that small ones are work for all threads too.
+// body(tensors, first, count)
+template <typename Tensors, typename Body>
+void for_blocks_of_masters(const Queue& queue, std::span<const Tensors> all, const Body& body) {
+  for_blocks_of(
+      queue, all.size(), [&](size_t i) { return all[i].master.numel(); },
+      [&](size_t i, int64_t first, int64_t count) { body(all[i], first, count); });
+}
+
+void adamw(Queue& queue, std::span<const AdamwTensors> all, const AdamwStep& step) {
   const char* kernel = "optimizer.adamw";
-  expect(kernel, "master", master, master.shape(), Dtype::f32);
-  expect(kernel, "m", m, master.shape(), Dtype::f32);
-  expect(kernel, "v", v, master.shape(), Dtype::f32);
-  expect(kernel, "grad", grad, master.shape(), Dtype::f32);
-  const OptimizerRows& rows =
-      choose(queue, &RowTable::optimizer, value_type(kernel, value, master), &OptimizerRows::adamw);
-  const AdamwRow row{step.lr,           step.beta1,       step.beta2,       step.eps,
-                     step.weight_decay, step.correction1, step.correction2, step.grad_scale};
-  const Meter::Call call =
-      metered(queue, kernel, 14.0 * flops_of(master), bytes_of(master, master, m, m, v, v, value, grad));
-  for_blocks(queue, master.numel(), kBlockElements, [&](int64_t first, int64_t count) {
-    rows.adamw(master.data<float>() + first, m.data<float>() + first, v.data<float>() + first,
-               value_at(value, first), grad.data<float>() + first, count, row);
+  double flops = 0.0, bytes = 0.0;
+  for (const auto& [master, m, v, value, grad, weight_decay] : all) {
+    expect(kernel, "master", master, master.shape(), Dtype::f32);
+    expect(kernel, "m", m, master.shape(), Dtype::f32);
+    expect(kernel, "v", v, master.shape(), Dtype::f32);
+    expect(kernel, "grad", grad, master.shape(), Dtype::f32);
+    value_type(kernel, value, master);
+    flops += 14.0 * flops_of(master);
+    bytes += bytes_of(master, master, m, m, v, v, value_of(value), grad);
+  }
+  const Meter::Call call = metered(queue, kernel, flops, bytes);
+  for_blocks_of_masters(queue, all, [&](const AdamwTensors& x, int64_t first, int64_t count) {
+    const RowType type = value_type(kernel, x.value, x.master);
+    const OptimizerRows& rows = choose(queue, &RowTable::optimizer, type, &OptimizerRows::adamw);
+    rows.adamw(x.master.data<float>() + first, x.m.data<float>() + first, x.v.data<float>() + first,
+               value_at(x.value, first), x.grad.data<float>() + first, count,
+               {step.lr, step.beta1, step.beta2, step.eps, x.weight_decay, step.correction1, step.correction2,
+                step.grad_scale});
   });
 }
 
-void sgd(Queue& queue, Tensor& master, Tensor& m, Tensor* value, const Tensor& grad, const SgdStep& step) {
+void sgd(Queue& queue, std::span<const SgdTensors> all, const SgdStep& step) {
   const char* kernel = "optimizer.sgd";
-  expect(kernel, "master", master, master.shape(), Dtype::f32);
-  expect(kernel, "m", m, master.shape(), Dtype::f32);
-  expect(kernel, "grad", grad, master.shape(), Dtype::f32);
-  const OptimizerRows& rows =
-      choose(queue, &RowTable::optimizer, value_type(kernel, value, master), &OptimizerRows::sgd);
-  const SgdRow row{step.lr, step.momentum, step.weight_decay, step.grad_scale};
-  const Meter::Call call =
-      metered(queue, kernel, 6.0 * flops_of(master), bytes_of(master, master, m, m, value, grad));
-  for_blocks(queue, master.numel(), kBlockElements, [&](int64_t first, int64_t count) {
-    rows.sgd(master.data<float>() + first, m.data<float>() + first, value_at(value, first),
-             grad.data<float>() + first, count, row);
+  double flops = 0.0, bytes = 0.0;
+  for (const auto& [master, m, value, grad, weight_decay] : all) {
+    expect(kernel, "master", master, master.shape(), Dtype::f32);
+    expect(kernel, "m", m, master.shape(), Dtype::f32);
+    expect(kernel, "grad", grad, master.shape(), Dtype::f32);
+    value_type(kernel, value, master);
+    flops += 6.0 * flops_of(master);
+    bytes += bytes_of(master, master, m, m, value_of(value), grad);
+  }
+  const Meter::Call call = metered(queue, kernel, flops, bytes);
+  for_blocks_of_masters(queue, all, [&](const SgdTensors& x, int64_t first, int64_t count) {
+    const RowType type = value_type(kernel, x.value, x.master);
+    const OptimizerRows& rows = choose(queue, &RowTable::optimizer, type, &OptimizerRows::sgd);
+    rows.sgd(x.master.data<float>() + first, x.m.data<float>() + first, value_at(x.value, first),
+             x.grad.data<float>() + first, count, {step.lr, step.momentum, x.weight_decay, step.grad_scale});
   });
 }
 

@@ -96,24 +96,26 @@ void OneBitAdam::step(const std::function<const Tensor&(Param&)>& grad, const Op
   for (auto* sum : {coded_sum_.get(), exact_sum_.get()})
     if (sum != nullptr) sum->finish(clock);
   // The kernel with decays of one and no gradient leaves m and v alone.
-  AdamwStep update{.lr = static_cast<float>(step.lr),
-                   .beta1 = 1.0f,
-                   .beta2 = 1.0f,
-                   .eps = static_cast<float>(options_.eps),
-                   .weight_decay = 0.0f,
-                   .correction1 = static_cast<float>(1.0 - std::pow(options_.beta1, step.update)),
-                   .correction2 = static_cast<float>(
-                       1.0 - std::pow(options_.beta2, std::max<int64_t>(1, compression_.warmup_updates))),
-                   .grad_scale = 0.0f};
+  const AdamwStep update{
+      .lr = static_cast<float>(step.lr),
+      .beta1 = 1.0f,
+      .beta2 = 1.0f,
+      .eps = static_cast<float>(options_.eps),
+      .correction1 = static_cast<float>(1.0 - std::pow(options_.beta1, step.update)),
+      .correction2 = static_cast<float>(
+          1.0 - std::pow(options_.beta2, std::max<int64_t>(1, compression_.warmup_updates))),
+      .grad_scale = 0.0f};
   for (const auto* slots : {&coded_, &exact_})
     for (const Slot& slot : *slots) {
       const Tensor& sum = grad(*slot.param);
-      Tensor m = slot.m, v = slot.v, master = slot.param->master(), value = slot.param->kept();
+      const float decay = slot.param->is_matrix() ? static_cast<float>(options_.weight_decay) : 0.0f;
+      const AdamwTensors tensors{slot.param->master(),         slot.m, slot.v,
+                                 slot.param->copy_of_master(), sum,    decay};
       const float* sums = sum.data<float>();
-      for_elements(m, [&](int64_t i) { m.data<float>()[i] = v.data<float>()[i] > 0.0f ? sums[i] : 0.0f; });
-      update.weight_decay = slot.param->is_matrix() ? static_cast<float>(options_.weight_decay) : 0.0f;
-      kernels(master).optimizer.adamw(master.queue(), master, m, v,
-                                      value.dtype() == Dtype::f32 ? nullptr : &value, sum, update);
+      for_elements(slot.m, [&](int64_t i) {
+        tensors.m.data<float>()[i] = tensors.v.data<float>()[i] > 0.0f ? sums[i] : 0.0f;
+      });
+      kernels(sum).optimizer.adamw(sum.queue(), {&tensors, 1}, update);
     }
 }
 

@@ -38,7 +38,7 @@ void PushedGradients::push() {
 }
 
 std::vector<double> PushedGradients::sum_squares(const std::vector<std::unique_ptr<Param>>& params) {
-  std::vector<double> squares;
+  std::vector<Tensor> sums;
   for (const auto& param : params) {
     Tensor sum = param->uses().front()->grad();
     for (size_t i = 1; i < param->uses().size(); ++i) {
@@ -46,8 +46,10 @@ std::vector<double> PushedGradients::sum_squares(const std::vector<std::unique_p
       kernels(sum).elementwise.accumulate(sum.queue(), sum, other);
       fill_zero(other);  // the server adds it once more
     }
-    squares.push_back(kernels(sum).elementwise.sum_squares(sum.queue(), sum));
+    sums.push_back(sum);
   }
+  std::vector<double> squares(sums.size());
+  if (!sums.empty()) kernels(sums[0]).elementwise.sum_squares(sums[0].queue(), sums, squares);
   return squares;
 }
 

@@ -1,9 +1,8 @@
 // bf16 products on the tile registers. A block of c is made of panels: 32 rows of a times 32 columns of b,
 // accumulated in four tiles. What keeps the tile unit busy:
 //
-// - Second-level cache: the panels of b that a block spans are packed once and stay there, while the rows of
-// a
-//   pass by, fetched ahead of their use.
+// - Second-level cache: the panels of b that a block spans are packed once and stay there, while the rows of a pass by,
+//   fetched ahead of their use.
 // - First-level cache: k is walked in passes, so that the present panel of a stays in it; b is loaded with a
 //   hint that keeps it from displacing that. Between passes the sums wait in memory, exactly.
 // - The tiles of a finished pair of panels are stored between the first steps of the next, and rounded to the
@@ -36,15 +35,15 @@ constexpr TileConfig kConfig;
 
 struct Task {
   const GemmBlock& block;
-  Operand a, b;
+  Operand a;
   int64_t steps, pass_steps;  // of 32 k: in all, and in a pass
   int64_t a_panels, b_panels;
-  bool in_place;       // a needs no packing
-  uint16_t* b_packed;  // [b_panels][steps] units
-  uint16_t* a_packed;  // [pass] units of one panel, or [kGroup][steps] of a turned a
-  float* sums;         // [b_panels] pairs, between passes
-  float* final;        // one pair
-  float* bias;         // [b_panels * 32]
+  bool in_place;             // a needs no packing
+  const uint16_t* b_packed;  // [b_panels][steps] units
+  uint16_t* a_packed;        // [pass] units of one panel, or [kGroup][steps] of a turned a
+  float* sums;               // [b_panels] pairs, between passes
+  float* final;              // one pair
+  float* bias;               // [b_panels * 32]
 };
 
 void read_bias(const Task& task) {
@@ -60,22 +59,27 @@ void read_bias(const Task& task) {
   }
 }
 
+int64_t num_units(int64_t length) {
+  return (length + kSide - 1) / kSide;
+}
+
 template <Form kForm>
-void pack_b(const Task& task) {
+void pack_panels(const Operand& b, uint16_t* packed) {
+  const int64_t steps = num_units(b.k), panels = num_units(b.lines);
   const auto unit = [&](int64_t panel, int64_t s) __attribute__((always_inline)) {
-    pack_unit<kForm>(task.b_packed + (panel * task.steps + s) * kUnit, task.b, panel * kSide, s * kSide);
+    pack_unit<kForm>(packed + (panel * steps + s) * kUnit, b, panel * kSide, s * kSide);
   };
   if (kForm == Form::transposed) {
-    for (int64_t j = 0; j < task.b_panels; ++j) {
-      Ahead ahead(task.b, (j + 1) * kSide, kSide);
-      for (int64_t s = 0; s < task.steps; ++s) {
+    for (int64_t j = 0; j < panels; ++j) {
+      Ahead ahead(b, (j + 1) * kSide, kSide);
+      for (int64_t s = 0; s < steps; ++s) {
         unit(j, s);
         ahead.fetch(kSide);
       }
     }
   } else {
-    for (int64_t s = 0; s < task.steps; ++s)
-      for (int64_t j = 0; j < task.b_panels; ++j) unit(j, s);
+    for (int64_t s = 0; s < steps; ++s)
+      for (int64_t j = 0; j < panels; ++j) unit(j, s);
   }
 }
 
@@ -312,44 +316,50 @@ void multiply(const Task& task) {
   writer.finish();
 }
 
-template <Form kFormA, Form kFormB>
+template <Form kForm>
 void run(const GemmBlock& block) {
-  const int64_t steps = (block.k + kSide - 1) / kSide;
-  const int64_t a_panels = (block.m + kSide - 1) / kSide, b_panels = (block.n + kSide - 1) / kSide;
+  const int64_t steps = num_units(block.k), a_panels = num_units(block.m), b_panels = num_units(block.n);
   const int64_t passes = (steps + kPassSteps - 1) / kPassSteps, pass_steps = (steps + passes - 1) / passes;
-  uint16_t* b_packed = reinterpret_cast<uint16_t*>(block.scratch);
-  uint16_t* a_packed = b_packed + b_panels * steps * kUnit;
+  uint16_t* a_packed = reinterpret_cast<uint16_t*>(block.scratch);
   float* sums =
-      reinterpret_cast<float*>(a_packed + (kFormA == Form::turned ? kGroup * steps : kPassSteps) * kUnit);
+      reinterpret_cast<float*>(a_packed + (kForm == Form::turned ? kGroup * steps : kPassSteps) * kUnit);
   float* final = sums + b_panels * kPair;
   const Task task{block,
                   {static_cast<const uint16_t*>(block.a), block.a_row, block.a_col, block.m, block.k},
-                  {static_cast<const uint16_t*>(block.b), block.b_col, block.b_row, block.n, block.k},
                   steps,
                   pass_steps,
                   a_panels,
                   b_panels,
                   lies_well(block, pass_steps),
-                  b_packed,
+                  reinterpret_cast<const uint16_t*>(block.packed_b),
                   a_packed,
                   sums,
                   final,
                   final + kPair};
   read_bias(task);
-  pack_b<kFormB>(task);
-  multiply<kFormA>(task);
+  multiply<kForm>(task);
 }
 
 }  // namespace
 
+int64_t packed_b_bytes(int64_t n, int64_t k) {
+  return num_units(n) * num_units(k) * kUnit * static_cast<int64_t>(sizeof(uint16_t));
+}
+
+void pack_b(const GemmBlock& block, std::byte* packed) {
+  const Operand b{static_cast<const uint16_t*>(block.b), block.b_col, block.b_row, block.n, block.k};
+  if (block.a_col == 1 && block.b_row == 1)
+    pack_panels<Form::transposed>(b, reinterpret_cast<uint16_t*>(packed));
+  else
+    pack_panels<Form::paired>(b, reinterpret_cast<uint16_t*>(packed));
+}
+
 void gemm_block(const GemmBlock& block) {
   _tile_loadconfig(&kConfig);
   if (block.a_col != 1)
-    run<Form::turned, Form::paired>(block);
-  else if (block.b_row == 1)
-    run<Form::copied, Form::transposed>(block);
+    run<Form::turned>(block);
   else
-    run<Form::copied, Form::paired>(block);
+    run<Form::copied>(block);
   _tile_release();
 }
 
