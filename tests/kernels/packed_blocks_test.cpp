@@ -23,8 +23,8 @@ int64_t number_in(const std::byte* data) {
 
 // What is read is the block that was asked for, however threads and blocks meet.
 TEST(PackedBlocks, EveryItemReadsItsOwnBlock) {
-  constexpr int kThreads = 4, kBlocks = 40, kItems = 5;
-  for (int round = 0; round < 20; ++round) {
+  constexpr int kThreads = 3, kBlocks = 12, kItems = 5;
+  for (int round = 0; round < 4; ++round) {
     ThreadPool pool(kThreads);
     PackedBlocks packed;
     std::vector<std::atomic<int>> packs(kBlocks);
@@ -36,7 +36,7 @@ TEST(PackedBlocks, EveryItemReadsItsOwnBlock) {
         std::memcpy(to, &block, sizeof block);
         ++packs[static_cast<size_t>(block)];
       });
-      for (int look = 0; look < 20; ++look) {  // others go on meanwhile
+      for (int look = 0; look < 5; ++look) {  // others go on meanwhile
         std::this_thread::yield();
         wrong += number_in(reading.data()) != block;
       }
