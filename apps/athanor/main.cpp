@@ -87,6 +87,8 @@ int flush_output() {
 
 int main(int argc, char** argv) {
   open_standard_streams();
+  ::setenv("HWLOC_PLUGINS_PATH", "",
+           0);  // they look for displays and devices, which takes longer than all else at start
   std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error with a name, not a silent end
   CLI::App app{"athanor trains large language models, from raw text to an evaluated model.", "athanor"};
   app.require_subcommand(1);

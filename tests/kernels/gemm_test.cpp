@@ -1,6 +1,8 @@
 #include <cmath>
+#include <cstring>
 
 #include "athanor/kernels/cpu/gemm_problem.h"
+#include "athanor/kernels/packed_weights.h"
 #include "kernels/kernel_test.h"
 
 namespace athanor {
@@ -323,6 +325,37 @@ TEST(GemmCandidates, EachComputesWhatItDoesNotRefuse) {
         expect_close(got[0], expected, tolerance(Dtype::f32));
       }
     }
+}
+
+// With weights held, in both forms, over several pieces of k; and after they have changed.
+TEST_P(GemmTest, WeightsPackedOnceGiveTheSameBits) {
+  for (const Size size : {Size{70, 100, 2100}, Size{300, 1000, 40}, Size{33, 31, 31}}) {
+    SCOPED_TRACE(name(Dtype::bf16, size));
+    const auto products = [&](bool hold) {
+      return run(GetParam(), [&](Bench& bench) {
+        const auto [m, n, k] = size;
+        const Tensor x = bench.input(random_values(m * k, Dtype::bf16, 1), {m, k}, Dtype::bf16);
+        const Tensor dy = bench.input(random_values(m * n, Dtype::bf16, 2), {m, n}, Dtype::bf16);
+        const Tensor weight = bench.input(random_values(n * k, Dtype::bf16, 3), {n, k}, Dtype::bf16);
+        const Tensor other = bench.input(random_values(n * k, Dtype::bf16, 4), {n, k}, Dtype::bf16);
+        PackedWeights packed(weight.arena());
+        if (hold) packed.hold(weight);
+        std::vector<Tensor> outputs;
+        for (int step = 0; step < 2; ++step) {
+          const PackedWeights::Scope scope(packed, bench.queue());
+          for (int grain = 0; grain < 2; ++grain) {
+            outputs.push_back(bench.output({m, n}, Dtype::bf16));
+            bench.kernels().gemm.nt(bench.queue(), outputs.back(), x, weight, nullptr);
+            outputs.push_back(bench.output({m, k}, Dtype::bf16));
+            bench.kernels().gemm.nn(bench.queue(), outputs.back(), dy, weight);
+          }
+          std::memcpy(weight.raw(), other.raw(), weight.size_bytes());
+        }
+        return outputs;
+      });
+    };
+    EXPECT_EQ(products(true), products(false));
+  }
 }
 
 }  // namespace

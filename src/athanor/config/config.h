@@ -83,6 +83,7 @@ struct TrainConfig {
   int64_t first_eval_tokens = 1024;
   std::string device = "auto";  // auto, cpu, cuda
   int64_t threads = 0;          // compute threads of each rank; 0: usable processors / ranks of this machine
+  bool pack_weights = true;     // once a step, where several grains use them: kernels/packed_weights.h
   bool pin_threads = true;      // binds them to cores, where they leave none free: base/topology.h
   std::string isa = "auto";  // highest instruction set to use: auto, generic, avx2, avx512, avx512_bf16, amx
   bool trace = false;        // write trace/rank*.json

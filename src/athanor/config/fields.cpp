@@ -118,6 +118,8 @@ const std::vector<Field<Config>>& config_fields() {
       {"train", "device", "", at<&C::train, &T::device>, one_of({"auto", "cpu", "cuda"})},
       {"train", "threads", "per rank; 0: its share of the CPUs", at<&C::train, &T::threads>,
        at_least(0, 4096)},
+      {"train", "pack_weights", "pack them once a step of 4 grains or more: faster, 4 bytes a parameter",
+       at<&C::train, &T::pack_weights>, any()},
       {"train", "pin_threads", "each to a core, if they fill them", at<&C::train, &T::pin_threads>, any()},
       {"train", "isa", "", at<&C::train, &T::isa>,
        one_of({"auto", "generic", "avx2", "avx512", "avx512_bf16", "amx"})},

@@ -19,7 +19,8 @@ enum class Device : uint8_t { cpu, null, cuda };
 
 const char* name_of(Device device);
 
-struct KernelTable;  // kernels/table.h
+struct KernelTable;   // kernels/table.h
+class PackedWeights;  // kernels/packed_weights.h
 
 class Queue {
  public:
@@ -37,6 +38,10 @@ class Queue {
   Meter* meter() const { return meter_; }
   void set_meter(Meter* meter) { meter_ = meter; }
 
+  // What products find packed already; null: nothing.
+  PackedWeights* packed_weights() const { return packed_weights_; }
+  void set_packed_weights(PackedWeights* packed) { packed_weights_ = packed; }
+
   // Blocks have a constant size chosen by the kernel, never by the number of threads (law 5).
   // On the null device nothing runs.
   void parallel_for(int64_t num_blocks, const std::function<void(int64_t)>& body) const {
@@ -51,6 +56,7 @@ class Queue {
   ThreadPool* pool_;
   const KernelTable* table_;
   Meter* meter_ = nullptr;
+  PackedWeights* packed_weights_ = nullptr;
 };
 
 }  // namespace athanor

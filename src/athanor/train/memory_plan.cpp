@@ -115,6 +115,7 @@ MemoryPlan plan_memory(const PlanRequest& request) {
     const LeafRange range = grains_of_rank(grains, data_ranks, data_rank);
     plan.num_grains = range.second - range.first;
   }
+  const bool packs = packs_weights(config, grains, data_ranks);
   config.parallel.compression_warmup = 0;  // its steps need less
   config.parallel.sync_every = std::min<int64_t>(config.parallel.sync_every, 1);
   const bool tree = config.parallel.reduce == "tree";
@@ -132,6 +133,7 @@ MemoryPlan plan_memory(const PlanRequest& request) {
   try {
     Training training(config, request.num_channels, data_group(mesh), arena, nullptr, nullptr);
     training.lay_out(mesh);
+    training.pack_weights(packs);
     if (config.parallel.sync_every > 0) {
       const int ranks = std::clamp(static_cast<int>(config.parallel.sync_group), 1, data_ranks);
       inner = make_null_group(data_rank % ranks, ranks);

@@ -8,6 +8,11 @@
 
 namespace athanor {
 
+bool packs_weights(const Config& config, int64_t grains, int ranks) {
+  constexpr int64_t kLeast = 4;  // with fewer a rank, reading what was packed takes as long as packing saves
+  return config.train.pack_weights && grains / ranks >= kLeast;
+}
+
 Training::Training(const Config& config, int64_t num_channels, Group& group, Arena& arena_in, Trace* trace,
                    const std::atomic<int>* stop)
     : compute(parse_dtype(config.precision.compute)),
@@ -40,6 +45,7 @@ Training::Training(const Config& config, int64_t num_channels, Group& group, Are
                                 .min_lr_ratio = s.min_lr_ratio,
                                 .decay_fraction = s.wsd_decay_fraction},
                    .clip_norm = o.clip_norm,
+                   .pack_weights = packs_weights(config, num_grains, group.size()),
                    .recompute = parse_recompute(config.parallel.recompute).value_or(RecomputePlan{}),
                    .num_grains = num_grains,
                    .num_channels = num_channels,

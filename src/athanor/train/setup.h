@@ -45,7 +45,9 @@ struct Training {
   void split_islands(Group& inner, Group& across);
   void share_shards(
       IslandGroups groups);  // hybrid sharding: ZeRO within `inner`, one of several sets of shards
-  void allocate();           // parameters, optimizer state, gradient buckets
+  // Of a plan that takes fewer grains for all of them.
+  void pack_weights(bool once_a_step) { step_options_.pack_weights = once_a_step; }
+  void allocate();  // parameters, optimizer state, gradient buckets
   bool needs_equal_passes() const {
     return parallel_options_.stage == 3 || exchange_;
   }  // they are collectives
@@ -84,6 +86,9 @@ struct Training {
   std::unique_ptr<ContextParallel> context_;
   StepOptions step_options_;
 };
+
+// Whether a rank packs its weights once a step (train.pack_weights), of a step of `grains` that so many ranks share out.
+bool packs_weights(const Config& config, int64_t grains, int ranks);
 
 // The ranks that share out the grains; where these are all, the world's own group, whose messages need no translation.
 Group& data_group(Mesh& mesh);

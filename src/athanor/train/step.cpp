@@ -236,6 +236,8 @@ StepResult StepRunner::run(TrainState& state, const std::function<const Batch&()
   ExpertLoads experts(model_.moe_layers(), options_.num_grains);
   parallel_.begin_step(options_.num_grains, state.updates + 1);
   const std::vector<int64_t> grains = parallel_.grains_of_step(options_.num_grains);
+  std::optional<PackedWeights::Scope> packed;
+  if (options_.pack_weights) packed.emplace(packed_weights_, arena_.queue());
   std::vector<Batch> batches;  // of a pipeline
   for (const int64_t grain : grains) {
     const double start = now_seconds();
@@ -247,6 +249,7 @@ StepResult StepRunner::run(TrainState& state, const std::function<const Batch&()
       batches.push_back(batch);
   }
   if (options_.pipeline != nullptr) run_pipeline(state, grains, batches, losses, experts, result.seconds);
+  packed.reset();
   parallel_.finish();
   const double start = now_seconds();
   sum_shared_gradients();

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "athanor/data/batch.h"
+#include "athanor/kernels/packed_weights.h"
 #include "athanor/models/model.h"
 #include "athanor/observe/profile.h"
 #include "athanor/optim/optimizer.h"
@@ -35,7 +36,8 @@ namespace athanor {
 
 struct StepOptions {
   LrSchedule schedule;
-  double clip_norm = 1.0;  // 0: none
+  double clip_norm = 1.0;     // 0: none
+  bool pack_weights = false;  // once a step
   RecomputePlan recompute;
   int64_t num_grains = 1;
   int64_t num_channels = 1;
@@ -78,7 +80,11 @@ class StepRunner {
         parallel_(parallel),
         group_(group),
         arena_(arena),
-        options_(std::move(options)) {}
+        options_(std::move(options)),
+        packed_weights_(arena) {
+    for (const auto& param : model.params())
+      if (param->whole() && param->is_matrix()) packed_weights_.hold(param->value());
+  }
 
   // Runs step state.step + 1. next_batch() returns this rank's grains of the step one after the other.
   StepResult run(TrainState& state, const std::function<const Batch&()>& next_batch);
@@ -104,6 +110,7 @@ class StepRunner {
   Group& group_;
   Arena& arena_;
   StepOptions options_;
+  PackedWeights packed_weights_;
 };
 
 // The token ids of a batch as a tensor [B,T] i32.

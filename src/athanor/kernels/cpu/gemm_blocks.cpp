@@ -1,8 +1,11 @@
 #include "athanor/kernels/cpu/gemm_blocks.h"
 
+#include <utility>
+
 #include "athanor/kernels/cpu/gemm_block.h"
 #include "athanor/kernels/cpu/gemm_scratch.h"
 #include "athanor/kernels/cpu/packed_blocks.h"
+#include "athanor/kernels/packed_weights.h"
 
 namespace athanor {
 namespace {
@@ -40,21 +43,24 @@ int64_t even_part(int64_t length, int64_t parts, int64_t side) {
   return num_blocks(num_blocks(length, parts), side) * side;
 }
 
-int64_t estimated_cycles(const Kernel& kernel, const GemmProblem& p, const Cut& cut) {
+int64_t estimated_cycles(const Kernel& kernel, const GemmProblem& p, const Cut& cut, bool b_is_packed) {
   const int64_t steps = num_blocks(cut.depth, kUnit);
   const int64_t rows = num_blocks(cut.rows, kUnit), columns = num_blocks(cut.columns, kUnit);
   const int64_t pack_a = p.a_col == 1 ? kernel.pack_a : kernel.turn_a;
-  const int64_t pack_b = p.b_row == 1 ? kernel.pack_transposed : kernel.pack_b;
+  const int64_t pack_b = b_is_packed ? 0 : p.b_row == 1 ? kernel.pack_transposed : kernel.pack_b;
   return steps * (rows * columns * kernel.product + rows * pack_a + columns * pack_b) +
          rows * columns * kernel.write_c;
 }
 
+int64_t depth_of(const Kernel& kernel, const GemmProblem& p) {
+  return even_part(p.k, num_blocks(p.k, p.a_col != 1 ? kernel.max_turned_depth : kernel.max_depth), kUnit);
+}
+
 // The cut that has the threads ready first. No result depends on it but for the depth, which depends on k
 // alone: within a depth an element is the same sum whatever the block around it.
-Cut choose_cut(const Kernel& kernel, const GemmProblem& p, int64_t threads) {
+Cut choose_cut(const Kernel& kernel, const GemmProblem& p, int64_t threads, bool b_is_packed) {
   Cut best{};
-  best.depth =
-      even_part(p.k, num_blocks(p.k, p.a_col != 1 ? kernel.max_turned_depth : kernel.max_depth), kUnit);
+  best.depth = depth_of(kernel, p);
   const int64_t widest =
       std::min(kernel.max_columns, kernel.max_elements / best.depth / kernel.side * kernel.side);
   const int64_t fewest = num_blocks(p.n, widest), most = 4 * threads;  // parts; more would only be shorter
@@ -63,7 +69,7 @@ Cut choose_cut(const Kernel& kernel, const GemmProblem& p, int64_t threads) {
     for (int64_t down = 1; down == 1 || across * down <= most; ++down) {
       const Cut cut{even_part(p.m, down, kUnit), even_part(p.n, across, kernel.side), best.depth};
       const int64_t blocks = num_blocks(p.m, cut.rows) * num_blocks(p.n, cut.columns);
-      const int64_t cycles = num_blocks(blocks, threads) * estimated_cycles(kernel, p, cut);
+      const int64_t cycles = num_blocks(blocks, threads) * estimated_cycles(kernel, p, cut, b_is_packed);
       if (cycles >= best_cycles) continue;
       best_cycles = cycles;
       best = cut;
@@ -105,9 +111,9 @@ int64_t chunk_rows(const Kernel& kernel, const Cut& cut) {
   return kStep * num_blocks(kLeastCycles, cycles);
 }
 
-// One range of k, all blocks of c, made by threads that share packed blocks of b.
+// One range of k, all blocks of c, made by threads that share packed blocks of b; or b lies packed whole.
 void run_shared(Queue& queue, const Kernel& kernel, const GemmProblem& p, const GemmOperands& operands,
-                const Cut& cut, const float* sums) {
+                const Cut& cut, const float* sums, const std::byte* packed_b) {
   const int64_t down = num_blocks(p.m, cut.rows), chunk = chunk_rows(kernel, cut);
   const int64_t chunks = num_blocks(cut.rows, chunk);
   const int64_t packed_bytes = amx::packed_b_bytes(cut.columns, cut.depth);
@@ -116,8 +122,13 @@ void run_shared(Queue& queue, const Kernel& kernel, const GemmProblem& p, const 
     const int64_t index = item / chunks, row = index % down * cut.rows, first = item % chunks * chunk;
     const int64_t rows = std::min({chunk, cut.rows - first, p.m - row - first});
     if (rows <= 0) return;
-    GemmBlock block = block_of(p, operands, row + first, index / down * cut.columns, cut, sums);
+    const int64_t column = index / down * cut.columns;
+    GemmBlock block = block_of(p, operands, row + first, column, cut, sums);
     block.m = rows;
+    if (packed_b != nullptr) {
+      block.packed_b = packed_b + amx::packed_b_bytes(column, p.k);
+      return kernel.block(block);
+    }
     const PackedBlocks::Reading b =
         packed.read(index, block.scratch, [&](std::byte* to) { amx::pack_b(block, to); });
     block.packed_b = b.data();
@@ -126,10 +137,34 @@ void run_shared(Queue& queue, const Kernel& kernel, const GemmProblem& p, const 
   });
 }
 
+// All of b, of one range of k after the other, as blocks of any columns find it.
+const std::byte* pack_whole(Queue& queue, const Kernel& kernel, const GemmProblem& p,
+                            const GemmOperands& operands) {
+  if (!kernel.shares_b || p.a_col != 1 || queue.packed_weights() == nullptr) return nullptr;
+  const int64_t depth = depth_of(kernel, p);
+  PackedWeights::Entry* const entry = queue.packed_weights()->find(
+      operands.b, p.n * p.k, p.b_row == 1 ? 0 : 1, amx::packed_b_bytes(p.n, p.k) / 2);
+  if (entry == nullptr) return nullptr;
+  auto* const to = static_cast<std::byte*>(entry->memory.raw());
+  if (std::exchange(entry->ready, true)) return to;
+  const Cut cut{p.m, 4 * kUnit, depth};
+  const int64_t across = num_blocks(p.n, cut.columns);
+  queue.parallel_for(num_blocks(p.k, depth) * across, [&](int64_t item) {
+    const int64_t l = item / across * depth, column = item % across * cut.columns;
+    GemmProblem part = p;
+    part.k = std::min(depth, p.k - l);
+    GemmOperands piece = operands;
+    piece.b = offset(operands.b, l * p.b_row, p.in);
+    amx::pack_b(block_of(part, piece, 0, column, cut),
+                to + amx::packed_b_bytes(p.n, l) + amx::packed_b_bytes(column, part.k));
+  });
+  return to;
+}
+
 // One range of k, all blocks of c; neighbours in time share their columns of b.
 void run_depth(Queue& queue, const Kernel& kernel, const GemmProblem& p, const GemmOperands& operands,
-               const Cut& cut, const float* sums = nullptr) {
-  if (kernel.shares_b) return run_shared(queue, kernel, p, operands, cut, sums);
+               const Cut& cut, const std::byte* packed_b, const float* sums = nullptr) {
+  if (kernel.shares_b) return run_shared(queue, kernel, p, operands, cut, sums, packed_b);
   const int64_t down = num_blocks(p.m, cut.rows);
   queue.parallel_for(down * num_blocks(p.n, cut.columns), [&](int64_t index) {
     kernel.block(block_of(p, operands, index % down * cut.rows, index / down * cut.columns, cut, sums));
@@ -139,8 +174,9 @@ void run_depth(Queue& queue, const Kernel& kernel, const GemmProblem& p, const G
 // Where k is longer than a depth, the sums of several meet in c or, if that is not f32, in workspace.
 void run_kernel(Queue& queue, Arena& arena, const Kernel& kernel, const GemmProblem& p,
                 const GemmOperands& operands) {
-  const Cut cut = choose_cut(kernel, p, queue.num_threads());
-  if (cut.depth >= p.k) return run_depth(queue, kernel, p, operands, cut);
+  const std::byte* const packed_b = pack_whole(queue, kernel, p, operands);
+  const Cut cut = choose_cut(kernel, p, queue.num_threads(), packed_b != nullptr);
+  if (cut.depth >= p.k) return run_depth(queue, kernel, p, operands, cut, packed_b);
   Tensor sums;
   if (p.out != kF32) sums = empty(arena, {p.m, p.n}, Dtype::f32, Category::workspace);
   GemmProblem part = p;
@@ -149,17 +185,18 @@ void run_kernel(Queue& queue, Arena& arena, const Kernel& kernel, const GemmProb
     const bool last = l + cut.depth >= p.k;
     part.k = std::min(cut.depth, p.k - l);
     part.accumulate = p.accumulate || l > 0;
+    const std::byte* const packed = packed_b == nullptr ? nullptr : packed_b + amx::packed_b_bytes(p.n, l);
     GemmOperands pieces{offset(operands.a, l * p.a_col, p.in), offset(operands.b, l * p.b_row, p.in),
                         l == 0 ? operands.bias : nullptr, sums.defined() ? sums.raw() : operands.c};
     if (!last || !sums.defined() || !kernel.takes_sums) {
-      run_depth(queue, kernel, part, pieces, cut);
+      run_depth(queue, kernel, part, pieces, cut, packed);
       continue;
     }
     part.out = p.out;
     part.accumulate = false;
     pieces.c = operands.c;
     pieces.residual = operands.residual;
-    run_depth(queue, kernel, part, pieces, cut, sums.data<float>());
+    run_depth(queue, kernel, part, pieces, cut, packed, sums.data<float>());
   }
   if (!sums.defined() || kernel.takes_sums) return;
   const auto from_f32 = choose(queue, &RowTable::elementwise, p.out, &ElementwiseRows::from_f32).from_f32;
