@@ -83,8 +83,8 @@ void DoctorCommand::run() const {
        {"instructions", sets + (isa == "auto" ? "" : " (using " + isa + ")")},
        {"memory", fmt::format("{}, {} free", human_bytes(static_cast<double>(memory_bytes("MemTotal"))),
                               human_bytes(static_cast<double>(memory_bytes("MemAvailable"))))},
-       {"ceiling", fmt::format("f32 {}FLOP/s, bf16 {}FLOP/s, all threads together", human_count(f32),
-                               human_count(bf16))},
+       {"ceiling", fmt::format("f32 {:.0f} GFLOP/s, bf16 {:.0f} GFLOP/s, all threads together", f32 * 1e-9,
+                               bf16 * 1e-9)},
        {"cuda", "not in this build"}});
   if (!kernels) {
     console->message("which kernels are used and why: athanor doctor --kernels");

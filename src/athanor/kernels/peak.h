@@ -8,7 +8,7 @@ namespace athanor {
 class Queue;
 
 // FLOP/s of all threads of the queue running together, registers only: products of the best instruction set
-// the queue may use on this dtype. Takes 10-20 ms; 0 on the null device.
+// the queue may use on this dtype. Takes 10-20 ms, more on a busy machine; 0 on the null device.
 double measure_peak_flops(Queue& queue, Dtype dtype);
 
 // Bytes/s, read and written ones together, of a copy by all threads between two large arrays: the best of
