@@ -149,6 +149,32 @@ TEST_P(GemmTest, TnAddsToCOrOverwritesIt) {
     }
 }
 
+TEST_P(GemmTest, TnSumsIsTnAndTheSumsOfColumns) {
+  std::vector<Size> sizes(std::begin(kSizes), std::end(kSizes));
+  sizes.push_back({1100, 70, 200});  // pieces of k, groups of panels
+  for (const Dtype dtype : kElementTypes)
+    for (const Size& s : sizes) {
+      const Size size{s.n, s.k, s.m};
+      SCOPED_TRACE(name(dtype, size));
+      const Values a = random_values(size.k * size.m, dtype, 1), b = random_values(size.k * size.n, dtype, 2);
+      const Values start = random_values(size.m, Dtype::f32, 3);
+      const auto got = run(GetParam(), [&](Bench& bench) {
+        Tensor c = bench.output({size.m, size.n}, Dtype::f32),
+               plain = bench.output({size.m, size.n}, Dtype::f32);
+        Tensor sums = bench.output(start, {size.m}, Dtype::f32);
+        const Tensor as = bench.input(a, {size.k, size.m}, dtype),
+                     bs = bench.input(b, {size.k, size.n}, dtype);
+        bench.kernels().gemm.tn(bench.queue(), plain, as, bs, false);
+        bench.kernels().gemm.tn_sums(bench.queue(), c, sums, as, bs, false);
+        return std::vector{plain, c, sums};
+      });
+      EXPECT_EQ(got[0], got[1]);
+      Values expected = start;
+      for (size_t i = 0; i < a.size(); ++i) expected[i % expected.size()] += a[i];
+      expect_close(got[2], expected, 2e-5);  // addends of both signs: some sums are small
+    }
+}
+
 TEST_P(GemmTest, LeadingDimensionsAreFlattened) {
   const Size size{6, 5, 7};
   const Values x = random_values(size.m * size.k, Dtype::f32, 1),

@@ -10,7 +10,8 @@
 // Each output element is one sum in an order that depends on the shapes and the instruction set alone.
 //
 // nt_add and nn_add are nt and nn with an addition to their results, c = residual + T(a . b), that has the bits of the
-// kernel `add` after them and saves a pass over memory. residual [M,N] T is not c itself.
+// kernel `add` after them and saves a pass over memory. residual [M,N] T is not c itself. tn_sums is tn, and
+// sums [M] f32 += the sums of a's columns (db of a linear layer), each in an order like those of c.
 #pragma once
 
 namespace athanor {
@@ -25,6 +26,7 @@ struct GemmKernels {
   void (*nt_add)(Queue&, Tensor& c, const Tensor& a, const Tensor& b, const Tensor* bias,
                  const Tensor& residual);
   void (*nn_add)(Queue&, Tensor& c, const Tensor& a, const Tensor& b, const Tensor& residual);
+  void (*tn_sums)(Queue&, Tensor& c, Tensor& sums, const Tensor& a, const Tensor& b, bool add);
 };
 
 }  // namespace athanor

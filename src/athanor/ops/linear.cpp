@@ -47,8 +47,9 @@ struct Linear {
   }
   static void backward_weight(const Saved& saved, const Tensor& dy) {
     const auto slot = saved.weight->grad_slot();
-    kernels(dy).gemm.tn(dy.queue(), slot.tensor, dy, saved.x, slot.add);
-    if (saved.bias != nullptr) kernels(dy).elementwise.column_sum(dy.queue(), saved.bias->grad(), dy);
+    const GemmKernels& gemm = kernels(dy).gemm;
+    if (saved.bias == nullptr) return gemm.tn(dy.queue(), slot.tensor, dy, saved.x, slot.add);
+    gemm.tn_sums(dy.queue(), slot.tensor, saved.bias->grad(), dy, saved.x, slot.add);
   }
 };
 

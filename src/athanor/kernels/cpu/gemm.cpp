@@ -23,7 +23,8 @@ std::string describe(const GemmProblem& problem) {
 }
 
 void product(Queue& queue, const char* kernel, Tensor& c, const Tensor& a, const Tensor& b,
-             const Tensor* bias, GemmProblem problem, const Tensor* residual = nullptr) {
+             const Tensor* bias, GemmProblem problem, const Tensor* residual = nullptr,
+             Tensor* a_sums = nullptr) {
   problem.in = row_type(kernel, a);
   problem.out = row_type(kernel, c);
   check(b.dtype() == a.dtype(), "{}: b is {}, expected {} as a", kernel, name_of(b.dtype()),
@@ -38,6 +39,7 @@ void product(Queue& queue, const char* kernel, Tensor& c, const Tensor& a, const
     expect(kernel, "residual", *residual, c.shape(), c.dtype());
     check(residual->raw() != c.raw() || c.numel() == 0, "{}: c is its own residual", kernel);
   }
+  if (a_sums != nullptr) expect(kernel, "sums", *a_sums, {problem.m}, Dtype::f32);
   if (problem.m == 0 || problem.n == 0 || (problem.k == 0 && problem.accumulate)) return;
   // Empty sums are no work for fast kernels.
   const GemmCandidate& candidate = problem.k == 0 ? rows_gemm : choose_candidate(problem, queue.isa());
@@ -48,6 +50,8 @@ void product(Queue& queue, const char* kernel, Tensor& c, const Tensor& a, const
     operands.residual = residual->raw();
     bytes += bytes_of(residual);
   }
+  const bool sums_here = a_sums != nullptr && candidate.takes_a_sums && problem.a_col != 1;
+  if (sums_here) operands.a_sums = a_sums->data<float>();
   const double elements = static_cast<double>(problem.m) * static_cast<double>(problem.n);
   {
     const Meter::Call call(queue.meter(), kernel, {2.0 * elements * static_cast<double>(problem.k), bytes},
@@ -55,6 +59,7 @@ void product(Queue& queue, const char* kernel, Tensor& c, const Tensor& a, const
     candidate.run(queue, c.arena(), problem, operands);
   }
   if (residual != nullptr && !fused) cpu_elementwise.add(queue, c, *residual, c);
+  if (a_sums != nullptr && !sums_here) cpu_elementwise.column_sum(queue, *a_sums, a);
 }
 
 void check_operands(const char* kernel, const Tensor& a, const Tensor& b) {
@@ -104,12 +109,22 @@ void nn_add(Queue& queue, Tensor& c, const Tensor& a, const Tensor& b, const Ten
   product(queue, "gemm.nn", c, a, b, nullptr, nn_problem("gemm.nn", a, b), &residual);
 }
 
-void tn(Queue& queue, Tensor& c, const Tensor& a, const Tensor& b, bool add) {
+GemmProblem tn_problem(const Tensor& c, const Tensor& a, const Tensor& b, bool add) {
   check_operands("gemm.tn", a, b);
   check_inner("gemm.tn", a, b, rows_of(a), rows_of(b));
   check(c.dtype() == Dtype::f32, "gemm.tn: c is {}, expected f32", name_of(c.dtype()));
   const int64_t m = a.dim(-1), n = b.dim(-1);
-  product(queue, "gemm.tn", c, a, b, nullptr, {m, n, rows_of(a), 1, m, n, 1, kF32, kF32, add});
+  return {m, n, rows_of(a), 1, m, n, 1, kF32, kF32, add};
+}
+
+void tn(Queue& queue, Tensor& c, const Tensor& a, const Tensor& b, bool add) {
+  product(queue, "gemm.tn", c, a, b, nullptr, tn_problem(c, a, b, add));
+}
+
+void tn_sums(Queue& queue, Tensor& c, Tensor& sums, const Tensor& a, const Tensor& b, bool add) {
+  const GemmProblem problem = tn_problem(c, a, b, add);
+  if (problem.n == 0) return cpu_elementwise.column_sum(queue, sums, a);
+  product(queue, "gemm.tn", c, a, b, nullptr, problem, nullptr, &sums);
 }
 
 // The products of a linear layer of a usual size, to ask the candidates about.
@@ -119,7 +134,7 @@ GemmProblem typical(RowType type) {
 
 }  // namespace
 
-const GemmKernels cpu_gemm{nt, nn, tn, nt_add, nn_add};
+const GemmKernels cpu_gemm{nt, nn, tn, nt_add, nn_add, tn_sums};
 
 std::span<const GemmCandidate* const> gemm_candidates() {
   return kCandidates;

@@ -25,6 +25,7 @@ struct GemmBlock {
   bool accumulate;
   const float* sums;          // added before c is rounded, rows as far apart as those of c; may be null
   const void* residual;       // type `out`, added to c once it is rounded, rows as far apart; may be null
+  float* a_sums;              // [m], += the sums of a over k; may be null
   const std::byte* packed_b;  // of amx: what pack_b() made; else null
   std::byte* scratch;  // this thread's own, on a boundary of 64: kGemmScratchBytes, less what packed_b takes
 };
@@ -32,7 +33,8 @@ struct GemmBlock {
 // Fits the second-level cache of processors with AMX, and is one huge page.
 constexpr int64_t kGemmScratchBytes = int64_t{2} << 20;
 
-// a and b bf16, not both read against their rows; c bf16 or f32. The only ones that take `sums` and a residual (c bf16).
+// a and b bf16, not both read against their rows; c bf16 or f32. The only ones that take `sums`, a residual
+// (c bf16) and `a_sums` (a read against its rows).
 // Threads that make rows of one block share its packed b.
 namespace amx {
 int64_t packed_b_bytes(int64_t n, int64_t k);

@@ -99,6 +99,7 @@ GemmBlock block_of(const GemmProblem& p, const GemmOperands& operands, int64_t i
           p.accumulate,
           sums == nullptr ? nullptr : sums + at,
           operands.residual == nullptr ? nullptr : offset(operands.residual, at, p.out),
+          j == 0 && operands.a_sums != nullptr ? operands.a_sums + i : nullptr,
           nullptr,
           gemm_scratch()};
 }
@@ -188,6 +189,7 @@ void run_kernel(Queue& queue, Arena& arena, const Kernel& kernel, const GemmProb
     const std::byte* const packed = packed_b == nullptr ? nullptr : packed_b + amx::packed_b_bytes(p.n, l);
     GemmOperands pieces{offset(operands.a, l * p.a_col, p.in), offset(operands.b, l * p.b_row, p.in),
                         l == 0 ? operands.bias : nullptr, sums.defined() ? sums.raw() : operands.c};
+    pieces.a_sums = operands.a_sums;
     if (!last || !sums.defined() || !kernel.takes_sums) {
       run_depth(queue, kernel, part, pieces, cut, packed);
       continue;
@@ -240,9 +242,9 @@ void run_dots(Queue& queue, Arena&, const GemmProblem& p, const GemmOperands& op
 
 }  // namespace
 
-constinit const GemmCandidate amx_gemm{"amx", true, amx_refuses, run<kAmx>};
-constinit const GemmCandidate avx512_gemm{"avx512", false, refuses<Isa::avx512>, run<kAvx512>};
-constinit const GemmCandidate avx2_gemm{"avx2", false, refuses<Isa::avx2>, run<kAvx2>};
-constinit const GemmCandidate dots_gemm{"dots", false, dots_refuse, run_dots};
+constinit const GemmCandidate amx_gemm{"amx", true, true, amx_refuses, run<kAmx>};
+constinit const GemmCandidate avx512_gemm{"avx512", false, false, refuses<Isa::avx512>, run<kAvx512>};
+constinit const GemmCandidate avx2_gemm{"avx2", false, false, refuses<Isa::avx2>, run<kAvx2>};
+constinit const GemmCandidate dots_gemm{"dots", false, false, dots_refuse, run_dots};
 
 }  // namespace athanor

@@ -27,11 +27,13 @@ struct GemmOperands {
   const void* bias;  // may be null
   void* c;
   const void* residual = nullptr;  // added to rounded results, as c lies
+  float* a_sums = nullptr;         // [m], += the sums of a over k
 };
 
 struct GemmCandidate {
   const char* name;
   bool takes_residual;  // in run(), where c is bf16
+  bool takes_a_sums;    // in run(), where a is read against its rows
   // Why it does not take a problem for this instruction set; "" if it does.
   std::string (*refuses)(const GemmProblem&, Isa);
   // Workspace comes from the arena before any parallel loop. All lengths are at least 1.

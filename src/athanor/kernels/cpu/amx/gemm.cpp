@@ -257,9 +257,16 @@ Units units_of_a(const Task& task, int64_t i, int64_t first, int64_t count) {
   }
   if (first == 0 && i % kGroup == 0) {
     const int64_t panels = smaller(kGroup, task.a_panels - i);
+    float* const a_sums = task.block.a_sums;
+    alignas(64) float sums[kGroup][kSide] = {};
     for (int64_t s = 0; s < task.steps; ++s)
       for (int64_t g = 0; g < panels; ++g)
-        pack_unit<kForm>(task.a_packed + (g * task.steps + s) * kUnit, task.a, (i + g) * kSide, s * kSide);
+        pack_unit<kForm>(task.a_packed + (g * task.steps + s) * kUnit, task.a, (i + g) * kSide, s * kSide,
+                         a_sums == nullptr ? nullptr : sums[g]);
+    for (int64_t place = 0; place < panels * kSide && a_sums != nullptr; ++place) {
+      const int64_t line = (i + place / kSide) * kSide + turned_row(place % kSide);
+      if (line < task.block.m) a_sums[line] += sums[place / kSide][place % kSide];
+    }
   }
   return {task.a_packed + (i % kGroup * task.steps + first) * kUnit, kUnit, kUnit / 2, kRowBytes};
 }

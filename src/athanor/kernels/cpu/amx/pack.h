@@ -81,9 +81,11 @@ template <bool kTranspose>
   }
 }
 
-// Lines are contiguous: 32 rows of k, two of which make a row of pairs.
+// Lines are contiguous: 32 rows of k, two of which make a row of pairs. Where `sums` is not null the 32 k of each line
+// are added to it, in the order of turned_row().
 template <bool kTurn>
-[[gnu::always_inline]] inline void pack_pairs(uint16_t* to, const Operand& x, int64_t first, int64_t k) {
+[[gnu::always_inline]] inline void pack_pairs(uint16_t* to, const Operand& x, int64_t first, int64_t k,
+                                              float* sums = nullptr) {
   const __m512i low = _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11);
   const __m512i high = _mm512_setr_epi64(4, 5, 12, 13, 6, 7, 14, 15);
   const __mmask32 mask = first32(x.lines - first);
@@ -103,6 +105,16 @@ template <bool kTurn>
       right[i] = _mm512_permutex2var_epi64(evens, high, right[i]);
     }
   }
+  if (kTurn && sums != nullptr) {
+    const __m512bh ones = reinterpret_cast<__m512bh>(_mm512_set1_epi16(0x3f80));
+    __m512 low_sums = _mm512_load_ps(sums), high_sums = _mm512_load_ps(sums + 16);
+    for (int i = 0; i < 16; ++i) {
+      low_sums = _mm512_dpbf16_ps(low_sums, reinterpret_cast<__m512bh>(left[i]), ones);
+      high_sums = _mm512_dpbf16_ps(high_sums, reinterpret_cast<__m512bh>(right[i]), ones);
+    }
+    _mm512_store_ps(sums, low_sums);
+    _mm512_store_ps(sums + 16, high_sums);
+  }
   if (kTurn) {
     transpose(left);
     transpose(right);
@@ -119,11 +131,12 @@ inline int64_t turned_row(int64_t row) {
 enum class Form { copied, transposed, paired, turned };
 
 template <Form kForm>
-[[gnu::always_inline]] inline void pack_unit(uint16_t* to, const Operand& x, int64_t first, int64_t k) {
+[[gnu::always_inline]] inline void pack_unit(uint16_t* to, const Operand& x, int64_t first, int64_t k,
+                                             float* sums = nullptr) {
   if constexpr (kForm == Form::copied) pack_lines<false>(to, x, first, k);
   if constexpr (kForm == Form::transposed) pack_lines<true>(to, x, first, k);
   if constexpr (kForm == Form::paired) pack_pairs<false>(to, x, first, k);
-  if constexpr (kForm == Form::turned) pack_pairs<true>(to, x, first, k);
+  if constexpr (kForm == Form::turned) pack_pairs<true>(to, x, first, k, sums);
 }
 
 }  // namespace
