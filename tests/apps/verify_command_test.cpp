@@ -55,14 +55,30 @@ TEST_F(Verify, WalksEveryLayoutAndCountsWhatIsRefused) {
   EXPECT_EQ(found.at("failed"), 0) << found.dump();
   EXPECT_EQ(found.at("legal"), found.at("layouts").size());
   EXPECT_GT(found.at("bitwise"), 0);
-  EXPECT_EQ(found.at("refused").at("parallel.sp"), (3 + 2 + 2 + 2 * 7) * 4 * 3)
+  EXPECT_EQ(found.at("tried"), found.at("legal"));
+  EXPECT_EQ(found.at("refused").at("parallel.sp: got true with parallel.tp = N, expected false"),
+            (3 + 2 + 2 + 2 * 7) * 4 * 3)
       << "sp without tp: three dp, two of each kind of cp, pipelines of two and of three ranks with seven "
-         "schedules; "
-         "four stages of ZeRO, three recomputes";
+         "schedules; four stages of ZeRO, three recomputes";
   const Outcome table = place_.run({"verify", "run.toml", "--all-layouts", "-n", "2", "--steps", "2"});
   EXPECT_EQ(table.exit_code, 0) << table.all();
   EXPECT_THAT(table.out, HasSubstr("| dp 2 tp 1 zero 1 reduce tree recompute full | 2 |"));
   EXPECT_THAT(table.out, HasSubstr(" 0 failed\n"));
+}
+
+TEST_F(Verify, ASampleHasEveryPairAndItsTableEveryValue) {
+  const Json found = verify({"--all-layouts", "-n", "3", "--sample", "1", "--seed", "5"});
+  EXPECT_LT(found.at("tried"), found.at("legal"));
+  EXPECT_EQ(found.at("failed"), 0) << found.dump();
+  const Outcome table = place_.run(
+      {"verify", "run.toml", "--all-layouts", "-n", "2", "--steps", "2", "--sample", "1", "--markdown"});
+  EXPECT_EQ(table.exit_code, 0) << table.all();
+  for (const char* value :
+       {"| any of ", "| dp 2 |", "| zero 3 |", "| recompute full |", "| zb-v |", "| cp 2 ring |", "| sp |",
+        "| parallel.sp: got true with parallel.tp = N, expected false | "})
+    EXPECT_THAT(table.out, HasSubstr(value));
+  EXPECT_THAT(table.out, HasSubstr("of them tried: "));
+  EXPECT_THAT(table.err, HasSubstr("reduce tree recompute full |")) << "the rows, as they come";
 }
 
 TEST_F(Verify, RefusesWhatDoesNotFit) {

@@ -94,6 +94,15 @@ Definition define(const Config& config, int ranks) {
   return run;
 }
 
+double gap_of(const Outcome& got, const Definition& expected) {
+  double gap = 0.0, norm = 0.0;
+  for (size_t i = 0; i < expected.weights.size(); ++i) {
+    gap += std::pow(double{got.weights[i]} - double{expected.weights[i]}, 2);
+    norm += std::pow(double{expected.weights[i]}, 2);
+  }
+  return std::sqrt(gap / norm);
+}
+
 void expect_defined(const Config& config, int ranks, double tolerance) {
   const Outcome got = run(config, ranks);
   const Definition expected = define(config, ranks);
@@ -108,12 +117,7 @@ void expect_defined(const Config& config, int ranks, double tolerance) {
                 std::max(tolerance, 1e-12) * expected.grad_norms[i])
         << what;
   }
-  double gap = 0.0, norm = 0.0;
-  for (size_t i = 0; i < expected.weights.size(); ++i) {
-    gap += std::pow(double{got.weights[i]} - double{expected.weights[i]}, 2);
-    norm += std::pow(double{expected.weights[i]}, 2);
-  }
-  EXPECT_LE(std::sqrt(gap / norm), tolerance) << what;
+  EXPECT_LE(gap_of(got, expected), tolerance) << what;
 }
 
 TEST(Compression, TrainsAsItsDefinition) {
@@ -131,6 +135,24 @@ TEST(Compression, TrainsAsItsDefinition) {
   }
   for (const char* optimizer : {"adamw", "sgd"})
     expect_defined(compressed("powersgd", "llama", optimizer), 3, 1e-4);
+}
+
+// The definition with and without error feedback: a run is equal to its own and far from the other. What is forgotten
+// costs loss where much is left out.
+TEST(Compression, ForgottenErrorFeedbackShows) {
+  for (const char* kind : {"bf16", "int8", "topk"})
+    for (const char* optimizer : {"adamw", "sgd"}) {
+      Config forgotten = compressed(kind, "llama", optimizer);
+      forgotten.parallel.error_feedback = false;
+      expect_defined(forgotten, 2, 0.0);
+      EXPECT_GT(gap_of(run(forgotten, 2), define(compressed(kind, "llama", optimizer), 2)), 1e-6)
+          << kind << " " << optimizer;
+    }
+  Config config = compressed("topk", "llama", "sgd");
+  config.train.steps = 60;
+  const double with = run(config, 2).steps.back().loss;
+  config.parallel.error_feedback = false;
+  EXPECT_LT(with, 0.9 * run(config, 2).steps.back().loss);
 }
 
 TEST(Compression, OfOneRankIsNone) {

@@ -133,6 +133,32 @@ TEST(TwoSpeed, HasTheBitsOfItsDefinition) {
   }
 }
 
+// The comparison sees what it is there to see: the outer momentum set to zero after the first meeting, and islands that
+// do not meet.
+TEST(TwoSpeed, PlantedFaultsShow) {
+  for (const char* optimizer : {"sgd", "adamw"}) {
+    const Config config = two_speed(3, 2, optimizer);
+    const Definition expected = define(config, 2);
+    const auto weights_with = [&](float kept) {
+      train_chain(config, {{4, 3}, {4, 3}}, folder_of("fault"),
+                  [&](Training& training, const IslandGroups&, Group&) {
+                    for (const OuterSync::Piece& piece : training.outer->pieces()) {
+                      Tensor momentum = piece.momentum;
+                      kernels(momentum).elementwise.scale(momentum.queue(), momentum, kept);
+                    }
+                  });
+      return weights_at(folder_of("fault") + "/6");
+    };
+    EXPECT_EQ(weights_with(1.0f), expected.weights) << "without a fault";
+    EXPECT_NE(weights_with(0.0f), expected.weights) << "forgotten outer momentum, " << optimizer;
+    Config alone = config;
+    alone.parallel.sync_every = 6;
+    train_chain(alone, {{4, 6}}, folder_of("fault"));
+    EXPECT_NE(weights_at(folder_of("fault") + "/6"), expected.weights)
+        << "a forgotten meeting, " << optimizer;
+  }
+}
+
 // Every step, with outer lr 1 and no momentum: the mean of the weights, which for SGD is that of the gradients.
 TEST(TwoSpeed, EveryStepWithoutMomentumIsPlainAveraging) {
   Config config = two_speed(1, 1, "sgd");

@@ -55,5 +55,19 @@ TEST(VerifyCompare, OptimizerStateAndNanCount) {
   EXPECT_EQ(compare(other, small_run()).worst(), HUGE_VAL);
 }
 
+// One choice of step 2 went to the third expert in place of the first.
+TEST(VerifyCompare, RoutingFlipsAreCounted) {
+  const auto with_counts = [](const std::vector<int64_t>& second_step) {
+    VerifyRun run = small_run();
+    run.experts.resize(2);
+    run.experts[0].chosen = {{3, 5, 0}};
+    run.experts[1].chosen = {second_step};
+    return run;
+  };
+  EXPECT_EQ(compare(with_counts({4, 4, 0}), with_counts({4, 4, 0})).routing_flips, 0);
+  EXPECT_EQ(compare(with_counts({3, 4, 1}), with_counts({4, 4, 0})).routing_flips, 1);
+  EXPECT_EQ(compare(with_counts({0, 0, 8}), with_counts({4, 4, 0})).routing_flips, 8);
+}
+
 }  // namespace
 }  // namespace athanor

@@ -30,6 +30,10 @@ DataParallelOptions for_size(DataParallelOptions options, int size) {
         options.num_islands > 1           ? "islands"
         : options.expert_group != nullptr ? "experts on other ranks"
                                           : "compressed gradients");
+  check(options.expert_group == nullptr ||
+            (options.num_islands == 1 && options.compression.kind == Compression::none),
+        "data parallel: got experts on other ranks with {}, expected none",
+        options.num_islands > 1 ? "islands" : "compressed gradients");
   if (size == 1) options.stage = 0;
   return options;
 }
@@ -79,6 +83,11 @@ void DataParallel::allocate() {
     gradients_ = std::make_unique<ShardedGradients>(buckets_, group_, arena_, options_.reduce, clock_, log_,
                                                     options_.across);
   if (experts_) experts_->allocate();
+}
+
+void DataParallel::share_grains(std::vector<int64_t> counts) {
+  check(experts_ == nullptr, "data parallel: got other shares of grains with experts on other ranks");
+  gradients_->share_grains(std::move(counts));
 }
 
 LeafRange DataParallel::summed_grains(int64_t num_grains) const {

@@ -66,8 +66,9 @@ class DataParallel {
   DataParallel(const std::vector<Weight*>& weights, Group& group, Arena& arena, DataParallelOptions options);
   void allocate();  // memory for gradients
 
-  // Stages 0 and 1: how many grains each rank takes from the next step on (grain_balance.h); at first evenly.
-  void share_grains(std::vector<int64_t> counts) { gradients_->share_grains(std::move(counts)); }
+  // Stages 0 and 1: how many grains each rank takes from the next step on (grain_balance.h); at first evenly. Error with
+  // experts on other ranks, which meet grain by grain.
+  void share_grains(std::vector<int64_t> counts);
   // Of this rank; Error: fewer grains than ranks.
   std::vector<int64_t> grains_of_step(int64_t num_grains) const;
   LeafRange summed_grains(int64_t num_grains) const;  // those that grad() is the sum over: the island's

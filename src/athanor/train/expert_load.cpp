@@ -56,6 +56,7 @@ double ExpertLoads::sum_over_grains(size_t which) {
 std::optional<ExpertLoad> ExpertLoads::summary() {
   if (layers_.empty()) return std::nullopt;
   ExpertLoad load;
+  load.chosen = chosen_;
   int64_t choices = 0;
   for (const auto& layer : chosen_) {
     const int64_t sum = std::accumulate(layer.begin(), layer.end(), int64_t{0});

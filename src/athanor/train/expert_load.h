@@ -22,6 +22,7 @@ struct ExpertLoad {
   double max_over_mean = 1.0;  // choices of the busiest expert over the mean, of the worst layer
   std::vector<double> layers;  // the same for each layer with experts
   double drop_share = 0.0;     // dropped choices over all choices
+  std::vector<std::vector<int64_t>> chosen;  // choices of each expert, by layer
   double aux_loss = 0.0,
          z_loss = 0.0;  // per token and layer, without their coefficients; aux is 1 where even
 };

@@ -26,7 +26,8 @@ void run_rank(const Config& config, int64_t num_channels, const ReadGrain& read,
       make_cpu_queue(&pool, config.train.isa == "auto" ? best_isa() : parse_isa(config.train.isa));
   Arena arena(*queue);
   Mesh mesh(mesh_shape(config, world.size()), world);
-  Training training(config, num_channels, data_group(mesh), arena, nullptr, nullptr);
+  Group& data = hooks.data ? hooks.data(mesh) : data_group(mesh);
+  Training training(config, num_channels, data, arena, nullptr, nullptr);
   if (hooks.lay_out)
     hooks.lay_out(training, mesh);
   else
@@ -87,6 +88,15 @@ bool same_bits(const WholeTensors& a, const WholeTensors& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const auto& x, const auto& y) {
     return x.first == y.first && same_bits<uint32_t>(x.second, y.second);
   });
+}
+
+// A choice that fell otherwise moves the counts of two experts by one.
+int64_t flips_of(const ExpertLoad& got, const ExpertLoad& expected) {
+  int64_t moved = 0;
+  for (size_t layer = 0; layer < expected.chosen.size(); ++layer)
+    for (size_t e = 0; e < expected.chosen[layer].size(); ++e)
+      moved += std::abs(got.chosen.at(layer).at(e) - expected.chosen[layer][e]);
+  return moved / 2;
 }
 
 }  // namespace
@@ -151,6 +161,8 @@ LayoutDifference compare(const VerifyRun& got, const VerifyRun& expected) {
     const double moved = gap_of(got.weights.at("model." + param), weights);
     if (moved > 0.0) found.weight.note(moved / norm_of(weights), param);
   }
+  for (size_t i = 0; i < expected.experts.size(); ++i)
+    found.routing_flips += flips_of(got.experts.at(i), expected.experts[i]);
   found.bitwise = same_bits(got.losses, expected.losses) && same_bits(got.grad_norms, expected.grad_norms) &&
                   same_bits(got.gradients, expected.gradients) && same_bits(got.weights, expected.weights) &&
                   same_bits(got.state, expected.state);

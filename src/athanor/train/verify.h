@@ -40,6 +40,7 @@ using ReadGrain = std::function<void(int64_t step, int64_t grain, Batch& batch)>
 VerifyRun run_layout(const Config& config, std::span<const Channel> channels, int64_t steps, int ranks = 1);
 // What is done differently on every rank: tests plant their faults here.
 struct LayoutHooks {
+  std::function<Group&(Mesh&)> data = {};              // in place of data_group(mesh)
   std::function<void(Training&, Mesh&)> lay_out = {};  // in place of Training::lay_out()
   std::function<void(Training&, TrainState&, World&)> begin = {}, end = {};  // around the steps
 };
@@ -58,6 +59,9 @@ struct Largest {
 struct LayoutDifference {
   Largest loss, grad_norm, gradient, weight;
   bool bitwise = true;  // all of them and the optimizer state
+  // Choices of experts, as their counts show them, that fell otherwise in any step: from the first one on the two
+  // trainings are not the same function, and no bound holds.
+  int64_t routing_flips = 0;
   double worst() const;
 };
 

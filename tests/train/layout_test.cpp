@@ -1,0 +1,179 @@
+// Layouts and the ranks that are there: what does not fit is refused by name, with the nearest that does.
+#include "athanor/train/layout.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "athanor/base/error.h"
+#include "athanor/train/islands.h"
+#include "athanor/train/layout_walk.h"
+#include "train/small_training.h"
+
+namespace athanor {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// Message and hint, or "".
+std::string refusal(const Config& config, int ranks) {
+  try {
+    check_ranks(config, ranks);
+  } catch (const ConfigError& error) {
+    return std::string(error.what()) + " | " + error.hint();
+  }
+  return "";
+}
+
+Config layout(const std::function<void(ParallelConfig&)>& set, const char* family = "llama") {
+  Config config = tiny(family);
+  config.model.layers = 4;
+  config.train.global_batch = 16;  // eight grains
+  set(config.parallel);
+  return config;
+}
+
+TEST(Ranks, AxesMakeUpTheWorld) {
+  EXPECT_EQ(refusal(layout([](auto& p) { p.tp = 2, p.cp = 2, p.pp = 2; }), 8), "");
+  EXPECT_THAT(refusal(layout([](auto& p) { p.tp = 4; }), 6),
+              AllOf(HasSubstr("parallel.tp: got 4 in a world of 6 ranks"), HasSubstr("by 4 ranks each")));
+  EXPECT_THAT(
+      refusal(layout([](auto& p) { p.tp = 2, p.cp = 3; }), 8),
+      HasSubstr("parallel.cp: got 3 in a world of 8 ranks with parallel.tp = 2, expected a divisor of 4"));
+  EXPECT_THAT(refusal(layout([](auto& p) { p.tp = 2, p.pp = 3; }), 8),
+              HasSubstr("parallel.pp: got 3 in a world of 8 ranks with parallel.tp = 2"));
+  EXPECT_THAT(
+      refusal(layout([](auto& p) { p.tp = 2, p.dp = 3; }), 8),
+      HasSubstr("parallel.dp: got 3 in a world of 8 ranks with parallel.tp = 2, expected \"auto\" or 4"));
+  EXPECT_THAT(refusal(layout([](auto&) {}), 9),
+              AllOf(HasSubstr("parallel.dp: got 9 ranks for the 8 grains"), HasSubstr("expected at most 8")));
+}
+
+TEST(Ranks, ShardsAreSharedByADivisorOfThem) {
+  const auto sharded = [](int64_t shard) {
+    return layout([=](auto& p) { p.zero = 2, p.zero_shard = shard; });
+  };
+  EXPECT_EQ(refusal(sharded(2), 6), "");
+  EXPECT_EQ(refusal(sharded(3), 6), "");
+  EXPECT_THAT(refusal(sharded(4), 6), HasSubstr("parallel.zero_shard: got 4 for 6 ranks"));
+  EXPECT_THAT(refusal(sharded(4), 6), HasSubstr("the nearest is 3"));
+  EXPECT_THAT(refusal(sharded(4), 5), HasSubstr("parallel.zero_shard = 0 shards over all"));
+}
+
+TEST(Ranks, PipelinesHaveLayersForTheirStages) {
+  const auto piped = [](const char* schedule, int64_t pp) {
+    return layout([=](auto& p) { p.schedule = schedule, p.pp = pp; });
+  };
+  for (const char* schedule : {"gpipe", "1f1b", "bfs", "zb-h1"}) {
+    EXPECT_EQ(refusal(piped(schedule, 4), 4), "") << schedule;
+    EXPECT_THAT(refusal(piped(schedule, 5), 5), HasSubstr("parallel.pp = 4")) << schedule;
+  }
+  for (const char* schedule : {"interleaved", "zb-v", "dualpipe-v"}) {
+    EXPECT_EQ(refusal(piped(schedule, 2), 2), "") << schedule;
+    EXPECT_THAT(refusal(piped(schedule, 4), 4),
+                AllOf(HasSubstr("parallel.pp: got 4 ranks with 2 stages each for 4 layers"),
+                      HasSubstr("parallel.pp = 2")))
+        << schedule;
+  }
+  Config uneven = layout([](auto& p) { p.pp = 2, p.dp = 3, p.zero = 2; });
+  EXPECT_THAT(refusal(uneven, 6), AllOf(HasSubstr("parallel.zero: got 2 with parallel.pp = 2 and 8 grains"),
+                                        HasSubstr("parallel.zero = 1, or train.global_batch = 18")));
+  uneven.parallel.zero = 1;
+  EXPECT_EQ(refusal(uneven, 6), "");
+  Config few = layout([](auto& p) { p.pp = 2, p.stage_layers = {1, 2, 1}; });
+  EXPECT_THAT(refusal(few, 2), HasSubstr("parallel.stage_layers: got 3 stages, expected the 2"));
+}
+
+TEST(Ranks, ExpertsMeetOnADivisorOfTheStage) {
+  const auto shared = [](int64_t ep) {
+    Config config = layout([=](auto& p) { p.ep = ep; }, "moe_bias");
+    config.model.experts = 8;
+    return config;
+  };
+  EXPECT_EQ(refusal(shared(4), 8), "");
+  EXPECT_THAT(refusal(shared(4), 6),
+              AllOf(HasSubstr("parallel.ep: got 4 with 6 ranks of a stage"), HasSubstr("the nearest is 2")));
+  EXPECT_THAT(refusal(shared(2), 6),
+              AllOf(HasSubstr("parallel.ep: got 2 with 8 grains of a step for 6 ranks"),
+                    HasSubstr("train.global_batch = 24")));
+}
+
+TEST(Ranks, IslandsAreADivisorOfDp) {
+  Config config = layout([](auto& p) { p.sync_every = 2, p.sync_group = 4; });
+  EXPECT_EQ(island_ranks(config, 8, 1), 4);
+  try {
+    island_ranks(config, 6, 1);
+    ADD_FAILURE() << "six ranks in islands of four";
+  } catch (const ConfigError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("parallel.sync_group: got 4 of parallel.dp = 6 ranks"));
+  }
+}
+
+// What `verify --all-layouts` walks.
+TEST(Walk, CountsWhatIsLegalAndWhatIsRefusedByReason) {
+  const LayoutWalk walk = walk_layouts(layout([](auto&) {}), 2);
+  // One rank; two of dp, tp (with sp or without), cp of two kinds, pp of seven schedules: 4 stages of ZeRO, 3
+  // recomputes.
+  EXPECT_EQ(std::ssize(walk.legal), 12 * (1 + 1 + 2 + 2 + 7));
+  EXPECT_EQ(walk.refused,
+            (std::map<std::string, int64_t>{
+                {"parallel.sp: got true with parallel.tp = N, expected false", 12 * (1 + 1 + 2 + 7)}}));
+  for (const ParallelConfig& each : walk.legal)
+    EXPECT_EQ(refusal(in_layout(layout([](auto&) {}), each), ranks_of(each)), "");
+}
+
+TEST(Walk, ASampleHasEveryPairOfValues) {
+  Config config = layout([](auto&) {}, "moe_bias");
+  config.model.experts = 4;
+  const std::vector<ParallelConfig> legal = walk_layouts(config, 4).legal;
+  const auto pairs_of = [](const ParallelConfig& each, std::set<std::pair<std::string, std::string>>& pairs) {
+    const std::vector<std::string> values = axis_values(each);
+    for (size_t a = 0; a < values.size(); ++a)
+      for (size_t b = a + 1; b < values.size(); ++b) pairs.emplace(values[a], values[b]);
+  };
+  std::set<std::pair<std::string, std::string>> all, spanned;
+  for (const ParallelConfig& each : legal) pairs_of(each, all);
+  const std::vector<size_t> sample = spanning_sample(legal, 1, 1);
+  for (const size_t i : sample) pairs_of(legal.at(i), spanned);
+  EXPECT_EQ(spanned, all);
+  EXPECT_LT(sample.size(), legal.size() / 10);
+  EXPECT_TRUE(std::ranges::is_sorted(sample));
+  EXPECT_EQ(sample, spanning_sample(legal, 1, 1));
+  EXPECT_NE(sample, spanning_sample(legal, 1, 2));
+  EXPECT_EQ(std::ssize(spanning_sample(legal, 200, 1)), 200);
+  EXPECT_EQ(spanning_sample(legal, legal.size() + 5, 1).size(), legal.size());
+  EXPECT_TRUE(spanning_sample({}, 3, 1).empty());
+}
+
+TEST(Walk, SaysWhatALayoutIs) {
+  ParallelConfig p;
+  p.pp = 2, p.dp = 2, p.tp = 2, p.cp = 3, p.ep = 4, p.zero = 3;
+  p.sp = true;
+  p.schedule = "zb-v";
+  p.recompute = "full";
+  EXPECT_EQ(text_of(p), "pp 2 zb-v dp 2 tp 2 sp cp 3 ring ep 4 zero 3 reduce fast recompute full");
+  EXPECT_THAT(axis_values(p), ElementsAre("pp 2", "zb-v", "dp 2", "tp 2", "sp", "cp 3 ring", "ep 4", "zero 3",
+                                          "recompute full"));
+  EXPECT_EQ(ranks_of(p), 24);
+}
+
+TEST(Walk, LawOneSaysWhichLayoutsKeepTheBits) {
+  ParallelConfig p;
+  p.pp = 4, p.zero = 3;
+  EXPECT_TRUE(keeps_order(p));
+  p.dp = 2;
+  EXPECT_FALSE(keeps_order(p)) << "fast sums";
+  p.reduce = "tree";
+  EXPECT_TRUE(keeps_order(p));
+  for (int64_t ParallelConfig::*axis : {&ParallelConfig::tp, &ParallelConfig::cp, &ParallelConfig::ep}) {
+    ParallelConfig other = p;
+    other.*axis = 2;
+    EXPECT_FALSE(keeps_order(other));
+  }
+}
+
+}  // namespace
+}  // namespace athanor
