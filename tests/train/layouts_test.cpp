@@ -53,30 +53,6 @@ class LayoutsTest : public ::testing::TestWithParam<std::pair<const char*, const
   Config config_ = deep(GetParam().first, GetParam().second);
 };
 
-// Sizes, schedules, kinds of attention, sp, stages of ZeRO and recompute as `athanor verify --all-layouts --sample` takes
-// them: every pair of values that is legal at all.
-TEST_P(LayoutsTest, ASpanningSampleComputesWhatOneProcessComputes) {
-  config_.model.layers = 4;
-  config_.model.heads = config_.model.kv_heads = 8;
-  config_.model.head_dim = 4;
-  config_.model.ffn_width = 64;
-  if (config_.model.experts > 0) config_.model.experts = 8;
-  config_.precision.compute = "f32";
-  config_.train.global_batch = 16;  // eight grains
-  config_.train.steps = 3;
-  if (config_.optimizer.name == "adamw") config_.optimizer.lr = 3e-4;
-  const VerifyRun one = run_layout(one_process(config_));
-  const LayoutWalk walk = walk_layouts(config_, std::string(GetParam().first) == "llama" ? 8 : 4);
-  for (const size_t i : spanning_sample(walk.legal, 1, 1)) {
-    const ParallelConfig& layout = walk.legal[i];
-    const LayoutDifference found = compare(run_layout(in_layout(config_, layout)), one);
-    EXPECT_LT(found.worst(), 1e-5) << text_of(layout) << ": " << found.gradient.where << ", "
-                                   << found.weight.where;
-    EXPECT_EQ(found.routing_flips, 0) << text_of(layout);
-    EXPECT_TRUE(found.bitwise || !keeps_order(layout)) << text_of(layout);
-  }
-}
-
 // Five grains are not alike for two and three ranks, nor five layers for the stages.
 TEST_P(LayoutsTest, UnevenPipelinesKeepTheBitsOfOneProcess) {
   const VerifyRun one = run_layout(one_process(config_));
@@ -116,6 +92,59 @@ TEST_P(LayoutsTest, PipelinesOfTensorParallelRanks) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, LayoutsTest, ::testing::ValuesIn(kLayouts));
+
+// A part of a sample, so that each case is short.
+struct Sample {
+  const char *family, *optimizer;
+  int most_ranks;
+  size_t part, parts;
+};
+
+class SpanningTest : public ::testing::TestWithParam<Sample> {};
+
+// Sizes, schedules, kinds of attention, sp, stages of ZeRO and recompute as `athanor verify --all-layouts --sample` takes
+// them: every pair of values that is legal at all.
+TEST_P(SpanningTest, ComputesWhatOneProcessComputes) {
+  const Sample& sample = GetParam();
+  Config config = deep(sample.family, sample.optimizer);
+  config.model.layers = 4;
+  config.model.heads = config.model.kv_heads = 8;
+  config.model.head_dim = 4;
+  config.model.ffn_width = 64;
+  if (config.model.experts > 0) config.model.experts = 8;
+  config.precision.compute = "f32";
+  config.train.global_batch = 16;  // eight grains
+  config.train.steps = 3;
+  if (config.optimizer.name == "adamw") config.optimizer.lr = 3e-4;
+  const VerifyRun one = run_layout(one_process(config));
+  const LayoutWalk walk = walk_layouts(config, sample.most_ranks);
+  const std::vector<size_t> spanning = spanning_sample(walk.legal, 1, 1);
+  for (size_t i = sample.part; i < spanning.size(); i += sample.parts) {
+    const ParallelConfig& layout = walk.legal[spanning[i]];
+    const LayoutDifference found = compare(run_layout(in_layout(config, layout)), one);
+    EXPECT_LT(found.worst(), 1e-5) << text_of(layout) << ": " << found.gradient.where << ", "
+                                   << found.weight.where;
+    EXPECT_EQ(found.routing_flips, 0) << text_of(layout);
+    EXPECT_TRUE(found.bitwise || !keeps_order(layout)) << text_of(layout);
+  }
+}
+
+std::vector<Sample> samples() {
+  std::vector<Sample> all;
+  for (size_t part = 0; part < 6; ++part) all.push_back({"llama", "adamw", 8, part, 6});
+  for (size_t part = 0; part < 2; ++part) {
+    all.push_back({"llama", "sgd", 4, part, 2});
+    all.push_back({"gpt2", "adamw", 4, part, 2});
+    all.push_back({"gpt2", "sgd", 4, part, 2});
+    all.push_back({"moe_bias", "adamw", 4, part, 2});
+    all.push_back({"moe_bias", "sgd", 4, part, 2});
+  }
+  return all;
+}
+INSTANTIATE_TEST_SUITE_P(All, SpanningTest, ::testing::ValuesIn(samples()), [](const auto& each) {
+  const Sample& s = each.param;
+  return fmt::format("{}_{}_{}_ranks_{}", s.family, s.optimizer, s.most_ranks, s.part);
+});
 
 // Balanced by an auxiliary loss, and with a pipeline of uneven stages.
 TEST(ExpertLayouts, ComputeWhatOneProcessComputes) {
