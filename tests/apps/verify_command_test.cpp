@@ -74,7 +74,7 @@ TEST_F(Verify, ASampleHasEveryPairAndItsTableEveryValue) {
       {"verify", "run.toml", "--all-layouts", "-n", "2", "--steps", "2", "--sample", "1", "--markdown"});
   EXPECT_EQ(table.exit_code, 0) << table.all();
   for (const char* value :
-       {"| any of ", "| dp 2 |", "| zero 3 |", "| recompute full |", "| zb-v |", "| cp 2 ring |", "| sp |",
+       {"| any of ", "| dp 2 |", "| zero 3 |", "| recompute full |", "| gpipe |", "| cp 2 ring |", "| sp |",
         "| parallel.sp: got true with parallel.tp = N, expected false | "})
     EXPECT_THAT(table.out, HasSubstr(value));
   EXPECT_THAT(table.out, HasSubstr("of them tried: "));
