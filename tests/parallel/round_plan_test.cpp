@@ -65,20 +65,27 @@ struct Summed {
   std::vector<double> values;
 };
 
-Summed sum_rounds(const LeafRange& grains, int64_t num_grains, int ranks, const std::vector<double>& values) {
-  RoundPlanner planner(grains, num_grains);
-  std::vector<double> buffers(16, 0.0);
+// values [parts * num_grains], part after part.
+Summed sum_rounds(const LeafRange& grains, int64_t num_grains, int ranks, const std::vector<double>& values,
+                  int parts = 1) {
+  RoundPlanner planner(grains, num_grains, parts);
+  std::vector<double> buffers(static_cast<size_t>(16 * parts), std::nan(""));
   for (int64_t first = grains.first; first < grains.second; first += ranks) {
     std::vector<double> rows;
     for (int64_t grain = first; grain < std::min(first + ranks, grains.second); ++grain)
-      rows.push_back(values[static_cast<size_t>(grain)]);
+      for (int part = 0; part < parts; ++part)
+        rows.push_back(values[static_cast<size_t>(part * num_grains + grain)]);
     add_rows(planner, rows, buffers);
   }
   EXPECT_TRUE(planner.complete());
-  EXPECT_THROW(planner.next(1), Error);
-  buffers.resize(planner.left().size());
-  EXPECT_LE(static_cast<int>(buffers.size()), planner.num_buffers());
-  return {planner.left(), buffers};
+  EXPECT_THROW(planner.next(parts), Error);
+  Summed summed;
+  for (const RoundPlanner::Node& node : planner.left()) {
+    EXPECT_LT(node.buffer, planner.num_buffers());
+    summed.nodes.push_back(node.range);
+    summed.values.push_back(buffers.at(static_cast<size_t>(node.buffer)));
+  }
+  return summed;
 }
 
 TEST(RoundPlan, AnyGroupsOfAnyRanksGiveTheTree) {
@@ -99,6 +106,23 @@ TEST(RoundPlan, AnyGroupsOfAnyRanksGiveTheTree) {
         EXPECT_EQ(sums[0], tree_sum(values)) << grains << " grains, " << groups << " groups of " << ranks;
       }
   }
+}
+
+// Ranks that share the grains' tokens: the tree over all parts, whoever computes how many grains.
+TEST(RoundPlan, PartsOfGrainsAreLeavesOfOneTree) {
+  for (int64_t grains = 1; grains <= 13; ++grains)
+    for (const int parts : {2, 3, 4}) {
+      std::vector<double> values;
+      for (int64_t leaf = 0; leaf < grains * parts; ++leaf) values.push_back(grain_value(leaf));
+      for (const int ranks : {1, 2, 3, 5}) {
+        const Summed sum = sum_rounds({0, grains}, grains, ranks, values, parts);
+        ASSERT_EQ(sum.nodes.size(), 1U);
+        EXPECT_EQ(sum.nodes[0], LeafRange(0, grains * parts));
+        EXPECT_EQ(sum.values[0], tree_sum(values)) << grains << " grains in " << parts << " on " << ranks;
+      }
+    }
+  RoundPlanner planner({0, 4}, 4, 2);
+  EXPECT_THROW(planner.next(3), Error);
 }
 
 }  // namespace

@@ -246,10 +246,6 @@ void check_stage_layers(const Config& config) {
 void check_layout(const Config& config) {
   const ParallelConfig& p = config.parallel;
   const int64_t experts = config.model.experts;
-  if (p.ep > 1 && p.cp > 1)
-    refuse(config, "parallel.ep",
-           "1 with parallel.cp, or parallel.cp = 1: sequences and experts are not shared together",
-           "got {} with parallel.cp = {}, expected 1", p.ep, p.cp);
   if (p.ep > 1 && experts == 0)
     refuse(config, "parallel.ep", "a model of family moe has some",
            "got {} for a model without experts, expected 1", p.ep);

@@ -51,15 +51,4 @@ std::vector<int32_t> ContextParallel::take(std::span<const int32_t> values, int6
   return own;
 }
 
-void ContextParallel::sum_gradients(const std::vector<std::unique_ptr<Param>>& params,
-                                    const std::function<const Tensor&(Param&)>& gradient_of) const {
-  if (group().size() == 1) return;
-  for (const auto& param : params) {
-    if (param->is_state()) continue;
-    const Tensor& gradient = gradient_of(*param);
-    if (gradient.queue().device() == Device::null) continue;
-    group().all_reduce(gradient.raw(), gradient.numel(), Dtype::f32, "gradient of " + param->name()).wait();
-  }
-}
-
 }  // namespace athanor

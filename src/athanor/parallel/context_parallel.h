@@ -5,10 +5,10 @@
 //   const std::vector<int32_t> ids = context.take(batch.tokens, batch.num_sequences);        // [B,T] -> [B,S]
 //   Tape tape({..., .seq_len = context.seq_len(), .part = &context.part(), .document_starts = whole});
 //   tape.backward(model.loss(tape, ids, targets, recompute));          // losses of this rank's tokens
-//   context.sum_gradients(model.params(), gradient_of);                // once a step
 //
 // Positions (rotations, learned positions) and the addresses of random numbers are those of the whole sequences. A
-// loss is a sum over tokens: the ranks' losses and gradients add up to those of one process, within rounding. Sequences
+// loss is a sum over tokens: the ranks' losses and gradients add up to those of one process, within rounding; data
+// parallelism adds them, to whom they are ranks with tokens of their own (data_parallel.h, `parts`). Sequences
 // need not divide: parts differ by a token or two.
 //
 //   ring      rank r has chunks r and 2N-1-r of 2N (parallel/ring_attention.h); any number of heads
@@ -45,11 +45,6 @@ class ContextParallel {
   Group& group() const { return *ring_.group; }
   // This rank's tokens of [num_sequences, length] values, in the order of the sequences.
   std::vector<int32_t> take(std::span<const int32_t> values, int64_t num_sequences) const;
-
-  // Every parameter's gradient is the sum over the ranks' tokens: one all-reduce each, in place. Gradients may be any
-  // same piece on every rank (a shard of ZeRO).
-  void sum_gradients(const std::vector<std::unique_ptr<Param>>& params,
-                     const std::function<const Tensor&(Param&)>& gradient_of) const;
 
  private:
   RingPlan ring_;

@@ -34,6 +34,8 @@ DataParallelOptions for_size(DataParallelOptions options, int size) {
             (options.num_islands == 1 && options.compression.kind == Compression::none),
         "data parallel: got experts on other ranks with {}, expected none",
         options.num_islands > 1 ? "islands" : "compressed gradients");
+  check(options.parts >= 1 && size % options.parts == 0,
+        "data parallel: got {} parts of a grain in a group of {}, expected a divisor", options.parts, size);
   if (size == 1) options.stage = 0;
   return options;
 }
@@ -67,6 +69,7 @@ DataParallel::DataParallel(const std::vector<Weight*>& weights, Group& group, Ar
   const std::vector<Weight*> of_experts = weights_of(weights, options, true);
   if (of_experts.empty()) return;
   options.expert_group = nullptr;
+  options.parts = 1;  // rows of tokens come from all
   experts_ = std::make_unique<DataParallel>(of_experts, *options_.expert_group, arena, options);
 }
 
@@ -75,13 +78,13 @@ void DataParallel::allocate() {
     compressed_ = std::make_unique<CompressedGradients>(buckets_, group_, arena_, options_.compression);
   if (options_.stage == 1 && options_.across != nullptr)
     gradients_ = std::make_unique<HybridGradients>(buckets_, *options_.all, group_, *options_.across, arena_,
-                                                   options_.reduce, clock_);
+                                                   options_.reduce, clock_, options_.parts);
   else if (options_.stage < 2)
     gradients_ = std::make_unique<ReplicatedGradients>(buckets_, group_, arena_, options_.reduce, clock_,
-                                                       compressed_.get());
+                                                       options_.parts, compressed_.get());
   else
     gradients_ = std::make_unique<ShardedGradients>(buckets_, group_, arena_, options_.reduce, clock_, log_,
-                                                    options_.across);
+                                                    options_.parts, options_.across);
   if (experts_) experts_->allocate();
 }
 
@@ -95,7 +98,8 @@ LeafRange DataParallel::summed_grains(int64_t num_grains) const {
 }
 
 std::vector<int64_t> DataParallel::grains_of_step(int64_t num_grains) const {
-  const int ranks = (options_.all != nullptr ? options_.all->size() : group_.size()) * options_.num_islands;
+  const int ranks = (options_.all != nullptr ? options_.all->size() : group_.size()) / options_.parts *
+                    options_.num_islands;
   check(ranks <= num_grains, "data parallel: got {} ranks for {} grains in a step, expected at most {}",
         ranks, num_grains, num_grains);
   const auto [first, last] = summed_grains(num_grains);
@@ -112,9 +116,10 @@ void DataParallel::begin_step(int64_t num_grains, int64_t update) {
   first_grain_ = first;
   gradients_->begin_step(last - first);
   if (!experts_) return;
-  check(num_grains % group_.size() == 0,
-        "expert parallel: got {} grains for {} ranks, expected as many on each", num_grains, group_.size());
-  const int64_t of_experts = num_grains / group_.size() * experts_->group_.size();
+  const int sharing = group_.size() / options_.parts;
+  check(num_grains % sharing == 0, "expert parallel: got {} grains for {} ranks, expected as many on each",
+        num_grains, sharing);
+  const int64_t of_experts = num_grains / sharing * experts_->group_.size();
   grains_ = grains_of_step(num_grains);
   expert_grains_ = experts_->grains_of_step(of_experts);
   experts_->begin_step(of_experts);

@@ -22,6 +22,9 @@
 // within `group`, some of the ranks; `across` are the ranks that keep the same share, in other groups, and `all` all of
 // them, group after group. Values are gathered within the group, of gradients each share is summed across, once a step.
 //
+// Context parallelism: `parts` neighbours of the group compute one grain, each the gradient of its own tokens. They are
+// ranks like others: values and gradients are shared out over all of them and summed in the same buckets.
+//
 // With Reduce::tree every stage and any number of ranks give the same bits (law 5); with Reduce::fast stages 0 and 1
 // give the same bits, as do 2 and 3, and all of them where each rank has one grain of the step. The uses of a shared
 // parameter are reduced apart and added afterwards, in the order they were declared (law 1). A group of one is serial
@@ -57,6 +60,8 @@ struct DataParallelOptions {
   // shared out; null: as everything else. Their sums count every token expert_copies times (ranks of tp send the same).
   Group* expert_group = nullptr;
   int expert_copies = 1;
+  // Of context parallelism: so many neighbours of `group` compute the same grains, each its tokens.
+  int parts = 1;
   Group* across = nullptr;  // hybrid sharding; null: `group` are all ranks
   Group* all = nullptr;
 };

@@ -7,8 +7,8 @@
 namespace athanor {
 
 HybridGradients::HybridGradients(const Buckets& buckets, Group& all, Group& inner, Group& across,
-                                 Arena& arena, Reduce reduce, WaitClock& clock)
-    : ReplicatedGradients(buckets, all, arena, reduce, clock),
+                                 Arena& arena, Reduce reduce, WaitClock& clock, int parts)
+    : ReplicatedGradients(buckets, all, arena, reduce, clock, parts),
       buckets_(buckets),
       inner_(inner),
       across_(across),

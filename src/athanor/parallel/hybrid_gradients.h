@@ -17,7 +17,7 @@ namespace athanor {
 class HybridGradients final : public ReplicatedGradients {
  public:
   HybridGradients(const Buckets& buckets, Group& all, Group& inner, Group& across, Arena& arena,
-                  Reduce reduce, WaitClock& clock);
+                  Reduce reduce, WaitClock& clock, int parts = 1);
   void begin_step(int64_t num_grains) override;
   void finish() override;
 

@@ -7,12 +7,13 @@
 
 namespace athanor {
 ReplicatedGradients::ReplicatedGradients(const Buckets& buckets, Group& group, Arena& arena, Reduce reduce,
-                                         WaitClock& clock, CompressedGradients* compressed)
+                                         WaitClock& clock, int parts, CompressedGradients* compressed)
     : buckets_(buckets),
       group_(group),
       arena_(arena),
       reduce_(reduce),
       clock_(clock),
+      parts_(parts),
       compressed_(compressed),
       pending_(buckets.list.size()) {
   reserve_buffers(1);
@@ -59,32 +60,40 @@ void ReplicatedGradients::use_buffer(int buffer) {
     for (Weight* weight : bucket.weights) weight->set_grad(slice(buffer, *weight));
 }
 
-LeafRange ReplicatedGradients::range_of(int64_t num_grains, int rank) const {
-  if (counts_.empty()) return grains_of_rank(num_grains, group_.size(), rank);
-  check(std::ssize(counts_) == group_.size() &&
+LeafRange ReplicatedGradients::grains_of(int64_t num_grains, int rank) const {
+  const int sharing = group_.size() / parts_, place = rank / parts_;
+  if (counts_.empty()) return grains_of_rank(num_grains, sharing, place);
+  check(std::ssize(counts_) == sharing &&
             std::accumulate(counts_.begin(), counts_.end(), int64_t{0}) == num_grains,
         "data parallel: the shares of {} ranks are not those of {} grains for {} ranks", counts_.size(),
-        num_grains, group_.size());
-  const int64_t first = std::accumulate(counts_.begin(), counts_.begin() + rank, int64_t{0});
-  return {first, first + counts_[static_cast<size_t>(rank)]};
+        num_grains, sharing);
+  const int64_t first = std::accumulate(counts_.begin(), counts_.begin() + place, int64_t{0});
+  return {first, first + counts_[static_cast<size_t>(place)]};
+}
+
+LeafRange ReplicatedGradients::leaves_of(int64_t num_grains, int rank) const {
+  const auto [first, last] = grains_of(num_grains, rank);
+  const int64_t of_part = rank % parts_ * num_grains;
+  return {of_part + first, of_part + last};
 }
 
 std::vector<int64_t> ReplicatedGradients::grains_of_step(int64_t num_grains) const {
-  const auto [first, last] = range_of(num_grains, group_.rank());
+  const auto [first, last] = grains_of(num_grains, group_.rank());
   std::vector<int64_t> grains(static_cast<size_t>(last - first));
   std::iota(grains.begin(), grains.end(), first);
   return grains;
 }
 
 void ReplicatedGradients::begin_step(int64_t num_grains) {
-  if (reduce_ == Reduce::tree && (num_grains != num_grains_ || !counts_.empty())) {
+  const int64_t num_leaves = num_grains * parts_;
+  if (reduce_ == Reduce::tree && (num_leaves != num_leaves_ || !counts_.empty())) {
     int most = 0;
-    for (int rank = 0; rank < group_.size() && rank < num_grains; ++rank)
-      most = std::max(most, plan_pass(range_of(num_grains, rank), num_grains).num_buffers);
+    for (int rank = 0; rank < group_.size() && rank < num_leaves; ++rank)
+      most = std::max(most, plan_pass(leaves_of(num_grains, rank), num_leaves).num_buffers);
     reserve_buffers(static_cast<size_t>(most));
   }
-  num_grains_ = num_grains;
-  grains_ = range_of(num_grains, group_.rank());
+  num_leaves_ = num_leaves;
+  leaves_ = leaves_of(num_grains, group_.rank());
   for (const Partial& partial : partials_) free_buffers_.push_back(partial.buffer);
   if (partials_.empty()) free_buffers_.push_back(current_);
   std::sort(free_buffers_.rbegin(), free_buffers_.rend());  // lowest first: the same buffers every step
@@ -95,15 +104,15 @@ void ReplicatedGradients::begin_step(int64_t num_grains) {
 }
 
 WeightReady ReplicatedGradients::begin_grain(int64_t grain) {
-  grain_ = grain;
-  const bool first = grain == grains_.first, last = grain + 1 == grains_.second;
+  leaf_ = first_leaf() + grain;
+  const bool first = leaf_ == leaves_.first, last = leaf_ + 1 == leaves_.second;
   if (first || reduce_ == Reduce::tree) {
     use_buffer(take_buffer());
     for (const Bucket& bucket : buckets_.list)
       for (Weight* weight : bucket.weights) weight->begin_grad();
   }
   if (reduce_ == Reduce::tree) {
-    partials_.push_back({{grain, grain + 1}, current_});
+    partials_.push_back({{leaf_, leaf_ + 1}, current_});
   } else if (first) {
     partials_.push_back({{group_.rank(), group_.rank() + 1}, current_});
   }
@@ -120,7 +129,7 @@ void ReplicatedGradients::plan_last_grain() {
   while (partials_.size() >= 2) {
     const Partial right = partials_.back();
     Partial& left = partials_[partials_.size() - 2];
-    if (!are_one_node(left.range, right.range, num_grains_)) return;
+    if (!are_one_node(left.range, right.range, num_leaves_)) return;
     last_merges_.push_back({left.buffer, right.buffer});
     left.range.second = right.range.second;
     partials_.pop_back();
@@ -131,7 +140,7 @@ void ReplicatedGradients::plan_last_grain() {
 void ReplicatedGradients::end_grain() {
   for (const Bucket& bucket : buckets_.list)
     for (Weight* weight : bucket.weights) weight->end_grad();
-  if (grain_ + 1 == grains_.second) {
+  if (leaf_ + 1 == leaves_.second) {
     for (size_t bucket = 0; bucket < pending_.size(); ++bucket)
       check(pending_[bucket] == 0, "data parallel: bucket {} is not complete after the backward pass",
             bucket);
@@ -152,7 +161,7 @@ void ReplicatedGradients::weight_ready(Weight& weight) {
 
 void ReplicatedGradients::begin_pass() {
   pass_ =
-      reduce_ == Reduce::tree ? plan_pass(grains_, num_grains_) : plan_running_sum(grains_, group_.rank());
+      reduce_ == Reduce::tree ? plan_pass(leaves_, num_leaves_) : plan_running_sum(leaves_, group_.rank());
   std::vector<int> buffers;
   for (int i = 0; i < pass_.num_buffers; ++i) buffers.push_back(take_buffer());
   const auto taken = [&](int& buffer) { buffer = buffers[static_cast<size_t>(buffer)]; };
@@ -165,17 +174,18 @@ void ReplicatedGradients::begin_pass() {
   for (Partial& partial : pass_.left) taken(partial.buffer);
   partials_ = pass_.left;
   last_merges_ = pass_.grains.back().merges;
-  grain_ = grains_.second - 1;
+  leaf_ = leaves_.second - 1;
   use_buffer(pass_.grains.front().buffer);
   for (const Bucket& bucket : buckets_.list)
     for (Weight* weight : bucket.weights) weight->begin_grad();
 }
 
 void ReplicatedGradients::weight_ready(Weight& weight, int64_t grain) {
-  if (grain + 1 == grains_.second) return weight_ready(weight);
+  const int64_t leaf = first_leaf() + grain;
+  if (leaf + 1 == leaves_.second) return weight_ready(weight);
   if (reduce_ == Reduce::fast) return;
   weight.end_grad();
-  const auto index = static_cast<size_t>(grain - grains_.first);
+  const auto index = static_cast<size_t>(leaf - leaves_.first);
   for (const Merge& merge : pass_.grains[index].merges) {
     Tensor sum = slice(merge.into, weight);
     kernels(sum).elementwise.accumulate(sum.queue(), sum, slice(merge.from, weight));
@@ -211,7 +221,7 @@ void ReplicatedGradients::start_sum(size_t index, const std::vector<TreeNode>& n
   const std::string name = "gradients " + std::to_string(index);
   float* data = nodes.front().data;
   if (reduce_ == Reduce::tree) {
-    keep(group_.all_reduce_tree(nodes, num_grains_, data, layout.total(), name));
+    keep(group_.all_reduce_tree(nodes, num_leaves_, data, layout.total(), name));
   } else if (layout.rows == 1) {
     keep(group_.all_reduce(data, layout.total(), Dtype::f32, name));
   } else {

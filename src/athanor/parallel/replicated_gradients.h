@@ -9,6 +9,8 @@
 // Where buckets are cut into rows (ZeRO 1), fast sums are only scattered; the tree is reduced whole. With several
 // ranks the buffers lie in memory that all of them can address, so that a reduction copies nothing.
 // With `compressed` (fast only) a complete bucket is its affair, once its warm-up is over.
+// Where `parts` neighbours compute one grain, each its tokens (context parallelism), the leaves of the tree are c G + g,
+// part c of grain g of G; so each rank's are neighbours, and they do not depend on how grains are shared out.
 // share_grains(): how many neighbouring grains each rank takes from the next step on, by rank and the same on all of
 // them (grain_balance.h); evenly by default.
 #pragma once
@@ -27,7 +29,7 @@ namespace athanor {
 class ReplicatedGradients : public GradientSum {
  public:
   ReplicatedGradients(const Buckets& buckets, Group& group, Arena& arena, Reduce reduce, WaitClock& clock,
-                      CompressedGradients* compressed = nullptr);
+                      int parts = 1, CompressedGradients* compressed = nullptr);
 
   void share_grains(std::vector<int64_t> counts) override { counts_ = std::move(counts); }
   std::vector<int64_t> grains_of_step(int64_t num_grains) const override;
@@ -50,7 +52,9 @@ class ReplicatedGradients : public GradientSum {
   using Partial = PassPlan::Partial;  // a partial sum that this rank holds
   using Merge = PassPlan::Merge;
 
-  LeafRange range_of(int64_t num_grains, int rank) const;
+  LeafRange grains_of(int64_t num_grains, int rank) const;
+  LeafRange leaves_of(int64_t num_grains, int rank) const;
+  int64_t first_leaf() const { return group_.rank() % parts_ * (num_leaves_ / parts_); }  // of grain 0
   void reserve_buffers(size_t count);
   Tensor make_buffer();
   int take_buffer();
@@ -67,6 +71,7 @@ class ReplicatedGradients : public GradientSum {
   Arena& arena_;
   Reduce reduce_;
   WaitClock& clock_;
+  const int parts_;
   CompressedGradients* compressed_;
   std::deque<Tensor> buffers_;  // flat f32 [total]
   // Memory for as many buffers as any rank needs, since ranks allocate together; each rank uses what it needs.
@@ -74,8 +79,8 @@ class ReplicatedGradients : public GradientSum {
   std::vector<int> free_buffers_;
 
   std::vector<int64_t> counts_;  // grains by rank; empty: evenly
-  int64_t num_grains_ = 0, grain_ = 0;
-  LeafRange grains_{0, 0};
+  int64_t num_leaves_ = 0, leaf_ = 0;
+  LeafRange leaves_{0, 0};
   PassPlan pass_;                   // of begin_pass()
   std::vector<size_t> pending_;     // weights of each bucket that are not complete
   size_t next_bucket_ = 0;          // to be reduced: all ranks in one order, in whichever they are completed

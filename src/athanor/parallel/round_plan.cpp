@@ -6,36 +6,66 @@
 
 namespace athanor {
 
+// As long as the last two are one node.
+void RoundPlanner::merge_last(Partials& partials, RoundPlan& plan) const {
+  const int64_t leaves = num_grains_ * std::ssize(partials_);
+  while (partials.size() >= 2) {
+    const Partial right = partials.back();
+    Partial& left = partials[partials.size() - 2];
+    if (!are_one_node(left.range, right.range, leaves)) return;
+    plan.adds.push_back({.into = left.place, .from = right.place, .copy = false});
+    left.range.second = right.range.second;
+    partials.pop_back();
+  }
+}
+
 RoundPlan RoundPlanner::next(int num_rows) {
-  check(num_rows >= 1 && done_ + num_rows <= last_, "round: got {} grains after {} of {}", num_rows, done_,
-        last_);
+  const auto parts = static_cast<int>(partials_.size());
+  const int grains = num_rows / parts;
+  check(grains >= 1 && num_rows % parts == 0 && done_ + grains <= last_,
+        "round: got {} rows of {} parts after grain {} of {}", num_rows, parts, done_, last_);
   RoundPlan plan;
-  for (int row = 0; row < num_rows; ++row, ++done_) {
-    partials_.push_back({{done_, done_ + 1}, {.is_row = true, .index = row}});
-    while (partials_.size() >= 2) {
-      const Partial right = partials_.back();
-      Partial& left = partials_[partials_.size() - 2];
-      if (!are_one_node(left.range, right.range, num_grains_)) break;
-      plan.adds.push_back({.into = left.place, .from = right.place, .copy = false});
-      left.range.second = right.range.second;
-      partials_.pop_back();
+  for (int row = 0; row < num_rows; ++row) {
+    const int part = row % parts;
+    const int64_t leaf = part * num_grains_ + done_ + row / parts;
+    Partials& partials = partials_[static_cast<size_t>(part)];
+    partials.push_back({{leaf, leaf + 1}, {.is_row = true, .index = row}});
+    merge_last(partials, plan);
+  }
+  done_ += grains;
+  // Rows are gone after the round. A partial keeps its buffer, so what is left of it is never overwritten.
+  for (int part = 0; part < parts; ++part) {
+    Partials& partials = partials_[static_cast<size_t>(part)];
+    for (size_t i = 0; i < partials.size(); ++i) {
+      RoundPlan::Place& place = partials[i].place;
+      const RoundPlan::Place buffer{.is_row = false, .index = static_cast<int>(i) * parts + part};
+      if (place.is_row) plan.adds.push_back({.into = buffer, .from = place, .copy = true});
+      place = buffer;
+      num_buffers_ = std::max(num_buffers_, buffer.index + 1);
     }
   }
-  // Rows are gone after the round. Partial i lies in buffer i, so what is left of it is never overwritten.
-  for (size_t i = 0; i < partials_.size(); ++i) {
-    RoundPlan::Place& place = partials_[i].place;
-    const RoundPlan::Place buffer{.is_row = false, .index = static_cast<int>(i)};
-    if (place.is_row) plan.adds.push_back({.into = buffer, .from = place, .copy = true});
-    place = buffer;
-  }
-  num_buffers_ = std::max(num_buffers_, static_cast<int>(partials_.size()));
+  if (complete()) meet(plan);
   return plan;
 }
 
-std::vector<LeafRange> RoundPlanner::left() const {
-  std::vector<LeafRange> ranges;
-  for (const Partial& partial : partials_) ranges.push_back(partial.range);
-  return ranges;
+// The parts of the last round, from left to right.
+void RoundPlanner::meet(RoundPlan& plan) {
+  Partials met;
+  for (Partials& partials : partials_) {
+    for (const Partial& partial : partials) {
+      met.push_back(partial);
+      merge_last(met, plan);
+    }
+    partials.clear();
+  }
+  partials_.front() = std::move(met);
+}
+
+std::vector<RoundPlanner::Node> RoundPlanner::left() const {
+  std::vector<Node> nodes;
+  for (const Partials& partials : partials_)
+    for (const Partial& partial : partials) nodes.push_back({partial.range, partial.place.index});
+  return nodes;
 }
 
 }  // namespace athanor

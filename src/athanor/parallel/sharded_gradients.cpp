@@ -7,13 +7,14 @@
 namespace athanor {
 
 ShardedGradients::ShardedGradients(const Buckets& buckets, Group& group, Arena& arena, Reduce reduce,
-                                   WaitClock& clock, GrainLog& log, Group* across)
+                                   WaitClock& clock, GrainLog& log, int parts, Group* across)
     : buckets_(buckets),
       group_(group),
       arena_(arena),
       reduce_(reduce),
       clock_(clock),
       log_(log),
+      parts_(parts),
       across_(across),
       open_(buckets.list.size()),
       pending_(buckets.list.size(), 0) {
@@ -27,7 +28,7 @@ ShardedGradients::~ShardedGradients() {
 }
 
 int ShardedGradients::grains_of_round(int64_t round) const {
-  return static_cast<int>(std::min<int64_t>(group_.size(), num_grains_ - round * group_.size()));
+  return static_cast<int>(std::min(per_round(), num_grains_ - round * per_round()));
 }
 
 void ShardedGradients::share_grains(std::vector<int64_t> counts) {
@@ -46,7 +47,8 @@ LeafRange ShardedGradients::grains_of_group(int64_t num_grains) const {
 std::vector<int64_t> ShardedGradients::grains_of_step(int64_t num_grains) const {
   const auto [first, last] = grains_of_group(num_grains);
   std::vector<int64_t> grains;
-  for (int64_t grain = first + group_.rank(); grain < last; grain += group_.size()) grains.push_back(grain);
+  for (int64_t grain = first + group_.rank() / parts_; grain < last; grain += per_round())
+    grains.push_back(grain);
   return grains;
 }
 
@@ -67,9 +69,9 @@ void ShardedGradients::begin_step(int64_t num_grains) {
   plans_.clear();
   size_t needed = 1;
   if (reduce_ == Reduce::tree) {
-    RoundPlanner planner(grains, num_grains);
+    RoundPlanner planner(grains, num_grains, parts_);
     for (int64_t round = 0; !planner.complete(); ++round)
-      plans_.push_back(std::make_shared<const RoundPlan>(planner.next(grains_of_round(round))));
+      plans_.push_back(std::make_shared<const RoundPlan>(planner.next(grains_of_round(round) * parts_)));
     needed = static_cast<size_t>(planner.num_buffers());
     left_ = planner.left();
   }
@@ -78,24 +80,24 @@ void ShardedGradients::begin_step(int64_t num_grains) {
 }
 
 WeightReady ShardedGradients::begin_grain(int64_t grain) {
-  const int64_t round = (grain - first_grain_) / group_.size();
+  const int64_t round = (grain - first_grain_) / per_round();
   check(round == round_ + 1, "data parallel: got round {} of grains, expected {}", round, round_ + 1);
   ++round_;
   return [this](Weight& weight) { weight_ready(weight); };
 }
 
 bool ShardedGradients::begin_idle_round() {
-  if ((round_ + 1) * group_.size() >= num_grains_) return false;
+  if ((round_ + 1) * per_round() >= num_grains_) return false;
   ++round_;
   return true;
 }
 
 // Ranks that go through their grains by one schedule meet in the same rounds of the same buckets, if each has as many.
 void ShardedGradients::begin_pass() {
-  check(num_grains_ % group_.size() == 0,
+  check(num_grains_ % per_round() == 0,
         "data parallel: got {} grains for {} ranks of a pipeline with sharded gradients, expected a multiple",
-        num_grains_, group_.size());
-  round_ = num_grains_ / group_.size() - 1;
+        num_grains_, per_round());
+  round_ = num_grains_ / per_round() - 1;
 }
 
 void ShardedGradients::end_grain() {
@@ -174,7 +176,7 @@ void ShardedGradients::end_oldest() {
   const auto add = [&](Tensor into, const Tensor& from) {
     kernels(into).elementwise.accumulate(into.queue(), into, from);
   };
-  const bool last = (done.round + 1) * group_.size() >= num_grains_;
+  const bool last = (done.round + 1) * per_round() >= num_grains_;
   if (reduce_ == Reduce::fast) {
     if (done.round > 0) add(shard(0, bucket), done.sent.flat(group_.rank() * count, count));
     if (last) start_across(bucket);
@@ -203,10 +205,10 @@ void ShardedGradients::start_across(const Bucket& bucket) {
     return;
   }
   std::vector<TreeNode> nodes;
-  for (size_t i = 0; i < left_.size(); ++i)
-    nodes.push_back({left_[i].first, left_[i].second, shard(static_cast<int>(i), bucket).data<float>()});
+  for (const RoundPlanner::Node& node : left_)
+    nodes.push_back({node.range.first, node.range.second, shard(node.buffer, bucket).data<float>()});
   across_works_.push_back(
-      across_->all_reduce_tree(nodes, all_grains_, sum, count, "gradients across groups"));
+      across_->all_reduce_tree(nodes, all_grains_ * parts_, sum, count, "gradients across groups"));
 }
 
 void ShardedGradients::finish() {

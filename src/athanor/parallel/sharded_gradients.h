@@ -10,6 +10,8 @@
 //                  the same bits as in one process. Costs one more bucket to receive into and up to
 //                  ceil(log2 rounds) + 1 shards (ceil(log2 grains) where n is no power of two).
 //
+// Context parallelism: `parts` neighbours compute one grain, each its tokens (round_plan.h has their leaves of the tree).
+//
 // Hybrid sharding: `across` are the ranks that keep the same share in other groups of ranks, each of which takes
 // neighbouring grains; once a step the sums of a share are added across, a bucket at a time, when its last round is over:
 // in the order of the groups, or in the tree.
@@ -30,7 +32,7 @@ namespace athanor {
 class ShardedGradients final : public GradientSum, private GradSource {
  public:
   ShardedGradients(const Buckets& buckets, Group& group, Arena& arena, Reduce reduce, WaitClock& clock,
-                   GrainLog& log, Group* across = nullptr);
+                   GrainLog& log, int parts = 1, Group* across = nullptr);
   ~ShardedGradients() override;
 
   void share_grains(std::vector<int64_t> counts) override;
@@ -59,6 +61,7 @@ class ShardedGradients final : public GradientSum, private GradSource {
   void need(Weight& weight) override;
   LeafRange grains_of_group(int64_t num_grains) const;
   int grains_of_round(int64_t round) const;
+  int64_t per_round() const { return group_.size() / parts_; }
   void weight_ready(Weight& weight);
   void complete(size_t bucket);
   void complete_without_grain(size_t bucket);
@@ -72,6 +75,7 @@ class ShardedGradients final : public GradientSum, private GradSource {
   Reduce reduce_;
   WaitClock& clock_;
   GrainLog& log_;
+  const int parts_;
   Group* across_;
   std::vector<Tensor> shards_;   // partial sums, flat f32 [row_total]
   std::vector<Tensor> open_;     // by bucket: flat f32 [rows, count], undefined while it has no memory
@@ -83,7 +87,7 @@ class ShardedGradients final : public GradientSum, private GradSource {
   int64_t first_grain_ = 0, num_grains_ = 0;  // of this group
   int64_t round_ = -1;
   std::vector<std::shared_ptr<const RoundPlan>> plans_;  // in the tree, of each round
-  std::vector<LeafRange> left_;                          // and what is left of all: node i lies in buffer i
+  std::vector<RoundPlanner::Node> left_;                 // and what is left of all
   std::vector<Work> across_works_;
 };
 

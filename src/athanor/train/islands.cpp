@@ -22,12 +22,15 @@ int island_ranks(const Config& config, int dp, int ranks_of_host) {
 }
 
 IslandGroups make_islands(World& world, const MeshShape& shape, int ranks, const std::string& name) {
-  const std::vector<int> peers = shape.peers(world.rank(), {Axis::dp});
-  const int own = shape.coordinate(world.rank(), Axis::dp);
+  const std::vector<int> peers = shape.peers(world.rank(), {Axis::dp, Axis::cp});
+  const int own = shape.coordinate(world.rank(), Axis::dp) * shape.cp +
+                  shape.coordinate(world.rank(), Axis::cp),
+            together = ranks * shape.cp;
   std::vector<int> inner, across;
-  for (int d = 0; d < shape.dp; ++d) {
-    if (d / ranks == own / ranks) inner.push_back(peers[static_cast<size_t>(d)]);
-    if (d % ranks == own % ranks) across.push_back(peers[static_cast<size_t>(d)]);
+  for (int place = 0; place < shape.dp * shape.cp; ++place) {
+    const int peer = peers[static_cast<size_t>(place)];
+    if (place / together == own / together) inner.push_back(peer);
+    if (place % together == own % together) across.push_back(peer);
   }
   return {world.make_group(std::move(inner), name), world.make_group(std::move(across), name + "s")};
 }

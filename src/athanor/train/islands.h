@@ -28,7 +28,8 @@ int island_ranks(const Config& config, int dp, int ranks_of_host);
 struct IslandGroups {
   std::unique_ptr<Group> inner, across;
 };
-// The ranks of dp in groups of so many neighbours, and those with the same place in each: `name` names the first kind.
+// The ranks of dp in groups of so many neighbours, with those that share their sequences (cp), and the ranks with the same
+// place in each: `name` names the first kind.
 IslandGroups make_islands(World& world, const MeshShape& shape, int ranks,
                           const std::string& name = "island");
 

@@ -38,6 +38,7 @@ Training::Training(const Config& config, int64_t num_channels, Group& group, Are
                     .lr = config.parallel.outer_lr,
                     .momentum = config.parallel.outer_momentum};
   const ScheduleConfig& s = config.schedule;
+  const int sharing = group.size() / static_cast<int>(config.parallel.cp);  // the grains
   step_options_ = {.schedule = {.decay = s.decay,
                                 .lr = o.lr,
                                 .steps = config.train.steps,
@@ -45,7 +46,7 @@ Training::Training(const Config& config, int64_t num_channels, Group& group, Are
                                 .min_lr_ratio = s.min_lr_ratio,
                                 .decay_fraction = s.wsd_decay_fraction},
                    .clip_norm = o.clip_norm,
-                   .pack_weights = packs_weights(config, num_grains, group.size()),
+                   .pack_weights = packs_weights(config, num_grains, sharing),
                    .recompute = parse_recompute(config.parallel.recompute).value_or(RecomputePlan{}),
                    .num_grains = num_grains,
                    .num_channels = num_channels,
@@ -55,14 +56,16 @@ Training::Training(const Config& config, int64_t num_channels, Group& group, Are
 }
 
 Group& data_group(Mesh& mesh) {
-  return mesh.size(Axis::dp) == mesh.world().size() ? mesh.world().all() : mesh.group(Axis::dp);
+  const int ranks = mesh.size(Axis::dp) * mesh.size(Axis::cp);
+  return ranks == mesh.world().size() ? mesh.world().all() : mesh.group({Axis::dp, Axis::cp});
 }
 
 void Training::lay_out(Mesh& mesh) {
   if (mesh.size(Axis::tp) > 1) split(sharding_of(config_.model, config_.parallel.sp), mesh.group(Axis::tp));
   if (mesh.size(Axis::ep) > 1) split_experts(mesh.group(Axis::ep), mesh.group(Axis::edp));
   share_sequences(mesh.group(Axis::cp));
-  if (const auto ranks = static_cast<int>(config_.parallel.zero_shard); ranks > 0 && ranks < group_.size())
+  if (const auto ranks = static_cast<int>(config_.parallel.zero_shard);
+      ranks > 0 && ranks < mesh.size(Axis::dp))
     share_shards(make_islands(mesh.world(), mesh.shape(), ranks, "set of shards"));
   if (mesh.size(Axis::pp) == 1) return;
   const std::vector<int> ranks = mesh.shape().peers(mesh.world().rank(), {Axis::pp});
@@ -72,7 +75,7 @@ void Training::lay_out(Mesh& mesh) {
   if (config_.model.tie_embeddings && first != last && (own == first || own == last))
     ends_ = mesh.world().make_group({ranks[static_cast<size_t>(first)], ranks[static_cast<size_t>(last)]},
                                     "ends of the pipeline");
-  cut(mesh.group(Axis::pp), ends_.get(), mesh.group({Axis::pp, Axis::dp}));
+  cut(mesh.group(Axis::pp), ends_.get(), mesh.group({Axis::pp, Axis::dp, Axis::cp}));
 }
 
 void Training::share_sequences(Group& context_group) {
@@ -80,6 +83,7 @@ void Training::share_sequences(Group& context_group) {
   context_ = std::make_unique<ContextParallel>(parse_context_kind(config_.parallel.cp_kind),
                                                config_.data.seq_len, context_group);
   step_options_.context = context_.get();
+  parallel_options_.parts = context_group.size();
 }
 
 void Training::split(const Sharding& sharding, Group& tensor_group) {

@@ -8,9 +8,9 @@
 //   training.runner->run(state, next_batch);
 //   evaluate_channels(*training.model, arena, channels, group, {.passes = training.held_out_passes()});
 //
-// The group of the constructor are the ranks that share out the grains (dp); the ranks of a tensor group (tp) compute
-// the same grains, each its part of every layer, those of a context group (cp) each its tokens; those of a pipeline (pp)
-// each some layers. The config must be
+// The group of the constructor are the ranks that share out the grains and, neighbours, the tokens of each (dp x cp);
+// the ranks of a tensor group (tp) compute the same tokens, each its part of every layer, those of a pipeline (pp) each
+// some layers. The config must be
 // resolved (config/presets.h) and fit the ranks (train/layout.h). Thread rule: one thread.
 #pragma once
 
@@ -71,7 +71,7 @@ struct Training {
   std::vector<CompressionState> compression_states() const;
 
   Config config_;
-  Group& group_;                                // all that share out the grains
+  Group& group_;                                // all that share out grains and tokens
   Group *inner_ = nullptr, *across_ = nullptr;  // of islands
   OuterOptions outer_options_;
   OneBitAdam* onebit_ = nullptr;  // the optimizer, where it is one
@@ -90,7 +90,8 @@ struct Training {
 // Whether a rank packs its weights once a step (train.pack_weights), of a step of `grains` that so many ranks share out.
 bool packs_weights(const Config& config, int64_t grains, int ranks);
 
-// The ranks that share out the grains; where these are all, the world's own group, whose messages need no translation.
+// The ranks that share out the grains and their tokens; where these are all, the world's own group, whose messages need
+// no translation.
 Group& data_group(Mesh& mesh);
 
 TrainState first_state(const Config& config);

@@ -138,10 +138,6 @@ double StepRunner::reduce_losses(Losses& losses, StepResult& result) {
   losses.stop() = options_.stop != nullptr && options_.stop->load() > 0 ? 1.0 : 0.0;
   if (options_.tensor_group != nullptr)
     options_.tensor_group->all_reduce(&losses.stop(), 1, Dtype::f64, "stop").wait();
-  if (options_.context != nullptr)
-    options_.context->group()
-        .all_reduce(losses.values.data(), std::ssize(losses.values), Dtype::f64, "losses of tokens")
-        .wait();
   group_.all_reduce(losses.values.data(), static_cast<int64_t>(losses.values.size()), Dtype::f64, "losses")
       .wait();
   result.stop = losses.stop() > 0.0;
@@ -177,7 +173,6 @@ void StepRunner::sum_shared_gradients() {
   const auto grad_of = [this](Param& param) -> const Tensor& { return parallel_.grad(param); };
   if (options_.tensor_group != nullptr)
     sum_partial_gradients(model_.params(), grad_of, *options_.tensor_group);
-  if (options_.context != nullptr) options_.context->sum_gradients(model_.params(), grad_of);
   if (options_.ends == nullptr) return;
   for (const auto& param : model_.params()) {
     Tensor grad = param->num_uses() > param->uses().size() ? parallel_.grad(*param) : Tensor{};
@@ -254,7 +249,6 @@ StepResult StepRunner::run(TrainState& state, const std::function<const Batch&()
   const double start = now_seconds();
   sum_shared_gradients();
   const double summed_tokens = reduce_losses(losses, result);
-  if (options_.context != nullptr) experts.reduce(options_.context->group());
   experts.reduce(group_);
   result.experts = experts.summary();
   const double reduced = now_seconds();

@@ -1,0 +1,145 @@
+// Law 1 for sequences and experts that are shared together: axes cp and ep on the same ranks, with all the others.
+#include <gtest/gtest.h>
+
+#include "train/layout_run.h"
+
+namespace athanor {
+namespace {
+
+constexpr double kTolerance = 1e-5;
+
+// Experts whose balance is that of the whole step, so that the tokens of a grain may lie on several ranks.
+Config with_experts(const std::string& style, const std::string& optimizer = "sgd") {
+  Config config = tiny(style);
+  config.precision.compute = "f32";
+  config.model.experts = 8;
+  config.model.router_aux_loss = 0.0;
+  config.model.router_bias_rate = 0.02;
+  config.optimizer.name = optimizer;
+  config.optimizer.lr = optimizer == "adamw" ? 1e-3 : 1e-1;
+  config.data.seq_len = 11;       // parts of other lengths on each rank
+  config.train.global_batch = 8;  // four grains
+  return config;
+}
+
+struct Layout {
+  int dp = 1, cp = 1, tp = 1, ep = 1, pp = 1;
+  bool sp = false;
+};
+
+Config in(Config config, const Layout& layout) {
+  ParallelConfig& p = config.parallel;
+  p.dp = layout.dp;
+  p.cp = layout.cp;
+  p.tp = layout.tp;
+  p.ep = layout.ep;
+  p.pp = layout.pp;
+  p.sp = layout.sp;
+  return config;
+}
+
+void expect_same(const Config& config, const VerifyRun& one, const Layout& layout) {
+  const VerifyRun many = run_layout(in(config, layout));
+  const LayoutDifference found = compare(many, one);
+  const ParallelConfig& p = config.parallel;
+  EXPECT_LE(found.worst(), kTolerance)
+      << p.cp_kind << " dp " << layout.dp << " cp " << layout.cp << " tp " << layout.tp << " ep " << layout.ep
+      << " pp " << layout.pp << (layout.sp ? " sp" : "") << " zero " << p.zero << " " << p.reduce << ": "
+      << found.weight.where << " " << found.gradient.where;
+  for (size_t i = 0; i < one.experts.size(); ++i)  // no routing flips here: exact counts
+    EXPECT_EQ(many.experts.at(i).layers, one.experts[i].layers) << "step " << i + 1;
+}
+
+class ContextExpertTest : public ::testing::TestWithParam<std::pair<const char*, const char*>> {};
+
+TEST_P(ContextExpertTest, EveryLayoutComputesWhatOneProcessComputes) {
+  Config config = with_experts(GetParam().first, GetParam().second);
+  const VerifyRun one = run_layout(one_process(config));
+  for (const Layout& layout :
+       {Layout{.cp = 2, .ep = 2}, Layout{.cp = 4, .ep = 2}, Layout{.dp = 2, .cp = 2, .ep = 2},
+        Layout{.dp = 2, .cp = 2, .ep = 4}, Layout{.cp = 2, .tp = 2, .ep = 2, .sp = true},
+        Layout{.dp = 2, .cp = 2, .tp = 2, .ep = 4}})
+    expect_same(config, one, layout);
+  config.parallel.cp_kind = "ulysses";
+  expect_same(config, one, {.dp = 2, .cp = 2, .ep = 2});
+  expect_same(config, one, {.cp = 4, .ep = 4});
+}
+
+INSTANTIATE_TEST_SUITE_P(All, ContextExpertTest,
+                         ::testing::Values(std::pair("moe", "adamw"), std::pair("moe", "sgd"),
+                                           std::pair("moe_bias", "adamw"), std::pair("moe_bias", "sgd")),
+                         [](const auto& each) {
+                           return std::string(each.param.first) + "_" + each.param.second;
+                         });
+
+TEST(ContextExpert, ShardsPipelinesAndRecomputeGoWithThem) {
+  Config config = with_experts("moe_bias");
+  config.train.steps = 3;
+  const VerifyRun one = run_layout(one_process(config));
+  for (const char* reduce : {"fast", "tree"})
+    for (int zero = 0; zero <= 3; ++zero) {
+      config.parallel.reduce = reduce;
+      config.parallel.zero = zero;
+      config.parallel.recompute = zero % 2 == 0 ? "full" : "none";
+      expect_same(config, one, {.dp = 2, .cp = 2, .ep = 2});
+      expect_same(config, one, {.dp = 1, .cp = 2, .ep = 2, .pp = 2});
+    }
+}
+
+TEST(ContextExpert, AForgottenSumShows) {
+  const Config config = with_experts("moe");
+  const VerifyRun one = run_layout(one_process(config));
+  const auto summed_over = [](Axis axis) {
+    return LayoutHooks{.lay_out = [axis](Training& training, Mesh& mesh) {
+      training.split_experts(mesh.group(Axis::ep), mesh.group(axis));
+      training.share_sequences(mesh.group(Axis::cp));
+    }};
+  };
+  const Config many = in(config, {.dp = 2, .cp = 2, .ep = 2});
+  EXPECT_TRUE(is_caught(many, one, summed_over(Axis::pp), 1e-3)) << "a group of one: forgotten";
+  EXPECT_TRUE(is_caught(many, one, summed_over(Axis::cp), 1e-3)) << "of other experts, too";
+  EXPECT_FALSE(is_caught(many, one, summed_over(Axis::edp), kTolerance)) << "as it should be";
+}
+
+// Law 5: at equal cp, neither the number of ranks that share out the grains nor the stage of ZeRO is seen in a bit.
+TEST(ContextParallel, TheTreeDoesNotKnowWhoComputesAGrain) {
+  for (const char* family : {"llama", "gpt2"}) {
+    Config config = tiny(family);  // five grains
+    config.parallel.reduce = "tree";
+    config.train.steps = 3;
+    config.data.seq_len = 11;
+    for (const int cp : {2, 3}) {
+      const VerifyRun alone = run_layout(in(config, {.cp = cp}));
+      for (const int dp : {1, 2, 3})
+        for (int zero = 0; zero <= 3; ++zero) {
+          if (dp * cp > 6 || (dp == 1 && zero == 0)) continue;
+          Config many = in(config, {.dp = dp, .cp = cp});
+          many.parallel.zero = zero;
+          EXPECT_TRUE(compare(run_layout(many), alone).bitwise)
+              << family << " dp " << dp << " cp " << cp << " zero " << zero;
+        }
+    }
+  }
+}
+
+TEST(ContextParallel, HybridShardsGoWithIt) {
+  Config config = tiny("llama");
+  config.train.steps = 3;
+  config.train.global_batch = 12;
+  config.parallel.reduce = "tree";
+  const VerifyRun alone = run_layout(in(config, {.cp = 2}));
+  for (int zero = 1; zero <= 3; ++zero) {
+    Config many = in(config, {.dp = 4, .cp = 2});
+    many.parallel.zero = zero;
+    many.parallel.zero_shard = 2;
+    EXPECT_TRUE(compare(run_layout(many), alone).bitwise) << "tree, zero " << zero;
+    many.precision.compute = "f32";
+    many.parallel.reduce = "fast";
+    Config one = one_process(config);
+    one.precision.compute = "f32";
+    EXPECT_LE(compare(run_layout(many), run_layout(one)).worst(), kTolerance) << "fast, zero " << zero;
+  }
+}
+
+}  // namespace
+}  // namespace athanor
