@@ -116,6 +116,9 @@ void VerifyCommand::run() {
   resolve_model(config_, tokenizer == nullptr ? 0 : tokenizer->vocab_size());
   validate(config_);
   const ParallelConfig& p = config_.parallel;
+  if (p.servers > 0)
+    throw ConfigError(fmt::format("parallel.servers: got {}, expected 0", p.servers),
+                      "with consistency = \"sync\" a run has the checkpoint digests of one without servers");
   if (p.compression != "none" || p.sync_every > 0)
     throw ConfigError(p.sync_every > 0 ? fmt::format("parallel.sync_every: got {}, expected 0", p.sync_every)
                                        : "parallel.compression: got " + p.compression + ", expected none",

@@ -143,6 +143,11 @@ struct ParallelConfig {
   int64_t sync_group = 0;  // ranks of a group; "auto" (0): those of a host
   double outer_lr = 0.7;   // of SGD with Nesterov momentum on the mean difference of weights
   double outer_momentum = 0.9;
+  // Parameter servers: so many of the ranks, the last ones, keep parameters and optimizer state; the others train.
+  int64_t servers = 0;               // 0: none, ranks sum gradients among themselves
+  std::string consistency = "sync";  // sync, bounded, async: what an update of theirs is made of
+  int64_t staleness = 1;             // bounded: steps that a worker may be ahead of the slowest one
+  std::string replay = {};           // bounded, async: the recorded schedules that this run follows
 };
 
 struct CheckpointConfig {

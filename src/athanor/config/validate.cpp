@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <set>
+#include <tuple>
 
 #include "athanor/base/error.h"
 #include "athanor/base/human.h"
@@ -271,15 +272,20 @@ void check_compression(const Config& config) {
   if (kind == "none") return;
   require(p.zero < 2, config, key, "got {} with parallel.zero = {}, expected parallel.zero = 0 or 1", kind,
           p.zero);
-  require(p.ep == 1, config, key, "got {} with parallel.ep = {}, expected parallel.ep = 1", kind, p.ep);
   require(p.reduce == "fast", config, key, "got {} with parallel.reduce = \"tree\", expected \"fast\"", kind);
   require(config.precision.compute != "f16", config, key,
           "got {} with precision.compute = \"f16\", expected bf16 or f32", kind);
-  require(kind != "powersgd" || p.tp == 1, config, key,
-          "got powersgd with parallel.tp = {}, expected bf16, int8 or topk: a part of a matrix has factors "
-          "of its own",
-          p.tp);
+  for (const auto& [axis, size] : {std::pair{"tp", p.tp}, {"ep", p.ep}})
+    require(kind != "powersgd" || size == 1, config, key,
+            "got powersgd with parallel.{} = {}, expected bf16, int8 or topk: a part of a matrix has factors "
+            "of its own",
+            axis, size);
   if (kind != "onebit-adam") return;
+  require(
+      p.ep == 1, config, key,
+      "got onebit-adam with parallel.ep = {}, expected bf16, int8 or topk: its optimizer sums over one group "
+      "of ranks",
+      p.ep);
   require(p.zero == 0, config, key, "got onebit-adam with parallel.zero = {}, expected parallel.zero = 0",
           p.zero);
   require(config.optimizer.name == "adamw", config, key,
@@ -333,13 +339,13 @@ void check_balance(const Config& config) {
           p.sync_every);
 }
 
-// Ranks of other axes than dp and tp would have gradients in several groups; a loss scale is one for all ranks; and
-// weights are compared, and kept as the run's result, only where all groups have the same.
+// Ranks of pp and ep would have gradients in several groups; a loss scale is one for all ranks; and weights are compared,
+// and kept as the run's result, only where all groups have the same.
 void check_two_speed(const Config& config) {
   const ParallelConfig& p = config.parallel;
   const std::string key = "parallel.sync_every";
   if (p.sync_every == 0) return;
-  const std::pair<const char*, int64_t> axes[] = {{"pp", p.pp}, {"cp", p.cp}, {"ep", p.ep}};
+  const std::pair<const char*, int64_t> axes[] = {{"pp", p.pp}, {"ep", p.ep}};
   for (const auto& [axis, size] : axes)
     require(size == 1, config, key, "got {} with parallel.{} = {}, expected parallel.{} = 1", p.sync_every,
             axis, size, axis);
@@ -351,6 +357,45 @@ void check_two_speed(const Config& config) {
           "got {}, expected a divisor of train.steps = {}", p.sync_every, config.train.steps);
   require(config.train.eval_every % p.sync_every == 0, config, key,
           "got {}, expected a divisor of train.eval_every = {}", p.sync_every, config.train.eval_every);
+}
+
+// Servers keep what ZeRO and the other axes would cut in another way, and sum as they are sent; without a common update
+// of all workers there is no order of grains, no loss scale and no load of a step.
+void check_parameter_servers(const Config& config) {
+  const ParallelConfig& p = config.parallel;
+  const std::string key = "parallel.servers";
+  if (p.servers == 0) {
+    require(p.replay.empty(), config, "parallel.replay", "got '{}' without parallel.servers, expected none",
+            printable(p.replay));
+    return;
+  }
+  const std::tuple<const char*, int64_t, int64_t> plain[] = {{"tp", p.tp, 1},
+                                                             {"pp", p.pp, 1},
+                                                             {"cp", p.cp, 1},
+                                                             {"ep", p.ep, 1},
+                                                             {"zero", p.zero, 0},
+                                                             {"zero_shard", p.zero_shard, 0},
+                                                             {"sync_every", p.sync_every, 0}};
+  for (const auto& [name, value, expected] : plain)
+    require(value == expected, config, key, "got {} with parallel.{} = {}, expected parallel.{} = {}",
+            p.servers, name, value, name, expected);
+  require(p.compression == "none", config, key,
+          "got {} with parallel.compression = \"{}\", expected \"none\"", p.servers, p.compression);
+  require(p.balance == "even", config, key, "got {} with parallel.balance = \"{}\", expected \"even\"",
+          p.servers, p.balance);
+  require(config.precision.compute != "f16", config, key,
+          "got {} with precision.compute = \"f16\", expected bf16 or f32", p.servers);
+  require(config.model.router_bias_rate == 0.0, config, key,
+          "got {} with model.router_bias_rate = {}, expected 0: it moves by the load of a whole step",
+          p.servers, config.model.router_bias_rate);
+  const bool sync = p.consistency == "sync";
+  require(
+      sync || p.reduce == "fast", config, "parallel.reduce",
+      "got \"tree\" with parallel.consistency = \"{}\", expected \"fast\": there is no sum of all workers",
+      p.consistency);
+  require(!sync || p.replay.empty(), config, "parallel.replay",
+          "got '{}' with parallel.consistency = \"sync\", expected none: nothing is left to chance",
+          printable(p.replay));
 }
 
 }  // namespace
@@ -393,6 +438,7 @@ void validate(const Config& config) {
   check_two_speed(config);
   check_hybrid_sharding(config);
   check_balance(config);
+  check_parameter_servers(config);
   check_recompute(config);
 }
 

@@ -122,7 +122,7 @@ void DataParallel::begin_step(int64_t num_grains, int64_t update) {
   const int64_t of_experts = num_grains / sharing * experts_->group_.size();
   grains_ = grains_of_step(num_grains);
   expert_grains_ = experts_->grains_of_step(of_experts);
-  experts_->begin_step(of_experts);
+  experts_->begin_step(of_experts, update);
 }
 
 int64_t DataParallel::expert_grain(int64_t grain) const {
@@ -198,7 +198,11 @@ uint64_t DataParallel::gradient_buffer_bytes() const {
 }
 
 std::vector<CompressionState> DataParallel::compression_states() const {
-  return compressed_ ? compressed_->states() : std::vector<CompressionState>{};
+  std::vector<CompressionState> states =
+      compressed_ ? compressed_->states() : std::vector<CompressionState>{};
+  for (const CompressionState& state : experts_ ? experts_->compression_states() : decltype(states){})
+    states.push_back(state);
+  return states;
 }
 
 void DataParallel::publish() {

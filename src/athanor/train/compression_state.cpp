@@ -7,7 +7,7 @@
 namespace athanor {
 namespace {
 
-std::string tensor_name(const CompressionState& state, int rank) {
+std::string tensor_name(const CompressionState& state, int rank = 0) {
   return state.prefix(rank) + "." + state.weight->param().name();
 }
 
@@ -29,24 +29,22 @@ CompressionOptions compression_of(const Config& config) {
           .seed = config.train.seed};
 }
 
-void add_compression(std::vector<NamedTensor>& tensors, const std::vector<CompressionState>& states,
-                     int rank) {
+void add_compression(std::vector<NamedTensor>& tensors, const std::vector<CompressionState>& states) {
   for (const CompressionState& state : states) {
     if (state.kind == SumState::Kind::factor) {
-      tensors.push_back({.name = tensor_name(state, rank), .tensor = state.values});
+      tensors.push_back({.name = tensor_name(state), .tensor = state.values});
     } else {
-      add_slices(tensors, state.prefix(rank), state.weight->param(), state.range, state.values);
+      add_slices(tensors, state.prefix(state.rank), state.weight->param(), state.range, state.values);
     }
   }
 }
 
-void load_compression(const Checkpoint& checkpoint, const std::vector<CompressionState>& states,
-                      const Group& group) {
+void load_compression(const Checkpoint& checkpoint, const std::vector<CompressionState>& states) {
   for (const CompressionState& state : states) {
     Tensor values = state.values;
     fill_zero(values);
     if (state.kind == SumState::Kind::factor) {
-      const std::string name = tensor_name(state, 0);
+      const std::string name = tensor_name(state);
       if (checkpoint.has(name) && checkpoint.at(name).shape == values.shape())
         checkpoint.read(name, values.shape(), values.data<float>());
       continue;
@@ -54,8 +52,7 @@ void load_compression(const Checkpoint& checkpoint, const std::vector<Compressio
     // The sum over the ranks has but one residue.
     const bool of_rank = state.kind == SumState::Kind::residue;
     std::vector<float> sum;
-    for (int rank = of_rank ? group.rank() : 0; checkpoint.has(tensor_name(state, rank));
-         rank += group.size()) {
+    for (int rank = of_rank ? state.rank : 0; checkpoint.has(tensor_name(state, rank)); rank += state.ranks) {
       std::vector<float> found =
           read_slices(checkpoint, state.prefix(rank), state.weight->param(), state.range);
       if (sum.empty()) {

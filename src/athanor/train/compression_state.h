@@ -1,8 +1,8 @@
 // Compression of gradients as a run's config says it, and what of it a checkpoint holds.
 //
 //   DataParallelOptions options{.compression = compression_of(config)};
-//   add_compression(content.tensors, parallel.compression_states(), group.rank());   // "residue.0.USE.PARAM", ...
-//   load_compression(checkpoint, parallel.compression_states(), group);
+//   add_compression(content.tensors, parallel.compression_states());   // "residue.0.USE.PARAM", ...
+//   load_compression(checkpoint, parallel.compression_states());
 //
 // Residues belong to ranks, as nothing else in a checkpoint does. Read by as many ranks as wrote them they have the
 // same bits; by n others, rank r takes the sum of those of ranks r, r + n, r + 2n, ... in this order, so what is owed
@@ -19,9 +19,7 @@
 namespace athanor {
 
 CompressionOptions compression_of(const Config& config);
-void add_compression(std::vector<NamedTensor>& tensors, const std::vector<CompressionState>& states,
-                     int rank);
-void load_compression(const Checkpoint& checkpoint, const std::vector<CompressionState>& states,
-                      const Group& group);
+void add_compression(std::vector<NamedTensor>& tensors, const std::vector<CompressionState>& states);
+void load_compression(const Checkpoint& checkpoint, const std::vector<CompressionState>& states);
 
 }  // namespace athanor

@@ -25,6 +25,9 @@ std::string rarer_axes_text(const ParallelConfig& p) {
   if (p.ep > 1) text += fmt::format(", ep {}", p.ep);
   if (p.compression != "none") text += ", compression " + p.compression;
   if (p.sync_every > 0) text += fmt::format(", groups of {} meet every {} steps", p.sync_group, p.sync_every);
+  if (p.servers > 0)
+    text += fmt::format(", {} parameter server{}, {}{}", p.servers, p.servers == 1 ? "" : "s", p.consistency,
+                        p.consistency == "bounded" ? fmt::format(" by {}", p.staleness) : "");
   return text;
 }
 

@@ -11,7 +11,7 @@ namespace athanor {
 
 int island_ranks(const Config& config, int dp, int ranks_of_host) {
   const ParallelConfig& p = config.parallel;
-  const auto sharing = static_cast<int>(p.tp);
+  const auto sharing = static_cast<int>(p.tp * p.cp);
   const int ranks = p.sync_group != 0 ? static_cast<int>(p.sync_group)
                                       : std::clamp(ranks_of_host / std::max(1, sharing), 1, dp);
   if (dp % ranks != 0)

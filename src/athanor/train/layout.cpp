@@ -47,7 +47,7 @@ void check_shards(const ParallelConfig& p, int64_t dp) {
 
 void check_pipeline(const Config& config, int64_t dp) {
   const ParallelConfig& p = config.parallel;
-  if (p.pp == 1) return;
+  if (p.pp == 1 && !is_file(p)) return;  // a file says how many ranks it is for
   const int64_t grains = grains_of_step(config.train);
   const Schedule schedule = pipeline_schedule(config, (grains + dp - 1) / dp);
   pipeline_parts(config, schedule);
@@ -88,18 +88,27 @@ int64_t grains_of_step(const TrainConfig& train) {
   return (train.global_batch + train.micro_batch - 1) / train.micro_batch;
 }
 
+int training_ranks(const Config& config, int world_size) {
+  return world_size - static_cast<int>(config.parallel.servers);
+}
+
 MeshShape mesh_shape(const Config& config, int world_size) {
   const ParallelConfig& p = config.parallel;
   const int64_t others = p.pp * p.cp * p.tp;
   return {.pp = static_cast<int>(p.pp),
-          .dp = static_cast<int>(p.dp != 0 ? p.dp : world_size / others),
+          .dp = static_cast<int>(p.dp != 0 ? p.dp : training_ranks(config, world_size) / others),
           .cp = static_cast<int>(p.cp),
           .tp = static_cast<int>(p.tp),
           .ep = static_cast<int>(p.ep)};
 }
 
-void check_ranks(const Config& config, int world_size) {
+void check_ranks(const Config& config, int all_ranks) {
   const ParallelConfig& p = config.parallel;
+  if (p.servers >= all_ranks)
+    throw ConfigError(fmt::format("parallel.servers: got {} in a world of {} rank{}, expected fewer",
+                                  p.servers, all_ranks, all_ranks == 1 ? "" : "s"),
+                      "the other ranks train");
+  const int world_size = training_ranks(config, all_ranks);
   std::string axes, key;  // those that share a model
   int64_t others = 1;
   for (const auto& [name, size] : {std::pair{"tp", p.tp}, {"cp", p.cp}, {"pp", p.pp}}) {

@@ -24,7 +24,10 @@ namespace athanor {
 // parallel.dp has a grain, and the pipeline has layers and micro-batches for its stages.
 void check_ranks(const Config& config, int world_size);
 
-// parallel.dp = "auto" are the ranks that the other axes leave.
+// All but parallel.servers, which are the last ones.
+int training_ranks(const Config& config, int world_size);
+
+// Of the ranks that train. parallel.dp = "auto" are those that the other axes leave.
 MeshShape mesh_shape(const Config& config, int world_size);
 
 int64_t grains_of_step(const TrainConfig& train);

@@ -1,6 +1,7 @@
 #include "athanor/train/memory_plan.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "athanor/base/check.h"
 #include "athanor/base/human.h"
@@ -24,7 +25,7 @@ void run_steps(Training& training, const Config& config) {
   const int64_t micro = config.train.micro_batch, length = config.data.seq_len;
   Batch batch;
   for (int step = 0; step < 2; ++step) {
-    const std::vector<int64_t> grains = training.parallel->grains_of_step(training.num_grains);
+    const std::vector<int64_t> grains = training.own_grains();
     auto grain = grains.begin();
     training.runner->run(state, [&]() -> const Batch& {
       batch.num_sequences = std::min(micro, config.train.global_batch - *grain++ * micro);
@@ -100,8 +101,13 @@ MemoryPlan plan_memory(const PlanRequest& request) {
   Config config = request.config;
   const auto queue = make_null_queue(config.train.isa == "auto" ? best_isa() : parse_isa(config.train.isa));
   const auto world = make_null_world(request.rank, request.world_size);
-  Mesh mesh(mesh_shape(config, request.world_size), *world);
-  const int data_rank = mesh.coordinate(Axis::dp), data_ranks = mesh.size(Axis::dp);
+  std::optional<ServerPlaces> places;
+  if (config.parallel.servers > 0) places.emplace(config, *world);
+  const bool serves = places && places->serves();
+  std::optional<Mesh> mesh;
+  if (!serves) mesh.emplace(mesh_shape(config, request.world_size), places ? places->workers() : *world);
+  const int data_rank = serves ? 0 : mesh->coordinate(Axis::dp),
+            data_ranks = serves ? 1 : mesh->size(Axis::dp);
 
   const int64_t micro = config.train.micro_batch;
   int64_t grains = (config.train.global_batch + micro - 1) / micro;
@@ -111,7 +117,7 @@ MemoryPlan plan_memory(const PlanRequest& request) {
                     "grains a step",
                     config.train.global_batch, grains, micro, kMaxGrains),
         "raise train.micro_batch");
-  if (data_ranks <= grains) {
+  if (!serves && data_ranks <= grains) {
     const LeafRange range = grains_of_rank(grains, data_ranks, data_rank);
     plan.num_grains = range.second - range.first;
   }
@@ -121,7 +127,7 @@ MemoryPlan plan_memory(const PlanRequest& request) {
   const bool tree = config.parallel.reduce == "tree";
   // A pipeline holds several at a time.
   const int64_t planned =
-      mesh.size(Axis::pp) > 1 ? grains : (tree ? kPlannedTreeGrains : kPlannedGrains) * data_ranks;
+      config.parallel.pp > 1 ? grains : (tree ? kPlannedTreeGrains : kPlannedGrains) * data_ranks;
   uint64_t left_out = 0;  // buffers of gradients
   for (; grains > planned; grains = (grains + 1) / 2) {
     config.train.global_batch = (grains + 1) / 2 * micro;
@@ -131,18 +137,26 @@ MemoryPlan plan_memory(const PlanRequest& request) {
   std::unique_ptr<Group> inner, across;  // of islands
   Arena arena(*queue, request.stop_bytes);
   try {
-    Training training(config, request.num_channels, data_group(mesh), arena, nullptr, nullptr);
-    training.lay_out(mesh);
+    Training training(config, request.num_channels, places ? places->peers() : data_group(*mesh), arena,
+                      nullptr, nullptr);
+    if (places)
+      training.serve(*places);
+    else
+      training.lay_out(*mesh);
     training.pack_weights(packs);
     if (config.parallel.sync_every > 0) {
       const int ranks = std::clamp(static_cast<int>(config.parallel.sync_group), 1, data_ranks);
-      inner = make_null_group(data_rank % ranks, ranks);
+      const int parts = mesh->size(Axis::cp);
+      inner = make_null_group(data_rank % ranks * parts + mesh->coordinate(Axis::cp), ranks * parts);
       across = make_null_group(data_rank / ranks, data_ranks / ranks);
       training.split_islands(*inner, *across);
     }
     training.allocate();
-    run_steps(training, config);
-    left_out *= training.parallel->gradient_buffer_bytes();
+    if (training.server)
+      training.server->rehearse();
+    else
+      run_steps(training, config);
+    left_out *= training.gradient_buffer_bytes();
   } catch (const OverLimit&) {
     plan.complete = false;
   }

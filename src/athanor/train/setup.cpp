@@ -132,6 +132,7 @@ void Training::split_islands(Group& inner, Group& across) {
 }
 
 void Training::allocate() {
+  if (places_ != nullptr) return allocate_served();
   if (const CompressionOptions c = parallel_options_.compression;
       c.kind == Compression::onebit_adam && group_.size() > 1) {
     auto onebit = std::make_unique<OneBitAdam>(optimizer_options_, model->params(), group_, c);
@@ -168,21 +169,24 @@ void Training::allocate() {
 }
 
 std::vector<CompressionState> Training::compression_states() const {
-  return onebit_ != nullptr ? onebit_->compression_states() : parallel->compression_states();
+  if (onebit_ != nullptr) return onebit_->compression_states();
+  return parallel ? parallel->compression_states() : std::vector<CompressionState>{};
 }
 
 std::vector<NamedTensor> Training::tensors() const {
   std::vector<NamedTensor> tensors;
+  if (!keeps_weights()) return tensors;
   const std::string own = island_prefix(outer.get());
   for (const auto& param : model->params()) add_slices(tensors, own + "model", *param, param->master());
   for (const auto& state : optimizer->states())
     add_slices(tensors, own + state.name, *state.param, state.tensor);
   if (outer) add_outer(tensors, *outer, model->params());
-  add_compression(tensors, compression_states(), group_.rank());
+  add_compression(tensors, compression_states());
   return tensors;
 }
 
 void Training::load(const Checkpoint& checkpoint) {
+  if (!keeps_weights()) return;
   const std::string own = island_prefix(checkpoint, outer.get(), *model->params().front());
   for (const auto& param : model->params())
     param->store_kept(read_slices(checkpoint, own + "model", *param).data());
@@ -192,7 +196,7 @@ void Training::load(const Checkpoint& checkpoint) {
     copy_from_host(elements, values.data(), elements.size_bytes());
   }
   if (outer) load_outer(checkpoint, *outer);
-  load_compression(checkpoint, compression_states(), group_);
+  load_compression(checkpoint, compression_states());
 }
 
 TrainState first_state(const Config& config) {

@@ -23,8 +23,11 @@
 #include "athanor/models/sharding.h"
 #include "athanor/parallel/compression/onebit_adam.h"
 #include "athanor/parallel/expert_parallel.h"
+#include "athanor/parallel/parameter_server/server.h"
+#include "athanor/parallel/parameter_server/worker.h"
 #include "athanor/train/islands.h"
 #include "athanor/train/layout.h"
+#include "athanor/train/served.h"
 #include "athanor/train/step.h"
 
 namespace athanor {
@@ -47,7 +50,15 @@ struct Training {
       IslandGroups groups);  // hybrid sharding: ZeRO within `inner`, one of several sets of shards
   // Of a plan that takes fewer grains for all of them.
   void pack_weights(bool once_a_step) { step_options_.pack_weights = once_a_step; }
-  void allocate();  // parameters, optimizer state, gradient buckets
+  // Parameter servers (train/served.h): this rank is one, or a worker, and has nothing else of a layout. The group of the
+  // constructor are the ranks of its kind.
+  void serve(ServerPlaces& places, ServerLogs logs = {});
+  void allocate();                                // parameters, optimizer state, gradient buckets
+  bool keeps_weights() const { return !client; }  // a worker gets them from servers
+  void publish(const TrainState& state);          // the ranks tell each other the values that they have set
+  void settle();                                  // with servers: at the end, all that is on its way arrives
+  std::vector<int64_t> own_grains() const;        // of a step, this rank's
+  uint64_t gradient_buffer_bytes() const;         // of one further partial sum in the tree
   bool needs_equal_passes() const {
     return parallel_options_.stage == 3 || exchange_;
   }  // they are collectives
@@ -62,12 +73,15 @@ struct Training {
   Arena& arena;
   std::unique_ptr<Model> model;
   std::unique_ptr<Optimizer> optimizer;
-  std::unique_ptr<DataParallel> parallel;
+  std::unique_ptr<DataParallel> parallel;    // null with parameter servers
+  std::unique_ptr<ServerClient> client;      // of a worker
+  std::unique_ptr<ParameterServer> server;   // of a server, which has no steps to run
   std::unique_ptr<PipelineRunner> pipeline;  // null: without
   std::unique_ptr<OuterSync> outer;          // of islands
-  std::unique_ptr<StepRunner> runner;
+  std::unique_ptr<Steps> runner;
 
  private:
+  void allocate_served();
   std::vector<CompressionState> compression_states() const;
 
   Config config_;
@@ -85,6 +99,8 @@ struct Training {
   DataParallelOptions parallel_options_;
   std::unique_ptr<ContextParallel> context_;
   StepOptions step_options_;
+  ServerPlaces* places_ = nullptr;
+  ServerLogs logs_;
 };
 
 // Whether a rank packs its weights once a step (train.pack_weights), of a step of `grains` that so many ranks share out.

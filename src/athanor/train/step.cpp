@@ -4,108 +4,27 @@
 #include <cmath>
 
 #include "athanor/base/clock.h"
-#include "athanor/comm/tree.h"
 #include "athanor/kernels/table.h"
 #include "athanor/parallel/tensor_parallel.h"
 
 namespace athanor {
 
-// Sums over the tokens of each grain and channel: row g of `loss` and `tokens`. Grains of other ranks stay
-// zero here, and adding zeros is exact, so an all-reduce gathers them without changing a bit.
-struct StepRunner::Losses {
-  Losses(int64_t num_grains, int64_t num_channels)
-      : channels(num_channels), values(static_cast<size_t>(num_grains * num_channels * 2 + 1), 0.0) {}
-  double& loss(int64_t grain, int64_t channel) {
-    return values[static_cast<size_t>((grain * channels + channel) * 2)];
-  }
-  double& tokens(int64_t grain, int64_t channel) {
-    return values[static_cast<size_t>((grain * channels + channel) * 2 + 1)];
-  }
-  double& stop() { return values.back(); }
-  void add(int64_t grain, const Batch& batch, const ContextParallel* context, const Tensor& of_tokens);
-
-  int64_t channels;
-  std::vector<double> values;
-};
-
-void StepRunner::Losses::add(int64_t grain, const Batch& batch, const ContextParallel* context,
-                             const Tensor& of_tokens) {
-  if (of_tokens.queue().device() == Device::null) return;
-  const std::vector<int32_t> own =
-      context == nullptr ? std::vector<int32_t>() : context->take(batch.targets, batch.num_sequences);
-  const std::vector<int32_t>& targets = context == nullptr ? batch.targets : own;
-  const int64_t length = context == nullptr ? batch.seq_len : context->seq_len();
-  std::vector<float> per_token(static_cast<size_t>(of_tokens.numel()));
-  copy_to_host(per_token.data(), of_tokens, of_tokens.size_bytes());
-  for (int64_t b = 0; b < batch.num_sequences; ++b)
-    for (int64_t t = 0; t < length; ++t) {
-      const auto i = static_cast<size_t>(b * length + t);
-      if (targets[i] < 0) continue;
-      const int64_t channel = batch.channel_of[static_cast<size_t>(b)];
-      loss(grain, channel) += static_cast<double>(per_token[i]);
-      tokens(grain, channel) += 1.0;
-    }
-}
-
-Tensor to_tensor(Arena& arena, const std::vector<int32_t>& ids, int64_t batch, int64_t length) {
-  Tensor tensor = empty(arena, {batch, length}, Dtype::i32, Category::activations);
-  if (arena.queue().device() != Device::null)
-    copy_from_host(tensor, ids.data(), ids.size() * sizeof(int32_t));
-  return tensor;
-}
-
-MicroBatch StepRunner::micro_batch(const TrainState& state, const Batch& batch) const {
-  // Of sequences that are shared, this rank's tokens.
-  const ContextParallel* context = options_.context;
-  const int64_t length = context == nullptr ? batch.seq_len : context->seq_len();
-  const auto own = [&](const std::vector<int32_t>& values) {
-    const bool whole = context == nullptr || arena_.queue().device() == Device::null;
-    return to_tensor(arena_, whole ? values : context->take(values, batch.num_sequences), batch.num_sequences,
-                     length);
-  };
-  return {{.seed = state.seed,
-           .step = static_cast<uint64_t>(state.step + 1),
-           .first_sequence = batch.first_index,
-           .num_sequences = batch.num_sequences,
-           .seq_len = length,
-           .part = context == nullptr ? nullptr : &context->part(),
-           .document_starts = batch.document_starts.empty() ? Tensor{}
-                                                            : to_tensor(arena_, batch.document_starts,
-                                                                        batch.num_sequences, batch.seq_len),
-           .record = true,
-           .dropout = true,
-           .loss_scale = static_cast<float>(state.loss_scale.scale)},
-          own(batch.tokens),
-          own(batch.targets)};
-}
-
-void StepRunner::run_grain(const TrainState& state, int64_t grain, const Batch& batch, Losses& losses,
+void StepRunner::run_grain(const TrainState& state, int64_t grain, const Batch& batch, GrainLosses& losses,
                            ExpertLoads& experts, StepParts& seconds) {
-  const Span span(options_.trace, "grain", "step");
-  const MicroBatch of_grain = micro_batch(state, batch);
-  Tape tape(of_grain.context);
-  parallel_.begin_grain(tape, grain);
-  Var loss;
-  const double start = now_seconds(), waited = parallel_.comm_seconds();
-  {
-    const Span forward(options_.trace, "forward", "step");
-    loss = model_.loss(tape, of_grain.ids, of_grain.targets, options_.recompute);
-  }
-  losses.add(grain, batch, options_.context, loss.value);
-  const double middle = now_seconds(), waited_forward = parallel_.comm_seconds();
-  {
-    const Span backward(options_.trace, "backward", "step");
-    tape.backward(loss);
-  }
-  parallel_.end_grain();
+  compute_grain(model_, micro_batch(state, batch),
+                {.recompute = options_.recompute,
+                 .begin = [&](Tape& tape) { parallel_.begin_grain(tape, grain); },
+                 .on_loss = [&](const Tensor& loss) { losses.add(grain, batch, options_.context, loss); },
+                 .end = [&] { parallel_.end_grain(); },
+                 .waited = [&] { return parallel_.comm_seconds(); },
+                 .trace = options_.trace},
+                seconds);
   experts.take(grain);
-  seconds.forward += middle - start - (waited_forward - waited);
-  seconds.backward += now_seconds() - middle - (parallel_.comm_seconds() - waited_forward);
 }
 
 // Micro-batch i is the rank's i-th grain.
 void StepRunner::run_pipeline(const TrainState& state, const std::vector<int64_t>& grains,
-                              const std::vector<Batch>& batches, Losses& losses, ExpertLoads& experts,
+                              const std::vector<Batch>& batches, GrainLosses& losses, ExpertLoads& experts,
                               StepParts& seconds) {
   const Span span(options_.trace, "pipeline", "step");
   const auto grain_of = [&](int micro) { return grains.at(static_cast<size_t>(micro)); };
@@ -134,38 +53,19 @@ double StepRunner::wait_seconds() const {
   return parallel_.comm_seconds() + (options_.pipeline != nullptr ? options_.pipeline->wait_seconds() : 0.0);
 }
 
-double StepRunner::reduce_losses(Losses& losses, StepResult& result) {
+double StepRunner::reduce_losses(GrainLosses& losses, StepResult& result) {
   losses.stop() = options_.stop != nullptr && options_.stop->load() > 0 ? 1.0 : 0.0;
   if (options_.tensor_group != nullptr)
     options_.tensor_group->all_reduce(&losses.stop(), 1, Dtype::f64, "stop").wait();
   group_.all_reduce(losses.values.data(), static_cast<int64_t>(losses.values.size()), Dtype::f64, "losses")
       .wait();
   result.stop = losses.stop() > 0.0;
-  const auto column = [&](auto&& value) {
-    std::vector<double> grains;
-    for (int64_t grain = 0; grain < options_.num_grains; ++grain) grains.push_back(value(grain));
-    return tree_sum(grains);
-  };
-  double tokens = 0.0;
-  for (int64_t c = 0; c < options_.num_channels; ++c) {
-    const double channel_tokens = column([&](int64_t g) { return losses.tokens(g, c); });
-    const double channel_loss = column([&](int64_t g) { return losses.loss(g, c); });
-    result.channel_loss.push_back(channel_loss / channel_tokens);
-    tokens += channel_tokens;
-  }
-  // Of each grain all channels first, in their order, then the grains in the tree.
-  result.loss = column([&](int64_t g) {
-                  double sum = 0.0;
-                  for (int64_t c = 0; c < options_.num_channels; ++c) sum += losses.loss(g, c);
-                  return sum;
-                }) /
-                tokens;
-  result.tokens = static_cast<int64_t>(tokens);
+  const GrainLosses::Means means = losses.means();
+  result.loss = means.loss;
+  result.channel_loss = means.channel;
+  result.tokens = means.tokens;
   const auto [first, last] = parallel_.summed_grains(options_.num_grains);
-  double summed = 0.0;
-  for (int64_t grain = first; grain < last; ++grain)
-    for (int64_t c = 0; c < options_.num_channels; ++c) summed += losses.tokens(grain, c);
-  return summed;
+  return losses.tokens_of(first, last);
 }
 
 // What several ranks hold of the model in common, once they have the gradients of all grains.
@@ -227,7 +127,7 @@ double StepRunner::gradient_norm(double scale, int64_t step) const {
 
 StepResult StepRunner::run(TrainState& state, const std::function<const Batch&()>& next_batch) {
   StepResult result;
-  Losses losses(options_.num_grains, options_.num_channels);
+  GrainLosses losses(options_.num_grains, options_.num_channels);
   ExpertLoads experts(model_.moe_layers(), options_.num_grains);
   parallel_.begin_step(options_.num_grains, state.updates + 1);
   const std::vector<int64_t> grains = parallel_.grains_of_step(options_.num_grains);

@@ -29,6 +29,7 @@
 #include "athanor/parallel/data_parallel.h"
 #include "athanor/parallel/two_speed.h"
 #include "athanor/train/expert_load.h"
+#include "athanor/train/grain.h"
 #include "athanor/train/pipeline_runner.h"
 #include "athanor/train/state.h"
 
@@ -71,7 +72,14 @@ struct StepResult {
   StepParts seconds;                  // where the time went
 };
 
-class StepRunner {
+class Steps {
+ public:
+  virtual ~Steps() = default;
+  // Runs step state.step + 1. next_batch() returns this rank's grains of the step one after the other.
+  virtual StepResult run(TrainState& state, const std::function<const Batch&()>& next_batch) = 0;
+};
+
+class StepRunner final : public Steps {
  public:
   StepRunner(const Model& model, Optimizer& optimizer, DataParallel& parallel, Group& group, Arena& arena,
              StepOptions options)
@@ -86,20 +94,20 @@ class StepRunner {
       if (param->whole() && param->is_matrix()) packed_weights_.hold(param->value());
   }
 
-  // Runs step state.step + 1. next_batch() returns this rank's grains of the step one after the other.
-  StepResult run(TrainState& state, const std::function<const Batch&()>& next_batch);
+  StepResult run(TrainState& state, const std::function<const Batch&()>& next_batch) override;
 
  private:
-  struct Losses;
-  MicroBatch micro_batch(const TrainState& state, const Batch& batch) const;
-  void run_grain(const TrainState& state, int64_t grain, const Batch& batch, Losses& losses,
+  MicroBatch micro_batch(const TrainState& state, const Batch& batch) const {
+    return make_micro_batch(arena_, state, batch, options_.context);
+  }
+  void run_grain(const TrainState& state, int64_t grain, const Batch& batch, GrainLosses& losses,
                  ExpertLoads& experts, StepParts& seconds);
   void run_pipeline(const TrainState& state, const std::vector<int64_t>& grains,
-                    const std::vector<Batch>& batches, Losses& losses, ExpertLoads& experts,
+                    const std::vector<Batch>& batches, GrainLosses& losses, ExpertLoads& experts,
                     StepParts& seconds);
   double wait_seconds() const;
   // Returns the tokens that gradients are summed over.
-  double reduce_losses(Losses& losses, StepResult& result);
+  double reduce_losses(GrainLosses& losses, StepResult& result);
   void sum_shared_gradients();
   std::vector<double> squares_of_stage() const;
   double gradient_norm(double scale, int64_t step) const;
@@ -112,8 +120,5 @@ class StepRunner {
   StepOptions options_;
   PackedWeights packed_weights_;
 };
-
-// The token ids of a batch as a tensor [B,T] i32.
-Tensor to_tensor(Arena& arena, const std::vector<int32_t>& ids, int64_t batch, int64_t length);
 
 }  // namespace athanor

@@ -32,6 +32,7 @@
 #include "athanor/train/memory_plan.h"
 #include "athanor/train/recorder.h"
 #include "athanor/train/run_folder.h"
+#include "athanor/train/served.h"
 #include "athanor/train/setup.h"
 
 namespace athanor {
@@ -80,14 +81,22 @@ class Trainer {
     return join_path(folder_.checkpoints(), fmt::format("step_{:08d}", state_.step));
   }
 
+  bool serves() const { return places_ && places_->serves(); }
+  // Whether the state after this step is saved: all ranks say the same.
+  bool is_saved(bool stop) const {
+    const int64_t every = config_.checkpoint.every_steps;
+    return stop || state_.step == config_.train.steps || (every > 0 && state_.step % every == 0);
+  }
   void open_data();
   void bind_thread();
   void lock_run();
   void open_run();
+  ServerLogs open_schedule();
   void load_state();
   void measure_peak();
   void validate_now(int64_t max_tokens, StepMetrics* metrics);
   void loop();
+  void serve();
   void save();
   void write_report(const char* status);
   void write_trace();
@@ -95,8 +104,9 @@ class Trainer {
 
   Config config_;
   World& world_;
-  Group& group_;              // all ranks
-  std::optional<Mesh> mesh_;  // once the config is known to fit them
+  Group& group_;  // all ranks
+  std::optional<ServerPlaces> places_;
+  std::optional<Mesh> mesh_;  // of those that train, once the config is known to fit them
   IslandGroups islands_;      // of two-speed synchronisation
   TrainIo io_;
   RunFolder folder_;
@@ -108,6 +118,7 @@ class Trainer {
   Arena arena_{*queue_};
   Dataset data_;
   std::optional<Recorder> recorder_;
+  std::optional<PushLog> pushes_;  // of a server without common updates
   std::unique_ptr<Training> training_;
   TrainState state_;
   TrainReport report_;
@@ -121,7 +132,8 @@ void Trainer::open_data() {
   resolve_model(config_, tokenizer == nullptr ? 0 : tokenizer->vocab_size());
   validate(config_);
   check_ranks(config_, group_.size());
-  mesh_.emplace(mesh_shape(config_, group_.size()), world_);
+  if (config_.parallel.servers > 0) places_.emplace(config_, world_);
+  if (!serves()) mesh_.emplace(mesh_shape(config_, group_.size()), places_ ? places_->workers() : world_);
   if (config_.parallel.sync_every > 0) {
     config_.parallel.sync_group = island_ranks(config_, mesh_->size(Axis::dp), io_.ranks_of_host);
     islands_ = make_islands(world_, mesh_->shape(), static_cast<int>(config_.parallel.sync_group));
@@ -178,26 +190,49 @@ void Trainer::open_run() {
   recorder_->message(fmt::format("resumed from {}", *newest));
 }
 
+// What this server has applied in which order, and what it is to follow.
+ServerLogs Trainer::open_schedule() {
+  const ParallelConfig& p = config_.parallel;
+  if (!serves() || p.consistency == "sync") return {};
+  ServerLogs logs;
+  const int server = places_->peers().rank();
+  if (const std::string then = schedule_file(p.replay, server); !p.replay.empty()) {
+    if (!io_.env.exists(then))
+      throw ConfigError(
+          fmt::format("parallel.replay: got '{}' without '{}', expected a file of each of {} servers",
+                      p.replay, then, p.servers),
+          "runs/NAME/schedule of a run with as many servers and workers");
+    logs.replay = read_push_log(io_.env, then);
+  }
+  io_.env.create_folders(folder_.file("schedule"));
+  logs.log = &pushes_.emplace(io_.env, schedule_file(folder_.file("schedule"), server), state_.updates);
+  return logs;
+}
+
 void Trainer::load_state() {
   training_ = std::make_unique<Training>(config_, static_cast<int64_t>(data_.channels.size()),
-                                         data_group(*mesh_), arena_, io_.trace, io_.stop);
-  training_->lay_out(*mesh_);
+                                         places_ ? places_->peers() : data_group(*mesh_), arena_, io_.trace,
+                                         io_.stop);
+  if (places_)
+    training_->serve(*places_, open_schedule());
+  else
+    training_->lay_out(*mesh_);
   if (islands_.inner != nullptr) training_->split_islands(*islands_.inner, *islands_.across);
   training_->allocate();
   if (report_.resumed_step > 0) {
     training_->load(Checkpoint::open(io_.env, step_path()));
   } else if (!config_.train.init_from.empty()) {
-    load_params(io_.env, config_.train.init_from, *training_->model);
+    if (training_->keeps_weights()) load_params(io_.env, config_.train.init_from, *training_->model);
     recorder_->message("weights from " + config_.train.init_from);
-  } else {
+  } else if (training_->keeps_weights()) {
     training_->model->initialize(config_.train.seed);
   }
-  training_->parallel->publish();
+  training_->publish(state_);
 }
 
 void Trainer::measure_peak() {
   double flops = measure_peak_flops(*queue_, training_->compute);
-  group_.all_reduce(&flops, 1, Dtype::f64, "peak").wait();
+  mesh_->world().all().all_reduce(&flops, 1, Dtype::f64, "peak").wait();
   peak_flops_ = std::max(peak_flops_, flops);
 }
 
@@ -297,14 +332,14 @@ void Trainer::loop() {
         fmt::format("step {} is done, train.steps is {}: nothing to do", state_.step, config_.train.steps));
     return;
   }
+  if (serves()) return serve();
   const BatchReader reader(data_.channels,
                            make_sampler(data_.channels, config_.train.seed, config_.train.global_batch),
                            config_.train.micro_batch);
   std::optional<Loader> loader;
   const auto open_loader = [&] {
     const BoundThread anywhere(io_.placement.processors);  // its thread must not wait for this one
-    loader.emplace(reader, state_.step + 1, config_.train.steps,
-                   training_->parallel->grains_of_step(training_->num_grains));
+    loader.emplace(reader, state_.step + 1, config_.train.steps, training_->own_grains());
   };
   open_loader();
   std::optional<GrainBalance> balance;
@@ -341,7 +376,7 @@ void Trainer::loop() {
     if (!result.applied)
       recorder_->warning(fmt::format("step {}: gradients overflowed, step skipped, loss scale now {:g}",
                                      state_.step, state_.loss_scale.scale));
-    if (due(config_.checkpoint.every_steps) || done || stop) save();
+    if (is_saved(stop)) save();
     if ((state_.step - first_step + 1 == kTracedSteps || done || stop)) write_trace();
     if (balance) balance->add(result.seconds.forward + result.seconds.backward);
     if (balance && !done && balance->due(state_.step) && balance->deal()) {
@@ -353,7 +388,21 @@ void Trainer::loop() {
     if (stop && !done) report_.status = "interrupted";
   }
   if (io_.profiler != nullptr)
-    io_.profiler->ceilings = {peak_flops_ / group_.size(), measure_copy_bandwidth(*queue_)};
+    io_.profiler->ceilings = {peak_flops_ / mesh_->world().size(), measure_copy_bandwidth(*queue_)};
+}
+
+// A server's part of loop().
+void Trainer::serve() {
+  bool stop = false;
+  while (state_.step < config_.train.steps && !stop) {
+    const Served served = training_->server->serve();
+    state_.step = served.step;
+    state_.updates = served.updates;
+    state_.tokens = served.tokens;
+    stop = served.stop;
+    if (is_saved(stop)) save();
+  }
+  if (state_.step < config_.train.steps) report_.status = "interrupted";
 }
 
 TrainReport Trainer::run() {
@@ -379,12 +428,14 @@ TrainReport Trainer::run() {
                                 group_.size(), state_.step));
   recorder_->open(state_.step, print_config(config_));
   if (state_.step == 0) {
-    if (config_.train.first_eval_tokens > 0) validate_now(config_.train.first_eval_tokens, nullptr);
+    if (config_.train.first_eval_tokens > 0 && !serves())
+      validate_now(config_.train.first_eval_tokens, nullptr);
     write_report("running");
   } else if (io_.env.exists(folder_.file("report.json"))) {
     report_.restore(io_.env.read_text(folder_.file("report.json")));
   }
   loop();
+  training_->settle();
   if (saved_step_ == state_.step && group_.rank() == 0)
     report_.digest = Checkpoint::open(io_.env, step_path()).digest();
   write_report(report_.status == "interrupted" ? "interrupted" : "finished");

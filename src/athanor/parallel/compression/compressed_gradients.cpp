@@ -33,10 +33,10 @@ std::unique_ptr<CompressedSum> make_sum(const std::string& name, std::vector<Sum
 
 }  // namespace
 
-std::string CompressionState::prefix(int rank) const {
+std::string CompressionState::prefix(int of_rank) const {
   switch (kind) {
     case SumState::Kind::residue:
-      return "residue." + std::to_string(rank) + "." + weight->use();
+      return "residue." + std::to_string(of_rank) + "." + weight->use();
     case SumState::Kind::sum_residue:
       return "sum_residue." + weight->use();
     case SumState::Kind::factor:
@@ -117,8 +117,8 @@ std::vector<CompressionState> CompressedGradients::states() const {
   for (size_t b = 0; b < parts_.size(); ++b)
     for (const Part& part : parts_[b])
       for (const SumState& state : part.sum->states())
-        states.push_back(
-            {state.kind, buckets_.list[b].weights[part.slots[state.tensor]], state.range, state.values});
+        states.push_back({state.kind, buckets_.list[b].weights[part.slots[state.tensor]], state.range,
+                          state.values, group_.rank(), group_.size()});
   return states;
 }
 

@@ -26,7 +26,7 @@ namespace athanor {
 // What must survive a restart, beside weights and optimizer state. In a checkpoint its logical tensor is called
 // prefix(rank) + "." + the parameter's name:
 //
-//   residue.RANK.USE.PARAM    of the parameter's shape, one for each data-parallel rank
+//   residue.RANK.USE.PARAM    of the parameter's shape, one for each of the ranks that its gradient is summed over
 //   sum_residue.USE.PARAM     of the parameter's shape; each rank has a range of it
 //   factor.USE.PARAM          of its own shape, all ranks alike
 struct CompressionState {
@@ -34,7 +34,8 @@ struct CompressionState {
   const Weight* weight;
   FlatRange range;  // elements of the parameter (a factor: of `values`)
   Tensor values;
-  std::string prefix(int rank) const;
+  int rank, ranks;  // this one, of those that the gradient is summed over
+  std::string prefix(int of_rank) const;
 };
 
 // Whether a matrix is compressed under these options.

@@ -123,8 +123,8 @@ std::vector<CompressionState> OneBitAdam::compression_states() const {
   std::vector<CompressionState> states;
   if (coded_sum_ == nullptr) return states;
   for (const SumState& state : coded_sum_->states())
-    states.push_back(
-        {state.kind, coded_[state.tensor].param->uses().front().get(), state.range, state.values});
+    states.push_back({state.kind, coded_[state.tensor].param->uses().front().get(), state.range, state.values,
+                      group_.rank(), group_.size()});
   return states;
 }
 

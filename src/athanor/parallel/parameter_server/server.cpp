@@ -102,16 +102,24 @@ void ParameterServer::take_step(size_t bucket) {
   }
 }
 
+void ParameterServer::take_push(int worker, size_t bucket) {
+  receive(worker, bucket);
+  shard_.take(bucket, {0, 1}, 1);
+}
+
+void ParameterServer::rehearse() {
+  for (size_t bucket = 0; bucket < shard_.buckets().list.size(); ++bucket)
+    settings_.consistency == Consistency::sync ? take_step(bucket) : take_push(0, bucket);
+  shard_.finish();
+}
+
 Served ParameterServer::serve_pushes() {
   while (true) {
     expect_headers();
     const int worker = next_worker();
     const PushHeader push = PushHeader::of(headers_[static_cast<size_t>(worker)]);
     receive_losses(worker);
-    for (size_t bucket = 0; bucket < shard_.buckets().list.size(); ++bucket) {
-      receive(worker, bucket);
-      shard_.take(bucket, {0, 1}, 1);
-    }
+    for (size_t bucket = 0; bucket < shard_.buckets().list.size(); ++bucket) take_push(worker, bucket);
     shard_.finish();
     finish_answers();
     update(push.step, push.grad_scale);
@@ -183,6 +191,7 @@ void ParameterServer::receive_losses(int worker) {
 
 void ParameterServer::receive(int worker, size_t bucket) {
   const Tensor into = shard_.incoming(bucket);
+  if (into.queue().device() == Device::null) return;
   world_.recv(into.raw(), into.numel(), Dtype::f32, worker, "gradients " + std::to_string(bucket)).wait();
 }
 

@@ -47,6 +47,8 @@ class ParameterServer {
 
   void start(const Served& from);
   Served serve();
+  void finish() { finish_answers(); }  // all that was answered has been taken
+  void rehearse();  // a step's sums without workers, for the plan of memory on the null device
 
  private:
   Served serve_steps();
@@ -54,6 +56,7 @@ class ParameterServer {
   bool is_first() const { return servers_.rank() == 0; }
   void receive(int worker, size_t bucket);
   void take_step(size_t bucket);
+  void take_push(int worker, size_t bucket);
   void receive_losses(int worker);
   PushHeader receive_header(int worker);
   double gradient_norm(int64_t step);

@@ -1,0 +1,45 @@
+// A training step of a worker of parameter servers (parallel/parameter_server/worker.h): forward, loss and backward over
+// its grains, then the gradients go to the servers, who update, and parameters come back.
+//
+//   WorkerStep step(model, servers, arena, options);
+//   StepResult result = step.run(state, [&]() -> const Batch& { return loader.next(); });
+//
+// Losses are those of all pushes since this worker's last answer: in sync the whole step's, with the bits of StepRunner;
+// else of what has come to the servers in between, so that every token is told once. A step after which all wait for all
+// (`commits`) leaves the whole run in one state, which servers can save. Thread rule: one thread.
+#pragma once
+
+#include "athanor/parallel/parameter_server/worker.h"
+#include "athanor/train/step.h"
+
+namespace athanor {
+
+struct WorkerOptions {
+  LrSchedule schedule;  // what the servers go by
+  double clip_norm = 1.0;
+  RecomputePlan recompute;
+  int64_t num_grains = 1, num_channels = 1;
+  std::function<bool(int64_t step)> commits;
+  const std::atomic<int>* stop = nullptr;
+  Trace* trace = nullptr;
+};
+
+class WorkerStep final : public Steps {
+ public:
+  WorkerStep(const Model& model, ServerClient& servers, Arena& arena, WorkerOptions options)
+      : model_(model), servers_(servers), arena_(arena), options_(std::move(options)) {}
+
+  StepResult run(TrainState& state, const std::function<const Batch&()>& next_batch) override;
+
+ private:
+  void compute(const TrainState& state, const std::function<const Batch&()>& next_batch, GrainLosses& losses,
+               StepParts& seconds);
+
+  const Model& model_;
+  ServerClient& servers_;
+  Arena& arena_;
+  WorkerOptions options_;
+  int64_t stop_step_ = 0;  // at which all stop; 0: none was told
+};
+
+}  // namespace athanor
