@@ -1,6 +1,9 @@
 #include "apps/small_run.h"
 
+#include <arpa/inet.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <ostream>
@@ -70,6 +73,11 @@ every_steps = 4
 )");
 }
 
+std::vector<std::string> operator+(std::vector<std::string> sets, const std::vector<std::string>& more) {
+  sets.insert(sets.end(), more.begin(), more.end());
+  return sets;
+}
+
 std::vector<std::string> train_arguments(const std::string& name, const std::vector<std::string>& sets) {
   std::vector<std::string> arguments = {"train", "run.toml", "--set", "train.name=" + name};
   for (const std::string& set : sets) {
@@ -93,6 +101,19 @@ Outcome train(const Workplace& place, const std::string& name, const std::vector
       place.run(num_ranks == 1 ? train_arguments(name, sets) : launch_arguments(num_ranks, name, sets));
   if (outcome.exit_code != 0) throw std::runtime_error("the run '" + name + "' failed: " + outcome.all());
   return outcome;
+}
+
+std::string free_port() {
+  const int fd = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof(address);
+  auto* generic = static_cast<sockaddr*>(static_cast<void*>(&address));
+  EXPECT_EQ(bind(fd, generic, length), 0);
+  EXPECT_EQ(getsockname(fd, generic, &length), 0);
+  close(fd);
+  return std::to_string(ntohs(address.sin_port));
 }
 
 std::string run_file(const std::string& name, const std::string& file) {

@@ -29,6 +29,8 @@ std::string invented_text(uint64_t seed, size_t num_words);
 // en.txt, zh.jsonl, tokenizer.json and run.toml with f32 and reduce = "tree".
 void make_small_run(const Workplace& place);
 
+// Settings, and further ones.
+std::vector<std::string> operator+(std::vector<std::string> sets, const std::vector<std::string>& more);
 // The arguments of `train run.toml` for the run of that name.
 std::vector<std::string> train_arguments(const std::string& name, const std::vector<std::string>& sets = {});
 // The same behind `launch -n N --`.
@@ -37,6 +39,8 @@ std::vector<std::string> launch_arguments(int num_ranks, const std::string& name
 // A run that must succeed. More than one rank: by the launcher.
 Outcome train(const Workplace& place, const std::string& name, const std::vector<std::string>& sets = {},
               int num_ranks = 1);
+// For MASTER_PORT: one that was free just now.
+std::string free_port();
 
 std::string run_file(const std::string& name, const std::string& file);
 std::string checkpoint_of(const std::string& name, int64_t step);

@@ -1,10 +1,7 @@
 // Training over the other transports: real mpirun, Gloo's TCP, two launchers as of two hosts. What comes out has the
 // bits of ranks that share a segment.
-#include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include <cstdlib>
 
@@ -16,20 +13,6 @@ namespace {
 using ::testing::HasSubstr;
 
 const std::vector<std::string> kShort = {"train.steps=6", "train.eval_every=3"};
-
-// A port that was free just now.
-std::string free_port() {
-  const int fd = socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t length = sizeof(address);
-  auto* generic = static_cast<sockaddr*>(static_cast<void*>(&address));
-  EXPECT_EQ(bind(fd, generic, length), 0);
-  EXPECT_EQ(getsockname(fd, generic, &length), 0);
-  close(fd);
-  return std::to_string(ntohs(address.sin_port));
-}
 
 class Transport : public ::testing::Test {
  protected:

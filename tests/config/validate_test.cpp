@@ -84,6 +84,23 @@ TEST(Validate, RunAndChannelNamesAreUsable) {
   expect_error("[data]\nchannels = [{name = 'a', path = 'x', weight = 0}]", {"weight of 'a': got 0"});
 }
 
+TEST(Validate, ParameterServersGoWithPlainWorkers) {
+  EXPECT_EQ(parse_error("[parallel]\nservers=2\nreduce='tree'"), "");
+  EXPECT_EQ(parse_error("[parallel]\nservers=2\nconsistency='bounded'\nstaleness=0\nreplay='x'"), "");
+  expect_error("[parallel]\nconsistency='asyn'",
+               {"parallel.consistency: got 'asyn'", "did you mean 'async'?"});
+  for (const std::string axis : {"tp", "pp", "cp"})
+    expect_error("[parallel]\nservers=1\n" + axis + "=2",
+                 {"first.toml:2: parallel.servers: got 1 with parallel." + axis + " = 2, expected"});
+  expect_error("[parallel]\nservers=1\nzero=2", {"got 1 with parallel.zero = 2, expected parallel.zero = 0"});
+  expect_error("[parallel]\nservers=1\ncompression='int8'", {"parallel.servers", "parallel.compression"});
+  expect_error("[parallel]\nservers=1\n[precision]\ncompute='f16'", {"parallel.servers", "expected bf16"});
+  expect_error("[parallel]\nservers=1\nconsistency='async'\nreduce='tree'",
+               {"parallel.reduce: got \"tree\""});
+  expect_error("[parallel]\nservers=1\nreplay='x'", {"parallel.replay: got 'x' with parallel.consistency"});
+  expect_error("[parallel]\nreplay='x'", {"parallel.replay: got 'x' without parallel.servers"});
+}
+
 TEST(Validate, LayoutsOfThisVersion) {
   EXPECT_EQ(parse_error("[model]\nfamily='moe'\nrouter_aux_loss=0.0\n[parallel]\nep=2\ncp=2"), "");
   expect_error("[parallel]\nep=2", {"first.toml:2: parallel.ep: got 2 for a model without experts"});

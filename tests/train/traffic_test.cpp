@@ -187,14 +187,8 @@ TEST_P(DataTraffic, Stage3) {
   }
 }
 
-// Axis tp: one grain of N tokens on P ranks.
-class TensorTraffic : public ::testing::TestWithParam<int> {};
-INSTANTIATE_TEST_SUITE_P(Ranks, TensorTraffic, ::testing::Values(2, 4));
-
-StepTraffic tensor_traffic(Config config, int ranks, bool sp = false) {
-  config.parallel.dp = 1;
-  config.parallel.tp = ranks;
-  config.parallel.sp = sp;
+// What the group of some axes puts on the wire in all steps, summed over the ranks.
+StepTraffic layout_traffic(const Config& config, const std::function<Group&(Mesh&)>& group_of, int ranks) {
   std::vector<Group*> groups(static_cast<size_t>(ranks));
   std::vector<Traffic> before(groups.size()), after(groups.size());
   const auto note = [&](std::vector<Traffic>& traffic) {
@@ -205,12 +199,46 @@ StepTraffic tensor_traffic(Config config, int ranks, bool sp = false) {
   };
   const auto lay_out = [&](Training& training, Mesh& mesh) {
     training.lay_out(mesh);
-    groups[static_cast<size_t>(mesh.world().rank())] = &mesh.group(Axis::tp);
+    groups[static_cast<size_t>(mesh.world().rank())] = &group_of(mesh);
   };
   run_layout(config, {.lay_out = lay_out, .begin = note(before), .end = note(after)});
   StepTraffic result;
   for (size_t rank = 0; rank < groups.size(); ++rank) result.sum += after[rank] - before[rank];
   return result;
+}
+
+// Axis cp: ranks that share sequences sum with those of dp, in the same collectives.
+TEST(ContextTraffic, SumsAreThoseOfDataParallelismOverBothAxes) {
+  for (const auto& [dp, cp] : {std::pair(1, 3), {2, 2}, {3, 2}})
+    for (const int stage : {0, 1}) {
+      const int64_t n = dp * cp;
+      Config config = config_of("llama", stage, "fast", "f32");
+      config.train.steps = 1;
+      config.parallel.dp = dp;
+      config.parallel.cp = cp;
+      const Sizes sizes = sizes_of(config, dp * cp, stage);
+      const int64_t nodes = std::accumulate(sizes.norm_nodes.begin(), sizes.norm_nodes.end(), int64_t{0});
+      const StepTraffic step = layout_traffic(config, data_group, dp * cp);
+      if (stage == 0) {
+        EXPECT_EQ(step.bytes(Collective::all_reduce), 2 * (n - 1) * (4 * sizes.replicated + loss_bytes(5)));
+        step.expect_nothing_but({Collective::all_reduce});
+      } else {
+        EXPECT_EQ(step.bytes(Collective::reduce_scatter), (n - 1) * 4 * sizes.rows);
+        EXPECT_EQ(step.bytes(Collective::all_reduce), 2 * (n - 1) * (loss_bytes(5) + 8 * nodes));
+      }
+    }
+}
+
+// Axis tp: one grain of N tokens on P ranks.
+class TensorTraffic : public ::testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Ranks, TensorTraffic, ::testing::Values(2, 4));
+
+StepTraffic tensor_traffic(Config config, int ranks, bool sp = false) {
+  config.parallel.dp = 1;
+  config.parallel.tp = ranks;
+  config.parallel.sp = sp;
+  return layout_traffic(
+      config, [](Mesh& mesh) -> Group& { return mesh.group(Axis::tp); }, ranks);
 }
 
 Config one_grain(const std::string& family) {

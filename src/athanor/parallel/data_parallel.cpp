@@ -30,10 +30,8 @@ DataParallelOptions for_size(DataParallelOptions options, int size) {
         options.num_islands > 1           ? "islands"
         : options.expert_group != nullptr ? "experts on other ranks"
                                           : "compressed gradients");
-  check(options.expert_group == nullptr ||
-            (options.num_islands == 1 && options.compression.kind == Compression::none),
-        "data parallel: got experts on other ranks with {}, expected none",
-        options.num_islands > 1 ? "islands" : "compressed gradients");
+  check(options.expert_group == nullptr || options.num_islands == 1,
+        "data parallel: got experts on other ranks with islands, expected none");
   check(options.parts >= 1 && size % options.parts == 0,
         "data parallel: got {} parts of a grain in a group of {}, expected a divisor", options.parts, size);
   if (size == 1) options.stage = 0;
