@@ -1,4 +1,4 @@
-// Compressed gradients and two speeds beside pipelines, contexts and experts. A pipeline changes no bit of them. Under cp
+// Compressed gradients beside pipelines, contexts and experts. A pipeline changes no bit of them. Under cp
 // and ep ranks have other gradients to compress than dp alone, so there the runs are held against uncompressed ones.
 #include <gtest/gtest.h>
 
@@ -36,7 +36,15 @@ TEST(CompressionLayouts, PipelinesKeepTheBits) {
     for (const char* family : {"llama", "gpt2"}) {
       const Config config = compressed(kind, family);
       const VerifyRun flat = run_layout(in(config, 2, 1));
-      EXPECT_TRUE(compare(run_layout(in(config, 2, 1, 1, 2)), flat).bitwise) << kind << " " << family;
+      const VerifyRun run = run_layout(in(config, 2, 1, 1, 2));
+      EXPECT_EQ(run.losses, flat.losses) << kind << " " << family;
+      EXPECT_EQ(run.weights, flat.weights) << kind << " " << family;
+      for (const auto& [name, values] :
+           flat.state)  // a tied table has its state on both ends of the pipeline
+        EXPECT_EQ(run.state.at(name), values) << kind << " " << family << " " << name;
+      // 1-bit Adam's norm is of gradients that are not summed: its squares are added over stages and ranks at once.
+      EXPECT_LE(compare(run, flat).grad_norm.value, std::string(kind) == "onebit-adam" ? 1e-14 : 0.0)
+          << kind << " " << family;
       EXPECT_FALSE(compare(run_layout(in(compressed("none", family), 2, 1)), flat).bitwise) << kind;
     }
 }
@@ -83,7 +91,8 @@ TEST(CompressionLayouts, ResumeToTheSameBits) {
     const auto path = newest_checkpoint(system_env(), folder, nullptr);
     ASSERT_TRUE(path);
     int residues = 0;
-    for (const TensorEntry& entry : Checkpoint::open(system_env(), *path).tensors())
+    const Checkpoint checkpoint = Checkpoint::open(system_env(), *path);
+    for (const TensorEntry& entry : checkpoint.tensors())
       residues += entry.name.starts_with("residue.3.") ? 1 : 0;
     EXPECT_GT(residues, 0) << "of the last of dp x cp ranks";
     const VerifyRun rest = run_layout(config, {.begin = [&](Training& training, TrainState& state, World&) {
@@ -93,29 +102,6 @@ TEST(CompressionLayouts, ResumeToTheSameBits) {
                                       }});
     EXPECT_EQ(rest.weights, whole.weights) << kind;
     EXPECT_EQ(rest.losses.back(), whole.losses.back()) << kind;
-  }
-}
-
-// Islands of ranks that share their sequences compute what islands of single ranks do.
-TEST(TwoSpeedLayouts, IslandsMayShareSequences) {
-  for (const char* optimizer : {"sgd", "adamw"}) {
-    Config config = compressed("none");
-    config.optimizer.name = optimizer;
-    config.parallel.sync_every = 2;
-    config.parallel.sync_group = 1;
-    const auto islands = [&](int dp, int cp) {
-      std::vector<IslandGroups> groups(static_cast<size_t>(dp * cp));
-      return run_layout(in(config, dp, cp), {.lay_out = [&](Training& training, Mesh& mesh) {
-                          IslandGroups& mine = groups[static_cast<size_t>(mesh.world().rank())];
-                          mine = make_islands(mesh.world(), mesh.shape(), 1);
-                          training.lay_out(mesh);
-                          training.split_islands(*mine.inner, *mine.across);
-                        }});
-    };
-    const VerifyRun alone = islands(2, 1), shared = islands(2, 2);
-    for (size_t i = 0; i < alone.losses.size(); ++i)
-      EXPECT_NEAR(shared.losses[i], alone.losses[i], 1e-5 * alone.losses[i]) << optimizer;
-    EXPECT_LT(compare(shared, alone).weight.value, 1e-5) << optimizer;
   }
 }
 

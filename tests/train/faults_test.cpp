@@ -103,19 +103,21 @@ Config in_context(const char* kind, const char* optimizer) {
   return config;
 }
 
-const std::pair<const char*, GroupFault> kForgottenGradients{"gradients of one rank's tokens",
-                                                             {.call = "gradient of", .skipped = true}};
+// The sums over the tokens of all ranks are those of data parallelism.
+const std::vector<std::pair<const char*, GroupFault>> kForgottenSums = {
+    {"gradients of one rank's tokens", {.call = "gradients", .skipped = true}},
+    {"gradients of one bucket", {.call = "gradients 0", .skipped = true}},
+    {"losses of one rank's tokens", {.call = "losses", .skipped = true}}};
 
 TEST(PlantedFaults, RingAttention) {
   for (const char* optimizer : kOptimizers) {
     const Config config = in_context("ring", optimizer);
-    expect_caught(config, sequences_shared(),
-                  {kForgottenGradients,
-                   {"gradients of one parameter", {.call = "gradient of blocks.0", .skipped = true}},
-                   {"keys of nobody", {.call = "ring keys and values", .change = zeroed}},
-                   {"keys one token off", {.call = "ring keys", .change = rotated_by(24)}},
-                   {"gradients of keys that do not come home", {.call = "ring gradients", .change = zeroed}},
-                   {"losses of one rank's tokens", {.call = "losses of tokens", .skipped = true}}});
+    expect_caught(config, data_of, kForgottenSums);
+    expect_caught(
+        config, sequences_shared(),
+        {{"keys of nobody", {.call = "ring keys and values", .change = zeroed}},
+         {"keys one token off", {.call = "ring keys", .change = rotated_by(24)}},
+         {"gradients of keys that do not come home", {.call = "ring gradients", .change = zeroed}}});
     // The chunks of the other rank, attended to as if they were the own ones.
     Faults none({.call = "no such call"});
     const LayoutHooks other_chunks{.lay_out = [&](Training& training, Mesh& mesh) {
@@ -150,11 +152,12 @@ TEST(PlantedFaults, AChunkOfKeysIsSkipped) {
 }
 
 TEST(PlantedFaults, UlyssesAttention) {
-  for (const char* optimizer : kOptimizers)
+  for (const char* optimizer : kOptimizers) {
+    expect_caught(in_context("ulysses", optimizer), data_of, kForgottenSums);
     expect_caught(in_context("ulysses", optimizer), sequences_shared(),
-                  {kForgottenGradients,
-                   {"heads back in the wrong order", {.call = "heads to tokens", .change = halves_swapped}},
+                  {{"heads back in the wrong order", {.call = "heads to tokens", .change = halves_swapped}},
                    {"tokens in the wrong order", {.call = "tokens to heads", .change = halves_swapped}}});
+  }
 }
 
 TEST(PlantedFaults, ExpertParallel) {

@@ -339,13 +339,13 @@ void check_balance(const Config& config) {
           p.sync_every);
 }
 
-// Ranks of pp and ep would have gradients in several groups; a loss scale is one for all ranks; and weights are compared,
-// and kept as the run's result, only where all groups have the same.
+// Ranks of other axes than dp and tp would have gradients in several groups; a loss scale is one for all ranks; and
+// weights are compared, and kept as the run's result, only where all groups have the same.
 void check_two_speed(const Config& config) {
   const ParallelConfig& p = config.parallel;
   const std::string key = "parallel.sync_every";
   if (p.sync_every == 0) return;
-  const std::pair<const char*, int64_t> axes[] = {{"pp", p.pp}, {"ep", p.ep}};
+  const std::pair<const char*, int64_t> axes[] = {{"pp", p.pp}, {"cp", p.cp}, {"ep", p.ep}};
   for (const auto& [axis, size] : axes)
     require(size == 1, config, key, "got {} with parallel.{} = {}, expected parallel.{} = 1", p.sync_every,
             axis, size, axis);
