@@ -1,6 +1,5 @@
 // Training over the other transports: real mpirun, Gloo's TCP, two launchers as of two hosts. What comes out has the
 // bits of ranks that share a segment.
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -9,8 +8,6 @@
 
 namespace athanor {
 namespace {
-
-using ::testing::HasSubstr;
 
 const std::vector<std::string> kShort = {"train.steps=6", "train.eval_every=3"};
 

@@ -1,4 +1,6 @@
 // Every key of [parallel]: what is legal, and that the rest is refused by name with what would be legal.
+#include <fmt/format.h>
+
 #include "config/config_testing.h"
 
 namespace athanor {
@@ -70,10 +72,10 @@ TEST(ParallelKeys, TwoSpeedSynchronisation) {
   expect_refused("sync_every = 60", {"parallel.sync_every: got 60, expected a divisor of train.steps = 400"},
                  steps);
   expect_refused("sync_every = 80", {"parallel.sync_every: got 80", "train.eval_every = 100"}, steps);
-  for (const std::string axis : {"pp", "cp"})
+  for (const char* axis : {"pp", "cp"})
     expect_refused(
-        "sync_every = 50\n" + axis + " = 2",
-        {"parallel.sync_every: got 50 with parallel." + axis + " = 2, expected parallel." + axis + " = 1"},
+        fmt::format("sync_every = 50\n{} = 2", axis),
+        {fmt::format("parallel.sync_every: got 50 with parallel.{0} = 2, expected parallel.{0} = 1", axis)},
         steps);
   expect_refused("sync_every = 50\nep = 2", {"parallel.sync_every: got 50 with parallel.ep = 2"},
                  steps + "[model]\nfamily = 'moe'\nexperts = 8\n");
@@ -106,14 +108,16 @@ TEST(ParallelKeys, ShardsOfSomeRanks) {
 
 TEST(ParallelKeys, BalanceBySpeed) {
   const std::string key = "balance = 'speed'\nreduce = 'tree'\n";
-  for (const std::string zero : {"0", "1"}) expect_legal(key + "balance_every = 7\nzero = " + zero);
+  for (const int zero : {0, 1}) expect_legal(fmt::format("{}balance_every = 7\nzero = {}", key, zero));
   expect_refused("balance = 'fast'", {"parallel.balance: got 'fast', expected one of even, speed"});
   expect_refused("balance = 'speed'",
                  {"parallel.balance: got \"speed\" with parallel.reduce = \"fast\"", "expected \"tree\""});
   expect_refused(key + "zero = 2", {"parallel.balance", "parallel.zero = 2, expected 0 or 1"});
-  for (const std::string axis : {"tp", "pp", "cp"})
-    expect_refused(key + axis + " = 2", {"parallel.balance: got \"speed\" with parallel." + axis +
-                                         " = 2, expected parallel." + axis + " = 1"});
+  for (const char* axis : {"tp", "pp", "cp"})
+    expect_refused(
+        fmt::format("{}{} = 2", key, axis),
+        {fmt::format("parallel.balance: got \"speed\" with parallel.{0} = 2, expected parallel.{0} = 1",
+                     axis)});
   expect_refused(key + "sync_every = 50", {"parallel.balance: got \"speed\" with parallel.sync_every = 50"});
   expect_refused("balance_every = 0", {"parallel.balance_every: got 0, expected at least 1"});
 }

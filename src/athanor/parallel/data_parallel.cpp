@@ -134,10 +134,11 @@ bool DataParallel::is_expert(const Param& param) const {
 
 WeightReady DataParallel::start_grain(int64_t grain) {
   if (values_) values_->begin_grain();
-  const WeightReady ready = gradients_->begin_grain(grain - first_grain_);
-  if (!experts_) return ready;
-  return [this, ready, of_experts = experts_->start_grain(expert_grain(grain))](Weight& weight) {
-    const WeightReady& told = is_expert(weight.param()) ? of_experts : ready;
+  if (!experts_) return gradients_->begin_grain(grain - first_grain_);
+  own_ready_ = gradients_->begin_grain(grain - first_grain_);
+  experts_ready_ = experts_->start_grain(expert_grain(grain));
+  return [this](Weight& weight) {
+    const WeightReady& told = is_expert(weight.param()) ? experts_ready_ : own_ready_;
     if (told) told(weight);
   };
 }

@@ -124,6 +124,7 @@ class DataParallel {
   std::unordered_map<const Param*, Tensor> grads_;
   std::unique_ptr<DataParallel> experts_;        // of weights that lie on other ranks than everything else
   std::vector<int64_t> grains_, expert_grains_;  // of this rank
+  WeightReady own_ready_, experts_ready_;        // of the present grain, where there are experts
 };
 
 }  // namespace athanor
