@@ -189,8 +189,7 @@ TEST(TwoSpeed, ResumesToTheSameBitsAlsoBetweenTwoMeetings) {
 TEST(TwoSpeed, AnotherLayoutOfTheSameIslandsResumesToTheSameBits) {
   const Config config = two_speed(3, 2);
   train_chain(config, {{4, 6, 0}}, folder_of("whole"));
-  Config wide = config;
-  train_chain(wide, {{4, 2, 3}, {4, 2, 1}, {4, 2, 2}}, folder_of("stages"));
+  train_chain(config, {{4, 2, 3}, {4, 2, 1}, {4, 2, 2}}, folder_of("stages"));
   EXPECT_EQ(Checkpoint::open(system_env(), folder_of("whole") + "/6").digest(),
             Checkpoint::open(system_env(), folder_of("stages") + "/6").digest());
 }
