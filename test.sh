@@ -30,6 +30,8 @@ give_up() {
 jobs=$(nproc)
 targets=()  # none: all
 groups=()   # of tests, the part of a name before the dot; none: all
+whole_device_trainings='train\.DevicesTraining\.|train\.DeviceOffloadOnTheHost\.'
+whole_device_trainings+='|train\.Copies/DeviceOffload\.(ChangesNoBit|ACheckpointDoesNotKnowOfIt)'
 case "$preset" in
   release) ;;
   asan)
@@ -39,8 +41,9 @@ case "$preset" in
     done
     targets=("${groups[@]/%/_tests}" fuzzers)
     groups+=(fuzz)
-    unseen='^train\.All/SpanningTest\.'
-    echo "test.sh: without train.SpanningTest: samples of layouts that other tests take one by one, too long here"
+    unseen="^(train\.All/(SpanningTest|OffloadLayouts)\.|$whole_device_trainings)"
+    echo "test.sh: without train.SpanningTest and most of train.OffloadLayouts: samples of layouts, too long here"
+    echo "test.sh: without train.DevicesTraining and whole trainings of train.DeviceOffload: emulated devices, likewise"
     export ASAN_OPTIONS=${ASAN_OPTIONS-detect_stack_use_after_return=1:strict_string_checks=1}
     export UBSAN_OPTIONS=${UBSAN_OPTIONS-print_stacktrace=1} ;;
   tsan)
@@ -48,9 +51,13 @@ case "$preset" in
       if [ -f "tests/$folder/CMakeLists.txt" ]; then groups+=("$folder"); fi
     done
     targets=("${groups[@]/%/_tests}")
-    unseen='^(comm\.(Gloo|Mpi)|train\.All/SpanningTest)\.'
+    unseen='^(comm\.(Gloo|Mpi)\.|comm\.Nccl\.(EveryCallByDevices|GroupsOfSomeRanksAndOfOne)$'
+    unseen+="|train\.All/(SpanningTest|OffloadLayouts|TwoSpeedLayouts)\.|$whole_device_trainings)"
     echo "test.sh: without comm.Gloo and comm.Mpi: the thread sanitizer sees the threads of those libraries only in part"
-    echo "test.sh: without train.SpanningTest: samples of layouts that other tests take one by one, too long here"
+    echo "test.sh: without train.DevicesTraining, whole trainings of train.DeviceOffload and two of comm.Nccl: emulated" \
+      "devices that talk take minutes here"
+    echo "test.sh: without train.SpanningTest, train.TwoSpeedLayouts and most of train.OffloadLayouts: samples of" \
+      "layouts, too long here"
     export TSAN_OPTIONS=${TSAN_OPTIONS-halt_on_error=1:second_deadlock_stack=1} ;;
   *) echo "test.sh: error: preset: got '$preset', expected release, asan or tsan" >&2; exit 2 ;;
 esac

@@ -12,38 +12,11 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 rate=
 if [ "${1-}" = --rate ]; then rate=$2; shift 2; fi
-athanor=$(realpath "${1-build/release/athanor}")
-if [ "$(id -u)" -ne 0 ] || ! command -v ip >/dev/null || ! ip netns list >/dev/null 2>&1; then
-  echo "two_hosts: SKIPPED: needs root and ip netns"
-  exit 0
-fi
+athanor=${1-build/release/athanor}
+source bench/hosts.sh
+make_hosts two_hosts "$athanor"
+limit_link "$rate"
 
-work=$(mktemp -d)
-a=athanor-a-$$ b=athanor-b-$$
-cleanup() {
-  ip netns del "$a" 2>/dev/null || true
-  ip netns del "$b" 2>/dev/null || true
-  rm -rf "$work"
-}
-trap cleanup EXIT
-if ! ip netns add "$a" || ! ip netns add "$b" ||
-  ! ip link add va netns "$a" type veth peer name vb netns "$b"; then
-  echo "two_hosts: SKIPPED: this machine grants no network namespaces"
-  exit 0
-fi
-for side in "$a va 10.77.0.1" "$b vb 10.77.0.2"; do
-  read -r space link address <<<"$side"
-  ip -n "$space" addr add "$address/24" dev "$link"
-  ip -n "$space" link set "$link" up
-  ip -n "$space" link set lo up
-  if [ -n "$rate" ]; then
-    ip netns exec "$space" tc qdisc add dev "$link" root tbf rate "$rate" burst 256kb latency 100ms
-  fi
-done
-
-cd "$work"
-for i in $(seq 1 400); do echo "the $((i * 7919 % 97)) furnaces of $((i * 31 % 89)) keep a steady heat for weeks."; done >en.txt
-"$athanor" tokenizer train --type char --output tokenizer.json en.txt >/dev/null 2>&1
 steps=20
 cat >run.toml <<TOML
 [model]
@@ -69,23 +42,6 @@ reduce = "tree"
 every_steps = 0
 TOML
 
-sent() {  # bytes that host 0 (a) or 1 (b) has put on the link
-  if [ "$1" = 0 ]; then ip netns exec "$a" cat /sys/class/net/va/statistics/tx_bytes
-  else ip netns exec "$b" cat /sys/class/net/vb/statistics/tx_bytes; fi
-}
-across() {  # NAME PORT SETTINGS...: the run on both hosts
-  local name=$1 port=$2 pids=() failed=0
-  shift 2
-  for node in 0 1; do
-    local space=$a
-    [ "$node" = 0 ] || space=$b
-    ip netns exec "$space" "$athanor" launch -n 2 --nodes 2 --node "$node" --master "10.77.0.1:$port" -- \
-      train run.toml --set "train.name=$name" "$@" >"$name.$node.log" 2>&1 &
-    pids+=($!)
-  done
-  for pid in "${pids[@]}"; do wait "$pid" || failed=1; done
-  [ "$failed" = 0 ] || { echo "two_hosts: FAILED: the run '$name'"; tail -n 20 "$name".*.log; exit 1; }
-}
 losses() { sed -n 's/.*"loss":\([^,}]*\).*/\1/p' "runs/$1/metrics.jsonl"; }
 
 "$athanor" launch -n 4 -- train run.toml --set train.name=shm >shm.log 2>&1 || { cat shm.log; exit 1; }
@@ -96,7 +52,7 @@ for name in levels flat; do
   settings=()
   [ "$name" = levels ] || settings=(--set parallel.transport=gloo)
   before0=$(sent 0) before1=$(sent 1)
-  across "$name" $((29600 + RANDOM % 1000)) "${settings[@]}"
+  across 2 run.toml "$name" "${settings[@]}"
   after0=$(sent 0) after1=$(sent 1)
   # reduce = "tree" on contiguous grains of even ranks: each rank (each host, with two levels) brings one node.
   if [ "$name" = levels ]; then formula=$((2 * 1 * bytes / 2)); else formula=$((2 * bytes)); fi

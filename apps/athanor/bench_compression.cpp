@@ -15,7 +15,6 @@
 #include "athanor/data/loader.h"
 #include "athanor/kernels/table.h"
 #include "athanor/observe/report.h"
-#include "athanor/train/islands.h"
 #include "athanor/train/layout.h"
 #include "athanor/train/setup.h"
 #include "bench.h"
@@ -56,8 +55,8 @@ BenchCompression::Result BenchCompression::train(const std::string& mode) const 
   } else {
     config.parallel.compression = mode;
   }
-  if (mode == "onebit-adam" && config.parallel.compression_warmup == 0)
-    config.parallel.compression_warmup = steps / 5;
+  if (!config.origins.contains("parallel.compression_warmup"))
+    config.parallel.compression_warmup = compression_warmup(config.parallel.compression, steps);
   config.train.eval_every = 0;
   validate(config);
   check_ranks(config, ranks);
@@ -69,13 +68,10 @@ BenchCompression::Result BenchCompression::train(const std::string& mode) const 
     Arena arena(*queue);
     Mesh mesh(mesh_shape(config, ranks), world);
     Group& all = mesh.group(Axis::dp);
-    IslandGroups islands;
     Training training(config, static_cast<int64_t>(data_.channels.size()), all, arena, nullptr, nullptr);
-    if (config.parallel.sync_every > 0) {
-      islands = make_islands(world, mesh.shape(), static_cast<int>(config.parallel.sync_group));
-      training.split_islands(*islands.inner, *islands.across);
-    }
+    training.lay_out(mesh);
     training.allocate();
+    const IslandGroups& islands = training.islands();
     training.model->initialize(config.train.seed);
     TrainState state = first_state(config);
     const BatchReader reader(data_.channels,
@@ -174,7 +170,7 @@ void add_bench_compression(CLI::App& bench) {
   sub->footer(
       "Nothing is written. Bytes are those that a rank gives to others, losses and norms among them, counted "
       "after\n"
-      "the warm-up (parallel.compression_warmup; 1-bit Adam's is a fifth of the steps where that is 0).\n"
+      "the warm-up (parallel.compression_warmup, or what a kind wants of the steps).\n"
       "\n"
       "Example:\n"
       "  athanor bench compression bench/tinyshakespeare.toml --set train.micro_batch=3 -n 4 --steps 300");

@@ -7,10 +7,12 @@
 #include "athanor/base/check.h"
 #include "athanor/base/human.h"
 #include "athanor/base/topology.h"
+#include "athanor/kernels/cuda/plugin.h"
 #include "athanor/kernels/peak.h"
 #include "athanor/kernels/table.h"
 #include "athanor/observe/report.h"
 #include "command.h"
+#include "own_program.h"
 #include "terminal.h"
 
 namespace athanor {
@@ -58,6 +60,8 @@ void DoctorCommand::run() const {
   report["memory_available_bytes"] = memory_bytes("MemAvailable");
   report["peak_f32_gflops"] = f32 * 1e-9;
   report["peak_bf16_gflops"] = bf16 * 1e-9;
+  const std::string cuda = describe_cuda(cuda_plugin());
+  report["cuda"] = cuda;
   const auto choices = explain_kernels(chosen);
   for (const KernelChoice& choice : choices) {
     Report entry;
@@ -85,7 +89,7 @@ void DoctorCommand::run() const {
                               human_bytes(static_cast<double>(memory_bytes("MemAvailable"))))},
        {"ceiling", fmt::format("f32 {:.0f} GFLOP/s, bf16 {:.0f} GFLOP/s, all threads together", f32 * 1e-9,
                                bf16 * 1e-9)},
-       {"cuda", "not in this build"}});
+       {"cuda", cuda}});
   if (!kernels) {
     console->message("which kernels are used and why: athanor doctor --kernels");
     return;

@@ -45,7 +45,8 @@ std::unique_ptr<World> open_world(const RankEnvironment& place, const std::strin
   if (transport == "mpi") need(place.mpi, "mpirun");
   if (transport == "gloo") need(has_master, "MASTER_ADDR");
   if (transport == "shm") need(place.shm_fd >= 0 && !several_hosts, "ATHANOR_SHM_FD that all ranks share");
-  if (transport == "mpi" || (transport == "auto" && place.mpi))
+  // Ranks on devices find each other over what there is (comm/nccl.h).
+  if (transport == "mpi" || ((transport == "auto" || transport == "nccl") && place.mpi))
     return make_mpi_world(std::filesystem::path(own_program()).parent_path() / "athanor_mpi.so", options);
   if (transport == "gloo") return open_gloo(place, options);
   if (place.shm_fd >= 0 && !several_hosts) return open_shm(place, options);

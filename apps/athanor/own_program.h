@@ -17,4 +17,12 @@ inline std::string own_program() {
   return !error && access(path.c_str(), X_OK) == 0 ? path.string() : "/proc/self/exe";
 }
 
+// A file beside the program, where it was built.
+inline std::string beside_program(const std::string& file) {
+  return (std::filesystem::path(own_program()).parent_path() / file).string();
+}
+inline std::string cuda_plugin() {
+  return beside_program("athanor_cuda.so");
+}
+
 }  // namespace athanor

@@ -16,6 +16,7 @@
 #include "athanor/train/trainer.h"
 #include "command.h"
 #include "open_world.h"
+#include "own_program.h"
 #include "progress.h"
 #include "terminal.h"
 
@@ -71,11 +72,14 @@ void TrainCommand::run() const {
     };
   TrainIo io{.env = system_env(), .console = console.get(), .stop = &stop_requests};
   io.ranks_of_host = ranks.local_world_size;
+  io.cuda_plugin = cuda_plugin();
+  io.nccl_module = beside_program("athanor_nccl.so");
   if (config.train.pin_threads)
     io.placement = place_rank(usable_cores(), {.ranks = ranks.local_world_size,
                                                .rank = ranks.local_rank,
                                                .threads = threads_of_rank(config, ranks.local_world_size)});
   options.on_thread = [&io] { bind_this_thread(io.placement.processors); };
+  io.group_options = options;
   const auto world = open_world(ranks, config.parallel.transport, options);
   io.command_line = {"train", file};
   for (const std::string& set : overrides) io.command_line.push_back("--set " + set);

@@ -5,18 +5,25 @@
 #include <iostream>
 #include <numeric>
 
+#include "athanor/base/cpu.h"
 #include "athanor/base/error.h"
+#include "athanor/base/file.h"
+#include "athanor/base/hash.h"
 #include "athanor/config/load.h"
 #include "athanor/config/presets.h"
+#include "athanor/config/print.h"
 #include "athanor/config/validate.h"
 #include "athanor/data/dataset.h"
+#include "athanor/train/islands.h"
 #include "athanor/train/layout.h"
 #include "athanor/train/layout_walk.h"
 #include "athanor/train/verify.h"
 #include "command.h"
 #include "progress.h"
 #include "terminal.h"
+#include "verify_record.h"
 #include "verify_table.h"
+#include "work_in_processes.h"
 
 namespace athanor {
 namespace {
@@ -24,17 +31,19 @@ namespace {
 constexpr double kTolerance = 1e-5, kHalfTolerance = 2e-2, kFlipTolerance = 1e-2;
 
 struct VerifyCommand {
-  std::string file;
+  std::string file, record;
   std::vector<std::string> overrides;
   int64_t steps = 5, sample = 0;
   uint64_t seed = 1;
-  int ranks = 0;
+  int ranks = 0, jobs = 0;
   bool all_layouts = false, json = false, markdown = false;
 
   void run();
 
  private:
   TriedLayout try_layout(const ParallelConfig& layout, const VerifyRun& one) const;
+  TriedLayout try_or_fail(const ParallelConfig& layout, const VerifyRun& one) const;
+  std::string settings() const;
   void one_layout() const;
   void every_layout() const;
 
@@ -60,7 +69,10 @@ void VerifyCommand::one_layout() const {
   const int num_ranks = ranks > 0 ? ranks : ranks_of(layout);
   check_ranks(config_, num_ranks);
   layout.dp = mesh_shape(config_, num_ranks).dp;
-  const VerifyRun one = run_layout(one_process(config_), data_.channels, steps);
+  if (layout.sync_every > 0)
+    layout.sync_group = island_ranks(config_, static_cast<int>(layout.dp), num_ranks);
+  const Config alone = one_process(in_layout(config_, layout));  // two speeds: each group by one process
+  const VerifyRun one = run_layout(alone, data_.channels, steps, ranks_of(alone.parallel));
   const TriedLayout tried = try_layout(layout, one);
   if (json) {
     std::cout << tried.report().to_json();
@@ -80,6 +92,27 @@ void VerifyCommand::one_layout() const {
   if (!tried.holds) throw Exit{1};
 }
 
+// What ended it is part of the answer.
+TriedLayout VerifyCommand::try_or_fail(const ParallelConfig& layout, const VerifyRun& one) const {
+  try {
+    return try_layout(layout, one);
+  } catch (const Error& error) {
+    return failed_layout(layout, error.what());
+  }
+}
+
+// Of a walk: the same settings compare the same steps of the same samples by the same build of this program.
+std::string VerifyCommand::settings() const {
+  Hash128 hash;
+  Config config = config_;
+  config.origins.clear();
+  hash.update(system_env().read_text("/proc/self/exe"));
+  hash.update(fmt::format("{} {}\n", steps, config_to_json(config)));
+  for (const Channel& channel : data_.channels)
+    hash.update(fmt::format("{} {}\n", channel.name(), channel.num_tokens()));
+  return hash.hex();
+}
+
 void VerifyCommand::every_layout() const {
   const int most = ranks > 0 ? ranks : 8;
   const LayoutWalk walk = walk_layouts(config_, most);
@@ -87,21 +120,38 @@ void VerifyCommand::every_layout() const {
   std::vector<size_t> chosen(walk.legal.size());
   std::iota(chosen.begin(), chosen.end(), size_t{0});
   if (sample > 0) chosen = spanning_sample(walk.legal, static_cast<size_t>(sample), seed);
-  const VerifyRun one = run_layout(one_process(config_), data_.channels, steps);
-  std::ostream& rows = json || markdown ? std::cerr : std::cout;
-  rows << table_header();
+  LayoutRecord known = record.empty() ? LayoutRecord() : LayoutRecord(record, settings());
+
+  std::map<size_t, TriedLayout> tried;
+  std::vector<size_t> left;
   for (const size_t i : chosen) {
-    try {
-      table.tried.push_back(try_layout(walk.legal[i], one));
-    } catch (const Error& error) {
-      table.tried.push_back({.layout = walk.legal[i],
-                             .ranks = ranks_of(walk.legal[i]),
-                             .difference = {},
-                             .error = error.what()});
-      table.tried.back().difference.bitwise = false;
-    }
-    rows << row_of(table.tried.back()) << std::flush;
+    if (const TriedLayout* before = known.find(walk.legal[i]))
+      tried[i] = of_layout(*before, walk.legal[i]);
+    else
+      left.push_back(i);
   }
+  std::ostream& rows = json || markdown ? std::cerr : std::cout;
+  if (!record.empty())
+    std::cerr << fmt::format("{}: {} of {} layouts are known\n", record, tried.size(), chosen.size());
+  rows << table_header() << std::flush;
+  const VerifyRun one = left.empty() ? VerifyRun() : run_layout(one_process(config_), data_.channels, steps);
+  ProgressLine progress;
+  work_in_processes(
+      left, jobs > 0 ? jobs : num_usable_cpus(),
+      [&](size_t i) { return line_of(try_or_fail(walk.legal[i], one)); },
+      [&](size_t i, const WorkEnd& end) {
+        const ParallelConfig& layout = walk.legal[i];
+        tried[i] = end.died.empty() ? of_layout(tried_of(end.text, "a trial"), layout)
+                                    : failed_layout(layout, "its process ended: " + end.died);
+        if (end.died.empty()) known.add(tried[i]);  // one that was killed is tried again
+        progress.clear();
+        rows << row_of(tried[i]) << std::flush;
+        const auto done = static_cast<double>(tried.size() - (chosen.size() - left.size()));
+        progress.update("layouts", done, static_cast<double>(left.size()),
+                        fmt::format("{} of {}", tried.size(), chosen.size()));
+      });
+  progress.clear();
+  for (auto& [i, each] : tried) table.tried.push_back(std::move(each));
   if (json)
     std::cout << table.report().to_json();
   else
@@ -119,10 +169,12 @@ void VerifyCommand::run() {
   if (p.servers > 0)
     throw ConfigError(fmt::format("parallel.servers: got {}, expected 0", p.servers),
                       "with consistency = \"sync\" a run has the checkpoint digests of one without servers");
-  if (p.compression != "none" || p.sync_every > 0)
-    throw ConfigError(p.sync_every > 0 ? fmt::format("parallel.sync_every: got {}, expected 0", p.sync_every)
-                                       : "parallel.compression: got " + p.compression + ", expected none",
+  if (p.compression != "none")
+    throw ConfigError("parallel.compression: got " + p.compression + ", expected none",
                       "it changes what is computed: docs/compression.md says what it is held against");
+  if (p.sync_every > 0 && all_layouts)
+    throw ConfigError(fmt::format("parallel.sync_every: got {} with --all-layouts, expected 0", p.sync_every),
+                      "one layout at a time is held against its groups, each in one process");
   ProgressLine line;
   data_ = open_dataset(config_, system_env(),
                        {.threads = 1,
@@ -159,12 +211,23 @@ void add_verify(CLI::App& app) {
          "that needs more (default: all)")
       ->check(CLI::Range(1, 1 << 20));
   sub->add_option("--seed", command->seed, "Of the sample")->capture_default_str();
+  sub->add_option(
+         "--record", command->record,
+         "With --all-layouts: a file of what was tried, kept as it comes; a walk that was cut off goes on "
+         "from it")
+      ->type_name("FILE.jsonl");
+  sub->add_option(
+         "--jobs", command->jobs,
+         "With --all-layouts: layouts tried at a time, each in a process of one processor (default: as "
+         "many as there are processors)")
+      ->check(CLI::Range(1, 1024));
   auto* summary =
       sub->add_flag("--markdown", command->markdown,
                     "With --all-layouts: a table by the values of each axis, the rows to standard error");
   sub->add_flag("--json", command->json, "Print one JSON document")->excludes(summary);
   sub->footer(
-      "Ranks are threads of this process, of one compute thread each; nothing is written. Layouts that keep "
+      "Ranks are threads of this process, of one compute thread each; nothing is written but --record. "
+      "Layouts that keep "
       "the\n"
       "order of sums must be bitwise equal, others within 1e-5 in f32 (2e-2 of losses and norms in bf16 and "
       "f16).\n"
@@ -174,7 +237,8 @@ void add_verify(CLI::App& app) {
       "Examples:\n"
       "  athanor verify run.toml --set parallel.tp=2 --set parallel.sp=true -n 4\n"
       "  athanor verify run.toml --all-layouts -n 8 --set parallel.reduce=tree --set precision.compute=f32\n"
-      "  athanor verify run.toml --all-layouts -n 8 --steps 10 --sample 200 --markdown >layouts.md");
+      "  athanor verify run.toml --all-layouts -n 8 --steps 10 --sample 200 --markdown >layouts.md\n"
+      "  athanor verify run.toml --all-layouts -n 8 --steps 10 --record walk.jsonl --markdown >layouts.md");
   sub->callback([command] { command->run(); });
 }
 

@@ -70,6 +70,18 @@ Report TriedLayout::report() const {
   return report;
 }
 
+TriedLayout failed_layout(const ParallelConfig& layout, const std::string& error) {
+  TriedLayout tried{.layout = layout, .ranks = ranks_of(layout), .difference = {}, .error = error};
+  tried.difference.bitwise = false;
+  tried.must_be_bitwise = keeps_order(layout);
+  return tried;
+}
+
+TriedLayout of_layout(TriedLayout tried, const ParallelConfig& layout) {
+  tried.layout = layout;
+  return tried;
+}
+
 int64_t LayoutTable::failed() const {
   return sum_of(tried).failed;
 }

@@ -29,6 +29,11 @@ struct TriedLayout {
   Report report() const;
 };
 
+// What could not be tried to its end.
+TriedLayout failed_layout(const ParallelConfig& layout, const std::string& error);
+// The same answer, of this layout: where it was read from a text, which names the layout but does not spell it out.
+TriedLayout of_layout(TriedLayout tried, const ParallelConfig& layout);
+
 struct LayoutTable {
   int most_ranks = 8;
   int64_t legal = 0;  // of which all were tried, or a sample

@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "apps/small_run.h"
 
 namespace athanor {
@@ -79,6 +81,54 @@ TEST_F(Verify, ASampleHasEveryPairAndItsTableEveryValue) {
     EXPECT_THAT(table.out, HasSubstr(value));
   EXPECT_THAT(table.out, HasSubstr("of them tried: "));
   EXPECT_THAT(table.err, HasSubstr("reduce tree recompute full |")) << "the rows, as they come";
+}
+
+TEST_F(Verify, AWalkGoesOnFromItsRecord) {
+  const auto walk = [&](const std::vector<std::string>& more = {}) {
+    std::vector<std::string> all = {"verify",   "run.toml", "--all-layouts", "-n",     "2", "--steps", "2",
+                                    "--sample", "1",        "--json",        "--jobs", "2"};
+    all.insert(all.end(), more.begin(), more.end());
+    return place_.run(all);
+  };
+  const Outcome unrecorded = walk(), whole = walk({"--record", "walk.jsonl"});
+  EXPECT_EQ(whole.exit_code, 0) << whole.all();
+  EXPECT_EQ(whole.out, unrecorded.out);
+  const std::string record = place_.read("walk.jsonl");
+  const auto lines = std::count(record.begin(), record.end(), '\n');
+  EXPECT_EQ(lines, 1 + std::ssize(Json::parse(whole.out).at("layouts")));
+
+  // Cut off in the middle of a line.
+  place_.write("walk.jsonl", record.substr(0, record.size() / 2));
+  const std::string kept = record.substr(0, record.rfind('\n', record.size() / 2) + 1);
+  const Outcome rest = walk({"--record", "walk.jsonl"});
+  EXPECT_EQ(rest.exit_code, 0) << rest.all();
+  EXPECT_EQ(rest.out, whole.out);
+  EXPECT_TRUE(place_.read("walk.jsonl").starts_with(kept)) << "what was known is not tried again";
+
+  // What the record says is what counts.
+  std::string failed = record;
+  const size_t held = failed.find("\"holds\":true");
+  ASSERT_NE(held, std::string::npos);
+  failed.replace(held, 12, "\"holds\":false");
+  place_.write("failed.jsonl", failed);
+  const Outcome told = walk({"--record", "failed.jsonl"});
+  EXPECT_EQ(told.exit_code, 1) << told.all();
+  EXPECT_EQ(Json::parse(told.out).at("failed"), 1);
+}
+
+TEST_F(Verify, ARecordOfSomethingElseIsRefusedAndKept) {
+  const std::vector<std::string> walk = {"verify",  "run.toml", "--all-layouts", "-n",        "1",
+                                         "--steps", "1",        "--record",      "walk.jsonl"};
+  const Outcome first = place_.run(walk);
+  ASSERT_EQ(first.exit_code, 0) << first.all();
+  const std::string record = place_.read("walk.jsonl");
+  std::vector<std::string> other = walk;
+  other.insert(other.end(), {"--set", "optimizer.lr=0.5"});
+  expect_refused(place_.run(other), 1, {"walk.jsonl", "other settings"});
+  EXPECT_EQ(place_.read("walk.jsonl"), record);
+  place_.write("walk.jsonl", "a letter\nof two lines\n");
+  expect_refused(place_.run(walk), 1, {"walk.jsonl", "no record"});
+  EXPECT_EQ(place_.read("walk.jsonl"), "a letter\nof two lines\n");
 }
 
 TEST_F(Verify, RefusesWhatDoesNotFit) {

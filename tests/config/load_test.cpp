@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "config/config_testing.h"
+#include "support/temporary_folder.h"
 
 namespace athanor {
 namespace {
@@ -187,7 +188,7 @@ TEST(Load, OriginsTellWhereAValueCameFrom) {
 }
 
 TEST(Load, RelativeDataPathsStartAtTheFolderOfTheFile) {
-  const std::string folder = testing::TempDir() + "/config_load";
+  const std::string folder = temporary_path("config_load");
   std::filesystem::create_directories(folder);
   const std::string path = folder + "/run.toml";
   system_env().write_atomically(path,

@@ -1,5 +1,7 @@
 #include "athanor/config/validate.h"
 
+#include <fmt/format.h>
+
 #include <limits>
 
 #include "athanor/config/presets.h"
@@ -47,6 +49,8 @@ TEST(Validate, TheModelFitsTogether) {
   expect_error("[model]\nwidth = 2\nheads = 3", {"model."});
   expect_error("[model]\nheads = 4\nkv_heads = 3",
                {"first.toml:3: model.kv_heads: got 3, expected a divisor"});
+  expect_error("[model]\nheads = 16384\nkv_heads = 16384\nhead_dim = 16384",
+               {"model.head_dim: got 16384 heads of 16384, expected at most 16777216 channels of attention"});
   expect_error("[model]\nheads = 4\nhead_dim = 5", {"model.head_dim: got 5, expected an even number"});
   expect_error("[model]\nfamily = 'gpt2'\nheads = 4\nkv_heads = 2", {"model.kv_heads", "gpt2"});
   expect_error("[model]\nexperts = 8", {"model.experts: got 8", "llama", "moe"});
@@ -69,6 +73,7 @@ TEST(Validate, AGrainIsAtMostABatch) {
 }
 
 TEST(Validate, RunAndChannelNamesAreUsable) {
+  expect_error("[train]\nruns = ''", {"train.runs: got '', expected a folder"});
   for (const std::string name : {"", ".", "..", "a/b", ".hidden", "a\\u0007b"})
     expect_error("[train]\nname = \"" + name + "\"", {"train.name"});
   EXPECT_EQ(parse_error("[train]\nname = \"第一 run-1.2\""), "");
@@ -89,9 +94,16 @@ TEST(Validate, ParameterServersGoWithPlainWorkers) {
   EXPECT_EQ(parse_error("[parallel]\nservers=2\nconsistency='bounded'\nstaleness=0\nreplay='x'"), "");
   expect_error("[parallel]\nconsistency='asyn'",
                {"parallel.consistency: got 'asyn'", "did you mean 'async'?"});
-  for (const std::string axis : {"tp", "pp", "cp"})
+  for (const std::string axis : {"tp", "pp", "cp", "sync_every"})
     expect_error("[parallel]\nservers=1\n" + axis + "=2",
                  {"first.toml:2: parallel.servers: got 1 with parallel." + axis + " = 2, expected"});
+  const std::string moe = "\n[model]\nfamily='moe'\nexperts=4\nrouter_aux_loss=0.0";
+  expect_error("[parallel]\nservers=1\nep=2" + moe,
+               {"parallel.servers: got 1 with parallel.ep = 2, expected"});
+  expect_error("[parallel]\nservers=1" + moe + "\nrouter_bias_rate=0.01",
+               {"parallel.servers: got 1 with model.router_bias_rate = 0.01, expected 0"});
+  expect_error("[parallel]\nservers=1\nbalance='speed'\nreduce='tree'",
+               {"parallel.servers: got 1 with parallel.balance = \"speed\", expected \"even\""});
   expect_error("[parallel]\nservers=1\nzero=2", {"got 1 with parallel.zero = 2, expected parallel.zero = 0"});
   expect_error("[parallel]\nservers=1\ncompression='int8'", {"parallel.servers", "parallel.compression"});
   expect_error("[parallel]\nservers=1\n[precision]\ncompute='f16'", {"parallel.servers", "expected bf16"});
@@ -119,8 +131,6 @@ TEST(Validate, LayoutsOfThisVersion) {
 TEST(Validate, SharesOfShardsAndOfGrains) {
   expect_error("[parallel]\nzero_shard=2", {"parallel.zero_shard: got 2 with parallel.zero = 0"});
   expect_error("[parallel]\nzero_shard=1\nzero=2", {"parallel.zero_shard: got 1, expected 0"});
-  expect_error("[parallel]\nzero_shard=2\nzero=2\nsync_every=5",
-               {"parallel.zero_shard: got 2 with parallel.sync_every"});
   expect_error("[parallel]\nbalance='speed'",
                {"parallel.balance: got \"speed\" with parallel.reduce = \"fast\""});
   expect_error("[parallel]\nbalance='speed'\nreduce='tree'\nzero=2",
@@ -129,6 +139,38 @@ TEST(Validate, SharesOfShardsAndOfGrains) {
                {"parallel.balance: got \"speed\" with parallel.tp"});
   EXPECT_EQ(parse_error("[parallel]\nzero=3\nzero_shard=2\nreduce='tree'"), "");
   EXPECT_EQ(parse_error("[parallel]\nbalance='speed'\nreduce='tree'\nzero=1"), "");
+}
+
+TEST(Validate, OffloadIsRefusedWhereAllIsNeededAtOnce) {
+  expect_error("[offload]\nparameters='disk'",
+               {"first.toml:2: offload.parameters: got disk with parallel.zero = 0"});
+  expect_error("[offload]\ngradients='disk'\n[parallel]\nzero=1\nzero_shard=2",
+               {"offload.gradients: got disk with parallel.zero_shard = 2"});
+  expect_error("[offload]\ngradients='disk'\n[parallel]\ncompression='int8'",
+               {"offload.gradients: got disk with parallel.compression = \"int8\""});
+  expect_error("[offload]\noptimizer='disk'\n[parallel]\nsync_every=5\n[train]\neval_every=0",
+               {"offload.optimizer: got disk with parallel.sync_every = 5"});
+  expect_error("[optimizer]\nstate='8bit'\n[parallel]\ncompression='onebit-adam'\ncompression_warmup=9",
+               {"optimizer.state: got 8bit with parallel.compression = \"onebit-adam\""});
+  for (const char* key : {"optimizer", "gradients", "activations"})
+    expect_error(fmt::format("[offload]\n{}='disk'\n[parallel]\nservers=1", key),
+                 {fmt::format("offload.{}: got disk with parallel.servers = 1", key)});
+  expect_error("[optimizer]\nstate='8bit'\n[parallel]\nservers=1",
+               {"optimizer.state: got 8bit with parallel.servers = 1"});
+  expect_error("[offload]\nactivations='ssd'",
+               {"offload.activations: got 'ssd', expected one of memory, host, disk"});
+  expect_error("[offload]\ngradients='host'",
+               {"offload.gradients: got 'host', expected one of memory, disk"});
+  expect_error("[offload]\nactivations='host'\n[train]\ndevice='cpu'",
+               {"offload.activations: got host with train.device = \"cpu\""});
+  expect_error("[offload]\noptimizer='host'", {"offload.optimizer: got host with train.device = \"auto\""});
+  expect_error("[offload]\noptimizer='host'\n[parallel]\nsync_every=5\n[train]\ndevice='cuda'\neval_every=0",
+               {"offload.optimizer: got host with parallel.sync_every = 5"});
+  expect_error("[offload]\nactivations='host'\n[parallel]\nservers=1\n[train]\ndevice='cuda'",
+               {"offload.activations: got host with parallel.servers = 1"});
+  EXPECT_EQ(parse_error("[offload]\ngradients='disk'\noptimizer='disk'\nparameters='disk'\n"
+                        "activations='disk'\n[parallel]\nzero=3\nzero_shard=2\ntp=1\ncp=2"),
+            "");
 }
 
 TEST(Validate, WhatDoesNotDivideByTpIsNamedWithTheNearestThatDoes) {

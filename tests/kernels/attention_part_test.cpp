@@ -147,7 +147,7 @@ void expect_matches(Isa isa, const Problem& p, Dtype dtype) {
     Tensor o = bench.output(p.q(), dtype), lse = bench.output(p.lse(), Dtype::f32);
     Tensor dq = bench.output(p.q(), dtype), dk = bench.output(p.k(), dtype), dv = bench.output(p.k(), dtype);
     for (Tensor* x : {&o, &dq, &dk, &dv}) fill_zero(*x);  // rows that the part leaves alone
-    for (int64_t i = 0; i < lse.numel(); ++i) lse.data<float>()[i] = -std::numeric_limits<float>::infinity();
+    fill(lse, -std::numeric_limits<float>::infinity());
     const AttentionPart part = part_of(p, &first_keys);
     bench.kernels().attention.forward(bench.queue(), o, lse, q, k, v, scale, part);
     if (!backward) return std::vector{o, lse};
@@ -296,8 +296,7 @@ TEST_P(AttentionPartTest, PartsMakeTheWhole) {
         Tensor dq_sum = bench.output(p.q(), Dtype::f32), wide = bench.output(p.q(), Dtype::f32);
         fill_zero(sum);
         fill_zero(dq_sum);
-        for (int64_t i = 0; i < lse.numel(); ++i)
-          lse.data<float>()[i] = -std::numeric_limits<float>::infinity();
+        fill(lse, -std::numeric_limits<float>::infinity());
         Problem third = p;
         third.used_keys = kLength / 3;
         for (const int64_t i : {1, 0, 2}) {

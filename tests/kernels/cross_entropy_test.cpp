@@ -110,11 +110,13 @@ TEST_P(CrossEntropyTest, PartsGiveWhatTheWholeGives) {
         kernels.statistics(bench.queue(), statistics.back(), bench.input(part, {kRows, kPart}, Dtype::f32),
                            target, ranges.back());
       }
+      std::vector<Values> found;
+      for (const Tensor& x : statistics) found.push_back(values_of(x));
       for (int64_t n = 0; n < kRows; ++n) {
-        const auto of = [&](const Tensor& x, int64_t k) { return double{x.data<float>()[n * 3 + k]}; };
+        const auto of = [&](const Values& x, int64_t k) { return x[static_cast<size_t>(n * 3 + k)]; };
         double largest = -HUGE_VAL, sum = 0, at_target = 0;
-        for (const Tensor& x : statistics) largest = std::max(largest, of(x, 0));
-        for (const Tensor& x : statistics) {
+        for (const Values& x : found) largest = std::max(largest, of(x, 0));
+        for (const Values& x : found) {
           sum += of(x, 1) * std::exp(of(x, 0) - largest);
           at_target += of(x, 2);
         }

@@ -121,6 +121,38 @@ TEST_P(GemmTest, AddsAResidualAsTheKernelAfterItWould) {
     }
 }
 
+TEST_P(GemmTest, NtRopeIsNtAndThenRope) {
+  struct Heads {
+    int64_t batch, length, heads, head_dim, k, first;
+  };
+  constexpr Heads kHeads[] = {{1, 1, 1, 2, 3, 0},       {2, 3, 3, 6, 17, 1},    {1, 70, 2, 64, 64, 0},
+                              {2, 150, 3, 32, 40, 2},   {3, 33, 1, 256, 96, 0}, {2, 67, 5, 80, 33, 0},
+                              {1, 140, 4, 64, 1100, 7}, {2, 0, 2, 8, 4, 0},     {1, 40, 13, 64, 70, 0}};
+  for (const Dtype dtype : kElementTypes)
+    for (const Heads& size : kHeads) {
+      const auto [batch, length, heads, head_dim, k, first] = size;
+      const int64_t m = batch * length, n = heads * head_dim, positions = first + length + 1;
+      SCOPED_TRACE(fmt::format("{} [{},{},{},{}] k {}", name_of(dtype), batch, length, heads, head_dim, k));
+      const auto got = run(GetParam(), [&](Bench& bench) {
+        const Tensor x = bench.input(random_values(m * k, dtype, 1), {m, k}, dtype);
+        const Tensor weight = bench.input(random_values(n * k, dtype, 2), {n, k}, dtype);
+        const Tensor bias = bench.input(random_values(n, dtype, 3), {n}, dtype);
+        const Shape table{positions, head_dim / 2};
+        const Tensor cos = bench.input(random_values(table.numel(), Dtype::f32, 4), table, Dtype::f32);
+        const Tensor sin = bench.input(random_values(table.numel(), Dtype::f32, 5), table, Dtype::f32);
+        const Shape shape{batch, length, heads, head_dim};
+        Tensor fused = bench.output(shape, dtype), plain = bench.output(shape, dtype);
+        Tensor rows = plain.view({m, n});
+        const KernelTable& kernel = bench.kernels();
+        kernel.gemm.nt_rope(bench.queue(), fused, x, weight, &bias, cos, sin, first);
+        kernel.gemm.nt(bench.queue(), rows, x, weight, &bias);
+        kernel.rope.apply(bench.queue(), plain, plain, cos, sin, first, +1);
+        return std::vector<Tensor>{fused, plain};
+      });
+      EXPECT_EQ(got[0], got[1]);
+    }
+}
+
 TEST_P(GemmTest, TnAddsToCOrOverwritesIt) {
   for (const Dtype dtype : kElementTypes)
     for (const Size& s : kSizes) {
@@ -173,6 +205,46 @@ TEST_P(GemmTest, TnSumsIsTnAndTheSumsOfColumns) {
       for (size_t i = 0; i < a.size(); ++i) expected[i % expected.size()] += a[i];
       expect_close(got[2], expected, 2e-5);  // addends of both signs: some sums are small
     }
+}
+
+// Whole norm blocks in a row and not, in one piece of k and in several, fresh and added to, with sums of columns and without.
+TEST_P(GemmTest, TnSquaresIsTnAndTheSquaresOfItsBlocks) {
+  for (const Dtype dtype : {Dtype::f32, Dtype::bf16})
+    for (const Size& size : {Size{300, 512, 40}, Size{33, 256, 1100}, Size{1, 768, 5}, Size{70, 100, 64}})
+      for (const bool add : {false, true}) {
+        SCOPED_TRACE(name(dtype, size) + (add ? " added" : ""));
+        const Values a = random_values(size.k * size.m, dtype, 1),
+                     b = random_values(size.k * size.n, dtype, 2);
+        const Values start = random_values(size.m * size.n, Dtype::f32, 3);
+        const auto blocks = static_cast<size_t>(norm_blocks(size.m * size.n));
+        const auto got = run(GetParam(), [&](Bench& bench) {
+          Tensor plain = bench.output(start, {size.m, size.n}, Dtype::f32),
+                 c = bench.output(start, {size.m, size.n}, Dtype::f32),
+                 with_sums = bench.output(start, {size.m, size.n}, Dtype::f32),
+                 sums = bench.output({size.m}, Dtype::f32), other = bench.output({size.m}, Dtype::f32);
+          const Tensor as = bench.input(a, {size.k, size.m}, dtype),
+                       bs = bench.input(b, {size.k, size.n}, dtype);
+          const GemmKernels& gemm = bench.kernels().gemm;
+          const SquareBlocks square_blocks = bench.kernels().elementwise.square_blocks(bench.queue());
+          std::vector<double> squares(blocks + 2, -1.0), both = squares, expected = squares;
+          if (square_blocks == nullptr) {  // a device
+            EXPECT_THROW(gemm.tn_squares(bench.queue(), c, nullptr, as, bs, add, squares.data()), Error);
+            return std::vector(5, bench.output(start, {size.m, size.n}, Dtype::f32));
+          }
+          fill_zero(sums);
+          fill_zero(other);
+          gemm.tn_squares(bench.queue(), c, nullptr, as, bs, add, squares.data() + 1);
+          gemm.tn_squares(bench.queue(), with_sums, &sums, as, bs, add, both.data() + 1);
+          gemm.tn_sums(bench.queue(), plain, other, as, bs, add);
+          square_blocks(plain.data<float>(), plain.numel(), expected.data() + 1);
+          EXPECT_EQ(squares, expected);
+          EXPECT_EQ(both, expected);
+          return std::vector{plain, c, with_sums, other, sums};
+        });
+        EXPECT_EQ(got[0], got[1]);
+        EXPECT_EQ(got[0], got[2]);
+        EXPECT_EQ(got[3], got[4]);
+      }
 }
 
 TEST_P(GemmTest, LeadingDimensionsAreFlattened) {

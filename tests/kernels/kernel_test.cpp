@@ -1,7 +1,6 @@
 #include "kernels/kernel_test.h"
 
 #include <cmath>
-#include <cstring>
 #include <limits>
 
 #include "athanor/base/philox.h"
@@ -12,12 +11,13 @@ namespace {
 constexpr uint64_t kGuardBytes = 128;
 
 template <typename T>
-void store_as(const Tensor& to, const Values& values) {
-  T* data = to.data<T>();
+void store_as(Tensor& to, const Values& values) {
+  std::vector<T> data(values.size());
   for (size_t i = 0; i < values.size(); ++i) data[i] = from_float<T>(static_cast<float>(values[i]));
+  copy_from_host(to, data.data(), to.size_bytes());
 }
 
-void store(const Tensor& to, const Values& values) {
+void store(Tensor& to, const Values& values) {
   check(static_cast<int64_t>(values.size()) == to.numel(), "test: got {} values for {}", values.size(),
         to.shape());
   switch (to.dtype()) {
@@ -33,16 +33,27 @@ void store(const Tensor& to, const Values& values) {
 }
 
 template <typename T>
+std::vector<T> host_copy(const Tensor& x) {
+  std::vector<T> data(x.size_bytes() / sizeof(T));
+  copy_to_host(data.data(), x, x.size_bytes());
+  return data;
+}
+
+template <typename T>
 Values load_as(const Tensor& x) {
-  const T* data = x.data<T>();
-  Values values(static_cast<size_t>(x.numel()));
-  for (size_t i = 0; i < values.size(); ++i) values[i] = to_float(data[i]);
+  Values values;
+  for (const T value : host_copy<T>(x)) values.push_back(to_float(value));
   return values;
 }
 
-std::vector<std::byte> bytes_of(const Tensor& x) {
-  const auto* data = static_cast<const std::byte*>(x.raw());
-  return {data, data + x.size_bytes()};
+// All bytes of a storage.
+Tensor bytes_of(const std::shared_ptr<Storage>& storage) {
+  return {storage, 0, {static_cast<int64_t>(storage->size_bytes())}, Dtype::u8};
+}
+
+void fill_bytes(Tensor x, int value) {
+  const std::vector<std::byte> bytes(x.size_bytes(), static_cast<std::byte>(value));
+  copy_from_host(x, bytes.data(), bytes.size());
 }
 
 }  // namespace
@@ -85,20 +96,25 @@ Values values_of(const Tensor& x) {
       return load_as<Bf16>(x);
     case Dtype::f16:
       return load_as<F16>(x);
-    case Dtype::i32:
-      return {x.data<int32_t>(), x.data<int32_t>() + x.numel()};
+    case Dtype::i32: {
+      const auto values = host_copy<int32_t>(x);
+      return {values.begin(), values.end()};
+    }
+    case Dtype::u8: {
+      const auto values = host_copy<uint8_t>(x);
+      return {values.begin(), values.end()};
+    }
     case Dtype::f64:
-      return {x.data<double>(), x.data<double>() + x.numel()};
+      return host_copy<double>(x);
     default:
       fail("test: no values of {}", name_of(x.dtype()));
   }
 }
 
 Bench::Bench(Isa isa, int threads)
-    : pool_(threads), queue_(make_cpu_queue(&pool_, isa)), arena_(std::make_unique<Arena>(*queue_)) {
+    : pool_(threads), queue_(make_test_queue(&pool_, isa)), arena_(std::make_unique<Arena>(*queue_)) {
   // Memory fresh from the system is zero; that of a running program is not.
-  const auto used_before = arena_->allocate(uint64_t{1} << 20, Category::workspace);
-  std::memset(used_before->data(), 0xff, used_before->size_bytes());
+  fill_bytes(bytes_of(arena_->allocate(uint64_t{1} << 20, Category::workspace)), 0xff);
 }
 
 Tensor Bench::guarded(const Shape& shape, Dtype dtype, int fill) {
@@ -106,10 +122,12 @@ Tensor Bench::guarded(const Shape& shape, Dtype dtype, int fill) {
   const uint64_t first = kGuardBytes + size_of(dtype);
   const uint64_t size_bytes = static_cast<uint64_t>(shape.numel()) * size_of(dtype);
   auto storage = arena_->allocate(first + size_bytes + kGuardBytes, Category::activations);
-  std::memset(storage->data(), fill, storage->size_bytes());
-  std::memset(storage->data() + first, 0xff, size_bytes);  // NaN in every element type
+  fill_bytes(bytes_of(storage), fill);
+  const Tensor x(storage, first, shape, dtype);
+  fill_bytes({storage, first, {static_cast<int64_t>(size_bytes)}, Dtype::u8},
+             0xff);  // NaN in every element type
   guarded_.push_back({storage, first, size_bytes, fill});
-  return {storage, first, shape, dtype};
+  return x;
 }
 
 Tensor Bench::input(const Values& values, const Shape& shape, Dtype dtype) {
@@ -137,18 +155,20 @@ Tensor Bench::output(const Values& values, const Shape& shape, Dtype dtype) {
 }
 
 void Bench::expect_guards_intact() const {
-  for (const Guarded& guarded : guarded_)
-    for (uint64_t i = 0; i < guarded.storage->size_bytes(); ++i) {
+  for (const Guarded& guarded : guarded_) {
+    const auto bytes = host_copy<uint8_t>(bytes_of(guarded.storage));
+    for (uint64_t i = 0; i < bytes.size(); ++i) {
       if (i >= guarded.first && i < guarded.first + guarded.size_bytes) continue;
-      ASSERT_EQ(static_cast<int>(guarded.storage->data()[i]), guarded.fill)
+      ASSERT_EQ(static_cast<int>(bytes[i]), guarded.fill)
           << "written at byte " << static_cast<int64_t>(i - guarded.first) << " of a tensor of "
           << guarded.size_bytes << " bytes";
     }
+  }
 }
 
 std::vector<Values> run(Isa isa, const std::function<std::vector<Tensor>(Bench&)>& body) {
   std::vector<Values> results;
-  std::vector<std::vector<std::byte>> bits;
+  std::vector<std::vector<uint8_t>> bits;
   for (const int threads : {1, 2, 3}) {
     Bench bench(isa, threads);
     const std::vector<Tensor> tensors = body(bench);
@@ -156,14 +176,19 @@ std::vector<Values> run(Isa isa, const std::function<std::vector<Tensor>(Bench&)
     for (size_t i = 0; i < tensors.size(); ++i) {
       if (threads == 1) {
         results.push_back(values_of(tensors[i]));
-        bits.push_back(bytes_of(tensors[i]));
+        bits.push_back(host_copy<uint8_t>(tensors[i]));
       } else {
-        EXPECT_TRUE(bits[i] == bytes_of(tensors[i]))
+        EXPECT_TRUE(bits[i] == host_copy<uint8_t>(tensors[i]))
             << "result " << i << " differs with " << threads << " threads";
       }
     }
   }
   return results;
+}
+
+void fill(Tensor& x, float value) {
+  const std::vector<float> values(static_cast<size_t>(x.numel()), value);
+  copy_from_host(x, values.data(), x.size_bytes());
 }
 
 double tolerance(Dtype dtype) {

@@ -64,6 +64,11 @@ class Bench {
 // Runs `body` with 1, 2 and 3 threads and returns the tensors it returns, as doubles.
 std::vector<Values> run(Isa isa, const std::function<std::vector<Tensor>(Bench&)>& body);
 
+// The device of all tests of the program: a CPU's (cpu_queue.cpp), or a GPU's (tests/cuda/device_queue.cpp).
+std::unique_ptr<Queue> make_test_queue(ThreadPool* pool, Isa isa);
+
+void fill(Tensor& x, float value);  // f32
+
 // The relative error that storing a result in the type explains, as ||difference|| / ||expected||.
 double tolerance(Dtype dtype);
 // By norm over all, and by element against its own size and the root mean square of all.

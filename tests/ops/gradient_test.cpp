@@ -58,10 +58,24 @@ TEST_F(GradientTest, LayerNorm) {
                    [&](Tape&, std::span<const Var> x) { return layer_norm(x[0], weight, nullptr, 1e-5f); });
 }
 
-TEST_F(GradientTest, Rope) {
+TEST_F(GradientTest, LinearRope) {
   const RopeTable table = make_rope_table(engine_.arena, 8, 6, 10000.0);
-  expect_gradients({engine_.random({2, 5, 3, 6}, "x")}, {},
-                   [&](Tape&, std::span<const Var> x) { return rope(x[0], table.cos, table.sin, 3); });
+  const auto w = engine_.param({18, 7}, "w"), b = engine_.param({18}, "b");
+  Weight &weight = *w->uses()[0], &bias = *b->uses()[0];
+  for (Weight* some : {&bias, static_cast<Weight*>(nullptr)}) {
+    std::vector<Weight*> weights{&weight};
+    if (some != nullptr) weights.push_back(some);
+    expect_gradients({engine_.random({2, 5, 7}, "x")}, weights, [&](Tape&, std::span<const Var> x) {
+      return linear_rope(x[0], weight, some, 6, table.cos, table.sin, 3);
+    });
+    // Its gradient is another operation's too, and its input's is added to one that is there.
+    expect_gradients({engine_.random({2, 5, 18}, "h"), engine_.random({2, 5, 7}, "x")}, weights,
+                     [&](Tape&, std::span<const Var> x) {
+                       const Var y = linear_rope(x[1], weight, some, 6, table.cos, table.sin, 0);
+                       const Var z = linear_rope(x[1], weight, some, 6, table.cos, table.sin, 2);
+                       return add(x[0], view(add(y, z), {2, 5, 18}));
+                     });
+  }
 }
 
 TEST_F(GradientTest, AttentionWithGroupedQueries) {

@@ -29,13 +29,12 @@ std::vector<std::vector<float>> run(Engine& engine, Dtype dtype, bool llama) {
   Var x = embedding(tape, engine.ids({2, 7}, 13, "ids"), *table->uses()[0], nullptr, 0);
   const Var n = llama ? rms_norm(x, *norm->uses()[0], 1e-5f)
                       : layer_norm(x, *norm->uses()[0], bias->uses()[0].get(), 1e-5f);
-  Var qh = view(linear(n, *q->uses()[0], bias->uses()[0].get()), {2, 7, 4, 4});
-  Var kh = view(linear(n, *k->uses()[0], nullptr), {2, 7, 2, 4});
+  const auto heads = [&](const auto& w, Weight* shift, int64_t count) {
+    return llama ? linear_rope(n, *w->uses()[0], shift, 4, angles.cos, angles.sin, 1)
+                 : view(linear(n, *w->uses()[0], shift), {2, 7, count, 4});
+  };
+  const Var qh = heads(q, bias->uses()[0].get(), 4), kh = heads(k, nullptr, 2);
   const Var vh = view(linear(n, *v->uses()[0], nullptr), {2, 7, 2, 4});
-  if (llama) {
-    qh = rope(qh, angles.cos, angles.sin, 1);
-    kh = rope(kh, angles.cos, angles.sin, 1);
-  }
   x = add(x, dropout(view(attention(qh, kh, vh), {2, 7, 16}), 0.2f, 7));
   const Var g = linear(x, *gate->uses()[0], nullptr);
   x = add(x,

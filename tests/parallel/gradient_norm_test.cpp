@@ -35,11 +35,15 @@ TEST(GradientNorm, PiecesHaveTheBitsOfTheWhole) {
         NormTensor tensor{.numel = kNumels[t], .pieces = {}, .mine = {}};
         for (int rank = 0; rank < ranks; ++rank) tensor.pieces.push_back(layout.piece(t, rank));
         const FlatRange mine = layout.piece(t, group.rank());
-        tensor.mine = engine.random({kNumels[t]}, "x" + std::to_string(t)).flat(mine.first, mine.count());
+        tensor.mine =
+            [x = engine.random({kNumels[t]}, "x" + std::to_string(t)).flat(mine.first, mine.count())] {
+              return x;
+            };
         tensors.push_back(tensor);
       }
       // What is whole on every rank is among them.
-      tensors.push_back({.numel = kNumels[2], .pieces = {}, .mine = engine.random({kNumels[2]}, "x2")});
+      tensors.push_back(
+          {.numel = kNumels[2], .pieces = {}, .mine = [&] { return engine.random({kNumels[2]}, "x2"); }});
       auto sums = sum_squares(tensors, group);
       EXPECT_EQ(sums.back(), expected[2]);
       sums.pop_back();
@@ -50,17 +54,17 @@ TEST(GradientNorm, PiecesHaveTheBitsOfTheWhole) {
 
 TEST(GradientNorm, PiecesMustBeWholeBlocks) {
   const auto groups = make_thread_groups(2);
-  EXPECT_THROW(
-      run_ranks(groups,
-                [](Group& group) {
-                  Engine engine;
-                  const FlatRange first{0, 100}, last{100, 600};
-                  const FlatRange& mine = group.rank() == 0 ? first : last;
-                  sum_squares(
-                      {{.numel = 600, .pieces = {first, last}, .mine = engine.random({mine.count()}, "x")}},
-                      group);
-                }),
-      Error);
+  EXPECT_THROW(run_ranks(groups,
+                         [](Group& group) {
+                           Engine engine;
+                           const FlatRange first{0, 100}, last{100, 600};
+                           const FlatRange& mine = group.rank() == 0 ? first : last;
+                           sum_squares({{.numel = 600,
+                                         .pieces = {first, last},
+                                         .mine = [&] { return engine.random({mine.count()}, "x"); }}},
+                                       group);
+                         }),
+               Error);
 }
 
 TEST(GradientNorm, OfNothing) {

@@ -10,6 +10,7 @@
 #include "athanor/base/error.h"
 #include "athanor/base/philox.h"
 #include "athanor/parallel/parameter_server/push_log.h"
+#include "support/temporary_folder.h"
 
 namespace athanor {
 namespace {
@@ -123,7 +124,7 @@ TEST(PushOrder, StalenessStaysWithinItsBoundForAThousandSteps) {
 class PushLogTest : public ::testing::Test {
  protected:
   void SetUp() override { std::filesystem::remove(path_); }
-  std::string path_ = ::testing::TempDir() + "push_log.csv";
+  std::string path_ = temporary_path("push_log.csv");
   PushRecord record(int64_t version) const {
     return {
         .version = version,

@@ -8,12 +8,13 @@
 #include "athanor/store/memory_records.h"
 #include "support/engine.h"
 #include "support/scratch_env.h"
+#include "support/temporary_folder.h"
 
 namespace athanor {
 namespace {
 
 std::string scratch_folder() {
-  const std::string folder = ::testing::TempDir() + "/records";
+  const std::string folder = temporary_path("records");
   std::filesystem::create_directories(folder);
   return folder;
 }
@@ -163,11 +164,35 @@ TEST(DiskRecords, SurviveAVisitorThatThrows) {
   disk.go();
 }
 
+TEST(DiskRecords, GrowAndMoveByHand) {
+  OnDisk disk;
+  disk.open();
+  disk.go();
+  const int late = disk.records.add("a late one", 5000);
+  Tensor bytes = disk.records.make_buffer(5000, Category::workspace);
+  std::fill_n(bytes.data<uint8_t>(), 5000, uint8_t{9});
+  disk.records.start_write(late, bytes);
+  disk.records.finish(late);
+  fill_zero(bytes);
+  disk.records.start_read(late, bytes);
+  disk.records.finish(late);
+  disk.records.finish(late);  // nothing to wait for
+  EXPECT_EQ(std::count(bytes.data<uint8_t>(), bytes.data<uint8_t>() + 5000, 9), 5000);
+  bytes = {};
+  Records::Item first = disk.items.items[0];  // what was there is untouched
+  std::string before = in_memory(), got;
+  disk.records.stream({&first, 1}, Access::read, [&](size_t, std::span<Tensor> records) {
+    for (const Tensor& record : records)
+      got.append(static_cast<const char*>(record.raw()), static_cast<size_t>(record.numel()));
+  });
+  EXPECT_TRUE(before.starts_with(got));
+}
+
 TEST(Records, RefuseMisuse) {
   OnDisk disk;
   EXPECT_THROW(disk.go(), Error);  // no room yet
   disk.open();
-  EXPECT_THROW(disk.records.add("late", 1), Error);
+  EXPECT_THROW(disk.records.start_read(0, disk.records.make_buffer(1, Category::workspace)), Error);
   ScratchEnv env;
   EXPECT_THROW(open_scratch_file("/nowhere/at/all"), IoError);
   const auto file = open_scratch_file(scratch_folder());

@@ -8,7 +8,7 @@
 #include "athanor/base/hash.h"
 #include "athanor/text/import_gpt2.h"
 #include "athanor/text/tokenizer.h"
-#include "text/temporary_folder.h"
+#include "support/temporary_folder.h"
 
 namespace athanor {
 namespace {

@@ -7,8 +7,8 @@
 
 #include "athanor/base/error.h"
 #include "athanor/text/trainer.h"
+#include "support/temporary_folder.h"
 #include "text/dice.h"
-#include "text/temporary_folder.h"
 
 namespace athanor {
 namespace {

@@ -3,9 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <map>
+#include <mutex>
+#include <thread>
 
 #include "athanor/train/compression_state.h"
 #include "checkpoint/content.h"
+#include "support/temporary_folder.h"
 #include "train/layout_run.h"
 
 namespace athanor {
@@ -33,10 +37,13 @@ Config in(Config config, int dp, int cp, int ep = 1, int pp = 1) {
 
 TEST(CompressionLayouts, PipelinesKeepTheBits) {
   for (const char* kind : {"bf16", "int8", "topk", "powersgd", "onebit-adam"})
-    for (const char* family : {"llama", "gpt2"}) {
-      const Config config = compressed(kind, family);
-      const VerifyRun flat = run_layout(in(config, 2, 1));
-      const VerifyRun run = run_layout(in(config, 2, 1, 1, 2));
+    for (const char* family : {"llama", "gpt2", "moe"}) {
+      Config config = compressed(kind, family);
+      const bool moe = config.model.experts > 0;
+      if (moe) config.model.experts = 8;
+      const int dp = moe ? 4 : 2, ep = moe ? 2 : 1;
+      const VerifyRun flat = run_layout(in(config, dp, 1, ep));
+      const VerifyRun run = run_layout(in(config, dp, 1, ep, 2));
       EXPECT_EQ(run.losses, flat.losses) << kind << " " << family;
       EXPECT_EQ(run.weights, flat.weights) << kind << " " << family;
       for (const auto& [name, values] :
@@ -45,7 +52,8 @@ TEST(CompressionLayouts, PipelinesKeepTheBits) {
       // 1-bit Adam's norm is of gradients that are not summed: its squares are added over stages and ranks at once.
       EXPECT_LE(compare(run, flat).grad_norm.value, std::string(kind) == "onebit-adam" ? 1e-14 : 0.0)
           << kind << " " << family;
-      EXPECT_FALSE(compare(run_layout(in(compressed("none", family), 2, 1)), flat).bitwise) << kind;
+      config.parallel.compression = "none";
+      EXPECT_FALSE(compare(run_layout(in(config, dp, 1, ep)), flat).bitwise) << kind;
     }
 }
 
@@ -53,7 +61,6 @@ TEST(CompressionLayouts, PipelinesKeepTheBits) {
 TEST(CompressionLayouts, ContextsAndExpertsAreNearTheUncompressed) {
   for (const char* kind : {"bf16", "int8", "topk", "powersgd", "onebit-adam"})
     for (const int ep : {1, 2}) {
-      if (ep > 1 && (std::string(kind) == "powersgd" || std::string(kind) == "onebit-adam")) continue;
       Config config = compressed(kind, "moe_bias");
       config.model.experts = 8;
       const VerifyRun run = run_layout(in(config, 2, 2, ep));
@@ -71,15 +78,15 @@ TEST(CompressionLayouts, ContextsAndExpertsAreNearTheUncompressed) {
 
 // Residues of every rank that sums a gradient, those of experts among them, are in the checkpoint.
 TEST(CompressionLayouts, ResumeToTheSameBits) {
-  for (const char* kind : {"int8", "topk"}) {
+  for (const char* kind : {"int8", "topk", "powersgd", "onebit-adam"}) {
     Config config = compressed(kind, "moe_bias");
     config.model.experts = 8;
     config = in(config, 2, 2, 2);
     const VerifyRun whole = run_layout(config);
-    const std::string folder = ::testing::TempDir() + "compression_layouts_" + kind;
+    const std::string folder = temporary_path(std::string("compression_layouts_") + kind);
     std::filesystem::remove_all(folder);
     Config half = config;
-    half.train.steps = 2;
+    half.train.steps = 3;
     TrainState then;
     run_layout(
         half, {.end = [&](Training& training, TrainState& state, World& world) {
@@ -90,11 +97,20 @@ TEST(CompressionLayouts, ResumeToTheSameBits) {
         }});
     const auto path = newest_checkpoint(system_env(), folder, nullptr);
     ASSERT_TRUE(path);
-    int residues = 0;
+    int residues = 0, of_experts = 0, factors = 0;
     const Checkpoint checkpoint = Checkpoint::open(system_env(), *path);
-    for (const TensorEntry& entry : checkpoint.tensors())
+    for (const TensorEntry& entry : checkpoint.tensors()) {
+      const bool expert = entry.name.find("experts") != std::string::npos;
       residues += entry.name.starts_with("residue.3.") ? 1 : 0;
+      of_experts += expert && entry.name.starts_with("residue.1.") ? 1 : 0;
+      factors += expert && entry.name.starts_with("factor.") ? 1 : 0;
+      if (expert && entry.name.starts_with("factor.")) {
+        EXPECT_EQ(entry.shape[0], 8) << "of every expert";
+      }
+    }
     EXPECT_GT(residues, 0) << "of the last of dp x cp ranks";
+    EXPECT_EQ(of_experts, 3) << "gate, up and down of the last of edp ranks";
+    EXPECT_EQ(factors, std::string(kind) == "powersgd" ? 3 : 0);
     const VerifyRun rest = run_layout(config, {.begin = [&](Training& training, TrainState& state, World&) {
                                         training.load(Checkpoint::open(system_env(), *path));
                                         training.publish(then);
@@ -102,6 +118,122 @@ TEST(CompressionLayouts, ResumeToTheSameBits) {
                                       }});
     EXPECT_EQ(rest.weights, whole.weights) << kind;
     EXPECT_EQ(rest.losses.back(), whole.losses.back()) << kind;
+    EXPECT_EQ(rest.state, whole.state) << kind;
+  }
+}
+
+// Each part of a matrix that tp cuts has a factor; those of matrices that it leaves whole are as without it.
+TEST(CompressionLayouts, PartsOfMatricesResumeToTheSameBits) {
+  Config config = in(compressed("powersgd", "gpt2"), 2, 1);
+  config.parallel.tp = 2;
+  const VerifyRun whole = run_layout(config);
+  const std::string folder = temporary_path("compression_layouts_parts");
+  std::filesystem::remove_all(folder);
+  Config half = config;
+  half.train.steps = 3;
+  TrainState then;
+  run_layout(
+      half, {.end = [&](Training& training, TrainState& state, World& world) {
+        write_checkpoint_at(
+            system_env(), world.all(), folder,
+            {.step = state.step, .state = state.to_json(), .tensors = training.tensors(), .files = {}});
+        if (world.rank() == 0) then = state;
+      }});
+  const Checkpoint checkpoint = Checkpoint::open(system_env(), folder);
+  int parts = 0;
+  for (const TensorEntry& entry : checkpoint.tensors()) {
+    if (!entry.name.starts_with("factor.")) continue;
+    EXPECT_EQ(entry.shape.dims(), 3) << entry.name;
+    EXPECT_EQ(entry.shape[0], 2) << entry.name;
+    ++parts;
+  }
+  EXPECT_GT(parts, 0);
+  const auto resume = [&](const Config& layout) {
+    return run_layout(layout, {.begin = [&](Training& training, TrainState& state, World&) {
+                        training.load(Checkpoint::open(system_env(), folder));
+                        training.publish(then);
+                        state = then;
+                      }});
+  };
+  const VerifyRun rest = resume(config);
+  EXPECT_EQ(rest.weights, whole.weights);
+  EXPECT_EQ(rest.losses.back(), whole.losses.back());
+  EXPECT_EQ(rest.state, whole.state);
+  // Factors of other parts are none of these: they begin again.
+  const VerifyRun flat = resume(in(compressed("powersgd", "gpt2"), 2, 1));
+  EXPECT_NEAR(flat.losses.back(), whole.losses.back(), 0.05 * whole.losses.back());
+}
+
+// Of a rank's parts R and C: 2 (n-1)/n 4 r (R + C) bytes each, and what is not compressed as f32.
+TEST(CompressionLayouts, PartsOfMatricesSendTheDocumentedBytes) {
+  Config config = in(compressed("powersgd"), 2, 1);
+  config.parallel.tp = 2;
+  config.parallel.compression_rank = 2;
+  config.model.vocab_size = 44;  // two halves without padding
+  const ModelConfig& m = config.model;
+  const int64_t head = m.width / m.heads, q = m.width / 2, kv = m.kv_heads * head / 2, ffn = m.ffn_width / 2;
+  const int64_t factors = 2 * (2 * (m.vocab_size / 2 + m.width) +
+                               m.layers * (2 * (q + m.width) + 2 * (kv + m.width) + 3 * (ffn + m.width))),
+                vectors = (2 * m.layers + 1) * m.width;
+  std::map<std::thread::id, Group*> groups;
+  std::mutex mutex;
+  const int64_t losses = 8 * (2 * 4 * 2 + 1);  // 2 (n-1)/n = 1
+  run_layout(config, {.lay_out =
+                          [&](Training& training, Mesh& mesh) {
+                            training.lay_out(mesh);
+                            const std::lock_guard lock(mutex);
+                            groups[std::this_thread::get_id()] = &mesh.group({Axis::dp, Axis::cp});
+                          },
+                      .end =
+                          [&](Training&, TrainState&, World&) {
+                            const std::lock_guard lock(mutex);
+                            EXPECT_EQ(groups.at(std::this_thread::get_id())->traffic().total().bytes,
+                                      config.train.steps * (4 * (factors + vectors) + losses));
+                          }});
+}
+
+// What crosses the wire between the ranks with the same experts (docs/compression.md).
+TEST(CompressionLayouts, ExpertsSendTheDocumentedBytes) {
+  constexpr int64_t kCopies = 2, kExperts = 4;  // edp; of a rank
+  for (const char* kind : {"int8", "powersgd", "onebit-adam"}) {
+    Config config = compressed(kind, "moe_bias");
+    config.model.experts = 8;
+    config.parallel.compression_rank = 2;
+    const ModelConfig& m = config.model;
+    const int64_t matrix = m.expert_width * m.width, layers = m.layers - m.dense_layers;
+    const auto codes = [&](int64_t bytes) {
+      const int64_t blocks = 3 * layers * ((kExperts * matrix + 255) / 256);
+      return 2 * (kCopies - 1) * ((blocks + kCopies - 1) / kCopies) * bytes;
+    };
+    const auto floats = [&](int64_t count) { return 2 * (kCopies - 1) * 4 * count / kCopies; };
+    const int64_t compressed_steps = config.train.steps - config.parallel.compression_warmup,
+                  whole = floats(3 * layers * kExperts * matrix);
+    int64_t of_step = codes(260), squares = 0;
+    if (std::string(kind) == "powersgd")
+      of_step = floats(3 * layers * kExperts * 2 * (m.expert_width + m.width));
+    if (std::string(kind) == "onebit-adam") {
+      of_step = codes(36);
+      squares = floats(2 * 3 * layers);  // f64 of the norm, which nobody's sum has
+    }
+    const std::string text = config.parallel.compression;
+    const std::function<Group*(Mesh&)> copies = [](Mesh& mesh) { return &mesh.group(Axis::edp); };
+    std::map<std::thread::id, Group*> groups;
+    std::mutex mutex;
+    run_layout(in(config, 4, 1, 2),
+               {.lay_out =
+                    [&](Training& training, Mesh& mesh) {
+                      training.lay_out(mesh);
+                      const std::lock_guard lock(mutex);
+                      groups[std::this_thread::get_id()] = copies(mesh);
+                    },
+                .end =
+                    [&](Training&, TrainState&, World&) {
+                      const std::lock_guard lock(mutex);
+                      EXPECT_EQ(
+                          groups.at(std::this_thread::get_id())->traffic().total().bytes,
+                          compressed_steps * (of_step + squares) + config.parallel.compression_warmup * whole)
+                          << text;
+                    }});
   }
 }
 

@@ -3,9 +3,9 @@
 
 #include <filesystem>
 
-#include "athanor/train/compression_state.h"
-#include "support/compression_definition.h"
-#include "train/virtual_ranks.h"
+#include "support/temporary_folder.h"
+#include "train/defined_sums.h"
+#include "train/layout_run.h"
 
 namespace athanor {
 namespace {
@@ -21,10 +21,6 @@ Config compressed(const std::string& kind, const std::string& family = "llama",
   return config;
 }
 
-std::string definition_kind(const Config& config) {
-  return config.parallel.compression == "onebit-adam" ? "onebit" : config.parallel.compression;
-}
-
 struct Definition {
   std::vector<double> losses, grad_norms;
   Floats weights;
@@ -34,64 +30,38 @@ struct Definition {
 Definition define(const Config& config, int ranks) {
   Engine engine;
   const auto group = make_single_group();
-  Config alone = config;
-  alone.parallel.compression = "none";
-  Training training(alone, 2, *group, engine.arena, nullptr, nullptr);
+  Training training(one_rank_of(config), 2, *group, engine.arena, nullptr, nullptr);
   training.allocate();
   training.model->initialize(config.train.seed);
-  CompressionDefinition definition(definition_kind(config), config.parallel.error_feedback,
-                                   config.parallel.compression_ratio, config.parallel.compression_rank,
-                                   config.train.seed);
-  const CompressionOptions options = compression_of(config);
+  DefinedSums sums(config);
   Definition run;
   for (int64_t step = 1; step <= config.train.steps; ++step) {
-    std::map<const Weight*, std::vector<Floats>> of_rank;
-    double loss = 0.0, tokens = 0.0;
-    for (int rank = 0; rank < ranks; ++rank) {
-      const LeafRange grains = grains_of_rank(training.num_grains, ranks, rank);
-      const Accumulated done = accumulate(training, config, step, grains);
-      loss += done.loss;
-      tokens += done.tokens;
-      for (Weight* weight : training.model->weights()) of_rank[weight].push_back(to_floats(weight->grad()));
-    }
-    std::map<const Param*, Tensor> grads;
-    double squares = 0.0;
-    for (const auto& param : training.model->params()) {
-      Floats sum(static_cast<size_t>(param->numel()), 0.0f);
-      for (const auto& use : param->uses()) {
-        const bool is_code = is_compressed(*param, options);
-        const auto& x = of_rank.at(use.get());
-        Floats of_use(sum.size(), 0.0f);
-        if (is_code) {
-          of_use = definition.sum(param->name() + " " + use->use(), x,
-                                  static_cast<size_t>(param->numel() / param->shape()[0]),
-                                  /*both_ways=*/config.parallel.zero == 0);
-        } else {
-          for (const Floats& of : x)
-            for (size_t i = 0; i < of.size(); ++i) of_use[i] += of[i];
-        }
-        for (size_t i = 0; i < sum.size(); ++i)
-          sum[i] = use == param->uses().front() ? of_use[i] : sum[i] + of_use[i];
-      }
-      Tensor grad = empty(engine.arena, param->shape(), Dtype::f32, Category::gradients);
-      copy_from_host(grad, sum.data(), grad.size_bytes());
-      grads[param.get()] = grad;
-      double of_param = 0;
-      kernels(grad).elementwise.sum_squares(*engine.queue, {&grad, 1}, {&of_param, 1});
-      squares += of_param;
-    }
-    run.losses.push_back(loss / tokens);
-    run.grad_norms.push_back(std::sqrt(squares) / tokens);
-    const double clip = std::min(1.0, config.optimizer.clip_norm / (run.grad_norms.back() + 1e-6));
-    training.optimizer->step(
-        [&](Param& param) -> const Tensor& { return grads.at(&param); },
-        {.update = step, .lr = schedule_of(config).at(step), .grad_scale = clip / tokens});
+    std::vector<LeafRange> grains;
+    for (int rank = 0; rank < ranks; ++rank)
+      grains.push_back(grains_of_rank(training.num_grains, ranks, rank));
+    const DefinedStep done = sums.step(training, step, grains);
+    run.losses.push_back(done.losses.loss / done.losses.tokens);
+    run.grad_norms.push_back(done.grad_norm);
+    training.optimizer->step([&](Param& param) -> const Tensor& { return done.grads.at(&param); },
+                             {.update = step,
+                              .lr = schedule_of(config).at(step),
+                              .grad_scale = done.clip(config) / done.losses.tokens});
   }
   for (const auto& param : training.model->params()) {
     const Floats values = to_floats(param->master());
     run.weights.insert(run.weights.end(), values.begin(), values.end());
   }
   return run;
+}
+
+Outcome outcome_of(const Config& config, const VerifyRun& run) {
+  Outcome outcome;
+  const auto model = make_model(config.model);
+  for (const auto& param : model->params()) {
+    const auto& values = run.weights.at("model." + param->name());
+    outcome.weights.insert(outcome.weights.end(), values.begin(), values.end());
+  }
+  return outcome;
 }
 
 double gap_of(const Outcome& got, const Definition& expected) {
@@ -137,6 +107,52 @@ TEST(Compression, TrainsAsItsDefinition) {
     expect_defined(compressed("powersgd", "llama", optimizer), 3, 1e-4);
 }
 
+// With experts on other ranks: each of their matrices has factors of its own, summed over the ranks that have it.
+TEST(Compression, OfExpertsIsItsDefinition) {
+  for (const char* optimizer : {"adamw", "sgd"}) {
+    Config config = compressed("powersgd", "moe", optimizer);
+    config.model.experts = 8;
+    config.optimizer.lr = 1e-3;
+    config.train.global_batch = 8;  // four grains
+    expect_defined(config, 2, 1e-4);
+    config.parallel.dp = 4;
+    config.parallel.ep = 2;
+    const Definition expected = define(config, 4);
+    const VerifyRun got = run_layout(config);
+    for (size_t i = 0; i < expected.losses.size(); ++i) {
+      EXPECT_NEAR(got.losses[i], expected.losses[i], 1e-5 * expected.losses[i]) << optimizer << i;
+      EXPECT_NEAR(got.grad_norms[i], expected.grad_norms[i], 1e-4 * expected.grad_norms[i]) << optimizer << i;
+    }
+    const Outcome outcome = outcome_of(config, got);
+    EXPECT_LE(gap_of(outcome, expected), 1e-5) << optimizer;
+    config.parallel.error_feedback = false;
+    EXPECT_GT(gap_of(outcome, define(config, 4)), 1e-5) << optimizer << ": what is forgotten shows";
+  }
+}
+
+// What tensor parallelism leaves a rank of a matrix has factors of its own; what it leaves whole has the same ones on
+// every rank, which run_layout holds against each other. Factors of whole matrices are another function.
+TEST(Compression, OfPartsOfMatricesIsItsDefinition) {
+  for (const char* optimizer : {"adamw", "sgd"})
+    for (const auto& [zero, sp] : {std::pair(0, false), {0, true}, {1, false}}) {
+      Config config = compressed("powersgd", "llama", optimizer);
+      config.optimizer.lr = 1e-3;
+      config.parallel.dp = config.parallel.tp = 2;
+      config.parallel.zero = zero;
+      config.parallel.sp = sp;
+      const Definition expected = define(config, 2);
+      const VerifyRun got = run_layout(config);
+      for (size_t i = 0; i < expected.losses.size(); ++i) {
+        EXPECT_NEAR(got.losses[i], expected.losses[i], 1e-5 * expected.losses[i]) << optimizer << i;
+        EXPECT_NEAR(got.grad_norms[i], expected.grad_norms[i], 1e-4 * expected.grad_norms[i])
+            << optimizer << i;
+      }
+      EXPECT_LE(gap_of(outcome_of(config, got), expected), 1e-5) << optimizer << " zero " << zero;
+      config.parallel.tp = 1;
+      EXPECT_GT(gap_of(outcome_of(config, got), define(config, 2)), 1e-5) << optimizer << " zero " << zero;
+    }
+}
+
 // The definition with and without error feedback: a run is equal to its own and far from the other. What is forgotten
 // costs loss where much is left out.
 TEST(Compression, ForgottenErrorFeedbackShows) {
@@ -180,7 +196,7 @@ TEST(CompressionCheckpoint, ResumesToTheSameBits) {
   for (const char* kind : {"bf16", "int8", "topk", "powersgd"}) {
     Config config = compressed(kind, "gpt2");
     config.train.steps = 5;
-    const std::string folder = ::testing::TempDir() + "compression_" + kind;
+    const std::string folder = temporary_path(std::string("compression_") + kind);
     const auto whole = train_chain(config, {{3, 5}}, folder);
     const std::string digest = Checkpoint::open(system_env(), folder + "/5").digest();
     const auto parts = train_chain(config, {{3, 2}, {3, 3}}, folder);
@@ -210,7 +226,7 @@ std::map<std::string, double> owed(const std::string& path) {
 TEST(CompressionCheckpoint, OtherNumbersOfRanksOweTheSame) {
   Config config = compressed("int8");
   config.train.steps = 4;
-  const std::string folder = ::testing::TempDir() + "compression_elastic";
+  const std::string folder = temporary_path("compression_elastic");
   train_chain(config, {{4, 4}}, folder);
   const auto before = owed(folder + "/4");
   EXPECT_FALSE(before.empty());

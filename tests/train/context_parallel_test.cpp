@@ -2,27 +2,12 @@
 // see each other do not in any layout.
 #include <gtest/gtest.h>
 
-#include <ostream>
-
 #include "train/layout_run.h"
 
 namespace athanor {
 namespace {
 
 constexpr double kTolerance = 1e-5;
-
-Config small(const std::string& family, const std::string& optimizer) {
-  Config config = tiny(family);
-  config.precision.compute = "f32";
-  config.model.dropout = 0.1;
-  config.optimizer.name = optimizer;
-  config.optimizer.lr = optimizer == "sgd" ? 1e-1 : 3e-4;
-  config.data.seq_len = 11;  // an odd length: parts of other lengths on each rank
-  config.train.steps = 10;
-  config.train.global_batch = 5;
-  config.train.micro_batch = 2;
-  return config;
-}
 
 struct Layout {
   int dp = 1, tp = 1;
@@ -56,7 +41,7 @@ struct Case {
 class ContextParallelTest : public ::testing::TestWithParam<Case> {};
 
 TEST_P(ContextParallelTest, EveryLayoutComputesWhatOneProcessComputes) {
-  Config config = small(GetParam().family, GetParam().optimizer);
+  Config config = uneven(GetParam().family, GetParam().optimizer);
   config.data.attend_across_documents = !GetParam().documents;
   const VerifyRun one = run_in(config, {});
   expect_same(config, one, {{.cp = 3}, {.cp = 4}, {.dp = 2, .cp = 2}, {.tp = 2, .sp = true, .cp = 2}});
@@ -73,7 +58,7 @@ INSTANTIATE_TEST_SUITE_P(All, ContextParallelTest,
                          });
 
 TEST(ContextParallel, RecomputeAndTheTreeGoWithIt) {
-  Config config = small("llama", "adamw");
+  Config config = uneven("llama", "adamw");
   config.train.steps = 3;
   const VerifyRun one = run_in(config, {});
   for (const char* kind : {"ring", "ulysses"})
@@ -88,7 +73,7 @@ TEST(ContextParallel, RecomputeAndTheTreeGoWithIt) {
 // Choices are made token by token, and the bias moves by the counts of the whole step.
 TEST(ContextParallel, ExpertsThatAreBalancedByBias) {
   for (const char* kind : {"ring", "ulysses"}) {
-    Config config = small("moe_bias", "sgd");
+    Config config = uneven("moe_bias", "sgd");
     config.train.steps = 3;
     config.parallel.cp_kind = kind;
     expect_same(config, run_in(config, {}), {{.cp = 2}, {.dp = 2, .cp = 2}});
@@ -96,7 +81,7 @@ TEST(ContextParallel, ExpertsThatAreBalancedByBias) {
 }
 
 TEST(ContextParallel, ThreeRanksShareSixHeads) {
-  Config config = small("gpt2", "sgd");
+  Config config = uneven("gpt2", "sgd");
   config.model.heads = config.model.kv_heads = 6;
   config.model.head_dim = 4;
   config.parallel.cp_kind = "ulysses";
@@ -107,7 +92,7 @@ TEST(ContextParallel, ThreeRanksShareSixHeads) {
 TEST(ContextParallel, HalfPrecisionIsNear) {
   for (const char* compute : {"bf16", "f16"})
     for (const char* kind : {"ring", "ulysses"}) {
-      Config config = small("llama", "sgd");
+      Config config = uneven("llama", "sgd");
       config.precision.compute = compute;
       config.parallel.cp_kind = kind;
       config.train.steps = 3;
@@ -120,7 +105,7 @@ TEST(ContextParallel, HalfPrecisionIsNear) {
 }
 
 TEST(ContextParallel, TwoRunsHaveTheSameBits) {
-  Config config = small("llama", "adamw");
+  Config config = uneven("llama", "adamw");
   config.train.steps = 3;
   const VerifyRun first = run_in(config, {.cp = 3}), second = run_in(config, {.cp = 3});
   EXPECT_EQ(first.losses, second.losses);
@@ -129,7 +114,7 @@ TEST(ContextParallel, TwoRunsHaveTheSameBits) {
 
 // Documents matter, and a sequence that is one document is what it was.
 TEST(Documents, AreToldApart) {
-  Config config = small("llama", "sgd");
+  Config config = uneven("llama", "sgd");
   config.train.steps = 2;
   const VerifyRun across = run_in(config, {});
   config.data.attend_across_documents = false;

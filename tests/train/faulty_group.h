@@ -89,6 +89,7 @@ class FaultyGroup final : public Group {
   std::shared_ptr<std::byte> allocate_shared(size_t size_bytes, const std::string& name) override {
     return real_.allocate_shared(size_bytes, name);
   }
+  void throw_if_broken() override { real_.throw_if_broken(); }
   void abort(const std::string& reason) override { real_.abort(reason); }
 
  private:

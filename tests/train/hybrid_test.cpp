@@ -2,24 +2,11 @@
 // process computes, to the bit, and its bytes are those of the formulas.
 #include <gtest/gtest.h>
 
-#include <ostream>
-
 #include "train/layout_run.h"
+#include "train/wide_training.h"
 
 namespace athanor {
 namespace {
-
-struct Case {
-  const char* family;
-  const char* compute;
-  double dropout;
-  const char* optimizer;
-  const char* recompute;
-};
-
-void PrintTo(const Case& c, std::ostream* out) {
-  *out << c.family << " " << c.compute << " " << c.optimizer << " " << c.recompute;
-}
 
 struct Groups {
   int shard_size = 1, copies = 1;
@@ -34,17 +21,9 @@ struct Measured {
   int64_t value_rows = 0;  // of those that hold values
 };
 
-Config wide(const Case& c) {
-  Config config = tiny(c.family);
-  config.model.width = 48;
-  config.model.ffn_width = 100;
-  config.model.head_dim = 12;
-  config.precision.compute = c.compute;
-  config.model.dropout = c.dropout;
-  config.optimizer.name = c.optimizer;
-  config.parallel.recompute = c.recompute;
-  config.parallel.bucket_bytes = 32 << 10;
-  config.train.global_batch = 14;  // seven grains
+Config seven_grains(const WideCase& c) {
+  Config config = wide(c);
+  config.train.global_batch = 14;
   return config;
 }
 
@@ -161,10 +140,10 @@ Measured run_hybrid(const Config& config, const Groups& groups) {
   return all[0];
 }
 
-class HybridTest : public ::testing::TestWithParam<Case> {};
+class HybridTest : public ::testing::TestWithParam<WideCase> {};
 
 TEST_P(HybridTest, TreeReductionGivesTheBitsOfOneProcess) {
-  Config config = wide(GetParam());
+  Config config = seven_grains(GetParam());
   config.parallel.reduce = "tree";
   const Outcome one = run(config, 1);
   for (const int stage : {1, 2, 3})
@@ -176,7 +155,7 @@ TEST_P(HybridTest, TreeReductionGivesTheBitsOfOneProcess) {
 }
 
 TEST_P(HybridTest, FastReductionAgreesWithOneProcess) {
-  Config config = wide(GetParam());
+  Config config = seven_grains(GetParam());
   const double tolerance = std::string(GetParam().compute) == "f32" ? 1e-5 : 5e-2;
   const Outcome one = run(config, 1);
   for (const int stage : {1, 2, 3}) {
@@ -191,12 +170,12 @@ TEST_P(HybridTest, FastReductionAgreesWithOneProcess) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, HybridTest,
-                         ::testing::Values(Case{"llama", "f32", 0.0, "adamw", "none"},
-                                           Case{"gpt2", "bf16", 0.1, "sgd", "full"}));
+                         ::testing::Values(WideCase{"llama", "f32", 0.0, "adamw", "none"},
+                                           WideCase{"gpt2", "bf16", 0.1, "sgd", "full"}));
 
 // One group is plain ZeRO: the order of sums is the same, too.
 TEST(Hybrid, OneGroupIsPlainZero) {
-  Config config = wide({"llama", "f32", 0.0, "adamw", "none"});
+  Config config = seven_grains({"llama", "f32", 0.0, "adamw", "none"});
   for (const int stage : {1, 2, 3}) {
     config.parallel.zero = stage;
     EXPECT_TRUE(same_bits(run_hybrid(config, {2, 1}).outcome, run(config, 2))) << stage;
@@ -204,7 +183,7 @@ TEST(Hybrid, OneGroupIsPlainZero) {
 }
 
 TEST(Hybrid, BytesAreThoseOfTheFormulas) {
-  Config config = wide({"gpt2", "bf16", 0.0, "adamw", "none"});
+  Config config = seven_grains({"gpt2", "bf16", 0.0, "adamw", "none"});
   config.train.global_batch = 12;  // six grains: each rank has the same number
   const Groups groups{3, 2};
   const int64_t steps = config.train.steps, s = groups.shard_size, r = groups.copies;
@@ -223,7 +202,7 @@ TEST(Hybrid, BytesAreThoseOfTheFormulas) {
 
 // Shares are those of a group, however many groups there are.
 TEST(Hybrid, MemoryIsThatOfTheShardSize) {
-  Config config = wide({"llama", "bf16", 0.0, "adamw", "none"});
+  Config config = seven_grains({"llama", "bf16", 0.0, "adamw", "none"});
   for (const int stage : {1, 2, 3}) {
     config.parallel.zero = stage;
     const Measured hybrid = run_hybrid(config, {2, 3}), plain = run_hybrid(config, {2, 1});
@@ -235,7 +214,7 @@ TEST(Hybrid, MemoryIsThatOfTheShardSize) {
 
 // As `train` lays it out, with what else cuts a model.
 TEST(Hybrid, TheConfigLaysItOut) {
-  Config config = wide({"llama", "f32", 0.1, "adamw", "none"});
+  Config config = seven_grains({"llama", "f32", 0.1, "adamw", "none"});
   config.train.global_batch = 16;  // eight grains: pipelines with sharded gradients need as many on each rank
   config.parallel.reduce = "tree";
   const VerifyRun one = run_layout(one_process(config));
@@ -253,7 +232,7 @@ TEST(Hybrid, TheConfigLaysItOut) {
 }
 
 TEST(Hybrid, AForgottenSumAcrossIsCaught) {
-  Config config = wide({"llama", "f32", 0.0, "sgd", "none"});
+  Config config = seven_grains({"llama", "f32", 0.0, "sgd", "none"});
   const VerifyRun one = run_layout(one_process(config));
   config.parallel.dp = 4;
   config.parallel.zero = 2;
@@ -270,7 +249,7 @@ TEST(Hybrid, AForgottenSumAcrossIsCaught) {
 }
 
 TEST(Hybrid, WhatDoesNotDivideIsNamedWithTheNearest) {
-  Config config = wide({"llama", "f32", 0.0, "sgd", "none"});
+  Config config = seven_grains({"llama", "f32", 0.0, "sgd", "none"});
   config.parallel.zero = 2;
   config.parallel.zero_shard = 4;
   try {
@@ -283,7 +262,7 @@ TEST(Hybrid, WhatDoesNotDivideIsNamedWithTheNearest) {
 }
 
 TEST(Hybrid, RefusesWhatHasNoShards) {
-  Config config = wide({"llama", "f32", 0.0, "sgd", "none"});
+  Config config = seven_grains({"llama", "f32", 0.0, "sgd", "none"});
   config.parallel.zero = 0;
   EXPECT_THROW(run_hybrid(config, {2, 2}), Error);
   config.parallel.zero = 2;

@@ -7,6 +7,20 @@
 
 namespace athanor {
 
+// Grains of 22, 22 and 11 tokens: uneven parts for two, three and four ranks, of grains and of sequences.
+inline Config uneven(const std::string& family, const std::string& optimizer) {
+  Config config = tiny(family);
+  config.precision.compute = "f32";
+  config.model.dropout = 0.1;
+  config.optimizer.name = optimizer;
+  config.optimizer.lr = optimizer == "sgd" ? 1e-1 : 3e-4;
+  config.data.seq_len = 11;
+  config.train.steps = 10;
+  config.train.global_batch = 5;
+  config.train.micro_batch = 2;
+  return config;
+}
+
 // The ranks that the axes of the config make up; dp too must be set.
 inline VerifyRun run_layout(const Config& config, const LayoutHooks& hooks = {}) {
   const ParallelConfig& p = config.parallel;

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "athanor/base/error.h"
+#include "athanor/pipeline/csv.h"
 #include "athanor/train/islands.h"
 #include "athanor/train/layout_walk.h"
 #include "train/small_training.h"
@@ -87,6 +88,30 @@ TEST(Ranks, PipelinesHaveLayersForTheirStages) {
   EXPECT_THAT(refusal(few, 2), HasSubstr("parallel.stage_layers: got 3 stages, expected the 2"));
 }
 
+TEST(Ranks, AScheduleOfAFileIsForItsRanks) {
+  const std::string two = to_csv(make_schedule("1f1b", {.ranks = 2, .micro_batches = 4}));
+  const auto of_file = [&](const std::string& csv, int64_t pp) {
+    return layout([&](auto& p) { p.schedule = "own.csv", p.schedule_csv = csv, p.pp = pp; });
+  };
+  Config config = of_file(two, 2);
+  config.train.global_batch = 8;  // four grains
+  EXPECT_EQ(refusal(config, 2), "");
+  EXPECT_THAT(refusal(of_file("nonsense", 2), 2), HasSubstr("parallel.schedule: "));
+  EXPECT_THAT(refusal(of_file(two, 4), 4),
+              HasSubstr("parallel.pp: got 4 ranks for 'own.csv', expected its 2"));
+  EXPECT_THAT(refusal(of_file(two, 2), 2),
+              HasSubstr("parallel.schedule: got 4 micro-batches in 'own.csv', expected at least the 8"));
+  config.parallel.virtual_stages = 2;
+  EXPECT_THAT(refusal(config, 2),
+              HasSubstr("parallel.virtual_stages: got 2 for 'own.csv', expected 2 stages in all"));
+}
+
+TEST(Ranks, ServersLeaveWorkers) {
+  EXPECT_THAT(refusal(layout([](auto& p) { p.servers = 2; }), 2),
+              HasSubstr("parallel.servers: got 2 in a world of 2 ranks, expected fewer"));
+  EXPECT_EQ(refusal(layout([](auto& p) { p.servers = 2; }), 3), "");
+}
+
 TEST(Ranks, ExpertsMeetOnADivisorOfTheStage) {
   const auto shared = [](int64_t ep) {
     Config config = layout([=](auto& p) { p.ep = ep; }, "moe_bias");
@@ -109,6 +134,25 @@ TEST(Ranks, IslandsAreADivisorOfDp) {
     ADD_FAILURE() << "six ranks in islands of four";
   } catch (const ConfigError& error) {
     EXPECT_THAT(error.what(), HasSubstr("parallel.sync_group: got 4 of parallel.dp = 6 ranks"));
+  }
+  config.parallel.sync_group = 0;  // auto
+  config.parallel.tp = config.parallel.cp = 2;
+  EXPECT_EQ(island_ranks(config, 8, 16), 4);
+  EXPECT_EQ(island_ranks(config, 8, 64), 8) << "no more than there are";
+  EXPECT_EQ(island_ranks(config, 8, 1), 1);
+}
+
+TEST(Ranks, IslandsHaveAllExperts) {
+  Config config = layout([](auto& p) { p.sync_every = 2, p.sync_group = 2, p.ep = 4; });
+  config.parallel.cp = 2;
+  EXPECT_EQ(island_ranks(config, 8, 1), 2);
+  config.parallel.sync_group = 1;
+  try {
+    island_ranks(config, 8, 1);
+    ADD_FAILURE() << "experts on the ranks of two islands";
+  } catch (const ConfigError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("parallel.ep: got 4 in islands of 2 ranks"));
+    EXPECT_THAT(error.hint(), HasSubstr("the nearest is parallel.sync_group = 2"));
   }
 }
 

@@ -8,7 +8,7 @@
 #include <cmath>
 
 #include "athanor/parallel/parameter_server/worker.h"
-#include "train/small_training.h"
+#include "train/virtual_ranks.h"
 
 namespace athanor {
 namespace {
@@ -129,8 +129,14 @@ class ServerRun {
       std::vector<double> losses(2, 0.0);
       GradientSum& gradients = servers.gradients();
       gradients.begin_step(settings_.num_grains);
-      for (const int64_t grain : gradients.grains_of_step(settings_.num_grains))
-        compute(engine, model, gradients, step, grain, losses);
+      for (const int64_t grain : gradients.grains_of_step(settings_.num_grains)) {
+        const Accumulated done = compute_grain_of(config_, model, engine.arena, step, grain, [&](Tape& tape) {
+          if (WeightReady ready = gradients.begin_grain(grain)) tape.on_weight_ready(std::move(ready));
+        });
+        losses[0] += done.loss;
+        losses[1] += done.tokens;
+        gradients.end_grain();
+      }
       gradients.finish();
       if (plant_.before_push) plant_.before_push(me, step);
       const AnswerHeader answer = servers.exchange(
@@ -154,26 +160,6 @@ class ServerRun {
     observed_.buckets_total = buckets.total;
     for (size_t b = 0; b < buckets.list.size(); ++b)
       if (!buckets.params(b).empty()) observed_.values_total += buckets.list[b].layout.total();
-  }
-
-  void compute(Engine& engine, const Model& model, GradientSum& gradients, int64_t step, int64_t grain,
-               std::vector<double>& losses) {
-    const Batch batch = make_batch(config_, step, grain);
-    Tape tape({.seed = config_.train.seed,
-               .step = static_cast<uint64_t>(step),
-               .first_sequence = batch.first_index,
-               .num_sequences = batch.num_sequences,
-               .seq_len = batch.seq_len,
-               .record = true,
-               .dropout = true});
-    if (WeightReady ready = gradients.begin_grain(grain)) tape.on_weight_ready(std::move(ready));
-    const Tensor ids = to_tensor(engine.arena, batch.tokens, batch.num_sequences, batch.seq_len);
-    const Tensor targets = to_tensor(engine.arena, batch.targets, batch.num_sequences, batch.seq_len);
-    const Var loss = model.loss(tape, ids, targets, {});
-    for (const float value : to_floats(loss.value)) losses[0] += static_cast<double>(value);
-    losses[1] += static_cast<double>(loss.value.numel());
-    tape.backward(loss);
-    gradients.end_grain();
   }
 
   Config config_;

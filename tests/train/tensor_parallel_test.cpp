@@ -13,19 +13,6 @@ namespace {
 
 constexpr double kTolerance = 1e-5;
 
-Config small(const std::string& family, const std::string& optimizer) {
-  Config config = tiny(family);
-  config.precision.compute = "f32";
-  config.model.dropout = 0.1;
-  config.optimizer.name = optimizer;
-  config.optimizer.lr = optimizer == "sgd" ? 1e-1 : 3e-4;
-  config.data.seq_len = 11;
-  config.train.steps = 10;
-  config.train.global_batch = 5;
-  config.train.micro_batch = 2;  // grains of 22, 22 and 11 tokens: uneven parts for two, three and four ranks
-  return config;
-}
-
 // Three heads of keys and values, for three ranks.
 Config in_thirds(Config config) {
   config.model.heads = 6;
@@ -76,14 +63,14 @@ class TensorParallelTest : public ::testing::TestWithParam<Case> {
 };
 
 TEST_P(TensorParallelTest, EveryLayoutComputesWhatOneProcessComputes) {
-  const Config config = small(GetParam().family, GetParam().optimizer);
+  const Config config = uneven(GetParam().family, GetParam().optimizer);
   expect_same(config,
               {{1, 2, false}, {1, 2, true}, {1, 4, false}, {1, 4, true}, {2, 2, true}, {3, 2, false}});
   expect_same(in_thirds(config), {{1, 3, false}, {1, 3, true}, {2, 3, true}});
 }
 
 TEST_P(TensorParallelTest, RecomputeGoesWithIt) {
-  Config config = small(GetParam().family, GetParam().optimizer);
+  Config config = uneven(GetParam().family, GetParam().optimizer);
   config.train.steps = 3;
   for (const char* recompute : {"selective", "full"}) {
     config.parallel.recompute = recompute;
@@ -102,24 +89,24 @@ INSTANTIATE_TEST_SUITE_P(All, TensorParallelTest,
 class OtherModels : public TensorParallelTest {};
 
 TEST_F(OtherModels, OneHeadOfKeysAndValuesIsSharedByAllRanks) {
-  Config config = small("llama", "sgd");
+  Config config = uneven("llama", "sgd");
   config.model.kv_heads = 1;
   config.model.bias = true;
   expect_same(config, {{1, 2, false}, {1, 4, true}});
 }
 
 TEST_F(OtherModels, TiedLlamaAndUntiedGpt2) {
-  Config config = small("llama", "adamw");
+  Config config = uneven("llama", "adamw");
   config.model.tie_embeddings = true;
   expect_same(config, {{1, 4, true}});
-  config = small("gpt2", "adamw");
+  config = uneven("gpt2", "adamw");
   config.model.tie_embeddings = false;
   expect_same(config, {{1, 4, true}});
 }
 
 // Of 41 tokens in eight parts of 6 the last has none.
 TEST_F(OtherModels, APartOfTheVocabularyMayBeEmpty) {
-  Config config = small("llama", "sgd");
+  Config config = uneven("llama", "sgd");
   config.model.heads = 8;
   config.model.kv_heads = 8;
   config.model.head_dim = 2;
@@ -129,7 +116,7 @@ TEST_F(OtherModels, APartOfTheVocabularyMayBeEmpty) {
 
 TEST_F(OtherModels, HalfPrecisionIsNear) {
   for (const char* compute : {"bf16", "f16"}) {
-    Config config = small("gpt2", "sgd");
+    Config config = uneven("gpt2", "sgd");
     config.precision.compute = compute;
     config.train.steps = 3;
     const VerifyRun one = run_layout(one_process(config));
@@ -150,7 +137,7 @@ struct Fault {
 
 // The comparison sees what it is there to see.
 TEST_F(OtherModels, PlantedFaultsAreCaught) {
-  const Config config = small("gpt2", "sgd"), grouped = small("llama", "sgd");
+  const Config config = uneven("gpt2", "sgd"), grouped = uneven("llama", "sgd");
   const VerifyRun one = run_layout(one_process(config)), one_grouped = run_layout(one_process(grouped));
   const auto set = [](const std::string& module, const std::function<void(ShardingRow&)>& change) {
     return [=](Sharding& table) {
@@ -203,7 +190,7 @@ std::string save(const std::string& folder, const Training& training, const Trai
 }
 
 TEST_F(OtherModels, ACheckpointKnowsNoLayout) {
-  Config config = small("gpt2", "adamw");
+  Config config = uneven("gpt2", "adamw");
   config.train.steps = 2;
   const TestFolder folder;
   std::vector<std::string> digests;
@@ -232,7 +219,7 @@ TEST_F(OtherModels, ACheckpointKnowsNoLayout) {
 TEST_F(OtherModels, TheMemoryPlanEqualsTheMeasuredPeak) {
   for (const char* family : {"llama", "gpt2"})
     for (const Layout& layout : {Layout{1, 2, false}, Layout{1, 4, true}, Layout{2, 2, true}}) {
-      Config config = small(family, "adamw");
+      Config config = uneven(family, "adamw");
       config.train.steps = 2;
       config = with(config, layout);
       run_layout(config, {.end = [&](Training& training, TrainState&, World& world) {
@@ -244,7 +231,7 @@ TEST_F(OtherModels, TheMemoryPlanEqualsTheMeasuredPeak) {
 }
 
 TEST_F(OtherModels, ResumeIsBitwise) {
-  Config config = small("llama", "adamw");
+  Config config = uneven("llama", "adamw");
   config.schedule.decay = "constant";
   config.train.steps = 4;
   Config half = config;

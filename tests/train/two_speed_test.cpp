@@ -7,12 +7,11 @@
 #include <mutex>
 
 #include "athanor/comm/hierarchical.h"
-#include "train/virtual_ranks.h"
+#include "support/temporary_folder.h"
+#include "train/defined_sums.h"
 
 namespace athanor {
 namespace {
-
-using Floats = std::vector<float>;
 
 Config two_speed(int64_t every, int64_t group, const char* optimizer = "adamw") {
   Config config = tiny("llama");
@@ -32,13 +31,36 @@ struct Definition {
   std::map<std::string, Floats> weights;  // the outer ones
 };
 
+std::vector<LeafRange> shared_out(const LeafRange& grains, int64_t ranks) {
+  std::vector<LeafRange> of_ranks;
+  for (int rank = 0; rank < ranks; ++rank) {
+    const auto [first, last] = grains_of_rank(grains.second - grains.first, static_cast<int>(ranks), rank);
+    of_ranks.emplace_back(grains.first + first, grains.first + last);
+  }
+  return of_ranks;
+}
+
+DefinedStep plain_step(Training& island, const Config& config, int64_t step, const LeafRange& grains) {
+  DefinedStep done{.losses = accumulate(island, config, step, grains), .grads = {}};
+  island.parallel->finish();
+  double squares = 0.0;
+  for (const double of_param : island.parallel->sum_squares(island.model->params())) squares += of_param;
+  for (const auto& param : island.model->params()) done.grads[param.get()] = island.parallel->grad(*param);
+  done.grad_norm = std::sqrt(squares) / done.losses.tokens;
+  return done;
+}
+
 Definition define(const Config& config, int num_islands) {
-  Config alone = config;
-  alone.parallel.sync_every = 0;
+  const Config alone = one_rank_of(config);
+  const bool compressed = config.parallel.compression != "none" && config.parallel.sync_group > 1,
+             coded = config.parallel.outer_compression != "none" && num_islands > 1;
   Engine engine;
   const auto group = make_single_group();
   std::vector<std::unique_ptr<Training>> islands;
+  std::vector<DefinedSums> sums;
+  CompressionDefinition meetings(config.parallel.outer_compression, config.parallel.error_feedback);
   for (int h = 0; h < num_islands; ++h) {
+    sums.emplace_back(config);
     islands.push_back(std::make_unique<Training>(alone, 2, *group, engine.arena, nullptr, nullptr));
     islands.back()->allocate();
     islands.back()->model->initialize(config.train.seed);
@@ -54,31 +76,38 @@ Definition define(const Config& config, int num_islands) {
     double loss = 0.0, tokens = 0.0;
     for (int h = 0; h < num_islands; ++h) {
       Training& island = *islands[static_cast<size_t>(h)];
-      const Accumulated done =
-          accumulate(island, config, step, grains_of_rank(island.num_grains, num_islands, h));
-      loss += done.loss;
-      tokens += done.tokens;
-      island.parallel->finish();
-      double squares = 0.0;
-      for (const double of_param : island.parallel->sum_squares(island.model->params())) squares += of_param;
-      const double to_mean = 1.0 / done.tokens, norm = std::sqrt(squares) * to_mean;
-      const double clip =
-          norm > config.optimizer.clip_norm ? config.optimizer.clip_norm / (norm + 1e-6) : 1.0;
-      if (h == 0) run.grad_norms.push_back(norm);
-      island.optimizer->step(
-          [&](Param& param) -> const Tensor& { return island.parallel->grad(param); },
-          {.update = step, .lr = schedule_of(config).at(step), .grad_scale = to_mean * clip});
+      const LeafRange grains = grains_of_rank(island.num_grains, num_islands, h);
+      const DefinedStep done = compressed ? sums[static_cast<size_t>(h)].step(
+                                                island, step, shared_out(grains, config.parallel.sync_group))
+                                          : plain_step(island, config, step, grains);
+      loss += done.losses.loss;
+      tokens += done.losses.tokens;
+      if (h == 0) run.grad_norms.push_back(done.grad_norm);
+      island.optimizer->step([&](Param& param) -> const Tensor& { return done.grads.at(&param); },
+                             {.update = step,
+                              .lr = schedule_of(config).at(step),
+                              .grad_scale = done.clip(config) / done.losses.tokens});
     }
     run.losses.push_back(loss / tokens);
     if (step % config.parallel.sync_every != 0) continue;
     for (size_t p = 0; p < params.size(); ++p) {
       Floats &w = run.weights[params[p]->name()], &u = momentum[params[p]->name()];
+      const float share = 1.0f / static_cast<float>(num_islands),
+                  mu = static_cast<float>(config.parallel.outer_momentum);
+      std::vector<Floats> away(islands.size(), Floats(w.size()));
+      for (size_t h = 0; h < islands.size(); ++h)
+        for (size_t i = 0; i < w.size(); ++i)
+          away[h][i] = w[i] - islands[h]->model->params()[p]->master().data<float>()[i];
+      Floats means(w.size());
+      if (coded) {
+        for (Floats& x : away)
+          for (float& value : x) value *= share;
+        means = meetings.sum(params[p]->name(), away, 1);
+      }
       for (size_t i = 0; i < w.size(); ++i) {
         float sum = 0.0f;
-        for (const auto& island : islands)
-          sum += w[i] - island->model->params()[p]->master().data<float>()[i];
-        const float mean = sum * (1.0f / static_cast<float>(num_islands)),
-                    mu = static_cast<float>(config.parallel.outer_momentum);
+        for (const Floats& x : away) sum += x[i];
+        const float mean = coded ? means[i] : sum * share;
         u[i] = mu * u[i] + mean;
         w[i] -= static_cast<float>(config.parallel.outer_lr) * (mean + mu * u[i]);
       }
@@ -101,7 +130,7 @@ std::map<std::string, Floats> weights_at(const std::string& path, const std::str
 }
 
 std::string folder_of(const std::string& name) {
-  return ::testing::TempDir() + "two_speed_" + name;
+  return temporary_path("two_speed_" + name);
 }
 
 TEST(TwoSpeed, HasTheBitsOfItsDefinition) {
@@ -110,18 +139,31 @@ TEST(TwoSpeed, HasTheBitsOfItsDefinition) {
     int64_t every;
     int zero;
     const char* optimizer;
+    const char *inner = "none", *outer = "none";  // compression
   };
-  for (const Case& c : {Case{2, 1, 2, 0, "adamw"}, Case{2, 1, 3, 0, "sgd"}, Case{4, 2, 3, 0, "adamw"},
-                        Case{6, 3, 2, 0, "sgd"}, Case{4, 2, 2, 1, "adamw"}, Case{4, 2, 2, 2, "sgd"},
-                        Case{6, 2, 3, 3, "adamw"}, Case{3, 3, 2, 0, "adamw"}}) {
+  for (const Case& c :
+       {Case{2, 1, 2, 0, "adamw"}, Case{2, 1, 3, 0, "sgd"}, Case{4, 2, 3, 0, "adamw"},
+        Case{6, 3, 2, 0, "sgd"}, Case{4, 2, 2, 1, "adamw"}, Case{4, 2, 2, 2, "sgd"},
+        Case{6, 2, 3, 3, "adamw"}, Case{3, 3, 2, 0, "adamw"},
+        // Gradients in the islands, what islands tell each other, both.
+        Case{4, 2, 3, 0, "adamw", "int8"}, Case{6, 3, 2, 0, "sgd", "topk"}, Case{4, 2, 2, 1, "sgd", "bf16"},
+        Case{2, 1, 3, 0, "adamw", "int8"}, Case{2, 1, 3, 0, "sgd", "none", "int8"},
+        Case{4, 2, 2, 0, "adamw", "none", "bf16"}, Case{6, 2, 2, 3, "adamw", "none", "int8"},
+        Case{6, 3, 3, 0, "adamw", "bf16", "int8"}, Case{3, 3, 2, 0, "sgd", "none", "int8"}}) {
     Config config = two_speed(c.every, c.group, c.optimizer);
+    config.parallel.compression = c.inner;
+    config.parallel.outer_compression = c.outer;
+    if (std::string(c.inner) != "none") config.parallel.reduce = "fast";
+    if (std::string(c.inner) == "topk") config.parallel.compression_ratio = 0.2;
     config.model.width = 48;  // matrices of several norm blocks, which ZeRO cuts
     config.model.head_dim = 12;
     const std::string folder = folder_of("definition");
     const auto steps = train_chain(config, {{c.ranks, 6, c.zero}}, folder);
+    config.parallel.zero = c.zero;
     const Definition expected = define(config, c.ranks / c.group);
     const std::string what = std::to_string(c.ranks) + " ranks in groups of " + std::to_string(c.group) +
-                             ", zero " + std::to_string(c.zero) + ", " + c.optimizer;
+                             ", zero " + std::to_string(c.zero) + ", " + c.optimizer + ", " + c.inner + ", " +
+                             c.outer;
     for (size_t i = 0; i < steps.size(); ++i) {
       EXPECT_NEAR(steps[i].loss, expected.losses[i], 1e-12) << what;  // added up in another order
       EXPECT_DOUBLE_EQ(steps[i].grad_norm, expected.grad_norms[i]) << what;
@@ -140,13 +182,12 @@ TEST(TwoSpeed, PlantedFaultsShow) {
     const Config config = two_speed(3, 2, optimizer);
     const Definition expected = define(config, 2);
     const auto weights_with = [&](float kept) {
-      train_chain(config, {{4, 3}, {4, 3}}, folder_of("fault"),
-                  [&](Training& training, const IslandGroups&, Group&) {
-                    for (const OuterSync::Piece& piece : training.outer->pieces()) {
-                      Tensor momentum = piece.momentum;
-                      kernels(momentum).elementwise.scale(momentum.queue(), momentum, kept);
-                    }
-                  });
+      train_chain(config, {{4, 3}, {4, 3}}, folder_of("fault"), [&](Training& training, Group&) {
+        for (const OuterSync::Piece& piece : training.outer->pieces()) {
+          Tensor momentum = piece.momentum;
+          kernels(momentum).elementwise.scale(momentum.queue(), momentum, kept);
+        }
+      });
       return weights_at(folder_of("fault") + "/6");
     };
     EXPECT_EQ(weights_with(1.0f), expected.weights) << "without a fault";
@@ -176,8 +217,18 @@ TEST(TwoSpeed, EveryStepWithoutMomentumIsPlainAveraging) {
 }
 
 TEST(TwoSpeed, ResumesToTheSameBitsAlsoBetweenTwoMeetings) {
-  for (const int zero : {0, 3}) {
-    const Config config = two_speed(3, 2);
+  struct Case {
+    int zero;
+    const char *inner = "none", *outer = "none";
+  };
+  for (const auto& [zero, inner, outer] :
+       {Case{0}, Case{3}, Case{0, "int8", "int8"}, Case{1, "powersgd", "bf16"}, Case{3, "none", "int8"},
+        Case{0, "onebit-adam", "int8"}, Case{0, "topk"}}) {
+    Config config = two_speed(3, 2);
+    config.parallel.compression = inner;
+    config.parallel.outer_compression = outer;
+    config.parallel.compression_warmup = 1;
+    if (std::string(inner) != "none") config.parallel.reduce = "fast";
     const auto whole = train_chain(config, {{4, 6, zero}}, folder_of("whole"));
     const auto parts = train_chain(config, {{4, 2, zero}, {4, 2, zero}, {4, 2, zero}}, folder_of("parts"));
     for (size_t i = 0; i < whole.size(); ++i) EXPECT_EQ(bits(whole[i]), bits(parts[i])) << "step " << i + 1;
@@ -187,11 +238,77 @@ TEST(TwoSpeed, ResumesToTheSameBitsAlsoBetweenTwoMeetings) {
 }
 
 TEST(TwoSpeed, AnotherLayoutOfTheSameIslandsResumesToTheSameBits) {
-  const Config config = two_speed(3, 2);
-  train_chain(config, {{4, 6, 0}}, folder_of("whole"));
-  train_chain(config, {{4, 2, 3}, {4, 2, 1}, {4, 2, 2}}, folder_of("stages"));
-  EXPECT_EQ(Checkpoint::open(system_env(), folder_of("whole") + "/6").digest(),
-            Checkpoint::open(system_env(), folder_of("stages") + "/6").digest());
+  Config config = two_speed(2, 2);
+  for (const char* outer : {"none", "int8"}) {  // what codes left out of the first two meetings included
+    config.parallel.outer_compression = outer;
+    train_chain(config, {{4, 6, 0}}, folder_of("whole"));
+    train_chain(config, {{4, 2, 3}, {4, 2, 1}, {4, 2, 2}}, folder_of("stages"));
+    EXPECT_EQ(Checkpoint::open(system_env(), folder_of("whole") + "/6").digest(),
+              Checkpoint::open(system_env(), folder_of("stages") + "/6").digest())
+        << outer;
+  }
+}
+
+// What is owed to the mean, over all islands and in the sum, is the same whoever reads it; none is owed without codes.
+TEST(TwoSpeed, OtherNumbersOfIslandsOweTheSame) {
+  Config config = two_speed(2, 1);
+  config.parallel.outer_compression = "int8";
+  const auto owed = [&] {
+    std::map<std::string, double> sums;
+    const Checkpoint checkpoint = Checkpoint::open(system_env(), folder_of("owed") + "/4");
+    for (const TensorEntry& entry : checkpoint.tensors()) {
+      const size_t at = entry.name.find("residue.");
+      if (at == std::string::npos) continue;
+      Floats values(static_cast<size_t>(entry.shape.numel()));
+      checkpoint.read(entry.name, values.data());
+      for (const float value : values) sums[entry.name.substr(at)] += double{value};
+    }
+    return sums;
+  };
+  train_chain(config, {{4, 4}}, folder_of("owed"));
+  const auto before = owed();
+  EXPECT_FALSE(before.empty());
+  for (const int islands : {2, 3, 5}) {
+    train_chain(config, {{4, 4}, {islands, 0}}, folder_of("owed"));
+    const auto after = owed();
+    ASSERT_EQ(after.size(), before.size());
+    for (const auto& [name, sum] : before) EXPECT_NEAR(after.at(name), sum, 1e-6) << name << islands;
+  }
+}
+
+TEST(TwoSpeed, ForgottenErrorFeedbackOfMeetingsShows) {
+  for (const char* kind : {"bf16", "int8"}) {
+    Config config = two_speed(2, 2, "sgd");
+    config.parallel.outer_compression = kind;
+    const Definition expected = define(config, 2);
+    train_chain(config, {{4, 6}}, folder_of("feedback"));
+    EXPECT_EQ(weights_at(folder_of("feedback") + "/6"), expected.weights) << kind;
+    config.parallel.error_feedback = false;
+    train_chain(config, {{4, 6}}, folder_of("feedback"));
+    EXPECT_NE(weights_at(folder_of("feedback") + "/6"), expected.weights) << kind;
+    EXPECT_EQ(weights_at(folder_of("feedback") + "/6"), define(config, 2).weights) << kind;
+  }
+}
+
+// A rank whose share has B blocks sends 2 (H-1) ceil(B/H) codes a meeting.
+TEST(TwoSpeed, CodesOfMeetingsAreTheDocumentedBytes) {
+  for (const auto& [kind, code_bytes] : {std::pair("bf16", 512), {"int8", 260}})
+    for (const auto& [ranks, group] : {std::pair(2, 1), {6, 2}, {6, 3}}) {
+      Config config = two_speed(3, group);
+      config.parallel.outer_compression = kind;
+      const int64_t islands = ranks / group;
+      std::mutex mutex;
+      train_chain(config, {{ranks, 6}}, folder_of("codes"),
+                  [&, bytes = code_bytes, size = group, code = kind](Training& training, Group&) {
+                    int64_t blocks = 0;
+                    for (const auto& param : training.model->params()) blocks += (param->numel() + 255) / 256;
+                    blocks = (blocks + size - 1) / size;  // of a rank's share
+                    const std::lock_guard lock(mutex);
+                    EXPECT_EQ(training.islands().across->traffic().total().bytes,
+                              2 /*meetings*/ * 2 * (islands - 1) * ((blocks + islands - 1) / islands) * bytes)
+                        << code;
+                  });
+    }
 }
 
 TEST(TwoSpeed, IslandsComeAndGo) {
@@ -220,13 +337,12 @@ TEST(TwoSpeed, SendsTheDocumentedBytesOncePerMeeting) {
     config.train.steps = 6;
     std::mutex mutex;
     int64_t bytes = 0, calls = 0, elements = 0;
-    train_chain(config, {{4, 6, zero}}, folder_of("bytes"),
-                [&](Training& training, const IslandGroups& islands, Group&) {
-                  const std::lock_guard lock(mutex);
-                  bytes += islands.across->traffic().total().bytes;
-                  calls = islands.across->traffic().total().calls;
-                  elements = training.model->num_params();
-                });
+    train_chain(config, {{4, 6, zero}}, folder_of("bytes"), [&](Training& training, Group&) {
+      const std::lock_guard lock(mutex);
+      bytes += training.islands().across->traffic().total().bytes;
+      calls = training.islands().across->traffic().total().calls;
+      elements = training.model->num_params();
+    });
     return std::tuple(bytes, calls, elements);
   };
   for (const int zero : {0, 1, 3}) {
@@ -269,7 +385,9 @@ TEST(TwoSpeed, SendsOneKthOfWhatHierarchicalDataParallelSends) {
       HierarchicalGroup all(std::move(inner[h][i]), std::move(inner[kHosts + i][h]));
       Engine engine;
       Training training(config, 2, all, engine.arena, nullptr, nullptr);
-      if (every > 0) training.split_islands(*islands[h][i], *across[i][h]);
+      if (every > 0)
+        training.split_islands(
+            {.inner = std::move(islands[h][i]), .across = std::move(across[i][h]), .experts = nullptr});
       training.allocate();
       training.model->initialize(config.train.seed);
       TrainState state = first_state(config);
@@ -284,7 +402,8 @@ TEST(TwoSpeed, SendsOneKthOfWhatHierarchicalDataParallelSends) {
       }
       own.barrier("done");
       const std::lock_guard lock(mutex);
-      bytes += all.outer().traffic().total().bytes + across[i][h]->traffic().total().bytes;
+      bytes += all.outer().traffic().total().bytes +
+               (every > 0 ? training.islands().across->traffic().total().bytes : 0);
       params = training.model->num_params();
     });
     EXPECT_EQ((bytes - kSteps * kLossBytes) % (kHosts * 4 * params), 0)

@@ -15,31 +15,55 @@ struct Accumulated {
   double loss = 0.0, tokens = 0.0;
 };
 
+// The losses of a grain of `step`, after its backward pass. `begin` is given the tape before.
+inline Accumulated compute_grain_of(const Config& config, const Model& model, Arena& arena, int64_t step,
+                                    int64_t grain, const std::function<void(Tape&)>& begin) {
+  const Batch batch = make_batch(config, step, grain);
+  Tape tape({.seed = config.train.seed,
+             .step = static_cast<uint64_t>(step),
+             .first_sequence = batch.first_index,
+             .num_sequences = batch.num_sequences,
+             .seq_len = batch.seq_len,
+             .record = true,
+             .dropout = true});
+  begin(tape);
+  const auto ids = [&](const std::vector<int32_t>& of) {
+    return to_tensor(arena, of, batch.num_sequences, batch.seq_len);
+  };
+  const Var loss = model.loss(tape, ids(batch.tokens), ids(batch.targets), {});
+  Accumulated sums{.loss = 0.0, .tokens = static_cast<double>(batch.targets.size())};
+  for (const float value : to_floats(loss.value)) sums.loss += double{value};
+  tape.backward(loss);
+  return sums;
+}
+
 // Of a training of one rank: the gradients of these grains of `step`, which begin at zero. The caller ends the step.
 inline Accumulated accumulate(Training& training, const Config& config, int64_t step,
                               const LeafRange& grains) {
   Accumulated sums;
   training.parallel->begin_step(grains.second - grains.first);
   for (int64_t grain = grains.first; grain < grains.second; ++grain) {
-    const Batch batch = make_batch(config, step, grain);
-    Tape tape({.seed = config.train.seed,
-               .step = static_cast<uint64_t>(step),
-               .first_sequence = batch.first_index,
-               .num_sequences = batch.num_sequences,
-               .seq_len = batch.seq_len,
-               .record = true,
-               .dropout = true});
-    training.parallel->begin_grain(tape, grain - grains.first);
-    const auto ids = [&](const std::vector<int32_t>& of) {
-      return to_tensor(training.arena, of, batch.num_sequences, batch.seq_len);
-    };
-    const Var loss = training.model->loss(tape, ids(batch.tokens), ids(batch.targets), {});
-    for (const float value : to_floats(loss.value)) sums.loss += double{value};
-    sums.tokens += static_cast<double>(batch.targets.size());
-    tape.backward(loss);
+    const Accumulated done =
+        compute_grain_of(config, *training.model, training.arena, step, grain,
+                         [&](Tape& tape) { training.parallel->begin_grain(tape, grain - grains.first); });
+    sums.loss += done.loss;
+    sums.tokens += done.tokens;
     training.parallel->end_grain();
   }
   return sums;
+}
+
+// Experts lie on ep neighbours, whose tokens they see: of so many ranks n / ep sum their gradients.
+inline std::vector<std::vector<float>> of_copies(const std::vector<std::vector<float>>& x, int64_t ep) {
+  std::vector<std::vector<float>> copies;
+  for (size_t rank = 0; rank < x.size(); ++rank) {
+    if (rank % static_cast<size_t>(ep) == 0) {
+      copies.push_back(x[rank]);
+      continue;
+    }
+    for (size_t i = 0; i < x[rank].size(); ++i) copies.back()[i] += x[rank][i];
+  }
+  return copies;
 }
 
 inline LrSchedule schedule_of(const Config& config) {
@@ -58,9 +82,9 @@ struct Link {
 };
 
 // Of rank 0, the steps of all links; a checkpoint FOLDER/STEP after each. at_end is called on every rank of each link.
-inline std::vector<StepResult> train_chain(
-    Config config, const std::vector<Link>& chain, const std::string& folder,
-    const std::function<void(Training&, const IslandGroups&, Group& all)>& at_end = {}) {
+inline std::vector<StepResult> train_chain(Config config, const std::vector<Link>& chain,
+                                           const std::string& folder,
+                                           const std::function<void(Training&, Group& all)>& at_end = {}) {
   std::filesystem::remove_all(folder);
   std::vector<StepResult> results;
   TrainState state = first_state(config);
@@ -69,12 +93,9 @@ inline std::vector<StepResult> train_chain(
     config.parallel.zero = link.zero;
     run_ranks(make_thread_worlds(link.ranks), [&](World& world) {
       Engine engine;
-      IslandGroups islands;
       Training training(config, 2, world.all(), engine.arena, nullptr, nullptr);
-      if (config.parallel.sync_every > 0) {
-        islands = make_islands(world, {.dp = link.ranks}, static_cast<int>(config.parallel.sync_group));
-        training.split_islands(*islands.inner, *islands.across);
-      }
+      Mesh mesh({.dp = link.ranks}, world);
+      training.lay_out(mesh);
       training.allocate();
       TrainState mine = before;
       if (mine.step == 0) {
@@ -94,7 +115,7 @@ inline std::vector<StepResult> train_chain(
         });
         if (world.rank() == 0) results.push_back(result);
       }
-      if (at_end) at_end(training, islands, world.all());
+      if (at_end) at_end(training, world.all());
       write_checkpoint_at(
           system_env(), world.all(), folder + "/" + std::to_string(mine.step),
           {.step = mine.step, .state = mine.to_json(), .tensors = training.tensors(), .files = {}});

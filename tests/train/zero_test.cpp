@@ -1,42 +1,14 @@
 // Law 1 and law 5 for ZeRO: every stage on any number of ranks computes what one process computes.
 #include <gtest/gtest.h>
 
-#include <filesystem>
-#include <ostream>
-
-#include "train/small_training.h"
+#include "support/temporary_folder.h"
+#include "train/virtual_ranks.h"
+#include "train/wide_training.h"
 
 namespace athanor {
 namespace {
 
-struct Case {
-  const char* family;
-  const char* compute;
-  double dropout;
-  const char* optimizer;
-  const char* recompute;
-};
-
-void PrintTo(const Case& c, std::ostream* out) {
-  *out << c.family << " " << c.compute << " " << c.optimizer << " " << c.recompute
-       << (c.dropout > 0 ? " dropout" : "");
-}
-
-// Matrices of several norm blocks, so that parameters are cut.
-Config wide(const Case& c) {
-  Config config = tiny(c.family);
-  config.model.width = 48;
-  config.model.ffn_width = 100;
-  config.model.head_dim = 12;
-  config.precision.compute = c.compute;
-  config.model.dropout = c.dropout;
-  config.optimizer.name = c.optimizer;
-  config.parallel.recompute = c.recompute;
-  config.parallel.bucket_bytes = 32 << 10;
-  return config;
-}
-
-class ZeroTest : public ::testing::TestWithParam<Case> {};
+class ZeroTest : public ::testing::TestWithParam<WideCase> {};
 
 TEST_P(ZeroTest, TreeReductionGivesTheBitsOfOneProcess) {
   Config config = wide(GetParam());
@@ -70,54 +42,17 @@ TEST_P(ZeroTest, FastReductionGivesTheBitsOfItsOrder) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, ZeroTest,
-                         ::testing::Values(Case{"llama", "f32", 0.0, "adamw", "none"},
-                                           Case{"llama", "bf16", 0.1, "sgd", "full"},
-                                           Case{"gpt2", "f32", 0.1, "sgd", "none"},
-                                           Case{"gpt2", "bf16", 0.0, "adamw", "selective"},
-                                           Case{"gpt2", "f16", 0.1, "adamw", "group:2"}));
-
-// Two steps of every training of a chain, each from the checkpoint of the one before.
-struct Link {
-  int ranks, zero;
-};
+                         ::testing::Values(WideCase{"llama", "f32", 0.0, "adamw", "none"},
+                                           WideCase{"llama", "bf16", 0.1, "sgd", "full"},
+                                           WideCase{"gpt2", "f32", 0.1, "sgd", "none"},
+                                           WideCase{"gpt2", "bf16", 0.0, "adamw", "selective"},
+                                           WideCase{"gpt2", "f16", 0.1, "adamw", "group:2"}));
 
 std::string digest_after(Config config, const std::vector<Link>& chain) {
-  config.train.steps = static_cast<int64_t>(2 * chain.size());
-  const std::string folder = ::testing::TempDir() + "zero_chain";
-  std::filesystem::remove_all(folder);
-  TrainState state = first_state(config);
-  for (const Link& link : chain) {
-    config.parallel.zero = link.zero;
-    const TrainState before = state;
-    const auto groups = make_thread_groups(link.ranks);
-    run_ranks(groups, [&](Group& group) {
-      Engine engine;
-      Training training(config, 2, group, engine.arena, nullptr, nullptr);
-      training.allocate();
-      TrainState mine = before;
-      if (mine.step == 0) {
-        training.model->initialize(config.train.seed);
-      } else {
-        training.load(Checkpoint::open(system_env(), folder + "/" + std::to_string(mine.step)));
-      }
-      training.parallel->publish();
-      Batch batch;
-      for (int step = 0; step < 2; ++step) {
-        const std::vector<int64_t> grains = training.parallel->grains_of_step(training.num_grains);
-        auto grain = grains.begin();
-        const int64_t number = mine.step + 1;
-        training.runner->run(mine, [&]() -> const Batch& {
-          batch = make_batch(config, number, *grain++);
-          return batch;
-        });
-      }
-      write_checkpoint_at(
-          system_env(), group, folder + "/" + std::to_string(mine.step),
-          {.step = mine.step, .state = mine.to_json(), .tensors = training.tensors(), .files = {}});
-      if (group.rank() == 0) state = mine;
-    });
-  }
-  const Checkpoint last = Checkpoint::open(system_env(), folder + "/" + std::to_string(state.step));
+  const std::string folder = temporary_path("zero_chain");
+  config.train.steps = 2 * std::ssize(chain);
+  train_chain(config, chain, folder);
+  const Checkpoint last = Checkpoint::open(system_env(), folder + "/" + std::to_string(config.train.steps));
   last.verify();
   return last.digest();
 }
@@ -127,9 +62,9 @@ TEST(ZeroCheckpoint, AnyStageOnAnyRanksResumesAnyOther) {
     for (const char* compute : {"f32", "bf16"}) {
       Config config = wide({family, compute, 0.1, "adamw", "none"});
       config.parallel.reduce = "tree";
-      const std::string one = digest_after(config, {{1, 0}, {1, 0}, {1, 0}, {1, 0}});
-      EXPECT_EQ(one, digest_after(config, {{4, 3}, {1, 0}, {3, 2}, {4, 3}})) << family << compute;
-      EXPECT_EQ(one, digest_after(config, {{2, 1}, {5, 3}, {2, 3}, {3, 1}})) << family << compute;
+      const std::string one = digest_after(config, {{1, 2}, {1, 2}, {1, 2}, {1, 2}});
+      EXPECT_EQ(one, digest_after(config, {{4, 2, 3}, {1, 2}, {3, 2, 2}, {4, 2, 3}})) << family << compute;
+      EXPECT_EQ(one, digest_after(config, {{2, 2, 1}, {5, 2, 3}, {2, 2, 3}, {3, 2, 1}})) << family << compute;
     }
 }
 

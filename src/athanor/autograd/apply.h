@@ -6,6 +6,7 @@
 //     static std::array<Tensor, 1> backward_input(const Saved&, const Tensor& dy);  // one per Var argument
 //     static void backward_weight(const Saved&, const Tensor& dy);  // adds into the weights' slots; may be absent
 //     static Tensor backward_input_onto(const Saved&, const Tensor& dy, const Tensor& base);  // Node's; may be absent
+//     static Tensor begin_backward(const Saved&, Tensor dy);                               // Node's; may be absent
 //     static constexpr bool kCheapToRedo = true;  // forward is cheap for the memory it fills; may be absent
 //   };
 //
@@ -27,6 +28,11 @@ namespace detail {
 template <typename Op>
 class OpNode : public Node {
  public:
+  Tensor begin_backward(Tensor dy) override {
+    if constexpr (requires { Op::begin_backward(saved, dy); })
+      return Op::begin_backward(saved, std::move(dy));
+    return dy;
+  }
   std::vector<Tensor> backward_input(const Tensor& dy) override {
     auto grads = Op::backward_input(saved, dy);
     return {std::make_move_iterator(grads.begin()), std::make_move_iterator(grads.end())};

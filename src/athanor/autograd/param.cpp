@@ -2,11 +2,17 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "athanor/base/philox.h"
 #include "athanor/kernels/table.h"
 
 namespace athanor {
+
+Tensor ValueSource::kept(const Param& param) {
+  fail("param: '{}' is asked from a source that keeps no values", param.name());
+}
+
 namespace {
 // Small enough that the threads share even the matrices of small models evenly.
 constexpr int64_t kBlock = 1 << 13;
@@ -18,9 +24,19 @@ int64_t num_blocks(int64_t numel) {
 Weight::GradSlot Weight::grad_slot() {
   if (!grad_.defined() && source_ != nullptr) source_->need(*this);
   check(grad_.defined(), "weight: '{}' has no gradient slot; is this model being trained?", use_);
-  zero_elsewhere_ = false;
+  zero_elsewhere_ = squares_noted_ = false;
   rows_ = {};
   return {grad_, std::exchange(begun_, true)};
+}
+
+double* Weight::take_squares() {
+  squares_noted_ = squares_ != nullptr;
+  return squares_;
+}
+
+void Weight::want_squares(double* to) {
+  squares_ = to;
+  squares_noted_ = false;
 }
 
 Tensor& Weight::grad() {
@@ -74,19 +90,29 @@ void Param::keep(FlatRange range, Tensor kept, ValueSource* source) {
       0 <= range.first && range.first <= range.last && range.last <= numel() && kept.numel() == range.count(),
       "param: '{}' {}: cannot keep [{}, {}) in {}", name_, shape_, range.first, range.last, kept.shape());
   range_ = range;
+  dtype_ = kept.dtype();
   kept_ = std::move(kept);
   source_ = source;
 }
 
+void Param::keep_elsewhere(FlatRange range, Dtype dtype, ValueSource* source) {
+  range_ = range;
+  dtype_ = dtype;
+  source_ = source;
+  elsewhere_ = true;
+}
+
 void Param::allocate(Arena& arena, Dtype dtype, bool with_master) {
   if (is_state_) dtype = Dtype::f32;
-  if (whole()) kept_ = value_ = empty(arena, shape_, dtype, Category::parameters);
-  check(kept_.dtype() == dtype, "param: '{}' is kept as {}, expected {}", name_, name_of(kept_.dtype()),
-        name_of(dtype));
+  if (whole()) {
+    kept_ = value_ = empty(arena, shape_, dtype, Category::parameters);
+    dtype_ = dtype;
+  }
+  check(dtype_ == dtype, "param: '{}' is kept as {}, expected {}", name_, name_of(dtype_), name_of(dtype));
   if (dtype == Dtype::f32) {
     master_ = kept_;
   } else if (with_master) {
-    master_ = empty(arena, kept_.shape(), Dtype::f32, Category::optimizer);
+    master_ = empty(arena, kept_shape(), Dtype::f32, Category::optimizer);
   }
 }
 
@@ -137,7 +163,34 @@ Tensor Param::unpadded(const Tensor& x) const {
 }
 
 Tensor Param::floats() const {
-  return master_.defined() ? master_ : empty(kept_.arena(), kept_.shape(), Dtype::f32, Category::workspace);
+  Tensor floats = master();
+  return floats.defined() ? floats : empty(kept().arena(), kept_shape(), Dtype::f32, Category::workspace);
+}
+
+void Param::take_floats(const Tensor& master) {
+  if (dtype_ != Dtype::f32) {
+    Tensor values = kept();
+    kernels(values).elementwise.cast(values.queue(), values, master);
+  }
+  if (masters_ != nullptr && master.queue().device_memory() == nullptr) {
+    masters_->write_master(*this, master.data<float>());
+  } else if (masters_ != nullptr) {
+    std::vector<float> values(static_cast<size_t>(master.numel()));
+    copy_to_host(values.data(), master, master.size_bytes());
+    masters_->write_master(*this, values.data());
+  }
+  if (source_ != nullptr) source_->changed(*this);
+}
+
+void Param::keep_master(MasterStore* store) {
+  check(defined() && !master_.defined(), "param: '{}' has no place for a master elsewhere", name_);
+  masters_ = store;
+}
+
+void Param::read_master(int64_t first, int64_t count, float* values) const {
+  if (masters_ != nullptr) return masters_->read_master(*this, first, count, values);
+  const Tensor part = master().flat(first, count);
+  copy_to_host(values, part, part.size_bytes());
 }
 
 FlatRange Param::kept_elements() const {
@@ -147,38 +200,49 @@ FlatRange Param::kept_elements() const {
 }
 
 void Param::initialize(uint64_t seed) {
-  Queue& queue = kept_.queue();
+  Queue& queue = kept().queue();
   if (queue.device() == Device::null) return;
   const RandomStream stream(seed, name_);
   Tensor master = floats();
   if (is_padded()) fill_zero(master);
   const BoxRuns runs(whole_, box_);
   const FlatRange kept = kept_elements();
-  queue.parallel_for(num_blocks(kept.count()), [&](int64_t block) {
-    const int64_t first = block * kBlock, last = std::min(first + kBlock, kept.count());
-    float* out = master.data<float>();
+  // The values of the elements [first, last), from `out` on.
+  const auto fill = [&](float* out, int64_t first, int64_t last) {
     if (init_.kind != Init::Kind::normal) {
-      std::fill(out + first, out + last, init_.kind == Init::Kind::ones ? 1.0f : 0.0f);
+      std::fill(out, out + (last - first), init_.kind == Init::Kind::ones ? 1.0f : 0.0f);
       return;
     }
     runs.walk(kept.first + first, kept.first + last, [&](int64_t in_box, int64_t in_whole, int64_t length) {
-      stream.fill_normal(out + in_box - kept.first, static_cast<uint64_t>(in_whole),
+      stream.fill_normal(out + in_box - kept.first - first, static_cast<uint64_t>(in_whole),
                          static_cast<uint64_t>(length), init_.std);
     });
-  });
-  if (kept_.dtype() != Dtype::f32) kernels(kept_).elementwise.cast(queue, kept_, master);
-  if (source_ != nullptr) source_->changed(*this);
+  };
+  const auto end_of = [&](int64_t first) { return std::min(first + kBlock, kept.count()); };
+  if (queue.device_memory() != nullptr) {  // made on the host, block by block
+    std::vector<float> values(kBlock);
+    for (int64_t first = 0; first < kept.count(); first += kBlock) {
+      Tensor block = master.flat(first, end_of(first) - first);
+      fill(values.data(), first, end_of(first));
+      copy_from_host(block, values.data(), block.size_bytes());
+    }
+  } else {
+    queue.parallel_for(num_blocks(kept.count()), [&](int64_t block) {
+      const int64_t first = block * kBlock;
+      fill(master.data<float>() + first, first, end_of(first));
+    });
+  }
+  take_floats(master);
 }
 
 void Param::store_kept(const float* values) {
-  Queue& queue = kept_.queue();
+  Queue& queue = kept().queue();
   if (queue.device() == Device::null) return;
   Tensor master = floats();
   if (is_padded()) fill_zero(master);
   Tensor real = master.flat(0, kept_elements().count());
   copy_from_host(real, values, real.size_bytes());
-  if (kept_.dtype() != Dtype::f32) kernels(kept_).elementwise.cast(queue, kept_, master);
-  if (source_ != nullptr) source_->changed(*this);
+  take_floats(master);
 }
 
 void Param::store(const float* values) {
@@ -197,6 +261,7 @@ void Param::load(float* values) const {
   check(whole(), "param: got '{}', of which this rank keeps a part, expected a whole one", name_);
   Queue& queue = kept_.queue();
   if (queue.device() == Device::null) return;
+  if (masters_ != nullptr) return read_master(0, box_.extent.numel(), values);
   Tensor master = floats();
   if (!master_.defined()) kernels(kept_).elementwise.cast(queue, master, kept_);
   const Tensor real = unpadded(master);

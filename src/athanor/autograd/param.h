@@ -56,6 +56,11 @@ class Weight {
     bool add;
   };
   GradSlot grad_slot();
+  // Where a product that completes the gradient is to note the squares of its norm blocks (kernels/gemm.h, tn_squares),
+  // asked for after grad_slot(); null: nobody wants them. Whatever adds to the gradient later makes them void.
+  double* take_squares();
+  void want_squares(double* to);  // in this pass
+  bool has_squares() const { return squares_noted_; }
   // The same for an op that adds to the rows `ids` alone. Where nothing else is added until the step ends, those rows
   // are known, and the others need not be cleared or summed.
   Tensor& grad_rows(const Tensor& ids);
@@ -78,6 +83,8 @@ class Weight {
   bool begun_ = true;
   bool zero_elsewhere_ = false;  // than in rows_
   Tensor rows_;                  // ids
+  double* squares_ = nullptr;
+  bool squares_noted_ = false;
 };
 
 struct Init {
@@ -143,6 +150,10 @@ class Param {
   // ZeRO, before allocate(): of the flattened parameter this rank keeps `range`, in `kept` (T, flat) and in the
   // master; the whole value is set and dropped by `source`.
   void keep(FlatRange range, Tensor kept, ValueSource* source);
+  // The same where `source` has what is kept, which has no memory of its own.
+  void keep_elsewhere(FlatRange range, Dtype dtype, ValueSource* source);
+  // Offload, after allocate() without a master: where T is not f32, `store` keeps it from now on.
+  void keep_master(MasterStore* store);
   void set_value(Tensor whole) { value_ = std::move(whole); }
   void drop_value() { value_ = {}; }
   bool whole() const { return source_ == nullptr; }
@@ -154,14 +165,25 @@ class Param {
     return value_;
   }
   // What the optimizer sees, both of the range that is kept: flat, or of the parameter's shape where that is all.
-  const Tensor& kept() const { return kept_; }      // T
-  const Tensor& master() const { return master_; }  // f32; kept() itself where T is f32
+  // Of T; and f32: kept() itself where T is f32, undefined where a MasterStore keeps it. Who has overwritten what is
+  // kept elsewhere says so.
+  Tensor kept() const { return elsewhere_ ? source_->kept(*this) : kept_; }
+  Tensor master() const { return elsewhere_ && dtype_ == Dtype::f32 ? source_->kept(*this) : master_; }
   // kept() where that is a rounded copy of the master; undefined where it is the master.
-  Tensor copy_of_master() const { return kept_.dtype() == Dtype::f32 ? Tensor() : kept_; }
-  bool defined() const { return kept_.defined(); }
+  Tensor copy_of_master() const { return dtype_ == Dtype::f32 ? Tensor() : kept(); }
+  bool is_kept_elsewhere() const { return elsewhere_; }
+  void note_change() const {
+    if (elsewhere_) source_->changed(*this);
+  }
+  Shape kept_shape() const { return whole() ? shape_ : Shape{range_.count()}; }
+  Dtype dtype() const { return dtype_; }                     // T
+  const Tensor& resident_master() const { return master_; }  // undefined where it has no memory of its own
+  void read_master(int64_t first, int64_t count, float* values) const;  // elements of it, wherever it is kept
+  bool defined() const { return kept_.defined() || elsewhere_; }
 
  private:
-  Tensor floats() const;  // the master, or workspace in its place
+  Tensor floats() const;                   // the master, or workspace in its place
+  void take_floats(const Tensor& master);  // they were changed: what is made of them follows
 
   std::string name_;
   Shape whole_, shape_;
@@ -171,7 +193,10 @@ class Param {
   bool is_state_;
   std::vector<std::unique_ptr<Weight>> uses_, uses_elsewhere_;
   ValueSource* source_ = nullptr;
+  MasterStore* masters_ = nullptr;
   FlatRange range_;
+  bool elsewhere_ = false;  // source_ has what is kept
+  Dtype dtype_ = Dtype::f32;
   Tensor value_, kept_, master_;
 };
 

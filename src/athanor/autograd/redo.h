@@ -18,20 +18,27 @@
 
 namespace athanor {
 
-class Redo {
+// Values that backward needs and that are not in memory until they are asked for.
+class Restorable {
+ public:
+  virtual ~Restorable() = default;
+  virtual void restore() = 0;
+};
+
+class Redo final : public Restorable {
  public:
   // `inputs`: those of what `make` computes from, which may be forgotten as well.
-  Redo(const Tensor& value, std::function<Tensor()> make, std::vector<std::shared_ptr<Redo>> inputs)
+  Redo(const Tensor& value, std::function<Tensor()> make, std::vector<std::shared_ptr<Restorable>> inputs)
       : value_(value.storage()), make_(std::move(make)), inputs_(std::move(inputs)) {}
 
   bool is(const Tensor& value) const { return value_.lock() == value.storage(); }
   void forget();
-  void restore();  // nothing if it is there, or if nobody needs it any more
+  void restore() override;  // nothing if it is there, or if nobody needs it any more
 
  private:
   std::weak_ptr<Storage> value_;
   std::function<Tensor()> make_;
-  std::vector<std::shared_ptr<Redo>> inputs_;
+  std::vector<std::shared_ptr<Restorable>> inputs_;
 };
 
 }  // namespace athanor

@@ -1,5 +1,7 @@
 #include "athanor/autograd/tape.h"
 
+#include <utility>
+
 #include "athanor/kernels/table.h"
 
 namespace athanor {
@@ -53,6 +55,7 @@ void Tape::backward(const Var& root, Tensor dy, DeferredWeights* deferred) {
     }
     const std::shared_ptr<Node> node = std::move(nodes_[i]);
     for (const auto& redo : node->redos) redo->restore();
+    dy = node->begin_backward(std::move(dy));
     if (const int input = node->inputs.size() == 1 ? node->inputs[0] : -1;
         input >= 0 && node->adds() && grads_[static_cast<size_t>(input)].defined()) {
       Tensor& sum = grads_[static_cast<size_t>(input)];
@@ -81,6 +84,31 @@ void Tape::end_redo(const Var& result) {
     if (!redo->is(result.value)) redo->forget();
   redos_.clear();
   redoing_ = false;
+}
+
+void Tape::begin_block(const Var& x) {
+  if (context_.activations == nullptr || !recording()) return;
+  block_first_ = nodes_.size();
+  block_storages_ = {x.value.storage()};
+  watched_ = &x.value.arena();
+  watched_->watch(&block_storages_);
+}
+
+void Tape::end_block(const Var& y) {
+  if (watched_ == nullptr) return;
+  std::exchange(watched_, nullptr)->watch(nullptr);
+  std::vector<std::shared_ptr<Storage>> left;
+  for (const auto& watched : block_storages_)
+    if (auto storage = watched.lock(); storage != nullptr && storage != y.value.storage() &&
+                                       storage->category() == Category::activations && !storage->released() &&
+                                       storage->size_bytes() >= kLeastStoredBytes)
+      left.push_back(std::move(storage));
+  block_storages_.clear();
+  if (left.empty()) return;
+  const auto stored = std::make_shared<StoredBlock>(*context_.activations, left);
+  // In front: what is made again is made of it.
+  for (size_t i = block_first_; i < nodes_.size(); ++i)
+    if (nodes_[i] != nullptr) nodes_[i]->redos.insert(nodes_[i]->redos.begin(), stored);
 }
 
 std::shared_ptr<Redo> Tape::redo_of(const Tensor& value) const {

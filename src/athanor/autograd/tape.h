@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "athanor/autograd/activation_store.h"
 #include "athanor/autograd/param.h"
 #include "athanor/autograd/redo.h"
 #include "athanor/tensor/tensor.h"
@@ -43,9 +44,10 @@ struct PassContext {
   // [num_sequences, whole length] i32: the position where each token's document begins, before which it attends to
   // nothing. Undefined: sequences are one document.
   Tensor document_starts = {};
-  bool record = false;      // gradients will be asked for
-  bool dropout = false;     // drop as in training
-  float loss_scale = 1.0f;  // gradients are this many times larger (f16)
+  bool record = false;                     // gradients will be asked for
+  bool dropout = false;                    // drop as in training
+  float loss_scale = 1.0f;                 // gradients are this many times larger (f16)
+  ActivationStore* activations = nullptr;  // where those of blocks go meanwhile; null: they stay
 };
 
 // Called with a weight whose gradient slot a backward pass has completed.
@@ -54,6 +56,8 @@ using WeightReady = std::function<void(Weight&)>;
 class Node {
  public:
   virtual ~Node() = default;
+  // Called once, before either part: the gradient as both of them take it.
+  virtual Tensor begin_backward(Tensor dy) { return dy; }
   virtual std::vector<Tensor> backward_input(const Tensor& dy) = 0;  // one per input, in order
   virtual void backward_weight(const Tensor& dy, const WeightReady& ready) = 0;
   virtual bool has_weights() const = 0;
@@ -67,8 +71,8 @@ class Node {
     return backward_input(dy);
   }
 
-  std::vector<int> inputs;                   // nodes of the tape, -1 for constants
-  std::vector<std::shared_ptr<Redo>> redos;  // of values that backward reads
+  std::vector<int> inputs;                         // nodes of the tape, -1 for constants
+  std::vector<std::shared_ptr<Restorable>> redos;  // of values that backward reads
 };
 
 // Weight parts put off by backward(): run() does them in the order they were met.
@@ -89,6 +93,9 @@ class DeferredWeights {
 class Tape {
  public:
   explicit Tape(PassContext context) : context_(std::move(context)) {}
+  ~Tape() {
+    if (watched_ != nullptr) watched_->watch(nullptr);  // a block that failed half way
+  }
   Tape(const Tape&) = delete;
   Tape& operator=(const Tape&) = delete;
 
@@ -112,6 +119,11 @@ class Tape {
   void note_redo(std::shared_ptr<Redo> redo) { redos_.push_back(std::move(redo)); }
   std::shared_ptr<Redo> redo_of(const Tensor& value) const;  // null: none was noted
 
+  // Between these two a block of the model computes y of x; where the context has a store, what it leaves behind goes
+  // there, but for y. Nothing without one.
+  void begin_block(const Var& x);
+  void end_block(const Var& y);
+
   // Called after each weight part with every weight it completed.
   void on_weight_ready(WeightReady ready) { weight_ready_ = std::move(ready); }
 
@@ -123,6 +135,10 @@ class Tape {
   std::vector<Tensor> grads_;
   bool redoing_ = false;
   std::vector<std::shared_ptr<Redo>> redos_;  // since begin_redo()
+  // Since begin_block(): the first node, and what was allocated, the block's input first.
+  size_t block_first_ = 0;
+  std::vector<std::weak_ptr<Storage>> block_storages_;
+  Arena* watched_ = nullptr;
   WeightReady weight_ready_;
 };
 

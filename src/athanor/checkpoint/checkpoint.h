@@ -16,6 +16,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -30,10 +31,17 @@ namespace athanor {
 
 struct NamedTensor {
   std::string name;  // "model.blocks.0.attn.q.weight", "adam.m.blocks.0.attn.q.weight"
-  Tensor tensor;     // f32: the whole, or the box of it that this rank holds
+  Tensor tensor;     // f32: the whole, or the box of it that this rank holds; undefined where `read` is set
   Shape whole =
       {};  // of a box: the shape of the whole, and where the box begins; none: the tensor is the whole
   Shape offset = {};
+  // Of what is not in memory as f32: its shape, and how to get `count` of its elements from `first` on, which is
+  // asked for front to back.
+  Shape shape_elsewhere = {};
+  std::function<void(int64_t first, int64_t count, float* values)> read = {};
+
+  const Shape& shape() const { return read ? shape_elsewhere : tensor.shape(); }
+  void copy(int64_t first, int64_t count, float* values) const;
 };
 
 struct CheckpointContent {

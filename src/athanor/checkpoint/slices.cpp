@@ -20,7 +20,7 @@ struct Held {
 };
 
 Held held(const NamedTensor& named) {
-  const Shape& extent = named.tensor.shape();
+  const Shape& extent = named.shape();
   if (named.offset.dims() == 0) return {named.name, extent, whole_box(extent)};
   return {named.name, named.whole, {named.offset, extent}};
 }

@@ -58,8 +58,8 @@ void check_content(const CheckpointContent& content) {
   check(content.step >= 0, "checkpoint: got step {}, expected one from zero up", content.step);
   canonical_state(content.state, "checkpoint");
   for (const NamedTensor& tensor : content.tensors) {
-    check(tensor.tensor.defined() && tensor.tensor.dtype() == Dtype::f32 &&
-              tensor.tensor.queue().device() == Device::cpu,
+    check(tensor.read || (tensor.tensor.defined() && tensor.tensor.dtype() == Dtype::f32 &&
+                          tensor.tensor.queue().device() != Device::null),
           "checkpoint: tensor '{}': expected f32 values in memory", tensor.name);
   }
   std::set<std::string> names;
@@ -115,13 +115,25 @@ struct Table {
   std::vector<uint64_t> words_;
 };
 
-Hash write_tensor(SafetensorsWriter& writer, const Tensor& tensor) {
+Hash write_tensor(SafetensorsWriter& writer, const NamedTensor& tensor) {
   Hash128 hash;
-  const auto* bytes = static_cast<const char*>(tensor.raw());
-  for (uint64_t done = 0; done < tensor.size_bytes(); done += kPieceBytes) {
-    const size_t piece = std::min<uint64_t>(kPieceBytes, tensor.size_bytes() - done);
-    hash.update(bytes + done, piece);
-    writer.append(bytes + done, piece);
+  const bool is_read =
+      tensor.read || tensor.tensor.queue().device() != Device::cpu;  // else it lies in memory
+  std::vector<float> buffer(is_read ? kPieceBytes / sizeof(float) : 0);
+  const uint64_t size_bytes = static_cast<uint64_t>(tensor.shape().numel()) * sizeof(float);
+  for (uint64_t done = 0; done < size_bytes; done += kPieceBytes) {
+    const size_t piece = std::min<uint64_t>(kPieceBytes, size_bytes - done);
+    const auto first = static_cast<int64_t>(done / sizeof(float));
+    const auto count = static_cast<int64_t>(piece / sizeof(float));
+    const void* bytes = buffer.data();
+    if (tensor.read)
+      tensor.read(first, count, buffer.data());
+    else if (is_read)
+      copy_to_host(buffer.data(), tensor.tensor.flat(first, count), piece);
+    else
+      bytes = static_cast<const char*>(tensor.tensor.raw()) + done;
+    hash.update(bytes, piece);
+    writer.append(bytes, piece);
   }
   return parse_hash(hash.hex());
 }
@@ -143,7 +155,7 @@ void write_shard(Env& env, const std::string& folder, int rank, const Checkpoint
                            {{"format", "pt"}, {"athanor.step", std::to_string(content.step)}});
   for (const StoredTensor& stored : writer.tensors()) {
     const size_t index = mine.at(stored.name);
-    table.set_slice(index, write_tensor(writer, content.tensors[plan.slices[index].local].tensor));
+    table.set_slice(index, write_tensor(writer, content.tensors[plan.slices[index].local]));
   }
   writer.finish();
   table.set_shard(rank, parse_hash(writer.header_hash()), writer.size_bytes());
@@ -177,6 +189,12 @@ void write_file(Env& env, const std::string& path, std::string_view text) {
 }
 
 }  // namespace
+
+void NamedTensor::copy(int64_t first, int64_t count, float* values) const {
+  if (read) return read(first, count, values);
+  const Tensor part = tensor.flat(first, count);
+  copy_to_host(values, part, part.size_bytes());
+}
 
 void write_checkpoint_at(Env& env, Group& group, const std::string& path, const CheckpointContent& content) {
   std::optional<StagedFolder> staged;

@@ -64,16 +64,7 @@ void HierarchicalGroup::across(const std::function<Work(Group& outer)>& step) {
 }
 
 GroupFailure HierarchicalGroup::failure_of(const std::exception& error) {
-  GroupFailure failure{GroupFailure::Kind::aborted, rank(), error.what()};
-  if (const auto* lost = dynamic_cast<const PeerLost*>(&error)) {
-    failure.kind = GroupFailure::Kind::peer_lost;
-    failure.rank = lost->rank();
-  } else if (dynamic_cast<const Timeout*>(&error) != nullptr) {
-    failure.kind = GroupFailure::Kind::timeout;
-  } else if (dynamic_cast<const Error*>(&error) != nullptr) {
-    failure.kind = GroupFailure::Kind::mismatch;
-  }
-  break_levels(failure);
+  break_levels(GroupFailure::of(error, rank()));
   const std::lock_guard lock(mutex_);
   return *failure_;
 }
@@ -86,6 +77,20 @@ void HierarchicalGroup::break_levels(const GroupFailure& failure) {
   }
   for (Group* group : {inner_.get(), outer_.get(), direct_.get()})
     if (group != nullptr) group->abort(failure.text);
+}
+
+void HierarchicalGroup::throw_if_broken() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (failure_) failure_->raise();
+  }
+  const auto look = [](Group& group) {
+    group.throw_if_broken();
+    return Work();
+  };
+  inside(look);
+  across(look);
+  if (direct_) direct_->throw_if_broken();
 }
 
 void HierarchicalGroup::abort(const std::string& reason) {

@@ -62,6 +62,7 @@ class HierarchicalGroup final : public Group {
   void barrier(const std::string& name) override;
   std::shared_ptr<std::byte> allocate_shared(size_t size_bytes, const std::string& name) override;
   Traffic traffic() const override;  // of all levels
+  void throw_if_broken() override;
   void abort(const std::string& reason) override;
 
  private:

@@ -78,6 +78,7 @@ class NullGroup final : public Group {
     next_address_ += size_bytes + 1;
     return {std::shared_ptr<void>(), address};
   }
+  void throw_if_broken() override {}
   void abort(const std::string&) override {}
 
  private:

@@ -140,6 +140,11 @@ class SingleGroup final : public Group {
     return map_shared_memory(size_bytes);
   }
 
+  void throw_if_broken() override {
+    const std::lock_guard lock(mutex_);
+    if (failure_) failure_->raise();
+  }
+
   void abort(const std::string& reason) override {
     const std::lock_guard lock(mutex_);
     break_with({GroupFailure::Kind::aborted, 0, fmt::format("rank 0 aborted group '{}': {}", name_, reason)});

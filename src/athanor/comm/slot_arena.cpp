@@ -71,6 +71,15 @@ void GroupFailure::raise() const {
   throw Recoverable(text);
 }
 
+GroupFailure GroupFailure::of(const std::exception& error, int rank) {
+  if (const auto* lost = dynamic_cast<const PeerLost*>(&error))
+    return {Kind::peer_lost, lost->rank(), error.what()};
+  Kind kind = Kind::aborted;
+  if (dynamic_cast<const Timeout*>(&error) != nullptr) kind = Kind::timeout;
+  if (dynamic_cast<const Error*>(&error) != nullptr) kind = Kind::mismatch;
+  return {kind, rank, error.what()};
+}
+
 size_t SlotArena::bytes(int size, size_t slot_bytes) {
   check(1 <= size && size <= kMaxRanks, "group of {} ranks, expected 1 ... {}", size, kMaxRanks);
   check(

@@ -12,6 +12,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <optional>
 #include <string>
 
@@ -28,6 +29,8 @@ struct GroupFailure {
   std::string text;
 
   [[noreturn]] void raise() const;  // Error, PeerLost, Timeout, Recoverable
+  // That whose raise() would throw this; `rank`: to blame, where the error does not say.
+  static GroupFailure of(const std::exception& error, int rank);
 };
 
 enum class Presence : uint32_t { not_joined, joined, left };

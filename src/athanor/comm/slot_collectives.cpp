@@ -82,7 +82,11 @@ void SlotGroup::run_all_reduce(const Call& call, std::byte* data) {
   const int me = rank(), n = size();
   std::vector<const void*> inputs(static_cast<size_t>(n));
   PieceSteps steps;
-  steps.direct = [&] { reduce_directly(call); };
+  bool squared = call.square_blocks == nullptr;
+  steps.direct = [&] {
+    reduce_directly(call);
+    squared = true;
+  };
   steps.pieces = pieces_of(call.count, per_piece);
   steps.in = [&](int64_t k, int which) {
     const Piece piece = piece_of(call.count, per_piece, k);
@@ -114,6 +118,7 @@ void SlotGroup::run_all_reduce(const Call& call, std::byte* data) {
     }
   };
   run(call, steps);
+  if (!squared) square_here(call, static_cast<const float*>(static_cast<void*>(data)), 0, call.count);
 }
 
 // Every rank sums everything by itself: one wait.
@@ -132,6 +137,8 @@ void SlotGroup::run_all_reduce_flat(const Call& call, std::byte* data) {
     ordered_sum(inputs, output, call.count, call.dtype);
   };
   run(call, steps);
+  if (call.square_blocks != nullptr)
+    square_here(call, static_cast<const float*>(static_cast<void*>(data)), 0, call.count);
 }
 
 void SlotGroup::run_all_gather(const Call& call, const std::byte* in, std::byte* out) {
@@ -201,11 +208,26 @@ void SlotGroup::run_rows(
   run(call, steps);
 }
 
+// Where squares are noted, a row that comes in one piece is summed in parts that stay in a cache.
 void SlotGroup::run_reduce_scatter(const Call& call, const std::byte* in, std::byte* out) {
+  const size_t element = size_of(call.dtype);
+  const bool squares = call.square_blocks != nullptr;
+  bool at_once = false;
+  std::vector<const void*> at(static_cast<size_t>(size()));
   run_rows(call, in, [&](std::span<const void* const> rows, int64_t first, int64_t length) {
-    void* const output[] = {out + static_cast<size_t>(first) * size_of(call.dtype)};
-    ordered_sum(rows, output, length, call.dtype);
+    at_once = length == call.count;
+    const int64_t most = squares && at_once ? static_cast<int64_t>(kChunkBytes / element) : length;
+    for (int64_t done = 0; done < length; done += most) {
+      const int64_t part = std::min(most, length - done);
+      for (size_t r = 0; r < at.size(); ++r)
+        at[r] = static_cast<const std::byte*>(rows[r]) + static_cast<size_t>(done) * element;
+      void* const output[] = {out + static_cast<size_t>(first + done) * element};
+      ordered_sum(at, output, part, call.dtype);
+      if (squares && at_once) square_here(call, static_cast<const float*>(output[0]), done, part);
+    }
   });
+  if (squares && !at_once)
+    square_here(call, static_cast<const float*>(static_cast<void*>(out)), 0, call.count);
 }
 
 void SlotGroup::run_all_to_all(const Call& call, const std::byte* in, std::byte* out) {

@@ -200,6 +200,17 @@ std::string SlotLink::loss_of(int rank) const {
   return in_world == Presence::joined ? death_of_(rank) : "";
 }
 
+void SlotLink::look_for_deaths() const {
+  throw_if_broken();
+  for (int rank = 0; rank < size(); ++rank) {
+    if (rank == rank_ || static_cast<Presence>(arena_.control(rank).presence.load()) == Presence::left)
+      continue;
+    const std::string reason = loss_of(rank);
+    if (!reason.empty()) lose(rank, reason, fmt::format("group '{}'", options_.name));
+  }
+  throw_if_broken();
+}
+
 void SlotLink::lose(int rank, const std::string& reason, const std::string& where) const {
   const std::string text =
       fmt::format("{} was lost: {}; {}; it {}", rank_text(rank), reason, where, last_seen(rank));

@@ -45,6 +45,7 @@ class SlotLink {
   std::string loss_of(int rank) const;  // why nothing more can come from a rank, or ""
   // Breaks the group because of that, and the world if the rank has died; `where` is the call that needed it.
   void lose(int rank, const std::string& reason, const std::string& where) const;
+  void look_for_deaths() const;           // throws if the group is broken or a member has died
   std::string rank_text(int rank) const;  // rank 1, or rank 1 (3 of the world)
   std::string last_seen(int rank) const;  // what it is doing or did last
 

@@ -65,6 +65,7 @@ void SlotGroup::run_all_reduce_tree(const Call& call, const std::vector<TreeNode
     sum_tree_directly(call, parts, plan);
   } else {
     sum_tree_in_slots(call, parts, plan, mine, result);
+    if (call.square_blocks != nullptr) square_here(call, result, 0, call.count);
   }
   link_.end();
 }
@@ -135,6 +136,7 @@ void SlotGroup::sum_tree_directly(const Call& call, const std::vector<TreePart>&
       for (std::byte* result : results)
         if (floats(result) + at != values[0])
           std::memcpy(floats(result) + at, values[0], static_cast<size_t>(block) * sizeof(float));
+      if (call.square_blocks != nullptr) square_for_all(call, values[0], at, block);
     }
   });
 }

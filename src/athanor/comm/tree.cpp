@@ -82,6 +82,20 @@ std::vector<TreeAdd> plan_tree_sum(const std::vector<LeafRange>& nodes, int64_t 
   return std::move(combination.adds);
 }
 
+SharedTree share_tree(const std::vector<std::vector<int64_t>>& tables, int64_t num_leaves) {
+  SharedTree tree;
+  for (size_t r = 0; r < tables.size(); ++r)
+    for (size_t i = 0; i + 1 < tables[r].size(); i += 2)
+      tree.nodes.push_back({{tables[r][i], tables[r][i + 1]}, static_cast<int>(r)});
+  std::stable_sort(tree.nodes.begin(), tree.nodes.end(),
+                   [](const auto& a, const auto& b) { return a.range < b.range; });
+  std::vector<LeafRange> ranges;
+  ranges.reserve(tree.nodes.size());
+  for (const auto& node : tree.nodes) ranges.push_back(node.range);
+  tree.adds = plan_tree_sum(ranges, num_leaves);
+  return tree;
+}
+
 LeafRange grains_of_rank(int64_t num_grains, int dp, int rank) {
   check(num_grains >= 0 && dp >= 1 && 0 <= rank && rank < dp, "grains: rank {} of {} with {} grains", rank,
         dp, num_grains);

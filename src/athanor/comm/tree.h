@@ -48,6 +48,18 @@ struct TreeCombination {
 };
 TreeCombination combine_nodes(const std::vector<LeafRange>& nodes, int64_t num_leaves);
 
+// The nodes that several ranks bring, from left to right, and the additions that make the root of them.
+struct SharedTree {
+  struct Node {
+    LeafRange range;
+    int owner;
+  };
+  std::vector<Node> nodes;
+  std::vector<TreeAdd> adds;
+};
+// tables[r]: first and last leaf of each node of rank r. Errors as plan_tree_sum's.
+SharedTree share_tree(const std::vector<std::vector<int64_t>>& tables, int64_t num_leaves);
+
 // The range of grains of rank r: ranks 0 ... (n mod dp)-1 take ceil(n/dp), the others floor(n/dp),
 // contiguous.
 LeafRange grains_of_rank(int64_t num_grains, int dp, int rank);

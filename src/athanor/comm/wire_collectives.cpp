@@ -88,9 +88,12 @@ void WireGroup::exchange_rows(std::span<const InRow> in, std::span<const OutRow>
     transfers.send((me + n - i) % n, row.data, bytes_of(row.count, element));
   }
   const InRow& own = in[static_cast<size_t>(me)];
-  if (own.count > 0 && own.data != out[static_cast<size_t>(me)].data)
-    std::memcpy(out[static_cast<size_t>(me)].data, own.data, bytes_of(own.count, element));
+  copy_own(out[static_cast<size_t>(me)].data, own.data, bytes_of(own.count, element));
   transfers.wait();
+}
+
+void WireGroup::copy_own(void* to, const void* from, size_t size_bytes) {
+  if (size_bytes > 0 && to != from) std::memcpy(to, from, size_bytes);
 }
 
 // Each rank tells each other how much it has for it, before memory is offered for it.

@@ -1,23 +1,11 @@
 #include "athanor/comm/wire_group.h"
 
-#include <cstring>
 #include <utility>
 
 #include "athanor/base/check.h"
 #include "athanor/comm/shared_regions.h"
 
 namespace athanor {
-
-namespace {
-
-const std::byte* bytes(const void* data) {
-  return static_cast<const std::byte*>(data);
-}
-std::byte* bytes(void* data) {
-  return static_cast<std::byte*>(data);
-}
-
-}  // namespace
 
 WireGroup::WireGroup(std::shared_ptr<Wire> wire, std::vector<int> members, const WireGroupIds& ids,
                      GroupOptions options, std::shared_ptr<void> alive)
@@ -36,30 +24,6 @@ WireGroup::~WireGroup() {
   link_.leave();
 }
 
-template <typename Byte>
-auto WireGroup::slices(Byte* data, int64_t count, size_t element) const -> std::vector<Row<Byte>> {
-  std::vector<Row<Byte>> rows;
-  int64_t first = 0;
-  for (int r = 0; r < size(); ++r) {
-    const int64_t part = even_part(count, size(), r);
-    rows.push_back({data + static_cast<size_t>(first) * element, part});
-    first += part;
-  }
-  return rows;
-}
-
-template <typename Byte>
-auto WireGroup::equal_rows(Byte* data, int64_t count, size_t element) const -> std::vector<Row<Byte>> {
-  return slices(data, count * size(), element);
-}
-
-template <typename Byte>
-auto WireGroup::one_row(Byte* data, int64_t count, int only) const -> std::vector<Row<Byte>> {
-  std::vector<Row<Byte>> rows(static_cast<size_t>(size()), Row<Byte>{data, 0});
-  rows[static_cast<size_t>(only)].count = count;
-  return rows;
-}
-
 Work WireGroup::start(const Call& call, bool buffers, std::function<void()> body, int64_t extra) {
   check_call(call, size(), buffers);
   return queue_.start(call.name, [this, call, body = std::move(body), extra] {
@@ -70,12 +34,8 @@ Work WireGroup::start(const Call& call, bool buffers, std::function<void()> body
 }
 
 Work WireGroup::all_reduce(void* data, int64_t count, Dtype dtype, const std::string& name) {
-  return start({Collective::all_reduce, dtype, -1, count, 0, name}, data != nullptr, [=, this] {
-    const auto rows = slices(bytes(data), count, size_of(dtype));
-    reduce_rows(slices(bytes(static_cast<const void*>(data)), count, size_of(dtype)),
-                rows[static_cast<size_t>(rank())].data, dtype);
-    gather_rows(rows, size_of(dtype));
-  });
+  return start({Collective::all_reduce, dtype, -1, count, 0, name}, data != nullptr,
+               [=, this] { run_all_reduce(data, count, dtype); });
 }
 
 Work WireGroup::all_reduce_tree(std::vector<TreeNode> nodes, int64_t num_leaves, float* result, int64_t count,
@@ -87,34 +47,25 @@ Work WireGroup::all_reduce_tree(std::vector<TreeNode> nodes, int64_t num_leaves,
       {Collective::all_reduce_tree, Dtype::f32, -1, count, num_leaves, name}, buffers,
       [this, nodes = std::move(nodes), num_leaves, result, count] {
         run_all_reduce_tree(nodes, num_leaves, result, count);
-        gather_rows(slices(bytes(result), count, sizeof(float)), sizeof(float));
+        gather_slices(result, count, Dtype::f32);
       },
       num_nodes);
 }
 
 Work WireGroup::all_gather(const void* in, void* out, int64_t count, Dtype dtype, const std::string& name) {
   return start({Collective::all_gather, dtype, -1, count, 0, name}, in != nullptr && out != nullptr,
-               [=, this] {
-                 const auto rows = equal_rows(bytes(out), count, size_of(dtype));
-                 std::byte* own = rows[static_cast<size_t>(rank())].data;
-                 if (count > 0 && own != in)
-                   std::memcpy(own, in, static_cast<size_t>(count) * size_of(dtype));
-                 gather_rows(rows, size_of(dtype));
-               });
+               [=, this] { run_all_gather(in, out, count, dtype); });
 }
 
 Work WireGroup::reduce_scatter(const void* in, void* out, int64_t count, Dtype dtype,
                                const std::string& name) {
   return start({Collective::reduce_scatter, dtype, -1, count, 0, name}, in != nullptr && out != nullptr,
-               [=, this] { reduce_rows(equal_rows(bytes(in), count, size_of(dtype)), bytes(out), dtype); });
+               [=, this] { run_reduce_scatter(in, out, count, dtype); });
 }
 
 Work WireGroup::all_to_all(const void* in, void* out, int64_t count, Dtype dtype, const std::string& name) {
   return start({Collective::all_to_all, dtype, -1, count, 0, name}, in != nullptr && out != nullptr,
-               [=, this] {
-                 exchange_rows(equal_rows(bytes(in), count, size_of(dtype)),
-                               equal_rows(bytes(out), count, size_of(dtype)), size_of(dtype));
-               });
+               [=, this] { run_all_to_all(in, out, count, dtype); });
 }
 
 Work WireGroup::all_to_all_v(const void* in, std::span<const int64_t> send_counts, void* out,
@@ -126,50 +77,34 @@ Work WireGroup::all_to_all_v(const void* in, std::span<const int64_t> send_count
                [this, in, out, dtype, to = std::vector(send_counts.begin(), send_counts.end()),
                 from = std::vector(recv_counts.begin(), recv_counts.end())] {
                  check_counts_of_all(to, from);
-                 const auto rows = [&](auto* data, const std::vector<int64_t>& counts) {
-                   std::vector<Row<std::remove_pointer_t<decltype(data)>>> result;
-                   for (const int64_t count : counts) {
-                     result.push_back({data, count});
-                     data += static_cast<size_t>(count) * size_of(dtype);
-                   }
-                   return result;
-                 };
-                 exchange_rows(rows(bytes(in), to), rows(bytes(out), from), size_of(dtype));
+                 run_all_to_all_v(in, to, out, from, dtype);
                });
 }
 
 Work WireGroup::broadcast(void* data, int64_t count, Dtype dtype, int root, const std::string& name) {
-  return start({Collective::broadcast, dtype, root, count, 0, name}, data != nullptr, [=, this] {
-    // The root's row for every rank, and a row from the root alone.
-    std::vector<InRow> in(static_cast<size_t>(size()), InRow{bytes(data), rank() == root ? count : 0});
-    exchange_rows(in, one_row(bytes(data), count, root), size_of(dtype));
-  });
+  return start({Collective::broadcast, dtype, root, count, 0, name}, data != nullptr,
+               [=, this] { run_broadcast(data, count, dtype, root); });
 }
 
 Work WireGroup::reduce(const void* in, void* out, int64_t count, Dtype dtype, int root,
                        const std::string& name) {
   return start({Collective::reduce, dtype, root, count, 0, name},
                in != nullptr && (rank() != root || out != nullptr),
-               [=, this] { reduce_rows(one_row(bytes(in), count, root), bytes(out), dtype); });
+               [=, this] { run_reduce(in, out, count, dtype, root); });
 }
 
 Work WireGroup::gather(const void* in, void* out, int64_t count, Dtype dtype, int root,
                        const std::string& name) {
   return start({Collective::gather, dtype, root, count, 0, name},
-               in != nullptr && (rank() != root || out != nullptr), [=, this] {
-                 exchange_rows(one_row(bytes(in), count, root),
-                               equal_rows(bytes(out), rank() == root ? count : 0, size_of(dtype)),
-                               size_of(dtype));
-               });
+               in != nullptr && (rank() != root || out != nullptr),
+               [=, this] { run_gather(in, out, count, dtype, root); });
 }
 
 Work WireGroup::scatter(const void* in, void* out, int64_t count, Dtype dtype, int root,
                         const std::string& name) {
   return start({Collective::scatter, dtype, root, count, 0, name},
-               out != nullptr && (rank() != root || in != nullptr), [=, this] {
-                 exchange_rows(equal_rows(bytes(in), rank() == root ? count : 0, size_of(dtype)),
-                               one_row(bytes(out), count, root), size_of(dtype));
-               });
+               out != nullptr && (rank() != root || in != nullptr),
+               [=, this] { run_scatter(in, out, count, dtype, root); });
 }
 
 void WireGroup::barrier(const std::string& name) {

@@ -15,11 +15,12 @@
 
 #include "athanor/comm/call_queue.h"
 #include "athanor/comm/group.h"
+#include "athanor/comm/row_calls.h"
 #include "athanor/comm/wire_link.h"
 
 namespace athanor {
 
-class WireGroup final : public Group {
+class WireGroup final : public Group, private RowCalls {
  public:
   // As WireLink's. `alive` is let go of with the group.
   WireGroup(std::shared_ptr<Wire> wire, std::vector<int> members, const WireGroupIds& ids,
@@ -51,36 +52,17 @@ class WireGroup final : public Group {
   void barrier(const std::string& name) override;
   std::shared_ptr<std::byte> allocate_shared(size_t size_bytes, const std::string& name) override;
   Traffic traffic() const override;
+  void throw_if_broken() override { link_.look_for_losses(); }
   void abort(const std::string& reason) override;
 
  private:
   class Message;  // in wire_pair.cpp
-  // Consecutive elements of one rank.
-  template <typename Byte>
-  struct Row {
-    Byte* data;
-    int64_t count;
-  };
-  using InRow = Row<const std::byte>;
-  using OutRow = Row<std::byte>;
-
   Work start(const Call& call, bool buffers, std::function<void()> body, int64_t extra = 0);
-  // Slice r of `count` elements at `data`, for every rank.
-  template <typename Byte>
-  std::vector<Row<Byte>> slices(Byte* data, int64_t count, size_t element) const;
-  template <typename Byte>
-  std::vector<Row<Byte>> equal_rows(Byte* data, int64_t count, size_t element) const;
-  // Row `only` [count] and no other.
-  template <typename Byte>
-  std::vector<Row<Byte>> one_row(Byte* data, int64_t count, int only) const;
-
   // In wire_collectives.cpp, within a call.
-  // rows[r]: this rank's part of what rank r owns; out: the sum of the own row over all ranks.
-  void reduce_rows(std::span<const InRow> rows, std::byte* out, Dtype dtype);
-  // rows[r]: where rank r's row goes; the own row is what the others get.
-  void gather_rows(std::span<const OutRow> rows, size_t element);
-  // in[r] goes to rank r, which has room for it in its out.
-  void exchange_rows(std::span<const InRow> in, std::span<const OutRow> out, size_t element);
+  void reduce_rows(std::span<const InRow> rows, std::byte* out, Dtype dtype) override;
+  void gather_rows(std::span<const OutRow> rows, size_t element) override;
+  void exchange_rows(std::span<const InRow> in, std::span<const OutRow> out, size_t element) override;
+  void copy_own(void* to, const void* from, size_t size_bytes) override;
   void check_counts_of_all(std::span<const int64_t> send_counts, std::span<const int64_t> recv_counts);
   // In wire_tree.cpp.
   void run_all_reduce_tree(std::vector<TreeNode> nodes, int64_t num_leaves, float* result, int64_t count);

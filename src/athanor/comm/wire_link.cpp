@@ -61,6 +61,14 @@ void WireLink::throw_if_broken() {
   if (const auto failure = wire_->failure(ids_.group)) failure->raise();
 }
 
+void WireLink::look_for_losses() {
+  throw_if_broken();
+  if (const auto lost = wire_->first_lost(members_))
+    lose(rank_, lost->reason,
+         {[this] { return fmt::format("group '{}'", options_.name); },
+          [](int) { return std::string("was in no call of this transport"); }, 0});
+}
+
 void WireLink::fail(GroupFailure::Kind kind, int rank, const std::string& text) {
   wire_->fail(ids_.group, {kind, rank, text});
   throw_if_broken();  // an earlier failure wins

@@ -59,6 +59,7 @@ class WireLink {
   std::unique_ptr<Wire::Message> recv(int from, uint64_t channel, void* data, size_t size_bytes);
 
   void throw_if_broken();
+  void look_for_losses();  // throws if the group is broken or a member is lost
   // Breaks the group and throws.
   [[noreturn]] void fail(GroupFailure::Kind kind, int rank, const std::string& text);
   GroupFailure failure_of(const std::exception& error);  // the group's, which this becomes if it has none

@@ -14,11 +14,6 @@ namespace {
 
 constexpr size_t kMinPieceBytes = size_t{16} << 10;
 
-struct Part {
-  LeafRange range;
-  int owner;
-};
-
 }  // namespace
 
 void WireGroup::run_all_reduce_tree(std::vector<TreeNode> nodes, int64_t num_leaves, float* result,
@@ -42,22 +37,13 @@ void WireGroup::run_all_reduce_tree(std::vector<TreeNode> nodes, int64_t num_lea
     exchange.send_uncounted((me + i) % n, tables[static_cast<size_t>(me)].data(),
                             2 * nodes.size() * sizeof(int64_t));
   exchange.wait();
-  std::vector<Part> parts;
-  for (int r = 0; r < n; ++r) {
-    const auto& table = tables[static_cast<size_t>(r)];
-    for (size_t i = 0; i + 1 < table.size(); i += 2) parts.push_back({{table[i], table[i + 1]}, r});
-  }
-  std::stable_sort(parts.begin(), parts.end(),
-                   [](const auto& a, const auto& b) { return a.range < b.range; });
-  std::vector<LeafRange> ranges;
-  ranges.reserve(parts.size());
-  for (const auto& part : parts) ranges.push_back(part.range);
-  std::vector<TreeAdd> plan;
+  SharedTree tree;
   try {
-    plan = plan_tree_sum(ranges, num_leaves);
+    tree = share_tree(tables, num_leaves);
   } catch (const Error& error) {
     link_.fail(GroupFailure::Kind::mismatch, rank(), fmt::format("{}: {}", link_.place(), error.what()));
   }
+  const auto& parts = tree.nodes;
 
   if (count == 0) return;
   const auto first_of = [&](int r) {  // the first element of rank r's slice
@@ -95,7 +81,7 @@ void WireGroup::run_all_reduce_tree(std::vector<TreeNode> nodes, int64_t num_lea
   for (int64_t k = 0; k < pieces; ++k) {
     if (k + 1 < pieces) begin(k + 1);
     transfers[k % 2].wait();
-    for (const auto& step : plan)
+    for (const auto& step : tree.adds)
       add(staged(k, static_cast<size_t>(step.into)), staged(k, static_cast<size_t>(step.into)),
           staged(k, static_cast<size_t>(step.from)), length(me, k));
     std::copy_n(staged(k, 0), length(me, k), result + first_of(me) + k * per_piece);

@@ -98,6 +98,7 @@ struct OptimizerConfig {
   double weight_decay = 0.1;  // on matrices only (two or more dimensions)
   double momentum = 0.9;      // sgd
   double clip_norm = 1.0;     // 0: none
+  std::string state = "f32";  // f32, 8bit: of momenta and averages, in blocks (kernels/quantize.h)
 };
 
 struct ScheduleConfig {
@@ -134,20 +135,32 @@ struct ParallelConfig {
   int64_t bucket_bytes = 16 << 20;  // gradient bucket
   // Gradients on the wire, docs/compression.md: none, bf16, int8, topk, powersgd, onebit-adam.
   std::string compression = "none";
-  double compression_ratio = 0.01;  // topk: the share of elements that is sent
-  int64_t compression_rank = 4;     // powersgd
-  int64_t compression_warmup = 0;   // steps that are sent whole; onebit-adam: of plain Adam
-  bool error_feedback = true;       // what a code leaves out is added to the next step's gradient
+  double compression_ratio = 0.1;  // topk: the share of elements that is sent
+  int64_t compression_rank = 4;    // powersgd
+  // Steps that are sent whole, for onebit-adam of plain Adam; where it is not set, what the kind wants of train.steps.
+  int64_t compression_warmup = 0;
+  bool error_feedback = true;  // what a code leaves out is added to the next step's gradient
   // Two-speed synchronisation: gradients are summed in groups of ranks of dp, whose weights meet every k steps.
   int64_t sync_every = 0;  // k; 0: all ranks sum every step
   int64_t sync_group = 0;  // ranks of a group; "auto" (0): those of a host
   double outer_lr = 0.7;   // of SGD with Nesterov momentum on the mean difference of weights
   double outer_momentum = 0.9;
+  std::string outer_compression = "none";  // none, bf16, int8: of that difference on the wire
   // Parameter servers: so many of the ranks, the last ones, keep parameters and optimizer state; the others train.
   int64_t servers = 0;               // 0: none, ranks sum gradients among themselves
   std::string consistency = "sync";  // sync, bounded, async: what an update of theirs is made of
   int64_t staleness = 1;             // bounded: steps that a worker may be ahead of the slowest one
   std::string replay = {};           // bounded, async: the recorded schedules that this run follows
+};
+
+// What is kept on disk while training, in files without a name that are gone with the process.
+struct OffloadConfig {
+  std::string optimizer =
+      "memory";  // memory, host, disk: momenta, averages and, where T is not f32, f32 masters
+  std::string gradients = "memory";    // memory, disk: their sums over grains
+  std::string parameters = "memory";   // memory, disk: those of parallel.zero = 3, between their uses
+  std::string activations = "memory";  // memory, host, disk: those of blocks, between forward and backward
+  std::string path = {};               // a folder on a disk; empty: the run's
 };
 
 struct CheckpointConfig {
@@ -184,6 +197,7 @@ struct Config {
   ScheduleConfig schedule = {};
   PrecisionConfig precision = {};
   ParallelConfig parallel = {};
+  OffloadConfig offload = {};
   CheckpointConfig checkpoint = {};
   LaunchConfig launch = {};
   std::string folder = {};  // of the config file; load_config has already made relative data paths start here

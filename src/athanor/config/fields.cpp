@@ -54,6 +54,7 @@ const std::vector<Field<Config>>& config_fields() {
   using S = ScheduleConfig;
   using P = PrecisionConfig;
   using L = ParallelConfig;
+  using F = OffloadConfig;
   using K = CheckpointConfig;
   using A = LaunchConfig;
   static const std::vector<Field<Config>> fields = {
@@ -134,6 +135,8 @@ const std::vector<Field<Config>>& config_fields() {
       {"optimizer", "momentum", "sgd", at<&C::optimizer, &O::momentum>, below(0, 1)},
       {"optimizer", "clip_norm", "gradient norm; 0: no clipping", at<&C::optimizer, &O::clip_norm>,
        at_least(0)},
+      {"optimizer", "state", "8bit: a byte a value, in blocks", at<&C::optimizer, &O::state>,
+       one_of({"f32", "8bit"})},
 
       {"schedule", "decay", "", at<&C::schedule, &S::decay>, one_of({"cosine", "linear", "constant", "wsd"})},
       {"schedule", "warmup_steps", "steps", at<&C::schedule, &S::warmup_steps>, at_least(0)},
@@ -182,8 +185,9 @@ const std::vector<Field<Config>>& config_fields() {
        at<&C::parallel, &L::recompute_budget>,
        {.range = {0, 1LL << 60}, .is_bytes = true}},
       {"parallel", "reduce", "", at<&C::parallel, &L::reduce>, one_of({"fast", "tree"})},
-      {"parallel", "transport", "what ranks talk over: auto is what the environment offers",
-       at<&C::parallel, &L::transport>, one_of({"auto", "shm", "gloo", "mpi"})},
+      {"parallel", "transport",
+       "what ranks talk over: auto is what the environment offers, nccl that and NCCL between devices",
+       at<&C::parallel, &L::transport>, one_of({"auto", "shm", "gloo", "mpi", "nccl"})},
       {"parallel", "bucket_bytes", "bytes of a gradient bucket", at<&C::parallel, &L::bucket_bytes>,
        at_least(4)},
       {"parallel", "compression", "of gradients on the wire", at<&C::parallel, &L::compression>,
@@ -195,7 +199,7 @@ const std::vector<Field<Config>>& config_fields() {
        {.range = {0, 1, true}}},
       {"parallel", "compression_rank", "powersgd: rank", at<&C::parallel, &L::compression_rank>,
        at_least(1, 1024)},
-      {"parallel", "compression_warmup", "steps sent whole; onebit-adam: of plain Adam",
+      {"parallel", "compression_warmup", "steps sent whole; else topk: half of all, onebit-adam: a third",
        at<&C::parallel, &L::compression_warmup>, at_least(0)},
       {"parallel", "error_feedback", "what a code leaves out comes a step later",
        at<&C::parallel, &L::error_feedback>, any()},
@@ -209,6 +213,8 @@ const std::vector<Field<Config>>& config_fields() {
       {"parallel", "outer_lr", "of the groups' mean difference of weights", at<&C::parallel, &L::outer_lr>,
        above(0)},
       {"parallel", "outer_momentum", "Nesterov's", at<&C::parallel, &L::outer_momentum>, below(0, 1)},
+      {"parallel", "outer_compression", "of that difference on the wire",
+       at<&C::parallel, &L::outer_compression>, one_of({"none", "bf16", "int8"})},
       {"parallel", "servers", "ranks that are parameter servers; 0: none", at<&C::parallel, &L::servers>,
        at_least(0, 1 << 20)},
       {"parallel", "consistency", "servers: an update is of all workers, or of one",
@@ -217,6 +223,16 @@ const std::vector<Field<Config>>& config_fields() {
        at_least(0)},
       {"parallel", "replay", "bounded, async: folder of schedules to follow", at<&C::parallel, &L::replay>,
        any()},
+
+      {"offload", "optimizer", "where its state is while training; host: beside a device's memory",
+       at<&C::offload, &F::optimizer>, one_of({"memory", "host", "disk"})},
+      {"offload", "gradients", "where their sums are", at<&C::offload, &F::gradients>,
+       one_of({"memory", "disk"})},
+      {"offload", "parameters", "where those of parallel.zero = 3 are", at<&C::offload, &F::parameters>,
+       one_of({"memory", "disk"})},
+      {"offload", "activations", "where those of blocks are until backward; host: as above",
+       at<&C::offload, &F::activations>, one_of({"memory", "host", "disk"})},
+      {"offload", "path", "folder on a disk; empty: the run's", at<&C::offload, &F::path>, any()},
 
       {"checkpoint", "every_steps", "steps; 0: only the final one", at<&C::checkpoint, &K::every_steps>,
        at_least(0)},

@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <filesystem>
 
@@ -101,7 +102,20 @@ void resolve_first_eval(Config& config) {
   config.origins[key] = {Origin::Kind::derived, "derived: train.init_from has been trained"};
 }
 
+void resolve_compression_warmup(Config& config) {
+  const std::string key = "parallel.compression_warmup";
+  const int64_t steps = compression_warmup(config.parallel.compression, config.train.steps);
+  if (steps == 0 || config.origins.contains(key)) return;
+  config.parallel.compression_warmup = steps;
+  config.origins[key] = {Origin::Kind::derived, "derived: what parallel.compression wants of train.steps"};
+}
+
 }  // namespace
+
+int64_t compression_warmup(const std::string& kind, int64_t steps) {
+  const int64_t share = kind == "topk" ? 2 : kind == "onebit-adam" ? 3 : 0;
+  return share == 0 ? 0 : std::max<int64_t>(1, steps / share);
+}
 
 Config parse_config(std::string_view text, const std::string& name, const std::string& folder,
                     std::span<const std::string> overrides) {
@@ -119,6 +133,7 @@ Config parse_config(std::string_view text, const std::string& name, const std::s
   anchor_paths(config);
   resolve_model(config);
   resolve_first_eval(config);
+  resolve_compression_warmup(config);
   validate(config);
   return config;
 }

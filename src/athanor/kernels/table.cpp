@@ -9,10 +9,10 @@ namespace {
 
 // The CPU's kernels are the null device's too: there the drivers check and allocate, and run nothing.
 const KernelTable& cpu_table() {
-  static const KernelTable table{cpu_attention, cpu_cross_entropy, cpu_dropout, cpu_elementwise,
-                                 cpu_embedding, cpu_gelu,          cpu_gemm,    cpu_layer_norm,
-                                 cpu_optimizer, cpu_rms_norm,      cpu_rope,    cpu_router,
-                                 cpu_swiglu,    cpu_token_rows};
+  static const KernelTable table{cpu_attention, cpu_cross_entropy, cpu_dropout,   cpu_elementwise,
+                                 cpu_embedding, cpu_gelu,          cpu_gemm,      cpu_layer_norm,
+                                 cpu_optimizer, cpu_quantize,      cpu_rms_norm,  cpu_rope,
+                                 cpu_router,    cpu_swiglu,        cpu_token_rows};
   return table;
 }
 
@@ -101,7 +101,7 @@ std::vector<KernelChoice> explain_kernels(Isa isa) {
   }));
   all.push_back(explain_rows("sums f32", isa, [](const RowTable& table) {
     return std::vector<bool>{table.f32.accumulate != nullptr, table.f32.scale != nullptr,
-                             table.f32.sum_squares != nullptr};
+                             table.f32.square_blocks != nullptr};
   }));
   return all;
 }

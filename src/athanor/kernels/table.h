@@ -23,6 +23,7 @@
 #include "athanor/kernels/gemm.h"
 #include "athanor/kernels/layer_norm.h"
 #include "athanor/kernels/optimizer.h"
+#include "athanor/kernels/quantize.h"
 #include "athanor/kernels/rms_norm.h"
 #include "athanor/kernels/rope.h"
 #include "athanor/kernels/router.h"
@@ -42,6 +43,7 @@ struct KernelTable {
   GemmKernels gemm;
   LayerNormKernels layer_norm;
   OptimizerKernels optimizer;
+  QuantizeKernels quantize;
   RmsNormKernels rms_norm;
   RopeKernels rope;
   RouterKernels router;

@@ -46,17 +46,22 @@ Var Model::blocks(int64_t first, int64_t last, Var x, const RecomputePlan& plan)
     const int64_t end = std::min(last, part_last);
     for (int64_t next = 0; i < end; i = next) {
       next = part.policy == Recompute::full ? std::min(end, i + part.group) : i + 1;
-      if (part.policy == Recompute::full) {
-        x = recompute(x, [this, i, next](const Var& input) { return blocks(i, next, input); });
-        continue;
-      }
+      tape.begin_block(x);
       if (part.policy == Recompute::selective) tape.begin_redo();
-      x = blocks(i, next, x);
+      x = part.policy == Recompute::full
+              ? recompute(x, [this, i, next](const Var& input) { return blocks(i, next, input); })
+              : blocks(i, next, x);
       if (part.policy == Recompute::selective) tape.end_redo(x);
+      tape.end_block(x);
     }
     part_first = part_last;
   }
-  return blocks(i, last, x);
+  for (; i < last; ++i) {
+    tape.begin_block(x);
+    x = block(i, x, nullptr);
+    tape.end_block(x);
+  }
+  return x;
 }
 
 Var Model::hidden(Tape& tape, const Tensor& ids, const RecomputePlan& plan,

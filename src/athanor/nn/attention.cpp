@@ -1,7 +1,5 @@
 #include "athanor/nn/attention.h"
 
-#include <cstring>
-
 namespace athanor {
 namespace {
 
@@ -11,7 +9,7 @@ Tensor append(Tensor& cache, int64_t length, const Tensor& x) {
   const int64_t added = x.dim(1), total = length + added;
   check(total <= cache.dim(0), "kv cache: {} positions do not fit, it holds {}", total, cache.dim(0));
   Tensor rows = cache.slice(length, total);
-  copy_from_host(rows, x.raw(), x.size_bytes());
+  copy(rows, x);
   return cache.slice(0, total).view({1, total, x.dim(2), x.dim(3)});
 }
 
@@ -33,11 +31,10 @@ Var SelfAttention::operator()(const Var& input, const RopeTable* rope_table, KvC
     return view(y, {batch, length, y.value.dim(-1) / head_dim, head_dim});
   };
   const int64_t first = cache == nullptr ? 0 : cache->length;
-  Var q = by_heads(q_(x)), k = by_heads(k_(x)), v = by_heads(v_(x));
-  if (rope_table != nullptr) {
-    q = rope(q, rope_table->cos, rope_table->sin, first);
-    k = rope(k, rope_table->cos, rope_table->sin, first);
-  }
+  const auto placed = [&](const Linear& layer) {
+    return rope_table == nullptr ? by_heads(layer(x)) : layer.rotated(x, head_dim, *rope_table, first);
+  };
+  Var q = placed(q_), k = placed(k_), v = by_heads(v_(x));
   if (cache != nullptr) {
     check(batch == 1 && !x.tape->recording(), "kv cache: one sequence at a time, without gradients");
     k.value = append(cache->k, first, k.value);

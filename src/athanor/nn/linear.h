@@ -2,6 +2,7 @@
 #pragma once
 
 #include "athanor/nn/module.h"
+#include "athanor/nn/rope_table.h"
 #include "athanor/ops/ops.h"
 
 namespace athanor {
@@ -27,6 +28,11 @@ class Linear : public Module {
   // h + y, in one pass over the result where nothing else happens to y.
   Var add_to(const Var& h, const Var& x) const {
     return leaves() ? add(h, (*this)(x)) : linear_add(h, enter(x), *weight_, bias_);
+  }
+  // Its heads of head_dim rotated: x [B,S,in] -> [B,S,H,D]. For layers without a collective behind them.
+  Var rotated(const Var& x, int64_t head_dim, const RopeTable& table, int64_t first_position) const {
+    check(!leaves(), "linear: '{}' is rotated before its results leave", path());
+    return linear_rope(enter(x), *weight_, bias_, head_dim, table.cos, table.sin, first_position);
   }
   Weight& weight() const { return *weight_; }
 

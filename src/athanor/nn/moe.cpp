@@ -81,12 +81,15 @@ void MoeLayer::balance(std::span<const int64_t> chosen) {
         options_.experts);
   if (bias_ == nullptr || !bias_->defined() || bias_->value().queue().device() == Device::null) return;
   const int64_t sum = std::accumulate(chosen.begin(), chosen.end(), int64_t{0});
-  auto* bias = bias_->value().data<float>();
+  Tensor value = bias_->value();
+  std::vector<float> bias(chosen.size());
+  copy_to_host(bias.data(), value, value.size_bytes());
   for (size_t e = 0; e < chosen.size(); ++e) {
     const int64_t below_mean = sum - options_.experts * chosen[e];  // exact: E times (mean - load)
     const auto rate = static_cast<float>(options_.bias_rate);
     if (below_mean != 0) bias[e] += below_mean > 0 ? rate : -rate;
   }
+  copy_from_host(value, bias.data(), value.size_bytes());
 }
 
 }  // namespace athanor

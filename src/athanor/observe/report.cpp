@@ -51,6 +51,10 @@ std::string Report::to_json() const {
   return ReportJson::of(*this).dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
+std::string Report::to_json_line() const {
+  return ReportJson::of(*this).dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
 Report environment_report(const std::string& version, const std::vector<std::string>& command_line) {
   Report report;
   report["version"] = version;

@@ -33,7 +33,8 @@ class Report {
 
   Report& operator[](std::string_view key);
   void push_back(Report value);
-  std::string to_json() const;  // indented by two, with a line end
+  std::string to_json() const;       // indented by two, with a line end
+  std::string to_json_line() const;  // without any line end
 
  private:
   using Object = std::vector<std::pair<std::string, Report>>;

@@ -1,3 +1,5 @@
+#include <vector>
+
 #include "athanor/autograd/apply.h"
 #include "athanor/autograd/sequence_part.h"
 #include "athanor/kernels/table.h"
@@ -43,11 +45,14 @@ struct Embedding {
     Tensor local = empty_like(ids);
     if (ids.queue().device() == Device::null) return local;
     const int64_t vocab = table.whole_shape()[0], first = table.box().offset[0], rows = table.box().extent[0];
-    for (int64_t n = 0; n < ids.numel(); ++n) {
-      const int32_t id = ids.data<int32_t>()[n];
+    std::vector<int32_t> all(static_cast<size_t>(ids.numel()));
+    copy_to_host(all.data(), ids, ids.size_bytes());
+    for (size_t n = 0; n < all.size(); ++n) {
+      const int32_t id = all[n];
       check(id >= 0 && id < vocab, "embedding: id {} at place {}, expected 0 <= id < {}", id, n, vocab);
-      local.data<int32_t>()[n] = first <= id && id < first + rows ? static_cast<int32_t>(id - first) : kNoRow;
+      all[n] = first <= id && id < first + rows ? static_cast<int32_t>(id - first) : kNoRow;
     }
+    copy_from_host(local, all.data(), local.size_bytes());
     return local;
   }
   static std::array<Tensor, 0> backward_input(const Saved&, const Tensor&) { return {}; }

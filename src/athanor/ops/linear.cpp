@@ -1,4 +1,5 @@
 #include "athanor/autograd/apply.h"
+#include "athanor/autograd/sequence_part.h"
 #include "athanor/kernels/table.h"
 #include "athanor/ops/ops.h"
 
@@ -48,6 +49,9 @@ struct Linear {
   static void backward_weight(const Saved& saved, const Tensor& dy) {
     const auto slot = saved.weight->grad_slot();
     const GemmKernels& gemm = kernels(dy).gemm;
+    if (double* const squares = saved.weight->take_squares())
+      return gemm.tn_squares(dy.queue(), slot.tensor, saved.bias == nullptr ? nullptr : &saved.bias->grad(),
+                             dy, saved.x, slot.add, squares);
     if (saved.bias == nullptr) return gemm.tn(dy.queue(), slot.tensor, dy, saved.x, slot.add);
     gemm.tn_sums(dy.queue(), slot.tensor, saved.bias->grad(), dy, saved.x, slot.add);
   }
@@ -69,6 +73,38 @@ struct LinearAdd {
   static void backward_weight(const Saved& saved, const Tensor& dy) { Linear::backward_weight(saved, dy); }
 };
 
+// y = rope(x . W^T + b), every head of a row rotated by the angle of its position; the gradient is rotated back first.
+// x [B,S,I], y [B,S,H,D];  cos, sin [P,D/2] f32
+struct LinearRope : Linear {
+  struct Saved : Linear::Saved {
+    Tensor cos, sin;
+    int64_t first_position;
+  };
+
+  static Tensor forward(Saved& saved, const PassContext& context, const Tensor& x, Weight& weight,
+                        Weight* bias, int64_t head_dim, const Tensor& cos, const Tensor& sin,
+                        int64_t first_position) {
+    const Shape rows = save(saved, x, weight, bias);
+    check(rows.dims() == 3 && head_dim > 0 && rows[2] % head_dim == 0,
+          "linear_rope: got heads of {}, expected x . '{}'^T {} to be [B,S] rows of whole heads", head_dim,
+          weight.param().name(), rows);
+    const SequencePart* part = context.part;
+    saved.cos = part == nullptr ? cos : rows_at(*part, cos);
+    saved.sin = part == nullptr ? sin : rows_at(*part, sin);
+    saved.first_position = part == nullptr ? first_position : 0;
+    Tensor y =
+        empty(x.arena(), {rows[0], rows[1], rows[2] / head_dim, head_dim}, x.dtype(), Category::activations);
+    kernels(x).gemm.nt_rope(x.queue(), y, x, weight.value(), value_of(saved.bias), saved.cos, saved.sin,
+                            saved.first_position);
+    return y;
+  }
+  static Tensor begin_backward(const Saved& saved, Tensor dy) {
+    Tensor back = dy.unshared() ? dy : empty_like(dy);
+    kernels(dy).rope.apply(dy.queue(), back, dy, saved.cos, saved.sin, saved.first_position, -1);
+    return back.view(saved.x.shape().with_last(dy.dim(2) * dy.dim(3)));
+  }
+};
+
 // Linear whose rows are asked for by `make`.
 struct LinearInPieces : Linear {
   static Tensor forward(Saved& saved, const PassContext&, const Tensor& x, Weight& weight, Weight* bias,
@@ -86,6 +122,11 @@ struct LinearInPieces : Linear {
 
 Var linear(const Var& x, Weight& weight, Weight* bias) {
   return apply<Linear>(*x.tape, x, weight, bias);
+}
+
+Var linear_rope(const Var& x, Weight& weight, Weight* bias, int64_t head_dim, const Tensor& cos,
+                const Tensor& sin, int64_t first_position) {
+  return apply<LinearRope>(*x.tape, x, weight, bias, head_dim, cos, sin, first_position);
 }
 
 Var linear_in_pieces(const Var& x, Weight& weight, Weight* bias, const MakeOfRows& make) {

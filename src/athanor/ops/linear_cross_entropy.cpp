@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "athanor/autograd/apply.h"
 #include "athanor/kernels/table.h"
@@ -97,10 +98,15 @@ struct LinearCrossEntropy {
       kernels(logits).cross_entropy.gradient(logits.queue(), *dlogits, logits, statistics, targets, range,
                                              scale);
     if (logits.queue().device() == Device::null) return;
-    for (int64_t n = 0; n < logits.dim(0); ++n) {
-      const float* of = statistics.data<float>() + n * 3;
-      loss.data<float>()[n] = targets.data<int32_t>()[n] < 0 ? 0.0f : std::log(of[1]) + (of[0] - of[2]);
-    }
+    // By the host, which combined the statistics.
+    const auto rows = static_cast<size_t>(logits.dim(0));
+    std::vector<float> all(3 * rows), losses(rows);
+    std::vector<int32_t> of_rows(rows);
+    copy_to_host(all.data(), statistics, statistics.size_bytes());
+    copy_to_host(of_rows.data(), targets, targets.size_bytes());
+    for (size_t n = 0; n < rows; ++n)
+      losses[n] = of_rows[n] < 0 ? 0.0f : std::log(all[3 * n + 1]) + (all[3 * n] - all[3 * n + 2]);
+    copy_from_host(loss, losses.data(), loss.size_bytes());
   }
 
   static std::array<Tensor, 1> backward_input(const Saved& saved, const Tensor& dy) {

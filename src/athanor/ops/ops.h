@@ -36,14 +36,16 @@ Var linear_in_pieces(const Var& x, Weight& weight, Weight* bias, const MakeOfRow
 // h [..., O] -> the bits of add(h, linear(x, weight, bias)), with a pass over memory less
 Var linear_add(const Var& h, const Var& x, Weight& weight, Weight* bias);
 
+// x [B,S,I], weight [H*D,I], cos and sin [P,D/2] f32 -> [B,S,H,D]: the product, row s rotated to position
+// first_position + s (kernels/rope.h)
+Var linear_rope(const Var& x, Weight& weight, Weight* bias, int64_t head_dim, const Tensor& cos,
+                const Tensor& sin, int64_t first_position);
+
 // x [..., C], weight [C] -> [..., C]
 Var rms_norm(const Var& x, Weight& weight, float eps);
 
 // x [..., C], weight [C], bias [C] or null -> [..., C]
 Var layer_norm(const Var& x, Weight& weight, Weight* bias, float eps);
-
-// x [B,S,H,D], cos and sin [P,D/2] f32 -> [B,S,H,D], row s rotated to position first_position + s
-Var rope(const Var& x, const Tensor& cos, const Tensor& sin, int64_t first_position);
 
 // q [B,S,H,D], k and v [B,S',K,D] -> [B,S,H,D], causal, scaled by 1/sqrt(D); within documents where the pass has
 // document_starts. The first over the whole sequences of which the pass has a part (autograd/sequence_part.h), the

@@ -29,12 +29,15 @@ Tensor share_of(const Routing& routing, Arena& arena) {
 
 void take_losses(Routing& routing, const Tensor& sums, const Tensor& share) {
   if (sums.queue().device() == Device::null) return;
-  const int64_t experts = share.numel();
+  const auto experts = static_cast<size_t>(share.numel());
+  std::vector<float> shares(experts);
+  std::vector<double> totals(experts + 1);
+  copy_to_host(shares.data(), share, share.size_bytes());
+  copy_to_host(totals.data(), sums, sums.size_bytes());
   double even = 0.0;
-  for (int64_t e = 0; e < experts; ++e)
-    even += static_cast<double>(share.data<float>()[e]) * sums.data<double>()[e];
+  for (size_t e = 0; e < experts; ++e) even += static_cast<double>(shares[e]) * totals[e];
   routing.aux_loss = static_cast<double>(experts) * even;
-  routing.z_loss = sums.data<double>()[experts];
+  routing.z_loss = totals[experts];
 }
 
 // The choice and its weights; the formulas are those of kernels/router.h. The auxiliary losses have no value on the

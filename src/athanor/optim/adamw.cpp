@@ -6,44 +6,27 @@
 
 namespace athanor {
 
-void AdamW::allocate(Arena& arena) {
-  for (Param* param : params_) {
-    m_.push_back(zeros(arena, param->master().shape(), Dtype::f32, Category::optimizer));
-    v_.push_back(zeros(arena, param->master().shape(), Dtype::f32, Category::optimizer));
-  }
-}
-
-void AdamW::step(const std::function<const Tensor&(Param&)>& grad, const OptimizerStep& step) {
-  if (params_.empty()) return;
+void AdamW::update(std::span<const OptimizerPiece> pieces, const GradOfPiece& grad,
+                   const OptimizerStep& step) const {
   std::vector<AdamwTensors> tensors;
-  for (size_t i = 0; i < params_.size(); ++i) {
-    Param& param = *params_[i];
-    tensors.push_back({.master = param.master(),
-                       .m = m_[i],
-                       .v = v_[i],
-                       .value = param.copy_of_master(),
-                       .grad = grad(param),
-                       .weight_decay = param.is_matrix() ? static_cast<float>(options_.weight_decay) : 0.0f});
-  }
+  for (const OptimizerPiece& piece : pieces)
+    tensors.push_back({.master = piece.master,
+                       .m = piece.states[0],
+                       .v = piece.states[1],
+                       .value = piece.value(),
+                       .grad = grad(piece),
+                       .weight_decay = weight_decay_of(piece.param)});
   const auto update = static_cast<double>(step.update);
+  const OptimizerOptions& o = options();
   const Tensor& any = tensors[0].master;
   kernels(any).optimizer.adamw(any.queue(), tensors,
                                {.lr = static_cast<float>(step.lr),
-                                .beta1 = static_cast<float>(options_.beta1),
-                                .beta2 = static_cast<float>(options_.beta2),
-                                .eps = static_cast<float>(options_.eps),
-                                .correction1 = static_cast<float>(1.0 - std::pow(options_.beta1, update)),
-                                .correction2 = static_cast<float>(1.0 - std::pow(options_.beta2, update)),
+                                .beta1 = static_cast<float>(o.beta1),
+                                .beta2 = static_cast<float>(o.beta2),
+                                .eps = static_cast<float>(o.eps),
+                                .correction1 = static_cast<float>(1.0 - std::pow(o.beta1, update)),
+                                .correction2 = static_cast<float>(1.0 - std::pow(o.beta2, update)),
                                 .grad_scale = static_cast<float>(step.grad_scale)});
-}
-
-std::vector<Optimizer::State> AdamW::states() {
-  std::vector<State> states;
-  for (size_t i = 0; i < params_.size(); ++i) {
-    states.push_back({"adam.m", params_[i], m_[i]});
-    states.push_back({"adam.v", params_[i], v_[i]});
-  }
-  return states;
 }
 
 }  // namespace athanor

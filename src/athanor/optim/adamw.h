@@ -8,16 +8,14 @@ namespace athanor {
 
 class AdamW : public Optimizer {
  public:
-  AdamW(const OptimizerOptions& options, std::vector<Param*> params)
-      : options_(options), params_(std::move(params)) {}
-  void allocate(Arena& arena) override;
-  void step(const std::function<const Tensor&(Param&)>& grad, const OptimizerStep& step) override;
-  std::vector<State> states() override;
+  AdamW(const OptimizerOptions& options, std::vector<Param*> params, OptimizerStateOptions state = {})
+      : Optimizer(options, {std::move(params),
+                            {{.name = "adam.m"}, {.name = "adam.v", .codes = CodeMap::root}},
+                            std::move(state)}) {}
 
- private:
-  OptimizerOptions options_;
-  std::vector<Param*> params_;
-  std::vector<Tensor> m_, v_;
+ protected:
+  void update(std::span<const OptimizerPiece> pieces, const GradOfPiece& grad,
+              const OptimizerStep& step) const override;
 };
 
 }  // namespace athanor

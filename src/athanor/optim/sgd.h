@@ -5,18 +5,14 @@
 
 namespace athanor {
 
-class Sgd : public Optimizer {
+class Sgd final : public Optimizer {
  public:
-  Sgd(const OptimizerOptions& options, std::vector<Param*> params)
-      : options_(options), params_(std::move(params)) {}
-  void allocate(Arena& arena) override;
-  void step(const std::function<const Tensor&(Param&)>& grad, const OptimizerStep& step) override;
-  std::vector<State> states() override;
+  Sgd(const OptimizerOptions& options, std::vector<Param*> params, OptimizerStateOptions state = {})
+      : Optimizer(options, {std::move(params), {{.name = "sgd.momentum"}}, std::move(state)}) {}
 
- private:
-  OptimizerOptions options_;
-  std::vector<Param*> params_;
-  std::vector<Tensor> momentum_;
+ protected:
+  void update(std::span<const OptimizerPiece> pieces, const GradOfPiece& grad,
+              const OptimizerStep& step) const override;
 };
 
 }  // namespace athanor

@@ -1,5 +1,7 @@
 #include "athanor/parallel/buckets.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <string_view>
 
@@ -22,6 +24,12 @@ bool is_shared(const Weight& weight) {
 }
 
 }  // namespace
+
+std::string names_of(const Bucket& bucket) {
+  const std::string &first = bucket.weights.front()->param().name(),
+                    &last = bucket.weights.back()->param().name();
+  return first == last ? fmt::format("'{}'", first) : fmt::format("'{}' to '{}'", first, last);
+}
 
 Buckets::Buckets(const std::vector<Weight*>& weights, const BucketOptions& options) {
   std::unordered_map<const Param*, int> unit_of;
@@ -54,9 +62,9 @@ Buckets::Buckets(const std::vector<Weight*>& weights, const BucketOptions& optio
   }
   for (size_t b = 0; b < list.size(); ++b) {
     Bucket& bucket = list[b];
-    if (options.rows > 1)  // see shard_layout.h
-      std::stable_partition(bucket.weights.begin(), bucket.weights.end(),
-                            [](const Weight* w) { return w->param().numel() % kNormBlock == 0; });
+    // So that they start at whole norm blocks (shard_layout.h).
+    std::stable_partition(bucket.weights.begin(), bucket.weights.end(),
+                          [](const Weight* w) { return w->param().numel() % kNormBlock == 0; });
     std::vector<int64_t> numels;
     for (size_t slot = 0; slot < bucket.weights.size(); ++slot) {
       places[bucket.weights[slot]] = {b, slot};

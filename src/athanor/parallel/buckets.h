@@ -7,11 +7,13 @@
 //
 // A bucket holds about an eighth of the floats and at most bucket_bytes of them, but one weight at least. Cut into
 // rows, the uses of a shared parameter get buckets of their own, all with one layout, so that each rank keeps the
-// same elements of every use; with uses_apart they do so with one row, too. A unit is what a pass needs at a time: the parameters of a block
-// ("blocks.3."), and those that are declared between blocks; with by_unit no bucket has parameters of two.
+// same elements of every use; with uses_apart they do so with one row, too. A unit is what a pass needs at a time: the
+// parameters of a block ("blocks.3."), and those that are declared between blocks; with by_unit no bucket has
+// parameters of two.
 #pragma once
 
 #include <functional>
+#include <string>
 #include <unordered_map>
 #include <vector>
 
@@ -27,6 +29,9 @@ struct Bucket {
   int64_t row_first = 0;  // of its row in a flat buffer of the rows of all buckets
   int unit = 0;           // numbered in the order of declaration
 };
+
+// For messages: 'blocks.3.ffn.down', or the first and the last of several.
+std::string names_of(const Bucket& bucket);
 
 struct BucketOptions {
   int rows = 1;

@@ -1,7 +1,6 @@
 #include "athanor/parallel/collective_ops.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "athanor/autograd/apply.h"
 #include "athanor/kernels/table.h"
@@ -21,7 +20,7 @@ Tensor cast(const Tensor& x, Dtype dtype) {
 
 Tensor copy_of(const Tensor& x) {
   Tensor y = empty_like(x);
-  if (x.queue().device() != Device::null) std::memcpy(y.raw(), x.raw(), x.size_bytes());
+  copy(y, x);
   return y;
 }
 
@@ -38,9 +37,9 @@ Tensor all_reduce(const Tensor& x, Group& group, const char* name) {
 Tensor padded(const Tensor& x, int64_t rows) {
   if (x.dim(0) == rows) return x;
   Tensor y = empty(x.arena(), {rows, x.dim(1)}, x.dtype(), Category::communication);
-  if (x.queue().device() == Device::null) return y;
-  std::memcpy(y.raw(), x.raw(), x.size_bytes());
-  std::memset(static_cast<std::byte*>(y.raw()) + x.size_bytes(), 0, y.size_bytes() - x.size_bytes());
+  Tensor values = y.slice(0, x.dim(0)), padding = y.slice(x.dim(0), rows);
+  copy(values, x);
+  fill_zero(padding);
   return y;
 }
 

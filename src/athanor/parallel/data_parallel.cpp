@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "athanor/kernels/table.h"
+#include "athanor/parallel/disk_gradients.h"
 #include "athanor/parallel/gradient_norm.h"
 #include "athanor/parallel/hybrid_gradients.h"
 #include "athanor/parallel/replicated_gradients.h"
@@ -24,17 +25,19 @@ DataParallelOptions for_size(DataParallelOptions options, int size) {
         "data parallel: got hybrid sharding of ZeRO stage {} in groups of {}, expected stages 1 to 3 and 2 "
         "at least",
         options.stage, size);
-  check(options.across == nullptr || (options.num_islands == 1 && options.expert_group == nullptr &&
-                                      options.compression.kind == Compression::none),
+  check(options.across == nullptr ||
+            (options.expert_group == nullptr && options.compression.kind == Compression::none),
         "data parallel: got hybrid sharding with {}, expected none",
-        options.num_islands > 1           ? "islands"
-        : options.expert_group != nullptr ? "experts on other ranks"
-                                          : "compressed gradients");
-  check(options.expert_group == nullptr || options.num_islands == 1,
-        "data parallel: got experts on other ranks with islands, expected none");
+        options.expert_group != nullptr ? "experts on other ranks" : "compressed gradients");
   check(options.parts >= 1 && size % options.parts == 0,
         "data parallel: got {} parts of a grain in a group of {}, expected a divisor", options.parts, size);
-  if (size == 1) options.stage = 0;
+  check(!options.gradients_place.is_used() || (options.compression.kind == Compression::none &&
+                                               (options.across == nullptr || options.stage > 1)),
+        "data parallel: got gradients on disk with {}, expected none",
+        options.across != nullptr ? "hybrid sharding of stage 1" : "compression");
+  check(!options.values_place.is_used() || options.stage == 3,
+        "data parallel: got values on disk with ZeRO stage {}, expected 3", options.stage);
+  if (size == 1 && !options.values_place.is_used()) options.stage = 0;
   return options;
 }
 
@@ -58,31 +61,42 @@ DataParallel::DataParallel(const std::vector<Weight*>& weights, Group& group, Ar
       buckets_(weights_of(weights, options, false), {.rows = options_.stage == 0 ? 1 : group.size(),
                                                      .bucket_bytes = options_.bucket_bytes,
                                                      .by_unit = options_.stage == 3,
+                                                     .uses_apart = options_.values_place.is_used(),
                                                      .section = options_.section}),
       clock_(options_.trace) {
   if (options_.stage > 0)
     values_ = std::make_unique<GatheredValues>(
         buckets_, group_, arena_,
-        GatherOptions{.dtype = options_.dtype, .free_after_use = options_.stage == 3}, clock_, log_);
+        GatherOptions{
+            .dtype = options_.dtype, .free_after_use = options_.stage == 3, .place = options_.values_place},
+        clock_, log_);
   const std::vector<Weight*> of_experts = weights_of(weights, options, true);
   if (of_experts.empty()) return;
   options.expert_group = nullptr;
-  options.parts = 1;  // rows of tokens come from all
+  options.parts = 1;   // rows of tokens come from all
+  options.island = 0;  // they count the island's grains alone
+  options.num_islands = 1;
   experts_ = std::make_unique<DataParallel>(of_experts, *options_.expert_group, arena, options);
+  experts_->of_experts_ = true;
 }
 
 void DataParallel::allocate() {
   if (options_.compression.kind != Compression::none && group_.size() > 1)
     compressed_ = std::make_unique<CompressedGradients>(buckets_, group_, arena_, options_.compression);
-  if (options_.stage == 1 && options_.across != nullptr)
+  const int stage = group_.size() == 1 ? 0 : options_.stage;
+  if (stage < 2 && options_.gradients_place.is_used())
+    gradients_ = std::make_unique<DiskGradients>(buckets_, group_, arena_, options_.reduce, clock_,
+                                                 options_.parts, options_.gradients_place);
+  else if (stage == 1 && options_.across != nullptr)
     gradients_ = std::make_unique<HybridGradients>(buckets_, *options_.all, group_, *options_.across, arena_,
                                                    options_.reduce, clock_, options_.parts);
-  else if (options_.stage < 2)
+  else if (stage < 2)
     gradients_ = std::make_unique<ReplicatedGradients>(buckets_, group_, arena_, options_.reduce, clock_,
                                                        options_.parts, compressed_.get());
   else
-    gradients_ = std::make_unique<ShardedGradients>(buckets_, group_, arena_, options_.reduce, clock_, log_,
-                                                    options_.parts, options_.across);
+    gradients_ =
+        std::make_unique<ShardedGradients>(buckets_, group_, arena_, options_.reduce, clock_, log_,
+                                           options_.parts, options_.across, options_.gradients_place);
   if (experts_) experts_->allocate();
 }
 
@@ -110,14 +124,17 @@ void DataParallel::begin_step(int64_t num_grains, int64_t update) {
   if (compressed_) compressed_->begin_step(update);
   clock_.reset();
   log_.begin();
+  if (!gradients_->is_resident()) grads_.clear();
+  final_.clear();
+  changed_.clear();
   const auto [first, last] = summed_grains(num_grains);
   first_grain_ = first;
   gradients_->begin_step(last - first);
   if (!experts_) return;
   const int sharing = group_.size() / options_.parts;
-  check(num_grains % sharing == 0, "expert parallel: got {} grains for {} ranks, expected as many on each",
-        num_grains, sharing);
-  const int64_t of_experts = num_grains / sharing * experts_->group_.size();
+  check((last - first) % sharing == 0,
+        "expert parallel: got {} grains for {} ranks, expected as many on each", last - first, sharing);
+  const int64_t of_experts = (last - first) / sharing * experts_->group_.size();
   grains_ = grains_of_step(num_grains);
   expert_grains_ = experts_->grains_of_step(of_experts);
   experts_->begin_step(of_experts, update);
@@ -126,6 +143,11 @@ void DataParallel::begin_step(int64_t num_grains, int64_t update) {
 int64_t DataParallel::expert_grain(int64_t grain) const {
   return expert_grains_.at(
       static_cast<size_t>(std::find(grains_.begin(), grains_.end(), grain) - grains_.begin()));
+}
+
+// Neither a state nor of the other part.
+bool DataParallel::has(const Param& param) const {
+  return !param.uses().empty() && buckets_.places.contains(param.uses().front().get());
 }
 
 bool DataParallel::is_expert(const Param& param) const {
@@ -177,13 +199,13 @@ void DataParallel::finish() {
   gradients_->finish();
   if (values_) values_->settle();  // before they are updated
   grads_.clear();
+  if (experts_) experts_->finish();
+  if (!gradients_->is_resident()) return;
   for (const Bucket& bucket : buckets_.list)
     for (const Weight* weight : bucket.weights)
       if (const Param& param = weight->param(); weight == param.uses().front().get())
         grads_[&param] = add_uses(param);
-  if (!experts_) return;
-  experts_->finish();
-  if (options_.expert_copies == 1) return;
+  if (!experts_ || options_.expert_copies == 1) return;
   for (auto& [param, sum] : experts_->grads_)
     kernels(sum).elementwise.scale(sum.queue(), sum, 1.0f / static_cast<float>(options_.expert_copies));
 }
@@ -230,7 +252,38 @@ Tensor DataParallel::add_uses(const Param& param) {
 }
 
 const Tensor& DataParallel::grad(Param& param) const {
-  return (is_expert(param) ? *experts_ : *this).grads_.at(&param);
+  if (is_expert(param)) return experts_->grad(param);
+  if (gradients_->is_resident() || grads_.contains(&param)) return grads_.at(&param);
+  grads_.clear();
+  return grads_[&param] = read_grad(param);
+}
+
+// From disk. What was read is not touched: it may be asked for again.
+Tensor DataParallel::read_grad(const Param& param) const {
+  const auto& uses = param.uses();
+  Tensor sum = gradients_->piece(*uses.front());
+  if (final_.contains(&param)) return sum;
+  for (size_t i = 1; i < uses.size(); ++i) {
+    const Tensor left = sum;
+    sum = empty_like(left, Category::gradients);
+    kernels(sum).elementwise.add(sum.queue(), sum, left, gradients_->piece(*uses[i]));
+  }
+  if (!of_experts_ || options_.expert_copies == 1) return sum;
+  Tensor scaled = empty_like(sum, Category::gradients);
+  copy_from_host(scaled, sum.raw(), sum.size_bytes());
+  kernels(scaled).elementwise.scale(scaled.queue(), scaled,
+                                    1.0f / static_cast<float>(options_.expert_copies));
+  return scaled;
+}
+
+void DataParallel::keep_grad(Param& param, const Tensor& changed) {
+  if (is_expert(param)) return experts_->keep_grad(param, changed);
+  changed_.insert(&param);
+  if (gradients_->is_resident()) return;
+  Tensor there = gradients_->piece(*param.uses().front());
+  if (there.raw() != changed.raw()) copy_from_host(there, changed.raw(), there.size_bytes());
+  gradients_->keep_piece();
+  final_.insert(&param);
 }
 
 std::vector<FlatRange> DataParallel::pieces(const Param& param) const {
@@ -242,6 +295,13 @@ std::vector<FlatRange> DataParallel::pieces(const Param& param) const {
   return pieces;
 }
 
+// What the reduction has noted, unless the sum was changed since.
+std::span<const double> DataParallel::squares(const Param& param) const {
+  if (param.uses().size() != 1 || changed_.contains(&param) || (of_experts_ && options_.expert_copies > 1))
+    return {};
+  return gradients_->squares(*param.uses().front());
+}
+
 std::vector<double> DataParallel::sum_squares(const std::vector<std::unique_ptr<Param>>& params) const {
   std::vector<double> sums(params.size(), 0.0);
   for (const DataParallel* part : {this, static_cast<const DataParallel*>(experts_.get())}) {
@@ -249,10 +309,13 @@ std::vector<double> DataParallel::sum_squares(const std::vector<std::unique_ptr<
     std::vector<NormTensor> tensors;
     std::vector<size_t> places;
     for (size_t i = 0; i < params.size(); ++i) {
-      const auto found = part->grads_.find(params[i].get());
-      if (found == part->grads_.end()) continue;  // a state, or of the other part
-      tensors.push_back(
-          {.numel = params[i]->numel(), .pieces = part->pieces(*params[i]), .mine = found->second});
+      Param& param = *params[i];
+      if (!part->has(param)) continue;
+      tensors.push_back({.numel = param.numel(),
+                         .pieces = part->pieces(param),
+                         .mine = [part, &param] { return part->grad(param); },
+                         .stays = part->grads_stay(),
+                         .squares = part->squares(param)});
       places.push_back(i);
     }
     std::vector<double> of_part = athanor::sum_squares(tensors, part->group_);
@@ -271,8 +334,7 @@ void DataParallel::load(const Param& param, float* values) const {
   int64_t most = 0;
   for (const FlatRange& piece : all) most = std::max(most, piece.count());
   std::vector<float> mine(static_cast<size_t>(most)), gathered(static_cast<size_t>(most * group_.size()));
-  const Tensor& master = param.master();
-  copy_to_host(mine.data(), master, master.size_bytes());
+  param.read_master(0, param.range().count(), mine.data());
   group_.all_gather(mine.data(), gathered.data(), most, Dtype::f32, "values of " + param.name()).wait();
   for (size_t rank = 0; rank < all.size(); ++rank)
     std::copy_n(gathered.begin() + static_cast<std::ptrdiff_t>(rank) * most, all[rank].count(),

@@ -18,6 +18,8 @@
 //   2   gradients are sharded, too, and scattered for every grain: sharded_gradients.h
 //   3   values are sharded, too, gathered when they are needed and freed after use
 //
+// Offload: gradients may lie on disk in every stage, values in stage 3, where a group of one then has them there, too.
+//
 // Hybrid sharding (Zhao et al., "PyTorch FSDP: experiences on scaling fully sharded data parallel", 2023): stages 1 to 3
 // within `group`, some of the ranks; `across` are the ranks that keep the same share, in other groups, and `all` all of
 // them, group after group. Values are gathered within the group, of gradients each share is summed across, once a step.
@@ -33,7 +35,9 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "athanor/comm/tree.h"
@@ -64,6 +68,8 @@ struct DataParallelOptions {
   int parts = 1;
   Group* across = nullptr;  // hybrid sharding; null: `group` are all ranks
   Group* all = nullptr;
+  // Offload: where gradients, and the values of stage 3, lie on disk (bucket_file.h).
+  DiskPlace gradients_place = {}, values_place = {};
 };
 
 class DataParallel {
@@ -89,9 +95,15 @@ class DataParallel {
   void publish();
 
   // After finish(): the sum over all grains of the step, not averaged, of param.range(). Where sums_gradients() is
-  // false (1-bit Adam after its warm-up), over those of this rank: its optimizer adds up in its own way.
+  // false (1-bit Adam after its warm-up), over those of this rank: its optimizer adds up in its own way. From disk it
+  // is read, and stays until another is asked for.
   const Tensor& grad(Param& param) const;
-  bool sums_gradients() const { return compressed_ == nullptr || compressed_->sums(); }
+  void keep_grad(Param& param, const Tensor& changed);  // what grad() gave was overwritten: on disk, too
+  bool grads_stay() const { return gradients_->is_resident(); }  // all that grad() gives is in memory at once
+  bool sums_gradients() const {
+    return (compressed_ == nullptr || compressed_->sums()) &&
+           (experts_ == nullptr || experts_->sums_gradients());
+  }
   // Of the gradients of these parameters, in order: the squares of the whole tensors. Collective.
   std::vector<double> sum_squares(const std::vector<std::unique_ptr<Param>>& params) const;
   // The f32 values of a parameter that may be sharded, numel floats, on every rank. Collective.
@@ -104,12 +116,15 @@ class DataParallel {
   uint64_t gradient_buffer_bytes() const;
 
  private:
+  bool has(const Param& param) const;
   bool is_expert(const Param& param) const;
   WeightReady start_grain(int64_t grain);
   // The experts' number of a grain: every rank of their group takes as many as this one of its own.
   int64_t expert_grain(int64_t grain) const;
   std::vector<FlatRange> pieces(const Param& param) const;  // by rank; none where it is whole
   Tensor add_uses(const Param& param);
+  Tensor read_grad(const Param& param) const;
+  std::span<const double> squares(const Param& param) const;
 
   Group& group_;
   Arena& arena_;
@@ -121,7 +136,10 @@ class DataParallel {
   std::unique_ptr<GatheredValues> values_;  // stages 1 to 3
   std::unique_ptr<CompressedGradients> compressed_;
   std::unique_ptr<GradientSum> gradients_;
-  std::unordered_map<const Param*, Tensor> grads_;
+  mutable std::unordered_map<const Param*, Tensor> grads_;  // of all, or the one that was read from disk last
+  std::unordered_set<const Param*> final_;                  // on disk as keep_grad() put it, all uses in one
+  std::unordered_set<const Param*> changed_;                // by keep_grad(), in this step
+  bool of_experts_ = false;
   std::unique_ptr<DataParallel> experts_;        // of weights that lie on other ranks than everything else
   std::vector<int64_t> grains_, expert_grains_;  // of this rank
   WeightReady own_ready_, experts_ready_;        // of the present grain, where there are experts

@@ -1,6 +1,7 @@
 #include "athanor/parallel/gathered_values.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "athanor/base/check.h"
 
@@ -8,15 +9,50 @@ namespace athanor {
 
 GatheredValues::GatheredValues(const Buckets& buckets, Group& group, Arena& arena, GatherOptions options,
                                WaitClock& clock, GrainLog& log)
-    : buckets_(buckets), group_(group), arena_(arena), options_(options), clock_(clock), log_(log) {
+    : buckets_(buckets),
+      group_(group),
+      arena_(arena),
+      options_(std::move(options)),
+      clock_(clock),
+      log_(log) {
   for (size_t b = buckets_.list.size(); b-- > 0;) {
-    Gather gather{
-        .bucket = b, .unit = buckets_.list[b].unit, .params = buckets_.params(b), .whole = {}, .work = {}};
+    Gather gather{.bucket = b,
+                  .unit = buckets_.list[b].unit,
+                  .params = buckets_.params(b),
+                  .row = {},
+                  .whole = {},
+                  .work = {}};
     if (gather.params.empty()) continue;  // other uses of what is shared
     for (const Param* param : gather.params) gather_of_[param] = gathers_.size();
     gathers_.push_back(std::move(gather));
   }
-  keep_rows();
+  options_.place.is_used() ? keep_rows_on_disk() : keep_rows();
+}
+
+void GatheredValues::keep_rows_on_disk() {
+  check(options_.free_after_use, "gathered values: got values on disk that stay in memory, expected ZeRO 3");
+  std::vector<BucketRow> rows;
+  for (const Gather& gather : gathers_)
+    rows.push_back({names_of(buckets_.list[gather.bucket]), layout_of(gather).count});
+  file_.emplace("parameters", std::move(rows), options_.dtype, arena_, Category::parameters, options_.place);
+  for (const Gather& gather : gathers_)
+    for (size_t slot = 0; slot < gather.params.size(); ++slot)
+      gather.params[slot]->keep_elsewhere(layout_of(gather).piece(slot, group_.rank()), options_.dtype, this);
+}
+
+Tensor GatheredValues::kept(const Param& param) {
+  const size_t index = gather_of_.at(&param);
+  const ShardLayout& layout = layout_of(gathers_[index]);
+  const size_t slot = buckets_.of(*param.uses().front()).slot;
+  const Tensor row = file_->look(0, index);
+  if (index + 1 < gathers_.size()) file_->read_ahead(0, index + 1);  // whoever asks goes through all of them
+  return row.flat(layout.start_in_row(slot, group_.rank()), param.range().count());
+}
+
+Tensor GatheredValues::row_of(const Gather& gather) {
+  if (file_) return file_->read(0, static_cast<size_t>(&gather - gathers_.data()));
+  const int64_t count = layout_of(gather).count;
+  return store_.flat(gather.first + (options_.free_after_use ? 0 : group_.rank() * count), count);
 }
 
 void GatheredValues::keep_rows() {
@@ -44,14 +80,17 @@ void GatheredValues::start(Gather& gather) {
   if (gather.state != Gather::State::absent) return;
   gather.state = Gather::State::on_its_way;
   const ShardLayout& layout = layout_of(gather);
-  const Tensor row =
-      store_.flat(gather.first + (options_.free_after_use ? 0 : group_.rank() * layout.count), layout.count);
+  gather.row = row_of(gather);
+  if (file_ && group_.size() == 1) {
+    gather.whole = gather.row;
+    return;
+  }
   if (!gather.whole.defined())
     gather.whole = options_.free_after_use
                        ? empty(arena_, {layout.total()}, options_.dtype, Category::communication)
                        : store_.flat(gather.first, layout.total());
   if (arena_.queue().device() == Device::null) return;
-  gather.work = group_.all_gather(row.raw(), gather.whole.raw(), layout.count, options_.dtype,
+  gather.work = group_.all_gather(gather.row.raw(), gather.whole.raw(), layout.count, options_.dtype,
                                   "parameters " + std::to_string(gather.bucket));
 }
 
@@ -59,6 +98,7 @@ void GatheredValues::wait(Gather& gather) {
   if (gather.state != Gather::State::on_its_way) return;
   clock_.wait(gather.work, "wait for parameters");
   gather.state = Gather::State::ready;
+  gather.row = {};
   const ShardLayout& layout = layout_of(gather);
   for (size_t slot = 0; slot < gather.params.size(); ++slot) {
     Param& param = *gather.params[slot];
@@ -104,6 +144,15 @@ void GatheredValues::need_other_unit(int unit) {
   for_unit(unit, [this](Gather& gather) { start(gather); });
   current_ = unit;
   if (const int next = next_unit(unit); next >= 0) for_unit(next, [this](Gather& gather) { start(gather); });
+  read_ahead();
+}
+
+// The unit after the next.
+void GatheredValues::read_ahead() {
+  if (!file_ || position_ + 1 >= order_.size()) return;
+  for (size_t i = 0; i < gathers_.size(); ++i)
+    if (gathers_[i].unit == order_[position_ + 1] && gathers_[i].state == Gather::State::absent)
+      file_->read_ahead(0, i);
 }
 
 // The unit that came after this one in the grain before; none where that is not known.
@@ -129,6 +178,7 @@ void GatheredValues::changed(const Param& param) {
   Gather& gather = gathers_[gather_of_.at(&param)];
   wait(gather);
   gather.state = Gather::State::absent;
+  if (file_) file_->changed();  // it is the one that was looked at
 }
 
 void GatheredValues::publish() {
@@ -144,6 +194,7 @@ void GatheredValues::start_all() {
 
 void GatheredValues::settle() {
   for (Gather& gather : gathers_) options_.free_after_use ? drop(gather) : wait(gather);
+  if (file_) file_->settle();
   current_ = -1;
 }
 

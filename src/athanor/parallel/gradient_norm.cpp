@@ -9,26 +9,54 @@
 namespace athanor {
 namespace {
 
-int64_t blocks_of(int64_t elements) {
-  return (elements + kNormBlock - 1) / kNormBlock;
-}
-
 // The nodes of the tree over a tensor's blocks that a piece consists of.
 std::vector<LeafRange> nodes_of(const FlatRange& piece, int64_t numel) {
   if (piece.count() == 0) return {};
   check(piece.first % kNormBlock == 0 && (piece.last % kNormBlock == 0 || piece.last == numel),
         "norm: got the piece [{}, {}) of {} elements, expected whole blocks", piece.first, piece.last, numel);
-  return cover_nodes(piece.first / kNormBlock, blocks_of(piece.last), blocks_of(numel));
+  return cover_nodes(piece.first / kNormBlock, norm_blocks(piece.last), norm_blocks(numel));
 }
 
-Tensor tensor_of_node(const NormTensor& tensor, const FlatRange& piece, const LeafRange& node) {
-  const int64_t first = node.first * kNormBlock, last = std::min(node.second * kNormBlock, tensor.numel);
-  return tensor.mine.flat(first - piece.first, last - first);
+double add_blocks(std::span<const double> squares) {
+  std::vector<double> values(squares.begin(), squares.end());
+  return add_in_tree(values);
 }
+
+// What this rank sums: many small tensors share one call of the kernel.
+struct Sums {
+  std::vector<Tensor> tensors;
+  std::vector<size_t> places;  // of the sums, in `values`
+  std::vector<double> values;
+
+  void add(Tensor tensor, size_t place) {
+    tensors.push_back(std::move(tensor));
+    places.push_back(place);
+  }
+  // A node of the tree over the tensor's blocks, of which this rank has the piece.
+  void add_node(const NormTensor& tensor, const Tensor& mine, const FlatRange& piece, const LeafRange& node,
+                size_t place) {
+    const int64_t first = node.first * kNormBlock - piece.first;
+    if (!tensor.squares.empty()) {
+      values[place] = add_blocks(tensor.squares.subspan(static_cast<size_t>(first / kNormBlock),
+                                                        static_cast<size_t>(node.second - node.first)));
+      return;
+    }
+    const int64_t last = std::min(node.second * kNormBlock, tensor.numel) - piece.first;
+    add(mine.flat(first, last - first), place);
+  }
+  void run() {
+    if (tensors.empty()) return;
+    std::vector<double> sums(tensors.size());
+    kernels(tensors[0]).elementwise.sum_squares(tensors[0].queue(), tensors, sums);
+    for (size_t i = 0; i < sums.size(); ++i) values[places[i]] = sums[i];
+    tensors.clear();
+    places.clear();
+  }
+};
 
 double add_nodes(const std::vector<LeafRange>& nodes, std::vector<double> values, int64_t numel) {
   if (nodes.empty()) return 0.0;
-  for (const TreeAdd& add : plan_tree_sum(nodes, blocks_of(numel)))
+  for (const TreeAdd& add : plan_tree_sum(nodes, norm_blocks(numel)))
     values[static_cast<size_t>(add.into)] += values[static_cast<size_t>(add.from)];
   return values[0];
 }
@@ -37,44 +65,47 @@ double add_nodes(const std::vector<LeafRange>& nodes, std::vector<double> values
 
 std::vector<double> sum_squares(const std::vector<NormTensor>& tensors, Group& group) {
   std::vector<std::vector<LeafRange>> nodes(tensors.size());
-  std::vector<Tensor> mine;   // what this rank sums: its nodes and whole tensors
-  std::vector<size_t> place;  // of its nodes among all nodes of all tensors
   size_t num_nodes = 0;
   for (size_t t = 0; t < tensors.size(); ++t) {
+    for (const FlatRange& piece : tensors[t].pieces)
+      for (const LeafRange& node : nodes_of(piece, tensors[t].numel)) nodes[t].push_back(node);
+    num_nodes += nodes[t].size();
+  }
+  // First the nodes of all tensors, those of other ranks zero until they are added, then whole tensors.
+  Sums sums{.tensors = {}, .places = {}, .values = std::vector<double>(num_nodes + tensors.size(), 0.0)};
+  size_t next_node = 0;
+  for (size_t t = 0; t < tensors.size(); ++t) {
     const NormTensor& tensor = tensors[t];
+    const Tensor mine = tensor.squares.empty() ? tensor.mine() : Tensor();
+    if (tensor.pieces.empty()) {
+      if (tensor.squares.empty())
+        sums.add(mine, num_nodes + t);
+      else
+        sums.values[num_nodes + t] = add_blocks(tensor.squares);
+    }
     for (size_t rank = 0; rank < tensor.pieces.size(); ++rank)
       for (const LeafRange& node : nodes_of(tensor.pieces[rank], tensor.numel)) {
-        if (static_cast<int>(rank) == group.rank()) {
-          mine.push_back(tensor_of_node(tensor, tensor.pieces[rank], node));
-          place.push_back(num_nodes);
-        }
-        nodes[t].push_back(node);
-        ++num_nodes;
+        if (static_cast<int>(rank) == group.rank())
+          sums.add_node(tensor, mine, tensor.pieces[rank], node, next_node);
+        ++next_node;
       }
+    if (!tensor.stays) sums.run();
   }
-  for (const NormTensor& tensor : tensors)
-    if (tensor.pieces.empty()) mine.push_back(tensor.mine);
-
-  std::vector<double> of_mine(mine.size());
-  if (!mine.empty()) kernels(mine[0]).elementwise.sum_squares(mine[0].queue(), mine, of_mine);
-  std::vector<double> of_nodes(num_nodes);  // those of other ranks are zero until they are added
-  for (size_t i = 0; i < place.size(); ++i) of_nodes[place[i]] = of_mine[i];
+  sums.run();
   if (num_nodes > 0)
-    group.all_reduce(of_nodes.data(), static_cast<int64_t>(num_nodes), Dtype::f64, "norm").wait();
-
-  std::vector<double> sums;
-  auto next = of_nodes.begin();
-  auto whole = of_mine.begin() + static_cast<std::ptrdiff_t>(place.size());
+    group.all_reduce(sums.values.data(), static_cast<int64_t>(num_nodes), Dtype::f64, "norm").wait();
+  std::vector<double> of_tensors;
+  auto next = sums.values.begin();
   for (size_t t = 0; t < tensors.size(); ++t) {
     if (tensors[t].pieces.empty()) {
-      sums.push_back(*whole++);
+      of_tensors.push_back(sums.values[num_nodes + t]);
       continue;
     }
     const auto end = next + static_cast<std::ptrdiff_t>(nodes[t].size());
-    sums.push_back(add_nodes(nodes[t], {next, end}, tensors[t].numel));
+    of_tensors.push_back(add_nodes(nodes[t], {next, end}, tensors[t].numel));
     next = end;
   }
-  return sums;
+  return of_tensors;
 }
 
 }  // namespace athanor

@@ -7,6 +7,8 @@
 // Pieces are cut at multiples of kNormBlock. Every rank gets the same bits. Collective; errors are the group's.
 #pragma once
 
+#include <functional>
+#include <span>
 #include <vector>
 
 #include "athanor/autograd/param.h"
@@ -17,7 +19,10 @@ namespace athanor {
 struct NormTensor {
   int64_t numel = 0;
   std::vector<FlatRange> pieces;  // by rank; empty: this rank has it whole, as every other
-  Tensor mine;                    // f32, this rank's piece
+  std::function<Tensor()> mine;   // f32, this rank's piece; asked for once
+  bool stays = true;              // it is in memory; else it goes before the next is asked for
+  // Of `mine` the sums of its norm blocks, where somebody has them already: it is not read then. Else empty.
+  std::span<const double> squares = {};
 };
 
 std::vector<double> sum_squares(const std::vector<NormTensor>& tensors, Group& group);

@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "athanor/base/check.h"
-#include "athanor/comm/tree.h"
 
 namespace athanor {
 namespace {

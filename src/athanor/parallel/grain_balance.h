@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "athanor/comm/group.h"
+#include "athanor/comm/tree.h"
 
 namespace athanor {
 

@@ -1,11 +1,11 @@
 #include "athanor/parallel/replicated_gradients.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "athanor/kernels/table.h"
 
 namespace athanor {
+
 ReplicatedGradients::ReplicatedGradients(const Buckets& buckets, Group& group, Arena& arena, Reduce reduce,
                                          WaitClock& clock, int parts, CompressedGradients* compressed)
     : buckets_(buckets),
@@ -13,11 +13,24 @@ ReplicatedGradients::ReplicatedGradients(const Buckets& buckets, Group& group, A
       arena_(arena),
       reduce_(reduce),
       clock_(clock),
-      parts_(parts),
       compressed_(compressed),
+      shares_(group, parts),
       pending_(buckets.list.size()) {
   reserve_buffers(1);
   use_buffer(take_buffer());
+  int64_t blocks = 0;
+  for (const Bucket& bucket : buckets_.list) {
+    squares_first_.push_back(blocks);
+    blocks += norm_blocks(bucket.layout.total());
+  }
+  squares_noted_.resize(buckets_.list.size());
+  if (group_.size() == 1) {
+    squares_ = empty(arena_, {blocks}, Dtype::f64, Category::gradients);
+    return;
+  }
+  const auto bytes = static_cast<size_t>(blocks) * sizeof(double);
+  squares_ = {arena_.adopt(group_.allocate_shared(bytes, "squares of gradients"), bytes, Category::gradients),
+              0, Shape{blocks}, Dtype::f64};
 }
 
 void ReplicatedGradients::reserve_buffers(size_t count) {
@@ -60,51 +73,35 @@ void ReplicatedGradients::use_buffer(int buffer) {
     for (Weight* weight : bucket.weights) weight->set_grad(slice(buffer, *weight));
 }
 
-LeafRange ReplicatedGradients::grains_of(int64_t num_grains, int rank) const {
-  const int sharing = group_.size() / parts_, place = rank / parts_;
-  if (counts_.empty()) return grains_of_rank(num_grains, sharing, place);
-  check(std::ssize(counts_) == sharing &&
-            std::accumulate(counts_.begin(), counts_.end(), int64_t{0}) == num_grains,
-        "data parallel: the shares of {} ranks are not those of {} grains for {} ranks", counts_.size(),
-        num_grains, sharing);
-  const int64_t first = std::accumulate(counts_.begin(), counts_.begin() + place, int64_t{0});
-  return {first, first + counts_[static_cast<size_t>(place)]};
-}
-
-LeafRange ReplicatedGradients::leaves_of(int64_t num_grains, int rank) const {
-  const auto [first, last] = grains_of(num_grains, rank);
-  const int64_t of_part = rank % parts_ * num_grains;
-  return {of_part + first, of_part + last};
-}
-
 std::vector<int64_t> ReplicatedGradients::grains_of_step(int64_t num_grains) const {
-  const auto [first, last] = grains_of(num_grains, group_.rank());
-  std::vector<int64_t> grains(static_cast<size_t>(last - first));
-  std::iota(grains.begin(), grains.end(), first);
-  return grains;
+  return shares_.own_grains(num_grains);
 }
 
 void ReplicatedGradients::begin_step(int64_t num_grains) {
-  const int64_t num_leaves = num_grains * parts_;
-  if (reduce_ == Reduce::tree && (num_leaves != num_leaves_ || !counts_.empty())) {
+  const int64_t num_leaves = shares_.num_leaves(num_grains);
+  if (reduce_ == Reduce::tree && (num_leaves != num_leaves_ || shares_.are_set())) {
     int most = 0;
     for (int rank = 0; rank < group_.size() && rank < num_leaves; ++rank)
-      most = std::max(most, plan_pass(leaves_of(num_grains, rank), num_leaves).num_buffers);
+      most = std::max(most, plan_pass(shares_.leaves(num_grains, rank), num_leaves).num_buffers);
     reserve_buffers(static_cast<size_t>(most));
   }
+  num_grains_ = num_grains;
   num_leaves_ = num_leaves;
-  leaves_ = leaves_of(num_grains, group_.rank());
+  leaves_ = shares_.own_leaves(num_grains);
   for (const Partial& partial : partials_) free_buffers_.push_back(partial.buffer);
   if (partials_.empty()) free_buffers_.push_back(current_);
   std::sort(free_buffers_.rbegin(), free_buffers_.rend());  // lowest first: the same buffers every step
   partials_.clear();
   works_.clear();
+  squares_noted_.assign(squares_noted_.size(), false);
+  for (const Bucket& bucket : buckets_.list)
+    for (Weight* weight : bucket.weights) weight->want_squares(nullptr);
   for (size_t b = 0; b < pending_.size(); ++b) pending_[b] = buckets_.list[b].weights.size();
   next_bucket_ = 0;
 }
 
 WeightReady ReplicatedGradients::begin_grain(int64_t grain) {
-  leaf_ = first_leaf() + grain;
+  leaf_ = shares_.own_leaf(grain, num_grains_);
   const bool first = leaf_ == leaves_.first, last = leaf_ + 1 == leaves_.second;
   if (first || reduce_ == Reduce::tree) {
     use_buffer(take_buffer());
@@ -118,6 +115,7 @@ WeightReady ReplicatedGradients::begin_grain(int64_t grain) {
   }
   if (!last) return {};
   plan_last_grain();
+  want_squares();
   return [this](Weight& weight) { weight_ready(weight); };
 }
 
@@ -178,11 +176,13 @@ void ReplicatedGradients::begin_pass() {
   use_buffer(pass_.grains.front().buffer);
   for (const Bucket& bucket : buckets_.list)
     for (Weight* weight : bucket.weights) weight->begin_grad();
+  if (leaves_.first + 1 == leaves_.second) want_squares();
 }
 
 void ReplicatedGradients::weight_ready(Weight& weight, int64_t grain) {
-  const int64_t leaf = first_leaf() + grain;
+  const int64_t leaf = shares_.own_leaf(grain, num_grains_);
   if (leaf + 1 == leaves_.second) return weight_ready(weight);
+  if (leaf + 2 == leaves_.second) want_squares(weight);
   if (reduce_ == Reduce::fast) return;
   weight.end_grad();
   const auto index = static_cast<size_t>(leaf - leaves_.first);
@@ -220,6 +220,7 @@ void ReplicatedGradients::start_sum(size_t index, const std::vector<TreeNode>& n
   const ShardLayout& layout = buckets_.list[index].layout;
   const std::string name = "gradients " + std::to_string(index);
   float* data = nodes.front().data;
+  note_squares(index);
   if (reduce_ == Reduce::tree) {
     keep(group_.all_reduce_tree(nodes, num_leaves_, data, layout.total(), name));
   } else if (layout.rows == 1) {
@@ -227,6 +228,28 @@ void ReplicatedGradients::start_sum(size_t index, const std::vector<TreeNode>& n
   } else {
     keep(group_.reduce_scatter(data, data + group_.rank() * layout.count, layout.count, Dtype::f32, name));
   }
+}
+
+// A group of one: what the last grain's products write is the sum, unless others are added to it.
+void ReplicatedGradients::want_squares(Weight& weight) {
+  if (group_.size() > 1 || !last_merges_.empty() || arena_.queue().device() != Device::cpu) return;
+  const auto [index, slot] = buckets_.of(weight);
+  const int64_t first = buckets_.list[index].layout.offsets[slot];
+  const Shape& shape = weight.param().shape();
+  if (first % kNormBlock == 0 && shape.dims() > 1 && shape[shape.dims() - 1] % kNormBlock == 0)
+    weight.want_squares(squares_.data<double>() + squares_first_[index] + first / kNormBlock);
+}
+
+void ReplicatedGradients::want_squares() {
+  for (const Bucket& bucket : buckets_.list)
+    for (Weight* weight : bucket.weights) want_squares(*weight);
+}
+
+// Of the next sum of the group, which is that of the bucket.
+void ReplicatedGradients::note_squares(size_t index) {
+  const SquareBlocks of = kernels(buffers_.front()).elementwise.square_blocks(arena_.queue());
+  squares_noted_[index] =
+      group_.note_squares({.of = of, .to = squares_.data<double>() + squares_first_[index]});
 }
 
 void ReplicatedGradients::finish() {
@@ -239,10 +262,30 @@ void ReplicatedGradients::finish() {
 Tensor ReplicatedGradients::piece(Weight& weight) {
   const auto [index, slot] = buckets_.of(weight);
   const ShardLayout& layout = buckets_.list[index].layout;
-  if (layout.rows == 1) return weight.grad();
-  const FlatRange range = layout.piece(slot, group_.rank() % layout.rows);
+  if (layout.rows == 1) return slice(current_, weight);
+  const FlatRange range = piece_of(weight);
   return buffers_[static_cast<size_t>(current_)].flat(
       buckets_.list[index].first + layout.offsets[slot] + range.first, range.count());
+}
+
+FlatRange ReplicatedGradients::piece_of(const Weight& weight) const {
+  const auto [index, slot] = buckets_.of(weight);
+  const ShardLayout& layout = buckets_.list[index].layout;
+  return layout.piece(slot, group_.rank() % layout.rows);
+}
+
+// Of whole blocks only: the last one of another tensor has elements of its neighbour. A fast sum that is scattered is
+// this rank's row, and its squares begin with it.
+std::span<const double> ReplicatedGradients::squares(const Weight& weight) const {
+  const auto [index, slot] = buckets_.of(weight);
+  if (!squares_noted_[index] && !weight.has_squares()) return {};
+  const ShardLayout& layout = buckets_.list[index].layout;
+  const FlatRange range = piece_of(weight);
+  const bool scattered = reduce_ == Reduce::fast && layout.rows > 1;
+  const int64_t first = layout.offsets[slot] + range.first - (scattered ? group_.rank() * layout.count : 0);
+  if (first % kNormBlock != 0 || range.count() % kNormBlock != 0) return {};
+  return {squares_.data<double>() + squares_first_[index] + first / kNormBlock,
+          static_cast<size_t>(range.count() / kNormBlock)};
 }
 
 }  // namespace athanor

@@ -9,19 +9,22 @@
 // Where buckets are cut into rows (ZeRO 1), fast sums are only scattered; the tree is reduced whole. With several
 // ranks the buffers lie in memory that all of them can address, so that a reduction copies nothing.
 // With `compressed` (fast only) a complete bucket is its affair, once its warm-up is over.
-// Where `parts` neighbours compute one grain, each its tokens (context parallelism), the leaves of the tree are c G + g,
-// part c of grain g of G; so each rank's are neighbours, and they do not depend on how grains are shared out.
+// Where the group can (Group::note_squares), sums come with the squares of their norm blocks; so do, in a group of one,
+// the last products of gradients (Weight::want_squares).
+// `parts` neighbours compute one grain, each its tokens (context parallelism; grain_shares.h has the leaves of the tree).
 // share_grains(): how many neighbouring grains each rank takes from the next step on, by rank and the same on all of
 // them (grain_balance.h); evenly by default.
 #pragma once
 
 #include <deque>
 #include <memory>
+#include <span>
 
 #include "athanor/comm/tree.h"
 #include "athanor/parallel/buckets.h"
 #include "athanor/parallel/compression/compressed_gradients.h"
 #include "athanor/parallel/gradient_sum.h"
+#include "athanor/parallel/grain_shares.h"
 #include "athanor/parallel/pass_plan.h"
 
 namespace athanor {
@@ -31,7 +34,7 @@ class ReplicatedGradients : public GradientSum {
   ReplicatedGradients(const Buckets& buckets, Group& group, Arena& arena, Reduce reduce, WaitClock& clock,
                       int parts = 1, CompressedGradients* compressed = nullptr);
 
-  void share_grains(std::vector<int64_t> counts) override { counts_ = std::move(counts); }
+  void share_grains(std::vector<int64_t> counts) override { shares_.set(std::move(counts)); }
   std::vector<int64_t> grains_of_step(int64_t num_grains) const override;
   void begin_step(int64_t num_grains) override;
   WeightReady begin_grain(int64_t grain) override;
@@ -40,6 +43,7 @@ class ReplicatedGradients : public GradientSum {
   void end_grain() override;
   void finish() override;
   Tensor piece(Weight& weight) override;
+  std::span<const double> squares(const Weight& weight) const override;
   uint64_t buffer_bytes() const override { return static_cast<uint64_t>(buckets_.total) * sizeof(float); }
 
  protected:
@@ -52,9 +56,6 @@ class ReplicatedGradients : public GradientSum {
   using Partial = PassPlan::Partial;  // a partial sum that this rank holds
   using Merge = PassPlan::Merge;
 
-  LeafRange grains_of(int64_t num_grains, int rank) const;
-  LeafRange leaves_of(int64_t num_grains, int rank) const;
-  int64_t first_leaf() const { return group_.rank() % parts_ * (num_leaves_ / parts_); }  // of grain 0
   void reserve_buffers(size_t count);
   Tensor make_buffer();
   int take_buffer();
@@ -64,6 +65,10 @@ class ReplicatedGradients : public GradientSum {
   void weight_ready(Weight& weight);
   void start_complete();
   void start_reduce(size_t bucket);
+  void want_squares(Weight& weight);
+  void want_squares();
+  void note_squares(size_t bucket);
+  FlatRange piece_of(const Weight& weight) const;  // of the weight's elements, what this rank keeps
   void add_buffer(int into, int from, int64_t first, int64_t count);
 
   const Buckets& buckets_;
@@ -71,15 +76,14 @@ class ReplicatedGradients : public GradientSum {
   Arena& arena_;
   Reduce reduce_;
   WaitClock& clock_;
-  const int parts_;
   CompressedGradients* compressed_;
   std::deque<Tensor> buffers_;  // flat f32 [total]
   // Memory for as many buffers as any rank needs, since ranks allocate together; each rank uses what it needs.
   std::vector<std::shared_ptr<std::byte>> reserved_;
   std::vector<int> free_buffers_;
 
-  std::vector<int64_t> counts_;  // grains by rank; empty: evenly
-  int64_t num_leaves_ = 0, leaf_ = 0;
+  GrainShares shares_;
+  int64_t num_grains_ = 0, num_leaves_ = 0, leaf_ = 0;
   LeafRange leaves_{0, 0};
   PassPlan pass_;                   // of begin_pass()
   std::vector<size_t> pending_;     // weights of each bucket that are not complete
@@ -88,6 +92,11 @@ class ReplicatedGradients : public GradientSum {
   std::vector<Merge> last_merges_;  // of the last grain, done bucket by bucket
   int current_ = 0;
   std::vector<Work> works_;
+  // Norms: the squares of each bucket's sum, in memory that the group may write; which of them it has noted (a group of
+  // one: its weights know).
+  Tensor squares_;                      // f64
+  std::vector<int64_t> squares_first_;  // of a bucket, in doubles
+  std::vector<bool> squares_noted_;
 };
 
 }  // namespace athanor

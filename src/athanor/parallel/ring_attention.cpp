@@ -1,7 +1,6 @@
 #include "athanor/parallel/ring_attention.h"
 
 #include <cmath>
-#include <cstring>
 
 #include "athanor/autograd/apply.h"
 #include "athanor/kernels/table.h"
@@ -31,10 +30,6 @@ Tensor as(const Tensor& x, Dtype dtype) {
   Tensor y = empty(x.arena(), x.shape(), dtype, Category::activations);
   kernels(x).elementwise.cast(x.queue(), y, x);
   return y;
-}
-
-void copy(Tensor& to, const Tensor& from) {
-  if (to.queue().device() != Device::null) std::memcpy(to.raw(), from.raw(), from.size_bytes());
 }
 
 void accumulate(Tensor& sum, const Tensor& x) {

@@ -1,13 +1,16 @@
 #include "athanor/parallel/sharded_gradients.h"
 
 #include <algorithm>
+#include <map>
+#include <set>
 
 #include "athanor/kernels/table.h"
 
 namespace athanor {
 
 ShardedGradients::ShardedGradients(const Buckets& buckets, Group& group, Arena& arena, Reduce reduce,
-                                   WaitClock& clock, GrainLog& log, int parts, Group* across)
+                                   WaitClock& clock, GrainLog& log, int parts, Group* across,
+                                   const DiskPlace& place)
     : buckets_(buckets),
       group_(group),
       arena_(arena),
@@ -18,6 +21,11 @@ ShardedGradients::ShardedGradients(const Buckets& buckets, Group& group, Arena& 
       across_(across),
       open_(buckets.list.size()),
       pending_(buckets.list.size(), 0) {
+  if (place.is_used()) {
+    std::vector<BucketRow> rows;
+    for (const Bucket& bucket : buckets_.list) rows.push_back({names_of(bucket), bucket.layout.count});
+    file_.emplace("gradients", std::move(rows), Dtype::f32, arena_, Category::gradients, place);
+  }
   for (const Bucket& bucket : buckets_.list)
     for (Weight* weight : bucket.weights) weight->set_grad_source(this);
 }
@@ -67,6 +75,7 @@ void ShardedGradients::begin_step(int64_t num_grains) {
   }
   done_.assign(open_.size(), 0);
   plans_.clear();
+  left_ = {{.range = grains, .buffer = 0}};
   size_t needed = 1;
   if (reduce_ == Reduce::tree) {
     RoundPlanner planner(grains, num_grains, parts_);
@@ -74,6 +83,10 @@ void ShardedGradients::begin_step(int64_t num_grains) {
       plans_.push_back(std::make_shared<const RoundPlan>(planner.next(grains_of_round(round) * parts_)));
     needed = static_cast<size_t>(planner.num_buffers());
     left_ = planner.left();
+  }
+  if (file_) {
+    file_->settle();
+    return file_->reserve(needed);
   }
   while (shards_.size() < needed)
     shards_.push_back(zeros(arena_, {buckets_.row_total}, Dtype::f32, Category::gradients));
@@ -145,83 +158,124 @@ void ShardedGradients::complete(size_t index) {
   in_flight_.push_back({.bucket = index,
                         .sent = std::move(open_[index]),
                         .received = {},
+                        .first_sum = {},
                         .plan = tree ? plans_[static_cast<size_t>(round)] : nullptr,
                         .round = round,
                         .work = {}});
   open_[index] = {};
   Reduction& reduction = in_flight_.back();
   const int64_t count = bucket.layout.count;
-  if (tree) reduction.received = empty_like(reduction.sent, Category::communication);
+  if (tree)
+    reduction.received = empty_like(reduction.sent, Category::communication);
+  else if (round == 0)
+    reduction.first_sum = open(0, index, /*fresh=*/true);
+  else
+    read_ahead(index);
   if (arena_.queue().device() == Device::null) return;
   const std::string name = "gradients " + std::to_string(index);
   auto* sent = reduction.sent.data<float>();
   if (tree) {
     reduction.work = group_.all_to_all(sent, reduction.received.data<float>(), count, Dtype::f32, name);
   } else {
-    float* out = round == 0 ? shard(0, bucket).data<float>() : sent + group_.rank() * count;
+    float* out = round == 0 ? reduction.first_sum.data<float>() : sent + group_.rank() * count;
     reduction.work = group_.reduce_scatter(sent, out, count, Dtype::f32, name);
   }
 }
 
-Tensor ShardedGradients::shard(int buffer, const Bucket& bucket) const {
+// Unless a round before is still to be added to it.
+void ShardedGradients::read_ahead(size_t index) {
+  const auto is_here = [&](const Reduction& reduction) { return reduction.bucket == index; };
+  if (file_ && std::count_if(in_flight_.begin(), in_flight_.end(), is_here) == 1) file_->read_ahead(0, index);
+}
+
+Tensor ShardedGradients::open(int buffer, size_t index, bool fresh) {
+  if (file_) return fresh ? file_->fresh(index) : file_->read(static_cast<size_t>(buffer), index);
+  const Bucket& bucket = buckets_.list[index];
   return shards_[static_cast<size_t>(buffer)].flat(bucket.row_first, bucket.layout.count);
+}
+
+void ShardedGradients::close(int buffer, size_t index, const Tensor& row) {
+  if (file_) file_->write(static_cast<size_t>(buffer), index, row);
 }
 
 void ShardedGradients::end_oldest() {
   Reduction done = std::move(in_flight_.front());
   in_flight_.pop_front();
   clock_.wait(done.work, "wait for gradients");
-  const Bucket& bucket = buckets_.list[done.bucket];
-  const int64_t count = bucket.layout.count;
+  add_round(done);
+  if ((done.round + 1) * per_round() >= num_grains_) start_across(done.bucket);
+}
+
+void ShardedGradients::add_round(const Reduction& done) {
+  const size_t index = done.bucket;
+  const int64_t count = buckets_.list[index].layout.count;
   const auto add = [&](Tensor into, const Tensor& from) {
     kernels(into).elementwise.accumulate(into.queue(), into, from);
   };
-  const bool last = (done.round + 1) * per_round() >= num_grains_;
   if (reduce_ == Reduce::fast) {
-    if (done.round > 0) add(shard(0, bucket), done.sent.flat(group_.rank() * count, count));
-    if (last) start_across(bucket);
-    return;
+    const Tensor sum = done.round == 0 ? done.first_sum : open(0, index, /*fresh=*/false);
+    if (done.round > 0) add(sum, done.sent.flat(group_.rank() * count, count));
+    return close(0, index, sum);
   }
-  const auto at = [&](const RoundPlan::Place& place) {
-    return place.is_row ? done.received.flat(place.index * count, count) : shard(place.index, bucket);
+  std::map<int, Tensor> sums;  // by buffer, those that are opened
+  std::set<int> changed;
+  const auto at = [&](const RoundPlan::Place& place, bool fresh) {
+    if (place.is_row) return done.received.flat(place.index * count, count);
+    const auto found = sums.find(place.index);
+    return found != sums.end() ? found->second : sums[place.index] = open(place.index, index, fresh);
   };
   for (const RoundPlan::Add& step : done.plan->adds) {
-    if (!step.copy) {
-      add(at(step.into), at(step.from));
-      continue;
-    }
-    Tensor into = at(step.into);
-    copy_from_host(into, at(step.from).raw(), into.size_bytes());
+    Tensor into = at(step.into, step.copy);
+    const Tensor from = at(step.from, /*fresh=*/false);
+    if (step.copy)
+      copy(into, from);
+    else
+      add(into, from);
+    if (!step.into.is_row) changed.insert(step.into.index);
   }
-  if (last) start_across(bucket);
+  for (const int buffer : changed) close(buffer, index, sums.at(buffer));
 }
 
-void ShardedGradients::start_across(const Bucket& bucket) {
-  if (across_ == nullptr || arena_.queue().device() == Device::null) return;
-  auto* sum = shard(0, bucket).data<float>();
-  const int64_t count = bucket.layout.count;
-  if (reduce_ == Reduce::fast) {
-    across_works_.push_back(across_->all_reduce(sum, count, Dtype::f32, "gradients across groups"));
-    return;
-  }
+void ShardedGradients::start_across(size_t index) {
+  if (across_ == nullptr) return;
+  if (file_) finish_across();  // one row at a time
+  Across across{.bucket = index, .nodes = {}, .work = {}};
   std::vector<TreeNode> nodes;
-  for (const RoundPlanner::Node& node : left_)
-    nodes.push_back({node.range.first, node.range.second, shard(node.buffer, bucket).data<float>()});
-  across_works_.push_back(
-      across_->all_reduce_tree(nodes, all_grains_ * parts_, sum, count, "gradients across groups"));
+  for (const auto& [range, buffer] : left_) {
+    const Tensor& node = across.nodes.emplace_back(open(buffer, index, /*fresh=*/false));
+    nodes.push_back({range.first, range.second, node.data<float>()});
+  }
+  if (arena_.queue().device() != Device::null) {
+    float* sum = nodes.front().data;
+    const int64_t count = buckets_.list[index].layout.count;
+    const std::string name = "gradients across groups";
+    across.work = reduce_ == Reduce::fast
+                      ? across_->all_reduce(sum, count, Dtype::f32, name)
+                      : across_->all_reduce_tree(std::move(nodes), all_grains_ * parts_, sum, count, name);
+  }
+  across_works_.push_back(std::move(across));
+}
+
+void ShardedGradients::finish_across() {
+  for (Across& across : across_works_) {
+    clock_.wait(across.work, "wait for gradients");
+    close(0, across.bucket, across.nodes.front());
+  }
+  across_works_.clear();
 }
 
 void ShardedGradients::finish() {
   while (!in_flight_.empty()) end_oldest();
-  for (Work& work : across_works_) clock_.wait(work, "wait for gradients");
-  across_works_.clear();
+  finish_across();
 }
 
 Tensor ShardedGradients::piece(Weight& weight) {
   const auto [index, slot] = buckets_.of(weight);
   const Bucket& bucket = buckets_.list[index];
   const FlatRange range = bucket.layout.piece(slot, group_.rank());
-  return shards_[0].flat(bucket.row_first + bucket.layout.start_in_row(slot, group_.rank()), range.count());
+  const Tensor row = file_ ? file_->look(0, index) : open(0, index, /*fresh=*/false);
+  if (file_ && index > 0) file_->read_ahead(0, index - 1);  // parameters are asked for in their order
+  return row.flat(bucket.layout.start_in_row(slot, group_.rank()), range.count());
 }
 
 }  // namespace athanor

@@ -16,12 +16,17 @@
 // neighbouring grains; once a step the sums of a share are added across, a bucket at a time, when its last round is over:
 // in the order of the groups, or in the tree.
 //
+// Offload: the shards lie on disk (bucket_file.h), a bucket's row is read while the gradients that are added to it are
+// on the wire, and written behind.
+//
 // A bucket (kind `communication`) is open from its first gradient to its last; at most kInFlight more are on the wire.
 #pragma once
 
 #include <deque>
 #include <memory>
+#include <optional>
 
+#include "athanor/parallel/bucket_file.h"
 #include "athanor/parallel/buckets.h"
 #include "athanor/parallel/gradient_sum.h"
 #include "athanor/parallel/grain_log.h"
@@ -32,7 +37,7 @@ namespace athanor {
 class ShardedGradients final : public GradientSum, private GradSource {
  public:
   ShardedGradients(const Buckets& buckets, Group& group, Arena& arena, Reduce reduce, WaitClock& clock,
-                   GrainLog& log, int parts = 1, Group* across = nullptr);
+                   GrainLog& log, int parts = 1, Group* across = nullptr, const DiskPlace& place = {});
   ~ShardedGradients() override;
 
   void share_grains(std::vector<int64_t> counts) override;
@@ -45,7 +50,13 @@ class ShardedGradients final : public GradientSum, private GradSource {
   bool begin_idle_round() override;
   void finish() override;
   Tensor piece(Weight& weight) override;
-  uint64_t buffer_bytes() const override { return static_cast<uint64_t>(buckets_.row_total) * sizeof(float); }
+  bool is_resident() const override { return !file_; }
+  void keep_piece() override {
+    if (file_) file_->changed();
+  }
+  uint64_t buffer_bytes() const override {
+    return file_ ? 0 : static_cast<uint64_t>(buckets_.row_total) * sizeof(float);
+  }
 
  private:
   static constexpr size_t kInFlight = 2;
@@ -53,6 +64,7 @@ class ShardedGradients final : public GradientSum, private GradSource {
   struct Reduction {
     size_t bucket;
     Tensor sent, received;  // [rows, count]
+    Tensor first_sum;       // of the first round: the shard's row, which it goes into
     std::shared_ptr<const RoundPlan> plan;
     int64_t round;
     Work work;
@@ -66,8 +78,13 @@ class ShardedGradients final : public GradientSum, private GradSource {
   void complete(size_t bucket);
   void complete_without_grain(size_t bucket);
   void end_oldest();
-  void start_across(const Bucket& bucket);
-  Tensor shard(int buffer, const Bucket& bucket) const;
+  void read_ahead(size_t bucket);
+  void add_round(const Reduction& done);
+  void start_across(size_t bucket);
+  void finish_across();
+  // A bucket's row of a partial sum; fresh: what is in it does not count. close() says that it was changed.
+  Tensor open(int buffer, size_t bucket, bool fresh);
+  void close(int buffer, size_t bucket, const Tensor& row);
 
   const Buckets& buckets_;
   Group& group_;
@@ -77,18 +94,24 @@ class ShardedGradients final : public GradientSum, private GradSource {
   GrainLog& log_;
   const int parts_;
   Group* across_;
-  std::vector<Tensor> shards_;   // partial sums, flat f32 [row_total]
-  std::vector<Tensor> open_;     // by bucket: flat f32 [rows, count], undefined while it has no memory
-  std::vector<size_t> pending_;  // weights of each bucket that this round has not completed
-  std::vector<int64_t> done_;    // rounds of each bucket
+  std::vector<Tensor> shards_;      // partial sums, flat f32 [row_total]
+  std::optional<BucketFile> file_;  // in their place
+  std::vector<Tensor> open_;        // by bucket: flat f32 [rows, count], undefined while it has no memory
+  std::vector<size_t> pending_;     // weights of each bucket that this round has not completed
+  std::vector<int64_t> done_;       // rounds of each bucket
   std::deque<Reduction> in_flight_;
 
   int64_t all_grains_ = 0;                    // of the step
   int64_t first_grain_ = 0, num_grains_ = 0;  // of this group
   int64_t round_ = -1;
   std::vector<std::shared_ptr<const RoundPlan>> plans_;  // in the tree, of each round
-  std::vector<RoundPlanner::Node> left_;                 // and what is left of all
-  std::vector<Work> across_works_;
+  std::vector<RoundPlanner::Node> left_;                 // and what is left of all, the first in buffer 0
+  struct Across {
+    size_t bucket;
+    std::vector<Tensor> nodes;  // the first one gets the sum
+    Work work;
+  };
+  std::deque<Across> across_works_;
 };
 
 }  // namespace athanor

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
 #include "athanor/kernels/table.h"
 
@@ -19,10 +18,12 @@ Tensor pack(const std::vector<Piece>& pieces) {
   int64_t count = 0;
   for (const Piece& piece : pieces) count += piece.gradient.numel();
   Tensor packed = empty(pieces[0].gradient.arena(), {count}, Dtype::f32, Category::communication);
-  if (packed.queue().device() == Device::null) return packed;
-  float* to = packed.data<float>();
-  for (const Piece& piece : pieces)
-    to = std::copy_n(piece.gradient.data<float>(), piece.gradient.numel(), to);
+  int64_t at = 0;
+  for (const Piece& piece : pieces) {
+    Tensor to = packed.flat(at, piece.gradient.numel());
+    copy(to, piece.gradient);
+    at += piece.gradient.numel();
+  }
   return packed;
 }
 
@@ -30,10 +31,11 @@ void sum_of_all(const std::vector<Piece>& pieces, Group& group) {
   const Tensor packed = pack(pieces);
   if (packed.queue().device() == Device::null) return;
   group.all_reduce(packed.raw(), packed.numel(), Dtype::f32, "partial gradients").wait();
-  const float* from = packed.data<float>();
+  int64_t at = 0;
   for (const Piece& piece : pieces) {
-    std::copy_n(from, piece.gradient.numel(), piece.gradient.data<float>());
-    from += piece.gradient.numel();
+    Tensor to = piece.gradient;
+    copy(to, packed.flat(at, to.numel()));
+    at += to.numel();
   }
 }
 
@@ -48,10 +50,10 @@ void sum_of_neighbours(const std::vector<Piece>& pieces, Group& group) {
   for (const Piece& piece : pieces) {
     Tensor sum = piece.gradient;
     const int first = group.rank() - piece.shard.copy;
-    for (int copy = 0; copy < piece.shard.copies; ++copy) {
-      const Tensor addend = all.flat((first + copy) * count + at, sum.numel()).view(sum.shape());
-      if (copy == 0)
-        std::memcpy(sum.raw(), addend.raw(), sum.size_bytes());
+    for (int place = 0; place < piece.shard.copies; ++place) {
+      const Tensor addend = all.flat((first + place) * count + at, sum.numel()).view(sum.shape());
+      if (place == 0)
+        copy(sum, addend);
       else
         kernels(sum).elementwise.accumulate(sum.queue(), sum, addend);
     }
@@ -80,9 +82,11 @@ void combine_statistics(Tensor& statistics, Group& group) {
   Tensor all = empty(statistics.arena(), {group.size(), rows, 3}, Dtype::f32, Category::communication);
   if (statistics.queue().device() == Device::null) return;
   group.all_gather(statistics.raw(), all.raw(), rows * 3, Dtype::f32, "softmax statistics").wait();
-  const float* from = all.data<float>();
-  float* to = statistics.data<float>();
-  const auto of = [&](int rank, int64_t row) { return from + (rank * rows + row) * 3; };
+  // By the host, wherever they lie: a few numbers a token.
+  std::vector<float> from(static_cast<size_t>(all.numel())), combined(static_cast<size_t>(rows * 3));
+  copy_to_host(from.data(), all, all.size_bytes());
+  float* to = combined.data();
+  const auto of = [&](int rank, int64_t row) { return from.data() + (rank * rows + row) * 3; };
   for (int64_t row = 0; row < rows; ++row) {
     float largest = of(0, row)[0], target = 0.0f;
     // A NaN must show: it is not less than anything, so it is asked for by name.
@@ -99,6 +103,7 @@ void combine_statistics(Tensor& statistics, Group& group) {
     to[row * 3 + 1] = static_cast<float>(sum);
     to[row * 3 + 2] = target;
   }
+  copy_from_host(statistics, combined.data(), statistics.size_bytes());
 }
 
 }  // namespace athanor

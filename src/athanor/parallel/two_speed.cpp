@@ -16,20 +16,44 @@ void for_elements(const Arena& arena, int64_t count, const Body& body) {
   });
 }
 
+// `experts`: those that lie apart, or the others.
+std::vector<Param*> params_of(const std::vector<std::unique_ptr<Param>>& params, bool apart, bool experts) {
+  std::vector<Param*> some;
+  for (const auto& param : params)
+    if (!param->is_state() && (apart && param->is_cut_over("ep")) == experts) some.push_back(param.get());
+  return some;
+}
+
 }  // namespace
 
 OuterSync::OuterSync(const std::vector<std::unique_ptr<Param>>& params, Group& inner, Group& across,
                      Arena& arena, const OuterOptions& options)
-    : inner_(inner), across_(across), arena_(arena), options_(options) {
-  for (const auto& param : params)
-    if (!param->is_state()) params_.push_back(param.get());
-  for (const Param* param : params_) total_ += param->master().numel();
-  shared_out_ = inner_.size() > 1 && std::all_of(params_.begin(), params_.end(),
-                                                 [](const Param* param) { return param->whole(); });
-  row_ = shared_out_ ? (total_ + inner_.size() - 1) / inner_.size() : total_;
+    : OuterSync(params_of(params, options.expert_group != nullptr, false), inner, across, arena, options) {
+  if (options.expert_group == nullptr) return;
+  if (std::vector<Param*> experts = params_of(params, true, true); !experts.empty())
+    experts_ = std::make_unique<OuterSync>(std::move(experts), *options.expert_group, across, arena, options);
+}
+
+OuterSync::OuterSync(std::vector<Param*> params, Group& inner, Group& across, Arena& arena,
+                     const OuterOptions& options)
+    : inner_(inner), across_(across), arena_(arena), options_(options), params_(std::move(params)) {
+  for (const Param* param : params_) total_ += padded(param->master().numel());
+  shared_out_ = inner_.size() > 1 &&
+                (options_.copies || std::all_of(params_.begin(), params_.end(),
+                                                [](const Param* param) { return param->whole(); }));
+  row_ = shared_out_ ? padded((total_ + inner_.size() - 1) / inner_.size()) : total_;
   mine_ = segments_of(shared_out_ ? inner_.rank() : 0);
   weights_ = zeros(arena_, {row_}, Dtype::f32, Category::optimizer);
   momentum_ = zeros(arena_, {row_}, Dtype::f32, Category::optimizer);
+  if (is_coded())
+    coded_ = std::make_unique<BlockSum>(
+        "outer gradient", std::vector<SumTensor>{{.name = "outer gradient", .rows = 1, .cols = row_}},
+        *options_.code, across_, arena_, options_.error_feedback);
+}
+
+// Codes are of blocks of one parameter.
+int64_t OuterSync::padded(int64_t count) const {
+  return is_coded() ? (count + kCodeBlock - 1) / kCodeBlock * kCodeBlock : count;
 }
 
 std::vector<OuterSync::Segment> OuterSync::segments_of(int rank) const {
@@ -40,7 +64,7 @@ std::vector<OuterSync::Segment> OuterSync::segments_of(int rank) const {
     const int64_t end = begin + param->master().numel();
     const int64_t from = std::max(first, begin), to = std::min(last, end);
     if (from < to) segments.push_back({param, from - begin, to - from, from - first});
-    begin = end;
+    begin += padded(param->master().numel());
   }
   return segments;
 }
@@ -53,6 +77,12 @@ void OuterSync::begin() {
     Tensor place = weights_.flat(s.at, s.count);
     copy_from_host(place, s.param->master().flat(s.first, s.count).raw(), place.size_bytes());
   }
+  if (experts_) experts_->begin();
+}
+
+void OuterSync::set_begun() {
+  begun_ = true;
+  if (experts_) experts_->set_begun();
 }
 
 void OuterSync::write_masters(const std::vector<Segment>& segments, const float* row) {
@@ -66,18 +96,28 @@ void OuterSync::write_masters(const std::vector<Segment>& segments, const float*
 void OuterSync::sync() {
   Tensor delta = zeros(arena_, {row_}, Dtype::f32, Category::communication);
   float *w = weights_.data<float>(), *u = momentum_.data<float>(), *d = delta.data<float>();
+  const float share = 1.0f / static_cast<float>(across_.size());
+  const float sent =
+      is_coded() ? share : 1.0f;  // a residue is owed to the mean, however many islands there are then
   for (const Segment& s : mine_) {
     const float* x = s.param->master().data<float>() + s.first;
     for_elements(arena_, s.count, [&](int64_t first, int64_t last) {
-      for (int64_t i = first; i < last; ++i) d[s.at + i] = w[s.at + i] - x[i];
+      for (int64_t i = first; i < last; ++i) d[s.at + i] = (w[s.at + i] - x[i]) * sent;
     });
   }
-  across_.all_reduce(d, row_, Dtype::f32, "outer gradient").wait();
-  const float share = 1.0f / static_cast<float>(across_.size()), lr = static_cast<float>(options_.lr),
+  if (is_coded()) {
+    WaitClock clock(nullptr);
+    coded_->start({delta});
+    coded_->proceed(clock);
+    coded_->finish(clock);
+  } else {
+    across_.all_reduce(d, row_, Dtype::f32, "outer gradient").wait();
+  }
+  const float to_mean = is_coded() ? 1.0f : share, lr = static_cast<float>(options_.lr),
               momentum = static_cast<float>(options_.momentum);
   for_elements(arena_, row_, [&](int64_t first, int64_t last) {
     for (int64_t i = first; i < last; ++i) {
-      const float mean = d[i] * share;
+      const float mean = d[i] * to_mean;
       u[i] = momentum * u[i] + mean;
       w[i] -= lr * (mean + momentum * u[i]);
     }
@@ -94,6 +134,13 @@ void OuterSync::sync() {
     Tensor kept = param->kept();
     if (kept.dtype() != Dtype::f32) kernels(kept).elementwise.cast(kept.queue(), kept, param->master());
   }
+  if (experts_) experts_->sync();
+}
+
+bool OuterSync::is_true_everywhere(bool here) {
+  double others = here ? 0.0 : 1.0;
+  across_.all_reduce(&others, 1, Dtype::f64, "agreement of islands").wait();
+  return others == 0.0;
 }
 
 std::vector<OuterSync::Piece> OuterSync::pieces() const {
@@ -103,7 +150,25 @@ std::vector<OuterSync::Piece> OuterSync::pieces() const {
     pieces.push_back(
         {s.param, {first, first + s.count}, weights_.flat(s.at, s.count), momentum_.flat(s.at, s.count)});
   }
+  for (const Piece& piece : experts_ ? experts_->pieces() : std::vector<Piece>{}) pieces.push_back(piece);
   return pieces;
+}
+
+std::vector<OuterSync::Residue> OuterSync::residues() const {
+  std::vector<Residue> residues;
+  for (const SumState& state : is_coded() ? coded_->states() : std::vector<SumState>{})
+    for (const Segment& s : mine_) {
+      const int64_t from = std::max(state.range.first, s.at), to = std::min(state.range.last, s.at + s.count);
+      if (from >= to) continue;
+      const int64_t first = s.param->range().first + s.first + (from - s.at);
+      residues.push_back({s.param,
+                          {first, first + (to - from)},
+                          state.values.flat(from - state.range.first, to - from),
+                          state.kind == SumState::Kind::sum_residue});
+    }
+  for (const Residue& residue : experts_ ? experts_->residues() : std::vector<Residue>{})
+    residues.push_back(residue);
+  return residues;
 }
 
 }  // namespace athanor

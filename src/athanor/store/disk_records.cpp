@@ -17,6 +17,14 @@ uint64_t padded(uint64_t size_bytes) {
   return (size_bytes + kScratchAlignment - 1) / kScratchAlignment * kScratchAlignment;
 }
 
+// u8, at a multiple of what the file is aligned to.
+Tensor aligned(Arena& arena, uint64_t size_bytes, Category category) {
+  const auto total = static_cast<int64_t>(size_bytes + kScratchAlignment);
+  const Tensor memory = empty(arena, {total}, Dtype::u8, category);
+  const auto address = reinterpret_cast<uintptr_t>(memory.raw());
+  return view_as(memory, padded(address) - address, {static_cast<int64_t>(size_bytes)}, Dtype::u8);
+}
+
 }  // namespace
 
 // The buffers of one pass over some items.
@@ -29,15 +37,12 @@ class DiskRecords::Staging {
         bytes += padded(owner.records_.at(static_cast<size_t>(record)).size_bytes);
       slot_bytes_ = std::max(slot_bytes_, bytes);
     }
-    const uint64_t total = slot_bytes_ * std::min(kSlots, items.size()) + kScratchAlignment;
-    memory_ = empty(*owner.arena_, {static_cast<int64_t>(total)}, Dtype::u8, Category::workspace);
-    const auto address = reinterpret_cast<uintptr_t>(memory_.raw());
-    first_ = padded(address) - address;
+    memory_ = aligned(*owner.arena_, slot_bytes_ * std::min(kSlots, items.size()), Category::workspace);
   }
   // The records of an item, one after the other in the item's slot.
   std::vector<Tensor> bytes(size_t index, const Item& item) const {
     std::vector<Tensor> all;
-    uint64_t at = first_ + index % kSlots * slot_bytes_;
+    uint64_t at = index % kSlots * slot_bytes_;
     for (const int record : item) {
       const uint64_t size = owner_.records_[static_cast<size_t>(record)].size_bytes;
       all.push_back(view_as(memory_, at, {static_cast<int64_t>(size)}, Dtype::u8));
@@ -48,7 +53,7 @@ class DiskRecords::Staging {
 
  private:
   const DiskRecords& owner_;
-  uint64_t slot_bytes_ = 0, first_ = 0;
+  uint64_t slot_bytes_ = 0;
   Tensor memory_;
 };
 
@@ -60,15 +65,16 @@ DiskRecords::~DiskRecords() {
 }
 
 int DiskRecords::add(const std::string& name, uint64_t size_bytes) {
-  check(arena_ == nullptr, "records: '{}' comes after the room on the disk was taken", name);
   records_.push_back({.name = name, .size_bytes = size_bytes, .offset = file_bytes_});
   file_bytes_ += padded(size_bytes);
+  if (file_ != nullptr) file_->resize(file_bytes_);
   return static_cast<int>(records_.size()) - 1;
 }
 
 void DiskRecords::allocate(Arena& arena, Category) {
   arena_ = &arena;
   if (arena.queue().device() == Device::null) return;
+  env_.create_folders(folder_);
   file_ = env_.create_scratch(folder_);
   file_->resize(file_bytes_);
 }
@@ -92,11 +98,13 @@ void DiskRecords::start(int index, bool writes, std::byte* data) {
 
 void DiskRecords::submit(const Transfer& transfer) {
   const Record& record = records_[static_cast<size_t>(transfer.record)];
+  // One call of the system moves less than 2 GiB.
+  constexpr uint64_t kMostBytes = uint64_t{1} << 30;
   file_->submit({.id = static_cast<uint64_t>(transfer.record),
                  .writes = transfer.writes,
                  .offset = record.offset + transfer.done_bytes,
                  .data = transfer.data + transfer.done_bytes,
-                 .size_bytes = padded(record.size_bytes) - transfer.done_bytes});
+                 .size_bytes = std::min(kMostBytes, padded(record.size_bytes) - transfer.done_bytes)});
 }
 
 // Waits for one transfer and finishes it, or starts what it has left.
@@ -145,7 +153,6 @@ void DiskRecords::wait_for(std::span<const int> item) {
   while (std::any_of(on_the_way_.begin(), on_the_way_.end(), is_on_its_way)) take_one();
 }
 
-// Ends what is on its way, whatever becomes of it: the buffers are about to go.
 void DiskRecords::drain() noexcept {
   while (!on_the_way_.empty()) {
     try {
@@ -158,6 +165,29 @@ void DiskRecords::drain() noexcept {
   }
 }
 
+Tensor DiskRecords::make_buffer(uint64_t size_bytes, Category category) {
+  check(arena_ != nullptr, "records: {} has no room on the disk yet", what_);
+  return view_as(aligned(*arena_, padded(size_bytes), category), 0, {static_cast<int64_t>(size_bytes)},
+                 Dtype::u8);
+}
+
+void DiskRecords::start_read(int record, const Tensor& bytes) {
+  check(bytes.size_bytes() == size_of(record), "records: got {} bytes for {}, expected {}",
+        bytes.size_bytes(), records_[static_cast<size_t>(record)].name, size_of(record));
+  if (file_ != nullptr) start(record, false, static_cast<std::byte*>(bytes.raw()));
+}
+
+void DiskRecords::start_write(int record, const Tensor& bytes) {
+  check(bytes.size_bytes() == size_of(record), "records: got {} bytes for {}, expected {}",
+        bytes.size_bytes(), records_[static_cast<size_t>(record)].name, size_of(record));
+  if (file_ != nullptr) start(record, true, static_cast<std::byte*>(bytes.raw()));
+}
+
+void DiskRecords::finish(int record) {
+  const int item[] = {record};
+  wait_for(item);
+}
+
 void DiskRecords::stream(std::span<const Item> items, Access access, const Visit& visit) {
   check(arena_ != nullptr, "records: {} has no room on the disk yet", what_);
   if (items.empty()) return;
@@ -167,7 +197,7 @@ void DiskRecords::stream(std::span<const Item> items, Access access, const Visit
     if (file_ == nullptr) return;
     const std::vector<Tensor> bytes = staging.bytes(index, items[index]);
     for (size_t i = 0; i < bytes.size(); ++i)
-      start(items[index][i], writing, static_cast<std::byte*>(bytes[i].raw()));
+      writing ? start_write(items[index][i], bytes[i]) : start_read(items[index][i], bytes[i]);
   };
   try {
     if (reads) move(0, false);

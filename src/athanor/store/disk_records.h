@@ -6,8 +6,15 @@
 // read, and the last, which is being written; so the disk works while the caller computes. The room on the disk is
 // taken by allocate(). Checksums (XXH3) are made from memory before a write and held against every read, so bytes that
 // the disk changed, or a write that it forgot, are an IoError naming the record. Results do not depend on timing.
-// Short transfers are continued; a transfer that fails is an IoError naming record and folder, and stream() returns
-// only when nothing touches its buffers any more.
+// A record that is added later takes its room at once. Short transfers are continued; a transfer that fails is an
+// IoError naming record and folder, and stream() returns only when nothing touches its buffers any more.
+//
+// Whoever knows better when to read and write than stream() does it by hand:
+//
+//   Tensor bytes = records.make_buffer(size_bytes, Category::workspace);
+//   records.start_read(record, bytes);
+//   ...
+//   records.finish(record);       // now they are there; bytes must live until then
 #pragma once
 
 #include <memory>
@@ -19,7 +26,7 @@ namespace athanor {
 
 class DiskRecords final : public Records {
  public:
-  // `what` is for messages. The folder must exist by the time of allocate(), which opens the file.
+  // `what` is for messages. allocate() makes the folder where there is none, and the file in it.
   DiskRecords(Env& env, std::string folder, std::string what);
   ~DiskRecords() override;
 
@@ -28,6 +35,14 @@ class DiskRecords final : public Records {
   void stream(std::span<const Item> items, Access access, const Visit& visit) override;
   Tensor resident(int) const override { return {}; }
 
+  Tensor make_buffer(uint64_t size_bytes,
+                     Category category);  // u8 [size_bytes], with room for whole blocks of the file
+  void start_read(int record, const Tensor& bytes);
+  void start_write(int record, const Tensor& bytes);
+  void finish(int record);  // nothing where none is on its way
+  void drain() noexcept;    // ends what is on its way, whatever becomes of it: buffers are about to go
+
+  uint64_t size_of(int record) const { return records_.at(static_cast<size_t>(record)).size_bytes; }
   uint64_t file_bytes() const { return file_bytes_; }
   const ScratchFile* file() const { return file_.get(); }  // null on the null device
 
@@ -52,7 +67,6 @@ class DiskRecords final : public Records {
   void take_one();
   void wait_for(std::span<const int> item);
   void check_read(int record, const std::byte* data) const;
-  void drain() noexcept;
 
   Env& env_;
   std::string folder_, what_;

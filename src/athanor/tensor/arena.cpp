@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "athanor/base/check.h"
+#include "athanor/tensor/device_memory.h"
 #include "athanor/tensor/slab.h"
 
 namespace athanor {
@@ -17,6 +18,7 @@ namespace {
 
 constexpr uint64_t kAlignment = 64;
 constexpr uint64_t kSlabBytes = uint64_t{32} << 20;
+constexpr uint64_t kDeviceSlabBytes = uint64_t{256} << 20;
 // What the null device deals out at most: more than any machine has, and no count overflows.
 constexpr uint64_t kNullBytes = uint64_t{1} << 61;
 // Pages touched ahead of use: enough for all threads to have some, a bounded part of what is in use.
@@ -59,13 +61,16 @@ struct Arena::State {
   std::set<std::pair<uint64_t, std::byte*>> free_by_rank;
   std::map<std::byte*, std::shared_ptr<std::byte>> adopted;
   uint64_t touched_bytes = 0;
+  std::vector<std::weak_ptr<Storage>>* watcher = nullptr;
   const std::thread::id owner = std::this_thread::get_id();
   const bool set_aside;
+  DeviceMemory* const device_memory;  // null: the host's
 
-  State(Device on, uint64_t limit)
-      : device(on),
+  State(Queue& queue, uint64_t limit)
+      : device(queue.device()),
         limit_bytes(limit == 0 ? kNullBytes : limit),
-        set_aside(on == Device::cpu && !transparent_huge_pages()) {}
+        set_aside(device == Device::cpu && !transparent_huge_pages()),
+        device_memory(queue.device_memory()) {}
 
   DealtSlab& slab_of(std::byte* data) { return std::prev(slabs.upper_bound(data))->second; }
 
@@ -105,11 +110,17 @@ struct Arena::State {
   }
 
   // The first slab is address space for all that the machine could hold, so blocks lie side by side. Where that
-  // is refused (a limit of address space, an overcommit policy), slabs follow one another.
+  // is refused (a limit of address space, an overcommit policy), slabs follow one another; so they do on a device,
+  // where address space without memory behind it is not to be had.
   void add_slab(uint64_t needed_bytes) {
     std::optional<Slab> slab;
     if (device == Device::null) {
       if (slabs.empty()) slab = Slab{reinterpret_cast<std::byte*>(kHugePage), kNullBytes};
+    } else if (device_memory != nullptr) {
+      slab = device_memory->allocate(std::max(kDeviceSlabBytes, round_up(needed_bytes, kHugePage)));
+      if (!slab) slab = device_memory->allocate(round_up(needed_bytes, kHugePage));
+      if (!slab)
+        throw OverLimit(fmt::format("memory: the device has no {} bytes more; {}", needed_bytes, held()));
     } else {
       if (slabs.empty()) slab = map_slab(round_up(2 * physical_memory_bytes(), kHugePage));
       if (!slab || slab->size_bytes < needed_bytes)
@@ -149,11 +160,12 @@ struct Arena::State {
 };
 
 Arena::Arena(Queue& queue, uint64_t limit_bytes)
-    : queue_(queue), state_(std::make_unique<State>(queue.device(), limit_bytes)) {}
+    : queue_(queue), state_(std::make_unique<State>(queue, limit_bytes)) {}
 
 Arena::~Arena() {
   if (queue_.device() == Device::null) return;
-  for (const auto& [data, dealt] : state_->slabs) unmap_slab(dealt.slab);
+  for (const auto& [data, dealt] : state_->slabs)
+    state_->device_memory == nullptr ? unmap_slab(dealt.slab) : state_->device_memory->release(dealt.slab);
 }
 
 std::shared_ptr<Storage> Arena::allocate(uint64_t size_bytes, Category category) {
@@ -175,7 +187,7 @@ std::shared_ptr<Storage> Arena::allocate(uint64_t size_bytes, Category category)
     DealtSlab& slab = s.slab_of(address);
     const auto offset = static_cast<uint64_t>(address - slab.slab.data);
     data = address;
-    fresh = offset >= slab.dealt;
+    fresh = offset >= slab.dealt && s.device_memory == nullptr;
     s.deal(slab, offset + rounded);
     s.erase_free(fit);
     if (block_bytes > rounded) s.insert_free(address + rounded, block_bytes - rounded);
@@ -187,7 +199,15 @@ std::shared_ptr<Storage> Arena::allocate(uint64_t size_bytes, Category category)
   queue_.parallel_for(static_cast<int64_t>(due.size_bytes / kHugePage), [due](int64_t page) {
     populate(due.data + static_cast<uint64_t>(page) * kHugePage, kHugePage);
   });
-  return std::make_shared<Storage>(*this, data, rounded, category, fresh);
+  auto storage = std::make_shared<Storage>(*this, data, rounded, category, fresh);
+  const std::lock_guard lock(s.mutex);
+  if (s.watcher != nullptr) s.watcher->push_back(storage);
+  return storage;
+}
+
+void Arena::watch(std::vector<std::weak_ptr<Storage>>* list) {
+  const std::lock_guard lock(state_->mutex);
+  state_->watcher = list;
 }
 
 std::shared_ptr<Storage> Arena::adopt(std::shared_ptr<std::byte> memory, uint64_t size_bytes,

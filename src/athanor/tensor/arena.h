@@ -21,6 +21,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "athanor/base/error.h"
 #include "athanor/tensor/queue.h"
@@ -85,6 +86,8 @@ class Arena {
   // Memory that came from elsewhere, such as what the ranks of a host share: accounted for like the arena's own,
   // under huge pages where the system grants them, and let go with the last tensor on it. Cleared, 64-byte aligned.
   std::shared_ptr<Storage> adopt(std::shared_ptr<std::byte> memory, uint64_t size_bytes, Category category);
+  // Notes what allocate() gives out from now on, at the end of `list`; null: no more. One list at a time.
+  void watch(std::vector<std::weak_ptr<Storage>>* list);
   Queue& queue() const { return queue_; }
   MemoryUsage usage() const;
   void reset_peak();  // peaks start again from what is in use

@@ -20,12 +20,14 @@ enum class Device : uint8_t { cpu, null, cuda };
 const char* name_of(Device device);
 
 struct KernelTable;   // kernels/table.h
+class DeviceMemory;   // tensor/device_memory.h
 class PackedWeights;  // kernels/packed_weights.h
 
 class Queue {
  public:
   Queue(Device device, Isa isa, ThreadPool* pool, const KernelTable* table)
       : device_(device), isa_(isa), pool_(pool), table_(table) {}
+  virtual ~Queue() = default;
   Queue(const Queue&) = delete;
   Queue& operator=(const Queue&) = delete;
 
@@ -33,6 +35,8 @@ class Queue {
   Isa isa() const { return isa_; }
   int num_threads() const { return pool_ == nullptr ? 1 : pool_->num_threads(); }
   const KernelTable& table() const { return *table_; }
+  // The memory of a device that the host cannot address; null where tensors lie in the host's own.
+  virtual DeviceMemory* device_memory() { return nullptr; }
 
   // Where kernels account for their calls; null: nowhere.
   Meter* meter() const { return meter_; }
@@ -43,9 +47,9 @@ class Queue {
   void set_packed_weights(PackedWeights* packed) { packed_weights_ = packed; }
 
   // Blocks have a constant size chosen by the kernel, never by the number of threads (law 5).
-  // On the null device nothing runs.
+  // On a device other than the CPU nothing runs: its kernels are its own.
   void parallel_for(int64_t num_blocks, const std::function<void(int64_t)>& body) const {
-    if (device_ == Device::null) return;
+    if (device_ != Device::cpu) return;
     if (pool_ != nullptr) return pool_->parallel_for(num_blocks, body);
     for (int64_t block = 0; block < num_blocks; ++block) body(block);
   }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "athanor/tensor/device_memory.h"
+
 namespace athanor {
 
 Tensor::Tensor(std::shared_ptr<Storage> storage, uint64_t offset_bytes, Shape shape, Dtype dtype)
@@ -53,18 +55,35 @@ Tensor empty_like(const Tensor& x, Category category) {
 
 void copy_from_host(Tensor& to, const void* from, uint64_t size_bytes) {
   check(to.size_bytes() == size_bytes, "copy: got {} bytes, expected {}", size_bytes, to.size_bytes());
-  if (size_bytes > 0 && to.queue().device() == Device::cpu) std::memcpy(to.raw(), from, size_bytes);
+  if (size_bytes == 0 || to.queue().device() == Device::null) return;
+  if (DeviceMemory* device = to.queue().device_memory()) return device->copy_in(to.raw(), from, size_bytes);
+  std::memcpy(to.raw(), from, size_bytes);
 }
 
 void copy_to_host(void* to, const Tensor& from, uint64_t size_bytes) {
   check(from.size_bytes() == size_bytes, "copy: got {} bytes, expected {}", size_bytes, from.size_bytes());
-  if (size_bytes > 0 && from.queue().device() == Device::cpu) std::memcpy(to, from.raw(), size_bytes);
+  if (size_bytes == 0 || from.queue().device() == Device::null) return;
+  if (DeviceMemory* device = from.queue().device_memory())
+    return device->copy_out(to, from.raw(), size_bytes);
+  std::memcpy(to, from.raw(), size_bytes);
+}
+
+void copy(Tensor& to, const Tensor& from) {
+  check(to.size_bytes() == from.size_bytes(), "copy: got {} bytes, expected {}", from.size_bytes(),
+        to.size_bytes());
+  check(&to.queue() == &from.queue(), "copy: the tensors lie on two queues");
+  if (to.size_bytes() == 0 || to.queue().device() == Device::null) return;
+  if (DeviceMemory* device = to.queue().device_memory())
+    return device->copy(to.raw(), from.raw(), to.size_bytes());
+  std::memcpy(to.raw(), from.raw(), to.size_bytes());
 }
 
 void fill_zero(Tensor& x) {
   constexpr uint64_t kBlock = uint64_t{1} << 20;
   auto* const data = static_cast<std::byte*>(x.raw());
   const uint64_t size_bytes = x.size_bytes();
+  if (DeviceMemory* device = x.queue().device_memory(); device != nullptr && size_bytes > 0)
+    return device->clear(data, size_bytes);
   x.queue().parallel_for(static_cast<int64_t>((size_bytes + kBlock - 1) / kBlock), [=](int64_t block) {
     const uint64_t first = static_cast<uint64_t>(block) * kBlock;
     std::memset(data + first, 0, std::min(kBlock, size_bytes - first));

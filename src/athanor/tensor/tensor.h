@@ -65,6 +65,7 @@ Tensor empty_like(const Tensor& x, Category category = Category::activations);
 // Copies `count` elements of host memory in and out; sizes must match. On the null device they do nothing.
 void copy_from_host(Tensor& to, const void* from, uint64_t size_bytes);
 void copy_to_host(void* to, const Tensor& from, uint64_t size_bytes);
+void copy(Tensor& to, const Tensor& from);  // of one size, on one queue; they do not overlap
 void fill_zero(Tensor& x);
 
 }  // namespace athanor

@@ -7,8 +7,23 @@
 namespace athanor {
 namespace {
 
-std::string tensor_name(const CompressionState& state, int rank = 0) {
-  return state.prefix(rank) + "." + state.weight->param().name();
+std::string tensor_name(const std::string& own, const CompressionState& state, int rank = 0) {
+  return own + state.prefix(rank) + "." + state.weight->param().name();
+}
+
+// A factor as what it is of its logical tensor: of a stack of matrices, or of the parts of one, that of one.
+NamedTensor factor_of(const std::string& own, const CompressionState& state) {
+  const Param& param = state.weight->param();
+  const int64_t rank = state.values.dim(0), cols = state.values.dim(1);
+  const auto [part, parts] = matrix_part(param);
+  if (!is_stack(param) && parts == 1)
+    return {.name = tensor_name(own, state), .tensor = state.values, .whole = {rank, cols}, .offset = {0, 0}};
+  const int64_t number =
+      is_stack(param) ? param.box().offset[0] + state.range.first / state.range.count() : int64_t{part};
+  return {.name = tensor_name(own, state),
+          .tensor = state.values.view({1, rank, cols}),
+          .whole = {is_stack(param) ? param.whole_shape()[0] : int64_t{parts}, rank, cols},
+          .offset = {number, 0, 0}};
 }
 
 }  // namespace
@@ -29,32 +44,36 @@ CompressionOptions compression_of(const Config& config) {
           .seed = config.train.seed};
 }
 
-void add_compression(std::vector<NamedTensor>& tensors, const std::vector<CompressionState>& states) {
+void add_compression(std::vector<NamedTensor>& tensors, const std::vector<CompressionState>& states,
+                     const std::string& own) {
   for (const CompressionState& state : states) {
     if (state.kind == SumState::Kind::factor) {
-      tensors.push_back({.name = tensor_name(state), .tensor = state.values});
+      tensors.push_back(factor_of(own, state));
     } else {
-      add_slices(tensors, state.prefix(state.rank), state.weight->param(), state.range, state.values);
+      add_slices(tensors, own + state.prefix(state.rank), state.weight->param(), state.range, {state.values});
     }
   }
 }
 
-void load_compression(const Checkpoint& checkpoint, const std::vector<CompressionState>& states) {
+void load_compression(const Checkpoint& checkpoint, const std::vector<CompressionState>& states,
+                      const std::string& own) {
   for (const CompressionState& state : states) {
     Tensor values = state.values;
     fill_zero(values);
     if (state.kind == SumState::Kind::factor) {
-      const std::string name = tensor_name(state);
-      if (checkpoint.has(name) && checkpoint.at(name).shape == values.shape())
-        checkpoint.read(name, values.shape(), values.data<float>());
+      const NamedTensor factor = factor_of(own, state);
+      if (checkpoint.has(factor.name) && checkpoint.at(factor.name).shape == factor.whole)
+        checkpoint.read_box(factor.name, factor.whole, {factor.offset, factor.tensor.shape()},
+                            values.data<float>());
       continue;
     }
     // The sum over the ranks has but one residue.
     const bool of_rank = state.kind == SumState::Kind::residue;
     std::vector<float> sum;
-    for (int rank = of_rank ? state.rank : 0; checkpoint.has(tensor_name(state, rank)); rank += state.ranks) {
+    for (int rank = of_rank ? state.rank : 0; checkpoint.has(tensor_name(own, state, rank));
+         rank += state.ranks) {
       std::vector<float> found =
-          read_slices(checkpoint, state.prefix(rank), state.weight->param(), state.range);
+          read_slices(checkpoint, own + state.prefix(rank), state.weight->param(), state.range);
       if (sum.empty()) {
         sum = std::move(found);
       } else {

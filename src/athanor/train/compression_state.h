@@ -4,6 +4,7 @@
 //   add_compression(content.tensors, parallel.compression_states());   // "residue.0.USE.PARAM", ...
 //   load_compression(checkpoint, parallel.compression_states());
 //
+// `own` is put before the names: of two speeds that of the island (train/islands.h), each of which has its own.
 // Residues belong to ranks, as nothing else in a checkpoint does. Read by as many ranks as wrote them they have the
 // same bits; by n others, rank r takes the sum of those of ranks r, r + n, r + 2n, ... in this order, so what is owed
 // to the weights stays the same. What a checkpoint does not hold (another compression wrote it) begins at zero.
@@ -19,7 +20,9 @@
 namespace athanor {
 
 CompressionOptions compression_of(const Config& config);
-void add_compression(std::vector<NamedTensor>& tensors, const std::vector<CompressionState>& states);
-void load_compression(const Checkpoint& checkpoint, const std::vector<CompressionState>& states);
+void add_compression(std::vector<NamedTensor>& tensors, const std::vector<CompressionState>& states,
+                     const std::string& own = "");
+void load_compression(const Checkpoint& checkpoint, const std::vector<CompressionState>& states,
+                      const std::string& own = "");
 
 }  // namespace athanor

@@ -8,17 +8,18 @@
 namespace athanor {
 
 void Gathering::put(const NamedTensor& part) {
-  const Shape whole = part.whole.dims() == 0 ? part.tensor.shape() : part.whole;
-  const Box box = part.whole.dims() == 0 ? whole_box(whole) : Box{part.offset, part.tensor.shape()};
-  const float* values = part.tensor.data<float>();
+  const Shape whole = part.whole.dims() == 0 ? part.shape() : part.whole;
+  const Box box = part.whole.dims() == 0 ? whole_box(whole) : Box{part.offset, part.shape()};
+  std::vector<float> values(static_cast<size_t>(part.shape().numel()));
+  part.copy(0, part.shape().numel(), values.data());
   const std::lock_guard lock(mutex_);
   Parts& parts = tensors_[part.name];
   parts.values.resize(static_cast<size_t>(whole.numel()));
   parts.is_set.resize(parts.values.size());
-  BoxRuns(whole, box).walk(0, part.tensor.numel(), [&](int64_t in_box, int64_t in_whole, int64_t count) {
+  BoxRuns(whole, box).walk(0, part.shape().numel(), [&](int64_t in_box, int64_t in_whole, int64_t count) {
     for (int64_t i = 0; i < count; ++i) {
       const auto at = static_cast<size_t>(in_whole + i);
-      const float value = values[in_box + i];
+      const float value = values[static_cast<size_t>(in_box + i)];
       check(!parts.is_set[at] || std::bit_cast<uint32_t>(parts.values[at]) == std::bit_cast<uint32_t>(value),
             "layout: two ranks hold other values of element {} of '{}'", at, part.name);
       parts.values[at] = value;

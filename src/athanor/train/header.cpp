@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "athanor/base/human.h"
+#include "athanor/train/offload.h"
 
 namespace athanor {
 namespace {
@@ -24,7 +25,9 @@ std::string rarer_axes_text(const ParallelConfig& p) {
   if (p.cp > 1) text += fmt::format(", cp {} ({})", p.cp, p.cp_kind);
   if (p.ep > 1) text += fmt::format(", ep {}", p.ep);
   if (p.compression != "none") text += ", compression " + p.compression;
-  if (p.sync_every > 0) text += fmt::format(", groups of {} meet every {} steps", p.sync_group, p.sync_every);
+  if (p.sync_every > 0)
+    text += fmt::format(", groups of {} meet every {} steps{}", p.sync_group, p.sync_every,
+                        p.outer_compression == "none" ? "" : " by " + p.outer_compression);
   if (p.servers > 0)
     text += fmt::format(", {} parameter server{}, {}{}", p.servers, p.servers == 1 ? "" : "s", p.consistency,
                         p.consistency == "bounded" ? fmt::format(" by {}", p.staleness) : "");
@@ -77,6 +80,18 @@ Rows header_rows(const Config& config, const Training& training, std::span<const
   rows.emplace_back("",
                     fmt::format("activations {}, workspace {}, communication {}", peak(Category::activations),
                                 peak(Category::workspace), peak(Category::communication)));
+  std::string on_disk;
+  const auto note = [&](const char* what, const std::string& place) {
+    if (place == "disk") on_disk += (on_disk.empty() ? "" : ", ") + std::string(what);
+  };
+  note("optimizer", config.offload.optimizer);
+  note("gradients", config.offload.gradients);
+  note("parameters", config.offload.parameters);
+  note("activations", config.offload.activations);
+  if (!on_disk.empty()) rows.emplace_back("on disk", on_disk + ", in " + offload_folder(config));
+  if (plan.host_bytes > 0)
+    rows.emplace_back("offload",
+                      fmt::format("{} a rank in pinned memory of the host", bytes(plan.host_bytes)));
   for (const Channel& channel : channels)
     rows.emplace_back("data " + channel.name(),
                       fmt::format("{} tokens, {} held out, weight {:g}", count(channel.num_tokens()),

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "athanor/base/error.h"
+#include "athanor/kernels/table.h"
 #include "athanor/train/param_slices.h"
 
 namespace athanor {
@@ -12,27 +13,60 @@ namespace athanor {
 int island_ranks(const Config& config, int dp, int ranks_of_host) {
   const ParallelConfig& p = config.parallel;
   const auto sharing = static_cast<int>(p.tp * p.cp);
-  const int ranks = p.sync_group != 0 ? static_cast<int>(p.sync_group)
-                                      : std::clamp(ranks_of_host / std::max(1, sharing), 1, dp);
+  const int shard = static_cast<int>(std::max<int64_t>(1, p.zero_shard));
+  const int of_host = std::clamp(ranks_of_host / std::max(1, sharing), 1, dp);
+  const int ranks =
+      p.sync_group != 0 ? static_cast<int>(p.sync_group) : std::max(shard, of_host / shard * shard);
   if (dp % ranks != 0)
     throw ConfigError(
         fmt::format("parallel.sync_group: got {} of parallel.dp = {} ranks, expected a divisor", ranks, dp),
         "an island is as large as every other");
+  if (ranks % shard != 0) {
+    int nearest = std::min(shard, ranks);
+    while (ranks % nearest != 0) --nearest;
+    throw ConfigError(
+        fmt::format(
+            "parallel.zero_shard: got {} in islands of {} ranks (parallel.sync_group), expected a divisor",
+            shard, ranks),
+        nearest > 1 ? fmt::format("the nearest is {}", nearest)
+                    : "parallel.zero_shard = 0 shards over all of an island");
+  }
+  if (ranks * sharing % p.ep != 0) {
+    int nearest = dp;
+    for (int size = dp; size >= 1; --size)
+      if (dp % size == 0 && size * sharing % p.ep == 0 && std::abs(size - ranks) <= std::abs(nearest - ranks))
+        nearest = size;
+    throw ConfigError(
+        fmt::format("parallel.ep: got {} in islands of {} ranks (parallel.sync_group = {} x cp x tp), "
+                    "expected a divisor of them",
+                    p.ep, ranks * sharing, ranks),
+        fmt::format("the nearest is parallel.sync_group = {}: all experts are in every island", nearest));
+  }
   return ranks;
 }
 
-IslandGroups make_islands(World& world, const MeshShape& shape, int ranks, const std::string& name) {
-  const std::vector<int> peers = shape.peers(world.rank(), {Axis::dp, Axis::cp});
-  const int own = shape.coordinate(world.rank(), Axis::dp) * shape.cp +
-                  shape.coordinate(world.rank(), Axis::cp),
-            together = ranks * shape.cp;
-  std::vector<int> inner, across;
-  for (int place = 0; place < shape.dp * shape.cp; ++place) {
-    const int peer = peers[static_cast<size_t>(place)];
-    if (place / together == own / together) inner.push_back(peer);
-    if (place % together == own % together) across.push_back(peer);
+IslandGroups make_islands(World& world, const MeshShape& shape, int ranks, const std::string& name,
+                          int within) {
+  // An island's ranks of a stage are neighbours.
+  const int sharing = shape.cp * shape.tp, of_stage = shape.dp * sharing, together = ranks * sharing;
+  const auto are_in_one = [&](int peer, int size) {
+    return peer % of_stage / size == world.rank() % of_stage / size;
+  };
+  const auto is_inside = [&](int peer) { return are_in_one(peer, together); };
+  std::vector<int> inner, across, experts;
+  for (const int peer : shape.peers(world.rank(), {Axis::dp, Axis::cp})) {
+    if (is_inside(peer)) inner.push_back(peer);
+    if (peer % together == world.rank() % together && (within == 0 || are_in_one(peer, within * sharing)))
+      across.push_back(peer);
   }
-  return {world.make_group(std::move(inner), name), world.make_group(std::move(across), name + "s")};
+  IslandGroups groups{.inner = world.make_group(std::move(inner), name),
+                      .across = world.make_group(std::move(across), name + "s"),
+                      .experts = nullptr};
+  if (shape.ep == 1) return groups;
+  for (const int peer : shape.peers(world.rank(), {Axis::edp}))
+    if (is_inside(peer)) experts.push_back(peer);
+  groups.experts = world.make_group(std::move(experts), "experts of an " + name);
+  return groups;
 }
 
 std::string island_prefix(const OuterSync* outer) {
@@ -52,25 +86,57 @@ std::string island_prefix(const Checkpoint& checkpoint, const OuterSync* outer, 
   return fmt::format("island.{}.", outer->island() % written);
 }
 
+namespace {
+
+// A tied table is on two stages of a pipeline, which cut it in other places: it is that of the first.
+bool is_second_copy(const Param& param) {
+  return param.num_uses() > param.uses().size() && param.uses().front()->use() == "head";
+}
+
+std::string residue_kind(int island) {
+  return fmt::format("island.{}.outer.residue", island);
+}
+
+}  // namespace
+
 void add_outer(std::vector<NamedTensor>& tensors, const OuterSync& outer,
                const std::vector<std::unique_ptr<Param>>& params) {
   for (const OuterSync::Piece& piece : outer.pieces()) {
-    add_slices(tensors, "model", *piece.param, piece.range, piece.weights);
-    add_slices(tensors, "outer.momentum", *piece.param, piece.range, piece.momentum);
+    if (is_second_copy(*piece.param)) continue;
+    add_slices(tensors, "model", *piece.param, piece.range, {piece.weights});
+    add_slices(tensors, "outer.momentum", *piece.param, piece.range, {piece.momentum});
   }
+  for (const OuterSync::Residue& residue : outer.residues())
+    if (!is_second_copy(*residue.param))
+      add_slices(tensors, residue.of_sum ? "outer.sum_residue" : residue_kind(outer.island()), *residue.param,
+                 residue.range, {residue.values});
   for (const auto& param : params)
-    if (param->is_state()) add_slices(tensors, "model", *param, param->master());
+    if (param->is_state()) add_slices(tensors, "model", *param, {param->master()});
 }
 
 void load_outer(const Checkpoint& checkpoint, OuterSync& outer) {
-  const auto read = [&](const std::string& kind, const OuterSync::Piece& piece, const Tensor& to) {
-    if (!checkpoint.has(kind + "." + piece.param->name())) return;
-    const std::vector<float> values = read_slices(checkpoint, kind, *piece.param, piece.range);
+  const auto read = [&](const std::string& kind, const Param& param, const FlatRange& range,
+                        const Tensor& to) {
+    if (!checkpoint.has(kind + "." + param.name())) return false;
+    const std::vector<float> values = read_slices(checkpoint, kind, param, range);
     std::copy(values.begin(), values.end(), to.data<float>());
+    return true;
   };
   for (const OuterSync::Piece& piece : outer.pieces()) {
-    read("model", piece, piece.weights);
-    read("outer.momentum", piece, piece.momentum);
+    read("model", *piece.param, piece.range, piece.weights);
+    read("outer.momentum", *piece.param, piece.range, piece.momentum);
+  }
+  for (const OuterSync::Residue& residue : outer.residues()) {
+    Tensor values = residue.values;
+    fill_zero(values);
+    if (residue.of_sum) {
+      read("outer.sum_residue", *residue.param, residue.range, values);
+      continue;
+    }
+    const Tensor part = empty_like(values, Category::workspace);
+    for (int h = outer.island(); read(residue_kind(h), *residue.param, residue.range, part);
+         h += outer.num_islands())
+      kernels(values).elementwise.accumulate(values.queue(), values, part);
   }
   outer.set_begun();
 }

@@ -2,13 +2,19 @@
 // holds.
 //
 //   config.parallel.sync_group = island_ranks(config, dp, ranks_of_host);          // "auto" no more
-//   const IslandGroups islands = make_islands(world, shape, config.parallel.sync_group);
-//   training.split_islands(*islands.inner, *islands.across);
+//   training.lay_out(mesh);                              // calls split_islands(make_islands(world, shape, ranks))
+//
+// An island is whole: the ranks that share a model, a sequence, a pipeline or the experts of a layer are in one.
+// With ranks of dp numbered 0 1 2 3 and sync_group = 2, cp = 2, a stage's ranks are
+//
+//   island 0:  dp 0: 0 1   dp 1: 2 3        inner {0,1,2,3} {4,5,6,7}
+//   island 1:  dp 2: 4 5   dp 3: 6 7        across {0,4} {1,5} {2,6} {3,7};  experts, ep = 2: {0,2} {1,3} {4,6} {5,7}
 //
 // In a checkpoint the model is that of the outer weights, model.NAME, beside outer.momentum.NAME; each island's own
 // weights and optimizer state, which differ, are island.H.model.NAME, island.H.adam.m.NAME. Read by other numbers of
 // islands, island h takes what island h mod (those written) had; a checkpoint without islands is where all of them
-// start from.
+// start from. What codes of meetings left out is island.H.outer.residue.NAME and outer.sum_residue.NAME; of n islands,
+// h takes the sum of those of h, h + n, ...: what is owed to the weights stays the same.
 #pragma once
 
 #include <memory>
@@ -22,16 +28,19 @@
 
 namespace athanor {
 
-// Ranks of parallel.dp in an island; "auto": those on a host. ConfigError where they do not divide dp.
+// Ranks of parallel.dp in an island; "auto": those on a host. ConfigError where they do not divide dp, or where the
+// ranks of parallel.ep, or of parallel.zero_shard, would lie in two islands.
 int island_ranks(const Config& config, int dp, int ranks_of_host);
 
 struct IslandGroups {
   std::unique_ptr<Group> inner, across;
+  std::unique_ptr<Group> experts;  // of `inner`'s island the ranks with the same experts; null where ep is 1
 };
 // The ranks of dp in groups of so many neighbours, with those that share their sequences (cp), and the ranks with the same
-// place in each: `name` names the first kind.
-IslandGroups make_islands(World& world, const MeshShape& shape, int ranks,
-                          const std::string& name = "island");
+// place in each: `name` names the first kind. Of one stage, and one part of tp.
+// Only those of each `within` neighbours of dp are across one another (0: all of dp): sets of shards of an island.
+IslandGroups make_islands(World& world, const MeshShape& shape, int ranks, const std::string& name = "island",
+                          int within = 0);
 
 // "" without islands, else "island.H." of this rank's.
 std::string island_prefix(const OuterSync* outer);

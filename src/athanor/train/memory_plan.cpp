@@ -124,6 +124,8 @@ MemoryPlan plan_memory(const PlanRequest& request) {
   const bool packs = packs_weights(config, grains, data_ranks);
   config.parallel.compression_warmup = 0;  // its steps need less
   config.parallel.sync_every = std::min<int64_t>(config.parallel.sync_every, 1);
+  if (config.parallel.sync_every > 0)
+    config.parallel.sync_group = island_ranks(config, data_ranks, /*ranks_of_host=*/1);
   const bool tree = config.parallel.reduce == "tree";
   // A pipeline holds several at a time.
   const int64_t planned =
@@ -134,7 +136,6 @@ MemoryPlan plan_memory(const PlanRequest& request) {
     left_out += tree ? 1 : 0;
   }
 
-  std::unique_ptr<Group> inner, across;  // of islands
   Arena arena(*queue, request.stop_bytes);
   try {
     Training training(config, request.num_channels, places ? places->peers() : data_group(*mesh), arena,
@@ -144,19 +145,13 @@ MemoryPlan plan_memory(const PlanRequest& request) {
     else
       training.lay_out(*mesh);
     training.pack_weights(packs);
-    if (config.parallel.sync_every > 0) {
-      const int ranks = std::clamp(static_cast<int>(config.parallel.sync_group), 1, data_ranks);
-      const int parts = mesh->size(Axis::cp);
-      inner = make_null_group(data_rank % ranks * parts + mesh->coordinate(Axis::cp), ranks * parts);
-      across = make_null_group(data_rank / ranks, data_ranks / ranks);
-      training.split_islands(*inner, *across);
-    }
     training.allocate();
     if (training.server)
       training.server->rehearse();
     else
       run_steps(training, config);
     left_out *= training.gradient_buffer_bytes();
+    if (training.host) plan.host_bytes = training.host->arena.usage().peak_total;
   } catch (const OverLimit&) {
     plan.complete = false;
   }

@@ -24,8 +24,9 @@ struct PlanRequest {
 struct MemoryPlan {
   PlanRequest request;
   MemoryUsage usage = {};
-  int64_t num_grains = 0;  // of this rank in a step
-  bool complete = true;    // false: it ended at stop_bytes; the need is larger than usage says
+  uint64_t host_bytes = 0;  // of a device's run, pinned in the host's memory (offload)
+  int64_t num_grains = 0;   // of this rank in a step
+  bool complete = true;     // false: it ended at stop_bytes; the need is larger than usage says
 };
 
 MemoryPlan plan_memory(const PlanRequest& request);

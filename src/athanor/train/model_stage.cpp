@@ -17,11 +17,10 @@ ModelStage::ModelStage(const Model& model, const ModelPart& part, RecomputePlan 
 
 Tensor ModelStage::make_boundary(int micro_batch) {
   const Tensor ids = hooks_.micro_batch(micro_batch).ids;
-  const Tensor& like = model_.weights().front()->param().kept();
   const int64_t width = model_.config().width;
   const Shape shape = hooks_.token_ranks == 1 ? Shape{ids.dim(0), ids.dim(1), width}
                                               : Shape{dealt_rows(ids.numel(), hooks_.token_ranks), width};
-  return empty(like.arena(), shape, like.dtype(), Category::activations);
+  return empty(ids.arena(), shape, model_.weights().front()->param().dtype(), Category::activations);
 }
 
 PassContext ModelStage::context(int micro_batch) {
@@ -30,7 +29,7 @@ PassContext ModelStage::context(int micro_batch) {
 
 Var ModelStage::compute(Tape& tape, int micro_batch, const Var& x) {
   const MicroBatch batch = hooks_.micro_batch(micro_batch);
-  const Var y = model_.run(part_, tape, batch.ids, x, batch.targets, recompute_);
+  Var y = model_.run(part_, tape, batch.ids, x, batch.targets, recompute_);
   if (!part_.ends) return y;
   if (hooks_.on_loss) hooks_.on_loss(micro_batch, y.value);
   if (tape.recording() && hooks_.on_weight_ready) hooks_.on_weight_ready(model_.head(), micro_batch);

@@ -25,19 +25,28 @@ FlatRange without_padding(const Param& param, const FlatRange& range) {
 }  // namespace
 
 void add_slices(std::vector<NamedTensor>& tensors, const std::string& kind, const Param& param,
-                const FlatRange& range, const Tensor& values) {
+                const FlatRange& range, const KeptElements& kept) {
   int64_t first = 0;
   for (const Box& box : boxes_of(param, without_padding(param, range))) {
-    tensors.push_back({.name = kind + "." + param.name(),
-                       .tensor = values.flat(first, box.extent.numel()).view(box.extent),
-                       .whole = param.whole_shape(),
-                       .offset = box.offset});
+    NamedTensor slice{.name = kind + "." + param.name(),
+                      .tensor = {},
+                      .whole = param.whole_shape(),
+                      .offset = box.offset,
+                      .shape_elsewhere = box.extent};
+    if (kept.tensor.defined()) {
+      slice.tensor = kept.tensor.flat(first, box.extent.numel()).view(box.extent);
+    } else {
+      slice.read = [read = kept.read, first](int64_t from, int64_t count, float* values) {
+        read(first + from, count, values);
+      };
+    }
+    tensors.push_back(std::move(slice));
     first += box.extent.numel();
   }
 }
 
 void add_slices(std::vector<NamedTensor>& tensors, const std::string& kind, const Param& param,
-                const Tensor& kept) {
+                const KeptElements& kept) {
   add_slices(tensors, kind, param, param.range(), kept);
 }
 

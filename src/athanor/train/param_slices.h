@@ -5,6 +5,7 @@
 //   std::vector<float> values = read_slices(checkpoint, "adam.m", param);   // those of param.kept_elements()
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -13,11 +14,17 @@
 
 namespace athanor {
 
+// The elements that a rank keeps: in memory, or, where the tensor is undefined, read from where they are.
+struct KeptElements {
+  Tensor tensor;
+  std::function<void(int64_t first, int64_t count, float* values)> read = {};
+};
+
 void add_slices(std::vector<NamedTensor>& tensors, const std::string& kind, const Param& param,
-                const Tensor& kept);
+                const KeptElements& kept);
 // The same of a range of its elements (those of its shape, padding among them).
 void add_slices(std::vector<NamedTensor>& tensors, const std::string& kind, const Param& param,
-                const FlatRange& range, const Tensor& values);
+                const FlatRange& range, const KeptElements& kept);
 std::vector<float> read_slices(const Checkpoint& checkpoint, const std::string& kind, const Param& param);
 std::vector<float> read_slices(const Checkpoint& checkpoint, const std::string& kind, const Param& param,
                                const FlatRange& range);

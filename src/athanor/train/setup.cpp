@@ -36,7 +36,11 @@ Training::Training(const Config& config, int64_t num_channels, Group& group, Are
                        .compression = compression_of(config)};
   outer_options_ = {.every = config.parallel.sync_every,
                     .lr = config.parallel.outer_lr,
-                    .momentum = config.parallel.outer_momentum};
+                    .momentum = config.parallel.outer_momentum,
+                    .code = config.parallel.outer_compression == "bf16"   ? &bf16_code()
+                            : config.parallel.outer_compression == "int8" ? &int8_code()
+                                                                          : nullptr,
+                    .error_feedback = config.parallel.error_feedback};
   const ScheduleConfig& s = config.schedule;
   const int sharing = group.size() / static_cast<int>(config.parallel.cp);  // the grains
   step_options_ = {.schedule = {.decay = s.decay,
@@ -62,11 +66,15 @@ Group& data_group(Mesh& mesh) {
 
 void Training::lay_out(Mesh& mesh) {
   if (mesh.size(Axis::tp) > 1) split(sharding_of(config_.model, config_.parallel.sp), mesh.group(Axis::tp));
-  if (mesh.size(Axis::ep) > 1) split_experts(mesh.group(Axis::ep), mesh.group(Axis::edp));
+  if (config_.parallel.sync_every > 0)
+    split_islands(make_islands(mesh.world(), mesh.shape(), static_cast<int>(config_.parallel.sync_group)));
+  if (mesh.size(Axis::ep) > 1)
+    split_experts(mesh.group(Axis::ep), islands_.experts ? *islands_.experts : mesh.group(Axis::edp));
   share_sequences(mesh.group(Axis::cp));
-  if (const auto ranks = static_cast<int>(config_.parallel.zero_shard);
-      ranks > 0 && ranks < mesh.size(Axis::dp))
-    share_shards(make_islands(mesh.world(), mesh.shape(), ranks, "set of shards"));
+  const int of_island =
+      islands_.inner != nullptr ? static_cast<int>(config_.parallel.sync_group) : mesh.size(Axis::dp);
+  if (const auto ranks = static_cast<int>(config_.parallel.zero_shard); ranks > 0 && ranks < of_island)
+    share_shards(make_islands(mesh.world(), mesh.shape(), ranks, "set of shards", of_island));
   if (mesh.size(Axis::pp) == 1) return;
   const std::vector<int> ranks = mesh.shape().peers(mesh.world().rank(), {Axis::pp});
   const Schedule schedule = pipeline_schedule(config_, 1);
@@ -121,33 +129,50 @@ void Training::cut(Group& pipeline_group, Group* ends, Group& losses) {
 void Training::share_shards(IslandGroups groups) {
   shards_ = std::move(groups);
   parallel_options_.across = shards_.across.get();
-  parallel_options_.all = &group_;
+  parallel_options_.all = &island_group();
 }
 
-void Training::split_islands(Group& inner, Group& across) {
-  inner_ = &inner;
-  across_ = &across;
-  parallel_options_.island = across.rank();
-  parallel_options_.num_islands = across.size();
+void Training::split_islands(IslandGroups groups) {
+  islands_ = std::move(groups);
+  parallel_options_.island = islands_.across->rank();
+  parallel_options_.num_islands = islands_.across->size();
 }
 
-void Training::allocate() {
+int64_t Training::grains_of_island() const {
+  const auto [first, last] = parallel->summed_grains(num_grains);
+  return last - first;
+}
+
+void Training::allocate(Env& env) {
   if (places_ != nullptr) return allocate_served();
+  host = host_memory(config_, arena.queue().device());
+  Group* experts = parallel_options_.expert_group;
+  Group& sharing = shards_.inner != nullptr ? *shards_.inner : island_group();
   if (const CompressionOptions c = parallel_options_.compression;
-      c.kind == Compression::onebit_adam && group_.size() > 1) {
-    auto onebit = std::make_unique<OneBitAdam>(optimizer_options_, model->params(), group_, c);
+      c.kind == Compression::onebit_adam &&
+      (sharing.size() > 1 || (experts != nullptr && experts->size() > 1))) {
+    const MomentumGroups groups{.group = sharing, .experts = experts};
+    auto onebit = std::make_unique<OneBitAdam>(optimizer_options_, model->params(), groups, c);
     onebit_ = onebit.get();
     optimizer = std::move(onebit);
   } else {
-    optimizer = make_optimizer(optimizer_options_, model->params());
+    optimizer = make_optimizer(optimizer_options_, model->params(),
+                               optimizer_state_options(config_, env, host.get()));
   }
-  Group& sharing = inner_ != nullptr ? *inner_ : shards_.inner != nullptr ? *shards_.inner : group_;
+  parallel_options_.gradients_place = place_of(config_, config_.offload.gradients, env);
+  parallel_options_.values_place = place_of(config_, config_.offload.parameters, env);
   parallel = std::make_unique<DataParallel>(model->weights(), sharing, arena, parallel_options_);
-  model->allocate(arena, compute, /*with_master=*/true);
+  model->allocate(arena, compute, /*with_master=*/!keeps_masters_elsewhere(config_));
   optimizer->allocate(arena);
   parallel->allocate();
-  if (inner_ != nullptr)
-    outer = std::make_unique<OuterSync>(model->params(), *inner_, *across_, arena, outer_options_);
+  outer_options_.expert_group = experts;
+  outer_options_.copies = shards_.across != nullptr;
+  if (islands_.inner != nullptr)
+    outer = std::make_unique<OuterSync>(model->params(),
+                                        shards_.across != nullptr ? *shards_.across : *islands_.inner,
+                                        *islands_.across, arena, outer_options_);
+  activations = activation_store(config_, env, arena, host.get());
+  step_options_.activations = activations.get();
   step_options_.outer = outer.get();
   if (step_options_.pipeline_group != nullptr) {
     const Group* tensors = step_options_.tensor_group;
@@ -177,11 +202,19 @@ std::vector<NamedTensor> Training::tensors() const {
   std::vector<NamedTensor> tensors;
   if (!keeps_weights()) return tensors;
   const std::string own = island_prefix(outer.get());
-  for (const auto& param : model->params()) add_slices(tensors, own + "model", *param, param->master());
+  for (const auto& param : model->params())
+    add_slices(tensors, own + "model", *param,
+               KeptElements{param->resident_master(),
+                            [p = param.get()](int64_t first, int64_t count, float* values) {
+                              p->read_master(first, count, values);
+                            }});
   for (const auto& state : optimizer->states())
-    add_slices(tensors, own + state.name, *state.param, state.tensor);
+    add_slices(tensors, own + state.name, *state.param,
+               KeptElements{state.tensor, [state](int64_t first, int64_t count, float* values) {
+                              state.read(first, count, values);
+                            }});
   if (outer) add_outer(tensors, *outer, model->params());
-  add_compression(tensors, compression_states());
+  add_compression(tensors, compression_states(), own);
   return tensors;
 }
 
@@ -192,11 +225,11 @@ void Training::load(const Checkpoint& checkpoint) {
     param->store_kept(read_slices(checkpoint, own + "model", *param).data());
   for (const auto& state : optimizer->states()) {
     const std::vector<float> values = read_slices(checkpoint, own + state.name, *state.param);
-    Tensor elements = state.tensor.flat(0, static_cast<int64_t>(values.size()));
-    copy_from_host(elements, values.data(), elements.size_bytes());
+    state.write(values.data(), static_cast<int64_t>(values.size()));
   }
   if (outer) load_outer(checkpoint, *outer);
-  load_compression(checkpoint, compression_states());
+  // What an island owes is in the units of its own gradient: a run without islands has none for it.
+  load_compression(checkpoint, compression_states(), own.empty() ? island_prefix(outer.get()) : own);
 }
 
 TrainState first_state(const Config& config) {

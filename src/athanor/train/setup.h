@@ -27,6 +27,7 @@
 #include "athanor/parallel/parameter_server/worker.h"
 #include "athanor/train/islands.h"
 #include "athanor/train/layout.h"
+#include "athanor/train/offload.h"
 #include "athanor/train/served.h"
 #include "athanor/train/step.h"
 
@@ -44,16 +45,22 @@ struct Training {
   // Pipeline parallelism. `ends`: the ranks of the first and the last stage, on these two where embeddings are tied.
   // Losses are summed over `losses`, the ranks of all stages and of all grains.
   void cut(Group& pipeline, Group* ends, Group& losses);
-  // Two-speed synchronisation: this island's ranks, and those with this one's number in all of them.
-  void split_islands(Group& inner, Group& across);
-  void share_shards(
-      IslandGroups groups);  // hybrid sharding: ZeRO within `inner`, one of several sets of shards
+  // Two-speed synchronisation: this island's ranks, and those with this one's number in all of them. Before
+  // split_experts(), whose copies are then those of the island.
+  void split_islands(IslandGroups groups);
+  // The ranks whose gradients are one sum: of this island, or all.
+  Group& island_group() const { return islands_.inner != nullptr ? *islands_.inner : group_; }
+  int64_t grains_of_island() const;  // of a step; after allocate()
+  const IslandGroups& islands() const { return islands_; }
+  // Hybrid sharding: ZeRO within `inner`, one of several sets of shards, those of one island. After split_islands().
+  void share_shards(IslandGroups groups);
   // Of a plan that takes fewer grains for all of them.
   void pack_weights(bool once_a_step) { step_options_.pack_weights = once_a_step; }
   // Parameter servers (train/served.h): this rank is one, or a worker, and has nothing else of a layout. The group of the
   // constructor are the ranks of its kind.
   void serve(ServerPlaces& places, ServerLogs logs = {});
-  void allocate();                                // parameters, optimizer state, gradient buckets
+  // Parameters, optimizer state, gradient buckets; on disk, made by `env`, what the config puts there.
+  void allocate(Env& env = system_env());
   bool keeps_weights() const { return !client; }  // a worker gets them from servers
   void publish(const TrainState& state);          // the ranks tell each other the values that they have set
   void settle();                                  // with servers: at the end, all that is on its way arrives
@@ -68,16 +75,22 @@ struct Training {
   std::vector<NamedTensor> tensors() const;
   void load(const Checkpoint& checkpoint);  // all of them
 
+ private:
+  IslandGroups islands_, shards_;  // of two-speed synchronisation, of hybrid sharding; what follows uses them
+
+ public:
   Dtype compute;
   int64_t num_grains;
   Arena& arena;
+  std::unique_ptr<HostMemory> host;  // null: nothing of a device's run lies in the host's memory
   std::unique_ptr<Model> model;
   std::unique_ptr<Optimizer> optimizer;
-  std::unique_ptr<DataParallel> parallel;    // null with parameter servers
-  std::unique_ptr<ServerClient> client;      // of a worker
-  std::unique_ptr<ParameterServer> server;   // of a server, which has no steps to run
-  std::unique_ptr<PipelineRunner> pipeline;  // null: without
-  std::unique_ptr<OuterSync> outer;          // of islands
+  std::unique_ptr<DataParallel> parallel;        // null with parameter servers
+  std::unique_ptr<ServerClient> client;          // of a worker
+  std::unique_ptr<ParameterServer> server;       // of a server, which has no steps to run
+  std::unique_ptr<ActivationStore> activations;  // null: they stay in memory
+  std::unique_ptr<PipelineRunner> pipeline;      // null: without
+  std::unique_ptr<OuterSync> outer;              // of islands
   std::unique_ptr<Steps> runner;
 
  private:
@@ -85,13 +98,11 @@ struct Training {
   std::vector<CompressionState> compression_states() const;
 
   Config config_;
-  Group& group_;                                // all that share out grains and tokens
-  Group *inner_ = nullptr, *across_ = nullptr;  // of islands
+  Group& group_;  // all that share out grains and tokens
   OuterOptions outer_options_;
   OneBitAdam* onebit_ = nullptr;  // the optimizer, where it is one
   Group* losses_ = nullptr;       // null: group_
   std::unique_ptr<Group> ends_;
-  IslandGroups shards_;  // of hybrid sharding
   OptimizerOptions optimizer_options_;
   std::unique_ptr<ExpertParallel> exchange_;
   std::vector<ModelPart> parts_;  // of all stages

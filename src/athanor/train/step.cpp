@@ -9,6 +9,12 @@
 
 namespace athanor {
 
+MicroBatch StepRunner::micro_batch(const TrainState& state, const Batch& batch) const {
+  MicroBatch grain = make_micro_batch(arena_, state, batch, options_.context);
+  grain.context.activations = options_.activations;
+  return grain;
+}
+
 void StepRunner::run_grain(const TrainState& state, int64_t grain, const Batch& batch, GrainLosses& losses,
                            ExpertLoads& experts, StepParts& seconds) {
   compute_grain(model_, micro_batch(state, batch),
@@ -70,14 +76,24 @@ double StepRunner::reduce_losses(GrainLosses& losses, StepResult& result) {
 
 // What several ranks hold of the model in common, once they have the gradients of all grains.
 void StepRunner::sum_shared_gradients() {
-  const auto grad_of = [this](Param& param) -> const Tensor& { return parallel_.grad(param); };
+  std::vector<std::pair<Param*, Tensor>> changed;
+  const auto keep = [&] {
+    for (const auto& [param, grad] : changed) parallel_.keep_grad(*param, grad);
+    changed.clear();
+  };
+  const auto grad_of = [&](Param& param) -> const Tensor& {
+    changed.emplace_back(&param, parallel_.grad(param));
+    return changed.back().second;
+  };
   if (options_.tensor_group != nullptr)
     sum_partial_gradients(model_.params(), grad_of, *options_.tensor_group);
+  keep();
   if (options_.ends == nullptr) return;
   for (const auto& param : model_.params()) {
-    Tensor grad = param->num_uses() > param->uses().size() ? parallel_.grad(*param) : Tensor{};
+    Tensor grad = param->num_uses() > param->uses().size() ? grad_of(*param) : Tensor{};
     if (grad.defined() && grad.numel() > 0) add_tied_uses(*options_.ends, grad, param->name()).wait();
   }
+  keep();
 }
 
 // Squares of the gradients of the parameters of the whole model, in the order of declaration; nothing where other ranks
@@ -161,20 +177,28 @@ StepResult StepRunner::run(TrainState& state, const std::function<const Batch&()
   const double norm_of_sums = gradient_norm(state.loss_scale.dynamic ? 0.0 : 1.0, step);
   const double to_mean = 1.0 / (summed_tokens * state.loss_scale.scale);
   result.grad_norm = norm_of_sums * to_mean;
-  result.applied = state.loss_scale.update(std::isfinite(norm_of_sums));
+  const bool finite = std::isfinite(norm_of_sums);
+  result.applied = state.loss_scale.update(options_.outer != nullptr && state.loss_scale.dynamic
+                                               ? options_.outer->is_true_everywhere(finite)
+                                               : finite);
+  const bool meets =
+      options_.outer != nullptr && options_.outer->due(step);  // in a step that is skipped, too
+  if (options_.outer != nullptr) options_.outer->begin();
   if (result.applied) {
     const double clip =
         options_.clip_norm > 0.0 && parallel_.sums_gradients() && result.grad_norm > options_.clip_norm
             ? options_.clip_norm / (result.grad_norm + 1e-6)
             : 1.0;
-    if (options_.outer != nullptr) options_.outer->begin();
     optimizer_.step([this](Param& param) -> const Tensor& { return parallel_.grad(param); },
-                    {.update = state.updates + 1, .lr = result.lr, .grad_scale = to_mean * clip});
-    if (options_.outer != nullptr && options_.outer->due(step)) options_.outer->sync();
-    parallel_.publish();
-    experts.balance();
+                    {.update = state.updates + 1,
+                     .lr = result.lr,
+                     .grad_scale = to_mean * clip,
+                     .grads_stay = parallel_.grads_stay()});
     ++state.updates;
   }
+  if (meets) options_.outer->sync();
+  if (result.applied || meets) parallel_.publish();
+  if (result.applied) experts.balance();
   state.step = step;
   state.tokens += result.tokens;
   result.seconds.update = now_seconds() - reduced;

@@ -9,7 +9,8 @@
 // Gradients and losses are sums over tokens; the division by the step's token count happens once, before
 // clipping (law 5). Losses are summed per grain and channel, the grains in the fixed tree, so they have the
 // same bits for any number of ranks. The step commits at its end: weights, optimizer state and `state` change
-// together or not at all (a skipped f16 step changes the loss scale and the step count only). Errors: a
+// together or not at all (a skipped f16 step changes the loss scale and the step count only; of islands one that
+// overflows skips it for all, so they have one scale, and meet after it if they are to). Errors: a
 // gradient that is not finite (without loss scaling) is an Error naming step and parameter.
 #pragma once
 
@@ -44,7 +45,9 @@ struct StepOptions {
   int64_t num_channels = 1;
   const std::atomic<int>* stop = nullptr;  // set by a signal; the ranks agree on it at the end of a step
   Trace* trace = nullptr;
-  OuterSync* outer = nullptr;     // of two-speed synchronisation
+  OuterSync* outer = nullptr;  // of two-speed synchronisation
+  ActivationStore* activations =
+      nullptr;                    // where those of blocks are between forward and backward; null: in memory
   Group* tensor_group = nullptr;  // the ranks that share this model (tp); null: this rank has all of it
   Group* expert_group =
       nullptr;  // the ranks that share the experts of a layer (ep); null: this rank has them all
@@ -97,9 +100,7 @@ class StepRunner final : public Steps {
   StepResult run(TrainState& state, const std::function<const Batch&()>& next_batch) override;
 
  private:
-  MicroBatch micro_batch(const TrainState& state, const Batch& batch) const {
-    return make_micro_batch(arena_, state, batch, options_.context);
-  }
+  MicroBatch micro_batch(const TrainState& state, const Batch& batch) const;
   void run_grain(const TrainState& state, int64_t grain, const Batch& batch, GrainLosses& losses,
                  ExpertLoads& experts, StepParts& seconds);
   void run_pipeline(const TrainState& state, const std::vector<int64_t>& grains,

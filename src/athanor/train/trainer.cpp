@@ -26,6 +26,7 @@
 #include "athanor/kernels/table.h"
 #include "athanor/models/load.h"
 #include "athanor/parallel/grain_balance.h"
+#include "athanor/train/device.h"
 #include "athanor/train/header.h"
 #include "athanor/train/islands.h"
 #include "athanor/train/layout.h"
@@ -33,6 +34,7 @@
 #include "athanor/train/recorder.h"
 #include "athanor/train/run_folder.h"
 #include "athanor/train/served.h"
+#include "athanor/train/server_run.h"
 #include "athanor/train/setup.h"
 
 namespace athanor {
@@ -60,23 +62,18 @@ class Trainer {
  public:
   Trainer(const Config& config, World& world, const TrainIo& io)
       : config_(config),
-        world_(world),
-        group_(world.all()),
         io_(io),
         folder_(config),
         threads_(threads_of_rank(config, io.ranks_of_host)),
         pool_(threads_, [this](int thread) { bind_this_thread(io_.placement.thread(thread)); }),
-        queue_(open_queue()) {}
+        queue_(open_device(config, world.size(), io.cuda_plugin, &pool_, world.rank() % io.ranks_of_host)),
+        device_world_(open_device_world(config, world, io.nccl_module, *queue_, arena_, io.group_options)),
+        world_(device_world_ ? *device_world_ : world),
+        group_(world_.all()) {}
 
   TrainReport run();
 
  private:
-  std::unique_ptr<Queue> open_queue() {
-    if (config_.train.device == "cuda")
-      throw ConfigError(
-          "train.device: got 'cuda', expected auto or cpu: this program was built without CUDA");
-    return make_cpu_queue(&pool_, config_.train.isa == "auto" ? best_isa() : parse_isa(config_.train.isa));
-  }
   std::string step_path() const {
     return join_path(folder_.checkpoints(), fmt::format("step_{:08d}", state_.step));
   }
@@ -91,23 +88,16 @@ class Trainer {
   void bind_thread();
   void lock_run();
   void open_run();
-  ServerLogs open_schedule();
   void load_state();
   void measure_peak();
   void validate_now(int64_t max_tokens, StepMetrics* metrics);
   void loop();
-  void serve();
   void save();
   void write_report(const char* status);
   void write_trace();
   StepMetrics to_metrics(const StepResult& result, double seconds) const;
 
   Config config_;
-  World& world_;
-  Group& group_;  // all ranks
-  std::optional<ServerPlaces> places_;
-  std::optional<Mesh> mesh_;  // of those that train, once the config is known to fit them
-  IslandGroups islands_;      // of two-speed synchronisation
   TrainIo io_;
   RunFolder folder_;
   std::optional<FolderLock> lock_;  // rank 0
@@ -116,6 +106,11 @@ class Trainer {
   std::optional<BoundThread> bound_;  // the thread that trains, as the pool's first
   std::unique_ptr<Queue> queue_;
   Arena arena_{*queue_};
+  std::unique_ptr<World> device_world_;  // whose groups reach the devices of other ranks; null on the CPU
+  World& world_;
+  Group& group_;  // all ranks
+  std::optional<ServerPlaces> places_;
+  std::optional<Mesh> mesh_;  // of those that train, once the config is known to fit them
   Dataset data_;
   std::optional<Recorder> recorder_;
   std::optional<PushLog> pushes_;  // of a server without common updates
@@ -134,10 +129,8 @@ void Trainer::open_data() {
   check_ranks(config_, group_.size());
   if (config_.parallel.servers > 0) places_.emplace(config_, world_);
   if (!serves()) mesh_.emplace(mesh_shape(config_, group_.size()), places_ ? places_->workers() : world_);
-  if (config_.parallel.sync_every > 0) {
+  if (config_.parallel.sync_every > 0)
     config_.parallel.sync_group = island_ranks(config_, mesh_->size(Axis::dp), io_.ranks_of_host);
-    islands_ = make_islands(world_, mesh_->shape(), static_cast<int>(config_.parallel.sync_group));
-  }
   data_ = open_dataset(config_, io_.env,
                        {.threads = threads_,
                         .vocab_size = config_.model.vocab_size,
@@ -190,35 +183,17 @@ void Trainer::open_run() {
   recorder_->message(fmt::format("resumed from {}", *newest));
 }
 
-// What this server has applied in which order, and what it is to follow.
-ServerLogs Trainer::open_schedule() {
-  const ParallelConfig& p = config_.parallel;
-  if (!serves() || p.consistency == "sync") return {};
-  ServerLogs logs;
-  const int server = places_->peers().rank();
-  if (const std::string then = schedule_file(p.replay, server); !p.replay.empty()) {
-    if (!io_.env.exists(then))
-      throw ConfigError(
-          fmt::format("parallel.replay: got '{}' without '{}', expected a file of each of {} servers",
-                      p.replay, then, p.servers),
-          "runs/NAME/schedule of a run with as many servers and workers");
-    logs.replay = read_push_log(io_.env, then);
-  }
-  io_.env.create_folders(folder_.file("schedule"));
-  logs.log = &pushes_.emplace(io_.env, schedule_file(folder_.file("schedule"), server), state_.updates);
-  return logs;
-}
-
 void Trainer::load_state() {
   training_ = std::make_unique<Training>(config_, static_cast<int64_t>(data_.channels.size()),
                                          places_ ? places_->peers() : data_group(*mesh_), arena_, io_.trace,
                                          io_.stop);
   if (places_)
-    training_->serve(*places_, open_schedule());
+    training_->serve(*places_, serves() ? open_schedule(config_, places_->peers().rank(), io_.env,
+                                                        folder_.file("schedule"), state_.updates, pushes_)
+                                        : ServerLogs{});
   else
     training_->lay_out(*mesh_);
-  if (islands_.inner != nullptr) training_->split_islands(*islands_.inner, *islands_.across);
-  training_->allocate();
+  training_->allocate(io_.env);
   if (report_.resumed_step > 0) {
     training_->load(Checkpoint::open(io_.env, step_path()));
   } else if (!config_.train.init_from.empty()) {
@@ -332,7 +307,14 @@ void Trainer::loop() {
         fmt::format("step {} is done, train.steps is {}: nothing to do", state_.step, config_.train.steps));
     return;
   }
-  if (serves()) return serve();
+  if (serves()) {
+    const auto save_due = [this](bool stop) {
+      if (is_saved(stop)) save();
+    };
+    if (serve_steps(*training_->server, config_.train.steps, state_, save_due))
+      report_.status = "interrupted";
+    return;
+  }
   const BatchReader reader(data_.channels,
                            make_sampler(data_.channels, config_.train.seed, config_.train.global_batch),
                            config_.train.micro_batch);
@@ -344,7 +326,8 @@ void Trainer::loop() {
   open_loader();
   std::optional<GrainBalance> balance;
   if (config_.parallel.balance == "speed")
-    balance.emplace(group_, training_->num_grains, BalanceOptions{.every = config_.parallel.balance_every});
+    balance.emplace(training_->island_group(), training_->grains_of_island(),
+                    BalanceOptions{.every = config_.parallel.balance_every});
   const int64_t first_step = state_.step + 1;
   for (bool stop = false; state_.step < config_.train.steps && !stop;) {
     if (io_.profiler != nullptr) queue_->set_meter(&io_.profiler->meter);
@@ -389,20 +372,6 @@ void Trainer::loop() {
   }
   if (io_.profiler != nullptr)
     io_.profiler->ceilings = {peak_flops_ / mesh_->world().size(), measure_copy_bandwidth(*queue_)};
-}
-
-// A server's part of loop().
-void Trainer::serve() {
-  bool stop = false;
-  while (state_.step < config_.train.steps && !stop) {
-    const Served served = training_->server->serve();
-    state_.step = served.step;
-    state_.updates = served.updates;
-    state_.tokens = served.tokens;
-    stop = served.stop;
-    if (is_saved(stop)) save();
-  }
-  if (state_.step < config_.train.steps) report_.status = "interrupted";
 }
 
 TrainReport Trainer::run() {

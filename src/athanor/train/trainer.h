@@ -3,11 +3,11 @@
 //   TrainIo io{.env = system_env(), .console = rank == 0 ? &console : nullptr};
 //   const TrainReport report = train(config, world, io);
 //
-// Every rank of the world calls it with the same config, whose section [parallel] says how they share the work. A run whose folder holds a valid checkpoint is
-// continued from the newest one, bit for bit (law 5). `stop` counts requests to stop (Ctrl-C): the ranks
-// agree at the end of a step, save and return. Errors: ConfigError for settings, Error for data and files,
-// Recoverable from the group; a checkpoint that exists is never touched by any of them. Thread rule: one
-// thread per rank.
+// Every rank of the world calls it with the same config, whose section [parallel] says how they share the work. A run
+// whose folder holds a valid checkpoint is continued from the newest one, bit for bit (law 5). `stop` counts requests to
+// stop (Ctrl-C): the ranks agree at the end of a step, save and return. Errors: ConfigError for settings, Error for data
+// and files, Recoverable from the group; a checkpoint that exists is never touched by any of them. Thread rule: one thread
+// per rank.
 #pragma once
 
 #include <atomic>
@@ -17,6 +17,7 @@
 #include "athanor/base/file.h"
 #include "athanor/base/topology.h"
 #include "athanor/base/trace.h"
+#include "athanor/comm/options.h"
 #include "athanor/comm/world.h"
 #include "athanor/config/config.h"
 #include "athanor/data/tokenize.h"
@@ -36,6 +37,9 @@ struct TrainIo {
   Trace* trace = nullptr;            // spans of the first steps, written to trace/rank*.json; may be null
   Profiler* profiler = nullptr;      // what the steps after the first of this process took; may be null
   TokenizeProgress tokenizing = {};  // called while text is tokenized on first use; may be empty
+  std::string cuda_plugin = "athanor_cuda.so";  // the file to load where train.device is "cuda"
+  std::string nccl_module = "athanor_nccl.so";  // and with several ranks this one, too
+  GroupOptions group_options = {};              // of the groups between devices
 };
 
 // As many as train.threads says, or this rank's share of the usable processors.

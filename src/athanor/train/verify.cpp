@@ -34,7 +34,11 @@ void run_rank(const Config& config, int64_t num_channels, const ReadGrain& read,
     training.lay_out(mesh);
   training.allocate();
   training.model->initialize(config.train.seed);
-  const auto weights = [](const NamedTensor& part) { return part.name.starts_with("model."); };
+  if (training.outer) training.outer->begin();
+  const std::string own = island_prefix(training.outer.get());
+  const auto weights = [&own](const NamedTensor& part) {
+    return part.name.starts_with("model.") || part.name.starts_with(own + "model.");
+  };
   for (const NamedTensor& part : training.tensors())
     if (weights(part)) gathered.first_weights.put(part);
   TrainState state = first_state(config);
@@ -55,7 +59,7 @@ void run_rank(const Config& config, int64_t num_channels, const ReadGrain& read,
     if (step > 1) continue;
     std::vector<NamedTensor> parts;
     for (const auto& param : training.model->params())
-      if (!param->is_state()) add_slices(parts, "gradient", *param, training.parallel->grad(*param));
+      if (!param->is_state()) add_slices(parts, own + "gradient", *param, {training.parallel->grad(*param)});
     for (const NamedTensor& part : parts) gathered.gradients.put(part);
   }
   if (hooks.end) hooks.end(training, state, world);
@@ -102,13 +106,16 @@ int64_t flips_of(const ExpertLoad& got, const ExpertLoad& expected) {
 }  // namespace
 
 Config one_process(Config config) {
-  config.parallel.dp = config.parallel.tp = config.parallel.cp = 1;
+  config.parallel.dp = config.parallel.sync_every > 0 ? config.parallel.dp / config.parallel.sync_group : 1;
+  config.parallel.sync_group = std::min<int64_t>(config.parallel.sync_group, 1);
+  config.parallel.tp = config.parallel.cp = 1;
   config.parallel.pp = config.parallel.ep = 1;
   config.parallel.stage_layers.clear();
   config.parallel.zero = config.parallel.zero_shard = 0;
   config.parallel.balance = "even";
   config.parallel.sp = false;
   config.parallel.recompute = "none";
+  config.offload = {.path = config.offload.path};
   return config;
 }
 
@@ -153,12 +160,14 @@ LayoutDifference compare(const VerifyRun& got, const VerifyRun& expected) {
   double largest = 0.0;
   for (const auto& [name, values] : expected.gradients) largest = std::max(largest, norm_of(values));
   for (const auto& [name, values] : expected.gradients) {
-    const std::string param = name.substr(name.find('.') + 1);
+    const size_t kind = name.find("gradient.");  // behind the island's name
+    const std::string param = name.substr(kind + std::string("gradient.").size());
+    const std::string weight = name.substr(0, kind) + "model." + param;
     const double norm = norm_of(values), gap = gap_of(got.gradients.at(name), values);
     if (!(gap <= kZeroGradient * largest)) found.gradient.note(gap / norm, param);
     if (norm <= kZeroGradient * largest) continue;
-    const auto& weights = expected.weights.at("model." + param);
-    const double moved = gap_of(got.weights.at("model." + param), weights);
+    const auto& weights = expected.weights.at(weight);
+    const double moved = gap_of(got.weights.at(weight), weights);
     if (moved > 0.0) found.weight.note(moved / norm_of(weights), param);
   }
   for (size_t i = 0; i < expected.experts.size(); ++i)

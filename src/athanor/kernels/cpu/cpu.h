@@ -32,6 +32,7 @@ extern const GeluKernels cpu_gelu;
 extern const GemmKernels cpu_gemm;
 extern const LayerNormKernels cpu_layer_norm;
 extern const OptimizerKernels cpu_optimizer;
+extern const QuantizeKernels cpu_quantize;
 extern const RmsNormKernels cpu_rms_norm;
 extern const RopeKernels cpu_rope;
 extern const RouterKernels cpu_router;

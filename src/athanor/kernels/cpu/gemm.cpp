@@ -3,6 +3,7 @@
 #include "athanor/kernels/cpu/gemm_problem.h"
 #include "athanor/kernels/cpu/gemm_rows.h"
 #include "athanor/kernels/cpu/gemm_split.h"
+#include "athanor/kernels/cpu/rotation.h"
 
 namespace athanor {
 namespace {
@@ -22,9 +23,31 @@ std::string describe(const GemmProblem& problem) {
   return fmt::format("{}x{}x{}", problem.m, problem.n, problem.k);
 }
 
+// What is done to the results of a product, or beside it; null: not.
+struct Extras {
+  const Tensor* bias = nullptr;
+  const Tensor* residual = nullptr;
+  Tensor* a_sums = nullptr;
+  double* squares = nullptr;
+  const Rotation* rotation = nullptr;
+};
+
+// Heads of whole units, of which blocks of columns can be made.
+bool is_in_units(const Rotation& rotation) {
+  return rotation.head_dim % 32 == 0 && rotation.head_dim <= 256;
+}
+
+// A pass over c.
+void note_squares(Queue& queue, const Tensor& c, SquareBlocks of, double* squares) {
+  if (squares == nullptr || !on_cpu(queue)) return;
+  for_blocks(queue, c.numel(), kBlockElements, [&](int64_t first, int64_t count) {
+    of(c.data<float>() + first, count, squares + first / kNormBlock);
+  });
+}
+
 void product(Queue& queue, const char* kernel, Tensor& c, const Tensor& a, const Tensor& b,
-             const Tensor* bias, GemmProblem problem, const Tensor* residual = nullptr,
-             Tensor* a_sums = nullptr) {
+             GemmProblem problem, const Extras& extras = {}) {
+  const auto& [bias, residual, a_sums, squares, rotation] = extras;
   problem.in = row_type(kernel, a);
   problem.out = row_type(kernel, c);
   check(b.dtype() == a.dtype(), "{}: b is {}, expected {} as a", kernel, name_of(b.dtype()),
@@ -40,7 +63,9 @@ void product(Queue& queue, const char* kernel, Tensor& c, const Tensor& a, const
     check(residual->raw() != c.raw() || c.numel() == 0, "{}: c is its own residual", kernel);
   }
   if (a_sums != nullptr) expect(kernel, "sums", *a_sums, {problem.m}, Dtype::f32);
-  if (problem.m == 0 || problem.n == 0 || (problem.k == 0 && problem.accumulate)) return;
+  const SquareBlocks square_blocks = squares == nullptr ? nullptr : cpu_elementwise.square_blocks(queue);
+  if (problem.k == 0 && problem.accumulate) return note_squares(queue, c, square_blocks, squares);
+  if (problem.m == 0 || problem.n == 0) return;
   // Empty sums are no work for fast kernels.
   const GemmCandidate& candidate = problem.k == 0 ? rows_gemm : choose_candidate(problem, queue.isa());
   const bool fused = residual != nullptr && candidate.takes_residual && problem.out == kBf16;
@@ -52,6 +77,15 @@ void product(Queue& queue, const char* kernel, Tensor& c, const Tensor& a, const
   }
   const bool sums_here = a_sums != nullptr && candidate.takes_a_sums && problem.a_col != 1;
   if (sums_here) operands.a_sums = a_sums->data<float>();
+  const bool squares_here =
+      squares != nullptr && candidate.takes_squares && problem.n % kNormBlock == 0 && on_cpu(queue);
+  if (squares_here) {
+    operands.squares = squares;
+    operands.square_blocks = square_blocks;
+  }
+  const bool rotates =
+      rotation != nullptr && candidate.takes_rotation && problem.out == kBf16 && is_in_units(*rotation);
+  if (rotates) operands.rotation = rotation;
   const double elements = static_cast<double>(problem.m) * static_cast<double>(problem.n);
   {
     const Meter::Call call(queue.meter(), kernel, {2.0 * elements * static_cast<double>(problem.k), bytes},
@@ -60,6 +94,8 @@ void product(Queue& queue, const char* kernel, Tensor& c, const Tensor& a, const
   }
   if (residual != nullptr && !fused) cpu_elementwise.add(queue, c, *residual, c);
   if (a_sums != nullptr && !sums_here) cpu_elementwise.column_sum(queue, *a_sums, a);
+  if (!squares_here) note_squares(queue, c, square_blocks, squares);
+  if (rotation != nullptr && !rotates) rotate(queue, c, c, *rotation, +1);
 }
 
 void check_operands(const char* kernel, const Tensor& a, const Tensor& b) {
@@ -93,20 +129,27 @@ GemmProblem nn_problem(const char* kernel, const Tensor& a, const Tensor& b) {
 }
 
 void nt(Queue& queue, Tensor& c, const Tensor& a, const Tensor& b, const Tensor* bias) {
-  product(queue, "gemm.nt", c, a, b, bias, nt_problem("gemm.nt", a, b));
+  product(queue, "gemm.nt", c, a, b, nt_problem("gemm.nt", a, b), {.bias = bias});
 }
 
 void nt_add(Queue& queue, Tensor& c, const Tensor& a, const Tensor& b, const Tensor* bias,
             const Tensor& residual) {
-  product(queue, "gemm.nt", c, a, b, bias, nt_problem("gemm.nt", a, b), &residual);
+  product(queue, "gemm.nt", c, a, b, nt_problem("gemm.nt", a, b), {.bias = bias, .residual = &residual});
+}
+
+void nt_rope(Queue& queue, Tensor& c, const Tensor& a, const Tensor& b, const Tensor* bias, const Tensor& cos,
+             const Tensor& sin, int64_t first_position) {
+  const Rotation rotation = rotation_of(queue, "gemm.nt", c, cos, sin, first_position);
+  Tensor rows = c.view({c.dim(0) * c.dim(1), c.dim(2) * c.dim(3)});
+  product(queue, "gemm.nt", rows, a, b, nt_problem("gemm.nt", a, b), {.bias = bias, .rotation = &rotation});
 }
 
 void nn(Queue& queue, Tensor& c, const Tensor& a, const Tensor& b) {
-  product(queue, "gemm.nn", c, a, b, nullptr, nn_problem("gemm.nn", a, b));
+  product(queue, "gemm.nn", c, a, b, nn_problem("gemm.nn", a, b));
 }
 
 void nn_add(Queue& queue, Tensor& c, const Tensor& a, const Tensor& b, const Tensor& residual) {
-  product(queue, "gemm.nn", c, a, b, nullptr, nn_problem("gemm.nn", a, b), &residual);
+  product(queue, "gemm.nn", c, a, b, nn_problem("gemm.nn", a, b), {.residual = &residual});
 }
 
 GemmProblem tn_problem(const Tensor& c, const Tensor& a, const Tensor& b, bool add) {
@@ -118,13 +161,19 @@ GemmProblem tn_problem(const Tensor& c, const Tensor& a, const Tensor& b, bool a
 }
 
 void tn(Queue& queue, Tensor& c, const Tensor& a, const Tensor& b, bool add) {
-  product(queue, "gemm.tn", c, a, b, nullptr, tn_problem(c, a, b, add));
+  product(queue, "gemm.tn", c, a, b, tn_problem(c, a, b, add));
 }
 
 void tn_sums(Queue& queue, Tensor& c, Tensor& sums, const Tensor& a, const Tensor& b, bool add) {
   const GemmProblem problem = tn_problem(c, a, b, add);
   if (problem.n == 0) return cpu_elementwise.column_sum(queue, sums, a);
-  product(queue, "gemm.tn", c, a, b, nullptr, problem, nullptr, &sums);
+  product(queue, "gemm.tn", c, a, b, problem, {.a_sums = &sums});
+}
+
+void tn_squares(Queue& queue, Tensor& c, Tensor* sums, const Tensor& a, const Tensor& b, bool add,
+                double* squares) {
+  const GemmProblem problem = tn_problem(c, a, b, add);
+  product(queue, "gemm.tn", c, a, b, problem, {.a_sums = sums, .squares = squares});
 }
 
 // The products of a linear layer of a usual size, to ask the candidates about.
@@ -134,7 +183,7 @@ GemmProblem typical(RowType type) {
 
 }  // namespace
 
-const GemmKernels cpu_gemm{nt, nn, tn, nt_add, nn_add, tn_sums};
+const GemmKernels cpu_gemm{nt, nn, tn, nt_add, nn_add, tn_sums, tn_squares, nt_rope};
 
 std::span<const GemmCandidate* const> gemm_candidates() {
   return kCandidates;

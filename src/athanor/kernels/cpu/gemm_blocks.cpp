@@ -5,6 +5,7 @@
 #include "athanor/kernels/cpu/gemm_block.h"
 #include "athanor/kernels/cpu/gemm_scratch.h"
 #include "athanor/kernels/cpu/packed_blocks.h"
+#include "athanor/kernels/cpu/rotation.h"
 #include "athanor/kernels/packed_weights.h"
 
 namespace athanor {
@@ -57,17 +58,16 @@ int64_t depth_of(const Kernel& kernel, const GemmProblem& p) {
 }
 
 // The cut that has the threads ready first. No result depends on it but for the depth, which depends on k
-// alone: within a depth an element is the same sum whatever the block around it.
-Cut choose_cut(const Kernel& kernel, const GemmProblem& p, int64_t threads, bool b_is_packed) {
+// alone: within a depth an element is the same sum whatever the block around it. Blocks have multiples of `side` columns.
+Cut choose_cut(const Kernel& kernel, const GemmProblem& p, int64_t threads, bool b_is_packed, int64_t side) {
   Cut best{};
   best.depth = depth_of(kernel, p);
-  const int64_t widest =
-      std::min(kernel.max_columns, kernel.max_elements / best.depth / kernel.side * kernel.side);
+  const int64_t widest = std::min(kernel.max_columns, kernel.max_elements / best.depth) / side * side;
   const int64_t fewest = num_blocks(p.n, widest), most = 4 * threads;  // parts; more would only be shorter
   int64_t best_cycles = INT64_MAX;
   for (int64_t across = fewest; across == fewest || across <= most; ++across) {
     for (int64_t down = 1; down == 1 || across * down <= most; ++down) {
-      const Cut cut{even_part(p.m, down, kUnit), even_part(p.n, across, kernel.side), best.depth};
+      const Cut cut{even_part(p.m, down, kUnit), even_part(p.n, across, side), best.depth};
       const int64_t blocks = num_blocks(p.m, cut.rows) * num_blocks(p.n, cut.columns);
       const int64_t cycles = num_blocks(blocks, threads) * estimated_cycles(kernel, p, cut, b_is_packed);
       if (cycles >= best_cycles) continue;
@@ -112,6 +112,22 @@ int64_t chunk_rows(const Kernel& kernel, const Cut& cut) {
   return kStep * num_blocks(kLeastCycles, cycles);
 }
 
+// A finished block of c, whose first row is `row` of the whole.
+void rotate_block(const Rotation* rotation, const GemmBlock& block, int64_t row) {
+  if (rotation != nullptr) rotation->apply(block.c, block.c, row, block.m, block.n / rotation->head_dim, +1);
+}
+
+// A finished block of c whose first element is `first` of the whole, and whose rows are whole norm blocks: it is still
+// in a cache.
+void note_squares(const GemmOperands& operands, const GemmBlock& block, int64_t first) {
+  if (operands.squares == nullptr) return;
+  for (int64_t i = 0; i < block.m; ++i) {
+    const int64_t row = i * block.c_row;
+    operands.square_blocks(static_cast<const float*>(block.c) + row, block.n,
+                           operands.squares + (first + row) / kNormBlock);
+  }
+}
+
 // One range of k, all blocks of c, made by threads that share packed blocks of b; or b lies packed whole.
 void run_shared(Queue& queue, const Kernel& kernel, const GemmProblem& p, const GemmOperands& operands,
                 const Cut& cut, const float* sums, const std::byte* packed_b) {
@@ -128,13 +144,16 @@ void run_shared(Queue& queue, const Kernel& kernel, const GemmProblem& p, const 
     block.m = rows;
     if (packed_b != nullptr) {
       block.packed_b = packed_b + amx::packed_b_bytes(column, p.k);
-      return kernel.block(block);
+      kernel.block(block);
+    } else {
+      const PackedBlocks::Reading b =
+          packed.read(index, block.scratch, [&](std::byte* to) { amx::pack_b(block, to); });
+      block.packed_b = b.data();
+      block.scratch += packed_bytes;
+      kernel.block(block);
     }
-    const PackedBlocks::Reading b =
-        packed.read(index, block.scratch, [&](std::byte* to) { amx::pack_b(block, to); });
-    block.packed_b = b.data();
-    block.scratch += packed_bytes;
-    kernel.block(block);
+    rotate_block(operands.rotation, block, row + first);
+    note_squares(operands, block, (row + first) * p.n + column);
   });
 }
 
@@ -168,7 +187,10 @@ void run_depth(Queue& queue, const Kernel& kernel, const GemmProblem& p, const G
   if (kernel.shares_b) return run_shared(queue, kernel, p, operands, cut, sums, packed_b);
   const int64_t down = num_blocks(p.m, cut.rows);
   queue.parallel_for(down * num_blocks(p.n, cut.columns), [&](int64_t index) {
-    kernel.block(block_of(p, operands, index % down * cut.rows, index / down * cut.columns, cut, sums));
+    const int64_t row = index % down * cut.rows, column = index / down * cut.columns;
+    const GemmBlock block = block_of(p, operands, row, column, cut, sums);
+    kernel.block(block);
+    note_squares(operands, block, row * p.n + column);
   });
 }
 
@@ -176,7 +198,10 @@ void run_depth(Queue& queue, const Kernel& kernel, const GemmProblem& p, const G
 void run_kernel(Queue& queue, Arena& arena, const Kernel& kernel, const GemmProblem& p,
                 const GemmOperands& operands) {
   const std::byte* const packed_b = pack_whole(queue, kernel, p, operands);
-  const Cut cut = choose_cut(kernel, p, queue.num_threads(), packed_b != nullptr);
+  const int64_t side = operands.rotation != nullptr  ? operands.rotation->head_dim
+                       : operands.squares != nullptr ? kNormBlock
+                                                     : kernel.side;
+  const Cut cut = choose_cut(kernel, p, queue.num_threads(), packed_b != nullptr, side);
   if (cut.depth >= p.k) return run_depth(queue, kernel, p, operands, cut, packed_b);
   Tensor sums;
   if (p.out != kF32) sums = empty(arena, {p.m, p.n}, Dtype::f32, Category::workspace);
@@ -190,6 +215,8 @@ void run_kernel(Queue& queue, Arena& arena, const Kernel& kernel, const GemmProb
     GemmOperands pieces{offset(operands.a, l * p.a_col, p.in), offset(operands.b, l * p.b_row, p.in),
                         l == 0 ? operands.bias : nullptr, sums.defined() ? sums.raw() : operands.c};
     pieces.a_sums = operands.a_sums;
+    pieces.square_blocks = operands.square_blocks;
+    if (last) pieces.squares = operands.squares;
     if (!last || !sums.defined() || !kernel.takes_sums) {
       run_depth(queue, kernel, part, pieces, cut, packed);
       continue;
@@ -198,6 +225,7 @@ void run_kernel(Queue& queue, Arena& arena, const Kernel& kernel, const GemmProb
     part.accumulate = false;
     pieces.c = operands.c;
     pieces.residual = operands.residual;
+    pieces.rotation = operands.rotation;
     run_depth(queue, kernel, part, pieces, cut, packed, sums.data<float>());
   }
   if (!sums.defined() || kernel.takes_sums) return;
@@ -242,9 +270,10 @@ void run_dots(Queue& queue, Arena&, const GemmProblem& p, const GemmOperands& op
 
 }  // namespace
 
-constinit const GemmCandidate amx_gemm{"amx", true, true, amx_refuses, run<kAmx>};
-constinit const GemmCandidate avx512_gemm{"avx512", false, false, refuses<Isa::avx512>, run<kAvx512>};
-constinit const GemmCandidate avx2_gemm{"avx2", false, false, refuses<Isa::avx2>, run<kAvx2>};
-constinit const GemmCandidate dots_gemm{"dots", false, false, dots_refuse, run_dots};
+constinit const GemmCandidate amx_gemm{"amx", true, true, true, true, amx_refuses, run<kAmx>};
+constinit const GemmCandidate avx512_gemm{"avx512",    false, false, false, true, refuses<Isa::avx512>,
+                                          run<kAvx512>};
+constinit const GemmCandidate avx2_gemm{"avx2", false, false, false, true, refuses<Isa::avx2>, run<kAvx2>};
+constinit const GemmCandidate dots_gemm{"dots", false, false, false, false, dots_refuse, run_dots};
 
 }  // namespace athanor

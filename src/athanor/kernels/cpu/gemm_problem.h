@@ -12,6 +12,8 @@
 
 namespace athanor {
 
+struct Rotation;
+
 // c [m,n] (+)= a [m,k] . b [k,n] (+ bias [n]). Element (i, l) of a is at i * a_row + l * a_col, (l, j) of b
 // at l * b_row + j * b_col; c is dense. Exactly one stride of a and of b is 1 (both, where a length is 1).
 struct GemmProblem {
@@ -28,12 +30,17 @@ struct GemmOperands {
   void* c;
   const void* residual = nullptr;  // added to rounded results, as c lies
   float* a_sums = nullptr;         // [m], += the sums of a over k
+  double* squares = nullptr;       // of c's norm blocks, of which rows are whole ones; set by square_blocks
+  SquareBlocks square_blocks = nullptr;
+  const Rotation* rotation = nullptr;  // of rounded results: rows of c are [H,D], heads of whole units of 32
 };
 
 struct GemmCandidate {
   const char* name;
   bool takes_residual;  // in run(), where c is bf16
   bool takes_a_sums;    // in run(), where a is read against its rows
+  bool takes_rotation;  // in run(), where c is bf16
+  bool takes_squares;   // in run(), where rows of c are whole norm blocks
   // Why it does not take a problem for this instruction set; "" if it does.
   std::string (*refuses)(const GemmProblem&, Isa);
   // Workspace comes from the arena before any parallel loop. All lengths are at least 1.

@@ -1,5 +1,7 @@
 #include "athanor/parallel/compression/compressed_gradients.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "athanor/parallel/compression/block_sum.h"
@@ -45,14 +47,25 @@ std::string CompressionState::prefix(int of_rank) const {
   return "factor." + weight->use();
 }
 
+Matrices matrices_of(const Param& param) {
+  const int64_t count = is_stack(param) ? param.shape()[0] : 1;
+  const int64_t numel = param.numel() / count, rows = param.shape()[is_stack(param) ? 1 : 0];
+  return {count, rows, numel / rows};
+}
+
+Param::Part matrix_part(const Param& param) {
+  if (is_stack(param)) return {0, 1};  // they are cut between matrices
+  return param.part(0).size > 1 ? param.part(0) : param.part(1);
+}
+
 bool is_compressed(const Param& param, const CompressionOptions& options) {
   const auto& shards = param.shards();
   if (!param.is_matrix() ||
       std::any_of(shards.begin(), shards.end(), [](const Shard& shard) { return shard.partial; }))
     return false;
-  const int64_t rows = param.shape()[0], numel = param.numel();
-  if (options.kind == Compression::powersgd) return options.rank * (rows + numel / rows) < numel;
-  if (options.kind == Compression::topk) return 2 * topk_count(numel, options.ratio) < numel;
+  const auto [count, rows, cols] = matrices_of(param);
+  if (options.kind == Compression::powersgd) return options.rank * (rows + cols) < rows * cols;
+  if (options.kind == Compression::topk) return 2 * topk_count(param.numel(), options.ratio) < param.numel();
   return true;
 }
 
@@ -64,41 +77,51 @@ CompressedGradients::CompressedGradients(const Buckets& buckets, Group& group, A
     std::vector<size_t> compressed, exact;
     for (size_t slot = 0; slot < buckets_.list[b].weights.size(); ++slot)
       (is_compressed(buckets_.list[b].weights[slot]->param(), options_) ? compressed : exact).push_back(slot);
-    add_part(b, std::move(compressed), true);
-    add_part(b, std::move(exact), false);
+    add_part(b, compressed, true);
+    add_part(b, exact, false);
   }
 }
 
-void CompressedGradients::add_part(size_t bucket, std::vector<size_t> slots, bool compressed) {
+void CompressedGradients::add_part(size_t bucket, const std::vector<size_t>& slots, bool compressed) {
   if (slots.empty()) return;
   const Bucket& of = buckets_.list[bucket];
   const std::string name = "gradients " + std::to_string(bucket);
-  if (!compressed) {
-    parts_[bucket].push_back(
-        {std::move(slots), std::make_unique<ExactSum>(name + ", exact", group_, arena_)});
-    return;
-  }
+  Part part;
   std::vector<SumTensor> tensors;
   for (const size_t slot : slots) {
-    const Weight& weight = *of.weights[slot];
-    const int64_t rows = weight.param().shape()[0];
-    SumTensor tensor{.name = weight.param().name() + " " + weight.use(),
-                     .rows = rows,
-                     .cols = weight.param().numel() / rows};
+    const Param& param = of.weights[slot]->param();
+    std::string tensor_name = param.name() + " " + of.weights[slot]->use();
+    if (const auto [part_of, parts] = matrix_part(param); parts > 1)
+      tensor_name += fmt::format(", part {} of {}", part_of, parts);
+    const auto [count, rows, cols] = matrices_of(param);
+    if (compressed && options_.kind == Compression::powersgd && is_stack(param)) {
+      for (int64_t i = 0; i < count; ++i) {
+        std::string of_matrix = tensor_name;  // numbered as on one rank
+        of_matrix.append(" ").append(std::to_string(param.box().offset[0] + i));
+        part.pieces.push_back({slot, {i * rows * cols, (i + 1) * rows * cols}});
+        tensors.push_back({.name = std::move(of_matrix), .rows = rows, .cols = cols});
+      }
+      continue;
+    }
+    part.pieces.push_back({slot, {0, param.numel()}});
+    SumTensor& tensor =
+        tensors.emplace_back(SumTensor{.name = tensor_name, .rows = count * rows, .cols = cols});
     for (int rank = 0; of.layout.rows > 1 && rank < group_.size(); ++rank)
       tensor.needed.push_back(of.layout.piece(slot, rank));
-    tensors.push_back(std::move(tensor));
   }
-  parts_[bucket].push_back(
-      {std::move(slots), make_sum(name + ", compressed", std::move(tensors), group_, arena_, options_)});
+  if (compressed)
+    part.sum = make_sum(name + ", compressed", std::move(tensors), group_, arena_, options_);
+  else
+    part.sum = std::make_unique<ExactSum>(name + ", exact", group_, arena_);
+  parts_[bucket].push_back(std::move(part));
 }
 
 void CompressedGradients::start(size_t bucket, const Tensor& buffer) {
   const Bucket& of = buckets_.list[bucket];
   for (Part& part : parts_[bucket]) {
     std::vector<Tensor> grads;
-    for (const size_t slot : part.slots)
-      grads.push_back(buffer.flat(of.first + of.layout.offsets[slot], of.weights[slot]->param().numel()));
+    for (const auto& [slot, range] : part.pieces)
+      grads.push_back(buffer.flat(of.first + of.layout.offsets[slot] + range.first, range.count()));
     part.sum->start(std::move(grads));
   }
   started_.push_back(bucket);
@@ -116,9 +139,15 @@ std::vector<CompressionState> CompressedGradients::states() const {
   std::vector<CompressionState> states;
   for (size_t b = 0; b < parts_.size(); ++b)
     for (const Part& part : parts_[b])
-      for (const SumState& state : part.sum->states())
-        states.push_back({state.kind, buckets_.list[b].weights[part.slots[state.tensor]], state.range,
-                          state.values, group_.rank(), group_.size()});
+      for (const SumState& state : part.sum->states()) {
+        const Piece& piece = part.pieces[state.tensor];
+        const FlatRange range =
+            state.kind == SumState::Kind::factor
+                ? piece.range
+                : FlatRange{piece.range.first + state.range.first, piece.range.first + state.range.last};
+        states.push_back({state.kind, buckets_.list[b].weights[piece.slot], range, state.values,
+                          group_.rank(), group_.size()});
+      }
   return states;
 }
 

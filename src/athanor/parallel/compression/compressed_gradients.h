@@ -7,8 +7,10 @@
 //   compressed.finish(clock);
 //
 // Compressed are matrices whose gradient is complete within the data-parallel ranks: vectors, what tensor parallelism
-// adds up afterwards (Shard::partial), and matrices that would not become smaller are sent as f32. Each use of a
-// shared parameter is compressed apart. With onebit_adam nothing is sent here at all: its optimizer does
+// adds up afterwards (Shard::partial), and matrices that would not become smaller are sent as f32. A stack of experts'
+// matrices [E,R,C] has factors for each of them (PowerSGD), so ranks that have some of the experts (axis ep) have theirs;
+// and what tensor parallelism leaves a rank of a matrix is a matrix of its own: k, blocks and factors are those of it.
+// Each use of a shared parameter is compressed apart. With onebit_adam nothing is sent here at all: its optimizer does
 // (onebit_adam.h), and grad(param) is the rank's own.
 // Errors: the group's. Thread rule: one thread.
 #pragma once
@@ -28,15 +30,28 @@ namespace athanor {
 //
 //   residue.RANK.USE.PARAM    of the parameter's shape, one for each of the ranks that its gradient is summed over
 //   sum_residue.USE.PARAM     of the parameter's shape; each rank has a range of it
-//   factor.USE.PARAM          of its own shape, all ranks alike
+//   factor.USE.PARAM          [r, C], of a stack [E, r, C], of P parts [P, r, columns of a part]; all ranks that sum
+//                             it alike
 struct CompressionState {
   SumState::Kind kind;
   const Weight* weight;
-  FlatRange range;  // elements of the parameter (a factor: of `values`)
+  FlatRange range;  // elements of the parameter (a factor: those of its matrix)
   Tensor values;
   int rank, ranks;  // this one, of those that the gradient is summed over
   std::string prefix(int of_rank) const;
 };
+
+// What a parameter is to a code: a matrix, or a stack of them.
+struct Matrices {
+  int64_t count, rows, cols;
+};
+inline bool is_stack(const Param& param) {
+  return param.shape().dims() > 2;
+}
+Matrices matrices_of(const Param& param);
+
+// Which part of a matrix this rank has, of how many: {0, 1} where tensor parallelism does not cut it.
+Param::Part matrix_part(const Param& param);
 
 // Whether a matrix is compressed under these options.
 bool is_compressed(const Param& param, const CompressionOptions& options);
@@ -54,11 +69,15 @@ class CompressedGradients {
   std::vector<CompressionState> states() const;
 
  private:
-  struct Part {  // some weights of a bucket
-    std::vector<size_t> slots;
+  struct Piece {  // elements of a weight of a bucket, a tensor of the sum
+    size_t slot;
+    FlatRange range;
+  };
+  struct Part {
+    std::vector<Piece> pieces;
     std::unique_ptr<CompressedSum> sum;
   };
-  void add_part(size_t bucket, std::vector<size_t> slots, bool compressed);
+  void add_part(size_t bucket, const std::vector<size_t>& slots, bool compressed);
 
   const Buckets& buckets_;
   Group& group_;

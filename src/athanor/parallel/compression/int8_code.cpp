@@ -11,6 +11,11 @@ namespace {
 
 constexpr uint32_t kInfinity = 0x7f800000u;
 
+struct Block {
+  float scale = 0.0f;
+  int8_t steps[kCodeBlock] = {};
+};
+
 // As bits, magnitudes compare like numbers, and NaN is above infinity.
 float scale_of(const float* x, int64_t count) {
   uint32_t largest = 0;
@@ -22,27 +27,23 @@ float scale_of(const float* x, int64_t count) {
 
 // A scale of a block of denormals may round to zero, or up far enough that x / s is above 127.
 void encode(const float* x, int64_t count, std::byte* code) {
-  const float scale = scale_of(x, count);
-  int8_t steps[kCodeBlock] = {};
-  if (scale > 0.0f)
+  Block block{.scale = scale_of(x, count)};
+  if (block.scale > 0.0f)
     for (int64_t i = 0; i < count; ++i)
-      steps[i] = static_cast<int8_t>(std::clamp(std::nearbyint(x[i] / scale), -127.0f, 127.0f));
-  std::memcpy(code, &scale, sizeof(scale));
-  std::memcpy(code + sizeof(scale), steps, sizeof(steps));
+      block.steps[i] = static_cast<int8_t>(std::clamp(std::nearbyint(x[i] / block.scale), -127.0f, 127.0f));
+  std::memcpy(code, &block, sizeof(block));
 }
 
 void decode(const std::byte* code, int64_t count, float* y) {
-  float scale;
-  int8_t steps[kCodeBlock];
-  std::memcpy(&scale, code, sizeof(scale));
-  std::memcpy(steps, code + sizeof(scale), sizeof(steps));
-  for (int64_t i = 0; i < count; ++i) y[i] = static_cast<float>(steps[i]) * scale;
+  Block block;
+  std::memcpy(&block, code, sizeof(block));
+  for (int64_t i = 0; i < count; ++i) y[i] = static_cast<float>(block.steps[i]) * block.scale;
 }
 
 }  // namespace
 
 const BlockCode& int8_code() {
-  static constexpr BlockCode code{"int8", kCodeBlock + 4, encode, decode};
+  static constexpr BlockCode code{"int8", sizeof(Block), encode, decode};
   return code;
 }
 

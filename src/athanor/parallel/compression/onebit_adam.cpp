@@ -32,83 +32,94 @@ void for_elements(const Tensor& x, const Body& body) {
 }  // namespace
 
 OneBitAdam::OneBitAdam(const OptimizerOptions& options, const std::vector<std::unique_ptr<Param>>& params,
-                       Group& group, const CompressionOptions& compression)
-    : options_(options),
-      params_(trained(params)),
-      group_(group),
-      compression_(compression),
-      adam_(options, params_) {}
+                       const MomentumGroups& groups, const CompressionOptions& compression)
+    : AdamW(options, trained(params)), groups_(groups), compression_(compression) {}
 
 void OneBitAdam::allocate(Arena& arena) {
-  adam_.allocate(arena);
-  const std::vector<State> states = adam_.states();  // m and v of each
-  std::vector<SumTensor> tensors;
-  for (size_t i = 0; i < params_.size(); ++i) {
-    Param& param = *params_[i];
-    const Slot slot{&param, states[2 * i].tensor, states[2 * i + 1].tensor};
-    if (!is_compressed(param, compression_)) {
-      exact_.push_back(slot);
-      continue;
-    }
-    coded_.push_back(slot);
-    tensors.push_back(
-        {.name = param.name(), .rows = param.shape()[0], .cols = param.numel() / param.shape()[0]});
+  AdamW::allocate(arena);
+  const std::vector<State> kept = states();  // m and v of each
+  std::vector<Slot> slots[2][2];             // of experts or not, coded or not
+  for (size_t i = 0; i < kept.size(); i += 2) {
+    Param& param = *kept[i].param;
+    const bool expert = groups_.of(param) != &groups_.group;
+    const bool coded = groups_.of(param)->size() > 1 && is_compressed(param, compression_);
+    slots[expert][coded].push_back({&param, kept[i].tensor, kept[i + 1].tensor});
   }
-  if (!coded_.empty())
-    coded_sum_ = std::make_unique<BlockSum>("momentum", std::move(tensors), onebit_code(), group_, arena,
-                                            /*error_feedback=*/true);
-  if (!exact_.empty()) exact_sum_ = std::make_unique<ExactSum>("momentum, exact", group_, arena);
+  for (const bool expert : {false, true})
+    for (const bool coded : {true, false})
+      if (auto& some = slots[expert][coded]; !some.empty()) {
+        Group& group = *groups_.of(*some.front().param);
+        add_part(group, std::move(some), coded, arena);
+      }
+}
+
+void OneBitAdam::add_part(Group& group, std::vector<Slot> slots, bool coded, Arena& arena) {
+  Part part{.group = &group, .slots = std::move(slots), .sum = nullptr};
+  if (coded) {
+    std::vector<SumTensor> tensors;
+    for (const Slot& slot : part.slots) {
+      const auto [count, rows, cols] = matrices_of(*slot.param);
+      tensors.push_back({.name = slot.param->name(), .rows = count * rows, .cols = cols});
+    }
+    part.sum = std::make_unique<BlockSum>("momentum", std::move(tensors), onebit_code(), group, arena,
+                                          /*error_feedback=*/true);
+  } else {
+    part.sum = std::make_unique<ExactSum>("momentum, exact", group, arena);
+  }
+  parts_.push_back(std::move(part));
 }
 
 void OneBitAdam::raise_variance() {
-  for (const auto* slots : {&coded_, &exact_})
-    for (const Slot& slot : *slots) {
+  for (const Part& part : parts_)
+    for (const Slot& slot : part.slots) {
       if (slot.v.queue().device() == Device::null) return;
-      float* v = slot.v.data<float>();
-      double sum = 0.0;
-      for (int64_t i = 0; i < slot.v.numel(); ++i) sum += static_cast<double>(v[i]);
-      const auto least = static_cast<float>(kLeastVariance * sum / static_cast<double>(slot.v.numel()));
-      for_elements(slot.v, [&](int64_t i) { v[i] = std::max(v[i], least); });
+      const int64_t count = matrices_of(*slot.param).count, numel = slot.v.numel() / count;
+      for (int64_t i = 0; i < count; ++i) {
+        const Tensor matrix = slot.v.flat(i * numel, numel);
+        float* v = matrix.data<float>();
+        double sum = 0.0;
+        for (int64_t e = 0; e < numel; ++e) sum += static_cast<double>(v[e]);
+        const auto least = static_cast<float>(kLeastVariance * sum / static_cast<double>(numel));
+        for_elements(matrix, [&](int64_t e) { v[e] = std::max(v[e], least); });
+      }
     }
 }
 
 void OneBitAdam::step(const std::function<const Tensor&(Param&)>& grad, const OptimizerStep& step) {
-  if (step.update <= compression_.warmup_updates) return adam_.step(grad, step);
+  if (step.update <= compression_.warmup_updates) return AdamW::step(grad, step);
   if (step.update == compression_.warmup_updates + 1) raise_variance();
-  const auto beta = static_cast<float>(options_.beta1), kept = beta / static_cast<float>(group_.size()),
+  const auto beta = static_cast<float>(options().beta1),
              scale = (1.0f - beta) * static_cast<float>(step.grad_scale);
-  const auto momenta = [&](const std::vector<Slot>& slots) {
-    std::vector<Tensor> parts;
-    for (const Slot& slot : slots) {
-      const Tensor& part = grad(*slot.param);
-      float* g = part.data<float>();
+  const auto momenta = [&](const Part& part) {
+    const float kept = beta / static_cast<float>(part.group->size());
+    std::vector<Tensor> shares;
+    for (const Slot& slot : part.slots) {
+      const Tensor& share = grad(*slot.param);
+      float* g = share.data<float>();
       const float* m = slot.m.data<float>();
-      for_elements(part, [&](int64_t i) { g[i] = kept * m[i] + scale * g[i]; });
-      parts.push_back(part.flat(0, part.numel()));
+      for_elements(share, [&](int64_t i) { g[i] = kept * m[i] + scale * g[i]; });
+      shares.push_back(share.flat(0, share.numel()));
     }
-    return parts;
+    return shares;
   };
   WaitClock clock(nullptr);
-  if (coded_sum_) coded_sum_->start(momenta(coded_));
-  if (exact_sum_) exact_sum_->start(momenta(exact_));
-  for (auto* sum : {coded_sum_.get(), exact_sum_.get()})
-    if (sum != nullptr) sum->proceed(clock);
-  for (auto* sum : {coded_sum_.get(), exact_sum_.get()})
-    if (sum != nullptr) sum->finish(clock);
+  for (const Part& part : parts_) part.sum->start(momenta(part));
+  for (const Part& part : parts_) part.sum->proceed(clock);
+  for (const Part& part : parts_) part.sum->finish(clock);
   // The kernel with decays of one and no gradient leaves m and v alone.
   const AdamwStep update{
       .lr = static_cast<float>(step.lr),
       .beta1 = 1.0f,
       .beta2 = 1.0f,
-      .eps = static_cast<float>(options_.eps),
-      .correction1 = static_cast<float>(1.0 - std::pow(options_.beta1, step.update)),
+      .eps = static_cast<float>(options().eps),
+      .correction1 = static_cast<float>(1.0 - std::pow(options().beta1, step.update)),
       .correction2 = static_cast<float>(
-          1.0 - std::pow(options_.beta2, std::max<int64_t>(1, compression_.warmup_updates))),
+          1.0 - std::pow(options().beta2, std::max<int64_t>(1, compression_.warmup_updates))),
       .grad_scale = 0.0f};
-  for (const auto* slots : {&coded_, &exact_})
-    for (const Slot& slot : *slots) {
+  for (const Part& part : parts_)
+    for (const Slot& slot : part.slots) {
       const Tensor& sum = grad(*slot.param);
-      const float decay = slot.param->is_matrix() ? static_cast<float>(options_.weight_decay) : 0.0f;
+      const float decay = slot.param->is_matrix() ? static_cast<float>(options().weight_decay) : 0.0f;
       const AdamwTensors tensors{slot.param->master(),         slot.m, slot.v,
                                  slot.param->copy_of_master(), sum,    decay};
       const float* sums = sum.data<float>();
@@ -121,10 +132,10 @@ void OneBitAdam::step(const std::function<const Tensor&(Param&)>& grad, const Op
 
 std::vector<CompressionState> OneBitAdam::compression_states() const {
   std::vector<CompressionState> states;
-  if (coded_sum_ == nullptr) return states;
-  for (const SumState& state : coded_sum_->states())
-    states.push_back({state.kind, coded_[state.tensor].param->uses().front().get(), state.range, state.values,
-                      group_.rank(), group_.size()});
+  for (const Part& part : parts_)
+    for (const SumState& state : part.sum->states())
+      states.push_back({state.kind, part.slots[state.tensor].param->uses().front().get(), state.range,
+                        state.values, part.group->rank(), part.group->size()});
   return states;
 }
 

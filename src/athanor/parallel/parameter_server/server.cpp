@@ -198,7 +198,8 @@ void ParameterServer::receive(int worker, size_t bucket) {
 double ParameterServer::gradient_norm(int64_t step) {
   std::vector<NormTensor> tensors;
   for (const auto& param : model_.params()) {
-    tensors.push_back({.numel = param->numel(), .pieces = {}, .mine = shard_.grad(*param)});
+    tensors.push_back(
+        {.numel = param->numel(), .pieces = {}, .mine = [this, &param] { return shard_.grad(*param); }});
     for (int server = 0; server < settings_.roles.servers; ++server)
       tensors.back().pieces.push_back(shard_.piece(*param, server));
   }

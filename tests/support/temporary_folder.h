@@ -1,4 +1,5 @@
-// A folder that goes away with the object.
+// A folder that goes away with the object, and one that goes away with the process: tests that run side by side have
+// each their own.
 #pragma once
 
 #include <unistd.h>
@@ -12,7 +13,7 @@ namespace athanor {
 
 class TemporaryFolder {
  public:
-  TemporaryFolder() : path_((std::filesystem::temp_directory_path() / "athanor_text_XXXXXX").string()) {
+  TemporaryFolder() : path_((std::filesystem::temp_directory_path() / "athanor_test_XXXXXX").string()) {
     if (!mkdtemp(path_.data())) throw std::runtime_error("no temporary folder");
   }
   ~TemporaryFolder() { std::filesystem::remove_all(path_); }
@@ -23,5 +24,11 @@ class TemporaryFolder {
  private:
   std::string path_;
 };
+
+// In the folder of this process.
+inline std::string temporary_path(const std::string& name) {
+  static const TemporaryFolder folder;
+  return folder.path(name);
+}
 
 }  // namespace athanor

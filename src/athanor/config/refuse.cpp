@@ -1,0 +1,20 @@
+#include "athanor/config/refuse.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "athanor/base/human.h"
+#include "athanor/base/nearest.h"
+
+namespace athanor {
+
+void check_choice(const Config& config, const std::string& key, const std::string& value,
+                  const std::vector<std::string>& choices) {
+  if (choices.empty() || std::find(choices.begin(), choices.end(), value) != choices.end()) return;
+  const std::string nearest = nearest_name(value, choices);
+  refuse(config, key, "", "got '{}', expected one of {}{}", printable(value), fmt::join(choices, ", "),
+         nearest.empty() ? "" : fmt::format(" (did you mean '{}'?)", nearest));
+}
+
+}  // namespace athanor

@@ -1,0 +1,39 @@
+// How a check of a config says what is wrong: "ORIGIN: KEY: MESSAGE", a ConfigError.
+//
+//   require(t.micro_batch <= t.global_batch, config, "train.micro_batch", "got {}, expected at most {}", ...);
+//   refuse(config, "offload.path", "make the folder", "got '{}', expected a folder", path);
+//
+// ORIGIN is where the key was set (a line of the file, an override), if it was. Thread rule: pure functions.
+#pragma once
+
+#include <fmt/core.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "athanor/base/error.h"
+#include "athanor/config/config.h"
+
+namespace athanor {
+
+template <typename... Args>
+[[noreturn]] void refuse(const Config& config, const std::string& key, const std::string& hint,
+                         fmt::format_string<Args...> message, Args&&... args) {
+  const auto origin = config.origins.find(key);
+  const std::string where = origin == config.origins.end() ? "" : origin->second.text + ": ";
+  throw ConfigError(
+      fmt::format("{}{}: {}", where, key, fmt::vformat(message, fmt::make_format_args(args...))), hint);
+}
+
+template <typename... Args>
+void require(bool condition, const Config& config, const std::string& key,
+             fmt::format_string<Args...> message, Args&&... args) {
+  if (!condition) refuse(config, key, "", message, std::forward<Args>(args)...);
+}
+
+// That `value` is one of `choices` (all, if there are none); names the nearest.
+void check_choice(const Config& config, const std::string& key, const std::string& value,
+                  const std::vector<std::string>& choices);
+
+}  // namespace athanor

@@ -1,0 +1,131 @@
+#include <tuple>
+
+#include "athanor/base/human.h"
+#include "athanor/config/refuse.h"
+#include "athanor/config/validate_parts.h"
+
+namespace athanor {
+namespace {
+
+// Sums along the tree are of f32 grains, ZeRO 2 and 3 scatter grains one by one, and the unit of what error feedback
+// keeps must not change with a loss scale.
+void check_compression(const Config& config) {
+  const ParallelConfig& p = config.parallel;
+  const std::string key = "parallel.compression", &kind = p.compression;
+  if (kind == "none") return;
+  require(p.zero < 2, config, key, "got {} with parallel.zero = {}, expected parallel.zero = 0 or 1", kind,
+          p.zero);
+  require(p.reduce == "fast", config, key, "got {} with parallel.reduce = \"tree\", expected \"fast\"", kind);
+  require(config.precision.compute != "f16", config, key,
+          "got {} with precision.compute = \"f16\", expected bf16 or f32", kind);
+  if (kind != "onebit-adam") return;
+  require(p.zero == 0, config, key, "got onebit-adam with parallel.zero = {}, expected parallel.zero = 0",
+          p.zero);
+  require(config.optimizer.name == "adamw", config, key,
+          "got onebit-adam with optimizer.name = \"{}\", expected adamw", config.optimizer.name);
+  require(p.error_feedback, config, "parallel.error_feedback",
+          "got false with parallel.compression = \"onebit-adam\", expected true");
+  if (p.compression_warmup == 0)
+    refuse(config, "parallel.compression_warmup", "15 to 25 % of train.steps",
+           "got 0 with parallel.compression = \"onebit-adam\", expected at least one step of plain Adam, "
+           "which finds "
+           "the variance");
+}
+
+// Shards are shared by some of the ranks of parallel.dp.
+void check_hybrid_sharding(const Config& config) {
+  const ParallelConfig& p = config.parallel;
+  const std::string key = "parallel.zero_shard";
+  if (p.zero_shard == 0) return;
+  require(p.zero > 0, config, key, "got {} with parallel.zero = 0, expected parallel.zero = 1, 2 or 3",
+          p.zero_shard);
+  require(p.zero_shard > 1, config, key,
+          "got 1, expected 0 (all ranks of parallel.dp) or at least 2: parallel.zero = 0 keeps all on every "
+          "rank");
+  require(p.ep == 1, config, key, "got {} with parallel.ep = {}, expected parallel.ep = 1", p.zero_shard,
+          p.ep);
+  require(p.compression == "none", config, key,
+          "got {} with parallel.compression = \"{}\", expected \"none\"", p.zero_shard, p.compression);
+}
+
+// Who computes a grain depends on clocks then, so no result may; and ranks that share a model work on the same grains.
+void check_balance(const Config& config) {
+  const ParallelConfig& p = config.parallel;
+  const std::string key = "parallel.balance";
+  if (p.balance != "speed") return;
+  require(p.reduce == "tree", config, key,
+          "got \"speed\" with parallel.reduce = \"{}\", expected \"tree\", whose bits do not depend on who "
+          "computes what",
+          p.reduce);
+  require(p.zero <= 1, config, key,
+          "got \"speed\" with parallel.zero = {}, expected 0 or 1: rounds of the others have a grain of "
+          "every rank",
+          p.zero);
+  const std::pair<const char*, int64_t> axes[] = {{"tp", p.tp}, {"pp", p.pp}, {"cp", p.cp}, {"ep", p.ep}};
+  for (const auto& [axis, size] : axes)
+    require(size == 1, config, key, "got \"speed\" with parallel.{} = {}, expected parallel.{} = 1", axis,
+            size, axis);
+}
+
+// Weights are compared, and kept as the run's result, only where all groups have the same.
+void check_two_speed(const Config& config) {
+  const ParallelConfig& p = config.parallel;
+  const std::string key = "parallel.sync_every";
+  if (p.sync_every == 0) return;
+  require(config.train.steps % p.sync_every == 0, config, key,
+          "got {}, expected a divisor of train.steps = {}", p.sync_every, config.train.steps);
+  require(config.train.eval_every % p.sync_every == 0, config, key,
+          "got {}, expected a divisor of train.eval_every = {}", p.sync_every, config.train.eval_every);
+}
+
+// Servers keep what ZeRO and the other axes would cut in another way, and sum as they are sent; without a common update
+// of all workers there is no order of grains, no loss scale and no load of a step.
+void check_parameter_servers(const Config& config) {
+  const ParallelConfig& p = config.parallel;
+  const std::string key = "parallel.servers";
+  if (p.servers == 0) {
+    require(p.replay.empty(), config, "parallel.replay", "got '{}' without parallel.servers, expected none",
+            printable(p.replay));
+    return;
+  }
+  const std::tuple<const char*, int64_t, int64_t> plain[] = {
+      {"tp", p.tp, 1}, {"pp", p.pp, 1}, {"cp", p.cp, 1}, {"ep", p.ep, 1}, {"zero", p.zero, 0}};
+  for (const auto& [name, value, expected] : plain)
+    require(value == expected, config, key, "got {} with parallel.{} = {}, expected parallel.{} = {}",
+            p.servers, name, value, name, expected);
+  require(
+      p.sync_every == 0, config, key,
+      "got {} with parallel.sync_every = {}, expected parallel.sync_every = 0: both say who may be ahead of "
+      "whom, and workers have no optimizer to make steps of their own with (parallel.staleness is how far "
+      "they may be)",
+      p.servers, p.sync_every);
+  require(p.compression == "none", config, key,
+          "got {} with parallel.compression = \"{}\", expected \"none\"", p.servers, p.compression);
+  require(p.balance == "even", config, key, "got {} with parallel.balance = \"{}\", expected \"even\"",
+          p.servers, p.balance);
+  require(config.precision.compute != "f16", config, key,
+          "got {} with precision.compute = \"f16\", expected bf16 or f32", p.servers);
+  require(config.model.router_bias_rate == 0.0, config, key,
+          "got {} with model.router_bias_rate = {}, expected 0: it moves by the load of a whole step",
+          p.servers, config.model.router_bias_rate);
+  const bool sync = p.consistency == "sync";
+  require(
+      sync || p.reduce == "fast", config, "parallel.reduce",
+      "got \"tree\" with parallel.consistency = \"{}\", expected \"fast\": there is no sum of all workers",
+      p.consistency);
+  require(!sync || p.replay.empty(), config, "parallel.replay",
+          "got '{}' with parallel.consistency = \"sync\", expected none: nothing is left to chance",
+          printable(p.replay));
+}
+
+}  // namespace
+
+void check_data_parallel(const Config& config) {
+  check_compression(config);
+  check_two_speed(config);
+  check_hybrid_sharding(config);
+  check_balance(config);
+  check_parameter_servers(config);
+}
+
+}  // namespace athanor

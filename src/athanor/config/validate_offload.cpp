@@ -1,0 +1,65 @@
+#include "athanor/config/validate_offload.h"
+
+#include <tuple>
+#include <utility>
+
+#include "athanor/config/refuse.h"
+
+namespace athanor {
+
+// On disk things are gone through one after the other; what needs all of them at once is refused.
+void validate_offload(const Config& config) {
+  const ParallelConfig& p = config.parallel;
+  const OffloadConfig& o = config.offload;
+  require(o.parameters != "disk" || p.zero == 3, config, "offload.parameters",
+          "got disk with parallel.zero = {}, expected parallel.zero = 3 (on one rank, too): the others keep "
+          "every value on every rank",
+          p.zero);
+  const bool hybrid_whole = p.zero_shard > 0 && p.zero == 1;
+  require(
+      o.gradients != "disk" || !hybrid_whole, config, "offload.gradients",
+      "got disk with parallel.zero_shard = {} and parallel.zero = 1, expected parallel.zero = 2 or 3, whose "
+      "sums within and across groups go through the same rows",
+      p.zero_shard);
+  require(
+      o.gradients != "disk" || p.compression == "none", config, "offload.gradients",
+      "got disk with parallel.compression = \"{}\", expected \"none\": codes are made of buffers in memory",
+      p.compression);
+  for (const auto& [of, place] :
+       {std::pair("offload.optimizer", &o.optimizer), std::pair("offload.activations", &o.activations)})
+    require(
+        *place != "host" || config.train.device == "cuda", config, of,
+        "got host with train.device = \"{}\", expected train.device = \"cuda\": on the CPU everything is in "
+        "the host's memory",
+        config.train.device);
+  const bool any_state =
+      o.optimizer != "memory" || o.parameters == "disk" || config.optimizer.state == "8bit";
+  const std::string key = o.optimizer != "memory"  ? "offload.optimizer"
+                          : o.parameters == "disk" ? "offload.parameters"
+                                                   : "optimizer.state";
+  const std::string got = key == "optimizer.state"     ? "8bit"
+                          : key == "offload.optimizer" ? o.optimizer
+                                                       : "disk";
+  require(
+      !any_state || p.compression != "onebit-adam", config, key,
+      "got {} with parallel.compression = \"onebit-adam\", expected another: its momentum is what is sent, "
+      "and summed whole in f32",
+      got);
+  require(
+      got == "8bit" || !any_state || p.sync_every == 0, config, key,
+      "got {} with parallel.sync_every = {}, expected 0: the outer optimizer goes through all f32 masters of "
+      "an island at once",
+      got, p.sync_every);
+  const std::tuple<const char*, const std::string&, const char*> settings[] = {
+      {"offload.optimizer", o.optimizer, "memory"},
+      {"offload.gradients", o.gradients, "memory"},
+      {"offload.activations", o.activations, "memory"},
+      {"optimizer.state", config.optimizer.state, "f32"}};
+  for (const auto& [of, value, expected] : settings)
+    require(p.servers == 0 || value == expected, config, of,
+            "got {} with parallel.servers = {}, expected parallel.servers = 0: servers and workers keep what "
+            "they have in memory",
+            value, p.servers);
+}
+
+}  // namespace athanor

@@ -1,0 +1,14 @@
+// What validate() (validate.h) is made of: what must fit together, by topic. Each throws the first refusal it comes to
+// (refuse.h). Thread rule: pure functions.
+#pragma once
+
+#include "athanor/config/config.h"
+
+namespace athanor {
+
+void check_model(const Config& config);          // validate_model.cpp: sizes, heads, experts
+void check_recompute(const Config& config);      // that the model has the blocks of parallel.recompute
+void check_layout(const Config& config);         // validate_layout.cpp: tp, sp, cp, pp, ep
+void check_data_parallel(const Config& config);  // validate_data_parallel.cpp: what sums of gradients go with
+
+}  // namespace athanor

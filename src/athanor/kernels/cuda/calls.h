@@ -1,0 +1,93 @@
+// What the program needs of a CUDA device, as a table of plain functions: the boundary between it and the plug-in
+// that is linked with CUDA's libraries (device/ -> athanor_cuda.so). The plug-in is loaded only where a device is
+// asked for, so the program runs where there is none. kernels/cuda/emulated implements the same table on a CPU.
+//
+// All pointers are addresses of the device unless a comment says otherwise; contracts, formulas and shapes are those
+// of kernels/x.h, which the callers (kernels/cuda/x.cpp) have checked. Work is submitted to a stream and done in its
+// order. Calls return a text that lives until the thread's next call, or null for success.
+// Thread rule: one thread at a time per stream; the rest from any.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "athanor/tensor/dtype.h"
+
+namespace athanor {
+
+struct CudaDevice {
+  char name[128];
+  int major, minor;                // compute capability
+  int driver_version;              // 13000: 13.0
+  int multiprocessors, clock_mhz;  // the clock is 0 where the driver does not say
+  uint64_t memory_bytes, free_bytes;
+};
+
+// What a kernel found wrong with its data, where the CPU's driver would throw. In memory of the host that the device
+// writes; the first kernel to find something wins. Read when the stream has been waited for.
+struct CudaFault {
+  enum Code : int32_t { none, target, id, token, place };
+  int32_t code;
+  int32_t value;  // that is out of range
+  int64_t at, end;
+};
+
+// c [m,n] = a . b in one of the three forms of kernels/gemm.h.
+struct CudaProduct {
+  enum Form : int32_t { nt, nn, tn } form;
+  int64_t m, n, k;
+  Dtype in, out;
+  bool add;                  // to what c holds
+  const void *a, *b, *bias;  // bias [n] of the type `in`, or null
+  void* c;
+  void* workspace;
+  uint64_t workspace_bytes;
+};
+
+// As AttentionPart, with rows and heads counted out; strides in elements between positions.
+struct CudaAttention {
+  int64_t batch, heads, kv_heads, head_dim;
+  int64_t all_queries, first_query, queries, all_keys, first_key, keys;
+  bool causal;
+  float scale;
+  const int32_t* first_keys;  // [batch, all_queries] or null
+};
+
+struct CudaCalls {
+  static constexpr int kVersion = 2;
+  static constexpr int kOldest = 80;  // compute capability, times 10
+  int version;
+  const char* name;  // "cuda", "emulated"
+  struct Stream;
+  struct Event;
+
+  // Devices and memory.
+  const char* (*count_devices)(int* count);
+  const char* (*describe)(int device, CudaDevice* description);
+  const char* (*allocate)(int device, uint64_t size_bytes, void** data);  // *data null: the device is full
+  const char* (*release)(void* data);
+  const char* (*allocate_pinned)(uint64_t size_bytes, void** host);
+  const char* (*release_pinned)(void* host);
+  bool (*is_of_device)(const void* data);  // of any, rather than the host's
+
+  // Streams. `fault`: of the host, pinned, or null.
+  const char* (*open_stream)(int device, CudaFault* fault, Stream** stream);
+  void (*close_stream)(Stream* stream);
+  const char* (*wait)(Stream* stream);
+  const char* (*copy)(Stream*, void* to, const void* from,
+                      uint64_t size_bytes);  // any two of device and pinned host
+  const char* (*clear)(Stream*, void* to, uint64_t size_bytes);
+  const char* (*make_event)(Stream*, Event** event);  // of the stream's device
+  void (*forget_event)(Event* event);
+  const char* (*record)(Stream*, Event* event);
+  const char* (*wait_for)(Stream*, Event* event);  // the stream goes on when the event has come
+  const char* (*wait_event)(Event* event);         // the host does
+  const char* (*has_come)(Event* event, bool* come);
+  const char* (*product)(Stream*, const CudaProduct& product);
+  const struct CudaKernelCalls* kernels;
+};
+
+// The plug-in's one symbol.
+extern "C" __attribute__((visibility("default"))) const CudaCalls* athanor_cuda_calls();
+
+}  // namespace athanor

@@ -1,0 +1,25 @@
+#include "athanor/kernels/cuda/driver.h"
+
+namespace athanor {
+namespace {
+
+void forward(Queue& queue, Tensor& y, const Tensor& x) {
+  cpu_gelu.forward(queue, y, x);
+  CudaQueue& device = cuda(queue);
+  device.submitted("gelu.forward", x,
+                   kernels_of(device).gelu_forward(device.stream(), x.dtype(), y.raw(), x.raw(), x.numel()));
+}
+
+void backward(Queue& queue, Tensor& dx, const Tensor& dy, const Tensor& x) {
+  cpu_gelu.backward(queue, dx, dy, x);
+  CudaQueue& device = cuda(queue);
+  device.submitted(
+      "gelu.backward", x,
+      kernels_of(device).gelu_backward(device.stream(), x.dtype(), dx.raw(), dy.raw(), x.raw(), x.numel()));
+}
+
+}  // namespace
+
+const GeluKernels cuda_gelu{forward, backward};
+
+}  // namespace athanor

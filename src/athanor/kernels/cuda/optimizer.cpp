@@ -1,0 +1,40 @@
+#include "athanor/kernels/cuda/driver.h"
+
+namespace athanor {
+namespace {
+
+Dtype type_of(const Tensor& value) {
+  return value.defined() ? value.dtype() : Dtype::f32;
+}
+void* raw_or_null_of(const Tensor& value) {
+  return value.defined() ? value.raw() : nullptr;
+}
+
+void adamw(Queue& queue, std::span<const AdamwTensors> all, const AdamwStep& step) {
+  cpu_optimizer.adamw(queue, all, step);
+  CudaQueue& device = cuda(queue);
+  for (const auto& [master, m, v, value, grad, weight_decay] : all)
+    device.submitted(
+        "optimizer.adamw", master,
+        kernels_of(device).adamw(device.stream(), type_of(value), master.data<float>(), m.data<float>(),
+                                 v.data<float>(), raw_or_null_of(value), grad.data<float>(), master.numel(),
+                                 {step.lr, step.beta1, step.beta2, step.eps, weight_decay, step.correction1,
+                                  step.correction2, step.grad_scale}));
+}
+
+void sgd(Queue& queue, std::span<const SgdTensors> all, const SgdStep& step) {
+  cpu_optimizer.sgd(queue, all, step);
+  CudaQueue& device = cuda(queue);
+  for (const auto& [master, m, value, grad, weight_decay] : all)
+    device.submitted(
+        "optimizer.sgd", master,
+        kernels_of(device).sgd(device.stream(), type_of(value), master.data<float>(), m.data<float>(),
+                               raw_or_null_of(value), grad.data<float>(), master.numel(),
+                               {step.lr, step.momentum, weight_decay, step.grad_scale}));
+}
+
+}  // namespace
+
+const OptimizerKernels cuda_optimizer{adamw, sgd};
+
+}  // namespace athanor

@@ -1,0 +1,73 @@
+#include "athanor/train/device.h"
+
+#include <utility>
+
+#include "athanor/base/check.h"
+#include "athanor/comm/nccl.h"
+#include "athanor/kernels/cuda/plugin.h"
+#include "athanor/kernels/cuda/queue.h"
+
+namespace athanor {
+namespace {
+
+// What of a run still reads and writes its tensors as memory of the host.
+void check_fits_device(const Config& config, int num_ranks) {
+  const auto need = [](bool fits, const std::string& got) {
+    if (!fits) throw ConfigError(fmt::format("train.device = \"cuda\": got {}", got));
+  };
+  const ParallelConfig& layout = config.parallel;
+  const OffloadConfig& offload = config.offload;
+  for (const auto& [key, place] :
+       {std::pair("optimizer", &offload.optimizer), std::pair("activations", &offload.activations)})
+    need(*place != "disk", fmt::format("offload.{} = \"disk\", expected memory or host on a device", key));
+  for (const auto& [key, place] :
+       {std::pair("gradients", &offload.gradients), std::pair("parameters", &offload.parameters)})
+    need(*place == "memory", fmt::format("offload.{} = \"{}\", expected memory on a device", key, *place));
+  if (num_ranks == 1) return;
+  const auto one = [&](const char* key, int64_t got) {
+    need(got == 1, fmt::format("parallel.{} = {}, expected 1 on devices", key, got));
+  };
+  one("cp", layout.cp);
+  one("ep", layout.ep);
+  need(layout.compression == "none",
+       fmt::format("parallel.compression = \"{}\", expected none on devices", layout.compression));
+  need(layout.zero_shard == 0,
+       fmt::format("parallel.zero_shard = {}, expected 0 on devices", layout.zero_shard));
+  need(layout.servers == 0, fmt::format("parallel.servers = {}, expected 0 on devices", layout.servers));
+  need(layout.sync_every == 0,
+       fmt::format("parallel.sync_every = {}, expected 0 on devices", layout.sync_every));
+}
+
+}  // namespace
+
+std::unique_ptr<Queue> open_device(const Config& config, int num_ranks, const std::string& cuda_plugin,
+                                   ThreadPool* pool, int device) {
+  if (config.train.device != "cuda")
+    return make_cpu_queue(pool, config.train.isa == "auto" ? best_isa() : parse_isa(config.train.isa));
+  check_fits_device(config, num_ranks);
+  try {
+    return make_cuda_queue(load_cuda(cuda_plugin), device, pool);
+  } catch (const Error& error) {
+    throw ConfigError(fmt::format("train.device: got 'cuda', expected auto or cpu here: {}", error.what()),
+                      error.hint());
+  }
+}
+
+std::unique_ptr<World> open_device_world(const Config& config, World& host, const std::string& nccl_module,
+                                         Queue& queue, Arena& arena, const GroupOptions& options) {
+  if (queue.device() != Device::cuda) {
+    if (config.parallel.transport == "nccl")
+      throw ConfigError(
+          "parallel.transport = \"nccl\": got ranks on the CPU, expected train.device = \"cuda\"");
+    return nullptr;
+  }
+  if (host.size() == 1) return nullptr;
+  try {
+    return make_nccl_world(host, {load_nccl(nccl_module), cuda(queue), arena}, options);
+  } catch (const Error& error) {
+    throw ConfigError(fmt::format("parallel.transport: ranks on devices need NCCL: {}", error.what()),
+                      error.hint());
+  }
+}
+
+}  // namespace athanor

@@ -1,0 +1,41 @@
+#include "athanor/train/server_run.h"
+
+#include <fmt/format.h>
+
+#include "athanor/base/error.h"
+
+namespace athanor {
+
+ServerLogs open_schedule(const Config& config, int server, Env& env, const std::string& folder,
+                         int64_t updates, std::optional<PushLog>& log) {
+  const ParallelConfig& p = config.parallel;
+  ServerLogs logs;
+  if (p.consistency == "sync") return logs;
+  if (const std::string then = schedule_file(p.replay, server); !p.replay.empty()) {
+    if (!env.exists(then))
+      throw ConfigError(
+          fmt::format("parallel.replay: got '{}' without '{}', expected a file of each of {} servers",
+                      p.replay, then, p.servers),
+          "runs/NAME/schedule of a run with as many servers and workers");
+    logs.replay = read_push_log(env, then);
+  }
+  env.create_folders(folder);
+  logs.log = &log.emplace(env, schedule_file(folder, server), updates);
+  return logs;
+}
+
+bool serve_steps(ParameterServer& server, int64_t steps, TrainState& state,
+                 const std::function<void(bool stop)>& served) {
+  bool stop = false;
+  while (state.step < steps && !stop) {
+    const Served done = server.serve();
+    state.step = done.step;
+    state.updates = done.updates;
+    state.tokens = done.tokens;
+    stop = done.stop;
+    served(stop);
+  }
+  return state.step < steps;
+}
+
+}  // namespace athanor

@@ -1,0 +1,25 @@
+#include "cuda/device_queue.h"
+
+#include <cstdlib>
+
+#include "athanor/kernels/cuda/plugin.h"
+#include "athanor/kernels/cuda/queue.h"
+#include "kernels/kernel_test.h"
+
+namespace athanor {
+
+std::string tested_plugin() {
+  const char* named = std::getenv("ATHANOR_TEST_CUDA");
+  return named != nullptr ? named : ATHANOR_CUDA_EMULATED;
+}
+
+const CudaCalls& tested_calls() {
+  return load_cuda(tested_plugin());
+}
+
+// Instruction sets mean nothing here; CTest runs each test for one of them.
+std::unique_ptr<Queue> make_test_queue(ThreadPool* pool, Isa) {
+  return make_cuda_queue(tested_calls(), 0, pool);
+}
+
+}  // namespace athanor

@@ -1,0 +1,11 @@
+// A plug-in of another time.
+#include "athanor/kernels/cuda/calls.h"
+
+namespace athanor {
+
+extern "C" const CudaCalls* athanor_cuda_calls() {
+  static const CudaCalls calls{};
+  return &calls;
+}
+
+}  // namespace athanor

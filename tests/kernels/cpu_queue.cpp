@@ -1,0 +1,9 @@
+#include "kernels/kernel_test.h"
+
+namespace athanor {
+
+std::unique_ptr<Queue> make_test_queue(ThreadPool* pool, Isa isa) {
+  return make_cpu_queue(pool, isa);
+}
+
+}  // namespace athanor

@@ -1,0 +1,224 @@
+// What DataParallel refuses: options and calls that no config makes, said by name instead of done wrong. What it
+// computes is tested with whole trainings, tests/train.
+#include "athanor/parallel/data_parallel.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "athanor/comm/thread.h"
+#include "support/engine.h"
+
+namespace athanor {
+namespace {
+
+using ::testing::HasSubstr;
+
+// A matrix that all ranks have, and a stack of experts that is shared out over "ep".
+struct Parameters {
+  Parameters() {
+    for (Param* param : {&dense, &experts}) weights.push_back(&param->add_use("use"));
+    experts.shard({.dim = 0, .axis = "ep", .rank = 0, .size = 2});
+  }
+  Param dense{"dense", {8, 8}, Init::zeros()}, experts{"experts", {2, 8, 8}, Init::zeros()};
+  std::vector<Weight*> weights;
+};
+
+// The message of the Error that `call` of a DataParallel of two ranks ends with, or "".
+std::string refusal(const DataParallelOptions& options, const std::function<void(DataParallel&)>& call = {},
+                    int ranks = 2) {
+  std::string message;
+  run_ranks(make_thread_groups(ranks), [&](Group& group) {
+    Engine engine;
+    Parameters parameters;
+    try {
+      DataParallel parallel(parameters.weights, group, engine.arena, options);
+      for (Param* param : {&parameters.dense, &parameters.experts})
+        param->allocate(engine.arena, Dtype::f32, true);
+      parallel.allocate();
+      if (call) call(parallel);
+    } catch (const Error& error) {
+      if (group.rank() == 0) message = error.what();
+    }
+  });
+  return message;
+}
+
+TEST(DataParallel, RefusesOptionsThatDoNotGoTogether) {
+  EXPECT_EQ(refusal({}), "");
+  EXPECT_THAT(refusal({.stage = 4}), HasSubstr("got ZeRO stage 4, expected 0 to 3"));
+  EXPECT_THAT(refusal({.stage = -1}), HasSubstr("got ZeRO stage -1"));
+  const CompressionOptions int8{.kind = Compression::int8};
+  EXPECT_EQ(refusal({.stage = 1, .compression = int8}), "");
+  EXPECT_THAT(refusal({.stage = 2, .compression = int8}),
+              HasSubstr("got compressed gradients with ZeRO stage 2"));
+  EXPECT_THAT(refusal({.reduce = Reduce::tree, .compression = int8}),
+              HasSubstr("ZeRO stage 0 and sums along the tree"));
+  EXPECT_THAT(refusal({.parts = 2}, {}, 3), HasSubstr("got 2 parts of a grain in a group of 3"));
+  EXPECT_THAT(refusal({.parts = 0}), HasSubstr("got 0 parts of a grain"));
+}
+
+TEST(DataParallel, RefusesHybridShardsOfOtherKinds) {
+  const auto four = make_thread_groups(4), alone = make_thread_groups(1);
+  const DataParallelOptions hybrid{.stage = 1, .across = four[0].get(), .all = four[0].get()};
+  DataParallelOptions options = hybrid;
+  options.expert_group = alone[0].get();
+  EXPECT_THAT(refusal(options), HasSubstr("got hybrid sharding with experts on other ranks"));
+  options = hybrid;
+  options.compression.kind = Compression::bf16;
+  EXPECT_THAT(refusal(options), HasSubstr("got hybrid sharding with compressed gradients"));
+  options = hybrid;
+  options.stage = 0;
+  EXPECT_THAT(refusal(options), HasSubstr("got hybrid sharding of ZeRO stage 0 in groups of 2"));
+  options = hybrid;
+  options.all = nullptr;
+  EXPECT_THAT(refusal(options), HasSubstr("got hybrid sharding of ZeRO stage 1"));
+}
+
+TEST(DataParallel, HybridShardsAreThoseOfAllRanks) {
+  run_ranks(make_thread_worlds(4), [&](World& world) {
+    const int first = world.rank() / 2 * 2;
+    const auto inner = world.make_group({first, first + 1}, "shards"), across = make_single_group();
+    Engine engine;
+    Parameters parameters;
+    DataParallel parallel(parameters.weights, *inner, engine.arena,
+                          {.stage = 1, .across = across.get(), .all = &world.all()});
+    for (Param* param : {&parameters.dense, &parameters.experts})
+      param->allocate(engine.arena, Dtype::f32, true);
+    try {
+      parallel.allocate();
+      ADD_FAILURE() << "one group of two shards for four ranks";
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(), HasSubstr("hybrid sharding: got 1 groups of 2 ranks"));
+    }
+  });
+}
+
+TEST(DataParallel, RefusesGrainsThatCannotBeSharedOut) {
+  const auto step = [](int64_t grains) {
+    return [grains](DataParallel& parallel) {
+      const std::vector<int64_t> own = parallel.grains_of_step(grains);
+      parallel.begin_step(grains);
+    };
+  };
+  EXPECT_EQ(refusal({}, step(2)), "");
+  EXPECT_THAT(refusal({}, step(1)), HasSubstr("got 2 ranks for 1 grains in a step, expected at most 1"));
+  EXPECT_THAT(refusal({.num_islands = 2}, step(3)), HasSubstr("got 4 ranks for 3 grains"));
+  const auto shares = [](const std::vector<int64_t>& counts) {
+    return [counts](DataParallel& parallel) {
+      parallel.share_grains(counts);
+      parallel.begin_step(4);
+    };
+  };
+  EXPECT_EQ(refusal({.stage = 1}, shares({3, 1})), "");
+  EXPECT_THAT(refusal({}, shares({2, 1})), HasSubstr("the shares of 2 ranks are not those of 4 grains"));
+  EXPECT_THAT(refusal({}, shares({2, 1, 1})), HasSubstr("the shares of 3 ranks"));
+  EXPECT_THAT(refusal({.stage = 2}, shares({3, 1})),
+              HasSubstr("got shares of grains for 2 ranks with sharded gradients"));
+  const auto rounds = [](DataParallel& parallel) {
+    parallel.begin_step(3);
+    parallel.begin_pass();
+  };
+  EXPECT_THAT(refusal({.stage = 2}, rounds), HasSubstr("got 3 grains for 2 ranks of a pipeline"));
+}
+
+TEST(DataParallel, RanksThatShareExpertsHaveEquallyManyGrains) {
+  const auto alone = make_thread_groups(1);
+  const DataParallelOptions apart{.expert_group = alone[0].get()};
+  const auto begin = [](int64_t grains) {
+    return [grains](DataParallel& parallel) { parallel.begin_step(grains); };
+  };
+  // A rank each, since the group of its experts is its own.
+  DataParallelOptions islands = apart;
+  islands.num_islands = 2;
+  EXPECT_THAT(refusal(apart, begin(3)), HasSubstr("got 3 grains for 2 ranks, expected as many on each"));
+  EXPECT_THAT(refusal(islands, begin(6)), HasSubstr("got 3 grains for 2 ranks, expected as many on each"));
+  EXPECT_EQ(refusal(islands, begin(8)), "");
+  EXPECT_THAT(refusal(apart,
+                      [](DataParallel& parallel) {
+                        parallel.share_grains({3, 1});
+                      }),
+              HasSubstr("got other shares of grains with experts on other ranks"));
+}
+
+// A matrix of whole norm blocks, one that is not, and a table with two uses.
+struct Norms {
+  Norms() {
+    for (Param* param : {&table, &matrix, &vector}) weights.push_back(&param->add_use("first"));
+    weights.push_back(&table.add_use("second"));
+  }
+  std::vector<std::unique_ptr<Param>> take() {  // as models own them
+    std::vector<std::unique_ptr<Param>> params;
+    for (Param* param : {&table, &matrix, &vector}) params.emplace_back(param);
+    return params;
+  }
+  Param &table = *new Param("table", {64, 32}, Init::zeros()),
+        &matrix = *new Param("matrix", {96, 256}, Init::zeros()),
+        &vector = *new Param("vector", {100}, Init::zeros());
+  std::vector<Weight*> weights;
+};
+
+// Norms have the bits of a pass over the sums, and no pass reads what the reduction has noted. Those of the first step.
+std::vector<double> check_norms(Group& group, const DataParallelOptions& options, double bytes_read,
+                                double bytes_changed) {
+  constexpr int64_t kGrains = 5;
+  Engine engine;
+  Norms norms;
+  const std::vector<std::unique_ptr<Param>> params = norms.take();
+  DataParallel parallel(norms.weights, group, engine.arena, options);
+  for (const auto& param : params) param->allocate(engine.arena, Dtype::f32, true);
+  parallel.allocate();
+  Meter meter;
+  std::vector<double> of_first;
+  for (int step = 0; step < 3; ++step) {
+    parallel.begin_step(kGrains);
+    parallel.begin_pass();
+    for (const int64_t grain : parallel.grains_of_step(kGrains))
+      for (auto weight = norms.weights.rbegin(); weight != norms.weights.rend(); ++weight) {
+        const std::string name = (*weight)->use() + std::to_string(100 * step + grain);
+        const Tensor gradient = engine.random((*weight)->param().shape(), name);
+        kernels(gradient).elementwise.accumulate(*engine.queue, (*weight)->grad(), gradient);
+        parallel.weight_ready(**weight, grain);
+      }
+    parallel.end_pass();
+    parallel.finish();
+    if (step == 2) {  // what is changed afterwards has other squares
+      Tensor changed = parallel.grad(norms.matrix);
+      kernels(changed).elementwise.scale(*engine.queue, changed, 3.0f);
+      parallel.keep_grad(norms.matrix, changed);
+    }
+    meter.clear();
+    engine.queue->set_meter(&meter);
+    const std::vector<double> sums = parallel.sum_squares(params);
+    engine.queue->set_meter(nullptr);
+    double read = 0.0;
+    for (const Meter::Line& line : meter.lines())
+      read += line.kernel == "sum_squares" ? line.cost.bytes : 0.0;
+    EXPECT_EQ(read, bytes_read + (step == 2 ? bytes_changed : 0.0))
+        << "step " << step << ", ZeRO " << options.stage;
+    for (size_t i = 0; i < params.size() && options.stage == 0; ++i) {
+      double expected = 0.0;
+      const Tensor& sum = parallel.grad(*params[i]);
+      kernels(sum).elementwise.sum_squares(*engine.queue, {&sum, 1}, {&expected, 1});
+      EXPECT_EQ(sums[i], expected) << params[i]->name() << " in step " << step;
+    }
+    if (step == 0) of_first = sums;
+  }
+  return of_first;
+}
+
+TEST(DataParallel, NormsOfReducedGradientsNeedNoPass) {
+  constexpr double kTable = 64 * 32 * 4, kMatrix = 96 * 256 * 4, kVector = 100 * 4;
+  for (const Reduce reduce : {Reduce::fast, Reduce::tree}) {
+    run_ranks(make_thread_groups(2), [&](Group& group) {
+      const auto whole = check_norms(group, {.reduce = reduce, .stage = 0}, kTable + kVector, kMatrix);
+      const auto shards = check_norms(group, {.reduce = reduce, .stage = 1},
+                                      kTable / 2 + (group.rank() == 0 ? kVector : 0), kMatrix / 2);
+      EXPECT_EQ(whole, shards);
+    });
+    // Where nothing is reduced nothing is noted.
+    check_norms(*make_single_group(), {.reduce = reduce}, kTable + kMatrix + kVector, 0.0);
+  }
+}
+
+}  // namespace
+}  // namespace athanor

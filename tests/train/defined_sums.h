@@ -1,0 +1,129 @@
+// Compressed sums of gradients by their definition (support/compression_definition.h): the gradients of virtual ranks
+// in one process, one after the other, each matrix or part of one that a rank has summed on its own.
+#pragma once
+
+#include <map>
+
+#include "athanor/kernels/table.h"
+#include "athanor/train/compression_state.h"
+#include "support/compression_definition.h"
+#include "train/virtual_ranks.h"
+
+namespace athanor {
+
+inline Config one_rank_of(Config config) {
+  config.parallel.compression = "none";
+  config.parallel.ep = config.parallel.tp = 1;
+  config.parallel.sync_every = config.parallel.sync_group = 0;
+  config.parallel.sp = false;
+  return config;
+}
+
+struct DefinedStep {
+  Accumulated losses;
+  std::map<const Param*, Tensor> grads;
+  double grad_norm = 0.0;
+  double clip(const Config& config) const {
+    return config.optimizer.clip_norm > 0.0 ? std::min(1.0, config.optimizer.clip_norm / (grad_norm + 1e-6))
+                                            : 1.0;
+  }
+};
+
+class DefinedSums {
+ public:
+  explicit DefinedSums(const Config& config)
+      : config_(config),
+        definition_(config.parallel.compression == "onebit-adam" ? "onebit" : config.parallel.compression,
+                    config.parallel.error_feedback, config.parallel.compression_ratio,
+                    config.parallel.compression_rank, config.train.seed) {}
+
+  // Of ranks with these grains of a step; `training` is one_rank_of(config).
+  DefinedStep step(Training& training, int64_t step, const std::vector<LeafRange>& grains) {
+    DefinedStep done;
+    std::map<const Weight*, std::vector<Floats>> of_rank;
+    for (const LeafRange& of : grains) {
+      const Accumulated sums = accumulate(training, config_, step, of);
+      done.losses.loss += sums.loss;
+      done.losses.tokens += sums.tokens;
+      for (Weight* weight : training.model->weights()) of_rank[weight].push_back(to_floats(weight->grad()));
+    }
+    double squares = 0.0;
+    for (const auto& param : training.model->params()) {
+      Floats sum;
+      for (const auto& use : param->uses()) {
+        const Floats of_use = sum_of(*param, use->use(), of_rank.at(use.get()));
+        if (sum.empty()) sum.resize(of_use.size(), 0.0f);
+        for (size_t i = 0; i < sum.size(); ++i)
+          sum[i] = use == param->uses().front() ? of_use[i] : sum[i] + of_use[i];
+      }
+      if (sum.empty()) continue;  // a state
+      Tensor grad = empty(training.arena, param->shape(), Dtype::f32, Category::gradients);
+      copy_from_host(grad, sum.data(), grad.size_bytes());
+      done.grads[param.get()] = grad;
+      double of_param = 0;
+      kernels(grad).elementwise.sum_squares(training.arena.queue(), {&grad, 1}, {&of_param, 1});
+      squares += of_param;
+    }
+    done.grad_norm = std::sqrt(squares) / done.losses.tokens;
+    return done;
+  }
+
+ private:
+  struct Piece {  // of a matrix, or of a stack of them as one: what is compressed on its own
+    std::string suffix;
+    int64_t first_row, last_row, first_col, last_col;
+  };
+
+  // Of a stack of experts each matrix (PowerSGD), or what one of `ep` ranks has; else what one of `tp` ranks has.
+  std::vector<Piece> pieces_of(const Param& param) const {
+    const auto [count, rows, cols] = matrices_of(param);
+    const ParallelConfig& p = config_.parallel;
+    const bool by_rows = param.name().find("attn.o.") == std::string::npos &&
+                         param.name().find("mlp.down.") == std::string::npos;
+    const int64_t parts = count > 1 ? (p.compression == "powersgd" ? count : p.ep) : p.tp;
+    const int64_t of_part = ((by_rows ? count * rows : cols) + parts - 1) / parts;
+    std::vector<Piece> pieces;
+    for (int64_t i = 0; i < parts; ++i) {
+      std::string suffix;
+      if (parts > 1) suffix = " " + std::to_string(i);
+      if (parts > 1 && count == 1) suffix = ", part " + std::to_string(i) + " of " + std::to_string(parts);
+      const int64_t first = i * of_part, last = (i + 1) * of_part;
+      pieces.push_back(by_rows ? Piece{suffix, first, std::min(last, count * rows), 0, cols}
+                               : Piece{suffix, 0, count * rows, first, std::min(last, cols)});
+    }
+    return pieces;
+  }
+
+  Floats sum_of(const Param& param, const std::string& use, const std::vector<Floats>& of_rank) {
+    const auto [count, rows, cols] = matrices_of(param);
+    const auto x = of_copies(of_rank, count > 1 ? config_.parallel.ep : 1);
+    Floats sum(x[0].size(), 0.0f);
+    const CompressionOptions options = compression_of(config_);
+    if (!is_compressed(param, options)) {
+      for (const Floats& of : x)
+        for (size_t i = 0; i < of.size(); ++i) sum[i] += of[i];
+      return sum;
+    }
+    for (const Piece& piece : pieces_of(param)) {
+      const auto for_elements = [&, all = cols](const auto& body) {
+        for (int64_t row = piece.first_row; row < piece.last_row; ++row)
+          for (int64_t col = piece.first_col; col < piece.last_col; ++col)
+            body(static_cast<size_t>(row * all + col));
+      };
+      std::vector<Floats> parts(x.size());
+      for (size_t rank = 0; rank < x.size(); ++rank)
+        for_elements([&](size_t at) { parts[rank].push_back(x[rank][at]); });
+      const Floats done = definition_.sum(param.name() + " " + use + piece.suffix, parts,
+                                          static_cast<size_t>(piece.last_col - piece.first_col),
+                                          /*both_ways=*/config_.parallel.zero == 0);
+      size_t next = 0;
+      for_elements([&](size_t at) { sum[at] = done[next++]; });
+    }
+    return sum;
+  }
+
+  Config config_;
+  CompressionDefinition definition_;
+};
+
+}  // namespace athanor

@@ -1,0 +1,51 @@
+// Trainings on devices, the emulated one of kernels/cuda/emulated: the program's own path through plug-in, arena,
+// copies and drivers. The host's touching the device's memory would end the test.
+#pragma once
+
+#include "athanor/comm/nccl.h"
+#include "athanor/comm/thread.h"
+#include "athanor/kernels/cuda/plugin.h"
+#include "athanor/kernels/cuda/queue.h"
+#include "athanor/train/gathering.h"
+#include "train/small_training.h"
+
+namespace athanor {
+
+// Every rank is a thread with a queue of its own; their groups are NCCL's, emulated. The weights are put together from
+// what the ranks have.
+inline Outcome run_on_devices(const Config& config, int ranks,
+                              const std::function<void(const Training&)>& after_step = {}) {
+  const auto worlds = make_thread_worlds(ranks);
+  std::vector<Outcome> outcomes(static_cast<size_t>(ranks));
+  Gathering weights;
+  run_ranks(worlds, [&](World& host) {
+    CudaQueue queue(load_cuda(ATHANOR_CUDA_EMULATED), 0, nullptr);
+    Arena arena(queue);
+    const auto world = make_nccl_world(host, {load_nccl(ATHANOR_CUDA_EMULATED), queue, arena});
+    Mesh mesh(mesh_shape(config, ranks), *world);
+    Training training(config, 2, data_group(mesh), arena, nullptr, nullptr);
+    training.lay_out(mesh);
+    training.allocate();
+    training.model->initialize(config.train.seed);
+    TrainState state = first_state(config);
+    Outcome& outcome = outcomes[static_cast<size_t>(host.rank())];
+    Batch batch;
+    for (int64_t step = 1; step <= config.train.steps; ++step) {
+      const std::vector<int64_t> grains = training.parallel->grains_of_step(training.num_grains);
+      auto grain = grains.begin();
+      outcome.steps.push_back(training.runner->run(state, [&]() -> const Batch& {
+        batch = make_batch(config, step, *grain++);
+        return batch;
+      }));
+      if (after_step) after_step(training);
+    }
+    for (const NamedTensor& part : training.tensors())
+      if (part.name.starts_with("model.")) weights.put(part);
+  });
+  for (const Outcome& outcome : outcomes) EXPECT_TRUE(same_bits(outcome, outcomes[0])) << "ranks disagree";
+  for (const auto& [name, values] : weights.whole())
+    outcomes[0].weights.insert(outcomes[0].weights.end(), values.begin(), values.end());
+  return outcomes[0];
+}
+
+}  // namespace athanor

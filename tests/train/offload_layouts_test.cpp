@@ -1,0 +1,109 @@
+// Law 1 for offload in whole layouts: with everything on disk that can be there, a layout has the bits that it has in
+// memory, whatever is summed over which ranks. Each layout goes with one model, optimizer and order of sums, all of them
+// with every axis; those of Short are seen by sanitizers, too.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "support/temporary_folder.h"
+#include "train/layout_run.h"
+
+namespace athanor {
+namespace {
+
+struct Layout {
+  int64_t dp = 1, tp = 1, pp = 1, cp = 1, ep = 1, zero = 0, zero_shard = 0;
+  bool sp = false;
+  const char* schedule = "1f1b";
+  const char* recompute = "none";
+};
+
+struct Sample {
+  const char *family, *optimizer, *reduce;
+  Layout layout;
+};
+
+Config in_layout(const Sample& sample) {
+  const std::string family = sample.family;
+  const Layout& layout = sample.layout;
+  Config config = tiny(family);
+  config.model.layers = 4;
+  if (config.model.experts > 0) config.model.experts = 4;
+  config.model.dropout = 0.1;
+  config.precision.compute = layout.tp > 1 ? "f32" : "bf16";
+  config.optimizer.name = sample.optimizer;
+  config.train.global_batch = 16;  // eight grains
+  config.train.steps = 2;          // the second reads what the first wrote
+  config.train.runs = temporary_path("offload_layouts");
+  ParallelConfig& p = config.parallel;
+  p.reduce = sample.reduce;
+  p.dp = layout.dp;
+  p.tp = layout.tp;
+  p.pp = layout.pp;
+  p.cp = layout.cp;
+  p.ep = layout.ep;
+  p.zero = layout.zero;
+  p.zero_shard = layout.zero_shard;
+  p.sp = layout.sp;
+  p.schedule = layout.schedule;
+  p.recompute = layout.recompute;
+  return config;
+}
+
+Config on_disk(Config config) {
+  OffloadConfig& o = config.offload;
+  o.optimizer = o.gradients = o.activations = "disk";
+  if (config.parallel.zero == 3) o.parameters = "disk";
+  return config;
+}
+
+class OffloadLayouts : public ::testing::TestWithParam<Sample> {};
+
+TEST_P(OffloadLayouts, HaveTheBitsOfMemory) {
+  const Config config = in_layout(GetParam());
+  EXPECT_TRUE(compare(run_layout(on_disk(config)), run_layout(config)).bitwise);
+}
+
+const std::vector<Sample> kShort = {
+    {"llama", "adamw", "fast", {.dp = 2}},
+    {"gpt2", "sgd", "tree", {.dp = 3, .zero = 1}},
+    {"gpt2", "adamw", "fast", {.dp = 2, .pp = 2, .zero = 1, .schedule = "zb-h1"}},
+    {"llama", "sgd", "fast", {.tp = 2, .zero = 3}},
+    {"gpt2", "adamw", "tree", {.dp = 2, .cp = 2, .zero = 2}},
+    {"moe_bias", "adamw", "tree", {.dp = 2, .ep = 2, .zero = 3}},
+};
+
+const std::vector<Sample> kAll = {
+    {"llama", "adamw", "tree", {.dp = 2, .tp = 2, .zero = 2, .sp = true}},
+    {"gpt2", "adamw", "fast", {.dp = 2, .tp = 2, .zero = 3}},
+    {"moe_bias", "adamw", "tree", {.dp = 4, .zero = 3, .zero_shard = 2}},
+    {"gpt2", "sgd", "tree", {.dp = 4, .zero = 2, .zero_shard = 2}},
+    {"moe_bias", "sgd", "fast", {.pp = 2}},
+    {"gpt2", "adamw", "tree", {.dp = 2, .pp = 2, .zero = 3, .recompute = "full"}},
+    {"llama", "adamw", "fast", {.dp = 2, .pp = 2, .zero = 2, .schedule = "interleaved"}},
+    {"gpt2", "sgd", "tree", {.pp = 4, .schedule = "gpipe", .recompute = "selective"}},
+    {"llama", "sgd", "fast", {.tp = 2, .pp = 2, .zero = 3, .sp = true, .schedule = "zb-v"}},
+    {"llama", "adamw", "fast", {.dp = 3, .cp = 2}},
+    {"gpt2", "adamw", "fast", {.dp = 2, .cp = 2, .zero = 1}},
+    {"moe_bias", "adamw", "tree", {.dp = 3, .cp = 2, .zero = 3}},
+    {"llama", "sgd", "tree", {.pp = 2, .cp = 2}},
+    {"gpt2", "sgd", "fast", {.tp = 2, .cp = 2, .zero = 1}},
+    {"llama", "adamw", "tree", {.dp = 4, .cp = 2, .zero = 2, .zero_shard = 2}},
+    {"moe_bias", "sgd", "fast", {.dp = 2, .tp = 2, .ep = 2, .zero = 2}},
+    {"moe_bias", "adamw", "fast", {.dp = 2, .pp = 2, .ep = 2}},
+    {"moe_bias", "sgd", "tree", {.dp = 2, .cp = 2, .ep = 2, .zero = 2}},
+};
+
+std::string name_of(const ::testing::TestParamInfo<Sample>& test) {
+  const Layout& l = test.param.layout;
+  std::string name =
+      fmt::format("{}_{}_{}_dp{}_tp{}_pp{}_cp{}_ep{}_zero{}", test.param.family, test.param.optimizer,
+                  test.param.reduce, l.dp, l.tp, l.pp, l.cp, l.ep, l.zero);
+  if (l.zero_shard > 0) name += fmt::format("of{}", l.zero_shard);
+  return name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Short, OffloadLayouts, ::testing::ValuesIn(kShort), name_of);
+INSTANTIATE_TEST_SUITE_P(All, OffloadLayouts, ::testing::ValuesIn(kAll), name_of);
+
+}  // namespace
+}  // namespace athanor
