@@ -10,7 +10,8 @@ namespace {
 
 using AttentionRowsTest = IsaTest;
 INSTANTIATE_TEST_SUITE_P(Isa, AttentionRowsTest,
-                         testing::Values(Isa::generic, Isa::avx2, Isa::avx512, Isa::amx), isa_test_name);
+                         testing::Values(Isa::generic, Isa::avx2, Isa::avx512, Isa::avx512_bf16, Isa::amx),
+                         isa_test_name);
 
 // Floats on a boundary of 64 bytes, as the arena gives them, NaN at first, between others that must stay.
 class Guarded {

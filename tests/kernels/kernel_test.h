@@ -86,7 +86,7 @@ inline std::string isa_test_name(const testing::TestParamInfo<Isa>& info) {
 }
 // Those with row functions of their own.
 inline auto row_isas() {
-  return testing::Values(Isa::generic, Isa::avx2, Isa::avx512, Isa::amx);
+  return testing::Values(Isa::generic, Isa::avx2, Isa::avx512, Isa::avx512_bf16, Isa::amx);
 }
 
 // The message of the Error that `body` throws.

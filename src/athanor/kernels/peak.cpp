@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdint>
 #include <cstring>
+#include <vector>
 
 #include "athanor/base/check.h"
 #include "athanor/base/clock.h"
@@ -53,6 +54,18 @@ __attribute__((target("avx512f"))) double avx512_loop(int64_t rounds, float* sin
   return 16.0 * 16 * 2;
 }
 
+__attribute__((target("avx512f,avx512bf16"))) double avx512_bf16_loop(int64_t rounds, float* sink) {
+  __m512 sums[16];
+  for (__m512& sum : sums) sum = _mm512_set1_ps(1.0f);
+  const auto x = reinterpret_cast<__m512bh>(_mm512_set1_epi32(0x3f80)),
+             y = reinterpret_cast<__m512bh>(_mm512_set1_epi32(0x3a80));
+  for (int64_t i = 0; i < rounds; ++i)
+#pragma GCC unroll 16
+    for (__m512& sum : sums) sum = _mm512_dpbf16_ps(sum, x, y);
+  for (const __m512& sum : sums) _mm512_storeu_ps(sink, _mm512_add_ps(_mm512_loadu_ps(sink), sum));
+  return 16.0 * 16 * 2 * 2;
+}
+
 // Four accumulator tiles of 16 x 16 f32, products of tiles of 16 x 32 bf16.
 __attribute__((target("amx-tile,amx-bf16"))) double amx_loop(int64_t rounds, float*) {
   struct alignas(64) TileConfig {
@@ -80,11 +93,12 @@ __attribute__((target("amx-tile,amx-bf16"))) double amx_loop(int64_t rounds, flo
   return 4.0 * 16 * 16 * 32 * 2;
 }
 
-Loop loop_for(Isa isa, Dtype dtype) {
-  if (dtype == Dtype::bf16 && isa >= Isa::amx) return amx_loop;
-  // The bf16 products of AVX-512 are slower here than its f32 multiply-adds: those are the ceiling of both.
-  if (isa >= Isa::avx512) return avx512_loop;
-  return isa >= Isa::avx2 ? avx2_loop : sse_loop;
+// Those of which the fastest is the ceiling: not every processor gains by multiplying bf16 in its vector registers.
+std::vector<Loop> loops_for(Isa isa, Dtype dtype) {
+  if (dtype == Dtype::bf16 && isa >= Isa::amx) return {amx_loop};
+  if (dtype == Dtype::bf16 && isa >= Isa::avx512_bf16) return {avx512_bf16_loop, avx512_loop};
+  if (isa >= Isa::avx512) return {avx512_loop};
+  return {isa >= Isa::avx2 ? avx2_loop : sse_loop};
 }
 
 // One chunk of a copy that passes by the caches: a plain store first reads the line that it overwrites, which
@@ -147,11 +161,7 @@ std::array<CopyWay, 4> copies_for(Isa isa) {
   return ways(sse_copy<1>, sse_copy<4>, sse_copy<8>);
 }
 
-}  // namespace
-
-double measure_peak_flops(Queue& queue, Dtype dtype) {
-  if (queue.device() != Device::cpu) return 0.0;
-  const Loop loop = loop_for(queue.isa(), dtype);
+double measure(Queue& queue, Loop loop) {
   const int threads = queue.num_threads();
   constexpr int kSinkFloats = 64;  // a few cache lines for each thread
   std::array<float, 64 * kSinkFloats> sinks{};
@@ -172,6 +182,15 @@ double measure_peak_flops(Queue& queue, Dtype dtype) {
     best = std::max(best, operations * static_cast<double>(rounds) * threads / seconds);
     if (seconds < 0.001) rounds *= 2;  // long enough that starting the threads does not count
   }
+  return best;
+}
+
+}  // namespace
+
+double measure_peak_flops(Queue& queue, Dtype dtype) {
+  if (queue.device() != Device::cpu) return 0.0;
+  double best = 0.0;
+  for (const Loop loop : loops_for(queue.isa(), dtype)) best = std::max(best, measure(queue, loop));
   return best;
 }
 

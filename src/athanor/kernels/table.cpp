@@ -17,10 +17,11 @@ const KernelTable& cpu_table() {
 }
 
 Isa needed_by(const RowTable* table) {
-  return table == &amx_rows      ? Isa::amx
-         : table == &avx512_rows ? Isa::avx512
-         : table == &avx2_rows   ? Isa::avx2
-                                 : Isa::generic;
+  return table == &amx_rows           ? Isa::amx
+         : table == &avx512_bf16_rows ? Isa::avx512_bf16
+         : table == &avx512_rows      ? Isa::avx512
+         : table == &avx2_rows        ? Isa::avx2
+                                      : Isa::generic;
 }
 
 void append(std::string& list, const std::string& item, const char* separator) {

@@ -29,9 +29,14 @@ RowType row_type(const char* kernel, const Tensor& x) {
 }
 
 std::span<const RowTable* const> row_tables(Isa isa) {
-  static constexpr const RowTable* kTables[] = {&amx_rows, &avx512_rows, &avx2_rows, &ref_rows};
+  static constexpr const RowTable* kTables[] = {&amx_rows, &avx512_bf16_rows, &avx512_rows, &avx2_rows,
+                                                &ref_rows};
   const std::span<const RowTable* const> all(kTables);
-  return all.subspan(isa >= Isa::amx ? 0 : isa >= Isa::avx512 ? 1 : isa >= Isa::avx2 ? 2 : 3);
+  return all.subspan(isa >= Isa::amx           ? 0
+                     : isa >= Isa::avx512_bf16 ? 1
+                     : isa >= Isa::avx512      ? 2
+                     : isa >= Isa::avx2        ? 3
+                                               : 4);
 }
 
 Tensor empty_partials(Arena& arena, int64_t rows, int64_t width) {

@@ -9,8 +9,8 @@ namespace athanor {
 namespace {
 
 // Fastest first; the last takes everything.
-constexpr const GemmCandidate* kCandidates[] = {&amx_dots_gemm, &dots_gemm, &amx_gemm, &split_gemm,
-                                                &avx512_gemm,   &avx2_gemm, &rows_gemm};
+constexpr const GemmCandidate* kCandidates[] = {&amx_dots_gemm, &dots_gemm,   &amx_gemm,  &avx512_bf16_gemm,
+                                                &split_gemm,    &avx512_gemm, &avx2_gemm, &rows_gemm};
 
 const GemmCandidate& choose_candidate(const GemmProblem& problem, Isa isa) {
   for (const GemmCandidate* candidate : kCandidates)

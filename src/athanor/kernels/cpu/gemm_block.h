@@ -26,7 +26,7 @@ struct GemmBlock {
   const float* sums;          // added before c is rounded, rows as far apart as those of c; may be null
   const void* residual;       // type `out`, added to c once it is rounded, rows as far apart; may be null
   float* a_sums;              // [m], += the sums of a over k; may be null
-  const std::byte* packed_b;  // of amx: what pack_b() made; else null
+  const std::byte* packed_b;  // what pack_b() made, where there is one; else null
   std::byte* scratch;  // this thread's own, on a boundary of 64: kGemmScratchBytes, less what packed_b takes
 };
 
@@ -36,11 +36,17 @@ constexpr int64_t kGemmScratchBytes = int64_t{2} << 20;
 // a and b bf16, not both read against their rows; c bf16 or f32. The only ones that take `sums`, a residual
 // (c bf16) and `a_sums` (a read against its rows).
 // Threads that make rows of one block share its packed b.
+constexpr int64_t packed_b_bytes(int64_t n, int64_t k) {
+  return (n + 31) / 32 * ((k + 31) / 32) * 32 * 32 * 2;
+}
 namespace amx {
-int64_t packed_b_bytes(int64_t n, int64_t k);
 void pack_b(const GemmBlock& block, std::byte* packed);
 void gemm_block(const GemmBlock& block);
 }  // namespace amx
+namespace avx512_bf16 {
+void pack_b(const GemmBlock& block, std::byte* packed);
+void gemm_block(const GemmBlock& block);
+}  // namespace avx512_bf16
 
 // a, b and bias of any type, c of that type or f32.
 namespace avx512 {

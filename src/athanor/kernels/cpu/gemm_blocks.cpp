@@ -17,9 +17,9 @@ constexpr int64_t kUnit = 32;  // rows, columns and k that costs are counted in
 // is what stays in the second-level cache while the rows of a pass by.
 struct Kernel {
   void (*block)(const GemmBlock&);
-  bool takes_sums;                      // and a residual
-  bool shares_b;                        // which amx::pack_b() packs
-  int64_t max_depth, max_turned_depth;  // the longest piece of k; where a is read against its rows
+  bool takes_sums;                               // and a residual
+  void (*pack_shared)(const GemmBlock&, std::byte*);  // of a b that threads share; null: each packs its own
+  int64_t max_depth, max_turned_depth;           // the longest piece of k; where a is read against its rows
   int64_t max_elements, max_columns;
   int64_t side;  // columns of a panel
   // Measured cycles for 32 x 32 x 32 of a product, and per 32 x 32 for packing a, packing a that is read
@@ -29,11 +29,25 @@ struct Kernel {
 
 // Where a is turned, passing over c again costs less than narrow blocks, for which that is done often.
 constexpr Kernel kAmx{
-    amx::gemm_block, true, true, 1024, 512, 128 * 3072, 768, 32, 75, 80, 700, 500, 500, 350};
+    amx::gemm_block, true, amx::pack_b, 1024, 512, 128 * 3072, 768, 32, 75, 80, 700, 500, 500, 350};
+constexpr Kernel kAvx512Bf16{avx512_bf16::gemm_block,
+                             true,
+                             avx512_bf16::pack_b,
+                             1024,
+                             512,
+                             128 * 3072,
+                             768,
+                             32,
+                             600,
+                             150,
+                             700,
+                             500,
+                             500,
+                             350};
 constexpr Kernel kAvx512{
-    avx512::gemm_block, false, false, 3072, 1024, 64 * 4096, 512, 64, 1300, 100, 200, 400, 400, 200};
+    avx512::gemm_block, false, nullptr, 3072, 1024, 64 * 4096, 512, 64, 1300, 100, 200, 400, 400, 200};
 constexpr Kernel kAvx2{
-    avx2::gemm_block, false, false, 3072, 1024, 64 * 4096, 512, 64, 2600, 200, 400, 800, 800, 400};
+    avx2::gemm_block, false, nullptr, 3072, 1024, 64 * 4096, 512, 64, 2600, 200, 400, 800, 800, 400};
 
 struct Cut {
   int64_t rows, columns, depth;
@@ -133,7 +147,7 @@ void run_shared(Queue& queue, const Kernel& kernel, const GemmProblem& p, const 
                 const Cut& cut, const float* sums, const std::byte* packed_b) {
   const int64_t down = num_blocks(p.m, cut.rows), chunk = chunk_rows(kernel, cut);
   const int64_t chunks = num_blocks(cut.rows, chunk);
-  const int64_t packed_bytes = amx::packed_b_bytes(cut.columns, cut.depth);
+  const int64_t packed_bytes = packed_b_bytes(cut.columns, cut.depth);
   PackedBlocks packed;
   queue.parallel_for(down * num_blocks(p.n, cut.columns) * chunks, [&](int64_t item) {
     const int64_t index = item / chunks, row = index % down * cut.rows, first = item % chunks * chunk;
@@ -143,11 +157,11 @@ void run_shared(Queue& queue, const Kernel& kernel, const GemmProblem& p, const 
     GemmBlock block = block_of(p, operands, row + first, column, cut, sums);
     block.m = rows;
     if (packed_b != nullptr) {
-      block.packed_b = packed_b + amx::packed_b_bytes(column, p.k);
+      block.packed_b = packed_b + packed_b_bytes(column, p.k);
       kernel.block(block);
     } else {
       const PackedBlocks::Reading b =
-          packed.read(index, block.scratch, [&](std::byte* to) { amx::pack_b(block, to); });
+          packed.read(index, block.scratch, [&](std::byte* to) { kernel.pack_shared(block, to); });
       block.packed_b = b.data();
       block.scratch += packed_bytes;
       kernel.block(block);
@@ -160,10 +174,10 @@ void run_shared(Queue& queue, const Kernel& kernel, const GemmProblem& p, const 
 // All of b, of one range of k after the other, as blocks of any columns find it.
 const std::byte* pack_whole(Queue& queue, const Kernel& kernel, const GemmProblem& p,
                             const GemmOperands& operands) {
-  if (!kernel.shares_b || p.a_col != 1 || queue.packed_weights() == nullptr) return nullptr;
+  if (kernel.pack_shared == nullptr || p.a_col != 1 || queue.packed_weights() == nullptr) return nullptr;
   const int64_t depth = depth_of(kernel, p);
-  PackedWeights::Entry* const entry = queue.packed_weights()->find(
-      operands.b, p.n * p.k, p.b_row == 1 ? 0 : 1, amx::packed_b_bytes(p.n, p.k) / 2);
+  PackedWeights::Entry* const entry =
+      queue.packed_weights()->find(operands.b, p.n * p.k, p.b_row == 1 ? 0 : 1, packed_b_bytes(p.n, p.k) / 2);
   if (entry == nullptr) return nullptr;
   auto* const to = static_cast<std::byte*>(entry->memory.raw());
   if (std::exchange(entry->ready, true)) return to;
@@ -175,8 +189,8 @@ const std::byte* pack_whole(Queue& queue, const Kernel& kernel, const GemmProble
     part.k = std::min(depth, p.k - l);
     GemmOperands piece = operands;
     piece.b = offset(operands.b, l * p.b_row, p.in);
-    amx::pack_b(block_of(part, piece, 0, column, cut),
-                to + amx::packed_b_bytes(p.n, l) + amx::packed_b_bytes(column, part.k));
+    kernel.pack_shared(block_of(part, piece, 0, column, cut),
+                  to + packed_b_bytes(p.n, l) + packed_b_bytes(column, part.k));
   });
   return to;
 }
@@ -184,7 +198,7 @@ const std::byte* pack_whole(Queue& queue, const Kernel& kernel, const GemmProble
 // One range of k, all blocks of c; neighbours in time share their columns of b.
 void run_depth(Queue& queue, const Kernel& kernel, const GemmProblem& p, const GemmOperands& operands,
                const Cut& cut, const std::byte* packed_b, const float* sums = nullptr) {
-  if (kernel.shares_b) return run_shared(queue, kernel, p, operands, cut, sums, packed_b);
+  if (kernel.pack_shared != nullptr) return run_shared(queue, kernel, p, operands, cut, sums, packed_b);
   const int64_t down = num_blocks(p.m, cut.rows);
   queue.parallel_for(down * num_blocks(p.n, cut.columns), [&](int64_t index) {
     const int64_t row = index % down * cut.rows, column = index / down * cut.columns;
@@ -211,7 +225,7 @@ void run_kernel(Queue& queue, Arena& arena, const Kernel& kernel, const GemmProb
     const bool last = l + cut.depth >= p.k;
     part.k = std::min(cut.depth, p.k - l);
     part.accumulate = p.accumulate || l > 0;
-    const std::byte* const packed = packed_b == nullptr ? nullptr : packed_b + amx::packed_b_bytes(p.n, l);
+    const std::byte* const packed = packed_b == nullptr ? nullptr : packed_b + packed_b_bytes(p.n, l);
     GemmOperands pieces{offset(operands.a, l * p.a_col, p.in), offset(operands.b, l * p.b_row, p.in),
                         l == 0 ? operands.bias : nullptr, sums.defined() ? sums.raw() : operands.c};
     pieces.a_sums = operands.a_sums;
@@ -244,6 +258,10 @@ std::string amx_refuses(const GemmProblem& p, Isa isa) {
   if (p.in != kBf16) return "for bf16";
   return refuse_isa(Isa::amx, isa);
 }
+std::string bf16_refuses(const GemmProblem& p, Isa isa) {
+  if (p.in != kBf16) return "for bf16";
+  return refuse_isa(Isa::avx512_bf16, isa);
+}
 template <Isa kNeeds>
 std::string refuses(const GemmProblem&, Isa isa) {
   return refuse_isa(kNeeds, isa);
@@ -271,6 +289,8 @@ void run_dots(Queue& queue, Arena&, const GemmProblem& p, const GemmOperands& op
 }  // namespace
 
 constinit const GemmCandidate amx_gemm{"amx", true, true, true, true, amx_refuses, run<kAmx>};
+constinit const GemmCandidate avx512_bf16_gemm{"avx512_bf16",   true, true, true, true, bf16_refuses,
+                                               run<kAvx512Bf16>};
 constinit const GemmCandidate avx512_gemm{"avx512",    false, false, false, true, refuses<Isa::avx512>,
                                           run<kAvx512>};
 constinit const GemmCandidate avx2_gemm{"avx2", false, false, false, true, refuses<Isa::avx2>, run<kAvx2>};

@@ -150,6 +150,8 @@ struct RowTable {
 extern const RowTable ref_rows;     // cpu/ref: plain loops, documentation and oracle
 extern const RowTable avx2_rows;    // cpu/simd compiled for x86-64-v3
 extern const RowTable avx512_rows;  // cpu/simd compiled for x86-64-v4
-extern const RowTable amx_rows;     // cpu/amx: tile registers, attention only
+// cpu/bf16 compiled for AVX-512 with bf16 products, and for tile registers: what is of bf16 and gains by them
+extern const RowTable avx512_bf16_rows;
+extern const RowTable amx_rows;
 
 }  // namespace athanor

@@ -12,7 +12,7 @@
 
 #include <cstdint>
 
-#include "athanor/kernels/cpu/amx/pack.h"
+#include "athanor/kernels/cpu/bf16/pack.h"
 
 namespace athanor::amx {
 namespace {

@@ -1,11 +1,11 @@
 // The forward pass: some queries of one head. Keys are packed by tiles of 256. For each, every strip of
 // 32 queries goes through its cells of 128 keys: scores, softmax, outputs. What a cell writes stays in the
 // first-level cache, and the keys of the next tile are fetched meanwhile.
-#include "athanor/kernels/cpu/amx/ahead.h"
-#include "athanor/kernels/cpu/amx/attention.h"
+#include "athanor/kernels/cpu/bf16/ahead.h"
+#include "athanor/kernels/cpu/bf16/attention.h"
 #include "athanor/kernels/cpu/simd/vec_math.h"
 
-namespace athanor::amx {
+namespace athanor::ATHANOR_ISA {
 namespace {
 
 constexpr int64_t kTileStrips = 8, kTileKeys = kTileStrips * kSide;
@@ -285,4 +285,4 @@ int64_t attention_forward_floats(int64_t head_dim, int64_t q_count) {
   return (half_units / 2 + 1 + kCellStrips + count * depth) * kUnit + 2 * count * kSide;
 }
 
-}  // namespace athanor::amx
+}  // namespace athanor::ATHANOR_ISA

@@ -1,10 +1,10 @@
 // kernels/gelu.h in bf16, as exact as that shows (sigmoid.h).
 #pragma once
 
-#include "athanor/kernels/cpu/amx/sigmoid.h"
+#include "athanor/kernels/cpu/bf16/sigmoid.h"
 #include "athanor/kernels/cpu/simd/vec_loops.h"
 
-namespace athanor::amx {
+namespace athanor::ATHANOR_ISA {
 namespace {
 namespace gelu_bf16 {
 
@@ -40,4 +40,4 @@ inline void backward(void* dx, const void* dy, const void* x, int64_t n) {
 
 }  // namespace gelu_bf16
 }  // namespace
-}  // namespace athanor::amx
+}  // namespace athanor::ATHANOR_ISA

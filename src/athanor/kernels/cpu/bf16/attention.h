@@ -1,4 +1,4 @@
-// Attention on the tile registers, bf16 (FlashAttention; Dao et al., 2022): products of units of 32 x 32 run
+// Attention in bf16 (FlashAttention; Dao et al., 2022): products of units of 32 x 32 run
 // in a stream beneath the softmax, which is f32 on vectors.
 //
 // Scores are kept transposed, [keys, queries]: the softmax of 16 queries at a time runs down the lanes of a
@@ -14,10 +14,14 @@
 // rows, as those of turned units are.
 #pragma once
 
-#include "athanor/kernels/cpu/amx/tile_products.h"
 #include "athanor/kernels/cpu/attention_rows.h"
+#ifdef __AMX_BF16__
+#include "athanor/kernels/cpu/amx/tile_products.h"
+#else
+#include "athanor/kernels/cpu/avx512_bf16/tile_products.h"
+#endif
 
-namespace athanor::amx {
+namespace athanor::ATHANOR_ISA {
 
 void attention_forward(void* o, float* lse, const void* q, const void* k, const void* v,
                        const AttentionProblem& problem, int64_t q_first, int64_t q_count, float* scratch);
@@ -139,4 +143,4 @@ inline void write_keys(uint16_t* rows, int64_t stride, const float* units, int64
 }
 
 }  // namespace
-}  // namespace athanor::amx
+}  // namespace athanor::ATHANOR_ISA

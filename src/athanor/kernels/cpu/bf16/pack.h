@@ -1,4 +1,4 @@
-// Operands as the tile registers want them. A unit is what one step of the product consumes of one operand:
+// Operands of bf16 products, as the tile registers want them. A unit is what one step of the product consumes of one operand:
 // 32 of its rows (a) or columns (b) by 32 of k, as two tiles of 16 registers' rows of 64 bytes:
 //
 //   a: row i of a tile is row i of the operand, 32 consecutive k
@@ -12,7 +12,7 @@
 
 #include <cstdint>
 
-namespace athanor::amx {
+namespace athanor::ATHANOR_ISA {
 namespace {
 
 inline constexpr int64_t kSide = 32;             // rows or columns, and k, of a unit
@@ -140,4 +140,4 @@ template <Form kForm>
 }
 
 }  // namespace
-}  // namespace athanor::amx
+}  // namespace athanor::ATHANOR_ISA

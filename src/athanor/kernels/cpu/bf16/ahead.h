@@ -2,9 +2,9 @@
 // processor's own prefetcher runs along, so the fetches hold no line buffers that tile loads are waiting for.
 #pragma once
 
-#include "athanor/kernels/cpu/amx/pack.h"
+#include "athanor/kernels/cpu/bf16/pack.h"
 
-namespace athanor::amx {
+namespace athanor::ATHANOR_ISA {
 namespace {
 
 // The lines of memory under part of an operand, in their order, to be fetched into the second-level cache.
@@ -35,4 +35,4 @@ class Ahead {
 };
 
 }  // namespace
-}  // namespace athanor::amx
+}  // namespace athanor::ATHANOR_ISA

@@ -1,8 +1,8 @@
 // The backward pass of one pair of blocks, 256 keys and 256 queries of one head: p and ds of the whole pair,
 // by cells of 32 queries and 64 keys, then what they add to dv, dk and dq.
-#include "athanor/kernels/cpu/amx/attention.h"
+#include "athanor/kernels/cpu/bf16/attention.h"
 
-namespace athanor::amx {
+namespace athanor::ATHANOR_ISA {
 namespace {
 
 constexpr int64_t kCellStrips = 2;  // of keys: their scores stay in the first-level cache
@@ -254,4 +254,4 @@ int64_t attention_sum_floats(int64_t head_dim) {
   return kStrips * strips(head_dim) * kUnit;
 }
 
-}  // namespace athanor::amx
+}  // namespace athanor::ATHANOR_ISA

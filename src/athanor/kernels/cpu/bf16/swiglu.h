@@ -1,10 +1,10 @@
 // kernels/swiglu.h in bf16, as exact as that shows (sigmoid.h).
 #pragma once
 
-#include "athanor/kernels/cpu/amx/sigmoid.h"
+#include "athanor/kernels/cpu/bf16/sigmoid.h"
 #include "athanor/kernels/cpu/simd/vec_loops.h"
 
-namespace athanor::amx {
+namespace athanor::ATHANOR_ISA {
 namespace {
 namespace swiglu_bf16 {
 
@@ -34,4 +34,4 @@ inline void backward(void* dgate, void* dup, const void* dy, const void* gate, c
 
 }  // namespace swiglu_bf16
 }  // namespace
-}  // namespace athanor::amx
+}  // namespace athanor::ATHANOR_ISA

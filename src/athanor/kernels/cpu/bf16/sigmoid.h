@@ -2,10 +2,10 @@
 // step: what rounding to bf16 hides (2^-9) is not computed. Powers are good to 2^-18, reciprocals to 2^-14.
 #pragma once
 
-#include "athanor/kernels/cpu/amx/attention.h"
+#include "athanor/kernels/cpu/bf16/attention.h"
 #include "athanor/kernels/cpu/simd/vec.h"
 
-namespace athanor::amx {
+namespace athanor::ATHANOR_ISA {
 namespace {
 namespace bf16 {
 
@@ -20,4 +20,4 @@ namespace bf16 {
 
 }  // namespace bf16
 }  // namespace
-}  // namespace athanor::amx
+}  // namespace athanor::ATHANOR_ISA

@@ -1,0 +1,241 @@
+// Blocks of bf16 products (gemm_block.h), whatever multiplies: how operands are packed and results reach c. A block of
+// c is made of panels: 32 rows of a times 32 columns of b. What multiplies is in amx/gemm.cpp and avx512_bf16/gemm.cpp.
+//
+// - Second-level cache: the panels of b that a block spans are packed once and stay there, while the rows of a pass by,
+//   fetched ahead of their use.
+// - First-level cache: k is walked in passes, so that the present panel of a stays in it. Between passes the sums wait
+//   in memory, exactly.
+//
+// Every element is one f32 sum over ascending pairs of k, whatever the cut into blocks, panels and passes.
+#pragma once
+
+#include "athanor/kernels/cpu/bf16/ahead.h"
+#include "athanor/kernels/cpu/gemm_block.h"
+
+namespace athanor::ATHANOR_ISA {
+namespace {
+
+inline constexpr int64_t kTile = 256;  // f32 of a quarter of a pair of panels
+inline constexpr int64_t kPair = 4 * kTile;
+// Panels of a turned a that are packed together: memory is fetched at full speed from runs of 256 bytes on.
+inline constexpr int64_t kGroup = 4;
+
+struct Task {
+  const GemmBlock& block;
+  Operand a;
+  int64_t steps, pass_steps;  // of 32 k: in all, and in a pass
+  int64_t a_panels, b_panels;
+  bool in_place;             // a needs no packing (where tiles are loaded, of rows any length apart)
+  const uint16_t* b_packed;  // [b_panels][steps] units
+  uint16_t* a_packed;        // [pass] units of one panel, or [kGroup][steps] of a turned a
+  float* sums;               // [b_panels] pairs, between passes
+  float* final;              // one pair
+  float* bias;               // [b_panels * 32]
+};
+
+inline void read_bias(const Task& task) {
+  const GemmBlock& block = task.block;
+  for (int64_t j = 0; j < task.b_panels * kSide; j += 16) {
+    __m512i bits = _mm512_setzero_si512();
+    if (block.bias != nullptr) {
+      const __mmask16 mask = static_cast<__mmask16>(first32(smaller(block.n - j, 16)));
+      bits =
+          _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(mask, static_cast<const uint16_t*>(block.bias) + j));
+    }
+    _mm512_store_ps(task.bias + j, reinterpret_cast<__m512>(_mm512_slli_epi32(bits, 16)));
+  }
+}
+
+inline int64_t num_units(int64_t length) {
+  return (length + kSide - 1) / kSide;
+}
+
+template <Form kForm>
+inline void pack_panels(const Operand& b, uint16_t* packed) {
+  const int64_t steps = num_units(b.k), panels = num_units(b.lines);
+  const auto unit = [&](int64_t panel, int64_t s) __attribute__((always_inline)) {
+    pack_unit<kForm>(packed + (panel * steps + s) * kUnit, b, panel * kSide, s * kSide);
+  };
+  if (kForm == Form::transposed) {
+    for (int64_t j = 0; j < panels; ++j) {
+      Ahead ahead(b, (j + 1) * kSide, kSide);
+      for (int64_t s = 0; s < steps; ++s) {
+        unit(j, s);
+        ahead.fetch(kSide);
+      }
+    }
+  } else {
+    for (int64_t s = 0; s < steps; ++s)
+      for (int64_t j = 0; j < panels; ++j) unit(j, s);
+  }
+}
+
+inline __m512i rounded(__m512 low, __m512 high) {
+  return reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(high, low));
+}
+inline __m512 widened(__m256i x) {
+  return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(x), 16));
+}
+
+// A finished pair of panels on its way into c from (row, column), a few lines between one step of the next pair and
+// the other: the tile unit goes on meanwhile, and would wait if the lines came all at once.
+template <bool kTurned>
+class Writer {
+ public:
+  explicit Writer(const Task& task)
+      : task_(task),
+        sums_(task.block.accumulate ? static_cast<const float*>(task.block.c) : task.block.sums) {}
+
+  // What pair (row, column) will be added to comes near.
+  [[gnu::always_inline]] void expect(int64_t row, int64_t column) const {
+    const GemmBlock& block = task_.block;
+    const int64_t rows = smaller(kSide, block.m - row), at = row * block.c_row + column;
+    for (int64_t i = 0; sums_ != nullptr && i < rows; ++i) {
+      _mm_prefetch(sums_ + at + i * block.c_row, _MM_HINT_T0);
+      _mm_prefetch(sums_ + at + i * block.c_row + 16, _MM_HINT_T0);
+    }
+    for (int64_t i = 0; block.residual != nullptr && i < rows; ++i)
+      _mm_prefetch(static_cast<const uint16_t*>(block.residual) + at + i * block.c_row, _MM_HINT_T0);
+  }
+
+  // The pair whose tiles lie at `tiles`; the one before must be finished.
+  void begin(const float* tiles, int64_t row, int64_t column) {
+    tiles_ = tiles;
+    row_ = row;
+    column_ = column;
+    rows_ = smaller(kSide, task_.block.m - row);
+    mask_ = first32(task_.block.n - column);
+    next_ = 0;
+  }
+  [[gnu::always_inline]] void lines(int64_t count) {
+    for (const int64_t end = smaller(kSide, next_ + count); next_ < end; ++next_) line(next_);
+  }
+  void finish() { lines(kSide); }
+
+ private:
+  [[gnu::always_inline]] void line(int64_t i) {
+    const GemmBlock& block = task_.block;
+    const int64_t line = kTurned ? turned_row(i) : i;
+    if (line >= rows_) return;
+    const __mmask16 left = static_cast<__mmask16>(mask_), right = static_cast<__mmask16>(mask_ >> 16);
+    const int64_t at = (row_ + line) * block.c_row + column_;
+    const float* from = tiles_ + i / 16 * 2 * kTile + i % 16 * 16;
+    __m512 low = _mm512_load_ps(from) + _mm512_load_ps(task_.bias + column_);
+    __m512 high = _mm512_load_ps(from + kTile) + _mm512_load_ps(task_.bias + column_ + 16);
+    if (sums_ != nullptr) {
+      low += _mm512_maskz_loadu_ps(left, sums_ + at);
+      high += _mm512_maskz_loadu_ps(right, sums_ + at + 16);
+    }
+    if (block.out == kBf16) {
+      __m512i c = rounded(low, high);
+      if (block.residual != nullptr) {
+        const __m512i h = _mm512_maskz_loadu_epi16(mask_, static_cast<const uint16_t*>(block.residual) + at);
+        low = widened(_mm512_castsi512_si256(h)) + widened(_mm512_castsi512_si256(c));
+        high = widened(_mm512_extracti64x4_epi64(h, 1)) + widened(_mm512_extracti64x4_epi64(c, 1));
+        c = rounded(low, high);
+      }
+      _mm512_mask_storeu_epi16(static_cast<uint16_t*>(block.c) + at, mask_, c);
+      return;
+    }
+    float* c = static_cast<float*>(block.c) + at;
+    // A fresh gradient is larger than what caches keep until it is read.
+    if (kTurned && sums_ == nullptr && mask_ == ~__mmask32{0} && reinterpret_cast<uintptr_t>(c) % 64 == 0) {
+      _mm512_stream_ps(c, low);
+      _mm512_stream_ps(c + 16, high);
+      return;
+    }
+    _mm512_mask_storeu_ps(c, left, low);
+    _mm512_mask_storeu_ps(c + 16, right, high);
+  }
+
+  const Task& task_;
+  const float* const sums_;
+  const float* tiles_ = nullptr;
+  int64_t row_ = 0, column_ = 0, rows_ = 0, next_ = kSide;
+  __mmask32 mask_ = 0;
+};
+
+// Units of a as the tile loads find them: packed, or in place where the rows of a lie well.
+struct Units {
+  const uint16_t* data;
+  int64_t unit, tile;  // elements between units, and between the two tiles of one
+  int64_t row_bytes;   // between the rows of a tile
+  Units at(int64_t s) const { return {data + s * unit, unit, tile, row_bytes}; }
+};
+
+// Whether a panel's share of a pass keeps to its place in the first-level cache unpacked: no set of it (64
+// sets of lines of 64 bytes) is asked for more than two thirds of its ways. Rows whose length is a high power of
+// two fail.
+inline bool lies_well(const GemmBlock& block, int64_t pass_steps) {
+  constexpr int64_t kSets = 64, kMost = 8;
+  if (block.a_col != 1 || block.k % kSide != 0 || block.a_row % kSide != 0) return false;
+  int64_t lines[kSets] = {};
+  for (int64_t i = 0; i < kSide; ++i)
+    for (int64_t s = 0; s < pass_steps; ++s)
+      if (++lines[(i * block.a_row / kSide + s) % kSets] > kMost) return false;
+  return true;
+}
+
+// The units of panel i of a from step `first` on: in place, packed for this pass or packed with their group.
+template <Form kForm>
+inline Units units_of_a(const Task& task, int64_t i, int64_t first, int64_t count) {
+  constexpr int64_t kRowBytes = kSide * sizeof(uint16_t);
+  if (kForm == Form::copied) {
+    if (task.in_place && (i + 1) * kSide <= task.block.m)
+      return {task.a.data + i * kSide * task.a.line + first * kSide, kSide, 16 * task.a.line,
+              task.a.line * static_cast<int64_t>(sizeof(uint16_t))};
+    for (int64_t s = 0; s < count; ++s)
+      pack_unit<kForm>(task.a_packed + s * kUnit, task.a, i * kSide, (first + s) * kSide);
+    return {task.a_packed, kUnit, kUnit / 2, kRowBytes};
+  }
+  if (first == 0 && i % kGroup == 0) {
+    const int64_t panels = smaller(kGroup, task.a_panels - i);
+    float* const a_sums = task.block.a_sums;
+    alignas(64) float sums[kGroup][kSide] = {};
+    for (int64_t s = 0; s < task.steps; ++s)
+      for (int64_t g = 0; g < panels; ++g)
+        pack_unit<kForm>(task.a_packed + (g * task.steps + s) * kUnit, task.a, (i + g) * kSide, s * kSide,
+                         a_sums == nullptr ? nullptr : sums[g]);
+    for (int64_t place = 0; place < panels * kSide && a_sums != nullptr; ++place) {
+      const int64_t line = (i + place / kSide) * kSide + turned_row(place % kSide);
+      if (line < task.block.m) a_sums[line] += sums[place / kSide][place % kSide];
+    }
+  }
+  return {task.a_packed + (i % kGroup * task.steps + first) * kUnit, kUnit, kUnit / 2, kRowBytes};
+}
+
+// The task of a block. kPassSteps: of 32 k, whose share of a panel the first-level cache keeps.
+template <Form kForm, int64_t kPassSteps, bool kInPlace>
+inline Task task_of(const GemmBlock& block) {
+  const int64_t steps = num_units(block.k), a_panels = num_units(block.m), b_panels = num_units(block.n);
+  const int64_t passes = (steps + kPassSteps - 1) / kPassSteps, pass_steps = (steps + passes - 1) / passes;
+  uint16_t* a_packed = reinterpret_cast<uint16_t*>(block.scratch);
+  float* sums =
+      reinterpret_cast<float*>(a_packed + (kForm == Form::turned ? kGroup * steps : kPassSteps) * kUnit);
+  float* final = sums + b_panels * kPair;
+  const Task task{block,
+                  {static_cast<const uint16_t*>(block.a), block.a_row, block.a_col, block.m, block.k},
+                  steps,
+                  pass_steps,
+                  a_panels,
+                  b_panels,
+                  kInPlace && lies_well(block, pass_steps),
+                  reinterpret_cast<const uint16_t*>(block.packed_b),
+                  a_packed,
+                  sums,
+                  final,
+                  final + kPair};
+  read_bias(task);
+  return task;
+}
+
+inline void pack_block(const GemmBlock& block, std::byte* packed) {
+  const Operand b{static_cast<const uint16_t*>(block.b), block.b_col, block.b_row, block.n, block.k};
+  if (block.a_col == 1 && block.b_row == 1)
+    pack_panels<Form::transposed>(b, reinterpret_cast<uint16_t*>(packed));
+  else
+    pack_panels<Form::paired>(b, reinterpret_cast<uint16_t*>(packed));
+}
+
+}  // namespace
+}  // namespace athanor::ATHANOR_ISA
