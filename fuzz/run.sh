@@ -12,7 +12,7 @@ if ! command -v clang++ >/dev/null; then
   echo "0 passed, 1 failed"
   exit 1
 fi
-if ! cmake --preset fuzz -D ATHANOR_TESTS=OFF >/dev/null || ! cmake --build build/fuzz --target fuzzers -j "$(nproc)"; then
+if ! cmake --preset asan >/dev/null || ! cmake --build build/asan --target fuzzers -j "$(nproc)"; then
   echo "fuzz/run.sh: error: the build failed; the messages above say where" >&2
   echo "0 passed, 1 failed"
   exit 1
@@ -25,7 +25,7 @@ for source in fuzz/*_fuzz.cpp; do
   mkdir -p "build/fuzz/corpus/$name"
   corpora=("build/fuzz/corpus/$name")
   [ ! -d "fuzz/corpus/$name" ] || corpora+=("fuzz/corpus/$name")
-  if messages=$("build/fuzz/fuzz/${name}_fuzz" -runs="$runs" -max_total_time="$seconds" -timeout=5 -rss_limit_mb=2048 \
+  if messages=$("build/asan/fuzz/${name}_fuzz" -runs="$runs" -max_total_time="$seconds" -timeout=5 -rss_limit_mb=2048 \
     -seed=1 -print_final_stats=1 -artifact_prefix="build/fuzz/failures/$name-" "${corpora[@]}" 2>&1); then
     passed=$((passed + 1))
     echo "$name: ok, $(sed -n 's/^stat::number_of_executed_units: *//p' <<<"$messages") inputs"

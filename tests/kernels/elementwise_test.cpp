@@ -53,8 +53,8 @@ TEST_P(ElementwiseTest, ColumnSumAddsBlocksInOrder) {
     int64_t rows, width;
   };
   for (const Dtype dtype : kElementTypes)
-    for (const auto [rows, width] :
-         {Size{0, 5}, {1, 1}, {31, 17}, {32, 64}, {33, 65}, {100, 127}, {65, 1100}}) {
+    for (const Size& size : {Size{0, 5}, {1, 1}, {31, 17}, {32, 64}, {33, 65}, {100, 127}, {65, 1100}}) {
+      const int64_t rows = size.rows, width = size.width;
       SCOPED_TRACE(fmt::format("{} [{},{}]", name_of(dtype), rows, width));
       const Values x = random_values(rows * width, dtype, 1), start = random_values(width, Dtype::f32, 2);
       const auto got = run(GetParam(), [&](Bench& bench) {

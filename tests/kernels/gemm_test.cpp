@@ -130,7 +130,8 @@ TEST_P(GemmTest, NtRopeIsNtAndThenRope) {
                               {1, 140, 4, 64, 1100, 7}, {2, 0, 2, 8, 4, 0},     {1, 40, 13, 64, 70, 0}};
   for (const Dtype dtype : kElementTypes)
     for (const Heads& size : kHeads) {
-      const auto [batch, length, heads, head_dim, k, first] = size;
+      const int64_t batch = size.batch, length = size.length, heads = size.heads, head_dim = size.head_dim;
+      const int64_t k = size.k, first = size.first;
       const int64_t m = batch * length, n = heads * head_dim, positions = first + length + 1;
       SCOPED_TRACE(fmt::format("{} [{},{},{},{}] k {}", name_of(dtype), batch, length, heads, head_dim, k));
       const auto got = run(GetParam(), [&](Bench& bench) {

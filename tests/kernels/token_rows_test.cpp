@@ -79,8 +79,9 @@ TEST_P(TokenRowsTest, MovesAndSumsAsItsFormulas) {
     int64_t tokens, chosen, width, capacity;
   };
   for (const Dtype dtype : kElementTypes)
-    for (const auto& [tokens, chosen, width, capacity] :
+    for (const Sizes& size :
          {Sizes{1, 1, 1, 0}, {5, 2, 17, 0}, {33, 3, 64, 4}, {130, 2, 257, 20}, {3, 2, 16, 1}}) {
+      const int64_t tokens = size.tokens, chosen = size.chosen, width = size.width, capacity = size.capacity;
       SCOPED_TRACE(fmt::format("{} {} tokens, {} chosen, width {}", name_of(dtype), tokens, chosen, width));
       constexpr int64_t kExperts = 5;
       const auto choice = random_choice(tokens, chosen, kExperts, 9);

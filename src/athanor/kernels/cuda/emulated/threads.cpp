@@ -13,10 +13,6 @@
 #include "athanor/kernels/cuda/emulated/memory.h"
 #include "athanor/kernels/cuda/emulated/stream.h"
 
-#if defined(__SANITIZE_THREAD__)
-#include <sanitizer/tsan_interface.h>
-#endif
-
 // Leaves one stack for another: what a call must preserve is kept on the one that is left.
 extern "C" void athanor_emulated_switch(void** left, void* entered);
 asm(R"(
@@ -63,25 +59,14 @@ class Fibers {
       *--top = reinterpret_cast<void*>(&Fibers::entry);
       top -= 6;  // the six registers
       fibers_[i].stack = top;
-#if defined(__SANITIZE_THREAD__)
-      fibers_[i].tsan = __tsan_create_fiber(0);
-#endif
     }
   }
-  ~Fibers() {
-#if defined(__SANITIZE_THREAD__)
-    for (Fiber& fiber : fibers_) __tsan_destroy_fiber(fiber.tsan);
-#endif
-    ::munmap(stacks_, kMostThreads * kStackBytes);
-  }
+  ~Fibers() { ::munmap(stacks_, kMostThreads * kStackBytes); }
   Fibers(const Fibers&) = delete;
   Fibers& operator=(const Fibers&) = delete;
 
   void run_block(unsigned threads, const std::function<void()>& body) {
     body_ = &body;
-#if defined(__SANITIZE_THREAD__)
-    own_tsan_ = __tsan_get_current_fiber();
-#endif
     for (unsigned i = 0; i < threads; ++i) fibers_[i].ended = false;
     for (unsigned left = threads; left > 0;) {
       unsigned waiting = 0;
@@ -103,15 +88,10 @@ class Fibers {
   }
 
   void leave() {  // the running fiber, until its next turn
-#if defined(__SANITIZE_THREAD__)
-    __tsan_switch_to_fiber(own_tsan_, 0);
-#endif
     athanor_emulated_switch(&fibers_[running_].stack, own_stack_);
   }
 
-  std::byte* shared_memory() {
-    return reinterpret_cast<std::byte*>(shared_.data());
-  }
+  std::byte* shared_memory() { return reinterpret_cast<std::byte*>(shared_.data()); }
 
   static Fibers& of_this_thread() {
     static thread_local Fibers fibers;
@@ -122,7 +102,6 @@ class Fibers {
   struct Fiber {
     void* stack = nullptr;
     bool ended = false;
-    void* tsan = nullptr;
   };
 
   static std::byte* map_stacks() {
@@ -132,12 +111,7 @@ class Fibers {
     return static_cast<std::byte*>(data);
   }
 
-  void enter(Fiber& fiber) {
-#if defined(__SANITIZE_THREAD__)
-    __tsan_switch_to_fiber(fiber.tsan, 0);
-#endif
-    athanor_emulated_switch(&own_stack_, fiber.stack);
-  }
+  void enter(Fiber& fiber) { athanor_emulated_switch(&own_stack_, fiber.stack); }
 
   static void entry() {
     for (;;) {
@@ -153,7 +127,7 @@ class Fibers {
   std::vector<double> shared_ = std::vector<double>(kSharedBytes / sizeof(double));
   const std::function<void()>* body_ = nullptr;
   unsigned running_ = 0;
-  void *own_stack_ = nullptr, *own_tsan_ = nullptr;
+  void* own_stack_ = nullptr;
 };
 
 }  // namespace
