@@ -88,5 +88,6 @@ function(athanor_test folder)
   athanor_test_options(${target})
   target_link_libraries(${target} PRIVATE ${deps} ${ARG_LIBS})
   include(GoogleTest)
-  gtest_discover_tests(${target} TEST_PREFIX "${folder}." DISCOVERY_MODE PRE_TEST PROPERTIES TIMEOUT 300)
+  # What hangs is ended: long after the slowest test, sanitized on a slow machine, would be.
+  gtest_discover_tests(${target} TEST_PREFIX "${folder}." DISCOVERY_MODE PRE_TEST PROPERTIES TIMEOUT 1200)
 endfunction()
