@@ -62,7 +62,9 @@ TEST(DataParallel, RefusesHybridShardsOfOtherKinds) {
   const DataParallelOptions hybrid{.stage = 1, .across = four[0].get(), .all = four[0].get()};
   DataParallelOptions options = hybrid;
   options.expert_group = alone[0].get();
-  EXPECT_THAT(refusal(options), HasSubstr("got hybrid sharding with experts on other ranks"));
+  EXPECT_THAT(refusal(options), HasSubstr("got hybrid sharding with experts on other ranks without sets"));
+  options = {.expert_group = alone[0].get(), .expert_across = four[0].get(), .expert_all = four[0].get()};
+  EXPECT_THAT(refusal(options), HasSubstr("got hybrid sharding with experts on other ranks in sets"));
   options = hybrid;
   options.compression.kind = Compression::bf16;
   EXPECT_THAT(refusal(options), HasSubstr("got hybrid sharding with compressed gradients"));

@@ -64,6 +64,24 @@ TEST(Ranks, ShardsAreSharedByADivisorOfThem) {
   EXPECT_THAT(refusal(sharded(4), 5), HasSubstr("parallel.zero_shard = 0 shards over all"));
 }
 
+TEST(Ranks, SetsOfShardsHaveEveryExpertAsOften) {
+  const auto sharded = [](int64_t shard, int64_t ep, int64_t cp = 1) {
+    Config config = layout([=](auto& p) { p.zero = 3, p.zero_shard = shard, p.ep = ep, p.cp = cp; }, "moe");
+    config.model.experts = 12;
+    config.train.global_batch = 24;  // twelve grains
+    return config;
+  };
+  for (const int64_t shard : {2, 4, 6, 12}) EXPECT_EQ(refusal(sharded(shard, 2), 12), "") << shard;
+  for (const int64_t shard : {2, 3, 4, 6, 12}) EXPECT_EQ(refusal(sharded(shard, 6), 12), "") << shard;
+  EXPECT_EQ(refusal(sharded(3, 2, 2), 24), "") << "of dp x cp ranks";
+  EXPECT_THAT(refusal(sharded(3, 2), 12),
+              AllOf(HasSubstr("parallel.zero_shard: got 3 with parallel.ep = 2, sets of 3 ranks (x cp x tp), "
+                              "expected a multiple of 2 or at most 2"),
+                    HasSubstr("the nearest is 4")));
+  EXPECT_THAT(refusal(sharded(6, 4), 12), AllOf(HasSubstr("got 6 with parallel.ep = 4"), HasSubstr("is 4")));
+  EXPECT_EQ(refusal(sharded(4, 4), 12), "") << "what the hint says";
+}
+
 TEST(Ranks, PipelinesHaveLayersForTheirStages) {
   const auto piped = [](const char* schedule, int64_t pp) {
     return layout([=](auto& p) { p.schedule = schedule, p.pp = pp; });

@@ -42,8 +42,6 @@ void check_hybrid_sharding(const Config& config) {
   require(p.zero_shard > 1, config, key,
           "got 1, expected 0 (all ranks of parallel.dp) or at least 2: parallel.zero = 0 keeps all on every "
           "rank");
-  require(p.ep == 1, config, key, "got {} with parallel.ep = {}, expected parallel.ep = 1", p.zero_shard,
-          p.ep);
   require(p.compression == "none", config, key,
           "got {} with parallel.compression = \"{}\", expected \"none\"", p.zero_shard, p.compression);
 }

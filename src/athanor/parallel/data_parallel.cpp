@@ -1,6 +1,7 @@
 #include "athanor/parallel/data_parallel.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "athanor/kernels/table.h"
 #include "athanor/parallel/disk_gradients.h"
@@ -20,15 +21,17 @@ DataParallelOptions for_size(DataParallelOptions options, int size) {
       options.compression.kind == Compression::none || (options.stage < 2 && options.reduce == Reduce::fast),
       "data parallel: got compressed gradients with ZeRO stage {}{}, expected stage 0 or 1 and fast sums",
       options.stage, options.reduce == Reduce::tree ? " and sums along the tree" : "");
-  check((options.across == nullptr) == (options.all == nullptr) &&
-            (options.across == nullptr || (size > 1 && options.stage > 0)),
+  check(options.across == nullptr ? options.all == nullptr || size == 1
+                                  : options.all != nullptr && size > 1 && options.stage > 0,
         "data parallel: got hybrid sharding of ZeRO stage {} in groups of {}, expected stages 1 to 3 and 2 "
         "at least",
         options.stage, size);
-  check(options.across == nullptr ||
-            (options.expert_group == nullptr && options.compression.kind == Compression::none),
-        "data parallel: got hybrid sharding with {}, expected none",
-        options.expert_group != nullptr ? "experts on other ranks" : "compressed gradients");
+  const bool experts_hybrid = options.expert_across != nullptr && options.expert_all != nullptr;
+  check(options.expert_group == nullptr || (options.across != nullptr) == experts_hybrid,
+        "data parallel: got hybrid sharding with experts on other ranks {} sets of shards, expected {}",
+        experts_hybrid ? "in" : "without", experts_hybrid ? "all in such sets" : "sets of theirs");
+  check(options.across == nullptr || options.compression.kind == Compression::none,
+        "data parallel: got hybrid sharding with compressed gradients, expected none");
   check(options.parts >= 1 && size % options.parts == 0,
         "data parallel: got {} parts of a grain in a group of {}, expected a divisor", options.parts, size);
   check(!options.gradients_place.is_used() || (options.compression.kind == Compression::none &&
@@ -72,26 +75,30 @@ DataParallel::DataParallel(const std::vector<Weight*>& weights, Group& group, Ar
         clock_, log_);
   const std::vector<Weight*> of_experts = weights_of(weights, options, true);
   if (of_experts.empty()) return;
-  options.expert_group = nullptr;
+  const bool alone = options.expert_group->size() == 1;
+  options.across = alone ? nullptr : std::exchange(options.expert_across, nullptr);
+  options.all = std::exchange(options.expert_all, nullptr);
+  options.expert_across = nullptr;
+  Group& expert_group = *std::exchange(options.expert_group, nullptr);
   options.parts = 1;   // rows of tokens come from all
   options.island = 0;  // they count the island's grains alone
   options.num_islands = 1;
-  experts_ = std::make_unique<DataParallel>(of_experts, *options_.expert_group, arena, options);
+  experts_ = std::make_unique<DataParallel>(of_experts, expert_group, arena, options);
   experts_->of_experts_ = true;
 }
 
 void DataParallel::allocate() {
-  if (options_.compression.kind != Compression::none && group_.size() > 1)
+  if (options_.compression.kind != Compression::none && everyone().size() > 1)
     compressed_ = std::make_unique<CompressedGradients>(buckets_, group_, arena_, options_.compression);
   const int stage = group_.size() == 1 ? 0 : options_.stage;
   if (stage < 2 && options_.gradients_place.is_used())
-    gradients_ = std::make_unique<DiskGradients>(buckets_, group_, arena_, options_.reduce, clock_,
+    gradients_ = std::make_unique<DiskGradients>(buckets_, everyone(), arena_, options_.reduce, clock_,
                                                  options_.parts, options_.gradients_place);
   else if (stage == 1 && options_.across != nullptr)
-    gradients_ = std::make_unique<HybridGradients>(buckets_, *options_.all, group_, *options_.across, arena_,
+    gradients_ = std::make_unique<HybridGradients>(buckets_, everyone(), group_, *options_.across, arena_,
                                                    options_.reduce, clock_, options_.parts);
   else if (stage < 2)
-    gradients_ = std::make_unique<ReplicatedGradients>(buckets_, group_, arena_, options_.reduce, clock_,
+    gradients_ = std::make_unique<ReplicatedGradients>(buckets_, everyone(), arena_, options_.reduce, clock_,
                                                        options_.parts, compressed_.get());
   else
     gradients_ =
@@ -110,8 +117,7 @@ LeafRange DataParallel::summed_grains(int64_t num_grains) const {
 }
 
 std::vector<int64_t> DataParallel::grains_of_step(int64_t num_grains) const {
-  const int ranks = (options_.all != nullptr ? options_.all->size() : group_.size()) / options_.parts *
-                    options_.num_islands;
+  const int ranks = everyone().size() / options_.parts * options_.num_islands;
   check(ranks <= num_grains, "data parallel: got {} ranks for {} grains in a step, expected at most {}",
         ranks, num_grains, num_grains);
   const auto [first, last] = summed_grains(num_grains);
@@ -131,10 +137,10 @@ void DataParallel::begin_step(int64_t num_grains, int64_t update) {
   first_grain_ = first;
   gradients_->begin_step(last - first);
   if (!experts_) return;
-  const int sharing = group_.size() / options_.parts;
+  const int sharing = everyone().size() / options_.parts;
   check((last - first) % sharing == 0,
         "expert parallel: got {} grains for {} ranks, expected as many on each", last - first, sharing);
-  const int64_t of_experts = (last - first) / sharing * experts_->group_.size();
+  const int64_t of_experts = (last - first) / sharing * experts_->everyone().size();
   grains_ = grains_of_step(num_grains);
   expert_grains_ = experts_->grains_of_step(of_experts);
   experts_->begin_step(of_experts, update);
@@ -236,7 +242,7 @@ void DataParallel::publish() {
 // same bits, since no gradient is -0 (sums begin at +0).
 Tensor DataParallel::add_uses(const Param& param) {
   const auto& uses = param.uses();
-  if (uses.size() == 2 && group_.size() == 1) {
+  if (uses.size() == 2 && everyone().size() == 1) {
     for (const int few : {0, 1}) {
       Weight &use = *uses[static_cast<size_t>(few)], &other = *uses[static_cast<size_t>(1 - few)];
       if (!use.knows_rows()) continue;

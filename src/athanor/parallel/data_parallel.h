@@ -23,6 +23,7 @@
 // Hybrid sharding (Zhao et al., "PyTorch FSDP: experiences on scaling fully sharded data parallel", 2023): stages 1 to 3
 // within `group`, some of the ranks; `across` are the ranks that keep the same share, in other groups, and `all` all of
 // them, group after group. Values are gathered within the group, of gradients each share is summed across, once a step.
+// `all` without `across`: the group is of one, which alone keeps what it keeps, and sums it over all.
 //
 // Context parallelism: `parts` neighbours of the group compute one grain, each the gradient of its own tokens. They are
 // ranks like others: values and gradients are shared out over all of them and summed in the same buckets.
@@ -62,7 +63,9 @@ struct DataParallelOptions {
   std::function<int(const Weight&)> section = {};
   // Of expert parallelism: the ranks with the same experts (edp), over which their gradients are summed and, with ZeRO,
   // shared out; null: as everything else. Their sums count every token expert_copies times (ranks of tp send the same).
+  // With hybrid sharding these are those of a set of shards, perhaps one alone, and there are across and all of experts.
   Group* expert_group = nullptr;
+  Group *expert_across = nullptr, *expert_all = nullptr;
   int expert_copies = 1;
   // Of context parallelism: so many neighbours of `group` compute the same grains, each its tokens.
   int parts = 1;
@@ -116,6 +119,8 @@ class DataParallel {
   uint64_t gradient_buffer_bytes() const;
 
  private:
+  // Those that the gradients are summed over.
+  Group& everyone() const { return options_.all != nullptr ? *options_.all : group_; }
   bool has(const Param& param) const;
   bool is_expert(const Param& param) const;
   WeightReady start_grain(int64_t grain);

@@ -45,18 +45,24 @@ int island_ranks(const Config& config, int dp, int ranks_of_host) {
   return ranks;
 }
 
+namespace {
+
+// Whether another rank of the stage lies in the same group of so many neighbours of dp.
+bool are_in_one(const World& world, const MeshShape& shape, int peer, int ranks) {
+  const int sharing = shape.cp * shape.tp, of_stage = shape.dp * sharing, together = ranks * sharing;
+  return peer % of_stage / together == world.rank() % of_stage / together;
+}
+
+}  // namespace
+
 IslandGroups make_islands(World& world, const MeshShape& shape, int ranks, const std::string& name,
                           int within) {
-  // An island's ranks of a stage are neighbours.
-  const int sharing = shape.cp * shape.tp, of_stage = shape.dp * sharing, together = ranks * sharing;
-  const auto are_in_one = [&](int peer, int size) {
-    return peer % of_stage / size == world.rank() % of_stage / size;
-  };
-  const auto is_inside = [&](int peer) { return are_in_one(peer, together); };
+  const int together = ranks * shape.cp * shape.tp;
+  const auto is_inside = [&](int peer) { return are_in_one(world, shape, peer, ranks); };
   std::vector<int> inner, across, experts;
   for (const int peer : shape.peers(world.rank(), {Axis::dp, Axis::cp})) {
     if (is_inside(peer)) inner.push_back(peer);
-    if (peer % together == world.rank() % together && (within == 0 || are_in_one(peer, within * sharing)))
+    if (peer % together == world.rank() % together && (within == 0 || are_in_one(world, shape, peer, within)))
       across.push_back(peer);
   }
   IslandGroups groups{.inner = world.make_group(std::move(inner), name),
@@ -67,6 +73,21 @@ IslandGroups make_islands(World& world, const MeshShape& shape, int ranks, const
     if (is_inside(peer)) experts.push_back(peer);
   groups.experts = world.make_group(std::move(experts), "experts of an " + name);
   return groups;
+}
+
+IslandGroups make_expert_shards(World& world, const MeshShape& shape, int ranks, int within) {
+  const int of_set = std::max(1, ranks * shape.cp * shape.tp / shape.ep);
+  const int place = shape.coordinate(world.rank(), Axis::edp);
+  std::vector<int> inner, across;
+  for (const int peer : shape.peers(world.rank(), {Axis::edp})) {
+    if (within > 0 && !are_in_one(world, shape, peer, within)) continue;
+    const int other = shape.coordinate(peer, Axis::edp);
+    if (other / of_set == place / of_set) inner.push_back(peer);
+    if (other % of_set == place % of_set) across.push_back(peer);
+  }
+  return {.inner = world.make_group(std::move(inner), "experts of a set of shards"),
+          .across = world.make_group(std::move(across), "experts of sets of shards"),
+          .experts = nullptr};
 }
 
 std::string island_prefix(const OuterSync* outer) {

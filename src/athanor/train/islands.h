@@ -41,6 +41,9 @@ struct IslandGroups {
 // Only those of each `within` neighbours of dp are across one another (0: all of dp): sets of shards of an island.
 IslandGroups make_islands(World& world, const MeshShape& shape, int ranks, const std::string& name = "island",
                           int within = 0);
+// Hybrid sharding of experts on other ranks: of each set of shards those with the same ones, and those with the same
+// place in each; where a set has fewer ranks than experts are cut into, every rank alone and all of them.
+IslandGroups make_expert_shards(World& world, const MeshShape& shape, int ranks, int within = 0);
 
 // "" without islands, else "island.H." of this rank's.
 std::string island_prefix(const OuterSync* outer);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "athanor/base/error.h"
 #include "athanor/pipeline/csv.h"
@@ -82,6 +83,26 @@ void check_expert_parallel(const Config& config, int64_t dp) {
                     (grains + dp - 1) / dp * dp * config.train.micro_batch));
 }
 
+// A set of shards has as many ranks with one expert as with another, or one at most.
+bool fits_experts(const ParallelConfig& p, int64_t shard) {
+  const int64_t ranks = shard * p.cp * p.tp;
+  return ranks <= p.ep || ranks % p.ep == 0;
+}
+
+void check_expert_shards(const ParallelConfig& p, int64_t dp) {
+  if (p.ep == 1 || p.zero_shard == 0 || fits_experts(p, p.zero_shard)) return;
+  int64_t nearest = dp;
+  for (int64_t shard = dp; shard >= 2; --shard)
+    if (dp % shard == 0 && fits_experts(p, shard) &&
+        std::abs(shard - p.zero_shard) < std::abs(nearest - p.zero_shard))
+      nearest = shard;
+  throw ConfigError(
+      fmt::format("parallel.zero_shard: got {} with parallel.ep = {}, sets of {} ranks (x cp x tp), expected "
+                  "a multiple of {} or at most {}",
+                  p.zero_shard, p.ep, p.zero_shard * p.cp * p.tp, p.ep, p.ep),
+      fmt::format("the nearest is {}", nearest));
+}
+
 }  // namespace
 
 int64_t grains_of_step(const TrainConfig& train) {
@@ -138,6 +159,7 @@ void check_ranks(const Config& config, int all_ranks) {
         "start fewer ranks or lower train.micro_batch");
   check_pipeline(config, left);
   check_expert_parallel(config, left);
+  check_expert_shards(p, left);
 }
 
 Schedule pipeline_schedule(const Config& config, int64_t micro_batches) {

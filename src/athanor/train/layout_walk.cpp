@@ -161,10 +161,11 @@ bool keeps_order(const ParallelConfig& p) {
 }
 
 std::string text_of(const ParallelConfig& p) {
-  return fmt::format("{}dp {} tp {}{}{}{} zero {} reduce {} recompute {}",
+  return fmt::format("{}dp {} tp {}{}{}{} zero {}{} reduce {} recompute {}",
                      p.pp > 1 ? fmt::format("pp {} {} ", p.pp, p.schedule) : "", p.dp, p.tp,
                      p.sp ? " sp" : "", p.cp > 1 ? fmt::format(" cp {} {}", p.cp, p.cp_kind) : "",
-                     p.ep > 1 ? fmt::format(" ep {}", p.ep) : "", p.zero, p.reduce, p.recompute);
+                     p.ep > 1 ? fmt::format(" ep {}", p.ep) : "", p.zero,
+                     p.zero_shard > 0 ? fmt::format(" of {}", p.zero_shard) : "", p.reduce, p.recompute);
 }
 
 }  // namespace athanor

@@ -1,6 +1,7 @@
 #include "athanor/train/setup.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "athanor/train/compression_state.h"
 #include "athanor/train/islands.h"
@@ -74,7 +75,9 @@ void Training::lay_out(Mesh& mesh) {
   const int of_island =
       islands_.inner != nullptr ? static_cast<int>(config_.parallel.sync_group) : mesh.size(Axis::dp);
   if (const auto ranks = static_cast<int>(config_.parallel.zero_shard); ranks > 0 && ranks < of_island)
-    share_shards(make_islands(mesh.world(), mesh.shape(), ranks, "set of shards", of_island));
+    share_shards(make_islands(mesh.world(), mesh.shape(), ranks, "set of shards", of_island),
+                 mesh.size(Axis::ep) > 1 ? make_expert_shards(mesh.world(), mesh.shape(), ranks, of_island)
+                                         : IslandGroups{});
   if (mesh.size(Axis::pp) == 1) return;
   const std::vector<int> ranks = mesh.shape().peers(mesh.world().rank(), {Axis::pp});
   const Schedule schedule = pipeline_schedule(config_, 1);
@@ -126,10 +129,14 @@ void Training::cut(Group& pipeline_group, Group* ends, Group& losses) {
   losses_ = &losses;
 }
 
-void Training::share_shards(IslandGroups groups) {
+void Training::share_shards(IslandGroups groups, IslandGroups expert_groups) {
   shards_ = std::move(groups);
   parallel_options_.across = shards_.across.get();
   parallel_options_.all = &island_group();
+  if (expert_groups.inner == nullptr) return;
+  expert_shards_ = std::move(expert_groups);
+  parallel_options_.expert_all = std::exchange(parallel_options_.expert_group, expert_shards_.inner.get());
+  parallel_options_.expert_across = expert_shards_.across.get();
 }
 
 void Training::split_islands(IslandGroups groups) {
@@ -165,7 +172,7 @@ void Training::allocate(Env& env) {
   model->allocate(arena, compute, /*with_master=*/!keeps_masters_elsewhere(config_));
   optimizer->allocate(arena);
   parallel->allocate();
-  outer_options_.expert_group = experts;
+  outer_options_.expert_group = expert_shards_.across != nullptr ? expert_shards_.across.get() : experts;
   outer_options_.copies = shards_.across != nullptr;
   if (islands_.inner != nullptr)
     outer = std::make_unique<OuterSync>(model->params(),

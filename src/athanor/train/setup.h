@@ -52,8 +52,9 @@ struct Training {
   Group& island_group() const { return islands_.inner != nullptr ? *islands_.inner : group_; }
   int64_t grains_of_island() const;  // of a step; after allocate()
   const IslandGroups& islands() const { return islands_; }
-  // Hybrid sharding: ZeRO within `inner`, one of several sets of shards, those of one island. After split_islands().
-  void share_shards(IslandGroups groups);
+  // Hybrid sharding: ZeRO within `inner`, one of several sets of shards, those of one island. After split_islands() and
+  // split_experts(), whose copies are cut into sets likewise.
+  void share_shards(IslandGroups groups, IslandGroups expert_groups = {});
   // Of a plan that takes fewer grains for all of them.
   void pack_weights(bool once_a_step) { step_options_.pack_weights = once_a_step; }
   // Parameter servers (train/served.h): this rank is one, or a worker, and has nothing else of a layout. The group of the
@@ -76,7 +77,8 @@ struct Training {
   void load(const Checkpoint& checkpoint);  // all of them
 
  private:
-  IslandGroups islands_, shards_;  // of two-speed synchronisation, of hybrid sharding; what follows uses them
+  // Of two-speed synchronisation, of hybrid sharding; what follows uses them.
+  IslandGroups islands_, shards_, expert_shards_;
 
  public:
   Dtype compute;
