@@ -100,8 +100,11 @@ TEST(ParallelKeys, ShardsOfSomeRanks) {
                  {"parallel.zero_shard: got 2 with parallel.zero = 0", "expected parallel.zero = 1, 2 or 3"});
   expect_refused("zero_shard = 1\nzero = 1", {"parallel.zero_shard: got 1", "expected 0", "at least 2"});
   expect_refused("zero_shard = -1", {"parallel.zero_shard: got -1, expected at least 0"});
-  expect_refused("zero_shard = 2\nzero = 1\ncompression = 'bf16'",
-                 {"parallel.zero_shard: got 2 with parallel.compression = \"bf16\", expected \"none\""});
+  for (const std::string kind : {"bf16", "int8", "topk", "powersgd"})
+    expect_legal("zero_shard = 2\nzero = 1\ncompression = '" + kind + "'");
+  expect_refused("zero_shard = 2\nzero = 1\ncompression = 'onebit-adam'",
+                 {"parallel.compression: got onebit-adam with parallel.zero = 1"},
+                 "[optimizer]\nname = 'adamw'\n");
   expect_legal("zero_shard = 2\nzero = 2\nsync_every = 50\nsync_group = 4",
                "[train]\nsteps = 100\neval_every = 50\n");
   expect_legal("zero_shard = 2\nzero = 2\nep = 2", "[model]\nfamily = 'moe'\nexperts = 8\n");

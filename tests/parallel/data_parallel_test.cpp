@@ -66,8 +66,8 @@ TEST(DataParallel, RefusesHybridShardsOfOtherKinds) {
   options = {.expert_group = alone[0].get(), .expert_across = four[0].get(), .expert_all = four[0].get()};
   EXPECT_THAT(refusal(options), HasSubstr("got hybrid sharding with experts on other ranks in sets"));
   options = hybrid;
-  options.compression.kind = Compression::bf16;
-  EXPECT_THAT(refusal(options), HasSubstr("got hybrid sharding with compressed gradients"));
+  options.compression.kind = Compression::onebit_adam;
+  EXPECT_THAT(refusal(options), HasSubstr("got hybrid sharding with 1-bit Adam"));
   options = hybrid;
   options.stage = 0;
   EXPECT_THAT(refusal(options), HasSubstr("got hybrid sharding of ZeRO stage 0 in groups of 2"));

@@ -96,7 +96,10 @@ class DefinedSums {
 
   Floats sum_of(const Param& param, const std::string& use, const std::vector<Floats>& of_rank) {
     const auto [count, rows, cols] = matrices_of(param);
-    const auto x = of_copies(of_rank, count > 1 ? config_.parallel.ep : 1);
+    const ParallelConfig& p = config_.parallel;
+    // With hybrid sharding what is exchanged are sums of sets of ranks, which are neighbours.
+    const int64_t experts = count > 1 ? p.ep : 1, set = std::max<int64_t>(1, p.zero_shard / experts);
+    const auto x = of_copies(of_copies(of_rank, experts), set);
     Floats sum(x[0].size(), 0.0f);
     const CompressionOptions options = compression_of(config_);
     if (!is_compressed(param, options)) {
@@ -115,7 +118,7 @@ class DefinedSums {
         for_elements([&](size_t at) { parts[rank].push_back(x[rank][at]); });
       const Floats done = definition_.sum(param.name() + " " + use + piece.suffix, parts,
                                           static_cast<size_t>(piece.last_col - piece.first_col),
-                                          /*both_ways=*/config_.parallel.zero == 0);
+                                          /*both_ways=*/p.zero == 0 || p.zero_shard > 0);
       size_t next = 0;
       for_elements([&](size_t at) { sum[at] = done[next++]; });
     }

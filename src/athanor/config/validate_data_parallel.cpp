@@ -42,8 +42,6 @@ void check_hybrid_sharding(const Config& config) {
   require(p.zero_shard > 1, config, key,
           "got 1, expected 0 (all ranks of parallel.dp) or at least 2: parallel.zero = 0 keeps all on every "
           "rank");
-  require(p.compression == "none", config, key,
-          "got {} with parallel.compression = \"{}\", expected \"none\"", p.zero_shard, p.compression);
 }
 
 // Who computes a grain depends on clocks then, so no result may; and ranks that share a model work on the same grains.

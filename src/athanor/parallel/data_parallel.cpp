@@ -30,8 +30,8 @@ DataParallelOptions for_size(DataParallelOptions options, int size) {
   check(options.expert_group == nullptr || (options.across != nullptr) == experts_hybrid,
         "data parallel: got hybrid sharding with experts on other ranks {} sets of shards, expected {}",
         experts_hybrid ? "in" : "without", experts_hybrid ? "all in such sets" : "sets of theirs");
-  check(options.across == nullptr || options.compression.kind == Compression::none,
-        "data parallel: got hybrid sharding with compressed gradients, expected none");
+  check(options.across == nullptr || options.compression.kind != Compression::onebit_adam,
+        "data parallel: got hybrid sharding with 1-bit Adam, expected stage 0");
   check(options.parts >= 1 && size % options.parts == 0,
         "data parallel: got {} parts of a grain in a group of {}, expected a divisor", options.parts, size);
   check(!options.gradients_place.is_used() || (options.compression.kind == Compression::none &&
@@ -88,15 +88,19 @@ DataParallel::DataParallel(const std::vector<Weight*>& weights, Group& group, Ar
 }
 
 void DataParallel::allocate() {
-  if (options_.compression.kind != Compression::none && everyone().size() > 1)
-    compressed_ = std::make_unique<CompressedGradients>(buckets_, group_, arena_, options_.compression);
+  Group& exchanging = options_.across != nullptr ? *options_.across : everyone();
+  if (options_.compression.kind != Compression::none && exchanging.size() > 1)
+    compressed_ = std::make_unique<CompressedGradients>(
+        buckets_, exchanging, arena_, options_.compression,
+        options_.across != nullptr ? PlaceInSet{group_.rank(), group_.size()} : PlaceInSet{});
   const int stage = group_.size() == 1 ? 0 : options_.stage;
   if (stage < 2 && options_.gradients_place.is_used())
     gradients_ = std::make_unique<DiskGradients>(buckets_, everyone(), arena_, options_.reduce, clock_,
                                                  options_.parts, options_.gradients_place);
   else if (stage == 1 && options_.across != nullptr)
-    gradients_ = std::make_unique<HybridGradients>(buckets_, everyone(), group_, *options_.across, arena_,
-                                                   options_.reduce, clock_, options_.parts);
+    gradients_ =
+        std::make_unique<HybridGradients>(buckets_, everyone(), group_, *options_.across, arena_,
+                                          options_.reduce, clock_, options_.parts, compressed_.get());
   else if (stage < 2)
     gradients_ = std::make_unique<ReplicatedGradients>(buckets_, everyone(), arena_, options_.reduce, clock_,
                                                        options_.parts, compressed_.get());

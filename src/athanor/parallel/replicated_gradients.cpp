@@ -204,8 +204,7 @@ void ReplicatedGradients::start_reduce(size_t index) {
   const Bucket& bucket = buckets_.list[index];
   const int64_t total = bucket.layout.total();
   for (const Merge& merge : last_merges_) add_buffer(merge.into, merge.from, bucket.first, total);
-  if (group_.size() > 1 && compressed_ != nullptr && compressed_->active())
-    return compressed_->start(index, buffers_[static_cast<size_t>(partials_.front().buffer)]);
+  if (start_compressed(index, buffers_[static_cast<size_t>(partials_.front().buffer)])) return;
   if (arena_.queue().device() == Device::null) return;
   std::vector<TreeNode> nodes;
   for (const Partial& partial : partials_) {
@@ -213,6 +212,12 @@ void ReplicatedGradients::start_reduce(size_t index) {
     nodes.push_back({partial.range.first, partial.range.second, slice.data<float>()});
   }
   start_sum(index, nodes);
+}
+
+bool ReplicatedGradients::start_compressed(size_t index, const Tensor& buffer) {
+  if (group_.size() == 1 || compressed_ == nullptr || !compressed_->active()) return false;
+  compressed_->start(index, buffer);
+  return true;
 }
 
 void ReplicatedGradients::start_sum(size_t index, const std::vector<TreeNode>& nodes) {

@@ -12,6 +12,9 @@
 // and what tensor parallelism leaves a rank of a matrix is a matrix of its own: k, blocks and factors are those of it.
 // Each use of a shared parameter is compressed apart. With onebit_adam nothing is sent here at all: its optimizer does
 // (onebit_adam.h), and grad(param) is the rank's own.
+// Hybrid sharding: a set of ranks has summed a gradient exactly, and the sets exchange codes of their sums: `group` are
+// the ranks with this one's place in all sets, and each rank of a set codes a part of it. Block codes do not see where a
+// matrix is cut (shard_layout.h): each codes its own share. Others need whole matrices: each codes some of the buckets.
 // Errors: the group's. Thread rule: one thread.
 #pragma once
 
@@ -56,9 +59,19 @@ Param::Part matrix_part(const Param& param);
 // Whether a matrix is compressed under these options.
 bool is_compressed(const Param& param, const CompressionOptions& options);
 
+struct PlaceInSet {
+  int rank = 0, size = 1;
+};
+
 class CompressedGradients {
  public:
-  CompressedGradients(const Buckets& buckets, Group& group, Arena& arena, const CompressionOptions& options);
+  CompressedGradients(const Buckets& buckets, Group& group, Arena& arena, const CompressionOptions& options,
+                      const PlaceInSet& place = {});
+  bool codes_shares() const {
+    return options_.kind == Compression::bf16 || options_.kind == Compression::int8;
+  }
+  // The rank of a set that codes a bucket, where shares are not coded.
+  int owner(size_t bucket) const { return owners_[bucket]; }
 
   void begin_step(int64_t update) { active_ = update > options_.warmup_updates; }
   bool active() const { return active_; }
@@ -83,6 +96,8 @@ class CompressedGradients {
   Group& group_;
   Arena& arena_;
   CompressionOptions options_;
+  PlaceInSet place_;
+  std::vector<int> owners_;  // of each bucket
   bool active_ = false;
   std::vector<std::vector<Part>> parts_;  // of each bucket
   std::vector<size_t> started_;           // buckets, in this order

@@ -1,0 +1,331 @@
+// Compressed gradients between sets of shards (hybrid sharding): bytes, memory, checkpoints, and what else cuts a model.
+// compression_test.cpp holds what is computed against its definition.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <mutex>
+
+#include "athanor/parallel/compression/topk_sum.h"
+#include "athanor/train/compression_state.h"
+#include "athanor/train/memory_plan.h"
+#include "support/temporary_folder.h"
+#include "train/layout_run.h"
+
+namespace athanor {
+namespace {
+
+const char* const kKinds[] = {"bf16", "int8", "topk", "powersgd"};
+
+Config compressed(const std::string& kind, const std::string& family = "llama") {
+  Config config = tiny(family);
+  config.precision.compute = "f32";
+  config.model.width = 48;  // matrices of several blocks, which ZeRO cuts
+  config.model.head_dim = 12;
+  config.train.global_batch = 16;  // eight grains
+  config.optimizer.lr = 1e-3;
+  config.schedule.decay = "constant";  // runs may end early
+  config.parallel.compression = kind;
+  config.parallel.compression_ratio = 0.05;
+  config.parallel.compression_rank = 2;
+  config.parallel.compression_warmup = 0;
+  return config;
+}
+
+Config in_sets(Config config, int dp, int shard) {
+  config.parallel.dp = dp;
+  config.parallel.zero = 1;
+  config.parallel.zero_shard = shard;
+  return config;
+}
+
+// Of a rank's gradients what they are on the wire, as docs/compression.md says.
+class Wire {
+ public:
+  Wire(const Config& config, const Training& training, int rank) : config_(config), p_(config.parallel) {
+    const auto shard = static_cast<int>(p_.zero_shard);
+    const Buckets buckets(training.model->weights(), {.rows = shard, .bucket_bytes = p_.bucket_bytes});
+    const int place = rank % shard, set = rank / shard, sets = static_cast<int>(p_.dp) / shard;
+    std::vector<int64_t> dealt(static_cast<size_t>(shard), 0);
+    for (size_t b = 0; b < buckets.list.size(); ++b) {
+      const Bucket& bucket = buckets.list[b];
+      const auto least = std::min_element(dealt.begin(), dealt.end());
+      *least += bucket.layout.total();
+      const bool by_blocks = p_.compression == "bf16" || p_.compression == "int8";
+      const bool codes = by_blocks || least - dealt.begin() == place;
+      const int64_t row = 4 * bucket.layout.count;
+      if (!buckets.params(b).empty()) inside += (shard - 1) * row;  // values
+      if (by_blocks)
+        inside += (shard - 1) * row;
+      else
+        inside += codes ? (shard - 1) * row : shard * row;  // rows from it, or all to it
+      if (codes) across += of_bucket(bucket, by_blocks, place, set, sets);
+    }
+  }
+  int64_t inside = 0, across = 0;
+
+ private:
+  static int64_t all_reduce(int64_t count, int rank, int ranks) {
+    const int64_t part = count / ranks + (rank < count % ranks ? 1 : 0);
+    return 4 * (count - part + (ranks - 1) * part);
+  }
+  int64_t of_bucket(const Bucket& bucket, bool by_blocks, int place, int set, int sets) const {
+    const CompressionOptions options = compression_of(config_);
+    int64_t exact = 0, blocks = 0, chosen = 0, rows = 0, cols = 0;
+    for (size_t slot = 0; slot < bucket.weights.size(); ++slot) {
+      const Param& param = bucket.weights[slot]->param();
+      const int64_t count = by_blocks ? bucket.layout.piece(slot, place).count() : param.numel();
+      if (!is_compressed(param, options)) {
+        exact += count;
+        continue;
+      }
+      blocks += (count + 255) / 256;
+      chosen += topk_count(count, options.ratio);
+      rows += param.shape()[0];
+      cols += param.shape()[1];
+    }
+    int64_t bytes = all_reduce(exact, set, sets);
+    if (by_blocks)
+      bytes += 2 * (sets - 1) * ((blocks + sets - 1) / sets) * (p_.compression == "bf16" ? 512 : 260);
+    else if (p_.compression == "topk")
+      bytes += (sets - 1) * 8 * chosen;
+    else
+      bytes += all_reduce(options.rank * rows, set, sets) + all_reduce(options.rank * cols, set, sets);
+    return bytes;
+  }
+  const Config& config_;
+  const ParallelConfig& p_;
+};
+
+TEST(HybridCompression, SendsTheDocumentedBytes) {
+  for (const char* kind : kKinds)
+    for (const auto& [dp, shard] : {std::pair(4, 2), {6, 3}, {6, 2}}) {
+      const Config config = in_sets(compressed(kind, "gpt2"), dp, shard);
+      std::map<int, std::pair<Group*, Group*>> groups;
+      std::mutex mutex;
+      run_layout(config, {.lay_out =
+                              [&, of = shard](Training& training, Mesh& mesh) {
+                                IslandGroups sets =
+                                    make_islands(mesh.world(), mesh.shape(), of, "set of shards");
+                                const std::lock_guard lock(mutex);
+                                groups[mesh.world().rank()] = {sets.inner.get(), sets.across.get()};
+                                training.share_shards(std::move(sets));
+                              },
+                          .end =
+                              [&](Training& training, TrainState&, World& world) {
+                                for (const auto& param : training.model->params())
+                                  static_cast<void>(param->value());  // what is on its way
+                                const Wire wire(config, training, world.rank());
+                                const std::lock_guard lock(mutex);
+                                const auto& [inner, across] = groups.at(world.rank());
+                                EXPECT_EQ(across->traffic().total().bytes, config.train.steps * wire.across)
+                                    << kind << " rank " << world.rank() << " of " << world.size();
+                                const Traffic inside = inner->traffic();
+                                const int64_t gathered = inside.of(Collective::all_gather).bytes,
+                                              norms = inside.of(Collective::all_reduce).bytes;
+                                // Values are gathered before the first step, too.
+                                EXPECT_EQ(inside.total().bytes - norms - gathered / (config.train.steps + 1),
+                                          config.train.steps * wire.inside)
+                                    << kind << " rank " << world.rank() << " of " << world.size();
+                              }});
+    }
+}
+
+// What is owed is shared out like the rest: all residues of a set are of one copy of the matrices.
+TEST(HybridCompression, ResiduesAreSharedOutInASet) {
+  for (const char* kind : kKinds) {
+    const Config config = in_sets(compressed(kind), 6, 3);
+    std::mutex mutex;
+    std::map<std::string, int64_t> elements;  // by what they are called in a checkpoint
+    int64_t matrices = 0;
+    run_layout(config, {.end = [&](Training& training, TrainState&, World& world) {
+                 const std::lock_guard lock(mutex);
+                 for (const CompressionState& state : training.parallel->compression_states())
+                   if (state.kind != SumState::Kind::factor)
+                     elements[state.prefix(state.rank)] += state.range.count();
+                 if (world.rank() > 0) return;
+                 for (const auto& param : training.model->params())
+                   if (is_compressed(*param, compression_of(config))) matrices += param->numel();
+               }});
+    int64_t sent = 0, of_sum = 0;
+    for (const auto& [name, count] : elements) (name.starts_with("sum_") ? of_sum : sent) += count;
+    EXPECT_EQ(sent, 2 * matrices) << kind << ": of two sets";
+    const bool both_ways = std::string(kind) == "bf16" || std::string(kind) == "int8";
+    EXPECT_EQ(of_sum, both_ways ? matrices : 0) << kind;
+  }
+}
+
+TEST(HybridCompression, ThePlanIsTheMeasuredPeak) {
+  for (const char* kind : kKinds) {
+    Config config = in_sets(compressed(kind, "gpt2"), 4, 2);
+    config.precision.compute = "bf16";
+    config.train.steps = 2;
+    run_layout(config, {.end = [&](Training& training, TrainState&, World& world) {
+                 const MemoryPlan plan = plan_memory({config, 2, world.rank(), world.size()});
+                 EXPECT_EQ(plan.usage.peak_total, training.arena.usage().peak_total) << kind;
+                 EXPECT_EQ(plan.usage.peak, training.arena.usage().peak) << kind;
+               }});
+  }
+}
+
+struct Saved {
+  std::string folder;
+  TrainState then;
+};
+
+Saved save_after(Config config, int64_t steps) {
+  Saved saved{.folder = temporary_path("hybrid_compression"), .then = {}};
+  std::filesystem::remove_all(saved.folder);
+  config.train.steps = steps;
+  run_layout(
+      config, {.end = [&](Training& training, TrainState& state, World& world) {
+        write_checkpoint_at(
+            system_env(), world.all(), saved.folder,
+            {.step = state.step, .state = state.to_json(), .tensors = training.tensors(), .files = {}});
+        if (world.rank() == 0) saved.then = state;
+      }});
+  return saved;
+}
+
+VerifyRun resume(const Config& config, const Saved& saved,
+                 const std::function<void(Training&, TrainState&, World&)>& loaded = {}) {
+  return run_layout(config, {.begin = [&](Training& training, TrainState& state, World& world) {
+                      training.load(Checkpoint::open(system_env(), saved.folder));
+                      training.publish(saved.then);
+                      state = saved.then;
+                      if (loaded) loaded(training, state, world);
+                    }});
+}
+
+TEST(HybridCompression, ResumesToTheSameBits) {
+  for (const char* kind : kKinds) {
+    const Config config = in_sets(compressed(kind, "gpt2"), 4, 2);
+    const VerifyRun whole = run_layout(config);
+    const Saved saved = save_after(config, 2);
+    const VerifyRun rest = resume(config, saved);
+    EXPECT_EQ(rest.weights, whole.weights) << kind;
+    EXPECT_EQ(rest.state, whole.state) << kind;
+    EXPECT_EQ(rest.losses.back(), whole.losses.back()) << kind;
+    // Two ranks without sets of shards, zero = 0, exchange as two sets of two: of the same names.
+    Config flat = config;
+    flat.parallel.dp = 2;
+    flat.parallel.zero = flat.parallel.zero_shard = 0;
+    const VerifyRun two = resume(flat, saved);
+    EXPECT_NEAR(two.losses.back(), whole.losses.back(), 1e-4 * whole.losses.back()) << kind;
+  }
+}
+
+// What is owed to each tensor, over all ranks that a checkpoint names.
+std::map<std::string, double> owed(const std::string& folder) {
+  const Checkpoint checkpoint = Checkpoint::open(system_env(), folder);
+  std::map<std::string, double> sums;
+  for (const TensorEntry& entry : checkpoint.tensors()) {
+    if (!entry.name.starts_with("residue.")) continue;
+    std::vector<float> values(static_cast<size_t>(entry.shape.numel()));
+    checkpoint.read(entry.name, values.data());
+    for (const float value : values) sums[entry.name.substr(entry.name.find('.', 8))] += double{value};
+  }
+  return sums;
+}
+
+TEST(HybridCompression, OtherNumbersOfSetsOweTheSame) {
+  const Config config = in_sets(compressed("topk"), 6, 2);
+  Saved saved = save_after(config, 3);
+  const auto before = owed(saved.folder);
+  ASSERT_FALSE(before.empty());
+  for (const auto& [dp, shard] : {std::pair(4, 2), {6, 3}, {2, 0}}) {
+    Config other = in_sets(compressed("topk"), dp, shard);
+    other.train.steps = 0;
+    const std::string folder = saved.folder + "_again";
+    std::filesystem::remove_all(folder);
+    resume(other, saved, [&](Training& training, TrainState& state, World& world) {
+      write_checkpoint_at(
+          system_env(), world.all(), folder,
+          {.step = state.step, .state = state.to_json(), .tensors = training.tensors(), .files = {}});
+    });
+    const auto after = owed(folder);
+    ASSERT_EQ(before.size(), after.size());
+    for (const auto& [name, sum] : before)
+      EXPECT_NEAR(after.at(name), sum, 1e-5) << name << " " << dp << " in " << shard;
+  }
+}
+
+TEST(HybridCompression, PipelinesKeepTheBits) {
+  for (const char* kind : kKinds)
+    for (const char* family : {"llama", "gpt2"}) {
+      Config config = in_sets(compressed(kind, family), 4, 2);
+      const VerifyRun flat = run_layout(config);
+      config.parallel.pp = 2;
+      const VerifyRun run = run_layout(config);
+      EXPECT_EQ(run.losses, flat.losses) << kind << " " << family;
+      EXPECT_EQ(run.weights, flat.weights) << kind << " " << family;
+    }
+}
+
+TEST(HybridCompression, BucketsAndWarmupAreAsEver) {
+  for (const char* kind : kKinds) {
+    Config config = in_sets(compressed(kind), 4, 2);
+    const VerifyRun many = run_layout(config);
+    config.parallel.bucket_bytes = 16 << 20;
+    EXPECT_EQ(run_layout(config).weights, many.weights) << kind;
+    config.parallel.compression_warmup = config.train.steps;
+    Config plain = config;
+    plain.parallel.compression = "none";
+    const VerifyRun exact = run_layout(plain);
+    EXPECT_EQ(run_layout(config).weights, exact.weights) << kind;
+    config.parallel.compression_warmup = 2;
+    EXPECT_NE(run_layout(config).weights, exact.weights) << kind;
+  }
+}
+
+// With what else cuts a model, and the groups of two speeds: near what is not compressed.
+TEST(HybridCompression, GoesWithTheOtherAxes) {
+  const auto near_plain = [](const char* what, const Config& config) {
+    const double tolerance = config.parallel.compression == "int8" ? 0.002 : 0.05;
+    Config plain = config;
+    plain.parallel.compression = "none";
+    const VerifyRun run = run_layout(config), exact = run_layout(plain);
+    EXPECT_EQ(run.losses[0], exact.losses[0]) << what;
+    EXPECT_NEAR(run.losses.back(), exact.losses.back(), tolerance * exact.losses.back()) << what;
+    EXPECT_NE(run.weights, exact.weights) << what << ": nothing was compressed";
+    EXPECT_TRUE(compare(run_layout(config), run).bitwise) << what << ", again";
+  };
+  for (const char* kind : {"int8", "powersgd"}) {
+    Config context = in_sets(compressed(kind), 4, 2), experts = in_sets(compressed(kind, "moe"), 4, 2);
+    context.parallel.cp = 2;
+    near_plain("cp", context);
+    experts.model.experts = 8;
+    experts.parallel.ep = 2;
+    near_plain("ep", experts);
+    Config tensor = in_sets(compressed(kind), 4, 2);
+    tensor.parallel.tp = 2;
+    near_plain("tp", tensor);
+    Config two = in_sets(compressed(kind), 8, 2);
+    two.parallel.sync_every = 2;
+    two.parallel.sync_group = 4;
+    near_plain("two speeds", two);
+  }
+}
+
+// Codes that go to the neighbour of the same set, not to the rank with the same share.
+TEST(HybridCompression, AnExchangeWithTheWrongRanksIsCaught) {
+  for (const char* kind : {"int8", "topk"}) {
+    const Config config = in_sets(compressed(kind), 4, 2);
+    const VerifyRun truth = run_layout(config);
+    EXPECT_TRUE(is_caught(config, truth,
+                          {.lay_out =
+                               [](Training& training, Mesh& mesh) {
+                                 IslandGroups groups =
+                                     make_islands(mesh.world(), mesh.shape(), 2, "set of shards");
+                                 groups.across =
+                                     make_islands(mesh.world(), mesh.shape(), 2, "neighbours").inner;
+                                 training.share_shards(std::move(groups));
+                               }},
+                          1e-4))
+        << kind;
+  }
+}
+
+}  // namespace
+}  // namespace athanor
