@@ -101,7 +101,8 @@ TEST(ParallelKeys, ShardsOfSomeRanks) {
   expect_refused("zero_shard = 1\nzero = 1", {"parallel.zero_shard: got 1", "expected 0", "at least 2"});
   expect_refused("zero_shard = -1", {"parallel.zero_shard: got -1, expected at least 0"});
   for (const std::string kind : {"bf16", "int8", "topk", "powersgd"})
-    expect_legal("zero_shard = 2\nzero = 1\ncompression = '" + kind + "'");
+    for (const std::string zero : {"1", "2", "3"})
+      expect_legal("zero_shard = 2\ncompression = '" + kind + "'\nzero = " + zero);
   expect_refused("zero_shard = 2\nzero = 1\ncompression = 'onebit-adam'",
                  {"parallel.compression: got onebit-adam with parallel.zero = 1"},
                  "[optimizer]\nname = 'adamw'\n");

@@ -33,9 +33,9 @@ Config compressed(const std::string& kind, const std::string& family = "llama") 
   return config;
 }
 
-Config in_sets(Config config, int dp, int shard) {
+Config in_sets(Config config, int dp, int shard, int zero = 1) {
   config.parallel.dp = dp;
-  config.parallel.zero = 1;
+  config.parallel.zero = zero;
   config.parallel.zero_shard = shard;
   return config;
 }
@@ -56,10 +56,13 @@ class Wire {
       const bool codes = by_blocks || least - dealt.begin() == place;
       const int64_t row = 4 * bucket.layout.count;
       if (!buckets.params(b).empty()) inside += (shard - 1) * row;  // values
-      if (by_blocks)
+      const LeafRange grains = grains_of_rank(8, sets, set);
+      if (p_.zero == 2)  // a round has a grain of each rank
+        inside += (grains.second - grains.first + shard - 1) / shard * (shard - 1) * row;
+      else if (by_blocks)
         inside += (shard - 1) * row;
-      else
-        inside += codes ? (shard - 1) * row : shard * row;  // rows from it, or all to it
+      // Rows go out from the rank that codes the bucket; to it go all, or those that were summed on the others.
+      if (!by_blocks) inside += codes ? (shard - 1) * row : (p_.zero == 2 ? row : shard * row);
       if (codes) across += of_bucket(bucket, by_blocks, place, set, sets);
     }
   }
@@ -100,8 +103,9 @@ class Wire {
 
 TEST(HybridCompression, SendsTheDocumentedBytes) {
   for (const char* kind : kKinds)
-    for (const auto& [dp, shard] : {std::pair(4, 2), {6, 3}, {6, 2}}) {
-      const Config config = in_sets(compressed(kind, "gpt2"), dp, shard);
+    for (const auto& [dp, shard, zero] :
+         {std::tuple(4, 2, 1), {6, 3, 1}, {6, 2, 1}, {4, 2, 2}, {6, 3, 2}, {6, 2, 2}}) {
+      const Config config = in_sets(compressed(kind, "gpt2"), dp, shard, zero);
       std::map<int, std::pair<Group*, Group*>> groups;
       std::mutex mutex;
       run_layout(config, {.lay_out =
@@ -135,7 +139,7 @@ TEST(HybridCompression, SendsTheDocumentedBytes) {
 // What is owed is shared out like the rest: all residues of a set are of one copy of the matrices.
 TEST(HybridCompression, ResiduesAreSharedOutInASet) {
   for (const char* kind : kKinds) {
-    const Config config = in_sets(compressed(kind), 6, 3);
+    const Config config = in_sets(compressed(kind), 6, 3, 2);
     std::mutex mutex;
     std::map<std::string, int64_t> elements;  // by what they are called in a checkpoint
     int64_t matrices = 0;
@@ -157,14 +161,16 @@ TEST(HybridCompression, ResiduesAreSharedOutInASet) {
 }
 
 TEST(HybridCompression, ThePlanIsTheMeasuredPeak) {
-  for (const char* kind : kKinds) {
-    Config config = in_sets(compressed(kind, "gpt2"), 4, 2);
+  for (const auto& [kind, zero] :
+       {std::pair("bf16", 1), {"int8", 2}, {"topk", 1}, {"topk", 3}, {"powersgd", 1}, {"powersgd", 2}}) {
+    Config config = in_sets(compressed(kind, "gpt2"), 4, 2, zero);
     config.precision.compute = "bf16";
     config.train.steps = 2;
     run_layout(config, {.end = [&](Training& training, TrainState&, World& world) {
                  const MemoryPlan plan = plan_memory({config, 2, world.rank(), world.size()});
-                 EXPECT_EQ(plan.usage.peak_total, training.arena.usage().peak_total) << kind;
-                 EXPECT_EQ(plan.usage.peak, training.arena.usage().peak) << kind;
+                 EXPECT_EQ(plan.usage.peak_total, training.arena.usage().peak_total)
+                     << config.parallel.compression << " zero " << config.parallel.zero;
+                 EXPECT_EQ(plan.usage.peak, training.arena.usage().peak);
                }});
   }
 }
@@ -199,8 +205,8 @@ VerifyRun resume(const Config& config, const Saved& saved,
 }
 
 TEST(HybridCompression, ResumesToTheSameBits) {
-  for (const char* kind : kKinds) {
-    const Config config = in_sets(compressed(kind, "gpt2"), 4, 2);
+  for (const auto& [kind, zero] : {std::pair("bf16", 2), {"int8", 1}, {"topk", 3}, {"powersgd", 1}}) {
+    const Config config = in_sets(compressed(kind, "gpt2"), 4, 2, zero);
     const VerifyRun whole = run_layout(config);
     const Saved saved = save_after(config, 2);
     const VerifyRun rest = resume(config, saved);
@@ -253,8 +259,9 @@ TEST(HybridCompression, OtherNumbersOfSetsOweTheSame) {
 
 TEST(HybridCompression, PipelinesKeepTheBits) {
   for (const char* kind : kKinds)
-    for (const char* family : {"llama", "gpt2"}) {
-      Config config = in_sets(compressed(kind, family), 4, 2);
+    for (const int zero : {1, 2}) {
+      const char* family = zero == 1 ? "gpt2" : "llama";
+      Config config = in_sets(compressed(kind, family), 4, 2, zero);
       const VerifyRun flat = run_layout(config);
       config.parallel.pp = 2;
       const VerifyRun run = run_layout(config);
@@ -279,6 +286,15 @@ TEST(HybridCompression, BucketsAndWarmupAreAsEver) {
   }
 }
 
+// Nobody is there to exchange anything with.
+TEST(HybridCompression, OfOneSetIsNone) {
+  for (const int zero : {1, 2, 3}) {
+    Config config = in_sets(compressed("int8"), 4, 4, zero), plain = config;
+    plain.parallel.compression = "none";
+    EXPECT_TRUE(compare(run_layout(config), run_layout(plain)).bitwise) << zero;
+  }
+}
+
 // With what else cuts a model, and the groups of two speeds: near what is not compressed.
 TEST(HybridCompression, GoesWithTheOtherAxes) {
   const auto near_plain = [](const char* what, const Config& config) {
@@ -292,7 +308,7 @@ TEST(HybridCompression, GoesWithTheOtherAxes) {
     EXPECT_TRUE(compare(run_layout(config), run).bitwise) << what << ", again";
   };
   for (const char* kind : {"int8", "powersgd"}) {
-    Config context = in_sets(compressed(kind), 4, 2), experts = in_sets(compressed(kind, "moe"), 4, 2);
+    Config context = in_sets(compressed(kind), 4, 2, 3), experts = in_sets(compressed(kind, "moe"), 4, 2, 2);
     context.parallel.cp = 2;
     near_plain("cp", context);
     experts.model.experts = 8;
@@ -301,7 +317,7 @@ TEST(HybridCompression, GoesWithTheOtherAxes) {
     Config tensor = in_sets(compressed(kind), 4, 2);
     tensor.parallel.tp = 2;
     near_plain("tp", tensor);
-    Config two = in_sets(compressed(kind), 8, 2);
+    Config two = in_sets(compressed(kind), 8, 2, 3);
     two.parallel.sync_every = 2;
     two.parallel.sync_group = 4;
     near_plain("two speeds", two);

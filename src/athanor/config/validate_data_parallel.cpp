@@ -7,14 +7,16 @@
 namespace athanor {
 namespace {
 
-// Sums along the tree are of f32 grains, ZeRO 2 and 3 scatter grains one by one, and the unit of what error feedback
-// keeps must not change with a loss scale.
+// Sums along the tree are of f32 grains, ZeRO 2 and 3 scatter grains one by one (but sets of shards exchange one sum a
+// step), and the unit of what error feedback keeps must not change with a loss scale.
 void check_compression(const Config& config) {
   const ParallelConfig& p = config.parallel;
   const std::string key = "parallel.compression", &kind = p.compression;
   if (kind == "none") return;
-  require(p.zero < 2, config, key, "got {} with parallel.zero = {}, expected parallel.zero = 0 or 1", kind,
-          p.zero);
+  require(p.zero < 2 || p.zero_shard > 0, config, key,
+          "got {} with parallel.zero = {}, expected parallel.zero = 0 or 1, or sets of shards "
+          "(parallel.zero_shard), which exchange one sum a step",
+          kind, p.zero);
   require(p.reduce == "fast", config, key, "got {} with parallel.reduce = \"tree\", expected \"fast\"", kind);
   require(config.precision.compute != "f16", config, key,
           "got {} with precision.compute = \"f16\", expected bf16 or f32", kind);

@@ -17,10 +17,11 @@ namespace {
 DataParallelOptions for_size(DataParallelOptions options, int size) {
   check(0 <= options.stage && options.stage <= 3, "data parallel: got ZeRO stage {}, expected 0 to 3",
         options.stage);
-  check(
-      options.compression.kind == Compression::none || (options.stage < 2 && options.reduce == Reduce::fast),
-      "data parallel: got compressed gradients with ZeRO stage {}{}, expected stage 0 or 1 and fast sums",
-      options.stage, options.reduce == Reduce::tree ? " and sums along the tree" : "");
+  check(options.compression.kind == Compression::none ||
+            ((options.stage < 2 || options.all != nullptr) && options.reduce == Reduce::fast),
+        "data parallel: got compressed gradients with ZeRO stage {}{}, expected stage 0 or 1, or hybrid "
+        "sharding, and fast sums",
+        options.stage, options.reduce == Reduce::tree ? " and sums along the tree" : "");
   check(options.across == nullptr ? options.all == nullptr || size == 1
                                   : options.all != nullptr && size > 1 && options.stage > 0,
         "data parallel: got hybrid sharding of ZeRO stage {} in groups of {}, expected stages 1 to 3 and 2 "
@@ -105,9 +106,9 @@ void DataParallel::allocate() {
     gradients_ = std::make_unique<ReplicatedGradients>(buckets_, everyone(), arena_, options_.reduce, clock_,
                                                        options_.parts, compressed_.get());
   else
-    gradients_ =
-        std::make_unique<ShardedGradients>(buckets_, group_, arena_, options_.reduce, clock_, log_,
-                                           options_.parts, options_.across, options_.gradients_place);
+    gradients_ = std::make_unique<ShardedGradients>(buckets_, group_, arena_, options_.reduce, clock_, log_,
+                                                    options_.parts, options_.across, options_.gradients_place,
+                                                    compressed_.get());
   if (experts_) experts_->allocate();
 }
 

@@ -58,7 +58,7 @@ struct DataParallelOptions {
   Trace* trace = nullptr;
   // Of two-speed synchronisation: `group` is one island of several, which share out the grains first.
   int island = 0, num_islands = 1;
-  CompressionOptions compression = {};  // of stages 0 and 1 with Reduce::fast; a group of one has none
+  CompressionOptions compression = {};  // Reduce::fast, stage 0 or 1 or hybrid; not of one
   // Of a pipeline: weights whose gradients are not completed together have different numbers, and no bucket in common.
   std::function<int(const Weight&)> section = {};
   // Of expert parallelism: the ranks with the same experts (edp), over which their gradients are summed and, with ZeRO,

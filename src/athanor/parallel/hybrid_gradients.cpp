@@ -14,71 +14,55 @@ HybridGradients::HybridGradients(const Buckets& buckets, Group& all, Group& inne
       inner_(inner),
       across_(across),
       reduce_(reduce),
-      clock_(clock),
-      compressed_(compressed) {
+      clock_(clock) {
+  if (compressed != nullptr) exchange_.emplace(buckets, inner, *compressed, clock);
   check(all.size() == inner.size() * across.size() && inner.rank() == all.rank() % inner.size(),
         "hybrid sharding: got {} groups of {} ranks and number {} of them for rank {} of {}", across.size(),
         inner.size(), inner.rank(), all.rank(), all.size());
 }
 
 void HybridGradients::begin_step(int64_t num_grains) {
-  inside_.clear();  // of a step that failed
-  dealt_.clear();
+  scattered_.clear();  // of a step that failed
+  if (exchange_) exchange_->begin_step();
   ReplicatedGradients::begin_step(num_grains);
-}
-
-float* HybridGradients::share(const Inside& sum) const {
-  return sum.whole + inner_.rank() * buckets_.list[sum.bucket].layout.count;
 }
 
 void HybridGradients::start_sum(size_t bucket, const std::vector<TreeNode>& nodes) {
   if (reduce_ == Reduce::tree) return ReplicatedGradients::start_sum(bucket, nodes);
-  start_inside(bucket, nodes.front().data, {});
+  const int64_t count = buckets_.list[bucket].layout.count;
+  float *whole = nodes.front().data, *share = whole + inner_.rank() * count;
+  while (!scattered_.empty()) sum_oldest_across();
+  scattered_.push_back(
+      {inner_.reduce_scatter(whole, share, count, Dtype::f32, "gradients " + std::to_string(bucket)), share,
+       count});
 }
 
-bool HybridGradients::start_compressed(size_t bucket, const Tensor& buffer) {
-  if (compressed_ == nullptr || !compressed_->active()) return false;
-  const Bucket& of = buckets_.list[bucket];
-  start_inside(bucket, buffer.flat(of.first, of.layout.total()).data<float>(), buffer);
+bool HybridGradients::start_compressed(size_t bucket, const Tensor& whole) {
+  if (!exchange_ || !exchange_->active()) return false;
+  const int64_t count = buckets_.list[bucket].layout.count;
+  SetExchange::Sum sum{
+      .bucket = bucket, .whole = whole, .row = whole.flat(inner_.rank() * count, count), .arriving = {}};
+  const std::string name = "gradients " + std::to_string(bucket);
+  if (whole.queue().device() != Device::null) {
+    auto* data = whole.data<float>();
+    sum.arriving = exchange_->codes_shares()
+                       ? inner_.reduce_scatter(data, sum.row.data<float>(), count, Dtype::f32, name)
+                       : inner_.reduce(data, data, whole.numel(), Dtype::f32, exchange_->owner(bucket), name);
+  }
+  exchange_->start(std::move(sum));
   return true;
 }
 
-void HybridGradients::start_inside(size_t bucket, float* whole, const Tensor& coded) {
-  while (!inside_.empty()) sum_oldest_across();
-  Inside& sum = inside_.emplace_back(Inside{.work = {}, .bucket = bucket, .whole = whole, .coded = coded});
-  if (coded.defined() && coded.queue().device() == Device::null) return;
-  const ShardLayout& layout = buckets_.list[bucket].layout;
-  const std::string name = "gradients " + std::to_string(bucket);
-  if (!coded.defined() || compressed_->codes_shares())
-    sum.work = inner_.reduce_scatter(whole, share(sum), layout.count, Dtype::f32, name);
-  else
-    sum.work = inner_.reduce(whole, whole, layout.total(), Dtype::f32, compressed_->owner(bucket), name);
-}
-
 void HybridGradients::sum_oldest_across() {
-  Inside oldest = std::move(inside_.front());
-  inside_.pop_front();
+  Scatter oldest = std::move(scattered_.front());
+  scattered_.pop_front();
   clock_.wait(oldest.work, "wait for gradients");
-  if (!oldest.coded.defined())
-    return keep(across_.all_reduce(share(oldest), buckets_.list[oldest.bucket].layout.count, Dtype::f32,
-                                   "gradients across groups"));
-  compressed_->start(oldest.bucket, oldest.coded);
-  if (!compressed_->codes_shares()) dealt_.push_back(std::move(oldest));
-}
-
-void HybridGradients::deal_out_rows() {
-  for (Inside& sum : dealt_)
-    if (sum.coded.queue().device() != Device::null)
-      sum.work = inner_.scatter(sum.whole, share(sum), buckets_.list[sum.bucket].layout.count, Dtype::f32,
-                                compressed_->owner(sum.bucket), "sums of gradients");
-  for (Inside& sum : dealt_) clock_.wait(sum.work, "wait for gradients");
-  dealt_.clear();
+  keep(across_.all_reduce(oldest.share, oldest.count, Dtype::f32, "gradients across groups"));
 }
 
 void HybridGradients::finish() {
-  while (!inside_.empty()) sum_oldest_across();
-  if (compressed_ != nullptr) compressed_->finish(clock_);
-  deal_out_rows();
+  while (!scattered_.empty()) sum_oldest_across();
+  if (exchange_) exchange_->finish();
   ReplicatedGradients::finish();
 }
 

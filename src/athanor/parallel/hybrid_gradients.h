@@ -4,15 +4,17 @@
 //
 //   HybridGradients gradients(buckets, all, inner, across, arena, Reduce::fast, clock);
 //
-// With `compressed` (fast only) the ranks of a group sum exactly, and the groups exchange codes of their sums. Where shares
-// are coded the way inside stays; else a bucket is summed on the one rank that codes it, and its rows are dealt out again.
+// With `compressed` (fast only) the ranks of a group sum exactly, and the groups exchange codes of their sums
+// (compression/set_exchange.h): each rank those of its share, or of the buckets that are summed on it.
 //
 // `inner` are neighbours in `all`, as many as the buckets have rows; `across` the ranks with the same share, in the order
 // of their groups. Reduce::tree is the tree over all ranks.
 #pragma once
 
 #include <deque>
+#include <optional>
 
+#include "athanor/parallel/compression/set_exchange.h"
 #include "athanor/parallel/replicated_gradients.h"
 
 namespace athanor {
@@ -26,28 +28,23 @@ class HybridGradients final : public ReplicatedGradients {
 
  protected:
   void start_sum(size_t bucket, const std::vector<TreeNode>& nodes) override;
-  bool start_compressed(size_t bucket, const Tensor& buffer) override;
+  bool start_compressed(size_t bucket, const Tensor& whole) override;
 
  private:
-  struct Inside {  // on its way to this rank, or to the one that codes it
+  struct Scatter {
     Work work;
-    size_t bucket;
-    float* whole;  // [rows, count]
-    Tensor coded;  // of all buckets; undefined: not to be coded
+    float* share;
+    int64_t count;
   };
-  float* share(const Inside& sum) const;
-  void start_inside(size_t bucket, float* whole, const Tensor& coded);
   void sum_oldest_across();
-  void deal_out_rows();
 
   const Buckets& buckets_;
   Group& inner_;
   Group& across_;
   Reduce reduce_;
   WaitClock& clock_;
-  CompressedGradients* compressed_;
-  std::deque<Inside> inside_;  // one is on its way while the backward pass completes the next
-  std::vector<Inside> dealt_;  // to be dealt out when they are summed
+  std::deque<Scatter> scattered_;  // one is on its way while the backward pass completes the next
+  std::optional<SetExchange> exchange_;
 };
 
 }  // namespace athanor

@@ -50,9 +50,8 @@ class ReplicatedGradients : public GradientSum {
   // Starts the sum over the ranks of a bucket of which this one has these nodes ([bucket's total] each; with
   // Reduce::fast the one leaf `rank`), the first of which gets it.
   virtual void start_sum(size_t bucket, const std::vector<TreeNode>& nodes);
-  // Likewise as fewer bytes, of a bucket of the buffer of all of them; false: this step's are not compressed. On the null
-  // device, too.
-  virtual bool start_compressed(size_t bucket, const Tensor& buffer);
+  // Likewise as fewer bytes; false: this step's are not compressed. On the null device, too.
+  virtual bool start_compressed(size_t bucket, const Tensor& whole);
   void keep(Work work) { works_.push_back(std::move(work)); }  // until finish()
 
  private:

@@ -10,7 +10,7 @@ namespace athanor {
 
 ShardedGradients::ShardedGradients(const Buckets& buckets, Group& group, Arena& arena, Reduce reduce,
                                    WaitClock& clock, GrainLog& log, int parts, Group* across,
-                                   const DiskPlace& place)
+                                   const DiskPlace& place, CompressedGradients* compressed)
     : buckets_(buckets),
       group_(group),
       arena_(arena),
@@ -21,6 +21,7 @@ ShardedGradients::ShardedGradients(const Buckets& buckets, Group& group, Arena& 
       across_(across),
       open_(buckets.list.size()),
       pending_(buckets.list.size(), 0) {
+  if (compressed != nullptr) exchange_.emplace(buckets, group, *compressed, clock);
   if (place.is_used()) {
     std::vector<BucketRow> rows;
     for (const Bucket& bucket : buckets_.list) rows.push_back({names_of(bucket), bucket.layout.count});
@@ -68,6 +69,7 @@ void ShardedGradients::begin_step(int64_t num_grains) {
   round_ = -1;
   in_flight_.clear();  // of a step that failed
   across_works_.clear();
+  if (exchange_) exchange_->begin_step();
   for (size_t b = 0; b < open_.size(); ++b) {
     open_[b] = {};
     pending_[b] = buckets_.list[b].weights.size();
@@ -238,6 +240,7 @@ void ShardedGradients::add_round(const Reduction& done) {
 
 void ShardedGradients::start_across(size_t index) {
   if (across_ == nullptr) return;
+  if (exchange_ && exchange_->active()) return start_exchange(index);
   if (file_) finish_across();  // one row at a time
   Across across{.bucket = index, .nodes = {}, .work = {}};
   std::vector<TreeNode> nodes;
@@ -256,6 +259,21 @@ void ShardedGradients::start_across(size_t index) {
   across_works_.push_back(std::move(across));
 }
 
+void ShardedGradients::start_exchange(size_t index) {
+  const ShardLayout& layout = buckets_.list[index].layout;
+  SetExchange::Sum sum{.bucket = index, .whole = {}, .row = open(0, index, /*fresh=*/false), .arriving = {}};
+  if (!exchange_->codes_shares()) {
+    const int owner = exchange_->owner(index);
+    if (owner == group_.rank())
+      sum.whole = empty(arena_, {layout.total()}, Dtype::f32, Category::communication);
+    if (arena_.queue().device() != Device::null)
+      sum.arriving =
+          group_.gather(sum.row.data<float>(), sum.whole.defined() ? sum.whole.data<float>() : nullptr,
+                        layout.count, Dtype::f32, owner, "sums of a set " + std::to_string(index));
+  }
+  exchange_->start(std::move(sum));
+}
+
 void ShardedGradients::finish_across() {
   for (Across& across : across_works_) {
     clock_.wait(across.work, "wait for gradients");
@@ -267,6 +285,7 @@ void ShardedGradients::finish_across() {
 void ShardedGradients::finish() {
   while (!in_flight_.empty()) end_oldest();
   finish_across();
+  if (exchange_) exchange_->finish();
 }
 
 Tensor ShardedGradients::piece(Weight& weight) {

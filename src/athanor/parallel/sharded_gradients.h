@@ -14,7 +14,8 @@
 //
 // Hybrid sharding: `across` are the ranks that keep the same share in other groups of ranks, each of which takes
 // neighbouring grains; once a step the sums of a share are added across, a bucket at a time, when its last round is over:
-// in the order of the groups, or in the tree.
+// in the order of the groups, or in the tree. With `compressed` (fast only) as codes (compression/set_exchange.h): each
+// rank those of its share, or of the buckets that are gathered on it.
 //
 // Offload: the shards lie on disk (bucket_file.h), a bucket's row is read while the gradients that are added to it are
 // on the wire, and written behind.
@@ -28,6 +29,7 @@
 
 #include "athanor/parallel/bucket_file.h"
 #include "athanor/parallel/buckets.h"
+#include "athanor/parallel/compression/set_exchange.h"
 #include "athanor/parallel/gradient_sum.h"
 #include "athanor/parallel/grain_log.h"
 #include "athanor/parallel/round_plan.h"
@@ -37,7 +39,8 @@ namespace athanor {
 class ShardedGradients final : public GradientSum, private GradSource {
  public:
   ShardedGradients(const Buckets& buckets, Group& group, Arena& arena, Reduce reduce, WaitClock& clock,
-                   GrainLog& log, int parts = 1, Group* across = nullptr, const DiskPlace& place = {});
+                   GrainLog& log, int parts = 1, Group* across = nullptr, const DiskPlace& place = {},
+                   CompressedGradients* compressed = nullptr);
   ~ShardedGradients() override;
 
   void share_grains(std::vector<int64_t> counts) override;
@@ -81,6 +84,7 @@ class ShardedGradients final : public GradientSum, private GradSource {
   void read_ahead(size_t bucket);
   void add_round(const Reduction& done);
   void start_across(size_t bucket);
+  void start_exchange(size_t bucket);
   void finish_across();
   // A bucket's row of a partial sum; fresh: what is in it does not count. close() says that it was changed.
   Tensor open(int buffer, size_t bucket, bool fresh);
@@ -112,6 +116,7 @@ class ShardedGradients final : public GradientSum, private GradSource {
     Work work;
   };
   std::deque<Across> across_works_;
+  std::optional<SetExchange> exchange_;
 };
 
 }  // namespace athanor

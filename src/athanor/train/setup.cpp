@@ -74,10 +74,13 @@ void Training::lay_out(Mesh& mesh) {
   share_sequences(mesh.group(Axis::cp));
   const int of_island =
       islands_.inner != nullptr ? static_cast<int>(config_.parallel.sync_group) : mesh.size(Axis::dp);
-  if (const auto ranks = static_cast<int>(config_.parallel.zero_shard); ranks > 0 && ranks < of_island)
-    share_shards(make_islands(mesh.world(), mesh.shape(), ranks, "set of shards", of_island),
-                 mesh.size(Axis::ep) > 1 ? make_expert_shards(mesh.world(), mesh.shape(), ranks, of_island)
+  const auto of_set = static_cast<int>(config_.parallel.zero_shard);
+  if (of_set > 0 && of_set < of_island)
+    share_shards(make_islands(mesh.world(), mesh.shape(), of_set, "set of shards", of_island),
+                 mesh.size(Axis::ep) > 1 ? make_expert_shards(mesh.world(), mesh.shape(), of_set, of_island)
                                          : IslandGroups{});
+  else if (of_set > 0)
+    parallel_options_.compression.kind = Compression::none;  // one set has nobody to exchange with
   if (mesh.size(Axis::pp) == 1) return;
   const std::vector<int> ranks = mesh.shape().peers(mesh.world().rank(), {Axis::pp});
   const Schedule schedule = pipeline_schedule(config_, 1);

@@ -143,12 +143,15 @@ void CompressedGradients::add_part(size_t bucket, const std::vector<size_t>& slo
   parts_[bucket].push_back(std::move(part));
 }
 
-void CompressedGradients::start(size_t bucket, const Tensor& buffer) {
-  const Bucket& of = buckets_.list[bucket];
+void CompressedGradients::start(size_t bucket, const Tensor& whole) {
+  const ShardLayout& layout = buckets_.list[bucket].layout;
+  const bool of_row = place_.size > 1 && codes_shares();
   for (Part& part : parts_[bucket]) {
     std::vector<Tensor> grads;
     for (const auto& [slot, range] : part.pieces)
-      grads.push_back(buffer.flat(of.first + of.layout.offsets[slot] + range.first, range.count()));
+      grads.push_back(
+          whole.flat(of_row ? layout.start_in_row(slot, place_.rank) : layout.offsets[slot] + range.first,
+                     range.count()));
     part.sum->start(std::move(grads));
   }
   started_.push_back(bucket);

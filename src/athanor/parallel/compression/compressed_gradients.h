@@ -3,7 +3,7 @@
 //
 //   CompressedGradients compressed(buckets, group, arena, options);
 //   compressed.begin_step(update);               // in the warm-up it stays out of the way
-//   if (compressed.active()) compressed.start(bucket, buffer);    // `buffer` holds all buckets
+//   if (compressed.active()) compressed.start(bucket, whole);
 //   compressed.finish(clock);
 //
 // Compressed are matrices whose gradient is complete within the data-parallel ranks: vectors, what tensor parallelism
@@ -77,7 +77,9 @@ class CompressedGradients {
   bool active() const { return active_; }
   bool sums() const { return !active_ || options_.kind != Compression::onebit_adam; }
 
-  void start(size_t bucket, const Tensor& buffer);
+  // The bucket [rows * count]; with hybrid sharding, where shares are coded, this rank's row of it, else what another
+  // rank than the owner gives does not count.
+  void start(size_t bucket, const Tensor& whole);
   void finish(WaitClock& clock);
   std::vector<CompressionState> states() const;
 
