@@ -20,6 +20,8 @@ T sample(int rank, int64_t i) {
     return from_float<Bf16>(static_cast<float>(value));
   } else if constexpr (std::is_same_v<T, int64_t>) {
     return static_cast<int64_t>(value * 1e12);
+  } else if constexpr (std::is_integral_v<T>) {
+    return static_cast<T>(static_cast<int64_t>(value));  // the lowest bits of it
   } else {
     return static_cast<T>(value);
   }
