@@ -4,6 +4,7 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <set>
 
 #include "apps/small_run.h"
 
@@ -50,6 +51,26 @@ TEST_F(ParameterServers, SynchronousRunsHaveTheBitsOfDataParallelism) {
     train_over("gloo", place, "gloo", six + servers(2, "sync", {reduce}), 4);
     EXPECT_EQ(history(place, "gloo"), expected) << reduce;
     place.remove("runs");
+  }
+}
+
+TEST_F(ParameterServers, InF16TheySkipWhatOverflowsAndResume) {
+  const std::vector<std::string> half = {"precision.compute=f16", "precision.loss_scale_window=3",
+                                         "precision.loss_scale=1e7", "schedule.decay=constant"};
+  train(place, "dp", half, 2);
+  train(place, "t", half + servers(2, "sync", {"train.steps=5"}), 4);
+  train(place, "t", half + servers(1, "sync"), 3);
+  EXPECT_EQ(history(place, "t"), history(place, "dp"));
+  EXPECT_EQ(digest(place, checkpoint_of("t", kSteps)), digest(place, checkpoint_of("dp", kSteps)));
+  const auto async = half + servers(2, "async", {"parallel.reduce=fast"});
+  train(place, "a", async + std::vector<std::string>{"train.steps=5"}, 4);
+  train(place, "a", async, 4);
+  std::set<double> scales;
+  for (const Json& line : metrics(place, "a")) scales.insert(line["loss_scale"].get<double>());
+  EXPECT_GE(scales.size(), 2u);
+  for (const int server : {0, 1}) {
+    const std::string log = schedule(place, "a", server);
+    EXPECT_EQ(std::count(log.begin(), log.end(), '\n'), 1 + 2 * kSteps);
   }
 }
 

@@ -106,7 +106,9 @@ TEST(Validate, ParameterServersGoWithPlainWorkers) {
                {"parallel.servers: got 1 with parallel.balance = \"speed\", expected \"even\""});
   expect_error("[parallel]\nservers=1\nzero=2", {"got 1 with parallel.zero = 2, expected parallel.zero = 0"});
   expect_error("[parallel]\nservers=1\ncompression='int8'", {"parallel.servers", "parallel.compression"});
-  expect_error("[parallel]\nservers=1\n[precision]\ncompute='f16'", {"parallel.servers", "expected bf16"});
+  for (const std::string how : {"sync", "bounded", "async"})
+    EXPECT_EQ(parse_error("[parallel]\nservers=1\nconsistency='" + how + "'\n[precision]\ncompute='f16'"),
+              "");
   expect_error("[parallel]\nservers=1\nconsistency='async'\nreduce='tree'",
                {"parallel.reduce: got \"tree\""});
   expect_error("[parallel]\nservers=1\nreplay='x'", {"parallel.replay: got 'x' with parallel.consistency"});

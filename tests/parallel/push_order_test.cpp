@@ -144,13 +144,15 @@ TEST_F(PushLogTest, ReadsBackWhatWasWrittenAndIsCutOnAResume) {
   for (int64_t version = 1; version <= 6; ++version)
     EXPECT_EQ(records[static_cast<size_t>(version - 1)], record(version));
   {
-    PushLog log(system_env(), path_, 4);
-    log.write(record(5));
-    system_env().append_to(path_)->append("6,0,3");  // torn by a kill
+    PushLog log(system_env(), path_, 2);
+    EXPECT_EQ(log.version(), 5);  // the sixth push was of step 3
+    log.write(record(6));
+    EXPECT_EQ(log.version(), 6);
+    system_env().append_to(path_)->append("7,0,3");  // torn by a kill
   }
   records = read_push_log(system_env(), path_);
-  EXPECT_EQ(records.size(), 5u);
-  EXPECT_EQ(records.back(), record(5));
+  EXPECT_EQ(records.size(), 6u);
+  EXPECT_EQ(records.back(), record(6));
   EXPECT_TRUE(records[3].push.commit);
   PushLog(system_env(), path_, 0);
   EXPECT_TRUE(read_push_log(system_env(), path_).empty());

@@ -5,7 +5,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
+#include <utility>
 
 #include "athanor/parallel/parameter_server/worker.h"
 #include "train/virtual_ranks.h"
@@ -23,6 +25,7 @@ struct Layout {
 
 struct Observed {
   Outcome outcome;                                 // of worker 0; weights of the servers
+  std::vector<std::vector<double>> loss_scales;    // by worker: of its steps
   std::vector<std::vector<PushRecord>> schedules;  // by server
   std::vector<Traffic> traffic;                    // by rank
   std::vector<std::string> failures;               // by rank: what a rank that could go on otherwise was told
@@ -53,6 +56,7 @@ class ServerRun {
       : config_(config), layout_(layout), plant_(plant), settings_(settings_of(config, layout)) {
     observed_.schedules.resize(static_cast<size_t>(layout.servers));
     observed_.traffic.resize(static_cast<size_t>(settings_.roles.size()));
+    observed_.loss_scales.resize(static_cast<size_t>(layout.workers));
     observed_.failures.resize(static_cast<size_t>(settings_.roles.size()));
   }
 
@@ -101,7 +105,7 @@ class ServerRun {
     model.allocate(engine.arena, settings_.dtype, /*with_master=*/true);
     optimizer->allocate(engine.arena);
     model.initialize(config_.train.seed);
-    server.start({});
+    server.start({.loss_scale = first_state(config_).loss_scale});
     Served served;
     while (served.step < config_.train.steps && !served.stop) served = server.serve();
     weights_of(model, servers);
@@ -125,14 +129,17 @@ class ServerRun {
     servers.allocate();
     servers.start();
     int64_t stop_step = 0;
+    double loss_scale = first_state(config_).loss_scale.scale;
     for (int64_t step = 1; step <= config_.train.steps && (stop_step == 0 || step <= stop_step); ++step) {
       std::vector<double> losses(2, 0.0);
       GradientSum& gradients = servers.gradients();
       gradients.begin_step(settings_.num_grains);
       for (const int64_t grain : gradients.grains_of_step(settings_.num_grains)) {
-        const Accumulated done = compute_grain_of(config_, model, engine.arena, step, grain, [&](Tape& tape) {
+        const auto begin = [&](Tape& tape) {
           if (WeightReady ready = gradients.begin_grain(grain)) tape.on_weight_ready(std::move(ready));
-        });
+        };
+        const Accumulated done =
+            compute_grain_of(config_, model, engine.arena, step, grain, begin, loss_scale);
         losses[0] += done.loss;
         losses[1] += done.tokens;
         gradients.end_grain();
@@ -144,14 +151,19 @@ class ServerRun {
            .commit = commits(step) || step == stop_step,
            .stop_here = step == stop_step,
            .wants_stop = me == 0 && plant_.stop_wished_at > 0 && step >= plant_.stop_wished_at,
-           .tokens = losses[1]},
+           .tokens = losses[1],
+           .loss_scale = loss_scale},
           config_.optimizer.clip_norm, losses);
       stop_step = answer.stop_step;
+      observed_.loss_scales[static_cast<size_t>(me)].push_back(loss_scale);
+      const double used = std::exchange(loss_scale, answer.loss_scale);
       if (me > 0) continue;
       StepResult result;
       result.loss = losses[0] / losses[1];
       result.tokens = static_cast<int64_t>(losses[1]);
       result.grad_norm = answer.grad_norm;
+      result.loss_scale = used;
+      result.applied = std::isfinite(answer.grad_norm);
       observed_.outcome.steps.push_back(result);
     }
     servers.settle();
@@ -186,7 +198,11 @@ void expect_same(const Outcome& got, const Outcome& expected, const std::string&
   EXPECT_EQ(got.weights, expected.weights) << what;
   ASSERT_EQ(got.steps.size(), expected.steps.size()) << what;
   for (size_t i = 0; i < got.steps.size(); ++i) {
-    EXPECT_EQ(got.steps[i].grad_norm, expected.steps[i].grad_norm) << what << ", step " << i + 1;
+    EXPECT_EQ(std::bit_cast<uint64_t>(got.steps[i].grad_norm),
+              std::bit_cast<uint64_t>(expected.steps[i].grad_norm))
+        << what << ", step " << i + 1;
+    EXPECT_EQ(got.steps[i].loss_scale, expected.steps[i].loss_scale) << what << ", step " << i + 1;
+    EXPECT_EQ(got.steps[i].applied, expected.steps[i].applied) << what << ", step " << i + 1;
     EXPECT_EQ(got.steps[i].tokens, expected.steps[i].tokens) << what;
     EXPECT_NEAR(got.steps[i].loss, expected.steps[i].loss, 1e-12) << what;
   }
@@ -212,6 +228,33 @@ TEST(ParameterServer, SynchronousInBf16WithDropoutIsDataParallelToTheBit) {
   expect_same(run_servers(config, {3, 2}).outcome, run(config, 1), "bf16");
 }
 
+// The first steps overflow; the scale falls, then grows and falls again.
+Config half(const std::string& family, int64_t steps) {
+  Config config = small(family, "adamw");
+  config.precision.compute = "f16";
+  config.precision.loss_scale = 16777216.0;
+  config.precision.loss_scale_window = 2;
+  config.train.steps = steps;
+  return config;
+}
+
+TEST(ParameterServer, SynchronousInF16SkipsTheStepsOfDataParallelism) {
+  for (const char* family : {"llama", "gpt2"})
+    for (const char* reduce : {"fast", "tree"}) {
+      Config config = half(family, 20);
+      config.parallel.reduce = reduce;
+      for (const auto& [workers, servers] : {std::pair(1, 1), {2, 2}, {3, 2}}) {
+        const Outcome expected = run(config, workers);
+        int skipped = 0;
+        for (const StepResult& step : expected.steps) skipped += step.applied ? 0 : 1;
+        EXPECT_GE(skipped, 2);
+        EXPECT_LT(skipped, 15);
+        expect_same(run_servers(config, {workers, servers}).outcome, expected,
+                    fmt::format("{} {} {}+{}", family, reduce, workers, servers));
+      }
+    }
+}
+
 TEST(ParameterServer, AsynchronousRunsAreRunAgainFromTheirSchedule) {
   Config config = small("gpt2", "adamw");
   config.train.steps = 8;
@@ -226,6 +269,25 @@ TEST(ParameterServer, AsynchronousRunsAreRunAgainFromTheirSchedule) {
       for (size_t i = 0; i < 8; ++i)
         EXPECT_EQ(second.outcome.steps[i].grad_norm, first.outcome.steps[i].grad_norm) << i;
     }
+  }
+}
+
+TEST(ParameterServer, AsynchronousRunsInF16AreRunAgainFromTheirSchedule) {
+  Config config = half("llama", 24);
+  config.precision.loss_scale_window = 8;
+  for (const Consistency consistency : {Consistency::async, Consistency::bounded}) {
+    const Layout layout{.workers = 3, .servers = 2, .consistency = consistency, .staleness = 2};
+    const Observed first = run_servers(config, layout, {.commit_every = 4});
+    const Observed second = run_servers(config, layout, {.replay = first.schedules, .commit_every = 4});
+    EXPECT_EQ(second.outcome.weights, first.outcome.weights);
+    EXPECT_EQ(second.schedules, first.schedules);
+    EXPECT_EQ(second.loss_scales, first.loss_scales);
+    for (const float w : first.outcome.weights) ASSERT_TRUE(std::isfinite(w));
+    EXPECT_FALSE(first.outcome.steps.front().applied);
+    int applied = 0;
+    for (const StepResult& step : first.outcome.steps) applied += step.applied ? 1 : 0;
+    EXPECT_GT(applied, 4);
+    for (const auto& schedule : first.schedules) EXPECT_EQ(schedule.size(), 72u) << "skipped pushes count";
   }
 }
 
@@ -271,6 +333,22 @@ TEST(ParameterServer, FollowsAScriptedOrderAndRefusesAnother) {
   changed = script;
   changed.replay[0][5].push.worker = 1;  // which waits for the last commit
   EXPECT_THAT(message(changed), HasSubstr("replay: update 6: worker 1 cannot push now"));
+}
+
+// Worker 0 begins with the scale that was the first one's, long after worker 1 has found out that it is too large.
+TEST(ParameterServer, WhatOverflowsWithAnOldScaleSaysNothingOfThePresentOne) {
+  Config config = half("llama", 14);
+  config.precision.loss_scale_window = 1000;
+  const Observed observed =
+      run_servers(config, {.workers = 2, .servers = 1, .consistency = Consistency::async},
+                  {.replay = {one_after_the_other(2, config.train.steps)}});
+  const std::vector<double>&late = observed.loss_scales[0], &early = observed.loss_scales[1];
+  ASSERT_EQ(late.size(), 14u);
+  EXPECT_EQ(early[1], early[0] / 2);
+  EXPECT_LT(early.back(), early[1]);
+  EXPECT_EQ(late[0], early[0]);
+  EXPECT_FALSE(observed.outcome.steps[0].applied);
+  EXPECT_EQ(late[1], early.back()) << "worker 1's last steps did not overflow";
 }
 
 TEST(ParameterServer, TheBoundHoldsOnARealRun) {

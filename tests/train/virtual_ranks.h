@@ -17,7 +17,8 @@ struct Accumulated {
 
 // The losses of a grain of `step`, after its backward pass. `begin` is given the tape before.
 inline Accumulated compute_grain_of(const Config& config, const Model& model, Arena& arena, int64_t step,
-                                    int64_t grain, const std::function<void(Tape&)>& begin) {
+                                    int64_t grain, const std::function<void(Tape&)>& begin,
+                                    double loss_scale = 1.0) {
   const Batch batch = make_batch(config, step, grain);
   Tape tape({.seed = config.train.seed,
              .step = static_cast<uint64_t>(step),
@@ -25,7 +26,8 @@ inline Accumulated compute_grain_of(const Config& config, const Model& model, Ar
              .num_sequences = batch.num_sequences,
              .seq_len = batch.seq_len,
              .record = true,
-             .dropout = true});
+             .dropout = true,
+             .loss_scale = static_cast<float>(loss_scale)});
   begin(tape);
   const auto ids = [&](const std::vector<int32_t>& of) {
     return to_tensor(arena, of, batch.num_sequences, batch.seq_len);

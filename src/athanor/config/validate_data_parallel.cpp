@@ -77,7 +77,7 @@ void check_two_speed(const Config& config) {
 }
 
 // Servers keep what ZeRO and the other axes would cut in another way, and sum as they are sent; without a common update
-// of all workers there is no order of grains, no loss scale and no load of a step.
+// of all workers there is no order of grains and no load of a step.
 void check_parameter_servers(const Config& config) {
   const ParallelConfig& p = config.parallel;
   const std::string key = "parallel.servers";
@@ -101,8 +101,6 @@ void check_parameter_servers(const Config& config) {
           "got {} with parallel.compression = \"{}\", expected \"none\"", p.servers, p.compression);
   require(p.balance == "even", config, key, "got {} with parallel.balance = \"{}\", expected \"even\"",
           p.servers, p.balance);
-  require(config.precision.compute != "f16", config, key,
-          "got {} with precision.compute = \"f16\", expected bf16 or f32", p.servers);
   require(config.model.router_bias_rate == 0.0, config, key,
           "got {} with model.router_bias_rate = {}, expected 0: it moves by the load of a whole step",
           p.servers, config.model.router_bias_rate);

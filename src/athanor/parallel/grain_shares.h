@@ -22,7 +22,8 @@ namespace athanor {
 
 class GrainShares {
  public:
-  GrainShares(const Group& group, int parts) : ranks_(group.size()), own_(group.rank()), parts_(parts) {}
+  GrainShares(const Group& group, int parts) : GrainShares(group.size(), group.rank(), parts) {}
+  GrainShares(int ranks, int own, int parts) : ranks_(ranks), own_(own), parts_(parts) {}
   void set(std::vector<int64_t> counts) { counts_ = std::move(counts); }
   bool are_set() const { return !counts_.empty(); }
 

@@ -98,7 +98,8 @@ void Training::allocate_served() {
   ServerOptions options{.schedule = step_options_.schedule,
                         .clip_norm = step_options_.clip_norm,
                         .on_push = {},
-                        .replay = std::move(logs_.replay)};
+                        .replay = std::move(logs_.replay),
+                        .pushes = logs_.pushes};
   if (logs_.log != nullptr)
     options.on_push = [log = logs_.log](const PushRecord& record) { log->write(record); };
   optimizer = make_optimizer(optimizer_options_, model->params());
@@ -110,7 +111,12 @@ void Training::allocate_served() {
 
 void Training::publish(const TrainState& state) {
   if (client) client->start();
-  if (server) server->start({.step = state.step, .updates = state.updates, .tokens = state.tokens});
+  if (server)
+    server->start({.step = state.step,
+                   .updates = state.updates,
+                   .tokens = state.tokens,
+                   .stop = false,
+                   .loss_scale = state.loss_scale});
   if (parallel) parallel->publish();
 }
 

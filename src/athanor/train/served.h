@@ -44,6 +44,7 @@ bool is_commit(const Config& config, int64_t step);
 struct ServerLogs {
   PushLog* log = nullptr;
   std::vector<PushRecord> replay = {};
+  int64_t pushes = 0;  // that the log has
 };
 // RUN/schedule/serverK.csv of server K.
 std::string schedule_file(const std::string& folder, int server);

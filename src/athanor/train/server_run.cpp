@@ -6,8 +6,8 @@
 
 namespace athanor {
 
-ServerLogs open_schedule(const Config& config, int server, Env& env, const std::string& folder,
-                         int64_t updates, std::optional<PushLog>& log) {
+ServerLogs open_schedule(const Config& config, int server, Env& env, const std::string& folder, int64_t step,
+                         std::optional<PushLog>& log) {
   const ParallelConfig& p = config.parallel;
   ServerLogs logs;
   if (p.consistency == "sync") return logs;
@@ -20,7 +20,8 @@ ServerLogs open_schedule(const Config& config, int server, Env& env, const std::
     logs.replay = read_push_log(env, then);
   }
   env.create_folders(folder);
-  logs.log = &log.emplace(env, schedule_file(folder, server), updates);
+  logs.log = &log.emplace(env, schedule_file(folder, server), step);
+  logs.pushes = log->version();
   return logs;
 }
 
@@ -32,6 +33,7 @@ bool serve_steps(ParameterServer& server, int64_t steps, TrainState& state,
     state.step = done.step;
     state.updates = done.updates;
     state.tokens = done.tokens;
+    state.loss_scale = done.loss_scale;
     stop = done.stop;
     served(stop);
   }

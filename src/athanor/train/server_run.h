@@ -2,7 +2,7 @@
 // have steps.
 //
 //   std::optional<PushLog> log;
-//   training.serve(places, open_schedule(config, places.peers().rank(), env, run.file("schedule"), state.updates, log));
+//   training.serve(places, open_schedule(config, places.peers().rank(), env, run.file("schedule"), state.step, log));
 //   const bool stopped = serve_steps(*training.server, config.train.steps, state, [&](bool stop) { ... save ... });
 //
 // Errors: ConfigError where parallel.replay has no file of this server; those of ParameterServer::serve(). Thread rule:
@@ -20,10 +20,10 @@
 
 namespace athanor {
 
-// What server `server` has applied in which order, in `folder`, from the update after `updates` on (`log` is what writes
+// What server `server` has applied in which order, in `folder`, from the step after `step` on (`log` is what writes
 // it), and what it is to follow. Nothing of either with parallel.consistency = "sync".
-ServerLogs open_schedule(const Config& config, int server, Env& env, const std::string& folder,
-                         int64_t updates, std::optional<PushLog>& log);
+ServerLogs open_schedule(const Config& config, int server, Env& env, const std::string& folder, int64_t step,
+                         std::optional<PushLog>& log);
 
 // Until step `steps`, or until a worker wishes to stop: then true. `served(stop)` after every commit of all workers.
 bool serve_steps(ParameterServer& server, int64_t steps, TrainState& state,

@@ -189,7 +189,7 @@ void Trainer::load_state() {
                                          io_.stop);
   if (places_)
     training_->serve(*places_, serves() ? open_schedule(config_, places_->peers().rank(), io_.env,
-                                                        folder_.file("schedule"), state_.updates, pushes_)
+                                                        folder_.file("schedule"), state_.step, pushes_)
                                         : ServerLogs{});
   else
     training_->lay_out(*mesh_);

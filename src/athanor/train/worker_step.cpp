@@ -1,5 +1,7 @@
 #include "athanor/train/worker_step.h"
 
+#include <cmath>
+
 #include "athanor/base/clock.h"
 
 namespace athanor {
@@ -42,7 +44,8 @@ StepResult WorkerStep::run(TrainState& state, const std::function<const Batch&()
                          .commit = stops || options_.commits(step),
                          .stop_here = stops,
                          .wants_stop = options_.stop != nullptr && options_.stop->load() > 0,
-                         .tokens = losses.tokens_of(0, options_.num_grains)},
+                         .tokens = losses.tokens_of(0, options_.num_grains),
+                         .loss_scale = state.loss_scale.scale},
                         options_.clip_norm, losses.values);
   if (answer.stop_step > 0) stop_step_ = answer.stop_step;
   const GrainLosses::Means means = losses.means();
@@ -50,10 +53,14 @@ StepResult WorkerStep::run(TrainState& state, const std::function<const Batch&()
   result.channel_loss = means.channel;
   result.tokens = means.tokens;
   result.grad_norm = answer.grad_norm;
+  result.loss_scale = state.loss_scale.scale;
+  result.applied = std::isfinite(answer.grad_norm);
   result.stop = step == stop_step_;
   result.seconds.comm = servers_.clock().seconds();
   state.tokens = answer.tokens;
   state.updates = answer.version;
+  state.loss_scale.scale = answer.loss_scale;
+  state.loss_scale.good_steps = answer.good_steps;
   return result;
 }
 

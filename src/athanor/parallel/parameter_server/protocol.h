@@ -45,8 +45,9 @@ struct ServerSettings {
   Reduce reduce = Reduce::fast;
   Dtype dtype = Dtype::f32;  // T of the values
   int64_t bucket_bytes = 16 << 20;
-  int64_t num_grains = 1;  // of a step, all workers together
-  int64_t num_losses = 1;  // f64 numbers
+  int64_t num_grains = 1;                                   // of a step, all workers together
+  int64_t num_losses = 1;                                   // f64 numbers
+  bool scales_loss() const { return dtype == Dtype::f16; }  // gradients may overflow: such a push is skipped
   BucketOptions buckets() const {
     return {.rows = roles.servers,
             .bucket_bytes = bucket_bytes,
@@ -65,6 +66,8 @@ struct PushHeader {
   bool wants_stop = false;  // this rank was asked to stop
   double tokens = 0.0;
   double grad_scale = 0.0;  // bounded, async: to the mean over the tokens, clipped
+  double loss_scale = 1.0;  // that the gradients have
+  bool overflowed = false;  // bounded, async: they are not finite
 
   Words words() const {
     return {step,
@@ -72,26 +75,51 @@ struct PushHeader {
             stop_here,
             wants_stop,
             std::bit_cast<int64_t>(tokens),
-            std::bit_cast<int64_t>(grad_scale)};
+            std::bit_cast<int64_t>(grad_scale),
+            std::bit_cast<int64_t>(loss_scale),
+            overflowed};
   }
   static PushHeader of(const Words& w) {
-    return {w[0], w[1] != 0, w[2] != 0, w[3] != 0, std::bit_cast<double>(w[4]), std::bit_cast<double>(w[5])};
+    return {.step = w[0],
+            .commit = w[1] != 0,
+            .stop_here = w[2] != 0,
+            .wants_stop = w[3] != 0,
+            .tokens = std::bit_cast<double>(w[4]),
+            .grad_scale = std::bit_cast<double>(w[5]),
+            .loss_scale = std::bit_cast<double>(w[6]),
+            .overflowed = w[7] != 0};
   }
 };
 
 struct AnswerHeader {
-  int64_t step = 0;        // that this answers
-  int64_t version = 0;     // updates that the parameters have seen
-  int64_t staleness = 0;   // steps that the slowest worker is behind
-  int64_t stop_step = 0;   // server 0: at which all will stop; 0: not known. In sync: this step or none
-  int64_t tokens = 0;      // pushed so far in the whole run
-  double grad_norm = 0.0;  // sync: of the mean gradient, before clipping
+  int64_t step = 0;         // that this answers
+  int64_t version = 0;      // updates that the parameters have seen
+  int64_t staleness = 0;    // steps that the slowest worker is behind
+  int64_t stop_step = 0;    // server 0: at which all will stop; 0: not known. In sync: this step or none
+  int64_t tokens = 0;       // pushed so far in the whole run
+  double grad_norm = 0.0;   // sync: of the mean gradient, before clipping
+  double loss_scale = 1.0;  // server 0: for what the worker computes next
+  int64_t good_steps = 0;   // that it has seen
 
   Words words() const {
-    return {step, version, staleness, stop_step, tokens, std::bit_cast<int64_t>(grad_norm)};
+    return {step,
+            version,
+            staleness,
+            stop_step,
+            tokens,
+            std::bit_cast<int64_t>(grad_norm),
+            std::bit_cast<int64_t>(loss_scale),
+            good_steps};
   }
   static AnswerHeader of(const Words& w) {
-    return {w[0], w[1], w[2], w[3], w[4], std::bit_cast<double>(w[5])};
+    return {.step = w[0],
+            .version = w[1],
+            .staleness = w[2],
+            .stop_step = w[3],
+            .tokens = w[4],
+            .grad_norm = std::bit_cast<double>(w[5]),
+            .loss_scale = std::bit_cast<double>(w[6]),
+            .good_steps = w[7]};
   }
 };
 

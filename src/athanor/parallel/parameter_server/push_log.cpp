@@ -36,17 +36,21 @@ PushRecord parse_line(std::string_view line, const std::string& path, size_t num
 
 }  // namespace
 
-PushLog::PushLog(Env& env, const std::string& path, int64_t kept_version) {
+PushLog::PushLog(Env& env, const std::string& path, int64_t kept_step) {
   std::string kept(kTitle);
-  if (kept_version > 0 && env.exists(path))
-    for (const PushRecord& record : read_push_log(env, path))
-      if (record.version <= kept_version) kept += line_of(record);
+  if (kept_step > 0 && env.exists(path))
+    for (const PushRecord& record : read_push_log(env, path)) {
+      if (record.push.step > kept_step) break;  // all that is kept came first: the step was a commit
+      kept += line_of(record);
+      version_ = record.version;
+    }
   env.write_atomically(path, kept);
   file_ = env.append_to(path);
 }
 
 void PushLog::write(const PushRecord& record) {
   file_->append(line_of(record));
+  version_ = record.version;
   file_->flush();
 }
 

@@ -1,7 +1,8 @@
 // The recorded schedule of an asynchronous run: which pushes a server has applied, in order. Enough to run it again bit
 // for bit, since all else follows (push_order.h).
 //
-//   PushLog log(env, "runs/first/schedule/server0.csv", /*kept_version=*/0);   // cut back to there on a resume
+//   PushLog log(env, "runs/first/schedule/server0.csv", /*kept_step=*/0);   // a resumed run is cut back to its step
+//   log.version();                                                          // of the last push that was kept
 //   log.write(record);
 //   std::vector<PushRecord> records = read_push_log(env, path);
 //
@@ -23,10 +24,12 @@ namespace athanor {
 
 class PushLog {
  public:
-  PushLog(Env& env, const std::string& path, int64_t kept_version);
+  PushLog(Env& env, const std::string& path, int64_t kept_step);
+  int64_t version() const { return version_; }  // 0: none
   void write(const PushRecord& record);
 
  private:
+  int64_t version_ = 0;
   std::unique_ptr<WritableFile> file_;
 };
 

@@ -33,12 +33,15 @@ ParameterServer::ParameterServer(const Module& model, Optimizer& optimizer, Grou
 void ParameterServer::start(const Served& from) {
   finish_answers();
   at_ = from;
-  order_ = PushOrder(settings_.roles.workers, bound_of(settings_), from.step, from.updates);
+  int64_t pushes = options_.pushes;
+  for (replayed_ = 0; replayed_ < options_.replay.size(); ++replayed_) {
+    if (options_.replay[replayed_].push.step > from.step) break;
+    pushes = options_.replay[replayed_].version;
+  }
+  order_ = PushOrder(settings_.roles.workers, bound_of(settings_), from.step, pushes);
   stop_step_ = 0;
   if (settings_.consistency != Consistency::sync && arrivals_ == nullptr)
     arrivals_ = std::make_unique<Arrivals>(world_, settings_.roles.workers);
-  for (replayed_ = 0; replayed_ < options_.replay.size(); ++replayed_)
-    if (options_.replay[replayed_].version > from.updates) break;
   for (const int worker : order_.take_answers())
     answer(worker, {.step = at_.step, .version = at_.updates, .tokens = at_.tokens});
 }
@@ -69,12 +72,14 @@ Served ParameterServer::serve_steps() {
     }
     shard_.finish();
     const int64_t step = at_.step + 1;
-    const double to_mean = 1.0 / tokens;
-    const double norm = gradient_norm(step) * to_mean;
+    const double to_mean = 1.0 / (tokens * at_.loss_scale.scale);
+    const double norm_of_sums = gradient_norm(step), norm = norm_of_sums * to_mean;
     const bool clips = options_.clip_norm > 0.0 && norm > options_.clip_norm;
     finish_answers();
-    update(step, to_mean * (clips ? options_.clip_norm / (norm + 1e-6) : 1.0));
-    at_ = {step, at_.updates + 1, at_.tokens + static_cast<int64_t>(tokens), at_.stop};
+    if (at_.loss_scale.update(std::isfinite(norm_of_sums)))
+      update(step, to_mean * (clips ? options_.clip_norm / (norm + 1e-6) : 1.0));
+    at_.step = step;
+    at_.tokens += static_cast<int64_t>(tokens);
     for (int worker = 0; worker < settings_.roles.workers; ++worker)
       answer(worker, {.step = step,
                       .version = at_.updates,
@@ -122,8 +127,8 @@ Served ParameterServer::serve_pushes() {
     for (size_t bucket = 0; bucket < shard_.buckets().list.size(); ++bucket) take_push(worker, bucket);
     shard_.finish();
     finish_answers();
-    update(push.step, push.grad_scale);
-    at_.updates += 1;
+    if (!push.overflowed) update(push.step, push.grad_scale);
+    if (push.loss_scale == at_.loss_scale.scale) at_.loss_scale.update(!push.overflowed);
     at_.tokens += static_cast<int64_t>(push.tokens);
     const bool recorded = replayed_ < options_.replay.size() && options_.replay[replayed_].push.commit;
     record(order_.apply({worker, push.step, push.commit || recorded}));
@@ -137,8 +142,16 @@ Served ParameterServer::serve_pushes() {
     if (!push.commit || !order_.committed(push.step)) continue;
     at_.step = push.step;
     at_.stop = push.stop_here;
+    share_loss_scale();
     return at_;
   }
+}
+
+// At a commit, when all pushes have come to all: each has seen them in an order of its own, the first one's counts.
+void ParameterServer::share_loss_scale() {
+  if (!at_.loss_scale.dynamic) return;
+  servers_.broadcast(&at_.loss_scale.scale, 1, Dtype::f64, 0, "loss scale").wait();
+  servers_.broadcast(&at_.loss_scale.good_steps, 1, Dtype::i64, 0, "loss scale").wait();
 }
 
 // Of every worker that was answered and has not been heard of since.
@@ -154,10 +167,10 @@ void ParameterServer::expect_headers() {
 int ParameterServer::next_worker() {
   if (options_.replay.empty()) return arrivals_->next();
   check(replayed_ < options_.replay.size(),
-        "replay: the recorded schedule ends with update {}, expected one more", at_.updates);
+        "replay: the recorded schedule ends with update {}, expected one more", order_.version());
   const int worker = options_.replay[replayed_].push.worker;
   check(0 <= worker && worker < settings_.roles.workers && !order_.waits(worker),
-        "replay: update {}: worker {} cannot push now", at_.updates + 1, worker);
+        "replay: update {}: worker {} cannot push now", order_.version() + 1, worker);
   arrivals_->wait_for(worker);
   return worker;
 }
@@ -207,7 +220,7 @@ double ParameterServer::gradient_norm(int64_t step) {
   const std::vector<double> of_params = sum_squares(tensors, servers_);
   for (size_t i = 0; i < of_params.size(); ++i) {
     squares += of_params[i];
-    check(std::isfinite(squares),
+    check(std::isfinite(squares) || at_.loss_scale.dynamic,
           "step {}: the gradient of '{}' is not finite; the last checkpoint is untouched", step,
           model_.params()[i]->name());
   }
@@ -217,10 +230,13 @@ double ParameterServer::gradient_norm(int64_t step) {
 void ParameterServer::update(int64_t step, double grad_scale) {
   optimizer_.step([this](Param& param) -> const Tensor& { return shard_.grad(param); },
                   {.update = at_.updates + 1, .lr = options_.schedule.at(step), .grad_scale = grad_scale});
+  ++at_.updates;
 }
 
 void ParameterServer::answer(int worker, AnswerHeader header) {
   const auto w = static_cast<size_t>(worker);
+  header.loss_scale = at_.loss_scale.scale;
+  header.good_steps = at_.loss_scale.good_steps;
   answer_headers_[w] = header.words();
   answers_.push_back(world_.send(answer_headers_[w].data(), static_cast<int64_t>(answer_headers_[w].size()),
                                  Dtype::i64, worker, "answer"));

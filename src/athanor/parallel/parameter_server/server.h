@@ -10,6 +10,10 @@
 // already scaled by its worker, applied in the order in which pushes come, which push_order.h turns into answers, and a
 // log keeps. `replay` is such a log: its order is waited for, and everything that it says is held against this run.
 //
+// f16: what overflows is skipped and changes nothing but the loss scale, which server 0 tells workers with each answer.
+// Synchronous: the norm of the sum decides, whose bits all servers have. Else the worker's own norm does, for all servers
+// alike, and server 0 has the scale; a push with another scale than the present one says nothing of it.
+//
 // What waits on what: an update waits until every answer that was sent before has been taken. Errors: the group's, which
 // name the worker that died, erred or is late (law 8); Error for a gradient that is not finite, a push out of order, and
 // a replay that differs or ends. Thread rule: one thread.
@@ -19,6 +23,7 @@
 #include <vector>
 
 #include "athanor/nn/module.h"
+#include "athanor/optim/loss_scale.h"
 #include "athanor/optim/optimizer.h"
 #include "athanor/optim/schedule.h"
 #include "athanor/parallel/parameter_server/arrivals.h"
@@ -32,12 +37,14 @@ struct ServerOptions {
   double clip_norm = 0.0;  // 0: none; sync, workers clip what they push otherwise
   std::function<void(const PushRecord&)> on_push = {};  // bounded, async: each applied push
   std::vector<PushRecord> replay = {};                  // empty: pushes are applied as they come
+  int64_t pushes = 0;  // bounded, async: of the log so far, which goes on from there
 };
 
 // Where a run stands, when all workers stand at one step.
 struct Served {
   int64_t step = 0, updates = 0, tokens = 0;
   bool stop = false;  // some rank was asked to stop: this was the last step
+  LossScale loss_scale = {};
 };
 
 class ParameterServer {
@@ -60,6 +67,7 @@ class ParameterServer {
   void receive_losses(int worker);
   PushHeader receive_header(int worker);
   double gradient_norm(int64_t step);
+  void share_loss_scale();
   void update(int64_t step, double grad_scale);
   int next_worker();
   void record(const PushRecord& record);

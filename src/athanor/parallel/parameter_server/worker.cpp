@@ -39,11 +39,12 @@ double ServerClient::scale(PushHeader& push, double clip_norm) {
   double squares = 0.0;
   for (size_t i = 0; i < of_params.size(); ++i) {
     squares += of_params[i];
-    check(std::isfinite(squares),
+    check(std::isfinite(squares) || settings_.scales_loss(),
           "step {}: the gradient of '{}' is not finite; the last checkpoint is untouched", push.step,
           model_.params()[i]->name());
   }
-  const double to_mean = 1.0 / push.tokens, norm = std::sqrt(squares) * to_mean;
+  const double to_mean = 1.0 / (push.tokens * push.loss_scale), norm = std::sqrt(squares) * to_mean;
+  push.overflowed = !std::isfinite(squares);
   push.grad_scale = to_mean * (clip_norm > 0.0 && norm > clip_norm ? clip_norm / (norm + 1e-6) : 1.0);
   return norm;
 }

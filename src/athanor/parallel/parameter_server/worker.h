@@ -8,7 +8,8 @@
 //
 // exchange() returns when the servers let this worker go on, with `losses` replaced by the sums of what was pushed since
 // the last answer (in sync: the step's), while parameters still come in: each is waited for at its first use. Bounded
-// and asynchronous pushes are scaled to the mean over the worker's own tokens and clipped by the norm of that.
+// and asynchronous pushes are scaled to the mean over the worker's own tokens and clipped by the norm of that; where losses
+// are scaled (f16), a norm that is not finite says that the push was skipped.
 // Errors: the group's; Error for a gradient that is not finite. Thread rule: one thread.
 #pragma once
 
