@@ -74,6 +74,16 @@ TEST_F(ParameterServers, InF16TheySkipWhatOverflowsAndResume) {
   }
 }
 
+TEST_F(ParameterServers, GrainsBySpeedChangeNoBit) {
+  const std::vector<std::string> grains = {"train.micro_batch=1", "schedule.decay=constant"};
+  train(place, "dp", grains, 2);
+  const auto by_speed =
+      grains + std::vector<std::string>{"parallel.balance=speed", "parallel.balance_every=2"};
+  train(place, "t", by_speed + servers(2, "sync", {"train.steps=7"}), 5);
+  train(place, "t", by_speed + servers(1, "sync"), 3);
+  EXPECT_EQ(history(place, "t"), history(place, "dp"));
+}
+
 // A run goes from servers to none and to more of them; its steps are those of one that was never stopped.
 TEST_F(ParameterServers, AnyLayoutResumesTheirCheckpointsAndBack) {
   const std::vector<std::string> constant = {"schedule.decay=constant"};

@@ -102,8 +102,11 @@ TEST(Validate, ParameterServersGoWithPlainWorkers) {
                {"parallel.servers: got 1 with parallel.ep = 2, expected"});
   expect_error("[parallel]\nservers=1" + moe + "\nrouter_bias_rate=0.01",
                {"parallel.servers: got 1 with model.router_bias_rate = 0.01, expected 0"});
-  expect_error("[parallel]\nservers=1\nbalance='speed'\nreduce='tree'",
-               {"parallel.servers: got 1 with parallel.balance = \"speed\", expected \"even\""});
+  EXPECT_EQ(parse_error("[parallel]\nservers=1\nbalance='speed'\nreduce='tree'"), "");
+  for (const std::string how : {"bounded", "async"})
+    expect_error(
+        "[parallel]\nservers=1\nbalance='speed'\nconsistency='" + how + "'",
+        {"parallel.balance: got \"speed\" with parallel.consistency = \"" + how + "\", expected \"even\""});
   expect_error("[parallel]\nservers=1\nzero=2", {"got 1 with parallel.zero = 2, expected parallel.zero = 0"});
   expect_error("[parallel]\nservers=1\ncompression='int8'", {"parallel.servers", "parallel.compression"});
   for (const std::string how : {"sync", "bounded", "async"})

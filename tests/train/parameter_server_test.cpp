@@ -7,191 +7,13 @@
 
 #include <bit>
 #include <cmath>
-#include <utility>
 
-#include "athanor/parallel/parameter_server/worker.h"
-#include "train/virtual_ranks.h"
+#include "train/server_ranks.h"
 
 namespace athanor {
 namespace {
 
 using ::testing::HasSubstr;
-
-struct Layout {
-  int workers = 1, servers = 1;
-  Consistency consistency = Consistency::sync;
-  int64_t staleness = 0;
-};
-
-struct Observed {
-  Outcome outcome;                                 // of worker 0; weights of the servers
-  std::vector<std::vector<double>> loss_scales;    // by worker: of its steps
-  std::vector<std::vector<PushRecord>> schedules;  // by server
-  std::vector<Traffic> traffic;                    // by rank
-  std::vector<std::string> failures;               // by rank: what a rank that could go on otherwise was told
-  int64_t buckets_total = 0, values_total = 0;
-};
-
-struct Plant {
-  std::vector<std::vector<PushRecord>> replay = {};
-  std::function<void(int worker, int64_t step)> before_push = {};
-  int64_t commit_every = 1'000'000;
-  int64_t stop_wished_at = 0;  // by worker 0
-};
-
-ServerSettings settings_of(const Config& config, const Layout& layout) {
-  return {.roles = {.workers = layout.workers, .servers = layout.servers},
-          .consistency = layout.consistency,
-          .staleness = layout.staleness,
-          .reduce = config.parallel.reduce == "tree" ? Reduce::tree : Reduce::fast,
-          .dtype = parse_dtype(config.precision.compute),
-          .bucket_bytes = config.parallel.bucket_bytes,
-          .num_grains = (config.train.global_batch + config.train.micro_batch - 1) / config.train.micro_batch,
-          .num_losses = 2};
-}
-
-class ServerRun {
- public:
-  ServerRun(const Config& config, const Layout& layout, const Plant& plant)
-      : config_(config), layout_(layout), plant_(plant), settings_(settings_of(config, layout)) {
-    observed_.schedules.resize(static_cast<size_t>(layout.servers));
-    observed_.traffic.resize(static_cast<size_t>(settings_.roles.size()));
-    observed_.loss_scales.resize(static_cast<size_t>(layout.workers));
-    observed_.failures.resize(static_cast<size_t>(settings_.roles.size()));
-  }
-
-  const Observed& observed() const { return observed_; }
-  const Observed& run() {
-    GroupOptions options;
-    options.timeout_ms = 120'000;
-    const auto worlds = make_thread_worlds(settings_.roles.size(), options);
-    run_ranks(worlds, [this](World& world) {
-      const int rank = world.rank();
-      std::vector<int> members;
-      const bool serves = settings_.roles.is_server(rank);
-      for (int r = 0; r < world.size(); ++r)
-        if (settings_.roles.is_server(r) == serves) members.push_back(r);
-      const auto peers = world.make_group(members, serves ? "servers" : "workers");
-      Engine engine;
-      const auto model = make_model(config_.model);
-      try {
-        if (serves) {
-          serve(world, *peers, engine, *model);
-        } else {
-          work(world, *peers, engine, *model);
-        }
-      } catch (const Recoverable& error) {
-        observed_.failures[static_cast<size_t>(rank)] = error.what();
-        throw;
-      }
-      world.all().barrier("end");
-      observed_.traffic[static_cast<size_t>(rank)] = world.all().traffic();
-    });
-    return observed_;
-  }
-
- private:
-  bool commits(int64_t step) const { return step == config_.train.steps || step % plant_.commit_every == 0; }
-
-  void serve(World& world, Group& servers, Engine& engine, Model& model) {
-    const auto optimizer = make_optimizer({.name = config_.optimizer.name}, model.params());
-    const auto me = static_cast<size_t>(servers.rank());
-    ServerOptions options{
-        .schedule = {.lr = config_.optimizer.lr, .steps = config_.train.steps, .warmup_steps = 2},
-        .clip_norm = config_.optimizer.clip_norm,
-        .on_push = [this, me](const PushRecord& record) { observed_.schedules[me].push_back(record); }};
-    if (!plant_.replay.empty()) options.replay = plant_.replay[me];
-    ParameterServer server(model, *optimizer, world.all(), servers, engine.arena, settings_, options);
-    model.allocate(engine.arena, settings_.dtype, /*with_master=*/true);
-    optimizer->allocate(engine.arena);
-    model.initialize(config_.train.seed);
-    server.start({.loss_scale = first_state(config_).loss_scale});
-    Served served;
-    while (served.step < config_.train.steps && !served.stop) served = server.serve();
-    weights_of(model, servers);
-  }
-
-  // Of all servers, put together as a checkpoint puts them.
-  void weights_of(const Model& model, Group& servers) {
-    for (const auto& param : model.params()) {
-      std::vector<float> whole(static_cast<size_t>(param->numel()), 0.0f);
-      copy_to_host(whole.data() + param->range().first, param->master(), param->master().size_bytes());
-      servers.all_reduce(whole.data(), param->numel(), Dtype::f32, "weights").wait();
-      if (servers.rank() > 0) continue;
-      observed_.outcome.weights.insert(observed_.outcome.weights.end(), whole.begin(), whole.end());
-    }
-  }
-
-  void work(World& world, Group& workers, Engine& engine, Model& model) {
-    const int me = workers.rank();
-    ServerClient servers(model, world.all(), workers, engine.arena, settings_, nullptr);
-    model.allocate(engine.arena, settings_.dtype, /*with_master=*/false);
-    servers.allocate();
-    servers.start();
-    int64_t stop_step = 0;
-    double loss_scale = first_state(config_).loss_scale.scale;
-    for (int64_t step = 1; step <= config_.train.steps && (stop_step == 0 || step <= stop_step); ++step) {
-      std::vector<double> losses(2, 0.0);
-      GradientSum& gradients = servers.gradients();
-      gradients.begin_step(settings_.num_grains);
-      for (const int64_t grain : gradients.grains_of_step(settings_.num_grains)) {
-        const auto begin = [&](Tape& tape) {
-          if (WeightReady ready = gradients.begin_grain(grain)) tape.on_weight_ready(std::move(ready));
-        };
-        const Accumulated done =
-            compute_grain_of(config_, model, engine.arena, step, grain, begin, loss_scale);
-        losses[0] += done.loss;
-        losses[1] += done.tokens;
-        gradients.end_grain();
-      }
-      gradients.finish();
-      if (plant_.before_push) plant_.before_push(me, step);
-      const AnswerHeader answer = servers.exchange(
-          {.step = step,
-           .commit = commits(step) || step == stop_step,
-           .stop_here = step == stop_step,
-           .wants_stop = me == 0 && plant_.stop_wished_at > 0 && step >= plant_.stop_wished_at,
-           .tokens = losses[1],
-           .loss_scale = loss_scale},
-          config_.optimizer.clip_norm, losses);
-      stop_step = answer.stop_step;
-      observed_.loss_scales[static_cast<size_t>(me)].push_back(loss_scale);
-      const double used = std::exchange(loss_scale, answer.loss_scale);
-      if (me > 0) continue;
-      StepResult result;
-      result.loss = losses[0] / losses[1];
-      result.tokens = static_cast<int64_t>(losses[1]);
-      result.grad_norm = answer.grad_norm;
-      result.loss_scale = used;
-      result.applied = std::isfinite(answer.grad_norm);
-      observed_.outcome.steps.push_back(result);
-    }
-    servers.settle();
-    if (me > 0) return;
-    const Buckets buckets(model.weights(), settings_.buckets());
-    observed_.buckets_total = buckets.total;
-    for (size_t b = 0; b < buckets.list.size(); ++b)
-      if (!buckets.params(b).empty()) observed_.values_total += buckets.list[b].layout.total();
-  }
-
-  Config config_;
-  Layout layout_;
-  Plant plant_;
-  ServerSettings settings_;
-  Observed observed_;
-};
-
-Observed run_servers(const Config& config, const Layout& layout, const Plant& plant = {}) {
-  return ServerRun(config, layout, plant).run();
-}
-
-Config small(const std::string& family, const std::string& optimizer) {
-  Config config = tiny(family);
-  config.optimizer.name = optimizer;
-  config.optimizer.betas = {0.9, 0.95};
-  config.schedule.warmup_steps = 2;
-  return config;
-}
 
 // Weights and norms to the bit. Losses are added in another order than by the trainer, which sums them by grain.
 void expect_same(const Outcome& got, const Outcome& expected, const std::string& what) {
@@ -212,7 +34,7 @@ TEST(ParameterServer, SynchronousIsDataParallelToTheBit) {
   for (const char* family : {"llama", "gpt2"})
     for (const char* optimizer : {"adamw", "sgd"})
       for (const char* reduce : {"fast", "tree"}) {
-        Config config = small(family, optimizer);
+        Config config = small_served(family, optimizer);
         config.parallel.reduce = reduce;
         for (const auto& [workers, servers] : {std::pair(1, 1), {2, 1}, {3, 2}, {2, 3}})
           expect_same(run_servers(config, {workers, servers}).outcome, run(config, workers),
@@ -221,7 +43,7 @@ TEST(ParameterServer, SynchronousIsDataParallelToTheBit) {
 }
 
 TEST(ParameterServer, SynchronousInBf16WithDropoutIsDataParallelToTheBit) {
-  Config config = small("gpt2", "adamw");
+  Config config = small_served("gpt2", "adamw");
   config.precision.compute = "bf16";
   config.model.dropout = 0.1;
   config.parallel.reduce = "tree";
@@ -230,7 +52,7 @@ TEST(ParameterServer, SynchronousInBf16WithDropoutIsDataParallelToTheBit) {
 
 // The first steps overflow; the scale falls, then grows and falls again.
 Config half(const std::string& family, int64_t steps) {
-  Config config = small(family, "adamw");
+  Config config = small_served(family, "adamw");
   config.precision.compute = "f16";
   config.precision.loss_scale = 16777216.0;
   config.precision.loss_scale_window = 2;
@@ -255,15 +77,53 @@ TEST(ParameterServer, SynchronousInF16SkipsTheStepsOfDataParallelism) {
     }
 }
 
+// Workers that take turns at being slow: new shares after every step, the bits of one process.
+TEST(ParameterServer, GrainsBySpeedChangeNoBit) {
+  for (const char* optimizer : {"adamw", "sgd"})
+    for (const auto& [workers, servers] : {std::pair(2, 1), {3, 2}}) {
+      Config config = small_served("gpt2", optimizer);
+      config.model.dropout = 0.1;
+      config.parallel.reduce = "tree";
+      config.train.global_batch = 18;  // nine grains
+      config.train.steps = 5;
+      const int turns = workers;
+      const ServersObserved observed = run_servers(
+          config, {workers, servers},
+          {.slow = [turns](int worker, int64_t step) { return step % turns == worker ? 3.0 : 1.0; }});
+      expect_same(observed.outcome, run(config, 1), fmt::format("{} {}+{}", optimizer, workers, servers));
+      for (const auto& step : observed.computed)
+        for (const int times : step) EXPECT_EQ(times, 1) << "a grain of a step was computed by so many";
+      ASSERT_EQ(observed.dealt.size(), 4u);
+      for (size_t i = 1; i < observed.dealt.size(); ++i)
+        EXPECT_NE(observed.dealt[i], observed.dealt[i - 1]) << "nothing was dealt anew";
+      // Bytes: of the sums that it holds, by the shares of each step; worker 0 tells them.
+      for (int worker = 0; worker < workers; ++worker) {
+        int64_t sums = 0;
+        for (size_t step = 0; step < 5; ++step) {
+          int64_t first = 0, last = 0;
+          for (int w = 0; w <= worker; ++w) {
+            const LeafRange even = grains_of_rank(9, workers, w);
+            first = last;
+            last += step == 0 ? even.second - even.first : observed.dealt[step - 1][static_cast<size_t>(w)];
+          }
+          sums += static_cast<int64_t>(cover_nodes(first, last, 9).size());
+        }
+        const int64_t told = worker == 0 ? 4 * 8 * workers * servers : 0;
+        EXPECT_EQ(observed.traffic[static_cast<size_t>(worker)].of(Collective::send).bytes,
+                  sums * 4 * observed.buckets_total + 5 * (64 * servers + 8 * 2) + told);
+      }
+    }
+}
+
 TEST(ParameterServer, AsynchronousRunsAreRunAgainFromTheirSchedule) {
-  Config config = small("gpt2", "adamw");
+  Config config = small_served("gpt2", "adamw");
   config.train.steps = 8;
   for (const Consistency consistency : {Consistency::async, Consistency::bounded}) {
-    const Layout layout{.workers = 3, .servers = 2, .consistency = consistency, .staleness = 2};
-    const Observed first = run_servers(config, layout);
+    const ServerLayout layout{.workers = 3, .servers = 2, .consistency = consistency, .staleness = 2};
+    const ServersObserved first = run_servers(config, layout);
     ASSERT_EQ(first.schedules[0].size(), 24u);
     for (int again = 0; again < 2; ++again) {
-      const Observed second = run_servers(config, layout, {.replay = first.schedules});
+      const ServersObserved second = run_servers(config, layout, {.replay = first.schedules});
       EXPECT_EQ(second.outcome.weights, first.outcome.weights);
       EXPECT_EQ(second.schedules, first.schedules);
       for (size_t i = 0; i < 8; ++i)
@@ -276,9 +136,10 @@ TEST(ParameterServer, AsynchronousRunsInF16AreRunAgainFromTheirSchedule) {
   Config config = half("llama", 24);
   config.precision.loss_scale_window = 8;
   for (const Consistency consistency : {Consistency::async, Consistency::bounded}) {
-    const Layout layout{.workers = 3, .servers = 2, .consistency = consistency, .staleness = 2};
-    const Observed first = run_servers(config, layout, {.commit_every = 4});
-    const Observed second = run_servers(config, layout, {.replay = first.schedules, .commit_every = 4});
+    const ServerLayout layout{.workers = 3, .servers = 2, .consistency = consistency, .staleness = 2};
+    const ServersObserved first = run_servers(config, layout, {.commit_every = 4});
+    const ServersObserved second =
+        run_servers(config, layout, {.replay = first.schedules, .commit_every = 4});
     EXPECT_EQ(second.outcome.weights, first.outcome.weights);
     EXPECT_EQ(second.schedules, first.schedules);
     EXPECT_EQ(second.loss_scales, first.loss_scales);
@@ -305,18 +166,18 @@ std::vector<PushRecord> one_after_the_other(int workers, int64_t steps) {
 }
 
 TEST(ParameterServer, FollowsAScriptedOrderAndRefusesAnother) {
-  Config config = small("llama", "sgd");
+  Config config = small_served("llama", "sgd");
   config.train.steps = 5;
-  const Layout layout{.workers = 2, .servers = 1, .consistency = Consistency::async};
-  const Plant script{.replay = {one_after_the_other(2, 5)}};
-  const Observed observed = run_servers(config, layout, script);
+  const ServerLayout layout{.workers = 2, .servers = 1, .consistency = Consistency::async};
+  const ServerPlant script{.replay = {one_after_the_other(2, 5)}};
+  const ServersObserved observed = run_servers(config, layout, script);
   EXPECT_EQ(observed.schedules, script.replay);
   EXPECT_NE(
       observed.outcome.weights,
       run_servers(config, {.workers = 2, .servers = 1, .consistency = Consistency::bounded}).outcome.weights);
   EXPECT_EQ(observed.schedules[0][5].pulled, 0);  // worker 0's first gradient misses five updates
   EXPECT_EQ(observed.schedules[0][4].staleness, 4);
-  const auto message = [&](const Plant& plant) -> std::string {
+  const auto message = [&](const ServerPlant& plant) -> std::string {
     try {
       run_servers(config, layout, plant);
     } catch (const Failure& error) {  // of the server, or of a worker that it tells
@@ -324,7 +185,7 @@ TEST(ParameterServer, FollowsAScriptedOrderAndRefusesAnother) {
     }
     return "";
   };
-  Plant changed = script;
+  ServerPlant changed = script;
   changed.replay[0][7].pulled = 3;
   EXPECT_THAT(message(changed), HasSubstr("replay: update 8: got step 3 of worker 0"));
   changed = script;
@@ -339,7 +200,7 @@ TEST(ParameterServer, FollowsAScriptedOrderAndRefusesAnother) {
 TEST(ParameterServer, WhatOverflowsWithAnOldScaleSaysNothingOfThePresentOne) {
   Config config = half("llama", 14);
   config.precision.loss_scale_window = 1000;
-  const Observed observed =
+  const ServersObserved observed =
       run_servers(config, {.workers = 2, .servers = 1, .consistency = Consistency::async},
                   {.replay = {one_after_the_other(2, config.train.steps)}});
   const std::vector<double>&late = observed.loss_scales[0], &early = observed.loss_scales[1];
@@ -352,14 +213,14 @@ TEST(ParameterServer, WhatOverflowsWithAnOldScaleSaysNothingOfThePresentOne) {
 }
 
 TEST(ParameterServer, TheBoundHoldsOnARealRun) {
-  Config config = small("llama", "sgd");
+  Config config = small_served("llama", "sgd");
   config.model.layers = 1;
   config.train.global_batch = 3;
   config.train.micro_batch = 1;
   config.data.seq_len = 2;
   config.train.steps = 12;
   for (const int64_t bound : {0, 1, 4}) {
-    const Observed observed = run_servers(
+    const ServersObserved observed = run_servers(
         config, {.workers = 3, .servers = 2, .consistency = Consistency::bounded, .staleness = bound});
     for (const auto& schedule : observed.schedules) {
       ASSERT_EQ(schedule.size(), 36u);
@@ -369,10 +230,10 @@ TEST(ParameterServer, TheBoundHoldsOnARealRun) {
 }
 
 TEST(ParameterServer, EveryTokenIsToldOnceAndAllStopTogether) {
-  Config config = small("llama", "adamw");
+  Config config = small_served("llama", "adamw");
   config.train.steps = 60;
   for (const Consistency consistency : {Consistency::sync, Consistency::bounded, Consistency::async}) {
-    const Observed observed =
+    const ServersObserved observed =
         run_servers(config, {.workers = 2, .servers = 2, .consistency = consistency, .staleness = 3},
                     {.commit_every = 5, .stop_wished_at = 7});
     const auto steps = static_cast<int64_t>(observed.outcome.steps.size());
@@ -391,11 +252,11 @@ TEST(ParameterServer, BytesAreThoseOfTheFormulas) {
   for (const char* reduce : {"fast", "tree"})
     for (const Consistency consistency : {Consistency::sync, Consistency::async}) {
       if (consistency == Consistency::async && std::string(reduce) == "tree") continue;
-      Config config = small("gpt2", "adamw");
+      Config config = small_served("gpt2", "adamw");
       config.precision.compute = "bf16";
       config.parallel.reduce = reduce;
-      const Layout layout{.workers = 2, .servers = 2, .consistency = consistency};
-      const Observed observed = run_servers(config, layout);
+      const ServerLayout layout{.workers = 2, .servers = 2, .consistency = consistency};
+      const ServersObserved observed = run_servers(config, layout);
       const int64_t steps = config.train.steps, losses = 2 * 8, header = 64;
       for (int worker = 0; worker < 2; ++worker) {
         const LeafRange grains = grains_of_rank(5, 2, worker);
@@ -416,7 +277,7 @@ TEST(ParameterServer, BytesAreThoseOfTheFormulas) {
 
 TEST(ParameterServer, AWorkerThatDiesIsNamed) {
   for (const Consistency consistency : {Consistency::sync, Consistency::async}) {
-    ServerRun run(small("llama", "sgd"), {.workers = 2, .servers = 2, .consistency = consistency},
+    ServerRun run(small_served("llama", "sgd"), {.workers = 2, .servers = 2, .consistency = consistency},
                   {.before_push = [](int worker, int64_t step) {
                     if (worker == 1 && step == 3) throw Error("the fault of this test");
                   }});

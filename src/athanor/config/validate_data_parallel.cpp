@@ -51,6 +51,12 @@ void check_balance(const Config& config) {
   const ParallelConfig& p = config.parallel;
   const std::string key = "parallel.balance";
   if (p.balance != "speed") return;
+  require(
+      p.servers == 0 || p.consistency == "sync", config, key,
+      "got \"speed\" with parallel.consistency = \"{}\", expected \"even\": both say how ranks of unequal "
+      "speed go together (nobody waits for a slow one there, and no step is common to all, from which shares "
+      "could change)",
+      p.consistency);
   require(p.reduce == "tree", config, key,
           "got \"speed\" with parallel.reduce = \"{}\", expected \"tree\", whose bits do not depend on who "
           "computes what",
@@ -99,8 +105,6 @@ void check_parameter_servers(const Config& config) {
       p.servers, p.sync_every);
   require(p.compression == "none", config, key,
           "got {} with parallel.compression = \"{}\", expected \"none\"", p.servers, p.compression);
-  require(p.balance == "even", config, key, "got {} with parallel.balance = \"{}\", expected \"even\"",
-          p.servers, p.balance);
   require(config.model.router_bias_rate == 0.0, config, key,
           "got {} with model.router_bias_rate = {}, expected 0: it moves by the load of a whole step",
           p.servers, config.model.router_bias_rate);

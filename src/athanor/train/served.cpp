@@ -59,7 +59,8 @@ ServerSettings server_settings(const Config& config, const ServerRoles& roles, i
           .dtype = parse_dtype(config.precision.compute),
           .bucket_bytes = p.bucket_bytes,
           .num_grains = grains,
-          .num_losses = static_cast<int64_t>(GrainLosses::count(grains, num_channels))};
+          .num_losses = static_cast<int64_t>(GrainLosses::count(grains, num_channels)),
+          .balance_every = p.balance == "speed" ? p.balance_every : 0};
 }
 
 bool is_commit(const Config& config, int64_t step) {
@@ -128,6 +129,11 @@ void Training::settle() {
 std::vector<int64_t> Training::own_grains() const {
   if (client) return client->gradients().grains_of_step(num_grains);
   return parallel ? parallel->grains_of_step(num_grains) : std::vector<int64_t>{};
+}
+
+void Training::share_grains(const std::vector<int64_t>& counts) {
+  if (client) return client->share_grains(counts);
+  parallel->share_grains(counts);
 }
 
 uint64_t Training::gradient_buffer_bytes() const {

@@ -149,6 +149,7 @@ void Training::split_islands(IslandGroups groups) {
 }
 
 int64_t Training::grains_of_island() const {
+  if (client) return num_grains;
   const auto [first, last] = parallel->summed_grains(num_grains);
   return last - first;
 }

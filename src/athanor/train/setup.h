@@ -66,7 +66,9 @@ struct Training {
   void publish(const TrainState& state);          // the ranks tell each other the values that they have set
   void settle();                                  // with servers: at the end, all that is on its way arrives
   std::vector<int64_t> own_grains() const;        // of a step, this rank's
-  uint64_t gradient_buffer_bytes() const;         // of one further partial sum in the tree
+  // How many of them each rank of island_group() takes from the next step on, the same on all of these.
+  void share_grains(const std::vector<int64_t>& counts);
+  uint64_t gradient_buffer_bytes() const;  // of one further partial sum in the tree
   bool needs_equal_passes() const {
     return parallel_options_.stage == 3 || exchange_;
   }  // they are collectives

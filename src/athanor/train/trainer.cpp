@@ -362,8 +362,11 @@ void Trainer::loop() {
     if (is_saved(stop)) save();
     if ((state_.step - first_step + 1 == kTracedSteps || done || stop)) write_trace();
     if (balance) balance->add(result.seconds.forward + result.seconds.backward);
-    if (balance && !done && balance->due(state_.step) && balance->deal()) {
-      training_->parallel->share_grains(balance->counts());
+    const bool deals = balance && !done && !stop && balance->due(state_.step);
+    const bool anew = deals && balance->deal();
+    if (anew || (deals && training_->client))
+      training_->share_grains(balance->counts());  // servers expect it
+    if (anew) {
       open_loader();
       recorder_->message(
           fmt::format("step {}: grains by speed: {}", state_.step, fmt::join(balance->counts(), ", ")));

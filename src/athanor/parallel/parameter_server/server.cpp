@@ -24,6 +24,7 @@ ParameterServer::ParameterServer(const Module& model, Optimizer& optimizer, Grou
       options_(std::move(options)),
       shard_(model.weights(), servers.rank(), arena, settings),
       order_(settings.roles.workers, bound_of(settings), 0, 0),
+      grains_(settings.roles.workers, /*own=*/0, /*parts=*/1),
       headers_(static_cast<size_t>(settings.roles.workers)),
       answer_headers_(headers_.size()),
       losses_(headers_.size(), std::vector<double>(static_cast<size_t>(settings.num_losses), 0.0)),
@@ -39,6 +40,7 @@ void ParameterServer::start(const Served& from) {
     pushes = options_.replay[replayed_].version;
   }
   order_ = PushOrder(settings_.roles.workers, bound_of(settings_), from.step, pushes);
+  started_step_ = from.step;
   stop_step_ = 0;
   if (settings_.consistency != Consistency::sync && arrivals_ == nullptr)
     arrivals_ = std::make_unique<Arrivals>(world_, settings_.roles.workers);
@@ -61,6 +63,8 @@ Served ParameterServer::serve_steps() {
     bool commit = false;
     double tokens = 0.0;
     at_.stop = false;
+    if (settings_.balance_every > 0 && at_.step > started_step_ && at_.step % settings_.balance_every == 0)
+      receive_shares();
     for (size_t bucket = 0; bucket < shard_.buckets().list.size(); ++bucket) take_step(bucket);
     for (int worker = 0; worker < settings_.roles.workers; ++worker) {
       const PushHeader push = receive_header(worker);
@@ -99,7 +103,7 @@ void ParameterServer::take_step(size_t bucket) {
       shard_.take(bucket, {worker, worker + 1}, workers);
       continue;
     }
-    const LeafRange grains = grains_of_rank(settings_.num_grains, workers, worker);
+    const LeafRange grains = grains_.grains(settings_.num_grains, worker);
     for (const LeafRange& node : cover_nodes(grains.first, grains.second, settings_.num_grains)) {
       receive(worker, bucket);
       shard_.take(bucket, node, settings_.num_grains);
@@ -193,6 +197,12 @@ PushHeader ParameterServer::receive_header(int worker) {
   world_.recv(words.data(), static_cast<int64_t>(words.size()), Dtype::i64, worker, "push").wait();
   receive_losses(worker);
   return PushHeader::of(words);
+}
+
+void ParameterServer::receive_shares() {
+  std::vector<int64_t> counts(static_cast<size_t>(settings_.roles.workers));
+  world_.recv(counts.data(), std::ssize(counts), Dtype::i64, 0, "shares of grains").wait();
+  grains_.set(std::move(counts));
 }
 
 void ParameterServer::receive_losses(int worker) {

@@ -26,6 +26,7 @@
 #include "athanor/optim/loss_scale.h"
 #include "athanor/optim/optimizer.h"
 #include "athanor/optim/schedule.h"
+#include "athanor/parallel/grain_shares.h"
 #include "athanor/parallel/parameter_server/arrivals.h"
 #include "athanor/parallel/parameter_server/push_order.h"
 #include "athanor/parallel/parameter_server/server_shard.h"
@@ -65,6 +66,7 @@ class ParameterServer {
   void take_step(size_t bucket);
   void take_push(int worker, size_t bucket);
   void receive_losses(int worker);
+  void receive_shares();
   PushHeader receive_header(int worker);
   double gradient_norm(int64_t step);
   void share_loss_scale();
@@ -83,8 +85,9 @@ class ParameterServer {
   ServerOptions options_;
   ServerShard shard_;
   PushOrder order_;
+  GrainShares grains_;  // of the workers
   Served at_;
-  int64_t stop_step_ = 0;
+  int64_t started_step_ = 0, stop_step_ = 0;
   size_t replayed_ = 0;  // lines of options_.replay
 
   std::vector<Words> headers_, answer_headers_;                // by worker

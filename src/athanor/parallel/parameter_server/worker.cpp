@@ -33,6 +33,16 @@ void ServerClient::start() {
   wait_for_answers();
 }
 
+void ServerClient::share_grains(const std::vector<int64_t>& counts) {
+  gradients_->share_grains(counts);
+  if (workers_.rank() > 0) return;
+  std::vector<Work> sends;
+  for (int server = 0; server < settings_.roles.servers; ++server)
+    sends.push_back(world_.send(counts.data(), std::ssize(counts), Dtype::i64,
+                                settings_.roles.rank_of_server(server), "shares of grains"));
+  for (Work& send : sends) clock_.wait(send, "wait for servers");
+}
+
 // To the mean over the tokens, clipped; returns the norm of that mean before it is clipped.
 double ServerClient::scale(PushHeader& push, double clip_norm) {
   const std::vector<double> of_params = gradients_->sum_squares(model_.params());

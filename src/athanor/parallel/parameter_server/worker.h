@@ -29,6 +29,8 @@ class ServerClient {
   void allocate();
   GradientSum& gradients() { return *gradients_; }
   void start();
+  // From the next step on; where the servers expect it (ServerSettings::balance_every), and on all workers.
+  void share_grains(const std::vector<int64_t>& counts);
   void settle() { values_.settle(); }  // waits for all parameters
   AnswerHeader exchange(PushHeader push, double clip_norm, std::span<double> losses);
   WaitClock& clock() { return clock_; }
