@@ -84,6 +84,29 @@ TEST_F(ParameterServers, GrainsBySpeedChangeNoBit) {
   EXPECT_EQ(history(place, "t"), history(place, "dp"));
 }
 
+// Data parallelism and servers take over what the other's workers owe.
+TEST_F(ParameterServers, CompressedRunsHaveTheBitsOfDataParallelismAndResume) {
+  for (const std::string kind : {"bf16", "int8", "topk"}) {
+    const std::vector<std::string> coded = {"parallel.reduce=fast", "parallel.compression=" + kind,
+                                            "parallel.compression_warmup=2", "schedule.decay=constant"};
+    const std::vector<std::string> part = {"train.steps=5"};
+    train(place, "dp", coded + std::vector<std::string>{"parallel.zero=1"}, 2);
+    train(place, "t", coded + servers(2, "sync", part), 4);
+    train(place, "t", coded + servers(1, "sync"), 3);
+    EXPECT_EQ(history(place, "t"), history(place, "dp")) << kind;
+    const double planned = report(place, "t")["planned_bytes"], peak = report(place, "t")["peak_bytes"];
+    EXPECT_NEAR(peak, planned, 0.03 * planned) << kind;
+    train(place, "back", coded + servers(1, "sync", part), 3);
+    train(place, "back", coded + std::vector<std::string>{"parallel.zero=1"}, 2);
+    EXPECT_EQ(history(place, "back"), history(place, "dp")) << kind;
+    const auto async = coded + servers(2, "async");
+    train(place, "first", async, 4);
+    train(place, "again", async + std::vector<std::string>{"parallel.replay=runs/first/schedule"}, 4);
+    EXPECT_EQ(digest(place, checkpoint_of("again", kSteps)), digest(place, checkpoint_of("first", kSteps)));
+    place.remove("runs");
+  }
+}
+
 // A run goes from servers to none and to more of them; its steps are those of one that was never stopped.
 TEST_F(ParameterServers, AnyLayoutResumesTheirCheckpointsAndBack) {
   const std::vector<std::string> constant = {"schedule.decay=constant"};

@@ -21,39 +21,6 @@ Config compressed(const std::string& kind, const std::string& family = "llama",
   return config;
 }
 
-struct Definition {
-  std::vector<double> losses, grad_norms;
-  Floats weights;
-};
-
-// A training in one process: the gradients of each virtual rank one after the other, summed by the definition.
-Definition define(const Config& config, int ranks) {
-  Engine engine;
-  const auto group = make_single_group();
-  Training training(one_rank_of(config), 2, *group, engine.arena, nullptr, nullptr);
-  training.allocate();
-  training.model->initialize(config.train.seed);
-  DefinedSums sums(config);
-  Definition run;
-  for (int64_t step = 1; step <= config.train.steps; ++step) {
-    std::vector<LeafRange> grains;
-    for (int rank = 0; rank < ranks; ++rank)
-      grains.push_back(grains_of_rank(training.num_grains, ranks, rank));
-    const DefinedStep done = sums.step(training, step, grains);
-    run.losses.push_back(done.losses.loss / done.losses.tokens);
-    run.grad_norms.push_back(done.grad_norm);
-    training.optimizer->step([&](Param& param) -> const Tensor& { return done.grads.at(&param); },
-                             {.update = step,
-                              .lr = schedule_of(config).at(step),
-                              .grad_scale = done.clip(config) / done.losses.tokens});
-  }
-  for (const auto& param : training.model->params()) {
-    const Floats values = to_floats(param->master());
-    run.weights.insert(run.weights.end(), values.begin(), values.end());
-  }
-  return run;
-}
-
 Outcome outcome_of(const Config& config, const VerifyRun& run) {
   Outcome outcome;
   const auto model = make_model(config.model);
@@ -64,7 +31,7 @@ Outcome outcome_of(const Config& config, const VerifyRun& run) {
   return outcome;
 }
 
-double gap_of(const Outcome& got, const Definition& expected) {
+double gap_of(const Outcome& got, const DefinedRun& expected) {
   double gap = 0.0, norm = 0.0;
   for (size_t i = 0; i < expected.weights.size(); ++i) {
     gap += std::pow(double{got.weights[i]} - double{expected.weights[i]}, 2);
@@ -75,7 +42,7 @@ double gap_of(const Outcome& got, const Definition& expected) {
 
 void expect_defined(const Config& config, int ranks, double tolerance) {
   const Outcome got = run(config, ranks);
-  const Definition expected = define(config, ranks);
+  const DefinedRun expected = define_run(config, ranks);
   const std::string what = config.parallel.compression + ", " + config.model.family + ", " +
                            config.optimizer.name + ", zero " + std::to_string(config.parallel.zero) + ", " +
                            std::to_string(ranks) + " ranks";
@@ -90,7 +57,7 @@ void expect_defined(const Config& config, int ranks, double tolerance) {
   EXPECT_LE(gap_of(got, expected), tolerance) << what;
 }
 
-TEST(Compression, TrainsAsItsDefinition) {
+TEST(Compression, TrainsAsItsDefinedRun) {
   for (const char* kind : {"bf16", "int8", "topk"})
     for (const char* optimizer : {"adamw", "sgd"}) {
       expect_defined(compressed(kind, "llama", optimizer), 2, 0.0);
@@ -108,7 +75,7 @@ TEST(Compression, TrainsAsItsDefinition) {
 }
 
 // With experts on other ranks: each of their matrices has factors of its own, summed over the ranks that have it.
-TEST(Compression, OfExpertsIsItsDefinition) {
+TEST(Compression, OfExpertsIsItsDefinedRun) {
   for (const char* optimizer : {"adamw", "sgd"}) {
     Config config = compressed("powersgd", "moe", optimizer);
     config.model.experts = 8;
@@ -117,7 +84,7 @@ TEST(Compression, OfExpertsIsItsDefinition) {
     expect_defined(config, 2, 1e-4);
     config.parallel.dp = 4;
     config.parallel.ep = 2;
-    const Definition expected = define(config, 4);
+    const DefinedRun expected = define_run(config, 4);
     const VerifyRun got = run_layout(config);
     for (size_t i = 0; i < expected.losses.size(); ++i) {
       EXPECT_NEAR(got.losses[i], expected.losses[i], 1e-5 * expected.losses[i]) << optimizer << i;
@@ -126,13 +93,13 @@ TEST(Compression, OfExpertsIsItsDefinition) {
     const Outcome outcome = outcome_of(config, got);
     EXPECT_LE(gap_of(outcome, expected), 1e-5) << optimizer;
     config.parallel.error_feedback = false;
-    EXPECT_GT(gap_of(outcome, define(config, 4)), 1e-5) << optimizer << ": what is forgotten shows";
+    EXPECT_GT(gap_of(outcome, define_run(config, 4)), 1e-5) << optimizer << ": what is forgotten shows";
   }
 }
 
 // What tensor parallelism leaves a rank of a matrix has factors of its own; what it leaves whole has the same ones on
 // every rank, which run_layout holds against each other. Factors of whole matrices are another function.
-TEST(Compression, OfPartsOfMatricesIsItsDefinition) {
+TEST(Compression, OfPartsOfMatricesIsItsDefinedRun) {
   for (const char* optimizer : {"adamw", "sgd"})
     for (const auto& [zero, sp] : {std::pair(0, false), {0, true}, {1, false}}) {
       Config config = compressed("powersgd", "llama", optimizer);
@@ -140,7 +107,7 @@ TEST(Compression, OfPartsOfMatricesIsItsDefinition) {
       config.parallel.dp = config.parallel.tp = 2;
       config.parallel.zero = zero;
       config.parallel.sp = sp;
-      const Definition expected = define(config, 2);
+      const DefinedRun expected = define_run(config, 2);
       const VerifyRun got = run_layout(config);
       for (size_t i = 0; i < expected.losses.size(); ++i) {
         EXPECT_NEAR(got.losses[i], expected.losses[i], 1e-5 * expected.losses[i]) << optimizer << i;
@@ -149,7 +116,8 @@ TEST(Compression, OfPartsOfMatricesIsItsDefinition) {
       }
       EXPECT_LE(gap_of(outcome_of(config, got), expected), 1e-5) << optimizer << " zero " << zero;
       config.parallel.tp = 1;
-      EXPECT_GT(gap_of(outcome_of(config, got), define(config, 2)), 1e-5) << optimizer << " zero " << zero;
+      EXPECT_GT(gap_of(outcome_of(config, got), define_run(config, 2)), 1e-5)
+          << optimizer << " zero " << zero;
     }
 }
 
@@ -224,7 +192,7 @@ TEST(Compression, ForgottenErrorFeedbackShows) {
       Config forgotten = compressed(kind, "llama", optimizer);
       forgotten.parallel.error_feedback = false;
       expect_defined(forgotten, 2, 0.0);
-      EXPECT_GT(gap_of(run(forgotten, 2), define(compressed(kind, "llama", optimizer), 2)), 1e-6)
+      EXPECT_GT(gap_of(run(forgotten, 2), define_run(compressed(kind, "llama", optimizer), 2)), 1e-6)
           << kind << " " << optimizer;
     }
   Config config = compressed("topk", "llama", "sgd");

@@ -129,4 +129,37 @@ class DefinedSums {
   CompressionDefinition definition_;
 };
 
+struct DefinedRun {
+  std::vector<double> losses, grad_norms;
+  Floats weights;
+};
+
+// A training in one process: the gradients of each virtual rank one after the other, summed by the definition.
+inline DefinedRun define_run(const Config& config, int ranks) {
+  Engine engine;
+  const auto group = make_single_group();
+  Training training(one_rank_of(config), 2, *group, engine.arena, nullptr, nullptr);
+  training.allocate();
+  training.model->initialize(config.train.seed);
+  DefinedSums sums(config);
+  DefinedRun run;
+  for (int64_t step = 1; step <= config.train.steps; ++step) {
+    std::vector<LeafRange> grains;
+    for (int rank = 0; rank < ranks; ++rank)
+      grains.push_back(grains_of_rank(training.num_grains, ranks, rank));
+    const DefinedStep done = sums.step(training, step, grains);
+    run.losses.push_back(done.losses.loss / done.losses.tokens);
+    run.grad_norms.push_back(done.grad_norm);
+    training.optimizer->step([&](Param& param) -> const Tensor& { return done.grads.at(&param); },
+                             {.update = step,
+                              .lr = schedule_of(config).at(step),
+                              .grad_scale = done.clip(config) / done.losses.tokens});
+  }
+  for (const auto& param : training.model->params()) {
+    const Floats values = to_floats(param->master());
+    run.weights.insert(run.weights.end(), values.begin(), values.end());
+  }
+  return run;
+}
+
 }  // namespace athanor

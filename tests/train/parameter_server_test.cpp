@@ -152,19 +152,6 @@ TEST(ParameterServer, AsynchronousRunsInF16AreRunAgainFromTheirSchedule) {
   }
 }
 
-// A schedule that a plain asynchronous run would hardly take: one worker does all of its steps first.
-std::vector<PushRecord> one_after_the_other(int workers, int64_t steps) {
-  PushOrder order(workers, PushOrder::kUnbounded, 0, 0);
-  order.take_answers();
-  std::vector<PushRecord> records;
-  for (int worker = workers - 1; worker >= 0; --worker)
-    for (int64_t step = 1; step <= steps; ++step) {
-      records.push_back(order.apply({.worker = worker, .step = step, .commit = step == steps}));
-      order.take_answers();
-    }
-  return records;
-}
-
 TEST(ParameterServer, FollowsAScriptedOrderAndRefusesAnother) {
   Config config = small_served("llama", "sgd");
   config.train.steps = 5;

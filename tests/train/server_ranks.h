@@ -10,6 +10,7 @@
 #include "athanor/parallel/grain_balance.h"
 #include "athanor/parallel/parameter_server/server.h"
 #include "athanor/parallel/parameter_server/worker.h"
+#include "athanor/train/compression_state.h"
 #include "train/virtual_ranks.h"
 
 namespace athanor {
@@ -50,7 +51,8 @@ inline ServerSettings settings_of(const Config& config, const ServerLayout& layo
           .bucket_bytes = config.parallel.bucket_bytes,
           .num_grains = (config.train.global_batch + config.train.micro_batch - 1) / config.train.micro_batch,
           .num_losses = 2,
-          .balance_every = plant.slow ? 1 : 0};
+          .balance_every = plant.slow ? 1 : 0,
+          .compression = compression_of(config)};
 }
 
 class ServerRun {
@@ -139,7 +141,7 @@ class ServerRun {
     for (int64_t step = 1; step <= config_.train.steps && (stop_step == 0 || step <= stop_step); ++step) {
       std::vector<double> losses(2, 0.0);
       GradientSum& gradients = servers.gradients();
-      gradients.begin_step(settings_.num_grains);
+      servers.begin_step(step);
       for (const int64_t grain : gradients.grains_of_step(settings_.num_grains)) {
         const auto begin = [&](Tape& tape) {
           if (WeightReady ready = gradients.begin_grain(grain)) tape.on_weight_ready(std::move(ready));
@@ -213,6 +215,19 @@ inline Config small_served(const std::string& family, const std::string& optimiz
   config.optimizer.betas = {0.9, 0.95};
   config.schedule.warmup_steps = 2;
   return config;
+}
+
+// A schedule that a plain asynchronous run would hardly take: one worker does all of its steps first.
+inline std::vector<PushRecord> one_after_the_other(int workers, int64_t steps) {
+  PushOrder order(workers, PushOrder::kUnbounded, 0, 0);
+  order.take_answers();
+  std::vector<PushRecord> records;
+  for (int worker = workers - 1; worker >= 0; --worker)
+    for (int64_t step = 1; step <= steps; ++step) {
+      records.push_back(order.apply({.worker = worker, .step = step, .commit = step == steps}));
+      order.take_answers();
+    }
+  return records;
 }
 
 }  // namespace athanor

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "athanor/base/check.h"
+#include "athanor/train/compression_state.h"
 #include "athanor/train/grain.h"
 #include "athanor/train/layout.h"
 #include "athanor/train/setup.h"
@@ -60,7 +61,8 @@ ServerSettings server_settings(const Config& config, const ServerRoles& roles, i
           .bucket_bytes = p.bucket_bytes,
           .num_grains = grains,
           .num_losses = static_cast<int64_t>(GrainLosses::count(grains, num_channels)),
-          .balance_every = p.balance == "speed" ? p.balance_every : 0};
+          .balance_every = p.balance == "speed" ? p.balance_every : 0,
+          .compression = compression_of(config)};
 }
 
 bool is_commit(const Config& config, int64_t step) {

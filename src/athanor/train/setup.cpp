@@ -206,12 +206,16 @@ void Training::allocate(Env& env) {
 
 std::vector<CompressionState> Training::compression_states() const {
   if (onebit_ != nullptr) return onebit_->compression_states();
+  if (client) return client->compression_states();
   return parallel ? parallel->compression_states() : std::vector<CompressionState>{};
 }
 
 std::vector<NamedTensor> Training::tensors() const {
   std::vector<NamedTensor> tensors;
-  if (!keeps_weights()) return tensors;
+  if (!keeps_weights()) {
+    add_compression(tensors, compression_states());
+    return tensors;
+  }
   const std::string own = island_prefix(outer.get());
   for (const auto& param : model->params())
     add_slices(tensors, own + "model", *param,
@@ -230,7 +234,7 @@ std::vector<NamedTensor> Training::tensors() const {
 }
 
 void Training::load(const Checkpoint& checkpoint) {
-  if (!keeps_weights()) return;
+  if (!keeps_weights()) return load_compression(checkpoint, compression_states());
   const std::string own = island_prefix(checkpoint, outer.get(), *model->params().front());
   for (const auto& param : model->params())
     param->store_kept(read_slices(checkpoint, own + "model", *param).data());

@@ -70,14 +70,8 @@ void BlockSum::start(std::vector<Tensor> grads) {
   received_ = empty(arena_, shape, Dtype::u8, Category::communication);
   if (static_cast<int64_t>(blocks_.size()) < group_.size() * slots_) fill_zero(sent_);
   for_blocks(/*all=*/true, [&](const Block& block) {
-    std::array<float, kCodeBlock> decoded;
-    float* x = values(block);
-    std::byte* code = code_at(sent_, block.slot);
-    feedback_.add(block.tensor, block.first, block.count, x);
-    code_.encode(x, block.count, code);
-    if (!feedback_.enabled()) return;
-    code_.decode(code, block.count, decoded.data());
-    feedback_.keep(block.tensor, block.first, block.count, x, decoded.data());
+    feedback_.encode(code_, block.tensor, block.first, block.count, values(block),
+                     code_at(sent_, block.slot));
   });
   work_ = group_.all_to_all(sent_.raw(), received_.raw(), slots_ * code_.bytes, Dtype::u8, name_);
 }
@@ -97,11 +91,7 @@ void BlockSum::proceed(WaitClock& clock) {
       std::copy_n(sum.begin(), block.count, values(block));
       return;
     }
-    std::byte* code = code_at(sent_, block.slot);
-    sum_feedback_.add(0, number * kCodeBlock, block.count, sum.data());
-    code_.encode(sum.data(), block.count, code);
-    code_.decode(code, block.count, decoded.data());
-    sum_feedback_.keep(0, number * kCodeBlock, block.count, sum.data(), decoded.data());
+    sum_feedback_.encode(code_, 0, number * kCodeBlock, block.count, sum.data(), code_at(sent_, block.slot));
   });
   if (both_ways_)
     work_ = group_.all_gather(code_at(sent_, first_slot), received_.raw(), slots_ * code_.bytes, Dtype::u8,

@@ -5,13 +5,17 @@
 //   feedback.add(tensor, first, count, x);               // x += residue
 //   ... decoded = decode(encode(x)) ...
 //   feedback.keep(tensor, first, count, x, decoded);     // residue = x - decoded
+//   feedback.encode(code, tensor, first, count, x, bytes);   // all three, of a block code
+//   feedback.keep_rest(tensor, x);                           // residue = x: what is left of it is not sent
 //
 // Residues are f32, zero at the start, kind `optimizer` of the memory plan. Where it is not enabled nothing is kept
 // and both calls do nothing. Thread rule: calls for different elements may be made at once.
 #pragma once
 
+#include <array>
 #include <vector>
 
+#include "athanor/parallel/compression/block_code.h"
 #include "athanor/tensor/tensor.h"
 
 namespace athanor {
@@ -34,6 +38,18 @@ class ErrorFeedback {
     if (!enabled()) return;
     float* residue = residues_[tensor].data<float>() + first;
     for (int64_t i = 0; i < count; ++i) residue[i] = x[i] - decoded[i];
+  }
+  void encode(const BlockCode& code, size_t tensor, int64_t first, int64_t count, float* x,
+              std::byte* bytes) {
+    add(tensor, first, count, x);
+    code.encode(x, count, bytes);
+    if (!enabled()) return;
+    std::array<float, kCodeBlock> decoded;
+    code.decode(bytes, count, decoded.data());
+    keep(tensor, first, count, x, decoded.data());
+  }
+  void keep_rest(size_t tensor, const float* x) {
+    if (enabled()) copy_from_host(residues_[tensor], x, residues_[tensor].size_bytes());
   }
 
  private:

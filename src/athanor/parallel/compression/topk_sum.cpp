@@ -2,22 +2,8 @@
 
 #include <algorithm>
 #include <bit>
-#include <cmath>
 
 namespace athanor {
-namespace {
-
-constexpr int32_t kMagnitude = 0x7fffffff;  // as bits, magnitudes compare like numbers
-
-int32_t magnitude(float x) {
-  return std::bit_cast<int32_t>(x) & kMagnitude;
-}
-
-}  // namespace
-
-int64_t topk_count(int64_t numel, double ratio) {
-  return std::clamp<int64_t>(static_cast<int64_t>(std::ceil(ratio * static_cast<double>(numel))), 1, numel);
-}
 
 TopkSum::TopkSum(std::string name, std::vector<SumTensor> tensors, double ratio, Group& group, Arena& arena,
                  bool error_feedback)
@@ -39,23 +25,9 @@ void TopkSum::select(size_t tensor, Tensor& magnitudes) {
   const int64_t numel = tensors_[tensor].numel(), count = counts_[tensor];
   float* x = grads_[tensor].data<float>();
   feedback_.add(tensor, 0, numel, x);
-  auto* const order = magnitudes.data<int32_t>();
-  for (int64_t i = 0; i < numel; ++i) order[i] = magnitude(x[i]);
-  std::nth_element(order, order + count - 1, order + numel, std::greater<>());
-  const int32_t least = order[count - 1];
-  int64_t ties = std::count(order, order + count, least);  // to take of those that are equal to it
   int32_t* index = sent_.data<int32_t>() + firsts_[tensor];
-  int32_t* value = index + total_;
-  for (int64_t i = 0; i < numel; ++i) {
-    const int32_t here = magnitude(x[i]);
-    if (here < least || (here == least && ties-- <= 0)) continue;
-    *index++ = static_cast<int32_t>(i);
-    *value++ = std::bit_cast<int32_t>(x[i]);
-    x[i] = 0.0f;
-  }
-  if (!feedback_.enabled()) return;
-  Tensor residue = feedback_.residue(tensor);
-  copy_from_host(residue, x, residue.size_bytes());
+  take_largest(x, numel, count, magnitudes.data<int32_t>(), index, index + total_);
+  feedback_.keep_rest(tensor, x);
 }
 
 void TopkSum::start(std::vector<Tensor> grads) {

@@ -10,10 +10,9 @@
 
 #include "athanor/parallel/compression/compressed_sum.h"
 #include "athanor/parallel/compression/error_feedback.h"
+#include "athanor/parallel/compression/topk_code.h"
 
 namespace athanor {
-
-int64_t topk_count(int64_t numel, double ratio);
 
 class TopkSum final : public CompressedSum {
  public:

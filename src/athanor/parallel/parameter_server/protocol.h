@@ -10,10 +10,11 @@
 //                      that the worker holds ("gradients B", f32); then the header ("push", i64[8])
 //   bounded, async     the header, then the row of the sum of its grains for each bucket
 //
-// and server 0 the sums of its losses after the header ("losses", f64). With grains by speed worker 0 says to each server
-// before such a step how many grains each worker takes from it on ("shares of grains", i64[W]). A worker gets from each, when it may go on, the header
-// ("answer", i64[8]), from server 0 the losses of all that was pushed since its last answer, and the server's row of
-// every bucket's values ("parameters B", T). Before the first step there is an answer without a push.
+// and server 0 the sums of its losses after the header ("losses", f64). Compressed rows are coded_push.h's. With grains by
+// speed worker 0 says to each server before such a step how many grains each worker takes from it on ("shares of grains",
+// i64[W]). A worker gets from each, when it may go on, the header ("answer", i64[8]), from server 0 the losses of all that
+// was pushed since its last answer, and the server's row of every bucket's values ("parameters B", T). Before the first
+// step there is an answer without a push.
 #pragma once
 
 #include <array>
@@ -21,6 +22,7 @@
 #include <cstdint>
 
 #include "athanor/parallel/buckets.h"
+#include "athanor/parallel/compression/compression.h"
 #include "athanor/parallel/gradient_sum.h"
 
 namespace athanor {
@@ -49,7 +51,12 @@ struct ServerSettings {
   int64_t num_grains = 1;  // of a step, all workers together
   int64_t num_losses = 1;  // f64 numbers
   // sync, tree: before each step after a multiple of it, but the first one of a start, worker 0 sends shares of grains.
-  int64_t balance_every = 0;                                // 0: they stay even
+  int64_t balance_every = 0;  // 0: they stay even
+  CompressionOptions compression =
+      {};  // bf16, int8 or top-k; whole in the worker's first warmup_updates steps
+  bool codes(int64_t step) const {
+    return compression.kind != Compression::none && step > compression.warmup_updates;
+  }
   bool scales_loss() const { return dtype == Dtype::f16; }  // gradients may overflow: such a push is skipped
   BucketOptions buckets() const {
     return {.rows = roles.servers,

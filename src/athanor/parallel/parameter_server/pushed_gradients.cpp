@@ -14,6 +14,19 @@ PushedGradients::PushedGradients(const Buckets& buckets, Group& workers, Group& 
       complete_(buckets.list.size()) {
   check(settings.consistency == Consistency::sync || settings.reduce == Reduce::fast,
         "parameter server: got reduce tree, expected fast: only synchronous updates sum what workers push");
+  if (settings.compression.kind == Compression::none) return;
+  check(settings.reduce == Reduce::fast,
+        "parameter server: got compressed sums along the tree, expected fast");
+  coded_ = std::make_unique<CodedPush>(buckets, workers, arena, settings);
+}
+
+void PushedGradients::code(bool coded) {
+  codes_ = coded;
+  encoded_ = false;
+}
+
+std::vector<CompressionState> PushedGradients::compression_states() const {
+  return coded_ ? coded_->states() : std::vector<CompressionState>{};
 }
 
 void PushedGradients::start_sum(size_t bucket, const std::vector<TreeNode>& nodes) {
@@ -23,6 +36,12 @@ void PushedGradients::start_sum(size_t bucket, const std::vector<TreeNode>& node
 
 void PushedGradients::send_complete() {
   for (; next_ < complete_.size() && !complete_[next_].empty(); ++next_) {
+    if (codes_) {
+      if (!encoded_) coded_->encode(next_, complete_[next_].front().data, /*decoded=*/false);
+      coded_->send(next_, world_, [this](Work work) { keep(std::move(work)); });
+      complete_[next_].clear();
+      continue;
+    }
     const int64_t count = buckets_.list[next_].layout.count;
     for (const TreeNode& node : complete_[next_])
       for (int server = 0; server < settings_.roles.servers; ++server)
@@ -38,6 +57,9 @@ void PushedGradients::push() {
 }
 
 std::vector<double> PushedGradients::sum_squares(const std::vector<std::unique_ptr<Param>>& params) {
+  for (size_t bucket = 0; codes_ && bucket < complete_.size(); ++bucket)
+    coded_->encode(bucket, complete_[bucket].front().data, /*decoded=*/true);
+  encoded_ = codes_;
   std::vector<Tensor> sums;
   for (const auto& param : params) {
     Tensor sum = param->uses().front()->grad();

@@ -10,7 +10,7 @@
 // server, of each node of the tree that this worker holds (Reduce::tree), or of its one sum.
 #pragma once
 
-#include "athanor/parallel/parameter_server/protocol.h"
+#include "athanor/parallel/parameter_server/coded_push.h"
 #include "athanor/parallel/replicated_gradients.h"
 
 namespace athanor {
@@ -19,9 +19,11 @@ class PushedGradients final : public ReplicatedGradients {
  public:
   PushedGradients(const Buckets& buckets, Group& workers, Group& world, Arena& arena,
                   const ServerSettings& settings, WaitClock& clock);
+  void code(bool coded);  // before a step: whether its sums are sent as codes
   void push();
+  std::vector<CompressionState> compression_states() const;
   // Of the sums of this worker, after finish(): of each parameter, all uses together, the sum of squares. The uses of a
-  // shared parameter are added to the first.
+  // shared parameter are added to the first. Of sums that are coded: of what the servers will see.
   std::vector<double> sum_squares(const std::vector<std::unique_ptr<Param>>& params);
 
  protected:
@@ -35,6 +37,8 @@ class PushedGradients final : public ReplicatedGradients {
   ServerSettings settings_;
   std::vector<std::vector<TreeNode>> complete_;  // by bucket: what is to be sent
   size_t next_ = 0;                              // bucket: the servers take them in order
+  std::unique_ptr<CodedPush> coded_;             // null: nothing is compressed
+  bool codes_ = false, encoded_ = false;         // this step's; all of them are made
 };
 
 }  // namespace athanor

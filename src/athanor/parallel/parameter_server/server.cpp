@@ -29,7 +29,10 @@ ParameterServer::ParameterServer(const Module& model, Optimizer& optimizer, Grou
       answer_headers_(headers_.size()),
       losses_(headers_.size(), std::vector<double>(static_cast<size_t>(settings.num_losses), 0.0)),
       answered_losses_(losses_),
-      pushed_losses_(losses_.front()) {}
+      pushed_losses_(losses_.front()) {
+  if (settings.compression.kind != Compression::none)
+    coded_ = std::make_unique<CodedRows>(shard_.buckets(), servers.rank(), arena, settings);
+}
 
 void ParameterServer::start(const Served& from) {
   finish_answers();
@@ -65,7 +68,7 @@ Served ParameterServer::serve_steps() {
     at_.stop = false;
     if (settings_.balance_every > 0 && at_.step > started_step_ && at_.step % settings_.balance_every == 0)
       receive_shares();
-    for (size_t bucket = 0; bucket < shard_.buckets().list.size(); ++bucket) take_step(bucket);
+    for (size_t bucket = 0; bucket < shard_.buckets().list.size(); ++bucket) take_step(bucket, at_.step + 1);
     for (int worker = 0; worker < settings_.roles.workers; ++worker) {
       const PushHeader push = receive_header(worker);
       check(push.step == at_.step + 1, "parameter server: worker {} pushed step {}, expected {}", worker,
@@ -95,30 +98,30 @@ Served ParameterServer::serve_steps() {
 }
 
 // Of a bucket the sums of all workers, in the order in which data parallelism adds them: see ReplicatedGradients.
-void ParameterServer::take_step(size_t bucket) {
+void ParameterServer::take_step(size_t bucket, int64_t step) {
   const int workers = settings_.roles.workers;
   for (int worker = 0; worker < workers; ++worker) {
     if (settings_.reduce == Reduce::fast) {
-      receive(worker, bucket);
+      receive(worker, bucket, step);
       shard_.take(bucket, {worker, worker + 1}, workers);
       continue;
     }
     const LeafRange grains = grains_.grains(settings_.num_grains, worker);
     for (const LeafRange& node : cover_nodes(grains.first, grains.second, settings_.num_grains)) {
-      receive(worker, bucket);
+      receive(worker, bucket, step);
       shard_.take(bucket, node, settings_.num_grains);
     }
   }
 }
 
-void ParameterServer::take_push(int worker, size_t bucket) {
-  receive(worker, bucket);
+void ParameterServer::take_push(int worker, size_t bucket, int64_t step) {
+  receive(worker, bucket, step);
   shard_.take(bucket, {0, 1}, 1);
 }
 
 void ParameterServer::rehearse() {
   for (size_t bucket = 0; bucket < shard_.buckets().list.size(); ++bucket)
-    settings_.consistency == Consistency::sync ? take_step(bucket) : take_push(0, bucket);
+    settings_.consistency == Consistency::sync ? take_step(bucket, 1) : take_push(0, bucket, 1);
   shard_.finish();
 }
 
@@ -128,7 +131,8 @@ Served ParameterServer::serve_pushes() {
     const int worker = next_worker();
     const PushHeader push = PushHeader::of(headers_[static_cast<size_t>(worker)]);
     receive_losses(worker);
-    for (size_t bucket = 0; bucket < shard_.buckets().list.size(); ++bucket) take_push(worker, bucket);
+    for (size_t bucket = 0; bucket < shard_.buckets().list.size(); ++bucket)
+      take_push(worker, bucket, push.step);
     shard_.finish();
     finish_answers();
     if (!push.overflowed) update(push.step, push.grad_scale);
@@ -212,9 +216,10 @@ void ParameterServer::receive_losses(int worker) {
     for (size_t i = 0; i < since.size(); ++i) since[i] += pushed_losses_[i];
 }
 
-void ParameterServer::receive(int worker, size_t bucket) {
+void ParameterServer::receive(int worker, size_t bucket, int64_t step) {
   const Tensor into = shard_.incoming(bucket);
   if (into.queue().device() == Device::null) return;
+  if (settings_.codes(step)) return coded_->receive(world_, worker, bucket, into);
   world_.recv(into.raw(), into.numel(), Dtype::f32, worker, "gradients " + std::to_string(bucket)).wait();
 }
 

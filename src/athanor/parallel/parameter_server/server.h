@@ -28,6 +28,7 @@
 #include "athanor/optim/schedule.h"
 #include "athanor/parallel/grain_shares.h"
 #include "athanor/parallel/parameter_server/arrivals.h"
+#include "athanor/parallel/parameter_server/coded_push.h"
 #include "athanor/parallel/parameter_server/push_order.h"
 #include "athanor/parallel/parameter_server/server_shard.h"
 
@@ -62,9 +63,9 @@ class ParameterServer {
   Served serve_steps();
   Served serve_pushes();
   bool is_first() const { return servers_.rank() == 0; }
-  void receive(int worker, size_t bucket);
-  void take_step(size_t bucket);
-  void take_push(int worker, size_t bucket);
+  void receive(int worker, size_t bucket, int64_t step);
+  void take_step(size_t bucket, int64_t step);
+  void take_push(int worker, size_t bucket, int64_t step);
   void receive_losses(int worker);
   void receive_shares();
   PushHeader receive_header(int worker);
@@ -84,6 +85,7 @@ class ParameterServer {
   ServerSettings settings_;
   ServerOptions options_;
   ServerShard shard_;
+  std::unique_ptr<CodedRows> coded_;  // null: nothing is compressed
   PushOrder order_;
   GrainShares grains_;  // of the workers
   Served at_;

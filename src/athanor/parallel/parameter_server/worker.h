@@ -3,7 +3,8 @@
 //   ServerClient servers(*model, world, workers, arena, settings, trace);     // before model.allocate()
 //   servers.allocate();                                                       // after it
 //   servers.start();                                                          // the first parameters are on their way
-//   servers.gradients().begin_step(n) ... begin_grain, end_grain, finish()    // as data parallelism: gradient_sum.h
+//   servers.begin_step(1);
+//   servers.gradients().begin_grain, end_grain, finish()    // as data parallelism: gradient_sum.h
 //   AnswerHeader answer = servers.exchange({.step = 1, .tokens = 512}, clip_norm, losses);
 //
 // exchange() returns when the servers let this worker go on, with `losses` replaced by the sums of what was pushed since
@@ -28,6 +29,11 @@ class ServerClient {
                const ServerSettings& settings, Trace* trace);
   void allocate();
   GradientSum& gradients() { return *gradients_; }
+  void begin_step(int64_t step) {
+    gradients_->code(settings_.codes(step));
+    gradients_->begin_step(settings_.num_grains);
+  }
+  std::vector<CompressionState> compression_states() const { return gradients_->compression_states(); }
   void start();
   // From the next step on; where the servers expect it (ServerSettings::balance_every), and on all workers.
   void share_grains(const std::vector<int64_t>& counts);

@@ -1,0 +1,167 @@
+// Compressed pushes to parameter servers: synchronous ones are data parallelism of ZeRO 1 to the bit and both are their
+// definition, one process with as many virtual workers; asynchronous ones are that of their schedule.
+#include <gtest/gtest.h>
+
+#include "train/defined_sums.h"
+#include "train/server_ranks.h"
+
+namespace athanor {
+namespace {
+
+const char* const kKinds[] = {"bf16", "int8", "topk"};
+
+Config compressed(const std::string& kind, const std::string& family, const std::string& optimizer) {
+  Config config = small_served(family, optimizer);
+  config.model.width = 48;  // of several blocks: cut between servers
+  config.model.head_dim = 12;
+  config.parallel.compression = kind;
+  config.parallel.compression_ratio = 0.05;
+  return config;
+}
+
+// What servers compute by definition: blocks are summed by who updates them, and the sum is not coded.
+Config by_who_updates(Config config) {
+  config.parallel.zero = 1;
+  return config;
+}
+
+void expect_same_steps(const Outcome& got, const Outcome& expected, const std::string& what) {
+  EXPECT_EQ(got.weights, expected.weights) << what;
+  ASSERT_EQ(got.steps.size(), expected.steps.size()) << what;
+  for (size_t i = 0; i < got.steps.size(); ++i)
+    EXPECT_EQ(got.steps[i].grad_norm, expected.steps[i].grad_norm) << what << ", step " << i + 1;
+}
+
+TEST(ServedCompression, SynchronousIsItsDefinitionAndDataParallelism) {
+  for (const char* kind : kKinds)
+    for (const char* optimizer : {"adamw", "sgd"})
+      for (const auto& [workers, servers] : {std::pair(1, 2), {2, 1}, {3, 2}, {2, 3}}) {
+        const Config config = compressed(kind, servers == 2 ? "gpt2" : "llama", optimizer);
+        const std::string what = fmt::format("{} {} {}+{}", kind, optimizer, workers, servers);
+        const Outcome got = run_servers(config, {workers, servers}).outcome;
+        const DefinedRun expected = define_run(by_who_updates(config), workers);
+        EXPECT_EQ(got.weights, expected.weights) << what;
+        for (size_t i = 0; i < got.steps.size(); ++i)
+          EXPECT_NEAR(got.steps[i].grad_norm, expected.grad_norms[i], 1e-12 * expected.grad_norms[i]) << what;
+        if (workers > 1) expect_same_steps(got, run(by_who_updates(config), workers), what);
+      }
+}
+
+TEST(ServedCompression, ForgottenErrorFeedbackShows) {
+  for (const char* kind : kKinds) {
+    const Config config = compressed(kind, "llama", "sgd");
+    Config forgotten = config;
+    forgotten.parallel.error_feedback = false;
+    const Floats got = run_servers(forgotten, {2, 2}).outcome.weights;
+    EXPECT_EQ(got, define_run(by_who_updates(forgotten), 2).weights) << kind;
+    EXPECT_NE(got, define_run(by_who_updates(config), 2).weights) << kind;
+  }
+}
+
+TEST(ServedCompression, WarmupIsNotCompressed) {
+  Config config = compressed("topk", "llama", "adamw"), none = config;
+  config.parallel.compression_warmup = 2;
+  expect_same_steps(run_servers(config, {2, 2}).outcome, run(by_who_updates(config), 2), "two steps of it");
+  config.parallel.compression_warmup = config.train.steps;
+  none.parallel.compression = "none";
+  expect_same_steps(run_servers(config, {2, 2}).outcome, run(none, 2), "nothing else");
+}
+
+// Worker 1 makes all of its steps first, each with what it has just done; then worker 0, whose first gradient is of the
+// parameters that all began with. Residues are each worker's own; norms, by which pushes are clipped, those of what is sent.
+Floats define_one_after_the_other(const Config& config) {
+  Engine engine, stale_engine;
+  const auto group = make_single_group(), stale_group = make_single_group();
+  Training now(one_rank_of(config), 2, *group, engine.arena, nullptr, nullptr);
+  Training stale(one_rank_of(config), 2, *stale_group, stale_engine.arena, nullptr, nullptr);
+  for (Training* training : {&now, &stale}) {
+    training->allocate();
+    training->model->initialize(config.train.seed);
+  }
+  std::vector<DefinedSums> sums(2, DefinedSums(by_who_updates(config)));
+  int64_t update = 0;
+  for (const int worker : {1, 0})
+    for (int64_t step = 1; step <= config.train.steps; ++step) {
+      Training& of = worker == 0 && step == 1 ? stale : now;
+      const DefinedStep done =
+          sums[static_cast<size_t>(worker)].step(of, step, {grains_of_rank(now.num_grains, 2, worker)});
+      std::map<const Param*, const Param*> computed;
+      for (size_t i = 0; i < now.model->params().size(); ++i)
+        computed[now.model->params()[i].get()] = of.model->params()[i].get();
+      now.optimizer->step([&](Param& param) -> const Tensor& { return done.grads.at(computed.at(&param)); },
+                          {.update = ++update,
+                           .lr = schedule_of(config).at(step),
+                           .grad_scale = done.clip(config) / done.losses.tokens});
+    }
+  Floats weights;
+  for (const auto& param : now.model->params()) {
+    const Floats values = to_floats(param->master());
+    weights.insert(weights.end(), values.begin(), values.end());
+  }
+  return weights;
+}
+
+TEST(ServedCompression, AsynchronousIsTheDefinitionOfItsSchedule) {
+  for (const char* kind : kKinds)
+    for (const int servers : {1, 3}) {
+      Config config = compressed(kind, servers == 1 ? "gpt2" : "llama", "adamw");
+      const auto schedule = one_after_the_other(2, config.train.steps);
+      const ServersObserved got =
+          run_servers(config, {.workers = 2, .servers = servers, .consistency = Consistency::async},
+                      {.replay = std::vector(static_cast<size_t>(servers), schedule)});
+      EXPECT_EQ(got.outcome.weights, define_one_after_the_other(config)) << kind << servers;
+      config.parallel.error_feedback = false;
+      EXPECT_NE(got.outcome.weights, define_one_after_the_other(config)) << kind << servers;
+    }
+}
+
+TEST(ServedCompression, AsynchronousRunsAreRunAgainFromTheirSchedule) {
+  for (const char* kind : kKinds)
+    for (const Consistency consistency : {Consistency::async, Consistency::bounded}) {
+      Config config = compressed(kind, "gpt2", "adamw");
+      config.parallel.compression_warmup = 1;
+      const ServerLayout layout{.workers = 3, .servers = 2, .consistency = consistency, .staleness = 1};
+      const ServersObserved first = run_servers(config, layout);
+      const ServersObserved second = run_servers(config, layout, {.replay = first.schedules});
+      EXPECT_EQ(second.outcome.weights, first.outcome.weights) << kind;
+      EXPECT_EQ(second.schedules, first.schedules) << kind;
+    }
+}
+
+// Of a worker: the codes of matrices, 4 bytes for every other element, and what is sent without compression, too.
+TEST(ServedCompression, BytesAreThoseOfTheFormulas) {
+  for (const char* kind : kKinds)
+    for (const Consistency consistency : {Consistency::sync, Consistency::async})
+      for (const int servers : {1, 2}) {
+        const Config config = compressed(kind, "gpt2", "adamw");
+        const CompressionOptions options = compression_of(config);
+        const ServersObserved observed =
+            run_servers(config, {.workers = 2, .servers = servers, .consistency = consistency});
+        const auto model = make_model(config.model);
+        const Buckets buckets(model->weights(),
+                              settings_of(config, {.workers = 2, .servers = servers}, {}).buckets());
+        int64_t expected = 0;
+        for (const Bucket& bucket : buckets.list)
+          for (size_t slot = 0; slot < bucket.weights.size(); ++slot) {
+            const Param& param = bucket.weights[slot]->param();
+            const int64_t numel = param.numel();
+            if (!is_compressed(param, options)) {
+              expected += 4 * numel;
+            } else if (std::string(kind) == "topk") {
+              expected += 8 * static_cast<int64_t>(
+                                  std::ceil(config.parallel.compression_ratio * static_cast<double>(numel)));
+              for (int server = 0; server < servers; ++server)
+                expected += bucket.layout.piece(slot, server).count() > 0 ? 4 : 0;
+            } else {
+              expected += (numel + 255) / 256 * (std::string(kind) == "bf16" ? 512 : 260);
+            }
+          }
+        for (int worker = 0; worker < 2; ++worker)
+          EXPECT_EQ(observed.traffic[static_cast<size_t>(worker)].of(Collective::send).bytes,
+                    config.train.steps * (expected + 64 * servers + 2 * 8))
+              << kind << " " << servers;
+      }
+}
+
+}  // namespace
+}  // namespace athanor
