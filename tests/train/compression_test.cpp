@@ -133,7 +133,7 @@ TEST(Compression, OfHybridShardsIsItsDefinition) {
     config.parallel.zero_shard = shard;
     Config defined = config;
     defined.parallel.zero = 1;
-    const Definition expected = define(defined, dp);
+    const DefinedRun expected = define_run(defined, dp);
     const VerifyRun got = run_layout(config);
     const std::string what = fmt::format("{} {} dp {} in {}, zero {}", config.parallel.compression,
                                          config.model.family, dp, shard, zero);
@@ -144,11 +144,12 @@ TEST(Compression, OfHybridShardsIsItsDefinition) {
     }
     EXPECT_LE(gap_of(outcome_of(config, got), expected), tolerance) << what;
     defined.parallel.error_feedback = false;
-    EXPECT_GT(gap_of(outcome_of(config, got), define(defined, dp)), 1e-6) << what << ": what is owed";
+    EXPECT_GT(gap_of(outcome_of(config, got), define_run(defined, dp)), 1e-6) << what << ": what is owed";
     defined.parallel.error_feedback = true;
     if (config.parallel.compression == "powersgd") return;  // whose factors are linear in what they are of
     defined.parallel.zero_shard = 0;
-    EXPECT_GT(gap_of(outcome_of(config, got), define(defined, dp)), 1e-6) << what << ": codes of every rank";
+    EXPECT_GT(gap_of(outcome_of(config, got), define_run(defined, dp)), 1e-6)
+        << what << ": codes of every rank";
   };
   for (const char* kind : {"bf16", "int8", "topk"}) {
     expect_sets(compressed(kind, "llama", "sgd"), 4, 2, 0.0);
@@ -172,7 +173,7 @@ TEST(Compression, OfExpertsInHybridShardsIsItsDefinition) {
     config.parallel.ep = 2;
     config.parallel.zero = zero;
     config.parallel.zero_shard = shard;
-    const Definition expected = define(config, dp);
+    const DefinedRun expected = define_run(config, dp);
     const VerifyRun got = run_layout(config);
     for (size_t i = 0; i < expected.losses.size(); ++i) {
       EXPECT_NEAR(got.losses[i], expected.losses[i], 1e-5 * expected.losses[i]) << dp << " " << i;
@@ -180,7 +181,8 @@ TEST(Compression, OfExpertsInHybridShardsIsItsDefinition) {
     }
     EXPECT_LE(gap_of(outcome_of(config, got), expected), 1e-5) << dp;
     config.parallel.error_feedback = false;
-    EXPECT_GT(gap_of(outcome_of(config, got), define(config, dp)), 1e-5) << dp << ": what is forgotten shows";
+    EXPECT_GT(gap_of(outcome_of(config, got), define_run(config, dp)), 1e-5)
+        << dp << ": what is forgotten shows";
   }
 }
 

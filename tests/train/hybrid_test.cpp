@@ -226,8 +226,10 @@ TEST(Hybrid, TheConfigLaysItOut) {
       config.parallel.pp = pp;
       config.parallel.tp = tp;
       const LayoutDifference found = compare(run_layout(config), one);
-      EXPECT_TRUE(tp == 1 ? found.bitwise : found.worst() < 1e-5)
-          << "zero " << stage << " pp " << pp << " tp " << tp << ": " << found.worst();
+      EXPECT_TRUE(tp == 1 ? found.bitwise : found.worst() < 1e-5) << fmt::format(
+          "zero {} pp {} tp {}: loss {:.1e}, norm {:.1e}, gradient {:.1e} of {}, weight {:.1e} of {}", stage,
+          pp, tp, found.loss.value, found.grad_norm.value, found.gradient.value, found.gradient.where,
+          found.weight.value, found.weight.where);
     }
 }
 
