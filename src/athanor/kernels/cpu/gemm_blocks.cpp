@@ -17,9 +17,9 @@ constexpr int64_t kUnit = 32;  // rows, columns and k that costs are counted in
 // is what stays in the second-level cache while the rows of a pass by.
 struct Kernel {
   void (*block)(const GemmBlock&);
-  bool takes_sums;                               // and a residual
+  bool takes_sums;                                    // and a residual
   void (*pack_shared)(const GemmBlock&, std::byte*);  // of a b that threads share; null: each packs its own
-  int64_t max_depth, max_turned_depth;           // the longest piece of k; where a is read against its rows
+  int64_t max_depth, max_turned_depth;  // the longest piece of k; where a is read against its rows
   int64_t max_elements, max_columns;
   int64_t side;  // columns of a panel
   // Measured cycles for 32 x 32 x 32 of a product, and per 32 x 32 for packing a, packing a that is read
@@ -190,7 +190,7 @@ const std::byte* pack_whole(Queue& queue, const Kernel& kernel, const GemmProble
     GemmOperands piece = operands;
     piece.b = offset(operands.b, l * p.b_row, p.in);
     kernel.pack_shared(block_of(part, piece, 0, column, cut),
-                  to + packed_b_bytes(p.n, l) + packed_b_bytes(column, part.k));
+                       to + packed_b_bytes(p.n, l) + packed_b_bytes(column, part.k));
   });
   return to;
 }
