@@ -26,7 +26,8 @@ void expect_same(const Outcome& got, const Outcome& expected, const std::string&
   EXPECT_EQ(got.weights, expected.weights) << what;
   ASSERT_EQ(got.steps.size(), expected.steps.size()) << what;
   for (size_t i = 0; i < got.steps.size(); ++i) {
-    EXPECT_EQ(bits_of(got.steps[i].grad_norm), bits_of(expected.steps[i].grad_norm)) << what << ", step " << i + 1;
+    EXPECT_EQ(bits_of(got.steps[i].grad_norm), bits_of(expected.steps[i].grad_norm))
+        << what << ", step " << i + 1;
     EXPECT_EQ(got.steps[i].loss_scale, expected.steps[i].loss_scale) << what << ", step " << i + 1;
     EXPECT_EQ(got.steps[i].applied, expected.steps[i].applied) << what << ", step " << i + 1;
     EXPECT_EQ(got.steps[i].tokens, expected.steps[i].tokens) << what;
