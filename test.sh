@@ -53,12 +53,16 @@ case "$preset" in
     done
     targets=("${groups[@]/%/_tests}")
     unseen='^(comm\.(Gloo|Mpi)\.|comm\.Nccl\.(EveryCallByDevices|GroupsOfSomeRanksAndOfOne)$'
-    unseen+="|train\.All/(SpanningTest|OffloadLayouts|TwoSpeedLayouts)\.|$whole_device_trainings)"
+    unseen+="|train\.All/(SpanningTest|OffloadLayouts|TwoSpeedLayouts)\.|$whole_device_trainings"
+    unseen+='|train\.(ZeroMemory|MemoryPlan|PipelinePlans|SteadyState)\.'
+    unseen+='|train\.(CompressionLayouts|[A-Za-z]*\.[A-Za-z]*ItsDefinition|HybridExperts\.ComputeWhatOneProcess))'
     echo "test.sh: without comm.Gloo and comm.Mpi: the thread sanitizer sees the threads of those libraries only in part"
     echo "test.sh: without train.DevicesTraining, whole trainings of train.DeviceOffload and two of comm.Nccl: emulated" \
       "devices that talk take minutes here"
     echo "test.sh: without train.SpanningTest, train.TwoSpeedLayouts and most of train.OffloadLayouts: samples of" \
       "layouts, too long here"
+    echo "test.sh: without train.ZeroMemory, MemoryPlan, PipelinePlans and SteadyState, which count bytes, and without" \
+      "train.CompressionLayouts and runs beside their definition: minutes here, and their suites have more"
     export TSAN_OPTIONS=${TSAN_OPTIONS-halt_on_error=1:second_deadlock_stack=1} ;;
   *) echo "test.sh: error: preset: got '$preset', expected release, asan or tsan" >&2; exit 2 ;;
 esac

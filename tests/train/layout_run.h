@@ -15,7 +15,7 @@ inline Config uneven(const std::string& family, const std::string& optimizer) {
   config.optimizer.name = optimizer;
   config.optimizer.lr = optimizer == "sgd" ? 1e-1 : 3e-4;
   // A gradient that is little but rounding would move its element by a whole rate, wherever the bits fall.
-  config.optimizer.eps = 1e-6;
+  config.optimizer.eps = 1e-4;
   config.data.seq_len = 11;
   config.train.steps = 10;
   config.train.global_batch = 5;
