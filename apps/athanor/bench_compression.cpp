@@ -25,6 +25,18 @@ namespace {
 
 constexpr int64_t kLastSteps = 20;  // losses of single steps differ by their samples
 
+// A way of sending gradients, and how the groups of a two-speed training code what they tell each other.
+struct Mode {
+  const char* compression;
+  const char* outer = nullptr;  // null: one speed
+  std::string name() const {
+    if (outer == nullptr) return compression;
+    return std::string("two-speed") + (outer == std::string("none") ? "" : std::string(" ") + outer);
+  }
+};
+constexpr Mode kModes[] = {{"none"},        {"bf16"},         {"int8"},         {"topk"},        {"powersgd"},
+                           {"onebit-adam"}, {"none", "none"}, {"none", "bf16"}, {"none", "int8"}};
+
 struct BenchCompression {
   std::string file;
   std::vector<std::string> overrides;
@@ -41,26 +53,26 @@ struct BenchCompression {
     double bytes = 0.0;           // that a rank sends, a step, after the warm-up
     double between_groups = 0.0;  // of them, to ranks of other groups (two-speed)
   };
-  Result train(const std::string& mode) const;
+  Result train(const Mode& mode) const;
 
   Config config_;
   Dataset data_;
 };
 
-BenchCompression::Result BenchCompression::train(const std::string& mode) const {
+BenchCompression::Result BenchCompression::train(const Mode& mode) const {
   Config config = config_;
-  if (mode == "two-speed") {
+  config.parallel.compression = mode.compression;
+  if (mode.outer != nullptr) {
     config.parallel.sync_every = sync_every;
     config.parallel.sync_group = group;
-  } else {
-    config.parallel.compression = mode;
+    config.parallel.outer_compression = mode.outer;
   }
   if (!config.origins.contains("parallel.compression_warmup"))
     config.parallel.compression_warmup = compression_warmup(config.parallel.compression, steps);
   config.train.eval_every = 0;
   validate(config);
   check_ranks(config, ranks);
-  Result result{.mode = mode};
+  Result result{.mode = mode.name()};
   std::mutex mutex;
   run_ranks(make_thread_worlds(ranks), [&](World& world) {
     ThreadPool pool(1);
@@ -126,10 +138,10 @@ void BenchCompression::run() {
   report["steps"] = steps;
   if (!json)
     std::cout << fmt::format(
-        "{} ranks, {} steps; loss: mean of the last {}\n{:<12} {:>8} {:>8} {:>14} {:>8}\n", ranks, steps,
-        kLastSteps, "gradients", "loss", "ratio", "bytes a step", "ratio");
+        "{} ranks, {} steps; loss: mean of the last {}\n{:<14} {:>8} {:>8} {:>14} {:>8} {:>14}\n", ranks,
+        steps, kLastSteps, "gradients", "loss", "ratio", "bytes a step", "ratio", "between groups");
   Result whole;
-  for (const char* mode : {"none", "bf16", "int8", "topk", "powersgd", "onebit-adam", "two-speed"}) {
+  for (const Mode& mode : kModes) {
     const Result result = train(mode);
     if (whole.mode.empty()) whole = result;
     Report entry;
@@ -141,8 +153,10 @@ void BenchCompression::run() {
     entry["bytes_between_groups"] = result.between_groups;
     report["results"].push_back(entry);
     if (!json)
-      std::cout << fmt::format("{:<12} {:>8.4f} {:>8.4f} {:>14.0f} {:>8.4f}\n", result.mode, result.loss,
-                               result.loss / whole.loss, result.bytes, result.bytes / whole.bytes)
+      std::cout << fmt::format("{:<14} {:>8.4f} {:>8.4f} {:>14.0f} {:>8.4f} {:>14}\n", result.mode,
+                               result.loss, result.loss / whole.loss, result.bytes,
+                               result.bytes / whole.bytes,
+                               mode.outer == nullptr ? "" : fmt::format("{:.0f}", result.between_groups))
                 << std::flush;
   }
   if (json) std::cout << report.to_json();
