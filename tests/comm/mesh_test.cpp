@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "athanor/base/error.h"
 #include "athanor/comm/null.h"
 #include "athanor/comm/thread.h"
@@ -16,6 +18,7 @@ using ::testing::AllOf;
 using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::SizeIs;
 
 std::vector<MeshShape> shapes_of(int ranks) {
   std::vector<MeshShape> shapes;
@@ -35,10 +38,31 @@ TEST(MeshShape, TpIsTheFastestAxisAndEpFoldsAStage) {
         const auto at = [&](Axis axis) { return shape.coordinate(rank, axis); };
         EXPECT_EQ(rank, ((at(Axis::pp) * shape.dp + at(Axis::dp)) * shape.cp + at(Axis::cp)) * shape.tp +
                             at(Axis::tp));
-        EXPECT_EQ(rank, (at(Axis::pp) * shape.size(Axis::edp) + at(Axis::edp)) * shape.ep + at(Axis::ep));
+        if (shape.ep % shape.tp == 0 || shape.tp % shape.ep == 0) {
+          EXPECT_EQ(rank, (at(Axis::pp) * shape.size(Axis::edp) + at(Axis::edp)) * shape.ep + at(Axis::ep));
+        }
+        EXPECT_THAT(shape.peers(rank, {Axis::pp, Axis::ep, Axis::edp}), SizeIs(ranks));
+        EXPECT_EQ(shape.peers(rank, {Axis::ep})[static_cast<size_t>(at(Axis::ep))], rank);
+        EXPECT_EQ(shape.peers(rank, {Axis::edp})[static_cast<size_t>(at(Axis::edp))], rank);
         for (const Axis axis : {Axis::pp, Axis::dp, Axis::cp, Axis::tp, Axis::ep, Axis::edp})
           EXPECT_LT(at(axis), shape.size(axis));
       }
+}
+
+// The ranks of a tp group compute layers of experts alike: their ep groups must bring together the same tokens.
+TEST(MeshShape, RanksOfATpGroupMeetTheSameTokensInTheirEpGroups) {
+  for (int ranks = 1; ranks <= 24; ++ranks)
+    for (const MeshShape& shape : shapes_of(ranks)) {
+      const auto tokens_met = [&](int rank) {
+        std::multiset<int> tokens;  // by rank of (dp, cp)
+        for (const int peer : shape.peers(rank, {Axis::ep}))
+          tokens.insert(shape.coordinate(peer, Axis::dp) * shape.cp + shape.coordinate(peer, Axis::cp));
+        return tokens;
+      };
+      for (int rank = 0; rank < ranks; ++rank)
+        EXPECT_EQ(tokens_met(rank), tokens_met(rank / shape.tp * shape.tp))
+            << shape.text() << ", rank " << rank;
+    }
 }
 
 TEST(MeshShape, Peers) {

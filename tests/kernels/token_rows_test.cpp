@@ -24,7 +24,8 @@ struct Assigned {
   std::vector<int> places, tokens;
 };
 
-Assigned assign(const std::vector<int32_t>& choice, int64_t chosen, int64_t experts, int64_t capacity) {
+Assigned assign(const std::vector<int32_t>& choice, int64_t chosen, int64_t experts,
+                const std::vector<int64_t>& capacity = {}) {
   Bench bench(Isa::generic, 1);
   const int64_t tokens = std::ssize(choice) / chosen;
   const std::vector<int32_t> unset(choice.size(), -7);
@@ -39,7 +40,7 @@ Assigned assign(const std::vector<int32_t>& choice, int64_t chosen, int64_t expe
 }
 
 TEST(TokenRows, RowsAreSortedByExpertThenByToken) {
-  const Assigned all = assign({2, 0, 1, 2, 2, 1}, 2, 4, 0);
+  const Assigned all = assign({2, 0, 1, 2, 2, 1}, 2, 4);
   EXPECT_EQ(all.counts.chosen, (std::vector<int64_t>{1, 2, 3, 0}));
   EXPECT_EQ(all.counts.kept, all.counts.chosen);
   EXPECT_EQ(all.tokens, (std::vector<int>{0, 1, 2, 0, 1, 2}));
@@ -47,31 +48,39 @@ TEST(TokenRows, RowsAreSortedByExpertThenByToken) {
 }
 
 TEST(TokenRows, BeyondTheCapacityTheLaterTokensAreDropped) {
-  const Assigned some = assign({2, 0, 1, 2, 2, 1}, 2, 4, 1);
+  const Assigned some = assign({2, 0, 1, 2, 2, 1}, 2, 4, {1, 1, 1, 1});
   EXPECT_EQ(some.counts.chosen, (std::vector<int64_t>{1, 2, 3, 0}));
   EXPECT_EQ(some.counts.kept, (std::vector<int64_t>{1, 1, 1, 0}));
   EXPECT_EQ(some.places, (std::vector<int>{2, 0, 1, -1, -1, -1}));
   EXPECT_EQ((std::vector<int>{some.tokens.begin(), some.tokens.begin() + 3}), (std::vector<int>{0, 1, 0}));
 }
 
+TEST(TokenRows, EachExpertHasACapacityOfItsOwn) {
+  const Assigned some = assign({2, 0, 1, 2, 2, 1}, 2, 4, {0, 2, 2, 5});
+  EXPECT_EQ(some.counts.chosen, (std::vector<int64_t>{1, 2, 3, 0}));
+  EXPECT_EQ(some.counts.kept, (std::vector<int64_t>{0, 2, 2, 0}));
+  EXPECT_EQ(some.places, (std::vector<int>{2, -1, 0, 3, -1, 1}));
+}
+
 TEST(TokenRows, NothingToAssign) {
-  const Assigned none = assign({}, 2, 3, 0);
+  const Assigned none = assign({}, 2, 3);
   EXPECT_EQ(none.counts.kept, (std::vector<int64_t>{0, 0, 0}));
 }
 
 TEST(TokenRows, WrongChoicesAreRefused) {
   EXPECT_EQ(error_of([] {
-              assign({0, 3}, 2, 3, 0);
+              assign({0, 3}, 2, 3);
             }),
             "token_rows.assign: got expert 3 for token 0, expected 0 <= expert < 3");
+  EXPECT_EQ(error_of([] { assign({0, 1, 1, 1}, 2, 3); }), "token_rows.assign: token 1 chose expert 1 twice");
   EXPECT_EQ(error_of([] {
-              assign({0, 1, 1, 1}, 2, 3, 0);
-            }),
-            "token_rows.assign: token 1 chose expert 1 twice");
-  EXPECT_EQ(error_of([] {
-              assign({0, 1}, 2, 1, 0);
+              assign({0, 1}, 2, 1);
             }),
             "token_rows.assign: got 2 experts per token, expected at most 1");
+  EXPECT_EQ(error_of([] {
+              assign({0, 1}, 2, 3, {1, 1});
+            }),
+            "token_rows.assign: got the capacity of 2 experts, expected 3 or none");
 }
 
 TEST_P(TokenRowsTest, MovesAndSumsAsItsFormulas) {
@@ -85,7 +94,8 @@ TEST_P(TokenRowsTest, MovesAndSumsAsItsFormulas) {
       SCOPED_TRACE(fmt::format("{} {} tokens, {} chosen, width {}", name_of(dtype), tokens, chosen, width));
       constexpr int64_t kExperts = 5;
       const auto choice = random_choice(tokens, chosen, kExperts, 9);
-      const Assigned to = assign(choice, chosen, kExperts, capacity);
+      const Assigned to =
+          assign(choice, chosen, kExperts, std::vector<int64_t>(capacity == 0 ? 0 : kExperts, capacity));
       int64_t rows = 0;
       for (const int64_t kept : to.counts.kept) rows += kept;
       const std::vector<int32_t> places(to.places.begin(), to.places.end()),

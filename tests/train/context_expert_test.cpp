@@ -8,7 +8,7 @@ namespace {
 
 constexpr double kTolerance = 1e-5;
 
-// Experts whose balance is that of the whole step, so that the tokens of a grain may lie on several ranks.
+// Experts that are balanced by the counts of the whole step.
 Config with_experts(const std::string& style, const std::string& optimizer = "sgd") {
   Config config = tiny(style);
   config.precision.compute = "f32";
@@ -85,6 +85,44 @@ TEST(ContextExpert, ShardsPipelinesAndRecomputeGoWithThem) {
       expect_same(config, one, {.dp = 1, .cp = 2, .ep = 2, .pp = 2});
     }
 }
+
+// What is defined over all tokens of a grain, whose parts lie on several ranks: drops are counted in the order of the
+// whole sequences, the balancing loss has the shares of the whole grain.
+class ContextGrainTest : public ::testing::TestWithParam<std::pair<const char*, const char*>> {};
+
+TEST_P(ContextGrainTest, CapacityAndBalancingLossAreThoseOfTheWholeGrain) {
+  Config config = with_experts(GetParam().first, GetParam().second);
+  config.model.router_bias_rate = 0.0;
+  config.model.router_aux_loss = 0.2;
+  config.model.router_z_loss = 0.01;
+  config.model.capacity_factor = 0.75;
+  config.train.micro_batch = 2;
+  config.train.steps = 4;
+  const VerifyRun one = run_layout(one_process(config));
+  const auto expect_same_grains = [&](const Layout& layout) {
+    expect_same(config, one, layout);
+    const VerifyRun many = run_layout(in(config, layout));
+    for (size_t i = 0; i < one.experts.size(); ++i) {
+      EXPECT_GT(one.experts[i].drop_share, 0.0) << "or nothing is tried here";
+      EXPECT_EQ(many.experts.at(i).drop_share, one.experts[i].drop_share);
+      EXPECT_NEAR(many.experts.at(i).aux_loss, one.experts[i].aux_loss, 1e-6);
+    }
+  };
+  for (const Layout& layout :
+       {Layout{.cp = 2}, Layout{.cp = 3}, Layout{.dp = 2, .cp = 2, .ep = 2}, Layout{.cp = 4, .ep = 2},
+        Layout{.cp = 2, .tp = 2, .ep = 4, .sp = true}, Layout{.cp = 2, .ep = 2, .pp = 2}})
+    expect_same_grains(layout);
+  config.parallel.cp_kind = "ulysses";
+  expect_same_grains({.cp = 2, .ep = 2});
+  config.parallel.recompute = "full";
+  expect_same_grains({.dp = 2, .cp = 2, .ep = 4});
+}
+
+INSTANTIATE_TEST_SUITE_P(All, ContextGrainTest,
+                         ::testing::Values(std::pair("moe", "sgd"), std::pair("moe_bias", "sgd")),
+                         [](const auto& each) {
+                           return std::string(each.param.first) + "_" + each.param.second;
+                         });
 
 TEST(ContextExpert, AForgottenSumShows) {
   const Config config = with_experts("moe");

@@ -1,6 +1,7 @@
 #include "athanor/comm/mesh.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "athanor/base/check.h"
 
@@ -29,6 +30,11 @@ bool is_dense(Axis axis) {
 }
 bool is_expert(Axis axis) {
   return axis == Axis::ep || axis == Axis::edp;
+}
+
+// Of an ep group as many ranks lie side by side in a tp group, the others `ep / this` in ranks with tokens of their own.
+int ep_within_tp(const MeshShape& shape) {
+  return std::gcd(shape.ep, shape.tp);
 }
 
 }  // namespace
@@ -70,7 +76,8 @@ int MeshShape::size(Axis axis) const {
 }
 
 int MeshShape::coordinate(int rank, Axis axis) const {
-  const int in_stage = rank % (dp * cp * tp);
+  const int in_stage = rank % (dp * cp * tp), in_tp = in_stage % tp, data = in_stage / tp;
+  const int within = ep_within_tp(*this), across = ep / within;
   switch (axis) {
     case Axis::pp:
       return rank / (dp * cp * tp);
@@ -79,11 +86,11 @@ int MeshShape::coordinate(int rank, Axis axis) const {
     case Axis::cp:
       return in_stage / tp % cp;
     case Axis::tp:
-      return in_stage % tp;
+      return in_tp;
     case Axis::ep:
-      return in_stage % ep;
+      return data % across * within + in_tp % within;
     case Axis::edp:
-      return in_stage / ep;
+      return data / across * (tp / within) + in_tp / within;
   }
   fail("mesh: no such axis ({})", static_cast<int>(axis));
 }

@@ -12,8 +12,10 @@
 //                         stage 1:  dp 0: ranks 4 5   dp 1: ranks 6 7        dp groups {0,2} {1,3} {4,6} {5,7}
 //
 // The ranks of one stage are folded a second time for expert layers: those that lie ep apart hold the same experts.
-// Of a stage's rank s = 0 ... dp*cp*tp-1, ep_i = s mod ep and edp_i = s / ep (edp: expert data), so ep groups are ep
-// neighbours and gradients of expert weights are summed over edp.
+// With g = gcd(ep, tp), a group over ep is g neighbours in tp on each of ep / g neighbours in (dp, cp); edp (expert data)
+// numbers these groups, over which gradients of expert weights are summed. Where ep divides tp or tp divides ep, they are
+// ep neighbours. All ranks of a tp group meet the same tokens in their ep groups: what they compute alike has the same
+// bits.
 //
 // A group's ranks are in the order of the mesh: in {dp, cp} rank dp_i * cp + cp_i. Groups are made when first asked
 // for, and are the same for the same axes (those of size 1 do not count); a group of one is the identity. The

@@ -61,11 +61,6 @@ void check_context_parallel(const Config& config) {
            "model.kv_heads = {}{}",
            p.cp, m.heads, m.kv_heads, p.tp > 1 ? fmt::format(" by parallel.tp = {}", p.tp) : "");
   }
-  if (m.family == "moe" && (m.router_aux_loss > 0.0 || m.capacity_factor > 0.0))
-    refuse(config, "parallel.cp",
-           "balance with model.router_bias_rate, whose counts are those of the whole step",
-           "got {}, expected 1 with {}: it is defined over all tokens of a grain", p.cp,
-           m.capacity_factor > 0.0 ? "model.capacity_factor" : "model.router_aux_loss");
 }
 
 // The blocks of each pipeline stage, where they are given: one entry per stage, only the ends without a block.

@@ -1,8 +1,8 @@
 // Tokens on their way to the experts and back: rows sorted by expert.
 //
 //   assign            places [N,K], tokens [R], counts: the row of choice (n, k), -1 where it is dropped; the token
-//                     of each row; the rows of each expert. Rows are sorted by expert, then by token. An expert
-//                     takes its first `capacity` tokens (0: all); the tokens of the last of its rows come last.
+//                     of each row; the rows of each expert. Rows are sorted by expert, then by token. Expert e takes
+//                     its first capacity[e] tokens (empty: all); the tokens of the last of its rows come last.
 //   gather            y[r] = x[tokens[r]]                                     y [R,C], x [N,C] T
 //   gather_backward   dx[n] = sum over k of dy[places[n,k]]                   f32 sums, k ascending
 //   combine           y[n] = sum over k of weights[n,k] . x[places[n,k]]      likewise; dropped ones add nothing
@@ -14,6 +14,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 namespace athanor {
@@ -30,7 +31,7 @@ struct ExpertCounts {
 struct TokenRowsKernels {
   // `tokens` has room for N K rows; the first sum(kept) are written.
   ExpertCounts (*assign)(Queue&, Tensor& places, Tensor& tokens, const Tensor& experts, int64_t num_experts,
-                         int64_t capacity);
+                         std::span<const int64_t> capacity);
   void (*gather)(Queue&, Tensor& y, const Tensor& x, const Tensor& tokens);
   void (*gather_backward)(Queue&, Tensor& dx, const Tensor& dy, const Tensor& places);
   void (*combine)(Queue&, Tensor& y, const Tensor& x, const Tensor& weights, const Tensor& places);

@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "athanor/autograd/apply.h"
+#include "athanor/autograd/sequence_part.h"
 #include "athanor/kernels/table.h"
 #include "athanor/ops/moe.h"
 
@@ -10,15 +11,40 @@ namespace athanor {
 namespace {
 
 int64_t capacity_of(const RouteOptions& options, int64_t tokens, int64_t experts) {
-  if (options.capacity_factor <= 0.0) return 0;
   const double even = static_cast<double>(tokens * options.experts_per_token) / static_cast<double>(experts);
   return std::max<int64_t>(1, static_cast<int64_t>(std::ceil(options.capacity_factor * even)));
 }
 
+// The choices of a grain, of whose tokens the pass may have only a part.
+struct GrainChoices {
+  std::vector<int64_t> chosen;  // [E], before any drop
+  std::vector<int64_t>
+      capacity;  // [E]: how many choices of the pass are within that of the grain; empty: all
+};
+
+// `capacity`: of each expert in the grain, 0: any.
+GrainChoices choices_of_grain(const Tensor& experts, int64_t num_experts, int64_t capacity,
+                              const PassContext& context) {
+  const SequencePart& part = *context.part;
+  GrainChoices grain{std::vector<int64_t>(static_cast<size_t>(num_experts), 0), {}};
+  if (capacity > 0) grain.capacity = grain.chosen;
+  const std::vector<int32_t> all = part.of_all(experts, context.num_sequences);
+  const int64_t width = experts.dim(1);
+  std::vector<char> is_own(all.size(), 0);
+  walk_tokens(part, 0, experts.dim(0), context.num_sequences, [&](int64_t, int64_t place, int64_t count) {
+    std::fill_n(is_own.begin() + place * width, count * width, 1);
+  });
+  for (size_t i = 0; i < all.size(); ++i) {
+    const auto e = static_cast<size_t>(all[i]);
+    if (grain.chosen[e]++ < capacity && is_own[i] != 0) ++grain.capacity[e];
+  }
+  return grain;
+}
+
 // The part of all choices that fell on each expert, before any drop. [E] f32
-Tensor share_of(const Routing& routing, Arena& arena) {
-  const auto& chosen = routing.counts.chosen;
-  const double all = static_cast<double>(std::max<int64_t>(1, routing.experts.numel()));
+Tensor share_of(const std::vector<int64_t>& chosen, Arena& arena) {
+  const auto all =
+      static_cast<double>(std::max<int64_t>(1, std::accumulate(chosen.begin(), chosen.end(), int64_t{0})));
   std::vector<float> share;
   share.reserve(chosen.size());
   for (const int64_t count : chosen) share.push_back(static_cast<float>(static_cast<double>(count) / all));
@@ -66,12 +92,18 @@ struct Route {
     routing->experts = make({tokens, chosen}, Dtype::i32);
     routing->places = make({tokens, chosen}, Dtype::i32);
     kernel.router.forward(logits.queue(), routing->experts, weights, lse, sums, logits, bias, options.router);
-    const int64_t capacity = context.dropout ? capacity_of(options, tokens, experts) : 0;
-    routing->counts =
-        kernel.token_rows.assign(logits.queue(), routing->places, rows, routing->experts, experts, capacity);
+    const int64_t of_grain = context.part == nullptr ? tokens : context.num_sequences * context.part->length;
+    const bool drops = context.dropout && options.capacity_factor > 0.0;
+    const int64_t capacity = drops ? capacity_of(options, of_grain, experts) : 0;
+    GrainChoices grain;
+    if (drops) grain.capacity.assign(static_cast<size_t>(experts), capacity);
+    const bool is_part = context.part != nullptr && logits.queue().device() != Device::null;
+    if (is_part) grain = choices_of_grain(routing->experts, experts, capacity, context);
+    routing->counts = kernel.token_rows.assign(logits.queue(), routing->places, rows, routing->experts,
+                                               experts, grain.capacity);
     const auto& kept = routing->counts.kept;
     routing->tokens = rows.slice(0, std::accumulate(kept.begin(), kept.end(), int64_t{0}));
-    const Tensor share = share_of(*routing, arena);
+    const Tensor share = share_of(is_part ? grain.chosen : routing->counts.chosen, arena);
     take_losses(*routing, sums, share);
     saved = {logits, routing->experts, lse, share, options.router, context.loss_scale};
     return weights;

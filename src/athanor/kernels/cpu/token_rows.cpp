@@ -6,7 +6,7 @@ namespace athanor {
 namespace {
 
 ExpertCounts assign(Queue& queue, Tensor& places, Tensor& tokens, const Tensor& experts, int64_t num_experts,
-                    int64_t capacity) {
+                    std::span<const int64_t> capacity) {
   const char* kernel = "token_rows.assign";
   check(experts.defined() && experts.shape().dims() == 2, "{}: experts are {}, expected [N,K]", kernel,
         experts.shape());
@@ -16,8 +16,10 @@ ExpertCounts assign(Queue& queue, Tensor& places, Tensor& tokens, const Tensor& 
   expect(kernel, "tokens", tokens, {count * chosen}, Dtype::i32);
   check(chosen <= num_experts, "{}: got {} experts per token, expected at most {}", kernel, chosen,
         num_experts);
-  check(capacity >= 0, "{}: got a capacity of {}, expected at least 0", kernel, capacity);
-  const int64_t most = capacity == 0 ? count : std::min(capacity, count);
+  check(capacity.empty() || std::ssize(capacity) == num_experts,
+        "{}: got the capacity of {} experts, expected {} or none", kernel, capacity.size(), num_experts);
+  for (const int64_t most : capacity)
+    check(most >= 0, "{}: got a capacity of {}, expected at least 0", kernel, most);
   ExpertCounts counts;
   counts.chosen.assign(static_cast<size_t>(num_experts), 0);
   if (!on_cpu(queue)) {
@@ -35,7 +37,7 @@ ExpertCounts assign(Queue& queue, Tensor& places, Tensor& tokens, const Tensor& 
       }
   }
   counts.kept = counts.chosen;
-  for (int64_t& kept : counts.kept) kept = std::min(kept, most);
+  for (size_t e = 0; e < capacity.size(); ++e) counts.kept[e] = std::min(counts.kept[e], capacity[e]);
   if (!on_cpu(queue)) return counts;
 
   std::vector<int64_t> next(counts.kept.size(), 0), end(counts.kept.size(), 0);

@@ -5,7 +5,7 @@ namespace {
 
 // The host needs the counts to know the shapes of what follows, so the choices come to it and the places go back.
 ExpertCounts assign(Queue& queue, Tensor& places, Tensor& tokens, const Tensor& experts, int64_t num_experts,
-                    int64_t capacity) {
+                    std::span<const int64_t> capacity) {
   cpu_token_rows.assign(queue, places, tokens, experts, num_experts, capacity);
   const std::unique_ptr<Queue> host = make_cpu_queue(nullptr, best_isa());
   Arena arena(*host);
