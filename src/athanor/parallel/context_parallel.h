@@ -1,5 +1,6 @@
-// Context parallelism: the ranks of axis cp share the tokens of each sequence. All but attention works on tokens one by
-// one and sees nothing of it; attention runs as a ring or by heads.
+// Context parallelism: the ranks of axis cp share the tokens of each sequence. All but attention and the
+// routers of experts works on tokens one by one and sees nothing of it; attention runs as a ring or by heads, and routers
+// know the choices of all tokens of a grain.
 //
 //   const ContextParallel context(ContextKind::ring, seq_len, cp_group);
 //   const std::vector<int32_t> ids = context.take(batch.tokens, batch.num_sequences);        // [B,T] -> [B,S]

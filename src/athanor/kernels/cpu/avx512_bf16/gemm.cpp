@@ -22,11 +22,14 @@ void multiply(const Task& task) {
       for (int64_t j = 0; j < task.b_panels; ++j) {
         float* sums = task.sums + j * kPair;
         ahead.fetch(rate);
-        if (first + count == steps) writer.expect(i * kSide, j * kSide);
-        multiply_units<kTiles>(sums, a, task.b_packed + (j * steps + first) * kUnit, count, first == 0);
-        if (first + count < steps) continue;
-        writer.begin(sums, i * kSide, j * kSide);
-        writer.finish();
+        const uint16_t* b = task.b_packed + (j * steps + first) * kUnit;
+        if (first + count < steps) {
+          multiply_units<kTiles>(sums, a, b, count, first == 0, [] {});
+        } else {
+          writer.expect(i * kSide, j * kSide);
+          writer.begin(sums, i * kSide, j * kSide);
+          multiply_units<kTiles>(sums, a, b, count, first == 0, [&] { writer.lines(kRegisterRows); });
+        }
       }
     }
   }

@@ -21,7 +21,7 @@ class TileProducts {
   void multiply(const Product& product) {
     constexpr ResultLayout kRows{kSide, 16, 16 * kSide};
     if (product.steps > 0)
-      multiply_units<kRows>(product.c, product.a, product.b, product.steps, product.starts);
+      multiply_units<kRows>(product.c, product.a, product.b, product.steps, product.starts, [] {});
   }
   void finish() {}  // results are in memory
 };

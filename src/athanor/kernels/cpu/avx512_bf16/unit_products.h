@@ -54,10 +54,14 @@ template <ResultLayout kTo>
   }
 }
 
-template <ResultLayout kTo>
-inline void multiply_units(float* c, const uint16_t* a, const uint16_t* b, int64_t steps, bool starts) {
-  for (int64_t row = 0; row < kSide; row += kRegisterRows)
+// after_rows() is called whenever eight rows are in memory.
+template <ResultLayout kTo, typename AfterRows>
+[[gnu::always_inline]] inline void multiply_units(float* c, const uint16_t* a, const uint16_t* b,
+                                                  int64_t steps, bool starts, const AfterRows& after_rows) {
+  for (int64_t row = 0; row < kSide; row += kRegisterRows) {
     multiply_rows<kTo>(c + row / 16 * kTo.lower + row % 16 * kTo.row, a + row * kSide, b, steps, starts);
+    after_rows();
+  }
 }
 
 }  // namespace
