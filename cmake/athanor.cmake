@@ -41,6 +41,16 @@ function(athanor_precompile target)
   endif()
 endfunction()
 
+# Sources of one folder are compiled several at a time: what they include and instantiate is then done once for all of
+# them. So names of one file alone, too, are unlike those of the folder's other files. With more sources at a time little
+# is won, and the last unit of a build would keep one processor busy alone.
+function(athanor_unity target)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ${ATHANOR_UNITY} UNITY_BUILD_BATCH_SIZE 8)
+  if(ATHANOR_UNITY AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    target_compile_options(${target} PRIVATE -Wno-subobject-linkage)  # g++ takes a source of a unit for a header
+  endif()
+endfunction()
+
 # athanor_library(NAME SOURCES a.cpp ... [DEPS folder ...] [LIBS system-library ...])
 # DEPS are the folders whose headers this one may include (scripts/check_layers.sh holds the same table).
 function(athanor_library name)
@@ -94,6 +104,7 @@ function(athanor_test_options target)
   else()
     target_precompile_headers(${target} REUSE_FROM base_tests)
   endif()
+  athanor_unity(${target})
   set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 endfunction()
 

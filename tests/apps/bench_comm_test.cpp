@@ -11,7 +11,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-std::vector<std::string> bench(const std::vector<std::string>& more) {
+std::vector<std::string> bench_comm(const std::vector<std::string>& more) {
   std::vector<std::string> arguments = {"bench", "comm", "--samples", "2", "--repeats", "2"};
   arguments.insert(arguments.end(), more.begin(), more.end());
   return arguments;
@@ -24,8 +24,8 @@ TEST(BenchComm, EveryOperationOnEveryTransport) {
       for (const char* dtype : {"f32", "bf16"})
         for (const char* shared : {"yes", "no"}) {
           const auto report = nlohmann::json::parse(
-              place.output_of(bench({"--op", op, "--ranks", "3", "--bytes", "300000", "--dtype", dtype,
-                                     "--transport", transport, "--shared", shared, "--json"})));
+              place.output_of(bench_comm({"--op", op, "--ranks", "3", "--bytes", "300000", "--dtype", dtype,
+                                          "--transport", transport, "--shared", shared, "--json"})));
           EXPECT_EQ(report["op"], op);
           EXPECT_EQ(report["ranks"], 3);
           EXPECT_EQ(report["bytes"], 300000);
@@ -46,27 +46,28 @@ TEST(BenchComm, EveryOperationOnEveryTransport) {
 
 TEST(BenchComm, OneRankAndPlainText) {
   const Workplace place;
-  EXPECT_THAT(place.output_of(bench({"--ranks", "1", "--bytes", "1KiB"})),
+  EXPECT_THAT(place.output_of(bench_comm({"--ranks", "1", "--bytes", "1KiB"})),
               HasSubstr("1.0 KiB f32 between 1 rank"));
 }
 
 TEST(BenchComm, WrongArguments) {
   const Workplace place;
-  expect_refused(place.run(bench({"--op", "all_redcue"})), 2, {"all_redcue", "all_reduce"});
-  expect_refused(place.run(bench({"--op", "qwertyuiop"})), 2, {"qwertyuiop", "known", "broadcast"});
-  expect_refused(place.run(bench({"--bytes", "0"})), 2, {"--bytes 0"});
-  expect_refused(place.run(bench({"--bytes", "-4"})), 2, {"-4"});
-  expect_refused(place.run(bench({"--bytes", "10", "--dtype", "f32"})), 2, {"--bytes 10", "multiple of 4"});
-  expect_refused(place.run(bench({"--bytes", "8", "--ranks", "3", "--op", "all_gather"})), 2,
+  expect_refused(place.run(bench_comm({"--op", "all_redcue"})), 2, {"all_redcue", "all_reduce"});
+  expect_refused(place.run(bench_comm({"--op", "qwertyuiop"})), 2, {"qwertyuiop", "known", "broadcast"});
+  expect_refused(place.run(bench_comm({"--bytes", "0"})), 2, {"--bytes 0"});
+  expect_refused(place.run(bench_comm({"--bytes", "-4"})), 2, {"-4"});
+  expect_refused(place.run(bench_comm({"--bytes", "10", "--dtype", "f32"})), 2,
+                 {"--bytes 10", "multiple of 4"});
+  expect_refused(place.run(bench_comm({"--bytes", "8", "--ranks", "3", "--op", "all_gather"})), 2,
                  {"--bytes 8", "multiple of 12"});
-  expect_refused(place.run(bench({"--bytes", "1000000TiB"})), 1, {"memory"});
-  expect_refused(place.run(bench({"--ranks", "0"})), 2, {"--ranks 0", "1 to 64"});
-  expect_refused(place.run(bench({"--ranks", "65"})), 2, {"--ranks 65", "1 to 64"});
-  expect_refused(place.run(bench({"--dtype", "f16"})), 2, {"f16"});
-  expect_refused(place.run(bench({"--transport", "tcp"})), 2, {"tcp"});
+  expect_refused(place.run(bench_comm({"--bytes", "1000000TiB"})), 1, {"memory"});
+  expect_refused(place.run(bench_comm({"--ranks", "0"})), 2, {"--ranks 0", "1 to 64"});
+  expect_refused(place.run(bench_comm({"--ranks", "65"})), 2, {"--ranks 65", "1 to 64"});
+  expect_refused(place.run(bench_comm({"--dtype", "f16"})), 2, {"f16"});
+  expect_refused(place.run(bench_comm({"--transport", "tcp"})), 2, {"tcp"});
   expect_refused(place.run({"bench", "comm", "--samples", "0"}), 2, {"--samples 0"});
   expect_refused(place.run({"bench", "comm", "--repeats", "0"}), 2, {"--repeats 0"});
-  expect_refused(place.run(bench({"--bytes", "many"})), 2, {"many"});
+  expect_refused(place.run(bench_comm({"--bytes", "many"})), 2, {"many"});
   expect_refused(place.run({"bench", "com"}), 2, {"com"});
   EXPECT_TRUE(nothing_left_running());
 }

@@ -11,14 +11,14 @@ namespace {
 
 using ::testing::HasSubstr;
 
-std::vector<std::string> bench(std::vector<std::string> arguments) {
+std::vector<std::string> bench_on_one_thread(std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), "bench");
   arguments.insert(arguments.end(), {"--threads", "1"});
   return arguments;
 }
 
 Json measured(const Workplace& place, std::vector<std::string> arguments) {
-  arguments = bench(std::move(arguments));
+  arguments = bench_on_one_thread(std::move(arguments));
   arguments.emplace_back("--json");
   return Json::parse(place.output_of(arguments));
 }
@@ -53,19 +53,22 @@ TEST(Bench, GemmMeasuresEveryProductOfAPreset) {
     }
     EXPECT_THAT(uses, ::testing::UnorderedElementsAre("q", "k", "v", "o", "gate", "up", "down", "head"));
   }
-  EXPECT_THAT(place.output_of(bench({"gemm", "--preset", "gpt2-tiny", "--tokens", "8", "--rounds", "1"})),
+  EXPECT_THAT(place.output_of(
+                  bench_on_one_thread({"gemm", "--preset", "gpt2-tiny", "--tokens", "8", "--rounds", "1"})),
               HasSubstr("geometric mean"));
 }
 
 TEST(Bench, GemmRefusals) {
   const Workplace place;
-  expect_refused(place.run(bench({"gemm", "--preset", "gpt2-123m"})), 2, {"gpt2-123m", "gpt2-124m"});
-  expect_refused(place.run(bench({"gemm", "--dtype", "f8"})), 2, {"--dtype", "f8"});
-  expect_refused(place.run(bench({"gemm", "--tokens", "0"})), 2, {"--tokens", "0"});
-  expect_refused(place.run(bench({"gemm", "--rounds", "-1"})), 2, {"--rounds", "-1"});
-  expect_refused(place.run(bench({"gemm", "--isa", "sparc"})), 1, {"sparc"});
-  expect_refused(place.run(bench({"gemm", "--preset", "llama-2-70b", "--tokens", "1000000000"})), 1,
-                 {"memory", "1000000000x"});
+  expect_refused(place.run(bench_on_one_thread({"gemm", "--preset", "gpt2-123m"})), 2,
+                 {"gpt2-123m", "gpt2-124m"});
+  expect_refused(place.run(bench_on_one_thread({"gemm", "--dtype", "f8"})), 2, {"--dtype", "f8"});
+  expect_refused(place.run(bench_on_one_thread({"gemm", "--tokens", "0"})), 2, {"--tokens", "0"});
+  expect_refused(place.run(bench_on_one_thread({"gemm", "--rounds", "-1"})), 2, {"--rounds", "-1"});
+  expect_refused(place.run(bench_on_one_thread({"gemm", "--isa", "sparc"})), 1, {"sparc"});
+  expect_refused(
+      place.run(bench_on_one_thread({"gemm", "--preset", "llama-2-70b", "--tokens", "1000000000"})), 1,
+      {"memory", "1000000000x"});
 }
 
 TEST(Bench, AttentionMeasuresBothDirections) {
@@ -88,10 +91,11 @@ TEST(Bench, AttentionMeasuresBothDirections) {
   EXPECT_EQ(
       measured(place, {"attention", "--seq", "1", "--heads", "1", "--head-dim", "1", "--rounds", "1"})["seq"],
       1);
-  expect_refused(place.run(bench({"attention", "--heads", "6", "--kv-heads", "4"})), 2,
+  expect_refused(place.run(bench_on_one_thread({"attention", "--heads", "6", "--kv-heads", "4"})), 2,
                  {"--kv-heads", "4", "6"});
-  expect_refused(place.run(bench({"attention", "--seq", "0"})), 2, {"--seq", "0"});
-  expect_refused(place.run(bench({"attention", "--seq", "2000000000", "--heads", "1000"})), 1, {"memory"});
+  expect_refused(place.run(bench_on_one_thread({"attention", "--seq", "0"})), 2, {"--seq", "0"});
+  expect_refused(place.run(bench_on_one_thread({"attention", "--seq", "2000000000", "--heads", "1000"})), 1,
+                 {"memory"});
 }
 
 TEST(Bench, OptimizerMeasuresItsShareOfTheBandwidth) {
@@ -112,9 +116,10 @@ TEST(Bench, OptimizerMeasuresItsShareOfTheBandwidth) {
     expect_series(json["bandwidth"]);
     expect_series(json["copy_bandwidth"]);
   }
-  EXPECT_THAT(place.output_of(bench({"optimizer", "--params", "1", "--rounds", "1"})), HasSubstr("GB/s"));
-  expect_refused(place.run(bench({"optimizer", "--params", "0"})), 2, {"--params", "0"});
-  expect_refused(place.run(bench({"optimizer", "--name", "lion"})), 2, {"--name", "lion"});
+  EXPECT_THAT(place.output_of(bench_on_one_thread({"optimizer", "--params", "1", "--rounds", "1"})),
+              HasSubstr("GB/s"));
+  expect_refused(place.run(bench_on_one_thread({"optimizer", "--params", "0"})), 2, {"--params", "0"});
+  expect_refused(place.run(bench_on_one_thread({"optimizer", "--name", "lion"})), 2, {"--name", "lion"});
 }
 
 TEST(Bench, DataSetsTheLoaderBesideTheStep) {
@@ -131,9 +136,11 @@ TEST(Bench, DataSetsTheLoaderBesideTheStep) {
   const Json of_run = measured(place, {"data", "run.toml", "--rounds", "2"});
   EXPECT_EQ(of_run["batch"], 10);
   EXPECT_EQ(of_run["seq"], 32);
-  expect_refused(place.run(bench({"data", "run.toml", "--seq", "8"})), 2, {"--seq", "run.toml"});
-  expect_refused(place.run(bench({"data", "nowhere.toml"})), 2, {"nowhere.toml"});
-  expect_refused(place.run(bench({"data", "--tokens", "10", "--preset", "llama-tiny"})), 1, {"random"});
+  expect_refused(place.run(bench_on_one_thread({"data", "run.toml", "--seq", "8"})), 2,
+                 {"--seq", "run.toml"});
+  expect_refused(place.run(bench_on_one_thread({"data", "nowhere.toml"})), 2, {"nowhere.toml"});
+  expect_refused(place.run(bench_on_one_thread({"data", "--tokens", "10", "--preset", "llama-tiny"})), 1,
+                 {"random"});
 }
 
 TEST(Bench, CheckpointLeavesNothingBehind) {
@@ -147,24 +154,26 @@ TEST(Bench, CheckpointLeavesNothingBehind) {
     EXPECT_GT(json[part]["over_plain"], 0.0);
   }
   EXPECT_EQ(place.list("here"), std::vector<std::string>{"note"});
-  expect_refused(place.run(bench({"checkpoint", "--folder", "nowhere"})), 1, {"nowhere"});
-  expect_refused(place.run(bench({"checkpoint", "--preset", "gpt3"})), 2, {"gpt3"});
+  expect_refused(place.run(bench_on_one_thread({"checkpoint", "--folder", "nowhere"})), 1, {"nowhere"});
+  expect_refused(place.run(bench_on_one_thread({"checkpoint", "--preset", "gpt3"})), 2, {"gpt3"});
 }
 
 TEST(Bench, StepTakesAnArchitectureAndRefusesOddSizes) {
   const Workplace place;
-  expect_refused(place.run(bench({"step", "--arch", "mamba"})), 2, {"--arch", "mamba"});
-  expect_refused(place.run(bench({"step", "--arch", "llama", "--preset", "gpt2-tiny"})), 2,
+  expect_refused(place.run(bench_on_one_thread({"step", "--arch", "mamba"})), 2, {"--arch", "mamba"});
+  expect_refused(place.run(bench_on_one_thread({"step", "--arch", "llama", "--preset", "gpt2-tiny"})), 2,
                  {"--arch", "--preset"});
-  expect_refused(place.run(bench({"step", "--batch", "0"})), 2, {"--batch", "0"});
-  expect_refused(place.run(bench({"step", "--steps", "-3"})), 2, {"--steps", "-3"});
+  expect_refused(place.run(bench_on_one_thread({"step", "--batch", "0"})), 2, {"--batch", "0"});
+  expect_refused(place.run(bench_on_one_thread({"step", "--steps", "-3"})), 2, {"--steps", "-3"});
   const auto with_batch = [&](const char* batch) {
-    return place.run(bench({"step", "--preset", "gpt2-tiny", "--seq", "100000", "--batch", batch}));
+    return place.run(
+        bench_on_one_thread({"step", "--preset", "gpt2-tiny", "--seq", "100000", "--batch", batch}));
   };
   expect_refused(with_batch("1000000"), 2, {"--batch", "1000000", "100000"});
   expect_refused(with_batch("1000"), 1, {"memory"});
-  const Outcome outcome = place.run(bench({"step", "--preset", "gpt2-tiny", "--batch", "1", "--seq", "16",
-                                           "--dtype", "f32", "--steps", "1", "--profile", "--json"}));
+  const Outcome outcome =
+      place.run(bench_on_one_thread({"step", "--preset", "gpt2-tiny", "--batch", "1", "--seq", "16",
+                                     "--dtype", "f32", "--steps", "1", "--profile", "--json"}));
   EXPECT_EQ(Json::parse(outcome.out)["preset"], "gpt2-tiny");
   EXPECT_THAT(outcome.err, HasSubstr("gemm.nt"));
 }

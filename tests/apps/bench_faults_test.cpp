@@ -9,7 +9,7 @@
 namespace athanor {
 namespace {
 
-std::vector<std::string> bench(const std::vector<std::string>& more) {
+std::vector<std::string> bench_faults(const std::vector<std::string>& more) {
   std::vector<std::string> arguments = {"bench", "faults", "--json"};
   arguments.insert(arguments.end(), more.begin(), more.end());
   return arguments;
@@ -31,8 +31,8 @@ TEST(BenchFaults, EveryRankIsToldWhoWentWrongAndWhere) {
   for (const char* transport : {"thread", "shm", "gloo"})
     for (const char* kind : {"none", "shape", "missing", "dead"})
       // Nobody is late before a minute has passed, however slow the machine is.
-      expect_all_named(place.output_of(bench({"--transport", transport, "--kind", kind, "--trials", "6",
-                                              "--late-ms", "60000"})),
+      expect_all_named(place.output_of(bench_faults({"--transport", transport, "--kind", kind, "--trials",
+                                                     "6", "--late-ms", "60000"})),
                        {kind}, 6);
   EXPECT_TRUE(nothing_left_running());
 }
@@ -40,8 +40,8 @@ TEST(BenchFaults, EveryRankIsToldWhoWentWrongAndWhere) {
 TEST(BenchFaults, AStragglerIsReported) {
   const Workplace place;
   for (const char* transport : {"thread", "shm", "gloo"})
-    expect_all_named(place.output_of(bench({"--transport", transport, "--kind", "straggler", "--trials", "4",
-                                            "--late-ms", "40"})),
+    expect_all_named(place.output_of(bench_faults({"--transport", transport, "--kind", "straggler",
+                                                   "--trials", "4", "--late-ms", "40"})),
                      {"straggler"}, 4);
 }
 

@@ -11,7 +11,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-std::vector<std::string> bench(const std::vector<std::string>& more) {
+std::vector<std::string> bench_pipeline(const std::vector<std::string>& more) {
   std::vector<std::string> arguments = {"bench", "pipeline", "--rounds", "1"};
   arguments.insert(arguments.end(), more.begin(), more.end());
   return arguments;
@@ -19,8 +19,8 @@ std::vector<std::string> bench(const std::vector<std::string>& more) {
 
 TEST(BenchPipeline, TimedStagesOfEverySchedule) {
   const Workplace place;
-  const auto report = nlohmann::json::parse(
-      place.output_of(bench({"--ranks", "2", "--micro-batches", "3", "--times", "0.1,0.2,0.1", "--json"})));
+  const auto report = nlohmann::json::parse(place.output_of(
+      bench_pipeline({"--ranks", "2", "--micro-batches", "3", "--times", "0.1,0.2,0.1", "--json"})));
   EXPECT_EQ(report["stages"], "timed");
   ASSERT_EQ(report["schedules"].size(), 8u);  // seven and what solve makes
   for (const auto& row : report["schedules"]) {
@@ -34,9 +34,9 @@ TEST(BenchPipeline, TimedStagesOfEverySchedule) {
 
 TEST(BenchPipeline, RealStages) {
   const Workplace place;
-  const auto report =
-      nlohmann::json::parse(place.output_of(bench({"--stages", "real", "--micro-batches", "2", "--batch", "1",
-                                                   "--seq", "8", "--schedule", "zb-h1", "--json"})));
+  const auto report = nlohmann::json::parse(
+      place.output_of(bench_pipeline({"--stages", "real", "--micro-batches", "2", "--batch", "1", "--seq",
+                                      "8", "--schedule", "zb-h1", "--json"})));
   EXPECT_EQ(report["ranks"], 2);
   ASSERT_EQ(report["schedules"].size(), 1u);
   EXPECT_GT(report["schedules"][0]["simulated_ms"]["median"], 0.0);
@@ -44,13 +44,14 @@ TEST(BenchPipeline, RealStages) {
 
 TEST(BenchPipeline, PlainTextAndWrongArguments) {
   const Workplace place;
-  EXPECT_THAT(place.output_of(bench({"--schedule", "1f1b", "--ranks", "1", "--times", "0,0.1,0"})),
+  EXPECT_THAT(place.output_of(bench_pipeline({"--schedule", "1f1b", "--ranks", "1", "--times", "0,0.1,0"})),
               HasSubstr("timed stages, 1 ranks, 8 micro-batches, 1 rounds"));
-  expect_refused(place.run(bench({"--schedule", "1f1"})), 2, {"1f1", "1f1b"});
-  expect_refused(place.run(bench({"--times", "1,2"})), 2, {"bench pipeline", "'1,2'"});
-  expect_refused(place.run(bench({"--ranks", "0"})), 2, {"--ranks"});
-  expect_refused(place.run(bench({"--stages", "imagined"})), 2, {"imagined"});
-  expect_refused(place.run(bench({"--stages", "real", "--preset", "llama-tyni"})), 2, {"llama-tyni"});
+  expect_refused(place.run(bench_pipeline({"--schedule", "1f1"})), 2, {"1f1", "1f1b"});
+  expect_refused(place.run(bench_pipeline({"--times", "1,2"})), 2, {"bench pipeline", "'1,2'"});
+  expect_refused(place.run(bench_pipeline({"--ranks", "0"})), 2, {"--ranks"});
+  expect_refused(place.run(bench_pipeline({"--stages", "imagined"})), 2, {"imagined"});
+  expect_refused(place.run(bench_pipeline({"--stages", "real", "--preset", "llama-tyni"})), 2,
+                 {"llama-tyni"});
 }
 
 }  // namespace

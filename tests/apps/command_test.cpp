@@ -14,12 +14,6 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsSupersetOf;
 
-std::vector<std::string> keys(const Json& object) {
-  std::vector<std::string> names;
-  for (const auto& [name, value] : object.items()) names.push_back(name);
-  return names;
-}
-
 TEST(Commands, EveryOneAnswersHelp) {
   const Workplace place;
   const std::vector<std::vector<std::string>> commands = {

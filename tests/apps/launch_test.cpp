@@ -10,13 +10,6 @@ namespace {
 
 using ::testing::HasSubstr;
 
-const std::vector<std::string> kEndless = {"train.steps=1000000", "schedule.decay=constant",
-                                           "train.eval_every=0"};
-
-std::vector<std::string> until(int64_t step) {
-  return {"train.steps=" + std::to_string(step), "schedule.decay=constant", "train.eval_every=0"};
-}
-
 class Launch : public ::testing::Test {
  protected:
   void SetUp() override { make_small_run(place); }

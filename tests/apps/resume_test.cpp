@@ -14,18 +14,9 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// So many steps that the run is always met while it goes on. The rate is constant, since it may depend on the
-// number of steps, which the resumed run shortens.
-const std::vector<std::string> kEndless = {"train.steps=1000000", "schedule.decay=constant",
-                                           "train.eval_every=0"};
-
 std::vector<std::string> with(std::vector<std::string> sets, const std::vector<std::string>& more) {
   sets.insert(sets.end(), more.begin(), more.end());
   return sets;
-}
-
-std::vector<std::string> until(int64_t step) {
-  return {"train.steps=" + std::to_string(step), "schedule.decay=constant", "train.eval_every=0"};
 }
 
 ProgramOptions fault(const std::string& what, const std::string& rank = "") {

@@ -73,6 +73,10 @@ every_steps = 4
 )");
 }
 
+std::vector<std::string> until(int64_t step) {
+  return {"train.steps=" + std::to_string(step), "schedule.decay=constant", "train.eval_every=0"};
+}
+
 std::vector<std::string> operator+(std::vector<std::string> sets, const std::vector<std::string>& more) {
   sets.insert(sets.end(), more.begin(), more.end());
   return sets;
@@ -101,6 +105,12 @@ Outcome train(const Workplace& place, const std::string& name, const std::vector
       place.run(num_ranks == 1 ? train_arguments(name, sets) : launch_arguments(num_ranks, name, sets));
   if (outcome.exit_code != 0) throw std::runtime_error("the run '" + name + "' failed: " + outcome.all());
   return outcome;
+}
+
+std::vector<std::string> keys(const Json& object) {
+  std::vector<std::string> names;
+  for (const auto& [name, value] : object.items()) names.push_back(name);
+  return names;
 }
 
 std::string free_port() {

@@ -29,6 +29,13 @@ std::string invented_text(uint64_t seed, size_t num_words);
 // en.txt, zh.jsonl, tokenizer.json and run.toml with f32 and reduce = "tree".
 void make_small_run(const Workplace& place);
 
+// So many steps that the run is always met while it goes on. The rate is constant, since it may depend on the
+// number of steps, which the resumed run shortens.
+inline const std::vector<std::string> kEndless = {"train.steps=1000000", "schedule.decay=constant",
+                                                  "train.eval_every=0"};
+// The same run to its end at a step.
+std::vector<std::string> until(int64_t step);
+
 // Settings, and further ones.
 std::vector<std::string> operator+(std::vector<std::string> sets, const std::vector<std::string>& more);
 // The arguments of `train run.toml` for the run of that name.
@@ -39,6 +46,8 @@ std::vector<std::string> launch_arguments(int num_ranks, const std::string& name
 // A run that must succeed. More than one rank: by the launcher.
 Outcome train(const Workplace& place, const std::string& name, const std::vector<std::string>& sets = {},
               int num_ranks = 1);
+// The names in an object, in its order.
+std::vector<std::string> keys(const Json& object);
 // For MASTER_PORT: one that was free just now.
 std::string free_port();
 

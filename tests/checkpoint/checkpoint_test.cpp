@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string write(const std::string& folder, const CheckpointContent& content) {
+std::string write_as_one(const std::string& folder, const CheckpointContent& content) {
   const auto group = make_single_group();
   return write_checkpoint(system_env(), *group, folder, content);
 }
@@ -58,7 +58,7 @@ TEST(Checkpoint, DigestSeesEveryValueNameShapeAndCounterButNotFiles) {
   TestContent source;
   const auto digest = [&](const CheckpointContent& content) {
     const TestFolder folder;
-    return Checkpoint::open(system_env(), write(folder.path(), content)).digest();
+    return Checkpoint::open(system_env(), write_as_one(folder.path(), content)).digest();
   };
   const CheckpointContent content = source.content(100);
   const std::string first = digest(content);
@@ -94,7 +94,7 @@ TEST(Checkpoint, RefusesContentThatCannotBeOne) {
   const auto refused = [&](const auto& change) {
     CheckpointContent content = source.content(1);
     change(content);
-    EXPECT_THROW(write(folder.path(), content), Error);
+    EXPECT_THROW(write_as_one(folder.path(), content), Error);
     EXPECT_TRUE(!fs::exists(folder.path()) || system_env().list(folder.path()).empty());
   };
   refused([](auto& c) { c.step = -1; });
@@ -113,7 +113,8 @@ TEST(Checkpoint, RefusesContentThatCannotBeOne) {
 TEST(Checkpoint, WrongNamesAndShapesAreNamed) {
   const TestFolder folder;
   TestContent source;
-  const Checkpoint checkpoint = Checkpoint::open(system_env(), write(folder.path(), source.content(1)));
+  const Checkpoint checkpoint =
+      Checkpoint::open(system_env(), write_as_one(folder.path(), source.content(1)));
   EXPECT_TRUE(checkpoint.has("model.part0"));
   EXPECT_FALSE(checkpoint.has("part0"));
   EXPECT_TRUE(checkpoint.has_file("tokenizer.json"));
@@ -136,7 +137,7 @@ TEST(Folder, ListsByStepWhereverThePathPoints) {
   const std::string inner = run.file("checkpoints");
   EXPECT_TRUE(list_checkpoints(system_env(), inner).empty());
   EXPECT_EQ(newest_checkpoint(system_env(), inner, nullptr), std::nullopt);
-  for (const int64_t step : {1000, 20, 123456789}) write(inner, source.content(step));
+  for (const int64_t step : {1000, 20, 123456789}) write_as_one(inner, source.content(step));
   for (const char* other : {"step_12", "step_00000007x", "step_-0000007", "notes"})
     fs::create_directory(inner + "/" + other);
   std::ofstream(inner + "/step_00000009") << "a file";
@@ -168,7 +169,7 @@ TEST(Folder, RotationBehindAWriterReadsNothing) {
   TestContent source;
   ReadingEnv env;
   for (const int64_t step : {100, 200, 300}) {
-    const std::string path = write(folder.path(), source.content(step));
+    const std::string path = write_as_one(folder.path(), source.content(step));
     rotate_checkpoints(env, folder.path(), 2, path);
   }
   EXPECT_EQ(env.read, std::vector<std::string>{});
@@ -183,9 +184,9 @@ TEST(Folder, RotationBehindAWriterReadsNothing) {
 TEST(Folder, RotationKeepsTheOneJustWritten) {
   const TestFolder folder;
   TestContent source;
-  const std::string later = write(folder.path(), source.content(300));
+  const std::string later = write_as_one(folder.path(), source.content(300));
   std::ofstream(later + "/tokenizer.json") << "damaged";
-  const std::string path = write(folder.path(), source.content(200));
+  const std::string path = write_as_one(folder.path(), source.content(200));
   rotate_checkpoints(system_env(), folder.path(), 1, path);
   EXPECT_EQ(newest_checkpoint(system_env(), folder.path(), nullptr), path);
 }
@@ -193,7 +194,7 @@ TEST(Folder, RotationKeepsTheOneJustWritten) {
 TEST(Folder, LeftoversGoUnlessTheirWriterLives) {
   const TestFolder folder;
   TestContent source;
-  write(folder.path(), source.content(100));
+  write_as_one(folder.path(), source.content(100));
   const std::string dead = folder.file(".step_00000200.tmp-0123456789abcdef");
   for (const char* foreign : {".step_00000200.tmp-short", ".other.tmp-0123456789abcdef", ".git"})
     fs::create_directory(folder.file(foreign));
@@ -203,7 +204,7 @@ TEST(Folder, LeftoversGoUnlessTheirWriterLives) {
     ASSERT_TRUE(lock.has_value());
     rotate_checkpoints(system_env(), folder.path(), 1);
     EXPECT_TRUE(fs::exists(dead));
-    EXPECT_THROW(write(folder.path(), source.content(200)), Error);
+    EXPECT_THROW(write_as_one(folder.path(), source.content(200)), Error);
     EXPECT_TRUE(fs::exists(dead));
   }
   rotate_checkpoints(system_env(), folder.path(), 1);

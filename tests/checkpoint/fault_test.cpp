@@ -10,7 +10,7 @@ namespace {
 
 using Fault = FaultEnv::Fault;
 
-std::string write(Env& env, const std::string& folder, const TestContent& source, int64_t step) {
+std::string write_step(Env& env, const std::string& folder, const TestContent& source, int64_t step) {
   const auto group = make_single_group();
   return write_checkpoint(env, *group, folder, source.content(step));
 }
@@ -28,12 +28,12 @@ TEST_P(WriteFault, LeavesTheWholeNewOneOrNoneAndNeverTouchesTheOld) {
   int64_t fail_at = 0, committed = 0;
   for (bool failed = true; failed; ++fail_at) {
     const TestFolder folder;
-    write(calm, folder.path(), old_source, 100);
+    write_step(calm, folder.path(), old_source, 100);
     const std::string old_digest = Checkpoint::open(system_env(), folder.file("step_00000100")).digest();
     FaultEnv env(fail_at, GetParam());
     std::string message;
     try {
-      write(env, folder.path(), new_source, 200);
+      write_step(env, folder.path(), new_source, 200);
     } catch (const IoError& error) {
       message = error.what();
     }
@@ -52,7 +52,7 @@ TEST_P(WriteFault, LeavesTheWholeNewOneOrNoneAndNeverTouchesTheOld) {
       }
     }
     // Whatever is left over, the next writer gets through and cleans up.
-    write(calm, folder.path(), new_source, 300);
+    write_step(calm, folder.path(), new_source, 300);
     rotate_checkpoints(system_env(), folder.path(), 1);
     EXPECT_EQ(names(folder.path()), std::vector<std::string>{"step_00000300"}) << "call " << fail_at;
   }
@@ -67,10 +67,10 @@ TEST_P(WriteFault, ReplacingOneOfTheSameStepKeepsTheOldUntilTheNewIsThere) {
   int64_t fail_at = 0, kept = 0, replaced = 0;
   for (bool failed = true; failed; ++fail_at) {
     const TestFolder folder;
-    write(calm, folder.path(), old_source, 100);
+    write_step(calm, folder.path(), old_source, 100);
     FaultEnv env(fail_at, GetParam());
     try {
-      write(env, folder.path(), new_source, 100);
+      write_step(env, folder.path(), new_source, 100);
     } catch (const IoError&) {
     }
     failed = env.failed();
@@ -99,7 +99,7 @@ TEST_P(WriteFault, RotationNeverLosesTheNewest) {
   int64_t fail_at = 0;
   for (bool failed = true; failed; ++fail_at) {
     const TestFolder folder;
-    for (const int64_t step : {100, 200, 300}) write(calm, folder.path(), source, step);
+    for (const int64_t step : {100, 200, 300}) write_step(calm, folder.path(), source, step);
     FaultEnv env(fail_at, GetParam());
     try {
       rotate_checkpoints(env, folder.path(), 1);
@@ -128,11 +128,11 @@ TEST(PowerCut, LosesNothingThatWasSaved) {
     int64_t fail_at = 0, arrived = 0;
     for (bool failed = true; failed; ++fail_at) {
       const TestFolder folder;
-      write(calm, folder.path(), old_source, 100);
+      write_step(calm, folder.path(), old_source, 100);
       PowerEnv env(fail_at);
       bool saved = true;
       try {
-        write(env, folder.path(), new_source, new_step);
+        write_step(env, folder.path(), new_source, new_step);
       } catch (const IoError&) {
         saved = false;
       }
@@ -167,7 +167,7 @@ TEST(RankFault, IsEveryRanksFault) {
     for (int64_t fail_at = 0; fail_at < 40; ++fail_at) {
       const TestFolder folder;
       TestContent source;
-      write(calm, folder.path(), source, 100);
+      write_step(calm, folder.path(), source, 100);
       const auto groups = make_thread_groups(kRanks);
       std::vector<std::string> messages(kRanks);
       std::atomic<bool> failed = false;

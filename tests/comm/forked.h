@@ -7,9 +7,17 @@
 #include <vector>
 
 #include "athanor/comm/forked_ranks.h"
+#include "athanor/comm/options.h"
 #include "athanor/comm/world.h"
 
 namespace athanor {
+
+// Who waits in vain gives up after a minute: no slow machine is taken for a fault.
+inline GroupOptions patient() {
+  GroupOptions options;
+  options.timeout_ms = 60'000;
+  return options;
+}
 
 // The outcome of a child in which an expectation failed says so.
 class TestRanks : public ForkedRanks {

@@ -22,12 +22,6 @@ using ::testing::AllOf;
 using ::testing::AnyOf;
 using ::testing::HasSubstr;
 
-GroupOptions patient() {
-  GroupOptions options;
-  options.timeout_ms = 60'000;
-  return options;
-}
-
 // Where the ranks of one world meet: rank 0 takes the descriptor over.
 class Meeting {
  public:

@@ -57,8 +57,8 @@ struct Place {
 };
 
 // What each rank's body throws, or "".
-std::vector<std::string> outcomes(int ranks, const std::function<void(World&)>& body,
-                                  const GroupOptions& options = quick()) {
+std::vector<std::string> outcomes_of_bodies(int ranks, const std::function<void(World&)>& body,
+                                            const GroupOptions& options = quick()) {
   const auto worlds = make_thread_worlds(ranks, options);
   std::vector<std::string> texts(worlds.size());
   run_ranks(worlds, [&](World& world) {
@@ -136,7 +136,7 @@ TEST(Nccl, BytesAreThoseOfTheFormulas) {
 }
 
 TEST(Nccl, CallsThatDifferAreNamed) {
-  auto texts = outcomes(3, [](World& world) {
+  auto texts = outcomes_of_bodies(3, [](World& world) {
     Place place(world);
     Tensor x = place.filled(8, 1);
     place.group().all_reduce(x.raw(), world.rank() == 1 ? 7 : 8, Dtype::f32, "grads").wait();
@@ -144,7 +144,7 @@ TEST(Nccl, CallsThatDifferAreNamed) {
   for (const auto& text : texts)
     EXPECT_THAT(text, AllOf(HasSubstr("all_reduce(f32[7], \"grads\") on devices"),
                             HasSubstr("all_reduce(f32[8], \"grads\") on devices")));
-  texts = outcomes(2, [](World& world) {
+  texts = outcomes_of_bodies(2, [](World& world) {
     Place place(world);
     Tensor x = place.filled(8, 1);
     std::vector<float> host(8);
@@ -152,14 +152,14 @@ TEST(Nccl, CallsThatDifferAreNamed) {
   });
   for (const auto& text : texts)
     EXPECT_THAT(text, AllOf(HasSubstr("on devices"), HasSubstr("called all_reduce(f32[8], \"grads\")")));
-  texts = outcomes(2, [](World& world) {
+  texts = outcomes_of_bodies(2, [](World& world) {
     Place place(world);
     Tensor x = place.filled(8, 1);
     const std::string name(150, 'n');
     place.group().broadcast(x.raw(), 8, Dtype::f32, 0, name + (world.rank() == 0 ? "a" : "b")).wait();
   });
   for (const auto& text : texts) EXPECT_THAT(text, HasSubstr("do not make the same collective"));
-  texts = outcomes(2, [](World& world) {
+  texts = outcomes_of_bodies(2, [](World& world) {
     Place place(world);
     Tensor x = place.filled(8, 1);
     const std::vector<int64_t> to{4, 4}, from{4, world.rank() == 0 ? 3 : 4};
@@ -168,7 +168,7 @@ TEST(Nccl, CallsThatDifferAreNamed) {
   });
   for (const auto& text : texts)
     EXPECT_THAT(text, HasSubstr("rank 1 has 4 elements for rank 0, which expects 3"));
-  texts = outcomes(2, [](World& world) {
+  texts = outcomes_of_bodies(2, [](World& world) {
     Place place(world);
     Tensor x = place.filled(8, 1);
     if (world.rank() == 0)
@@ -203,7 +203,7 @@ TEST(Nccl, ARankThatDiesIsNamed) {
   options.before_call = [](int rank, uint64_t sequence) {
     return rank == 2 && sequence == 2 ? Fault::die : Fault::none;
   };
-  const auto texts = outcomes(
+  const auto texts = outcomes_of_bodies(
       3,
       [&](World& world) {
         Place place(world);
@@ -238,7 +238,7 @@ TEST(Nccl, DataThatDoNotMoveAreReportedAndTimeOut) {
     if (text.find("for the data to move") != std::string::npos) ++reports;
   };
   sends_are_lost = false;
-  const auto texts = outcomes(
+  const auto texts = outcomes_of_bodies(
       2,
       [&](World& world) {
         Place place(world, losing_nccl(), options);
@@ -261,7 +261,7 @@ TEST(Nccl, DataThatDoNotMoveAreReportedAndTimeOut) {
 
 TEST(Nccl, AnAbortEndsWhatIsUnderWay) {
   sends_are_lost = false;
-  const auto texts = outcomes(3, [&](World& world) {
+  const auto texts = outcomes_of_bodies(3, [&](World& world) {
     Place place(world, losing_nccl());
     Tensor x = place.filled(100, 1);
     sends_are_lost = true;
@@ -283,7 +283,7 @@ TEST(Nccl, WhatTheLibrarySaysReachesAllRanks) {
     ++opened;
     return emulated_nccl().open(device, id, rank, size, out);
   };
-  const auto texts = outcomes(3, [&](World& world) {
+  const auto texts = outcomes_of_bodies(3, [&](World& world) {
     Place place(world, broken);
     Tensor x = place.filled(100, 1);
     place.group().all_reduce(x.raw(), 100, Dtype::f32, "x").wait();

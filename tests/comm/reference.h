@@ -7,10 +7,23 @@
 #include <cstring>
 #include <vector>
 
+#include "athanor/comm/options.h"
 #include "athanor/comm/tree.h"
 #include "athanor/tensor/dtype.h"
 
 namespace athanor {
+
+// That a collective of more than a few elements fills several times.
+inline GroupOptions small_slots() {
+  GroupOptions options;
+  options.slot_bytes = 1024;
+  options.timeout_ms = 60'000;
+  return options;
+}
+
+// What can be added, and what can be moved.
+using SumTypes = ::testing::Types<float, double, Bf16, int64_t>;
+using AllTypes = ::testing::Types<float, double, Bf16, int64_t, uint8_t, int32_t>;
 
 // Values of very different size, so that a sum in another order has other bits.
 template <typename T>

@@ -10,18 +10,10 @@
 namespace athanor {
 namespace {
 
-const std::vector<int64_t> kCounts = {0, 1, 7, 64, 257, 1500};
-
-GroupOptions small_slots() {
-  GroupOptions options;
-  options.slot_bytes = 1024;
-  options.timeout_ms = 60'000;
-  return options;
-}
+const std::vector<int64_t> kRowCounts = {0, 1, 7, 64, 257, 1500};
 
 template <typename T>
 class Reduce : public ::testing::Test {};
-using SumTypes = ::testing::Types<float, double, Bf16, int64_t>;
 TYPED_TEST_SUITE(Reduce, SumTypes);
 
 TYPED_TEST(Reduce, ToEveryRoot) {
@@ -30,7 +22,7 @@ TYPED_TEST(Reduce, ToEveryRoot) {
     const auto groups = make_thread_groups(n, small_slots());
     run_ranks(groups, [&](Group& group) {
       for (int root = 0; root < n; ++root)
-        for (int64_t count : kCounts) {
+        for (int64_t count : kRowCounts) {
           auto in = samples<T>(group.rank(), 0, count);
           std::vector<T> out(static_cast<size_t>(count));
           const bool here = group.rank() == root;
@@ -51,7 +43,6 @@ TYPED_TEST(Reduce, ToEveryRoot) {
 
 template <typename T>
 class Rows : public ::testing::Test {};
-using AllTypes = ::testing::Types<float, double, Bf16, int64_t, uint8_t, int32_t>;
 TYPED_TEST_SUITE(Rows, AllTypes);
 
 TYPED_TEST(Rows, GatherToEveryRoot) {
@@ -60,7 +51,7 @@ TYPED_TEST(Rows, GatherToEveryRoot) {
     const auto groups = make_thread_groups(n, small_slots());
     run_ranks(groups, [&](Group& group) {
       for (int root = 0; root < n; ++root)
-        for (int64_t count : kCounts) {
+        for (int64_t count : kRowCounts) {
           const auto in = samples<T>(group.rank(), 0, count);
           std::vector<T> out(static_cast<size_t>(n * count)), expected;
           for (int r = 0; r < n; ++r) {
@@ -92,7 +83,7 @@ TYPED_TEST(Rows, ScatterFromEveryRoot) {
     const auto groups = make_thread_groups(n, small_slots());
     run_ranks(groups, [&](Group& group) {
       for (int root = 0; root < n; ++root)
-        for (int64_t count : kCounts) {
+        for (int64_t count : kRowCounts) {
           auto in = samples<T>(root, 0, n * count);
           std::vector<T> out(static_cast<size_t>(count));
           const bool here = group.rank() == root;

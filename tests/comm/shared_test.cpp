@@ -23,9 +23,9 @@ using ::testing::Each;
 using ::testing::HasSubstr;
 
 // Below and above what is worth a second wait, whole chunks and broken ones.
-const std::vector<int64_t> kCounts = {0, 1, 1000, 36'011};
+const std::vector<int64_t> kSharedCounts = {0, 1, 1000, 36'011};
 
-GroupOptions patient() {
+GroupOptions page_slots() {
   GroupOptions options;
   options.slot_bytes = 4096;
   options.timeout_ms = 60'000;
@@ -120,7 +120,7 @@ void run_noted_sums(Group& group, const std::function<bool(int)>& shared) {
 }
 
 TEST(SharedMemory, SquaresThatCannotBeNotedAreRefused) {
-  run_ranks(make_thread_groups(2, patient()), [](Group& group) {
+  run_ranks(make_thread_groups(2, page_slots()), [](Group& group) {
     std::vector<double> own(100);
     EXPECT_FALSE(group.note_squares({.of = square_blocks(), .to = own.data()}))
         << "the others cannot write it";
@@ -143,7 +143,7 @@ void run_all(Group& group, const std::function<bool(int)>& shared) {
   const int n = group.size(), me = group.rank();
   const Dtype dtype = DtypeOf<T>::value;
   const int64_t offset = me * 3;
-  for (const int64_t count : kCounts) {
+  for (const int64_t count : kSharedCounts) {
     Buffer<T> one(group, shared(me), offset, count), many(group, shared(me), offset, n * count),
         more(group, shared(me), offset, n * count);
     one.fill(samples<T>(me, 0, count));
@@ -210,7 +210,7 @@ void run_everything(Group& group) {
 
 TEST(Shared, EveryCollectiveBetweenThreads) {
   for (const int n : {1, 2, 3, 5}) {
-    const auto groups = make_thread_groups(n, patient());
+    const auto groups = make_thread_groups(n, page_slots());
     run_ranks(groups, run_everything);
   }
 }
@@ -219,7 +219,7 @@ TEST(Shared, EveryCollectiveBetweenProcesses) {
   for (const int n : {2, 3}) {
     const ShmSegment segment(n, 4096);
     TestRanks ranks(n, [&](int rank) {
-      const auto group = open_shm_group(segment.fd(), rank, n, patient());
+      const auto group = open_shm_group(segment.fd(), rank, n, page_slots());
       run_everything(*group);
     });
     EXPECT_THAT(ranks.outcomes(), Each("")) << n << " ranks";
@@ -242,7 +242,7 @@ struct Glass {
                                  return std::shared_ptr<std::byte>(shared, shared.get() + offset);
                                },
                                MADV_DONTNEED},
-          rank, patient()));
+          rank, page_slots()));
     }
   }
   // Whether anything was ever written to a slot.
@@ -292,7 +292,7 @@ TEST(Shared, RanksAreNotWaitedForToWork) {
   brought.reserve(n);
   for (int r = 0; r < n; ++r) brought.push_back(samples<double>(r, 0, count));
   const auto expected = serial_sums<double>(n, 0, count);
-  const auto groups = make_thread_groups(n, patient());
+  const auto groups = make_thread_groups(n, page_slots());
   run_ranks(groups, [&](Group& group) {
     Buffer<double> buffer(group, true, 0, count);
     for (int round = 0; round < rounds; ++round) {
@@ -304,7 +304,7 @@ TEST(Shared, RanksAreNotWaitedForToWork) {
 }
 
 TEST(Shared, MemoryIsClearedAndOutlivesItsGroup) {
-  auto groups = make_thread_groups(2, patient());
+  auto groups = make_thread_groups(2, page_slots());
   std::vector<std::shared_ptr<std::byte>> kept(2);
   run_ranks(groups, [&](Group& group) {
     const auto me = static_cast<size_t>(group.rank());
@@ -322,7 +322,7 @@ TEST(Shared, MemoryIsClearedAndOutlivesItsGroup) {
 }
 
 TEST(Shared, DroppedMemoryIsNoLongerShared) {
-  const auto groups = make_thread_groups(2, patient());
+  const auto groups = make_thread_groups(2, page_slots());
   run_ranks(groups, [&](Group& group) {
     auto region = group.allocate_shared(400'000, "dropped");
     region.reset();
@@ -337,7 +337,7 @@ TEST(Shared, ADeathIsNamedByTheOthers) {
     for (const int victim : {0, 1, 2}) {
       const ShmSegment segment(3);
       TestRanks ranks(3, [&](int rank) {
-        const auto group = open_shm_group(segment.fd(), rank, 3, patient());
+        const auto group = open_shm_group(segment.fd(), rank, 3, page_slots());
         Buffer<float> in(*group, true, 0, 300'000), out(*group, true, 0, 300'000);
         const auto run = [&](const char* name) {
           if (op == std::string("all_reduce"))
@@ -367,7 +367,7 @@ TEST(Shared, ARankWithoutMemoryIsNamed) {
           arena, glass.memory, [](int) { return std::string(); },
           [](uint64_t, size_t) -> std::shared_ptr<std::byte> { throw IoError("no room", ENOMEM); },
           MADV_DONTNEED},
-      1, patient());
+      1, page_slots());
   arena.set_presence(1, Presence::joined);
   EXPECT_THROW(run_ranks(glass.groups, [](Group& group) { group.allocate_shared(100, "x"); }), Recoverable);
   EXPECT_THAT(outcome_of([&] { glass.groups[0]->barrier("later"); }),

@@ -22,12 +22,6 @@ using ::testing::AllOf;
 using ::testing::Each;
 using ::testing::HasSubstr;
 
-GroupOptions patient() {
-  GroupOptions options;
-  options.timeout_ms = 60'000;
-  return options;
-}
-
 int64_t open_descriptors() {
   int64_t count = 0;
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd"))

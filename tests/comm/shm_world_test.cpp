@@ -18,13 +18,7 @@ using ::testing::AllOf;
 using ::testing::Each;
 using ::testing::HasSubstr;
 
-GroupOptions patient() {
-  GroupOptions options;
-  options.timeout_ms = 60'000;
-  return options;
-}
-
-void use(Group& group) {
+void use_everything(Group& group) {
   const int n = group.size(), me = group.rank();
   for (int64_t count : {1, 1000, 200'003}) {
     auto data = samples<float>(me, 0, count);
@@ -63,9 +57,9 @@ TEST(ShmWorld, GroupsInAnyOrder) {
     auto first = rank == 1 || rank == 2 ? near() : across();
     auto second = rank == 1 || rank == 2 ? across() : near();
     if (rank == 1 || rank == 2) first.swap(second);
-    use(*first);
-    use(*second);
-    use(world->all());
+    use_everything(*first);
+    use_everything(*second);
+    use_everything(world->all());
     // Shared memory of two groups and of all at once.
     const auto a = first->allocate_shared(100'000, "a"), b = second->allocate_shared(100'000, "b"),
                c = world->all().allocate_shared(100'000, "c");

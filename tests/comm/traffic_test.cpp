@@ -6,18 +6,12 @@
 #include "athanor/comm/group.h"
 #include "athanor/comm/null.h"
 #include "athanor/comm/thread.h"
+#include "comm/reference.h"
 
 namespace athanor {
 namespace {
 
 constexpr int64_t kFloat = 4;
-
-GroupOptions small_slots() {
-  GroupOptions options;
-  options.slot_bytes = 1024;
-  options.timeout_ms = 60'000;
-  return options;
-}
 
 // One call of everything with `count` elements; all_to_all_v sends rank + to elements to rank `to`.
 void call_everything(Group& group, int64_t count, int root) {

@@ -20,13 +20,6 @@ using ::testing::AllOf;
 using ::testing::Each;
 using ::testing::HasSubstr;
 
-GroupOptions patient() {
-  GroupOptions options;
-  options.slot_bytes = 1024;
-  options.timeout_ms = 60'000;
-  return options;
-}
-
 std::vector<int> members_of(unsigned set) {
   std::vector<int> members;
   for (int rank = 0; set >> rank != 0; ++rank)
@@ -34,7 +27,7 @@ std::vector<int> members_of(unsigned set) {
   return members;
 }
 
-void use(Group& group, const std::vector<int>& members) {
+void use_members(Group& group, const std::vector<int>& members) {
   auto data = samples<float>(group.rank(), 0, 300);
   group.all_reduce(data.data(), 300, Dtype::f32, "sum").wait();
   ASSERT_TRUE(same_bits(data, serial_sums<float>(group.size(), 0, 300))) << members_text(members);
@@ -49,7 +42,7 @@ void use(Group& group, const std::vector<int>& members) {
 
 // All 31 groups of 5 ranks are alive at once; each rank makes its own in an order of its own before it uses any.
 TEST(World, EverySubsetInAnyOrder) {
-  const auto worlds = make_thread_worlds(5, patient());
+  const auto worlds = make_thread_worlds(5, small_slots());
   run_ranks(worlds, [](World& world) {
     std::vector<std::unique_ptr<Group>> groups(32);
     for (unsigned i = 0; i < 31; ++i) {
@@ -62,15 +55,15 @@ TEST(World, EverySubsetInAnyOrder) {
         const auto members = members_of(set);
         ASSERT_EQ(groups[set]->size(), static_cast<int>(members.size()));
         ASSERT_EQ(members[static_cast<size_t>(groups[set]->rank())], world.rank());
-        use(*groups[set], members);
+        use_members(*groups[set], members);
       }
-    use(world.all(), {0, 1, 2, 3, 4});
+    use_members(world.all(), {0, 1, 2, 3, 4});
   });
 }
 
 // No rank waits for another before it makes the next one.
 TEST(World, GroupsOfOneNameOneAfterTheOther) {
-  const auto worlds = make_thread_worlds(3, patient());
+  const auto worlds = make_thread_worlds(3, small_slots());
   run_ranks(worlds, [](World& world) {
     for (int i = 0; i < 300; ++i) {
       if (world.rank() == 2) break;
@@ -84,15 +77,15 @@ TEST(World, GroupsOfOneNameOneAfterTheOther) {
 }
 
 TEST(World, GroupsOutliveTheirWorld) {
-  auto worlds = make_thread_worlds(2, patient());
+  auto worlds = make_thread_worlds(2, small_slots());
   std::vector<std::unique_ptr<Group>> groups(2);
   for (size_t r = 0; r < 2; ++r) groups[r] = worlds[r]->make_group({0, 1}, "pair");
   worlds.clear();
-  run_ranks(groups, [](Group& group) { use(group, {0, 1}); });
+  run_ranks(groups, [](Group& group) { use_members(group, {0, 1}); });
 }
 
 TEST(World, SharedMemoryOfAGroup) {
-  const auto worlds = make_thread_worlds(4, patient());
+  const auto worlds = make_thread_worlds(4, small_slots());
   run_ranks(worlds, [](World& world) {
     const auto members = world.rank() % 2 == 0 ? std::vector<int>{0, 2} : std::vector<int>{1, 3};
     const auto group = world.make_group(members, world.rank() % 2 == 0 ? "even" : "odd");
@@ -107,8 +100,8 @@ TEST(World, SharedMemoryOfAGroup) {
 
 TEST(World, OfOneRankAndOfAPlan) {
   const auto single = make_single_world();
-  use(*single->make_group({0}, "alone"), {0});
-  use(single->all(), {0});
+  use_members(*single->make_group({0}, "alone"), {0});
+  use_members(single->all(), {0});
   const auto planned = make_null_world(2, 4);
   const auto group = planned->make_group({1, 2}, "pair");
   EXPECT_EQ(group->rank(), 1);
@@ -119,7 +112,7 @@ TEST(World, OfOneRankAndOfAPlan) {
 }
 
 TEST(World, RefusesListsThatMakeNoSense) {
-  const auto worlds = make_thread_worlds(3, patient());
+  const auto worlds = make_thread_worlds(3, small_slots());
   World& world = *worlds[1];
   const auto refused = [&](const std::vector<int>& members) {
     return outcome_of([&] { world.make_group(members, "tp"); });
@@ -136,7 +129,7 @@ TEST(World, RefusesListsThatMakeNoSense) {
 // Whoever comes first, the rank with the wrong list is named to all whom it concerns, and to no one else.
 TEST(WorldMismatch, AWrongListIsNamedInAnyOrder) {
   for (int first = 0; first < 3; ++first) {
-    const auto worlds = make_thread_worlds(4, patient());
+    const auto worlds = make_thread_worlds(4, small_slots());
     std::atomic<bool> begun = false;
     const auto begin = [&] {
       begun = true;
@@ -163,7 +156,7 @@ TEST(WorldMismatch, AWrongListIsNamedInAnyOrder) {
 }
 
 TEST(WorldMismatch, NamesBothNumbersOfARank) {
-  const auto worlds = make_thread_worlds(4, patient());
+  const auto worlds = make_thread_worlds(4, small_slots());
   const auto texts = outcomes_of_ranks(worlds, [](World& world) {
     if (world.rank() < 2) return;
     const auto group = world.make_group({2, 3}, "last two");
@@ -174,11 +167,11 @@ TEST(WorldMismatch, NamesBothNumbersOfARank) {
               "Error: group 'last two': the ranks do not make the same collective 0: rank 0 (2 of the "
               "world) called barrier(\"a\"); rank 1 (3 of the world) called barrier(\"b\")");
   // The failure of one group is not that of the others.
-  EXPECT_THAT(outcomes_of_ranks(worlds, [](World& world) { use(world.all(), {}); }), Each(""));
+  EXPECT_THAT(outcomes_of_ranks(worlds, [](World& world) { use_members(world.all(), {}); }), Each(""));
 }
 
 TEST(WorldPeerLost, ARankThatLeavesTheWorldBeforeItJoins) {
-  auto worlds = make_thread_worlds(3, patient());
+  auto worlds = make_thread_worlds(3, small_slots());
   const auto texts = outcomes_of_ranks(
       worlds,
       [](World& world) {
@@ -192,7 +185,7 @@ TEST(WorldPeerLost, ARankThatLeavesTheWorldBeforeItJoins) {
 }
 
 TEST(WorldTimeout, AMemberThatNeverComesIsNamedWithWhatItDoes) {
-  GroupOptions options = patient();
+  GroupOptions options = small_slots();
   options.timeout_ms = 150;
   options.late_ms = 20;
   std::mutex mutex;
@@ -220,7 +213,7 @@ TEST(WorldTimeout, AMemberThatNeverComesIsNamedWithWhatItDoes) {
 }
 
 TEST(WorldAbort, BreaksEveryGroupAndLaterOnes) {
-  const auto worlds = make_thread_worlds(3, patient());
+  const auto worlds = make_thread_worlds(3, small_slots());
   const auto texts = outcomes_of_ranks(worlds, [](World& world) {
     if (world.rank() == 2) return world.abort("disk full");
     const auto group = world.make_group({0, 1}, "pair");

@@ -9,7 +9,7 @@ namespace {
 using ActivationTest = IsaTest;
 INSTANTIATE_TEST_SUITE_P(Isa, ActivationTest, row_isas(), isa_test_name);
 
-const std::vector<int64_t> kSizes = {0, 1, 3, 17, 64, 65, 127, 3 * 16384 + 5};
+const std::vector<int64_t> kActivationSizes = {0, 1, 3, 17, 64, 65, 127, 3 * 16384 + 5};
 
 // Random values with some that saturate the exponential, both ways.
 Values spread_values(int64_t n, Dtype dtype, uint64_t seed) {
@@ -26,7 +26,7 @@ double sigmoid(double x) {
 
 TEST_P(ActivationTest, SwigluMatchesItsFormula) {
   for (const Dtype dtype : kElementTypes)
-    for (const int64_t n : kSizes) {
+    for (const int64_t n : kActivationSizes) {
       SCOPED_TRACE(fmt::format("{} n {}", name_of(dtype), n));
       const Values gate = spread_values(n, dtype, 1), up = random_values(n, dtype, 2),
                    dy = random_values(n, dtype, 3);
@@ -54,7 +54,7 @@ TEST_P(ActivationTest, SwigluMatchesItsFormula) {
 
 TEST_P(ActivationTest, GeluMatchesItsFormula) {
   for (const Dtype dtype : kElementTypes)
-    for (const int64_t n : kSizes) {
+    for (const int64_t n : kActivationSizes) {
       SCOPED_TRACE(fmt::format("{} n {}", name_of(dtype), n));
       const Values x = spread_values(n, dtype, 1), dy = random_values(n, dtype, 3);
       const auto got = run(GetParam(), [&](Bench& bench) {

@@ -6,7 +6,7 @@
 
 #include "athanor/base/philox.h"
 
-#include "kernels/kernel_test.h"
+#include "kernels/attention_values.h"
 
 namespace athanor {
 namespace {
@@ -60,21 +60,14 @@ std::vector<int32_t> documents(int64_t batch, int64_t length, int64_t longest) {
   return starts;
 }
 
-struct Inputs {
-  Values q, k, v, d_o;
-};
-Inputs inputs_of(const Problem& p, Dtype dtype) {
+AttentionInputs part_inputs(const Problem& p, Dtype dtype) {
   return {random_values(p.q().numel(), dtype, 1), random_values(p.k().numel(), dtype, 2),
           random_values(p.k().numel(), dtype, 3), random_values(p.q().numel(), dtype, 4)};
 }
 
-struct Results {
-  Values o, lse, dq, dk, dv;
-};
-
-Results expected_of(const Problem& p, const Inputs& in, double scale) {
-  Results r{Values(in.q.size()), Values(static_cast<size_t>(p.lse().numel()), -HUGE_VAL), Values(in.q.size()),
-            Values(in.k.size()), Values(in.k.size())};
+AttentionResults expected_part(const Problem& p, const AttentionInputs& in, double scale) {
+  AttentionResults r{Values(in.q.size()), Values(static_cast<size_t>(p.lse().numel()), -HUGE_VAL),
+                     Values(in.q.size()), Values(in.k.size()), Values(in.k.size())};
   const auto width = static_cast<size_t>(p.head_dim);
   for (int64_t b = 0; b < p.batch; ++b)
     for (int64_t h = 0; h < p.heads; ++h)
@@ -129,17 +122,13 @@ AttentionPart part_of(const Problem& p, const Tensor* first_keys) {
           .first_keys = p.first_keys.empty() ? nullptr : first_keys};
 }
 
-double gradient_tolerance(Dtype dtype) {
-  return dtype == Dtype::f32 ? 5e-6 : 3 * tolerance(dtype);
-}
-
-void expect_matches(Isa isa, const Problem& p, Dtype dtype) {
+void expect_part_matches(Isa isa, const Problem& p, Dtype dtype) {
   SCOPED_TRACE(fmt::format("{} B {} T {} S {} H {} K {} D {}, queries {} from {}, keys {} from {}{}{}",
                            name_of(dtype), p.batch, p.queries, p.keys, p.heads, p.kv_heads, p.head_dim,
                            p.used_queries, p.first_query, p.used_keys, p.first_key,
                            p.causal ? ", causal" : "", p.first_keys.empty() ? "" : ", documents"));
   const auto scale = static_cast<float>(1 / std::sqrt(static_cast<double>(p.head_dim)));
-  const Inputs in = inputs_of(p, dtype);
+  const AttentionInputs in = part_inputs(p, dtype);
   const bool backward = !p.causal || p.used_keys == p.used_queries;
   const auto got = run(isa, [&](Bench& bench) {
     const Tensor q = bench.input(in.q, p.q(), dtype), k = bench.input(in.k, p.k(), dtype);
@@ -155,7 +144,7 @@ void expect_matches(Isa isa, const Problem& p, Dtype dtype) {
                                        q, k, v, scale, part);
     return std::vector{o, lse, dq, dk, dv};
   });
-  const Results expected = expected_of(p, in, scale);
+  const AttentionResults expected = expected_part(p, in, scale);
   expect_close(got[0], expected.o, 1.5 * tolerance(dtype));
   Values lse = got[1], expected_lse = expected.lse;
   for (size_t i = 0; i < lse.size(); ++i) {
@@ -165,9 +154,9 @@ void expect_matches(Isa isa, const Problem& p, Dtype dtype) {
   expect_close(lse, expected_lse, 2e-6);
   if (!backward) return;
   // One key leaves nothing to choose: dq and dk are zero up to what cancels.
-  if (p.used_keys > 1) expect_close(got[2], expected.dq, gradient_tolerance(dtype));
-  if (p.used_keys > 1) expect_close(got[3], expected.dk, gradient_tolerance(dtype));
-  expect_close(got[4], expected.dv, gradient_tolerance(dtype));
+  if (p.used_keys > 1) expect_close(got[2], expected.dq, attention_gradient_tolerance(dtype));
+  if (p.used_keys > 1) expect_close(got[3], expected.dk, attention_gradient_tolerance(dtype));
+  expect_close(got[4], expected.dv, attention_gradient_tolerance(dtype));
 }
 
 TEST_P(AttentionPartTest, DocumentsDoNotSeeEachOther) {
@@ -176,12 +165,12 @@ TEST_P(AttentionPartTest, DocumentsDoNotSeeEachOther) {
          {std::pair{2, 100}, {17, 4}, {64, 9}, {65, 30}, {130, 40}, {200, 500}, {300, 100}}) {
       Problem p = whole(2, length, 4, 2, 24);
       p.first_keys = documents(2, length, longest);
-      expect_matches(GetParam(), p, dtype);
+      expect_part_matches(GetParam(), p, dtype);
     }
   for (const int64_t length : {600, 1030}) {
     Problem p = whole(1, length, 1, 1, 8);
     p.first_keys = documents(1, length, 300);
-    expect_matches(GetParam(), p, Dtype::f32);
+    expect_part_matches(GetParam(), p, Dtype::f32);
   }
 }
 
@@ -190,7 +179,7 @@ TEST_P(AttentionPartTest, DocumentsWithMoreKeysThanQueries) {
     Problem p = whole(2, 40, 4, 2, 64);
     p.keys = p.used_keys = 333;
     for (int64_t i = 0; i < 2 * 40; ++i) p.first_keys.push_back(static_cast<int32_t>(i % 40 < 11 ? 3 : 290));
-    expect_matches(GetParam(), p, dtype);
+    expect_part_matches(GetParam(), p, dtype);
   }
 }
 
@@ -206,16 +195,16 @@ TEST_P(AttentionPartTest, SomeQueriesSeeSomeKeys) {
         p.first_key = 9;
         p.used_keys = used_keys;
         if (with_documents) p.first_keys = documents(2, 130, 60);  // some see all of the part, some nothing
-        expect_matches(GetParam(), p, dtype);
+        expect_part_matches(GetParam(), p, dtype);
       }
   for (const auto& [used_queries, used_keys] : {std::pair{600, 260}, {260, 600}}) {
     Problem p = whole(1, 610, 1, 1, 4);
     p.causal = false;
     p.used_queries = used_queries;
     p.used_keys = used_keys;
-    expect_matches(GetParam(), p, Dtype::f32);
+    expect_part_matches(GetParam(), p, Dtype::f32);
     p.first_keys = documents(1, 610, 400);
-    expect_matches(GetParam(), p, Dtype::f32);
+    expect_part_matches(GetParam(), p, Dtype::f32);
   }
 }
 
@@ -227,8 +216,8 @@ TEST_P(AttentionPartTest, ManyHeads) {
     p.used_queries = causal ? 300 : 280;
     p.used_keys = causal ? 300 : 270;
     p.first_keys = documents(2, 300, 200);
-    expect_matches(GetParam(), p, Dtype::f32);
-    if (GetParam() >= Isa::avx512_bf16) expect_matches(GetParam(), p, Dtype::bf16);
+    expect_part_matches(GetParam(), p, Dtype::f32);
+    if (GetParam() >= Isa::avx512_bf16) expect_part_matches(GetParam(), p, Dtype::bf16);
   }
 }
 
@@ -238,9 +227,9 @@ TEST_P(AttentionPartTest, ACausalPart) {
     Problem p = whole(2, 90, 4, 2, 16);
     p.first_query = p.first_key = 20;
     p.used_queries = p.used_keys = 50;
-    expect_matches(GetParam(), p, dtype);
+    expect_part_matches(GetParam(), p, dtype);
     p.first_keys = documents(2, 90, 25);
-    expect_matches(GetParam(), p, dtype);
+    expect_part_matches(GetParam(), p, dtype);
   }
 }
 
@@ -249,7 +238,7 @@ TEST_P(AttentionPartTest, PaddingOfABlockOfKeysIsHidden) {
   for (const Dtype dtype : kElementTypes) {
     Problem p = whole(1, 40, 1, 1, 8);
     p.causal = false;
-    Inputs in = inputs_of(p, dtype);
+    AttentionInputs in = part_inputs(p, dtype);
     for (double& x : in.q) x = 8;
     for (double& x : in.k) x = -8;
     const auto got = run(GetParam(), [&](Bench& bench) {
@@ -263,10 +252,10 @@ TEST_P(AttentionPartTest, PaddingOfABlockOfKeysIsHidden) {
       bench.kernels().attention.backward(bench.queue(), dq, dk, dv, d_o, o, lse, q, k, v, 1, part);
       return std::vector{o, dq, dk, dv};
     });
-    const Results expected = expected_of(p, in, 1);
+    const AttentionResults expected = expected_part(p, in, 1);
     // Scores of 512 are rounded by 3e-5.
     expect_close(got[0], expected.o, std::max(1e-4, 1.5 * tolerance(dtype)));
-    expect_close(got[3], expected.dv, std::max(1e-4, gradient_tolerance(dtype)));
+    expect_close(got[3], expected.dv, std::max(1e-4, attention_gradient_tolerance(dtype)));
     for (const Values& values : got)
       for (const double x : values) ASSERT_TRUE(std::isfinite(x)) << name_of(dtype);
   }
@@ -283,7 +272,7 @@ TEST_P(AttentionPartTest, PartsMakeTheWhole) {
       if (with_documents)
         for (int64_t i = 0; i < 2 * kLength; ++i)
           p.first_keys.push_back(static_cast<int32_t>(i % kLength < 40 ? 5 : 50));
-      const Inputs in = inputs_of(p, dtype);
+      const AttentionInputs in = part_inputs(p, dtype);
       const auto got = run(GetParam(), [&](Bench& bench) {
         const auto& attention = bench.kernels().attention;
         const Tensor q = bench.input(in.q, p.q(), dtype), k = bench.input(in.k, p.k(), dtype);
@@ -314,13 +303,13 @@ TEST_P(AttentionPartTest, PartsMakeTheWhole) {
         }
         return std::vector{o, lse, dq_sum, dk, dv};
       });
-      const Results expected = expected_of(p, in, 0.2f);
+      const AttentionResults expected = expected_part(p, in, 0.2f);
       const double more = dtype == Dtype::f32 ? 2 : 1.5;  // thirds are rounded, too
       expect_close(got[0], expected.o, 1.5 * more * tolerance(dtype));
       expect_close(got[1], expected.lse, 4e-6);
-      expect_close(got[2], expected.dq, more * gradient_tolerance(dtype));
-      expect_close(got[3], expected.dk, more * gradient_tolerance(dtype));
-      expect_close(got[4], expected.dv, more * gradient_tolerance(dtype));
+      expect_close(got[2], expected.dq, more * attention_gradient_tolerance(dtype));
+      expect_close(got[3], expected.dk, more * attention_gradient_tolerance(dtype));
+      expect_close(got[4], expected.dv, more * attention_gradient_tolerance(dtype));
     }
 }
 
@@ -332,12 +321,12 @@ TEST_P(AttentionPartTest, OtherDocumentsAreInvisible) {
       SCOPED_TRACE(fmt::format("{} from {}", name_of(dtype), start));
       Problem p = whole(1, 300, 2, 1, 32);
       for (int64_t t = 0; t < 300; ++t) p.first_keys.push_back(static_cast<int32_t>(t < start ? 0 : start));
-      const Inputs in = inputs_of(p, dtype);
-      Inputs other = in;
+      const AttentionInputs in = part_inputs(p, dtype);
+      AttentionInputs other = in;
       for (int64_t i = 0; i < start * p.head_dim; i += 3)
         other.k[static_cast<size_t>(i)] = other.v[static_cast<size_t>(i)] =
             i % 2 == 0 ? std::nan("") : HUGE_VAL;
-      const auto outputs = [&](const Inputs& inputs) {
+      const auto outputs = [&](const AttentionInputs& inputs) {
         Bench bench(GetParam(), 1);
         const Tensor q = bench.input(inputs.q, p.q(), dtype), k = bench.input(inputs.k, p.k(), dtype);
         const Tensor v = bench.input(inputs.v, p.k(), dtype), first_keys = ids_of(bench, p);

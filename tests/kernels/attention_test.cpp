@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/kernel_test.h"
+#include "kernels/attention_values.h"
 
 namespace athanor {
 namespace {
@@ -11,35 +11,28 @@ INSTANTIATE_TEST_SUITE_P(Isa, AttentionTest,
                          testing::Values(Isa::generic, Isa::avx2, Isa::avx512, Isa::avx512_bf16, Isa::amx),
                          isa_test_name);
 
-struct Size {
+struct AttentionSize {
   int64_t batch, queries, keys, heads, kv_heads, head_dim;
   Shape q() const { return {batch, queries, heads, head_dim}; }
   Shape k() const { return {batch, keys, kv_heads, head_dim}; }
   Shape lse() const { return {batch, heads, queries}; }
 };
 
-std::string str(const Size& s) {
+std::string str(const AttentionSize& s) {
   return fmt::format("B {} T {} S {} H {} K {} D {}", s.batch, s.queries, s.keys, s.heads, s.kv_heads,
                      s.head_dim);
 }
 
-struct Inputs {
-  Values q, k, v, d_o;
-};
-Inputs inputs_of(const Size& s, Dtype dtype, double deviation = 1) {
+AttentionInputs attention_inputs(const AttentionSize& s, Dtype dtype, double deviation = 1) {
   return {random_values(s.q().numel(), dtype, 1, deviation),
           random_values(s.k().numel(), dtype, 2, deviation), random_values(s.k().numel(), dtype, 3),
           random_values(s.q().numel(), dtype, 4)};
 }
 
-struct Results {
-  Values o, lse, dq, dk, dv;
-};
-
 // The textbook: whole rows of probabilities, in double. Gradients too where S == T.
-Results expected_of(const Inputs& in, const Size& s, double scale) {
-  Results r{Values(in.q.size()), Values(static_cast<size_t>(s.lse().numel())), Values(in.q.size()),
-            Values(in.k.size()), Values(in.k.size())};
+AttentionResults expected_attention(const AttentionInputs& in, const AttentionSize& s, double scale) {
+  AttentionResults r{Values(in.q.size()), Values(static_cast<size_t>(s.lse().numel())), Values(in.q.size()),
+                     Values(in.k.size()), Values(in.k.size())};
   const auto q_at = [&](int64_t b, int64_t t, int64_t h) {
     return static_cast<size_t>(((b * s.queries + t) * s.heads + h) * s.head_dim);
   };
@@ -83,16 +76,10 @@ Results expected_of(const Inputs& in, const Size& s, double scale) {
   return r;
 }
 
-// o is stored in T before backward reads it, so gradients carry its rounding as well as their own; versions
-// that keep probabilities in bf16 for a tile product add as much again.
-double gradient_tolerance(Dtype dtype) {
-  return dtype == Dtype::f32 ? 5e-6 : 3 * tolerance(dtype);
-}
-
-void expect_matches(Isa isa, const Size& s, Dtype dtype, double deviation = 1) {
+void expect_attention_matches(Isa isa, const AttentionSize& s, Dtype dtype, double deviation = 1) {
   SCOPED_TRACE(fmt::format("{} {}", name_of(dtype), str(s)));
   const auto scale = static_cast<float>(1 / std::sqrt(static_cast<double>(s.head_dim)));
-  const Inputs in = inputs_of(s, dtype, deviation);
+  const AttentionInputs in = attention_inputs(s, dtype, deviation);
   const bool backward = s.keys == s.queries;
   const auto got = run(isa, [&](Bench& bench) {
     const Tensor q = bench.input(in.q, s.q(), dtype), k = bench.input(in.k, s.k(), dtype);
@@ -105,33 +92,33 @@ void expect_matches(Isa isa, const Size& s, Dtype dtype, double deviation = 1) {
                                        q, k, v, scale, {});
     return std::vector{o, lse, dq, dk, dv};
   });
-  const Results expected = expected_of(in, s, scale);
+  const AttentionResults expected = expected_attention(in, s, scale);
   expect_close(got[0], expected.o, 1.5 * tolerance(dtype));
   expect_close(got[1], expected.lse, 2e-6 * deviation);
   if (!backward) return;
   // One key leaves nothing to choose: dq and dk are zero up to what cancels.
-  if (s.keys > 1) expect_close(got[2], expected.dq, gradient_tolerance(dtype));
-  if (s.keys > 1) expect_close(got[3], expected.dk, gradient_tolerance(dtype));
-  expect_close(got[4], expected.dv, gradient_tolerance(dtype));
+  if (s.keys > 1) expect_close(got[2], expected.dq, attention_gradient_tolerance(dtype));
+  if (s.keys > 1) expect_close(got[3], expected.dk, attention_gradient_tolerance(dtype));
+  expect_close(got[4], expected.dv, attention_gradient_tolerance(dtype));
 }
 
 TEST_P(AttentionTest, Lengths) {
   for (const Dtype dtype : kElementTypes)
     for (const int64_t length : {0, 1, 2, 3, 17, 31, 32, 33, 63, 64, 65, 127, 129})
-      expect_matches(GetParam(), {1, length, length, 2, 1, 16}, dtype);
+      expect_attention_matches(GetParam(), {1, length, length, 2, 1, 16}, dtype);
 }
 
 TEST_P(AttentionTest, HeadDims) {
   for (const Dtype dtype : kElementTypes)
     for (const int64_t head_dim : {1, 8, 12, 16, 20, 32, 33, 40, 48, 64, 80, 96, 128})
-      expect_matches(GetParam(), {2, 35, 35, 2, 2, head_dim}, dtype);
+      expect_attention_matches(GetParam(), {2, 35, 35, 2, 2, head_dim}, dtype);
 }
 
 TEST_P(AttentionTest, Groups) {
   for (const Dtype dtype : kElementTypes)
     for (const auto& [heads, kv_heads] :
          {std::pair{1, 1}, {5, 5}, {4, 2}, {6, 2}, {4, 1}, {5, 1}, {6, 1}, {7, 1}, {16, 2}})
-      expect_matches(GetParam(), {2, 19, 19, heads, kv_heads, 24}, dtype);
+      expect_attention_matches(GetParam(), {2, 19, 19, heads, kv_heads, 24}, dtype);
 }
 
 // As with a KV cache: the queries are the last of the positions.
@@ -139,40 +126,42 @@ TEST_P(AttentionTest, MoreKeysThanQueries) {
   for (const Dtype dtype : kElementTypes)
     for (const auto& [queries, keys] :
          {std::pair{1, 2}, {1, 65}, {1, 200}, {3, 17}, {17, 64}, {33, 64}, {66, 131}, {40, 333}, {0, 5}})
-      expect_matches(GetParam(), {2, queries, keys, 4, 2, 64}, dtype);
+      expect_attention_matches(GetParam(), {2, queries, keys, 4, 2, 64}, dtype);
 }
 
 TEST_P(AttentionTest, SeveralTilesOfALongSequence) {
-  for (const Dtype dtype : kElementTypes) expect_matches(GetParam(), {1, 210, 210, 2, 1, 32}, dtype);
+  for (const Dtype dtype : kElementTypes)
+    expect_attention_matches(GetParam(), {1, 210, 210, 2, 1, 32}, dtype);
 }
 
 // Blocks of 256 positions take turns in the backward pass: all orders of one to five of them, whole and not.
 TEST_P(AttentionTest, SeveralBlocks) {
   for (const int64_t length : {256, 257, 600, 1030})
-    expect_matches(GetParam(), {1, length, length, 1, 1, 8}, Dtype::f32);
-  for (const Dtype dtype : kElementTypes) expect_matches(GetParam(), {1, 300, 300, 4, 2, 40}, dtype);
+    expect_attention_matches(GetParam(), {1, length, length, 1, 1, 8}, Dtype::f32);
+  for (const Dtype dtype : kElementTypes)
+    expect_attention_matches(GetParam(), {1, 300, 300, 4, 2, 40}, dtype);
 }
 
 // More heads than are held at a time.
 TEST_P(AttentionTest, SeveralWaves) {
-  expect_matches(GetParam(), {5, 30, 30, 14, 14, 16}, Dtype::f32);
-  expect_matches(GetParam(), {3, 30, 30, 24, 3, 16}, Dtype::f32);
-  expect_matches(GetParam(), {9, 260, 260, 8, 4, 4}, Dtype::f32);
+  expect_attention_matches(GetParam(), {5, 30, 30, 14, 14, 16}, Dtype::f32);
+  expect_attention_matches(GetParam(), {3, 30, 30, 24, 3, 16}, Dtype::f32);
+  expect_attention_matches(GetParam(), {9, 260, 260, 8, 4, 4}, Dtype::f32);
 }
 
 // What rounding to bf16 adds up to over a long sequence.
 TEST_P(AttentionTest, ALongSequence) {
-  expect_matches(GetParam(), {1, 2048, 2048, 1, 1, 32}, Dtype::bf16);
+  expect_attention_matches(GetParam(), {1, 2048, 2048, 1, 1, 32}, Dtype::bf16);
 }
 
 // Keys in descending order of their scores and in ascending order: the largest score never moves, or with
 // every tile.
 TEST_P(AttentionTest, RisingAndFallingScores) {
-  const Size s{1, 300, 300, 1, 1, 32};
+  const AttentionSize s{1, 300, 300, 1, 1, 32};
   for (const Dtype dtype : kElementTypes)
     for (const double slope : {-0.25, 0.25, 2.0}) {
       SCOPED_TRACE(fmt::format("{} slope {}", name_of(dtype), slope));
-      Inputs in = inputs_of(s, dtype);
+      AttentionInputs in = attention_inputs(s, dtype);
       for (int64_t t = 0; t < s.keys; ++t) {
         in.q[static_cast<size_t>(t * s.head_dim)] = 1;
         in.k[static_cast<size_t>(t * s.head_dim)] = round_to(slope * static_cast<double>(t), dtype);
@@ -184,7 +173,7 @@ TEST_P(AttentionTest, RisingAndFallingScores) {
                                           {});
         return std::vector{o, lse};
       });
-      const Results expected = expected_of(in, s, 1);
+      const AttentionResults expected = expected_attention(in, s, 1);
       // Scores of 600 are rounded by 3e-5.
       expect_close(got[0], expected.o, std::max(1e-4, 1.5 * tolerance(dtype)));
       expect_close(got[1], expected.lse, 1e-6);
@@ -192,9 +181,9 @@ TEST_P(AttentionTest, RisingAndFallingScores) {
 }
 
 TEST_P(AttentionTest, NegativeScale) {
-  const Size s{1, 70, 70, 1, 1, 32};
+  const AttentionSize s{1, 70, 70, 1, 1, 32};
   for (const Dtype dtype : kElementTypes) {
-    Inputs in = inputs_of(s, dtype);
+    AttentionInputs in = attention_inputs(s, dtype);
     const auto got = run(GetParam(), [&](Bench& bench) {
       Tensor o = bench.output(s.q(), dtype), lse = bench.output(s.lse(), Dtype::f32);
       bench.kernels().attention.forward(bench.queue(), o, lse, bench.input(in.q, s.q(), dtype),
@@ -202,7 +191,7 @@ TEST_P(AttentionTest, NegativeScale) {
                                         -0.7f, {});
       return std::vector{o, lse};
     });
-    const Results expected = expected_of(in, s, -0.7f);
+    const AttentionResults expected = expected_attention(in, s, -0.7f);
     expect_close(got[0], expected.o, 1.5 * tolerance(dtype));
     expect_close(got[1], expected.lse, 2e-6);
   }
@@ -210,10 +199,10 @@ TEST_P(AttentionTest, NegativeScale) {
 
 // A sequence gets the same bits alone and among others, though work is then cut differently.
 TEST_P(AttentionTest, BatchesDoNotMatter) {
-  const Size one{1, 270, 270, 2, 1, 16}, many{40, 270, 270, 2, 1, 16};
+  const AttentionSize one{1, 270, 270, 2, 1, 16}, many{40, 270, 270, 2, 1, 16};
   for (const Dtype dtype : {Dtype::f32, Dtype::bf16}) {
-    const Inputs in = inputs_of(many, dtype);
-    const auto outputs = [&](const Size& s, int64_t sequence) {
+    const AttentionInputs in = attention_inputs(many, dtype);
+    const auto outputs = [&](const AttentionSize& s, int64_t sequence) {
       const auto part = [&](const Values& values, const Shape& shape) {
         const auto first = values.begin() + sequence * shape.numel();
         return Values(first, first + shape.numel());
@@ -246,9 +235,9 @@ TEST_P(AttentionTest, BatchesDoNotMatter) {
 // Large scores: the softmax is nearly one-hot and its largest score moves from tile to tile.
 TEST_P(AttentionTest, LargeScores) {
   for (const int64_t length : {17, 150}) {
-    const Size s{1, length, length, 2, 2, 32};
+    const AttentionSize s{1, length, length, 2, 2, 32};
     const auto scale = static_cast<float>(1 / std::sqrt(32.0));
-    const Inputs in = inputs_of(s, Dtype::f32, 12);
+    const AttentionInputs in = attention_inputs(s, Dtype::f32, 12);
     const auto got = run(GetParam(), [&](Bench& bench) {
       Tensor o = bench.output(s.q(), Dtype::f32), lse = bench.output(s.lse(), Dtype::f32);
       bench.kernels().attention.forward(bench.queue(), o, lse, bench.input(in.q, s.q(), Dtype::f32),
@@ -256,7 +245,7 @@ TEST_P(AttentionTest, LargeScores) {
                                         bench.input(in.v, s.k(), Dtype::f32), scale, {});
       return std::vector{o, lse};
     });
-    const Results expected = expected_of(in, s, scale);
+    const AttentionResults expected = expected_attention(in, s, scale);
     expect_close(got[0], expected.o, 1e-4);  // an error of 1e-7 in a score of 1000 is 1e-4 in its exponential
     expect_close(got[1], expected.lse, 1e-6);
   }
@@ -264,15 +253,15 @@ TEST_P(AttentionTest, LargeScores) {
 
 // What a query may not see must not touch its bits, however large it is.
 TEST_P(AttentionTest, TheFutureIsInvisible) {
-  const Size s{1, 70, 70, 2, 1, 32};
+  const AttentionSize s{1, 70, 70, 2, 1, 32};
   for (const Dtype dtype : kElementTypes)
     for (const int64_t changed : {1, 16, 64, 69}) {
       SCOPED_TRACE(fmt::format("{} from {}", name_of(dtype), changed));
-      const Inputs in = inputs_of(s, dtype);
-      Inputs other = in;
+      const AttentionInputs in = attention_inputs(s, dtype);
+      AttentionInputs other = in;
       for (size_t i = static_cast<size_t>(changed * s.head_dim); i < in.k.size(); ++i)
         other.k[i] = other.v[i] = round_to(i % 2 == 0 ? 3e4 : -2e4, dtype);
-      const auto outputs = [&](const Inputs& inputs) {
+      const auto outputs = [&](const AttentionInputs& inputs) {
         return run(GetParam(), [&](Bench& bench) {
           Tensor o = bench.output(s.q(), dtype), lse = bench.output(s.lse(), Dtype::f32);
           bench.kernels().attention.forward(bench.queue(), o, lse, bench.input(inputs.q, s.q(), dtype),
@@ -291,17 +280,17 @@ TEST_P(AttentionTest, TheFutureIsInvisible) {
 
 // Not even where it is not finite: that is seen by those, and only those, that see its key.
 TEST_P(AttentionTest, TheFutureIsInvisibleEvenIfNotFinite) {
-  const Size s{1, 70, 75, 2, 1, 40};
+  const AttentionSize s{1, 70, 75, 2, 1, 40};
   for (const Dtype dtype : kElementTypes)
     for (const int64_t changed : {6, 37, 38, 63, 64, 70, 74})
       for (const double value : {std::nan(""), HUGE_VAL, -HUGE_VAL})
         for (const bool in_key : {false, true}) {
           SCOPED_TRACE(
               fmt::format("{} {} of key {} is {}", name_of(dtype), in_key ? "k" : "v", changed, value));
-          const Inputs in = inputs_of(s, dtype);
-          Inputs other = in;
+          const AttentionInputs in = attention_inputs(s, dtype);
+          AttentionInputs other = in;
           (in_key ? other.k : other.v)[static_cast<size_t>(changed * s.head_dim + 3)] = value;
-          const auto outputs = [&](const Inputs& inputs) {
+          const auto outputs = [&](const AttentionInputs& inputs) {
             Bench bench(GetParam(), 1);
             Tensor o = bench.output(s.q(), dtype), lse = bench.output(s.lse(), Dtype::f32);
             bench.kernels().attention.forward(bench.queue(), o, lse, bench.input(inputs.q, s.q(), dtype),
@@ -329,9 +318,9 @@ TEST_P(AttentionTest, TheFutureIsInvisibleEvenIfNotFinite) {
 
 // A step whose numbers have overflowed must show it, in the output and in every gradient.
 TEST_P(AttentionTest, NotFiniteStaysNotFinite) {
-  const Size s{1, 20, 20, 2, 1, 16};
+  const AttentionSize s{1, 20, 20, 2, 1, 16};
   for (const Dtype dtype : kElementTypes) {
-    Inputs in = inputs_of(s, dtype);
+    AttentionInputs in = attention_inputs(s, dtype);
     in.q[5] = std::nan("");
     const auto got = run(GetParam(), [&](Bench& bench) {
       const Tensor q = bench.input(in.q, s.q(), dtype), k = bench.input(in.k, s.k(), dtype);
@@ -349,7 +338,7 @@ TEST_P(AttentionTest, NotFiniteStaysNotFinite) {
 
 // Workspace is linear in the length, and the backward pass holds no more heads than keep threads busy.
 TEST_P(AttentionTest, WorkspaceIsSmall) {
-  const auto workspace_of = [&](const Size& s) {
+  const auto workspace_of = [&](const AttentionSize& s) {
     const auto queue = make_null_queue(GetParam());
     Arena arena(*queue);
     const auto tensor = [&](const Shape& shape, Dtype dtype) {

@@ -9,18 +9,18 @@ namespace {
 using CrossEntropyTest = IsaTest;
 INSTANTIATE_TEST_SUITE_P(Isa, CrossEntropyTest, row_isas(), isa_test_name);
 
-struct Size {
+struct CrossEntropySize {
   int64_t rows, width, classes;
 };
-constexpr Size kSizes[] = {{0, 5, 5},      {1, 1, 1},        {3, 17, 17}, {5, 130, 127},
-                           {2, 1000, 999}, {40, 1300, 1300}, {4, 64, 3}};
+constexpr CrossEntropySize kCrossEntropySizes[] = {
+    {0, 5, 5}, {1, 1, 1}, {3, 17, 17}, {5, 130, 127}, {2, 1000, 999}, {40, 1300, 1300}, {4, 64, 3}};
 
-struct Expected {
+struct ExpectedLoss {
   Values loss, gradient;
 };
-Expected expected_of(const Values& logits, const std::vector<int32_t>& targets, const Size& size,
-                     double scale) {
-  Expected e;
+ExpectedLoss expected_loss(const Values& logits, const std::vector<int32_t>& targets,
+                           const CrossEntropySize& size, double scale) {
+  ExpectedLoss e;
   for (int64_t n = 0; n < size.rows; ++n) {
     const double* row = logits.data() + n * size.width;
     const int32_t target = targets[static_cast<size_t>(n)];
@@ -38,7 +38,7 @@ Expected expected_of(const Values& logits, const std::vector<int32_t>& targets, 
 
 TEST_P(CrossEntropyTest, LossAndGradientMatchTheirFormula) {
   for (const Dtype dtype : kElementTypes)
-    for (const Size& size : kSizes)
+    for (const CrossEntropySize& size : kCrossEntropySizes)
       for (const double deviation : {0.5, 30.0}) {
         SCOPED_TRACE(fmt::format("{} [{},{}] of {} deviation {}", name_of(dtype), size.rows, size.width,
                                  size.classes, deviation));
@@ -68,7 +68,7 @@ TEST_P(CrossEntropyTest, LossAndGradientMatchTheirFormula) {
           EXPECT_EQ(got[3], got[0]);
           EXPECT_EQ(got[4], got[1]);
         }
-        const Expected e = expected_of(logits, targets, size, scale);
+        const ExpectedLoss e = expected_loss(logits, targets, size, scale);
         expect_close(got[0], e.loss, 2e-6);
         expect_close(got[1], e.gradient, tolerance(dtype));
         expect_close(got[2], e.loss, 2e-6);
@@ -134,7 +134,7 @@ TEST_P(CrossEntropyTest, PartsGiveWhatTheWholeGives) {
       results.push_back(of_all);
       return results;
     });
-    const Expected e = expected_of(logits, targets, {kRows, kClasses, kClasses}, scale);
+    const ExpectedLoss e = expected_loss(logits, targets, {kRows, kClasses, kClasses}, scale);
     Values gradient;
     for (int64_t n = 0; n < kRows; ++n)
       for (int64_t c = 0; c < 3 * kPart; ++c) {
@@ -154,7 +154,7 @@ TEST_P(CrossEntropyTest, PartsGiveWhatTheWholeGives) {
 
 // Logits that overflow an exponential without its shift, and a vocabulary as large as those of real models.
 TEST_P(CrossEntropyTest, LargeLogitsAndVocabularies) {
-  const Size size{2, 50304, 50257};
+  const CrossEntropySize size{2, 50304, 50257};
   Values logits = random_values(size.rows * size.width, Dtype::f32, 1);
   for (double& value : logits) value = round_to(value + 5000, Dtype::f32);
   logits[77] = 5200;
@@ -167,7 +167,7 @@ TEST_P(CrossEntropyTest, LargeLogitsAndVocabularies) {
                                        bench.ids(targets, {2}), size.classes, 1);
     return std::vector{loss, gradient};
   });
-  const Expected e = expected_of(logits, targets, size, 1);
+  const ExpectedLoss e = expected_loss(logits, targets, size, 1);
   expect_close(got[0], e.loss, 2e-6);
   for (int64_t row = 0; row < 2;
        ++row) {  // apart: the second row's probabilities are tiny beside the first's

@@ -8,11 +8,11 @@ namespace {
 using ElementwiseTest = IsaTest;
 INSTANTIATE_TEST_SUITE_P(Isa, ElementwiseTest, row_isas(), isa_test_name);
 
-const std::vector<int64_t> kSizes = {0, 1, 3, 7, 17, 64, 65, 127, 3 * 16384 + 5};
+const std::vector<int64_t> kElementwiseSizes = {0, 1, 3, 7, 17, 64, 65, 127, 3 * 16384 + 5};
 
 TEST_P(ElementwiseTest, AddRoundsOnce) {
   for (const Dtype dtype : kElementTypes)
-    for (const int64_t n : kSizes) {
+    for (const int64_t n : kElementwiseSizes) {
       SCOPED_TRACE(fmt::format("{} n {}", name_of(dtype), n));
       const Values a = random_values(n, dtype, 1), b = random_values(n, dtype, 2);
       const auto got = run(GetParam(), [&](Bench& bench) {
@@ -32,7 +32,7 @@ TEST_P(ElementwiseTest, AddRoundsOnce) {
 }
 
 TEST_P(ElementwiseTest, AccumulateAndScale) {
-  for (const int64_t n : kSizes) {
+  for (const int64_t n : kElementwiseSizes) {
     const Values x = random_values(n, Dtype::f32, 1), y = random_values(n, Dtype::f32, 2);
     const auto got = run(GetParam(), [&](Bench& bench) {
       Tensor sum = bench.output(y, {n}, Dtype::f32), product = bench.output(x, {n}, Dtype::f32);
@@ -122,7 +122,7 @@ TEST_P(ElementwiseTest, CastRoundsToNearestEven) {
 TEST_P(ElementwiseTest, CastBetweenAnyTwoTypes) {
   for (const Dtype from : kElementTypes)
     for (const Dtype to : kElementTypes)
-      for (const int64_t n : kSizes) {
+      for (const int64_t n : kElementwiseSizes) {
         SCOPED_TRACE(fmt::format("{} to {} n {}", name_of(from), name_of(to), n));
         const Values x = random_values(n, from, 1, 100);
         const auto got = run(GetParam(), [&](Bench& bench) {

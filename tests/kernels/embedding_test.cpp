@@ -8,16 +8,16 @@ namespace {
 using EmbeddingTest = IsaTest;
 INSTANTIATE_TEST_SUITE_P(Isa, EmbeddingTest, row_isas(), isa_test_name);
 
-struct Size {
+struct EmbeddingSize {
   int64_t batch, length, width;
   int32_t vocabulary;
 };
-constexpr Size kSizes[] = {{0, 4, 8, 5},   {1, 1, 1, 1},    {2, 3, 17, 7},
-                           {3, 5, 64, 11}, {1, 33, 127, 4}, {4, 32, 260, 9}};
+constexpr EmbeddingSize kEmbeddingSizes[] = {{0, 4, 8, 5},   {1, 1, 1, 1},    {2, 3, 17, 7},
+                                             {3, 5, 64, 11}, {1, 33, 127, 4}, {4, 32, 260, 9}};
 
 TEST_P(EmbeddingTest, ForwardPicksRows) {
   for (const Dtype dtype : kElementTypes)
-    for (const Size& size : kSizes)
+    for (const EmbeddingSize& size : kEmbeddingSizes)
       for (const int64_t first : {0, 2}) {
         SCOPED_TRACE(fmt::format("{} [{},{},{}]", name_of(dtype), size.batch, size.length, size.width));
         const int64_t positions_count = size.length + 2;
@@ -50,7 +50,7 @@ TEST_P(EmbeddingTest, ForwardPicksRows) {
 // The order of the additions is part of the contract, so these compare bits.
 TEST_P(EmbeddingTest, BackwardAddsInOrder) {
   for (const Dtype dtype : kElementTypes)
-    for (const Size& size : kSizes) {
+    for (const EmbeddingSize& size : kEmbeddingSizes) {
       SCOPED_TRACE(fmt::format("{} [{},{},{}]", name_of(dtype), size.batch, size.length, size.width));
       const int64_t count = size.batch * size.length, positions_count = size.length + 2, first = 1;
       const Values dy = random_values(count * size.width, dtype, 4);

@@ -13,16 +13,16 @@ INSTANTIATE_TEST_SUITE_P(Isa, GemmTest,
                          testing::Values(Isa::generic, Isa::avx2, Isa::avx512, Isa::avx512_bf16, Isa::amx),
                          isa_test_name);
 
-struct Size {
+struct GemmSize {
   int64_t m, n, k;
 };
-constexpr Size kSizes[] = {{1, 1, 1},     {1, 64, 17},    {3, 5, 7},     {17, 3, 64},
-                           {64, 64, 64},  {65, 127, 33},  {127, 1, 65},  {0, 16, 16},
-                           {32, 256, 96}, {130, 70, 200}, {2, 300, 129}, {257, 96, 64}};
+constexpr GemmSize kGemmSizes[] = {{1, 1, 1},     {1, 64, 17},    {3, 5, 7},     {17, 3, 64},
+                                   {64, 64, 64},  {65, 127, 33},  {127, 1, 65},  {0, 16, 16},
+                                   {32, 256, 96}, {130, 70, 200}, {2, 300, 129}, {257, 96, 64}};
 
 // a (i, l) and b (l, j), wherever the layout keeps them.
 template <typename A, typename B>
-Values product(Size size, const A& a, const B& b) {
+Values product(GemmSize size, const A& a, const B& b) {
   Values c;
   for (int64_t i = 0; i < size.m; ++i)
     for (int64_t j = 0; j < size.n; ++j) {
@@ -33,13 +33,13 @@ Values product(Size size, const A& a, const B& b) {
   return c;
 }
 
-std::string name(Dtype dtype, Size size) {
+std::string name(Dtype dtype, GemmSize size) {
   return fmt::format("{} m {} n {} k {}", name_of(dtype), size.m, size.n, size.k);
 }
 
 TEST_P(GemmTest, Nt) {
   for (const Dtype dtype : kElementTypes)
-    for (const Size size : kSizes) {
+    for (const GemmSize size : kGemmSizes) {
       SCOPED_TRACE(name(dtype, size));
       const Values a = random_values(size.m * size.k, dtype, 1), b = random_values(size.n * size.k, dtype, 2);
       const Values bias = random_values(size.n, dtype, 3);
@@ -71,7 +71,7 @@ TEST_P(GemmTest, Nt) {
 
 TEST_P(GemmTest, Nn) {
   for (const Dtype dtype : kElementTypes)
-    for (const Size size : kSizes) {
+    for (const GemmSize size : kGemmSizes) {
       SCOPED_TRACE(name(dtype, size));
       const Values a = random_values(size.m * size.k, dtype, 1), b = random_values(size.k * size.n, dtype, 2);
       const auto got = run(GetParam(), [&](Bench& bench) {
@@ -92,10 +92,10 @@ TEST_P(GemmTest, Nn) {
 
 // With a residual a product has the bits of an addition after it, also where k is cut and where that is what happens.
 TEST_P(GemmTest, AddsAResidualAsTheKernelAfterItWould) {
-  std::vector<Size> sizes(std::begin(kSizes), std::end(kSizes));
+  std::vector<GemmSize> sizes(std::begin(kGemmSizes), std::end(kGemmSizes));
   sizes.insert(sizes.end(), {{70, 97, 1300}, {33, 161, 2050}});
   for (const Dtype dtype : kElementTypes)
-    for (const Size size : sizes) {
+    for (const GemmSize size : sizes) {
       SCOPED_TRACE(name(dtype, size));
       const Values a = random_values(size.m * size.k, dtype, 1), b = random_values(size.n * size.k, dtype, 2);
       const Values bias = random_values(size.n, dtype, 3), h = random_values(size.m * size.n, dtype, 4);
@@ -156,9 +156,9 @@ TEST_P(GemmTest, NtRopeIsNtAndThenRope) {
 
 TEST_P(GemmTest, TnAddsToCOrOverwritesIt) {
   for (const Dtype dtype : kElementTypes)
-    for (const Size& s : kSizes) {
-      const Size size{s.n, s.k,
-                      s.m};  // the zero among the sizes is the number of tokens, here the summed length
+    for (const GemmSize& s : kGemmSizes) {
+      const GemmSize size{s.n, s.k,
+                          s.m};  // the zero among the sizes is the number of tokens, here the summed length
       SCOPED_TRACE(name(dtype, size));
       const Values a = random_values(size.k * size.m, dtype, 1), b = random_values(size.k * size.n, dtype, 2);
       const Values start = random_values(size.m * size.n, Dtype::f32, 3);
@@ -183,11 +183,11 @@ TEST_P(GemmTest, TnAddsToCOrOverwritesIt) {
 }
 
 TEST_P(GemmTest, TnSumsIsTnAndTheSumsOfColumns) {
-  std::vector<Size> sizes(std::begin(kSizes), std::end(kSizes));
+  std::vector<GemmSize> sizes(std::begin(kGemmSizes), std::end(kGemmSizes));
   sizes.push_back({1100, 70, 200});  // pieces of k, groups of panels
   for (const Dtype dtype : kElementTypes)
-    for (const Size& s : sizes) {
-      const Size size{s.n, s.k, s.m};
+    for (const GemmSize& s : sizes) {
+      const GemmSize size{s.n, s.k, s.m};
       SCOPED_TRACE(name(dtype, size));
       const Values a = random_values(size.k * size.m, dtype, 1), b = random_values(size.k * size.n, dtype, 2);
       const Values start = random_values(size.m, Dtype::f32, 3);
@@ -211,7 +211,8 @@ TEST_P(GemmTest, TnSumsIsTnAndTheSumsOfColumns) {
 // Whole norm blocks in a row and not, in one piece of k and in several, fresh and added to, with sums of columns and without.
 TEST_P(GemmTest, TnSquaresIsTnAndTheSquaresOfItsBlocks) {
   for (const Dtype dtype : {Dtype::f32, Dtype::bf16})
-    for (const Size& size : {Size{300, 512, 40}, Size{33, 256, 1100}, Size{1, 768, 5}, Size{70, 100, 64}})
+    for (const GemmSize& size :
+         {GemmSize{300, 512, 40}, GemmSize{33, 256, 1100}, GemmSize{1, 768, 5}, GemmSize{70, 100, 64}})
       for (const bool add : {false, true}) {
         SCOPED_TRACE(name(dtype, size) + (add ? " added" : ""));
         const Values a = random_values(size.k * size.m, dtype, 1),
@@ -249,7 +250,7 @@ TEST_P(GemmTest, TnSquaresIsTnAndTheSquaresOfItsBlocks) {
 }
 
 TEST_P(GemmTest, LeadingDimensionsAreFlattened) {
-  const Size size{6, 5, 7};
+  const GemmSize size{6, 5, 7};
   const Values x = random_values(size.m * size.k, Dtype::f32, 1),
                w = random_values(size.n * size.k, Dtype::f32, 2);
   const auto got = run(GetParam(), [&](Bench& bench) {
@@ -296,9 +297,9 @@ TEST_P(GemmTest, MismatchesAreNamed) {
 
 // Sizes at which kernels cut k into several depths and c into several blocks, and pack panels in groups.
 TEST_P(GemmTest, LongAndWide) {
-  constexpr Size kLong[] = {{33, 65, 3100}, {70, 900, 40}, {1030, 40, 40}, {70, 40, 1100}};
+  constexpr GemmSize kLong[] = {{33, 65, 3100}, {70, 900, 40}, {1030, 40, 40}, {70, 40, 1100}};
   for (const Dtype dtype : {Dtype::f32, Dtype::bf16})
-    for (const Size size : kLong) {
+    for (const GemmSize size : kLong) {
       SCOPED_TRACE(name(dtype, size));
       const Values a = random_values(size.m * size.k, dtype, 1), b = random_values(size.n * size.k, dtype, 2);
       const Values bias = random_values(size.n, dtype, 3);
@@ -396,7 +397,7 @@ TEST(GemmCandidates, EachComputesWhatItDoesNotRefuse) {
     int64_t a_row, a_col, b_row, b_col;
     bool accumulate;
   };
-  const Size size{5, 70, 100};
+  const GemmSize size{5, 70, 100};
   const Layout layouts[] = {
       {size.k, 1, 1, size.k, false}, {size.k, 1, size.n, 1, false}, {1, size.m, size.n, 1, true}};
   for (const Dtype dtype : kElementTypes)
@@ -428,7 +429,7 @@ TEST(GemmCandidates, EachComputesWhatItDoesNotRefuse) {
 
 // With weights held, in both forms, over several pieces of k; and after they have changed.
 TEST_P(GemmTest, WeightsPackedOnceGiveTheSameBits) {
-  for (const Size size : {Size{70, 100, 2100}, Size{300, 1000, 40}, Size{33, 31, 31}}) {
+  for (const GemmSize size : {GemmSize{70, 100, 2100}, GemmSize{300, 1000, 40}, GemmSize{33, 31, 31}}) {
     SCOPED_TRACE(name(Dtype::bf16, size));
     const auto products = [&](bool hold) {
       return run(GetParam(), [&](Bench& bench) {

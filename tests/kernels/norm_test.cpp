@@ -11,16 +11,16 @@ INSTANTIATE_TEST_SUITE_P(Isa, NormTest, row_isas(), isa_test_name);
 
 constexpr float kEps = 1e-5f;
 
-struct Size {
+struct NormSize {
   int64_t rows, width;
 };
-constexpr Size kSizes[] = {{0, 8}, {1, 1}, {3, 17}, {2, 64}, {31, 65}, {33, 127}, {64, 3}, {97, 530}};
+constexpr NormSize kNormSizes[] = {{0, 8}, {1, 1}, {3, 17}, {2, 64}, {31, 65}, {33, 127}, {64, 3}, {97, 530}};
 
 // What one row needs, in double.
 struct Row {
   double mean, rstd;
 };
-std::vector<Row> statistics(const Values& x, Size size, bool centered) {
+std::vector<Row> statistics(const Values& x, NormSize size, bool centered) {
   std::vector<Row> rows;
   for (int64_t row = 0; row < size.rows; ++row) {
     const double* values = x.data() + row * size.width;
@@ -34,12 +34,12 @@ std::vector<Row> statistics(const Values& x, Size size, bool centered) {
   return rows;
 }
 
-struct Expected {
+struct ExpectedNorm {
   Values y, mean, rstd, dx, dw, db;
 };
-Expected expected_of(const Values& x, const Values& w, const Values& b, const Values& dy, Size size,
-                     bool centered, double initial) {
-  Expected e;
+ExpectedNorm expected_norm(const Values& x, const Values& w, const Values& b, const Values& dy, NormSize size,
+                           bool centered, double initial) {
+  ExpectedNorm e;
   e.dw.assign(w.size(), initial);
   e.db.assign(w.size(), initial);
   const std::vector<Row> rows = statistics(x, size, centered);
@@ -68,12 +68,12 @@ Expected expected_of(const Values& x, const Values& w, const Values& b, const Va
 
 TEST_P(NormTest, RmsNormMatchesItsFormula) {
   for (const Dtype dtype : kElementTypes)
-    for (const Size size : kSizes) {
+    for (const NormSize size : kNormSizes) {
       SCOPED_TRACE(fmt::format("{} [{},{}]", name_of(dtype), size.rows, size.width));
       const int64_t n = size.rows * size.width;
       const Values x = random_values(n, dtype, 1, 3), w = random_values(size.width, dtype, 2);
       const Values dy = random_values(n, dtype, 3);
-      const Expected e = expected_of(x, w, {}, dy, size, false, 0.5);
+      const ExpectedNorm e = expected_norm(x, w, {}, dy, size, false, 0.5);
       const auto got = run(GetParam(), [&](Bench& bench) {
         const Shape shape{size.rows, size.width};
         const Tensor xs = bench.input(x, shape, dtype), ws = bench.input(w, {size.width}, dtype);
@@ -101,14 +101,14 @@ TEST_P(NormTest, RmsNormMatchesItsFormula) {
 
 TEST_P(NormTest, LayerNormMatchesItsFormula) {
   for (const Dtype dtype : kElementTypes)
-    for (const Size size : kSizes)
+    for (const NormSize size : kNormSizes)
       for (const bool bias : {true, false}) {
         SCOPED_TRACE(fmt::format("{} [{},{}] bias {}", name_of(dtype), size.rows, size.width, bias));
         const int64_t n = size.rows * size.width;
         const Values x = random_values(n, dtype, 1, 3), w = random_values(size.width, dtype, 2);
         const Values dy = random_values(n, dtype, 3);
         const Values b = bias ? random_values(size.width, dtype, 4) : Values{};
-        const Expected e = expected_of(x, w, b, dy, size, true, 0.5);
+        const ExpectedNorm e = expected_norm(x, w, b, dy, size, true, 0.5);
         const auto got = run(GetParam(), [&](Bench& bench) {
           const Shape shape{size.rows, size.width};
           const Tensor xs = bench.input(x, shape, dtype), ws = bench.input(w, {size.width}, dtype);
@@ -141,11 +141,11 @@ TEST_P(NormTest, LayerNormMatchesItsFormula) {
 
 // Rows far from zero: mean(x^2) - mean(x)^2 would lose the variance.
 TEST_P(NormTest, LayerNormSurvivesALargeMean) {
-  const Size size{5, 203};
+  const NormSize size{5, 203};
   Values x = random_values(size.rows * size.width, Dtype::f32, 1);
   for (double& value : x) value = round_to(value + 1000, Dtype::f32);
   const Values w(static_cast<size_t>(size.width), 1);
-  const Expected e = expected_of(x, w, {}, x, size, true, 0);
+  const ExpectedNorm e = expected_norm(x, w, {}, x, size, true, 0);
   const auto got = run(GetParam(), [&](Bench& bench) {
     const Shape shape{size.rows, size.width};
     Tensor y = bench.output(shape, Dtype::f32);

@@ -8,7 +8,7 @@ namespace {
 using OptimizerTest = IsaTest;
 INSTANTIATE_TEST_SUITE_P(Isa, OptimizerTest, row_isas(), isa_test_name);
 
-const std::vector<int64_t> kSizes = {0, 1, 3, 17, 64, 65, 127, 16384 + 33};
+const std::vector<int64_t> kOptimizerSizes = {0, 1, 3, 17, 64, 65, 127, 16384 + 33};
 constexpr double kSizesOfGradients[] = {1, 1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6};
 constexpr Dtype kNoValue = Dtype::u8;  // in place of a dtype: master is the value
 
@@ -24,7 +24,7 @@ void update(Bench& bench, const SgdTensors& tensors, const SgdStep& step) {
 // Ten steps, gradients of very different sizes; state and weights follow the same steps in double.
 TEST_P(OptimizerTest, AdamwMatchesItsFormula) {
   for (const Dtype dtype : {kNoValue, Dtype::f32, Dtype::bf16, Dtype::f16})
-    for (const int64_t n : kSizes) {
+    for (const int64_t n : kOptimizerSizes) {
       SCOPED_TRACE(fmt::format("value {} n {}", name_of(dtype), n));
       const auto step_of = [](int t) {
         return AdamwStep{1e-2f * static_cast<float>(t),
@@ -76,7 +76,7 @@ TEST_P(OptimizerTest, AdamwMatchesItsFormula) {
 
 TEST_P(OptimizerTest, SgdMatchesItsFormula) {
   for (const Dtype dtype : {kNoValue, Dtype::f32, Dtype::bf16, Dtype::f16})
-    for (const int64_t n : kSizes) {
+    for (const int64_t n : kOptimizerSizes) {
       SCOPED_TRACE(fmt::format("value {} n {}", name_of(dtype), n));
       const SgdStep step{0.05f, 0.9f, 0.25f};
       const Values start = random_values(n, Dtype::f32, 99), grad = random_values(n, Dtype::f32, 1);

@@ -8,18 +8,18 @@ namespace {
 using RopeTest = IsaTest;
 INSTANTIATE_TEST_SUITE_P(Isa, RopeTest, row_isas(), isa_test_name);
 
-struct Size {
+struct RopeSize {
   int64_t batch, length, heads, head_dim, first;
 };
-constexpr Size kSizes[] = {{1, 1, 1, 2, 0},   {2, 3, 2, 8, 5},  {1, 17, 3, 64, 0},
-                           {2, 5, 2, 128, 1}, {1, 7, 5, 6, 3},  {2, 0, 2, 8, 0},
-                           {3, 2, 1, 34, 0},  {1, 4, 2, 96, 9}, {2, 70, 3, 80, 2}};
+constexpr RopeSize kRopeSizes[] = {{1, 1, 1, 2, 0},   {2, 3, 2, 8, 5},  {1, 17, 3, 64, 0},
+                                   {2, 5, 2, 128, 1}, {1, 7, 5, 6, 3},  {2, 0, 2, 8, 0},
+                                   {3, 2, 1, 34, 0},  {1, 4, 2, 96, 9}, {2, 70, 3, 80, 2}};
 
 struct Tables {
   Values cos, sin;
   int64_t positions;
 };
-Tables tables_of(const Size& size) {
+Tables tables_of(const RopeSize& size) {
   Tables tables{{}, {}, size.first + size.length + 1};
   for (int64_t p = 0; p < tables.positions; ++p)
     for (int64_t i = 0; i < size.head_dim / 2; ++i) {
@@ -31,7 +31,7 @@ Tables tables_of(const Size& size) {
   return tables;
 }
 
-Values rotated(const Values& x, const Tables& tables, const Size& size, int sign) {
+Values rotated(const Values& x, const Tables& tables, const RopeSize& size, int sign) {
   Values y(x.size());
   const int64_t half = size.head_dim / 2;
   for (int64_t n = 0; n < size.batch * size.length * size.heads; ++n) {
@@ -48,7 +48,7 @@ Values rotated(const Values& x, const Tables& tables, const Size& size, int sign
 
 TEST_P(RopeTest, RotatesEachPositionInPlaceOrNot) {
   for (const Dtype dtype : kElementTypes)
-    for (const Size& size : kSizes)
+    for (const RopeSize& size : kRopeSizes)
       for (const int sign : {1, -1}) {
         SCOPED_TRACE(fmt::format("{} [{},{},{},{}] first {} sign {}", name_of(dtype), size.batch, size.length,
                                  size.heads, size.head_dim, size.first, sign));

@@ -146,14 +146,14 @@ TEST_P(RouterTest, BackwardIsTheSlopeOfWeightsAndAuxiliaryLosses) {
     });
     Values expected;
     for (double& logit : logits) {
-      constexpr double kStep = 1e-5;
+      constexpr double kLogitStep = 1e-5;
       const double kept = logit;
-      logit = kept + kStep;
+      logit = kept + kLogitStep;
       const double up = objective(c, logits, routed.experts, dweights, share, kLossScale);
-      logit = kept - kStep;
+      logit = kept - kLogitStep;
       const double down = objective(c, logits, routed.experts, dweights, share, kLossScale);
       logit = kept;
-      expected.push_back((up - down) / (2 * kStep));
+      expected.push_back((up - down) / (2 * kLogitStep));
     }
     expect_close(got[0], expected, 2e-5);
   }

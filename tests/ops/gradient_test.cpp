@@ -10,7 +10,7 @@
 namespace athanor {
 namespace {
 
-constexpr double kTolerance = 2e-3;  // of central differences in f32 with eps 1e-2
+constexpr double kGradientTolerance = 2e-3;  // of central differences in f32 with eps 1e-2
 
 class GradientTest : public ::testing::Test {
  protected:
@@ -19,7 +19,7 @@ class GradientTest : public ::testing::Test {
                         PassContext context = {}) {
     const GradientReport report =
         check_gradients(std::move(inputs), std::move(weights), function, 1e-2f, context);
-    EXPECT_LT(report.worst, kTolerance) << report.where;
+    EXPECT_LT(report.worst, kGradientTolerance) << report.where;
   }
   Engine engine_{2};
 };

@@ -10,7 +10,7 @@
 namespace athanor {
 namespace {
 
-constexpr double kTolerance = 2e-3;  // of central differences in f32 with eps 1e-2
+constexpr double kMoeGradientTolerance = 2e-3;  // of central differences in f32 with eps 1e-2
 
 // A layer as the root of its own tree, with its parameters in memory.
 struct Layer : Module {
@@ -61,7 +61,7 @@ TEST_P(MoeTest, GradientsOfTheLayerAreItsSlopes) {
     const GradientReport report = check_gradients(
         {engine_.random({2, 4, 6}, "x")}, layer.weights(),
         [&](Tape&, std::span<const Var> x) { return layer.moe(x[0]); }, 2e-3f);
-    EXPECT_LT(report.worst, kTolerance) << report.where;
+    EXPECT_LT(report.worst, kMoeGradientTolerance) << report.where;
   }
 }
 
@@ -73,7 +73,7 @@ TEST_P(MoeTest, CapacityDropsTheLaterTokensInTrainingOnly) {
   const GradientReport report = check_gradients(
       {engine_.random({2, 4, 6}, "x")}, layer.weights(),
       [&](Tape&, std::span<const Var> x) { return layer.moe(x[0]); }, 2e-3f, training);
-  EXPECT_LT(report.worst, kTolerance) << report.where;
+  EXPECT_LT(report.worst, kMoeGradientTolerance) << report.where;
   const RouterLoad load = layer.moe.take_load();
   EXPECT_EQ(load.tokens, 8);
   EXPECT_GT(load.dropped, 0);

@@ -47,7 +47,7 @@ std::vector<std::vector<float>> run(Engine& engine, Dtype dtype, bool llama) {
   return out;
 }
 
-double relative(const std::vector<float>& got, const std::vector<float>& expected) {
+double relative_to_exact(const std::vector<float>& got, const std::vector<float>& expected) {
   double gap = 0, norm = 0;
   for (size_t i = 0; i < expected.size(); ++i) {
     gap += std::pow(double(got[i]) - double(expected[i]), 2);
@@ -64,7 +64,7 @@ TEST(Precision, HalfFormatsFollowF32) {
       const auto rounded = run(engine, dtype, llama);
       ASSERT_EQ(rounded.size(), exact.size());
       for (size_t i = 0; i < exact.size(); ++i)
-        EXPECT_LT(relative(rounded[i], exact[i]), tolerance)
+        EXPECT_LT(relative_to_exact(rounded[i], exact[i]), tolerance)
             << name_of(dtype) << " tensor " << i << (llama ? " llama" : "");
     }
   }

@@ -10,8 +10,8 @@
 namespace athanor {
 namespace {
 
-struct Fixture {
-  explicit Fixture(const std::string& name, Dtype dtype = Dtype::f32) {
+struct OptimizerFixture {
+  explicit OptimizerFixture(const std::string& name, Dtype dtype = Dtype::f32) {
     params.push_back(std::make_unique<Param>("matrix", Shape{5, 7}, Init::normal(0.5)));
     params.push_back(std::make_unique<Param>("vector", Shape{9}, Init::normal(0.5)));
     for (const auto& param : params) {
@@ -41,7 +41,7 @@ struct Fixture {
 };
 
 TEST(AdamW, FollowsItsFormula) {
-  Fixture f("adamw");
+  OptimizerFixture f("adamw");
   std::vector<std::vector<double>> x, m, v;
   for (const auto& param : f.params) {
     const auto values = to_floats(param->master());
@@ -69,7 +69,7 @@ TEST(AdamW, FollowsItsFormula) {
 }
 
 TEST(Sgd, FollowsItsFormula) {
-  Fixture f("sgd");
+  OptimizerFixture f("sgd");
   std::vector<double> x, momentum(35);
   const auto values = to_floats(f.params[0]->master());
   x.assign(values.begin(), values.end());
@@ -88,7 +88,7 @@ TEST(Sgd, FollowsItsFormula) {
 TEST(Optimizer, TheComputedCopyIsTheRoundedMaster) {
   for (const char* name : {"adamw", "sgd"})
     for (const Dtype dtype : {Dtype::bf16, Dtype::f16}) {
-      Fixture f(name, dtype);
+      OptimizerFixture f(name, dtype);
       f.step(1, 0.01, 1.0);
       for (const auto& param : f.params) {
         const auto master = to_floats(param->master()), value = to_floats(param->value());
@@ -100,7 +100,7 @@ TEST(Optimizer, TheComputedCopyIsTheRoundedMaster) {
 }
 
 TEST(Optimizer, NamesItsStateForCheckpoints) {
-  Fixture adam("adamw"), sgd("sgd");
+  OptimizerFixture adam("adamw"), sgd("sgd");
   ASSERT_EQ(adam.optimizer->states().size(), 4u);
   EXPECT_EQ(adam.optimizer->states()[1].name, "adam.v");
   EXPECT_EQ(adam.optimizer->states()[1].param->name(), "matrix");
@@ -108,7 +108,7 @@ TEST(Optimizer, NamesItsStateForCheckpoints) {
 }
 
 TEST(Optimizer, UnknownNameIsAnError) {
-  EXPECT_THROW(Fixture("adamx"), Error);
+  EXPECT_THROW(OptimizerFixture("adamx"), Error);
 }
 
 }  // namespace

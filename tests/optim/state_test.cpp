@@ -24,8 +24,8 @@ std::string folder() {
 }
 
 // Two matrices, one of more than a piece, and a vector, updated some times.
-struct Fixture {
-  Fixture(const std::string& name, Dtype dtype, Form form, Place place) {
+struct StateFixture {
+  StateFixture(const std::string& name, Dtype dtype, Form form, Place place) {
     params.push_back(std::make_unique<Param>("large", Shape{3, 100001}, Init::normal(0.5)));
     params.push_back(std::make_unique<Param>("small", Shape{5, 7}, Init::normal(0.5)));
     params.push_back(std::make_unique<Param>("vector", Shape{300}, Init::normal(0.5)));
@@ -81,7 +81,7 @@ TEST(OptimizerState, OnDiskHasTheBitsOfMemory) {
   for (const char* name : {"adamw", "sgd"})
     for (const Dtype dtype : {Dtype::f32, Dtype::bf16, Dtype::f16})
       for (const Form form : {Form::f32, Form::bits8}) {
-        Fixture memory(name, dtype, form, Place::memory), disk(name, dtype, form, Place::disk);
+        StateFixture memory(name, dtype, form, Place::memory), disk(name, dtype, form, Place::disk);
         EXPECT_TRUE(same_bits(memory.all(), disk.all()));
         for (int64_t step = 1; step <= 3; ++step) memory.step(step), disk.step(step);
         EXPECT_TRUE(same_bits(memory.all(), disk.all())) << name << name_of(dtype);
@@ -93,9 +93,9 @@ TEST(OptimizerState, GoesToACheckpointAndComesBack) {
   for (const char* name : {"adamw", "sgd"})
     for (const Form form : {Form::f32, Form::bits8})
       for (const Place place : {Place::memory, Place::disk}) {
-        Fixture through(name, Dtype::bf16, form, Place::memory), stopped(name, Dtype::bf16, form, place);
+        StateFixture through(name, Dtype::bf16, form, Place::memory), stopped(name, Dtype::bf16, form, place);
         for (int64_t step = 1; step <= 2; ++step) through.step(step), stopped.step(step);
-        Fixture resumed(name, Dtype::bf16, form, place);
+        StateFixture resumed(name, Dtype::bf16, form, place);
         for (size_t p = 0; p < resumed.params.size(); ++p) {
           std::vector<float> values(static_cast<size_t>(resumed.params[p]->numel()));
           stopped.params[p]->load(values.data());
@@ -113,7 +113,7 @@ TEST(OptimizerState, GoesToACheckpointAndComesBack) {
 }
 
 TEST(OptimizerState, OfEightBitsTakesTwoBytesAndScales) {
-  Fixture wide("adamw", Dtype::f32, Form::f32, Place::memory),
+  StateFixture wide("adamw", Dtype::f32, Form::f32, Place::memory),
       narrow("adamw", Dtype::f32, Form::bits8, Place::memory);
   const auto rounded = [](uint64_t bytes) { return (bytes + 63) / 64 * 64; };
   const uint64_t large = 300003, piece = OptimizerState::kPieceElements, rest = large - piece;
@@ -125,7 +125,7 @@ TEST(OptimizerState, OfEightBitsTakesTwoBytesAndScales) {
 
 TEST(OptimizerState, OfEightBitsIsNearThatOfThirtyTwo) {
   for (const char* name : {"adamw", "sgd"}) {
-    Fixture wide(name, Dtype::f32, Form::f32, Place::memory),
+    StateFixture wide(name, Dtype::f32, Form::f32, Place::memory),
         narrow(name, Dtype::f32, Form::bits8, Place::memory);
     const std::vector<float> start = to_floats(wide.params[0]->master());
     for (int64_t step = 1; step <= 10; ++step) wide.step(step), narrow.step(step);
@@ -178,7 +178,7 @@ TEST(OptimizerState, OfEightBitsHasTheSameBitsInShards) {
 }
 
 TEST(OptimizerState, NamesTheStateThatADiskSpoils) {
-  Fixture disk("adamw", Dtype::bf16, Form::f32, Place::disk);
+  StateFixture disk("adamw", Dtype::bf16, Form::f32, Place::disk);
   disk.step(1);
   disk.env.faults.flip_write =
       disk.env.faults.writes + 1;  // of the next step: the first piece's second state

@@ -18,12 +18,12 @@ using Operation = Var (*)(const Var&, Group&);
 
 // Who holds what before and after, as the header's table says.
 enum class Held { whole, addends, dealt };
-struct Case {
+struct CollectiveCase {
   const char* name;
   Operation operation;
   Held before, after, gradient_after;
 };
-const Case kCases[] = {
+const CollectiveCase kCases[] = {
     {"copy_to", copy_to, Held::whole, Held::whole, Held::addends},
     {"reduce_from", reduce_from, Held::addends, Held::whole, Held::whole},
     {"gather_to_partial", gather_to_partial, Held::dealt, Held::whole, Held::addends},
@@ -74,7 +74,7 @@ struct Result {
 };
 
 // On every rank: y = operation(x), and the gradient of x from dy.
-Result run(const Case& c, const Values& x, const Values& dy, Dtype dtype = Dtype::f32) {
+Result run_collective(const CollectiveCase& c, const Values& x, const Values& dy, Dtype dtype = Dtype::f32) {
   const auto groups = make_thread_groups(static_cast<int>(x.size()));
   Result result{Values(x.size()), Values(x.size())};
   run_ranks(groups, [&](Group& group) {
@@ -94,7 +94,7 @@ Result run(const Case& c, const Values& x, const Values& dy, Dtype dtype = Dtype
 
 // The scalar that all ranks together compute from y: what is whole counts once, unless each rank goes on with
 // it in a way of its own.
-double scalar(const Case& c, const Values& y, const Values& dy) {
+double scalar(const CollectiveCase& c, const Values& y, const Values& dy) {
   double sum = 0.0;
   for (size_t r = 0; r < y.size(); ++r) {
     if (c.gradient_after == Held::whole && r > 0) break;
@@ -109,9 +109,9 @@ INSTANTIATE_TEST_SUITE_P(Ranks, CollectiveOps, ::testing::Values(1, 2, 3, 4));
 TEST_P(CollectiveOps, GradientsAgreeWithCentralDifferences) {
   const int ranks = GetParam();
   constexpr double kStep = 1.0 / 64;  // exact in floats: the operations are linear
-  for (const Case& c : kCases) {
+  for (const CollectiveCase& c : kCases) {
     const Values x = make_values(ranks, c.before, "x"), dy = make_values(ranks, c.gradient_after, "dy");
-    const Result result = run(c, x, dy);
+    const Result result = run_collective(c, x, dy);
     for (size_t r = 0; r < x.size(); ++r)
       for (size_t i = 0; i < x[r].size(); i += 7) {
         double difference = 0.0;
@@ -120,7 +120,7 @@ TEST_P(CollectiveOps, GradientsAgreeWithCentralDifferences) {
           // What is whole moves on every rank.
           for (size_t other = 0; other < x.size(); ++other)
             if (other == r || c.before == Held::whole) moved[other][i] += sign * kStep;
-          difference += sign * scalar(c, run(c, moved, dy).outputs, dy);
+          difference += sign * scalar(c, run_collective(c, moved, dy).outputs, dy);
         }
         EXPECT_NEAR(result.gradients[r][i], difference / (2 * kStep), 1e-4)
             << c.name << " rank " << r << " of " << ranks << " element " << i;
@@ -130,10 +130,10 @@ TEST_P(CollectiveOps, GradientsAgreeWithCentralDifferences) {
 
 TEST_P(CollectiveOps, ValuesAreWhatTheTableSays) {
   const int ranks = GetParam();
-  for (const Case& c : kCases)
+  for (const CollectiveCase& c : kCases)
     for (const Dtype dtype : {Dtype::f32, Dtype::bf16, Dtype::f16}) {
       const Values x = make_values(ranks, c.before, "x");
-      const Result result = run(c, x, make_values(ranks, c.gradient_after, "dy"), dtype);
+      const Result result = run_collective(c, x, make_values(ranks, c.gradient_after, "dy"), dtype);
       // The whole that the ranks' x stand for.
       std::vector<double> whole;
       if (c.before == Held::addends) {

@@ -42,11 +42,11 @@ TEST(ContextTokens, EveryTokenHasOneRank) {
 // Pairs of a query and a key that a rank computes: but for a chunk's width the same on all.
 TEST(ContextTokens, TheRingIsBalanced) {
   for (const int ranks : {2, 4, 8}) {
-    constexpr int64_t kLength = 1024;
+    constexpr int64_t kRingLength = 1024;
     std::vector<double> pairs;
     for (int rank = 0; rank < ranks; ++rank) {
       double sum = 0;
-      for (const TokenRun& run : tokens_of_rank(ContextKind::ring, kLength, rank, ranks))
+      for (const TokenRun& run : tokens_of_rank(ContextKind::ring, kRingLength, rank, ranks))
         for (int64_t t = run.first; t < run.first + run.count; ++t) sum += static_cast<double>(t + 1);
       pairs.push_back(sum);
     }
@@ -90,7 +90,7 @@ Tensor own_rows(const Tensor& x, const std::vector<TokenRun>& runs) {
   return own;
 }
 
-struct Outcome {
+struct AttentionOutcome {
   std::vector<float> o, dq, dk, dv;
 };
 struct Inputs {
@@ -102,14 +102,14 @@ Inputs inputs_of(Engine& engine, const Sizes& s, Dtype dtype) {
           engine.random(k, "v", 1.0f, dtype), engine.random(q, "dy", 1.0f, dtype)};
 }
 
-Outcome backward_of(Tape& tape, const Inputs& in) {
+AttentionOutcome backward_of(Tape& tape, const Inputs& in) {
   const Var q = tape.leaf(in.q), k = tape.leaf(in.k), v = tape.leaf(in.v);
   const Var o = attention(q, k, v);
   tape.backward(o, in.dy);
   return {to_floats(o.value), to_floats(tape.grad(q)), to_floats(tape.grad(k)), to_floats(tape.grad(v))};
 }
 
-Outcome on_one(const Sizes& s, Dtype dtype) {
+AttentionOutcome on_one(const Sizes& s, Dtype dtype) {
   Engine engine;
   Tape tape({.num_sequences = s.batch,
              .seq_len = s.length,
@@ -146,7 +146,7 @@ void expect_near(const std::vector<float>& got, const std::vector<float>& expect
 using Bytes = std::vector<std::pair<int64_t, int64_t>>;
 
 Bytes expect_same(ContextKind kind, int ranks, const Sizes& s, Dtype dtype = Dtype::f32) {
-  const Outcome one = on_one(s, dtype);
+  const AttentionOutcome one = on_one(s, dtype);
   const double tolerance = dtype == Dtype::f32 ? 2e-6 : dtype == Dtype::bf16 ? 2e-2 : 2e-3;
   Bytes bytes(static_cast<size_t>(ranks));
   const auto groups = make_thread_groups(ranks);

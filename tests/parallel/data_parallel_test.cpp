@@ -24,8 +24,8 @@ struct Parameters {
 };
 
 // The message of the Error that `call` of a DataParallel of two ranks ends with, or "".
-std::string refusal(const DataParallelOptions& options, const std::function<void(DataParallel&)>& call = {},
-                    int ranks = 2) {
+std::string refusal_of_options(const DataParallelOptions& options,
+                               const std::function<void(DataParallel&)>& call = {}, int ranks = 2) {
   std::string message;
   run_ranks(make_thread_groups(ranks), [&](Group& group) {
     Engine engine;
@@ -44,17 +44,17 @@ std::string refusal(const DataParallelOptions& options, const std::function<void
 }
 
 TEST(DataParallel, RefusesOptionsThatDoNotGoTogether) {
-  EXPECT_EQ(refusal({}), "");
-  EXPECT_THAT(refusal({.stage = 4}), HasSubstr("got ZeRO stage 4, expected 0 to 3"));
-  EXPECT_THAT(refusal({.stage = -1}), HasSubstr("got ZeRO stage -1"));
+  EXPECT_EQ(refusal_of_options({}), "");
+  EXPECT_THAT(refusal_of_options({.stage = 4}), HasSubstr("got ZeRO stage 4, expected 0 to 3"));
+  EXPECT_THAT(refusal_of_options({.stage = -1}), HasSubstr("got ZeRO stage -1"));
   const CompressionOptions int8{.kind = Compression::int8};
-  EXPECT_EQ(refusal({.stage = 1, .compression = int8}), "");
-  EXPECT_THAT(refusal({.stage = 2, .compression = int8}),
+  EXPECT_EQ(refusal_of_options({.stage = 1, .compression = int8}), "");
+  EXPECT_THAT(refusal_of_options({.stage = 2, .compression = int8}),
               HasSubstr("got compressed gradients with ZeRO stage 2"));
-  EXPECT_THAT(refusal({.reduce = Reduce::tree, .compression = int8}),
+  EXPECT_THAT(refusal_of_options({.reduce = Reduce::tree, .compression = int8}),
               HasSubstr("ZeRO stage 0 and sums along the tree"));
-  EXPECT_THAT(refusal({.parts = 2}, {}, 3), HasSubstr("got 2 parts of a grain in a group of 3"));
-  EXPECT_THAT(refusal({.parts = 0}), HasSubstr("got 0 parts of a grain"));
+  EXPECT_THAT(refusal_of_options({.parts = 2}, {}, 3), HasSubstr("got 2 parts of a grain in a group of 3"));
+  EXPECT_THAT(refusal_of_options({.parts = 0}), HasSubstr("got 0 parts of a grain"));
 }
 
 TEST(DataParallel, RefusesHybridShardsOfOtherKinds) {
@@ -62,18 +62,20 @@ TEST(DataParallel, RefusesHybridShardsOfOtherKinds) {
   const DataParallelOptions hybrid{.stage = 1, .across = four[0].get(), .all = four[0].get()};
   DataParallelOptions options = hybrid;
   options.expert_group = alone[0].get();
-  EXPECT_THAT(refusal(options), HasSubstr("got hybrid sharding with experts on other ranks without sets"));
+  EXPECT_THAT(refusal_of_options(options),
+              HasSubstr("got hybrid sharding with experts on other ranks without sets"));
   options = {.expert_group = alone[0].get(), .expert_across = four[0].get(), .expert_all = four[0].get()};
-  EXPECT_THAT(refusal(options), HasSubstr("got hybrid sharding with experts on other ranks in sets"));
+  EXPECT_THAT(refusal_of_options(options),
+              HasSubstr("got hybrid sharding with experts on other ranks in sets"));
   options = hybrid;
   options.compression.kind = Compression::onebit_adam;
-  EXPECT_THAT(refusal(options), HasSubstr("got hybrid sharding with 1-bit Adam"));
+  EXPECT_THAT(refusal_of_options(options), HasSubstr("got hybrid sharding with 1-bit Adam"));
   options = hybrid;
   options.stage = 0;
-  EXPECT_THAT(refusal(options), HasSubstr("got hybrid sharding of ZeRO stage 0 in groups of 2"));
+  EXPECT_THAT(refusal_of_options(options), HasSubstr("got hybrid sharding of ZeRO stage 0 in groups of 2"));
   options = hybrid;
   options.all = nullptr;
-  EXPECT_THAT(refusal(options), HasSubstr("got hybrid sharding of ZeRO stage 1"));
+  EXPECT_THAT(refusal_of_options(options), HasSubstr("got hybrid sharding of ZeRO stage 1"));
 }
 
 TEST(DataParallel, HybridShardsAreThoseOfAllRanks) {
@@ -102,25 +104,27 @@ TEST(DataParallel, RefusesGrainsThatCannotBeSharedOut) {
       parallel.begin_step(grains);
     };
   };
-  EXPECT_EQ(refusal({}, step(2)), "");
-  EXPECT_THAT(refusal({}, step(1)), HasSubstr("got 2 ranks for 1 grains in a step, expected at most 1"));
-  EXPECT_THAT(refusal({.num_islands = 2}, step(3)), HasSubstr("got 4 ranks for 3 grains"));
+  EXPECT_EQ(refusal_of_options({}, step(2)), "");
+  EXPECT_THAT(refusal_of_options({}, step(1)),
+              HasSubstr("got 2 ranks for 1 grains in a step, expected at most 1"));
+  EXPECT_THAT(refusal_of_options({.num_islands = 2}, step(3)), HasSubstr("got 4 ranks for 3 grains"));
   const auto shares = [](const std::vector<int64_t>& counts) {
     return [counts](DataParallel& parallel) {
       parallel.share_grains(counts);
       parallel.begin_step(4);
     };
   };
-  EXPECT_EQ(refusal({.stage = 1}, shares({3, 1})), "");
-  EXPECT_THAT(refusal({}, shares({2, 1})), HasSubstr("the shares of 2 ranks are not those of 4 grains"));
-  EXPECT_THAT(refusal({}, shares({2, 1, 1})), HasSubstr("the shares of 3 ranks"));
-  EXPECT_THAT(refusal({.stage = 2}, shares({3, 1})),
+  EXPECT_EQ(refusal_of_options({.stage = 1}, shares({3, 1})), "");
+  EXPECT_THAT(refusal_of_options({}, shares({2, 1})),
+              HasSubstr("the shares of 2 ranks are not those of 4 grains"));
+  EXPECT_THAT(refusal_of_options({}, shares({2, 1, 1})), HasSubstr("the shares of 3 ranks"));
+  EXPECT_THAT(refusal_of_options({.stage = 2}, shares({3, 1})),
               HasSubstr("got shares of grains for 2 ranks with sharded gradients"));
   const auto rounds = [](DataParallel& parallel) {
     parallel.begin_step(3);
     parallel.begin_pass();
   };
-  EXPECT_THAT(refusal({.stage = 2}, rounds), HasSubstr("got 3 grains for 2 ranks of a pipeline"));
+  EXPECT_THAT(refusal_of_options({.stage = 2}, rounds), HasSubstr("got 3 grains for 2 ranks of a pipeline"));
 }
 
 TEST(DataParallel, RanksThatShareExpertsHaveEquallyManyGrains) {
@@ -132,13 +136,15 @@ TEST(DataParallel, RanksThatShareExpertsHaveEquallyManyGrains) {
   // A rank each, since the group of its experts is its own.
   DataParallelOptions islands = apart;
   islands.num_islands = 2;
-  EXPECT_THAT(refusal(apart, begin(3)), HasSubstr("got 3 grains for 2 ranks, expected as many on each"));
-  EXPECT_THAT(refusal(islands, begin(6)), HasSubstr("got 3 grains for 2 ranks, expected as many on each"));
-  EXPECT_EQ(refusal(islands, begin(8)), "");
-  EXPECT_THAT(refusal(apart,
-                      [](DataParallel& parallel) {
-                        parallel.share_grains({3, 1});
-                      }),
+  EXPECT_THAT(refusal_of_options(apart, begin(3)),
+              HasSubstr("got 3 grains for 2 ranks, expected as many on each"));
+  EXPECT_THAT(refusal_of_options(islands, begin(6)),
+              HasSubstr("got 3 grains for 2 ranks, expected as many on each"));
+  EXPECT_EQ(refusal_of_options(islands, begin(8)), "");
+  EXPECT_THAT(refusal_of_options(apart,
+                                 [](DataParallel& parallel) {
+                                   parallel.share_grains({3, 1});
+                                 }),
               HasSubstr("got other shares of grains with experts on other ranks"));
 }
 

@@ -19,12 +19,12 @@ using Collective = Var (*)(const Var&, Group&);
 
 constexpr int64_t kIn = 40, kOut = 24;
 
-struct Outcome {
+struct LinearOutcome {
   std::vector<float> value, dx, dw, db;
-  bool operator==(const Outcome&) const = default;
+  bool operator==(const LinearOutcome&) const = default;
 };
 
-struct Case {
+struct LinearCase {
   int ranks;
   int64_t sequences, length;
   Dtype dtype;
@@ -33,8 +33,9 @@ struct Case {
 };
 
 // Of each rank: the fused one, or the two operations one after the other.
-std::vector<Outcome> run(const Case& c, Fused fused, Collective collective, std::set<std::string>* calls) {
-  std::vector<Outcome> outcomes(static_cast<size_t>(c.ranks));
+std::vector<LinearOutcome> run_linear(const LinearCase& c, Fused fused, Collective collective,
+                                      std::set<std::string>* calls) {
+  std::vector<LinearOutcome> outcomes(static_cast<size_t>(c.ranks));
   std::mutex mutex;
   GroupOptions options;
   options.on_done = [&](const std::string& name, int64_t, int64_t) {
@@ -54,7 +55,7 @@ std::vector<Outcome> run(const Case& c, Fused fused, Collective collective, std:
     Tape tape({.num_sequences = c.sequences, .seq_len = c.length, .record = true});
     const Var x = tape.leaf(engine.random({c.sequences, c.length, kIn}, "x" + own, 1.0f, c.dtype));
     const Var y = fused != nullptr ? fused(x, w, b, group) : collective(linear(x, w, b), group);
-    Outcome& outcome = outcomes[static_cast<size_t>(group.rank())];
+    LinearOutcome& outcome = outcomes[static_cast<size_t>(group.rank())];
     outcome.value = to_floats(y.value);
     // What is whole has one gradient, what is dealt one on each rank.
     const std::string name = collective == reduce_from ? "dy" : "dy" + own;
@@ -72,12 +73,13 @@ TEST(OverlappedLinear, HasTheBitsOfTheTwoOperations) {
     for (const int ranks : {1, 2, 3, 4})
       for (const auto& [sequences, length] : tokens)
         for (const Dtype dtype : {Dtype::f32, Dtype::bf16, Dtype::f16}) {
-          const Case c{ranks, sequences, length, dtype, length % 2 == 0, isa};
-          EXPECT_EQ(run(c, linear_reduce_from, reduce_from, nullptr), run(c, nullptr, reduce_from, nullptr))
+          const LinearCase c{ranks, sequences, length, dtype, length % 2 == 0, isa};
+          EXPECT_EQ(run_linear(c, linear_reduce_from, reduce_from, nullptr),
+                    run_linear(c, nullptr, reduce_from, nullptr))
               << "reduce_from " << ranks << " ranks, " << sequences << " x " << length << " "
               << name_of(dtype);
-          EXPECT_EQ(run(c, linear_reduce_scatter, reduce_scatter, nullptr),
-                    run(c, nullptr, reduce_scatter, nullptr))
+          EXPECT_EQ(run_linear(c, linear_reduce_scatter, reduce_scatter, nullptr),
+                    run_linear(c, nullptr, reduce_scatter, nullptr))
               << "reduce_scatter " << ranks << " ranks, " << sequences << " x " << length << " "
               << name_of(dtype);
         }
@@ -85,15 +87,15 @@ TEST(OverlappedLinear, HasTheBitsOfTheTwoOperations) {
 
 TEST(OverlappedLinear, LargeOnesGoInChunksAndSmallOnesDoNot) {
   std::set<std::string> calls;
-  run({2, 4, 256, Dtype::f32, false, best_isa()}, linear_reduce_from, reduce_from, &calls);
+  run_linear({2, 4, 256, Dtype::f32, false, best_isa()}, linear_reduce_from, reduce_from, &calls);
   EXPECT_EQ(calls, (std::set<std::string>{"reduce_from 1/4", "reduce_from 2/4", "reduce_from 3/4",
                                           "reduce_from 4/4"}));
   calls.clear();
-  run({2, 2, 256, Dtype::f32, false, best_isa()}, linear_reduce_scatter, reduce_scatter, &calls);
+  run_linear({2, 2, 256, Dtype::f32, false, best_isa()}, linear_reduce_scatter, reduce_scatter, &calls);
   EXPECT_EQ(calls,
             (std::set<std::string>{"reduce_scatter 1/2", "reduce_scatter 2/2", "reduce_scatter backward"}));
   calls.clear();
-  run({2, 1, 255, Dtype::f32, false, best_isa()}, linear_reduce_from, reduce_from, &calls);
+  run_linear({2, 1, 255, Dtype::f32, false, best_isa()}, linear_reduce_from, reduce_from, &calls);
   EXPECT_EQ(calls, (std::set<std::string>{"reduce_from"}));
 }
 

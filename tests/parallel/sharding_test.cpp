@@ -143,7 +143,7 @@ TEST(Sharding, PartialGradientsAreSummedOverTheirCopies) {
   });
 }
 
-std::string refusal(int ranks, const Sharding& table) {
+std::string refusal_of_table(int ranks, const Sharding& table) {
   std::string message;
   with_ranks(ranks, [&](Group& group, Engine&, Net& net) {
     try {
@@ -157,18 +157,18 @@ std::string refusal(int ranks, const Sharding& table) {
 
 TEST(Sharding, RefusesByName) {
   EXPECT_EQ(
-      refusal(3, {{.module = "layers.*.up", .split = Split::column}}),
+      refusal_of_table(3, {{.module = "layers.*.up", .split = Split::column}}),
       "sharding: 'layers.0.up.weight' [8,6]: got 8 units of 1 for 3 ranks, expected a number that divides");
-  EXPECT_EQ(refusal(2, {{.module = "layers.1.up", .split = Split::column, .unit = 3}}),
+  EXPECT_EQ(refusal_of_table(2, {{.module = "layers.1.up", .split = Split::column, .unit = 3}}),
             "sharding: 'layers.1.up.weight' [8,6]: got 8 outputs, expected a multiple of 3");
   EXPECT_EQ(
-      refusal(4, {{.module = "layers.1.up", .split = Split::column, .unit = 4}}),
+      refusal_of_table(4, {{.module = "layers.1.up", .split = Split::column, .unit = 4}}),
       "sharding: 'layers.1.up.weight' [8,6]: got 2 units of 4 for 4 ranks, expected a number that divides");
-  EXPECT_EQ(refusal(3, {{.module = "layers.1.down", .split = Split::row}}),
+  EXPECT_EQ(refusal_of_table(3, {{.module = "layers.1.down", .split = Split::row}}),
             "param: 'layers.1.down.weight': dimension 1 of [6,8] does not divide by 3");
-  EXPECT_EQ(refusal(2, {{.module = "layers.*.gate", .split = Split::column}}),
+  EXPECT_EQ(refusal_of_table(2, {{.module = "layers.*.gate", .split = Split::column}}),
             "sharding: the model has no module 'layers.*.gate'");
-  EXPECT_EQ(refusal(2, {{.module = "layers.*"}, {.module = "layers.0"}}),
+  EXPECT_EQ(refusal_of_table(2, {{.module = "layers.*"}, {.module = "layers.0"}}),
             "sharding: the module 'layers.0' is named by 'layers.*' and by 'layers.0'");
   Engine engine;
   Param late("late", {4, 4}, Init::ones());

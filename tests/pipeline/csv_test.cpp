@@ -28,7 +28,7 @@ TEST(Csv, TheFormat) {
             schedule);
 }
 
-std::string refusal(std::string_view text) {
+std::string refusal_of_text(std::string_view text) {
   try {
     parse_csv(text, "mine.csv");
   } catch (const Error& error) {
@@ -38,18 +38,21 @@ std::string refusal(std::string_view text) {
 }
 
 TEST(Csv, RefusalsNameLineAndCell) {
-  EXPECT_THAT(refusal(""), HasSubstr("schedule 'mine.csv': got no ranks"));
-  EXPECT_THAT(refusal("# nothing\n"), HasSubstr("got no ranks"));
-  EXPECT_THAT(refusal("0F0,0B0\n\n1F0,1X0"), HasSubstr("line 3: got '1X0', expected an action such as 2F0"));
+  EXPECT_THAT(refusal_of_text(""), HasSubstr("schedule 'mine.csv': got no ranks"));
+  EXPECT_THAT(refusal_of_text("# nothing\n"), HasSubstr("got no ranks"));
+  EXPECT_THAT(refusal_of_text("0F0,0B0\n\n1F0,1X0"),
+              HasSubstr("line 3: got '1X0', expected an action such as 2F0"));
   for (const char* cell : {"F0", "0F", "0F0x", "-1F0", "0F-1", "0F0.5", "0f0", "99999999999F0",
                            "0F99999999999", "0F5000000", "(0F1;1B0)OVERLAP_F_B", "0", "\x1b[2J"})
-    EXPECT_THAT(refusal(cell), HasSubstr("line 1: got '")) << cell;
-  EXPECT_THAT(refusal("\x1b[2J"), Not(HasSubstr("\x1b")));
-  EXPECT_THAT(refusal(std::string(10000, 'x')), ::testing::SizeIs(::testing::Lt(200)));
-  EXPECT_THAT(refusal("0F0,0B0\n2F0,2B0"), HasSubstr("stage 1 has no actions, the last is 2"));
-  EXPECT_THAT(refusal("0F0,0B0\n1F0"), HasSubstr("the B (or I) of stage 1, micro-batch 0 is missing"));
-  EXPECT_THAT(refusal("0F0,0B0,1F0\n1B0,2F0"), HasSubstr("rank 1: action 0, 1B0: stage 1 is on rank 0"));
-  EXPECT_THAT(refusal("4000000F4000000"), HasSubstr("stage 0 has no actions"));
+    EXPECT_THAT(refusal_of_text(cell), HasSubstr("line 1: got '")) << cell;
+  EXPECT_THAT(refusal_of_text("\x1b[2J"), Not(HasSubstr("\x1b")));
+  EXPECT_THAT(refusal_of_text(std::string(10000, 'x')), ::testing::SizeIs(::testing::Lt(200)));
+  EXPECT_THAT(refusal_of_text("0F0,0B0\n2F0,2B0"), HasSubstr("stage 1 has no actions, the last is 2"));
+  EXPECT_THAT(refusal_of_text("0F0,0B0\n1F0"),
+              HasSubstr("the B (or I) of stage 1, micro-batch 0 is missing"));
+  EXPECT_THAT(refusal_of_text("0F0,0B0,1F0\n1B0,2F0"),
+              HasSubstr("rank 1: action 0, 1B0: stage 1 is on rank 0"));
+  EXPECT_THAT(refusal_of_text("4000000F4000000"), HasSubstr("stage 0 has no actions"));
   EXPECT_THROW(load_schedule(system_env(), "/nowhere/mine.csv"), IoError);
 }
 

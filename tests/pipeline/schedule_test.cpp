@@ -143,7 +143,7 @@ TEST(Schedules, PeakActivations) {
   });
 }
 
-std::string refusal(const std::string& name, const ScheduleShape& shape) {
+std::string refusal_of_name(const std::string& name, const ScheduleShape& shape) {
   try {
     make_schedule(name, shape);
   } catch (const ConfigError& error) {
@@ -154,18 +154,18 @@ std::string refusal(const std::string& name, const ScheduleShape& shape) {
 
 TEST(Schedules, RefusalsNameWhatWasGot) {
   using ::testing::HasSubstr;
-  EXPECT_THAT(refusal("1f1", {2, 2}), HasSubstr("did you mean '1f1b'"));
-  EXPECT_THAT(refusal("\x1b[31m", {2, 2}), HasSubstr("?[31m"));
-  EXPECT_THAT(refusal("1f1b", {0, 2}), HasSubstr("got 0 ranks"));
-  EXPECT_THAT(refusal("1f1b", {2, 0}), HasSubstr("got 0 micro-batches"));
-  EXPECT_THAT(refusal("1f1b", {2, 2, -1}), HasSubstr("got -1 stages of a rank"));
-  EXPECT_THAT(refusal("zb-v", {2, 2, 3}), HasSubstr("got 3 stages of a rank, expected 2"));
-  EXPECT_THAT(refusal("1f1b", {2, 2, 2}), HasSubstr("got 2 stages of a rank, expected 1"));
-  EXPECT_THAT(refusal("interleaved", {2, 2, 1}), HasSubstr("expected at least 2"));
-  EXPECT_THAT(refusal("gpipe", {1 << 20, 1 << 20}), HasSubstr("expected a product of at most"));
-  EXPECT_THAT(refusal("interleaved", {2147483647, 1, 2147483647}),
+  EXPECT_THAT(refusal_of_name("1f1", {2, 2}), HasSubstr("did you mean '1f1b'"));
+  EXPECT_THAT(refusal_of_name("\x1b[31m", {2, 2}), HasSubstr("?[31m"));
+  EXPECT_THAT(refusal_of_name("1f1b", {0, 2}), HasSubstr("got 0 ranks"));
+  EXPECT_THAT(refusal_of_name("1f1b", {2, 0}), HasSubstr("got 0 micro-batches"));
+  EXPECT_THAT(refusal_of_name("1f1b", {2, 2, -1}), HasSubstr("got -1 stages of a rank"));
+  EXPECT_THAT(refusal_of_name("zb-v", {2, 2, 3}), HasSubstr("got 3 stages of a rank, expected 2"));
+  EXPECT_THAT(refusal_of_name("1f1b", {2, 2, 2}), HasSubstr("got 2 stages of a rank, expected 1"));
+  EXPECT_THAT(refusal_of_name("interleaved", {2, 2, 1}), HasSubstr("expected at least 2"));
+  EXPECT_THAT(refusal_of_name("gpipe", {1 << 20, 1 << 20}), HasSubstr("expected a product of at most"));
+  EXPECT_THAT(refusal_of_name("interleaved", {2147483647, 1, 2147483647}),
               HasSubstr("expected a product of at most"));
-  EXPECT_THAT(refusal("dualpipe-v", {1 << 20, 1}), HasSubstr("expected a product of at most"));
+  EXPECT_THAT(refusal_of_name("dualpipe-v", {1 << 20, 1}), HasSubstr("expected a product of at most"));
 }
 
 }  // namespace

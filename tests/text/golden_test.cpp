@@ -19,7 +19,7 @@ const Json& golden() {
   return json;
 }
 
-std::shared_ptr<const Tokenizer> make(const Json& test_case) {
+std::shared_ptr<const Tokenizer> tokenizer_of_case(const Json& test_case) {
   Json file = test_case["parts"];
   file["version"] = "1.0";
   file["model"] = golden()["models"][test_case["model"].get<std::string>()];
@@ -30,7 +30,7 @@ class Golden : public testing::TestWithParam<int> {};
 
 TEST_P(Golden, EncodesAndDecodesAsHuggingFace) {
   const Json& test_case = golden()["cases"].at(static_cast<size_t>(GetParam()));
-  const auto tokenizer = make(test_case);
+  const auto tokenizer = tokenizer_of_case(test_case);
   const Json& texts = golden()["texts"];
   for (size_t i = 0; i < texts.size(); ++i) {
     const auto text = texts[i].get<std::string>();

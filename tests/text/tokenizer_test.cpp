@@ -13,7 +13,7 @@
 namespace athanor {
 namespace {
 
-std::string train(const TokenizerTrainerOptions& options, std::string_view text) {
+std::string train_on_text(const TokenizerTrainerOptions& options, std::string_view text) {
   TokenizerTrainer trainer(options);
   trainer.add(text);
   return trainer.finish();
@@ -21,7 +21,7 @@ std::string train(const TokenizerTrainerOptions& options, std::string_view text)
 
 TEST(Tokenizer, LoadsWhatWasWritten) {
   const TemporaryFolder folder;
-  const std::string json = train({.vocab_size = 280}, "some words, some more words");
+  const std::string json = train_on_text({.vocab_size = 280}, "some words, some more words");
   system_env().write_atomically(folder.path("tokenizer.json"), json);
   const auto tokenizer = Tokenizer::load(system_env(), folder.path("tokenizer.json"));
   EXPECT_EQ(tokenizer->json(), json);
@@ -31,7 +31,7 @@ TEST(Tokenizer, LoadsWhatWasWritten) {
 
 // More distinct words than the cache has slots, asked for in an order that makes words displace each other.
 TEST(Tokenizer, TheWordCacheNeverGivesAnotherWordsIds) {
-  const auto tokenizer = Tokenizer::parse(train({.vocab_size = 300}, "ab ba abba baab aabb"), "t");
+  const auto tokenizer = Tokenizer::parse(train_on_text({.vocab_size = 300}, "ab ba abba baab aabb"), "t");
   text::Dice dice(2);
   std::string all;
   for (int i = 0; i < 60000; ++i) {
@@ -44,7 +44,8 @@ TEST(Tokenizer, TheWordCacheNeverGivesAnotherWordsIds) {
 }
 
 TEST(Tokenizer, ManyThreadsEncodeAtOnce) {
-  const auto tokenizer = Tokenizer::parse(train({.vocab_size = 300}, "one two three four five six"), "t");
+  const auto tokenizer =
+      Tokenizer::parse(train_on_text({.vocab_size = 300}, "one two three four five six"), "t");
   std::string text;
   for (int i = 0; i < 2000; ++i) text += " one two" + std::to_string(i % 97);
   const auto expected = tokenizer->encode(text);
@@ -59,8 +60,8 @@ TEST(Tokenizer, ManyThreadsEncodeAtOnce) {
 }
 
 TEST(Tokenizer, LongTextsWithoutASpace) {
-  const auto tokenizer =
-      Tokenizer::parse(train({.vocab_size = 400}, "aaaaaaaaaaaa \u4F60\u597D\u4F60\u597D 1111 !!!!"), "t");
+  const auto tokenizer = Tokenizer::parse(
+      train_on_text({.vocab_size = 400}, "aaaaaaaaaaaa \u4F60\u597D\u4F60\u597D 1111 !!!!"), "t");
   for (const char* const unit : {"a", "\u4F60\u597D", "1", "!", "\xFF", " ", "\n"}) {
     std::string text;
     while (text.size() < (1 << 18)) text += unit;
@@ -71,11 +72,12 @@ TEST(Tokenizer, LongTextsWithoutASpace) {
 TEST(Tokenizer, FindsTheEndOfText) {
   for (const char* const token : {"<|endoftext|>", "</s>", "<|end_of_text|>", "<eos>"}) {
     const auto tokenizer =
-        Tokenizer::parse(train({.vocab_size = 258, .special_tokens = {"<x>", token}}, "a"), "t");
+        Tokenizer::parse(train_on_text({.vocab_size = 258, .special_tokens = {"<x>", token}}, "a"), "t");
     EXPECT_EQ(tokenizer->end_of_text(), 1);
   }
-  EXPECT_EQ(Tokenizer::parse(train({.vocab_size = 256, .special_tokens = {}}, "a"), "t")->end_of_text(),
-            std::nullopt);
+  EXPECT_EQ(
+      Tokenizer::parse(train_on_text({.vocab_size = 256, .special_tokens = {}}, "a"), "t")->end_of_text(),
+      std::nullopt);
 }
 
 }  // namespace

@@ -16,7 +16,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-std::string train(TokenizerTrainerOptions options, const std::string& text) {
+std::string train_type(TokenizerTrainerOptions options, const std::string& text) {
   TokenizerTrainer trainer(std::move(options));
   trainer.add(text);
   return trainer.finish();
@@ -36,7 +36,7 @@ class LosslessType : public testing::TestWithParam<const char*> {};
 
 TEST_P(LosslessType, AnyBytesComeBack) {
   text::Dice dice(6);
-  const auto tokenizer = Tokenizer::parse(train({.type = GetParam(), .vocab_size = 340}, sample()), "t");
+  const auto tokenizer = Tokenizer::parse(train_type({.type = GetParam(), .vocab_size = 340}, sample()), "t");
   EXPECT_EQ(tokenizer->decode(tokenizer->encode(sample())), sample());
   EXPECT_LT(tokenizer->encode(sample()).size(), sample().size() / 3);
   for (int round = 0; round < 300; ++round) {
@@ -52,8 +52,8 @@ TEST_P(LosslessType, AnyBytesComeBack) {
 TEST_P(LosslessType, NamesOfBytesAndSpecialTokensAreOrdinaryText) {
   const std::string text = "<0x41> <|endoftext|> <unk> stop";
   const auto tokenizer = Tokenizer::parse(
-      train({.type = GetParam(), .vocab_size = 400, .special_tokens = {"<|endoftext|>", "stop"}},
-            text + text + text),
+      train_type({.type = GetParam(), .vocab_size = 400, .special_tokens = {"<|endoftext|>", "stop"}},
+                 text + text + text),
       "t");
   const auto ids = tokenizer->encode_ordinary(text);
   EXPECT_EQ(tokenizer->decode(ids), text);
@@ -61,8 +61,8 @@ TEST_P(LosslessType, NamesOfBytesAndSpecialTokensAreOrdinaryText) {
 }
 
 TEST_P(LosslessType, TheSameForAnyNumberOfThreads) {
-  const std::string one = train({.type = GetParam(), .vocab_size = 330}, sample());
-  EXPECT_EQ(train({.type = GetParam(), .vocab_size = 330, .num_threads = 3}, sample()), one);
+  const std::string one = train_type({.type = GetParam(), .vocab_size = 330}, sample());
+  EXPECT_EQ(train_type({.type = GetParam(), .vocab_size = 330, .num_threads = 3}, sample()), one);
 }
 
 TEST_P(LosslessType, HasAsManyTokensAsAskedFor) {
@@ -73,16 +73,16 @@ TEST_P(LosslessType, HasAsManyTokensAsAskedFor) {
   std::string text;
   for (int i = 0; i < 5000; ++i) text += words[dice.below(words.size())] + " ";
   for (const int32_t size : {300, 333, 400})
-    EXPECT_EQ(Tokenizer::parse(train({.type = GetParam(), .vocab_size = size}, text), "t")->vocab_size(),
+    EXPECT_EQ(Tokenizer::parse(train_type({.type = GetParam(), .vocab_size = size}, text), "t")->vocab_size(),
               size);
-  EXPECT_THROW(train({.type = GetParam(), .vocab_size = 256}, text), ConfigError);
+  EXPECT_THROW(train_type({.type = GetParam(), .vocab_size = 256}, text), ConfigError);
 }
 
 TEST_P(LosslessType, RareCharactersBecomeBytes) {
   std::string text;
   for (int i = 0; i < 5000; ++i) text += "ab ";
   const auto tokenizer =
-      Tokenizer::parse(train({.type = GetParam(), .vocab_size = 300}, text + "\u9F98"), "t");
+      Tokenizer::parse(train_type({.type = GetParam(), .vocab_size = 300}, text + "\u9F98"), "t");
   EXPECT_EQ(tokenizer->id_of("\u9F98"), std::nullopt);
   EXPECT_EQ(tokenizer->decode(tokenizer->encode("\u9F98")), "\u9F98");
 }
@@ -91,7 +91,7 @@ INSTANTIATE_TEST_SUITE_P(Types, LosslessType, testing::Values("bpe", "unigram"),
                          [](const auto& item) { return std::string(item.param); });
 
 TEST(WordPiece, LearnsPiecesWithThePrefix) {
-  const Json file = Json::parse(train({.type = "wordpiece", .vocab_size = 50}, sample()));
+  const Json file = Json::parse(train_type({.type = "wordpiece", .vocab_size = 50}, sample()));
   const Json& vocab = file["model"]["vocab"];
   EXPECT_EQ(vocab["<|endoftext|>"], 0);
   EXPECT_EQ(vocab["[UNK]"], 1);
@@ -101,7 +101,7 @@ TEST(WordPiece, LearnsPiecesWithThePrefix) {
   const auto tokenizer = Tokenizer::parse(file.dump(), "t");
   EXPECT_EQ(tokenizer->decode(tokenizer->encode("the  other lower")), "the other lower");
   EXPECT_EQ(tokenizer->encode("the XYZ"), (std::vector<int32_t>{*tokenizer->id_of("the"), 1}));
-  EXPECT_THROW(train({.type = "wordpiece"}, "\xFF"), Error);
+  EXPECT_THROW(train_type({.type = "wordpiece"}, "\xFF"), Error);
 }
 
 TEST(Unigram, SeedsAreTheFrequentSubstrings) {
@@ -134,7 +134,8 @@ TEST(Unigram, FindsTheWordsInTextWithoutSpaces) {
     for (uint64_t n = 1 + dice.below(4); n > 0; --n) text += words[dice.below(words.size())];
     text += '\n';
   }
-  const Json file = Json::parse(train({.type = "unigram", .vocab_size = 300, .special_tokens = {}}, text));
+  const Json file =
+      Json::parse(train_type({.type = "unigram", .vocab_size = 300, .special_tokens = {}}, text));
   const auto tokenizer = Tokenizer::parse(file.dump(), "t");
   for (const std::string& word : words) EXPECT_TRUE(tokenizer->id_of(word).has_value()) << word;
   std::vector<std::string> cut;

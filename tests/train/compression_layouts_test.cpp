@@ -15,7 +15,7 @@
 namespace athanor {
 namespace {
 
-Config compressed(const std::string& kind, const std::string& family = "llama") {
+Config four_compressed_grains(const std::string& kind, const std::string& family = "llama") {
   Config config = tiny(family);
   config.precision.compute = "f32";
   config.train.global_batch = 8;  // four grains
@@ -27,7 +27,7 @@ Config compressed(const std::string& kind, const std::string& family = "llama") 
   return config;
 }
 
-Config in(Config config, int dp, int cp, int ep = 1, int pp = 1) {
+Config across(Config config, int dp, int cp, int ep = 1, int pp = 1) {
   config.parallel.dp = dp;
   config.parallel.cp = cp;
   config.parallel.ep = ep;
@@ -38,12 +38,12 @@ Config in(Config config, int dp, int cp, int ep = 1, int pp = 1) {
 TEST(CompressionLayouts, PipelinesKeepTheBits) {
   for (const char* kind : {"bf16", "int8", "topk", "powersgd", "onebit-adam"})
     for (const char* family : {"llama", "gpt2", "moe"}) {
-      Config config = compressed(kind, family);
+      Config config = four_compressed_grains(kind, family);
       const bool moe = config.model.experts > 0;
       if (moe) config.model.experts = 8;
       const int dp = moe ? 4 : 2, ep = moe ? 2 : 1;
-      const VerifyRun flat = run_layout(in(config, dp, 1, ep));
-      const VerifyRun run = run_layout(in(config, dp, 1, ep, 2));
+      const VerifyRun flat = run_layout(across(config, dp, 1, ep));
+      const VerifyRun run = run_layout(across(config, dp, 1, ep, 2));
       EXPECT_EQ(run.losses, flat.losses) << kind << " " << family;
       EXPECT_EQ(run.weights, flat.weights) << kind << " " << family;
       for (const auto& [name, values] :
@@ -53,7 +53,7 @@ TEST(CompressionLayouts, PipelinesKeepTheBits) {
       EXPECT_LE(compare(run, flat).grad_norm.value, std::string(kind) == "onebit-adam" ? 1e-14 : 0.0)
           << kind << " " << family;
       config.parallel.compression = "none";
-      EXPECT_FALSE(compare(run_layout(in(config, dp, 1, ep)), flat).bitwise) << kind;
+      EXPECT_FALSE(compare(run_layout(across(config, dp, 1, ep)), flat).bitwise) << kind;
     }
 }
 
@@ -61,27 +61,27 @@ TEST(CompressionLayouts, PipelinesKeepTheBits) {
 TEST(CompressionLayouts, ContextsAndExpertsAreNearTheUncompressed) {
   for (const char* kind : {"bf16", "int8", "topk", "powersgd", "onebit-adam"})
     for (const int ep : {1, 2}) {
-      Config config = compressed(kind, "moe_bias");
+      Config config = four_compressed_grains(kind, "moe_bias");
       config.model.experts = 8;
-      const VerifyRun run = run_layout(in(config, 2, 2, ep));
+      const VerifyRun run = run_layout(across(config, 2, 2, ep));
       config.parallel.compression = "none";
-      const VerifyRun plain = run_layout(in(config, 2, 2, ep));
+      const VerifyRun plain = run_layout(across(config, 2, 2, ep));
       const bool fine = std::string(kind) == "bf16" || std::string(kind) == "int8";
       EXPECT_EQ(run.losses[0], plain.losses[0]) << kind;
       EXPECT_NEAR(run.losses.back(), plain.losses.back(), (fine ? 0.002 : 0.05) * plain.losses.back())
           << kind;
       EXPECT_NE(run.weights, plain.weights) << kind << ": nothing was compressed";
       config.parallel.compression = kind;
-      EXPECT_TRUE(compare(run_layout(in(config, 2, 2, ep)), run).bitwise) << kind << ", again";
+      EXPECT_TRUE(compare(run_layout(across(config, 2, 2, ep)), run).bitwise) << kind << ", again";
     }
 }
 
 // Residues of every rank that sums a gradient, those of experts among them, are in the checkpoint.
 TEST(CompressionLayouts, ResumeToTheSameBits) {
   for (const char* kind : {"int8", "topk", "powersgd", "onebit-adam"}) {
-    Config config = compressed(kind, "moe_bias");
+    Config config = four_compressed_grains(kind, "moe_bias");
     config.model.experts = 8;
-    config = in(config, 2, 2, 2);
+    config = across(config, 2, 2, 2);
     const VerifyRun whole = run_layout(config);
     const std::string folder = temporary_path(std::string("compression_layouts_") + kind);
     std::filesystem::remove_all(folder);
@@ -124,7 +124,7 @@ TEST(CompressionLayouts, ResumeToTheSameBits) {
 
 // Each part of a matrix that tp cuts has a factor; those of matrices that it leaves whole are as without it.
 TEST(CompressionLayouts, PartsOfMatricesResumeToTheSameBits) {
-  Config config = in(compressed("powersgd", "gpt2"), 2, 1);
+  Config config = across(four_compressed_grains("powersgd", "gpt2"), 2, 1);
   config.parallel.tp = 2;
   const VerifyRun whole = run_layout(config);
   const std::string folder = temporary_path("compression_layouts_parts");
@@ -160,13 +160,13 @@ TEST(CompressionLayouts, PartsOfMatricesResumeToTheSameBits) {
   EXPECT_EQ(rest.losses.back(), whole.losses.back());
   EXPECT_EQ(rest.state, whole.state);
   // Factors of other parts are none of these: they begin again.
-  const VerifyRun flat = resume(in(compressed("powersgd", "gpt2"), 2, 1));
+  const VerifyRun flat = resume(across(four_compressed_grains("powersgd", "gpt2"), 2, 1));
   EXPECT_NEAR(flat.losses.back(), whole.losses.back(), 0.05 * whole.losses.back());
 }
 
 // Of a rank's parts R and C: 2 (n-1)/n 4 r (R + C) bytes each, and what is not compressed as f32.
 TEST(CompressionLayouts, PartsOfMatricesSendTheDocumentedBytes) {
-  Config config = in(compressed("powersgd"), 2, 1);
+  Config config = across(four_compressed_grains("powersgd"), 2, 1);
   config.parallel.tp = 2;
   config.parallel.compression_rank = 2;
   config.model.vocab_size = 44;  // two halves without padding
@@ -196,7 +196,7 @@ TEST(CompressionLayouts, PartsOfMatricesSendTheDocumentedBytes) {
 TEST(CompressionLayouts, ExpertsSendTheDocumentedBytes) {
   constexpr int64_t kCopies = 2, kExperts = 4;  // edp; of a rank
   for (const char* kind : {"int8", "powersgd", "onebit-adam"}) {
-    Config config = compressed(kind, "moe_bias");
+    Config config = four_compressed_grains(kind, "moe_bias");
     config.model.experts = 8;
     config.parallel.compression_rank = 2;
     const ModelConfig& m = config.model;
@@ -219,7 +219,7 @@ TEST(CompressionLayouts, ExpertsSendTheDocumentedBytes) {
     const std::function<Group*(Mesh&)> copies = [](Mesh& mesh) { return &mesh.group(Axis::edp); };
     std::map<std::thread::id, Group*> groups;
     std::mutex mutex;
-    run_layout(in(config, 4, 1, 2),
+    run_layout(across(config, 4, 1, 2),
                {.lay_out =
                     [&](Training& training, Mesh& mesh) {
                       training.lay_out(mesh);

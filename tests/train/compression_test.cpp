@@ -10,8 +10,8 @@
 namespace athanor {
 namespace {
 
-Config compressed(const std::string& kind, const std::string& family = "llama",
-                  const std::string& optimizer = "adamw") {
+Config compressed_config(const std::string& kind, const std::string& family = "llama",
+                         const std::string& optimizer = "adamw") {
   Config config = tiny(family);
   config.optimizer.name = optimizer;
   config.parallel.compression = kind;
@@ -60,24 +60,24 @@ void expect_defined(const Config& config, int ranks, double tolerance) {
 TEST(Compression, TrainsAsItsDefinedRun) {
   for (const char* kind : {"bf16", "int8", "topk"})
     for (const char* optimizer : {"adamw", "sgd"}) {
-      expect_defined(compressed(kind, "llama", optimizer), 2, 0.0);
-      expect_defined(compressed(kind, "gpt2", optimizer), 3, 0.0);  // tied embeddings
+      expect_defined(compressed_config(kind, "llama", optimizer), 2, 0.0);
+      expect_defined(compressed_config(kind, "gpt2", optimizer), 3, 0.0);  // tied embeddings
     }
   for (const char* kind : {"bf16", "int8", "topk"}) {
-    Config config = compressed(kind);
+    Config config = compressed_config(kind);
     config.parallel.zero = 1;
     config.model.width = 48;  // of several blocks: cut
     config.model.head_dim = 12;
     expect_defined(config, 3, 0.0);
   }
   for (const char* optimizer : {"adamw", "sgd"})
-    expect_defined(compressed("powersgd", "llama", optimizer), 3, 1e-4);
+    expect_defined(compressed_config("powersgd", "llama", optimizer), 3, 1e-4);
 }
 
 // With experts on other ranks: each of their matrices has factors of its own, summed over the ranks that have it.
 TEST(Compression, OfExpertsIsItsDefinedRun) {
   for (const char* optimizer : {"adamw", "sgd"}) {
-    Config config = compressed("powersgd", "moe", optimizer);
+    Config config = compressed_config("powersgd", "moe", optimizer);
     config.model.experts = 8;
     config.optimizer.lr = 1e-3;
     config.train.global_batch = 8;  // four grains
@@ -102,7 +102,7 @@ TEST(Compression, OfExpertsIsItsDefinedRun) {
 TEST(Compression, OfPartsOfMatricesIsItsDefinedRun) {
   for (const char* optimizer : {"adamw", "sgd"})
     for (const auto& [zero, sp] : {std::pair(0, false), {0, true}, {1, false}}) {
-      Config config = compressed("powersgd", "llama", optimizer);
+      Config config = compressed_config("powersgd", "llama", optimizer);
       config.optimizer.lr = 1e-3;
       config.parallel.dp = config.parallel.tp = 2;
       config.parallel.zero = zero;
@@ -152,20 +152,21 @@ TEST(Compression, OfHybridShardsIsItsDefinition) {
         << what << ": codes of every rank";
   };
   for (const char* kind : {"bf16", "int8", "topk"}) {
-    expect_sets(compressed(kind, "llama", "sgd"), 4, 2, 0.0);
-    expect_sets(compressed(kind, "gpt2", "adamw"), 6, 2, 0.0);  // tied embeddings
-    expect_sets(compressed(kind, "llama", "adamw"), 6, 3, 0.0);
-    expect_sets(compressed(kind, "gpt2", "sgd"), 4, 2, 0.0, 2);
-    expect_sets(compressed(kind, "llama", "adamw"), 6, 2, 0.0, 3);
+    expect_sets(compressed_config(kind, "llama", "sgd"), 4, 2, 0.0);
+    expect_sets(compressed_config(kind, "gpt2", "adamw"), 6, 2, 0.0);  // tied embeddings
+    expect_sets(compressed_config(kind, "llama", "adamw"), 6, 3, 0.0);
+    expect_sets(compressed_config(kind, "gpt2", "sgd"), 4, 2, 0.0, 2);
+    expect_sets(compressed_config(kind, "llama", "adamw"), 6, 2, 0.0, 3);
   }
   for (const char* optimizer : {"adamw", "sgd"})
-    for (const int zero : {1, 3}) expect_sets(compressed("powersgd", "llama", optimizer), 4, 2, 1e-4, zero);
+    for (const int zero : {1, 3})
+      expect_sets(compressed_config("powersgd", "llama", optimizer), 4, 2, 1e-4, zero);
 }
 
 // Experts of which a set has one copy are exchanged by all that have them, of several by the sets.
 TEST(Compression, OfExpertsInHybridShardsIsItsDefinition) {
   for (const auto& [dp, shard, zero] : {std::tuple(4, 2, 1), {8, 4, 1}, {8, 4, 3}}) {
-    Config config = compressed("powersgd", "moe", "sgd");
+    Config config = compressed_config("powersgd", "moe", "sgd");
     config.model.experts = 8;
     config.optimizer.lr = 1e-3;
     config.train.global_batch = 16;  // eight grains
@@ -191,13 +192,13 @@ TEST(Compression, OfExpertsInHybridShardsIsItsDefinition) {
 TEST(Compression, ForgottenErrorFeedbackShows) {
   for (const char* kind : {"bf16", "int8", "topk"})
     for (const char* optimizer : {"adamw", "sgd"}) {
-      Config forgotten = compressed(kind, "llama", optimizer);
+      Config forgotten = compressed_config(kind, "llama", optimizer);
       forgotten.parallel.error_feedback = false;
       expect_defined(forgotten, 2, 0.0);
-      EXPECT_GT(gap_of(run(forgotten, 2), define_run(compressed(kind, "llama", optimizer), 2)), 1e-6)
+      EXPECT_GT(gap_of(run(forgotten, 2), define_run(compressed_config(kind, "llama", optimizer), 2)), 1e-6)
           << kind << " " << optimizer;
     }
-  Config config = compressed("topk", "llama", "sgd");
+  Config config = compressed_config("topk", "llama", "sgd");
   config.train.steps = 60;
   const double with = run(config, 2).steps.back().loss;
   config.parallel.error_feedback = false;
@@ -205,19 +206,19 @@ TEST(Compression, ForgottenErrorFeedbackShows) {
 }
 
 TEST(Compression, OfOneRankIsNone) {
-  EXPECT_TRUE(same_bits(run(compressed("int8"), 1), run(compressed("none"), 1)));
-  EXPECT_FALSE(same_bits(run(compressed("int8"), 2), run(compressed("none"), 2)));
+  EXPECT_TRUE(same_bits(run(compressed_config("int8"), 1), run(compressed_config("none"), 1)));
+  EXPECT_FALSE(same_bits(run(compressed_config("int8"), 2), run(compressed_config("none"), 2)));
 }
 
 TEST(Compression, WarmupIsNotCompressed) {
-  Config config = compressed("topk");
+  Config config = compressed_config("topk");
   config.parallel.compression_warmup = config.train.steps;
-  EXPECT_TRUE(same_bits(run(config, 3), run(compressed("none"), 3)));
+  EXPECT_TRUE(same_bits(run(config, 3), run(compressed_config("none"), 3)));
 }
 
 TEST(Compression, BucketsAndThreadsMakeNoDifference) {
   for (const char* kind : {"bf16", "int8", "topk", "powersgd"}) {
-    Config config = compressed(kind, "moe");
+    Config config = compressed_config(kind, "moe");
     const Outcome many = run(config, 3);
     EXPECT_TRUE(same_bits(many, run(config, 3, 2))) << kind << " threads";
     config.parallel.bucket_bytes = 16 << 20;
@@ -227,7 +228,7 @@ TEST(Compression, BucketsAndThreadsMakeNoDifference) {
 
 TEST(CompressionCheckpoint, ResumesToTheSameBits) {
   for (const char* kind : {"bf16", "int8", "topk", "powersgd"}) {
-    Config config = compressed(kind, "gpt2");
+    Config config = compressed_config(kind, "gpt2");
     config.train.steps = 5;
     const std::string folder = temporary_path(std::string("compression_") + kind);
     const auto whole = train_chain(config, {{3, 5}}, folder);
@@ -241,7 +242,7 @@ TEST(CompressionCheckpoint, ResumesToTheSameBits) {
 }
 
 // What is owed, of a logical tensor: over all ranks, and of the sum.
-std::map<std::string, double> owed(const std::string& path) {
+std::map<std::string, double> owed_by_tensor(const std::string& path) {
   const Checkpoint checkpoint = Checkpoint::open(system_env(), path);
   std::map<std::string, double> sums;
   for (const TensorEntry& entry : checkpoint.tensors()) {
@@ -257,15 +258,15 @@ std::map<std::string, double> owed(const std::string& path) {
 }
 
 TEST(CompressionCheckpoint, OtherNumbersOfRanksOweTheSame) {
-  Config config = compressed("int8");
+  Config config = compressed_config("int8");
   config.train.steps = 4;
   const std::string folder = temporary_path("compression_elastic");
   train_chain(config, {{4, 4}}, folder);
-  const auto before = owed(folder + "/4");
+  const auto before = owed_by_tensor(folder + "/4");
   EXPECT_FALSE(before.empty());
   for (const int ranks : {2, 3, 5}) {
     train_chain(config, {{4, 4}, {ranks, 0}}, folder);  // read and written again
-    const auto after = owed(folder + "/4");
+    const auto after = owed_by_tensor(folder + "/4");
     ASSERT_EQ(before.size(), after.size());
     for (const auto& [name, sum] : before)
       EXPECT_NEAR(after.at(name), sum, 1e-5) << name << ", " << ranks << " ranks";
@@ -273,7 +274,7 @@ TEST(CompressionCheckpoint, OtherNumbersOfRanksOweTheSame) {
 }
 
 TEST(Compression, LossFallsAsTheUncompressedOne) {
-  Config config = compressed("none");
+  Config config = compressed_config("none");
   config.train.steps = 60;
   config.parallel.compression_ratio = 0.25;
   config.parallel.compression_rank = 8;

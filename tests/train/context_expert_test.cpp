@@ -6,10 +6,8 @@
 namespace athanor {
 namespace {
 
-constexpr double kTolerance = 1e-5;
-
 // Experts that are balanced by the counts of the whole step.
-Config with_experts(const std::string& style, const std::string& optimizer = "sgd") {
+Config balanced_experts(const std::string& style, const std::string& optimizer = "sgd") {
   Config config = tiny(style);
   config.precision.compute = "f32";
   config.model.experts = 8;
@@ -22,12 +20,12 @@ Config with_experts(const std::string& style, const std::string& optimizer = "sg
   return config;
 }
 
-struct Layout {
+struct ContextExpertLayout {
   int dp = 1, cp = 1, tp = 1, ep = 1, pp = 1;
   bool sp = false;
 };
 
-Config in(Config config, const Layout& layout) {
+Config in_layout(Config config, const ContextExpertLayout& layout) {
   ParallelConfig& p = config.parallel;
   p.dp = layout.dp;
   p.cp = layout.cp;
@@ -38,8 +36,8 @@ Config in(Config config, const Layout& layout) {
   return config;
 }
 
-void expect_same(const Config& config, const VerifyRun& one, const Layout& layout) {
-  const VerifyRun many = run_layout(in(config, layout));
+void expect_as_one(const Config& config, const VerifyRun& one, const ContextExpertLayout& layout) {
+  const VerifyRun many = run_layout(in_layout(config, layout));
   const LayoutDifference found = compare(many, one);
   const ParallelConfig& p = config.parallel;
   EXPECT_LE(found.worst(), kTolerance)
@@ -53,16 +51,17 @@ void expect_same(const Config& config, const VerifyRun& one, const Layout& layou
 class ContextExpertTest : public ::testing::TestWithParam<std::pair<const char*, const char*>> {};
 
 TEST_P(ContextExpertTest, EveryLayoutComputesWhatOneProcessComputes) {
-  Config config = with_experts(GetParam().first, GetParam().second);
+  Config config = balanced_experts(GetParam().first, GetParam().second);
   const VerifyRun one = run_layout(one_process(config));
-  for (const Layout& layout :
-       {Layout{.cp = 2, .ep = 2}, Layout{.cp = 4, .ep = 2}, Layout{.dp = 2, .cp = 2, .ep = 2},
-        Layout{.dp = 2, .cp = 2, .ep = 4}, Layout{.cp = 2, .tp = 2, .ep = 2, .sp = true},
-        Layout{.dp = 2, .cp = 2, .tp = 2, .ep = 4}})
-    expect_same(config, one, layout);
+  for (const ContextExpertLayout& layout :
+       {ContextExpertLayout{.cp = 2, .ep = 2}, ContextExpertLayout{.cp = 4, .ep = 2},
+        ContextExpertLayout{.dp = 2, .cp = 2, .ep = 2}, ContextExpertLayout{.dp = 2, .cp = 2, .ep = 4},
+        ContextExpertLayout{.cp = 2, .tp = 2, .ep = 2, .sp = true},
+        ContextExpertLayout{.dp = 2, .cp = 2, .tp = 2, .ep = 4}})
+    expect_as_one(config, one, layout);
   config.parallel.cp_kind = "ulysses";
-  expect_same(config, one, {.dp = 2, .cp = 2, .ep = 2});
-  expect_same(config, one, {.cp = 4, .ep = 4});
+  expect_as_one(config, one, {.dp = 2, .cp = 2, .ep = 2});
+  expect_as_one(config, one, {.cp = 4, .ep = 4});
 }
 
 INSTANTIATE_TEST_SUITE_P(All, ContextExpertTest,
@@ -73,7 +72,7 @@ INSTANTIATE_TEST_SUITE_P(All, ContextExpertTest,
                          });
 
 TEST(ContextExpert, ShardsPipelinesAndRecomputeGoWithThem) {
-  Config config = with_experts("moe_bias");
+  Config config = balanced_experts("moe_bias");
   config.train.steps = 3;
   const VerifyRun one = run_layout(one_process(config));
   for (const char* reduce : {"fast", "tree"})
@@ -81,8 +80,8 @@ TEST(ContextExpert, ShardsPipelinesAndRecomputeGoWithThem) {
       config.parallel.reduce = reduce;
       config.parallel.zero = zero;
       config.parallel.recompute = zero % 2 == 0 ? "full" : "none";
-      expect_same(config, one, {.dp = 2, .cp = 2, .ep = 2});
-      expect_same(config, one, {.dp = 1, .cp = 2, .ep = 2, .pp = 2});
+      expect_as_one(config, one, {.dp = 2, .cp = 2, .ep = 2});
+      expect_as_one(config, one, {.dp = 1, .cp = 2, .ep = 2, .pp = 2});
     }
 }
 
@@ -91,7 +90,7 @@ TEST(ContextExpert, ShardsPipelinesAndRecomputeGoWithThem) {
 class ContextGrainTest : public ::testing::TestWithParam<std::pair<const char*, const char*>> {};
 
 TEST_P(ContextGrainTest, CapacityAndBalancingLossAreThoseOfTheWholeGrain) {
-  Config config = with_experts(GetParam().first, GetParam().second);
+  Config config = balanced_experts(GetParam().first, GetParam().second);
   config.model.router_bias_rate = 0.0;
   config.model.router_aux_loss = 0.2;
   config.model.router_z_loss = 0.01;
@@ -99,18 +98,20 @@ TEST_P(ContextGrainTest, CapacityAndBalancingLossAreThoseOfTheWholeGrain) {
   config.train.micro_batch = 2;
   config.train.steps = 4;
   const VerifyRun one = run_layout(one_process(config));
-  const auto expect_same_grains = [&](const Layout& layout) {
-    expect_same(config, one, layout);
-    const VerifyRun many = run_layout(in(config, layout));
+  const auto expect_same_grains = [&](const ContextExpertLayout& layout) {
+    expect_as_one(config, one, layout);
+    const VerifyRun many = run_layout(in_layout(config, layout));
     for (size_t i = 0; i < one.experts.size(); ++i) {
       EXPECT_GT(one.experts[i].drop_share, 0.0) << "or nothing is tried here";
       EXPECT_EQ(many.experts.at(i).drop_share, one.experts[i].drop_share);
       EXPECT_NEAR(many.experts.at(i).aux_loss, one.experts[i].aux_loss, 1e-6);
     }
   };
-  for (const Layout& layout :
-       {Layout{.cp = 2}, Layout{.cp = 3}, Layout{.dp = 2, .cp = 2, .ep = 2}, Layout{.cp = 4, .ep = 2},
-        Layout{.cp = 2, .tp = 2, .ep = 4, .sp = true}, Layout{.cp = 2, .ep = 2, .pp = 2}})
+  for (const ContextExpertLayout& layout :
+       {ContextExpertLayout{.cp = 2}, ContextExpertLayout{.cp = 3},
+        ContextExpertLayout{.dp = 2, .cp = 2, .ep = 2}, ContextExpertLayout{.cp = 4, .ep = 2},
+        ContextExpertLayout{.cp = 2, .tp = 2, .ep = 4, .sp = true},
+        ContextExpertLayout{.cp = 2, .ep = 2, .pp = 2}})
     expect_same_grains(layout);
   config.parallel.cp_kind = "ulysses";
   expect_same_grains({.cp = 2, .ep = 2});
@@ -125,7 +126,7 @@ INSTANTIATE_TEST_SUITE_P(All, ContextGrainTest,
                          });
 
 TEST(ContextExpert, AForgottenSumShows) {
-  const Config config = with_experts("moe");
+  const Config config = balanced_experts("moe");
   const VerifyRun one = run_layout(one_process(config));
   const auto summed_over = [](Axis axis) {
     return LayoutHooks{.lay_out = [axis](Training& training, Mesh& mesh) {
@@ -133,7 +134,7 @@ TEST(ContextExpert, AForgottenSumShows) {
       training.share_sequences(mesh.group(Axis::cp));
     }};
   };
-  const Config many = in(config, {.dp = 2, .cp = 2, .ep = 2});
+  const Config many = in_layout(config, {.dp = 2, .cp = 2, .ep = 2});
   EXPECT_TRUE(is_caught(many, one, summed_over(Axis::pp), 1e-3)) << "a group of one: forgotten";
   EXPECT_TRUE(is_caught(many, one, summed_over(Axis::cp), 1e-3)) << "of other experts, too";
   EXPECT_FALSE(is_caught(many, one, summed_over(Axis::edp), kTolerance)) << "as it should be";
@@ -147,11 +148,11 @@ TEST(ContextParallel, TheTreeDoesNotKnowWhoComputesAGrain) {
     config.train.steps = 3;
     config.data.seq_len = 11;
     for (const int cp : {2, 3}) {
-      const VerifyRun alone = run_layout(in(config, {.cp = cp}));
+      const VerifyRun alone = run_layout(in_layout(config, {.cp = cp}));
       for (const int dp : {1, 2, 3})
         for (int zero = 0; zero <= 3; ++zero) {
           if (dp * cp > 6 || (dp == 1 && zero == 0)) continue;
-          Config many = in(config, {.dp = dp, .cp = cp});
+          Config many = in_layout(config, {.dp = dp, .cp = cp});
           many.parallel.zero = zero;
           EXPECT_TRUE(compare(run_layout(many), alone).bitwise)
               << family << " dp " << dp << " cp " << cp << " zero " << zero;
@@ -165,9 +166,9 @@ TEST(ContextParallel, HybridShardsGoWithIt) {
   config.train.steps = 3;
   config.train.global_batch = 12;
   config.parallel.reduce = "tree";
-  const VerifyRun alone = run_layout(in(config, {.cp = 2}));
+  const VerifyRun alone = run_layout(in_layout(config, {.cp = 2}));
   for (int zero = 1; zero <= 3; ++zero) {
-    Config many = in(config, {.dp = 4, .cp = 2});
+    Config many = in_layout(config, {.dp = 4, .cp = 2});
     many.parallel.zero = zero;
     many.parallel.zero_shard = 2;
     EXPECT_TRUE(compare(run_layout(many), alone).bitwise) << "tree, zero " << zero;

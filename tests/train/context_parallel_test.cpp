@@ -7,15 +7,13 @@
 namespace athanor {
 namespace {
 
-constexpr double kTolerance = 1e-5;
-
-struct Layout {
+struct ContextParallelLayout {
   int dp = 1, tp = 1;
   bool sp = false;
   int cp = 1;
 };
 
-VerifyRun run_in(Config config, const Layout& layout) {
+VerifyRun run_in(Config config, const ContextParallelLayout& layout) {
   config.parallel.dp = layout.dp;
   config.parallel.tp = layout.tp;
   config.parallel.sp = layout.sp;
@@ -23,8 +21,9 @@ VerifyRun run_in(Config config, const Layout& layout) {
   return run_layout(config);
 }
 
-void expect_same(const Config& config, const VerifyRun& one, const std::vector<Layout>& layouts) {
-  for (const Layout& layout : layouts) {
+void expect_each_as_one(const Config& config, const VerifyRun& one,
+                        const std::vector<ContextParallelLayout>& layouts) {
+  for (const ContextParallelLayout& layout : layouts) {
     const LayoutDifference found = compare(run_in(config, layout), one);
     EXPECT_LE(found.worst(), kTolerance)
         << config.parallel.cp_kind << " dp " << layout.dp << " cp " << layout.cp << " tp " << layout.tp
@@ -32,26 +31,28 @@ void expect_same(const Config& config, const VerifyRun& one, const std::vector<L
   }
 }
 
-struct Case {
+struct ContextParallelCase {
   const char* family;
   const char* optimizer;
   bool documents;
 };
 
-class ContextParallelTest : public ::testing::TestWithParam<Case> {};
+class ContextParallelTest : public ::testing::TestWithParam<ContextParallelCase> {};
 
 TEST_P(ContextParallelTest, EveryLayoutComputesWhatOneProcessComputes) {
   Config config = uneven(GetParam().family, GetParam().optimizer);
   config.data.attend_across_documents = !GetParam().documents;
   const VerifyRun one = run_in(config, {});
-  expect_same(config, one, {{.cp = 3}, {.cp = 4}, {.dp = 2, .cp = 2}, {.tp = 2, .sp = true, .cp = 2}});
+  expect_each_as_one(config, one, {{.cp = 3}, {.cp = 4}, {.dp = 2, .cp = 2}, {.tp = 2, .sp = true, .cp = 2}});
   config.parallel.cp_kind = "ulysses";
-  expect_same(config, one, {{.cp = 4}, {.tp = 2, .cp = 2}});
+  expect_each_as_one(config, one, {{.cp = 4}, {.tp = 2, .cp = 2}});
 }
 
 INSTANTIATE_TEST_SUITE_P(All, ContextParallelTest,
-                         ::testing::Values(Case{"llama", "adamw", false}, Case{"llama", "sgd", true},
-                                           Case{"gpt2", "adamw", true}, Case{"gpt2", "sgd", false}),
+                         ::testing::Values(ContextParallelCase{"llama", "adamw", false},
+                                           ContextParallelCase{"llama", "sgd", true},
+                                           ContextParallelCase{"gpt2", "adamw", true},
+                                           ContextParallelCase{"gpt2", "sgd", false}),
                          [](const auto& each) {
                            return std::string(each.param.family) + "_" + each.param.optimizer +
                                   (each.param.documents ? "_documents" : "");
@@ -66,7 +67,7 @@ TEST(ContextParallel, RecomputeAndTheTreeGoWithIt) {
       config.parallel.cp_kind = kind;
       config.parallel.recompute = recompute;
       config.parallel.reduce = "tree";
-      expect_same(config, one, {{.dp = 2, .cp = 2}});
+      expect_each_as_one(config, one, {{.dp = 2, .cp = 2}});
     }
 }
 
@@ -76,7 +77,7 @@ TEST(ContextParallel, ExpertsThatAreBalancedByBias) {
     Config config = uneven("moe_bias", "sgd");
     config.train.steps = 3;
     config.parallel.cp_kind = kind;
-    expect_same(config, run_in(config, {}), {{.cp = 2}, {.dp = 2, .cp = 2}});
+    expect_each_as_one(config, run_in(config, {}), {{.cp = 2}, {.dp = 2, .cp = 2}});
   }
 }
 
@@ -86,7 +87,7 @@ TEST(ContextParallel, ThreeRanksShareSixHeads) {
   config.model.head_dim = 4;
   config.parallel.cp_kind = "ulysses";
   config.train.steps = 3;
-  expect_same(config, run_in(config, {}), {{.cp = 3}});
+  expect_each_as_one(config, run_in(config, {}), {{.cp = 3}});
 }
 
 TEST(ContextParallel, HalfPrecisionIsNear) {

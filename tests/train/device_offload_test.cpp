@@ -156,7 +156,7 @@ TEST(DeviceOffloadOnTheCpu, IsRefused) {
 }
 
 // Blocks with few tokens, as emulated norms and attention take long, and yet activations worth a transfer.
-Config wide(const std::string& family, const std::string& compute, const std::string& optimizer) {
+Config few_wide_tokens(const std::string& family, const std::string& compute, const std::string& optimizer) {
   Config config = tiny(family);
   config.model.layers = 3;
   config.model.width = 48;
@@ -190,7 +190,7 @@ TEST_P(DeviceOffload, ChangesNoBit) {
        {Case{"llama", "f32", "adamw", "f32", "none"}, Case{"gpt2", "bf16", "sgd", "f32", "selective"},
         Case{"llama", "bf16", "adamw", "8bit", "none"},
         Case{"moe", "bf16", "adamw", "f32", "full*1,selective"}}) {
-    Config config = wide(family, compute, optimizer);
+    Config config = few_wide_tokens(family, compute, optimizer);
     config.optimizer.state = state;
     config.parallel.recompute = recompute;
     const Outcome memory = run_on_devices(config, 1);
@@ -214,7 +214,7 @@ TEST_P(DeviceOffload, ChangesNoBit) {
 TEST(DeviceOffloadOnTheHost, TakesWhatTheDeviceHasLess) {
   for (const auto& [optimizer, compute] : {std::pair("adamw", "bf16"), std::pair("sgd", "f32")}) {
     SCOPED_TRACE(fmt::format("{} {}", optimizer, compute));
-    Config config = wide("llama", compute, optimizer);
+    Config config = few_wide_tokens("llama", compute, optimizer);
     config.model.layers = 8;
     config.train.steps = 1;
     std::array<uint64_t, kNumCategories> memory{}, device{}, host{};
@@ -241,7 +241,7 @@ TEST(DeviceOffloadOnTheHost, TakesWhatTheDeviceHasLess) {
 }
 
 TEST(DeviceOffloadOnTheHost, OfSeveralDevicesChangesNoBit) {
-  Config config = wide("gpt2", "bf16", "adamw");
+  Config config = few_wide_tokens("gpt2", "bf16", "adamw");
   config.parallel.reduce = "tree";
   const Outcome one = run_on_devices(config, 1);
   config = on_host(config, true, true);
@@ -255,7 +255,7 @@ TEST(DeviceOffloadOnTheHost, OfSeveralDevicesChangesNoBit) {
 
 // 8-bit state of a device is the CPU's, of gradients that are nearly so.
 TEST(DeviceOffloadOnTheHost, EightBitStateIsNearTheCpus) {
-  Config config = wide("llama", "f32", "adamw");
+  Config config = few_wide_tokens("llama", "f32", "adamw");
   config.optimizer.state = "8bit";
   config.train.steps = 3;
   const Outcome device = run_on_devices(config, 1);
@@ -268,7 +268,8 @@ TEST(DeviceOffloadOnTheHost, EightBitStateIsNearTheCpus) {
 }
 
 // The logical tensors of a run, whose steps begin with those of another where there are any.
-std::string train(const Config& config, const std::string& from, const std::string& to, int64_t last) {
+std::string train_on_device(const Config& config, const std::string& from, const std::string& to,
+                            int64_t last) {
   Bench bench;
   const auto groups = make_thread_groups(1);
   Training training(config, 2, *groups[0], bench.arena, nullptr, nullptr);
@@ -301,14 +302,15 @@ TEST_P(DeviceOffload, ACheckpointDoesNotKnowOfIt) {
   std::filesystem::remove_all(folder);
   std::filesystem::create_directories(folder);
   for (const char* state : {"f32", "8bit"}) {
-    Config memory = wide("gpt2", "bf16", "adamw");
+    Config memory = few_wide_tokens("gpt2", "bf16", "adamw");
     memory.optimizer.state = state;
     const Config host = on_host(memory, true, true);
     const std::string name = folder + "/" + state;
-    const std::string expected = train(memory, "", name + "_through", 2);
-    EXPECT_EQ(train(host, "", name + "_host", 1), train(memory, "", name + "_memory", 1)) << state;
-    EXPECT_EQ(train(host, name + "_memory", name + "_a", 2), expected) << state;
-    EXPECT_EQ(train(memory, name + "_host", name + "_b", 2), expected) << state;
+    const std::string expected = train_on_device(memory, "", name + "_through", 2);
+    EXPECT_EQ(train_on_device(host, "", name + "_host", 1), train_on_device(memory, "", name + "_memory", 1))
+        << state;
+    EXPECT_EQ(train_on_device(host, name + "_memory", name + "_a", 2), expected) << state;
+    EXPECT_EQ(train_on_device(memory, name + "_host", name + "_b", 2), expected) << state;
   }
 }
 

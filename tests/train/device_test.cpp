@@ -8,12 +8,12 @@
 namespace athanor {
 namespace {
 
-struct Case {
+struct DeviceCase {
   const char *family, *compute, *optimizer;
   double tolerance;
 };
 
-using DeviceTraining = testing::TestWithParam<Case>;
+using DeviceTraining = testing::TestWithParam<DeviceCase>;
 
 TEST_P(DeviceTraining, GivesTheLossesOfTheCpu) {
   Config config = tiny(GetParam().family);
@@ -34,10 +34,10 @@ TEST_P(DeviceTraining, GivesTheLossesOfTheCpu) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, DeviceTraining,
-                         testing::Values(Case{"gpt2", "f32", "adamw", 1e-4},
-                                         Case{"llama", "f32", "sgd", 1e-4},
-                                         Case{"llama", "bf16", "adamw", 1e-2},
-                                         Case{"moe", "f32", "adamw", 1e-4}));
+                         testing::Values(DeviceCase{"gpt2", "f32", "adamw", 1e-4},
+                                         DeviceCase{"llama", "f32", "sgd", 1e-4},
+                                         DeviceCase{"llama", "bf16", "adamw", 1e-2},
+                                         DeviceCase{"moe", "f32", "adamw", 1e-4}));
 
 // Data parallelism over NCCL: with "tree" the bits of one device, with "fast" nearly so.
 TEST(DevicesTraining, IsThatOfOneDevice) {

@@ -8,11 +8,11 @@
 namespace athanor {
 namespace {
 
-struct Ranks {
+struct ExpertRanks {
   int dp = 1, ep = 1;  // ep consecutive ones share the experts
 };
 
-Config with_experts(const std::string& style) {
+Config eight_experts(const std::string& style) {
   Config config = tiny(style);
   config.precision.compute = "f32";
   config.model.experts = 8;
@@ -20,7 +20,7 @@ Config with_experts(const std::string& style) {
   return config;
 }
 
-Config with(Config config, const Ranks& ranks) {
+Config on_ranks(Config config, const ExpertRanks& ranks) {
   config.parallel.dp = ranks.dp;
   config.parallel.ep = ranks.ep;
   return config;
@@ -37,12 +37,12 @@ WholeTensors biases_of(const VerifyRun& run) {
   return biases;
 }
 
-struct Case {
+struct ExpertParallelCase {
   const char *style, *optimizer, *recompute;
   double capacity;
 };
 
-class ExpertParallelTest : public ::testing::TestWithParam<Case> {
+class ExpertParallelTest : public ::testing::TestWithParam<ExpertParallelCase> {
  protected:
   ExpertParallelTest() {
     config_.optimizer.name = GetParam().optimizer;
@@ -51,15 +51,16 @@ class ExpertParallelTest : public ::testing::TestWithParam<Case> {
     config_.parallel.recompute = GetParam().recompute;
     config_.model.capacity_factor = GetParam().capacity;
   }
-  Config config_ = with_experts(GetParam().style);
+  Config config_ = eight_experts(GetParam().style);
 };
 
 TEST_P(ExpertParallelTest, ComputesWhatOneProcessComputes) {
   const VerifyRun one = run_layout(one_process(config_));
   ASSERT_EQ(one.experts.size(), one.losses.size());
-  for (const Ranks& ranks : {Ranks{2, 2}, Ranks{4, 2}, Ranks{4, 4}, Ranks{4, 1}}) {
+  for (const ExpertRanks& ranks :
+       {ExpertRanks{2, 2}, ExpertRanks{4, 2}, ExpertRanks{4, 4}, ExpertRanks{4, 1}}) {
     SCOPED_TRACE(fmt::format("dp {}, ep {}", ranks.dp, ranks.ep));
-    const VerifyRun many = run_layout(with(config_, ranks));
+    const VerifyRun many = run_layout(on_ranks(config_, ranks));
     for (size_t i = 0; i < one.experts.size(); ++i) {  // no routing flips here: exact counts
       EXPECT_EQ(many.experts[i].layers, one.experts[i].layers) << "step " << i + 1;
       EXPECT_EQ(many.experts[i].drop_share, one.experts[i].drop_share);
@@ -67,17 +68,18 @@ TEST_P(ExpertParallelTest, ComputesWhatOneProcessComputes) {
     EXPECT_EQ(biases_of(many), biases_of(one));  // moved by exact counts
     const LayoutDifference difference = compare(many, one);
     EXPECT_LT(difference.worst(), 1e-5) << difference.gradient.where << " " << difference.weight.where;
-    EXPECT_TRUE(compare(many, run_layout(with(config_, ranks))).bitwise) << "two runs of one layout";
+    EXPECT_TRUE(compare(many, run_layout(on_ranks(config_, ranks))).bitwise) << "two runs of one layout";
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(Layouts, ExpertParallelTest,
-                         ::testing::Values(Case{"moe", "adamw", "none", 0.0}, Case{"moe", "sgd", "full", 0.7},
-                                           Case{"moe_bias", "adamw", "selective", 0.0},
-                                           Case{"moe_bias", "sgd", "none", 0.0}));
+                         ::testing::Values(ExpertParallelCase{"moe", "adamw", "none", 0.0},
+                                           ExpertParallelCase{"moe", "sgd", "full", 0.7},
+                                           ExpertParallelCase{"moe_bias", "adamw", "selective", 0.0},
+                                           ExpertParallelCase{"moe_bias", "sgd", "none", 0.0}));
 
 TEST(ExpertParallel, ForgottenAndSuperfluousSumsShow) {
-  Config config = with_experts("moe");
+  Config config = eight_experts("moe");
   config.optimizer.name = "sgd";
   const VerifyRun one = run_layout(one_process(config));
   const auto summed_over = [](Axis axis) {
@@ -85,10 +87,11 @@ TEST(ExpertParallel, ForgottenAndSuperfluousSumsShow) {
       training.split_experts(mesh.group(Axis::ep), mesh.group(axis));
     }};
   };
-  EXPECT_TRUE(is_caught(with(config, {4, 2}), one, summed_over(Axis::pp), 1e-3))
+  EXPECT_TRUE(is_caught(on_ranks(config, {4, 2}), one, summed_over(Axis::pp), 1e-3))
       << "a group of one: forgotten";
-  EXPECT_TRUE(is_caught(with(config, {4, 2}), one, summed_over(Axis::dp), 1e-3)) << "of other experts, too";
-  EXPECT_FALSE(is_caught(with(config, {4, 2}), one, summed_over(Axis::edp), 1e-5)) << "as it should be";
+  EXPECT_TRUE(is_caught(on_ranks(config, {4, 2}), one, summed_over(Axis::dp), 1e-3))
+      << "of other experts, too";
+  EXPECT_FALSE(is_caught(on_ranks(config, {4, 2}), one, summed_over(Axis::edp), 1e-5)) << "as it should be";
 }
 
 // A layer as the root of its own tree.
@@ -186,10 +189,10 @@ TEST(ExpertParallel, TheNullDeviceCountsEveryRowOfEveryRank) {
 }
 
 TEST(ExpertParallel, ExpertsThatDoNotDivideAreRefused) {
-  Config config = with_experts("moe");
+  Config config = eight_experts("moe");
   config.model.experts = 6;
   try {
-    run_layout(with(config, {4, 4}));
+    run_layout(on_ranks(config, {4, 4}));
     ADD_FAILURE() << "6 experts on 4 ranks";
   } catch (const Failure& error) {
     EXPECT_NE(std::string(error.what()).find("'blocks.0.moe' has 6 experts for 4 ranks"), std::string::npos)

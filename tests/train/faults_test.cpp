@@ -11,8 +11,6 @@
 namespace athanor {
 namespace {
 
-constexpr double kTolerance = 1e-5;
-
 Config small(const std::string& family, const std::string& optimizer) {
   Config config = tiny(family);
   config.precision.compute = "f32";

@@ -11,7 +11,7 @@
 namespace athanor {
 namespace {
 
-constexpr int64_t kSteps = 20;
+constexpr int64_t kGoldenSteps = 20;
 
 struct Trained {
   std::vector<double> losses, grad_norms;
@@ -34,7 +34,7 @@ Config golden_config(const std::string& model, const nlohmann::json& golden, con
   config.schedule.decay = "constant";
   config.schedule.warmup_steps = 0;
   config.data.seq_len = kGoldenLength;
-  config.train.steps = kSteps;
+  config.train.steps = kGoldenSteps;
   config.train.global_batch = kGoldenBatch;
   // Two grains of 2 and 1 sequences; of experts one, since balancing losses are those of a grain.
   config.train.micro_batch = config.model.family == "moe" ? kGoldenBatch : 2;
@@ -50,7 +50,7 @@ Trained train_golden(const std::string& model, const nlohmann::json& golden, con
   TrainState state = first_state(config);
   Trained trained;
   Batch batch;
-  for (int64_t step = 0; step < kSteps; ++step) {
+  for (int64_t step = 0; step < kGoldenSteps; ++step) {
     const auto tokens = golden_ids(golden, step, "tokens"), targets = golden_ids(golden, step, "targets");
     int64_t grain = 0;
     const StepResult result = training.runner->run(state, [&]() -> const Batch& {
@@ -86,7 +86,7 @@ TEST_P(GoldenSteps, FollowPyTorchWithAdamWAndWithSgd) {
   for (const std::string optimizer : {"adamw", "sgd"}) {
     const Trained trained = train_golden(GetParam(), golden, golden_config(GetParam(), golden, optimizer));
     const auto& expected = golden["f64"][optimizer];
-    for (size_t step = 0; step < kSteps; ++step) {
+    for (size_t step = 0; step < kGoldenSteps; ++step) {
       const double loss = expected["losses"][step].get<double>();
       const double norm = expected["grad_norms"][step].get<double>();
       EXPECT_NEAR(trained.losses[step], loss, 1e-5 * loss) << optimizer << " step " << step + 1;
@@ -114,7 +114,7 @@ TEST_P(GoldenSteps, InHalfPrecisionStayWithinOnePercent) {
     Config config = golden_config(GetParam(), golden, "adamw");
     config.precision.compute = compute;
     const Trained trained = train_golden(GetParam(), golden, config);
-    for (size_t step = 0; step < kSteps; ++step) {
+    for (size_t step = 0; step < kGoldenSteps; ++step) {
       const double loss = golden["f64"]["adamw"]["losses"][step].get<double>();
       EXPECT_NEAR(trained.losses[step], loss, 0.01 * loss) << compute << " step " << step + 1;
     }

@@ -16,9 +16,9 @@
 namespace athanor {
 namespace {
 
-const char* const kKinds[] = {"bf16", "int8", "topk", "powersgd"};
+const char* const kCodesOfSets[] = {"bf16", "int8", "topk", "powersgd"};
 
-Config compressed(const std::string& kind, const std::string& family = "llama") {
+Config compressed_sets(const std::string& kind, const std::string& family = "llama") {
   Config config = tiny(family);
   config.precision.compute = "f32";
   config.model.width = 48;  // matrices of several blocks, which ZeRO cuts
@@ -102,10 +102,10 @@ class Wire {
 };
 
 TEST(HybridCompression, SendsTheDocumentedBytes) {
-  for (const char* kind : kKinds)
+  for (const char* kind : kCodesOfSets)
     for (const auto& [dp, shard, zero] :
          {std::tuple(4, 2, 1), {6, 3, 1}, {6, 2, 1}, {4, 2, 2}, {6, 3, 2}, {6, 2, 2}}) {
-      const Config config = in_sets(compressed(kind, "gpt2"), dp, shard, zero);
+      const Config config = in_sets(compressed_sets(kind, "gpt2"), dp, shard, zero);
       std::map<int, std::pair<Group*, Group*>> groups;
       std::mutex mutex;
       run_layout(config, {.lay_out =
@@ -138,8 +138,8 @@ TEST(HybridCompression, SendsTheDocumentedBytes) {
 
 // What is owed is shared out like the rest: all residues of a set are of one copy of the matrices.
 TEST(HybridCompression, ResiduesAreSharedOutInASet) {
-  for (const char* kind : kKinds) {
-    const Config config = in_sets(compressed(kind), 6, 3, 2);
+  for (const char* kind : kCodesOfSets) {
+    const Config config = in_sets(compressed_sets(kind), 6, 3, 2);
     std::mutex mutex;
     std::map<std::string, int64_t> elements;  // by what they are called in a checkpoint
     int64_t matrices = 0;
@@ -163,7 +163,7 @@ TEST(HybridCompression, ResiduesAreSharedOutInASet) {
 TEST(HybridCompression, ThePlanIsTheMeasuredPeak) {
   for (const auto& [kind, zero] :
        {std::pair("bf16", 1), {"int8", 2}, {"topk", 1}, {"topk", 3}, {"powersgd", 1}, {"powersgd", 2}}) {
-    Config config = in_sets(compressed(kind, "gpt2"), 4, 2, zero);
+    Config config = in_sets(compressed_sets(kind, "gpt2"), 4, 2, zero);
     config.precision.compute = "bf16";
     config.train.steps = 2;
     run_layout(config, {.end = [&](Training& training, TrainState&, World& world) {
@@ -206,7 +206,7 @@ VerifyRun resume(const Config& config, const Saved& saved,
 
 TEST(HybridCompression, ResumesToTheSameBits) {
   for (const auto& [kind, zero] : {std::pair("bf16", 2), {"int8", 1}, {"topk", 3}, {"powersgd", 1}}) {
-    const Config config = in_sets(compressed(kind, "gpt2"), 4, 2, zero);
+    const Config config = in_sets(compressed_sets(kind, "gpt2"), 4, 2, zero);
     const VerifyRun whole = run_layout(config);
     const Saved saved = save_after(config, 2);
     const VerifyRun rest = resume(config, saved);
@@ -223,7 +223,7 @@ TEST(HybridCompression, ResumesToTheSameBits) {
 }
 
 // What is owed to each tensor, over all ranks that a checkpoint names.
-std::map<std::string, double> owed(const std::string& folder) {
+std::map<std::string, double> owed_in_checkpoint(const std::string& folder) {
   const Checkpoint checkpoint = Checkpoint::open(system_env(), folder);
   std::map<std::string, double> sums;
   for (const TensorEntry& entry : checkpoint.tensors()) {
@@ -236,12 +236,12 @@ std::map<std::string, double> owed(const std::string& folder) {
 }
 
 TEST(HybridCompression, OtherNumbersOfSetsOweTheSame) {
-  const Config config = in_sets(compressed("topk"), 6, 2);
+  const Config config = in_sets(compressed_sets("topk"), 6, 2);
   Saved saved = save_after(config, 3);
-  const auto before = owed(saved.folder);
+  const auto before = owed_in_checkpoint(saved.folder);
   ASSERT_FALSE(before.empty());
   for (const auto& [dp, shard] : {std::pair(4, 2), {6, 3}, {2, 0}}) {
-    Config other = in_sets(compressed("topk"), dp, shard);
+    Config other = in_sets(compressed_sets("topk"), dp, shard);
     other.train.steps = 0;
     const std::string folder = saved.folder + "_again";
     std::filesystem::remove_all(folder);
@@ -250,7 +250,7 @@ TEST(HybridCompression, OtherNumbersOfSetsOweTheSame) {
           system_env(), world.all(), folder,
           {.step = state.step, .state = state.to_json(), .tensors = training.tensors(), .files = {}});
     });
-    const auto after = owed(folder);
+    const auto after = owed_in_checkpoint(folder);
     ASSERT_EQ(before.size(), after.size());
     for (const auto& [name, sum] : before)
       EXPECT_NEAR(after.at(name), sum, 1e-5) << name << " " << dp << " in " << shard;
@@ -258,10 +258,10 @@ TEST(HybridCompression, OtherNumbersOfSetsOweTheSame) {
 }
 
 TEST(HybridCompression, PipelinesKeepTheBits) {
-  for (const char* kind : kKinds)
+  for (const char* kind : kCodesOfSets)
     for (const int zero : {1, 2}) {
       const char* family = zero == 1 ? "gpt2" : "llama";
-      Config config = in_sets(compressed(kind, family), 4, 2, zero);
+      Config config = in_sets(compressed_sets(kind, family), 4, 2, zero);
       const VerifyRun flat = run_layout(config);
       config.parallel.pp = 2;
       const VerifyRun run = run_layout(config);
@@ -271,8 +271,8 @@ TEST(HybridCompression, PipelinesKeepTheBits) {
 }
 
 TEST(HybridCompression, BucketsAndWarmupAreAsEver) {
-  for (const char* kind : kKinds) {
-    Config config = in_sets(compressed(kind), 4, 2);
+  for (const char* kind : kCodesOfSets) {
+    Config config = in_sets(compressed_sets(kind), 4, 2);
     const VerifyRun many = run_layout(config);
     config.parallel.bucket_bytes = 16 << 20;
     EXPECT_EQ(run_layout(config).weights, many.weights) << kind;
@@ -289,7 +289,7 @@ TEST(HybridCompression, BucketsAndWarmupAreAsEver) {
 // Nobody is there to exchange anything with.
 TEST(HybridCompression, OfOneSetIsNone) {
   for (const int zero : {1, 2, 3}) {
-    Config config = in_sets(compressed("int8"), 4, 4, zero), plain = config;
+    Config config = in_sets(compressed_sets("int8"), 4, 4, zero), plain = config;
     plain.parallel.compression = "none";
     EXPECT_TRUE(compare(run_layout(config), run_layout(plain)).bitwise) << zero;
   }
@@ -308,16 +308,17 @@ TEST(HybridCompression, GoesWithTheOtherAxes) {
     EXPECT_TRUE(compare(run_layout(config), run).bitwise) << what << ", again";
   };
   for (const char* kind : {"int8", "powersgd"}) {
-    Config context = in_sets(compressed(kind), 4, 2, 3), experts = in_sets(compressed(kind, "moe"), 4, 2, 2);
+    Config context = in_sets(compressed_sets(kind), 4, 2, 3),
+           experts = in_sets(compressed_sets(kind, "moe"), 4, 2, 2);
     context.parallel.cp = 2;
     near_plain("cp", context);
     experts.model.experts = 8;
     experts.parallel.ep = 2;
     near_plain("ep", experts);
-    Config tensor = in_sets(compressed(kind), 4, 2);
+    Config tensor = in_sets(compressed_sets(kind), 4, 2);
     tensor.parallel.tp = 2;
     near_plain("tp", tensor);
-    Config two = in_sets(compressed(kind), 8, 2, 3);
+    Config two = in_sets(compressed_sets(kind), 8, 2, 3);
     two.parallel.sync_every = 2;
     two.parallel.sync_group = 4;
     near_plain("two speeds", two);
@@ -327,7 +328,7 @@ TEST(HybridCompression, GoesWithTheOtherAxes) {
 // Codes that go to the neighbour of the same set, not to the rank with the same share.
 TEST(HybridCompression, AnExchangeWithTheWrongRanksIsCaught) {
   for (const char* kind : {"int8", "topk"}) {
-    const Config config = in_sets(compressed(kind), 4, 2);
+    const Config config = in_sets(compressed_sets(kind), 4, 2);
     const VerifyRun truth = run_layout(config);
     EXPECT_TRUE(is_caught(config, truth,
                           {.lay_out =

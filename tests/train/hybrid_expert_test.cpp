@@ -14,7 +14,7 @@
 namespace athanor {
 namespace {
 
-struct Ranks {
+struct HybridExpertRanks {
   int dp = 1, ep = 1, shard = 1, cp = 1, tp = 1, pp = 1;
   // Of a set of shards those with the same experts, and the sets that have such.
   int sharing() const { return std::max(1, shard * cp * tp / ep); }
@@ -24,10 +24,10 @@ struct Ranks {
   }
 };
 
-constexpr Ranks kAlone{.dp = 4, .ep = 2, .shard = 2}, kFewer{.dp = 4, .ep = 4, .shard = 2},
+constexpr HybridExpertRanks kAlone{.dp = 4, .ep = 2, .shard = 2}, kFewer{.dp = 4, .ep = 4, .shard = 2},
     kShared{.dp = 8, .ep = 2, .shard = 4};
 
-Config with_experts(const std::string& style, const std::string& optimizer) {
+Config hybrid_experts(const std::string& style, const std::string& optimizer) {
   Config config = tiny(style);
   config.precision.compute = "f32";
   config.model.experts = 8;
@@ -38,7 +38,7 @@ Config with_experts(const std::string& style, const std::string& optimizer) {
   return config;
 }
 
-Config with(Config config, const Ranks& ranks, int zero) {
+Config in_hybrid(Config config, const HybridExpertRanks& ranks, int zero) {
   ParallelConfig& p = config.parallel;
   p.dp = ranks.dp;
   p.ep = ranks.ep;
@@ -52,14 +52,14 @@ Config with(Config config, const Ranks& ranks, int zero) {
 
 TEST(HybridExperts, ComputeWhatOneProcessComputes) {
   for (const char* optimizer : {"adamw", "sgd"}) {
-    const Config config = with_experts("moe_bias", optimizer);
+    const Config config = hybrid_experts("moe_bias", optimizer);
     const VerifyRun one = run_layout(one_process(config));
-    const Ranks context{.dp = 4, .ep = 2, .shard = 2, .cp = 2}, tensor{.dp = 4, .ep = 2, .shard = 2, .tp = 2},
-        pipeline{.dp = 4, .ep = 2, .shard = 2, .pp = 2};
-    for (const Ranks& ranks : {kAlone, kFewer, kShared, context, tensor, pipeline})
+    const HybridExpertRanks context{.dp = 4, .ep = 2, .shard = 2, .cp = 2},
+        tensor{.dp = 4, .ep = 2, .shard = 2, .tp = 2}, pipeline{.dp = 4, .ep = 2, .shard = 2, .pp = 2};
+    for (const HybridExpertRanks& ranks : {kAlone, kFewer, kShared, context, tensor, pipeline})
       for (const int zero : {1, 2, 3}) {
         SCOPED_TRACE(fmt::format("{} zero {} {}", ranks.text(), zero, optimizer));
-        Config many = with(config, ranks, zero);
+        Config many = in_hybrid(config, ranks, zero);
         many.parallel.reduce = zero == 2 ? "tree" : "fast";
         const VerifyRun run = run_layout(many);
         const LayoutDifference difference = compare(run, one);
@@ -73,22 +73,23 @@ TEST(HybridExperts, ComputeWhatOneProcessComputes) {
 
 // With sets as large as all ranks nothing is left across: the very sums of plain ZeRO.
 TEST(HybridExperts, OneSetIsPlainZero) {
-  const Config config = with_experts("moe", "adamw");
+  const Config config = hybrid_experts("moe", "adamw");
   for (const int zero : {1, 2, 3}) {
-    Config plain = with(config, {.dp = 4, .ep = 2}, zero);
+    Config plain = in_hybrid(config, {.dp = 4, .ep = 2}, zero);
     plain.parallel.zero_shard = 0;
     EXPECT_TRUE(
-        compare(run_layout(with(config, {.dp = 4, .ep = 2, .shard = 4}, zero)), run_layout(plain)).bitwise)
+        compare(run_layout(in_hybrid(config, {.dp = 4, .ep = 2, .shard = 4}, zero)), run_layout(plain))
+            .bitwise)
         << zero;
   }
 }
 
 // A rank keeps 1/sharing of its experts, whatever the number of sets; each set has all of them.
 TEST(HybridExperts, ShareTheirShardsWithinASet) {
-  for (const Ranks& ranks : {kAlone, kFewer, kShared}) {
+  for (const HybridExpertRanks& ranks : {kAlone, kFewer, kShared}) {
     std::mutex mutex;
     std::map<std::string, std::vector<int64_t>> kept;  // by rank, of each stack
-    const Config config = with(with_experts("moe", "adamw"), ranks, 1);
+    const Config config = in_hybrid(hybrid_experts("moe", "adamw"), ranks, 1);
     run_layout(config, {.end = [&](Training& training, TrainState&, World& world) {
                  const std::lock_guard lock(mutex);
                  for (const auto& param : training.model->params()) {
@@ -113,10 +114,10 @@ TEST(HybridExperts, ShareTheirShardsWithinASet) {
 
 // What the ranks with the same experts send: each share's f32 sums inside the set and across, its values inside.
 TEST(HybridExperts, BytesAreThoseOfTheFormulas) {
-  for (const Ranks& ranks : {kAlone, kShared})
+  for (const HybridExpertRanks& ranks : {kAlone, kShared})
     for (const int zero : {1, 2, 3}) {
       SCOPED_TRACE(fmt::format("{} zero {}", ranks.text(), zero));
-      const Config config = with(with_experts("moe", "sgd"), ranks, zero);
+      const Config config = in_hybrid(hybrid_experts("moe", "sgd"), ranks, zero);
       std::map<std::thread::id, std::pair<Group*, Group*>> groups;
       std::mutex mutex;
       run_layout(
@@ -169,12 +170,12 @@ TEST(HybridExperts, BytesAreThoseOfTheFormulas) {
 }
 
 TEST(HybridExperts, AForgottenSumAcrossIsCaught) {
-  const Config config = with_experts("moe", "sgd");
+  const Config config = hybrid_experts("moe", "sgd");
   const VerifyRun one = run_layout(one_process(config));
-  const auto planted = [&](const std::function<void(IslandGroups&)>& fault, const Ranks& ranks, int zero,
-                           Axis copies = Axis::edp) {
+  const auto planted = [&](const std::function<void(IslandGroups&)>& fault, const HybridExpertRanks& ranks,
+                           int zero, Axis copies = Axis::edp) {
     return is_caught(
-        with(config, ranks, zero), one,
+        in_hybrid(config, ranks, zero), one,
         {.lay_out =
              [&](Training& training, Mesh& mesh) {
                training.split_experts(mesh.group(Axis::ep), mesh.group(copies));
@@ -195,7 +196,7 @@ TEST(HybridExperts, AForgottenSumAcrossIsCaught) {
 
 TEST(HybridExperts, ResumeToTheSameBits) {
   for (const auto& [ranks, zero] : {std::pair(kShared, 3), {kAlone, 1}}) {
-    const Config config = with(with_experts("moe_bias", "adamw"), ranks, zero);
+    const Config config = in_hybrid(hybrid_experts("moe_bias", "adamw"), ranks, zero);
     const VerifyRun whole = run_layout(config);
     const std::string folder = temporary_path("hybrid_experts");
     std::filesystem::remove_all(folder);
@@ -221,14 +222,15 @@ TEST(HybridExperts, ResumeToTheSameBits) {
     // The rest of it in one process, and in another layout.
     VerifyRun one = resume(one_process(config));
     EXPECT_NEAR(one.losses.back(), whole.losses.back(), 1e-5 * whole.losses.back());
-    EXPECT_NEAR(resume(with(config, kFewer, 2)).losses.back(), one.losses.back(), 1e-5 * one.losses.back());
+    EXPECT_NEAR(resume(in_hybrid(config, kFewer, 2)).losses.back(), one.losses.back(),
+                1e-5 * one.losses.back());
   }
 }
 
 TEST(HybridExperts, ThePlanHasTheirStates) {
-  for (const Ranks& ranks : {kAlone, kShared})
+  for (const HybridExpertRanks& ranks : {kAlone, kShared})
     for (const int zero : {1, 2, 3}) {
-      Config config = with(with_experts("moe", "adamw"), ranks, zero);
+      Config config = in_hybrid(hybrid_experts("moe", "adamw"), ranks, zero);
       config.precision.compute = "bf16";
       config.train.steps = 2;
       run_layout(
@@ -245,13 +247,13 @@ TEST(HybridExperts, ThePlanHasTheirStates) {
 
 // Two speeds: the sets of a group; at a meeting the ranks with the same share of an expert share it out.
 TEST(HybridExperts, LieInGroupsOfTwoSpeeds) {
-  for (const Ranks& ranks : {kShared, kAlone}) {
-    Config config = with_experts("moe", "sgd");
+  for (const HybridExpertRanks& ranks : {kShared, kAlone}) {
+    Config config = hybrid_experts("moe", "sgd");
     config.train.global_batch = 2 * 2 * ranks.dp;  // a grain for each rank
     config.parallel.sync_every = 2;
     config.parallel.sync_group = ranks.dp;
     for (const int zero : {1, 3}) {
-      Config two = with(config, ranks, zero);
+      Config two = in_hybrid(config, ranks, zero);
       two.parallel.dp = 2 * ranks.dp;
       EXPECT_LE(compare(run_layout(two), run_layout(one_process(two))).worst(), 1e-5)
           << ranks.text() << " zero " << zero;

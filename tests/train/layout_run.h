@@ -7,6 +7,9 @@
 
 namespace athanor {
 
+// Of a layout that adds in another order than one process, in f32.
+inline constexpr double kTolerance = 1e-5;
+
 // Grains of 22, 22 and 11 tokens: uneven parts for two, three and four ranks, of grains and of sequences.
 inline Config uneven(const std::string& family, const std::string& optimizer) {
   Config config = tiny(family);

@@ -10,7 +10,7 @@
 namespace athanor {
 namespace {
 
-Config deep(const std::string& family, const std::string& optimizer) {
+Config deep_config(const std::string& family, const std::string& optimizer) {
   Config config = tiny(family);
   config.model.layers = 5;
   config.model.dropout = 0.1;
@@ -19,7 +19,7 @@ Config deep(const std::string& family, const std::string& optimizer) {
   return config;
 }
 
-struct Layout {
+struct ScheduledLayout {
   const char* schedule = "1f1b";
   int64_t pp = 1, dp = 1, tp = 1, zero = 0;
   bool sp = false;
@@ -27,7 +27,7 @@ struct Layout {
   int64_t ep = 1;
 };
 
-Config with(Config config, const Layout& layout) {
+Config in_scheduled(Config config, const ScheduledLayout& layout) {
   ParallelConfig& p = config.parallel;
   p.schedule = layout.schedule;
   p.pp = layout.pp;
@@ -40,7 +40,7 @@ Config with(Config config, const Layout& layout) {
   return config;
 }
 
-std::string text(const Layout& l) {
+std::string describe(const ScheduledLayout& l) {
   return fmt::format("{} pp {} dp {} tp {} ep {} zero {} {} {}", l.schedule, l.pp, l.dp, l.tp, l.ep, l.zero,
                      l.sp ? "sp" : "", l.recompute);
 }
@@ -50,17 +50,18 @@ const std::pair<const char*, const char*> kLayouts[] = {
 
 class LayoutsTest : public ::testing::TestWithParam<std::pair<const char*, const char*>> {
  protected:
-  Config config_ = deep(GetParam().first, GetParam().second);
+  Config config_ = deep_config(GetParam().first, GetParam().second);
 };
 
 // Five grains are not alike for two and three ranks, nor five layers for the stages.
 TEST_P(LayoutsTest, UnevenPipelinesKeepTheBitsOfOneProcess) {
   const VerifyRun one = run_layout(one_process(config_));
-  for (const Layout& layout :
-       {Layout{"gpipe", 3, 2}, Layout{"interleaved", 2, 2, 1, 1}, Layout{"zb-h1", 2, 3, 1, 1},
-        Layout{"zb-v", 2, 2, 1, 0, false, "full"}, Layout{"zb-h1", 4, 2}}) {
-    const LayoutDifference found = compare(run_layout(with(config_, layout)), one);
-    EXPECT_TRUE(found.bitwise) << text(layout) << ": " << found.worst();
+  for (const ScheduledLayout& layout :
+       {ScheduledLayout{"gpipe", 3, 2}, ScheduledLayout{"interleaved", 2, 2, 1, 1},
+        ScheduledLayout{"zb-h1", 2, 3, 1, 1}, ScheduledLayout{"zb-v", 2, 2, 1, 0, false, "full"},
+        ScheduledLayout{"zb-h1", 4, 2}}) {
+    const LayoutDifference found = compare(run_layout(in_scheduled(config_, layout)), one);
+    EXPECT_TRUE(found.bitwise) << describe(layout) << ": " << found.worst();
   }
 }
 
@@ -69,10 +70,10 @@ TEST_P(LayoutsTest, FastSumsAreThoseOfDataParallelism) {
   config_.parallel.reduce = "fast";
   config_.train.global_batch = 8;
   for (const int64_t zero : {0, 1, 2, 3}) {
-    const VerifyRun flat = run_layout(with(config_, {"1f1b", 1, 2, 1, zero}));
+    const VerifyRun flat = run_layout(in_scheduled(config_, {"1f1b", 1, 2, 1, zero}));
     for (const char* schedule : {"1f1b", "zb-v"}) {
-      const Layout layout{schedule, 2, 2, 1, zero};
-      EXPECT_TRUE(compare(run_layout(with(config_, layout)), flat).bitwise) << text(layout);
+      const ScheduledLayout layout{schedule, 2, 2, 1, zero};
+      EXPECT_TRUE(compare(run_layout(in_scheduled(config_, layout)), flat).bitwise) << describe(layout);
     }
   }
 }
@@ -82,10 +83,11 @@ TEST_P(LayoutsTest, PipelinesOfTensorParallelRanks) {
   config_.precision.compute = "f32";
   if (config_.optimizer.name == "adamw") config_.optimizer.lr = 3e-4;  // full steps of what is nearly zero
   for (const bool sp : {false, true}) {
-    const VerifyRun flat = run_layout(with(config_, {"1f1b", 1, 1, 2, 0, sp}));
-    for (const Layout& layout : {Layout{"1f1b", 2, 1, 2, 0, sp}, Layout{"zb-v", 2, 2, 2, 0, sp, "selective"},
-                                 Layout{"gpipe", 2, 2, 2, 3, sp}})
-      EXPECT_TRUE(compare(run_layout(with(config_, layout)), flat).bitwise) << text(layout);
+    const VerifyRun flat = run_layout(in_scheduled(config_, {"1f1b", 1, 1, 2, 0, sp}));
+    for (const ScheduledLayout& layout :
+         {ScheduledLayout{"1f1b", 2, 1, 2, 0, sp}, ScheduledLayout{"zb-v", 2, 2, 2, 0, sp, "selective"},
+          ScheduledLayout{"gpipe", 2, 2, 2, 3, sp}})
+      EXPECT_TRUE(compare(run_layout(in_scheduled(config_, layout)), flat).bitwise) << describe(layout);
     const LayoutDifference rounding = compare(flat, run_layout(one_process(config_)));
     EXPECT_LT(rounding.worst(), 1e-5) << rounding.gradient.where << ", " << rounding.weight.where;
   }
@@ -94,19 +96,19 @@ TEST_P(LayoutsTest, PipelinesOfTensorParallelRanks) {
 INSTANTIATE_TEST_SUITE_P(All, LayoutsTest, ::testing::ValuesIn(kLayouts));
 
 // A part of a sample, so that each case is short.
-struct Sample {
+struct SpanningSample {
   const char *family, *optimizer;
   int most_ranks;
   size_t part, parts;
 };
 
-class SpanningTest : public ::testing::TestWithParam<Sample> {};
+class SpanningTest : public ::testing::TestWithParam<SpanningSample> {};
 
 // Sizes, schedules, kinds of attention, sp, stages of ZeRO and recompute as `athanor verify --all-layouts --sample` takes
 // them: every pair of values that is legal at all.
 TEST_P(SpanningTest, ComputesWhatOneProcessComputes) {
-  const Sample& sample = GetParam();
-  Config config = deep(sample.family, sample.optimizer);
+  const SpanningSample& sample = GetParam();
+  Config config = deep_config(sample.family, sample.optimizer);
   config.model.layers = 4;
   config.model.heads = config.model.kv_heads = 8;
   config.model.head_dim = 4;
@@ -129,8 +131,8 @@ TEST_P(SpanningTest, ComputesWhatOneProcessComputes) {
   }
 }
 
-std::vector<Sample> samples() {
-  std::vector<Sample> all;
+std::vector<SpanningSample> samples() {
+  std::vector<SpanningSample> all;
   for (size_t part = 0; part < 6; ++part) all.push_back({"llama", "adamw", 8, part, 6});
   for (size_t part = 0; part < 2; ++part) {
     all.push_back({"llama", "sgd", 4, part, 2});
@@ -142,30 +144,30 @@ std::vector<Sample> samples() {
   return all;
 }
 INSTANTIATE_TEST_SUITE_P(All, SpanningTest, ::testing::ValuesIn(samples()), [](const auto& each) {
-  const Sample& s = each.param;
+  const SpanningSample& s = each.param;
   return fmt::format("{}_{}_{}_ranks_{}", s.family, s.optimizer, s.most_ranks, s.part);
 });
 
 // Balanced by an auxiliary loss, and with a pipeline of uneven stages.
 TEST(ExpertLayouts, ComputeWhatOneProcessComputes) {
-  Config config = deep("moe", "sgd");
+  Config config = deep_config("moe", "sgd");
   config.model.layers = 3;
   config.model.experts = 8;
   config.precision.compute = "f32";
   config.train.global_batch = 8;
   const VerifyRun one = run_layout(one_process(config));
-  for (const Layout& layout :
-       {Layout{"1f1b", 1, 4, 1, 2, false, "full", 2}, Layout{"1f1b", 1, 2, 2, 3, true, "none", 4},
-        Layout{"zb-h1", 2, 2, 1, 3, false, "full", 2}}) {
-    const LayoutDifference found = compare(run_layout(with(config, layout)), one);
-    EXPECT_LT(found.worst(), 1e-5) << text(layout) << ": " << found.gradient.where << " "
+  for (const ScheduledLayout& layout : {ScheduledLayout{"1f1b", 1, 4, 1, 2, false, "full", 2},
+                                        ScheduledLayout{"1f1b", 1, 2, 2, 3, true, "none", 4},
+                                        ScheduledLayout{"zb-h1", 2, 2, 1, 3, false, "full", 2}}) {
+    const LayoutDifference found = compare(run_layout(in_scheduled(config, layout)), one);
+    EXPECT_LT(found.worst(), 1e-5) << describe(layout) << ": " << found.gradient.where << " "
                                    << found.weight.where;
   }
 }
 
 TEST(PipelineFaults, AForgottenSumOfTiedUsesShows) {
   for (const char* optimizer : {"sgd", "adamw"}) {
-    const Config config = with(deep("gpt2", optimizer), {"1f1b", 2});
+    const Config config = in_scheduled(deep_config("gpt2", optimizer), {"1f1b", 2});
     const VerifyRun one = run_layout(one_process(config));
     EXPECT_TRUE(is_caught(
         config, one,
@@ -179,19 +181,19 @@ TEST(PipelineFaults, AForgottenSumOfTiedUsesShows) {
 TEST(Checkpoints, KnowNoLayout) {
   const TestFolder folder;
   for (const char* family : {"gpt2", "moe_bias"}) {
-    Config config = deep(family, "adamw");
+    Config config = deep_config(family, "adamw");
     const bool moe = config.model.family == "moe";
     config.train.steps = 2;
     config.train.global_batch = 8;
     if (moe) config.model.experts = 8;
-    const std::vector<Layout> layouts = {{"1f1b", 2, 1, 2, 0, true, "none", moe ? 2 : 1},
-                                         {"1f1b", 1, 4, 1, 3, false, "none", moe ? 4 : 1},
-                                         {"1f1b", 1, 1},
-                                         {"zb-v", 2, 2, 1, 3, false, "none", moe ? 2 : 1}};
+    const std::vector<ScheduledLayout> layouts = {{"1f1b", 2, 1, 2, 0, true, "none", moe ? 2 : 1},
+                                                  {"1f1b", 1, 4, 1, 3, false, "none", moe ? 4 : 1},
+                                                  {"1f1b", 1, 1},
+                                                  {"zb-v", 2, 2, 1, 3, false, "none", moe ? 2 : 1}};
     std::string first;
     std::vector<std::string> digests;
-    for (const Layout& layout : layouts) {
-      const std::string target = folder.file(std::string(family) + " " + text(layout));
+    for (const ScheduledLayout& layout : layouts) {
+      const std::string target = folder.file(std::string(family) + " " + describe(layout));
       const auto load = [&](Training& training, TrainState& state, World&) {
         if (first.empty()) return;
         const Checkpoint checkpoint = Checkpoint::open(system_env(), first);
@@ -203,10 +205,10 @@ TEST(Checkpoints, KnowNoLayout) {
             system_env(), world.all(), target,
             {.step = state.step, .state = state.to_json(), .tensors = training.tensors(), .files = {}});
       };
-      run_layout(with(config, layout), {.begin = load, .end = save});
+      run_layout(in_scheduled(config, layout), {.begin = load, .end = save});
       const std::string path = target + "/step_00000002";
       digests.push_back(Checkpoint::open(system_env(), path).digest());
-      EXPECT_EQ(digests.back(), digests[0]) << family << " " << text(layout);
+      EXPECT_EQ(digests.back(), digests[0]) << family << " " << describe(layout);
       if (first.empty()) first = path;
     }
   }
@@ -216,7 +218,7 @@ TEST(Checkpoints, KnowNoLayout) {
 TEST(PipelinePlans, AreTheMeasuredPeakButForBoundaries) {
   for (const char* schedule : {"gpipe", "1f1b", "zb-v"})
     for (const int64_t zero : {0, 3}) {
-      Config config = with(deep("llama", "adamw"), {schedule, 2, 2, 1, zero});
+      Config config = in_scheduled(deep_config("llama", "adamw"), {schedule, 2, 2, 1, zero});
       config.train.global_batch = 16;
       config.train.steps = 2;
       run_layout(config, {.end = [&](Training& training, TrainState&, World& world) {

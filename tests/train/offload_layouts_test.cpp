@@ -10,21 +10,21 @@
 namespace athanor {
 namespace {
 
-struct Layout {
+struct OffloadedLayout {
   int64_t dp = 1, tp = 1, pp = 1, cp = 1, ep = 1, zero = 0, zero_shard = 0;
   bool sp = false;
   const char* schedule = "1f1b";
   const char* recompute = "none";
 };
 
-struct Sample {
+struct OffloadSample {
   const char *family, *optimizer, *reduce;
-  Layout layout;
+  OffloadedLayout layout;
 };
 
-Config in_layout(const Sample& sample) {
+Config config_of_sample(const OffloadSample& sample) {
   const std::string family = sample.family;
-  const Layout& layout = sample.layout;
+  const OffloadedLayout& layout = sample.layout;
   Config config = tiny(family);
   config.model.layers = 4;
   if (config.model.experts > 0) config.model.experts = 4;
@@ -49,21 +49,21 @@ Config in_layout(const Sample& sample) {
   return config;
 }
 
-Config on_disk(Config config) {
+Config spilled(Config config) {
   OffloadConfig& o = config.offload;
   o.optimizer = o.gradients = o.activations = "disk";
   if (config.parallel.zero == 3) o.parameters = "disk";
   return config;
 }
 
-class OffloadLayouts : public ::testing::TestWithParam<Sample> {};
+class OffloadLayouts : public ::testing::TestWithParam<OffloadSample> {};
 
 TEST_P(OffloadLayouts, HaveTheBitsOfMemory) {
-  const Config config = in_layout(GetParam());
-  EXPECT_TRUE(compare(run_layout(on_disk(config)), run_layout(config)).bitwise);
+  const Config config = config_of_sample(GetParam());
+  EXPECT_TRUE(compare(run_layout(spilled(config)), run_layout(config)).bitwise);
 }
 
-const std::vector<Sample> kShort = {
+const std::vector<OffloadSample> kShort = {
     {"llama", "adamw", "fast", {.dp = 2}},
     {"gpt2", "sgd", "tree", {.dp = 3, .zero = 1}},
     {"gpt2", "adamw", "fast", {.dp = 2, .pp = 2, .zero = 1, .schedule = "zb-h1"}},
@@ -72,7 +72,7 @@ const std::vector<Sample> kShort = {
     {"moe_bias", "adamw", "tree", {.dp = 2, .ep = 2, .zero = 3}},
 };
 
-const std::vector<Sample> kAll = {
+const std::vector<OffloadSample> kAll = {
     {"llama", "adamw", "tree", {.dp = 2, .tp = 2, .zero = 2, .sp = true}},
     {"gpt2", "adamw", "fast", {.dp = 2, .tp = 2, .zero = 3}},
     {"moe_bias", "adamw", "tree", {.dp = 4, .zero = 3, .zero_shard = 2}},
@@ -96,8 +96,8 @@ const std::vector<Sample> kAll = {
     {"moe_bias", "sgd", "tree", {.dp = 2, .cp = 2, .ep = 2, .zero = 2}},
 };
 
-std::string name_of(const ::testing::TestParamInfo<Sample>& test) {
-  const Layout& l = test.param.layout;
+std::string name_of(const ::testing::TestParamInfo<OffloadSample>& test) {
+  const OffloadedLayout& l = test.param.layout;
   std::string name =
       fmt::format("{}_{}_{}_dp{}_tp{}_pp{}_cp{}_ep{}_zero{}", test.param.family, test.param.optimizer,
                   test.param.reduce, l.dp, l.tp, l.pp, l.cp, l.ep, l.zero);

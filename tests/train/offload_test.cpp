@@ -13,7 +13,7 @@ namespace athanor {
 namespace {
 
 // Matrices of several blocks of 256, so that ZeRO cuts them and 8 bits are used.
-Config wide(const std::string& family, const std::string& compute, const std::string& optimizer) {
+Config several_blocks(const std::string& family, const std::string& compute, const std::string& optimizer) {
   Config config = tiny(family);
   config.model.width = 48;
   config.model.ffn_width = 100;
@@ -25,7 +25,7 @@ Config wide(const std::string& family, const std::string& compute, const std::st
   return config;
 }
 
-Config on_disk(Config config) {
+Config optimizer_on_disk(Config config) {
   config.offload.optimizer = "disk";
   return config;
 }
@@ -41,8 +41,8 @@ TEST(Offload, OfTheOptimizerChangesNoBit) {
   for (const char* family : {"llama", "gpt2", "moe_bias"})
     for (const char* compute : {"f32", "bf16", "f16"})
       for (const char* optimizer : {"adamw", "sgd"}) {
-        const Config config = wide(family, compute, optimizer);
-        EXPECT_TRUE(same_bits(run(config, 1), run(on_disk(config), 1)))
+        const Config config = several_blocks(family, compute, optimizer);
+        EXPECT_TRUE(same_bits(run(config, 1), run(optimizer_on_disk(config), 1)))
             << family << " " << compute << " " << optimizer;
       }
 }
@@ -51,13 +51,13 @@ TEST(Offload, OfGradientsChangesNoBit) {
   for (const char* family : {"llama", "gpt2", "moe_bias"})
     for (const char* reduce : {"fast", "tree"})
       for (const char* optimizer : {"adamw", "sgd"}) {
-        Config config = wide(family, "bf16", optimizer);
+        Config config = several_blocks(family, "bf16", optimizer);
         config.parallel.reduce = reduce;
         config.parallel.recompute = std::string(family) == "gpt2" ? "full" : "none";
         const Outcome memory = run(config, 1);
         config.offload.gradients = "disk";
         EXPECT_TRUE(same_bits(memory, run(config, 1))) << family << " " << reduce << " " << optimizer;
-        EXPECT_TRUE(same_bits(memory, run(on_disk(config), 1)))
+        EXPECT_TRUE(same_bits(memory, run(optimizer_on_disk(config), 1)))
             << family << " " << reduce << " " << optimizer;
       }
 }
@@ -65,7 +65,7 @@ TEST(Offload, OfGradientsChangesNoBit) {
 TEST(Offload, OfActivationsChangesNoBit) {
   for (const char* family : {"llama", "gpt2", "moe_bias"})
     for (const char* recompute : {"none", "selective", "full", "group:2", "full*1,selective"}) {
-      Config config = wide(family, "bf16", "adamw");
+      Config config = several_blocks(family, "bf16", "adamw");
       config.parallel.recompute = recompute;
       config.model.dropout = 0.1;
       config.data.seq_len = config.model.max_seq_len = 96;  // tensors worth a transfer
@@ -87,7 +87,7 @@ TEST(Offload, OfParametersChangesNoBit) {
   } cases[] = {{"llama", "f32", "adamw", 1}, {"llama", "bf16", "sgd", 3},      {"gpt2", "bf16", "adamw", 1},
                {"gpt2", "f32", "sgd", 3},    {"moe_bias", "bf16", "adamw", 3}, {"moe_bias", "f32", "sgd", 1}};
   for (const auto& each : cases) {
-    Config config = wide(each.family, each.compute, each.optimizer);
+    Config config = several_blocks(each.family, each.compute, each.optimizer);
     config.parallel.zero = 3;
     const Outcome memory = run(config, each.ranks);
     config.offload.parameters = "disk";
@@ -101,7 +101,7 @@ TEST(Offload, ChangesNoBitInAnyStageOfZero) {
   const std::pair<const char*, const char*> cases[] = {{"f32", "adamw"}, {"8bit", "adamw"}, {"8bit", "sgd"}};
   for (size_t i = 0; i < std::size(cases); ++i) {
     const auto& [state, optimizer] = cases[i];
-    Config config = wide("gpt2", "bf16", optimizer);
+    Config config = several_blocks("gpt2", "bf16", optimizer);
     config.optimizer.state = state;
     config.parallel.reduce = "tree";
     const Outcome one = run(config, 1);
@@ -110,7 +110,7 @@ TEST(Offload, ChangesNoBitInAnyStageOfZero) {
       config.parallel.zero = zero;
       EXPECT_TRUE(same_bits(one, run(config, ranks)))
           << state << " in memory, zero " << zero << " of " << ranks;
-      EXPECT_TRUE(same_bits(one, run(on_disk(config), ranks)))
+      EXPECT_TRUE(same_bits(one, run(optimizer_on_disk(config), ranks)))
           << state << " on disk, zero " << zero << " of " << ranks;
       EXPECT_TRUE(same_bits(one, run(all_on_disk(config), ranks)))
           << state << " all on disk, zero " << zero << " of " << ranks;
@@ -119,7 +119,7 @@ TEST(Offload, ChangesNoBitInAnyStageOfZero) {
 }
 
 TEST(Offload, EightBitStateIsAnotherOneAndNear) {
-  Config config = wide("llama", "f32", "adamw");
+  Config config = several_blocks("llama", "f32", "adamw");
   config.train.steps = 20;
   const Outcome exact = run(config, 1);
   config.optimizer.state = "8bit";
@@ -130,8 +130,8 @@ TEST(Offload, EightBitStateIsAnotherOneAndNear) {
 }
 
 // Steps first+1 .. last, from a checkpoint where there is one, and the digest of what it saves in the end.
-std::string train(const Config& config, int ranks, const std::string& from, const std::string& to,
-                  int64_t last) {
+std::string train_with_offload(const Config& config, int ranks, const std::string& from,
+                               const std::string& to, int64_t last) {
   const auto groups = make_thread_groups(ranks);
   run_ranks(groups, [&](Group& group) {
     Engine engine;
@@ -168,17 +168,18 @@ TEST(Offload, ACheckpointDoesNotKnowWhereStateWas) {
   std::filesystem::remove_all(folder);
   std::filesystem::create_directories(folder);
   for (const char* state : {"f32", "8bit"}) {
-    Config memory = wide("gpt2", "bf16", "adamw");
+    Config memory = several_blocks("gpt2", "bf16", "adamw");
     memory.optimizer.state = state;
     memory.parallel.reduce = "tree";
-    Config disk = on_disk(memory);
+    Config disk = optimizer_on_disk(memory);
     disk.parallel.zero = 2;
     const std::string name = folder + "/" + state;
-    const std::string expected = train(memory, 1, "", name + "_through", 4);
-    EXPECT_EQ(train(memory, 1, "", name + "_memory", 2), train(disk, 3, "", name + "_disk", 2));
-    EXPECT_EQ(train(disk, 3, name + "_memory", name + "_a", 4), expected) << state;
-    EXPECT_EQ(train(memory, 1, name + "_disk", name + "_b", 4), expected) << state;
-    EXPECT_EQ(train(disk, 1, name + "_disk", name + "_c", 4), expected) << state;
+    const std::string expected = train_with_offload(memory, 1, "", name + "_through", 4);
+    EXPECT_EQ(train_with_offload(memory, 1, "", name + "_memory", 2),
+              train_with_offload(disk, 3, "", name + "_disk", 2));
+    EXPECT_EQ(train_with_offload(disk, 3, name + "_memory", name + "_a", 4), expected) << state;
+    EXPECT_EQ(train_with_offload(memory, 1, name + "_disk", name + "_b", 4), expected) << state;
+    EXPECT_EQ(train_with_offload(disk, 1, name + "_disk", name + "_c", 4), expected) << state;
   }
 }
 
@@ -187,10 +188,10 @@ TEST(Offload, ThePlanCountsTheBuffersInItsPlace) {
     for (const char* state : {"f32", "8bit"})
       for (const std::string place : {"memory", "disk", "all on disk"})
         for (const int zero : {0, 2, 3}) {
-          Config config = wide("llama", compute, "adamw");
+          Config config = several_blocks("llama", compute, "adamw");
           config.optimizer.state = state;
           config.parallel.zero = zero;
-          if (place == "disk") config = on_disk(config);
+          if (place == "disk") config = optimizer_on_disk(config);
           if (place == "all on disk") config = all_on_disk(config);
           const int ranks = zero == 0 ? 1 : 2;
           run_ranks(make_thread_groups(ranks), [&](Group& group) {
@@ -219,7 +220,7 @@ TEST(Offload, ThePlanCountsTheBuffersInItsPlace) {
 
 // Peaks, by what is on disk: of the category that it is about less, and as planned.
 TEST(Offload, OfGradientsAndActivationsTakesLessAndAsPlanned) {
-  Config config = wide("llama", "bf16", "adamw");
+  Config config = several_blocks("llama", "bf16", "adamw");
   config.model.layers = 6;
   config.data.seq_len = config.model.max_seq_len = 96;
   config.train.steps = 2;
@@ -241,7 +242,7 @@ TEST(Offload, OfGradientsAndActivationsTakesLessAndAsPlanned) {
 
 // Of ranks that share what they have: shards and values go too.
 TEST(Offload, OfSharesTakesLess) {
-  Config config = wide("llama", "bf16", "adamw");
+  Config config = several_blocks("llama", "bf16", "adamw");
   config.model.layers = 16;
   config.parallel.bucket_bytes = 1 << 20;  // rows are long beside the blocks of the file
   config.parallel.zero = 3;
@@ -275,7 +276,7 @@ TEST(Offload, OfSharesTakesLess) {
 }
 
 TEST(Offload, NamesWhatADiskSpoilsAndLeavesNothing) {
-  const Config config = on_disk(wide("llama", "bf16", "adamw"));
+  const Config config = optimizer_on_disk(several_blocks("llama", "bf16", "adamw"));
   ScratchEnv env;
   Engine engine;
   const auto groups = make_thread_groups(1);

@@ -23,7 +23,7 @@ Config onebit(const char* family) {
   return config;
 }
 
-struct Definition {
+struct OneBitDefinition {
   std::vector<double> losses, grad_norms;
   Floats weights;
 };
@@ -32,7 +32,7 @@ struct State {
   Floats m, v;
 };
 
-Definition define(const Config& config, int ranks) {
+OneBitDefinition define_onebit(const Config& config, int ranks) {
   Engine engine;
   const auto group = make_single_group();
   Config alone = config;
@@ -44,7 +44,7 @@ Definition define(const Config& config, int ranks) {
   std::map<const Param*, State> states;
   const auto beta1 = static_cast<float>(config.optimizer.betas[0]),
              beta2 = static_cast<float>(config.optimizer.betas[1]);
-  Definition run;
+  OneBitDefinition run;
   const auto is_stack = [](const Param* param) { return matrices_of(*param).count > 1; };
   for (int64_t step = 1; step <= config.train.steps; ++step) {
     const bool warm = step <= kWarmup;
@@ -140,7 +140,7 @@ TEST(OneBitAdam, TrainsAsItsDefinition) {
     for (const int ranks : {2, 3}) {
       const Config config = onebit(family);
       const Outcome got = run(config, ranks);
-      const Definition expected = define(config, ranks);
+      const OneBitDefinition expected = define_onebit(config, ranks);
       for (size_t i = 0; i < expected.losses.size(); ++i) {
         EXPECT_NEAR(got.steps[i].loss, expected.losses[i], 1e-5 * expected.losses[i]) << "step " << i + 1;
         EXPECT_NEAR(got.steps[i].grad_norm, expected.grad_norms[i], 1e-4 * expected.grad_norms[i])
@@ -165,7 +165,7 @@ TEST(OneBitAdam, OfExpertsTrainsAsItsDefinition) {
     config.parallel.dp = dp;
     config.parallel.ep = ep;
     const VerifyRun got = run_layout(config);
-    const auto gap_to = [&](const Definition& expected) {
+    const auto gap_to = [&](const OneBitDefinition& expected) {
       const auto model = make_model(config.model);
       double gap = 0.0, norm = 0.0;
       auto next = expected.weights.begin();
@@ -176,7 +176,7 @@ TEST(OneBitAdam, OfExpertsTrainsAsItsDefinition) {
         }
       return std::sqrt(gap / norm);
     };
-    const Definition expected = define(config, dp);
+    const OneBitDefinition expected = define_onebit(config, dp);
     for (size_t i = 0; i < expected.losses.size(); ++i) {
       EXPECT_NEAR(got.losses[i], expected.losses[i], 1e-4 * expected.losses[i]) << "step " << i + 1;
       EXPECT_NEAR(got.grad_norms[i], expected.grad_norms[i], 1e-3 * expected.grad_norms[i])
@@ -185,7 +185,7 @@ TEST(OneBitAdam, OfExpertsTrainsAsItsDefinition) {
     const double gap = gap_to(expected);
     EXPECT_LE(gap, 1e-4) << dp;
     config.parallel.ep = 1;  // every rank has all experts and sends their signs
-    EXPECT_GT(gap_to(define(config, dp)), 5 * gap) << dp;
+    EXPECT_GT(gap_to(define_onebit(config, dp)), 5 * gap) << dp;
   }
 }
 

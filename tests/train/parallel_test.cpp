@@ -9,18 +9,18 @@
 namespace athanor {
 namespace {
 
-struct Case {
+struct ParallelCase {
   const char* family;
   const char* compute;
   double dropout;
   const char* optimizer;
 };
 
-void PrintTo(const Case& c, std::ostream* out) {
+void PrintTo(const ParallelCase& c, std::ostream* out) {
   *out << c.family << " " << c.compute << " " << c.optimizer << (c.dropout > 0 ? " dropout" : "");
 }
 
-class ParallelTest : public ::testing::TestWithParam<Case> {};
+class ParallelTest : public ::testing::TestWithParam<ParallelCase> {};
 
 TEST_P(ParallelTest, TreeReductionGivesTheSameBitsForAnyNumberOfRanks) {
   Config config = tiny(GetParam().family);
@@ -56,11 +56,12 @@ TEST_P(ParallelTest, FastReductionAgreesWithOneProcess) {
 
 INSTANTIATE_TEST_SUITE_P(
     All, ParallelTest,
-    ::testing::Values(Case{"llama", "f32", 0.0, "adamw"}, Case{"llama", "bf16", 0.1, "adamw"},
-                      Case{"gpt2", "f32", 0.1, "sgd"}, Case{"gpt2", "bf16", 0.0, "adamw"},
-                      Case{"gpt2", "f16", 0.1, "adamw"}, Case{"moe", "f32", 0.1, "sgd"},
-                      Case{"moe", "bf16", 0.0, "adamw"}, Case{"moe_bias", "f32", 0.0, "adamw"},
-                      Case{"moe_bias", "f16", 0.1, "sgd"}));
+    ::testing::Values(ParallelCase{"llama", "f32", 0.0, "adamw"}, ParallelCase{"llama", "bf16", 0.1, "adamw"},
+                      ParallelCase{"gpt2", "f32", 0.1, "sgd"}, ParallelCase{"gpt2", "bf16", 0.0, "adamw"},
+                      ParallelCase{"gpt2", "f16", 0.1, "adamw"}, ParallelCase{"moe", "f32", 0.1, "sgd"},
+                      ParallelCase{"moe", "bf16", 0.0, "adamw"},
+                      ParallelCase{"moe_bias", "f32", 0.0, "adamw"},
+                      ParallelCase{"moe_bias", "f16", 0.1, "sgd"}));
 
 TEST(Parallel, MoreRanksThanGrainsAreRefused) {
   EXPECT_THROW(run(tiny("llama"), 6), Error);

@@ -22,7 +22,7 @@ uint64_t bits_of(double value) {
 }
 
 // Weights and norms to the bit. Losses are added in another order than by the trainer, which sums them by grain.
-void expect_same(const Outcome& got, const Outcome& expected, const std::string& what) {
+void expect_same_outcome(const Outcome& got, const Outcome& expected, const std::string& what) {
   EXPECT_EQ(got.weights, expected.weights) << what;
   ASSERT_EQ(got.steps.size(), expected.steps.size()) << what;
   for (size_t i = 0; i < got.steps.size(); ++i) {
@@ -42,8 +42,8 @@ TEST(ParameterServer, SynchronousIsDataParallelToTheBit) {
         Config config = small_served(family, optimizer);
         config.parallel.reduce = reduce;
         for (const auto& [workers, servers] : {std::pair(1, 1), {2, 1}, {3, 2}, {2, 3}})
-          expect_same(run_servers(config, {workers, servers}).outcome, run(config, workers),
-                      fmt::format("{} {} {} {}+{}", family, optimizer, reduce, workers, servers));
+          expect_same_outcome(run_servers(config, {workers, servers}).outcome, run(config, workers),
+                              fmt::format("{} {} {} {}+{}", family, optimizer, reduce, workers, servers));
       }
 }
 
@@ -52,7 +52,7 @@ TEST(ParameterServer, SynchronousInBf16WithDropoutIsDataParallelToTheBit) {
   config.precision.compute = "bf16";
   config.model.dropout = 0.1;
   config.parallel.reduce = "tree";
-  expect_same(run_servers(config, {3, 2}).outcome, run(config, 1), "bf16");
+  expect_same_outcome(run_servers(config, {3, 2}).outcome, run(config, 1), "bf16");
 }
 
 // The first steps overflow; the scale falls, then grows and falls again.
@@ -76,8 +76,8 @@ TEST(ParameterServer, SynchronousInF16SkipsTheStepsOfDataParallelism) {
         for (const StepResult& step : expected.steps) skipped += step.applied ? 0 : 1;
         EXPECT_GE(skipped, 2);
         EXPECT_LT(skipped, 15);
-        expect_same(run_servers(config, {workers, servers}).outcome, expected,
-                    fmt::format("{} {} {}+{}", family, reduce, workers, servers));
+        expect_same_outcome(run_servers(config, {workers, servers}).outcome, expected,
+                            fmt::format("{} {} {}+{}", family, reduce, workers, servers));
       }
     }
 }
@@ -95,7 +95,8 @@ TEST(ParameterServer, GrainsBySpeedChangeNoBit) {
       const ServersObserved observed = run_servers(
           config, {workers, servers},
           {.slow = [turns](int worker, int64_t step) { return step % turns == worker ? 3.0 : 1.0; }});
-      expect_same(observed.outcome, run(config, 1), fmt::format("{} {}+{}", optimizer, workers, servers));
+      expect_same_outcome(observed.outcome, run(config, 1),
+                          fmt::format("{} {}+{}", optimizer, workers, servers));
       for (const auto& step : observed.computed)
         for (const int times : step) EXPECT_EQ(times, 1) << "a grain of a step was computed by so many";
       ASSERT_EQ(observed.dealt.size(), 4u);

@@ -22,7 +22,7 @@ struct Cut {
   std::vector<int64_t> stage_layers;  // empty: even
 };
 
-Config config_of(const std::string& family, const std::string& optimizer) {
+Config pipeline_config(const std::string& family, const std::string& optimizer) {
   Config config = tiny(family);
   config.model.layers = 7;
   config.model.dropout = 0.1;
@@ -194,7 +194,7 @@ Outcome run_pipeline(const Config& config, const Cut& cut) {
   return outcome;
 }
 
-void expect_same(const Outcome& one, const Outcome& many, const std::string& what) {
+void expect_same_bits(const Outcome& one, const Outcome& many, const std::string& what) {
   for (size_t i = 0; i < one.steps.size(); ++i) {
     EXPECT_EQ(std::bit_cast<uint64_t>(one.steps[i].loss), std::bit_cast<uint64_t>(many.steps[i].loss))
         << what;
@@ -214,17 +214,19 @@ class PipelineTest : public ::testing::TestWithParam<std::pair<const char*, cons
 
 TEST_P(PipelineTest, EveryScheduleTrainsToTheBitsOfOneProcess) {
   const auto& [family, optimizer] = GetParam();
-  Config config = config_of(family, optimizer);
+  Config config = pipeline_config(family, optimizer);
   for (const char* compute : {"f32", "bf16"}) {
     config.precision.compute = compute;
     const Outcome one = run(config, 1);
     for (const Cut& cut : kCuts)
-      expect_same(one, run_pipeline(config, cut),
-                  std::string(compute) + " " + cut.schedule + ", " + std::to_string(cut.ranks) + " ranks");
+      expect_same_bits(
+          one, run_pipeline(config, cut),
+          std::string(compute) + " " + cut.schedule + ", " + std::to_string(cut.ranks) + " ranks");
     for (const char* recompute : {"full", "selective", "group:2", "full*3,selective*2,none"}) {
       config.parallel.recompute = recompute;
       for (const char* schedule : {"zb-h1", "zb-v"})
-        expect_same(one, run_pipeline(config, {schedule, 2, {}}), std::string(schedule) + " " + recompute);
+        expect_same_bits(one, run_pipeline(config, {schedule, 2, {}}),
+                         std::string(schedule) + " " + recompute);
     }
     config.parallel.recompute = "none";
   }
@@ -250,7 +252,7 @@ TEST(Parts, LayersAreCutEvenly) {
 
 TEST(Parts, EveryUseIsInExactlyOnePart) {
   for (const char* family : {"llama", "gpt2"}) {
-    const auto model = make_model(config_of(family, "sgd").model);
+    const auto model = make_model(pipeline_config(family, "sgd").model);
     const auto parts = cut_model({3, 3, 1});
     for (const Weight* use : model->weights()) {
       int found = 0;
@@ -262,7 +264,7 @@ TEST(Parts, EveryUseIsInExactlyOnePart) {
 
 // Parameters of other parts get no memory, and the plan counts from the whole model's first block.
 TEST(Parts, OnlyWhatIsKeptIsAllocated) {
-  const Config config = config_of("gpt2", "sgd");
+  const Config config = pipeline_config("gpt2", "sgd");
   const auto whole = make_model(config.model);
   const auto parts = cut_model({3, 3, 1});
   int64_t floats = 0, tied = 0;

@@ -11,17 +11,17 @@
 namespace athanor {
 namespace {
 
-struct Case {
+struct RecomputeCase {
   const char* family;
   const char* compute;
   bool tied;
 };
 
-void PrintTo(const Case& c, std::ostream* out) {
+void PrintTo(const RecomputeCase& c, std::ostream* out) {
   *out << c.family << " " << c.compute << (c.tied ? " tied" : "");
 }
 
-class RecomputeTest : public ::testing::TestWithParam<Case> {};
+class RecomputeTest : public ::testing::TestWithParam<RecomputeCase> {};
 
 TEST_P(RecomputeTest, NoPolicyChangesABit) {
   Config config = tiny(GetParam().family);
@@ -40,14 +40,15 @@ TEST_P(RecomputeTest, NoPolicyChangesABit) {
   EXPECT_TRUE(same_bits(run(config, 1), run(config, 3))) << "three ranks";
 }
 
-INSTANTIATE_TEST_SUITE_P(All, RecomputeTest,
-                         ::testing::Values(Case{"gpt2", "f32", true}, Case{"gpt2", "bf16", true},
-                                           Case{"llama", "f32", false}, Case{"llama", "bf16", true},
-                                           Case{"llama", "f16", false}, Case{"moe", "bf16", true},
-                                           Case{"moe_bias", "f32", false}));
+INSTANTIATE_TEST_SUITE_P(
+    All, RecomputeTest,
+    ::testing::Values(RecomputeCase{"gpt2", "f32", true}, RecomputeCase{"gpt2", "bf16", true},
+                      RecomputeCase{"llama", "f32", false}, RecomputeCase{"llama", "bf16", true},
+                      RecomputeCase{"llama", "f16", false}, RecomputeCase{"moe", "bf16", true},
+                      RecomputeCase{"moe_bias", "f32", false}));
 
 // Wide enough that activations, and not the pages of 2 MiB, make the difference.
-PlanRequest deep(const std::string& family, const std::string& recompute) {
+PlanRequest deep_request(const std::string& family, const std::string& recompute) {
   Config config;
   config.model.family = family;
   config.model.layers = 12;
@@ -61,7 +62,7 @@ PlanRequest deep(const std::string& family, const std::string& recompute) {
 }
 
 uint64_t activations(const std::string& family, const std::string& recompute) {
-  return plan_memory(deep(family, recompute)).usage.peak[static_cast<size_t>(Category::activations)];
+  return plan_memory(deep_request(family, recompute)).usage.peak[static_cast<size_t>(Category::activations)];
 }
 
 TEST(Recompute, EachPolicyKeepsLess) {
@@ -78,10 +79,10 @@ TEST(Recompute, EachPolicyKeepsLess) {
 TEST(Recompute, ABudgetTakesAsLittleAsFits) {
   for (const char* family : {"gpt2", "llama"}) {
     const auto bytes = [&](const std::string& policy) {
-      return plan_memory(deep(family, policy)).usage.reserved_total;
+      return plan_memory(deep_request(family, policy)).usage.reserved_total;
     };
     const auto chosen = [&](uint64_t budget) {
-      PlanRequest request = deep(family, "none");
+      PlanRequest request = deep_request(family, "none");
       request.config.parallel.recompute_budget = static_cast<int64_t>(budget);
       const MemoryPlan plan = plan_recompute(request);
       EXPECT_LE(plan.usage.reserved_total, budget);
@@ -108,7 +109,7 @@ std::string error_of(const std::function<void()>& call) {
 }
 
 TEST(Recompute, ABudgetThatNothingFitsIsRefusedByName) {
-  PlanRequest request = deep("llama", "none");
+  PlanRequest request = deep_request("llama", "none");
   request.config.parallel.recompute_budget = 1 << 20;
   const std::string error = error_of([&] { plan_recompute(request); });
   EXPECT_TRUE(error.starts_with("parallel.recompute_budget: got 1.0 MiB (1048576), expected at least "))
@@ -122,8 +123,8 @@ TEST(Recompute, ABudgetThatNothingFitsIsRefusedByName) {
 }
 
 TEST(MemoryPlan, WhatDoesNotFitIsRefusedWithThePolicyThatWould) {
-  const MemoryPlan none = plan_memory(deep("gpt2", "none"));
-  const uint64_t full = plan_memory(deep("gpt2", "full")).usage.reserved_total;
+  const MemoryPlan none = plan_memory(deep_request("gpt2", "none"));
+  const uint64_t full = plan_memory(deep_request("gpt2", "full")).usage.reserved_total;
   EXPECT_EQ(error_of([&] { check_fits(none, 1, none.usage.peak_total); }), "nothing");
   const std::string error = error_of([&] { check_fits(none, 2, 2 * full); });
   EXPECT_TRUE(error.starts_with("memory: got a need of ")) << error;
@@ -133,7 +134,7 @@ TEST(MemoryPlan, WhatDoesNotFitIsRefusedWithThePolicyThatWould) {
 }
 
 TEST(MemoryPlan, AbsurdRequestsEndSoon) {
-  PlanRequest request = deep("gpt2", "none");
+  PlanRequest request = deep_request("gpt2", "none");
   request.stop_bytes = uint64_t{1} << 40;
   request.config.train.micro_batch = request.config.train.global_batch = 1 << 28;
   const MemoryPlan plan = plan_memory(request);

@@ -8,9 +8,9 @@
 namespace athanor {
 namespace {
 
-const char* const kKinds[] = {"bf16", "int8", "topk"};
+const char* const kCodesOfServers[] = {"bf16", "int8", "topk"};
 
-Config compressed(const std::string& kind, const std::string& family, const std::string& optimizer) {
+Config compressed_servers(const std::string& kind, const std::string& family, const std::string& optimizer) {
   Config config = small_served(family, optimizer);
   config.model.width = 48;  // of several blocks: cut between servers
   config.model.head_dim = 12;
@@ -33,10 +33,10 @@ void expect_same_steps(const Outcome& got, const Outcome& expected, const std::s
 }
 
 TEST(ServedCompression, SynchronousIsItsDefinitionAndDataParallelism) {
-  for (const char* kind : kKinds)
+  for (const char* kind : kCodesOfServers)
     for (const char* optimizer : {"adamw", "sgd"})
       for (const auto& [workers, servers] : {std::pair(1, 2), {2, 1}, {3, 2}, {2, 3}}) {
-        const Config config = compressed(kind, servers == 2 ? "gpt2" : "llama", optimizer);
+        const Config config = compressed_servers(kind, servers == 2 ? "gpt2" : "llama", optimizer);
         const std::string what = fmt::format("{} {} {}+{}", kind, optimizer, workers, servers);
         const Outcome got = run_servers(config, {workers, servers}).outcome;
         const DefinedRun expected = define_run(by_who_updates(config), workers);
@@ -48,8 +48,8 @@ TEST(ServedCompression, SynchronousIsItsDefinitionAndDataParallelism) {
 }
 
 TEST(ServedCompression, ForgottenErrorFeedbackShows) {
-  for (const char* kind : kKinds) {
-    const Config config = compressed(kind, "llama", "sgd");
+  for (const char* kind : kCodesOfServers) {
+    const Config config = compressed_servers(kind, "llama", "sgd");
     Config forgotten = config;
     forgotten.parallel.error_feedback = false;
     const Floats got = run_servers(forgotten, {2, 2}).outcome.weights;
@@ -59,7 +59,7 @@ TEST(ServedCompression, ForgottenErrorFeedbackShows) {
 }
 
 TEST(ServedCompression, WarmupIsNotCompressed) {
-  Config config = compressed("topk", "llama", "adamw"), none = config;
+  Config config = compressed_servers("topk", "llama", "adamw"), none = config;
   config.parallel.compression_warmup = 2;
   expect_same_steps(run_servers(config, {2, 2}).outcome, run(by_who_updates(config), 2), "two steps of it");
   config.parallel.compression_warmup = config.train.steps;
@@ -102,9 +102,9 @@ Floats define_one_after_the_other(const Config& config) {
 }
 
 TEST(ServedCompression, AsynchronousIsTheDefinitionOfItsSchedule) {
-  for (const char* kind : kKinds)
+  for (const char* kind : kCodesOfServers)
     for (const int servers : {1, 3}) {
-      Config config = compressed(kind, servers == 1 ? "gpt2" : "llama", "adamw");
+      Config config = compressed_servers(kind, servers == 1 ? "gpt2" : "llama", "adamw");
       const auto schedule = one_after_the_other(2, config.train.steps);
       const ServersObserved got =
           run_servers(config, {.workers = 2, .servers = servers, .consistency = Consistency::async},
@@ -116,9 +116,9 @@ TEST(ServedCompression, AsynchronousIsTheDefinitionOfItsSchedule) {
 }
 
 TEST(ServedCompression, AsynchronousRunsAreRunAgainFromTheirSchedule) {
-  for (const char* kind : kKinds)
+  for (const char* kind : kCodesOfServers)
     for (const Consistency consistency : {Consistency::async, Consistency::bounded}) {
-      Config config = compressed(kind, "gpt2", "adamw");
+      Config config = compressed_servers(kind, "gpt2", "adamw");
       config.parallel.compression_warmup = 1;
       const ServerLayout layout{.workers = 3, .servers = 2, .consistency = consistency, .staleness = 1};
       const ServersObserved first = run_servers(config, layout);
@@ -130,10 +130,10 @@ TEST(ServedCompression, AsynchronousRunsAreRunAgainFromTheirSchedule) {
 
 // Of a worker: the codes of matrices, 4 bytes for every other element, and what is sent without compression, too.
 TEST(ServedCompression, BytesAreThoseOfTheFormulas) {
-  for (const char* kind : kKinds)
+  for (const char* kind : kCodesOfServers)
     for (const Consistency consistency : {Consistency::sync, Consistency::async})
       for (const int servers : {1, 2}) {
-        const Config config = compressed(kind, "gpt2", "adamw");
+        const Config config = compressed_servers(kind, "gpt2", "adamw");
         const CompressionOptions options = compression_of(config);
         const ServersObserved observed =
             run_servers(config, {.workers = 2, .servers = servers, .consistency = consistency});

@@ -11,8 +11,6 @@
 namespace athanor {
 namespace {
 
-constexpr double kTolerance = 1e-5;
-
 // Three heads of keys and values, for three ranks.
 Config in_thirds(Config config) {
   config.model.heads = 6;
@@ -22,42 +20,42 @@ Config in_thirds(Config config) {
   return config;
 }
 
-struct Layout {
+struct TensorParallelLayout {
   int dp = 1, tp = 1;
   bool sp = false;
 };
 
-Config with(Config config, const Layout& layout) {
+Config with_layout(Config config, const TensorParallelLayout& layout) {
   config.parallel.dp = layout.dp;
   config.parallel.tp = layout.tp;
   config.parallel.sp = layout.sp;
   return config;
 }
 
-std::string text(const Layout& layout) {
+std::string name_of(const TensorParallelLayout& layout) {
   return "dp " + std::to_string(layout.dp) + " tp " + std::to_string(layout.tp) + (layout.sp ? " sp" : "");
 }
 
-struct Case {
+struct TensorParallelCase {
   const char* family;
   const char* optimizer;
 };
 
-void PrintTo(const Case& c, std::ostream* out) {
+void PrintTo(const TensorParallelCase& c, std::ostream* out) {
   *out << c.family << " " << c.optimizer;
 }
 
-class TensorParallelTest : public ::testing::TestWithParam<Case> {
+class TensorParallelTest : public ::testing::TestWithParam<TensorParallelCase> {
  protected:
-  static void expect_same(const Config& config, const std::vector<Layout>& layouts,
+  static void expect_same(const Config& config, const std::vector<TensorParallelLayout>& layouts,
                           double tolerance = kTolerance) {
     const VerifyRun one = run_layout(one_process(config));
-    for (const Layout& layout : layouts) {
-      const VerifyRun many = run_layout(with(config, layout));
+    for (const TensorParallelLayout& layout : layouts) {
+      const VerifyRun many = run_layout(with_layout(config, layout));
       EXPECT_EQ(many.first_weights, one.first_weights) << "the same weights in any layout";
       const LayoutDifference difference = compare(many, one);
       EXPECT_LE(difference.worst(), tolerance)
-          << text(layout) << ": " << difference.gradient.where << " " << difference.weight.where;
+          << name_of(layout) << ": " << difference.gradient.where << " " << difference.weight.where;
     }
   }
 };
@@ -78,13 +76,12 @@ TEST_P(TensorParallelTest, RecomputeGoesWithIt) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, TensorParallelTest,
-                         ::testing::Values(Case{"llama", "adamw"}, Case{"llama", "sgd"},
-                                           Case{"gpt2", "adamw"}, Case{"gpt2", "sgd"}, Case{"moe", "sgd"},
-                                           Case{"moe_bias", "adamw"}),
-                         [](const auto& each) {
-                           return std::string(each.param.family) + "_" + each.param.optimizer;
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    All, TensorParallelTest,
+    ::testing::Values(TensorParallelCase{"llama", "adamw"}, TensorParallelCase{"llama", "sgd"},
+                      TensorParallelCase{"gpt2", "adamw"}, TensorParallelCase{"gpt2", "sgd"},
+                      TensorParallelCase{"moe", "sgd"}, TensorParallelCase{"moe_bias", "adamw"}),
+    [](const auto& each) { return std::string(each.param.family) + "_" + each.param.optimizer; });
 
 class OtherModels : public TensorParallelTest {};
 
@@ -121,7 +118,7 @@ TEST_F(OtherModels, HalfPrecisionIsNear) {
     config.train.steps = 3;
     const VerifyRun one = run_layout(one_process(config));
     for (const bool sp : {false, true}) {
-      const VerifyRun two = run_layout(with(config, {1, 2, sp}));
+      const VerifyRun two = run_layout(with_layout(config, {1, 2, sp}));
       for (size_t i = 0; i < one.losses.size(); ++i) {
         EXPECT_NEAR(two.losses[i], one.losses[i], 1e-2 * one.losses[i]) << compute;
         EXPECT_NEAR(two.grad_norms[i], one.grad_norms[i], 3e-2 * one.grad_norms[i]) << compute;
@@ -145,7 +142,7 @@ TEST_F(OtherModels, PlantedFaultsAreCaught) {
         if (row.module == module) change(row);
     };
   };
-  const auto expect_caught = [&](const char* fault, const Config& which, const Layout& layout,
+  const auto expect_caught = [&](const char* fault, const Config& which, const TensorParallelLayout& layout,
                                  const Fault& planted) {
     const auto lay_out = [&](Training& training, Mesh& mesh) {
       Sharding table = sharding_of(which.model, layout.sp);
@@ -153,8 +150,8 @@ TEST_F(OtherModels, PlantedFaultsAreCaught) {
       training.split(table, mesh.group(Axis::tp));
       if (planted.prepare) planted.prepare(training, mesh.group(Axis::tp));
     };
-    EXPECT_TRUE(is_caught(with(which, layout), &which == &config ? one : one_grouped, {.lay_out = lay_out},
-                          100 * kTolerance))
+    EXPECT_TRUE(is_caught(with_layout(which, layout), &which == &config ? one : one_grouped,
+                          {.lay_out = lay_out}, 100 * kTolerance))
         << fault << " went unseen";
   };
   const auto whole = [](ShardingRow& row) { row.split = Split::none; };
@@ -195,37 +192,39 @@ TEST_F(OtherModels, ACheckpointKnowsNoLayout) {
   const TestFolder folder;
   std::vector<std::string> digests;
   // Each layout goes on from the first one's checkpoint and writes it again, untouched.
-  const Layout layouts[] = {{1, 2, true}, {1, 1}, {1, 4, false}, {2, 2, true}, {3, 1}};
-  for (const Layout& layout : layouts) {
-    const std::string target = folder.file(text(layout));
+  const TensorParallelLayout layouts[] = {{1, 2, true}, {1, 1}, {1, 4, false}, {2, 2, true}, {3, 1}};
+  for (const TensorParallelLayout& layout : layouts) {
+    const std::string target = folder.file(name_of(layout));
     LayoutHooks hooks;
     if (!digests.empty())
       hooks.begin = [&](Training& training, TrainState& state, World&) {
         const Checkpoint first =
-            Checkpoint::open(system_env(), folder.file(text(layouts[0])) + "/step_00000002");
+            Checkpoint::open(system_env(), folder.file(name_of(layouts[0])) + "/step_00000002");
         training.load(first);
         state = TrainState::from_json(first.state());
       };
     hooks.end = [&](Training& training, TrainState& state, World& world) {
       save(target, training, state, world.all());
     };
-    run_layout(with(config, layout), hooks);
+    run_layout(with_layout(config, layout), hooks);
     digests.push_back(Checkpoint::open(system_env(), target + "/step_00000002").digest());
-    EXPECT_EQ(digests.back(), digests[0]) << text(layout);
+    EXPECT_EQ(digests.back(), digests[0]) << name_of(layout);
   }
 }
 
 // Law 7: the null device predicts what a rank that has a part of the model needs.
 TEST_F(OtherModels, TheMemoryPlanEqualsTheMeasuredPeak) {
   for (const char* family : {"llama", "gpt2"})
-    for (const Layout& layout : {Layout{1, 2, false}, Layout{1, 4, true}, Layout{2, 2, true}}) {
+    for (const TensorParallelLayout& layout :
+         {TensorParallelLayout{1, 2, false}, TensorParallelLayout{1, 4, true},
+          TensorParallelLayout{2, 2, true}}) {
       Config config = uneven(family, "adamw");
       config.train.steps = 2;
-      config = with(config, layout);
+      config = with_layout(config, layout);
       run_layout(config, {.end = [&](Training& training, TrainState&, World& world) {
                    const MemoryPlan plan = plan_memory({config, 2, world.rank(), world.size()});
                    EXPECT_EQ(plan.usage.peak_total, training.arena.usage().peak_total)
-                       << family << " " << text(layout) << " rank " << world.rank();
+                       << family << " " << name_of(layout) << " rank " << world.rank();
                  }});
     }
 }
@@ -236,14 +235,14 @@ TEST_F(OtherModels, ResumeIsBitwise) {
   config.train.steps = 4;
   Config half = config;
   half.train.steps = 2;
-  const Layout layout{1, 2, true};
+  const TensorParallelLayout layout{1, 2, true};
   const TestFolder folder;
-  const VerifyRun whole = run_layout(with(config, layout));
-  run_layout(with(half, layout), {.end = [&](Training& training, TrainState& state, World& world) {
+  const VerifyRun whole = run_layout(with_layout(config, layout));
+  run_layout(with_layout(half, layout), {.end = [&](Training& training, TrainState& state, World& world) {
                save(folder.path(), training, state, world.all());
              }});
   const VerifyRun resumed =
-      run_layout(with(config, layout), {.begin = [&](Training& training, TrainState& state, World&) {
+      run_layout(with_layout(config, layout), {.begin = [&](Training& training, TrainState& state, World&) {
                    const Checkpoint checkpoint = Checkpoint::open(system_env(), folder.file("step_00000002"));
                    training.load(checkpoint);
                    state = TrainState::from_json(checkpoint.state());

@@ -96,8 +96,8 @@ StepTraffic step_traffic(const Config& config, int ranks) {
   return result;
 }
 
-Config config_of(const std::string& family, int stage, const std::string& reduce,
-                 const std::string& compute) {
+Config traffic_config(const std::string& family, int stage, const std::string& reduce,
+                      const std::string& compute) {
   Config config = tiny(family);
   config.model.width = 48;
   config.model.ffn_width = 100;
@@ -120,7 +120,7 @@ INSTANTIATE_TEST_SUITE_P(Ranks, DataTraffic, ::testing::Values(2, 3, 4));
 TEST_P(DataTraffic, Stage0) {
   const int64_t n = GetParam();
   for (const char* family : {"llama", "gpt2"}) {
-    const Config fast = config_of(family, 0, "fast", "bf16");
+    const Config fast = traffic_config(family, 0, "fast", "bf16");
     const Sizes sizes = sizes_of(fast, GetParam(), 0);
     const StepTraffic step = step_traffic(fast, GetParam());
     EXPECT_EQ(step.bytes(Collective::all_reduce), 2 * (n - 1) * (4 * sizes.replicated + loss_bytes(5)));
@@ -132,7 +132,7 @@ TEST_P(DataTraffic, Stage0) {
       const auto [first, last] = grains_of_rank(5, GetParam(), rank);
       nodes += static_cast<int64_t>(cover_nodes(first, last, 5).size());
     }
-    const StepTraffic tree = step_traffic(config_of(family, 0, "tree", "bf16"), GetParam());
+    const StepTraffic tree = step_traffic(traffic_config(family, 0, "tree", "bf16"), GetParam());
     EXPECT_EQ(tree.bytes(Collective::all_reduce), 2 * (n - 1) * loss_bytes(5));
     tree.expect_nothing_but({Collective::all_reduce, Collective::all_reduce_tree});
     const double per_node =
@@ -146,7 +146,7 @@ TEST_P(DataTraffic, Stage0) {
 TEST_P(DataTraffic, Stage1) {
   const int64_t n = GetParam();
   for (const char* family : {"llama", "gpt2"}) {
-    const Config config = config_of(family, 1, "fast", "bf16");
+    const Config config = traffic_config(family, 1, "fast", "bf16");
     const Sizes sizes = sizes_of(config, GetParam(), 1);
     const int64_t nodes = std::accumulate(sizes.norm_nodes.begin(), sizes.norm_nodes.end(), int64_t{0});
     const StepTraffic step = step_traffic(config, GetParam());
@@ -160,7 +160,7 @@ TEST_P(DataTraffic, Stage1) {
 TEST_P(DataTraffic, Stage2) {
   const int64_t n = GetParam(), rounds = (5 + n - 1) / n;
   for (const char* reduce : {"fast", "tree"}) {
-    const Config config = config_of("gpt2", 2, reduce, "f32");
+    const Config config = traffic_config("gpt2", 2, reduce, "f32");
     const Sizes sizes = sizes_of(config, GetParam(), 2);
     const int64_t nodes = std::accumulate(sizes.norm_nodes.begin(), sizes.norm_nodes.end(), int64_t{0});
     const StepTraffic step = step_traffic(config, GetParam());
@@ -177,7 +177,7 @@ TEST_P(DataTraffic, Stage2) {
 TEST_P(DataTraffic, Stage3) {
   const int64_t n = GetParam(), rounds = (5 + n - 1) / n;
   for (const char* reduce : {"fast", "tree"}) {
-    const Config config = config_of("llama", 3, reduce, "bf16");
+    const Config config = traffic_config("llama", 3, reduce, "bf16");
     const Sizes sizes = sizes_of(config, GetParam(), 3);
     const StepTraffic step = step_traffic(config, GetParam());
     EXPECT_EQ(step.bytes(std::string(reduce) == "fast" ? Collective::reduce_scatter : Collective::all_to_all),
@@ -212,7 +212,7 @@ TEST(ContextTraffic, SumsAreThoseOfDataParallelismOverBothAxes) {
   for (const auto& [dp, cp] : {std::pair(1, 3), {2, 2}, {3, 2}})
     for (const int stage : {0, 1}) {
       const int64_t n = dp * cp;
-      Config config = config_of("llama", stage, "fast", "f32");
+      Config config = traffic_config("llama", stage, "fast", "f32");
       config.train.steps = 1;
       config.parallel.dp = dp;
       config.parallel.cp = cp;

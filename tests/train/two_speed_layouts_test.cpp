@@ -14,16 +14,14 @@
 namespace athanor {
 namespace {
 
-constexpr double kTolerance = 1e-5;
-
-struct Layout {
+struct IslandLayout {
   int dp = 2, group = 1, cp = 1, tp = 1, pp = 1, ep = 1, zero = 0;
   bool sp = false;
   const char* cp_kind = "ring";
   const char* schedule = "1f1b";
 };
 
-Config in(Config config, const Layout& layout) {
+Config in_islands(Config config, const IslandLayout& layout) {
   ParallelConfig& p = config.parallel;
   p.dp = layout.dp;
   p.sync_group = layout.group;
@@ -38,7 +36,7 @@ Config in(Config config, const Layout& layout) {
   return config;
 }
 
-Config two_speed(const std::string& family, const std::string& optimizer, int64_t every = 3) {
+Config tree_islands(const std::string& family, const std::string& optimizer, int64_t every = 3) {
   Config config = tiny(family);
   config.precision.compute = "f32";
   if (config.model.experts > 0) config.model.experts = 8;
@@ -51,7 +49,7 @@ Config two_speed(const std::string& family, const std::string& optimizer, int64_
   return config;
 }
 
-std::string text(const Config& config) {
+std::string text_of_islands(const Config& config) {
   return config.model.family + " " + config.optimizer.name + " groups of " +
          std::to_string(config.parallel.sync_group) + ": " + text_of(config.parallel);
 }
@@ -63,33 +61,33 @@ void expect_equal_islands(const Config& config, const VerifyRun& run) {
     for (const auto& [name, values] : run.weights) {
       if (!name.starts_with("model.")) continue;
       EXPECT_EQ(run.weights.at("island." + std::to_string(h) + "." + name), values)
-          << name << " of island " << h << ", " << text(config);
+          << name << " of island " << h << ", " << text_of_islands(config);
       ++compared;
     }
   EXPECT_GT(compared, 0);
 }
 
-void expect_same(const Config& config, const VerifyRun& alone) {
+void expect_as_alone(const Config& config, const VerifyRun& alone) {
   const VerifyRun many = run_layout(config);
   const LayoutDifference found = compare(many, alone);
   if (keeps_order(config.parallel)) {
-    EXPECT_TRUE(found.bitwise) << text(config) << ": " << found.worst();
+    EXPECT_TRUE(found.bitwise) << text_of_islands(config) << ": " << found.worst();
   } else {
     EXPECT_LE(found.worst(), kTolerance)
-        << text(config) << ": " << found.weight.where << " " << found.gradient.where;
+        << text_of_islands(config) << ": " << found.weight.where << " " << found.gradient.where;
   }
-  EXPECT_EQ(found.routing_flips, 0) << text(config);
+  EXPECT_EQ(found.routing_flips, 0) << text_of_islands(config);
   expect_equal_islands(config, many);
 }
 
 // The definition of islands of one process each is two_speed_test.cpp's.
-void expect_every_layout(const Config& config, const std::vector<Layout>& layouts) {
+void expect_every_layout(const Config& config, const std::vector<IslandLayout>& layouts) {
   std::map<int, VerifyRun> alone;  // by the number of islands
-  for (const Layout& layout : layouts) {
-    const Config many = in(config, layout);
+  for (const IslandLayout& layout : layouts) {
+    const Config many = in_islands(config, layout);
     const int islands = layout.dp / layout.group;
     if (!alone.contains(islands)) alone.emplace(islands, run_layout(one_process(many)));
-    expect_same(many, alone.at(islands));
+    expect_as_alone(many, alone.at(islands));
   }
 }
 
@@ -97,25 +95,26 @@ class TwoSpeedLayouts : public ::testing::TestWithParam<const char*> {};  // the
 
 TEST_P(TwoSpeedLayouts, PipelinesAndContextParallelism) {
   for (const char* family : {"llama", "gpt2"})  // of gpt2 the embedding is on both ends of a pipeline
-    expect_every_layout(two_speed(family, GetParam()), {{.dp = 2, .pp = 2},
-                                                        {.dp = 4, .group = 2, .pp = 2},
-                                                        {.dp = 4, .group = 2, .pp = 2, .zero = 1},
-                                                        {.dp = 4, .group = 2, .pp = 2, .zero = 3},
-                                                        {.dp = 2, .pp = 2, .schedule = "zb-h1"},
-                                                        {.dp = 3, .pp = 2},
-                                                        {.dp = 2, .cp = 2},
-                                                        {.dp = 4, .group = 2, .cp = 2, .cp_kind = "ulysses"},
-                                                        {.dp = 3, .cp = 2, .zero = 1},
-                                                        {.dp = 4, .group = 2, .cp = 2, .zero = 2},
-                                                        {.dp = 2, .cp = 2, .zero = 3},
-                                                        {.dp = 2, .tp = 2, .pp = 2},
-                                                        {.dp = 2, .cp = 2, .tp = 2, .pp = 1, .sp = true},
-                                                        {.dp = 2, .cp = 2, .pp = 2, .zero = 3}});
+    expect_every_layout(tree_islands(family, GetParam()),
+                        {{.dp = 2, .pp = 2},
+                         {.dp = 4, .group = 2, .pp = 2},
+                         {.dp = 4, .group = 2, .pp = 2, .zero = 1},
+                         {.dp = 4, .group = 2, .pp = 2, .zero = 3},
+                         {.dp = 2, .pp = 2, .schedule = "zb-h1"},
+                         {.dp = 3, .pp = 2},
+                         {.dp = 2, .cp = 2},
+                         {.dp = 4, .group = 2, .cp = 2, .cp_kind = "ulysses"},
+                         {.dp = 3, .cp = 2, .zero = 1},
+                         {.dp = 4, .group = 2, .cp = 2, .zero = 2},
+                         {.dp = 2, .cp = 2, .zero = 3},
+                         {.dp = 2, .tp = 2, .pp = 2},
+                         {.dp = 2, .cp = 2, .tp = 2, .pp = 1, .sp = true},
+                         {.dp = 2, .cp = 2, .pp = 2, .zero = 3}});
 }
 
 // Blocks of 256 elements of a parameter, whoever has them.
 TEST_P(TwoSpeedLayouts, CodesOfMeetingsAreTheSameInPipelinesAndShards) {
-  Config config = two_speed("gpt2", GetParam());
+  Config config = tree_islands("gpt2", GetParam());
   config.parallel.outer_compression = "int8";
   expect_every_layout(config, {{.dp = 2, .pp = 2},
                                {.dp = 4, .group = 2, .pp = 2},
@@ -124,14 +123,14 @@ TEST_P(TwoSpeedLayouts, CodesOfMeetingsAreTheSameInPipelinesAndShards) {
 }
 
 TEST_P(TwoSpeedLayouts, ExpertParallelism) {
-  expect_every_layout(two_speed("moe", GetParam()), {{.dp = 4, .group = 2, .ep = 2},
-                                                     {.dp = 8, .group = 4, .ep = 2},
-                                                     {.dp = 8, .group = 4, .ep = 2, .zero = 1},
-                                                     {.dp = 8, .group = 4, .ep = 2, .zero = 3},
-                                                     {.dp = 4, .group = 2, .pp = 2, .ep = 2},
-                                                     {.dp = 2, .tp = 2, .ep = 2},
-                                                     {.dp = 4, .group = 2, .tp = 2, .ep = 2, .sp = true}});
-  expect_every_layout(two_speed("moe_bias", GetParam()),  // whose balance is that of all islands
+  expect_every_layout(tree_islands("moe", GetParam()), {{.dp = 4, .group = 2, .ep = 2},
+                                                        {.dp = 8, .group = 4, .ep = 2},
+                                                        {.dp = 8, .group = 4, .ep = 2, .zero = 1},
+                                                        {.dp = 8, .group = 4, .ep = 2, .zero = 3},
+                                                        {.dp = 4, .group = 2, .pp = 2, .ep = 2},
+                                                        {.dp = 2, .tp = 2, .ep = 2},
+                                                        {.dp = 4, .group = 2, .tp = 2, .ep = 2, .sp = true}});
+  expect_every_layout(tree_islands("moe_bias", GetParam()),  // whose balance is that of all islands
                       {{.dp = 4, .group = 2, .ep = 2},
                        {.dp = 2, .cp = 2, .ep = 2},
                        {.dp = 4, .group = 2, .cp = 2, .ep = 2, .zero = 2},
@@ -140,7 +139,7 @@ TEST_P(TwoSpeedLayouts, ExpertParallelism) {
 
 INSTANTIATE_TEST_SUITE_P(All, TwoSpeedLayouts, ::testing::Values("adamw", "sgd"));
 
-const std::vector<std::pair<const char*, Layout>> kEveryAxis = {
+const std::vector<std::pair<const char*, IslandLayout>> kEveryAxis = {
     {"gpt2", {.dp = 4, .group = 2, .pp = 2}},
     {"llama", {.dp = 4, .group = 2, .cp = 2}},
     {"moe", {.dp = 4, .group = 2, .ep = 2}},
@@ -150,7 +149,7 @@ const std::vector<std::pair<const char*, Layout>> kEveryAxis = {
 // Every step, with outer lr 1 and no momentum: the mean of the weights, which for SGD is that of the gradients.
 TEST(TwoSpeedEveryAxis, EveryStepWithoutMomentumIsPlainAveraging) {
   for (const auto& [family, layout] : kEveryAxis) {
-    Config config = in(two_speed(family, "sgd", 1), layout);
+    Config config = in_islands(tree_islands(family, "sgd", 1), layout);
     config.model.router_aux_loss = config.model.router_z_loss = 0.0;
     config.parallel.outer_lr = 1.0;
     config.parallel.outer_momentum = config.optimizer.momentum = config.optimizer.clip_norm = 0.0;
@@ -159,10 +158,10 @@ TEST(TwoSpeedEveryAxis, EveryStepWithoutMomentumIsPlainAveraging) {
     plain.parallel.sync_every = 0;
     const VerifyRun expected = run_layout(plain);
     for (size_t i = 0; i < expected.losses.size(); ++i)
-      EXPECT_NEAR(got.losses[i], expected.losses[i], 1e-6) << text(config);
+      EXPECT_NEAR(got.losses[i], expected.losses[i], 1e-6) << text_of_islands(config);
     for (const auto& [name, values] : expected.weights)
       for (size_t i = 0; i < values.size(); ++i)
-        ASSERT_NEAR(got.weights.at(name)[i], values[i], 1e-6) << name << ", " << text(config);
+        ASSERT_NEAR(got.weights.at(name)[i], values[i], 1e-6) << name << ", " << text_of_islands(config);
   }
 }
 
@@ -172,7 +171,7 @@ TEST(TwoSpeedEveryAxis, BetweenMeetingsAnIslandIsATrainingOfItsOwn) {
   for (size_t i = 0; i < 2 * kEveryAxis.size(); ++i) {
     const auto& [family, layout] = kEveryAxis[i / 2];
     const std::string kind = i % 2 == 0 ? "none" : kinds[i / 2];
-    Config config = in(two_speed(family, "adamw", 12), layout);  // they have not met yet
+    Config config = in_islands(tree_islands(family, "adamw", 12), layout);  // they have not met yet
     if (kind != "none") config.parallel.reduce = "fast";
     config.parallel.compression = kind;
     config.parallel.compression_warmup = 1;
@@ -188,13 +187,13 @@ TEST(TwoSpeedEveryAxis, BetweenMeetingsAnIslandIsATrainingOfItsOwn) {
           alone.train.steps, ranks_of(alone.parallel));
       const std::string own = "island." + std::to_string(h) + ".";
       for (const auto& [name, values] : island.weights)
-        EXPECT_EQ(many.weights.at(own + name), values) << name << ", " << text(config);
+        EXPECT_EQ(many.weights.at(own + name), values) << name << ", " << text_of_islands(config);
       for (const auto& [name, values] : island.state)
-        EXPECT_EQ(many.state.at(own + name), values) << name << ", " << text(config);
+        EXPECT_EQ(many.state.at(own + name), values) << name << ", " << text_of_islands(config);
       for (const auto& [name, values] : island.gradients)
-        EXPECT_EQ(many.gradients.at(own + name), values) << name << ", " << text(config);
+        EXPECT_EQ(many.gradients.at(own + name), values) << name << ", " << text_of_islands(config);
       if (h == 0) {
-        EXPECT_EQ(many.grad_norms, island.grad_norms) << text(config);
+        EXPECT_EQ(many.grad_norms, island.grad_norms) << text_of_islands(config);
       }
     }
   }
@@ -217,22 +216,23 @@ Sent sent_across(const Config& config) {
 
 TEST(TwoSpeedEveryAxis, MeetingsSendTheDocumentedBytesOnceInKSteps) {
   for (const auto& [family, layout] : kEveryAxis) {
-    const int64_t every_step = sent_across(in(two_speed(family, "sgd", 1), layout)).bytes;
+    const int64_t every_step = sent_across(in_islands(tree_islands(family, "sgd", 1), layout)).bytes;
     EXPECT_GT(every_step, 0);
     for (const int64_t every : {2, 3, 6}) {
-      const Config config = in(two_speed(family, "sgd", every), layout);
-      EXPECT_EQ(sent_across(config).bytes * every, every_step) << every << ": " << text(config);
+      const Config config = in_islands(tree_islands(family, "sgd", every), layout);
+      EXPECT_EQ(sent_across(config).bytes * every, every_step) << every << ": " << text_of_islands(config);
     }
   }
   // Where shares have no padding 2 (H-1)/H 4 bytes a parameter and island: each stage and expert once.
   const auto expect_formula = [](const Config& config, int64_t params) {
-    EXPECT_EQ(sent_across(config).bytes, 2 /*islands*/ * 6 /*meetings*/ * 4 * params) << text(config);
+    EXPECT_EQ(sent_across(config).bytes, 2 /*islands*/ * 6 /*meetings*/ * 4 * params)
+        << text_of_islands(config);
   };
-  const int64_t params = sent_across(in(two_speed("llama", "sgd", 1), {})).params;
-  expect_formula(in(two_speed("llama", "sgd", 1), {.dp = 2, .pp = 2}), params);
-  expect_formula(in(two_speed("llama", "sgd", 1), {.dp = 2, .cp = 2}), params + params % 2);
-  const int64_t of_experts = sent_across(in(two_speed("moe", "sgd", 1), {})).params;
-  expect_formula(in(two_speed("moe", "sgd", 1), {.dp = 4, .group = 2, .ep = 2}), of_experts);
+  const int64_t params = sent_across(in_islands(tree_islands("llama", "sgd", 1), {})).params;
+  expect_formula(in_islands(tree_islands("llama", "sgd", 1), {.dp = 2, .pp = 2}), params);
+  expect_formula(in_islands(tree_islands("llama", "sgd", 1), {.dp = 2, .cp = 2}), params + params % 2);
+  const int64_t of_experts = sent_across(in_islands(tree_islands("moe", "sgd", 1), {})).params;
+  expect_formula(in_islands(tree_islands("moe", "sgd", 1), {.dp = 4, .group = 2, .ep = 2}), of_experts);
 }
 
 // Steps, and a meeting, after a checkpoint between two meetings.
@@ -265,18 +265,18 @@ TEST(TwoSpeedEveryAxis, ResumesToTheSameBitsBetweenTwoMeetings) {
   // The schedule is that of all six steps, whichever are run.
   for (const auto& [family, layout] : kEveryAxis)
     for (const int zero : {0, 3}) {
-      Config config = in(two_speed(family, "adamw"), layout);
+      Config config = in_islands(tree_islands(family, "adamw"), layout);
       config.schedule.decay = "constant";
       config.parallel.zero = zero;
-      expect_resumed(resume(config, config), run_layout(config), text(config));
+      expect_resumed(resume(config, config), run_layout(config), text_of_islands(config));
     }
   // In another layout of the same islands, where that has the same bits.
-  Config config = two_speed("gpt2", "adamw");
+  Config config = tree_islands("gpt2", "adamw");
   config.schedule.decay = "constant";
   config.model.vocab_size = 400;  // the two stages that have the tied table share it out otherwise
-  const Config one = in(config, {});
+  const Config one = in_islands(config, {});
   for (const int zero : {0, 1}) {
-    const Config pipeline = in(config, {.dp = 4, .group = 2, .pp = 2, .zero = zero});
+    const Config pipeline = in_islands(config, {.dp = 4, .group = 2, .pp = 2, .zero = zero});
     expect_resumed(resume(pipeline, one), run_layout(one), "from a pipeline to one process an island");
     expect_resumed(resume(one, pipeline), run_layout(one), "from one process an island to a pipeline");
   }
@@ -286,9 +286,10 @@ TEST(TwoSpeedEveryAxis, ResumesToTheSameBitsBetweenTwoMeetings) {
 TEST(TwoSpeedEveryAxis, ThePlanIsTheMeasuredPeak) {
   for (const char* compute : {"f32", "bf16"})
     for (const int zero : {0, 3})
-      for (const Layout& layout : {Layout{.dp = 4, .group = 2}, Layout{.dp = 4, .group = 2, .cp = 2},
-                                   Layout{.dp = 2, .cp = 2, .tp = 2}}) {
-        Config config = in(two_speed("llama", "adamw", 1), layout);
+      for (const IslandLayout& layout :
+           {IslandLayout{.dp = 4, .group = 2}, IslandLayout{.dp = 4, .group = 2, .cp = 2},
+            IslandLayout{.dp = 2, .cp = 2, .tp = 2}}) {
+        Config config = in_islands(tree_islands("llama", "adamw", 1), layout);
         config.train.steps = 2;
         config.parallel.outer_compression = std::string(compute) == "bf16" ? "int8" : "none";
         if (zero == 0 && layout.cp == 2) {
@@ -299,7 +300,8 @@ TEST(TwoSpeedEveryAxis, ThePlanIsTheMeasuredPeak) {
         config.parallel.zero = zero;
         run_layout(config, {.end = [&](Training& training, TrainState&, World& world) {
                      const MemoryPlan plan = plan_memory({config, 2, world.rank(), world.size()});
-                     EXPECT_EQ(plan.usage.peak_total, training.arena.usage().peak_total) << text(config);
+                     EXPECT_EQ(plan.usage.peak_total, training.arena.usage().peak_total)
+                         << text_of_islands(config);
                    }});
       }
 }
@@ -316,9 +318,9 @@ TEST(TwoSpeedEveryAxis, AForgottenGroupShows) {
       training.share_sequences(mesh.group(Axis::cp));
     }};
   };
-  const auto caught = [&](const std::string& family, const Layout& layout,
+  const auto caught = [&](const std::string& family, const IslandLayout& layout,
                           const std::function<void(IslandGroups&, Mesh&)>& fault) {
-    const Config config = in(two_speed(family, "sgd"), layout);
+    const Config config = in_islands(tree_islands(family, "sgd"), layout);
     return is_caught(config, run_layout(one_process(config)), lay_out_with(fault), 10 * kTolerance);
   };
   const auto none = [](IslandGroups&, Mesh&) {};

@@ -15,7 +15,7 @@
 namespace athanor {
 namespace {
 
-Config two_speed(const std::string& optimizer, int dp, int group) {
+Config wide_islands(const std::string& optimizer, int dp, int group) {
   Config config = tiny("llama");
   config.precision.compute = "f32";
   config.model.width = 48;  // matrices of several blocks, which ZeRO cuts
@@ -67,7 +67,7 @@ Config with_shards(Config config, int zero, int shard) {
 
 TEST(TwoSpeedHybrid, HasTheBitsOfItsDefinition) {
   for (const char* optimizer : {"adamw", "sgd"}) {
-    const Config eight = two_speed(optimizer, 8, 4), six = two_speed(optimizer, 6, 6);
+    const Config eight = wide_islands(optimizer, 8, 4), six = wide_islands(optimizer, 6, 6);
     const VerifyRun two = run_layout(one_process(eight)), one = run_layout(one_process(six));
     for (const int zero : {1, 2, 3}) {
       EXPECT_TRUE(compare(run_layout(with_shards(eight, zero, 2)), two).bitwise)
@@ -80,14 +80,14 @@ TEST(TwoSpeedHybrid, HasTheBitsOfItsDefinition) {
     Config fast = with_shards(eight, 1, 2);
     fast.parallel.reduce = "fast";
     EXPECT_LE(compare(run_layout(fast), two).worst(), 1e-5) << optimizer;
-    Config pipeline = with_shards(two_speed(optimizer, 4, 4), 2, 2);
+    Config pipeline = with_shards(wide_islands(optimizer, 4, 4), 2, 2);
     pipeline.parallel.pp = 2;
     EXPECT_TRUE(compare(run_layout(pipeline), run_layout(one_process(pipeline))).bitwise) << optimizer;
   }
 }
 
 TEST(TwoSpeedHybrid, AForgottenSumAcrossIsCaught) {
-  const Config config = with_shards(two_speed("sgd", 8, 4), 2, 2);
+  const Config config = with_shards(wide_islands("sgd", 8, 4), 2, 2);
   const VerifyRun one = run_layout(one_process(config));
   // Two sets of shards of an island that share nothing.
   EXPECT_TRUE(is_caught(config, one,
@@ -104,7 +104,7 @@ TEST(TwoSpeedHybrid, AForgottenSumAcrossIsCaught) {
 
 TEST(TwoSpeedHybrid, ResumesToTheSameBits) {
   for (const int zero : {1, 3}) {
-    const Config config = with_shards(two_speed("adamw", 8, 4), zero, 2);
+    const Config config = with_shards(wide_islands("adamw", 8, 4), zero, 2);
     expect_last_steps(resumed(config, 4), run_layout(config), "zero " + std::to_string(zero));
   }
 }
@@ -114,7 +114,7 @@ TEST(TwoSpeedHybrid, MeetingsSendTheDocumentedBytes) {
   for (const int zero : {1, 2, 3}) {
     std::mutex mutex;
     int64_t sent = 0, expected = 0, shares = 0, params = 0;
-    run_layout(with_shards(two_speed("sgd", 8, 4), zero, 2),
+    run_layout(with_shards(wide_islands("sgd", 8, 4), zero, 2),
                {.end = [&](Training& training, TrainState&, World&) {
                  int64_t kept = 0;
                  for (const auto& param : training.model->params()) kept += param->range().count();
@@ -132,7 +132,7 @@ TEST(TwoSpeedHybrid, MeetingsSendTheDocumentedBytes) {
 
 TEST(TwoSpeedHybrid, ThePlanIsTheMeasuredPeak) {
   for (const int zero : {1, 3}) {
-    Config config = with_shards(two_speed("adamw", 8, 4), zero, 2);
+    Config config = with_shards(wide_islands("adamw", 8, 4), zero, 2);
     config.precision.compute = "bf16";
     config.parallel.sync_every = 1;
     config.train.steps = 2;
@@ -144,7 +144,7 @@ TEST(TwoSpeedHybrid, ThePlanIsTheMeasuredPeak) {
 }
 
 TEST(TwoSpeedHybrid, WhatDoesNotDivideIsNamedWithTheNearest) {
-  Config config = with_shards(two_speed("sgd", 8, 4), 2, 8);
+  Config config = with_shards(wide_islands("sgd", 8, 4), 2, 8);
   try {
     island_ranks(config, 8, 8);
     FAIL() << "shards of eight in islands of four";
@@ -164,7 +164,7 @@ TEST(TwoSpeedHybrid, WhatDoesNotDivideIsNamedWithTheNearest) {
 TEST(TwoSpeedBalance, TheBitsDoNotChangeWhoeverComputesAGrain) {
   for (const char* optimizer : {"adamw", "sgd"})
     for (const int zero : {0, 1}) {
-      Config config = two_speed(optimizer, 6, 3);
+      Config config = wide_islands(optimizer, 6, 3);
       config.train.global_batch = 26;  // seven grains of one island, six of the other
       config.parallel.zero = zero;
       const VerifyRun one = run_layout(one_process(config));
@@ -200,7 +200,7 @@ Scaled run_scaled(const Config& config) {
 }
 
 Config in_f16(const std::string& optimizer, double scale) {
-  Config config = two_speed(optimizer, 4, 2);
+  Config config = wide_islands(optimizer, 4, 2);
   config.precision.compute = "f16";
   config.precision.loss_scale = scale;
   config.precision.loss_scale_window = 2;
@@ -239,7 +239,7 @@ TEST(TwoSpeedF16, IslandsAgree) {
   run_ranks(groups, [&](Group& across) {
     Engine own;
     const auto inner = make_single_group();
-    const auto model = make_model(two_speed("sgd", 2, 1).model);
+    const auto model = make_model(wide_islands("sgd", 2, 1).model);
     model->allocate(own.arena, Dtype::f16, true);
     OuterSync outer(model->params(), *inner, across, own.arena, {.every = 2});
     EXPECT_TRUE(outer.is_true_everywhere(true));

@@ -13,7 +13,7 @@
 namespace athanor {
 namespace {
 
-Config two_speed(int64_t every, int64_t group, const char* optimizer = "adamw") {
+Config islands_of_ranks(int64_t every, int64_t group, const char* optimizer = "adamw") {
   Config config = tiny("llama");
   config.precision.compute = "f32";
   config.train.global_batch = 16;  // eight grains
@@ -25,7 +25,7 @@ Config two_speed(int64_t every, int64_t group, const char* optimizer = "adamw") 
   return config;
 }
 
-struct Definition {
+struct TwoSpeedDefinition {
   std::vector<double> losses;             // over all islands
   std::vector<double> grad_norms;         // of the first island
   std::map<std::string, Floats> weights;  // the outer ones
@@ -50,7 +50,7 @@ DefinedStep plain_step(Training& island, const Config& config, int64_t step, con
   return done;
 }
 
-Definition define(const Config& config, int num_islands) {
+TwoSpeedDefinition define_two_speed(const Config& config, int num_islands) {
   const Config alone = one_rank_of(config);
   const bool compressed = config.parallel.compression != "none" && config.parallel.sync_group > 1,
              coded = config.parallel.outer_compression != "none" && num_islands > 1;
@@ -66,7 +66,7 @@ Definition define(const Config& config, int num_islands) {
     islands.back()->model->initialize(config.train.seed);
   }
   const auto& params = islands[0]->model->params();
-  Definition run;
+  TwoSpeedDefinition run;
   std::map<std::string, Floats> momentum;
   for (const auto& param : params) {
     run.weights[param->name()] = to_floats(param->master());
@@ -150,7 +150,7 @@ TEST(TwoSpeed, HasTheBitsOfItsDefinition) {
         Case{2, 1, 3, 0, "adamw", "int8"}, Case{2, 1, 3, 0, "sgd", "none", "int8"},
         Case{4, 2, 2, 0, "adamw", "none", "bf16"}, Case{6, 2, 2, 3, "adamw", "none", "int8"},
         Case{6, 3, 3, 0, "adamw", "bf16", "int8"}, Case{3, 3, 2, 0, "sgd", "none", "int8"}}) {
-    Config config = two_speed(c.every, c.group, c.optimizer);
+    Config config = islands_of_ranks(c.every, c.group, c.optimizer);
     config.parallel.compression = c.inner;
     config.parallel.outer_compression = c.outer;
     if (std::string(c.inner) != "none") config.parallel.reduce = "fast";
@@ -160,7 +160,7 @@ TEST(TwoSpeed, HasTheBitsOfItsDefinition) {
     const std::string folder = folder_of("definition");
     const auto steps = train_chain(config, {{c.ranks, 6, c.zero}}, folder);
     config.parallel.zero = c.zero;
-    const Definition expected = define(config, c.ranks / c.group);
+    const TwoSpeedDefinition expected = define_two_speed(config, c.ranks / c.group);
     const std::string what = std::to_string(c.ranks) + " ranks in groups of " + std::to_string(c.group) +
                              ", zero " + std::to_string(c.zero) + ", " + c.optimizer + ", " + c.inner + ", " +
                              c.outer;
@@ -179,8 +179,8 @@ TEST(TwoSpeed, HasTheBitsOfItsDefinition) {
 // do not meet.
 TEST(TwoSpeed, PlantedFaultsShow) {
   for (const char* optimizer : {"sgd", "adamw"}) {
-    const Config config = two_speed(3, 2, optimizer);
-    const Definition expected = define(config, 2);
+    const Config config = islands_of_ranks(3, 2, optimizer);
+    const TwoSpeedDefinition expected = define_two_speed(config, 2);
     const auto weights_with = [&](float kept) {
       train_chain(config, {{4, 3}, {4, 3}}, folder_of("fault"), [&](Training& training, Group&) {
         for (const OuterSync::Piece& piece : training.outer->pieces()) {
@@ -202,7 +202,7 @@ TEST(TwoSpeed, PlantedFaultsShow) {
 
 // Every step, with outer lr 1 and no momentum: the mean of the weights, which for SGD is that of the gradients.
 TEST(TwoSpeed, EveryStepWithoutMomentumIsPlainAveraging) {
-  Config config = two_speed(1, 1, "sgd");
+  Config config = islands_of_ranks(1, 1, "sgd");
   config.parallel.outer_lr = 1.0;
   config.parallel.outer_momentum = 0.0;
   config.optimizer.momentum = 0.0;
@@ -224,7 +224,7 @@ TEST(TwoSpeed, ResumesToTheSameBitsAlsoBetweenTwoMeetings) {
   for (const auto& [zero, inner, outer] :
        {Case{0}, Case{3}, Case{0, "int8", "int8"}, Case{1, "powersgd", "bf16"}, Case{3, "none", "int8"},
         Case{0, "onebit-adam", "int8"}, Case{0, "topk"}}) {
-    Config config = two_speed(3, 2);
+    Config config = islands_of_ranks(3, 2);
     config.parallel.compression = inner;
     config.parallel.outer_compression = outer;
     config.parallel.compression_warmup = 1;
@@ -238,7 +238,7 @@ TEST(TwoSpeed, ResumesToTheSameBitsAlsoBetweenTwoMeetings) {
 }
 
 TEST(TwoSpeed, AnotherLayoutOfTheSameIslandsResumesToTheSameBits) {
-  Config config = two_speed(2, 2);
+  Config config = islands_of_ranks(2, 2);
   for (const char* outer : {"none", "int8"}) {  // what codes left out of the first two meetings included
     config.parallel.outer_compression = outer;
     train_chain(config, {{4, 6, 0}}, folder_of("whole"));
@@ -251,7 +251,7 @@ TEST(TwoSpeed, AnotherLayoutOfTheSameIslandsResumesToTheSameBits) {
 
 // What is owed to the mean, over all islands and in the sum, is the same whoever reads it; none is owed without codes.
 TEST(TwoSpeed, OtherNumbersOfIslandsOweTheSame) {
-  Config config = two_speed(2, 1);
+  Config config = islands_of_ranks(2, 1);
   config.parallel.outer_compression = "int8";
   const auto owed = [&] {
     std::map<std::string, double> sums;
@@ -278,15 +278,15 @@ TEST(TwoSpeed, OtherNumbersOfIslandsOweTheSame) {
 
 TEST(TwoSpeed, ForgottenErrorFeedbackOfMeetingsShows) {
   for (const char* kind : {"bf16", "int8"}) {
-    Config config = two_speed(2, 2, "sgd");
+    Config config = islands_of_ranks(2, 2, "sgd");
     config.parallel.outer_compression = kind;
-    const Definition expected = define(config, 2);
+    const TwoSpeedDefinition expected = define_two_speed(config, 2);
     train_chain(config, {{4, 6}}, folder_of("feedback"));
     EXPECT_EQ(weights_at(folder_of("feedback") + "/6"), expected.weights) << kind;
     config.parallel.error_feedback = false;
     train_chain(config, {{4, 6}}, folder_of("feedback"));
     EXPECT_NE(weights_at(folder_of("feedback") + "/6"), expected.weights) << kind;
-    EXPECT_EQ(weights_at(folder_of("feedback") + "/6"), define(config, 2).weights) << kind;
+    EXPECT_EQ(weights_at(folder_of("feedback") + "/6"), define_two_speed(config, 2).weights) << kind;
   }
 }
 
@@ -294,7 +294,7 @@ TEST(TwoSpeed, ForgottenErrorFeedbackOfMeetingsShows) {
 TEST(TwoSpeed, CodesOfMeetingsAreTheDocumentedBytes) {
   for (const auto& [kind, code_bytes] : {std::pair("bf16", 512), {"int8", 260}})
     for (const auto& [ranks, group] : {std::pair(2, 1), {6, 2}, {6, 3}}) {
-      Config config = two_speed(3, group);
+      Config config = islands_of_ranks(3, group);
       config.parallel.outer_compression = kind;
       const int64_t islands = ranks / group;
       std::mutex mutex;
@@ -312,7 +312,7 @@ TEST(TwoSpeed, CodesOfMeetingsAreTheDocumentedBytes) {
 }
 
 TEST(TwoSpeed, IslandsComeAndGo) {
-  Config config = two_speed(3, 2);
+  Config config = islands_of_ranks(3, 2);
   // From one island of all to three, and to two: the steps go on.
   const auto steps = train_chain(config, {{2, 2}, {6, 2}, {4, 2}}, folder_of("elastic"));
   EXPECT_LT(steps.back().loss, steps.front().loss);
@@ -333,7 +333,7 @@ TEST(TwoSpeed, IslandsComeAndGo) {
 // Over the slow link an island sends 2 (H-1)/H 4 bytes a parameter, once in k steps.
 TEST(TwoSpeed, SendsTheDocumentedBytesOncePerMeeting) {
   const auto across = [](int64_t every, int zero) {
-    Config config = two_speed(every, 2);
+    Config config = islands_of_ranks(every, 2);
     config.train.steps = 6;
     std::mutex mutex;
     int64_t bytes = 0, calls = 0, elements = 0;
@@ -363,7 +363,7 @@ TEST(TwoSpeed, SendsOneKthOfWhatHierarchicalDataParallelSends) {
   constexpr int64_t kLossBytes =
       kHosts * (8 * 2 * 2 + 1) * 8;  // losses and tokens by grain and channel, f64: every step
   const auto slow_bytes = [&](int64_t every) {
-    Config config = two_speed(every, kRanks);
+    Config config = islands_of_ranks(every, kRanks);
     config.parallel.reduce = "fast";
     config.train.steps = kSteps;
     config.model.width = 48;  // every tensor a multiple of 16 elements: buckets have no gaps
