@@ -45,9 +45,9 @@ struct Problem {
 
 // o, dq, dk and dv of some rows in f64. Each row of a gradient is a sum over the others, whose lse and o come
 // from the kernel: the forward rows are checked for themselves.
-class Rows {
+class AttentionRows {
  public:
-  explicit Rows(const Problem& p)
+  explicit AttentionRows(const Problem& p)
       : s_(p.shape),
         scale_(p.scale),
         q_(to_floats(p.q)),
@@ -94,12 +94,12 @@ class Rows {
   Difference forward_, dq_error_, dk_error_, dv_error_;
 };
 
-void Rows::compare(int64_t b, int64_t t, int64_t h) {
+void AttentionRows::compare(int64_t b, int64_t t, int64_t h) {
   compare_query(b, t, h);
   compare_key(b, t, h);
 }
 
-void Rows::compare_query(int64_t b, int64_t t, int64_t h) {
+void AttentionRows::compare_query(int64_t b, int64_t t, int64_t h) {
   Row scores;
   double top = -1e300;
   for (int64_t j = 0; j <= t; ++j) {
@@ -122,7 +122,7 @@ void Rows::compare_query(int64_t b, int64_t t, int64_t h) {
   note(dq_error_, query(dq_, b, t, h), dq);
 }
 
-void Rows::compare_key(int64_t b, int64_t t, int64_t h) {
+void AttentionRows::compare_key(int64_t b, int64_t t, int64_t h) {
   const int64_t group = s_.heads / s_.kv_heads, first = h / group * group;
   Row dk(static_cast<size_t>(s_.head_dim), 0.0), dv = dk;
   for (int64_t head = first; head < first + group; ++head)
@@ -138,7 +138,7 @@ void Rows::compare_key(int64_t b, int64_t t, int64_t h) {
   note(dv_error_, key(dv_, b, t, h), dv);
 }
 
-void Rows::check_all(const char* what, double limit) const {
+void AttentionRows::check_all(const char* what, double limit) const {
   const std::pair<const char*, const Difference*> parts[] = {
       {"o", &forward_}, {"dq", &dq_error_}, {"dk", &dk_error_}, {"dv", &dv_error_}};
   for (const auto& [name, difference] : parts)
@@ -154,7 +154,7 @@ double limit_of(Dtype dtype) {
 
 // Every row of a short sequence, some of a long one.
 double check_rows(const Problem& problem, const char* what, int64_t every) {
-  Rows rows(problem);
+  AttentionRows rows(problem);
   const Shape4& s = problem.shape;
   for (int64_t item = 0; item < s.batch * s.heads * s.seq; item += every)
     rows.compare(item / (s.heads * s.seq), item % s.seq, item / s.seq % s.heads);

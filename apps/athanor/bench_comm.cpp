@@ -43,7 +43,7 @@ float value_of(int rank, int64_t i) {
 }
 
 template <typename T>
-T sum_of(int num_ranks, int64_t i) {
+T sum_of_ranks(int num_ranks, int64_t i) {
   float sum = to_float(from_float<T>(value_of(0, i)));
   for (int r = 1; r < num_ranks; ++r) sum += to_float(from_float<T>(value_of(r, i)));
   return from_float<T>(sum);
@@ -125,8 +125,8 @@ void BenchComm::measure(Group& group) const {
   };
   // Element i of what this rank must end with.
   const auto expected = [&](int64_t i) {
-    if (op == "all_reduce") return sum_of<T>(n, i);
-    if (op == "reduce_scatter") return sum_of<T>(n, me * row + i);
+    if (op == "all_reduce") return sum_of_ranks<T>(n, i);
+    if (op == "reduce_scatter") return sum_of_ranks<T>(n, me * row + i);
     if (op == "broadcast") return from_float<T>(value_of(0, i));
     const int from = static_cast<int>(i / row);
     return from_float<T>(value_of(from, op == "all_gather" ? i % row : me * row + i % row));

@@ -28,8 +28,6 @@
 namespace athanor {
 namespace {
 
-constexpr const char* kSolve = "solve";
-
 // Runs that follow one another with the same stages: the first warms up, the second says how long the actions of real
 // stages take, the third is held against what the simulator makes of that.
 enum Run { warm_up, calibration, comparison, kRuns };

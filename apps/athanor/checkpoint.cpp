@@ -96,7 +96,7 @@ struct ShowCommand {
   }
 };
 
-struct VerifyCommand {
+struct CheckpointVerifyCommand {
   std::string path;
   bool json = false;
 
@@ -154,7 +154,7 @@ struct ExportCommand {
   }
 };
 
-struct ImportCommand {
+struct CheckpointImportCommand {
   std::string folder, checkpoint;
   bool force = false, json = false;
 
@@ -172,8 +172,9 @@ struct ImportCommand {
 };
 
 template <typename Command>
-std::pair<std::shared_ptr<Command>, CLI::App*> add_command(CLI::App& parent, const std::string& name,
-                                                           const std::string& help) {
+std::pair<std::shared_ptr<Command>, CLI::App*> add_checkpoint_command(CLI::App& parent,
+                                                                      const std::string& name,
+                                                                      const std::string& help) {
   auto command = std::make_shared<Command>();
   CLI::App* app = parent.add_subcommand(name, help);
   app->add_flag("--json", command->json, "print one JSON document");
@@ -187,28 +188,29 @@ void add_checkpoint(CLI::App& app) {
   CLI::App& group = *app.add_subcommand("checkpoint", "List, check, compare, export and import checkpoints");
   group.require_subcommand(1);
 
-  const auto [list, list_app] = add_command<ListCommand>(group, "list", "The checkpoints there are");
+  const auto [list, list_app] =
+      add_checkpoint_command<ListCommand>(group, "list", "The checkpoints there are");
   list_app->add_option("PATH", list->path, "a run, a folder of checkpoints or a checkpoint")->required();
   list_app->footer("Example:\n  athanor checkpoint list runs/quickstart");
 
-  const auto [show, show_app] = add_command<ShowCommand>(group, "show", "What a checkpoint holds");
+  const auto [show, show_app] = add_checkpoint_command<ShowCommand>(group, "show", "What a checkpoint holds");
   show_app->add_option("PATH", show->path, kPathHelp)->required();
   show_app->footer("Example:\n  athanor checkpoint show runs/quickstart");
 
-  const auto [verify, verify_app] = add_command<VerifyCommand>(
+  const auto [verify, verify_app] = add_checkpoint_command<CheckpointVerifyCommand>(
       group, "verify",
       "Read all of a checkpoint, or of every one of a run; exit code 1 where one is damaged");
   verify_app->add_option("PATH", verify->path, "a run, a folder of checkpoints or a checkpoint")->required();
   verify_app->footer("Example:\n  athanor checkpoint verify runs/quickstart");
 
-  const auto [digest, digest_app] = add_command<DigestCommand>(
+  const auto [digest, digest_app] = add_checkpoint_command<DigestCommand>(
       group, "digest", "One hash over weights, optimizer, loss scale, step and tokens, whatever the layout");
   digest_app->add_option("PATH", digest->path, kPathHelp)->required();
   digest_app->footer("Example:\n  athanor checkpoint digest runs/quickstart");
 
   add_checkpoint_diff(group);
 
-  const auto [exporter, export_app] = add_command<ExportCommand>(
+  const auto [exporter, export_app] = add_checkpoint_command<ExportCommand>(
       group, "export-hf", "Write a Hugging Face folder: config.json, safetensors, tokenizer.json");
   export_app->add_option("CHECKPOINT", exporter->path, kPathHelp)->required();
   export_app->add_option("FOLDER", exporter->folder, "a new or empty folder")->required();
@@ -224,7 +226,7 @@ void add_checkpoint(CLI::App& app) {
       "  athanor checkpoint export-hf runs/quickstart hf/\n"
       "  athanor checkpoint export-hf runs/quickstart/checkpoints/step_00000100 hf/ --dtype bf16");
 
-  const auto [importer, import_app] = add_command<ImportCommand>(
+  const auto [importer, import_app] = add_checkpoint_command<CheckpointImportCommand>(
       group, "import-hf", "Turn a Hugging Face folder into a checkpoint of step 0, weights only");
   import_app->add_option("FOLDER", importer->folder, "with config.json and model.safetensors")->required();
   import_app->add_option("CHECKPOINT", importer->checkpoint, "the new checkpoint's folder")->required();

@@ -15,10 +15,6 @@
 
 namespace athanor {
 
-void print(std::string_view text) {
-  std::fwrite(text.data(), 1, text.size(), stdout);
-}
-
 std::string checkpoint_at(const std::string& path) {
   const auto found = list_checkpoints(system_env(), path);
   if (found.size() == 1 && found[0] == path) return path;

@@ -1,19 +1,16 @@
 // What the subcommands of `athanor checkpoint` share.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <string>
-#include <string_view>
 
 #include "athanor/tensor/shape.h"
+#include "print.h"
 
 namespace CLI {
 class App;
 }
 
 namespace athanor {
-
-using Json = nlohmann::ordered_json;
 
 constexpr const char* kPathHelp =
     "a run, a folder of checkpoints or a checkpoint; a run means its newest valid one";
@@ -24,6 +21,5 @@ void add_checkpoint_diff(CLI::App& checkpoint);
 std::string checkpoint_at(const std::string& path);
 
 Json to_json(const Shape& shape);
-void print(std::string_view text);
 
 }  // namespace athanor

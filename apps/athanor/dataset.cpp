@@ -19,20 +19,11 @@
 #include "athanor/data/ledger.h"
 #include "athanor/data/tokenize.h"
 #include "command.h"
+#include "print.h"
 #include "progress.h"
 
 namespace athanor {
 namespace {
-
-using Json = nlohmann::ordered_json;
-
-void print(const std::string& text) {
-  std::fwrite(text.data(), 1, text.size(), stdout);
-}
-
-void print(const Json& document) {
-  print(document.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
-}
 
 std::shared_ptr<const Tokenizer> load_tokenizer(const std::string& path) {
   Env& env = system_env();
@@ -63,7 +54,7 @@ struct BuildCommand {
     if (json) {
       Json report = {{"output", prefix}, {"seconds", seconds}};
       report.update(Json::parse(token_file_info_json(info)));
-      return print(report);
+      return print_json(report);
     }
     print(fmt::format(
         "{}.bin, {}.idx: {} tokens in {} documents from {} of text ({:.2f} bytes per token), {}\n",
@@ -73,7 +64,7 @@ struct BuildCommand {
   }
 };
 
-struct InspectCommand {
+struct DatasetInspectCommand {
   std::string prefix, tokenizer;
   int64_t num_shown = 16;
   bool json = false;
@@ -100,7 +91,7 @@ struct InspectCommand {
       facts["source"] = info->source;
     }
     if (!tokenizer.empty()) facts["first_text"] = load_tokenizer(tokenizer)->decode(ids);
-    if (json) return print(facts);
+    if (json) return print_json(facts);
     for (const auto& [key, value] : facts.items()) {
       const std::string text = value.is_string()           ? printable(value.get<std::string>())
                                : value.is_number_integer() ? with_commas(value.get<int64_t>())
@@ -110,7 +101,7 @@ struct InspectCommand {
   }
 };
 
-struct VerifyCommand {
+struct DatasetVerifyCommand {
   std::string prefix;
   int64_t vocab_size = 0;
   bool json = false;
@@ -132,11 +123,11 @@ struct VerifyCommand {
             name, hash, info->content_hash);
     }
     if (json)
-      return print(Json{{"prefix", dataset.prefix()},
-                        {"ok", true},
-                        {"documents", dataset.num_documents()},
-                        {"tokens", dataset.num_tokens()},
-                        {"hash_checked", info.has_value()}});
+      return print_json(Json{{"prefix", dataset.prefix()},
+                             {"ok", true},
+                             {"documents", dataset.num_documents()},
+                             {"tokens", dataset.num_tokens()},
+                             {"hash_checked", info.has_value()}});
     print(fmt::format("{}: ok, {} tokens in {} documents{}\n", printable(dataset.prefix()),
                       with_commas(dataset.num_tokens()), with_commas(dataset.num_documents()),
                       info ? "" : " (no .meta.json beside it, so no hash to compare with)"));
@@ -181,12 +172,12 @@ struct LedgerCommand {
                             {"first_epoch", channel.first_epoch},
                             {"last_epoch", channel.last_epoch},
                             {"whole_epochs", channel.whole_epochs}});
-      return print(Json{{"first_step", first_step},
-                        {"last_step", last},
-                        {"samples", report.samples},
-                        {"hash", report.hash},
-                        {"ok", true},
-                        {"channels", channels}});
+      return print_json(Json{{"first_step", first_step},
+                             {"last_step", last},
+                             {"samples", report.samples},
+                             {"hash", report.hash},
+                             {"ok", true},
+                             {"channels", channels}});
     }
     print(fmt::format("{}  steps {} to {}: {} samples, each sequence at most once per epoch of its channel\n",
                       report.hash, first_step, last, with_commas(report.samples)));
@@ -197,8 +188,8 @@ struct LedgerCommand {
 };
 
 template <typename Command>
-std::pair<CLI::App*, std::shared_ptr<Command>> add_command(CLI::App& parent, const char* name,
-                                                           const char* help) {
+std::pair<CLI::App*, std::shared_ptr<Command>> add_dataset_command(CLI::App& parent, const char* name,
+                                                                   const char* help) {
   auto command = std::make_shared<Command>();
   CLI::App* app = parent.add_subcommand(name, help);
   app->add_flag("--json", command->json, "print one JSON document");
@@ -214,7 +205,8 @@ void add_dataset(CLI::App& app) {
   CLI::App& dataset = *app.add_subcommand("dataset", "Build and examine token files (Megatron's .bin/.idx)");
   dataset.require_subcommand(1);
 
-  const auto [build_app, build] = add_command<BuildCommand>(dataset, "build", "Turn text into a token file");
+  const auto [build_app, build] =
+      add_dataset_command<BuildCommand>(dataset, "build", "Turn text into a token file");
   build_app->add_option("--tokenizer", build->tokenizer, "tokenizer.json, or a folder that holds one")
       ->required()
       ->type_name("FILE");
@@ -235,15 +227,15 @@ void add_dataset(CLI::App& app) {
       "web.jsonl.zst");
 
   const auto [inspect_app, inspect] =
-      add_command<InspectCommand>(dataset, "inspect", "Say what a token file holds");
+      add_dataset_command<DatasetInspectCommand>(dataset, "inspect", "Say what a token file holds");
   inspect_app->add_option("PREFIX", inspect->prefix, kPrefixHelp)->required();
   inspect_app->add_option("--tokenizer", inspect->tokenizer, "show the text of the first tokens, too");
   inspect_app->add_option("--tokens", inspect->num_shown, "how many of the first tokens to show")
       ->capture_default_str();
   inspect_app->footer("Example:\n  athanor dataset inspect data/en --tokenizer tokenizer.json");
 
-  const auto [verify_app, verify] =
-      add_command<VerifyCommand>(dataset, "verify", "Check index, ids and hash of a token file");
+  const auto [verify_app, verify] = add_dataset_command<DatasetVerifyCommand>(
+      dataset, "verify", "Check index, ids and hash of a token file");
   verify_app->add_option("PREFIX", verify->prefix, kPrefixHelp)->required();
   verify_app->add_option("--vocab-size", verify->vocab_size,
                          "ids must be below (default: the vocabulary it was made with)");
@@ -253,7 +245,7 @@ void add_dataset(CLI::App& app) {
       "\n"
       "Exit code 1 where something is wrong; the error names it.");
 
-  const auto [ledger_app, ledger] = add_command<LedgerCommand>(
+  const auto [ledger_app, ledger] = add_dataset_command<LedgerCommand>(
       dataset, "ledger", "List the samples of a run's steps and prove each comes once per epoch");
   ledger_app->add_option("FILE.toml", ledger->file, "the run's config")->required();
   ledger_app->add_option("--set", ledger->sets, "section.key=value, as in train")

@@ -22,8 +22,6 @@
 namespace athanor {
 namespace {
 
-constexpr const char* kSolve = "solve";
-
 struct ScheduleCommand {
   std::string name;
   int ranks = 0, micro_batches = 0, virtual_stages = 0;  // 0: not given

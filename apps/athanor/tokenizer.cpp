@@ -17,18 +17,13 @@
 #include "athanor/text/tokenizer.h"
 #include "athanor/text/trainer.h"
 #include "command.h"
+#include "print.h"
 #include "progress.h"
 
 namespace athanor {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 constexpr uint64_t kMaxIdsBytes = uint64_t{1} << 32;
-
-void print(std::string_view text) {
-  std::fwrite(text.data(), 1, text.size(), stdout);
-}
 
 // A tokenizer.json, or a folder that holds one.
 std::string tokenizer_path(Env& env, const std::string& path) {
@@ -45,7 +40,7 @@ void write_output(Env& env, const std::string& path, const std::string& text) {
   env.write_atomically(path, text);
 }
 
-struct TrainCommand {
+struct TokenizerTrainCommand {
   TokenizerTrainerOptions options;
   std::string output, text_key = "text";
   std::vector<std::string> inputs;
@@ -137,7 +132,7 @@ struct DecodeCommand {
     const auto loaded = Tokenizer::load(env, tokenizer_path(env, tokenizer));
     const std::string text = loaded->decode(parse_ids(read_input(env, input)));
     if (!json) return print(text);
-    print(Json{{"text", text}}.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
+    print_json(Json{{"text", text}});
   }
 
   std::vector<int32_t> parse_ids(const std::string& text) const {
@@ -165,7 +160,7 @@ std::string part_type(const Json& file, const char* part) {
   return types.empty() ? found->value("type", "?") : types;
 }
 
-struct InspectCommand {
+struct TokenizerInspectCommand {
   std::string tokenizer;
   bool json = false;
 
@@ -195,7 +190,7 @@ struct InspectCommand {
   }
 };
 
-struct ImportCommand {
+struct TokenizerImportCommand {
   std::string vocab, merges, output, pattern = "gpt2";
   bool json = false;
 
@@ -210,7 +205,8 @@ struct ImportCommand {
 };
 
 template <typename Command>
-std::shared_ptr<Command> add_command(CLI::App& parent, const std::string& name, const std::string& help) {
+std::shared_ptr<Command> add_tokenizer_command(CLI::App& parent, const std::string& name,
+                                               const std::string& help) {
   auto command = std::make_shared<Command>();
   parent.add_subcommand(name, help)->callback([command] { command->run(); });
   return command;
@@ -220,8 +216,8 @@ constexpr const char* kJsonHelp = "print one JSON document";
 constexpr const char* kFileHelp = "tokenizer.json, or a folder that holds one";
 
 void add_train_command(CLI::App& app) {
-  const auto command =
-      add_command<TrainCommand>(app, "train", "Learn a tokenizer from text and write it as tokenizer.json");
+  const auto command = add_tokenizer_command<TokenizerTrainCommand>(
+      app, "train", "Learn a tokenizer from text and write it as tokenizer.json");
   CLI::App& train = *app.get_subcommand("train");
   auto& options = command->options;
   options.num_threads = num_usable_cpus();
@@ -266,7 +262,7 @@ void add_tokenizer(CLI::App& app) {
   add_train_command(tokenizer);
 
   const auto encode =
-      add_command<EncodeCommand>(tokenizer, "encode", "Print the ids of a text as one JSON array");
+      add_tokenizer_command<EncodeCommand>(tokenizer, "encode", "Print the ids of a text as one JSON array");
   CLI::App& encode_app = *tokenizer.get_subcommand("encode");
   encode_app.add_option("--tokenizer", encode->tokenizer, kFileHelp)->required()->type_name("FILE");
   encode_app.add_option("--input", encode->input, "the text file; - reads standard input")
@@ -280,7 +276,7 @@ void add_tokenizer(CLI::App& app) {
       "No special token is added and no byte changed.");
 
   const auto decode =
-      add_command<DecodeCommand>(tokenizer, "decode", "Print the text of a JSON array of ids");
+      add_tokenizer_command<DecodeCommand>(tokenizer, "decode", "Print the text of a JSON array of ids");
   CLI::App& decode_app = *tokenizer.get_subcommand("decode");
   decode_app.add_option("--tokenizer", decode->tokenizer, kFileHelp)->required()->type_name("FILE");
   decode_app.add_option("--input", decode->input, "the JSON file; - reads standard input")
@@ -288,13 +284,14 @@ void add_tokenizer(CLI::App& app) {
   decode_app.add_flag("--json", decode->json, "print {\"text\": ...}, bytes that are not UTF-8 as U+FFFD");
   decode_app.footer("Example:\n  athanor tokenizer decode --tokenizer tokenizer.json --input ids.json");
 
-  const auto inspect = add_command<InspectCommand>(tokenizer, "inspect", "Say what a tokenizer.json holds");
+  const auto inspect =
+      add_tokenizer_command<TokenizerInspectCommand>(tokenizer, "inspect", "Say what a tokenizer.json holds");
   CLI::App& inspect_app = *tokenizer.get_subcommand("inspect");
   inspect_app.add_option("FILE", inspect->tokenizer, kFileHelp)->required();
   inspect_app.add_flag("--json", inspect->json, kJsonHelp);
   inspect_app.footer("Example:\n  athanor tokenizer inspect runs/quickstart/checkpoints/step_00000400");
 
-  const auto import = add_command<ImportCommand>(
+  const auto import = add_tokenizer_command<TokenizerImportCommand>(
       tokenizer, "import", "Turn vocab.json and merges.txt (GPT-2) into a tokenizer.json");
   CLI::App& import_app = *tokenizer.get_subcommand("import");
   import_app.add_option("--vocab", import->vocab, "vocab.json")->required()->type_name("FILE");

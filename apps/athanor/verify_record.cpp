@@ -13,13 +13,11 @@
 namespace athanor {
 namespace {
 
-using Json = nlohmann::json;
-
 constexpr uint64_t kMostBytes = uint64_t{1} << 30;
 constexpr size_t kMostErrorText = 1000;
 
-Largest largest_of(const Json& json) {
-  const Json& value = json.at("difference");  // infinity is written as null
+Largest largest_of(const nlohmann::json& json) {
+  const nlohmann::json& value = json.at("difference");  // infinity is written as null
   return {.value = value.is_null() ? std::numeric_limits<double>::infinity() : value.get<double>(),
           .where = json.at("where").get<std::string>()};
 }
@@ -33,7 +31,7 @@ std::string line_of(const TriedLayout& tried) {
 }
 
 TriedLayout tried_of(const std::string& line, const std::string& file) {
-  const Json json = parse_json(line, file);
+  const nlohmann::json json = parse_json(line, file);
   TriedLayout tried;
   try {
     tried.ranks = json.at("ranks").get<int>();
@@ -46,7 +44,7 @@ TriedLayout tried_of(const std::string& line, const std::string& file) {
     tried.must_be_bitwise = json.at("must_be_bitwise").get<bool>();
     tried.holds = json.at("holds").get<bool>();
     tried.error = json.value("error", "");
-  } catch (const Json::exception& error) {
+  } catch (const nlohmann::json::exception& error) {
     throw Error(fmt::format("{}: a line is no layout: {}", file, json_reason(error)));
   }
   return tried;
