@@ -29,7 +29,7 @@ class FirstMebibyte : public athanor::ByteSource {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
-  const auto compression = static_cast<athanor::Compression>(data[0] % 3);
+  const auto compression = static_cast<athanor::SourceCompression>(data[0] % 3);
   const std::string_view bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
   int64_t last_line = 0;
   const auto take = [&](std::string_view text, int64_t line) {

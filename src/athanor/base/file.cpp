@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t kBufferBytes = size_t{1} << 20;
+constexpr size_t kFileBufferBytes = size_t{1} << 20;
 
 class PosixWritableFile final : public WritableFile {
  public:
@@ -39,7 +39,7 @@ class PosixWritableFile final : public WritableFile {
   PosixWritableFile& operator=(const PosixWritableFile&) = delete;
 
   void append(const void* data, size_t size_bytes) override {
-    if (buffer_.size() + size_bytes <= kBufferBytes) {
+    if (buffer_.size() + size_bytes <= kFileBufferBytes) {
       buffer_.append(static_cast<const char*>(data), size_bytes);
       return;
     }

@@ -19,12 +19,12 @@
 namespace athanor {
 namespace {
 
-constexpr size_t kBufferBytes = size_t{8} << 20;
+constexpr size_t kLargeFileBufferBytes = size_t{8} << 20;
 constexpr size_t kBlockBytes = 4096;  // what direct writes are aligned to, in memory and in the file
 
 struct Buffer {
   std::unique_ptr<char, decltype(&std::free)> data{
-      static_cast<char*>(std::aligned_alloc(kBlockBytes, kBufferBytes)), &std::free};
+      static_cast<char*>(std::aligned_alloc(kBlockBytes, kLargeFileBufferBytes)), &std::free};
   size_t size_bytes = 0;
 };
 
@@ -57,12 +57,12 @@ class LargeFile final : public WritableFile {
     const auto* from = static_cast<const char*>(data);
     while (size_bytes > 0) {
       if (filling_ == nullptr) filling_ = take_empty();
-      const size_t piece = std::min(size_bytes, kBufferBytes - filling_->size_bytes);
+      const size_t piece = std::min(size_bytes, kLargeFileBufferBytes - filling_->size_bytes);
       std::memcpy(filling_->data.get() + filling_->size_bytes, from, piece);
       filling_->size_bytes += piece;
       from += piece;
       size_bytes -= piece;
-      if (filling_->size_bytes == kBufferBytes) hand_over();
+      if (filling_->size_bytes == kLargeFileBufferBytes) hand_over();
     }
   }
   void flush() override {

@@ -14,7 +14,7 @@ namespace athanor {
 namespace {
 
 constexpr uint64_t kMaxManifestBytes = uint64_t{256} << 20, kMaxTextBytes = uint64_t{1} << 30;
-constexpr size_t kPieceBytes = size_t{4} << 20;
+constexpr size_t kReadPieceBytes = size_t{4} << 20;
 constexpr size_t kMaxOpenFiles = 64;
 // Of the state, what the digest covers: where the data came from and the like may differ.
 constexpr const char* kDigestKeys[] = {"step", "tokens", "updates", "seed", "loss_scale"};
@@ -90,11 +90,11 @@ void Checkpoint::Impl::read_slice(const ManifestTensor& tensor, const ManifestSl
   const size_t element = size_of(tensor.dtype);
   const uint64_t size_bytes = stored.size_bytes();
   const bool in_place = values != nullptr && slice.box == box && tensor.dtype == Dtype::f32;
-  std::string buffer(in_place ? 0 : std::min<uint64_t>(kPieceBytes, size_bytes), '\0');
+  std::string buffer(in_place ? 0 : std::min<uint64_t>(kReadPieceBytes, size_bytes), '\0');
   std::vector<float> floats;
   Hash128 hash;
-  for (uint64_t done = 0; done < size_bytes; done += kPieceBytes) {
-    const size_t piece = std::min<uint64_t>(kPieceBytes, size_bytes - done);
+  for (uint64_t done = 0; done < size_bytes; done += kReadPieceBytes) {
+    const size_t piece = std::min<uint64_t>(kReadPieceBytes, size_bytes - done);
     const auto first = static_cast<int64_t>(done / element), count = static_cast<int64_t>(piece / element);
     void* into = in_place ? static_cast<void*>(values + first) : buffer.data();
     file.read(stored, done, into, piece);

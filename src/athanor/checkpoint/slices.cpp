@@ -10,7 +10,7 @@
 namespace athanor {
 namespace {
 
-constexpr const char* kGroupCall = "checkpoint slices";
+constexpr const char* kSlicesCall = "checkpoint slices";
 
 // One slice of a rank's list.
 struct Held {
@@ -87,11 +87,11 @@ std::vector<std::vector<Held>> exchange(Group& group, const std::vector<NamedTen
   const auto ranks = static_cast<size_t>(group.size());
   std::vector<int64_t> sizes(ranks);
   const auto size = static_cast<int64_t>(mine.size());
-  group.all_gather(&size, sizes.data(), 1, Dtype::i64, kGroupCall).wait();
+  group.all_gather(&size, sizes.data(), 1, Dtype::i64, kSlicesCall).wait();
   const auto most = static_cast<size_t>(*std::max_element(sizes.begin(), sizes.end()));
   std::string padded = mine, all(most * ranks, '\0');
   padded.resize(most);
-  group.all_gather(padded.data(), all.data(), static_cast<int64_t>(most), Dtype::u8, kGroupCall).wait();
+  group.all_gather(padded.data(), all.data(), static_cast<int64_t>(most), Dtype::u8, kSlicesCall).wait();
   std::vector<std::vector<Held>> lists(ranks);
   for (size_t rank = 0; rank < ranks; ++rank) {
     Unpacker unpacker(std::string_view(all).substr(rank * most, static_cast<size_t>(sizes[rank])));

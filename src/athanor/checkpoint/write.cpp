@@ -17,8 +17,8 @@
 namespace athanor {
 namespace {
 
-constexpr size_t kPieceBytes = size_t{1} << 20;  // hashed, then handed on while still in the cache
-constexpr const char* kGroupCall = "checkpoint";
+constexpr size_t kWritePieceBytes = size_t{1} << 20;  // hashed, then handed on while still in the cache
+constexpr const char* kWriteCall = "checkpoint";
 
 // What became of a stage on one rank, as it travels to the others.
 struct Outcome {
@@ -44,7 +44,7 @@ void agree(Group& group, const std::function<void()>& stage) {
     note(Outcome::misuse, 0, error.what());
   }
   std::vector<Outcome> all(static_cast<size_t>(group.size()));
-  group.all_gather(&mine, all.data(), sizeof(Outcome), Dtype::u8, kGroupCall).wait();
+  group.all_gather(&mine, all.data(), sizeof(Outcome), Dtype::u8, kWriteCall).wait();
   if (failure) std::rethrow_exception(failure);
   for (size_t rank = 0; rank < all.size(); ++rank) {
     all[rank].text[sizeof(all[rank].text) - 1] = 0;
@@ -102,7 +102,7 @@ struct Table {
   Hash shard_header(int rank) const { return {words_[shard(rank)], words_[shard(rank) + 1]}; }
   uint64_t shard_bytes(int rank) const { return words_[shard(rank) + 2]; }  // zero: the rank wrote none
   void sum(Group& group) {
-    group.all_reduce(words_.data(), static_cast<int64_t>(words_.size()), Dtype::i64, kGroupCall).wait();
+    group.all_reduce(words_.data(), static_cast<int64_t>(words_.size()), Dtype::i64, kWriteCall).wait();
   }
 
  private:
@@ -119,10 +119,10 @@ Hash write_tensor(SafetensorsWriter& writer, const NamedTensor& tensor) {
   Hash128 hash;
   const bool is_read =
       tensor.read || tensor.tensor.queue().device() != Device::cpu;  // else it lies in memory
-  std::vector<float> buffer(is_read ? kPieceBytes / sizeof(float) : 0);
+  std::vector<float> buffer(is_read ? kWritePieceBytes / sizeof(float) : 0);
   const uint64_t size_bytes = static_cast<uint64_t>(tensor.shape().numel()) * sizeof(float);
-  for (uint64_t done = 0; done < size_bytes; done += kPieceBytes) {
-    const size_t piece = std::min<uint64_t>(kPieceBytes, size_bytes - done);
+  for (uint64_t done = 0; done < size_bytes; done += kWritePieceBytes) {
+    const size_t piece = std::min<uint64_t>(kWritePieceBytes, size_bytes - done);
     const auto first = static_cast<int64_t>(done / sizeof(float));
     const auto count = static_cast<int64_t>(piece / sizeof(float));
     const void* bytes = buffer.data();
@@ -206,7 +206,7 @@ void write_checkpoint_at(Env& env, Group& group, const std::string& path, const 
     staged.emplace(env, path);
     first[0] = staged->token();
   });
-  group.broadcast(first, 2, Dtype::i64, 0, kGroupCall).wait();
+  group.broadcast(first, 2, Dtype::i64, 0, kWriteCall).wait();
   const std::string folder = staged ? staged->path() : staged_path(path, first[0]);
   const SlicePlan plan = plan_slices(group, content.tensors);
   Table table(plan.slices.size(), group.size());

@@ -14,7 +14,7 @@ namespace athanor {
 
 namespace {
 
-constexpr int64_t kSliceMs = 25;
+constexpr int64_t kDirectorySliceMs = 25;
 constexpr int kMaxGroups = 4096;
 
 struct RankSet {
@@ -68,7 +68,7 @@ void GroupDirectory::lock() {
   while (true) {
     uint32_t owner = 0;
     if (table_->owner.compare_exchange_strong(owner, static_cast<uint32_t>(rank_) + 1)) return;
-    futex_sleep(table_->owner, owner, kSliceMs);
+    futex_sleep(table_->owner, owner, kDirectorySliceMs);
     const int other = static_cast<int>(owner) - 1;
     const std::string death = hooks_.death_of(other);
     if (!death.empty() && table_->owner.load() == owner)

@@ -8,7 +8,7 @@ namespace athanor {
 
 namespace {
 
-size_t bytes_of(int64_t count, Dtype dtype) {
+size_t bytes_of_dtype(int64_t count, Dtype dtype) {
   return static_cast<size_t>(count) * size_of(dtype);
 }
 
@@ -18,13 +18,13 @@ size_t bytes_of(int64_t count, Dtype dtype) {
 void HierarchicalGroup::run_all_reduce(std::byte* data, int64_t count, Dtype dtype, const std::string& name) {
   const int64_t n = inner_->size(), each = count / n, rest = count - each * n;
   if (each > 0 || rest == 0) {
-    std::byte* shard = data + bytes_of(inner_->rank() * each, dtype);
+    std::byte* shard = data + bytes_of_dtype(inner_->rank() * each, dtype);
     inside([&](Group& group) { return group.reduce_scatter(data, shard, each, dtype, name); });
     across([&](Group& group) { return group.all_reduce(shard, each, dtype, name); });
     inside([&](Group& group) { return group.all_gather(shard, data, each, dtype, name); });
   }
   if (rest > 0) {
-    std::byte* tail = data + bytes_of(each * n, dtype);
+    std::byte* tail = data + bytes_of_dtype(each * n, dtype);
     inside([&](Group& group) { return group.reduce(tail, tail, rest, dtype, 0, name); });
     if (inner_->rank() == 0) across([&](Group& group) { return group.all_reduce(tail, rest, dtype, name); });
     inside([&](Group& group) { return group.broadcast(tail, rest, dtype, 0, name); });
@@ -35,7 +35,7 @@ void HierarchicalGroup::run_all_reduce(std::byte* data, int64_t count, Dtype dty
 void HierarchicalGroup::run_all_gather(const std::byte* in, std::byte* out, int64_t count, Dtype dtype,
                                        const std::string& name) {
   const int hosts = outer_->size();
-  const size_t row = bytes_of(count, dtype), host_row = row * static_cast<size_t>(inner_->size());
+  const size_t row = bytes_of_dtype(count, dtype), host_row = row * static_cast<size_t>(inner_->size());
   staging_.resize(row * static_cast<size_t>(hosts));
   across([&](Group& group) { return group.all_gather(in, staging_.data(), count, dtype, name); });
   for (size_t h = 0; h < static_cast<size_t>(hosts); ++h)
@@ -47,7 +47,7 @@ void HierarchicalGroup::run_all_gather(const std::byte* in, std::byte* out, int6
 void HierarchicalGroup::run_reduce_scatter(const std::byte* in, std::byte* out, int64_t count, Dtype dtype,
                                            const std::string& name) {
   const int hosts = outer_->size();
-  const size_t row = bytes_of(count, dtype), host_row = row * static_cast<size_t>(inner_->size());
+  const size_t row = bytes_of_dtype(count, dtype), host_row = row * static_cast<size_t>(inner_->size());
   staging_.resize(row * static_cast<size_t>(hosts));
   for (size_t h = 0; h < static_cast<size_t>(hosts); ++h)
     inside([&](Group& group) {
@@ -60,7 +60,7 @@ void HierarchicalGroup::run_reduce_scatter(const std::byte* in, std::byte* out, 
 void HierarchicalGroup::run_all_to_all(const std::byte* in, std::byte* out, int64_t count, Dtype dtype,
                                        const std::string& name) {
   const int hosts = outer_->size(), n = inner_->size();
-  const size_t host_row = bytes_of(count * n, dtype);
+  const size_t host_row = bytes_of_dtype(count * n, dtype);
   staging_.resize(host_row * static_cast<size_t>(hosts));
   for (size_t h = 0; h < static_cast<size_t>(hosts); ++h)
     inside([&](Group& group) {
@@ -83,7 +83,7 @@ void HierarchicalGroup::run_all_to_all_v(const std::byte* in, const std::vector<
     const auto first = counts.begin() + static_cast<std::ptrdiff_t>(h * n);
     return std::accumulate(first, first + static_cast<std::ptrdiff_t>(n), int64_t{0});
   };
-  staging_.resize(bytes_of(std::accumulate(passing.begin(), passing.end(), int64_t{0}), dtype) + 1);
+  staging_.resize(bytes_of_dtype(std::accumulate(passing.begin(), passing.end(), int64_t{0}), dtype) + 1);
   std::vector<int64_t> to_hosts(hosts), from_hosts(hosts);
   std::byte* passed = staging_.data();
   for (size_t h = 0; h < hosts; ++h) {
@@ -93,8 +93,8 @@ void HierarchicalGroup::run_all_to_all_v(const std::byte* in, const std::vector<
     });
     to_hosts[h] = sum(passing, h);
     from_hosts[h] = sum(recv_counts, h);
-    in += bytes_of(sum(send_counts, h), dtype);
-    passed += bytes_of(to_hosts[h], dtype);
+    in += bytes_of_dtype(sum(send_counts, h), dtype);
+    passed += bytes_of_dtype(to_hosts[h], dtype);
   }
   across([&](Group& group) {
     return group.all_to_all_v(staging_.data(), to_hosts, out, from_hosts, dtype, name);
@@ -109,7 +109,8 @@ void HierarchicalGroup::run_rooted(const Call& call, const std::byte* in, std::b
   const Dtype dtype = call.dtype;
   const std::string& name = call.name;
   const bool is_root = acts && there;
-  if (acts) staging_.resize(bytes_of(call.collective == Collective::reduce ? count : count * n, dtype) + 1);
+  if (acts)
+    staging_.resize(bytes_of_dtype(call.collective == Collective::reduce ? count : count * n, dtype) + 1);
   std::byte* passing = staging_.data();  // what the host gives or gets, on the rank that acts
   switch (call.collective) {
     case Collective::broadcast:

@@ -16,7 +16,7 @@ namespace athanor {
 namespace {
 
 // How long the reason of an error of NCCL's may be under way: it hears of a rank's end before that rank is named.
-constexpr int64_t kReasonMs = 300;
+constexpr int64_t kNcclReasonMs = 300;
 
 // The host's group traces what it does, and run() what goes by devices.
 GroupOptions without_traces(GroupOptions options) {
@@ -117,7 +117,7 @@ GroupFailure NcclGroup::failure_of(const std::exception& error, NcclLink& link) 
   link.abort();
   GroupFailure failure = GroupFailure::of(error, rank());
   const bool is_nccls = dynamic_cast<const NcclError*>(&error) != nullptr;
-  for (int64_t waited = 0; is_nccls && waited < kReasonMs; waited += 10) {
+  for (int64_t waited = 0; is_nccls && waited < kNcclReasonMs; waited += 10) {
     try {
       host_->throw_if_broken();
     } catch (const Failure& known) {

@@ -15,15 +15,15 @@ namespace {
 constexpr int64_t kYieldNs = 200'000;  // of a wait, before it sleeps in between
 constexpr int64_t kLookNs = 5'000'000;
 
-void check_call(const char* what, const char* error) {
+void check_nccl(const char* what, const char* error) {
   if (error != nullptr) throw NcclError(fmt::format("nccl: {}: {}", what, error));
 }
 
 }  // namespace
 
 CudaEvent::CudaEvent(CudaQueue& queue) : calls_(queue.calls()) {
-  check_call("an event", calls_.make_event(queue.stream(), &event_));
-  check_call("an event", calls_.record(queue.stream(), event_));
+  check_nccl("an event", calls_.make_event(queue.stream(), &event_));
+  check_nccl("an event", calls_.record(queue.stream(), event_));
 }
 
 CudaEvent::~CudaEvent() {
@@ -32,8 +32,8 @@ CudaEvent::~CudaEvent() {
 
 NcclLink::NcclLink(const NcclDevice& device, int rank, int size)
     : device_(device), calls_(device.queue.calls()), rank_(rank), size_(size) {
-  check_call("a stream", calls_.open_stream(device_.queue.device_index(), nullptr, &stream_));
-  check_call("an event", calls_.make_event(stream_, &finished_));
+  check_nccl("a stream", calls_.open_stream(device_.queue.device_index(), nullptr, &stream_));
+  check_nccl("an event", calls_.make_event(stream_, &finished_));
 }
 
 NcclLink::~NcclLink() {
@@ -44,12 +44,12 @@ NcclLink::~NcclLink() {
 
 NcclLink::Id NcclLink::make_id(const NcclCalls& nccl) {
   Id id{};
-  check_call("an id", nccl.make_id(id.data()));
+  check_nccl("an id", nccl.make_id(id.data()));
   return id;
 }
 
 void NcclLink::open(const Id& id, const Look& look) {
-  check_call("a communicator",
+  check_nccl("a communicator",
              device_.nccl.open(device_.queue.device_index(), id.data(), rank_, size_, &communicator_));
   settle("a communicator", look);
 }
@@ -60,33 +60,33 @@ void NcclLink::abort() {
 }
 
 void NcclLink::wait_for(const CudaEvent& event) {
-  check_call("an event", calls_.wait_for(stream_, event.get()));
+  check_nccl("an event", calls_.wait_for(stream_, event.get()));
 }
 
 void NcclLink::copy(void* to, const void* from, size_t size_bytes) {
-  check_call("a copy", calls_.copy(stream_, to, from, size_bytes));
+  check_nccl("a copy", calls_.copy(stream_, to, from, size_bytes));
 }
 
 void NcclLink::transfer(const std::vector<NcclMessage>& messages, const Look& look) {
   if (messages.empty()) return;
-  check_call("a transfer", device_.nccl.transfer(communicator_, stream_, messages.data(), messages.size()));
+  check_nccl("a transfer", device_.nccl.transfer(communicator_, stream_, messages.data(), messages.size()));
   settle("a transfer", look);
 }
 
 void NcclLink::settle(const char* what, const Look& look) {
   wait(look, [&] {
     bool ready = false;
-    check_call(what, device_.nccl.is_ready(communicator_, &ready));
+    check_nccl(what, device_.nccl.is_ready(communicator_, &ready));
     return ready;
   });
 }
 
 void NcclLink::finish(const Look& look) {
-  check_call("an event", calls_.record(stream_, finished_));
+  check_nccl("an event", calls_.record(stream_, finished_));
   wait(look, [&] {
     bool come = false, ready = true;
-    check_call("the device", calls_.has_come(finished_, &come));
-    if (!come && is_open()) check_call("a transfer", device_.nccl.is_ready(communicator_, &ready));
+    check_nccl("the device", calls_.has_come(finished_, &come));
+    if (!come && is_open()) check_nccl("a transfer", device_.nccl.is_ready(communicator_, &ready));
     return come;
   });
 }

@@ -12,10 +12,6 @@ namespace {
 
 constexpr int64_t kPieceBytes = int64_t{4} << 20;  // of a row, while it waits to be added
 
-size_t bytes_of(int64_t count, size_t element) {
-  return static_cast<size_t>(count) * element;
-}
-
 void check_kernel(const char* error) {
   if (error != nullptr) throw NcclError(fmt::format("nccl: a sum on the device: {}", error));
 }

@@ -6,10 +6,10 @@ namespace athanor {
 
 namespace {
 
-const std::byte* bytes(const void* data) {
+const std::byte* as_bytes(const void* data) {
   return static_cast<const std::byte*>(data);
 }
-std::byte* bytes(void* data) {
+std::byte* as_bytes(void* data) {
   return static_cast<std::byte*>(data);
 }
 
@@ -40,28 +40,28 @@ auto RowCalls::one_row(Byte* data, int64_t count, int only) const -> std::vector
 }
 
 void RowCalls::run_all_reduce(void* data, int64_t count, Dtype dtype) {
-  reduce_rows(slices(bytes(static_cast<const void*>(data)), count, size_of(dtype)),
-              slices(bytes(data), count, size_of(dtype))[static_cast<size_t>(rank())].data, dtype);
+  reduce_rows(slices(as_bytes(static_cast<const void*>(data)), count, size_of(dtype)),
+              slices(as_bytes(data), count, size_of(dtype))[static_cast<size_t>(rank())].data, dtype);
   gather_slices(data, count, dtype);
 }
 
 void RowCalls::gather_slices(void* data, int64_t count, Dtype dtype) {
-  gather_rows(slices(bytes(data), count, size_of(dtype)), size_of(dtype));
+  gather_rows(slices(as_bytes(data), count, size_of(dtype)), size_of(dtype));
 }
 
 void RowCalls::run_all_gather(const void* in, void* out, int64_t count, Dtype dtype) {
-  const auto rows = equal_rows(bytes(out), count, size_of(dtype));
+  const auto rows = equal_rows(as_bytes(out), count, size_of(dtype));
   copy_own(rows[static_cast<size_t>(rank())].data, in, static_cast<size_t>(count) * size_of(dtype));
   gather_rows(rows, size_of(dtype));
 }
 
 void RowCalls::run_reduce_scatter(const void* in, void* out, int64_t count, Dtype dtype) {
-  reduce_rows(equal_rows(bytes(in), count, size_of(dtype)), bytes(out), dtype);
+  reduce_rows(equal_rows(as_bytes(in), count, size_of(dtype)), as_bytes(out), dtype);
 }
 
 void RowCalls::run_all_to_all(const void* in, void* out, int64_t count, Dtype dtype) {
-  exchange_rows(equal_rows(bytes(in), count, size_of(dtype)), equal_rows(bytes(out), count, size_of(dtype)),
-                size_of(dtype));
+  exchange_rows(equal_rows(as_bytes(in), count, size_of(dtype)),
+                equal_rows(as_bytes(out), count, size_of(dtype)), size_of(dtype));
 }
 
 void RowCalls::run_all_to_all_v(const void* in, std::span<const int64_t> send_counts, void* out,
@@ -74,27 +74,27 @@ void RowCalls::run_all_to_all_v(const void* in, std::span<const int64_t> send_co
     }
     return result;
   };
-  exchange_rows(rows(bytes(in), send_counts), rows(bytes(out), recv_counts), size_of(dtype));
+  exchange_rows(rows(as_bytes(in), send_counts), rows(as_bytes(out), recv_counts), size_of(dtype));
 }
 
 void RowCalls::run_broadcast(void* data, int64_t count, Dtype dtype, int root) {
   // The root's row for every rank, and a row from the root alone.
-  const std::vector<InRow> in(static_cast<size_t>(size()), InRow{bytes(data), rank() == root ? count : 0});
-  exchange_rows(in, one_row(bytes(data), count, root), size_of(dtype));
+  const std::vector<InRow> in(static_cast<size_t>(size()), InRow{as_bytes(data), rank() == root ? count : 0});
+  exchange_rows(in, one_row(as_bytes(data), count, root), size_of(dtype));
 }
 
 void RowCalls::run_reduce(const void* in, void* out, int64_t count, Dtype dtype, int root) {
-  reduce_rows(one_row(bytes(in), count, root), bytes(out), dtype);
+  reduce_rows(one_row(as_bytes(in), count, root), as_bytes(out), dtype);
 }
 
 void RowCalls::run_gather(const void* in, void* out, int64_t count, Dtype dtype, int root) {
-  exchange_rows(one_row(bytes(in), count, root),
-                equal_rows(bytes(out), rank() == root ? count : 0, size_of(dtype)), size_of(dtype));
+  exchange_rows(one_row(as_bytes(in), count, root),
+                equal_rows(as_bytes(out), rank() == root ? count : 0, size_of(dtype)), size_of(dtype));
 }
 
 void RowCalls::run_scatter(const void* in, void* out, int64_t count, Dtype dtype, int root) {
-  exchange_rows(equal_rows(bytes(in), rank() == root ? count : 0, size_of(dtype)),
-                one_row(bytes(out), count, root), size_of(dtype));
+  exchange_rows(equal_rows(as_bytes(in), rank() == root ? count : 0, size_of(dtype)),
+                one_row(as_bytes(out), count, root), size_of(dtype));
 }
 
 }  // namespace athanor

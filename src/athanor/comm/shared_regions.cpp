@@ -22,7 +22,7 @@ size_t round_up(size_t size_bytes, size_t unit) {
   return (std::max(size_bytes, size_t{1}) + unit - 1) / unit * unit;
 }
 
-[[noreturn]] void fail_io(const std::string& what) {
+[[noreturn]] void fail_memory(const std::string& what) {
   const int code = errno;
   throw IoError(fmt::format("shared memory: {}: {}", what, std::strerror(code)), code);
 }
@@ -37,7 +37,7 @@ void lengthen_file(int fd, uint64_t end) {
   const int code = errno;
   if (is_long_enough()) return;
   errno = code;
-  fail_io(fmt::format("cannot reserve {} bytes", end));
+  fail_memory(fmt::format("cannot reserve {} bytes", end));
 }
 std::shared_ptr<std::byte> map_shared_memory(size_t size_bytes, int fd, uint64_t offset) {
   const size_t mapped_bytes = round_up(size_bytes, kSharedUnit);
@@ -45,7 +45,7 @@ std::shared_ptr<std::byte> map_shared_memory(size_t size_bytes, int fd, uint64_t
   // A place for it that starts at a multiple of a huge page; what is too much at both ends is given back.
   void* found = mmap(nullptr, mapped_bytes + kSharedUnit, PROT_NONE,
                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (found == MAP_FAILED) fail_io(fmt::format("no addresses for {} bytes", mapped_bytes));
+  if (found == MAP_FAILED) fail_memory(fmt::format("no addresses for {} bytes", mapped_bytes));
   auto* first = static_cast<std::byte*>(found);
   std::byte* begin = first + (kSharedUnit - reinterpret_cast<uintptr_t>(found) % kSharedUnit) % kSharedUnit;
   if (begin > first) munmap(first, static_cast<size_t>(begin - first));
@@ -56,7 +56,7 @@ std::shared_ptr<std::byte> map_shared_memory(size_t size_bytes, int fd, uint64_t
     const int code = errno;
     munmap(begin, mapped_bytes);
     errno = code;
-    fail_io(fmt::format("cannot map {} bytes", mapped_bytes));
+    fail_memory(fmt::format("cannot map {} bytes", mapped_bytes));
   }
   madvise(begin, mapped_bytes, MADV_HUGEPAGE);
   return {begin, [mapped_bytes](std::byte* memory) { munmap(memory, mapped_bytes); }};

@@ -18,7 +18,7 @@ namespace athanor {
 
 namespace {
 
-constexpr uint32_t kMagic = 0x6e617468;
+constexpr uint32_t kFrameMagic = 0x6e617468;
 constexpr uint32_t kMaxPayload = uint32_t{1} << 30;
 
 struct FrameHead {
@@ -53,7 +53,7 @@ SideConnection::~SideConnection() {
 }
 
 void SideConnection::send(FrameKind kind, int rank, std::string_view payload) {
-  const FrameHead head{kMagic, static_cast<uint32_t>(kind), rank, static_cast<uint32_t>(payload.size())};
+  const FrameHead head{kFrameMagic, static_cast<uint32_t>(kind), rank, static_cast<uint32_t>(payload.size())};
   std::string bytes(static_cast<const char*>(static_cast<const void*>(&head)), sizeof(head));
   bytes += payload;
   const std::lock_guard lock(sending_);
@@ -85,7 +85,7 @@ bool SideConnection::receive(std::vector<Frame>& frames) {
   FrameHead head;
   while (received_.size() - at >= sizeof(head)) {
     std::memcpy(&head, received_.data() + at, sizeof(head));
-    if (head.magic != kMagic || head.payload_bytes > kMaxPayload) {
+    if (head.magic != kFrameMagic || head.payload_bytes > kMaxPayload) {
       ending_ = "it is no rank";
       return false;
     }

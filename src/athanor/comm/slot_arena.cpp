@@ -16,8 +16,8 @@ static_assert(sizeof(RankControl) == 2048 && sizeof(ChannelControl) == 256);
 
 namespace {
 
-constexpr uint64_t kMagic = 0x33736c6c65746100;  // "\0atells3"
-constexpr size_t kHeaderBytes = 4096;
+constexpr uint64_t kSegmentMagic = 0x33736c6c65746100;  // "\0atells3"
+constexpr size_t kSegmentHeaderBytes = 4096;
 constexpr size_t kTextBytes = 3072;
 constexpr int kMaxRanks = 1024;
 constexpr size_t kMinRingBytes = 1024, kMaxRingBytes = size_t{256} << 10;
@@ -29,7 +29,7 @@ size_t to_page(size_t bytes) {
   return (bytes + 4095) / 4096 * 4096;
 }
 size_t slots_offset(int size) {
-  return to_page(kHeaderBytes + static_cast<size_t>(size) * sizeof(RankControl));
+  return to_page(kSegmentHeaderBytes + static_cast<size_t>(size) * sizeof(RankControl));
 }
 size_t channels_offset(int size, size_t slot_bytes) {
   return to_page(slots_offset(size) + static_cast<size_t>(size) * 2 * slot_bytes);
@@ -90,29 +90,29 @@ size_t SlotArena::bytes(int size, size_t slot_bytes) {
 
 SlotArena::SlotArena(void* memory) : header_(static_cast<Header*>(memory)) {
   auto* base = static_cast<std::byte*>(memory);
-  controls_ = static_cast<RankControl*>(static_cast<void*>(base + kHeaderBytes));
+  controls_ = static_cast<RankControl*>(static_cast<void*>(base + kSegmentHeaderBytes));
   slots_ = base + slots_offset(header_->size);
   channels_ = static_cast<ChannelControl*>(
       static_cast<void*>(base + channels_offset(header_->size, header_->slot_bytes)));
 }
 
 SlotArena SlotArena::create(void* memory, int size, size_t slot_bytes) {
-  static_assert(sizeof(Header) <= kHeaderBytes);
+  static_assert(sizeof(Header) <= kSegmentHeaderBytes);
   bytes(size, slot_bytes);
   auto* header = new (memory) Header{};
   header->slot_bytes = slot_bytes;
   header->size = size;
   SlotArena arena(memory);
   for (int rank = 0; rank < size; ++rank) new (&arena.controls_[rank]) RankControl{};
-  header->magic = kMagic;
+  header->magic = kSegmentMagic;
   return arena;
 }
 
 SlotArena SlotArena::attach(void* memory, size_t memory_bytes, const std::string& what) {
-  check(memory_bytes >= kHeaderBytes, "{}: {} bytes, expected a segment of at least {}", what, memory_bytes,
-        kHeaderBytes);
+  check(memory_bytes >= kSegmentHeaderBytes, "{}: {} bytes, expected a segment of at least {}", what,
+        memory_bytes, kSegmentHeaderBytes);
   const auto* header = static_cast<const Header*>(memory);
-  check(header->magic == kMagic, "{}: not a segment made by this program's launcher", what);
+  check(header->magic == kSegmentMagic, "{}: not a segment made by this program's launcher", what);
   check(1 <= header->size && header->size <= kMaxRanks && header->slot_bytes <= (size_t{1} << 30) &&
             bytes(header->size, header->slot_bytes) <= memory_bytes,
         "{}: a segment of {} bytes cannot hold {} ranks with slots of {} bytes", what, memory_bytes,

@@ -8,7 +8,7 @@ namespace athanor {
 
 namespace {
 
-constexpr size_t kHeaderBytes = sizeof(CallWords);
+constexpr size_t kMessageHeaderBytes = sizeof(CallWords);
 constexpr size_t kPortionBytes = size_t{1} << 20;  // copied at a time, with the mutex held
 
 // Cuts the bytes of a stream from `stream` on where the ring ends; `copy` gets place in the ring, offset and length.
@@ -51,9 +51,9 @@ bool SlotMail::push(int rank, Peer& peer) {
     written += bytes;
     room -= bytes;
   };
-  if (!message.has_header && room >= kHeaderBytes) {
+  if (!message.has_header && room >= kMessageHeaderBytes) {
     const CallWords words = pack_call(message.number, message.call);
-    put(words.data(), kHeaderBytes);
+    put(words.data(), kMessageHeaderBytes);
     message.has_header = true;
     if (message.call.place != 0) message.moved = message.bytes;
   }
@@ -86,9 +86,9 @@ bool SlotMail::pull(int rank, Peer& peer) {
     read += bytes;
     available -= bytes;
   };
-  if (!message.has_header && available >= kHeaderBytes) {
+  if (!message.has_header && available >= kMessageHeaderBytes) {
     CallWords words;
-    get(words.data(), kHeaderBytes);
+    get(words.data(), kMessageHeaderBytes);
     const Call sent = unpack_call(words);
     if (!same_message(words, pack_call(message.number, message.call))) {
       refuse(message, sent);

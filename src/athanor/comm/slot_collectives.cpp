@@ -16,7 +16,7 @@ constexpr size_t kFlatBytes = size_t{32}
                               << 10;  // below this a second wait costs more than summing everything
 
 // Several pieces even of a short one: while one is summed, the next is copied.
-constexpr size_t kMinPieceBytes = size_t{64} << 10;
+constexpr size_t kMinSlotPieceBytes = size_t{64} << 10;
 constexpr size_t kMinPieces = 8;
 
 void copy(std::byte* to, const std::byte* from, int64_t count, size_t element) {
@@ -77,7 +77,8 @@ void SlotGroup::run_all_reduce(const Call& call, std::byte* data) {
   const size_t element = size_of(call.dtype);
   if (call.count <= static_cast<int64_t>(std::min(kFlatBytes, arena.slot_bytes()) / element))
     return run_all_reduce_flat(call, data);
-  const size_t piece_bytes = std::max(kMinPieceBytes, static_cast<size_t>(call.count) * element / kMinPieces);
+  const size_t piece_bytes =
+      std::max(kMinSlotPieceBytes, static_cast<size_t>(call.count) * element / kMinPieces);
   const auto per_piece = static_cast<int64_t>(std::min(arena.slot_bytes(), piece_bytes) / 64 * 64 / element);
   const int me = rank(), n = size();
   std::vector<const void*> inputs(static_cast<size_t>(n));

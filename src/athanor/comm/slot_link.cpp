@@ -14,9 +14,7 @@ namespace athanor {
 
 namespace {
 
-constexpr int64_t kSliceMs = 25;
 constexpr int kSpins = 50;  // a microsecond or two: on a busy machine the core is better given away
-constexpr int kYields = 100;
 
 }  // namespace
 

@@ -26,6 +26,10 @@ struct Membership {
   std::vector<int> ranks;  // of the members in the world
 };
 
+// A rank that waits gives the processor away so often, then sleeps for slices, after which it looks around.
+constexpr int kYields = 100;
+constexpr int64_t kSliceMs = 25;
+
 class SlotLink {
  public:
   // Why a rank is dead, or "" while it is alive; asked every 25 ms about ranks that are waited for.

@@ -11,9 +11,7 @@ namespace athanor {
 
 namespace {
 
-constexpr int64_t kSliceMs = 25;
-constexpr int kYields = 100;
-constexpr size_t kDirectBytes = size_t{32} << 10;  // below this a ring is as good
+constexpr size_t kDirectMailBytes = size_t{32} << 10;  // below this a ring is as good
 
 }  // namespace
 
@@ -81,7 +79,7 @@ Work SlotMail::start(const Call& call, std::byte* data) {
   message->call = call;
   message->data = data;
   message->bytes = static_cast<size_t>(call.count) * size_of(call.dtype);
-  if (message->is_send() && message->bytes >= kDirectBytes)
+  if (message->is_send() && message->bytes >= kDirectMailBytes)
     message->call.place = regions_.place_of(data, message->bytes);
   const std::lock_guard lock(mutex_);
   Peer& peer = peers_[static_cast<size_t>(call.root)];

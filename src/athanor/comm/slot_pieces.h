@@ -17,6 +17,10 @@ struct Piece {
   int64_t first, length;
 };
 
+inline size_t bytes_of(int64_t count, size_t element) {
+  return static_cast<size_t>(count) * element;
+}
+
 inline int64_t pieces_of(int64_t count, int64_t per_piece) {
   return (count + per_piece - 1) / per_piece;
 }

@@ -11,11 +11,7 @@ namespace athanor {
 
 namespace {
 
-constexpr size_t kMinPieceBytes = size_t{64} << 10;
-
-size_t bytes_of(int64_t count, size_t element) {
-  return static_cast<size_t>(count) * element;
-}
+constexpr size_t kMinWirePieceBytes = size_t{64} << 10;
 
 }  // namespace
 
@@ -25,7 +21,7 @@ void WireGroup::reduce_rows(std::span<const InRow> rows, std::byte* out, Dtype d
   int64_t longest = 0;
   for (const auto& row : rows) longest = std::max(longest, row.count);
   const size_t piece_bytes =
-      std::max(kMinPieceBytes, link_.options().slot_bytes / static_cast<size_t>(n - 1));
+      std::max(kMinWirePieceBytes, link_.options().slot_bytes / static_cast<size_t>(n - 1));
   const int64_t per_piece = std::min(static_cast<int64_t>(piece_bytes / element), longest);
   if (longest == 0) return;
   const int64_t pieces = pieces_of(longest, per_piece);

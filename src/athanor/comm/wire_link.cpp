@@ -15,7 +15,7 @@ namespace athanor {
 namespace {
 
 // How long the reason of a broken connection may be under way: an abort, or another rank's account of it.
-constexpr int64_t kReasonMs = 300;
+constexpr int64_t kWireReasonMs = 300;
 // After this it is worth a slice each to look what the ranks behind the one that is waited for have to say.
 constexpr int64_t kOthersNs = 300'000'000;
 constexpr size_t kMaxMessageBytes = size_t{256} << 20;
@@ -257,7 +257,7 @@ std::string WireLink::last_seen(int rank) const {
 // overtake the news of that.
 void WireLink::lose(int rank, std::string reason, const Waiting& waiting) {
   std::optional<Wire::Loss> known;
-  for (int64_t waited = 0; waited < kReasonMs; waited += 10) {
+  for (int64_t waited = 0; waited < kWireReasonMs; waited += 10) {
     throw_if_broken();
     known = wire_->first_lost(members_);
     if (known) break;

@@ -12,7 +12,7 @@ namespace athanor {
 
 namespace {
 
-constexpr size_t kMinPieceBytes = size_t{16} << 10;
+constexpr size_t kMinTreePieceBytes = size_t{16} << 10;
 
 }  // namespace
 
@@ -49,7 +49,7 @@ void WireGroup::run_all_reduce_tree(std::vector<TreeNode> nodes, int64_t num_lea
   const auto first_of = [&](int r) {  // the first element of rank r's slice
     return r * (count / n) + std::min<int64_t>(r, count % n);
   };
-  const size_t piece_bytes = std::max(kMinPieceBytes, link_.options().slot_bytes / parts.size());
+  const size_t piece_bytes = std::max(kMinTreePieceBytes, link_.options().slot_bytes / parts.size());
   const auto per_piece = std::min(static_cast<int64_t>(piece_bytes / sizeof(float)), even_part(count, n, 0));
   const int64_t pieces = pieces_of(even_part(count, n, 0), per_piece);
   const auto part_floats = static_cast<size_t>(std::min(per_piece, even_part(count, n, me)));

@@ -10,7 +10,7 @@
 namespace athanor {
 namespace {
 
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
   constexpr size_t kShown = 60;
   const std::string safe = printable(text);
   return display_width(safe) <= kShown ? fmt::format("'{}'", safe)
@@ -18,7 +18,7 @@ std::string quoted(std::string_view text) {
 }
 
 std::string describe(const toml::node& node) {
-  if (const auto* text = node.as_string()) return "the string " + quoted(text->get());
+  if (const auto* text = node.as_string()) return "the string " + in_quotes(text->get());
   if (const auto* integer = node.as_integer()) return fmt::format("the integer {}", integer->get());
   if (const auto* number = node.as_floating_point()) return fmt::format("the float {}", number->get());
   if (const auto* flag = node.as_boolean()) return flag->get() ? "true" : "false";

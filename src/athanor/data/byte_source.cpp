@@ -14,7 +14,7 @@
 namespace athanor {
 namespace {
 
-constexpr size_t kChunkBytes = size_t{1} << 18;
+constexpr size_t kSourceChunkBytes = size_t{1} << 18;
 
 class FileSource : public ByteSource {
  public:
@@ -52,7 +52,7 @@ class MemorySource : public ByteSource {
 class GzipSource : public ByteSource {
  public:
   GzipSource(std::unique_ptr<ByteSource> source, std::string name)
-      : source_(std::move(source)), name_(std::move(name)), chunk_(kChunkBytes) {
+      : source_(std::move(source)), name_(std::move(name)), chunk_(kSourceChunkBytes) {
     constexpr int kGzipOnly = 15 + 16;
     check(inflateInit2(&stream_, kGzipOnly) == Z_OK, "'{}': zlib does not start", name_);
   }
@@ -61,7 +61,7 @@ class GzipSource : public ByteSource {
   GzipSource& operator=(const GzipSource&) = delete;
 
   size_t read(char* out, size_t max_bytes) override {
-    max_bytes = std::min(max_bytes, kChunkBytes);
+    max_bytes = std::min(max_bytes, kSourceChunkBytes);
     stream_.next_out = reinterpret_cast<Bytef*>(out);
     stream_.avail_out = static_cast<uInt>(max_bytes);
     while (stream_.avail_out == max_bytes) {
@@ -100,7 +100,7 @@ class ZstdSource : public ByteSource {
   ZstdSource(std::unique_ptr<ByteSource> source, std::string name)
       : source_(std::move(source)),
         name_(std::move(name)),
-        chunk_(kChunkBytes),
+        chunk_(kSourceChunkBytes),
         stream_(ZSTD_createDStream()) {
     check(stream_ != nullptr, "'{}': zstd does not start", name_);
   }
@@ -146,16 +146,16 @@ bool ends_with(std::string_view path, std::string_view suffix) {
 
 }  // namespace
 
-Compression compression_of(std::string_view path) {
-  if (ends_with(path, ".gz")) return Compression::gzip;
-  if (ends_with(path, ".zst")) return Compression::zstd;
-  return Compression::none;
+SourceCompression compression_of(std::string_view path) {
+  if (ends_with(path, ".gz")) return SourceCompression::gzip;
+  if (ends_with(path, ".zst")) return SourceCompression::zstd;
+  return SourceCompression::none;
 }
 
 std::string_view without_compression(std::string_view path) {
-  const Compression compression = compression_of(path);
-  if (compression == Compression::none) return path;
-  return path.substr(0, path.size() - (compression == Compression::gzip ? 3 : 4));
+  const SourceCompression compression = compression_of(path);
+  if (compression == SourceCompression::none) return path;
+  return path.substr(0, path.size() - (compression == SourceCompression::gzip ? 3 : 4));
 }
 
 std::unique_ptr<ByteSource> open_bytes(Env& env, const std::string& path) {
@@ -166,10 +166,10 @@ std::unique_ptr<ByteSource> bytes_in_memory(std::string_view bytes) {
   return std::make_unique<MemorySource>(bytes);
 }
 
-std::unique_ptr<ByteSource> decompress(std::unique_ptr<ByteSource> source, Compression compression,
+std::unique_ptr<ByteSource> decompress(std::unique_ptr<ByteSource> source, SourceCompression compression,
                                        const std::string& name) {
-  if (compression == Compression::gzip) return std::make_unique<GzipSource>(std::move(source), name);
-  if (compression == Compression::zstd) return std::make_unique<ZstdSource>(std::move(source), name);
+  if (compression == SourceCompression::gzip) return std::make_unique<GzipSource>(std::move(source), name);
+  if (compression == SourceCompression::zstd) return std::make_unique<ZstdSource>(std::move(source), name);
   return source;
 }
 

@@ -26,14 +26,14 @@ class ByteSource {
   virtual uint64_t raw_bytes() const = 0;                // compressed bytes consumed so far, for progress
 };
 
-enum class Compression { none, gzip, zstd };
+enum class SourceCompression { none, gzip, zstd };
 
-Compression compression_of(std::string_view path);            // by its suffix, in any case
+SourceCompression compression_of(std::string_view path);      // by its suffix, in any case
 std::string_view without_compression(std::string_view path);  // "a.jsonl.gz" -> "a.jsonl"
 
 std::unique_ptr<ByteSource> open_bytes(Env& env, const std::string& path);
 std::unique_ptr<ByteSource> bytes_in_memory(std::string_view bytes);  // not copied
-std::unique_ptr<ByteSource> decompress(std::unique_ptr<ByteSource> source, Compression compression,
+std::unique_ptr<ByteSource> decompress(std::unique_ptr<ByteSource> source, SourceCompression compression,
                                        const std::string& name);
 
 }  // namespace athanor

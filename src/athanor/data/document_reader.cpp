@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t kChunkBytes = size_t{1} << 20;
+constexpr size_t kDocumentChunkBytes = size_t{1} << 20;
 constexpr size_t kBinaryProbeBytes = 4096;
 
 bool is_json_lines(std::string_view path) {
@@ -71,7 +71,8 @@ std::string read_document(ByteSource& source, const std::string& path, bool& bin
   size_t size_bytes = 0;
   binary = false;
   while (true) {
-    if (text.size() - size_bytes < kChunkBytes) text.resize(size_bytes + size_bytes / 2 + kChunkBytes);
+    if (text.size() - size_bytes < kDocumentChunkBytes)
+      text.resize(size_bytes + size_bytes / 2 + kDocumentChunkBytes);
     const size_t got = source.read(text.data() + size_bytes, text.size() - size_bytes);
     const bool head = size_bytes < kBinaryProbeBytes;
     size_bytes += got;
@@ -174,7 +175,7 @@ void for_each_json_line(ByteSource& source, const std::string& name, const std::
     }
     check(end <= kMaxDocumentBytes, "'{}' line {}: more than {} bytes, expected shorter lines", name,
           number + 1, kMaxDocumentBytes);
-    buffer.resize(std::max(buffer.size(), end + end / 2 + kChunkBytes + simdjson::SIMDJSON_PADDING));
+    buffer.resize(std::max(buffer.size(), end + end / 2 + kDocumentChunkBytes + simdjson::SIMDJSON_PADDING));
     const size_t searched = end;
     const size_t got = source.read(buffer.data() + end, buffer.size() - simdjson::SIMDJSON_PADDING - end);
     end += got;

@@ -25,6 +25,8 @@ namespace athanor {
 class Arena;
 struct HfFamily;
 
+constexpr uint64_t kMaxTokenizerBytes = uint64_t{1} << 30;  // of a tokenizer.json beside a model
+
 class HfWeights {
  public:
   HfWeights(Env& env, const std::string& path);

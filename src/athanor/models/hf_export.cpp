@@ -214,7 +214,7 @@ class Exporter {
   std::vector<HfTensor> tensors_;
 };
 
-void check_free(Env& env, const std::string& path, bool force) {
+void check_free_for_model(Env& env, const std::string& path, bool force) {
   if (!env.exists(path)) return;
   const bool is_model = env.exists(join_path(path, "config.json"));
   if (env.is_folder(path) && (env.list(path).empty() || (force && is_model))) return;
@@ -226,7 +226,7 @@ void check_free(Env& env, const std::string& path, bool force) {
 
 void export_hf(Env& env, const std::string& path, const std::string& folder, const HfExportOptions& options) {
   torch_name(options.dtype);
-  check_free(env, folder, options.force);
+  check_free_for_model(env, folder, options.force);
   const WeightsPath weights = find_weights(env, path);
   check(weights.kind == WeightsPath::Kind::checkpoint,
         "'{}': got a Hugging Face folder, expected a checkpoint", path);

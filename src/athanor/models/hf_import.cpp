@@ -7,9 +7,7 @@
 namespace athanor {
 namespace {
 
-constexpr uint64_t kMaxTokenizerBytes = uint64_t{1} << 30;
-
-void check_free(Env& env, const std::string& path, bool force) {
+void check_free_for_checkpoint(Env& env, const std::string& path, bool force) {
   if (!env.exists(path)) return;
   const bool is_checkpoint = env.exists(join_path(path, "manifest.json"));
   if (env.is_folder(path) && (env.list(path).empty() || (force && is_checkpoint))) return;
@@ -20,7 +18,7 @@ void check_free(Env& env, const std::string& path, bool force) {
 }  // namespace
 
 void import_hf(Env& env, const std::string& folder, const std::string& checkpoint, Arena& arena, bool force) {
-  check_free(env, checkpoint, force);
+  check_free_for_checkpoint(env, checkpoint, force);
   const HfWeights weights(env, folder);
   CheckpointContent content{
       .step = 0, .state = R"({"step":0,"weights_only":true})", .tensors = {}, .files = {}};

@@ -13,7 +13,6 @@ namespace {
 
 constexpr const char* kConfigName = "config.resolved.toml";
 constexpr const char* kTokenizerName = "tokenizer.json";
-constexpr uint64_t kMaxTokenizerBytes = uint64_t{1} << 30;
 const std::string kPrefix = "model.";
 
 void check_shape(const std::string& path, const Param& param, const Shape& found) {

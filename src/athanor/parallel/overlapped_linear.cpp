@@ -16,7 +16,7 @@ std::string chunk_name(const char* name, int64_t chunk, int64_t chunks) {
   return fmt::format("{} {}/{}", name, chunk + 1, chunks);
 }
 
-bool moves(const Tensor& x) {
+bool has_values(const Tensor& x) {
   return x.queue().device() != Device::null;
 }
 
@@ -35,7 +35,7 @@ Var linear_reduce_from(const Var& x, Weight& weight, Weight* bias, Group& group)
       const int64_t first = rows * chunk / chunks, last = rows * (chunk + 1) / chunks;
       Tensor part = by_row.slice(first, last);
       product(part, first);
-      if (moves(part))
+      if (has_values(part))
         sums.push_back(group.all_reduce(part.raw(), part.numel(), part.dtype(),
                                         chunk_name("reduce_from", chunk, chunks)));
     }
@@ -72,7 +72,7 @@ Var linear_reduce_scatter(const Var& x, Weight& weight, Weight* bias, Group& gro
       }
       Tensor sum = result.slice(first, last);
       sums.push_back({parts, {}});
-      if (moves(parts))
+      if (has_values(parts))
         sums.back().work = group.reduce_scatter(parts.raw(), sum.raw(), sum.numel(), sum.dtype(),
                                                 chunk_name("reduce_scatter", chunk, chunks));
     }

@@ -7,13 +7,14 @@
 namespace athanor {
 namespace {
 
-constexpr int64_t kElementsPerTask = 1 << 14;
+constexpr int64_t kMeetingElementsPerTask = 1 << 14;
 
 template <typename Body>
-void for_elements(const Arena& arena, int64_t count, const Body& body) {
-  arena.queue().parallel_for((count + kElementsPerTask - 1) / kElementsPerTask, [&](int64_t task) {
-    body(task * kElementsPerTask, std::min(count, (task + 1) * kElementsPerTask));
-  });
+void for_element_ranges(const Arena& arena, int64_t count, const Body& body) {
+  arena.queue().parallel_for(
+      (count + kMeetingElementsPerTask - 1) / kMeetingElementsPerTask, [&](int64_t task) {
+        body(task * kMeetingElementsPerTask, std::min(count, (task + 1) * kMeetingElementsPerTask));
+      });
 }
 
 // `experts`: those that lie apart, or the others.
@@ -101,7 +102,7 @@ void OuterSync::sync() {
       is_coded() ? share : 1.0f;  // a residue is owed to the mean, however many islands there are then
   for (const Segment& s : mine_) {
     const float* x = s.param->master().data<float>() + s.first;
-    for_elements(arena_, s.count, [&](int64_t first, int64_t last) {
+    for_element_ranges(arena_, s.count, [&](int64_t first, int64_t last) {
       for (int64_t i = first; i < last; ++i) d[s.at + i] = (w[s.at + i] - x[i]) * sent;
     });
   }
@@ -115,7 +116,7 @@ void OuterSync::sync() {
   }
   const float to_mean = is_coded() ? 1.0f : share, lr = static_cast<float>(options_.lr),
               momentum = static_cast<float>(options_.momentum);
-  for_elements(arena_, row_, [&](int64_t first, int64_t last) {
+  for_element_ranges(arena_, row_, [&](int64_t first, int64_t last) {
     for (int64_t i = first; i < last; ++i) {
       const float mean = d[i] * to_mean;
       u[i] = momentum * u[i] + mean;

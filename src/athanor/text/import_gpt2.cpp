@@ -15,7 +15,7 @@
 namespace athanor {
 namespace {
 
-constexpr uint64_t kMaxFileBytes = uint64_t{256} << 20;
+constexpr uint64_t kMaxGpt2FileBytes = uint64_t{256} << 20;
 
 using TextPairs = std::vector<std::pair<std::string, std::string>>;
 
@@ -48,9 +48,9 @@ bool looks_special(const std::string& token) {
 std::string import_gpt2(Env& env, const std::string& vocab_path, const std::string& merges_path,
                         const std::string& pattern) {
   const text::WordPattern word_pattern = text::pattern_named(pattern);
-  const text::JsonFile file(vocab_path, env.read_text(vocab_path, kMaxFileBytes));
+  const text::JsonFile file(vocab_path, env.read_text(vocab_path, kMaxGpt2FileBytes));
   const text::Vocabulary vocabulary = text::parse_vocabulary(file.root());
-  const TextPairs merges = parse_merges(env.read_text(merges_path, kMaxFileBytes), merges_path);
+  const TextPairs merges = parse_merges(env.read_text(merges_path, kMaxGpt2FileBytes), merges_path);
   std::unordered_set<std::string> made;
   for (const auto& [left, right] : merges) {
     for (const std::string& token : {left, right, left + right})

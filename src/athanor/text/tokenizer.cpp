@@ -10,7 +10,7 @@ namespace athanor {
 namespace {
 
 // The largest published tokenizer.json are around 35 MB.
-constexpr uint64_t kMaxFileBytes = uint64_t{256} << 20;
+constexpr uint64_t kMaxTokenizerFileBytes = uint64_t{256} << 20;
 
 constexpr std::array<std::string_view, 9> kEndOfText = {
     "<|endoftext|>", "<|end_of_text|>", "</s>",  "<eos>", "<｜end▁of▁sentence｜>",
@@ -24,7 +24,7 @@ void check_post_processor(const text::JsonNode& root) {
 }  // namespace
 
 std::shared_ptr<const Tokenizer> Tokenizer::load(Env& env, const std::string& path) {
-  return parse(env.read_text(path, kMaxFileBytes), path);
+  return parse(env.read_text(path, kMaxTokenizerFileBytes), path);
 }
 
 std::shared_ptr<const Tokenizer> Tokenizer::parse(std::string_view json, const std::string& name) {

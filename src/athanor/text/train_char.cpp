@@ -10,12 +10,12 @@
 
 namespace athanor::text {
 namespace {
-constexpr const char* kUnk = "<unk>";
+constexpr const char* kCharUnk = "<unk>";
 }
 
 std::string train_char(const WordCounts& counts, const TokenizerTrainerOptions& options) {
   std::vector<std::string> tokens = options.special_tokens;
-  if (std::ranges::count(tokens, kUnk) == 0) tokens.emplace_back(kUnk);
+  if (std::ranges::count(tokens, kCharUnk) == 0) tokens.emplace_back(kCharUnk);
   const TokenIds special = number(tokens);
   TokenIds vocab = special;
   std::vector<std::string> chars;
@@ -33,7 +33,7 @@ std::string train_char(const WordCounts& counts, const TokenizerTrainerOptions& 
         "leave it out to get as many ids as there are characters");
   OrderedJson file = tokenizer_json(special);
   file["model"] = bpe_json(vocab, {});
-  file["model"]["unk_token"] = kUnk;
+  file["model"]["unk_token"] = kCharUnk;
   file["decoder"] = {{"type", "Fuse"}};
   return to_text(file);
 }

@@ -10,7 +10,7 @@
 namespace athanor::text {
 namespace {
 
-constexpr const char* kUnk = "<unk>";
+constexpr const char* kUnigramUnk = "<unk>";
 // Below the worst piece: no cut of ordinary text may use a special token or a byte's name.
 constexpr double kReservedPenalty = 1000;
 
@@ -18,7 +18,7 @@ constexpr double kReservedPenalty = 1000;
 
 std::string train_unigram(const WordCounts& counts, const TokenizerTrainerOptions& options) {
   std::vector<std::string> reserved = options.special_tokens;
-  if (std::ranges::count(reserved, kUnk) == 0) reserved.emplace_back(kUnk);
+  if (std::ranges::count(reserved, kUnigramUnk) == 0) reserved.emplace_back(kUnigramUnk);
   const TokenIds special = number(reserved);
   for (const std::string& token : byte_tokens()) reserved.push_back(token);
   const int64_t room = room_for_alphabet(options, static_cast<int64_t>(reserved.size()));
@@ -43,7 +43,7 @@ std::string train_unigram(const WordCounts& counts, const TokenizerTrainerOption
   file["decoder"] = byte_fallback_decoder_json();
   int64_t unk_id = 0;
   for (const auto& [token, id] : special)
-    if (token == kUnk) unk_id = id;
+    if (token == kUnigramUnk) unk_id = id;
   file["model"] = {
       {"type", "Unigram"}, {"unk_id", unk_id}, {"byte_fallback", true}, {"vocab", std::move(vocab)}};
   return to_text(file);

@@ -12,7 +12,7 @@
 namespace athanor::text {
 namespace {
 
-constexpr const char* kUnk = "[UNK]";
+constexpr const char* kWordPieceUnk = "[UNK]";
 constexpr const char* kPrefix = "##";
 
 OrderedJson normalizer_json() {
@@ -44,7 +44,7 @@ WordSplitter word_piece_splitter() {
 std::string train_word_piece(const WordCounts& words, const TokenizerTrainerOptions& options) {
   const int64_t vocab_size = wanted_vocab_size(options);
   std::vector<std::string> tokens = options.special_tokens;
-  if (std::ranges::count(tokens, kUnk) == 0) tokens.emplace_back(kUnk);
+  if (std::ranges::count(tokens, kWordPieceUnk) == 0) tokens.emplace_back(kWordPieceUnk);
   const std::vector<std::string> reserved = tokens;
   // Every character is there twice, as the first of a word and with the prefix.
   const Alphabet alphabet(words, room_for_alphabet(options, static_cast<int64_t>(tokens.size())) / 2);
@@ -75,7 +75,7 @@ std::string train_word_piece(const WordCounts& words, const TokenizerTrainerOpti
   file["pre_tokenizer"] = pre_tokenizer_json();
   file["decoder"] = {{"type", "WordPiece"}, {"prefix", kPrefix}, {"cleanup", false}};
   file["model"] = {{"type", "WordPiece"},
-                   {"unk_token", kUnk},
+                   {"unk_token", kWordPieceUnk},
                    {"continuing_subword_prefix", kPrefix},
                    {"max_input_chars_per_word", 100},
                    {"vocab", vocab_json(number(trainer.tokens()))}};

@@ -49,7 +49,7 @@ const std::array<Type, 5>& types() {
                     nearest.empty() ? "" : fmt::format("did you mean '{}'?", nearest));
 }
 
-const Type& type_of(const std::string& name) {
+const Type& trainer_type(const std::string& name) {
   const auto found = std::ranges::find(types(), name, &Type::name);
   if (found == types().end()) fail_name("tokenizer type", name, tokenizer_types());
   return *found;
@@ -107,7 +107,7 @@ struct TokenizerTrainer::State {
 
   explicit State(TokenizerTrainerOptions given)
       : options(std::move(given)),
-        type(type_of(options.type)),
+        type(trainer_type(options.type)),
         pool(std::max(options.num_threads, 1)),
         corpus(type.splitter(options), pool) {
     check_options(options);

@@ -9,7 +9,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-ModelConfig read(const HfConfig& config) {
+ModelConfig read_gpt2_config(const HfConfig& config) {
   ModelConfig model;
   model.family = "gpt2";
   model.layers = config.integer("n_layer", 12);
@@ -38,7 +38,7 @@ ModelConfig read(const HfConfig& config) {
   return model;
 }
 
-void write(const ModelConfig& model, Json& config) {
+void write_gpt2_config(const ModelConfig& model, Json& config) {
   check(
       model.heads * model.head_dim == model.width && model.kv_heads == model.heads,
       "export: got gpt2 with {} heads of {} and width {}, expected heads * head_dim = width: the format has "
@@ -64,7 +64,7 @@ void write(const ModelConfig& model, Json& config) {
   if (!model.bias) config["bias"] = false;
 }
 
-std::vector<HfTensor> tensors(const ModelConfig& model) {
+std::vector<HfTensor> gpt2_tensors(const ModelConfig& model) {
   std::vector<HfTensor> all = {{"transformer.wte.weight", {"embed.weight"}},
                                {"transformer.wpe.weight", {"positions.weight"}}};
   // The parameters whose names end in `.weight` or `.bias` behind each of `ours`, joined.
@@ -90,7 +90,7 @@ std::vector<HfTensor> tensors(const ModelConfig& model) {
   return all;
 }
 
-bool is_ignored(std::string_view name, const ModelConfig& model) {
+bool is_ignored_by_gpt2(std::string_view name, const ModelConfig& model) {
   return (model.tie_embeddings && name == "lm_head.weight") || name.ends_with(".attn.bias") ||
          name.ends_with(".attn.masked_bias");
 }
@@ -98,8 +98,14 @@ bool is_ignored(std::string_view name, const ModelConfig& model) {
 }  // namespace
 
 const HfFamily& gpt2_hf() {
-  static constexpr HfFamily family = {"gpt2", "gpt2", "GPT2LMHeadModel", "transformer.",
-                                      read,   write,  tensors,           is_ignored};
+  static constexpr HfFamily family = {"gpt2",
+                                      "gpt2",
+                                      "GPT2LMHeadModel",
+                                      "transformer.",
+                                      read_gpt2_config,
+                                      write_gpt2_config,
+                                      gpt2_tensors,
+                                      is_ignored_by_gpt2};
   return family;
 }
 

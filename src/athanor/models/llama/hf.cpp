@@ -101,12 +101,12 @@ std::vector<HfTensor> llama_tensors(
 
 namespace {
 
-ModelConfig read(const HfConfig& config) {
+ModelConfig read_dense_config(const HfConfig& config) {
   config.expect_absent("num_local_experts");
   return read_llama_config(config);
 }
 
-std::vector<HfTensor> tensors(const ModelConfig& model) {
+std::vector<HfTensor> dense_tensors(const ModelConfig& model) {
   return llama_tensors(model, [&](int64_t layer, std::vector<HfTensor>& all) {
     for (const char* part : {"gate", "up", "down"})
       for (const char* kind : {"weight", "bias"})
@@ -116,15 +116,21 @@ std::vector<HfTensor> tensors(const ModelConfig& model) {
   });
 }
 
-bool is_ignored(std::string_view name, const ModelConfig& model) {
+bool is_ignored_by_llama(std::string_view name, const ModelConfig& model) {
   return (model.tie_embeddings && name == "lm_head.weight") || name.ends_with("rotary_emb.inv_freq");
 }
 
 }  // namespace
 
 const HfFamily& llama_hf() {
-  static constexpr HfFamily family = {
-      "llama", "llama", "LlamaForCausalLM", "model.", read, write_llama_config, tensors, is_ignored};
+  static constexpr HfFamily family = {"llama",
+                                      "llama",
+                                      "LlamaForCausalLM",
+                                      "model.",
+                                      read_dense_config,
+                                      write_llama_config,
+                                      dense_tensors,
+                                      is_ignored_by_llama};
   return family;
 }
 

@@ -12,7 +12,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-ModelConfig read(const HfConfig& config) {
+ModelConfig read_mixtral_config(const HfConfig& config) {
   ModelConfig model = read_llama_config(config);
   model.family = "moe";
   model.experts = config.integer("num_local_experts", 8);
@@ -40,7 +40,7 @@ void check_is_mixtral(const ModelConfig& m) {
   expect(m.dense_layers == 0, "dense_layers", "none");
 }
 
-void write(const ModelConfig& model, Json& config) {
+void write_mixtral_config(const ModelConfig& model, Json& config) {
   check_is_mixtral(model);
   write_llama_config(model, config);
   config["intermediate_size"] = model.expert_width;
@@ -52,7 +52,7 @@ void write(const ModelConfig& model, Json& config) {
   config["sliding_window"] = nullptr;
 }
 
-std::vector<HfTensor> tensors(const ModelConfig& model) {
+std::vector<HfTensor> mixtral_tensors(const ModelConfig& model) {
   std::vector<HfTensor> all = llama_tensors(model, [&](int64_t layer, std::vector<HfTensor>& block) {
     const std::string there = fmt::format("model.layers.{}.block_sparse_moe.", layer);
     const std::string here = fmt::format("blocks.{}.moe.", layer);
@@ -67,15 +67,21 @@ std::vector<HfTensor> tensors(const ModelConfig& model) {
   return all;
 }
 
-bool is_ignored(std::string_view name, const ModelConfig& model) {
+bool is_ignored_by_mixtral(std::string_view name, const ModelConfig& model) {
   return llama_hf().is_ignored(name, model);
 }
 
 }  // namespace
 
 const HfFamily& mixtral_hf() {
-  static constexpr HfFamily family = {"moe",   "mixtral", "MixtralForCausalLM", "model.", read, write,
-                                      tensors, is_ignored};
+  static constexpr HfFamily family = {"moe",
+                                      "mixtral",
+                                      "MixtralForCausalLM",
+                                      "model.",
+                                      read_mixtral_config,
+                                      write_mixtral_config,
+                                      mixtral_tensors,
+                                      is_ignored_by_mixtral};
   return family;
 }
 

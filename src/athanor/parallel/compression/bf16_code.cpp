@@ -6,13 +6,13 @@
 namespace athanor {
 namespace {
 
-void encode(const float* x, int64_t count, std::byte* code) {
+void encode_bf16(const float* x, int64_t count, std::byte* code) {
   Bf16 rounded[kCodeBlock] = {};
   for (int64_t i = 0; i < count; ++i) rounded[i] = from_float<Bf16>(x[i]);
   std::memcpy(code, rounded, sizeof(rounded));
 }
 
-void decode(const std::byte* code, int64_t count, float* y) {
+void decode_bf16(const std::byte* code, int64_t count, float* y) {
   Bf16 rounded[kCodeBlock];
   std::memcpy(rounded, code, sizeof(rounded));
   for (int64_t i = 0; i < count; ++i) y[i] = to_float(rounded[i]);
@@ -21,7 +21,7 @@ void decode(const std::byte* code, int64_t count, float* y) {
 }  // namespace
 
 const BlockCode& bf16_code() {
-  static constexpr BlockCode code{"bf16", kCodeBlock * 2, encode, decode};
+  static constexpr BlockCode code{"bf16", kCodeBlock * 2, encode_bf16, decode_bf16};
   return code;
 }
 

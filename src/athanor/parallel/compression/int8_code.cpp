@@ -11,7 +11,7 @@ namespace {
 
 constexpr uint32_t kInfinity = 0x7f800000u;
 
-struct Block {
+struct Int8Block {
   float scale = 0.0f;
   int8_t steps[kCodeBlock] = {};
 };
@@ -26,16 +26,16 @@ float scale_of(const float* x, int64_t count) {
 }
 
 // A scale of a block of denormals may round to zero, or up far enough that x / s is above 127.
-void encode(const float* x, int64_t count, std::byte* code) {
-  Block block{.scale = scale_of(x, count)};
+void encode_int8(const float* x, int64_t count, std::byte* code) {
+  Int8Block block{.scale = scale_of(x, count)};
   if (block.scale > 0.0f)
     for (int64_t i = 0; i < count; ++i)
       block.steps[i] = static_cast<int8_t>(std::clamp(std::nearbyint(x[i] / block.scale), -127.0f, 127.0f));
   std::memcpy(code, &block, sizeof(block));
 }
 
-void decode(const std::byte* code, int64_t count, float* y) {
-  Block block;
+void decode_int8(const std::byte* code, int64_t count, float* y) {
+  Int8Block block;
   std::memcpy(&block, code, sizeof(block));
   for (int64_t i = 0; i < count; ++i) y[i] = static_cast<float>(block.steps[i]) * block.scale;
 }
@@ -43,7 +43,7 @@ void decode(const std::byte* code, int64_t count, float* y) {
 }  // namespace
 
 const BlockCode& int8_code() {
-  static constexpr BlockCode code{"int8", sizeof(Block), encode, decode};
+  static constexpr BlockCode code{"int8", sizeof(Int8Block), encode_int8, decode_int8};
   return code;
 }
 

@@ -11,7 +11,7 @@ namespace athanor {
 namespace {
 
 constexpr double kLeastVariance = 0.01;
-constexpr int64_t kElementsPerTask = 1 << 14;
+constexpr int64_t kAdamElementsPerTask = 1 << 14;
 
 std::vector<Param*> trained(const std::vector<std::unique_ptr<Param>>& params) {
   std::vector<Param*> list;
@@ -21,10 +21,10 @@ std::vector<Param*> trained(const std::vector<std::unique_ptr<Param>>& params) {
 }
 
 template <typename Body>
-void for_elements(const Tensor& x, const Body& body) {
+void for_each_element(const Tensor& x, const Body& body) {
   const int64_t count = x.numel();
-  x.queue().parallel_for((count + kElementsPerTask - 1) / kElementsPerTask, [&](int64_t task) {
-    for (int64_t i = task * kElementsPerTask; i < std::min(count, (task + 1) * kElementsPerTask); ++i)
+  x.queue().parallel_for((count + kAdamElementsPerTask - 1) / kAdamElementsPerTask, [&](int64_t task) {
+    for (int64_t i = task * kAdamElementsPerTask; i < std::min(count, (task + 1) * kAdamElementsPerTask); ++i)
       body(i);
   });
 }
@@ -80,7 +80,7 @@ void OneBitAdam::raise_variance() {
         double sum = 0.0;
         for (int64_t e = 0; e < numel; ++e) sum += static_cast<double>(v[e]);
         const auto least = static_cast<float>(kLeastVariance * sum / static_cast<double>(numel));
-        for_elements(matrix, [&](int64_t e) { v[e] = std::max(v[e], least); });
+        for_each_element(matrix, [&](int64_t e) { v[e] = std::max(v[e], least); });
       }
     }
 }
@@ -97,7 +97,7 @@ void OneBitAdam::step(const std::function<const Tensor&(Param&)>& grad, const Op
       const Tensor& share = grad(*slot.param);
       float* g = share.data<float>();
       const float* m = slot.m.data<float>();
-      for_elements(share, [&](int64_t i) { g[i] = kept * m[i] + scale * g[i]; });
+      for_each_element(share, [&](int64_t i) { g[i] = kept * m[i] + scale * g[i]; });
       shares.push_back(share.flat(0, share.numel()));
     }
     return shares;
@@ -123,7 +123,7 @@ void OneBitAdam::step(const std::function<const Tensor&(Param&)>& grad, const Op
       const AdamwTensors tensors{slot.param->master(),         slot.m, slot.v,
                                  slot.param->copy_of_master(), sum,    decay};
       const float* sums = sum.data<float>();
-      for_elements(slot.m, [&](int64_t i) {
+      for_each_element(slot.m, [&](int64_t i) {
         tensors.m.data<float>()[i] = tensors.v.data<float>()[i] > 0.0f ? sums[i] : 0.0f;
       });
       kernels(sum).optimizer.adamw(sum.queue(), {&tensors, 1}, update);

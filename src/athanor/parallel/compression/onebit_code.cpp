@@ -7,13 +7,13 @@
 namespace athanor {
 namespace {
 
-struct Block {
+struct OneBitBlock {
   float scale = 0.0f;
   uint8_t bits[kCodeBlock / 8] = {};
 };
 
-void encode(const float* x, int64_t count, std::byte* code) {
-  Block block;
+void encode_onebit(const float* x, int64_t count, std::byte* code) {
+  OneBitBlock block;
   double sum = 0.0;
   for (int64_t i = 0; i < count; ++i) {
     uint8_t& eight = block.bits[i / 8];
@@ -24,8 +24,8 @@ void encode(const float* x, int64_t count, std::byte* code) {
   std::memcpy(code, &block, sizeof(block));
 }
 
-void decode(const std::byte* code, int64_t count, float* y) {
-  Block block;
+void decode_onebit(const std::byte* code, int64_t count, float* y) {
+  OneBitBlock block;
   std::memcpy(&block, code, sizeof(block));
   for (int64_t i = 0; i < count; ++i) y[i] = (block.bits[i / 8] >> (i % 8)) & 1u ? -block.scale : block.scale;
 }
@@ -33,7 +33,7 @@ void decode(const std::byte* code, int64_t count, float* y) {
 }  // namespace
 
 const BlockCode& onebit_code() {
-  static constexpr BlockCode code{"one bit", sizeof(Block), encode, decode};
+  static constexpr BlockCode code{"one bit", sizeof(OneBitBlock), encode_onebit, decode_onebit};
   return code;
 }
 
