@@ -18,14 +18,14 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-std::vector<std::string> outcomes_of(std::vector<std::unique_ptr<Group>>& groups,
+std::vector<std::string> outcomes_in(std::vector<std::unique_ptr<Group>>& groups,
                                      const std::function<void(Group&)>& body, bool destroy_at_end = false) {
   return outcomes_of_ranks(groups, body, destroy_at_end ? &groups : nullptr);
 }
 
 TEST(Mismatch, NamesEveryRankAndBreaksTheGroup) {
   auto groups = make_thread_groups(3, patient());
-  const auto texts = outcomes_of(groups, [](Group& group) {
+  const auto texts = outcomes_in(groups, [](Group& group) {
     std::vector<float> data(10);
     group.barrier("start");
     if (group.rank() == 1) {
@@ -39,7 +39,7 @@ TEST(Mismatch, NamesEveryRankAndBreaksTheGroup) {
     EXPECT_THAT(text, AllOf(HasSubstr("Error: group 'world'"), HasSubstr("collective 1"),
                             HasSubstr("rank 1 called all_gather(f32[3], \"wrong\")"),
                             HasSubstr("called all_reduce(f32[10], \"grads\")")));
-  const auto later = outcomes_of(groups, [](Group& group) { group.barrier("later"); });
+  const auto later = outcomes_in(groups, [](Group& group) { group.barrier("later"); });
   for (const auto& text : later) EXPECT_THAT(text, HasSubstr("collective 1"));
 }
 
@@ -53,7 +53,7 @@ std::function<void(Group&)> all_to_all_of(std::vector<int64_t> sends, std::vecto
 
 TEST(Mismatch, CountsOfAllToAllVAreNamed) {
   auto groups = make_thread_groups(3, patient());
-  const auto texts = outcomes_of(groups, [](Group& group) {
+  const auto texts = outcomes_in(groups, [](Group& group) {
     const int me = group.rank();
     // Rank 2 expects 4 of rank 1, which has 3; rank 0 takes no part in that.
     const std::vector<int64_t> recvs =
@@ -70,7 +70,7 @@ TEST(Mismatch, CountsOfAllToAllVAreNamed) {
 // A rank that leaves one collective out is named by its next, whichever that is.
 TEST(Mismatch, AMissingCollective) {
   auto groups = make_thread_groups(3, patient());
-  const auto texts = outcomes_of(groups, [](Group& group) {
+  const auto texts = outcomes_in(groups, [](Group& group) {
     std::vector<float> data(6);
     if (group.rank() != 1) group.reduce(data.data(), data.data(), 6, Dtype::f32, 0, "grads").wait();
     group.gather(data.data(), data.data() + 2 * group.rank(), 2, Dtype::f32, 2, "loss").wait();
@@ -136,7 +136,7 @@ TEST(Mismatch, AnyDifference) {
   };
   for (const auto& starts : pairs) {
     auto groups = make_thread_groups(2, patient());
-    const auto texts = outcomes_of(groups, [&](Group& group) {
+    const auto texts = outcomes_in(groups, [&](Group& group) {
       (group.rank() == 0 ? starts.first : starts.second)(group, group.rank() == 0 ? a.data() : b.data());
     });
     for (const auto& text : texts) EXPECT_THAT(text, HasSubstr("Error: group 'world'"));
@@ -145,7 +145,7 @@ TEST(Mismatch, AnyDifference) {
 
 TEST(Mismatch, TreeNodesMustCoverTheLeaves) {
   auto groups = make_thread_groups(2, patient());
-  const auto texts = outcomes_of(groups, [](Group& group) {
+  const auto texts = outcomes_in(groups, [](Group& group) {
     std::vector<float> data(4);
     group.all_reduce_tree({{0, 1, data.data()}}, 2, data.data(), 4, "both bring leaf 0").wait();
   });
@@ -155,14 +155,14 @@ TEST(Mismatch, TreeNodesMustCoverTheLeaves) {
 
 TEST(Abort, ReachesThoseWhoWaitAndLaterCalls) {
   auto groups = make_thread_groups(3, patient());
-  const auto texts = outcomes_of(groups, [](Group& group) {
+  const auto texts = outcomes_in(groups, [](Group& group) {
     if (group.rank() == 2) group.abort("disk full");
     group.barrier("x");
   });
   for (const auto& text : texts)
     EXPECT_THAT(text, AllOf(HasSubstr("Recoverable: rank 2 aborted group 'world'"), HasSubstr("disk full")));
   groups[0]->abort("later reasons do not replace the first");
-  EXPECT_THAT(outcomes_of(groups, [](Group& g) { g.barrier("y"); })[1], HasSubstr("disk full"));
+  EXPECT_THAT(outcomes_in(groups, [](Group& g) { g.barrier("y"); })[1], HasSubstr("disk full"));
 }
 
 TEST(Abort, SingleGroup) {
@@ -174,7 +174,7 @@ TEST(Abort, SingleGroup) {
 
 TEST(PeerLost, ARankThatLeaves) {
   auto groups = make_thread_groups(3, patient());
-  const auto texts = outcomes_of(
+  const auto texts = outcomes_in(
       groups,
       [](Group& group) {
         group.barrier("first");
@@ -193,7 +193,7 @@ TEST(PeerLost, ARankThatLeaves) {
 TEST(PeerLost, LeavingAfterDoingOnesPartIsFine) {
   for (int round = 0; round < 20; ++round) {
     auto groups = make_thread_groups(3, patient());
-    const auto texts = outcomes_of(
+    const auto texts = outcomes_in(
         groups,
         [](Group& group) {
           std::vector<int32_t> data(1000, group.rank() == 0 ? 7 : 0);
@@ -212,7 +212,7 @@ TEST(PeerLost, AKilledRankIsNamedByAll) {
   };
   auto groups = make_thread_groups(4, options);
   std::atomic<int> done = 0;
-  const auto texts = outcomes_of(groups, [&](Group& group) {
+  const auto texts = outcomes_in(groups, [&](Group& group) {
     for (int i = 0; i < 5; ++i) {
       group.barrier("b" + std::to_string(i));
       ++done;
@@ -230,7 +230,7 @@ TEST(Timeout, NamesWhoIsMissingAndWhatItLastDid) {
     return rank == 1 && sequence == 1 ? Fault::hang : Fault::none;
   };
   auto groups = make_thread_groups(3, options);
-  const auto texts = outcomes_of(groups, [](Group& group) {
+  const auto texts = outcomes_in(groups, [](Group& group) {
     std::vector<float> data(8);
     group.all_reduce(data.data(), 8, Dtype::f32, "loss").wait();
     group.barrier("stuck");
@@ -253,7 +253,7 @@ TEST(Late, IsReportedAndThenFine) {
     if (reports.size() == 1) reported.count_down();
   };
   auto groups = make_thread_groups(2, options);
-  const auto texts = outcomes_of(groups, [&](Group& group) {
+  const auto texts = outcomes_in(groups, [&](Group& group) {
     if (group.rank() == 1) reported.wait();
     group.barrier("x");
   });
@@ -284,7 +284,7 @@ TEST(Late, FollowsTheLengthOfSteps) {
     }
   };
   auto groups = make_thread_groups(2, options);
-  const auto texts = outcomes_of(groups, [&](Group& group) {
+  const auto texts = outcomes_in(groups, [&](Group& group) {
     for (int i = 0; i < 8; ++i) group.barrier("step");
     if (group.rank() == 0) {
       start_ms = now_ms.load();
