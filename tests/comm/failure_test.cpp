@@ -43,8 +43,8 @@ TEST(Mismatch, NamesEveryRankAndBreaksTheGroup) {
   for (const auto& text : later) EXPECT_THAT(text, HasSubstr("collective 1"));
 }
 
-std::function<void(Group&)> all_to_all_of(std::vector<int64_t> sends, std::vector<int64_t> recvs,
-                                          Dtype dtype) {
+std::function<void(Group&)> all_to_all_of(const std::vector<int64_t>& sends,
+                                          const std::vector<int64_t>& recvs, Dtype dtype) {
   return [=](Group& group) {
     std::vector<double> in(16), out(16);
     group.all_to_all_v(in.data(), sends, out.data(), recvs, dtype, "tokens").wait();
