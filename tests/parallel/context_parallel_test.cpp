@@ -243,5 +243,30 @@ TEST(ContextTraffic, IsWhatTheFormulasSay) {
         }
 }
 
+// What a layer of experts asks of the ranks that share sequences; the bytes are those that docs/moe.md says.
+TEST(ContextValues, OfAllTokensComeInTheOrderOfTheSequences) {
+  const int64_t batch = 3, length = 23, width = 2;
+  std::vector<int32_t> all(static_cast<size_t>(batch * length * width));
+  std::iota(all.begin(), all.end(), 0);
+  for (const ContextKind kind : kKinds)
+    for (const int ranks : {1, 2, 4, 5}) {
+      int64_t most = 0;
+      for (int rank = 0; rank < ranks; ++rank)
+        most = std::max(most, token_count(tokens_of_rank(kind, length, rank, ranks)));
+      const auto groups = make_thread_groups(ranks);
+      run_ranks(groups, [&](Group& group) {
+        Engine engine;
+        const ContextParallel context(kind, length, group);
+        Tensor own = engine.ids({batch * context.seq_len(), width}, 1, "own");
+        int32_t* next = own.data<int32_t>();
+        for (int64_t b = 0; b < batch; ++b)
+          for (const TokenRun& run : context.part().runs)
+            next = std::copy_n(all.begin() + (b * length + run.first) * width, run.count * width, next);
+        EXPECT_EQ(context.part().of_all(own, batch), all) << ranks << " ranks";
+        EXPECT_EQ(group.traffic().total().bytes, (ranks - 1) * batch * most * width * 4) << ranks << " ranks";
+      });
+    }
+}
+
 }  // namespace
 }  // namespace athanor
