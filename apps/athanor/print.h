@@ -1,4 +1,4 @@
-// What commands say on standard output.
+// What commands say on standard output. Thread rule: one thread at a time.
 #pragma once
 
 #include <nlohmann/json.hpp>

@@ -18,8 +18,8 @@ int64_t capacity_of(const RouteOptions& options, int64_t tokens, int64_t experts
 // The choices of a grain, of whose tokens the pass may have only a part.
 struct GrainChoices {
   std::vector<int64_t> chosen;  // [E], before any drop
-  std::vector<int64_t>
-      capacity;  // [E]: how many choices of the pass are within that of the grain; empty: all
+  // [E]: how many choices of the pass are within the capacity of the grain; empty: all.
+  std::vector<int64_t> capacity;
 };
 
 // `capacity`: of each expert in the grain, 0: any.

@@ -6,7 +6,7 @@
 //   sum_over(copies of the experts, expert gradients) ...   // as data parallelism does, over ranks with the same experts
 //
 // Rank r of P holds experts [r E/P, (r+1) E/P); everything else is whole on every rank, and each rank has tokens of its
-// own. The function is that of one process: routing, capacity, drops and balancing are those of each rank's own tokens,
+// own. The function is that of one process: routing, capacity, drops and balancing are those of each rank's own grains,
 // bit for bit; products, whose rows come together from all ranks, differ by rounding.
 // An expert's gradient holds the tokens of all P ranks: it is summed over the ranks with the same experts only.
 // A pass costs each rank 2 R C elements out and back forward, as many backward, and P counts before
