@@ -33,17 +33,17 @@ constexpr Kernel kAmx{
 constexpr Kernel kAvx512Bf16{avx512_bf16::gemm_block,
                              true,
                              avx512_bf16::pack_b,
-                             1024,
+                             1536,
                              512,
                              128 * 3072,
                              768,
                              32,
-                             600,
-                             150,
-                             700,
-                             500,
-                             500,
-                             350};
+                             540,
+                             30,
+                             210,
+                             240,
+                             200,
+                             60};
 constexpr Kernel kAvx512{
     avx512::gemm_block, false, nullptr, 3072, 1024, 64 * 4096, 512, 64, 1300, 100, 200, 400, 400, 200};
 constexpr Kernel kAvx2{

@@ -76,6 +76,19 @@ template <bool kBegin>
   _tile_dpbf16ps(3, 5, 7);
 }
 
+// Whether a panel's share of a pass keeps to its place in the first-level cache unpacked: no set of it (64
+// sets of lines of 64 bytes) is asked for more than two thirds of its ways. Rows whose length is a high power of
+// two fail.
+inline bool lies_well(const GemmBlock& block, int64_t pass_steps) {
+  constexpr int64_t kSets = 64, kMost = 8;
+  if (block.a_col != 1 || block.k % kSide != 0 || block.a_row % kSide != 0) return false;
+  int64_t lines[kSets] = {};
+  for (int64_t i = 0; i < kSide; ++i)
+    for (int64_t s = 0; s < pass_steps; ++s)
+      if (++lines[(i * block.a_row / kSide + s) % kSets] > kMost) return false;
+  return true;
+}
+
 // Lines of c a step, for all to be written in so many steps.
 int64_t num_lines(int64_t steps) {
   return (kSide + steps - 1) / steps;
@@ -136,10 +149,13 @@ void pack_b(const GemmBlock& block, std::byte* packed) {
 
 void gemm_block(const GemmBlock& block) {
   _tile_loadconfig(&kConfig);
-  if (block.a_col != 1)
-    multiply<Form::turned>(task_of<Form::turned, kPassSteps, true>(block));
-  else
-    multiply<Form::copied>(task_of<Form::copied, kPassSteps, true>(block));
+  if (block.a_col != 1) {
+    multiply<Form::turned>(task_of<Form::turned, kPassSteps>(block));
+  } else {
+    Task task = task_of<Form::copied, kPassSteps>(block);
+    task.in_place = lies_well(block, task.pass_steps);
+    multiply<Form::copied>(task);
+  }
   _tile_release();
 }
 

@@ -1,37 +1,163 @@
 // bf16 products with AVX-512's instructions for them, in the panels of bf16/gemm.h.
+//
+// Eight rows of a meet one panel of b after the other over all of k, so no sums wait in memory: b comes from the
+// second-level cache, twice as fast as it is needed, and rows of a are read where they are.
 #include "athanor/kernels/cpu/bf16/gemm.h"
 #include "athanor/kernels/cpu/avx512_bf16/unit_products.h"
 
 namespace athanor::avx512_bf16 {
 namespace {
 
-constexpr int64_t kPassSteps = 8;  // of 32: shares of a panel of a and one of b are 16 KiB each
-constexpr ResultLayout kTiles{16, kTile, 2 * kTile};
+constexpr int64_t kMostSteps = 48;  // of 32 k: what scratch is laid out for
 
+// What becomes of sums whose rows and columns are all there. The first takes every case, and those at the edges.
+enum class Result { any, bf16, bf16_residual, bf16_added, bf16_added_residual, f32, f32_added, f32_streamed };
+
+constexpr bool is_bf16(Result result) {
+  return result >= Result::bf16 && result <= Result::bf16_added_residual;
+}
+constexpr bool adds(Result result) {
+  return result == Result::bf16_added || result == Result::bf16_added_residual || result == Result::f32_added;
+}
+constexpr bool has_residual(Result result) {
+  return result == Result::bf16_residual || result == Result::bf16_added_residual;
+}
+
+// The f32 sums that c is added to, rows as far apart as those of c; may be null.
+const float* sums_of(const GemmBlock& block) {
+  return block.accumulate ? static_cast<const float*>(block.c) : block.sums;
+}
+
+Result result_of(const GemmBlock& block) {
+  const bool added = sums_of(block) != nullptr;
+  if (block.out == kBf16) {
+    if (block.a_col != 1) return Result::any;  // no model has it
+    if (block.residual == nullptr) return added ? Result::bf16_added : Result::bf16;
+    return added ? Result::bf16_added_residual : Result::bf16_residual;
+  }
+  if (added) return Result::f32_added;
+  // A fresh gradient is larger than what caches keep until it is read.
+  const bool aligned = reinterpret_cast<uintptr_t>(block.c) % 64 == 0 && block.c_row % 16 == 0;
+  return block.a_col != 1 && aligned ? Result::f32_streamed : Result::f32;
+}
+
+// Row r of eight lies at row r of c, or where turned_row() puts it, beside the first.
 template <Form kForm>
+[[gnu::always_inline]] inline int64_t place(int64_t r) {
+  return kForm == Form::turned && r >= 4 ? r + 4 : r;
+}
+
+// What eight rows are added to comes near.
+template <Form kForm>
+[[gnu::always_inline]] inline void fetch_rows(const GemmBlock& block, int64_t row, int64_t column) {
+  const float* const sums = sums_of(block) + row * block.c_row + column;
+#pragma GCC unroll 8
+  for (int64_t r = 0; r < kRegisterRows; ++r) {
+    _mm_prefetch(sums + place<kForm>(r) * block.c_row, _MM_HINT_T0);
+    _mm_prefetch(sums + place<kForm>(r) * block.c_row + 16, _MM_HINT_T0);
+  }
+}
+
+template <Form kForm, Result kResult>
+[[gnu::always_inline]] inline void write_rows(const GemmBlock& block, const float* bias, const RowSums& rows,
+                                              int64_t row, int64_t column) {
+  const int64_t c_row = block.c_row, first = row * c_row + column;
+  const __m512 left = _mm512_load_ps(bias + column), right = _mm512_load_ps(bias + column + 16);
+  const float* const sums = sums_of(block);
+  const auto* const residual = static_cast<const uint16_t*>(block.residual);
+#pragma GCC unroll 8
+  for (int64_t r = 0; r < kRegisterRows; ++r) {
+    const int64_t at = first + place<kForm>(r) * c_row;
+    __m512 low = rows.left[r] + left, high = rows.right[r] + right;
+    if constexpr (adds(kResult)) {
+      low += _mm512_loadu_ps(sums + at);
+      high += _mm512_loadu_ps(sums + at + 16);
+    }
+    if constexpr (is_bf16(kResult)) {
+      __m512i c = rounded(low, high);
+      if constexpr (has_residual(kResult)) {
+        const __m512i h = _mm512_loadu_si512(residual + at);
+        low = widened(_mm512_castsi512_si256(h)) + widened(_mm512_castsi512_si256(c));
+        high = widened(_mm512_extracti64x4_epi64(h, 1)) + widened(_mm512_extracti64x4_epi64(c, 1));
+        c = rounded(low, high);
+      }
+      _mm512_storeu_si512(static_cast<uint16_t*>(block.c) + at, c);
+    } else {
+      float* const c = static_cast<float*>(block.c) + at;
+      if constexpr (kResult == Result::f32_streamed) {
+        _mm512_stream_ps(c, low);
+        _mm512_stream_ps(c + 16, high);
+      } else {
+        _mm512_storeu_ps(c, low);
+        _mm512_storeu_ps(c + 16, high);
+      }
+    }
+  }
+}
+
+template <Form kForm, Result kResult>
 void multiply(const Task& task) {
+  constexpr bool kTurned = kForm == Form::turned;
+  const GemmBlock& block = task.block;
   const int64_t steps = task.steps;
-  Writer<kForm == Form::turned> writer(task);
+  Writer<kTurned> writer(task);
   for (int64_t i = 0; i < task.a_panels; ++i) {
-    Ahead ahead(task.a, (i + 1) * kSide, kSide);
-    const int64_t passes = (steps + task.pass_steps - 1) / task.pass_steps;
-    const int64_t rate = (ahead.left() + task.b_panels * passes - 1) / (task.b_panels * passes);
-    for (int64_t first = 0; first < steps; first += task.pass_steps) {
-      const int64_t count = smaller(task.pass_steps, steps - first);
-      const uint16_t* a = units_of_a<kForm>(task, i, first, count).data;
+    const Units a = units_of_a<kForm>(task, i, 0, steps);
+    const int64_t a_row = kTurned ? kSide : a.row_bytes / 2, a_step = kTurned ? kUnit : a.unit;
+    for (int64_t first = 0; first < kSide; first += kRegisterRows) {
+      const int64_t row = i * kSide + (kTurned ? turned_row(first) : first);
       for (int64_t j = 0; j < task.b_panels; ++j) {
-        float* sums = task.sums + j * kPair;
-        ahead.fetch(rate);
-        const uint16_t* b = task.b_packed + (j * steps + first) * kUnit;
-        if (first + count < steps) {
-          multiply_units<kTiles>(sums, a, b, count, first == 0, [] {});
+        const int64_t column = j * kSide;
+        const bool whole = (i + 1) * kSide <= block.m && column + kSide <= block.n;
+        if (adds(kResult) && whole) fetch_rows<kForm>(block, row, column);
+        RowSums sums{};
+        add_products(sums, a.data + first * a_row, a_row, a_step, task.b_packed + j * steps * kUnit, steps);
+        if (kResult != Result::any && whole) {
+          write_rows<kForm, kResult>(block, task.bias, sums, row, column);
         } else {
-          writer.expect(i * kSide, j * kSide);
-          writer.begin(sums, i * kSide, j * kSide);
-          multiply_units<kTiles>(sums, a, b, count, first == 0, [&] { writer.lines(kRegisterRows); });
+          alignas(64) float lines[kRegisterRows][kSide];
+#pragma GCC unroll 8
+          for (int64_t r = 0; r < kRegisterRows; ++r) {
+            _mm512_store_ps(lines[r], sums.left[r]);
+            _mm512_store_ps(lines[r] + 16, sums.right[r]);
+          }
+          writer.at(i * kSide, column);
+          for (int64_t r = 0; r < kRegisterRows; ++r)
+            writer.write(first + r, _mm512_load_ps(lines[r]), _mm512_load_ps(lines[r] + 16));
         }
       }
     }
+  }
+}
+
+template <Form kForm>
+void multiply_block(const GemmBlock& block) {
+  Task task = task_of<kForm, kMostSteps>(block);
+  task.in_place = kForm == Form::copied && block.k % kSide == 0;
+  const Result result = result_of(block);
+  if constexpr (kForm == Form::copied) {
+    switch (result) {
+      case Result::bf16:
+        return multiply<kForm, Result::bf16>(task);
+      case Result::bf16_residual:
+        return multiply<kForm, Result::bf16_residual>(task);
+      case Result::bf16_added:
+        return multiply<kForm, Result::bf16_added>(task);
+      case Result::bf16_added_residual:
+        return multiply<kForm, Result::bf16_added_residual>(task);
+      default:
+        break;
+    }
+  }
+  switch (result) {
+    case Result::f32:
+      return multiply<kForm, Result::f32>(task);
+    case Result::f32_added:
+      return multiply<kForm, Result::f32_added>(task);
+    case Result::f32_streamed:
+      return multiply<kForm, Result::f32_streamed>(task);
+    default:
+      return multiply<kForm, Result::any>(task);
   }
 }
 
@@ -43,9 +169,9 @@ void pack_b(const GemmBlock& block, std::byte* packed) {
 
 void gemm_block(const GemmBlock& block) {
   if (block.a_col != 1)
-    multiply<Form::turned>(task_of<Form::turned, kPassSteps, false>(block));
+    multiply_block<Form::turned>(block);
   else
-    multiply<Form::copied>(task_of<Form::copied, kPassSteps, false>(block));
+    multiply_block<Form::copied>(block);
 }
 
 }  // namespace athanor::avx512_bf16

@@ -19,9 +19,24 @@ class TileProducts {
  public:
   // Without steps there is nothing to do, not even to clear c.
   void multiply(const Product& product) {
-    constexpr ResultLayout kRows{kSide, 16, 16 * kSide};
-    if (product.steps > 0)
-      multiply_units<kRows>(product.c, product.a, product.b, product.steps, product.starts, [] {});
+    if (product.steps == 0) return;
+    for (int64_t row = 0; row < kSide; row += kRegisterRows) {
+      float* const c = product.c + row * kSide;
+      RowSums sums{};
+      if (!product.starts) {
+#pragma GCC unroll 8
+        for (int64_t i = 0; i < kRegisterRows; ++i) {
+          sums.left[i] = _mm512_load_ps(c + i * kSide);
+          sums.right[i] = _mm512_load_ps(c + i * kSide + 16);
+        }
+      }
+      add_products(sums, product.a + row * kSide, kSide, kUnit, product.b, product.steps);
+#pragma GCC unroll 8
+      for (int64_t i = 0; i < kRegisterRows; ++i) {
+        _mm512_store_ps(c + i * kSide, sums.left[i]);
+        _mm512_store_ps(c + i * kSide + 16, sums.right[i]);
+      }
+    }
   }
   void finish() {}  // results are in memory
 };

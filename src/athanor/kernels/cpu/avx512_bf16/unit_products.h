@@ -1,4 +1,4 @@
-// Products of units (bf16/pack.h) with AVX-512's bf16 products: 32 x 32 results, some steps of 32 k each.
+// Products of units (bf16/pack.h) with AVX-512's bf16 products: rows of a times 32 columns of b, some steps of 32 k each.
 //
 // Eight rows of 32 results lie in registers: sixteen sums, which hide how long a product takes; a pair of k of each row is
 // spread over a register, and meets two of b.
@@ -11,9 +11,9 @@ namespace {
 
 inline constexpr int64_t kRegisterRows = 8;
 
-// Where row i of 32 results is: its halves at i * row and at i * row + half, the rows from the 16th on `lower` behind.
-struct ResultLayout {
-  int64_t row, half, lower;
+// Halves of eight rows of 32 results.
+struct RowSums {
+  __m512 left[kRegisterRows], right[kRegisterRows];
 };
 
 [[gnu::always_inline]] inline __m512bh pair_of(const uint16_t* from) {
@@ -25,42 +25,30 @@ struct ResultLayout {
   return reinterpret_cast<__m512bh>(_mm512_load_si512(from));
 }
 
-// c = or += the sum over steps of a . b, units that follow each other; of eight rows.
-template <ResultLayout kTo>
-[[gnu::always_inline]] inline void multiply_rows(float* c, const uint16_t* a, const uint16_t* b,
-                                                 int64_t steps, bool starts) {
-  __m512 left[kRegisterRows], right[kRegisterRows];
+// c += the sum over steps of a . b. Rows of a are a_row elements apart, its steps a_step; units of b follow each other.
+[[gnu::always_inline]] inline void add_products(RowSums& c, const uint16_t* a, int64_t a_row, int64_t a_step,
+                                                const uint16_t* b, int64_t steps) {
+  const uint16_t* rows[kRegisterRows];
 #pragma GCC unroll 8
-  for (int64_t i = 0; i < kRegisterRows; ++i) {
-    left[i] = starts ? _mm512_setzero_ps() : _mm512_load_ps(c + i * kTo.row);
-    right[i] = starts ? _mm512_setzero_ps() : _mm512_load_ps(c + i * kTo.row + kTo.half);
-  }
-  for (int64_t s = 0; s < steps; ++s, a += kUnit, b += kUnit) {
-#pragma GCC unroll 16
+  for (int64_t i = 0; i < kRegisterRows; ++i) rows[i] = a + i * a_row;
+  for (int64_t s = 0; s < steps; ++s, b += kUnit) {
+#pragma GCC unroll 4
     for (int64_t p = 0; p < kSide / 2; ++p) {
       const __m512bh b_left = pairs_of(b + p * kSide), b_right = pairs_of(b + kUnit / 2 + p * kSide);
 #pragma GCC unroll 8
       for (int64_t i = 0; i < kRegisterRows; ++i) {
-        const __m512bh pair = pair_of(a + i * kSide + 2 * p);
-        left[i] = _mm512_dpbf16_ps(left[i], pair, b_left);
-        right[i] = _mm512_dpbf16_ps(right[i], pair, b_right);
+        const __m512bh pair = pair_of(rows[i] + 2 * p);
+        c.left[i] = _mm512_dpbf16_ps(c.left[i], pair, b_left);
+        c.right[i] = _mm512_dpbf16_ps(c.right[i], pair, b_right);
       }
     }
-  }
 #pragma GCC unroll 8
-  for (int64_t i = 0; i < kRegisterRows; ++i) {
-    _mm512_store_ps(c + i * kTo.row, left[i]);
-    _mm512_store_ps(c + i * kTo.row + kTo.half, right[i]);
-  }
-}
-
-// after_rows() is called whenever eight rows are in memory.
-template <ResultLayout kTo, typename AfterRows>
-[[gnu::always_inline]] inline void multiply_units(float* c, const uint16_t* a, const uint16_t* b,
-                                                  int64_t steps, bool starts, const AfterRows& after_rows) {
-  for (int64_t row = 0; row < kSide; row += kRegisterRows) {
-    multiply_rows<kTo>(c + row / 16 * kTo.lower + row % 16 * kTo.row, a + row * kSide, b, steps, starts);
-    after_rows();
+    for (int64_t i = 0; i < kRegisterRows; ++i) {
+      rows[i] += a_step;
+      asm(""
+          : "+r"(
+              rows[i]));  // else the compiler keeps a hundred distances between rows, most of them in memory
+    }
   }
 }
 

@@ -98,13 +98,18 @@ class Writer {
       _mm_prefetch(static_cast<const uint16_t*>(block.residual) + at + i * block.c_row, _MM_HINT_T0);
   }
 
-  // The pair whose tiles lie at `tiles`; the one before must be finished.
-  void begin(const float* tiles, int64_t row, int64_t column) {
-    tiles_ = tiles;
+  // The pair that lines belong to from now on.
+  void at(int64_t row, int64_t column) {
     row_ = row;
     column_ = column;
     rows_ = smaller(kSide, task_.block.m - row);
     mask_ = first32(task_.block.n - column);
+  }
+
+  // The pair whose tiles lie at `tiles`; the one before must be finished.
+  void begin(const float* tiles, int64_t row, int64_t column) {
+    at(row, column);
+    tiles_ = tiles;
     next_ = 0;
   }
   [[gnu::always_inline]] void lines(int64_t count) {
@@ -112,16 +117,15 @@ class Writer {
   }
   void finish() { lines(kSide); }
 
- private:
-  [[gnu::always_inline]] void line(int64_t i) {
+  // Line i of the pair, whose sums are given.
+  [[gnu::always_inline]] void write(int64_t i, __m512 low, __m512 high) const {
     const GemmBlock& block = task_.block;
     const int64_t line = kTurned ? turned_row(i) : i;
     if (line >= rows_) return;
     const __mmask16 left = static_cast<__mmask16>(mask_), right = static_cast<__mmask16>(mask_ >> 16);
     const int64_t at = (row_ + line) * block.c_row + column_;
-    const float* from = tiles_ + i / 16 * 2 * kTile + i % 16 * 16;
-    __m512 low = _mm512_load_ps(from) + _mm512_load_ps(task_.bias + column_);
-    __m512 high = _mm512_load_ps(from + kTile) + _mm512_load_ps(task_.bias + column_ + 16);
+    low += _mm512_load_ps(task_.bias + column_);
+    high += _mm512_load_ps(task_.bias + column_ + 16);
     if (sums_ != nullptr) {
       low += _mm512_maskz_loadu_ps(left, sums_ + at);
       high += _mm512_maskz_loadu_ps(right, sums_ + at + 16);
@@ -148,6 +152,12 @@ class Writer {
     _mm512_mask_storeu_ps(c + 16, right, high);
   }
 
+ private:
+  [[gnu::always_inline]] void line(int64_t i) const {
+    const float* from = tiles_ + i / 16 * 2 * kTile + i % 16 * 16;
+    write(i, _mm512_load_ps(from), _mm512_load_ps(from + kTile));
+  }
+
   const Task& task_;
   const float* const sums_;
   const float* tiles_ = nullptr;
@@ -162,19 +172,6 @@ struct Units {
   int64_t row_bytes;   // between the rows of a tile
   Units at(int64_t s) const { return {data + s * unit, unit, tile, row_bytes}; }
 };
-
-// Whether a panel's share of a pass keeps to its place in the first-level cache unpacked: no set of it (64
-// sets of lines of 64 bytes) is asked for more than two thirds of its ways. Rows whose length is a high power of
-// two fail.
-inline bool lies_well(const GemmBlock& block, int64_t pass_steps) {
-  constexpr int64_t kSets = 64, kMost = 8;
-  if (block.a_col != 1 || block.k % kSide != 0 || block.a_row % kSide != 0) return false;
-  int64_t lines[kSets] = {};
-  for (int64_t i = 0; i < kSide; ++i)
-    for (int64_t s = 0; s < pass_steps; ++s)
-      if (++lines[(i * block.a_row / kSide + s) % kSets] > kMost) return false;
-  return true;
-}
 
 // The units of panel i of a from step `first` on: in place, packed for this pass or packed with their group.
 template <Form kForm>
@@ -205,7 +202,7 @@ inline Units units_of_a(const Task& task, int64_t i, int64_t first, int64_t coun
 }
 
 // The task of a block. kPassSteps: of 32 k, whose share of a panel the first-level cache keeps.
-template <Form kForm, int64_t kPassSteps, bool kInPlace>
+template <Form kForm, int64_t kPassSteps>
 inline Task task_of(const GemmBlock& block) {
   const int64_t steps = num_units(block.k), a_panels = num_units(block.m), b_panels = num_units(block.n);
   const int64_t passes = (steps + kPassSteps - 1) / kPassSteps, pass_steps = (steps + passes - 1) / passes;
@@ -213,18 +210,12 @@ inline Task task_of(const GemmBlock& block) {
   float* sums =
       reinterpret_cast<float*>(a_packed + (kForm == Form::turned ? kGroup * steps : kPassSteps) * kUnit);
   float* final = sums + b_panels * kPair;
-  const Task task{block,
-                  {static_cast<const uint16_t*>(block.a), block.a_row, block.a_col, block.m, block.k},
-                  steps,
-                  pass_steps,
-                  a_panels,
-                  b_panels,
-                  kInPlace && lies_well(block, pass_steps),
-                  reinterpret_cast<const uint16_t*>(block.packed_b),
-                  a_packed,
-                  sums,
-                  final,
-                  final + kPair};
+  Task task{block,    {static_cast<const uint16_t*>(block.a), block.a_row, block.a_col, block.m, block.k},
+            steps,    pass_steps,
+            a_panels, b_panels,
+            false,    reinterpret_cast<const uint16_t*>(block.packed_b),
+            a_packed, sums,
+            final,    final + kPair};
   read_bias(task);
   return task;
 }
