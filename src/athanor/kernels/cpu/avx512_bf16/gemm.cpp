@@ -102,7 +102,7 @@ void multiply(const Task& task) {
   const int64_t steps = task.steps;
   Writer<kTurned> writer(task);
   for (int64_t i = 0; i < task.a_panels; ++i) {
-    const Units a = units_of_a<kForm>(task, i, 0, steps);
+    const Units a = units_of_a<kForm, true>(task, i, 0, steps);
     const int64_t a_row = kTurned ? kSide : a.row_bytes / 2, a_step = kTurned ? kUnit : a.unit;
     for (int64_t first = 0; first < kSide; first += kRegisterRows) {
       const int64_t row = i * kSide + (kTurned ? turned_row(first) : first);
@@ -164,7 +164,7 @@ void multiply_block(const GemmBlock& block) {
 }  // namespace
 
 void pack_b(const GemmBlock& block, std::byte* packed) {
-  pack_block(block, packed);
+  pack_block<true>(block, packed);
 }
 
 void gemm_block(const GemmBlock& block) {
