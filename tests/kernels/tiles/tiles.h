@@ -1,5 +1,5 @@
-// The tile registers in software, for tests on processors without them: included before the sources of ../, whose
-// instructions it takes the place of (Intel's Intrinsics Guide, AMX-TILE and AMX-BF16). Tiles are 16 rows of 64 bytes,
+// The tile registers in software, for tests on processors without them: included before the kernels' sources (cpu/amx),
+// whose instructions it takes the place of (Intel's Intrinsics Guide, AMX-TILE and AMX-BF16). Tiles are 16 rows of 64 bytes,
 // as all our kernels configure them; each thread has its own, as in hardware. What it does not show: how the unit rounds a
 // pair of products before it adds them, numbers below 2^-126 (taken as zero there), and speed.
 #pragma once
