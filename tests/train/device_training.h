@@ -25,20 +25,7 @@ inline Outcome run_on_devices(const Config& config, int ranks,
     Mesh mesh(mesh_shape(config, ranks), *world);
     Training training(config, 2, data_group(mesh), arena, nullptr, nullptr);
     training.lay_out(mesh);
-    training.allocate();
-    training.model->initialize(config.train.seed);
-    TrainState state = first_state(config);
-    Outcome& outcome = outcomes[static_cast<size_t>(host.rank())];
-    Batch batch;
-    for (int64_t step = 1; step <= config.train.steps; ++step) {
-      const std::vector<int64_t> grains = training.parallel->grains_of_step(training.num_grains);
-      auto grain = grains.begin();
-      outcome.steps.push_back(training.runner->run(state, [&]() -> const Batch& {
-        batch = make_batch(config, step, *grain++);
-        return batch;
-      }));
-      if (after_step) after_step(training);
-    }
+    outcomes[static_cast<size_t>(host.rank())].steps = run_steps(training, config, after_step);
     for (const NamedTensor& part : training.tensors())
       if (part.name.starts_with("model.")) weights.put(part);
   });

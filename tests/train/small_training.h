@@ -97,6 +97,26 @@ inline bool same_bits(const Outcome& a, const Outcome& b) {
   return a.weights == b.weights;
 }
 
+// All steps of a training that has yet to be allocated.
+inline std::vector<StepResult> run_steps(Training& training, const Config& config,
+                                         const std::function<void(const Training&)>& after_step) {
+  training.allocate();
+  training.model->initialize(config.train.seed);
+  TrainState state = first_state(config);
+  std::vector<StepResult> results;
+  Batch batch;
+  for (int64_t step = 1; step <= config.train.steps; ++step) {
+    const std::vector<int64_t> grains = training.parallel->grains_of_step(training.num_grains);
+    auto grain = grains.begin();
+    results.push_back(training.runner->run(state, [&]() -> const Batch& {
+      batch = make_batch(config, step, *grain++);
+      return batch;
+    }));
+    if (after_step) after_step(training);
+  }
+  return results;
+}
+
 inline Outcome run(const Config& config, int ranks, int threads = 1,
                    const std::function<void(const Training&)>& after_step = {}) {
   const auto groups = make_thread_groups(ranks);
@@ -104,20 +124,8 @@ inline Outcome run(const Config& config, int ranks, int threads = 1,
   run_ranks(groups, [&](Group& group) {
     Engine engine(threads);
     Training training(config, 2, group, engine.arena, nullptr, nullptr);
-    training.allocate();
-    training.model->initialize(config.train.seed);
-    TrainState state = first_state(config);
     Outcome& outcome = outcomes[static_cast<size_t>(group.rank())];
-    Batch batch;
-    for (int64_t step = 1; step <= config.train.steps; ++step) {
-      const std::vector<int64_t> grains = training.parallel->grains_of_step(training.num_grains);
-      auto grain = grains.begin();
-      outcome.steps.push_back(training.runner->run(state, [&]() -> const Batch& {
-        batch = make_batch(config, step, *grain++);
-        return batch;
-      }));
-      if (after_step) after_step(training);
-    }
+    outcome.steps = run_steps(training, config, after_step);
     for (const auto& param : training.model->params()) {
       std::vector<float> values(static_cast<size_t>(param->numel()));
       training.parallel->load(*param, values.data());
