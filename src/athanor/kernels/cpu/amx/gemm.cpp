@@ -9,7 +9,7 @@
 namespace athanor::amx {
 namespace {
 
-constexpr int64_t kPassSteps = 16;  // of 32: a panel's share of a pass is 32 KiB
+constexpr int64_t kPassSteps = 16;  // of 32 k: a panel's share, 32 KiB, stays in the first-level cache
 // Steps before a finished pair is read again: until its tiles have reached the first-level cache.
 constexpr int64_t kStoreSteps = 3, kTurnedStoreSteps = 1;
 
@@ -150,9 +150,9 @@ void pack_b(const GemmBlock& block, std::byte* packed) {
 void gemm_block(const GemmBlock& block) {
   _tile_loadconfig(&kConfig);
   if (block.a_col != 1) {
-    multiply<Form::turned>(task_of<Form::turned, kPassSteps>(block));
+    multiply<Form::turned>(task_of<Form::turned>(block, kPassSteps));
   } else {
-    Task task = task_of<Form::copied, kPassSteps>(block);
+    Task task = task_of<Form::copied>(block, kPassSteps);
     task.in_place = lies_well(block, task.pass_steps);
     multiply<Form::copied>(task);
   }

@@ -8,8 +8,6 @@
 namespace athanor::avx512_bf16 {
 namespace {
 
-constexpr int64_t kMostSteps = 48;  // of 32 k: what scratch is laid out for
-
 // What becomes of sums whose rows and columns are all there. The first takes every case, and those at the edges.
 enum class Result { any, bf16, bf16_residual, bf16_added, bf16_added_residual, f32, f32_added, f32_streamed };
 
@@ -21,11 +19,6 @@ constexpr bool adds(Result result) {
 }
 constexpr bool has_residual(Result result) {
   return result == Result::bf16_residual || result == Result::bf16_added_residual;
-}
-
-// The f32 sums that c is added to, rows as far apart as those of c; may be null.
-const float* sums_of(const GemmBlock& block) {
-  return block.accumulate ? static_cast<const float*>(block.c) : block.sums;
 }
 
 Result result_of(const GemmBlock& block) {
@@ -75,12 +68,7 @@ template <Form kForm, Result kResult>
     }
     if constexpr (is_bf16(kResult)) {
       __m512i c = rounded(low, high);
-      if constexpr (has_residual(kResult)) {
-        const __m512i h = _mm512_loadu_si512(residual + at);
-        low = widened(_mm512_castsi512_si256(h)) + widened(_mm512_castsi512_si256(c));
-        high = widened(_mm512_extracti64x4_epi64(h, 1)) + widened(_mm512_extracti64x4_epi64(c, 1));
-        c = rounded(low, high);
-      }
+      if constexpr (has_residual(kResult)) c = with_residual(c, _mm512_loadu_si512(residual + at));
       _mm512_storeu_si512(static_cast<uint16_t*>(block.c) + at, c);
     } else {
       float* const c = static_cast<float*>(block.c) + at;
@@ -132,7 +120,7 @@ void multiply(const Task& task) {
 
 template <Form kForm>
 void multiply_block(const GemmBlock& block) {
-  Task task = task_of<kForm, kMostSteps>(block);
+  Task task = task_of<kForm>(block, num_units(block.k));
   task.in_place = kForm == Form::copied && block.k % kSide == 0;
   const Result result = result_of(block);
   if constexpr (kForm == Form::copied) {

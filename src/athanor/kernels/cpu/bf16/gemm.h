@@ -3,8 +3,8 @@
 //
 // - Second-level cache: the panels of b that a block spans are packed once and stay there, while the rows of a pass by,
 //   fetched ahead of their use.
-// - First-level cache: k is walked in passes, so that the present panel of a stays in it. Between passes the sums wait
-//   in memory, exactly.
+// - First-level cache: tiles walk k in passes, so that the present panel of a stays in it. Between passes the sums wait
+//   in memory, exactly. Vector registers take all of k at once.
 //
 // Every element is one f32 sum over ascending pairs of k, whatever the cut into blocks, panels and passes.
 #pragma once
@@ -88,14 +88,24 @@ inline __m512 widened(__m256i x) {
   return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(x), 16));
 }
 
+// c [32] bf16 as it stands in memory, plus the residual.
+inline __m512i with_residual(__m512i c, __m512i residual) {
+  const __m512 low = widened(_mm512_castsi512_si256(residual)) + widened(_mm512_castsi512_si256(c));
+  const __m512 high =
+      widened(_mm512_extracti64x4_epi64(residual, 1)) + widened(_mm512_extracti64x4_epi64(c, 1));
+  return rounded(low, high);
+}
+// The f32 sums that c is added to, rows as far apart as those of c; may be null.
+inline const float* sums_of(const GemmBlock& block) {
+  return block.accumulate ? static_cast<const float*>(block.c) : block.sums;
+}
+
 // A finished pair of panels on its way into c from (row, column), a few lines between one step of the next pair and
 // the other: the tile unit goes on meanwhile, and would wait if the lines came all at once.
 template <bool kTurned>
 class Writer {
  public:
-  explicit Writer(const Task& task)
-      : task_(task),
-        sums_(task.block.accumulate ? static_cast<const float*>(task.block.c) : task.block.sums) {}
+  explicit Writer(const Task& task) : task_(task), sums_(sums_of(task.block)) {}
 
   // What pair (row, column) will be added to comes near.
   [[gnu::always_inline]] void expect(int64_t row, int64_t column) const {
@@ -143,12 +153,9 @@ class Writer {
     }
     if (block.out == kBf16) {
       __m512i c = rounded(low, high);
-      if (block.residual != nullptr) {
-        const __m512i h = _mm512_maskz_loadu_epi16(mask_, static_cast<const uint16_t*>(block.residual) + at);
-        low = widened(_mm512_castsi512_si256(h)) + widened(_mm512_castsi512_si256(c));
-        high = widened(_mm512_extracti64x4_epi64(h, 1)) + widened(_mm512_extracti64x4_epi64(c, 1));
-        c = rounded(low, high);
-      }
+      if (block.residual != nullptr)
+        c = with_residual(c,
+                          _mm512_maskz_loadu_epi16(mask_, static_cast<const uint16_t*>(block.residual) + at));
       _mm512_mask_storeu_epi16(static_cast<uint16_t*>(block.c) + at, mask_, c);
       return;
     }
@@ -214,14 +221,15 @@ inline Units units_of_a(const Task& task, int64_t i, int64_t first, int64_t coun
   return {task.a_packed + (i % kGroup * task.steps + first) * kUnit, kUnit, kUnit / 2, kRowBytes};
 }
 
-// The task of a block. kPassSteps: of 32 k, whose share of a panel the first-level cache keeps.
-template <Form kForm, int64_t kPassSteps>
-inline Task task_of(const GemmBlock& block) {
+// The task of a block, with passes of at most so many steps.
+template <Form kForm>
+inline Task task_of(const GemmBlock& block, int64_t most_pass_steps) {
   const int64_t steps = num_units(block.k), a_panels = num_units(block.m), b_panels = num_units(block.n);
-  const int64_t passes = (steps + kPassSteps - 1) / kPassSteps, pass_steps = (steps + passes - 1) / passes;
+  const int64_t passes = (steps + most_pass_steps - 1) / most_pass_steps,
+                pass_steps = (steps + passes - 1) / passes;
   uint16_t* a_packed = reinterpret_cast<uint16_t*>(block.scratch);
   float* sums =
-      reinterpret_cast<float*>(a_packed + (kForm == Form::turned ? kGroup * steps : kPassSteps) * kUnit);
+      reinterpret_cast<float*>(a_packed + (kForm == Form::turned ? kGroup * steps : most_pass_steps) * kUnit);
   float* final = sums + b_panels * kPair;
   Task task{block,    {static_cast<const uint16_t*>(block.a), block.a_row, block.a_col, block.m, block.k},
             steps,    pass_steps,
