@@ -92,6 +92,8 @@ class CompressionDefinition {
     return sent;
   }
 
+  void forget() { memories_.clear(); }
+
   const Floats& residue(const std::string& name, size_t rank) { return memories_[name].residues[rank]; }
 
  private:

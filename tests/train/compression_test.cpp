@@ -50,9 +50,13 @@ void expect_defined(const Config& config, int ranks, double tolerance) {
     // The definition adds losses and norms up in another order.
     EXPECT_NEAR(got.steps[i].loss, expected.losses[i], std::max(tolerance, 1e-12) * expected.losses[i])
         << what;
-    EXPECT_NEAR(got.steps[i].grad_norm, expected.grad_norms[i],
-                std::max(tolerance, 1e-12) * expected.grad_norms[i])
-        << what;
+    EXPECT_EQ(got.steps[i].loss_scale, expected.loss_scales[i]) << what;
+    EXPECT_EQ(std::isfinite(got.steps[i].grad_norm), std::isfinite(expected.grad_norms[i])) << what << i;
+    if (std::isfinite(expected.grad_norms[i])) {
+      EXPECT_NEAR(got.steps[i].grad_norm, expected.grad_norms[i],
+                  std::max(tolerance, 1e-12) * expected.grad_norms[i])
+          << what;
+    }
   }
   EXPECT_LE(gap_of(got, expected), tolerance) << what;
 }
@@ -72,6 +76,52 @@ TEST(Compression, TrainsAsItsDefinedRun) {
   }
   for (const char* optimizer : {"adamw", "sgd"})
     expect_defined(compressed_config("powersgd", "llama", optimizer), 3, 1e-4);
+}
+
+// ZeRO 2 and 3: every round of grains is sent, of uneven ones the last with nothing but what is owed.
+TEST(Compression, OfRoundsIsItsDefinedRun) {
+  for (const int zero : {2, 3}) {
+    for (const char* kind : {"bf16", "int8", "topk"})
+      for (const bool feedback : {true, false}) {
+        Config config = compressed_config(kind, zero == 2 ? "gpt2" : "llama", feedback ? "adamw" : "sgd");
+        config.parallel.zero = zero;
+        config.parallel.error_feedback = feedback;
+        config.model.width = 48;  // of several blocks: cut
+        config.model.head_dim = 12;
+        for (const int ranks : {2, 3, 5}) expect_defined(config, ranks, 0.0);
+        config.parallel.error_feedback = !feedback;
+        const Outcome got = run(config, 2);
+        config.parallel.error_feedback = feedback;
+        EXPECT_GT(gap_of(got, define_run(config, 2)), 1e-6) << kind << ": what is owed shows";
+        config.parallel.error_feedback = !feedback;
+        config.parallel.zero = 1;
+        EXPECT_GT(gap_of(got, define_run(config, 2)), 1e-6) << kind << ": so do rounds";
+      }
+    Config config = compressed_config("powersgd", "llama", "sgd");
+    config.parallel.zero = zero;
+    expect_defined(config, 3, 1e-4);
+  }
+}
+
+// f16: what is owed is of the loss, while its scale grows, and nothing of a step that overflows.
+TEST(Compression, LossScalesMakeNoDifference) {
+  for (const char* kind : {"bf16", "int8", "topk", "powersgd"})
+    for (const int zero : {0, 1, 3})
+      for (const bool overflows : {false, true}) {
+        Config config = compressed_config(kind, "llama", "sgd");
+        config.precision.compute = "f16";
+        config.precision.loss_scale = overflows ? 4194304 : 256;
+        config.precision.loss_scale_window = 2;
+        config.parallel.zero = zero;
+        config.train.steps = 10;
+        expect_defined(config, 2, kind == std::string("powersgd") ? 2e-3 : 0.0);
+        const DefinedRun expected = define_run(config, 2);
+        const auto& norms = expected.grad_norms;
+        const bool skips =
+            !std::all_of(norms.begin(), norms.end(), [](double norm) { return std::isfinite(norm); });
+        EXPECT_EQ(skips, overflows);
+        EXPECT_EQ(expected.loss_scales.back() == 16 * 256.0, !overflows);
+      }
 }
 
 // With experts on other ranks: each of their matrices has factors of its own, summed over the ranks that have it.

@@ -19,10 +19,28 @@ inline Config one_rank_of(Config config) {
   return config;
 }
 
+// Which grains each rank sums before it sends them: all of a step, or (ZeRO 2 and 3) one of a round, the last ones none.
+using Round = std::vector<LeafRange>;
+inline std::vector<Round> rounds_of(const Config& config, int64_t num_grains, int ranks) {
+  std::vector<Round> rounds;
+  if (config.parallel.zero < 2 || config.parallel.zero_shard > 0) {
+    Round& all = rounds.emplace_back();
+    for (int rank = 0; rank < ranks; ++rank) all.push_back(grains_of_rank(num_grains, ranks, rank));
+    return rounds;
+  }
+  for (int64_t first = 0; first < num_grains; first += ranks) {
+    Round& round = rounds.emplace_back();
+    for (int64_t grain = first; grain < first + ranks; ++grain)
+      round.emplace_back(std::min(grain, num_grains), std::min(grain + 1, num_grains));
+  }
+  return rounds;
+}
+
 struct DefinedStep {
   Accumulated losses;
   std::map<const Param*, Tensor> grads;
   double grad_norm = 0.0;
+  bool is_finite = true;  // else nothing was summed
   double clip(const Config& config) const {
     return config.optimizer.clip_norm > 0.0 ? std::min(1.0, config.optimizer.clip_norm / (grad_norm + 1e-6))
                                             : 1.0;
@@ -37,21 +55,28 @@ class DefinedSums {
                     config.parallel.error_feedback, config.parallel.compression_ratio,
                     config.parallel.compression_rank, config.train.seed) {}
 
-  // Of ranks with these grains of a step; `training` is one_rank_of(config).
-  DefinedStep step(Training& training, int64_t step, const std::vector<LeafRange>& grains) {
+  // Of ranks with these grains of a step; `training` is one_rank_of(config). The sums are those of the loss, whatever
+  // scale (a power of two) keeps f16 in its range: no code sees one.
+  DefinedStep step(Training& training, int64_t step, const std::vector<Round>& rounds,
+                   double loss_scale = 1.0) {
     DefinedStep done;
-    std::map<const Weight*, std::vector<Floats>> of_rank;
-    for (const LeafRange& of : grains) {
-      const Accumulated sums = accumulate(training, config_, step, of);
-      done.losses.loss += sums.loss;
-      done.losses.tokens += sums.tokens;
-      for (Weight* weight : training.model->weights()) of_rank[weight].push_back(to_floats(weight->grad()));
+    std::map<const Weight*, std::vector<std::vector<Floats>>> of_round;
+    for (const Round& round : rounds) {
+      for (Weight* weight : training.model->weights()) of_round[weight].emplace_back();
+      for (const LeafRange& of : round) add_rank(training, step, of, loss_scale, done, of_round);
     }
+    if (!done.is_finite) definition_.forget();
     double squares = 0.0;
     for (const auto& param : training.model->params()) {
+      if (!done.is_finite) break;
       Floats sum;
       for (const auto& use : param->uses()) {
-        const Floats of_use = sum_of(*param, use->use(), of_rank.at(use.get()));
+        Floats of_use;
+        for (const std::vector<Floats>& of_rank : of_round.at(use.get())) {
+          const Floats next = sum_of(*param, use->use(), of_rank);
+          if (of_use.empty()) of_use.assign(next.size(), 0.0f);
+          for (size_t i = 0; i < next.size(); ++i) of_use[i] += next[i];
+        }
         if (sum.empty()) sum.resize(of_use.size(), 0.0f);
         for (size_t i = 0; i < sum.size(); ++i)
           sum[i] = use == param->uses().front() ? of_use[i] : sum[i] + of_use[i];
@@ -69,6 +94,24 @@ class DefinedSums {
   }
 
  private:
+  void add_rank(Training& training, int64_t step, const LeafRange& grains, double loss_scale,
+                DefinedStep& done, std::map<const Weight*, std::vector<std::vector<Floats>>>& of_round) {
+    const bool has_grains = grains.first < grains.second;
+    const Accumulated sums =
+        has_grains ? accumulate(training, config_, step, grains, loss_scale) : Accumulated{};
+    done.losses.loss += sums.loss;
+    done.losses.tokens += sums.tokens;
+    for (Weight* weight : training.model->weights()) {
+      Floats grad =
+          has_grains ? to_floats(weight->grad()) : Floats(static_cast<size_t>(weight->param().numel()), 0.0f);
+      for (float& value : grad) {
+        value /= static_cast<float>(loss_scale);
+        done.is_finite = done.is_finite && std::isfinite(value);
+      }
+      of_round.at(weight).back().push_back(std::move(grad));
+    }
+  }
+
   struct Piece {  // of a matrix, or of a stack of them as one: what is compressed on its own
     std::string suffix;
     int64_t first_row, last_row, first_col, last_col;
@@ -130,7 +173,7 @@ class DefinedSums {
 };
 
 struct DefinedRun {
-  std::vector<double> losses, grad_norms;
+  std::vector<double> losses, grad_norms, loss_scales;
   Floats weights;
 };
 
@@ -143,15 +186,17 @@ inline DefinedRun define_run(const Config& config, int ranks) {
   training.model->initialize(config.train.seed);
   DefinedSums sums(config);
   DefinedRun run;
+  LossScale scale = first_state(config).loss_scale;
+  int64_t updates = 0;
   for (int64_t step = 1; step <= config.train.steps; ++step) {
-    std::vector<LeafRange> grains;
-    for (int rank = 0; rank < ranks; ++rank)
-      grains.push_back(grains_of_rank(training.num_grains, ranks, rank));
-    const DefinedStep done = sums.step(training, step, grains);
+    run.loss_scales.push_back(scale.scale);
+    const DefinedStep done =
+        sums.step(training, step, rounds_of(config, training.num_grains, ranks), scale.scale);
     run.losses.push_back(done.losses.loss / done.losses.tokens);
-    run.grad_norms.push_back(done.grad_norm);
+    run.grad_norms.push_back(done.is_finite ? done.grad_norm : std::numeric_limits<double>::quiet_NaN());
+    if (!scale.update(done.is_finite)) continue;
     training.optimizer->step([&](Param& param) -> const Tensor& { return done.grads.at(&param); },
-                             {.update = step,
+                             {.update = ++updates,
                               .lr = schedule_of(config).at(step),
                               .grad_scale = done.clip(config) / done.losses.tokens});
   }

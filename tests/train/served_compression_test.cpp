@@ -47,6 +47,23 @@ TEST(ServedCompression, SynchronousIsItsDefinitionAndDataParallelism) {
       }
 }
 
+// The scale grows every second step, or falls first: what is owed has neither.
+TEST(ServedCompression, SynchronousInF16IsDataParallelToTheBit) {
+  for (const char* kind : kCodesOfServers)
+    for (const double scale : {256.0, 16777216.0}) {
+      Config config = compressed_servers(kind, "gpt2", "adamw");
+      config.precision.compute = "f16";
+      config.precision.loss_scale = scale;
+      config.precision.loss_scale_window = 2;
+      config.train.steps = 12;
+      const Outcome expected = run(by_who_updates(config), 2), got = run_servers(config, {2, 2}).outcome;
+      EXPECT_EQ(expected.steps.front().applied, scale < 1e6);
+      EXPECT_EQ(got.weights, expected.weights) << kind << scale;
+      for (size_t i = 0; i < got.steps.size(); ++i)
+        EXPECT_EQ(got.steps[i].applied, expected.steps[i].applied) << kind << scale << ", step " << i + 1;
+    }
+}
+
 TEST(ServedCompression, ForgottenErrorFeedbackShows) {
   for (const char* kind : kCodesOfServers) {
     const Config config = compressed_servers(kind, "llama", "sgd");
@@ -84,7 +101,7 @@ Floats define_one_after_the_other(const Config& config) {
     for (int64_t step = 1; step <= config.train.steps; ++step) {
       Training& of = worker == 0 && step == 1 ? stale : now;
       const DefinedStep done =
-          sums[static_cast<size_t>(worker)].step(of, step, {grains_of_rank(now.num_grains, 2, worker)});
+          sums[static_cast<size_t>(worker)].step(of, step, {{grains_of_rank(now.num_grains, 2, worker)}});
       std::map<const Param*, const Param*> computed;
       for (size_t i = 0; i < now.model->params().size(); ++i)
         computed[now.model->params()[i].get()] = of.model->params()[i].get();
@@ -120,10 +137,15 @@ TEST(ServedCompression, AsynchronousRunsAreRunAgainFromTheirSchedule) {
     for (const Consistency consistency : {Consistency::async, Consistency::bounded}) {
       Config config = compressed_servers(kind, "gpt2", "adamw");
       config.parallel.compression_warmup = 1;
+      if (consistency == Consistency::bounded) {
+        config.precision.compute = "f16";  // the first pushes overflow
+        config.precision.loss_scale = 16777216.0;
+      }
       const ServerLayout layout{.workers = 3, .servers = 2, .consistency = consistency, .staleness = 1};
       const ServersObserved first = run_servers(config, layout);
       const ServersObserved second = run_servers(config, layout, {.replay = first.schedules});
       EXPECT_EQ(second.outcome.weights, first.outcome.weights) << kind;
+      for (const float weight : first.outcome.weights) ASSERT_TRUE(std::isfinite(weight)) << kind;
       EXPECT_EQ(second.schedules, first.schedules) << kind;
     }
 }

@@ -141,7 +141,7 @@ class ServerRun {
     for (int64_t step = 1; step <= config_.train.steps && (stop_step == 0 || step <= stop_step); ++step) {
       std::vector<double> losses(2, 0.0);
       GradientSum& gradients = servers.gradients();
-      servers.begin_step(step);
+      servers.begin_step(step, loss_scale);
       for (const int64_t grain : gradients.grains_of_step(settings_.num_grains)) {
         const auto begin = [&](Tape& tape) {
           if (WeightReady ready = gradients.begin_grain(grain)) tape.on_weight_ready(std::move(ready));

@@ -77,9 +77,10 @@ TwoSpeedDefinition define_two_speed(const Config& config, int num_islands) {
     for (int h = 0; h < num_islands; ++h) {
       Training& island = *islands[static_cast<size_t>(h)];
       const LeafRange grains = grains_of_rank(island.num_grains, num_islands, h);
-      const DefinedStep done = compressed ? sums[static_cast<size_t>(h)].step(
-                                                island, step, shared_out(grains, config.parallel.sync_group))
-                                          : plain_step(island, config, step, grains);
+      const DefinedStep done = compressed
+                                   ? sums[static_cast<size_t>(h)].step(
+                                         island, step, {shared_out(grains, config.parallel.sync_group)})
+                                   : plain_step(island, config, step, grains);
       loss += done.losses.loss;
       tokens += done.losses.tokens;
       if (h == 0) run.grad_norms.push_back(done.grad_norm);

@@ -40,14 +40,14 @@ inline Accumulated compute_grain_of(const Config& config, const Model& model, Ar
 }
 
 // Of a training of one rank: the gradients of these grains of `step`, which begin at zero. The caller ends the step.
-inline Accumulated accumulate(Training& training, const Config& config, int64_t step,
-                              const LeafRange& grains) {
+inline Accumulated accumulate(Training& training, const Config& config, int64_t step, const LeafRange& grains,
+                              double loss_scale = 1.0) {
   Accumulated sums;
   training.parallel->begin_step(grains.second - grains.first);
   for (int64_t grain = grains.first; grain < grains.second; ++grain) {
-    const Accumulated done =
-        compute_grain_of(config, *training.model, training.arena, step, grain,
-                         [&](Tape& tape) { training.parallel->begin_grain(tape, grain - grains.first); });
+    const Accumulated done = compute_grain_of(
+        config, *training.model, training.arena, step, grain,
+        [&](Tape& tape) { training.parallel->begin_grain(tape, grain - grains.first); }, loss_scale);
     sums.loss += done.loss;
     sums.tokens += done.tokens;
     training.parallel->end_grain();

@@ -7,21 +7,21 @@
 namespace athanor {
 namespace {
 
-// Sums along the tree are of f32 grains, ZeRO 2 and 3 scatter grains one by one (but sets of shards exchange one sum a
-// step), and the unit of what error feedback keeps must not change with a loss scale.
+// Sums along the tree are of f32 grains, whoever has them; what is coded are sums of a rank.
 void check_compression(const Config& config) {
   const ParallelConfig& p = config.parallel;
   const std::string key = "parallel.compression", &kind = p.compression;
   if (kind == "none") return;
-  require(p.zero < 2 || p.zero_shard > 0, config, key,
-          "got {} with parallel.zero = {}, expected parallel.zero = 0 or 1, or sets of shards "
-          "(parallel.zero_shard), which exchange one sum a step",
-          kind, p.zero);
-  require(p.reduce == "fast", config, key, "got {} with parallel.reduce = \"tree\", expected \"fast\"", kind);
-  require(config.precision.compute != "f16", config, key,
-          "got {} with precision.compute = \"f16\", expected bf16 or f32", kind);
+  require(
+      p.reduce == "fast", config, key,
+      "got {} with parallel.reduce = \"tree\", expected \"fast\": a tree has the same bits for any number of "
+      "ranks, and codes are of what each rank has summed",
+      kind);
   if (kind != "onebit-adam") return;
-  require(p.zero == 0, config, key, "got onebit-adam with parallel.zero = {}, expected parallel.zero = 0",
+  require(p.zero == 0, config, key,
+          "got onebit-adam with parallel.zero = {}, expected parallel.zero = 0: what it codes are momenta, "
+          "which every "
+          "rank has whole",
           p.zero);
   require(config.optimizer.name == "adamw", config, key,
           "got onebit-adam with optimizer.name = \"{}\", expected adamw", config.optimizer.name);

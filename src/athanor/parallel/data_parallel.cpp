@@ -17,11 +17,8 @@ namespace {
 DataParallelOptions for_size(DataParallelOptions options, int size) {
   check(0 <= options.stage && options.stage <= 3, "data parallel: got ZeRO stage {}, expected 0 to 3",
         options.stage);
-  check(options.compression.kind == Compression::none ||
-            ((options.stage < 2 || options.all != nullptr) && options.reduce == Reduce::fast),
-        "data parallel: got compressed gradients with ZeRO stage {}{}, expected stage 0 or 1, or hybrid "
-        "sharding, and fast sums",
-        options.stage, options.reduce == Reduce::tree ? " and sums along the tree" : "");
+  check(options.compression.kind == Compression::none || options.reduce == Reduce::fast,
+        "data parallel: got compressed gradients with sums along the tree, expected fast sums");
   check(options.across == nullptr ? options.all == nullptr || size == 1
                                   : options.all != nullptr && size > 1 && options.stage > 0,
         "data parallel: got hybrid sharding of ZeRO stage {} in groups of {}, expected stages 1 to 3 and 2 "
@@ -31,8 +28,8 @@ DataParallelOptions for_size(DataParallelOptions options, int size) {
   check(options.expert_group == nullptr || (options.across != nullptr) == experts_hybrid,
         "data parallel: got hybrid sharding with experts on other ranks {} sets of shards, expected {}",
         experts_hybrid ? "in" : "without", experts_hybrid ? "all in such sets" : "sets of theirs");
-  check(options.across == nullptr || options.compression.kind != Compression::onebit_adam,
-        "data parallel: got hybrid sharding with 1-bit Adam, expected stage 0");
+  check(options.stage == 0 || options.compression.kind != Compression::onebit_adam,
+        "data parallel: got 1-bit Adam with ZeRO stage {}, expected 0", options.stage);
   check(options.parts >= 1 && size % options.parts == 0,
         "data parallel: got {} parts of a grain in a group of {}, expected a divisor", options.parts, size);
   check(!options.gradients_place.is_used() || (options.compression.kind == Compression::none &&
@@ -131,8 +128,8 @@ std::vector<int64_t> DataParallel::grains_of_step(int64_t num_grains) const {
   return grains;
 }
 
-void DataParallel::begin_step(int64_t num_grains, int64_t update) {
-  if (compressed_) compressed_->begin_step(update);
+void DataParallel::begin_step(int64_t num_grains, int64_t update, double loss_scale) {
+  if (compressed_) compressed_->begin_step(update, loss_scale);
   clock_.reset();
   log_.begin();
   if (!gradients_->is_resident()) grads_.clear();
@@ -148,7 +145,7 @@ void DataParallel::begin_step(int64_t num_grains, int64_t update) {
   const int64_t of_experts = (last - first) / sharing * experts_->everyone().size();
   grains_ = grains_of_step(num_grains);
   expert_grains_ = experts_->grains_of_step(of_experts);
-  experts_->begin_step(of_experts, update);
+  experts_->begin_step(of_experts, update, loss_scale);
 }
 
 int64_t DataParallel::expert_grain(int64_t grain) const {
@@ -219,6 +216,11 @@ void DataParallel::finish() {
   if (!experts_ || options_.expert_copies == 1) return;
   for (auto& [param, sum] : experts_->grads_)
     kernels(sum).elementwise.scale(sum.queue(), sum, 1.0f / static_cast<float>(options_.expert_copies));
+}
+
+void DataParallel::skip_step() {
+  if (compressed_) compressed_->forget();
+  if (experts_) experts_->skip_step();
 }
 
 double DataParallel::comm_seconds() const {

@@ -58,7 +58,7 @@ struct DataParallelOptions {
   Trace* trace = nullptr;
   // Of two-speed synchronisation: `group` is one island of several, which share out the grains first.
   int island = 0, num_islands = 1;
-  CompressionOptions compression = {};  // Reduce::fast, stage 0 or 1 or hybrid; not of one
+  CompressionOptions compression = {};  // Reduce::fast; not of one. 1-bit Adam: stage 0
   // Of a pipeline: weights whose gradients are not completed together have different numbers, and no bucket in common.
   std::function<int(const Weight&)> section = {};
   // Of expert parallelism: the ranks with the same experts (edp), over which their gradients are summed and, with ZeRO,
@@ -86,8 +86,9 @@ class DataParallel {
   // Of this rank; Error: fewer grains than ranks.
   std::vector<int64_t> grains_of_step(int64_t num_grains) const;
   LeafRange summed_grains(int64_t num_grains) const;  // those that grad() is the sum over: the island's
-  // `update`: which update of the weights the step leads to, from 1 (compression has a warm-up).
-  void begin_step(int64_t num_grains, int64_t update = 1);
+  // `update`: which update of the weights the step leads to, from 1 (compression has a warm-up); `loss_scale`: what
+  // its gradients are multiplied by (what compression keeps has the unit of the loss).
+  void begin_step(int64_t num_grains, int64_t update = 1, double loss_scale = 1.0);
   void begin_grain(Tape& tape, int64_t grain);
   void end_grain();
   // A pipeline works on several grains at a time. It says which weight has the gradient of which grain.
@@ -114,6 +115,8 @@ class DataParallel {
 
   double comm_seconds() const;  // of the last step: time that the rank waited
   int64_t num_buckets() const { return static_cast<int64_t>(buckets_.list.size()); }
+  // The step's sums were not finite, on all ranks: what compression has kept of them is dropped.
+  void skip_step();
   // What compression keeps from step to step; checkpoints hold it (train/compression_state.h).
   std::vector<CompressionState> compression_states() const;
   uint64_t gradient_buffer_bytes() const;

@@ -21,7 +21,10 @@ ShardedGradients::ShardedGradients(const Buckets& buckets, Group& group, Arena& 
       across_(across),
       open_(buckets.list.size()),
       pending_(buckets.list.size(), 0) {
-  if (compressed != nullptr) exchange_.emplace(buckets, group, *compressed, clock);
+  if (compressed != nullptr && across != nullptr)
+    exchange_.emplace(buckets, group, *compressed, clock);
+  else
+    compressed_ = compressed;
   if (place.is_used()) {
     std::vector<BucketRow> rows;
     for (const Bucket& bucket : buckets_.list) rows.push_back({names_of(bucket), bucket.layout.count});
@@ -166,20 +169,27 @@ void ShardedGradients::complete(size_t index) {
                         .work = {}});
   open_[index] = {};
   Reduction& reduction = in_flight_.back();
-  const int64_t count = bucket.layout.count;
   if (tree)
     reduction.received = empty_like(reduction.sent, Category::communication);
   else if (round == 0)
     reduction.first_sum = open(0, index, /*fresh=*/true);
   else
     read_ahead(index);
+  start_sum(reduction);
+}
+
+void ShardedGradients::start_sum(Reduction& reduction) {
+  const size_t index = reduction.bucket;
+  reduction.is_coded = codes_rounds();
+  if (reduction.is_coded) return compressed_->start(index, reduction.sent);
   if (arena_.queue().device() == Device::null) return;
+  const int64_t count = buckets_.list[index].layout.count;
   const std::string name = "gradients " + std::to_string(index);
   auto* sent = reduction.sent.data<float>();
-  if (tree) {
+  if (reduce_ == Reduce::tree) {
     reduction.work = group_.all_to_all(sent, reduction.received.data<float>(), count, Dtype::f32, name);
   } else {
-    float* out = round == 0 ? reduction.first_sum.data<float>() : sent + group_.rank() * count;
+    float* out = reduction.round == 0 ? reduction.first_sum.data<float>() : sent + group_.rank() * count;
     reduction.work = group_.reduce_scatter(sent, out, count, Dtype::f32, name);
   }
 }
@@ -203,7 +213,10 @@ void ShardedGradients::close(int buffer, size_t index, const Tensor& row) {
 void ShardedGradients::end_oldest() {
   Reduction done = std::move(in_flight_.front());
   in_flight_.pop_front();
-  clock_.wait(done.work, "wait for gradients");
+  if (done.is_coded)
+    compressed_->finish(done.bucket, clock_);
+  else
+    clock_.wait(done.work, "wait for gradients");
   add_round(done);
   if ((done.round + 1) * per_round() >= num_grains_) start_across(done.bucket);
 }
@@ -215,8 +228,12 @@ void ShardedGradients::add_round(const Reduction& done) {
     kernels(into).elementwise.accumulate(into.queue(), into, from);
   };
   if (reduce_ == Reduce::fast) {
-    const Tensor sum = done.round == 0 ? done.first_sum : open(0, index, /*fresh=*/false);
-    if (done.round > 0) add(sum, done.sent.flat(group_.rank() * count, count));
+    Tensor sum = done.round == 0 ? done.first_sum : open(0, index, /*fresh=*/false);
+    const Tensor own = done.sent.flat(group_.rank() * count, count);
+    if (done.round > 0)
+      add(sum, own);
+    else if (done.is_coded)
+      copy(sum, own);
     return close(0, index, sum);
   }
   std::map<int, Tensor> sums;  // by buffer, those that are opened

@@ -12,10 +12,13 @@
 //
 // Context parallelism: `parts` neighbours compute one grain, each its tokens (round_plan.h has their leaves of the tree).
 //
+// With `compressed` (fast only) each rank codes its whole bucket in every round (compressed_gradients.h), and the owner of
+// a row adds up what it decodes: a round is what a step is with ZeRO 1. What error feedback keeps goes from round to round.
+//
 // Hybrid sharding: `across` are the ranks that keep the same share in other groups of ranks, each of which takes
 // neighbouring grains; once a step the sums of a share are added across, a bucket at a time, when its last round is over:
-// in the order of the groups, or in the tree. With `compressed` (fast only) as codes (compression/set_exchange.h): each
-// rank those of its share, or of the buckets that are gathered on it.
+// in the order of the groups, or in the tree. `compressed` are these sums then (compression/set_exchange.h): each rank codes
+// its share, or the buckets that are gathered on it.
 //
 // Offload: the shards lie on disk (bucket_file.h), a bucket's row is read while the gradients that are added to it are
 // on the wire, and written behind.
@@ -71,6 +74,7 @@ class ShardedGradients final : public GradientSum, private GradSource {
     std::shared_ptr<const RoundPlan> plan;
     int64_t round;
     Work work;
+    bool is_coded = false;
   };
 
   void need(Weight& weight) override;
@@ -80,6 +84,8 @@ class ShardedGradients final : public GradientSum, private GradSource {
   void weight_ready(Weight& weight);
   void complete(size_t bucket);
   void complete_without_grain(size_t bucket);
+  void start_sum(Reduction& reduction);
+  bool codes_rounds() const { return compressed_ != nullptr && compressed_->active(); }
   void end_oldest();
   void read_ahead(size_t bucket);
   void add_round(const Reduction& done);
@@ -117,6 +123,7 @@ class ShardedGradients final : public GradientSum, private GradSource {
   };
   std::deque<Across> across_works_;
   std::optional<SetExchange> exchange_;
+  CompressedGradients* compressed_ = nullptr;  // of rounds
 };
 
 }  // namespace athanor

@@ -145,7 +145,7 @@ StepResult StepRunner::run(TrainState& state, const std::function<const Batch&()
   StepResult result;
   GrainLosses losses(options_.num_grains, options_.num_channels);
   ExpertLoads experts(model_.moe_layers(), options_.num_grains);
-  parallel_.begin_step(options_.num_grains, state.updates + 1);
+  parallel_.begin_step(options_.num_grains, state.updates + 1, state.loss_scale.scale);
   const std::vector<int64_t> grains = parallel_.grains_of_step(options_.num_grains);
   std::optional<PackedWeights::Scope> packed;
   if (options_.pack_weights) packed.emplace(packed_weights_, arena_.queue());
@@ -195,6 +195,8 @@ StepResult StepRunner::run(TrainState& state, const std::function<const Batch&()
                      .grad_scale = to_mean * clip,
                      .grads_stay = parallel_.grads_stay()});
     ++state.updates;
+  } else {
+    parallel_.skip_step();
   }
   if (meets) options_.outer->sync();
   if (result.applied || meets) parallel_.publish();

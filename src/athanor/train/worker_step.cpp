@@ -9,7 +9,7 @@ namespace athanor {
 void WorkerStep::compute(const TrainState& state, const std::function<const Batch&()>& next_batch,
                          GrainLosses& losses, StepParts& seconds) {
   GradientSum& gradients = servers_.gradients();
-  servers_.begin_step(state.step + 1);
+  servers_.begin_step(state.step + 1, state.loss_scale.scale);
   for (const int64_t grain : gradients.grains_of_step(options_.num_grains)) {
     const double start = now_seconds();
     const Batch& batch = next_batch();

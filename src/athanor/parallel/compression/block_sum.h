@@ -26,6 +26,12 @@ class BlockSum final : public CompressedSum {
   void start(std::vector<Tensor> grads) override;
   void proceed(WaitClock& clock) override;
   void finish(WaitClock& clock) override;
+  void set_unit(double unit) override {
+    for (ErrorFeedback* feedback : {&feedback_, &sum_feedback_}) feedback->set_unit(unit);
+  }
+  void forget() override {
+    for (ErrorFeedback* feedback : {&feedback_, &sum_feedback_}) feedback->clear();
+  }
   std::vector<SumState> states() const override;
 
  private:

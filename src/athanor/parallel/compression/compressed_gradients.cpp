@@ -144,6 +144,8 @@ void CompressedGradients::add_part(size_t bucket, const std::vector<size_t>& slo
 }
 
 void CompressedGradients::start(size_t bucket, const Tensor& whole) {
+  check(std::find(started_.begin(), started_.end(), bucket) == started_.end(),
+        "compression: bucket {} was started twice", bucket);
   const ShardLayout& layout = buckets_.list[bucket].layout;
   const bool of_row = place_.size > 1 && codes_shares();
   for (Part& part : parts_[bucket]) {
@@ -155,6 +157,27 @@ void CompressedGradients::start(size_t bucket, const Tensor& whole) {
     part.sum->start(std::move(grads));
   }
   started_.push_back(bucket);
+}
+
+void CompressedGradients::for_sums(const std::function<void(CompressedSum&)>& body) {
+  for (const auto& parts : parts_)
+    for (const Part& part : parts) body(*part.sum);
+}
+
+void CompressedGradients::begin_step(int64_t update, double loss_scale) {
+  active_ = update > options_.warmup_updates;
+  started_.clear();  // of a step that failed
+  for_sums([&](CompressedSum& sum) { sum.set_unit(loss_scale); });
+}
+
+void CompressedGradients::forget() {
+  for_sums([](CompressedSum& sum) { sum.forget(); });
+}
+
+void CompressedGradients::finish(size_t bucket, WaitClock& clock) {
+  started_.erase(std::find(started_.begin(), started_.end(), bucket));
+  for (Part& part : parts_[bucket]) part.sum->proceed(clock);
+  for (Part& part : parts_[bucket]) part.sum->finish(clock);
 }
 
 void CompressedGradients::finish(WaitClock& clock) {

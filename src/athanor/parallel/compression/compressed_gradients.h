@@ -18,6 +18,7 @@
 // Errors: the group's. Thread rule: one thread.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -73,14 +74,17 @@ class CompressedGradients {
   // The rank of a set that codes a bucket, where shares are not coded.
   int owner(size_t bucket) const { return owners_[bucket]; }
 
-  void begin_step(int64_t update) { active_ = update > options_.warmup_updates; }
+  // `loss_scale`: what the gradients of the step are multiplied by (f16).
+  void begin_step(int64_t update, double loss_scale = 1.0);
+  void forget();  // of all sums: the step's were not finite
   bool active() const { return active_; }
   bool sums() const { return !active_ || options_.kind != Compression::onebit_adam; }
 
   // The bucket [rows * count]; with hybrid sharding, where shares are coded, this rank's row of it, else what another
   // rank than the owner gives does not count.
   void start(size_t bucket, const Tensor& whole);
-  void finish(WaitClock& clock);
+  void finish(size_t bucket, WaitClock& clock);  // of those that were started, before others
+  void finish(WaitClock& clock);                 // all
   std::vector<CompressionState> states() const;
 
  private:
@@ -93,6 +97,7 @@ class CompressedGradients {
     std::unique_ptr<CompressedSum> sum;
   };
   void add_part(size_t bucket, const std::vector<size_t>& slots, bool compressed);
+  void for_sums(const std::function<void(CompressedSum&)>& body);
 
   const Buckets& buckets_;
   Group& group_;

@@ -7,6 +7,8 @@
 //
 // Every rank gets the same bits. Between start() and finish() the tensors belong to the sum. Where a rank needs only a
 // range of each (ZeRO 1) the rest may be left as it is. On the null device memory is taken and nothing else done.
+// What is kept from step to step does not depend on the loss scale of f16, which values come with: set_unit(). forget():
+// a step whose sums were not finite is as if nothing had been kept.
 // Errors: the group's. Thread rule: one thread.
 #pragma once
 
@@ -50,6 +52,8 @@ class CompressedSum {
   virtual void start(std::vector<Tensor> grads) = 0;
   virtual void proceed(WaitClock& clock) = 0;
   virtual void finish(WaitClock& clock) = 0;
+  virtual void set_unit(double /*unit*/) {}
+  virtual void forget() {}
   virtual std::vector<SumState> states() const = 0;
 };
 

@@ -24,6 +24,11 @@ class PowersgdSum final : public CompressedSum {
   void start(std::vector<Tensor> grads) override;
   void proceed(WaitClock& clock) override;
   void finish(WaitClock& clock) override;
+  void set_unit(double unit) override { feedback_.set_unit(unit); }
+  void forget() override {
+    feedback_.clear();
+    fill_zero(q_);  // drawn again
+  }
   std::vector<SumState> states() const override;
 
  private:

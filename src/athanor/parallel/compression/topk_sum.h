@@ -21,6 +21,8 @@ class TopkSum final : public CompressedSum {
   void start(std::vector<Tensor> grads) override;
   void proceed(WaitClock&) override {}
   void finish(WaitClock& clock) override;
+  void set_unit(double unit) override { feedback_.set_unit(unit); }
+  void forget() override { feedback_.clear(); }
   std::vector<SumState> states() const override;
 
  private:

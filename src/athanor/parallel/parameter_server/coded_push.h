@@ -27,6 +27,8 @@ class CodedPush {
  public:
   CodedPush(const Buckets& buckets, Group& workers, Arena& arena, const ServerSettings& settings);
   void encode(size_t bucket, float* data, bool decoded);
+  void set_unit(double loss_scale) { feedback_.set_unit(loss_scale); }  // of the data of a step (f16)
+  void forget() { feedback_.clear(); }                                  // its push was not finite
   void send(size_t bucket, Group& world, const std::function<void(Work)>& keep);
   std::vector<CompressionState> states() const;
 

@@ -20,9 +20,14 @@ PushedGradients::PushedGradients(const Buckets& buckets, Group& workers, Group& 
   coded_ = std::make_unique<CodedPush>(buckets, workers, arena, settings);
 }
 
-void PushedGradients::code(bool coded) {
+void PushedGradients::code(bool coded, double loss_scale) {
   codes_ = coded;
   encoded_ = false;
+  if (coded_) coded_->set_unit(loss_scale);
+}
+
+void PushedGradients::skip_step() {
+  if (coded_) coded_->forget();
 }
 
 std::vector<CompressionState> PushedGradients::compression_states() const {

@@ -19,7 +19,9 @@ class PushedGradients final : public ReplicatedGradients {
  public:
   PushedGradients(const Buckets& buckets, Group& workers, Group& world, Arena& arena,
                   const ServerSettings& settings, WaitClock& clock);
-  void code(bool coded);  // before a step: whether its sums are sent as codes
+  // Before a step: whether its sums are sent as codes, and what its gradients are multiplied by (f16).
+  void code(bool coded, double loss_scale = 1.0);
+  void skip_step();  // its push was not finite: what codes have kept of it is dropped
   void push();
   std::vector<CompressionState> compression_states() const;
   // Of the sums of this worker, after finish(): of each parameter, all uses together, the sum of squares. The uses of a

@@ -79,6 +79,7 @@ AnswerHeader ServerClient::exchange(PushHeader push, double clip_norm, std::span
   check(answer.step == push.step, "parameter server: got the answer of step {}, expected {}", answer.step,
         push.step);
   if (!sync) answer.grad_norm = norm;
+  if (!std::isfinite(answer.grad_norm)) gradients_->skip_step();
   return answer;
 }
 

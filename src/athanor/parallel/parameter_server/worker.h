@@ -29,8 +29,8 @@ class ServerClient {
                const ServerSettings& settings, Trace* trace);
   void allocate();
   GradientSum& gradients() { return *gradients_; }
-  void begin_step(int64_t step) {
-    gradients_->code(settings_.codes(step));
+  void begin_step(int64_t step, double loss_scale = 1.0) {
+    gradients_->code(settings_.codes(step), loss_scale);
     gradients_->begin_step(settings_.num_grains);
   }
   std::vector<CompressionState> compression_states() const { return gradients_->compression_states(); }
