@@ -166,9 +166,12 @@ void VerifyCommand::run() {
   resolve_model(config_, tokenizer == nullptr ? 0 : tokenizer->vocab_size());
   validate(config_);
   const ParallelConfig& p = config_.parallel;
-  if (p.servers > 0)
-    throw ConfigError(fmt::format("parallel.servers: got {}, expected 0", p.servers),
-                      "with consistency = \"sync\" a run has the checkpoint digests of one without servers");
+  if (p.servers > 0 && p.consistency != "sync")
+    throw ConfigError("parallel.consistency: got " + p.consistency + ", expected sync",
+                      "what others compute depends on who is first; parallel.replay runs it again");
+  if (p.servers > 0 && all_layouts)
+    throw ConfigError(fmt::format("parallel.servers: got {} with --all-layouts, expected 0", p.servers),
+                      "one layout at a time is held against one process");
   if (p.compression != "none")
     throw ConfigError("parallel.compression: got " + p.compression + ", expected none",
                       "it changes what is computed: docs/compression.md says what it is held against");

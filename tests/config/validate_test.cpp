@@ -94,14 +94,23 @@ TEST(Validate, ParameterServersGoWithPlainWorkers) {
   EXPECT_EQ(parse_error("[parallel]\nservers=2\nconsistency='bounded'\nstaleness=0\nreplay='x'"), "");
   expect_error("[parallel]\nconsistency='asyn'",
                {"parallel.consistency: got 'asyn'", "did you mean 'async'?"});
-  for (const std::string axis : {"tp", "pp", "cp", "sync_every"})
-    expect_error("[parallel]\nservers=1\n" + axis + "=2",
-                 {"first.toml:2: parallel.servers: got 1 with parallel." + axis + " = 2, expected"});
+  expect_error("[parallel]\nservers=1\nsync_every=2",
+               {"first.toml:2: parallel.servers: got 1 with parallel.sync_every = 2, expected"});
+  EXPECT_EQ(parse_error("[parallel]\nservers=4\ntp=2\nsp=true\npp=2\ncp=2"), "");
+  for (const std::string axis : {"tp", "pp"})
+    expect_error("[parallel]\nservers=3\n" + axis + "=2",
+                 {"first.toml:2: parallel.servers: got 3 with parallel.tp = ",
+                  "expected a multiple of the 2 parts", "the nearest is parallel.servers = 4"});
+  EXPECT_EQ(parse_error("[parallel]\nservers=1\ncp=2\nconsistency='async'"), "");
+  expect_error("[parallel]\nservers=2\ntp=2\nconsistency='async'",
+               {"parallel.consistency: got \"async\" with 2 parts of a model", "expected \"sync\""});
   const std::string moe = "\n[model]\nfamily='moe'\nexperts=4\nrouter_aux_loss=0.0";
   expect_error("[parallel]\nservers=1\nep=2" + moe,
                {"parallel.servers: got 1 with parallel.ep = 2, expected"});
-  expect_error("[parallel]\nservers=1" + moe + "\nrouter_bias_rate=0.01",
-               {"parallel.servers: got 1 with model.router_bias_rate = 0.01, expected 0"});
+  EXPECT_EQ(parse_error("[parallel]\nservers=1" + moe + "\nrouter_bias_rate=0.01"), "");
+  expect_error(
+      "[parallel]\nservers=1\nconsistency='async'" + moe + "\nrouter_bias_rate=0.01",
+      {"parallel.servers: got 1 with parallel.consistency = \"async\" and model.router_bias_rate = 0.01"});
   EXPECT_EQ(parse_error("[parallel]\nservers=1\nbalance='speed'\nreduce='tree'"), "");
   for (const std::string how : {"bounded", "async"})
     expect_error(

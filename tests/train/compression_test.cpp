@@ -117,9 +117,10 @@ TEST(Compression, LossScalesMakeNoDifference) {
         expect_defined(config, 2, kind == std::string("powersgd") ? 2e-3 : 0.0);
         const DefinedRun expected = define_run(config, 2);
         const auto& norms = expected.grad_norms;
-        const bool skips =
-            !std::all_of(norms.begin(), norms.end(), [](double norm) { return std::isfinite(norm); });
-        EXPECT_EQ(skips, overflows);
+        const auto applied =
+            std::count_if(norms.begin(), norms.end(), [](double norm) { return std::isfinite(norm); });
+        EXPECT_GE(applied, 2) << "steps after those that overflow";
+        EXPECT_EQ(applied < config.train.steps, overflows);
         EXPECT_EQ(expected.loss_scales.back() == 16 * 256.0, !overflows);
       }
 }

@@ -63,15 +63,16 @@ class HybridRank {
     for (const auto& param : model_->params()) declared.push_back(param.get());
     runner_ = std::make_unique<StepRunner>(
         *model_, *optimizer_, *parallel_, world.all(), engine_.arena,
-        StepOptions{.schedule = {.lr = config.optimizer.lr,
-                                 .steps = config.train.steps,
-                                 .warmup_steps = 2,
-                                 .min_lr_ratio = config.schedule.min_lr_ratio},
-                    .clip_norm = config.optimizer.clip_norm,
-                    .recompute = parse_recompute(config.parallel.recompute).value_or(RecomputePlan{}),
-                    .num_grains = num_grains_,
-                    .num_channels = 2,
-                    .declared = declared});
+        StepOptions{
+            .schedule = {.lr = config.optimizer.lr,
+                         .steps = config.train.steps,
+                         .warmup_steps = 2,
+                         .min_lr_ratio = config.schedule.min_lr_ratio},
+            .clip_norm = config.optimizer.clip_norm,
+            .num_channels = 2,
+            .pass = {.recompute = parse_recompute(config.parallel.recompute).value_or(RecomputePlan{}),
+                     .num_grains = num_grains_},
+            .groups = {.declared = declared}});
   }
 
   Measured run() {

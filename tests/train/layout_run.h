@@ -29,7 +29,7 @@ inline Config uneven(const std::string& family, const std::string& optimizer) {
 // The ranks that the axes of the config make up; dp too must be set.
 inline VerifyRun run_layout(const Config& config, const LayoutHooks& hooks = {}) {
   const ParallelConfig& p = config.parallel;
-  const auto ranks = static_cast<int>(std::max<int64_t>(1, p.dp) * p.pp * p.cp * p.tp);
+  const auto ranks = static_cast<int>(std::max<int64_t>(1, p.dp) * p.pp * p.cp * p.tp + p.servers);
   check_ranks(config, ranks);
   return run_layout(
       config, 2, [&](int64_t step, int64_t grain, Batch& batch) { batch = make_batch(config, step, grain); },

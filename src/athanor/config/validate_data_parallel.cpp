@@ -1,4 +1,4 @@
-#include <tuple>
+#include <fmt/format.h>
 
 #include "athanor/base/human.h"
 #include "athanor/config/refuse.h"
@@ -82,7 +82,25 @@ void check_two_speed(const Config& config) {
           "got {}, expected a divisor of train.eval_every = {}", p.sync_every, config.train.eval_every);
 }
 
-// Servers keep what ZeRO and the other axes would cut in another way, and sum as they are sent; without a common update
+// Ranks that share a model have servers for each part of it; these must see the same updates, for what several of them keep.
+void check_served_parts(const Config& config) {
+  const ParallelConfig& p = config.parallel;
+  const std::string key = "parallel.servers";
+  const int64_t parts = p.tp * p.pp;
+  if (p.servers % parts != 0)
+    refuse(
+        config, key,
+        fmt::format("the nearest is parallel.servers = {}", (p.servers + parts - 1) / parts * parts),
+        "got {} with parallel.tp = {} and parallel.pp = {}, expected a multiple of the {} parts of the model",
+        p.servers, p.tp, p.pp, parts);
+  require(p.consistency == "sync" || parts == 1, config, "parallel.consistency",
+          "got \"{}\" with {} parts of a model (parallel.tp = {}, parallel.pp = {}), expected \"sync\": "
+          "pushes come to the "
+          "servers of each part in another order, and what parts have in common would not stay equal",
+          p.consistency, parts, p.tp, p.pp);
+}
+
+// Servers keep what ZeRO would cut in another way, and sum as they are sent; without a common update
 // of all workers there is no order of grains and no load of a step.
 void check_parameter_servers(const Config& config) {
   const ParallelConfig& p = config.parallel;
@@ -92,11 +110,17 @@ void check_parameter_servers(const Config& config) {
             printable(p.replay));
     return;
   }
-  const std::tuple<const char*, int64_t, int64_t> plain[] = {
-      {"tp", p.tp, 1}, {"pp", p.pp, 1}, {"cp", p.cp, 1}, {"ep", p.ep, 1}, {"zero", p.zero, 0}};
-  for (const auto& [name, value, expected] : plain)
-    require(value == expected, config, key, "got {} with parallel.{} = {}, expected parallel.{} = {}",
-            p.servers, name, value, name, expected);
+  check_served_parts(config);
+  require(p.zero == 0, config, key,
+          "got {} with parallel.zero = {}, expected parallel.zero = 0: masters and the optimizer's state are "
+          "shared out "
+          "over the servers",
+          p.servers, p.zero);
+  require(p.ep == 1, config, key,
+          "got {} with parallel.ep = {}, expected parallel.ep = 1: servers sum what all ranks of a stage "
+          "have, and experts "
+          "would be summed over others",
+          p.servers, p.ep);
   require(
       p.sync_every == 0, config, key,
       "got {} with parallel.sync_every = {}, expected parallel.sync_every = 0: both say who may be ahead of "
@@ -113,10 +137,12 @@ void check_parameter_servers(const Config& config) {
           "momenta, "
           "which servers have and workers do not",
           p.servers);
-  require(config.model.router_bias_rate == 0.0, config, key,
-          "got {} with model.router_bias_rate = {}, expected 0: it moves by the load of a whole step",
-          p.servers, config.model.router_bias_rate);
   const bool sync = p.consistency == "sync";
+  require(sync || config.model.router_bias_rate == 0.0, config, key,
+          "got {} with parallel.consistency = \"{}\" and model.router_bias_rate = {}, expected 0: it moves "
+          "by the load of a "
+          "whole step",
+          p.servers, p.consistency, config.model.router_bias_rate);
   require(
       sync || p.reduce == "fast", config, "parallel.reduce",
       "got \"tree\" with parallel.consistency = \"{}\", expected \"fast\": there is no sum of all workers",

@@ -35,7 +35,7 @@ struct Source {
   std::function<void(const std::string&, float*)> read;
 };
 
-void fill(const Source& source, Model& model) {
+void fill(const Source& source, Model& model, const std::function<bool(const Param&)>& wanted = {}) {
   std::set<std::string> left(source.names.begin(), source.names.end());
   for (const auto& param : model.params()) {
     check(left.erase(param->name()) == 1, "'{}': the tensor '{}' is missing", source.path, param->name());
@@ -45,6 +45,7 @@ void fill(const Source& source, Model& model) {
   check(left.empty(), "'{}': got the tensor '{}', which this model has not", source.path,
         left.empty() ? "" : *left.begin());
   for (const auto& param : model.params()) {
+    if (wanted && !wanted(*param)) continue;
     std::vector<float> values(static_cast<size_t>(param->whole_shape().numel()));
     source.read(param->name(), values.data());
     param->store_whole(values.data());
@@ -111,14 +112,15 @@ LoadedModel load_model(Env& env, const std::string& path, Arena& arena, std::opt
   return loaded;
 }
 
-void load_params(Env& env, const std::string& path, Model& model) {
+void load_params(Env& env, const std::string& path, Model& model,
+                 const std::function<bool(const Param&)>& wanted) {
   const WeightsPath weights = find_weights(env, path);
   if (weights.kind == WeightsPath::Kind::checkpoint) {
     const Checkpoint checkpoint = Checkpoint::open(env, weights.path);
-    fill(source_of(checkpoint), model);
+    fill(source_of(checkpoint), model, wanted);
   } else {
     const HfWeights folder(env, weights.path);
-    fill(source_of(folder), model);
+    fill(source_of(folder), model, wanted);
   }
 }
 

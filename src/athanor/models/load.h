@@ -39,6 +39,7 @@ struct LoadedModel {
 LoadedModel load_model(Env& env, const std::string& path, Arena& arena, std::optional<Dtype> compute);
 
 // Weights into an allocated model; every tensor must be there, have the model's shape, and none be left over.
-void load_params(Env& env, const std::string& path, Model& model);
+void load_params(Env& env, const std::string& path, Model& model,
+                 const std::function<bool(const Param&)>& wanted = {});
 
 }  // namespace athanor

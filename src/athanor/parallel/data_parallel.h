@@ -45,6 +45,7 @@
 #include "athanor/parallel/buckets.h"
 #include "athanor/parallel/compression/compressed_gradients.h"
 #include "athanor/parallel/gathered_values.h"
+#include "athanor/parallel/grain_gradients.h"
 #include "athanor/parallel/gradient_sum.h"
 #include "athanor/parallel/grain_log.h"
 
@@ -75,7 +76,7 @@ struct DataParallelOptions {
   DiskPlace gradients_place = {}, values_place = {};
 };
 
-class DataParallel {
+class DataParallel final : public GrainGradients {
  public:
   DataParallel(const std::vector<Weight*>& weights, Group& group, Arena& arena, DataParallelOptions options);
   void allocate();  // memory for gradients
@@ -84,18 +85,17 @@ class DataParallel {
   // experts on other ranks, which meet grain by grain.
   void share_grains(std::vector<int64_t> counts);
   // Of this rank; Error: fewer grains than ranks.
-  std::vector<int64_t> grains_of_step(int64_t num_grains) const;
+  std::vector<int64_t> grains_of_step(int64_t num_grains) const override;
   LeafRange summed_grains(int64_t num_grains) const;  // those that grad() is the sum over: the island's
   // `update`: which update of the weights the step leads to, from 1 (compression has a warm-up); `loss_scale`: what
   // its gradients are multiplied by (what compression keeps has the unit of the loss).
   void begin_step(int64_t num_grains, int64_t update = 1, double loss_scale = 1.0);
-  void begin_grain(Tape& tape, int64_t grain);
-  void end_grain();
-  // A pipeline works on several grains at a time. It says which weight has the gradient of which grain.
-  void begin_pass();
-  void weight_ready(Weight& weight, int64_t grain);
-  void end_pass() { end_grain(); }
-  void finish();
+  void begin_grain(Tape& tape, int64_t grain) override;
+  void end_grain() override;
+  void begin_pass() override;
+  void weight_ready(Weight& weight, int64_t grain) override;
+  void end_pass() override { end_grain(); }
+  void finish() override;
   void publish();
 
   // After finish(): the sum over all grains of the step, not averaged, of param.range(). Where sums_gradients() is
@@ -113,7 +113,7 @@ class DataParallel {
   // The f32 values of a parameter that may be sharded, numel floats, on every rank. Collective.
   void load(const Param& param, float* values) const;
 
-  double comm_seconds() const;  // of the last step: time that the rank waited
+  double comm_seconds() const override;
   int64_t num_buckets() const { return static_cast<int64_t>(buckets_.list.size()); }
   // The step's sums were not finite, on all ranks: what compression has kept of them is dropped.
   void skip_step();

@@ -110,7 +110,8 @@ Config in_layout(Config config, const ParallelConfig& layout) {
 }
 
 int ranks_of(const ParallelConfig& layout) {
-  return static_cast<int>(layout.pp * std::max<int64_t>(1, layout.dp) * layout.cp * layout.tp);
+  return static_cast<int>(layout.pp * std::max<int64_t>(1, layout.dp) * layout.cp * layout.tp +
+                          layout.servers);
 }
 
 std::vector<std::string> axis_values(const ParallelConfig& p) {
@@ -165,7 +166,8 @@ std::string text_of(const ParallelConfig& p) {
                      p.pp > 1 ? fmt::format("pp {} {} ", p.pp, p.schedule) : "", p.dp, p.tp,
                      p.sp ? " sp" : "", p.cp > 1 ? fmt::format(" cp {} {}", p.cp, p.cp_kind) : "",
                      p.ep > 1 ? fmt::format(" ep {}", p.ep) : "", p.zero,
-                     p.zero_shard > 0 ? fmt::format(" of {}", p.zero_shard) : "", p.reduce, p.recompute);
+                     p.zero_shard > 0 ? fmt::format(" of {}", p.zero_shard) : "", p.reduce, p.recompute) +
+         (p.servers > 0 ? fmt::format(" servers {}", p.servers) : "");
 }
 
 }  // namespace athanor

@@ -104,10 +104,9 @@ MemoryPlan plan_memory(const PlanRequest& request) {
   std::optional<ServerPlaces> places;
   if (config.parallel.servers > 0) places.emplace(config, *world);
   const bool serves = places && places->serves();
-  std::optional<Mesh> mesh;
-  if (!serves) mesh.emplace(mesh_shape(config, request.world_size), places ? places->workers() : *world);
-  const int data_rank = serves ? 0 : mesh->coordinate(Axis::dp),
-            data_ranks = serves ? 1 : mesh->size(Axis::dp);
+  Mesh mesh(places ? places->shape() : mesh_shape(config, request.world_size),
+            places ? places->peers() : *world);
+  const int data_rank = serves ? 0 : mesh.coordinate(Axis::dp), data_ranks = serves ? 1 : mesh.size(Axis::dp);
 
   const int64_t micro = config.train.micro_batch;
   int64_t grains = (config.train.global_batch + micro - 1) / micro;
@@ -138,12 +137,9 @@ MemoryPlan plan_memory(const PlanRequest& request) {
 
   Arena arena(*queue, request.stop_bytes);
   try {
-    Training training(config, request.num_channels, places ? places->peers() : data_group(*mesh), arena,
-                      nullptr, nullptr);
-    if (places)
-      training.serve(*places);
-    else
-      training.lay_out(*mesh);
+    Training training(config, request.num_channels, data_group(mesh), arena, nullptr, nullptr);
+    if (places) training.serve(*places);
+    training.lay_out(mesh);
     training.pack_weights(packs);
     training.allocate();
     if (training.server)

@@ -14,44 +14,66 @@
 namespace athanor {
 namespace {
 
-// The first ranks of another world.
-class FirstRanks final : public World {
+// Some ranks of another world, neighbours.
+class SomeRanks final : public World {
  public:
-  FirstRanks(World& whole, Group& all) : whole_(whole), all_(all) {}
+  SomeRanks(World& whole, int first, Group& all) : whole_(whole), first_(first), all_(all) {}
   int rank() const override { return all_.rank(); }
   int size() const override { return all_.size(); }
   Group& all() override { return all_; }
   std::unique_ptr<Group> make_group(std::vector<int> members, std::string name) override {
+    for (int& member : members) member += first_;
     return whole_.make_group(std::move(members), std::move(name));
   }
   void abort(const std::string& reason) override { whole_.abort(reason); }
 
  private:
   World& whole_;
+  int first_;
   Group& all_;
 };
 
-}  // namespace
-
-ServerPlaces::ServerPlaces(const Config& config, World& world)
-    : world_(world),
-      roles_{.workers = training_ranks(config, world.size()),
-             .servers = static_cast<int>(config.parallel.servers)} {
-  std::vector<int> members(static_cast<size_t>(serves() ? roles_.servers : roles_.workers));
-  std::iota(members.begin(), members.end(), serves() ? roles_.workers : 0);
-  peers_ = world.make_group(std::move(members), serves() ? "servers" : "workers");
-  if (!serves()) workers_ = std::make_unique<FirstRanks>(world, *peers_);
+// Each column has as many servers.
+MeshShape server_shape(const Config& config) {
+  const ParallelConfig& p = config.parallel;
+  return {.pp = static_cast<int>(p.pp),
+          .dp = static_cast<int>(p.servers / (p.pp * p.tp)),
+          .tp = static_cast<int>(p.tp)};
 }
 
-World& ServerPlaces::workers() {
-  check(workers_ != nullptr, "parameter servers: rank {} is a server, expected a worker", world_.rank());
-  return *workers_;
+// The ranks of a kind that have the part `of` of a model, a rank of a shape like theirs.
+std::vector<int> ranks_of_column(const MeshShape& shape, const MeshShape& other, int of) {
+  std::vector<int> ranks;
+  for (int rank = 0; rank < shape.num_ranks(); ++rank)
+    if (shape.coordinate(rank, Axis::pp) == other.coordinate(of, Axis::pp) &&
+        shape.coordinate(rank, Axis::tp) == other.coordinate(of, Axis::tp))
+      ranks.push_back(rank);
+  return ranks;
+}
+
+}  // namespace
+
+ServerPlaces::ServerPlaces(const Config& config, World& world) {
+  const MeshShape workers = mesh_shape(config, world.size()), servers = server_shape(config);
+  const int first_server = workers.num_ranks();
+  serves_ = world.rank() >= first_server;
+  shape_ = serves_ ? servers : workers;
+  const int first = serves_ ? first_server : 0, own = world.rank() - first;
+  std::vector<int> members(static_cast<size_t>(shape_.num_ranks()));
+  std::iota(members.begin(), members.end(), first);
+  of_kind_ = world.make_group(std::move(members), serves_ ? "servers" : "workers");
+  peers_ = std::make_unique<SomeRanks>(world, first, *of_kind_);
+  members = ranks_of_column(workers, shape_, own);
+  roles_ = {.workers = static_cast<int>(std::ssize(members)), .servers = servers.dp};
+  for (const int server : ranks_of_column(servers, shape_, own)) members.push_back(first_server + server);
+  column_ = world.make_group(std::move(members), "column of servers");
 }
 
 ServerSettings server_settings(const Config& config, const ServerRoles& roles, int64_t num_channels) {
   const ParallelConfig& p = config.parallel;
   const int64_t grains = grains_of_step(config.train);
   return {.roles = roles,
+          .parts = static_cast<int>(p.cp),
           .consistency = p.consistency == "sync"      ? Consistency::sync
                          : p.consistency == "bounded" ? Consistency::bounded
                                                       : Consistency::async,
@@ -82,31 +104,39 @@ void Training::serve(ServerPlaces& places, ServerLogs logs) {
 void Training::allocate_served() {
   const ServerSettings settings = server_settings(config_, places_->roles(), step_options_.num_channels);
   if (!places_->serves()) {
-    client =
-        std::make_unique<ServerClient>(*model, places_->all(), group_, arena, settings, step_options_.trace);
+    client = std::make_unique<ServerClient>(*model, places_->column(), group_, arena, settings,
+                                            step_options_.pass.trace);
     model->allocate(arena, compute, /*with_master=*/false);
     client->allocate();
+    make_pipeline();
+    step_options_.pass.pack_weights = false;  // values come in while they are used
     runner = std::make_unique<WorkerStep>(
-        *model, *client, arena,
+        *model, *client, losses_ != nullptr ? *losses_ : group_, arena,
         WorkerOptions{.schedule = step_options_.schedule,
                       .clip_norm = step_options_.clip_norm,
-                      .recompute = step_options_.recompute,
-                      .num_grains = num_grains,
                       .num_channels = step_options_.num_channels,
                       .commits = [this](int64_t step) { return is_commit(config_, step); },
                       .stop = step_options_.stop,
-                      .trace = step_options_.trace});
+                      .is_sync = settings.consistency == Consistency::sync,
+                      .pass = step_options_.pass,
+                      .groups = step_options_.groups});
     return;
   }
-  ServerOptions options{.schedule = step_options_.schedule,
-                        .clip_norm = step_options_.clip_norm,
-                        .on_push = {},
-                        .replay = std::move(logs_.replay),
-                        .pushes = logs_.pushes};
+  stage_ = std::make_unique<StageGradients>(*model, step_options_.groups);
+  ServerOptions options{
+      .schedule = step_options_.schedule,
+      .clip_norm = step_options_.clip_norm,
+      .on_push = {},
+      .sum_shared =
+          [this](const auto& grad_of) { stage_->sum_shared(grad_of, [](Param&, const Tensor&) {}); },
+      .norm = [this](const std::vector<double>& squares, bool may_overflow,
+                     int64_t step) { return stage_->norm(squares, may_overflow, step); },
+      .replay = std::move(logs_.replay),
+      .pushes = logs_.pushes};
   if (logs_.log != nullptr)
     options.on_push = [log = logs_.log](const PushRecord& record) { log->write(record); };
   optimizer = make_optimizer(optimizer_options_, model->params());
-  server = std::make_unique<ParameterServer>(*model, *optimizer, places_->all(), group_, arena, settings,
+  server = std::make_unique<ParameterServer>(*model, *optimizer, places_->column(), group_, arena, settings,
                                              std::move(options));
   model->allocate(arena, compute, /*with_master=*/true);
   optimizer->allocate(arena);

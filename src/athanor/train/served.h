@@ -1,17 +1,21 @@
 // Who is what in a run with parameter servers (parallel.servers, docs/parallelism.md): the last ranks are servers, all
-// others train for them.
+// others train for them. Each kind is a mesh of its own. Where several ranks share a model (tp, pp), those with the same
+// part of it are a column: its workers, which share out grains and tokens (dp x cp), and its servers, which keep that part.
+//
+//   {tp 2, dp 2} and 2 servers:   column 0: workers 0 2, server 4      column 1: workers 1 3, server 5
 //
 //   ServerPlaces places(config, world);
-//   if (!places.serves()) Mesh mesh(shape, places.workers());      // as if there were no servers
-//   Training training(config, num_channels, places.peers(), ...);
+//   Mesh mesh(places.shape(), places.peers());      // of the workers as if there were no servers; of the servers
+//   Training training(config, num_channels, data_group(mesh), ...);
 //   training.serve(places, {.log = &log, .replay = read_push_log(env, path)});
+//   training.lay_out(mesh);
 //
-// Thread rule: one thread. The world outlives it, and it the training.
+// Collective. Thread rule: one thread. The world outlives it, and it the training.
 #pragma once
 
 #include <memory>
 
-#include "athanor/comm/world.h"
+#include "athanor/comm/mesh.h"
 #include "athanor/config/config.h"
 #include "athanor/parallel/parameter_server/protocol.h"
 #include "athanor/parallel/parameter_server/push_log.h"
@@ -21,20 +25,22 @@ namespace athanor {
 class ServerPlaces {
  public:
   ServerPlaces(const Config& config, World& world);
-  bool serves() const { return roles_.is_server(world_.rank()); }
-  const ServerRoles& roles() const { return roles_; }
-  Group& all() { return world_.all(); }
-  Group& peers() { return *peers_; }  // servers, or workers
-  World& workers();                   // as a world of their own; Error on a server
+  bool serves() const { return serves_; }
+  const MeshShape& shape() const { return shape_; }    // of the ranks of this one's kind
+  World& peers() { return *peers_; }                   // these, as a world of their own
+  const ServerRoles& roles() const { return roles_; }  // of the column
+  Group& column() { return *column_; }
 
  private:
-  World& world_;
+  bool serves_;
+  MeshShape shape_;
   ServerRoles roles_;
-  std::unique_ptr<Group> peers_;
-  std::unique_ptr<World> workers_;
+  std::unique_ptr<Group> of_kind_;
+  std::unique_ptr<World> peers_;
+  std::unique_ptr<Group> column_;  // its workers, then its servers
 };
 
-// Of the ranks of a config's run.
+// Of a column of a config's run.
 ServerSettings server_settings(const Config& config, const ServerRoles& roles, int64_t num_channels);
 
 // Steps after which workers wait for each other: those that are saved or evaluated, and the last one.

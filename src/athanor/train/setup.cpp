@@ -43,7 +43,7 @@ Training::Training(const Config& config, int64_t num_channels, Group& group, Are
                                                                           : nullptr,
                     .error_feedback = config.parallel.error_feedback};
   const ScheduleConfig& s = config.schedule;
-  const int sharing = group.size() / static_cast<int>(config.parallel.cp);  // the grains
+  const int sharing = std::max(1, group.size() / static_cast<int>(config.parallel.cp));  // the grains
   step_options_ = {.schedule = {.decay = s.decay,
                                 .lr = o.lr,
                                 .steps = config.train.steps,
@@ -51,13 +51,14 @@ Training::Training(const Config& config, int64_t num_channels, Group& group, Are
                                 .min_lr_ratio = s.min_lr_ratio,
                                 .decay_fraction = s.wsd_decay_fraction},
                    .clip_norm = o.clip_norm,
-                   .pack_weights = packs_weights(config, num_grains, sharing),
-                   .recompute = parse_recompute(config.parallel.recompute).value_or(RecomputePlan{}),
-                   .num_grains = num_grains,
                    .num_channels = num_channels,
                    .stop = stop,
-                   .trace = trace};
-  for (const auto& param : model->params()) step_options_.declared.push_back(param.get());
+                   .pass = {.recompute = parse_recompute(config.parallel.recompute).value_or(RecomputePlan{}),
+                            .num_grains = num_grains,
+                            .pack_weights = packs_weights(config, num_grains, sharing),
+                            .trace = trace},
+                   .groups = {}};
+  for (const auto& param : model->params()) step_options_.groups.declared.push_back(param.get());
 }
 
 Group& data_group(Mesh& mesh) {
@@ -96,22 +97,22 @@ void Training::share_sequences(Group& context_group) {
   if (context_group.size() == 1) return;
   context_ = std::make_unique<ContextParallel>(parse_context_kind(config_.parallel.cp_kind),
                                                config_.data.seq_len, context_group);
-  step_options_.context = context_.get();
+  step_options_.pass.context = context_.get();
   parallel_options_.parts = context_group.size();
 }
 
 void Training::split(const Sharding& sharding, Group& tensor_group) {
   shard_model(*model, sharding, tensor_group);
-  step_options_.tensor_group = &tensor_group;
+  step_options_.groups.tensor = &tensor_group;
 }
 
 void Training::split_experts(Group& experts, Group& copies) {
   exchange_ = std::make_unique<ExpertParallel>(experts);
   for (MoeLayer* layer : model->moe_layers()) exchange_->split(*layer);
-  step_options_.expert_group = &experts;
+  step_options_.groups.experts = &experts;
   parallel_options_.expert_group = &copies;
   parallel_options_.expert_copies =
-      step_options_.tensor_group == nullptr ? 1 : step_options_.tensor_group->size();
+      step_options_.groups.tensor == nullptr ? 1 : step_options_.groups.tensor->size();
 }
 
 void Training::cut(Group& pipeline_group, Group* ends, Group& losses) {
@@ -127,8 +128,8 @@ void Training::cut(Group& pipeline_group, Group* ends, Group& losses) {
     const auto has = [&](const ModelPart& part) { return part.has(weight.use()); };
     return static_cast<int>(std::find_if(kept.begin(), kept.end(), has) - kept.begin());
   };
-  step_options_.pipeline_group = &pipeline_group;
-  step_options_.ends = ends;
+  step_options_.groups.pipeline = &pipeline_group;
+  step_options_.groups.ends = ends;
   losses_ = &losses;
 }
 
@@ -183,25 +184,31 @@ void Training::allocate(Env& env) {
                                         shards_.across != nullptr ? *shards_.across : *islands_.inner,
                                         *islands_.across, arena, outer_options_);
   activations = activation_store(config_, env, arena, host.get());
-  step_options_.activations = activations.get();
+  step_options_.pass.activations = activations.get();
   step_options_.outer = outer.get();
-  if (step_options_.pipeline_group != nullptr) {
-    const Group* tensors = step_options_.tensor_group;
-    pipeline = std::make_unique<PipelineRunner>(
-        *model,
-        PipelineOptions{.parts = parts_,
-                        .schedule = [this](int count) { return pipeline_schedule(config_, count); },
-                        .group = step_options_.pipeline_group,
-                        .recompute = step_options_.recompute,
-                        .token_ranks = config_.parallel.sp && tensors != nullptr ? tensors->size() : 1,
-                        .trace = step_options_.trace});
-    step_options_.pipeline = pipeline.get();
-    passes_ = {.sum_losses = [this](auto batches) { return pipeline->sum_losses(batches); },
-               .at_a_time = pipeline->at_a_time(),
-               .sums = losses_};
-  }
+  make_pipeline();
   runner = std::make_unique<StepRunner>(*model, *optimizer, *parallel, losses_ != nullptr ? *losses_ : group_,
                                         arena, step_options_);
+}
+
+void Training::make_pipeline() {
+  if (step_options_.groups.pipeline == nullptr) return;
+  const Group* tensors = step_options_.groups.tensor;
+  pipeline = std::make_unique<PipelineRunner>(
+      *model, PipelineOptions{.parts = parts_,
+                              .schedule = [this](int count) { return pipeline_schedule(config_, count); },
+                              .group = step_options_.groups.pipeline,
+                              .recompute = step_options_.pass.recompute,
+                              .token_ranks = config_.parallel.sp && tensors != nullptr ? tensors->size() : 1,
+                              .trace = step_options_.pass.trace});
+  step_options_.pass.pipeline = pipeline.get();
+  passes_ = {.sum_losses = [this](auto batches) { return pipeline->sum_losses(batches); },
+             .at_a_time = pipeline->at_a_time(),
+             .sums = losses_};
+}
+
+std::vector<Optimizer::State> Training::states_of_optimizer() const {
+  return optimizer ? optimizer->states() : std::vector<Optimizer::State>{};  // a worker has none
 }
 
 std::vector<CompressionState> Training::compression_states() const {
@@ -210,20 +217,22 @@ std::vector<CompressionState> Training::compression_states() const {
   return parallel ? parallel->compression_states() : std::vector<CompressionState>{};
 }
 
+void Training::initialize(uint64_t seed) {
+  for (const auto& param : model->params())
+    if (keeps(*param)) param->initialize(seed);
+}
+
 std::vector<NamedTensor> Training::tensors() const {
   std::vector<NamedTensor> tensors;
-  if (!keeps_weights()) {
-    add_compression(tensors, compression_states());
-    return tensors;
-  }
   const std::string own = island_prefix(outer.get());
   for (const auto& param : model->params())
-    add_slices(tensors, own + "model", *param,
-               KeptElements{param->resident_master(),
-                            [p = param.get()](int64_t first, int64_t count, float* values) {
-                              p->read_master(first, count, values);
-                            }});
-  for (const auto& state : optimizer->states())
+    if (keeps(*param))
+      add_slices(tensors, own + "model", *param,
+                 KeptElements{param->resident_master(),
+                              [p = param.get()](int64_t first, int64_t count, float* values) {
+                                p->read_master(first, count, values);
+                              }});
+  for (const auto& state : states_of_optimizer())
     add_slices(tensors, own + state.name, *state.param,
                KeptElements{state.tensor, [state](int64_t first, int64_t count, float* values) {
                               state.read(first, count, values);
@@ -234,11 +243,10 @@ std::vector<NamedTensor> Training::tensors() const {
 }
 
 void Training::load(const Checkpoint& checkpoint) {
-  if (!keeps_weights()) return load_compression(checkpoint, compression_states());
   const std::string own = island_prefix(checkpoint, outer.get(), *model->params().front());
   for (const auto& param : model->params())
-    param->store_kept(read_slices(checkpoint, own + "model", *param).data());
-  for (const auto& state : optimizer->states()) {
+    if (keeps(*param)) param->store_kept(read_slices(checkpoint, own + "model", *param).data());
+  for (const auto& state : states_of_optimizer()) {
     const std::vector<float> values = read_slices(checkpoint, own + state.name, *state.param);
     state.write(values.data(), static_cast<int64_t>(values.size()));
   }

@@ -56,16 +56,19 @@ struct Training {
   // split_experts(), whose copies are cut into sets likewise.
   void share_shards(IslandGroups groups, IslandGroups expert_groups = {});
   // Of a plan that takes fewer grains for all of them.
-  void pack_weights(bool once_a_step) { step_options_.pack_weights = once_a_step; }
-  // Parameter servers (train/served.h): this rank is one, or a worker, and has nothing else of a layout. The group of the
-  // constructor are the ranks of its kind.
+  void pack_weights(bool once_a_step) { step_options_.pass.pack_weights = once_a_step; }
+  // Parameter servers (train/served.h): this rank is one, or a worker. The group of the constructor are those of its
+  // column of its kind.
   void serve(ServerPlaces& places, ServerLogs logs = {});
   // Parameters, optimizer state, gradient buckets; on disk, made by `env`, what the config puts there.
   void allocate(Env& env = system_env());
-  bool keeps_weights() const { return !client; }  // a worker gets them from servers
-  void publish(const TrainState& state);          // the ranks tell each other the values that they have set
-  void settle();                                  // with servers: at the end, all that is on its way arrives
-  std::vector<int64_t> own_grains() const;        // of a step, this rank's
+  // Whether this rank has the parameter's values of its own: a worker gets weights from servers, and it alone has what is
+  // a state.
+  bool keeps(const Param& param) const { return client ? param.is_state() : !server || !param.is_state(); }
+  void initialize(uint64_t seed);           // what it keeps
+  void publish(const TrainState& state);    // the ranks tell each other the values that they have set
+  void settle();                            // with servers: at the end, all that is on its way arrives
+  std::vector<int64_t> own_grains() const;  // of a step, this rank's
   // How many of them each rank of island_group() takes from the next step on, the same on all of these.
   void share_grains(const std::vector<int64_t>& counts);
   uint64_t gradient_buffer_bytes() const;  // of one further partial sum in the tree
@@ -99,6 +102,8 @@ struct Training {
 
  private:
   void allocate_served();
+  void make_pipeline();
+  std::vector<Optimizer::State> states_of_optimizer() const;
   std::vector<CompressionState> compression_states() const;
 
   Config config_;
@@ -115,6 +120,7 @@ struct Training {
   std::unique_ptr<ContextParallel> context_;
   StepOptions step_options_;
   ServerPlaces* places_ = nullptr;
+  std::unique_ptr<StageGradients> stage_;  // of a server
   ServerLogs logs_;
 };
 

@@ -21,45 +21,27 @@
 #include <vector>
 
 #include "athanor/data/batch.h"
-#include "athanor/kernels/packed_weights.h"
 #include "athanor/models/model.h"
 #include "athanor/observe/profile.h"
 #include "athanor/optim/optimizer.h"
 #include "athanor/optim/schedule.h"
-#include "athanor/parallel/context_parallel.h"
 #include "athanor/parallel/data_parallel.h"
 #include "athanor/parallel/two_speed.h"
 #include "athanor/train/expert_load.h"
-#include "athanor/train/grain.h"
-#include "athanor/train/pipeline_runner.h"
+#include "athanor/train/grain_passes.h"
+#include "athanor/train/stage_gradients.h"
 #include "athanor/train/state.h"
 
 namespace athanor {
 
 struct StepOptions {
   LrSchedule schedule;
-  double clip_norm = 1.0;     // 0: none
-  bool pack_weights = false;  // once a step
-  RecomputePlan recompute;
-  int64_t num_grains = 1;
+  double clip_norm = 1.0;  // 0: none
   int64_t num_channels = 1;
   const std::atomic<int>* stop = nullptr;  // set by a signal; the ranks agree on it at the end of a step
-  Trace* trace = nullptr;
-  OuterSync* outer = nullptr;  // of two-speed synchronisation
-  ActivationStore* activations =
-      nullptr;                    // where those of blocks are between forward and backward; null: in memory
-  Group* tensor_group = nullptr;  // the ranks that share this model (tp); null: this rank has all of it
-  Group* expert_group =
-      nullptr;  // the ranks that share the experts of a layer (ep); null: this rank has them all
-  const ContextParallel* context =
-      nullptr;  // the ranks that share each sequence (cp); null: it is here whole
-  std::vector<const Param*> declared =
-      {};  // parameters of the whole model: the order in which norms are added
-  // Of a pipeline; null: this rank has all layers.
-  PipelineRunner* pipeline = nullptr;
-  Group* pipeline_group = nullptr;
-  Group* ends =
-      nullptr;  // the ranks of the first and the last stage, where tied embeddings lie on two; else null
+  OuterSync* outer = nullptr;              // of two-speed synchronisation
+  PassOptions pass;
+  StageGroups groups;
 };
 
 struct StepResult {
@@ -90,36 +72,25 @@ class StepRunner final : public Steps {
         optimizer_(optimizer),
         parallel_(parallel),
         group_(group),
-        arena_(arena),
         options_(std::move(options)),
-        packed_weights_(arena) {
-    for (const auto& param : model.params())
-      if (param->whole() && param->is_matrix()) packed_weights_.hold(param->value());
-  }
+        passes_(model, parallel, arena, options_.pass),
+        stage_(model, options_.groups) {}
 
   StepResult run(TrainState& state, const std::function<const Batch&()>& next_batch) override;
 
  private:
-  MicroBatch micro_batch(const TrainState& state, const Batch& batch) const;
-  void run_grain(const TrainState& state, int64_t grain, const Batch& batch, GrainLosses& losses,
-                 ExpertLoads& experts, StepParts& seconds);
-  void run_pipeline(const TrainState& state, const std::vector<int64_t>& grains,
-                    const std::vector<Batch>& batches, GrainLosses& losses, ExpertLoads& experts,
-                    StepParts& seconds);
-  double wait_seconds() const;
   // Returns the tokens that gradients are summed over.
   double reduce_losses(GrainLosses& losses, StepResult& result);
   void sum_shared_gradients();
-  std::vector<double> squares_of_stage() const;
-  double gradient_norm(double scale, int64_t step) const;
+  double gradient_norm(bool may_overflow, int64_t step) const;
 
   const Model& model_;
   Optimizer& optimizer_;
   DataParallel& parallel_;
   Group& group_;
-  Arena& arena_;
   StepOptions options_;
-  PackedWeights packed_weights_;
+  GrainPasses passes_;
+  StageGradients stage_;
 };
 
 }  // namespace athanor

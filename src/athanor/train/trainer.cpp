@@ -110,7 +110,7 @@ class Trainer {
   World& world_;
   Group& group_;  // all ranks
   std::optional<ServerPlaces> places_;
-  std::optional<Mesh> mesh_;  // of those that train, once the config is known to fit them
+  std::optional<Mesh> mesh_;  // of those that train, or serve, once the config is known to fit them
   Dataset data_;
   std::optional<Recorder> recorder_;
   std::optional<PushLog> pushes_;  // of a server without common updates
@@ -128,7 +128,8 @@ void Trainer::open_data() {
   validate(config_);
   check_ranks(config_, group_.size());
   if (config_.parallel.servers > 0) places_.emplace(config_, world_);
-  if (!serves()) mesh_.emplace(mesh_shape(config_, group_.size()), places_ ? places_->workers() : world_);
+  mesh_.emplace(places_ ? places_->shape() : mesh_shape(config_, group_.size()),
+                places_ ? places_->peers() : world_);
   if (config_.parallel.sync_every > 0)
     config_.parallel.sync_group = island_ranks(config_, mesh_->size(Axis::dp), io_.ranks_of_host);
   data_ = open_dataset(config_, io_.env,
@@ -185,22 +186,21 @@ void Trainer::open_run() {
 
 void Trainer::load_state() {
   training_ = std::make_unique<Training>(config_, static_cast<int64_t>(data_.channels.size()),
-                                         places_ ? places_->peers() : data_group(*mesh_), arena_, io_.trace,
-                                         io_.stop);
+                                         data_group(*mesh_), arena_, io_.trace, io_.stop);
   if (places_)
-    training_->serve(*places_, serves() ? open_schedule(config_, places_->peers().rank(), io_.env,
+    training_->serve(*places_, serves() ? open_schedule(config_, mesh_->world().rank(), io_.env,
                                                         folder_.file("schedule"), state_.step, pushes_)
                                         : ServerLogs{});
-  else
-    training_->lay_out(*mesh_);
+  training_->lay_out(*mesh_);
   training_->allocate(io_.env);
   if (report_.resumed_step > 0) {
     training_->load(Checkpoint::open(io_.env, step_path()));
   } else if (!config_.train.init_from.empty()) {
-    if (training_->keeps_weights()) load_params(io_.env, config_.train.init_from, *training_->model);
+    load_params(io_.env, config_.train.init_from, *training_->model,
+                [this](const Param& param) { return training_->keeps(param); });
     recorder_->message("weights from " + config_.train.init_from);
-  } else if (training_->keeps_weights()) {
-    training_->model->initialize(config_.train.seed);
+  } else {
+    training_->initialize(config_.train.seed);
   }
   training_->publish(state_);
 }

@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <optional>
 
 #include "athanor/base/thread_pool.h"
 #include "athanor/comm/thread.h"
 #include "athanor/kernels/table.h"
 #include "athanor/train/layout.h"
 #include "athanor/train/param_slices.h"
+#include "athanor/train/server_run.h"
 
 namespace athanor {
 namespace {
@@ -19,53 +21,104 @@ struct Gathered {
   Gathering first_weights, gradients, weights, state;
 };
 
-void run_rank(const Config& config, int64_t num_channels, const ReadGrain& read, int64_t steps, World& world,
-              const LayoutHooks& hooks, Gathered& gathered, VerifyRun& run) {
-  ThreadPool pool(1);
-  const auto queue =
-      make_cpu_queue(&pool, config.train.isa == "auto" ? best_isa() : parse_isa(config.train.isa));
-  Arena arena(*queue);
-  Mesh mesh(mesh_shape(config, world.size()), world);
-  Group& data = hooks.data ? hooks.data(mesh) : data_group(mesh);
-  Training training(config, num_channels, data, arena, nullptr, nullptr);
-  if (hooks.lay_out)
-    hooks.lay_out(training, mesh);
-  else
-    training.lay_out(mesh);
-  training.allocate();
-  training.model->initialize(config.train.seed);
-  if (training.outer) training.outer->begin();
-  const std::string own = island_prefix(training.outer.get());
-  const auto weights = [&own](const NamedTensor& part) {
-    return part.name.starts_with("model.") || part.name.starts_with(own + "model.");
-  };
-  for (const NamedTensor& part : training.tensors())
-    if (weights(part)) gathered.first_weights.put(part);
-  TrainState state = first_state(config);
-  if (hooks.begin) hooks.begin(training, state, world);
-  Batch batch;
-  for (int64_t step = state.step + 1; step <= steps; ++step) {
-    const std::vector<int64_t> grains = training.parallel->grains_of_step(training.num_grains);
-    auto grain = grains.begin();
-    const StepResult done = training.runner->run(state, [&]() -> const Batch& {
-      read(step, *grain++, batch);
-      return batch;
-    });
-    if (world.rank() == 0) {
-      run.losses.push_back(done.loss);
-      run.grad_norms.push_back(done.grad_norm);
-      if (done.experts) run.experts.push_back(*done.experts);
+// One rank of a layout: all steps, and what is gathered of it.
+class VerifiedRank {
+ public:
+  VerifiedRank(const Config& config, int64_t steps, World& world, const LayoutHooks& hooks,
+               Gathered& gathered)
+      : config_(every_step_commits(config)),
+        steps_(steps),
+        world_(world),
+        hooks_(hooks),
+        gathered_(gathered),
+        queue_(
+            make_cpu_queue(&pool_, config.train.isa == "auto" ? best_isa() : parse_isa(config.train.isa))) {
+    if (config_.parallel.servers > 0) places_.emplace(config_, world);
+    mesh_.emplace(places_ ? places_->shape() : mesh_shape(config_, world.size()),
+                  places_ ? places_->peers() : world);
+  }
+
+  void run(int64_t num_channels, const ReadGrain& read, VerifyRun& run) {
+    Group& data = hooks_.data ? hooks_.data(*mesh_) : data_group(*mesh_);
+    Training training(config_, num_channels, data, arena_, nullptr, nullptr);
+    if (places_) training.serve(*places_);
+    if (hooks_.lay_out)
+      hooks_.lay_out(training, *mesh_);
+    else
+      training.lay_out(*mesh_);
+    training.allocate();
+    training.initialize(config_.train.seed);
+    if (training.outer) training.outer->begin();
+    own_ = island_prefix(training.outer.get());
+    for (const NamedTensor& part : training.tensors())
+      if (is_weight(part)) gathered_.first_weights.put(part);
+    TrainState state = first_state(config_);
+    if (places_) training.publish(state);
+    if (hooks_.begin) hooks_.begin(training, state, world_);
+    if (training.server)
+      serve(training, state);
+    else
+      train(training, state, read, run);
+    training.settle();
+    if (hooks_.end) hooks_.end(training, state, world_);
+    for (const NamedTensor& part : training.tensors())
+      (is_weight(part) ? gathered_.weights : gathered_.state).put(part);
+  }
+
+ private:
+  static Config every_step_commits(Config config) {
+    config.checkpoint.every_steps = 1;  // servers are seen after each, and say the gradients of the first
+    return config;
+  }
+  bool is_weight(const NamedTensor& part) const {
+    return part.name.starts_with("model.") || part.name.starts_with(own_ + "model.");
+  }
+
+  void train(Training& training, TrainState& state, const ReadGrain& read, VerifyRun& run) {
+    Batch batch;
+    for (int64_t step = state.step + 1; step <= steps_; ++step) {
+      const std::vector<int64_t> grains = training.own_grains();
+      auto grain = grains.begin();
+      const StepResult done = training.runner->run(state, [&]() -> const Batch& {
+        read(step, *grain++, batch);
+        return batch;
+      });
+      if (world_.rank() == 0) {
+        run.losses.push_back(done.loss);
+        run.grad_norms.push_back(done.grad_norm);
+        if (done.experts) run.experts.push_back(*done.experts);
+      }
+      if (step == 1 && training.parallel)
+        gather_gradients(training, [&](Param& param) { return training.parallel->grad(param); });
     }
-    if (step > 1) continue;
+  }
+
+  void serve(Training& training, TrainState& state) {
+    serve_steps(*training.server, steps_, state, [&](bool) {
+      if (state.step == 1)
+        gather_gradients(training, [&](Param& param) { return training.server->grad(param); });
+    });
+  }
+
+  void gather_gradients(const Training& training, const std::function<Tensor(Param&)>& grad_of) {
     std::vector<NamedTensor> parts;
     for (const auto& param : training.model->params())
-      if (!param->is_state()) add_slices(parts, own + "gradient", *param, {training.parallel->grad(*param)});
-    for (const NamedTensor& part : parts) gathered.gradients.put(part);
+      if (!param->is_state()) add_slices(parts, own_ + "gradient", *param, {grad_of(*param)});
+    for (const NamedTensor& part : parts) gathered_.gradients.put(part);
   }
-  if (hooks.end) hooks.end(training, state, world);
-  for (const NamedTensor& part : training.tensors())
-    (weights(part) ? gathered.weights : gathered.state).put(part);
-}
+
+  const Config config_;
+  const int64_t steps_;
+  World& world_;
+  const LayoutHooks& hooks_;
+  Gathered& gathered_;
+  ThreadPool pool_{1};
+  std::unique_ptr<Queue> queue_;
+  Arena arena_{*queue_};
+  std::optional<ServerPlaces> places_;
+  std::optional<Mesh> mesh_;
+  std::string own_;  // of names, of an island
+};
 
 double norm_of(const std::vector<float>& values) {
   double sum = 0.0;
@@ -111,7 +164,7 @@ Config one_process(Config config) {
   config.parallel.tp = config.parallel.cp = 1;
   config.parallel.pp = config.parallel.ep = 1;
   config.parallel.stage_layers.clear();
-  config.parallel.zero = config.parallel.zero_shard = 0;
+  config.parallel.zero = config.parallel.zero_shard = config.parallel.servers = 0;
   config.parallel.balance = "even";
   config.parallel.sp = false;
   config.parallel.recompute = "none";
@@ -131,8 +184,9 @@ VerifyRun run_layout(const Config& config, int64_t num_channels, const ReadGrain
                      int ranks, const LayoutHooks& hooks) {
   VerifyRun run;
   Gathered gathered;
-  run_ranks(make_thread_worlds(ranks),
-            [&](World& world) { run_rank(config, num_channels, read, steps, world, hooks, gathered, run); });
+  run_ranks(make_thread_worlds(ranks), [&](World& world) {
+    VerifiedRank(config, steps, world, hooks, gathered).run(num_channels, read, run);
+  });
   run.first_weights = gathered.first_weights.whole();
   run.gradients = gathered.gradients.whole();
   run.weights = gathered.weights.whole();

@@ -6,47 +6,36 @@
 
 namespace athanor {
 
-void WorkerStep::compute(const TrainState& state, const std::function<const Batch&()>& next_batch,
-                         GrainLosses& losses, StepParts& seconds) {
-  GradientSum& gradients = servers_.gradients();
-  servers_.begin_step(state.step + 1, state.loss_scale.scale);
-  for (const int64_t grain : gradients.grains_of_step(options_.num_grains)) {
-    const double start = now_seconds();
-    const Batch& batch = next_batch();
-    seconds.data += now_seconds() - start;
-    compute_grain(model_, make_micro_batch(arena_, state, batch, nullptr),
-                  {.recompute = options_.recompute,
-                   .begin =
-                       [&](Tape& tape) {
-                         if (WeightReady ready = gradients.begin_grain(grain))
-                           tape.on_weight_ready(std::move(ready));
-                       },
-                   .on_loss = [&](const Tensor& loss) { losses.add(grain, batch, nullptr, loss); },
-                   .end = [&] { gradients.end_grain(); },
-                   .waited = [&] { return servers_.clock().seconds(); },
-                   .trace = options_.trace},
-                  seconds);
-  }
-  gradients.finish();
+// Some rank of those that share this model: their columns must end with the same step.
+bool WorkerStep::is_asked_to_stop() const {
+  double asked = options_.stop != nullptr && options_.stop->load() > 0 ? 1.0 : 0.0;
+  for (Group* group : {options_.groups.tensor, options_.groups.pipeline})
+    if (group != nullptr) group->all_reduce(&asked, 1, Dtype::f64, "stop").wait();
+  return asked > 0.0;
 }
 
 StepResult WorkerStep::run(TrainState& state, const std::function<const Batch&()>& next_batch) {
   StepResult result;
-  GrainLosses losses(options_.num_grains, options_.num_channels);
-  servers_.clock().reset();
-  compute(state, next_batch, losses, result.seconds);
+  GrainLosses losses(options_.pass.num_grains, options_.num_channels);
+  ExpertLoads experts(model_.moe_layers(), options_.pass.num_grains);
+  servers_.begin_step(state.step + 1, state.loss_scale.scale);
+  passes_.run(state, next_batch, losses, experts, result.seconds);
+  if (options_.groups.pipeline != nullptr)  // the last stage has them
+    options_.groups.pipeline
+        ->all_reduce(losses.values.data(), std::ssize(losses.values), Dtype::f64, "losses of stages")
+        .wait();
+  const bool wants_stop = is_asked_to_stop();
   const int64_t step = ++state.step;
   result.lr = options_.schedule.at(step);
   if (arena_.queue().device() == Device::null) return result;  // nobody answers
   const bool stops = step == stop_step_;
-  const AnswerHeader answer =
-      servers_.exchange({.step = step,
-                         .commit = stops || options_.commits(step),
-                         .stop_here = stops,
-                         .wants_stop = options_.stop != nullptr && options_.stop->load() > 0,
-                         .tokens = losses.tokens_of(0, options_.num_grains),
-                         .loss_scale = state.loss_scale.scale},
-                        options_.clip_norm, losses.values);
+  const AnswerHeader answer = servers_.exchange({.step = step,
+                                                 .commit = stops || options_.commits(step),
+                                                 .stop_here = stops,
+                                                 .wants_stop = wants_stop,
+                                                 .tokens = losses.tokens_of(0, options_.pass.num_grains),
+                                                 .loss_scale = state.loss_scale.scale},
+                                                options_.clip_norm, losses.values);
   if (answer.stop_step > 0) stop_step_ = answer.stop_step;
   const GrainLosses::Means means = losses.means();
   result.loss = means.loss;
@@ -55,8 +44,13 @@ StepResult WorkerStep::run(TrainState& state, const std::function<const Batch&()
   result.grad_norm = answer.grad_norm;
   result.loss_scale = state.loss_scale.scale;
   result.applied = std::isfinite(answer.grad_norm);
+  if (options_.is_sync) {
+    experts.reduce(workers_);
+    if (result.applied) experts.balance();
+  }
+  result.experts = experts.summary();  // without common updates: of this worker's grains
   result.stop = step == stop_step_;
-  result.seconds.comm = servers_.clock().seconds();
+  result.seconds.comm = passes_.wait_seconds();
   state.tokens = answer.tokens;
   state.updates = answer.version;
   state.loss_scale.scale = answer.loss_scale;

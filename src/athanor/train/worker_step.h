@@ -6,7 +6,8 @@
 //
 // Losses are those of all pushes since this worker's last answer: in sync the whole step's, with the bits of StepRunner;
 // else of what has come to the servers in between, so that every token is told once. A step after which all wait for all
-// (`commits`) leaves the whole run in one state, which servers can save. Thread rule: one thread.
+// (`commits`) leaves the whole run in one state, which servers can save. Workers that share a model push to servers of
+// their own, and the same losses. Thread rule: one thread.
 #pragma once
 
 #include "athanor/parallel/parameter_server/worker.h"
@@ -17,28 +18,36 @@ namespace athanor {
 struct WorkerOptions {
   LrSchedule schedule;  // what the servers go by
   double clip_norm = 1.0;
-  RecomputePlan recompute;
-  int64_t num_grains = 1, num_channels = 1;
+  int64_t num_channels = 1;
   std::function<bool(int64_t step)> commits;
   const std::atomic<int>* stop = nullptr;
-  Trace* trace = nullptr;
+  bool is_sync = true;  // all workers push each step before any goes on
+  PassOptions pass;
+  StageGroups groups;
 };
 
 class WorkerStep final : public Steps {
  public:
-  WorkerStep(const Model& model, ServerClient& servers, Arena& arena, WorkerOptions options)
-      : model_(model), servers_(servers), arena_(arena), options_(std::move(options)) {}
+  // `workers`: the ranks of all stages that share out grains and tokens.
+  WorkerStep(const Model& model, ServerClient& servers, Group& workers, Arena& arena, WorkerOptions options)
+      : model_(model),
+        servers_(servers),
+        workers_(workers),
+        arena_(arena),
+        options_(std::move(options)),
+        passes_(model, servers, arena, options_.pass) {}
 
   StepResult run(TrainState& state, const std::function<const Batch&()>& next_batch) override;
 
  private:
-  void compute(const TrainState& state, const std::function<const Batch&()>& next_batch, GrainLosses& losses,
-               StepParts& seconds);
+  bool is_asked_to_stop() const;
 
   const Model& model_;
   ServerClient& servers_;
+  Group& workers_;
   Arena& arena_;
   WorkerOptions options_;
+  GrainPasses passes_;
   int64_t stop_step_ = 0;  // at which all stop; 0: none was told
 };
 

@@ -43,6 +43,7 @@ struct ServerRoles {
 // The same on all ranks.
 struct ServerSettings {
   ServerRoles roles;
+  int parts = 1;  // so many neighbouring workers compute one grain, each its tokens (context parallelism)
   Consistency consistency = Consistency::sync;
   int64_t staleness = 0;  // of bounded
   Reduce reduce = Reduce::fast;

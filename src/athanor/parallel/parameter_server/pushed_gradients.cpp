@@ -7,7 +7,7 @@ namespace athanor {
 
 PushedGradients::PushedGradients(const Buckets& buckets, Group& workers, Group& world, Arena& arena,
                                  const ServerSettings& settings, WaitClock& clock)
-    : ReplicatedGradients(buckets, workers, arena, settings.reduce, clock),
+    : ReplicatedGradients(buckets, workers, arena, settings.reduce, clock, settings.parts),
       buckets_(buckets),
       world_(world),
       settings_(settings),

@@ -24,7 +24,7 @@ ParameterServer::ParameterServer(const Module& model, Optimizer& optimizer, Grou
       options_(std::move(options)),
       shard_(model.weights(), servers.rank(), arena, settings),
       order_(settings.roles.workers, bound_of(settings), 0, 0),
-      grains_(settings.roles.workers, /*own=*/0, /*parts=*/1),
+      grains_(settings.roles.workers, /*own=*/0, settings.parts),
       headers_(static_cast<size_t>(settings.roles.workers)),
       answer_headers_(headers_.size()),
       losses_(headers_.size(), std::vector<double>(static_cast<size_t>(settings.num_losses), 0.0)),
@@ -78,6 +78,7 @@ Served ParameterServer::serve_steps() {
       tokens += push.tokens;
     }
     shard_.finish();
+    if (options_.sum_shared) options_.sum_shared([this](Param& param) { return shard_.grad(param); });
     const int64_t step = at_.step + 1;
     const double to_mean = 1.0 / (tokens * at_.loss_scale.scale);
     const double norm_of_sums = gradient_norm(step), norm = norm_of_sums * to_mean;
@@ -99,17 +100,21 @@ Served ParameterServer::serve_steps() {
 
 // Of a bucket the sums of all workers, in the order in which data parallelism adds them: see ReplicatedGradients.
 void ParameterServer::take_step(size_t bucket, int64_t step) {
-  const int workers = settings_.roles.workers;
-  for (int worker = 0; worker < workers; ++worker) {
-    if (settings_.reduce == Reduce::fast) {
+  const int workers = settings_.roles.workers, parts = settings_.parts;
+  if (settings_.reduce == Reduce::fast) {
+    for (int worker = 0; worker < workers; ++worker) {
       receive(worker, bucket, step);
       shard_.take(bucket, {worker, worker + 1}, workers);
-      continue;
     }
-    const LeafRange grains = grains_.grains(settings_.num_grains, worker);
-    for (const LeafRange& node : cover_nodes(grains.first, grains.second, settings_.num_grains)) {
+    return;
+  }
+  const int64_t num_leaves = grains_.num_leaves(settings_.num_grains);
+  for (int i = 0; i < workers; ++i) {  // from left to right: one part of all grains, then the next
+    const int worker = i % (workers / parts) * parts + i / (workers / parts);
+    const LeafRange leaves = grains_.leaves(settings_.num_grains, worker);
+    for (const LeafRange& node : cover_nodes(leaves.first, leaves.second, num_leaves)) {
       receive(worker, bucket, step);
-      shard_.take(bucket, node, settings_.num_grains);
+      shard_.take(bucket, node, num_leaves);
     }
   }
 }
@@ -123,6 +128,7 @@ void ParameterServer::rehearse() {
   for (size_t bucket = 0; bucket < shard_.buckets().list.size(); ++bucket)
     settings_.consistency == Consistency::sync ? take_step(bucket, 1) : take_push(0, bucket, 1);
   shard_.finish();
+  if (options_.sum_shared) options_.sum_shared([this](Param& param) { return shard_.grad(param); });
 }
 
 Served ParameterServer::serve_pushes() {
@@ -204,7 +210,7 @@ PushHeader ParameterServer::receive_header(int worker) {
 }
 
 void ParameterServer::receive_shares() {
-  std::vector<int64_t> counts(static_cast<size_t>(settings_.roles.workers));
+  std::vector<int64_t> counts(static_cast<size_t>(settings_.roles.workers / settings_.parts));
   world_.recv(counts.data(), std::ssize(counts), Dtype::i64, 0, "shares of grains").wait();
   grains_.set(std::move(counts));
 }
@@ -225,14 +231,21 @@ void ParameterServer::receive(int worker, size_t bucket, int64_t step) {
 
 double ParameterServer::gradient_norm(int64_t step) {
   std::vector<NormTensor> tensors;
-  for (const auto& param : model_.params()) {
+  std::vector<size_t> places;
+  for (size_t i = 0; i < model_.params().size(); ++i) {
+    const auto& param = model_.params()[i];
+    if (param->is_state()) continue;  // a worker's
+    places.push_back(i);
     tensors.push_back(
         {.numel = param->numel(), .pieces = {}, .mine = [this, &param] { return shard_.grad(*param); }});
     for (int server = 0; server < settings_.roles.servers; ++server)
       tensors.back().pieces.push_back(shard_.piece(*param, server));
   }
   double squares = 0.0;
-  const std::vector<double> of_params = sum_squares(tensors, servers_);
+  const std::vector<double> of_tensors = sum_squares(tensors, servers_);
+  std::vector<double> of_params(model_.params().size(), 0.0);
+  for (size_t i = 0; i < places.size(); ++i) of_params[places[i]] = of_tensors[i];
+  if (options_.norm) return options_.norm(of_params, at_.loss_scale.dynamic, step);
   for (size_t i = 0; i < of_params.size(); ++i) {
     squares += of_params[i];
     check(std::isfinite(squares) || at_.loss_scale.dynamic,

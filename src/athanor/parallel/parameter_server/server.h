@@ -38,8 +38,12 @@ struct ServerOptions {
   LrSchedule schedule;
   double clip_norm = 0.0;  // 0: none; sync, workers clip what they push otherwise
   std::function<void(const PushRecord&)> on_push = {};  // bounded, async: each applied push
-  std::vector<PushRecord> replay = {};                  // empty: pushes are applied as they come
-  int64_t pushes = 0;  // bounded, async: of the log so far, which goes on from there
+  // sync: several servers keep parts of one model (tp, pp). What they add to each other's sums, and the norm of the whole
+  // model from the squares of the gradients of this one's params(); collective, perhaps empty.
+  std::function<void(const std::function<Tensor(Param&)>& grad_of)> sum_shared = {};
+  std::function<double(const std::vector<double>& squares, bool may_overflow, int64_t step)> norm = {};
+  std::vector<PushRecord> replay = {};  // empty: pushes are applied as they come
+  int64_t pushes = 0;                   // bounded, async: of the log so far, which goes on from there
 };
 
 // Where a run stands, when all workers stand at one step.
@@ -56,6 +60,9 @@ class ParameterServer {
 
   void start(const Served& from);
   Served serve();
+  const Tensor& grad(const Param& param) const {
+    return shard_.grad(param);
+  }                                    // this server's, of the last step
   void finish() { finish_answers(); }  // all that was answered has been taken
   void rehearse();  // a step's sums without workers, for the plan of memory on the null device
 

@@ -28,6 +28,16 @@ void ServerClient::allocate() {
   gradients_ = std::make_unique<PushedGradients>(buckets_, workers_, world_, arena_, settings_, clock_);
 }
 
+void ServerClient::begin_step(int64_t step, double loss_scale) {
+  clock_.reset();
+  gradients_->code(settings_.codes(step), loss_scale);
+  gradients_->begin_step(settings_.num_grains);
+}
+
+void ServerClient::begin_grain(Tape& tape, int64_t grain) {
+  if (WeightReady ready = gradients_->begin_grain(grain)) tape.on_weight_ready(std::move(ready));
+}
+
 void ServerClient::start() {
   expect_answers(started_losses_);
   wait_for_answers();

@@ -4,7 +4,7 @@
 //   servers.allocate();                                                       // after it
 //   servers.start();                                                          // the first parameters are on their way
 //   servers.begin_step(1);
-//   servers.gradients().begin_grain, end_grain, finish()    // as data parallelism: gradient_sum.h
+//   servers.begin_grain(tape, grain) ... end_grain(), finish();               // as data parallelism: grain_gradients.h
 //   AnswerHeader answer = servers.exchange({.step = 1, .tokens = 512}, clip_norm, losses);
 //
 // exchange() returns when the servers let this worker go on, with `losses` replaced by the sums of what was pushed since
@@ -17,29 +17,36 @@
 #include <span>
 
 #include "athanor/nn/module.h"
+#include "athanor/parallel/grain_gradients.h"
 #include "athanor/parallel/parameter_server/pulled_values.h"
 #include "athanor/parallel/parameter_server/pushed_gradients.h"
 
 namespace athanor {
 
-class ServerClient {
+class ServerClient final : public GrainGradients {
  public:
   // `workers`: the ranks of world that share out the grains.
   ServerClient(const Module& model, Group& world, Group& workers, Arena& arena,
                const ServerSettings& settings, Trace* trace);
   void allocate();
   GradientSum& gradients() { return *gradients_; }
-  void begin_step(int64_t step, double loss_scale = 1.0) {
-    gradients_->code(settings_.codes(step), loss_scale);
-    gradients_->begin_step(settings_.num_grains);
+  void begin_step(int64_t step, double loss_scale = 1.0);
+  std::vector<int64_t> grains_of_step(int64_t num_grains) const override {
+    return gradients_->grains_of_step(num_grains);
   }
+  void begin_grain(Tape& tape, int64_t grain) override;
+  void end_grain() override { gradients_->end_grain(); }
+  void begin_pass() override { gradients_->begin_pass(); }
+  void weight_ready(Weight& weight, int64_t grain) override { gradients_->weight_ready(weight, grain); }
+  void end_pass() override { gradients_->end_grain(); }
+  void finish() override { gradients_->finish(); }
+  double comm_seconds() const override { return clock_.seconds(); }
   std::vector<CompressionState> compression_states() const { return gradients_->compression_states(); }
   void start();
   // From the next step on; where the servers expect it (ServerSettings::balance_every), and on all workers.
   void share_grains(const std::vector<int64_t>& counts);
   void settle() { values_.settle(); }  // waits for all parameters
   AnswerHeader exchange(PushHeader push, double clip_norm, std::span<double> losses);
-  WaitClock& clock() { return clock_; }
 
  private:
   double scale(PushHeader& push, double clip_norm);

@@ -1,0 +1,76 @@
+#include "athanor/train/stage_gradients.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "athanor/base/check.h"
+#include "athanor/parallel/tensor_parallel.h"
+#include "athanor/train/model_stage.h"
+
+namespace athanor {
+
+void StageGradients::sum_shared(const std::function<Tensor(Param&)>& grad_of,
+                                const std::function<void(Param&, const Tensor&)>& changed) const {
+  std::vector<std::pair<Param*, Tensor>> sums;
+  const auto open = [&](Param& param) -> const Tensor& {
+    sums.emplace_back(&param, grad_of(param));
+    return sums.back().second;
+  };
+  const auto keep = [&] {
+    for (const auto& [param, sum] : sums) changed(*param, sum);
+    sums.clear();
+  };
+  if (groups_.tensor != nullptr) sum_partial_gradients(model_.params(), open, *groups_.tensor);
+  keep();
+  if (groups_.ends == nullptr) return;
+  for (const auto& param : model_.params()) {
+    Tensor grad = param->num_uses() > param->uses().size() ? open(*param) : Tensor{};
+    if (grad.defined() && grad.numel() > 0) add_tied_uses(*groups_.ends, grad, param->name()).wait();
+  }
+  keep();
+}
+
+// In the order of declaration; nothing where other ranks count them.
+std::vector<double> StageGradients::squares_of_stage(const std::vector<double>& of_params) const {
+  const std::vector<const Param*>& declared = groups_.declared;
+  std::vector<double> all(declared.size(), 0.0), of_experts(declared.size(), 0.0);
+  for (size_t i = 0; i < of_params.size(); ++i) {
+    const Param* param = model_.params()[i].get();
+    const auto place =
+        static_cast<size_t>(std::find(declared.begin(), declared.end(), param) - declared.begin());
+    const bool is_expert = groups_.experts != nullptr && param->is_cut_over("ep");
+    const bool elsewhere = groups_.ends != nullptr && param->num_uses() > param->uses().size() &&
+                           param->uses().front()->use() == "head";  // counted where it embeds
+    if (is_expert)
+      of_experts[place] = of_params[i];
+    else if (param->is_first_copy() && !elsewhere)
+      all[place] = of_params[i];
+  }
+  if (groups_.experts == nullptr) return all;
+  groups_.experts->all_reduce(of_experts.data(), std::ssize(of_experts), Dtype::f64, "norms of experts")
+      .wait();
+  const bool counts = groups_.tensor == nullptr || groups_.tensor->rank() == 0;
+  for (size_t i = 0; i < all.size(); ++i) all[i] += counts ? of_experts[i] : 0.0;
+  return all;
+}
+
+// Added in the order of declaration, whoever has which stage.
+double StageGradients::norm(const std::vector<double>& of_params, bool may_overflow, int64_t step) const {
+  std::vector<double> all = squares_of_stage(of_params);
+  if (groups_.pipeline != nullptr)
+    groups_.pipeline->all_reduce(all.data(), std::ssize(all), Dtype::f64, "norms of stages").wait();
+  double squares = 0.0;
+  const Param* broken = nullptr;
+  for (size_t i = 0; i < all.size(); ++i) {
+    squares += all[i];
+    if (broken == nullptr && !std::isfinite(squares)) broken = groups_.declared[i];
+  }
+  if (groups_.tensor != nullptr) groups_.tensor->all_reduce(&squares, 1, Dtype::f64, "gradient norm").wait();
+  if (!std::isfinite(squares) && !may_overflow)
+    fail("step {}: the gradient of {} is not finite; the last checkpoint is untouched", step,
+         broken != nullptr ? "'" + broken->name() + "'" : "a parameter on another rank");
+  return std::sqrt(squares);
+}
+
+}  // namespace athanor
