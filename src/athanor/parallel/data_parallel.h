@@ -45,8 +45,8 @@
 #include "athanor/parallel/buckets.h"
 #include "athanor/parallel/compression/compressed_gradients.h"
 #include "athanor/parallel/gathered_values.h"
-#include "athanor/parallel/grain_gradients.h"
 #include "athanor/parallel/gradient_sum.h"
+#include "athanor/parallel/grain_gradients.h"
 #include "athanor/parallel/grain_log.h"
 
 namespace athanor {
