@@ -117,12 +117,17 @@ TEST(ParallelKeys, BalanceBySpeed) {
   expect_refused("balance = 'fast'", {"parallel.balance: got 'fast', expected one of even, speed"});
   expect_refused("balance = 'speed'",
                  {"parallel.balance: got \"speed\" with parallel.reduce = \"fast\"", "expected \"tree\""});
-  expect_refused(key + "zero = 2", {"parallel.balance", "parallel.zero = 2, expected 0 or 1"});
-  for (const char* axis : {"tp", "pp", "cp"})
-    expect_refused(
-        fmt::format("{}{} = 2", key, axis),
-        {fmt::format("parallel.balance: got \"speed\" with parallel.{0} = 2, expected parallel.{0} = 1",
-                     axis)});
+  for (const int zero : {2, 3})
+    expect_refused(fmt::format("{}zero = {}", key, zero),
+                   {"parallel.balance", fmt::format("parallel.zero = {}, expected 0 or 1", zero),
+                    "lasts as long as the slowest takes"});
+  for (const char* axis : {"tp = 2", "pp = 2", "cp = 2", "tp = 2\nsp = true\npp = 2\ncp = 2"})
+    expect_legal(key + axis);
+  expect_refused(
+      key + "ep = 2",
+      {"parallel.balance: got \"speed\" with parallel.ep = 2, expected parallel.ep = 1: ranks with "
+       "other experts meet"},
+      "[model]\nfamily = 'moe'\nexperts = 8\n");
   expect_legal(key + "sync_every = 50", "[train]\nsteps = 100\neval_every = 50\n");
   expect_refused("balance_every = 0", {"parallel.balance_every: got 0, expected at least 1"});
 }

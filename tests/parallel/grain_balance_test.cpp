@@ -50,22 +50,28 @@ TEST(ShareGrains, IsBest) {
   }
 }
 
-// Counts of every rank after each of its deals, on a clock that says what a grain takes: seconds(rank, step).
+// Counts of every rank after each of its deals, on a clock that says what a grain takes: seconds(rank, step). Ranks are of
+// these units; with none each is one.
 std::vector<std::vector<int64_t>> counts_over(int ranks, int64_t grains, int64_t steps,
-                                              const std::function<double(int, int64_t)>& seconds) {
+                                              const std::function<double(int, int64_t)>& seconds,
+                                              const std::vector<int>& units = {}) {
   std::vector<std::vector<std::vector<int64_t>>> of_rank(static_cast<size_t>(ranks));
   const auto groups = make_thread_groups(ranks);
   run_ranks(groups, [&](Group& group) {
-    GrainBalance balance(group, grains, {.every = 4});
+    const BalanceOptions options{.every = 4};
+    GrainBalance balance =
+        units.empty() ? GrainBalance(group, grains, options) : GrainBalance(group, units, grains, options);
     const auto me = static_cast<size_t>(group.rank());
+    const size_t unit = units.empty() ? me : static_cast<size_t>(units[me]);
     for (int64_t step = 1; step <= steps; ++step) {
-      balance.add(seconds(group.rank(), step) * static_cast<double>(balance.counts()[me]));
+      balance.add(seconds(group.rank(), step) * static_cast<double>(balance.counts()[unit]));
       if (!balance.due(step)) continue;
       const std::vector<int64_t> before = balance.counts();
       const bool changed = balance.deal();
       EXPECT_EQ(changed, balance.counts() != before);
       of_rank[me].push_back(balance.counts());
     }
+    EXPECT_EQ(group.traffic().total().bytes, std::ssize(of_rank[me]) * 8 * (ranks - 1));
   });
   for (const auto& counts : of_rank) EXPECT_EQ(counts, of_rank[0]) << "ranks disagree";
   return of_rank[0];
@@ -83,6 +89,30 @@ TEST(GrainBalance, OneSlowStepAndNoiseMoveNothing) {
     return 1.0 + 0.01 * static_cast<double>((step * 7 + rank * 3) % 5);
   });
   for (const auto& each : counts) EXPECT_THAT(each, ElementsAre(10, 10, 10, 10));
+}
+
+// Ranks 0 to 5 as two stages of three units: rank 4 is the second one of unit 1.
+TEST(GrainBalance, AUnitIsAsFastAsItsSlowestRank) {
+  const auto counts = counts_over(6, 12, 12,
+                                  [](int rank, int64_t step) {
+                                    if (rank == 1) return 0.1;  // waits for rank 4
+                                    return rank == 4 && step > 4 && step <= 8 ? 2.0 : 1.0;
+                                  },
+                                  {0, 1, 2, 0, 1, 2});
+  EXPECT_THAT(counts, ElementsAre(ElementsAre(4, 4, 4), ElementsAre(5, 2, 5), ElementsAre(4, 4, 4)));
+}
+
+TEST(GrainBalance, RefusesUnitsThatAreNotThoseOfTheRanks) {
+  const auto groups = make_thread_groups(3);
+  for (const std::vector<int>& units :
+       {std::vector<int>{0, 1}, {0, 2, 2}, {1, 1, 2}, {0, -1, 1}, {0, 1, 2, 3}})
+    EXPECT_THROW(GrainBalance(*groups[0], units, 8, {}), Error);
+}
+
+TEST(GrainBalance, ATimeThatIsNoneIsNamedWhateverTheOthersOfTheUnitSay) {
+  for (const double seconds : {0.0, std::numeric_limits<double>::quiet_NaN()})
+    EXPECT_ANY_THROW(counts_over(4, 8, 4, [seconds](int rank, int64_t) { return rank == 1 ? seconds : 1.0; },
+                                 {0, 0, 1, 1}));
 }
 
 TEST(GrainBalance, AnUnevenNumberStaysAsItIs) {

@@ -119,6 +119,21 @@ TEST(Ranks, AScheduleOfAFileIsForItsRanks) {
               HasSubstr("parallel.pp: got 4 ranks for 'own.csv', expected its 2"));
   EXPECT_THAT(refusal(of_file(two, 2), 2),
               HasSubstr("parallel.schedule: got 4 micro-batches in 'own.csv', expected at least the 8"));
+  config.parallel.dp = 2;
+  EXPECT_EQ(refusal(config, 4), "");
+  config.train.global_batch = 10;  // five grains, of which each may have four
+  config.parallel.balance = "speed";
+  EXPECT_EQ(refusal(config, 4), "");
+  config.train.global_batch = 12;
+  EXPECT_THAT(refusal(config, 4),
+              HasSubstr("got 4 micro-batches in 'own.csv', expected at least the 5 that a "
+                        "rank of parallel.dp may have"));
+  config.parallel.dp = 4;
+  config.parallel.sync_every = 2;
+  config.parallel.sync_group = 2;
+  EXPECT_EQ(refusal(config, 8), "") << "three for each island, of which each may have two";
+  config.train.global_batch = 8;
+  config.parallel = of_file(two, 2).parallel;
   config.parallel.virtual_stages = 2;
   EXPECT_THAT(refusal(config, 2),
               HasSubstr("parallel.virtual_stages: got 2 for 'own.csv', expected 2 stages in all"));

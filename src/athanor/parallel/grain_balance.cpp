@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
+#include <utility>
 
 #include "athanor/base/check.h"
 
@@ -10,42 +12,65 @@ namespace {
 
 double slowest(const std::vector<int64_t>& counts, const std::vector<double>& seconds_per_grain) {
   double most = 0.0;
-  for (size_t r = 0; r < counts.size(); ++r)
-    most = std::max(most, static_cast<double>(counts[r]) * seconds_per_grain[r]);
+  for (size_t u = 0; u < counts.size(); ++u)
+    most = std::max(most, static_cast<double>(counts[u]) * seconds_per_grain[u]);
   return most;
+}
+
+void check_times(const std::vector<double>& seconds_per_grain) {
+  for (const double seconds : seconds_per_grain)
+    check(std::isfinite(seconds) && seconds > 0.0, "balance: got {} seconds for a grain, expected some",
+          seconds);
+}
+
+std::vector<int> every_rank_alone(const Group& group) {
+  std::vector<int> units(static_cast<size_t>(group.size()));
+  std::iota(units.begin(), units.end(), 0);
+  return units;
 }
 
 }  // namespace
 
-// One grain each; every further one goes to the rank that would be done with it first, of equals the lowest.
+// One grain each; every further one goes to the unit that would be done with it first, of equals the lowest.
 std::vector<int64_t> share_grains(int64_t num_grains, const std::vector<double>& seconds_per_grain) {
-  const auto ranks = static_cast<int64_t>(seconds_per_grain.size());
-  check(1 <= ranks && ranks <= num_grains, "balance: got {} grains for {} ranks, expected one each at least",
-        num_grains, ranks);
-  for (const double seconds : seconds_per_grain)
-    check(std::isfinite(seconds) && seconds > 0.0, "balance: got {} seconds for a grain", seconds);
+  const auto units = static_cast<int64_t>(seconds_per_grain.size());
+  check(1 <= units && units <= num_grains, "balance: got {} grains for {} units, expected one each at least",
+        num_grains, units);
+  check_times(seconds_per_grain);
   std::vector<int64_t> counts(seconds_per_grain.size(), 1);
-  for (int64_t left = num_grains - ranks; left > 0; --left) {
+  for (int64_t left = num_grains - units; left > 0; --left) {
     size_t best = 0;
-    const auto done_at = [&](size_t r) { return static_cast<double>(counts[r] + 1) * seconds_per_grain[r]; };
-    for (size_t r = 1; r < counts.size(); ++r)
-      if (done_at(r) < done_at(best)) best = r;
+    const auto done_at = [&](size_t u) { return static_cast<double>(counts[u] + 1) * seconds_per_grain[u]; };
+    for (size_t u = 1; u < counts.size(); ++u)
+      if (done_at(u) < done_at(best)) best = u;
     ++counts[best];
   }
   return counts;
 }
 
-GrainBalance::GrainBalance(Group& group, int64_t num_grains, const BalanceOptions& options)
-    : group_(group), num_grains_(num_grains), options_(options) {
+GrainBalance::GrainBalance(Group& group, std::vector<int> units, int64_t num_grains,
+                           const BalanceOptions& options)
+    : group_(group), units_(std::move(units)), num_grains_(num_grains), options_(options) {
   check(options.every >= 1, "balance: got a deal every {} steps, expected at least 1", options.every);
-  for (int rank = 0; rank < group.size(); ++rank) {
-    const auto [first, last] = grains_of_rank(num_grains, group.size(), rank);
+  check(std::ssize(units_) == group.size(), "balance: got the units of {} ranks, expected those of {}",
+        units_.size(), group.size());
+  check(*std::min_element(units_.begin(), units_.end()) == 0, "balance: got unit {}, expected 0 first",
+        *std::min_element(units_.begin(), units_.end()));
+  const int num_units = *std::max_element(units_.begin(), units_.end()) + 1;
+  for (int unit = 0; unit < num_units; ++unit) {
+    check(std::find(units_.begin(), units_.end(), unit) != units_.end(),
+          "balance: got no rank of unit {} of {}, expected one at least", unit, num_units);
+    const auto [first, last] = grains_of_rank(num_grains, num_units, unit);
     counts_.push_back(last - first);
   }
 }
 
+GrainBalance::GrainBalance(Group& group, int64_t num_grains, const BalanceOptions& options)
+    : GrainBalance(group, every_rank_alone(group), num_grains, options) {}
+
 void GrainBalance::add(double seconds) {
-  seconds_.push_back(seconds / static_cast<double>(counts_[static_cast<size_t>(group_.rank())]));
+  const auto unit = static_cast<size_t>(units_[static_cast<size_t>(group_.rank())]);
+  seconds_.push_back(seconds / static_cast<double>(counts_[unit]));
 }
 
 bool GrainBalance::deal() {
@@ -54,10 +79,15 @@ bool GrainBalance::deal() {
   std::nth_element(seconds_.begin(), middle, seconds_.end());
   const double mine = *middle;
   seconds_.clear();
-  std::vector<double> all(counts_.size(), 0.0);
-  group_.all_gather(&mine, all.data(), 1, Dtype::f64, "seconds of a grain").wait();
-  std::vector<int64_t> counts = athanor::share_grains(num_grains_, all);
-  if (slowest(counts, all) >= (1.0 - options_.threshold) * slowest(counts_, all)) return false;
+  std::vector<double> of_ranks(units_.size()), of_units(counts_.size(), 0.0);
+  group_.all_gather(&mine, of_ranks.data(), 1, Dtype::f64, "seconds of a grain").wait();
+  check_times(of_ranks);
+  for (size_t rank = 0; rank < of_ranks.size(); ++rank) {
+    double& of_unit = of_units[static_cast<size_t>(units_[rank])];
+    of_unit = std::max(of_unit, of_ranks[rank]);
+  }
+  std::vector<int64_t> counts = athanor::share_grains(num_grains_, of_units);
+  if (slowest(counts, of_units) >= (1.0 - options_.threshold) * slowest(counts_, of_units)) return false;
   counts_ = std::move(counts);
   return true;
 }

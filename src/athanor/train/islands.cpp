@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "athanor/base/error.h"
 #include "athanor/kernels/table.h"
@@ -88,6 +89,20 @@ IslandGroups make_expert_shards(World& world, const MeshShape& shape, int ranks,
   return {.inner = world.make_group(std::move(inner), "experts of a set of shards"),
           .across = world.make_group(std::move(across), "experts of sets of shards"),
           .experts = nullptr};
+}
+
+GrainDealers make_grain_dealers(World& world, const MeshShape& shape, int ranks_of_island) {
+  const auto island_of = [&](int rank) { return shape.coordinate(rank, Axis::dp) / ranks_of_island; };
+  GrainDealers dealers;
+  std::vector<int> members;
+  for (int rank = 0; rank < world.size(); ++rank) {
+    if (island_of(rank) != island_of(world.rank())) continue;
+    members.push_back(rank);
+    dealers.units.push_back(shape.coordinate(rank, Axis::dp) % ranks_of_island);
+  }
+  if (std::ssize(members) < world.size()) dealers.own = world.make_group(std::move(members), "grain dealers");
+  dealers.group = dealers.own ? dealers.own.get() : &world.all();
+  return dealers;
 }
 
 std::string island_prefix(const OuterSync* outer) {

@@ -45,6 +45,15 @@ IslandGroups make_islands(World& world, const MeshShape& shape, int ranks, const
 // place in each; where a set has fewer ranks than experts are cut into, every rank alone and all of them.
 IslandGroups make_expert_shards(World& world, const MeshShape& shape, int ranks, int within = 0);
 
+// Grains by speed (parallel/grain_balance.h): those of an island, or of the world, who deal out its grains, and for each
+// which of its places in dp it has: ranks of one place compute the same grains.
+struct GrainDealers {
+  std::unique_ptr<Group> own;  // of an island; null: `group` are all ranks
+  Group* group = nullptr;
+  std::vector<int> units;  // by rank of the group
+};
+GrainDealers make_grain_dealers(World& world, const MeshShape& shape, int ranks_of_island);
+
 // "" without islands, else "island.H." of this rank's.
 std::string island_prefix(const OuterSync* outer);
 // Where this rank reads its own from; Error for islands where there should be none.

@@ -28,8 +28,8 @@ Schedule schedule_of_file(const ParallelConfig& p, int64_t micro_batches) {
   if (schedule.micro_batches < micro_batches)
     throw ConfigError(fmt::format(
         "parallel.schedule: got {} micro-batches in '{}', expected at least the {} that a rank of "
-        "parallel.dp has of a step",
-        schedule.micro_batches, p.schedule, micro_batches));
+        "parallel.dp {} of a step",
+        schedule.micro_batches, p.schedule, micro_batches, p.balance == "speed" ? "may have" : "has"));
   if (p.virtual_stages > 0 && schedule.num_stages() != p.pp * p.virtual_stages)
     throw ConfigError(fmt::format("parallel.virtual_stages: got {} for '{}', expected {} stages in all",
                                   p.virtual_stages, p.schedule, schedule.num_stages()));
@@ -46,11 +46,21 @@ void check_shards(const ParallelConfig& p, int64_t dp) {
                                 : "parallel.zero_shard = 0 shards over all of them");
 }
 
+// Of a rank of dp: by speed all but one for each of the others, with two speeds those of its island.
+int64_t most_grains(const Config& config, int64_t dp) {
+  const ParallelConfig& p = config.parallel;
+  const int64_t grains = grains_of_step(config.train);
+  if (p.balance != "speed") return (grains + dp - 1) / dp;
+  const bool has_islands = p.sync_every > 0 && p.sync_group > 0 && dp % p.sync_group == 0;
+  const int64_t islands = has_islands ? dp / p.sync_group : 1;
+  return (grains + islands - 1) / islands - (dp / islands - 1);
+}
+
 void check_pipeline(const Config& config, int64_t dp) {
   const ParallelConfig& p = config.parallel;
   if (p.pp == 1 && !is_file(p)) return;  // a file says how many ranks it is for
   const int64_t grains = grains_of_step(config.train);
-  const Schedule schedule = pipeline_schedule(config, (grains + dp - 1) / dp);
+  const Schedule schedule = pipeline_schedule(config, most_grains(config, dp));
   pipeline_parts(config, schedule);
   if (p.zero >= 2 && grains % dp != 0)
     throw ConfigError(

@@ -1,7 +1,9 @@
 #include "athanor/train/memory_plan.h"
 
 #include <algorithm>
+#include <bit>
 #include <optional>
+#include <utility>
 
 #include "athanor/base/check.h"
 #include "athanor/base/human.h"
@@ -9,6 +11,8 @@
 #include "athanor/comm/tree.h"
 #include "athanor/config/recompute.h"
 #include "athanor/kernels/table.h"
+#include "athanor/parallel/grain_shares.h"
+#include "athanor/parallel/pass_plan.h"
 #include "athanor/train/setup.h"
 
 namespace athanor {
@@ -19,12 +23,54 @@ namespace {
 constexpr int64_t kPlannedGrains = 4, kPlannedTreeGrains = 64;
 constexpr int64_t kMaxGrains = int64_t{1} << 20;
 
-void run_steps(Training& training, const Config& config) {
-  // Two steps: the second one meets the state that the first left behind.
+// Grains by speed: what no deal outdoes.
+struct WorstShares {
+  std::vector<std::vector<int64_t>> counts;  // by unit, of steps to plan for
+  int64_t buffers = 0;                       // of partial sums, at most
+};
+
+// Of a step of so many grains. With the first counts this rank's unit has the most there can be, with each further one it
+// holds more partial sums: the units before it take some of its grains, so that its leaves begin at another place.
+WorstShares worst_shares(const Training& training, int64_t grains_of_step, int parts) {
+  const GrainDealers& dealers = training.grain_dealers();
+  WorstShares worst;
+  if (dealers.group == nullptr || !training.parallel) return worst;
+  const int units = *std::max_element(dealers.units.begin(), dealers.units.end()) + 1;
+  const int unit = dealers.units[static_cast<size_t>(dealers.group->rank())];
+  if (units == 1) return worst;
+  const auto [first_grain, last_grain] = training.parallel->summed_grains(grains_of_step);
+  const int64_t grains = last_grain - first_grain, part = training.island_group().rank() % parts;
+  GrainShares shares(training.island_group(), parts);
+  const auto consider = [&](int64_t before) {
+    std::vector<int64_t> counts(static_cast<size_t>(units), 1);
+    if (unit > 0) counts[0] = before - (unit - 1);
+    counts[static_cast<size_t>(unit)] = grains - before - (units - 1 - unit);
+    shares.set(counts);
+    const int64_t buffers = plan_pass(shares.own_leaves(grains), shares.num_leaves(grains)).num_buffers;
+    if (buffers <= worst.buffers) return;
+    worst.buffers = buffers;
+    worst.counts.push_back(std::move(counts));
+  };
+  consider(unit);
+  // Its leaves begin behind leaf `end`. [0, end) is a node for each bit of `end`: the fewer it is, the more cover what
+  // follows, and with one bit no beginning is worse.
+  int64_t end = part * grains + unit - 1;
+  for (int64_t size = 2; unit > 0 && std::popcount(static_cast<uint64_t>(end)) > 1; size *= 2) {
+    end = (end + size - 1) / size * size;
+    const int64_t before = end + 1 - part * grains;
+    if (before > grains - (units - unit)) break;
+    consider(before);
+  }
+  return worst;
+}
+
+void run_steps(Training& training, const Config& config, const WorstShares& shares) {
+  // Two steps of each kind: the second one meets the state that the first left behind.
   TrainState state;
   const int64_t micro = config.train.micro_batch, length = config.data.seq_len;
   Batch batch;
-  for (int step = 0; step < 2; ++step) {
+  for (size_t step = 0; step < 2 + 2 * shares.counts.size(); ++step) {
+    if (step >= 2) training.share_grains(shares.counts[step / 2 - 1]);
     const std::vector<int64_t> grains = training.own_grains();
     auto grain = grains.begin();
     training.runner->run(state, [&]() -> const Batch& {
@@ -129,6 +175,7 @@ MemoryPlan plan_memory(const PlanRequest& request) {
   // A pipeline holds several at a time.
   const int64_t planned =
       config.parallel.pp > 1 ? grains : (tree ? kPlannedTreeGrains : kPlannedGrains) * data_ranks;
+  const int64_t all_grains = grains;
   uint64_t left_out = 0;  // buffers of gradients
   for (; grains > planned; grains = (grains + 1) / 2) {
     config.train.global_batch = (grains + 1) / 2 * micro;
@@ -142,10 +189,14 @@ MemoryPlan plan_memory(const PlanRequest& request) {
     training.lay_out(mesh);
     training.pack_weights(packs);
     training.allocate();
+    const auto parts = static_cast<int>(config.parallel.cp);
+    const WorstShares shares = worst_shares(training, grains, parts);
+    if (!shares.counts.empty())
+      left_out = static_cast<uint64_t>(worst_shares(training, all_grains, parts).buffers - shares.buffers);
     if (training.server)
       training.server->rehearse();
     else
-      run_steps(training, config);
+      run_steps(training, config, shares);
     left_out *= training.gradient_buffer_bytes();
     if (training.host) plan.host_bytes = training.host->arena.usage().peak_total;
   } catch (const OverLimit&) {

@@ -1,5 +1,8 @@
 #include "athanor/train/report.h"
 
+#include <sys/resource.h>
+
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "athanor/observe/report.h"
@@ -12,6 +15,20 @@ void put(Report& report, const char* key, const ChannelValues& values) {
 }
 
 }  // namespace
+
+void TrainReport::set_rates(std::vector<double> rates, double flops_per_token, double peak_flops) {
+  if (rates.empty()) return;
+  const auto middle = rates.begin() + static_cast<std::ptrdiff_t>(rates.size() / 2);
+  std::nth_element(rates.begin(), middle, rates.end());
+  tokens_per_second = *middle;
+  if (peak_flops > 0.0) mfu = tokens_per_second * flops_per_token / peak_flops;
+}
+
+void TrainReport::set_resident_bytes() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  resident_bytes = int64_t{usage.ru_maxrss} * 1024;
+}
 
 std::string TrainReport::to_json() const {
   Report report;

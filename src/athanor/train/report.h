@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <limits>
 #include <string>
+#include <vector>
 
 #include "athanor/observe/metrics.h"
 
@@ -25,6 +26,9 @@ struct TrainReport {
   int64_t peak_bytes = 0, planned_bytes = 0, resident_bytes = 0;  // of rank 0
   std::string digest;                                             // of the final checkpoint
 
+  // From the steps that were measured, if any; without a peak (0) there is no mfu.
+  void set_rates(std::vector<double> tokens_per_second, double flops_per_token, double peak_flops);
+  void set_resident_bytes();  // the most that this process has had so far
   std::string to_json() const;
   // Losses and rates as an earlier process of the same run reported them; those of this process replace them.
   void restore(const std::string& json);

@@ -2,13 +2,19 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <nlohmann/json.hpp>
+#include <thread>
+#include <utility>
 
 #include "athanor/base/check.h"
+#include "athanor/base/clock.h"
 #include "athanor/config/print.h"
 
 namespace athanor {
 namespace {
+
+constexpr double kLockSeconds = 2.0;
 
 // What a resumed run must find unchanged: everything that its state or its sample order depends on.
 constexpr std::array kBound = {
@@ -27,6 +33,14 @@ std::string value_of(const Config& config, const std::string& key) {
 }
 
 }  // namespace
+
+FolderLock lock_run(const std::string& run_folder) {
+  for (const double deadline = now_seconds() + kLockSeconds;;) {
+    if (auto lock = FolderLock::try_take(run_folder)) return std::move(*lock);
+    check(now_seconds() < deadline, "'{}': another process trains this run", run_folder);
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+}
 
 void check_resumable(const Config& then, const Config& now, const std::string& data_then,
                      const std::string& data_now) {

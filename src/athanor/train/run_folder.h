@@ -6,6 +6,7 @@
 #include <string>
 
 #include "athanor/base/file.h"
+#include "athanor/checkpoint/staged_folder.h"
 #include "athanor/config/config.h"
 
 namespace athanor {
@@ -16,6 +17,10 @@ struct RunFolder {
   std::string file(const std::string& name) const { return join_path(path, name); }
   std::string checkpoints() const { return file("checkpoints"); }
 };
+
+// Two processes that train the same run would cut each other's metrics. One that was killed a moment ago may still be on
+// its way out: Error after two seconds.
+FolderLock lock_run(const std::string& run_folder);
 
 // Refuses to continue a run whose model, data or seed changed: ConfigError naming the first such key, what
 // the run had and what the config says. Steps, layout, evaluation and checkpoint settings may change.

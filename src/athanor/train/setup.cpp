@@ -76,6 +76,8 @@ void Training::lay_out(Mesh& mesh) {
   const int of_island =
       islands_.inner != nullptr ? static_cast<int>(config_.parallel.sync_group) : mesh.size(Axis::dp);
   const auto of_set = static_cast<int>(config_.parallel.zero_shard);
+  if (config_.parallel.balance == "speed")
+    dealers_ = make_grain_dealers(mesh.world(), mesh.shape(), of_island);
   if (of_set > 0 && of_set < of_island)
     share_shards(make_islands(mesh.world(), mesh.shape(), of_set, "set of shards", of_island),
                  mesh.size(Axis::ep) > 1 ? make_expert_shards(mesh.world(), mesh.shape(), of_set, of_island)

@@ -69,9 +69,11 @@ struct Training {
   void publish(const TrainState& state);    // the ranks tell each other the values that they have set
   void settle();                            // with servers: at the end, all that is on its way arrives
   std::vector<int64_t> own_grains() const;  // of a step, this rank's
-  // How many of them each rank of island_group() takes from the next step on, the same on all of these.
+  // How many of them each unit takes from the next step on, the same on all of grain_dealers(): ranks with one place in
+  // dp are a unit.
   void share_grains(const std::vector<int64_t>& counts);
-  uint64_t gradient_buffer_bytes() const;  // of one further partial sum in the tree
+  const GrainDealers& grain_dealers() const { return dealers_; }  // after lay_out(), of balance = "speed"
+  uint64_t gradient_buffer_bytes() const;                         // of one further partial sum in the tree
   bool needs_equal_passes() const {
     return parallel_options_.stage == 3 || exchange_;
   }  // they are collectives
@@ -112,6 +114,7 @@ struct Training {
   OneBitAdam* onebit_ = nullptr;  // the optimizer, where it is one
   Group* losses_ = nullptr;       // null: group_
   std::unique_ptr<Group> ends_;
+  GrainDealers dealers_;
   OptimizerOptions optimizer_options_;
   std::unique_ptr<ExpertParallel> exchange_;
   std::vector<ModelPart> parts_;  // of all stages

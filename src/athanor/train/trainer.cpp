@@ -1,20 +1,16 @@
 #include "athanor/train/trainer.h"
 
 #include <fmt/ranges.h>
-#include <sys/resource.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <optional>
-#include <thread>
 
 #include "athanor/base/check.h"
 #include "athanor/base/clock.h"
 #include "athanor/base/host_memory.h"
 #include "athanor/base/human.h"
 #include "athanor/checkpoint/checkpoint.h"
-#include "athanor/checkpoint/staged_folder.h"
 #include "athanor/config/load.h"
 #include "athanor/config/presets.h"
 #include "athanor/config/print.h"
@@ -25,8 +21,8 @@
 #include "athanor/kernels/peak.h"
 #include "athanor/kernels/table.h"
 #include "athanor/models/load.h"
-#include "athanor/parallel/grain_balance.h"
 #include "athanor/train/device.h"
+#include "athanor/train/grain_dealer.h"
 #include "athanor/train/header.h"
 #include "athanor/train/islands.h"
 #include "athanor/train/layout.h"
@@ -40,22 +36,8 @@
 namespace athanor {
 namespace {
 
-constexpr double kLockSeconds = 2.0;
 constexpr uint64_t kAbsurd = 16;      // times the memory there is: nobody waits for the exact need
 constexpr int64_t kTracedSteps = 20;  // a trace of more is unreadable and large
-
-double median(std::vector<double> values) {
-  if (values.empty()) return std::numeric_limits<double>::quiet_NaN();
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
-int64_t resident_bytes() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  return int64_t{usage.ru_maxrss} * 1024;
-}
 
 // One run on one rank; the members are in the order in which a run comes to need them.
 class Trainer {
@@ -86,7 +68,6 @@ class Trainer {
   }
   void open_data();
   void bind_thread();
-  void lock_run();
   void open_run();
   void load_state();
   void measure_peak();
@@ -139,19 +120,6 @@ void Trainer::open_data() {
                         .progress = io_.tokenizing});
 }
 
-// Two processes that train the same run would cut each other's metrics. One that was killed a moment ago may
-// still be on its way out.
-void Trainer::lock_run() {
-  for (const double deadline = now_seconds() + kLockSeconds; !lock_;) {
-    if (auto lock = FolderLock::try_take(folder_.path)) {
-      lock_.emplace(std::move(*lock));
-    } else {
-      check(now_seconds() < deadline, "'{}': another process trains this run", folder_.path);
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    }
-  }
-}
-
 // Not before the data is there: what makes it starts threads that would inherit the binding.
 void Trainer::bind_thread() {
   bound_.emplace(io_.placement.thread(0));
@@ -165,7 +133,7 @@ void Trainer::open_run() {
   state_ = first_state(config_);
   state_.data_identity = data_.identity;
   io_.env.create_folders(folder_.checkpoints());
-  if (group_.rank() == 0) lock_run();
+  if (group_.rank() == 0) lock_.emplace(lock_run(folder_.path));
   recorder_.emplace(io_.env, folder_.path, group_.rank(), io_.console, io_.command_line);
   // What a writer that died left behind, and what it had moved away, is put right before anyone looks.
   if (group_.rank() == 0) rotate_checkpoints(io_.env, folder_.checkpoints(), /*keep=*/0);
@@ -283,13 +251,10 @@ void Trainer::write_report(const char* status) {
   report_.status = status;
   report_.steps = state_.step;
   report_.tokens = state_.tokens;
-  if (!rates_.empty()) report_.tokens_per_second = median(rates_);
-  if (!rates_.empty() && peak_flops_ > 0.0)
-    report_.mfu =
-        report_.tokens_per_second * training_->model->flops_per_token(config_.data.seq_len) / peak_flops_;
+  report_.set_rates(rates_, training_->model->flops_per_token(config_.data.seq_len), peak_flops_);
   report_.seconds = process_age_seconds();
   report_.peak_bytes = static_cast<int64_t>(arena_.usage().peak_total);
-  report_.resident_bytes = resident_bytes();
+  report_.set_resident_bytes();
   recorder_->report(report_);
 }
 
@@ -324,10 +289,7 @@ void Trainer::loop() {
     loader.emplace(reader, state_.step + 1, config_.train.steps, training_->own_grains());
   };
   open_loader();
-  std::optional<GrainBalance> balance;
-  if (config_.parallel.balance == "speed")
-    balance.emplace(training_->island_group(), training_->grains_of_island(),
-                    BalanceOptions{.every = config_.parallel.balance_every});
+  GrainDealer dealer(config_, *training_);
   const int64_t first_step = state_.step + 1;
   for (bool stop = false; state_.step < config_.train.steps && !stop;) {
     if (io_.profiler != nullptr) queue_->set_meter(&io_.profiler->meter);
@@ -361,15 +323,10 @@ void Trainer::loop() {
                                      state_.step, state_.loss_scale.scale));
     if (is_saved(stop)) save();
     if ((state_.step - first_step + 1 == kTracedSteps || done || stop)) write_trace();
-    if (balance) balance->add(result.seconds.forward + result.seconds.backward);
-    const bool deals = balance && !done && !stop && balance->due(state_.step);
-    const bool anew = deals && balance->deal();
-    if (anew || (deals && training_->client))
-      training_->share_grains(balance->counts());  // servers expect it
-    if (anew) {
+    if (dealer.after_step(state_.step, result.seconds, !done && !stop)) {
       open_loader();
       recorder_->message(
-          fmt::format("step {}: grains by speed: {}", state_.step, fmt::join(balance->counts(), ", ")));
+          fmt::format("step {}: grains by speed: {}", state_.step, fmt::join(dealer.counts(), ", ")));
     }
     if (stop && !done) report_.status = "interrupted";
   }

@@ -90,6 +90,7 @@ class VerifiedRank {
       }
       if (step == 1 && training.parallel)
         gather_gradients(training, [&](Param& param) { return training.parallel->grad(param); });
+      if (hooks_.after_step) hooks_.after_step(training, state, world_);
     }
   }
 

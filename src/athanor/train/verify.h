@@ -44,6 +44,7 @@ struct LayoutHooks {
   std::function<Group&(Mesh&)> data = {};              // in place of data_group(mesh)
   std::function<void(Training&, Mesh&)> lay_out = {};  // in place of Training::lay_out()
   std::function<void(Training&, TrainState&, World&)> begin = {}, end = {};  // around the steps
+  std::function<void(Training&, TrainState&, World&)> after_step = {};
 };
 VerifyRun run_layout(const Config& config, int64_t num_channels, const ReadGrain& read, int64_t steps,
                      int ranks = 1, const LayoutHooks& hooks = {});

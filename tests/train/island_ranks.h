@@ -1,0 +1,21 @@
+// Small trainings with two speeds, run by train_chain() (virtual_ranks.h).
+#pragma once
+
+#include "train/virtual_ranks.h"
+
+namespace athanor {
+
+// Of eight grains, in islands of `group` ranks that meet every so many steps.
+inline Config islands_of_ranks(int64_t every, int64_t group, const char* optimizer = "adamw") {
+  Config config = tiny("llama");
+  config.precision.compute = "f32";
+  config.train.global_batch = 16;  // eight grains
+  config.train.steps = 6;
+  config.optimizer.name = optimizer;
+  config.parallel.reduce = "tree";  // inside an island: the bits of one process
+  config.parallel.sync_every = every;
+  config.parallel.sync_group = group;
+  return config;
+}
+
+}  // namespace athanor
