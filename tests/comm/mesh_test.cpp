@@ -49,7 +49,8 @@ TEST(MeshShape, TpIsTheFastestAxisAndEpFoldsAStage) {
       }
 }
 
-// The ranks of a tp group compute layers of experts alike: their ep groups must bring together the same tokens.
+// The ranks of a tp group share out the tokens of layers of experts: their ep groups must bring together those of the
+// same grains.
 TEST(MeshShape, RanksOfATpGroupMeetTheSameTokensInTheirEpGroups) {
   for (int ranks = 1; ranks <= 24; ++ranks)
     for (const MeshShape& shape : shapes_of(ranks)) {
@@ -63,6 +64,25 @@ TEST(MeshShape, RanksOfATpGroupMeetTheSameTokensInTheirEpGroups) {
         EXPECT_EQ(tokens_met(rank), tokens_met(rank / shape.tp * shape.tp))
             << shape.text() << ", rank " << rank;
     }
+}
+
+// Where there are such parts: neighbours in edp, and all ranks of their ep groups, compute the same grains.
+TEST(MeshShape, ExpertPartsAreOfTheSameGrains) {
+  for (int ranks = 1; ranks <= 24; ++ranks)
+    for (const MeshShape& shape : shapes_of(ranks)) {
+      const int parts = shape.expert_parts();
+      bool crosses = false;
+      for (int rank = 0; rank < ranks; ++rank)
+        for (const int peer : shape.peers(rank, {Axis::ep}))
+          crosses = crosses || shape.coordinate(peer, Axis::dp) != shape.coordinate(rank, Axis::dp);
+      EXPECT_EQ(parts == 0, crosses) << shape.text();
+      for (int rank = 0; rank < ranks && parts > 0; ++rank)
+        EXPECT_EQ(shape.coordinate(rank, Axis::edp) / parts, shape.coordinate(rank, Axis::dp))
+            << shape.text() << ", rank " << rank;
+    }
+  EXPECT_EQ((MeshShape{.dp = 2, .cp = 2, .tp = 2, .ep = 2}.expert_parts()), 2);
+  EXPECT_EQ((MeshShape{.dp = 2, .tp = 2}.expert_parts()), 2);
+  EXPECT_EQ((MeshShape{.dp = 2, .tp = 2, .ep = 4}.expert_parts()), 0);
 }
 
 TEST(MeshShape, Peers) {

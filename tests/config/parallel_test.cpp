@@ -123,11 +123,17 @@ TEST(ParallelKeys, BalanceBySpeed) {
                     "lasts as long as the slowest takes"});
   for (const char* axis : {"tp = 2", "pp = 2", "cp = 2", "tp = 2\nsp = true\npp = 2\ncp = 2"})
     expect_legal(key + axis);
-  expect_refused(
-      key + "ep = 2",
-      {"parallel.balance: got \"speed\" with parallel.ep = 2, expected parallel.ep = 1: ranks with "
-       "other experts meet"},
-      "[model]\nfamily = 'moe'\nexperts = 8\n");
+  const std::string moe = "[model]\nfamily = 'moe'\nexperts = 8\n";
+  for (const char* axes : {"ep = 2\ntp = 2", "ep = 2\ncp = 2", "ep = 4\ntp = 2\ncp = 2", "ep = 2\ntp = 4"})
+    expect_legal(key + axes, moe);
+  for (const auto& [axes, nearest] :
+       {std::pair("ep = 2", 1), {"ep = 4\ntp = 2", 2}, {"ep = 8\ntp = 2\ncp = 2", 4}})
+    expect_refused(key + axes,
+                   {"parallel.balance: got \"speed\" with parallel.ep = ",
+                    "expected experts that are shared by ranks of "
+                    "one grain",
+                    fmt::format("the nearest is parallel.ep = {}", nearest)},
+                   moe);
   expect_legal(key + "sync_every = 50", "[train]\nsteps = 100\neval_every = 50\n");
   expect_refused("balance_every = 0", {"parallel.balance_every: got 0, expected at least 1"});
 }

@@ -17,7 +17,7 @@ const Shape kWhole{kSequences, kLength, kWidth};
 using Operation = Var (*)(const Var&, Group&);
 
 // Who holds what before and after, as the header's table says.
-enum class Held { whole, addends, dealt };
+enum class Held { whole, addends, dealt, own };
 struct CollectiveCase {
   const char* name;
   Operation operation;
@@ -30,6 +30,8 @@ const CollectiveCase kCases[] = {
     {"reduce_scatter", reduce_scatter, Held::addends, Held::dealt, Held::dealt},
     {"scatter_to", scatter_to, Held::whole, Held::dealt, Held::dealt},
     {"gather_to_whole", gather_to_whole, Held::dealt, Held::whole, Held::whole},
+    {"drop_padding", drop_padding, Held::dealt, Held::own, Held::own},
+    {"add_padding", add_padding, Held::own, Held::dealt, Held::dealt},
 };
 
 PassContext pass(bool record) {
@@ -42,14 +44,19 @@ using Values = std::vector<std::vector<double>>;
 Values make_values(int ranks, Held held, const std::string& name) {
   const auto rows = static_cast<size_t>(kSequences * kLength);
   const size_t part = static_cast<size_t>(dealt_rows(kSequences * kLength, ranks)) * kWidth;
-  const size_t count = held == Held::dealt ? part : rows * kWidth;
-  Values values(static_cast<size_t>(ranks), std::vector<double>(count, 0.0));
-  for (size_t r = 0; r < values.size(); ++r)
+  Values values(static_cast<size_t>(ranks));
+  for (size_t r = 0; r < values.size(); ++r) {
+    const int64_t own = own_rows(kSequences * kLength, static_cast<int>(r), ranks).count();
+    const size_t count = held == Held::dealt ? part
+                         : held == Held::own ? static_cast<size_t>(own * kWidth)
+                                             : rows * kWidth;
+    values[r].assign(count, 0.0);
     for (size_t i = 0; i < count; ++i) {
       const bool is_padding = held == Held::dealt && r * part + i >= rows * kWidth;
       const RandomStream stream(3, name + (held == Held::whole ? "" : std::to_string(r)));
       if (!is_padding) values[r][i] = static_cast<double>(stream.uniform(i, 0)) - 0.5;
     }
+  }
   return values;
 }
 
@@ -104,7 +111,8 @@ double scalar(const CollectiveCase& c, const Values& y, const Values& dy) {
 }
 
 class CollectiveOps : public ::testing::TestWithParam<int> {};
-INSTANTIATE_TEST_SUITE_P(Ranks, CollectiveOps, ::testing::Values(1, 2, 3, 4));
+// Of six ranks the last has no token at all.
+INSTANTIATE_TEST_SUITE_P(Ranks, CollectiveOps, ::testing::Values(1, 2, 3, 4, 6));
 
 TEST_P(CollectiveOps, GradientsAgreeWithCentralDifferences) {
   const int ranks = GetParam();
@@ -149,7 +157,7 @@ TEST_P(CollectiveOps, ValuesAreWhatTheTableSays) {
       const auto part = static_cast<size_t>(dealt_rows(kSequences * kLength, ranks) * kWidth);
       for (size_t r = 0; r < x.size(); ++r)
         for (size_t i = 0; i < result.outputs[r].size(); ++i) {
-          const size_t at = c.after == Held::dealt ? r * part + i : i;
+          const size_t at = c.after == Held::dealt || c.after == Held::own ? r * part + i : i;
           const double expected = at < static_cast<size_t>(kWhole.numel()) ? whole[at] : 0.0;
           ASSERT_NEAR(result.outputs[r][i], expected, tolerance)
               << c.name << " rank " << r << " element " << i;
@@ -165,6 +173,8 @@ TEST(CollectiveOpsErrors, APassMustSayItsTokens) {
     EXPECT_THROW(gather_to_partial(tape.constant(engine.random({5, 3}, "x")), group), Error);
     Tape other(pass(false));
     EXPECT_THROW(gather_to_whole(other.constant(engine.random({4, 3}, "x")), group), Error);
+    EXPECT_THROW(drop_padding(other.constant(engine.random({4, 3}, "x")), group), Error);
+    EXPECT_THROW(add_padding(other.constant(engine.random({4, 3}, "x")), group), Error);
   });
 }
 

@@ -144,6 +144,46 @@ TEST(DataParallel, RanksThatShareExpertsHaveEquallyManyGrains) {
                                    parallel.share_grains({3, 1});
                                  }),
               HasSubstr("got other shares of grains with experts on other ranks"));
+  // Of one part of the same grains, which one rank alone has not.
+  DataParallelOptions same = apart;
+  same.expert_parts = 1;
+  EXPECT_THAT(refusal_of_options(same, begin(3)),
+              HasSubstr("got experts on ranks with other grains, expected 1 neighbours of 1 with the same"));
+}
+
+// Two ranks compute one grain, each its tokens; of everything else but experts both have the whole gradient.
+TEST(DataParallel, ExpertsAreSummedOverMoreRanksWithTheSameShares) {
+  for (const int stage : {0, 1})
+    for (const Reduce reduce : {Reduce::fast, Reduce::tree})
+      run_ranks(make_thread_worlds(4), [&](World& world) {
+        Engine engine;
+        Parameters parameters;
+        const int place = world.rank() % 2;
+        const auto others = world.make_group({place, place + 2}, "grains");
+        DataParallel parallel(
+            parameters.weights, *others, engine.arena,
+            {.reduce = reduce, .stage = stage, .expert_group = &world.all(), .expert_parts = 2});
+        for (Param* param : {&parameters.dense, &parameters.experts})
+          param->allocate(engine.arena, Dtype::f32, true);
+        parallel.allocate();
+        parallel.share_grains({2, 1});
+        parallel.begin_step(3);
+        parallel.begin_pass();
+        for (const int64_t grain : parallel.grains_of_step(3))
+          for (Weight* weight : {parameters.weights[1], parameters.weights[0]}) {
+            const bool is_expert = weight == parameters.weights[1];
+            Tensor& slot = weight->grad();
+            const float addend = !is_expert ? 1.0f : place == 0 ? 10.0f : 100.0f;
+            for (int64_t i = 0; i < slot.numel(); ++i)
+              slot.data<float>()[i] += addend * static_cast<float>(grain + 1);
+            parallel.weight_ready(*weight, grain);
+          }
+        parallel.end_pass();
+        parallel.finish();
+        for (Param* param : {&parameters.dense, &parameters.experts})
+          for (const float sum : to_floats(parallel.grad(*param)))
+            EXPECT_EQ(sum, param == &parameters.dense ? 6.0f : 660.0f) << param->name() << " zero " << stage;
+      });
 }
 
 // A matrix of whole norm blocks, one that is not, and a table with two uses.

@@ -94,6 +94,37 @@ TEST(BalanceLayouts, TheBitsDoNotChangeWhicheverUnitComputesAGrain) {
       expect_the_bits_of_even_shares(in_units(layout, optimizer, zero), shares);
 }
 
+// Ranks with other experts that compute the same grains, and parameter servers of each part of a model.
+TEST(BalanceLayouts, ExpertsAndServersAreTold) {
+  const std::vector<Counts> shares = {{5, 3}, {2, 6}, {7, 1}};
+  for (const auto& [layout, ep] : {std::pair(SharedLayout{.family = "moe", .tp = 2}, 1),
+                                   {SharedLayout{.family = "moe_bias", .tp = 2}, 2},
+                                   {SharedLayout{.family = "moe", .cp = 2}, 2},
+                                   {SharedLayout{.family = "moe_bias", .tp = 2, .cp = 2, .sp = true}, 4}})
+    for (const int64_t zero : {0, 1}) {
+      Config config = in_units(layout, "adamw", zero);
+      config.model.experts = 8;
+      config.parallel.ep = ep;
+      expect_the_bits_of_even_shares(config, shares);
+    }
+  for (const SharedLayout& layout : {SharedLayout{}, SharedLayout{.tp = 2, .sp = true},
+                                     SharedLayout{.family = "gpt2", .pp = 2}, SharedLayout{.cp = 2}}) {
+    Config config = in_units(layout);
+    config.parallel.servers = 2 * layout.tp * layout.pp;
+    const auto share = [&](Training& training, int64_t step) {
+      if (training.client && step < config.train.steps)
+        take(training, shares[static_cast<size_t>(step) % shares.size()]);
+    };
+    const VerifyRun even =
+        run_layout(config, {.after_step = [&](Training& training, TrainState& state, World&) {
+                     if (training.client && state.step < config.train.steps) take(training, {4, 4});
+                   }});
+    const VerifyRun other = run_layout(config, {.after_step = [&](Training& training, TrainState& state,
+                                                                  World&) { share(training, state.step); }});
+    EXPECT_TRUE(compare(other, even).bitwise) << text_of_units(config);
+  }
+}
+
 TEST(BalanceLayouts, SetsOfShardsAndStateOnDiskAreShared) {
   const std::vector<Counts> four = {{1, 3, 2, 2}, {3, 1, 1, 3}};
   for (const SharedLayout& layout :

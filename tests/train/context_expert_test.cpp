@@ -130,7 +130,8 @@ TEST(ContextExpert, AForgottenSumShows) {
   const VerifyRun one = run_layout(one_process(config));
   const auto summed_over = [](Axis axis) {
     return LayoutHooks{.lay_out = [axis](Training& training, Mesh& mesh) {
-      training.split_experts(mesh.group(Axis::ep), mesh.group(axis));
+      const int parts = axis == Axis::edp ? mesh.shape().expert_parts() : 0;  // others have other grains
+      training.split_experts(mesh.group(Axis::ep), mesh.group(axis), parts);
       training.share_sequences(mesh.group(Axis::cp));
     }};
   };

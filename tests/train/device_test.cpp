@@ -100,7 +100,8 @@ TEST(DevicesTraining, OfASharedModelIsThatOfOneDevice) {
   for (const auto& [family, optimizer, tp, pp, dp, sp] :
        {Layout{"llama", "adamw", 2, 1, 1, false}, Layout{"gpt2", "sgd", 2, 1, 1, true},
         Layout{"llama", "sgd", 2, 1, 2, false}, Layout{"gpt2", "adamw", 1, 2, 1, false},
-        Layout{"llama", "adamw", 2, 2, 1, true}}) {
+        Layout{"llama", "adamw", 2, 2, 1, true}, Layout{"moe", "sgd", 2, 1, 2, false},
+        Layout{"moe_bias", "adamw", 2, 1, 1, true}}) {
     SCOPED_TRACE(fmt::format("{} {} tp {} pp {} dp {} sp {}", family, optimizer, tp, pp, dp, sp));
     Config config = tiny(family);
     config.optimizer.name = optimizer;

@@ -84,7 +84,7 @@ TEST(ExpertParallel, ForgottenAndSuperfluousSumsShow) {
   const VerifyRun one = run_layout(one_process(config));
   const auto summed_over = [](Axis axis) {
     return LayoutHooks{.lay_out = [axis](Training& training, Mesh& mesh) {
-      training.split_experts(mesh.group(Axis::ep), mesh.group(axis));
+      training.split_experts(mesh.group(Axis::ep), mesh.group(axis), mesh.shape().expert_parts());
     }};
   };
   EXPECT_TRUE(is_caught(on_ranks(config, {4, 2}), one, summed_over(Axis::pp), 1e-3))

@@ -169,7 +169,8 @@ TEST(PlantedFaults, ExpertParallel) {
         config,
         [](Faults& faults) {
           return LayoutHooks{.lay_out = [&](Training& training, Mesh& mesh) {
-            training.split_experts(faults.over(mesh.group(Axis::ep)), mesh.group(Axis::edp));
+            training.split_experts(faults.over(mesh.group(Axis::ep)), mesh.group(Axis::edp),
+                                   mesh.shape().expert_parts());
           }};
         },
         {{"results combined in the wrong order", {.call = "rows from experts", .change = rotated_by(width)}},
@@ -178,7 +179,8 @@ TEST(PlantedFaults, ExpertParallel) {
     expect_caught(config,
                   [](Faults& faults) {
                     return LayoutHooks{.lay_out = [&](Training& training, Mesh& mesh) {
-                      training.split_experts(mesh.group(Axis::ep), faults.over(mesh.group(Axis::edp)));
+                      training.split_experts(mesh.group(Axis::ep), faults.over(mesh.group(Axis::edp)),
+                                             mesh.shape().expert_parts());
                     }};
                   },
                   {{"gradients of experts that are not summed", {.call = "gradients", .skipped = true}}});

@@ -318,6 +318,9 @@ TEST(HybridCompression, GoesWithTheOtherAxes) {
     Config tensor = in_sets(compressed_sets(kind), 4, 2);
     tensor.parallel.tp = 2;
     near_plain("tp", tensor);
+    Config both = in_sets(compressed_sets(kind, "moe"), 4, 2, 2);
+    both.parallel.tp = 2;
+    near_plain("experts and tp", both);
     Config two = in_sets(compressed_sets(kind), 8, 2, 3);
     two.parallel.sync_every = 2;
     two.parallel.sync_group = 4;

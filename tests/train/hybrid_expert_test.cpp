@@ -25,7 +25,7 @@ struct HybridExpertRanks {
 };
 
 constexpr HybridExpertRanks kAlone{.dp = 4, .ep = 2, .shard = 2}, kFewer{.dp = 4, .ep = 4, .shard = 2},
-    kShared{.dp = 8, .ep = 2, .shard = 4};
+    kShared{.dp = 8, .ep = 2, .shard = 4}, kOverTp{.dp = 4, .shard = 2, .tp = 2};
 
 Config hybrid_experts(const std::string& style, const std::string& optimizer) {
   Config config = tiny(style);
@@ -56,7 +56,7 @@ TEST(HybridExperts, ComputeWhatOneProcessComputes) {
     const VerifyRun one = run_layout(one_process(config));
     const HybridExpertRanks context{.dp = 4, .ep = 2, .shard = 2, .cp = 2},
         tensor{.dp = 4, .ep = 2, .shard = 2, .tp = 2}, pipeline{.dp = 4, .ep = 2, .shard = 2, .pp = 2};
-    for (const HybridExpertRanks& ranks : {kAlone, kFewer, kShared, context, tensor, pipeline})
+    for (const HybridExpertRanks& ranks : {kAlone, kFewer, kShared, kOverTp, context, tensor, pipeline})
       for (const int zero : {1, 2, 3}) {
         SCOPED_TRACE(fmt::format("{} zero {} {}", ranks.text(), zero, optimizer));
         Config many = in_hybrid(config, ranks, zero);
@@ -86,14 +86,14 @@ TEST(HybridExperts, OneSetIsPlainZero) {
 
 // A rank keeps 1/sharing of its experts, whatever the number of sets; each set has all of them.
 TEST(HybridExperts, ShareTheirShardsWithinASet) {
-  for (const HybridExpertRanks& ranks : {kAlone, kFewer, kShared}) {
+  for (const HybridExpertRanks& ranks : {kAlone, kFewer, kShared, kOverTp}) {
     std::mutex mutex;
     std::map<std::string, std::vector<int64_t>> kept;  // by rank, of each stack
     const Config config = in_hybrid(hybrid_experts("moe", "adamw"), ranks, 1);
     run_layout(config, {.end = [&](Training& training, TrainState&, World& world) {
                  const std::lock_guard lock(mutex);
                  for (const auto& param : training.model->params()) {
-                   if (!param->is_cut_over("ep")) continue;
+                   if (!param->is_stack()) continue;
                    auto& of = kept[param->name()];
                    of.resize(static_cast<size_t>(world.size()));
                    of[static_cast<size_t>(world.rank())] = param->range().count();
@@ -124,7 +124,8 @@ TEST(HybridExperts, BytesAreThoseOfTheFormulas) {
           config,
           {.lay_out =
                [&](Training& training, Mesh& mesh) {
-                 training.split_experts(mesh.group(Axis::ep), mesh.group(Axis::edp));
+                 training.split_experts(mesh.group(Axis::ep), mesh.group(Axis::edp),
+                                        mesh.shape().expert_parts());
                  IslandGroups experts = make_expert_shards(mesh.world(), mesh.shape(), ranks.shard);
                  {
                    const std::lock_guard lock(mutex);
@@ -139,7 +140,7 @@ TEST(HybridExperts, BytesAreThoseOfTheFormulas) {
                [&](Training& training, TrainState&, World&) {
                  std::vector<Weight*> experts;
                  for (Weight* weight : training.model->weights())
-                   if (weight->param().is_cut_over("ep")) experts.push_back(weight);
+                   if (weight->param().is_stack()) experts.push_back(weight);
                  const int64_t s = ranks.sharing(), c = ranks.sets(), steps = config.train.steps;
                  const Buckets buckets(experts, {.rows = static_cast<int>(s),
                                                  .bucket_bytes = config.parallel.bucket_bytes,
@@ -178,7 +179,7 @@ TEST(HybridExperts, AForgottenSumAcrossIsCaught) {
         in_hybrid(config, ranks, zero), one,
         {.lay_out =
              [&](Training& training, Mesh& mesh) {
-               training.split_experts(mesh.group(Axis::ep), mesh.group(copies));
+               training.split_experts(mesh.group(Axis::ep), mesh.group(copies), mesh.shape().expert_parts());
                IslandGroups experts = make_expert_shards(mesh.world(), mesh.shape(), ranks.shard);
                fault(experts);
                training.share_shards(make_islands(mesh.world(), mesh.shape(), ranks.shard, "set of shards"),
@@ -195,7 +196,7 @@ TEST(HybridExperts, AForgottenSumAcrossIsCaught) {
 }
 
 TEST(HybridExperts, ResumeToTheSameBits) {
-  for (const auto& [ranks, zero] : {std::pair(kShared, 3), {kAlone, 1}}) {
+  for (const auto& [ranks, zero] : {std::pair(kShared, 3), {kAlone, 1}, {kOverTp, 3}}) {
     const Config config = in_hybrid(hybrid_experts("moe_bias", "adamw"), ranks, zero);
     const VerifyRun whole = run_layout(config);
     const std::string folder = temporary_path("hybrid_experts");
@@ -228,7 +229,7 @@ TEST(HybridExperts, ResumeToTheSameBits) {
 }
 
 TEST(HybridExperts, ThePlanHasTheirStates) {
-  for (const HybridExpertRanks& ranks : {kAlone, kShared})
+  for (const HybridExpertRanks& ranks : {kAlone, kShared, kOverTp})
     for (const int zero : {1, 2, 3}) {
       Config config = in_hybrid(hybrid_experts("moe", "adamw"), ranks, zero);
       config.precision.compute = "bf16";

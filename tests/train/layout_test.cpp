@@ -157,6 +157,14 @@ TEST(Ranks, ExpertsMeetOnADivisorOfTheStage) {
   EXPECT_THAT(refusal(shared(2), 6),
               AllOf(HasSubstr("parallel.ep: got 2 with 8 grains of a step for 6 ranks"),
                     HasSubstr("train.global_batch = 24")));
+  // Within a tensor group or sequences that are shared, ranks with other experts have the same grains.
+  Config within = shared(2);
+  within.parallel.tp = 2;
+  EXPECT_EQ(refusal(within, 6), "");
+  within.parallel.ep = 4;
+  EXPECT_THAT(refusal(within, 12), HasSubstr("parallel.ep: got 4 with 8 grains of a step for 6 ranks"));
+  within.parallel.cp = 2;
+  EXPECT_EQ(refusal(within, 24), "");
 }
 
 TEST(Ranks, IslandsAreADivisorOfDp) {

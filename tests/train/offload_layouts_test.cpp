@@ -92,6 +92,8 @@ const std::vector<OffloadSample> kAll = {
     {"gpt2", "sgd", "fast", {.tp = 2, .cp = 2, .zero = 1}},
     {"llama", "adamw", "tree", {.dp = 4, .cp = 2, .zero = 2, .zero_shard = 2}},
     {"moe_bias", "sgd", "fast", {.dp = 2, .tp = 2, .ep = 2, .zero = 2}},
+    {"moe_bias", "adamw", "tree", {.dp = 3, .tp = 2, .zero = 3}},
+    {"moe_bias", "adamw", "fast", {.tp = 2}},
     {"moe_bias", "adamw", "fast", {.dp = 2, .pp = 2, .ep = 2}},
     {"moe_bias", "sgd", "tree", {.dp = 2, .cp = 2, .ep = 2, .zero = 2}},
 };

@@ -90,6 +90,18 @@ TEST(ServedLayouts, OfExpertsAreDataParallelism) {
     }
 }
 
+// Experts under tp have gradients of other tokens on each of its ranks: summed over a column first, then over columns.
+TEST(ServedLayouts, ExpertsWhoseTokensAreSharedOutAreNear) {
+  for (const char* family : {"moe", "moe_bias"})
+    for (const bool sp : {false, true}) {
+      const Config config = served_layout(family, 2, [sp](ParallelConfig& p) { p.tp = 2, p.sp = sp; });
+      const VerifyRun one = run_layout(one_process(config));
+      const LayoutDifference difference = compare(run_layout(with_servers(config, 2)), one);
+      EXPECT_LE(difference.worst(), kTolerance) << family << sp;
+      EXPECT_EQ(difference.routing_flips, 0) << family << sp;
+    }
+}
+
 TEST(ServedLayouts, InF16AndAsCodesAreDataParallelism) {
   for (const char* kind : {"none", "int8", "topk"})
     for (const char* compute : {"f32", "f16"})

@@ -123,16 +123,20 @@ TEST_P(TwoSpeedLayouts, CodesOfMeetingsAreTheSameInPipelinesAndShards) {
 }
 
 TEST_P(TwoSpeedLayouts, ExpertParallelism) {
-  expect_every_layout(tree_islands("moe", GetParam()), {{.dp = 4, .group = 2, .ep = 2},
-                                                        {.dp = 8, .group = 4, .ep = 2},
-                                                        {.dp = 8, .group = 4, .ep = 2, .zero = 1},
-                                                        {.dp = 8, .group = 4, .ep = 2, .zero = 3},
-                                                        {.dp = 4, .group = 2, .pp = 2, .ep = 2},
-                                                        {.dp = 2, .tp = 2, .ep = 2},
-                                                        {.dp = 4, .group = 2, .tp = 2, .ep = 2, .sp = true}});
+  expect_every_layout(tree_islands("moe", GetParam()),
+                      {{.dp = 4, .group = 2, .ep = 2},
+                       {.dp = 8, .group = 4, .ep = 2},
+                       {.dp = 8, .group = 4, .ep = 2, .zero = 1},
+                       {.dp = 8, .group = 4, .ep = 2, .zero = 3},
+                       {.dp = 4, .group = 2, .pp = 2, .ep = 2},
+                       {.dp = 2, .tp = 2, .ep = 2},
+                       {.dp = 4, .group = 2, .tp = 2, .ep = 2, .sp = true},
+                       {.dp = 2, .tp = 2},
+                       {.dp = 4, .group = 2, .tp = 2, .zero = 3, .sp = true}});
   expect_every_layout(tree_islands("moe_bias", GetParam()),  // whose balance is that of all islands
                       {{.dp = 4, .group = 2, .ep = 2},
                        {.dp = 2, .cp = 2, .ep = 2},
+                       {.dp = 4, .group = 2, .tp = 2, .zero = 1},
                        {.dp = 4, .group = 2, .cp = 2, .ep = 2, .zero = 2},
                        {.dp = 2, .cp = 2, .pp = 2, .ep = 2}});
 }
@@ -310,11 +314,14 @@ TEST(TwoSpeedEveryAxis, ThePlanIsTheMeasuredPeak) {
 TEST(TwoSpeedEveryAxis, AForgottenGroupShows) {
   const auto lay_out_with = [](const std::function<void(IslandGroups&, Mesh&)>& fault) {
     return LayoutHooks{.lay_out = [fault](Training& training, Mesh& mesh) {
-      IslandGroups groups = make_islands(mesh.world(), mesh.shape(), mesh.size(Axis::dp) / 2);
+      const int ranks = mesh.size(Axis::dp) / 2;
+      IslandGroups groups = make_islands(mesh.world(), mesh.shape(), ranks);
+      if (mesh.size(Axis::ep) > 1) groups.experts = make_island_experts(mesh.world(), mesh.shape(), ranks);
       fault(groups, mesh);
       Group* copies = groups.experts.get();
       training.split_islands(std::move(groups));
-      if (copies != nullptr) training.split_experts(mesh.group(Axis::ep), *copies);
+      if (copies != nullptr)
+        training.split_experts(mesh.group(Axis::ep), *copies, mesh.shape().expert_parts());
       training.share_sequences(mesh.group(Axis::cp));
     }};
   };

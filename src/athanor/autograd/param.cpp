@@ -140,11 +140,6 @@ void Param::shard(const Shard& shard) {
   shards_.push_back(shard);
 }
 
-bool Param::is_cut_over(const std::string& axis) const {
-  return std::any_of(shards_.begin(), shards_.end(),
-                     [&](const Shard& shard) { return shard.axis == axis && shard.size > 1; });
-}
-
 bool Param::is_first_copy() const {
   return std::all_of(shards_.begin(), shards_.end(), [](const Shard& shard) { return shard.copy == 0; });
 }

@@ -114,6 +114,8 @@ class Param {
   // state of an optimizer.
   bool is_state() const { return is_state_; }
   bool is_matrix() const { return shape_.dims() >= 2; }  // weight decay applies to these
+  // Of matrices, one for each expert of a layer: they may lie on other ranks than everything else.
+  bool is_stack() const { return shape_.dims() == 3; }
 
   Weight& add_use(const std::string& use);
   const std::vector<std::unique_ptr<Weight>>& uses() const { return uses_; }
@@ -124,7 +126,6 @@ class Param {
   // Cuts it, before it has memory. Error where it does not divide.
   void shard(const Shard& shard);
   const std::vector<Shard>& shards() const { return shards_; }
-  bool is_cut_over(const std::string& axis) const;
   const Shape& whole_shape() const { return whole_; }
   const Box& box() const { return box_; }  // what of the whole this rank holds, without padding
   bool is_padded() const { return box_.extent != shape_; }

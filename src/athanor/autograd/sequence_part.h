@@ -8,6 +8,7 @@
 #pragma once
 
 #include <functional>
+#include <span>
 #include <vector>
 
 #include "athanor/autograd/tape.h"
@@ -25,10 +26,11 @@ struct SequencePart {
   int64_t length = 0;          // of a whole sequence
   std::vector<TokenRun> runs;  // the tokens that this pass has of each, ascending, one after the other
   // q [B,S,H,D], k, v [B,S,K,D] of the pass -> [B,S,H,D]: over the keys of the whole sequences.
-  std::function<Var(const Var& q, const Var& k, const Var& v)> attention;
-  // values [B*S,K] i32 of the pass, dealt over ranks alike -> [B*length,K] of the whole sequences, in their order. A
+  std::function<Var(const Var& q, const Var& k, const Var& v)> attention = {};
+  // values [B*S,K] of the pass, dealt over ranks alike -> [B*length,K] of the whole sequences, in their order. A
   // collective of the ranks that share them; not called on the null device.
-  std::function<std::vector<int32_t>(const Tensor& values, int64_t num_sequences)> of_all;
+  std::function<std::vector<int32_t>(std::span<const int32_t> values, int64_t num_sequences)> of_all = {};
+  int64_t most = 0;  // the most tokens of a sequence that a rank has
 
   int64_t count() const { return token_count(runs); }  // S: tokens of the pass in a sequence
 };

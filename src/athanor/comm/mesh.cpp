@@ -112,6 +112,10 @@ std::vector<int> MeshShape::peers(int rank, std::initializer_list<Axis> axes) co
   return ranks;
 }
 
+int MeshShape::expert_parts() const {
+  return cp % (ep / ep_within_tp(*this)) == 0 ? cp * tp / ep : 0;
+}
+
 std::string MeshShape::text() const {
   return fmt::format("pp={} dp={} cp={} tp={} ep={}", pp, dp, cp, tp, ep);
 }

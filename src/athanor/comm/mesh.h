@@ -14,8 +14,8 @@
 // The ranks of one stage are folded a second time for expert layers: those that lie ep apart hold the same experts.
 // With g = gcd(ep, tp), a group over ep is g neighbours in tp on each of ep / g neighbours in (dp, cp); edp (expert data)
 // numbers these groups, over which gradients of expert weights are summed. Where ep divides tp or tp divides ep, they are
-// ep neighbours. All ranks of a tp group meet the same tokens in their ep groups: what they compute alike has the same
-// bits.
+// ep neighbours. All ranks of a tp group meet the same grains in their ep groups. Where ep / g divides cp, the ranks of
+// an ep group have the same grains, and cp * tp / ep neighbours in edp have those, too (expert_parts).
 //
 // A group's ranks are in the order of the mesh: in {dp, cp} rank dp_i * cp + cp_i. Groups are made when first asked
 // for, and are the same for the same axes (those of size 1 do not count); a group of one is the identity. The
@@ -48,6 +48,7 @@ struct MeshShape {
   int coordinate(int rank, Axis axis) const;
   // The ranks that differ from this one in these axes only, ascending.
   std::vector<int> peers(int rank, std::initializer_list<Axis> axes) const;
+  int expert_parts() const;  // cp * tp / ep, or 0 where an ep group lies across dp
   std::string text() const;  // pp=2 dp=2 cp=1 tp=2 ep=1
   // What is wrong with the shape for so many ranks, or "".
   std::string problem(int num_ranks) const;

@@ -1,5 +1,8 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <numeric>
+
 #include "athanor/base/human.h"
 #include "athanor/config/refuse.h"
 #include "athanor/config/validate_parts.h"
@@ -46,6 +49,11 @@ void check_hybrid_sharding(const Config& config) {
           "rank");
 }
 
+// Whether the ranks of a group over `ep` compute the same grains (comm/mesh.h): it lies within tp and cp.
+bool shares_a_grain(const ParallelConfig& p, int64_t ep) {
+  return p.cp % (ep / std::gcd(ep, p.tp)) == 0;
+}
+
 // Who computes a grain depends on clocks then, so no result may.
 void check_balance(const Config& config) {
   const ParallelConfig& p = config.parallel;
@@ -66,10 +74,15 @@ void check_balance(const Config& config) {
       "got \"speed\" with parallel.zero = {}, expected 0 or 1: each round of the others sums one grain of "
       "every rank and lasts as long as the slowest takes, so no shares are faster than even ones",
       p.zero);
-  require(p.ep == 1, config, key,
-          "got \"speed\" with parallel.ep = {}, expected parallel.ep = 1: ranks with other experts meet in "
-          "every layer of every grain, of which each has as many as the others",
-          p.ep);
+  int64_t nearest = p.ep;
+  while (config.model.experts % std::max<int64_t>(1, nearest) != 0 || !shares_a_grain(p, nearest)) --nearest;
+  if (nearest != p.ep)
+    refuse(
+        config, key, fmt::format("the nearest is parallel.ep = {}", nearest),
+        "got \"speed\" with parallel.ep = {}, parallel.tp = {} and parallel.cp = {}, expected experts that "
+        "are shared "
+        "by ranks of one grain: rows of several grains would meet in one product, whose bits depend on which",
+        p.ep, p.tp, p.cp);
 }
 
 // Weights are compared, and kept as the run's result, only where all groups have the same.

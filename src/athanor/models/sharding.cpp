@@ -1,5 +1,6 @@
 #include "athanor/models/sharding.h"
 
+#include "athanor/nn/moe.h"
 #include "athanor/parallel/collective_ops.h"
 #include "athanor/parallel/tensor_parallel.h"
 
@@ -38,8 +39,9 @@ Sharding sharding_of(const ModelConfig& config, bool sequence_parallel) {
 
 void shard_model(Model& model, const Sharding& sharding, Group& group) {
   apply_sharding(model, sharding, group);
-  if (group.size() > 1)
-    model.set_combine_statistics([&group](Tensor& statistics) { combine_statistics(statistics, group); });
+  if (group.size() == 1) return;
+  model.set_combine_statistics([&group](Tensor& statistics) { combine_statistics(statistics, group); });
+  for (MoeLayer* layer : model.moe_layers()) layer->deal(std::make_unique<DealtTokens>(group));
 }
 
 }  // namespace athanor

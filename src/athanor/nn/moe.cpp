@@ -43,7 +43,8 @@ Var MoeLayer::compute(const Var& rows, const std::vector<int64_t>& counts) const
 Var MoeLayer::operator()(const Var& input) const {
   const Var x = enter(input);
   const Var logits = router_logits(x, router_weight_);
-  const auto [weights, routing] = route(logits, bias_ == nullptr ? nullptr : &bias_->value(), options_.route);
+  const auto [weights, routing] =
+      route(logits, bias_ == nullptr ? nullptr : &bias_->value(), options_.route, deal_.get());
   if (x.tape->recording()) note(*routing, x.value.rows());
   const auto& counts = routing->counts.kept;
   const auto trip = exchange_ == nullptr ? nullptr : exchange_->plan(x.value, *routing);

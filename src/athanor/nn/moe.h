@@ -20,6 +20,7 @@
 
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "athanor/nn/expert_exchange.h"
@@ -50,6 +51,8 @@ class MoeLayer : public FeedForward {
   Var operator()(const Var& input) const override;
 
   const MoeOptions& options() const { return options_; }
+  // From now on its input is this rank's rows of a pass.
+  void deal(std::unique_ptr<const TokenDeal> deal) { deal_ = std::move(deal); }
   // Before it has memory: this rank holds experts [rank, rank + 1) * E / size, and rows travel through the exchange, which
   // outlives the model. Error where E does not divide. Router, bias and shared expert stay whole.
   void split(ExpertExchange& exchange, int rank, int size);
@@ -68,6 +71,7 @@ class MoeLayer : public FeedForward {
   Param* bias_;
   std::unique_ptr<SwigluMlp> shared_;
   ExpertExchange* exchange_ = nullptr;
+  std::unique_ptr<const TokenDeal> deal_;
   mutable RouterLoad load_;
 };
 

@@ -7,13 +7,14 @@
 //   Var y = combine(rows, to.weights, to.routing);                      // [..., C]
 //
 // What a pass (a grain) computes depends on its tokens alone: capacity, drops and auxiliary losses are those of its
-// tokens in their order; where the pass has only a part of the grain's (sequence_part.h), those of all of them, and route()
-// is a collective. Memory: dropless, R = N K whatever the routing, so the plan of the null device is exact in rows; with a
+// tokens in their order; where the pass has only a part of the grain's (sequence_part.h), or the rank only some of the
+// pass's rows (TokenDeal), those of all of them, and route() is a collective. Memory: dropless, R = N K whatever the routing, so the plan of the null device is exact in rows; with a
 // capacity R is at most that. Kernels: kernels/router.h, kernels/token_rows.h. Shapes: N tokens, C width, E experts, K
 // experts per token, R rows. Thread rule: one thread per Tape.
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "athanor/autograd/tape.h"
 #include "athanor/kernels/router.h"
@@ -23,10 +24,11 @@ namespace athanor {
 
 // Where the tokens of one pass through one layer go.
 struct Routing {
-  Tensor experts;       // [N,K] i32, as the router chose
-  Tensor places;        // [N,K] i32, the row of each choice, -1: dropped
-  Tensor tokens;        // [R] i32, the token of each row
-  ExpertCounts counts;  // [E]
+  Tensor experts;           // [N,K] i32, as the router chose
+  Tensor places;            // [N,K] i32, the row of each choice, -1: dropped
+  Tensor tokens;            // [R] i32, the token of each row
+  ExpertCounts counts;      // [E]
+  int64_t most_tokens = 0;  // that a rank has of such a pass, N or more
   // Sums over the tokens of the load-balancing loss E . sum_e share_e . score_e (1 a token where all is even) and of
   // the z-loss, without their coefficients.
   double aux_loss = 0.0, z_loss = 0.0;
@@ -40,6 +42,16 @@ struct RouteOptions {
   double capacity_factor = 0.0;
 };
 
+// The rows of a pass, dealt out over ranks. Its implementation over a Group is in parallel/tensor_parallel.h.
+class TokenDeal {
+ public:
+  virtual ~TokenDeal() = default;
+  virtual FlatRange own(int64_t tokens) const = 0;  // this rank's
+  virtual int64_t most(int64_t tokens) const = 0;   // that a rank has
+  // values [n,K] i32 of own(tokens) -> [tokens,K] of all ranks, in order. A collective; not called on the null device.
+  virtual std::vector<int32_t> of_all(const Tensor& values, int64_t tokens) const = 0;
+};
+
 struct RoutedTokens {
   Var weights;  // [N,K] f32
   std::shared_ptr<const Routing> routing;
@@ -48,8 +60,9 @@ struct RoutedTokens {
 // x [..., C], gate [E,C] -> x . gate^T as [N,E] f32
 Var router_logits(const Var& x, Weight& gate);
 
-// logits [N,E] f32, bias [E] f32 or null (moves the choice, not the weights)
-RoutedTokens route(const Var& logits, const Tensor* bias, const RouteOptions& options);
+// logits [N,E] f32, bias [E] f32 or null (moves the choice, not the weights); of all tokens of the pass, or of this rank's
+RoutedTokens route(const Var& logits, const Tensor* bias, const RouteOptions& options,
+                   const TokenDeal* deal = nullptr);
 
 // x [..., C] -> [R,C]
 Var dispatch(const Var& x, const std::shared_ptr<const Routing>& routing);

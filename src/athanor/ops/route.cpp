@@ -15,25 +15,61 @@ int64_t capacity_of(const RouteOptions& options, int64_t tokens, int64_t experts
   return std::max<int64_t>(1, static_cast<int64_t>(std::ceil(options.capacity_factor * even)));
 }
 
-// The choices of a grain, of whose tokens the pass may have only a part.
+// Which tokens of a grain are here: the pass may have a part of its sequences, the rank some rows of the pass.
+struct GrainTokens {
+  GrainTokens(const PassContext& context, const TokenDeal* of_pass, int64_t here)
+      : part(context.part), deal(of_pass), num_sequences(context.num_sequences), rows{0, here} {
+    if (deal != nullptr) {
+      rows = deal->own(num_sequences * context.seq_len);
+      check(here == rows.count(), "route: got {} tokens of the {} of a pass, expected {}", here,
+            num_sequences * context.seq_len, rows.count());
+    }
+    pass = deal == nullptr ? here : num_sequences * context.seq_len;
+    grain = part == nullptr ? pass : num_sequences * part->length;
+    most = part == nullptr ? pass : num_sequences * part->most;
+    if (deal != nullptr) most = deal->most(most);
+  }
+  bool are_all() const { return part == nullptr && deal == nullptr; }
+
+  const SequencePart* part;
+  const TokenDeal* deal;
+  int64_t num_sequences;
+  FlatRange rows;                         // of the pass
+  int64_t pass = 0, grain = 0, most = 0;  // tokens of the pass, of the grain, and the most that a rank has
+};
+
+// The choices of a grain.
 struct GrainChoices {
   std::vector<int64_t> chosen;  // [E], before any drop
-  // [E]: how many choices of the pass are within the capacity of the grain; empty: all.
+  // [E]: how many choices of this rank are within the capacity of the grain; empty: all.
   std::vector<int64_t> capacity;
 };
 
+std::vector<int32_t> gathered(const Tensor& experts, const GrainTokens& tokens) {
+  std::vector<int32_t> all(static_cast<size_t>(experts.numel()));
+  if (tokens.deal != nullptr)
+    all = tokens.deal->of_all(experts, tokens.pass);
+  else
+    copy_to_host(all.data(), experts, experts.size_bytes());
+  return tokens.part == nullptr ? all : tokens.part->of_all(all, tokens.num_sequences);
+}
+
 // `capacity`: of each expert in the grain, 0: any.
 GrainChoices choices_of_grain(const Tensor& experts, int64_t num_experts, int64_t capacity,
-                              const PassContext& context) {
-  const SequencePart& part = *context.part;
+                              const GrainTokens& tokens) {
   GrainChoices grain{std::vector<int64_t>(static_cast<size_t>(num_experts), 0), {}};
   if (capacity > 0) grain.capacity = grain.chosen;
-  const std::vector<int32_t> all = part.of_all(experts, context.num_sequences);
+  const std::vector<int32_t> all = gathered(experts, tokens);
   const int64_t width = experts.dim(1);
+  const auto [first, last] = tokens.rows;
   std::vector<char> is_own(all.size(), 0);
-  walk_tokens(part, 0, experts.dim(0), context.num_sequences, [&](int64_t, int64_t place, int64_t count) {
+  const auto own = [&](int64_t, int64_t place, int64_t count) {
     std::fill_n(is_own.begin() + place * width, count * width, 1);
-  });
+  };
+  if (tokens.part == nullptr)
+    own(first, first, last - first);
+  else
+    walk_tokens(*tokens.part, first, last, tokens.num_sequences, own);
   for (size_t i = 0; i < all.size(); ++i) {
     const auto e = static_cast<size_t>(all[i]);
     if (grain.chosen[e]++ < capacity && is_own[i] != 0) ++grain.capacity[e];
@@ -76,7 +112,8 @@ struct Route {
   };
 
   static Tensor forward(Saved& saved, const PassContext& context, const Tensor& logits, const Tensor* bias,
-                        const RouteOptions& options, const std::shared_ptr<Routing>& routing) {
+                        const RouteOptions& options, const TokenDeal* deal,
+                        const std::shared_ptr<Routing>& routing) {
     check(logits.shape().dims() == 2, "route: logits are {}, expected [N,E]", logits.shape());
     const int64_t tokens = logits.dim(0), experts = logits.dim(1), chosen = options.experts_per_token;
     check(chosen >= 1 && chosen <= experts, "route: got {} experts per token, expected 1 to {}", chosen,
@@ -92,18 +129,21 @@ struct Route {
     routing->experts = make({tokens, chosen}, Dtype::i32);
     routing->places = make({tokens, chosen}, Dtype::i32);
     kernel.router.forward(logits.queue(), routing->experts, weights, lse, sums, logits, bias, options.router);
-    const int64_t of_grain = context.part == nullptr ? tokens : context.num_sequences * context.part->length;
+    const GrainTokens here(context, deal, tokens);
+    routing->most_tokens = here.most;
     const bool drops = context.dropout && options.capacity_factor > 0.0;
-    const int64_t capacity = drops ? capacity_of(options, of_grain, experts) : 0;
+    const int64_t capacity = drops ? capacity_of(options, here.grain, experts) : 0;
     GrainChoices grain;
     if (drops) grain.capacity.assign(static_cast<size_t>(experts), capacity);
-    const bool is_part = context.part != nullptr && logits.queue().device() != Device::null;
-    if (is_part) grain = choices_of_grain(routing->experts, experts, capacity, context);
+    // Drops need the choices of the whole grain, and so does the balancing loss, of which only recorded passes know.
+    const bool gathers =
+        !here.are_all() && (drops || context.record) && logits.queue().device() != Device::null;
+    if (gathers) grain = choices_of_grain(routing->experts, experts, capacity, here);
     routing->counts = kernel.token_rows.assign(logits.queue(), routing->places, rows, routing->experts,
                                                experts, grain.capacity);
     const auto& kept = routing->counts.kept;
     routing->tokens = rows.slice(0, std::accumulate(kept.begin(), kept.end(), int64_t{0}));
-    const Tensor share = share_of(is_part ? grain.chosen : routing->counts.chosen, arena);
+    const Tensor share = share_of(gathers ? grain.chosen : routing->counts.chosen, arena);
     take_losses(*routing, sums, share);
     saved = {logits, routing->experts, lse, share, options.router, context.loss_scale};
     return weights;
@@ -119,9 +159,10 @@ struct Route {
 
 }  // namespace
 
-RoutedTokens route(const Var& logits, const Tensor* bias, const RouteOptions& options) {
+RoutedTokens route(const Var& logits, const Tensor* bias, const RouteOptions& options,
+                   const TokenDeal* deal) {
   auto routing = std::make_shared<Routing>();
-  const Var weights = apply<Route>(*logits.tape, logits, bias, options, routing);
+  const Var weights = apply<Route>(*logits.tape, logits, bias, options, deal, routing);
   return {weights, std::move(routing)};
 }
 

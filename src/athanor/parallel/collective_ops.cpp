@@ -33,7 +33,7 @@ Tensor all_reduce(const Tensor& x, Group& group, const char* name) {
   return sum;
 }
 
-// x [N,C] with zeros to [P*n,C].
+// x [m,C] with zeros to [rows,C].
 Tensor padded(const Tensor& x, int64_t rows) {
   if (x.dim(0) == rows) return x;
   Tensor y = empty(x.arena(), {rows, x.dim(1)}, x.dtype(), Category::communication);
@@ -76,9 +76,8 @@ Tensor sum_scatter(const Tensor& x, Group& group, const char* name) {
 // This rank's rows of x [...,C]: [n,C].
 Tensor take_part(const Tensor& x, const Group& group) {
   if (group.size() == 1) return x;
-  const int64_t n = dealt_rows(x.rows(), group.size());
-  const int64_t first = std::min(x.rows(), group.rank() * n), last = std::min(x.rows(), first + n);
-  return copy_of(padded(as_rows(x).slice(first, last), n));
+  const auto [first, last] = own_rows(x.rows(), group.rank(), group.size());
+  return copy_of(padded(as_rows(x).slice(first, last), dealt_rows(x.rows(), group.size())));
 }
 
 Shape whole_shape(const PassContext& context, const Tensor& x) {
@@ -86,6 +85,15 @@ Shape whole_shape(const PassContext& context, const Tensor& x) {
         "sequence parallel: the pass does not say how many tokens it has (PassContext::num_sequences, "
         "seq_len)");
   return {context.num_sequences, context.seq_len, x.dim(-1)};
+}
+
+// Of a pass: what each rank has of its tokens, with and without padding.
+struct DealtShape {
+  int64_t rows, own;
+};
+DealtShape dealt_shape(const PassContext& context, const Tensor& x, const Group& group) {
+  const int64_t tokens = whole_shape(context, x).rows();
+  return {dealt_rows(tokens, group.size()), own_rows(tokens, group.rank(), group.size()).count()};
 }
 
 struct CopyTo {
@@ -171,6 +179,35 @@ struct GatherToWhole {
   }
 };
 
+struct DropPadding {
+  struct Saved {
+    DealtShape shape;
+  };
+  static Tensor forward(Saved& saved, const PassContext& context, const Tensor& x, Group* group) {
+    saved = {dealt_shape(context, x, *group)};
+    check(x.dim(0) == saved.shape.rows, "drop_padding: got {}, expected {} rows", x.shape(),
+          saved.shape.rows);
+    return x.slice(0, saved.shape.own);
+  }
+  static std::array<Tensor, 1> backward_input(const Saved& saved, const Tensor& dy) {
+    return {padded(dy, saved.shape.rows)};
+  }
+};
+
+struct AddPadding {
+  struct Saved {
+    DealtShape shape;
+  };
+  static Tensor forward(Saved& saved, const PassContext& context, const Tensor& x, Group* group) {
+    saved = {dealt_shape(context, x, *group)};
+    check(x.dim(0) == saved.shape.own, "add_padding: got {}, expected {} rows", x.shape(), saved.shape.own);
+    return padded(x, saved.shape.rows);
+  }
+  static std::array<Tensor, 1> backward_input(const Saved& saved, const Tensor& dy) {
+    return {dy.slice(0, saved.shape.own)};
+  }
+};
+
 }  // namespace
 
 Var copy_to(const Var& x, Group& group) {
@@ -193,6 +230,12 @@ Var scatter_to(const Var& x, Group& group) {
 }
 Var gather_to_whole(const Var& x, Group& group) {
   return apply<GatherToWhole>(*x.tape, x, &group);
+}
+Var drop_padding(const Var& x, Group& group) {
+  return group.size() == 1 ? x : apply<DropPadding>(*x.tape, x, &group);
+}
+Var add_padding(const Var& x, Group& group) {
+  return group.size() == 1 ? x : apply<AddPadding>(*x.tape, x, &group);
 }
 
 }  // namespace athanor

@@ -38,22 +38,23 @@ ContextParallel::ContextParallel(ContextKind kind, int64_t seq_len, Group& group
     part_.attention = [this](const Var& q, const Var& k, const Var& v) {
       return ulysses_attention(q, k, v, ulysses_);
     };
-  part_.of_all = [this](const Tensor& values, int64_t num_sequences) {
+  part_.of_all = [this](std::span<const int32_t> values, int64_t num_sequences) {
     return gather(values, num_sequences);
   };
+  for (const auto& of_rank : runs) part_.most = std::max(part_.most, token_count(of_rank));
 }
 
-std::vector<int32_t> ContextParallel::gather(const Tensor& values, int64_t num_sequences) const {
-  const int64_t width = values.dim(1);
-  int64_t most = 0;
-  for (const auto& runs : ring_.runs) most = std::max(most, num_sequences * token_count(runs) * width);
-  std::vector<int32_t> own(static_cast<size_t>(most)), all(own.size() * ring_.runs.size());
-  copy_to_host(own.data(), values, values.size_bytes());
+std::vector<int32_t> ContextParallel::gather(std::span<const int32_t> values, int64_t num_sequences) const {
+  const int64_t width = std::ssize(values) / (num_sequences * part_.count());
+  const int64_t most = num_sequences * part_.most * width;
+  std::vector<int32_t> own(values.begin(), values.end());
+  own.resize(static_cast<size_t>(most));
+  std::vector<int32_t> all(own.size() * ring_.runs.size());
   group().all_gather(own.data(), all.data(), most, Dtype::i32, "values of all tokens").wait();
   std::vector<int32_t> whole(static_cast<size_t>(num_sequences * part_.length * width));
   auto from_rank = all.begin();
   for (const auto& runs : ring_.runs) {
-    const SequencePart part{.length = part_.length, .runs = runs, .attention = {}, .of_all = {}};
+    const SequencePart part{.length = part_.length, .runs = runs};
     walk_tokens(part, 0, num_sequences * part.count(), num_sequences,
                 [&](int64_t row, int64_t place, int64_t count) {
                   std::copy_n(from_rank + row * width, count * width, whole.begin() + place * width);

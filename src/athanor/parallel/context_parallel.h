@@ -48,7 +48,7 @@ class ContextParallel {
   std::vector<int32_t> take(std::span<const int32_t> values, int64_t num_sequences) const;
 
  private:
-  std::vector<int32_t> gather(const Tensor& values, int64_t num_sequences) const;
+  std::vector<int32_t> gather(std::span<const int32_t> values, int64_t num_sequences) const;
 
   RingPlan ring_;
   UlyssesPlan ulysses_;

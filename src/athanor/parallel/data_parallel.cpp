@@ -47,8 +47,7 @@ std::vector<Weight*> weights_of(const std::vector<Weight*>& weights, const DataP
                                 bool experts) {
   std::vector<Weight*> some;
   for (Weight* weight : weights)
-    if ((options.expert_group != nullptr && weight->param().is_cut_over("ep")) == experts)
-      some.push_back(weight);
+    if ((options.expert_group != nullptr && weight->param().is_stack()) == experts) some.push_back(weight);
   return some;
 }
 
@@ -56,6 +55,10 @@ std::vector<Weight*> weights_of(const std::vector<Weight*>& weights, const DataP
 
 DataParallel::DataParallel(const std::vector<Weight*>& weights, Group& group, Arena& arena,
                            DataParallelOptions options)
+    : DataParallel(weights, group, arena, std::move(options), nullptr) {}
+
+DataParallel::DataParallel(const std::vector<Weight*>& weights, Group& group, Arena& arena,
+                           DataParallelOptions options, GrainLog* log)
     : group_(group),
       arena_(arena),
       options_(for_size(options, group.size())),
@@ -64,7 +67,8 @@ DataParallel::DataParallel(const std::vector<Weight*>& weights, Group& group, Ar
                                                      .by_unit = options_.stage == 3,
                                                      .uses_apart = options_.values_place.is_used(),
                                                      .section = options_.section}),
-      clock_(options_.trace) {
+      clock_(options_.trace),
+      log_(log == nullptr ? own_log_ : *log) {
   if (options_.stage > 0)
     values_ = std::make_unique<GatheredValues>(
         buckets_, group_, arena_,
@@ -78,11 +82,10 @@ DataParallel::DataParallel(const std::vector<Weight*>& weights, Group& group, Ar
   options.all = std::exchange(options.expert_all, nullptr);
   options.expert_across = nullptr;
   Group& expert_group = *std::exchange(options.expert_group, nullptr);
-  options.parts = 1;   // rows of tokens come from all
+  options.parts = std::max(1, options.expert_parts);
   options.island = 0;  // they count the island's grains alone
   options.num_islands = 1;
-  experts_ = std::make_unique<DataParallel>(of_experts, expert_group, arena, options);
-  experts_->of_experts_ = true;
+  experts_.reset(new DataParallel(of_experts, expert_group, arena, options, &log_));
 }
 
 void DataParallel::allocate() {
@@ -110,7 +113,9 @@ void DataParallel::allocate() {
 }
 
 void DataParallel::share_grains(std::vector<int64_t> counts) {
-  check(experts_ == nullptr, "data parallel: got other shares of grains with experts on other ranks");
+  check(experts_ == nullptr || options_.expert_parts > 0,
+        "data parallel: got other shares of grains with experts on other ranks");
+  if (experts_) experts_->share_grains(counts);
   gradients_->share_grains(std::move(counts));
 }
 
@@ -139,6 +144,12 @@ void DataParallel::begin_step(int64_t num_grains, int64_t update, double loss_sc
   first_grain_ = first;
   gradients_->begin_step(last - first);
   if (!experts_) return;
+  if (options_.expert_parts > 0) {
+    check(experts_->grains_of_step(last - first) == gradients_->grains_of_step(last - first),
+          "data parallel: got experts on ranks with other grains, expected {} neighbours of {} with the same",
+          options_.expert_parts, experts_->everyone().size());
+    return experts_->begin_step(last - first, update, loss_scale);
+  }
   const int sharing = everyone().size() / options_.parts;
   check((last - first) % sharing == 0,
         "expert parallel: got {} grains for {} ranks, expected as many on each", last - first, sharing);
@@ -149,6 +160,7 @@ void DataParallel::begin_step(int64_t num_grains, int64_t update, double loss_sc
 }
 
 int64_t DataParallel::expert_grain(int64_t grain) const {
+  if (options_.expert_parts > 0) return grain - first_grain_;
   return expert_grains_.at(
       static_cast<size_t>(std::find(grains_.begin(), grains_.end(), grain) - grains_.begin()));
 }
@@ -159,7 +171,7 @@ bool DataParallel::has(const Param& param) const {
 }
 
 bool DataParallel::is_expert(const Param& param) const {
-  return experts_ && param.is_cut_over("ep");
+  return experts_ && param.is_stack();
 }
 
 WeightReady DataParallel::start_grain(int64_t grain) {
@@ -198,12 +210,21 @@ void DataParallel::begin_pass() {
   if (experts_) experts_->begin_pass();
 }
 
+void DataParallel::go_idle() {
+  DataParallel* const parts[] = {this, experts_.get()};
+  bool is_idle = false;
+  for (DataParallel* part : parts)
+    if (part != nullptr && part->gradients_->begin_idle_round()) is_idle = true;
+  if (!is_idle) return;
+  for (DataParallel* part : parts)
+    if (part != nullptr && part->values_) part->values_->begin_grain();
+  log_.repeat();
+  for (DataParallel* part : parts)
+    if (part != nullptr && part->values_) part->values_->end_grain();
+}
+
 void DataParallel::finish() {
-  if (gradients_->begin_idle_round()) {
-    values_->begin_grain();
-    log_.repeat();
-    values_->end_grain();
-  }
+  go_idle();
   gradients_->finish();
   if (values_) values_->settle();  // before they are updated
   grads_.clear();
@@ -213,9 +234,6 @@ void DataParallel::finish() {
     for (const Weight* weight : bucket.weights)
       if (const Param& param = weight->param(); weight == param.uses().front().get())
         grads_[&param] = add_uses(param);
-  if (!experts_ || options_.expert_copies == 1) return;
-  for (auto& [param, sum] : experts_->grads_)
-    kernels(sum).elementwise.scale(sum.queue(), sum, 1.0f / static_cast<float>(options_.expert_copies));
 }
 
 void DataParallel::skip_step() {
@@ -281,12 +299,7 @@ Tensor DataParallel::read_grad(const Param& param) const {
     sum = empty_like(left, Category::gradients);
     kernels(sum).elementwise.add(sum.queue(), sum, left, gradients_->piece(*uses[i]));
   }
-  if (!of_experts_ || options_.expert_copies == 1) return sum;
-  Tensor scaled = empty_like(sum, Category::gradients);
-  copy_from_host(scaled, sum.raw(), sum.size_bytes());
-  kernels(scaled).elementwise.scale(scaled.queue(), scaled,
-                                    1.0f / static_cast<float>(options_.expert_copies));
-  return scaled;
+  return sum;
 }
 
 void DataParallel::keep_grad(Param& param, const Tensor& changed) {
@@ -310,8 +323,7 @@ std::vector<FlatRange> DataParallel::pieces(const Param& param) const {
 
 // What the reduction has noted, unless the sum was changed since.
 std::span<const double> DataParallel::squares(const Param& param) const {
-  if (param.uses().size() != 1 || changed_.contains(&param) || (of_experts_ && options_.expert_copies > 1))
-    return {};
+  if (param.uses().size() != 1 || changed_.contains(&param)) return {};
   return gradients_->squares(*param.uses().front());
 }
 

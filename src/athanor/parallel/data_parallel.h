@@ -31,8 +31,10 @@
 // With Reduce::tree every stage and any number of ranks give the same bits (law 5); with Reduce::fast stages 0 and 1
 // give the same bits, as do 2 and 3, and all of them where each rank has one grain of the step. The uses of a shared
 // parameter are reduced apart and added afterwards, in the order they were declared (law 1). A group of one is serial
-// training, whatever the stage. Weights of experts that are cut over ranks (axis ep) are summed over the ranks with the
-// same experts alone, "fast" or in a tree of as many grains; every rank must have equally many. Errors of the group surface in finish(), or where a value is needed.
+// training, whatever the stage. Stacks of experts may be summed over other ranks than everything else, all that have the
+// same ones: of the same grains, in `expert_parts` each, or, where ranks with other experts have other grains, of as many
+// grains as there are of all their ranks; then every rank must have equally many. Errors of the group surface in finish(),
+// or where a value is needed.
 #pragma once
 
 #include <memory>
@@ -62,12 +64,13 @@ struct DataParallelOptions {
   CompressionOptions compression = {};  // Reduce::fast; not of one. 1-bit Adam: stage 0
   // Of a pipeline: weights whose gradients are not completed together have different numbers, and no bucket in common.
   std::function<int(const Weight&)> section = {};
-  // Of expert parallelism: the ranks with the same experts (edp), over which their gradients are summed and, with ZeRO,
-  // shared out; null: as everything else. Their sums count every token expert_copies times (ranks of tp send the same).
-  // With hybrid sharding these are those of a set of shards, perhaps one alone, and there are across and all of experts.
+  // Of expert and tensor parallelism: the ranks with the same experts (edp), over which their gradients are summed and,
+  // with ZeRO, shared out; null: as everything else. So many neighbours of them compute the same grains, each its tokens;
+  // 0: their grains are numbered apart. With hybrid sharding these are those of a set of shards, perhaps one alone, and
+  // there are across and all of experts.
   Group* expert_group = nullptr;
   Group *expert_across = nullptr, *expert_all = nullptr;
-  int expert_copies = 1;
+  int expert_parts = 0;
   // Of context parallelism: so many neighbours of `group` compute the same grains, each its tokens.
   int parts = 1;
   Group* across = nullptr;  // hybrid sharding; null: `group` are all ranks
@@ -81,8 +84,8 @@ class DataParallel final : public GrainGradients {
   DataParallel(const std::vector<Weight*>& weights, Group& group, Arena& arena, DataParallelOptions options);
   void allocate();  // memory for gradients
 
-  // Stages 0 and 1: how many grains each rank takes from the next step on (grain_balance.h); at first evenly. Error with
-  // experts on other ranks, which meet grain by grain.
+  // Stages 0 and 1: how many grains each rank takes from the next step on (grain_balance.h); at first evenly. Error where
+  // experts' grains are numbered apart.
   void share_grains(std::vector<int64_t> counts);
   // Of this rank; Error: fewer grains than ranks.
   std::vector<int64_t> grains_of_step(int64_t num_grains) const override;
@@ -122,12 +125,16 @@ class DataParallel final : public GrainGradients {
   uint64_t gradient_buffer_bytes() const;
 
  private:
+  DataParallel(const std::vector<Weight*>& weights, Group& group, Arena& arena, DataParallelOptions options,
+               GrainLog* log);
   // Those that the gradients are summed over.
   Group& everyone() const { return options_.all != nullptr ? *options_.all : group_; }
   bool has(const Param& param) const;
   bool is_expert(const Param& param) const;
   WeightReady start_grain(int64_t grain);
-  // The experts' number of a grain: every rank of their group takes as many as this one of its own.
+  void go_idle();  // through the last round, where this rank has no grain in it
+  // The experts' number of a grain: that in the island; where they are numbered apart, every rank of their group takes as
+  // many as this one of its own.
   int64_t expert_grain(int64_t grain) const;
   std::vector<FlatRange> pieces(const Param& param) const;  // by rank; none where it is whole
   Tensor add_uses(const Param& param);
@@ -140,14 +147,14 @@ class DataParallel final : public GrainGradients {
   int64_t first_grain_ = 0;  // of the island
   Buckets buckets_;
   WaitClock clock_;
-  GrainLog log_;
+  GrainLog own_log_;
+  GrainLog& log_;  // of experts, that of everything else: the collectives of both have one order
   std::unique_ptr<GatheredValues> values_;  // stages 1 to 3
   std::unique_ptr<CompressedGradients> compressed_;
   std::unique_ptr<GradientSum> gradients_;
   mutable std::unordered_map<const Param*, Tensor> grads_;  // of all, or the one that was read from disk last
   std::unordered_set<const Param*> final_;                  // on disk as keep_grad() put it, all uses in one
   std::unordered_set<const Param*> changed_;                // by keep_grad(), in this step
-  bool of_experts_ = false;
   std::unique_ptr<DataParallel> experts_;        // of weights that lie on other ranks than everything else
   std::vector<int64_t> grains_, expert_grains_;  // of this rank
   WeightReady own_ready_, experts_ready_;        // of the present grain, where there are experts

@@ -30,9 +30,10 @@ struct Trip : ExpertTrip {
   Flight flight;
 };
 
-// On the null device every rank's tokens choose the first experts, those of one rank.
+// On the null device every rank's tokens, as many as any has, choose the first experts, those of one rank.
 std::vector<int64_t> most_rows(const Routing& routing, const Trip& trip) {
-  const int64_t tokens = routing.experts.dim(0), chosen = routing.experts.dim(1);
+  const int64_t tokens = std::max(routing.most_tokens, routing.experts.dim(0)),
+                chosen = routing.experts.dim(1);
   const int64_t experts = std::ssize(routing.counts.kept) / trip.group.size();
   std::vector<int64_t> counts(static_cast<size_t>(experts), 0);
   std::fill_n(counts.begin(), std::min(experts, chosen), tokens);

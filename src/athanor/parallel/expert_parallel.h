@@ -6,12 +6,12 @@
 //   sum_over(copies of the experts, expert gradients) ...   // as data parallelism does, over ranks with the same experts
 //
 // Rank r of P holds experts [r E/P, (r+1) E/P); everything else is whole on every rank, and each rank has tokens of its
-// own. The function is that of one process: routing, capacity, drops and balancing are those of each rank's own grains,
+// own. The function is that of one process: routing, capacity, drops and balancing are those of whole grains (ops/moe.h),
 // bit for bit; products, whose rows come together from all ranks, differ by rounding.
 // An expert's gradient holds the tokens of all P ranks: it is summed over the ranks with the same experts only.
 // A pass costs each rank 2 R C elements out and back forward, as many backward, and P counts before
 // (docs/moe.md). The gradients of rows travel while the shared expert's are computed, like the rows.
-// Memory: rows at a rank are at most P N min(K, E/P), if all tokens choose its experts; the plan of the null device
+// Memory: rows at a rank are at most P N min(K, E/P), N the most tokens of a rank, if all choose its experts; the plan of the null device
 // counts that. Errors: Error where E does not divide; those of the group. All ranks make the same passes: those without
 // tokens of their own take part with none. Thread rule: that of the Tape.
 #pragma once

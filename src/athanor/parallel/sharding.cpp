@@ -47,6 +47,7 @@ Shard columns(const Param& param, const ShardingRow& row, const Group& group) {
 
 Shard shard_of(const Param& param, const ShardingRow& row, const Group& group) {
   const bool is_matrix = param.shape().dims() == 2;
+  if (param.is_state()) return whole(group, false);  // it has no gradient
   switch (row.split) {
     case Split::none:
       return whole(group, false);

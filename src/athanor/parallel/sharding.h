@@ -29,7 +29,7 @@ enum class Split {
   row,      // weight [O,I] by inputs; the bias is whole and the first rank adds it
   vocabulary,  // weight [V,C] by rows; the last parts may be padded
   first,       // whole; the first rank alone computes with it (positions)
-  tokens,      // whole; each rank computes with its part of the tokens (sequence parallelism: norms, dropout)
+  tokens,      // whole; each rank computes with its part of the tokens (norms and dropout under sp, routers)
 };
 
 using Boundary = Var (*)(const Var&,

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "athanor/kernels/table.h"
+#include "athanor/parallel/collective_ops.h"
 
 namespace athanor {
 namespace {
@@ -75,6 +76,24 @@ void sum_partial_gradients(const std::vector<std::unique_ptr<Param>>& params,
     }
   if (!of_all.empty()) sum_of_all(of_all, group);
   if (!of_neighbours.empty()) sum_of_neighbours(of_neighbours, group);
+}
+
+FlatRange DealtTokens::own(int64_t tokens) const {
+  return own_rows(tokens, group_.rank(), group_.size());
+}
+
+int64_t DealtTokens::most(int64_t tokens) const {
+  return dealt_rows(tokens, group_.size());
+}
+
+// Only the last ranks have less than the others: what they lack is padding at the end.
+std::vector<int32_t> DealtTokens::of_all(const Tensor& values, int64_t tokens) const {
+  const int64_t width = values.dim(1), count = most(tokens) * width;
+  std::vector<int32_t> own(static_cast<size_t>(count)), all(own.size() * static_cast<size_t>(group_.size()));
+  copy_to_host(own.data(), values, values.size_bytes());
+  group_.all_gather(own.data(), all.data(), count, Dtype::i32, "choices of all tokens").wait();
+  all.resize(static_cast<size_t>(tokens * width));
+  return all;
 }
 
 void combine_statistics(Tensor& statistics, Group& group) {

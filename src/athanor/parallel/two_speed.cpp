@@ -21,7 +21,7 @@ void for_element_ranges(const Arena& arena, int64_t count, const Body& body) {
 std::vector<Param*> params_of(const std::vector<std::unique_ptr<Param>>& params, bool apart, bool experts) {
   std::vector<Param*> some;
   for (const auto& param : params)
-    if (!param->is_state() && (apart && param->is_cut_over("ep")) == experts) some.push_back(param.get());
+    if (!param->is_state() && (apart && param->is_stack()) == experts) some.push_back(param.get());
   return some;
 }
 

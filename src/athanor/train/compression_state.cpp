@@ -16,13 +16,13 @@ NamedTensor factor_of(const std::string& own, const CompressionState& state) {
   const Param& param = state.weight->param();
   const int64_t rank = state.values.dim(0), cols = state.values.dim(1);
   const auto [part, parts] = matrix_part(param);
-  if (!is_stack(param) && parts == 1)
+  if (!param.is_stack() && parts == 1)
     return {.name = tensor_name(own, state), .tensor = state.values, .whole = {rank, cols}, .offset = {0, 0}};
   const int64_t number =
-      is_stack(param) ? param.box().offset[0] + state.range.first / state.range.count() : int64_t{part};
+      param.is_stack() ? param.box().offset[0] + state.range.first / state.range.count() : int64_t{part};
   return {.name = tensor_name(own, state),
           .tensor = state.values.view({1, rank, cols}),
-          .whole = {is_stack(param) ? param.whole_shape()[0] : int64_t{parts}, rank, cols},
+          .whole = {param.is_stack() ? param.whole_shape()[0] : int64_t{parts}, rank, cols},
           .offset = {number, 0, 0}};
 }
 

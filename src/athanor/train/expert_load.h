@@ -2,7 +2,7 @@
 //
 //   ExpertLoads loads(model.moe_layers(), num_grains);
 //   loads.take(grain);                    // after each grain of this rank, or each part of one
-//   loads.reduce(group);                  // exact: integer counts, and rows that only one rank fills
+//   loads.reduce(group);                  // exact counts; losses of grains of which each rank has seen its tokens
 //   result.experts = loads.summary();     // none where the model has no experts
 //   loads.balance();                      // at the commit point: moves the biases
 //

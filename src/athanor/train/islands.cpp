@@ -60,20 +60,22 @@ IslandGroups make_islands(World& world, const MeshShape& shape, int ranks, const
                           int within) {
   const int together = ranks * shape.cp * shape.tp;
   const auto is_inside = [&](int peer) { return are_in_one(world, shape, peer, ranks); };
-  std::vector<int> inner, across, experts;
+  std::vector<int> inner, across;
   for (const int peer : shape.peers(world.rank(), {Axis::dp, Axis::cp})) {
     if (is_inside(peer)) inner.push_back(peer);
     if (peer % together == world.rank() % together && (within == 0 || are_in_one(world, shape, peer, within)))
       across.push_back(peer);
   }
-  IslandGroups groups{.inner = world.make_group(std::move(inner), name),
-                      .across = world.make_group(std::move(across), name + "s"),
-                      .experts = nullptr};
-  if (shape.ep == 1) return groups;
+  return {.inner = world.make_group(std::move(inner), name),
+          .across = world.make_group(std::move(across), name + "s"),
+          .experts = nullptr};
+}
+
+std::unique_ptr<Group> make_island_experts(World& world, const MeshShape& shape, int ranks) {
+  std::vector<int> experts;
   for (const int peer : shape.peers(world.rank(), {Axis::edp}))
-    if (is_inside(peer)) experts.push_back(peer);
-  groups.experts = world.make_group(std::move(experts), "experts of an " + name);
-  return groups;
+    if (are_in_one(world, shape, peer, ranks)) experts.push_back(peer);
+  return world.make_group(std::move(experts), "experts of an island");
 }
 
 IslandGroups make_expert_shards(World& world, const MeshShape& shape, int ranks, int within) {

@@ -34,13 +34,15 @@ int island_ranks(const Config& config, int dp, int ranks_of_host);
 
 struct IslandGroups {
   std::unique_ptr<Group> inner, across;
-  std::unique_ptr<Group> experts;  // of `inner`'s island the ranks with the same experts; null where ep is 1
+  // Of `inner`'s island the ranks with the same experts; null: these are `inner`.
+  std::unique_ptr<Group> experts;
 };
 // The ranks of dp in groups of so many neighbours, with those that share their sequences (cp), and the ranks with the same
 // place in each: `name` names the first kind. Of one stage, and one part of tp.
 // Only those of each `within` neighbours of dp are across one another (0: all of dp): sets of shards of an island.
 IslandGroups make_islands(World& world, const MeshShape& shape, int ranks, const std::string& name = "island",
                           int within = 0);
+std::unique_ptr<Group> make_island_experts(World& world, const MeshShape& shape, int ranks);
 // Hybrid sharding of experts on other ranks: of each set of shards those with the same ones, and those with the same
 // place in each; where a set has fewer ranks than experts are cut into, every rank alone and all of them.
 IslandGroups make_expert_shards(World& world, const MeshShape& shape, int ranks, int within = 0);

@@ -74,6 +74,10 @@ void check_pipeline(const Config& config, int64_t dp) {
 void check_expert_parallel(const Config& config, int64_t dp) {
   const ParallelConfig& p = config.parallel;
   if (p.ep == 1) return;
+  const MeshShape shape{.dp = static_cast<int>(dp),
+                        .cp = static_cast<int>(p.cp),
+                        .tp = static_cast<int>(p.tp),
+                        .ep = static_cast<int>(p.ep)};
   const int64_t ranks = dp * p.cp * p.tp, grains = grains_of_step(config.train);
   if (ranks % p.ep != 0) {
     int64_t nearest = std::min(p.ep, ranks);
@@ -83,7 +87,7 @@ void check_expert_parallel(const Config& config, int64_t dp) {
                                   p.ep, ranks),
                       fmt::format("the nearest is {}", nearest));
   }
-  if (grains % dp != 0)
+  if (shape.expert_parts() == 0 && grains % dp != 0)
     throw ConfigError(
         fmt::format(
             "parallel.ep: got {} with {} grains of a step for {} ranks of parallel.dp, expected as many "

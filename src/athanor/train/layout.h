@@ -6,7 +6,7 @@
 //   const std::vector<ModelPart> parts = pipeline_parts(config, schedule);   // by stage
 //
 // What sums run over which axes (cp divides the tokens of a grain, so whatever dp adds up, cp adds up as well):
-//   gradients     dp, cp       weights of experts: edp
+//   gradients     dp, cp       weights of experts: edp, which lies across dp, cp and tp
 //   losses        pp, dp, cp   the last stage has them
 //   the norm      pp, tp       gradients are alike on the others
 //

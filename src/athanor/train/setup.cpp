@@ -67,11 +67,26 @@ Group& data_group(Mesh& mesh) {
 }
 
 void Training::lay_out(Mesh& mesh) {
-  if (mesh.size(Axis::tp) > 1) split(sharding_of(config_.model, config_.parallel.sp), mesh.group(Axis::tp));
-  if (config_.parallel.sync_every > 0)
-    split_islands(make_islands(mesh.world(), mesh.shape(), static_cast<int>(config_.parallel.sync_group)));
-  if (mesh.size(Axis::ep) > 1)
-    split_experts(mesh.group(Axis::ep), islands_.experts ? *islands_.experts : mesh.group(Axis::edp));
+  const bool has_experts = config_.model.experts > 0;
+  if (mesh.size(Axis::tp) > 1) {
+    Sharding table = sharding_of(config_.model, config_.parallel.sp);
+    // Servers sum experts like all else over the ranks of a column, then over the columns.
+    if (places_ != nullptr && has_experts)
+      table.push_back({.module = "blocks.*.moe.experts", .split = Split::tokens});
+    split(table, mesh.group(Axis::tp));
+  }
+  // Gradients of experts are then summed over other ranks than those of everything else.
+  const bool experts_apart =
+      places_ == nullptr && has_experts && (mesh.size(Axis::ep) > 1 || mesh.size(Axis::tp) > 1);
+  if (config_.parallel.sync_every > 0) {
+    const auto ranks = static_cast<int>(config_.parallel.sync_group);
+    IslandGroups groups = make_islands(mesh.world(), mesh.shape(), ranks);
+    if (experts_apart) groups.experts = make_island_experts(mesh.world(), mesh.shape(), ranks);
+    split_islands(std::move(groups));
+  }
+  if (experts_apart)
+    split_experts(mesh.group(Axis::ep), islands_.experts ? *islands_.experts : mesh.group(Axis::edp),
+                  mesh.shape().expert_parts());
   share_sequences(mesh.group(Axis::cp));
   const int of_island =
       islands_.inner != nullptr ? static_cast<int>(config_.parallel.sync_group) : mesh.size(Axis::dp);
@@ -79,9 +94,9 @@ void Training::lay_out(Mesh& mesh) {
   if (config_.parallel.balance == "speed")
     dealers_ = make_grain_dealers(mesh.world(), mesh.shape(), of_island);
   if (of_set > 0 && of_set < of_island)
-    share_shards(make_islands(mesh.world(), mesh.shape(), of_set, "set of shards", of_island),
-                 mesh.size(Axis::ep) > 1 ? make_expert_shards(mesh.world(), mesh.shape(), of_set, of_island)
-                                         : IslandGroups{});
+    share_shards(
+        make_islands(mesh.world(), mesh.shape(), of_set, "set of shards", of_island),
+        experts_apart ? make_expert_shards(mesh.world(), mesh.shape(), of_set, of_island) : IslandGroups{});
   else if (of_set > 0)
     parallel_options_.compression.kind = Compression::none;  // one set has nobody to exchange with
   if (mesh.size(Axis::pp) == 1) return;
@@ -108,13 +123,14 @@ void Training::split(const Sharding& sharding, Group& tensor_group) {
   step_options_.groups.tensor = &tensor_group;
 }
 
-void Training::split_experts(Group& experts, Group& copies) {
-  exchange_ = std::make_unique<ExpertParallel>(experts);
-  for (MoeLayer* layer : model->moe_layers()) exchange_->split(*layer);
+void Training::split_experts(Group& experts, Group& copies, int parts) {
+  if (experts.size() > 1) {
+    exchange_ = std::make_unique<ExpertParallel>(experts);
+    for (MoeLayer* layer : model->moe_layers()) exchange_->split(*layer);
+  }
   step_options_.groups.experts = &experts;
   parallel_options_.expert_group = &copies;
-  parallel_options_.expert_copies =
-      step_options_.groups.tensor == nullptr ? 1 : step_options_.groups.tensor->size();
+  parallel_options_.expert_parts = parts;
 }
 
 void Training::cut(Group& pipeline_group, Group* ends, Group& losses) {

@@ -38,9 +38,10 @@ struct Training {
            const std::atomic<int>* stop);
   void lay_out(Mesh& mesh);                                   // before allocate(), as the following
   void split(const Sharding& sharding, Group& tensor_group);  // tensor parallelism
-  // Expert parallelism: layers of experts are shared by the ranks of `experts` (ep), each of which computes other grains,
-  // or the same as the others of its tensor group; `copies` (edp) are the ranks that have the same experts.
-  void split_experts(Group& experts, Group& copies);
+  // Expert and tensor parallelism: layers of experts are shared by the ranks of `experts` (ep, perhaps one alone), each of
+  // which computes other tokens; `copies` (edp) are the ranks that have the same experts, `parts` neighbours of them with
+  // the same grains (MeshShape::expert_parts()).
+  void split_experts(Group& experts, Group& copies, int parts);
   void share_sequences(Group& context_group);  // context parallelism
   // Pipeline parallelism. `ends`: the ranks of the first and the last stage, on these two where embeddings are tied.
   // Losses are summed over `losses`, the ranks of all stages and of all grains.

@@ -39,7 +39,7 @@ std::vector<double> StageGradients::squares_of_stage(const std::vector<double>& 
     const Param* param = model_.params()[i].get();
     const auto place =
         static_cast<size_t>(std::find(declared.begin(), declared.end(), param) - declared.begin());
-    const bool is_expert = groups_.experts != nullptr && param->is_cut_over("ep");
+    const bool is_expert = groups_.experts != nullptr && param->is_stack();
     const bool elsewhere = groups_.ends != nullptr && param->num_uses() > param->uses().size() &&
                            param->uses().front()->use() == "head";  // counted where it embeds
     if (is_expert)

@@ -19,8 +19,9 @@
 namespace athanor {
 
 struct StageGroups {
-  Group* tensor = nullptr;   // the ranks that share this model (tp); null: this rank has all of it
-  Group* experts = nullptr;  // the ranks that share the experts of a layer (ep); null: this rank has them all
+  Group* tensor = nullptr;  // the ranks that share this model (tp); null: this rank has all of it
+  Group* experts =
+      nullptr;  // the ranks that share the experts of a layer (ep); null: their gradients are as all others
   Group* pipeline = nullptr;  // those with its other layers; null: this rank has all of them
   // The ranks of the first and the last stage, where tied embeddings lie on two; else null.
   Group* ends = nullptr;

@@ -42,6 +42,7 @@ StepResult StepRunner::run(TrainState& state, const std::function<const Batch&()
   const double start = now_seconds();
   sum_shared_gradients();
   const double summed_tokens = reduce_losses(losses, result);
+  if (options_.groups.tensor != nullptr) experts.reduce(*options_.groups.tensor);
   experts.reduce(group_);
   result.experts = experts.summary();
   const double reduced = now_seconds();

@@ -45,6 +45,7 @@ StepResult WorkerStep::run(TrainState& state, const std::function<const Batch&()
   result.loss_scale = state.loss_scale.scale;
   result.applied = std::isfinite(answer.grad_norm);
   if (options_.is_sync) {
+    if (options_.groups.tensor != nullptr) experts.reduce(*options_.groups.tensor);
     experts.reduce(workers_);
     if (result.applied) experts.balance();
   }

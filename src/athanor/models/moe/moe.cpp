@@ -43,9 +43,8 @@ std::vector<MoeLayer*> Moe::moe_layers() const {
 }
 
 double Moe::part_used_by_a_token(const Param& param) const {
-  const bool is_stack = param.shape().dims() == 3;  // of experts
   const ModelConfig& c = config();
-  return is_stack ? static_cast<double>(c.experts_per_token) / static_cast<double>(c.experts) : 1.0;
+  return param.is_stack() ? static_cast<double>(c.experts_per_token) / static_cast<double>(c.experts) : 1.0;
 }
 
 }  // namespace athanor

@@ -3,14 +3,28 @@
 
 namespace athanor {
 
-// Over axis tp, layers of experts are computed alike on every rank, from whole tokens: capacity, drops and balancing
-// losses are those of the whole pass (law 1). Axis ep is what splits experts (parallel/expert_parallel.h).
+namespace {
+
+Var own_rows_of(const Var& x, Group& group) {
+  return drop_padding(scatter_to(x, group), group);
+}
+
+Var whole_of(const Var& y, Group& group) {
+  return gather_to_whole(add_padding(y, group), group);
+}
+
+}  // namespace
+
+// Over axis tp, each rank computes layers of experts for its own rows of a pass; capacity, drops and balancing losses are
+// those of all of them (DealtTokens). Axis ep is what splits experts (parallel/expert_parallel.h).
 Sharding moe_sharding(const ModelConfig& config, bool sequence_parallel) {
   Sharding table = config.dense_layers > 0 ? llama_sharding(config, sequence_parallel)
                                            : transformer_sharding(config, sequence_parallel);
   table.push_back({.module = "blocks.*.moe",
-                   .input = sequence_parallel ? gather_to_whole : nullptr,
-                   .output = sequence_parallel ? scatter_to : nullptr});
+                   .input = sequence_parallel ? drop_padding : own_rows_of,
+                   .output = sequence_parallel ? add_padding : whole_of});
+  table.push_back({.module = "blocks.*.moe.router", .split = Split::tokens});
+  if (config.shared_experts > 0) table.push_back({.module = "blocks.*.moe.shared.*", .split = Split::tokens});
   return table;
 }
 

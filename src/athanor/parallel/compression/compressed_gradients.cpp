@@ -60,13 +60,13 @@ std::string CompressionState::prefix(int of_rank) const {
 }
 
 Matrices matrices_of(const Param& param) {
-  const int64_t count = is_stack(param) ? param.shape()[0] : 1;
-  const int64_t numel = param.numel() / count, rows = param.shape()[is_stack(param) ? 1 : 0];
+  const int64_t count = param.is_stack() ? param.shape()[0] : 1;
+  const int64_t numel = param.numel() / count, rows = param.shape()[param.is_stack() ? 1 : 0];
   return {count, rows, numel / rows};
 }
 
 Param::Part matrix_part(const Param& param) {
-  if (is_stack(param)) return {0, 1};  // they are cut between matrices
+  if (param.is_stack()) return {0, 1};  // they are cut between matrices
   return param.part(0).size > 1 ? param.part(0) : param.part(1);
 }
 
@@ -120,7 +120,7 @@ void CompressedGradients::add_part(size_t bucket, const std::vector<size_t>& slo
       continue;
     }
     const auto [count, rows, cols] = matrices_of(param);
-    if (compressed && options_.kind == Compression::powersgd && is_stack(param)) {
+    if (compressed && options_.kind == Compression::powersgd && param.is_stack()) {
       for (int64_t i = 0; i < count; ++i) {
         std::string of_matrix = tensor_name;  // numbered as on one rank
         of_matrix.append(" ").append(std::to_string(param.box().offset[0] + i));

@@ -49,9 +49,6 @@ struct CompressionState {
 struct Matrices {
   int64_t count, rows, cols;
 };
-inline bool is_stack(const Param& param) {
-  return param.shape().dims() > 2;
-}
 Matrices matrices_of(const Param& param);
 
 // Which part of a matrix this rank has, of how many: {0, 1} where tensor parallelism does not cut it.

@@ -27,10 +27,8 @@ namespace athanor {
 
 struct MomentumGroups {
   Group& group;
-  Group* experts = nullptr;  // of parameters cut over "ep"; null: as all others
-  Group* of(const Param& param) const {
-    return experts != nullptr && param.is_cut_over("ep") ? experts : &group;
-  }
+  Group* experts = nullptr;  // of stacks of experts; null: as all others
+  Group* of(const Param& param) const { return experts != nullptr && param.is_stack() ? experts : &group; }
 };
 
 class OneBitAdam final : public AdamW {

@@ -1,0 +1,366 @@
+// Layers of experts whose tokens the ranks of a tensor group share out: with all other axes they compute what one process
+// computes, each rank its own rows.
+#include <gtest/gtest.h>
+
+#include <map>
+#include <mutex>
+#include <numeric>
+
+#include "athanor/comm/thread.h"
+#include "athanor/parallel/collective_ops.h"
+#include "athanor/parallel/tensor_parallel.h"
+#include "athanor/train/memory_plan.h"
+#include "train/faulty_group.h"
+#include "train/layout_run.h"
+
+namespace athanor {
+namespace {
+
+struct TensorExpertLayout {
+  int dp = 1, cp = 1, tp = 1, ep = 1, pp = 1;
+  bool sp = false;
+  int zero = 0;
+  const char *reduce = "fast", *recompute = "none", *cp_kind = "ring";
+  std::string text() const {
+    return fmt::format("dp {} cp {} {} tp {}{} ep {} pp {} zero {} {} {}", dp, cp, cp_kind, tp,
+                       sp ? " sp" : "", ep, pp, zero, reduce, recompute);
+  }
+};
+
+Config in_layout(Config config, const TensorExpertLayout& layout) {
+  ParallelConfig& p = config.parallel;
+  p.dp = layout.dp;
+  p.cp = layout.cp;
+  p.tp = layout.tp;
+  p.ep = layout.ep;
+  p.pp = layout.pp;
+  p.sp = layout.sp;
+  p.zero = layout.zero;
+  p.reduce = layout.reduce;
+  p.recompute = layout.recompute;
+  p.cp_kind = layout.cp_kind;
+  return config;
+}
+
+// Six experts of which a token goes to three, in grains of 22, 22 and 11 tokens: of three sequences and one of 11. Both
+// styles with drops; "moe" with the balancing loss, "moe_bias" with the bias of exact counts and a shared expert.
+Config six_experts(const std::string& style, const std::string& optimizer = "sgd") {
+  Config config = uneven(style, optimizer);
+  config.model.heads = 6;
+  config.model.kv_heads = 6;
+  config.model.head_dim = 4;
+  config.model.ffn_width = 66;
+  config.model.experts = 6;
+  config.model.experts_per_token = 3;
+  config.model.capacity_factor = style == std::string("moe") ? 0.75 : 1.25;
+  if (style == std::string("moe")) config.model.router_aux_loss = 0.2;
+  config.train.steps = 4;
+  return config;
+}
+
+void expect_as_one(const Config& config, const VerifyRun& one, const TensorExpertLayout& layout) {
+  SCOPED_TRACE(layout.text());
+  const VerifyRun many = run_layout(in_layout(config, layout));
+  const LayoutDifference found = compare(many, one);
+  EXPECT_LE(found.worst(), kTolerance) << found.gradient.where << " " << found.weight.where;
+  ASSERT_EQ(many.experts.size(), one.experts.size());
+  for (size_t i = 0; i < one.experts.size(); ++i) {  // no routing flips here: exact counts
+    EXPECT_EQ(many.experts[i].chosen, one.experts[i].chosen) << "step " << i + 1;
+    EXPECT_EQ(many.experts[i].drop_share, one.experts[i].drop_share);
+    EXPECT_NEAR(many.experts[i].aux_loss, one.experts[i].aux_loss, 1e-6);
+    EXPECT_NEAR(many.experts[i].z_loss, one.experts[i].z_loss, 1e-5 * one.experts[i].z_loss);
+  }
+}
+
+class TensorExpertTest : public ::testing::TestWithParam<std::pair<const char*, const char*>> {
+ protected:
+  Config config_ = six_experts(GetParam().first, GetParam().second);
+};
+INSTANTIATE_TEST_SUITE_P(All, TensorExpertTest,
+                         ::testing::Values(std::pair("moe", "adamw"), std::pair("moe", "sgd"),
+                                           std::pair("moe_bias", "adamw"), std::pair("moe_bias", "sgd")),
+                         [](const auto& each) {
+                           return std::string(each.param.first) + "_" + each.param.second;
+                         });
+
+TEST_P(TensorExpertTest, EveryLayoutComputesWhatOneProcessComputes) {
+  const VerifyRun one = run_layout(one_process(config_));
+  EXPECT_GT(one.experts[0].drop_share, 0.0) << "or nothing is tried here";
+  for (const bool sp : {false, true})
+    for (const TensorExpertLayout& layout :
+         {TensorExpertLayout{.tp = 2}, TensorExpertLayout{.tp = 3}, TensorExpertLayout{.tp = 6},
+          TensorExpertLayout{.tp = 2, .ep = 2}, TensorExpertLayout{.tp = 6, .ep = 3},
+          TensorExpertLayout{.dp = 3, .tp = 2, .ep = 6}, TensorExpertLayout{.dp = 2, .tp = 2},
+          TensorExpertLayout{.cp = 2, .tp = 2}, TensorExpertLayout{.cp = 2, .tp = 3, .ep = 2},
+          TensorExpertLayout{.cp = 2, .tp = 3, .ep = 3, .cp_kind = "ulysses"},
+          TensorExpertLayout{.tp = 2, .pp = 2, .recompute = "full"},
+          TensorExpertLayout{.tp = 2, .recompute = "selective"}}) {
+      TensorExpertLayout each = layout;
+      each.sp = sp;
+      expect_as_one(config_, one, each);
+    }
+}
+
+// Three grains for two ranks of dp, which have no grain in the last round alike: experts' gradients and values are shared
+// out over more ranks than all others, and meet in the same order.
+TEST_P(TensorExpertTest, ShardsAreSharedOutOverTheTensorGroupToo) {
+  const VerifyRun one = run_layout(one_process(config_));
+  for (int zero = 0; zero <= 3; ++zero)
+    for (const char* reduce : {"fast", "tree"})
+      for (const TensorExpertLayout& layout :
+           {TensorExpertLayout{.dp = 2, .tp = 2}, TensorExpertLayout{.dp = 2, .tp = 2, .ep = 2},
+            TensorExpertLayout{.dp = 2, .cp = 2, .tp = 2, .ep = 2},
+            TensorExpertLayout{.dp = 2, .cp = 2, .ep = 2}, TensorExpertLayout{.tp = 2, .pp = 2}}) {
+        TensorExpertLayout each = layout;
+        each.zero = zero;
+        each.reduce = reduce;
+        each.sp = zero % 2 == 1 && layout.tp > 1;
+        expect_as_one(config_, one, each);
+      }
+}
+
+// Law 5: at equal tp and cp, neither dp nor the stage of ZeRO is seen in a bit.
+TEST_P(TensorExpertTest, TheTreeDoesNotKnowWhoComputesAGrain) {
+  for (const TensorExpertLayout& base :
+       {TensorExpertLayout{.tp = 2, .ep = 2, .reduce = "tree"}, TensorExpertLayout{.tp = 3, .reduce = "tree"},
+        TensorExpertLayout{.cp = 2, .ep = 2, .reduce = "tree"}}) {
+    const VerifyRun one = run_layout(in_layout(config_, base));
+    for (const int dp : {1, 2, 3})
+      for (const int zero : {0, 1, 2, 3}) {
+        TensorExpertLayout each = base;
+        each.dp = dp;
+        each.zero = zero;
+        EXPECT_TRUE(compare(run_layout(in_layout(config_, each)), one).bitwise) << each.text();
+      }
+  }
+}
+
+// A rank without a token of a grain takes part in everything.
+TEST_P(TensorExpertTest, RanksMayHaveNoTokens) {
+  Config config = config_;
+  config.train.micro_batch = 1;
+  config.train.global_batch = 3;
+  for (const int64_t length : {1, 2, 4, 7}) {
+    config.data.seq_len = length;
+    const VerifyRun one = run_layout(one_process(config));
+    for (const bool sp : {false, true})
+      for (const TensorExpertLayout& layout :
+           {TensorExpertLayout{.tp = 3}, TensorExpertLayout{.tp = 6, .ep = 3},
+            TensorExpertLayout{.tp = 6, .zero = 3},
+            TensorExpertLayout{.dp = 3, .tp = 2, .ep = 6, .zero = 2}}) {
+        TensorExpertLayout each = layout;
+        each.sp = sp;
+        SCOPED_TRACE(fmt::format("sequences of {}", length));
+        expect_as_one(config, one, each);
+      }
+  }
+}
+
+// Each rank routes its own rows of a pass, and no other's.
+TEST(TensorExperts, RanksComputeTheirOwnRows) {
+  for (const int ranks : {2, 3, 6}) {
+    const Config config = six_experts("moe");
+    std::mutex mutex;
+    std::map<int, std::vector<RouterLoad>> loads;
+    run_ranks(make_thread_groups(ranks), [&](Group& group) {
+      Engine engine;
+      const auto model = make_model(config.model);
+      shard_model(*model, sharding_of(config.model, false), group);
+      model->allocate(engine.arena, Dtype::f32, true);
+      model->initialize(1);
+      for (Weight* weight : model->weights())
+        weight->set_grad(zeros(engine.arena, weight->param().shape(), Dtype::f32, Category::gradients));
+      const Batch batch = make_batch(config, 1, 0);
+      Tape tape(
+          {.num_sequences = batch.num_sequences, .seq_len = batch.seq_len, .record = true, .dropout = true});
+      const auto tensor = [&](const std::vector<int32_t>& ids) {
+        return to_tensor(engine.arena, ids, batch.num_sequences, batch.seq_len);
+      };
+      tape.backward(model->loss(tape, tensor(batch.tokens), tensor(batch.targets), RecomputePlan{}));
+      const std::lock_guard lock(mutex);
+      for (MoeLayer* layer : model->moe_layers()) loads[group.rank()].push_back(layer->take_load());
+    });
+    std::vector<int64_t> tokens(2, 0), choices(2, 0);
+    for (const auto& [rank, layers] : loads) {
+      ASSERT_EQ(layers.size(), tokens.size());
+      for (size_t l = 0; l < layers.size(); ++l) {
+        EXPECT_EQ(layers[l].tokens, own_rows(22, rank, ranks).count()) << "rank " << rank << " of " << ranks;
+        tokens[l] += layers[l].tokens;
+        choices[l] += std::accumulate(layers[l].chosen.begin(), layers[l].chosen.end(), int64_t{0});
+      }
+    }
+    EXPECT_EQ(tokens, std::vector<int64_t>(2, 22));
+    EXPECT_EQ(choices, std::vector<int64_t>(2, 3 * 22));
+  }
+}
+
+// What is done wrong on every rank.
+struct TensorExpertFault {
+  GroupFault of_group = {.call = "no such call"};     // of the tensor group
+  std::string not_summed = {};                        // a row of the table whose gradients stay parts
+  bool experts_over_dp = false, others_rows = false;  // sums of one rank's tokens; the rows of the next rank
+};
+
+class TensorExpertFaults {
+ public:
+  LayoutHooks plant(const Config& config, const TensorExpertFault& fault) {
+    return {.lay_out = [this, &config, fault](Training& training, Mesh& mesh) {
+      Sharding table = sharding_of(config.model, config.parallel.sp);
+      for (ShardingRow& row : table)
+        if (row.module == fault.not_summed) row.split = Split::none;
+      training.split(table, over(mesh.group(Axis::tp), fault.of_group));
+      for (MoeLayer* layer : training.model->moe_layers()) {
+        if (!fault.others_rows) continue;
+        FaultyGroup& other = over(mesh.group(Axis::tp), fault.of_group);
+        other.pretend((mesh.coordinate(Axis::tp) + 1) % mesh.size(Axis::tp));
+        layer->deal(std::make_unique<DealtTokens>(other));
+      }
+      if (fault.experts_over_dp)
+        training.split_experts(mesh.group(Axis::ep), mesh.group(Axis::dp), 1);
+      else
+        training.split_experts(mesh.group(Axis::ep), mesh.group(Axis::edp), mesh.shape().expert_parts());
+    }};
+  }
+
+ private:
+  FaultyGroup& over(Group& real, const GroupFault& fault) {
+    const std::scoped_lock lock(mutex_);
+    return groups_.emplace_back(real, fault);
+  }
+  std::mutex mutex_;
+  std::list<FaultyGroup> groups_;
+};
+
+TEST(TensorExperts, PlantedFaultsAreCaught) {
+  for (const char* style : {"moe", "moe_bias"})
+    for (const bool sp : {false, true}) {
+      SCOPED_TRACE(fmt::format("{}{}", style, sp ? " sp" : ""));
+      Config config = six_experts(style);
+      config.train.global_batch = 4;  // two grains of which each rank has eleven tokens
+      const VerifyRun one = run_layout(one_process(config));
+      config = in_layout(config, {.dp = 2, .tp = 2, .sp = sp});
+      const auto expect_caught = [&](const char* what, const TensorExpertFault& fault) {
+        TensorExpertFaults planted;
+        EXPECT_TRUE(is_caught(config, one, planted.plant(config, fault), 10 * kTolerance))
+            << what << " went unseen";
+      };
+      TensorExpertFaults none;
+      EXPECT_LE(compare(run_layout(config, none.plant(config, {})), one).worst(), kTolerance)
+          << "without a fault";
+      expect_caught("a router's gradient of one rank's tokens", {.not_summed = "blocks.*.moe.router"});
+      expect_caught("experts that saw one rank's tokens", {.experts_over_dp = true});
+      expect_caught("the rows of another rank", {.others_rows = true});
+      const char* const choices = "choices of all tokens";
+      expect_caught("choices that are not gathered", {.of_group = {.call = choices, .change = zeroed}});
+      expect_caught("choices in another order", {.of_group = {.call = choices, .change = halves_swapped}});
+      if (!sp)
+        expect_caught("gradients of rows in another order",
+                      {.of_group = {.call = "scatter_to backward", .change = halves_swapped}});
+      if (config.model.shared_experts == 0) continue;
+      expect_caught("a shared expert's gradient of one rank's tokens",
+                    {.not_summed = "blocks.*.moe.shared.*"});
+      expect_caught("a bias that moves by one rank's tokens",
+                    {.of_group = {.call = "expert load", .skipped = true}});
+    }
+}
+
+// What the groups of an axis put on the wire in one step of one grain, summed over the ranks.
+Traffic step_traffic(Config config, const TensorExpertLayout& layout, Axis axis) {
+  config.train.steps = 1;
+  config.train.global_batch = config.train.micro_batch;
+  std::mutex mutex;
+  std::map<int, Group*> groups;
+  Traffic sum;
+  run_layout(in_layout(config, layout), {.lay_out =
+                                             [&](Training& training, Mesh& mesh) {
+                                               training.lay_out(mesh);
+                                               const std::scoped_lock lock(mutex);
+                                               groups[mesh.world().rank()] = &mesh.group(axis);
+                                             },
+                                         .end =
+                                             [&](Training&, TrainState&, World& world) {
+                                               const std::scoped_lock lock(mutex);
+                                               sum += groups.at(world.rank())->traffic();
+                                             }});
+  return sum;
+}
+
+// Of docs/moe.md. N tokens, of which n = ceil(N/P) lie on a rank.
+TEST(TensorExperts, BytesAreThoseOfTheFormulas) {
+  for (const char* style : {"moe", "moe_bias"})
+    for (const int ranks : {2, 3})
+      for (const bool sp : {false, true}) {
+        SCOPED_TRACE(fmt::format("{} tp {}{}", style, ranks, sp ? " sp" : ""));
+        const Config config = six_experts(style);
+        const ModelConfig& m = config.model;
+        const int64_t P = ranks, N = 22, n = dealt_rows(N, ranks), C = m.width, K = m.experts_per_token,
+                      layers = m.layers - m.dense_layers;
+        int64_t partial = 0, stacks = 0;
+        const auto model = make_model(m);
+        for (const auto& param : model->params()) {
+          const bool is_norm = param->name().find("norm") != std::string::npos;
+          const bool is_part =
+              param->name().ends_with("router.weight") || param->name().find("shared") != std::string::npos;
+          if (is_part || (sp && is_norm)) partial += param->numel();
+          if (param->is_stack()) stacks += (param->numel() + 15) / 16 * 16;
+        }
+        const TensorExpertLayout layout{.tp = ranks, .sp = sp};
+        // Attention two each way, a dense layer as many; the embedding and the head.
+        const int64_t sums = 2 * m.layers + 2 * m.dense_layers + 2;
+        const int64_t load = 8 * (2 + layers * m.experts) + 8 * 2 * layers;
+        const int64_t choices = layers * n * K * 4, statistics = 12 * N;
+        const Traffic tensor = step_traffic(config, layout, Axis::tp);
+        EXPECT_EQ(tensor.of(Collective::all_reduce).bytes,
+                  2 * (P - 1) * ((sp ? 0 : sums * N * C * 4) + 4 * partial + load + 8 + 8));
+        EXPECT_EQ(tensor.of(Collective::all_gather).bytes,
+                  P * (P - 1) * (statistics + choices + (sp ? sums : 2 * layers) * n * C * 4));
+        EXPECT_EQ(tensor.of(Collective::reduce_scatter).bytes, sp ? P * (P - 1) * sums * n * C * 4 : 0);
+        EXPECT_EQ(tensor.total().bytes, tensor.of(Collective::all_reduce).bytes +
+                                            tensor.of(Collective::all_gather).bytes +
+                                            tensor.of(Collective::reduce_scatter).bytes);
+        const Traffic copies = step_traffic(config, layout, Axis::edp);
+        EXPECT_EQ(copies.total().bytes, 2 * (P - 1) * 4 * stacks);
+      }
+}
+
+// Where every token goes to every expert, (P-1)/P of the rows lie elsewhere: of each token once.
+TEST(TensorExperts, RowsTravelOnce) {
+  for (const char* style : {"moe", "moe_bias"})
+    for (const int ranks : {2, 3}) {
+      Config config = six_experts(style);
+      config.model.experts_per_token = 6;
+      config.model.capacity_factor = 0.0;
+      const ModelConfig& m = config.model;
+      const int64_t P = ranks, R = 22 * 6, layers = m.layers - m.dense_layers;
+      const Traffic traffic = step_traffic(config, {.tp = ranks, .ep = ranks}, Axis::ep);
+      EXPECT_EQ(traffic.of(Collective::all_to_all).bytes, P * layers * (P - 1) * (m.experts / P) * 8);
+      EXPECT_EQ(traffic.of(Collective::all_to_all_v).bytes, layers * 4 * (R * (P - 1) / P) * m.width * 4);
+    }
+}
+
+// Law 7: a rank has n = ceil(N/P) tokens of a layer of experts, and the plan knows it.
+TEST(TensorExperts, ThePlanBoundsWhatTheyNeed) {
+  for (const char* style : {"moe", "moe_bias"})
+    for (const bool sp : {false, true})
+      for (const TensorExpertLayout& layout :
+           {TensorExpertLayout{.tp = 2}, TensorExpertLayout{.dp = 2, .tp = 2, .ep = 2, .zero = 3},
+            TensorExpertLayout{.tp = 3, .zero = 1}}) {
+        TensorExpertLayout each = layout;
+        each.sp = sp;
+        Config config = in_layout(six_experts(style, "adamw"), each);
+        config.model.capacity_factor = 0.0;
+        config.train.steps = 2;
+        run_layout(config, {.end = [&](Training& training, TrainState&, World& world) {
+                     const uint64_t planned =
+                                        plan_memory({config, 2, world.rank(), world.size()}).usage.peak_total,
+                                    measured = training.arena.usage().peak_total;
+                     EXPECT_LE(measured, planned) << style << " " << each.text() << " rank " << world.rank();
+                     if (each.ep > 1) return;  // where all tokens may choose the experts of one rank
+                     EXPECT_GE(1.03 * static_cast<double>(measured), static_cast<double>(planned))
+                         << style << " " << each.text() << " rank " << world.rank();
+                   }});
+      }
+}
+
+}  // namespace
+}  // namespace athanor
