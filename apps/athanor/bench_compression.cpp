@@ -142,9 +142,18 @@ void BenchCompression::run() {
         steps, kLastSteps, "gradients", "loss", "ratio", "bytes a step", "ratio", "between groups");
   Result whole;
   for (const Mode& mode : kModes) {
-    const Result result = train(mode);
-    if (whole.mode.empty()) whole = result;
     Report entry;
+    Result result;
+    try {
+      result = train(mode);
+    } catch (const ConfigError& error) {  // a way that does not go with the other settings
+      entry["gradients"] = mode.name();
+      entry["refused"] = std::string(error.what());
+      report["results"].push_back(entry);
+      if (!json) std::cout << fmt::format("{:<14} refused: {}\n", mode.name(), error.what()) << std::flush;
+      continue;
+    }
+    if (whole.mode.empty()) whole = result;
     entry["gradients"] = result.mode;
     entry["loss"] = result.loss;
     entry["loss_ratio"] = result.loss / whole.loss;

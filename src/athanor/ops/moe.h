@@ -8,9 +8,10 @@
 //
 // What a pass (a grain) computes depends on its tokens alone: capacity, drops and auxiliary losses are those of its
 // tokens in their order; where the pass has only a part of the grain's (sequence_part.h), or the rank only some of the
-// pass's rows (TokenDeal), those of all of them, and route() is a collective. Memory: dropless, R = N K whatever the routing, so the plan of the null device is exact in rows; with a
-// capacity R is at most that. Kernels: kernels/router.h, kernels/token_rows.h. Shapes: N tokens, C width, E experts, K
-// experts per token, R rows. Thread rule: one thread per Tape.
+// pass's rows (TokenDeal), those of all of them, and route() is a collective. Memory: dropless, R = N K whatever the
+// routing, so the plan of the null device is exact in rows; with a capacity R is at most that. Kernels:
+// kernels/router.h, kernels/token_rows.h. Shapes: N tokens, C width, E experts, K experts per token, R rows. Thread
+// rule: one thread per Tape.
 #pragma once
 
 #include <memory>

@@ -16,11 +16,11 @@
 // follows reduce_from and gather_to_whole is computed alike on every rank (its gradient is whole). Tokens
 // [B,S,C] of a pass are dealt flat: of the N = B*S rows, rank r has rows [r*n, (r+1)*n) as [n,C], n =
 // ceil(N/P); rows past N are padding: zero where a sum made them, with a zero gradient, never part of a whole
-// value. "Own rows" are dealt ones without padding: [m,C], m <= n, none where there are fewer tokens than ranks. Sums are f32, also of bf16 and f16, rounded once, in the order of the ranks. On the null device
-// nothing moves; a group of one is the identity. Errors: those of the group; a pass whose context does not
-// say its tokens. Every rank of the group runs the same operations in the same order. Thread rule: that of
-// the Tape. After Shoeybi et al., "Megatron-LM", 2019, and Korthikanti et al., "Reducing activation
-// recomputation", 2022.
+// value. "Own rows" are dealt ones without padding: [m,C], m <= n, none where there are fewer tokens than ranks. Sums
+// are f32, also of bf16 and f16, rounded once, in the order of the ranks. On the null device nothing moves; a group of
+// one is the identity. Errors: those of the group; a pass whose context does not say its tokens. Every rank of the group
+// runs the same operations in the same order. Thread rule: that of the Tape. After Shoeybi et al., "Megatron-LM", 2019,
+// and Korthikanti et al., "Reducing activation recomputation", 2022.
 #pragma once
 
 #include <algorithm>

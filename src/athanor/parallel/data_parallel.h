@@ -84,8 +84,8 @@ class DataParallel final : public GrainGradients {
   DataParallel(const std::vector<Weight*>& weights, Group& group, Arena& arena, DataParallelOptions options);
   void allocate();  // memory for gradients
 
-  // Stages 0 and 1: how many grains each rank takes from the next step on (grain_balance.h); at first evenly. Error where
-  // experts' grains are numbered apart.
+  // Stages 0 and 1: how many grains each rank (each `parts` of them) takes from the next step on (grain_balance.h); at
+  // first evenly. Error where experts' grains are numbered apart.
   void share_grains(std::vector<int64_t> counts);
   // Of this rank; Error: fewer grains than ranks.
   std::vector<int64_t> grains_of_step(int64_t num_grains) const override;

@@ -11,9 +11,9 @@
 // An expert's gradient holds the tokens of all P ranks: it is summed over the ranks with the same experts only.
 // A pass costs each rank 2 R C elements out and back forward, as many backward, and P counts before
 // (docs/moe.md). The gradients of rows travel while the shared expert's are computed, like the rows.
-// Memory: rows at a rank are at most P N min(K, E/P), N the most tokens of a rank, if all choose its experts; the plan of the null device
-// counts that. Errors: Error where E does not divide; those of the group. All ranks make the same passes: those without
-// tokens of their own take part with none. Thread rule: that of the Tape.
+// Memory: rows at a rank are at most P N min(K, E/P), N the most tokens of a rank, if all choose its experts; the plan
+// of the null device counts that. Errors: Error where E does not divide; those of the group. All ranks make the same
+// passes: those without tokens of their own take part with none. Thread rule: that of the Tape.
 #pragma once
 
 #include "athanor/comm/group.h"

@@ -12,7 +12,7 @@
 // Where the group can (Group::note_squares), sums come with the squares of their norm blocks; so do, in a group of one,
 // the last products of gradients (Weight::want_squares).
 // `parts` neighbours compute one grain, each its tokens (context parallelism; grain_shares.h has the leaves of the tree).
-// share_grains(): how many neighbouring grains each rank takes from the next step on, by rank and the same on all of
+// share_grains(): how many neighbouring grains each such group of `parts` takes from the next step on, the same on all of
 // them (grain_balance.h); evenly by default.
 #pragma once
 

@@ -11,8 +11,8 @@
 //   bounded, async     the header, then the row of the sum of its grains for each bucket
 //
 // and server 0 the sums of its losses after the header ("losses", f64). Compressed rows are coded_push.h's. With grains by
-// speed worker 0 says to each server before such a step how many grains each worker takes from it on ("shares of grains",
-// i64[W]). A worker gets from each, when it may go on, the header ("answer", i64[8]), from server 0 the losses of all that
+// speed worker 0 says to each server before such a step how many grains each of dp takes from it on ("shares of grains",
+// i64[W / parts]). A worker gets from each, when it may go on, the header ("answer", i64[8]), from server 0 the losses of all that
 // was pushed since its last answer, and the server's row of every bucket's values ("parameters B", T). Before the first
 // step there is an answer without a push.
 #pragma once
