@@ -33,6 +33,7 @@ groups=()   # of tests, the part of a name before the dot; none: all
 packages=() # more than a build needs
 whole_device_trainings='train\.DevicesTraining\.|train\.DeviceOffloadOnTheHost\.'
 whole_device_trainings+='|train\.Copies/DeviceOffload\.(ChangesNoBit|ACheckpointDoesNotKnowOfIt)'
+second_optimizer='train\.All/TensorExpertTest\.[A-Za-z]*/[a-z_]*_sgd'  # the same layouts as with the first
 case "$preset" in
   release) ;;
   asan)
@@ -42,9 +43,10 @@ case "$preset" in
       if [ "$folder" != apps ]; then groups+=("$folder"); fi
     done
     targets=("${groups[@]/%/_tests}" fuzzers)  # fuzz/run.sh runs those
-    unseen="^(train\.All/(SpanningTest|OffloadLayouts)\.|$whole_device_trainings)"
+    unseen="^(train\.All/(SpanningTest|OffloadLayouts)\.|$whole_device_trainings|$second_optimizer)"
     echo "test.sh: without train.SpanningTest and most of train.OffloadLayouts: samples of layouts, too long here"
     echo "test.sh: without train.DevicesTraining and whole trainings of train.DeviceOffload: emulated devices, likewise"
+    echo "test.sh: without train.TensorExpertTest's second optimizer: the same layouts as with the first"
     export ASAN_OPTIONS=${ASAN_OPTIONS-detect_stack_use_after_return=1:strict_string_checks=1}
     export UBSAN_OPTIONS=${UBSAN_OPTIONS-print_stacktrace=1} ;;
   tsan)
@@ -54,16 +56,19 @@ case "$preset" in
     done
     targets=("${groups[@]/%/_tests}")
     unseen='^(comm\.(Gloo|Mpi)\.|comm\.Nccl\.(EveryCallByDevices|GroupsOfSomeRanksAndOfOne)$'
-    unseen+="|train\.All/(SpanningTest|OffloadLayouts|TwoSpeedLayouts)\.|$whole_device_trainings"
+    unseen+="|train\.All/(SpanningTest|OffloadLayouts|TwoSpeedLayouts)\.|$whole_device_trainings|$second_optimizer"
     unseen+='|train\.(ZeroMemory|MemoryPlan|PipelinePlans|SteadyState)\.'
+    unseen+='|train\.(RoundCompression|ServedLayouts|BalanceLayouts)\.(ThePlan|SendsTheBytes)|train\.Compression\.OfRounds'
     unseen+='|train\.(CompressionLayouts|[A-Za-z]*\.[A-Za-z]*ItsDefinition|HybridExperts\.ComputeWhatOneProcess))'
     echo "test.sh: without comm.Gloo and comm.Mpi: the thread sanitizer sees the threads of those libraries only in part"
     echo "test.sh: without train.DevicesTraining, whole trainings of train.DeviceOffload and two of comm.Nccl: emulated" \
       "devices that talk take minutes here"
     echo "test.sh: without train.SpanningTest, train.TwoSpeedLayouts and most of train.OffloadLayouts: samples of" \
       "layouts, too long here"
-    echo "test.sh: without train.ZeroMemory, MemoryPlan, PipelinePlans and SteadyState, which count bytes, and without" \
-      "train.CompressionLayouts and runs beside their definition: minutes here, and their suites have more"
+    echo "test.sh: without train.ZeroMemory, MemoryPlan, PipelinePlans, SteadyState and some of RoundCompression," \
+      "ServedLayouts and BalanceLayouts, which count bytes, and without train.CompressionLayouts and runs beside their" \
+      "definition: minutes here, and their suites have more"
+    echo "test.sh: without train.TensorExpertTest's second optimizer: the same layouts as with the first"
     export TSAN_OPTIONS=${TSAN_OPTIONS-halt_on_error=1:second_deadlock_stack=1} ;;
   *) echo "test.sh: error: preset: got '$preset', expected release, asan or tsan" >&2; exit 2 ;;
 esac

@@ -8,9 +8,7 @@
 #include <thread>
 
 #include "athanor/train/compression_state.h"
-#include "checkpoint/content.h"
-#include "support/temporary_folder.h"
-#include "train/layout_run.h"
+#include "train/saved_run.h"
 
 namespace athanor {
 namespace {
@@ -127,19 +125,8 @@ TEST(CompressionLayouts, PartsOfMatricesResumeToTheSameBits) {
   Config config = across(four_compressed_grains("powersgd", "gpt2"), 2, 1);
   config.parallel.tp = 2;
   const VerifyRun whole = run_layout(config);
-  const std::string folder = temporary_path("compression_layouts_parts");
-  std::filesystem::remove_all(folder);
-  Config half = config;
-  half.train.steps = 3;
-  TrainState then;
-  run_layout(
-      half, {.end = [&](Training& training, TrainState& state, World& world) {
-        write_checkpoint_at(
-            system_env(), world.all(), folder,
-            {.step = state.step, .state = state.to_json(), .tensors = training.tensors(), .files = {}});
-        if (world.rank() == 0) then = state;
-      }});
-  const Checkpoint checkpoint = Checkpoint::open(system_env(), folder);
+  const SavedRun saved = save_after(config, 3, "compression_layouts_parts");
+  const Checkpoint checkpoint = Checkpoint::open(system_env(), saved.folder);
   int parts = 0;
   for (const TensorEntry& entry : checkpoint.tensors()) {
     if (!entry.name.starts_with("factor.")) continue;
@@ -148,19 +135,12 @@ TEST(CompressionLayouts, PartsOfMatricesResumeToTheSameBits) {
     ++parts;
   }
   EXPECT_GT(parts, 0);
-  const auto resume = [&](const Config& layout) {
-    return run_layout(layout, {.begin = [&](Training& training, TrainState& state, World&) {
-                        training.load(Checkpoint::open(system_env(), folder));
-                        training.publish(then);
-                        state = then;
-                      }});
-  };
-  const VerifyRun rest = resume(config);
+  const VerifyRun rest = resume(config, saved);
   EXPECT_EQ(rest.weights, whole.weights);
   EXPECT_EQ(rest.losses.back(), whole.losses.back());
   EXPECT_EQ(rest.state, whole.state);
   // Factors of other parts are none of these: they begin again.
-  const VerifyRun flat = resume(across(four_compressed_grains("powersgd", "gpt2"), 2, 1));
+  const VerifyRun flat = resume(across(four_compressed_grains("powersgd", "gpt2"), 2, 1), saved);
   EXPECT_NEAR(flat.losses.back(), whole.losses.back(), 0.05 * whole.losses.back());
 }
 

@@ -10,28 +10,13 @@
 #include "athanor/parallel/compression/topk_sum.h"
 #include "athanor/train/compression_state.h"
 #include "athanor/train/memory_plan.h"
-#include "support/temporary_folder.h"
-#include "train/layout_run.h"
+#include "train/compressed_training.h"
+#include "train/saved_run.h"
 
 namespace athanor {
 namespace {
 
 const char* const kCodesOfSets[] = {"bf16", "int8", "topk", "powersgd"};
-
-Config compressed_sets(const std::string& kind, const std::string& family = "llama") {
-  Config config = tiny(family);
-  config.precision.compute = "f32";
-  config.model.width = 48;  // matrices of several blocks, which ZeRO cuts
-  config.model.head_dim = 12;
-  config.train.global_batch = 16;  // eight grains
-  config.optimizer.lr = 1e-3;
-  config.schedule.decay = "constant";  // runs may end early
-  config.parallel.compression = kind;
-  config.parallel.compression_ratio = 0.05;
-  config.parallel.compression_rank = 2;
-  config.parallel.compression_warmup = 0;
-  return config;
-}
 
 Config in_sets(Config config, int dp, int shard, int zero = 1) {
   config.parallel.dp = dp;
@@ -105,7 +90,7 @@ TEST(HybridCompression, SendsTheDocumentedBytes) {
   for (const char* kind : kCodesOfSets)
     for (const auto& [dp, shard, zero] :
          {std::tuple(4, 2, 1), {6, 3, 1}, {6, 2, 1}, {4, 2, 2}, {6, 3, 2}, {6, 2, 2}}) {
-      const Config config = in_sets(compressed_sets(kind, "gpt2"), dp, shard, zero);
+      const Config config = in_sets(compressed_blocks(kind, "gpt2"), dp, shard, zero);
       std::map<int, std::pair<Group*, Group*>> groups;
       std::mutex mutex;
       run_layout(config, {.lay_out =
@@ -139,7 +124,7 @@ TEST(HybridCompression, SendsTheDocumentedBytes) {
 // What is owed is shared out like the rest: all residues of a set are of one copy of the matrices.
 TEST(HybridCompression, ResiduesAreSharedOutInASet) {
   for (const char* kind : kCodesOfSets) {
-    const Config config = in_sets(compressed_sets(kind), 6, 3, 2);
+    const Config config = in_sets(compressed_blocks(kind), 6, 3, 2);
     std::mutex mutex;
     std::map<std::string, int64_t> elements;  // by what they are called in a checkpoint
     int64_t matrices = 0;
@@ -163,7 +148,7 @@ TEST(HybridCompression, ResiduesAreSharedOutInASet) {
 TEST(HybridCompression, ThePlanIsTheMeasuredPeak) {
   for (const auto& [kind, zero] :
        {std::pair("bf16", 1), {"int8", 2}, {"topk", 1}, {"topk", 3}, {"powersgd", 1}, {"powersgd", 2}}) {
-    Config config = in_sets(compressed_sets(kind, "gpt2"), 4, 2, zero);
+    Config config = in_sets(compressed_blocks(kind, "gpt2"), 4, 2, zero);
     config.precision.compute = "bf16";
     config.train.steps = 2;
     run_layout(config, {.end = [&](Training& training, TrainState&, World& world) {
@@ -175,40 +160,11 @@ TEST(HybridCompression, ThePlanIsTheMeasuredPeak) {
   }
 }
 
-struct Saved {
-  std::string folder;
-  TrainState then;
-};
-
-Saved save_after(Config config, int64_t steps) {
-  Saved saved{.folder = temporary_path("hybrid_compression"), .then = {}};
-  std::filesystem::remove_all(saved.folder);
-  config.train.steps = steps;
-  run_layout(
-      config, {.end = [&](Training& training, TrainState& state, World& world) {
-        write_checkpoint_at(
-            system_env(), world.all(), saved.folder,
-            {.step = state.step, .state = state.to_json(), .tensors = training.tensors(), .files = {}});
-        if (world.rank() == 0) saved.then = state;
-      }});
-  return saved;
-}
-
-VerifyRun resume(const Config& config, const Saved& saved,
-                 const std::function<void(Training&, TrainState&, World&)>& loaded = {}) {
-  return run_layout(config, {.begin = [&](Training& training, TrainState& state, World& world) {
-                      training.load(Checkpoint::open(system_env(), saved.folder));
-                      training.publish(saved.then);
-                      state = saved.then;
-                      if (loaded) loaded(training, state, world);
-                    }});
-}
-
 TEST(HybridCompression, ResumesToTheSameBits) {
   for (const auto& [kind, zero] : {std::pair("bf16", 2), {"int8", 1}, {"topk", 3}, {"powersgd", 1}}) {
-    const Config config = in_sets(compressed_sets(kind, "gpt2"), 4, 2, zero);
+    const Config config = in_sets(compressed_blocks(kind, "gpt2"), 4, 2, zero);
     const VerifyRun whole = run_layout(config);
-    const Saved saved = save_after(config, 2);
+    const SavedRun saved = save_after(config, 2, "hybrid_compression");
     const VerifyRun rest = resume(config, saved);
     EXPECT_EQ(rest.weights, whole.weights) << kind;
     EXPECT_EQ(rest.state, whole.state) << kind;
@@ -236,19 +192,17 @@ std::map<std::string, double> owed_in_checkpoint(const std::string& folder) {
 }
 
 TEST(HybridCompression, OtherNumbersOfSetsOweTheSame) {
-  const Config config = in_sets(compressed_sets("topk"), 6, 2);
-  Saved saved = save_after(config, 3);
+  const Config config = in_sets(compressed_blocks("topk"), 6, 2);
+  SavedRun saved = save_after(config, 3, "hybrid_compression");
   const auto before = owed_in_checkpoint(saved.folder);
   ASSERT_FALSE(before.empty());
   for (const auto& [dp, shard] : {std::pair(4, 2), {6, 3}, {2, 0}}) {
-    Config other = in_sets(compressed_sets("topk"), dp, shard);
+    Config other = in_sets(compressed_blocks("topk"), dp, shard);
     other.train.steps = 0;
     const std::string folder = saved.folder + "_again";
     std::filesystem::remove_all(folder);
     resume(other, saved, [&](Training& training, TrainState& state, World& world) {
-      write_checkpoint_at(
-          system_env(), world.all(), folder,
-          {.step = state.step, .state = state.to_json(), .tensors = training.tensors(), .files = {}});
+      save_run(training, state, world, folder);
     });
     const auto after = owed_in_checkpoint(folder);
     ASSERT_EQ(before.size(), after.size());
@@ -261,7 +215,7 @@ TEST(HybridCompression, PipelinesKeepTheBits) {
   for (const char* kind : kCodesOfSets)
     for (const int zero : {1, 2}) {
       const char* family = zero == 1 ? "gpt2" : "llama";
-      Config config = in_sets(compressed_sets(kind, family), 4, 2, zero);
+      Config config = in_sets(compressed_blocks(kind, family), 4, 2, zero);
       const VerifyRun flat = run_layout(config);
       config.parallel.pp = 2;
       const VerifyRun run = run_layout(config);
@@ -272,7 +226,7 @@ TEST(HybridCompression, PipelinesKeepTheBits) {
 
 TEST(HybridCompression, BucketsAndWarmupAreAsEver) {
   for (const char* kind : kCodesOfSets) {
-    Config config = in_sets(compressed_sets(kind), 4, 2);
+    Config config = in_sets(compressed_blocks(kind), 4, 2);
     const VerifyRun many = run_layout(config);
     config.parallel.bucket_bytes = 16 << 20;
     EXPECT_EQ(run_layout(config).weights, many.weights) << kind;
@@ -289,7 +243,7 @@ TEST(HybridCompression, BucketsAndWarmupAreAsEver) {
 // Nobody is there to exchange anything with.
 TEST(HybridCompression, OfOneSetIsNone) {
   for (const int zero : {1, 2, 3}) {
-    Config config = in_sets(compressed_sets("int8"), 4, 4, zero), plain = config;
+    Config config = in_sets(compressed_blocks("int8"), 4, 4, zero), plain = config;
     plain.parallel.compression = "none";
     EXPECT_TRUE(compare(run_layout(config), run_layout(plain)).bitwise) << zero;
   }
@@ -308,20 +262,20 @@ TEST(HybridCompression, GoesWithTheOtherAxes) {
     EXPECT_TRUE(compare(run_layout(config), run).bitwise) << what << ", again";
   };
   for (const char* kind : {"int8", "powersgd"}) {
-    Config context = in_sets(compressed_sets(kind), 4, 2, 3),
-           experts = in_sets(compressed_sets(kind, "moe"), 4, 2, 2);
+    Config context = in_sets(compressed_blocks(kind), 4, 2, 3),
+           experts = in_sets(compressed_blocks(kind, "moe"), 4, 2, 2);
     context.parallel.cp = 2;
     near_plain("cp", context);
     experts.model.experts = 8;
     experts.parallel.ep = 2;
     near_plain("ep", experts);
-    Config tensor = in_sets(compressed_sets(kind), 4, 2);
+    Config tensor = in_sets(compressed_blocks(kind), 4, 2);
     tensor.parallel.tp = 2;
     near_plain("tp", tensor);
-    Config both = in_sets(compressed_sets(kind, "moe"), 4, 2, 2);
+    Config both = in_sets(compressed_blocks(kind, "moe"), 4, 2, 2);
     both.parallel.tp = 2;
     near_plain("experts and tp", both);
-    Config two = in_sets(compressed_sets(kind), 8, 2, 3);
+    Config two = in_sets(compressed_blocks(kind), 8, 2, 3);
     two.parallel.sync_every = 2;
     two.parallel.sync_group = 4;
     near_plain("two speeds", two);
@@ -331,7 +285,7 @@ TEST(HybridCompression, GoesWithTheOtherAxes) {
 // Codes that go to the neighbour of the same set, not to the rank with the same share.
 TEST(HybridCompression, AnExchangeWithTheWrongRanksIsCaught) {
   for (const char* kind : {"int8", "topk"}) {
-    const Config config = in_sets(compressed_sets(kind), 4, 2);
+    const Config config = in_sets(compressed_blocks(kind), 4, 2);
     const VerifyRun truth = run_layout(config);
     EXPECT_TRUE(is_caught(config, truth,
                           {.lay_out =

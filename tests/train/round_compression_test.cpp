@@ -2,14 +2,12 @@
 // against their definition): bytes, memory, checkpoints, and the other axes beside them.
 #include <gtest/gtest.h>
 
-#include <filesystem>
 #include <mutex>
 
 #include "athanor/parallel/compression/compressed_gradients.h"
 #include "athanor/train/memory_plan.h"
-#include "checkpoint/content.h"
-#include "support/temporary_folder.h"
-#include "train/layout_run.h"
+#include "train/compressed_training.h"
+#include "train/saved_run.h"
 
 namespace athanor {
 namespace {
@@ -17,16 +15,7 @@ namespace {
 const char* const kCodesOfRounds[] = {"bf16", "int8", "topk", "powersgd"};
 
 Config compressed_rounds(const std::string& kind, int zero, int dp, const std::string& family = "llama") {
-  Config config = tiny(family);
-  config.precision.compute = "f32";
-  config.model.width = 48;  // matrices of several blocks, which ZeRO cuts
-  config.model.head_dim = 12;
-  config.train.global_batch = 16;  // eight grains
-  config.optimizer.lr = 1e-3;
-  config.schedule.decay = "constant";  // runs may end early
-  config.parallel.compression = kind;
-  config.parallel.compression_ratio = 0.05;
-  config.parallel.compression_rank = 2;
+  Config config = compressed_blocks(kind, family);
   config.parallel.dp = dp;
   config.parallel.zero = zero;
   return config;
@@ -115,23 +104,7 @@ TEST(RoundCompression, ResumesToTheSameBits) {
     for (const int zero : {2, 3}) {
       const Config config = compressed_rounds(kind, zero, 3);
       const VerifyRun whole = run_layout(config);
-      const std::string folder = temporary_path(std::string("round_compression_") + kind);
-      std::filesystem::remove_all(folder);
-      Config half = config;
-      half.train.steps = 2;
-      TrainState then;
-      run_layout(
-          half, {.end = [&](Training& training, TrainState& state, World& world) {
-            write_checkpoint_at(
-                system_env(), world.all(), folder,
-                {.step = state.step, .state = state.to_json(), .tensors = training.tensors(), .files = {}});
-            if (world.rank() == 0) then = state;
-          }});
-      const VerifyRun rest = run_layout(config, {.begin = [&](Training& training, TrainState& state, World&) {
-                                          training.load(Checkpoint::open(system_env(), folder));
-                                          training.publish(then);
-                                          state = then;
-                                        }});
+      const VerifyRun rest = resume(config, save_after(config, 2, "round_compression"));
       EXPECT_EQ(rest.weights, whole.weights) << kind << " zero " << zero;
       EXPECT_EQ(rest.losses.back(), whole.losses.back()) << kind << " zero " << zero;
       EXPECT_EQ(rest.state, whole.state) << kind << " zero " << zero;

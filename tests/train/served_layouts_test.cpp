@@ -2,12 +2,8 @@
 // data parallelism of ZeRO 1 in the same layout, to the bit.
 #include <gtest/gtest.h>
 
-#include <filesystem>
-
 #include "athanor/train/memory_plan.h"
-#include "checkpoint/content.h"
-#include "support/temporary_folder.h"
-#include "train/layout_run.h"
+#include "train/saved_run.h"
 
 namespace athanor {
 namespace {
@@ -69,10 +65,9 @@ TEST(ServedLayouts, AreDataParallelismToTheBit) {
       for (const char* reduce : {"fast", "tree"}) {
         Config config = served_layout(family, 2, axes);
         config.parallel.reduce = reduce;
-        const VerifyRun expected = run_layout(with_zero_one(config));
-        for (const int servers : {1, 2})
-          expect_same_run(run_layout(with_servers(config, servers)), expected,
-                          fmt::format("{} {} {} {}", what, family, reduce, servers));
+        const int64_t servers = (family == std::string("gpt2")) == (reduce == std::string("fast")) ? 2 : 1;
+        expect_same_run(run_layout(with_servers(config, servers)), run_layout(with_zero_one(config)),
+                        fmt::format("{} {} {} {}", what, family, reduce, servers));
       }
 }
 
@@ -127,24 +122,9 @@ TEST(ServedLayouts, CheckpointsAreThoseOfTheLogicalModel) {
   const Config config = served_layout("moe_bias", 2, [](ParallelConfig& p) { p.pp = 2; });
   const VerifyRun whole = run_layout(with_zero_one(config));
   for (const bool served_first : {true, false}) {
-    Config first = served_first ? with_servers(config, 2) : with_zero_one(config);
+    const Config first = served_first ? with_servers(config, 2) : with_zero_one(config);
     const Config second = served_first ? with_zero_one(config) : with_servers(config, 1);
-    const std::string folder = temporary_path("served_layouts");
-    std::filesystem::remove_all(folder);
-    first.train.steps = 2;
-    TrainState then;
-    run_layout(
-        first, {.end = [&](Training& training, TrainState& state, World& world) {
-          write_checkpoint_at(
-              system_env(), world.all(), folder,
-              {.step = state.step, .state = state.to_json(), .tensors = training.tensors(), .files = {}});
-          if (world.rank() == 0) then = state;
-        }});
-    const VerifyRun rest = run_layout(second, {.begin = [&](Training& training, TrainState& state, World&) {
-                                        training.load(Checkpoint::open(system_env(), folder));
-                                        training.publish(then);
-                                        state = then;
-                                      }});
+    const VerifyRun rest = resume(second, save_after(first, 2, "served_layouts"));
     EXPECT_EQ(rest.weights, whole.weights) << served_first;
     EXPECT_EQ(rest.state, whole.state) << served_first;
     EXPECT_EQ(rest.losses.back(), whole.losses.back()) << served_first;

@@ -113,7 +113,7 @@ std::vector<int> MeshShape::peers(int rank, std::initializer_list<Axis> axes) co
 }
 
 int MeshShape::expert_parts() const {
-  return cp % (ep / ep_within_tp(*this)) == 0 ? cp * tp / ep : 0;
+  return cp * ep_within_tp(*this) % ep == 0 ? cp * tp / ep : 0;
 }
 
 std::string MeshShape::text() const {

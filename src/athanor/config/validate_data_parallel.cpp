@@ -51,7 +51,7 @@ void check_hybrid_sharding(const Config& config) {
 
 // Whether the ranks of a group over `ep` compute the same grains (comm/mesh.h): it lies within tp and cp.
 bool shares_a_grain(const ParallelConfig& p, int64_t ep) {
-  return p.cp % (ep / std::gcd(ep, p.tp)) == 0;
+  return p.cp * std::gcd(ep, p.tp) % ep == 0;
 }
 
 // Who computes a grain depends on clocks then, so no result may.

@@ -41,21 +41,22 @@ Var MoeLayer::compute(const Var& rows, const std::vector<int64_t>& counts) const
 // The shared expert stands between the departure of the rows and their arrival: it is computed while they travel, and in
 // the backward pass while their gradients do.
 Var MoeLayer::operator()(const Var& input) const {
+  ExpertExchange* const exchange = exchange_;
   const Var x = enter(input);
   const Var logits = router_logits(x, router_weight_);
   const auto [weights, routing] =
       route(logits, bias_ == nullptr ? nullptr : &bias_->value(), options_.route, deal_.get());
   if (x.tape->recording()) note(*routing, x.value.rows());
   const auto& counts = routing->counts.kept;
-  const auto trip = exchange_ == nullptr ? nullptr : exchange_->plan(x.value, *routing);
+  const auto trip = exchange == nullptr ? nullptr : exchange->plan(x.value, *routing);
   Var rows = dispatch(x, routing);
-  if (trip != nullptr) rows = exchange_->depart(rows, trip);
+  if (trip != nullptr) rows = exchange->depart(rows, trip);
   const Var shared = shared_ == nullptr ? Var{} : (*shared_)(x);
   if (trip == nullptr) {
     rows = compute(rows, counts);
   } else {
-    rows = compute(exchange_->arrive(rows, trip), trip->counts);
-    rows = exchange_->come_home(exchange_->depart_home(rows, trip), trip);
+    rows = compute(exchange->arrive(rows, trip), trip->counts);
+    rows = exchange->come_home(exchange->depart_home(rows, trip), trip);
   }
   const Var y = combine(rows, weights, routing, x.value.shape());
   return leave(shared_ == nullptr ? y : add(y, shared));

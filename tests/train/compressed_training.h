@@ -1,0 +1,25 @@
+// A training whose matrices are of several code blocks, which ZeRO cuts between ranks, with compressed gradients.
+#pragma once
+
+#include <string>
+
+#include "train/small_training.h"
+
+namespace athanor {
+
+inline Config compressed_blocks(const std::string& kind, const std::string& family = "llama") {
+  Config config = tiny(family);
+  config.precision.compute = "f32";
+  config.model.width = 48;
+  config.model.head_dim = 12;
+  config.train.global_batch = 16;  // eight grains
+  config.optimizer.lr = 1e-3;
+  config.schedule.decay = "constant";  // runs may end early
+  config.parallel.compression = kind;
+  config.parallel.compression_ratio = 0.05;
+  config.parallel.compression_rank = 2;
+  config.parallel.compression_warmup = 0;
+  return config;
+}
+
+}  // namespace athanor
