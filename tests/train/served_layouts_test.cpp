@@ -2,6 +2,8 @@
 // data parallelism of ZeRO 1 in the same layout, to the bit.
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "athanor/train/memory_plan.h"
 #include "train/saved_run.h"
 
