@@ -38,7 +38,8 @@ struct LoadedModel {
 // `compute`: none takes the type that the model was trained in.
 LoadedModel load_model(Env& env, const std::string& path, Arena& arena, std::optional<Dtype> compute);
 
-// Weights into an allocated model; every tensor must be there, have the model's shape, and none be left over.
+// Weights into an allocated model, those that are `wanted` (all, if it is empty); every tensor must be there, have the
+// model's shape, and none be left over.
 void load_params(Env& env, const std::string& path, Model& model,
                  const std::function<bool(const Param&)>& wanted = {});
 
