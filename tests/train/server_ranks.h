@@ -140,20 +140,17 @@ class ServerRun {
     double loss_scale = first_state(config_).loss_scale.scale;
     for (int64_t step = 1; step <= config_.train.steps && (stop_step == 0 || step <= stop_step); ++step) {
       std::vector<double> losses(2, 0.0);
-      GradientSum& gradients = servers.gradients();
       servers.begin_step(step, loss_scale);
-      for (const int64_t grain : gradients.grains_of_step(settings_.num_grains)) {
-        const auto begin = [&](Tape& tape) {
-          if (WeightReady ready = gradients.begin_grain(grain)) tape.on_weight_ready(std::move(ready));
-        };
+      for (const int64_t grain : servers.grains_of_step(settings_.num_grains)) {
+        const auto begin = [&](Tape& tape) { servers.begin_grain(tape, grain); };
         const Accumulated done =
             compute_grain_of(config_, model, engine.arena, step, grain, begin, loss_scale);
         count(step, grain);
         losses[0] += done.loss;
         losses[1] += done.tokens;
-        gradients.end_grain();
+        servers.end_grain();
       }
-      gradients.finish();
+      servers.finish();
       if (plant_.before_push) plant_.before_push(me, step);
       const AnswerHeader answer = servers.exchange(
           {.step = step,
@@ -168,7 +165,7 @@ class ServerRun {
       const double used = std::exchange(loss_scale, answer.loss_scale);
       if (plant_.slow && step < config_.train.steps) {
         balance.add(plant_.slow(me, step) *
-                    static_cast<double>(gradients.grains_of_step(settings_.num_grains).size()));
+                    static_cast<double>(servers.grains_of_step(settings_.num_grains).size()));
         balance.deal();
         servers.share_grains(balance.counts());
         if (me == 0) observed_.dealt.push_back(balance.counts());

@@ -159,7 +159,7 @@ void Training::settle() {
 }
 
 std::vector<int64_t> Training::own_grains() const {
-  if (client) return client->gradients().grains_of_step(num_grains);
+  if (client) return client->grains_of_step(num_grains);
   return parallel ? parallel->grains_of_step(num_grains) : std::vector<int64_t>{};
 }
 
@@ -169,7 +169,7 @@ void Training::share_grains(const std::vector<int64_t>& counts) {
 }
 
 uint64_t Training::gradient_buffer_bytes() const {
-  if (client) return client->gradients().buffer_bytes();
+  if (client) return client->gradient_buffer_bytes();
   return parallel ? parallel->gradient_buffer_bytes() : 0;
 }
 

@@ -1,11 +1,8 @@
 #include "athanor/train/step.h"
 
-#include <algorithm>
 #include <cmath>
 
 #include "athanor/base/clock.h"
-#include "athanor/kernels/table.h"
-#include "athanor/parallel/tensor_parallel.h"
 
 namespace athanor {
 

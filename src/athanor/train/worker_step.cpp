@@ -2,8 +2,6 @@
 
 #include <cmath>
 
-#include "athanor/base/clock.h"
-
 namespace athanor {
 
 // Some rank of those that share this model: their columns must end with the same step.

@@ -29,7 +29,7 @@ class ServerClient final : public GrainGradients {
   ServerClient(const Module& model, Group& world, Group& workers, Arena& arena,
                const ServerSettings& settings, Trace* trace);
   void allocate();
-  GradientSum& gradients() { return *gradients_; }
+  uint64_t gradient_buffer_bytes() const { return gradients_->buffer_bytes(); }  // of one further partial sum
   void begin_step(int64_t step, double loss_scale = 1.0);
   std::vector<int64_t> grains_of_step(int64_t num_grains) const override {
     return gradients_->grains_of_step(num_grains);
