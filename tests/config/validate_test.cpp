@@ -105,8 +105,13 @@ TEST(Validate, ParameterServersGoWithPlainWorkers) {
   expect_error("[parallel]\nservers=2\ntp=2\nconsistency='async'",
                {"parallel.consistency: got \"async\" with 2 parts of a model", "expected \"sync\""});
   const std::string moe = "\n[model]\nfamily='moe'\nexperts=4\nrouter_aux_loss=0.0";
-  expect_error("[parallel]\nservers=1\nep=2" + moe,
-               {"parallel.servers: got 1 with parallel.ep = 2, expected"});
+  EXPECT_EQ(parse_error("[parallel]\nservers=4\ntp=2\nep=4" + moe), "");
+  expect_error(
+      "[parallel]\nservers=3\ntp=2\nep=4" + moe,
+      {"parallel.servers: got 3 with parallel.tp = 2, parallel.pp = 1, parallel.ep = 4, expected a multiple",
+       "the nearest is parallel.servers = 4"});
+  expect_error("[parallel]\nservers=2\nep=2\nconsistency='bounded'" + moe,
+               {"parallel.consistency: got \"bounded\" with 2 parts", "expected \"sync\""});
   EXPECT_EQ(parse_error("[parallel]\nservers=1" + moe + "\nrouter_bias_rate=0.01"), "");
   expect_error(
       "[parallel]\nservers=1\nconsistency='async'" + moe + "\nrouter_bias_rate=0.01",

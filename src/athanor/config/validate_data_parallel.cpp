@@ -100,18 +100,17 @@ void check_two_speed(const Config& config) {
 void check_served_parts(const Config& config) {
   const ParallelConfig& p = config.parallel;
   const std::string key = "parallel.servers";
-  const int64_t parts = p.tp * p.pp;
+  const int64_t parts = std::lcm(p.tp, p.ep) * p.pp;
+  const std::string axes = fmt::format("parallel.tp = {}, parallel.pp = {}{}", p.tp, p.pp,
+                                       p.ep > 1 ? fmt::format(", parallel.ep = {}", p.ep) : "");
   if (p.servers % parts != 0)
-    refuse(
-        config, key,
-        fmt::format("the nearest is parallel.servers = {}", (p.servers + parts - 1) / parts * parts),
-        "got {} with parallel.tp = {} and parallel.pp = {}, expected a multiple of the {} parts of the model",
-        p.servers, p.tp, p.pp, parts);
+    refuse(config, key,
+           fmt::format("the nearest is parallel.servers = {}", (p.servers + parts - 1) / parts * parts),
+           "got {} with {}, expected a multiple of the {} parts of the model", p.servers, axes, parts);
   require(p.consistency == "sync" || parts == 1, config, "parallel.consistency",
-          "got \"{}\" with {} parts of a model (parallel.tp = {}, parallel.pp = {}), expected \"sync\": "
-          "pushes come to the "
-          "servers of each part in another order, and what parts have in common would not stay equal",
-          p.consistency, parts, p.tp, p.pp);
+          "got \"{}\" with {} parts of a model ({}), expected \"sync\": pushes come to the servers of each "
+          "part in another order, and what parts have in common would not stay equal",
+          p.consistency, parts, axes);
 }
 
 // Servers keep what ZeRO would cut in another way, and sum as they are sent; without a common update
@@ -130,11 +129,6 @@ void check_parameter_servers(const Config& config) {
           "shared out "
           "over the servers",
           p.servers, p.zero);
-  require(p.ep == 1, config, key,
-          "got {} with parallel.ep = {}, expected parallel.ep = 1: servers sum what all ranks of a stage "
-          "have, and experts "
-          "would be summed over others",
-          p.servers, p.ep);
   require(
       p.sync_every == 0, config, key,
       "got {} with parallel.sync_every = {}, expected parallel.sync_every = 0: both say who may be ahead of "

@@ -42,13 +42,11 @@ DataParallelOptions for_size(DataParallelOptions options, int size) {
   return options;
 }
 
-// `experts`: those, or the others.
+// `experts`: those that are summed apart, or the others.
 std::vector<Weight*> weights_of(const std::vector<Weight*>& weights, const DataParallelOptions& options,
                                 bool experts) {
-  std::vector<Weight*> some;
-  for (Weight* weight : weights)
-    if ((options.expert_group != nullptr && weight->param().is_stack()) == experts) some.push_back(weight);
-  return some;
+  if (options.expert_group == nullptr) return experts ? std::vector<Weight*>{} : weights;
+  return weights_apart(weights, experts);
 }
 
 }  // namespace
@@ -68,7 +66,8 @@ DataParallel::DataParallel(const std::vector<Weight*>& weights, Group& group, Ar
                                                      .uses_apart = options_.values_place.is_used(),
                                                      .section = options_.section}),
       clock_(options_.trace),
-      log_(log == nullptr ? own_log_ : *log) {
+      log_(log == nullptr ? own_log_ : *log),
+      expert_grains_(options.expert_parts) {
   if (options_.stage > 0)
     values_ = std::make_unique<GatheredValues>(
         buckets_, group_, arena_,
@@ -144,25 +143,10 @@ void DataParallel::begin_step(int64_t num_grains, int64_t update, double loss_sc
   first_grain_ = first;
   gradients_->begin_step(last - first);
   if (!experts_) return;
-  if (options_.expert_parts > 0) {
-    check(experts_->grains_of_step(last - first) == gradients_->grains_of_step(last - first),
-          "data parallel: got experts on ranks with other grains, expected {} neighbours of {} with the same",
-          options_.expert_parts, experts_->everyone().size());
-    return experts_->begin_step(last - first, update, loss_scale);
-  }
-  const int sharing = everyone().size() / options_.parts;
-  check((last - first) % sharing == 0,
-        "expert parallel: got {} grains for {} ranks, expected as many on each", last - first, sharing);
-  const int64_t of_experts = (last - first) / sharing * experts_->everyone().size();
-  grains_ = grains_of_step(num_grains);
-  expert_grains_ = experts_->grains_of_step(of_experts);
+  const int64_t of_experts =
+      expert_grains_.in_step(last - first, everyone().size() / options_.parts, experts_->everyone().size());
+  expert_grains_.begin(gradients_->grains_of_step(last - first), experts_->grains_of_step(of_experts));
   experts_->begin_step(of_experts, update, loss_scale);
-}
-
-int64_t DataParallel::expert_grain(int64_t grain) const {
-  if (options_.expert_parts > 0) return grain - first_grain_;
-  return expert_grains_.at(
-      static_cast<size_t>(std::find(grains_.begin(), grains_.end(), grain) - grains_.begin()));
 }
 
 // Neither a state nor of the other part.
@@ -178,7 +162,7 @@ WeightReady DataParallel::start_grain(int64_t grain) {
   if (values_) values_->begin_grain();
   if (!experts_) return gradients_->begin_grain(grain - first_grain_);
   own_ready_ = gradients_->begin_grain(grain - first_grain_);
-  experts_ready_ = experts_->start_grain(expert_grain(grain));
+  experts_ready_ = experts_->start_grain(expert_grains_.of(grain - first_grain_));
   return [this](Weight& weight) {
     const WeightReady& told = is_expert(weight.param()) ? experts_ready_ : own_ready_;
     if (told) told(weight);
@@ -191,7 +175,7 @@ void DataParallel::begin_grain(Tape& tape, int64_t grain) {
 
 void DataParallel::weight_ready(Weight& weight, int64_t grain) {
   if (is_expert(weight.param()))
-    experts_->weight_ready(weight, expert_grain(grain));
+    experts_->weight_ready(weight, expert_grains_.of(grain - first_grain_));
   else
     gradients_->weight_ready(weight, grain - first_grain_);
 }

@@ -46,6 +46,7 @@
 #include "athanor/comm/tree.h"
 #include "athanor/parallel/buckets.h"
 #include "athanor/parallel/compression/compressed_gradients.h"
+#include "athanor/parallel/experts_apart.h"
 #include "athanor/parallel/gathered_values.h"
 #include "athanor/parallel/gradient_sum.h"
 #include "athanor/parallel/grain_gradients.h"
@@ -133,9 +134,6 @@ class DataParallel final : public GrainGradients {
   bool is_expert(const Param& param) const;
   WeightReady start_grain(int64_t grain);
   void go_idle();  // through the last round, where this rank has no grain in it
-  // The experts' number of a grain: that in the island; where they are numbered apart, every rank of their group takes as
-  // many as this one of its own.
-  int64_t expert_grain(int64_t grain) const;
   std::vector<FlatRange> pieces(const Param& param) const;  // by rank; none where it is whole
   Tensor add_uses(const Param& param);
   Tensor read_grad(const Param& param) const;
@@ -155,9 +153,9 @@ class DataParallel final : public GrainGradients {
   mutable std::unordered_map<const Param*, Tensor> grads_;  // of all, or the one that was read from disk last
   std::unordered_set<const Param*> final_;                  // on disk as keep_grad() put it, all uses in one
   std::unordered_set<const Param*> changed_;                // by keep_grad(), in this step
-  std::unique_ptr<DataParallel> experts_;        // of weights that lie on other ranks than everything else
-  std::vector<int64_t> grains_, expert_grains_;  // of this rank
-  WeightReady own_ready_, experts_ready_;        // of the present grain, where there are experts
+  std::unique_ptr<DataParallel> experts_;  // of weights that lie on other ranks than everything else
+  ExpertGrains expert_grains_;             // of this rank and step, numbered in the island
+  WeightReady own_ready_, experts_ready_;  // of the present grain, where there are experts
 };
 
 }  // namespace athanor

@@ -127,6 +127,10 @@ int training_ranks(const Config& config, int world_size) {
   return world_size - static_cast<int>(config.parallel.servers);
 }
 
+bool sums_experts_apart(const Config& config, const MeshShape& shape) {
+  return config.model.experts > 0 && (shape.ep > 1 || shape.tp > 1);
+}
+
 MeshShape mesh_shape(const Config& config, int world_size) {
   const ParallelConfig& p = config.parallel;
   const int64_t others = p.pp * p.cp * p.tp;

@@ -30,6 +30,9 @@ int training_ranks(const Config& config, int world_size);
 // Of the ranks that train. parallel.dp = "auto" are those that the other axes leave.
 MeshShape mesh_shape(const Config& config, int world_size);
 
+// Whether gradients of experts are summed over other ranks (edp) than those of everything else (dp x cp).
+bool sums_experts_apart(const Config& config, const MeshShape& shape);
+
 int64_t grains_of_step(const TrainConfig& train);
 
 // parallel.schedule for the parallel.pp ranks. ConfigError where there is no such schedule.

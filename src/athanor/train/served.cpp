@@ -2,9 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <numeric>
 
-#include "athanor/base/check.h"
+#include "athanor/parallel/experts_apart.h"
 #include "athanor/train/compression_state.h"
 #include "athanor/train/grain.h"
 #include "athanor/train/layout.h"
@@ -38,37 +39,11 @@ MeshShape server_shape(const Config& config) {
   const ParallelConfig& p = config.parallel;
   return {.pp = static_cast<int>(p.pp),
           .dp = static_cast<int>(p.servers / (p.pp * p.tp)),
-          .tp = static_cast<int>(p.tp)};
+          .tp = static_cast<int>(p.tp),
+          .ep = static_cast<int>(p.ep)};
 }
 
-// The ranks of a kind that have the part `of` of a model, a rank of a shape like theirs.
-std::vector<int> ranks_of_column(const MeshShape& shape, const MeshShape& other, int of) {
-  std::vector<int> ranks;
-  for (int rank = 0; rank < shape.num_ranks(); ++rank)
-    if (shape.coordinate(rank, Axis::pp) == other.coordinate(of, Axis::pp) &&
-        shape.coordinate(rank, Axis::tp) == other.coordinate(of, Axis::tp))
-      ranks.push_back(rank);
-  return ranks;
-}
-
-}  // namespace
-
-ServerPlaces::ServerPlaces(const Config& config, World& world) {
-  const MeshShape workers = mesh_shape(config, world.size()), servers = server_shape(config);
-  const int first_server = workers.num_ranks();
-  serves_ = world.rank() >= first_server;
-  shape_ = serves_ ? servers : workers;
-  const int first = serves_ ? first_server : 0, own = world.rank() - first;
-  std::vector<int> members(static_cast<size_t>(shape_.num_ranks()));
-  std::iota(members.begin(), members.end(), first);
-  of_kind_ = world.make_group(std::move(members), serves_ ? "servers" : "workers");
-  peers_ = std::make_unique<SomeRanks>(world, first, *of_kind_);
-  members = ranks_of_column(workers, shape_, own);
-  roles_ = {.workers = static_cast<int>(std::ssize(members)), .servers = servers.dp};
-  for (const int server : ranks_of_column(servers, shape_, own)) members.push_back(first_server + server);
-  column_ = world.make_group(std::move(members), "column of servers");
-}
-
+// Of everything but experts, where these are apart.
 ServerSettings server_settings(const Config& config, const ServerRoles& roles, int64_t num_channels) {
   const ParallelConfig& p = config.parallel;
   const int64_t grains = grains_of_step(config.train);
@@ -87,6 +62,58 @@ ServerSettings server_settings(const Config& config, const ServerRoles& roles, i
           .compression = compression_of(config)};
 }
 
+}  // namespace
+
+ServerPlaces::ServerPlaces(const Config& config, World& world)
+    : workers_(mesh_shape(config, world.size())),
+      servers_(server_shape(config)),
+      serves_(world.rank() >= workers_.num_ranks()),
+      shape_(serves_ ? servers_ : workers_) {
+  const int first = serves_ ? workers_.num_ranks() : 0;
+  std::vector<int> members(static_cast<size_t>(shape_.num_ranks()));
+  std::iota(members.begin(), members.end(), first);
+  of_kind_ = world.make_group(std::move(members), serves_ ? "servers" : "workers");
+  peers_ = std::make_unique<SomeRanks>(world, first, *of_kind_);
+  column_ = make_place(world, {Axis::pp, Axis::tp}, "column of servers");
+  if (sums_experts_apart(config, workers_))
+    experts_ = make_place(world, {Axis::pp, Axis::ep}, "column of experts");
+}
+
+ServerPlaces::Place ServerPlaces::make_place(World& world, std::initializer_list<Axis> alike,
+                                             const std::string& name) const {
+  const int first_server = workers_.num_ranks(), own = world.rank() - (serves_ ? first_server : 0);
+  std::vector<int> members;
+  ServerRoles roles{.workers = 0, .servers = 0};
+  for (const bool serve : {false, true}) {
+    const MeshShape& shape = serve ? servers_ : workers_;
+    for (int rank = 0; rank < shape.num_ranks(); ++rank) {
+      const bool is_alike = std::all_of(alike.begin(), alike.end(), [&](Axis axis) {
+        return shape.coordinate(rank, axis) == shape_.coordinate(own, axis);
+      });
+      if (!is_alike) continue;
+      members.push_back(rank + (serve ? first_server : 0));
+      ++(serve ? roles.servers : roles.workers);
+    }
+  }
+  return {roles, world.make_group(std::move(members), name)};
+}
+
+std::vector<Column> ServerPlaces::columns(const Config& config, int64_t num_channels, Group& peers,
+                                          Group* experts) const {
+  std::vector<Column> columns = {{.ranks = *column_.ranks,
+                                  .peers = peers,
+                                  .settings = server_settings(config, column_.roles, num_channels)}};
+  if (experts_.ranks == nullptr) return columns;
+  ServerSettings settings = columns.front().settings;
+  const int parts = workers_.expert_parts();
+  settings.num_grains = ExpertGrains(parts).in_step(settings.num_grains, workers_.dp, experts_.roles.workers);
+  settings.roles = experts_.roles;
+  settings.parts = std::max(1, parts);
+  settings.numbers_apart = parts == 0;
+  columns.push_back({.ranks = *experts_.ranks, .peers = *experts, .settings = settings});
+  return columns;
+}
+
 bool is_commit(const Config& config, int64_t step) {
   const auto due = [step](int64_t every) { return every > 0 && step % every == 0; };
   return due(config.checkpoint.every_steps) || due(config.train.eval_every) || step >= config.train.steps;
@@ -102,10 +129,10 @@ void Training::serve(ServerPlaces& places, ServerLogs logs) {
 }
 
 void Training::allocate_served() {
-  const ServerSettings settings = server_settings(config_, places_->roles(), step_options_.num_channels);
+  const std::vector<Column> columns =
+      places_->columns(config_, step_options_.num_channels, group_, parallel_options_.expert_group);
   if (!places_->serves()) {
-    client = std::make_unique<ServerClient>(*model, places_->column(), group_, arena, settings,
-                                            step_options_.pass.trace);
+    client = std::make_unique<ServerClient>(*model, columns, arena, step_options_.pass.trace);
     model->allocate(arena, compute, /*with_master=*/false);
     client->allocate();
     make_pipeline();
@@ -117,7 +144,7 @@ void Training::allocate_served() {
                       .num_channels = step_options_.num_channels,
                       .commits = [this](int64_t step) { return is_commit(config_, step); },
                       .stop = step_options_.stop,
-                      .is_sync = settings.consistency == Consistency::sync,
+                      .is_sync = columns.front().settings.consistency == Consistency::sync,
                       .pass = step_options_.pass,
                       .groups = step_options_.groups});
     return;
@@ -136,8 +163,7 @@ void Training::allocate_served() {
   if (logs_.log != nullptr)
     options.on_push = [log = logs_.log](const PushRecord& record) { log->write(record); };
   optimizer = make_optimizer(optimizer_options_, model->params());
-  server = std::make_unique<ParameterServer>(*model, *optimizer, places_->column(), group_, arena, settings,
-                                             std::move(options));
+  server = std::make_unique<ParameterServer>(*model, *optimizer, columns, arena, std::move(options));
   model->allocate(arena, compute, /*with_master=*/true);
   optimizer->allocate(arena);
 }

@@ -67,17 +67,8 @@ Group& data_group(Mesh& mesh) {
 }
 
 void Training::lay_out(Mesh& mesh) {
-  const bool has_experts = config_.model.experts > 0;
-  if (mesh.size(Axis::tp) > 1) {
-    Sharding table = sharding_of(config_.model, config_.parallel.sp);
-    // Servers sum experts like all else over the ranks of a column, then over the columns.
-    if (places_ != nullptr && has_experts)
-      table.push_back({.module = "blocks.*.moe.experts", .split = Split::tokens});
-    split(table, mesh.group(Axis::tp));
-  }
-  // Gradients of experts are then summed over other ranks than those of everything else.
-  const bool experts_apart =
-      places_ == nullptr && has_experts && (mesh.size(Axis::ep) > 1 || mesh.size(Axis::tp) > 1);
+  if (mesh.size(Axis::tp) > 1) split(sharding_of(config_.model, config_.parallel.sp), mesh.group(Axis::tp));
+  const bool experts_apart = sums_experts_apart(config_, mesh.shape());
   if (config_.parallel.sync_every > 0) {
     const auto ranks = static_cast<int>(config_.parallel.sync_group);
     IslandGroups groups = make_islands(mesh.world(), mesh.shape(), ranks);

@@ -12,7 +12,8 @@
 //
 // and server 0 the sums of its losses after the header ("losses", f64). Compressed rows are coded_push.h's. With grains by
 // speed worker 0 says to each server before such a step how many grains each of dp takes from it on ("shares of grains",
-// i64[W / parts]). A worker gets from each, when it may go on, the header ("answer", i64[8]), from server 0 the losses of all that
+// i64[W / parts]). Where experts are summed over other ranks than everything else (experts_apart.h), a rank is in a second
+// column, in which only their gradients and parameters go, after those of the first. A worker gets from each, when it may go on, the header ("answer", i64[8]), from server 0 the losses of all that
 // was pushed since its last answer, and the server's row of every bucket's values ("parameters B", T). Before the first
 // step there is an answer without a push.
 #pragma once
@@ -21,6 +22,7 @@
 #include <bit>
 #include <cstdint>
 
+#include "athanor/comm/group.h"
 #include "athanor/parallel/buckets.h"
 #include "athanor/parallel/compression/compression.h"
 #include "athanor/parallel/gradient_sum.h"
@@ -40,10 +42,12 @@ struct ServerRoles {
   int rank_of_server(int server) const { return workers + server; }
 };
 
-// The same on all ranks.
+// The same on all ranks of a column.
 struct ServerSettings {
   ServerRoles roles;
   int parts = 1;  // so many neighbouring workers compute one grain, each its tokens (context parallelism)
+  bool numbers_apart =
+      false;  // of experts: grains are numbered by the ranks that have them (experts_apart.h)
   Consistency consistency = Consistency::sync;
   int64_t staleness = 0;  // of bounded
   Reduce reduce = Reduce::fast;
@@ -66,6 +70,14 @@ struct ServerSettings {
             .uses_apart = true,
             .section = {}};
   }
+};
+
+// The ranks with the same weights: those that work for them, then those that keep them. Workers and servers are made of one
+// of all weights, or of two, the second of experts.
+struct Column {
+  Group& ranks;
+  Group& peers;  // those of this one's kind
+  ServerSettings settings;
 };
 
 using Words = std::array<int64_t, 8>;

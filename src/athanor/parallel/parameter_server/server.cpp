@@ -3,7 +3,7 @@
 #include <cmath>
 #include <utility>
 
-#include "athanor/parallel/gradient_norm.h"
+#include "athanor/parallel/experts_apart.h"
 
 namespace athanor {
 namespace {
@@ -12,26 +12,37 @@ int64_t bound_of(const ServerSettings& settings) {
   return settings.consistency == Consistency::bounded ? settings.staleness : PushOrder::kUnbounded;
 }
 
+std::vector<std::unique_ptr<ServerColumn>> make_server_columns(const Module& model,
+                                                               const std::vector<Column>& columns,
+                                                               Arena& arena) {
+  std::vector<std::unique_ptr<ServerColumn>> made;
+  for (const Column& column : columns) {
+    const bool experts = !made.empty();
+    made.push_back(std::make_unique<ServerColumn>(
+        columns.size() == 1 ? model.weights() : weights_apart(model.weights(), experts), column, arena));
+  }
+  return made;
+}
+
 }  // namespace
 
-ParameterServer::ParameterServer(const Module& model, Optimizer& optimizer, Group& world, Group& servers,
-                                 Arena& arena, const ServerSettings& settings, ServerOptions options)
+ParameterServer::ParameterServer(const Module& model, Optimizer& optimizer,
+                                 const std::vector<Column>& columns, Arena& arena, ServerOptions options)
     : model_(model),
       optimizer_(optimizer),
-      world_(world),
-      servers_(servers),
-      settings_(settings),
       options_(std::move(options)),
-      shard_(model.weights(), servers.rank(), arena, settings),
-      order_(settings.roles.workers, bound_of(settings), 0, 0),
-      grains_(settings.roles.workers, /*own=*/0, settings.parts),
-      headers_(static_cast<size_t>(settings.roles.workers)),
+      columns_(make_server_columns(model, columns, arena)),
+      world_(column().ranks()),
+      servers_(column().servers()),
+      settings_(column().settings()),
+      order_(settings_.roles.workers, bound_of(settings_), 0, 0),
+      headers_(static_cast<size_t>(settings_.roles.workers)),
       answer_headers_(headers_.size()),
-      losses_(headers_.size(), std::vector<double>(static_cast<size_t>(settings.num_losses), 0.0)),
+      losses_(headers_.size(), std::vector<double>(static_cast<size_t>(settings_.num_losses), 0.0)),
       answered_losses_(losses_),
       pushed_losses_(losses_.front()) {
-  if (settings.compression.kind != Compression::none)
-    coded_ = std::make_unique<CodedRows>(shard_.buckets(), servers.rank(), arena, settings);
+  check(columns.size() == 1 || settings_.consistency == Consistency::sync,
+        "parameter server: got experts apart without common updates, expected sync");
 }
 
 void ParameterServer::start(const Served& from) {
@@ -49,6 +60,7 @@ void ParameterServer::start(const Served& from) {
     arrivals_ = std::make_unique<Arrivals>(world_, settings_.roles.workers);
   for (const int worker : order_.take_answers())
     answer(worker, {.step = at_.step, .version = at_.updates, .tokens = at_.tokens});
+  answer_experts();
 }
 
 // Workers that wait for an answer should hear why there is none.
@@ -67,8 +79,8 @@ Served ParameterServer::serve_steps() {
     double tokens = 0.0;
     at_.stop = false;
     if (settings_.balance_every > 0 && at_.step > started_step_ && at_.step % settings_.balance_every == 0)
-      receive_shares();
-    for (size_t bucket = 0; bucket < shard_.buckets().list.size(); ++bucket) take_step(bucket, at_.step + 1);
+      share_grains(column().receive_shares());
+    for (const auto& column : columns_) column->take_step(at_.step + 1);
     for (int worker = 0; worker < settings_.roles.workers; ++worker) {
       const PushHeader push = receive_header(worker);
       check(push.step == at_.step + 1, "parameter server: worker {} pushed step {}, expected {}", worker,
@@ -77,8 +89,7 @@ Served ParameterServer::serve_steps() {
       at_.stop = at_.stop || push.wants_stop;
       tokens += push.tokens;
     }
-    shard_.finish();
-    if (options_.sum_shared) options_.sum_shared([this](Param& param) { return shard_.grad(param); });
+    finish_sums();
     const int64_t step = at_.step + 1;
     const double to_mean = 1.0 / (tokens * at_.loss_scale.scale);
     const double norm_of_sums = gradient_norm(step), norm = norm_of_sums * to_mean;
@@ -94,41 +105,20 @@ Served ParameterServer::serve_steps() {
                       .stop_step = at_.stop ? step : 0,
                       .tokens = at_.tokens,
                       .grad_norm = norm});
+    answer_experts();
     if (commit || at_.stop) return at_;
   }
 }
 
-// Of a bucket the sums of all workers, in the order in which data parallelism adds them: see ReplicatedGradients.
-void ParameterServer::take_step(size_t bucket, int64_t step) {
-  const int workers = settings_.roles.workers, parts = settings_.parts;
-  if (settings_.reduce == Reduce::fast) {
-    for (int worker = 0; worker < workers; ++worker) {
-      receive(worker, bucket, step);
-      shard_.take(bucket, {worker, worker + 1}, workers);
-    }
-    return;
-  }
-  const int64_t num_leaves = grains_.num_leaves(settings_.num_grains);
-  for (int i = 0; i < workers; ++i) {  // from left to right: one part of all grains, then the next
-    const int worker = i % (workers / parts) * parts + i / (workers / parts);
-    const LeafRange leaves = grains_.leaves(settings_.num_grains, worker);
-    for (const LeafRange& node : cover_nodes(leaves.first, leaves.second, num_leaves)) {
-      receive(worker, bucket, step);
-      shard_.take(bucket, node, num_leaves);
-    }
-  }
-}
-
-void ParameterServer::take_push(int worker, size_t bucket, int64_t step) {
-  receive(worker, bucket, step);
-  shard_.take(bucket, {0, 1}, 1);
+void ParameterServer::finish_sums() {
+  for (const auto& column : columns_) column->finish();
+  if (options_.sum_shared) options_.sum_shared([this](Param& param) { return grad(param); });
 }
 
 void ParameterServer::rehearse() {
-  for (size_t bucket = 0; bucket < shard_.buckets().list.size(); ++bucket)
-    settings_.consistency == Consistency::sync ? take_step(bucket, 1) : take_push(0, bucket, 1);
-  shard_.finish();
-  if (options_.sum_shared) options_.sum_shared([this](Param& param) { return shard_.grad(param); });
+  for (const auto& column : columns_)
+    settings_.consistency == Consistency::sync ? column->take_step(1) : column->take_push(0, 1);
+  finish_sums();
 }
 
 Served ParameterServer::serve_pushes() {
@@ -137,9 +127,8 @@ Served ParameterServer::serve_pushes() {
     const int worker = next_worker();
     const PushHeader push = PushHeader::of(headers_[static_cast<size_t>(worker)]);
     receive_losses(worker);
-    for (size_t bucket = 0; bucket < shard_.buckets().list.size(); ++bucket)
-      take_push(worker, bucket, push.step);
-    shard_.finish();
+    column().take_push(worker, push.step);
+    column().finish();
     finish_answers();
     if (!push.overflowed) update(push.step, push.grad_scale);
     if (push.loss_scale == at_.loss_scale.scale) at_.loss_scale.update(!push.overflowed);
@@ -209,10 +198,8 @@ PushHeader ParameterServer::receive_header(int worker) {
   return PushHeader::of(words);
 }
 
-void ParameterServer::receive_shares() {
-  std::vector<int64_t> counts(static_cast<size_t>(settings_.roles.workers / settings_.parts));
-  world_.recv(counts.data(), std::ssize(counts), Dtype::i64, 0, "shares of grains").wait();
-  grains_.set(std::move(counts));
+void ParameterServer::share_grains(const std::vector<int64_t>& counts) {
+  for (const auto& column : columns_) column->share_grains(counts);
 }
 
 void ParameterServer::receive_losses(int worker) {
@@ -222,29 +209,14 @@ void ParameterServer::receive_losses(int worker) {
     for (size_t i = 0; i < since.size(); ++i) since[i] += pushed_losses_[i];
 }
 
-void ParameterServer::receive(int worker, size_t bucket, int64_t step) {
-  const Tensor into = shard_.incoming(bucket);
-  if (into.queue().device() == Device::null) return;
-  if (settings_.codes(step)) return coded_->receive(world_, worker, bucket, into);
-  world_.recv(into.raw(), into.numel(), Dtype::f32, worker, "gradients " + std::to_string(bucket)).wait();
+const Tensor& ParameterServer::grad(const Param& param) const {
+  return columns_[columns_.front()->has(param) ? 0 : 1]->grad(param);
 }
 
 double ParameterServer::gradient_norm(int64_t step) {
-  std::vector<NormTensor> tensors;
-  std::vector<size_t> places;
-  for (size_t i = 0; i < model_.params().size(); ++i) {
-    const auto& param = model_.params()[i];
-    if (param->is_state()) continue;  // a worker's
-    places.push_back(i);
-    tensors.push_back(
-        {.numel = param->numel(), .pieces = {}, .mine = [this, &param] { return shard_.grad(*param); }});
-    for (int server = 0; server < settings_.roles.servers; ++server)
-      tensors.back().pieces.push_back(shard_.piece(*param, server));
-  }
   double squares = 0.0;
-  const std::vector<double> of_tensors = sum_squares(tensors, servers_);
   std::vector<double> of_params(model_.params().size(), 0.0);
-  for (size_t i = 0; i < places.size(); ++i) of_params[places[i]] = of_tensors[i];
+  for (const auto& column : columns_) column->add_squares(model_.params(), of_params);
   if (options_.norm) return options_.norm(of_params, at_.loss_scale.dynamic, step);
   for (size_t i = 0; i < of_params.size(); ++i) {
     squares += of_params[i];
@@ -256,7 +228,7 @@ double ParameterServer::gradient_norm(int64_t step) {
 }
 
 void ParameterServer::update(int64_t step, double grad_scale) {
-  optimizer_.step([this](Param& param) -> const Tensor& { return shard_.grad(param); },
+  optimizer_.step([this](Param& param) -> const Tensor& { return grad(param); },
                   {.update = at_.updates + 1, .lr = options_.schedule.at(step), .grad_scale = grad_scale});
   ++at_.updates;
 }
@@ -274,12 +246,13 @@ void ParameterServer::answer(int worker, AnswerHeader header) {
     answers_.push_back(
         world_.send(answered_losses_[w].data(), settings_.num_losses, Dtype::f64, worker, "losses"));
   }
-  for (size_t b = shard_.buckets().list.size(); b-- > 0;)
-    if (shard_.has_values(b)) {
-      const Tensor& row = shard_.values(b);
-      answers_.push_back(
-          world_.send(row.raw(), row.numel(), row.dtype(), worker, "parameters " + std::to_string(b)));
-    }
+  column().send_values(worker, [this](Work work) { answers_.push_back(std::move(work)); });
+}
+
+void ParameterServer::answer_experts() {
+  for (size_t c = 1; c < columns_.size(); ++c)
+    for (int worker = 0; worker < columns_[c]->settings().roles.workers; ++worker)
+      columns_[c]->send_values(worker, [this](Work work) { answers_.push_back(std::move(work)); });
 }
 
 void ParameterServer::finish_answers() {

@@ -1,6 +1,6 @@
 // The loop of one parameter server: takes what workers push, updates its share of the parameters, answers.
 //
-//   ParameterServer server(*model, optimizer, world, servers, arena, settings, options);   // before model.allocate()
+//   ParameterServer server(*model, optimizer, columns, arena, options);   // before model.allocate(); as worker.h
 //   ... the parameters get memory and values, the optimizer its state ...
 //   server.start({.step = 0, .updates = 0, .tokens = 0});      // all workers get the parameters
 //   while (...) Served served = server.serve();                // until a commit: all workers stand at one step
@@ -26,11 +26,9 @@
 #include "athanor/optim/loss_scale.h"
 #include "athanor/optim/optimizer.h"
 #include "athanor/optim/schedule.h"
-#include "athanor/parallel/grain_shares.h"
 #include "athanor/parallel/parameter_server/arrivals.h"
-#include "athanor/parallel/parameter_server/coded_push.h"
 #include "athanor/parallel/parameter_server/push_order.h"
-#include "athanor/parallel/parameter_server/server_shard.h"
+#include "athanor/parallel/parameter_server/server_column.h"
 
 namespace athanor {
 
@@ -55,26 +53,22 @@ struct Served {
 
 class ParameterServer {
  public:
-  ParameterServer(const Module& model, Optimizer& optimizer, Group& world, Group& servers, Arena& arena,
-                  const ServerSettings& settings, ServerOptions options);
+  ParameterServer(const Module& model, Optimizer& optimizer, const std::vector<Column>& columns, Arena& arena,
+                  ServerOptions options);
 
   void start(const Served& from);
   Served serve();
-  const Tensor& grad(const Param& param) const {
-    return shard_.grad(param);
-  }                                    // this server's, of the last step
-  void finish() { finish_answers(); }  // all that was answered has been taken
+  const Tensor& grad(const Param& param) const;  // this server's, of the last step
+  void finish() { finish_answers(); }            // all that was answered has been taken
   void rehearse();  // a step's sums without workers, for the plan of memory on the null device
 
  private:
   Served serve_steps();
   Served serve_pushes();
-  bool is_first() const { return servers_.rank() == 0; }
-  void receive(int worker, size_t bucket, int64_t step);
-  void take_step(size_t bucket, int64_t step);
-  void take_push(int worker, size_t bucket, int64_t step);
+  bool is_first() { return servers_.rank() == 0; }
+  ServerColumn& column() { return *columns_.front(); }  // whose workers push, and get answers
+  void finish_sums();
   void receive_losses(int worker);
-  void receive_shares();
   PushHeader receive_header(int worker);
   double gradient_norm(int64_t step);
   void share_loss_scale();
@@ -82,19 +76,19 @@ class ParameterServer {
   int next_worker();
   void record(const PushRecord& record);
   void expect_headers();
+  void share_grains(const std::vector<int64_t>& counts);
   void answer(int worker, AnswerHeader header);
+  void answer_experts();
   void finish_answers();
 
   const Module& model_;
   Optimizer& optimizer_;
-  Group& world_;
-  Group& servers_;
-  ServerSettings settings_;
   ServerOptions options_;
-  ServerShard shard_;
-  std::unique_ptr<CodedRows> coded_;  // null: nothing is compressed
+  std::vector<std::unique_ptr<ServerColumn>> columns_;
+  Group& world_;  // the first column's ranks, its servers and settings
+  Group& servers_;
+  const ServerSettings& settings_;
   PushOrder order_;
-  GrainShares grains_;  // of the workers
   Served at_;
   int64_t started_step_ = 0, stop_step_ = 0;
   size_t replayed_ = 0;  // lines of options_.replay

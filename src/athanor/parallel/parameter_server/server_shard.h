@@ -30,7 +30,10 @@ class ServerShard final : public ValueSource {
   void finish();  // of all buckets; the next sums are those of another step
   const Tensor& grad(const Param& param) const {
     return grads_.at(&param);
-  }  // of what the server keeps of it
+  }                                     // of what the server keeps of it
+  bool has(const Param& param) const {  // neither a worker's state nor of another column
+    return !param.uses().empty() && buckets_.places.contains(param.uses().front().get());
+  }
   FlatRange piece(const Param& param, int server) const;
   bool has_values(size_t bucket) const { return values_[bucket].defined(); }
   const Tensor& values(size_t bucket) const { return values_[bucket]; }  // T [count]

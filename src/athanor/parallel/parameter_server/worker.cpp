@@ -6,36 +6,104 @@
 #include "athanor/base/check.h"
 
 namespace athanor {
+namespace {
 
-ServerClient::ServerClient(const Module& model, Group& world, Group& workers, Arena& arena,
-                           const ServerSettings& settings, Trace* trace)
+std::vector<std::unique_ptr<WorkerColumn>> make_worker_columns(const Module& model,
+                                                               const std::vector<Column>& columns,
+                                                               Arena& arena, WaitClock& clock) {
+  std::vector<std::unique_ptr<WorkerColumn>> made;
+  for (const Column& column : columns) {
+    const ServerRoles& roles = column.settings.roles;
+    check(column.ranks.size() == roles.size() && column.peers.size() == roles.workers,
+          "parameter server: got {} ranks of which {} work, expected {} and {}", column.ranks.size(),
+          column.peers.size(), roles.size(), roles.workers);
+    const bool experts = !made.empty();
+    made.push_back(std::make_unique<WorkerColumn>(
+        columns.size() == 1 ? model.weights() : weights_apart(model.weights(), experts), column, arena,
+        clock));
+  }
+  return made;
+}
+
+}  // namespace
+
+ServerClient::ServerClient(const Module& model, const std::vector<Column>& columns, Arena& arena,
+                           Trace* trace)
     : model_(model),
-      world_(world),
-      workers_(workers),
-      arena_(arena),
-      settings_(settings),
       clock_(trace),
-      buckets_(model.weights(), settings.buckets()),
-      values_(buckets_, world, arena, settings, clock_),
-      answers_(static_cast<size_t>(settings.roles.servers)),
-      started_losses_(static_cast<size_t>(settings.num_losses)) {
-  check(world.size() == settings.roles.size() && workers.size() == settings.roles.workers,
-        "parameter server: got {} ranks of which {} work, expected {} and {}", world.size(), workers.size(),
-        settings.roles.size(), settings.roles.workers);
+      columns_(make_worker_columns(model, columns, arena, clock_)),
+      world_(columns.front().ranks),
+      settings_(column().settings()),
+      is_first_(columns.front().peers.rank() == 0),
+      expert_grains_(columns.back().settings.numbers_apart ? 0 : columns.back().settings.parts),
+      answers_(static_cast<size_t>(settings_.roles.servers)),
+      started_losses_(static_cast<size_t>(settings_.num_losses)) {
+  check(columns.size() == 1 || settings_.consistency == Consistency::sync,
+        "parameter server: got experts apart without common updates, expected sync");
 }
 
 void ServerClient::allocate() {
-  gradients_ = std::make_unique<PushedGradients>(buckets_, workers_, world_, arena_, settings_, clock_);
+  for (const auto& column : columns_) column->allocate();
+}
+
+uint64_t ServerClient::gradient_buffer_bytes() const {
+  uint64_t bytes = 0;
+  for (const auto& column : columns_) bytes += column->gradients().buffer_bytes();
+  return bytes;
 }
 
 void ServerClient::begin_step(int64_t step, double loss_scale) {
   clock_.reset();
-  gradients_->code(settings_.codes(step), loss_scale);
-  gradients_->begin_step(settings_.num_grains);
+  const auto grains_of = [](const WorkerColumn& column) {
+    return column.gradients().grains_of_step(column.settings().num_grains);
+  };
+  if (experts() != nullptr) expert_grains_.begin(grains_of(column()), grains_of(*experts()));
+  for (const auto& column : columns_) {
+    column->gradients().code(settings_.codes(step), loss_scale);
+    column->gradients().begin_step(column->settings().num_grains);
+  }
 }
 
 void ServerClient::begin_grain(Tape& tape, int64_t grain) {
-  if (WeightReady ready = gradients_->begin_grain(grain)) tape.on_weight_ready(std::move(ready));
+  own_ready_ = column().gradients().begin_grain(grain);
+  if (experts() != nullptr)
+    experts_ready_ = experts()->gradients().begin_grain(expert_grains_.of(grain));
+  else if (!own_ready_)
+    return;
+  tape.on_weight_ready([this](Weight& weight) {
+    const WeightReady& told = column().has(weight) ? own_ready_ : experts_ready_;
+    if (told) told(weight);
+  });
+}
+
+void ServerClient::begin_pass() {
+  for (const auto& column : columns_) column->gradients().begin_pass();
+}
+
+void ServerClient::weight_ready(Weight& weight, int64_t grain) {
+  if (column().has(weight))
+    column().gradients().weight_ready(weight, grain);
+  else
+    experts()->gradients().weight_ready(weight, expert_grains_.of(grain));
+}
+
+void ServerClient::end_grain() {
+  for (const auto& column : columns_) column->gradients().end_grain();
+}
+
+void ServerClient::finish() {
+  for (const auto& column : columns_) column->gradients().finish();
+}
+
+void ServerClient::settle() {
+  for (const auto& column : columns_) column->values().settle();
+}
+
+std::vector<CompressionState> ServerClient::compression_states() const {
+  std::vector<CompressionState> states;
+  for (const auto& column : columns_)
+    for (const CompressionState& state : column->gradients().compression_states()) states.push_back(state);
+  return states;
 }
 
 void ServerClient::start() {
@@ -44,8 +112,8 @@ void ServerClient::start() {
 }
 
 void ServerClient::share_grains(const std::vector<int64_t>& counts) {
-  gradients_->share_grains(counts);
-  if (workers_.rank() > 0) return;
+  for (const auto& column : columns_) column->gradients().share_grains(counts);
+  if (!is_first_) return;
   std::vector<Work> sends;
   for (int server = 0; server < settings_.roles.servers; ++server)
     sends.push_back(world_.send(counts.data(), std::ssize(counts), Dtype::i64,
@@ -55,7 +123,7 @@ void ServerClient::share_grains(const std::vector<int64_t>& counts) {
 
 // To the mean over the tokens, clipped; returns the norm of that mean before it is clipped.
 double ServerClient::scale(PushHeader& push, double clip_norm) {
-  const std::vector<double> of_params = gradients_->sum_squares(model_.params());
+  const std::vector<double> of_params = column().gradients().sum_squares(model_.params());
   double squares = 0.0;
   for (size_t i = 0; i < of_params.size(); ++i) {
     squares += of_params[i];
@@ -83,18 +151,19 @@ AnswerHeader ServerClient::exchange(PushHeader push, double clip_norm, std::span
   sends.push_back(world_.send(mine.data(), settings_.num_losses, Dtype::f64,
                               settings_.roles.rank_of_server(0), "losses"));
   expect_answers(losses);
-  if (!sync) gradients_->push();
+  if (!sync) column().gradients().push();
   for (Work& send : sends) clock_.wait(send, "wait for servers");
   AnswerHeader answer = wait_for_answers();
   check(answer.step == push.step, "parameter server: got the answer of step {}, expected {}", answer.step,
         push.step);
   if (!sync) answer.grad_norm = norm;
-  if (!std::isfinite(answer.grad_norm)) gradients_->skip_step();
+  if (!std::isfinite(answer.grad_norm))
+    for (const auto& column : columns_) column->gradients().skip_step();
   return answer;
 }
 
 void ServerClient::expect_answers(std::span<double> losses) {
-  values_.settle();
+  settle();
   for (int server = 0; server < settings_.roles.servers; ++server) {
     const int rank = settings_.roles.rank_of_server(server);
     Words& words = answers_[static_cast<size_t>(server)];
@@ -103,7 +172,7 @@ void ServerClient::expect_answers(std::span<double> losses) {
     if (server == 0)
       works_.push_back(world_.recv(losses.data(), settings_.num_losses, Dtype::f64, rank, "losses"));
   }
-  values_.pull();
+  for (const auto& column : columns_) column->values().pull();
 }
 
 AnswerHeader ServerClient::wait_for_answers() {
