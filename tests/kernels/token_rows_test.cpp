@@ -55,6 +55,15 @@ TEST(TokenRows, BeyondTheCapacityTheLaterTokensAreDropped) {
   EXPECT_EQ((std::vector<int>{some.tokens.begin(), some.tokens.begin() + 3}), (std::vector<int>{0, 1, 0}));
 }
 
+TEST(TokenRows, TheMostRowsAreDealtOutToTheFirstExperts) {
+  using Rows = std::vector<int64_t>;
+  EXPECT_EQ(most_rows(9, 2, 4, {}), (Rows{9, 9, 0, 0}));
+  EXPECT_EQ(most_rows(9, 2, 4, Rows{5, 5, 5, 5}), (Rows{5, 5, 5, 3}));
+  EXPECT_EQ(most_rows(9, 2, 4, Rows{4, 4, 4, 4}), (Rows{4, 4, 4, 4}));  // two are dropped
+  EXPECT_EQ(most_rows(9, 2, 4, Rows{20, 0, 2, 20}), (Rows{9, 0, 2, 7}));
+  EXPECT_EQ(most_rows(9, 3, 2, {}), (Rows{9, 9}));  // of an expert every token once
+}
+
 TEST(TokenRows, EachExpertHasACapacityOfItsOwn) {
   const Assigned some = assign({2, 0, 1, 2, 2, 1}, 2, 4, {0, 2, 2, 5});
   EXPECT_EQ(some.counts.chosen, (std::vector<int64_t>{1, 2, 3, 0}));

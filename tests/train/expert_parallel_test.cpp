@@ -184,8 +184,9 @@ TEST(ExpertParallel, TheNullDeviceCountsEveryRowOfEveryRank) {
   Routing routing;
   routing.experts = empty(planned, {9, 3}, Dtype::i32, Category::activations);
   routing.counts.kept.assign(8, 0);
-  const auto trip = exchange.plan(x, routing);
-  EXPECT_EQ(trip->counts, (std::vector<int64_t>{18, 18, 18, 0}));
+  EXPECT_EQ(exchange.plan(x, routing)->counts, (std::vector<int64_t>{18, 18, 18, 0}));
+  routing.capacity = 8;  // of each rank's grain
+  EXPECT_EQ(exchange.plan(x, routing)->counts, (std::vector<int64_t>{16, 16, 16, 6}));
 }
 
 TEST(ExpertParallel, ExpertsThatDoNotDivideAreRefused) {

@@ -9,8 +9,8 @@
 //   combine_backward  dx[places[n,k]] = weights[n,k] . dy[n],   dweights[n,k] = dy[n] . x[places[n,k]] (0: dropped)
 //
 // experts, places [N,K], tokens [R] i32;  weights, dweights [N,K] f32;  x, y, dx, dy of [N,C] and [R,C] T.
-// A token chooses an expert at most once (Error). On the null device every token chooses the first K experts, the
-// assignment whose products need the most workspace.
+// A token chooses an expert at most once (Error). On the null device the first experts get most_rows(), the assignment
+// that has the most rows, and whose products need the most workspace.
 #pragma once
 
 #include <cstdint>
@@ -22,9 +22,14 @@ namespace athanor {
 class Queue;
 class Tensor;
 
+// The most rows that N tokens with K choices each can have with these experts, dealt out to the first of them: every
+// token goes to an expert once at most, and an expert takes capacity[e] at most (empty: all).
+std::vector<int64_t> most_rows(int64_t tokens, int64_t chosen, int64_t num_experts,
+                               std::span<const int64_t> capacity);
+
 // What assign() returns, [E] each.
 struct ExpertCounts {
-  std::vector<int64_t> chosen;  // by the router
+  std::vector<int64_t> chosen;  // by the router; on the null device as `kept`
   std::vector<int64_t> kept;    // within the capacity: rows
 };
 

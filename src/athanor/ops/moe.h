@@ -9,7 +9,7 @@
 // What a pass (a grain) computes depends on its tokens alone: capacity, drops and auxiliary losses are those of its
 // tokens in their order; where the pass has only a part of the grain's (sequence_part.h), or the rank only some of the
 // pass's rows (TokenDeal), those of all of them, and route() is a collective. Memory: dropless, R = N K whatever the
-// routing, so the plan of the null device is exact in rows; with a capacity R is at most that. Kernels:
+// routing, so the plan of the null device is exact in rows; with a capacity R is at most what it plans. Kernels:
 // kernels/router.h, kernels/token_rows.h. Shapes: N tokens, C width, E experts, K experts per token, R rows. Thread
 // rule: one thread per Tape.
 #pragma once
@@ -30,6 +30,7 @@ struct Routing {
   Tensor tokens;            // [R] i32, the token of each row
   ExpertCounts counts;      // [E]
   int64_t most_tokens = 0;  // that a rank has of such a pass, N or more
+  int64_t capacity = 0;     // of an expert in the grain; 0: any
   // Sums over the tokens of the load-balancing loss E . sum_e share_e . score_e (1 a token where all is even) and of
   // the z-loss, without their coefficients.
   double aux_loss = 0.0, z_loss = 0.0;

@@ -133,6 +133,7 @@ struct Route {
     routing->most_tokens = here.most;
     const bool drops = context.dropout && options.capacity_factor > 0.0;
     const int64_t capacity = drops ? capacity_of(options, here.grain, experts) : 0;
+    routing->capacity = capacity;
     GrainChoices grain;
     if (drops) grain.capacity.assign(static_cast<size_t>(experts), capacity);
     // Drops need the choices of the whole grain, and so does the balancing loss, of which only recorded passes know.

@@ -30,14 +30,13 @@ struct Trip : ExpertTrip {
   Flight flight;
 };
 
-// On the null device every rank's tokens, as many as any has, choose the first experts, those of one rank.
-std::vector<int64_t> most_rows(const Routing& routing, const Trip& trip) {
+// On the null device every rank's tokens, as many as any has, choose the experts of one rank, as far as these take them.
+std::vector<int64_t> most_arriving(const Routing& routing, const Trip& trip) {
   const int64_t tokens = std::max(routing.most_tokens, routing.experts.dim(0)),
-                chosen = routing.experts.dim(1);
-  const int64_t experts = std::ssize(routing.counts.kept) / trip.group.size();
-  std::vector<int64_t> counts(static_cast<size_t>(experts), 0);
-  std::fill_n(counts.begin(), std::min(experts, chosen), tokens);
-  return counts;
+                experts = std::ssize(routing.counts.kept) / trip.group.size();
+  const std::vector<int64_t> capacity(static_cast<size_t>(routing.capacity > 0 ? experts : 0),
+                                      routing.capacity);
+  return most_rows(tokens, routing.experts.dim(1), experts, capacity);
 }
 
 // counts [P, E/P]: rows from each rank for each expert of this one.
@@ -132,7 +131,7 @@ std::shared_ptr<ExpertTrip> ExpertParallel::plan(const Tensor& x, const Routing&
   std::vector<int64_t> arriving(counts.size());
   if (is_plan) {
     for (size_t rank = 0; rank < ranks; ++rank)
-      std::ranges::copy(most_rows(routing, *trip),
+      std::ranges::copy(most_arriving(routing, *trip),
                         arriving.begin() + static_cast<std::ptrdiff_t>(rank * experts));
   } else {
     group_

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstring>
 
 #include "athanor/kernels/cpu/cpu.h"
@@ -23,22 +24,21 @@ ExpertCounts assign(Queue& queue, Tensor& places, Tensor& tokens, const Tensor& 
   ExpertCounts counts;
   counts.chosen.assign(static_cast<size_t>(num_experts), 0);
   if (!on_cpu(queue)) {
-    std::fill(counts.chosen.begin(), counts.chosen.begin() + chosen, count);
-  } else {
-    const int32_t* expert = experts.data<int32_t>();
-    for (int64_t n = 0; n < count; ++n)
-      for (int64_t k = 0; k < chosen; ++k) {
-        const int32_t e = expert[n * chosen + k];
-        check(e >= 0 && e < num_experts, "{}: got expert {} for token {}, expected 0 <= expert < {}", kernel,
-              e, n, num_experts);
-        for (int64_t other = 0; other < k; ++other)
-          check(expert[n * chosen + other] != e, "{}: token {} chose expert {} twice", kernel, n, e);
-        ++counts.chosen[static_cast<size_t>(e)];
-      }
+    counts.chosen = counts.kept = most_rows(count, chosen, num_experts, capacity);
+    return counts;
   }
+  const int32_t* expert = experts.data<int32_t>();
+  for (int64_t n = 0; n < count; ++n)
+    for (int64_t k = 0; k < chosen; ++k) {
+      const int32_t e = expert[n * chosen + k];
+      check(e >= 0 && e < num_experts, "{}: got expert {} for token {}, expected 0 <= expert < {}", kernel, e,
+            n, num_experts);
+      for (int64_t other = 0; other < k; ++other)
+        check(expert[n * chosen + other] != e, "{}: token {} chose expert {} twice", kernel, n, e);
+      ++counts.chosen[static_cast<size_t>(e)];
+    }
   counts.kept = counts.chosen;
   for (size_t e = 0; e < capacity.size(); ++e) counts.kept[e] = std::min(counts.kept[e], capacity[e]);
-  if (!on_cpu(queue)) return counts;
 
   std::vector<int64_t> next(counts.kept.size(), 0), end(counts.kept.size(), 0);
   int64_t row = 0;
@@ -141,6 +141,18 @@ void combine_backward(Queue& queue, Tensor& dx, Tensor& dweights, const Tensor& 
 }
 
 }  // namespace
+
+std::vector<int64_t> most_rows(int64_t tokens, int64_t chosen, int64_t num_experts,
+                               std::span<const int64_t> capacity) {
+  std::vector<int64_t> rows;
+  int64_t left = tokens * chosen;
+  for (int64_t e = 0; e < num_experts; ++e) {
+    const int64_t most = capacity.empty() ? tokens : std::min(tokens, capacity[static_cast<size_t>(e)]);
+    rows.push_back(std::min(left, most));
+    left -= rows.back();
+  }
+  return rows;
+}
 
 const TokenRowsKernels cpu_token_rows{assign, gather, gather_backward, combine, combine_backward};
 
