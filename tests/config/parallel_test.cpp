@@ -26,6 +26,7 @@ TEST(ParallelKeys, CompressionGoesWithItsLayouts) {
     expect_legal("compression = '" + kind + "'\nzero = 3\ntp = 2");
   }
   expect_legal("compression = 'onebit-adam'\ncompression_warmup = 20");
+  expect_legal("compression = 'onebit-adam'\nzero = 1\npp = 2\ncp = 2\ntp = 2");
   expect_refused("compression = 'int4'", {"first.toml:2: parallel.compression: got 'int4'", "int8", "topk"});
   expect_refused("compression = 'top-k'", {"did you mean 'topk'"});
   for (const std::string kind : {"bf16", "int8", "topk", "powersgd", "onebit-adam"}) {
@@ -42,8 +43,10 @@ TEST(ParallelKeys, OneBitAdamIsAnOptimizerOfItsOwn) {
   const std::string key = "compression = 'onebit-adam'\n", warm = key + "compression_warmup = 5\n";
   expect_refused(key + "compression_warmup = 0\n",
                  {"parallel.compression_warmup: got 0", "at least one step of plain Adam", "15 to 25 %"});
-  expect_refused(warm + "zero = 1",
-                 {"parallel.zero = 1, expected parallel.zero = 0", "which every rank has whole"});
+  for (const std::string zero : {"2", "3"})
+    expect_refused(warm + "zero = " + zero,
+                   {"parallel.compression: got onebit-adam with parallel.zero = " + zero,
+                    "expected parallel.zero = 0 or 1", "momentum of its whole own gradient"});
   expect_refused(warm, {"optimizer.name = \"sgd\", expected adamw"}, "[optimizer]\nname = 'sgd'");
   expect_refused(warm + "error_feedback = false", {"parallel.error_feedback: got false", "expected true"});
 }
@@ -100,12 +103,9 @@ TEST(ParallelKeys, ShardsOfSomeRanks) {
                  {"parallel.zero_shard: got 2 with parallel.zero = 0", "expected parallel.zero = 1, 2 or 3"});
   expect_refused("zero_shard = 1\nzero = 1", {"parallel.zero_shard: got 1", "expected 0", "at least 2"});
   expect_refused("zero_shard = -1", {"parallel.zero_shard: got -1, expected at least 0"});
-  for (const std::string kind : {"bf16", "int8", "topk", "powersgd"})
+  for (const std::string kind : {"bf16", "int8", "topk", "powersgd", "onebit-adam"})
     for (const std::string zero : {"1", "2", "3"})
       expect_legal("zero_shard = 2\ncompression = '" + kind + "'\nzero = " + zero);
-  expect_refused("zero_shard = 2\nzero = 1\ncompression = 'onebit-adam'",
-                 {"parallel.compression: got onebit-adam with parallel.zero = 1"},
-                 "[optimizer]\nname = 'adamw'\n");
   expect_legal("zero_shard = 2\nzero = 2\nsync_every = 50\nsync_group = 4",
                "[train]\nsteps = 100\neval_every = 50\n");
   expect_legal("zero_shard = 2\nzero = 2\nep = 2", "[model]\nfamily = 'moe'\nexperts = 8\n");

@@ -49,6 +49,12 @@ TEST(DataParallel, RefusesOptionsThatDoNotGoTogether) {
   EXPECT_THAT(refusal_of_options({.stage = -1}), HasSubstr("got ZeRO stage -1"));
   const CompressionOptions int8{.kind = Compression::int8};
   for (const int stage : {1, 2, 3}) EXPECT_EQ(refusal_of_options({.stage = stage, .compression = int8}), "");
+  const CompressionOptions onebit{.kind = Compression::onebit_adam};
+  for (const int stage : {0, 1}) EXPECT_EQ(refusal_of_options({.stage = stage, .compression = onebit}), "");
+  for (const int stage : {2, 3})
+    EXPECT_THAT(refusal_of_options({.stage = stage, .compression = onebit}),
+                HasSubstr("got 1-bit Adam with ZeRO stage " + std::to_string(stage) +
+                          ", expected 0 or 1, or hybrid sharding"));
   EXPECT_THAT(refusal_of_options({.reduce = Reduce::tree, .compression = int8}),
               HasSubstr("got compressed gradients with sums along the tree"));
   EXPECT_THAT(refusal_of_options({.parts = 2}, {}, 3), HasSubstr("got 2 parts of a grain in a group of 3"));
@@ -65,9 +71,6 @@ TEST(DataParallel, RefusesHybridShardsOfOtherKinds) {
   options = {.expert_group = alone[0].get(), .expert_across = four[0].get(), .expert_all = four[0].get()};
   EXPECT_THAT(refusal_of_options(options),
               HasSubstr("got hybrid sharding with experts on other ranks in sets"));
-  options = hybrid;
-  options.compression.kind = Compression::onebit_adam;
-  EXPECT_THAT(refusal_of_options(options), HasSubstr("got 1-bit Adam with ZeRO stage 1, expected 0"));
   options = hybrid;
   options.stage = 0;
   EXPECT_THAT(refusal_of_options(options), HasSubstr("got hybrid sharding of ZeRO stage 0 in groups of 2"));

@@ -1,6 +1,7 @@
 // 1-bit Adam against its definition: virtual ranks one after the other, the optimizer in plain loops.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "athanor/train/compression_state.h"
@@ -63,7 +64,8 @@ OneBitDefinition define_onebit(const Config& config, int ranks) {
     }
     double squares = 0.0;
     for (auto& [param, x] : of_rank) {
-      if (is_stack(param)) x = of_copies(x, config.parallel.ep);
+      // What is summed before it is coded: with experts on ep ranks their tokens, with sets of shards a set.
+      x = of_copies(x, std::max(is_stack(param) ? config.parallel.ep : 1, config.parallel.zero_shard));
       if (warm)
         for (size_t r = 1; r < x.size(); ++r)
           for (size_t i = 0; i < x[0].size(); ++i) x[0][i] += x[r][i];
@@ -142,6 +144,18 @@ OneBitDefinition define_onebit(const Config& config, int ranks) {
   return run;
 }
 
+double weights_gap(const VerifyRun& got, const OneBitDefinition& expected, const Config& config) {
+  const auto model = make_model(config.model);
+  double gap = 0.0, norm = 0.0;
+  auto next = expected.weights.begin();
+  for (const auto& param : model->params())
+    for (const float value : got.weights.at("model." + param->name())) {
+      gap += std::pow(double{value} - double{*next}, 2);
+      norm += std::pow(double{*next++}, 2);
+    }
+  return std::sqrt(gap / norm);
+}
+
 OneBitDefinition expect_defined_onebit(const Config& config, int ranks, double tolerance) {
   const Outcome got = run(config, ranks);
   OneBitDefinition expected = define_onebit(config, ranks);
@@ -188,38 +202,71 @@ TEST(OneBitAdam, OfExpertsTrainsAsItsDefinition) {
     config.parallel.dp = dp;
     config.parallel.ep = ep;
     const VerifyRun got = run_layout(config);
-    const auto gap_to = [&](const OneBitDefinition& expected) {
-      const auto model = make_model(config.model);
-      double gap = 0.0, norm = 0.0;
-      auto next = expected.weights.begin();
-      for (const auto& param : model->params())
-        for (const float value : got.weights.at("model." + param->name())) {
-          gap += std::pow(double{value} - double{*next}, 2);
-          norm += std::pow(double{*next++}, 2);
-        }
-      return std::sqrt(gap / norm);
-    };
     const OneBitDefinition expected = define_onebit(config, dp);
     for (size_t i = 0; i < expected.losses.size(); ++i) {
       EXPECT_NEAR(got.losses[i], expected.losses[i], 1e-4 * expected.losses[i]) << "step " << i + 1;
       EXPECT_NEAR(got.grad_norms[i], expected.grad_norms[i], 1e-3 * expected.grad_norms[i])
           << "step " << i + 1;
     }
-    const double gap = gap_to(expected);
+    const double gap = weights_gap(got, expected, config);
     EXPECT_LE(gap, 1e-4) << dp;
     config.parallel.ep = 1;  // every rank has all experts and sends their signs
-    EXPECT_GT(gap_to(define_onebit(config, dp)), 5 * gap) << dp;
+    EXPECT_GT(weights_gap(got, define_onebit(config, dp), config), 5 * gap) << dp;
   }
 }
 
+// Sets of shards sum exactly, and exchange codes as so many ranks do.
+TEST(OneBitAdam, OfSetsOfShardsTrainsAsItsDefinition) {
+  for (const auto& [family, dp, shard] : {std::tuple("llama", 4, 2), {"gpt2", 6, 3}}) {
+    Config config = onebit(family);
+    config.optimizer.lr = 1e-3;
+    config.train.global_batch = 14;  // seven grains: uneven
+    config.parallel.dp = dp;
+    config.parallel.zero = 1;
+    config.parallel.zero_shard = shard;
+    const VerifyRun got = run_layout(config);
+    const OneBitDefinition expected = define_onebit(config, dp);
+    for (size_t i = 0; i < expected.losses.size(); ++i) {
+      EXPECT_NEAR(got.losses[i], expected.losses[i], 1e-5 * expected.losses[i]) << family << " " << i;
+      EXPECT_NEAR(got.grad_norms[i], expected.grad_norms[i], 1e-4 * expected.grad_norms[i])
+          << family << " " << i;
+    }
+    const double gap = weights_gap(got, expected, config);
+    EXPECT_LE(gap, 1e-5) << family;
+    config.parallel.zero_shard = 0;
+    EXPECT_GT(weights_gap(got, define_onebit(config, dp), config), 1e-4) << family << ": codes of every rank";
+  }
+}
+
+// f16 with state that is shared out: the same steps are skipped, and the bits are those of whole state.
+TEST(OneBitAdam, LossScalesMakeNoDifferenceToSharedState) {
+  Config config = onebit("gpt2");
+  config.precision.compute = "f16";
+  config.precision.loss_scale = 4194304;
+  config.precision.loss_scale_window = 2;
+  config.train.steps = 16;
+  const Outcome whole = run(config, 3);
+  config.parallel.zero = 1;
+  EXPECT_TRUE(same_bits(run(config, 3), whole));
+  const auto skipped = std::count_if(whole.steps.begin(), whole.steps.end(),
+                                     [](const StepResult& step) { return !step.applied; });
+  EXPECT_GT(skipped, 1);
+}
+
+// Checkpoints are the same bytes whether state is shared out (ZeRO 1) or not, and each goes on from the other's.
 TEST(OneBitAdam, ResumesToTheSameBitsAcrossTheEndOfItsWarmup) {
   const Config config = onebit("gpt2");
   const std::string folder = temporary_path("onebit");
+  const auto digest = [&] { return Checkpoint::open(system_env(), folder + "/8").digest(); };
   const auto whole = train_chain(config, {{3, 8}}, folder);
-  const std::string digest = Checkpoint::open(system_env(), folder + "/8").digest();
-  const auto parts = train_chain(config, {{3, 2}, {3, 1}, {3, 2}, {3, 3}}, folder);
-  for (size_t i = 0; i < whole.size(); ++i) EXPECT_EQ(bits(whole[i]), bits(parts[i])) << "step " << i + 1;
-  EXPECT_EQ(digest, Checkpoint::open(system_env(), folder + "/8").digest());
+  const std::string expected = digest();
+  for (const auto& [first, other] : {std::pair(0, 0), {1, 1}, {0, 1}, {1, 0}}) {
+    const auto parts =
+        train_chain(config, {{3, 2, first}, {3, 1, other}, {3, 2, first}, {3, 3, other}}, folder);
+    for (size_t i = 0; i < whole.size(); ++i)
+      EXPECT_EQ(bits(whole[i]), bits(parts[i])) << "step " << i + 1 << ", zero " << first << other;
+    EXPECT_EQ(digest(), expected) << first << other;
+  }
 }
 
 // After the warm-up only momenta cross the wire: signs of matrices both ways, and floats of vectors.

@@ -21,10 +21,9 @@ void check_compression(const Config& config) {
       "ranks, and codes are of what each rank has summed",
       kind);
   if (kind != "onebit-adam") return;
-  require(p.zero == 0, config, key,
-          "got onebit-adam with parallel.zero = {}, expected parallel.zero = 0: what it codes are momenta, "
-          "which every "
-          "rank has whole",
+  require(p.zero <= 1 || p.zero_shard > 0, config, key,
+          "got onebit-adam with parallel.zero = {}, expected parallel.zero = 0 or 1, or parallel.zero_shard: "
+          "what a rank codes is the momentum of its whole own gradient, which this stage never keeps",
           p.zero);
   require(config.optimizer.name == "adamw", config, key,
           "got onebit-adam with optimizer.name = \"{}\", expected adamw", config.optimizer.name);

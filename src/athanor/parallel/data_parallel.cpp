@@ -28,8 +28,10 @@ DataParallelOptions for_size(DataParallelOptions options, int size) {
   check(options.expert_group == nullptr || (options.across != nullptr) == experts_hybrid,
         "data parallel: got hybrid sharding with experts on other ranks {} sets of shards, expected {}",
         experts_hybrid ? "in" : "without", experts_hybrid ? "all in such sets" : "sets of theirs");
-  check(options.stage == 0 || options.compression.kind != Compression::onebit_adam,
-        "data parallel: got 1-bit Adam with ZeRO stage {}, expected 0", options.stage);
+  check(options.compression.kind != Compression::onebit_adam || options.stage <= 1 || size == 1 ||
+            options.across != nullptr,
+        "data parallel: got 1-bit Adam with ZeRO stage {}, expected 0 or 1, or hybrid sharding",
+        options.stage);
   check(options.parts >= 1 && size % options.parts == 0,
         "data parallel: got {} parts of a grain in a group of {}, expected a divisor", options.parts, size);
   check(!options.gradients_place.is_used() || (options.compression.kind == Compression::none &&
@@ -88,10 +90,9 @@ DataParallel::DataParallel(const std::vector<Weight*>& weights, Group& group, Ar
 }
 
 void DataParallel::allocate() {
-  Group& exchanging = options_.across != nullptr ? *options_.across : everyone();
-  if (options_.compression.kind != Compression::none && exchanging.size() > 1)
+  if (options_.compression.kind != Compression::none && exchanging().size() > 1)
     compressed_ = std::make_unique<CompressedGradients>(
-        buckets_, exchanging, arena_, options_.compression,
+        buckets_, exchanging(), arena_, options_.compression,
         options_.across != nullptr ? PlaceInSet{group_.rank(), group_.size()} : PlaceInSet{});
   const int stage = group_.size() == 1 ? 0 : options_.stage;
   if (stage < 2 && options_.gradients_place.is_used())
@@ -305,6 +306,11 @@ std::vector<FlatRange> DataParallel::pieces(const Param& param) const {
   return pieces;
 }
 
+ParamRanks DataParallel::ranks_of(const Param& param) const {
+  if (is_expert(param)) return experts_->ranks_of(param);
+  return {&exchanging(), &group_, pieces(param)};
+}
+
 // What the reduction has noted, unless the sum was changed since.
 std::span<const double> DataParallel::squares(const Param& param) const {
   if (param.uses().size() != 1 || changed_.contains(&param)) return {};
@@ -321,7 +327,7 @@ std::vector<double> DataParallel::sum_squares(const std::vector<std::unique_ptr<
       Param& param = *params[i];
       if (!part->has(param)) continue;
       tensors.push_back({.numel = param.numel(),
-                         .pieces = part->pieces(param),
+                         .pieces = part->keeps_own() ? std::vector<FlatRange>{} : part->pieces(param),
                          .mine = [part, &param] { return part->grad(param); },
                          .stays = part->grads_stay(),
                          .squares = part->squares(param)});
@@ -329,7 +335,8 @@ std::vector<double> DataParallel::sum_squares(const std::vector<std::unique_ptr<
     }
     std::vector<double> of_part = athanor::sum_squares(tensors, part->group_);
     if (!part->sums_gradients())  // nobody has the sum: the ranks' squares, so that all find the same
-      part->group_.all_reduce(of_part.data(), static_cast<int64_t>(of_part.size()), Dtype::f64, "squares")
+      part->exchanging()
+          .all_reduce(of_part.data(), static_cast<int64_t>(of_part.size()), Dtype::f64, "squares")
           .wait();
     for (size_t i = 0; i < places.size(); ++i) sums[places[i]] = of_part[i];
   }

@@ -62,7 +62,8 @@ struct DataParallelOptions {
   Trace* trace = nullptr;
   // Of two-speed synchronisation: `group` is one island of several, which share out the grains first.
   int island = 0, num_islands = 1;
-  CompressionOptions compression = {};  // Reduce::fast; not of one. 1-bit Adam: stage 0
+  CompressionOptions compression =
+      {};  // Reduce::fast; not of one. 1-bit Adam: stages 0 and 1, with `across` all
   // Of a pipeline: weights whose gradients are not completed together have different numbers, and no bucket in common.
   std::function<int(const Weight&)> section = {};
   // Of expert and tensor parallelism: the ranks with the same experts (edp), over which their gradients are summed and,
@@ -78,6 +79,13 @@ struct DataParallelOptions {
   Group* all = nullptr;
   // Offload: where gradients, and the values of stage 3, lie on disk (bucket_file.h).
   DiskPlace gradients_place = {}, values_place = {};
+};
+
+// Who has to do with a parameter: the ranks that exchange codes of its gradient, and those that share out what is updated
+// of it, each its piece; no pieces where all update all of it.
+struct ParamRanks {
+  Group *exchanging, *sharing;
+  std::vector<FlatRange> pieces;  // by rank of `sharing`
 };
 
 class DataParallel final : public GrainGradients {
@@ -103,8 +111,9 @@ class DataParallel final : public GrainGradients {
   void publish();
 
   // After finish(): the sum over all grains of the step, not averaged, of param.range(). Where sums_gradients() is
-  // false (1-bit Adam after its warm-up), over those of this rank: its optimizer adds up in its own way. From disk it
-  // is read, and stays until another is asked for.
+  // false (1-bit Adam after its warm-up), since its optimizer adds up in its own way, the sum over those of this rank, of
+  // the whole parameter; with `across` those of its group, of param.range(). From disk it is read, and stays until another
+  // is asked for.
   const Tensor& grad(Param& param) const;
   void keep_grad(Param& param, const Tensor& changed);  // what grad() gave was overwritten: on disk, too
   bool grads_stay() const { return gradients_->is_resident(); }  // all that grad() gives is in memory at once
@@ -112,6 +121,7 @@ class DataParallel final : public GrainGradients {
     return (compressed_ == nullptr || compressed_->sums()) &&
            (experts_ == nullptr || experts_->sums_gradients());
   }
+  ParamRanks ranks_of(const Param& param) const;
   // Of the gradients of these parameters, in order: the squares of the whole tensors. Collective.
   std::vector<double> sum_squares(const std::vector<std::unique_ptr<Param>>& params) const;
   // The f32 values of a parameter that may be sharded, numel floats, on every rank. Collective.
@@ -130,6 +140,9 @@ class DataParallel final : public GrainGradients {
                GrainLog* log);
   // Those that the gradients are summed over.
   Group& everyone() const { return options_.all != nullptr ? *options_.all : group_; }
+  Group& exchanging() const { return options_.across != nullptr ? *options_.across : everyone(); }
+  // Nobody has the step's sums, and this rank its own gradients whole.
+  bool keeps_own() const { return compressed_ && !compressed_->sums() && options_.across == nullptr; }
   bool has(const Param& param) const;
   bool is_expert(const Param& param) const;
   WeightReady start_grain(int64_t grain);

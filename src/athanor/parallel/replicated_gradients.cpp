@@ -269,7 +269,7 @@ void ReplicatedGradients::finish() {
 Tensor ReplicatedGradients::piece(Weight& weight) {
   const auto [index, slot] = buckets_.of(weight);
   const ShardLayout& layout = buckets_.list[index].layout;
-  if (layout.rows == 1) return slice(current_, weight);
+  if (layout.rows == 1 || (compressed_ != nullptr && !compressed_->sums())) return slice(current_, weight);
   const FlatRange range = piece_of(weight);
   return buffers_[static_cast<size_t>(current_)].flat(
       buckets_.list[index].first + layout.offsets[slot] + range.first, range.count());

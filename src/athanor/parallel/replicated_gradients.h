@@ -8,7 +8,8 @@
 //
 // Where buckets are cut into rows (ZeRO 1), fast sums are only scattered; the tree is reduced whole. With several
 // ranks the buffers lie in memory that all of them can address, so that a reduction copies nothing.
-// With `compressed` (fast only) a complete bucket is its affair, once its warm-up is over.
+// With `compressed` (fast only) a complete bucket is its affair, once its warm-up is over; where that sums nothing (1-bit
+// Adam) piece() is all that this rank has of the gradient, whatever rows there are.
 // Where the group can (Group::note_squares), sums come with the squares of their norm blocks; so do, in a group of one,
 // the last products of gradients (Weight::want_squares).
 // `parts` neighbours compute one grain, each its tokens (context parallelism; grain_shares.h has the leaves of the tree).

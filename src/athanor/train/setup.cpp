@@ -172,8 +172,9 @@ void Training::allocate(Env& env) {
   if (const CompressionOptions c = parallel_options_.compression;
       c.kind == Compression::onebit_adam &&
       (sharing.size() > 1 || (experts != nullptr && experts->size() > 1))) {
-    const MomentumGroups groups{.group = sharing, .experts = experts};
-    auto onebit = std::make_unique<OneBitAdam>(optimizer_options_, model->params(), groups, c);
+    auto onebit = std::make_unique<OneBitAdam>(
+        optimizer_options_, model->params(), [this](const Param& param) { return parallel->ranks_of(param); },
+        c);
     onebit_ = onebit.get();
     optimizer = std::move(onebit);
   } else {
@@ -259,6 +260,7 @@ void Training::load(const Checkpoint& checkpoint) {
     const std::vector<float> values = read_slices(checkpoint, own + state.name, *state.param);
     state.write(values.data(), static_cast<int64_t>(values.size()));
   }
+  if (onebit_ != nullptr) onebit_->states_changed();
   if (outer) load_outer(checkpoint, *outer);
   // What an island owes is in the units of its own gradient: a run without islands has none for it.
   load_compression(checkpoint, compression_states(), own.empty() ? island_prefix(outer.get()) : own);

@@ -11,7 +11,7 @@
 // matrices [E,R,C] has factors for each of them (PowerSGD), so ranks that have some of the experts (axis ep) have theirs;
 // and what tensor parallelism leaves a rank of a matrix is a matrix of its own: k, blocks and factors are those of it.
 // Each use of a shared parameter is compressed apart. With onebit_adam nothing is sent here at all: its optimizer does
-// (onebit_adam.h), and grad(param) is the rank's own.
+// (onebit_adam.h), and grad(param) is the rank's own, or its share of its set's.
 // Hybrid sharding: a set of ranks has summed a gradient exactly, and the sets exchange codes of their sums: `group` are
 // the ranks with this one's place in all sets, and each rank of a set codes a part of it. Block codes do not see where a
 // matrix is cut (shard_layout.h): each codes its own share. Others need whole matrices: each codes some of the buckets.
@@ -66,7 +66,7 @@ class CompressedGradients {
   CompressedGradients(const Buckets& buckets, Group& group, Arena& arena, const CompressionOptions& options,
                       const PlaceInSet& place = {});
   bool codes_shares() const {
-    return options_.kind == Compression::bf16 || options_.kind == Compression::int8;
+    return options_.kind != Compression::topk && options_.kind != Compression::powersgd;
   }
   // The rank of a set that codes a bucket, where shares are not coded.
   int owner(size_t bucket) const { return owners_[bucket]; }

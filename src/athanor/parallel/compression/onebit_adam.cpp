@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "athanor/kernels/table.h"
 #include "athanor/parallel/compression/block_sum.h"
@@ -29,81 +30,210 @@ void for_each_element(const Tensor& x, const Body& body) {
   });
 }
 
+int64_t matrix_elements(const Param& param) {
+  return param.numel() / matrices_of(param).count;
+}
+
+FlatRange matrix_of(const Param& param, size_t index) {
+  const int64_t numel = matrix_elements(param), first = static_cast<int64_t>(index) * numel;
+  return {first, first + numel};
+}
+
+FlatRange in_both(const FlatRange& a, const FlatRange& b) {
+  const int64_t first = std::max(a.first, b.first);
+  return {first, std::max(first, std::min(a.last, b.last))};
+}
+
+// body(elements, matrix) for what norm blocks and the ends of matrices cut a parameter into. Shares are cut between norm
+// blocks (shard_layout.h), so a cell lies in one of them.
+template <typename Body>
+void for_cells(const Param& param, const Body& body) {
+  const int64_t matrix = matrix_elements(param);
+  for (int64_t first = 0, last = 0; first < param.numel(); first = last) {
+    last = std::min((first / kNormBlock + 1) * kNormBlock, (first / matrix + 1) * matrix);
+    body(FlatRange{first, last}, static_cast<size_t>(first / matrix));
+  }
+}
+
 }  // namespace
 
 OneBitAdam::OneBitAdam(const OptimizerOptions& options, const std::vector<std::unique_ptr<Param>>& params,
-                       const MomentumGroups& groups, const CompressionOptions& compression)
-    : AdamW(options, trained(params)), groups_(groups), compression_(compression) {}
+                       RanksOf ranks_of, const CompressionOptions& compression)
+    : AdamW(options, trained(params)), ranks_of_(std::move(ranks_of)), compression_(compression) {}
 
 void OneBitAdam::allocate(Arena& arena) {
   AdamW::allocate(arena);
-  const std::vector<State> kept = states();  // m and v of each
-  std::vector<Slot> slots[2][2];             // of experts or not, coded or not
-  for (size_t i = 0; i < kept.size(); i += 2) {
-    Param& param = *kept[i].param;
-    const bool expert = groups_.of(param) != &groups_.group;
-    const bool coded = groups_.of(param)->size() > 1 && is_compressed(param, compression_);
-    slots[expert][coded].push_back({&param, kept[i].tensor, kept[i + 1].tensor});
-  }
-  for (const bool expert : {false, true})
-    for (const bool coded : {true, false})
-      if (auto& some = slots[expert][coded]; !some.empty()) {
-        Group& group = *groups_.of(*some.front().param);
-        add_part(group, std::move(some), coded, arena);
-      }
+  arena_ = &arena;
+  add_slots();
+  std::vector<Group*> groups;
+  for (const Slot& slot : slots_)
+    if (std::find(groups.begin(), groups.end(), slot.ranks.exchanging) == groups.end())
+      groups.push_back(slot.ranks.exchanging);
+  for (Group* group : groups)
+    for (const bool coded : {true, false}) add_part(*group, coded);
 }
 
-void OneBitAdam::add_part(Group& group, std::vector<Slot> slots, bool coded, Arena& arena) {
-  Part part{.group = &group, .slots = std::move(slots), .sum = nullptr};
-  if (coded) {
-    std::vector<SumTensor> tensors;
-    for (const Slot& slot : part.slots) {
-      const auto [count, rows, cols] = matrices_of(*slot.param);
-      tensors.push_back({.name = slot.param->name(), .rows = count * rows, .cols = cols});
-    }
-    part.sum = std::make_unique<BlockSum>("momentum", std::move(tensors), onebit_code(), group, arena,
-                                          /*error_feedback=*/true);
-  } else {
-    part.sum = std::make_unique<ExactSum>("momentum, exact", group, arena);
+void OneBitAdam::add_slots() {
+  const std::vector<State> kept = states();  // m and v of each
+  int64_t others = 0;
+  for (size_t i = 0; i < kept.size(); i += 2) {
+    Param& param = *kept[i].param;
+    ParamRanks ranks = ranks_of_(param);
+    const bool whole = ranks.exchanging == ranks.sharing;
+    const FlatRange summed = whole ? FlatRange{0, param.numel()} : param.range();
+    others += summed.count() - param.range().count();
+    slots_.push_back(
+        {&param, std::move(ranks), summed, kept[i].tensor, kept[i + 1].tensor, Tensor{}, Tensor{}});
   }
+  if (others == 0) return;
+  others_ = zeros(*arena_, {others}, Dtype::f32, Category::optimizer);
+  int64_t at = 0;
+  const auto take = [&](int64_t count) {
+    at += count;
+    return count > 0 ? others_.flat(at - count, count) : Tensor{};
+  };
+  for (Slot& slot : slots_) {
+    slot.before = take(slot.param->range().first - slot.summed.first);
+    slot.after = take(slot.summed.last - slot.param->range().last);
+  }
+}
+
+void OneBitAdam::add_part(Group& group, bool coded) {
+  Part part{.group = &group, .slots = {}, .sum = nullptr};
+  std::vector<SumTensor> tensors;
+  for (Slot& slot : slots_) {
+    if (slot.ranks.exchanging != &group || slot.summed.count() == 0 ||
+        (group.size() > 1 && is_compressed(*slot.param, compression_)) != coded)
+      continue;
+    part.slots.push_back(&slot);
+    tensors.push_back({.name = slot.param->name(), .rows = 1, .cols = slot.summed.count()});
+  }
+  if (tensors.empty()) return;
+  if (coded)
+    part.sum = std::make_unique<BlockSum>("momentum", std::move(tensors), onebit_code(), group, *arena_,
+                                          /*error_feedback=*/true);
+  else
+    part.sum = std::make_unique<ExactSum>("momentum, exact", group, *arena_);
   parts_.push_back(std::move(part));
 }
 
-void OneBitAdam::raise_variance() {
-  for (const Part& part : parts_)
-    for (const Slot& slot : part.slots) {
-      if (slot.v.queue().device() == Device::null) return;
-      const int64_t count = matrices_of(*slot.param).count, numel = slot.v.numel() / count;
-      for (int64_t i = 0; i < count; ++i) {
-        const Tensor matrix = slot.v.flat(i * numel, numel);
-        float* v = matrix.data<float>();
-        double sum = 0.0;
-        for (int64_t e = 0; e < numel; ++e) sum += static_cast<double>(v[e]);
-        const auto least = static_cast<float>(kLeastVariance * sum / static_cast<double>(numel));
-        for_each_element(matrix, [&](int64_t e) { v[e] = std::max(v[e], least); });
-      }
+void OneBitAdam::begin(bool raise) {
+  for (Slot& slot : slots_) {
+    raise_variance(slot, raise);
+    gather_momentum(slot);
+  }
+  begun_ = true;
+}
+
+// Of each matrix, the same bits however it is shared out.
+std::vector<double> OneBitAdam::sum_variance(const Slot& slot) const {
+  int64_t num_cells = 0;
+  for_cells(*slot.param, [&](const FlatRange&, size_t) { ++num_cells; });
+  const Tensor cells = zeros(*arena_, {num_cells}, Dtype::f64, Category::communication);
+  std::vector<double> sums(static_cast<size_t>(matrices_of(*slot.param).count), 0.0);
+  if (arena_->queue().device() == Device::null) return sums;
+  const FlatRange own = slot.param->range();
+  double* cell = cells.data<double>();
+  for_cells(*slot.param, [&](const FlatRange& elements, size_t) {
+    if (own.first <= elements.first && elements.last <= own.last) {
+      const float* v = slot.v.data<float>() + (elements.first - own.first);
+      for (int64_t i = 0; i < elements.count(); ++i) *cell += double{v[i]};
     }
+    ++cell;
+  });
+  if (!slot.ranks.pieces.empty())  // what others have is zero here
+    slot.ranks.sharing->all_reduce(cells.raw(), num_cells, Dtype::f64, "variance of " + slot.param->name())
+        .wait();
+  cell = cells.data<double>();
+  for_cells(*slot.param, [&](const FlatRange&, size_t matrix) { sums[matrix] += *cell++; });
+  return sums;
+}
+
+// `all`: else only zeros, of which a matrix that moves has none after its warm-up; a state that plain AdamW has brought
+// past the warm-up may.
+void OneBitAdam::raise_variance(Slot& slot, bool all) {
+  const FlatRange own = slot.param->range();
+  slot.moves.clear();
+  for (const double sum : sum_variance(slot)) {
+    const FlatRange matrix = matrix_of(*slot.param, slot.moves.size()), mine = in_both(matrix, own);
+    slot.moves.push_back(sum > 0.0);
+    if (sum == 0.0 || mine.count() == 0) continue;
+    const float least =
+        std::max(static_cast<float>(kLeastVariance * sum / static_cast<double>(matrix.count())),
+                 std::numeric_limits<float>::min());
+    const Tensor part = slot.v.flat(mine.first - own.first, mine.count());
+    float* v = part.data<float>();
+    for_each_element(part, [&](int64_t i) {
+      if (all || v[i] == 0.0f) v[i] = std::max(v[i], least);
+    });
+  }
+}
+
+// From each rank its piece, straight to where it stays.
+void OneBitAdam::gather_momentum(const Slot& slot) const {
+  if (slot.ranks.exchanging != slot.ranks.sharing || arena_->queue().device() == Device::null) return;
+  const FlatRange own = slot.param->range();
+  std::vector<Work> works;
+  for (size_t rank = 0; rank < slot.ranks.pieces.size(); ++rank) {
+    const FlatRange& piece = slot.ranks.pieces[rank];
+    if (piece.count() == 0) continue;
+    const bool is_own = static_cast<int>(rank) == slot.ranks.sharing->rank(),
+               is_before = piece.last <= own.first;
+    const Tensor& there = is_own ? slot.m : is_before ? slot.before : slot.after;
+    const int64_t first = piece.first - (is_own ? own.first : is_before ? slot.summed.first : own.last);
+    works.push_back(slot.ranks.sharing->broadcast(there.flat(first, piece.count()).raw(), piece.count(),
+                                                  Dtype::f32, static_cast<int>(rank),
+                                                  "momentum of " + slot.param->name()));
+  }
+  for (Work& work : works) work.wait();
+}
+
+std::vector<Tensor> OneBitAdam::momenta(const Part& part, const std::function<const Tensor&(Param&)>& grad,
+                                        const OptimizerStep& step) const {
+  const auto beta = static_cast<float>(options().beta1),
+             scale = (1.0f - beta) * static_cast<float>(step.grad_scale),
+             kept = beta / static_cast<float>(part.group->size());
+  std::vector<Tensor> all;
+  for (const Slot* slot : part.slots) {
+    const Tensor& whole = grad(*slot->param);
+    check(whole.numel() == slot->summed.count(),
+          "1-bit Adam: got {} elements of a gradient of '{}', expected {}", whole.numel(),
+          slot->param->name(), slot->summed.count());
+    float* g = whole.data<float>();
+    for (const Tensor* piece : {&slot->before, &slot->m, &slot->after}) {
+      if (!piece->defined()) continue;
+      const float* m = piece->data<float>();
+      for_each_element(*piece, [&](int64_t i) { g[i] = kept * m[i] + scale * g[i]; });
+      g += piece->numel();
+    }
+    all.push_back(whole.flat(0, whole.numel()));
+  }
+  return all;
+}
+
+void OneBitAdam::keep_momentum(const Slot& slot, const Tensor& sum) const {
+  for (size_t i = 0; i < slot.moves.size(); ++i)
+    if (const FlatRange still = in_both(matrix_of(*slot.param, i), slot.summed); !slot.moves[i]) {
+      Tensor zero = sum.flat(still.first - slot.summed.first, still.count());
+      fill_zero(zero);
+    }
+  const float* sums = sum.data<float>();
+  for (const Tensor* piece : {&slot.before, &slot.m, &slot.after}) {
+    if (!piece->defined()) continue;
+    float* m = piece->data<float>();
+    for_each_element(*piece, [&](int64_t i) { m[i] = sums[i]; });
+    sums += piece->numel();
+  }
 }
 
 void OneBitAdam::step(const std::function<const Tensor&(Param&)>& grad, const OptimizerStep& step) {
-  if (step.update <= compression_.warmup_updates) return AdamW::step(grad, step);
-  if (step.update == compression_.warmup_updates + 1) raise_variance();
-  const auto beta = static_cast<float>(options().beta1),
-             scale = (1.0f - beta) * static_cast<float>(step.grad_scale);
-  const auto momenta = [&](const Part& part) {
-    const float kept = beta / static_cast<float>(part.group->size());
-    std::vector<Tensor> shares;
-    for (const Slot& slot : part.slots) {
-      const Tensor& share = grad(*slot.param);
-      float* g = share.data<float>();
-      const float* m = slot.m.data<float>();
-      for_each_element(share, [&](int64_t i) { g[i] = kept * m[i] + scale * g[i]; });
-      shares.push_back(share.flat(0, share.numel()));
-    }
-    return shares;
-  };
+  if (step.update <= compression_.warmup_updates) {
+    begun_ = false;
+    return AdamW::step(grad, step);
+  }
+  if (!begun_) begin(/*raise=*/step.update == compression_.warmup_updates + 1);
   WaitClock clock(nullptr);
-  for (const Part& part : parts_) part.sum->start(momenta(part));
+  for (const Part& part : parts_) part.sum->start(momenta(part, grad, step));
   for (const Part& part : parts_) part.sum->proceed(clock);
   for (const Part& part : parts_) part.sum->finish(clock);
   // The kernel with decays of one and no gradient leaves m and v alone.
@@ -117,15 +247,18 @@ void OneBitAdam::step(const std::function<const Tensor&(Param&)>& grad, const Op
           1.0 - std::pow(options().beta2, std::max<int64_t>(1, compression_.warmup_updates))),
       .grad_scale = 0.0f};
   for (const Part& part : parts_)
-    for (const Slot& slot : part.slots) {
-      const Tensor& sum = grad(*slot.param);
-      const float decay = slot.param->is_matrix() ? static_cast<float>(options().weight_decay) : 0.0f;
-      const AdamwTensors tensors{slot.param->master(),         slot.m, slot.v,
-                                 slot.param->copy_of_master(), sum,    decay};
-      const float* sums = sum.data<float>();
-      for_each_element(slot.m, [&](int64_t i) {
-        tensors.m.data<float>()[i] = tensors.v.data<float>()[i] > 0.0f ? sums[i] : 0.0f;
-      });
+    for (const Slot* slot : part.slots) {
+      const Tensor& sum = grad(*slot->param);
+      keep_momentum(*slot, sum);
+      const FlatRange own = slot->param->range();
+      if (own.count() == 0) continue;
+      const AdamwTensors tensors{
+          slot->param->master(),
+          slot->m,
+          slot->v,
+          slot->param->copy_of_master(),
+          sum.flat(own.first - slot->summed.first, own.count()).view(slot->param->kept_shape()),
+          weight_decay_of(*slot->param)};
       kernels(sum).optimizer.adamw(sum.queue(), {&tensors, 1}, update);
     }
 }
@@ -133,9 +266,15 @@ void OneBitAdam::step(const std::function<const Tensor&(Param&)>& grad, const Op
 std::vector<CompressionState> OneBitAdam::compression_states() const {
   std::vector<CompressionState> states;
   for (const Part& part : parts_)
-    for (const SumState& state : part.sum->states())
-      states.push_back({state.kind, part.slots[state.tensor].param->uses().front().get(), state.range,
-                        state.values, part.group->rank(), part.group->size()});
+    for (const SumState& state : part.sum->states()) {
+      const Slot& slot = *part.slots[state.tensor];
+      states.push_back({state.kind,
+                        slot.param->uses().front().get(),
+                        {slot.summed.first + state.range.first, slot.summed.first + state.range.last},
+                        state.values,
+                        part.group->rank(),
+                        part.group->size()});
+    }
   return states;
 }
 

@@ -2,7 +2,7 @@
 // ICML 2021): AdamW in a warm-up, whose variance then stays as it is, so that the step is linear in the momentum and the
 // momentum can be sent as signs, with error feedback on both sides.
 //
-//   OneBitAdam optimizer(options, params, {.group = group}, compression);   // as any Optimizer; gradients of DataParallel
+//   OneBitAdam optimizer(options, params, ranks_of, compression);   // as any Optimizer; gradients of DataParallel
 //
 //   update t <= warm-up    AdamW; the gradients are summed over the ranks
 //   the first after it     v = max(v, kLeastVariance * mean of v over the matrix): signs know no small elements, and
@@ -11,9 +11,14 @@
 //                          onebit_code();  master -= lr (m / c1(t)) / (sqrt(v / c2(warm-up)) + eps), decay as in AdamW
 //
 // step() takes this rank's gradients after the warm-up, and overwrites them. What is_compressed() says no to has a
-// momentum that is summed in f32. Nobody knows the gradient's norm then, so nothing is clipped. Elements whose v is
-// zero, as all of a tensor's are that had no gradient yet, keep m = 0 and stay. Experts on other ranks than everything
-// else (axis ep) are summed over the ranks with the same ones, n of them; what one rank alone has is not coded.
+// momentum that is summed in f32. Nobody knows the gradient's norm then, so nothing is clipped. Matrices whose v is zero,
+// which had no gradient yet, keep m = 0 and stay. Experts on other ranks than everything else (axis ep) are summed over
+// the ranks with the same ones, n of them; what one rank alone has is not coded.
+//
+// ZeRO: master, v and the update are of the rank's share of a parameter, with the bits of a whole one. Momenta are whole
+// where the ranks that exchange codes share it out among themselves, since each codes that of its own gradient: of what
+// others update the optimizer has them beside the state, current from the first coded update on, before which the ranks
+// tell each other. With sets of shards a rank codes its share of what its set has summed, and has no more of momenta.
 // Errors: the groups'.
 // Thread rule: one thread.
 #pragma once
@@ -21,40 +26,52 @@
 #include <memory>
 
 #include "athanor/optim/adamw.h"
-#include "athanor/parallel/compression/compressed_gradients.h"
+#include "athanor/parallel/data_parallel.h"
 
 namespace athanor {
 
-struct MomentumGroups {
-  Group& group;
-  Group* experts = nullptr;  // of stacks of experts; null: as all others
-  Group* of(const Param& param) const { return experts != nullptr && param.is_stack() ? experts : &group; }
-};
-
 class OneBitAdam final : public AdamW {
  public:
+  // Asked for in allocate().
+  using RanksOf = std::function<ParamRanks(const Param&)>;
   OneBitAdam(const OptimizerOptions& options, const std::vector<std::unique_ptr<Param>>& params,
-             const MomentumGroups& groups, const CompressionOptions& compression);
+             RanksOf ranks_of, const CompressionOptions& compression);
   void allocate(Arena& arena) override;
   void step(const std::function<const Tensor&(Param&)>& grad, const OptimizerStep& step) override;
+  void states_changed() { begun_ = false; }  // somebody has written to them
   std::vector<CompressionState> compression_states() const;
 
  private:
   struct Slot {
     Param* param;
-    Tensor m, v;
+    ParamRanks ranks;
+    FlatRange summed;      // the elements whose momentum is summed here
+    Tensor m, v;           // of param->range(); undefined where that is empty
+    Tensor before, after;  // the momenta of what is summed beside it; undefined where there is nothing
+    std::vector<bool> moves = {};  // by matrix: v is not zero
   };
   struct Part {  // whose momenta are summed together
     Group* group;
-    std::vector<Slot> slots;
+    std::vector<Slot*> slots;
     std::unique_ptr<CompressedSum> sum;
   };
-  void add_part(Group& group, std::vector<Slot> slots, bool coded, Arena& arena);
-  void raise_variance();
+  void add_slots();
+  void add_part(Group& group, bool coded);
+  void begin(bool raise);
+  std::vector<double> sum_variance(const Slot& slot) const;
+  void raise_variance(Slot& slot, bool all);
+  void gather_momentum(const Slot& slot) const;
+  std::vector<Tensor> momenta(const Part& part, const std::function<const Tensor&(Param&)>& grad,
+                              const OptimizerStep& step) const;
+  void keep_momentum(const Slot& slot, const Tensor& sum) const;
 
-  MomentumGroups groups_;
+  RanksOf ranks_of_;
   CompressionOptions compression_;
+  Arena* arena_ = nullptr;
+  std::vector<Slot> slots_;
+  Tensor others_;  // before and after of all slots
   std::vector<Part> parts_;
+  bool begun_ = false;  // all momenta are current, and what moves is known
 };
 
 }  // namespace athanor

@@ -1,0 +1,341 @@
+// 1-bit Adam where its state is shared out: with ZeRO 1 the bits of whole state in every layout, with sets of shards its
+// definition (onebit_adam_test.cpp); what it sends and what it keeps.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+
+#include "athanor/kernels/elementwise.h"
+#include "athanor/train/compression_state.h"
+#include "athanor/train/memory_plan.h"
+#include "train/compressed_training.h"
+#include "train/saved_run.h"
+
+namespace athanor {
+namespace {
+
+constexpr int64_t kPlainSteps = 2;
+
+// Eight grains; matrices of several blocks, which ZeRO cuts.
+Config onebit_blocks(const std::string& family, int dp) {
+  Config config = compressed_blocks("onebit-adam", family);
+  config.parallel.compression_warmup = kPlainSteps;
+  config.train.steps = 5;
+  config.parallel.dp = dp;
+  return config;
+}
+
+Config onebit_sets(const std::string& family, int dp, int shard, int zero) {
+  Config config = onebit_blocks(family, dp);
+  config.parallel.zero = zero;
+  config.parallel.zero_shard = shard;
+  return config;
+}
+
+// Weights, momenta, variances and what is owed.
+void expect_bits_of_whole_state(Config config, const std::string& what) {
+  config.parallel.zero = 0;
+  const VerifyRun whole = run_layout(config);
+  config.parallel.zero = 1;
+  const VerifyRun shared = run_layout(config);
+  EXPECT_EQ(shared.losses, whole.losses) << what;
+  EXPECT_EQ(shared.grad_norms, whole.grad_norms) << what;
+  EXPECT_EQ(shared.weights, whole.weights) << what;
+  EXPECT_EQ(shared.state, whole.state) << what;
+  Config plain = config;
+  plain.parallel.compression = "none";
+  EXPECT_NE(run_layout(plain).weights, shared.weights) << what << ": nothing was compressed";
+}
+
+TEST(OneBitLayouts, SharedStateHasTheBitsOfWholeState) {
+  for (const char* family : {"llama", "gpt2"})  // tied embeddings, vectors beside matrices
+    for (const auto& [compute, dp] : {std::pair("f32", 3), {"bf16", 4}}) {
+      Config config = onebit_blocks(family, dp);
+      config.precision.compute = compute;
+      expect_bits_of_whole_state(config, std::string(family) + " " + compute);
+    }
+}
+
+TEST(OneBitLayouts, SharedStateHasTheBitsOfWholeStateBesideEveryOtherAxis) {
+  Config tensor = onebit_blocks("gpt2", 2), pipeline = tensor, context = onebit_blocks("llama", 2),
+         islands = onebit_blocks("llama", 4);
+  tensor.parallel.tp = pipeline.parallel.pp = context.parallel.cp = 2;
+  expect_bits_of_whole_state(tensor, "tp");
+  expect_bits_of_whole_state(pipeline, "pp, a tied table");
+  expect_bits_of_whole_state(context, "cp");
+  islands.train.steps = 6;
+  islands.parallel.sync_every = islands.parallel.sync_group = 2;
+  expect_bits_of_whole_state(islands, "two speeds");
+}
+
+// Stacks whose matrices do not end where blocks do; a part of them on every rank, some perhaps without a token.
+TEST(OneBitLayouts, SharedExpertsHaveTheBitsOfWholeOnes) {
+  const auto with = [](const char* family, int dp, int ep, int tp) {
+    Config config = onebit_blocks(family, dp);
+    config.model.experts = 8;
+    config.parallel.ep = ep;
+    config.parallel.tp = tp;
+    return config;
+  };
+  expect_bits_of_whole_state(with("moe", 2, 1, 1), "all experts on each rank");
+  expect_bits_of_whole_state(with("moe_bias", 4, 2, 1), "ep");
+  expect_bits_of_whole_state(with("moe", 2, 2, 1), "experts of one rank");
+  expect_bits_of_whole_state(with("moe", 2, 2, 2), "ep and tp");
+}
+
+// Of a stack's matrices those whose elements are all zero.
+std::vector<bool> zero_matrices(const std::vector<float>& values, int64_t count) {
+  std::vector<bool> zero;
+  const auto numel = std::ssize(values) / count;
+  for (auto first = values.begin(); first != values.end(); first += numel)
+    zero.push_back(std::all_of(first, first + numel, [](float value) { return value == 0.0f; }));
+  return zero;
+}
+
+// Their variance says nothing of how large a step may be.
+TEST(OneBitLayouts, ExpertsWithoutATokenInTheWarmupStay) {
+  Config config = onebit_blocks("moe", 2);
+  config.model.experts = 64;
+  config.train.global_batch = 4;
+  config.train.steps = 12;
+  expect_bits_of_whole_state(config, "many experts, few tokens");
+  Config plain = config;
+  plain.parallel.compression = "none";
+  config.parallel.zero = 1;
+  const VerifyRun run = run_layout(config), moved = run_layout(plain);
+  int stay = 0;
+  for (const auto& [name, values] : run.state) {
+    if (!name.starts_with("adam.v.") || name.find(".experts.") == std::string::npos) continue;
+    const auto& momenta = run.state.at("adam.m." + name.substr(7));
+    const std::vector<bool> unseen = zero_matrices(values, 64), still = zero_matrices(momenta, 64),
+                            unseen_ever = zero_matrices(moved.state.at(name), 64);
+    for (size_t expert = 0; expert < unseen.size(); ++expert) {
+      if (!unseen[expert]) continue;
+      EXPECT_TRUE(still[expert]) << name << " " << expert;
+      stay += unseen_ever[expert] ? 0 : 1;
+    }
+  }
+  EXPECT_GT(stay, 0) << "no expert has its first token after the warm-up";
+}
+
+// Where the warm-up was not 1-bit Adam's own, elements may have no variance in a matrix that has some: positions behind
+// the end of the sequences. They get the least.
+TEST(OneBitLayouts, GoesOnFromPlainAdamBehindItsWarmup) {
+  Config config = onebit_blocks("gpt2", 2), plain = config;
+  plain.parallel.compression = "none";
+  const SavedRun saved = save_after(plain, kPlainSteps + 1, "onebit_from_plain");
+  const VerifyRun whole = resume(config, saved);
+  config.parallel.zero = 1;
+  const VerifyRun shared = resume(config, saved);
+  EXPECT_EQ(shared.weights, whole.weights);
+  EXPECT_EQ(shared.state, whole.state);
+  EXPECT_NEAR(whole.losses.back(), run_layout(plain).losses.back(), 0.05 * whole.losses.back());
+  const auto has_zeros = [](const WholeTensors& tensors) {
+    const auto& values = tensors.at("adam.v.positions.weight");
+    return std::find(values.begin(), values.end(), 0.0f) != values.end();
+  };
+  EXPECT_TRUE(has_zeros(run_layout(plain).state));
+  EXPECT_FALSE(has_zeros(whole.state));
+}
+
+// Of rank 0.
+Traffic traffic_of(Config config, int64_t steps) {
+  config.train.steps = steps;
+  Traffic traffic;
+  run_layout(config, {.end = [&](Training& training, TrainState&, World& world) {
+               for (const auto& param : training.model->params())
+                 static_cast<void>(param->value());  // what is on its way
+               if (world.rank() == 0) traffic = world.all().traffic();
+             }});
+  return traffic;
+}
+
+// The bytes of rank 0 of so many in an all-reduce.
+int64_t all_reduced(int64_t count, int ranks, int64_t of_each) {
+  const int64_t part = (count + ranks - 1) / ranks;
+  return of_each * (count - part + (ranks - 1) * part);
+}
+
+TEST(OneBitLayouts, SharedStateSendsTheDocumentedBytes) {
+  constexpr int kRanks = 3;
+  Config config = onebit_blocks("gpt2", kRanks);
+  config.parallel.zero = 1;
+  int64_t momenta = 0, variances = 0, codes = 0, vectors = 0, values = 0, params = 0;
+  run_layout(config, {.end = [&](Training& training, TrainState&, World& world) {
+               if (world.rank() > 0) return;
+               int64_t blocks = 0, floats = 0;
+               for (const auto& param : training.model->params()) {
+                 momenta += (kRanks - 1) * 4 * param->range().count();
+                 variances += all_reduced((param->numel() + 255) / 256, kRanks, 8);
+                 (param->is_matrix() ? blocks : floats) +=
+                     param->is_matrix() ? (param->numel() + 255) / 256 : param->numel();
+                 ++params;
+               }
+               codes = (kRanks - 1) * ((blocks + kRanks - 1) / kRanks) * 36;
+               vectors = all_reduced(floats, kRanks, 4);
+               const Buckets buckets(training.model->weights(),
+                                     {.rows = kRanks, .bucket_bytes = config.parallel.bucket_bytes});
+               for (size_t b = 0; b < buckets.list.size(); ++b)
+                 if (!buckets.params(b).empty()) values += (kRanks - 1) * 4 * buckets.list[b].layout.count;
+             }});
+  std::map<int64_t, Traffic> after;
+  for (int64_t step = kPlainSteps - 1; step <= kPlainSteps + 2; ++step)
+    after[step] = traffic_of(config, step);
+  const auto of_step = [&](Collective collective, int64_t step) {
+    return after.at(step).of(collective).bytes - after.at(step - 1).of(collective).bytes;
+  };
+  const int64_t reduced = vectors + all_reduced(params, kRanks, 8) + all_reduced(2 * 8 * 2 + 1, kRanks, 8);
+  EXPECT_EQ(of_step(Collective::broadcast, kPlainSteps), 0);
+  EXPECT_EQ(of_step(Collective::broadcast, kPlainSteps + 1), momenta);
+  EXPECT_EQ(of_step(Collective::broadcast, kPlainSteps + 2), 0);
+  EXPECT_EQ(of_step(Collective::all_reduce, kPlainSteps + 1), reduced + variances);
+  EXPECT_EQ(of_step(Collective::all_reduce, kPlainSteps + 2), reduced);
+  for (const int64_t step : {kPlainSteps + 1, kPlainSteps + 2}) {
+    EXPECT_EQ(of_step(Collective::all_to_all, step), codes);
+    EXPECT_EQ(of_step(Collective::all_gather, step), codes + values);
+    EXPECT_EQ(of_step(Collective::reduce_scatter, step), 0);
+  }
+}
+
+TEST(OneBitLayouts, ThePlanIsTheMeasuredPeak) {
+  for (const auto& [family, zero, shard] : {std::tuple("llama", 0, 0),
+                                            {"gpt2", 1, 0},
+                                            {"moe", 1, 0},
+                                            {"gpt2", 1, 2},
+                                            {"llama", 2, 2},
+                                            {"gpt2", 3, 2}}) {
+    Config config = onebit_sets(family, 4, shard, zero);
+    config.precision.compute = "bf16";
+    config.train.steps = kPlainSteps + 2;
+    run_layout(config, {.end = [&](Training& training, TrainState&, World& world) {
+                 const MemoryPlan plan = plan_memory({config, 2, world.rank(), world.size()});
+                 EXPECT_EQ(plan.usage.peak_total, training.arena.usage().peak_total)
+                     << config.model.family << " zero " << config.parallel.zero;
+                 EXPECT_EQ(plan.usage.peak, training.arena.usage().peak);
+               }});
+  }
+}
+
+// docs/compression.md: bytes a parameter beside codes and activations.
+TEST(OneBitLayouts, TheStateIsWhatTheStageSays) {
+  for (const auto& [zero, shard] : {std::pair(0, 0), {1, 0}, {1, 2}, {2, 2}, {3, 2}}) {
+    Config config = onebit_sets("llama", 8, shard, zero);
+    config.precision.compute = "bf16";
+    config.model.width = 256;
+    config.model.head_dim = 64;
+    config.model.ffn_width = 688;
+    config.model.vocab_size = 2000;
+    config.parallel.bucket_bytes = 16 << 20;
+    const auto psi = static_cast<double>(make_model(config.model)->num_params());
+    const MemoryPlan plan = plan_memory({config, 2, 0, 8});
+    const auto expect_bytes = [&](Category category, double bytes) {
+      EXPECT_NEAR(static_cast<double>(plan.usage.peak[static_cast<size_t>(category)]), bytes * psi,
+                  0.03 * bytes * psi)
+          << name_of(category) << ", zero " << config.parallel.zero << ", sets of "
+          << config.parallel.zero_shard;
+    };
+    const double n = 8, s = shard, sets = shard > 0 ? n / s : 1;
+    expect_bytes(Category::parameters, zero == 3 ? 2 / s : 2);
+    expect_bytes(Category::gradients, zero >= 2 ? 4 / s : 4);
+    if (shard > 0)
+      expect_bytes(Category::optimizer, (12 + 4 + 4 / sets) / s);
+    else
+      expect_bytes(Category::optimizer, zero == 0 ? 16 + 4 / n : 8 + 12 / n);
+  }
+}
+
+// Stages 2 and 3 keep less of the same: each rank has one grain.
+TEST(OneBitLayouts, SetsHaveTheSameBitsInEveryStage) {
+  for (const char* family : {"llama", "gpt2"}) {
+    const auto in_stage = [&](int zero) {
+      Config config = onebit_sets(family, 4, 2, zero);
+      config.train.global_batch = 8;
+      return run_layout(config);
+    };
+    const VerifyRun one = in_stage(1);
+    for (const int zero : {2, 3}) {
+      const VerifyRun run = in_stage(zero);
+      EXPECT_EQ(run.losses, one.losses) << family << " zero " << zero;
+      EXPECT_EQ(run.grad_norms, one.grad_norms) << family << " zero " << zero;
+      EXPECT_EQ(run.weights, one.weights) << family << " zero " << zero;
+      EXPECT_EQ(run.state, one.state) << family << " zero " << zero;
+    }
+  }
+}
+
+// Nothing of it goes on inside a set, but sums of gradients and of variances.
+TEST(OneBitLayouts, SetsExchangeTheDocumentedBytes) {
+  constexpr int kShard = 2, kSets = 3;
+  const Config config = onebit_sets("llama", kShard * kSets, kShard, 1);
+  std::map<int, Group*> across;
+  std::mutex mutex;
+  run_layout(config,
+             {.lay_out =
+                  [&](Training& training, Mesh& mesh) {
+                    IslandGroups sets = make_islands(mesh.world(), mesh.shape(), kShard, "set of shards");
+                    const std::lock_guard lock(mutex);
+                    across[mesh.world().rank()] = sets.across.get();
+                    training.share_shards(std::move(sets));
+                  },
+              .end =
+                  [&](Training& training, TrainState&, World& world) {
+                    int64_t blocks = 0, floats = 0, params = 0, warm = 0;
+                    const auto reduced = [&](int64_t count, int64_t of_each) {
+                      const int set = world.rank() / kShard;
+                      const int64_t part = count / kSets + (set < count % kSets ? 1 : 0);
+                      return of_each * (count - part + (kSets - 1) * part);
+                    };
+                    for (const auto& param : training.model->params()) {
+                      const int64_t count = param->range().count();
+                      (param->is_matrix() ? blocks : floats) +=
+                          param->is_matrix() ? (count + 255) / 256 : count;
+                      ++params;
+                    }
+                    const Buckets buckets(training.model->weights(),
+                                          {.rows = kShard, .bucket_bytes = config.parallel.bucket_bytes});
+                    for (const Bucket& bucket : buckets.list) warm += reduced(bucket.layout.count, 4);
+                    const int64_t coded = 2 * (kSets - 1) * ((blocks + kSets - 1) / kSets) * 36 +
+                                          reduced(floats, 4) + reduced(params, 8);
+                    const std::lock_guard lock(mutex);
+                    EXPECT_EQ(across.at(world.rank())->traffic().total().bytes,
+                              kPlainSteps * warm + (config.train.steps - kPlainSteps) * coded)
+                        << world.rank();
+                  }});
+}
+
+TEST(OneBitLayouts, SetsResumeToTheSameBits) {
+  for (const int64_t steps : {kPlainSteps, kPlainSteps + 1}) {
+    const Config config = onebit_sets("gpt2", 4, 2, 1);
+    const VerifyRun whole = run_layout(config);
+    const SavedRun saved = save_after(config, steps, "onebit_sets");
+    const VerifyRun rest = resume(config, saved);
+    EXPECT_EQ(rest.weights, whole.weights) << steps;
+    EXPECT_EQ(rest.state, whole.state) << steps;
+    // Two ranks without sets exchange as two sets of two, under the same names.
+    Config flat = config;
+    flat.parallel.dp = 2;
+    flat.parallel.zero_shard = 0;
+    EXPECT_NEAR(resume(flat, saved).losses.back(), whole.losses.back(), 1e-3 * whole.losses.back());
+  }
+}
+
+// In sets with more than one copy of the experts, with one, and beside tp.
+TEST(OneBitLayouts, SetsOfExpertsAreNearTheUncompressed) {
+  for (const auto& [dp, shard, tp] : {std::tuple(4, 2, 1), {8, 4, 1}, {4, 2, 2}}) {
+    Config config = onebit_sets("moe", dp, shard, 1);
+    config.model.experts = 8;
+    config.parallel.ep = 2;
+    config.parallel.tp = tp;
+    Config plain = config;
+    plain.parallel.compression = "none";
+    const VerifyRun run = run_layout(config), exact = run_layout(plain);
+    EXPECT_EQ(run.losses[0], exact.losses[0]);
+    EXPECT_NEAR(run.losses.back(), exact.losses.back(), 0.05 * exact.losses.back()) << dp << " " << shard;
+    EXPECT_NE(run.weights, exact.weights) << "nothing was compressed";
+    EXPECT_TRUE(compare(run_layout(config), run).bitwise) << "again";
+  }
+}
+
+}  // namespace
+}  // namespace athanor
