@@ -58,7 +58,8 @@ case "$preset" in
     unseen='^(comm\.(Gloo|Mpi)\.|comm\.Nccl\.(EveryCallByDevices|GroupsOfSomeRanksAndOfOne)$'
     unseen+="|train\.All/(SpanningTest|OffloadLayouts|TwoSpeedLayouts)\.|$whole_device_trainings|$second_optimizer"
     unseen+='|train\.(ZeroMemory|MemoryPlan|PipelinePlans|SteadyState)\.'
-    unseen+='|train\.(RoundCompression|ServedLayouts|BalanceLayouts)\.(ThePlan|SendsTheBytes)|train\.Compression\.OfRounds'
+    unseen+='|train\.(RoundCompression|(Served|Balance|OneBit)Layouts|TensorExperts)\.(ThePlan|SendsTheBytes)'
+    unseen+='|train\.Compression\.OfRounds'
     unseen+='|train\.(CompressionLayouts|[A-Za-z]*\.[A-Za-z]*ItsDefinition|HybridExperts\.ComputeWhatOneProcess))'
     echo "test.sh: without comm.Gloo and comm.Mpi: the thread sanitizer sees the threads of those libraries only in part"
     echo "test.sh: without train.DevicesTraining, whole trainings of train.DeviceOffload and two of comm.Nccl: emulated" \
@@ -66,8 +67,8 @@ case "$preset" in
     echo "test.sh: without train.SpanningTest, train.TwoSpeedLayouts and most of train.OffloadLayouts: samples of" \
       "layouts, too long here"
     echo "test.sh: without train.ZeroMemory, MemoryPlan, PipelinePlans, SteadyState and some of RoundCompression," \
-      "ServedLayouts and BalanceLayouts, which count bytes, and without train.CompressionLayouts and runs beside their" \
-      "definition: minutes here, and their suites have more"
+      "ServedLayouts, BalanceLayouts, OneBitLayouts and TensorExperts, which count bytes, and without" \
+      "train.CompressionLayouts and runs beside their definition: minutes here, and their suites have more"
     echo "test.sh: without train.TensorExpertTest's second optimizer: the same layouts as with the first"
     export TSAN_OPTIONS=${TSAN_OPTIONS-halt_on_error=1:second_deadlock_stack=1} ;;
   *) echo "test.sh: error: preset: got '$preset', expected release, asan or tsan" >&2; exit 2 ;;

@@ -44,7 +44,7 @@ TEST(ParallelKeys, OneBitAdamIsAnOptimizerOfItsOwn) {
   expect_refused(key + "compression_warmup = 0\n",
                  {"parallel.compression_warmup: got 0", "at least one step of plain Adam", "15 to 25 %"});
   for (const std::string zero : {"2", "3"})
-    expect_refused(warm + "zero = " + zero,
+    expect_refused(fmt::format("{}zero = {}", warm, zero),
                    {"parallel.compression: got onebit-adam with parallel.zero = " + zero,
                     "expected parallel.zero = 0 or 1", "momentum of its whole own gradient"});
   expect_refused(warm, {"optimizer.name = \"sgd\", expected adamw"}, "[optimizer]\nname = 'sgd'");
@@ -105,7 +105,7 @@ TEST(ParallelKeys, ShardsOfSomeRanks) {
   expect_refused("zero_shard = -1", {"parallel.zero_shard: got -1, expected at least 0"});
   for (const std::string kind : {"bf16", "int8", "topk", "powersgd", "onebit-adam"})
     for (const std::string zero : {"1", "2", "3"})
-      expect_legal("zero_shard = 2\ncompression = '" + kind + "'\nzero = " + zero);
+      expect_legal(fmt::format("zero_shard = 2\ncompression = '{}'\nzero = {}", kind, zero));
   expect_legal("zero_shard = 2\nzero = 2\nsync_every = 50\nsync_group = 4",
                "[train]\nsteps = 100\neval_every = 50\n");
   expect_legal("zero_shard = 2\nzero = 2\nep = 2", "[model]\nfamily = 'moe'\nexperts = 8\n");

@@ -124,8 +124,9 @@ TEST(Validate, ParameterServersGoWithPlainWorkers) {
   expect_error("[parallel]\nservers=1\nzero=2", {"got 1 with parallel.zero = 2, expected parallel.zero = 0"});
   for (const std::string kind : {"bf16", "int8", "topk"})
     for (const std::string how : {"sync", "bounded", "async"})
-      EXPECT_EQ(parse_error("[parallel]\nservers=1\ncompression='" + kind + "'\nconsistency='" + how + "'"),
-                "");
+      EXPECT_EQ(
+          parse_error(fmt::format("[parallel]\nservers=1\ncompression='{}'\nconsistency='{}'", kind, how)),
+          "");
   for (const std::string kind : {"powersgd", "onebit-adam"})
     expect_error(
         "[parallel]\nservers=1\ncompression_warmup=9\ncompression='" + kind + "'",
