@@ -151,7 +151,7 @@ TEST(DataParallel, RanksThatShareExpertsHaveEquallyManyGrains) {
   DataParallelOptions same = apart;
   same.expert_parts = 1;
   EXPECT_THAT(refusal_of_options(same, begin(3)),
-              HasSubstr("got experts on ranks with other grains, expected 1 neighbours of 1 with the same"));
+              HasSubstr("got experts on ranks with other grains, expected 1 neighbours with the same"));
 }
 
 // Two ranks compute one grain, each its tokens; of everything else but experts both have the whole gradient.

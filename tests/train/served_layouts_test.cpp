@@ -5,6 +5,9 @@
 #include <cmath>
 #include <numeric>
 
+#include "athanor/parallel/experts_apart.h"
+#include "athanor/train/grain.h"
+#include "athanor/train/layout.h"
 #include "athanor/train/memory_plan.h"
 #include "train/saved_run.h"
 
@@ -164,6 +167,52 @@ TEST(ServedLayouts, CheckpointsAreThoseOfTheLogicalModel) {
       EXPECT_EQ(rest.state, whole.state) << served_first;
       EXPECT_EQ(rest.losses.back(), whole.losses.back()) << served_first;
     }
+  }
+}
+
+// Of a column of W workers and S servers that has these weights: what a rank of it sends of gradients or parameters.
+int64_t column_bytes(const std::vector<Weight*>& weights, int64_t W, int64_t S, bool serves,
+                     const Config& config) {
+  const Buckets buckets(weights, {.rows = static_cast<int>(S),
+                                  .bucket_bytes = config.parallel.bucket_bytes,
+                                  .by_unit = false,
+                                  .uses_apart = true,
+                                  .section = {}});
+  int64_t all = 0, with_values = 0, steps = config.train.steps;
+  for (size_t b = 0; b < buckets.list.size(); ++b) {
+    const int64_t total = buckets.list[b].layout.total();
+    all += total;
+    if (!buckets.params(b).empty()) with_values += total;
+  }
+  return serves ? (steps + 1) * W * 4 * with_values / S : steps * 4 * all;
+}
+
+// docs/parallelism.md; of both columns of a rank where experts have their own.
+TEST(ServedLayouts, BytesAreThoseOfTheFormulas) {
+  for (const auto& [what, axes] : kExpertAxes) {
+    Config config = with_servers(expert_layout("moe", axes), 2);
+    config.parallel.reduce = "fast";
+    const ParallelConfig& p = config.parallel;
+    const auto check_bytes = [&, axes_are = what](Training& training, TrainState&, World& world) {
+      const bool serves = training.server != nullptr;
+      const int64_t steps = config.train.steps, W = p.dp * p.cp, S = p.servers / p.pp / p.tp,
+                    losses = 8 * static_cast<int64_t>(GrainLosses::count(grains_of_step(config.train), 2)),
+                    place = world.rank() - W * p.pp * p.tp;  // among the servers
+      const bool is_first = serves && place / p.tp % S == 0;
+      const std::vector<Weight*> weights = training.model->weights();
+      int64_t bytes = serves ? (steps + 1) * W * (64 + (is_first ? losses : 0)) : steps * (64 * S + losses);
+      if (p.ep == 1 && p.tp == 1) {
+        bytes += column_bytes(weights, W, S, serves, config);
+      } else {
+        bytes += column_bytes(weights_apart(weights, false), W, S, serves, config);
+        bytes += column_bytes(weights_apart(weights, true), W * p.tp / p.ep, p.servers / p.pp / p.ep, serves,
+                              config);
+      }
+      const Traffic traffic = serves ? training.server->traffic() : training.client->traffic();
+      EXPECT_EQ(traffic.of(Collective::send).bytes, bytes) << axes_are << " rank " << world.rank();
+      EXPECT_EQ(traffic.total().bytes, bytes) << axes_are << " rank " << world.rank();
+    };
+    run_layout(config, {.end = check_bytes});
   }
 }
 

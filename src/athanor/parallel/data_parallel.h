@@ -62,8 +62,8 @@ struct DataParallelOptions {
   Trace* trace = nullptr;
   // Of two-speed synchronisation: `group` is one island of several, which share out the grains first.
   int island = 0, num_islands = 1;
-  CompressionOptions compression =
-      {};  // Reduce::fast; not of one. 1-bit Adam: stages 0 and 1, with `across` all
+  // Reduce::fast; not of one. 1-bit Adam: stages 0 and 1, with `across` all.
+  CompressionOptions compression = {};
   // Of a pipeline: weights whose gradients are not completed together have different numbers, and no bucket in common.
   std::function<int(const Weight&)> section = {};
   // Of expert and tensor parallelism: the ranks with the same experts (edp), over which their gradients are summed and,

@@ -12,10 +12,12 @@
 //
 // and server 0 the sums of its losses after the header ("losses", f64). Compressed rows are coded_push.h's. With grains by
 // speed worker 0 says to each server before such a step how many grains each of dp takes from it on ("shares of grains",
-// i64[W / parts]). Where experts are summed over other ranks than everything else (experts_apart.h), a rank is in a second
-// column, in which only their gradients and parameters go, after those of the first. A worker gets from each, when it may go on, the header ("answer", i64[8]), from server 0 the losses of all that
-// was pushed since its last answer, and the server's row of every bucket's values ("parameters B", T). Before the first
-// step there is an answer without a push.
+// i64[W / parts]). A worker gets from each, when it may go on, the header ("answer", i64[8]), from server 0 the losses of
+// all that was pushed since its last answer, and the server's row of every bucket's values ("parameters B", T). Before the
+// first step there is an answer without a push.
+//
+// Where experts are summed over other ranks than everything else (experts_apart.h), each rank is in a second column, in
+// which only their gradients and parameters go, after those of the first.
 #pragma once
 
 #include <array>
@@ -46,8 +48,8 @@ struct ServerRoles {
 struct ServerSettings {
   ServerRoles roles;
   int parts = 1;  // so many neighbouring workers compute one grain, each its tokens (context parallelism)
-  bool numbers_apart =
-      false;  // of experts: grains are numbered by the ranks that have them (experts_apart.h)
+  // Of experts: grains are numbered by the ranks that have them (experts_apart.h, parts 0).
+  bool numbers_apart = false;
   Consistency consistency = Consistency::sync;
   int64_t staleness = 0;  // of bounded
   Reduce reduce = Reduce::fast;

@@ -213,6 +213,12 @@ const Tensor& ParameterServer::grad(const Param& param) const {
   return columns_[columns_.front()->has(param) ? 0 : 1]->grad(param);
 }
 
+Traffic ParameterServer::traffic() const {
+  Traffic sum;
+  for (const auto& column : columns_) sum += column->ranks().traffic();
+  return sum;
+}
+
 double ParameterServer::gradient_norm(int64_t step) {
   double squares = 0.0;
   std::vector<double> of_params(model_.params().size(), 0.0);

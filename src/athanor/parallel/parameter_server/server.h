@@ -60,6 +60,7 @@ class ParameterServer {
   Served serve();
   const Tensor& grad(const Param& param) const;  // this server's, of the last step
   void finish() { finish_answers(); }            // all that was answered has been taken
+  Traffic traffic() const;                       // of this rank, in all columns
   void rehearse();  // a step's sums without workers, for the plan of memory on the null device
 
  private:

@@ -28,10 +28,10 @@ class ServerShard final : public ValueSource {
   Tensor incoming(size_t bucket);  // f32 [count]: where the next sum is put
   void take(size_t bucket, const LeafRange& node, int64_t num_leaves);
   void finish();  // of all buckets; the next sums are those of another step
-  const Tensor& grad(const Param& param) const {
-    return grads_.at(&param);
-  }                                     // of what the server keeps of it
-  bool has(const Param& param) const {  // neither a worker's state nor of another column
+  // Of what the server keeps of it.
+  const Tensor& grad(const Param& param) const { return grads_.at(&param); }
+  // Neither a worker's state nor of another column.
+  bool has(const Param& param) const {
     return !param.uses().empty() && buckets_.places.contains(param.uses().front().get());
   }
   FlatRange piece(const Param& param, int server) const;

@@ -99,6 +99,12 @@ void ServerClient::settle() {
   for (const auto& column : columns_) column->values().settle();
 }
 
+Traffic ServerClient::traffic() const {
+  Traffic sum;
+  for (const auto& column : columns_) sum += column->ranks().traffic();
+  return sum;
+}
+
 std::vector<CompressionState> ServerClient::compression_states() const {
   std::vector<CompressionState> states;
   for (const auto& column : columns_)

@@ -45,7 +45,8 @@ class ServerClient final : public GrainGradients {
   void start();
   // From the next step on; where the servers expect it (ServerSettings::balance_every), and on all workers.
   void share_grains(const std::vector<int64_t>& counts);
-  void settle();  // waits for all parameters
+  void settle();            // waits for all parameters
+  Traffic traffic() const;  // of this rank, in all columns
   AnswerHeader exchange(PushHeader push, double clip_norm, std::span<double> losses);
 
  private:
