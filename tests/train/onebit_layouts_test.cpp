@@ -139,25 +139,6 @@ TEST(OneBitLayouts, GoesOnFromPlainAdamBehindItsWarmup) {
   EXPECT_FALSE(has_zeros(whole.state));
 }
 
-// What a rank has of others' momenta is not what it was when it took them.
-TEST(OneBitLayouts, ALoadAmongCodedStepsBringsAllMomenta) {
-  Config config = onebit_blocks("llama", 3);
-  const SavedRun saved = save_after(config, kPlainSteps + 1, "onebit_load");
-  const auto gone_back = [&](int zero) {
-    config.parallel.zero = zero;
-    std::vector<int> times(3, 0);  // by rank
-    return run_layout(config, {.after_step = [&](Training& training, TrainState& state, World& world) {
-                        if (++times[static_cast<size_t>(world.rank())] != kPlainSteps + 2) return;
-                        training.load(Checkpoint::open(system_env(), saved.folder));
-                        training.publish(saved.then);
-                        state = saved.then;
-                      }});
-  };
-  const VerifyRun whole = gone_back(0), shared = gone_back(1);
-  EXPECT_EQ(shared.weights, whole.weights);
-  EXPECT_EQ(shared.state, whole.state);
-}
-
 // Of rank 0.
 Traffic traffic_of(Config config, int64_t steps) {
   config.train.steps = steps;

@@ -260,7 +260,6 @@ void Training::load(const Checkpoint& checkpoint) {
     const std::vector<float> values = read_slices(checkpoint, own + state.name, *state.param);
     state.write(values.data(), static_cast<int64_t>(values.size()));
   }
-  if (onebit_ != nullptr) onebit_->states_changed();
   if (outer) load_outer(checkpoint, *outer);
   // What an island owes is in the units of its own gradient: a run without islands has none for it.
   load_compression(checkpoint, compression_states(), own.empty() ? island_prefix(outer.get()) : own);

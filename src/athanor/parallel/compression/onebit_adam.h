@@ -38,7 +38,6 @@ class OneBitAdam final : public AdamW {
              RanksOf ranks_of, const CompressionOptions& compression);
   void allocate(Arena& arena) override;
   void step(const std::function<const Tensor&(Param&)>& grad, const OptimizerStep& step) override;
-  void states_changed() { begun_ = false; }  // somebody has written to them
   std::vector<CompressionState> compression_states() const;
 
  private:
