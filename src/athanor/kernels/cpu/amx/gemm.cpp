@@ -110,7 +110,7 @@ void multiply(const Task& task) {
     for (int64_t first = 0; first < steps; first += pass_steps) {
       const int64_t count = smaller(pass_steps, steps - first);
       const int64_t lines = count > kFirstLines ? num_lines(count - kFirstLines) : 0;
-      const Units a = units_of_a<kForm, false>(task, i, first, count);
+      const Units a = units_of_a<kForm>(task, i, first, count);
       asm volatile("" ::: "memory");  // tile loads do not tell the compiler what they read
       for (int64_t j = 0; j < task.b_panels; ++j) {
         const uint16_t* b = task.b_packed + (j * steps + first) * kUnit;
@@ -144,7 +144,11 @@ void multiply(const Task& task) {
 }  // namespace
 
 void pack_b(const GemmBlock& block, std::byte* packed) {
-  pack_block<false>(block, packed);
+  auto* const to = reinterpret_cast<uint16_t*>(packed);
+  if (is_transposed(block))
+    pack_panels<Form::transposed>(b_of(block), to);
+  else
+    pack_panels<Form::paired>(b_of(block), to);
 }
 
 void gemm_block(const GemmBlock& block) {

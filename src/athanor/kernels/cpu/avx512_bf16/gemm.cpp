@@ -1,7 +1,8 @@
 // bf16 products with AVX-512's instructions for them, in the panels of bf16/gemm.h.
 //
-// Eight rows of a meet one panel of b after the other over all of k, so no sums wait in memory: b comes from the
-// second-level cache, twice as fast as it is needed, and rows of a are read where they are.
+// Eight rows of a meet a panel of b over all of k, so no sums wait in memory: both come from the second-level cache, faster
+// than they are needed, and rows of a are read where they are. A panel of b meets all rows of a group of panels before the
+// next one does: what the cache must hold is a group and one panel of b, and the other panels pass through it.
 #include "athanor/kernels/cpu/bf16/gemm.h"
 #include "athanor/kernels/cpu/avx512_bf16/unit_products.h"
 
@@ -37,17 +38,23 @@ Result result_of(const GemmBlock& block) {
 // Row r of eight lies at row r of c, or where turned_row() puts it, beside the first.
 template <Form kForm>
 [[gnu::always_inline]] inline int64_t place(int64_t r) {
-  return kForm == Form::turned && r >= 4 ? r + 4 : r;
+  return kForm == Form::interleaved && r >= 4 ? r + 4 : r;
 }
 
 // What eight rows are added to comes near.
-template <Form kForm>
+template <Form kForm, Result kResult>
 [[gnu::always_inline]] inline void fetch_rows(const GemmBlock& block, int64_t row, int64_t column) {
-  const float* const sums = sums_of(block) + row * block.c_row + column;
+  const int64_t first = row * block.c_row + column;
+  const float* const sums = sums_of(block);
+  const auto* const residual = static_cast<const uint16_t*>(block.residual);
 #pragma GCC unroll 8
   for (int64_t r = 0; r < kRegisterRows; ++r) {
-    _mm_prefetch(sums + place<kForm>(r) * block.c_row, _MM_HINT_T0);
-    _mm_prefetch(sums + place<kForm>(r) * block.c_row + 16, _MM_HINT_T0);
+    const int64_t at = first + place<kForm>(r) * block.c_row;
+    if constexpr (adds(kResult)) {
+      _mm_prefetch(sums + at, _MM_HINT_T0);
+      _mm_prefetch(sums + at + 16, _MM_HINT_T0);
+    }
+    if constexpr (has_residual(kResult)) _mm_prefetch(residual + at, _MM_HINT_T0);
   }
 }
 
@@ -83,44 +90,80 @@ template <Form kForm, Result kResult>
   }
 }
 
+// Rows of k under the next group of panels of an a whose lines are contiguous, for the second-level cache. (Rows of a that
+// are read in place are better left to the processor's own fetching.)
+class RowsAhead {
+ public:
+  RowsAhead() = default;
+  RowsAhead(const Operand& a, int64_t line)
+      : at_(a.data + line), row_(a.depth), left_(line < a.lines ? a.k : 0) {}
+  int64_t left() const { return left_; }
+  void fetch(int64_t rows) {
+    for (; rows > 0 && left_ > 0; --rows, --left_, at_ += row_)
+      for (int64_t g = 0; g < kGroup; ++g) _mm_prefetch(at_ + g * kSide, _MM_HINT_T1);
+  }
+
+ private:
+  const uint16_t* at_ = nullptr;
+  int64_t row_ = 0, left_ = 0;
+};
+template <Form kForm>
+RowsAhead rows_ahead(const Task& task, int64_t panel) {
+  return kForm == Form::interleaved ? RowsAhead(task.a, panel * kSide) : RowsAhead();
+}
+
+// A panel of a, whose rows begin at `row`, times one of b.
+template <Form kForm, Result kResult>
+void multiply_panels(const Task& task, Writer<kForm == Form::interleaved>& writer, const Units& a,
+                     int64_t panel_row, int64_t column) {
+  constexpr bool kInterleaved = kForm == Form::interleaved;
+  const GemmBlock& block = task.block;
+  const uint16_t* const b = task.b_packed + column * task.steps * kSide;
+  const bool whole = panel_row + kSide <= block.m && column + kSide <= block.n;
+  for (int64_t first = 0; first < kSide; first += kRegisterRows) {
+    const int64_t row = panel_row + (kInterleaved ? turned_row(first) : first);
+    if (whole) fetch_rows<kForm, kResult>(block, row, column);
+    RowSums sums{};
+    if constexpr (kInterleaved)
+      add_interleaved_products(sums, a.data + first / 16 * a.tile + 2 * (first % 16), b, task.steps);
+    else
+      add_products(sums, a.data + first * (a.row_bytes / 2), a.row_bytes / 2, a.unit, b, task.steps);
+    if (kResult != Result::any && whole) {
+      write_rows<kForm, kResult>(block, task.bias, sums, row, column);
+      continue;
+    }
+    alignas(64) float lines[kRegisterRows][kSide];
+#pragma GCC unroll 8
+    for (int64_t r = 0; r < kRegisterRows; ++r) {
+      _mm512_store_ps(lines[r], sums.left[r]);
+      _mm512_store_ps(lines[r] + 16, sums.right[r]);
+    }
+    writer.at(panel_row, column);
+    for (int64_t r = 0; r < kRegisterRows; ++r)
+      writer.write(first + r, _mm512_load_ps(lines[r]), _mm512_load_ps(lines[r] + 16));
+  }
+}
+
 template <Form kForm, Result kResult>
 void multiply(const Task& task) {
-  constexpr bool kTurned = kForm == Form::turned;
-  const GemmBlock& block = task.block;
-  const int64_t steps = task.steps;
-  Writer<kTurned> writer(task);
-  for (int64_t i = 0; i < task.a_panels; ++i) {
-    const Units a = units_of_a<kForm, true>(task, i, 0, steps);
-    const int64_t a_row = kTurned ? kSide : a.row_bytes / 2, a_step = kTurned ? kUnit : a.unit;
-    for (int64_t first = 0; first < kSide; first += kRegisterRows) {
-      const int64_t row = i * kSide + (kTurned ? turned_row(first) : first);
-      for (int64_t j = 0; j < task.b_panels; ++j) {
-        const int64_t column = j * kSide;
-        const bool whole = (i + 1) * kSide <= block.m && column + kSide <= block.n;
-        if (adds(kResult) && whole) fetch_rows<kForm>(block, row, column);
-        RowSums sums{};
-        add_products(sums, a.data + first * a_row, a_row, a_step, task.b_packed + j * steps * kUnit, steps);
-        if (kResult != Result::any && whole) {
-          write_rows<kForm, kResult>(block, task.bias, sums, row, column);
-        } else {
-          alignas(64) float lines[kRegisterRows][kSide];
-#pragma GCC unroll 8
-          for (int64_t r = 0; r < kRegisterRows; ++r) {
-            _mm512_store_ps(lines[r], sums.left[r]);
-            _mm512_store_ps(lines[r] + 16, sums.right[r]);
-          }
-          writer.at(i * kSide, column);
-          for (int64_t r = 0; r < kRegisterRows; ++r)
-            writer.write(first + r, _mm512_load_ps(lines[r]), _mm512_load_ps(lines[r] + 16));
-        }
+  Writer<kForm == Form::interleaved> writer(task);
+  for (int64_t i = 0; i < task.a_panels; i += kGroup) {
+    const int64_t panels = smaller(kGroup, task.a_panels - i);
+    Units a[kGroup];
+    for (int64_t g = 0; g < panels; ++g) a[g] = units_of_a<kForm>(task, i + g, 0, task.steps);
+    RowsAhead ahead = rows_ahead<kForm>(task, i + kGroup);
+    const int64_t rows = (ahead.left() + task.b_panels * panels - 1) / (task.b_panels * panels);
+    for (int64_t j = 0; j < task.b_panels; ++j)
+      for (int64_t g = 0; g < panels; ++g) {
+        ahead.fetch(rows);
+        multiply_panels<kForm, kResult>(task, writer, a[g], (i + g) * kSide, j * kSide);
       }
-    }
   }
 }
 
 template <Form kForm>
 void multiply_block(const GemmBlock& block) {
-  Task task = task_of<kForm>(block, num_units(block.k));
+  Task task = task_of<kForm>(block, num_units(block.k), kGroup);
   task.in_place = kForm == Form::copied && block.k % kSide == 0;
   const Result result = result_of(block);
   if constexpr (kForm == Form::copied) {
@@ -152,12 +195,19 @@ void multiply_block(const GemmBlock& block) {
 }  // namespace
 
 void pack_b(const GemmBlock& block, std::byte* packed) {
-  pack_block<true>(block, packed);
+  auto* const to = reinterpret_cast<uint16_t*>(packed);
+  const Operand b = b_of(block);
+  if (is_transposed(block)) return pack_panels<Form::transposed>(b, to);
+  const int64_t steps = num_units(b.k), panels = num_units(b.lines);
+  int64_t j = 0;
+  for (; j + kGroup <= panels; j += kGroup)
+    pack_panels_of_pairs<Form::paired, kGroup>(to + j * steps * kUnit, b, j * kSide, steps);
+  for (; j < panels; ++j) pack_panels_of_pairs<Form::paired, 1>(to + j * steps * kUnit, b, j * kSide, steps);
 }
 
 void gemm_block(const GemmBlock& block) {
   if (block.a_col != 1)
-    multiply_block<Form::turned>(block);
+    multiply_block<Form::interleaved>(block);
   else
     multiply_block<Form::copied>(block);
 }

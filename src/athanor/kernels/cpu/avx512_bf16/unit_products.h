@@ -52,5 +52,22 @@ struct RowSums {
   }
 }
 
+// The same of an a whose lines were contiguous: eight pairs of a row of interleaved units.
+[[gnu::always_inline]] inline void add_interleaved_products(RowSums& c, const uint16_t* a, const uint16_t* b,
+                                                            int64_t steps) {
+  for (int64_t s = 0; s < steps; ++s, a += kUnit, b += kUnit) {
+#pragma GCC unroll 4
+    for (int64_t p = 0; p < kSide / 2; ++p) {
+      const __m512bh b_left = pairs_of(b + p * kSide), b_right = pairs_of(b + kUnit / 2 + p * kSide);
+#pragma GCC unroll 8
+      for (int64_t i = 0; i < kRegisterRows; ++i) {
+        const __m512bh pair = pair_of(a + p * kSide + 2 * i);
+        c.left[i] = _mm512_dpbf16_ps(c.left[i], pair, b_left);
+        c.right[i] = _mm512_dpbf16_ps(c.right[i], pair, b_right);
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace athanor::ATHANOR_ISA

@@ -27,7 +27,8 @@ struct Task {
   int64_t a_panels, b_panels;
   bool in_place;             // a needs no packing (where tiles are loaded, of rows any length apart)
   const uint16_t* b_packed;  // [b_panels][steps] units
-  uint16_t* a_packed;        // [pass] units of one panel, or [kGroup][steps] of a turned a
+  int64_t a_kept;            // panels of a copied a that are packed at a time
+  uint16_t* a_packed;        // [a_kept][pass] units, or [kGroup][steps] of a turned a
   float* sums;               // [b_panels] pairs, between passes
   float* final;              // one pair
   float* bias;               // [b_panels * 32]
@@ -50,15 +51,7 @@ inline int64_t num_units(int64_t length) {
   return (length + kSide - 1) / kSide;
 }
 
-// The 32 rows of memory of a unit whose lines are contiguous, into the first-level cache: asked for two units ahead, where
-// tile loads do not need the line buffers (kFetches).
-[[gnu::always_inline]] inline void fetch_unit(const Operand& x, int64_t first, int64_t k) {
-  const uint16_t* from = x.data + first + k * x.depth;
-  for (int64_t i = 0; i < smaller(kSide, x.k - k); ++i)
-    _mm_prefetch(reinterpret_cast<const char*>(from + i * x.depth), _MM_HINT_T0);
-}
-
-template <Form kForm, bool kFetches>
+template <Form kForm>
 inline void pack_panels(const Operand& b, uint16_t* packed) {
   const int64_t steps = num_units(b.k), panels = num_units(b.lines);
   const auto unit = [&](int64_t panel, int64_t s) __attribute__((always_inline)) {
@@ -74,10 +67,7 @@ inline void pack_panels(const Operand& b, uint16_t* packed) {
     }
   } else {
     for (int64_t s = 0; s < steps; ++s)
-      for (int64_t j = 0; j < panels; ++j) {
-        if (kFetches && j + 2 < panels) fetch_unit(b, (j + 2) * kSide, s * kSide);
-        unit(j, s);
-      }
+      for (int64_t j = 0; j < panels; ++j) unit(j, s);
   }
 }
 
@@ -191,63 +181,77 @@ struct Units {
   Units at(int64_t s) const { return {data + s * unit, unit, tile, row_bytes}; }
 };
 
+// What is added to a_sums, by panels from i on, lines in the order of turned_row().
+inline void add_a_sums(const GemmBlock& block, int64_t i, int64_t panels, const float (*sums)[kSide]) {
+  for (int64_t place = 0; place < panels * kSide && block.a_sums != nullptr; ++place) {
+    const int64_t line = (i + place / kSide) * kSide + turned_row(place % kSide);
+    if (line < block.m) block.a_sums[line] += sums[place / kSide][place % kSide];
+  }
+}
+
+// Panels [i, i + panels) of an a whose lines are contiguous, all their steps.
+template <Form kForm>
+inline void pack_group(const Task& task, int64_t i, int64_t panels) {
+  alignas(64) float sums[kGroup][kSide] = {};
+  if constexpr (kForm == Form::interleaved) {
+    if (panels == kGroup)
+      pack_panels_of_pairs<kForm, kGroup>(task.a_packed, task.a, i * kSide, task.steps, sums);
+    else
+      for (int64_t g = 0; g < panels; ++g)
+        pack_panels_of_pairs<kForm, 1>(task.a_packed + g * task.steps * kUnit, task.a, (i + g) * kSide,
+                                       task.steps, sums + g);
+  } else {
+    for (int64_t s = 0; s < task.steps; ++s)
+      for (int64_t g = 0; g < panels; ++g)
+        pack_unit<kForm>(task.a_packed + (g * task.steps + s) * kUnit, task.a, (i + g) * kSide, s * kSide,
+                         task.block.a_sums == nullptr ? nullptr : sums[g]);
+  }
+  add_a_sums(task.block, i, panels, sums);
+}
+
 // The units of panel i of a from step `first` on: in place, packed for this pass or packed with their group.
-template <Form kForm, bool kFetches>
+template <Form kForm>
 inline Units units_of_a(const Task& task, int64_t i, int64_t first, int64_t count) {
   constexpr int64_t kRowBytes = kSide * sizeof(uint16_t);
   if (kForm == Form::copied) {
     if (task.in_place && (i + 1) * kSide <= task.block.m)
       return {task.a.data + i * kSide * task.a.line + first * kSide, kSide, 16 * task.a.line,
               task.a.line * static_cast<int64_t>(sizeof(uint16_t))};
+    uint16_t* const packed = task.a_packed + i % task.a_kept * task.pass_steps * kUnit;
     for (int64_t s = 0; s < count; ++s)
-      pack_unit<kForm>(task.a_packed + s * kUnit, task.a, i * kSide, (first + s) * kSide);
-    return {task.a_packed, kUnit, kUnit / 2, kRowBytes};
+      pack_unit<kForm>(packed + s * kUnit, task.a, i * kSide, (first + s) * kSide);
+    return {packed, kUnit, kUnit / 2, kRowBytes};
   }
-  if (first == 0 && i % kGroup == 0) {
-    const int64_t panels = smaller(kGroup, task.a_panels - i);
-    float* const a_sums = task.block.a_sums;
-    alignas(64) float sums[kGroup][kSide] = {};
-    for (int64_t s = 0; s < task.steps; ++s)
-      for (int64_t g = 0; g < panels; ++g) {
-        if (kFetches && s + 2 < task.steps) fetch_unit(task.a, (i + g) * kSide, (s + 2) * kSide);
-        pack_unit<kForm>(task.a_packed + (g * task.steps + s) * kUnit, task.a, (i + g) * kSide, s * kSide,
-                         a_sums == nullptr ? nullptr : sums[g]);
-      }
-    for (int64_t place = 0; place < panels * kSide && a_sums != nullptr; ++place) {
-      const int64_t line = (i + place / kSide) * kSide + turned_row(place % kSide);
-      if (line < task.block.m) a_sums[line] += sums[place / kSide][place % kSide];
-    }
-  }
+  if (first == 0 && i % kGroup == 0) pack_group<kForm>(task, i, smaller(kGroup, task.a_panels - i));
   return {task.a_packed + (i % kGroup * task.steps + first) * kUnit, kUnit, kUnit / 2, kRowBytes};
 }
 
-// The task of a block, with passes of at most so many steps.
+// The task of a block, with passes of at most so many steps, and `a_kept` panels of a copied a packed at a time.
 template <Form kForm>
-inline Task task_of(const GemmBlock& block, int64_t most_pass_steps) {
+inline Task task_of(const GemmBlock& block, int64_t most_pass_steps, int64_t a_kept = 1) {
   const int64_t steps = num_units(block.k), a_panels = num_units(block.m), b_panels = num_units(block.n);
   const int64_t passes = (steps + most_pass_steps - 1) / most_pass_steps,
                 pass_steps = (steps + passes - 1) / passes;
   uint16_t* a_packed = reinterpret_cast<uint16_t*>(block.scratch);
-  float* sums =
-      reinterpret_cast<float*>(a_packed + (kForm == Form::turned ? kGroup * steps : most_pass_steps) * kUnit);
+  float* sums = reinterpret_cast<float*>(
+      a_packed + (kForm != Form::copied ? kGroup * steps : a_kept * pass_steps) * kUnit);
   float* final = sums + b_panels * kPair;
-  Task task{block,    {static_cast<const uint16_t*>(block.a), block.a_row, block.a_col, block.m, block.k},
-            steps,    pass_steps,
-            a_panels, b_panels,
-            false,    reinterpret_cast<const uint16_t*>(block.packed_b),
-            a_packed, sums,
-            final,    final + kPair};
+  Task task{block,        {static_cast<const uint16_t*>(block.a), block.a_row, block.a_col, block.m, block.k},
+            steps,        pass_steps,
+            a_panels,     b_panels,
+            false,        reinterpret_cast<const uint16_t*>(block.packed_b),
+            a_kept,       a_packed,
+            sums,         final,
+            final + kPair};
   read_bias(task);
   return task;
 }
 
-template <bool kFetches>
-inline void pack_block(const GemmBlock& block, std::byte* packed) {
-  const Operand b{static_cast<const uint16_t*>(block.b), block.b_col, block.b_row, block.n, block.k};
-  if (block.a_col == 1 && block.b_row == 1)
-    pack_panels<Form::transposed, kFetches>(b, reinterpret_cast<uint16_t*>(packed));
-  else
-    pack_panels<Form::paired, kFetches>(b, reinterpret_cast<uint16_t*>(packed));
+inline Operand b_of(const GemmBlock& block) {
+  return {static_cast<const uint16_t*>(block.b), block.b_col, block.b_row, block.n, block.k};
+}
+inline bool is_transposed(const GemmBlock& block) {
+  return block.a_col == 1 && block.b_row == 1;
 }
 
 }  // namespace

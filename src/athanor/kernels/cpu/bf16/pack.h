@@ -5,7 +5,8 @@
 //   b: row p of a tile is k = 2p and 2p+1 of 16 columns, as pairs
 //
 // So where k is contiguous in memory a is copied and b transposed (as 32-bit pairs), and where it is not, b
-// is two rows shuffled together and a is that, transposed.
+// is two rows shuffled together and a is that, transposed. Vector registers, over which pairs of a are spread one by one,
+// take an a that is shuffled together only.
 #pragma once
 
 #include <immintrin.h>
@@ -123,12 +124,13 @@ template <bool kTurn>
   store(to + kUnit / 2, right);
 }
 
-// The line that row `row` of a turned unit holds: unpacking takes four of every eight lines for either tile.
+// The line that row `row` of a turned unit holds, or pair `row` of an interleaved one: unpacking takes four of every eight
+// lines for either tile.
 inline int64_t turned_row(int64_t row) {
   return row % 16 / 4 * 8 + row / 16 * 4 + row % 4;
 }
 
-enum class Form { copied, transposed, paired, turned };
+enum class Form { copied, transposed, paired, turned, interleaved };
 
 template <Form kForm>
 [[gnu::always_inline]] inline void pack_unit(uint16_t* to, const Operand& x, int64_t first, int64_t k,
@@ -137,6 +139,55 @@ template <Form kForm>
   if constexpr (kForm == Form::transposed) pack_lines<true>(to, x, first, k);
   if constexpr (kForm == Form::paired) pack_pairs<false>(to, x, first, k);
   if constexpr (kForm == Form::turned) pack_pairs<true>(to, x, first, k, sums);
+}
+
+// Lines are contiguous: the units of kPanels panels side by side, all of k, two rows at a time, so that memory is read in
+// whole runs, fetched some rows ahead. Panels lie steps units apart. Interleaved pairs stay where unpacking puts them; where
+// `sums` [kPanels][kSide] is not null, all k of each line are added to it in that order.
+template <Form kForm, int64_t kPanels>
+inline void pack_panels_of_pairs(uint16_t* to, const Operand& x, int64_t first, int64_t steps,
+                                 float (*sums)[kSide] = nullptr) {
+  static_assert(kForm == Form::paired || kForm == Form::interleaved);
+  constexpr int64_t kRowsAhead = kForm == Form::paired ? 16 : 8;
+  const __m512i low = _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11);
+  const __m512i high = _mm512_setr_epi64(4, 5, 12, 13, 6, 7, 14, 15);
+  const __m512bh ones = reinterpret_cast<__m512bh>(_mm512_set1_epi16(0x3f80));
+  const int64_t panel = steps * kUnit;
+  __mmask32 masks[kPanels];
+  __m512 low_sums[kPanels], high_sums[kPanels];
+  for (int64_t i = 0; i < kPanels; ++i) {
+    masks[i] = first32(x.lines - first - i * kSide);
+    low_sums[i] = high_sums[i] = _mm512_setzero_ps();
+  }
+  const uint16_t* from = x.data + first;
+  for (int64_t k = 0; k < steps * kSide; k += 2, from += 2 * x.depth) {
+    uint16_t* const pairs = to + k / kSide * kUnit + k % kSide / 2 * kSide;
+    const uint16_t* const ahead = from + kRowsAhead * x.depth;
+#pragma GCC unroll 4
+    for (int64_t i = 0; i < kPanels; ++i) {
+      _mm_prefetch(ahead + i * kSide, _MM_HINT_T0);
+      _mm_prefetch(ahead + x.depth + i * kSide, _MM_HINT_T0);
+      const __m512i even =
+          k < x.k ? _mm512_maskz_loadu_epi16(masks[i], from + i * kSide) : _mm512_setzero_si512();
+      const __m512i odd = k + 1 < x.k ? _mm512_maskz_loadu_epi16(masks[i], from + x.depth + i * kSide)
+                                      : _mm512_setzero_si512();
+      __m512i left = _mm512_unpacklo_epi16(even, odd), right = _mm512_unpackhi_epi16(even, odd);
+      if constexpr (kForm == Form::paired) {
+        const __m512i unpacked = left;
+        left = _mm512_permutex2var_epi64(unpacked, low, right);
+        right = _mm512_permutex2var_epi64(unpacked, high, right);
+      } else {
+        low_sums[i] = _mm512_dpbf16_ps(low_sums[i], reinterpret_cast<__m512bh>(left), ones);
+        high_sums[i] = _mm512_dpbf16_ps(high_sums[i], reinterpret_cast<__m512bh>(right), ones);
+      }
+      _mm512_store_si512(pairs + i * panel, left);
+      _mm512_store_si512(pairs + i * panel + kUnit / 2, right);
+    }
+  }
+  for (int64_t i = 0; i < kPanels && sums != nullptr; ++i) {
+    _mm512_storeu_ps(sums[i], low_sums[i]);
+    _mm512_storeu_ps(sums[i] + 16, high_sums[i]);
+  }
 }
 
 }  // namespace
