@@ -26,16 +26,19 @@ struct GemmBlock {
   const float* sums;          // added before c is rounded, rows as far apart as those of c; may be null
   const void* residual;       // type `out`, added to c once it is rounded, rows as far apart; may be null
   float* a_sums;              // [m], += the sums of a over k; may be null
-  const std::byte* packed_b;  // what pack_b() made, where there is one; else null
+  const std::byte* packed_b;  // what pack_b() made
   std::byte* scratch;  // this thread's own, on a boundary of 64: kGemmScratchBytes, less what packed_b takes
 };
 
 // Fits the second-level cache of processors with AMX, and is one huge page.
 constexpr int64_t kGemmScratchBytes = int64_t{2} << 20;
 
+// What pack_b() makes of a block's b, gemm_block() of the same instruction set takes; threads that make rows of one block
+// share it.
+
 // a and b bf16, not both read against their rows; c bf16 or f32. The only ones that take `sums`, a residual
 // (c bf16) and `a_sums` (a read against its rows).
-// Threads that make rows of one block share its packed b.
+constexpr int64_t kGroupRows = 128;  // of a, packed together where they are
 constexpr int64_t packed_b_bytes(int64_t n, int64_t k) {
   return (n + 31) / 32 * ((k + 31) / 32) * 32 * 32 * 2;
 }
@@ -49,11 +52,20 @@ void gemm_block(const GemmBlock& block);
 }  // namespace avx512_bf16
 
 // a, b and bias of any type, c of that type or f32.
+constexpr int64_t kF32PanelWidth = 64, kF32GroupRows = 96;
+constexpr int64_t f32_scratch_bytes(int64_t k) {
+  return (kF32GroupRows * (k + 16) + 8 * kF32PanelWidth) * 4;
+}
+constexpr int64_t packed_f32_b_bytes(int64_t n, int64_t k) {
+  return (n + kF32PanelWidth - 1) / kF32PanelWidth * kF32PanelWidth * k * 4;
+}
 namespace avx512 {
+void pack_b(const GemmBlock& block, std::byte* packed);
 void gemm_block(const GemmBlock& block);
 void dots_block(const GemmBlock& block);  // few rows, a_col and b_row 1; m * (k + n + 32) f32 of scratch
 }  // namespace avx512
 namespace avx2 {
+void pack_b(const GemmBlock& block, std::byte* packed);
 void gemm_block(const GemmBlock& block);
 void dots_block(const GemmBlock& block);
 }  // namespace avx2

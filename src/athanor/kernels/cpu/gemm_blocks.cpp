@@ -14,40 +14,98 @@ namespace {
 constexpr int64_t kUnit = 32;  // rows, columns and k that costs are counted in
 
 // A block function and what the cutter must know of it. How much of b a block may span (depth times columns)
-// is what stays in the second-level cache while the rows of a pass by.
+// is what the scratch of a thread holds beside packed rows of a and what a second-level cache keeps.
 struct Kernel {
   void (*block)(const GemmBlock&);
-  bool takes_sums;                                    // and a residual
-  void (*pack_shared)(const GemmBlock&, std::byte*);  // of a b that threads share; null: each packs its own
+  void (*pack_b)(const GemmBlock&, std::byte*);
+  int64_t (*packed_bytes)(int64_t n, int64_t k);
+  bool takes_sums;                      // and a residual
+  bool packs_weights;                   // whole, once a step
+  int64_t group;                        // rows that meet a panel of b at once
   int64_t max_depth, max_turned_depth;  // the longest piece of k; where a is read against its rows
   int64_t max_elements, max_columns;
   int64_t side;  // columns of a panel
   // Measured cycles for 32 x 32 x 32 of a product, and per 32 x 32 for packing a, packing a that is read
   // against its rows, packing b, packing b that is W^T, and writing c.
-  int64_t product, pack_a, turn_a, pack_b, pack_transposed, write_c;
+  int64_t product, pack_a, turn_a, pack_b_unit, pack_transposed, write_c;
 };
 
 // Where a is turned, passing over c again costs less than narrow blocks, for which that is done often.
-constexpr Kernel kAmx{
-    amx::gemm_block, true, amx::pack_b, 1024, 512, 128 * 3072, 768, 32, 75, 80, 700, 500, 500, 350};
-constexpr Kernel kAvx512Bf16{avx512_bf16::gemm_block,
-                             true,
-                             avx512_bf16::pack_b,
-                             1536,
-                             512,
-                             128 * 3072,
-                             768,
-                             32,
-                             540,
-                             30,
-                             210,
-                             240,
-                             200,
-                             60};
-constexpr Kernel kAvx512{
-    avx512::gemm_block, false, nullptr, 3072, 1024, 64 * 4096, 512, 64, 1300, 100, 200, 400, 400, 200};
-constexpr Kernel kAvx2{
-    avx2::gemm_block, false, nullptr, 3072, 1024, 64 * 4096, 512, 64, 2600, 200, 400, 800, 800, 400};
+constexpr Kernel kAmx{.block = amx::gemm_block,
+                      .pack_b = amx::pack_b,
+                      .packed_bytes = packed_b_bytes,
+                      .takes_sums = true,
+                      .packs_weights = true,
+                      .group = kGroupRows,
+                      .max_depth = 1024,
+                      .max_turned_depth = 512,
+                      .max_elements = 128 * 3072,
+                      .max_columns = 768,
+                      .side = 32,
+                      .product = 75,
+                      .pack_a = 80,
+                      .turn_a = 700,
+                      .pack_b_unit = 500,
+                      .pack_transposed = 500,
+                      .write_c = 350};
+constexpr Kernel kAvx512Bf16{.block = avx512_bf16::gemm_block,
+                             .pack_b = avx512_bf16::pack_b,
+                             .packed_bytes = packed_b_bytes,
+                             .takes_sums = true,
+                             .packs_weights = true,
+                             .group = kGroupRows,
+                             .max_depth = 1536,
+                             .max_turned_depth = 512,
+                             .max_elements = 128 * 3072,
+                             .max_columns = 768,
+                             .side = 32,
+                             .product = 540,
+                             .pack_a = 30,
+                             .turn_a = 210,
+                             .pack_b_unit = 240,
+                             .pack_transposed = 200,
+                             .write_c = 60};
+constexpr Kernel kAvx512{.block = avx512::gemm_block,
+                         .pack_b = avx512::pack_b,
+                         .packed_bytes = packed_f32_b_bytes,
+                         .takes_sums = false,
+                         .packs_weights = false,
+                         .group = kF32GroupRows,
+                         .max_depth = 1536,
+                         .max_turned_depth = 1024,
+                         .max_elements = 64 * 4096,
+                         .max_columns = 512,
+                         .side = kF32PanelWidth,
+                         .product = 1100,
+                         .pack_a = 30,
+                         .turn_a = 200,
+                         .pack_b_unit = 300,
+                         .pack_transposed = 300,
+                         .write_c = 100};
+constexpr Kernel kAvx2{.block = avx2::gemm_block,
+                       .pack_b = avx2::pack_b,
+                       .packed_bytes = packed_f32_b_bytes,
+                       .takes_sums = false,
+                       .packs_weights = false,
+                       .group = kF32GroupRows,
+                       .max_depth = 1536,
+                       .max_turned_depth = 1024,
+                       .max_elements = 64 * 4096,
+                       .max_columns = 512,
+                       .side = kF32PanelWidth,
+                       .product = 2200,
+                       .pack_a = 30,
+                       .turn_a = 200,
+                       .pack_b_unit = 300,
+                       .pack_transposed = 300,
+                       .write_c = 100};
+
+constexpr bool fits_scratch(const Kernel& kernel) {
+  return kernel.packed_bytes(kernel.side, kernel.max_elements / kernel.side) +
+             f32_scratch_bytes(kernel.max_depth) <=
+         kGemmScratchBytes;
+}
+static_assert(fits_scratch(kAvx512) && fits_scratch(kAvx2));
 
 struct Cut {
   int64_t rows, columns, depth;
@@ -62,7 +120,7 @@ int64_t estimated_cycles(const Kernel& kernel, const GemmProblem& p, const Cut& 
   const int64_t steps = num_blocks(cut.depth, kUnit);
   const int64_t rows = num_blocks(cut.rows, kUnit), columns = num_blocks(cut.columns, kUnit);
   const int64_t pack_a = p.a_col == 1 ? kernel.pack_a : kernel.turn_a;
-  const int64_t pack_b = b_is_packed ? 0 : p.b_row == 1 ? kernel.pack_transposed : kernel.pack_b;
+  const int64_t pack_b = b_is_packed ? 0 : p.b_row == 1 ? kernel.pack_transposed : kernel.pack_b_unit;
   return steps * (rows * columns * kernel.product + rows * pack_a + columns * pack_b) +
          rows * columns * kernel.write_c;
 }
@@ -118,12 +176,12 @@ GemmBlock block_of(const GemmProblem& p, const GemmOperands& operands, int64_t i
           gemm_scratch()};
 }
 
-// Rows of a block that are handed out at once: work for some tens of microseconds, whole groups of turned panels.
+// Rows of a block that are handed out at once: work for some tens of microseconds, whole groups of what meets a panel.
 int64_t chunk_rows(const Kernel& kernel, const Cut& cut) {
-  constexpr int64_t kStep = 128, kLeastCycles = 60000;
+  constexpr int64_t kLeastCycles = 60000;
   const int64_t cycles =
-      kStep / kUnit * num_blocks(cut.columns, kUnit) * num_blocks(cut.depth, kUnit) * kernel.product;
-  return kStep * num_blocks(kLeastCycles, cycles);
+      kernel.group / kUnit * num_blocks(cut.columns, kUnit) * num_blocks(cut.depth, kUnit) * kernel.product;
+  return kernel.group * num_blocks(kLeastCycles, cycles);
 }
 
 // A finished block of c, whose first row is `row` of the whole.
@@ -142,42 +200,13 @@ void note_squares(const GemmOperands& operands, const GemmBlock& block, int64_t 
   }
 }
 
-// One range of k, all blocks of c, made by threads that share packed blocks of b; or b lies packed whole.
-void run_shared(Queue& queue, const Kernel& kernel, const GemmProblem& p, const GemmOperands& operands,
-                const Cut& cut, const float* sums, const std::byte* packed_b) {
-  const int64_t down = num_blocks(p.m, cut.rows), chunk = chunk_rows(kernel, cut);
-  const int64_t chunks = num_blocks(cut.rows, chunk);
-  const int64_t packed_bytes = packed_b_bytes(cut.columns, cut.depth);
-  PackedBlocks packed;
-  queue.parallel_for(down * num_blocks(p.n, cut.columns) * chunks, [&](int64_t item) {
-    const int64_t index = item / chunks, row = index % down * cut.rows, first = item % chunks * chunk;
-    const int64_t rows = std::min({chunk, cut.rows - first, p.m - row - first});
-    if (rows <= 0) return;
-    const int64_t column = index / down * cut.columns;
-    GemmBlock block = block_of(p, operands, row + first, column, cut, sums);
-    block.m = rows;
-    if (packed_b != nullptr) {
-      block.packed_b = packed_b + packed_b_bytes(column, p.k);
-      kernel.block(block);
-    } else {
-      const PackedBlocks::Reading b =
-          packed.read(index, block.scratch, [&](std::byte* to) { kernel.pack_shared(block, to); });
-      block.packed_b = b.data();
-      block.scratch += packed_bytes;
-      kernel.block(block);
-    }
-    rotate_block(operands.rotation, block, row + first);
-    note_squares(operands, block, (row + first) * p.n + column);
-  });
-}
-
 // All of b, of one range of k after the other, as blocks of any columns find it.
 const std::byte* pack_whole(Queue& queue, const Kernel& kernel, const GemmProblem& p,
                             const GemmOperands& operands) {
-  if (kernel.pack_shared == nullptr || p.a_col != 1 || queue.packed_weights() == nullptr) return nullptr;
+  if (!kernel.packs_weights || p.a_col != 1 || queue.packed_weights() == nullptr) return nullptr;
   const int64_t depth = depth_of(kernel, p);
-  PackedWeights::Entry* const entry =
-      queue.packed_weights()->find(operands.b, p.n * p.k, p.b_row == 1 ? 0 : 1, packed_b_bytes(p.n, p.k) / 2);
+  PackedWeights::Entry* const entry = queue.packed_weights()->find(
+      operands.b, p.n * p.k, p.b_row == 1 ? 0 : 1, kernel.packed_bytes(p.n, p.k) / 2);
   if (entry == nullptr) return nullptr;
   auto* const to = static_cast<std::byte*>(entry->memory.raw());
   if (std::exchange(entry->ready, true)) return to;
@@ -189,22 +218,38 @@ const std::byte* pack_whole(Queue& queue, const Kernel& kernel, const GemmProble
     part.k = std::min(depth, p.k - l);
     GemmOperands piece = operands;
     piece.b = offset(operands.b, l * p.b_row, p.in);
-    kernel.pack_shared(block_of(part, piece, 0, column, cut),
-                       to + packed_b_bytes(p.n, l) + packed_b_bytes(column, part.k));
+    kernel.pack_b(block_of(part, piece, 0, column, cut),
+                  to + kernel.packed_bytes(p.n, l) + kernel.packed_bytes(column, part.k));
   });
   return to;
 }
 
-// One range of k, all blocks of c; neighbours in time share their columns of b.
+// One range of k, all blocks of c, made by threads that share packed blocks of b; or b lies packed whole.
 void run_depth(Queue& queue, const Kernel& kernel, const GemmProblem& p, const GemmOperands& operands,
                const Cut& cut, const std::byte* packed_b, const float* sums = nullptr) {
-  if (kernel.pack_shared != nullptr) return run_shared(queue, kernel, p, operands, cut, sums, packed_b);
-  const int64_t down = num_blocks(p.m, cut.rows);
-  queue.parallel_for(down * num_blocks(p.n, cut.columns), [&](int64_t index) {
-    const int64_t row = index % down * cut.rows, column = index / down * cut.columns;
-    const GemmBlock block = block_of(p, operands, row, column, cut, sums);
-    kernel.block(block);
-    note_squares(operands, block, row * p.n + column);
+  const int64_t down = num_blocks(p.m, cut.rows), chunk = chunk_rows(kernel, cut);
+  const int64_t chunks = num_blocks(cut.rows, chunk);
+  const int64_t packed_bytes = kernel.packed_bytes(cut.columns, cut.depth);
+  PackedBlocks packed;
+  queue.parallel_for(down * num_blocks(p.n, cut.columns) * chunks, [&](int64_t item) {
+    const int64_t index = item / chunks, row = index % down * cut.rows, first = item % chunks * chunk;
+    const int64_t rows = std::min({chunk, cut.rows - first, p.m - row - first});
+    if (rows <= 0) return;
+    const int64_t column = index / down * cut.columns;
+    GemmBlock block = block_of(p, operands, row + first, column, cut, sums);
+    block.m = rows;
+    if (packed_b != nullptr) {
+      block.packed_b = packed_b + kernel.packed_bytes(column, p.k);
+      kernel.block(block);
+    } else {
+      const PackedBlocks::Reading b =
+          packed.read(index, block.scratch, [&](std::byte* to) { kernel.pack_b(block, to); });
+      block.packed_b = b.data();
+      block.scratch += packed_bytes;
+      kernel.block(block);
+    }
+    rotate_block(operands.rotation, block, row + first);
+    note_squares(operands, block, (row + first) * p.n + column);
   });
 }
 
@@ -225,7 +270,7 @@ void run_kernel(Queue& queue, Arena& arena, const Kernel& kernel, const GemmProb
     const bool last = l + cut.depth >= p.k;
     part.k = std::min(cut.depth, p.k - l);
     part.accumulate = p.accumulate || l > 0;
-    const std::byte* const packed = packed_b == nullptr ? nullptr : packed_b + packed_b_bytes(p.n, l);
+    const std::byte* const packed = packed_b == nullptr ? nullptr : packed_b + kernel.packed_bytes(p.n, l);
     GemmOperands pieces{offset(operands.a, l * p.a_col, p.in), offset(operands.b, l * p.b_row, p.in),
                         l == 0 ? operands.bias : nullptr, sums.defined() ? sums.raw() : operands.c};
     pieces.a_sums = operands.a_sums;

@@ -18,7 +18,7 @@ namespace {
 inline constexpr int64_t kTile = 256;  // f32 of a quarter of a pair of panels
 inline constexpr int64_t kPair = 4 * kTile;
 // Panels of a turned a that are packed together: memory is fetched at full speed from runs of 256 bytes on.
-inline constexpr int64_t kGroup = 4;
+inline constexpr int64_t kGroup = kGroupRows / kSide;
 
 struct Task {
   const GemmBlock& block;

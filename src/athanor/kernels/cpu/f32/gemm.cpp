@@ -1,9 +1,10 @@
 // Products in f32 arithmetic, for f32 and, converted as they are packed, for bf16 and f16. Compiled for every
 // instruction set that has vectors.
 //
-// - Second-level cache: the part of b that a block spans is packed once, in panels of 64 columns.
-// - First-level cache: a piece of such a panel, kDepth rows of k, and as much of kRows rows of a.
-// - Registers: kHeight rows of c times a panel's vectors.
+// - Second-level cache: a panel of b, 64 columns and all of k, and a group of rows of a, which the panel meets before
+//   the next one passes through. Rows of an f32 a are read where they are.
+// - Registers: kHeight rows of c times a panel's vectors, over pieces of k. Between pieces their sums wait in the
+//   first-level cache.
 //
 // Every element is a sum over pieces of kDepth, in order, and within a piece one chain of fused multiply-adds
 // over ascending k, on every instruction set and whatever the cut into blocks.
@@ -14,7 +15,7 @@
 namespace athanor::ATHANOR_ISA {
 namespace {
 
-constexpr int64_t kWidth = 64, kDepth = 128, kRows = 48;
+constexpr int64_t kDepth = 128, kGroup = kF32GroupRows;
 
 // The part of c that lives in registers, with a row of b beside it.
 constexpr int kHeight = 6;
@@ -28,107 +29,124 @@ inline int64_t smaller(int64_t a, int64_t b) {
   return a < b ? a : b;
 }
 
-struct Piece {  // of a, in f32: row i, column l at data[i * row + l * col]
+struct Rows {  // of a, in f32: row i, column l at data[i * row + l * col]
   const float* data;
-  int64_t row, col, depth;
+  int64_t row, col;
 };
 
-// sums [kH, kV vectors] += a [kH, depth] . b [depth, kV vectors], rows kWidth apart
+// sums [kH, kV vectors] = a [kH, k] . b [k, kV vectors]; rows of both are kF32PanelWidth apart.
 template <int kH, int kV>
-void tile(float* sums, int64_t sums_row, const Piece& a, const float* b) {
-  V totals[kH * kV];
-  unroll<kH * kV>([&](auto n) __attribute__((always_inline)) { totals[n] = zero(); });
+void tile(float* sums, const Rows& a, const float* b, int64_t k) {
   const float* factors = a.data;
-  for (int64_t l = 0; l < a.depth; ++l, factors += a.col, b += kWidth) {
-    V row[kV];
-    unroll<kV>([&](auto j) __attribute__((always_inline)) { row[j] = load(b + j * kLanes); });
-    unroll<kH>([&](auto i) __attribute__((always_inline)) {
-      const V factor = set1(factors[i * a.row]);
-      unroll<kV>([&](auto j) __attribute__((always_inline)) {
-        totals[i * kV + j] = fma(factor, row[j], totals[i * kV + j]);
+  for (int64_t first = 0; first < k; first += kDepth) {
+    V totals[kH * kV];
+    unroll<kH * kV>([&](auto n) __attribute__((always_inline)) { totals[n] = zero(); });
+    const int64_t depth = smaller(kDepth, k - first);
+    for (int64_t l = 0; l < depth; ++l, factors += a.col, b += kF32PanelWidth) {
+      V row[kV];
+      unroll<kV>([&](auto j) __attribute__((always_inline)) { row[j] = load(b + j * kLanes); });
+      unroll<kH>([&](auto i) __attribute__((always_inline)) {
+        const V factor = set1(factors[i * a.row]);
+        unroll<kV>([&](auto j) __attribute__((always_inline)) {
+          totals[i * kV + j] = fma(factor, row[j], totals[i * kV + j]);
+        });
       });
+    }
+    unroll<kH * kV>([&](auto n) __attribute__((always_inline)) {
+      float* const to = sums + n / kV * kF32PanelWidth + n % kV * kLanes;
+      store(to, first == 0 ? totals[n] : load(to) + totals[n]);
     });
   }
-  unroll<kH * kV>([&](auto n) __attribute__((always_inline)) {
-    float* to = sums + n / kV * sums_row + n % kV * kLanes;
-    store(to, load(to) + totals[n]);
-  });
 }
 
 template <int kV>
-void strip(float* sums, int64_t sums_row, Piece a, const float* b, int64_t rows) {
-  for (; rows >= kHeight; rows -= kHeight, sums += kHeight * sums_row, a.data += kHeight * a.row)
-    tile<kHeight, kV>(sums, sums_row, a, b);
-  if (rows == 5) tile<5, kV>(sums, sums_row, a, b);
-  if (rows == 4) tile<4, kV>(sums, sums_row, a, b);
-  if (rows == 3) tile<3, kV>(sums, sums_row, a, b);
-  if (rows == 2) tile<2, kV>(sums, sums_row, a, b);
-  if (rows == 1) tile<1, kV>(sums, sums_row, a, b);
+void tile_of(int64_t rows, float* sums, const Rows& a, const float* b, int64_t k) {
+  static_assert(kHeight == 6);
+  switch (rows) {
+    case 6:
+      return tile<6, kV>(sums, a, b, k);
+    case 5:
+      return tile<5, kV>(sums, a, b, k);
+    case 4:
+      return tile<4, kV>(sums, a, b, k);
+    case 3:
+      return tile<3, kV>(sums, a, b, k);
+    case 2:
+      return tile<2, kV>(sums, a, b, k);
+    default:
+      return tile<1, kV>(sums, a, b, k);
+  }
 }
 
-// As many of `vectors` as kV at a time, then the rest.
-void panel(float* sums, int64_t sums_row, const Piece& a, const float* b, int64_t rows, int64_t vectors) {
+// Up to kHeight rows times a panel: as many of its vectors as kVectors at a time, then the rest.
+void tiles(int64_t rows, int64_t vectors, float* sums, const Rows& a, const float* b, int64_t k) {
   for (; vectors >= kVectors; vectors -= kVectors, sums += kVectors * kLanes, b += kVectors * kLanes)
-    strip<kVectors>(sums, sums_row, a, b, rows);
+    tile_of<kVectors>(rows, sums, a, b, k);
 #ifdef __AVX512F__
-  if (vectors == 3) strip<3>(sums, sums_row, a, b, rows);
-  if (vectors == 2) strip<2>(sums, sums_row, a, b, rows);
-  if (vectors == 1) strip<1>(sums, sums_row, a, b, rows);
+  if (vectors == 3) tile_of<3>(rows, sums, a, b, k);
+  if (vectors == 2) tile_of<2>(rows, sums, a, b, k);
+  if (vectors == 1) tile_of<1>(rows, sums, a, b, k);
 #endif
 }
 
-// b, by pieces of k, panels, rows of k: [pieces][panels][kDepth][kWidth]
+// Rows of a from i on.
 template <typename T>
-void pack_b(float* to, const GemmBlock& block) {
-  for (int64_t l = 0; l < block.k; l += kDepth) {
-    const int64_t depth = smaller(kDepth, block.k - l);
-    for (int64_t j = 0; j < block.n; j += kWidth, to += kDepth * kWidth) {
-      const int64_t width = smaller(kWidth, block.n - j);
-      const T* from = static_cast<const T*>(block.b) + l * block.b_row + j * block.b_col;
-      if (block.b_col == 1)
-        pack_rows(to, kWidth, from, block.b_row, depth, width, 1.f);
-      else
-        pack_transposed(to, kWidth, from, block.b_col, width, depth);
-    }
-  }
-}
-
-template <typename T>
-Piece piece_of_a(float* packed, const GemmBlock& block, int64_t i, int64_t l, int64_t rows, int64_t depth) {
-  const T* from = static_cast<const T*>(block.a) + i * block.a_row + l * block.a_col;
+Rows rows_of_a(float* packed, const GemmBlock& block, int64_t i, int64_t rows) {
+  const T* from = static_cast<const T*>(block.a) + i * block.a_row;
   if (block.a_col != 1) {
-    pack_rows(packed, kRows, from, block.a_col, depth, rows, 1.f);
-    return {packed, 1, kRows, depth};
+    pack_rows(packed, kGroup, from, block.a_col, block.k, rows, 1.f);
+    return {packed, 1, kGroup};
   }
-  if constexpr (sizeof(T) == sizeof(float)) return {from, block.a_row, 1, depth};
-  pack_rows(packed, kDepth, from, block.a_row, rows, depth, 1.f);
-  return {packed, kDepth, 1, depth};
+  if constexpr (sizeof(T) == sizeof(float)) return {from, block.a_row, 1};
+  const int64_t row = padded(block.k);
+  pack_rows(packed, row, from, block.a_row, rows, block.k, 1.f);
+  return {packed, row, 1};
 }
 
 template <typename T, typename C>
 void run(const GemmBlock& block) {
-  const int64_t panels = (block.n + kWidth - 1) / kWidth, pieces = (block.k + kDepth - 1) / kDepth;
-  float* b = reinterpret_cast<float*>(block.scratch);
-  float* a = b + pieces * panels * kDepth * kWidth;
-  float* sums = a + kRows * kDepth;  // [kRows, panels]
-  const int64_t sums_row = panels * kWidth;
-  pack_b<T>(b, block);
-  for (int64_t i = 0; i < block.m; i += kRows) {
-    const int64_t rows = smaller(kRows, block.m - i);
-    for (int64_t n = 0; n < rows * sums_row; n += kLanes) store(sums + n, zero());
-    for (int64_t l = 0; l < block.k; l += kDepth) {
-      const Piece piece = piece_of_a<T>(a, block, i, l, rows, smaller(kDepth, block.k - l));
-      for (int64_t j = 0; j < block.n; j += kWidth)
-        panel(sums + j, sums_row, piece, b + (l / kDepth * panels + j / kWidth) * kDepth * kWidth, rows,
-              padded(smaller(kWidth, block.n - j)) / kLanes);
+  const float* const b = reinterpret_cast<const float*>(block.packed_b);
+  float* const sums = reinterpret_cast<float*>(block.scratch);  // [kHeight, kF32PanelWidth]
+  float* const a_packed = sums + kHeight * kF32PanelWidth;
+  for (int64_t i = 0; i < block.m; i += kGroup) {
+    const int64_t group = smaller(kGroup, block.m - i);
+    const Rows a = rows_of_a<T>(a_packed, block, i, group);
+    for (int64_t j = 0; j < block.n; j += kF32PanelWidth) {
+      const int64_t width = smaller(kF32PanelWidth, block.n - j);
+      const T* const bias = block.bias == nullptr ? nullptr : static_cast<const T*>(block.bias) + j;
+      for (int64_t first = 0; first < group; first += kHeight) {
+        const int64_t rows = smaller(kHeight, group - first);
+        tiles(rows, padded(width) / kLanes, sums, {a.data + first * a.row, a.row, a.col}, b + j * block.k,
+              block.k);
+        for (int64_t row = 0; row < rows; ++row)
+          write_row(static_cast<C*>(block.c) + (i + first + row) * block.c_row + j,
+                    sums + row * kF32PanelWidth, bias, width, block.accumulate);
+      }
     }
-    for (int64_t row = 0; row < rows; ++row)
-      write_row(static_cast<C*>(block.c) + (i + row) * block.c_row, sums + row * sums_row,
-                static_cast<const T*>(block.bias), block.n, block.accumulate);
+  }
+}
+
+// b in panels: [panels][k][kF32PanelWidth]
+template <typename T>
+void pack(float* to, const GemmBlock& block) {
+  for (int64_t j = 0; j < block.n; j += kF32PanelWidth, to += block.k * kF32PanelWidth) {
+    const int64_t width = smaller(kF32PanelWidth, block.n - j);
+    const T* from = static_cast<const T*>(block.b) + j * block.b_col;
+    if (block.b_col == 1)
+      pack_rows(to, kF32PanelWidth, from, block.b_row, block.k, width, 1.f);
+    else
+      pack_transposed(to, kF32PanelWidth, from, block.b_col, width, block.k);
   }
 }
 
 }  // namespace
+
+void pack_b(const GemmBlock& block, std::byte* packed) {
+  float* const to = reinterpret_cast<float*>(packed);
+  if (block.in == kF32) return pack<float>(to, block);
+  if (block.in == kBf16) return pack<Bf16>(to, block);
+  return pack<F16>(to, block);
+}
 
 void gemm_block(const GemmBlock& block) {
   if (block.in == kF32) return run<float, float>(block);
