@@ -1,6 +1,8 @@
 // Training on a device gives what it gives on the CPU, on several what it gives on one; what does not fit is refused.
 #include "athanor/train/device.h"
 
+#include <fmt/format.h>
+
 #include <cmath>
 
 #include "train/device_training.h"
@@ -33,11 +35,13 @@ TEST_P(DeviceTraining, GivesTheLossesOfTheCpu) {
   for (size_t i = 0; i < again.steps.size(); ++i) EXPECT_EQ(bits(again.steps[i]), bits(device.steps[i])) << i;
 }
 
-INSTANTIATE_TEST_SUITE_P(All, DeviceTraining,
-                         testing::Values(DeviceCase{"gpt2", "f32", "adamw", 1e-4},
-                                         DeviceCase{"llama", "f32", "sgd", 1e-4},
-                                         DeviceCase{"llama", "bf16", "adamw", 1e-2},
-                                         DeviceCase{"moe", "f32", "adamw", 1e-4}));
+INSTANTIATE_TEST_SUITE_P(
+    All, DeviceTraining,
+    testing::Values(DeviceCase{"gpt2", "f32", "adamw", 1e-4}, DeviceCase{"llama", "f32", "sgd", 1e-4},
+                    DeviceCase{"llama", "bf16", "adamw", 1e-2}, DeviceCase{"moe", "f32", "adamw", 1e-4}),
+    [](const auto& each) {
+      return fmt::format("{}_{}_{}", each.param.family, each.param.compute, each.param.optimizer);
+    });
 
 // Data parallelism over NCCL: with "tree" the bits of one device, with "fast" nearly so.
 TEST(DevicesTraining, IsThatOfOneDevice) {

@@ -1,4 +1,5 @@
 // Law 1 for axis ep: experts that lie on several ranks compute what one process computes.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "athanor/parallel/expert_parallel.h"
@@ -76,7 +77,10 @@ INSTANTIATE_TEST_SUITE_P(Layouts, ExpertParallelTest,
                          ::testing::Values(ExpertParallelCase{"moe", "adamw", "none", 0.0},
                                            ExpertParallelCase{"moe", "sgd", "full", 0.7},
                                            ExpertParallelCase{"moe_bias", "adamw", "selective", 0.0},
-                                           ExpertParallelCase{"moe_bias", "sgd", "none", 0.0}));
+                                           ExpertParallelCase{"moe_bias", "sgd", "none", 0.0}),
+                         [](const auto& each) {
+                           return fmt::format("{}_{}", each.param.style, each.param.optimizer);
+                         });
 
 TEST(ExpertParallel, ForgottenAndSuperfluousSumsShow) {
   Config config = eight_experts("moe");

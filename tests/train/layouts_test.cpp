@@ -94,7 +94,9 @@ TEST_P(LayoutsTest, PipelinesOfTensorParallelRanks) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, LayoutsTest, ::testing::ValuesIn(kLayouts));
+INSTANTIATE_TEST_SUITE_P(All, LayoutsTest, ::testing::ValuesIn(kLayouts), [](const auto& each) {
+  return fmt::format("{}_{}", each.param.first, each.param.second);
+});
 
 // A part of a sample, so that each case is short.
 struct SpanningSample {

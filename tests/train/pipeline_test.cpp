@@ -1,4 +1,5 @@
 // Law 1 for pipelines: a model cut into stages, by any schedule, trains to the bits of one process.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -234,7 +235,10 @@ TEST_P(PipelineTest, EveryScheduleTrainsToTheBitsOfOneProcess) {
 
 INSTANTIATE_TEST_SUITE_P(All, PipelineTest,
                          ::testing::Values(std::pair{"llama", "adamw"}, std::pair{"llama", "sgd"},
-                                           std::pair{"gpt2", "adamw"}, std::pair{"gpt2", "sgd"}));
+                                           std::pair{"gpt2", "adamw"}, std::pair{"gpt2", "sgd"}),
+                         [](const auto& each) {
+                           return fmt::format("{}_{}", each.param.first, each.param.second);
+                         });
 
 TEST(Parts, LayersAreCutEvenly) {
   using ::testing::ElementsAre;

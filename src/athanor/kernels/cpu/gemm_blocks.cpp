@@ -73,7 +73,7 @@ constexpr Kernel kAvx512{.block = avx512::gemm_block,
                          .group = kF32GroupRows,
                          .max_depth = 1536,
                          .max_turned_depth = 1024,
-                         .max_elements = 64 * 4096,
+                         .max_elements = 64 * 3072,
                          .max_columns = 512,
                          .side = kF32PanelWidth,
                          .product = 1100,
@@ -90,7 +90,7 @@ constexpr Kernel kAvx2{.block = avx2::gemm_block,
                        .group = kF32GroupRows,
                        .max_depth = 1536,
                        .max_turned_depth = 1024,
-                       .max_elements = 64 * 4096,
+                       .max_elements = 64 * 3072,
                        .max_columns = 512,
                        .side = kF32PanelWidth,
                        .product = 2200,
@@ -176,12 +176,16 @@ GemmBlock block_of(const GemmProblem& p, const GemmOperands& operands, int64_t i
           gemm_scratch()};
 }
 
-// Rows of a block that are handed out at once: work for some tens of microseconds, whole groups of what meets a panel.
-int64_t chunk_rows(const Kernel& kernel, const Cut& cut) {
-  constexpr int64_t kLeastCycles = 60000;
+// Rows of a block that are handed out at once: work for some tens of microseconds, whole groups of what meets a panel, or
+// halves of them where threads would wait for the last.
+int64_t chunk_rows(const Kernel& kernel, const GemmProblem& p, const Cut& cut, int64_t threads) {
+  constexpr int64_t kLeastCycles = 60000, kLeastChunks = 8;  // of a thread
+  const int64_t groups =
+      num_blocks(p.m, cut.rows) * num_blocks(p.n, cut.columns) * num_blocks(cut.rows, kernel.group);
+  const int64_t step = groups < kLeastChunks * threads ? kernel.group / 2 : kernel.group;
   const int64_t cycles =
-      kernel.group / kUnit * num_blocks(cut.columns, kUnit) * num_blocks(cut.depth, kUnit) * kernel.product;
-  return kernel.group * num_blocks(kLeastCycles, cycles);
+      step * num_blocks(cut.columns, kUnit) * num_blocks(cut.depth, kUnit) * kernel.product / kUnit;
+  return step * num_blocks(kLeastCycles, cycles);
 }
 
 // A finished block of c, whose first row is `row` of the whole.
@@ -227,7 +231,7 @@ const std::byte* pack_whole(Queue& queue, const Kernel& kernel, const GemmProble
 // One range of k, all blocks of c, made by threads that share packed blocks of b; or b lies packed whole.
 void run_depth(Queue& queue, const Kernel& kernel, const GemmProblem& p, const GemmOperands& operands,
                const Cut& cut, const std::byte* packed_b, const float* sums = nullptr) {
-  const int64_t down = num_blocks(p.m, cut.rows), chunk = chunk_rows(kernel, cut);
+  const int64_t down = num_blocks(p.m, cut.rows), chunk = chunk_rows(kernel, p, cut, queue.num_threads());
   const int64_t chunks = num_blocks(cut.rows, chunk);
   const int64_t packed_bytes = kernel.packed_bytes(cut.columns, cut.depth);
   PackedBlocks packed;

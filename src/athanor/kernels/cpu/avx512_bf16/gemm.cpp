@@ -112,7 +112,7 @@ RowsAhead rows_ahead(const Task& task, int64_t panel) {
   return kForm == Form::interleaved ? RowsAhead(task.a, panel * kSide) : RowsAhead();
 }
 
-// A panel of a, whose rows begin at `row`, times one of b.
+// A panel of a, the rows of c from panel_row on, times the panel of b whose columns begin at `column`.
 template <Form kForm, Result kResult>
 void multiply_panels(const Task& task, Writer<kForm == Form::interleaved>& writer, const Units& a,
                      int64_t panel_row, int64_t column) {
