@@ -127,7 +127,8 @@ TEST_P(GemmTest, NtRopeIsNtAndThenRope) {
   };
   constexpr Heads kHeads[] = {{1, 1, 1, 2, 3, 0},       {2, 3, 3, 6, 17, 1},    {1, 70, 2, 64, 64, 0},
                               {2, 150, 3, 32, 40, 2},   {3, 33, 1, 256, 96, 0}, {2, 67, 5, 80, 33, 0},
-                              {1, 140, 4, 64, 1100, 7}, {2, 0, 2, 8, 4, 0},     {1, 40, 13, 64, 70, 0}};
+                              {1, 140, 4, 64, 1100, 7}, {2, 0, 2, 8, 4, 0},     {1, 40, 13, 64, 70, 0},
+                              {1, 9, 2, 256, 1536, 0}};
   for (const Dtype dtype : kElementTypes)
     for (const Heads& size : kHeads) {
       const int64_t batch = size.batch, length = size.length, heads = size.heads, head_dim = size.head_dim;
@@ -211,8 +212,8 @@ TEST_P(GemmTest, TnSumsIsTnAndTheSumsOfColumns) {
 // Whole norm blocks in a row and not, in one piece of k and in several, fresh and added to, with sums of columns and without.
 TEST_P(GemmTest, TnSquaresIsTnAndTheSquaresOfItsBlocks) {
   for (const Dtype dtype : {Dtype::f32, Dtype::bf16})
-    for (const GemmSize& size :
-         {GemmSize{300, 512, 40}, GemmSize{33, 256, 1100}, GemmSize{1, 768, 5}, GemmSize{70, 100, 64}})
+    for (const GemmSize& size : {GemmSize{300, 512, 40}, GemmSize{33, 256, 1100}, GemmSize{33, 256, 1024},
+                                 GemmSize{1, 768, 5}, GemmSize{70, 100, 64}})
       for (const bool add : {false, true}) {
         SCOPED_TRACE(name(dtype, size) + (add ? " added" : ""));
         const Values a = random_values(size.k * size.m, dtype, 1),

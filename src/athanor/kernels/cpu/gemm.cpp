@@ -34,7 +34,7 @@ struct Extras {
 
 // Heads of whole units, of which blocks of columns can be made.
 bool is_in_units(const Rotation& rotation) {
-  return rotation.head_dim % 32 == 0 && rotation.head_dim <= 256;
+  return rotation.head_dim % 32 == 0 && rotation.head_dim <= kMaxRotatedHead;
 }
 
 // A pass over c.

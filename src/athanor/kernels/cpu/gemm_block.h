@@ -38,7 +38,7 @@ constexpr int64_t kGemmScratchBytes = int64_t{2} << 20;
 
 // a and b bf16, not both read against their rows; c bf16 or f32. The only ones that take `sums`, a residual
 // (c bf16) and `a_sums` (a read against its rows).
-constexpr int64_t kGroupRows = 128;  // of a, packed together where they are
+constexpr int64_t kGroupRows = 128;  // of a, which meet a panel of b before the next one does
 constexpr int64_t packed_b_bytes(int64_t n, int64_t k) {
   return (n + 31) / 32 * ((k + 31) / 32) * 32 * 32 * 2;
 }
@@ -53,7 +53,7 @@ void gemm_block(const GemmBlock& block);
 
 // a, b and bias of any type, c of that type or f32.
 constexpr int64_t kF32PanelWidth = 64, kF32GroupRows = 96;
-constexpr int64_t f32_scratch_bytes(int64_t k) {
+constexpr int64_t f32_scratch_bytes(int64_t k) {  // beside packed_b
   return (kF32GroupRows * (k + 16) + 8 * kF32PanelWidth) * 4;
 }
 constexpr int64_t packed_f32_b_bytes(int64_t n, int64_t k) {

@@ -73,7 +73,7 @@ constexpr Kernel kAvx512{.block = avx512::gemm_block,
                          .group = kF32GroupRows,
                          .max_depth = 1536,
                          .max_turned_depth = 1024,
-                         .max_elements = 64 * 3072,
+                         .max_elements = 64 * 4096,
                          .max_columns = 512,
                          .side = kF32PanelWidth,
                          .product = 1100,
@@ -90,7 +90,7 @@ constexpr Kernel kAvx2{.block = avx2::gemm_block,
                        .group = kF32GroupRows,
                        .max_depth = 1536,
                        .max_turned_depth = 1024,
-                       .max_elements = 64 * 3072,
+                       .max_elements = 64 * 4096,
                        .max_columns = 512,
                        .side = kF32PanelWidth,
                        .product = 2200,
@@ -99,6 +99,14 @@ constexpr Kernel kAvx2{.block = avx2::gemm_block,
                        .pack_b_unit = 300,
                        .pack_transposed = 300,
                        .write_c = 100};
+
+// A block has room for the widest side that choose_cut() is asked for: norm blocks of gradients, heads that are rotated.
+constexpr bool has_room(const Kernel& kernel) {
+  return kernel.max_elements / kernel.max_turned_depth >= kNormBlock &&
+         kernel.max_elements / kernel.max_depth >= kernel.side &&
+         (!kernel.takes_sums || kernel.max_elements / kernel.max_depth >= kMaxRotatedHead);
+}
+static_assert(has_room(kAmx) && has_room(kAvx512Bf16) && has_room(kAvx512) && has_room(kAvx2));
 
 constexpr bool fits_scratch(const Kernel& kernel) {
   return kernel.packed_bytes(kernel.side, kernel.max_elements / kernel.side) +

@@ -23,6 +23,8 @@ struct GemmProblem {
   bool accumulate;  // c += (c is f32, no bias)
 };
 
+constexpr int64_t kMaxRotatedHead = 256;
+
 struct GemmOperands {
   const void* a;
   const void* b;
@@ -32,7 +34,8 @@ struct GemmOperands {
   float* a_sums = nullptr;         // [m], += the sums of a over k
   double* squares = nullptr;       // of c's norm blocks, of which rows are whole ones; set by square_blocks
   SquareBlocks square_blocks = nullptr;
-  const Rotation* rotation = nullptr;  // of rounded results: rows of c are [H,D], heads of whole units of 32
+  const Rotation* rotation =
+      nullptr;  // of rounded results: rows of c are [H,D], heads of whole units of 32, at most kMaxRotatedHead
 };
 
 struct GemmCandidate {

@@ -142,8 +142,8 @@ template <Form kForm>
 }
 
 // Lines are contiguous: the units of kPanels panels side by side, all of k, two rows at a time, so that memory is read in
-// whole runs, fetched some rows ahead. Panels lie steps units apart. Interleaved pairs stay where unpacking puts them; where
-// `sums` [kPanels][kSide] is not null, all k of each line are added to it in that order.
+// whole runs, fetched some rows ahead. Panels lie steps units apart. Interleaved pairs stay where unpacking puts them; in that
+// order the sums of each line over k become `sums` [kPanels][kSide], which may be null.
 template <Form kForm, int64_t kPanels>
 inline void pack_panels_of_pairs(uint16_t* to, const Operand& x, int64_t first, int64_t steps,
                                  float (*sums)[kSide] = nullptr) {
