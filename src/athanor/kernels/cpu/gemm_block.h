@@ -38,9 +38,14 @@ constexpr int64_t kGemmScratchBytes = int64_t{2} << 20;
 
 // a and b bf16, not both read against their rows; c bf16 or f32. The only ones that take `sums`, a residual
 // (c bf16) and `a_sums` (a read against its rows).
-constexpr int64_t kGroupRows = 128;  // of a, which meet a panel of b before the next one does
+constexpr int64_t kGroupRows = 128;    // of a, which meet a panel of b before the next one does, so far as
+constexpr int64_t kGroupDepth = 1536;  // k is no longer than this: half as many otherwise
 constexpr int64_t packed_b_bytes(int64_t n, int64_t k) {
   return (n + 31) / 32 * ((k + 31) / 32) * 32 * 32 * 2;
+}
+constexpr int64_t bf16_scratch_bytes(int64_t n, int64_t k) {  // beside packed_b
+  const int64_t panels = (n + 31) / 32, rows = k <= kGroupDepth ? kGroupRows : kGroupRows / 2;
+  return packed_b_bytes(rows, k) + ((panels + 1) * 32 + panels) * 32 * 4;
 }
 namespace amx {
 void pack_b(const GemmBlock& block, std::byte* packed);

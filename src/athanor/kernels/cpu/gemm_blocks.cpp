@@ -1,5 +1,6 @@
 #include "athanor/kernels/cpu/gemm_blocks.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "athanor/kernels/cpu/gemm_block.h"
@@ -54,9 +55,9 @@ constexpr Kernel kAvx512Bf16{.block = avx512_bf16::gemm_block,
                              .takes_sums = true,
                              .packs_weights = true,
                              .group = kGroupRows,
-                             .max_depth = 1536,
+                             .max_depth = 3072,
                              .max_turned_depth = 512,
-                             .max_elements = 128 * 3072,
+                             .max_elements = 256 * 3072,
                              .max_columns = 768,
                              .side = 32,
                              .product = 540,
@@ -108,12 +109,18 @@ constexpr bool has_room(const Kernel& kernel) {
 }
 static_assert(has_room(kAmx) && has_room(kAvx512Bf16) && has_room(kAvx512) && has_room(kAvx2));
 
-constexpr bool fits_scratch(const Kernel& kernel) {
-  return kernel.packed_bytes(kernel.side, kernel.max_elements / kernel.side) +
-             f32_scratch_bytes(kernel.max_depth) <=
-         kGemmScratchBytes;
+constexpr bool fits_scratch(const Kernel& kernel, int64_t depth) {
+  const int64_t columns = std::min(kernel.max_columns, kernel.max_elements / depth);
+  const int64_t beside = kernel.packs_weights ? bf16_scratch_bytes(columns, depth) : f32_scratch_bytes(depth);
+  return kernel.packed_bytes(columns / kernel.side * kernel.side, depth) + beside <= kGemmScratchBytes;
 }
-static_assert(fits_scratch(kAvx512) && fits_scratch(kAvx2));
+constexpr bool fits_scratch(const Kernel& kernel) {
+  for (int64_t depth = kUnit; depth <= kernel.max_depth; depth += kUnit)
+    if (!fits_scratch(kernel, depth)) return false;
+  return true;
+}
+static_assert(fits_scratch(kAmx) && fits_scratch(kAvx512Bf16) && fits_scratch(kAvx512) &&
+              fits_scratch(kAvx2));
 
 struct Cut {
   int64_t rows, columns, depth;

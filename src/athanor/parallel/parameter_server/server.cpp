@@ -3,25 +3,13 @@
 #include <cmath>
 #include <utility>
 
-#include "athanor/parallel/experts_apart.h"
+#include "athanor/parallel/parameter_server/columns.h"
 
 namespace athanor {
 namespace {
 
 int64_t bound_of(const ServerSettings& settings) {
   return settings.consistency == Consistency::bounded ? settings.staleness : PushOrder::kUnbounded;
-}
-
-std::vector<std::unique_ptr<ServerColumn>> make_server_columns(const Module& model,
-                                                               const std::vector<Column>& columns,
-                                                               Arena& arena) {
-  std::vector<std::unique_ptr<ServerColumn>> made;
-  for (const Column& column : columns) {
-    const bool experts = !made.empty();
-    made.push_back(std::make_unique<ServerColumn>(
-        columns.size() == 1 ? model.weights() : weights_apart(model.weights(), experts), column, arena));
-  }
-  return made;
 }
 
 }  // namespace
@@ -31,7 +19,7 @@ ParameterServer::ParameterServer(const Module& model, Optimizer& optimizer,
     : model_(model),
       optimizer_(optimizer),
       options_(std::move(options)),
-      columns_(make_server_columns(model, columns, arena)),
+      columns_(make_columns<ServerColumn>(model, columns, &ServerRoles::servers, arena)),
       world_(column().ranks()),
       servers_(column().servers()),
       settings_(column().settings()),
@@ -40,10 +28,7 @@ ParameterServer::ParameterServer(const Module& model, Optimizer& optimizer,
       answer_headers_(headers_.size()),
       losses_(headers_.size(), std::vector<double>(static_cast<size_t>(settings_.num_losses), 0.0)),
       answered_losses_(losses_),
-      pushed_losses_(losses_.front()) {
-  check(columns.size() == 1 || settings_.consistency == Consistency::sync,
-        "parameter server: got experts apart without common updates, expected sync");
-}
+      pushed_losses_(losses_.front()) {}
 
 void ParameterServer::start(const Served& from) {
   finish_answers();

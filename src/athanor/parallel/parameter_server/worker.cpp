@@ -4,43 +4,21 @@
 #include <cmath>
 
 #include "athanor/base/check.h"
+#include "athanor/parallel/parameter_server/columns.h"
 
 namespace athanor {
-namespace {
-
-std::vector<std::unique_ptr<WorkerColumn>> make_worker_columns(const Module& model,
-                                                               const std::vector<Column>& columns,
-                                                               Arena& arena, WaitClock& clock) {
-  std::vector<std::unique_ptr<WorkerColumn>> made;
-  for (const Column& column : columns) {
-    const ServerRoles& roles = column.settings.roles;
-    check(column.ranks.size() == roles.size() && column.peers.size() == roles.workers,
-          "parameter server: got {} ranks of which {} work, expected {} and {}", column.ranks.size(),
-          column.peers.size(), roles.size(), roles.workers);
-    const bool experts = !made.empty();
-    made.push_back(std::make_unique<WorkerColumn>(
-        columns.size() == 1 ? model.weights() : weights_apart(model.weights(), experts), column, arena,
-        clock));
-  }
-  return made;
-}
-
-}  // namespace
 
 ServerClient::ServerClient(const Module& model, const std::vector<Column>& columns, Arena& arena,
                            Trace* trace)
     : model_(model),
       clock_(trace),
-      columns_(make_worker_columns(model, columns, arena, clock_)),
+      columns_(make_columns<WorkerColumn>(model, columns, &ServerRoles::workers, arena, clock_)),
       world_(columns.front().ranks),
       settings_(column().settings()),
       is_first_(columns.front().peers.rank() == 0),
       expert_grains_(columns.back().settings.numbers_apart ? 0 : columns.back().settings.parts),
       answers_(static_cast<size_t>(settings_.roles.servers)),
-      started_losses_(static_cast<size_t>(settings_.num_losses)) {
-  check(columns.size() == 1 || settings_.consistency == Consistency::sync,
-        "parameter server: got experts apart without common updates, expected sync");
-}
+      started_losses_(static_cast<size_t>(settings_.num_losses)) {}
 
 void ServerClient::allocate() {
   for (const auto& column : columns_) column->allocate();

@@ -144,14 +144,21 @@ void multiply_panels(const Task& task, Writer<kForm == Form::interleaved>& write
   }
 }
 
+// Panels of a that meet a panel of b before the next one does, for the second-level cache to hold them. A turned a is never
+// longer than whole groups are for.
+int64_t group_of(const GemmBlock& block) {
+  return block.k <= kGroupDepth ? kGroup : kGroup / 2;
+}
+
 template <Form kForm, Result kResult>
 void multiply(const Task& task) {
   Writer<kForm == Form::interleaved> writer(task);
-  for (int64_t i = 0; i < task.a_panels; i += kGroup) {
-    const int64_t panels = smaller(kGroup, task.a_panels - i);
+  const int64_t group = group_of(task.block);
+  for (int64_t i = 0; i < task.a_panels; i += group) {
+    const int64_t panels = smaller(group, task.a_panels - i);
     Units a[kGroup];
     for (int64_t g = 0; g < panels; ++g) a[g] = units_of_a<kForm>(task, i + g, 0, task.steps);
-    RowsAhead ahead = rows_ahead<kForm>(task, i + kGroup);
+    RowsAhead ahead = rows_ahead<kForm>(task, i + group);
     const int64_t rows = (ahead.left() + task.b_panels * panels - 1) / (task.b_panels * panels);
     for (int64_t j = 0; j < task.b_panels; ++j)
       for (int64_t g = 0; g < panels; ++g) {
@@ -163,7 +170,7 @@ void multiply(const Task& task) {
 
 template <Form kForm>
 void multiply_block(const GemmBlock& block) {
-  Task task = task_of<kForm>(block, num_units(block.k), kGroup);
+  Task task = task_of<kForm>(block, num_units(block.k), group_of(block));
   task.in_place = kForm == Form::copied && block.k % kSide == 0;
   const Result result = result_of(block);
   if constexpr (kForm == Form::copied) {
