@@ -1,0 +1,68 @@
+#include "athanor/kernels/cpu/attention_heads.h"
+
+namespace athanor {
+
+int64_t rows_of_part(const char* kernel, const char* name, int64_t first, int64_t rows, int64_t all) {
+  const int64_t count = rows < 0 ? all - first : rows;
+  check(first >= 0 && count >= 0 && count <= all - first, "{}: got {} {} from {} on, expected them within {}",
+        kernel, count, name, first, all);
+  return count;
+}
+
+AttentionSizes check_attention(const char* kernel, const Tensor& q, const Tensor& k, const Tensor& v,
+                               const AttentionPart& part) {
+  check(q.shape().dims() == 4 && q.dim(3) > 0, "{}: q is {}, expected [B,T,H,D] with D > 0", kernel,
+        q.shape());
+  check(k.defined() && k.shape().dims() == 4, "{}: k is {}, expected [B,S,K,D]", kernel, k.shape());
+  const AttentionSizes s{.batch = q.dim(0),
+                         .heads = q.dim(2),
+                         .head_dim = q.dim(3),
+                         .kv_heads = k.dim(2),
+                         .all_queries = q.dim(1),
+                         .first_query = part.first_query,
+                         .queries = rows_of_part(kernel, "queries", part.first_query, part.queries, q.dim(1)),
+                         .all_keys = k.dim(1),
+                         .first_key = part.first_key,
+                         .keys = rows_of_part(kernel, "keys", part.first_key, part.keys, k.dim(1))};
+  check(s.kv_heads > 0 && s.heads % s.kv_heads == 0, "{}: got {} heads of q and {} of k, expected a multiple",
+        kernel, s.heads, s.kv_heads);
+  check(!part.causal || s.keys >= s.queries, "{}: got {} queries and {} keys, expected at least as many keys",
+        kernel, s.queries, s.keys);
+  check(part.causal || s.keys > 0, "{}: got no keys, expected some", kernel);
+  expect(kernel, "k", k, {s.batch, s.all_keys, s.kv_heads, s.head_dim}, q.dtype());
+  expect(kernel, "v", v, k.shape(), q.dtype());
+  if (part.first_keys != nullptr)
+    expect(kernel, "first_keys", *part.first_keys, {s.batch, s.all_queries}, Dtype::i32);
+  return s;
+}
+
+double attention_flops(const AttentionSizes& s, const AttentionPart& part, double products) {
+  const int64_t twice = part.causal ? 2 * s.keys - s.queries + 1 : 2 * s.keys;
+  const double pairs = static_cast<double>(s.queries) * (static_cast<double>(twice) / 2);
+  return 2 * products * pairs * static_cast<double>(s.batch * s.heads * s.head_dim);
+}
+
+AttentionProblems::AttentionProblems(const char* kernel, const Queue& queue, const AttentionSizes& s,
+                                     const AttentionPart& part, const Tensor& q, float scale)
+    : all_{.queries = s.queries,
+           .keys = s.keys,
+           .head_dim = s.head_dim,
+           .q_stride = s.heads * s.head_dim,
+           .kv_stride = s.kv_heads * s.head_dim,
+           .scale = scale,
+           .offset = part.causal ? s.keys - s.queries : s.keys} {
+  if (part.first_keys == nullptr) return;
+  first_keys_ = empty(q.arena(), {s.batch, s.queries}, Dtype::i32, Category::workspace);
+  if (!on_cpu(queue)) return;
+  for (int64_t b = 0; b < s.batch; ++b) {
+    const int32_t* from = part.first_keys->data<int32_t>() + b * s.all_queries + s.first_query;
+    int32_t* to = first_keys_.data<int32_t>() + b * s.queries;
+    for (int64_t t = 0; t < s.queries; ++t) {
+      check(from[t] >= (t == 0 ? 0 : from[t - 1]), "{}: first_keys of sequence {} fall at query {} to {}",
+            kernel, b, t, from[t]);
+      to[t] = static_cast<int32_t>(std::clamp<int64_t>(from[t] - s.first_key, 0, s.keys));
+    }
+  }
+}
+
+}  // namespace athanor
