@@ -57,9 +57,10 @@ void gemm_block(const GemmBlock& block);
 }  // namespace avx512_bf16
 
 // a, b and bias of any type, c of that type or f32.
-constexpr int64_t kF32PanelWidth = 64, kF32GroupRows = 96;
-constexpr int64_t f32_scratch_bytes(int64_t k) {  // beside packed_b
-  return (kF32GroupRows * (k + 16) + 8 * kF32PanelWidth) * 4;
+constexpr int64_t kF32PanelWidth = 64;  // or less, which whole panels of this width are made of
+constexpr int64_t kAvx512GroupRows = 96, kAvx2GroupRows = 48;
+constexpr int64_t f32_scratch_bytes(int64_t group, int64_t k) {  // beside packed_b
+  return group * (k + 16 + kF32PanelWidth) * 4;
 }
 constexpr int64_t packed_f32_b_bytes(int64_t n, int64_t k) {
   return (n + kF32PanelWidth - 1) / kF32PanelWidth * kF32PanelWidth * k * 4;

@@ -71,7 +71,7 @@ constexpr Kernel kAvx512{.block = avx512::gemm_block,
                          .packed_bytes = packed_f32_b_bytes,
                          .takes_sums = false,
                          .packs_weights = false,
-                         .group = kF32GroupRows,
+                         .group = kAvx512GroupRows,
                          .max_depth = 1536,
                          .max_turned_depth = 1024,
                          .max_elements = 64 * 4096,
@@ -88,10 +88,10 @@ constexpr Kernel kAvx2{.block = avx2::gemm_block,
                        .packed_bytes = packed_f32_b_bytes,
                        .takes_sums = false,
                        .packs_weights = false,
-                       .group = kF32GroupRows,
+                       .group = kAvx2GroupRows,
                        .max_depth = 1536,
                        .max_turned_depth = 1024,
-                       .max_elements = 64 * 4096,
+                       .max_elements = 64 * 6144,
                        .max_columns = 512,
                        .side = kF32PanelWidth,
                        .product = 2200,
@@ -111,7 +111,8 @@ static_assert(has_room(kAmx) && has_room(kAvx512Bf16) && has_room(kAvx512) && ha
 
 constexpr bool fits_scratch(const Kernel& kernel, int64_t depth) {
   const int64_t columns = std::min(kernel.max_columns, kernel.max_elements / depth);
-  const int64_t beside = kernel.packs_weights ? bf16_scratch_bytes(columns, depth) : f32_scratch_bytes(depth);
+  const int64_t beside =
+      kernel.packs_weights ? bf16_scratch_bytes(columns, depth) : f32_scratch_bytes(kernel.group, depth);
   return kernel.packed_bytes(columns / kernel.side * kernel.side, depth) + beside <= kGemmScratchBytes;
 }
 constexpr bool fits_scratch(const Kernel& kernel) {

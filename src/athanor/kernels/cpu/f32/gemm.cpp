@@ -1,8 +1,8 @@
 // Products in f32 arithmetic, for f32 and, converted as they are packed, for bf16 and f16. Compiled for every
 // instruction set that has vectors.
 //
-// - Second-level cache: a panel of b, 64 columns and all of k, and a group of rows of a, which the panel meets before
-//   the next one passes through. Rows of an f32 a are read where they are.
+// - Second-level cache: a panel of b, over all of k, and a group of rows of a, which the panel meets before the next one
+//   passes through. Rows of an f32 a are read where they are.
 // - Registers: kHeight rows of c times a panel's vectors, over pieces of k. Between pieces their sums wait in the
 //   first-level cache.
 //
@@ -15,15 +15,19 @@
 namespace athanor::ATHANOR_ISA {
 namespace {
 
-constexpr int64_t kDepth = 128, kGroup = kF32GroupRows;
-
-// The part of c that lives in registers, with a row of b beside it.
-constexpr int kHeight = 6;
+// What a processor's caches hold differs with its instruction set. With AVX-512, kHeight rows of a meet a panel over all
+// of k. Caches of processors without are smaller, so there a piece of a panel meets all rows of a group before the next
+// piece does: it stays in the first-level cache.
+constexpr int64_t kDepth = 128;
+constexpr int kHeight = 6;  // rows of c that live in registers, with a row of b beside them
 #ifdef __AVX512F__
 constexpr int kVectors = 4;
+constexpr int64_t kGroup = kAvx512GroupRows, kRun = kHeight, kSlice = INT64_MAX;
 #else
 constexpr int kVectors = 1;
+constexpr int64_t kGroup = kAvx2GroupRows, kRun = kGroup, kSlice = kDepth;
 #endif
+constexpr int64_t kPanel = kVectors * kLanes;  // columns
 
 inline int64_t smaller(int64_t a, int64_t b) {
   return a < b ? a : b;
@@ -34,15 +38,16 @@ struct Rows {  // of a, in f32: row i, column l at data[i * row + l * col]
   int64_t row, col;
 };
 
-// sums [kH, kV vectors] = a [kH, k] . b [k, kV vectors]; rows of both are kF32PanelWidth apart.
+// sums [kH, kV vectors] (+)= a [kH, k] . b [k, kV vectors], piece after piece; rows of sums and b are kPanel apart.
 template <int kH, int kV>
-void tile(float* sums, const Rows& a, const float* b, int64_t k) {
+void tile(float* sums, const Rows& a, const float* b, int64_t k, bool accumulate) {
   const float* factors = a.data;
   for (int64_t first = 0; first < k; first += kDepth) {
     V totals[kH * kV];
     unroll<kH * kV>([&](auto n) __attribute__((always_inline)) { totals[n] = zero(); });
     const int64_t depth = smaller(kDepth, k - first);
-    for (int64_t l = 0; l < depth; ++l, factors += a.col, b += kF32PanelWidth) {
+#pragma GCC unroll 4
+    for (int64_t l = 0; l < depth; ++l, factors += a.col, b += kPanel) {
       V row[kV];
       unroll<kV>([&](auto j) __attribute__((always_inline)) { row[j] = load(b + j * kLanes); });
       unroll<kH>([&](auto i) __attribute__((always_inline)) {
@@ -53,39 +58,39 @@ void tile(float* sums, const Rows& a, const float* b, int64_t k) {
       });
     }
     unroll<kH * kV>([&](auto n) __attribute__((always_inline)) {
-      float* const to = sums + n / kV * kF32PanelWidth + n % kV * kLanes;
-      store(to, first == 0 ? totals[n] : load(to) + totals[n]);
+      float* const to = sums + n / kV * kPanel + n % kV * kLanes;
+      store(to, accumulate || first > 0 ? load(to) + totals[n] : totals[n]);
     });
   }
 }
 
 template <int kV>
-void tile_of(int64_t rows, float* sums, const Rows& a, const float* b, int64_t k) {
+void tile_of(int64_t rows, float* sums, const Rows& a, const float* b, int64_t k, bool accumulate) {
   static_assert(kHeight == 6);
   switch (rows) {
     case 6:
-      return tile<6, kV>(sums, a, b, k);
+      return tile<6, kV>(sums, a, b, k, accumulate);
     case 5:
-      return tile<5, kV>(sums, a, b, k);
+      return tile<5, kV>(sums, a, b, k, accumulate);
     case 4:
-      return tile<4, kV>(sums, a, b, k);
+      return tile<4, kV>(sums, a, b, k, accumulate);
     case 3:
-      return tile<3, kV>(sums, a, b, k);
+      return tile<3, kV>(sums, a, b, k, accumulate);
     case 2:
-      return tile<2, kV>(sums, a, b, k);
+      return tile<2, kV>(sums, a, b, k, accumulate);
     default:
-      return tile<1, kV>(sums, a, b, k);
+      return tile<1, kV>(sums, a, b, k, accumulate);
   }
 }
 
-// Up to kHeight rows times a panel: as many of its vectors as kVectors at a time, then the rest.
-void tiles(int64_t rows, int64_t vectors, float* sums, const Rows& a, const float* b, int64_t k) {
-  for (; vectors >= kVectors; vectors -= kVectors, sums += kVectors * kLanes, b += kVectors * kLanes)
-    tile_of<kVectors>(rows, sums, a, b, k);
+// Up to kHeight rows times a panel.
+void tiles(int64_t rows, int64_t vectors, float* sums, const Rows& a, const float* b, int64_t k,
+           bool accumulate) {
+  if (vectors == kVectors) return tile_of<kVectors>(rows, sums, a, b, k, accumulate);
 #ifdef __AVX512F__
-  if (vectors == 3) tile_of<3>(rows, sums, a, b, k);
-  if (vectors == 2) tile_of<2>(rows, sums, a, b, k);
-  if (vectors == 1) tile_of<1>(rows, sums, a, b, k);
+  if (vectors == 3) tile_of<3>(rows, sums, a, b, k, accumulate);
+  if (vectors == 2) tile_of<2>(rows, sums, a, b, k, accumulate);
+  if (vectors == 1) tile_of<1>(rows, sums, a, b, k, accumulate);
 #endif
 }
 
@@ -103,39 +108,53 @@ Rows rows_of_a(float* packed, const GemmBlock& block, int64_t i, int64_t rows) {
   return {packed, row, 1};
 }
 
+// Rows of c, which lie in no cache yet, are on their way while their last products are made.
+template <typename C>
+void fetch_rows(const C* c, int64_t c_row, int64_t rows) {
+  for (int64_t row = 0; row < rows; ++row) __builtin_prefetch(c + row * c_row, 1);
+}
+
 template <typename T, typename C>
 void run(const GemmBlock& block) {
   const float* const b = reinterpret_cast<const float*>(block.packed_b);
-  float* const sums = reinterpret_cast<float*>(block.scratch);  // [kHeight, kF32PanelWidth]
-  float* const a_packed = sums + kHeight * kF32PanelWidth;
+  float* const sums = reinterpret_cast<float*>(block.scratch);  // [kRun, kPanel]
+  float* const a_packed = sums + kRun * kPanel;
   for (int64_t i = 0; i < block.m; i += kGroup) {
     const int64_t group = smaller(kGroup, block.m - i);
     const Rows a = rows_of_a<T>(a_packed, block, i, group);
-    for (int64_t j = 0; j < block.n; j += kF32PanelWidth) {
-      const int64_t width = smaller(kF32PanelWidth, block.n - j);
+    for (int64_t j = 0; j < block.n; j += kPanel) {
+      const int64_t width = smaller(kPanel, block.n - j);
       const T* const bias = block.bias == nullptr ? nullptr : static_cast<const T*>(block.bias) + j;
-      for (int64_t first = 0; first < group; first += kHeight) {
-        const int64_t rows = smaller(kHeight, group - first);
-        tiles(rows, padded(width) / kLanes, sums, {a.data + first * a.row, a.row, a.col}, b + j * block.k,
-              block.k);
-        for (int64_t row = 0; row < rows; ++row)
-          write_row(static_cast<C*>(block.c) + (i + first + row) * block.c_row + j,
-                    sums + row * kF32PanelWidth, bias, width, block.accumulate);
+      for (int64_t first = 0; first < group; first += kRun) {
+        const int64_t run = smaller(kRun, group - first);
+        C* const c = static_cast<C*>(block.c) + (i + first) * block.c_row + j;
+        for (int64_t l = 0; l < block.k; l += kSlice) {
+          const int64_t depth = smaller(kSlice, block.k - l);
+          for (int64_t row = 0; row < run; row += kHeight) {
+            const int64_t rows = smaller(kHeight, run - row);
+            if (l + depth == block.k) fetch_rows(c + row * block.c_row, block.c_row, rows);
+            tiles(rows, padded(width) / kLanes, sums + row * kPanel,
+                  {a.data + (first + row) * a.row + l * a.col, a.row, a.col}, b + j * block.k + l * kPanel,
+                  depth, l > 0);
+          }
+        }
+        for (int64_t row = 0; row < run; ++row)
+          write_row(c + row * block.c_row, sums + row * kPanel, bias, width, block.accumulate);
       }
     }
   }
 }
 
-// b in panels: [panels][k][kF32PanelWidth]
+// b in panels: [panels][k][kPanel]
 template <typename T>
 void pack(float* to, const GemmBlock& block) {
-  for (int64_t j = 0; j < block.n; j += kF32PanelWidth, to += block.k * kF32PanelWidth) {
-    const int64_t width = smaller(kF32PanelWidth, block.n - j);
+  for (int64_t j = 0; j < block.n; j += kPanel, to += block.k * kPanel) {
+    const int64_t width = smaller(kPanel, block.n - j);
     const T* from = static_cast<const T*>(block.b) + j * block.b_col;
     if (block.b_col == 1)
-      pack_rows(to, kF32PanelWidth, from, block.b_row, block.k, width, 1.f);
+      pack_rows(to, kPanel, from, block.b_row, block.k, width, 1.f);
     else
-      pack_transposed(to, kF32PanelWidth, from, block.b_col, width, block.k);
+      pack_transposed(to, kPanel, from, block.b_col, width, block.k);
   }
 }
 
