@@ -17,15 +17,17 @@ namespace {
 
 // What a processor's caches hold differs with its instruction set. With AVX-512, kHeight rows of a meet a panel over all
 // of k. Caches of processors without are smaller, so there a piece of a panel meets all rows of a group before the next
-// piece does: it stays in the first-level cache.
+// piece does: it stays in the first-level cache. Rows of c are fetched then while their last products are made.
 constexpr int64_t kDepth = 128;
 constexpr int kHeight = 6;  // rows of c that live in registers, with a row of b beside them
 #ifdef __AVX512F__
-constexpr int kVectors = 4;
+constexpr int kVectors = 4, kUnroll = 1;
 constexpr int64_t kGroup = kAvx512GroupRows, kRun = kHeight, kSlice = INT64_MAX;
+constexpr bool kFetches = false;
 #else
-constexpr int kVectors = 1;
+constexpr int kVectors = 1, kUnroll = 4;
 constexpr int64_t kGroup = kAvx2GroupRows, kRun = kGroup, kSlice = kDepth;
+constexpr bool kFetches = true;
 #endif
 constexpr int64_t kPanel = kVectors * kLanes;  // columns
 
@@ -46,7 +48,7 @@ void tile(float* sums, const Rows& a, const float* b, int64_t k, bool accumulate
     V totals[kH * kV];
     unroll<kH * kV>([&](auto n) __attribute__((always_inline)) { totals[n] = zero(); });
     const int64_t depth = smaller(kDepth, k - first);
-#pragma GCC unroll 4
+#pragma GCC unroll kUnroll
     for (int64_t l = 0; l < depth; ++l, factors += a.col, b += kPanel) {
       V row[kV];
       unroll<kV>([&](auto j) __attribute__((always_inline)) { row[j] = load(b + j * kLanes); });
@@ -108,7 +110,6 @@ Rows rows_of_a(float* packed, const GemmBlock& block, int64_t i, int64_t rows) {
   return {packed, row, 1};
 }
 
-// Rows of c, which lie in no cache yet, are on their way while their last products are made.
 template <typename C>
 void fetch_rows(const C* c, int64_t c_row, int64_t rows) {
   for (int64_t row = 0; row < rows; ++row) __builtin_prefetch(c + row * c_row, 1);
@@ -132,7 +133,7 @@ void run(const GemmBlock& block) {
           const int64_t depth = smaller(kSlice, block.k - l);
           for (int64_t row = 0; row < run; row += kHeight) {
             const int64_t rows = smaller(kHeight, run - row);
-            if (l + depth == block.k) fetch_rows(c + row * block.c_row, block.c_row, rows);
+            if (kFetches && l + depth == block.k) fetch_rows(c + row * block.c_row, block.c_row, rows);
             tiles(rows, padded(width) / kLanes, sums + row * kPanel,
                   {a.data + (first + row) * a.row + l * a.col, a.row, a.col}, b + j * block.k + l * kPanel,
                   depth, l > 0);
