@@ -37,8 +37,8 @@ one_of_four='train\.All/TensorExpertTest\.[A-Za-z]*/moe_sgd|train\.All/TensorExp
 counts_bytes='train\.ZeroMemory\.|train\.MemoryPlan\.|train\.PipelinePlans\.|train\.SteadyState\.'
 counts_bytes+='|train\.[A-Za-z]*\.ThePlan|train\.RoundCompression\.SendsTheBytes'
 beside_definition='train\.[A-Za-z]*\.[A-Za-z]*ItsDefin|train\.HybridExperts\.ComputeWhatOneProcess'
-other_models='train\.All/[A-Za-z]*Test\.[A-Za-z]*/[a-z0-9]*_sgd|train\.All/[A-Za-z]*Test\.[A-Za-z]*/gpt2'
-other_models+='|train\.All/DeviceTraining\.[A-Za-z]*/[a-z0-9]*_f32_adamw'
+sgd_beside_adamw='train\.All/PipelineTest\.[A-Za-z]*/[a-z0-9]*_sgd|train\.All/LayoutsTest\.[A-Za-z]*/[a-z0-9]*_sgd'
+sgd_beside_adamw+='|train\.All/TensorParallelTest\.[A-Za-z]*/llama_sgd|train\.All/TensorParallelTest\.[A-Za-z]*/gpt2_sgd'
 case "$preset" in
   release) ;;
   asan)
@@ -49,13 +49,14 @@ case "$preset" in
     done
     targets=("${groups[@]/%/_tests}" fuzzers)  # fuzz/run.sh runs those
     unseen="^(train\.All/SpanningTest\.|train\.All/OffloadLayouts\.|$whole_device_trainings|$one_of_four|$counts_bytes"
-    unseen+="|$beside_definition|$other_models|train\.All/TwoSpeedLayouts\..*sgd|pipeline\.Schedules\.RandomOnes"
+    unseen+="|$beside_definition|$sgd_beside_adamw|train\.All/TwoSpeedLayouts\..*sgd|pipeline\.Schedules\.RandomOnes"
     unseen+='|cuda\.Isa/AttentionPartTest\.SomeQueries|cuda\.Isa/AttentionTest\.BatchesDoNotMatter)'
     echo "test.sh: without train.SpanningTest and most of train.OffloadLayouts: samples of layouts, too long here"
     echo "test.sh: without train.DevicesTraining, whole trainings of train.DeviceOffload and two of cuda.Attention:" \
       "emulated devices, likewise"
-    echo "test.sh: without what counts bytes, runs beside their definition, 1000 random schedules, layouts of GPT-2" \
-      "and with SGD where others walk them too, and of train.TensorExpertTest all styles but one: minutes here"
+    echo "test.sh: without what counts bytes, runs beside their definition, 1000 random schedules, SGD in" \
+      "train.PipelineTest, LayoutsTest and TensorParallelTest where AdamW has the same case, and of" \
+      "train.TensorExpertTest all styles but one: minutes here"
     export ASAN_OPTIONS=${ASAN_OPTIONS-detect_stack_use_after_return=1:strict_string_checks=1}
     export UBSAN_OPTIONS=${UBSAN_OPTIONS-print_stacktrace=1} ;;
   tsan)
@@ -66,15 +67,16 @@ case "$preset" in
     targets=("${groups[@]/%/_tests}")
     unseen='^(comm\.Gloo\.|comm\.Mpi\.|comm\.Nccl\.EveryCallByDevices$|comm\.Nccl\.GroupsOfSomeRanksAndOfOne$'
     unseen+="|train\.All/SpanningTest\.|train\.All/OffloadLayouts\.|train\.All/TwoSpeedLayouts\."
-    unseen+="|$whole_device_trainings|$one_of_four|$counts_bytes|$beside_definition|$other_models"
+    unseen+="|$whole_device_trainings|$one_of_four|$counts_bytes|$beside_definition|$sgd_beside_adamw"
     unseen+='|train\.Compression\.OfRounds|train\.CompressionLayouts)'
     echo "test.sh: without comm.Gloo and comm.Mpi: the thread sanitizer sees the threads of those libraries only in part"
     echo "test.sh: without train.DevicesTraining, whole trainings of train.DeviceOffload and two of comm.Nccl: emulated" \
       "devices that talk take minutes here"
     echo "test.sh: without train.SpanningTest, train.TwoSpeedLayouts and most of train.OffloadLayouts: samples of" \
       "layouts, too long here"
-    echo "test.sh: without what counts bytes, train.CompressionLayouts, runs beside their definition, layouts of" \
-      "GPT-2 and with SGD where others walk them too, and of train.TensorExpertTest all styles but one: minutes here"
+    echo "test.sh: without what counts bytes, train.CompressionLayouts, runs beside their definition, SGD in" \
+      "train.PipelineTest, LayoutsTest and TensorParallelTest where AdamW has the same case, and of" \
+      "train.TensorExpertTest all styles but one: minutes here"
     export TSAN_OPTIONS=${TSAN_OPTIONS-halt_on_error=1:second_deadlock_stack=1} ;;
   *) echo "test.sh: error: preset: got '$preset', expected release, asan or tsan" >&2; exit 2 ;;
 esac
