@@ -125,7 +125,8 @@ total=$(count tests) failed=$(count failures) skipped=$(($(count skipped) + $(co
 if [ "$skipped" -gt 0 ]; then
   echo "Skipped tests, with their reasons:"
   awk '/<testcase /{match($0, /name="[^"]*"/); name = substr($0, RSTART + 6, RLENGTH - 7)}
-       /: Skipped$/{getline reason; print "  " name ": " reason}' "$results" |
+       /: Skipped$/{getline reason; print "  " name ": " reason}
+       match($0, /SKIPPED: /){print "  " name ": " substr($0, RSTART + RLENGTH)}' "$results" |
     sed 's/&lt;/</g; s/&gt;/>/g; s/&quot;/"/g; s/&amp;/\&/g'
 fi
 passed=$((total - failed - skipped))
