@@ -5,7 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdlib>
-#include <memory>
+#include <new>
 #include <utility>
 #include <vector>
 
@@ -35,60 +35,57 @@ athanor_emulated_switch:
   popq %r12
   popq %rbx
   popq %rbp
-  ret
+  popq %rdx
+  jmpq *%rdx
 .size athanor_emulated_switch, .-athanor_emulated_switch
 )");
 
 namespace athanor::emulated {
 
-thread_local Index thread_index, block_index, block_size;
-
 namespace {
 
-constexpr size_t kStackBytes = 64 << 10;
-constexpr unsigned kMostThreads = 256;
 constexpr size_t kSharedBytes = 160 << 10;
 
 // The threads of a block, kept for the next one. Used by one thread of the CPU.
 class Fibers {
  public:
   Fibers() : stacks_(map_stacks()) {
+    new (stacks_) Block{.fibers = this};  // where block_here() finds it
     for (unsigned i = 0; i < kMostThreads; ++i) {
-      auto* top = reinterpret_cast<void**>(stacks_ + (i + 1) * kStackBytes);
+      // Stacks that all end in the same line of a cache's pages would share one set of it.
+      const size_t unused = size_t{i % 64} * 5 * 64;
+      auto* top = reinterpret_cast<void**>(stacks_ + (i + 1) * kStackBytes - unused);
       *--top = nullptr;  // entry() finds its stack aligned as after a call
       *--top = reinterpret_cast<void*>(&Fibers::entry);
       top -= 6;  // the six registers
-      fibers_[i].stack = top;
+      fiber_stacks_[i] = top;
     }
   }
-  ~Fibers() { ::munmap(stacks_, kMostThreads * kStackBytes); }
+  ~Fibers() { ::munmap(stacks_, kAllStacks); }
   Fibers(const Fibers&) = delete;
   Fibers& operator=(const Fibers&) = delete;
 
-  void run_block(unsigned threads, const std::function<void()>& body) {
+  // Each round takes every thread from one barrier to the next, or to its end.
+  void run_block(Index block, unsigned threads, const std::function<void()>& body) {
+    auto* here = reinterpret_cast<Block*>(stacks_);
+    here->index = block;
+    here->size.x = threads;
     body_ = &body;
-    for (unsigned i = 0; i < threads; ++i) fibers_[i].ended = false;
-    for (unsigned left = threads; left > 0;) {
-      unsigned waiting = 0;
-      for (unsigned i = 0; i < threads; ++i) {
-        if (fibers_[i].ended) continue;
-        running_ = i;
-        thread_index.x = i;
-        enter(fibers_[i]);
-        if (fibers_[i].ended)
-          --left;
-        else
-          ++waiting;
-      }
-      check(waiting == 0 || waiting == left,
-            "emulated: {} threads of a block wait at a barrier, {} do not come", waiting, threads - waiting);
-      check(waiting == 0 || left == threads, "emulated: a barrier after {} of {} threads have ended",
-            threads - left, threads);
+    threads_ = threads;
+    ended_ = 0;
+    while (ended_ == 0) {
+      running_ = 0;
+      athanor_emulated_switch(&own_stack_, fiber_stacks_[0]);
     }
+    check(ended_ == threads, "emulated: {} threads of a block wait at a barrier, {} do not come",
+          threads - ended_, ended_);
   }
 
-  void leave() {  // the running fiber, until its next turn
-    athanor_emulated_switch(&fibers_[running_].stack, own_stack_);
+  // The running fiber, until its next turn: the next one runs, after the last one run_block.
+  void leave() {
+    void** left = &fiber_stacks_[running_];
+    ++running_;
+    athanor_emulated_switch(left, running_ == threads_ ? own_stack_ : fiber_stacks_[running_]);
   }
 
   std::byte* shared_memory() { return reinterpret_cast<std::byte*>(shared_.data()); }
@@ -99,45 +96,43 @@ class Fibers {
   }
 
  private:
-  struct Fiber {
-    void* stack = nullptr;
-    bool ended = false;
-  };
-
+  // Aligned to its size.
   static std::byte* map_stacks() {
-    void* data = ::mmap(nullptr, kMostThreads * kStackBytes, PROT_READ | PROT_WRITE,
+    void* data = ::mmap(nullptr, 2 * kAllStacks, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     check(data != MAP_FAILED, "emulated: no memory for the stacks of a block");
-    return static_cast<std::byte*>(data);
+    auto* first = static_cast<std::byte*>(data);
+    const size_t before = (kAllStacks - reinterpret_cast<uintptr_t>(data) % kAllStacks) % kAllStacks;
+    if (before > 0) ::munmap(first, before);
+    ::munmap(first + before + kAllStacks, kAllStacks - before);
+    return first + before;
   }
 
-  void enter(Fiber& fiber) { athanor_emulated_switch(&own_stack_, fiber.stack); }
-
   static void entry() {
+    Fibers& all = *static_cast<Fibers*>(block_here().fibers);
     for (;;) {
-      Fibers& all = of_this_thread();
       (*all.body_)();
-      all.fibers_[all.running_].ended = true;
+      ++all.ended_;
       all.leave();
     }
   }
 
   std::byte* stacks_;
-  std::array<Fiber, kMostThreads> fibers_;
+  std::array<void*, kMostThreads> fiber_stacks_;
   std::vector<double> shared_ = std::vector<double>(kSharedBytes / sizeof(double));
   const std::function<void()>* body_ = nullptr;
-  unsigned running_ = 0;
+  unsigned threads_ = 0, running_ = 0, ended_ = 0;
   void* own_stack_ = nullptr;
 };
 
 }  // namespace
 
 void synchronize_block() {
-  Fibers::of_this_thread().leave();
+  static_cast<Fibers*>(block_here().fibers)->leave();
 }
 
 std::byte* shared_memory() {
-  return Fibers::of_this_thread().shared_memory();
+  return static_cast<Fibers*>(block_here().fibers)->shared_memory();
 }
 
 const char* submit_kernel(CudaCalls::Stream* stream, int64_t blocks, int threads, uint64_t shared_bytes,
@@ -147,11 +142,8 @@ const char* submit_kernel(CudaCalls::Stream* stream, int64_t blocks, int threads
   submit(stream, [blocks, threads, run = std::move(body)] {
     const DeviceAccess access;
     Fibers& fibers = Fibers::of_this_thread();
-    block_size.x = static_cast<unsigned>(threads);
-    for (int64_t block = 0; block < blocks; ++block) {
-      block_index.x = static_cast<unsigned>(block);
-      fibers.run_block(static_cast<unsigned>(threads), run);
-    }
+    for (int64_t block = 0; block < blocks; ++block)
+      fibers.run_block({static_cast<unsigned>(block)}, static_cast<unsigned>(threads), run);
   });
   return nullptr;
 }

@@ -7,6 +7,7 @@
 // a device may well do: who reads a result or reuses a buffer too early is found out.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 
@@ -24,7 +25,27 @@ namespace athanor::emulated {
 struct Index {
   unsigned x = 0;
 };
-extern thread_local Index thread_index, block_index, block_size;
+
+// The stacks of a block's threads lie side by side, aligned to the size of all: the address of a thread's stack tells
+// which thread it is and where to find the rest, without a thread-local variable (a call, in a module loaded late).
+constexpr size_t kStackBytes = 64 << 10;
+constexpr unsigned kMostThreads = 256;
+constexpr size_t kAllStacks = kMostThreads * kStackBytes;
+struct Block {  // where the first stack can grow to
+  Index index{}, size{};
+  void* fibers = nullptr;
+};
+inline uintptr_t stack_here() {
+  uintptr_t stack;
+  asm("movq %%rsp, %0" : "=r"(stack));
+  return stack;
+}
+inline const Block& block_here() {
+  return *reinterpret_cast<const Block*>(stack_here() & ~(kAllStacks - 1));
+}
+inline Index thread_here() {
+  return {static_cast<unsigned>(stack_here() / kStackBytes % kMostThreads)};
+}
 
 void synchronize_block();
 std::byte* shared_memory();  // of the running block
@@ -36,9 +57,9 @@ void submit(CudaCalls::Stream* stream, std::function<void()> work);
 
 }  // namespace athanor::emulated
 
-#define threadIdx ::athanor::emulated::thread_index
-#define blockIdx ::athanor::emulated::block_index
-#define blockDim ::athanor::emulated::block_size
+#define threadIdx ::athanor::emulated::thread_here()
+#define blockIdx ::athanor::emulated::block_here().index
+#define blockDim ::athanor::emulated::block_here().size
 #define __syncthreads ::athanor::emulated::synchronize_block
 // NOLINTEND(bugprone-reserved-identifier)
 
