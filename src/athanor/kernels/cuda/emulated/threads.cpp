@@ -51,15 +51,7 @@ class Fibers {
  public:
   Fibers() : stacks_(map_stacks()) {
     new (stacks_) Block{.fibers = this};  // where block_here() finds it
-    for (unsigned i = 0; i < kMostThreads; ++i) {
-      // Stacks that all end in the same line of a cache's pages would share one set of it.
-      const size_t unused = size_t{i % 64} * 5 * 64;
-      auto* top = reinterpret_cast<void**>(stacks_ + (i + 1) * kStackBytes - unused);
-      *--top = nullptr;  // entry() finds its stack aligned as after a call
-      *--top = reinterpret_cast<void*>(&Fibers::entry);
-      top -= 6;  // the six registers
-      fiber_stacks_[i] = top;
-    }
+    begin_anew();
   }
   ~Fibers() { ::munmap(stacks_, kAllStacks); }
   Fibers(const Fibers&) = delete;
@@ -77,6 +69,7 @@ class Fibers {
       running_ = 0;
       athanor_emulated_switch(&own_stack_, fiber_stacks_[0]);
     }
+    if (ended_ != threads) begin_anew();  // those that wait are given up
     check(ended_ == threads, "emulated: {} threads of a block wait at a barrier, {} do not come",
           threads - ended_, ended_);
   }
@@ -106,6 +99,18 @@ class Fibers {
     if (before > 0) ::munmap(first, before);
     ::munmap(first + before + kAllStacks, kAllStacks - before);
     return first + before;
+  }
+
+  void begin_anew() {
+    for (unsigned i = 0; i < kMostThreads; ++i) {
+      // Stacks that all end in the same line of a cache's pages would share one set of it.
+      const size_t unused = size_t{i % 64} * 5 * 64;
+      auto* top = reinterpret_cast<void**>(stacks_ + (i + 1) * kStackBytes - unused);
+      *--top = nullptr;  // entry() finds its stack aligned as after a call
+      *--top = reinterpret_cast<void*>(&Fibers::entry);
+      top -= 6;  // the six registers
+      fiber_stacks_[i] = top;
+    }
   }
 
   static void entry() {
