@@ -14,7 +14,7 @@ namespace athanor {
 
 // At once, instead of in a stream.
 void emulated::submit(CudaCalls::Stream* /*stream*/, std::function<void()> work) {
-  work();
+  std::exchange(work, nullptr)();
 }
 
 namespace {
