@@ -17,10 +17,6 @@ endif()
 if(ATHANOR_SANITIZE)
   target_compile_options(athanor_flags INTERFACE -fsanitize=${ATHANOR_SANITIZE} -fno-omit-frame-pointer -g1
     -fno-sanitize-recover=all)
-  if(ATHANOR_SANITIZE MATCHES "undefined")
-    # A sixth of the time to compile. What goes through a null pointer or past an object, the address sanitizer sees.
-    target_compile_options(athanor_flags INTERFACE -fno-sanitize=null,object-size,vptr)
-  endif()
   target_link_options(athanor_flags INTERFACE -fsanitize=${ATHANOR_SANITIZE})
 endif()
 # Which tell a fuzz target the ways they went.
@@ -104,8 +100,8 @@ function(athanor_test_options target)
   # Tests are many and short: parsing GoogleTest again for each would be most of the build.
   target_compile_options(${target} PRIVATE -O1)
   if(ATHANOR_SANITIZE MATCHES "undefined")
-    # In the tests' own code this, too, adds to the time to compile; the product's has it.
-    target_compile_options(${target} PRIVATE -fno-sanitize=alignment)
+    # In the tests' own code these four double the time to compile; the product's has them.
+    target_compile_options(${target} PRIVATE -fno-sanitize=alignment,null,object-size,vptr)
   endif()
   if(target STREQUAL "base_tests")
     target_precompile_headers(${target} PRIVATE <gmock/gmock.h> <gtest/gtest.h> <algorithm> <fmt/core.h>
@@ -117,10 +113,9 @@ function(athanor_test_options target)
   set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 endfunction()
 
-# athanor_test(FOLDER SOURCES x_test.cpp ... [DEPS folder ...] [LIBS ...] [PROPERTIES ...]): one program, one CTest
-# case per TEST, with these properties.
+# athanor_test(FOLDER SOURCES x_test.cpp ... [DEPS folder ...] [LIBS ...]): one program, one CTest case per TEST.
 function(athanor_test folder)
-  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;LIBS;PROPERTIES" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;LIBS" ${ARGN})
   set(target ${folder}_tests)
   set(deps ${ARG_DEPS})
   list(TRANSFORM deps PREPEND athanor_)
@@ -129,6 +124,5 @@ function(athanor_test folder)
   target_link_libraries(${target} PRIVATE ${deps} ${ARG_LIBS})
   include(GoogleTest)
   # What hangs is ended: long after the slowest test, sanitized on a slow machine, would be.
-  gtest_discover_tests(${target} TEST_PREFIX "${folder}." DISCOVERY_MODE PRE_TEST
-    PROPERTIES TIMEOUT 1200 ${ARG_PROPERTIES})
+  gtest_discover_tests(${target} TEST_PREFIX "${folder}." DISCOVERY_MODE PRE_TEST PROPERTIES TIMEOUT 1200)
 endfunction()
