@@ -64,6 +64,13 @@ TEST(EmulatedThreads, ShareTheirBlocksMemory) {
   EXPECT_EQ(sum, 63u * 64 / 2);
 }
 
+TEST(EmulatedThreads, BlocksThatNoDeviceRunsAreRefused) {
+  const auto never = [] { ADD_FAILURE() << "ran"; };
+  for (const int threads : {0, 257})
+    EXPECT_STREQ(submit_kernel(nullptr, 1, threads, 0, never), "a block of no or too many threads asked for");
+  EXPECT_STREQ(submit_kernel(nullptr, 1, 1, 1 << 20, never), "too much shared memory asked for");
+}
+
 TEST(EmulatedThreads, TwoThreadsOfTheHostRunABlockEach) {
   const auto count = [](unsigned* ends) {
     submit_kernel(nullptr, 100, 32, 0, [ends] {

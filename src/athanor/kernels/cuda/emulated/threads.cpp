@@ -143,6 +143,8 @@ std::byte* shared_memory() {
 const char* submit_kernel(CudaCalls::Stream* stream, int64_t blocks, int threads, uint64_t shared_bytes,
                           std::function<void()> body) {
   if (blocks == 0) return nullptr;
+  if (threads < 1 || threads > static_cast<int>(kMostThreads))
+    return "a block of no or too many threads asked for";
   if (shared_bytes > kSharedBytes) return "too much shared memory asked for";
   submit(stream, [blocks, threads, run = std::move(body)] {
     const DeviceAccess access;
