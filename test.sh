@@ -129,6 +129,13 @@ if [ "$skipped" -gt 0 ]; then
        match($0, /SKIPPED: /){print "  " name ": " substr($0, RSTART + RLENGTH)}' "$results" |
     sed 's/&lt;/</g; s/&gt;/>/g; s/&quot;/"/g; s/&amp;/\&/g'
 fi
+if [ "$failed" -gt 0 ]; then
+  echo "Failed tests, with what they said first:"  # .ci/run says it again at its end
+  awk '/<testcase /{match($0, /name="[^"]*"/); name = substr($0, RSTART + 6, RLENGTH - 7); said = 0
+                    wrong = /status="fail"/; if (wrong) print "  " name}
+       wrong && !/<\/?(testcase|failure|system-out)|^\[|^Note:|^$/ && said++ < 8{print "    " $0}' "$results" |
+    cut -c -300 | sed 's/&lt;/</g; s/&gt;/>/g; s/&quot;/"/g; s/&amp;/\&/g'
+fi
 passed=$((total - failed - skipped))
 if [ "$code" -ne 0 ] && [ "$failed" -eq 0 ]; then failed=1; fi
 summary="$passed passed, $failed failed"
