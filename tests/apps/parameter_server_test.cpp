@@ -28,7 +28,7 @@ std::string schedule(const Workplace& place, const std::string& name, int server
 void train_over(const std::string& transport, const Workplace& place, const std::string& name,
                 const std::vector<std::string>& sets, int ranks) {
   ProgramOptions options;
-  options.environment = {"MASTER_ADDR=127.0.0.1", "MASTER_PORT=" + free_port()};
+  options.environment = {"MASTER_ADDR=127.0.0.1", "MASTER_PORT=" + reserved_port()};
   const std::vector<std::string> over = {"parallel.transport=" + transport};
   const Outcome outcome = place.run(launch_arguments(ranks, name, sets + over), options);
   ASSERT_EQ(outcome.exit_code, 0) << outcome.all();

@@ -290,12 +290,14 @@ TEST_F(ResumeCase, ARunIsTrainedByOneProcessAtATime) {
 }
 
 TEST_F(ResumeCase, TheSecondCtrlCEndsNow) {
-  // A step that takes long enough that both arrive within it.
+  // A step that takes long enough that both arrive before its end.
   Program run = place.start(train_arguments(
       "t", with(kEndless, {"train.global_batch=20000", "train.micro_batch=20", "model.width=128"})));
   ASSERT_TRUE(run.wait_until([&] { return place.exists(run_file("t", "metrics.jsonl")); }));
+  run.signal(SIGSTOP);  // or it could have ended well before the second arrives
   run.signal(SIGINT);
   run.signal(SIGTERM);
+  run.signal(SIGCONT);
   const Outcome outcome = run.finish();
   EXPECT_TRUE(outcome.exit_code == 128 + SIGTERM || outcome.exit_code == 128 + SIGINT) << outcome.all();
 }

@@ -113,8 +113,10 @@ std::vector<std::string> keys(const Json& object) {
   return names;
 }
 
-std::string free_port() {
-  const int fd = socket(AF_INET, SOCK_STREAM, 0);
+std::string reserved_port() {
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const int yes = 1;  // on both sides: a port that is bound but not listened at can then be bound once more
+  EXPECT_EQ(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes), 0);
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -122,7 +124,6 @@ std::string free_port() {
   auto* generic = static_cast<sockaddr*>(static_cast<void*>(&address));
   EXPECT_EQ(bind(fd, generic, length), 0);
   EXPECT_EQ(getsockname(fd, generic, &length), 0);
-  close(fd);
   return std::to_string(ntohs(address.sin_port));
 }
 

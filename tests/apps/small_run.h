@@ -48,8 +48,8 @@ Outcome train(const Workplace& place, const std::string& name, const std::vector
               int num_ranks = 1);
 // The names in an object, in its order.
 std::vector<std::string> keys(const Json& object);
-// For MASTER_PORT: one that was free just now.
-std::string free_port();
+// For MASTER_PORT: a port that no other program is given while this one runs.
+std::string reserved_port();
 
 std::string run_file(const std::string& name, const std::string& file);
 std::string checkpoint_of(const std::string& name, int64_t step);

@@ -39,7 +39,7 @@ TEST_F(Transport, GlooOnOneHost) {
   auto sets = kShort;
   sets.emplace_back("parallel.transport=gloo");
   ProgramOptions options;
-  options.environment = {"MASTER_ADDR=127.0.0.1", "MASTER_PORT=" + free_port()};
+  options.environment = {"MASTER_ADDR=127.0.0.1", "MASTER_PORT=" + reserved_port()};
   const Outcome outcome = place.run(launch_arguments(4, "gloo", sets), options);
   EXPECT_EQ(outcome.exit_code, 0) << outcome.all();
   expect_the_bits_of_shm("gloo");
@@ -47,7 +47,7 @@ TEST_F(Transport, GlooOnOneHost) {
 
 // Two launchers of two ranks: shared memory inside each, Gloo between them.
 TEST_F(Transport, TwoNodes) {
-  const std::string master = "127.0.0.1:" + free_port();
+  const std::string master = "127.0.0.1:" + reserved_port();
   const auto node = [&](const std::string& number) {
     auto arguments = launch_arguments(2, "nodes", kShort);
     arguments.insert(arguments.begin() + 1, {"--nodes", "2", "--node", number, "--master", master});

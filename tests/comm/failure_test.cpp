@@ -1,5 +1,4 @@
-// Law 8: whatever goes wrong is named, by every rank, soon. Nothing here waits for a clock except the
-// timeouts under test, which are short.
+// Law 8: whatever goes wrong is named, by every rank, soon. Nothing here waits for a clock that is not its own.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -11,6 +10,7 @@
 #include "athanor/base/error.h"
 #include "athanor/comm/thread.h"
 #include "comm/forked.h"
+#include "comm/stuck_clock.h"
 
 namespace athanor {
 namespace {
@@ -226,8 +226,12 @@ TEST(PeerLost, AKilledRankIsNamedByAll) {
 TEST(Timeout, NamesWhoIsMissingAndWhatItLastDid) {
   GroupOptions options;
   options.timeout_ms = 150;
-  options.before_call = [](int rank, uint64_t sequence) {
-    return rank == 1 && sequence == 1 ? Fault::hang : Fault::none;
+  StuckClock clock(/*ranks=*/2, /*waiting=*/2);
+  options.now_ns = [&] { return clock.now_ns(); };
+  options.before_call = [&](int rank, uint64_t sequence) {
+    if (sequence == 1 && rank == 1) return Fault::hang;
+    if (sequence == 1) clock.stuck();
+    return Fault::none;
   };
   auto groups = make_thread_groups(3, options);
   const auto texts = outcomes_in(groups, [](Group& group) {

@@ -13,7 +13,9 @@
 #include "athanor/comm/side_connection.h"
 #include "comm/every_call.h"
 #include "comm/forked.h"
+#include "comm/meeting.h"
 #include "comm/reference.h"
+#include "comm/stuck_clock.h"
 
 namespace athanor {
 namespace {
@@ -21,29 +23,6 @@ namespace {
 using ::testing::AllOf;
 using ::testing::AnyOf;
 using ::testing::HasSubstr;
-
-// Where the ranks of one world meet: rank 0 takes the descriptor over.
-class Meeting {
- public:
-  explicit Meeting(int size) : size_(size), fd_(listen_on("127.0.0.1", 0)) {}
-  ~Meeting() {
-    if (!taken_) close(fd_);
-  }
-  Meeting(const Meeting&) = delete;
-  Meeting& operator=(const Meeting&) = delete;
-  GlooPlace place(int rank) {
-    if (rank == 0) taken_ = true;
-    return {.address = "127.0.0.1",
-            .port = port_of(fd_),
-            .rank = rank,
-            .size = size_,
-            .listen_fd = rank == 0 ? fd_ : -1};
-  }
-
- private:
-  int size_, fd_;
-  std::atomic<bool> taken_ = false;
-};
 
 // Runs body on a thread for each rank; what each threw.
 std::vector<std::string> run_worlds(int size, const std::function<void(World&)>& body,
@@ -274,15 +253,18 @@ TEST(Gloo, AnAbortAndALeaverReachThoseWhoWait) {
 }
 
 TEST(Gloo, ATimeoutNamesWhoIsMissing) {
-  GroupOptions options;
-  options.timeout_ms = 400;
-  options.late_ms = 100;
+  GroupOptions options = patient();  // to join, for which the time is the machine's
+  options.late_ms = 20'000;
+  StuckClock clock(/*ranks=*/2, /*waiting=*/2, /*ms_a_look=*/5'000);
+  options.now_ns = [&] { return clock.now_ns(); };
   std::atomic<int> reports = 0;
   options.on_late = [&](const std::string& report) {
     if (report.find("rank 1, which last called collective 0 barrier(\"x\")") != std::string::npos) ++reports;
   };
-  options.before_call = [](int rank, uint64_t sequence) {
-    return rank == 1 && sequence == 1 ? Fault::hang : Fault::none;
+  options.before_call = [&](int rank, uint64_t sequence) {
+    if (sequence == 1 && rank == 1) return Fault::hang;
+    if (sequence == 1) clock.stuck();
+    return Fault::none;
   };
   const auto texts = run_worlds(
       3,
@@ -300,12 +282,12 @@ TEST(Gloo, ATimeoutNamesWhoIsMissing) {
 TEST(Gloo, WhoDoesNotJoinIsNamed) {
   Meeting meeting(3);
   GroupOptions options;
-  options.timeout_ms = 300;
+  options.timeout_ms = 2'000;
   std::vector<std::string> texts(2);
   std::thread second([&] { texts[1] = outcome_of([&] { make_gloo_world(meeting.place(1), options); }); });
   texts[0] = outcome_of([&] { make_gloo_world(meeting.place(0), options); });
   second.join();
-  EXPECT_THAT(texts[0], HasSubstr("Timeout: rank 2 of 3 did not join within 0.3 s"));
+  EXPECT_THAT(texts[0], HasSubstr("Timeout: rank 2 of 3 did not join within 2 s"));
   EXPECT_THAT(texts[1], HasSubstr("rank 2 of 3 did not join"));
 }
 

@@ -8,6 +8,7 @@
 #include "athanor/comm/thread.h"
 #include "comm/forked.h"
 #include "comm/reference.h"
+#include "comm/stuck_clock.h"
 
 namespace athanor {
 namespace {
@@ -231,11 +232,15 @@ TEST(MessagePeerLost, ASendToARankThatHasLeft) {
 TEST(MessageTimeout, NamesWhoIsMissingAndWhatItWaitsFor) {
   GroupOptions options = small_rings();
   options.timeout_ms = 150;
+  StuckClock clock(/*ranks=*/2, /*waiting=*/2);
+  options.now_ns = [&] { return clock.now_ns(); };
   const auto groups = make_thread_groups(2, options);
   const auto texts = outcomes_of_ranks(groups, [&](Group& group) {
     float x = 0;
     group.barrier("start");
-    group.send(&x, 1, Dtype::f32, 1 - group.rank(), "both wait").wait();  // for a recv that nobody has called
+    Work send = group.send(&x, 1, Dtype::f32, 1 - group.rank(), "both wait");  // for a recv nobody has called
+    clock.stuck();
+    send.wait();
   });
   EXPECT_THAT(texts, Each(AllOf(HasSubstr("Timeout: group 'world', message 0 send(f32[1] to "),
                                 HasSubstr("last called collective 0 barrier(\"start\") and finished it"),

@@ -14,6 +14,7 @@
 #include "athanor/comm/tree.h"
 #include "comm/forked.h"
 #include "comm/reference.h"
+#include "comm/stuck_clock.h"
 
 namespace athanor {
 namespace {
@@ -148,8 +149,11 @@ TEST(Shm, AStoppedProcessTimesOut) {
   TestRanks ranks(2, [&](int rank) {
     auto options = patient();
     options.timeout_ms = 200;
+    StuckClock clock(/*ranks=*/1, /*waiting=*/1);
+    options.now_ns = [&] { return clock.now_ns(); };
     const auto group = open_shm_group(segment.fd(), rank, 2, options);
     group->barrier("both");
+    if (rank == 0) clock.stuck();
     if (rank == 1) raise(SIGSTOP);
     group->barrier("stopped");
   });

@@ -12,6 +12,7 @@
 #include "athanor/comm/thread.h"
 #include "comm/forked.h"
 #include "comm/reference.h"
+#include "comm/stuck_clock.h"
 
 namespace athanor {
 namespace {
@@ -188,6 +189,8 @@ TEST(WorldTimeout, AMemberThatNeverComesIsNamedWithWhatItDoes) {
   GroupOptions options = small_slots();
   options.timeout_ms = 150;
   options.late_ms = 20;
+  StuckClock clock(/*ranks=*/2, /*waiting=*/1);
+  options.now_ns = [&] { return clock.now_ns(); };
   std::mutex mutex;
   std::vector<std::string> reports;
   options.on_late = [&](const std::string& report) {
@@ -198,6 +201,7 @@ TEST(WorldTimeout, AMemberThatNeverComesIsNamedWithWhatItDoes) {
   std::latch over(1);
   const auto texts = outcomes_of_ranks(worlds, [&](World& world) {
     world.all().barrier("start");
+    if (world.rank() < 2) clock.stuck();
     if (world.rank() == 0) return over.wait();  // busy elsewhere
     if (world.rank() == 1) {
       const std::shared_ptr<void> counted(nullptr, [&](void*) { over.count_down(); });

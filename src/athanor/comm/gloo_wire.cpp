@@ -1,6 +1,7 @@
 #include "athanor/comm/gloo_wire.h"
 
 #include <gloo/transport/address.h>
+#include <gloo/transport/buffer.h>
 #include <gloo/transport/context.h>
 #include <gloo/transport/pair.h>
 #include <gloo/transport/tcp/device.h>
@@ -10,9 +11,13 @@
 #include <chrono>
 #include <condition_variable>
 #include <csignal>
+#include <cstring>
 #include <exception>
+#include <new>
 #include <set>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "athanor/base/check.h"
 #include "athanor/comm/own_thread.h"
@@ -156,11 +161,20 @@ class GlooWire final : public Wire {
 
   // The slicer's loop: an aborted wait returns, and its message can be waited for again.
   void cut_waits();
+  void give_up(std::unique_ptr<gloo::transport::UnboundBuffer> buffer, int peer, bool sends);
+
+  // A message that nobody waits for any more and that may still move.
+  struct GivenUp {
+    std::unique_ptr<std::byte[]> bytes;
+    std::unique_ptr<gloo::transport::UnboundBuffer> buffer;
+  };
 
   const int rank_, size_;
   std::unique_ptr<SideChannel> side_;
   std::shared_ptr<gloo::transport::Device> device_;
   std::shared_ptr<gloo::transport::Context> context_;
+  std::mutex given_up_mutex_;
+  std::vector<GivenUp> given_up_;
   std::mutex waits_mutex_;
   std::condition_variable somebody_waits_;
   std::set<GlooMessage*> waits_;
@@ -171,7 +185,7 @@ class GlooWire final : public Wire {
 class GlooWire::GlooMessage final : public Message {
  public:
   GlooMessage(GlooWire& wire, bool sends, int peer, uint64_t channel, void* data, size_t size_bytes)
-      : wire_(wire), sends_(sends) {
+      : wire_(wire), peer_(peer), sends_(sends) {
     const NoBrokenPipes guard;
     try {
       buffer_ = wire.context_->createUnboundBuffer(data, size_bytes);
@@ -184,6 +198,11 @@ class GlooWire::GlooMessage final : public Message {
       failure_ = error.what();
     }
   }
+  ~GlooMessage() override {
+    if (!done_ && failure_.empty()) wire_.give_up(std::move(buffer_), peer_, sends_);
+  }
+  GlooMessage(const GlooMessage&) = delete;
+  GlooMessage& operator=(const GlooMessage&) = delete;
 
   bool wait() override {
     if (done_) return true;
@@ -227,6 +246,7 @@ class GlooWire::GlooMessage final : public Message {
   };
 
   GlooWire& wire_;
+  const int peer_;
   const bool sends_;
   std::unique_ptr<gloo::transport::UnboundBuffer> buffer_;
   std::string failure_;
@@ -240,6 +260,21 @@ void GlooWire::cut_waits() {
     somebody_waits_.wait_for(lock, kSlice, [&] { return stopping_; });
     for (GlooMessage* message : waits_) message->cut();
   }
+}
+
+// A pair of Gloo's stands still for good where it comes to a message whose buffer is gone, and the other side may
+// have agreed to this one already. So the buffer stays, to the end of the world, and moves bytes of its own instead of
+// the caller's: what was to be sent, or what nobody reads.
+void GlooWire::give_up(std::unique_ptr<gloo::transport::UnboundBuffer> buffer, int peer, bool sends) {
+  GivenUp one{std::unique_ptr<std::byte[]>(new (std::nothrow) std::byte[buffer->size]), std::move(buffer)};
+  if (!one.bytes) return;  // then at least the caller's memory is left alone
+  if (sends) std::memcpy(one.bytes.get(), one.buffer->ptr, one.buffer->size);
+  const std::lock_guard lock(given_up_mutex_);
+  // The pair looks the address up for every part that it moves, under a lock; taking that once more is to see the last
+  // of the old address. The member is const only to those who have no such lock.
+  const_cast<void*&>(one.buffer->ptr) = one.bytes.get();
+  context_->getPair(peer)->createRecvBuffer(0, nullptr, 0).reset();
+  given_up_.push_back(std::move(one));
 }
 
 std::unique_ptr<Wire::Message> GlooWire::start_send(int to, uint64_t channel, const void* data,
