@@ -131,6 +131,7 @@ class MpiWire::MpiMessage final : public Message {
   MpiMessage(MpiWire& wire, MpiCalls::Request* request, const char* error)
       : wire_(wire), request_(request), failure_(error == nullptr ? "" : error) {}
 
+  // Open MPI cancels receives only: a large send that nobody takes is left to it, to be read when somebody does.
   ~MpiMessage() override {
     if (!done_) {
       {
