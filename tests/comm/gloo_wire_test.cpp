@@ -38,12 +38,14 @@ bool arrives(Wire::Message& message) {
 
 void say(Wire& wire, int to, uint64_t channel) {
   char word = 'x';
-  EXPECT_TRUE(arrives(*wire.send(to, channel, &word, 1))) << "rank " << wire.rank() << ", channel " << channel;
+  EXPECT_TRUE(arrives(*wire.send(to, channel, &word, 1)))
+      << "rank " << wire.rank() << ", channel " << channel;
 }
 
 void hear(Wire& wire, int from, uint64_t channel) {
   char word = 0;
-  EXPECT_TRUE(arrives(*wire.recv(from, channel, &word, 1))) << "rank " << wire.rank() << ", channel " << channel;
+  EXPECT_TRUE(arrives(*wire.recv(from, channel, &word, 1)))
+      << "rank " << wire.rank() << ", channel " << channel;
   EXPECT_EQ(word, 'x');
 }
 
@@ -52,7 +54,8 @@ bool all_are(const std::vector<std::byte>& bytes, std::byte value) {
 }
 
 class GivenUp : public testing::TestWithParam<size_t> {};
-INSTANTIATE_TEST_SUITE_P(GlooWire, GivenUp, testing::Values(1, 4'000, 40'000'000), testing::PrintToStringParamName());
+INSTANTIATE_TEST_SUITE_P(GlooWire, GivenUp, testing::Values(1, 4'000, 40'000'000),
+                         testing::PrintToStringParamName());
 
 // It comes all the same, and changes nothing any more.
 TEST_P(GivenUp, ByTheReceiverBeforeItIsSent) {
