@@ -7,6 +7,7 @@
 #include <gloo/transport/tcp/device.h>
 #include <gloo/transport/unbound_buffer.h>
 
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <condition_variable>
@@ -270,10 +271,13 @@ void GlooWire::give_up(std::unique_ptr<gloo::transport::UnboundBuffer> buffer, i
   if (!one.bytes) return;  // then at least the caller's memory is left alone
   if (sends) std::memcpy(one.bytes.get(), one.buffer->ptr, one.buffer->size);
   const std::lock_guard lock(given_up_mutex_);
-  // The pair looks the address up for every part that it moves, under a lock; taking that once more is to see the last
-  // of the old address. The member is const only to those who have no such lock.
-  const_cast<void*&>(one.buffer->ptr) = one.bytes.get();
-  context_->getPair(peer)->createRecvBuffer(0, nullptr, 0).reset();
+  // The pair looks the address up, under a lock of its own, for every part that it moves. Who passes that lock has seen
+  // the end of what was under way: once before the change, so that who finds the new address finds its bytes, and once
+  // after it, when the old one is out of use. The member is const to those who have no such order.
+  const auto pass_lock = [&] { context_->getPair(peer)->createRecvBuffer(0, nullptr, 0).reset(); };
+  pass_lock();
+  std::atomic_ref(const_cast<void*&>(one.buffer->ptr)).store(one.bytes.get());
+  pass_lock();
   given_up_.push_back(std::move(one));
 }
 
