@@ -6,6 +6,9 @@
 
 #include <atomic>
 #include <cstdint>
+#include <map>
+#include <mutex>
+#include <thread>
 
 namespace athanor {
 
@@ -20,9 +23,9 @@ class StuckClock {
   void stuck() { ++stuck_; }
   // For GroupOptions::now_ns. Who looks for the second time has told the others what it waits for.
   int64_t now_ns() {
-    static thread_local int looks = 0;
     if (stuck_ < ranks_) return kStart;
-    if (++looks == 2) ++looking_;
+    const std::lock_guard lock(mutex_);
+    if (++looks_[std::this_thread::get_id()] == 2) ++looking_;
     return looking_ < waiting_ ? kStart : passed_ns_ += ns_a_look_;
   }
 
@@ -30,8 +33,11 @@ class StuckClock {
   static constexpr int64_t kStart = 1'000'000'000;
   int ranks_, waiting_;
   int64_t ns_a_look_;
-  std::atomic<int> stuck_ = 0, looking_ = 0;
-  std::atomic<int64_t> passed_ns_ = kStart;
+  std::atomic<int> stuck_ = 0;
+  std::mutex mutex_;  // of all below
+  std::map<std::thread::id, int> looks_;
+  int looking_ = 0;
+  int64_t passed_ns_ = kStart;
 };
 
 }  // namespace athanor
