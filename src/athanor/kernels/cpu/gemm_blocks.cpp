@@ -20,9 +20,10 @@ struct Kernel {
   void (*block)(const GemmBlock&);
   void (*pack_b)(const GemmBlock&, std::byte*);
   int64_t (*packed_bytes)(int64_t n, int64_t k);
-  bool takes_sums;                      // and a residual
-  bool packs_weights;                   // whole, once a step
-  int64_t group;                        // rows that meet a panel of b at once
+  bool takes_sums;     // and a residual
+  bool packs_weights;  // whole, once a step
+  int64_t group;       // rows that meet a panel of b at once
+  int64_t least_rows;  // and that are handed out at once where threads would wait for the last
   int64_t max_depth, max_turned_depth;  // the longest piece of k; where a is read against its rows
   int64_t max_elements, max_columns;
   int64_t side;  // columns of a panel
@@ -38,6 +39,7 @@ constexpr Kernel kAmx{.block = amx::gemm_block,
                       .takes_sums = true,
                       .packs_weights = true,
                       .group = kGroupRows,
+                      .least_rows = kGroupRows / 2,
                       .max_depth = 1024,
                       .max_turned_depth = 512,
                       .max_elements = 128 * 3072,
@@ -55,6 +57,7 @@ constexpr Kernel kAvx512Bf16{.block = avx512_bf16::gemm_block,
                              .takes_sums = true,
                              .packs_weights = true,
                              .group = kGroupRows,
+                             .least_rows = kGroupRows / 2,
                              .max_depth = 3072,
                              .max_turned_depth = 512,
                              .max_elements = 256 * 3072,
@@ -72,6 +75,7 @@ constexpr Kernel kAvx512{.block = avx512::gemm_block,
                          .takes_sums = false,
                          .packs_weights = false,
                          .group = kAvx512GroupRows,
+                         .least_rows = kAvx512GroupRows / 2,
                          .max_depth = 1536,
                          .max_turned_depth = 1024,
                          .max_elements = 64 * 4096,
@@ -89,6 +93,7 @@ constexpr Kernel kAvx2{.block = avx2::gemm_block,
                        .takes_sums = false,
                        .packs_weights = false,
                        .group = kAvx2GroupRows,
+                       .least_rows = kAvx2GroupRows,
                        .max_depth = 1536,
                        .max_turned_depth = 1024,
                        .max_elements = 64 * 6144,
@@ -192,13 +197,12 @@ GemmBlock block_of(const GemmProblem& p, const GemmOperands& operands, int64_t i
           gemm_scratch()};
 }
 
-// Rows of a block that are handed out at once: work for some tens of microseconds, whole groups of what meets a panel, or
-// halves of them where threads would wait for the last.
+// Rows of a block that are handed out at once: work for some tens of microseconds.
 int64_t chunk_rows(const Kernel& kernel, const GemmProblem& p, const Cut& cut, int64_t threads) {
   constexpr int64_t kLeastCycles = 60000, kLeastChunks = 8;  // of a thread
   const int64_t groups =
       num_blocks(p.m, cut.rows) * num_blocks(p.n, cut.columns) * num_blocks(cut.rows, kernel.group);
-  const int64_t step = groups < kLeastChunks * threads ? kernel.group / 2 : kernel.group;
+  const int64_t step = groups < kLeastChunks * threads ? kernel.least_rows : kernel.group;
   const int64_t cycles =
       step * num_blocks(cut.columns, kUnit) * num_blocks(cut.depth, kUnit) * kernel.product / kUnit;
   return step * num_blocks(kLeastCycles, cycles);
