@@ -34,9 +34,12 @@ inline void store_rows(T* to, int64_t to_row, const float* from, int64_t from_ro
 }
 
 inline bool is_finite(const float* x, int64_t n) {
-  V sum = zero();
-  for (int64_t i = 0; i < n; i += kLanes) sum = fma(load(x + i), zero(), sum);
-  return sum_lanes(sum) == 0;
+  float total[1];
+  sum_vectors(
+      n, total, [&](int64_t i, auto part, V* sums) __attribute__((always_inline)) {
+        sums[0] = fma(load(x + i, part), zero(), sums[0]);
+      });
+  return total[0] == 0;
 }
 
 // Values that some of the queries do not see are multiplied by zero for those, which hides all but what is

@@ -1,6 +1,7 @@
 #include "athanor/kernels/cpu/simd/attention_tiles.h"
 
 #include "athanor/kernels/cpu/simd/product.h"
+#include "athanor/kernels/cpu/simd/vec_loops.h"
 #include "athanor/kernels/cpu/simd/vec_math.h"
 
 namespace athanor::ATHANOR_ISA {
@@ -115,12 +116,23 @@ void start_rows(const ForwardTile& tile, int64_t row) {
 }
 
 void finish_rows(const ForwardTile& tile, const TileShape& shape, float* lse) {
+  float totals[kTile], inverses[kTile];
+  for (int64_t r = 0; r < shape.queries; ++r) totals[r] = sum_lanes(load(tile.totals + r * kLanes));
+  for_vectors(
+      shape.queries, [&](int64_t r, auto part) __attribute__((always_inline)) {
+        const V total = load(totals + r, part);
+        V lse_of = load(tile.largest + r, part) + log(total), inverse = set1(1.f) / total;
+        if (shape.first_keys != nullptr) {
+          const Mask saw_none = at_least(zero(), total);
+          lse_of = select(saw_none, set1(-__builtin_inff()), lse_of);
+          inverse = select(saw_none, zero(), inverse);
+        }
+        store(lse + r, lse_of, part);
+        store(inverses + r, inverse, part);
+      });
   for (int64_t r = 0; r < shape.queries; ++r) {
-    const float total = sum_lanes(load(tile.totals + r * kLanes));
-    const bool saw = total != 0 || shape.first_keys == nullptr;
-    lse[r] = saw ? tile.largest[r] + first_lane(log(set1(total))) : -__builtin_inff();
     float* sum = tile.sum + r * shape.row;
-    const V inverse = set1(saw ? 1.f / total : 0.f);
+    const V inverse = set1(inverses[r]);
     for (int64_t i = 0; i < shape.row; i += kLanes) store(sum + i, load(sum + i) * inverse);
   }
 }

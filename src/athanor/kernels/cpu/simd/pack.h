@@ -23,36 +23,25 @@ inline void pack_rows(float* to, int64_t to_row, const T* from, int64_t from_row
   }
 }
 
-// in[i] lane j becomes in[j] lane i.
-[[gnu::always_inline]] inline void transpose(VI (&in)[16]) {
-  VI quads[4][4];  // of each group of four rows: row j of quads[g] has column 4 L + j in its quad L
-  for (int g = 0; g < 4; ++g) {
-    const VI four[4] = {in[4 * g], in[4 * g + 1], in[4 * g + 2], in[4 * g + 3]};
-    transpose_quads(four, quads[g]);
-  }
-  for (int j = 0; j < 4; ++j) {
-    const VI four[4] = {quads[0][j], quads[1][j], quads[2][j], quads[3][j]};
-    VI columns[4];
-    transpose_lanes(four, columns);
-    for (int quad = 0; quad < 4; ++quad) in[4 * quad + j] = columns[quad];
-  }
+inline int64_t lanes_of(Full, int64_t) {
+  return kLanes;
+}
+inline int64_t lanes_of(Tail, int64_t left) {
+  return left;
 }
 
 // to[j][i] = from[i][j], i < padded(rows).
 template <typename T>
 inline void pack_transposed(float* to, int64_t to_row, const T* from, int64_t from_row, int64_t rows,
                             int64_t width) {
-  for (int64_t i = 0; i < rows; i += kLanes) {
-    const int64_t count = rows - i < kLanes ? rows - i : kLanes;
-    for_vectors(width, [&](int64_t j, auto part) {
-      VI block[16];
-      for (int64_t row = 0; row < kLanes; ++row)
-        block[row] = row < count ? bits_of(load(from + (i + row) * from_row + j, part)) : set1i(0);
-      transpose(block);
-      const int64_t columns = width - j < kLanes ? width - j : kLanes;
-      for (int64_t column = 0; column < columns; ++column)
-        store(to + (j + column) * to_row + i, float_of(block[column]));
-    });
+  for (int64_t i = 0; i < padded(rows); i += kTransposedRows) {
+    for_vectors(
+        width, [&](int64_t j, auto part) __attribute__((always_inline)) {
+          V block[kTransposedRows];
+          for (int64_t row = 0; row < kTransposedRows; ++row)
+            block[row] = i + row < rows ? load(from + (i + row) * from_row + j, part) : zero();
+          store_transposed(to + j * to_row + i, to_row, block, lanes_of(part, width - j));
+        });
   }
 }
 

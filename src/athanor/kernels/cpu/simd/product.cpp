@@ -8,9 +8,9 @@ namespace {
 // The block of c that lives in registers: as many accumulators as leave room for a row of b.
 constexpr int kRows = 6;
 #ifdef __AVX512F__
-constexpr int kVectors = 4;
+constexpr int kVectors = 4, kUnroll = 1;
 #else
-constexpr int kVectors = 1;
+constexpr int kVectors = 1, kUnroll = 4;
 #endif
 
 struct Strides {
@@ -24,6 +24,7 @@ void block(float* c, const float* a, const float* b, const Strides& s) {
   unroll<kR * kN>([&](auto n) __attribute__((always_inline)) {
     sums[n] = s.add ? load(c + n / kN * s.c_row + n % kN * kLanes) : zero();
   });
+#pragma GCC unroll kUnroll
   for (int64_t l = 0; l < s.k; ++l) {
     V row[kN];
     unroll<kN>([&](auto j) __attribute__((always_inline)) { row[j] = load(b + j * kLanes); });

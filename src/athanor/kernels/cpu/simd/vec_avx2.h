@@ -229,16 +229,29 @@ inline void transpose_quads(const VI (&in)[4], VI (&out)[4]) {
   transpose_quads(in[0].b, in[1].b, in[2].b, in[3].b, out[0].b, out[1].b, out[2].b, out[3].b);
 }
 
-// Transposes quads of lanes: quad g of out[i] is quad i of in[g].
-inline void transpose_lanes(const VI (&in)[4], VI (&out)[4]) {
-  out[0] = {_mm256_permute2x128_si256(in[0].a, in[1].a, 0x20),
-            _mm256_permute2x128_si256(in[2].a, in[3].a, 0x20)};
-  out[1] = {_mm256_permute2x128_si256(in[0].a, in[1].a, 0x31),
-            _mm256_permute2x128_si256(in[2].a, in[3].a, 0x31)};
-  out[2] = {_mm256_permute2x128_si256(in[0].b, in[1].b, 0x20),
-            _mm256_permute2x128_si256(in[2].b, in[3].b, 0x20)};
-  out[3] = {_mm256_permute2x128_si256(in[0].b, in[1].b, 0x31),
-            _mm256_permute2x128_si256(in[2].b, in[3].b, 0x31)};
+// Eight rows of eight columns, of which as many as `columns` are stored.
+[[gnu::always_inline]] inline void store_transposed(float* to, int64_t to_row, const __m256i (&rows)[8],
+                                                    int64_t columns) {
+  __m256i upper[4], lower[4];  // upper[j] has columns j and 4 + j of the first four rows
+  transpose_quads(rows[0], rows[1], rows[2], rows[3], upper[0], upper[1], upper[2], upper[3]);
+  transpose_quads(rows[4], rows[5], rows[6], rows[7], lower[0], lower[1], lower[2], lower[3]);
+  for (int64_t j = 0; j < 4; ++j) {
+    const __m256i left = _mm256_permute2x128_si256(upper[j], lower[j], 0x20);
+    const __m256i right = _mm256_permute2x128_si256(upper[j], lower[j], 0x31);
+    if (j < columns) _mm256_storeu_si256(as_vector(to + j * to_row), left);
+    if (4 + j < columns) _mm256_storeu_si256(as_vector(to + (4 + j) * to_row), right);
+  }
+}
+
+// to[j * to_row + i] = lane j of rows[i], j < columns. There are not registers enough for sixteen rows.
+inline constexpr int64_t kTransposedRows = 8;
+[[gnu::always_inline]] inline void store_transposed(float* to, int64_t to_row, const V (&rows)[8],
+                                                    int64_t columns) {
+  __m256i left[8], right[8];
+  for (int i = 0; i < 8; ++i) left[i] = bits_of(rows[i]).a;
+  for (int i = 0; i < 8; ++i) right[i] = bits_of(rows[i]).b;
+  store_transposed(to, to_row, left, columns);
+  store_transposed(to + 8 * to_row, to_row, right, columns - 8);
 }
 
 }  // namespace

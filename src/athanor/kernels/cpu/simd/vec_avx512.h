@@ -198,5 +198,30 @@ inline void transpose_lanes(const VI (&in)[4], VI (&out)[4]) {
   out[3].x = _mm512_shuffle_i32x4(odd01, odd23, 0xdd);
 }
 
+// in[i] lane j becomes in[j] lane i.
+[[gnu::always_inline]] inline void transpose(VI (&in)[16]) {
+  VI quads[4][4];  // of each group of four rows: row j of quads[g] has column 4 L + j in its quad L
+  for (int g = 0; g < 4; ++g) {
+    const VI four[4] = {in[4 * g], in[4 * g + 1], in[4 * g + 2], in[4 * g + 3]};
+    transpose_quads(four, quads[g]);
+  }
+  for (int j = 0; j < 4; ++j) {
+    const VI four[4] = {quads[0][j], quads[1][j], quads[2][j], quads[3][j]};
+    VI columns[4];
+    transpose_lanes(four, columns);
+    for (int quad = 0; quad < 4; ++quad) in[4 * quad + j] = columns[quad];
+  }
+}
+
+// to[j * to_row + i] = lane j of rows[i], j < columns.
+inline constexpr int64_t kTransposedRows = 16;
+[[gnu::always_inline]] inline void store_transposed(float* to, int64_t to_row, const V (&rows)[16],
+                                                    int64_t columns) {
+  VI block[16];
+  for (int i = 0; i < 16; ++i) block[i] = bits_of(rows[i]);
+  transpose(block);
+  for (int64_t j = 0; j < columns; ++j) store(to + j * to_row, float_of(block[j]));
+}
+
 }  // namespace
 }  // namespace athanor::ATHANOR_ISA
