@@ -1,12 +1,15 @@
-// Shared work: who is waited for, and who is not.
+// Shared work: who is waited for, and who is not. Who leaves and ends while it is being looked at.
 #include "athanor/comm/slot_link.h"
 
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <cstdlib>
+#include <functional>
 #include <memory>
 #include <thread>
+
+#include "athanor/base/error.h"
 
 namespace athanor {
 namespace {
@@ -20,7 +23,7 @@ class SlotLinkTest : public ::testing::Test {
     options.timeout_ms = 60'000;
     for (int rank = 0; rank < 2; ++rank) {
       arena.set_presence(rank, Presence::joined);
-      links[rank] = std::make_unique<SlotLink>(arena, rank, options, [](int) { return std::string(); });
+      links[rank] = std::make_unique<SlotLink>(arena, rank, options, [this](int) { return state(); });
     }
   }
   // Both make the next call.
@@ -34,6 +37,7 @@ class SlotLinkTest : public ::testing::Test {
     links[0]->announce();
     other.join();
   }
+  std::function<std::string()> state = [] { return std::string(); };  // of the other's process
   std::unique_ptr<void, decltype(&std::free)> memory{nullptr, &std::free};
   std::unique_ptr<SlotLink> links[2];
 };
@@ -72,6 +76,24 @@ TEST_F(SlotLinkTest, ARankThatHasNotComeIsNotWaitedFor) {
     links[0]->finish_work();
     for (const auto& link : links) link->end();
   }
+}
+
+// A process that has left its group may end at any moment after: that is no death.
+TEST_F(SlotLinkTest, WhoLeavesAndEndsWhileItIsLookedAtHasLeft) {
+  state = [this] {
+    links[1]->arena().set_presence(1, Presence::left);
+    return std::string("its process has died");
+  };
+  EXPECT_EQ(links[0]->loss_of(1), "it has left the group");
+  links[0]->arena().set_presence(1, Presence::joined);
+  links[0]->look_for_deaths();
+  EXPECT_FALSE(links[0]->failure());
+}
+
+TEST_F(SlotLinkTest, WhoEndsWithoutLeavingHasDied) {
+  state = [] { return std::string("its process has died"); };
+  EXPECT_EQ(links[0]->loss_of(1), "its process has died");
+  EXPECT_THROW(links[0]->look_for_deaths(), PeerLost);
 }
 
 }  // namespace

@@ -189,21 +189,22 @@ std::string SlotLink::loss_of(int rank) const {
   const auto presence_of = [](const SlotArena& arena, int r) {
     return static_cast<Presence>(arena.control(r).presence.load());
   };
+  std::string dead = death_of_(rank);  // first: who leaves and then ends has left
   const Presence presence = presence_of(arena_, rank);
   if (presence == Presence::left) return "it has left the group";
-  if (presence == Presence::joined) return death_of_(rank);
+  if (presence == Presence::joined) return dead;
   if (!membership_) return "";
   const Presence in_world = presence_of(membership_->world, membership_->ranks[static_cast<size_t>(rank)]);
   if (in_world == Presence::left) return "it has left the world";
-  return in_world == Presence::joined ? death_of_(rank) : "";
+  return in_world == Presence::joined ? dead : "";
 }
 
 void SlotLink::look_for_deaths() const {
   throw_if_broken();
   for (int rank = 0; rank < size(); ++rank) {
-    if (rank == rank_ || static_cast<Presence>(arena_.control(rank).presence.load()) == Presence::left)
-      continue;
+    if (rank == rank_) continue;
     const std::string reason = loss_of(rank);
+    if (static_cast<Presence>(arena_.control(rank).presence.load()) == Presence::left) continue;
     if (!reason.empty()) lose(rank, reason, fmt::format("group '{}'", options_.name));
   }
   throw_if_broken();
