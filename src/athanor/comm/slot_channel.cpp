@@ -46,7 +46,7 @@ bool SlotMail::push(int rank, Peer& peer) {
   size_t room = ring_bytes - static_cast<size_t>(written - channel.read.load(std::memory_order_acquire));
   const auto put = [&](const void* from, size_t bytes) {
     copy_ring(ring_bytes, written, bytes, [&](size_t at, size_t offset, size_t length) {
-      std::memcpy(ring + at, static_cast<const std::byte*>(from) + offset, length);
+      across_.copy(ring + at, static_cast<const std::byte*>(from) + offset, length);
     });
     written += bytes;
     room -= bytes;

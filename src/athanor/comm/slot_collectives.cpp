@@ -12,18 +12,24 @@ namespace athanor {
 
 namespace {
 
-constexpr size_t kFlatBytes = size_t{32}
-                              << 10;  // below this a second wait costs more than summing everything
+// Up to this a second wait costs more than summing everything; of two ranks that is no more to copy.
+constexpr size_t flat_bytes(int ranks) {
+  return ranks == 2 ? size_t{512} << 10 : size_t{32} << 10;
+}
 
-// Several pieces even of a short one: while one is summed, the next is copied.
+// Two pieces even of a short one: while one is summed, the next is copied.
 constexpr size_t kMinSlotPieceBytes = size_t{64} << 10;
-constexpr size_t kMinPieces = 8;
+constexpr size_t kMinPieces = 2;
 
 void copy(std::byte* to, const std::byte* from, int64_t count, size_t element) {
   if (count > 0 && to != from) std::memcpy(to, from, static_cast<size_t>(count) * element);
 }
 
 }  // namespace
+
+void SlotGroup::bring(std::byte* slot, const std::byte* from, int64_t count, size_t element) {
+  across_.copy(slot, from, static_cast<size_t>(count) * element);
+}
 
 int SlotGroup::bring_in(const PieceSteps& steps, int64_t k) {
   const int which = static_cast<int>(pieces_begun_++ % 2);
@@ -73,43 +79,53 @@ void SlotGroup::run_pieces(const PieceSteps& steps, uint32_t in_event) {
 }
 
 void SlotGroup::run_all_reduce(const Call& call, std::byte* data) {
-  const SlotArena& arena = link_.arena();
-  const size_t element = size_of(call.dtype);
-  if (call.count <= static_cast<int64_t>(std::min(kFlatBytes, arena.slot_bytes()) / element))
-    return run_all_reduce_flat(call, data);
-  const size_t piece_bytes =
-      std::max(kMinSlotPieceBytes, static_cast<size_t>(call.count) * element / kMinPieces);
-  const auto per_piece = static_cast<int64_t>(std::min(arena.slot_bytes(), piece_bytes) / 64 * 64 / element);
-  const int me = rank(), n = size();
-  std::vector<const void*> inputs(static_cast<size_t>(n));
-  PieceSteps steps;
+  const auto flat =
+      static_cast<int64_t>(std::min(flat_bytes(size()), link_.arena().slot_bytes()) / size_of(call.dtype));
+  PieceSteps steps = call.count <= flat ? flat_sum_steps(call, data) : sliced_sum_steps(call, data);
   bool squared = call.square_blocks == nullptr;
   steps.direct = [&] {
     reduce_directly(call);
     squared = true;
   };
-  steps.pieces = pieces_of(call.count, per_piece);
-  steps.in = [&](int64_t k, int which) {
-    const Piece piece = piece_of(call.count, per_piece, k);
+  run(call, steps);
+  if (!squared) square_here(call, static_cast<const float*>(static_cast<void*>(data)), 0, call.count);
+}
+
+// Every rank sums its slice of a piece and fetches those of the others.
+PieceSteps SlotGroup::sliced_sum_steps(const Call& call, std::byte* data) {
+  const SlotArena arena = link_.arena();
+  const size_t element = size_of(call.dtype);
+  const size_t piece_bytes =
+      std::max(kMinSlotPieceBytes, static_cast<size_t>(call.count) * element / kMinPieces);
+  const auto per_piece = static_cast<int64_t>(std::min(arena.slot_bytes(), piece_bytes) / 64 * 64 / element);
+  const int64_t count = call.count;
+  const int me = rank(), n = size();
+  PieceSteps steps;
+  steps.pieces = pieces_of(count, per_piece);
+  steps.in = [=, this](int64_t k, int which) {
+    const Piece piece = piece_of(count, per_piece, k);
     const Piece mine = slice_of(piece.length, element, n, me);
     const std::byte* from = data + static_cast<size_t>(piece.first) * element;
     const int64_t after = mine.first + mine.length;
-    copy(arena.slot(me, which), from, mine.first, element);
-    copy(arena.slot(me, which) + static_cast<size_t>(after) * element,
-         from + static_cast<size_t>(after) * element, piece.length - after, element);
+    bring(arena.slot(me, which), from, mine.first, element);
+    bring(arena.slot(me, which) + static_cast<size_t>(after) * element,
+          from + static_cast<size_t>(after) * element, piece.length - after, element);
   };
-  steps.reduce = [&](int64_t k, int which) {
-    const Piece piece = piece_of(call.count, per_piece, k);
+  steps.reduce = [=, this, dtype = call.dtype, inputs = std::vector<const void*>(static_cast<size_t>(n))](
+                     int64_t k, int which) mutable {
+    const Piece piece = piece_of(count, per_piece, k);
     const Piece mine = slice_of(piece.length, element, n, me);
     const size_t offset = static_cast<size_t>(mine.first) * element;
     std::byte* own = data + static_cast<size_t>(piece.first) * element + offset;
     for (int r = 0; r < n; ++r)
       inputs[static_cast<size_t>(r)] = r == me ? own : arena.slot(r, which) + offset;
     void* const outputs[] = {own, arena.slot(me, which) + offset};
-    ordered_sum(inputs, outputs, mine.length, call.dtype);
+    const bool one_pass = !across_.past_caches();
+    ordered_sum(inputs, std::span(outputs, one_pass ? 2 : 1), mine.length, dtype);
+    if (!one_pass) bring(arena.slot(me, which) + offset, own, mine.length, element);
   };
-  steps.out = [&](int64_t k, int which) {
-    const Piece piece = piece_of(call.count, per_piece, k);
+  steps.out = [=](int64_t k, int which) {
+    const Piece piece = piece_of(count, per_piece, k);
     std::byte* to = data + static_cast<size_t>(piece.first) * element;
     for (int i = 1; i < n; ++i) {
       const int r = (me + i) % n;
@@ -118,28 +134,25 @@ void SlotGroup::run_all_reduce(const Call& call, std::byte* data) {
       copy(to + offset, arena.slot(r, which) + offset, theirs.length, element);
     }
   };
-  run(call, steps);
-  if (!squared) square_here(call, static_cast<const float*>(static_cast<void*>(data)), 0, call.count);
+  return steps;
 }
 
 // Every rank sums everything by itself: one wait.
-void SlotGroup::run_all_reduce_flat(const Call& call, std::byte* data) {
-  const SlotArena& arena = link_.arena();
-  std::vector<const void*> inputs(static_cast<size_t>(size()));
+PieceSteps SlotGroup::flat_sum_steps(const Call& call, std::byte* data) {
+  const SlotArena arena = link_.arena();
+  const int64_t count = call.count;
+  const Dtype dtype = call.dtype;
   PieceSteps steps;
-  steps.pieces = call.count > 0 ? 1 : 0;
-  steps.in = [&](int64_t, int which) {
-    copy(arena.slot(rank(), which), data, call.count, size_of(call.dtype));
-  };
-  steps.out = [&](int64_t, int which) {
+  steps.pieces = count > 0 ? 1 : 0;
+  steps.in = [=, this](int64_t, int which) { bring(arena.slot(rank(), which), data, count, size_of(dtype)); };
+  steps.out = [=, this, inputs = std::vector<const void*>(static_cast<size_t>(size()))](int64_t,
+                                                                                        int which) mutable {
     for (int r = 0; r < size(); ++r)
       inputs[static_cast<size_t>(r)] = r == rank() ? data : arena.slot(r, which);
     void* const output[] = {data};
-    ordered_sum(inputs, output, call.count, call.dtype);
+    ordered_sum(inputs, output, count, dtype);
   };
-  run(call, steps);
-  if (call.square_blocks != nullptr)
-    square_here(call, static_cast<const float*>(static_cast<void*>(data)), 0, call.count);
+  return steps;
 }
 
 void SlotGroup::run_all_gather(const Call& call, const std::byte* in, std::byte* out) {
@@ -156,7 +169,7 @@ void SlotGroup::run_all_gather(const Call& call, const std::byte* in, std::byte*
   steps.pieces = pieces_of(call.count, per_piece);
   steps.in = [&](int64_t k, int which) {
     const Piece piece = piece_of(call.count, per_piece, k);
-    copy(arena.slot(rank(), which), in + static_cast<size_t>(piece.first) * element, piece.length, element);
+    bring(arena.slot(rank(), which), in + static_cast<size_t>(piece.first) * element, piece.length, element);
   };
   steps.out = [&](int64_t k, int which) {
     const Piece piece = piece_of(call.count, per_piece, k);
@@ -198,7 +211,7 @@ void SlotGroup::run_rows(
   steps.in = [&](int64_t k, int which) {
     const Piece piece = piece_of(call.count, per_piece, k);
     for (int r = 0; r < size(); ++r)
-      if (r != rank()) copy(part(rank(), r, which), row(r, piece.first), piece.length, element);
+      if (r != rank()) bring(part(rank(), r, which), row(r, piece.first), piece.length, element);
   };
   steps.out = [&](int64_t k, int which) {
     const Piece piece = piece_of(call.count, per_piece, k);
@@ -256,7 +269,7 @@ void SlotGroup::run_broadcast(const Call& call, std::byte* data) {
   };
   steps.in = [&](int64_t k, int which) {
     const Piece piece = piece_of(call.count, per_piece, k);
-    if (rank() == call.root) copy(arena.slot(call.root, which), at(piece), piece.length, element);
+    if (rank() == call.root) bring(arena.slot(call.root, which), at(piece), piece.length, element);
   };
   steps.out = [&](int64_t k, int which) {
     const Piece piece = piece_of(call.count, per_piece, k);
@@ -286,7 +299,8 @@ void SlotGroup::run_reduce(const Call& call, const std::byte* in, std::byte* out
   steps.in = [&](int64_t k, int which) {
     const Piece piece = piece_of(call.count, per_piece, k);
     if (rank() != call.root)
-      copy(arena.slot(rank(), which), in + static_cast<size_t>(piece.first) * element, piece.length, element);
+      bring(arena.slot(rank(), which), in + static_cast<size_t>(piece.first) * element, piece.length,
+            element);
   };
   steps.out = [&](int64_t k, int which) {
     if (rank() != call.root) return;

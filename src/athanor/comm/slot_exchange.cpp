@@ -37,8 +37,8 @@ PieceSteps SlotGroup::exchange_steps(const Call& call, const Exchange& rows, con
       const int64_t first = rows.stream_offset(rank(), to);
       const Piece part = overlap(piece, first, rows.count(rank(), to));
       if (part.length > 0)
-        std::memcpy(link_.arena().slot(rank(), which) + bytes(part.first - piece.first),
-                    in + bytes(rows.in_offset(rank(), to) + part.first - first), bytes(part.length));
+        bring(link_.arena().slot(rank(), which) + bytes(part.first - piece.first),
+              in + bytes(rows.in_offset(rank(), to) + part.first - first), part.length, element);
     }
   };
   steps.out = [=, this, &rows](int64_t k, int which) {

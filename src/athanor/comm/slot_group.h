@@ -20,6 +20,7 @@
 #include <thread>
 #include <vector>
 
+#include "athanor/comm/copy_across.h"
 #include "athanor/comm/exchange.h"
 #include "athanor/comm/group.h"
 #include "athanor/comm/shared_regions.h"
@@ -97,11 +98,13 @@ class SlotGroup final : public Group {
   void run(const Call& call, const PieceSteps& steps);
   void run_pieces(const PieceSteps& steps, uint32_t in_event);
   int bring_in(const PieceSteps& steps, int64_t k);
+  void bring(std::byte* slot, const std::byte* from, int64_t count, size_t element);
   void run_rows(
       const Call& call, const std::byte* in,
       const std::function<void(std::span<const void* const> rows, int64_t first, int64_t length)>& take);
   void run_all_reduce(const Call& call, std::byte* data);
-  void run_all_reduce_flat(const Call& call, std::byte* data);
+  PieceSteps sliced_sum_steps(const Call& call, std::byte* data);
+  PieceSteps flat_sum_steps(const Call& call, std::byte* data);
   void run_all_gather(const Call& call, const std::byte* in, std::byte* out);
   void run_reduce_scatter(const Call& call, const std::byte* in, std::byte* out);
   void run_broadcast(const Call& call, std::byte* data);
@@ -142,6 +145,7 @@ class SlotGroup final : public Group {
   SharedRegions regions_;
   TrafficCounter traffic_;
   SlotMail mail_;
+  CopyAcross across_;                    // into this rank's slots
   uint64_t pieces_begun_ = 0;            // picks the slot: all ranks count alike
   std::array<uint32_t, 2> slot_free_{};  // the event at which all have read the slot's last piece
 

@@ -20,6 +20,7 @@
 #include <thread>
 #include <vector>
 
+#include "athanor/comm/copy_across.h"
 #include "athanor/comm/group.h"
 #include "athanor/comm/shared_regions.h"
 #include "athanor/comm/slot_link.h"
@@ -80,6 +81,7 @@ class SlotMail {
   const SharedRegions& regions_;
   TrafficCounter& traffic_;
   std::vector<Peer> peers_;
+  CopyAcross across_;  // into rings
   StepClock clock_;
 
   std::mutex mutex_;

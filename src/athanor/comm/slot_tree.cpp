@@ -10,8 +10,41 @@
 namespace athanor {
 
 namespace {
+
 constexpr int64_t kTreeBlock = 1024;  // floats: a sum over the tree stays in the first-level cache
+
+const std::byte* as_bytes(const float* x) {
+  return static_cast<const std::byte*>(static_cast<const void*>(x));
 }
+float* as_floats(std::byte* x) {
+  return static_cast<float*>(static_cast<void*>(x));
+}
+
+// The sums of a tree's nodes, a block of at most kTreeBlock floats at a time, beside the nodes.
+class TreeSum {
+ public:
+  TreeSum(const std::vector<TreeAdd>& plan, size_t num_nodes)
+      : plan_(plan), sums_(num_nodes * static_cast<size_t>(kTreeBlock)), values_(num_nodes) {}
+
+  // Where each node's block lies, to be set before each sum.
+  std::vector<const float*>& values() { return values_; }
+  const float* sum(int64_t count) {
+    for (const auto& step : plan_) {
+      const auto into = static_cast<size_t>(step.into);
+      float* const partial = sums_.data() + into * static_cast<size_t>(kTreeBlock);
+      add(partial, values_[into], values_[static_cast<size_t>(step.from)], count);
+      values_[into] = partial;
+    }
+    return values_[0];
+  }
+
+ private:
+  const std::vector<TreeAdd>& plan_;
+  std::vector<float> sums_;  // [nodes, kTreeBlock]
+  std::vector<const float*> values_;
+};
+
+}  // namespace
 
 // Announces the call with this rank's nodes; returns those of all ranks from left to right.
 std::vector<TreePart> SlotGroup::exchange_nodes(const Call& call, const std::vector<TreeNode>& nodes) {
@@ -82,30 +115,34 @@ void SlotGroup::sum_tree_in_slots(const Call& call, const std::vector<TreePart>&
   const int64_t most = *std::max_element(nodes_of.begin(), nodes_of.end());
   const size_t part_bytes = arena.slot_bytes() / static_cast<size_t>(most) / 64 * 64;
   const auto per_piece = static_cast<int64_t>(part_bytes / sizeof(float));
-  const auto floats = [&](int owner, int64_t j, int which) {
-    return static_cast<float*>(
-        static_cast<void*>(arena.slot(owner, which) + static_cast<size_t>(j) * part_bytes));
+  const auto slot = [&](int owner, int64_t j, int which, int64_t at) {
+    return arena.slot(owner, which) + static_cast<size_t>(j) * part_bytes + bytes_of(at, sizeof(float));
   };
-  const auto node = [&](int i, int which) {
-    return floats(parts[static_cast<size_t>(i)].owner, place[static_cast<size_t>(i)], which);
+  const auto node = [&](size_t i, int which, int64_t at) {
+    return slot(parts[i].owner, place[i], which, at);
   };
+  TreeSum tree(plan, parts.size());
   PieceSteps steps;
   steps.pieces = pieces_of(call.count, per_piece);
   steps.in = [&](int64_t k, int which) {
     const Piece piece = piece_of(call.count, per_piece, k);
     for (size_t j = 0; j < mine.size(); ++j)
-      std::copy_n(mine[j].data + piece.first, piece.length, floats(rank(), static_cast<int64_t>(j), which));
+      bring(slot(rank(), static_cast<int64_t>(j), which, 0), as_bytes(mine[j].data + piece.first),
+            piece.length, sizeof(float));
   };
   steps.reduce = [&](int64_t k, int which) {
     const Piece slice = slice_of(piece_of(call.count, per_piece, k).length, sizeof(float), size(), rank());
-    for (int64_t at = slice.first; at < slice.first + slice.length; at += kTreeBlock)
-      for (const auto& step : plan)
-        add(node(step.into, which) + at, node(step.into, which) + at, node(step.from, which) + at,
-            std::min(kTreeBlock, slice.first + slice.length - at));
+    for (int64_t at = slice.first; at < slice.first + slice.length; at += kTreeBlock) {
+      const int64_t block = std::min(kTreeBlock, slice.first + slice.length - at);
+      for (size_t i = 0; i < parts.size(); ++i) tree.values()[i] = as_floats(node(i, which, at));
+      const std::byte* total = as_bytes(tree.sum(block));
+      std::byte* const root = node(0, which, at);
+      if (total != root) bring(root, total, block, sizeof(float));
+    }
   };
   steps.out = [&](int64_t k, int which) {
     const Piece piece = piece_of(call.count, per_piece, k);
-    std::copy_n(node(0, which), piece.length, result + piece.first);
+    std::copy_n(as_floats(node(0, which, 0)), piece.length, result + piece.first);
   };
   if (steps.pieces > 0) {
     bring_in(steps, 0);
@@ -116,27 +153,20 @@ void SlotGroup::sum_tree_in_slots(const Call& call, const std::vector<TreePart>&
 // Partial sums are formed beside the nodes, block by block, and the nodes keep their values.
 void SlotGroup::sum_tree_directly(const Call& call, const std::vector<TreePart>& parts,
                                   const std::vector<TreeAdd>& plan) {
-  const auto floats = [](std::byte* bytes) { return static_cast<float*>(static_cast<void*>(bytes)); };
   std::vector<const float*> nodes;
   nodes.reserve(parts.size());
-  for (const auto& part : parts) nodes.push_back(floats(regions_.at(part.place, part.owner)));
+  for (const auto& part : parts) nodes.push_back(as_floats(regions_.at(part.place, part.owner)));
   const auto results = buffers_of_all();
-  std::vector<float> sums(parts.size() * static_cast<size_t>(kTreeBlock));
-  std::vector<const float*> values(parts.size());
+  TreeSum tree(plan, nodes.size());
   share_work(call.count, sizeof(float), [&](int64_t first, int64_t length) {
     for (int64_t at = first; at < first + length; at += kTreeBlock) {
       const int64_t block = std::min(kTreeBlock, first + length - at);
-      for (size_t i = 0; i < nodes.size(); ++i) values[i] = nodes[i] + at;
-      for (const auto& step : plan) {
-        const auto into = static_cast<size_t>(step.into);
-        float* sum = sums.data() + into * static_cast<size_t>(kTreeBlock);
-        add(sum, values[into], values[static_cast<size_t>(step.from)], block);
-        values[into] = sum;
-      }
+      for (size_t i = 0; i < nodes.size(); ++i) tree.values()[i] = nodes[i] + at;
+      const float* total = tree.sum(block);
       for (std::byte* result : results)
-        if (floats(result) + at != values[0])
-          std::memcpy(floats(result) + at, values[0], static_cast<size_t>(block) * sizeof(float));
-      if (call.square_blocks != nullptr) square_for_all(call, values[0], at, block);
+        if (as_floats(result) + at != total)
+          std::memcpy(as_floats(result) + at, total, static_cast<size_t>(block) * sizeof(float));
+      if (call.square_blocks != nullptr) square_for_all(call, total, at, block);
     }
   });
 }
