@@ -45,7 +45,7 @@ constexpr int64_t packed_b_bytes(int64_t n, int64_t k) {
 }
 constexpr int64_t bf16_scratch_bytes(int64_t n, int64_t k) {  // beside packed_b
   const int64_t panels = (n + 31) / 32, rows = k <= kGroupDepth ? kGroupRows : kGroupRows / 2;
-  return packed_b_bytes(rows, k) + ((panels + 1) * 32 + panels) * 32 * 4;
+  return packed_b_bytes(rows, k) + ((panels + 2) * 32 + panels) * 32 * 4;
 }
 namespace amx {
 void pack_b(const GemmBlock& block, std::byte* packed);

@@ -25,6 +25,7 @@ struct Kernel {
   int64_t group;       // rows that meet a panel of b at once
   int64_t least_rows;  // and that are handed out at once where threads would wait for the last
   int64_t max_depth, max_turned_depth;  // the longest piece of k; where a is read against its rows
+  int64_t max_narrow_depth;             // there, if all of b's columns fit in a block
   int64_t max_elements, max_columns;
   int64_t side;  // columns of a panel
   // Measured cycles for 32 x 32 x 32 of a product, and per 32 x 32 for packing a, packing a that is read
@@ -42,6 +43,7 @@ constexpr Kernel kAmx{.block = amx::gemm_block,
                       .least_rows = kGroupRows / 2,
                       .max_depth = 1024,
                       .max_turned_depth = 512,
+                      .max_narrow_depth = 1024,
                       .max_elements = 128 * 3072,
                       .max_columns = 768,
                       .side = 32,
@@ -60,6 +62,7 @@ constexpr Kernel kAvx512Bf16{.block = avx512_bf16::gemm_block,
                              .least_rows = kGroupRows / 2,
                              .max_depth = 3072,
                              .max_turned_depth = 512,
+                             .max_narrow_depth = 512,
                              .max_elements = 256 * 3072,
                              .max_columns = 768,
                              .side = 32,
@@ -78,6 +81,7 @@ constexpr Kernel kAvx512{.block = avx512::gemm_block,
                          .least_rows = kAvx512GroupRows / 2,
                          .max_depth = 1536,
                          .max_turned_depth = 1024,
+                         .max_narrow_depth = 1024,
                          .max_elements = 64 * 4096,
                          .max_columns = 512,
                          .side = kF32PanelWidth,
@@ -96,6 +100,7 @@ constexpr Kernel kAvx2{.block = avx2::gemm_block,
                        .least_rows = kAvx2GroupRows,
                        .max_depth = 1536,
                        .max_turned_depth = 1024,
+                       .max_narrow_depth = 1024,
                        .max_elements = 64 * 6144,
                        .max_columns = 512,
                        .side = kF32PanelWidth,
@@ -147,10 +152,13 @@ int64_t estimated_cycles(const Kernel& kernel, const GemmProblem& p, const Cut& 
 }
 
 int64_t depth_of(const Kernel& kernel, const GemmProblem& p) {
-  return even_part(p.k, num_blocks(p.k, p.a_col != 1 ? kernel.max_turned_depth : kernel.max_depth), kUnit);
+  const bool is_narrow =
+      num_blocks(p.n, kernel.side) * kernel.side * kernel.max_narrow_depth <= kernel.max_elements;
+  const int64_t turned = is_narrow ? kernel.max_narrow_depth : kernel.max_turned_depth;
+  return even_part(p.k, num_blocks(p.k, p.a_col != 1 ? turned : kernel.max_depth), kUnit);
 }
 
-// The cut that has the threads ready first. No result depends on it but for the depth, which depends on k
+// The cut that has the threads ready first. No result depends on it but for the depth, which depends on the shape
 // alone: within a depth an element is the same sum whatever the block around it. Blocks have multiples of `side` columns.
 Cut choose_cut(const Kernel& kernel, const GemmProblem& p, int64_t threads, bool b_is_packed, int64_t side) {
   Cut best{};

@@ -2,16 +2,17 @@
 // the tile unit busy, besides what bf16/gemm.h does:
 //
 // - b is loaded with a hint that keeps it from displacing a in the first-level cache.
-// - The tiles of a finished pair of panels are stored between the first steps of the next, and rounded to the
-//   type of c after that: a burst of stores would leave the tile unit idle.
+// - The tiles of a finished pair of panels are stored in the first step of the next, and read again, a few lines a step,
+//   during the one after that: a burst of either would leave the tile unit idle, and a read that comes before the store has
+//   reached the first-level cache holds up those behind it.
+#include <utility>
+
 #include "athanor/kernels/cpu/bf16/gemm.h"
 
 namespace athanor::amx {
 namespace {
 
 constexpr int64_t kPassSteps = 16;  // of 32 k: a panel's share, 32 KiB, stays in the first-level cache
-// Steps before a finished pair is read again: until its tiles have reached the first-level cache.
-constexpr int64_t kStoreSteps = 3, kTurnedStoreSteps = 1;
 
 struct alignas(64) TileConfig {
   uint8_t palette = 1, start_row = 0, reserved[14] = {};
@@ -34,11 +35,14 @@ constexpr TileConfig kConfig;
   _tile_dpbf16ps(3, 5, 7);
 }
 
+// A pair in memory: [32][32] f32.
+constexpr int64_t kPairRow = kSide * 4, kRight = 16, kBelow = 16 * kSide;
+
 [[gnu::always_inline]] inline void store_tiles(float* to) {
-  _tile_stored(0, to, 64);
-  _tile_stored(1, to + kTile, 64);
-  _tile_stored(2, to + 2 * kTile, 64);
-  _tile_stored(3, to + 3 * kTile, 64);
+  _tile_stored(0, to, kPairRow);
+  _tile_stored(1, to + kRight, kPairRow);
+  _tile_stored(2, to + kBelow, kPairRow);
+  _tile_stored(3, to + kBelow + kRight, kPairRow);
 }
 
 // The first step of a pass, in which the tiles of the pair before are stored, and this pair's sums begin
@@ -48,31 +52,31 @@ template <bool kBegin>
                                               const float* sums) {
   _tile_stream_loadd(6, b, 64);
   _tile_loadd(4, a.data, a.row_bytes);
-  _tile_stored(0, before, 64);
+  _tile_stored(0, before, kPairRow);
   if (kBegin)
     _tile_zero(0);
   else
-    _tile_loadd(0, sums, 64);
+    _tile_loadd(0, sums, kPairRow);
   _tile_dpbf16ps(0, 4, 6);
   _tile_stream_loadd(7, b + kUnit / 2, 64);
-  _tile_stored(1, before + kTile, 64);
+  _tile_stored(1, before + kRight, kPairRow);
   if (kBegin)
     _tile_zero(1);
   else
-    _tile_loadd(1, sums + kTile, 64);
+    _tile_loadd(1, sums + kRight, kPairRow);
   _tile_dpbf16ps(1, 4, 7);
   _tile_loadd(5, a.data + a.tile, a.row_bytes);
-  _tile_stored(2, before + 2 * kTile, 64);
+  _tile_stored(2, before + kBelow, kPairRow);
   if (kBegin)
     _tile_zero(2);
   else
-    _tile_loadd(2, sums + 2 * kTile, 64);
+    _tile_loadd(2, sums + kBelow, kPairRow);
   _tile_dpbf16ps(2, 5, 6);
-  _tile_stored(3, before + 3 * kTile, 64);
+  _tile_stored(3, before + kBelow + kRight, kPairRow);
   if (kBegin)
     _tile_zero(3);
   else
-    _tile_loadd(3, sums + 3 * kTile, 64);
+    _tile_loadd(3, sums + kBelow + kRight, kPairRow);
   _tile_dpbf16ps(3, 5, 7);
 }
 
@@ -89,53 +93,123 @@ inline bool lies_well(const GemmBlock& block, int64_t pass_steps) {
   return true;
 }
 
-// Lines of c a step, for all to be written in so many steps.
-int64_t num_lines(int64_t steps) {
-  return (kSide + steps - 1) / steps;
+// What becomes of results: they are rounded, or not, or added to what is there and stay f32; else any.
+enum class Kind { any, rounded, f32, f32_sums };
+
+inline Kind kind_of(const GemmBlock& block) {
+  if (block.accumulate) return Kind::f32_sums;
+  // A fresh gradient is streamed.
+  if (block.a_col != 1 || block.sums != nullptr || block.residual != nullptr) return Kind::any;
+  return block.out == kF32 ? Kind::f32 : Kind::rounded;
 }
 
-template <Form kForm>
+// A finished pair of panels whose tiles lie in memory, a few lines of c at a time. Lines that take long to issue would hold
+// up the tile unit, so those of whole pairs have a loop for their kind.
+template <Form kForm, Kind kKind>
+class PairWriter {
+  static constexpr bool kTurned = kForm == Form::turned;
+
+ public:
+  explicit PairWriter(const Task& task) : task_(task), writer_(task), from_(task.final), bias_(task.bias) {}
+
+  [[gnu::always_inline]] void expect(int64_t row, int64_t column) const { writer_.expect(row, column); }
+  // The pair at (row, column); the one before must be finished.
+  void begin(const float* pair, int64_t row, int64_t column) {
+    const GemmBlock& block = task_.block;
+    writer_.at(row, column);
+    from_ = pair;
+    next_ = 0;
+    fast_ = kKind != Kind::any && block.m - row >= kSide && block.n - column >= kSide;
+    first_ = row * block.c_row + column;
+    bias_ = task_.bias + column;
+  }
+  [[gnu::always_inline]] void lines(int64_t count) {
+    const int64_t end = smaller(kSide, next_ + count);
+    if (next_ == end) return;
+    if (!fast_) {
+      any_lines(writer_, from_, next_, end);
+      from_ += (end - next_) * kSide;
+      next_ = end;
+      return;
+    }
+    const __m512 low_bias = _mm512_load_ps(bias_), high_bias = _mm512_load_ps(bias_ + 16);
+    for (; next_ < end; ++next_, from_ += kSide) {
+      const int64_t at = first_ + (kTurned ? turned_row(next_) : next_) * task_.block.c_row;
+      __m512 low = _mm512_load_ps(from_) + low_bias, high = _mm512_load_ps(from_ + 16) + high_bias;
+      if constexpr (kKind == Kind::rounded) {
+        _mm512_storeu_si512(static_cast<uint16_t*>(task_.block.c) + at, rounded(low, high));
+      } else {
+        float* const c = static_cast<float*>(task_.block.c) + at;
+        if constexpr (kKind == Kind::f32_sums) {
+          low += _mm512_loadu_ps(c);
+          high += _mm512_loadu_ps(c + 16);
+        }
+        _mm512_storeu_ps(c, low);
+        _mm512_storeu_ps(c + 16, high);
+      }
+    }
+  }
+  void finish() { lines(kSide); }
+
+ private:
+  // Takes no `this`, so that what counts lines stays in registers.
+  [[gnu::noinline]] static void any_lines(const Writer<kTurned>& writer, const float* from, int64_t i,
+                                          int64_t end) {
+    for (; i < end; ++i, from += kSide) writer.write(i, _mm512_load_ps(from), _mm512_load_ps(from + 16));
+  }
+
+  const Task& task_;
+  Writer<kTurned> writer_;
+  bool fast_ = false;
+  const float *from_, *bias_;
+  int64_t first_ = 0, next_ = kSide;
+};
+
+template <Form kForm, Kind kKind>
 void multiply(const Task& task) {
-  constexpr bool kTurned = kForm == Form::turned;
   const int64_t steps = task.steps;
   const int64_t pass_steps = task.pass_steps;
-  float* before = task.final;  // where the tiles in the registers go
+  // The tiles in the registers go to `before` in the first step of the pair of panels after. Final sums, of c from (row,
+  // column), rest in one of two places until the pair after that, in which their lines are written.
+  float* places[2] = {task.final, task.final + kPair};
+  float* before = places[0];
   int64_t row = 0, column = 0;
-  constexpr int64_t kFirstLines = kTurned ? kTurnedStoreSteps : kStoreSteps;
-  bool done = false;  // they are final sums, of c from (row, column)
-  Writer<kTurned> writer(task);
+  bool done = false;
+  PairWriter<kForm, kKind> writer(task);
   for (int64_t i = 0; i < task.a_panels; ++i) {
     Ahead ahead(task.a, (i + 1) * kSide, kSide);
     const int64_t rate = (ahead.left() + task.b_panels * steps - 1) / (task.b_panels * steps);
     for (int64_t first = 0; first < steps; first += pass_steps) {
       const int64_t count = smaller(pass_steps, steps - first);
-      const int64_t lines = count > kFirstLines ? num_lines(count - kFirstLines) : 0;
+      const int64_t lines = (kSide + count - 1) / count;
       const Units a = units_of_a<kForm>(task, i, first, count);
       asm volatile("" ::: "memory");  // tile loads do not tell the compiler what they read
       for (int64_t j = 0; j < task.b_panels; ++j) {
         const uint16_t* b = task.b_packed + (j * steps + first) * kUnit;
-        float* sums = task.sums + j * kPair;
+        float* const sums = task.sums + j * kPair;
         if (first == 0)
           first_step<true>(a, b, before, sums);
         else
           first_step<false>(a, b, before, sums);
-        if (done) writer.begin(before, row, column);
-        if (first + count == steps) writer.expect(i * kSide, j * kSide);
+        if (done) writer.expect(row, column);
+        writer.lines(lines);
         ahead.fetch(rate);
         for (int64_t s = 1; s < count; ++s) {
-          if (s >= kFirstLines) writer.lines(lines);
           step(a.at(s), b + s * kUnit);
+          writer.lines(lines);
           ahead.fetch(rate);
         }
         writer.finish();
-        // Final tiles go where first-level cache is sure to be: they are read again at once.
-        before = first + count == steps ? task.final : sums;
+        if (done) writer.begin(before, row, column);
         row = i * kSide;
         column = j * kSide;
         done = first + count == steps;
+        if (done) std::swap(places[0], places[1]);
+        before = done ? places[0] : sums;
       }
     }
   }
+  writer.finish();
   store_tiles(before);
   writer.begin(before, row, column);
   writer.finish();
@@ -153,12 +227,18 @@ void pack_b(const GemmBlock& block, std::byte* packed) {
 
 void gemm_block(const GemmBlock& block) {
   _tile_loadconfig(&kConfig);
+  const Kind kind = kind_of(block);
   if (block.a_col != 1) {
-    multiply<Form::turned>(task_of<Form::turned>(block, kPassSteps));
+    const Task task = task_of<Form::turned>(block, kPassSteps);
+    (kind == Kind::f32_sums ? multiply<Form::turned, Kind::f32_sums>
+                            : multiply<Form::turned, Kind::any>)(task);
   } else {
     Task task = task_of<Form::copied>(block, kPassSteps);
     task.in_place = lies_well(block, task.pass_steps);
-    multiply<Form::copied>(task);
+    constexpr void (*kMultiply[])(const Task&) = {
+        multiply<Form::copied, Kind::any>, multiply<Form::copied, Kind::rounded>,
+        multiply<Form::copied, Kind::f32>, multiply<Form::copied, Kind::f32_sums>};
+    kMultiply[static_cast<int>(kind)](task);
   }
   _tile_release();
 }

@@ -30,7 +30,7 @@ struct Task {
   int64_t a_kept;            // panels of a copied a that are packed at a time
   uint16_t* a_packed;        // [a_kept][pass] units, or [kGroup][steps] of a turned a
   float* sums;               // [b_panels] pairs, between passes
-  float* final;              // one pair
+  float* final;              // two pairs
   float* bias;               // [b_panels * 32]
 };
 
@@ -90,8 +90,7 @@ inline const float* sums_of(const GemmBlock& block) {
   return block.accumulate ? static_cast<const float*>(block.c) : block.sums;
 }
 
-// A finished pair of panels on its way into c from (row, column), a few lines between one step of the next pair and
-// the other: the tile unit goes on meanwhile, and would wait if the lines came all at once.
+// The results of a pair of panels on their way into c from (row, column), line by line.
 template <bool kTurned>
 class Writer {
  public:
@@ -116,17 +115,6 @@ class Writer {
     rows_ = smaller(kSide, task_.block.m - row);
     mask_ = first32(task_.block.n - column);
   }
-
-  // The pair whose tiles lie at `tiles`; the one before must be finished.
-  void begin(const float* tiles, int64_t row, int64_t column) {
-    at(row, column);
-    tiles_ = tiles;
-    next_ = 0;
-  }
-  [[gnu::always_inline]] void lines(int64_t count) {
-    for (const int64_t end = smaller(kSide, next_ + count); next_ < end; ++next_) line(next_);
-  }
-  void finish() { lines(kSide); }
 
   // Line i of the pair, whose sums are given.
   [[gnu::always_inline]] void write(int64_t i, __m512 low, __m512 high) const {
@@ -161,15 +149,9 @@ class Writer {
   }
 
  private:
-  [[gnu::always_inline]] void line(int64_t i) const {
-    const float* from = tiles_ + i / 16 * 2 * kTile + i % 16 * 16;
-    write(i, _mm512_load_ps(from), _mm512_load_ps(from + kTile));
-  }
-
   const Task& task_;
   const float* const sums_;
-  const float* tiles_ = nullptr;
-  int64_t row_ = 0, column_ = 0, rows_ = 0, next_ = kSide;
+  int64_t row_ = 0, column_ = 0, rows_ = 0;
   __mmask32 mask_ = 0;
 };
 
@@ -236,13 +218,19 @@ inline Task task_of(const GemmBlock& block, int64_t most_pass_steps, int64_t a_k
   float* sums = reinterpret_cast<float*>(
       a_packed + (kForm != Form::copied ? kGroup * steps : a_kept * pass_steps) * kUnit);
   float* final = sums + b_panels * kPair;
-  Task task{block,        {static_cast<const uint16_t*>(block.a), block.a_row, block.a_col, block.m, block.k},
-            steps,        pass_steps,
-            a_panels,     b_panels,
-            false,        reinterpret_cast<const uint16_t*>(block.packed_b),
-            a_kept,       a_packed,
-            sums,         final,
-            final + kPair};
+  Task task{block,
+            {static_cast<const uint16_t*>(block.a), block.a_row, block.a_col, block.m, block.k},
+            steps,
+            pass_steps,
+            a_panels,
+            b_panels,
+            false,
+            reinterpret_cast<const uint16_t*>(block.packed_b),
+            a_kept,
+            a_packed,
+            sums,
+            final,
+            final + 2 * kPair};
   read_bias(task);
   return task;
 }
