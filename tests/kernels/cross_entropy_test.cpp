@@ -177,6 +177,27 @@ TEST_P(CrossEntropyTest, LargeLogitsAndVocabularies) {
   }
 }
 
+// More classes than a thread's scratch holds powers of, and a maximum that grows from chunk to chunk.
+TEST_P(CrossEntropyTest, MoreClassesThanTheScratchHolds) {
+  const CrossEntropySize size{2, 530000, 530000};
+  Values logits = random_values(size.rows * size.width, Dtype::f32, 1);
+  for (size_t i = 0; i < logits.size(); ++i)
+    logits[i] = round_to(logits[i] + static_cast<double>(i % 530000) / 10000, Dtype::f32);
+  const std::vector<int32_t> targets = {77, 529999};
+  for (const Dtype dtype : kElementTypes) {
+    const auto got = run(GetParam(), [&](Bench& bench) {
+      Tensor loss = bench.output({size.rows}, Dtype::f32), gradient = bench.output({2, size.width}, dtype);
+      bench.kernels().cross_entropy.rows(bench.queue(), loss, &gradient,
+                                         bench.input(logits, {2, size.width}, Dtype::f32),
+                                         bench.ids(targets, {2}), size.classes, 64);
+      return std::vector{loss, gradient};
+    });
+    const ExpectedLoss e = expected_loss(logits, targets, size, 64);
+    expect_close(got[0], e.loss, 2e-6);
+    expect_close(got[1], e.gradient, tolerance(dtype));
+  }
+}
+
 TEST_P(CrossEntropyTest, NotFiniteLogitsShow) {
   for (const double bad : {std::nan(""), HUGE_VAL})
     for (const size_t place : {0u, 16u, 36u}) {

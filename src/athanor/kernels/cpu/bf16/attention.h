@@ -58,9 +58,10 @@ struct Scratch {
   uint16_t* elements(int64_t units) { return reinterpret_cast<uint16_t*>(floats(units / 2 + units % 2)); }
 };
 
-// 2^x. Coefficients are minimax fits of 2^f on [0, 1) (Remez), good to 1.5e-7 and to 2.7e-6.
-inline constexpr float kExp2Fine[] = {0x1.ec320ap-10f, 0x1.26900cp-7f, 0x1.c95446p-5f,
-                                      0x1.ebd5a8p-3f,  0x1.62e4f6p-1f, 0x1.fffffep-1f};
+// 2^x. Coefficients are minimax fits of 2^f on [0, 1): good to 1.4e-7 and exact where x is whole (Lawson), or good to
+// 2.7e-6 (Remez).
+inline constexpr float kExp2Fine[] = {0x1.e9691p-10f, 0x1.277c1cp-7f, 0x1.c91c1p-5f,
+                                      0x1.ebdb6ap-3f, 0x1.62e4bap-1f, 1.f};
 inline constexpr float kExp2[] = {0x1.bb7cd4p-7f, 0x1.aa13fp-5f, 0x1.ee798ap-3f, 0x1.62d166p-1f,
                                   0x1.00002cp0f};
 template <size_t kTerms>

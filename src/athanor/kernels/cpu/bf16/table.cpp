@@ -1,8 +1,8 @@
 #include "athanor/kernels/cpu/bf16/attention.h"
+#include "athanor/kernels/cpu/bf16/cross_entropy.h"
 #include "athanor/kernels/cpu/bf16/gelu.h"
 #include "athanor/kernels/cpu/bf16/swiglu.h"
 #include "athanor/kernels/cpu/rows.h"
-#include "athanor/kernels/cpu/simd/cross_entropy.h"
 #include "athanor/kernels/cpu/simd/elementwise.h"
 #include "athanor/kernels/cpu/simd/layer_norm.h"
 #include "athanor/kernels/cpu/simd/rms_norm.h"
@@ -37,7 +37,7 @@ constexpr RowTable table() {
   rows.rope[kBf16] = rope::rows<Bf16>;
   rows.swiglu[kBf16] = {.forward = swiglu_bf16::forward, .backward = swiglu_bf16::backward};
   rows.gelu[kBf16] = {.forward = gelu_bf16::forward, .backward = gelu_bf16::backward};
-  rows.cross_entropy[kBf16] = cross_entropy::rows<Bf16>;
+  rows.cross_entropy[kBf16] = cross_entropy_bf16::rows;
   rows.elementwise[kBf16].add = elementwise::add<Bf16>;
   return rows;
 }

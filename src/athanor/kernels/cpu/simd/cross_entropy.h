@@ -14,6 +14,14 @@ namespace cross_entropy {
 inline constexpr int64_t kChunk = 1024;           // stays in the first-level cache between its two readings
 inline constexpr float kLowest = -3.4028235e38f;  // not -inf: the difference of two would be NaN
 
+// e^(x - largest)
+struct Power {
+  V largest;
+  explicit Power(float top) : largest(set1(top)) {}
+  [[gnu::always_inline]] V operator()(V x) const { return exp(x - largest); }
+};
+
+template <typename P = Power>
 inline SoftmaxNormalizer normalize(const float* logits, int64_t n) {
   V sums = zero();
   float largest = kLowest;
@@ -33,14 +41,15 @@ inline SoftmaxNormalizer normalize(const float* logits, int64_t n) {
     const float top = max_lanes(max(tops[0], tops[1]));
     sums = sums * exp(set1(largest) - set1(top));
     largest = top;
+    const P power(largest);
     V chunk[2] = {zero(), zero()};
     for (i = 0; i + 2 * kLanes <= count; i += 2 * kLanes) {
-      chunk[0] = chunk[0] + exp(load(x + i) - set1(largest));
-      chunk[1] = chunk[1] + exp(load(x + i + kLanes) - set1(largest));
+      chunk[0] = chunk[0] + power(load(x + i));
+      chunk[1] = chunk[1] + power(load(x + i + kLanes));
     }
     for_vectors(
         count - i, [&](int64_t j, auto part) __attribute__((always_inline)) {
-          chunk[0] = chunk[0] + keep(exp(load(x + i + j, part) - set1(largest)), part, zero());
+          chunk[0] = chunk[0] + keep(power(load(x + i + j, part)), part, zero());
         });
     sums = sums + (chunk[0] + chunk[1]);
   }
@@ -59,16 +68,17 @@ inline void store_one(T* y, float value) {
 }
 
 // A negative target is none of the classes.
-template <typename T>
+template <typename T, typename P = Power>
 void gradient(void* dlogits, const float* logits, SoftmaxNormalizer norm, int32_t target, int64_t classes,
               int64_t width, float scale) {
   T* values = static_cast<T*>(dlogits);
   const float at_target = target < 0 ? 0.f : logits[target];  // dlogits may be the logits
   const V factor = set1(scale / norm.sum);
+  const P power(norm.largest);
   for_vectors(
       classes, [&](int64_t i, auto part) __attribute__((always_inline)) {
         __builtin_prefetch(logits + width + i, 0, 2);  // the next row comes while this one is in the cache
-        store(values + i, exp(load(logits + i, part) - set1(norm.largest)) * factor, part);
+        store(values + i, power(load(logits + i, part)) * factor, part);
       });
   if (target >= 0) {
     const float probability = first_lane(exp(set1(at_target - norm.largest))) / norm.sum;
@@ -78,17 +88,17 @@ void gradient(void* dlogits, const float* logits, SoftmaxNormalizer norm, int32_
 }
 
 // The target is one of the classes.
-template <typename T>
+template <typename T, typename P>
 float row(void* dlogits, const float* logits, int32_t target, int64_t classes, int64_t width, float scale) {
   const float at_target = logits[target];
-  const SoftmaxNormalizer norm = normalize(logits, classes);
+  const SoftmaxNormalizer norm = normalize<P>(logits, classes);
   const float loss = first_lane(log(set1(norm.sum))) + (norm.largest - at_target);
-  if (dlogits != nullptr) gradient<T>(dlogits, logits, norm, target, classes, width, scale);
+  if (dlogits != nullptr) gradient<T, P>(dlogits, logits, norm, target, classes, width, scale);
   return loss;
 }
 
-template <typename T>
-constexpr CrossEntropyRows rows = {row<T>, normalize, gradient<T>};
+template <typename T, typename P = Power>
+constexpr CrossEntropyRows rows = {row<T, P>, normalize<P>, gradient<T, P>};
 
 }  // namespace cross_entropy
 }  // namespace
