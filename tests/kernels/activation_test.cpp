@@ -37,8 +37,12 @@ TEST_P(ActivationTest, SwigluMatchesItsFormula) {
                dup = bench.output(shape, dtype);
         bench.kernels().swiglu.forward(bench.queue(), y, g, u);
         bench.kernels().swiglu.backward(bench.queue(), dgate, dup, bench.input(dy, shape, dtype), g, u);
-        return std::vector{y, dgate, dup};
+        Tensor other = bench.output(shape, dtype), in_place = bench.output(dy, shape, dtype);
+        bench.kernels().swiglu.backward(bench.queue(), other, in_place, in_place, g, u);
+        return std::vector{y, dgate, dup, other, in_place};
       });
+      EXPECT_EQ(got[3], got[1]);
+      EXPECT_EQ(got[4], got[2]);
       Values y, dgate, dup;
       for (size_t i = 0; i < gate.size(); ++i) {
         const double g = gate[i], s = sigmoid(g);
@@ -63,8 +67,11 @@ TEST_P(ActivationTest, GeluMatchesItsFormula) {
         Tensor y = bench.output(shape, dtype), dx = bench.output(shape, dtype);
         bench.kernels().gelu.forward(bench.queue(), y, input);
         bench.kernels().gelu.backward(bench.queue(), dx, bench.input(dy, shape, dtype), input);
-        return std::vector{y, dx};
+        Tensor in_place = bench.output(dy, shape, dtype);
+        bench.kernels().gelu.backward(bench.queue(), in_place, in_place, input);
+        return std::vector{y, dx, in_place};
       });
+      EXPECT_EQ(got[2], got[1]);
       Values y, dx;
       for (size_t i = 0; i < x.size(); ++i) {
         const double slope = std::sqrt(2 / M_PI), v = x[i], t = std::tanh(slope * (v + 0.044715 * v * v * v));

@@ -98,6 +98,20 @@ TEST_F(GradientTest, Activations) {
   expect_gradients({a, b}, {}, [](Tape&, std::span<const Var> x) { return add(x[0], x[1]); });
 }
 
+// They write theirs over the gradient that they are given, unless it is another operation's too.
+TEST_F(GradientTest, ActivationsUnderLayersAndBesideThem) {
+  const auto w = engine_.param({5, 7}, "w");
+  Weight& weight = *w->uses()[0];
+  const std::vector<Tensor> inputs{engine_.random({3, 7}, "x"), engine_.random({3, 7}, "y"),
+                                   engine_.random({3, 7}, "h")};
+  expect_gradients(inputs, {&weight}, [&](Tape&, std::span<const Var> x) {
+    return linear(add(swiglu(gelu(x[0]), x[1]), x[2]), weight, nullptr);
+  });
+  expect_gradients(inputs, {&weight}, [&](Tape&, std::span<const Var> x) {
+    return linear(add(x[2], gelu(swiglu(x[0], x[1]))), weight, nullptr);
+  });
+}
+
 TEST_F(GradientTest, DropoutKeepsItsMaskByAddress) {
   const PassContext context{.seed = 3, .step = 5, .first_sequence = 2, .dropout = true};
   expect_gradients(

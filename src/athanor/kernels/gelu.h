@@ -2,7 +2,7 @@
 //   y = x/2 * (1 + tanh(u)),  u = sqrt(2/pi) * (x + 0.044715 x^3)
 //   dx = dy * (1/2 (1 + tanh u) + x/2 (1 - tanh^2 u) sqrt(2/pi) (1 + 0.134145 x^2))
 //
-// All tensors [..., F] T of one shape.
+// All tensors [..., F] T of one shape. dx may be dy.
 #pragma once
 
 namespace athanor {

@@ -2,7 +2,7 @@
 //
 //   backward   dgate = dy * up * sigmoid(g) * (1 + g * (1 - sigmoid(g))),   dup = dy * silu(g)
 //
-// All tensors [..., F] T of one shape.
+// All tensors [..., F] T of one shape. dup may be dy.
 #pragma once
 
 namespace athanor {

@@ -19,7 +19,7 @@ struct Gelu {
     return y;
   }
   static std::array<Tensor, 1> backward_input(const Saved& saved, const Tensor& dy) {
-    Tensor dx = empty_like(dy);
+    Tensor dx = dy.unshared() ? dy : empty_like(dy);
     kernels(dy).gelu.backward(dy.queue(), dx, dy, saved.x);
     return {dx};
   }

@@ -19,7 +19,7 @@ struct Swiglu {
     return y;
   }
   static std::array<Tensor, 2> backward_input(const Saved& saved, const Tensor& dy) {
-    Tensor dgate = empty_like(dy), dup = empty_like(dy);
+    Tensor dup = dy.unshared() ? dy : empty_like(dy), dgate = empty_like(dy);
     kernels(dy).swiglu.backward(dy.queue(), dgate, dup, dy, saved.gate, saved.up);
     return {dgate, dup};
   }
