@@ -28,13 +28,15 @@ TEST_F(ContractTest, Norms) {
             "rms_norm.forward: rstd is f32 [5], expected f32 with 6 elements");
   EXPECT_EQ(error_of([&] { k_.rms_norm.forward(queue_, y, rows, ids, w, 1e-5f); }),
             "rms_norm.forward: got elements of i32, expected f32, bf16 or f16");
-  EXPECT_EQ(error_of([&] { k_.rms_norm.backward(queue_, other, x, x, w, rows, nullptr); }),
+  EXPECT_EQ(error_of([&] { k_.rms_norm.backward(queue_, other, x, x, w, rows, nullptr, nullptr); }),
             "rms_norm.backward: dx is f32 [6,4], expected f32 [2,3,4]");
   EXPECT_EQ(error_of([&] { k_.rms_norm.backward_weight(queue_, short_w, x, x, rows); }),
             "rms_norm.backward_weight: dw is f32 [5], expected f32 [4]");
   EXPECT_EQ(error_of([&] { k_.layer_norm.forward(queue_, y, rows, rows, x, w, &short_w, 1e-5f); }),
             "layer_norm.forward: b is f32 [5], expected f32 [4]");
-  EXPECT_EQ(error_of([&] { k_.layer_norm.backward(queue_, y, other, x, w, rows, rows, nullptr); }),
+  EXPECT_EQ(error_of([&] {
+              k_.layer_norm.backward(queue_, y, other, x, w, rows, rows, nullptr, nullptr, nullptr);
+            }),
             "layer_norm.backward: dy is f32 [6,4], expected f32 [2,3,4]");
   EXPECT_EQ(error_of([&] { k_.layer_norm.backward_weight(queue_, dw, &half_w, x, x, rows, rows); }),
             "layer_norm.backward_weight: db is bf16 [4], expected f32 [4]");

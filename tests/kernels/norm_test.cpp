@@ -83,14 +83,16 @@ TEST_P(NormTest, RmsNormMatchesItsFormula) {
         Tensor dw = bench.output(Values(w.size(), 0.5), {size.width}, Dtype::f32);
         const RmsNormKernels& kernels = bench.kernels().rms_norm;
         kernels.forward(bench.queue(), y, rstd, xs, ws, kEps);
-        kernels.backward(bench.queue(), dx, dys, xs, ws, rstd, nullptr);
+        kernels.backward(bench.queue(), dx, dys, xs, ws, rstd, nullptr, nullptr);
         kernels.backward_weight(bench.queue(), dw, dys, xs, rstd);
         Tensor onto = bench.output(shape, dtype), after = bench.output(shape, dtype);
-        kernels.backward(bench.queue(), onto, dys, xs, ws, rstd, &xs);
+        Tensor dw_too = bench.output(Values(w.size(), 0.5), {size.width}, Dtype::f32);
+        kernels.backward(bench.queue(), onto, dys, xs, ws, rstd, &xs, &dw_too);
         bench.kernels().elementwise.add(bench.queue(), after, xs, dx);
-        return std::vector{y, rstd, dx, dw, onto, after};
+        return std::vector{y, rstd, dx, dw, onto, after, dw_too};
       });
       EXPECT_EQ(got[4], got[5]) << "with a base";
+      EXPECT_EQ(got[6], got[3]) << "in one pass";
       expect_close(got[0], e.y, tolerance(dtype));
       expect_close(got[1], e.rstd, tolerance(Dtype::f32));
       // At width 1 the gradient is a difference of equals: rounding relative to what cancels.
@@ -120,14 +122,19 @@ TEST_P(NormTest, LayerNormMatchesItsFormula) {
           Tensor db = bench.output(Values(w.size(), 0.5), {size.width}, Dtype::f32);
           const LayerNormKernels& kernels = bench.kernels().layer_norm;
           kernels.forward(bench.queue(), y, mean, rstd, xs, ws, bias ? &bs : nullptr, kEps);
-          kernels.backward(bench.queue(), dx, dys, xs, ws, mean, rstd, nullptr);
+          kernels.backward(bench.queue(), dx, dys, xs, ws, mean, rstd, nullptr, nullptr, nullptr);
           kernels.backward_weight(bench.queue(), dw, bias ? &db : nullptr, dys, xs, mean, rstd);
           Tensor onto = bench.output(shape, dtype), after = bench.output(shape, dtype);
-          kernels.backward(bench.queue(), onto, dys, xs, ws, mean, rstd, &xs);
+          Tensor dw_too = bench.output(Values(w.size(), 0.5), {size.width}, Dtype::f32);
+          Tensor db_too = bench.output(Values(w.size(), 0.5), {size.width}, Dtype::f32);
+          kernels.backward(bench.queue(), onto, dys, xs, ws, mean, rstd, &xs, &dw_too,
+                           bias ? &db_too : nullptr);
           bench.kernels().elementwise.add(bench.queue(), after, xs, dx);
-          return std::vector{y, mean, rstd, dx, dw, db, onto, after};
+          return std::vector{y, mean, rstd, dx, dw, db, onto, after, dw_too, db_too};
         });
         EXPECT_EQ(got[6], got[7]) << "with a base";
+        EXPECT_EQ(got[8], got[4]) << "in one pass";
+        EXPECT_EQ(got[9], got[5]) << "in one pass";
         if (size.width > 1) {
           expect_close(got[0], e.y, tolerance(dtype));
           expect_close(got[1], e.mean, 2e-6);

@@ -6,6 +6,7 @@
 //     static std::array<Tensor, 1> backward_input(const Saved&, const Tensor& dy);  // one per Var argument
 //     static void backward_weight(const Saved&, const Tensor& dy);  // adds into the weights' slots; may be absent
 //     static Tensor backward_input_onto(const Saved&, const Tensor& dy, const Tensor& base);  // Node's; may be absent
+//     static Tensor backward(const Saved&, const Tensor& dy, const Tensor* base);  // both in one pass; may be absent
 //     static Tensor begin_backward(const Saved&, Tensor dy);                               // Node's; may be absent
 //     static constexpr bool kCheapToRedo = true;  // forward is cheap for the memory it fills; may be absent
 //   };
@@ -39,8 +40,7 @@ class OpNode : public Node {
   }
   void backward_weight(const Tensor& dy, const WeightReady& ready) override {
     if constexpr (requires { Op::backward_weight(saved, dy); }) Op::backward_weight(saved, dy);
-    if (ready)
-      for (Weight* weight : weights) ready(*weight);
+    say_ready(ready);
   }
   bool has_weights() const override { return !weights.empty(); }
   bool adds() const override {
@@ -53,9 +53,35 @@ class OpNode : public Node {
       return Op::backward_input_onto(saved, dy, base);
     return Node::backward_input_onto(dy, base);
   }
+  std::vector<Tensor> backward(const Tensor& dy, const WeightReady& ready) override {
+    if constexpr (kInOnePass)
+      return {in_one_pass(dy, nullptr, ready)};
+    else
+      return Node::backward(dy, ready);
+  }
+  Tensor backward_onto(const Tensor& dy, const Tensor& base, const WeightReady& ready) override {
+    if constexpr (kInOnePass)
+      return in_one_pass(dy, &base, ready);
+    else
+      return Node::backward_onto(dy, base, ready);
+  }
 
   typename Op::Saved saved;
   std::vector<Weight*> weights;
+
+ private:
+  static constexpr bool kInOnePass = requires(const typename Op::Saved& kept, const Tensor& x) {
+    Op::backward(kept, x, &x);
+  };
+  Tensor in_one_pass(const Tensor& dy, const Tensor* base, const WeightReady& ready) {
+    Tensor dx = Op::backward(saved, dy, base);
+    say_ready(ready);
+    return dx;
+  }
+  void say_ready(const WeightReady& ready) {
+    if (ready)
+      for (Weight* weight : weights) ready(*weight);
+  }
 };
 
 template <typename T>

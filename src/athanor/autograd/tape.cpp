@@ -59,8 +59,8 @@ void Tape::backward(const Var& root, Tensor dy, DeferredWeights* deferred) {
     if (const int input = node->inputs.size() == 1 ? node->inputs[0] : -1;
         input >= 0 && node->adds() && grads_[static_cast<size_t>(input)].defined()) {
       Tensor& sum = grads_[static_cast<size_t>(input)];
-      if (deferred == nullptr) node->backward_weight(dy, weight_ready_);
-      sum = node->backward_input_onto(dy, sum);
+      sum = deferred == nullptr ? node->backward_onto(dy, sum, weight_ready_)
+                                : node->backward_input_onto(dy, sum);
       if (deferred != nullptr && node->has_weights()) deferred->parts_.push_back({node, dy});
       dy = {};
       continue;

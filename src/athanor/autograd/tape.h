@@ -65,10 +65,14 @@ class Node {
   // of an addition afterwards.
   virtual bool adds() const { return false; }
   virtual Tensor backward_input_onto(const Tensor& dy, const Tensor& base);
-  // Both parts, the weights first.
+  // Both parts, the weights first or in one pass.
   virtual std::vector<Tensor> backward(const Tensor& dy, const WeightReady& ready) {
     backward_weight(dy, ready);
     return backward_input(dy);
+  }
+  virtual Tensor backward_onto(const Tensor& dy, const Tensor& base, const WeightReady& ready) {
+    backward_weight(dy, ready);
+    return backward_input_onto(dy, base);
   }
 
   std::vector<int> inputs;                         // nodes of the tape, -1 for constants

@@ -5,7 +5,8 @@
 //   backward_weight   dw += sum over rows of dy * x^,   db += sum over rows of dy
 //
 // x, y, dx, dy [..., C] T;  w, b [C] T;  mean, rstd [rows] f32;  dw, db [C] f32. b and db may be null.
-// backward with a `base` [..., C] T gives base + T(dx), the bits of an addition after it; base may be null.
+// backward with a `base` [..., C] T gives base + T(dx), the bits of an addition after it; base may be null. With dw it does
+// what backward_weight does as well, with the same bits, and reads dy and x once for both.
 // dw and db are summed over blocks of 32 rows, the blocks added in order.
 #pragma once
 
@@ -18,7 +19,7 @@ struct LayerNormKernels {
   void (*forward)(Queue&, Tensor& y, Tensor& mean, Tensor& rstd, const Tensor& x, const Tensor& w,
                   const Tensor* b, float eps);
   void (*backward)(Queue&, Tensor& dx, const Tensor& dy, const Tensor& x, const Tensor& w, const Tensor& mean,
-                   const Tensor& rstd, const Tensor* base);
+                   const Tensor& rstd, const Tensor* base, Tensor* dw, Tensor* db);
   void (*backward_weight)(Queue&, Tensor& dw, Tensor* db, const Tensor& dy, const Tensor& x,
                           const Tensor& mean, const Tensor& rstd);
 };

@@ -5,7 +5,8 @@
 //   backward_weight   dw += sum over rows of dy * x^
 //
 // x, y, dx, dy [..., C] T;  w [C] T;  rstd [rows] f32;  dw [C] f32.
-// backward with a `base` [..., C] T gives base + T(dx), the bits of an addition after it; base may be null.
+// backward with a `base` [..., C] T gives base + T(dx), the bits of an addition after it; base may be null. With dw it does
+// what backward_weight does as well, with the same bits, and reads dy and x once for both.
 // dw is summed over blocks of 32 rows, the blocks added in order.
 #pragma once
 
@@ -17,7 +18,7 @@ class Tensor;
 struct RmsNormKernels {
   void (*forward)(Queue&, Tensor& y, Tensor& rstd, const Tensor& x, const Tensor& w, float eps);
   void (*backward)(Queue&, Tensor& dx, const Tensor& dy, const Tensor& x, const Tensor& w, const Tensor& rstd,
-                   const Tensor* base);
+                   const Tensor* base, Tensor* dw);
   void (*backward_weight)(Queue&, Tensor& dw, const Tensor& dy, const Tensor& x, const Tensor& rstd);
 };
 

@@ -27,21 +27,26 @@ struct LayerNorm {
     return y;
   }
   static std::array<Tensor, 1> backward_input(const Saved& saved, const Tensor& dy) {
-    return {input_gradient(saved, dy, nullptr)};
+    return {input_gradient(saved, dy, nullptr, nullptr)};
   }
   static Tensor backward_input_onto(const Saved& saved, const Tensor& dy, const Tensor& base) {
-    return input_gradient(saved, dy, &base);
+    return input_gradient(saved, dy, &base, nullptr);
   }
-  static Tensor input_gradient(const Saved& saved, const Tensor& dy, const Tensor* base) {
+  static Tensor backward(const Saved& saved, const Tensor& dy, const Tensor* base) {
+    return input_gradient(saved, dy, base, &saved.weight->grad());
+  }
+  static Tensor input_gradient(const Saved& saved, const Tensor& dy, const Tensor* base, Tensor* dw) {
     Tensor dx = empty_like(saved.x);
     kernels(dy).layer_norm.backward(dy.queue(), dx, dy, saved.x, saved.weight->value(), saved.mean,
-                                    saved.rstd, base);
+                                    saved.rstd, base, dw, dw == nullptr ? nullptr : bias_gradient(saved));
     return dx;
   }
   static void backward_weight(const Saved& saved, const Tensor& dy) {
-    kernels(dy).layer_norm.backward_weight(dy.queue(), saved.weight->grad(),
-                                           saved.bias == nullptr ? nullptr : &saved.bias->grad(), dy, saved.x,
-                                           saved.mean, saved.rstd);
+    kernels(dy).layer_norm.backward_weight(dy.queue(), saved.weight->grad(), bias_gradient(saved), dy,
+                                           saved.x, saved.mean, saved.rstd);
+  }
+  static Tensor* bias_gradient(const Saved& saved) {
+    return saved.bias == nullptr ? nullptr : &saved.bias->grad();
   }
 };
 

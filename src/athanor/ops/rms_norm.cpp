@@ -23,14 +23,17 @@ struct RmsNorm {
     return y;
   }
   static std::array<Tensor, 1> backward_input(const Saved& saved, const Tensor& dy) {
-    return {input_gradient(saved, dy, nullptr)};
+    return {input_gradient(saved, dy, nullptr, nullptr)};
   }
   static Tensor backward_input_onto(const Saved& saved, const Tensor& dy, const Tensor& base) {
-    return input_gradient(saved, dy, &base);
+    return input_gradient(saved, dy, &base, nullptr);
   }
-  static Tensor input_gradient(const Saved& saved, const Tensor& dy, const Tensor* base) {
+  static Tensor backward(const Saved& saved, const Tensor& dy, const Tensor* base) {
+    return input_gradient(saved, dy, base, &saved.weight->grad());
+  }
+  static Tensor input_gradient(const Saved& saved, const Tensor& dy, const Tensor* base, Tensor* dw) {
     Tensor dx = empty_like(saved.x);
-    kernels(dy).rms_norm.backward(dy.queue(), dx, dy, saved.x, saved.weight->value(), saved.rstd, base);
+    kernels(dy).rms_norm.backward(dy.queue(), dx, dy, saved.x, saved.weight->value(), saved.rstd, base, dw);
     return dx;
   }
   static void backward_weight(const Saved& saved, const Tensor& dy) {

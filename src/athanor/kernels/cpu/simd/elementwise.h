@@ -20,12 +20,9 @@ void add(void* y, const void* a, const void* b, int64_t n) {
 template <typename T>
 void column_sum(float* out, const void* x, int64_t rows, int64_t width) {
   sum_columns<1>(
-      rows, width,
-      [&](int64_t row, int64_t i, auto part, V* sums) __attribute__((always_inline)) {
+      rows, width, {out}, [&](int64_t row, int64_t i, auto part, V* sums) __attribute__((always_inline)) {
         sums[0] = sums[0] + load(static_cast<const T*>(x) + row * width + i, part);
-      },
-      [&](int64_t i, auto part, const V* sums)
-          __attribute__((always_inline)) { store(out + i, load(out + i, part) + sums[0], part); });
+      });
 }
 
 template <typename T>

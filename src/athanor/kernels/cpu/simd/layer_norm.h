@@ -68,16 +68,11 @@ template <typename T>
 void backward_weight(float* dw, float* db, const void* dy, const void* x, const float* mean,
                      const float* rstd, int64_t rows, int64_t width) {
   sum_columns<2>(
-      rows, width,
-      [&](int64_t row, int64_t i, auto part, V* sums) __attribute__((always_inline)) {
+      rows, width, {dw, db}, [&](int64_t row, int64_t i, auto part, V* sums) __attribute__((always_inline)) {
         const V dyi = load(static_cast<const T*>(dy) + row * width + i, part);
         const V centred = load(static_cast<const T*>(x) + row * width + i, part) - set1(mean[row]);
         sums[0] = fma(dyi, centred * set1(rstd[row]), sums[0]);
         sums[1] = sums[1] + dyi;
-      },
-      [&](int64_t i, auto part, const V* sums) __attribute__((always_inline)) {
-        store(dw + i, load(dw + i, part) + sums[0], part);
-        if (db != nullptr) store(db + i, load(db + i, part) + sums[1], part);
       });
 }
 

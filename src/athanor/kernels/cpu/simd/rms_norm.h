@@ -55,13 +55,10 @@ template <typename T>
 void backward_weight(float* dw, const void* dy, const void* x, const float* rstd, int64_t rows,
                      int64_t width) {
   sum_columns<1>(
-      rows, width,
-      [&](int64_t row, int64_t i, auto part, V* sums) __attribute__((always_inline)) {
+      rows, width, {dw}, [&](int64_t row, int64_t i, auto part, V* sums) __attribute__((always_inline)) {
         const V xi = load(static_cast<const T*>(x) + row * width + i, part) * set1(rstd[row]);
         sums[0] = fma(load(static_cast<const T*>(dy) + row * width + i, part), xi, sums[0]);
-      },
-      [&](int64_t i, auto part, const V* sums)
-          __attribute__((always_inline)) { store(dw + i, load(dw + i, part) + sums[0], part); });
+      });
 }
 
 template <typename T>

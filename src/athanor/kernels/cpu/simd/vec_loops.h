@@ -50,26 +50,22 @@ template <int kSums, typename Body>
   for (int s = 0; s < kSums; ++s) total[s] = sum_lanes((sums[0][s] + sums[1][s]) + (sums[2][s] + sums[3][s]));
 }
 
-// kSums sums over rows for every column: body(row, column, part, sums) adds one vector's share,
-// finish(column, part, sums) takes the sums.
-template <int kSums, typename Body, typename Finish>
-[[gnu::always_inline]] inline void sum_columns(int64_t rows, int64_t width, Body body, Finish finish) {
-  int64_t column = 0;
-  for (; column + 4 * kLanes <= width; column += 4 * kLanes) {
-    V sums[4][kSums];
-    for (auto& set : sums)
-      for (V& sum : set) sum = zero();
-    for (int64_t row = 0; row < rows; ++row)
-      for (int j = 0; j < 4; ++j) body(row, column + j * kLanes, Full{}, sums[j]);
-    for (int j = 0; j < 4; ++j) finish(column + j * kLanes, Full{}, sums[j]);
-  }
-  for_vectors(
-      width - column, [&](int64_t i, auto part) __attribute__((always_inline)) {
-        V sums[kSums];
-        for (V& sum : sums) sum = zero();
-        for (int64_t row = 0; row < rows; ++row) body(row, column + i, part, sums);
-        finish(column + i, part, sums);
-      });
+// kSums sums over rows for every column, added to totals[s] [width] unless that is null: body(row, column, part, sums)
+// adds one vector's share. Rows are read in the order of memory, a few side by side.
+template <int kSums, typename Body>
+[[gnu::always_inline]] inline void sum_columns(int64_t rows, int64_t width, float* const (&totals)[kSums],
+                                               Body body) {
+  constexpr int kRows = 4;
+  for (int64_t row = 0; row < rows; row += kRows)
+    for_vectors(
+        width, [&](int64_t i, auto part) __attribute__((always_inline)) {
+          V sums[kSums];
+          for (int s = 0; s < kSums; ++s) sums[s] = totals[s] == nullptr ? zero() : load(totals[s] + i, part);
+          for (int r = 0; r < kRows; ++r)
+            if (row + r < rows) body(row + r, i, part, sums);
+          for (int s = 0; s < kSums; ++s)
+            if (totals[s] != nullptr) store(totals[s] + i, sums[s], part);
+        });
 }
 
 }  // namespace
