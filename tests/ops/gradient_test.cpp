@@ -18,7 +18,7 @@ class GradientTest : public ::testing::Test {
                         const std::function<Var(Tape&, std::span<const Var>)>& function,
                         PassContext context = {}) {
     const GradientReport report =
-        check_gradients(std::move(inputs), std::move(weights), function, 1e-2f, context);
+        check_gradients(std::move(inputs), std::move(weights), function, 1e-2f, std::move(context));
     EXPECT_LT(report.worst, kGradientTolerance) << report.where;
   }
   Engine engine_{2};
