@@ -18,6 +18,7 @@ inline constexpr float kTwoRootTwoOverPi = 1.5957691216057308f;  // 2 sqrt(2 / p
 inline void forward(void* y, const void* x, int64_t n) {
   for_vectors(
       n, [&](int64_t i, auto part) __attribute__((always_inline)) {
+        fetch_ahead(static_cast<const Bf16*>(x) + i);
         const V xi = load(static_cast<const Bf16*>(x) + i, part);
         V complement;
         store(static_cast<Bf16*>(y) + i, xi * bf16::sigmoid(twice_u(xi, xi * xi), complement), part);
@@ -27,6 +28,8 @@ inline void forward(void* y, const void* x, int64_t n) {
 inline void backward(void* dx, const void* dy, const void* x, int64_t n) {
   for_vectors(
       n, [&](int64_t i, auto part) __attribute__((always_inline)) {
+        fetch_ahead(static_cast<const Bf16*>(x) + i);
+        fetch_ahead(static_cast<const Bf16*>(dy) + i);
         // Bounded to where the derivative is 0 or 1: its factors may not meet as 0 and infinity.
         const V b = min(set1(16.f), max(set1(-16.f), load(static_cast<const Bf16*>(x) + i, part)));
         const V square = b * b;

@@ -11,6 +11,8 @@ namespace swiglu_bf16 {
 inline void forward(void* y, const void* gate, const void* up, int64_t n) {
   for_vectors(
       n, [&](int64_t i, auto part) __attribute__((always_inline)) {
+        fetch_ahead(static_cast<const Bf16*>(gate) + i);
+        fetch_ahead(static_cast<const Bf16*>(up) + i);
         const V g = load(static_cast<const Bf16*>(gate) + i, part);
         V complement;
         const V silu = g * bf16::sigmoid(g, complement);
@@ -21,6 +23,9 @@ inline void forward(void* y, const void* gate, const void* up, int64_t n) {
 inline void backward(void* dgate, void* dup, const void* dy, const void* gate, const void* up, int64_t n) {
   for_vectors(
       n, [&](int64_t i, auto part) __attribute__((always_inline)) {
+        fetch_ahead(static_cast<const Bf16*>(dy) + i);
+        fetch_ahead(static_cast<const Bf16*>(gate) + i);
+        fetch_ahead(static_cast<const Bf16*>(up) + i);
         const V g = load(static_cast<const Bf16*>(gate) + i, part);
         const V dyi = load(static_cast<const Bf16*>(dy) + i, part);
         V complement;

@@ -12,6 +12,8 @@ template <typename T>
 void add(void* y, const void* a, const void* b, int64_t n) {
   for_vectors(
       n, [&](int64_t i, auto part) __attribute__((always_inline)) {
+        fetch_ahead(static_cast<const T*>(a) + i);
+        fetch_ahead(static_cast<const T*>(b) + i);
         const V sum = load(static_cast<const T*>(a) + i, part) + load(static_cast<const T*>(b) + i, part);
         store(static_cast<T*>(y) + i, sum, part);
       });

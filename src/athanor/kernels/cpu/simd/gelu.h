@@ -21,6 +21,7 @@ template <typename T>
 void forward(void* y, const void* x, int64_t n) {
   for_vectors(
       n, [&](int64_t i, auto part) __attribute__((always_inline)) {
+        fetch_ahead(static_cast<const T*>(x) + i);
         const V xi = load(static_cast<const T*>(x) + i, part);
         V complement;
         store(static_cast<T*>(y) + i, xi * sigmoid(twice_u(xi, xi * xi), complement), part);
@@ -31,6 +32,8 @@ template <typename T>
 void backward(void* dx, const void* dy, const void* x, int64_t n) {
   for_vectors(
       n, [&](int64_t i, auto part) __attribute__((always_inline)) {
+        fetch_ahead(static_cast<const T*>(x) + i);
+        fetch_ahead(static_cast<const T*>(dy) + i);
         // Bounded to where the derivative is 0 or 1 in f32: its factors may not meet as 0 and infinity.
         const V b = min(set1(16.f), max(set1(-16.f), load(static_cast<const T*>(x) + i, part)));
         const V square = b * b, two_u = twice_u(b, square);

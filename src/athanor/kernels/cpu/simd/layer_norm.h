@@ -19,6 +19,7 @@ void forward(void* y, float* mean, float* rstd, const void* x, const void* w, co
     float total[1], squares[1];
     sum_vectors(
         width, total, [&](int64_t i, auto part, V* sums) __attribute__((always_inline)) {
+          fetch_ahead(x_row + i);
           sums[0] = sums[0] + load(x_row + i, part);
         });
     const float m = total[0] / static_cast<float>(width);
@@ -50,6 +51,8 @@ void backward(void* dx, const void* dy, const void* x, const void* w, const floa
     float totals[2];
     sum_vectors(
         width, totals, [&](int64_t i, auto part, V* sums) __attribute__((always_inline)) {
+          fetch_ahead(dy_row + i);
+          fetch_ahead(x_row + i);
           const V g = load(dy_row + i, part) * load(weight + i, part);
           sums[0] = sums[0] + g;
           sums[1] = fma(g, (load(x_row + i, part) - m) * r, sums[1]);

@@ -16,6 +16,7 @@ void forward(void* y, float* rstd, const void* x, const void* w, int64_t rows, i
     float squares[1];
     sum_vectors(
         width, squares, [&](int64_t i, auto part, V* sums) __attribute__((always_inline)) {
+          fetch_ahead(x_row + i);
           const V xi = load(x_row + i, part);
           sums[0] = fma(xi, xi, sums[0]);
         });
@@ -39,6 +40,8 @@ void backward(void* dx, const void* dy, const void* x, const void* w, const floa
     float product[1];
     sum_vectors(
         width, product, [&](int64_t i, auto part, V* sums) __attribute__((always_inline)) {
+          fetch_ahead(dy_row + i);
+          fetch_ahead(x_row + i);
           const V g = load(dy_row + i, part) * load(static_cast<const T*>(w) + i, part);
           sums[0] = fma(g, load(x_row + i, part) * r, sums[0]);
         });

@@ -13,6 +13,8 @@ template <typename T>
 void forward(void* y, const void* gate, const void* up, int64_t n) {
   for_vectors(
       n, [&](int64_t i, auto part) __attribute__((always_inline)) {
+        fetch_ahead(static_cast<const T*>(gate) + i);
+        fetch_ahead(static_cast<const T*>(up) + i);
         const V g = load(static_cast<const T*>(gate) + i, part);
         V complement;
         const V silu = g * sigmoid(g, complement);
@@ -24,6 +26,9 @@ template <typename T>
 void backward(void* dgate, void* dup, const void* dy, const void* gate, const void* up, int64_t n) {
   for_vectors(
       n, [&](int64_t i, auto part) __attribute__((always_inline)) {
+        fetch_ahead(static_cast<const T*>(dy) + i);
+        fetch_ahead(static_cast<const T*>(gate) + i);
+        fetch_ahead(static_cast<const T*>(up) + i);
         const V g = load(static_cast<const T*>(gate) + i, part),
                 dyi = load(static_cast<const T*>(dy) + i, part);
         V complement;
