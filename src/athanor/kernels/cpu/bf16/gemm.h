@@ -101,8 +101,8 @@ class Writer {
     const GemmBlock& block = task_.block;
     const int64_t rows = smaller(kSide, block.m - row), at = row * block.c_row + column;
     for (int64_t i = 0; sums_ != nullptr && i < rows; ++i) {
-      _mm_prefetch(sums_ + at + i * block.c_row, _MM_HINT_T0);
-      _mm_prefetch(sums_ + at + i * block.c_row + 16, _MM_HINT_T0);
+      _mm_prefetch(sums_ + at + i * block.c_row, _MM_HINT_T1);
+      _mm_prefetch(sums_ + at + i * block.c_row + 16, _MM_HINT_T1);
     }
     for (int64_t i = 0; block.residual != nullptr && i < rows; ++i)
       _mm_prefetch(static_cast<const uint16_t*>(block.residual) + at + i * block.c_row, _MM_HINT_T0);
