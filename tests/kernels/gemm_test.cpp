@@ -213,7 +213,7 @@ TEST_P(GemmTest, TnSumsIsTnAndTheSumsOfColumns) {
 TEST_P(GemmTest, TnSquaresIsTnAndTheSquaresOfItsBlocks) {
   for (const Dtype dtype : {Dtype::f32, Dtype::bf16})
     for (const GemmSize& size : {GemmSize{300, 512, 40}, GemmSize{33, 256, 1100}, GemmSize{33, 256, 1024},
-                                 GemmSize{1, 768, 5}, GemmSize{70, 100, 64}})
+                                 GemmSize{33, 768, 1100}, GemmSize{1, 768, 5}, GemmSize{70, 100, 64}})
       for (const bool add : {false, true}) {
         SCOPED_TRACE(name(dtype, size) + (add ? " added" : ""));
         const Values a = random_values(size.k * size.m, dtype, 1),
@@ -358,6 +358,49 @@ TEST_P(GemmTest, RowsDoNotDependOnEachOther) {
     });
     EXPECT_EQ(got[0], got[1]);
   }
+}
+
+// Where k comes in ranges, rows of a wide c are made in slabs: those of the second are what they are by themselves.
+TEST(GemmSlabs, RowsAreWhatTheyAreByThemselves) {
+  if (best_isa() < Isa::amx) GTEST_SKIP() << "this machine has no amx";
+  constexpr int64_t kRows = 1100, kColumns = 4200, kDepth = 1100, kFirst = 990, kCount = 80;
+  const Values a = random_values(kRows * kDepth, Dtype::bf16, 1),
+               b = random_values(kColumns * kDepth, Dtype::bf16, 2),
+               residual = random_values(kRows * kColumns, Dtype::bf16, 3);
+  Values turned(static_cast<size_t>(kDepth * kRows)), turned_some(static_cast<size_t>(kDepth * kCount));
+  for (int64_t l = 0; l < kDepth; ++l)
+    for (int64_t i = 0; i < kRows; ++i) {
+      const double value = a[static_cast<size_t>(i * kDepth + l)];
+      turned[static_cast<size_t>(l * kRows + i)] = value;
+      if (i >= kFirst && i < kFirst + kCount)
+        turned_some[static_cast<size_t>(l * kCount + i - kFirst)] = value;
+    }
+  const auto got = run(Isa::amx, [&](Bench& bench) {
+    const GemmKernels& gemm = bench.kernels().gemm;
+    Queue& queue = bench.queue();
+    const Tensor as = bench.input(a, {kRows, kDepth}, Dtype::bf16),
+                 bs = bench.input(b, {kColumns, kDepth}, Dtype::bf16),
+                 added = bench.input(residual, {kRows, kColumns}, Dtype::bf16);
+    const Tensor at = bench.input(turned, {kDepth, kRows}, Dtype::bf16),
+                 at_some = bench.input(turned_some, {kDepth, kCount}, Dtype::bf16);
+    const int64_t end = kFirst + kCount;
+    Tensor nt = bench.output({kRows, kColumns}, Dtype::bf16),
+           nt_some = bench.output({kCount, kColumns}, Dtype::bf16),
+           tn = bench.output({kRows, kColumns}, Dtype::f32),
+           tn_some = bench.output({kCount, kColumns}, Dtype::f32), sums = bench.output({kRows}, Dtype::f32),
+           sums_some = bench.output({kCount}, Dtype::f32);
+    for (Tensor* x : {&tn, &tn_some, &sums, &sums_some}) fill_zero(*x);
+    gemm.nt_add(queue, nt, as, bs, nullptr, added);
+    gemm.nt_add(queue, nt_some, as.slice(kFirst, end), bs, nullptr, added.slice(kFirst, end));
+    const Tensor bt = bs.view({kDepth, kColumns});
+    gemm.tn_sums(queue, tn, sums, at, bt, true);
+    gemm.tn_sums(queue, tn_some, sums_some, at_some, bt, true);
+    return std::vector{nt.slice(kFirst, end),   nt_some,  tn.slice(kFirst, end), tn_some,
+                       sums.slice(kFirst, end), sums_some};
+  });
+  EXPECT_EQ(got[0], got[1]);
+  EXPECT_EQ(got[2], got[3]);
+  EXPECT_EQ(got[4], got[5]);
 }
 
 // f32 on tiles is made of bf16 parts; what it says is still f32, and NaN stays NaN.

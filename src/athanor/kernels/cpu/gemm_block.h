@@ -9,6 +9,14 @@
 
 namespace athanor {
 
+// Where k comes in ranges, the sums of each 32 x 32 results of c wait in a place of their own until the last range, whose
+// block makes c of them. The first range finds nothing there.
+struct PairSums {
+  float* data = nullptr;  // those of the block's first pair [32,32]; null: k is whole
+  int64_t row = 0;        // elements from the pairs of 32 rows to those of the next
+  bool first = true, last = true;
+};
+
 // c [m,n] = a [m,k] . b [k,n] (+ bias [n]), or += where `accumulate`. Element (i, l) of a is at
 // i * a_row + l * a_col, (l, j) of b at l * b_row + j * b_col, (i, j) of c at i * c_row + j. One stride of a
 // and one of b is 1. Lengths are at least 1.
@@ -27,6 +35,7 @@ struct GemmBlock {
   const void* residual;       // type `out`, added to c once it is rounded, rows as far apart; may be null
   float* a_sums;              // [m], += the sums of a over k; may be null
   const std::byte* packed_b;  // what pack_b() made
+  PairSums pairs;             // of k in ranges
   std::byte* scratch;  // this thread's own, on a boundary of 64: kGemmScratchBytes, less what packed_b takes
 };
 
@@ -36,8 +45,8 @@ constexpr int64_t kGemmScratchBytes = int64_t{2} << 20;
 // What pack_b() makes of a block's b, gemm_block() of the same instruction set takes; threads that make rows of one block
 // share it.
 
-// a and b bf16, not both read against their rows; c bf16 or f32. The only ones that take `sums`, a residual
-// (c bf16) and `a_sums` (a read against its rows).
+// a and b bf16, not both read against their rows; c bf16 or f32. The only ones that take a residual
+// (c bf16) and `a_sums` (a read against its rows); on tiles `pairs`, on vectors `sums`.
 constexpr int64_t kGroupRows = 128;    // of a, which meet a panel of b before the next one does, so far as
 constexpr int64_t kGroupDepth = 1536;  // k is no longer than this: half as many otherwise
 constexpr int64_t packed_b_bytes(int64_t n, int64_t k) {

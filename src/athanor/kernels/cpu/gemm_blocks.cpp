@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "athanor/kernels/cpu/gemm_block.h"
+#include "athanor/kernels/cpu/gemm_cut.h"
 #include "athanor/kernels/cpu/gemm_scratch.h"
 #include "athanor/kernels/cpu/packed_blocks.h"
 #include "athanor/kernels/cpu/rotation.h"
@@ -11,173 +12,6 @@
 
 namespace athanor {
 namespace {
-
-constexpr int64_t kUnit = 32;  // rows, columns and k that costs are counted in
-
-// A block function and what the cutter must know of it. How much of b a block may span (depth times columns)
-// is what the scratch of a thread holds beside packed rows of a and what a second-level cache keeps.
-struct Kernel {
-  void (*block)(const GemmBlock&);
-  void (*pack_b)(const GemmBlock&, std::byte*);
-  int64_t (*packed_bytes)(int64_t n, int64_t k);
-  bool takes_sums;     // and a residual
-  bool packs_weights;  // whole, once a step
-  int64_t group;       // rows that meet a panel of b at once
-  int64_t least_rows;  // and that are handed out at once where threads would wait for the last
-  int64_t max_depth, max_turned_depth;  // the longest piece of k; where a is read against its rows
-  int64_t max_narrow_depth;             // there, if all of b's columns fit in a block
-  int64_t max_elements, max_columns;
-  int64_t side;  // columns of a panel
-  // Measured cycles for 32 x 32 x 32 of a product, and per 32 x 32 for packing a, packing a that is read
-  // against its rows, packing b, packing b that is W^T, and writing c.
-  int64_t product, pack_a, turn_a, pack_b_unit, pack_transposed, write_c;
-};
-
-// Where a is turned, passing over c again costs less than narrow blocks, for which that is done often.
-constexpr Kernel kAmx{.block = amx::gemm_block,
-                      .pack_b = amx::pack_b,
-                      .packed_bytes = packed_b_bytes,
-                      .takes_sums = true,
-                      .packs_weights = true,
-                      .group = kGroupRows,
-                      .least_rows = kGroupRows / 2,
-                      .max_depth = 1024,
-                      .max_turned_depth = 512,
-                      .max_narrow_depth = 1024,
-                      .max_elements = 128 * 3072,
-                      .max_columns = 768,
-                      .side = 32,
-                      .product = 75,
-                      .pack_a = 80,
-                      .turn_a = 700,
-                      .pack_b_unit = 500,
-                      .pack_transposed = 500,
-                      .write_c = 350};
-constexpr Kernel kAvx512Bf16{.block = avx512_bf16::gemm_block,
-                             .pack_b = avx512_bf16::pack_b,
-                             .packed_bytes = packed_b_bytes,
-                             .takes_sums = true,
-                             .packs_weights = true,
-                             .group = kGroupRows,
-                             .least_rows = kGroupRows / 2,
-                             .max_depth = 3072,
-                             .max_turned_depth = 512,
-                             .max_narrow_depth = 512,
-                             .max_elements = 256 * 3072,
-                             .max_columns = 768,
-                             .side = 32,
-                             .product = 540,
-                             .pack_a = 30,
-                             .turn_a = 210,
-                             .pack_b_unit = 240,
-                             .pack_transposed = 200,
-                             .write_c = 60};
-constexpr Kernel kAvx512{.block = avx512::gemm_block,
-                         .pack_b = avx512::pack_b,
-                         .packed_bytes = packed_f32_b_bytes,
-                         .takes_sums = false,
-                         .packs_weights = false,
-                         .group = kAvx512GroupRows,
-                         .least_rows = kAvx512GroupRows / 2,
-                         .max_depth = 1536,
-                         .max_turned_depth = 1024,
-                         .max_narrow_depth = 1024,
-                         .max_elements = 64 * 4096,
-                         .max_columns = 512,
-                         .side = kF32PanelWidth,
-                         .product = 1100,
-                         .pack_a = 30,
-                         .turn_a = 200,
-                         .pack_b_unit = 300,
-                         .pack_transposed = 300,
-                         .write_c = 100};
-constexpr Kernel kAvx2{.block = avx2::gemm_block,
-                       .pack_b = avx2::pack_b,
-                       .packed_bytes = packed_f32_b_bytes,
-                       .takes_sums = false,
-                       .packs_weights = false,
-                       .group = kAvx2GroupRows,
-                       .least_rows = kAvx2GroupRows,
-                       .max_depth = 1536,
-                       .max_turned_depth = 1024,
-                       .max_narrow_depth = 1024,
-                       .max_elements = 64 * 6144,
-                       .max_columns = 512,
-                       .side = kF32PanelWidth,
-                       .product = 2200,
-                       .pack_a = 30,
-                       .turn_a = 200,
-                       .pack_b_unit = 300,
-                       .pack_transposed = 300,
-                       .write_c = 100};
-
-// A block has room for the widest side that choose_cut() is asked for: norm blocks of gradients, heads that are rotated.
-constexpr bool has_room(const Kernel& kernel) {
-  return kernel.max_elements / kernel.max_turned_depth >= kNormBlock &&
-         kernel.max_elements / kernel.max_depth >= kernel.side &&
-         (!kernel.takes_sums || kernel.max_elements / kernel.max_depth >= kMaxRotatedHead);
-}
-static_assert(has_room(kAmx) && has_room(kAvx512Bf16) && has_room(kAvx512) && has_room(kAvx2));
-
-constexpr bool fits_scratch(const Kernel& kernel, int64_t depth) {
-  const int64_t columns = std::min(kernel.max_columns, kernel.max_elements / depth);
-  const int64_t beside =
-      kernel.packs_weights ? bf16_scratch_bytes(columns, depth) : f32_scratch_bytes(kernel.group, depth);
-  return kernel.packed_bytes(columns / kernel.side * kernel.side, depth) + beside <= kGemmScratchBytes;
-}
-constexpr bool fits_scratch(const Kernel& kernel) {
-  for (int64_t depth = kUnit; depth <= kernel.max_depth; depth += kUnit)
-    if (!fits_scratch(kernel, depth)) return false;
-  return true;
-}
-static_assert(fits_scratch(kAmx) && fits_scratch(kAvx512Bf16) && fits_scratch(kAvx512) &&
-              fits_scratch(kAvx2));
-
-struct Cut {
-  int64_t rows, columns, depth;
-};
-
-// The length of parts of [0, length), all but the last of which are equal and whole multiples of `side`.
-int64_t even_part(int64_t length, int64_t parts, int64_t side) {
-  return num_blocks(num_blocks(length, parts), side) * side;
-}
-
-int64_t estimated_cycles(const Kernel& kernel, const GemmProblem& p, const Cut& cut, bool b_is_packed) {
-  const int64_t steps = num_blocks(cut.depth, kUnit);
-  const int64_t rows = num_blocks(cut.rows, kUnit), columns = num_blocks(cut.columns, kUnit);
-  const int64_t pack_a = p.a_col == 1 ? kernel.pack_a : kernel.turn_a;
-  const int64_t pack_b = b_is_packed ? 0 : p.b_row == 1 ? kernel.pack_transposed : kernel.pack_b_unit;
-  return steps * (rows * columns * kernel.product + rows * pack_a + columns * pack_b) +
-         rows * columns * kernel.write_c;
-}
-
-int64_t depth_of(const Kernel& kernel, const GemmProblem& p) {
-  const bool is_narrow =
-      num_blocks(p.n, kernel.side) * kernel.side * kernel.max_narrow_depth <= kernel.max_elements;
-  const int64_t turned = is_narrow ? kernel.max_narrow_depth : kernel.max_turned_depth;
-  return even_part(p.k, num_blocks(p.k, p.a_col != 1 ? turned : kernel.max_depth), kUnit);
-}
-
-// The cut that has the threads ready first. No result depends on it but for the depth, which depends on the shape
-// alone: within a depth an element is the same sum whatever the block around it. Blocks have multiples of `side` columns.
-Cut choose_cut(const Kernel& kernel, const GemmProblem& p, int64_t threads, bool b_is_packed, int64_t side) {
-  Cut best{};
-  best.depth = depth_of(kernel, p);
-  const int64_t widest = std::min(kernel.max_columns, kernel.max_elements / best.depth) / side * side;
-  const int64_t fewest = num_blocks(p.n, widest), most = 4 * threads;  // parts; more would only be shorter
-  int64_t best_cycles = INT64_MAX;
-  for (int64_t across = fewest; across == fewest || across <= most; ++across) {
-    for (int64_t down = 1; down == 1 || across * down <= most; ++down) {
-      const Cut cut{even_part(p.m, down, kUnit), even_part(p.n, across, side), best.depth};
-      const int64_t blocks = num_blocks(p.m, cut.rows) * num_blocks(p.n, cut.columns);
-      const int64_t cycles = num_blocks(blocks, threads) * estimated_cycles(kernel, p, cut, b_is_packed);
-      if (cycles >= best_cycles) continue;
-      best_cycles = cycles;
-      best = cut;
-    }
-  }
-  return best;
-}
 
 // The block of rows from i and columns from j on.
 GemmBlock block_of(const GemmProblem& p, const GemmOperands& operands, int64_t i, int64_t j, const Cut& cut,
@@ -202,18 +36,8 @@ GemmBlock block_of(const GemmProblem& p, const GemmOperands& operands, int64_t i
           operands.residual == nullptr ? nullptr : offset(operands.residual, at, p.out),
           j == 0 && operands.a_sums != nullptr ? operands.a_sums + i : nullptr,
           nullptr,
+          {},
           gemm_scratch()};
-}
-
-// Rows of a block that are handed out at once: work for some tens of microseconds.
-int64_t chunk_rows(const Kernel& kernel, const GemmProblem& p, const Cut& cut, int64_t threads) {
-  constexpr int64_t kLeastCycles = 60000, kLeastChunks = 8;  // of a thread
-  const int64_t groups =
-      num_blocks(p.m, cut.rows) * num_blocks(p.n, cut.columns) * num_blocks(cut.rows, kernel.group);
-  const int64_t step = groups < kLeastChunks * threads ? kernel.least_rows : kernel.group;
-  const int64_t cycles =
-      step * num_blocks(cut.columns, kUnit) * num_blocks(cut.depth, kUnit) * kernel.product / kUnit;
-  return step * num_blocks(kLeastCycles, cycles);
 }
 
 // A finished block of c, whose first row is `row` of the whole.
@@ -233,7 +57,7 @@ void note_squares(const GemmOperands& operands, const GemmBlock& block, int64_t 
 }
 
 // All of b, of one range of k after the other, as blocks of any columns find it.
-const std::byte* pack_whole(Queue& queue, const Kernel& kernel, const GemmProblem& p,
+const std::byte* pack_whole(Queue& queue, const BlockKernel& kernel, const GemmProblem& p,
                             const GemmOperands& operands) {
   if (!kernel.packs_weights || p.a_col != 1 || queue.packed_weights() == nullptr) return nullptr;
   const int64_t depth = depth_of(kernel, p);
@@ -256,22 +80,33 @@ const std::byte* pack_whole(Queue& queue, const Kernel& kernel, const GemmProble
   return to;
 }
 
-// One range of k, all blocks of c, made by threads that share packed blocks of b; or b lies packed whole.
-void run_depth(Queue& queue, const Kernel& kernel, const GemmProblem& p, const GemmOperands& operands,
-               const Cut& cut, const std::byte* packed_b, const float* sums = nullptr) {
-  const int64_t down = num_blocks(p.m, cut.rows), chunk = chunk_rows(kernel, p, cut, queue.num_threads());
+// What a run over one range of k makes, and what it finds.
+struct Part {
+  int64_t row, rows;          // of c
+  const std::byte* packed_b;  // whole; null: it is packed block by block
+  const float* sums = nullptr;
+  PairSums pairs{};  // of those rows
+};
+
+// One range of k, all blocks of some rows of c, made by threads that share packed blocks of b.
+void run_depth(Queue& queue, const BlockKernel& kernel, const GemmProblem& p, const GemmOperands& operands,
+               const Cut& cut, const Part& part) {
+  const int64_t down = num_blocks(part.rows, cut.rows),
+                chunk = chunk_rows(kernel, p, cut, queue.num_threads());
   const int64_t chunks = num_blocks(cut.rows, chunk);
   const int64_t packed_bytes = kernel.packed_bytes(cut.columns, cut.depth);
   PackedBlocks packed;
   queue.parallel_for(down * num_blocks(p.n, cut.columns) * chunks, [&](int64_t item) {
-    const int64_t index = item / chunks, row = index % down * cut.rows, first = item % chunks * chunk;
-    const int64_t rows = std::min({chunk, cut.rows - first, p.m - row - first});
+    const int64_t index = item / chunks, first = index % down * cut.rows + item % chunks * chunk;
+    const int64_t rows = std::min({chunk, (index % down + 1) * cut.rows - first, part.rows - first});
     if (rows <= 0) return;
-    const int64_t column = index / down * cut.columns;
-    GemmBlock block = block_of(p, operands, row + first, column, cut, sums);
+    const int64_t row = part.row + first, column = index / down * cut.columns;
+    GemmBlock block = block_of(p, operands, row, column, cut, part.sums);
     block.m = rows;
-    if (packed_b != nullptr) {
-      block.packed_b = packed_b + kernel.packed_bytes(column, p.k);
+    block.pairs = part.pairs;
+    if (part.pairs.data != nullptr) block.pairs.data += first / kUnit * part.pairs.row + column * kUnit;
+    if (part.packed_b != nullptr) {
+      block.packed_b = part.packed_b + kernel.packed_bytes(column, p.k);
       kernel.block(block);
     } else {
       const PackedBlocks::Reading b =
@@ -280,20 +115,45 @@ void run_depth(Queue& queue, const Kernel& kernel, const GemmProblem& p, const G
       block.scratch += packed_bytes;
       kernel.block(block);
     }
-    rotate_block(operands.rotation, block, row + first);
-    note_squares(operands, block, (row + first) * p.n + column);
+    if (!part.pairs.last) return;
+    rotate_block(operands.rotation, block, row);
+    note_squares(operands, block, row * p.n + column);
   });
 }
 
-// Where k is longer than a depth, the sums of several meet in c or, if that is not f32, in workspace.
-void run_kernel(Queue& queue, Arena& arena, const Kernel& kernel, const GemmProblem& p,
-                const GemmOperands& operands) {
-  const std::byte* const packed_b = pack_whole(queue, kernel, p, operands);
-  const int64_t side = operands.rotation != nullptr  ? operands.rotation->head_dim
-                       : operands.squares != nullptr ? kNormBlock
-                                                     : kernel.side;
-  const Cut cut = choose_cut(kernel, p, queue.num_threads(), packed_b != nullptr, side);
-  if (cut.depth >= p.k) return run_depth(queue, kernel, p, operands, cut, packed_b);
+// The operands of the range of k from l on.
+GemmOperands range_of(const GemmOperands& operands, const GemmProblem& p, int64_t l) {
+  GemmOperands range = operands;
+  range.a = offset(operands.a, l * p.a_col, p.in);
+  range.b = offset(operands.b, l * p.b_row, p.in);
+  return range;
+}
+
+// Ranges of k one after the other, between which the sums of pairs wait in workspace. Rows of c are made in slabs, so that
+// those sums stay in a cache.
+void run_in_slabs(Queue& queue, Arena& arena, const BlockKernel& kernel, const GemmProblem& p,
+                  const GemmOperands& operands, const std::byte* packed_b, int64_t side) {
+  constexpr int64_t kSlabElements = int64_t{4} << 20, kLeastRows = 1024;
+  const int64_t rows = even_part(p.m, num_blocks(p.m, std::max(kSlabElements / p.n, kLeastRows)), kUnit);
+  const int64_t pairs_row = num_blocks(p.n, kUnit) * kUnit * kUnit;
+  const Tensor sums = empty(arena, {rows / kUnit * pairs_row}, Dtype::f32, Category::workspace);
+  for (int64_t row = 0; row < p.m; row += rows) {
+    GemmProblem slab = p;
+    slab.m = std::min(rows, p.m - row);
+    const Cut cut = choose_cut(kernel, slab, queue.num_threads(), packed_b != nullptr, side);
+    for (int64_t l = 0; l < p.k; l += cut.depth) {
+      GemmProblem range = p;
+      range.k = std::min(cut.depth, p.k - l);
+      const std::byte* const packed = packed_b == nullptr ? nullptr : packed_b + kernel.packed_bytes(p.n, l);
+      const PairSums pairs{sums.data<float>(), pairs_row, l == 0, l + cut.depth >= p.k};
+      run_depth(queue, kernel, range, range_of(operands, p, l), cut, {row, slab.m, packed, nullptr, pairs});
+    }
+  }
+}
+
+// Ranges of k one after the other, the sums of which meet in c or, if that is not f32, in workspace.
+void run_in_sums(Queue& queue, Arena& arena, const BlockKernel& kernel, const GemmProblem& p,
+                 const GemmOperands& operands, const std::byte* packed_b, const Cut& cut) {
   Tensor sums;
   if (p.out != kF32) sums = empty(arena, {p.m, p.n}, Dtype::f32, Category::workspace);
   GemmProblem part = p;
@@ -303,21 +163,20 @@ void run_kernel(Queue& queue, Arena& arena, const Kernel& kernel, const GemmProb
     part.k = std::min(cut.depth, p.k - l);
     part.accumulate = p.accumulate || l > 0;
     const std::byte* const packed = packed_b == nullptr ? nullptr : packed_b + kernel.packed_bytes(p.n, l);
-    GemmOperands pieces{offset(operands.a, l * p.a_col, p.in), offset(operands.b, l * p.b_row, p.in),
-                        l == 0 ? operands.bias : nullptr, sums.defined() ? sums.raw() : operands.c};
-    pieces.a_sums = operands.a_sums;
-    pieces.square_blocks = operands.square_blocks;
-    if (last) pieces.squares = operands.squares;
+    GemmOperands pieces = range_of(operands, p, l);
+    if (l > 0) pieces.bias = nullptr;
+    if (sums.defined()) pieces.c = sums.raw();
+    if (!last) pieces.squares = nullptr;
     if (!last || !sums.defined() || !kernel.takes_sums) {
-      run_depth(queue, kernel, part, pieces, cut, packed);
+      pieces.residual = nullptr;
+      pieces.rotation = nullptr;
+      run_depth(queue, kernel, part, pieces, cut, {0, p.m, packed});
       continue;
     }
     part.out = p.out;
     part.accumulate = false;
     pieces.c = operands.c;
-    pieces.residual = operands.residual;
-    pieces.rotation = operands.rotation;
-    run_depth(queue, kernel, part, pieces, cut, packed, sums.data<float>());
+    run_depth(queue, kernel, part, pieces, cut, {0, p.m, packed, sums.data<float>()});
   }
   if (!sums.defined() || kernel.takes_sums) return;
   const auto from_f32 = choose(queue, &RowTable::elementwise, p.out, &ElementwiseRows::from_f32).from_f32;
@@ -326,7 +185,21 @@ void run_kernel(Queue& queue, Arena& arena, const Kernel& kernel, const GemmProb
   });
 }
 
-template <const Kernel& kKernel>
+void run_kernel(Queue& queue, Arena& arena, const BlockKernel& kernel, const GemmProblem& p,
+                const GemmOperands& operands) {
+  const std::byte* const packed_b = pack_whole(queue, kernel, p, operands);
+  const int64_t side = operands.rotation != nullptr  ? operands.rotation->head_dim
+                       : operands.squares != nullptr ? kNormBlock
+                                                     : kernel.side;
+  const Cut cut = choose_cut(kernel, p, queue.num_threads(), packed_b != nullptr, side);
+  if (cut.depth >= p.k) return run_depth(queue, kernel, p, operands, cut, {0, p.m, packed_b});
+  // Two ranges of an f32 c meet there as fast.
+  if (kernel.keeps_pairs && (p.out != kF32 || p.k > 2 * cut.depth))
+    return run_in_slabs(queue, arena, kernel, p, operands, packed_b, side);
+  run_in_sums(queue, arena, kernel, p, operands, packed_b, cut);
+}
+
+template <const BlockKernel& kKernel>
 void run(Queue& queue, Arena& arena, const GemmProblem& p, const GemmOperands& operands) {
   run_kernel(queue, arena, kKernel, p, operands);
 }
@@ -365,12 +238,13 @@ void run_dots(Queue& queue, Arena&, const GemmProblem& p, const GemmOperands& op
 
 }  // namespace
 
-constinit const GemmCandidate amx_gemm{"amx", true, true, true, true, amx_refuses, run<kAmx>};
-constinit const GemmCandidate avx512_bf16_gemm{"avx512_bf16",   true, true, true, true, bf16_refuses,
-                                               run<kAvx512Bf16>};
-constinit const GemmCandidate avx512_gemm{"avx512",    false, false, false, true, refuses<Isa::avx512>,
-                                          run<kAvx512>};
-constinit const GemmCandidate avx2_gemm{"avx2", false, false, false, true, refuses<Isa::avx2>, run<kAvx2>};
+constinit const GemmCandidate amx_gemm{"amx", true, true, true, true, amx_refuses, run<amx_blocks>};
+constinit const GemmCandidate avx512_bf16_gemm{"avx512_bf16",          true, true, true, true, bf16_refuses,
+                                               run<avx512_bf16_blocks>};
+constinit const GemmCandidate avx512_gemm{"avx512",          false, false, false, true, refuses<Isa::avx512>,
+                                          run<avx512_blocks>};
+constinit const GemmCandidate avx2_gemm{"avx2",          false, false, false, true, refuses<Isa::avx2>,
+                                        run<avx2_blocks>};
 constinit const GemmCandidate dots_gemm{"dots", false, false, false, false, dots_refuse, run_dots};
 
 }  // namespace athanor

@@ -5,6 +5,8 @@
 // - The tiles of a finished pair of panels are stored in the first step of the next, and read again, a few lines a step,
 //   during the one after that: a burst of either would leave the tile unit idle, and a read that comes before the store has
 //   reached the first-level cache holds up those behind it.
+// - Where k comes in ranges, tiles are stored where a pair's sums wait for the next range, and begin there: pairs lie one
+//   after the other, so the processor's own prefetcher brings them, where lines of c, far apart, would have to be asked for.
 #include <utility>
 
 #include "athanor/kernels/cpu/bf16/gemm.h"
@@ -93,13 +95,16 @@ inline bool lies_well(const GemmBlock& block, int64_t pass_steps) {
   return true;
 }
 
-// What becomes of results: they are rounded, or not, or added to what is there and stay f32; else any.
-enum class Kind { any, rounded, f32, f32_sums };
+// What becomes of results: they are rounded, or stay f32, are added to what is there, or pass by the caches; else any.
+enum class Kind { any, rounded, f32, f32_sums, f32_streamed };
 
 inline Kind kind_of(const GemmBlock& block) {
   if (block.accumulate) return Kind::f32_sums;
-  // A fresh gradient is streamed.
-  if (block.a_col != 1 || block.sums != nullptr || block.residual != nullptr) return Kind::any;
+  if (block.residual != nullptr) return Kind::any;
+  // A fresh gradient is larger than what caches keep until it is read.
+  if (block.a_col != 1)
+    return reinterpret_cast<uintptr_t>(block.c) % 64 == 0 && block.c_row % 16 == 0 ? Kind::f32_streamed
+                                                                                   : Kind::any;
   return block.out == kF32 ? Kind::f32 : Kind::rounded;
 }
 
@@ -144,8 +149,13 @@ class PairWriter {
           low += _mm512_loadu_ps(c);
           high += _mm512_loadu_ps(c + 16);
         }
-        _mm512_storeu_ps(c, low);
-        _mm512_storeu_ps(c + 16, high);
+        if constexpr (kKind == Kind::f32_streamed) {
+          _mm512_stream_ps(c, low);
+          _mm512_stream_ps(c + 16, high);
+        } else {
+          _mm512_storeu_ps(c, low);
+          _mm512_storeu_ps(c + 16, high);
+        }
       }
     }
   }
@@ -165,10 +175,26 @@ class PairWriter {
   int64_t first_ = 0, next_ = kSide;
 };
 
+// Sums of pairs that are needed soon, some lines a step: they lie one after the other.
+class PairsAhead {
+ public:
+  PairsAhead(const float* pair, int64_t steps)
+      : at_(pair), lines_(pair == nullptr ? 0 : (kPairLines + steps - 1) / steps) {}
+  [[gnu::always_inline]] void fetch() {
+    for (int64_t i = 0; i < lines_; ++i, at_ += kLine) _mm_prefetch(at_, _MM_HINT_T1);
+  }
+
+ private:
+  static constexpr int64_t kLine = 16, kPairLines = kPair / kLine;
+  const float* at_;
+  int64_t lines_;
+};
+
 template <Form kForm, Kind kKind>
 void multiply(const Task& task) {
   const int64_t steps = task.steps;
   const int64_t pass_steps = task.pass_steps;
+  const PairSums& pairs = task.block.pairs;
   // The tiles in the registers go to `before` in the first step of the pair of panels after. Final sums, of c from (row,
   // column), rest in one of two places until the pair after that, in which their lines are written.
   float* places[2] = {task.final, task.final + kPair};
@@ -186,11 +212,14 @@ void multiply(const Task& task) {
       asm volatile("" ::: "memory");  // tile loads do not tell the compiler what they read
       for (int64_t j = 0; j < task.b_panels; ++j) {
         const uint16_t* b = task.b_packed + (j * steps + first) * kUnit;
-        float* const sums = task.sums + j * kPair;
-        if (first == 0)
-          first_step<true>(a, b, before, sums);
+        float* const waiting = task.sums + j * kPair;
+        float* const pair = pairs.data == nullptr ? nullptr : pairs.data + i * pairs.row + j * kPair;
+        const bool ends = first + count == steps;
+        PairsAhead pairs_ahead(first == 0 && !pairs.first ? pair + kPair : nullptr, count);
+        if (first == 0 && pairs.first)
+          first_step<true>(a, b, before, waiting);
         else
-          first_step<false>(a, b, before, sums);
+          first_step<false>(a, b, before, first == 0 ? pair : waiting);
         if (done) writer.expect(row, column);
         writer.lines(lines);
         ahead.fetch(rate);
@@ -198,19 +227,21 @@ void multiply(const Task& task) {
           step(a.at(s), b + s * kUnit);
           writer.lines(lines);
           ahead.fetch(rate);
+          pairs_ahead.fetch();
         }
         writer.finish();
         if (done) writer.begin(before, row, column);
         row = i * kSide;
         column = j * kSide;
-        done = first + count == steps;
+        done = ends && pairs.last;
         if (done) std::swap(places[0], places[1]);
-        before = done ? places[0] : sums;
+        before = done ? places[0] : ends ? pair : waiting;
       }
     }
   }
   writer.finish();
   store_tiles(before);
+  if (!done) return;
   writer.begin(before, row, column);
   writer.finish();
 }
@@ -230,8 +261,9 @@ void gemm_block(const GemmBlock& block) {
   const Kind kind = kind_of(block);
   if (block.a_col != 1) {
     const Task task = task_of<Form::turned>(block, kPassSteps);
-    (kind == Kind::f32_sums ? multiply<Form::turned, Kind::f32_sums>
-                            : multiply<Form::turned, Kind::any>)(task);
+    (kind == Kind::f32_sums       ? multiply<Form::turned, Kind::f32_sums>
+     : kind == Kind::f32_streamed ? multiply<Form::turned, Kind::f32_streamed>
+                                  : multiply<Form::turned, Kind::any>)(task);
   } else {
     Task task = task_of<Form::copied>(block, kPassSteps);
     task.in_place = lies_well(block, task.pass_steps);
