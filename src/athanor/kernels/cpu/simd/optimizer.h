@@ -17,6 +17,10 @@ void adamw(float* master, float* m, float* v, void* value, const float* grad, in
   const V unbias2 = set1(1.f / step.correction2), eps = set1(step.eps), grad_scale = set1(step.grad_scale);
   for_vectors(
       n, [&](int64_t i, auto part) __attribute__((always_inline)) {
+        fetch_ahead(grad + i);
+        fetch_ahead(m + i);
+        fetch_ahead(v + i);
+        fetch_ahead(master + i);
         const V g = load(grad + i, part) * grad_scale;
         const V mi = beta1 * load(m + i, part) + rest1 * g;
         const V vi = beta2 * load(v + i, part) + rest2 * (g * g);
@@ -36,6 +40,9 @@ void sgd(float* master, float* m, void* value, const float* grad, int64_t n, con
   const V decay = set1(step.weight_decay), grad_scale = set1(step.grad_scale);
   for_vectors(
       n, [&](int64_t i, auto part) __attribute__((always_inline)) {
+        fetch_ahead(grad + i);
+        fetch_ahead(m + i);
+        fetch_ahead(master + i);
         V p = load(master + i, part);
         const V g = load(grad + i, part) * grad_scale + decay * p;
         const V mi = momentum * load(m + i, part) + g;
