@@ -238,7 +238,8 @@ void run_dots(Queue& queue, Arena&, const GemmProblem& p, const GemmOperands& op
 
 }  // namespace
 
-constinit const GemmCandidate amx_gemm{"amx", true, true, true, true, amx_refuses, run<amx_blocks>};
+// Tiles leave squares to a pass over c: what each thread reads back of its own streamed lines costs them more.
+constinit const GemmCandidate amx_gemm{"amx", true, true, true, false, amx_refuses, run<amx_blocks>};
 constinit const GemmCandidate avx512_bf16_gemm{"avx512_bf16",          true, true, true, true, bf16_refuses,
                                                run<avx512_bf16_blocks>};
 constinit const GemmCandidate avx512_gemm{"avx512",          false, false, false, true, refuses<Isa::avx512>,
