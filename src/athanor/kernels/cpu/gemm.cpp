@@ -40,6 +40,7 @@ bool is_in_units(const Rotation& rotation) {
 // A pass over c.
 void note_squares(Queue& queue, const Tensor& c, SquareBlocks of, double* squares) {
   if (squares == nullptr || !on_cpu(queue)) return;
+  const Meter::Call call = metered(queue, "sum_squares", 2.0 * flops_of(c), bytes_of(c));
   for_blocks(queue, c.numel(), kBlockElements, [&](int64_t first, int64_t count) {
     of(c.data<float>() + first, count, squares + first / kNormBlock);
   });
