@@ -191,11 +191,12 @@ void run_kernel(Queue& queue, Arena& arena, const BlockKernel& kernel, const Gem
   const int64_t side = operands.rotation != nullptr  ? operands.rotation->head_dim
                        : operands.squares != nullptr ? kNormBlock
                                                      : kernel.side;
-  const Cut cut = choose_cut(kernel, p, queue.num_threads(), packed_b != nullptr, side);
-  if (cut.depth >= p.k) return run_depth(queue, kernel, p, operands, cut, {0, p.m, packed_b});
+  const int64_t depth = depth_of(kernel, p);
   // Two ranges of an f32 c meet there as fast.
-  if (kernel.keeps_pairs && (p.out != kF32 || p.k > 2 * cut.depth))
+  if (kernel.keeps_pairs && p.k > (p.out == kF32 ? 2 : 1) * depth)
     return run_in_slabs(queue, arena, kernel, p, operands, packed_b, side);
+  const Cut cut = choose_cut(kernel, p, queue.num_threads(), packed_b != nullptr, side);
+  if (depth >= p.k) return run_depth(queue, kernel, p, operands, cut, {0, p.m, packed_b});
   run_in_sums(queue, arena, kernel, p, operands, packed_b, cut);
 }
 

@@ -1,5 +1,10 @@
 // How a product is cut into blocks: by the measured costs of the kernel that makes them, so that the threads are ready
 // first. No result depends on the cut but for its depth, which depends on the shape alone.
+//
+//   const Cut cut = choose_cut(amx_blocks, problem, threads, /*b_is_packed=*/false, amx_blocks.side);
+//   // c [m,n] in blocks of cut.rows x cut.columns, k in pieces of cut.depth; all in elements
+//
+// Thread rule: functions of their arguments alone. No errors: lengths are at least 1, as in a GemmProblem.
 #pragma once
 
 #include "athanor/kernels/cpu/gemm_block.h"
@@ -15,8 +20,8 @@ struct BlockKernel {
   void (*block)(const GemmBlock&);
   void (*pack_b)(const GemmBlock&, std::byte*);
   int64_t (*packed_bytes)(int64_t n, int64_t k);
-  bool takes_sums;     // and a residual
-  bool keeps_pairs;    // PairSums
+  bool takes_sums;     // of earlier pieces of k where c is rounded, and a residual
+  bool keeps_pairs;    // those sums are PairSums; c in f32 of two pieces aside
   bool packs_weights;  // whole, once a step
   int64_t group;       // rows that meet a panel of b at once
   int64_t least_rows;  // and that are handed out at once where threads would wait for the last
