@@ -7,9 +7,11 @@
 #include "athanor/base/check.h"
 #include "athanor/base/human.h"
 #include "athanor/checkpoint/checkpoint.h"
+#include "athanor/checkpoint/steady_read.h"
 #include "athanor/kernels/table.h"
 #include "athanor/models/hf.h"
 #include "athanor/models/load.h"
+#include "athanor/train/run_history.h"
 #include "checkpoint_path.h"
 #include "command.h"
 
@@ -37,6 +39,7 @@ struct ListCommand {
   void run() const {
     Json all = Json::array();
     for (const std::string& found : checkpoints_at(path)) {
+      const StandingCheckpoint standing(system_env(), found);
       Json item = {{"path", found}, {"step", nullptr}, {"tensors", 0}, {"values", 0}, {"error", nullptr}};
       try {
         const Checkpoint checkpoint = Checkpoint::open(system_env(), found);
@@ -44,11 +47,22 @@ struct ListCommand {
         item["tensors"] = checkpoint.tensors().size();
         item["values"] = num_values(checkpoint);
       } catch (const Failure& error) {
+        if (!standing.still_stands()) continue;  // removed by the run meanwhile
         item["error"] = error.what();
       }
       all.push_back(std::move(item));
     }
-    if (json) return print(Json{{"checkpoints", all}}.dump() + "\n");
+    const auto status = run_status(system_env(), path);
+    if (json) {
+      Json document{{"checkpoints", all}};
+      if (status)
+        document["run"] = {{"status", status->status},
+                           {"reason", status->reason},
+                           {"steps", status->steps},
+                           {"pid", status->pid},
+                           {"host", status->host}};
+      return print(document.dump() + "\n");
+    }
     print(fmt::format("{:>10}  {:>8}  {:>9}  {}\n", "step", "tensors", "values", "path"));
     for (const Json& item : all) {
       const auto name = printable(item["path"].get<std::string>());
@@ -60,6 +74,10 @@ struct ListCommand {
       print(fmt::format("{:>10}  {:>8}  {:>9}  {}\n", item["step"].get<int64_t>(),
                         item["tensors"].get<size_t>(), human_count(item["values"].get<double>()), name));
     }
+    if (status)
+      print(fmt::format("\nrun {} at step {} (process {} on {}){}\n", status->status, status->steps,
+                        status->pid, printable(status->host),
+                        status->reason.empty() ? "" : ": " + printable(status->reason)));
   }
 };
 
@@ -68,7 +86,12 @@ struct ShowCommand {
   bool json = false;
 
   void run() const {
-    const Checkpoint checkpoint = Checkpoint::open(system_env(), checkpoint_at(path));
+    with_checkpoint_at(path, [&](const FoundCheckpoint& found) { show(found); });
+  }
+
+ private:
+  void show(const FoundCheckpoint& found) const {
+    const Checkpoint checkpoint = Checkpoint::open(system_env(), found.path);
     const Json state = Json::parse(checkpoint.state());
     if (json) {
       Json tensors = Json::array();
@@ -77,13 +100,13 @@ struct ShowCommand {
                            {"shape", to_json(entry.shape)},
                            {"dtype", name_of(entry.dtype)},
                            {"file", entry.file}});
-      return print(Json{{"path", checkpoint.path()},
-                        {"step", checkpoint.step()},
-                        {"values", num_values(checkpoint)},
-                        {"state", state},
-                        {"tensors", tensors}}
-                       .dump() +
-                   "\n");
+      Json document{{"path", checkpoint.path()},
+                    {"step", checkpoint.step()},
+                    {"values", num_values(checkpoint)},
+                    {"state", state},
+                    {"tensors", tensors}};
+      found.note(document);
+      return print(document.dump() + "\n");
     }
     print(fmt::format("path     {}\nstep     {}\nvalues   {} in {} tensors\n", printable(checkpoint.path()),
                       checkpoint.step(), with_commas(num_values(checkpoint)), checkpoint.tensors().size()));
@@ -104,10 +127,12 @@ struct CheckpointVerifyCommand {
     Json all = Json::array();
     size_t damaged = 0;
     for (const std::string& found : checkpoints_at(path)) {
+      const StandingCheckpoint standing(system_env(), found);
       Json item = {{"path", found}, {"ok", true}, {"error", nullptr}};
       try {
         Checkpoint::open(system_env(), found).verify();
       } catch (const Failure& error) {
+        if (!standing.still_stands()) continue;  // removed by the run meanwhile
         ++damaged;
         item["ok"] = false;
         item["error"] = error.what();
@@ -128,12 +153,14 @@ struct DigestCommand {
   bool json = false;
 
   void run() const {
-    const Checkpoint checkpoint = Checkpoint::open(system_env(), checkpoint_at(path));
-    const std::string digest = checkpoint.digest();
-    if (json)
-      return print(Json{{"digest", digest}, {"path", checkpoint.path()}, {"step", checkpoint.step()}}.dump() +
-                   "\n");
-    print(fmt::format("{}  {}\n", digest, printable(checkpoint.path())));
+    with_checkpoint_at(path, [&](const FoundCheckpoint& found) {
+      const Checkpoint checkpoint = Checkpoint::open(system_env(), found.path);
+      const std::string digest = checkpoint.digest();
+      if (!json) return print(fmt::format("{}  {}\n", digest, printable(checkpoint.path())));
+      Json document{{"digest", digest}, {"path", checkpoint.path()}, {"step", checkpoint.step()}};
+      found.note(document);
+      print(document.dump() + "\n");
+    });
   }
 };
 
@@ -147,10 +174,14 @@ struct ExportCommand {
     if (dtype != "f32" && dtype != "bf16" && dtype != "f16")
       throw ConfigError(fmt::format("--dtype: got '{}', expected f32, bf16 or f16", dtype));
     chosen.dtype = parse_dtype(dtype);
-    const std::string from = checkpoint_at(path);
-    export_hf(system_env(), from, folder, chosen);
-    if (json) return print(Json{{"checkpoint", from}, {"folder", folder}, {"dtype", dtype}}.dump() + "\n");
-    print(fmt::format("{} -> {} ({})\n", printable(from), printable(folder), dtype));
+    with_checkpoint_at(path, [&](const FoundCheckpoint& found) {
+      export_hf(system_env(), found.path, folder, chosen);
+      if (!json)
+        return print(fmt::format("{} -> {} ({})\n", printable(found.path), printable(folder), dtype));
+      Json document{{"checkpoint", found.path}, {"folder", folder}, {"dtype", dtype}};
+      found.note(document);
+      print(document.dump() + "\n");
+    });
   }
 };
 

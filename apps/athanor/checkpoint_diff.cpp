@@ -10,18 +10,41 @@
 #include "athanor/base/check.h"
 #include "athanor/base/human.h"
 #include "athanor/checkpoint/checkpoint.h"
+#include "athanor/checkpoint/steady_read.h"
 #include "athanor/models/load.h"
 #include "checkpoint_path.h"
 
 namespace athanor {
 
-std::string checkpoint_at(const std::string& path) {
+void FoundCheckpoint::note(Json& document) const {
+  if (!skipped.empty()) document["skipped"] = skipped;
+}
+
+namespace {
+
+FoundCheckpoint find_checkpoint(const std::string& path) {
   const auto found = list_checkpoints(system_env(), path);
-  if (found.size() == 1 && found[0] == path) return path;
-  const WeightsPath weights = find_weights(system_env(), path);
+  if (found.size() == 1 && found[0] == path) return {path};
+  WeightsPath weights = find_weights(system_env(), path);
   check(weights.kind == WeightsPath::Kind::checkpoint,
         "'{}': got a Hugging Face folder, expected a checkpoint", path);
-  return weights.path;
+  return {std::move(weights.path), std::move(weights.skipped)};
+}
+
+}  // namespace
+
+void with_checkpoint_at(const std::string& path, const std::function<void(const FoundCheckpoint&)>& use) {
+  FoundCheckpoint found;
+  read_steadily(
+      system_env(),
+      [&] {
+        found = find_checkpoint(path);
+        return found.path;
+      },
+      [&](const std::string&) {
+        print_warnings(found.skipped);
+        use(found);
+      });
 }
 
 Json to_json(const Shape& shape) {
@@ -45,8 +68,20 @@ struct DiffCommand {
   bool json = false;
 
   void run() const {
-    const Checkpoint a = Checkpoint::open(system_env(), checkpoint_at(a_path));
-    const Checkpoint b = Checkpoint::open(system_env(), checkpoint_at(b_path));
+    std::string differ;
+    with_checkpoint_at(a_path, [&](const FoundCheckpoint& a) {
+      with_checkpoint_at(b_path, [&](const FoundCheckpoint& b) {
+        differ = compare(a, b) ? "" : fmt::format("'{}' and '{}' differ", a.path, b.path);
+      });
+    });
+    check(differ.empty(), "{}", differ);
+  }
+
+ private:
+  // Prints how they differ, if they do; nothing is read any more then.
+  bool compare(const FoundCheckpoint& found_a, const FoundCheckpoint& found_b) const {
+    const Checkpoint a = Checkpoint::open(system_env(), found_a.path);
+    const Checkpoint b = Checkpoint::open(system_env(), found_b.path);
     std::vector<std::string> only_a, only_b, other_shape, state_keys;
     std::vector<Difference> differences;
     size_t compared = 0;
@@ -81,18 +116,19 @@ struct DiffCommand {
                         {"largest", d.largest},
                         {"at", to_json(place(a.at(d.name).shape, d.where))},
                         {"relative", d.relative}});
-      print(Json{{"equal", equal && state_keys.empty()},
-                 {"tensors_equal", equal},
-                 {"compared", compared},
-                 {"a", {{"path", a.path()}, {"step", a.step()}}},
-                 {"b", {{"path", b.path()}, {"step", b.step()}}},
-                 {"state", state_keys},
-                 {"only_a", only_a},
-                 {"only_b", only_b},
-                 {"other_shape", other_shape},
-                 {"tensors", list}}
-                .dump() +
-            "\n");
+      Json document{{"equal", equal && state_keys.empty()},
+                    {"tensors_equal", equal},
+                    {"compared", compared},
+                    {"a", {{"path", a.path()}, {"step", a.step()}}},
+                    {"b", {{"path", b.path()}, {"step", b.step()}}},
+                    {"state", state_keys},
+                    {"only_a", only_a},
+                    {"only_b", only_b},
+                    {"other_shape", other_shape},
+                    {"tensors", list}};
+      found_a.note(document["a"]);
+      found_b.note(document["b"]);
+      print(document.dump() + "\n");
     } else {
       show("only in the first", only_a);
       show("only in the second", only_b);
@@ -102,10 +138,9 @@ struct DiffCommand {
                           value_of(b_state, key)));
       show_differences(a, differences, compared);
     }
-    check(equal && state_keys.empty(), "'{}' and '{}' differ", a.path(), b.path());
+    return equal && state_keys.empty();
   }
 
- private:
   static std::string value_of(const Json& state, const std::string& key) {
     return state.contains(key) ? printable(state[key].dump()) : "nothing";
   }

@@ -50,14 +50,26 @@ std::vector<std::vector<int32_t>> read_ids(const std::string& path) {
   return sequences;
 }
 
+// A score of nothing, or one that is no number, is no success.
+void check_score(const Loaded& model, const std::string& channel, int64_t tokens, double loss) {
+  const std::string what =
+      channel.empty() ? "evaluate" : fmt::format("evaluate: channel '{}'", printable(channel));
+  if (tokens > 0 && !std::isfinite(loss))
+    fail("{}: the loss is not finite; '{}' holds a model that has diverged", what, model.loaded.path);
+}
+
+void note_skipped(const Loaded& model, nlohmann::ordered_json& report) {
+  if (!model.loaded.skipped.empty()) report["skipped"] = model.loaded.skipped;
+}
+
 void EvaluateCommand::run_ids(Loaded& model) const {
   const IdsScore score = score_ids(*model.loaded.model, model.arena, read_ids(ids_file));
+  check_score(model, "", score.tokens, score.loss);
   if (json) {
-    std::cout << nlohmann::ordered_json{{"tokens", score.tokens},
-                                        {"loss", score.loss},
-                                        {"perplexity", std::exp(score.loss)}}
-                     .dump()
-              << std::endl;
+    nlohmann::ordered_json report{
+        {"tokens", score.tokens}, {"loss", score.loss}, {"perplexity", std::exp(score.loss)}};
+    note_skipped(model, report);
+    std::cout << report.dump() << std::endl;
   } else {
     std::cout << fmt::format("{} tokens, loss {:.6f}, perplexity {:.4f}\n", score.tokens, score.loss,
                              std::exp(score.loss));
@@ -82,6 +94,12 @@ void EvaluateCommand::run_channels(Loaded& model) const {
   const auto group = make_single_group();
   const Evaluation evaluation =
       evaluate_channels(*model.loaded.model, model.arena, data.channels, *group, options);
+  if (evaluation.tokens == 0)
+    throw Error(fmt::format("evaluate: nothing is held out: got data.valid_fraction {:g} of '{}'",
+                            config.data.valid_fraction, path),
+                "give a larger data.valid_fraction with --config FILE.toml --set data.valid_fraction=0.05");
+  for (const ChannelScore& score : evaluation.channels)
+    check_score(model, score.name, score.tokens, score.loss);
   if (json) {
     nlohmann::ordered_json report{{"model", model.loaded.path},
                                   {"step", model.loaded.step},
@@ -92,16 +110,19 @@ void EvaluateCommand::run_channels(Loaded& model) const {
     for (const ChannelScore& score : evaluation.channels) {
       auto& entry = report["channels"][score.name];
       entry = {{"tokens", score.tokens}, {"loss", score.loss}, {"perplexity", score.perplexity()}};
+      if (score.tokens == 0) entry["loss"] = entry["perplexity"] = nullptr;
       if (score.bytes) entry["bytes"] = *score.bytes;
       if (score.bits_per_byte()) entry["bits_per_byte"] = *score.bits_per_byte();
     }
+    note_skipped(model, report);
     std::cout << report.dump(2) << std::endl;
     return;
   }
   std::vector<std::vector<std::string>> rows;
   for (const ChannelScore& score : evaluation.channels)
-    rows.push_back({score.name, with_commas(score.tokens), fmt::format("{:.4f}", score.loss),
-                    fmt::format("{:.2f}", score.perplexity()),
+    rows.push_back({score.name, with_commas(score.tokens),
+                    score.tokens > 0 ? fmt::format("{:.4f}", score.loss) : "-",
+                    score.tokens > 0 ? fmt::format("{:.2f}", score.perplexity()) : "-",
                     score.bits_per_byte() ? fmt::format("{:.4f}", *score.bits_per_byte()) : "-"});
   rows.push_back({"all", with_commas(evaluation.tokens), fmt::format("{:.4f}", evaluation.loss),
                   fmt::format("{:.2f}", std::exp(evaluation.loss)), ""});

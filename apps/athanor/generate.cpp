@@ -77,12 +77,13 @@ void GenerateCommand::run() {
     std::cout << text.substr(shown.size()) << std::endl;
     return;
   }
-  const nlohmann::ordered_json report{{"prompt", prompt},
-                                      {"text", text},
-                                      {"prompt_tokens", ids.size()},
-                                      {"tokens", made},
-                                      {"seconds", seconds},
-                                      {"tokens_per_second", static_cast<double>(made.size()) / seconds}};
+  nlohmann::ordered_json report{{"prompt", prompt},
+                                {"text", text},
+                                {"prompt_tokens", ids.size()},
+                                {"tokens", made},
+                                {"seconds", seconds},
+                                {"tokens_per_second", static_cast<double>(made.size()) / seconds}};
+  if (!model.loaded.skipped.empty()) report["skipped"] = model.loaded.skipped;
   std::cout << report.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) << std::endl;
 }
 

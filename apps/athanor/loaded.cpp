@@ -5,6 +5,7 @@
 #include "athanor/base/cpu.h"
 #include "athanor/base/error.h"
 #include "athanor/base/human.h"
+#include "print.h"
 
 namespace athanor {
 
@@ -24,6 +25,7 @@ Loaded::Loaded(const std::string& path, const ComputeOptions& options)
       queue(make_cpu_queue(&pool, options.isa == "auto" ? best_isa() : parse_isa(options.isa))),
       arena(*queue),
       loaded(load_model(system_env(), path, arena, compute_dtype(options.dtype))) {
+  print_warnings(loaded.skipped);
   if (!loaded.tokenizer_json.empty()) tokenizer = Tokenizer::parse(loaded.tokenizer_json, loaded.path);
 }
 

@@ -104,13 +104,16 @@ class Checkpoint {
 
 // Finished checkpoints under a folder (or a run's folder, or one checkpoint itself), by step, oldest first.
 std::vector<std::string> list_checkpoints(Env& env, const std::string& folder);
-// The newest one that verifies; `skipped` gets a line for each newer one that does not.
+// The newest one that verifies; `skipped` gets a line for each newer one that does not, and for each whose name is not
+// that of the step it holds, which is what counts. One that vanishes while it is read (a run beside this reader removes
+// its old ones) is not damaged: the folder is looked at again.
 std::optional<std::string> newest_checkpoint(Env& env, const std::string& folder,
                                              std::vector<std::string>* skipped);
 // Removes the oldest until `keep` are left (0: keeps all) but never the newest that verifies, and unfinished
 // ones that no writer holds. Does nothing while another process is writing there. `known_good`: one that the
-// caller has just written, whose bytes need no second reading; "" where there is none.
-void rotate_checkpoints(Env& env, const std::string& folder, int64_t keep,
-                        const std::string& known_good = "");
+// caller has just written, whose bytes need no second reading; "" where there is none. Returns a line for each that
+// cannot be removed, which the next call tries again.
+std::vector<std::string> rotate_checkpoints(Env& env, const std::string& folder, int64_t keep,
+                                            const std::string& known_good = "");
 
 }  // namespace athanor

@@ -6,6 +6,7 @@
 #include "athanor/checkpoint/checkpoint.h"
 #include "athanor/checkpoint/manifest.h"
 #include "athanor/checkpoint/staged_folder.h"
+#include "athanor/checkpoint/steady_read.h"
 
 namespace athanor {
 namespace {
@@ -29,13 +30,59 @@ std::string checkpoints_of(Env& env, const std::string& folder) {
   return env.is_folder(inner) ? inner : folder;
 }
 
-std::optional<std::string> why_bad(Env& env, const std::string& path) {
+// What reading all of a checkpoint came to.
+struct Verdict {
+  enum class Kind { good, damaged, vanished } kind;
+  int64_t step = 0;    // of a good one
+  std::string reason;  // of another one
+};
+
+Verdict examine(Env& env, const std::string& path) {
+  const StandingCheckpoint standing(env, path);
   try {
-    Checkpoint::open(env, path).verify();
-    return std::nullopt;
+    const Checkpoint checkpoint = Checkpoint::open(env, path);
+    checkpoint.verify();
+    return {Verdict::Kind::good, checkpoint.step(), ""};
   } catch (const Failure& error) {
-    return error.what();
+    const bool stands = standing.still_stands();
+    return {stands ? Verdict::Kind::damaged : Verdict::Kind::vanished, 0, error.what()};
   }
+}
+
+// The step that a folder's name says; none where the name says nothing.
+std::optional<int64_t> named_step(const std::string& path) {
+  const std::string name = path.substr(path.find_last_of('/') + 1);
+  return step_of(staged_for(name).value_or(name));
+}
+
+// The newest by what the checkpoints hold, as far as `paths` go; false: one vanished meanwhile.
+bool find_newest(Env& env, const std::vector<std::string>& paths, bool last_attempt,
+                 std::optional<std::string>& newest, std::vector<std::string>& notes) {
+  std::vector<std::pair<int64_t, std::string>>
+      renamed;  // good ones that hold another step than their names say
+  int64_t newest_step = -1;
+  for (auto path = paths.rbegin(); path != paths.rend() && !newest; ++path) {
+    const Verdict found = examine(env, *path);
+    if (found.kind == Verdict::Kind::vanished && !last_attempt) return false;
+    if (found.kind != Verdict::Kind::good) {
+      notes.push_back(fmt::format("checkpoint {} is skipped: {}", *path, found.reason));
+    } else if (named_step(*path).value_or(found.step) != found.step) {
+      renamed.emplace_back(found.step, *path);
+    } else {
+      newest = *path;
+      newest_step = found.step;
+    }
+  }
+  for (const auto& [step, path] : renamed)
+    if (step > newest_step) {
+      newest = path;
+      newest_step = step;
+    }
+  for (const auto& [step, path] : renamed)
+    notes.push_back(path == *newest
+                        ? fmt::format("checkpoint {} holds step {}: its name and its step differ", path, step)
+                        : fmt::format("checkpoint {} is skipped: it holds step {} only", path, step));
+  return true;
 }
 
 }  // namespace
@@ -71,32 +118,43 @@ std::vector<std::string> list_checkpoints(Env& env, const std::string& folder) {
 
 std::optional<std::string> newest_checkpoint(Env& env, const std::string& folder,
                                              std::vector<std::string>* skipped) {
-  const auto paths = list_checkpoints(env, folder);
-  for (auto path = paths.rbegin(); path != paths.rend(); ++path) {
-    const auto reason = why_bad(env, *path);
-    if (!reason) return *path;
-    if (skipped != nullptr) skipped->push_back(fmt::format("checkpoint {} is skipped: {}", *path, *reason));
+  for (int attempt = 1;; ++attempt) {
+    const auto paths = list_checkpoints(env, folder);
+    if (paths.empty() && attempt == 1) continue;  // one that comes while another one goes may be in no list
+    std::optional<std::string> newest;
+    std::vector<std::string> notes;
+    if (!find_newest(env, paths, attempt == kReadAttempts, newest, notes)) continue;
+    if (skipped != nullptr) skipped->insert(skipped->end(), notes.begin(), notes.end());
+    return newest;
   }
-  return std::nullopt;
 }
 
-void rotate_checkpoints(Env& env, const std::string& folder, int64_t keep, const std::string& known_good) {
+std::vector<std::string> rotate_checkpoints(Env& env, const std::string& folder, int64_t keep,
+                                            const std::string& known_good) {
   check(keep >= 0, "checkpoint: got keep {}, expected it from zero up", keep);
-  if (!env.is_folder(folder) || env.exists(join_path(folder, kManifestName))) return;
+  if (!env.is_folder(folder) || env.exists(join_path(folder, kManifestName))) return {};
   const std::string parent = checkpoints_of(env, folder);
   const auto lock = FolderLock::try_take(parent);
-  if (!lock) return;
+  if (!lock) return {};
+  std::vector<std::string> stuck;
   for (const std::string& name : env.list(parent)) {
     const auto stands_for = staged_for(name);
-    if (stands_for && step_of(*stands_for)) clean_leftovers(env, parent, *stands_for);
+    if (stands_for && step_of(*stands_for)) clean_leftovers(env, parent, *stands_for, &stuck);
   }
   const auto paths = list_checkpoints(env, parent);
   const auto kept = static_cast<size_t>(keep);
-  if (kept == 0 || paths.size() <= kept) return;
+  if (kept == 0 || paths.size() <= kept) return stuck;
   const bool known = std::find(paths.begin(), paths.end(), known_good) != paths.end();
   const auto newest = known ? known_good : newest_checkpoint(env, parent, nullptr);
-  for (size_t i = 0; i + kept < paths.size(); ++i)
-    if (newest && paths[i] != *newest) remove_folder(env, paths[i]);
+  for (size_t i = 0; i + kept < paths.size(); ++i) {
+    if (!newest || paths[i] == *newest) continue;
+    try {
+      remove_folder(env, paths[i]);
+    } catch (const IoError& error) {
+      stuck.push_back(fmt::format("the old checkpoint '{}' stays: {}", paths[i], error.what()));
+    }
+  }
+  return stuck;
 }
 
 }  // namespace athanor

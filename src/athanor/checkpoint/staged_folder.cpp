@@ -2,9 +2,13 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include <fstream>
 #include <random>
+#include <sstream>
 #include <utility>
 
 #include "athanor/base/check.h"
@@ -51,6 +55,24 @@ std::optional<FolderLock> FolderLock::try_take(const std::string& folder) {
   return FolderLock(fd);
 }
 
+// Lines like "1: FLOCK  ADVISORY  WRITE 4711 fd:01:1234567 0 EOF".
+std::optional<int64_t> lock_holder(const std::string& folder) {
+  struct stat info {};
+  if (::stat(folder.c_str(), &info) != 0) return std::nullopt;
+  const std::string file =
+      fmt::format("{:02x}:{:02x}:{}", major(info.st_dev), minor(info.st_dev), info.st_ino);
+  std::ifstream locks("/proc/locks");
+  for (std::string line; std::getline(locks, line);) {
+    std::istringstream words(line);
+    std::string number, kind, manner, access, where;
+    int64_t pid = 0;
+    if (words >> number >> kind >> manner >> access >> pid >> where && kind == "FLOCK" && where == file &&
+        pid > 0)
+      return pid;
+  }
+  return std::nullopt;
+}
+
 FolderLock::FolderLock(FolderLock&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
 
 FolderLock::~FolderLock() {
@@ -87,11 +109,19 @@ void remove_folder(Env& env, const std::string& path) {
   env.remove_all(out);
 }
 
-void clean_leftovers(Env& env, const std::string& parent, const std::string& name) {
+void clean_leftovers(Env& env, const std::string& parent, const std::string& name,
+                     std::vector<std::string>* stuck) {
   const std::string final_path = join_path(parent, name), replaced = replaced_path(final_path);
   if (env.exists(replaced) && !env.exists(final_path)) env.rename(replaced, final_path);
-  for (const std::string& other : env.list(parent))
-    if (staged_for(other) == name) env.remove_all(join_path(parent, other));
+  for (const std::string& other : env.list(parent)) {
+    if (staged_for(other) != name) continue;
+    try {
+      env.remove_all(join_path(parent, other));
+    } catch (const IoError& error) {
+      if (stuck != nullptr)
+        stuck->push_back(fmt::format("what is left of '{}' stays: {}", final_path, error.what()));
+    }
+  }
 }
 
 StagedFolder::StagedFolder(Env& env, const std::string& final_path)

@@ -17,6 +17,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "athanor/base/file.h"
 
@@ -34,6 +35,9 @@ class FolderLock {
   explicit FolderLock(int fd) : fd_(fd) {}
   int fd_;
 };
+
+// The process of this machine that holds the lock of a folder; none where nobody does or the system does not tell.
+std::optional<int64_t> lock_holder(const std::string& folder);
 
 class StagedFolder {
  public:
@@ -61,8 +65,9 @@ std::string replaced_path(const std::string& final_path);
 void remove_folder(Env& env, const std::string& path);
 
 // With the parent's lock held: puts back a folder that died between moving away and renaming, and removes all
-// other leftovers of `name`.
-void clean_leftovers(Env& env, const std::string& parent, const std::string& name);
+// other leftovers of `name`. What cannot be removed is hidden and stays until the next call: `stuck` gets a line.
+void clean_leftovers(Env& env, const std::string& parent, const std::string& name,
+                     std::vector<std::string>* stuck = nullptr);
 // The name a hidden folder of the parent stands for ("step_00000100"), none where it is not one of ours.
 std::optional<std::string> staged_for(const std::string& hidden_name);
 

@@ -2,9 +2,11 @@
 
 #include <functional>
 #include <set>
+#include <utility>
 
 #include "athanor/base/check.h"
 #include "athanor/checkpoint/checkpoint.h"
+#include "athanor/checkpoint/steady_read.h"
 #include "athanor/config/load.h"
 #include "athanor/models/hf.h"
 
@@ -74,22 +76,36 @@ WeightsPath find_weights(Env& env, const std::string& path) {
   constexpr const char* kExpected = "expected a run, a checkpoint or a Hugging Face folder";
   check(env.exists(path), "'{}': no such path, {}", path, kExpected);
   check(env.is_folder(path), "'{}': got a file, {}", path, kExpected);
-  const auto found = list_checkpoints(env, path);
-  if (!found.empty()) {
-    std::vector<std::string> skipped;
-    if (const auto newest = newest_checkpoint(env, path, &skipped))
-      return {WeightsPath::Kind::checkpoint, *newest};
-    throw Error(fmt::format("'{}': none of its {} checkpoints is valid", path, found.size()),
-                skipped.empty() ? "" : skipped.front());
-  }
-  if (env.exists(join_path(path, "config.json"))) return {WeightsPath::Kind::hugging_face, path};
+  std::vector<std::string> skipped;
+  if (auto newest = newest_checkpoint(env, path, &skipped))
+    return {WeightsPath::Kind::checkpoint, std::move(*newest), std::move(skipped)};
+  if (!skipped.empty())
+    throw Error(fmt::format("'{}': none of its {} checkpoints is valid", path, skipped.size()),
+                skipped.front());
+  if (env.exists(join_path(path, "config.json"))) return {WeightsPath::Kind::hugging_face, path, {}};
   fail("'{}': got a folder without checkpoints and without config.json, {}", path, kExpected);
 }
 
-LoadedModel load_model(Env& env, const std::string& path, Arena& arena, std::optional<Dtype> compute) {
-  const WeightsPath weights = find_weights(env, path);
+namespace {
+
+// use(weights), again where a run removed them meanwhile.
+WeightsPath with_weights(Env& env, const std::string& path,
+                         const std::function<void(const WeightsPath&)>& use) {
+  WeightsPath weights;
+  read_steadily(
+      env,
+      [&] {
+        weights = find_weights(env, path);
+        return weights.path;
+      },
+      [&](const std::string&) { use(weights); });
+  return weights;
+}
+
+LoadedModel load_found(Env& env, const WeightsPath& weights, Arena& arena, std::optional<Dtype> compute) {
   LoadedModel loaded;
   loaded.path = weights.path;
+  loaded.skipped = weights.skipped;
   const auto make = [&](const Source& source) {
     check(loaded.config.model.vocab_size > 0, "'{}': its config has no vocabulary size", weights.path);
     loaded.model = make_model(loaded.config.model);
@@ -112,16 +128,28 @@ LoadedModel load_model(Env& env, const std::string& path, Arena& arena, std::opt
   return loaded;
 }
 
-void load_params(Env& env, const std::string& path, Model& model,
-                 const std::function<bool(const Param&)>& wanted) {
-  const WeightsPath weights = find_weights(env, path);
-  if (weights.kind == WeightsPath::Kind::checkpoint) {
-    const Checkpoint checkpoint = Checkpoint::open(env, weights.path);
-    fill(source_of(checkpoint), model, wanted);
-  } else {
-    const HfWeights folder(env, weights.path);
-    fill(source_of(folder), model, wanted);
-  }
+}  // namespace
+
+LoadedModel load_model(Env& env, const std::string& path, Arena& arena, std::optional<Dtype> compute) {
+  std::optional<LoadedModel> loaded;
+  with_weights(env, path, [&](const WeightsPath& weights) {
+    loaded.reset();
+    loaded = load_found(env, weights, arena, compute);
+  });
+  return std::move(*loaded);
+}
+
+WeightsPath load_params(Env& env, const std::string& path, Model& model,
+                        const std::function<bool(const Param&)>& wanted) {
+  return with_weights(env, path, [&](const WeightsPath& weights) {
+    if (weights.kind == WeightsPath::Kind::checkpoint) {
+      const Checkpoint checkpoint = Checkpoint::open(env, weights.path);
+      fill(source_of(checkpoint), model, wanted);
+    } else {
+      const HfWeights folder(env, weights.path);
+      fill(source_of(folder), model, wanted);
+    }
+  });
 }
 
 }  // namespace athanor

@@ -6,13 +6,14 @@
 //   own
 //
 // Errors: Error saying what was found and what was expected: no such path, a folder that is none of the
-// three, no checkpoint that verifies (with the reason of each), a tensor of another shape. Thread rule: one
-// thread.
+// three, no checkpoint that verifies (with the reason of each), a tensor of another shape. What a run that goes on removes
+// while it is read is no error: its newest is taken again. Thread rule: one thread.
 #pragma once
 
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "athanor/base/file.h"
 #include "athanor/config/config.h"
@@ -23,7 +24,8 @@ namespace athanor {
 // Where the weights at a path are.
 struct WeightsPath {
   enum class Kind { checkpoint, hugging_face } kind;
-  std::string path;  // of the checkpoint or the folder itself
+  std::string path;                       // of the checkpoint or the folder itself
+  std::vector<std::string> skipped = {};  // a line for each newer checkpoint that is damaged
 };
 WeightsPath find_weights(Env& env, const std::string& path);
 
@@ -32,15 +34,16 @@ struct LoadedModel {
   std::unique_ptr<Model> model;  // without f32 masters where it computes in bf16 or f16
   std::string tokenizer_json;    // empty where there is none
   int64_t step = 0;
-  std::string path;  // of what was read
+  std::string path;                  // of what was read
+  std::vector<std::string> skipped;  // as in WeightsPath
 };
 
 // `compute`: none takes the type that the model was trained in.
 LoadedModel load_model(Env& env, const std::string& path, Arena& arena, std::optional<Dtype> compute);
 
 // Weights into an allocated model, those that are `wanted` (all, if it is empty); every tensor must be there, have the
-// model's shape, and none be left over.
-void load_params(Env& env, const std::string& path, Model& model,
-                 const std::function<bool(const Param&)>& wanted = {});
+// model's shape, and none be left over. Returns where they were.
+WeightsPath load_params(Env& env, const std::string& path, Model& model,
+                        const std::function<bool(const Param&)>& wanted = {});
 
 }  // namespace athanor

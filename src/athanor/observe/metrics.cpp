@@ -41,34 +41,6 @@ ChannelValues channels_at(const nlohmann::ordered_json& object, const char* key)
   return values;
 }
 
-// The step of a line that this program wrote; 0 for anything else. Cheap, since a long run has millions of
-// them.
-int64_t step_of(std::string_view line) {
-  constexpr std::string_view kStart = "{\"step\":";
-  if (!line.starts_with(kStart) || !line.ends_with('}')) return 0;
-  int64_t step = 0;
-  const char* first = line.data() + kStart.size();
-  const auto [end, error] = std::from_chars(first, line.data() + line.size(), step);
-  return error == std::errc() && *end == ',' && step > 0 ? step : 0;
-}
-
-struct Prefix {
-  size_t size_bytes = 0;
-  int64_t last_step = 0;
-};
-
-// The complete lines from the start whose steps rise up to `step`.
-Prefix prefix_up_to(std::string_view text, int64_t step) {
-  Prefix kept;
-  while (true) {
-    const size_t end = text.find('\n', kept.size_bytes);
-    if (end == std::string_view::npos) return kept;
-    const int64_t line_step = step_of(text.substr(kept.size_bytes, end - kept.size_bytes));
-    if (line_step <= kept.last_step || line_step > step) return kept;
-    kept = {end + 1, line_step};
-  }
-}
-
 }  // namespace
 
 std::string json_number(double value) {
@@ -165,13 +137,9 @@ std::vector<StepMetrics> read_metrics(Env& env, const std::string& path) {
 
 MetricsWriter::MetricsWriter(Env& env, const std::string& path, int64_t resumed_step) {
   check(resumed_step >= 0, "metrics: got the step {}, expected at least 0", resumed_step);
-  if (env.exists(path)) {
-    const std::string text = env.read_text(path);
-    const Prefix kept = prefix_up_to(text, resumed_step);
-    last_step_ = kept.last_step;
-    if (kept.size_bytes < text.size())
-      env.write_atomically(path, std::string_view(text).substr(0, kept.size_bytes));
-  }
+  found_ = open_history(env, path, resumed_step);
+  found_.kept.clear();  // as large as the file
+  last_step_ = found_.last_step;
   file_ = env.append_to(path);
 }
 

@@ -6,8 +6,8 @@
 // Numbers are the shortest that read back to the same bits. JSON has no NaN and no infinity: both are null,
 // which reads back as NaN.
 //
-// A resumed run has not seen the steps after its checkpoint: opening cuts the file back to the lines up to
-// the resumed step, dropping a line torn by a kill, by writing a new file and renaming it over the old one.
+// A resumed run has not seen the steps after its checkpoint: opening sets them and what is damaged aside
+// (metrics_history.h).
 // Thread rule: a writer belongs to one thread. Errors: IoError of the Env, Error for a step out of order.
 #pragma once
 
@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "athanor/base/file.h"
+#include "athanor/observe/metrics_history.h"
 
 namespace athanor {
 
@@ -70,8 +71,10 @@ class MetricsWriter {
   // The newest step in the file. Right after opening it is less than the resumed step only where lines were
   // lost, as by a power cut between two syncs; the run can go on, its history has a hole.
   int64_t last_step() const { return last_step_; }
+  const MetricsHistory& found() const { return found_; }  // at opening, without the lines that are kept
 
  private:
+  MetricsHistory found_;
   std::unique_ptr<WritableFile> file_;
   int64_t last_step_ = 0;
 };

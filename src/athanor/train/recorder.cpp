@@ -13,9 +13,17 @@
 namespace athanor {
 namespace {
 
-std::string host_name() {
-  char name[256] = {};
-  return ::gethostname(name, sizeof name - 1) == 0 ? name : "localhost";
+// Without waiting until a disk has it; a reader finds the old one or the new one.
+void replace(Env& env, const std::string& path, std::string_view text) {
+  const std::string temporary = path + ".tmp";
+  const auto file = env.create(temporary);
+  file->append(text);
+  file->close();
+  env.rename(temporary, path);
+}
+
+std::string steps_text(int64_t first, int64_t last) {
+  return first == last ? fmt::format("step {}", first) : fmt::format("steps {} to {}", first, last);
 }
 
 std::string log_path(Env& env, const std::string& folder, int rank) {
@@ -41,6 +49,7 @@ std::string Recorder::file(const std::string& name) const {
 void Recorder::open(int64_t resumed_step, const std::string& resolved_config) {
   if (rank_ != 0) return;
   metrics_ = std::make_unique<MetricsWriter>(env_, file("metrics.jsonl"), resumed_step);
+  tell_history(resumed_step);
   board_ = std::make_unique<TensorBoardWriter>(
       env_, folder_, TensorBoardId{.wall_seconds = wall_seconds(), .host = host_name(), .pid = ::getpid()},
       resumed_step);
@@ -48,12 +57,27 @@ void Recorder::open(int64_t resumed_step, const std::string& resolved_config) {
   write("env.json", environment_report(ATHANOR_VERSION, command_line_).to_json());
 }
 
+void Recorder::tell_history(int64_t resumed_step) {
+  const MetricsHistory& found = metrics_->found();
+  if (found.num_damaged > 0)
+    warning(fmt::format(
+        "metrics.jsonl: {} damaged line{} set aside in metrics.damaged.jsonl, the first was line {}",
+        found.num_damaged, found.num_damaged == 1 ? " is" : "s are", found.first_damaged_line));
+  if (found.last_abandoned == 0) return;
+  const std::string aside = fmt::format("the metrics of {} are set aside in metrics.abandoned.jsonl",
+                                        steps_text(found.first_abandoned, found.last_abandoned));
+  if (resumed_step == 0)
+    warning("no checkpoint had been saved, so the run begins at step 1: " + aside);
+  else
+    message(fmt::format("the checkpoint is of step {}: {}", resumed_step, aside));
+}
+
 // Until a file is safe on a disk takes milliseconds, which the first step need not wait for.
-void Recorder::write(const std::string& name, std::string text) {
-  written_ = std::async(std::launch::async, [this, path = file(name), text = std::move(text),
+void Recorder::write(const std::string& name, std::string text, bool is_safe) {
+  written_ = std::async(std::launch::async, [this, path = file(name), text = std::move(text), is_safe,
                                              before = std::move(written_)]() mutable {
     if (before.valid()) before.get();
-    env_.write_atomically(path, text);
+    is_safe ? env_.write_atomically(path, text) : replace(env_, path, text);
   });
 }
 
@@ -62,7 +86,11 @@ void Recorder::finish_writing() {
 }
 
 void Recorder::header(const std::string& title, const Rows& rows) {
-  for (const auto& [key, value] : rows) log_.write(LogLevel::info, fmt::format("{}: {}", key, value));
+  std::string label;  // a row without one goes on with that of the row before
+  for (const auto& [key, value] : rows) {
+    if (!key.empty()) label = key;
+    log_.write(LogLevel::info, fmt::format("{}: {}", label, value));
+  }
   if (console_ != nullptr) console_->header(title, rows);
 }
 
@@ -95,6 +123,13 @@ void Recorder::sync() {
 
 void Recorder::report(const TrainReport& report) {
   if (rank_ == 0) write("report.json", report.to_json());
+}
+
+void Recorder::renew(const TrainReport& report) {
+  if (rank_ != 0) return;
+  if (written_.valid() && written_.wait_for(std::chrono::seconds(0)) != std::future_status::ready) return;
+  finish_writing();
+  write("report.json", report.to_json(), /*is_safe=*/false);
 }
 
 void Recorder::finish(const TrainReport& last) {

@@ -33,12 +33,14 @@ class Recorder {
   void warning(const std::string& text);
   void sync();  // metrics up to here survive a power cut
   void report(const TrainReport& report);
+  void renew(const TrainReport& report);  // the same where nothing may wait for it: not safe from a power cut
   void finish(const TrainReport& report);  // also draws the loss curve
 
   std::string file(const std::string& name) const;
 
  private:
-  void write(const std::string& name, std::string text);
+  void write(const std::string& name, std::string text, bool is_safe = true);
+  void tell_history(int64_t resumed_step);
   void finish_writing();  // throws what went wrong
 
   Env& env_;

@@ -1,10 +1,13 @@
 #include "athanor/train/report.h"
 
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "athanor/base/clock.h"
+#include "athanor/observe/log.h"
 #include "athanor/observe/report.h"
 
 namespace athanor {
@@ -34,6 +37,10 @@ std::string TrainReport::to_json() const {
   Report report;
   report["run"] = run_folder;
   report["status"] = status;
+  report["reason"] = reason;
+  report["host"] = host;
+  report["pid"] = pid;
+  report["time"] = time;
   report["ranks"] = ranks;
   report["params"] = params;
   report["tokens"] = tokens;
@@ -56,26 +63,71 @@ std::string TrainReport::to_json() const {
 }
 
 void TrainReport::restore(const std::string& json) {
+  const auto old = parse(json);
+  if (!old) return;  // torn or foreign: the run goes on without them
+  train_loss_last = old->train_loss_last;
+  valid_loss_first = old->valid_loss_first;
+  valid_loss_last = old->valid_loss_last;
+  channel_loss_first = old->channel_loss_first;
+  channel_loss_last = old->channel_loss_last;
+  tokens_per_second = old->tokens_per_second;
+  mfu = old->mfu;
+}
+
+std::optional<TrainReport> TrainReport::parse(const std::string& json) {
   const auto old = nlohmann::ordered_json::parse(json, nullptr, /*allow_exceptions=*/false);
-  if (!old.is_object()) return;  // torn or foreign: the run goes on without them
-  const auto number = [&](const char* key, double& value) {
+  if (!old.is_object() || !old.contains("status")) return std::nullopt;
+  TrainReport report;
+  const auto number = [&](const char* key, auto& value) {
     const auto found = old.find(key);
-    if (found != old.end() && found->is_number()) value = found->get<double>();
+    if (found != old.end() && found->is_number()) found->get_to(value);
+  };
+  const auto text = [&](const char* key, std::string& value) {
+    const auto found = old.find(key);
+    if (found != old.end() && found->is_string()) found->get_to(value);
   };
   const auto losses = [&](const char* key, ChannelValues& values) {
     const auto found = old.find(key);
     if (found == old.end() || !found->is_object()) return;
-    values.clear();
     for (const auto& [name, value] : found->items())
       if (value.is_number()) values.emplace_back(name, value.get<double>());
   };
-  number("train_loss_last", train_loss_last);
-  number("valid_loss_first", valid_loss_first);
-  number("valid_loss_last", valid_loss_last);
-  losses("channel_loss_first", channel_loss_first);
-  losses("channel_loss_last", channel_loss_last);
-  number("tokens_per_second", tokens_per_second);
-  number("mfu", mfu);
+  text("run", report.run_folder);
+  text("status", report.status);
+  text("reason", report.reason);
+  text("host", report.host);
+  number("pid", report.pid);
+  text("time", report.time);
+  number("ranks", report.ranks);
+  number("params", report.params);
+  number("tokens", report.tokens);
+  number("steps", report.steps);
+  number("resumed_step", report.resumed_step);
+  number("train_loss_last", report.train_loss_last);
+  number("valid_loss_first", report.valid_loss_first);
+  number("valid_loss_last", report.valid_loss_last);
+  losses("channel_loss_first", report.channel_loss_first);
+  losses("channel_loss_last", report.channel_loss_last);
+  number("tokens_per_second", report.tokens_per_second);
+  number("mfu", report.mfu);
+  number("seconds", report.seconds);
+  number("first_step_seconds", report.first_step_seconds);
+  number("peak_bytes", report.peak_bytes);
+  number("planned_bytes", report.planned_bytes);
+  number("resident_bytes", report.resident_bytes);
+  text("digest", report.digest);
+  return report;
+}
+
+void TrainReport::set_writer() {
+  host = host_name();
+  pid = ::getpid();
+  time = utc_time(wall_seconds());
+}
+
+std::string host_name() {
+  char name[256] = {};
+  return ::gethostname(name, sizeof name - 1) == 0 ? name : "localhost";
 }
 
 }  // namespace athanor

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,7 +13,11 @@ namespace athanor {
 
 struct TrainReport {
   std::string run_folder;
-  std::string status = "running";  // running, interrupted, finished
+  std::string status = "running";  // running, interrupted, finished, failed
+  std::string reason;              // of one that failed
+  std::string host;                // where the process runs or ran that wrote this, and
+  int64_t pid = 0;
+  std::string time;  // when it did; renewed while it trains
   int64_t ranks = 1, params = 0, steps = 0, tokens = 0;
   int64_t resumed_step = 0;  // 0: started afresh
   double train_loss_last = std::numeric_limits<double>::quiet_NaN();
@@ -29,9 +34,14 @@ struct TrainReport {
   // From the steps that were measured, if any; without a peak (0) there is no mfu.
   void set_rates(std::vector<double> tokens_per_second, double flops_per_token, double peak_flops);
   void set_resident_bytes();  // the most that this process has had so far
+  void set_writer();          // this process, now
   std::string to_json() const;
   // Losses and rates as an earlier process of the same run reported them; those of this process replace them.
   void restore(const std::string& json);
+  // All of it; none where the text is no report, or torn.
+  static std::optional<TrainReport> parse(const std::string& json);
 };
+
+std::string host_name();
 
 }  // namespace athanor

@@ -10,6 +10,7 @@
 #include "athanor/base/check.h"
 #include "athanor/base/clock.h"
 #include "athanor/config/print.h"
+#include "athanor/train/run_history.h"
 
 namespace athanor {
 namespace {
@@ -32,12 +33,21 @@ std::string value_of(const Config& config, const std::string& key) {
   return nlohmann::json::parse(config_to_json(config)).at(key.substr(0, dot)).at(key.substr(dot + 1)).dump();
 }
 
+// " (process 4711)", where it is known.
+std::string holder_of(const std::string& run_folder) {
+  if (const auto pid = lock_holder(run_folder)) return fmt::format(" (process {})", *pid);
+  const auto status = run_status(system_env(), run_folder);  // on another machine
+  if (!status || status->status != "running" || status->pid == 0) return "";
+  return fmt::format(" (process {} on {})", status->pid, status->host);
+}
+
 }  // namespace
 
 FolderLock lock_run(const std::string& run_folder) {
   for (const double deadline = now_seconds() + kLockSeconds;;) {
     if (auto lock = FolderLock::try_take(run_folder)) return std::move(*lock);
-    check(now_seconds() < deadline, "'{}': another process trains this run", run_folder);
+    if (now_seconds() >= deadline)
+      fail("'{}': another process trains this run{}", run_folder, holder_of(run_folder));
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
 }

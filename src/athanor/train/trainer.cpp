@@ -29,6 +29,7 @@
 #include "athanor/train/memory_plan.h"
 #include "athanor/train/recorder.h"
 #include "athanor/train/run_folder.h"
+#include "athanor/train/run_keeper.h"
 #include "athanor/train/served.h"
 #include "athanor/train/server_run.h"
 #include "athanor/train/setup.h"
@@ -46,6 +47,7 @@ class Trainer {
       : config_(config),
         io_(io),
         folder_(config),
+        keeper_(io.env, folder_, world.all()),
         threads_(threads_of_rank(config, io.ranks_of_host)),
         pool_(threads_, [this](int thread) { bind_this_thread(io_.placement.thread(thread)); }),
         queue_(open_device(config, world.size(), io.cuda_plugin, &pool_, world.rank() % io.ranks_of_host)),
@@ -54,12 +56,10 @@ class Trainer {
         group_(world_.all()) {}
 
   TrainReport run();
+  NotFinite with_checkpoint(const NotFinite& error) const { return keeper_.with_checkpoint(error); }
+  void failed(const std::string& reason) { keeper_.failed(reason, report_, recorder_); }
 
  private:
-  std::string step_path() const {
-    return join_path(folder_.checkpoints(), fmt::format("step_{:08d}", state_.step));
-  }
-
   bool serves() const { return places_ && places_->serves(); }
   // Whether the state after this step is saved: all ranks say the same.
   bool is_saved(bool stop) const {
@@ -73,7 +73,10 @@ class Trainer {
   void measure_peak();
   void validate_now(int64_t max_tokens, StepMetrics* metrics);
   void loop();
+  void check_step(const StepResult& result, const StepMetrics& metrics);
+  void check_state(const std::string& what);
   void save();
+  void renew_report(double tokens_per_second);
   void write_report(const char* status);
   void write_trace();
   StepMetrics to_metrics(const StepResult& result, double seconds) const;
@@ -81,7 +84,7 @@ class Trainer {
   Config config_;
   TrainIo io_;
   RunFolder folder_;
-  std::optional<FolderLock> lock_;  // rank 0
+  RunKeeper keeper_;
   const int threads_;
   ThreadPool pool_;
   std::optional<BoundThread> bound_;  // the thread that trains, as the pool's first
@@ -132,24 +135,14 @@ void Trainer::bind_thread() {
 void Trainer::open_run() {
   state_ = first_state(config_);
   state_.data_identity = data_.identity;
-  io_.env.create_folders(folder_.checkpoints());
-  if (group_.rank() == 0) lock_.emplace(lock_run(folder_.path));
-  recorder_.emplace(io_.env, folder_.path, group_.rank(), io_.console, io_.command_line);
-  // What a writer that died left behind, and what it had moved away, is put right before anyone looks.
-  if (group_.rank() == 0) rotate_checkpoints(io_.env, folder_.checkpoints(), /*keep=*/0);
+  keeper_.take();
   group_.barrier("run folder");
-  std::vector<std::string> skipped;
-  const auto newest = newest_checkpoint(io_.env, folder_.checkpoints(), &skipped);
-  for (const std::string& line : skipped) recorder_->warning(line);
-  if (!newest) return;
-  const Checkpoint checkpoint = Checkpoint::open(io_.env, *newest);
-  const Config then = parse_config(checkpoint.file_text("config.resolved.toml"), *newest);
-  const TrainState found = TrainState::from_json(checkpoint.state());
-  check_resumable(then, config_, found.data_identity, data_.identity);
-  state_ = found;
+  recorder_.emplace(io_.env, folder_.path, group_.rank(), io_.console, io_.command_line);
+  const auto found = keeper_.find_state(config_, data_.identity, *recorder_);
+  if (!found) return;
+  state_ = *found;
   state_.loss_scale.window = config_.precision.loss_scale_window;
   report_.resumed_step = saved_step_ = state_.step;
-  recorder_->message(fmt::format("resumed from {}", *newest));
 }
 
 void Trainer::load_state() {
@@ -162,15 +155,40 @@ void Trainer::load_state() {
   training_->lay_out(*mesh_);
   training_->allocate(io_.env);
   if (report_.resumed_step > 0) {
-    training_->load(Checkpoint::open(io_.env, step_path()));
+    training_->load(Checkpoint::open(io_.env, keeper_.checkpoint()));
+    keeper_.doubt_checkpoint(state_.step);
+    check_state("checkpoint " + keeper_.checkpoint());
+    keeper_.trust_checkpoint();
   } else if (!config_.train.init_from.empty()) {
-    load_params(io_.env, config_.train.init_from, *training_->model,
-                [this](const Param& param) { return training_->keeps(param); });
+    const WeightsPath weights = load_params(io_.env, config_.train.init_from, *training_->model,
+                                            [this](const Param& param) { return training_->keeps(param); });
+    for (const std::string& line : weights.skipped) recorder_->warning(line);
+    check_state("train.init_from '" + config_.train.init_from + "'");
     recorder_->message("weights from " + config_.train.init_from);
   } else {
     training_->initialize(config_.train.seed);
   }
   training_->publish(state_);
+}
+
+void Trainer::check_state(const std::string& what) {
+  if (const auto name = first_not_finite(training_->tensors(), group_))
+    throw NotFinite(fmt::format("{}: the tensor '{}' is not finite", what, *name));
+}
+
+// What a step came to, the same on all ranks.
+void Trainer::check_step(const StepResult& result, const StepMetrics& metrics) {
+  std::string what;
+  if (!std::isfinite(result.loss))
+    what = fmt::format("step {}: the loss is not finite", state_.step);
+  else if (!result.applied && result.loss_scale <= LossScale::kMin)
+    what = fmt::format("step {}: gradients overflow at the smallest loss scale, {:g}", state_.step,
+                       result.loss_scale);
+  else if (metrics.valid_loss && !std::isfinite(*metrics.valid_loss))
+    what = fmt::format("step {}: the held-out loss is not finite", state_.step);
+  if (what.empty()) return;
+  if (places_) throw NotFinite(what);  // the servers have the weights, and wait for other calls now
+  throw NotFinite(name_not_finite(what, training_->tensors(), group_, training_->compute));
 }
 
 void Trainer::measure_peak() {
@@ -190,6 +208,7 @@ void Trainer::validate_now(int64_t max_tokens, StepMetrics* metrics) {
                          .max_tokens = max_tokens,
                          .equal_passes = training_->needs_equal_passes(),
                          .passes = training_->held_out_passes()});
+  if (evaluation.tokens == 0) return;
   report_.valid_loss_last = evaluation.loss;
   report_.channel_loss_last.clear();
   for (const ChannelScore& score : evaluation.channels)
@@ -199,6 +218,7 @@ void Trainer::validate_now(int64_t max_tokens, StepMetrics* metrics) {
     metrics->valid_channel_loss = report_.channel_loss_last;
     return;
   }
+  if (!std::isfinite(evaluation.loss)) throw NotFinite("before training: the held-out loss is not finite");
   report_.valid_loss_first = report_.valid_loss_last;
   report_.channel_loss_first = report_.channel_loss_last;
   std::string text = fmt::format("before training: held-out loss {:.4f}", evaluation.loss);
@@ -209,15 +229,15 @@ void Trainer::validate_now(int64_t max_tokens, StepMetrics* metrics) {
 void Trainer::save() {
   if (saved_step_ == state_.step) return;
   const Span span(io_.trace, "checkpoint", "step");
+  check_state(fmt::format("step {}", state_.step));
   CheckpointContent content{
       .step = state_.step, .state = state_.to_json(), .tensors = training_->tensors(), .files = {}};
   content.files.push_back({"config.resolved.toml", print_config(config_)});
   if (data_.tokenizer != nullptr) content.files.push_back({"tokenizer.json", data_.tokenizer->json()});
   recorder_->sync();
   const std::string path = write_checkpoint(io_.env, group_, folder_.checkpoints(), content);
-  if (group_.rank() == 0)
-    rotate_checkpoints(io_.env, folder_.checkpoints(), config_.checkpoint.keep, /*known_good=*/path);
   saved_step_ = state_.step;
+  keeper_.saved(path, state_.step, config_.checkpoint.keep, *recorder_);
   recorder_->message("saved " + path);
 }
 
@@ -251,11 +271,20 @@ void Trainer::write_report(const char* status) {
   report_.status = status;
   report_.steps = state_.step;
   report_.tokens = state_.tokens;
-  report_.set_rates(rates_, training_->model->flops_per_token(config_.data.seq_len), peak_flops_);
+  if (training_)
+    report_.set_rates(rates_, training_->model->flops_per_token(config_.data.seq_len), peak_flops_);
   report_.seconds = process_age_seconds();
   report_.peak_bytes = static_cast<int64_t>(arena_.usage().peak_total);
   report_.set_resident_bytes();
+  report_.set_writer();
   recorder_->report(report_);
+}
+
+void Trainer::renew_report(double tokens_per_second) {
+  report_.steps = state_.step;
+  report_.tokens = state_.tokens;
+  report_.tokens_per_second = tokens_per_second;
+  keeper_.renew(report_, *recorder_);
 }
 
 void Trainer::write_trace() {
@@ -267,14 +296,10 @@ void Trainer::write_trace() {
 }
 
 void Trainer::loop() {
-  if (state_.step >= config_.train.steps) {
-    recorder_->message(
-        fmt::format("step {} is done, train.steps is {}: nothing to do", state_.step, config_.train.steps));
-    return;
-  }
   if (serves()) {
     const auto save_due = [this](bool stop) {
       if (is_saved(stop)) save();
+      renew_report(0.0);
     };
     if (serve_steps(*training_->server, config_.train.steps, state_, save_due))
       report_.status = "interrupted";
@@ -318,6 +343,8 @@ void Trainer::loop() {
       measure_peak();
     }
     recorder_->step(metrics, config_.train.steps);
+    check_step(result, metrics);
+    renew_report(metrics.tokens_per_second);
     if (!result.applied)
       recorder_->warning(fmt::format("step {}: gradients overflowed, step skipped, loss scale now {:g}",
                                      state_.step, state_.loss_scale.scale));
@@ -336,8 +363,6 @@ void Trainer::loop() {
 
 TrainReport Trainer::run() {
   open_data();
-  open_run();
-  bind_thread();
   const uint64_t available = available_memory_bytes();
   const MemoryPlan plan = plan_recompute({.config = config_,
                                           .num_channels = static_cast<int64_t>(data_.channels.size()),
@@ -345,28 +370,38 @@ TrainReport Trainer::run() {
                                           .world_size = group_.size(),
                                           .stop_bytes = kAbsurd * available});
   check_fits(plan, io_.ranks_of_host, available);
+  open_run();
+  if (state_.step >= config_.train.steps) {
+    recorder_->message(
+        fmt::format("step {} is done, train.steps is {}: nothing to do", state_.step, config_.train.steps));
+    keeper_.rotate(config_.checkpoint.keep, *recorder_);
+    return keeper_.idle_report(state_, group_.size(), *recorder_);
+  }
+  bind_thread();
   config_.parallel.recompute = plan.request.config.parallel.recompute;
-  group_.barrier("memory");  // what other ranks allocate must not look like memory that is missing
-  load_state();
   report_.run_folder = folder_.path;
   report_.ranks = group_.size();
-  report_.params = training_->model->num_params();
   report_.planned_bytes = static_cast<int64_t>(plan.usage.peak_total);
+  if (state_.step > 0 && io_.env.exists(folder_.file("report.json")))
+    report_.restore(io_.env.read_text(folder_.file("report.json")));
+  keeper_.begin();
+  write_report("running");
+  group_.barrier("memory");  // what other ranks allocate must not look like memory that is missing
+  load_state();
+  keeper_.rotate(config_.checkpoint.keep, *recorder_);
+  report_.params = training_->model->num_params();
   recorder_->header("athanor · " + config_.train.name,
                     header_rows(config_, *training_, data_.channels, plan, *queue_, io_.placement,
                                 group_.size(), state_.step));
   recorder_->open(state_.step, print_config(config_));
-  if (state_.step == 0) {
-    if (config_.train.first_eval_tokens > 0 && !serves())
-      validate_now(config_.train.first_eval_tokens, nullptr);
-    write_report("running");
-  } else if (io_.env.exists(folder_.file("report.json"))) {
-    report_.restore(io_.env.read_text(folder_.file("report.json")));
-  }
+  keeper_.trains();
+  if (state_.step == 0 && config_.train.first_eval_tokens > 0 && !serves())
+    validate_now(config_.train.first_eval_tokens, nullptr);
+  write_report("running");
   loop();
   training_->settle();
   if (saved_step_ == state_.step && group_.rank() == 0)
-    report_.digest = Checkpoint::open(io_.env, step_path()).digest();
+    report_.digest = Checkpoint::open(io_.env, keeper_.checkpoint()).digest();
   write_report(report_.status == "interrupted" ? "interrupted" : "finished");
   recorder_->finish(report_);
   return report_;
@@ -383,7 +418,17 @@ int threads_of_rank(const Config& config, int ranks_of_host) {
 }
 
 TrainReport train(const Config& config, World& world, const TrainIo& io) {
-  return Trainer(config, world, io).run();
+  Trainer trainer(config, world, io);
+  try {
+    return trainer.run();
+  } catch (const NotFinite& error) {
+    const NotFinite whole = trainer.with_checkpoint(error);
+    trainer.failed(whole.what());
+    throw NotFinite(whole);
+  } catch (const std::exception& error) {
+    trainer.failed(error.what());
+    throw;
+  }
 }
 
 }  // namespace athanor

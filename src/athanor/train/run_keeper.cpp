@@ -1,0 +1,124 @@
+#include "athanor/train/run_keeper.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "athanor/base/clock.h"
+#include "athanor/checkpoint/checkpoint.h"
+#include "athanor/config/load.h"
+
+namespace athanor {
+namespace {
+
+constexpr double kRenewSeconds = 1.0;
+
+}  // namespace
+
+void RunKeeper::take() {
+  if (!is_first_) return;
+  is_new_ = !env_.exists(folder_.path);
+  env_.create_folders(folder_.path);
+  lock_.emplace(lock_run(folder_.path));
+  // What a writer that died left behind, and what it had moved away, is put right before anyone looks.
+  stuck_ = rotate_checkpoints(env_, folder_.checkpoints(), /*keep=*/0);
+}
+
+void RunKeeper::tell(const std::vector<std::string>& stuck, Recorder& recorder) {
+  for (const std::string& line : stuck)
+    if (told_.insert(line).second) recorder.warning(line);
+}
+
+std::optional<TrainState> RunKeeper::find_state(const Config& config, const std::string& data_identity,
+                                                Recorder& recorder) {
+  tell(stuck_, recorder);
+  std::vector<std::string> skipped;
+  const auto newest = newest_checkpoint(env_, folder_.checkpoints(), &skipped);
+  for (const std::string& line : skipped) recorder.warning(line);
+  std::optional<TrainState> found;
+  if (!newest) {
+    check_may_begin(env_, folder_, skipped);
+  } else {
+    const Checkpoint checkpoint = Checkpoint::open(env_, *newest);
+    const Config then = parse_config(checkpoint.file_text("config.resolved.toml"), *newest);
+    found = TrainState::from_json(checkpoint.state());
+    check_resumable(then, config, found->data_identity, data_identity);
+    checkpoint_ = *newest;
+    if (is_first_) record_commit(env_, folder_, found->step);
+  }
+  const auto before = run_status(env_, folder_.path, /*holds_lock=*/true);
+  if (before && before->status == "dead")
+    recorder.message(fmt::format("the process that trained this run before ({} on {}) died at step {}",
+                                 before->pid, before->host, before->steps));
+  if (newest) recorder.message("resumed from " + *newest);
+  return found;
+}
+
+void RunKeeper::saved(const std::string& path, int64_t step, int64_t keep, Recorder& recorder) {
+  checkpoint_ = path;
+  if (is_first_) record_commit(env_, folder_, step);
+  rotate(keep, recorder);
+}
+
+void RunKeeper::rotate(int64_t keep, Recorder& recorder) {
+  if (is_first_) tell(rotate_checkpoints(env_, folder_.checkpoints(), keep, checkpoint_), recorder);
+}
+
+void RunKeeper::renew(TrainReport& report, Recorder& recorder) {
+  const double now = now_seconds();
+  if (!is_first_ || now - renewed_at_ < kRenewSeconds) return;
+  renewed_at_ = now;
+  report.seconds = process_age_seconds();
+  report.set_writer();
+  recorder.renew(report);
+}
+
+void RunKeeper::failed(const std::string& reason, TrainReport& report, std::optional<Recorder>& recorder) {
+  if (!lock_) return;
+  try {
+    if (is_new_) {
+      recorder.reset();
+      env_.remove_all(folder_.path);
+    } else if (is_begun_) {
+      report.status = "failed";
+      report.reason = reason;
+      report.seconds = process_age_seconds();
+      report.set_writer();
+      recorder->report(report);
+      recorder->sync();
+    }
+  } catch (const std::exception&) {  // what this is about is on its way already
+  }
+}
+
+NotFinite RunKeeper::with_checkpoint(const NotFinite& error) const {
+  const std::string last =
+      doubted_step_ ? last_finite_checkpoint(env_, folder_.checkpoints(), *doubted_step_) : checkpoint_;
+  return NotFinite(last.empty() ? fmt::format("{}; no finite checkpoint had been saved", error.what())
+                                : fmt::format("{}; the last finite checkpoint is {}", error.what(), last),
+                   doubted_step_ ? fmt::format("move {} away to go on from an older one", checkpoint_)
+                                 : "lower optimizer.lr, warm up for longer (schedule.warmup_steps) or clip "
+                                   "more (optimizer.clip_norm)");
+}
+
+TrainReport RunKeeper::idle_report(const TrainState& state, int ranks, Recorder& recorder) {
+  const std::string path = folder_.file("report.json");
+  TrainReport report;
+  if (const auto found = env_.exists(path) ? TrainReport::parse(env_.read_text(path)) : std::nullopt) {
+    if (found->status == "finished" || found->status == "interrupted") return *found;
+    report = *found;  // that process died behind its last checkpoint
+  }
+  report.run_folder = folder_.path;
+  report.status = "finished";
+  report.reason = "";
+  report.ranks = std::max<int64_t>(report.ranks, ranks);
+  report.steps = state.step;
+  report.tokens = state.tokens;
+  report.set_writer();
+  if (is_first_) report.digest = Checkpoint::open(env_, checkpoint_).digest();
+  recorder.report(report);
+  recorder.sync();
+  return report;
+}
+
+}  // namespace athanor
