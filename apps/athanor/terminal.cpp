@@ -25,6 +25,12 @@ size_t terminal_columns(std::FILE* out) {
   return sized ? size.ws_col : size_t{120};
 }
 
+size_t console_columns(std::FILE* out) {
+  winsize size{};
+  const bool sized = ioctl(fileno(out), TIOCGWINSZ, &size) == 0 && size.ws_col > 20;
+  return sized ? size.ws_col : size_t{80};
+}
+
 std::unique_ptr<Console> make_console(bool on_stderr, int64_t log_every) {
   std::FILE* out = on_stderr ? stderr : stdout;
   const bool terminal = is_terminal(out);
@@ -41,8 +47,8 @@ std::unique_ptr<Console> make_console(bool on_stderr, int64_t log_every) {
       .is_terminal = terminal,
       .color = terminal && environment_value("NO_COLOR").empty(),
       .utf8 = utf8,
-      .width = terminal_columns(out),
       .log_every = log_every,
+      .columns = [out] { return console_columns(out); },
   });
 }
 

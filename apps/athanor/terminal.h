@@ -15,6 +15,9 @@ std::unique_ptr<Console> make_console(bool on_stderr, int64_t log_every);
 // How wide the terminal behind `out` is; a plain width where it is none.
 size_t terminal_columns(std::FILE* out);
 
+// The same for text that is read rather than looked at: 80 where there is no terminal, the width of a dumb one.
+size_t console_columns(std::FILE* out);
+
 std::string environment_value(const std::string& name);  // "" where it is not set
 
 }  // namespace athanor

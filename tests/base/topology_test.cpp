@@ -105,7 +105,7 @@ TEST(Placement, SaysWhyThreadsAreNotBound) {
   EXPECT_EQ(place(cores, 1, 0, 3).text(), "not bound: 3 threads leave some of 4 cores to others");
   EXPECT_EQ(place(cores, 5, 0, 1).text(), "not bound: 5 threads are more than 4 processors");
   EXPECT_EQ(place({}, 1, 0, 1).text(), "not bound to cores, which are not known");
-  EXPECT_EQ(place(cores, 2, 1, 2).text(), "bound to 2-3");
+  EXPECT_EQ(place(cores, 2, 1, 2).text(), "pinned to cores 2-3");
   EXPECT_TRUE(place(cores, 1, 0, 3).thread(2).empty());
   EXPECT_THROW(place(cores, 2, 2, 1), Error);
 }

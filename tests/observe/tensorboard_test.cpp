@@ -127,6 +127,7 @@ TEST_F(TensorBoard, TagsOfAStep) {
                    .loss_scale = 1024,
                    .tokens_per_second = 2048,
                    .mfu = 0.25,
+                   .step_seconds = 0.5,
                    .peak_bytes = 3LL << 29};
   board.write(m, 10.0);
   m.valid_loss = 4.5;
@@ -135,20 +136,44 @@ TEST_F(TensorBoard, TagsOfAStep) {
   board.flush();
   const auto all = records(system_env().read_text(board.path()));
   ASSERT_EQ(all.size(), 3u);
-  std::map<std::string, float> expected = {{"loss", 5.5f},
-                                           {"channel_loss/en", 5.0f},
-                                           {"channel_loss/代码", 6.0f},
-                                           {"grad_norm", 1.25f},
-                                           {"lr", 0.5f},
-                                           {"loss_scale", 1024.0f},
-                                           {"throughput(tps)", 2048.0f},
-                                           {"mfu(%)", 25.0f},
-                                           {"memory/peak(GiB)", 1.5f}};
+  std::map<std::string, float> expected = {{"loss/train", 5.5f},
+                                           {"loss_by_channel/en", 5.0f},
+                                           {"loss_by_channel/代码", 6.0f},
+                                           {"optimizer/grad_norm", 1.25f},
+                                           {"optimizer/lr", 0.5f},
+                                           {"optimizer/loss_scale", 1024.0f},
+                                           {"speed/tokens_per_second", 2048.0f},
+                                           {"speed/mfu_percent", 25.0f},
+                                           {"speed/step_seconds", 0.5f},
+                                           {"memory/peak_GiB", 1.5f}};
   EXPECT_EQ(scalars_of(all[1]), expected);
   EXPECT_EQ(fields(all[1]).find(2)->second, std::to_string(1LL << 40));
-  expected["valid_loss"] = 4.5f;
-  expected["valid/en"] = 4.0f;
+  expected["loss/valid"] = 4.5f;
+  expected["loss_by_channel_valid/en"] = 4.0f;
   EXPECT_EQ(scalars_of(all[2]), expected);
+}
+
+// A scale that nothing is scaled by is no news; a first evaluation has no loss of training.
+TEST_F(TensorBoard, OnlyWhatARunHas) {
+  TensorBoardWriter board(system_env(), folder_, {});
+  StepMetrics before;
+  before.valid_loss = 9.5;
+  before.valid_channel_loss = {{"en", 9.0}};
+  board.write_validation(before, 10.0);
+  board.write({.step = 1, .loss = 5.5}, 11.0);
+  board.text("samples", "**The** end", 1, 12.0);
+  board.flush();
+  const auto all = records(system_env().read_text(board.path()));
+  ASSERT_EQ(all.size(), 4u);
+  EXPECT_EQ(scalars_of(all[1]),
+            (std::map<std::string, float>{{"loss/valid", 9.5f}, {"loss_by_channel_valid/en", 9.0f}}));
+  EXPECT_EQ(scalars_of(all[2]).count("optimizer/loss_scale"), 0u);
+  const auto value = fields(fields(fields(all[3]).find(5)->second).find(1)->second);
+  EXPECT_EQ(value.find(1)->second, "samples");
+  const auto tensor = fields(value.find(8)->second);
+  EXPECT_EQ(tensor.find(1)->second, "7");
+  EXPECT_EQ(tensor.find(8)->second, "**The** end");
+  EXPECT_EQ(fields(fields(value.find(9)->second).find(1)->second).find(1)->second, "text");
 }
 
 TEST_F(TensorBoard, AResumedRunStartsANewFileThatPurgesLaterSteps) {

@@ -169,7 +169,7 @@ std::span<const int> Placement::thread(int thread) const {
 }
 
 std::string Placement::text() const {
-  return pinned() ? "bound to " + number_ranges(of_thread) : reason;
+  return pinned() ? "pinned to cores " + number_ranges(of_thread) : reason;
 }
 
 std::string bind_this_thread(std::span<const int> processors) {

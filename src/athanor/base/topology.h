@@ -43,7 +43,7 @@ struct Placement {
 
   bool pinned() const { return !processors.empty(); }
   std::span<const int> thread(int thread) const;  // its processor, as one number or none
-  std::string text() const;                       // "bound to 0-3", or why not
+  std::string text() const;                       // "pinned to cores 0-3", or why not
 };
 
 Placement place_rank(std::span<const Core> cores, const PlacementRequest& request);

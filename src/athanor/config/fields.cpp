@@ -126,6 +126,13 @@ const std::vector<Field<Config>>& config_fields() {
        one_of({"auto", "generic", "avx2", "avx512", "avx512_bf16", "amx"})},
       {"train", "trace", "writes trace/rank*.json", at<&C::train, &T::trace>, any()},
       {"train", "log_every", "steps per console line", at<&C::train, &T::log_every>, at_least(1)},
+      {"train", "sample_every", "steps between samples of text; 0: none", at<&C::train, &T::sample_every>,
+       at_least(0)},
+      {"train", "sample_prompts", "texts to continue; none: a new document",
+       at<&C::train, &T::sample_prompts>, any()},
+      {"train", "sample_tokens", "tokens per sample", at<&C::train, &T::sample_tokens>, at_least(1, 1 << 20)},
+      {"train", "sample_temperature", "of samples; 0: greedy", at<&C::train, &T::sample_temperature>,
+       at_least(0)},
 
       {"optimizer", "name", "", at<&C::optimizer, &O::name>, one_of({"adamw", "sgd"})},
       {"optimizer", "lr", "learning rate at its peak", at<&C::optimizer, &O::lr>, above(0)},

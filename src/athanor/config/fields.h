@@ -18,7 +18,7 @@ namespace athanor {
 
 // A pointer to the member of one struct that a field stands for.
 using Slot = std::variant<std::string*, int64_t*, uint64_t*, double*, bool*, std::vector<double>*,
-                          std::vector<int64_t>*, std::vector<ChannelConfig>*>;
+                          std::vector<int64_t>*, std::vector<std::string>*, std::vector<ChannelConfig>*>;
 
 // Limits of a number. long double holds every int64 and uint64 exactly.
 struct Range {

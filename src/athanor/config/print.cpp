@@ -61,6 +61,11 @@ struct AsToml {
   std::string operator()(const std::vector<int64_t>* values) const {
     return fmt::format("[{}]", fmt::join(*values, ", "));
   }
+  std::string operator()(const std::vector<std::string>* values) const {
+    std::vector<std::string> texts;
+    for (const std::string& value : *values) texts.push_back(toml_string(value));
+    return fmt::format("[{}]", fmt::join(texts, ", "));
+  }
   std::string operator()(const std::vector<ChannelConfig>* channels) const {
     return toml_channels(*channels);
   }

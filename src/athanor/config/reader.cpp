@@ -113,6 +113,13 @@ void ConfigReader::read_value(const Field<Owner>& field, Owner& owner, const std
       if (!element.is_integer()) wrong_type(element, key, "an array of integers");
       (*integers)->push_back(element.as_integer()->get());
     }
+  } else if (auto* const* texts = std::get_if<std::vector<std::string>*>(&slot)) {
+    if (!node.is_array()) wrong_type(node, key, "an array of strings");
+    (*texts)->clear();
+    for (const auto& element : *node.as_array()) {
+      if (!element.is_string()) wrong_type(element, key, "an array of strings");
+      (*texts)->push_back(element.as_string()->get());
+    }
   } else {
     read_channels(node, *std::get<std::vector<ChannelConfig>*>(slot));
   }

@@ -113,6 +113,7 @@ void validate(const Config& config) {
   check_data_parallel(config);
   validate_offload(config);
   check_recompute(config);
+  check_samples(config);
 }
 
 void validate_data(const Config& config) {

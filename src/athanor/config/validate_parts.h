@@ -10,5 +10,6 @@ void check_model(const Config& config);          // validate_model.cpp: sizes, h
 void check_recompute(const Config& config);      // that the model has the blocks of parallel.recompute
 void check_layout(const Config& config);         // validate_layout.cpp: tp, sp, cp, pp, ep
 void check_data_parallel(const Config& config);  // validate_data_parallel.cpp: what sums of gradients go with
+void check_samples(const Config& config);        // validate_samples.cpp: train.sample_*
 
 }  // namespace athanor

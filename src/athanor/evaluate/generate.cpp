@@ -28,17 +28,18 @@ std::vector<int32_t> generate(const Model& model, Arena& arena, std::span<const 
   for (const int32_t id : prompt)
     check(id >= 0 && id < config.vocab_size, "generate: the prompt holds id {}, expected below vocab_size {}",
           id, config.vocab_size);
-  const auto capacity = static_cast<size_t>(config.max_seq_len);
+  const auto capacity = static_cast<size_t>(
+      options.context > 0 ? std::min(options.context, config.max_seq_len) : config.max_seq_len);
   const auto newest = [](const std::vector<int32_t>& ids, size_t count) {
     return std::vector<int32_t>(ids.end() - static_cast<std::ptrdiff_t>(std::min(count, ids.size())),
                                 ids.end());
   };
   std::vector<int32_t> all(prompt.begin(), prompt.end()), made;
-  std::vector<KvCache> caches = model.make_caches(config.max_seq_len);
+  std::vector<KvCache> caches = model.make_caches(static_cast<int64_t>(capacity));
   // What the model has not read yet; a prompt longer than the context loses its beginning.
   std::vector<int32_t> unread = newest(all, capacity);
   size_t in_cache = 0;
-  const RandomStream stream(options.seed, "generate");
+  const RandomStream stream(options.seed, options.stream);
   const int64_t classes =
       options.vocab_size > 0 ? std::min(options.vocab_size, config.vocab_size) : config.vocab_size;
   while (static_cast<int64_t>(made.size()) < options.max_tokens) {
@@ -50,8 +51,8 @@ std::vector<int32_t> generate(const Model& model, Arena& arena, std::span<const 
     std::vector<float> logits = feed(model, arena, unread, caches);
     in_cache += unread.size();
     logits.resize(static_cast<size_t>(classes));
-    const int32_t id =
-        sample_token(logits, options.sampling, static_cast<double>(stream.uniform(made.size(), 0)));
+    const int32_t id = sample_token(logits, options.sampling,
+                                    static_cast<double>(stream.uniform(made.size(), options.step)));
     if (std::find(options.stop_ids.begin(), options.stop_ids.end(), id) != options.stop_ids.end()) break;
     made.push_back(id);
     all.push_back(id);

@@ -9,6 +9,7 @@
 
 #include <functional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "athanor/evaluate/sampling.h"
@@ -22,6 +23,10 @@ struct GenerateOptions {
   SamplingOptions sampling;
   std::vector<int32_t> stop_ids;  // the text ends before any of these
   int64_t vocab_size = 0;         // only ids below are drawn (the tokenizer's); 0: the model's
+  int64_t context = 0;            // positions that are kept, at most; 0: max_seq_len
+  // The address of the random choices: (seed, stream, number of the token, step).
+  std::string stream = "generate";
+  uint64_t step = 0;
 };
 
 // Calls on_token with each new id as soon as it is known; it returns false to stop. Returns the new ids.

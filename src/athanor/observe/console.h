@@ -10,11 +10,10 @@
 //   console.finish();                   // ends the bar's line
 //
 // A plain line reads
-//   step 00010/400 | loss 5.1234 | en 5.01 zh 6.20 | norm 1.23 | lr 3.0e-04 | 1,234 tok/s | mfu 12.3 % | eta
-//   1m02s
+//   step 010/400 | loss 5.1234 | 1,234 tok/s | step 155 ms | 2s, eta 1m02s
 //
-// The library reads no environment: the caller says what it writes to (NO_COLOR becomes color = false, a
-// width may change between calls). Control characters are stripped from every text. What does not fit into
+// The library reads no environment: the caller says what it writes to (NO_COLOR becomes color = false), and how wide that
+// is now, since a window may be resized. Control characters are stripped from every text. What does not fit into
 // the terminal's line is left out, the least important first. Thread rule: a console belongs to one thread.
 #pragma once
 
@@ -26,7 +25,12 @@
 #include <utility>
 #include <vector>
 
+#include "athanor/base/clock.h"
 #include "athanor/observe/metrics.h"
+#include "athanor/observe/sample_log.h"
+#include "athanor/observe/step_line.h"
+#include "athanor/observe/terminal_plot.h"
+#include "athanor/observe/terminal_style.h"
 
 namespace athanor {
 
@@ -35,38 +39,47 @@ struct ConsoleOptions {
   bool is_terminal = false;
   bool color = false;
   bool utf8 = true;
-  size_t width = 100;     // columns
-  int64_t log_every = 1;  // steps per plain line; the first and the last step always have one
+  size_t width = 80;                     // columns
+  int64_t log_every = 1;                 // steps per plain line; the first and the last step always have one
+  std::function<size_t()> columns = {};  // asked before anything is drawn; empty: always `width`
+  std::function<double()> clock = now_seconds;  // for the time since the console was made
 };
 
+// A value may be several cells, separated by kNextCell: they are set in as many columns as fit.
 using Rows = std::vector<std::pair<std::string, std::string>>;
+constexpr char kNextCell = '\t';
 
 class Console {
  public:
   explicit Console(ConsoleOptions options);
 
+  // In a wide window the rows stand in two columns.
   void header(const std::string& title, const Rows& rows);
   void step(const StepMetrics& metrics, int64_t total_steps);
-  void validation(const StepMetrics& metrics, int64_t total_steps);
+  void validation(const StepMetrics& metrics, int64_t total_steps);  // step 0: before the first
   void message(std::string_view text);
   void warning(std::string_view text);
   // Columns are as wide as their widest cell; all but the first are set to the right.
   void table(const std::vector<std::string>& head, const std::vector<std::vector<std::string>>& rows);
+  void sample(const TextSample& sample);  // a text that the model wrote, in a few lines
+  // The losses of runs, as small as is readable.
+  void plot(const std::vector<LossCurve>& curves, bool log_scale = false, const std::string& x_name = "step");
   void finish();
 
-  void set_width(size_t columns) { options_.width = columns; }
+  size_t columns() const { return options_.columns ? options_.columns() : options_.width; }
+  const TerminalStyle& style() const { return style_; }
 
  private:
   void line(const std::string& text);  // a line that stays, above the bar
-  std::string bar(const StepMetrics& metrics, int64_t total_steps) const;
-  std::string painted(const char* style, const std::string& text) const;
-  std::string shown(std::string_view text) const;
-  std::string eta(const StepMetrics& metrics, int64_t total_steps) const;
+  std::string without_bar() const;     // takes the bar off the screen
 
   ConsoleOptions options_;
-  std::string bar_;              // the bar on screen; empty: none
-  double seconds_per_step_ = 0;  // moving average, for the time left
-  double undrawn_seconds_ = 0;   // since the bar was last drawn
+  TerminalStyle style_;
+  StepLine step_line_;
+  bool has_bar_ = false;    // on the screen
+  size_t bar_columns_ = 0;  // that it takes there
+  double start_seconds_ = 0;
+  double undrawn_seconds_ = 0;  // since the bar was last drawn
 };
 
 }  // namespace athanor

@@ -89,27 +89,59 @@ void TensorBoardWriter::scalars(const std::vector<std::pair<std::string, float>>
   record(double_field(1, wall_seconds) + int_field(2, step) + bytes_field(5, summary));
 }
 
+// A tensor of one string, which the plug-in for texts shows.
+void TensorBoardWriter::text(const std::string& tag, const std::string& markdown, int64_t step,
+                             double wall_seconds) {
+  constexpr int kString = 7;  // DT_STRING
+  const std::string tensor =
+      int_field(1, kString) + bytes_field(2, bytes_field(2, int_field(1, 1))) + bytes_field(8, markdown);
+  const std::string metadata = bytes_field(1, bytes_field(1, "text"));
+  record(double_field(1, wall_seconds) + int_field(2, step) +
+         bytes_field(
+             5, bytes_field(1, bytes_field(1, tag) + bytes_field(8, tensor) + bytes_field(9, metadata))));
+}
+
+namespace {
+
+using Scalars = std::vector<std::pair<std::string, float>>;
+
+void add_scalar(Scalars& values, const std::string& tag, double value) {
+  values.emplace_back(tag, static_cast<float>(value));
+}
+
+void add_validation_scalars(Scalars& values, const StepMetrics& m) {
+  if (m.valid_loss) add_scalar(values, "loss/valid", *m.valid_loss);
+  for (const auto& [name, value] : m.valid_channel_loss)
+    add_scalar(values, "loss_by_channel_valid/" + name, value);
+}
+
+}  // namespace
+
+void TensorBoardWriter::write_validation(const StepMetrics& m, double wall_seconds) {
+  Scalars values;
+  add_validation_scalars(values, m);
+  scalars(values, m.step, wall_seconds);
+}
+
 void TensorBoardWriter::write(const StepMetrics& m, double wall_seconds) {
-  std::vector<std::pair<std::string, float>> values;
-  const auto add = [&](const std::string& tag, double value) {
-    values.emplace_back(tag, static_cast<float>(value));
-  };
-  add("loss", m.loss);
-  for (const auto& [name, value] : m.channel_loss) add("channel_loss/" + name, value);
-  if (m.valid_loss) add("valid_loss", *m.valid_loss);
-  for (const auto& [name, value] : m.valid_channel_loss) add("valid/" + name, value);
-  add("grad_norm", m.grad_norm);
-  add("lr", m.lr);
-  add("loss_scale", m.loss_scale);
-  add("throughput(tps)", m.tokens_per_second);
-  add("mfu(%)", 100 * m.mfu);
+  Scalars values;
+  const auto add = [&](const std::string& tag, double value) { add_scalar(values, tag, value); };
+  add("loss/train", m.loss);
+  for (const auto& [name, value] : m.channel_loss) add("loss_by_channel/" + name, value);
+  add_validation_scalars(values, m);
+  add("optimizer/grad_norm", m.grad_norm);
+  add("optimizer/lr", m.lr);
+  if (m.loss_scale != 1) add("optimizer/loss_scale", m.loss_scale);
+  add("speed/tokens_per_second", m.tokens_per_second);
+  add("speed/step_seconds", m.step_seconds);
+  add("speed/mfu_percent", 100 * m.mfu);
   if (m.experts) {
     add("experts/max_over_mean_load", m.experts->max_over_mean);
     add("experts/drop_share", m.experts->drop_share);
     add("experts/aux_loss", m.experts->aux_loss);
     add("experts/z_loss", m.experts->z_loss);
   }
-  add("memory/peak(GiB)", static_cast<double>(m.peak_bytes) / (1 << 30));
+  add("memory/peak_GiB", static_cast<double>(m.peak_bytes) / (1 << 30));
   scalars(values, m.step, wall_seconds);
 }
 

@@ -10,9 +10,9 @@
 // File:   events.out.tfevents.<seconds>.<host>.<pid>.<number>
 // Record: u64 length, u32 masked crc32c(length), data, u32 masked crc32c(data), all little-endian
 // Data:   Event {1: double wall_time, 2: int64 step, 3: string file_version | 5: Summary | 7: SessionLog}
-// Tags:   loss, channel_loss/NAME, valid_loss, valid/NAME, grad_norm, lr, loss_scale, throughput(tps),
-// mfu(%),
-//         memory/peak(GiB)
+// Tags:   loss/train, loss/valid, loss_by_channel/NAME, loss_by_channel_valid/NAME, optimizer/grad_norm, optimizer/lr,
+//         optimizer/loss_scale (f16), speed/tokens_per_second, speed/mfu_percent, speed/step_seconds, experts/...,
+//         memory/peak_GiB
 // Thread rule: a writer belongs to one thread. Errors: IoError of the Env.
 #pragma once
 
@@ -39,6 +39,8 @@ class TensorBoardWriter {
   TensorBoardWriter(Env& env, const std::string& folder, const TensorBoardId& id, int64_t resumed_step = 0);
 
   void write(const StepMetrics& metrics, double wall_seconds);
+  void write_validation(const StepMetrics& metrics, double wall_seconds);  // its validation losses alone
+  void text(const std::string& tag, const std::string& markdown, int64_t step, double wall_seconds);
   void scalars(const std::vector<std::pair<std::string, float>>& values, int64_t step, double wall_seconds);
   void flush() { file_->flush(); }
   const std::string& path() const { return path_; }

@@ -2,6 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
+#include "athanor/base/columns.h"
 #include "athanor/base/human.h"
 #include "athanor/train/offload.h"
 
@@ -26,7 +31,7 @@ std::string rarer_axes_text(const ParallelConfig& p) {
   if (p.ep > 1) text += fmt::format(", ep {}", p.ep);
   if (p.compression != "none") text += ", compression " + p.compression;
   if (p.sync_every > 0)
-    text += fmt::format(", groups of {} meet every {} steps{}", p.sync_group, p.sync_every,
+    text += fmt::format(", local SGD in groups of {} every {} steps{}", p.sync_group, p.sync_every,
                         p.outer_compression == "none" ? "" : " by " + p.outer_compression);
   if (p.servers > 0)
     text += fmt::format(", {} parameter server{}, {}{}", p.servers, p.servers == 1 ? "" : "s", p.consistency,
@@ -35,51 +40,108 @@ std::string rarer_axes_text(const ParallelConfig& p) {
 }
 
 // pp 2 (zb-v, 4 stages), dp 2
-std::string axes_text(const Config& config, const Training& training, int world_size) {
+std::string axes_text(const Config& config, const Training& training, int64_t dp) {
   const ParallelConfig& p = config.parallel;
-  std::string dp = fmt::format("dp {}", mesh_shape(config, world_size).dp);
-  if (!training.pipeline) return dp;
-  return fmt::format("pp {} ({}, {} stages), {}", p.pp, p.schedule, training.pipeline->num_stages(), dp);
+  const std::string dp_text = fmt::format("dp {}", dp);
+  if (!training.pipeline) return dp_text;
+  return fmt::format("pp {} ({}, {} stages), {}", p.pp, p.schedule, training.pipeline->num_stages(), dp_text);
+}
+
+// 8 x 256 tokens = 4 micro-batch x 2 accumulation x 1 dp
+std::string batch_text(const Config& config, int64_t grains, int64_t dp) {
+  const TrainConfig& t = config.train;
+  std::string accumulation = fmt::format("{}", grains / dp);
+  if (grains % dp != 0) accumulation += fmt::format(" or {}", grains / dp + 1);
+  return fmt::format("{} x {} tokens = {} micro-batch x {} accumulation x {} dp", t.global_batch,
+                     config.data.seq_len, t.micro_batch, accumulation, dp);
+}
+
+std::string memory_text(const MemoryUsage& use) {
+  std::string text = fmt::format("peak memory {} per rank (planned)", bytes(use.peak_total));
+  const char* before = ": ";
+  for (const auto& [name, category] : {std::pair("parameters", Category::parameters),
+                                       {"gradients", Category::gradients},
+                                       {"optimizer", Category::optimizer},
+                                       {"activations", Category::activations},
+                                       {"workspace", Category::workspace},
+                                       {"communication", Category::communication}}) {
+    const uint64_t size_bytes = use.peak[static_cast<size_t>(category)];
+    if (size_bytes > 0) text += fmt::format("{}{} {}", std::exchange(before, ", "), name, bytes(size_bytes));
+  }
+  return text;
+}
+
+// Of many channels a table, which stays short.
+void add_data(Rows& rows, std::span<const Channel> channels) {
+  constexpr size_t kMostShown = 12;
+  int64_t tokens = 0, valid = 0;
+  double weights = 0.0;
+  size_t name_columns = 0, count_columns = 0;
+  for (const Channel& channel : channels) {
+    tokens += channel.num_tokens();
+    valid += channel.num_valid_tokens();
+    weights += channel.weight();
+    name_columns = std::max(name_columns, display_width(channel.name()));
+    count_columns = std::max(count_columns, count(channel.num_tokens()).size());
+  }
+  const std::string which =
+      channels.size() == 1 ? channels[0].name() : fmt::format("{} channels", channels.size());
+  rows.emplace_back(
+      "data", fmt::format("{}, {} tokens, {} of them for validation", which, count(tokens), count(valid)));
+  if (channels.size() == 1) return;
+  std::string cells;
+  const size_t shown = channels.size() <= kMostShown ? channels.size() : kMostShown - 1;
+  for (const Channel& channel : channels.first(shown)) {
+    const double share = 100.0 * channel.weight() / weights;
+    cells += fmt::format("{}{} {:>{}} ({:.{}f} %)", cells.empty() ? "" : std::string(1, kNextCell),
+                         pad_columns(channel.name(), name_columns), count(channel.num_tokens()),
+                         count_columns, share, share < 10.0 ? 1 : 0);
+  }
+  if (shown < channels.size()) cells += fmt::format("{}and {} more", kNextCell, channels.size() - shown);
+  rows.emplace_back("", cells);
+}
+
+std::string steps_text(const Config& config, int64_t done) {
+  const std::string tokens = count(config.train.global_batch * config.data.seq_len);
+  if (done >= config.train.steps)
+    return fmt::format("all {} are done, {} tokens each", config.train.steps, tokens);
+  return fmt::format("{} to {}, {} tokens each", done + 1, config.train.steps, tokens);
 }
 
 }  // namespace
 
 Rows header_rows(const Config& config, const Training& training, std::span<const Channel> channels,
                  const MemoryPlan& plan, const Queue& queue, const Placement& placement, int world_size,
-                 int64_t steps_done) {
+                 int64_t steps_done, const std::string& run_folder) {
   const ModelConfig& m = config.model;
-  const MemoryUsage& use = plan.usage;
-  const auto peak = [&](Category category) { return bytes(use.peak[static_cast<size_t>(category)]); };
+  const ParallelConfig& p = config.parallel;
+  const int64_t dp = mesh_shape(config, world_size).dp;
   Rows rows;
-  rows.emplace_back("model", fmt::format("{}, {} layers, width {}, {} heads ({} kv), ffn {}, vocab {}",
-                                         m.preset.empty() ? m.family : m.preset, m.layers, m.width, m.heads,
-                                         m.kv_heads, m.ffn_width, m.vocab_size));
+  rows.emplace_back("run",
+                    fmt::format("{} ({})", std::filesystem::absolute(run_folder).lexically_normal().string(),
+                                steps_done == 0 ? "new" : fmt::format("resumed after step {}", steps_done)));
+  rows.emplace_back(
+      "model", fmt::format("{}, {} layers, hidden size {}, {} heads ({} kv), MLP {}, vocabulary {}",
+                           m.preset.empty() ? m.family : m.preset, m.layers, m.width, m.heads, m.kv_heads,
+                           m.ffn_width, with_commas(m.vocab_size)));
   if (!training.model->moe_layers().empty())
     rows.emplace_back("experts",
-                      fmt::format("{} of {} per token, {} shared, of width {}, in {} layers, {} scores",
+                      fmt::format("{} of {} per token, {} shared, hidden size {}, in {} layers, {} scores",
                                   m.experts_per_token, m.experts, m.shared_experts, m.expert_width,
                                   training.model->moe_layers().size(), m.router));
   rows.emplace_back("parameters",
                     fmt::format("{} ({}), {} FLOPs per token", count(training.model->num_params()),
                                 with_commas(training.model->num_params()),
                                 human_count(training.model->flops_per_token(config.data.seq_len))));
+  rows.emplace_back("global batch", batch_text(config, training.num_grains, dp));
+  rows.emplace_back("layout", fmt::format("{}, tp {}{}{}, ZeRO {}{}, reduce {}, recompute {}",
+                                          axes_text(config, training, dp), p.tp, p.sp ? " with sp" : "",
+                                          rarer_axes_text(p), p.zero, shards_text(p), p.reduce, p.recompute));
   rows.emplace_back(
-      "layout", fmt::format("{}, tp {}{}{}, zero {}{}, reduce {}, {} grains of {} x {} tokens, recompute {}",
-                            axes_text(config, training, world_size), config.parallel.tp,
-                            config.parallel.sp ? " with sp" : "", rarer_axes_text(config.parallel),
-                            config.parallel.zero, shards_text(config.parallel), config.parallel.reduce,
-                            training.num_grains, config.train.micro_batch, config.data.seq_len,
-                            config.parallel.recompute));
-  rows.emplace_back(
-      "compute", fmt::format("{} on {}, {} thread{} a rank{}", config.precision.compute,
+      "compute", fmt::format("{} on {}, {} thread{} per rank{}", config.precision.compute,
                              isa_name(queue.isa()), queue.num_threads(), queue.num_threads() == 1 ? "" : "s",
                              placement.text().empty() ? "" : ", " + placement.text()));
-  rows.emplace_back("memory", fmt::format("{} a rank at the peak", bytes(use.peak_total)));
-  rows.emplace_back("", fmt::format("parameters {}, gradients {}, optimizer {}", peak(Category::parameters),
-                                    peak(Category::gradients), peak(Category::optimizer)));
-  rows.emplace_back("",
-                    fmt::format("activations {}, workspace {}, communication {}", peak(Category::activations),
-                                peak(Category::workspace), peak(Category::communication)));
+  rows.emplace_back("memory", memory_text(plan.usage));
   std::string on_disk;
   const auto note = [&](const char* what, const std::string& place) {
     if (place == "disk") on_disk += (on_disk.empty() ? "" : ", ") + std::string(what);
@@ -91,13 +153,9 @@ Rows header_rows(const Config& config, const Training& training, std::span<const
   if (!on_disk.empty()) rows.emplace_back("on disk", on_disk + ", in " + offload_folder(config));
   if (plan.host_bytes > 0)
     rows.emplace_back("offload",
-                      fmt::format("{} a rank in pinned memory of the host", bytes(plan.host_bytes)));
-  for (const Channel& channel : channels)
-    rows.emplace_back("data " + channel.name(),
-                      fmt::format("{} tokens, {} held out, weight {:g}", count(channel.num_tokens()),
-                                  count(channel.num_valid_tokens()), channel.weight()));
-  rows.emplace_back("steps", fmt::format("{} to {}, {} tokens each", steps_done + 1, config.train.steps,
-                                         count(config.train.global_batch * config.data.seq_len)));
+                      fmt::format("{} per rank in pinned memory of the host", bytes(plan.host_bytes)));
+  add_data(rows, channels);
+  rows.emplace_back("steps", steps_text(config, steps_done));
   return rows;
 }
 

@@ -1,4 +1,4 @@
-// What the console shows before the first step: model, arithmetic, layout, memory plan, data.
+// What the console shows before the first step: where the run is kept, model, arithmetic, layout, memory plan, data.
 #pragma once
 
 #include <span>
@@ -13,6 +13,6 @@ namespace athanor {
 
 Rows header_rows(const Config& config, const Training& training, std::span<const Channel> channels,
                  const MemoryPlan& plan, const Queue& queue, const Placement& placement, int world_size,
-                 int64_t steps_done);
+                 int64_t steps_done, const std::string& run_folder);
 
 }  // namespace athanor

@@ -53,6 +53,7 @@ void Recorder::open(int64_t resumed_step, const std::string& resolved_config) {
   board_ = std::make_unique<TensorBoardWriter>(
       env_, folder_, TensorBoardId{.wall_seconds = wall_seconds(), .host = host_name(), .pid = ::getpid()},
       resumed_step);
+  samples_ = std::make_unique<SampleLog>(env_, file("samples.jsonl"), resumed_step);
   write("config.resolved.toml", resolved_config);
   write("env.json", environment_report(ATHANOR_VERSION, command_line_).to_json());
 }
@@ -89,7 +90,9 @@ void Recorder::header(const std::string& title, const Rows& rows) {
   std::string label;  // a row without one goes on with that of the row before
   for (const auto& [key, value] : rows) {
     if (!key.empty()) label = key;
-    log_.write(LogLevel::info, fmt::format("{}: {}", label, value));
+    std::string cells = value;
+    for (size_t at = 0; (at = cells.find(kNextCell, at)) != std::string::npos;) cells.replace(at, 1, ", ");
+    log_.write(LogLevel::info, fmt::format("{}: {}", label, cells));
   }
   if (console_ != nullptr) console_->header(title, rows);
 }
@@ -104,6 +107,30 @@ void Recorder::step(const StepMetrics& metrics, int64_t total_steps) {
   if (console_ == nullptr) return;
   console_->step(metrics, total_steps);
   if (metrics.valid_loss) console_->validation(metrics, total_steps);
+}
+
+void Recorder::first_validation(const StepMetrics& metrics, int64_t total_steps) {
+  if (!metrics.valid_loss) return;
+  std::string text = fmt::format("before training: validation loss {:.4f}", *metrics.valid_loss);
+  for (const auto& [name, loss] : metrics.valid_channel_loss) text += fmt::format(", {} {:.4f}", name, loss);
+  log_.write(LogLevel::info, text);
+  if (board_ != nullptr) board_->write_validation(metrics, wall_seconds());
+  if (console_ != nullptr) console_->validation(metrics, total_steps);
+}
+
+void Recorder::sample(const TextSample& sample) {
+  if (rank_ != 0) return;
+  log_.write(LogLevel::info, fmt::format("sample of step {}: {}{}", sample.step, sample.prompt, sample.text));
+  if (console_ != nullptr) console_->sample(sample);
+  if (samples_ == nullptr) return;
+  board_->text("samples", fmt::format("**{}**{}", sample.prompt, sample.text), sample.step, wall_seconds());
+  try {
+    samples_->write(sample);
+  } catch (const Failure& error) {
+    // What is only shown must not end what it shows.
+    samples_.reset();
+    warning(fmt::format("samples are no longer kept: {}", error.what()));
+  }
 }
 
 void Recorder::message(const std::string& text) {
@@ -138,8 +165,12 @@ void Recorder::finish(const TrainReport& last) {
   if (console_ != nullptr) console_->finish();
   if (rank_ != 0) return;
   metrics_->sync();
-  env_.write_atomically(file("loss.svg"),
-                        loss_svg(read_metrics(env_, file("metrics.jsonl")), last.run_folder));
+  const auto metrics = with_first_evaluation(read_metrics(env_, file("metrics.jsonl")), last.valid_loss_first,
+                                             last.channel_loss_first);
+  env_.write_atomically(file("loss.svg"), loss_svg({{"", metrics}}, last.run_folder));
+  constexpr size_t kWorthDrawing = 8;  // steps
+  if (console_ != nullptr && metrics.size() >= kWorthDrawing)
+    console_->plot(loss_curves(metrics, "", PlotX::step));
 }
 
 }  // namespace athanor

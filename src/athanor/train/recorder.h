@@ -15,6 +15,7 @@
 #include "athanor/observe/console.h"
 #include "athanor/observe/log.h"
 #include "athanor/observe/metrics.h"
+#include "athanor/observe/sample_log.h"
 #include "athanor/observe/tensorboard.h"
 #include "athanor/train/report.h"
 
@@ -29,12 +30,14 @@ class Recorder {
   void open(int64_t resumed_step, const std::string& resolved_config);
   void header(const std::string& title, const Rows& rows);
   void step(const StepMetrics& metrics, int64_t total_steps);
+  void first_validation(const StepMetrics& metrics, int64_t total_steps);  // step 0: before any step
+  void sample(const TextSample& sample);  // a text of the model: samples.jsonl
   void message(const std::string& text);
   void warning(const std::string& text);
   void sync();  // metrics up to here survive a power cut
   void report(const TrainReport& report);
   void renew(const TrainReport& report);  // the same where nothing may wait for it: not safe from a power cut
-  void finish(const TrainReport& report);  // also draws the loss curve
+  void finish(const TrainReport& report);  // also draws the loss curves
 
   std::string file(const std::string& name) const;
 
@@ -51,6 +54,7 @@ class Recorder {
   LogFile log_;
   std::unique_ptr<MetricsWriter> metrics_;
   std::unique_ptr<TensorBoardWriter> board_;
+  std::unique_ptr<SampleLog> samples_;
   std::future<void> written_;  // last: it is waited for before all else goes
 };
 

@@ -30,6 +30,7 @@
 #include "athanor/train/recorder.h"
 #include "athanor/train/run_folder.h"
 #include "athanor/train/run_keeper.h"
+#include "athanor/train/samples.h"
 #include "athanor/train/served.h"
 #include "athanor/train/server_run.h"
 #include "athanor/train/setup.h"
@@ -72,6 +73,7 @@ class Trainer {
   void load_state();
   void measure_peak();
   void validate_now(int64_t max_tokens, StepMetrics* metrics);
+  void write_samples();
   void loop();
   void check_step(const StepResult& result, const StepMetrics& metrics);
   void check_state(const std::string& what);
@@ -99,6 +101,7 @@ class Trainer {
   std::optional<Recorder> recorder_;
   std::optional<PushLog> pushes_;  // of a server without common updates
   std::unique_ptr<Training> training_;
+  std::optional<SampleWriter> samples_;
   TrainState state_;
   TrainReport report_;
   double peak_flops_ = 0.0;  // of all ranks together
@@ -121,6 +124,7 @@ void Trainer::open_data() {
                         .vocab_size = config_.model.vocab_size,
                         .tokenizer = tokenizer,
                         .progress = io_.tokenizing});
+  samples_.emplace(config_, data_.tokenizer);
 }
 
 // Not before the data is there: what makes it starts threads that would inherit the binding.
@@ -221,9 +225,18 @@ void Trainer::validate_now(int64_t max_tokens, StepMetrics* metrics) {
   if (!std::isfinite(evaluation.loss)) throw NotFinite("before training: the held-out loss is not finite");
   report_.valid_loss_first = report_.valid_loss_last;
   report_.channel_loss_first = report_.channel_loss_last;
-  std::string text = fmt::format("before training: held-out loss {:.4f}", evaluation.loss);
-  for (const auto& [name, loss] : report_.channel_loss_last) text += fmt::format(", {} {:.4f}", name, loss);
-  recorder_->message(text);
+  StepMetrics before;
+  before.valid_loss = report_.valid_loss_last;
+  before.valid_channel_loss = report_.channel_loss_last;
+  recorder_->first_validation(before, config_.train.steps);
+}
+
+// Between two steps, as an evaluation: nothing that training reads is touched.
+void Trainer::write_samples() {
+  if (!samples_->due(state_.step)) return;
+  const Span span(io_.trace, "samples", "step");
+  for (const TextSample& sample : samples_->write(*training_->model, arena_, state_.step))
+    recorder_->sample(sample);
 }
 
 void Trainer::save() {
@@ -345,6 +358,7 @@ void Trainer::loop() {
     recorder_->step(metrics, config_.train.steps);
     check_step(result, metrics);
     renew_report(metrics.tokens_per_second);
+    if (!stop) write_samples();
     if (!result.applied)
       recorder_->warning(fmt::format("step {}: gradients overflowed, step skipped, loss scale now {:g}",
                                      state_.step, state_.loss_scale.scale));
@@ -392,7 +406,7 @@ TrainReport Trainer::run() {
   report_.params = training_->model->num_params();
   recorder_->header("athanor · " + config_.train.name,
                     header_rows(config_, *training_, data_.channels, plan, *queue_, io_.placement,
-                                group_.size(), state_.step));
+                                group_.size(), state_.step, folder_.path));
   recorder_->open(state_.step, print_config(config_));
   keeper_.trains();
   if (state_.step == 0 && config_.train.first_eval_tokens > 0 && !serves())

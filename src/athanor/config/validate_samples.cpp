@@ -1,0 +1,29 @@
+#include "athanor/config/refuse.h"
+#include "athanor/config/validate_parts.h"
+
+namespace athanor {
+
+void check_samples(const Config& config) {
+  const TrainConfig& t = config.train;
+  if (t.sample_every == 0) {
+    for (const char* key : {"train.sample_prompts", "train.sample_tokens", "train.sample_temperature"}) {
+      const auto origin = config.origins.find(key);
+      if (origin != config.origins.end() && origin->second.by_user())
+        refuse(config, key, "say how often text is sampled, in steps",
+               "has no effect while train.sample_every is 0");
+    }
+    return;
+  }
+  // A sample is written by one rank alone, or by each of them the same.
+  const ParallelConfig& p = config.parallel;
+  const auto whole_model = [&](const char* key, int64_t value, int64_t expected, const char* reason) {
+    require(value == expected, config, "train.sample_every", "got {} with {} = {}, expected 0: {}",
+            t.sample_every, key, value, reason);
+  };
+  whole_model("parallel.pp", p.pp, 1, "text is sampled where a rank holds every layer");
+  whole_model("parallel.tp", p.tp, 1, "text is sampled where a rank holds whole layers");
+  whole_model("parallel.cp", p.cp, 1, "text is sampled where a rank sees whole sequences");
+  whole_model("parallel.servers", p.servers, 0, "text is sampled where ranks keep the parameters");
+}
+
+}  // namespace athanor

@@ -1,0 +1,38 @@
+// Loss curves drawn with characters: lines of Braille dots, or of ASCII where nothing else is to be had.
+//
+//   for (const std::string& line : terminal_plot(loss_curves(metrics, "", PlotX::step), {.columns = 80, .rows = 10}))
+//     print(line + "\n");
+//
+//   4.82 ┤⢣
+//        │⠈⢆●
+//        │  ⠑⠢⢄⣀       ●
+//   1.97 ┤      ⠉⠉⠒⠒⠤⠤⠤⠤●
+//        └─────────────────
+//         0      step     400
+//     ⠤ train 1.9821   ● valid 1.9734, best 1.9701 at 380
+//
+// Training is a line, the mean of what falls into a column; validation losses are dots. Several runs differ by colour, or,
+// where there is none, by their characters. Thread rule: pure function.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "athanor/observe/loss_curves.h"
+#include "athanor/observe/terminal_style.h"
+
+namespace athanor {
+
+struct TerminalPlotOptions {
+  size_t columns = 80;  // of every line, at most
+  size_t rows = 10;     // of the plot itself; axis and legend come below
+  bool log_scale = false;
+  std::string x_name = "step";
+  TerminalStyle style = {};
+};
+
+// No lines where there is nothing to draw: fewer than two finite points.
+std::vector<std::string> terminal_plot(const std::vector<LossCurve>& curves,
+                                       const TerminalPlotOptions& options);
+
+}  // namespace athanor

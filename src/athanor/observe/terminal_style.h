@@ -1,0 +1,35 @@
+// How text is drawn on a terminal: with colour or without, in Unicode or in ASCII alone.
+//
+//   const TerminalStyle style{.color = true, .utf8 = true};
+//   style.painted(kBold, style.shown(channel_name)) + style.glyphs().across
+//
+// Thread rule: plain data and pure functions.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace athanor {
+
+constexpr const char* kPlain = "";
+constexpr const char* kBold = "1";
+constexpr const char* kDim = "2";
+constexpr const char* kCyan = "36";
+constexpr const char* kGreen = "32";
+constexpr const char* kYellow = "33";
+
+struct Glyphs {
+  const char *top_left, *top_right, *bottom_left, *bottom_right, *across, *down, *done, *tip, *todo;
+};
+
+struct TerminalStyle {
+  bool color = false;
+  bool utf8 = true;
+
+  const Glyphs& glyphs() const;
+  std::string painted(const char* style, const std::string& text) const;
+  // Control characters are replaced; without utf8, what is not ASCII, too.
+  std::string shown(std::string_view text) const;
+};
+
+}  // namespace athanor
