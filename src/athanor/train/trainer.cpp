@@ -22,12 +22,14 @@
 #include "athanor/kernels/table.h"
 #include "athanor/models/load.h"
 #include "athanor/train/device.h"
+#include "athanor/train/doubtful_data.h"
 #include "athanor/train/grain_dealer.h"
 #include "athanor/train/header.h"
 #include "athanor/train/islands.h"
 #include "athanor/train/layout.h"
 #include "athanor/train/memory_plan.h"
 #include "athanor/train/recorder.h"
+#include "athanor/train/resume_changes.h"
 #include "athanor/train/run_folder.h"
 #include "athanor/train/served.h"
 #include "athanor/train/server_run.h"
@@ -72,6 +74,7 @@ class Trainer {
   void load_state();
   void measure_peak();
   void validate_now(int64_t max_tokens, StepMetrics* metrics);
+  void say_doubts();
   void loop();
   void save();
   void write_report(const char* status);
@@ -146,6 +149,7 @@ void Trainer::open_run() {
   const Config then = parse_config(checkpoint.file_text("config.resolved.toml"), *newest);
   const TrainState found = TrainState::from_json(checkpoint.state());
   check_resumable(then, config_, found.data_identity, data_.identity);
+  for (const std::string& line : resume_changes(then, config_, found.step)) recorder_->message(line);
   state_ = found;
   state_.loss_scale.window = config_.precision.loss_scale_window;
   report_.resumed_step = saved_step_ = state_.step;
@@ -266,10 +270,22 @@ void Trainer::write_trace() {
   io_.trace->stop();
 }
 
+void Trainer::say_doubts() {
+  if (state_.step >= config_.train.steps) return;
+  for (const std::string& line : config_.warnings) recorder_->warning(line);
+  for (const std::string& line : doubtful_data(config_, data_)) recorder_->warning(line);
+}
+
 void Trainer::loop() {
   if (state_.step >= config_.train.steps) {
     recorder_->message(
-        fmt::format("step {} is done, train.steps is {}: nothing to do", state_.step, config_.train.steps));
+        state_.step > config_.train.steps
+            ? fmt::format(
+                  "train.steps = {} is fewer than the {} steps that this run has done: nothing to do; "
+                  "its weights are those of step {}",
+                  config_.train.steps, state_.step, state_.step)
+            : fmt::format("step {} is done, train.steps is {}: nothing to do", state_.step,
+                          config_.train.steps));
     return;
   }
   if (serves()) {
@@ -290,6 +306,7 @@ void Trainer::loop() {
   };
   open_loader();
   GrainDealer dealer(config_, *training_);
+  LossWatch watch(state_.step > 0 ? std::optional<double>(report_.valid_loss_first) : std::nullopt);
   const int64_t first_step = state_.step + 1;
   for (bool stop = false; state_.step < config_.train.steps && !stop;) {
     if (io_.profiler != nullptr) queue_->set_meter(&io_.profiler->meter);
@@ -318,6 +335,7 @@ void Trainer::loop() {
       measure_peak();
     }
     recorder_->step(metrics, config_.train.steps);
+    if (const auto doubt = watch.after(state_.step, result.loss)) recorder_->warning(*doubt);
     if (!result.applied)
       recorder_->warning(fmt::format("step {}: gradients overflowed, step skipped, loss scale now {:g}",
                                      state_.step, state_.loss_scale.scale));
@@ -355,6 +373,7 @@ TrainReport Trainer::run() {
   recorder_->header("athanor · " + config_.train.name,
                     header_rows(config_, *training_, data_.channels, plan, *queue_, io_.placement,
                                 group_.size(), state_.step));
+  say_doubts();
   recorder_->open(state_.step, print_config(config_));
   if (state_.step == 0) {
     if (config_.train.first_eval_tokens > 0 && !serves())
