@@ -15,6 +15,7 @@
 #include "athanor/data/loader.h"
 #include "athanor/kernels/table.h"
 #include "athanor/observe/report.h"
+#include "athanor/train/init_from.h"
 #include "athanor/train/layout.h"
 #include "athanor/train/setup.h"
 #include "bench.h"
@@ -120,7 +121,7 @@ BenchCompression::Result BenchCompression::train(const Mode& mode) const {
 
 void BenchCompression::run() {
   overrides.push_back(fmt::format("train.steps={}", steps));
-  config_ = load_config(system_env(), file, overrides);
+  config_ = load_config(system_env(), file, overrides, init_source(system_env()));
   validate_data(config_);
   const auto tokenizer = open_tokenizer(config_, system_env());
   resolve_model(config_, tokenizer == nullptr ? 0 : tokenizer->vocab_size());

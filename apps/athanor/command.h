@@ -24,6 +24,7 @@ void add_dataset(CLI::App& app);
 void add_doctor(CLI::App& app);
 void add_evaluate(CLI::App& app);
 void add_generate(CLI::App& app);
+void add_init(CLI::App& app);
 void add_launch(CLI::App& app);
 void add_schedule(CLI::App& app);
 void add_tokenizer(CLI::App& app);

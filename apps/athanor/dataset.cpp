@@ -18,7 +18,9 @@
 #include "athanor/data/dataset.h"
 #include "athanor/data/ledger.h"
 #include "athanor/data/tokenize.h"
+#include "athanor/train/init_from.h"
 #include "command.h"
+#include "data_settings.h"
 #include "print.h"
 #include "progress.h"
 
@@ -142,7 +144,11 @@ struct LedgerCommand {
 
   void run() const {
     Env& env = system_env();
-    const Config config = load_config(env, file, sets);
+    check_overrides(sets,
+                    {"data.", "train.seed", "train.steps", "train.global_batch", "train.runs",
+                     "train.init_from", "model."},
+                    "dataset ledger");
+    const Config config = load_config(env, file, sets, init_source(env));
     const int64_t last = last_step > 0 ? last_step : config.train.steps;
     if (first_step < 1 || last < first_step)
       throw ConfigError(fmt::format("steps {} to {}: expected a range from 1 up", first_step, last));

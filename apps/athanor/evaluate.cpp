@@ -11,6 +11,7 @@
 #include "athanor/data/dataset.h"
 #include "athanor/evaluate/perplexity.h"
 #include "command.h"
+#include "data_settings.h"
 #include "loaded.h"
 #include "progress.h"
 #include "terminal.h"
@@ -132,7 +133,14 @@ void EvaluateCommand::run_channels(Loaded& model) const {
 }
 
 void EvaluateCommand::run() const {
+  check_overrides(overrides, {"data.", "train.runs"}, "evaluate");
   Loaded model(path, compute);
+  if (model.tokenizer != nullptr)  // its ids are those that the model knows
+    for (const std::string& text : overrides)
+      if (text.starts_with("data.tokenizer"))
+        throw ConfigError("--set " + printable(text) + ": data.tokenizer has no effect, since '" + path +
+                              "' holds its own tokenizer",
+                          "leave data.tokenizer out");
   ids_file.empty() ? run_channels(model) : run_ids(model);
 }
 

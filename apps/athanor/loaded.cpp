@@ -5,6 +5,7 @@
 #include "athanor/base/cpu.h"
 #include "athanor/base/error.h"
 #include "athanor/base/human.h"
+#include "athanor/config/peer_names.h"
 #include "print.h"
 
 namespace athanor {
@@ -13,8 +14,10 @@ namespace {
 
 std::optional<Dtype> compute_dtype(const std::string& name) {
   if (name.empty()) return std::nullopt;
+  const std::string ours = peer_value(name, {"f32", "bf16", "f16"});
   if (name != "f32" && name != "bf16" && name != "f16")
-    throw ConfigError(fmt::format("--dtype: got '{}', expected f32, bf16 or f16", printable(name)));
+    throw ConfigError(fmt::format("--dtype: got '{}', expected f32, bf16 or f16", printable(name)),
+                      ours.empty() ? "" : "Athanor calls it '" + ours + "'");
   return parse_dtype(name);
 }
 

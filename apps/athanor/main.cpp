@@ -3,50 +3,27 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
 #include <new>
+#include <string>
+#include <vector>
 
 #include "athanor/base/error.h"
-#include "athanor/base/human.h"
-#include "athanor/base/nearest.h"
 #include "command.h"
+#include "command_line_errors.h"
 #include "help.h"
 
 namespace {
-
-std::string path_of(const CLI::App& app) {
-  return (app.get_parent() == nullptr ? "" : path_of(*app.get_parent()) + " ") + app.get_name();
-}
 
 int report(const std::string& what, const std::string& hint, int code) {
   std::fprintf(stderr, "athanor: error: %s\n", what.c_str());
   if (!hint.empty()) std::fprintf(stderr, "  hint: %s\n", hint.c_str());
   return code;
-}
-
-// What CLI11 says of a wrong command line, with the word that is wrong and the nearest one that is right.
-int report_command_line(const CLI::App& app, const CLI::ParseError& error) {
-  const CLI::App* current = &app;
-  while (!current->get_subcommands().empty()) current = current->get_subcommands().front();
-  const std::string command = path_of(*current), help = "see '" + command + " --help'";
-  auto words = current->remaining();
-  std::erase(words, "--");
-  const auto code = static_cast<CLI::ExitCodes>(error.get_exit_code());  // its name may be the subcommand's
-  const bool unknown = code == CLI::ExitCodes::ExtrasError || code == CLI::ExitCodes::RequiredError;
-  if (!unknown || words.empty()) return report(error.what(), help, 2);
-  std::vector<std::string> names;
-  for (const auto* sub : current->get_subcommands([](const CLI::App*) { return true; }))
-    names.push_back(sub->get_name());
-  for (const auto* option : current->get_options())
-    for (const auto& name : option->get_lnames()) names.push_back("--" + name);
-  const char* const kind = words[0].starts_with('-') ? "option" : names[0][0] == '-' ? "argument" : "command";
-  const std::string nearest = athanor::nearest_name(words[0], names);
-  return report(command + ": unknown " + kind + " '" + athanor::printable(words[0]) + "'",
-                nearest.empty() ? help : "did you mean '" + nearest + "'?", 2);
 }
 
 // CLI11 takes a number too large for 64 bits for the largest one, and -1 for the largest without a sign.
@@ -68,6 +45,18 @@ void check_numbers(CLI::App& app) {
       if (option->get_type_name().starts_with(is_signed ? "INT" : "UINT"))
         option->check([is_signed](const std::string& text) { return check_number(text, is_signed); });
   for (CLI::App* sub : app.get_subcommands([](CLI::App*) { return true; })) check_numbers(*sub);
+}
+
+// `athanor help train` is `athanor train --help`, `athanor version` is `athanor --version`.
+std::vector<std::string> words_of(int argc, char** argv) {
+  std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
+  if (!words.empty() && words[0] == "version") words[0] = "--version";
+  if (!words.empty() && words[0] == "help") {
+    words.erase(words.begin());
+    words.emplace_back("--help");
+  }
+  std::reverse(words.begin(), words.end());  // as CLI11 takes them from a vector
+  return words;
 }
 
 // A closed standard stream would lend its number to the next file, and that would get what is printed.
@@ -96,6 +85,7 @@ int main(int argc, char** argv) {
   app.formatter(athanor::help_formatter());
   athanor::add_tokenizer(app);
   athanor::add_dataset(app);
+  athanor::add_init(app);
   athanor::add_train(app);
   athanor::add_launch(app);
   athanor::add_verify(app);
@@ -108,11 +98,12 @@ int main(int argc, char** argv) {
   app.footer("athanor COMMAND --help tells more; README.md shows a whole run.");  // for itself only
   check_numbers(app);
   try {
-    app.parse(argc, argv);
+    app.parse(words_of(argc, argv));
     return flush_output();
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
-    return report_command_line(app, error);
+    const athanor::CommandLineError wrong = athanor::explain(app, error);
+    return report(wrong.what, wrong.hint, 2);
   } catch (const athanor::Exit& exit) {
     return exit.code;
   } catch (const athanor::ConfigError& error) {

@@ -13,6 +13,7 @@
 #include "athanor/config/validate.h"
 #include "athanor/data/dataset.h"
 #include "athanor/launch/environment.h"
+#include "athanor/train/init_from.h"
 #include "athanor/train/trainer.h"
 #include "command.h"
 #include "open_world.h"
@@ -39,7 +40,7 @@ struct TrainCommand {
 };
 
 Config load(const TrainCommand& command) {
-  Config config = load_config(system_env(), command.file, command.overrides);
+  Config config = load_config(system_env(), command.file, command.overrides, init_source(system_env()));
   if (!config.data.tokenizer.empty()) {
     const auto tokenizer = open_tokenizer(config, system_env());
     resolve_model(config, tokenizer->vocab_size());
@@ -56,7 +57,7 @@ void TrainCommand::run() const {
   }
   const RankEnvironment ranks =
       parse_rank_environment([](const char* name) -> const char* { return std::getenv(name); });
-  const Config config = load_config(system_env(), file, overrides);
+  const Config config = load_config(system_env(), file, overrides, init_source(system_env()));
   validate_data(config);
   std::signal(SIGINT, on_signal);
   std::signal(SIGTERM, on_signal);

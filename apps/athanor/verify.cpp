@@ -14,6 +14,7 @@
 #include "athanor/config/print.h"
 #include "athanor/config/validate.h"
 #include "athanor/data/dataset.h"
+#include "athanor/train/init_from.h"
 #include "athanor/train/islands.h"
 #include "athanor/train/layout.h"
 #include "athanor/train/layout_walk.h"
@@ -160,7 +161,7 @@ void VerifyCommand::every_layout() const {
 }
 
 void VerifyCommand::run() {
-  config_ = load_config(system_env(), file, overrides);
+  config_ = load_config(system_env(), file, overrides, init_source(system_env()));
   validate_data(config_);
   const auto tokenizer = open_tokenizer(config_, system_env());
   resolve_model(config_, tokenizer == nullptr ? 0 : tokenizer->vocab_size());

@@ -67,7 +67,7 @@ TEST(Print, EveryFieldIsPrintedAndCompared) {
 TEST(Print, ShowsUnitsOriginsAndParameters) {
   const std::string text = print_config(parse("[model]\npreset = 'gpt2-124m'\n[train]\nsteps = 7"));
   EXPECT_NE(text.find("124,439,808"), std::string::npos) << text;
-  EXPECT_NE(text.find("sequences per step"), std::string::npos);
+  EXPECT_NE(text.find("sequences per optimizer step"), std::string::npos);
   EXPECT_NE(text.find("first.toml:4"), std::string::npos);
   EXPECT_NE(text.find("preset gpt2-124m"), std::string::npos);
   EXPECT_NE(text.find("dp                      = \"auto\""), std::string::npos) << text;

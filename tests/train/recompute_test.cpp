@@ -127,7 +127,7 @@ TEST(MemoryPlan, WhatDoesNotFitIsRefusedWithThePolicyThatWould) {
   const uint64_t full = plan_memory(deep_request("gpt2", "full")).usage.reserved_total;
   EXPECT_EQ(error_of([&] { check_fits(none, 1, none.usage.peak_total); }), "nothing");
   const std::string error = error_of([&] { check_fits(none, 2, 2 * full); });
-  EXPECT_TRUE(error.starts_with("memory: got a need of ")) << error;
+  EXPECT_TRUE(error.starts_with("not enough memory: this run needs ")) << error;
   EXPECT_NE(error.find("2 ranks with parameters"), std::string::npos) << error;
   EXPECT_TRUE(error.ends_with("parallel.recompute = \"full*11,selective\" would fit")) << error;
   EXPECT_NE(error_of([&] { check_fits(none, 1, 1 << 20); }).find("train.micro_batch = 1"), std::string::npos);

@@ -188,6 +188,7 @@ struct Origin {
     command_line,  // "--set train.steps=10"
     preset,        // "preset llama-tiny"
     derived,       // "width / heads"
+    source,        // "init_from runs/base": the settings of the weights that the run starts from
   };
   Kind kind = Kind::file;
   std::string text = {};
@@ -207,6 +208,8 @@ struct Config {
   LaunchConfig launch = {};
   std::string folder = {};  // of the config file; load_config has already made relative data paths start here
   std::map<std::string, Origin, std::less<>> origins = {};  // "train.steps" -> where it was set
+  std::vector<std::string> warnings =
+      {};  // what is legal and doubtful, a sentence each; training says them first
 };
 
 }  // namespace athanor

@@ -10,6 +10,9 @@
 
 #include "athanor/base/check.h"
 #include "athanor/base/human.h"
+#include "athanor/config/doubtful.h"
+#include "athanor/config/effects.h"
+#include "athanor/config/not_toml.h"
 #include "athanor/config/presets.h"
 #include "athanor/config/reader.h"
 #include "athanor/config/validate.h"
@@ -97,7 +100,7 @@ void read_schedule(Env& env, Config& config) {
 void resolve_first_eval(Config& config) {
   constexpr int64_t kOfTrainedWeights = 4096;
   const std::string key = "train.first_eval_tokens";
-  if (config.train.init_from.empty() || config.origins.contains(key)) return;
+  if (config.train.init_from.empty() || config.origins.contains(key) || !has_validation(config)) return;
   config.train.first_eval_tokens = kOfTrainedWeights;
   config.origins[key] = {Origin::Kind::derived, "derived: train.init_from has been trained"};
 }
@@ -110,6 +113,13 @@ void resolve_compression_warmup(Config& config) {
   config.origins[key] = {Origin::Kind::derived, "derived: what parallel.compression wants of train.steps"};
 }
 
+// A run is no config, but it holds the one that it was trained with.
+std::string path_hint(Env& env, const std::string& path) {
+  const std::string resolved = join_path(path, "config.resolved.toml");
+  if (env.is_folder(path) && env.exists(resolved)) return fmt::format("did you mean '{}'?", resolved);
+  return "expected the path of a TOML file; 'athanor init FILE.toml' writes one";
+}
+
 }  // namespace
 
 int64_t compression_warmup(const std::string& kind, int64_t steps) {
@@ -118,7 +128,7 @@ int64_t compression_warmup(const std::string& kind, int64_t steps) {
 }
 
 Config parse_config(std::string_view text, const std::string& name, const std::string& folder,
-                    std::span<const std::string> overrides) {
+                    std::span<const std::string> overrides, const OpenInitSource& source) {
   Config config;
   if (!folder.empty()) config.folder = std::filesystem::absolute(folder).lexically_normal().string();
   try {
@@ -126,11 +136,13 @@ Config parse_config(std::string_view text, const std::string& name, const std::s
     ConfigReader(config, Origin::Kind::file, printable(name)).read(root);
   } catch (const toml::parse_error& error) {
     throw ConfigError(fmt::format("{}:{}: not TOML: {}", printable(name), error.source().begin.line,
-                                  printable(error.description())));
+                                  printable(error.description())),
+                      not_toml_hint(text, error.description(), error.source().begin.line));
   }
   for (const auto& override_text : overrides) apply_override(override_text, config);
   validate_limits(config);
   anchor_paths(config);
+  if (source && !config.train.init_from.empty()) take_source(config, source(config));
   resolve_model(config);
   resolve_first_eval(config);
   resolve_compression_warmup(config);
@@ -138,7 +150,8 @@ Config parse_config(std::string_view text, const std::string& name, const std::s
   return config;
 }
 
-Config load_config(Env& env, const std::string& path, std::span<const std::string> overrides) {
+Config load_config(Env& env, const std::string& path, std::span<const std::string> overrides,
+                   const OpenInitSource& source) {
   std::string text;
   try {
     text = env.read_text(path, kMaxFileBytes);
@@ -146,12 +159,14 @@ Config load_config(Env& env, const std::string& path, std::span<const std::strin
     const bool wrong_path = error.code() == ENOENT || error.code() == EISDIR || error.code() == ENOTDIR ||
                             error.code() == EACCES || error.code() == ENAMETOOLONG;
     if (!wrong_path) throw;
-    throw ConfigError(fmt::format("config file: {}", error.what()), "expected the path of a TOML file");
+    throw ConfigError(fmt::format("config file: {}", error.what()), path_hint(env, path));
   } catch (const Error& error) {
-    throw ConfigError(fmt::format("config file: {}", error.what()), "expected the path of a TOML file");
+    throw ConfigError(fmt::format("config file: {}", error.what()), path_hint(env, path));
   }
-  Config config = parse_config(text, path, parent_folder(path), overrides);
+  Config config = parse_config(text, path, parent_folder(path), overrides, source);
+  check_effects(config);
   read_schedule(env, config);
+  for (std::string& line : doubtful_settings(config)) config.warnings.push_back(std::move(line));
   return config;
 }
 

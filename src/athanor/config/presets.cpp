@@ -163,6 +163,10 @@ ModelConfig preset_model(const std::string& name) {
   return complete_model(model, 8192, model.max_seq_len);
 }
 
+ModelConfig preset_fields(const Config& config) {
+  return find_preset(config.model.preset, where(config, "model.preset")).model;
+}
+
 ModelConfig complete_model(ModelConfig model, int64_t tokenizer_vocab, int64_t seq_len) {
   const ModelConfig smallest = family_model(model.family);
   const auto fill = [](int64_t& field, int64_t value) {
@@ -204,8 +208,10 @@ void resolve_model(Config& config, int64_t tokenizer_vocab) {
     if (std::string_view(field.section) != "model" || key == "model.preset") continue;
     const Slot target = field.slot(config), source = field.slot(base);
     const auto origin = config.origins.find(key);
-    const bool derived = origin != config.origins.end() && origin->second.kind == Origin::Kind::derived;
-    if ((set_by_user(key) || derived) && !is_zero(target)) continue;
+    const bool settled = origin != config.origins.end() && (origin->second.kind == Origin::Kind::derived ||
+                                                            origin->second.kind == Origin::Kind::source);
+    if ((set_by_user(key) || settled) && (origin->second.kind == Origin::Kind::source || !is_zero(target)))
+      continue;
     if (is_zero(target) && is_zero(source)) continue;
     copy_value(target, source);
     config.origins.erase(key);

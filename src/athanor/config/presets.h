@@ -22,6 +22,10 @@ std::vector<std::string> preset_names();
 // ConfigError naming the nearest where the name is unknown.
 ModelConfig preset_model(const std::string& name);
 
+// What the preset of `config.model` itself says: zero where a field follows from others or from the data. ConfigError as
+// above, with the key's origin.
+ModelConfig preset_fields(const Config& config);
+
 // Fills the zero fields that follow from others: kv_heads, head_dim, ffn_width, max_seq_len, vocab_size
 // (stays zero while tokenizer_vocab is). Sizes that follow from nothing are the family's smallest.
 ModelConfig complete_model(ModelConfig model, int64_t tokenizer_vocab, int64_t seq_len);

@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "athanor/base/check.h"
 #include "athanor/base/human.h"
 #include "athanor/config/fields.h"
 #include "athanor/config/presets.h"
@@ -151,6 +152,13 @@ std::string print_config(const Config& config) {
                        padded(line.note, note_width), line.origin);
   }
   return out;
+}
+
+std::string setting_text(const Config& config, std::string_view key) {
+  Config copy = config;
+  for (const auto& field : config_fields())
+    if (field.key() == key) return std::visit(AsToml{field.traits}, field.slot(copy));
+  fail("setting_text: got the key '{}', expected one of config_fields()", key);
 }
 
 std::string config_to_json(const Config& config) {

@@ -12,12 +12,16 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "athanor/config/config.h"
 
 namespace athanor {
 
 std::string print_config(const Config& config);
+
+// One setting's value as TOML: setting_text(config, "optimizer.lr") is "0.0003".
+std::string setting_text(const Config& config, std::string_view key);
 
 // {"model": {...}, ..., "origins": {"train.steps": "first.toml:12"}, "params": N}; params is left out while
 // the vocabulary is unknown.

@@ -6,6 +6,7 @@
 #include "athanor/base/error.h"
 #include "athanor/base/human.h"
 #include "athanor/base/nearest.h"
+#include "athanor/config/peer_names.h"
 
 namespace athanor {
 namespace {
@@ -186,11 +187,23 @@ void ConfigReader::wrong_type(const toml::node& node, const std::string& key,
       wants_text ? "put the value into double quotes (and those into single quotes in a shell)" : "");
 }
 
+void ConfigReader::known_elsewhere(const std::string& name, const PeerKey& peer,
+                                   const toml::node& node) const {
+  throw ConfigError(fmt::format("{}: unknown key '{}'; Athanor calls it {}", where(node), name, peer.ours),
+                    std::string_view(peer.note).empty() ? "" : fmt::format("{}: {}", peer.ours, peer.note));
+}
+
 void ConfigReader::unknown_section(std::string_view section, const toml::node& node) const {
   const auto sections = section_names();
   std::string nearest = nearest_name(section, sections);
   for (const auto& field : config_fields())
     if (!node.is_table() && field.name == section) nearest = field.key();
+  if (const PeerKey peer = find_peer_key(section);
+      peer.ours != nullptr && nearest.find('.') == std::string::npos) {
+    const std::string_view ours = peer.ours;
+    if (!node.is_table()) known_elsewhere(printable(section), peer, node);
+    if (nearest.empty()) nearest = ours.substr(0, ours.find('.'));
+  }
   throw ConfigError(
       fmt::format("{}: unknown section '{}'{}", where(node), printable(section), nearest_clause(nearest)),
       fmt::format("the sections are {}", fmt::join(sections, ", ")));
@@ -202,8 +215,14 @@ void ConfigReader::unknown_key(std::string_view section, std::string_view name,
   const std::string here = nearest_name(name, known);
   std::string nearest = here.empty() ? "" : fmt::format("{}.{}", section, here);
   // A key that is right but stands in the wrong section is a commoner slip than a misspelling.
-  for (const auto& field : config_fields())
-    if (field.name == name) nearest = field.key();
+  bool ours = false;
+  for (const auto& field : config_fields()) {
+    if (field.name != name) continue;
+    nearest = field.key();
+    ours = true;
+  }
+  if (const PeerKey peer = find_peer_key(name); peer.ours != nullptr && !ours)
+    known_elsewhere(fmt::format("{}.{}", section, printable(name)), peer, node);
   throw ConfigError(fmt::format("{}: unknown key '{}.{}'{}", where(node), section, printable(name),
                                 nearest_clause(nearest)),
                     fmt::format("[{}] has {}", section, fmt::join(known, ", ")));

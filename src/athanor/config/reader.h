@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "athanor/config/fields.h"
+#include "athanor/config/peer_names.h"
 
 #include <toml++/toml.h>
 
@@ -30,6 +31,8 @@ class ConfigReader {
   void read_value(const Field<Owner>& field, Owner& owner, const std::string& key, const toml::node& node);
   [[noreturn]] void wrong_type(const toml::node& node, const std::string& key,
                                std::string_view expected) const;
+  [[noreturn]] void known_elsewhere(const std::string& name, const PeerKey& peer,
+                                    const toml::node& node) const;
   [[noreturn]] void unknown_section(std::string_view section, const toml::node& node) const;
   [[noreturn]] void unknown_key(std::string_view section, std::string_view name,
                                 const toml::node& node) const;

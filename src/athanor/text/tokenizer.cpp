@@ -1,5 +1,6 @@
 #include "athanor/text/tokenizer.h"
 
+#include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
 
@@ -21,6 +22,17 @@ void check_post_processor(const text::JsonNode& root) {
   if (const auto node = root.find("post_processor")) node->at("type").text();
 }
 
+// GPT-2's vocab.json (token -> id) is half of what a tokenizer is.
+void refuse_vocabulary(const text::JsonNode& root, const std::string& name) {
+  const nlohmann::json& json = root.value();
+  if (!json.is_object() || json.empty() ||
+      !std::all_of(json.begin(), json.end(), [](const auto& id) { return id.is_number_integer(); }))
+    return;
+  throw Error(name + ": got a vocabulary alone, expected a tokenizer.json",
+              "make one: athanor tokenizer import --vocab vocab.json --merges merges.txt --output "
+              "tokenizer.json");
+}
+
 }  // namespace
 
 std::shared_ptr<const Tokenizer> Tokenizer::load(Env& env, const std::string& path) {
@@ -30,6 +42,7 @@ std::shared_ptr<const Tokenizer> Tokenizer::load(Env& env, const std::string& pa
 std::shared_ptr<const Tokenizer> Tokenizer::parse(std::string_view json, const std::string& name) {
   const text::JsonFile file(name, json);
   const text::JsonNode root = file.root();
+  refuse_vocabulary(root, name);
   if (const auto version = root.find("version"); version && version->text() != "1.0")
     version->fail("got '" + version->text() + "', expected '1.0'");
   text::PipelineParts parts;

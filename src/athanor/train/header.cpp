@@ -129,6 +129,13 @@ Rows header_rows(const Config& config, const Training& training, std::span<const
                       fmt::format("{} of {} per token, {} shared, hidden size {}, in {} layers, {} scores",
                                   m.experts_per_token, m.experts, m.shared_experts, m.expert_width,
                                   training.model->moe_layers().size(), m.router));
+  if (const auto origin = config.origins.find("model.layers");
+      origin != config.origins.end() && origin->second.kind == Origin::Kind::source) {
+    const auto tokenizer = config.origins.find("data.tokenizer");
+    const bool both = tokenizer != config.origins.end() && tokenizer->second.kind == Origin::Kind::source;
+    rows.emplace_back("", fmt::format("{} of {}", both ? "architecture and tokenizer" : "architecture",
+                                      origin->second.text));
+  }
   rows.emplace_back("parameters",
                     fmt::format("{} ({}), {} FLOPs per token", count(training.model->num_params()),
                                 with_commas(training.model->num_params()),

@@ -153,12 +153,18 @@ void check_ranks(const Config& config, int all_ranks) {
   for (const auto& [name, size] : {std::pair{"tp", p.tp}, {"cp", p.cp}, {"pp", p.pp}}) {
     if (size == 1 && name != std::string("tp")) continue;
     others *= size;
-    if (world_size % others != 0 || world_size < others) {
+    if (world_size < others)
+      throw ConfigError(
+          fmt::format("parallel.{}: got {} in a world of {} rank{}{}, expected at least {} ranks", name, size,
+                      world_size, world_size == 1 ? "" : "s", axes.empty() ? "" : " with " + axes, others),
+          fmt::format("start them together: athanor launch -n {} -- train FILE.toml", others));
+    if (world_size % others != 0) {
       const std::string with = axes.empty() ? "" : " with " + axes;
       throw ConfigError(fmt::format("parallel.{}: got {} in a world of {} ranks{}, expected a divisor of {}",
                                     name, size, world_size, with,
                                     with.empty() ? "them" : fmt::format("{}", world_size / (others / size))),
-                        fmt::format("a model is shared by {} ranks each time", others));
+                        fmt::format("a model is shared by {} ranks each time: launch -n {} or -n {}", others,
+                                    world_size / others * others, (world_size / others + 1) * others));
     }
     if (size > 1) axes += fmt::format("{}parallel.{} = {}", axes.empty() ? "" : " and ", name, size);
   }
@@ -171,10 +177,11 @@ void check_ranks(const Config& config, int all_ranks) {
   const int64_t grains = grains_of_step(t);
   if (left > grains)
     throw ConfigError(
-        fmt::format("parallel.dp: got {} ranks for the {} grains of a step (train.global_batch {} / "
-                    "train.micro_batch {}), expected at most {}",
+        fmt::format("parallel.dp: got {} data-parallel ranks for the {} micro-batches of a step "
+                    "(train.global_batch {} / train.micro_batch {}), expected at most {}",
                     left, grains, t.global_batch, t.micro_batch, grains),
-        "start fewer ranks or lower train.micro_batch");
+        fmt::format("start at most {} ranks, lower train.micro_batch or raise train.global_batch",
+                    grains * others + p.servers));
   check_pipeline(config, left);
   check_expert_parallel(config, left);
   check_expert_shards(p, left);

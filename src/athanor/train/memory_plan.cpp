@@ -222,6 +222,26 @@ MemoryPlan plan_recompute(const PlanRequest& request) {
   return std::move(choice.plan);
 }
 
+namespace {
+
+// What would need less, of what this run does not do yet.
+std::string ways_to_fit(const PlanRequest& request) {
+  const Config& config = request.config;
+  std::string ways;
+  const auto add = [&](bool is_there, const char* way) {
+    if (!is_there) ways += std::string(way) + ", ";
+  };
+  add(config.train.micro_batch == 1, "train.micro_batch = 1");
+  add(config.parallel.zero == 3 || request.world_size == 1 || config.parallel.servers > 0,
+      "parallel.zero = 3 (weights, gradients and optimizer state shared by the ranks)");
+  add(config.optimizer.state == "8bit" || config.parallel.servers > 0, "optimizer.state = \"8bit\"");
+  add(config.offload.optimizer != "memory" || config.parallel.servers > 0, "offload.optimizer = \"disk\"");
+  return "no parallel.recompute policy fits; what needs less: " + ways +
+         "a shorter data.seq_len, a smaller model";
+}
+
+}  // namespace
+
 void check_fits(const MemoryPlan& plan, int num_ranks, uint64_t available_bytes) {
   const double needed = static_cast<double>(plan.usage.peak_total) * num_ranks;
   if (available_bytes == 0 || (plan.complete && needed <= static_cast<double>(available_bytes))) return;
@@ -231,14 +251,11 @@ void check_fits(const MemoryPlan& plan, int num_ranks, uint64_t available_bytes)
       parts += fmt::format("{}{} {}", parts.empty() ? "" : ", ", name_of(static_cast<Category>(i)),
                            human_bytes(static_cast<double>(peak)));
   const Choice choice = choose_recompute(plan.request, available_bytes / static_cast<uint64_t>(num_ranks));
-  std::string hint =
-      fmt::format("parallel.recompute = \"{}\" would fit", choice.plan.request.config.parallel.recompute);
-  if (!choice.fits)
-    hint = plan.request.config.train.micro_batch > 1
-               ? "no parallel.recompute policy fits; train.micro_batch = 1 needs the least activations"
-               : "no parallel.recompute policy fits; a shorter data.seq_len or a smaller model would";
+  const std::string hint = choice.fits ? fmt::format("parallel.recompute = \"{}\" would fit",
+                                                     choice.plan.request.config.parallel.recompute)
+                                       : ways_to_fit(plan.request);
   throw Error(
-      fmt::format("memory: got a need of {}{} ({} rank{} with {}), expected at most the {} available",
+      fmt::format("not enough memory: this run needs {}{} ({} rank{} with {}), {} are available",
                   plan.complete ? "" : "more than ", human_bytes(needed), num_ranks,
                   num_ranks == 1 ? "" : "s", parts, human_bytes(static_cast<double>(available_bytes))),
       hint);

@@ -10,6 +10,7 @@
 #include "athanor/base/check.h"
 #include "athanor/base/clock.h"
 #include "athanor/config/print.h"
+#include "athanor/train/resume_changes.h"
 #include "athanor/train/run_history.h"
 
 namespace athanor {
@@ -70,16 +71,9 @@ void check_resumable(const Config& then, const Config& now, const std::string& d
     derived.push_back(key);
   }
   if (data_then != data_now) {
-    // The first line that differs says which channel, or that the tokenizer did.
-    size_t line = 0, i = 0;
-    for (; i < std::min(data_then.size(), data_now.size()) && data_then[i] == data_now[i]; ++i)
-      if (data_then[i] == '\n') line = i + 1;
-    const auto from = [&](const std::string& text) {
-      return line <= text.size() ? text.substr(line, text.find('\n', line) - line) : "";
-    };
-    throw ConfigError(fmt::format("data: changed since the run '{}' was started: got '{}', expected '{}'",
-                                  now.train.name, from(data_now), from(data_then)),
-                      hint);
+    throw ConfigError(
+        fmt::format("{} since the run '{}' was started", data_change(data_then, data_now), now.train.name),
+        hint);
   }
   if (!derived.empty()) refuse(derived.front());
 }

@@ -7,6 +7,7 @@
 #include "athanor/base/clock.h"
 #include "athanor/checkpoint/checkpoint.h"
 #include "athanor/config/load.h"
+#include "athanor/train/resume_changes.h"
 
 namespace athanor {
 namespace {
@@ -43,6 +44,7 @@ std::optional<TrainState> RunKeeper::find_state(const Config& config, const std:
     const Config then = parse_config(checkpoint.file_text("config.resolved.toml"), *newest);
     found = TrainState::from_json(checkpoint.state());
     check_resumable(then, config, found->data_identity, data_identity);
+    for (const std::string& line : resume_changes(then, config, found->step)) recorder.message(line);
     checkpoint_ = *newest;
     if (is_first_) record_commit(env_, folder_, found->step);
   }

@@ -42,14 +42,8 @@ Training::Training(const Config& config, int64_t num_channels, Group& group, Are
                             : config.parallel.outer_compression == "int8" ? &int8_code()
                                                                           : nullptr,
                     .error_feedback = config.parallel.error_feedback};
-  const ScheduleConfig& s = config.schedule;
   const int sharing = std::max(1, group.size() / static_cast<int>(config.parallel.cp));  // the grains
-  step_options_ = {.schedule = {.decay = s.decay,
-                                .lr = o.lr,
-                                .steps = config.train.steps,
-                                .warmup_steps = s.warmup_steps,
-                                .min_lr_ratio = s.min_lr_ratio,
-                                .decay_fraction = s.wsd_decay_fraction},
+  step_options_ = {.schedule = lr_schedule(config),
                    .clip_norm = o.clip_norm,
                    .num_channels = num_channels,
                    .stop = stop,
@@ -59,6 +53,16 @@ Training::Training(const Config& config, int64_t num_channels, Group& group, Are
                             .trace = trace},
                    .groups = {}};
   for (const auto& param : model->params()) step_options_.groups.declared.push_back(param.get());
+}
+
+LrSchedule lr_schedule(const Config& config) {
+  const ScheduleConfig& s = config.schedule;
+  return {.decay = s.decay,
+          .lr = config.optimizer.lr,
+          .steps = config.train.steps,
+          .warmup_steps = s.warmup_steps,
+          .min_lr_ratio = s.min_lr_ratio,
+          .decay_fraction = s.wsd_decay_fraction};
 }
 
 Group& data_group(Mesh& mesh) {

@@ -137,4 +137,6 @@ Group& data_group(Mesh& mesh);
 
 TrainState first_state(const Config& config);
 
+LrSchedule lr_schedule(const Config& config);
+
 }  // namespace athanor

@@ -22,12 +22,14 @@
 #include "athanor/kernels/table.h"
 #include "athanor/models/load.h"
 #include "athanor/train/device.h"
+#include "athanor/train/doubtful_data.h"
 #include "athanor/train/grain_dealer.h"
 #include "athanor/train/header.h"
 #include "athanor/train/islands.h"
 #include "athanor/train/layout.h"
 #include "athanor/train/memory_plan.h"
 #include "athanor/train/recorder.h"
+#include "athanor/train/resume_changes.h"
 #include "athanor/train/run_folder.h"
 #include "athanor/train/run_keeper.h"
 #include "athanor/train/samples.h"
@@ -74,6 +76,7 @@ class Trainer {
   void measure_peak();
   void validate_now(int64_t max_tokens, StepMetrics* metrics);
   void write_samples();
+  void say_doubts();
   void loop();
   void check_step(const StepResult& result, const StepMetrics& metrics);
   void check_state(const std::string& what);
@@ -308,6 +311,12 @@ void Trainer::write_trace() {
   io_.trace->stop();
 }
 
+void Trainer::say_doubts() {
+  if (state_.step >= config_.train.steps) return;
+  for (const std::string& line : config_.warnings) recorder_->warning(line);
+  for (const std::string& line : doubtful_data(config_, data_)) recorder_->warning(line);
+}
+
 void Trainer::loop() {
   if (serves()) {
     const auto save_due = [this](bool stop) {
@@ -328,6 +337,7 @@ void Trainer::loop() {
   };
   open_loader();
   GrainDealer dealer(config_, *training_);
+  LossWatch watch(state_.step > 0 ? std::optional<double>(report_.valid_loss_first) : std::nullopt);
   const int64_t first_step = state_.step + 1;
   for (bool stop = false; state_.step < config_.train.steps && !stop;) {
     if (io_.profiler != nullptr) queue_->set_meter(&io_.profiler->meter);
@@ -357,6 +367,7 @@ void Trainer::loop() {
     }
     recorder_->step(metrics, config_.train.steps);
     check_step(result, metrics);
+    if (const auto doubt = watch.after(state_.step, result.loss)) recorder_->warning(*doubt);
     renew_report(metrics.tokens_per_second);
     if (!stop) write_samples();
     if (!result.applied)
@@ -387,7 +398,13 @@ TrainReport Trainer::run() {
   open_run();
   if (state_.step >= config_.train.steps) {
     recorder_->message(
-        fmt::format("step {} is done, train.steps is {}: nothing to do", state_.step, config_.train.steps));
+        state_.step > config_.train.steps
+            ? fmt::format(
+                  "train.steps = {} is fewer than the {} steps that this run has done: nothing to do; its "
+                  "weights are those of step {}",
+                  config_.train.steps, state_.step, state_.step)
+            : fmt::format("step {} is done, train.steps is {}: nothing to do", state_.step,
+                          config_.train.steps));
     keeper_.rotate(config_.checkpoint.keep, *recorder_);
     return keeper_.idle_report(state_, group_.size(), *recorder_);
   }
@@ -407,6 +424,7 @@ TrainReport Trainer::run() {
   recorder_->header("athanor · " + config_.train.name,
                     header_rows(config_, *training_, data_.channels, plan, *queue_, io_.placement,
                                 group_.size(), state_.step, folder_.path));
+  say_doubts();
   recorder_->open(state_.step, print_config(config_));
   keeper_.trains();
   if (state_.step == 0 && config_.train.first_eval_tokens > 0 && !serves())

@@ -1,0 +1,37 @@
+#include "athanor/config/doubtful.h"
+
+#include <fmt/format.h>
+
+#include "athanor/config/effects.h"
+
+namespace athanor {
+
+std::vector<std::string> doubtful_settings(const Config& config) {
+  const TrainConfig& t = config.train;
+  const ScheduleConfig& s = config.schedule;
+  std::vector<std::string> lines;
+  if (s.warmup_steps >= t.steps && t.steps > 1)
+    lines.push_back(fmt::format(
+        "schedule.warmup_steps = {} is not below train.steps = {}: the learning rate only rises, to {:.3g} "
+        "of optimizer.lr = {:g}",
+        s.warmup_steps, t.steps, static_cast<double>(t.steps) / static_cast<double>(s.warmup_steps),
+        config.optimizer.lr));
+  if (config.optimizer.name == "adamw" && config.optimizer.lr >= 0.1)
+    lines.push_back(
+        fmt::format("optimizer.lr = {:g} is far above what adamw trains with: 1e-4 to 1e-2 is usual",
+                    config.optimizer.lr));
+  if (!has_validation(config))
+    lines.push_back("data.valid_fraction = 0: nothing is evaluated, so no validation loss will be known");
+  else if (const auto origin = config.origins.find("train.eval_every");
+           t.eval_every > t.steps && origin != config.origins.end() && origin->second.by_user())
+    lines.push_back(fmt::format(
+        "train.eval_every = {} is above train.steps = {}: nothing is evaluated before the last step",
+        t.eval_every, t.steps));
+  if (config.parallel.recompute_budget > 0 && config.parallel.recompute != "none")
+    lines.push_back(
+        fmt::format("parallel.recompute = \"{}\" is replaced by what parallel.recompute_budget picks",
+                    config.parallel.recompute));
+  return lines;
+}
+
+}  // namespace athanor

@@ -1,0 +1,177 @@
+#include "athanor/config/effects.h"
+
+#include <algorithm>
+#include <array>
+
+#include "athanor/config/fields.h"
+#include "athanor/config/presets.h"
+#include "athanor/config/print.h"
+#include "athanor/config/refuse.h"
+
+namespace athanor {
+namespace {
+
+struct Effect {
+  const char* key;
+  bool (*acts)(const Config&);
+  const char* without;  // the setting that would make it act
+};
+
+bool is_moe(const Config& c) {
+  return c.model.family == "moe";
+}
+bool is_adamw(const Config& c) {
+  return c.optimizer.name == "adamw";
+}
+bool is_sgd(const Config& c) {
+  return c.optimizer.name == "sgd";
+}
+bool is_f16(const Config& c) {
+  return c.precision.compute == "f16";
+}
+bool decays(const Config& c) {
+  const ScheduleConfig& s = c.schedule;
+  return s.decay != "constant" && !(s.decay == "wsd" && s.wsd_decay_fraction == 0.0);
+}
+bool has_stages(const Config& c) {
+  return c.parallel.pp > 1;
+}
+// A schedule in a file says for how many ranks it is: train/layout.h compares.
+bool has_stages_or_file(const Config& c) {
+  return has_stages(c) || c.parallel.schedule.ends_with(".csv");
+}
+bool compresses(const Config& c) {
+  return c.parallel.compression != "none";
+}
+bool synchronizes(const Config& c) {
+  return c.parallel.sync_every > 0;
+}
+bool has_servers(const Config& c) {
+  return c.parallel.servers > 0;
+}
+bool uses_disk(const Config& c) {
+  const OffloadConfig& o = c.offload;
+  return o.optimizer == "disk" || o.gradients == "disk" || o.parameters == "disk" || o.activations == "disk";
+}
+// The width of dense layers, and of experts where theirs is not given. A resolved config says the one that follows.
+bool has_dense_layers(const Config& c) {
+  const auto origin = c.origins.find("model.expert_width");
+  const bool derived = origin != c.origins.end() && origin->second.kind == Origin::Kind::derived;
+  ModelConfig left_out = c.model;
+  left_out.ffn_width = 0;
+  return !is_moe(c) || c.model.dense_layers > 0 || derived || c.model.expert_width == c.model.ffn_width ||
+         complete_model(left_out, 0, c.data.seq_len).ffn_width == c.model.ffn_width;
+}
+
+constexpr const char* kMoe = "model.family = \"moe\"";
+constexpr const char* kValidation = "data.valid_fraction above 0";
+
+constexpr std::array kEffects = {
+    Effect{"model.ffn_width", has_dense_layers, "model.dense_layers above 0 (the experts have expert_width)"},
+    Effect{"model.rope_base", [](const Config& c) { return c.model.family != "gpt2"; },
+           "model.family = \"llama\" or \"moe\" (gpt2 learns its positions)"},
+    Effect{"model.experts_per_token", is_moe, kMoe},
+    Effect{"model.expert_width", is_moe, kMoe},
+    Effect{"model.shared_experts", is_moe, kMoe},
+    Effect{"model.dense_layers", is_moe, kMoe},
+    Effect{"model.router", is_moe, kMoe},
+    Effect{"model.router_renormalize", is_moe, kMoe},
+    Effect{"model.router_scale", is_moe, kMoe},
+    Effect{"model.router_aux_loss", is_moe, kMoe},
+    Effect{"model.router_z_loss", is_moe, kMoe},
+    Effect{"model.router_bias_rate", is_moe, kMoe},
+    Effect{"model.capacity_factor", is_moe, kMoe},
+    Effect{"train.eval_every", [](const Config& c) { return has_validation(c) || c.train.eval_every == 0; },
+           kValidation},
+    Effect{"train.eval_tokens", has_validation, kValidation},
+    Effect{"train.first_eval_tokens",
+           [](const Config& c) { return has_validation(c) || c.train.first_eval_tokens == 0; }, kValidation},
+    Effect{"train.isa", [](const Config& c) { return c.train.device != "cuda"; },
+           "train.device = \"cpu\" (a device has no instruction sets)"},
+    Effect{"optimizer.betas", is_adamw, "optimizer.name = \"adamw\""},
+    Effect{"optimizer.eps", is_adamw, "optimizer.name = \"adamw\""},
+    Effect{"optimizer.momentum", is_sgd, "optimizer.name = \"sgd\""},
+    Effect{"schedule.min_lr_ratio", decays, "a schedule.decay that ends below optimizer.lr"},
+    Effect{"schedule.wsd_decay_fraction", [](const Config& c) { return c.schedule.decay == "wsd"; },
+           "schedule.decay = \"wsd\""},
+    Effect{"precision.loss_scale", is_f16, "precision.compute = \"f16\""},
+    Effect{"precision.loss_scale_window", is_f16, "precision.compute = \"f16\""},
+    Effect{"parallel.cp_kind", [](const Config& c) { return c.parallel.cp > 1; }, "parallel.cp above 1"},
+    Effect{"parallel.balance_every", [](const Config& c) { return c.parallel.balance == "speed"; },
+           "parallel.balance = \"speed\""},
+    Effect{"parallel.schedule", has_stages_or_file, "parallel.pp above 1"},
+    Effect{"parallel.virtual_stages",
+           [](const Config& c) { return has_stages_or_file(c) || c.parallel.virtual_stages == 1; },
+           "parallel.pp above 1"},
+    Effect{"parallel.stage_layers", has_stages, "parallel.pp above 1"},
+    Effect{"parallel.compression_ratio", [](const Config& c) { return c.parallel.compression == "topk"; },
+           "parallel.compression = \"topk\""},
+    Effect{"parallel.compression_rank", [](const Config& c) { return c.parallel.compression == "powersgd"; },
+           "parallel.compression = \"powersgd\""},
+    Effect{"parallel.compression_warmup", compresses, "parallel.compression"},
+    Effect{"parallel.error_feedback",
+           [](const Config& c) {
+             return compresses(c) || (synchronizes(c) && c.parallel.outer_compression != "none");
+           },
+           "parallel.compression (or parallel.outer_compression)"},
+    Effect{"parallel.sync_group", synchronizes, "parallel.sync_every above 0"},
+    Effect{"parallel.outer_lr", synchronizes, "parallel.sync_every above 0"},
+    Effect{"parallel.outer_momentum", synchronizes, "parallel.sync_every above 0"},
+    Effect{"parallel.outer_compression", synchronizes, "parallel.sync_every above 0"},
+    Effect{"parallel.consistency", has_servers, "parallel.servers above 0"},
+    Effect{"parallel.staleness",
+           [](const Config& c) { return has_servers(c) && c.parallel.consistency == "bounded"; },
+           "parallel.servers above 0 and parallel.consistency = \"bounded\""},
+    Effect{"offload.path", uses_disk, "an [offload] setting of \"disk\""},
+};
+
+// Read and checked by every program so far, and used by none.
+struct Absent {
+  const char* key;
+  const char* what;
+};
+
+constexpr std::array kAbsent = {
+    Absent{"checkpoint.flash_every_steps", "checkpoints in memory are"},
+    Absent{"launch.min_ranks", "going on with fewer ranks is"},
+    Absent{"launch.max_ranks", "growing to more ranks is"},
+    Absent{"launch.max_restarts", "restarting after a failure is"},
+};
+
+// What the config would say without the user: the program's defaults, in [model] those of its preset.
+Config unset(const Config& config) {
+  Config base;
+  if (!config.model.preset.empty()) base.model = preset_model(config.model.preset);
+  return base;
+}
+
+bool is_set(const Config& config, const Config& base, const char* key) {
+  const auto origin = config.origins.find(key);
+  return origin != config.origins.end() && origin->second.by_user() &&
+         setting_text(config, key) != setting_text(base, key);
+}
+
+}  // namespace
+
+bool has_validation(const Config& config) {
+  return config.data.valid_fraction > 0.0;
+}
+
+bool is_absent(std::string_view key) {
+  return std::any_of(kAbsent.begin(), kAbsent.end(), [&](const Absent& absent) { return absent.key == key; });
+}
+
+void check_effects(const Config& config) {
+  const Config base = unset(config);
+  for (const Absent& absent : kAbsent)
+    if (is_set(config, base, absent.key))
+      refuse(config, absent.key, "the same command resumes a run that has ended, on any number of ranks",
+             "got {}, expected {}: {} not there yet", setting_text(config, absent.key),
+             setting_text(base, absent.key), absent.what);
+  for (const Effect& effect : kEffects)
+    if (is_set(config, base, effect.key) && !effect.acts(config))
+      refuse(config, effect.key, fmt::format("leave {} out, or set {}", effect.key, effect.without),
+             "got {}, which has no effect without {}", setting_text(config, effect.key), effect.without);
+}
+
+}  // namespace athanor

@@ -1,0 +1,92 @@
+#include "athanor/config/init_source.h"
+
+#include <algorithm>
+#include <array>
+
+#include "athanor/base/human.h"
+#include "athanor/config/fields.h"
+#include "athanor/config/presets.h"
+#include "athanor/config/print.h"
+#include "athanor/config/refuse.h"
+
+namespace athanor {
+namespace {
+
+// Keys of [model] that a config may set otherwise than the weights' own.
+constexpr std::array kMayDiffer = {
+    "model.dropout",      // acts in training only, and is often another one in finetuning
+    "model.max_seq_len",  // with rotary embedding a limit and no parameter; gpt2's table is compared all the same
+    "model.router_aux_loss",   // coefficients of losses that are added in training
+    "model.router_z_loss",     //
+    "model.router_bias_rate",  // how fast the balancing bias moves, not what it is
+    "model.capacity_factor",   // what is dropped in training
+};
+
+bool may_differ(const Config& config, const std::string& key) {
+  if (config.model.family == "gpt2" && key == "model.max_seq_len") return false;
+  return std::find(kMayDiffer.begin(), kMayDiffer.end(), key) != kMayDiffer.end();
+}
+
+bool is_unset(const Slot& slot) {
+  auto* const* integer = std::get_if<int64_t*>(&slot);
+  return integer != nullptr && **integer == 0;
+}
+
+void copy(const Slot& to, const Slot& from) {
+  std::visit([&](auto* value) { *value = *std::get<decltype(value)>(from); }, to);
+}
+
+bool equal(const Slot& a, const Slot& b) {
+  return std::visit([&](auto* value) { return *value == *std::get<decltype(value)>(b); }, a);
+}
+
+// What the preset makes of the model with what the user changed in it; zero where it is for the data to say.
+ModelConfig of_preset(const Config& config) {
+  Config wanted, user = config;
+  wanted.model = preset_fields(config);
+  for (const auto& field : config_fields()) {
+    const auto origin = config.origins.find(field.key());
+    if (std::string_view(field.section) == "model" && origin != config.origins.end() &&
+        origin->second.by_user() && !is_unset(field.slot(user)))
+      copy(field.slot(wanted), field.slot(user));
+  }
+  return complete_model(wanted.model, /*tokenizer_vocab=*/0, /*seq_len=*/0);
+}
+
+}  // namespace
+
+void take_source(Config& config, const InitSource& source) {
+  Config theirs, preset;
+  theirs.model = source.model;
+  const std::string name = config.model.preset;
+  if (!name.empty()) preset.model = of_preset(config);
+  for (const auto& field : config_fields()) {
+    const std::string key = field.key();
+    if (std::string_view(field.section) != "model" || key == "model.preset") continue;
+    const Slot ours = field.slot(config), wanted = field.slot(theirs), named = field.slot(preset);
+    const auto origin = config.origins.find(key);
+    const bool by_user = origin != config.origins.end() && origin->second.by_user() && !is_unset(ours);
+    if (by_user && (equal(ours, wanted) || may_differ(theirs, key))) continue;
+    if (by_user)
+      refuse(config, key, "leave " + key + " out: the architecture is that of train.init_from",
+             "got {}, expected {} as in {}", setting_text(config, key), setting_text(theirs, key),
+             source.what);
+    const bool says =
+        !name.empty() && !is_unset(named) && key != "model.init_std" && !may_differ(theirs, key);
+    if (says && !equal(named, wanted))
+      refuse(config, "model.preset", "leave model.preset out: the architecture is that of train.init_from",
+             "got '{}', whose {} is {}, expected {} as in {}", printable(name), key,
+             setting_text(preset, key), setting_text(theirs, key), source.what);
+    copy(ours, wanted);
+    config.origins[key] = {Origin::Kind::source, source.what};
+  }
+  if (source.tokenizer.empty() && !config.data.tokenizer.empty())
+    config.warnings.push_back(
+        fmt::format("{} has no tokenizer: whether data.tokenizer is the one of its training, nothing tells",
+                    source.what));
+  if (source.tokenizer.empty() || !config.data.tokenizer.empty()) return;
+  config.data.tokenizer = source.tokenizer;
+  config.origins["data.tokenizer"] = {Origin::Kind::source, source.what};
+}
+
+}  // namespace athanor

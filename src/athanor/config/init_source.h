@@ -1,0 +1,33 @@
+// Trained weights that a config starts from (train.init_from), as far as they settle its settings: the architecture is
+// theirs, and so is the tokenizer, so neither has to be said again.
+//
+//   take_source(config, {.model = checkpoint's, .what = "init_from runs/base", .tokenizer = "/.../tokenizer.json"});
+//
+// What the config says of the model must be what the weights say: a key that the user or its preset sets to another value
+// is refused by name, with both values. Some keys may differ, because weights of the same shape and the same meaning are
+// trained on with either value: take_source.cpp lists them with the reason of each.
+//
+// config/ opens no weights: who loads a config gives a function that does (train/init_from.h has the one of the program).
+// Thread rule: pure functions.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "athanor/config/config.h"
+
+namespace athanor {
+
+struct InitSource {
+  ModelConfig model = {};      // complete: every field filled
+  std::string what = {};       // "init_from runs/base (step 300)", the origin of what is taken
+  std::string tokenizer = {};  // the path of its tokenizer.json; empty: it has none
+};
+
+// Called with the config as it was written, paths made absolute, its model not filled in.
+using OpenInitSource = std::function<InitSource(const Config&)>;
+
+// Fills config.model, and data.tokenizer where that is not set. ConfigError naming the first key that contradicts.
+void take_source(Config& config, const InitSource& source);
+
+}  // namespace athanor
