@@ -15,6 +15,7 @@
 #include "athanor/base/nearest.h"
 #include "command.h"
 #include "help.h"
+#include "terminal.h"
 
 namespace {
 
@@ -93,7 +94,7 @@ int main(int argc, char** argv) {
   CLI::App app{"athanor trains large language models, from raw text to an evaluated model.", "athanor"};
   app.require_subcommand(1);
   app.set_version_flag("--version", ATHANOR_VERSION);
-  app.formatter(athanor::help_formatter());
+  app.formatter(athanor::help_formatter(athanor::console_columns(stdout)));
   athanor::add_tokenizer(app);
   athanor::add_dataset(app);
   athanor::add_train(app);
@@ -101,6 +102,7 @@ int main(int argc, char** argv) {
   athanor::add_verify(app);
   athanor::add_evaluate(app);
   athanor::add_generate(app);
+  athanor::add_plot(app);
   athanor::add_checkpoint(app);
   athanor::add_bench(app);
   athanor::add_schedule(app);

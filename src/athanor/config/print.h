@@ -17,7 +17,8 @@
 
 namespace athanor {
 
-std::string print_config(const Config& config);
+// For a window of so many columns (0: as wide as it comes) notes are broken between words; below 120 there are no origins.
+std::string print_config(const Config& config, size_t columns = 0);
 
 // {"model": {...}, ..., "origins": {"train.steps": "first.toml:12"}, "params": N}; params is left out while
 // the vocabulary is unknown.
