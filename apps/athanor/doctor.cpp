@@ -1,10 +1,12 @@
 // athanor doctor: what this machine is and can do, and which kernels would be used on it.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <fstream>
 #include <iostream>
 #include <set>
 
 #include "athanor/base/check.h"
+#include "athanor/base/columns.h"
 #include "athanor/base/human.h"
 #include "athanor/base/topology.h"
 #include "athanor/kernels/cuda/plugin.h"
@@ -38,6 +40,46 @@ size_t num_nodes(const std::vector<Core>& cores) {
   return nodes.size();
 }
 
+struct KernelGroup {
+  std::string chosen, refused;
+  std::vector<std::pair<std::string, std::string>> kernels;  // name, data types
+};
+
+// Kernels that use the same for the same reasons, together.
+std::vector<KernelGroup> grouped(const std::vector<KernelChoice>& choices) {
+  std::vector<KernelGroup> groups;
+  for (const KernelChoice& choice : choices) {
+    auto group = std::find_if(groups.begin(), groups.end(), [&](const KernelGroup& each) {
+      return each.chosen == choice.chosen && each.refused == choice.refused;
+    });
+    if (group == groups.end()) group = groups.insert(group, {choice.chosen, choice.refused, {}});
+    const size_t space = std::min(choice.kernel.find(' '), choice.kernel.size());
+    const std::string name = choice.kernel.substr(0, space), dtype = choice.kernel.substr(space);
+    if (group->kernels.empty() || group->kernels.back().first != name) group->kernels.emplace_back(name, "");
+    group->kernels.back().second += dtype;
+  }
+  return groups;
+}
+
+void show_kernels(const std::vector<KernelChoice>& choices, Console& console) {
+  const size_t columns = std::max<size_t>(40, console.columns() - 1);
+  const auto lines = [&](const std::string& head, const std::string& text, const std::string& indent) {
+    std::string before = head;
+    for (const std::string& piece : wrap_columns(text, columns - indent.size())) {
+      console.message(before + piece);
+      before = indent;
+    }
+  };
+  for (const KernelGroup& group : grouped(choices)) {
+    console.message("");
+    std::string names;
+    for (const auto& [name, dtypes] : group.kernels) names += (names.empty() ? "" : ", ") + name + dtypes;
+    console.message("use " + group.chosen);
+    if (!group.refused.empty()) lines("  refused  ", group.refused, "           ");
+    lines("  kernels  ", names, "           ");
+  }
+}
+
 void DoctorCommand::run() const {
   const Isa chosen = isa == "auto" ? best_isa() : parse_isa(isa);
   const int processors = num_usable_cpus();  // before this thread is bound to one
@@ -60,7 +102,8 @@ void DoctorCommand::run() const {
   report["memory_available_bytes"] = memory_bytes("MemAvailable");
   report["peak_f32_gflops"] = f32 * 1e-9;
   report["peak_bf16_gflops"] = bf16 * 1e-9;
-  const std::string cuda = describe_cuda(cuda_plugin());
+  std::string cuda = describe_cuda(cuda_plugin());
+  if (cuda.starts_with("cuda: ")) cuda.erase(0, std::string_view("cuda: ").size());  // the row says so
   report["cuda"] = cuda;
   const auto choices = explain_kernels(chosen);
   for (const KernelChoice& choice : choices) {
@@ -94,10 +137,7 @@ void DoctorCommand::run() const {
     console->message("which kernels are used and why: athanor doctor --kernels");
     return;
   }
-  std::vector<std::vector<std::string>> rows;
-  rows.reserve(choices.size());
-  for (const KernelChoice& choice : choices) rows.push_back({choice.kernel, choice.chosen, choice.refused});
-  console->table({"kernel", "used", "faster ones refused"}, rows);
+  show_kernels(choices, *console);
 }
 
 }  // namespace

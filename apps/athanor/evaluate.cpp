@@ -125,10 +125,19 @@ void EvaluateCommand::run_channels(Loaded& model) const {
                     score.tokens > 0 ? fmt::format("{:.4f}", score.loss) : "-",
                     score.tokens > 0 ? fmt::format("{:.2f}", score.perplexity()) : "-",
                     score.bits_per_byte() ? fmt::format("{:.4f}", *score.bits_per_byte()) : "-"});
-  rows.push_back({"all", with_commas(evaluation.tokens), fmt::format("{:.4f}", evaluation.loss),
-                  fmt::format("{:.2f}", std::exp(evaluation.loss)), ""});
+  ChannelScore all{.name = "all", .tokens = evaluation.tokens, .loss = evaluation.loss, .bytes = int64_t{0}};
+  for (const ChannelScore& score : evaluation.channels)
+    all.bytes = all.bytes && score.bytes ? std::optional(*all.bytes + *score.bytes) : std::nullopt;
+  rows.push_back({"all", with_commas(all.tokens), fmt::format("{:.4f}", all.loss),
+                  fmt::format("{:.2f}", all.perplexity()),
+                  all.bits_per_byte() ? fmt::format("{:.4f}", *all.bits_per_byte()) : "-"});
   const auto console = make_console(false, 1);
-  console->message(fmt::format("{} (step {})", model.loaded.path, model.loaded.step));
+  // A checkpoint's name has its step.
+  const std::string step = fmt::format("step_{:08d}", model.loaded.step);
+  const bool said = model.loaded.step == 0 || model.loaded.path.ends_with(step);
+  console->message(fmt::format("{}{}, {}", model.loaded.path,
+                               said ? "" : fmt::format(", step {}", model.loaded.step),
+                               name_of(model.loaded.model->head().value().dtype())));
   console->table({"channel", "tokens", "loss", "perplexity", "bits per byte"}, rows);
 }
 

@@ -1,14 +1,29 @@
 #include "help.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cctype>
+
+#include "athanor/base/columns.h"
+#include "athanor/base/human.h"
 
 namespace athanor {
 namespace {
 
-// "INT:INT in [0 - 4096]" is a number; what a name stands for is the description's to say.
+// "INT:INT in [0 - 4096]" is a number, what follows is the check's; "ADDRESS[:PORT]" is a name.
+std::string without_checks(const std::string& type) {
+  int depth = 0;
+  for (size_t i = 0; i < type.size(); ++i) {
+    if (type[i] == '[') ++depth;
+    if (type[i] == ']') --depth;
+    if (type[i] == ':' && depth == 0) return type.substr(0, i);
+  }
+  return type;
+}
+
+// What a name stands for is the description's to say.
 std::string placeholder(const CLI::Option& option) {
-  std::string type = option.get_type_name().substr(0, option.get_type_name().find(':'));
+  std::string type = without_checks(option.get_type_name());
   if (type == "INT" || type == "UINT") return "N";
   if (type == "FLOAT") return "X";
   return type;
@@ -25,8 +40,42 @@ bool takes_several(const CLI::Option& option) {
   return option.get_expected_max() == CLI::detail::expected_max_vector_size;
 }
 
+constexpr size_t kTextColumn = 26;
+
+// Every line of the text by itself, later parts under its first word.
+std::string wrapped_lines(const std::string& text, size_t columns) {
+  std::string out;
+  for (size_t first = 0; first <= text.size();) {
+    const size_t end = std::min(text.find('\n', first), text.size());
+    const std::string line = text.substr(first, end - first);
+    const size_t indent = std::min(line.find_first_not_of(' '), line.size());
+    std::string before = line.substr(0, indent);
+    for (const std::string& piece :
+         wrap_columns(line.substr(indent), columns - std::min(columns / 2, indent))) {
+      out += before + piece + "\n";
+      before = std::string(indent + (indent > 0 ? 2 : 0), ' ');
+    }
+    first = end + 1;
+  }
+  return out;
+}
+
 class Formatter : public CLI::Formatter {
  public:
+  explicit Formatter(size_t columns) : columns_(std::max<size_t>(columns, 40)) {}
+
+  std::string make_option(const CLI::Option* option, bool positional) const override {
+    return entry(make_option_name(option, positional) + make_option_opts(option), make_option_desc(option));
+  }
+  std::string make_subcommand(const CLI::App* sub) const override {
+    return entry(sub->get_display_name(true), sub->get_description());
+  }
+  std::string make_description(const CLI::App* app) const override {
+    return wrapped_lines(app->get_description(), columns_);
+  }
+  std::string make_footer(const CLI::App* app) const override {
+    return app->get_footer().empty() ? "" : wrapped_lines(app->get_footer(), columns_);
+  }
   std::string make_option_name(const CLI::Option* option, bool positional) const override {
     return positional && has_own_form(*option) ? option->get_type_name()
                                                : CLI::Formatter::make_option_name(option, positional);
@@ -60,16 +109,36 @@ class Formatter : public CLI::Formatter {
       text += " " + make_option_name(option, true) +
               (takes_several(*option) && !has_own_form(*option) ? "..." : "");
     const auto subcommands = app->get_subcommands([](const CLI::App*) { return true; });
-    return text + (subcommands.empty() ? "" : " SUBCOMMAND") + "\n";
+    return wrapped_lines(text + (subcommands.empty() ? "" : " SUBCOMMAND"), columns_);
   }
+
+ private:
+  // The text beside the name, or below one that is too long.
+  std::string entry(const std::string& name, std::string text) const {
+    constexpr size_t kNarrowest = 20;
+    std::replace(text.begin(), text.end(), '\n', ' ');
+    std::string out = "  " + name;
+    if (text.empty()) return out + "\n";
+    const size_t room = std::max(kNarrowest, columns_ - kTextColumn);
+    if (display_width(out) + 2 > kTextColumn)
+      out += "\n" + std::string(kTextColumn, ' ');
+    else
+      out = pad_columns(out, kTextColumn);
+    std::string before;
+    for (const std::string& piece : wrap_columns(text, room)) {
+      out += before + piece + "\n";
+      before = std::string(kTextColumn, ' ');
+    }
+    return out;
+  }
+
+  size_t columns_;
 };
 
 }  // namespace
 
-std::shared_ptr<CLI::FormatterBase> help_formatter() {
-  auto formatter = std::make_shared<Formatter>();
-  formatter->column_width(36);
-  return formatter;
+std::shared_ptr<CLI::FormatterBase> help_formatter(size_t columns) {
+  return std::make_shared<Formatter>(columns);
 }
 
 }  // namespace athanor

@@ -17,6 +17,7 @@
 #include "command.h"
 #include "command_line_errors.h"
 #include "help.h"
+#include "terminal.h"
 
 namespace {
 
@@ -82,7 +83,7 @@ int main(int argc, char** argv) {
   CLI::App app{"athanor trains large language models, from raw text to an evaluated model.", "athanor"};
   app.require_subcommand(1);
   app.set_version_flag("--version", ATHANOR_VERSION);
-  app.formatter(athanor::help_formatter());
+  app.formatter(athanor::help_formatter(athanor::console_columns(stdout)));
   athanor::add_tokenizer(app);
   athanor::add_dataset(app);
   athanor::add_init(app);
@@ -91,6 +92,7 @@ int main(int argc, char** argv) {
   athanor::add_verify(app);
   athanor::add_evaluate(app);
   athanor::add_generate(app);
+  athanor::add_plot(app);
   athanor::add_checkpoint(app);
   athanor::add_bench(app);
   athanor::add_schedule(app);

@@ -1,7 +1,6 @@
 #include "progress.h"
 
 #include <fmt/core.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -9,13 +8,14 @@
 
 #include "athanor/base/clock.h"
 #include "athanor/base/human.h"
+#include "terminal.h"
 
 namespace athanor {
 namespace {
 constexpr double kTerminalSeconds = 0.1, kPlainSeconds = 10, kWorthSayingSeconds = 1;
 }
 
-ProgressLine::ProgressLine() : terminal_(isatty(STDERR_FILENO)) {}
+ProgressLine::ProgressLine() : terminal_(is_terminal(stderr)) {}
 
 void ProgressLine::update(const std::string& what, double done, double total, const std::string& amount) {
   const double now = now_seconds();
@@ -32,7 +32,17 @@ void ProgressLine::update(const std::string& what, double done, double total, co
                                : "";
   const std::string text =
       fmt::format("{} {:3.0f}%  {}{}", what, total > 0 ? 100 * done / total : 100, amount, left);
-  std::fprintf(stderr, terminal_ ? "\r\033[K%s" : "%s\n", text.c_str());
+  // In place only what takes one line: a long name loses its middle.
+  const size_t columns = console_columns(stderr) - 1;
+  std::string shown = text;
+  if (terminal_ && display_width(text) > columns) {
+    const size_t rest = display_width(text) - display_width(what);
+    std::string_view end = what;
+    while (!end.empty() && display_width(end) + rest + 3 > columns)
+      end.remove_prefix(first_code_point(end).size_bytes);
+    shown = std::string(fit_columns("..." + std::string(end) + text.substr(what.size()), columns));
+  }
+  std::fprintf(stderr, terminal_ ? "\r\033[K%s" : "%s\n", shown.c_str());
   drawn_ = terminal_;
 }
 

@@ -8,11 +8,9 @@
 
 namespace athanor {
 
-namespace {
 bool is_terminal(std::FILE* out) {
   return isatty(fileno(out)) == 1 && environment_value("TERM") != "dumb";
 }
-}  // namespace
 
 std::string environment_value(const std::string& name) {
   const char* value = std::getenv(name.c_str());

@@ -12,6 +12,9 @@ namespace athanor {
 // A console on standard error (with --json standard output must stay one document) or standard output.
 std::unique_ptr<Console> make_console(bool on_stderr, int64_t log_every);
 
+// One that can be drawn on: a dumb one cannot.
+bool is_terminal(std::FILE* out);
+
 // How wide the terminal behind `out` is; a plain width where it is none.
 size_t terminal_columns(std::FILE* out);
 

@@ -51,7 +51,9 @@ Config load(const TrainCommand& command) {
 void TrainCommand::run() const {
   if (print_config) {
     const Config config = load(*this);
-    const std::string text = json ? config_to_json(config) + "\n" : athanor::print_config(config);
+    const std::string text =
+        json ? config_to_json(config) + "\n"
+             : athanor::print_config(config, is_terminal(stdout) ? console_columns(stdout) : 0);
     std::fwrite(text.data(), 1, text.size(), stdout);
     return;
   }

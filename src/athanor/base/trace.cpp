@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <atomic>
+#include <map>
 
 #include "athanor/base/clock.h"
 
@@ -51,6 +52,14 @@ std::string Trace::chrome_json(int rank) const {
   std::string out = fmt::format(
       R"({{"displayTimeUnit":"ms","traceEvents":[{{"ph":"M","name":"process_name","pid":{},"args":{{"name":"rank {}"}}}})",
       rank, rank);
+  std::map<int, std::string> threads;  // by what the first of their spans is about
+  for (const auto& event : events())
+    threads.emplace(event.thread, event.category == "comm" ? "communication" : "training");
+  for (const auto& [thread, name] : threads)
+    out += fmt::format(
+        ",\n"
+        R"({{"ph":"M","name":"thread_name","pid":{},"tid":{},"args":{{"name":"{}"}}}})",
+        rank, thread, escaped(name));
   for (const auto& event : events())
     out += fmt::format(
         ",\n"

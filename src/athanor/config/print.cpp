@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "athanor/base/check.h"
+#include "athanor/base/columns.h"
 #include "athanor/base/human.h"
 #include "athanor/config/fields.h"
 #include "athanor/config/presets.h"
@@ -112,11 +113,6 @@ std::vector<Line> lines_of(const Config& config) {
   return lines;
 }
 
-std::string padded(const std::string& text, size_t width) {
-  const size_t used = display_width(text);
-  return text + std::string(used < width ? width - used : 0, ' ');
-}
-
 std::string headline(const Config& config) {
   std::string run = fmt::format("# Settings of the run '{}', resolved; read back, they give the same run.\n",
                                 printable(config.train.name));
@@ -128,16 +124,26 @@ std::string headline(const Config& config) {
 
 }  // namespace
 
-std::string print_config(const Config& config) {
+std::string print_config(const Config& config, size_t columns) {
   // One long path must not push the comments of all other lines off the screen.
-  constexpr size_t kWidestValue = 16;
+  constexpr size_t kWidestValue = 16, kWithOrigins = 120, kMargins = 5;
+  const bool has_origins = columns == 0 || columns >= kWithOrigins;
   const std::vector<Line> lines = lines_of(config);
-  size_t name_width = 0, value_width = 0, note_width = 0;
+  size_t name_width = 0, value_width = 0, note_width = 0, origin_width = 0;
   for (const auto& line : lines) {
     const size_t width = display_width(line.value);
     name_width = std::max(name_width, line.name.size());
     note_width = std::max(note_width, line.note.size());
+    origin_width = std::max(origin_width, display_width(line.origin) + 2);
     if (width <= kWidestValue) value_width = std::max(value_width, width);
+  }
+  // Where there are columns to keep to, notes are broken between words.
+  const size_t first_column = name_width + 3 + value_width + 2;
+  size_t room = ~size_t{0};
+  if (columns > 0) {
+    const size_t taken = first_column + 2 + (has_origins ? std::min<size_t>(origin_width, 32) : 0);
+    room = columns > taken + kMargins ? columns - taken : 2 * kMargins;
+    note_width = std::min(note_width, room);
   }
   std::string out = headline(config), section;
   for (const auto& line : lines) {
@@ -148,8 +154,20 @@ std::string print_config(const Config& config) {
     const std::string tail = last_line == std::string::npos ? line.value : line.value.substr(last_line + 1);
     // The last line of a value over several lines starts at the margin: its comment still joins the column.
     const size_t tail_width = head.empty() ? value_width : name_width + 3 + value_width;
-    out += fmt::format("{} = {}{}  # {}  {}\n", padded(line.name, name_width), head, padded(tail, tail_width),
-                       padded(line.note, note_width), line.origin);
+    std::string text =
+        fmt::format("{} = {}{}  ", pad_columns(line.name, name_width), head, pad_columns(tail, tail_width));
+    // A comment that a long value leaves no room for begins on the next line.
+    if (columns > 0 && display_width(tail) > tail_width) text += "\n" + std::string(first_column, ' ');
+    std::string origin = has_origins ? line.origin : "";
+    if (columns == 0) {
+      out += text + fmt::format("# {}  {}\n", pad_columns(line.note, note_width), origin);
+      continue;
+    }
+    for (const std::string& piece : wrap_columns(line.note, room)) {
+      out += text + "# " + (origin.empty() ? piece : pad_columns(piece, note_width) + "  " + origin) + "\n";
+      text = std::string(first_column, ' ');
+      origin.clear();
+    }
   }
   return out;
 }

@@ -18,7 +18,8 @@
 
 namespace athanor {
 
-std::string print_config(const Config& config);
+// For a window of so many columns (0: as wide as it comes) notes are broken between words; below 120 there are no origins.
+std::string print_config(const Config& config, size_t columns = 0);
 
 // One setting's value as TOML: setting_text(config, "optimizer.lr") is "0.0003".
 std::string setting_text(const Config& config, std::string_view key);

@@ -109,7 +109,7 @@ void Console::sample(const TextSample& sample) {
   line(text);
 }
 
-void Console::plot(const std::vector<LossCurve>& curves, bool log_scale, const std::string& x_name) {
+bool Console::plot(const std::vector<LossCurve>& curves, bool log_scale, const std::string& x_name) {
   constexpr size_t kWidest = 120, kRows = 10;
   const auto lines = terminal_plot(curves, {.columns = std::min(kWidest, columns()),
                                             .rows = kRows,
@@ -119,6 +119,7 @@ void Console::plot(const std::vector<LossCurve>& curves, bool log_scale, const s
   std::string text;
   for (const std::string& each : lines) text += (text.empty() ? "" : "\n") + each;
   if (!text.empty()) line(text);
+  return !text.empty();
 }
 
 void Console::table(const std::vector<std::string>& head, const std::vector<std::vector<std::string>>& rows) {

@@ -62,8 +62,8 @@ class Console {
   // Columns are as wide as their widest cell; all but the first are set to the right.
   void table(const std::vector<std::string>& head, const std::vector<std::vector<std::string>>& rows);
   void sample(const TextSample& sample);  // a text that the model wrote, in a few lines
-  // The losses of runs, as small as is readable.
-  void plot(const std::vector<LossCurve>& curves, bool log_scale = false, const std::string& x_name = "step");
+  // The losses of runs, as small as is readable; false where there is nothing to draw.
+  bool plot(const std::vector<LossCurve>& curves, bool log_scale = false, const std::string& x_name = "step");
   void finish();
 
   size_t columns() const { return options_.columns ? options_.columns() : options_.width; }

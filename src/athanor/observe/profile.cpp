@@ -39,7 +39,7 @@ std::string row(const ProfileLine& line, double step_milliseconds) {
   return fmt::format("{:<26} {:>16} {:>6.4g} {:>9.2f} {:>7.1f} {:>8.2f} {:>7.1f} {:>8.1f} {:>5.1f}\n",
                      line.kernel, line.shape, line.calls, line.milliseconds,
                      percent(line.milliseconds, step_milliseconds), line.floor_milliseconds,
-                     percent(line.floor_milliseconds, line.milliseconds),
+                     std::min(100.0, percent(line.floor_milliseconds, line.milliseconds)),
                      seconds > 0.0 ? line.cost.flops / seconds * 1e-9 : 0.0,
                      seconds > 0.0 ? line.cost.bytes / seconds * 1e-9 : 0.0);
 }
@@ -116,8 +116,13 @@ std::string Profile::table() const {
   }
   column("between", between);
   return out + names + times + shares +
-         fmt::format("\nmean of {} steps; ceilings {:.1f} GFLOP/s and {:.1f} GB/s\n", steps,
-                     ceilings.flops_per_second * 1e-9, ceilings.bytes_per_second * 1e-9);
+         fmt::format(
+             "\nmean of {} steps\n"
+             "floor ms: the time at the measured peaks, {:.1f} GFLOP/s and {:.1f} GB/s of memory, the longer "
+             "one\n"
+             "% ceil.:  floor over time; at most 100, which operands that stay in a cache would pass\n"
+             "outside of kernels: what else the step did, and waiting\n",
+             steps, ceilings.flops_per_second * 1e-9, ceilings.bytes_per_second * 1e-9);
 }
 
 std::string Profile::to_json() const {
