@@ -4,6 +4,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <random>
 #include <utility>
 
@@ -35,7 +36,8 @@ FolderLock take_lock(Env& env, const std::string& final_path) {
   const std::string parent = parent_folder(final_path);
   env.create_folders(parent);
   auto lock = FolderLock::try_take(parent);
-  check(lock.has_value(), "'{}': another process is writing in this folder", parent);
+  if (!lock)
+    throw IoError(fmt::format("'{}': another process is writing in this folder", parent), EWOULDBLOCK);
   return std::move(*lock);
 }
 
