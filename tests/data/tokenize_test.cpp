@@ -4,9 +4,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <future>
 #include <thread>
 
+#include "athanor/base/interrupted.h"
 #include "athanor/data/content_key.h"
 #include "athanor/data/file_lock.h"
 #include "athanor/data/indexed_dataset.h"
@@ -242,6 +244,32 @@ TEST_F(TokenizeTest, DamagedInfoIsNamed) {
   EXPECT_THAT(failure_of([&] { read_token_file_info(env_, path("x")); }), HasSubstr("format 2"));
   write("x.meta.json", "{");
   EXPECT_THAT(failure_of([&] { read_token_file_info(env_, path("x")); }), HasSubstr("x.meta.json"));
+}
+
+// A request to stop, before it begins or between two batches: no file of it stays, and the next call makes it.
+TEST_F(TokenizeTest, GivesUpWhenAsked) {
+  write("f/a.txt", std::string(9'000'000, 'a'));
+  write("f/b.txt", std::string(9'000'000, 'b'));
+  for (const int after : {0, 1}) {
+    std::atomic<int> stop{after == 0 ? 15 : 0};
+    TokenizeOptions options{.text_key = "text", .threads = 2, .progress = {}, .stop = &stop};
+    options.progress = [&](const TokenizeState& state) {
+      if (state.tokens > 0) stop = 15;
+    };
+    EXPECT_THROW(build_token_file(env_, tokenizer_, {path("f")}, path("out/x"), options), Interrupted);
+    EXPECT_TRUE(env_.list(path("out")).empty());
+    EXPECT_THROW(cached_token_file(env_, tokenizer_, path("f"), path("cache"), options), Interrupted);
+    for (const std::string& name : env_.list(path("cache"))) EXPECT_TRUE(name.ends_with(".lock")) << name;
+  }
+  EXPECT_TRUE(env_.exists(cached(path("f")) + ".bin"));
+}
+
+TEST_F(TokenizeTest, WaitingForAnotherProcessEndsWhenAsked) {
+  const FileLock held(path("x.lock"), {});
+  std::atomic<int> stop{0};
+  EXPECT_THROW(FileLock(
+                   path("x.lock"), [&] { stop = 15; }, &stop),
+               Interrupted);
 }
 
 }  // namespace

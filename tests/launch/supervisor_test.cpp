@@ -31,13 +31,15 @@ using ::testing::Not;
 // supervise() in a process of its own, as `athanor launch` calls it.
 class Launcher {
  public:
-  Launcher(int num_ranks, std::vector<std::string> arguments, int64_t grace_ms = 10'000) {
+  Launcher(int num_ranks, std::vector<std::string> arguments, int64_t grace_ms = 10'000, int ignored = 0) {
     int output[2], report[2];
     if (pipe(output) != 0 || pipe(report) != 0) throw std::runtime_error("pipe");
     std::fflush(nullptr);
     pid_ = fork();
     if (pid_ == 0) {
       setpgid(0, 0);
+      for (int number = 1; number < SIGRTMIN; ++number) std::signal(number, SIG_DFL);
+      if (ignored != 0) std::signal(ignored, SIG_IGN);
       dup2(output[1], STDOUT_FILENO);
       for (const int fd : {output[0], output[1], report[0]}) close(fd);
       fcntl(report[1], F_SETFD, FD_CLOEXEC);
@@ -216,7 +218,7 @@ TEST(Supervisor, AnAbortBlamesTheRankThatAborted) {
 }
 
 TEST(Supervisor, SignalsArePassedOnOnce) {
-  for (const auto& [sent, received] : {std::pair{SIGINT, SIGINT}, {SIGTERM, SIGTERM}, {SIGHUP, SIGTERM}}) {
+  for (const int sent : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGXCPU}) {
     Launcher launcher(3, {"count_signals"});
     launcher.wait_for_line("ready");
     // As a terminal does it: to the whole group, in which the ranks must not be.
@@ -224,8 +226,35 @@ TEST(Supervisor, SignalsArePassedOnOnce) {
     launcher.finish();
     EXPECT_EQ(launcher.exit_code, 0) << launcher.text;
     for (int rank = 0; rank < 3; ++rank)
-      EXPECT_THAT(launcher.text, HasSubstr("rank " + std::to_string(rank) + ": signal " +
-                                           std::to_string(received) + " x 1\n"));
+      EXPECT_THAT(launcher.text,
+                  HasSubstr("rank " + std::to_string(rank) + ": signal " + std::to_string(sent) + " x 1\n"));
+  }
+}
+
+// As under nohup: it neither ends the job nor counts as the first of two.
+TEST(Supervisor, WhatIsIgnoredAtTheStartStaysIgnored) {
+  for (const int ignored : {SIGHUP, SIGUSR1, SIGINT}) {
+    Launcher launcher(2, {"count_signals"}, 10'000, ignored);
+    launcher.wait_for_line("ready");
+    kill(-launcher.pid(), ignored);
+    kill(-launcher.pid(), SIGTERM);
+    launcher.finish();
+    EXPECT_EQ(launcher.exit_code, 0) << launcher.text;
+    EXPECT_THAT(launcher.text, HasSubstr("rank 1: signal " + std::to_string(SIGTERM) + " x 1\n"));
+  }
+}
+
+// 75: interrupted, saved. It is no failure, but one beside it is.
+TEST(Supervisor, InterruptedRanksMakeAnInterruptedJob) {
+  struct Case {
+    const char *rank_1, *others;
+    int job;
+  };
+  for (const Case& c :
+       {Case{"75", "75", 75}, {"75", "0", 75}, {"0", "0", 0}, {"1", "75", 1}, {"75", "1", 1}}) {
+    Launcher launcher(3, {"end", "1", c.rank_1, c.others});
+    launcher.finish();
+    EXPECT_EQ(launcher.exit_code, c.job) << c.rank_1 << " " << c.others << "\n" << launcher.text;
   }
 }
 

@@ -31,7 +31,7 @@ int sum(Group& group) {
 int count_signals(Group& group) {
   sigset_t set;
   sigemptyset(&set);
-  for (const int number : {SIGINT, SIGTERM}) sigaddset(&set, number);
+  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGXCPU}) sigaddset(&set, number);
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
   group.barrier("all block their signals");
   if (group.rank() == 0) std::puts("ready");
@@ -84,9 +84,11 @@ int run(int argc, char** argv) {
   group->broadcast(&process, 1, Dtype::i64, 0, "rank 0's process").wait();
   const int others = pidfd_open(static_cast<pid_t>(process), 0);
   group->barrier("start");
+  if (mode == "end" && place.rank != victim) return argc > 4 ? std::atoi(argv[4]) : 0;
   if (place.rank == victim) {
     if (mode == "die") raise(code);
     if (mode == "exit") _exit(code);
+    if (mode == "end") return code;
     if (mode == "leave") return 0;
     if (mode == "throw") throw Error("the loss is not finite");
     if (mode == "abort") {  // the cause, but the last to end

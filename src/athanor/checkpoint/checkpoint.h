@@ -58,7 +58,7 @@ struct CheckpointContent {
 
 // The path of the finished checkpoint, folder/step_00000100. An existing one of that step is replaced only
 // once the new one is complete.
-// Error where another process is writing in that folder.
+// IoError where another process is writing in that folder.
 std::string write_checkpoint(Env& env, Group& group, const std::string& folder,
                              const CheckpointContent& content);
 // The same under a path of the caller's choice.

@@ -6,6 +6,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <fstream>
 #include <random>
 #include <sstream>
@@ -39,7 +40,8 @@ FolderLock take_lock(Env& env, const std::string& final_path) {
   const std::string parent = parent_folder(final_path);
   env.create_folders(parent);
   auto lock = FolderLock::try_take(parent);
-  check(lock.has_value(), "'{}': another process is writing in this folder", parent);
+  if (!lock)
+    throw IoError(fmt::format("'{}': another process is writing in this folder", parent), EWOULDBLOCK);
   return std::move(*lock);
 }
 

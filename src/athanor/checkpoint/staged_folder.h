@@ -9,8 +9,8 @@
 //   .step_00000100.replaced               the old one, between its moving away and its removal
 //   .step_00000100.removed                on its way out
 // A lock (flock) on the parent, which the system drops when its holder dies, tells a live writer from a dead
-// one: whoever holds it may clean up. Errors: Error where another writer holds the lock, IoError from the
-// system. Thread rule: one thread.
+// one: whoever holds it may clean up. Errors: IoError from the system, and where another writer holds the lock. Thread rule:
+// one thread.
 #pragma once
 
 #include <cstdint>

@@ -60,7 +60,7 @@ std::string token_file_of(Env& env, const Config& config, const ChannelConfig& c
       config.data.cache.empty() ? join_path(config.train.runs, ".cache") : config.data.cache;
   try {
     return cached_token_file(env, *tokenizer, channel.path, cache,
-                             {config.data.text_key, options.threads, options.progress});
+                             {config.data.text_key, options.threads, options.progress, options.stop});
   } catch (const Error& error) {
     throw Error(fmt::format("channel '{}': {}", channel.name, error.what()), error.hint());
   }

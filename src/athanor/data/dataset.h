@@ -30,6 +30,7 @@ struct DatasetOptions {
   int64_t vocab_size = 0;  // of the model; 0: config.model.vocab_size, else the tokenizer's
   std::shared_ptr<const Tokenizer> tokenizer;  // instead of config.data.tokenizer, as a checkpoint brings one
   TokenizeProgress progress;                   // may be empty
+  const std::atomic<int>* stop = nullptr;      // not zero: tokenizing is given up, Interrupted
 };
 
 struct Dataset {

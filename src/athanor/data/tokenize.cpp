@@ -5,6 +5,7 @@
 
 #include "athanor/base/check.h"
 #include "athanor/base/hash.h"
+#include "athanor/base/interrupted.h"
 #include "athanor/base/thread_pool.h"
 #include "athanor/data/content_key.h"
 #include "athanor/data/document_reader.h"
@@ -19,13 +20,26 @@ namespace {
 constexpr size_t kBatchBytes = size_t{8} << 20;
 constexpr size_t kBatchDocuments = 8192;
 
+bool is_stopped(const TokenizeOptions& options) {
+  return options.stop != nullptr && options.stop->load() != 0;
+}
+
+void refuse_if_stopped(const TokenizeOptions& options) {
+  if (is_stopped(options)) throw Interrupted("tokenizing was interrupted");
+}
+
 class Encoder {
  public:
-  Encoder(const Tokenizer& tokenizer, IndexedWriter& writer, int threads)
-      : tokenizer_(tokenizer), writer_(writer), pool_(threads), end_of_text_(tokenizer.end_of_text()) {}
+  Encoder(const Tokenizer& tokenizer, IndexedWriter& writer, const TokenizeOptions& options)
+      : tokenizer_(tokenizer),
+        writer_(writer),
+        options_(options),
+        pool_(options.threads),
+        end_of_text_(tokenizer.end_of_text()) {}
 
   // True where a batch was encoded and written.
   bool add(std::string_view text) {
+    refuse_if_stopped(options_);
     texts_.emplace_back(text);
     waiting_bytes_ += text.size();
     if (waiting_bytes_ < kBatchBytes && texts_.size() < kBatchDocuments) return false;
@@ -35,10 +49,12 @@ class Encoder {
   void finish_batch() {
     std::vector<std::vector<int32_t>> ids(texts_.size());
     pool_.parallel_for(static_cast<int64_t>(texts_.size()), [&](int64_t i) {
+      if (is_stopped(options_)) return;
       const auto at = static_cast<size_t>(i);
       ids[at] = tokenizer_.encode_ordinary(texts_[at]);
       if (end_of_text_) ids[at].push_back(*end_of_text_);
     });
+    refuse_if_stopped(options_);
     for (const auto& document : ids) writer_.add_document(document);
     texts_.clear();
     waiting_bytes_ = 0;
@@ -47,6 +63,7 @@ class Encoder {
  private:
   const Tokenizer& tokenizer_;
   IndexedWriter& writer_;
+  const TokenizeOptions& options_;
   ThreadPool pool_;
   const std::optional<int32_t> end_of_text_;
   std::vector<std::string> texts_;
@@ -83,7 +100,7 @@ TokenFileInfo build_token_file(Env& env, const Tokenizer& tokenizer, const std::
   info.end_of_text = tokenizer.end_of_text().value_or(-1);
 
   IndexedWriter writer(env, prefix, tokenizer.vocab_size());
-  Encoder encoder(tokenizer, writer, options.threads);
+  Encoder encoder(tokenizer, writer, options);
   const auto report = [&](bool finished) {
     state.documents = writer.num_documents();
     state.tokens = writer.num_tokens();
@@ -135,12 +152,15 @@ std::string cached_token_file(Env& env, const Tokenizer& tokenizer, const std::s
   if (is_complete(env, prefix)) return prefix;
 
   env.create_folders(cache_folder);
-  const FileLock lock(prefix + ".lock", [&] {
-    TokenizeState state;
-    state.source = path;
-    state.waiting = true;
-    if (options.progress) options.progress(state);
-  });
+  const FileLock lock(
+      prefix + ".lock",
+      [&] {
+        TokenizeState state;
+        state.source = path;
+        state.waiting = true;
+        if (options.progress) options.progress(state);
+      },
+      options.stop);
   if (is_complete(env, prefix)) return prefix;
   // What a killed process left; nobody else writes these names while the lock is held.
   for (const std::string& entry : env.list(cache_folder))

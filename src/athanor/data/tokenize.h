@@ -13,6 +13,7 @@
 // those of document_reader.h; a path without a single document is an Error.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -38,6 +39,8 @@ struct TokenizeOptions {
   std::string text_key = "text";
   int threads = 1;
   TokenizeProgress progress;  // called from the calling thread, a few times per MiB of text at most
+  const std::atomic<int>* stop =
+      nullptr;  // not zero: Interrupted, also while waiting; no half-made file stays
 };
 
 struct TokenFileInfo {

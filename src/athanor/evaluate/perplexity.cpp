@@ -110,7 +110,14 @@ Evaluation evaluate_channels(const Model& model, Arena& arena, std::span<const C
     if (options.equal_passes && last_round != 0 && group.rank() >= last_round)
       mine.push_back(units.size() - 1);
     const auto most = static_cast<size_t>(passes.at_a_time);
-    for (size_t first = 0; first < mine.size(); first += most) {
+    const size_t of_any_rank =
+        (units.size() + static_cast<size_t>(group.size()) - 1) / static_cast<size_t>(group.size());
+    for (size_t first = 0; first < of_any_rank; first += most) {
+      if (options.give_up && options.give_up()) {
+        evaluation.given_up = true;
+        return evaluation;
+      }
+      if (first >= mine.size()) continue;
       std::vector<HeldOutBatch> batches;
       for (size_t i = first; i < std::min(first + most, mine.size()); ++i)
         batches.push_back(batch_of(units[mine[i]]));

@@ -34,7 +34,8 @@ struct ChannelScore {
 struct Evaluation {
   std::vector<ChannelScore> channels;
   int64_t tokens = 0;
-  double loss = 0.0;  // over all tokens of all channels
+  double loss = 0.0;      // over all tokens of all channels
+  bool given_up = false;  // what there is of it is not to be used
 };
 
 // Windows of one length, as a forward pass takes them.
@@ -57,6 +58,8 @@ struct EvaluateOptions {
   // gathers parameters (ZeRO 3), which all ranks must do together.
   bool equal_passes = false;
   const HeldOutPasses* passes = nullptr;  // null: the model's own
+  // Asked before each pass, by all ranks equally often: true, on all of them, gives the evaluation up.
+  std::function<bool()> give_up = {};
 };
 
 // Of the losses [n] f32 of a pass.

@@ -15,6 +15,7 @@
 #include "athanor/base/check.h"
 #include "athanor/base/clock.h"
 #include "athanor/launch/rank_output.h"
+#include "athanor/launch/stop_requests.h"
 #include "athanor/launch/worker.h"
 
 namespace athanor {
@@ -22,8 +23,6 @@ namespace athanor {
 namespace {
 
 constexpr int64_t kTickNs = 100'000'000;
-// One user action may arrive twice, e.g. when `timeout` signals its child and then the child's group.
-constexpr int64_t kSameSignalNs = 200'000'000;
 constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 
 class SignalsBlocked {
@@ -31,12 +30,18 @@ class SignalsBlocked {
   SignalsBlocked() {
     sigset_t set;
     sigemptyset(&set);
-    for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGTSTP}) sigaddset(&set, number);
+    for (const int number : stop_signals()) sigaddset(&set, number);
+    sigaddset(&set, SIGTSTP);
     pthread_sigmask(SIG_BLOCK, &set, &before_);
     fd_ = Descriptor(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
     if (fd_.get() < 0) throw IoError(fmt::format("signalfd: {}", std::strerror(errno)), errno);
   }
-  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  ~SignalsBlocked() {
+    // A repetition that comes late must not kill a process whose ranks have saved.
+    signalfd_siginfo info;
+    while (read(fd_.get(), &info, sizeof(info)) == sizeof(info)) continue;
+    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
   SignalsBlocked(const SignalsBlocked&) = delete;
   SignalsBlocked& operator=(const SignalsBlocked&) = delete;
   int fd() const { return fd_.get(); }
@@ -130,10 +135,14 @@ class Supervisor {
     }
   }
 
+  static bool has_ended_well(const Worker& worker) {
+    return worker.succeeded() || worker.exit_code() == kInterruptedExitCode;
+  }
+
   void take_ending(size_t rank) {
     Worker& worker = workers_[rank];
     worker.reap();
-    if (worker.succeeded()) {
+    if (has_ended_well(worker)) {
       options_.on_finished(static_cast<int>(rank));
       return;
     }
@@ -162,13 +171,17 @@ class Supervisor {
         signal_all(SIGSTOP);
         raise(SIGSTOP);
         signal_all(SIGCONT);
-      } else if (passed_on_ == 0) {
-        passed_on_ = number;
-        passed_on_ns_ = now_ns();
-        signal_all(number == SIGINT ? SIGINT : SIGTERM);
-      } else if (now_ns() - passed_on_ns_ > kSameSignalNs) {
-        ended_by_us_ = true;
-        signal_all(SIGKILL);
+        continue;
+      }
+      switch (requests_.take(number, now_ns())) {
+        case StopMeaning::first:
+          signal_all(number);
+          break;
+        case StopMeaning::same:
+          break;
+        case StopMeaning::again:
+          ended_by_us_ = true;
+          signal_all(SIGKILL);
       }
     }
   }
@@ -187,22 +200,26 @@ class Supervisor {
 
   LaunchResult conclude() {
     LaunchResult result;
-    const bool all_succeeded = std::all_of(workers_.begin(), workers_.end(),
-                                           [](const Worker& worker) { return worker.succeeded(); });
+    const bool all_ended_well = std::all_of(workers_.begin(), workers_.end(), has_ended_well);
     // With a wrong config all ranks say the same; rank 0 has said it already.
     if (workers_[0].exit_code() == 2) output_.drop_held();
     output_.flush(now_ns(), true);
-    if (all_succeeded) return result;
+    if (all_ended_well) {
+      for (const Worker& worker : workers_)
+        if (!worker.succeeded()) result.exit_code = kInterruptedExitCode;
+      return result;
+    }
     result.exit_code = 1;
+    const int asked = requests_.first();
+    const std::string interrupted = fmt::format("interrupted by signal {} ({})", asked, signal_name(asked));
     if (failed_.empty()) {
-      result.message =
-          fmt::format("interrupted by signal {} (SIG{}) and killed", passed_on_, sigabbrev_np(passed_on_));
+      result.message = interrupted + " and killed";
       return result;
     }
     const size_t rank = culprit();
     const Worker& worker = workers_[rank];
-    if (passed_on_ != 0 && worker.signal_number() == (passed_on_ == SIGINT ? SIGINT : SIGTERM)) {
-      result.message = fmt::format("interrupted by signal {} (SIG{})", passed_on_, sigabbrev_np(passed_on_));
+    if (asked != 0 && worker.signal_number() == asked) {
+      result.message = interrupted;
       return result;
     }
     result.failed_rank = static_cast<int>(rank);
@@ -227,8 +244,7 @@ class Supervisor {
   std::vector<Worker> workers_;
   std::vector<size_t> failed_;  // in the order of their ends, without those ended by this supervisor
   bool ended_by_us_ = false;
-  int passed_on_ = 0;  // the signal that was passed on to the ranks
-  int64_t passed_on_ns_ = 0;
+  StopRequests requests_;  // the first was passed on to the ranks
   int64_t next_escalation_ns_ = kNever;
 };
 

@@ -11,9 +11,9 @@
 // Several hosts have a supervisor each. Each rank gets RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE and ATHANOR_SHM_FD (launch/environment.h), an
 // empty standard input and a process group of its own, and is killed when the supervisor dies, however it
 // dies. A rank that fails (a signal, an exit code but 0) is made known through on_failed; the others have
-// grace_ms to end by themselves, then SIGTERM, after another grace_ms SIGKILL. SIGINT, SIGTERM and SIGHUP (as
-// SIGTERM) to the supervisor are passed on once to every rank, a second one kills them all; SIGTSTP stops the
-// ranks too. While supervise() runs, these are blocked in its thread. Output: rank 0 has the supervisor's
+// grace_ms to end by themselves, then SIGTERM, after another grace_ms SIGKILL. The first of the stop_signals()
+// (stop_requests.h) to the supervisor is passed on to every rank, a second one kills them all; SIGTSTP stops the
+// ranks too. Exit code 75 (interrupted, saved) is a good end. While supervise() runs, these are blocked in its thread. Output: rank 0 has the supervisor's
 // standard output, and its standard error where `terminal` is true; otherwise its bytes go to `write` as they
 // are. Lines of other ranks' standard error go to `write` as "[rank 2] line", the same line of several ranks
 // once ("[ranks 1-3] line"), and not at all if rank 0 wrote it too. Their standard output is dropped. Thread
@@ -45,7 +45,8 @@ struct LaunchOptions {
 };
 
 struct LaunchResult {
-  int exit_code = 0;     // 0 if every rank's is, 2 if the rank to blame ended with 2, else 1
+  int exit_code =
+      0;  // 0 if every rank's is, 75 if every one's is 0 or 75, 2 if that of the rank to blame is, else 1
   int failed_rank = -1;  // of this host's
   std::string message;   // rank 1 was killed by signal 9 (SIGKILL)
   std::string hint;

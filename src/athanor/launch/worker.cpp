@@ -8,7 +8,6 @@
 
 #include <cerrno>
 #include <cstring>
-#include <utility>
 
 extern "C" {  // glibc 2.36 forgot it
 #include <sys/pidfd.h>
@@ -43,22 +42,6 @@ std::vector<char*> pointers(const std::vector<std::string>& texts) {
 }
 
 }  // namespace
-
-Descriptor& Descriptor::operator=(Descriptor&& other) noexcept {
-  if (this != &other) {
-    reset();
-    fd_ = other.release();
-  }
-  return *this;
-}
-
-int Descriptor::release() {
-  return std::exchange(fd_, -1);
-}
-
-void Descriptor::reset() {
-  if (fd_ >= 0) close(release());
-}
 
 Worker::Worker(const WorkerCommand& command) {
   // All memory is made ready here: between fork and exec only plain system calls are allowed.

@@ -8,22 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "athanor/launch/descriptor.h"
+
 namespace athanor {
-
-// A descriptor that closes itself.
-class Descriptor {
- public:
-  explicit Descriptor(int fd = -1) : fd_(fd) {}
-  ~Descriptor() { reset(); }
-  Descriptor(Descriptor&& other) noexcept : fd_(other.release()) {}
-  Descriptor& operator=(Descriptor&& other) noexcept;
-  int get() const { return fd_; }
-  int release();
-  void reset();
-
- private:
-  int fd_;
-};
 
 struct WorkerCommand {
   std::vector<std::string> arguments;    // the first is the program's path

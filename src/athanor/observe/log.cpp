@@ -54,7 +54,13 @@ void LogFile::write(LogLevel level, std::string_view text) {
     append(level, text);
   } catch (const Failure&) {
     ++dropped_lines_;
+    ++all_dropped_;
   }
+}
+
+int64_t LogFile::dropped() const {
+  const std::lock_guard lock(mutex_);
+  return all_dropped_;
 }
 
 void LogFile::append(LogLevel level, std::string_view text) {

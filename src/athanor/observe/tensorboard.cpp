@@ -70,7 +70,13 @@ TensorBoardWriter::TensorBoardWriter(Env& env, const std::string& folder, const 
   if (resumed_step > 0)
     record(double_field(1, id.wall_seconds) + int_field(2, resumed_step + 1) +
            bytes_field(7, int_field(1, kStart)));
-  flush();
+  try {
+    flush();
+  } catch (const IoError&) {  // who tries again gets a file of its own
+    file_.reset();
+    env.remove_all(path_);
+    throw;
+  }
 }
 
 void TensorBoardWriter::record(std::string_view data) {

@@ -1,0 +1,49 @@
+// Waits for the signals that ask a run to end (stop_requests.h), on a thread of its own, so that they are answered at once
+// however long a step takes.
+//
+//   StopWatcher watcher({.on_first = [](int number) { say(...); }, .on_again = [](int number) { _Exit(128 + number); }});
+//   io.stop = &watcher.requested();
+//
+// The signals are blocked in the constructing thread and in every thread that it starts later, so it is made before all
+// others; the destructor unblocks them. The callbacks run on the watcher's thread. Errors: IoError where the system gives
+// no descriptor. Thread rule: requested() is for any thread.
+#pragma once
+
+#include <atomic>
+#include <csignal>
+#include <cstdint>
+#include <functional>
+#include <thread>
+
+#include "athanor/base/clock.h"
+#include "athanor/launch/descriptor.h"
+
+namespace athanor {
+
+struct StopWatcherOptions {
+  std::function<void(int number)> on_first = [](int) {};
+  std::function<void(int number)> on_again = [](int) {};
+  bool under_launcher = false;  // signals of the parent process are those of `athanor launch`
+  std::function<int64_t()> clock = now_ns;
+};
+
+class StopWatcher {
+ public:
+  explicit StopWatcher(StopWatcherOptions options);
+  ~StopWatcher();
+  StopWatcher(const StopWatcher&) = delete;
+  StopWatcher& operator=(const StopWatcher&) = delete;
+
+  const std::atomic<int>& requested() const { return requested_; }  // the signal that asked first; 0: none
+
+ private:
+  void watch();
+
+  StopWatcherOptions options_;
+  std::atomic<int> requested_{0};
+  sigset_t before_{};
+  Descriptor signals_, end_;
+  std::thread thread_;
+};
+
+}  // namespace athanor
