@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # From nothing to a language model that writes: installs, builds, gathers text in three channels (English, Chinese, C),
-# trains a tokenizer and a small LLaMA on two ranks, evaluates it, lets it write, and prints a table.
+# trains a tokenizer, measures this machine, trains a small LLaMA on two ranks, as large as two to three minutes allow,
+# evaluates it, lets it write before and after, and prints a table.
 #
 #   ./quickstart.sh [--no-install]
 #
-# Needs Debian 12, two cores and about ten minutes. All it makes lies in build/ and runs/quickstart; a second run
-# starts afresh. The figures are in runs/quickstart/report.json.
+# Needs Debian 12, two cores and less than ten minutes. All it makes lies in build/ and runs/quickstart*; a second run
+# starts afresh. The figures are in runs/quickstart/report.json, the text that it wrote in runs/quickstart/samples.txt.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
@@ -13,15 +14,32 @@ install=yes
 case "${1-}" in
   "") ;;
   --no-install) install=no ;;
-  --help|-h) sed -n '2,8s/^# \{0,1\}//p' "$0"; exit 0 ;;
+  --help|-h) sed -n '2,9s/^# \{0,1\}//p' "$0"; exit 0 ;;
   *) echo "quickstart.sh: error: option: got '$1', expected --no-install" >&2; exit 2 ;;
 esac
 
 work=build/quickstart
 run=runs/quickstart
 athanor=build/release/athanor
-phases=() code=0 step="starting"
-trap 'code=$?; [ "$code" -eq 0 ] || echo "quickstart.sh: error: $step failed (exit code $code)" >&2' EXIT
+untrained=runs/quickstart-untrained
+train_seconds=140  # of steps; validation and the start add some ten
+train_limit=165    # then it is told to save and end, should the machine have become slower than it was measured
+phases=() step="starting"
+
+ended() {
+  local code=$?
+  case $code in
+    0) ;;
+    75 | 129 | 130 | 143)
+      echo "quickstart.sh: interrupted while at '$step'; nothing after it was done, ./quickstart.sh starts afresh" >&2
+      [ "$step" != train ] || echo "quickstart.sh: to go on with the training: $(train_command)" >&2 ;;
+    *) echo "quickstart.sh: error: '$step' failed (exit code $code)" >&2 ;;
+  esac
+}
+trap ended EXIT
+trap 'exit 130' INT  # after the command in the foreground, which gets the signal too and saves its checkpoint
+trap 'exit 143' TERM
+trap 'exit 129' HUP
 
 # phase NAME COMMAND...: runs it under a headline and notes its time.
 phase() {
@@ -39,65 +57,61 @@ build() {
 }
 
 train_tokenizer() {
-  "$athanor" tokenizer train --type byte-bpe --vocab-size 8192 --output "$work/tokenizer.json" "$work"/data/*
+  "$athanor" tokenizer train --type byte-bpe --vocab-size 4096 --output "$work/tokenizer.json" "$work"/data/*
 }
 
-write_config() {
-  local channel channels=()
-  for channel in en zh code; do
-    [ ! -d "$work/data/$channel" ] || channels+=("  {name = \"$channel\", path = \"data/$channel\"},")
-  done
-  cat >"$work/quickstart.toml" <<TOML
-[model]
-preset = "llama-tiny"
-max_seq_len = 256
-
-[data]
-channels = [
-$(printf '%s\n' "${channels[@]}")
-]
-tokenizer = "tokenizer.json"
-seq_len = 256
-valid_fraction = 0.02
-
-[train]
-name = "quickstart"
-steps = 320
-global_batch = 16
-micro_batch = 4
-eval_every = 80
-first_eval_tokens = 131072
-seed = 1
-
-[optimizer]
-lr = 2e-3
-
-[schedule]
-warmup_steps = 30
-
-[precision]
-compute = "bf16"
-
-[checkpoint]
-every_steps = 160
-TOML
+measure() {
+  local size speed chosen
+  chosen=$(scripts/quickstart/measure.sh "$athanor" "$work" "$train_seconds")
+  read -r size steps speed <<<"$chosen"
+  scripts/quickstart/config.sh "$work" "$size" "$steps" >"$work/quickstart.toml"
+  echo "size $size of 4, $speed tokens/s: $steps steps, about $train_seconds s at most; the config is $work/quickstart.toml"
 }
+
+train_command() { echo "$athanor launch -n 2 -- train $work/quickstart.toml"; }
 
 train() {
+  local code=0
   rm -rf "$run"
-  write_config
-  "$athanor" launch -n 2 -- train "$work/quickstart.toml"
+  # shellcheck disable=SC2046
+  timeout --foreground --signal INT "$train_limit" $(train_command) || code=$?
+  case $code in
+    0) [ "$(field status)" = '"finished"' ] || return 75 ;;  # it was interrupted, and saved a checkpoint
+    124) echo "quickstart.sh: this machine became slower than it was measured: the training ended at $train_limit s" ;;
+    *) return "$code" ;;
+  esac
 }
 
 evaluate() { "$athanor" evaluate "$run"; }
 
+# sample MODEL PROMPT TOKENS SEED
+sample() {
+  "$athanor" generate "$1" --prompt "$2" --max-tokens "$3" --temperature 0.8 --top-p 0.9 --seed "$4"
+}
+
+# What the model writes for the same prompts before and after its training.
 generate() {
-  local prompt
-  for prompt in "The Debian system is" "文件系统" $'struct '; do
-    printf -- '--- %s\n' "$prompt"
-    "$athanor" generate "$run" --prompt "$prompt" --max-tokens 80 --temperature 0.8 --top-p 0.9 --seed 1
-    echo
+  local channel
+  local -A prompts=([en]="She was" [zh]="文件系统" [code]="struct ")
+  for channel in en zh code; do
+    [ -d "$work/data/$channel" ] || continue
+    printf '\n--- %s, untrained\n' "$channel"
+    sample "$untrained" "${prompts[$channel]}" 24 1
+    printf '\n--- %s, trained\n' "$channel"
+    sample "$run" "${prompts[$channel]}" 80 1
   done
+}
+
+# Forty lines of English, twenty of them shown, and how much of them are words, how much is copied.
+read_english() {
+  local number prompts=("She was" "It is" "Mr. Bingley had" "I am" "The" "When he") text=$run/samples.txt
+  for number in {1..12}; do
+    sample "$run" "${prompts[number % ${#prompts[@]}]}" 100 "$number"
+    echo
+  done | fold -s -w 78 | awk '{sub(/ +$/, "")} NF {lines++} lines <= 40' >"$text"
+  awk 'NF {lines++} lines <= 20' "$text"
+  printf '\n(and as much again in %s)\n' "$text"
+  scripts/quickstart/check_words.sh "$text" "$work"/data/en/*.txt || echo "(expected: 90 %, and none copied)"
 }
 
 # field NAME: a number or an object of numbers of report.json, which has no nested objects of that name elsewhere.
@@ -124,8 +138,10 @@ table() {
 phase build build
 phase text scripts/quickstart/corpus.sh "$work"
 phase tokenizer train_tokenizer
+phase measure measure
 phase train train
 phase evaluate evaluate
 phase generate generate
+[ ! -d "$work/data/en" ] || phase English read_english
 printf '\n=== result\n'
 table

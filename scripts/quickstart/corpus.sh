@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Text for the quickstart: scripts/quickstart/corpus.sh FOLDER
 #
-# Makes FOLDER/data/{en,zh,code}/*.txt, some megabytes each, from what any Debian 12 machine can have: guides and
-# manual pages in English and Chinese out of packages (apt-get download; nothing is installed), C headers of the
-# system. Downloads stay in FOLDER/packages, so a second run needs no network. What cannot be had is replaced by text
-# of this machine, or its channel is left out, and both are said. The same packages give the same files.
+# Makes FOLDER/data/{en,zh,code}/*.txt from what any Debian 12 machine can have: six English novels, Chinese guides and
+# manual pages out of packages (apt-get download; nothing is installed), C headers of the system. Novels, because a small
+# model learns to write in one steady voice sooner than from manuals. Downloads stay in FOLDER/packages, so a second run
+# needs no network. What cannot be had is replaced by text of this machine, or its channel is left out, and both are
+# said. The same packages give the same files.
 set -euo pipefail
 export LC_ALL=C
 folder=${1:?usage: corpus.sh FOLDER}
@@ -12,9 +13,7 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 mkdir -p "$folder/packages"
 folder=$(cd "$folder" && pwd)
 
-packages=(debian-reference-en developers-reference maint-guide debian-policy manpages
-  debian-reference-zh-cn maint-guide-zh-cn debian-faq-zh-cn manpages-zh)
-most_bytes=3000000   # of a channel
+packages=(r-cran-janeaustenr debian-reference-zh-cn maint-guide-zh-cn debian-faq-zh-cn manpages-zh)
 least_bytes=300000   # a channel with less is not worth training on
 
 say() { echo "quickstart: $*"; }
@@ -71,12 +70,13 @@ plain_files() {  # plain_files < names
   done
 }
 
-# Cuts a stream into files of about 12 kB at empty lines, valid UTF-8, numbered so that their order mixes the sources:
-# what a run holds out is the end of that order, which then is a fair sample of the channel.
+# write_channel NAME BYTES: cuts at most so much of a stream into files of about 12 kB at empty
+# lines, valid UTF-8, numbered so that their order mixes the sources: what a run holds out is the end of that order, which
+# then is a fair sample of the channel.
 write_channel() {
   local out=$folder/data/$1 bytes
   mkdir -p "$out"
-  iconv -c -f UTF-8 -t UTF-8 | awk -v out="$out" -v most="$most_bytes" '
+  iconv -c -f UTF-8 -t UTF-8 | awk -v out="$out" -v most="$2" '
     function flush() {
       if (length(text) > 400) {  # shorter ones are stubs and notices
         printf "%s", text > (file = sprintf("%s/%05d.txt", out, (count++ * 6151) % 99991))
@@ -106,21 +106,18 @@ for package in "$folder"/packages/*.deb; do
 done
 share=$folder/unpacked/usr/share
 
-{
-  guides "$share"/debian-reference/debian-reference.en.txt.gz "$share"/developers-reference/developers-reference.txt.gz \
-    "$share"/doc/maint-guide/maint-guide.en.txt.gz "$share"/doc/debian-policy/policy.txt.gz
-  pages "$share/man/man7"
-} | write_channel en || {
-  say "warning: too little English text could be downloaded; using licences and copyright notices of this machine"
+novels=$folder/unpacked/usr/lib/R/site-library/janeaustenr/data
+{ [ ! -d "$novels" ] || "$here/novels.sh" "$novels"; } | write_channel en 6000000 || {
+  say "warning: no novels could be downloaded; using licences and copyright notices of this machine"
   find /usr/share/common-licenses /usr/share/doc -type f \( -path '*/common-licenses/*' -o -name copyright \) | sort |
-    plain_files | write_channel en || say "warning: no English text here either; the channel en is left out"
+    plain_files | write_channel en 3000000 || say "warning: no English text here either; the channel en is left out"
 }
 {
   guides "$share"/debian-reference/debian-reference.zh-cn.txt.gz "$share"/doc/maint-guide-zh-cn/maint-guide.zh-cn.txt.gz \
     "$share"/doc/debian/FAQ/debian-faq.zh-cn.txt.gz
   for section in 1 8 5 7 2 3; do pages "$share/man/zh_CN/man$section"; done
-} | write_channel zh || say "warning: no Chinese text could be downloaded; the channel zh is left out"
-find /usr/include/linux -type f -name '*.h' -size -64k | sort | plain_files | write_channel code ||
+} | write_channel zh 1500000 || say "warning: no Chinese text could be downloaded; the channel zh is left out"
+find /usr/include/linux -type f -name '*.h' -size -64k | sort | plain_files | write_channel code 1500000 ||
   say "warning: no C headers in /usr/include/linux; the channel code is left out"
 
 rm -rf "$folder/unpacked"
