@@ -24,7 +24,9 @@ Loaded::Loaded(const std::string& path, const ComputeOptions& options)
       queue(make_cpu_queue(&pool, options.isa == "auto" ? best_isa() : parse_isa(options.isa))),
       arena(*queue),
       loaded(load_model(system_env(), path, arena, compute_dtype(options.dtype))) {
-  if (!loaded.tokenizer_json.empty()) tokenizer = Tokenizer::parse(loaded.tokenizer_json, loaded.path);
+  if (!loaded.tokenizer_json.empty())
+    tokenizer = Tokenizer::parse(loaded.tokenizer_json, join_path(loaded.path, kTokenizerFile),
+                                 loaded.tokenizer_files);
 }
 
 }  // namespace athanor

@@ -22,6 +22,8 @@ struct GenerateOptions {
   SamplingOptions sampling;
   std::vector<int32_t> stop_ids;  // the text ends before any of these
   int64_t vocab_size = 0;         // only ids below are drawn (the tokenizer's); 0: the model's
+  // Called before the context is full and its newer half is read again; `made` ids are there, `kept` are read.
+  std::function<void(size_t made, size_t kept)> on_shift;
 };
 
 // Calls on_token with each new id as soon as it is known; it returns false to stop. Returns the new ids.
