@@ -1,5 +1,6 @@
 // athanor checkpoint list | show | verify | digest | export-hf | import-hf (diff: checkpoint_diff.cpp)
 #include <fmt/core.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
@@ -193,12 +194,22 @@ struct CheckpointImportCommand {
     ThreadPool pool(1);
     const auto queue = make_cpu_queue(&pool, best_isa());
     Arena arena(*queue);
-    import_hf(system_env(), folder, checkpoint, arena, force);
+    const std::vector<std::string> left_out = import_hf(system_env(), folder, checkpoint, arena, force);
+    const bool has_tokenizer = system_env().exists(join_path(folder, kTokenizerFile));
     const int64_t values = num_values(Checkpoint::open(system_env(), checkpoint));
     if (json)
-      return print(Json{{"folder", folder}, {"checkpoint", checkpoint}, {"values", values}}.dump() + "\n");
+      return print(Json{{"folder", folder},
+                        {"checkpoint", checkpoint},
+                        {"values", values},
+                        {"tokenizer", has_tokenizer},
+                        {"left_out", left_out}}
+                       .dump() +
+                   "\n");
     print(fmt::format("{} -> {} ({} parameters)\n", printable(folder), printable(checkpoint),
                       with_commas(values)));
+    if (!has_tokenizer) print("  no tokenizer.json there: the checkpoint has no tokenizer\n");
+    if (!left_out.empty())
+      print(fmt::format("  left out: {}\n", printable(fmt::format("{}", fmt::join(left_out, ", ")))));
   }
 };
 

@@ -1,6 +1,12 @@
 // athanor generate RUN_OR_CHECKPOINT: continues a prompt and streams the text.
 #include "athanor/evaluate/generate.h"
 
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <iostream>
@@ -10,6 +16,8 @@
 
 #include "athanor/base/clock.h"
 #include "athanor/base/cpu.h"
+#include "athanor/base/human.h"
+#include "athanor/text/stream_decoder.h"
 #include "command.h"
 #include "loaded.h"
 
@@ -20,20 +28,39 @@ struct GenerateCommand {
   std::string path, prompt, prompt_file;
   ComputeOptions compute;
   GenerateOptions options;
-  bool greedy = false, json = false, no_prompt = false;
+  bool greedy = false, json = false, no_prompt = false, has_prompt = false;
 
   void run();
 };
 
-// Ends of text may cut a character in two: holds back bytes that are the beginning of one.
-size_t complete_utf8(const std::string& text) {
-  for (size_t back = 1; back <= 3 && back <= text.size(); ++back) {
-    const auto byte = static_cast<unsigned char>(text[text.size() - back]);
-    if ((byte & 0xc0) == 0x80) continue;  // inside a character
-    const size_t length = byte >= 0xf0 ? 4 : byte >= 0xe0 ? 3 : byte >= 0xc0 ? 2 : 1;
-    return length > back ? text.size() - back : text.size();
-  }
-  return text.size();
+// What standard input holds right now, for one who gave no prompt: the text of a pipe or file, else nothing.
+std::string piped_prompt() {
+  struct stat info {};
+  if (::fstat(STDIN_FILENO, &info) != 0 || !(S_ISFIFO(info.st_mode) || S_ISREG(info.st_mode))) return {};
+  pollfd input{STDIN_FILENO, POLLIN, 0};
+  if (::poll(&input, 1, 0) > 0) return {std::istreambuf_iterator<char>(std::cin), {}};
+  std::fputs(
+      "athanor: warning: nothing has come through standard input yet, so it is not read: "
+      "give --prompt-file - to wait for it\n",
+      stderr);
+  return {};
+}
+
+// A pipe whose text nobody will read.
+void warn_of_unread_pipe() {
+  struct stat info {};
+  int waiting = 0;
+  if (::fstat(STDIN_FILENO, &info) == 0 && S_ISFIFO(info.st_mode) &&
+      ::ioctl(STDIN_FILENO, FIONREAD, &waiting) == 0 && waiting > 0)
+    std::fputs(
+        "athanor: warning: the text on standard input is not read, since there is a prompt already: "
+        "give --prompt-file - in its place to read it\n",
+        stderr);
+}
+
+void warn(const std::string& text) {
+  std::fflush(stdout);
+  std::fprintf(stderr, "athanor: warning: %s\n", text.c_str());
 }
 
 void GenerateCommand::run() {
@@ -44,15 +71,35 @@ void GenerateCommand::run() {
   if (model.tokenizer == nullptr)
     throw Error("generate: '" + path + "' holds no tokenizer",
                 "import or train with one, so that text can be read");
-  std::vector<int32_t> ids = model.tokenizer->encode(prompt);
-  const auto end = model.tokenizer->end_of_text();
-  if (ids.empty() && end) ids.push_back(*end);  // an empty prompt: the start of a document
-  if (end) options.stop_ids.push_back(*end);
+  if (prompt_file != "-") {
+    if (prompt_file.empty() && !has_prompt)
+      prompt = piped_prompt();
+    else
+      warn_of_unread_pipe();
+  }
+  const SpecialTokens& special = model.tokenizer->special_tokens();
+  std::vector<int32_t> ids = model.tokenizer->encode_prompt(prompt);
+  if (ids.empty() && special.end) ids.push_back(*special.end);  // an empty prompt: the start of a document
+  options.stop_ids = special.stops;
   if (greedy) options.sampling.temperature = 0.0;
   options.vocab_size = model.tokenizer->vocab_size();
+  const auto context = static_cast<size_t>(model.loaded.config.model.max_seq_len);
+  if (ids.size() > context)
+    warn(fmt::format("the prompt has {} tokens and the model a context of {}: the first {} are not read",
+                     with_commas(static_cast<int64_t>(ids.size())),
+                     with_commas(static_cast<int64_t>(context)),
+                     with_commas(static_cast<int64_t>(ids.size() - context))));
+  std::string shifted;
+  options.on_shift = [&](size_t done, size_t kept) {
+    if (shifted.empty())
+      shifted = fmt::format(
+          "the context of {} tokens was full after {} new tokens: from there on the model read the "
+          "newest {} to {} only",
+          with_commas(static_cast<int64_t>(context)), with_commas(static_cast<int64_t>(done)),
+          with_commas(static_cast<int64_t>(kept)), with_commas(static_cast<int64_t>(context)));
+  };
 
   const double start = now_seconds();
-  std::string shown;
   std::string text;
   std::vector<int32_t> made;
   // Shown with the first token: options that are refused must leave the output empty.
@@ -60,23 +107,23 @@ void GenerateCommand::run() {
   const auto show_prompt = [&] {
     if (!std::exchange(prompt_shown, true)) std::cout << prompt << std::flush;
   };
+  const auto show = [&](const std::string& piece) {
+    if (!json) std::cout << piece << std::flush;
+    text += piece;
+  };
+  StreamDecoder decoder(*model.tokenizer, model.tokenizer->encode(prompt));
   generate(*model.loaded.model, model.arena, ids, options, [&](int32_t id) {
     show_prompt();
     made.push_back(id);
-    text = model.tokenizer->decode(made);
-    const size_t ready = complete_utf8(text);
-    if (!json && ready > shown.size()) {
-      std::cout << text.substr(shown.size(), ready - shown.size()) << std::flush;
-      shown = text.substr(0, ready);
-    }
+    show(decoder.add(id));
     return true;
   });
   const double seconds = now_seconds() - start;
   show_prompt();
-  if (!json) {
-    std::cout << text.substr(shown.size()) << std::endl;
-    return;
-  }
+  show(decoder.finish());
+  if (!json) std::cout << std::endl;
+  if (!shifted.empty()) warn(shifted);
+  if (!json) return;
   nlohmann::ordered_json report{{"prompt", prompt},
                                 {"text", text},
                                 {"prompt_tokens", ids.size()},
@@ -93,7 +140,8 @@ void add_generate(CLI::App& app) {
   CLI::App* sub = app.add_subcommand("generate", "Continue a prompt with a trained model");
   auto command = std::make_shared<GenerateCommand>();
   sub->add_option("MODEL", command->path, "A run, a checkpoint or a Hugging Face folder")->required();
-  auto* prompt = sub->add_option("--prompt", command->prompt, "Text to continue");
+  auto* prompt =
+      sub->add_option("--prompt", command->prompt, "Text to continue; without one, what is piped in");
   sub->add_option("--prompt-file", command->prompt_file, "Read the prompt from a file ('-': standard input)")
       ->excludes(prompt);
   sub->add_option("--max-tokens", command->options.max_tokens, "Tokens to write")
@@ -121,7 +169,10 @@ void add_generate(CLI::App& app) {
       "Examples:\n"
       "  athanor generate runs/quickstart --prompt 'The kernel' --temperature 0.8 --top-p 0.95\n"
       "  athanor generate runs/quickstart --prompt-file - --greedy --no-prompt < prompt.txt");
-  sub->callback([command] { command->run(); });
+  sub->callback([command, prompt] {
+    command->has_prompt = prompt->count() > 0;
+    command->run();
+  });
 }
 
 }  // namespace athanor

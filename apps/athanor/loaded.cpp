@@ -29,7 +29,9 @@ Loaded::Loaded(const std::string& path, const ComputeOptions& options)
       arena(*queue),
       loaded(load_model(system_env(), path, arena, compute_dtype(options.dtype))) {
   print_warnings(loaded.skipped);
-  if (!loaded.tokenizer_json.empty()) tokenizer = Tokenizer::parse(loaded.tokenizer_json, loaded.path);
+  if (!loaded.tokenizer_json.empty())
+    tokenizer = Tokenizer::parse(loaded.tokenizer_json, join_path(loaded.path, kTokenizerFile),
+                                 loaded.tokenizer_files);
 }
 
 }  // namespace athanor

@@ -68,8 +68,14 @@ TokenizeProgress show_tokenizing(ProgressLine& line, bool say_done) {
                 fmt::format("{} of {}, {} tokens, {}/s", human_bytes(done), human_bytes(total), tokens,
                             human_bytes(done / std::max(line.seconds(), 1e-3))));
     if (!state.finished) return;
-    if (!say_done || line.seconds() < kWorthSayingSeconds) return line.clear();
     line.clear();
+    if (state.run_together)
+      std::fprintf(
+          stderr,
+          "athanor: warning: the tokenizer has no end of text, so the %s documents of %s follow each other "
+          "directly: name one as eos_token in a tokenizer_config.json beside tokenizer.json\n",
+          with_commas(state.documents).c_str(), source.c_str());
+    if (!say_done || line.seconds() < kWorthSayingSeconds) return;
     std::fprintf(stderr, "athanor: tokenized %s: %s tokens in %s document%s, %s\n", source.c_str(),
                  tokens.c_str(), with_commas(state.documents).c_str(), state.documents == 1 ? "" : "s",
                  human_bytes(total).c_str());

@@ -150,13 +150,14 @@ struct DecodeCommand {
   }
 };
 
-std::string part_type(const Json& file, const char* part) {
+std::string part_type(const nlohmann::json& file, const char* part) {
   const auto found = file.find(part);
   if (found == file.end() || found->is_null()) return "none";
   std::string types;
   for (const char* const list : {"normalizers", "pretokenizers", "decoders"})
     if (const auto steps = found->find(list); steps != found->end())
-      for (const Json& step : *steps) types += (types.empty() ? "" : " + ") + step.value("type", "?");
+      for (const nlohmann::json& step : *steps)
+        types += (types.empty() ? "" : " + ") + step.value("type", "?");
   return types.empty() ? found->value("type", "?") : types;
 }
 
@@ -167,18 +168,23 @@ struct TokenizerInspectCommand {
   void run() const {
     Env& env = system_env();
     const auto loaded = Tokenizer::load(env, tokenizer_path(env, tokenizer));
-    const Json file = Json::parse(loaded->json());
+    // Unordered: an ordered object looks for every key before it inserts it, the square of a vocabulary.
+    const nlohmann::json file = nlohmann::json::parse(loaded->json());
+    const SpecialTokens& special = loaded->special_tokens();
     Json facts = {{"model", part_type(file, "model")},
                   {"vocab_size", loaded->vocab_size()},
-                  {"merges", file["model"].contains("merges") ? file["model"]["merges"].size() : 0},
+                  {"merges", file.at("model").contains("merges") ? file.at("model")["merges"].size() : 0},
                   {"normalizer", part_type(file, "normalizer")},
                   {"pre_tokenizer", part_type(file, "pre_tokenizer")},
                   {"decoder", part_type(file, "decoder")},
                   {"end_of_text", nullptr},
+                  {"end_from", special.end_from},
+                  {"before_text", special.before},
+                  {"stops", special.stops},
                   {"added_tokens", Json::array()}};
-    if (const auto id = loaded->end_of_text()) facts["end_of_text"] = *id;
+    if (special.end) facts["end_of_text"] = *special.end;
     if (const auto added = file.find("added_tokens"); added != file.end() && added->is_array())
-      for (const Json& token : *added)
+      for (const nlohmann::json& token : *added)
         facts["added_tokens"].push_back({{"id", token["id"]}, {"content", token["content"]}});
     if (json) return print(facts.dump() + "\n");
     for (const auto& [key, value] : facts.items())
@@ -197,10 +203,34 @@ struct TokenizerImportCommand {
   void run() const {
     Env& env = system_env();
     const std::string text = import_gpt2(env, vocab, merges, pattern);
+    TokenizerFiles beside = read_tokenizer_files(env, parent_folder(vocab));
+    const auto alone = Tokenizer::parse(text, output);
+    const auto in_company = Tokenizer::parse(text, output, std::move(beside));
     write_output(env, output, text);
-    const int32_t size = Tokenizer::parse(text, output)->vocab_size();
-    if (json) return print(Json{{"output", output}, {"vocab_size", size}}.dump() + "\n");
-    print(fmt::format("{}: {} tokens\n", output, with_commas(size)));
+    const auto end = alone->end_of_text();
+    const std::string note = end_note(*alone, *in_company);
+    if (json)
+      return print(Json{{"output", output},
+                        {"vocab_size", alone->vocab_size()},
+                        {"end_of_text", end ? Json(*end) : Json(nullptr)},
+                        {"note", note}}
+                       .dump() +
+                   "\n");
+    print(fmt::format("{}: {} tokens, {}\n", output, with_commas(alone->vocab_size()), note));
+  }
+
+  // Which token ends a text, as far as the new file says that by itself.
+  std::string end_note(const Tokenizer& alone, const Tokenizer& in_company) const {
+    const auto end = alone.end_of_text(), named = in_company.end_of_text();
+    const SpecialTokens& special = in_company.special_tokens();
+    if (named && named != end)
+      return fmt::format("the end of text '{}' is named by {} alone: copy that file beside a tokenizer.json",
+                         printable(in_company.token_of(*named)), special.end_from);
+    if (!end)
+      return "no end of text: documents will follow each other directly, unless a tokenizer_config.json "
+             "beside it "
+             "names an eos_token";
+    return fmt::format("end of text '{}' ({})", printable(alone.token_of(*end)), *end);
   }
 };
 

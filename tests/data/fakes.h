@@ -77,7 +77,10 @@ class ByteTokenizer : public Tokenizer {
   explicit ByteTokenizer(const std::string& salt = "")
       : json_("{\"salt\":\"" + salt +
               "\",\"added_tokens\":[{\"id\":256,\"content\":\"<|endoftext|>\",\"special\":true}],"
-              "\"model\":{\"vocab\":{}}}") {}
+              "\"model\":{\"vocab\":{}}}") {
+    files_[kTokenizerFile] = json_;
+    special_.end = 256;
+  }
   std::vector<int32_t> encode(std::string_view text) const override { return encode_ordinary(text); }
   std::vector<int32_t> encode_ordinary(std::string_view text) const override {
     std::vector<int32_t> ids;
@@ -100,9 +103,13 @@ class ByteTokenizer : public Tokenizer {
     return id == 256 ? "<|endoftext|>" : std::string(1, static_cast<char>(id));
   }
   const std::string& json() const override { return json_; }
+  const TokenizerFiles& files() const override { return files_; }
+  const SpecialTokens& special_tokens() const override { return special_; }
 
  private:
   std::string json_;
+  TokenizerFiles files_;
+  SpecialTokens special_;
 };
 
 // The system's files, until `capacity_bytes` have been written: then every write is "no space left".

@@ -9,6 +9,7 @@ namespace athanor {
 std::string tokenizer_hash(const Tokenizer& tokenizer) {
   Hash128 hash;
   hash.update(tokenizer.json());
+  hash.update(tokenizer.special_tokens().identity);
   return hash.hex();
 }
 

@@ -34,8 +34,7 @@ class Encoder {
       : tokenizer_(tokenizer),
         writer_(writer),
         options_(options),
-        pool_(options.threads),
-        end_of_text_(tokenizer.end_of_text()) {}
+        pool_(options.threads) {}
 
   // True where a batch was encoded and written.
   bool add(std::string_view text) {
@@ -51,8 +50,7 @@ class Encoder {
     pool_.parallel_for(static_cast<int64_t>(texts_.size()), [&](int64_t i) {
       if (is_stopped(options_)) return;
       const auto at = static_cast<size_t>(i);
-      ids[at] = tokenizer_.encode_ordinary(texts_[at]);
-      if (end_of_text_) ids[at].push_back(*end_of_text_);
+      ids[at] = tokenizer_.encode_document(texts_[at]);
     });
     refuse_if_stopped(options_);
     for (const auto& document : ids) writer_.add_document(document);
@@ -65,7 +63,6 @@ class Encoder {
   IndexedWriter& writer_;
   const TokenizeOptions& options_;
   ThreadPool pool_;
-  const std::optional<int32_t> end_of_text_;
   std::vector<std::string> texts_;
   size_t waiting_bytes_ = 0;
 };
@@ -136,6 +133,7 @@ TokenFileInfo build_token_file(Env& env, const Tokenizer& tokenizer, const std::
     throw;
   }
   state.bytes_done = state.bytes_total;
+  state.run_together = info.end_of_text < 0 && info.documents > 1;
   report(true);
   return info;
 }
@@ -144,7 +142,7 @@ std::string cached_token_file(Env& env, const Tokenizer& tokenizer, const std::s
                               const std::string& cache_folder, const TokenizeOptions& options) {
   const std::vector<SourceFile> files = list_source_files(env, path);
   Hash128 hash;
-  hash.update("token file 1\n" + tokenizer_hash(tokenizer) + "\n" + options.text_key + "\n" +
+  hash.update("token file 2\n" + tokenizer_hash(tokenizer) + "\n" + options.text_key + "\n" +
               content_key(env, files, cache_folder));
   const std::string stem = std::filesystem::path(path).lexically_normal().filename().string();
   const std::string name = (stem.empty() ? "text" : stem.substr(0, 64)) + "-" + hash.hex();

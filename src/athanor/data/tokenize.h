@@ -1,4 +1,5 @@
-// Text to token files: every document through the tokenizer, an end-of-text id after each.
+// Text to token files: every document through the tokenizer, an end-of-text id after each, before it what the
+// tokenizer's files put before a text (text/special_tokens.h).
 //
 //   const TokenFileInfo info = build_token_file(env, tokenizer, {"data/en"}, "out/en", {.threads = 2});
 //   const std::string prefix = cached_token_file(env, tokenizer, "data/en", ".cache", {});
@@ -30,8 +31,9 @@ struct TokenizeState {
   uint64_t bytes_done = 0;  // of the files as they are stored
   uint64_t bytes_total = 0;
   int64_t documents = 0, tokens = 0;
-  bool waiting = false;   // another process tokenizes this path; reported once
-  bool finished = false;  // reported once, last
+  bool waiting = false;       // another process tokenizes this path; reported once
+  bool finished = false;      // reported once, last
+  bool run_together = false;  // with `finished`: documents that no end of text tells apart
 };
 using TokenizeProgress = std::function<void(const TokenizeState& state)>;
 

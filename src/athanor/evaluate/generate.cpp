@@ -47,6 +47,7 @@ std::vector<int32_t> generate(const Model& model, Arena& arena, std::span<const 
       unread = newest(all, std::max<size_t>(1, capacity / 2));
       for (KvCache& cache : caches) cache.length = 0;
       in_cache = 0;
+      if (options.on_shift) options.on_shift(made.size(), unread.size());
     }
     std::vector<float> logits = feed(model, arena, unread, caches);
     in_cache += unread.size();

@@ -27,6 +27,8 @@ struct GenerateOptions {
   // The address of the random choices: (seed, stream, number of the token, step).
   std::string stream = "generate";
   uint64_t step = 0;
+  // Called before the context is full and its newer half is read again; `made` ids are there, `kept` are read.
+  std::function<void(size_t made, size_t kept)> on_shift;
 };
 
 // Calls on_token with each new id as soon as it is known; it returns false to stop. Returns the new ids.

@@ -25,8 +25,6 @@ namespace athanor {
 class Arena;
 struct HfFamily;
 
-constexpr uint64_t kMaxTokenizerBytes = uint64_t{1} << 30;  // of a tokenizer.json beside a model
-
 class HfWeights {
  public:
   HfWeights(Env& env, const std::string& path);
@@ -47,6 +45,7 @@ class HfWeights {
     bool transposed = false;
   };
   void place_parts(const HfFamily& family);
+  void check_tied_head() const;
 
   std::string path_;
   Config config_;
@@ -65,7 +64,9 @@ struct HfExportOptions {
 // and compared.
 void export_hf(Env& env, const std::string& path, const std::string& folder, const HfExportOptions& options);
 
-// Writes a checkpoint of step 0 with weights only under `checkpoint`; `force` replaces a checkpoint.
-void import_hf(Env& env, const std::string& folder, const std::string& checkpoint, Arena& arena, bool force);
+// Writes a checkpoint of step 0 with weights only under `checkpoint`; `force` replaces a checkpoint. Returns the files of
+// the folder that it had no use for.
+std::vector<std::string> import_hf(Env& env, const std::string& folder, const std::string& checkpoint,
+                                   Arena& arena, bool force);
 
 }  // namespace athanor

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
 
@@ -22,12 +23,50 @@ HfConfig::HfConfig(std::string_view text, std::string file)
 }
 
 const nlohmann::json* HfConfig::find(const std::string& key) const {
+  asked_->insert(prefix_ + key);
   const auto found = json_->find(key);
   return found == json_->end() || found->is_null() ? nullptr : &*found;
 }
 
 bool HfConfig::has(const std::string& key) const {
   return find(key) != nullptr;
+}
+
+bool HfConfig::names(const std::string& key) const {
+  return json_->contains(key);
+}
+
+bool HfConfig::is_object(const std::string& key) const {
+  const auto found = json_->find(key);
+  return found != json_->end() && found->is_object();
+}
+
+std::vector<std::string> HfConfig::texts(const std::string& key) const {
+  const auto* value = find(key);
+  if (value == nullptr) return {};
+  const auto is_text = [](const nlohmann::json& item) { return item.is_string(); };
+  if (!value->is_array() || !std::ranges::all_of(*value, is_text)) refuse(key, "expected a list of strings");
+  return value->get<std::vector<std::string>>();
+}
+
+std::vector<std::string> HfConfig::keys() const {
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : json_->items()) keys.push_back(key);
+  return keys;
+}
+
+void HfConfig::refuse_the_rest(std::span<const std::string_view> without_effect) const {
+  for (const auto& [key, value] : json_->items()) {
+    const bool says_nothing =
+        value.is_null() || value == false || (value.is_structured() && value.empty()) || value == "";
+    if (says_nothing || asked_->contains(prefix_ + key) ||
+        std::ranges::find(without_effect, key) != without_effect.end())
+      continue;
+    const std::string shown = value.dump();
+    throw Error(fmt::format("'{}': {}{}: got {}, which is no setting of this model type that is known here",
+                            file_, prefix_, key, shown.size() <= 60 ? shown : shown.substr(0, 57) + "..."),
+                "it may change what the model computes; if it does not, take it out of the file");
+  }
 }
 
 int64_t HfConfig::integer(const std::string& key) const {

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <nlohmann/json.hpp>
 
@@ -11,6 +10,7 @@
 #include "athanor/models/hf_family.h"
 #include "athanor/models/load.h"
 #include "athanor/store/json.h"
+#include "athanor/text/tokenizer.h"
 
 namespace athanor {
 namespace {
@@ -19,47 +19,32 @@ using Json = nlohmann::ordered_json;
 
 constexpr const char* kTransformersVersion = "4.46.0";  // the oldest that reads all of what is written here
 
-struct Special {
-  std::string text;
-  int64_t id;
-};
+// What the checkpoint knows of its tokenizer, and what it calls the tokens.
+struct ExportedTokens {
+  TokenizerFiles files;
+  std::shared_ptr<const Tokenizer> tokenizer;  // null where there is none
+  Json ids = Json::object();                   // of the config.json that was imported
 
-// Looks the names up among the added tokens and the vocabulary of a tokenizer.json, in their order.
-template <size_t N>
-std::optional<Special> find_special(const nlohmann::json& tokenizer,
-                                    const std::array<const char*, N>& names) {
-  for (const char* name : names) {
-    const auto added = tokenizer.find("added_tokens");
-    if (added != tokenizer.end() && added->is_array())
-      for (const auto& token : *added)
-        if (token.is_object() && token.contains("id") && token["id"].is_number_unsigned() &&
-            token.value("content", "") == name)
-          return Special{name, token["id"].template get<int64_t>()};
-    const nlohmann::json::json_pointer vocab("/model/vocab");
-    if (!tokenizer.contains(vocab) || !tokenizer[vocab].is_object()) continue;
-    const auto found = tokenizer[vocab].find(name);
-    if (found != tokenizer[vocab].end() && found->is_number_unsigned())
-      return Special{name, found->template get<int64_t>()};
+  Json id(const char* key, const std::optional<int32_t>& token) const {
+    if (const auto found = ids.find(key); found != ids.end()) return *found;
+    return token ? Json(*token) : Json(nullptr);
   }
-  return std::nullopt;
-}
-
-struct SpecialTokens {
-  std::optional<Special> begin, end;
+  Json begin_id() const {
+    return id("bos_token_id", tokenizer ? tokenizer->special_tokens().begin : std::nullopt);
+  }
+  Json end_id() const {
+    return id("eos_token_id", tokenizer ? tokenizer->special_tokens().end : std::nullopt);
+  }
 };
 
-SpecialTokens special_tokens(const std::string& tokenizer_json) {
-  if (tokenizer_json.empty()) return {};
-  const auto json = parse_json(tokenizer_json, "tokenizer.json");
-  constexpr std::array kEnd = {"<|endoftext|>", "<|end_of_text|>", "</s>",  "<eos>", "<｜end▁of▁sentence｜>",
-                               "<|eot_id|>",    "<|im_end|>",      "[EOS]", "[SEP]"};
-  constexpr std::array kBegin = {
-      "<|begin_of_text|>", "<s>", "<bos>", "<｜begin▁of▁sentence｜>", "[BOS]", "[CLS]", "<|endoftext|>"};
-  return {find_special(json, kBegin), find_special(json, kEnd)};
-}
-
-Json id_or_null(const std::optional<Special>& token) {
-  return token ? Json(token->id) : Json(nullptr);
+ExportedTokens tokens_of(const Checkpoint& checkpoint) {
+  ExportedTokens tokens{.files = tokenizer_files_of(checkpoint), .tokenizer = nullptr};
+  if (const auto found = tokens.files.find(kTokenizerFile); found != tokens.files.end())
+    tokens.tokenizer =
+        Tokenizer::parse(found->second, join_path(checkpoint.path(), kTokenizerFile), tokens.files);
+  if (const auto found = tokens.files.find(kTokenIdsFile); found != tokens.files.end())
+    tokens.ids = parse_json(found->second, kTokenIdsFile);
+  return tokens;
 }
 
 const char* torch_name(Dtype dtype) {
@@ -68,15 +53,15 @@ const char* torch_name(Dtype dtype) {
   return dtype == Dtype::f32 ? "float32" : dtype == Dtype::bf16 ? "bfloat16" : "float16";
 }
 
-std::string config_json(const HfFamily& family, const ModelConfig& model, const SpecialTokens& tokens,
+std::string config_json(const HfFamily& family, const ModelConfig& model, const ExportedTokens& tokens,
                         Dtype dtype) {
   Json config;
   config["architectures"] = {family.architecture};
   config["model_type"] = family.model_type;
   family.write(model, config);
-  config["bos_token_id"] = id_or_null(tokens.begin);
-  config["eos_token_id"] = id_or_null(tokens.end);
-  config["pad_token_id"] = nullptr;
+  config["bos_token_id"] = tokens.begin_id();
+  config["eos_token_id"] = tokens.end_id();
+  config["pad_token_id"] = tokens.id("pad_token_id", std::nullopt);
   config["use_cache"] = true;
   config["dtype"] = torch_name(dtype);
   config["torch_dtype"] = torch_name(dtype);
@@ -84,21 +69,22 @@ std::string config_json(const HfFamily& family, const ModelConfig& model, const 
   return config.dump(2) + "\n";
 }
 
-std::string generation_json(const SpecialTokens& tokens) {
+std::string generation_json(const ExportedTokens& tokens) {
   return Json{{"_from_model_config", true},
-              {"bos_token_id", id_or_null(tokens.begin)},
-              {"eos_token_id", id_or_null(tokens.end)},
+              {"bos_token_id", tokens.begin_id()},
+              {"eos_token_id", tokens.end_id()},
               {"transformers_version", kTransformersVersion}}
              .dump(2) +
          "\n";
 }
 
-std::string tokenizer_config_json(const SpecialTokens& tokens, int64_t max_seq_len) {
+std::string tokenizer_config_json(const ExportedTokens& tokens, int64_t max_seq_len) {
   Json json = {{"tokenizer_class", "PreTrainedTokenizerFast"},
                {"model_max_length", max_seq_len},
                {"clean_up_tokenization_spaces", false}};
-  if (tokens.begin) json["bos_token"] = tokens.begin->text;
-  if (tokens.end) json["eos_token"] = tokens.end->text;
+  const SpecialTokens& special = tokens.tokenizer->special_tokens();
+  if (special.begin) json["bos_token"] = tokens.tokenizer->token_of(*special.begin);
+  if (special.end) json["eos_token"] = tokens.tokenizer->token_of(*special.end);
   return json.dump(2) + "\n";
 }
 
@@ -231,24 +217,24 @@ void export_hf(Env& env, const std::string& path, const std::string& folder, con
   check(weights.kind == WeightsPath::Kind::checkpoint,
         "'{}': got a Hugging Face folder, expected a checkpoint", path);
   const Checkpoint checkpoint = Checkpoint::open(env, weights.path);
-  const std::string config_name = "config.resolved.toml", tokenizer_name = "tokenizer.json";
+  const std::string config_name = "config.resolved.toml";
   const ModelConfig model =
       parse_config(checkpoint.file_text(config_name), join_path(weights.path, config_name)).model;
   const HfFamily& family = hf_family_of(model);
-  const std::string tokenizer =
-      checkpoint.has_file(tokenizer_name) ? checkpoint.file_text(tokenizer_name) : std::string();
-  const SpecialTokens tokens = special_tokens(tokenizer);
+  const ExportedTokens tokens = tokens_of(checkpoint);
 
   StagedFolder staged(env, folder);
   const auto write = [&](const char* name, const std::string& text) {
     write_file(env, join_path(staged.path(), name), text);
   };
   write("config.json", config_json(family, model, tokens, options.dtype));
-  write("generation_config.json", generation_json(tokens));
-  if (!tokenizer.empty()) {
-    write("tokenizer.json", tokenizer);
+  // Files of an imported tokenizer come out as they went in; the others are made.
+  for (const auto& [name, text] : tokens.files)
+    if (name != kTokenIdsFile) write(name.c_str(), text);
+  if (!tokens.files.contains("generation_config.json"))
+    write("generation_config.json", generation_json(tokens));
+  if (tokens.tokenizer && !tokens.files.contains("tokenizer_config.json"))
     write("tokenizer_config.json", tokenizer_config_json(tokens, model.max_seq_len));
-  }
   Exporter exporter(env, checkpoint, model, options);
   exporter.write(staged.path());
   exporter.compare(staged.path());

@@ -7,9 +7,13 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
+#include <set>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "athanor/config/config.h"
@@ -22,7 +26,8 @@ class HfConfig {
  public:
   HfConfig(std::string_view text, std::string file);
 
-  bool has(const std::string& key) const;  // there, and not null
+  bool has(const std::string& key) const;    // there, and not null
+  bool names(const std::string& key) const;  // there, perhaps null; does not count as asking for it
   int64_t integer(const std::string& key) const;
   int64_t integer(const std::string& key, int64_t otherwise) const;
   double number(const std::string& key, double otherwise) const;
@@ -32,11 +37,18 @@ class HfConfig {
   // Refuses what changes the function a model computes in a way that we do not have.
   void expect(const std::string& key, bool expected) const;
   void expect_absent(const std::string& key) const;
+  // Refuses every key that nobody asked for and that is not among `without_effect`, unless its value is null, false or
+  // empty: what we do not know may change the function.
+  void refuse_the_rest(std::span<const std::string_view> without_effect) const;
+  bool is_object(const std::string& key) const;                  // as names()
+  std::vector<std::string> texts(const std::string& key) const;  // of a list; empty where there is none
+  std::vector<std::string> keys() const;
   [[noreturn]] void refuse(const std::string& key, const std::string& message) const;
 
  private:
   const nlohmann::json* find(const std::string& key) const;
   std::shared_ptr<const nlohmann::json> json_;
+  std::shared_ptr<std::set<std::string>> asked_ = std::make_shared<std::set<std::string>>();
   std::string file_, prefix_;
 };
 
@@ -62,6 +74,9 @@ struct HfFamily {
   std::vector<HfTensor> (*tensors)(const ModelConfig& model);
   bool (*is_ignored)(std::string_view name, const ModelConfig& model);  // holds nothing that was trained
 };
+
+// The family's reading of config.json; refuses by name what it does not know (hf_keys.cpp).
+ModelConfig read_hf_config(const HfFamily& family, const HfConfig& config);
 
 const HfFamily& hf_family_of(const HfConfig& config);
 const HfFamily& hf_family_of(const ModelConfig& model);

@@ -3,6 +3,7 @@
 #include "athanor/config/print.h"
 #include "athanor/models/hf.h"
 #include "athanor/models/model.h"
+#include "athanor/text/tokenizer.h"
 
 namespace athanor {
 namespace {
@@ -15,9 +16,19 @@ void check_free_for_checkpoint(Env& env, const std::string& path, bool force) {
               is_checkpoint ? "give --force to replace this checkpoint" : "");
 }
 
+std::vector<std::string> left_out(Env& env, const std::string& folder, const TokenizerFiles& taken) {
+  std::vector<std::string> names;
+  for (const std::string& name : env.list(folder))
+    if (!name.starts_with('.') && name != "config.json" && !name.ends_with(".safetensors") &&
+        name != "model.safetensors.index.json" && !taken.contains(name))
+      names.push_back(name);
+  return names;
+}
+
 }  // namespace
 
-void import_hf(Env& env, const std::string& folder, const std::string& checkpoint, Arena& arena, bool force) {
+std::vector<std::string> import_hf(Env& env, const std::string& folder, const std::string& checkpoint,
+                                   Arena& arena, bool force) {
   check_free_for_checkpoint(env, checkpoint, force);
   const HfWeights weights(env, folder);
   CheckpointContent content{
@@ -28,11 +39,14 @@ void import_hf(Env& env, const std::string& folder, const std::string& checkpoin
     content.tensors.push_back({"model." + name, values});
   }
   content.files.push_back({"config.resolved.toml", print_config(weights.config())});
-  const std::string tokenizer = join_path(folder, "tokenizer.json");
-  if (env.exists(tokenizer))
-    content.files.push_back({"tokenizer.json", env.read_text(tokenizer, kMaxTokenizerBytes)});
+  const TokenizerFiles tokenizer = read_tokenizer_files(env, folder);
+  if (const auto found = tokenizer.find(kTokenizerFile); found != tokenizer.end())
+    Tokenizer::parse(found->second, join_path(folder, kTokenizerFile),
+                     tokenizer);  // finds out now what is wrong in it
+  for (const auto& [name, text] : tokenizer) content.files.push_back({name, text});
   const auto group = make_single_group();
   write_checkpoint_at(env, *group, checkpoint, content);
+  return left_out(env, folder, tokenizer);
 }
 
 }  // namespace athanor

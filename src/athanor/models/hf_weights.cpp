@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <cstring>
 #include <set>
 
 #include "athanor/base/check.h"
@@ -22,7 +24,7 @@ std::string compute_type(const HfConfig& config) {
 // The folder's config as one of ours; printed and read again, so that it is checked like any other.
 Config read_config(const HfConfig& hf, const std::string& file) {
   Config config;
-  config.model = hf_family_of(hf).read(hf);
+  config.model = read_hf_config(hf_family_of(hf), hf);
   config.precision.compute = compute_type(hf);
   config.data.seq_len = std::min(config.data.seq_len, std::max<int64_t>(config.model.max_seq_len, 1));
   if (config.model.vocab_size == 0) hf.refuse("vocab_size", "is missing");
@@ -33,6 +35,10 @@ HfConfig open_config(Env& env, const std::string& path) {
   const std::string file = join_path(path, "config.json");
   check(env.is_folder(path), "'{}': got no folder, expected a Hugging Face folder", path);
   check(env.exists(file), "'{}': holds no config.json, expected a Hugging Face folder", path);
+  check(!env.exists(join_path(path, "adapter_config.json")),
+        "'{}': got adapter_config.json, expected whole weights: an adapter would change what the model "
+        "computes",
+        path);
   return {env.read_text(file, kMaxConfigBytes), file};
 }
 
@@ -50,6 +56,7 @@ HfWeights::HfWeights(Env& env, const std::string& path)
       config_(read_config(open_config(env, path), join_path(path, "config.json"))),
       folder_(open_folder(env, path)) {
   place_parts(hf_family_of(config_.model));
+  check_tied_head();
 }
 
 void HfWeights::place_parts(const HfFamily& family) {
@@ -89,6 +96,34 @@ void HfWeights::place_parts(const HfFamily& family) {
     check(used.contains(name) || family.is_ignored(name, config_.model),
           "'{}': got the tensor '{}', which a {} with this config.json has not", place.file->path(), name,
           family.model_type);
+}
+
+// Readers disagree about a head of its own in a model that ties it: some take it, some the embedding.
+void HfWeights::check_tied_head() const {
+  if (!config_.model.tie_embeddings) return;
+  const auto head = folder_.find("lm_head.weight");
+  if (!head) return;
+  const auto& embedding = parts_.at("embed.weight").places.front();
+  const auto differs = [&] {
+    if (head->tensor->shape != embedding.tensor->shape) return true;
+    const int64_t rows = head->tensor->shape[0], columns = head->tensor->shape[1];
+    const int64_t step = std::max<int64_t>(1, (int64_t{1} << 20) / std::max<int64_t>(columns, 1));
+    std::vector<float> ours, theirs;
+    for (int64_t row = 0; row < rows; row += step) {
+      const int64_t count = std::min(step, rows - row) * columns;
+      ours.resize(static_cast<size_t>(count));
+      theirs.resize(static_cast<size_t>(count));
+      embedding.file->read_f32(*embedding.tensor, row * columns, count, ours.data());
+      head->file->read_f32(*head->tensor, row * columns, count, theirs.data());
+      if (std::memcmp(ours.data(), theirs.data(), ours.size() * sizeof(float)) != 0) return true;
+    }
+    return false;
+  };
+  if (differs())
+    throw Error(fmt::format("'{}': tensor 'lm_head.weight' differs from the embedding, but config.json says "
+                            "tie_word_embeddings: got two heads, expected one",
+                            head->file->path()),
+                "set tie_word_embeddings to false, or take the tensor out");
 }
 
 void HfWeights::read(const std::string& name, float* values) const {

@@ -14,7 +14,6 @@ namespace athanor {
 namespace {
 
 constexpr const char* kConfigName = "config.resolved.toml";
-constexpr const char* kTokenizerName = "tokenizer.json";
 const std::string kPrefix = "model.";
 
 void check_shape(const std::string& path, const Param& param, const Shape& found) {
@@ -86,6 +85,13 @@ WeightsPath find_weights(Env& env, const std::string& path) {
   fail("'{}': got a folder without checkpoints and without config.json, {}", path, kExpected);
 }
 
+TokenizerFiles tokenizer_files_of(const Checkpoint& checkpoint) {
+  TokenizerFiles files;
+  for (const std::string& name : tokenizer_file_names())
+    if (checkpoint.has_file(name)) files[name] = checkpoint.file_text(name);
+  return files;
+}
+
 namespace {
 
 // use(weights), again where a run removed them meanwhile.
@@ -116,15 +122,16 @@ LoadedModel load_found(Env& env, const WeightsPath& weights, Arena& arena, std::
     const Checkpoint checkpoint = Checkpoint::open(env, weights.path);
     loaded.config = parse_config(checkpoint.file_text(kConfigName), join_path(weights.path, kConfigName));
     loaded.step = checkpoint.step();
-    if (checkpoint.has_file(kTokenizerName)) loaded.tokenizer_json = checkpoint.file_text(kTokenizerName);
+    loaded.tokenizer_files = tokenizer_files_of(checkpoint);
     make(source_of(checkpoint));
   } else {
     const HfWeights folder(env, weights.path);
     loaded.config = folder.config();
-    const std::string tokenizer = join_path(weights.path, kTokenizerName);
-    if (env.exists(tokenizer)) loaded.tokenizer_json = env.read_text(tokenizer, kMaxTokenizerBytes);
+    loaded.tokenizer_files = read_tokenizer_files(env, weights.path);
     make(source_of(folder));
   }
+  if (const auto found = loaded.tokenizer_files.find(kTokenizerFile); found != loaded.tokenizer_files.end())
+    loaded.tokenizer_json = found->second;
   return loaded;
 }
 

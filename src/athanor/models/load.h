@@ -18,6 +18,7 @@
 #include "athanor/base/file.h"
 #include "athanor/config/config.h"
 #include "athanor/models/model.h"
+#include "athanor/text/tokenizer_files.h"
 
 namespace athanor {
 
@@ -29,10 +30,15 @@ struct WeightsPath {
 };
 WeightsPath find_weights(Env& env, const std::string& path);
 
+class Checkpoint;
+// Those files of a checkpoint that say how its tokenizer is used.
+TokenizerFiles tokenizer_files_of(const Checkpoint& checkpoint);
+
 struct LoadedModel {
-  Config config;                 // of a Hugging Face folder: the model, else the defaults
-  std::unique_ptr<Model> model;  // without f32 masters where it computes in bf16 or f16
-  std::string tokenizer_json;    // empty where there is none
+  Config config;                   // of a Hugging Face folder: the model, else the defaults
+  std::unique_ptr<Model> model;    // without f32 masters where it computes in bf16 or f16
+  std::string tokenizer_json;      // empty where there is none
+  TokenizerFiles tokenizer_files;  // that and those beside it: Tokenizer::parse(json, path, files)
   int64_t step = 0;
   std::string path;                  // of what was read
   std::vector<std::string> skipped;  // as in WeightsPath

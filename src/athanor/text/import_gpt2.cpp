@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <unordered_set>
 
 #include "athanor/base/check.h"
@@ -20,6 +21,7 @@ constexpr uint64_t kMaxGpt2FileBytes = uint64_t{256} << 20;
 using TextPairs = std::vector<std::pair<std::string, std::string>>;
 
 TextPairs parse_merges(std::string_view text, const std::string& name) {
+  if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);  // a byte-order mark, which some editors leave
   TextPairs merges;
   int64_t line_number = 0;
   while (!text.empty()) {
@@ -41,6 +43,24 @@ TextPairs parse_merges(std::string_view text, const std::string& name) {
 bool looks_special(const std::string& token) {
   return token.size() > 2 &&
          ((token.front() == '<' && token.back() == '>') || (token.front() == '[' && token.back() == ']'));
+}
+
+// Tokens that only the files beside vocab.json have, as Qwen's <|endoftext|> in added_tokens.json.
+void add_beside(const TokenizerFiles& files, const std::string& vocab_path,
+                const text::Vocabulary& vocabulary, const text::TokenIds& special, text::OrderedJson& list) {
+  std::vector<text::AddedToken> added;
+  for (const auto& [content, id] : special)
+    added.push_back({.content = content, .id = static_cast<int32_t>(id)});
+  const size_t known = added.size();
+  text::add_tokens_beside({files, join_path(parent_folder(vocab_path), kTokenizerFile)}, vocabulary, added);
+  for (const text::AddedToken& token : std::span(added).subspan(known))
+    list.push_back({{"id", token.id},
+                    {"content", token.content},
+                    {"single_word", token.single_word},
+                    {"lstrip", token.lstrip},
+                    {"rstrip", token.rstrip},
+                    {"normalized", false},
+                    {"special", token.special || looks_special(token.content)}});
 }
 
 }  // namespace
@@ -71,6 +91,8 @@ std::string import_gpt2(Env& env, const std::string& vocab_path, const std::stri
             *token);
   }
   text::OrderedJson json = text::tokenizer_json(special);
+  add_beside(read_tokenizer_files(env, parent_folder(vocab_path)), vocab_path, vocabulary, special,
+             json["added_tokens"]);
   json.update(text::byte_level_json(word_pattern));
   json["model"] = text::bpe_json(tokens, merges);
   std::string result = text::to_text(json);

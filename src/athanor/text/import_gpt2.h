@@ -3,7 +3,8 @@
 //
 //   std::string json = import_gpt2(env, "vocab.json", "merges.txt", "gpt2");
 //
-// Tokens such as <|endoftext|>, which no merge makes, become special tokens. Errors name the file and the
+// Tokens such as <|endoftext|>, which no merge makes, become special tokens; so do those that added_tokens.json or
+// tokenizer_config.json beside vocab.json has and vocab.json has not. Errors name the file and the
 // token or line. Thread rule: any thread.
 #pragma once
 

@@ -122,6 +122,7 @@ JsonFile::JsonFile(const std::string& name, std::string_view text) : name_(name)
 }
 
 JsonFile::~JsonFile() = default;
+JsonFile::JsonFile(JsonFile&&) noexcept = default;
 
 JsonNode JsonFile::root() const {
   return {*value_, name_, ""};

@@ -51,6 +51,7 @@ class JsonFile {
  public:
   JsonFile(const std::string& name, std::string_view text);
   ~JsonFile();
+  JsonFile(JsonFile&&) noexcept;
   JsonNode root() const;
 
  private:

@@ -10,15 +10,21 @@ namespace athanor::text {
 
 Pipeline::Pipeline(PipelineParts parts) : parts_(std::move(parts)) {
   Model& model = *parts_.model;
-  const bool maps_bytes = (parts_.pre_tokenizer && parts_.pre_tokenizer->maps_bytes()) ||
-                          (parts_.normalizer && parts_.normalizer->maps_bytes());
+  const bool pre_tokenizer_maps_bytes = parts_.pre_tokenizer && parts_.pre_tokenizer->maps_bytes();
+  const bool maps_bytes = pre_tokenizer_maps_bytes || (parts_.normalizer && parts_.normalizer->maps_bytes());
   takes_any_byte_ = maps_bytes || model.takes_any_byte();
+  if (parts_.normalizer) {
+    std::string probe = "x";
+    parts_.normalizer->apply(probe);
+    if (probe.ends_with('x')) prefix_ = probe.substr(0, probe.size() - 1);
+  }
   if (parts_.pre_tokenizer && model.can_read_raw_bytes() && parts_.pre_tokenizer->drop_final_byte_map())
     model.read_raw_bytes();
   vocab_size_ = model.vocabulary().size();
   for (const AddedToken& token : parts_.added_tokens) {
     added_by_id_[token.id] = &token;
     added_by_content_[token.content] = token.id;
+    shown_[token.id] = shown(token, pre_tokenizer_maps_bytes);
     vocab_size_ = std::max(vocab_size_, token.id + 1);
   }
   all_ = std::make_unique<Matchers>(make_matchers(true));
@@ -107,10 +113,35 @@ const std::string* Pipeline::find_token(int32_t id) const {
   return added != added_by_id_.end() ? &added->second->content : parts_.model->vocabulary().token(id);
 }
 
+// A token that is looked for in normalized text stands for that, and one that the model makes too for what the model
+// means by it; all others stand for their own text, whatever the decoder would make of it.
+Pipeline::Shown Pipeline::shown(const AddedToken& added, bool pre_tokenizer_maps_bytes) const {
+  Shown shown{.token = {added.content, true}, .ends_segment = !added.normalized};
+  if (added.normalized) {
+    if (parts_.normalizer) parts_.normalizer->apply(shown.token.text);
+    // It went around the byte map of the pre-tokenizer, which the decoder undoes.
+    if (!shown.token.text.empty())
+      shown.token.is_added = pre_tokenizer_maps_bytes;
+    else
+      shown.token.text = added.content;
+  } else if (!added.special && parts_.model->vocabulary().find(added.content)) {
+    shown = {.token = {added.content, false}, .ends_segment = false};
+  }
+  return shown;
+}
+
 std::string Pipeline::decode(std::span<const int32_t> ids) const {
   std::vector<Token> tokens;
   tokens.reserve(ids.size());
-  for (const int32_t id : ids) tokens.push_back({token_of(id), added_by_id_.contains(id)});
+  bool segment_begins = false;  // behind an added token, where the normalizer put its prefix once more
+  for (const int32_t id : ids) {
+    const auto added = shown_.find(id);
+    tokens.push_back(added != shown_.end() ? added->second.token : Token{token_of(id), false});
+    const bool ends_segment = added != shown_.end() && added->second.ends_segment;
+    if (segment_begins && !ends_segment && !prefix_.empty() && tokens.back().text.starts_with(prefix_))
+      tokens.back().text.erase(0, prefix_.size());
+    segment_begins = ends_segment;
+  }
   if (parts_.decoder) parts_.decoder->decode(tokens);
   std::string text;
   for (size_t i = 0; i < tokens.size(); ++i) {

@@ -20,7 +20,8 @@
 namespace athanor::text {
 
 struct PipelineParts {
-  std::string json;
+  TokenizerFiles files;
+  SpecialTokens special_tokens;
   std::string name;
   std::unique_ptr<Normalizer> normalizer;       // may be absent
   std::unique_ptr<PreTokenizer> pre_tokenizer;  // may be absent
@@ -39,7 +40,9 @@ class Pipeline final : public Tokenizer {
   int32_t vocab_size() const override { return vocab_size_; }
   std::optional<int32_t> id_of(std::string_view token) const override;
   std::string token_of(int32_t id) const override;
-  const std::string& json() const override { return parts_.json; }
+  const std::string& json() const override { return parts_.files.at(kTokenizerFile); }
+  const TokenizerFiles& files() const override { return parts_.files; }
+  const SpecialTokens& special_tokens() const override { return parts_.special_tokens; }
 
  private:
   // The added tokens to look for: in the raw text, and in what the normalizer made of it.
@@ -53,10 +56,18 @@ class Pipeline final : public Tokenizer {
   void encode_piece(Piece piece, WordCache& cache, std::vector<int32_t>& ids) const;
   void encode_word(std::string_view word, WordCache& cache, std::vector<int32_t>& ids) const;
   const std::string* find_token(int32_t id) const;
+  // How an added token is given to the decoder.
+  struct Shown {
+    Token token;
+    bool ends_segment = false;  // what follows it in a text was normalized by itself
+  };
+  Shown shown(const AddedToken& added, bool pre_tokenizer_maps_bytes) const;
 
   PipelineParts parts_;
   std::unordered_map<int32_t, const AddedToken*> added_by_id_;
   std::unordered_map<std::string_view, int32_t> added_by_content_;
+  std::unordered_map<int32_t, Shown> shown_;
+  std::string prefix_;  // what the normalizer puts before every text
   bool takes_any_byte_ = false;
   int32_t vocab_size_ = 0;
   std::unique_ptr<const Matchers> all_, ordinary_;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "athanor/base/check.h"
+#include "athanor/text/posix_classes.h"
 #include "athanor/text/unicode.h"
 
 namespace athanor::text {
@@ -93,10 +94,11 @@ Regex::Regex(const std::string& pattern) : state_(std::make_unique<State>()) {
   check(pattern.size() <= kMaxPatternBytes, "regex of {} bytes, expected at most {}", pattern.size(),
         kMaxPatternBytes);
   state_->pattern = pattern;
+  const std::string spelled = spell_out_posix_classes(pattern);
   OnigErrorInfo info;
   OnigEncoding encodings[] = {ONIG_ENCODING_UTF8};
   onig_initialize(encodings, 1);
-  const int code = onig_new(&state_->regex, bytes(pattern.data()), bytes(pattern.data()) + pattern.size(),
+  const int code = onig_new(&state_->regex, bytes(spelled.data()), bytes(spelled.data()) + spelled.size(),
                             ONIG_OPTION_NONE, ONIG_ENCODING_UTF8, ONIG_SYNTAX_ONIGURUMA, &info);
   check(code == ONIG_NORMAL, "regex '{}': {}", pattern, message_of(code, &info));
 }

@@ -1,8 +1,12 @@
 #include "athanor/text/tokenizer.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
-#include <array>
 #include <nlohmann/json.hpp>
+#include <span>
+#include <unordered_map>
 
 #include "athanor/base/error.h"
 #include "athanor/text/pipeline.h"
@@ -12,15 +16,6 @@ namespace {
 
 // The largest published tokenizer.json are around 35 MB.
 constexpr uint64_t kMaxTokenizerFileBytes = uint64_t{256} << 20;
-
-constexpr std::array<std::string_view, 9> kEndOfText = {
-    "<|endoftext|>", "<|end_of_text|>", "</s>",  "<eos>", "<｜end▁of▁sentence｜>",
-    "<|eot_id|>",    "<|im_end|>",      "[EOS]", "[SEP]"};
-
-void check_post_processor(const text::JsonNode& root) {
-  // It only adds special tokens and trims offsets, which encode() never does.
-  if (const auto node = root.find("post_processor")) node->at("type").text();
-}
 
 // GPT-2's vocab.json (token -> id) is half of what a tokenizer is.
 void refuse_vocabulary(const text::JsonNode& root, const std::string& name) {
@@ -36,17 +31,19 @@ void refuse_vocabulary(const text::JsonNode& root, const std::string& name) {
 }  // namespace
 
 std::shared_ptr<const Tokenizer> Tokenizer::load(Env& env, const std::string& path) {
-  return parse(env.read_text(path, kMaxTokenizerFileBytes), path);
+  const bool may_have_company = path.substr(path.rfind('/') + 1) == kTokenizerFile;
+  return parse(env.read_text(path, kMaxTokenizerFileBytes), path,
+               may_have_company ? read_tokenizer_files(env, parent_folder(path)) : TokenizerFiles{});
 }
 
-std::shared_ptr<const Tokenizer> Tokenizer::parse(std::string_view json, const std::string& name) {
+std::shared_ptr<const Tokenizer> Tokenizer::parse(std::string_view json, const std::string& name,
+                                                  TokenizerFiles files) {
   const text::JsonFile file(name, json);
   const text::JsonNode root = file.root();
   refuse_vocabulary(root, name);
   if (const auto version = root.find("version"); version && version->text() != "1.0")
     version->fail("got '" + version->text() + "', expected '1.0'");
   text::PipelineParts parts;
-  parts.json = json;
   parts.name = name;
   if (const auto node = root.find("normalizer")) parts.normalizer = text::parse_normalizer(*node);
   if (const auto node = root.find("pre_tokenizer")) parts.pre_tokenizer = text::parse_pre_tokenizer(*node);
@@ -54,14 +51,44 @@ std::shared_ptr<const Tokenizer> Tokenizer::parse(std::string_view json, const s
   if (const auto node = root.find("decoder")) parts.decoder = text::parse_decoder(*node);
   if (const auto node = root.find("added_tokens"))
     parts.added_tokens = text::parse_added_tokens(*node, parts.model->vocabulary());
-  check_post_processor(root);
+  const text::FilesBeside beside(files, name);
+  const size_t in_json = parts.added_tokens.size();
+  text::add_tokens_beside(beside, parts.model->vocabulary(), parts.added_tokens);
+  std::unordered_map<std::string_view, int32_t> added;
+  for (const text::AddedToken& token : parts.added_tokens) added.emplace(token.content, token.id);
+  const auto find = [&](const text::FilesBeside& company) {
+    return text::find_special_tokens(root, company, parts.added_tokens, [&](std::string_view token) {
+      const auto found = added.find(token);
+      return found != added.end() ? std::optional(found->second) : parts.model->vocabulary().find(token);
+    });
+  };
+  SpecialTokens& special = parts.special_tokens = find(beside);
+  for (const text::AddedToken& token : std::span(parts.added_tokens).subspan(in_json))
+    special.identity +=
+        fmt::format("\n{} {} {:d}{:d}{:d}{:d}{:d}", token.id, token.content, token.single_word, token.lstrip,
+                    token.rstrip, token.normalized, token.special);
+  if (!special.before.empty() || special.end != find({{}, name}).end)
+    special.identity +=
+        fmt::format("\nbegin {} end {}", fmt::join(special.before, ","), special.end.value_or(-1));
+  files[kTokenizerFile] = json;
+  parts.files = std::move(files);
   return std::make_shared<text::Pipeline>(std::move(parts));
 }
 
-std::optional<int32_t> Tokenizer::end_of_text() const {
-  for (const std::string_view name : kEndOfText)
-    if (const auto id = id_of(name)) return id;
-  return std::nullopt;
+std::vector<int32_t> Tokenizer::encode_document(std::string_view text) const {
+  std::vector<int32_t> ids = encode_ordinary(text);
+  const SpecialTokens& special = special_tokens();
+  ids.insert(ids.begin(), special.before.begin(), special.before.end());
+  if (special.end) ids.push_back(*special.end);
+  return ids;
+}
+
+std::vector<int32_t> Tokenizer::encode_prompt(std::string_view text) const {
+  std::vector<int32_t> ids = encode(text);
+  const std::vector<int32_t>& before = special_tokens().before;
+  if (ids.size() < before.size() || !std::equal(before.begin(), before.end(), ids.begin()))
+    ids.insert(ids.begin(), before.begin(), before.end());
+  return ids;
 }
 
 }  // namespace athanor

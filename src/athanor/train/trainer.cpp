@@ -249,7 +249,8 @@ void Trainer::save() {
   CheckpointContent content{
       .step = state_.step, .state = state_.to_json(), .tensors = training_->tensors(), .files = {}};
   content.files.push_back({"config.resolved.toml", print_config(config_)});
-  if (data_.tokenizer != nullptr) content.files.push_back({"tokenizer.json", data_.tokenizer->json()});
+  if (data_.tokenizer != nullptr)
+    for (const auto& [name, text] : data_.tokenizer->files()) content.files.push_back({name, text});
   recorder_->sync();
   const std::string path = write_checkpoint(io_.env, group_, folder_.checkpoints(), content);
   saved_step_ = state_.step;

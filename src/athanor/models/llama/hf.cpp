@@ -4,47 +4,54 @@
 
 #include <nlohmann/json.hpp>
 
+#include "athanor/models/hf_rope.h"
+
 namespace athanor {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-void expect_plain_rotation(const HfConfig& config, const std::string& key) {
-  if (!config.has(key)) return;
-  const HfConfig rope = config.object(key);
-  const std::string type = rope.text("rope_type", rope.text("type", "default"));
-  if (type != "default")
-    config.refuse(
-        key, fmt::format("got the type '{}', expected default: scaled rotations are not supported", type));
-  if (const double part = rope.number("partial_rotary_factor", 1.0); part != 1.0)
-    config.refuse(key, fmt::format("got partial_rotary_factor {}, expected 1", part));
+// A window of keys, or other kinds of layers, where they change what is computed.
+void expect_full_attention(const HfConfig& config, const ModelConfig& model) {
+  const bool used = config.boolean("use_sliding_window", true);
+  if (const int64_t window = config.integer("sliding_window", model.max_seq_len);
+      used && window < model.max_seq_len)
+    config.refuse("sliding_window",
+                  fmt::format("got {}, expected none or max_position_embeddings = {} at least", window,
+                              model.max_seq_len));
+  config.integer("max_window_layers", 0);  // of the layers with a window
+  const std::vector<std::string> kinds = config.texts("layer_types");
+  for (const std::string& kind : kinds)
+    if (kind != "full_attention")
+      config.refuse("layer_types",
+                    fmt::format("got '{}', expected full_attention everywhere", kind.substr(0, 60)));
+  if (!kinds.empty() && static_cast<int64_t>(kinds.size()) != model.layers)
+    config.refuse("layer_types",
+                  fmt::format("got {} kinds, expected num_hidden_layers = {}", kinds.size(), model.layers));
 }
 
 }  // namespace
 
-ModelConfig read_llama_config(const HfConfig& config) {
+ModelConfig read_llama_config(const HfConfig& config, const LlamaDefaults& defaults) {
   ModelConfig model;
   model.family = "llama";
   model.layers = config.integer("num_hidden_layers");
   model.width = config.integer("hidden_size");
   model.heads = config.integer("num_attention_heads");
-  model.kv_heads = config.integer("num_key_value_heads", model.heads);
+  // null says as many as heads, a missing key the family's own number.
+  const bool family_kv_heads = defaults.kv_heads > 0 && !config.names("num_key_value_heads");
+  model.kv_heads = config.integer("num_key_value_heads", family_kv_heads ? defaults.kv_heads : model.heads);
   model.head_dim = config.integer("head_dim", model.heads > 0 ? model.width / model.heads : 0);
   model.ffn_width = config.integer("intermediate_size");
   model.vocab_size = config.integer("vocab_size");
-  model.max_seq_len = config.integer("max_position_embeddings", 2048);
-  model.norm_eps = config.number("rms_norm_eps", 1e-6);
+  model.max_seq_len = config.integer("max_position_embeddings", defaults.max_seq_len);
+  model.norm_eps = config.number("rms_norm_eps", defaults.norm_eps);
   model.init_std = config.number("initializer_range", 0.02);
   model.tie_embeddings = config.boolean("tie_word_embeddings", false);
   if (!config.has("head_dim") && model.heads > 0 && model.width % model.heads != 0)
     config.refuse("hidden_size", fmt::format("got {}, expected a multiple of num_attention_heads = {}",
                                              model.width, model.heads));
-  // Both forms of the settings of the rotation; the newer one wins.
-  model.rope_base = config.number("rope_theta", 10000.0);
-  if (config.has("rope_parameters"))
-    model.rope_base = config.object("rope_parameters").number("rope_theta", model.rope_base);
-  expect_plain_rotation(config, "rope_parameters");
-  expect_plain_rotation(config, "rope_scaling");
+  model.rope_base = read_rope_base(config, {defaults.rope_base, model.head_dim});
   if (const std::string act = config.text("hidden_act", "silu"); act != "silu")
     config.refuse("hidden_act", fmt::format("got '{}', expected silu", act));
   model.bias = config.boolean("attention_bias", false);
@@ -53,7 +60,8 @@ ModelConfig read_llama_config(const HfConfig& config) {
                   fmt::format("got {}, expected attention_bias = {}: biases are in all linear layers "
                               "or in none",
                               !model.bias, model.bias));
-  for (const char* key : {"sliding_window", "quantization_config", "layer_types"}) config.expect_absent(key);
+  config.expect_absent("quantization_config");
+  expect_full_attention(config, model);
   return model;
 }
 
@@ -103,7 +111,7 @@ namespace {
 
 ModelConfig read_dense_config(const HfConfig& config) {
   config.expect_absent("num_local_experts");
-  return read_llama_config(config);
+  return read_llama_config(config, {});
 }
 
 std::vector<HfTensor> dense_tensors(const ModelConfig& model) {

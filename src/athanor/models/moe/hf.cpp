@@ -13,7 +13,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 ModelConfig read_mixtral_config(const HfConfig& config) {
-  ModelConfig model = read_llama_config(config);
+  ModelConfig model =
+      read_llama_config(config, {.kv_heads = 8, .max_seq_len = 131072, .norm_eps = 1e-5, .rope_base = 1e6});
   model.family = "moe";
   model.experts = config.integer("num_local_experts", 8);
   model.experts_per_token = config.integer("num_experts_per_tok", 2);
