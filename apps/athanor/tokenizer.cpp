@@ -233,9 +233,9 @@ void add_train_command(CLI::App& app) {
       ->allow_extra_args(false);
   train
       .add_option("--pattern", options.pattern,
-                  fmt::format("how text is cut into words: {}", fmt::join(tokenizer_patterns(), ", ")))
+                  fmt::format("pre-tokenizer regex: {}", fmt::join(tokenizer_patterns(), ", ")))
       ->capture_default_str();
-  train.add_option("--min-frequency", options.min_frequency, "a pair must stand this often to be merged")
+  train.add_option("--min-frequency", options.min_frequency, "minimum pair frequency")
       ->capture_default_str();
   train.add_option("--threads", options.num_threads, "threads that count words")
       ->capture_default_str()
@@ -299,7 +299,7 @@ void add_tokenizer(CLI::App& app) {
   import_app.add_option("--output,-o", import->output, "the file to write")->required()->type_name("FILE");
   import_app
       .add_option("--pattern", import->pattern,
-                  fmt::format("how text is cut into words: {}", fmt::join(tokenizer_patterns(), ", ")))
+                  fmt::format("pre-tokenizer regex: {}", fmt::join(tokenizer_patterns(), ", ")))
       ->capture_default_str();
   import_app.add_flag("--json", import->json, kJsonHelp);
   import_app.footer(

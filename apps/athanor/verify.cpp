@@ -194,7 +194,8 @@ void VerifyCommand::run() {
 }  // namespace
 
 void add_verify(CLI::App& app) {
-  CLI::App* sub = app.add_subcommand("verify", "Hold a layout, or all of them, against one process");
+  CLI::App* sub =
+      app.add_subcommand("verify", "Check that a parallel layout computes the same as one process");
   auto command = std::make_shared<VerifyCommand>();
   sub->add_option("FILE.toml", command->file, "The run's settings")->required();
   sub->add_option("--set", command->overrides, "Override a setting, e.g. parallel.tp=2")
@@ -205,14 +206,13 @@ void add_verify(CLI::App& app) {
       ->check(CLI::Range(1, 1 << 20));
   sub->add_option(
          "-n,--ranks", command->ranks,
-         "Ranks of the layout (default: what [parallel] says); the most with --all-layouts (default: 8)")
+         "Ranks of the layout (default: what [parallel] says); maximum with --all-layouts (default: 8)")
       ->check(CLI::Range(1, 64));
   sub->add_flag("--all-layouts", command->all_layouts,
                 "Walk every legal layout of pp, dp, tp, cp, ep, sp, zero, schedule and recompute: a table");
   sub->add_option(
          "--sample", command->sample,
-         "With --all-layouts: so many of them, among which is every pair of values of two axes; more if "
-         "that needs more (default: all)")
+         "With --all-layouts: test N layouts covering every pair of axis values (may exceed N; default: all)")
       ->check(CLI::Range(1, 1 << 20));
   sub->add_option("--seed", command->seed, "Of the sample")->capture_default_str();
   sub->add_option(
@@ -222,8 +222,7 @@ void add_verify(CLI::App& app) {
       ->type_name("FILE.jsonl");
   sub->add_option(
          "--jobs", command->jobs,
-         "With --all-layouts: layouts tried at a time, each in a process of one processor (default: as "
-         "many as there are processors)")
+         "With --all-layouts: single-core worker processes (default: as many as there are processors)")
       ->check(CLI::Range(1, 1024));
   auto* summary =
       sub->add_flag("--markdown", command->markdown,
