@@ -174,7 +174,8 @@ Config load_config(Env& env, const std::string& path, std::span<const std::strin
     throw ConfigError(fmt::format("config file: {}", error.what()), path_hint(env, path));
   }
   Config config = parse_config(text, path, parent_folder(path), overrides, source);
-  check_effects(config);
+  const auto file_alone = [&] { return parse_config(text, path, parent_folder(path), {}, source); };
+  for (std::string& line : check_effects(config, file_alone)) config.warnings.push_back(std::move(line));
   read_schedule(env, config);
   for (std::string& line : doubtful_settings(config)) config.warnings.push_back(std::move(line));
   return config;
