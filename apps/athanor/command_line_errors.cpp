@@ -203,9 +203,9 @@ std::string value_text(const CLI::App& command, const std::string& what) {
 std::string option_text(const CLI::App& command, const std::string& name) {
   const CLI::Option* option = command.get_option_no_throw(name);
   if (option == nullptr || option->get_positional()) return name;
-  const std::string letter = option->get_snames().empty() ? "" : "-" + option->get_snames().front();
+  const std::string letter = option->get_snames().empty() ? "" : "-" + option->get_snames().front() + ",";
   const std::string type = option->get_type_name().substr(0, option->get_type_name().find(':'));
-  return (letter.empty() ? name : letter) + (type.empty() ? "" : " " + type);
+  return letter + name + (type.empty() ? "" : " " + type);
 }
 
 }  // namespace

@@ -85,7 +85,7 @@ TEST_F(BadInput, AnInstructionSetThatThisMachineLacks) {
 }
 
 TEST_F(BadInput, MoreRanksThanGrains) {
-  expect_refused(place.run(launch_arguments(6, "t")), 2, {"6 ranks", "5 grains", "at most 5"});
+  expect_refused(place.run(launch_arguments(6, "t")), 2, {"6 ranks", "5 micro-batches", "at most 5"});
   expect_refused(try_train({"parallel.dp=2"}), 2, {"parallel.dp", "2"});
 }
 

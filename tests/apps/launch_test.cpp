@@ -134,7 +134,7 @@ TEST_F(Launch, KilledAtAnyFileOperationOfAnyRank) {
 
 TEST_F(Launch, WhatIsWrongWithTheConfigIsSaidOnce) {
   expect_refused(place.run(launch_arguments(3, "t", {"train.stepz=5"})), 2, {"train.stepz", "steps"});
-  expect_refused(place.run(launch_arguments(6, "t")), 2, {"6 ranks", "5 grains"});
+  expect_refused(place.run(launch_arguments(6, "t")), 2, {"6 ranks", "5 micro-batches"});
   expect_refused(place.run(launch_arguments(2, "t", {"parallel.dp=3"})), 2, {"parallel.dp", "3", "2"});
   EXPECT_TRUE(nothing_left_running());
   EXPECT_FALSE(place.exists("runs/t/metrics.jsonl"));

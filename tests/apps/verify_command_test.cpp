@@ -135,7 +135,7 @@ TEST_F(Verify, RefusesWhatDoesNotFit) {
   expect_refused(place_.run({"verify", "run.toml", "--set", "parallel.tp=7"}), 2,
                  {"parallel.tp: got 7", "nearest"});
   expect_refused(place_.run({"verify", "run.toml", "-n", "6"}), 2,
-                 {"parallel.dp: got 6 ranks for the 5 grains"});
+                 {"parallel.dp: got 6 ranks for the 5 micro-batches"});
   expect_refused(place_.run({"verify", "run.toml", "-n", "3", "--set", "parallel.tp=2"}), 2,
                  {"parallel.tp: got 2"});
   expect_refused(place_.run({"verify", "nothing.toml"}), 2, {"nothing.toml"});

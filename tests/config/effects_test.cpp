@@ -114,6 +114,29 @@ TEST(Effects, FamiliesAndAlgorithmsHaveKeysOfTheirOwn) {
   EXPECT_EQ(refusal({"parallel.schedule=mine.csv"}), "");  // says itself for how many ranks it is
 }
 
+TEST(Effects, WhatAnOverrideSwitchesOffIsToldAndNoMistake) {
+  const auto told = [](const std::string& text, const std::vector<std::string>& overrides) {
+    return check_effects(parse(text, overrides), [&] { return parse(text); });
+  };
+  const std::vector<std::pair<std::string, std::string>> table = {
+      {"[optimizer]\nbetas = [0.8, 0.9]", "optimizer.name=sgd"},
+      {"[schedule]\nmin_lr_ratio = 0.5", "schedule.decay=constant"},
+      {"[train]\neval_tokens = 512", "data.valid_fraction=0"},
+      {"[precision]\ncompute = 'f16'\nloss_scale = 8", "precision.compute=bf16"},
+      {"[parallel]\npp = 2\nschedule = 'gpipe'", "parallel.pp=1"},
+  };
+  for (const auto& [text, set] : table) {
+    const auto lines = told(text, {set});
+    ASSERT_EQ(lines.size(), 1) << text;
+    EXPECT_EQ(lines[0].rfind("first.toml:", 0), 0) << lines[0];
+    EXPECT_NE(lines[0].find("which --set took away"), std::string::npos);
+    EXPECT_TRUE(told(text, {}).empty());
+  }
+  // What does nothing in the file already, and what the override itself sets, is refused all the same.
+  EXPECT_THROW(told("[optimizer]\nmomentum = 0.5", {"data.valid_fraction=0"}), ConfigError);
+  EXPECT_THROW(told("", {"optimizer.name=sgd", "optimizer.betas=[0.8, 0.9]"}), ConfigError);
+}
+
 TEST(Effects, WhatIsNotThereYetIsRefused) {
   for (const char* key : {"launch.max_restarts", "launch.max_ranks", "checkpoint.flash_every_steps"}) {
     const std::string message = refusal({std::string(key) + "=3"});

@@ -139,7 +139,7 @@ TEST(MemoryPlan, AbsurdRequestsEndSoon) {
   request.config.train.micro_batch = request.config.train.global_batch = 1 << 28;
   const MemoryPlan plan = plan_memory(request);
   EXPECT_FALSE(plan.complete);
-  EXPECT_NE(error_of([&] { check_fits(plan, 1, uint64_t{1} << 36); }).find("need of more than"),
+  EXPECT_NE(error_of([&] { check_fits(plan, 1, uint64_t{1} << 36); }).find("needs more than"),
             std::string::npos);
   request.config.train.global_batch = 1 << 30;
   request.config.train.micro_batch = 1;

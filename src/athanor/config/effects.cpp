@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 
 #include "athanor/config/fields.h"
 #include "athanor/config/presets.h"
@@ -161,17 +162,27 @@ bool is_absent(std::string_view key) {
   return std::any_of(kAbsent.begin(), kAbsent.end(), [&](const Absent& absent) { return absent.key == key; });
 }
 
-void check_effects(const Config& config) {
+std::vector<std::string> check_effects(const Config& config, const std::function<Config()>& file_alone) {
+  std::vector<std::string> switched_off;
   const Config base = unset(config);
   for (const Absent& absent : kAbsent)
     if (is_set(config, base, absent.key))
       refuse(config, absent.key, "the same command resumes a run that has ended, on any number of ranks",
              "got {}, expected {}: {} not there yet", setting_text(config, absent.key),
              setting_text(base, absent.key), absent.what);
-  for (const Effect& effect : kEffects)
-    if (is_set(config, base, effect.key) && !effect.acts(config))
+  std::optional<Config> file;
+  for (const Effect& effect : kEffects) {
+    if (!is_set(config, base, effect.key) || effect.acts(config)) continue;
+    const Origin& origin = config.origins.find(effect.key)->second;
+    if (!file && file_alone && origin.kind == Origin::Kind::file) file = file_alone();
+    if (!file || origin.kind != Origin::Kind::file || !effect.acts(*file))
       refuse(config, effect.key, fmt::format("leave {} out, or set {}", effect.key, effect.without),
              "got {}, which has no effect without {}", setting_text(config, effect.key), effect.without);
+    switched_off.push_back(fmt::format("{}: {} = {} has no effect without {}, which --set took away",
+                                       origin.text, effect.key, setting_text(config, effect.key),
+                                       effect.without));
+  }
+  return switched_off;
 }
 
 }  // namespace athanor

@@ -4,19 +4,25 @@
 //
 // A setting is refused where the user set it (a file, an override), to another value than the program's or the preset's
 // own, and nothing in this config reads it. The list is a table: one line per setting, with what would make it act.
+// A line of the file that an override alone has switched off (--set optimizer.name=sgd beside betas) is warned of.
 // What depends on the number of ranks (parallel.zero on one rank) acts: one config serves any number of them.
 //
 // Errors: ConfigError as "t.toml:9: optimizer.momentum: got 0.5, which has no effect without optimizer.name = "sgd"".
 // Thread rule: pure functions.
 #pragma once
 
+#include <functional>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "athanor/config/config.h"
 
 namespace athanor {
 
-void check_effects(const Config& config);
+// `file_alone` reads the config without its overrides: what the file says to good effect and an override has switched off is
+// no mistake but a trial. It is told in the result, a sentence each.
+std::vector<std::string> check_effects(const Config& config, const std::function<Config()>& file_alone = {});
 
 // Whether the setting is read and checked, but used by nothing yet: any value but its default is refused.
 bool is_absent(std::string_view key);

@@ -3,7 +3,8 @@
 //   for (const Field<Config>& field : config_fields())
 //     if (auto* value = std::get_if<double*>(&(slot = field.slot(config)))) **value = 1.0;
 //
-// Adding a setting is a member in config.h and a line in fields.cpp.
+// Adding a setting is a member in config.h, a line in fields.cpp and, where it acts beside another one only, a line in
+// effects.cpp.
 // Thread rule: the lists are constant data.
 #pragma once
 

@@ -10,6 +10,7 @@
 
 #include "athanor/base/check.h"
 #include "athanor/base/human.h"
+#include "athanor/base/nearest.h"
 #include "athanor/config/doubtful.h"
 #include "athanor/config/effects.h"
 #include "athanor/config/not_toml.h"
@@ -117,6 +118,15 @@ void resolve_compression_warmup(Config& config) {
 std::string path_hint(Env& env, const std::string& path) {
   const std::string resolved = join_path(path, "config.resolved.toml");
   if (env.is_folder(path) && env.exists(resolved)) return fmt::format("did you mean '{}'?", resolved);
+  std::vector<std::string> configs;
+  const std::string folder = parent_folder(path);
+  if (env.is_folder(folder))
+    for (const std::string& name : env.list(folder))
+      if (name.ends_with(".toml")) configs.push_back(name);
+  const std::string nearest = nearest_name(std::filesystem::path(path).filename().string(), configs);
+  if (!nearest.empty())
+    return fmt::format("did you mean '{}'?",
+                       printable((std::filesystem::path(path).parent_path() / nearest).string()));
   return "expected the path of a TOML file; 'athanor init FILE.toml' writes one";
 }
 
@@ -164,7 +174,8 @@ Config load_config(Env& env, const std::string& path, std::span<const std::strin
     throw ConfigError(fmt::format("config file: {}", error.what()), path_hint(env, path));
   }
   Config config = parse_config(text, path, parent_folder(path), overrides, source);
-  check_effects(config);
+  const auto file_alone = [&] { return parse_config(text, path, parent_folder(path), {}, source); };
+  for (std::string& line : check_effects(config, file_alone)) config.warnings.push_back(std::move(line));
   read_schedule(env, config);
   for (std::string& line : doubtful_settings(config)) config.warnings.push_back(std::move(line));
   return config;

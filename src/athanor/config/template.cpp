@@ -32,7 +32,7 @@ bool is_wanted(const std::string& key) {
 
 std::string what_it_is(const Field<Config>& field) {
   const std::string choices = fmt::format("{}", fmt::join(field.traits.choices, ", "));
-  const std::string note = field.note;
+  std::string note = field.note;
   if (choices.empty()) return note;
   return note.empty() ? choices : note + ": " + choices;
 }

@@ -36,11 +36,12 @@ std::vector<std::string> doubtful_data(const Config& config, const Dataset& data
   const bool chosen = origin == config.origins.end() || origin->second.kind != Origin::Kind::source;
   if (data.tokenizer != nullptr && chosen) {
     const int64_t ids = data.tokenizer->vocab_size(), rows = config.model.vocab_size;
-    if (static_cast<double>((ids + 63) / 64 * 64) * kLargeVocabulary < static_cast<double>(rows))
+    const int64_t needed = (ids + 63) / 64 * 64;
+    if (static_cast<double>(needed) * kLargeVocabulary < static_cast<double>(rows))
       lines.push_back(
           fmt::format("model.vocab_size = {} is far above the {} tokens of the tokenizer: {} rows of the "
                       "embedding are never used; model.vocab_size = {} would do",
-                      with_commas(rows), with_commas(ids), with_commas(rows - ids), (ids + 63) / 64 * 64));
+                      with_commas(rows), with_commas(ids), with_commas(rows - ids), needed));
   }
   if (const std::string epochs = epochs_text(config, data); !epochs.empty())
     lines.push_back("the run takes more than four epochs: " + epochs +

@@ -177,7 +177,7 @@ void check_ranks(const Config& config, int all_ranks) {
   const int64_t grains = grains_of_step(t);
   if (left > grains)
     throw ConfigError(
-        fmt::format("parallel.dp: got {} data-parallel ranks for the {} micro-batches of a step "
+        fmt::format("parallel.dp: got {} ranks for the {} micro-batches of a step "
                     "(train.global_batch {} / train.micro_batch {}), expected at most {}",
                     left, grains, t.global_batch, t.micro_batch, grains),
         fmt::format("start at most {} ranks, lower train.micro_batch or raise train.global_batch",
