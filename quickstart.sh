@@ -74,9 +74,9 @@ train() {
   local code=0
   rm -rf "$run"
   # shellcheck disable=SC2046
-  timeout --foreground --signal INT "$train_limit" $(train_command) || code=$?
+  timeout --foreground "$train_limit" $(train_command) || code=$?
   case $code in
-    0) [ "$(field status)" = '"finished"' ] || return 75 ;;  # it was interrupted, and saved a checkpoint
+    0) [ "$(field status)" != '"interrupted"' ] || return 75 ;;
     124) echo "quickstart.sh: this machine became slower than it was measured: the training ended at $train_limit s" ;;
     *) return "$code" ;;
   esac

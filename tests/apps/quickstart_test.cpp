@@ -80,6 +80,8 @@ TEST(Quickstart, WordsAreFoundAndCopiesNamed) {
       {"nine the cat sat on a mat zwei don't dont",
        "8 of 10 words stand in the training text (80.0 %), 0 runs", 1},
       {"'the' cat's", "1 of 2 words stand in the training text (50.0 %), 0 runs", 1},
+      {"one two three four five six seven mat", "8 of 8 words stand in the training text (100.0 %), 0 runs",
+       0},
       {"...\n", "no words", 1},
   };
   Workplace place;
