@@ -74,9 +74,9 @@ train() {
   local code=0
   rm -rf "$run"
   # shellcheck disable=SC2046
-  timeout --foreground --signal INT "$train_limit" $(train_command) || code=$?
+  timeout --foreground "$train_limit" $(train_command) || code=$?
   case $code in
-    0) [ "$(field status)" = '"finished"' ] || return 75 ;;  # it was interrupted, and saved a checkpoint
+    0) [ "$(field status)" != '"interrupted"' ] || return 75 ;;
     124) echo "quickstart.sh: this machine became slower than it was measured: the training ended at $train_limit s" ;;
     *) return "$code" ;;
   esac
@@ -104,9 +104,9 @@ generate() {
 
 # Forty lines of English, twenty of them shown, and how much of them are words, how much is copied.
 read_english() {
-  local number prompts=("She was" "It is" "Mr. Bingley had" "I am" "The" "When he") text=$run/samples.txt
+  local number openings=("She was" "It is" "Mr. Bingley had" "I am" "The" "When he") text=$run/samples.txt
   for number in {1..12}; do
-    sample "$run" "${prompts[number % ${#prompts[@]}]}" 100 "$number"
+    sample "$run" "${openings[number % ${#openings[@]}]}" 100 "$number"
     echo
   done | fold -s -w 78 | awk '{sub(/ +$/, "")} NF {lines++} lines <= 40' >"$text"
   awk 'NF {lines++} lines <= 20' "$text"

@@ -167,7 +167,7 @@ void add_generate(CLI::App& app) {
   sub->add_flag("--json", command->json, "Print one JSON document when done");
   sub->footer(
       "Examples:\n"
-      "  athanor generate runs/quickstart --prompt 'The kernel' --temperature 0.8 --top-p 0.95\n"
+      "  athanor generate runs/quickstart --prompt 'She was' --temperature 0.8 --top-p 0.95\n"
       "  athanor generate runs/quickstart --prompt-file - --greedy --no-prompt < prompt.txt");
   sub->callback([command, prompt] {
     command->has_prompt = prompt->count() > 0;

@@ -7,7 +7,7 @@
 set -euo pipefail
 
 # size: layers width heads ffn_width sequences-per-step peak-learning-rate
-models=([1]="4 128 4 384 16 4e-3" [2]="5 192 3 512 16 3e-3" [3]="6 256 4 704 32 3e-3" [4]="8 320 5 896 32 2e-3")
+models=([1]="4 128 4 384 16 4e-3" [2]="5 192 3 512 16 3e-3" [3]="6 256 4 704 32 2.5e-3" [4]="8 320 5 896 32 2e-3")
 vocabulary=4096
 sequence=128
 

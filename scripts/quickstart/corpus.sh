@@ -70,9 +70,8 @@ plain_files() {  # plain_files < names
   done
 }
 
-# write_channel NAME BYTES: cuts at most so much of a stream into files of about 12 kB at empty
-# lines, valid UTF-8, numbered so that their order mixes the sources: what a run holds out is the end of that order, which
-# then is a fair sample of the channel.
+# write_channel NAME BYTES: cuts a stream into files of about 12 kB at empty lines, valid UTF-8, until they hold so many
+# bytes. Their numbers mix the sources: what a run holds out is the end of that order, a fair sample of the channel.
 write_channel() {
   local out=$folder/data/$1 bytes
   mkdir -p "$out"

@@ -10,8 +10,8 @@ usage="usage: measure.sh ATHANOR FOLDER SECONDS"
 athanor=${1:?$usage} folder=${2:?$usage} seconds=${3:?$usage}
 run=runs/quickstart-untrained
 
-fewest_tokens=2500000  # that the model should see: a larger one that sees fewer writes worse
-most_tokens=5000000    # four times each novel; beyond that a small model begins to learn by heart
+fewest_tokens=3000000  # that the model should see: a larger one that sees fewer writes worse
+most_tokens=5200000    # nearly four times each novel; beyond that a model begins to learn by heart
 
 # rate SIZE STEPS: tokens per second without the first two steps, whose memory is new.
 rate() {
