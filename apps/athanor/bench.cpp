@@ -8,7 +8,8 @@
 namespace athanor {
 
 void add_bench(CLI::App& app) {
-  CLI::App* sub = app.add_subcommand("bench", "Measure the speed of the parts, each beside its ceiling");
+  CLI::App* sub = app.add_subcommand(
+      "bench", "Benchmark kernels, collectives and files against what the hardware allows");
   sub->require_subcommand(1);
   add_bench_step(*sub);
   add_bench_gemm(*sub);

@@ -117,7 +117,8 @@ void add_launch(CLI::App& app) {
                   "How many nodes, each with as many ranks and a launcher of its own")
       ->type_name("H");
   sub->add_option("--node", launch->node, "Which of them this is: 0 ... H-1 (or NODE_RANK)")->type_name("I");
-  sub->add_option("--master", launch->master, "Where node 0 is met (or MASTER_ADDR, MASTER_PORT); port 29500")
+  sub->add_option("--master", launch->master,
+                  "Address of node 0, the rendezvous (or MASTER_ADDR, MASTER_PORT); port 29500")
       ->type_name("ADDRESS[:PORT]");
   sub->add_flag("--json", launch->json, "Print rank 0's report as one JSON document (train --json)");
   sub->add_option("command", launch->command, "The command that every rank runs, with its options")

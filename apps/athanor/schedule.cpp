@@ -218,7 +218,7 @@ void add_schedule(CLI::App& app) {
       ->capture_default_str()
       ->check(CLI::NonNegativeNumber);
   sub->add_option("--memory", command->memory,
-                  "Activations that a rank may hold, each of a micro-batch and a stage; 0: no limit")
+                  "Most activations in flight on a rank, each of one micro-batch on one stage; 0: no limit")
       ->check(CLI::NonNegativeNumber);
   sub->add_option("--svg", command->svg, "Draw a picture into this file");
   sub->add_option("--csv", command->csv, "Save the schedule in this file");

@@ -235,7 +235,7 @@ void add_train_command(CLI::App& app) {
       .add_option("--pattern", options.pattern,
                   fmt::format("how text is cut into words: {}", fmt::join(tokenizer_patterns(), ", ")))
       ->capture_default_str();
-  train.add_option("--min-frequency", options.min_frequency, "a pair must stand this often to be merged")
+  train.add_option("--min-frequency", options.min_frequency, "least frequency of a pair that is merged")
       ->capture_default_str();
   train.add_option("--threads", options.num_threads, "threads that count words")
       ->capture_default_str()

@@ -193,7 +193,8 @@ void VerifyCommand::run() {
 }  // namespace
 
 void add_verify(CLI::App& app) {
-  CLI::App* sub = app.add_subcommand("verify", "Hold a layout, or all of them, against one process");
+  CLI::App* sub =
+      app.add_subcommand("verify", "Check that a parallel layout computes the same as one process");
   auto command = std::make_shared<VerifyCommand>();
   sub->add_option("FILE.toml", command->file, "The run's settings")->required();
   sub->add_option("--set", command->overrides, "Override a setting, e.g. parallel.tp=2")

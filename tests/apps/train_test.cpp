@@ -126,7 +126,7 @@ TEST(Train, TheEventFileIsTensorBoards) {
     at += 16 + length;
   }
   EXPECT_GE(records, 1u + kSteps);
-  EXPECT_THAT(bytes, HasSubstr("channel_loss/zh"));
+  EXPECT_THAT(bytes, HasSubstr("loss_by_channel/zh"));
 }
 
 TEST(Train, PlainLinesOnAPipe) {

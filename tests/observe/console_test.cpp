@@ -253,6 +253,20 @@ TEST(Console, ManyChannelsAreATable) {
   }
 }
 
+TEST(Console, ASampleIsAFewLines) {
+  Screen screen;
+  Console console(screen.options(false, 40));
+  console.sample(
+      {.step = 100, .prompt = "The fur\x1b", .text = "nace\n\n  \nis hot " + std::string(900, 'x')});
+  const auto lines = screen.lines();
+  ASSERT_EQ(lines.size(), 9u) << screen.text;
+  EXPECT_EQ(lines[0], "sample after step 100");
+  EXPECT_EQ(lines[1], "  The fur?nace");
+  EXPECT_EQ(lines[2], "  is hot");
+  for (const std::string& line : lines) EXPECT_LE(display_width(line), 40u);
+  EXPECT_TRUE(lines.back().ends_with(" …"));
+}
+
 TEST(Console, AWideWindowHoldsTheHeaderInTwoColumns) {
   const Rows rows = {{"run", "/home/me/runs/first, new"},
                      {"model", "llama, 8 layers"},

@@ -136,7 +136,8 @@ void Recorder::finish(const TrainReport& last) {
                                              last.channel_loss_first);
   env_.write_atomically(file("loss.svg"), loss_svg({{"", metrics}}, last.run_folder));
   constexpr size_t kWorthDrawing = 8;  // steps
-  if (console_ != nullptr && metrics.size() >= kWorthDrawing)
+  const bool trained = last.steps > last.resumed_step;
+  if (console_ != nullptr && trained && metrics.size() >= kWorthDrawing)
     console_->plot(loss_curves(metrics, "", PlotX::step));
 }
 
