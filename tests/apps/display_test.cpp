@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "apps/small_run.h"
+#include "athanor/base/human.h"
 
 namespace athanor {
 namespace {
@@ -67,7 +68,7 @@ TEST(Plot, DrawsRunsThatEndedOrWereKilled) {
   ASSERT_EQ(both.exit_code, 0) << both.all();
   for (const char* part : {"b: ", "damaged", "tokens", "a    train", "both.svg"})
     EXPECT_THAT(both.out, HasSubstr(part));
-  for (const std::string& line : lines_of(both.out)) EXPECT_LE(line.size(), 80u) << line;
+  for (const std::string& line : lines_of(both.out)) EXPECT_LE(display_width(line), 80u) << line;
   EXPECT_THAT(place.read("both.svg"), HasSubstr(">a, b</text>"));
 
   const Json json = Json::parse(place.output_of({"plot", "runs/a/metrics.jsonl", "--json", "--no-svg"}));
