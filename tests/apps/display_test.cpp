@@ -66,7 +66,7 @@ TEST(Plot, DrawsRunsThatEndedOrWereKilled) {
   const Outcome both =
       place.run({"plot", "runs/a", "runs/b/", "--x", "tokens", "--log", "--svg", "both.svg"});
   ASSERT_EQ(both.exit_code, 0) << both.all();
-  for (const char* part : {"b: ", "damaged", "tokens", "a    train", "both.svg"})
+  for (const char* part : {"b: ", "damaged", "tokens", "a  train", "both.svg"})
     EXPECT_THAT(both.out, HasSubstr(part));
   for (const std::string& line : lines_of(both.out)) EXPECT_LE(display_width(line), 80u) << line;
   EXPECT_THAT(place.read("both.svg"), HasSubstr(">a, b</text>"));

@@ -100,8 +100,9 @@ void Console::sample(const TextSample& sample) {
   size_t num_lines = 0;
   for (std::string_view rest = whole; num_lines < kMostLines;) {
     const size_t end = rest.find('\n');
-    const std::string shown = style_.shown(rest.substr(0, end));
-    const bool blank = shown.find_first_not_of(' ') == std::string::npos;
+    std::string shown = style_.shown(rest.substr(0, end));
+    shown.erase(0, shown.find_first_not_of(' '));
+    const bool blank = shown.empty();
     for (const std::string& line : wrap_columns(shown, columns))
       if (!blank && num_lines++ < kMostLines) text += "\n" + std::string(kIndent, ' ') + line;
     if (end == std::string_view::npos) break;

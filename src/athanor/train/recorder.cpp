@@ -97,9 +97,9 @@ void Recorder::sample(const TextSample& sample) {
   log_.write(LogLevel::info, fmt::format("sample of step {}: {}{}", sample.step, sample.prompt, sample.text));
   if (console_ != nullptr) console_->sample(sample);
   if (samples_ == nullptr) return;
-  board_->text("samples", fmt::format("**{}**{}", sample.prompt, sample.text), sample.step, wall_seconds());
   try {
     samples_->write(sample);
+    board_->text("samples", fmt::format("**{}**{}", sample.prompt, sample.text), sample.step, wall_seconds());
   } catch (const Failure& error) {
     // What is only shown must not end what it shows.
     samples_.reset();
