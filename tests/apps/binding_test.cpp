@@ -53,7 +53,7 @@ TEST_F(Binding, EachThreadOfEveryRankHasACoreOfItsOwn) {
   for (const auto& [rank, process] : ranks_of(job.pid()))
     EXPECT_THAT(allowed_of_threads(process), Each(std::to_string(first_of_core[static_cast<size_t>(rank)])));
   job.signal(SIGTERM);
-  EXPECT_THAT(job.finish().all(), HasSubstr("pinned to cores " + std::to_string(first_of_core[0])));
+  EXPECT_THAT(job.finish().all(), HasSubstr("pinned to core " + std::to_string(first_of_core[0])));
 }
 
 TEST_F(Binding, HelpersOfABoundThreadMayRunOnAllCoresOfTheRank) {
@@ -86,7 +86,7 @@ TEST_F(Binding, KeepsToTheMaskItIsStartedWith) {
   const Json json = Json::parse(place.output_of({"doctor", "--json"}));
   EXPECT_EQ(json["processors"], 1);
   EXPECT_EQ(json["cores"], 1);
-  EXPECT_EQ(json["binding"], "pinned to cores " + std::to_string(processors.back()));
+  EXPECT_EQ(json["binding"], "pinned to core " + std::to_string(processors.back()));
 }
 
 TEST_F(Binding, ARefusalIsAWarning) {

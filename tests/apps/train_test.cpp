@@ -126,7 +126,7 @@ TEST(Train, TheEventFileIsTensorBoards) {
     at += 16 + length;
   }
   EXPECT_GE(records, 1u + kSteps);
-  EXPECT_THAT(bytes, HasSubstr("channel_loss/zh"));
+  EXPECT_THAT(bytes, HasSubstr("loss_by_channel/zh"));
 }
 
 TEST(Train, PlainLinesOnAPipe) {
@@ -163,7 +163,7 @@ TEST(Train, JsonIsOneDocumentOnStandardOutput) {
   const Outcome outcome = place.run(arguments);
   ASSERT_EQ(outcome.exit_code, 0) << outcome.all();
   EXPECT_EQ(Json::parse(outcome.out), report(place, "t"));
-  EXPECT_THAT(outcome.err, HasSubstr("step 00012/12 | loss "));
+  EXPECT_THAT(outcome.err, HasSubstr("step 12/12 | loss "));
   // The same through the launcher.
   arguments = launch_arguments(2, "u");
   arguments.push_back("--json");
@@ -171,7 +171,7 @@ TEST(Train, JsonIsOneDocumentOnStandardOutput) {
   ASSERT_EQ(launched.exit_code, 0) << launched.all();
   EXPECT_EQ(Json::parse(launched.out), report(place, "u"));
   EXPECT_EQ(Json::parse(launched.out)["ranks"], 2);
-  EXPECT_THAT(launched.err, HasSubstr("step 00012/12 | loss "));
+  EXPECT_THAT(launched.err, HasSubstr("step 12/12 | loss "));
 }
 
 TEST(Train, PrintConfigShowsThePublishedParameterCounts) {

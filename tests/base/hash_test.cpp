@@ -38,6 +38,7 @@ TEST(Trace, SpansAreWrittenAsChromeEvents) {
   { const Span none(nullptr, "x", "y"); }
   ASSERT_EQ(trace.events().size(), 1u);
   EXPECT_NE(trace.chrome_json(3).find("\"back\\\"ward\""), std::string::npos);
+  EXPECT_NE(trace.chrome_json(3).find("\"thread_name\""), std::string::npos);
 }
 
 }  // namespace

@@ -1,7 +1,9 @@
 #include "athanor/config/print.h"
 
 #include <nlohmann/json.hpp>
+#include <sstream>
 
+#include "athanor/base/human.h"
 #include "athanor/config/fields.h"
 #include "athanor/config/presets.h"
 #include "config/config_testing.h"
@@ -57,10 +59,24 @@ TEST(Print, EveryFieldIsPrintedAndCompared) {
     if (auto* const* flag = std::get_if<bool*>(&slot)) **flag = !**flag;
     if (auto* const* reals = std::get_if<std::vector<double>*>(&slot)) (*reals)->push_back(0.5);
     if (auto* const* integers = std::get_if<std::vector<int64_t>*>(&slot)) (*integers)->push_back(2);
+    if (auto* const* texts = std::get_if<std::vector<std::string>*>(&slot)) (*texts)->push_back("x");
     if (auto* const* list = std::get_if<std::vector<ChannelConfig>*>(&slot))
       (*list)->push_back({"a", "b", 1.0});
     EXPECT_EQ(different_keys(base, changed), std::vector<std::string>{field.key()});
     EXPECT_NE(print_config(changed), printed) << field.key();
+  }
+}
+
+// For a window, notes are broken; what is printed still means the same.
+TEST(Print, KeepsToTheColumnsOfAWindow) {
+  const Config config =
+      parse("[train]\nsample_every = 5\nsample_prompts = ['a \\\"b', '中']\n[model]\nvocab_size = 64");
+  for (const size_t columns : {80u, 100u, 119u, 120u, 200u}) {
+    const std::string printed = print_config(config, columns);
+    EXPECT_TRUE(same_settings(parse(printed), config)) << printed;
+    EXPECT_EQ(printed.find("first.toml:2") != std::string::npos, columns >= 120) << printed;
+    std::istringstream in(printed);
+    for (std::string line; std::getline(in, line);) EXPECT_LE(display_width(line), columns) << line;
   }
 }
 

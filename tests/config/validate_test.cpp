@@ -271,5 +271,33 @@ TEST(Validate, StageLayersAreOneEntryPerStage) {
             std::vector<int64_t>{3});
 }
 
+// Text is sampled where a rank holds the whole model; what says how means nothing where nothing says when.
+TEST(Validate, SamplesNeedAWholeModel) {
+  const std::string sampled =
+      "[model]\nvocab_size = 64\nheads = 4\nwidth = 64\nlayers = 4\n[data]\nseq_len = "
+      "64\n[train]\nsample_every = 10\n";
+  const auto refusal = [](const std::string& text) -> std::string {
+    try {
+      Config config = parse(text);
+      resolve_model(config, 64);
+      validate(config);
+    } catch (const ConfigError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(refusal(sampled + "[parallel]\nzero = 3\n"), "");
+  for (const std::string key : {"tp = 2", "pp = 2", "cp = 2", "servers = 1"}) {
+    const std::string message = refusal(sampled + "[parallel]\n" + key + "\n");
+    EXPECT_NE(message.find("train.sample_every: got 10 with parallel." + key), std::string::npos) << message;
+  }
+  for (const std::string key : {"sample_prompts = ['a']", "sample_tokens = 9", "sample_temperature = 0"}) {
+    const std::string message = refusal("[model]\nvocab_size = 64\n[train]\n" + key + "\n");
+    EXPECT_NE(message.find("has no effect while train.sample_every is 0"), std::string::npos) << message;
+  }
+  EXPECT_NE(parse_error("[train]\nsample_prompts = 'a'").find("an array of strings"), std::string::npos);
+  EXPECT_NE(parse_error("[train]\nsample_prompts = [1]").find("an array of strings"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace athanor

@@ -143,8 +143,8 @@ struct Window {
   std::vector<std::string> lines = {""};  // as written, each of them wrapped to the window when it is shown
   void write(std::string_view text) {
     for (size_t i = 0; i < text.size(); ++i) {
-      if (text[i] == '\r') {
-        at = 0;
+      if (text[i] == '\r') {  // to the start of the part that the cursor is in
+        at = lines.back().empty() ? 0 : (lines.back().size() - 1) / columns * columns;
       } else if (text[i] == '\n') {
         lines.emplace_back();
         at = 0;
@@ -157,6 +157,7 @@ struct Window {
                   (lines.back().size() - 1) / columns);
         ASSERT_EQ(text.substr(end + 1, 3), "\x1b[J");
         lines.back().clear();
+        at = 0;
         i = end + 3;
       } else {
         if (at < lines.back().size()) lines.back()[at] = text[i];
@@ -251,6 +252,20 @@ TEST(Console, ManyChannelsAreATable) {
       EXPECT_EQ(lines.size(), 1u) << screen.text;
     }
   }
+}
+
+TEST(Console, ASampleIsAFewLines) {
+  Screen screen;
+  Console console(screen.options(false, 40));
+  console.sample(
+      {.step = 100, .prompt = "The fur\x1b", .text = "nace\n\n  \nis hot " + std::string(900, 'x')});
+  const auto lines = screen.lines();
+  ASSERT_EQ(lines.size(), 9u) << screen.text;
+  EXPECT_EQ(lines[0], "sample after step 100");
+  EXPECT_EQ(lines[1], "  The fur?nace");
+  EXPECT_EQ(lines[2], "  is hot");
+  for (const std::string& line : lines) EXPECT_LE(display_width(line), 40u);
+  EXPECT_TRUE(lines.back().ends_with(" …"));
 }
 
 TEST(Console, AWideWindowHoldsTheHeaderInTwoColumns) {

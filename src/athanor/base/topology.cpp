@@ -169,7 +169,8 @@ std::span<const int> Placement::thread(int thread) const {
 }
 
 std::string Placement::text() const {
-  return pinned() ? "pinned to cores " + number_ranges(of_thread) : reason;
+  if (!pinned()) return reason;
+  return (of_thread.size() == 1 ? "pinned to core " : "pinned to cores ") + number_ranges(of_thread);
 }
 
 std::string bind_this_thread(std::span<const int> processors) {

@@ -126,8 +126,7 @@ std::string headline(const Config& config) {
 
 std::string print_config(const Config& config, size_t columns) {
   // One long path must not push the comments of all other lines off the screen.
-  constexpr size_t kWidestValue = 16, kWithOrigins = 120, kMargins = 5;
-  const bool has_origins = columns == 0 || columns >= kWithOrigins;
+  constexpr size_t kWidestValue = 16, kWithOrigins = 120, kLeastNote = 20;
   const std::vector<Line> lines = lines_of(config);
   size_t name_width = 0, value_width = 0, note_width = 0, origin_width = 0;
   for (const auto& line : lines) {
@@ -139,10 +138,12 @@ std::string print_config(const Config& config, size_t columns) {
   }
   // Where there are columns to keep to, notes are broken between words.
   const size_t first_column = name_width + 3 + value_width + 2;
+  const bool has_origins =
+      columns == 0 || (columns >= kWithOrigins && columns >= first_column + 2 + kLeastNote + origin_width);
   size_t room = ~size_t{0};
   if (columns > 0) {
-    const size_t taken = first_column + 2 + (has_origins ? std::min<size_t>(origin_width, 32) : 0);
-    room = columns > taken + kMargins ? columns - taken : 2 * kMargins;
+    const size_t taken = first_column + 2 + (has_origins ? origin_width : 0);
+    room = columns > taken + kLeastNote ? columns - taken : kLeastNote;
     note_width = std::min(note_width, room);
   }
   std::string out = headline(config), section;

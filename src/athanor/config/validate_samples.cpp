@@ -6,12 +6,15 @@ namespace athanor {
 void check_samples(const Config& config) {
   const TrainConfig& t = config.train;
   if (t.sample_every == 0) {
-    for (const char* key : {"train.sample_prompts", "train.sample_tokens", "train.sample_temperature"}) {
-      const auto origin = config.origins.find(key);
-      if (origin != config.origins.end() && origin->second.by_user())
+    const TrainConfig defaults;
+    const auto without_effect = [&](const char* key, bool is_default) {
+      if (!is_default)
         refuse(config, key, "say how often text is sampled, in steps",
                "has no effect while train.sample_every is 0");
-    }
+    };
+    without_effect("train.sample_prompts", t.sample_prompts == defaults.sample_prompts);
+    without_effect("train.sample_tokens", t.sample_tokens == defaults.sample_tokens);
+    without_effect("train.sample_temperature", t.sample_temperature == defaults.sample_temperature);
     return;
   }
   // A sample is written by one rank alone, or by each of them the same.

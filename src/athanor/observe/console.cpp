@@ -94,14 +94,17 @@ void Console::validation(const StepMetrics& m, int64_t total_steps) {
 
 void Console::sample(const TextSample& sample) {
   constexpr size_t kMostLines = 8, kIndent = 2, kReadable = 100;
-  const size_t columns = std::clamp(this->columns(), size_t{20}, kReadable) - kIndent - 1;
+  const size_t columns = std::clamp(this->columns(), size_t{20}, kReadable) - kIndent - 4;  // " ..."
   std::string text = style_.painted(kCyan, fmt::format("sample after step {}", sample.step));
   std::string whole = sample.prompt + sample.text;
   size_t num_lines = 0;
   for (std::string_view rest = whole; num_lines < kMostLines;) {
     const size_t end = rest.find('\n');
-    for (const std::string& line : wrap_columns(style_.shown(rest.substr(0, end)), columns))
-      if (num_lines++ < kMostLines) text += "\n" + std::string(kIndent, ' ') + line;
+    std::string shown = style_.shown(rest.substr(0, end));
+    shown.erase(0, shown.find_first_not_of(' '));
+    const bool blank = shown.empty();
+    for (const std::string& line : wrap_columns(shown, columns))
+      if (!blank && num_lines++ < kMostLines) text += "\n" + std::string(kIndent, ' ') + line;
     if (end == std::string_view::npos) break;
     rest.remove_prefix(end + 1);
   }

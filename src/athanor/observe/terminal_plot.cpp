@@ -166,7 +166,7 @@ std::string axis_number(double value, double span) {
 std::string x_number(double value, double span) {
   if (span >= 1e6) return human_count(value);
   if (span >= 10) return with_commas(std::llround(value));
-  return fmt::format("{:.2f}", value);
+  return span >= 1 ? fmt::format("{:.2f}", value) : fmt::format("{:.3g}", value);
 }
 
 std::string right_of(const std::string& text, size_t columns) {

@@ -23,7 +23,11 @@ std::string TerminalStyle::shown(std::string_view text) const {
   std::string ascii;
   for (std::string_view rest = safe; !rest.empty();) {
     const auto [code, size] = first_code_point(rest);
-    ascii += code < 0x80 ? static_cast<char>(code) : code == 0xb5 ? 'u' : code == 0xb7 ? '-' : code == 0xd7 ? 'x' : '?';
+    ascii += code < 0x80    ? static_cast<char>(code)
+             : code == 0xb5 ? 'u'
+             : code == 0xb7 ? '-'
+             : code == 0xd7 ? 'x'
+                            : '?';
     rest.remove_prefix(size);
   }
   return ascii;

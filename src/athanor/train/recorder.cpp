@@ -123,9 +123,9 @@ void Recorder::sample(const TextSample& sample) {
   log_.write(LogLevel::info, fmt::format("sample of step {}: {}{}", sample.step, sample.prompt, sample.text));
   if (console_ != nullptr) console_->sample(sample);
   if (samples_ == nullptr) return;
-  board_->text("samples", fmt::format("**{}**{}", sample.prompt, sample.text), sample.step, wall_seconds());
   try {
     samples_->write(sample);
+    board_->text("samples", fmt::format("**{}**{}", sample.prompt, sample.text), sample.step, wall_seconds());
   } catch (const Failure& error) {
     // What is only shown must not end what it shows.
     samples_.reset();
@@ -169,7 +169,8 @@ void Recorder::finish(const TrainReport& last) {
                                              last.channel_loss_first);
   env_.write_atomically(file("loss.svg"), loss_svg({{"", metrics}}, last.run_folder));
   constexpr size_t kWorthDrawing = 8;  // steps
-  if (console_ != nullptr && metrics.size() >= kWorthDrawing)
+  const bool trained = last.steps > last.resumed_step;
+  if (console_ != nullptr && trained && metrics.size() >= kWorthDrawing)
     console_->plot(loss_curves(metrics, "", PlotX::step));
 }
 
