@@ -1,6 +1,8 @@
-// tokenizer.json from any bytes; what loads must encode and decode a few texts. Behind a zero byte the input
-// may hold a text of its own. Whatever is wrong is an Error.
+// tokenizer.json from any bytes; what loads must encode and decode a few texts. Behind zero bytes the input may hold a
+// text of its own and files that lie beside the tokenizer. Whatever is wrong is an Error.
+#include <algorithm>
 #include <cstdlib>
+#include <vector>
 
 #include "athanor/base/error.h"
 #include "athanor/text/tokenizer.h"
@@ -28,15 +30,26 @@ void use(const athanor::Tokenizer& tokenizer, std::string_view text) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view input(reinterpret_cast<const char*>(data), size);
-  const size_t zero = input.find('\0');
+  std::vector<std::string_view> parts;
+  for (size_t at = 0, end = 0; end < input.size() && parts.size() < 5; at = end + 1) {
+    end = std::min(input.find('\0', at), input.size());
+    parts.push_back(input.substr(at, end - at));
+  }
+  parts.resize(5);
+  athanor::TokenizerFiles files;
+  for (const auto& [name, part] : {std::pair{"tokenizer_config.json", parts[2]},
+                                   {"added_tokens.json", parts[3]},
+                                   {"generation_config.json", parts[4]}})
+    if (!part.empty()) files[name] = part;
   std::shared_ptr<const athanor::Tokenizer> tokenizer;
   try {
-    tokenizer = athanor::Tokenizer::parse(input.substr(0, zero), "fuzz.json");
+    tokenizer = athanor::Tokenizer::parse(parts[0], "fuzz.json", files);
   } catch (const athanor::Error&) {
     return 0;
   }
   use(*tokenizer, "");
   use(*tokenizer, "The dog's 12 caf\u00E9s, <s>\u4F60\u597D \xFF\xE4\xBD  \n\n end");
-  if (zero != std::string_view::npos) use(*tokenizer, input.substr(zero + 1));
+  use(*tokenizer, parts[1]);
+  for (const int32_t id : tokenizer->encode_document("")) tokenizer->token_of(id);
   return 0;
 }

@@ -178,7 +178,7 @@ struct TokenizerInspectCommand {
                   {"pre_tokenizer", part_type(file, "pre_tokenizer")},
                   {"decoder", part_type(file, "decoder")},
                   {"end_of_text", nullptr},
-                  {"end_from", special.end_from},
+                  {"end_from", special.end ? Json(special.end_from) : Json(nullptr)},
                   {"before_text", special.before},
                   {"stops", special.stops},
                   {"added_tokens", Json::array()}};
@@ -334,7 +334,9 @@ void add_tokenizer(CLI::App& app) {
   import_app.add_flag("--json", import->json, kJsonHelp);
   import_app.footer(
       "Example:\n"
-      "  athanor tokenizer import --vocab vocab.json --merges merges.txt --output tokenizer.json");
+      "  athanor tokenizer import --vocab vocab.json --merges merges.txt --output tokenizer.json\n"
+      "\n"
+      "Tokens that only added_tokens.json or tokenizer_config.json beside vocab.json has are taken too.");
 }
 
 }  // namespace athanor

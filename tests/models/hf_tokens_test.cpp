@@ -28,14 +28,14 @@ class HfTokens : public ::testing::Test {
  protected:
   // The golden LLaMA with these files beside it; `ids` are put into its config.json.
   std::string make(const std::string& name, const Json& ids, const TokenizerFiles& files) {
-    const std::string path = folder.file(name);
+    std::string path = folder.file(name);
     fs::create_directories(path);
     fs::copy_file(golden_folder("llama") + "/model.safetensors", path + "/model.safetensors");
     Json config = Json::parse(system_env().read_text(golden_folder("llama") + "/config.json"));
     for (const char* key : {"bos_token_id", "eos_token_id", "pad_token_id"}) config.erase(key);
     config.update(ids);
     std::ofstream(path + "/config.json") << config;
-    for (const auto& [file, text] : files) std::ofstream(path + "/" + file) << text;
+    for (const auto& [file, text] : files) std::ofstream(join_path(path, file)) << text;
     return path;
   }
   Json exported(const std::string& file) {

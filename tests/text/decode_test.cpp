@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "athanor/base/error.h"
 #include "athanor/text/tokenizer.h"
 
 namespace athanor {
@@ -80,6 +81,15 @@ TEST(Decode, GivesTheTextBack) {
                              ""})
       EXPECT_EQ(tokenizer->decode(tokenizer->encode(text)), text) << prepends;
   }
+}
+
+TEST(Decode, AFreeIdIsNoText) {
+  const auto tokenizer = Tokenizer::parse(R"({"added_tokens": [{"id": 9, "content": "<x>"}],
+      "decoder": {"type": "Fuse"}, "model": {"type": "WordLevel", "unk_token": "a", "vocab": {"a": 0, "b": 5}}})",
+                                          "t");
+  EXPECT_EQ(tokenizer->decode(std::vector<int32_t>{0, 3, 5, 8, 9}), "ab<x>");
+  EXPECT_EQ(tokenizer->token_of(3), "");
+  EXPECT_THROW(tokenizer->decode(std::vector<int32_t>{10}), Error);
 }
 
 TEST(Decode, ByteLevelGivesTheTextBack) {

@@ -36,16 +36,15 @@ TEST(PosixClasses, OthersStay) {
 }
 
 TEST(PosixClasses, UnknownOnesAreRefused) {
-  for (const char* name : {"punkt", "letter", "word2", "^alfa"}) {
-    const std::string pattern = std::string("[[:") + name + ":]]";
-    if (std::string(name) == "word2") continue;  // no name at all: characters
+  for (const char* const name : {"punkt", "letter", "^alfa"}) {
     try {
-      Regex{pattern};
-      ADD_FAILURE() << pattern;
+      spell_out_posix_classes(std::string("[[:") + name + ":]]");
+      ADD_FAILURE() << name;
     } catch (const Error& error) {
       EXPECT_NE(std::string(error.what()).find(name), std::string::npos) << error.what();
     }
   }
+  EXPECT_EQ(spell_out_posix_classes("[[:word2:]]"), "[[:word2:]]") << "no name of a class: characters";
 }
 
 }  // namespace

@@ -204,6 +204,8 @@ TEST(SpecialTokens, WhatContradictsIsRefusedByName) {
            {"added_tokens.json", R"({"new": 3})", {"'new' the id 3", "'</s>'"}},
            {"added_tokens.json", R"({"new": 2000000000})", {"'new'", "2000000000"}},
            {"added_tokens.json", R"({"new": -1})", {"new", "-1"}},
+           {"added_tokens.json", R"(["new"])", {"got array, expected object"}},
+           {"tokenizer_config.json", R"(["new"])", {"got array, expected object"}},
            {"tokenizer_config.json",
             R"({"added_tokens_decoder": {"x": {"content": "<x>"}}})",
             {"added_tokens_decoder.x"}},
@@ -216,6 +218,16 @@ TEST(SpecialTokens, WhatContradictsIsRefusedByName) {
       for (const char* named : each.named)
         EXPECT_NE(std::string(error.what()).find(named), std::string::npos) << error.what();
     }
+  }
+}
+
+TEST(SpecialTokens, ATemplateWithoutItsTokensIsRefused) {
+  try {
+    Tokenizer::parse(tokenizer_with({2}, kRoberta), "t");
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("post_processor: has the id 3"), std::string::npos)
+        << error.what();
   }
 }
 

@@ -57,8 +57,9 @@ std::vector<std::string> HfConfig::keys() const {
 
 void HfConfig::refuse_the_rest(std::span<const std::string_view> without_effect) const {
   for (const auto& [key, value] : json_->items()) {
-    const bool says_nothing =
-        value.is_null() || value == false || (value.is_structured() && value.empty()) || value == "";
+    const bool is_empty = (value.is_structured() && value.empty()) ||
+                          (value.is_string() && value.get_ref<const std::string&>().empty());
+    const bool says_nothing = value.is_null() || value == false || is_empty;
     if (says_nothing || asked_->contains(prefix_ + key) ||
         std::ranges::find(without_effect, key) != without_effect.end())
       continue;

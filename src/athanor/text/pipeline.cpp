@@ -136,6 +136,7 @@ std::string Pipeline::decode(std::span<const int32_t> ids) const {
   bool segment_begins = false;  // behind an added token, where the normalizer put its prefix once more
   for (const int32_t id : ids) {
     const auto added = shown_.find(id);
+    if (added == shown_.end() && token_of(id).empty()) continue;  // an id that was left free
     tokens.push_back(added != shown_.end() ? added->second.token : Token{token_of(id), false});
     const bool ends_segment = added != shown_.end() && added->second.ends_segment;
     if (segment_begins && !ends_segment && !prefix_.empty() && tokens.back().text.starts_with(prefix_))
@@ -157,9 +158,10 @@ std::optional<int32_t> Pipeline::id_of(std::string_view token) const {
 }
 
 std::string Pipeline::token_of(int32_t id) const {
+  check(id >= 0 && id < vocab_size_, "{}: id {} has no token, expected one of 0 to {}", parts_.name, id,
+        vocab_size_ - 1);
   const std::string* const token = find_token(id);
-  check(token, "{}: id {} has no token, expected one of 0 to {}", parts_.name, id, vocab_size_ - 1);
-  return *token;
+  return token ? *token : std::string();
 }
 
 }  // namespace athanor::text

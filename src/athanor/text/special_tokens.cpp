@@ -7,6 +7,7 @@
 #include <charconv>
 #include <nlohmann/json.hpp>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "athanor/text/post_processor.h"
 
@@ -113,17 +114,21 @@ class Finder {
   SurroundingTokens around_;
 };
 
-bool is_named_special(const JsonNode& config, const std::string& content) {
-  const auto says = [&](const nlohmann::json& value) {
-    return value == content ||
-           (value.is_object() && value.contains("content") && value["content"] == content);
+// Adds the tokens that a file calls special: "eos_token", "pad_token", ..., "additional_special_tokens".
+void add_named_special(const JsonFile* file, std::unordered_set<std::string>& names) {
+  if (!file) return;
+  const auto add = [&](const nlohmann::json& value) {
+    const auto content = value.is_object() ? value.find("content") : value.end();
+    if (value.is_string()) names.insert(value.get<std::string>());
+    if (value.is_object() && content != value.end() && content->is_string())
+      names.insert(content->get<std::string>());
   };
-  for (const auto& [key, value] : config.value().items())
-    if (key.ends_with("_token")
-            ? says(value)
-            : key == "additional_special_tokens" && value.is_array() && std::ranges::any_of(value, says))
-      return true;
-  return false;
+  const JsonNode root = file->root();
+  if (!root.value().is_object()) root.fail_type("object");
+  for (const auto& [key, value] : root.value().items()) {
+    if (key.ends_with("_token")) add(value);
+    if (key == "additional_special_tokens" && value.is_array()) std::ranges::for_each(value, add);
+  }
 }
 
 // The tokens of tokenizer.json and those beside it, by content and by id.
@@ -198,7 +203,6 @@ void add_tokens_beside(const FilesBeside& files, const Vocabulary& vocabulary,
                        std::vector<AddedToken>& added) {
   AllTokens all(vocabulary, added);
   const JsonFile* const config = files.find("tokenizer_config.json");
-  const JsonFile* const map = files.find("special_tokens_map.json");
   if (config)
     if (const auto decoder = config->root().find("added_tokens_decoder"))
       for (const auto& [key, value] : decoder->value().items()) {
@@ -216,11 +220,14 @@ void add_tokens_beside(const FilesBeside& files, const Vocabulary& vocabulary,
       }
   const JsonFile* const beside = files.find("added_tokens.json");
   if (!beside) return;
+  if (!beside->root().value().is_object()) beside->root().fail_type("object");
+  std::unordered_set<std::string> special;
+  for (const char* name : {"tokenizer_config.json", "special_tokens_map.json"})
+    add_named_special(files.find(name), special);
   for (const auto& [content, value] : beside->root().value().items()) {
     const JsonNode item = beside->root().at(content);
     AddedToken token{.content = content, .id = to_id(item, item.integer())};
-    token.special = (config && is_named_special(config->root(), content)) ||
-                    (map && is_named_special(map->root(), content));
+    token.special = special.contains(content);
     token.normalized = !token.special;
     all.add(item, std::move(token));
   }

@@ -28,6 +28,18 @@ void refuse_vocabulary(const text::JsonNode& root, const std::string& name) {
               "tokenizer.json");
 }
 
+// A template names its tokens by id.
+void check_tokens(const SpecialTokens& special, const text::PipelineParts& parts,
+                  const text::JsonNode& root) {
+  std::vector<int32_t> around = special.before;
+  if (special.end) around.push_back(*special.end);
+  for (const int32_t id : around)
+    if (!parts.model->vocabulary().token(id) &&
+        std::ranges::none_of(parts.added_tokens,
+                             [&](const text::AddedToken& token) { return token.id == id; }))
+      root.at("post_processor").fail(fmt::format("has the id {}, which is no token", id));
+}
+
 }  // namespace
 
 std::shared_ptr<const Tokenizer> Tokenizer::load(Env& env, const std::string& path) {
@@ -63,6 +75,7 @@ std::shared_ptr<const Tokenizer> Tokenizer::parse(std::string_view json, const s
     });
   };
   SpecialTokens& special = parts.special_tokens = find(beside);
+  check_tokens(special, parts, root);
   for (const text::AddedToken& token : std::span(parts.added_tokens).subspan(in_json))
     special.identity +=
         fmt::format("\n{} {} {:d}{:d}{:d}{:d}{:d}", token.id, token.content, token.single_word, token.lstrip,

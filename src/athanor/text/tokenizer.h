@@ -43,7 +43,8 @@ class Tokenizer {
 
   virtual int32_t vocab_size() const = 0;  // largest id + 1, added tokens included
   virtual std::optional<int32_t> id_of(std::string_view token) const = 0;
-  virtual std::string token_of(int32_t id) const = 0;  // as written in the vocabulary
+  virtual std::string token_of(
+      int32_t id) const = 0;  // as written in the vocabulary; empty for an id left free
 
   virtual const std::string& json() const = 0;      // the tokenizer.json it came from, byte for byte
   virtual const TokenizerFiles& files() const = 0;  // that one and those beside it
