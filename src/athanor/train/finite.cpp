@@ -1,10 +1,10 @@
 #include "athanor/train/finite.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-
-#include <fmt/format.h>
 
 namespace athanor {
 namespace {
@@ -71,6 +71,19 @@ std::optional<std::string> first_not_finite(const std::vector<NamedTensor>& tens
   if (first->name[0] == 0) return std::nullopt;
   first->name[sizeof(first->name) - 1] = 0;
   return first->name;
+}
+
+std::string fault_of_step(const StepResult& result, const StepMetrics& metrics) {
+  if (!std::isfinite(result.loss)) return fmt::format("step {}: the loss is not finite", metrics.step);
+  if (!result.applied && result.loss_scale <= LossScale::kMin)
+    return fmt::format("step {}: gradients overflow at the smallest loss scale, {:g}", metrics.step,
+                       result.loss_scale);
+  for (const auto& [channel, loss] : metrics.valid_channel_loss)
+    if (!std::isfinite(loss))
+      return fmt::format("step {}: the held-out loss of channel '{}' is not finite", metrics.step, channel);
+  if (metrics.valid_loss && !std::isfinite(*metrics.valid_loss))
+    return fmt::format("step {}: the held-out loss is not finite", metrics.step);
+  return "";
 }
 
 std::string name_not_finite(const std::string& what, const std::vector<NamedTensor>& tensors, Group& group,
