@@ -44,7 +44,7 @@ std::optional<TrainState> RunKeeper::find_state(const Config& config, const std:
     found = TrainState::from_json(checkpoint.state());
     check_resumable(then, config, found->data_identity, data_identity);
     checkpoint_ = *newest;
-    if (is_first_) record_commit(env_, folder_, found->step);
+    record(found->step);
   }
   const auto before = run_status(env_, folder_.path, /*holds_lock=*/true);
   if (before && before->status == "dead")
@@ -58,7 +58,16 @@ std::optional<TrainState> RunKeeper::find_state(const Config& config, const std:
 void RunKeeper::saved(const std::string& path, int64_t step) {
   checkpoint_ = path;
   is_unproven_ = true;
-  if (is_first_) record_commit(env_, folder_, step);
+  record(step);
+}
+
+// The checkpoint is safe without it, and the next save or start does it.
+void RunKeeper::record(int64_t step) {
+  if (!is_first_) return;
+  try {
+    record_commit(env_, folder_, step);
+  } catch (const IoError&) {
+  }
 }
 
 void RunKeeper::confirm(int64_t keep, Recorder& recorder) {
@@ -67,8 +76,12 @@ void RunKeeper::confirm(int64_t keep, Recorder& recorder) {
 
 void RunKeeper::settle(int64_t keep, Recorder& recorder) {
   is_unproven_ = false;
-  if (is_first_ && !checkpoint_.empty())
+  if (!is_first_ || checkpoint_.empty()) return;
+  try {
     tell(rotate_checkpoints(env_, folder_.checkpoints(), keep, checkpoint_), recorder);
+  } catch (const IoError& error) {
+    tell({fmt::format("old checkpoints stay: {}", error.what())}, recorder);
+  }
 }
 
 void RunKeeper::renew(TrainReport& report, Recorder& recorder) {

@@ -58,6 +58,7 @@ class RunKeeper {
   TrainReport idle_report(const TrainState& state, int ranks, Recorder& recorder);
 
  private:
+  void record(int64_t step);
   void tell(const std::vector<std::string>& stuck, Recorder& recorder);
 
   Env& env_;
