@@ -41,16 +41,16 @@ struct BadValue {
 // Each rank has slices of the same tensors, or others: weights go before optimizer state, in the order of the ranks'
 // lists.
 TEST(Finite, AllRanksNameTheSameTensor) {
-  const std::vector<std::string> names = {"model.a", "model.b", "adam.m.a", "adam.v.b"};
+  const std::vector<std::string> names = {"adam.m.a", "model.a", "adam.v.b", "model.b"};
   struct Case {
     std::vector<BadValue> plants;
     const char* found;
   };
   for (const Case& c : std::vector<Case>{{{}, nullptr},
-                                         {{{0, 1}}, "model.b"},
-                                         {{{2, 3}}, "adam.v.b"},
-                                         {{{0, 2}, {1, 1}}, "model.b"},
-                                         {{{0, 3}, {2, 0}, {1, 1}}, "model.a"}}) {
+                                         {{{0, 3}}, "model.b"},
+                                         {{{2, 2}}, "adam.v.b"},
+                                         {{{0, 0}, {1, 3}}, "model.b"},
+                                         {{{0, 2}, {2, 1}, {1, 3}}, "model.a"}}) {
     const auto groups = make_thread_groups(3);
     std::vector<std::optional<std::string>> found(3);
     run_ranks(groups, [&](Group& group) {
