@@ -96,18 +96,23 @@ std::string name_not_finite(const std::string& what, const std::vector<NamedTens
 }
 
 std::string last_finite_checkpoint(Env& env, const std::string& folder, int64_t before_step) {
+  const auto is_one = [&](const std::string& path) {
+    const Checkpoint checkpoint = Checkpoint::open(env, path);
+    return checkpoint.step() < before_step &&
+           std::all_of(checkpoint.tensors().begin(), checkpoint.tensors().end(),
+                       [&](const TensorEntry& entry) {
+                         std::vector<float> values(static_cast<size_t>(entry.shape.numel()));
+                         checkpoint.read(entry.name, values.data());
+                         return all_within(values.data(), std::ssize(values), kLargestFloat);
+                       });
+  };
   const auto paths = list_checkpoints(env, folder);
-  for (auto path = paths.rbegin(); path != paths.rend(); ++path) try {
-      const Checkpoint checkpoint = Checkpoint::open(env, *path);
-      if (checkpoint.step() >= before_step) continue;
-      const auto is_finite = [&](const TensorEntry& entry) {
-        std::vector<float> values(static_cast<size_t>(entry.shape.numel()));
-        checkpoint.read(entry.name, values.data());
-        return all_within(values.data(), std::ssize(values), kLargestFloat);
-      };
-      if (std::all_of(checkpoint.tensors().begin(), checkpoint.tensors().end(), is_finite)) return *path;
+  for (auto path = paths.rbegin(); path != paths.rend(); ++path) {
+    try {
+      if (is_one(*path)) return *path;
     } catch (const Failure&) {  // damaged: not the one
     }
+  }
   return "";
 }
 
