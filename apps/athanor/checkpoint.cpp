@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
+#include <functional>
 #include <nlohmann/json.hpp>
 
 #include "athanor/base/check.h"
@@ -27,6 +28,13 @@ std::vector<std::string> checkpoints_at(const std::string& path) {
   return found;
 }
 
+// use(path) of each, which returns false where a run removed it meanwhile; all again where it removed all of them.
+void for_each_checkpoint(const std::string& path, const std::function<bool(const std::string& found)>& use) {
+  bool any = false;
+  for (int attempt = 1; !any && attempt <= kReadAttempts; ++attempt)
+    for (const std::string& found : checkpoints_at(path)) any = use(found) || any;
+}
+
 int64_t num_values(const Checkpoint& checkpoint) {
   int64_t sum = 0;
   for (const TensorEntry& entry : checkpoint.tensors()) sum += entry.shape.numel();
@@ -39,7 +47,7 @@ struct ListCommand {
 
   void run() const {
     Json all = Json::array();
-    for (const std::string& found : checkpoints_at(path)) {
+    for_each_checkpoint(path, [&](const std::string& found) {
       const StandingCheckpoint standing(system_env(), found);
       Json item = {{"path", found}, {"step", nullptr}, {"tensors", 0}, {"values", 0}, {"error", nullptr}};
       try {
@@ -48,11 +56,12 @@ struct ListCommand {
         item["tensors"] = checkpoint.tensors().size();
         item["values"] = num_values(checkpoint);
       } catch (const Failure& error) {
-        if (!standing.still_stands()) continue;  // removed by the run meanwhile
+        if (!standing.still_stands()) return false;
         item["error"] = error.what();
       }
       all.push_back(std::move(item));
-    }
+      return true;
+    });
     const auto status = run_status(system_env(), path);
     if (json) {
       Json document{{"checkpoints", all}};
@@ -127,13 +136,13 @@ struct CheckpointVerifyCommand {
   void run() const {
     Json all = Json::array();
     size_t damaged = 0;
-    for (const std::string& found : checkpoints_at(path)) {
+    for_each_checkpoint(path, [&](const std::string& found) {
       const StandingCheckpoint standing(system_env(), found);
       Json item = {{"path", found}, {"ok", true}, {"error", nullptr}};
       try {
         Checkpoint::open(system_env(), found).verify();
       } catch (const Failure& error) {
-        if (!standing.still_stands()) continue;  // removed by the run meanwhile
+        if (!standing.still_stands()) return false;
         ++damaged;
         item["ok"] = false;
         item["error"] = error.what();
@@ -141,7 +150,8 @@ struct CheckpointVerifyCommand {
       if (!json)
         print(fmt::format("{}  {}\n", item["ok"].get<bool>() ? "ok     " : "damaged", printable(found)));
       all.push_back(std::move(item));
-    }
+      return true;
+    });
     if (json) print(Json{{"ok", damaged == 0}, {"checkpoints", all}}.dump() + "\n");
     for (const Json& item : all)
       check(item["ok"].get<bool>(), "{} of {} checkpoints damaged: {}", damaged, all.size(),

@@ -42,14 +42,21 @@ void add_line(std::string& lines, std::string_view line) {
   lines += '\n';
 }
 
-// Behind what is there, unless it is what is there last: then an earlier start died between this and what follows it.
+// How much of `lines`, whole ones from its beginning, stands at the end of `there`: an earlier start died behind that.
+size_t already_there(std::string_view there, std::string_view lines) {
+  for (size_t size = lines.size(); size > 0; size = size == 1 ? 0 : lines.rfind('\n', size - 2) + 1)
+    if (there.ends_with(lines.substr(0, size))) return size;
+  return 0;
+}
+
 void set_aside(Env& env, const std::string& path, std::string_view lines) {
   if (lines.empty()) return;
   if (env.exists(path)) {
-    const std::string there = env.read_text(path);
-    if (there.ends_with(lines)) return;
-    if (!there.empty() && there.back() != '\n')
-      env.truncate(path, there.rfind('\n') + 1);  // died in the middle of it
+    const std::string text = env.read_text(path);
+    const size_t whole = text.rfind('\n') + 1;  // 0 where there is none
+    if (whole < text.size()) env.truncate(path, whole);
+    lines.remove_prefix(already_there(std::string_view(text).substr(0, whole), lines));
+    if (lines.empty()) return;
   }
   const auto file = env.append_to(path);
   file->append(lines);

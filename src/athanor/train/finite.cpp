@@ -1,10 +1,10 @@
 #include "athanor/train/finite.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-
-#include <fmt/format.h>
 
 namespace athanor {
 namespace {
@@ -73,6 +73,19 @@ std::optional<std::string> first_not_finite(const std::vector<NamedTensor>& tens
   return first->name;
 }
 
+std::string fault_of_step(const StepResult& result, const StepMetrics& metrics) {
+  if (!std::isfinite(result.loss)) return fmt::format("step {}: the loss is not finite", metrics.step);
+  if (!result.applied && result.loss_scale <= LossScale::kMin)
+    return fmt::format("step {}: gradients overflow at the smallest loss scale, {:g}", metrics.step,
+                       result.loss_scale);
+  for (const auto& [channel, loss] : metrics.valid_channel_loss)
+    if (!std::isfinite(loss))
+      return fmt::format("step {}: the held-out loss of channel '{}' is not finite", metrics.step, channel);
+  if (metrics.valid_loss && !std::isfinite(*metrics.valid_loss))
+    return fmt::format("step {}: the held-out loss is not finite", metrics.step);
+  return "";
+}
+
 std::string name_not_finite(const std::string& what, const std::vector<NamedTensor>& tensors, Group& group,
                             Dtype compute) {
   if (const auto name = first_not_finite(tensors, group))
@@ -83,18 +96,23 @@ std::string name_not_finite(const std::string& what, const std::vector<NamedTens
 }
 
 std::string last_finite_checkpoint(Env& env, const std::string& folder, int64_t before_step) {
+  const auto is_one = [&](const std::string& path) {
+    const Checkpoint checkpoint = Checkpoint::open(env, path);
+    return checkpoint.step() < before_step &&
+           std::all_of(checkpoint.tensors().begin(), checkpoint.tensors().end(),
+                       [&](const TensorEntry& entry) {
+                         std::vector<float> values(static_cast<size_t>(entry.shape.numel()));
+                         checkpoint.read(entry.name, values.data());
+                         return all_within(values.data(), std::ssize(values), kLargestFloat);
+                       });
+  };
   const auto paths = list_checkpoints(env, folder);
-  for (auto path = paths.rbegin(); path != paths.rend(); ++path) try {
-      const Checkpoint checkpoint = Checkpoint::open(env, *path);
-      if (checkpoint.step() >= before_step) continue;
-      const auto is_finite = [&](const TensorEntry& entry) {
-        std::vector<float> values(static_cast<size_t>(entry.shape.numel()));
-        checkpoint.read(entry.name, values.data());
-        return all_within(values.data(), std::ssize(values), kLargestFloat);
-      };
-      if (std::all_of(checkpoint.tensors().begin(), checkpoint.tensors().end(), is_finite)) return *path;
+  for (auto path = paths.rbegin(); path != paths.rend(); ++path) {
+    try {
+      if (is_one(*path)) return *path;
     } catch (const Failure&) {  // damaged: not the one
     }
+  }
   return "";
 }
 

@@ -12,18 +12,13 @@
 #include <string>
 #include <vector>
 
-#include "athanor/base/error.h"
 #include "athanor/checkpoint/checkpoint.h"
+#include "athanor/observe/metrics.h"
+#include "athanor/parallel/not_finite.h"
 #include "athanor/tensor/dtype.h"
+#include "athanor/train/step.h"
 
 namespace athanor {
-
-// A weight, a gradient, a loss is not a number or infinite: going on would make nothing better. The trainer adds which
-// checkpoint is the last finite one.
-class NotFinite : public Error {
- public:
-  using Error::Error;
-};
 
 constexpr float kLargestFloat = std::numeric_limits<float>::max();
 
@@ -37,6 +32,10 @@ bool all_within(const float* values, int64_t count, float largest);
 // whose names contain it.
 std::optional<std::string> first_not_finite(const std::vector<NamedTensor>& tensors, Group& group,
                                             float largest = kLargestFloat, const std::string& part = "");
+
+// What of a step says that going on makes nothing better; "": nothing. Losses that are not finite, and an f16 step that
+// overflows although the loss scale is at its least.
+std::string fault_of_step(const StepResult& result, const StepMetrics& metrics);
 
 // `what`, with the first tensor that explains it.
 std::string name_not_finite(const std::string& what, const std::vector<NamedTensor>& tensors, Group& group,

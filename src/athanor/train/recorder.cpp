@@ -78,7 +78,10 @@ void Recorder::write(const std::string& name, std::string text, bool is_safe) {
   written_ = std::async(std::launch::async, [this, path = file(name), text = std::move(text), is_safe,
                                              before = std::move(written_)]() mutable {
     if (before.valid()) before.get();
-    is_safe ? env_.write_atomically(path, text) : replace(env_, path, text);
+    if (is_safe)
+      env_.write_atomically(path, text);
+    else
+      replace(env_, path, text);
   });
 }
 

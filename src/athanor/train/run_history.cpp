@@ -28,7 +28,7 @@ bool has_committed(Env& env, const RunFolder& folder) {
   if (env.exists(committed_file(folder))) return true;
   const nlohmann::json report = read_report(env, folder.path);  // of a program that kept no record
   return report.is_object() && report.contains("digest") && report["digest"].is_string() &&
-         report["digest"] != "";
+         !report["digest"].get<std::string>().empty();
 }
 
 void record_commit(Env& env, const RunFolder& folder, int64_t step) {

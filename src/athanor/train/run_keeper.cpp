@@ -46,24 +46,44 @@ std::optional<TrainState> RunKeeper::find_state(const Config& config, const std:
     check_resumable(then, config, found->data_identity, data_identity);
     for (const std::string& line : resume_changes(then, config, found->step)) recorder.message(line);
     checkpoint_ = *newest;
-    if (is_first_) record_commit(env_, folder_, found->step);
+    record(found->step);
   }
   const auto before = run_status(env_, folder_.path, /*holds_lock=*/true);
   if (before && before->status == "dead")
-    recorder.message(fmt::format("the process that trained this run before ({} on {}) died at step {}",
-                                 before->pid, before->host, before->steps));
+    recorder.message(
+        fmt::format("the process that trained this run before (process {} on {}) died at step {}",
+                    before->pid, before->host, before->steps));
   if (newest) recorder.message("resumed from " + *newest);
   return found;
 }
 
-void RunKeeper::saved(const std::string& path, int64_t step, int64_t keep, Recorder& recorder) {
+void RunKeeper::saved(const std::string& path, int64_t step) {
   checkpoint_ = path;
-  if (is_first_) record_commit(env_, folder_, step);
-  rotate(keep, recorder);
+  is_unproven_ = true;
+  record(step);
 }
 
-void RunKeeper::rotate(int64_t keep, Recorder& recorder) {
-  if (is_first_) tell(rotate_checkpoints(env_, folder_.checkpoints(), keep, checkpoint_), recorder);
+// The checkpoint is safe without it, and the next save or start does it.
+void RunKeeper::record(int64_t step) {
+  if (!is_first_) return;
+  try {
+    record_commit(env_, folder_, step);
+  } catch (const IoError&) {
+  }
+}
+
+void RunKeeper::confirm(int64_t keep, Recorder& recorder) {
+  if (is_unproven_) settle(keep, recorder);
+}
+
+void RunKeeper::settle(int64_t keep, Recorder& recorder) {
+  is_unproven_ = false;
+  if (!is_first_ || checkpoint_.empty()) return;
+  try {
+    tell(rotate_checkpoints(env_, folder_.checkpoints(), keep, checkpoint_), recorder);
+  } catch (const IoError& error) {
+    tell({fmt::format("old checkpoints stay: {}", error.what())}, recorder);
+  }
 }
 
 void RunKeeper::renew(TrainReport& report, Recorder& recorder) {
@@ -96,11 +116,15 @@ void RunKeeper::failed(const std::string& reason, TrainReport& report, std::opti
 NotFinite RunKeeper::with_checkpoint(const NotFinite& error) const {
   const std::string last =
       doubted_step_ ? last_finite_checkpoint(env_, folder_.checkpoints(), *doubted_step_) : checkpoint_;
+  std::string hint =
+      "lower optimizer.lr, warm up for longer (schedule.warmup_steps) or clip more (optimizer.clip_norm)";
+  if (doubted_step_)
+    hint = fmt::format("move {} away to go on from an older one", checkpoint_);
+  else if (!last.empty() && is_unproven_)
+    hint += fmt::format("; where that does not help, move {} away to go on from the one before", last);
   return NotFinite(last.empty() ? fmt::format("{}; no finite checkpoint had been saved", error.what())
                                 : fmt::format("{}; the last finite checkpoint is {}", error.what(), last),
-                   doubted_step_ ? fmt::format("move {} away to go on from an older one", checkpoint_)
-                                 : "lower optimizer.lr, warm up for longer (schedule.warmup_steps) or clip "
-                                   "more (optimizer.clip_norm)");
+                   hint);
 }
 
 TrainReport RunKeeper::idle_report(const TrainState& state, int ranks, Recorder& recorder) {

@@ -4,7 +4,8 @@
 //   RunKeeper keeper(env, RunFolder(config), group);
 //   keeper.take();                                   // rank 0 locks the folder; then all ranks open their recorders
 //   if (auto state = keeper.find_state(config, identity, recorder)) ... load keeper.checkpoint() ...
-//   keeper.saved(path, step, recorder);              // behind each save
+//   keeper.saved(path, step);                        // behind each save
+//   keeper.confirm(keep, recorder);                  // behind each step that went well
 //
 // Every method may be called on every rank; rank 0 alone writes. Errors: Error for a run that another process trains, that
 // cannot go on or lost its checkpoints; IoError of the Env. Thread rule: one thread.
@@ -38,9 +39,11 @@ class RunKeeper {
   // For the while in which it is not known to be finite: then an older one is the last.
   void doubt_checkpoint(int64_t step) { doubted_step_ = step; }
   void trust_checkpoint() { doubted_step_.reset(); }
-  void saved(const std::string& path, int64_t step, int64_t keep, Recorder& recorder);
-  // Removes what is too old, also where a process died between saving and this.
-  void rotate(int64_t keep, Recorder& recorder);
+  void saved(const std::string& path, int64_t step);
+  // Removes what is too old, also where a process died before this, once a step after the newest checkpoint had a finite
+  // loss: that its weights are finite does not say so. At the end of a process without waiting for it: settle().
+  void confirm(int64_t keep, Recorder& recorder);
+  void settle(int64_t keep, Recorder& recorder);
 
   // From here on the report is this process's.
   void begin() { is_begun_ = true; }
@@ -55,6 +58,7 @@ class RunKeeper {
   TrainReport idle_report(const TrainState& state, int ranks, Recorder& recorder);
 
  private:
+  void record(int64_t step);
   void tell(const std::vector<std::string>& stuck, Recorder& recorder);
 
   Env& env_;
@@ -63,6 +67,7 @@ class RunKeeper {
   std::optional<FolderLock> lock_;
   bool is_new_ = false, is_begun_ = false;
   std::string checkpoint_;
+  bool is_unproven_ = true;  // no step was made from it
   std::optional<int64_t> doubted_step_;
   double renewed_at_ = 0.0;
   std::vector<std::string> stuck_;  // at the start, until it can be told

@@ -1,10 +1,13 @@
 #include "athanor/train/stage_gradients.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <utility>
 
 #include "athanor/base/check.h"
+#include "athanor/parallel/not_finite.h"
 #include "athanor/parallel/tensor_parallel.h"
 #include "athanor/train/model_stage.h"
 
@@ -55,21 +58,28 @@ std::vector<double> StageGradients::squares_of_stage(const std::vector<double>& 
   return all;
 }
 
+// Names the first gradient, the same on all ranks that share the layers.
+void StageGradients::refuse(const std::vector<double>& squares, int64_t step) const {
+  std::vector<double> broken;
+  for (const double each : squares) broken.push_back(std::isfinite(each) ? 0.0 : 1.0);
+  if (groups_.tensor != nullptr)
+    groups_.tensor->all_reduce(broken.data(), std::ssize(broken), Dtype::f64, "gradients not finite").wait();
+  const auto first = std::find_if(broken.begin(), broken.end(), [](double count) { return count > 0.0; });
+  if (first == broken.end())  // each is finite, their sum is not
+    throw NotFinite(fmt::format("step {}: the norm of the gradients is not finite", step));
+  const Param& param = *groups_.declared[static_cast<size_t>(first - broken.begin())];
+  throw NotFinite(fmt::format("step {}: the gradient of '{}' is not finite", step, param.name()));
+}
+
 // Added in the order of declaration, whoever has which stage.
 double StageGradients::norm(const std::vector<double>& of_params, bool may_overflow, int64_t step) const {
   std::vector<double> all = squares_of_stage(of_params);
   if (groups_.pipeline != nullptr)
     groups_.pipeline->all_reduce(all.data(), std::ssize(all), Dtype::f64, "norms of stages").wait();
   double squares = 0.0;
-  const Param* broken = nullptr;
-  for (size_t i = 0; i < all.size(); ++i) {
-    squares += all[i];
-    if (broken == nullptr && !std::isfinite(squares)) broken = groups_.declared[i];
-  }
+  for (const double each : all) squares += each;
   if (groups_.tensor != nullptr) groups_.tensor->all_reduce(&squares, 1, Dtype::f64, "gradient norm").wait();
-  if (!std::isfinite(squares) && !may_overflow)
-    fail("step {}: the gradient of {} is not finite; the last checkpoint is untouched", step,
-         broken != nullptr ? "'" + broken->name() + "'" : "a parameter on another rank");
+  if (!std::isfinite(squares) && !may_overflow) refuse(all, step);
   return std::sqrt(squares);
 }
 

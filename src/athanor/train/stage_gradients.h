@@ -39,6 +39,7 @@ class StageGradients {
   double norm(const std::vector<double>& squares, bool may_overflow, int64_t step) const;
 
  private:
+  [[noreturn]] void refuse(const std::vector<double>& squares, int64_t step) const;
   std::vector<double> squares_of_stage(const std::vector<double>& of_params) const;
 
   const Module& model_;

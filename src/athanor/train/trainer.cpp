@@ -183,16 +183,9 @@ void Trainer::check_state(const std::string& what) {
     throw NotFinite(fmt::format("{}: the tensor '{}' is not finite", what, *name));
 }
 
-// What a step came to, the same on all ranks.
+// The same on all ranks that train.
 void Trainer::check_step(const StepResult& result, const StepMetrics& metrics) {
-  std::string what;
-  if (!std::isfinite(result.loss))
-    what = fmt::format("step {}: the loss is not finite", state_.step);
-  else if (!result.applied && result.loss_scale <= LossScale::kMin)
-    what = fmt::format("step {}: gradients overflow at the smallest loss scale, {:g}", state_.step,
-                       result.loss_scale);
-  else if (metrics.valid_loss && !std::isfinite(*metrics.valid_loss))
-    what = fmt::format("step {}: the held-out loss is not finite", state_.step);
+  const std::string what = fault_of_step(result, metrics);
   if (what.empty()) return;
   if (places_) throw NotFinite(what);  // the servers have the weights, and wait for other calls now
   throw NotFinite(name_not_finite(what, training_->tensors(), group_, training_->compute));
@@ -254,7 +247,7 @@ void Trainer::save() {
   recorder_->sync();
   const std::string path = write_checkpoint(io_.env, group_, folder_.checkpoints(), content);
   saved_step_ = state_.step;
-  keeper_.saved(path, state_.step, config_.checkpoint.keep, *recorder_);
+  keeper_.saved(path, state_.step);
   recorder_->message("saved " + path);
 }
 
@@ -368,6 +361,7 @@ void Trainer::loop() {
     }
     recorder_->step(metrics, config_.train.steps);
     check_step(result, metrics);
+    keeper_.confirm(config_.checkpoint.keep, *recorder_);
     if (const auto doubt = watch.after(state_.step, result.loss)) recorder_->warning(*doubt);
     renew_report(metrics.tokens_per_second);
     if (!stop) write_samples();
@@ -406,7 +400,7 @@ TrainReport Trainer::run() {
                   config_.train.steps, state_.step, state_.step)
             : fmt::format("step {} is done, train.steps is {}: nothing to do", state_.step,
                           config_.train.steps));
-    keeper_.rotate(config_.checkpoint.keep, *recorder_);
+    keeper_.settle(config_.checkpoint.keep, *recorder_);
     return keeper_.idle_report(state_, group_.size(), *recorder_);
   }
   bind_thread();
@@ -420,7 +414,6 @@ TrainReport Trainer::run() {
   write_report("running");
   group_.barrier("memory");  // what other ranks allocate must not look like memory that is missing
   load_state();
-  keeper_.rotate(config_.checkpoint.keep, *recorder_);
   report_.params = training_->model->num_params();
   recorder_->header("athanor · " + config_.train.name,
                     header_rows(config_, *training_, data_.channels, plan, *queue_, io_.placement,
@@ -433,6 +426,7 @@ TrainReport Trainer::run() {
   write_report("running");
   loop();
   training_->settle();
+  keeper_.settle(config_.checkpoint.keep, *recorder_);
   if (saved_step_ == state_.step && group_.rank() == 0)
     report_.digest = Checkpoint::open(io_.env, keeper_.checkpoint()).digest();
   write_report(report_.status == "interrupted" ? "interrupted" : "finished");

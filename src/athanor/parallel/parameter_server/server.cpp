@@ -1,8 +1,11 @@
 #include "athanor/parallel/parameter_server/server.h"
 
+#include <fmt/format.h>
+
 #include <cmath>
 #include <utility>
 
+#include "athanor/parallel/not_finite.h"
 #include "athanor/parallel/parameter_server/columns.h"
 
 namespace athanor {
@@ -211,9 +214,9 @@ double ParameterServer::gradient_norm(int64_t step) {
   if (options_.norm) return options_.norm(of_params, at_.loss_scale.dynamic, step);
   for (size_t i = 0; i < of_params.size(); ++i) {
     squares += of_params[i];
-    check(std::isfinite(squares) || at_.loss_scale.dynamic,
-          "step {}: the gradient of '{}' is not finite; the last checkpoint is untouched", step,
-          model_.params()[i]->name());
+    if (!std::isfinite(squares) && !at_.loss_scale.dynamic)
+      throw NotFinite(
+          fmt::format("step {}: the gradient of '{}' is not finite", step, model_.params()[i]->name()));
   }
   return std::sqrt(squares);
 }

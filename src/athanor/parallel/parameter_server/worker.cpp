@@ -1,9 +1,12 @@
 #include "athanor/parallel/parameter_server/worker.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 
 #include "athanor/base/check.h"
+#include "athanor/parallel/not_finite.h"
 #include "athanor/parallel/parameter_server/columns.h"
 
 namespace athanor {
@@ -111,9 +114,9 @@ double ServerClient::scale(PushHeader& push, double clip_norm) {
   double squares = 0.0;
   for (size_t i = 0; i < of_params.size(); ++i) {
     squares += of_params[i];
-    check(std::isfinite(squares) || settings_.scales_loss(),
-          "step {}: the gradient of '{}' is not finite; the last checkpoint is untouched", push.step,
-          model_.params()[i]->name());
+    if (!std::isfinite(squares) && !settings_.scales_loss())
+      throw NotFinite(
+          fmt::format("step {}: the gradient of '{}' is not finite", push.step, model_.params()[i]->name()));
   }
   const double to_mean = 1.0 / (push.tokens * push.loss_scale), norm = std::sqrt(squares) * to_mean;
   push.overflowed = !std::isfinite(squares);
