@@ -21,7 +21,14 @@ work=build/quickstart
 run=runs/quickstart
 athanor=build/release/athanor
 phases=() code=0 step="starting"
-trap 'code=$?; [ "$code" -eq 0 ] || echo "quickstart.sh: error: $step failed (exit code $code)" >&2' EXIT
+ended() {
+  case $code in
+    0) ;;
+    75) echo "quickstart.sh: $step was interrupted and has saved; the quickstart stops here and starts afresh next time" >&2 ;;
+    *) echo "quickstart.sh: error: $step failed (exit code $code)" >&2 ;;
+  esac
+}
+trap 'code=$?; ended' EXIT
 
 # phase NAME COMMAND...: runs it under a headline and notes its time.
 phase() {

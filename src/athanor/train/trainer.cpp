@@ -10,6 +10,7 @@
 #include "athanor/base/clock.h"
 #include "athanor/base/host_memory.h"
 #include "athanor/base/human.h"
+#include "athanor/base/interrupted.h"
 #include "athanor/checkpoint/checkpoint.h"
 #include "athanor/config/load.h"
 #include "athanor/config/presets.h"
@@ -29,6 +30,7 @@
 #include "athanor/train/memory_plan.h"
 #include "athanor/train/recorder.h"
 #include "athanor/train/run_folder.h"
+#include "athanor/train/save_schedule.h"
 #include "athanor/train/served.h"
 #include "athanor/train/server_run.h"
 #include "athanor/train/setup.h"
@@ -54,6 +56,7 @@ class Trainer {
         group_(world_.all()) {}
 
   TrainReport run();
+  void close_failed() noexcept;  // the last words, after an exception out of run()
 
  private:
   std::string step_path() const {
@@ -61,19 +64,17 @@ class Trainer {
   }
 
   bool serves() const { return places_ && places_->serves(); }
-  // Whether the state after this step is saved: all ranks say the same.
-  bool is_saved(bool stop) const {
-    const int64_t every = config_.checkpoint.every_steps;
-    return stop || state_.step == config_.train.steps || (every > 0 && state_.step % every == 0);
-  }
+  // Some rank of the group was asked to stop: all of them say the same. Collective.
+  bool is_asked_to_stop(Group& group) const;
   void open_data();
   void bind_thread();
   void open_run();
   void load_state();
   void measure_peak();
-  void validate_now(int64_t max_tokens, StepMetrics* metrics);
+  bool validate_now(int64_t max_tokens, StepMetrics* metrics);  // false: given up, there is no result
   void loop();
-  void save();
+  void save(bool is_last);
+  Ending ending() const;
   void write_report(const char* status);
   void write_trace();
   StepMetrics to_metrics(const StepResult& result, double seconds) const;
@@ -99,6 +100,7 @@ class Trainer {
   TrainState state_;
   TrainReport report_;
   double peak_flops_ = 0.0;  // of all ranks together
+  SaveSchedule saves_{config_.checkpoint.every_steps, config_.train.steps};
   int64_t saved_step_ = -1;
   std::vector<double> rates_;  // tokens/s of the steps of this process
 };
@@ -117,7 +119,14 @@ void Trainer::open_data() {
                        {.threads = threads_,
                         .vocab_size = config_.model.vocab_size,
                         .tokenizer = tokenizer,
-                        .progress = io_.tokenizing});
+                        .progress = io_.tokenizing,
+                        .stop = io_.stop});
+}
+
+bool Trainer::is_asked_to_stop(Group& group) const {
+  double asked = io_.stop != nullptr && io_.stop->load() != 0 ? 1.0 : 0.0;
+  group.all_reduce(&asked, 1, Dtype::f64, "stop").wait();
+  return asked > 0.0;
 }
 
 // Not before the data is there: what makes it starts threads that would inherit the binding.
@@ -181,15 +190,20 @@ void Trainer::measure_peak() {
 
 // Held-out loss per channel, of at most max_tokens each (0: all): into the step's metrics, or, without a
 // step, the one before training.
-void Trainer::validate_now(int64_t max_tokens, StepMetrics* metrics) {
-  if (config_.data.valid_fraction <= 0.0) return;
+bool Trainer::validate_now(int64_t max_tokens, StepMetrics* metrics) {
+  if (config_.data.valid_fraction <= 0.0) return true;
   const Span span(io_.trace, "validation", "step");
   const Evaluation evaluation =
       evaluate_channels(*training_->model, arena_, data_.channels, data_group(*mesh_),
                         {.batch = config_.train.micro_batch,
                          .max_tokens = max_tokens,
                          .equal_passes = training_->needs_equal_passes(),
-                         .passes = training_->held_out_passes()});
+                         .passes = training_->held_out_passes(),
+                         .give_up = [this] { return is_asked_to_stop(mesh_->world().all()); }});
+  if (evaluation.given_up) {
+    recorder_->message(fmt::format("step {}: the evaluation was interrupted", state_.step));
+    return false;
+  }
   report_.valid_loss_last = evaluation.loss;
   report_.channel_loss_last.clear();
   for (const ChannelScore& score : evaluation.channels)
@@ -197,16 +211,17 @@ void Trainer::validate_now(int64_t max_tokens, StepMetrics* metrics) {
   if (metrics != nullptr) {
     metrics->valid_loss = report_.valid_loss_last;
     metrics->valid_channel_loss = report_.channel_loss_last;
-    return;
+    return true;
   }
   report_.valid_loss_first = report_.valid_loss_last;
   report_.channel_loss_first = report_.channel_loss_last;
   std::string text = fmt::format("before training: held-out loss {:.4f}", evaluation.loss);
   for (const auto& [name, loss] : report_.channel_loss_last) text += fmt::format(", {} {:.4f}", name, loss);
   recorder_->message(text);
+  return true;
 }
 
-void Trainer::save() {
+void Trainer::save(bool is_last) {
   if (saved_step_ == state_.step) return;
   const Span span(io_.trace, "checkpoint", "step");
   CheckpointContent content{
@@ -214,7 +229,23 @@ void Trainer::save() {
   content.files.push_back({"config.resolved.toml", print_config(config_)});
   if (data_.tokenizer != nullptr) content.files.push_back({"tokenizer.json", data_.tokenizer->json()});
   recorder_->sync();
-  const std::string path = write_checkpoint(io_.env, group_, folder_.checkpoints(), content);
+  std::string path;
+  try {
+    path = write_checkpoint(io_.env, group_, folder_.checkpoints(), content);
+  } catch (const IoError& error) {  // on one rank, so on all of them
+    ++report_.failed_saves;
+    if (!is_last) {
+      // With servers a save is a step that was announced, so the next due one has to do.
+      if (saves_.failed(state_.step, /*may_retry=*/!places_))
+        recorder_->warning(fmt::format("step {} could not be saved: {}; the run goes on and tries again",
+                                       state_.step, error.what()));
+      return;
+    }
+    throw IoError(
+        fmt::format("step {} could not be saved: {}", state_.step, error.what()), error.code(),
+        saved_step_ > 0 ? fmt::format("the same command goes on from step {}", saved_step_) : error.hint());
+  }
+  saves_.succeeded();
   if (group_.rank() == 0)
     rotate_checkpoints(io_.env, folder_.checkpoints(), config_.checkpoint.keep, /*known_good=*/path);
   saved_step_ = state_.step;
@@ -255,14 +286,13 @@ void Trainer::write_report(const char* status) {
   report_.seconds = process_age_seconds();
   report_.peak_bytes = static_cast<int64_t>(arena_.usage().peak_total);
   report_.set_resident_bytes();
+  report_.dropped = recorder_->dropped();
   recorder_->report(report_);
 }
 
 void Trainer::write_trace() {
   if (io_.trace == nullptr || io_.trace->stopped()) return;
-  io_.env.create_folders(folder_.file("trace"));
-  io_.env.write_atomically(folder_.file(fmt::format("trace/rank{}.json", group_.rank())),
-                           io_.trace->chrome_json(group_.rank()));
+  recorder_->write(fmt::format("trace/rank{}.json", group_.rank()), io_.trace->chrome_json(group_.rank()));
   io_.trace->stop();
 }
 
@@ -272,9 +302,13 @@ void Trainer::loop() {
         fmt::format("step {} is done, train.steps is {}: nothing to do", state_.step, config_.train.steps));
     return;
   }
+  if (is_asked_to_stop(group_)) {
+    report_.status = "interrupted";
+    return;
+  }
   if (serves()) {
     const auto save_due = [this](bool stop) {
-      if (is_saved(stop)) save();
+      if (stop || saves_.is_due(state_.step)) save(/*is_last=*/stop || state_.step == config_.train.steps);
     };
     if (serve_steps(*training_->server, config_.train.steps, state_, save_due))
       report_.status = "interrupted";
@@ -313,15 +347,24 @@ void Trainer::loop() {
     stop = result.stop;
     const bool done = state_.step == config_.train.steps;
     const auto due = [&](int64_t every) { return every > 0 && state_.step % every == 0; };
-    if (due(config_.train.eval_every) || done) {
-      validate_now(config_.train.eval_tokens, &metrics);
-      measure_peak();
-    }
+    const bool evaluates = due(config_.train.eval_every) || done;
+    const bool evaluated = !evaluates || validate_now(config_.train.eval_tokens, &metrics);
+    if (evaluates && evaluated) measure_peak();
     recorder_->step(metrics, config_.train.steps);
     if (!result.applied)
       recorder_->warning(fmt::format("step {}: gradients overflowed, step skipped, loss scale now {:g}",
                                      state_.step, state_.loss_scale.scale));
-    if (is_saved(stop)) save();
+    const bool saves = stop || saves_.is_due(state_.step);
+    if (saves) save(/*is_last=*/stop || done);
+    // Evaluating and saving take long enough that a request may have come meanwhile: then there is no further step. Servers
+    // hear of it only in the next one.
+    if (!stop && !done && !places_ && (evaluates || saves)) {
+      stop = is_asked_to_stop(mesh_->world().all());
+      if (stop) save(/*is_last=*/true);
+    }
+    if (done && !evaluated)
+      recorder_->warning(
+          fmt::format("the last evaluation was interrupted: athanor evaluate {}", folder_.path));
     if ((state_.step - first_step + 1 == kTracedSteps || done || stop)) write_trace();
     if (dealer.after_step(state_.step, result.seconds, !done && !stop)) {
       open_loader();
@@ -334,8 +377,39 @@ void Trainer::loop() {
     io_.profiler->ceilings = {peak_flops_ / mesh_->world().size(), measure_copy_bandwidth(*queue_)};
 }
 
+Ending Trainer::ending() const {
+  Ending ending{.name = config_.train.name,
+                .run_folder = folder_.path,
+                .status = report_.status,
+                .first_step = report_.resumed_step + 1,
+                .step = state_.step,
+                .total_steps = config_.train.steps,
+                .saved_step = std::max<int64_t>(saved_step_, 0),
+                .seconds = process_age_seconds()};
+  ending.validation.add(0, report_.valid_loss_first);
+  return ending;
+}
+
+// Before the header was shown the error says it all.
+void Trainer::close_failed() noexcept {
+  if (!recorder_ || report_.params == 0) return;
+  report_.status = "failed";
+  recorder_->fail(ending());
+}
+
 TrainReport Trainer::run() {
-  open_data();
+  report_.run_folder = folder_.path;
+  report_.ranks = group_.size();
+  try {
+    open_data();
+  } catch (const Interrupted&) {  // the others hear of it with the next line
+  }
+  if (is_asked_to_stop(group_)) {
+    report_.status = "interrupted";
+    if (io_.console != nullptr)
+      io_.console->message("interrupted before the first step: the same command starts again");
+    return report_;
+  }
   open_run();
   bind_thread();
   const uint64_t available = available_memory_bytes();
@@ -348,8 +422,6 @@ TrainReport Trainer::run() {
   config_.parallel.recompute = plan.request.config.parallel.recompute;
   group_.barrier("memory");  // what other ranks allocate must not look like memory that is missing
   load_state();
-  report_.run_folder = folder_.path;
-  report_.ranks = group_.size();
   report_.params = training_->model->num_params();
   report_.planned_bytes = static_cast<int64_t>(plan.usage.peak_total);
   recorder_->header("athanor · " + config_.train.name,
@@ -368,7 +440,7 @@ TrainReport Trainer::run() {
   if (saved_step_ == state_.step && group_.rank() == 0)
     report_.digest = Checkpoint::open(io_.env, step_path()).digest();
   write_report(report_.status == "interrupted" ? "interrupted" : "finished");
-  recorder_->finish(report_);
+  recorder_->finish(report_, ending());
   return report_;
 }
 
@@ -383,7 +455,13 @@ int threads_of_rank(const Config& config, int ranks_of_host) {
 }
 
 TrainReport train(const Config& config, World& world, const TrainIo& io) {
-  return Trainer(config, world, io).run();
+  Trainer trainer(config, world, io);
+  try {
+    return trainer.run();
+  } catch (const std::exception&) {
+    trainer.close_failed();
+    throw;
+  }
 }
 
 }  // namespace athanor
