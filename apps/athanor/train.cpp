@@ -72,6 +72,11 @@ void TrainCommand::run() const {
       parse_rank_environment([](const char* name) -> const char* { return std::getenv(name); });
   const Config config = load_config(system_env(), file, overrides);
   validate_data(config);
+  TrainIo io{.env = system_env()};
+  if (config.train.pin_threads)
+    io.placement = place_rank(usable_cores(), {.ranks = ranks.local_world_size,
+                                               .rank = ranks.local_rank,
+                                               .threads = threads_of_rank(config, ranks.local_world_size)});
   std::signal(SIGPIPE, SIG_IGN);  // who reads what is shown may go; the run goes on
   const auto stream = std::make_shared<ConsoleStream>(json ? STDERR_FILENO : STDOUT_FILENO);
   const StopWatcher watcher({.on_first =
@@ -79,6 +84,7 @@ void TrainCommand::run() const {
                                    if (ranks.rank == 0) stream->write(answer_to(signal, terminal));
                                  },
                              .on_again = [](int signal) { std::_Exit(128 + signal); },
+                             .on_thread = [&io] { bind_this_thread(io.placement.processors); },
                              .under_launcher = ranks.shm_fd >= 0});
   const auto console = ranks.rank == 0 ? make_console(json, config.train.log_every, stream) : nullptr;
   GroupOptions options;
@@ -90,14 +96,11 @@ void TrainCommand::run() const {
     options.on_done = [&trace](const std::string& name, int64_t start_ns, int64_t end_ns) {
       trace.add(name, "comm", start_ns, end_ns);
     };
-  TrainIo io{.env = system_env(), .console = console.get(), .stop = &watcher.requested()};
+  io.console = console.get();
+  io.stop = &watcher.requested();
   io.ranks_of_host = ranks.local_world_size;
   io.cuda_plugin = cuda_plugin();
   io.nccl_module = beside_program("athanor_nccl.so");
-  if (config.train.pin_threads)
-    io.placement = place_rank(usable_cores(), {.ranks = ranks.local_world_size,
-                                               .rank = ranks.local_rank,
-                                               .threads = threads_of_rank(config, ranks.local_world_size)});
   options.on_thread = [&io] { bind_this_thread(io.placement.processors); };
   io.group_options = options;
   const auto world = open_world(ranks, config.parallel.transport, options);
