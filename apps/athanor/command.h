@@ -3,6 +3,7 @@
 // code:
 //
 //   0 ok    1 failed (Error, Recoverable)    2 wrong command line or config (ConfigError, CLI::ParseError)
+//   75 interrupted after saving: start it again (train, launch)
 //
 // With --json a command prints exactly one JSON document to standard output; progress goes to standard error.
 #pragma once

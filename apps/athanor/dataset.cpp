@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -13,11 +14,13 @@
 #include "athanor/base/clock.h"
 #include "athanor/base/cpu.h"
 #include "athanor/base/human.h"
+#include "athanor/base/interrupted.h"
 #include "athanor/config/load.h"
 #include "athanor/data/batch.h"
 #include "athanor/data/dataset.h"
 #include "athanor/data/ledger.h"
 #include "athanor/data/tokenize.h"
+#include "athanor/launch/stop_watcher.h"
 #include "athanor/train/init_from.h"
 #include "command.h"
 #include "data_settings.h"
@@ -38,6 +41,7 @@ struct BuildCommand {
   int threads = num_usable_cpus();
   bool json = false;
 
+  TokenFileInfo build(const Tokenizer& with, const std::string& prefix, ProgressLine& line) const;
   void run() const {
     const std::string prefix = token_file_prefix(output);
     if (system_env().is_folder(prefix) || prefix.ends_with('/'))
@@ -46,8 +50,7 @@ struct BuildCommand {
     const auto loaded = load_tokenizer(tokenizer);
     ProgressLine line;
     const double start = now_seconds();
-    const TokenFileInfo info = build_token_file(
-        system_env(), *loaded, paths, prefix, {text_key, threads, show_tokenizing(line, /*say_done=*/false)});
+    const TokenFileInfo info = build(*loaded, prefix, line);
     const double seconds = now_seconds() - start;
     line.clear();
     if (info.binary_files > 0)
@@ -65,6 +68,21 @@ struct BuildCommand {
         static_cast<double>(info.bytes) / static_cast<double>(info.tokens), human_seconds(seconds)));
   }
 };
+
+// An interrupted one leaves what was there before, and no files of its own.
+TokenFileInfo BuildCommand::build(const Tokenizer& with, const std::string& prefix,
+                                  ProgressLine& line) const {
+  const StopWatcher watcher({.on_again = [](int signal) { std::_Exit(128 + signal); }});
+  try {
+    return build_token_file(
+        system_env(), with, paths, prefix,
+        {text_key, threads, show_tokenizing(line, /*say_done=*/false), &watcher.requested()});
+  } catch (const Interrupted&) {
+    line.clear();
+    std::fprintf(stderr, "athanor: interrupted: %s is as it was\n", printable(prefix).c_str());
+    throw Exit{128 + watcher.requested()};
+  }
+}
 
 struct DatasetInspectCommand {
   std::string prefix, tokenizer;

@@ -4,13 +4,16 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 
 #include "athanor/base/error.h"
 #include "athanor/comm/shm.h"
+#include "athanor/launch/stop_requests.h"
 #include "athanor/launch/supervisor.h"
 #include "command.h"
+#include "console_stream.h"
 #include "own_program.h"
 
 namespace athanor {
@@ -82,6 +85,7 @@ void LaunchCommand::run() const {
   if (command[0] != "train")
     throw ConfigError(fmt::format("launch: got the command '{}', expected 'train'", command[0]),
                       "athanor launch -n 2 -- train run.toml");
+  std::signal(SIGPIPE, SIG_IGN);  // who reads what is shown may go; the run goes on
   ShmSegment segment(num_ranks);
   LaunchOptions options;
   options.num_ranks = num_ranks;
@@ -93,7 +97,8 @@ void LaunchCommand::run() const {
   set_nodes(options);
   options.segment_fd = segment.fd();
   options.terminal = isatty(STDERR_FILENO) == 1;
-  options.write = [](std::string_view bytes) { std::fwrite(bytes.data(), 1, bytes.size(), stderr); };
+  ConsoleStream errors(STDERR_FILENO);
+  options.write = [&errors](std::string_view bytes) { errors.write(bytes); };
   options.on_failed = [&](int rank, const std::string& reason) { segment.mark_dead(rank, reason); };
   options.on_finished = [&](int rank) { segment.mark_left(rank); };
   options.blamed = [&]() -> std::optional<int> {
@@ -101,7 +106,8 @@ void LaunchCommand::run() const {
     return failure ? std::optional<int>(failure->rank) : std::nullopt;
   };
   const LaunchResult result = supervise(options);
-  if (result.exit_code == 2) throw Exit{2};  // the rank has said what is wrong with the config
+  // A rank has said what is wrong with the config; rank 0 has said where the run was interrupted.
+  if (result.exit_code == 2 || result.exit_code == kInterruptedExitCode) throw Exit{result.exit_code};
   if (result.exit_code != 0) throw Recoverable(result.message, result.hint);
 }
 
@@ -130,9 +136,12 @@ void add_launch(CLI::App& app) {
       "  athanor launch -n 2 --nodes 2 --node 1 --master 10.0.0.1:29500 -- train run.toml\n"
       "\n"
       "Rank 0 has this terminal; what other ranks write to standard error is marked with their rank.\n"
-      "Ctrl-C is passed on to every rank once: they save a checkpoint and end; a second one kills them.\n"
+      "Ctrl-C, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2 and SIGXCPU are passed on to every rank once: they save a\n"
+      "checkpoint and end; a second one kills them. What is ignored at the start (nohup) stays ignored.\n"
       "If a rank dies, the others end too, and the job's error names the rank and why.\n"
-      "Exit codes: 0 if every rank's is 0, 1 if a rank failed, 2 wrong command line or config.");
+      "Exit codes: 0 if every rank's is 0, 1 if a rank failed, 2 wrong command line or config, 75 "
+      "interrupted\n"
+      "after saving: start it again.");
   sub->allow_extras();
   sub->callback([launch, sub] {
     for (const auto& word : sub->remaining())

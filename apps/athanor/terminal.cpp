@@ -5,6 +5,8 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <functional>
+#include <utility>
 
 namespace athanor {
 
@@ -29,7 +31,10 @@ size_t console_columns(std::FILE* out) {
   return sized ? size.ws_col : size_t{80};
 }
 
-std::unique_ptr<Console> make_console(bool on_stderr, int64_t log_every) {
+namespace {
+
+std::unique_ptr<Console> console_that(std::function<void(std::string_view)> write, bool on_stderr,
+                                      int64_t log_every) {
   std::FILE* out = on_stderr ? stderr : stdout;
   const bool terminal = is_terminal(out);
   std::string locale = environment_value("LC_ALL");
@@ -37,17 +42,28 @@ std::unique_ptr<Console> make_console(bool on_stderr, int64_t log_every) {
   if (locale.empty()) locale = environment_value("LANG");
   const bool utf8 = locale.find("UTF-8") != std::string::npos || locale.find("utf8") != std::string::npos;
   return std::make_unique<Console>(ConsoleOptions{
-      .write =
-          [out](std::string_view text) {
-            std::fwrite(text.data(), 1, text.size(), out);
-            std::fflush(out);
-          },
+      .write = std::move(write),
       .is_terminal = terminal,
       .color = terminal && environment_value("NO_COLOR").empty(),
       .utf8 = utf8,
       .log_every = log_every,
       .columns = [out] { return console_columns(out); },
   });
+}
+
+}  // namespace
+
+std::unique_ptr<Console> make_console(bool on_stderr, int64_t log_every) {
+  const auto write = [out = on_stderr ? stderr : stdout](std::string_view text) {
+    std::fwrite(text.data(), 1, text.size(), out);
+    std::fflush(out);
+  };
+  return console_that(write, on_stderr, log_every);
+}
+
+std::unique_ptr<Console> make_console(bool on_stderr, int64_t log_every,
+                                      std::shared_ptr<ConsoleStream> stream) {
+  return console_that([stream](std::string_view text) { stream->write(text); }, on_stderr, log_every);
 }
 
 }  // namespace athanor

@@ -6,11 +6,16 @@
 #include <string>
 
 #include "athanor/observe/console.h"
+#include "console_stream.h"
 
 namespace athanor {
 
 // A console on standard error (with --json standard output must stay one document) or standard output.
 std::unique_ptr<Console> make_console(bool on_stderr, int64_t log_every);
+// The same whose text goes to `stream`, which is that of standard error or output.
+std::unique_ptr<Console> make_console(bool on_stderr, int64_t log_every,
+                                      std::shared_ptr<ConsoleStream> stream);
+bool is_terminal(std::FILE* out);
 
 // One that can be drawn on: a dumb one cannot.
 bool is_terminal(std::FILE* out);

@@ -1,4 +1,6 @@
 // athanor train FILE.toml: a training run in this process, or as one rank of a launch.
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <csignal>
 #include <cstdio>
@@ -13,9 +15,12 @@
 #include "athanor/config/validate.h"
 #include "athanor/data/dataset.h"
 #include "athanor/launch/environment.h"
+#include "athanor/launch/stop_requests.h"
+#include "athanor/launch/stop_watcher.h"
 #include "athanor/train/init_from.h"
 #include "athanor/train/trainer.h"
 #include "command.h"
+#include "console_stream.h"
 #include "open_world.h"
 #include "own_program.h"
 #include "progress.h"
@@ -24,11 +29,12 @@
 namespace athanor {
 namespace {
 
-std::atomic<int> stop_requests{0};  // a signal handler reaches nothing else
-
-// The first request saves and ends at the next commit point, the second ends now.
-void on_signal(int signal) {
-  if (stop_requests.fetch_add(1) > 0) std::_Exit(128 + signal);
+// What a signal is answered with, at once and on a line of its own: the bar and the terminal's ^C make way for it.
+std::string answer_to(int signal, bool terminal) {
+  const std::string text =
+      signal == SIGINT ? "interrupt: saving after this step; press Ctrl-C again to end at once"
+                       : signal_name(signal) + ": saving after this step; a second signal ends at once";
+  return (terminal ? "\r\033[K" : "") + text + "\n";
 }
 
 struct TrainCommand {
@@ -38,6 +44,14 @@ struct TrainCommand {
 
   void run() const;
 };
+
+// The document is the result that was asked for; without a reader there is nobody to miss it.
+void print_report(const TrainReport& report) {
+  ConsoleStream out(STDOUT_FILENO);
+  out.write(report.to_json());
+  if (out.error() != 0 && !out.is_lost())
+    throw IoError("standard output: what was printed could not be written", out.error());
+}
 
 Config load(const TrainCommand& command) {
   Config config = load_config(system_env(), command.file, command.overrides, init_source(system_env()));
@@ -61,9 +75,21 @@ void TrainCommand::run() const {
       parse_rank_environment([](const char* name) -> const char* { return std::getenv(name); });
   const Config config = load_config(system_env(), file, overrides, init_source(system_env()));
   validate_data(config);
-  std::signal(SIGINT, on_signal);
-  std::signal(SIGTERM, on_signal);
-  const auto console = ranks.rank == 0 ? make_console(json, config.train.log_every) : nullptr;
+  TrainIo io{.env = system_env()};
+  if (config.train.pin_threads)
+    io.placement = place_rank(usable_cores(), {.ranks = ranks.local_world_size,
+                                               .rank = ranks.local_rank,
+                                               .threads = threads_of_rank(config, ranks.local_world_size)});
+  std::signal(SIGPIPE, SIG_IGN);  // who reads what is shown may go; the run goes on
+  const auto stream = std::make_shared<ConsoleStream>(json ? STDERR_FILENO : STDOUT_FILENO);
+  const StopWatcher watcher({.on_first =
+                                 [&, terminal = is_terminal(json ? stderr : stdout)](int signal) {
+                                   if (ranks.rank == 0) stream->write(answer_to(signal, terminal));
+                                 },
+                             .on_again = [](int signal) { std::_Exit(128 + signal); },
+                             .on_thread = [&io] { bind_this_thread(io.placement.processors); },
+                             .under_launcher = ranks.shm_fd >= 0});
+  const auto console = ranks.rank == 0 ? make_console(json, config.train.log_every, stream) : nullptr;
   GroupOptions options;
   options.timeout_ms = config.launch.timeout_ms;
   options.on_late = [](const std::string& report) { std::fprintf(stderr, "athanor: %s\n", report.c_str()); };
@@ -73,14 +99,11 @@ void TrainCommand::run() const {
     options.on_done = [&trace](const std::string& name, int64_t start_ns, int64_t end_ns) {
       trace.add(name, "comm", start_ns, end_ns);
     };
-  TrainIo io{.env = system_env(), .console = console.get(), .stop = &stop_requests};
+  io.console = console.get();
+  io.stop = &watcher.requested();
   io.ranks_of_host = ranks.local_world_size;
   io.cuda_plugin = cuda_plugin();
   io.nccl_module = beside_program("athanor_nccl.so");
-  if (config.train.pin_threads)
-    io.placement = place_rank(usable_cores(), {.ranks = ranks.local_world_size,
-                                               .rank = ranks.local_rank,
-                                               .threads = threads_of_rank(config, ranks.local_world_size)});
   options.on_thread = [&io] { bind_this_thread(io.placement.processors); };
   io.group_options = options;
   const auto world = open_world(ranks, config.parallel.transport, options);
@@ -101,10 +124,15 @@ void TrainCommand::run() const {
   }
   if (profile && ranks.rank == 0) {
     const Profile found = profiler.profile();
-    system_env().write_atomically(join_path(report.run_folder, "profile.json"), found.to_json());
-    std::fputs(found.table().c_str(), json ? stderr : stdout);
+    try {
+      system_env().write_atomically(join_path(report.run_folder, "profile.json"), found.to_json());
+    } catch (const IoError& error) {
+      console->warning(error.what());
+    }
+    stream->write(found.table());
   }
-  if (ranks.rank == 0 && json) std::fputs(report.to_json().c_str(), stdout);
+  if (ranks.rank == 0 && json) print_report(report);
+  if (report.status == "interrupted") throw Exit{kInterruptedExitCode};
 }
 
 }  // namespace
@@ -130,8 +158,12 @@ void add_train(CLI::App& app) {
       "  athanor train run.toml --print-config\n"
       "\n"
       "Running it again on an existing run resumes it from its newest valid checkpoint.\n"
-      "Ctrl-C saves a checkpoint and ends; a second Ctrl-C ends at once.\n"
-      "Exit codes: 0 ok or interrupted with a checkpoint, 1 failed, 2 wrong command line or config.");
+      "Ctrl-C, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2 and SIGXCPU save a checkpoint and end; a second one ends "
+      "at\n"
+      "once. What is ignored at the start (nohup) stays ignored.\n"
+      "Exit codes: 0 ok, 1 failed, 2 wrong command line or config, 75 interrupted after saving: start it "
+      "again;\n"
+      "128 + N ended at once by a second signal N.");
   sub->callback([command] { command->run(); });
 }
 

@@ -3,6 +3,7 @@
 //
 //   ATHANOR_FAULT=kill:37     SIGKILL instead of the 37th operation
 //   ATHANOR_FAULT=full:12     from the 12th on, everything that needs room on the disk fails with ENOSPC
+//   ATHANOR_FAULT=full:12-30  the same until the 30th
 //   ATHANOR_FAULT=tiles:none  the system gives out no tile registers (AMX)
 //   ATHANOR_FAULT=bind:none   the system refuses to bind threads to processors
 //   ATHANOR_FAULT=count:FILE  no fault: writes the number of operations into FILE at the end
@@ -57,7 +58,9 @@ std::atomic<long> operations{0};
 bool operation(bool needs_room) {
   const long number = ++operations;
   if (plan().kind == Fault::kill && number == std::atol(plan().argument)) raise(SIGKILL);
-  return needs_room && plan().kind == Fault::full && number >= std::atol(plan().argument);
+  const char* const dash = std::strchr(plan().argument, '-');
+  const bool is_over = dash != nullptr && number > std::atol(dash + 1);
+  return needs_room && plan().kind == Fault::full && number >= std::atol(plan().argument) && !is_over;
 }
 
 template <typename Function>

@@ -48,7 +48,7 @@ TEST_F(Launch, CtrlCSavesAndEndsWell) {
     ASSERT_TRUE(job.wait_until([&] { return num_lines(place, "t") >= before + 5; }));
     job.signal(number);
     const Outcome outcome = job.finish();
-    EXPECT_EQ(outcome.exit_code, 0) << outcome.all();
+    EXPECT_EQ(outcome.exit_code, 75) << outcome.all();
     EXPECT_TRUE(nothing_left_running());
     EXPECT_TRUE(place.exists(checkpoint_of("t", num_lines(place, "t"))));
     EXPECT_EQ(report(place, "t")["status"], "interrupted");
@@ -61,7 +61,7 @@ TEST_F(Launch, CtrlCAtOneRankStopsAll) {
   ASSERT_TRUE(job.wait_until([&] { return num_lines(place, "t") >= 5; }));
   ASSERT_EQ(kill(ranks_of(job.pid()).at(2), SIGINT), 0);
   const Outcome outcome = job.finish();
-  EXPECT_EQ(outcome.exit_code, 0) << outcome.all();
+  EXPECT_EQ(outcome.exit_code, 75) << outcome.all();
   EXPECT_TRUE(place.exists(checkpoint_of("t", num_lines(place, "t"))));
 }
 
@@ -87,7 +87,7 @@ TEST_F(Launch, ALateRankIsNamedAndWaitedFor) {
   const int64_t stopped_at = num_lines(place, "t");
   ASSERT_TRUE(job.wait_until([&] { return num_lines(place, "t") >= stopped_at + 3; }));
   job.signal(SIGINT);
-  EXPECT_EQ(job.finish().exit_code, 0);
+  EXPECT_EQ(job.finish().exit_code, 75);
   resumes_and_equals_an_undisturbed_run(2);
 }
 

@@ -158,7 +158,7 @@ TEST_F(ParameterServers, AsynchronousRunsStopAndGoOn) {
   ASSERT_TRUE(job.wait_until([&] { return num_lines(place, "t") >= 5; }));
   job.signal(SIGTERM);
   const Outcome outcome = job.finish();
-  EXPECT_EQ(outcome.exit_code, 0) << outcome.all();
+  EXPECT_EQ(outcome.exit_code, 75) << outcome.all();
   EXPECT_EQ(report(place, "t")["status"], "interrupted");
   const int64_t stopped = num_lines(place, "t");
   EXPECT_TRUE(place.exists(checkpoint_of("t", stopped)));

@@ -104,6 +104,8 @@ Program::Program(const std::vector<std::string>& arguments, const ProgramOptions
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     setpgid(0, 0);
     if (getppid() != parent || (!options.folder.empty() && chdir(options.folder.c_str()) != 0)) _exit(126);
+    for (int number = 1; number < SIGRTMIN; ++number) std::signal(number, SIG_DFL);
+    for (const int number : options.ignored_signals) std::signal(number, SIG_IGN);
     const rlimit limit{options.max_file_bytes, options.max_file_bytes};
     if (options.max_file_bytes > 0 && setrlimit(RLIMIT_FSIZE, &limit) != 0) _exit(125);
     dup2(input, STDIN_FILENO);
@@ -162,6 +164,11 @@ bool Program::wait_until(const std::function<bool()>& condition) {
     pump(/*timeout_ms=*/1);
   }
   return true;
+}
+
+void Program::close_output() {
+  close_fd(out_fd_);
+  close_fd(err_fd_);
 }
 
 Outcome Program::finish() {

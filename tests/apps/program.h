@@ -41,6 +41,7 @@ struct ProgramOptions {
   std::string output_file = {};               // standard output goes there
   bool closed_streams = false;                // starts without standard input, output and error
   uint64_t max_file_bytes = 0;                // 0: no limit
+  std::vector<int> ignored_signals = {};      // as nohup ignores SIGHUP; all others have their default
 };
 
 class Program {
@@ -54,6 +55,8 @@ class Program {
   void signal(int number) const;
   // Looks again and again, reading the program's output meanwhile; false if the program ended first.
   bool wait_until(const std::function<bool()>& condition);
+  // Nobody reads its output and errors any more: a pipe that is broken, a terminal that has hung up.
+  void close_output();
   Outcome finish();
   const std::string& errors_so_far() const { return outcome_.err; }
 

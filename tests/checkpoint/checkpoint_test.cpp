@@ -204,7 +204,7 @@ TEST(Folder, LeftoversGoUnlessTheirWriterLives) {
     ASSERT_TRUE(lock.has_value());
     rotate_checkpoints(system_env(), folder.path(), 1);
     EXPECT_TRUE(fs::exists(dead));
-    EXPECT_THROW(write_as_one(folder.path(), source.content(200)), Error);
+    EXPECT_THROW(write_as_one(folder.path(), source.content(200)), IoError);
     EXPECT_TRUE(fs::exists(dead));
   }
   rotate_checkpoints(system_env(), folder.path(), 1);

@@ -88,7 +88,6 @@ TokenFileInfo build_token_file(Env& env, const Tokenizer& tokenizer, const std::
 
   env.create_folders(parent_folder(prefix));
   const std::string meta = prefix + ".meta.json";
-  env.remove_all(meta);  // from here on the files of an earlier build are not complete
   TokenFileInfo info;
   info.source = paths;
   info.text_key = options.text_key;
@@ -122,6 +121,7 @@ TokenFileInfo build_token_file(Env& env, const Tokenizer& tokenizer, const std::
     for (const SourceFile& file : list_source_files(env, path)) bytes_before += file.size_bytes;
   }
   encoder.finish_batch();
+  env.remove_all(meta);  // from here on the files of an earlier build are not complete
   writer.finish();
   info.documents = writer.num_documents();
   info.tokens = writer.num_tokens();

@@ -37,6 +37,7 @@ StopWatcher::~StopWatcher() {
 }
 
 void StopWatcher::watch() {
+  options_.on_thread();
   StopRequests requests;
   const auto parent = static_cast<uint32_t>(getppid());
   while (true) {

@@ -23,7 +23,8 @@ namespace athanor {
 struct StopWatcherOptions {
   std::function<void(int number)> on_first = [](int) {};
   std::function<void(int number)> on_again = [](int) {};
-  bool under_launcher = false;  // signals of the parent process are those of `athanor launch`
+  std::function<void()> on_thread = [] {};  // called first by the watcher's thread
+  bool under_launcher = false;              // signals of the parent process are those of `athanor launch`
   std::function<int64_t()> clock = now_ns;
 };
 

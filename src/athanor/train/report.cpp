@@ -59,6 +59,8 @@ std::string TrainReport::to_json() const {
   report["planned_bytes"] = planned_bytes;
   report["resident_bytes"] = resident_bytes;
   report["digest"] = digest;
+  if (failed_saves > 0) report["failed_saves"] = failed_saves;
+  for (const auto& [what, times] : dropped) report["dropped"][what] = times;
   return report.to_json();
 }
 

@@ -5,6 +5,7 @@
 #include <limits>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "athanor/observe/metrics.h"
@@ -29,7 +30,9 @@ struct TrainReport {
   double seconds = 0.0;                                           // since this process started
   double first_step_seconds = 0.0;  // from the start of the process to the end of its first step
   int64_t peak_bytes = 0, planned_bytes = 0, resident_bytes = 0;  // of rank 0
-  std::string digest;                                             // of the final checkpoint
+  std::string digest = {};                                        // of the final checkpoint
+  int64_t failed_saves = 0;                                       // of this process; each was tried again
+  std::vector<std::pair<std::string, int64_t>> dropped = {};      // what could not be written, and how often
 
   // From the steps that were measured, if any; without a peak (0) there is no mfu.
   void set_rates(std::vector<double> tokens_per_second, double flops_per_token, double peak_flops);

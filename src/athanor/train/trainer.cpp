@@ -10,6 +10,7 @@
 #include "athanor/base/clock.h"
 #include "athanor/base/host_memory.h"
 #include "athanor/base/human.h"
+#include "athanor/base/interrupted.h"
 #include "athanor/checkpoint/checkpoint.h"
 #include "athanor/config/load.h"
 #include "athanor/config/presets.h"
@@ -33,6 +34,7 @@
 #include "athanor/train/run_folder.h"
 #include "athanor/train/run_keeper.h"
 #include "athanor/train/samples.h"
+#include "athanor/train/save_schedule.h"
 #include "athanor/train/served.h"
 #include "athanor/train/server_run.h"
 #include "athanor/train/setup.h"
@@ -61,26 +63,25 @@ class Trainer {
   TrainReport run();
   NotFinite with_checkpoint(const NotFinite& error) const { return keeper_.with_checkpoint(error); }
   void failed(const std::string& reason) { keeper_.failed(reason, report_, recorder_); }
+  void close_failed() noexcept;  // the last words, after an exception out of run()
 
  private:
   bool serves() const { return places_ && places_->serves(); }
-  // Whether the state after this step is saved: all ranks say the same.
-  bool is_saved(bool stop) const {
-    const int64_t every = config_.checkpoint.every_steps;
-    return stop || state_.step == config_.train.steps || (every > 0 && state_.step % every == 0);
-  }
+  // Some rank of the group was asked to stop: all of them say the same. Collective.
+  bool is_asked_to_stop(Group& group) const;
   void open_data();
   void bind_thread();
   void open_run();
   void load_state();
   void measure_peak();
-  void validate_now(int64_t max_tokens, StepMetrics* metrics);
+  bool validate_now(int64_t max_tokens, StepMetrics* metrics);  // false: given up, there is no result
   void write_samples();
   void say_doubts();
   void loop();
   void check_step(const StepResult& result, const StepMetrics& metrics);
   void check_state(const std::string& what);
-  void save();
+  void save(bool is_last);
+  Ending ending() const;
   void renew_report(double tokens_per_second);
   void write_report(const char* status);
   void write_trace();
@@ -108,6 +109,7 @@ class Trainer {
   TrainState state_;
   TrainReport report_;
   double peak_flops_ = 0.0;  // of all ranks together
+  SaveSchedule saves_{config_.checkpoint.every_steps, config_.train.steps};
   int64_t saved_step_ = -1;
   std::vector<double> rates_;  // tokens/s of the steps of this process
 };
@@ -126,8 +128,15 @@ void Trainer::open_data() {
                        {.threads = threads_,
                         .vocab_size = config_.model.vocab_size,
                         .tokenizer = tokenizer,
-                        .progress = io_.tokenizing});
+                        .progress = io_.tokenizing,
+                        .stop = io_.stop});
   samples_.emplace(config_, data_.tokenizer);
+}
+
+bool Trainer::is_asked_to_stop(Group& group) const {
+  double asked = io_.stop != nullptr && io_.stop->load() != 0 ? 1.0 : 0.0;
+  group.all_reduce(&asked, 1, Dtype::f64, "stop").wait();
+  return asked > 0.0;
 }
 
 // Not before the data is there: what makes it starts threads that would inherit the binding.
@@ -199,16 +208,21 @@ void Trainer::measure_peak() {
 
 // Held-out loss per channel, of at most max_tokens each (0: all): into the step's metrics, or, without a
 // step, the one before training.
-void Trainer::validate_now(int64_t max_tokens, StepMetrics* metrics) {
-  if (config_.data.valid_fraction <= 0.0) return;
+bool Trainer::validate_now(int64_t max_tokens, StepMetrics* metrics) {
+  if (config_.data.valid_fraction <= 0.0) return true;
   const Span span(io_.trace, "validation", "step");
   const Evaluation evaluation =
       evaluate_channels(*training_->model, arena_, data_.channels, data_group(*mesh_),
                         {.batch = config_.train.micro_batch,
                          .max_tokens = max_tokens,
                          .equal_passes = training_->needs_equal_passes(),
-                         .passes = training_->held_out_passes()});
-  if (evaluation.tokens == 0) return;
+                         .passes = training_->held_out_passes(),
+                         .give_up = [this] { return is_asked_to_stop(mesh_->world().all()); }});
+  if (evaluation.given_up) {
+    recorder_->message(fmt::format("step {}: the evaluation was interrupted", state_.step));
+    return false;
+  }
+  if (evaluation.tokens == 0) return true;
   report_.valid_loss_last = evaluation.loss;
   report_.channel_loss_last.clear();
   for (const ChannelScore& score : evaluation.channels)
@@ -216,7 +230,7 @@ void Trainer::validate_now(int64_t max_tokens, StepMetrics* metrics) {
   if (metrics != nullptr) {
     metrics->valid_loss = report_.valid_loss_last;
     metrics->valid_channel_loss = report_.channel_loss_last;
-    return;
+    return true;
   }
   if (!std::isfinite(evaluation.loss)) throw NotFinite("before training: the held-out loss is not finite");
   report_.valid_loss_first = report_.valid_loss_last;
@@ -225,6 +239,7 @@ void Trainer::validate_now(int64_t max_tokens, StepMetrics* metrics) {
   before.valid_loss = report_.valid_loss_last;
   before.valid_channel_loss = report_.channel_loss_last;
   recorder_->first_validation(before, config_.train.steps);
+  return true;
 }
 
 // Between two steps, as an evaluation: nothing that training reads is touched.
@@ -235,7 +250,7 @@ void Trainer::write_samples() {
     recorder_->sample(sample);
 }
 
-void Trainer::save() {
+void Trainer::save(bool is_last) {
   if (saved_step_ == state_.step) return;
   const Span span(io_.trace, "checkpoint", "step");
   check_state(fmt::format("step {}", state_.step));
@@ -245,7 +260,23 @@ void Trainer::save() {
   if (data_.tokenizer != nullptr)
     for (const auto& [name, text] : data_.tokenizer->files()) content.files.push_back({name, text});
   recorder_->sync();
-  const std::string path = write_checkpoint(io_.env, group_, folder_.checkpoints(), content);
+  std::string path;
+  try {
+    path = write_checkpoint(io_.env, group_, folder_.checkpoints(), content);
+  } catch (const IoError& error) {  // on one rank, so on all of them
+    ++report_.failed_saves;
+    if (!is_last) {
+      // With servers a save is a step that was announced, so the next due one has to do.
+      if (saves_.failed(state_.step, /*may_retry=*/!places_))
+        recorder_->warning(fmt::format("step {} could not be saved: {}; the run goes on and tries again",
+                                       state_.step, error.what()));
+      return;
+    }
+    throw IoError(
+        fmt::format("step {} could not be saved: {}", state_.step, error.what()), error.code(),
+        saved_step_ > 0 ? fmt::format("the same command goes on from step {}", saved_step_) : error.hint());
+  }
+  saves_.succeeded();
   saved_step_ = state_.step;
   keeper_.saved(path, state_.step);
   recorder_->message("saved " + path);
@@ -287,6 +318,7 @@ void Trainer::write_report(const char* status) {
   report_.peak_bytes = static_cast<int64_t>(arena_.usage().peak_total);
   report_.set_resident_bytes();
   report_.set_writer();
+  report_.dropped = recorder_->dropped();
   recorder_->report(report_);
 }
 
@@ -299,9 +331,7 @@ void Trainer::renew_report(double tokens_per_second) {
 
 void Trainer::write_trace() {
   if (io_.trace == nullptr || io_.trace->stopped()) return;
-  io_.env.create_folders(folder_.file("trace"));
-  io_.env.write_atomically(folder_.file(fmt::format("trace/rank{}.json", group_.rank())),
-                           io_.trace->chrome_json(group_.rank()));
+  recorder_->write(fmt::format("trace/rank{}.json", group_.rank()), io_.trace->chrome_json(group_.rank()));
   io_.trace->stop();
 }
 
@@ -312,9 +342,13 @@ void Trainer::say_doubts() {
 }
 
 void Trainer::loop() {
+  if (is_asked_to_stop(group_)) {
+    report_.status = "interrupted";
+    return;
+  }
   if (serves()) {
     const auto save_due = [this](bool stop) {
-      if (is_saved(stop)) save();
+      if (stop || saves_.is_due(state_.step)) save(/*is_last=*/stop || state_.step == config_.train.steps);
       renew_report(0.0);
     };
     if (serve_steps(*training_->server, config_.train.steps, state_, save_due))
@@ -355,10 +389,9 @@ void Trainer::loop() {
     stop = result.stop;
     const bool done = state_.step == config_.train.steps;
     const auto due = [&](int64_t every) { return every > 0 && state_.step % every == 0; };
-    if (due(config_.train.eval_every) || done) {
-      validate_now(config_.train.eval_tokens, &metrics);
-      measure_peak();
-    }
+    const bool evaluates = due(config_.train.eval_every) || done;
+    const bool evaluated = !evaluates || validate_now(config_.train.eval_tokens, &metrics);
+    if (evaluates && evaluated) measure_peak();
     recorder_->step(metrics, config_.train.steps);
     check_step(result, metrics);
     keeper_.confirm(config_.checkpoint.keep, *recorder_);
@@ -368,7 +401,17 @@ void Trainer::loop() {
     if (!result.applied)
       recorder_->warning(fmt::format("step {}: gradients overflowed, step skipped, loss scale now {:g}",
                                      state_.step, state_.loss_scale.scale));
-    if (is_saved(stop)) save();
+    const bool saves = stop || saves_.is_due(state_.step);
+    if (saves) save(/*is_last=*/stop || done);
+    // Evaluating and saving take long enough that a request may have come meanwhile: then there is no further step. Servers
+    // hear of it only in the next one.
+    if (!stop && !done && !places_ && (evaluates || saves)) {
+      stop = is_asked_to_stop(mesh_->world().all());
+      if (stop) save(/*is_last=*/true);
+    }
+    if (done && !evaluated)
+      recorder_->warning(
+          fmt::format("the last evaluation was interrupted: athanor evaluate {}", folder_.path));
     if ((state_.step - first_step + 1 == kTracedSteps || done || stop)) write_trace();
     if (dealer.after_step(state_.step, result.seconds, !done && !stop)) {
       open_loader();
@@ -381,8 +424,39 @@ void Trainer::loop() {
     io_.profiler->ceilings = {peak_flops_ / mesh_->world().size(), measure_copy_bandwidth(*queue_)};
 }
 
+Ending Trainer::ending() const {
+  Ending ending{.name = config_.train.name,
+                .run_folder = folder_.path,
+                .status = report_.status,
+                .first_step = report_.resumed_step + 1,
+                .step = state_.step,
+                .total_steps = config_.train.steps,
+                .saved_step = std::max<int64_t>(saved_step_, 0),
+                .seconds = process_age_seconds()};
+  ending.validation.add(0, report_.valid_loss_first);
+  return ending;
+}
+
+// Before the header was shown the error says it all.
+void Trainer::close_failed() noexcept {
+  if (!recorder_ || report_.params == 0) return;
+  report_.status = "failed";
+  recorder_->fail(ending());
+}
+
 TrainReport Trainer::run() {
-  open_data();
+  report_.run_folder = folder_.path;
+  report_.ranks = group_.size();
+  try {
+    open_data();
+  } catch (const Interrupted&) {  // the others hear of it with the next line
+  }
+  if (is_asked_to_stop(group_)) {
+    report_.status = "interrupted";
+    if (io_.console != nullptr)
+      io_.console->message("interrupted before the first step: the same command starts again");
+    return report_;
+  }
   const uint64_t available = available_memory_bytes();
   const MemoryPlan plan = plan_recompute({.config = config_,
                                           .num_channels = static_cast<int64_t>(data_.channels.size()),
@@ -405,8 +479,6 @@ TrainReport Trainer::run() {
   }
   bind_thread();
   config_.parallel.recompute = plan.request.config.parallel.recompute;
-  report_.run_folder = folder_.path;
-  report_.ranks = group_.size();
   report_.planned_bytes = static_cast<int64_t>(plan.usage.peak_total);
   if (state_.step > 0 && io_.env.exists(folder_.file("report.json")))
     report_.restore(io_.env.read_text(folder_.file("report.json")));
@@ -430,7 +502,7 @@ TrainReport Trainer::run() {
   if (saved_step_ == state_.step && group_.rank() == 0)
     report_.digest = Checkpoint::open(io_.env, keeper_.checkpoint()).digest();
   write_report(report_.status == "interrupted" ? "interrupted" : "finished");
-  recorder_->finish(report_);
+  recorder_->finish(report_, ending());
   return report_;
 }
 
@@ -451,9 +523,11 @@ TrainReport train(const Config& config, World& world, const TrainIo& io) {
   } catch (const NotFinite& error) {
     const NotFinite whole = trainer.with_checkpoint(error);
     trainer.failed(whole.what());
+    trainer.close_failed();
     throw NotFinite(whole);
   } catch (const std::exception& error) {
     trainer.failed(error.what());
+    trainer.close_failed();
     throw;
   }
 }

@@ -4,10 +4,12 @@
 //   const TrainReport report = train(config, world, io);
 //
 // Every rank of the world calls it with the same config, whose section [parallel] says how they share the work. A run
-// whose folder holds a valid checkpoint is continued from the newest one, bit for bit (law 5). `stop` counts requests to
-// stop (Ctrl-C): the ranks agree at the end of a step, save and return. Errors: ConfigError for settings, Error for data
-// and files, Recoverable from the group; a checkpoint that exists is never touched by any of them. Thread rule: one thread
-// per rank.
+// whose folder holds a valid checkpoint is continued from the newest one, bit for bit (law 5). `stop` is not zero once
+// somebody asked for an end (the number of a signal): the ranks agree at the end of a step, save and return a report whose
+// status is "interrupted"; an evaluation or tokenizing is given up for it. A save that fails is said and tried again (after
+// 1, 2, 4 ... steps, at the next due one at the latest); only the last one, at the end or at an interrupt, is an IoError.
+// Outputs for people never end a run (train/recorder.h). Errors: ConfigError for settings, Error for data and files,
+// Recoverable from the group; a checkpoint that exists is never touched by any of them. Thread rule: one thread per rank.
 #pragma once
 
 #include <atomic>
