@@ -1,10 +1,13 @@
 // athanor train FILE.toml: a training run in this process, or as one rank of a launch.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 
 #include "athanor/base/check.h"
+#include "athanor/base/cpu.h"
+#include "athanor/base/cpu_limits.h"
 #include "athanor/base/file.h"
 #include "athanor/base/topology.h"
 #include "athanor/config/load.h"
@@ -61,6 +64,7 @@ void TrainCommand::run() const {
   std::signal(SIGINT, on_signal);
   std::signal(SIGTERM, on_signal);
   const auto console = ranks.rank == 0 ? make_console(json, config.train.log_every) : nullptr;
+  if (console != nullptr && !ranks.believed.empty()) console->message(ranks.believed);
   GroupOptions options;
   options.timeout_ms = config.launch.timeout_ms;
   options.on_late = [](const std::string& report) { std::fprintf(stderr, "athanor: %s\n", report.c_str()); };
@@ -72,12 +76,15 @@ void TrainCommand::run() const {
     };
   TrainIo io{.env = system_env(), .console = console.get(), .stop = &stop_requests};
   io.ranks_of_host = ranks.local_world_size;
+  io.rank_of_host = ranks.local_rank;
+  if (const char* isa = std::getenv("ATHANOR_MAX_ISA")) io.highest_isa = std::min(best_isa(), parse_isa(isa));
   io.cuda_plugin = cuda_plugin();
   io.nccl_module = beside_program("athanor_nccl.so");
   if (config.train.pin_threads)
     io.placement = place_rank(usable_cores(), {.ranks = ranks.local_world_size,
                                                .rank = ranks.local_rank,
-                                               .threads = threads_of_rank(config, ranks.local_world_size)});
+                                               .threads = threads_of_rank(config, ranks.local_world_size),
+                                               .cpu_quota = read_cpu_limits().quota});
   options.on_thread = [&io] { bind_this_thread(io.placement.processors); };
   io.group_options = options;
   const auto world = open_world(ranks, config.parallel.transport, options);
@@ -128,6 +135,9 @@ void add_train(CLI::App& app) {
       "\n"
       "Running it again on an existing run resumes it from its newest valid checkpoint.\n"
       "Ctrl-C saves a checkpoint and ends; a second Ctrl-C ends at once.\n"
+      "Ranks must have the same settings, data and run folder, and use one instruction set: with train.isa = "
+      "\"auto\"\n"
+      "the highest that all have. ATHANOR_MAX_ISA=avx2 makes this rank offer no more than that.\n"
       "Exit codes: 0 ok or interrupted with a checkpoint, 1 failed, 2 wrong command line or config.");
   sub->callback([command] { command->run(); });
 }

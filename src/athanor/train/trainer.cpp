@@ -21,6 +21,7 @@
 #include "athanor/kernels/peak.h"
 #include "athanor/kernels/table.h"
 #include "athanor/models/load.h"
+#include "athanor/train/agreement.h"
 #include "athanor/train/device.h"
 #include "athanor/train/grain_dealer.h"
 #include "athanor/train/header.h"
@@ -48,7 +49,8 @@ class Trainer {
         folder_(config),
         threads_(threads_of_rank(config, io.ranks_of_host)),
         pool_(threads_, [this](int thread) { bind_this_thread(io_.placement.thread(thread)); }),
-        queue_(open_device(config, world.size(), io.cuda_plugin, &pool_, world.rank() % io.ranks_of_host)),
+        queue_(open_device(config, world.size(), io.cuda_plugin, &pool_,
+                           io.rank_of_host >= 0 ? io.rank_of_host : world.rank() % io.ranks_of_host)),
         device_world_(open_device_world(config, world, io.nccl_module, *queue_, arena_, io.group_options)),
         world_(device_world_ ? *device_world_ : world),
         group_(world_.all()) {}
@@ -111,13 +113,18 @@ void Trainer::open_data() {
   if (config_.parallel.servers > 0) places_.emplace(config_, world_);
   mesh_.emplace(places_ ? places_->shape() : mesh_shape(config_, group_.size()),
                 places_ ? places_->peers() : world_);
-  if (config_.parallel.sync_every > 0)
+  if (config_.parallel.sync_every > 0) {
+    agree(group_, {{"ranks of the host", fmt::format("{}", io_.ranks_of_host)}},
+          "groups of parallel.sync_every need as many ranks on every host");
     config_.parallel.sync_group = island_ranks(config_, mesh_->size(Axis::dp), io_.ranks_of_host);
+  }
   data_ = open_dataset(config_, io_.env,
                        {.threads = threads_,
                         .vocab_size = config_.model.vocab_size,
                         .tokenizer = tokenizer,
                         .progress = io_.tokenizing});
+  agree(group_, data_facts(data_.identity),
+        "all ranks train on the same tokenizer and texts: copy them to all hosts");
 }
 
 // Not before the data is there: what makes it starts threads that would inherit the binding.
@@ -132,14 +139,17 @@ void Trainer::bind_thread() {
 void Trainer::open_run() {
   state_ = first_state(config_);
   state_.data_identity = data_.identity;
-  io_.env.create_folders(folder_.checkpoints());
-  if (group_.rank() == 0) lock_.emplace(lock_run(folder_.path));
+  if (group_.rank() == 0) {
+    io_.env.create_folders(folder_.checkpoints());
+    lock_.emplace(lock_run(folder_.path));
+  }
+  agree_on_folder(io_.env, group_, folder_.path);
   recorder_.emplace(io_.env, folder_.path, group_.rank(), io_.console, io_.command_line);
   // What a writer that died left behind, and what it had moved away, is put right before anyone looks.
   if (group_.rank() == 0) rotate_checkpoints(io_.env, folder_.checkpoints(), /*keep=*/0);
   group_.barrier("run folder");
   std::vector<std::string> skipped;
-  const auto newest = newest_checkpoint(io_.env, folder_.checkpoints(), &skipped);
+  const auto newest = agree_on_checkpoint(io_.env, group_, folder_.checkpoints(), &skipped);
   for (const std::string& line : skipped) recorder_->warning(line);
   if (!newest) return;
   const Checkpoint checkpoint = Checkpoint::open(io_.env, *newest);
@@ -164,6 +174,7 @@ void Trainer::load_state() {
   if (report_.resumed_step > 0) {
     training_->load(Checkpoint::open(io_.env, step_path()));
   } else if (!config_.train.init_from.empty()) {
+    agree_on_weights(io_.env, group_, config_.train.init_from);
     load_params(io_.env, config_.train.init_from, *training_->model,
                 [this](const Param& param) { return training_->keeps(param); });
     recorder_->message("weights from " + config_.train.init_from);
@@ -383,7 +394,10 @@ int threads_of_rank(const Config& config, int ranks_of_host) {
 }
 
 TrainReport train(const Config& config, World& world, const TrainIo& io) {
-  return Trainer(config, world, io).run();
+  std::string note;
+  const Config agreed = agree_on_settings(config, world.all(), io.highest_isa, &note);
+  if (!note.empty() && io.console != nullptr) io.console->message(note);
+  return Trainer(agreed, world, io).run();
 }
 
 }  // namespace athanor
