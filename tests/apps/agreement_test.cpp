@@ -69,7 +69,7 @@ TEST_F(RanksThatDiffer, InTheInstructionSet) {
                  {"train.isa: got 'avx2', expected at most 'generic': rank 1 has no more"});
   const auto outcomes = run({}, plain);
   for (const Outcome& outcome : outcomes) EXPECT_EQ(outcome.exit_code, 0) << outcome.all();
-  EXPECT_THAT(outcomes[0].err, HasSubstr("instruction set generic: rank 1 has no more, others have " + best));
+  EXPECT_THAT(outcomes[0].out, HasSubstr("instruction set generic: rank 1 has no more, others have " + best));
   EXPECT_THAT(place.read("runs/t/logs/rank0.log"), HasSubstr("on generic"));
 }
 
@@ -97,7 +97,7 @@ TEST_F(RanksThatDiffer, AsTasksOfSlurm) {
   const Outcome one = first.finish(), other = second.finish();
   EXPECT_EQ(one.exit_code, 0) << one.all();
   EXPECT_EQ(other.exit_code, 0) << other.all();
-  EXPECT_THAT(one.err, HasSubstr("rank 0 of 2, 0 of 2 on this host, as Slurm says: SLURM_PROCID 0"));
+  EXPECT_THAT(one.out, HasSubstr("rank 0 of 2, 0 of 2 on this host, as Slurm says: SLURM_PROCID 0"));
   EXPECT_EQ(metrics(place, "t").back()["world_size"], 2);
 }
 
