@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <optional>
 
 #include "athanor/base/error.h"
 #include "athanor/comm/shm.h"
@@ -24,6 +25,7 @@ constexpr const char* kNodesHint =
     "on each node: athanor launch -n 2 --nodes 2 --node 0|1 --master ADDRESS[:PORT] -- train run.toml";
 
 struct LaunchCommand {
+  std::optional<int> given_ranks;
   int num_ranks = 0, num_nodes = 1, node = -1;
   std::string nodes, master;
   bool json = false;
@@ -47,7 +49,7 @@ int environment_number(const char* name, int otherwise) {
 void LaunchCommand::ask_environment() {
   if (!nodes.empty() && node >= 0 && !master.empty()) return;
   const auto found = parse_node_environment(variable);
-  if (found && num_ranks == 0) num_ranks = found->ranks;
+  if (found && !given_ranks) num_ranks = found->ranks;
   if (!found || found->num_nodes == 1) {
     if (!nodes.empty() && node < 0) node = environment_number("JOB_COMPLETION_INDEX", -1);
     return;
@@ -66,6 +68,7 @@ void LaunchCommand::ask_environment() {
 
 // From the command line, else from the environment as other launchers set it.
 void LaunchCommand::find_nodes() {
+  num_ranks = given_ranks.value_or(0);
   if (node < 0) node = environment_number("NODE_RANK", -1);
   ask_environment();
   if (nodes.empty()) return;
@@ -105,6 +108,8 @@ void LaunchCommand::run() const {
     throw ConfigError(
         fmt::format("launch: unknown option {}", unknown[0]),
         "train and its options go behind '--': athanor launch -n 2 -- train run.toml --set ...");
+  if (!given_ranks && num_ranks == 0)
+    throw ConfigError("launch: --ranks (-n) is required", "athanor launch -n 2 -- train run.toml");
   if (num_ranks < 1 || num_ranks > kMaxRanks)
     throw ConfigError(fmt::format("launch: -n {}, expected 1 to {} ranks", num_ranks, kMaxRanks));
   if (command[0] != "train")
@@ -138,7 +143,7 @@ void LaunchCommand::run() const {
 void add_launch(CLI::App& app) {
   CLI::App* sub = app.add_subcommand("launch", "Train with several ranks on this machine, or on several");
   auto launch = std::make_shared<LaunchCommand>();
-  sub->add_option("-n,--ranks", launch->num_ranks,
+  sub->add_option("-n,--ranks", launch->given_ranks,
                   "How many ranks of this node, each a process (or PET_NPROC_PER_NODE)")
       ->type_name("N");
   sub->add_option("--nodes,--nnodes", launch->nodes,
