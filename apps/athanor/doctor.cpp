@@ -7,6 +7,8 @@
 
 #include "athanor/base/check.h"
 #include "athanor/base/columns.h"
+#include "athanor/base/cpu_limits.h"
+#include "athanor/base/host_memory.h"
 #include "athanor/base/human.h"
 #include "athanor/base/topology.h"
 #include "athanor/kernels/cuda/plugin.h"
@@ -82,9 +84,12 @@ void show_kernels(const std::vector<KernelChoice>& choices, Console& console) {
 
 void DoctorCommand::run() const {
   const Isa chosen = isa == "auto" ? best_isa() : parse_isa(isa);
-  const int processors = num_usable_cpus();  // before this thread is bound to one
+  const CpuLimits limits = read_cpu_limits();  // before this thread is bound to one
+  const int processors = limits.usable();
+  const AvailableMemory free_memory = available_memory();
   const std::vector<Core> cores = usable_cores();
-  const Placement placement = place_rank(cores, {.ranks = 1, .rank = 0, .threads = processors});
+  const Placement placement =
+      place_rank(cores, {.ranks = 1, .rank = 0, .threads = processors, .cpu_quota = limits.quota});
   ThreadPool pool(processors, [&](int thread) { bind_this_thread(placement.thread(thread)); });
   const BoundThread bound(placement.thread(0));
   const std::string binding = bound.refusal().empty() ? placement.text() : "not bound: " + bound.refusal();
@@ -94,12 +99,16 @@ void DoctorCommand::run() const {
   report["version"] = ATHANOR_VERSION;
   report["cpu"] = cpu_model();
   report["processors"] = processors;
+  report["processors_by_affinity"] = limits.affinity;
+  report["cpu_quota"] = limits.quota;  // 0: none
+  report["cpu_quota_group"] = limits.group;
   report["cores"] = cores.size();
   report["numa_nodes"] = num_nodes(cores);
   report["binding"] = binding;
   report["isa"] = isa_name(chosen);
   report["memory_bytes"] = memory_bytes("MemTotal");
-  report["memory_available_bytes"] = memory_bytes("MemAvailable");
+  report["memory_available_bytes"] = free_memory.bytes;
+  report["memory_limit_group"] = free_memory.group;
   report["peak_f32_gflops"] = f32 * 1e-9;
   report["peak_bf16_gflops"] = bf16 * 1e-9;
   std::string cuda = describe_cuda(cuda_plugin());
@@ -124,12 +133,16 @@ void DoctorCommand::run() const {
   console->header(
       "athanor doctor",
       {{"version", ATHANOR_VERSION},
-       {"processor", fmt::format("{}, {} usable", cpu_model(), processors)},
-       {"threads", fmt::format("{} cores on {} NUMA node{}, one thread for each processor, {}", cores.size(),
-                               num_nodes(cores), num_nodes(cores) == 1 ? "" : "s", binding)},
+       {"processor", fmt::format("{}, {}", cpu_model(), limits.text())},
+       {"threads",
+        fmt::format("{} cores on {} NUMA node{}, {}, {}", cores.size(), num_nodes(cores),
+                    num_nodes(cores) == 1 ? "" : "s",
+                    limits.quota > 0.0 ? fmt::format("{} used", processors) : "one thread for each processor",
+                    binding)},
        {"instructions", sets + (isa == "auto" ? "" : " (using " + isa + ")")},
-       {"memory", fmt::format("{}, {} free", human_bytes(static_cast<double>(memory_bytes("MemTotal"))),
-                              human_bytes(static_cast<double>(memory_bytes("MemAvailable"))))},
+       {"memory", fmt::format("{}, {} free{}", human_bytes(static_cast<double>(memory_bytes("MemTotal"))),
+                              human_bytes(static_cast<double>(free_memory.bytes)),
+                              free_memory.group.empty() ? "" : " in control group " + free_memory.group)},
        {"ceiling", fmt::format("f32 {:.0f} GFLOP/s, bf16 {:.0f} GFLOP/s, all threads together", f32 * 1e-9,
                                bf16 * 1e-9)},
        {"cuda", cuda}});

@@ -7,11 +7,14 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <optional>
 
 #include "athanor/base/error.h"
 #include "athanor/comm/shm.h"
+#include "athanor/launch/environment.h"
 #include "athanor/launch/stop_requests.h"
 #include "athanor/launch/supervisor.h"
+#include "athanor/launch/variables.h"
 #include "command.h"
 #include "console_stream.h"
 #include "own_program.h"
@@ -25,6 +28,7 @@ constexpr const char* kNodesHint =
     "on each node: athanor launch -n 2 --nodes 2 --node 0|1 --master ADDRESS[:PORT] -- train run.toml";
 
 struct LaunchCommand {
+  std::optional<int> given_ranks;
   int num_ranks = 0, num_nodes = 1, node = -1;
   std::string nodes, master;
   bool json = false;
@@ -32,16 +36,44 @@ struct LaunchCommand {
 
   void run() const;
   void find_nodes();
+  void ask_environment();
   void set_nodes(LaunchOptions& options) const;
 };
 
+const char* variable(const char* name) {
+  return std::getenv(name);
+}
+
 int environment_number(const char* name, int otherwise) {
-  const char* text = std::getenv(name);
-  return text == nullptr ? otherwise : std::atoi(text);
+  return Variables(variable).number(name, 0, 1 << 20).value_or(otherwise);
+}
+
+// What the command line leaves open, where the launcher around this one has set it.
+void LaunchCommand::ask_environment() {
+  if (!nodes.empty() && node >= 0 && !master.empty()) return;
+  const auto found = parse_node_environment(variable);
+  if (found && !given_ranks) num_ranks = found->ranks;
+  if (!found || found->num_nodes == 1) {
+    if (!nodes.empty() && node < 0) node = environment_number("JOB_COMPLETION_INDEX", -1);
+    return;
+  }
+  if (nodes.empty()) nodes = std::to_string(found->num_nodes);
+  if (std::atoi(nodes.c_str()) != found->num_nodes) {
+    if (nodes == "1") return;
+    throw ConfigError(fmt::format("launch: --nodes {}, but it is {}", nodes, found->believed),
+                      "leave out --nodes, or give --node and --master too");
+  }
+  if (node < 0) node = found->node;
+  if (master.empty() && !found->master_address.empty())
+    master = fmt::format("{}:{}", found->master_address, found->master_port);
+  std::fprintf(stderr, "athanor: %s\n", found->believed.c_str());
 }
 
 // From the command line, else from the environment as other launchers set it.
 void LaunchCommand::find_nodes() {
+  num_ranks = given_ranks.value_or(0);
+  if (node < 0) node = environment_number("NODE_RANK", -1);
+  ask_environment();
   if (nodes.empty()) return;
   const size_t colon = nodes.find(':');
   num_nodes = std::atoi(nodes.c_str());
@@ -50,7 +82,6 @@ void LaunchCommand::find_nodes() {
         fmt::format("launch: --nodes {}, expected a number of nodes, or twice the same: 2:2", nodes),
         kNodesHint);
   if (num_nodes == 1) return;
-  if (node < 0) node = environment_number("NODE_RANK", -1);
   if (node < 0 || node >= num_nodes)
     throw ConfigError(
         fmt::format("launch: --node {} of {}, expected 0 to {}", node, num_nodes, num_nodes - 1), kNodesHint);
@@ -80,6 +111,8 @@ void LaunchCommand::run() const {
     throw ConfigError(
         fmt::format("launch: unknown option {}", unknown[0]),
         "train and its options go behind '--': athanor launch -n 2 -- train run.toml --set ...");
+  if (!given_ranks && num_ranks == 0)
+    throw ConfigError("launch: --ranks (-n) is required", "athanor launch -n 2 -- train run.toml");
   if (num_ranks < 1 || num_ranks > kMaxRanks)
     throw ConfigError(fmt::format("launch: -n {}, expected 1 to {} ranks", num_ranks, kMaxRanks));
   if (command[0] != "train")
@@ -116,14 +149,16 @@ void LaunchCommand::run() const {
 void add_launch(CLI::App& app) {
   CLI::App* sub = app.add_subcommand("launch", "Train with several ranks on this machine, or on several");
   auto launch = std::make_shared<LaunchCommand>();
-  sub->add_option("-n,--ranks", launch->num_ranks, "How many ranks, each a process")
-      ->required()
+  sub->add_option("-n,--ranks", launch->given_ranks,
+                  "How many ranks of this node, each a process (or PET_NPROC_PER_NODE)")
       ->type_name("N");
-  sub->add_option("--nodes", launch->nodes,
+  sub->add_option("--nodes,--nnodes", launch->nodes,
                   "How many nodes, each with as many ranks and a launcher of its own")
       ->type_name("H");
-  sub->add_option("--node", launch->node, "Which of them this is: 0 ... H-1 (or NODE_RANK)")->type_name("I");
-  sub->add_option("--master", launch->master, "Address of node 0 (rendezvous; or MASTER_ADDR, MASTER_PORT); port 29500")
+  sub->add_option("--node,--node-rank", launch->node, "Which of them this is: 0 ... H-1 (or NODE_RANK)")
+      ->type_name("I");
+  sub->add_option("--master", launch->master,
+                  "Address of node 0 (rendezvous; or MASTER_ADDR, MASTER_PORT); port 29500")
       ->type_name("ADDRESS[:PORT]");
   sub->add_flag("--json", launch->json, "Print rank 0's report as one JSON document (train --json)");
   sub->add_option("command", launch->command, "The command that every rank runs, with its options")
@@ -134,6 +169,9 @@ void add_launch(CLI::App& app) {
       "  athanor launch -n 2 -- train run.toml\n"
       "  athanor launch -n 4 -- train run.toml --set train.steps=100 --set parallel.reduce=tree\n"
       "  athanor launch -n 2 --nodes 2 --node 1 --master 10.0.0.1:29500 -- train run.toml\n"
+      "\n"
+      "Under srun, mpirun, PyTorchJob, Volcano or Kubeflow with one process a node the nodes come from the\n"
+      "environment; the variables that were believed are named.\n"
       "\n"
       "Rank 0 has this terminal; what other ranks write to standard error is marked with their rank.\n"
       "Ctrl-C, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2 and SIGXCPU are passed on to every rank once: they save a\n"

@@ -2,11 +2,14 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 
 #include "athanor/base/check.h"
+#include "athanor/base/cpu.h"
+#include "athanor/base/cpu_limits.h"
 #include "athanor/base/file.h"
 #include "athanor/base/topology.h"
 #include "athanor/config/load.h"
@@ -79,7 +82,8 @@ void TrainCommand::run() const {
   if (config.train.pin_threads)
     io.placement = place_rank(usable_cores(), {.ranks = ranks.local_world_size,
                                                .rank = ranks.local_rank,
-                                               .threads = threads_of_rank(config, ranks.local_world_size)});
+                                               .threads = threads_of_rank(config, ranks.local_world_size),
+                                               .cpu_quota = read_cpu_limits().quota});
   std::signal(SIGPIPE, SIG_IGN);  // who reads what is shown may go; the run goes on
   const auto stream = std::make_shared<ConsoleStream>(json ? STDERR_FILENO : STDOUT_FILENO);
   const StopWatcher watcher({.on_first =
@@ -90,6 +94,7 @@ void TrainCommand::run() const {
                              .on_thread = [&io] { bind_this_thread(io.placement.processors); },
                              .under_launcher = ranks.shm_fd >= 0});
   const auto console = ranks.rank == 0 ? make_console(json, config.train.log_every, stream) : nullptr;
+  if (console != nullptr && !ranks.believed.empty()) console->message(ranks.believed);
   GroupOptions options;
   options.timeout_ms = config.launch.timeout_ms;
   options.on_late = [](const std::string& report) { std::fprintf(stderr, "athanor: %s\n", report.c_str()); };
@@ -102,6 +107,8 @@ void TrainCommand::run() const {
   io.console = console.get();
   io.stop = &watcher.requested();
   io.ranks_of_host = ranks.local_world_size;
+  io.rank_of_host = ranks.local_rank;
+  if (const char* isa = std::getenv("ATHANOR_MAX_ISA")) io.highest_isa = std::min(best_isa(), parse_isa(isa));
   io.cuda_plugin = cuda_plugin();
   io.nccl_module = beside_program("athanor_nccl.so");
   options.on_thread = [&io] { bind_this_thread(io.placement.processors); };
@@ -161,6 +168,9 @@ void add_train(CLI::App& app) {
       "Ctrl-C, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2 and SIGXCPU save a checkpoint and end; a second one ends "
       "at\n"
       "once. What is ignored at the start (nohup) stays ignored.\n"
+      "Ranks must have the same settings, data and run folder, and use one instruction set: with train.isa = "
+      "\"auto\"\n"
+      "the highest that all have. ATHANOR_MAX_ISA=avx2 makes this rank offer no more than that.\n"
       "Exit codes: 0 ok, 1 failed, 2 wrong command line or config, 75 interrupted after saving: start it "
       "again;\n"
       "128 + N ended at once by a second signal N.");

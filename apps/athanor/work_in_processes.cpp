@@ -15,6 +15,7 @@
 #include <set>
 
 #include "athanor/base/check.h"
+#include "athanor/base/cpu_limits.h"
 #include "athanor/base/topology.h"
 #include "athanor/comm/forked_ranks.h"
 
@@ -61,6 +62,7 @@ bool read_all(int pipe, void* data, size_t size) {
 
 std::vector<int> processors() {
   std::vector<int> all;
+  if (read_cpu_limits().quota > 0.0) return all;  // others use the same ones: nobody is bound
   for (const Core& core : usable_cores())
     all.insert(all.end(), core.processors.begin(), core.processors.end());
   return all;

@@ -69,5 +69,25 @@ TEST_F(HostMemoryTest, StopsAtTheGroupOfVersion1) {
   EXPECT_EQ(mebibytes(), 1024);
 }
 
+TEST_F(HostMemoryTest, CountsWhatSlowsAProcessDownAndNamesTheGroup) {
+  write("/proc/self/cgroup", "0::/pod/main\n");
+  write("/sys/fs/cgroup/pod/memory.max", "629145600\n");
+  write("/sys/fs/cgroup/pod/memory.high", "314572800\n");
+  EXPECT_EQ(mebibytes(), 300);
+  EXPECT_EQ(available_memory(root_.string()).group, "/pod");
+}
+
+TEST_F(HostMemoryTest, KnowsTheLimitsOfGroupsThatAreNotMounted) {
+  write("/proc/self/cgroup", "5:memory:/docker/abc\n");
+  write("/proc/self/mountinfo", "35 31 0:32 /docker/abc /cg\\040roups/memory ro - cgroup cgroup rw,memory\n");
+  const std::string folder = "/cg roups/memory";
+  write(folder + "/memory.limit_in_bytes", "9223372036854771712\n");
+  write(folder + "/memory.usage_in_bytes", "104857600\n");
+  write(folder + "/memory.stat",
+        "inactive_file 0\nhierarchical_memory_limit 209715200\ntotal_inactive_file 52428800\n");
+  EXPECT_EQ(mebibytes(), 150);
+  EXPECT_EQ(available_memory(root_.string()).group, "/docker/abc");
+}
+
 }  // namespace
 }  // namespace athanor

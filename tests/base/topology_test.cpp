@@ -20,6 +20,14 @@ Placement place(const std::vector<Core>& cores, int ranks, int rank, int threads
   return place_rank(cores, {.ranks = ranks, .rank = rank, .threads = threads});
 }
 
+TEST(Placement, NobodyIsBoundUnderAQuota) {
+  const auto cores = synthetic_cores("numa:1 core:2 pu:1");
+  EXPECT_TRUE(place_rank(cores, {.ranks = 1, .rank = 0, .threads = 2}).pinned());
+  const Placement place = place_rank(cores, {.ranks = 1, .rank = 0, .threads = 2, .cpu_quota = 1.5});
+  EXPECT_FALSE(place.pinned());
+  EXPECT_EQ(place.text(), "not bound: a quota of 1.5 CPUs");
+}
+
 TEST(Topology, ReadsNodesCoresAndHyperthreads) {
   const auto cores = synthetic_cores("numa:2 core:2 pu:2");
   const std::vector<Core> expected = {{0, {0, 1}}, {0, {2, 3}}, {1, {4, 5}}, {1, {6, 7}}};

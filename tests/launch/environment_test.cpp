@@ -11,16 +11,16 @@
 namespace athanor {
 namespace {
 
-using Variables = std::map<std::string, std::string>;
+using VariableMap = std::map<std::string, std::string>;
 
-RankEnvironment parse(const Variables& variables) {
+RankEnvironment parse(const VariableMap& variables) {
   return parse_rank_environment([&](const char* name) {
     const auto found = variables.find(name);
     return found == variables.end() ? nullptr : found->second.c_str();
   });
 }
 
-std::string error_of(const Variables& variables) {
+std::string error_of(const VariableMap& variables) {
   try {
     parse(variables);
   } catch (const ConfigError& error) {
@@ -72,10 +72,10 @@ TEST(RankEnvironment, OnSeveralHosts) {
 }
 
 TEST(RankEnvironment, UnderMpirun) {
-  const Variables variables = {{"OMPI_COMM_WORLD_RANK", "2"},
-                               {"OMPI_COMM_WORLD_SIZE", "4"},
-                               {"OMPI_COMM_WORLD_LOCAL_RANK", "0"},
-                               {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}};
+  const VariableMap variables = {{"OMPI_COMM_WORLD_RANK", "2"},
+                                 {"OMPI_COMM_WORLD_SIZE", "4"},
+                                 {"OMPI_COMM_WORLD_LOCAL_RANK", "0"},
+                                 {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}};
   const auto place = parse(variables);
   EXPECT_TRUE(place.mpi && place.launched);
   EXPECT_EQ(place.rank, 2);

@@ -1,13 +1,12 @@
 #include "athanor/base/cpu.h"
 
-#include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <cstdio>
 #include <fstream>
 
 #include "athanor/base/check.h"
+#include "athanor/base/cpu_limits.h"
 
 namespace athanor {
 namespace {
@@ -81,16 +80,7 @@ int max_threads() {
 }
 
 int num_usable_cpus() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  int cpus = ::sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
-  long long quota = 0, period = 0;  // cgroup v2: "max 100000" or "200000 100000"
-  if (std::FILE* file = std::fopen("/sys/fs/cgroup/cpu.max", "r")) {
-    if (std::fscanf(file, "%lld %lld", &quota, &period) == 2 && quota > 0 && period > 0)
-      cpus = std::min(cpus, static_cast<int>((quota + period - 1) / period));
-    std::fclose(file);
-  }
-  return std::max(cpus, 1);
+  return read_cpu_limits().usable();
 }
 
 }  // namespace athanor

@@ -4,76 +4,60 @@
 #include <charconv>
 #include <fstream>
 #include <limits>
-#include <optional>
+
+#include "athanor/base/cgroup.h"
 
 namespace athanor {
 namespace {
 
 constexpr uint64_t kUnlimited = std::numeric_limits<uint64_t>::max();
 
-std::optional<uint64_t> parse_number(const std::string& text) {
-  const char* first = text.data() + std::min(text.size(), text.find_first_not_of(" \t"));
-  uint64_t value = 0;
-  const auto [end, error] = std::from_chars(first, text.data() + text.size(), value);
-  if (error != std::errc()) return std::nullopt;
-  return value;
-}
-
-std::optional<uint64_t> read_number(const std::string& path) {
-  std::ifstream in(path);
-  std::string line;
-  if (!std::getline(in, line)) return std::nullopt;
-  return parse_number(line);  // none: "max"
-}
-
-// The number behind `key` on a line of its own.
-uint64_t read_entry(const std::string& path, const std::string& key) {
-  std::ifstream in(path);
-  for (std::string line; std::getline(in, line);)
-    if (line.starts_with(key)) return parse_number(line.substr(key.size())).value_or(0);
+// Of a line "MemAvailable:    1024 kB".
+uint64_t meminfo_bytes(const std::string& root, const std::string& key) {
+  std::ifstream in(root + "/proc/meminfo");
+  for (std::string line; std::getline(in, line);) {
+    if (!line.starts_with(key)) continue;
+    const size_t first = std::min(line.size(), line.find_first_not_of(" \t", key.size()));
+    uint64_t value = 0;
+    std::from_chars(line.data() + first, line.data() + line.size(), value);
+    return value * 1024;
+  }
   return 0;
 }
 
-struct GroupFiles {
-  const char *folder, *limit, *used;
-};
-constexpr GroupFiles kVersion2{"/sys/fs/cgroup", "/memory.max", "/memory.current"};
-constexpr GroupFiles kVersion1{"/sys/fs/cgroup/memory", "/memory.limit_in_bytes", "/memory.usage_in_bytes"};
-
-// A group and all it lies in limit what its processes hold. Cached files count as used but are given up on demand.
-uint64_t left_in_groups(const std::string& root, const GroupFiles& files, std::string group) {
-  uint64_t left = kUnlimited;
-  while (true) {
-    const std::string folder = root + files.folder + (group == "/" ? "" : group);
-    if (const auto limit = read_number(folder + files.limit)) {
-      const uint64_t used = read_number(folder + files.used).value_or(0);
-      const uint64_t cached = std::min(used, read_entry(folder + "/memory.stat", "inactive_file "));
-      left = std::min(left, *limit - std::min(*limit, used - cached));
-    }
-    if (group.size() <= 1) return left;
-    const size_t slash = group.rfind('/');
-    group = slash == 0 || slash == std::string::npos ? "/" : group.substr(0, slash);
-  }
+// What a group's processes may still take. Cached files count as used but are given up on demand.
+uint64_t left_in(const CgroupFolder& group) {
+  const bool old = group.version == 1;
+  // memory.high is not refused but slows a process down to a crawl; a version 1 group may lie in one that is not mounted.
+  const auto limit =
+      std::min(group.number(old ? "memory.limit_in_bytes" : "memory.max").value_or(kUnlimited),
+               (old ? group.entry("memory.stat", "hierarchical_memory_limit") : group.number("memory.high"))
+                   .value_or(kUnlimited));
+  if (limit == kUnlimited) return kUnlimited;
+  const uint64_t used = group.number(old ? "memory.usage_in_bytes" : "memory.current").value_or(0);
+  auto cached = group.entry("memory.stat", "total_inactive_file");  // version 1: with the groups within
+  if (!cached) cached = group.entry("memory.stat", "inactive_file");
+  return limit - std::min(limit, used - std::min(used, cached.value_or(0)));
 }
 
 }  // namespace
 
-uint64_t available_memory_bytes(const std::string& root) {
-  const std::string meminfo = root + "/proc/meminfo";
-  const uint64_t available = read_entry(meminfo, "MemAvailable:");
-  if (available == 0) return 0;
-  uint64_t left = (available + read_entry(meminfo, "SwapFree:")) * 1024;
-  std::ifstream in(root + "/proc/self/cgroup");  // "0::/a/b", "5:memory:/a/b", "4:cpu,cpuacct:/a/b"
-  for (std::string line; std::getline(in, line);) {
-    const size_t first = line.find(':'), second = line.find(':', first + 1);
-    if (first == std::string::npos || second == std::string::npos) continue;
-    const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
-    const std::string group = line.substr(second + 1);
-    if (controllers == ",,") left = std::min(left, left_in_groups(root, kVersion2, group));
-    if (controllers.find(",memory,") != std::string::npos)
-      left = std::min(left, left_in_groups(root, kVersion1, group));
+AvailableMemory available_memory(const std::string& root) {
+  AvailableMemory memory;
+  const uint64_t available = meminfo_bytes(root, "MemAvailable:");
+  if (available == 0) return memory;
+  memory.bytes = available + meminfo_bytes(root, "SwapFree:");
+  for (const CgroupFolder& group : cgroup_folders(root, "memory")) {
+    const uint64_t left = left_in(group);
+    if (left >= memory.bytes) continue;
+    memory.bytes = left;
+    memory.group = group.name;
   }
-  return left;
+  return memory;
+}
+
+uint64_t available_memory_bytes(const std::string& root) {
+  return available_memory(root).bytes;
 }
 
 }  // namespace athanor

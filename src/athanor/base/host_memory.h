@@ -11,6 +11,11 @@
 
 namespace athanor {
 
+struct AvailableMemory {
+  uint64_t bytes = 0;  // 0 where the machine does not say
+  std::string group;   // the control group that leaves less than the machine has; "": none
+};
+AvailableMemory available_memory(const std::string& root = "");
 uint64_t available_memory_bytes(const std::string& root = "");  // 0 where the machine does not say
 
 }  // namespace athanor

@@ -134,6 +134,8 @@ Placement place_rank(std::span<const Core> cores, const PlacementRequest& reques
   const auto ranks = static_cast<size_t>(request.ranks), threads = static_cast<size_t>(request.threads);
   if (cores.empty()) {
     placement.reason = "not bound to cores, which are not known";
+  } else if (request.cpu_quota > 0.0) {
+    placement.reason = fmt::format("not bound: a quota of {:g} CPUs", request.cpu_quota);
   } else if (ranks * threads > all.size()) {
     placement.reason =
         fmt::format("not bound: {} threads are more than {} processors", ranks * threads, all.size());

@@ -30,12 +30,13 @@ std::vector<Core> synthetic_cores(const std::string& description, std::span<cons
 struct PlacementRequest {
   int ranks = 1;  // of this host
   int rank = 0;
-  int threads = 1;  // of each rank
+  int threads = 1;         // of each rank
+  double cpu_quota = 0.0;  // of the host's ranks (cpu_limits.h); 0: none
 };
 
 // Where the threads of one rank run. Not pinned, with a reason, if there are more threads than processors, or so few
 // that each rank could have another one: then other jobs may be meant to run beside, and taskset says where this
-// one should.
+// one should. Nor under a CPU quota: others run on the same processors, and which are idle changes.
 struct Placement {
   std::vector<int> processors;  // of the rank; empty: not pinned
   std::vector<int> of_thread;   // one for each thread, the main one first

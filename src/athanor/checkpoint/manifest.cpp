@@ -14,7 +14,6 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr int64_t kVersion = 1;
 constexpr size_t kMaxSlices = 4096, kMaxNameBytes = 512, kHashDigits = 32;
 constexpr std::string_view kSealFront = "{\"checksum\":\"", kSealBack = "\",\n";
 
@@ -169,7 +168,7 @@ std::string canonical_state(std::string_view state, const std::string& file) {
 std::string print_manifest(const Manifest& manifest) {
   std::string rest =
       fmt::format("\"format\":\"athanor checkpoint\",\n\"version\":{},\n\"step\":{},\n\"state\":{},\n",
-                  kVersion, manifest.step, canonical_state(manifest.state, kManifestName));
+                  kManifestVersion, manifest.step, canonical_state(manifest.state, kManifestName));
   rest += "\"tensors\":[";
   try {
     for (const ManifestTensor& tensor : manifest.tensors) {
@@ -203,8 +202,9 @@ Manifest parse_manifest(std::string_view text, const std::string& file) {
   const Json json = parse_json(text, file);
   const Node root{json, file, "manifest"};
   if (root.at("format").text() != "athanor checkpoint") root.refuse("its format is not 'athanor checkpoint'");
-  if (const int64_t version = root.at("version").natural(); version != kVersion)
-    root.refuse(fmt::format("got version {}, expected {}; a newer program wrote it", version, kVersion));
+  if (const int64_t version = root.at("version").natural(); version != kManifestVersion)
+    root.refuse(
+        fmt::format("got version {}, expected {}; a newer program wrote it", version, kManifestVersion));
   Manifest manifest;
   manifest.step = root.at("step").natural();
   if (!root.at("state").value.is_object()) root.at("state").refuse("expected an object");

@@ -20,6 +20,7 @@
 namespace athanor {
 
 constexpr const char* kManifestName = "manifest.json";
+constexpr int64_t kManifestVersion = 1;
 
 struct ManifestSlice {
   std::string file, entry;  // a safetensors file of the folder, the tensor in it

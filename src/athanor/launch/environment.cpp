@@ -2,68 +2,130 @@
 
 #include <fmt/core.h>
 
-#include <charconv>
-#include <optional>
 #include <string>
-#include <string_view>
+#include <vector>
 
 #include "athanor/base/error.h"
+#include "athanor/launch/launchers.h"
 
 namespace athanor {
+namespace {
 
-RankEnvironment parse_rank_environment(const std::function<const char*(const char* name)>& lookup) {
-  const auto number = [&](const char* name, int least, int most) -> std::optional<int> {
-    const char* text = lookup(name);
-    if (text == nullptr) return std::nullopt;
-    const std::string_view view(text);
-    int value = 0;
-    const auto [end, error] = std::from_chars(view.data(), view.data() + view.size(), value);
-    if (error != std::errc() || end != view.data() + view.size() || value < least || value > most)
-      throw ConfigError(fmt::format("environment variable {}: got \"{}\", expected a number from {} to {}",
-                                    name, view, least, most));
-    return value;
-  };
-  const char* const hint = "'athanor launch' sets these; unset them to train in one process";
-  RankEnvironment place;
-  auto world_size = number("WORLD_SIZE", 1, 1 << 20);
-  auto rank = number("RANK", 0, world_size.value_or(1 << 20) - 1);
-  auto local_size_name = "LOCAL_WORLD_SIZE", local_rank_name = "LOCAL_RANK";
-  if (!rank && !world_size) {
-    world_size = number("OMPI_COMM_WORLD_SIZE", 1, 1 << 20);
-    if (!world_size) return place;
-    rank = number("OMPI_COMM_WORLD_RANK", 0, *world_size - 1);
-    place.mpi = true;
-    local_size_name = "OMPI_COMM_WORLD_LOCAL_SIZE", local_rank_name = "OMPI_COMM_WORLD_LOCAL_RANK";
-  }
+constexpr const char* kOwnHint = "'athanor launch' sets these; unset them to train in one process";
+
+struct Believed {
+  std::string launcher;
+  FoundPlace place;
+};
+
+// RANK and WORLD_SIZE, by whomever.
+std::optional<FoundPlace> find_generic(const Variables& variables) {
+  const auto world_size = variables.number("WORLD_SIZE", 1, kMostRanks);
+  const auto rank = variables.number("RANK", 0, world_size.value_or(kMostRanks) - 1);
+  if (!rank && !world_size) return std::nullopt;
   if (!rank || !world_size)
     throw ConfigError(fmt::format("environment variable {} is set, but {} is not",
                                   rank ? "RANK" : "WORLD_SIZE", rank ? "WORLD_SIZE" : "RANK"),
-                      hint);
-  if (const char* master = lookup("MASTER_ADDR")) place.master_address = master;
-  place.master_port = number("MASTER_PORT", 1, 65535).value_or(place.master_port);
-  place.launched = true;
-  place.rank = *rank;
-  place.world_size = *world_size;
-  if (!place.mpi) place.shm_fd = number("ATHANOR_SHM_FD", 0, 1 << 20).value_or(-1);
-  const bool one_host = place.shm_fd >= 0 || place.mpi;
-  place.local_world_size =
-      number(local_size_name, 1, place.world_size).value_or(one_host ? place.world_size : 1);
-  place.local_rank =
-      number(local_rank_name, 0, place.local_world_size - 1).value_or(place.rank % place.local_world_size);
-  if (place.world_size == 1 || place.mpi) return place;
+                      kOwnHint);
+  FoundPlace place{.rank = *rank, .world_size = *world_size};
+  place.address = variables.text("MASTER_ADDR");  // with its own port, whatever a launcher around it says
+  place.variables = fmt::format("RANK {}, WORLD_SIZE {}", *rank, *world_size);
+  return place;
+}
+
+[[noreturn]] void refuse_conflict(const Believed& one, const Believed& other) {
+  throw ConfigError(
+      fmt::format("environment: {} says rank {} of {} ({}), {} says rank {} of {} ({})", one.launcher,
+                  one.place.rank, one.place.world_size, one.place.variables, other.launcher, other.place.rank,
+                  other.place.world_size, other.place.variables),
+      "unset those that are not meant; LOCAL_RANK and LOCAL_WORLD_SIZE beside RANK and WORLD_SIZE settle it");
+}
+
+// Takes from `other`, which means the same ranks, what is not known yet.
+void complete(FoundPlace& place, const FoundPlace& other) {
+  if (!place.local_world_size) {
+    place.local_world_size = other.local_world_size;
+    place.local_rank = other.local_rank;
+  }
+  if (place.address.empty()) {
+    place.address = other.address;
+    place.port = other.port;
+  }
+}
+
+// What the others say beside `believed`, which may be nothing yet.
+void ask_launchers(const Variables& variables, std::optional<Believed>& believed, bool generic) {
+  for (const Launcher& launcher : process_launchers()) {
+    // Around another launcher its numbers are those of nodes, or of nothing.
+    const bool around = believed && launcher.outermost && !generic;
+    std::optional<FoundPlace> found;
+    try {
+      found = launcher.find(variables);
+    } catch (const ConfigError&) {
+      if (!believed) throw;
+    }
+    if (!found) continue;
+    if (!believed) {
+      believed = Believed{launcher.name, *found};
+      continue;
+    }
+    const bool same = found->rank == believed->place.rank && found->world_size == believed->place.world_size;
+    if (!same && !around) refuse_conflict(*believed, {launcher.name, *found});
+    if (same) complete(believed->place, *found);
+    if (!same && believed->place.address.empty()) {
+      believed->place.address = found->address;
+      believed->place.port = found->port;
+    }
+  }
+}
+
+std::optional<Believed> ask_pods(const Variables& variables) {
+  if (const auto node = find_kubeflow_node(variables)) {
+    if (node->ranks > 1)
+      throw ConfigError(
+          fmt::format("environment: PET_NPROC_PER_NODE is {}, but 'train' is one rank", node->ranks),
+          "athanor launch -- train run.toml starts the ranks of each node");
+    FoundPlace place{.rank = node->node,
+                     .world_size = node->num_nodes,
+                     .local_rank = 0,
+                     .local_world_size = 1,
+                     .address = node->address,
+                     .port = node->port,
+                     .variables = node->variables};
+    return Believed{"Kubeflow", std::move(place)};
+  }
+  if (variables.has("JOB_COMPLETION_INDEX"))
+    throw ConfigError(
+        fmt::format("environment: JOB_COMPLETION_INDEX is {}, but an Indexed Job does not say of how "
+                    "many pods",
+                    variables.text("JOB_COMPLETION_INDEX")),
+        "athanor launch -n N --nodes PODS --master HOST -- train run.toml takes it for the node; "
+        "RANK=0 WORLD_SIZE=1 trains alone");
+  return std::nullopt;
+}
+
+// torchrun's agents listen at MASTER_PORT themselves, for as long as the ranks live.
+int port_beside_agent(const Variables& variables, int port) {
+  return variables.text("TORCHELASTIC_USE_AGENT_STORE") == "True" && port < 65535 ? port + 1 : port;
+}
+
+void check_meeting(const RankEnvironment& place, const std::string& variables) {
+  const std::string who = variables.empty() ? "" : fmt::format(" ({})", variables);
   if (place.shm_fd < 0 && place.master_address.empty())
     throw ConfigError(
         fmt::format(
-            "environment: rank {} of {} has neither ATHANOR_SHM_FD nor MASTER_ADDR to meet the others",
-            place.rank, place.world_size),
-        hint);
-  if (place.local_world_size == place.world_size) return place;
+            "environment: rank {} of {}{} has neither ATHANOR_SHM_FD nor MASTER_ADDR to meet the others",
+            place.rank, place.world_size, who),
+        "set MASTER_ADDR and MASTER_PORT to the host of rank 0; 'athanor launch' sets all of these; unset "
+        "them to "
+        "train in one process");
+  if (place.local_world_size == place.world_size) return;
   if (place.master_address.empty())
     throw ConfigError(
         fmt::format("environment: {} of {} ranks are on this host, and there is no MASTER_ADDR to "
                     "meet the others",
                     place.local_world_size, place.world_size),
-        hint);
+        kOwnHint);
   if (place.shm_fd >= 0 && (place.world_size % place.local_world_size != 0 ||
                             place.rank % place.local_world_size != place.local_rank))
     throw ConfigError(
@@ -71,7 +133,53 @@ RankEnvironment parse_rank_environment(const std::function<const char*(const cha
             "environment: rank {} of {} is LOCAL_RANK {} of {}, expected as many ranks on each host, in "
             "order",
             place.rank, place.world_size, place.local_rank, place.local_world_size),
-        hint);
+        kOwnHint);
+}
+
+}  // namespace
+
+RankEnvironment parse_rank_environment(const VariableLookup& lookup) {
+  const Variables variables(lookup);
+  RankEnvironment place;
+  std::optional<Believed> believed;
+  if (auto generic = find_generic(variables)) believed = Believed{"the environment", std::move(*generic)};
+  const bool generic = believed.has_value();
+  if (generic) place.shm_fd = variables.number("ATHANOR_SHM_FD", 0, 1 << 20).value_or(-1);
+  const bool complete_set =
+      generic && (place.shm_fd >= 0 || (variables.has("LOCAL_RANK") && variables.has("LOCAL_WORLD_SIZE")));
+  if (!complete_set) ask_launchers(variables, believed, generic);
+  if (!believed) believed = ask_pods(variables);
+  if (!believed) {
+    if (variables.number("SLURM_NTASKS", 1, kMostRanks).value_or(1) > 1)
+      place.believed = fmt::format("SLURM_NTASKS is {}, but this process is no task of srun: it trains alone",
+                                   variables.text("SLURM_NTASKS"));
+    return place;
+  }
+  const FoundPlace& found = believed->place;
+  place.launched = true;
+  place.mpi = believed->launcher == process_launchers().front().name;
+  place.rank = found.rank;
+  place.world_size = found.world_size;
+  const bool one_host = place.shm_fd >= 0 || place.mpi;
+  const auto given = [&](const char* name, int least, int most, const std::optional<int>& otherwise) {
+    return generic && variables.has(name) ? variables.number(name, least, most) : otherwise;
+  };
+  place.local_world_size = given("LOCAL_WORLD_SIZE", 1, place.world_size, found.local_world_size)
+                               .value_or(one_host ? place.world_size : 1);
+  place.local_rank = given("LOCAL_RANK", 0, place.local_world_size - 1, found.local_rank)
+                         .value_or(place.rank % place.local_world_size);
+  place.master_address = variables.has("MASTER_ADDR") ? variables.text("MASTER_ADDR") : found.address;
+  place.master_port =
+      port_beside_agent(variables, variables.number("MASTER_PORT", 1, 65535).value_or(found.port));
+  if (place.world_size > 1 && place.shm_fd < 0)
+    place.believed =
+        fmt::format("rank {} of {}, {} of {} on this host, as {} says: {}", place.rank, place.world_size,
+                    place.local_rank, place.local_world_size, believed->launcher, found.variables);
+  if (place.world_size == 1 || place.mpi) return place;
+  if (place.shm_fd < 0 && place.master_address.empty() && place.local_world_size == place.world_size &&
+      !generic)
+    place.master_address = "127.0.0.1";
+  check_meeting(place, generic ? "" : found.variables);
   return place;
 }
 

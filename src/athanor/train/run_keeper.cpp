@@ -7,6 +7,7 @@
 #include "athanor/base/clock.h"
 #include "athanor/checkpoint/checkpoint.h"
 #include "athanor/config/load.h"
+#include "athanor/train/agreement.h"
 #include "athanor/train/resume_changes.h"
 
 namespace athanor {
@@ -17,12 +18,14 @@ constexpr double kRenewSeconds = 1.0;
 }  // namespace
 
 void RunKeeper::take() {
-  if (!is_first_) return;
-  is_new_ = !env_.exists(folder_.path);
-  env_.create_folders(folder_.path);
-  lock_.emplace(lock_run(folder_.path));
+  if (is_first_) {
+    is_new_ = !env_.exists(folder_.path);
+    env_.create_folders(folder_.path);
+    lock_.emplace(lock_run(folder_.path));
+  }
+  agree_on_folder(env_, group_, folder_.path);
   // What a writer that died left behind, and what it had moved away, is put right before anyone looks.
-  stuck_ = rotate_checkpoints(env_, folder_.checkpoints(), /*keep=*/0);
+  if (is_first_) stuck_ = rotate_checkpoints(env_, folder_.checkpoints(), /*keep=*/0);
 }
 
 void RunKeeper::tell(const std::vector<std::string>& stuck, Recorder& recorder) {
@@ -34,7 +37,7 @@ std::optional<TrainState> RunKeeper::find_state(const Config& config, const std:
                                                 Recorder& recorder) {
   tell(stuck_, recorder);
   std::vector<std::string> skipped;
-  const auto newest = newest_checkpoint(env_, folder_.checkpoints(), &skipped);
+  const auto newest = agree_on_checkpoint(env_, group_, folder_.checkpoints(), &skipped);
   for (const std::string& line : skipped) recorder.warning(line);
   std::optional<TrainState> found;
   if (!newest) {

@@ -26,8 +26,8 @@ namespace athanor {
 
 class RunKeeper {
  public:
-  RunKeeper(Env& env, const RunFolder& folder, const Group& group)
-      : env_(env), folder_(folder), is_first_(group.rank() == 0) {}
+  RunKeeper(Env& env, const RunFolder& folder, Group& group)
+      : env_(env), folder_(folder), group_(group), is_first_(group.rank() == 0) {}
 
   void take();
   // The state of the newest checkpoint; none: the run begins. Says what became of the process before.
@@ -63,6 +63,7 @@ class RunKeeper {
 
   Env& env_;
   RunFolder folder_;
+  Group& group_;
   bool is_first_;
   std::optional<FolderLock> lock_;
   bool is_new_ = false, is_begun_ = false;

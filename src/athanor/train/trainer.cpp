@@ -22,6 +22,7 @@
 #include "athanor/kernels/peak.h"
 #include "athanor/kernels/table.h"
 #include "athanor/models/load.h"
+#include "athanor/train/agreement.h"
 #include "athanor/train/device.h"
 #include "athanor/train/doubtful_data.h"
 #include "athanor/train/grain_dealer.h"
@@ -55,7 +56,8 @@ class Trainer {
         keeper_(io.env, folder_, world.all()),
         threads_(threads_of_rank(config, io.ranks_of_host)),
         pool_(threads_, [this](int thread) { bind_this_thread(io_.placement.thread(thread)); }),
-        queue_(open_device(config, world.size(), io.cuda_plugin, &pool_, world.rank() % io.ranks_of_host)),
+        queue_(open_device(config, world.size(), io.cuda_plugin, &pool_,
+                           io.rank_of_host >= 0 ? io.rank_of_host : world.rank() % io.ranks_of_host)),
         device_world_(open_device_world(config, world, io.nccl_module, *queue_, arena_, io.group_options)),
         world_(device_world_ ? *device_world_ : world),
         group_(world_.all()) {}
@@ -122,8 +124,11 @@ void Trainer::open_data() {
   if (config_.parallel.servers > 0) places_.emplace(config_, world_);
   mesh_.emplace(places_ ? places_->shape() : mesh_shape(config_, group_.size()),
                 places_ ? places_->peers() : world_);
-  if (config_.parallel.sync_every > 0)
+  if (config_.parallel.sync_every > 0) {
+    agree(group_, {{"ranks of the host", fmt::format("{}", io_.ranks_of_host)}},
+          "groups of parallel.sync_every need as many ranks on every host");
     config_.parallel.sync_group = island_ranks(config_, mesh_->size(Axis::dp), io_.ranks_of_host);
+  }
   data_ = open_dataset(config_, io_.env,
                        {.threads = threads_,
                         .vocab_size = config_.model.vocab_size,
@@ -176,6 +181,7 @@ void Trainer::load_state() {
     check_state("checkpoint " + keeper_.checkpoint());
     keeper_.trust_checkpoint();
   } else if (!config_.train.init_from.empty()) {
+    agree_on_weights(io_.env, group_, config_.train.init_from);
     const WeightsPath weights = load_params(io_.env, config_.train.init_from, *training_->model,
                                             [this](const Param& param) { return training_->keeps(param); });
     for (const std::string& line : weights.skipped) recorder_->warning(line);
@@ -457,6 +463,8 @@ TrainReport Trainer::run() {
       io_.console->message("interrupted before the first step: the same command starts again");
     return report_;
   }
+  agree(group_, data_facts(data_.identity),
+        "all ranks train on the same tokenizer and texts: copy them to all hosts");
   const uint64_t available = available_memory_bytes();
   const MemoryPlan plan = plan_recompute({.config = config_,
                                           .num_channels = static_cast<int64_t>(data_.channels.size()),
@@ -517,7 +525,10 @@ int threads_of_rank(const Config& config, int ranks_of_host) {
 }
 
 TrainReport train(const Config& config, World& world, const TrainIo& io) {
-  Trainer trainer(config, world, io);
+  std::string note;
+  const Config agreed = agree_on_settings(config, world.all(), io.highest_isa, &note);
+  if (!note.empty() && io.console != nullptr) io.console->message(note);
+  Trainer trainer(agreed, world, io);
   try {
     return trainer.run();
   } catch (const NotFinite& error) {

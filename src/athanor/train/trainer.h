@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "athanor/base/cpu.h"
 #include "athanor/base/file.h"
 #include "athanor/base/topology.h"
 #include "athanor/base/trace.h"
@@ -35,6 +36,7 @@ struct TrainIo {
   const std::atomic<int>* stop = nullptr;
   std::vector<std::string> command_line = {};  // for env.json
   int ranks_of_host = 1;                       // they share its processors
+  int rank_of_host = -1;                       // among them; -1: they are consecutive, on every host as many
   Placement placement = {};                    // of the threads_of_rank(); the default: anywhere
   Trace* trace = nullptr;            // spans of the first steps, written to trace/rank*.json; may be null
   Profiler* profiler = nullptr;      // what the steps after the first of this process took; may be null
@@ -42,6 +44,7 @@ struct TrainIo {
   std::string cuda_plugin = "athanor_cuda.so";  // the file to load where train.device is "cuda"
   std::string nccl_module = "athanor_nccl.so";  // and with several ranks this one, too
   GroupOptions group_options = {};              // of the groups between devices
+  Isa highest_isa = best_isa();  // that this rank offers to the others, where train.isa is "auto"
 };
 
 // As many as train.threads says, or this rank's share of the usable processors.
