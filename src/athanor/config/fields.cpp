@@ -96,10 +96,11 @@ const std::vector<Field<Config>>& config_fields() {
       {"model", "capacity_factor", "moe: times the mean load; 0: no drops",
        at<&C::model, &M::capacity_factor>, at_least(0)},
 
-      {"data", "channels", "name, path, relative weight", at<&C::data, &D::channels>, any()},
+      {"data", "channels", "name, path, relative weight; valid_path", at<&C::data, &D::channels>, any()},
       {"data", "tokenizer", "tokenizer.json", at<&C::data, &D::tokenizer>, path()},
       {"data", "seq_len", "tokens", at<&C::data, &D::seq_len>, at_least(1, 1 << 30)},
-      {"data", "valid_fraction", "fraction", at<&C::data, &D::valid_fraction>, below(0, 1)},
+      {"data", "valid_fraction", "fraction, of channels without valid_path", at<&C::data, &D::valid_fraction>,
+       below(0, 1)},
       {"data", "cache", "folder; empty: .cache in train.runs", at<&C::data, &D::cache>, path()},
       {"data", "text_key", "field of a JSONL line", at<&C::data, &D::text_key>, any()},
       {"data", "attend_across_documents", "false: tokens see their own document only",
@@ -251,9 +252,15 @@ const std::vector<Field<Config>>& config_fields() {
 
 const std::vector<Field<ChannelConfig>>& channel_fields() {
   static const std::vector<Field<ChannelConfig>> fields = {
-      {"data.channels", "name", "", of<&ChannelConfig::name>, any()},
-      {"data.channels", "path", "text, JSONL, folder or .bin/.idx prefix", of<&ChannelConfig::path>, path()},
+      {"data.channels", "name", "", of<&ChannelConfig::name>, {.required = true}},
+      {"data.channels",
+       "path",
+       "text, JSONL, folder or .bin/.idx prefix",
+       of<&ChannelConfig::path>,
+       {.is_path = true, .required = true}},
       {"data.channels", "weight", "share, relative to the others", of<&ChannelConfig::weight>, above(0)},
+      {"data.channels", "valid_path", "held out instead of the last part of path; like path",
+       of<&ChannelConfig::valid_path>, path()},
   };
   return fields;
 }

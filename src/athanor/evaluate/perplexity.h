@@ -34,7 +34,9 @@ struct ChannelScore {
 struct Evaluation {
   std::vector<ChannelScore> channels;
   int64_t tokens = 0;
-  double loss = 0.0;  // over all tokens of all channels
+  double loss = 0.0;                     // over all tokens of all channels
+  std::optional<int64_t> bytes() const;  // of all channels; none where one has none
+  std::optional<double> bits_per_byte() const;
 };
 
 // Windows of one length, as a forward pass takes them.

@@ -52,6 +52,14 @@ std::string TrainReport::to_json() const {
   report["planned_bytes"] = planned_bytes;
   report["resident_bytes"] = resident_bytes;
   report["digest"] = digest;
+  report["left_out_files"] = left_out.size();
+  for (const Dataset::Omission& omission : left_out) {
+    Report entry;
+    entry["channel"] = omission.channel;
+    entry["file"] = omission.what.file;
+    entry["reason"] = omission.what.reason;
+    report["left_out"].push_back(std::move(entry));
+  }
   return report.to_json();
 }
 

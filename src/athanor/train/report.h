@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "athanor/data/dataset.h"
 #include "athanor/observe/metrics.h"
 
 namespace athanor {
@@ -25,6 +26,7 @@ struct TrainReport {
   double first_step_seconds = 0.0;  // from the start of the process to the end of its first step
   int64_t peak_bytes = 0, planned_bytes = 0, resident_bytes = 0;  // of rank 0
   std::string digest;                                             // of the final checkpoint
+  std::vector<Dataset::Omission> left_out = {};                   // of the channels' folders
 
   // From the steps that were measured, if any; without a peak (0) there is no mfu.
   void set_rates(std::vector<double> tokens_per_second, double flops_per_token, double peak_flops);

@@ -135,6 +135,8 @@ void Trainer::open_run() {
   io_.env.create_folders(folder_.checkpoints());
   if (group_.rank() == 0) lock_.emplace(lock_run(folder_.path));
   recorder_.emplace(io_.env, folder_.path, group_.rank(), io_.console, io_.command_line);
+  report_.left_out = data_.left_out;
+  for (const std::string& remark : data_.remarks) recorder_->warning(remark);
   // What a writer that died left behind, and what it had moved away, is put right before anyone looks.
   if (group_.rank() == 0) rotate_checkpoints(io_.env, folder_.checkpoints(), /*keep=*/0);
   group_.barrier("run folder");
