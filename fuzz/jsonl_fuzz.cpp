@@ -52,7 +52,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     if (layout == athanor::JsonLayout::none)
       athanor::for_each_text_document(source, "fuzz", {"<|endoftext|>"}, take);
     else
-      athanor::for_each_json_document(source, "fuzz", "text", layout, take);
+      athanor::for_each_json_document(
+          source, "fuzz", "text", layout,
+          [&](std::string_view text, const athanor::JsonPlace& place) { take(text, place.line); });
   } catch (const athanor::Error&) {
     return 0;
   }

@@ -91,6 +91,8 @@ void EvaluateCommand::run_channels(Loaded& model) const {
       config_file.empty() ? model.loaded.config : load_config(system_env(), config_file, overrides);
   if (!config_file.empty()) check_tokenizer(config, model);
   config.model = model.loaded.model->config();
+  for (ChannelConfig& channel : config.data.channels)
+    channel.weight = 0;  // nothing is left over for training
   if (config.data.seq_len > config.model.max_seq_len)
     throw ConfigError(fmt::format("data.seq_len: got {}, expected at most the model's max_seq_len {}",
                                   config.data.seq_len, config.model.max_seq_len));

@@ -52,7 +52,8 @@ std::vector<std::string> row_of(const std::string& name, const std::string& docu
 }
 
 std::string place_of(const DocumentScore& score) {
-  return score.line == 0 ? score.file : fmt::format("{}:{}", score.file, score.line);
+  const std::string id = score.id.empty() ? "" : fmt::format(" ({})", score.id);
+  return score.line == 0 ? score.file : fmt::format("{}:{}{}", score.file, score.line, id);
 }
 
 }  // namespace
@@ -88,6 +89,7 @@ void EvaluateFiles::run(Loaded& model) const {
       if (!by_document) return;
       Json facts = {{"file", score.file}};
       if (score.line > 0) facts["line"] = score.line;
+      if (!score.id.empty()) facts["id"] = score.id;
       facts.update(facts_of(score));
       if (json) return documents.push_back(std::move(facts));
       line.clear();
@@ -98,7 +100,10 @@ void EvaluateFiles::run(Loaded& model) const {
     });
     ReadReport read =
         for_each_document(env, path, how, [&](std::string_view text, const DocumentPlace& place) {
-          scorer.add({.file = place.file, .line = place.line, .bytes = static_cast<int64_t>(text.size())},
+          scorer.add({.file = place.file,
+                      .line = place.line,
+                      .id = place.id,
+                      .bytes = static_cast<int64_t>(text.size())},
                      tokenizer.encode_ordinary(text));
           const auto done = static_cast<double>(bytes_before + place.bytes_done);
           line.update(

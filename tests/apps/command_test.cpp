@@ -241,7 +241,8 @@ TEST_F(ModelCommand, IdsAreScoredAsNaturalLogLossOverAllPredictions) {
 TEST_F(ModelCommand, EvaluateScoresFilesByDocument) {
   const std::string one = invented_text(1, 10), two = invented_text(2, 60);
   place.write("files/one.txt", one);
-  place.write("files/two.json", "[" + Json{{"text", two}}.dump() + ", " + Json{{"text", one}}.dump() + "]");
+  place.write("files/two.json",
+              "[" + Json{{"id", "second"}, {"text", two}}.dump() + ", " + Json{{"text", one}}.dump() + "]");
   place.write("files/notes.pdf", "%PDF-1.7");
   const Outcome outcome = place.run({"evaluate", "runs/t", "files", "--by", "document", "--json"});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
@@ -254,6 +255,8 @@ TEST_F(ModelCommand, EvaluateScoresFilesByDocument) {
   EXPECT_EQ(scores[0]["file"], "files/one.txt");
   EXPECT_FALSE(scores[0].contains("line"));
   EXPECT_EQ(scores[2]["line"], 1);
+  EXPECT_EQ(scores[1]["id"], "second");
+  EXPECT_FALSE(scores[2].contains("id"));
   EXPECT_EQ(scores[0]["bytes"], one.size());
   EXPECT_EQ(scores[0]["tokens"], one.size());  // a token of this tokenizer is a character
   EXPECT_EQ(scores[1]["tokens"], two.size());  // longer than the context
@@ -261,7 +264,7 @@ TEST_F(ModelCommand, EvaluateScoresFilesByDocument) {
   EXPECT_EQ(json["tokens"], 2 * one.size() + two.size());
   EXPECT_NEAR(json["bits_per_byte"], json["loss"].get<double>() / std::log(2.0), 1e-9);
   EXPECT_THAT(place.output_of({"evaluate", "runs/t", "files/two.json", "--by", "document"}),
-              HasSubstr("files/two.json:1  "));
+              HasSubstr("files/two.json:1 (second)  "));
   place.output_of({"checkpoint", "export-hf", "runs/t", "hf"});
   const Json folder = Json::parse(
       place.output_of({"evaluate", "hf", "files/one.txt", "--context", "32", "--json", "--dtype", "f32"}));
@@ -270,6 +273,10 @@ TEST_F(ModelCommand, EvaluateScoresFilesByDocument) {
 }
 
 TEST_F(ModelCommand, EvaluateTakesExactlyTheTokensAskedFor) {
+  // Nearly all may be held out: nobody trains.
+  const Json nearly_all = Json::parse(place.output_of(
+      {"evaluate", "runs/t", "--config", "run.toml", "--set", "data.valid_fraction=0.9999", "--json"}));
+  EXPECT_GT(nearly_all["channels"]["en"]["tokens"], place.read("en.txt").size() - 10);
   const Json json = Json::parse(place.output_of({"evaluate", "runs/t", "--max-tokens", "41", "--json"}));
   for (const auto& [name, channel] : json["channels"].items()) EXPECT_EQ(channel["tokens"], 41) << name;
   EXPECT_NEAR(json["bits_per_byte"].get<double>() * json["bytes"].get<double>() * std::log(2.0),

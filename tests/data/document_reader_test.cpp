@@ -259,6 +259,17 @@ TEST_F(DocumentReaderTest, DepthAndSurrogatesAreNamed) {
               ElementsAre("\xF0\x9F\x94\xA5 \\ud83d"));
 }
 
+TEST_F(DocumentReaderTest, IdsComeWithTheirDocuments) {
+  std::vector<std::string> ids;
+  for_each_document(env_,
+                    write("a.jsonl",
+                          "{\"id\":\"x\",\"text\":\"a\"}\n{\"text\":\"b\",\"id\":17}\n{\"text\":\"c\"}\n"
+                          "{\"id\":18446744073709551615,\"text\":\"d\"}\n{\"id\":1e999,\"text\":\"e\"}\n"
+                          "{\"id\":[1],\"text\":\"f\"}\n"),
+                    {}, [&](std::string_view, const DocumentPlace& place) { ids.push_back(place.id); });
+  EXPECT_THAT(ids, ElementsAre("x", "17", "", "18446744073709551615", "", ""));
+}
+
 TEST_F(DocumentReaderTest, SeparatorLinesDivideDocuments) {
   EXPECT_THAT(read(write("a.txt", "one\n<|endoftext|>\ntwo\nlines\n<|endoftext|>\n")),
               ElementsAre("one\n", "two\nlines\n"));

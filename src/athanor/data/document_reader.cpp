@@ -29,7 +29,7 @@ class FileReader {
 
   // The reason why it is left out, or "". A file with documents is never left out.
   std::string read(HeadSource& source, const SourceFile& file, bool may_leave_out,
-                   const std::function<void(std::string_view text, int64_t line)>& deliver) {
+                   const JsonCallback& deliver) {
     const std::string_view head = source.head(kFormatProbeBytes);
     if (std::string foreign = foreign_format(head); !foreign.empty()) {
       if (may_leave_out) return foreign;
@@ -40,15 +40,17 @@ class FileReader {
     JsonLayout layout = recognize_json(head);
     if (layout == JsonLayout::none && promised) layout = JsonLayout::lines;
     if (layout == JsonLayout::none) {
-      report_.separator_lines += for_each_text_document(source, file.path, options_.separators, deliver);
+      report_.separator_lines +=
+          for_each_text_document(source, file.path, options_.separators,
+                                 [&](std::string_view text, int64_t line) { deliver(text, {.line = line}); });
       return "";
     }
     int64_t delivered = 0;
     try {
       for_each_json_document(source, file.path, options_.text_key, layout,
-                             [&](std::string_view text, int64_t line) {
+                             [&](std::string_view text, const JsonPlace& place) {
                                ++delivered;
-                               deliver(text, line);
+                               deliver(text, place);
                              });
     } catch (const JsonError& error) {
       // Settings, notebooks and the like among text.
@@ -131,15 +133,16 @@ ReadReport for_each_document(Env& env, const std::string& path, const ReadOption
   FileReader reader(options, report);
   for (const SourceFile& file : found.files) {
     const auto source = open_bytes(env, file.path);
-    DocumentPlace place{file.path, 0, 0};
-    const auto deliver = [&](std::string_view text, int64_t line) {
+    DocumentPlace place{.file = file.path};
+    const auto deliver = [&](std::string_view text, const JsonPlace& found_at) {
       if (text.empty()) return;
       ++report.documents;
       report.text_bytes += static_cast<int64_t>(text.size());
       report.plain_separators += std::any_of(
           options.separators.begin(), options.separators.end(),
           [&](const std::string& separator) { return text.find(separator) != std::string_view::npos; });
-      place.line = line;
+      place.line = found_at.line;
+      place.id = found_at.id;
       place.bytes_done = finished_bytes + source->raw_bytes();
       callback(text, place);
     };

@@ -36,6 +36,7 @@ constexpr std::string_view kEndOfTextWord = "<|endoftext|>";
 struct DocumentPlace {
   std::string file;
   int64_t line = 0;         // from 1 where the document begins; 0: it is the whole file
+  std::string id = {};      // of the object in JSON that has one
   uint64_t bytes_done = 0;  // bytes of files (as stored) read so far, this document included
 };
 using DocumentCallback = std::function<void(std::string_view text, const DocumentPlace& place)>;

@@ -51,7 +51,7 @@ const char* type_word(simdjson::dom::element_type type) {
 class JsonReader {
  public:
   JsonReader(ByteSource& source, const std::string& name, const std::string& text_key,
-             const std::function<void(std::string_view, int64_t)>& callback)
+             const JsonCallback& callback)
       : source_(source), name_(name), text_key_(text_key), callback_(callback), parser_(kMaxDocumentBytes) {
     check(parser_.allocate(kJsonChunkBytes, kMaxJsonDepth) == simdjson::SUCCESS,
           "'{}': no memory to read JSON", name);
@@ -128,7 +128,7 @@ class JsonReader {
 
   void take_line(size_t line_end) {
     const std::string_view line(buffer_.data() + begin_, line_end - begin_);
-    if (!is_blank(line)) callback_(text_of(buffer_.data() + begin_, line.size()), line_);
+    if (!is_blank(line)) hand_on(buffer_.data() + begin_, line.size());
     begin_ = line_end + 1;
     ++line_;
     begin_ = std::min(begin_, end_);
@@ -158,16 +158,18 @@ class JsonReader {
     }
     const std::string_view object = waiting().substr(0, size_bytes);
     const int64_t lines = std::count(object.begin(), object.end(), '\n');
-    callback_(text_of(buffer_.data() + begin_, size_bytes), line_);
+    hand_on(buffer_.data() + begin_, size_bytes);
     line_ += lines;
     begin_ += size_bytes;
   }
 
-  // The bytes may be changed; the text is valid until the next call.
-  std::string_view text_of(char* bytes, size_t size_bytes) {
+  // The bytes may be changed.
+  void hand_on(char* bytes, size_t size_bytes) {
     simdjson::dom::element element;
+    bool numbers = true;
     auto code = parser_.parse(bytes, size_bytes, false).get(element);
     if (code == simdjson::NUMBER_ERROR) {
+      numbers = false;
       blank_json_numbers(bytes, size_bytes);
       code = parser_.parse(bytes, size_bytes, false).get(element);
     }
@@ -185,7 +187,18 @@ class JsonReader {
     std::string_view text;
     if (value.get(text) != simdjson::SUCCESS)
       refuse(fmt::format("'{}' is not a string but {}", text_key_, type_word(value.type())));
-    return text;
+    callback_(text, {.line = line_, .id = id_of(object, numbers)});
+  }
+
+  static std::string id_of(const simdjson::dom::object& object, bool numbers) {
+    for (const auto& field : object) {
+      if (field.key != "id") continue;
+      if (field.value.is_string()) return std::string(field.value.get_string().value_unsafe());
+      if (numbers && field.value.is_int64()) return std::to_string(field.value.get_int64().value_unsafe());
+      if (numbers && field.value.is_uint64()) return std::to_string(field.value.get_uint64().value_unsafe());
+      break;
+    }
+    return "";
   }
 
   static std::string fault_of(std::string_view bytes, simdjson::error_code code) {
@@ -205,7 +218,7 @@ class JsonReader {
   ByteSource& source_;
   const std::string& name_;
   const std::string& text_key_;
-  const std::function<void(std::string_view, int64_t)>& callback_;
+  const JsonCallback& callback_;
   simdjson::dom::parser parser_;
   std::string buffer_;  // [begin_, end_) waits; lines before searched_ are known
   size_t begin_ = 0, end_ = 0, searched_ = 0;
@@ -273,8 +286,7 @@ JsonLayout recognize_json(std::string_view head) {
 }
 
 void for_each_json_document(ByteSource& source, const std::string& name, const std::string& text_key,
-                            JsonLayout layout,
-                            const std::function<void(std::string_view text, int64_t line)>& callback) {
+                            JsonLayout layout, const JsonCallback& callback) {
   JsonReader reader(source, name, text_key, callback);
   if (layout == JsonLayout::array) return reader.read_array();
   if (layout == JsonLayout::values) return reader.read_values();

@@ -1,7 +1,7 @@
 // The documents of a file of JSON: the string under one key of each of its objects.
 //
 //   const JsonLayout layout = recognize_json(source.head(kFormatProbeBytes));
-//   for_each_json_document(source, "a.json", "text", layout, [](std::string_view text, int64_t line) { ... });
+//   for_each_json_document(source, "a.json", "text", layout, [](std::string_view text, const JsonPlace& place) { ... });
 //
 //   lines    an object per line; blank lines are skipped
 //   array    one array of objects
@@ -40,12 +40,17 @@ class JsonError : public Error {
   std::string reason_;
 };
 
+struct JsonPlace {
+  int64_t line = 0;     // where the object begins
+  std::string id = "";  // the string or integer under "id", if there is one
+};
+using JsonCallback = std::function<void(std::string_view text, const JsonPlace& place)>;
+
 // What the first kFormatProbeBytes of a text, or all of a shorter one, are. A text is JSON where it reads as JSON so
 // far, and where it begins as nothing but JSON does ({" or [{"): then its faults are errors.
 JsonLayout recognize_json(std::string_view head);
 
 void for_each_json_document(ByteSource& source, const std::string& name, const std::string& text_key,
-                            JsonLayout layout,
-                            const std::function<void(std::string_view text, int64_t line)>& callback);
+                            JsonLayout layout, const JsonCallback& callback);
 
 }  // namespace athanor

@@ -22,7 +22,7 @@ class FolderWalk {
       return leave_out(relative, "a link to a folder above");
     chain_.push_back(real);
     for (const std::string& name : env_.list(path))
-      take(join_path(path, name), relative.empty() ? name : relative + "/" + name, name);
+      take(join_path(path, name), relative.empty() ? name : fmt::format("{}/{}", relative, name), name);
     chain_.pop_back();
   }
 

@@ -31,6 +31,7 @@ namespace athanor {
 struct DocumentScore {
   std::string file;
   int64_t line = 0;       // where the document begins; 0: it is the whole file
+  std::string id = {};    // what its corpus calls it, if it does
   int64_t bytes = 0;      // of its text
   int64_t tokens = 0;     // predicted
   double loss_sum = 0.0;  // nats over those
