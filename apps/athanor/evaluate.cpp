@@ -158,7 +158,7 @@ void add_evaluate(CLI::App& app) {
   auto command = std::make_shared<EvaluateCommand>();
   sub->add_option("MODEL", command->path, "A run, a checkpoint or a Hugging Face folder")->required();
   auto* files = sub->add_option("FILE", command->files.paths, "Text, JSON or folders to score as a whole")
-                    ->type_name("PATH");
+                    ->type_name("FILE...");
   auto* ids = sub->add_option("--ids", command->ids_file,
                               "A JSON array of id sequences, each predicted from its start")
                   ->type_name("FILE.json");
