@@ -1,11 +1,12 @@
-// JSON lines from any bytes: the first byte says how the rest is compressed. Every text that comes out must
-// be UTF-8 and its line number must grow. Whatever is wrong is an Error.
+// The documents of any bytes, JSON of every layout or plain text: the first byte says how the rest is compressed. Every
+// text that comes out must be UTF-8 and its line number must not fall. Whatever is wrong is an Error.
 #include <algorithm>
 #include <cstdlib>
 #include <memory>
 
 #include "athanor/base/error.h"
-#include "athanor/data/document_reader.h"
+#include "athanor/data/json_documents.h"
+#include "athanor/data/text_documents.h"
 
 namespace {
 
@@ -29,11 +30,12 @@ class FirstMebibyte : public athanor::ByteSource {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
-  const auto compression = static_cast<athanor::SourceCompression>(data[0] % 3);
+  const auto compression = static_cast<athanor::SourceCompression>(data[0] % 5);
   const std::string_view bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
+  constexpr uint64_t kSmallWindow = uint64_t{8} << 20;
   int64_t last_line = 0;
   const auto take = [&](std::string_view text, int64_t line) {
-    if (line <= last_line) std::abort();
+    if (line < last_line) std::abort();
     last_line = line;
     try {
       athanor::check_utf8(text, "text");
@@ -42,8 +44,17 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     }
   };
   try {
-    FirstMebibyte source(athanor::decompress(athanor::bytes_in_memory(bytes), compression, "fuzz"));
-    athanor::for_each_json_line(source, "fuzz", "text", take);
+    athanor::HeadSource source(std::make_unique<FirstMebibyte>(
+        athanor::decompress(athanor::bytes_in_memory(bytes), compression, "fuzz", kSmallWindow)));
+    const std::string_view head = source.head(athanor::kFormatProbeBytes);
+    if (!athanor::foreign_format(head).empty()) return 0;
+    const athanor::JsonLayout layout = athanor::recognize_json(head);
+    if (layout == athanor::JsonLayout::none)
+      athanor::for_each_text_document(source, "fuzz", {"<|endoftext|>"}, take);
+    else
+      athanor::for_each_json_document(
+          source, "fuzz", "text", layout,
+          [&](std::string_view text, const athanor::JsonPlace& place) { take(text, place.line); });
   } catch (const athanor::Error&) {
     return 0;
   }

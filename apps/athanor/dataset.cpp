@@ -26,6 +26,7 @@
 #include "data_settings.h"
 #include "print.h"
 #include "progress.h"
+#include "read_remarks.h"
 
 namespace athanor {
 namespace {
@@ -39,6 +40,7 @@ struct BuildCommand {
   std::string tokenizer, output, text_key = "text";
   std::vector<std::string> paths;
   int threads = num_usable_cpus();
+  bool text_key_given = false;
   bool json = false;
 
   TokenFileInfo build(const Tokenizer& with, const std::string& prefix, ProgressLine& line) const;
@@ -53,9 +55,7 @@ struct BuildCommand {
     const TokenFileInfo info = build(*loaded, prefix, line);
     const double seconds = now_seconds() - start;
     line.clear();
-    if (info.binary_files > 0)
-      std::fprintf(stderr, "athanor: left out %lld binary files\n",
-                   static_cast<long long>(info.binary_files));
+    say_remarks(info.read, paths);
     if (json) {
       Json report = {{"output", prefix}, {"seconds", seconds}};
       report.update(Json::parse(token_file_info_json(info)));
@@ -74,9 +74,12 @@ TokenFileInfo BuildCommand::build(const Tokenizer& with, const std::string& pref
                                   ProgressLine& line) const {
   const StopWatcher watcher({.on_again = [](int signal) { std::_Exit(128 + signal); }});
   try {
-    return build_token_file(
-        system_env(), with, paths, prefix,
-        {text_key, threads, show_tokenizing(line, /*say_done=*/false), &watcher.requested()});
+    return build_token_file(system_env(), with, paths, prefix,
+                            {.text_key = text_key,
+                             .threads = threads,
+                             .text_key_given = text_key_given,
+                             .progress = show_tokenizing(line, /*say_done=*/false),
+                             .stop = &watcher.requested()});
   } catch (const Interrupted&) {
     line.clear();
     std::fprintf(stderr, "athanor: interrupted: %s is as it was\n", printable(prefix).c_str());
@@ -138,6 +141,12 @@ struct DatasetVerifyCommand {
       check(info->tokens == dataset.num_tokens() && info->documents == dataset.num_documents(),
             "'{}': got {} tokens in {} documents, expected {} in {} as in its .meta.json", name,
             dataset.num_tokens(), dataset.num_documents(), info->tokens, info->documents);
+      int64_t text_bytes = 0;
+      for (int64_t d = 0; d < dataset.num_documents(); ++d)
+        text_bytes += dataset.text_bytes_of(d).value_or(0);
+      check(text_bytes == info->bytes || !dataset.num_documents() || !dataset.text_bytes_of(0),
+            "'{}': its .text_bytes add up to {}, expected {} as in its .meta.json", name, text_bytes,
+            info->bytes);
       const std::string hash = dataset.full_hash();
       check(hash == info->content_hash, "'{}': the files have the hash {}, expected {} as in its .meta.json",
             name, hash, info->content_hash);
@@ -237,13 +246,16 @@ void add_dataset(CLI::App& app) {
   build_app->add_option("--output,-o", build->output, "prefix of the files to write")
       ->required()
       ->type_name("PREFIX");
-  build_app->add_option("--text-key", build->text_key, "key of the text in JSONL files")
-      ->capture_default_str();
+  build_app->add_option("--text-key", build->text_key, "key of the text in JSON")->capture_default_str();
   build_app->add_option("--threads", build->threads, "threads that encode")
       ->capture_default_str()
       ->check(CLI::Range(1, max_threads()));
-  build_app->add_option("PATH", build->paths, "text files, .jsonl files (each may be .gz or .zst) or folders")
+  build_app->add_option("PATH", build->paths, "files of text or JSON, each may be compressed, or folders")
       ->required();
+  build_app->callback([command = build, app_of_build = build_app] {
+    command->text_key_given = app_of_build->count("--text-key") > 0;
+    command->run();
+  });
   build_app->footer(
       "Examples:\n"
       "  athanor dataset build --tokenizer tokenizer.json --output data/en text/en\n"

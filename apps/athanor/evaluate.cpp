@@ -12,6 +12,7 @@
 #include "athanor/evaluate/perplexity.h"
 #include "command.h"
 #include "data_settings.h"
+#include "evaluate_files.h"
 #include "loaded.h"
 #include "progress.h"
 #include "terminal.h"
@@ -24,11 +25,13 @@ struct EvaluateCommand {
   std::vector<std::string> overrides;
   ComputeOptions compute;
   EvaluateOptions options;
+  EvaluateFiles files;
   bool json = false;
 
   void run() const;
   void run_ids(Loaded& model) const;
   void run_channels(Loaded& model) const;
+  void check_tokenizer(const Config& config, const Loaded& model) const;
 };
 
 std::vector<std::vector<int32_t>> read_ids(const std::string& path) {
@@ -63,6 +66,15 @@ void note_skipped(const Loaded& model, nlohmann::ordered_json& report) {
   if (!model.loaded.skipped.empty()) report["skipped"] = model.loaded.skipped;
 }
 
+void EvaluateCommand::check_tokenizer(const Config& config, const Loaded& model) const {
+  if (config.data.tokenizer.empty() || model.tokenizer == nullptr) return;
+  if (open_tokenizer(config, system_env())->json() == model.tokenizer->json()) return;
+  throw ConfigError(
+      fmt::format("data.tokenizer: got '{}', expected the tokenizer of '{}', whose ids its weights know",
+                  config.data.tokenizer, model.loaded.path),
+      "leave it away: the model brings its own");
+}
+
 void EvaluateCommand::run_ids(Loaded& model) const {
   const IdsScore score = score_ids(*model.loaded.model, model.arena, read_ids(ids_file));
   check_score(model, "", score.tokens, score.loss);
@@ -80,7 +92,10 @@ void EvaluateCommand::run_ids(Loaded& model) const {
 void EvaluateCommand::run_channels(Loaded& model) const {
   Config config =
       config_file.empty() ? model.loaded.config : load_config(system_env(), config_file, overrides);
+  if (!config_file.empty()) check_tokenizer(config, model);
   config.model = model.loaded.model->config();
+  for (ChannelConfig& channel : config.data.channels)
+    channel.weight = 0;  // nothing is left over for training
   if (config.data.seq_len > config.model.max_seq_len)
     throw ConfigError(fmt::format("data.seq_len: got {}, expected at most the model's max_seq_len {}",
                                   config.data.seq_len, config.model.max_seq_len));
@@ -92,6 +107,7 @@ void EvaluateCommand::run_channels(Loaded& model) const {
                                      .vocab_size = config.model.vocab_size,
                                      .tokenizer = model.tokenizer,
                                      .progress = show_tokenizing(line)});
+  for (const std::string& remark : data.remarks) std::cerr << "athanor: " << remark << std::endl;
   const auto group = make_single_group();
   const Evaluation evaluation =
       evaluate_channels(*model.loaded.model, model.arena, data.channels, *group, options);
@@ -106,8 +122,10 @@ void EvaluateCommand::run_channels(Loaded& model) const {
                                   {"step", model.loaded.step},
                                   {"tokens", evaluation.tokens},
                                   {"loss", evaluation.loss},
-                                  {"perplexity", std::exp(evaluation.loss)},
-                                  {"channels", nlohmann::ordered_json::object()}};
+                                  {"perplexity", std::exp(evaluation.loss)}};
+    if (evaluation.bytes()) report["bytes"] = *evaluation.bytes();
+    if (evaluation.bits_per_byte()) report["bits_per_byte"] = *evaluation.bits_per_byte();
+    report["channels"] = nlohmann::ordered_json::object();
     for (const ChannelScore& score : evaluation.channels) {
       auto& entry = report["channels"][score.name];
       entry = {{"tokens", score.tokens}, {"loss", score.loss}, {"perplexity", score.perplexity()}};
@@ -125,12 +143,9 @@ void EvaluateCommand::run_channels(Loaded& model) const {
                     score.tokens > 0 ? fmt::format("{:.4f}", score.loss) : "-",
                     score.tokens > 0 ? fmt::format("{:.2f}", score.perplexity()) : "-",
                     score.bits_per_byte() ? fmt::format("{:.4f}", *score.bits_per_byte()) : "-"});
-  ChannelScore all{.name = "all", .tokens = evaluation.tokens, .loss = evaluation.loss, .bytes = int64_t{0}};
-  for (const ChannelScore& score : evaluation.channels)
-    all.bytes = all.bytes && score.bytes ? std::optional(*all.bytes + *score.bytes) : std::nullopt;
-  rows.push_back({"all", with_commas(all.tokens), fmt::format("{:.4f}", all.loss),
-                  fmt::format("{:.2f}", all.perplexity()),
-                  all.bits_per_byte() ? fmt::format("{:.4f}", *all.bits_per_byte()) : "-"});
+  rows.push_back({"all", with_commas(evaluation.tokens), fmt::format("{:.4f}", evaluation.loss),
+                  fmt::format("{:.2f}", std::exp(evaluation.loss)),
+                  evaluation.bits_per_byte() ? fmt::format("{:.4f}", *evaluation.bits_per_byte()) : "-"});
   const auto console = make_console(false, 1);
   // A checkpoint's name has its step.
   const std::string step = fmt::format("step_{:08d}", model.loaded.step);
@@ -144,34 +159,55 @@ void EvaluateCommand::run_channels(Loaded& model) const {
 void EvaluateCommand::run() const {
   check_overrides(overrides, {"data.", "train.runs"}, "evaluate");
   Loaded model(path, compute);
-  if (model.tokenizer != nullptr)  // its ids are those that the model knows
-    for (const std::string& text : overrides)
-      if (text.starts_with("data.tokenizer"))
-        throw ConfigError("--set " + printable(text) + ": data.tokenizer has no effect, since '" + path +
-                              "' holds its own tokenizer",
-                          "leave data.tokenizer out");
+  if (!files.paths.empty()) {
+    EvaluateFiles of_files = files;
+    of_files.batch = options.batch;
+    of_files.json = json;
+    return of_files.run(model);
+  }
   ids_file.empty() ? run_channels(model) : run_ids(model);
 }
 
 }  // namespace
 
 void add_evaluate(CLI::App& app) {
-  CLI::App* sub = app.add_subcommand("evaluate", "Perplexity and bits per byte of a model on held-out text");
+  CLI::App* sub =
+      app.add_subcommand("evaluate", "Perplexity and bits per byte of a model on held-out text or on files");
   auto command = std::make_shared<EvaluateCommand>();
   sub->add_option("MODEL", command->path, "A run, a checkpoint or a Hugging Face folder")->required();
+  auto* files = sub->add_option("FILE", command->files.paths, "Text, JSON or folders to score as a whole")
+                    ->type_name("FILE...");
   auto* ids = sub->add_option("--ids", command->ids_file,
                               "A JSON array of id sequences, each predicted from its start")
                   ->type_name("FILE.json");
   auto* config =
       sub->add_option("--config", command->config_file, "Data of another config (default: the run's own)")
           ->type_name("FILE.toml")
-          ->excludes(ids);
+          ->excludes(ids)
+          ->excludes(files);
+  ids->excludes(files);
+  sub->add_option("--by", command->files.by, "document: a line for each document of the files")
+      ->needs(files)
+      ->check(CLI::IsMember({"document"}));
+  sub->add_option("--text-key", command->files.text_key, "Key of the text in JSON (default: the run's)")
+      ->needs(files);
+  sub->add_option(
+         "--context", command->files.context,
+         "Tokens that a forward pass sees of a document (default: as many as in training; of a Hugging Face "
+         "folder at most 2048)")
+      ->needs(files)
+      ->check(CLI::PositiveNumber);
+  sub->add_option("--stride", command->files.stride,
+                  "Tokens between two passes over a longer document (default: the context)")
+      ->needs(files)
+      ->check(CLI::PositiveNumber);
   sub->add_option("--set", command->overrides, "Override a setting of --config")
       ->type_name("KEY=VALUE")
       ->needs(config)
       ->allow_extra_args(false);
   sub->add_option("--max-tokens", command->options.max_tokens, "Held-out tokens per channel (0: all)")
       ->capture_default_str()
+      ->excludes(files)
       ->check(CLI::NonNegativeNumber);
   sub->add_option("--batch", command->options.batch, "Sequences in one forward pass")
       ->capture_default_str()
@@ -185,8 +221,13 @@ void add_evaluate(CLI::App& app) {
       "  athanor evaluate runs/quickstart\n"
       "  athanor evaluate hf/ --config run.toml --max-tokens 100000\n"
       "  athanor evaluate runs/quickstart --ids ids.json --json\n"
+      "  athanor evaluate runs/quickstart test.txt more.jsonl.gz --by document\n"
       "\n"
       "Loss is the mean natural-log loss over all predicted tokens; perplexity its exponential.\n"
+      "Bits per byte are of the bytes of the text itself.\n"
+      "Each document of a FILE is scored on its own and each of its tokens once; an end of text stands "
+      "before it\n"
+      "and is not scored. A document longer than the context is read in windows, --stride tokens apart.\n"
       "With --ids and --json: {\"tokens\", \"loss\", \"perplexity\"}.");
   sub->callback([command] { command->run(); });
 }

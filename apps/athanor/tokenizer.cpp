@@ -19,6 +19,7 @@
 #include "command.h"
 #include "print.h"
 #include "progress.h"
+#include "read_remarks.h"
 
 namespace athanor {
 namespace {
@@ -44,6 +45,7 @@ struct TokenizerTrainCommand {
   TokenizerTrainerOptions options;
   std::string output, text_key = "text";
   std::vector<std::string> inputs;
+  bool text_key_given = false;
   bool json = false;
 
   void run() {
@@ -67,9 +69,11 @@ struct TokenizerTrainCommand {
 
   int64_t read(Env& env, TokenizerTrainer& trainer, ProgressLine& line) const {
     uint64_t total = 0, before = 0;
-    for (const std::string& input : inputs)
-      for (const SourceFile& file : list_source_files(env, input)) total += file.size_bytes;
+    for (const std::string& input : inputs) total += list_sources(env, input).size_bytes();
     int64_t documents = 0;
+    ReadReport all;
+    ReadOptions how{.text_key = text_key, .separators = options.special_tokens};
+    how.separators.emplace_back(kEndOfTextWord);
     for (const std::string& input : inputs) {
       uint64_t done = 0;
       const auto take = [&](std::string_view text, const DocumentPlace& place) {
@@ -80,13 +84,14 @@ struct TokenizerTrainCommand {
                     fmt::format("{} of {}, {}/s", human_bytes(bytes), human_bytes(static_cast<double>(total)),
                                 human_bytes(bytes / std::max(line.seconds(), 1e-3))));
       };
-      const ReadReport report = for_each_document(env, input, text_key, take);
-      if (report.binary_files > 0)
-        std::fprintf(stderr, "athanor: %s: left out %lld binary files\n", input.c_str(),
-                     static_cast<long long>(report.binary_files));
+      const ReadReport report = for_each_document(env, input, how, take);
+      line.clear();
+      say_remarks(report, {input});
+      all.add(report);
       documents += report.documents;
       before += done;
     }
+    if (text_key_given) check_text_key_used(all, text_key);
     return documents;
   }
 
@@ -265,20 +270,20 @@ void add_train_command(CLI::App& app) {
       .add_option("--pattern", options.pattern,
                   fmt::format("pre-tokenizer regex: {}", fmt::join(tokenizer_patterns(), ", ")))
       ->capture_default_str();
-  train.add_option("--min-frequency", options.min_frequency, "minimum pair frequency")
-      ->capture_default_str();
+  train.add_option("--min-frequency", options.min_frequency, "minimum pair frequency")->capture_default_str();
   train.add_option("--threads", options.num_threads, "threads that count words")
       ->capture_default_str()
       ->check(CLI::Range(1, max_threads()));
-  train.add_option("--text-key", command->text_key, "key of the text in JSONL files")->capture_default_str();
-  train.add_option("TEXT", command->inputs, "text files, .jsonl files (each may be .gz or .zst) or folders")
+  train.add_option("--text-key", command->text_key, "key of the text in JSON")->capture_default_str();
+  train.add_option("TEXT", command->inputs, "files of text or JSON, each may be compressed, or folders")
       ->required();
   train.add_flag("--json", command->json, kJsonHelp);
   train.footer(
       "Examples:\n"
       "  athanor tokenizer train --vocab-size 8192 --output tokenizer.json data/en data/code\n"
       "  athanor tokenizer train --type char --output tokenizer.json shakespeare.txt");
-  train.callback([command] {
+  train.callback([command, &train] {
+    command->text_key_given = train.count("--text-key") > 0;
     if (command->options.special_tokens.empty()) command->options.special_tokens = {"<|endoftext|>"};
     command->run();
   });

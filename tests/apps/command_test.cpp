@@ -237,6 +237,79 @@ TEST_F(ModelCommand, IdsAreScoredAsNaturalLogLossOverAllPredictions) {
   EXPECT_THAT(place.output_of({"evaluate", "runs/t", "--ids", "ids.json"}), HasSubstr("10 tokens, loss "));
 }
 
+// What a document scores does not depend on the file that it is in, nor on its company.
+TEST_F(ModelCommand, EvaluateScoresFilesByDocument) {
+  const std::string one = invented_text(1, 10), two = invented_text(2, 60);
+  place.write("files/one.txt", one);
+  place.write("files/two.json",
+              "[" + Json{{"id", "second"}, {"text", two}}.dump() + ", " + Json{{"text", one}}.dump() + "]");
+  place.write("files/notes.pdf", "%PDF-1.7");
+  const Outcome outcome = place.run({"evaluate", "runs/t", "files", "--by", "document", "--json"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("notes.pdf (a PDF document)"));
+  const Json json = Json::parse(outcome.out);
+  EXPECT_EQ(json["documents"], 3);
+  EXPECT_EQ(json["context"], 32);
+  const Json& scores = json["by_document"];
+  ASSERT_EQ(scores.size(), 3u);
+  EXPECT_EQ(scores[0]["file"], "files/one.txt");
+  EXPECT_FALSE(scores[0].contains("line"));
+  EXPECT_EQ(scores[2]["line"], 1);
+  EXPECT_EQ(scores[1]["id"], "second");
+  EXPECT_FALSE(scores[2].contains("id"));
+  EXPECT_EQ(scores[0]["bytes"], one.size());
+  EXPECT_EQ(scores[0]["tokens"], one.size());  // a token of this tokenizer is a character
+  EXPECT_EQ(scores[1]["tokens"], two.size());  // longer than the context
+  EXPECT_NEAR(scores[2]["loss"], scores[0]["loss"].get<double>(), 1e-5);
+  EXPECT_EQ(json["tokens"], 2 * one.size() + two.size());
+  EXPECT_NEAR(json["bits_per_byte"], json["loss"].get<double>() / std::log(2.0), 1e-9);
+  EXPECT_THAT(place.output_of({"evaluate", "runs/t", "files/two.json", "--by", "document"}),
+              HasSubstr("files/two.json:1 (second)  "));
+  place.output_of({"checkpoint", "export-hf", "runs/t", "hf"});
+  const Json folder = Json::parse(
+      place.output_of({"evaluate", "hf", "files/one.txt", "--context", "32", "--json", "--dtype", "f32"}));
+  EXPECT_NEAR(folder["loss"], scores[0]["loss"].get<double>(), 1e-5);
+  EXPECT_EQ(folder["files"]["files/one.txt"]["tokens"], one.size());
+}
+
+TEST_F(ModelCommand, EvaluateTakesExactlyTheTokensAskedFor) {
+  // Nearly all may be held out: nobody trains.
+  const Json nearly_all = Json::parse(place.output_of(
+      {"evaluate", "runs/t", "--config", "run.toml", "--set", "data.valid_fraction=0.9999", "--json"}));
+  EXPECT_GT(nearly_all["channels"]["en"]["tokens"], place.read("en.txt").size() - 10);
+  const Json json = Json::parse(place.output_of({"evaluate", "runs/t", "--max-tokens", "41", "--json"}));
+  for (const auto& [name, channel] : json["channels"].items()) EXPECT_EQ(channel["tokens"], 41) << name;
+  EXPECT_NEAR(json["bits_per_byte"].get<double>() * json["bytes"].get<double>() * std::log(2.0),
+              json["loss"].get<double>() * 82, 1e-6);
+}
+
+TEST_F(ModelCommand, EvaluateRefusesWhatHasNoEffect) {
+  place.write("a.txt", "abc");
+  place.write(
+      "other.json",
+      R"({"version": "1.0", "added_tokens": [], "model": {"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "a"}})");
+  for (const char* set : {"train.steps=5", "model.layers=3", "optimizer.lr=1"})
+    expect_refused(place.run({"evaluate", "runs/t", "--config", "run.toml", "--set", set}), 2,
+                   {set, "no effect"});
+  expect_refused(
+      place.run({"evaluate", "runs/t", "--config", "run.toml", "--set", "data.tokenizer=other.json"}), 2,
+      {"data.tokenizer", "other.json"});
+  for (const std::vector<std::string>& more :
+       std::vector<std::vector<std::string>>{{"a.txt", "--max-tokens", "5"},
+                                             {"a.txt", "--config", "run.toml"},
+                                             {"a.txt", "--ids", "ids.json"},
+                                             {"--by", "document"},
+                                             {"--stride", "5"},
+                                             {"a.txt", "--by", "line"},
+                                             {"a.txt", "--text-key", "body"}}) {
+    std::vector<std::string> words = {"evaluate", "runs/t"};
+    words.insert(words.end(), more.begin(), more.end());
+    EXPECT_EQ(place.run(words).exit_code, 2) << more.back();
+  }
+  expect_refused(place.run({"evaluate", "runs/t", "a.txt", "--context", "33"}), 1, {"context", "33", "32"});
+  expect_refused(place.run({"evaluate", "runs/t", "nowhere.txt"}), 1, {"nowhere.txt"});
+}
+
 TEST_F(ModelCommand, GenerateIsRepeatable) {
   const auto text = [&](std::vector<std::string> words, const std::string& input = "") {
     words.insert(words.begin(), {"generate", "runs/t", "--max-tokens", "40"});

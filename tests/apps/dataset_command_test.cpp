@@ -109,5 +109,33 @@ TEST_F(DatasetCommand, Refusals) {
                  {"tokens/en", "0 to 4"});
 }
 
+TEST_F(DatasetCommand, HeldOutTextOfItsOwn) {
+  const std::string held = invented_text(1, 50);
+  place.write("held.txt", held);
+  train(place, "v", {"train.steps=4", "data.channels.en.valid_path=held.txt"});
+  const Json json = Json::parse(place.output_of({"evaluate", "runs/v", "--json"}));
+  EXPECT_EQ(json["channels"]["en"]["tokens"], held.size());  // all but the first, and the end of the document
+  EXPECT_EQ(json["channels"]["en"]["loss"], report(place, "v")["channel_loss_last"]["en"]);
+  for (const char* other : {"en.txt", ""})
+    expect_refused(place.run(train_arguments(
+                       "v", {"train.steps=6", std::string("data.channels.en.valid_path=") + other})),
+                   2, {"data: changed", "channel 'en'"});
+  train(place, "v", {"train.steps=6", "data.channels.en.valid_path=held.txt"});
+  EXPECT_EQ(num_lines(place, "v"), 6);
+}
+
+TEST_F(DatasetCommand, WhatIsLeftOutStandsInTheReport) {
+  place.write("mixed/a.txt", invented_text(1, 400));
+  place.write("mixed/b.txt", "%PDF-1.7");
+  for (const char* name : {"m", "n"}) {  // the second finds the text tokenized
+    const Outcome outcome = train(place, name, {"train.steps=1", "data.channels.en.path=mixed"});
+    EXPECT_THAT(outcome.all(), HasSubstr("1 file read (a.txt), 1 left out: b.txt (a PDF document)"));
+    const Json told = report(place, name);
+    EXPECT_EQ(told["left_out_files"], 1);
+    EXPECT_EQ(told["left_out"][0]["channel"], "en");
+    EXPECT_EQ(told["left_out"][0]["file"], "b.txt");
+  }
+}
+
 }  // namespace
 }  // namespace athanor

@@ -3,6 +3,7 @@
 #include <cctype>
 #include <filesystem>
 
+#include "athanor/config/print.h"
 #include "config/config_testing.h"
 #include "support/temporary_folder.h"
 
@@ -172,8 +173,8 @@ TEST(Load, BadOverridesAreNamed) {
   expect_error("", {"--set train.=5", "unknown key 'train.'"}, {"train.=5"});
   expect_error("[data]\nchannels = [{name = 'code', path = 'x'}]",
                {"unknown channel 'cod'", "did you mean 'code'?"}, {"data.channels.cod.weight=5"});
-  expect_error("[data]\nchannels = [{name = 'code', path = 'x'}]", {"expected name, path or weight"},
-               {"data.channels.code.wieght=5"});
+  expect_error("[data]\nchannels = [{name = 'code', path = 'x'}]",
+               {"expected name, path, weight or valid_path"}, {"data.channels.code.wieght=5"});
   expect_error("", {"--set train.name=", "not TOML"}, {"train.name=\xff\xfe"});
   expect_error("", {"--set train.steps=0: train.steps: got 0, expected at least 1"}, {"train.steps=0"});
 }
@@ -222,6 +223,24 @@ TEST(LoadConfig, WeightsThatAreTrainedAreEvaluatedLonger) {
   EXPECT_EQ(tokens(""), 1024);
   EXPECT_EQ(tokens("init_from = 'runs/a'"), 4096);
   EXPECT_EQ(tokens("init_from = 'runs/a'\nfirst_eval_tokens = 5"), 5);
+}
+
+TEST(Load, AValidPathTakesThePlaceOfTheFraction) {
+  const std::string both =
+      "channels = [{name = 'a', path = 'x', valid_path = 'v'}, {name = 'b', path = 'y', valid_path = "
+      "'w/z'}]\n";
+  const std::string one =
+      "channels = [{name = 'a', path = 'x', valid_path = 'v'}, {name = 'b', path = 'y'}]\n";
+  const Config config = parse_config("[data]\n" + both, "t.toml", "/data");
+  EXPECT_EQ(config.data.channels[0].valid_path, "/data/v");
+  EXPECT_EQ(config.data.channels[1].valid_path, "/data/w/z");
+  EXPECT_EQ(config.data.valid_fraction, 0);
+  EXPECT_EQ(parse(print_config(config)).data.channels, config.data.channels);
+  EXPECT_EQ(parse("[data]\n" + one).data.valid_fraction, 0.01);
+  EXPECT_EQ(parse("[data]\nvalid_fraction = 0.2\n" + one).data.valid_fraction, 0.2);
+  EXPECT_EQ(parse("[data]\nvalid_fraction = 0\n" + both).data.valid_fraction, 0);
+  expect_error("[data]\nvalid_fraction = 0.2\n" + both, {"data.valid_fraction: got 0.2", "valid_path"});
+  EXPECT_EQ(parse("[data]\n" + one, {"data.channels.b.valid_path=u"}).data.channels[1].valid_path, "u");
 }
 
 }  // namespace

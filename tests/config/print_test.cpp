@@ -18,6 +18,7 @@ TEST(Print, ReadsBackToTheSameSettings) {
       "[model]\nvocab_size = 300",
       "[data]\nchannels = [{name = 'en', path = \"/d \\\"q\\\" \\\\ \\t 数据\", weight = 0.1}]",
       "[data]\nchannels = [{name = 'en', path = 'd'}, {name = 'zh', path = 'z'}]",
+      "[data]\nchannels = [{name = 'en', path = 'd', valid_path = 'a b'}, {name = 'zh', path = 'z'}]",
       "[optimizer]\nlr = 1e-300\neps = 5e-324\nbetas = [0.1, 0.30000000000000004]",
       "[train]\nseed = 9223372036854775807",
       "[parallel]\ndp = 7\nstage_layers = [5]\n[model]\nlayers = 5\n[train]\ntrace = true\nname = '代码'",

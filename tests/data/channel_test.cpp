@@ -135,5 +135,29 @@ TEST_F(ChannelTest, CountsBytesOfText) {
   EXPECT_EQ(make(50, 4, 0.1).bytes_of(0, 10), std::nullopt);
 }
 
+TEST_F(ChannelTest, AStreamOfItsOwnIsHeldOutWhole) {
+  IndexedWriter writer(env_, path("valid"), 100000);
+  writer.add_document(std::vector<int32_t>{500, 501, 502, 503, 504});
+  writer.add_document(std::vector<int32_t>{505, 506});
+  writer.finish();
+  const Channel channel({"en", 1.0, 4, /*valid_fraction=*/0.5, 100000}, counting(21), nullptr,
+                        std::make_shared<IndexedDataset>(path("valid")));
+  EXPECT_EQ(channel.num_train_tokens(), 21);
+  EXPECT_EQ(channel.num_train_sequences(), 5);
+  EXPECT_EQ(channel.num_valid_tokens(), 7);
+  EXPECT_EQ(channel.num_valid_targets(), 6);
+  ASSERT_EQ(channel.num_valid_windows(), 2);
+  EXPECT_EQ(channel.valid_window(0).first, 0);
+  EXPECT_EQ(channel.valid_window(1).first, 4);
+  EXPECT_EQ(channel.valid_window(1).targets, 2);
+  std::vector<int32_t> ids(3), starts(2);
+  channel.read_valid(4, ids);
+  EXPECT_EQ(ids, (std::vector<int32_t>{504, 505, 506}));
+  channel.valid_document_starts(4, starts);
+  EXPECT_EQ(starts, (std::vector<int32_t>{0, 1}));
+  EXPECT_EQ(channel.valid_bytes_of(0, 7), std::nullopt);
+  EXPECT_THAT(failure_of([&] { channel.read_valid(5, ids); }), HasSubstr("valid"));
+}
+
 }  // namespace
 }  // namespace athanor

@@ -56,7 +56,7 @@ TEST_F(DatasetTest, OpensTokenFilesWithoutATokenizer) {
   const Dataset dataset = open(nullptr);
   EXPECT_EQ(dataset.vocab_size, 300);
   EXPECT_EQ(dataset.channels[0].num_tokens(), 501);
-  EXPECT_EQ(dataset.channels[0].bytes_of(0, 5), std::nullopt);
+  EXPECT_EQ(dataset.channels[0].bytes_of(0, 5), 5);  // the file knows of its text
   for (const char* suffix : {".bin", ".idx"}) {
     config_.data.channels[0].path = path("tokens/en") + suffix;
     EXPECT_EQ(open(nullptr).identity, dataset.identity);
@@ -171,6 +171,49 @@ TEST(LedgerTest, SeesEveryViolation) {
   EXPECT_THAT(verdict(true, {{0, 1, 0}}), HasSubstr("first epoch"));
   EXPECT_THAT(verdict(true, {{0, 0, 3}}), HasSubstr("no such sequence"));
   EXPECT_THAT(verdict(true, {{1, 0, 0}}), HasSubstr("channel 1"));
+}
+
+TEST_F(DatasetTest, AValidPathIsHeldOutAndPartOfTheIdentity) {
+  const std::string before = open().identity;
+  write("test/a.txt", "held out");
+  config_.data.channels[1].valid_path = path("test");
+  const Dataset dataset = open();
+  EXPECT_EQ(dataset.channels[0].num_valid_tokens(), 51);
+  EXPECT_EQ(dataset.channels[1].num_train_tokens(), 46);
+  EXPECT_EQ(dataset.channels[1].num_valid_tokens(), 9);
+  EXPECT_EQ(dataset.channels[1].valid_bytes_of(0, 9), 8);
+  EXPECT_NE(dataset.identity, before);
+  write("test/a.txt", "HELD out");
+  EXPECT_NE(open().identity, dataset.identity);
+  config_.data.channels[1].valid_path = path("nowhere");
+  EXPECT_THAT(failure_of([&] { open(); }), AllOf(HasSubstr("'code'"), HasSubstr("nowhere")));
+  build_token_file(env_, *tokenizer_, {path("test")}, path("tokens/test"), {});
+  config_.data.channels[1].valid_path = path("tokens/test.bin");
+  EXPECT_EQ(open().channels[1].num_valid_tokens(), 9);
+}
+
+TEST_F(DatasetTest, WhatIsLeftOutIsSaidAtEveryStart) {
+  write("data/en/notes.txt", std::string("\xff\xfe"
+                                         "a\0",
+                                         4));
+  write("data/en/table.parquet", std::string("PAR1\x15\0", 6));
+  for (int start = 0; start < 2; ++start) {  // the second finds the text tokenized
+    const Dataset dataset = open();
+    ASSERT_EQ(dataset.left_out.size(), 2u);
+    EXPECT_EQ(dataset.left_out[0].channel, "en");
+    EXPECT_EQ(dataset.left_out[1].what, (LeftOut{"table.parquet", "a Parquet file"}));
+    ASSERT_EQ(dataset.remarks.size(), 1u);
+    EXPECT_THAT(dataset.remarks[0],
+                AllOf(HasSubstr("channel 'en'"), HasSubstr("notes.txt (UTF-16"), HasSubstr("table.parquet")));
+  }
+}
+
+TEST_F(DatasetTest, ATextKeyWithoutJsonIsRefused) {
+  config_.data.text_key = "body";
+  config_.data.channels = {{"en", path("data/en"), 1}};
+  EXPECT_THAT(failure_of([&] { open(); }), HasSubstr("data.text_key: got 'body'"));
+  write("data/en/b.json", "[{\"body\": \"x\"}]");
+  EXPECT_EQ(open().channels[0].num_tokens(), 501 + 2);
 }
 
 }  // namespace

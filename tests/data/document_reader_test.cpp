@@ -16,13 +16,18 @@ class DocumentReaderTest : public FolderTest {
  protected:
   std::vector<std::string> read(const std::string& path, const std::string& text_key = "text") {
     std::vector<std::string> documents;
-    report_ = for_each_document(env_, path, text_key, [&](std::string_view text, const DocumentPlace&) {
-      documents.emplace_back(text);
-    });
+    report_ =
+        for_each_document(env_, path, {.text_key = text_key},
+                          [&](std::string_view text, const DocumentPlace&) { documents.emplace_back(text); });
     return documents;
   }
   std::string failure(const std::string& path, const std::string& text_key = "text") {
     return failure_of([&] { read(path, text_key); });
+  }
+  std::vector<std::string> left_out() const {
+    std::vector<std::string> lines;
+    for (const LeftOut& entry : report_.left_out) lines.push_back(entry.file + ": " + entry.reason);
+    return lines;
   }
   ReadReport report_;
 };
@@ -67,7 +72,8 @@ TEST_F(DocumentReaderTest, BadLinesNameFileAndLine) {
   const std::string good = "{\"text\":\"a\"}\n";
   EXPECT_THAT(failure(write("a.jsonl", good + "{\"text\":")),
               AllOf(HasSubstr("a.jsonl"), HasSubstr("line 2")));
-  EXPECT_THAT(failure(write("a.jsonl", good + "[1]\n")), AllOf(HasSubstr("line 2"), HasSubstr("object")));
+  EXPECT_THAT(failure(write("a.jsonl", good + "[1]\n")),
+              AllOf(HasSubstr("line 2"), HasSubstr("not an object")));
   EXPECT_THAT(failure(write("a.jsonl", good + good + "{\"body\":\"b\",\"id\":3}\n")),
               AllOf(HasSubstr("line 3"), HasSubstr("no key 'text'"), HasSubstr("'body', 'id'")));
   EXPECT_THAT(failure(write("a.jsonl", "{\"text\":3}\n")), HasSubstr("not a string"));
@@ -103,11 +109,14 @@ TEST_F(DocumentReaderTest, AFolderIsReadInSortedOrder) {
   ASSERT_EQ(::mkfifo(path("f/pipe").c_str(), 0600), 0);
   EXPECT_THAT(read(path("f")), ElementsAre("a1", "a2", "b", "man page", "markdown"));
   EXPECT_EQ(report_.files, 4);
-  EXPECT_EQ(report_.binary_files, 2);
-  EXPECT_THAT(failure(path("f/picture.png")), AllOf(HasSubstr("picture.png"), HasSubstr("binary")));
+  EXPECT_THAT(failure(path("f/picture.png")), AllOf(HasSubstr("picture.png"), HasSubstr("PNG")));
   EXPECT_THAT(failure(path("f/pipe")), HasSubstr("neither a file nor a folder"));
   std::vector<std::string> names;
-  for (const auto& file : list_source_files(env_, path("f"))) names.push_back(file.relative);
+  for (const auto& file : list_sources(env_, path("f")).files) names.push_back(file.relative);
+  EXPECT_EQ(left_out(), (std::vector<std::string>{
+                            ".cache: hidden", ".hidden: hidden", "pipe: neither a file nor a folder",
+                            "sub/loop: a link to a folder above",
+                            "archive.gz: a binary file (a zero byte at 3)", "picture.png: a PNG picture"}));
   EXPECT_THAT(names, ElementsAre("a.jsonl", "archive.gz", "b.txt", "picture.png", "sub/ls.1.gz", "z.md.zst"));
 }
 
@@ -146,7 +155,7 @@ TEST_F(DocumentReaderTest, PlacesCountLinesAndBytes) {
   write("f/b.txt", "hello");
   std::vector<std::string> places;
   uint64_t done = 0;
-  for_each_document(env_, path("f"), "text", [&](std::string_view, const DocumentPlace& place) {
+  for_each_document(env_, path("f"), {}, [&](std::string_view, const DocumentPlace& place) {
     places.push_back(fmt::format("{}:{}", std::filesystem::path(place.file).filename().string(), place.line));
     EXPECT_GE(place.bytes_done, done);
     done = place.bytes_done;
@@ -158,9 +167,161 @@ TEST_F(DocumentReaderTest, PlacesCountLinesAndBytes) {
 TEST_F(DocumentReaderTest, TheCallbacksExceptionPassesThrough) {
   write("a.txt", "x");
   EXPECT_THROW(
-      for_each_document(env_, path("a.txt"), "text",
+      for_each_document(env_, path("a.txt"), {},
                         [](std::string_view, const DocumentPlace&) { throw std::logic_error("stop"); }),
       std::logic_error);
+}
+
+TEST_F(DocumentReaderTest, ContentDecidesWhatIsJson) {
+  const std::string lines = "{\"text\":\"a\",\"n\":1}\n{\"text\":\"b\"}\n";
+  const std::string array = "[{\"text\":\"a\"},\n {\"text\":\"b\"}]\n";
+  const std::string pretty = "{\n  \"text\": \"a\",\n  \"n\": [1, {}]\n}\n{\n  \"text\": \"b\"\n}\n";
+  for (const std::string& content : {lines, array, pretty, "\xEF\xBB\xBF\n" + lines, "\n \t" + array})
+    for (const char* name : {"a.json", "a.txt", "a", "a.ndjson", "a.jsonl", "a.JSONL", "a.data"}) {
+      EXPECT_THAT(read(write(name, content)), ElementsAre("a", "b")) << name << ": " << content;
+      EXPECT_EQ(report_.json_files, 1);
+    }
+  for (const char* name : {"a.json.gz", "a.txt", "a.zst.part", "b"})  // gzip under any name
+    EXPECT_THAT(read(write(std::string(name) == "a.json.gz" ? name : name, gzip(lines))),
+                ElementsAre("a", "b"));
+  EXPECT_THAT(read(write("a.json", zstd(array))), ElementsAre("a", "b"));
+  EXPECT_THAT(read(write("one.json", "{\"text\": \"only\"}")), ElementsAre("only"));
+}
+
+TEST_F(DocumentReaderTest, TextThatBeginsLikeJsonIsText) {
+  for (const char* text : {"[1] A footnote.\n", "{ int x; }\n", "{{ template }} text", "[section]\nkey = 1\n",
+                           "[link](there) and on", "{}\nmore", "[ ] to do\n[x] done\n", "{", "["}) {
+    EXPECT_THAT(read(write("a.txt", text)), ElementsAre(text));
+    EXPECT_EQ(report_.json_files, 0);
+  }
+}
+
+TEST_F(DocumentReaderTest, JsonThatIsNotUnderstoodIsRefused) {
+  for (const auto& [content, why] : std::vector<std::pair<std::string, std::string>>{
+           {"{\"body\":\"a\"}\n{\"body\":\"b\"}\n", "no key 'text'"},
+           {"{\n \"body\": 1\n}\n", "no key 'text', got 'body'"},
+           {"[\"a\", \"b\"]", "expected an object"},
+           {"[{\"text\":\"a\"}, 3]", "line 1: got '3]'"},
+           {"[{\"text\":\"a\"}] more", "behind the array"},
+           {"[{\"text\":\"a\"} {\"text\":\"b\"}]", "expected ',' or ']'"},
+           {"[{\"text\":\"a\"},", "expected an object"},
+           {"[{\"text\":\"a\"", "ends in the middle"},
+           {"[\"a\"]\n[\"b\"]\n", "not an object (an array)"},
+           {"{\"text\": \"cut short\n{\"text\": \"b\"}\n", "line 1: not JSON"},
+           {"{\"text\":\"a\",\"score\":NaN}\n", "line 1: not JSON"},
+           {"{\"text\":\"a\"} and prose\n", "line 1: not JSON"}}) {
+    EXPECT_THAT(failure(write("a.txt", content)), AllOf(HasSubstr("a.txt"), HasSubstr(why))) << content;
+  }
+}
+
+TEST_F(DocumentReaderTest, OtherJsonAmongTextIsLeftOutByName) {
+  write("f/README", "text");
+  write("f/package.json", "{\n  \"name\": \"x\",\n  \"version\": 1\n}\n");
+  write("f/table.json", "[1, 2]");
+  write("f/line.json", "{\"name\": \"y\"}\n");
+  EXPECT_THAT(read(path("f")), ElementsAre("text"));
+  ASSERT_EQ(left_out().size(), 3u);
+  EXPECT_THAT(left_out()[0], HasSubstr("line.json: JSON, no key"));
+  EXPECT_THAT(left_out()[1], HasSubstr("package.json: JSON, no key 'text', got 'name', 'version'"));
+  EXPECT_THAT(left_out()[2], HasSubstr("table.json: JSON, got '1, 2]'"));
+  EXPECT_THAT(failure(path("f/package.json")), HasSubstr("no key 'text'"));
+  write("f/lines.txt", "{\"body\":\"a\"}\n{\"body\":\"b\"}\n");
+  EXPECT_THAT(failure(path("f")), HasSubstr("lines.txt"));  // a corpus, not a file of settings
+}
+
+TEST_F(DocumentReaderTest, NumbersOfAnySizeAreValid) {
+  for (const char* number : {"18446744073709551616", "340282366920938463463374607431768211456", "-1e999",
+                             "1e-999", "-0", "0.1E+400", "-123456789012345678901234567890.5e10"})
+    EXPECT_THAT(
+        read(write("a.jsonl",
+                   fmt::format("{{\"n\":{0},\"l\":[{0},\"1e999\"],\"text\":\"a 1e999 \\\" 2\"}}\n", number))),
+        ElementsAre("a 1e999 \" 2"))
+        << number;
+  for (const char* number :
+       {"01", "1.", ".5", "+1", "1e", "--1", "0x10", "1e999x", "NaN", "Infinity", "1e999e1"})
+    EXPECT_THAT(failure(write("a.jsonl", fmt::format("{{\"n\":{},\"text\":\"a\"}}\n", number))),
+                AllOf(HasSubstr("line 1"), HasSubstr("not JSON")))
+        << number;
+}
+
+TEST_F(DocumentReaderTest, DepthAndSurrogatesAreNamed) {
+  const auto nested = [](size_t depth) {
+    return "{\"text\":\"a\",\"x\":" + std::string(depth, '[') + std::string(depth, ']') + "}\n";
+  };
+  EXPECT_THAT(read(write("a.jsonl", nested(20000))), ElementsAre("a"));
+  EXPECT_THAT(failure(write("a.jsonl", nested(80000))),
+              AllOf(HasSubstr("line 1"), HasSubstr("nested deeper")));
+  for (const char* lone : {"\\ud83d vase", "\\udc00", "\\ud83d\\u0041", "\\\\ \\ud83d"})
+    EXPECT_THAT(failure(write("a.jsonl", fmt::format("{{\"text\":\"ok\"}}\n{{\"text\":\"{}\"}}\n", lone))),
+                AllOf(HasSubstr("line 2"), HasSubstr("lone surrogate")))
+        << lone;
+  EXPECT_THAT(read(write("a.jsonl", "{\"text\":\"\\ud83d\\udd25 \\\\ud83d\"}\n")),
+              ElementsAre("\xF0\x9F\x94\xA5 \\ud83d"));
+}
+
+TEST_F(DocumentReaderTest, IdsComeWithTheirDocuments) {
+  std::vector<std::string> ids;
+  for_each_document(env_,
+                    write("a.jsonl",
+                          "{\"id\":\"x\",\"text\":\"a\"}\n{\"text\":\"b\",\"id\":17}\n{\"text\":\"c\"}\n"
+                          "{\"id\":18446744073709551615,\"text\":\"d\"}\n{\"id\":1e999,\"text\":\"e\"}\n"
+                          "{\"id\":[1],\"text\":\"f\"}\n"),
+                    {}, [&](std::string_view, const DocumentPlace& place) { ids.push_back(place.id); });
+  EXPECT_THAT(ids, ElementsAre("x", "17", "", "18446744073709551615", "", ""));
+}
+
+TEST_F(DocumentReaderTest, SeparatorLinesDivideDocuments) {
+  EXPECT_THAT(read(write("a.txt", "one\n<|endoftext|>\ntwo\nlines\n<|endoftext|>\n")),
+              ElementsAre("one\n", "two\nlines\n"));
+  EXPECT_EQ(report_.separator_lines, 2);
+  EXPECT_THAT(read(write("a.txt", "\xEF\xBB\xBFone\r\n <|endoftext|> \r\n\r\n<|endoftext|>\ntwo")),
+              ElementsAre("one\r\n", "two"));
+  EXPECT_THAT(read(write("a.txt", "one <|endoftext|> two\n")), ElementsAre("one <|endoftext|> two\n"));
+  EXPECT_EQ(report_.plain_separators, 1);
+  EXPECT_THAT(remarks(report_, "a.txt"), ElementsAre(HasSubstr("read as plain text")));
+  std::vector<std::string> parts;
+  for_each_document(env_, write("a.txt", "one\n</s>\ntwo\n"), {.separators = {"</s>"}},
+                    [&](std::string_view text, const DocumentPlace& place) {
+                      parts.push_back(fmt::format("{}:{}", place.line, text));
+                    });
+  EXPECT_THAT(parts, ElementsAre("1:one\n", "3:two\n"));
+  // Parts that cross the chunks in which a file is read.
+  std::string many;
+  for (int i = 0; i < 300; ++i) many += std::string(20000 + i, 'x') + "\n<|endoftext|>\n";
+  EXPECT_EQ(read(write("a.txt", many)).size(), 300u);
+  EXPECT_THAT(failure(write("a.txt", "a\n<|endoftext|>\nb\n\xE9\n")),
+              AllOf(HasSubstr("line 4"), HasSubstr("byte 18")));
+}
+
+TEST_F(DocumentReaderTest, AByteOrderMarkIsNoText) {
+  EXPECT_THAT(read(write("a.txt", "\xEF\xBB\xBFtext")), ElementsAre("text"));
+  EXPECT_THAT(read(write("a.txt", "\xEF\xBB\xBF")), ElementsAre());
+  EXPECT_THAT(read(write("a.txt.gz", gzip("\xEF\xBB\xBFtext"))), ElementsAre("text"));
+  write("f/a.txt",
+        "\xEF\xBB\xBF"
+        "a");
+  write("f/b.jsonl", "\xEF\xBB\xBF{\"text\":\"b\"}");
+  write("f/c.json", "\xEF\xBB\xBF[{\"text\":\"c\"}]");
+  EXPECT_THAT(read(path("f")), ElementsAre("a", "b", "c"));
+}
+
+TEST_F(DocumentReaderTest, LinksToNothingAreNamed) {
+  write("f/a.txt", "a");
+  std::filesystem::create_symlink("nowhere.jsonl", path("f/b.jsonl"));
+  std::filesystem::create_symlink("c.txt", path("f/c.txt"));
+  std::filesystem::create_symlink("a.txt", path("f/d.txt"));
+  EXPECT_THAT(read(path("f")), ElementsAre("a", "a"));
+  EXPECT_THAT(left_out(), ElementsAre("b.jsonl: a link to nothing", "c.txt: a link that leads to itself"));
+  EXPECT_THAT(remarks(report_, "f"), ElementsAre(AllOf(HasSubstr("2 files read (a.txt, d.txt), 2 left out"),
+                                                       HasSubstr("b.jsonl (a link to nothing)"))));
+}
+
+TEST_F(DocumentReaderTest, AZeroByteBehindTheProbeIsNamed) {
+  std::string text(70000, 'x');
+  text += "\nabc";
+  text.push_back('\0');
+  EXPECT_THAT(failure(write("a.txt", text)),
+              AllOf(HasSubstr("zero byte at byte 70004"), HasSubstr("line 2")));
 }
 
 }  // namespace

@@ -31,7 +31,7 @@ class TokenizeTest : public FolderTest {
   }
   std::string cached(const std::string& source, const Tokenizer& tokenizer,
                      const std::string& text_key = "text") {
-    return cached_token_file(env_, tokenizer, source, path("cache"), {text_key, 2, {}});
+    return cached_token_file(env_, tokenizer, source, path("cache"), {text_key, 2, false, {}});
   }
   std::string cached(const std::string& source) { return cached(source, tokenizer_); }
   ByteTokenizer tokenizer_;
@@ -43,15 +43,16 @@ TEST_F(TokenizeTest, EndsEveryDocument) {
   write("f/c.bin", std::string("\0", 1));
   write("g.txt", "more");
   const TokenFileInfo info =
-      build_token_file(env_, tokenizer_, {path("f"), path("g.txt")}, path("out/x"), {"text", 2, {}});
+      build_token_file(env_, tokenizer_, {path("f"), path("g.txt")}, path("out/x"), {"text", 2, false, {}});
   const std::string end = "<|endoftext|>";
   EXPECT_EQ(text_of(path("out/x")), "hello" + end + "one" + end + end + end + "more" + end);
   EXPECT_EQ(info.documents, 4);
   EXPECT_EQ(info.bytes, 5 + 3 + 13 + 4);
   EXPECT_EQ(info.tokens, info.bytes + 4);  // the forged end of text is 13 ordinary bytes
-  EXPECT_EQ(info.binary_files, 1);
+  EXPECT_EQ(info.read.left_out.size(), 1u);
   EXPECT_EQ(info.end_of_text, 256);
-  EXPECT_EQ(env_.list(path("out")), (std::vector<std::string>{"x.bin", "x.idx", "x.meta.json"}));
+  EXPECT_EQ(env_.list(path("out")),
+            (std::vector<std::string>{"x.bin", "x.idx", "x.meta.json", "x.text_bytes"}));
   const auto read = read_token_file_info(env_, path("out/x"));
   ASSERT_TRUE(read.has_value());
   EXPECT_EQ(token_file_info_json(*read), token_file_info_json(info));
@@ -66,7 +67,7 @@ TEST_F(TokenizeTest, AnyNumberOfThreadsWritesTheSameBytes) {
   write("a.jsonl", lines);
   for (const int threads : {1, 2, 5})
     build_token_file(env_, tokenizer_, {path("a.jsonl")}, path(fmt::format("t{}", threads)),
-                     {"text", threads, {}});
+                     {"text", threads, false, {}});
   EXPECT_EQ(IndexedDataset(path("t1")).num_documents(), 30000 - 31);  // lines of no text
   for (const char* suffix : {".bin", ".idx"}) {
     EXPECT_EQ(env_.read_text(path("t2") + suffix), env_.read_text(path("t1") + suffix));
@@ -80,7 +81,7 @@ TEST_F(TokenizeTest, ReportsProgress) {
   write("a.jsonl", lines);
   std::vector<TokenizeState> states;
   build_token_file(env_, tokenizer_, {path("a.jsonl")}, path("t"),
-                   {"text", 1, [&](const TokenizeState& state) { states.push_back(state); }});
+                   {"text", 1, false, [&](const TokenizeState& state) { states.push_back(state); }});
   ASSERT_GE(states.size(), 3u);
   for (size_t i = 0; i < states.size(); ++i) {
     EXPECT_EQ(states[i].bytes_total, lines.size());
@@ -173,9 +174,9 @@ TEST_F(TokenizeTest, ManyProcessesAtOnceBuildOnce) {
       int code = 3;
       try {
         bool built = false;
-        const std::string prefix =
-            cached_token_file(env_, tokenizer_, path("a.jsonl"), path("cache"),
-                              {"text", 1, [&](const TokenizeState& state) { built |= state.finished; }});
+        const std::string prefix = cached_token_file(
+            env_, tokenizer_, path("a.jsonl"), path("cache"),
+            {"text", 1, false, [&](const TokenizeState& state) { built |= state.finished; }});
         code = IndexedDataset(prefix).num_documents() == 20000 ? built : 2;
       } catch (...) {
       }
@@ -201,7 +202,7 @@ TEST_F(TokenizeTest, ThreadsExcludeEachOtherToo) {
   for (int rank = 0; rank < 4; ++rank)
     ranks.emplace_back([&] {
       cached_token_file(env_, tokenizer_, path("a.txt"), path("cache"),
-                        {"text", 1, [&](const TokenizeState& state) { built += state.finished; }});
+                        {"text", 1, false, [&](const TokenizeState& state) { built += state.finished; }});
     });
   for (auto& rank : ranks) rank.join();
   EXPECT_EQ(built, 1);
@@ -220,13 +221,13 @@ TEST_F(TokenizeTest, AWaiterIsTold) {
 TEST_F(TokenizeTest, StampsSpareTheHashOfLargeCorpora) {
   write("a.txt", "hello");
   std::filesystem::create_directories(path("cache"));
-  const auto files = list_source_files(env_, path("a.txt"));
+  const auto files = list_sources(env_, path("a.txt")).files;
   const std::string key = content_key(env_, files, path("cache"), 1000);
   EXPECT_TRUE(env_.list(path("cache")).empty());  // small: no stamp
   EXPECT_EQ(content_key(env_, files, path("cache"), 1), key);
   EXPECT_TRUE(env_.list(path("cache")).empty());  // changed a moment ago: no stamp yet
   // A file whose change time is old, because this test did not make it.
-  const auto old = list_source_files(env_, "/usr/include/zlib.h");
+  const auto old = list_sources(env_, "/usr/include/zlib.h").files;
   const std::string old_key = content_key(env_, old, path("cache"), 1);
   const auto stamps = env_.list(path("cache"));
   ASSERT_EQ(stamps.size(), 1u);

@@ -52,8 +52,10 @@ struct ModelConfig {
 struct ChannelConfig {
   std::string name = {};
   std::string path =
-      {};               // a .bin/.idx prefix, or a text/JSONL file or folder (each file optionally .gz/.zst)
+      {};  // a .bin/.idx prefix, or a text/JSONL file or folder (each file optionally compressed)
   double weight = 1.0;  // share of the sequences, relative to the other channels
+  std::string valid_path =
+      {};  // like path: what is held out instead of the last part of path; empty: that part
   bool operator==(const ChannelConfig&) const = default;
 };
 
@@ -61,7 +63,7 @@ struct DataConfig {
   std::vector<ChannelConfig> channels = {};
   std::string tokenizer = {};  // a tokenizer.json
   int64_t seq_len = 256;
-  double valid_fraction = 0.01;   // the last part of each channel's token stream
+  double valid_fraction = 0.01;   // the last part of the token stream of each channel without valid_path
   std::string cache = {};         // folder for token files made on first use; default: ".cache" in train.runs
   std::string text_key = "text";  // the JSONL field that holds the document
   // Sequences are cut from the stream of all documents. false: a token sees those of its own document only, in training

@@ -155,7 +155,9 @@ bool is_set(const Config& config, const Config& base, const char* key) {
 }  // namespace
 
 bool has_validation(const Config& config) {
-  return config.data.valid_fraction > 0.0;
+  return config.data.valid_fraction > 0.0 ||
+         std::any_of(config.data.channels.begin(), config.data.channels.end(),
+                     [](const ChannelConfig& channel) { return !channel.valid_path.empty(); });
 }
 
 bool is_absent(std::string_view key) {

@@ -101,11 +101,11 @@ const std::vector<Field<Config>>& config_fields() {
       {"model", "capacity_factor", "moe: capacity of an expert over the mean load; 0: no token is dropped",
        at<&C::model, &M::capacity_factor>, at_least(0)},
 
-      {"data", "channels", "the data mixture: name, path, relative weight of each source",
+      {"data", "channels", "the data mixture: name, path, relative weight of each source; valid_path",
        at<&C::data, &D::channels>, any()},
       {"data", "tokenizer", "a tokenizer.json", at<&C::data, &D::tokenizer>, path()},
       {"data", "seq_len", "tokens of a training sequence", at<&C::data, &D::seq_len>, at_least(1, 1 << 30)},
-      {"data", "valid_fraction", "fraction of each channel, its end, kept for validation",
+      {"data", "valid_fraction", "fraction of each channel without valid_path, its end, kept for validation",
        at<&C::data, &D::valid_fraction>, below(0, 1)},
       {"data", "cache", "folder of token files; empty: .cache in train.runs", at<&C::data, &D::cache>,
        path()},
@@ -282,9 +282,15 @@ const std::vector<Field<Config>>& config_fields() {
 
 const std::vector<Field<ChannelConfig>>& channel_fields() {
   static const std::vector<Field<ChannelConfig>> fields = {
-      {"data.channels", "name", "", of<&ChannelConfig::name>, any()},
-      {"data.channels", "path", "text, JSONL, folder or .bin/.idx prefix", of<&ChannelConfig::path>, path()},
+      {"data.channels", "name", "", of<&ChannelConfig::name>, {.required = true}},
+      {"data.channels",
+       "path",
+       "text, JSONL, folder or .bin/.idx prefix",
+       of<&ChannelConfig::path>,
+       {.is_path = true, .required = true}},
       {"data.channels", "weight", "share, relative to the others", of<&ChannelConfig::weight>, above(0)},
+      {"data.channels", "valid_path", "held out instead of the last part of path; like path",
+       of<&ChannelConfig::valid_path>, path()},
   };
   return fields;
 }

@@ -37,6 +37,7 @@ struct Traits {
   bool is_path = false;                   // a relative one starts at the folder of the config file
   bool auto_is_zero = false;              // written "auto" in TOML, kept as 0
   bool is_bytes = false;                  // of an integer: "2 GiB" will do as well
+  bool required = false;                  // of a channel: there is no default
 };
 
 template <typename Owner>

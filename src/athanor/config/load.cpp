@@ -82,7 +82,9 @@ void anchor_paths(Config& config) {
   };
   for (const auto& field : config_fields())
     if (field.traits.is_path) anchor(*std::get<std::string*>(field.slot(config)));
-  for (auto& channel : config.data.channels) anchor(channel.path);
+  for (const auto& field : channel_fields())
+    for (auto& channel : config.data.channels)
+      if (field.traits.is_path) anchor(*std::get<std::string*>(field.slot(channel)));
   if (config.parallel.schedule.ends_with(".csv")) anchor(config.parallel.schedule);
 }
 
@@ -104,6 +106,22 @@ void resolve_first_eval(Config& config) {
   if (config.train.init_from.empty() || config.origins.contains(key) || !has_validation(config)) return;
   config.train.first_eval_tokens = kOfTrainedWeights;
   config.origins[key] = {Origin::Kind::derived, "derived: train.init_from has been trained"};
+}
+
+// Where every channel has text of its own to hold out, nothing is left for a fraction to say.
+void resolve_valid_fraction(Config& config) {
+  const std::string key = "data.valid_fraction";
+  const auto& channels = config.data.channels;
+  const bool all =
+      !channels.empty() && std::all_of(channels.begin(), channels.end(),
+                                       [](const auto& channel) { return !channel.valid_path.empty(); });
+  if (!all || config.data.valid_fraction == 0) return;
+  if (config.origins.contains(key))
+    throw ConfigError(fmt::format("{}: got {}, expected 0 or none where every channel has a valid_path", key,
+                                  config.data.valid_fraction),
+                      "valid_path replaces the fraction: remove one of the two");
+  config.data.valid_fraction = 0;
+  config.origins[key] = {Origin::Kind::derived, "derived: every channel has a valid_path"};
 }
 
 void resolve_compression_warmup(Config& config) {
@@ -155,6 +173,7 @@ Config parse_config(std::string_view text, const std::string& name, const std::s
   if (source && !config.train.init_from.empty()) take_source(config, source(config));
   resolve_model(config);
   resolve_first_eval(config);
+  resolve_valid_fraction(config);
   resolve_compression_warmup(config);
   validate(config);
   return config;

@@ -40,8 +40,10 @@ std::string toml_float(double value) {
 std::string toml_channels(const std::vector<ChannelConfig>& channels) {
   std::string text = "[";
   for (const auto& channel : channels)
-    text += fmt::format("\n  {{name = {}, path = {}, weight = {}}},", toml_string(channel.name),
-                        toml_string(channel.path), toml_float(channel.weight));
+    text +=
+        fmt::format("\n  {{name = {}, path = {}, weight = {}{}}},", toml_string(channel.name),
+                    toml_string(channel.path), toml_float(channel.weight),
+                    channel.valid_path.empty() ? "" : ", valid_path = " + toml_string(channel.valid_path));
   return text + (channels.empty() ? "]" : "\n]");
 }
 
@@ -82,8 +84,10 @@ struct AsJson {
   }
   nlohmann::ordered_json operator()(const std::vector<ChannelConfig>* channels) const {
     auto list = nlohmann::ordered_json::array();
-    for (const auto& c : *channels)
+    for (const auto& c : *channels) {
       list.push_back({{"name", c.name}, {"path", c.path}, {"weight", c.weight}});
+      if (!c.valid_path.empty()) list.back()["valid_path"] = c.valid_path;
+    }
     return list;
   }
   template <typename Value>

@@ -148,7 +148,7 @@ void ConfigReader::read_channels(const toml::node& node, std::vector<ChannelConf
       const toml::node* value = table->get(field.name);
       if (value != nullptr) {
         read_value(field, channel, key + "." + field.name, *value);
-      } else if (std::holds_alternative<std::string*>(field.slot(channel))) {
+      } else if (field.traits.required) {
         throw ConfigError(
             fmt::format("{}: {}.{}: got none, expected a string", where(element), key, field.name));
       }
@@ -171,7 +171,8 @@ void ConfigReader::read_channel_path(std::string_view path, const toml::node& no
       config_.origins["data.channels"] = {kind_, where(node)};
       return;
     }
-    throw ConfigError(fmt::format("{}: unknown key of a channel, expected name, path or weight", source_));
+    throw ConfigError(
+        fmt::format("{}: unknown key of a channel, expected name, path, weight or valid_path", source_));
   }
   throw ConfigError(
       fmt::format("{}: unknown channel '{}'{}", source_, printable(name),

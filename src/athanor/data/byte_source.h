@@ -1,12 +1,17 @@
-// A stream of bytes from a file, decompressed on the way where its name ends in .gz or .zst.
+// A stream of bytes from a file, decompressed on the way where its first bytes say that it is compressed.
 //
 //   auto source = open_bytes(system_env(), "corpus/part-0.jsonl.zst");
+//   source->head(100);                                   // the first bytes, without reading past them
 //   char chunk[65536];
 //   while (size_t got = source->read(chunk, sizeof chunk)) use(chunk, got);
 //
-// Several gzip members or zstd frames one after the other are one stream. Memory is bounded whatever the
-// input says (zstd windows above 128 MiB are refused). Thread rule: one thread at a time. Errors: a corrupt,
-// truncated or padded file is an Error naming it; a failing disk is an IoError.
+// gzip, zstd, xz and bzip2 are recognised by their magic bytes, whatever the name; a name that promises one of
+// them (.gz .zst .xz .bz2) over other bytes is an Error. Several gzip members, zstd frames, xz or bzip2 streams one
+// after the other are one stream; zero bytes between and behind gzip members are padding. Memory is bounded
+// whatever the input says: windows up to kMaxWindowBytes.
+//
+// Thread rule: one thread at a time. Errors: corrupt or truncated data, a window above the limit, a missing
+// dictionary, anything else behind the last member: an Error naming the file; a failing disk is an IoError.
 #pragma once
 
 #include <cstddef>
@@ -16,8 +21,11 @@
 #include <string_view>
 
 #include "athanor/base/file.h"
+#include "athanor/data/file_format.h"
 
 namespace athanor {
+
+constexpr uint64_t kMaxWindowBytes = uint64_t{2} << 30;  // zstd --long=31
 
 class ByteSource {
  public:
@@ -26,14 +34,24 @@ class ByteSource {
   virtual uint64_t raw_bytes() const = 0;                // compressed bytes consumed so far, for progress
 };
 
-enum class SourceCompression { none, gzip, zstd };
+// A source whose first bytes can be looked at before they are read.
+class HeadSource : public ByteSource {
+ public:
+  explicit HeadSource(std::unique_ptr<ByteSource> source) : source_(std::move(source)) {}
+  // The next max_bytes bytes, fewer only where the source ends before; valid until the next call.
+  std::string_view head(size_t max_bytes);
+  size_t read(char* out, size_t max_bytes) override;
+  uint64_t raw_bytes() const override { return source_->raw_bytes(); }
 
-SourceCompression compression_of(std::string_view path);      // by its suffix, in any case
-std::string_view without_compression(std::string_view path);  // "a.jsonl.gz" -> "a.jsonl"
+ private:
+  std::unique_ptr<ByteSource> source_;
+  std::string waiting_;  // [used_, size) was looked at and not yet read
+  size_t used_ = 0;
+};
 
-std::unique_ptr<ByteSource> open_bytes(Env& env, const std::string& path);
+std::unique_ptr<HeadSource> open_bytes(Env& env, const std::string& path);
 std::unique_ptr<ByteSource> bytes_in_memory(std::string_view bytes);  // not copied
 std::unique_ptr<ByteSource> decompress(std::unique_ptr<ByteSource> source, SourceCompression compression,
-                                       const std::string& name);
+                                       const std::string& name, uint64_t max_window_bytes = kMaxWindowBytes);
 
 }  // namespace athanor

@@ -1,7 +1,6 @@
 #include "athanor/data/channel.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <utility>
 
@@ -17,11 +16,26 @@ int64_t held_out(int64_t num_tokens, double valid_fraction) {
   return std::clamp<int64_t>(static_cast<int64_t>(std::ceil(exact - kRounding)), 0, num_tokens);
 }
 
+void starts_of(const IndexedDataset& tokens, int64_t first, std::span<int32_t> starts) {
+  int64_t next = tokens.document_of(first) + 1;
+  int32_t start = 0;
+  for (size_t i = 0; i < starts.size(); ++i) {
+    const int64_t token = first + static_cast<int64_t>(i);
+    for (; next < tokens.num_documents() && tokens.document_start(next) <= token; ++next)
+      start = static_cast<int32_t>(tokens.document_start(next) - first);
+    starts[i] = start;
+  }
+}
+
 }  // namespace
 
 Channel::Channel(ChannelOptions options, std::shared_ptr<const IndexedDataset> tokens,
-                 std::shared_ptr<const TokenBytes> bytes)
-    : options_(std::move(options)), tokens_(std::move(tokens)), bytes_(std::move(bytes)) {
+                 std::shared_ptr<const TokenBytes> bytes, std::shared_ptr<const IndexedDataset> valid)
+    : options_(std::move(options)),
+      tokens_(std::move(tokens)),
+      valid_(std::move(valid)),
+      bytes_(std::make_shared<TextBytes>(tokens_, bytes)),
+      valid_bytes_(valid_ == nullptr ? nullptr : std::make_shared<TextBytes>(valid_, bytes)) {
   check(options_.seq_len >= 1, "channel '{}': got a seq_len of {}, expected at least 1", name(),
         options_.seq_len);
   check(options_.valid_fraction >= 0 && options_.valid_fraction <= 1,
@@ -29,7 +43,10 @@ Channel::Channel(ChannelOptions options, std::shared_ptr<const IndexedDataset> t
   check(options_.vocab_size >= 1, "channel '{}': got a vocabulary of {}, expected at least 1", name(),
         options_.vocab_size);
   check(num_tokens() > 0, "channel '{}': '{}' has no tokens, expected some text", name(), tokens_->prefix());
-  num_train_tokens_ = num_tokens() - held_out(num_tokens(), options_.valid_fraction);
+  check(valid_ == nullptr || valid_->num_tokens() > 0,
+        "channel '{}': '{}' has no tokens, expected some text to hold out", name(), valid_->prefix());
+  num_train_tokens_ =
+      num_tokens() - (valid_ == nullptr ? held_out(num_tokens(), options_.valid_fraction) : 0);
   if (weight() > 0 && num_train_sequences() == 0)
     throw Error(
         fmt::format(
@@ -53,7 +70,7 @@ void Channel::read_train(int64_t sequence, std::span<int32_t> ids) const {
 }
 
 int64_t Channel::num_valid_targets() const {
-  return num_train_tokens_ > 0 ? num_valid_tokens() : num_valid_tokens() - 1;
+  return valid_ == nullptr && num_train_tokens_ > 0 ? num_valid_tokens() : num_valid_tokens() - 1;
 }
 
 int64_t Channel::num_valid_windows() const {
@@ -64,12 +81,20 @@ Window Channel::valid_window(int64_t window) const {
   check(window >= 0 && window < num_valid_windows(), "channel '{}': validation window {}, expected 0 to {}",
         name(), window, num_valid_windows() - 1);
   const int64_t done = window * seq_len();
-  return {std::max<int64_t>(num_train_tokens_ - 1, 0) + done,
+  return {(valid_ == nullptr ? std::max<int64_t>(num_train_tokens_ - 1, 0) : 0) + done,
           std::min(seq_len(), num_valid_targets() - done)};
 }
 
 void Channel::read(int64_t first, std::span<int32_t> ids) const {
-  tokens_->read(first, ids);
+  read_of(*tokens_, first, ids);
+}
+
+void Channel::read_valid(int64_t first, std::span<int32_t> ids) const {
+  read_of(valid_tokens(), first, ids);
+}
+
+void Channel::read_of(const IndexedDataset& tokens, int64_t first, std::span<int32_t> ids) const {
+  tokens.read(first, ids);
   // One comparison per id, without a branch, finds both negative ids and those that are too large.
   const auto limit = static_cast<uint32_t>(std::min<int64_t>(options_.vocab_size, INT32_MAX));
   bool bad = false;
@@ -80,33 +105,19 @@ void Channel::read(int64_t first, std::span<int32_t> ids) const {
     check(static_cast<uint32_t>(ids[i]) < limit,
           "channel '{}': token {} of '{}' is id {}, expected ids below the "
           "vocabulary of {}",
-          name(), first + static_cast<int64_t>(i), tokens_->prefix(), ids[i], options_.vocab_size);
+          name(), first + static_cast<int64_t>(i), tokens.prefix(), ids[i], options_.vocab_size);
 }
 
 void Channel::document_starts(int64_t first, std::span<int32_t> starts) const {
-  int64_t next = tokens_->document_of(first) + 1;
-  int32_t start = 0;
-  for (size_t i = 0; i < starts.size(); ++i) {
-    const int64_t token = first + static_cast<int64_t>(i);
-    for (; next < tokens_->num_documents() && tokens_->document_start(next) <= token; ++next)
-      start = static_cast<int32_t>(tokens_->document_start(next) - first);
-    starts[i] = start;
-  }
+  starts_of(*tokens_, first, starts);
 }
 
-std::optional<int64_t> Channel::bytes_of(int64_t first, int64_t last) const {
-  if (bytes_ == nullptr) return std::nullopt;
-  check(first <= last, "channel '{}': tokens {} to {} are no range", name(), first, last);
-  std::array<int32_t, 4096> ids;
-  int64_t total = 0;
-  while (first < last) {
-    const std::span<int32_t> piece(ids.data(),
-                                   static_cast<size_t>(std::min<int64_t>(ids.size(), last - first)));
-    read(first, piece);
-    total += bytes_->of(piece);
-    first += static_cast<int64_t>(piece.size());
-  }
-  return total;
+void Channel::valid_document_starts(int64_t first, std::span<int32_t> starts) const {
+  starts_of(valid_tokens(), first, starts);
+}
+
+std::optional<int64_t> Channel::valid_bytes_of(int64_t first, int64_t last) const {
+  return (valid_ == nullptr ? bytes_ : valid_bytes_)->of(first, last);
 }
 
 }  // namespace athanor

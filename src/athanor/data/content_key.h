@@ -1,6 +1,6 @@
 // What identifies the text of a path: names and bytes of its files.
 //
-//   const std::string key = content_key(env, list_source_files(env, "data/en"), ".cache");
+//   const std::string key = content_key(env, list_sources(env, "data/en").files, ".cache");
 //
 // Small corpora are hashed every time. For one above kStampedBytes the result is kept in the cache folder
 // under a stamp of names, sizes, inodes and change times, as version control systems do: a change time cannot
@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "athanor/data/document_reader.h"
+#include "athanor/data/source_files.h"
 
 namespace athanor {
 

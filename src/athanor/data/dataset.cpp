@@ -25,46 +25,86 @@ int64_t vocabulary(const Config& config, const DatasetOptions& options, const To
 }
 
 // The text at a path wins over token files of the same name: they may be older.
-bool is_token_file(Env& env, const ChannelConfig& channel) {
-  const std::string prefix = token_file_prefix(channel.path);
-  if (prefix == channel.path && env.exists(channel.path)) return false;
+bool is_token_file(Env& env, const std::string& channel, const std::string& path) {
+  const std::string prefix = token_file_prefix(path);
+  if (prefix == path && env.exists(path)) return false;
   if (env.exists(prefix + ".idx") || env.exists(prefix + ".bin")) return true;
   throw ConfigError(
       fmt::format("channel '{}': there is no '{}', expected a text or JSONL file, a folder of them, or "
                   "the prefix of a .bin/.idx pair",
-                  channel.name, channel.path),
+                  channel, path),
       "relative paths start at the folder of the config file");
 }
 
-std::string token_file_of(Env& env, const Config& config, const ChannelConfig& channel,
+std::string token_file_of(Env& env, const Config& config, const std::string& channel, const std::string& path,
                           const Tokenizer* tokenizer, const DatasetOptions& options) {
-  if (is_token_file(env, channel)) {
-    std::string prefix = token_file_prefix(channel.path);
+  if (is_token_file(env, channel, path)) {
+    std::string prefix = token_file_prefix(path);
     const auto info = read_token_file_info(env, prefix);
     if (info && tokenizer != nullptr && info->tokenizer_hash != tokenizer_hash(*tokenizer))
       throw Error(
           fmt::format(
               "channel '{}': the ids of '{}' come from another tokenizer than data.tokenizer (hash {}, "
               "expected {})",
-              channel.name, prefix, info->tokenizer_hash, tokenizer_hash(*tokenizer)),
+              channel, prefix, info->tokenizer_hash, tokenizer_hash(*tokenizer)),
           "make them again with 'athanor dataset build'");
     return prefix;
   }
   if (tokenizer == nullptr)
     throw ConfigError(
-        fmt::format("data.tokenizer: got none, expected one for the text of channel '{}' ('{}')",
-                    channel.name, channel.path),
+        fmt::format("data.tokenizer: got none, expected one for the text of channel '{}' ('{}')", channel,
+                    path),
         "make one with 'athanor tokenizer train', or give the prefix of a .bin/.idx pair as the path");
   // Beside the runs rather than beside the data, which may be on a read-only disk or somebody else's.
   const std::string cache =
       config.data.cache.empty() ? join_path(config.train.runs, ".cache") : config.data.cache;
   try {
-    return cached_token_file(env, *tokenizer, channel.path, cache,
-                             {config.data.text_key, options.threads, options.progress, options.stop});
+    return cached_token_file(env, *tokenizer, path, cache,
+                             {.text_key = config.data.text_key,
+                              .threads = options.threads,
+                              .progress = options.progress,
+                              .stop = options.stop});
   } catch (const Error& error) {
-    throw Error(fmt::format("channel '{}': {}", channel.name, error.what()), error.hint());
+    throw Error(fmt::format("channel '{}': {}", channel, error.what()), error.hint());
   }
 }
+
+// Opens the token files of channels, and gathers what their sources were.
+class TokenFiles {
+ public:
+  TokenFiles(Env& env, const Config& config, const DatasetOptions& options, Dataset& dataset)
+      : env_(env), config_(config), options_(options), dataset_(dataset) {}
+
+  std::shared_ptr<const IndexedDataset> open(const std::string& channel, const std::string& path) {
+    const std::string prefix =
+        token_file_of(env_, config_, channel, path, dataset_.tokenizer.get(), options_);
+    const auto info = read_token_file_info(env_, prefix);
+    // Files that say nothing of their sources may well have come from JSON.
+    key_counts_ |= !info || info->read.files == 0 ||
+                   (info->read.json_files > 0 && info->text_key == config_.data.text_key);
+    if (info) {
+      for (const std::string& remark : remarks(info->read, path))
+        dataset_.remarks.push_back(fmt::format("channel '{}': {}", channel, remark));
+      for (const LeftOut& entry : info->read.left_out) dataset_.left_out.push_back({channel, entry});
+    }
+    return std::make_shared<IndexedDataset>(prefix);
+  }
+
+  void check_text_key() const {
+    if (config_.data.text_key != "text" && !key_counts_)
+      throw ConfigError(
+          fmt::format("data.text_key: got '{}', but no channel has JSON, where that key would be",
+                      config_.data.text_key),
+          "remove it");
+  }
+
+ private:
+  Env& env_;
+  const Config& config_;
+  const DatasetOptions& options_;
+  Dataset& dataset_;
+  bool key_counts_ = false;
+};
 
 }  // namespace
 
@@ -86,20 +126,26 @@ Dataset open_dataset(const Config& config, Env& env, const DatasetOptions& optio
   dataset.identity =
       fmt::format("data: seq_len={} valid_fraction={} tokenizer={}\n", data.seq_len, data.valid_fraction,
                   dataset.tokenizer == nullptr ? "none" : tokenizer_hash(*dataset.tokenizer));
+  TokenFiles files(env, config, options, dataset);
   std::set<std::string> names;
   for (const ChannelConfig& channel : data.channels) {
     if (!names.insert(channel.name).second)
       throw ConfigError(
           fmt::format("data.channels: two are named '{}', expected different names", channel.name));
-    const auto tokens = std::make_shared<IndexedDataset>(
-        token_file_of(env, config, channel, dataset.tokenizer.get(), options));
+    const auto tokens = files.open(channel.name, channel.path);
+    const auto valid = channel.valid_path.empty() ? nullptr : files.open(channel.name, channel.valid_path);
     dataset.channels.emplace_back(
         ChannelOptions{channel.name, channel.weight, data.seq_len, data.valid_fraction, dataset.vocab_size,
                        data.attend_across_documents},
-        tokens, bytes);
-    dataset.identity += fmt::format("channel '{}': weight={} tokens={} content={}\n", channel.name,
+        tokens, bytes, valid);
+    dataset.identity += fmt::format("channel '{}': weight={} tokens={} content={}", channel.name,
                                     channel.weight, tokens->num_tokens(), tokens->quick_hash());
+    if (valid != nullptr)
+      dataset.identity +=
+          fmt::format(" valid_tokens={} valid_content={}", valid->num_tokens(), valid->quick_hash());
+    dataset.identity += "\n";
   }
+  files.check_text_key();
   return dataset;
 }
 

@@ -5,7 +5,8 @@
 //
 // A channel's path is a text or JSONL file or a folder of them (document_reader.h), tokenized on first use
 // into the cache (tokenize.h), or, where no such file exists, the prefix of a .bin/.idx pair. Text needs a
-// tokenizer; token files do not, but then the size of the vocabulary must be given.
+// tokenizer; token files do not, but then the size of the vocabulary must be given. A channel's valid_path is such a
+// path too: all of it is held out, and data.valid_fraction says nothing about that channel.
 //
 // Thread rule: open_dataset may run in several processes or threads at once, one of them tokenizes; the
 // Dataset is const afterwards. Errors: ConfigError for settings that do not fit together, Error naming the
@@ -40,6 +41,14 @@ struct Dataset {
   // What a resumed run must find unchanged: one line per channel and one for what they share, for people and
   // for comparison.
   std::string identity;
+  // What was left out, or read as one might not think, one sentence a line: for people.
+  std::vector<std::string> remarks;
+  // What was left out, by channel and file.
+  struct Omission {
+    std::string channel;
+    LeftOut what;
+  };
+  std::vector<Omission> left_out;
 
   int64_t num_train_tokens() const;
   int64_t channel_index(const std::string& name) const;  // Error naming the nearest where there is none

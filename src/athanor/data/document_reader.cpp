@@ -1,231 +1,156 @@
 #include "athanor/data/document_reader.h"
 
-#include <simdjson.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cctype>
-#include <cerrno>
-#include <cstring>
-#include <filesystem>
 #include <utility>
 
 #include "athanor/base/check.h"
+#include "athanor/base/human.h"
+#include "athanor/data/json_documents.h"
+#include "athanor/data/text_documents.h"
 
 namespace athanor {
 namespace {
 
-namespace fs = std::filesystem;
+constexpr size_t kNamedFiles = 4;  // of those read, in a remark
 
-constexpr size_t kDocumentChunkBytes = size_t{1} << 20;
-constexpr size_t kBinaryProbeBytes = 4096;
-
-bool is_json_lines(std::string_view path) {
-  std::string name(without_compression(path));
+bool promises_json_lines(std::string_view path) {
+  std::string name(without_compression_suffix(path));
   std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
-  return name.size() > 6 && name.ends_with(".jsonl");
+  return name.ends_with(".jsonl") || name.ends_with(".ndjson");
 }
 
-void list_folder(Env& env, const SourceFile& folder, std::vector<std::string>& chain,
-                 std::vector<SourceFile>& files) {
-  std::error_code error;
-  const std::string real = fs::canonical(folder.path, error).string();
-  if (!error && std::find(chain.begin(), chain.end(), real) != chain.end())
-    return;  // a link to a folder above
-  chain.push_back(real);
-  for (const std::string& name : env.list(folder.path)) {
-    if (name.starts_with('.')) continue;
-    SourceFile entry{join_path(folder.path, name),
-                     folder.relative.empty() ? name : folder.relative + "/" + name, 0};
-    if (env.is_folder(entry.path)) {
-      list_folder(env, entry, chain, files);
-    } else if (fs::is_regular_file(entry.path, error)) {  // a pipe or socket has no end to read to
-      entry.size_bytes = env.open(entry.path)->size_bytes();
-      files.push_back(std::move(entry));
+// Reads one file; what makes it no document of its own comes back as the reason.
+class FileReader {
+ public:
+  FileReader(const ReadOptions& options, ReadReport& report) : options_(options), report_(report) {}
+
+  // The reason why it is left out, or "". A file with documents is never left out.
+  std::string read(HeadSource& source, const SourceFile& file, bool may_leave_out,
+                   const JsonCallback& deliver) {
+    const std::string_view head = source.head(kFormatProbeBytes);
+    if (std::string foreign = foreign_format(head); !foreign.empty()) {
+      if (may_leave_out) return foreign;
+      throw Error(fmt::format("'{}': is {}, expected UTF-8 text or JSON", file.path, foreign),
+                  advice(foreign));
     }
-  }
-  chain.pop_back();
-}
-
-// Length of the valid UTF-8 sequence at the start of text, 0 where there is none.
-size_t utf8_sequence(std::string_view text) {
-  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned char lead = byte(0);
-  if (lead < 0x80) return 1;
-  const size_t length = lead >= 0xC2 && lead < 0xE0   ? 2
-                        : (lead & 0xF0) == 0xE0       ? 3
-                        : lead >= 0xF0 && lead < 0xF5 ? 4
-                                                      : 0;
-  if (length == 0 || text.size() < length) return 0;
-  for (size_t i = 1; i < length; ++i)
-    if ((byte(i) & 0xC0) != 0x80) return 0;
-  // Overlong forms, surrogates and code points above 10FFFF show in the second byte.
-  const unsigned char second = byte(1);
-  const bool legal = !(lead == 0xE0 && second < 0xA0) && !(lead == 0xED && second > 0x9F) &&
-                     !(lead == 0xF0 && second < 0x90) && !(lead == 0xF4 && second > 0x8F);
-  return legal ? length : 0;
-}
-
-// The whole stream, or "" and `binary` where its head says that it is no text.
-std::string read_document(ByteSource& source, const std::string& path, bool& binary) {
-  std::string text;
-  size_t size_bytes = 0;
-  binary = false;
-  while (true) {
-    if (text.size() - size_bytes < kDocumentChunkBytes)
-      text.resize(size_bytes + size_bytes / 2 + kDocumentChunkBytes);
-    const size_t got = source.read(text.data() + size_bytes, text.size() - size_bytes);
-    const bool head = size_bytes < kBinaryProbeBytes;
-    size_bytes += got;
-    if (head && std::memchr(text.data(), 0, std::min(size_bytes, kBinaryProbeBytes)) != nullptr) {
-      binary = true;
-      return {};
+    const bool promised = promises_json_lines(file.path);
+    JsonLayout layout = recognize_json(head);
+    if (layout == JsonLayout::none && promised) layout = JsonLayout::lines;
+    if (layout == JsonLayout::none) {
+      report_.separator_lines +=
+          for_each_text_document(source, file.path, options_.separators,
+                                 [&](std::string_view text, int64_t line) { deliver(text, {.line = line}); });
+      return "";
     }
-    check(size_bytes <= kMaxDocumentBytes, "'{}': more than {} bytes of text, expected smaller documents",
-          path, kMaxDocumentBytes);
-    if (got == 0) break;
+    int64_t delivered = 0;
+    try {
+      for_each_json_document(source, file.path, options_.text_key, layout,
+                             [&](std::string_view text, const JsonPlace& place) {
+                               ++delivered;
+                               deliver(text, place);
+                             });
+    } catch (const JsonError& error) {
+      // Settings, notebooks and the like among text.
+      if (!may_leave_out || promised || layout == JsonLayout::lines || delivered > 0) throw;
+      return "JSON, " + error.reason();
+    }
+    ++report_.json_files;
+    return "";
   }
-  text.resize(size_bytes);
-  return text;
-}
 
-std::string keys_of(const simdjson::dom::object& object) {
-  std::string keys;
-  for (const auto& field : object) keys += fmt::format("{}'{}'", keys.empty() ? "" : ", ", field.key);
-  return keys.empty() ? "none" : keys;
-}
+ private:
+  static std::string advice(const std::string& foreign) {
+    if (foreign.starts_with("UTF-"))
+      return fmt::format("convert it first, for example: iconv -f {} -t utf-8 OLD > NEW",
+                         foreign.substr(0, 6));
+    return "convert it to plain text or JSON lines first";
+  }
 
-std::string_view text_of_line(simdjson::dom::parser& parser, const char* line, size_t size_bytes,
-                              const std::string& name, int64_t number, const std::string& text_key) {
-  simdjson::dom::element element;
-  const auto code = parser.parse(line, size_bytes, false).get(element);
-  check(code == simdjson::SUCCESS, "'{}' line {}: not JSON: {}", name, number, simdjson::error_message(code));
-  simdjson::dom::object object;
-  check(element.get(object) == simdjson::SUCCESS,
-        "'{}' line {}: got a JSON value that is not an object, expected "
-        "{{\"{}\": \"...\"}}",
-        name, number, text_key);
-  simdjson::dom::element value;
-  int found = 0;
-  for (const auto& field : object)
-    if (field.key == text_key && ++found == 1) value = field.value;
-  if (found == 0) fail("'{}' line {}: no key '{}', got {}", name, number, text_key, keys_of(object));
-  check(found == 1, "'{}' line {}: the key '{}' stands there {} times, expected once", name, number, text_key,
-        found);
-  std::string_view text;
-  check(value.get(text) == simdjson::SUCCESS, "'{}' line {}: '{}' is not a string", name, number, text_key);
-  return text;
-}
-
-bool is_blank(std::string_view line) {
-  return line.find_first_not_of(" \t\r") == std::string_view::npos;
-}
+  const ReadOptions& options_;
+  ReadReport& report_;
+};
 
 }  // namespace
 
-std::vector<SourceFile> list_source_files(Env& env, const std::string& path) {
-  std::vector<SourceFile> files;
-  if (env.is_folder(path)) {
-    std::vector<std::string> chain;
-    list_folder(env, {path, "", 0}, chain, files);
-    return files;
-  }
-  std::error_code error;
-  if (env.exists(path))
-    check(fs::is_regular_file(path, error), "'{}': is neither a file nor a folder, expected text to read",
-          path);
-  files.push_back({path, fs::path(path).filename().string(), env.open(path)->size_bytes()});
-  return files;
+void ReadReport::add(const ReadReport& other) {
+  files += other.files;
+  json_files += other.json_files;
+  documents += other.documents;
+  text_bytes += other.text_bytes;
+  separator_lines += other.separator_lines;
+  plain_separators += other.plain_separators;
+  names.insert(names.end(), other.names.begin(), other.names.end());
+  left_out.insert(left_out.end(), other.left_out.begin(), other.left_out.end());
 }
 
-void check_utf8(std::string_view text, const std::string& name) {
-  if (simdjson::validate_utf8(text.data(), text.size())) return;
-  size_t offset = 0, line = 1;
-  while (offset < text.size()) {
-    const size_t length = utf8_sequence(text.substr(offset));
-    if (length == 0) break;
-    if (text[offset] == '\n') ++line;
-    offset += length;
+std::vector<std::string> remarks(const ReadReport& report, const std::string& path) {
+  std::vector<std::string> lines;
+  const std::string where = printable(path);
+  if (!report.left_out.empty()) {
+    constexpr size_t kShown = 20;
+    std::string read = with_commas(report.files) + (report.files == 1 ? " file read" : " files read");
+    if (report.files > 0 && static_cast<size_t>(report.files) <= kNamedFiles &&
+        report.names.size() == static_cast<size_t>(report.files))
+      read += printable(fmt::format(" ({})", fmt::join(report.names, ", ")));
+    std::vector<std::string> out;
+    for (const LeftOut& entry : report.left_out) {
+      if (out.size() == kShown) break;
+      out.push_back(printable(fmt::format("{} ({})", entry.file, entry.reason)));
+    }
+    const size_t more = report.left_out.size() - out.size();
+    lines.push_back(fmt::format("{}: {}, {} left out: {}{}", where, read,
+                                with_commas(static_cast<int64_t>(report.left_out.size())),
+                                fmt::join(out, ", "), more > 0 ? fmt::format(" and {} more", more) : ""));
   }
-  throw Error(fmt::format("'{}': not UTF-8 at byte {} (line {}): got 0x{:02x}", name, offset, line,
-                          offset < text.size() ? static_cast<unsigned char>(text[offset]) : 0),
-              "convert it first, for example: iconv -f latin1 -t utf-8 OLD > NEW");
+  if (report.separator_lines > 0)
+    lines.push_back(fmt::format("{}: divided into documents at {} lines that hold an end-of-text separator",
+                                where, with_commas(report.separator_lines)));
+  if (report.plain_separators > 0)
+    lines.push_back(
+        fmt::format("{}: {} documents have an end-of-text separator such as {} inside a line; it is read "
+                    "as plain text",
+                    where, with_commas(report.plain_separators), kEndOfTextWord));
+  return lines;
 }
 
-void for_each_json_line(ByteSource& source, const std::string& name, const std::string& text_key,
-                        const std::function<void(std::string_view text, int64_t line)>& callback) {
-  simdjson::dom::parser parser(kMaxDocumentBytes);
-  std::string buffer;  // [0, begin) used, [begin, end) waiting, then padding that the parser may touch
-  size_t begin = 0, end = 0;
-  int64_t number = 0;
-  const auto take = [&](size_t line_end) {
-    const std::string_view line(buffer.data() + begin, line_end - begin);
-    ++number;
-    size_t skip = 0;
-    if (number == 1 && line.starts_with("\xEF\xBB\xBF"))
-      skip = 3;  // a byte-order mark is not part of the JSON
-    if (!is_blank(line.substr(skip)))
-      callback(text_of_line(parser, line.data() + skip, line.size() - skip, name, number, text_key), number);
-    begin = line_end + 1;
-  };
-  while (true) {
-    if (begin > 0) {
-      std::memmove(buffer.data(), buffer.data() + begin, end - begin);
-      end -= begin;
-      begin = 0;
-    }
-    check(end <= kMaxDocumentBytes, "'{}' line {}: more than {} bytes, expected shorter lines", name,
-          number + 1, kMaxDocumentBytes);
-    buffer.resize(std::max(buffer.size(), end + end / 2 + kDocumentChunkBytes + simdjson::SIMDJSON_PADDING));
-    const size_t searched = end;
-    const size_t got = source.read(buffer.data() + end, buffer.size() - simdjson::SIMDJSON_PADDING - end);
-    end += got;
-    if (got == 0) {
-      if (begin < end) take(end);
-      return;
-    }
-    for (size_t from = searched; from < end;) {
-      const void* newline = std::memchr(buffer.data() + from, '\n', end - from);
-      if (newline == nullptr) break;
-      from = static_cast<size_t>(static_cast<const char*>(newline) - buffer.data()) + 1;
-      take(from - 1);
-    }
-  }
+void check_text_key_used(const ReadReport& report, const std::string& text_key) {
+  if (report.json_files > 0) return;
+  throw ConfigError(
+      fmt::format("text key '{}': no JSON was read, where that key would be", printable(text_key)),
+      "plain text has no keys: leave the key away");
 }
 
-ReadReport for_each_document(Env& env, const std::string& path, const std::string& text_key,
+ReadReport for_each_document(Env& env, const std::string& path, const ReadOptions& options,
                              const DocumentCallback& callback) {
   ReadReport report;
   const bool is_folder = env.is_folder(path);
+  SourceFiles found = list_sources(env, path);
+  report.left_out = std::move(found.left_out);
   uint64_t finished_bytes = 0;
-  for (const SourceFile& file : list_source_files(env, path)) {
+  FileReader reader(options, report);
+  for (const SourceFile& file : found.files) {
     const auto source = open_bytes(env, file.path);
-    DocumentPlace place{file.path, 0, 0};
-    const auto deliver = [&](std::string_view text) {
+    DocumentPlace place{.file = file.path};
+    const auto deliver = [&](std::string_view text, const JsonPlace& found_at) {
       if (text.empty()) return;
       ++report.documents;
       report.text_bytes += static_cast<int64_t>(text.size());
+      report.plain_separators += std::any_of(
+          options.separators.begin(), options.separators.end(),
+          [&](const std::string& separator) { return text.find(separator) != std::string_view::npos; });
+      place.line = found_at.line;
+      place.id = found_at.id;
       place.bytes_done = finished_bytes + source->raw_bytes();
       callback(text, place);
     };
-    ++report.files;
-    if (is_json_lines(file.path)) {
-      for_each_json_line(*source, file.path, text_key, [&](std::string_view text, int64_t line) {
-        place.line = line;
-        deliver(text);
-      });
+    if (std::string reason = reader.read(*source, file, is_folder, deliver); !reason.empty()) {
+      report.left_out.push_back({file.relative, std::move(reason)});
     } else {
-      bool binary = false;
-      const std::string text = read_document(*source, file.path, binary);
-      check(!binary || is_folder,
-            "'{}': a binary file (a zero byte in its first {} bytes), expected UTF-8 text", file.path,
-            kBinaryProbeBytes);
-      if (binary) {
-        --report.files;
-        ++report.binary_files;
-      } else {
-        check_utf8(text, file.path);
-        deliver(text);
-      }
+      ++report.files;
+      if (report.names.size() < kNamedFiles) report.names.push_back(file.relative);
     }
     finished_bytes += file.size_bytes;
   }

@@ -1,19 +1,22 @@
 // The documents of a path: what a corpus is made of.
 //
-//   for_each_document(env, "data/en", "text", [](std::string_view text, const DocumentPlace& place) { ... });
+//   for_each_document(env, "data/en", {.text_key = "text"},
+//                     [](std::string_view text, const DocumentPlace& place) { ... });
 //
-//   a .jsonl file    one document per line: the string under text_key of each object; blank lines are skipped
-//   any other file   one document, whatever its suffix (.txt .md .c .1 ...)
-//   a folder         all files below it in sorted order, hidden ones (.x) left out, links followed
+//   JSON          the string under text_key of each object, whether the file is JSON lines, an array of objects or
+//                 objects one after the other (json_documents.h)
+//   plain text    one document, or those between separator lines (text_documents.h)
+//   a folder      all files below it in sorted order, links followed (source_files.h)
 //
-// Each file may be compressed (.gz, .zst: byte_source.h). Documents without a byte are left out.
+// What a file is, and how it is compressed (byte_source.h), its content decides, not its name; but a name that ends in
+// .jsonl or .ndjson promises JSON. Documents without a byte are left out.
 //
-// A file with a NUL byte in its first 4 KiB is binary: an Error where the file was named itself, left out and
-// counted where it was found in a folder. Text must be UTF-8.
+// A file that is neither text nor JSON (file_format.h: pictures, archives, Parquet, UTF-16, ...), or JSON that is one
+// object or array without text_key, is an Error where it was named itself; in a folder it is left out and stands in
+// the report with its reason. JSON lines are never left out.
 //
 // Thread rule: the callback runs in the calling thread. What the callback throws passes through.
-// Errors (each names the file): not UTF-8 (with line and byte), a line that is not JSON or not an object, no
-// text_key in it (lists the keys there are), a document above kMaxDocumentBytes, corrupt compression.
+// Errors: those of the files above.
 #pragma once
 
 #include <cstdint>
@@ -23,44 +26,47 @@
 #include <vector>
 
 #include "athanor/base/file.h"
-#include "athanor/data/byte_source.h"
+#include "athanor/data/source_files.h"
 
 namespace athanor {
 
-// A document is held in memory as a whole.
-constexpr uint64_t kMaxDocumentBytes = uint64_t{1} << 30;
+// What stands between documents in many text files.
+constexpr std::string_view kEndOfTextWord = "<|endoftext|>";
 
 struct DocumentPlace {
   std::string file;
-  int64_t line = 0;         // from 1 in a JSONL file; 0: the whole file
+  int64_t line = 0;         // from 1 where the document begins; 0: it is the whole file
+  std::string id = {};      // of the object in JSON that has one
   uint64_t bytes_done = 0;  // bytes of files (as stored) read so far, this document included
 };
 using DocumentCallback = std::function<void(std::string_view text, const DocumentPlace& place)>;
 
+struct ReadOptions {
+  std::string text_key = "text";
+  // Lines of plain text that hold one of these alone divide documents.
+  std::vector<std::string> separators = {std::string(kEndOfTextWord)};
+};
+
 struct ReadReport {
-  int64_t files = 0;  // read
+  int64_t files = 0;       // read
+  int64_t json_files = 0;  // of those
   int64_t documents = 0;
   int64_t text_bytes = 0;
-  int64_t binary_files = 0;  // left out
+  int64_t separator_lines = 0;     // between documents of plain text
+  int64_t plain_separators = 0;    // documents with a separator inside, which stays text
+  std::vector<std::string> names;  // of the first files read
+  std::vector<LeftOut> left_out;
+  void add(const ReadReport& other);
 };
 
-struct SourceFile {
-  std::string path;
-  std::string relative;     // to the path that was asked for; the file's name where that is a file
-  uint64_t size_bytes = 0;  // as stored
-};
+// "a.jsonl and b.txt read; left out: notes.txt (UTF-16 text (little-endian))" and the like, one sentence a line, about
+// all that was not read as one might think; empty where there is nothing to say.
+std::vector<std::string> remarks(const ReadReport& report, const std::string& path);
 
-// The files that for_each_document would open, in its order; a missing path is an IoError.
-std::vector<SourceFile> list_source_files(Env& env, const std::string& path);
+// ConfigError: somebody asked for a key, and nothing that was read has keys.
+void check_text_key_used(const ReadReport& report, const std::string& text_key);
 
-ReadReport for_each_document(Env& env, const std::string& path, const std::string& text_key,
+ReadReport for_each_document(Env& env, const std::string& path, const ReadOptions& options,
                              const DocumentCallback& callback);
-
-// One stream of JSON lines, without the file around it.
-void for_each_json_line(ByteSource& source, const std::string& name, const std::string& text_key,
-                        const std::function<void(std::string_view text, int64_t line)>& callback);
-
-// Error naming the place of the first byte that is not UTF-8.
-void check_utf8(std::string_view text, const std::string& name);
 
 }  // namespace athanor

@@ -19,6 +19,8 @@ namespace {
 constexpr std::string_view kMagic("MMIDIDX\0\0", 9);
 constexpr uint64_t kVersion = 1;
 constexpr uint64_t kHeaderBytes = 34;
+constexpr std::string_view kTextBytesMagic("ATHBYTES");
+constexpr uint64_t kTextBytesHeaderBytes = 24;
 
 // The arrays of the index start at byte 34, so nothing in them is aligned.
 template <typename T>
@@ -113,6 +115,33 @@ IndexedDataset::IndexedDataset(const std::string& path)
   pointers_ = lengths_ + sequences * 4;
   boundaries_ = pointers_ + sequences * 8;
   check_index(name);
+  open_text_bytes();
+}
+
+void IndexedDataset::open_text_bytes() {
+  const std::string name = prefix_ + ".text_bytes";
+  if (!system_env().exists(name)) return;
+  auto file = std::make_unique<MappedFile>(name);
+  const auto documents = static_cast<uint64_t>(num_documents());
+  const bool fits = file->size_bytes() == kTextBytesHeaderBytes + documents * sizeof(int64_t) &&
+                    std::memcmp(file->data(), kTextBytesMagic.data(), kTextBytesMagic.size()) == 0 &&
+                    load<uint64_t>(file->data() + 8) == documents &&
+                    load<uint64_t>(file->data() + 16) == static_cast<uint64_t>(num_tokens_);
+  if (!fits)
+    throw Error(fmt::format("'{}': does not belong to the {} tokens in {} documents of '{}.idx'", name,
+                            num_tokens_, documents, prefix_),
+                "remove it, or make all three files again with 'athanor dataset build'");
+  for (uint64_t d = 0; d < documents; ++d)
+    check(load<int64_t>(file->data() + kTextBytesHeaderBytes, static_cast<int64_t>(d)) >= 0,
+          "'{}': document {} has fewer than no bytes", name, d);
+  text_bytes_ = std::move(file);
+}
+
+std::optional<int64_t> IndexedDataset::text_bytes_of(int64_t document) const {
+  check(document >= 0 && document < num_documents(), "'{}': document {}, expected 0 to {}", prefix_, document,
+        num_documents() - 1);
+  if (text_bytes_ == nullptr) return std::nullopt;
+  return load<int64_t>(text_bytes_->data() + kTextBytesHeaderBytes, document);
 }
 
 void IndexedDataset::check_index(const std::string& name) {

@@ -10,6 +10,8 @@
 //
 // PREFIX.idx, little-endian: "MMIDIDX\0\0" · u64 version 1 · u8 type · u64 S sequences · u64 D boundaries ·
 // S x i32 lengths · S x i64 byte pointers · D x i64 document boundaries (first 0, last S) · [S x i8 modes].
+// PREFIX.text_bytes, ours, where the writer was told of them all: "ATHBYTES" · u64 D documents · u64 tokens of all · D x i64
+// bytes of each document's text.
 // The writer stores a document as one sequence, ids as u16 where the vocabulary is below 65500, else as i32.
 // The reader takes every integer type; the files must describe each other exactly.
 //
@@ -21,6 +23,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -44,9 +47,9 @@ class IndexedWriter {
   IndexedWriter(const IndexedWriter&) = delete;
   IndexedWriter& operator=(const IndexedWriter&) = delete;
 
-  // An id outside [0, vocab_size) is an Error.
-  void add_document(std::span<const int32_t> ids);
-  // Both files to the disk under temporary names, then .bin and after it .idx get theirs.
+  // An id outside [0, vocab_size) is an Error. text_bytes: of the text that the ids stand for, where it is known.
+  void add_document(std::span<const int32_t> ids, std::optional<int64_t> text_bytes = std::nullopt);
+  // All files to the disk under temporary names, then .bin, .text_bytes and after them .idx get theirs.
   void finish();
 
   int64_t num_documents() const { return static_cast<int64_t>(lengths_.size()); }
@@ -54,14 +57,16 @@ class IndexedWriter {
 
  private:
   void write_index();
+  void write_text_bytes();
 
   Env& env_;
-  std::string prefix_, bin_temporary_, idx_temporary_;
+  std::string prefix_, bin_temporary_, idx_temporary_, bytes_temporary_;
   int64_t vocab_size_;
   TokenType type_;
   std::unique_ptr<WritableFile> bin_;
   std::vector<int32_t> lengths_;
-  std::vector<uint16_t> narrow_;  // a document's ids on their way to the file
+  std::vector<int64_t> text_bytes_;  // of each document, as long as all have told theirs
+  std::vector<uint16_t> narrow_;     // a document's ids on their way to the file
   int64_t num_tokens_ = 0;
   bool finished_ = false;
 };
@@ -84,6 +89,8 @@ class IndexedDataset {
   // The token where document d begins, for d in [0, num_documents()]; the last one is num_tokens().
   int64_t document_start(int64_t document) const;
   int64_t document_of(int64_t token) const;  // the last one that begins at or before it
+  // Of the text of document d; none without PREFIX.text_bytes.
+  std::optional<int64_t> text_bytes_of(int64_t document) const;
 
   // Hash of the whole index and of blocks spread over the ids: cheap, sees an exchanged file.
   std::string quick_hash() const;
@@ -94,9 +101,11 @@ class IndexedDataset {
 
  private:
   void check_index(const std::string& name);
+  void open_text_bytes();
 
   std::string prefix_;
   MappedFile idx_, bin_;
+  std::unique_ptr<MappedFile> text_bytes_;  // null where there is none
   TokenType type_ = TokenType::i32;
   int64_t num_sequences_ = 0, num_boundaries_ = 0, num_tokens_ = 0;
   const std::byte* lengths_ = nullptr;

@@ -36,6 +36,7 @@ IndexedWriter::IndexedWriter(Env& env, const std::string& prefix, int64_t vocab_
       // Two processes that write the same files must not write into each other's.
       bin_temporary_(fmt::format("{}.bin.tmp{}", prefix, ::getpid())),
       idx_temporary_(fmt::format("{}.idx.tmp{}", prefix, ::getpid())),
+      bytes_temporary_(fmt::format("{}.text_bytes.tmp{}", prefix, ::getpid())),
       vocab_size_(vocab_size),
       type_(token_type_for(vocab_size)) {
   check(vocab_size >= 1 && vocab_size <= std::numeric_limits<int32_t>::max(),
@@ -49,11 +50,12 @@ IndexedWriter::~IndexedWriter() {
     bin_.reset();
     env_.remove_all(bin_temporary_);
     env_.remove_all(idx_temporary_);
+    env_.remove_all(bytes_temporary_);
   } catch (const Failure&) {  // the error that brought us here is the one worth reporting
   }
 }
 
-void IndexedWriter::add_document(std::span<const int32_t> ids) {
+void IndexedWriter::add_document(std::span<const int32_t> ids, std::optional<int64_t> text_bytes) {
   check(!finished_, "'{}': is finished, expected no more documents", prefix_);
   check(ids.size() <= static_cast<size_t>(std::numeric_limits<int32_t>::max()),
         "'{}': document {} has {} tokens, expected fewer than 2^31", prefix_, num_documents(), ids.size());
@@ -67,6 +69,7 @@ void IndexedWriter::add_document(std::span<const int32_t> ids) {
   } else {
     bin_->append(ids.data(), ids.size() * sizeof(int32_t));
   }
+  if (text_bytes && text_bytes_.size() == lengths_.size()) text_bytes_.push_back(*text_bytes);
   lengths_.push_back(static_cast<int32_t>(ids.size()));
   num_tokens_ += static_cast<int64_t>(ids.size());
 }
@@ -91,18 +94,34 @@ void IndexedWriter::write_index() {
   idx->close();
 }
 
+void IndexedWriter::write_text_bytes() {
+  const auto file = env_.create(bytes_temporary_);
+  std::string header("ATHBYTES");
+  append_value<uint64_t>(header, text_bytes_.size());
+  append_value<uint64_t>(header, static_cast<uint64_t>(num_tokens_));
+  file->append(header);
+  append_array<int64_t>(*file, num_documents(),
+                        [&](int64_t d) { return text_bytes_[static_cast<size_t>(d)]; });
+  file->sync();
+  file->close();
+}
+
 void IndexedWriter::finish() {
   check(!finished_, "'{}': is finished already", prefix_);
   bin_->sync();
   bin_->close();
   write_index();
+  const bool has_text_bytes = text_bytes_.size() == lengths_.size();
+  if (has_text_bytes) write_text_bytes();
   // So that neither a kill nor a power cut in between can leave an old index on new ids: the old index is gone
   // for good before the ids change, and the new one comes after them.
   if (env_.exists(prefix_ + ".idx")) {
     env_.remove_all(prefix_ + ".idx");
     env_.sync_folder(parent_folder(prefix_));
   }
+  env_.remove_all(prefix_ + ".text_bytes");
   env_.rename(bin_temporary_, prefix_ + ".bin");
+  if (has_text_bytes) env_.rename(bytes_temporary_, prefix_ + ".text_bytes");
   env_.sync_folder(parent_folder(prefix_));
   env_.rename(idx_temporary_, prefix_ + ".idx");
   env_.sync_folder(parent_folder(prefix_));

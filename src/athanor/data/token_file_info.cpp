@@ -13,12 +13,39 @@ std::string tokenizer_hash(const Tokenizer& tokenizer) {
   return hash.hex();
 }
 
+namespace {
+
+// Files of earlier builds say nothing about their sources.
+void read_sources(const nlohmann::json& json, TokenFileInfo& info) {
+  ReadReport& read = info.read;
+  read.documents = info.documents;
+  read.text_bytes = info.bytes;
+  if (!json.contains("left_out")) return;
+  json.at("files").get_to(read.files);
+  json.at("first_files").get_to(read.names);
+  json.at("json_files").get_to(read.json_files);
+  json.at("separator_lines").get_to(read.separator_lines);
+  json.at("plain_separators").get_to(read.plain_separators);
+  for (const auto& entry : json.at("left_out"))
+    read.left_out.push_back({entry.at("file").get<std::string>(), entry.at("reason").get<std::string>()});
+}
+
+}  // namespace
+
 std::string token_file_info_json(const TokenFileInfo& info) {
+  auto left_out = nlohmann::ordered_json::array();
+  for (const LeftOut& entry : info.read.left_out)
+    left_out.push_back({{"file", entry.file}, {"reason", entry.reason}});
   const nlohmann::ordered_json json = {{"format", 1},
                                        {"documents", info.documents},
                                        {"tokens", info.tokens},
                                        {"bytes", info.bytes},
-                                       {"binary_files", info.binary_files},
+                                       {"files", info.read.files},
+                                       {"first_files", info.read.names},
+                                       {"json_files", info.read.json_files},
+                                       {"separator_lines", info.read.separator_lines},
+                                       {"plain_separators", info.read.plain_separators},
+                                       {"left_out", left_out},
                                        {"tokenizer_hash", info.tokenizer_hash},
                                        {"vocab_size", info.vocab_size},
                                        {"end_of_text", info.end_of_text},
@@ -41,7 +68,7 @@ std::optional<TokenFileInfo> read_token_file_info(Env& env, const std::string& p
     json.at("documents").get_to(info.documents);
     json.at("tokens").get_to(info.tokens);
     json.at("bytes").get_to(info.bytes);
-    json.at("binary_files").get_to(info.binary_files);
+    read_sources(json, info);
     json.at("tokenizer_hash").get_to(info.tokenizer_hash);
     json.at("vocab_size").get_to(info.vocab_size);
     json.at("end_of_text").get_to(info.end_of_text);

@@ -31,10 +31,7 @@ void refuse_if_stopped(const TokenizeOptions& options) {
 class Encoder {
  public:
   Encoder(const Tokenizer& tokenizer, IndexedWriter& writer, const TokenizeOptions& options)
-      : tokenizer_(tokenizer),
-        writer_(writer),
-        options_(options),
-        pool_(options.threads) {}
+      : tokenizer_(tokenizer), writer_(writer), options_(options), pool_(options.threads) {}
 
   // True where a batch was encoded and written.
   bool add(std::string_view text) {
@@ -53,7 +50,8 @@ class Encoder {
       ids[at] = tokenizer_.encode_document(texts_[at]);
     });
     refuse_if_stopped(options_);
-    for (const auto& document : ids) writer_.add_document(document);
+    for (size_t i = 0; i < ids.size(); ++i)
+      writer_.add_document(ids[i], static_cast<int64_t>(texts_[i].size()));
     texts_.clear();
     waiting_bytes_ = 0;
   }
@@ -75,16 +73,36 @@ void remove_quietly(Env& env, const std::string& path) {
 }
 
 bool is_complete(Env& env, const std::string& prefix) {
-  return env.exists(prefix + ".meta.json") && env.exists(prefix + ".bin") && env.exists(prefix + ".idx");
+  return env.exists(prefix + ".meta.json") && env.exists(prefix + ".bin") && env.exists(prefix + ".idx") &&
+         env.exists(prefix + ".text_bytes");
+}
+
+[[noreturn]] void refuse_without_text(const std::string& path, const ReadReport& read) {
+  std::string found = fmt::format("{} files read", read.files);
+  if (!read.left_out.empty())
+    found += fmt::format(", {} left out: {} ({}){}", read.left_out.size(), read.left_out[0].file,
+                         read.left_out[0].reason, read.left_out.size() > 1 ? ", ..." : "");
+  fail("'{}': no text in it ({}), expected a document", path, found);
 }
 
 }  // namespace
 
+std::vector<std::string> document_separators(const Tokenizer& tokenizer) {
+  std::vector<std::string> separators = {std::string(kEndOfTextWord)};
+  if (const auto end = tokenizer.end_of_text())
+    if (std::string word = tokenizer.token_of(*end); !word.empty() && word != kEndOfTextWord)
+      separators.push_back(std::move(word));
+  return separators;
+}
+
 TokenFileInfo build_token_file(Env& env, const Tokenizer& tokenizer, const std::vector<std::string>& paths,
                                const std::string& prefix, const TokenizeOptions& options) {
   TokenizeState state;
-  for (const std::string& path : paths)
-    for (const SourceFile& file : list_source_files(env, path)) state.bytes_total += file.size_bytes;
+  std::vector<uint64_t> path_bytes;
+  for (const std::string& path : paths) {
+    path_bytes.push_back(list_sources(env, path).size_bytes());
+    state.bytes_total += path_bytes.back();
+  }
 
   env.create_folders(parent_folder(prefix));
   const std::string meta = prefix + ".meta.json";
@@ -104,22 +122,24 @@ TokenFileInfo build_token_file(Env& env, const Tokenizer& tokenizer, const std::
     if (options.progress) options.progress(state);
   };
   uint64_t bytes_before = 0;
-  for (const std::string& path : paths) {
-    state.source = path;
+  const ReadOptions how{.text_key = options.text_key, .separators = document_separators(tokenizer)};
+  for (size_t p = 0; p < paths.size(); ++p) {
+    const std::string& path = state.source = paths[p];
     report(false);
-    const ReadReport read = for_each_document(env, path, options.text_key,
-                                              [&](std::string_view text, const DocumentPlace& place) {
-                                                if (!encoder.add(text)) return;
-                                                state.bytes_done = bytes_before + place.bytes_done;
-                                                report(false);
-                                              });
-    check(read.documents > 0,
-          "'{}': no text in it ({} files read, {} binary files left out), expected a document", path,
-          read.files, read.binary_files);
-    info.bytes += read.text_bytes;
-    info.binary_files += read.binary_files;
-    for (const SourceFile& file : list_source_files(env, path)) bytes_before += file.size_bytes;
+    ReadReport read =
+        for_each_document(env, path, how, [&](std::string_view text, const DocumentPlace& place) {
+          if (!encoder.add(text)) return;
+          state.bytes_done = bytes_before + place.bytes_done;
+          report(false);
+        });
+    if (read.documents == 0) refuse_without_text(path, read);
+    if (paths.size() > 1)
+      for (LeftOut& entry : read.left_out) entry.file = join_path(path, entry.file);
+    info.read.add(read);
+    bytes_before += path_bytes[p];
   }
+  if (options.text_key_given) check_text_key_used(info.read, options.text_key);
+  info.bytes = info.read.text_bytes;
   encoder.finish_batch();
   env.remove_all(meta);  // from here on the files of an earlier build are not complete
   writer.finish();
@@ -129,7 +149,8 @@ TokenFileInfo build_token_file(Env& env, const Tokenizer& tokenizer, const std::
     info.content_hash = IndexedDataset(prefix).full_hash();
     env.write_atomically(meta, token_file_info_json(info));
   } catch (const Failure&) {
-    for (const char* suffix : {".idx", ".bin", ".meta.json"}) remove_quietly(env, prefix + suffix);
+    for (const char* suffix : {".idx", ".bin", ".text_bytes", ".meta.json"})
+      remove_quietly(env, prefix + suffix);
     throw;
   }
   state.bytes_done = state.bytes_total;
@@ -140,9 +161,9 @@ TokenFileInfo build_token_file(Env& env, const Tokenizer& tokenizer, const std::
 
 std::string cached_token_file(Env& env, const Tokenizer& tokenizer, const std::string& path,
                               const std::string& cache_folder, const TokenizeOptions& options) {
-  const std::vector<SourceFile> files = list_source_files(env, path);
+  const std::vector<SourceFile> files = list_sources(env, path).files;
   Hash128 hash;
-  hash.update("token file 2\n" + tokenizer_hash(tokenizer) + "\n" + options.text_key + "\n" +
+  hash.update("token file 3\n" + tokenizer_hash(tokenizer) + "\n" + options.text_key + "\n" +
               content_key(env, files, cache_folder));
   const std::string stem = std::filesystem::path(path).lexically_normal().filename().string();
   const std::string name = (stem.empty() ? "text" : stem.substr(0, 64)) + "-" + hash.hex();

@@ -4,9 +4,11 @@
 //   const TokenFileInfo info = build_token_file(env, tokenizer, {"data/en"}, "out/en", {.threads = 2});
 //   const std::string prefix = cached_token_file(env, tokenizer, "data/en", ".cache", {});
 //
-// Documents are ordinary text: a special token spelt out in one stays text. The order of the documents, and
+// Documents are ordinary text: a special token spelt out in one stays text, but a line of plain text that holds the
+// tokenizer's end of text, or <|endoftext|>, and nothing else divides documents. The order of the documents, and
 // with it every byte of the result, depends on no thread count. Beside PREFIX.bin and PREFIX.idx lies
-// PREFIX.meta.json, written last: TokenFileInfo as JSON, with the hash of both files.
+// PREFIX.text_bytes (indexed_dataset.h) and PREFIX.meta.json, written last: TokenFileInfo as JSON, with the hash of .bin and
+// .idx.
 //
 // The cache is keyed by content: tokenizer.json, text_key, and names and bytes of the files. Several
 // processes may ask for the same text at once: one builds it, the others wait on a lock file (the system
@@ -22,6 +24,7 @@
 #include <vector>
 
 #include "athanor/base/file.h"
+#include "athanor/data/document_reader.h"
 #include "athanor/text/tokenizer.h"
 
 namespace athanor {
@@ -40,15 +43,16 @@ using TokenizeProgress = std::function<void(const TokenizeState& state)>;
 struct TokenizeOptions {
   std::string text_key = "text";
   int threads = 1;
-  TokenizeProgress progress;  // called from the calling thread, a few times per MiB of text at most
+  bool text_key_given = false;  // then it must count for something: check_text_key_used
+  TokenizeProgress progress;    // called from the calling thread, a few times per MiB of text at most
   const std::atomic<int>* stop =
       nullptr;  // not zero: Interrupted, also while waiting; no half-made file stays
 };
 
 struct TokenFileInfo {
   int64_t documents = 0, tokens = 0;
-  int64_t bytes = 0;         // of text
-  int64_t binary_files = 0;  // left out
+  int64_t bytes = 0;  // of text
+  ReadReport read;    // what was read and what was left out
   std::string tokenizer_hash;
   int64_t vocab_size = 0;
   int64_t end_of_text = -1;  // -1: the tokenizer has none, documents follow each other directly
@@ -58,6 +62,9 @@ struct TokenFileInfo {
 };
 
 std::string tokenizer_hash(const Tokenizer& tokenizer);
+
+// What divides documents in plain text that this tokenizer is to read.
+std::vector<std::string> document_separators(const Tokenizer& tokenizer);
 
 TokenFileInfo build_token_file(Env& env, const Tokenizer& tokenizer, const std::vector<std::string>& paths,
                                const std::string& prefix, const TokenizeOptions& options);

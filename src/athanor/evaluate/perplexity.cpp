@@ -39,8 +39,9 @@ std::vector<Unit> cut(const Channel& channel, const EvaluateOptions& options) {
   std::vector<Unit> units;
   int64_t tokens = 0;
   for (int64_t w = 0; w < channel.num_valid_windows(); ++w) {
-    const int64_t targets = channel.valid_window(w).targets;
-    if (options.max_tokens > 0 && tokens > 0 && tokens + targets > options.max_tokens) break;
+    int64_t targets = channel.valid_window(w).targets;
+    if (options.max_tokens > 0) targets = std::min(targets, options.max_tokens - tokens);
+    if (targets == 0) break;
     tokens += targets;
     if (units.empty() || units.back().targets != targets || units.back().num_windows == options.batch)
       units.push_back({w, 0, targets});
@@ -68,6 +69,19 @@ std::optional<double> ChannelScore::bits_per_byte() const {
   return loss * static_cast<double>(tokens) / static_cast<double>(*bytes) / std::log(2.0);
 }
 
+std::optional<int64_t> Evaluation::bytes() const {
+  int64_t total = 0;
+  for (const ChannelScore& score : channels) {
+    if (!score.bytes) return std::nullopt;
+    total += *score.bytes;
+  }
+  return total;
+}
+
+std::optional<double> Evaluation::bits_per_byte() const {
+  return ChannelScore{.name = "all", .tokens = tokens, .loss = loss, .bytes = bytes()}.bits_per_byte();
+}
+
 Evaluation evaluate_channels(const Model& model, Arena& arena, std::span<const Channel> channels,
                              Group& group, const EvaluateOptions& options) {
   check(options.batch >= 1, "evaluate: got a batch of {}, expected at least 1", options.batch);
@@ -90,20 +104,21 @@ Evaluation evaluate_channels(const Model& model, Arena& arena, std::span<const C
       for (int64_t w = 0; w < unit.num_windows; ++w) {
         const int64_t first = channel.valid_window(unit.first_window + w).first;
         const auto row = static_cast<size_t>(w);
-        channel.read(first, std::span(ids).subspan(row * (targets + 1), targets + 1));
+        channel.read_valid(first, std::span(ids).subspan(row * (targets + 1), targets + 1));
         if (!starts.empty())
-          channel.document_starts(first, std::span(starts).subspan(row * targets, targets));
+          channel.valid_document_starts(first, std::span(starts).subspan(row * targets, targets));
       }
       return to_batch(arena, ids, starts, unit.num_windows, unit.targets);
     };
     std::vector<size_t> mine;
     for (size_t u = 0; u < units.size(); ++u) {
       const Unit& unit = units[u];
-      const int64_t first = channel.valid_window(unit.first_window).first;
       score.tokens += unit.num_windows * unit.targets;
-      const auto bytes = channel.bytes_of(first + 1, first + 1 + unit.num_windows * unit.targets);
-      score.bytes = score.bytes && bytes ? std::optional(*score.bytes + *bytes) : std::nullopt;
       if (static_cast<int64_t>(u) % group.size() == group.rank()) mine.push_back(u);
+    }
+    if (!units.empty()) {  // windows follow one another without a gap
+      const int64_t first = channel.valid_window(0).first + 1;
+      score.bytes = channel.valid_bytes_of(first, first + score.tokens);
     }
     const size_t counted = mine.size();
     const auto last_round = static_cast<int64_t>(units.size()) % group.size();

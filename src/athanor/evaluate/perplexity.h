@@ -34,8 +34,10 @@ struct ChannelScore {
 struct Evaluation {
   std::vector<ChannelScore> channels;
   int64_t tokens = 0;
-  double loss = 0.0;      // over all tokens of all channels
-  bool given_up = false;  // what there is of it is not to be used
+  double loss = 0.0;                     // over all tokens of all channels
+  bool given_up = false;                 // what there is of it is not to be used
+  std::optional<int64_t> bytes() const;  // of all channels; none where one has none
+  std::optional<double> bits_per_byte() const;
 };
 
 // Windows of one length, as a forward pass takes them.

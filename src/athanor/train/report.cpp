@@ -61,6 +61,14 @@ std::string TrainReport::to_json() const {
   report["digest"] = digest;
   if (failed_saves > 0) report["failed_saves"] = failed_saves;
   for (const auto& [what, times] : dropped) report["dropped"][what] = times;
+  report["left_out_files"] = left_out.size();
+  for (const Dataset::Omission& omission : left_out) {
+    Report entry;
+    entry["channel"] = omission.channel;
+    entry["file"] = omission.what.file;
+    entry["reason"] = omission.what.reason;
+    report["left_out"].push_back(std::move(entry));
+  }
   return report.to_json();
 }
 

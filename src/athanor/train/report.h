@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "athanor/data/dataset.h"
 #include "athanor/observe/metrics.h"
 
 namespace athanor {
@@ -33,6 +34,7 @@ struct TrainReport {
   std::string digest = {};                                        // of the final checkpoint
   int64_t failed_saves = 0;                                       // of this process; each was tried again
   std::vector<std::pair<std::string, int64_t>> dropped = {};      // what could not be written, and how often
+  std::vector<Dataset::Omission> left_out = {};                   // of the channels' folders
 
   // From the steps that were measured, if any; without a peak (0) there is no mfu.
   void set_rates(std::vector<double> tokens_per_second, double flops_per_token, double peak_flops);

@@ -159,6 +159,8 @@ void Trainer::open_run() {
   keeper_.take();
   group_.barrier("run folder");
   recorder_.emplace(io_.env, folder_.path, group_.rank(), io_.console, io_.command_line);
+  report_.left_out = data_.left_out;
+  for (const std::string& remark : data_.remarks) recorder_->warning(remark);
   const auto found = keeper_.find_state(config_, data_.identity, *recorder_);
   if (!found) return;
   state_ = *found;

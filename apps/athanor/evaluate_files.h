@@ -1,0 +1,24 @@
+// athanor evaluate MODEL FILE...: how well a model predicts the documents of files and folders.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "loaded.h"
+
+namespace athanor {
+
+struct EvaluateFiles {
+  std::vector<std::string> paths;
+  std::string by;        // "document": a line for each, else only sums
+  std::string text_key;  // "": the run's
+  int64_t context = 0;   // 0: the length that the model was trained with
+  int64_t stride = 0;    // 0: the context
+  int64_t batch = 4;
+  bool json = false;
+
+  void run(Loaded& model) const;
+};
+
+}  // namespace athanor
