@@ -41,6 +41,7 @@ struct Changed {
   void operator()(bool* value) const { *value = !*value; }
   void operator()(std::vector<double>* values) const { values->push_back(0.5); }
   void operator()(std::vector<int64_t>* values) const { values->push_back(7); }
+  void operator()(std::vector<std::string>* texts) const { texts->emplace_back("x"); }
   void operator()(std::vector<ChannelConfig>* channels) const { channels->push_back({.name = "new"}); }
 };
 

@@ -61,8 +61,8 @@ TEST(Recorder, AFullDiskEndsNothing) {
   // The log says which lines it lacks, and has all others.
   const std::string log = system_env().read_text(folder.path("run/logs/rank0.log"));
   for (const int64_t step : {1, 5, 16, 20})
-    EXPECT_THAT(log, HasSubstr(" info    step 000" + std::string(step < 10 ? "0" : "") +
-                               std::to_string(step) + "/20 | loss "));
+    EXPECT_THAT(log, HasSubstr(" info    step " + std::string(step < 10 ? "0" : "") + std::to_string(step) +
+                               "/20 | loss "));
   EXPECT_THAT(log, HasSubstr("lines before this one could not be written"));
 }
 

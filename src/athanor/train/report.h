@@ -14,12 +14,12 @@
 namespace athanor {
 
 struct TrainReport {
-  std::string run_folder;
+  std::string run_folder = {};
   std::string status = "running";  // running, interrupted, finished, failed
-  std::string reason;              // of one that failed
-  std::string host;                // where the process runs or ran that wrote this, and
+  std::string reason = {};         // of one that failed
+  std::string host = {};           // where the process runs or ran that wrote this, and
   int64_t pid = 0;
-  std::string time;  // when it did; renewed while it trains
+  std::string time = {};  // when it did; renewed while it trains
   int64_t ranks = 1, params = 0, steps = 0, tokens = 0;
   int64_t resumed_step = 0;  // 0: started afresh
   double train_loss_last = std::numeric_limits<double>::quiet_NaN();
