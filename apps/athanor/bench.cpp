@@ -8,7 +8,8 @@
 namespace athanor {
 
 void add_bench(CLI::App& app) {
-  CLI::App* sub = app.add_subcommand("bench", "Benchmark kernels, collectives and I/O against hardware limits");
+  CLI::App* sub =
+      app.add_subcommand("bench", "Benchmark kernels, collectives and I/O against hardware limits");
   sub->require_subcommand(1);
   add_bench_step(*sub);
   add_bench_gemm(*sub);

@@ -4,7 +4,6 @@
 
 #include "athanor/base/check.h"
 #include "athanor/base/error.h"
-#include "athanor/base/host_memory.h"
 #include "athanor/base/philox.h"
 #include "athanor/config/presets.h"
 #include "athanor/config/validate.h"
@@ -19,10 +18,7 @@ constexpr int64_t kMostTokens = int64_t{1}
 // As training would run it: with the recompute policy that its budget asks for.
 Config checked(const Config& config, int64_t num_channels) {
   validate(config);
-  const uint64_t available = available_memory_bytes();
-  const MemoryPlan plan =
-      plan_recompute({.config = config, .num_channels = num_channels, .stop_bytes = 16 * available});
-  check_fits(plan, 1, available);
+  const MemoryPlan plan = plan_that_fits({.config = config, .num_channels = num_channels}, 1);
   return plan.request.config;
 }
 

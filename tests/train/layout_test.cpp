@@ -49,8 +49,9 @@ TEST(Ranks, AxesMakeUpTheWorld) {
   EXPECT_THAT(
       refusal(layout([](auto& p) { p.tp = 2, p.dp = 3; }), 8),
       HasSubstr("parallel.dp: got 3 in a world of 8 ranks with parallel.tp = 2, expected \"auto\" or 4"));
-  EXPECT_THAT(refusal(layout([](auto&) {}), 9),
-              AllOf(HasSubstr("parallel.dp: got 9 ranks for the 8 grains"), HasSubstr("expected at most 8")));
+  EXPECT_THAT(
+      refusal(layout([](auto&) {}), 9),
+      AllOf(HasSubstr("parallel.dp: got 9 ranks for the 8 micro-batches"), HasSubstr("expected at most 8")));
 }
 
 TEST(Ranks, ShardsAreSharedByADivisorOfThem) {

@@ -19,7 +19,7 @@ namespace athanor {
 struct FoundPlace {
   int rank = 0, world_size = 1;
   std::optional<int> local_rank = {}, local_world_size = {};  // none: the launcher does not say
-  std::string address = {};                         // where rank 0 is, "": not said
+  std::string address = {};                                   // where rank 0 is, "": not said
   int port = 29500;
   std::string variables = {};  // those that were believed: "SLURM_PROCID 1, SLURM_STEP_NUM_TASKS 4"
 };

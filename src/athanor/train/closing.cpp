@@ -2,8 +2,10 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cmath>
 
+#include "athanor/base/clock.h"
 #include "athanor/base/human.h"
 
 namespace athanor {
@@ -29,6 +31,19 @@ void LossSummary::add(int64_t step, double loss) {
   last = LossPoint{step, loss};
   if (!first) first = last;
   if (!best || loss < best->loss) best = last;
+}
+
+Ending ending_of(const TrainReport& report, const Config& config, int64_t step, int64_t saved_step) {
+  Ending ending{.name = config.train.name,
+                .run_folder = report.run_folder,
+                .status = report.status,
+                .first_step = report.resumed_step + 1,
+                .step = step,
+                .total_steps = config.train.steps,
+                .saved_step = std::max<int64_t>(saved_step, 0),
+                .seconds = process_age_seconds()};
+  ending.validation.add(0, report.valid_loss_first);
+  return ending;
 }
 
 std::string closing_title(const Ending& ending) {

@@ -20,8 +20,10 @@
 #include <utility>
 #include <vector>
 
+#include "athanor/config/config.h"
 #include "athanor/observe/console.h"
 #include "athanor/observe/metrics.h"
+#include "athanor/train/report.h"
 
 namespace athanor {
 
@@ -48,6 +50,8 @@ struct Ending {
   std::vector<std::pair<std::string, int64_t>> dropped = {};  // what could not be written, and how often
 };
 
+// saved_step: of the newest checkpoint, below 1 where there is none.
+Ending ending_of(const TrainReport& report, const Config& config, int64_t step, int64_t saved_step);
 std::string closing_title(const Ending& ending);
 Rows closing_rows(const Ending& ending);
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "athanor/base/check.h"
+#include "athanor/base/host_memory.h"
 #include "athanor/base/human.h"
 #include "athanor/comm/null.h"
 #include "athanor/comm/tree.h"
@@ -259,6 +260,15 @@ void check_fits(const MemoryPlan& plan, int num_ranks, uint64_t available_bytes)
                   plan.complete ? "" : "more than ", human_bytes(needed), num_ranks,
                   num_ranks == 1 ? "" : "s", parts, human_bytes(static_cast<double>(available_bytes))),
       hint);
+}
+
+MemoryPlan plan_that_fits(PlanRequest request, int num_ranks) {
+  constexpr uint64_t kAbsurd = 16;  // times the memory there is: nobody waits for the exact need
+  const uint64_t available = available_memory_bytes();
+  request.stop_bytes = kAbsurd * available;
+  MemoryPlan plan = plan_recompute(request);
+  check_fits(plan, num_ranks, available);
+  return plan;
 }
 
 }  // namespace athanor

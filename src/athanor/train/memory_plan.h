@@ -41,4 +41,7 @@ MemoryPlan plan_recompute(const PlanRequest& request);
 // such ranks need more than available_bytes together (0: unknown), and the recompute policy that would fit.
 void check_fits(const MemoryPlan& plan, int num_ranks, uint64_t available_bytes);
 
+// plan_recompute() of one of `num_ranks` such ranks, which fit into the memory that this host has left.
+MemoryPlan plan_that_fits(PlanRequest request, int num_ranks);
+
 }  // namespace athanor

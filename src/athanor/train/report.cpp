@@ -27,6 +27,13 @@ void TrainReport::set_rates(std::vector<double> rates, double flops_per_token, d
   if (peak_flops > 0.0) mfu = tokens_per_second * flops_per_token / peak_flops;
 }
 
+void TrainReport::set_validation(const Evaluation& evaluation) {
+  valid_loss_last = evaluation.loss;
+  channel_loss_last.clear();
+  for (const ChannelScore& score : evaluation.channels)
+    if (score.tokens > 0) channel_loss_last.emplace_back(score.name, score.loss);
+}
+
 void TrainReport::set_resident_bytes() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);

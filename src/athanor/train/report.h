@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "athanor/data/dataset.h"
+#include "athanor/evaluate/perplexity.h"
 #include "athanor/observe/metrics.h"
 
 namespace athanor {
@@ -38,8 +39,9 @@ struct TrainReport {
 
   // From the steps that were measured, if any; without a peak (0) there is no mfu.
   void set_rates(std::vector<double> tokens_per_second, double flops_per_token, double peak_flops);
-  void set_resident_bytes();  // the most that this process has had so far
-  void set_writer();          // this process, now
+  void set_validation(const Evaluation& evaluation);  // the newest one
+  void set_resident_bytes();                          // the most that this process has had so far
+  void set_writer();                                  // this process, now
   std::string to_json() const;
   // Losses and rates as an earlier process of the same run reported them; those of this process replace them.
   void restore(const std::string& json);

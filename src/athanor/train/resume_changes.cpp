@@ -50,6 +50,11 @@ std::string line_change(const std::string& then, const std::string& now) {
                        name == "tokenizer" || name == "content" ? name + "'s hash" : name,
                        before[i].substr(equals + 1, 16), after[i].substr(equals + 1, 16));
   }
+  const auto has_own = [](const std::string& line) {
+    return line.find(" valid_content=") != std::string::npos;
+  };
+  if (has_own(then) != has_own(now))
+    return fmt::format("{} the valid_path was {}", subject, has_own(now) ? "added" : "removed");
   return fmt::format("data: changed from '{}' to '{}'", then, now);
 }
 

@@ -130,7 +130,14 @@ NotFinite RunKeeper::with_checkpoint(const NotFinite& error) const {
                    hint);
 }
 
-TrainReport RunKeeper::idle_report(const TrainState& state, int ranks, Recorder& recorder) {
+TrainReport RunKeeper::idle_report(const TrainState& state, int64_t steps, int ranks, Recorder& recorder) {
+  recorder.message(
+      state.step > steps
+          ? fmt::format(
+                "train.steps = {} is fewer than the {} steps that this run has done: nothing to do; its "
+                "weights are those of step {}",
+                steps, state.step, state.step)
+          : fmt::format("step {} is done, train.steps is {}: nothing to do", state.step, steps));
   const std::string path = folder_.file("report.json");
   TrainReport report;
   if (const auto found = env_.exists(path) ? TrainReport::parse(env_.read_text(path)) : std::nullopt) {

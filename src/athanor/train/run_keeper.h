@@ -54,8 +54,8 @@ class RunKeeper {
   void failed(const std::string& reason, TrainReport& report, std::optional<Recorder>& recorder);
   // The same error with what is left of the run.
   NotFinite with_checkpoint(const NotFinite& error) const;
-  // Of a run whose steps are all done: what its last process said, which stays as it is.
-  TrainReport idle_report(const TrainState& state, int ranks, Recorder& recorder);
+  // Of a run whose steps are all done, which is said: what its last process reported, which stays as it is.
+  TrainReport idle_report(const TrainState& state, int64_t steps, int ranks, Recorder& recorder);
 
  private:
   void record(int64_t step);

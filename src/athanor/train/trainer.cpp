@@ -12,7 +12,7 @@
 #include "athanor/base/human.h"
 #include "athanor/base/interrupted.h"
 #include "athanor/checkpoint/checkpoint.h"
-#include "athanor/config/load.h"
+#include "athanor/config/effects.h"
 #include "athanor/config/presets.h"
 #include "athanor/config/print.h"
 #include "athanor/config/validate.h"
@@ -31,7 +31,6 @@
 #include "athanor/train/layout.h"
 #include "athanor/train/memory_plan.h"
 #include "athanor/train/recorder.h"
-#include "athanor/train/resume_changes.h"
 #include "athanor/train/run_folder.h"
 #include "athanor/train/run_keeper.h"
 #include "athanor/train/samples.h"
@@ -39,11 +38,11 @@
 #include "athanor/train/served.h"
 #include "athanor/train/server_run.h"
 #include "athanor/train/setup.h"
+#include "athanor/train/step_metrics.h"
 
 namespace athanor {
 namespace {
 
-constexpr uint64_t kAbsurd = 16;      // times the memory there is: nobody waits for the exact need
 constexpr int64_t kTracedSteps = 20;  // a trace of more is unreadable and large
 
 // One run on one rank; the members are in the order in which a run comes to need them.
@@ -83,11 +82,9 @@ class Trainer {
   void check_step(const StepResult& result, const StepMetrics& metrics);
   void check_state(const std::string& what);
   void save(bool is_last);
-  Ending ending() const;
   void renew_report(double tokens_per_second);
   void write_report(const char* status);
   void write_trace();
-  StepMetrics to_metrics(const StepResult& result, double seconds) const;
 
   Config config_;
   TrainIo io_;
@@ -217,7 +214,7 @@ void Trainer::measure_peak() {
 // Held-out loss per channel, of at most max_tokens each (0: all): into the step's metrics, or, without a
 // step, the one before training.
 bool Trainer::validate_now(int64_t max_tokens, StepMetrics* metrics) {
-  if (config_.data.valid_fraction <= 0.0) return true;
+  if (!has_validation(config_)) return true;
   const Span span(io_.trace, "validation", "step");
   const Evaluation evaluation =
       evaluate_channels(*training_->model, arena_, data_.channels, data_group(*mesh_),
@@ -231,10 +228,7 @@ bool Trainer::validate_now(int64_t max_tokens, StepMetrics* metrics) {
     return false;
   }
   if (evaluation.tokens == 0) return true;
-  report_.valid_loss_last = evaluation.loss;
-  report_.channel_loss_last.clear();
-  for (const ChannelScore& score : evaluation.channels)
-    if (score.tokens > 0) report_.channel_loss_last.emplace_back(score.name, score.loss);
+  report_.set_validation(evaluation);
   if (metrics != nullptr) {
     metrics->valid_loss = report_.valid_loss_last;
     metrics->valid_channel_loss = report_.channel_loss_last;
@@ -288,32 +282,6 @@ void Trainer::save(bool is_last) {
   saved_step_ = state_.step;
   keeper_.saved(path, state_.step);
   recorder_->message("saved " + path);
-}
-
-StepMetrics Trainer::to_metrics(const StepResult& result, double seconds) const {
-  StepMetrics metrics;
-  metrics.step = state_.step;
-  metrics.tokens = state_.tokens;
-  metrics.loss = result.loss;
-  for (size_t c = 0; c < data_.channels.size(); ++c)  // a channel without tokens in this step has no loss
-    if (std::isfinite(result.channel_loss[c]))
-      metrics.channel_loss.emplace_back(data_.channels[c].name(), result.channel_loss[c]);
-  metrics.grad_norm = result.grad_norm;
-  metrics.lr = result.lr;
-  metrics.loss_scale = result.loss_scale;
-  metrics.tokens_per_second = static_cast<double>(result.tokens) / seconds;
-  if (peak_flops_ > 0.0)
-    metrics.mfu =
-        metrics.tokens_per_second * training_->model->flops_per_token(config_.data.seq_len) / peak_flops_;
-  metrics.step_seconds = seconds;
-  metrics.data_seconds = result.seconds.data;
-  metrics.comm_seconds = result.seconds.comm;
-  metrics.peak_bytes = static_cast<int64_t>(arena_.usage().peak_total);
-  metrics.world_size = group_.size();
-  if (const auto& experts = result.experts)
-    metrics.experts = ExpertMetrics{experts->max_over_mean, experts->layers, experts->drop_share,
-                                    experts->aux_loss, experts->z_loss};
-  return metrics;
 }
 
 void Trainer::write_report(const char* status) {
@@ -385,7 +353,13 @@ void Trainer::loop() {
       report_.first_step_seconds = process_age_seconds();
       measure_peak();  // not before: the first step should not wait for it
     }
-    StepMetrics metrics = to_metrics(result, seconds);
+    StepMetrics metrics =
+        step_metrics(result, state_, data_.channels,
+                     {.seconds = seconds,
+                      .flops_per_token = training_->model->flops_per_token(config_.data.seq_len),
+                      .peak_flops = peak_flops_,
+                      .peak_bytes = static_cast<int64_t>(arena_.usage().peak_total),
+                      .world_size = group_.size()});
     const bool warm = state_.step > first_step || config_.train.steps == first_step;
     if (warm) rates_.push_back(metrics.tokens_per_second);
     if (io_.profiler != nullptr) {
@@ -432,24 +406,11 @@ void Trainer::loop() {
     io_.profiler->ceilings = {peak_flops_ / mesh_->world().size(), measure_copy_bandwidth(*queue_)};
 }
 
-Ending Trainer::ending() const {
-  Ending ending{.name = config_.train.name,
-                .run_folder = folder_.path,
-                .status = report_.status,
-                .first_step = report_.resumed_step + 1,
-                .step = state_.step,
-                .total_steps = config_.train.steps,
-                .saved_step = std::max<int64_t>(saved_step_, 0),
-                .seconds = process_age_seconds()};
-  ending.validation.add(0, report_.valid_loss_first);
-  return ending;
-}
-
 // Before the header was shown the error says it all.
 void Trainer::close_failed() noexcept {
   if (!recorder_ || report_.params == 0) return;
   report_.status = "failed";
-  recorder_->fail(ending());
+  recorder_->fail(ending_of(report_, config_, state_.step, saved_step_));
 }
 
 TrainReport Trainer::run() {
@@ -467,25 +428,15 @@ TrainReport Trainer::run() {
   }
   agree(group_, data_facts(data_.identity),
         "all ranks train on the same tokenizer and texts: copy them to all hosts");
-  const uint64_t available = available_memory_bytes();
-  const MemoryPlan plan = plan_recompute({.config = config_,
+  const MemoryPlan plan = plan_that_fits({.config = config_,
                                           .num_channels = static_cast<int64_t>(data_.channels.size()),
                                           .rank = group_.rank(),
-                                          .world_size = group_.size(),
-                                          .stop_bytes = kAbsurd * available});
-  check_fits(plan, io_.ranks_of_host, available);
+                                          .world_size = group_.size()},
+                                         io_.ranks_of_host);
   open_run();
   if (state_.step >= config_.train.steps) {
-    recorder_->message(
-        state_.step > config_.train.steps
-            ? fmt::format(
-                  "train.steps = {} is fewer than the {} steps that this run has done: nothing to do; its "
-                  "weights are those of step {}",
-                  config_.train.steps, state_.step, state_.step)
-            : fmt::format("step {} is done, train.steps is {}: nothing to do", state_.step,
-                          config_.train.steps));
     keeper_.settle(config_.checkpoint.keep, *recorder_);
-    return keeper_.idle_report(state_, group_.size(), *recorder_);
+    return keeper_.idle_report(state_, config_.train.steps, group_.size(), *recorder_);
   }
   bind_thread();
   config_.parallel.recompute = plan.request.config.parallel.recompute;
@@ -512,7 +463,7 @@ TrainReport Trainer::run() {
   if (saved_step_ == state_.step && group_.rank() == 0)
     report_.digest = Checkpoint::open(io_.env, keeper_.checkpoint()).digest();
   write_report(report_.status == "interrupted" ? "interrupted" : "finished");
-  recorder_->finish(report_, ending());
+  recorder_->finish(report_, ending_of(report_, config_, state_.step, saved_step_));
   return report_;
 }
 
