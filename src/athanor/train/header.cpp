@@ -145,7 +145,7 @@ Rows header_rows(const Config& config, const Training& training, std::span<const
                                           axes_text(config, training, dp), p.tp, p.sp ? " with sp" : "",
                                           rarer_axes_text(p), p.zero, shards_text(p), p.reduce, p.recompute));
   rows.emplace_back(
-      "compute", fmt::format("{} on {}, {} thread{} per rank{}", config.precision.compute,
+      "compute", fmt::format("{} on {}, {} thread{} a rank{}", config.precision.compute,
                              isa_name(queue.isa()), queue.num_threads(), queue.num_threads() == 1 ? "" : "s",
                              placement.text().empty() ? "" : ", " + placement.text()));
   rows.emplace_back("memory", memory_text(plan.usage));
