@@ -112,7 +112,8 @@ void LaunchCommand::run() const {
         fmt::format("launch: unknown option {}", unknown[0]),
         "train and its options go behind '--': athanor launch -n 2 -- train run.toml --set ...");
   if (!given_ranks && num_ranks == 0)
-    throw ConfigError("launch: -n, the number of ranks, is missing", "athanor launch -n 2 -- train run.toml");
+    throw ConfigError("launch: -n (--ranks), the number of ranks, is missing",
+                      "athanor launch -n 2 -- train run.toml");
   if (num_ranks < 1 || num_ranks > kMaxRanks)
     throw ConfigError(fmt::format("launch: -n {}, expected 1 to {} ranks", num_ranks, kMaxRanks));
   if (command[0] != "train")

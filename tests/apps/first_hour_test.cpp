@@ -30,7 +30,7 @@ TEST(CommandLine, WordsOfOtherProgramsLeadToOurs) {
       {{"train", "x.toml", "--max-steps", "5"}, {"--set train.steps=VALUE"}},
       {{"train", "x.toml", "-n", "2"}, {"athanor launch -n 2 -- train FILE.toml"}},
       {{"launch", "train", "x.toml"},
-       {"-n, the number of ranks, is missing", "athanor launch -n 2 -- train run.toml"}},
+       {"-n (--ranks), the number of ranks, is missing", "athanor launch -n 2 -- train run.toml"}},
       {{"checkpoint"}, {"got no command, expected one of list, show"}},
       {{"evaluate", "x", "--set", "data.seq_len=3"}, {"--set has an effect with --config only"}},
       {{"evaluate", "x", "--config", "y", "--set", "train.steps=3"},
