@@ -42,7 +42,7 @@ std::string rarer_axes_text(const ParallelConfig& p) {
 // pp 2 (zb-v, 4 stages), dp 2
 std::string axes_text(const Config& config, const Training& training, int64_t dp) {
   const ParallelConfig& p = config.parallel;
-  const std::string dp_text = fmt::format("dp {}", dp);
+  std::string dp_text = fmt::format("dp {}", dp);
   if (!training.pipeline) return dp_text;
   return fmt::format("pp {} ({}, {} stages), {}", p.pp, p.schedule, training.pipeline->num_stages(), dp_text);
 }
