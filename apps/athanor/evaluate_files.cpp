@@ -69,7 +69,9 @@ void EvaluateFiles::run(Loaded& model) const {
       .batch = batch,
       .before = {}};
   // In training a document follows the end of another.
-  if (const auto end = tokenizer.end_of_text()) options.before.push_back(*end);
+  options.before = tokenizer.special_tokens().before;
+  if (options.before.empty())
+    if (const auto end = tokenizer.end_of_text()) options.before.push_back(*end);
 
   Env& env = system_env();
   const ReadOptions how{.text_key = text_key.empty() ? model.loaded.config.data.text_key : text_key,

@@ -54,6 +54,9 @@ bool uses_disk(const Config& c) {
   const OffloadConfig& o = c.offload;
   return o.optimizer == "disk" || o.gradients == "disk" || o.parameters == "disk" || o.activations == "disk";
 }
+bool writes_samples(const Config& c) {
+  return c.train.sample_every > 0;
+}
 // The width of dense layers, and of experts where theirs is not given. A resolved config says the one that follows.
 bool has_dense_layers(const Config& c) {
   const auto origin = c.origins.find("model.expert_width");
@@ -65,7 +68,8 @@ bool has_dense_layers(const Config& c) {
 }
 
 constexpr const char* kMoe = "model.family = \"moe\"";
-constexpr const char* kValidation = "data.valid_fraction above 0";
+constexpr const char* kSamples = "train.sample_every above 0";
+constexpr const char* kValidation = "data.valid_fraction above 0, or a channel with valid_path";
 
 constexpr std::array kEffects = {
     Effect{"model.ffn_width", has_dense_layers, "model.dense_layers above 0 (the experts have expert_width)"},
@@ -87,6 +91,9 @@ constexpr std::array kEffects = {
     Effect{"train.eval_tokens", has_validation, kValidation},
     Effect{"train.first_eval_tokens",
            [](const Config& c) { return has_validation(c) || c.train.first_eval_tokens == 0; }, kValidation},
+    Effect{"train.sample_prompts", writes_samples, kSamples},
+    Effect{"train.sample_tokens", writes_samples, kSamples},
+    Effect{"train.sample_temperature", writes_samples, kSamples},
     Effect{"train.isa", [](const Config& c) { return c.train.device != "cuda"; },
            "train.device = \"cpu\" (a device has no instruction sets)"},
     Effect{"optimizer.betas", is_adamw, "optimizer.name = \"adamw\""},

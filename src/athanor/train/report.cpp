@@ -91,6 +91,15 @@ void TrainReport::restore(const std::string& json) {
   mfu = old->mfu;
 }
 
+namespace {
+
+std::string text_of(const nlohmann::ordered_json& object, const char* key) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
+}  // namespace
+
 std::optional<TrainReport> TrainReport::parse(const std::string& json) {
   const auto old = nlohmann::ordered_json::parse(json, nullptr, /*allow_exceptions=*/false);
   if (!old.is_object() || !old.contains("status")) return std::nullopt;
@@ -133,6 +142,16 @@ std::optional<TrainReport> TrainReport::parse(const std::string& json) {
   number("planned_bytes", report.planned_bytes);
   number("resident_bytes", report.resident_bytes);
   text("digest", report.digest);
+  number("failed_saves", report.failed_saves);
+  if (const auto dropped = old.find("dropped"); dropped != old.end() && dropped->is_object())
+    for (const auto& [what, times] : dropped->items())
+      if (times.is_number_integer()) report.dropped.emplace_back(what, times.get<int64_t>());
+  if (const auto left_out = old.find("left_out"); left_out != old.end() && left_out->is_array())
+    for (const auto& entry : *left_out)
+      if (entry.is_object())
+        report.left_out.push_back(
+            {.channel = text_of(entry, "channel"),
+             .what = {.file = text_of(entry, "file"), .reason = text_of(entry, "reason")}});
   return report;
 }
 
