@@ -73,13 +73,13 @@ void StepLine::add(const StepMetrics& m, int64_t total_steps, double elapsed_sec
   step_ = m.step;
   total_steps_ = total_steps;
   losses_.add(m.loss);
-  for (const auto& [name, value] : m.channel_loss) {
+  for (const auto& channel : m.channel_loss) {
     const auto known = std::find_if(channel_loss_.begin(), channel_loss_.end(),
-                                    [&](const auto& entry) { return entry.first == name; });
+                                    [&](const auto& entry) { return entry.first == channel.first; });
     if (known == channel_loss_.end())
-      channel_loss_.emplace_back(name, value);
+      channel_loss_.push_back(channel);
     else
-      known->second = value;
+      known->second = channel.second;
   }
   const double left = seconds_per_step_ * static_cast<double>(std::max<int64_t>(0, total_steps - m.step));
   const double share =
