@@ -43,8 +43,9 @@ Channel::Channel(ChannelOptions options, std::shared_ptr<const IndexedDataset> t
   check(options_.vocab_size >= 1, "channel '{}': got a vocabulary of {}, expected at least 1", name(),
         options_.vocab_size);
   check(num_tokens() > 0, "channel '{}': '{}' has no tokens, expected some text", name(), tokens_->prefix());
-  check(valid_ == nullptr || valid_->num_tokens() > 0,
-        "channel '{}': '{}' has no tokens, expected some text to hold out", name(), valid_->prefix());
+  if (valid_ != nullptr)
+    check(valid_->num_tokens() > 0, "channel '{}': '{}' has no tokens, expected some text to hold out",
+          name(), valid_->prefix());
   num_train_tokens_ =
       num_tokens() - (valid_ == nullptr ? held_out(num_tokens(), options_.valid_fraction) : 0);
   if (weight() > 0 && num_train_sequences() == 0)
