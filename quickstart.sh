@@ -86,7 +86,7 @@ evaluate() { "$athanor" evaluate "$run"; }
 
 # sample MODEL PROMPT TOKENS SEED
 sample() {
-  "$athanor" generate "$1" --prompt "$2" --max-tokens "$3" --temperature 0.8 --top-p 0.9 --seed "$4"
+  "$athanor" generate "$1" --prompt "$2" --max-tokens "$3" --temperature 0.9 --top-p 0.9 --seed "$4"
 }
 
 # What the model writes for the same prompts before and after its training.

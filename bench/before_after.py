@@ -6,7 +6,7 @@
 BEFORE and AFTER are two `athanor` programs. Each pair runs both, in an order that alternates; a work's ratio is speed after over
 speed before. Printed are the geometric mean of the ratios, its 95 % interval (Student's t on logarithms) and the width of that
 interval, one line a work and one JSON line with every pair for bench/results. Works: bf16 and f32 (steps of gpt2-124m, 4 x 256),
-tinyshakespeare (bench/tinyshakespeare.toml, 600 steps on one thread), ranks (the same on two ranks). tinyshakespeare and ranks
+tinyshakespeare (bench/tinyshakespeare.toml, 300 steps on one thread), ranks (the same on two ranks). tinyshakespeare and ranks
 train on the text that --text names, else on tinyshakespeare.txt in the folder ATHANOR_TEST_DATA. --config-before names the
 config of the first program where its keys have other names.
 """
@@ -54,8 +54,8 @@ def tinyshakespeare(ranks, steps):
     return speed
 
 
-WORKS = {"bf16": bench_step("bf16", 3), "f32": bench_step("f32", 3), "tinyshakespeare": tinyshakespeare(1, 600),
-         "ranks": tinyshakespeare(2, 600)}
+WORKS = {"bf16": bench_step("bf16", 2), "f32": bench_step("f32", 2), "tinyshakespeare": tinyshakespeare(1, 300),
+         "ranks": tinyshakespeare(2, 300)}
 
 
 def interval(ratios):

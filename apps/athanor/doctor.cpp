@@ -75,7 +75,11 @@ void show_kernels(const std::vector<KernelChoice>& choices, Console& console) {
   for (const KernelGroup& group : grouped(choices)) {
     console.message("");
     std::string names;
-    for (const auto& [name, dtypes] : group.kernels) names += (names.empty() ? "" : ", ") + name + dtypes;
+    for (const auto& [name, dtypes] : group.kernels) {
+      if (!names.empty()) names += ", ";
+      names += name;
+      names += dtypes;
+    }
     console.message("use " + group.chosen);
     if (!group.refused.empty()) lines("  refused  ", group.refused, "           ");
     lines("  kernels  ", names, "           ");

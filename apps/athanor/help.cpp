@@ -42,12 +42,22 @@ bool takes_several(const CLI::Option& option) {
 
 constexpr size_t kTextColumn = 26;
 
-// Every line of the text by itself, later parts under its first word.
+// The end of the paragraph that starts at `first`: an indented line is one of its own, what is not indented goes on.
+size_t end_of_paragraph(const std::string& text, size_t first) {
+  size_t end = std::min(text.find('\n', first), text.size());
+  if (first == end || text[first] == ' ') return end;
+  while (end + 1 < text.size() && text[end + 1] != ' ' && text[end + 1] != '\n')
+    end = std::min(text.find('\n', end + 1), text.size());
+  return end;
+}
+
+// Paragraphs at the width of the window, the later lines of an indented one under its first word.
 std::string wrapped_lines(const std::string& text, size_t columns) {
   std::string out;
   for (size_t first = 0; first <= text.size();) {
-    const size_t end = std::min(text.find('\n', first), text.size());
-    const std::string line = text.substr(first, end - first);
+    const size_t end = end_of_paragraph(text, first);
+    std::string line = text.substr(first, end - first);
+    std::replace(line.begin(), line.end(), '\n', ' ');
     const size_t indent = std::min(line.find_first_not_of(' '), line.size());
     std::string before = line.substr(0, indent);
     for (const std::string& piece :

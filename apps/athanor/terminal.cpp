@@ -63,7 +63,8 @@ std::unique_ptr<Console> make_console(bool on_stderr, int64_t log_every) {
 
 std::unique_ptr<Console> make_console(bool on_stderr, int64_t log_every,
                                       std::shared_ptr<ConsoleStream> stream) {
-  return console_that([stream](std::string_view text) { stream->write(text); }, on_stderr, log_every);
+  return console_that([stream = std::move(stream)](std::string_view text) { stream->write(text); }, on_stderr,
+                      log_every);
 }
 
 }  // namespace athanor

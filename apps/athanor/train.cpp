@@ -21,6 +21,7 @@
 #include "athanor/launch/stop_requests.h"
 #include "athanor/launch/stop_watcher.h"
 #include "athanor/train/init_from.h"
+#include "athanor/train/processor_share.h"
 #include "athanor/train/trainer.h"
 #include "command.h"
 #include "console_stream.h"
@@ -79,11 +80,17 @@ void TrainCommand::run() const {
   const Config config = load_config(system_env(), file, overrides, init_source(system_env()));
   validate_data(config);
   TrainIo io{.env = system_env()};
-  if (config.train.pin_threads)
-    io.placement = place_rank(usable_cores(), {.ranks = ranks.local_world_size,
-                                               .rank = ranks.local_rank,
-                                               .threads = threads_of_rank(config, ranks.local_world_size),
-                                               .cpu_quota = read_cpu_limits().quota});
+  const std::vector<Core> cores = usable_cores();
+  const auto place = [&](const ProcessorShare& share) {
+    io.ranks_of_processors = share.ranks;
+    if (!config.train.pin_threads) return;
+    io.placement = place_rank(cores, {.ranks = share.ranks,
+                                      .rank = share.rank,
+                                      .threads = threads_of_rank(config, share.ranks),
+                                      .cpu_quota = read_cpu_limits().quota});
+  };
+  // For the threads that the world needs; what the ranks then say of their processors counts for those that compute.
+  place({.ranks = ranks.local_world_size, .rank = ranks.local_rank});
   std::signal(SIGPIPE, SIG_IGN);  // who reads what is shown may go; the run goes on
   const auto stream = std::make_shared<ConsoleStream>(json ? STDERR_FILENO : STDOUT_FILENO);
   const StopWatcher watcher({.on_first =
@@ -91,7 +98,7 @@ void TrainCommand::run() const {
                                    if (ranks.rank == 0) stream->write(answer_to(signal, terminal));
                                  },
                              .on_again = [](int signal) { std::_Exit(128 + signal); },
-                             .on_thread = [&io] { bind_this_thread(io.placement.processors); },
+                             .on_thread = [around = io.placement.processors] { bind_this_thread(around); },
                              .under_launcher = ranks.shm_fd >= 0});
   const auto console = ranks.rank == 0 ? make_console(json, config.train.log_every, stream) : nullptr;
   if (console != nullptr && !ranks.believed.empty()) console->message(ranks.believed);
@@ -111,9 +118,10 @@ void TrainCommand::run() const {
   if (const char* isa = std::getenv("ATHANOR_MAX_ISA")) io.highest_isa = std::min(best_isa(), parse_isa(isa));
   io.cuda_plugin = cuda_plugin();
   io.nccl_module = beside_program("athanor_nccl.so");
-  options.on_thread = [&io] { bind_this_thread(io.placement.processors); };
+  options.on_thread = [around = io.placement.processors] { bind_this_thread(around); };
   io.group_options = options;
   const auto world = open_world(ranks, config.parallel.transport, options);
+  place(share_of_processors(world->all(), host_identity(), cores));
   io.command_line = {"train", file};
   for (const std::string& set : overrides) io.command_line.push_back("--set " + set);
   ProgressLine line;

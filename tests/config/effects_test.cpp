@@ -93,7 +93,7 @@ TEST(Effects, TheDefaultMayAlwaysBeSaid) {
 }
 
 TEST(Effects, FamiliesAndAlgorithmsHaveKeysOfTheirOwn) {
-  const auto refused = [](std::vector<std::string> sets, const std::string& part) {
+  const auto refused = [](const std::vector<std::string>& sets, const std::string& part) {
     const std::string message = refusal(sets);
     EXPECT_NE(message.find(part), std::string::npos) << message << "\nlacks: " << part;
   };

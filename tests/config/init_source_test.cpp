@@ -1,5 +1,6 @@
 #include "athanor/config/init_source.h"
 
+#include "athanor/base/check.h"
 #include "athanor/config/presets.h"
 #include "athanor/config/print.h"
 #include "config/config_testing.h"
@@ -70,7 +71,8 @@ TEST(InitSource, WhatContradictsIsRefusedKeyByKey) {
       {"model.init_std=0.1", "model.init_std: got 0.1, expected 0.05"},
       {"model.family=gpt2", "model.family: got \"gpt2\", expected \"llama\""},
   };
-  for (const auto& [set, part] : table) expect_refused_with(source, {set}, "--set " + set + ": " + part);
+  for (const auto& [set, part] : table)
+    expect_refused_with(source, {set}, fmt::format("--set {}: {}", set, part));
   expect_refused_with(source, {}, "t.toml:4: model.heads: got 8",
                       "[train]\ninit_from = 'base'\n[model]\nheads = 8");
   const InitSource moe = source_of({"model.preset=moe-tiny"});

@@ -288,7 +288,7 @@ TEST(Validate, SamplesNeedAWholeModel) {
   };
   EXPECT_EQ(refusal(sampled + "[parallel]\nzero = 3\n"), "");
   for (const std::string key : {"tp = 2", "pp = 2", "cp = 2", "servers = 1"}) {
-    const std::string message = refusal(sampled + "[parallel]\n" + key + "\n");
+    const std::string message = refusal(fmt::format("{}[parallel]\n{}\n", sampled, key));
     EXPECT_NE(message.find("train.sample_every: got 10 with parallel." + key), std::string::npos) << message;
   }
   for (const std::string key : {"sample_prompts = ['a']", "sample_tokens = 9", "sample_temperature = 0"}) {

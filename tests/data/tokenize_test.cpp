@@ -18,7 +18,6 @@ namespace athanor {
 namespace {
 
 using ::testing::AllOf;
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 class TokenizeTest : public FolderTest {
@@ -249,8 +248,11 @@ TEST_F(TokenizeTest, DamagedInfoIsNamed) {
 
 // A request to stop, before it begins or between two batches: no file of it stays, and the next call makes it.
 TEST_F(TokenizeTest, GivesUpWhenAsked) {
-  write("f/a.txt", std::string(9'000'000, 'a'));
-  write("f/b.txt", std::string(9'000'000, 'b'));
+  constexpr size_t kSizeBytes = 9'000'000;
+  std::string text;
+  text.resize(kSizeBytes, 'a');
+  write("f/a.txt", text);
+  write("f/b.txt", text);
   for (const int after : {0, 1}) {
     std::atomic<int> stop{after == 0 ? 15 : 0};
     TokenizeOptions options{.text_key = "text", .threads = 2, .progress = {}, .stop = &stop};

@@ -17,6 +17,7 @@ extern "C" {  // glibc 2.36 forgot it
 #include <sys/pidfd.h>
 }
 
+#include "athanor/base/check.h"
 #include "athanor/base/error.h"
 #include "athanor/comm/shm.h"
 
@@ -24,7 +25,6 @@ namespace athanor {
 namespace {
 
 using ::testing::AllOf;
-using ::testing::AnyOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -152,8 +152,9 @@ TEST(Supervisor, AKilledRankEndsTheJobAndIsNamed) {
     launcher.finish();
     EXPECT_EQ(launcher.exit_code, 1);
     const std::string rank = victim;
-    EXPECT_THAT(launcher.text, HasSubstr("RESULT " + rank + ": rank " + rank +
-                                         " was killed by signal 9 (SIGKILL) HINT if nobody"));
+    EXPECT_THAT(
+        launcher.text,
+        HasSubstr(fmt::format("RESULT {0}: rank {0} was killed by signal 9 (SIGKILL) HINT if nobody", rank)));
     EXPECT_THAT(launcher.text, HasSubstr("athanor: error: rank " + rank + " was lost: "));  // the survivors
   }
 }

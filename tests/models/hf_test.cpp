@@ -20,6 +20,7 @@ namespace athanor {
 namespace {
 
 namespace fs = std::filesystem;
+using Json = nlohmann::json;
 
 class HuggingFace : public ::testing::Test {
  protected:
@@ -346,7 +347,7 @@ TEST_F(HuggingFace, WeightsComeFromRunsCheckpointsAndFolders) {
 
 TEST_F(HuggingFace, WeightsThatDoNotFitAreNamed) {
   const std::string path = make_checkpoint(tiny("gpt2"), "run");
-  const auto load = [&](const std::string& source, ModelConfig config) {
+  const auto load = [&](const std::string& source, const ModelConfig& config) {
     const auto model = make_model(config);
     model->allocate(engine.arena, Dtype::f32, true);
     try {

@@ -110,11 +110,13 @@ TEST_F(TensorBoard, GoldenBytes) {
   EXPECT_EQ(board.path(), folder_ + "/events.out.tfevents.0000000001.node_7.42.0");
   const auto all = records(system_env().read_text(board.path()));
   ASSERT_EQ(all.size(), 2u);
-  const auto bytes = [](const auto& literal) { return std::string(literal, sizeof(literal) - 1); };
-  EXPECT_EQ(all[0], bytes("\x09\0\0\0\0\0\0\xf8\x3f\x1a\x0d"
-                          "brain.Event:2"));
-  EXPECT_EQ(all[1], bytes("\x09\0\0\0\0\0\0\0\x40\x10\xac\x02\x2a\x0d\x0a\x0b\x0a\x04"
-                          "loss\x15\0\0\x80\x3f"));
+  using std::string_literals::operator""s;
+  EXPECT_EQ(all[0],
+            "\x09\0\0\0\0\0\0\xf8\x3f\x1a\x0d"
+            "brain.Event:2"s);
+  EXPECT_EQ(all[1],
+            "\x09\0\0\0\0\0\0\0\x40\x10\xac\x02\x2a\x0d\x0a\x0b\x0a\x04"
+            "loss\x15\0\0\x80\x3f"s);
 }
 
 TEST_F(TensorBoard, TagsOfAStep) {

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
+
 #include "athanor/base/error.h"
 #include "athanor/observe/metrics.h"
 #include "athanor/observe/tensorboard.h"

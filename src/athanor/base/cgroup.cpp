@@ -4,6 +4,7 @@
 #include <charconv>
 #include <fstream>
 #include <sstream>
+#include <utility>
 
 namespace athanor {
 namespace {
@@ -79,7 +80,9 @@ void add_folders(const std::string& root, const CgroupMount& mount, const std::s
   const std::string named = mount.group == "/" || mount.group.starts_with("/..") ? "" : mount.group;
   for (std::string path = below(mount, group);; path.erase(path.rfind('/'))) {
     const std::string name = named + path;
-    folders.push_back({mount.version, root + mount.folder + path, name.empty() ? "/" : name});
+    std::string folder = root + mount.folder;
+    folder += path;
+    folders.push_back({mount.version, std::move(folder), name.empty() ? "/" : name});
     if (path.empty()) return;
   }
 }

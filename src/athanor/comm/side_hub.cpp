@@ -196,8 +196,11 @@ class SideChannel::Hub final : public End {
     const std::lock_guard lock(mutex_);
     std::string refusal;
     if (hello.payload != std::to_string(size())) {
-      refusal = fmt::format("rank {} says the world has {} ranks, rank 0 says {}", hello.rank, hello.payload,
-                            size());
+      refusal = fmt::format(
+          "rank {} says the world has {} ranks, rank 0 says {}: start every node with the same number of "
+          "ranks "
+          "and of nodes",
+          hello.rank, hello.payload, size());
     } else if (hello.rank < 1 || hello.rank >= size()) {
       refusal = fmt::format("rank {} of {} wants to join", hello.rank, size());
     } else if (ranks_[static_cast<size_t>(hello.rank)].joined) {

@@ -35,7 +35,7 @@ Channel::Channel(ChannelOptions options, std::shared_ptr<const IndexedDataset> t
       tokens_(std::move(tokens)),
       valid_(std::move(valid)),
       bytes_(std::make_shared<TextBytes>(tokens_, bytes)),
-      valid_bytes_(valid_ == nullptr ? nullptr : std::make_shared<TextBytes>(valid_, bytes)) {
+      valid_bytes_(valid_ == nullptr ? nullptr : std::make_shared<TextBytes>(valid_, std::move(bytes))) {
   check(options_.seq_len >= 1, "channel '{}': got a seq_len of {}, expected at least 1", name(),
         options_.seq_len);
   check(options_.valid_fraction >= 0 && options_.valid_fraction <= 1,

@@ -3,6 +3,7 @@
 #include <simdjson.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "athanor/base/check.h"
@@ -15,6 +16,7 @@ namespace {
 
 constexpr size_t kJsonChunkBytes = size_t{1} << 20;
 constexpr int kEnd = -1;
+constexpr size_t kEscapeBytes = 6;  // of \uXXXX
 
 bool is_blank(std::string_view line) {
   return line.find_first_not_of(kJsonBlanks) == std::string_view::npos;
@@ -167,13 +169,48 @@ class JsonReader {
   void hand_on(char* bytes, size_t size_bytes) {
     simdjson::dom::element element;
     bool numbers = true;
-    auto code = parser_.parse(bytes, size_bytes, false).get(element);
-    if (code == simdjson::NUMBER_ERROR) {
-      numbers = false;
-      blank_json_numbers(bytes, size_bytes);
-      code = parser_.parse(bytes, size_bytes, false).get(element);
-    }
+    const auto code = parse(bytes, size_bytes, element, numbers);
+    if (code == simdjson::STRING_ERROR && took_lone_surrogates(bytes, size_bytes, numbers)) return;
     if (code != simdjson::SUCCESS) refuse(fault_of({bytes, size_bytes}, code));
+    take(element, numbers, callback_);
+  }
+
+  // numbers turns false where some are too large for the parser: all then read 0.
+  simdjson::error_code parse(char* bytes, size_t size_bytes, simdjson::dom::element& element, bool& numbers) {
+    const auto code = parser_.parse(bytes, size_bytes, false).get(element);
+    if (code != simdjson::NUMBER_ERROR) return code;
+    numbers = false;
+    blank_json_numbers(bytes, size_bytes);
+    return parser_.parse(bytes, size_bytes, false).get(element);
+  }
+
+  // JSON's grammar allows halves of surrogate pairs, which stand for no character: elsewhere than in the text they are
+  // passed over. Returns false, with nothing handed on, where the object has another fault or none of them.
+  bool took_lone_surrogates(char* bytes, size_t size_bytes, bool numbers) {
+    const auto lone = lone_surrogates({bytes, size_bytes});
+    if (lone.empty()) return false;
+    const std::string first(bytes + lone.front(), kEscapeBytes);
+    // A text that changes with what stands in their place holds one.
+    const char* const places[] = {R"(\u003f)", R"(\ufffd)"};
+    std::array<std::string, 2> texts;
+    JsonPlace place;
+    for (size_t i = 0; i < texts.size(); ++i) {
+      for (const size_t at : lone) std::memcpy(bytes + at, places[i], kEscapeBytes);
+      simdjson::dom::element element;
+      if (parse(bytes, size_bytes, element, numbers) != simdjson::SUCCESS) return false;
+      take(element, numbers, [&](std::string_view text, const JsonPlace& found) {
+        texts[i] = text;
+        place = found;
+      });
+    }
+    if (texts[0] != texts[1])
+      refuse(
+          fmt::format("'{}' holds the lone surrogate {}, which stands for no character", text_key_, first));
+    callback_(texts[1], place);
+    return true;
+  }
+
+  void take(simdjson::dom::element element, bool numbers, const JsonCallback& callback) const {
     simdjson::dom::object object;
     if (element.get(object) != simdjson::SUCCESS)
       refuse(fmt::format("got a JSON value that is not an object ({}), expected {{\"{}\": \"...\"}}",
@@ -187,7 +224,7 @@ class JsonReader {
     std::string_view text;
     if (value.get(text) != simdjson::SUCCESS)
       refuse(fmt::format("'{}' is not a string but {}", text_key_, type_word(value.type())));
-    callback_(text, {.line = line_, .id = id_of(object, numbers)});
+    callback(text, {.line = line_, .id = id_of(object, numbers)});
   }
 
   static std::string id_of(const simdjson::dom::object& object, bool numbers) {
@@ -204,8 +241,6 @@ class JsonReader {
   static std::string fault_of(std::string_view bytes, simdjson::error_code code) {
     if (code == simdjson::DEPTH_ERROR)
       return fmt::format("nested deeper than {} levels, expected fewer", kMaxJsonDepth);
-    if (const std::string half = lone_surrogate(bytes); code == simdjson::STRING_ERROR && !half.empty())
-      return fmt::format("holds the lone surrogate {}, which stands for no character", half);
     const auto fault = json_fault(bytes);
     const size_t column = fault.value_or(0);
     const size_t from = std::min(column, bytes.size());

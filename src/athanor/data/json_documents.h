@@ -8,8 +8,9 @@
 //   values   objects one after the other, over as many lines as they like; one object is such a file too
 //
 // An object is held in memory as a whole, the file is not. All valid JSON is taken: numbers of any size (they are not
-// ours, so none is converted), kMaxJsonDepth levels of nesting, any escape but lone surrogates, which stand for no
-// character. A key may stand twice in an object, the text's own may not. A byte-order mark at the start is dropped.
+// ours, so none is converted), kMaxJsonDepth levels of nesting, any escape; lone surrogates, which stand for no character,
+// are refused in the text itself. A key may stand twice in an object, the text's own may not. A byte-order mark at the
+// start is dropped.
 //
 // Thread rule: the callback runs in the calling thread. Errors: JsonError naming the file and the line for what is not
 // JSON, not an object, has no text_key (lists the keys there are), a value there that is no string, or an object above

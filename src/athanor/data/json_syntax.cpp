@@ -130,7 +130,8 @@ void blank_json_numbers(char* text, size_t size_bytes) {
   }
 }
 
-std::string lone_surrogate(std::string_view text) {
+std::vector<size_t> lone_surrogates(std::string_view text) {
+  std::vector<size_t> lone;
   for (size_t i = text.find('\\'); i != std::string_view::npos && i + 1 < text.size();
        i = text.find('\\', i)) {
     const int unit = escaped_unit(text, i);
@@ -140,10 +141,10 @@ std::string lone_surrogate(std::string_view text) {
     }
     const bool pair = unit < 0xDC00 && i + 6 < text.size() && text[i + 6] == '\\' &&
                       escaped_unit(text, i + 6) >= 0xDC00 && escaped_unit(text, i + 6) <= 0xDFFF;
-    if (!pair) return std::string(text.substr(i, 6));
-    i += 12;
+    if (!pair) lone.push_back(i);
+    i += pair ? 12 : 6;
   }
-  return "";
+  return lone;
 }
 
 }  // namespace athanor

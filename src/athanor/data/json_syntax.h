@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace athanor {
 
@@ -31,7 +32,7 @@ std::optional<size_t> json_fault(std::string_view text);
 // Writes 0 over each number that is one by JSON's grammar, so that a parser that converts numbers takes them all.
 void blank_json_numbers(char* text, size_t size_bytes);
 
-// The first \ud800 to \udfff that is no half of a pair, as it is written; empty where there is none.
-std::string lone_surrogate(std::string_view text);
+// Where each \ud800 to \udfff stands that is no half of a pair; six bytes each, as it is written.
+std::vector<size_t> lone_surrogates(std::string_view text);
 
 }  // namespace athanor

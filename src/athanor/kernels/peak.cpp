@@ -1,6 +1,7 @@
 #include "athanor/kernels/peak.h"
 
 #include <immintrin.h>
+#include <time.h>
 
 #include <algorithm>
 #include <array>
@@ -161,26 +162,38 @@ std::array<CopyWay, 4> copies_for(Isa isa) {
   return ways(sse_copy<1>, sse_copy<4>, sse_copy<8>);
 }
 
+double thread_cpu_seconds() {
+  timespec time{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
 double measure(Queue& queue, Loop loop) {
   const int threads = queue.num_threads();
   constexpr int kSinkFloats = 64;  // a few cache lines for each thread
   std::array<float, 64 * kSinkFloats> sinks{};
-  // The machine may be busy: the best of some short runs is the ceiling, and where threads wait for a processor some
-  // more of them.
-  constexpr int kLeastRuns = 10;
+  // The machine may be busy: the best of some runs of a millisecond is the ceiling, and where threads wait for a processor
+  // some more of them. How long a run is tells its processor time: waiting would pass for work.
+  constexpr int kLeastRuns = 8;
+  constexpr double kRunSeconds = 0.001;
   double best = 0.0;
   int64_t rounds = 1000;
   const double until = now_seconds() + 0.012;
-  for (int run = 0; run < kLeastRuns || now_seconds() < until; ++run) {
-    double operations = 0.0;
+  for (int run = 0; run < kLeastRuns || now_seconds() < until;) {
+    double operations = 0.0, worked = 0.0;
     const double start = now_seconds();
     queue.parallel_for(threads, [&](int64_t thread) {
+      const double began = thread_cpu_seconds();
       const double each = loop(rounds, sinks.data() + (thread % 64) * kSinkFloats);
-      if (thread == 0) operations = each;
+      if (thread != 0) return;
+      operations = each;
+      worked = thread_cpu_seconds() - began;
     });
-    const double seconds = now_seconds() - start;
-    best = std::max(best, operations * static_cast<double>(rounds) * threads / seconds);
-    if (seconds < 0.001) rounds *= 2;  // long enough that starting the threads does not count
+    best = std::max(best, operations * static_cast<double>(rounds) * threads / (now_seconds() - start));
+    if (worked < kRunSeconds)
+      rounds *= 2;
+    else
+      ++run;
   }
   return best;
 }

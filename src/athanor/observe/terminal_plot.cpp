@@ -177,7 +177,8 @@ std::string right_of(const std::string& text, size_t columns) {
 // "0          step          400"
 std::string x_axis(const Bounds& b, const std::string& name, size_t columns) {
   const double span = b.x_high - b.x_low;
-  const std::string first = x_number(b.x_low, span), last = x_number(b.x_high, span);
+  const std::string first = x_number(b.x_low, span);
+  std::string last = x_number(b.x_high, span);
   const size_t used = first.size() + last.size();
   if (used + 1 > columns) return last;
   const size_t free = columns - used;
@@ -289,7 +290,7 @@ std::vector<std::string> terminal_plot(const std::vector<LossCurve>& curves,
   for (size_t run = 0; run < runs.size(); ++run)
     marks.push_back({lines_are_ascii ? kAsciiLines[run % kAsciiLines.size()] : "⠤", mark_of(run)});
   for (const std::string& text : legend_of(curves, runs, marks, style, columns))
-    lines.push_back(indent + " " + text);
+    lines.push_back(fmt::format("{} {}", indent, text));
   return lines;
 }
 

@@ -53,7 +53,7 @@ class Trainer {
         io_(io),
         folder_(config),
         keeper_(io.env, folder_, world.all()),
-        threads_(threads_of_rank(config, io.ranks_of_host)),
+        threads_(threads_of_rank(config, io.ranks_of_processors)),
         pool_(threads_, [this](int thread) { bind_this_thread(io_.placement.thread(thread)); }),
         queue_(open_device(config, world.size(), io.cuda_plugin, &pool_,
                            io.rank_of_host >= 0 ? io.rank_of_host : world.rank() % io.ranks_of_host)),
@@ -469,12 +469,12 @@ TrainReport Trainer::run() {
 
 }  // namespace
 
-int threads_of_rank(const Config& config, int ranks_of_host) {
+int threads_of_rank(const Config& config, int ranks_of_processors) {
   if (config.train.threads > max_threads())
     throw ConfigError(fmt::format("train.threads: got {}, expected at most {} on {} processors",
                                   config.train.threads, max_threads(), num_usable_cpus()));
   if (config.train.threads > 0) return static_cast<int>(config.train.threads);
-  return std::max(1, num_usable_cpus() / std::max(1, ranks_of_host));
+  return std::max(1, num_usable_cpus() / std::max(1, ranks_of_processors));
 }
 
 TrainReport train(const Config& config, World& world, const TrainIo& io) {

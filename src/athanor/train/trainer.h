@@ -35,9 +35,10 @@ struct TrainIo {
   Console* console = nullptr;  // rank 0 only
   const std::atomic<int>* stop = nullptr;
   std::vector<std::string> command_line = {};  // for env.json
-  int ranks_of_host = 1;                       // they share its processors
-  int rank_of_host = -1;                       // among them; -1: they are consecutive, on every host as many
-  Placement placement = {};                    // of the threads_of_rank(); the default: anywhere
+  int ranks_of_host = 1;
+  int rank_of_host = -1;             // among them; -1: they are consecutive, on every host as many
+  int ranks_of_processors = 1;       // those that share this rank's (processor_share.h)
+  Placement placement = {};          // of the threads_of_rank(); the default: anywhere
   Trace* trace = nullptr;            // spans of the first steps, written to trace/rank*.json; may be null
   Profiler* profiler = nullptr;      // what the steps after the first of this process took; may be null
   TokenizeProgress tokenizing = {};  // called while text is tokenized on first use; may be empty
@@ -48,7 +49,7 @@ struct TrainIo {
 };
 
 // As many as train.threads says, or this rank's share of the usable processors.
-int threads_of_rank(const Config& config, int ranks_of_host);
+int threads_of_rank(const Config& config, int ranks_of_processors);
 
 TrainReport train(const Config& config, World& world, const TrainIo& io);
 
