@@ -44,17 +44,63 @@ endfunction()
 # Sources of one folder are compiled several at a time: what they include and instantiate is then done once for all of
 # them. So names of one file alone, too, are unlike those of the folder's other files. With more sources at a time little
 # is won, and the last unit of a build would keep one processor busy alone.
+# CMake's own units include sources by absolute paths, so that a compiler cache would not know them in another folder;
+# these include them by relative ones. A source with options of its own stays by itself, as does one with ALONE.
 function(athanor_unity target)
-  set_target_properties(${target} PROPERTIES UNITY_BUILD ${ATHANOR_UNITY} UNITY_BUILD_BATCH_SIZE 8)
-  if(ATHANOR_UNITY AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  if(NOT ATHANOR_UNITY)
+    return()
+  endif()
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     target_compile_options(${target} PRIVATE -Wno-subobject-linkage)  # g++ takes a source of a unit for a header
   endif()
+  cmake_language(EVAL CODE "cmake_language(DEFER CALL athanor_make_units [[${target}]])")  # once all its sources are named
 endfunction()
 
-# athanor_library(NAME SOURCES a.cpp ... [DEPS folder ...] [LIBS system-library ...])
-# DEPS are the folders whose headers this one may include (scripts/check_layers.sh holds the same table).
+set_property(GLOBAL PROPERTY athanor_unit_size 8)
+function(athanor_make_units target)
+  get_property(unit_size GLOBAL PROPERTY athanor_unit_size)
+  get_target_property(sources ${target} SOURCES)
+  set(kept)
+  set(count 0)
+  set(number 0)
+  set(text)
+  foreach(source IN LISTS sources)
+    get_source_file_property(alone ${source} ALONE)
+    get_source_file_property(options ${source} COMPILE_OPTIONS)
+    if(alone OR options OR NOT source MATCHES "\\.cpp$")
+      list(APPEND kept ${source})
+      continue()
+    endif()
+    cmake_path(ABSOLUTE_PATH source)
+    cmake_path(RELATIVE_PATH source BASE_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/units)
+    string(APPEND text "#include \"${source}\"\n")
+    math(EXPR count "${count} + 1")
+    if(count EQUAL unit_size)
+      athanor_write_unit(${target} ${number} "${text}" unit)
+      list(APPEND kept ${unit})
+      math(EXPR number "${number} + 1")
+      set(count 0)
+      set(text)
+    endif()
+  endforeach()
+  if(text)
+    athanor_write_unit(${target} ${number} "${text}" unit)
+    list(APPEND kept ${unit})
+  endif()
+  set_target_properties(${target} PROPERTIES SOURCES "${kept}")
+endfunction()
+
+function(athanor_write_unit target number text unit)
+  set(path ${CMAKE_CURRENT_BINARY_DIR}/units/${target}_${number}.cpp)
+  file(CONFIGURE OUTPUT ${path} CONTENT "${text}" @ONLY)  # leaves a file alone that says this already
+  set(${unit} ${path} PARENT_SCOPE)
+endfunction()
+
+# athanor_library(NAME SOURCES a.cpp ... [DEPS folder ...] [LIBS system-library ...] [APART])
+# DEPS are the folders whose headers this one may include (scripts/check_layers.sh holds the same table). APART: its
+# sources are compiled one by one.
 function(athanor_library name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;LIBS" ${ARGN})
+  cmake_parse_arguments(ARG "APART" "" "SOURCES;DEPS;LIBS" ${ARGN})
   set(target athanor_${name})
   set(deps ${ARG_DEPS})
   list(TRANSFORM deps PREPEND athanor_)
@@ -62,7 +108,9 @@ function(athanor_library name)
     add_library(${target} STATIC ${ARG_SOURCES})
     target_link_libraries(${target} PUBLIC athanor_flags ${deps} ${ARG_LIBS})
     athanor_precompile(${target})
-    athanor_unity(${target})
+    if(NOT ARG_APART)
+      athanor_unity(${target})
+    endif()
     if(ATHANOR_FUZZ AND target IN_LIST fuzzed_targets)
       target_compile_options(${target} PRIVATE -fsanitize=fuzzer-no-link)
     endif()
@@ -95,7 +143,7 @@ endfunction()
 
 # How code of tests is compiled and linked.
 function(athanor_test_options target)
-  target_link_libraries(${target} PRIVATE athanor_flags fmt::fmt GTest::gtest GTest::gtest_main)
+  target_link_libraries(${target} PRIVATE athanor_flags test_places fmt::fmt GTest::gtest GTest::gtest_main)
   target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
   # Tests are many and short: parsing GoogleTest again for each would be most of the build.
   target_compile_options(${target} PRIVATE -O1)

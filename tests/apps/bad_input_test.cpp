@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "apps/small_run.h"
+#include "support/places.h"
 
 namespace athanor {
 namespace {
@@ -77,7 +78,7 @@ TEST_F(BadInput, WrongTypesAndValues) {
 // A machine that has them all is made to lack the tile registers.
 TEST_F(BadInput, AnInstructionSetThatThisMachineLacks) {
   ProgramOptions options;
-  options.environment = {std::string("LD_PRELOAD=") + ATHANOR_FAULTS, "ATHANOR_FAULT=tiles:none"};
+  options.environment = {"LD_PRELOAD=" + built("tests/apps_faults.so"), "ATHANOR_FAULT=tiles:none"};
   const std::string best = Json::parse(place.output_of({"doctor", "--json"}, options))["isa"];
   ASSERT_NE(best, "amx");
   expect_refused(place.run(train_arguments("t", {"train.isa=amx"}), options), 2, {"amx", best});

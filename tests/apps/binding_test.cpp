@@ -8,6 +8,7 @@
 
 #include "apps/small_run.h"
 #include "athanor/base/topology.h"
+#include "support/places.h"
 
 namespace athanor {
 namespace {
@@ -91,7 +92,7 @@ TEST_F(Binding, KeepsToTheMaskItIsStartedWith) {
 
 TEST_F(Binding, ARefusalIsAWarning) {
   ProgramOptions options;
-  options.environment = {std::string("LD_PRELOAD=") + ATHANOR_FAULTS, "ATHANOR_FAULT=bind:none"};
+  options.environment = {"LD_PRELOAD=" + built("tests/apps_faults.so"), "ATHANOR_FAULT=bind:none"};
   const Outcome outcome = place.run(
       train_arguments("t", {"train.steps=1", "train.threads=" + std::to_string(processors.size())}), options);
   EXPECT_EQ(outcome.exit_code, 0) << outcome.all();

@@ -5,6 +5,7 @@
 #include <sys/mount.h>
 
 #include "apps/small_run.h"
+#include "support/places.h"
 
 namespace athanor {
 namespace {
@@ -60,7 +61,7 @@ TEST_F(Damage, AChangedModelDataOrSeedIsRefusedByName) {
 
 TEST_F(Damage, AFullDiskWhileSaving) {
   ProgramOptions options;
-  options.environment = {std::string("LD_PRELOAD=") + ATHANOR_FAULTS,
+  options.environment = {"LD_PRELOAD=" + built("tests/apps_faults.so"),
                          "ATHANOR_FAULT=count:" + place.path("count")};
   place.copy("runs/t", "runs/count");
   place.output_of(train_arguments("count", {"train.steps=16", "checkpoint.keep=0"}), options);
@@ -143,7 +144,7 @@ TEST_F(Damage, AFullDiskForEveryCommandThatWrites) {
   ProgramOptions options;
   for (const auto& command : commands) {
     SCOPED_TRACE(command[0] + " " + command[1]);
-    options.environment = {std::string("LD_PRELOAD=") + ATHANOR_FAULTS,
+    options.environment = {"LD_PRELOAD=" + built("tests/apps_faults.so"),
                            "ATHANOR_FAULT=count:" + place.path("count")};
     place.output_of(command, options);
     const int64_t operations = std::stoll(place.read("count"));

@@ -4,6 +4,7 @@
 #include <signal.h>
 
 #include "apps/small_run.h"
+#include "support/places.h"
 
 namespace athanor {
 namespace {
@@ -132,7 +133,7 @@ TEST_F(Ending, ADiskThatIsFullForAWhile) {
     for (const int from : {40, 60, 90}) {
       place.remove("runs/t");
       ProgramOptions options;
-      options.environment = {std::string("LD_PRELOAD=") + ATHANOR_FAULTS,
+      options.environment = {"LD_PRELOAD=" + built("tests/apps_faults.so"),
                              "ATHANOR_FAULT=full:" + std::to_string(from) + "-" + std::to_string(from + 12)};
       const Outcome outcome = place.run(arguments(ranks, sets), options);
       ASSERT_EQ(outcome.exit_code, 0) << from << outcome.all();

@@ -6,6 +6,7 @@
 #include <regex>
 
 #include "apps/small_run.h"
+#include "support/places.h"
 
 namespace athanor {
 namespace {
@@ -117,7 +118,7 @@ TEST_F(Launch, KilledAtAnyFileOperationOfAnyRank) {
     for (const int at : {3, 9, 14, 30, 47}) {
       const std::string name = "r" + std::to_string(rank) + "o" + std::to_string(at);
       ProgramOptions options;
-      options.environment = {std::string("LD_PRELOAD=") + ATHANOR_FAULTS,
+      options.environment = {"LD_PRELOAD=" + built("tests/apps_faults.so"),
                              "ATHANOR_FAULT=kill:" + std::to_string(at),
                              "ATHANOR_FAULT_RANK=" + std::to_string(rank)};
       const Outcome outcome = place.run(launch_arguments(2, name), options);

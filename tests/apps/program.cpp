@@ -1,4 +1,5 @@
 #include "apps/program.h"
+#include "support/places.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -82,7 +83,7 @@ std::string Outcome::all() const {
 Program::Program(const std::vector<std::string>& arguments, const ProgramOptions& options)
     : deadline_(Clock::now() + kPatience) {
   prctl(PR_SET_CHILD_SUBREAPER, 1);
-  std::vector<std::string> words = {ATHANOR_PROGRAM};
+  std::vector<std::string> words = {built("athanor")};
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<std::string> environment = {"PATH=/usr/bin:/bin", "HOME=/nonexistent", "LC_ALL=C.UTF-8",
                                           "TERM=xterm"};

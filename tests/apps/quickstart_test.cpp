@@ -10,6 +10,7 @@
 #include <stdexcept>
 
 #include "apps/small_run.h"
+#include "support/places.h"
 
 namespace athanor {
 namespace {
@@ -23,7 +24,7 @@ struct ScriptResult {
 
 // Words without spaces and quotes only.
 ScriptResult run_script(const std::string& name, const std::vector<std::string>& arguments) {
-  std::string command = "bash '" ATHANOR_SOURCE "/scripts/quickstart/" + name + "'";
+  std::string command = "bash '" + of_source("scripts/quickstart/" + name) + "'";
   for (const std::string& argument : arguments) command += " '" + argument + "'";
   FILE* pipe = popen((command + " 2>&1").c_str(), "r");
   if (pipe == nullptr) throw std::runtime_error("popen failed: " + command);

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "apps/small_run.h"
+#include "support/places.h"
 
 namespace athanor {
 namespace {
@@ -21,7 +22,7 @@ std::vector<std::string> with(std::vector<std::string> sets, const std::vector<s
 
 ProgramOptions fault(const std::string& what, const std::string& rank = "") {
   ProgramOptions options;
-  options.environment = {std::string("LD_PRELOAD=") + ATHANOR_FAULTS, "ATHANOR_FAULT=" + what};
+  options.environment = {"LD_PRELOAD=" + built("tests/apps_faults.so"), "ATHANOR_FAULT=" + what};
   if (!rank.empty()) options.environment.push_back("ATHANOR_FAULT_RANK=" + rank);
   return options;
 }

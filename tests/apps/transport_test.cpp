@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "apps/small_run.h"
+#include "support/places.h"
 
 namespace athanor {
 namespace {
@@ -29,7 +30,8 @@ TEST_F(Transport, Mpirun) {
   std::string command =
       "cd " + place.path(".") +
       " && timeout 120 env -u RANK -u WORLD_SIZE mpirun --allow-run-as-root --oversubscribe "
-      "-np 4 " ATHANOR_PROGRAM;
+      "-np 4 " +
+      built("athanor");
   for (const auto& argument : train_arguments("mpi", kShort)) command += " '" + argument + "'";
   EXPECT_EQ(std::system((command + " >mpi.out 2>&1 </dev/null").c_str()), 0) << place.read("mpi.out");
   expect_the_bits_of_shm("mpi");

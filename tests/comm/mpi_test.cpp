@@ -7,6 +7,8 @@
 #include <cstdlib>
 #include <string>
 
+#include "support/places.h"
+
 namespace athanor {
 namespace {
 
@@ -22,7 +24,8 @@ struct Job {
 Job run_ranks_of_mpi(int ranks, const std::string& what) {
   const std::string command =
       "ASAN_OPTIONS=detect_leaks=0 timeout 120 mpirun --allow-run-as-root --oversubscribe -np " +
-      std::to_string(ranks) + " " ATHANOR_MPI_RANKS " " ATHANOR_MPI_MODULE " " + what + " 2>&1 </dev/null";
+      std::to_string(ranks) + " " + built("tests/mpi_ranks") + " " + built("athanor_mpi.so") + " " + what +
+      " 2>&1 </dev/null";
   Job run{-1, ""};
   FILE* pipe = popen(command.c_str(), "r");
   char line[4096];

@@ -14,6 +14,7 @@
 #include "comm/every_call.h"
 #include "comm/on_device.h"
 #include "comm/reference.h"
+#include "support/places.h"
 
 namespace athanor {
 namespace {
@@ -22,7 +23,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 const NcclCalls& emulated_nccl() {
-  return load_nccl(ATHANOR_CUDA_EMULATED);
+  return load_nccl(built("athanor_cuda_emulated.so"));
 }
 
 GroupOptions quick(int64_t timeout_ms = 60'000) {
@@ -50,7 +51,7 @@ struct Place {
   }
   Group& group() { return device_world->all(); }
 
-  CudaQueue queue{load_cuda(ATHANOR_CUDA_EMULATED), 0, nullptr};
+  CudaQueue queue{load_cuda(built("athanor_cuda_emulated.so")), 0, nullptr};
   Arena arena{queue};
   std::unique_ptr<World> device_world;
   OnDevice face;

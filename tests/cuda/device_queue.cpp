@@ -5,12 +5,13 @@
 #include "athanor/kernels/cuda/plugin.h"
 #include "athanor/kernels/cuda/queue.h"
 #include "kernels/kernel_test.h"
+#include "support/places.h"
 
 namespace athanor {
 
 std::string tested_plugin() {
   const char* named = std::getenv("ATHANOR_TEST_CUDA");
-  return named != nullptr ? named : ATHANOR_CUDA_EMULATED;
+  return named != nullptr ? named : built("athanor_cuda_emulated.so");
 }
 
 const CudaCalls& tested_calls() {

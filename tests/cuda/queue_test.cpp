@@ -8,6 +8,7 @@
 #include "athanor/kernels/cuda/plugin.h"
 #include "cuda/device_queue.h"
 #include "kernels/kernel_test.h"
+#include "support/places.h"
 #include "support/temporary_folder.h"
 
 namespace athanor {
@@ -31,8 +32,9 @@ TEST(CudaPlugin, WhatIsWrongWithItIsSaid) {
   std::ofstream(text) << "text";
   EXPECT_NE(error_of([&] { load_cuda(text); }).find("cuda: cannot load " + text), std::string::npos);
   std::remove(text.c_str());
-  EXPECT_NE(error_of([] { load_cuda(ATHANOR_CUDA_OTHER_VERSION); }).find("is of version 0, expected 2"),
-            std::string::npos);
+  EXPECT_NE(
+      error_of([] { load_cuda(built("tests/cuda_other_version.so")); }).find("is of version 0, expected 2"),
+      std::string::npos);
   EXPECT_EQ(describe_cuda("/nowhere/athanor_cuda.so"), "cuda: there is no plug-in /nowhere/athanor_cuda.so");
   EXPECT_EQ(describe_cuda(tested_plugin()).substr(0, 8), "cuda 0: ");
 }

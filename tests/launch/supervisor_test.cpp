@@ -20,6 +20,7 @@ extern "C" {  // glibc 2.36 forgot it
 #include "athanor/base/check.h"
 #include "athanor/base/error.h"
 #include "athanor/comm/shm.h"
+#include "support/places.h"
 
 namespace athanor {
 namespace {
@@ -48,7 +49,7 @@ class Launcher {
       };
       LaunchOptions options;
       options.num_ranks = num_ranks;
-      options.command = {LAUNCH_WORKER};
+      options.command = {built("tests/launch_worker")};
       options.command.insert(options.command.end(), arguments.begin(), arguments.end());
       options.environment = {"KEPT=yes", "RANK=77", "PATH=/usr/bin"};
       options.grace_ms = grace_ms;

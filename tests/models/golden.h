@@ -10,13 +10,14 @@
 #include "athanor/models/hf.h"
 #include "athanor/models/load.h"
 #include "support/engine.h"
+#include "support/places.h"
 
 namespace athanor {
 
 constexpr const char* kGoldenModels[] = {"gpt2", "gpt2_nobias", "llama", "llama_tied", "mixtral"};
 
 inline std::string golden_folder(const std::string& model) {
-  return join_path(ATHANOR_GOLDEN_FOLDER, model);
+  return of_source("tests/golden/" + model);
 }
 
 inline nlohmann::json golden_json(const std::string& model) {

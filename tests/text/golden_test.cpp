@@ -7,6 +7,7 @@
 #include "athanor/text/tokenizer.h"
 #include "athanor/text/trainer.h"
 #include "athanor/text/unicode.h"
+#include "support/places.h"
 
 namespace athanor {
 namespace {
@@ -15,7 +16,7 @@ using Json = nlohmann::json;
 
 const Json& golden() {
   static const Json json =
-      Json::parse(system_env().read_text(std::string(ATHANOR_GOLDEN_FOLDER) + "/huggingface.json"));
+      Json::parse(system_env().read_text(of_source("tests/text/golden/huggingface.json")));
   return json;
 }
 

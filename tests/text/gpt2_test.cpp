@@ -8,6 +8,7 @@
 #include "athanor/base/hash.h"
 #include "athanor/text/import_gpt2.h"
 #include "athanor/text/tokenizer.h"
+#include "support/places.h"
 #include "support/temporary_folder.h"
 
 namespace athanor {
@@ -33,7 +34,7 @@ class Gpt2 : public testing::Test {
 TEST_F(Gpt2, IdsOfTextsAreTiktokens) {
   EXPECT_EQ(tokenizer_->vocab_size(), 50257);
   EXPECT_EQ(tokenizer_->end_of_text(), 50256);
-  const Json golden = Json::parse(system_env().read_text(std::string(ATHANOR_GOLDEN_FOLDER) + "/gpt2.json"));
+  const Json golden = Json::parse(system_env().read_text(of_source("tests/text/golden/gpt2.json")));
   for (const Json& item : golden["texts"]) {
     const auto text = item["text"].get<std::string>();
     EXPECT_EQ(tokenizer_->encode(text), item["ids"].get<std::vector<int32_t>>()) << text;

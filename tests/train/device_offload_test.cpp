@@ -8,6 +8,7 @@
 #include "athanor/train/device.h"
 #include "athanor/train/host_activations.h"
 #include "athanor/train/memory_plan.h"
+#include "support/places.h"
 #include "support/side_streams.h"
 #include "support/temporary_folder.h"
 #include "train/device_training.h"
@@ -17,14 +18,14 @@ namespace {
 
 // Late: copies are made when somebody waits for them. Early: as soon as they may be.
 class DeviceOffload : public testing::TestWithParam<bool> {
-  SideStreams streams_{ATHANOR_CUDA_EMULATED, GetParam()};
+  SideStreams streams_{built("athanor_cuda_emulated.so"), GetParam()};
 };
 INSTANTIATE_TEST_SUITE_P(Copies, DeviceOffload, testing::Bool(),
                          [](const auto& copies) { return copies.param ? "early" : "late"; });
 
 // A device with an arena, and one of the host.
 struct Bench {
-  CudaQueue queue{load_cuda(ATHANOR_CUDA_EMULATED), 0, nullptr};
+  CudaQueue queue{load_cuda(built("athanor_cuda_emulated.so")), 0, nullptr};
   Arena arena{queue};
   Engine engine;
 };

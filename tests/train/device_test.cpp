@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "support/places.h"
 #include "train/device_training.h"
 
 namespace athanor {
@@ -145,26 +146,26 @@ TEST(Device, WhatItCannotDoIsRefused) {
   Config config = tiny("llama");
   EXPECT_EQ(open_device(config, 4, "nowhere", nullptr)->device(), Device::cpu) << "auto";
   config.train.device = "cuda";
-  EXPECT_EQ(open_device(config, 1, ATHANOR_CUDA_EMULATED, nullptr)->device(), Device::cuda);
-  EXPECT_EQ(open_device(config, 2, ATHANOR_CUDA_EMULATED, nullptr)->device(), Device::cuda);
+  EXPECT_EQ(open_device(config, 1, built("athanor_cuda_emulated.so"), nullptr)->device(), Device::cuda);
+  EXPECT_EQ(open_device(config, 2, built("athanor_cuda_emulated.so"), nullptr)->device(), Device::cuda);
   EXPECT_EQ(refusal_of(config, 1, "nowhere"),
             "train.device: got 'cuda', expected auto or cpu here: cuda: there is no plug-in nowhere");
   config.parallel.zero = 3;
   config.parallel.zero_shard = 2;
-  EXPECT_EQ(refusal_of(config, 4, ATHANOR_CUDA_EMULATED),
+  EXPECT_EQ(refusal_of(config, 4, built("athanor_cuda_emulated.so")),
             "train.device = \"cuda\": got parallel.zero_shard = 2, expected 0 on devices");
   config.parallel.zero = config.parallel.zero_shard = 0;
   config.offload.activations = "disk";
   EXPECT_EQ(
-      refusal_of(config, 1, ATHANOR_CUDA_EMULATED),
+      refusal_of(config, 1, built("athanor_cuda_emulated.so")),
       "train.device = \"cuda\": got offload.activations = \"disk\", expected memory or host on a device");
   config.offload.activations = "host";
   config.offload.gradients = "disk";
-  EXPECT_EQ(refusal_of(config, 1, ATHANOR_CUDA_EMULATED),
+  EXPECT_EQ(refusal_of(config, 1, built("athanor_cuda_emulated.so")),
             "train.device = \"cuda\": got offload.gradients = \"disk\", expected memory on a device");
   config.offload.gradients = "memory";
   config.parallel.cp = 2;
-  EXPECT_EQ(refusal_of(config, 2, ATHANOR_CUDA_EMULATED),
+  EXPECT_EQ(refusal_of(config, 2, built("athanor_cuda_emulated.so")),
             "train.device = \"cuda\": got parallel.cp = 2, expected 1 on devices");
 }
 
@@ -186,11 +187,11 @@ TEST(Device, RanksOfSeveralNeedNccl) {
     EXPECT_EQ(refusal(*cpu, on_cpu),
               "parallel.transport = \"nccl\": got ranks on the CPU, expected train.device = \"cuda\"");
     config.train.device = "cuda";
-    const auto cuda = open_device(config, 2, ATHANOR_CUDA_EMULATED, nullptr);
+    const auto cuda = open_device(config, 2, built("athanor_cuda_emulated.so"), nullptr);
     Arena on_device(*cuda);
     EXPECT_EQ(refusal(*cuda, on_device),
               "parallel.transport: ranks on devices need NCCL: nccl: there is no plug-in nowhere");
-    const auto world = open_device_world(config, host, ATHANOR_CUDA_EMULATED, *cuda, on_device);
+    const auto world = open_device_world(config, host, built("athanor_cuda_emulated.so"), *cuda, on_device);
     EXPECT_EQ(world->size(), 2);
   });
 }

@@ -7,6 +7,7 @@
 #include "athanor/kernels/cuda/plugin.h"
 #include "athanor/kernels/cuda/queue.h"
 #include "athanor/train/gathering.h"
+#include "support/places.h"
 #include "train/small_training.h"
 
 namespace athanor {
@@ -19,9 +20,9 @@ inline Outcome run_on_devices(const Config& config, int ranks,
   std::vector<Outcome> outcomes(static_cast<size_t>(ranks));
   Gathering weights;
   run_ranks(worlds, [&](World& host) {
-    CudaQueue queue(load_cuda(ATHANOR_CUDA_EMULATED), 0, nullptr);
+    CudaQueue queue(load_cuda(built("athanor_cuda_emulated.so")), 0, nullptr);
     Arena arena(queue);
-    const auto world = make_nccl_world(host, {load_nccl(ATHANOR_CUDA_EMULATED), queue, arena});
+    const auto world = make_nccl_world(host, {load_nccl(built("athanor_cuda_emulated.so")), queue, arena});
     Mesh mesh(mesh_shape(config, ranks), *world);
     Training training(config, 2, data_group(mesh), arena, nullptr, nullptr);
     training.lay_out(mesh);

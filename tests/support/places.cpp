@@ -1,0 +1,13 @@
+#include "support/places.h"
+
+namespace athanor {
+
+std::string built(const std::string& name) {
+  return ATHANOR_BUILD_FOLDER "/" + name;
+}
+
+std::string of_source(const std::string& path) {
+  return ATHANOR_SOURCE_FOLDER "/" + path;
+}
+
+}  // namespace athanor
