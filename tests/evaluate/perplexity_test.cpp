@@ -5,26 +5,12 @@
 
 #include <cmath>
 
-#include "athanor/config/presets.h"
-#include "support/engine.h"
+#include "evaluate/tiny_model.h"
 
 namespace athanor {
 namespace {
 
 struct Tiny {
-  Tiny() {
-    ModelConfig config;
-    config.family = "llama";
-    config.layers = 1;
-    config.width = 16;
-    config.heads = 2;
-    config.vocab_size = 23;
-    config.max_seq_len = 12;
-    config.init_std = 0.5;
-    model = make_model(complete_model(config, 23, 12));
-    model->allocate(engine.arena, Dtype::f32, false);
-    model->initialize(5);
-  }
   double by_hand(const std::vector<int32_t>& ids) {
     Tensor input =
         empty(engine.arena, {1, static_cast<int64_t>(ids.size()) - 1}, Dtype::i32, Category::activations);
@@ -45,7 +31,7 @@ struct Tiny {
     return sum;
   }
   Engine engine{2};
-  std::unique_ptr<Model> model;
+  std::unique_ptr<Model> model = make_tiny_model(engine);
 };
 
 TEST(ScoreIds, IsTheMeanOverAllPredictedTokens) {

@@ -6,28 +6,14 @@
 #include <cmath>
 
 #include "athanor/base/check.h"
-#include "athanor/config/presets.h"
 #include "athanor/evaluate/perplexity.h"
-#include "support/engine.h"
+#include "evaluate/tiny_model.h"
 
 namespace athanor {
 namespace {
 
 class ScoreDocuments : public ::testing::Test {
  protected:
-  ScoreDocuments() {
-    ModelConfig config;
-    config.family = "llama";
-    config.layers = 1;
-    config.width = 16;
-    config.heads = 2;
-    config.vocab_size = 23;
-    config.max_seq_len = 12;
-    config.init_std = 0.5;
-    model_ = make_model(complete_model(config, 23, 12));
-    model_->allocate(engine_.arena, Dtype::f32, false);
-    model_->initialize(5);
-  }
   std::vector<DocumentScore> scores(const std::vector<std::vector<int32_t>>& documents,
                                     DocumentScorerOptions options) {
     std::vector<DocumentScore> found;
@@ -48,7 +34,7 @@ class ScoreDocuments : public ::testing::Test {
     return ids;
   }
   Engine engine_{2};
-  std::unique_ptr<Model> model_;
+  std::unique_ptr<Model> model_ = make_tiny_model(engine_);
 };
 
 TEST_F(ScoreDocuments, ShortDocumentsAreScoredAlone) {

@@ -1,5 +1,4 @@
-// An Env on the real files whose disk is full after so many bytes: what fits is written, then appends fail.
-// It syncs nothing, so that a test may write thousands of files. Thread rule: safe from any thread, a file from one at a time.
+// An Env on the real files whose disk is full after so many bytes: what fits is written, then appends fail. Thread rule: safe from any thread, a file from one at a time.
 #pragma once
 
 #include <algorithm>
@@ -10,11 +9,11 @@
 #include <utility>
 
 #include "athanor/base/error.h"
-#include "athanor/base/file.h"
+#include "support/real_files.h"
 
 namespace athanor {
 
-class FullDiskEnv : public Env {
+class FullDiskEnv : public RealFiles {
  public:
   explicit FullDiskEnv(int64_t room_bytes) { set_room(room_bytes); }
   void set_room(int64_t room_bytes) { room_.set(static_cast<size_t>(room_bytes)); }
@@ -25,15 +24,6 @@ class FullDiskEnv : public Env {
   std::unique_ptr<WritableFile> append_to(const std::string& path) override {
     return wrap(system_env().append_to(path));
   }
-  std::unique_ptr<ReadableFile> open(const std::string& path) override { return system_env().open(path); }
-  void create_folders(const std::string& path) override { system_env().create_folders(path); }
-  void rename(const std::string& from, const std::string& to) override { system_env().rename(from, to); }
-  void remove_all(const std::string& path) override { system_env().remove_all(path); }
-  void truncate(const std::string& path, uint64_t size) override { system_env().truncate(path, size); }
-  void sync_folder(const std::string&) override {}
-  bool exists(const std::string& path) override { return system_env().exists(path); }
-  bool is_folder(const std::string& path) override { return system_env().is_folder(path); }
-  std::vector<std::string> list(const std::string& path) override { return system_env().list(path); }
 
  private:
   class Room {

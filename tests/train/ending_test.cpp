@@ -11,6 +11,7 @@
 #include "athanor/config/load.h"
 #include "athanor/data/indexed_dataset.h"
 #include "athanor/train/trainer.h"
+#include "support/real_files.h"
 #include "support/temporary_folder.h"
 #include "train/faulty_group.h"
 
@@ -38,25 +39,13 @@ class HookedWorld final : public World {
 };
 
 // Files of this machine; writing below checkpoints/ fails while `full`.
-class FullForSaves final : public Env {
+class FullForSaves final : public RealFiles {
  public:
   std::atomic<bool> full{false};
   std::unique_ptr<WritableFile> create(const std::string& path) override {
     refuse(path);
     return system_env().create(path);
   }
-  std::unique_ptr<WritableFile> append_to(const std::string& path) override {
-    return system_env().append_to(path);
-  }
-  std::unique_ptr<ReadableFile> open(const std::string& path) override { return system_env().open(path); }
-  void create_folders(const std::string& path) override { system_env().create_folders(path); }
-  void rename(const std::string& from, const std::string& to) override { system_env().rename(from, to); }
-  void remove_all(const std::string& path) override { system_env().remove_all(path); }
-  void truncate(const std::string& path, uint64_t size) override { system_env().truncate(path, size); }
-  void sync_folder(const std::string&) override {}
-  bool exists(const std::string& path) override { return system_env().exists(path); }
-  bool is_folder(const std::string& path) override { return system_env().is_folder(path); }
-  std::vector<std::string> list(const std::string& path) override { return system_env().list(path); }
 
  private:
   void refuse(const std::string& path) const {
