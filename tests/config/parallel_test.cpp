@@ -22,9 +22,12 @@ TEST(ParallelKeys, CompressionGoesWithItsLayouts) {
     expect_legal("compression = '" + kind + "'");
     expect_legal("compression = '" + kind + "'\nzero = 1\npp = 2\ncp = 2\nerror_feedback = false");
     expect_legal("compression = '" + kind + "'\ntp = 2\nsp = true");
-    expect_legal("compression = '" + kind + "'\nzero = 2");
-    expect_legal("compression = '" + kind + "'\nzero = 3\ntp = 2");
   }
+  for (const std::string kind : {"bf16", "int8"})
+    for (const std::string zero : {"2", "3"}) {
+      expect_legal("compression = '" + kind + "'\ntp = 2\nzero = " + zero);
+      expect_legal("compression = '" + kind + "'\nzero_shard = 2\nzero = " + zero);
+    }
   expect_legal("compression = 'onebit-adam'\ncompression_warmup = 20");
   expect_legal("compression = 'onebit-adam'\nzero = 1\npp = 2\ncp = 2\ntp = 2");
   expect_refused("compression = 'int4'", {"first.toml:2: parallel.compression: got 'int4'", "int8", "topk"});
@@ -39,14 +42,24 @@ TEST(ParallelKeys, CompressionGoesWithItsLayouts) {
   }
 }
 
+TEST(ParallelKeys, CodesOfWholeGradientsNeedThem) {
+  for (const std::string kind : {"topk", "powersgd", "onebit-adam"}) {
+    const std::string key = "compression = '" + kind + "'\n", got = "parallel.compression: got \"" + kind;
+    for (const std::string layout : {"zero = 2", "zero = 3"})
+      for (const std::string more : {"", "\nzero_shard = 2", "\npp = 2"})
+        expect_refused(key + layout + more,
+                       {got + "\" with parallel." + layout + ", expected \"bf16\" or \"int8\"",
+                        "parallel.zero = 0 or 1 without parallel.zero_shard"});
+    expect_refused(key + "zero = 1\nzero_shard = 2",
+                   {got + "\" with parallel.zero_shard = 2, expected \"bf16\" or \"int8\"",
+                    "parallel.zero = 0 or 1 without parallel.zero_shard"});
+  }
+}
+
 TEST(ParallelKeys, OneBitAdamIsAnOptimizerOfItsOwn) {
   const std::string key = "compression = 'onebit-adam'\n", warm = key + "compression_warmup = 5\n";
   expect_refused(key + "compression_warmup = 0\n",
                  {"parallel.compression_warmup: got 0", "at least one step of plain Adam", "15 to 25 %"});
-  for (const std::string zero : {"2", "3"})
-    expect_refused(fmt::format("{}zero = {}", warm, zero),
-                   {"parallel.compression: got onebit-adam with parallel.zero = " + zero,
-                    "expected parallel.zero = 0 or 1", "momentum of its whole own gradient"});
   expect_refused(warm, {"optimizer.name = \"sgd\", expected adamw"}, "[optimizer]\nname = 'sgd'");
   expect_refused(warm + "error_feedback = false", {"parallel.error_feedback: got false", "expected true"});
 }
@@ -103,7 +116,7 @@ TEST(ParallelKeys, ShardsOfSomeRanks) {
                  {"parallel.zero_shard: got 2 with parallel.zero = 0", "expected parallel.zero = 1, 2 or 3"});
   expect_refused("zero_shard = 1\nzero = 1", {"parallel.zero_shard: got 1", "expected 0", "at least 2"});
   expect_refused("zero_shard = -1", {"parallel.zero_shard: got -1, expected at least 0"});
-  for (const std::string kind : {"bf16", "int8", "topk", "powersgd", "onebit-adam"})
+  for (const std::string kind : {"bf16", "int8"})
     for (const std::string zero : {"1", "2", "3"})
       expect_legal(fmt::format("zero_shard = 2\ncompression = '{}'\nzero = {}", kind, zero));
   expect_legal("zero_shard = 2\nzero = 2\nsync_every = 50\nsync_group = 4",

@@ -49,12 +49,14 @@ TEST(DataParallel, RefusesOptionsThatDoNotGoTogether) {
   EXPECT_THAT(refusal_of_options({.stage = -1}), HasSubstr("got ZeRO stage -1"));
   const CompressionOptions int8{.kind = Compression::int8};
   for (const int stage : {1, 2, 3}) EXPECT_EQ(refusal_of_options({.stage = stage, .compression = int8}), "");
-  const CompressionOptions onebit{.kind = Compression::onebit_adam};
-  for (const int stage : {0, 1}) EXPECT_EQ(refusal_of_options({.stage = stage, .compression = onebit}), "");
-  for (const int stage : {2, 3})
-    EXPECT_THAT(refusal_of_options({.stage = stage, .compression = onebit}),
-                HasSubstr("got 1-bit Adam with ZeRO stage " + std::to_string(stage) +
-                          ", expected 0 or 1, or hybrid sharding"));
+  for (const Compression kind : {Compression::topk, Compression::powersgd, Compression::onebit_adam}) {
+    const CompressionOptions whole{.kind = kind};
+    for (const int stage : {0, 1}) EXPECT_EQ(refusal_of_options({.stage = stage, .compression = whole}), "");
+    for (const int stage : {2, 3})
+      EXPECT_THAT(refusal_of_options({.stage = stage, .compression = whole}),
+                  HasSubstr("got codes of whole gradients with ZeRO stage " + std::to_string(stage) +
+                            ", expected bf16, int8 or none"));
+  }
   EXPECT_THAT(refusal_of_options({.reduce = Reduce::tree, .compression = int8}),
               HasSubstr("got compressed gradients with sums along the tree"));
   EXPECT_THAT(refusal_of_options({.parts = 2}, {}, 3), HasSubstr("got 2 parts of a grain in a group of 3"));

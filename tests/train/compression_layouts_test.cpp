@@ -1,17 +1,23 @@
-// Compressed gradients beside pipelines, contexts and experts. A pipeline changes no bit of them. Under cp
+// Compressed gradients beside ZeRO, pipelines, contexts and experts. A pipeline changes no bit of them. Under cp
 // and ep ranks have other gradients to compress than dp alone, so there the runs are held against uncompressed ones.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <thread>
 
+#include "athanor/config/validate.h"
 #include "athanor/train/compression_state.h"
 #include "train/saved_run.h"
 
 namespace athanor {
 namespace {
+
+using testing::StartsWith;
 
 Config four_compressed_grains(const std::string& kind, const std::string& family = "llama") {
   Config config = tiny(family);
@@ -31,6 +37,46 @@ Config across(Config config, int dp, int cp, int ep = 1, int pp = 1) {
   config.parallel.ep = ep;
   config.parallel.pp = pp;
   return config;
+}
+
+// Every stage of ZeRO, in one set of shards or two, beside every other axis.
+TEST(CompressionLayouts, AreTrainedOrRefusedByName) {
+  struct Axes {
+    const char* family = "llama";
+    int pp = 1, cp = 1, tp = 1, ep = 1;
+  };
+  for (const Axes& axes :
+       {Axes{}, Axes{.pp = 2}, Axes{.cp = 2}, Axes{.tp = 2}, Axes{.family = "moe", .ep = 2}})
+    for (const auto& [zero, shard] :
+         {std::pair(0, 0), {1, 0}, {2, 0}, {3, 0}, {0, 2}, {1, 2}, {2, 2}, {3, 2}}) {
+      std::optional<VerifyRun> plain;
+      for (const std::string kind : {"none", "bf16", "int8", "topk", "powersgd", "onebit-adam"}) {
+        Config config = across(four_compressed_grains(kind, axes.family), 4, axes.cp, axes.ep, axes.pp);
+        if (config.model.experts > 0) config.model.experts = 8;
+        config.parallel.tp = axes.tp;
+        config.parallel.zero = zero;
+        config.parallel.zero_shard = shard;
+        config.train.steps = 3;
+        const std::string what = fmt::format("{} {} zero {} of {}, pp {} cp {} tp {}", kind, axes.family,
+                                             zero, shard, axes.pp, axes.cp, axes.tp);
+        const bool is_block_code = kind == "none" || kind == "bf16" || kind == "int8";
+        try {
+          validate(config);
+          EXPECT_TRUE(zero > 0 || shard == 0) << what;
+          EXPECT_TRUE(is_block_code || (zero <= 1 && shard == 0)) << what;
+        } catch (const ConfigError& error) {
+          EXPECT_TRUE((zero == 0 && shard > 0) || (!is_block_code && (zero > 1 || shard > 0))) << what;
+          EXPECT_THAT(error.what(),
+                      StartsWith(is_block_code ? "parallel.zero_shard: " : "parallel.compression: "));
+          continue;
+        }
+        const VerifyRun run = run_layout(config);
+        if (!plain) plain = run;
+        EXPECT_EQ(run.losses[0], plain->losses[0]) << what;
+        EXPECT_NEAR(run.losses.back(), plain->losses.back(), 0.05 * plain->losses.back()) << what;
+        EXPECT_EQ(run.weights == plain->weights, kind == "none") << what;
+      }
+    }
 }
 
 TEST(CompressionLayouts, PipelinesKeepTheBits) {

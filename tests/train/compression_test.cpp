@@ -80,8 +80,8 @@ TEST(Compression, TrainsAsItsDefinedRun) {
 
 // ZeRO 2 and 3: every round of grains is sent, of uneven ones the last with nothing but what is owed.
 TEST(Compression, OfRoundsIsItsDefinedRun) {
-  for (const int zero : {2, 3}) {
-    for (const char* kind : {"bf16", "int8", "topk"})
+  for (const int zero : {2, 3})
+    for (const char* kind : {"bf16", "int8"})
       for (const bool feedback : {true, false}) {
         Config config = compressed_config(kind, zero == 2 ? "gpt2" : "llama", feedback ? "adamw" : "sgd");
         config.parallel.zero = zero;
@@ -97,10 +97,6 @@ TEST(Compression, OfRoundsIsItsDefinedRun) {
         config.parallel.zero = 1;
         EXPECT_GT(gap_of(got, define_run(config, 2)), 1e-6) << kind << ": so do rounds";
       }
-    Config config = compressed_config("powersgd", "llama", "sgd");
-    config.parallel.zero = zero;
-    expect_defined(config, 3, 1e-4);
-  }
 }
 
 // f16: what is owed is of the loss, while its scale grows, and nothing of a step that overflows.
@@ -108,6 +104,7 @@ TEST(Compression, LossScalesMakeNoDifference) {
   for (const char* kind : {"bf16", "int8", "topk", "powersgd"})
     for (const int zero : {0, 1, 3})
       for (const bool overflows : {false, true}) {
+        if (zero == 3 && (kind == std::string("topk") || kind == std::string("powersgd"))) continue;
         Config config = compressed_config(kind, "llama", "sgd");
         config.precision.compute = "f16";
         config.precision.loss_scale = overflows ? 4194304 : 256;
@@ -174,7 +171,7 @@ TEST(Compression, OfPartsOfMatricesIsItsDefinedRun) {
 
 // Hybrid sharding: sets of ranks sum exactly, and what they exchange is coded as that of so many ranks with zero = 0.
 TEST(Compression, OfHybridShardsIsItsDefinition) {
-  const auto expect_sets = [](Config config, int dp, int shard, double tolerance, int zero = 1) {
+  const auto expect_sets = [](Config config, int dp, int shard, int zero = 1) {
     // Seven grains: uneven. Stages 2 and 3 add up rounds; of one grain a rank that is the order of the ranks, too.
     config.train.global_batch = zero == 1 ? 14 : 2 * dp;
     config.model.width = 48;  // matrices of several blocks: cut
@@ -189,53 +186,54 @@ TEST(Compression, OfHybridShardsIsItsDefinition) {
     const std::string what = fmt::format("{} {} dp {} in {}, zero {}", config.parallel.compression,
                                          config.model.family, dp, shard, zero);
     for (size_t i = 0; i < expected.losses.size(); ++i) {
-      const double near = std::max(tolerance, 1e-12);
-      EXPECT_NEAR(got.losses[i], expected.losses[i], near * expected.losses[i]) << what;
-      EXPECT_NEAR(got.grad_norms[i], expected.grad_norms[i], near * expected.grad_norms[i]) << what;
+      EXPECT_NEAR(got.losses[i], expected.losses[i], 1e-12 * expected.losses[i]) << what;
+      EXPECT_NEAR(got.grad_norms[i], expected.grad_norms[i], 1e-12 * expected.grad_norms[i]) << what;
     }
-    EXPECT_LE(gap_of(outcome_of(config, got), expected), tolerance) << what;
+    EXPECT_EQ(gap_of(outcome_of(config, got), expected), 0.0) << what;
     defined.parallel.error_feedback = false;
     EXPECT_GT(gap_of(outcome_of(config, got), define_run(defined, dp)), 1e-6) << what << ": what is owed";
     defined.parallel.error_feedback = true;
-    if (config.parallel.compression == "powersgd") return;  // whose factors are linear in what they are of
     defined.parallel.zero_shard = 0;
     EXPECT_GT(gap_of(outcome_of(config, got), define_run(defined, dp)), 1e-6)
         << what << ": codes of every rank";
   };
-  for (const char* kind : {"bf16", "int8", "topk"}) {
-    expect_sets(compressed_config(kind, "llama", "sgd"), 4, 2, 0.0);
-    expect_sets(compressed_config(kind, "gpt2", "adamw"), 6, 2, 0.0);  // tied embeddings
-    expect_sets(compressed_config(kind, "llama", "adamw"), 6, 3, 0.0);
-    expect_sets(compressed_config(kind, "gpt2", "sgd"), 4, 2, 0.0, 2);
-    expect_sets(compressed_config(kind, "llama", "adamw"), 6, 2, 0.0, 3);
+  for (const char* kind : {"bf16", "int8"}) {
+    expect_sets(compressed_config(kind, "llama", "sgd"), 4, 2);
+    expect_sets(compressed_config(kind, "gpt2", "adamw"), 6, 2);  // tied embeddings
+    expect_sets(compressed_config(kind, "llama", "adamw"), 6, 3);
+    expect_sets(compressed_config(kind, "gpt2", "sgd"), 4, 2, 2);
+    expect_sets(compressed_config(kind, "llama", "adamw"), 6, 2, 3);
   }
-  for (const char* optimizer : {"adamw", "sgd"})
-    for (const int zero : {1, 3})
-      expect_sets(compressed_config("powersgd", "llama", optimizer), 4, 2, 1e-4, zero);
 }
 
 // Experts of which a set has one copy are exchanged by all that have them, of several by the sets.
 TEST(Compression, OfExpertsInHybridShardsIsItsDefinition) {
-  for (const auto& [dp, shard, zero] : {std::tuple(4, 2, 1), {8, 4, 1}, {8, 4, 3}}) {
-    Config config = compressed_config("powersgd", "moe", "sgd");
-    config.model.experts = 8;
-    config.optimizer.lr = 1e-3;
-    config.train.global_batch = 16;  // eight grains
-    config.parallel.dp = dp;
-    config.parallel.ep = 2;
-    config.parallel.zero = zero;
-    config.parallel.zero_shard = shard;
-    const DefinedRun expected = define_run(config, dp);
-    const VerifyRun got = run_layout(config);
-    for (size_t i = 0; i < expected.losses.size(); ++i) {
-      EXPECT_NEAR(got.losses[i], expected.losses[i], 1e-5 * expected.losses[i]) << dp << " " << i;
-      EXPECT_NEAR(got.grad_norms[i], expected.grad_norms[i], 1e-4 * expected.grad_norms[i]) << dp << " " << i;
+  for (const char* kind : {"bf16", "int8"})
+    for (const auto& [dp, shard, zero] : {std::tuple(4, 2, 1), {8, 4, 1}, {8, 4, 3}}) {
+      Config config = compressed_config(kind, "moe");
+      config.model.experts = 8;
+      config.optimizer.lr = 1e-3;
+      config.train.global_batch = 16;  // eight grains
+      config.parallel.dp = dp;
+      config.parallel.ep = 2;
+      config.parallel.zero = zero;
+      config.parallel.zero_shard = shard;
+      const DefinedRun expected = define_run(config, dp);
+      const VerifyRun got = run_layout(config);
+      for (size_t i = 0; i < expected.losses.size(); ++i) {
+        EXPECT_NEAR(got.losses[i], expected.losses[i], 1e-5 * expected.losses[i]) << dp << " " << i;
+        EXPECT_NEAR(got.grad_norms[i], expected.grad_norms[i], 1e-4 * expected.grad_norms[i])
+            << dp << " " << i;
+      }
+      const Outcome outcome = outcome_of(config, got);
+      EXPECT_LE(gap_of(outcome, expected), 1e-6) << kind << " " << dp;
+      config.parallel.error_feedback = false;
+      EXPECT_GT(gap_of(outcome, define_run(config, dp)), 1e-5) << kind << " " << dp << ": what is owed";
+      config.parallel.error_feedback = true;
+      config.parallel.zero = config.parallel.zero_shard = 0;
+      EXPECT_GT(gap_of(outcome, define_run(config, dp)), 1e-5)
+          << kind << " " << dp << ": codes of every rank";
     }
-    EXPECT_LE(gap_of(outcome_of(config, got), expected), 1e-5) << dp;
-    config.parallel.error_feedback = false;
-    EXPECT_GT(gap_of(outcome_of(config, got), define_run(config, dp)), 1e-5)
-        << dp << ": what is forgotten shows";
-  }
 }
 
 // The definition with and without error feedback: a run is equal to its own and far from the other. What is forgotten

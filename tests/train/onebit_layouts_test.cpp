@@ -1,10 +1,9 @@
-// 1-bit Adam where its state is shared out: with ZeRO 1 the bits of whole state in every layout, with sets of shards its
-// definition (onebit_adam_test.cpp); what it sends and what it keeps.
+// 1-bit Adam where its state is shared out: with ZeRO 1 the bits of whole state in every layout; what it sends and what it
+// keeps.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <map>
-#include <mutex>
 
 #include "athanor/kernels/elementwise.h"
 #include "athanor/train/compression_state.h"
@@ -23,13 +22,6 @@ Config onebit_blocks(const std::string& family, int dp) {
   config.parallel.compression_warmup = kPlainSteps;
   config.train.steps = 5;
   config.parallel.dp = dp;
-  return config;
-}
-
-Config onebit_sets(const std::string& family, int dp, int shard, int zero) {
-  Config config = onebit_blocks(family, dp);
-  config.parallel.zero = zero;
-  config.parallel.zero_shard = shard;
   return config;
 }
 
@@ -199,13 +191,9 @@ TEST(OneBitLayouts, SharedStateSendsTheDocumentedBytes) {
 }
 
 TEST(OneBitLayouts, ThePlanIsTheMeasuredPeak) {
-  for (const auto& [family, zero, shard] : {std::tuple("llama", 0, 0),
-                                            {"gpt2", 1, 0},
-                                            {"moe", 1, 0},
-                                            {"gpt2", 1, 2},
-                                            {"llama", 2, 2},
-                                            {"gpt2", 3, 2}}) {
-    Config config = onebit_sets(family, 4, shard, zero);
+  for (const auto& [family, zero] : {std::pair("llama", 0), {"gpt2", 1}, {"moe", 1}}) {
+    Config config = onebit_blocks(family, 4);
+    config.parallel.zero = zero;
     config.precision.compute = "bf16";
     config.train.steps = kPlainSteps + 2;
     run_layout(config, {.end = [&](Training& training, TrainState&, World& world) {
@@ -219,8 +207,9 @@ TEST(OneBitLayouts, ThePlanIsTheMeasuredPeak) {
 
 // docs/compression.md: bytes a parameter beside codes and activations.
 TEST(OneBitLayouts, TheStateIsWhatTheStageSays) {
-  for (const auto& [zero, shard] : {std::pair(0, 0), {1, 0}, {1, 2}, {2, 2}, {3, 2}}) {
-    Config config = onebit_sets("llama", 8, shard, zero);
+  for (const int zero : {0, 1}) {
+    Config config = onebit_blocks("llama", 8);
+    config.parallel.zero = zero;
     config.precision.compute = "bf16";
     config.model.width = 256;
     config.model.head_dim = 64;
@@ -232,108 +221,12 @@ TEST(OneBitLayouts, TheStateIsWhatTheStageSays) {
     const auto expect_bytes = [&](Category category, double bytes) {
       EXPECT_NEAR(static_cast<double>(plan.usage.peak[static_cast<size_t>(category)]), bytes * psi,
                   0.03 * bytes * psi)
-          << name_of(category) << ", zero " << config.parallel.zero << ", sets of "
-          << config.parallel.zero_shard;
+          << name_of(category) << ", zero " << config.parallel.zero;
     };
-    const double n = 8, s = shard, sets = shard > 0 ? n / s : 1;
-    expect_bytes(Category::parameters, zero == 3 ? 2 / s : 2);
-    expect_bytes(Category::gradients, zero >= 2 ? 4 / s : 4);
-    if (shard > 0)
-      expect_bytes(Category::optimizer, (12 + 4 + 4 / sets) / s);
-    else
-      expect_bytes(Category::optimizer, zero == 0 ? 16 + 4 / n : 8 + 12 / n);
-  }
-}
-
-// Stages 2 and 3 keep less of the same: each rank has one grain.
-TEST(OneBitLayouts, SetsHaveTheSameBitsInEveryStage) {
-  for (const char* family : {"llama", "gpt2"}) {
-    const auto in_stage = [&](int zero) {
-      Config config = onebit_sets(family, 4, 2, zero);
-      config.train.global_batch = 8;
-      return run_layout(config);
-    };
-    const VerifyRun one = in_stage(1);
-    for (const int zero : {2, 3}) {
-      const VerifyRun run = in_stage(zero);
-      EXPECT_EQ(run.losses, one.losses) << family << " zero " << zero;
-      EXPECT_EQ(run.grad_norms, one.grad_norms) << family << " zero " << zero;
-      EXPECT_EQ(run.weights, one.weights) << family << " zero " << zero;
-      EXPECT_EQ(run.state, one.state) << family << " zero " << zero;
-    }
-  }
-}
-
-// Nothing of it goes on inside a set, but sums of gradients and of variances.
-TEST(OneBitLayouts, SetsExchangeTheDocumentedBytes) {
-  constexpr int kShard = 2, kSets = 3;
-  const Config config = onebit_sets("llama", kShard * kSets, kShard, 1);
-  std::map<int, Group*> across;
-  std::mutex mutex;
-  run_layout(config,
-             {.lay_out =
-                  [&](Training& training, Mesh& mesh) {
-                    IslandGroups sets = make_islands(mesh.world(), mesh.shape(), kShard, "set of shards");
-                    const std::lock_guard lock(mutex);
-                    across[mesh.world().rank()] = sets.across.get();
-                    training.share_shards(std::move(sets));
-                  },
-              .end =
-                  [&](Training& training, TrainState&, World& world) {
-                    int64_t blocks = 0, floats = 0, params = 0, warm = 0;
-                    const auto reduced = [&](int64_t count, int64_t of_each) {
-                      const int set = world.rank() / kShard;
-                      const int64_t part = count / kSets + (set < count % kSets ? 1 : 0);
-                      return of_each * (count - part + (kSets - 1) * part);
-                    };
-                    for (const auto& param : training.model->params()) {
-                      const int64_t count = param->range().count();
-                      (param->is_matrix() ? blocks : floats) +=
-                          param->is_matrix() ? (count + 255) / 256 : count;
-                      ++params;
-                    }
-                    const Buckets buckets(training.model->weights(),
-                                          {.rows = kShard, .bucket_bytes = config.parallel.bucket_bytes});
-                    for (const Bucket& bucket : buckets.list) warm += reduced(bucket.layout.count, 4);
-                    const int64_t coded = 2 * (kSets - 1) * ((blocks + kSets - 1) / kSets) * 36 +
-                                          reduced(floats, 4) + reduced(params, 8);
-                    const std::lock_guard lock(mutex);
-                    EXPECT_EQ(across.at(world.rank())->traffic().total().bytes,
-                              kPlainSteps * warm + (config.train.steps - kPlainSteps) * coded)
-                        << world.rank();
-                  }});
-}
-
-TEST(OneBitLayouts, SetsResumeToTheSameBits) {
-  for (const int64_t steps : {kPlainSteps, kPlainSteps + 1}) {
-    const Config config = onebit_sets("gpt2", 4, 2, 1);
-    const VerifyRun whole = run_layout(config);
-    const SavedRun saved = save_after(config, steps, "onebit_sets");
-    const VerifyRun rest = resume(config, saved);
-    EXPECT_EQ(rest.weights, whole.weights) << steps;
-    EXPECT_EQ(rest.state, whole.state) << steps;
-    // Two ranks without sets exchange as two sets of two, under the same names.
-    Config flat = config;
-    flat.parallel.dp = 2;
-    flat.parallel.zero_shard = 0;
-    EXPECT_NEAR(resume(flat, saved).losses.back(), whole.losses.back(), 1e-3 * whole.losses.back());
-  }
-}
-
-// In sets with more than one copy of the experts, with one, and beside tp.
-TEST(OneBitLayouts, SetsOfExpertsAreNearTheUncompressed) {
-  for (const auto& [dp, shard, tp] : {std::tuple(4, 2, 1), {8, 4, 1}, {4, 2, 2}}) {
-    Config config = onebit_sets("moe", dp, shard, 1);
-    config.model.experts = 8;
-    config.parallel.ep = 2;
-    config.parallel.tp = tp;
-    Config plain = config;
-    plain.parallel.compression = "none";
-    const VerifyRun run = run_layout(config), exact = run_layout(plain);
-    EXPECT_EQ(run.losses[0], exact.losses[0]);
-    EXPECT_NEAR(run.losses.back(), exact.losses.back(), 0.05 * exact.losses.back()) << dp << " " << shard;
-    EXPECT_NE(run.weights, exact.weights) << "nothing was compressed";
-    EXPECT_TRUE(compare(run_layout(config), run).bitwise) << "again";
+    const double n = 8;
+    expect_bytes(Category::parameters, 2);
+    expect_bytes(Category::gradients, 4);
+    expect_bytes(Category::optimizer, zero == 0 ? 16 + 4 / n : 8 + 12 / n);
   }
 }
 

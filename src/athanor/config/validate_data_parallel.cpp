@@ -20,11 +20,13 @@ void check_compression(const Config& config) {
       "got {} with parallel.reduce = \"tree\", expected \"fast\": a tree has the same bits for any number of "
       "ranks, and codes are of what each rank has summed",
       kind);
+  if (kind == "bf16" || kind == "int8") return;
+  if (p.zero > 1 || p.zero_shard > 0)
+    refuse(config, key,
+           "topk, powersgd and onebit-adam need parallel.zero = 0 or 1 without parallel.zero_shard",
+           "got \"{}\" with parallel.{}, expected \"bf16\" or \"int8\"", kind,
+           p.zero > 1 ? fmt::format("zero = {}", p.zero) : fmt::format("zero_shard = {}", p.zero_shard));
   if (kind != "onebit-adam") return;
-  require(p.zero <= 1 || p.zero_shard > 0, config, key,
-          "got onebit-adam with parallel.zero = {}, expected parallel.zero = 0 or 1, or parallel.zero_shard: "
-          "what a rank codes is the momentum of its whole own gradient, which this stage never keeps",
-          p.zero);
   require(config.optimizer.name == "adamw", config, key,
           "got onebit-adam with optimizer.name = \"{}\", expected adamw", config.optimizer.name);
   require(p.error_feedback, config, "parallel.error_feedback",

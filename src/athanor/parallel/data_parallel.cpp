@@ -1,6 +1,9 @@
 #include "athanor/parallel/data_parallel.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "athanor/kernels/table.h"
@@ -28,10 +31,11 @@ DataParallelOptions for_size(DataParallelOptions options, int size) {
   check(options.expert_group == nullptr || (options.across != nullptr) == experts_hybrid,
         "data parallel: got hybrid sharding with experts on other ranks {} sets of shards, expected {}",
         experts_hybrid ? "in" : "without", experts_hybrid ? "all in such sets" : "sets of theirs");
-  check(options.compression.kind != Compression::onebit_adam || options.stage <= 1 || size == 1 ||
-            options.across != nullptr,
-        "data parallel: got 1-bit Adam with ZeRO stage {}, expected 0 or 1, or hybrid sharding",
-        options.stage);
+  const Compression kind = options.compression.kind;
+  check(kind == Compression::none || kind == Compression::bf16 || kind == Compression::int8 ||
+            (options.stage <= 1 && options.across == nullptr) || size == 1,
+        "data parallel: got codes of whole gradients with {}, expected bf16, int8 or none",
+        options.across != nullptr ? "hybrid sharding" : fmt::format("ZeRO stage {}", options.stage));
   check(options.parts >= 1 && size % options.parts == 0,
         "data parallel: got {} parts of a grain in a group of {}, expected a divisor", options.parts, size);
   check(!options.gradients_place.is_used() || (options.compression.kind == Compression::none &&
@@ -90,10 +94,11 @@ DataParallel::DataParallel(const std::vector<Weight*>& weights, Group& group, Ar
 }
 
 void DataParallel::allocate() {
-  if (options_.compression.kind != Compression::none && exchanging().size() > 1)
+  Group& exchanging = options_.across != nullptr ? *options_.across : everyone();
+  if (options_.compression.kind != Compression::none && exchanging.size() > 1)
     compressed_ = std::make_unique<CompressedGradients>(
-        buckets_, exchanging(), arena_, options_.compression,
-        options_.across != nullptr ? PlaceInSet{group_.rank(), group_.size()} : PlaceInSet{});
+        buckets_, exchanging, arena_, options_.compression,
+        options_.across != nullptr ? std::optional(group_.rank()) : std::nullopt);
   const int stage = group_.size() == 1 ? 0 : options_.stage;
   if (stage < 2 && options_.gradients_place.is_used())
     gradients_ = std::make_unique<DiskGradients>(buckets_, everyone(), arena_, options_.reduce, clock_,
@@ -308,7 +313,7 @@ std::vector<FlatRange> DataParallel::pieces(const Param& param) const {
 
 ParamRanks DataParallel::ranks_of(const Param& param) const {
   if (is_expert(param)) return experts_->ranks_of(param);
-  return {&exchanging(), &group_, pieces(param)};
+  return {&group_, pieces(param)};
 }
 
 // What the reduction has noted, unless the sum was changed since.
@@ -335,8 +340,7 @@ std::vector<double> DataParallel::sum_squares(const std::vector<std::unique_ptr<
     }
     std::vector<double> of_part = athanor::sum_squares(tensors, part->group_);
     if (!part->sums_gradients())  // nobody has the sum: the ranks' squares, so that all find the same
-      part->exchanging()
-          .all_reduce(of_part.data(), static_cast<int64_t>(of_part.size()), Dtype::f64, "squares")
+      part->group_.all_reduce(of_part.data(), static_cast<int64_t>(of_part.size()), Dtype::f64, "squares")
           .wait();
     for (size_t i = 0; i < places.size(); ++i) sums[places[i]] = of_part[i];
   }

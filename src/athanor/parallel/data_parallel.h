@@ -62,7 +62,7 @@ struct DataParallelOptions {
   Trace* trace = nullptr;
   // Of two-speed synchronisation: `group` is one island of several, which share out the grains first.
   int island = 0, num_islands = 1;
-  // Reduce::fast; not of one. 1-bit Adam: stages 0 and 1, with `across` all.
+  // Reduce::fast; not of one. All but bf16 and int8: stages 0 and 1, without `across`.
   CompressionOptions compression = {};
   // Of a pipeline: weights whose gradients are not completed together have different numbers, and no bucket in common.
   std::function<int(const Weight&)> section = {};
@@ -81,11 +81,11 @@ struct DataParallelOptions {
   DiskPlace gradients_place = {}, values_place = {};
 };
 
-// Who has to do with a parameter: the ranks that exchange codes of its gradient, and those that share out what is updated
-// of it, each its piece; no pieces where all update all of it.
+// The ranks that sum a parameter's gradient and share out what is updated of it, each its piece; no pieces where all
+// update all of it.
 struct ParamRanks {
-  Group *exchanging, *sharing;
-  std::vector<FlatRange> pieces;  // by rank of `sharing`
+  Group* group;
+  std::vector<FlatRange> pieces;  // by rank
 };
 
 class DataParallel final : public GrainGradients {
@@ -112,8 +112,7 @@ class DataParallel final : public GrainGradients {
 
   // After finish(): the sum over all grains of the step, not averaged, of param.range(). Where sums_gradients() is
   // false (1-bit Adam after its warm-up), since its optimizer adds up in its own way, the sum over those of this rank, of
-  // the whole parameter; with `across` those of its group, of param.range(). From disk it is read, and stays until another
-  // is asked for.
+  // the whole parameter. From disk it is read, and stays until another is asked for.
   const Tensor& grad(Param& param) const;
   void keep_grad(Param& param, const Tensor& changed);  // what grad() gave was overwritten: on disk, too
   bool grads_stay() const { return gradients_->is_resident(); }  // all that grad() gives is in memory at once
@@ -140,9 +139,9 @@ class DataParallel final : public GrainGradients {
                GrainLog* log);
   // Those that the gradients are summed over.
   Group& everyone() const { return options_.all != nullptr ? *options_.all : group_; }
-  Group& exchanging() const { return options_.across != nullptr ? *options_.across : everyone(); }
-  // Nobody has the step's sums, and this rank its own gradients whole.
-  bool keeps_own() const { return compressed_ && !compressed_->sums() && options_.across == nullptr; }
+  bool keeps_own() const {
+    return compressed_ && !compressed_->sums();
+  }  // its gradients, whole, not their sums
   bool has(const Param& param) const;
   bool is_expert(const Param& param) const;
   WeightReady start_grain(int64_t grain);

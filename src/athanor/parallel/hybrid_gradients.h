@@ -4,17 +4,14 @@
 //
 //   HybridGradients gradients(buckets, all, inner, across, arena, Reduce::fast, clock);
 //
-// With `compressed` (fast only) the ranks of a group sum exactly, and the groups exchange codes of their sums
-// (compression/set_exchange.h): each rank those of its share, or of the buckets that are summed on it.
+// With `compressed` (fast only) the groups exchange codes of their sums, each rank those of its share.
 //
 // `inner` are neighbours in `all`, as many as the buckets have rows; `across` the ranks with the same share, in the order
 // of their groups. Reduce::tree is the tree over all ranks.
 #pragma once
 
 #include <deque>
-#include <optional>
 
-#include "athanor/parallel/compression/set_exchange.h"
 #include "athanor/parallel/replicated_gradients.h"
 
 namespace athanor {
@@ -28,14 +25,15 @@ class HybridGradients final : public ReplicatedGradients {
 
  protected:
   void start_sum(size_t bucket, const std::vector<TreeNode>& nodes) override;
-  bool start_compressed(size_t bucket, const Tensor& whole) override;
+  bool start_compressed(size_t bucket) override;
 
  private:
   struct Scatter {
+    size_t bucket;
+    Tensor share;
     Work work;
-    float* share;
-    int64_t count;
   };
+  void scatter(size_t bucket);
   void sum_oldest_across();
 
   const Buckets& buckets_;
@@ -43,8 +41,8 @@ class HybridGradients final : public ReplicatedGradients {
   Group& across_;
   Reduce reduce_;
   WaitClock& clock_;
+  CompressedGradients* compressed_;
   std::deque<Scatter> scattered_;  // one is on its way while the backward pass completes the next
-  std::optional<SetExchange> exchange_;
 };
 
 }  // namespace athanor

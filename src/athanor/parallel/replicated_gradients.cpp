@@ -204,9 +204,7 @@ void ReplicatedGradients::start_reduce(size_t index) {
   const Bucket& bucket = buckets_.list[index];
   const int64_t total = bucket.layout.total();
   for (const Merge& merge : last_merges_) add_buffer(merge.into, merge.from, bucket.first, total);
-  if (start_compressed(index,
-                       buffers_[static_cast<size_t>(partials_.front().buffer)].flat(bucket.first, total)))
-    return;
+  if (start_compressed(index)) return;
   if (arena_.queue().device() == Device::null) return;
   std::vector<TreeNode> nodes;
   for (const Partial& partial : partials_) {
@@ -216,9 +214,14 @@ void ReplicatedGradients::start_reduce(size_t index) {
   start_sum(index, nodes);
 }
 
-bool ReplicatedGradients::start_compressed(size_t index, const Tensor& whole) {
+Tensor ReplicatedGradients::sum_of(size_t index) const {
+  const Bucket& bucket = buckets_.list[index];
+  return buffers_[static_cast<size_t>(partials_.front().buffer)].flat(bucket.first, bucket.layout.total());
+}
+
+bool ReplicatedGradients::start_compressed(size_t index) {
   if (group_.size() == 1 || compressed_ == nullptr || !compressed_->active()) return false;
-  compressed_->start(index, whole);
+  compressed_->start(index, sum_of(index));
   return true;
 }
 

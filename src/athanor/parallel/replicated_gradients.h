@@ -52,7 +52,8 @@ class ReplicatedGradients : public GradientSum {
   // Reduce::fast the one leaf `rank`), the first of which gets it.
   virtual void start_sum(size_t bucket, const std::vector<TreeNode>& nodes);
   // Likewise as fewer bytes; false: this step's are not compressed. On the null device, too.
-  virtual bool start_compressed(size_t bucket, const Tensor& whole);
+  virtual bool start_compressed(size_t bucket);
+  Tensor sum_of(size_t bucket) const;  // [bucket's total], with Reduce::fast what this rank has of it
   void keep(Work work) { works_.push_back(std::move(work)); }  // until finish()
 
  private:

@@ -19,12 +19,9 @@ ShardedGradients::ShardedGradients(const Buckets& buckets, Group& group, Arena& 
       log_(log),
       parts_(parts),
       across_(across),
+      compressed_(compressed),
       open_(buckets.list.size()),
       pending_(buckets.list.size(), 0) {
-  if (compressed != nullptr && across != nullptr)
-    exchange_.emplace(buckets, group, *compressed, clock);
-  else
-    compressed_ = compressed;
   if (place.is_used()) {
     std::vector<BucketRow> rows;
     for (const Bucket& bucket : buckets_.list) rows.push_back({names_of(bucket), bucket.layout.count});
@@ -72,7 +69,6 @@ void ShardedGradients::begin_step(int64_t num_grains) {
   round_ = -1;
   in_flight_.clear();  // of a step that failed
   across_works_.clear();
-  if (exchange_) exchange_->begin_step();
   for (size_t b = 0; b < open_.size(); ++b) {
     open_[b] = {};
     pending_[b] = buckets_.list[b].weights.size();
@@ -180,7 +176,7 @@ void ShardedGradients::complete(size_t index) {
 
 void ShardedGradients::start_sum(Reduction& reduction) {
   const size_t index = reduction.bucket;
-  reduction.is_coded = codes_rounds();
+  reduction.is_coded = is_coded() && across_ == nullptr;
   if (reduction.is_coded) return compressed_->start(index, reduction.sent);
   if (arena_.queue().device() == Device::null) return;
   const int64_t count = buckets_.list[index].layout.count;
@@ -218,6 +214,7 @@ void ShardedGradients::end_oldest() {
   else
     clock_.wait(done.work, "wait for gradients");
   add_round(done);
+  done.sent = {};
   if ((done.round + 1) * per_round() >= num_grains_) start_across(done.bucket);
 }
 
@@ -257,7 +254,7 @@ void ShardedGradients::add_round(const Reduction& done) {
 
 void ShardedGradients::start_across(size_t index) {
   if (across_ == nullptr) return;
-  if (exchange_ && exchange_->active()) return start_exchange(index);
+  if (is_coded()) return compressed_->start(index, open(0, index, /*fresh=*/false));
   if (file_) finish_across();  // one row at a time
   Across across{.bucket = index, .nodes = {}, .work = {}};
   std::vector<TreeNode> nodes;
@@ -276,21 +273,6 @@ void ShardedGradients::start_across(size_t index) {
   across_works_.push_back(std::move(across));
 }
 
-void ShardedGradients::start_exchange(size_t index) {
-  const ShardLayout& layout = buckets_.list[index].layout;
-  SetExchange::Sum sum{.bucket = index, .whole = {}, .row = open(0, index, /*fresh=*/false), .arriving = {}};
-  if (!exchange_->codes_shares()) {
-    const int owner = exchange_->owner(index);
-    if (owner == group_.rank())
-      sum.whole = empty(arena_, {layout.total()}, Dtype::f32, Category::communication);
-    if (arena_.queue().device() != Device::null)
-      sum.arriving =
-          group_.gather(sum.row.data<float>(), sum.whole.defined() ? sum.whole.data<float>() : nullptr,
-                        layout.count, Dtype::f32, owner, "sums of a set " + std::to_string(index));
-  }
-  exchange_->start(std::move(sum));
-}
-
 void ShardedGradients::finish_across() {
   for (Across& across : across_works_) {
     clock_.wait(across.work, "wait for gradients");
@@ -302,7 +284,7 @@ void ShardedGradients::finish_across() {
 void ShardedGradients::finish() {
   while (!in_flight_.empty()) end_oldest();
   finish_across();
-  if (exchange_) exchange_->finish();
+  if (compressed_ != nullptr) compressed_->finish(clock_);
 }
 
 Tensor ShardedGradients::piece(Weight& weight) {

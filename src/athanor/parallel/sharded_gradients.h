@@ -17,8 +17,7 @@
 //
 // Hybrid sharding: `across` are the ranks that keep the same share in other groups of ranks, each of which takes
 // neighbouring grains; once a step the sums of a share are added across, a bucket at a time, when its last round is over:
-// in the order of the groups, or in the tree. `compressed` are these sums then (compression/set_exchange.h): each rank codes
-// its share, or the buckets that are gathered on it.
+// in the order of the groups, or in the tree. `compressed` are these sums then: each rank codes its share.
 //
 // Offload: the shards lie on disk (bucket_file.h), a bucket's row is read while the gradients that are added to it are
 // on the wire, and written behind.
@@ -32,7 +31,7 @@
 
 #include "athanor/parallel/bucket_file.h"
 #include "athanor/parallel/buckets.h"
-#include "athanor/parallel/compression/set_exchange.h"
+#include "athanor/parallel/compression/compressed_gradients.h"
 #include "athanor/parallel/gradient_sum.h"
 #include "athanor/parallel/grain_log.h"
 #include "athanor/parallel/round_plan.h"
@@ -85,12 +84,11 @@ class ShardedGradients final : public GradientSum, private GradSource {
   void complete(size_t bucket);
   void complete_without_grain(size_t bucket);
   void start_sum(Reduction& reduction);
-  bool codes_rounds() const { return compressed_ != nullptr && compressed_->active(); }
+  bool is_coded() const { return compressed_ != nullptr && compressed_->active(); }
   void end_oldest();
   void read_ahead(size_t bucket);
   void add_round(const Reduction& done);
   void start_across(size_t bucket);
-  void start_exchange(size_t bucket);
   void finish_across();
   // A bucket's row of a partial sum; fresh: what is in it does not count. close() says that it was changed.
   Tensor open(int buffer, size_t bucket, bool fresh);
@@ -104,11 +102,12 @@ class ShardedGradients final : public GradientSum, private GradSource {
   GrainLog& log_;
   const int parts_;
   Group* across_;
-  std::vector<Tensor> shards_;      // partial sums, flat f32 [row_total]
-  std::optional<BucketFile> file_;  // in their place
-  std::vector<Tensor> open_;        // by bucket: flat f32 [rows, count], undefined while it has no memory
-  std::vector<size_t> pending_;     // weights of each bucket that this round has not completed
-  std::vector<int64_t> done_;       // rounds of each bucket
+  CompressedGradients* compressed_;  // of rounds; with `across` of their sums
+  std::vector<Tensor> shards_;       // partial sums, flat f32 [row_total]
+  std::optional<BucketFile> file_;   // in their place
+  std::vector<Tensor> open_;         // by bucket: flat f32 [rows, count], undefined while it has no memory
+  std::vector<size_t> pending_;      // weights of each bucket that this round has not completed
+  std::vector<int64_t> done_;        // rounds of each bucket
   std::deque<Reduction> in_flight_;
 
   int64_t all_grains_ = 0;                    // of the step
@@ -122,8 +121,6 @@ class ShardedGradients final : public GradientSum, private GradSource {
     Work work;
   };
   std::deque<Across> across_works_;
-  std::optional<SetExchange> exchange_;
-  CompressedGradients* compressed_ = nullptr;  // of rounds
 };
 
 }  // namespace athanor

@@ -33,18 +33,6 @@ std::unique_ptr<CompressedSum> make_sum(const std::string& name, std::vector<Sum
   fail("compression: no sum of gradients of this kind");
 }
 
-// Dealt out one after the other to the rank that has least so far.
-std::vector<int> deal_out(const Buckets& buckets, int ranks) {
-  std::vector<int64_t> elements(static_cast<size_t>(ranks), 0);
-  std::vector<int> owners;
-  for (const Bucket& bucket : buckets.list) {
-    const auto least = std::min_element(elements.begin(), elements.end());
-    *least += bucket.layout.total();
-    owners.push_back(static_cast<int>(least - elements.begin()));
-  }
-  return owners;
-}
-
 }  // namespace
 
 std::string CompressionState::prefix(int of_rank) const {
@@ -82,17 +70,15 @@ bool is_compressed(const Param& param, const CompressionOptions& options) {
 }
 
 CompressedGradients::CompressedGradients(const Buckets& buckets, Group& group, Arena& arena,
-                                         const CompressionOptions& options, const PlaceInSet& place)
+                                         const CompressionOptions& options, std::optional<int> row)
     : buckets_(buckets),
       group_(group),
       arena_(arena),
       options_(options),
-      place_(place),
-      owners_(deal_out(buckets, place.size)),
+      row_(row),
       parts_(buckets.list.size()) {
   if (options_.kind == Compression::onebit_adam) return;
   for (size_t b = 0; b < buckets_.list.size(); ++b) {
-    if (!codes_shares() && owner(b) != place_.rank) continue;
     std::vector<size_t> compressed, exact;
     for (size_t slot = 0; slot < buckets_.list[b].weights.size(); ++slot)
       (is_compressed(buckets_.list[b].weights[slot]->param(), options_) ? compressed : exact).push_back(slot);
@@ -112,8 +98,8 @@ void CompressedGradients::add_part(size_t bucket, const std::vector<size_t>& slo
     std::string tensor_name = param.name() + " " + of.weights[slot]->use();
     if (const auto [part_of, parts] = matrix_part(param); parts > 1)
       tensor_name += fmt::format(", part {} of {}", part_of, parts);
-    if (place_.size > 1 && codes_shares()) {
-      const FlatRange share = of.layout.piece(slot, place_.rank);
+    if (row_) {
+      const FlatRange share = of.layout.piece(slot, *row_);
       if (share.count() == 0) continue;
       part.pieces.push_back({slot, share});
       tensors.push_back({.name = tensor_name, .rows = 1, .cols = share.count()});
@@ -132,7 +118,7 @@ void CompressedGradients::add_part(size_t bucket, const std::vector<size_t>& slo
     part.pieces.push_back({slot, {0, param.numel()}});
     SumTensor& tensor =
         tensors.emplace_back(SumTensor{.name = tensor_name, .rows = count * rows, .cols = cols});
-    for (int rank = 0; place_.size == 1 && of.layout.rows > 1 && rank < group_.size(); ++rank)
+    for (int rank = 0; of.layout.rows > 1 && rank < group_.size(); ++rank)
       tensor.needed.push_back(of.layout.piece(slot, rank));
   }
   if (tensors.empty()) return;
@@ -143,18 +129,16 @@ void CompressedGradients::add_part(size_t bucket, const std::vector<size_t>& slo
   parts_[bucket].push_back(std::move(part));
 }
 
-void CompressedGradients::start(size_t bucket, const Tensor& whole) {
+void CompressedGradients::start(size_t bucket, const Tensor& grads) {
   check(std::find(started_.begin(), started_.end(), bucket) == started_.end(),
         "compression: bucket {} was started twice", bucket);
   const ShardLayout& layout = buckets_.list[bucket].layout;
-  const bool of_row = place_.size > 1 && codes_shares();
   for (Part& part : parts_[bucket]) {
-    std::vector<Tensor> grads;
+    std::vector<Tensor> pieces;
     for (const auto& [slot, range] : part.pieces)
-      grads.push_back(
-          whole.flat(of_row ? layout.start_in_row(slot, place_.rank) : layout.offsets[slot] + range.first,
-                     range.count()));
-    part.sum->start(std::move(grads));
+      pieces.push_back(grads.flat(
+          row_ ? layout.start_in_row(slot, *row_) : layout.offsets[slot] + range.first, range.count()));
+    part.sum->start(std::move(pieces));
   }
   started_.push_back(bucket);
 }

@@ -11,15 +11,16 @@
 // matrices [E,R,C] has factors for each of them (PowerSGD), so ranks that have some of the experts (axis ep) have theirs;
 // and what tensor parallelism leaves a rank of a matrix is a matrix of its own: k, blocks and factors are those of it.
 // Each use of a shared parameter is compressed apart. With onebit_adam nothing is sent here at all: its optimizer does
-// (onebit_adam.h), and grad(param) is the rank's own, or its share of its set's.
-// Hybrid sharding: a set of ranks has summed a gradient exactly, and the sets exchange codes of their sums: `group` are
-// the ranks with this one's place in all sets, and each rank of a set codes a part of it. Block codes do not see where a
-// matrix is cut (shard_layout.h): each codes its own share. Others need whole matrices: each codes some of the buckets.
+// (onebit_adam.h), and grad(param) is the rank's own.
+// Hybrid sharding (bf16, int8): a set of ranks has summed a gradient exactly, and the sets exchange codes of their sums.
+// `group` are the ranks with this one's place in all sets, and each rank of a set codes its share: block codes do not see
+// where a matrix is cut (shard_layout.h).
 // Errors: the group's. Thread rule: one thread.
 #pragma once
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -57,19 +58,11 @@ Param::Part matrix_part(const Param& param);
 // Whether a matrix is compressed under these options.
 bool is_compressed(const Param& param, const CompressionOptions& options);
 
-struct PlaceInSet {
-  int rank = 0, size = 1;
-};
-
 class CompressedGradients {
  public:
+  // `row`: the one of each bucket that this rank codes, with hybrid sharding.
   CompressedGradients(const Buckets& buckets, Group& group, Arena& arena, const CompressionOptions& options,
-                      const PlaceInSet& place = {});
-  bool codes_shares() const {
-    return options_.kind != Compression::topk && options_.kind != Compression::powersgd;
-  }
-  // The rank of a set that codes a bucket, where shares are not coded.
-  int owner(size_t bucket) const { return owners_[bucket]; }
+                      std::optional<int> row = {});
 
   // `loss_scale`: what the gradients of the step are multiplied by (f16).
   void begin_step(int64_t update, double loss_scale = 1.0);
@@ -77,9 +70,8 @@ class CompressedGradients {
   bool active() const { return active_; }
   bool sums() const { return !active_ || options_.kind != Compression::onebit_adam; }
 
-  // The bucket [rows * count]; with hybrid sharding, where shares are coded, this rank's row of it, else what another
-  // rank than the owner gives does not count.
-  void start(size_t bucket, const Tensor& whole);
+  // The bucket [rows * count]; with hybrid sharding this rank's row of it.
+  void start(size_t bucket, const Tensor& grads);
   void finish(size_t bucket, WaitClock& clock);  // of those that were started, before others
   void finish(WaitClock& clock);                 // all
   std::vector<CompressionState> states() const;
@@ -100,8 +92,7 @@ class CompressedGradients {
   Group& group_;
   Arena& arena_;
   CompressionOptions options_;
-  PlaceInSet place_;
-  std::vector<int> owners_;  // of each bucket
+  std::optional<int> row_;
   bool active_ = false;
   std::vector<std::vector<Part>> parts_;  // of each bucket
   std::vector<size_t> started_;           // buckets, in this order

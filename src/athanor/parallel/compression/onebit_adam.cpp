@@ -67,8 +67,8 @@ void OneBitAdam::allocate(Arena& arena) {
   add_slots();
   std::vector<Group*> groups;
   for (const Slot& slot : slots_)
-    if (std::find(groups.begin(), groups.end(), slot.ranks.exchanging) == groups.end())
-      groups.push_back(slot.ranks.exchanging);
+    if (std::find(groups.begin(), groups.end(), slot.ranks.group) == groups.end())
+      groups.push_back(slot.ranks.group);
   for (Group* group : groups)
     for (const bool coded : {true, false}) add_part(*group, coded);
 }
@@ -78,12 +78,8 @@ void OneBitAdam::add_slots() {
   int64_t others = 0;
   for (size_t i = 0; i < kept.size(); i += 2) {
     Param& param = *kept[i].param;
-    ParamRanks ranks = ranks_of_(param);
-    const bool whole = ranks.exchanging == ranks.sharing;
-    const FlatRange summed = whole ? FlatRange{0, param.numel()} : param.range();
-    others += summed.count() - param.range().count();
-    slots_.push_back(
-        {&param, std::move(ranks), summed, kept[i].tensor, kept[i + 1].tensor, Tensor{}, Tensor{}});
+    others += param.numel() - param.range().count();
+    slots_.push_back({&param, ranks_of_(param), kept[i].tensor, kept[i + 1].tensor, Tensor{}, Tensor{}});
   }
   if (others == 0) return;
   others_ = zeros(*arena_, {others}, Dtype::f32, Category::optimizer);
@@ -93,8 +89,8 @@ void OneBitAdam::add_slots() {
     return count > 0 ? others_.flat(at - count, count) : Tensor{};
   };
   for (Slot& slot : slots_) {
-    slot.before = take(slot.param->range().first - slot.summed.first);
-    slot.after = take(slot.summed.last - slot.param->range().last);
+    slot.before = take(slot.param->range().first);
+    slot.after = take(slot.param->numel() - slot.param->range().last);
   }
 }
 
@@ -102,11 +98,10 @@ void OneBitAdam::add_part(Group& group, bool coded) {
   Part part{.group = &group, .slots = {}, .sum = nullptr};
   std::vector<SumTensor> tensors;
   for (Slot& slot : slots_) {
-    if (slot.ranks.exchanging != &group || slot.summed.count() == 0 ||
-        (group.size() > 1 && is_compressed(*slot.param, compression_)) != coded)
+    if (slot.ranks.group != &group || (group.size() > 1 && is_compressed(*slot.param, compression_)) != coded)
       continue;
     part.slots.push_back(&slot);
-    tensors.push_back({.name = slot.param->name(), .rows = 1, .cols = slot.summed.count()});
+    tensors.push_back({.name = slot.param->name(), .rows = 1, .cols = slot.param->numel()});
   }
   if (tensors.empty()) return;
   if (coded)
@@ -142,7 +137,7 @@ std::vector<double> OneBitAdam::sum_variance(const Slot& slot) const {
     ++cell;
   });
   if (!slot.ranks.pieces.empty())  // what others have is zero here
-    slot.ranks.sharing->all_reduce(cells.raw(), num_cells, Dtype::f64, "variance of " + slot.param->name())
+    slot.ranks.group->all_reduce(cells.raw(), num_cells, Dtype::f64, "variance of " + slot.param->name())
         .wait();
   cell = cells.data<double>();
   for_cells(*slot.param, [&](const FlatRange&, size_t matrix) { sums[matrix] += *cell++; });
@@ -171,19 +166,19 @@ void OneBitAdam::raise_variance(Slot& slot, bool all) {
 
 // From each rank its piece, straight to where it stays.
 void OneBitAdam::gather_momentum(const Slot& slot) const {
-  if (slot.ranks.exchanging != slot.ranks.sharing || arena_->queue().device() == Device::null) return;
+  if (arena_->queue().device() == Device::null) return;
   const FlatRange own = slot.param->range();
   std::vector<Work> works;
   for (size_t rank = 0; rank < slot.ranks.pieces.size(); ++rank) {
     const FlatRange& piece = slot.ranks.pieces[rank];
     if (piece.count() == 0) continue;
-    const bool is_own = static_cast<int>(rank) == slot.ranks.sharing->rank(),
+    const bool is_own = static_cast<int>(rank) == slot.ranks.group->rank(),
                is_before = piece.last <= own.first;
     const Tensor& there = is_own ? slot.m : is_before ? slot.before : slot.after;
-    const int64_t first = piece.first - (is_own ? own.first : is_before ? slot.summed.first : own.last);
-    works.push_back(slot.ranks.sharing->broadcast(there.flat(first, piece.count()).raw(), piece.count(),
-                                                  Dtype::f32, static_cast<int>(rank),
-                                                  "momentum of " + slot.param->name()));
+    const int64_t first = piece.first - (is_own ? own.first : is_before ? 0 : own.last);
+    works.push_back(slot.ranks.group->broadcast(there.flat(first, piece.count()).raw(), piece.count(),
+                                                Dtype::f32, static_cast<int>(rank),
+                                                "momentum of " + slot.param->name()));
   }
   for (Work& work : works) work.wait();
 }
@@ -196,9 +191,9 @@ std::vector<Tensor> OneBitAdam::momenta(const Part& part, const std::function<co
   std::vector<Tensor> all;
   for (const Slot* slot : part.slots) {
     const Tensor& whole = grad(*slot->param);
-    check(whole.numel() == slot->summed.count(),
+    check(whole.numel() == slot->param->numel(),
           "1-bit Adam: got {} elements of a gradient of '{}', expected {}", whole.numel(),
-          slot->param->name(), slot->summed.count());
+          slot->param->name(), slot->param->numel());
     float* g = whole.data<float>();
     for (const Tensor* piece : {&slot->before, &slot->m, &slot->after}) {
       if (!piece->defined()) continue;
@@ -213,8 +208,8 @@ std::vector<Tensor> OneBitAdam::momenta(const Part& part, const std::function<co
 
 void OneBitAdam::keep_momentum(const Slot& slot, const Tensor& sum) const {
   for (size_t i = 0; i < slot.moves.size(); ++i)
-    if (const FlatRange still = in_both(matrix_of(*slot.param, i), slot.summed); !slot.moves[i]) {
-      Tensor zero = sum.flat(still.first - slot.summed.first, still.count());
+    if (const FlatRange still = matrix_of(*slot.param, i); !slot.moves[i]) {
+      Tensor zero = sum.flat(still.first, still.count());
       fill_zero(zero);
     }
   const float* sums = sum.data<float>();
@@ -252,13 +247,12 @@ void OneBitAdam::step(const std::function<const Tensor&(Param&)>& grad, const Op
       keep_momentum(*slot, sum);
       const FlatRange own = slot->param->range();
       if (own.count() == 0) continue;
-      const AdamwTensors tensors{
-          slot->param->master(),
-          slot->m,
-          slot->v,
-          slot->param->copy_of_master(),
-          sum.flat(own.first - slot->summed.first, own.count()).view(slot->param->kept_shape()),
-          weight_decay_of(*slot->param)};
+      const AdamwTensors tensors{slot->param->master(),
+                                 slot->m,
+                                 slot->v,
+                                 slot->param->copy_of_master(),
+                                 sum.flat(own.first, own.count()).view(slot->param->kept_shape()),
+                                 weight_decay_of(*slot->param)};
       kernels(sum).optimizer.adamw(sum.queue(), {&tensors, 1}, update);
     }
 }
@@ -268,12 +262,8 @@ std::vector<CompressionState> OneBitAdam::compression_states() const {
   for (const Part& part : parts_)
     for (const SumState& state : part.sum->states()) {
       const Slot& slot = *part.slots[state.tensor];
-      states.push_back({state.kind,
-                        slot.param->uses().front().get(),
-                        {slot.summed.first + state.range.first, slot.summed.first + state.range.last},
-                        state.values,
-                        part.group->rank(),
-                        part.group->size()});
+      states.push_back({state.kind, slot.param->uses().front().get(), state.range, state.values,
+                        part.group->rank(), part.group->size()});
     }
   return states;
 }

@@ -15,10 +15,9 @@
 // which had no gradient yet, keep m = 0 and stay. Experts on other ranks than everything else (axis ep) are summed over
 // the ranks with the same ones, n of them; what one rank alone has is not coded.
 //
-// ZeRO: master, v and the update are of the rank's share of a parameter, with the bits of a whole one. Momenta are whole
-// where the ranks that exchange codes share it out among themselves, since each codes that of its own gradient: of what
-// others update the optimizer has them beside the state, current from the first coded update on, before which the ranks
-// tell each other. With sets of shards a rank codes its share of what its set has summed, and has no more of momenta.
+// ZeRO 1: master, v and the update are of the rank's share of a parameter, with the bits of a whole one. Momenta are whole,
+// since each rank codes that of its own gradient: of what others update the optimizer has them beside the state, current
+// from the first coded update on, before which the ranks tell each other.
 // Errors: the groups'.
 // Thread rule: one thread.
 #pragma once
@@ -44,9 +43,8 @@ class OneBitAdam final : public AdamW {
   struct Slot {
     Param* param;
     ParamRanks ranks;
-    FlatRange summed;      // the elements whose momentum is summed here
-    Tensor m, v;           // of param->range(); undefined where that is empty
-    Tensor before, after;  // the momenta of what is summed beside it; undefined where there is nothing
+    Tensor m, v;                   // of param->range(); undefined where that is empty
+    Tensor before, after;          // the momenta of what others update; undefined where there is nothing
     std::vector<bool> moves = {};  // by matrix: v is not zero
   };
   struct Part {  // whose momenta are summed together
