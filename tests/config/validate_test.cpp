@@ -122,15 +122,18 @@ TEST(Validate, ParameterServersGoWithPlainWorkers) {
         "[parallel]\nservers=1\nbalance='speed'\nconsistency='" + how + "'",
         {"parallel.balance: got \"speed\" with parallel.consistency = \"" + how + "\", expected \"even\""});
   expect_error("[parallel]\nservers=1\nzero=2", {"got 1 with parallel.zero = 2, expected parallel.zero = 0"});
-  for (const std::string kind : {"bf16", "int8", "topk"})
+  for (const std::string kind : {"bf16", "int8"})
     for (const std::string how : {"sync", "bounded", "async"})
       EXPECT_EQ(
           parse_error(fmt::format("[parallel]\nservers=1\ncompression='{}'\nconsistency='{}'", kind, how)),
           "");
-  for (const std::string kind : {"powersgd", "onebit-adam"})
-    expect_error(
-        "[parallel]\nservers=1\ncompression_warmup=9\ncompression='" + kind + "'",
-        {"parallel.servers: got 1 with parallel.compression = \"" + kind + "\", expected none, bf16"});
+  for (const std::string kind : {"topk", "powersgd", "onebit-adam"})
+    for (const std::string how : {"sync", "bounded", "async"})
+      expect_error("[parallel]\nservers=1\ncompression_warmup=9\ncompression='" + kind + "'\nconsistency='" +
+                       how + "'",
+                   {"parallel.servers: got 1 with parallel.compression = \"" + kind +
+                        "\", expected none, bf16 or int8",
+                    "use parallel.compression = \"int8\" or \"bf16\""});
   for (const std::string how : {"sync", "bounded", "async"})
     EXPECT_EQ(parse_error("[parallel]\nservers=1\nconsistency='" + how + "'\n[precision]\ncompute='f16'"),
               "");

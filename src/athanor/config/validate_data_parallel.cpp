@@ -134,16 +134,11 @@ void check_parameter_servers(const Config& config) {
       "whom, and workers have no optimizer to make steps of their own with (parallel.staleness is how far "
       "they may be)",
       p.servers, p.sync_every);
-  require(
-      p.compression != "powersgd", config, key,
-      "got {} with parallel.compression = \"powersgd\", expected none, bf16, int8 or topk: its second factor "
-      "is of the sum of the first ones, which workers would have to get back in the middle of a push",
-      p.servers);
-  require(p.compression != "onebit-adam", config, key,
-          "got {} with parallel.compression = \"onebit-adam\", expected none, bf16, int8 or topk: it codes "
-          "momenta, "
-          "which servers have and workers do not",
-          p.servers);
+  if (p.compression != "none" && p.compression != "bf16" && p.compression != "int8")
+    refuse(config, key, "use parallel.compression = \"int8\" or \"bf16\"",
+           "got {} with parallel.compression = \"{}\", expected none, bf16 or int8: a push is coded block by "
+           "block, without what other workers or servers have",
+           p.servers, p.compression);
   const bool sync = p.consistency == "sync";
   require(sync || config.model.router_bias_rate == 0.0, config, key,
           "got {} with parallel.consistency = \"{}\" and model.router_bias_rate = {}, expected 0: it moves "

@@ -58,9 +58,8 @@ struct ServerSettings {
   int64_t num_grains = 1;  // of a step, all workers together
   int64_t num_losses = 1;  // f64 numbers
   // sync, tree: before each step after a multiple of it, but the first one of a start, worker 0 sends shares of grains.
-  int64_t balance_every = 0;  // 0: they stay even
-  CompressionOptions compression =
-      {};  // bf16, int8 or top-k; whole in the worker's first warmup_updates steps
+  int64_t balance_every = 0;            // 0: they stay even
+  CompressionOptions compression = {};  // bf16 or int8; whole in the worker's first warmup_updates steps
   bool codes(int64_t step) const {
     return compression.kind != Compression::none && step > compression.warmup_updates;
   }
