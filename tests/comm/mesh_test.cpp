@@ -171,5 +171,15 @@ TEST(Mesh, NamesItsGroupsByAxesAndRanks) {
   EXPECT_THROW(Mesh({.dp = 3}, *world), Error);
 }
 
+TEST(Mesh, RanksBeyondItHaveNoGroups) {
+  const auto inside = make_null_world(1, 6), beyond = make_null_world(5, 6);
+  Mesh mesh({.dp = 2, .cp = 2}, *inside, 2);
+  EXPECT_EQ(mesh.group({Axis::dp, Axis::cp}).name(), "dp x cp of 0-3");
+  EXPECT_EQ(mesh.group(Axis::cp).name(), "cp of 0, 1");
+  Mesh of_another({.dp = 2, .cp = 2}, *beyond, 2);
+  EXPECT_THROW(of_another.group(Axis::cp), Error);
+  EXPECT_THROW(Mesh({.dp = 2, .cp = 2}, *inside, 1), Error);
+}
+
 }  // namespace
 }  // namespace athanor

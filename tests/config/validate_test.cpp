@@ -96,22 +96,15 @@ TEST(Validate, ParameterServersGoWithPlainWorkers) {
                {"parallel.consistency: got 'asyn'", "did you mean 'async'?"});
   expect_error("[parallel]\nservers=1\nsync_every=2",
                {"first.toml:2: parallel.servers: got 1 with parallel.sync_every = 2, expected"});
-  EXPECT_EQ(parse_error("[parallel]\nservers=4\ntp=2\nsp=true\npp=2\ncp=2"), "");
-  for (const std::string axis : {"tp", "pp"})
-    expect_error("[parallel]\nservers=3\n" + axis + "=2",
-                 {"first.toml:2: parallel.servers: got 3 with parallel.tp = ",
-                  "expected a multiple of the 2 parts", "the nearest is parallel.servers = 4"});
-  EXPECT_EQ(parse_error("[parallel]\nservers=1\ncp=2\nconsistency='async'"), "");
-  expect_error("[parallel]\nservers=2\ntp=2\nconsistency='async'",
-               {"parallel.consistency: got \"async\" with 2 parts of a model", "expected \"sync\""});
   const std::string moe = "\n[model]\nfamily='moe'\nexperts=4\nrouter_aux_loss=0.0";
-  EXPECT_EQ(parse_error("[parallel]\nservers=4\ntp=2\nep=4" + moe), "");
-  expect_error(
-      "[parallel]\nservers=3\ntp=2\nep=4" + moe,
-      {"parallel.servers: got 3 with parallel.tp = 2, parallel.pp = 1, parallel.ep = 4, expected a multiple",
-       "the nearest is parallel.servers = 4"});
-  expect_error("[parallel]\nservers=2\nep=2\nconsistency='bounded'" + moe,
-               {"parallel.consistency: got \"bounded\" with 2 parts", "expected \"sync\""});
+  for (const std::string how : {"sync", "bounded", "async"}) {
+    EXPECT_EQ(parse_error("[parallel]\nservers=3\ncp=2\nconsistency='" + how + "'" + moe), "");
+    for (const std::string axis : {"tp", "pp", "ep"})
+      expect_error("[parallel]\nservers=4\ncp=2\n" + axis + "=2\nconsistency='" + how + "'" + moe,
+                   {"first.toml:2: parallel.servers: got 4 with parallel." + axis +
+                        " = 2, expected parallel." + axis + " = 1",
+                    "use parallel.zero = 1"});
+  }
   EXPECT_EQ(parse_error("[parallel]\nservers=1" + moe + "\nrouter_bias_rate=0.01"), "");
   expect_error(
       "[parallel]\nservers=1\nconsistency='async'" + moe + "\nrouter_bias_rate=0.01",
@@ -122,15 +115,18 @@ TEST(Validate, ParameterServersGoWithPlainWorkers) {
         "[parallel]\nservers=1\nbalance='speed'\nconsistency='" + how + "'",
         {"parallel.balance: got \"speed\" with parallel.consistency = \"" + how + "\", expected \"even\""});
   expect_error("[parallel]\nservers=1\nzero=2", {"got 1 with parallel.zero = 2, expected parallel.zero = 0"});
-  for (const std::string kind : {"bf16", "int8", "topk"})
+  for (const std::string kind : {"bf16", "int8"})
     for (const std::string how : {"sync", "bounded", "async"})
       EXPECT_EQ(
           parse_error(fmt::format("[parallel]\nservers=1\ncompression='{}'\nconsistency='{}'", kind, how)),
           "");
-  for (const std::string kind : {"powersgd", "onebit-adam"})
-    expect_error(
-        "[parallel]\nservers=1\ncompression_warmup=9\ncompression='" + kind + "'",
-        {"parallel.servers: got 1 with parallel.compression = \"" + kind + "\", expected none, bf16"});
+  for (const std::string kind : {"topk", "powersgd", "onebit-adam"})
+    for (const std::string how : {"sync", "bounded", "async"})
+      expect_error("[parallel]\nservers=1\ncompression_warmup=9\ncompression='" + kind + "'\nconsistency='" +
+                       how + "'",
+                   {"parallel.servers: got 1 with parallel.compression = \"" + kind +
+                        "\", expected none, bf16 or int8",
+                    "use parallel.compression = \"int8\" or \"bf16\""});
   for (const std::string how : {"sync", "bounded", "async"})
     EXPECT_EQ(parse_error("[parallel]\nservers=1\nconsistency='" + how + "'\n[precision]\ncompute='f16'"),
               "");

@@ -8,14 +8,13 @@
 namespace athanor {
 namespace {
 
-const char* const kCodesOfServers[] = {"bf16", "int8", "topk"};
+const char* const kCodesOfServers[] = {"bf16", "int8"};
 
 Config compressed_servers(const std::string& kind, const std::string& family, const std::string& optimizer) {
   Config config = small_served(family, optimizer);
   config.model.width = 48;  // of several blocks: cut between servers
   config.model.head_dim = 12;
   config.parallel.compression = kind;
-  config.parallel.compression_ratio = 0.05;
   return config;
 }
 
@@ -76,7 +75,7 @@ TEST(ServedCompression, ForgottenErrorFeedbackShows) {
 }
 
 TEST(ServedCompression, WarmupIsNotCompressed) {
-  Config config = compressed_servers("topk", "llama", "adamw"), none = config;
+  Config config = compressed_servers("int8", "llama", "adamw"), none = config;
   config.parallel.compression_warmup = 2;
   expect_same_steps(run_servers(config, {2, 2}).outcome, run(by_who_updates(config), 2), "two steps of it");
   config.parallel.compression_warmup = config.train.steps;
@@ -169,11 +168,6 @@ TEST(ServedCompression, BytesAreThoseOfTheFormulas) {
             const int64_t numel = param.numel();
             if (!is_compressed(param, options)) {
               expected += 4 * numel;
-            } else if (std::string(kind) == "topk") {
-              expected += 8 * static_cast<int64_t>(
-                                  std::ceil(config.parallel.compression_ratio * static_cast<double>(numel)));
-              for (int server = 0; server < servers; ++server)
-                expected += bucket.layout.piece(slot, server).count() > 0 ? 4 : 0;
             } else {
               expected += (numel + 255) / 256 * (std::string(kind) == "bf16" ? 512 : 260);
             }

@@ -108,7 +108,7 @@ class ServerRun {
         .clip_norm = config_.optimizer.clip_norm,
         .on_push = [this, me](const PushRecord& record) { observed_.schedules[me].push_back(record); }};
     if (!plant_.replay.empty()) options.replay = plant_.replay[me];
-    ParameterServer server(model, *optimizer, {{world.all(), servers, settings_}}, engine.arena, options);
+    ParameterServer server(model, *optimizer, world.all(), servers, settings_, engine.arena, options);
     model.allocate(engine.arena, settings_.dtype, /*with_master=*/true);
     optimizer->allocate(engine.arena);
     model.initialize(config_.train.seed);
@@ -131,7 +131,7 @@ class ServerRun {
 
   void work(World& world, Group& workers, Engine& engine, Model& model) {
     const int me = workers.rank();
-    ServerClient servers(model, {{world.all(), workers, settings_}}, engine.arena, nullptr);
+    ServerClient servers(model, world.all(), workers, settings_, engine.arena, nullptr);
     model.allocate(engine.arena, settings_.dtype, /*with_master=*/false);
     servers.allocate();
     servers.start();

@@ -137,8 +137,8 @@ std::string MeshShape::problem(int num_ranks) const {
   return "";
 }
 
-Mesh::Mesh(const MeshShape& shape, World& world) : shape_(shape), world_(world) {
-  const std::string problem = shape.problem(world.size());
+Mesh::Mesh(const MeshShape& shape, World& world, int beyond) : shape_(shape), world_(world) {
+  const std::string problem = shape.problem(world.size() - beyond);
   check(problem.empty(), "mesh {}: {}", shape.text(), problem);
   world.all().barrier("mesh " + shape.text());
 }

@@ -20,6 +20,7 @@
 // A group's ranks are in the order of the mesh: in {dp, cp} rank dp_i * cp + cp_i. Groups are made when first asked
 // for, and are the same for the same axes (those of size 1 do not count); a group of one is the identity. The
 // constructor compares the shapes of all ranks, a collective on world.all(): a rank with another config is named.
+// `beyond`: so many ranks, the last ones, have no place in the mesh and no groups of it (parameter servers).
 // Errors: Error for sizes below 1, a shape that is not the size of the world, an ep that does not divide dp*cp*tp, and
 // groups over ep or edp together with dp, cp or tp, which are the same ranks.
 // Thread rule: one thread at a time. The world outlives the mesh.
@@ -56,7 +57,7 @@ struct MeshShape {
 
 class Mesh {
  public:
-  Mesh(const MeshShape& shape, World& world);
+  Mesh(const MeshShape& shape, World& world, int beyond = 0);
 
   const MeshShape& shape() const { return shape_; }
   World& world() const { return world_; }

@@ -97,23 +97,6 @@ void check_two_speed(const Config& config) {
           "got {}, expected a divisor of train.eval_every = {}", p.sync_every, config.train.eval_every);
 }
 
-// Ranks that share a model have servers for each part of it; these must see the same updates, for what several of them keep.
-void check_served_parts(const Config& config) {
-  const ParallelConfig& p = config.parallel;
-  const std::string key = "parallel.servers";
-  const int64_t parts = std::lcm(p.tp, p.ep) * p.pp;
-  const std::string axes = fmt::format("parallel.tp = {}, parallel.pp = {}{}", p.tp, p.pp,
-                                       p.ep > 1 ? fmt::format(", parallel.ep = {}", p.ep) : "");
-  if (p.servers % parts != 0)
-    refuse(config, key,
-           fmt::format("the nearest is parallel.servers = {}", (p.servers + parts - 1) / parts * parts),
-           "got {} with {}, expected a multiple of the {} parts of the model", p.servers, axes, parts);
-  require(p.consistency == "sync" || parts == 1, config, "parallel.consistency",
-          "got \"{}\" with {} parts of a model ({}), expected \"sync\": pushes come to the servers of each "
-          "part in another order, and what parts have in common would not stay equal",
-          p.consistency, parts, axes);
-}
-
 // Servers keep what ZeRO would cut in another way, and sum as they are sent; without a common update
 // of all workers there is no order of grains and no load of a step.
 void check_parameter_servers(const Config& config) {
@@ -124,7 +107,15 @@ void check_parameter_servers(const Config& config) {
             printable(p.replay));
     return;
   }
-  check_served_parts(config);
+  for (const auto& [axis, size] : {std::pair{"tp", p.tp}, {"pp", p.pp}, {"ep", p.ep}})
+    if (size > 1)
+      refuse(
+          config, key,
+          "use parallel.zero = 1: it shares out the optimizer's state, goes with tp, pp and ep, and computes "
+          "what synchronous servers would, to the bit",
+          "got {} with parallel.{} = {}, expected parallel.{} = 1: every worker has the whole model, and "
+          "parallel.dp and parallel.cp share out the work",
+          p.servers, axis, size, axis);
   require(p.zero == 0, config, key,
           "got {} with parallel.zero = {}, expected parallel.zero = 0: masters and the optimizer's state are "
           "shared out "
@@ -136,16 +127,11 @@ void check_parameter_servers(const Config& config) {
       "whom, and workers have no optimizer to make steps of their own with (parallel.staleness is how far "
       "they may be)",
       p.servers, p.sync_every);
-  require(
-      p.compression != "powersgd", config, key,
-      "got {} with parallel.compression = \"powersgd\", expected none, bf16, int8 or topk: its second factor "
-      "is of the sum of the first ones, which workers would have to get back in the middle of a push",
-      p.servers);
-  require(p.compression != "onebit-adam", config, key,
-          "got {} with parallel.compression = \"onebit-adam\", expected none, bf16, int8 or topk: it codes "
-          "momenta, "
-          "which servers have and workers do not",
-          p.servers);
+  if (p.compression != "none" && p.compression != "bf16" && p.compression != "int8")
+    refuse(config, key, "use parallel.compression = \"int8\" or \"bf16\"",
+           "got {} with parallel.compression = \"{}\", expected none, bf16 or int8: a push is coded block by "
+           "block, without what other workers or servers have",
+           p.servers, p.compression);
   const bool sync = p.consistency == "sync";
   require(sync || config.model.router_bias_rate == 0.0, config, key,
           "got {} with parallel.consistency = \"{}\" and model.router_bias_rate = {}, expected 0: it moves "

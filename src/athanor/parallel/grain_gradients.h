@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "athanor/autograd/tape.h"
+#include "athanor/base/check.h"
 
 namespace athanor {
 
@@ -23,10 +24,11 @@ class GrainGradients {
   virtual std::vector<int64_t> grains_of_step(int64_t num_grains) const = 0;  // of this rank
   virtual void begin_grain(Tape& tape, int64_t grain) = 0;
   virtual void end_grain() = 0;
-  // A pipeline works on several grains at a time. It says which weight has the gradient of which grain.
-  virtual void begin_pass() = 0;
-  virtual void weight_ready(Weight& weight, int64_t grain) = 0;
-  virtual void end_pass() = 0;
+  // A pipeline works on several grains at a time. It says which weight has the gradient of which grain. Error: workers of
+  // parameter servers have none.
+  virtual void begin_pass() { fail("gradients: got the pass of a pipeline, expected one grain at a time"); }
+  virtual void weight_ready(Weight&, int64_t /*grain*/) {}
+  virtual void end_pass() {}
   virtual void finish() = 0;                // waits
   virtual double comm_seconds() const = 0;  // of the last step: time that the rank waited
 };

@@ -97,7 +97,7 @@ GrainDealers make_grain_dealers(World& world, const MeshShape& shape, int ranks_
   const auto island_of = [&](int rank) { return shape.coordinate(rank, Axis::dp) / ranks_of_island; };
   GrainDealers dealers;
   std::vector<int> members;
-  for (int rank = 0; rank < world.size(); ++rank) {
+  for (int rank = 0; rank < shape.num_ranks(); ++rank) {
     if (island_of(rank) != island_of(world.rank())) continue;
     members.push_back(rank);
     dealers.units.push_back(shape.coordinate(rank, Axis::dp) % ranks_of_island);

@@ -151,8 +151,7 @@ MemoryPlan plan_memory(const PlanRequest& request) {
   std::optional<ServerPlaces> places;
   if (config.parallel.servers > 0) places.emplace(config, *world);
   const bool serves = places && places->serves();
-  Mesh mesh(places ? places->shape() : mesh_shape(config, request.world_size),
-            places ? places->peers() : *world);
+  Mesh mesh(mesh_shape(config, request.world_size), *world, static_cast<int>(config.parallel.servers));
   const int data_rank = serves ? 0 : mesh.coordinate(Axis::dp), data_ranks = serves ? 1 : mesh.size(Axis::dp);
 
   const int64_t micro = config.train.micro_batch;
@@ -185,7 +184,8 @@ MemoryPlan plan_memory(const PlanRequest& request) {
 
   Arena arena(*queue, request.stop_bytes);
   try {
-    Training training(config, request.num_channels, data_group(mesh), arena, nullptr, nullptr);
+    Training training(config, request.num_channels, places ? places->peers() : data_group(mesh), arena,
+                      nullptr, nullptr);
     if (places) training.serve(*places);
     training.lay_out(mesh);
     training.pack_weights(packs);

@@ -71,6 +71,7 @@ Group& data_group(Mesh& mesh) {
 }
 
 void Training::lay_out(Mesh& mesh) {
+  if (places_ != nullptr && places_->serves()) return;
   if (mesh.size(Axis::tp) > 1) split(sharding_of(config_.model, config_.parallel.sp), mesh.group(Axis::tp));
   const bool experts_apart = sums_experts_apart(config_, mesh.shape());
   if (config_.parallel.sync_every > 0) {

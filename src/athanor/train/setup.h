@@ -59,8 +59,8 @@ struct Training {
   // Of a plan that takes fewer grains for all of them.
   void pack_weights(bool once_a_step) { step_options_.pass.pack_weights = once_a_step; }
   // Parameter servers (train/served.h): this rank is one, or a worker. The group of the constructor are those of its
-  // column of its kind.
-  void serve(ServerPlaces& places, ServerLogs logs = {});
+  // kind. Before lay_out(), which is of the workers.
+  void serve(const ServerPlaces& places, ServerLogs logs = {});
   // Parameters, optimizer state, gradient buckets; on disk, made by `env`, what the config puts there.
   void allocate(Env& env = system_env());
   // Whether this rank has the parameter's values of its own: a worker gets weights from servers, and it alone has what is
@@ -123,8 +123,7 @@ struct Training {
   DataParallelOptions parallel_options_;
   std::unique_ptr<ContextParallel> context_;
   StepOptions step_options_;
-  ServerPlaces* places_ = nullptr;
-  std::unique_ptr<StageGradients> stage_;  // of a server
+  const ServerPlaces* places_ = nullptr;
   ServerLogs logs_;
 };
 

@@ -1,12 +1,11 @@
 // What several ranks hold of one model in common, once the gradients of a step are summed over its grains: partial
-// gradients of a tensor group and of tied embeddings are added up, and the norm is that of the whole model. Common to the
-// steps of data parallelism (step.h) and to parameter servers (served.h).
+// gradients of a tensor group and of tied embeddings are added up, and the norm is that of the whole model.
 //
 //   StageGradients stage(model, {.tensor = &tp, .declared = of_the_whole_model});
 //   stage.sum_shared(grad_of, [](Param& param, const Tensor& sum) { ... it was changed in place ... });
 //   const double norm = stage.norm(squares_of_params, /*may_overflow=*/false, step);
 //
-// Gradients may be any same piece of each rank's (a shard of ZeRO, a row of a server). Collective over the groups.
+// Gradients may be any same piece of each rank's (a shard of ZeRO). Collective over the groups.
 // Errors: theirs; a gradient that is not finite, unless it may overflow, naming step and parameter. Thread rule: one thread.
 #pragma once
 

@@ -68,6 +68,8 @@ class Trainer {
 
  private:
   bool serves() const { return places_ && places_->serves(); }
+  Group& peers() { return places_ ? places_->peers() : group_; }  // the ranks that train, or serve
+  Group& data_ranks() { return places_ ? places_->peers() : data_group(*mesh_); }
   // Some rank of the group was asked to stop: all of them say the same. Collective.
   bool is_asked_to_stop(Group& group) const;
   void open_data();
@@ -99,7 +101,7 @@ class Trainer {
   World& world_;
   Group& group_;  // all ranks
   std::optional<ServerPlaces> places_;
-  std::optional<Mesh> mesh_;  // of those that train, or serve, once the config is known to fit them
+  std::optional<Mesh> mesh_;  // of those that train, once the config is known to fit them
   Dataset data_;
   std::optional<Recorder> recorder_;
   std::optional<PushLog> pushes_;  // of a server without common updates
@@ -119,8 +121,7 @@ void Trainer::open_data() {
   validate(config_);
   check_ranks(config_, group_.size());
   if (config_.parallel.servers > 0) places_.emplace(config_, world_);
-  mesh_.emplace(places_ ? places_->shape() : mesh_shape(config_, group_.size()),
-                places_ ? places_->peers() : world_);
+  mesh_.emplace(mesh_shape(config_, group_.size()), world_, static_cast<int>(config_.parallel.servers));
   if (config_.parallel.sync_every > 0) {
     agree(group_, {{"ranks of the host", fmt::format("{}", io_.ranks_of_host)}},
           "groups of parallel.sync_every need as many ranks on every host");
@@ -166,10 +167,10 @@ void Trainer::open_run() {
 }
 
 void Trainer::load_state() {
-  training_ = std::make_unique<Training>(config_, static_cast<int64_t>(data_.channels.size()),
-                                         data_group(*mesh_), arena_, io_.trace, io_.stop);
+  training_ = std::make_unique<Training>(config_, static_cast<int64_t>(data_.channels.size()), data_ranks(),
+                                         arena_, io_.trace, io_.stop);
   if (places_)
-    training_->serve(*places_, serves() ? open_schedule(config_, mesh_->world().rank(), io_.env,
+    training_->serve(*places_, serves() ? open_schedule(config_, places_->peers().rank(), io_.env,
                                                         folder_.file("schedule"), state_.step, pushes_)
                                         : ServerLogs{});
   training_->lay_out(*mesh_);
@@ -207,7 +208,7 @@ void Trainer::check_step(const StepResult& result, const StepMetrics& metrics) {
 
 void Trainer::measure_peak() {
   double flops = measure_peak_flops(*queue_, training_->compute);
-  mesh_->world().all().all_reduce(&flops, 1, Dtype::f64, "peak").wait();
+  peers().all_reduce(&flops, 1, Dtype::f64, "peak").wait();
   peak_flops_ = std::max(peak_flops_, flops);
 }
 
@@ -216,13 +217,12 @@ void Trainer::measure_peak() {
 bool Trainer::validate_now(int64_t max_tokens, StepMetrics* metrics) {
   if (!has_validation(config_)) return true;
   const Span span(io_.trace, "validation", "step");
-  const Evaluation evaluation =
-      evaluate_channels(*training_->model, arena_, data_.channels, data_group(*mesh_),
-                        {.batch = config_.train.micro_batch,
-                         .max_tokens = max_tokens,
-                         .equal_passes = training_->needs_equal_passes(),
-                         .passes = training_->held_out_passes(),
-                         .give_up = [this] { return is_asked_to_stop(mesh_->world().all()); }});
+  const Evaluation evaluation = evaluate_channels(*training_->model, arena_, data_.channels, data_ranks(),
+                                                  {.batch = config_.train.micro_batch,
+                                                   .max_tokens = max_tokens,
+                                                   .equal_passes = training_->needs_equal_passes(),
+                                                   .passes = training_->held_out_passes(),
+                                                   .give_up = [this] { return is_asked_to_stop(peers()); }});
   if (evaluation.given_up) {
     recorder_->message(fmt::format("step {}: the evaluation was interrupted", state_.step));
     return false;
@@ -388,7 +388,7 @@ void Trainer::loop() {
     // Evaluating and saving take long enough that a request may have come meanwhile: then there is no further step. Servers
     // hear of it only in the next one.
     if (!stop && !done && !places_ && (evaluates || saves)) {
-      stop = is_asked_to_stop(mesh_->world().all());
+      stop = is_asked_to_stop(peers());
       if (stop) save(/*is_last=*/true);
     }
     if (done && !evaluated)
@@ -403,7 +403,7 @@ void Trainer::loop() {
     if (stop && !done) report_.status = "interrupted";
   }
   if (io_.profiler != nullptr)
-    io_.profiler->ceilings = {peak_flops_ / mesh_->world().size(), measure_copy_bandwidth(*queue_)};
+    io_.profiler->ceilings = {peak_flops_ / peers().size(), measure_copy_bandwidth(*queue_)};
 }
 
 // Before the header was shown the error says it all.

@@ -34,12 +34,11 @@ class VerifiedRank {
         queue_(
             make_cpu_queue(&pool_, config.train.isa == "auto" ? best_isa() : parse_isa(config.train.isa))) {
     if (config_.parallel.servers > 0) places_.emplace(config_, world);
-    mesh_.emplace(places_ ? places_->shape() : mesh_shape(config_, world.size()),
-                  places_ ? places_->peers() : world);
+    mesh_.emplace(mesh_shape(config_, world.size()), world, static_cast<int>(config_.parallel.servers));
   }
 
   void run(int64_t num_channels, const ReadGrain& read, VerifyRun& run) {
-    Group& data = hooks_.data ? hooks_.data(*mesh_) : data_group(*mesh_);
+    Group& data = hooks_.data ? hooks_.data(*mesh_) : places_ ? places_->peers() : data_group(*mesh_);
     Training training(config_, num_channels, data, arena_, nullptr, nullptr);
     if (places_) training.serve(*places_);
     if (hooks_.lay_out)

@@ -4,25 +4,13 @@
 
 namespace athanor {
 
-// Some rank of those that share this model: their columns must end with the same step.
-bool WorkerStep::is_asked_to_stop() const {
-  double asked = options_.stop != nullptr && options_.stop->load() > 0 ? 1.0 : 0.0;
-  for (Group* group : {options_.groups.tensor, options_.groups.pipeline})
-    if (group != nullptr) group->all_reduce(&asked, 1, Dtype::f64, "stop").wait();
-  return asked > 0.0;
-}
-
 StepResult WorkerStep::run(TrainState& state, const std::function<const Batch&()>& next_batch) {
   StepResult result;
   GrainLosses losses(options_.pass.num_grains, options_.num_channels);
   ExpertLoads experts(model_.moe_layers(), options_.pass.num_grains);
   servers_.begin_step(state.step + 1, state.loss_scale.scale);
   passes_.run(state, next_batch, losses, experts, result.seconds);
-  if (options_.groups.pipeline != nullptr)  // the last stage has them
-    options_.groups.pipeline
-        ->all_reduce(losses.values.data(), std::ssize(losses.values), Dtype::f64, "losses of stages")
-        .wait();
-  const bool wants_stop = is_asked_to_stop();
+  const bool wants_stop = options_.stop != nullptr && options_.stop->load() > 0;
   const int64_t step = ++state.step;
   result.lr = options_.schedule.at(step);
   if (arena_.queue().device() == Device::null) return result;  // nobody answers
@@ -43,7 +31,6 @@ StepResult WorkerStep::run(TrainState& state, const std::function<const Batch&()
   result.loss_scale = state.loss_scale.scale;
   result.applied = std::isfinite(answer.grad_norm);
   if (options_.is_sync) {
-    if (options_.groups.tensor != nullptr) experts.reduce(*options_.groups.tensor);
     experts.reduce(workers_);
     if (result.applied) experts.balance();
   }

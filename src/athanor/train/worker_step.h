@@ -6,8 +6,7 @@
 //
 // Losses are those of all pushes since this worker's last answer: in sync the whole step's, with the bits of StepRunner;
 // else of what has come to the servers in between, so that every token is told once. A step after which all wait for all
-// (`commits`) leaves the whole run in one state, which servers can save. Workers that share a model push to servers of
-// their own, and the same losses. Thread rule: one thread.
+// (`commits`) leaves the whole run in one state, which servers can save. Thread rule: one thread.
 #pragma once
 
 #include "athanor/parallel/parameter_server/worker.h"
@@ -23,12 +22,11 @@ struct WorkerOptions {
   const std::atomic<int>* stop = nullptr;
   bool is_sync = true;  // all workers push each step before any goes on
   PassOptions pass;
-  StageGroups groups;
 };
 
 class WorkerStep final : public Steps {
  public:
-  // `workers`: the ranks of all stages that share out grains and tokens.
+  // `workers`: the ranks that share out grains and tokens.
   WorkerStep(const Model& model, ServerClient& servers, Group& workers, Arena& arena, WorkerOptions options)
       : model_(model),
         servers_(servers),
@@ -40,8 +38,6 @@ class WorkerStep final : public Steps {
   StepResult run(TrainState& state, const std::function<const Batch&()>& next_batch) override;
 
  private:
-  bool is_asked_to_stop() const;
-
   const Model& model_;
   ServerClient& servers_;
   Group& workers_;

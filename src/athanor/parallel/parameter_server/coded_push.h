@@ -1,5 +1,5 @@
-// The two ends of compressed pushes (compression/push_code.h): a worker's codes with what they left out, and what a
-// server reads them into.
+// Pushes as fewer bytes (bf16, int8; docs/compression.md has the formulas): a worker's codes with what they left out, and
+// what a server reads them into. Both ends have the same plan, a PushCode.
 //
 //   CodedPush push(buckets, workers, arena, settings);
 //   push.encode(bucket, data, /*decoded=*/true);           // data [bucket's total]: the sum of this worker's grains
@@ -8,20 +8,45 @@
 //   CodedRows rows(buckets, server, arena, settings);
 //   rows.receive(world, worker, bucket, into);              // into [row]: waits
 //
+// A message is a server's row of a bucket ("gradients B", u8), weight after weight: block codes of 256 elements each
+// (compression/block_code.h) of what is compressed, f32 of everything else. Gaps between weights decode to 0 and no element
+// to -0, so that messages add up to the same bits as sums of codes over ranks (compression/block_sum.h with `needed`).
 // Error feedback is the worker's: x + residue is coded, residue = what the code left out, f32, kind `optimizer` of the
-// memory plan. With `decoded` the data becomes what the servers will see. Top-k says first how many elements of each piece
-// follow ("counts B", i32), since a server's share of the largest is known to nobody. Errors: the group's. Thread rule: one
-// thread.
+// memory plan. With `decoded` the data becomes what the servers will see. Errors: the group's; Error for a compression that
+// has no block codes. Thread rule: one thread.
 #pragma once
 
 #include <functional>
+#include <vector>
 
+#include "athanor/parallel/compression/block_code.h"
 #include "athanor/parallel/compression/compressed_gradients.h"
 #include "athanor/parallel/compression/error_feedback.h"
-#include "athanor/parallel/compression/push_code.h"
 #include "athanor/parallel/parameter_server/protocol.h"
 
 namespace athanor {
+
+class PushCode {
+ public:
+  struct Piece {
+    size_t slot;      // of the bucket
+    FlatRange range;  // elements of the weight, never none
+    int64_t at;       // where the range begins in the row
+    bool is_coded;
+    int64_t bytes;  // in the message
+  };
+
+  PushCode(const Buckets& buckets, const CompressionOptions& options);
+  const BlockCode& blocks() const { return blocks_; }
+  const std::vector<Piece>& row(size_t bucket, int server) const {
+    return rows_[bucket][static_cast<size_t>(server)];
+  }
+  int64_t bytes(size_t bucket, int server) const;  // of the message
+
+ private:
+  const BlockCode& blocks_;
+  std::vector<std::vector<std::vector<Piece>>> rows_;  // by bucket and server
+};
 
 class CodedPush {
  public:
@@ -33,27 +58,18 @@ class CodedPush {
   std::vector<CompressionState> states() const;
 
  private:
-  struct Message {
-    int64_t first = 0, bytes = 0;  // in codes_
-    std::vector<int32_t> counts = {};
-  };
-  float* values(size_t bucket, size_t slot, float* data) const;
   void encode_blocks(const PushCode::Piece& piece, size_t residue, float* x, std::byte* to, bool decoded);
-  void choose(size_t bucket, float* data, bool decoded);
-  void write_chosen(const PushCode::Piece& piece, Message& message, std::byte* to) const;
 
   const Buckets& buckets_;
   Group& workers_;
   Arena& arena_;
   ServerRoles roles_;
-  PushCode code_;
+  std::vector<const Weight*> coded_;             // each has a residue
   std::vector<std::vector<size_t>> residue_of_;  // by bucket and slot; of coded weights
+  PushCode code_;
   ErrorFeedback feedback_;
-  Tensor codes_;                                // u8: the messages of all buckets
-  std::vector<int64_t> firsts_;                 // of each bucket in it
-  std::vector<std::vector<Message>> messages_;  // by bucket and server
-  Tensor order_, chosen_;  // i32, top-k: to choose with; indices, then values of a bucket
-  std::vector<int64_t> chosen_at_, chosen_count_;  // by slot of the bucket that is encoded
+  Tensor codes_;                 // u8: the messages of all buckets
+  std::vector<int64_t> firsts_;  // of each bucket in it
 };
 
 class CodedRows {

@@ -15,9 +15,6 @@
 // i64[W / parts]). A worker gets from each, when it may go on, the header ("answer", i64[8]), from server 0 the losses of
 // all that was pushed since its last answer, and the server's row of every bucket's values ("parameters B", T). Before the
 // first step there is an answer without a push.
-//
-// Where experts are summed over other ranks than everything else (experts_apart.h), each rank is in a second column, in
-// which only their gradients and parameters go, after those of the first.
 #pragma once
 
 #include <array>
@@ -44,12 +41,10 @@ struct ServerRoles {
   int rank_of_server(int server) const { return workers + server; }
 };
 
-// The same on all ranks of a column.
+// The same on all ranks.
 struct ServerSettings {
   ServerRoles roles;
   int parts = 1;  // so many neighbouring workers compute one grain, each its tokens (context parallelism)
-  // Of experts: grains are numbered by the ranks that have them (experts_apart.h, parts 0).
-  bool numbers_apart = false;
   Consistency consistency = Consistency::sync;
   int64_t staleness = 0;  // of bounded
   Reduce reduce = Reduce::fast;
@@ -58,9 +53,8 @@ struct ServerSettings {
   int64_t num_grains = 1;  // of a step, all workers together
   int64_t num_losses = 1;  // f64 numbers
   // sync, tree: before each step after a multiple of it, but the first one of a start, worker 0 sends shares of grains.
-  int64_t balance_every = 0;  // 0: they stay even
-  CompressionOptions compression =
-      {};  // bf16, int8 or top-k; whole in the worker's first warmup_updates steps
+  int64_t balance_every = 0;            // 0: they stay even
+  CompressionOptions compression = {};  // bf16 or int8; whole in the worker's first warmup_updates steps
   bool codes(int64_t step) const {
     return compression.kind != Compression::none && step > compression.warmup_updates;
   }
@@ -72,14 +66,6 @@ struct ServerSettings {
             .uses_apart = true,
             .section = {}};
   }
-};
-
-// The ranks with the same weights: those that work for them, then those that keep them. Workers and servers are made of one
-// of all weights, or of two, the second of experts.
-struct Column {
-  Group& ranks;
-  Group& peers;  // those of this one's kind
-  ServerSettings settings;
 };
 
 using Words = std::array<int64_t, 8>;

@@ -5,8 +5,9 @@
 #include <cmath>
 #include <utility>
 
+#include "athanor/base/check.h"
+#include "athanor/parallel/gradient_norm.h"
 #include "athanor/parallel/not_finite.h"
-#include "athanor/parallel/parameter_server/columns.h"
 
 namespace athanor {
 namespace {
@@ -17,21 +18,28 @@ int64_t bound_of(const ServerSettings& settings) {
 
 }  // namespace
 
-ParameterServer::ParameterServer(const Module& model, Optimizer& optimizer,
-                                 const std::vector<Column>& columns, Arena& arena, ServerOptions options)
+ParameterServer::ParameterServer(const Module& model, Optimizer& optimizer, Group& world, Group& servers,
+                                 const ServerSettings& settings, Arena& arena, ServerOptions options)
     : model_(model),
       optimizer_(optimizer),
       options_(std::move(options)),
-      columns_(make_columns<ServerColumn>(model, columns, &ServerRoles::servers, arena)),
-      world_(column().ranks()),
-      servers_(column().servers()),
-      settings_(column().settings()),
+      world_(world),
+      servers_(servers),
+      settings_(settings),
+      shard_(model.weights(), servers.rank(), arena, settings),
+      grains_(settings.roles.workers, /*own=*/0, settings.parts),
       order_(settings_.roles.workers, bound_of(settings_), 0, 0),
       headers_(static_cast<size_t>(settings_.roles.workers)),
       answer_headers_(headers_.size()),
       losses_(headers_.size(), std::vector<double>(static_cast<size_t>(settings_.num_losses), 0.0)),
       answered_losses_(losses_),
-      pushed_losses_(losses_.front()) {}
+      pushed_losses_(losses_.front()) {
+  check(world.size() == settings.roles.size() && servers.size() == settings.roles.servers,
+        "parameter server: got {} ranks and {} servers, expected {} and {}", world.size(), servers.size(),
+        settings.roles.size(), settings.roles.servers);
+  if (settings.compression.kind != Compression::none)
+    coded_ = std::make_unique<CodedRows>(shard_.buckets(), servers.rank(), arena, settings);
+}
 
 void ParameterServer::start(const Served& from) {
   finish_answers();
@@ -48,7 +56,6 @@ void ParameterServer::start(const Served& from) {
     arrivals_ = std::make_unique<Arrivals>(world_, settings_.roles.workers);
   for (const int worker : order_.take_answers())
     answer(worker, {.step = at_.step, .version = at_.updates, .tokens = at_.tokens});
-  answer_experts();
 }
 
 // Workers that wait for an answer should hear why there is none.
@@ -67,8 +74,8 @@ Served ParameterServer::serve_steps() {
     double tokens = 0.0;
     at_.stop = false;
     if (settings_.balance_every > 0 && at_.step > started_step_ && at_.step % settings_.balance_every == 0)
-      share_grains(column().receive_shares());
-    for (const auto& column : columns_) column->take_step(at_.step + 1);
+      receive_shares();
+    take_step(at_.step + 1);
     for (int worker = 0; worker < settings_.roles.workers; ++worker) {
       const PushHeader push = receive_header(worker);
       check(push.step == at_.step + 1, "parameter server: worker {} pushed step {}, expected {}", worker,
@@ -77,7 +84,7 @@ Served ParameterServer::serve_steps() {
       at_.stop = at_.stop || push.wants_stop;
       tokens += push.tokens;
     }
-    finish_sums();
+    shard_.finish();
     const int64_t step = at_.step + 1;
     const double to_mean = 1.0 / (tokens * at_.loss_scale.scale);
     const double norm_of_sums = gradient_norm(step), norm = norm_of_sums * to_mean;
@@ -93,20 +100,13 @@ Served ParameterServer::serve_steps() {
                       .stop_step = at_.stop ? step : 0,
                       .tokens = at_.tokens,
                       .grad_norm = norm});
-    answer_experts();
     if (commit || at_.stop) return at_;
   }
 }
 
-void ParameterServer::finish_sums() {
-  for (const auto& column : columns_) column->finish();
-  if (options_.sum_shared) options_.sum_shared([this](Param& param) { return grad(param); });
-}
-
 void ParameterServer::rehearse() {
-  for (const auto& column : columns_)
-    settings_.consistency == Consistency::sync ? column->take_step(1) : column->take_push(0, 1);
-  finish_sums();
+  settings_.consistency == Consistency::sync ? take_step(1) : take_push(0, 1);
+  shard_.finish();
 }
 
 Served ParameterServer::serve_pushes() {
@@ -115,8 +115,8 @@ Served ParameterServer::serve_pushes() {
     const int worker = next_worker();
     const PushHeader push = PushHeader::of(headers_[static_cast<size_t>(worker)]);
     receive_losses(worker);
-    column().take_push(worker, push.step);
-    column().finish();
+    take_push(worker, push.step);
+    shard_.finish();
     finish_answers();
     if (!push.overflowed) update(push.step, push.grad_scale);
     if (push.loss_scale == at_.loss_scale.scale) at_.loss_scale.update(!push.overflowed);
@@ -186,8 +186,51 @@ PushHeader ParameterServer::receive_header(int worker) {
   return PushHeader::of(words);
 }
 
-void ParameterServer::share_grains(const std::vector<int64_t>& counts) {
-  for (const auto& column : columns_) column->share_grains(counts);
+// From worker 0 come the shares of grains, from which the order of sums follows.
+void ParameterServer::receive_shares() {
+  std::vector<int64_t> counts(static_cast<size_t>(settings_.roles.workers / settings_.parts));
+  world_.recv(counts.data(), std::ssize(counts), Dtype::i64, 0, "shares of grains").wait();
+  grains_.set(std::move(counts));
+}
+
+// On the null device memory is taken and nothing comes.
+void ParameterServer::receive_gradients(int worker, size_t bucket, int64_t step) {
+  const Tensor into = shard_.incoming(bucket);
+  if (into.queue().device() == Device::null) return;
+  if (settings_.codes(step)) return coded_->receive(world_, worker, bucket, into);
+  world_.recv(into.raw(), into.numel(), Dtype::f32, worker, "gradients " + std::to_string(bucket)).wait();
+}
+
+// Of a bucket the sums of all workers, in the order in which data parallelism adds them: see ReplicatedGradients.
+void ParameterServer::take_bucket(size_t bucket, int64_t step) {
+  const int workers = settings_.roles.workers, parts = settings_.parts;
+  if (settings_.reduce == Reduce::fast) {
+    for (int worker = 0; worker < workers; ++worker) {
+      receive_gradients(worker, bucket, step);
+      shard_.take(bucket, {worker, worker + 1}, workers);
+    }
+    return;
+  }
+  const int64_t grains = settings_.num_grains, num_leaves = grains_.num_leaves(grains);
+  for (int i = 0; i < workers; ++i) {  // from left to right: one part of all grains, then the next
+    const int worker = i % (workers / parts) * parts + i / (workers / parts);
+    const LeafRange leaves = grains_.leaves(grains, worker);
+    for (const LeafRange& node : cover_nodes(leaves.first, leaves.second, num_leaves)) {
+      receive_gradients(worker, bucket, step);
+      shard_.take(bucket, node, num_leaves);
+    }
+  }
+}
+
+void ParameterServer::take_step(int64_t step) {
+  for (size_t bucket = 0; bucket < shard_.buckets().list.size(); ++bucket) take_bucket(bucket, step);
+}
+
+void ParameterServer::take_push(int worker, int64_t step) {
+  for (size_t bucket = 0; bucket < shard_.buckets().list.size(); ++bucket) {
+    receive_gradients(worker, bucket, step);
+    shard_.take(bucket, {0, 1}, 1);
+  }
 }
 
 void ParameterServer::receive_losses(int worker) {
@@ -197,26 +240,23 @@ void ParameterServer::receive_losses(int worker) {
     for (size_t i = 0; i < since.size(); ++i) since[i] += pushed_losses_[i];
 }
 
-const Tensor& ParameterServer::grad(const Param& param) const {
-  return columns_[columns_.front()->has(param) ? 0 : 1]->grad(param);
-}
-
-Traffic ParameterServer::traffic() const {
-  Traffic sum;
-  for (const auto& column : columns_) sum += column->ranks().traffic();
-  return sum;
-}
-
 double ParameterServer::gradient_norm(int64_t step) {
+  std::vector<const Param*> params;
+  std::vector<NormTensor> tensors;
+  for (const auto& param : model_.params()) {
+    if (!shard_.has(*param)) continue;
+    params.push_back(param.get());
+    tensors.push_back(
+        {.numel = param->numel(), .pieces = {}, .mine = [this, &param] { return shard_.grad(*param); }});
+    for (int server = 0; server < settings_.roles.servers; ++server)
+      tensors.back().pieces.push_back(shard_.piece(*param, server));
+  }
+  const std::vector<double> of_params = sum_squares(tensors, servers_);
   double squares = 0.0;
-  std::vector<double> of_params(model_.params().size(), 0.0);
-  for (const auto& column : columns_) column->add_squares(model_.params(), of_params);
-  if (options_.norm) return options_.norm(of_params, at_.loss_scale.dynamic, step);
   for (size_t i = 0; i < of_params.size(); ++i) {
     squares += of_params[i];
     if (!std::isfinite(squares) && !at_.loss_scale.dynamic)
-      throw NotFinite(
-          fmt::format("step {}: the gradient of '{}' is not finite", step, model_.params()[i]->name()));
+      throw NotFinite(fmt::format("step {}: the gradient of '{}' is not finite", step, params[i]->name()));
   }
   return std::sqrt(squares);
 }
@@ -240,13 +280,12 @@ void ParameterServer::answer(int worker, AnswerHeader header) {
     answers_.push_back(
         world_.send(answered_losses_[w].data(), settings_.num_losses, Dtype::f64, worker, "losses"));
   }
-  column().send_values(worker, [this](Work work) { answers_.push_back(std::move(work)); });
-}
-
-void ParameterServer::answer_experts() {
-  for (size_t c = 1; c < columns_.size(); ++c)
-    for (int worker = 0; worker < columns_[c]->settings().roles.workers; ++worker)
-      columns_[c]->send_values(worker, [this](Work work) { answers_.push_back(std::move(work)); });
+  for (size_t b = shard_.buckets().list.size(); b-- > 0;) {
+    if (!shard_.has_values(b)) continue;
+    const Tensor& row = shard_.values(b);
+    answers_.push_back(
+        world_.send(row.raw(), row.numel(), row.dtype(), worker, "parameters " + std::to_string(b)));
+  }
 }
 
 void ParameterServer::finish_answers() {

@@ -30,7 +30,7 @@ class ServerShard final : public ValueSource {
   void finish();  // of all buckets; the next sums are those of another step
   // Of what the server keeps of it.
   const Tensor& grad(const Param& param) const { return grads_.at(&param); }
-  // Neither a worker's state nor of another column.
+  // A state is the workers'.
   bool has(const Param& param) const {
     return !param.uses().empty() && buckets_.places.contains(param.uses().front().get());
   }

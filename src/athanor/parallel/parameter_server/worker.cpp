@@ -4,93 +4,42 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "athanor/base/check.h"
 #include "athanor/parallel/not_finite.h"
-#include "athanor/parallel/parameter_server/columns.h"
 
 namespace athanor {
 
-ServerClient::ServerClient(const Module& model, const std::vector<Column>& columns, Arena& arena,
-                           Trace* trace)
+ServerClient::ServerClient(const Module& model, Group& world, Group& workers, const ServerSettings& settings,
+                           Arena& arena, Trace* trace)
     : model_(model),
+      world_(world),
+      workers_(workers),
+      settings_(settings),
+      arena_(arena),
       clock_(trace),
-      columns_(make_columns<WorkerColumn>(model, columns, &ServerRoles::workers, arena, clock_)),
-      world_(columns.front().ranks),
-      settings_(column().settings()),
-      is_first_(columns.front().peers.rank() == 0),
-      expert_grains_(columns.back().settings.numbers_apart ? 0 : columns.back().settings.parts),
-      answers_(static_cast<size_t>(settings_.roles.servers)),
-      started_losses_(static_cast<size_t>(settings_.num_losses)) {}
-
-void ServerClient::allocate() {
-  for (const auto& column : columns_) column->allocate();
+      buckets_(model.weights(), settings.buckets()),
+      values_(buckets_, world, arena, settings, clock_),
+      answers_(static_cast<size_t>(settings.roles.servers)),
+      started_losses_(static_cast<size_t>(settings.num_losses)) {
+  check(world.size() == settings.roles.size() && workers.size() == settings.roles.workers,
+        "parameter server: got {} ranks and {} workers, expected {} and {}", world.size(), workers.size(),
+        settings.roles.size(), settings.roles.workers);
 }
 
-uint64_t ServerClient::gradient_buffer_bytes() const {
-  uint64_t bytes = 0;
-  for (const auto& column : columns_) bytes += column->gradients().buffer_bytes();
-  return bytes;
+void ServerClient::allocate() {
+  gradients_ = std::make_unique<PushedGradients>(buckets_, workers_, world_, arena_, settings_, clock_);
 }
 
 void ServerClient::begin_step(int64_t step, double loss_scale) {
   clock_.reset();
-  const auto grains_of = [](const WorkerColumn& column) {
-    return column.gradients().grains_of_step(column.settings().num_grains);
-  };
-  if (experts() != nullptr) expert_grains_.begin(grains_of(column()), grains_of(*experts()));
-  for (const auto& column : columns_) {
-    column->gradients().code(settings_.codes(step), loss_scale);
-    column->gradients().begin_step(column->settings().num_grains);
-  }
+  gradients_->code(settings_.codes(step), loss_scale);
+  gradients_->begin_step(settings_.num_grains);
 }
 
 void ServerClient::begin_grain(Tape& tape, int64_t grain) {
-  own_ready_ = column().gradients().begin_grain(grain);
-  if (experts() != nullptr)
-    experts_ready_ = experts()->gradients().begin_grain(expert_grains_.of(grain));
-  else if (!own_ready_)
-    return;
-  tape.on_weight_ready([this](Weight& weight) {
-    const WeightReady& told = column().has(weight) ? own_ready_ : experts_ready_;
-    if (told) told(weight);
-  });
-}
-
-void ServerClient::begin_pass() {
-  for (const auto& column : columns_) column->gradients().begin_pass();
-}
-
-void ServerClient::weight_ready(Weight& weight, int64_t grain) {
-  if (column().has(weight))
-    column().gradients().weight_ready(weight, grain);
-  else
-    experts()->gradients().weight_ready(weight, expert_grains_.of(grain));
-}
-
-void ServerClient::end_grain() {
-  for (const auto& column : columns_) column->gradients().end_grain();
-}
-
-void ServerClient::finish() {
-  for (const auto& column : columns_) column->gradients().finish();
-}
-
-void ServerClient::settle() {
-  for (const auto& column : columns_) column->values().settle();
-}
-
-Traffic ServerClient::traffic() const {
-  Traffic sum;
-  for (const auto& column : columns_) sum += column->ranks().traffic();
-  return sum;
-}
-
-std::vector<CompressionState> ServerClient::compression_states() const {
-  std::vector<CompressionState> states;
-  for (const auto& column : columns_)
-    for (const CompressionState& state : column->gradients().compression_states()) states.push_back(state);
-  return states;
+  if (WeightReady ready = gradients_->begin_grain(grain)) tape.on_weight_ready(std::move(ready));
 }
 
 void ServerClient::start() {
@@ -99,8 +48,8 @@ void ServerClient::start() {
 }
 
 void ServerClient::share_grains(const std::vector<int64_t>& counts) {
-  for (const auto& column : columns_) column->gradients().share_grains(counts);
-  if (!is_first_) return;
+  gradients_->share_grains(counts);
+  if (workers_.rank() > 0) return;
   std::vector<Work> sends;
   for (int server = 0; server < settings_.roles.servers; ++server)
     sends.push_back(world_.send(counts.data(), std::ssize(counts), Dtype::i64,
@@ -110,7 +59,7 @@ void ServerClient::share_grains(const std::vector<int64_t>& counts) {
 
 // To the mean over the tokens, clipped; returns the norm of that mean before it is clipped.
 double ServerClient::scale(PushHeader& push, double clip_norm) {
-  const std::vector<double> of_params = column().gradients().sum_squares(model_.params());
+  const std::vector<double> of_params = gradients_->sum_squares(model_.params());
   double squares = 0.0;
   for (size_t i = 0; i < of_params.size(); ++i) {
     squares += of_params[i];
@@ -138,14 +87,13 @@ AnswerHeader ServerClient::exchange(PushHeader push, double clip_norm, std::span
   sends.push_back(world_.send(mine.data(), settings_.num_losses, Dtype::f64,
                               settings_.roles.rank_of_server(0), "losses"));
   expect_answers(losses);
-  if (!sync) column().gradients().push();
+  if (!sync) gradients_->push();
   for (Work& send : sends) clock_.wait(send, "wait for servers");
   AnswerHeader answer = wait_for_answers();
   check(answer.step == push.step, "parameter server: got the answer of step {}, expected {}", answer.step,
         push.step);
   if (!sync) answer.grad_norm = norm;
-  if (!std::isfinite(answer.grad_norm))
-    for (const auto& column : columns_) column->gradients().skip_step();
+  if (!std::isfinite(answer.grad_norm)) gradients_->skip_step();
   return answer;
 }
 
@@ -159,7 +107,7 @@ void ServerClient::expect_answers(std::span<double> losses) {
     if (server == 0)
       works_.push_back(world_.recv(losses.data(), settings_.num_losses, Dtype::f64, rank, "losses"));
   }
-  for (const auto& column : columns_) column->values().pull();
+  values_.pull();
 }
 
 AnswerHeader ServerClient::wait_for_answers() {
