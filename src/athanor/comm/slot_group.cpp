@@ -106,29 +106,10 @@ void SlotGroup::run_thread() {
   }
 }
 
-// The memory must be one that the others can write.
-bool SlotGroup::note_squares(const NotedSquares& of_next) {
-  if (of_next.of == nullptr || place_of(of_next.to, 1, Dtype::f64) == 0) return false;
-  next_squares_ = of_next;
-  return true;
-}
-
-void SlotGroup::take_noted_squares(Call& call) {
-  const NotedSquares noted = std::exchange(next_squares_, {});
-  if (noted.of == nullptr) return;
-  check(call.dtype == Dtype::f32, "{} \"{}\": got {} with squares to be noted, expected f32",
-        name_of(call.collective), call.name, name_of(call.dtype));
-  call.square_blocks = noted.of;
-  call.squares_place = place_of(noted.to, norm_blocks(call.count), Dtype::f64);
-  check(call.squares_place != 0, "{} \"{}\": got a place for fewer squares than blocks of {} elements",
-        name_of(call.collective), call.name, call.count);
-}
-
 Work SlotGroup::all_reduce(void* data, int64_t count, Dtype dtype, const std::string& name) {
   Call call{Collective::all_reduce, dtype, -1, count, 0, name};
   check_call(call, size(), data != nullptr);
   call.place = place_of(data, count, dtype);
-  take_noted_squares(call);
   return start(call,
                [this, bytes = static_cast<std::byte*>(data)](const Call& c) { run_all_reduce(c, bytes); });
 }
@@ -140,7 +121,6 @@ Work SlotGroup::all_reduce_tree(std::vector<TreeNode> nodes, int64_t num_leaves,
   Call call{Collective::all_reduce_tree, Dtype::f32, -1, count, num_leaves, name};
   check_call(call, size(), buffers);
   call.place = place_of(result, count, Dtype::f32);
-  take_noted_squares(call);
   const size_t most = link_.arena().slot_bytes() / 64 - 1;  // 64 bytes of each must fit a slot
   check(nodes.size() <= most, "all_reduce_tree \"{}\": {} nodes on rank {}, expected at most {}", name,
         nodes.size(), rank(), most);
@@ -164,7 +144,6 @@ Work SlotGroup::reduce_scatter(const void* in, void* out, int64_t count, Dtype d
   Call call{Collective::reduce_scatter, dtype, -1, count, 0, name};
   check_call(call, size(), in != nullptr && out != nullptr);
   call.place = place_of(in, count * size(), dtype);
-  take_noted_squares(call);
   return start(call, [this, from = static_cast<const std::byte*>(in),
                       to = static_cast<std::byte*>(out)](const Call& c) { run_reduce_scatter(c, from, to); });
 }

@@ -53,7 +53,6 @@ class SlotGroup final : public Group {
   Work all_reduce(void* data, int64_t count, Dtype dtype, const std::string& name) override;
   Work all_reduce_tree(std::vector<TreeNode> nodes, int64_t num_leaves, float* result, int64_t count,
                        const std::string& name) override;
-  bool note_squares(const NotedSquares& of_next) override;
   Work all_gather(const void* in, void* out, int64_t count, Dtype dtype, const std::string& name) override;
   Work reduce_scatter(const void* in, void* out, int64_t count, Dtype dtype,
                       const std::string& name) override;
@@ -87,7 +86,6 @@ class SlotGroup final : public Group {
   class Handle;
 
   SharedPlace place_of(const void* data, int64_t count, Dtype dtype) const;
-  void take_noted_squares(Call& call);  // of note_squares(), if this call is the next one
   // `extra` as in direct_bytes().
   Work start(Call call, std::function<void(const Call&)> body, int64_t extra = 0);
   void wait(Started& started);
@@ -135,9 +133,6 @@ class SlotGroup final : public Group {
   void share_work(int64_t count, size_t element,
                   const std::function<void(int64_t first, int64_t length)>& body);
   void reduce_directly(const Call& call);
-  // Of elements [first, first + count) of a call's sum, x: writes their squares where all ranks read them, or this one.
-  void square_for_all(const Call& call, const float* x, int64_t first, int64_t count) const;
-  void square_here(const Call& call, const float* x, int64_t first, int64_t count) const;
   void copy_directly(const std::function<void(int rank, const std::byte* buffer)>& copy_from);
 
   std::shared_ptr<void> memory_;
@@ -154,7 +149,6 @@ class SlotGroup final : public Group {
   std::deque<std::shared_ptr<Started>> queue_;
   bool running_ = false, stopping_ = false;
   std::thread thread_;
-  NotedSquares next_squares_;
 };
 
 }  // namespace athanor
