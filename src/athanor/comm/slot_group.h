@@ -1,5 +1,5 @@
-// A Group over a SlotArena: the queue of started collectives, the thread that carries them out in order, the
-// collectives themselves (slot_collectives.cpp, slot_exchange.cpp, slot_tree.cpp) and the messages (slot_mail.h).
+// A Group over a SlotArena: the queue that carries out what was started (call_queue.h), the collectives themselves
+// (slot_collectives.cpp, slot_exchange.cpp, slot_tree.cpp) and the messages (slot_mail.h).
 //
 // Data moves in pieces that fit a slot. Each rank copies its piece in, sums one slice of it over all ranks,
 // and copies the other slices out; the two slots of a rank let it copy the next piece in before the others
@@ -8,18 +8,15 @@
 #pragma once
 
 #include <array>
-#include <atomic>
-#include <condition_variable>
-#include <deque>
+#include <exception>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
-#include <thread>
 #include <vector>
 
+#include "athanor/comm/call_queue.h"
 #include "athanor/comm/copy_across.h"
 #include "athanor/comm/exchange.h"
 #include "athanor/comm/group.h"
@@ -75,24 +72,12 @@ class SlotGroup final : public Group {
   void abort(const std::string& reason) override;
 
  private:
-  // A started collective; shared by the queue and the user's handle.
-  struct Started {
-    Call call;
-    std::function<void(const Call&)> body;
-    int64_t bytes = 0;  // of its traffic
-    std::atomic<bool> done = false;
-    std::optional<GroupFailure> error;  // written before done; thrown anew by each who waits
-  };
-  class Handle;
-
   SharedPlace place_of(const void* data, int64_t count, Dtype dtype) const;
   // `extra` as in direct_bytes().
   Work start(Call call, std::function<void(const Call&)> body, int64_t extra = 0);
-  void wait(Started& started);
-  void run_front(std::unique_lock<std::mutex>& lock);
-  void run_thread();
+  GroupFailure failure_of(const std::exception& error);
 
-  // In slot_collectives.cpp; all run in the one thread that holds running_.
+  // In slot_collectives.cpp; all run in the queue, one after the other.
   void run(const Call& call, const PieceSteps& steps);
   void run_pieces(const PieceSteps& steps, uint32_t in_event);
   int bring_in(const PieceSteps& steps, int64_t k);
@@ -144,11 +129,7 @@ class SlotGroup final : public Group {
   uint64_t pieces_begun_ = 0;            // picks the slot: all ranks count alike
   std::array<uint32_t, 2> slot_free_{};  // the event at which all have read the slot's last piece
 
-  std::mutex mutex_;
-  std::condition_variable work_, finished_;
-  std::deque<std::shared_ptr<Started>> queue_;
-  bool running_ = false, stopping_ = false;
-  std::thread thread_;
+  CallQueue queue_;
 };
 
 }  // namespace athanor
