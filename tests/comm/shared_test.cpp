@@ -11,7 +11,6 @@
 #include "athanor/comm/shm.h"
 #include "athanor/comm/slot_group.h"
 #include "athanor/comm/thread.h"
-#include "athanor/kernels/table.h"
 #include "comm/forked.h"
 #include "comm/reference.h"
 
@@ -52,90 +51,6 @@ class Buffer {
   std::vector<std::byte> own_;
   T* data_;
 };
-
-SquareBlocks square_blocks() {
-  const auto queue = make_cpu_queue(nullptr, best_isa());
-  return queue->table().elementwise.square_blocks(*queue);
-}
-
-// Where the group notes squares of sums: behind whole blocks that are not touched.
-class NotedByGroup {
- public:
-  NotedByGroup(Group& group, int64_t count)
-      : group_(group),
-        blocks_(static_cast<size_t>(norm_blocks(count))),
-        region_(group.allocate_shared((blocks_ + 4) * sizeof(double), "squares")) {}
-  void ask() {
-    std::fill_n(all(), blocks_ + 4, -1.0);
-    group_.barrier("cleared");  // others write here, too
-    ASSERT_TRUE(group_.note_squares({.of = square_blocks(), .to = all() + 2}));
-  }
-  // Whether they are those of this sum.
-  bool are_of(const std::vector<float>& sum) const {
-    std::vector<double> expected(blocks_ + 4, -1.0);
-    square_blocks()(sum.data(), std::ssize(sum), expected.data() + 2);
-    return std::equal(expected.begin(), expected.end(), all());
-  }
-
- private:
-  double* all() const { return static_cast<double*>(static_cast<void*>(region_.get())); }
-  Group& group_;
-  size_t blocks_;
-  std::shared_ptr<std::byte> region_;
-};
-
-// Sums whose squares are noted, by whichever way the sum takes.
-void run_noted_sums(Group& group, const std::function<bool(int)>& shared) {
-  const int n = group.size(), me = group.rank();
-  for (const int64_t count : {int64_t{1}, int64_t{256}, int64_t{1000}, int64_t{36'011}, int64_t{131'072}}) {
-    Buffer<float> one(group, shared(me), 16 * me, count), many(group, shared(me), 16 * me, n * count);
-    NotedByGroup squares(group, count);
-    one.fill(samples<float>(me, 0, count));
-    squares.ask();
-    group.all_reduce(one.data(), count, Dtype::f32, "sum").wait();
-    ASSERT_TRUE(same_bits(one.values(), serial_sums<float>(n, 0, count)));
-    ASSERT_TRUE(squares.are_of(one.values())) << n << " ranks, all_reduce of " << count;
-    group.all_reduce(one.data(), count, Dtype::f32, "not asked").wait();
-    ASSERT_TRUE(squares.are_of(serial_sums<float>(n, 0, count))) << "only the next sum is noted";
-
-    many.fill(samples<float>(me, 0, n * count));
-    squares.ask();
-    group.reduce_scatter(many.data(), many.data() + me * count, count, Dtype::f32, "row").wait();
-    ASSERT_TRUE(squares.are_of(serial_sums<float>(n, me * count, count)))
-        << n << " ranks, reduce_scatter of " << count;
-
-    const auto [first, last] = grains_of_rank(n + 1, n, me);
-    std::vector<Buffer<float>> buffers;
-    std::vector<TreeNode> nodes;
-    buffers.reserve(3);
-    for (int i = 0; i < 3; ++i) buffers.emplace_back(group, shared(me), 16 * i, count);
-    for (const auto& range : cover_nodes(first, last, n + 1)) {
-      buffers[nodes.size()].fill(node_sum(range, n + 1, count));
-      nodes.push_back({range.first, range.second, buffers[nodes.size()].data()});
-    }
-    squares.ask();
-    group.all_reduce_tree(nodes, n + 1, buffers[2].data(), count, "tree").wait();
-    ASSERT_TRUE(squares.are_of(node_sum({0, n + 1}, n + 1, count))) << n << " ranks, tree of " << count;
-  }
-}
-
-TEST(SharedMemory, SquaresThatCannotBeNotedAreRefused) {
-  run_ranks(make_thread_groups(2, page_slots()), [](Group& group) {
-    std::vector<double> own(100);
-    EXPECT_FALSE(group.note_squares({.of = square_blocks(), .to = own.data()}))
-        << "the others cannot write it";
-    const auto memory = group.allocate_shared(kSharedUnit, "squares");
-    auto* const few = static_cast<double*>(static_cast<void*>(memory.get() + kSharedUnit)) - 8;
-    EXPECT_FALSE(group.note_squares({.of = nullptr, .to = few}));
-    ASSERT_TRUE(group.note_squares({.of = square_blocks(), .to = few}));
-    std::vector<float> values(8 * kNormBlock + 1);
-    EXPECT_THROW(group.all_reduce(values.data(), std::ssize(values), Dtype::f32, "more blocks"), Error);
-    ASSERT_TRUE(group.note_squares({.of = square_blocks(), .to = few}));
-    std::vector<Bf16> rounded(300);
-    EXPECT_THROW(group.all_reduce(rounded.data(), 300, Dtype::bf16, "of another type"), Error);
-  });
-  EXPECT_FALSE(make_single_group()->note_squares({.of = square_blocks(), .to = nullptr}));
-}
 
 // `shared(rank)`: whether a rank's buffers are. Ranks begin at other offsets.
 template <typename T>
@@ -202,8 +117,6 @@ void run_everything(Group& group) {
   run_all<double>(group, all);
   run_all<int64_t>(group, all);
   run_all<float>(group, some);
-  run_noted_sums(group, all);
-  run_noted_sums(group, some);
   run_trees(group, all);
   run_trees(group, some);
 }

@@ -209,47 +209,6 @@ TEST_P(GemmTest, TnSumsIsTnAndTheSumsOfColumns) {
     }
 }
 
-// Whole norm blocks in a row and not, in one piece of k and in several, fresh and added to, with sums of columns and without.
-TEST_P(GemmTest, TnSquaresIsTnAndTheSquaresOfItsBlocks) {
-  for (const Dtype dtype : {Dtype::f32, Dtype::bf16})
-    for (const GemmSize& size : {GemmSize{300, 512, 40}, GemmSize{33, 256, 1100}, GemmSize{33, 256, 1024},
-                                 GemmSize{33, 768, 1100}, GemmSize{1, 768, 5}, GemmSize{70, 100, 64}})
-      for (const bool add : {false, true}) {
-        SCOPED_TRACE(name(dtype, size) + (add ? " added" : ""));
-        const Values a = random_values(size.k * size.m, dtype, 1),
-                     b = random_values(size.k * size.n, dtype, 2);
-        const Values start = random_values(size.m * size.n, Dtype::f32, 3);
-        const auto blocks = static_cast<size_t>(norm_blocks(size.m * size.n));
-        const auto got = run(GetParam(), [&](Bench& bench) {
-          Tensor plain = bench.output(start, {size.m, size.n}, Dtype::f32),
-                 c = bench.output(start, {size.m, size.n}, Dtype::f32),
-                 with_sums = bench.output(start, {size.m, size.n}, Dtype::f32),
-                 sums = bench.output({size.m}, Dtype::f32), other = bench.output({size.m}, Dtype::f32);
-          const Tensor as = bench.input(a, {size.k, size.m}, dtype),
-                       bs = bench.input(b, {size.k, size.n}, dtype);
-          const GemmKernels& gemm = bench.kernels().gemm;
-          const SquareBlocks square_blocks = bench.kernels().elementwise.square_blocks(bench.queue());
-          std::vector<double> squares(blocks + 2, -1.0), both = squares, expected = squares;
-          if (square_blocks == nullptr) {  // a device
-            EXPECT_THROW(gemm.tn_squares(bench.queue(), c, nullptr, as, bs, add, squares.data()), Error);
-            return std::vector(5, bench.output(start, {size.m, size.n}, Dtype::f32));
-          }
-          fill_zero(sums);
-          fill_zero(other);
-          gemm.tn_squares(bench.queue(), c, nullptr, as, bs, add, squares.data() + 1);
-          gemm.tn_squares(bench.queue(), with_sums, &sums, as, bs, add, both.data() + 1);
-          gemm.tn_sums(bench.queue(), plain, other, as, bs, add);
-          square_blocks(plain.data<float>(), plain.numel(), expected.data() + 1);
-          EXPECT_EQ(squares, expected);
-          EXPECT_EQ(both, expected);
-          return std::vector{plain, c, with_sums, other, sums};
-        });
-        EXPECT_EQ(got[0], got[1]);
-        EXPECT_EQ(got[0], got[2]);
-        EXPECT_EQ(got[3], got[4]);
-      }
-}
-
 TEST_P(GemmTest, LeadingDimensionsAreFlattened) {
   const GemmSize size{6, 5, 7};
   const Values x = random_values(size.m * size.k, Dtype::f32, 1),

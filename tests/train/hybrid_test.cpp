@@ -8,137 +8,76 @@
 namespace athanor {
 namespace {
 
-struct Groups {
-  int shard_size = 1, copies = 1;
-  int ranks() const { return shard_size * copies; }
-};
-
-struct Measured {
-  Outcome outcome;
-  Traffic inner, across;  // of rank 0, of all steps
-  uint64_t gradient_bytes = 0, parameter_bytes = 0, optimizer_bytes = 0;
-  int64_t rows = 0;        // elements of all buckets
-  int64_t value_rows = 0;  // of those that hold values
-};
-
 Config seven_grains(const WideCase& c) {
   Config config = wide(c);
   config.train.global_batch = 14;
   return config;
 }
 
-std::vector<int> every(int first, int step, int count) {
-  std::vector<int> ranks;
-  for (int i = 0; i < count; ++i) ranks.push_back(first + i * step);
-  return ranks;
+// Shards of so many ranks, in so many copies.
+struct Groups {
+  int shard_size = 1, copies = 1;
+};
+
+Config hybrid(Config config, const Groups& groups) {
+  config.parallel.dp = groups.shard_size * groups.copies;
+  config.parallel.zero_shard = groups.shard_size;
+  return config;
 }
 
-class HybridRank {
- public:
-  HybridRank(const Config& config, const Groups& groups, World& world)
-      : config_(config),
-        num_grains_((config.train.global_batch + config.train.micro_batch - 1) / config.train.micro_batch),
-        model_(make_model(config.model)) {
-    const int group = world.rank() / groups.shard_size, place = world.rank() % groups.shard_size;
-    inner_ = world.make_group(every(group * groups.shard_size, 1, groups.shard_size),
-                              "shards " + std::to_string(group));
-    across_ =
-        world.make_group(every(place, groups.shard_size, groups.copies), "copies " + std::to_string(place));
-    optimizer_ = make_optimizer({.name = config.optimizer.name}, model_->params());
-    const Dtype compute = parse_dtype(config.precision.compute);
-    parallel_ = std::make_unique<DataParallel>(
-        model_->weights(), *inner_, engine_.arena,
-        DataParallelOptions{.reduce = config.parallel.reduce == "tree" ? Reduce::tree : Reduce::fast,
-                            .stage = static_cast<int>(config.parallel.zero),
-                            .dtype = compute,
-                            .bucket_bytes = config.parallel.bucket_bytes,
-                            .across = across_.get(),
-                            .all = &world.all()});
-    model_->allocate(engine_.arena, compute, true);
-    optimizer_->allocate(engine_.arena);
-    parallel_->allocate();
-    model_->initialize(config.train.seed);
-    parallel_->publish();
-    std::vector<const Param*> declared;
-    for (const auto& param : model_->params()) declared.push_back(param.get());
-    runner_ = std::make_unique<StepRunner>(
-        *model_, *optimizer_, *parallel_, world.all(), engine_.arena,
-        StepOptions{
-            .schedule = {.lr = config.optimizer.lr,
-                         .steps = config.train.steps,
-                         .warmup_steps = 2,
-                         .min_lr_ratio = config.schedule.min_lr_ratio},
-            .clip_norm = config.optimizer.clip_norm,
-            .num_channels = 2,
-            .pass = {.recompute = parse_recompute(config.parallel.recompute).value_or(RecomputePlan{}),
-                     .num_grains = num_grains_},
-            .groups = {.declared = declared}});
-  }
+struct Measured {
+  Traffic inner, across;  // of rank 0, of all steps
+  uint64_t gradient_bytes = 0, parameter_bytes = 0, optimizer_bytes = 0;
+  int64_t rows = 0;        // elements of all buckets
+  int64_t value_rows = 0;  // of those that hold values
+};
 
-  Measured run() {
-    Measured measured;
-    TrainState state = first_state(config_);
-    Batch batch;
-    finish_gathers();
-    const Traffic inner = inner_->traffic(), across = across_->traffic();
-    for (int64_t step = 1; step <= config_.train.steps; ++step) {
-      const std::vector<int64_t> grains = parallel_->grains_of_step(num_grains_);
-      auto grain = grains.begin();
-      measured.outcome.steps.push_back(runner_->run(state, [&]() -> const Batch& {
-        batch = make_batch(config_, step, *grain++);
-        return batch;
-      }));
+// Those that publish() started. In stage 3 there are none.
+void finish_gathers(const Training& training, const Config& config) {
+  if (config.parallel.zero == 3) return;
+  for (const auto& param : training.model->params()) static_cast<void>(param->value());
+}
+
+Measured measure_hybrid(const Config& config, const Groups& groups) {
+  Measured measured;
+  Group *inner = nullptr, *across = nullptr;
+  Traffic inner_before, across_before;
+  const auto lay_out = [&](Training& training, Mesh& mesh) {
+    IslandGroups sets = make_islands(mesh.world(), mesh.shape(), groups.shard_size, "set of shards");
+    if (mesh.world().rank() == 0) {
+      inner = sets.inner.get();
+      across = sets.across.get();
     }
-    finish_gathers();
-    measured.inner = inner_->traffic() - inner;
-    measured.across = across_->traffic() - across;
+    training.share_shards(std::move(sets));
+  };
+  const auto begin = [&](Training& training, TrainState& state, World& world) {
+    training.publish(state);
+    finish_gathers(training, config);
+    if (world.rank() != 0) return;
+    inner_before = inner->traffic();
+    across_before = across->traffic();
+  };
+  const auto end = [&](Training& training, TrainState&, World& world) {
+    finish_gathers(training, config);
+    if (world.rank() != 0) return;
+    measured.inner = inner->traffic() - inner_before;
+    measured.across = across->traffic() - across_before;
     const auto held = [&](Category category) {
-      return engine_.arena.usage().current[static_cast<size_t>(category)];
+      return training.arena.usage().current[static_cast<size_t>(category)];
     };
     measured.optimizer_bytes = held(Category::optimizer);
     measured.gradient_bytes = held(Category::gradients);
     measured.parameter_bytes = held(Category::parameters);
-    const Buckets buckets(model_->weights(), {.rows = inner_->size(),
-                                              .bucket_bytes = config_.parallel.bucket_bytes,
-                                              .by_unit = config_.parallel.zero == 3});
+    const Buckets buckets(training.model->weights(), {.rows = groups.shard_size,
+                                                      .bucket_bytes = config.parallel.bucket_bytes,
+                                                      .by_unit = config.parallel.zero == 3});
     for (size_t b = 0; b < buckets.list.size(); ++b) {
       measured.rows += buckets.list[b].layout.count;
       if (!buckets.params(b).empty()) measured.value_rows += buckets.list[b].layout.count;
     }
-    for (const auto& param : model_->params()) {
-      std::vector<float> values(static_cast<size_t>(param->numel()));
-      parallel_->load(*param, values.data());
-      measured.outcome.weights.insert(measured.outcome.weights.end(), values.begin(), values.end());
-    }
-    return measured;
-  }
-
- private:
-  // Those that publish() started. In stage 3 there are none.
-  void finish_gathers() const {
-    if (config_.parallel.zero == 3) return;
-    for (const auto& param : model_->params()) static_cast<void>(param->value());
-  }
-
-  Config config_;
-  int64_t num_grains_;
-  Engine engine_;
-  std::unique_ptr<Model> model_;
-  std::unique_ptr<Group> inner_, across_;
-  std::unique_ptr<Optimizer> optimizer_;
-  std::unique_ptr<DataParallel> parallel_;
-  std::unique_ptr<StepRunner> runner_;
-};
-
-Measured run_hybrid(const Config& config, const Groups& groups) {
-  const auto worlds = make_thread_worlds(groups.ranks());
-  std::vector<Measured> all(static_cast<size_t>(groups.ranks()));
-  run_ranks(worlds, [&](World& world) {
-    HybridRank rank(config, groups, world);
-    all[static_cast<size_t>(world.rank())] = rank.run();
-  });
-  for (const Measured& each : all) EXPECT_TRUE(same_bits(each.outcome, all[0].outcome)) << "ranks disagree";
-  return all[0];
+  };
+  run_layout(hybrid(config, groups), {.lay_out = lay_out, .begin = begin, .end = end});
+  return measured;
 }
 
 class HybridTest : public ::testing::TestWithParam<WideCase> {};
@@ -146,27 +85,27 @@ class HybridTest : public ::testing::TestWithParam<WideCase> {};
 TEST_P(HybridTest, TreeReductionGivesTheBitsOfOneProcess) {
   Config config = seven_grains(GetParam());
   config.parallel.reduce = "tree";
-  const Outcome one = run(config, 1);
+  const VerifyRun one = run_layout(one_process(config));
   for (const int stage : {1, 2, 3})
     for (const Groups groups : {Groups{2, 2}, {3, 2}, {2, 3}}) {  // seven grains: uneven
       config.parallel.zero = stage;
-      EXPECT_TRUE(same_bits(one, run_hybrid(config, groups).outcome))
-          << "zero " << stage << ", " << groups.copies << " groups of " << groups.shard_size;
+      const LayoutDifference found = compare(run_layout(hybrid(config, groups)), one);
+      EXPECT_TRUE(found.bitwise) << "zero " << stage << ", " << groups.copies << " groups of "
+                                 << groups.shard_size << ": " << found.worst();
     }
 }
 
 TEST_P(HybridTest, FastReductionAgreesWithOneProcess) {
   Config config = seven_grains(GetParam());
   const double tolerance = std::string(GetParam().compute) == "f32" ? 1e-5 : 5e-2;
-  const Outcome one = run(config, 1);
+  const VerifyRun one = run_layout(one_process(config));
   for (const int stage : {1, 2, 3}) {
     config.parallel.zero = stage;
-    const Outcome many = run_hybrid(config, {2, 2}).outcome;
-    EXPECT_TRUE(same_bits(many, run_hybrid(config, {2, 2}).outcome)) << "two runs of one layout";
-    for (size_t i = 0; i < one.steps.size(); ++i) {
-      EXPECT_NEAR(many.steps[i].loss, one.steps[i].loss, tolerance * one.steps[i].loss);
-      EXPECT_NEAR(many.steps[i].grad_norm, one.steps[i].grad_norm, tolerance * one.steps[i].grad_norm);
-    }
+    const VerifyRun many = run_layout(hybrid(config, {2, 2}));
+    EXPECT_TRUE(compare(many, run_layout(hybrid(config, {2, 2}))).bitwise) << "two runs of one layout";
+    const LayoutDifference found = compare(many, one);
+    EXPECT_LE(found.loss.value, tolerance) << stage;
+    EXPECT_LE(found.grad_norm.value, tolerance) << stage;
   }
 }
 
@@ -174,12 +113,20 @@ INSTANTIATE_TEST_SUITE_P(All, HybridTest,
                          ::testing::Values(WideCase{"llama", "f32", 0.0, "adamw", "none"},
                                            WideCase{"gpt2", "bf16", 0.1, "sgd", "full"}));
 
+// The ranks of dp in sets of so many, whatever the config says of them.
+LayoutHooks in_sets(int shard_size) {
+  return {.lay_out = [shard_size](Training& training, Mesh& mesh) {
+    training.share_shards(make_islands(mesh.world(), mesh.shape(), shard_size, "set of shards"));
+  }};
+}
+
 // One group is plain ZeRO: the order of sums is the same, too.
 TEST(Hybrid, OneGroupIsPlainZero) {
   Config config = seven_grains({"llama", "f32", 0.0, "adamw", "none"});
+  config.parallel.dp = 2;
   for (const int stage : {1, 2, 3}) {
     config.parallel.zero = stage;
-    EXPECT_TRUE(same_bits(run_hybrid(config, {2, 1}).outcome, run(config, 2))) << stage;
+    EXPECT_TRUE(compare(run_layout(config, in_sets(2)), run_layout(config)).bitwise) << stage;
   }
 }
 
@@ -190,7 +137,7 @@ TEST(Hybrid, BytesAreThoseOfTheFormulas) {
   const int64_t steps = config.train.steps, s = groups.shard_size, r = groups.copies;
   for (const int stage : {1, 2, 3}) {
     config.parallel.zero = stage;
-    const Measured m = run_hybrid(config, groups);
+    const Measured m = measure_hybrid(config, groups);
     const int64_t all_gathered = m.inner.of(Collective::all_gather).bytes;
     // Rows are f32 sums and bf16 values; each goes to all others of its group.
     EXPECT_EQ(m.inner.of(Collective::reduce_scatter).bytes, steps * (s - 1) * 4 * m.rows) << stage;
@@ -206,10 +153,10 @@ TEST(Hybrid, MemoryIsThatOfTheShardSize) {
   Config config = seven_grains({"llama", "bf16", 0.0, "adamw", "none"});
   for (const int stage : {1, 2, 3}) {
     config.parallel.zero = stage;
-    const Measured hybrid = run_hybrid(config, {2, 3}), plain = run_hybrid(config, {2, 1});
-    EXPECT_EQ(hybrid.optimizer_bytes, plain.optimizer_bytes);
-    EXPECT_EQ(hybrid.gradient_bytes, plain.gradient_bytes);
-    EXPECT_EQ(hybrid.parameter_bytes, plain.parameter_bytes);
+    const Measured several = measure_hybrid(config, {2, 3}), one = measure_hybrid(config, {2, 1});
+    EXPECT_EQ(several.optimizer_bytes, one.optimizer_bytes);
+    EXPECT_EQ(several.gradient_bytes, one.gradient_bytes);
+    EXPECT_EQ(several.parameter_bytes, one.parameter_bytes);
   }
 }
 
@@ -267,11 +214,13 @@ TEST(Hybrid, WhatDoesNotDivideIsNamedWithTheNearest) {
 
 TEST(Hybrid, RefusesWhatHasNoShards) {
   Config config = seven_grains({"llama", "f32", 0.0, "sgd", "none"});
+  config.parallel.dp = 4;
   config.parallel.zero = 0;
-  EXPECT_THROW(run_hybrid(config, {2, 2}), Error);
+  EXPECT_THROW(run_layout(config, in_sets(2)), Error);
   config.parallel.zero = 2;
-  EXPECT_THROW(run_hybrid(config, {1, 2}), Error);
-  EXPECT_THROW(run_hybrid(config, {4, 2}), Error);  // eight ranks for seven grains
+  EXPECT_THROW(run_layout(config, in_sets(1)), Error);
+  config.parallel.dp = 8;
+  EXPECT_THROW(run_layout(config, in_sets(4)), Error);  // eight ranks for seven grains
 }
 
 }  // namespace

@@ -24,19 +24,9 @@ int64_t num_blocks(int64_t numel) {
 Weight::GradSlot Weight::grad_slot() {
   if (!grad_.defined() && source_ != nullptr) source_->need(*this);
   check(grad_.defined(), "weight: '{}' has no gradient slot; is this model being trained?", use_);
-  zero_elsewhere_ = squares_noted_ = false;
+  zero_elsewhere_ = false;
   rows_ = {};
   return {grad_, std::exchange(begun_, true)};
-}
-
-double* Weight::take_squares() {
-  squares_noted_ = squares_ != nullptr;
-  return squares_;
-}
-
-void Weight::want_squares(double* to) {
-  squares_ = to;
-  squares_noted_ = false;
 }
 
 Tensor& Weight::grad() {

@@ -56,11 +56,6 @@ class Weight {
     bool add;
   };
   GradSlot grad_slot();
-  // Where a product that completes the gradient is to note the squares of its norm blocks (kernels/gemm.h, tn_squares),
-  // asked for after grad_slot(); null: nobody wants them. Whatever adds to the gradient later makes them void.
-  double* take_squares();
-  void want_squares(double* to);  // in this pass
-  bool has_squares() const { return squares_noted_; }
   // The same for an op that adds to the rows `ids` alone. Where nothing else is added until the step ends, those rows
   // are known, and the others need not be cleared or summed.
   Tensor& grad_rows(const Tensor& ids);
@@ -83,8 +78,6 @@ class Weight {
   bool begun_ = true;
   bool zero_elsewhere_ = false;  // than in rows_
   Tensor rows_;                  // ids
-  double* squares_ = nullptr;
-  bool squares_noted_ = false;
 };
 
 struct Init {

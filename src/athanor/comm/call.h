@@ -38,9 +38,6 @@ struct Call {
   std::string name;
   // Where the buffer that the others read lies in memory they can address; 0: nowhere. Not compared.
   uint64_t place = 0;
-  // Likewise the squares that a sum notes, which the others may write. Known to every rank: they ask for the same.
-  uint64_t squares_place = 0;
-  void (*square_blocks)(const float* x, int64_t count, double* squares) = nullptr;
 
   // all_reduce(f32[1000], "grads.bucket3"); long names are cut.
   std::string text() const;

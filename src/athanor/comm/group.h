@@ -34,7 +34,6 @@
 #include <vector>
 
 #include "athanor/comm/traffic.h"
-#include "athanor/kernels/elementwise.h"
 #include "athanor/tensor/dtype.h"
 
 namespace athanor {
@@ -66,13 +65,6 @@ struct TreeNode {
   float* data = nullptr;
 };
 
-// The squares of a sum of f32 beside the sum: of each block of kNormBlock of its elements, as the kernel
-// sum_squares adds them (kernels/elementwise.h).
-struct NotedSquares {
-  SquareBlocks of = nullptr;
-  double* to = nullptr;  // [norm_blocks(count)]
-};
-
 class Group {
  public:
   virtual ~Group() = default;
@@ -87,10 +79,6 @@ class Group {
   // [0, num_leaves) exactly. `result` [count] may be one of the node buffers.
   virtual Work all_reduce_tree(std::vector<TreeNode> nodes, int64_t num_leaves, float* result, int64_t count,
                                const std::string& name) = 0;
-  // The next all_reduce, all_reduce_tree or reduce_scatter, of f32, notes these squares of its result (of `out`), while
-  // what it has just added is still in a cache: a norm needs no pass of its own then. False: nothing is noted, as by
-  // most groups. All members ask alike, for the same part of one allocate_shared().
-  virtual bool note_squares(const NotedSquares&) { return false; }
   // in [count] per rank -> out [size, count], in rank order.
   virtual Work all_gather(const void* in, void* out, int64_t count, Dtype dtype, const std::string& name) = 0;
   // in [size, count] -> out [count]: the sum over ranks of row rank().

@@ -82,13 +82,8 @@ void SlotGroup::run_all_reduce(const Call& call, std::byte* data) {
   const auto flat =
       static_cast<int64_t>(std::min(flat_bytes(size()), link_.arena().slot_bytes()) / size_of(call.dtype));
   PieceSteps steps = call.count <= flat ? flat_sum_steps(call, data) : sliced_sum_steps(call, data);
-  bool squared = call.square_blocks == nullptr;
-  steps.direct = [&] {
-    reduce_directly(call);
-    squared = true;
-  };
+  steps.direct = [&] { reduce_directly(call); };
   run(call, steps);
-  if (!squared) square_here(call, static_cast<const float*>(static_cast<void*>(data)), 0, call.count);
 }
 
 // Every rank sums its slice of a piece and fetches those of the others.
@@ -222,26 +217,11 @@ void SlotGroup::run_rows(
   run(call, steps);
 }
 
-// Where squares are noted, a row that comes in one piece is summed in parts that stay in a cache.
 void SlotGroup::run_reduce_scatter(const Call& call, const std::byte* in, std::byte* out) {
-  const size_t element = size_of(call.dtype);
-  const bool squares = call.square_blocks != nullptr;
-  bool at_once = false;
-  std::vector<const void*> at(static_cast<size_t>(size()));
   run_rows(call, in, [&](std::span<const void* const> rows, int64_t first, int64_t length) {
-    at_once = length == call.count;
-    const int64_t most = squares && at_once ? static_cast<int64_t>(kChunkBytes / element) : length;
-    for (int64_t done = 0; done < length; done += most) {
-      const int64_t part = std::min(most, length - done);
-      for (size_t r = 0; r < at.size(); ++r)
-        at[r] = static_cast<const std::byte*>(rows[r]) + static_cast<size_t>(done) * element;
-      void* const output[] = {out + static_cast<size_t>(first + done) * element};
-      ordered_sum(at, output, part, call.dtype);
-      if (squares && at_once) square_here(call, static_cast<const float*>(output[0]), done, part);
-    }
+    void* const output[] = {out + static_cast<size_t>(first) * size_of(call.dtype)};
+    ordered_sum(rows, output, length, call.dtype);
   });
-  if (squares && !at_once)
-    square_here(call, static_cast<const float*>(static_cast<void*>(out)), 0, call.count);
 }
 
 void SlotGroup::run_all_to_all(const Call& call, const std::byte* in, std::byte* out) {

@@ -1,8 +1,5 @@
 // The collectives of SlotGroup on buffers that every rank can address: nothing is copied on the way. A rank that
 // has announced the call gives its buffer away until the last event of the call.
-#include <array>
-#include <cstring>
-
 #include "athanor/comm/ordered_sum.h"
 #include "athanor/comm/slot_group.h"
 #include "athanor/comm/slot_pieces.h"
@@ -12,6 +9,7 @@ namespace athanor {
 namespace {
 
 constexpr size_t kDirectBytes = size_t{32} << 10;  // below this one wait and a copy are less than two waits
+constexpr size_t kChunkBytes = size_t{64} << 10;   // of each buffer: what a rank claims at a time
 
 }  // namespace
 
@@ -36,15 +34,14 @@ std::vector<std::byte*> SlotGroup::buffers_of_all() const {
   return buffers;
 }
 
-// Every rank starts with a slice of its own, which it may still have in its cache, and then helps the others. Slices and
-// chunks are whole norm blocks.
+// Every rank starts with a slice of its own, which it may still have in its cache, and then helps the others.
 void SlotGroup::share_work(int64_t count, size_t element,
                            const std::function<void(int64_t first, int64_t length)>& body) {
   const auto per_chunk = static_cast<int64_t>(kChunkBytes / element);
   link_.join_work();
   for (int i = 0; i < size(); ++i) {
     const int owner = (rank() + i) % size();
-    const Piece slice = slice_in_units(count, kNormBlock, size(), owner);
+    const Piece slice = slice_of(count, element, size(), owner);
     while (const auto k = link_.claim(owner, pieces_of(slice.length, per_chunk))) {
       const Piece chunk = piece_of(slice.length, per_chunk, *k);
       body(slice.first + chunk.first, chunk.length);
@@ -60,22 +57,7 @@ void SlotGroup::reduce_directly(const Call& call) {
   share_work(call.count, element, [&](int64_t first, int64_t length) {
     for (size_t r = 0; r < at.size(); ++r) at[r] = buffers[r] + static_cast<size_t>(first) * element;
     ordered_sum({at.data(), at.size()}, at, length, call.dtype);
-    if (call.square_blocks != nullptr) square_for_all(call, static_cast<const float*>(at[0]), first, length);
   });
-}
-
-void SlotGroup::square_for_all(const Call& call, const float* x, int64_t first, int64_t count) const {
-  std::array<double, kChunkBytes / sizeof(float) / kNormBlock> squares;
-  const auto blocks = static_cast<size_t>(norm_blocks(count));
-  call.square_blocks(x, count, squares.data());
-  for (int r = 0; r < size(); ++r)
-    std::memcpy(regions_.at(call.squares_place, r) + static_cast<size_t>(first / kNormBlock) * sizeof(double),
-                squares.data(), blocks * sizeof(double));
-}
-
-void SlotGroup::square_here(const Call& call, const float* x, int64_t first, int64_t count) const {
-  std::byte* const squares = regions_.at(call.squares_place, rank());
-  call.square_blocks(x, count, static_cast<double*>(static_cast<void*>(squares)) + first / kNormBlock);
 }
 
 void SlotGroup::copy_directly(const std::function<void(int rank, const std::byte* buffer)>& copy_from) {

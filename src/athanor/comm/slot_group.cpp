@@ -3,132 +3,45 @@
 #include <utility>
 
 #include "athanor/base/check.h"
-#include "athanor/comm/own_thread.h"
 
 namespace athanor {
-
-class SlotGroup::Handle final : public Work::Impl {
- public:
-  Handle(SlotGroup* group, std::shared_ptr<Started> started) : group_(group), started_(std::move(started)) {}
-  ~Handle() override {
-    try {
-      wait();
-    } catch (const Failure&) {  // nobody is left to hear of it; the group's next call says it again
-    }
-  }
-  // A group carries out all it has started before it dies, so after that `done` is set and it is not touched.
-  void wait() override {
-    if (!done()) group_->wait(*started_);
-    if (started_->error) started_->error->raise();
-  }
-  bool done() const override { return started_->done.load(std::memory_order_acquire); }
-
- private:
-  SlotGroup* group_;
-  std::shared_ptr<Started> started_;
-};
 
 SlotGroup::SlotGroup(Transport transport, int rank, GroupOptions options)
     : memory_(std::move(transport.memory)),
       link_(transport.arena, rank, std::move(options), std::move(transport.death_of),
             std::move(transport.membership)),
       regions_(rank, transport.arena.size(), std::move(transport.map_shared), transport.release_advice),
-      mail_(link_, regions_, traffic_) {
-  thread_ = make_own_thread(link_.options(), [this] { run_thread(); });
-}
+      mail_(link_, regions_, traffic_),
+      queue_(link_.options(), [this](const std::exception& error) { return failure_of(error); }) {}
 
 SlotGroup::~SlotGroup() {
   mail_.finish();
-  {
-    const std::lock_guard lock(mutex_);
-    stopping_ = true;
-  }
-  work_.notify_one();
-  thread_.join();
+  queue_.finish();
   link_.arena().set_presence(link_.rank(), Presence::left);
 }
 
 Work SlotGroup::start(Call call, std::function<void(const Call&)> body, int64_t extra) {
-  auto started = std::make_shared<Started>();
-  started->bytes = direct_bytes(call, rank(), size(), extra);
-  started->call = std::move(call);
-  started->body = std::move(body);
-  {
-    const std::lock_guard lock(mutex_);
-    queue_.push_back(started);
-  }
-  work_.notify_one();
-  return Work(std::make_shared<Handle>(this, std::move(started)));
+  const int64_t bytes = direct_bytes(call, rank(), size(), extra);
+  std::string name = call.name;
+  return queue_.start(std::move(name), [this, bytes, call = std::move(call), body = std::move(body)] {
+    body(call);
+    traffic_.add(call.collective, bytes);
+  });
 }
 
-void SlotGroup::wait(Started& started) {
-  std::unique_lock lock(mutex_);
-  while (!started.done.load(std::memory_order_relaxed)) {
-    if (!running_) {
-      run_front(lock);  // sooner than the thread wakes up
-    } else {
-      finished_.wait(lock);
-    }
-  }
-}
-
-void SlotGroup::run_front(std::unique_lock<std::mutex>& lock) {
-  running_ = true;
-  const std::shared_ptr<Started> started = queue_.front();
-  lock.unlock();
-  const int64_t start_ns = now_ns();
-  try {
-    started->body(started->call);
-    traffic_.add(started->call.collective, started->bytes);
-    if (link_.options().on_done) link_.options().on_done(started->call.name, start_ns, now_ns());
-  } catch (const std::exception& error) {
-    if (!link_.failure())
-      link_.arena().fail(
-          {GroupFailure::Kind::aborted, rank(),
-           fmt::format("{}: {} failed: {}", link_.place(), link_.rank_text(rank()), error.what())});
-    started->error = link_.failure();
-  }
-  started->body = nullptr;
-  lock.lock();
-  started->done.store(true, std::memory_order_release);
-  queue_.pop_front();
-  running_ = false;
-  finished_.notify_all();
-  if (!queue_.empty() || stopping_) work_.notify_one();
-}
-
-void SlotGroup::run_thread() {
-  std::unique_lock lock(mutex_);
-  while (true) {
-    work_.wait(lock, [&] { return !running_ && (stopping_ || !queue_.empty()); });
-    if (queue_.empty()) return;
-    run_front(lock);
-  }
-}
-
-// The memory must be one that the others can write.
-bool SlotGroup::note_squares(const NotedSquares& of_next) {
-  if (of_next.of == nullptr || place_of(of_next.to, 1, Dtype::f64) == 0) return false;
-  next_squares_ = of_next;
-  return true;
-}
-
-void SlotGroup::take_noted_squares(Call& call) {
-  const NotedSquares noted = std::exchange(next_squares_, {});
-  if (noted.of == nullptr) return;
-  check(call.dtype == Dtype::f32, "{} \"{}\": got {} with squares to be noted, expected f32",
-        name_of(call.collective), call.name, name_of(call.dtype));
-  call.square_blocks = noted.of;
-  call.squares_place = place_of(noted.to, norm_blocks(call.count), Dtype::f64);
-  check(call.squares_place != 0, "{} \"{}\": got a place for fewer squares than blocks of {} elements",
-        name_of(call.collective), call.name, call.count);
+// Of a body; the whole group breaks with it.
+GroupFailure SlotGroup::failure_of(const std::exception& error) {
+  if (!link_.failure())
+    link_.arena().fail(
+        {GroupFailure::Kind::aborted, rank(),
+         fmt::format("{}: {} failed: {}", link_.place(), link_.rank_text(rank()), error.what())});
+  return *link_.failure();
 }
 
 Work SlotGroup::all_reduce(void* data, int64_t count, Dtype dtype, const std::string& name) {
   Call call{Collective::all_reduce, dtype, -1, count, 0, name};
   check_call(call, size(), data != nullptr);
   call.place = place_of(data, count, dtype);
-  take_noted_squares(call);
   return start(call,
                [this, bytes = static_cast<std::byte*>(data)](const Call& c) { run_all_reduce(c, bytes); });
 }
@@ -140,7 +53,6 @@ Work SlotGroup::all_reduce_tree(std::vector<TreeNode> nodes, int64_t num_leaves,
   Call call{Collective::all_reduce_tree, Dtype::f32, -1, count, num_leaves, name};
   check_call(call, size(), buffers);
   call.place = place_of(result, count, Dtype::f32);
-  take_noted_squares(call);
   const size_t most = link_.arena().slot_bytes() / 64 - 1;  // 64 bytes of each must fit a slot
   check(nodes.size() <= most, "all_reduce_tree \"{}\": {} nodes on rank {}, expected at most {}", name,
         nodes.size(), rank(), most);
@@ -164,7 +76,6 @@ Work SlotGroup::reduce_scatter(const void* in, void* out, int64_t count, Dtype d
   Call call{Collective::reduce_scatter, dtype, -1, count, 0, name};
   check_call(call, size(), in != nullptr && out != nullptr);
   call.place = place_of(in, count * size(), dtype);
-  take_noted_squares(call);
   return start(call, [this, from = static_cast<const std::byte*>(in),
                       to = static_cast<std::byte*>(out)](const Call& c) { run_reduce_scatter(c, from, to); });
 }

@@ -1,5 +1,5 @@
-// A Group over a SlotArena: the queue of started collectives, the thread that carries them out in order, the
-// collectives themselves (slot_collectives.cpp, slot_exchange.cpp, slot_tree.cpp) and the messages (slot_mail.h).
+// A Group over a SlotArena: the queue that carries out what was started (call_queue.h), the collectives themselves
+// (slot_collectives.cpp, slot_exchange.cpp, slot_tree.cpp) and the messages (slot_mail.h).
 //
 // Data moves in pieces that fit a slot. Each rank copies its piece in, sums one slice of it over all ranks,
 // and copies the other slices out; the two slots of a rank let it copy the next piece in before the others
@@ -8,18 +8,15 @@
 #pragma once
 
 #include <array>
-#include <atomic>
-#include <condition_variable>
-#include <deque>
+#include <exception>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
-#include <thread>
 #include <vector>
 
+#include "athanor/comm/call_queue.h"
 #include "athanor/comm/copy_across.h"
 #include "athanor/comm/exchange.h"
 #include "athanor/comm/group.h"
@@ -53,7 +50,6 @@ class SlotGroup final : public Group {
   Work all_reduce(void* data, int64_t count, Dtype dtype, const std::string& name) override;
   Work all_reduce_tree(std::vector<TreeNode> nodes, int64_t num_leaves, float* result, int64_t count,
                        const std::string& name) override;
-  bool note_squares(const NotedSquares& of_next) override;
   Work all_gather(const void* in, void* out, int64_t count, Dtype dtype, const std::string& name) override;
   Work reduce_scatter(const void* in, void* out, int64_t count, Dtype dtype,
                       const std::string& name) override;
@@ -76,25 +72,12 @@ class SlotGroup final : public Group {
   void abort(const std::string& reason) override;
 
  private:
-  // A started collective; shared by the queue and the user's handle.
-  struct Started {
-    Call call;
-    std::function<void(const Call&)> body;
-    int64_t bytes = 0;  // of its traffic
-    std::atomic<bool> done = false;
-    std::optional<GroupFailure> error;  // written before done; thrown anew by each who waits
-  };
-  class Handle;
-
   SharedPlace place_of(const void* data, int64_t count, Dtype dtype) const;
-  void take_noted_squares(Call& call);  // of note_squares(), if this call is the next one
   // `extra` as in direct_bytes().
   Work start(Call call, std::function<void(const Call&)> body, int64_t extra = 0);
-  void wait(Started& started);
-  void run_front(std::unique_lock<std::mutex>& lock);
-  void run_thread();
+  GroupFailure failure_of(const std::exception& error);
 
-  // In slot_collectives.cpp; all run in the one thread that holds running_.
+  // In slot_collectives.cpp; all run in the queue, one after the other.
   void run(const Call& call, const PieceSteps& steps);
   void run_pieces(const PieceSteps& steps, uint32_t in_event);
   int bring_in(const PieceSteps& steps, int64_t k);
@@ -135,9 +118,6 @@ class SlotGroup final : public Group {
   void share_work(int64_t count, size_t element,
                   const std::function<void(int64_t first, int64_t length)>& body);
   void reduce_directly(const Call& call);
-  // Of elements [first, first + count) of a call's sum, x: writes their squares where all ranks read them, or this one.
-  void square_for_all(const Call& call, const float* x, int64_t first, int64_t count) const;
-  void square_here(const Call& call, const float* x, int64_t first, int64_t count) const;
   void copy_directly(const std::function<void(int rank, const std::byte* buffer)>& copy_from);
 
   std::shared_ptr<void> memory_;
@@ -149,12 +129,7 @@ class SlotGroup final : public Group {
   uint64_t pieces_begun_ = 0;            // picks the slot: all ranks count alike
   std::array<uint32_t, 2> slot_free_{};  // the event at which all have read the slot's last piece
 
-  std::mutex mutex_;
-  std::condition_variable work_, finished_;
-  std::deque<std::shared_ptr<Started>> queue_;
-  bool running_ = false, stopping_ = false;
-  std::thread thread_;
-  NotedSquares next_squares_;
+  CallQueue queue_;
 };
 
 }  // namespace athanor

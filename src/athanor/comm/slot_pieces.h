@@ -11,8 +11,6 @@
 
 namespace athanor {
 
-constexpr size_t kChunkBytes = size_t{64} << 10;  // of each buffer: what a rank claims, or sums, at a time
-
 struct Piece {
   int64_t first, length;
 };
@@ -30,16 +28,12 @@ inline Piece piece_of(int64_t count, int64_t per_piece, int64_t k) {
   return {k * per_piece, std::min(per_piece, count - k * per_piece)};
 }
 
-// The part of `length` elements that rank r works on: whole units.
-inline Piece slice_in_units(int64_t length, int64_t unit, int size, int r) {
-  const int64_t each = ((length + size - 1) / size + unit - 1) / unit * unit;
+// The part of `length` elements that rank r works on: whole cache lines, so that two ranks never write to one.
+inline Piece slice_of(int64_t length, size_t element, int size, int r) {
+  const auto line = static_cast<int64_t>(64 / element);
+  const int64_t each = ((length + size - 1) / size + line - 1) / line * line;
   const int64_t first = std::min(r * each, length);
   return {first, std::min(each, length - first)};
-}
-
-// That of a piece: whole cache lines, so that two ranks never write to one.
-inline Piece slice_of(int64_t length, size_t element, int size, int r) {
-  return slice_in_units(length, static_cast<int64_t>(64 / element), size, r);
 }
 
 // What a rank does with piece k, whose data lies in slot `which` of every rank. `reduce` may be absent: all

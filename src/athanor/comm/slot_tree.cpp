@@ -98,7 +98,6 @@ void SlotGroup::run_all_reduce_tree(const Call& call, const std::vector<TreeNode
     sum_tree_directly(call, parts, plan);
   } else {
     sum_tree_in_slots(call, parts, plan, mine, result);
-    if (call.square_blocks != nullptr) square_here(call, result, 0, call.count);
   }
   link_.end();
 }
@@ -166,7 +165,6 @@ void SlotGroup::sum_tree_directly(const Call& call, const std::vector<TreePart>&
       for (std::byte* result : results)
         if (as_floats(result) + at != total)
           std::memcpy(as_floats(result) + at, total, static_cast<size_t>(block) * sizeof(float));
-      if (call.square_blocks != nullptr) square_for_all(call, total, at, block);
     }
   });
 }

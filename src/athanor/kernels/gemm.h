@@ -13,8 +13,6 @@
 // kernel `add` after them and saves a pass over memory. residual [M,N] T is not c itself. tn_sums is tn, and
 // sums [M] f32 += the sums of a's columns (db of a linear layer), each in an order like those of c. nt_rope is nt and
 // then the kernel rope.apply in place with sign +1, with its bits: c [B,T,H,D] T, cos and sin as in rope.h.
-// tn_squares is tn, or tn_sums where `sums` is not null, and sets squares [norm_blocks(M * N)] to what square_blocks
-// (elementwise.h) finds in c, so that a norm needs no pass over it. For queues that have square_blocks.
 #pragma once
 
 #include <cstdint>
@@ -32,8 +30,6 @@ struct GemmKernels {
                  const Tensor& residual);
   void (*nn_add)(Queue&, Tensor& c, const Tensor& a, const Tensor& b, const Tensor& residual);
   void (*tn_sums)(Queue&, Tensor& c, Tensor& sums, const Tensor& a, const Tensor& b, bool add);
-  void (*tn_squares)(Queue&, Tensor& c, Tensor* sums, const Tensor& a, const Tensor& b, bool add,
-                     double* squares);
   void (*nt_rope)(Queue&, Tensor& c, const Tensor& a, const Tensor& b, const Tensor* bias, const Tensor& cos,
                   const Tensor& sin, int64_t first_position);
 };

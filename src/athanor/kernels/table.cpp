@@ -102,7 +102,7 @@ std::vector<KernelChoice> explain_kernels(Isa isa) {
   }));
   all.push_back(explain_rows("sums f32", isa, [](const RowTable& table) {
     return std::vector<bool>{table.f32.accumulate != nullptr, table.f32.scale != nullptr,
-                             table.f32.square_blocks != nullptr};
+                             table.f32.sum_squares != nullptr};
   }));
   return all;
 }

@@ -49,9 +49,6 @@ struct Linear {
   static void backward_weight(const Saved& saved, const Tensor& dy) {
     const auto slot = saved.weight->grad_slot();
     const GemmKernels& gemm = kernels(dy).gemm;
-    if (double* const squares = saved.weight->take_squares())
-      return gemm.tn_squares(dy.queue(), slot.tensor, saved.bias == nullptr ? nullptr : &saved.bias->grad(),
-                             dy, saved.x, slot.add, squares);
     if (saved.bias == nullptr) return gemm.tn(dy.queue(), slot.tensor, dy, saved.x, slot.add);
     gemm.tn_sums(dy.queue(), slot.tensor, saved.bias->grad(), dy, saved.x, slot.add);
   }

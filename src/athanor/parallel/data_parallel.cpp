@@ -144,7 +144,6 @@ void DataParallel::begin_step(int64_t num_grains, int64_t update, double loss_sc
   log_.begin();
   if (!gradients_->is_resident()) grads_.clear();
   final_.clear();
-  changed_.clear();
   const auto [first, last] = summed_grains(num_grains);
   first_grain_ = first;
   gradients_->begin_step(last - first);
@@ -294,7 +293,6 @@ Tensor DataParallel::read_grad(const Param& param) const {
 
 void DataParallel::keep_grad(Param& param, const Tensor& changed) {
   if (is_expert(param)) return experts_->keep_grad(param, changed);
-  changed_.insert(&param);
   if (gradients_->is_resident()) return;
   Tensor there = gradients_->piece(*param.uses().front());
   if (there.raw() != changed.raw()) copy_from_host(there, changed.raw(), there.size_bytes());
@@ -316,12 +314,6 @@ ParamRanks DataParallel::ranks_of(const Param& param) const {
   return {&group_, pieces(param)};
 }
 
-// What the reduction has noted, unless the sum was changed since.
-std::span<const double> DataParallel::squares(const Param& param) const {
-  if (param.uses().size() != 1 || changed_.contains(&param)) return {};
-  return gradients_->squares(*param.uses().front());
-}
-
 std::vector<double> DataParallel::sum_squares(const std::vector<std::unique_ptr<Param>>& params) const {
   std::vector<double> sums(params.size(), 0.0);
   for (const DataParallel* part : {this, static_cast<const DataParallel*>(experts_.get())}) {
@@ -334,8 +326,7 @@ std::vector<double> DataParallel::sum_squares(const std::vector<std::unique_ptr<
       tensors.push_back({.numel = param.numel(),
                          .pieces = part->keeps_own() ? std::vector<FlatRange>{} : part->pieces(param),
                          .mine = [part, &param] { return part->grad(param); },
-                         .stays = part->grads_stay(),
-                         .squares = part->squares(param)});
+                         .stays = part->grads_stay()});
       places.push_back(i);
     }
     std::vector<double> of_part = athanor::sum_squares(tensors, part->group_);

@@ -149,7 +149,6 @@ class DataParallel final : public GrainGradients {
   std::vector<FlatRange> pieces(const Param& param) const;  // by rank; none where it is whole
   Tensor add_uses(const Param& param);
   Tensor read_grad(const Param& param) const;
-  std::span<const double> squares(const Param& param) const;
 
   Group& group_;
   Arena& arena_;
@@ -164,7 +163,6 @@ class DataParallel final : public GrainGradients {
   std::unique_ptr<GradientSum> gradients_;
   mutable std::unordered_map<const Param*, Tensor> grads_;  // of all, or the one that was read from disk last
   std::unordered_set<const Param*> final_;                  // on disk as keep_grad() put it, all uses in one
-  std::unordered_set<const Param*> changed_;                // by keep_grad(), in this step
   std::unique_ptr<DataParallel> experts_;  // of weights that lie on other ranks than everything else
   ExpertGrains expert_grains_;             // of this rank and step, numbered in the island
   WeightReady own_ready_, experts_ready_;  // of the present grain, where there are experts

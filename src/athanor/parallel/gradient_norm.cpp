@@ -9,17 +9,16 @@
 namespace athanor {
 namespace {
 
+int64_t blocks_of(int64_t elements) {
+  return (elements + kNormBlock - 1) / kNormBlock;
+}
+
 // The nodes of the tree over a tensor's blocks that a piece consists of.
 std::vector<LeafRange> nodes_of(const FlatRange& piece, int64_t numel) {
   if (piece.count() == 0) return {};
   check(piece.first % kNormBlock == 0 && (piece.last % kNormBlock == 0 || piece.last == numel),
         "norm: got the piece [{}, {}) of {} elements, expected whole blocks", piece.first, piece.last, numel);
-  return cover_nodes(piece.first / kNormBlock, norm_blocks(piece.last), norm_blocks(numel));
-}
-
-double add_blocks(std::span<const double> squares) {
-  std::vector<double> values(squares.begin(), squares.end());
-  return add_in_tree(values);
+  return cover_nodes(piece.first / kNormBlock, blocks_of(piece.last), blocks_of(numel));
 }
 
 // What this rank sums: many small tensors share one call of the kernel.
@@ -36,11 +35,6 @@ struct Sums {
   void add_node(const NormTensor& tensor, const Tensor& mine, const FlatRange& piece, const LeafRange& node,
                 size_t place) {
     const int64_t first = node.first * kNormBlock - piece.first;
-    if (!tensor.squares.empty()) {
-      values[place] = add_blocks(tensor.squares.subspan(static_cast<size_t>(first / kNormBlock),
-                                                        static_cast<size_t>(node.second - node.first)));
-      return;
-    }
     const int64_t last = std::min(node.second * kNormBlock, tensor.numel) - piece.first;
     add(mine.flat(first, last - first), place);
   }
@@ -56,7 +50,7 @@ struct Sums {
 
 double add_nodes(const std::vector<LeafRange>& nodes, std::vector<double> values, int64_t numel) {
   if (nodes.empty()) return 0.0;
-  for (const TreeAdd& add : plan_tree_sum(nodes, norm_blocks(numel)))
+  for (const TreeAdd& add : plan_tree_sum(nodes, blocks_of(numel)))
     values[static_cast<size_t>(add.into)] += values[static_cast<size_t>(add.from)];
   return values[0];
 }
@@ -76,13 +70,8 @@ std::vector<double> sum_squares(const std::vector<NormTensor>& tensors, Group& g
   size_t next_node = 0;
   for (size_t t = 0; t < tensors.size(); ++t) {
     const NormTensor& tensor = tensors[t];
-    const Tensor mine = tensor.squares.empty() ? tensor.mine() : Tensor();
-    if (tensor.pieces.empty()) {
-      if (tensor.squares.empty())
-        sums.add(mine, num_nodes + t);
-      else
-        sums.values[num_nodes + t] = add_blocks(tensor.squares);
-    }
+    const Tensor mine = tensor.mine();
+    if (tensor.pieces.empty()) sums.add(mine, num_nodes + t);
     for (size_t rank = 0; rank < tensor.pieces.size(); ++rank)
       for (const LeafRange& node : nodes_of(tensor.pieces[rank], tensor.numel)) {
         if (static_cast<int>(rank) == group.rank())

@@ -8,7 +8,6 @@
 #pragma once
 
 #include <functional>
-#include <span>
 #include <vector>
 
 #include "athanor/autograd/param.h"
@@ -21,8 +20,6 @@ struct NormTensor {
   std::vector<FlatRange> pieces;  // by rank; empty: this rank has it whole, as every other
   std::function<Tensor()> mine;   // f32, this rank's piece; asked for once
   bool stays = true;              // it is in memory; else it goes before the next is asked for
-  // Of `mine` the sums of its norm blocks, where somebody has them already: it is not read then. Else empty.
-  std::span<const double> squares = {};
 };
 
 std::vector<double> sum_squares(const std::vector<NormTensor>& tensors, Group& group);

@@ -3,7 +3,6 @@
 // order of the calls.
 #pragma once
 
-#include <span>
 #include <string>
 #include <vector>
 
@@ -36,8 +35,6 @@ class GradientSum {
   virtual bool is_resident() const { return true; }  // false: piece() reads, so it is asked for one at a time
   // After finish(): the sum over the grains of the step, of what this rank keeps of the parameter.
   virtual Tensor piece(Weight& weight) = 0;
-  // Likewise the squares of its norm blocks, if they were noted while it was summed; else nothing.
-  virtual std::span<const double> squares(const Weight&) const { return {}; }
   virtual void keep_piece() {}                // what piece() gave last was overwritten
   virtual uint64_t buffer_bytes() const = 0;  // of one further partial sum in the tree
 };

@@ -18,19 +18,6 @@ ReplicatedGradients::ReplicatedGradients(const Buckets& buckets, Group& group, A
       pending_(buckets.list.size()) {
   reserve_buffers(1);
   use_buffer(take_buffer());
-  int64_t blocks = 0;
-  for (const Bucket& bucket : buckets_.list) {
-    squares_first_.push_back(blocks);
-    blocks += norm_blocks(bucket.layout.total());
-  }
-  squares_noted_.resize(buckets_.list.size());
-  if (group_.size() == 1) {
-    squares_ = empty(arena_, {blocks}, Dtype::f64, Category::gradients);
-    return;
-  }
-  const auto bytes = static_cast<size_t>(blocks) * sizeof(double);
-  squares_ = {arena_.adopt(group_.allocate_shared(bytes, "squares of gradients"), bytes, Category::gradients),
-              0, Shape{blocks}, Dtype::f64};
 }
 
 void ReplicatedGradients::reserve_buffers(size_t count) {
@@ -93,9 +80,6 @@ void ReplicatedGradients::begin_step(int64_t num_grains) {
   std::sort(free_buffers_.rbegin(), free_buffers_.rend());  // lowest first: the same buffers every step
   partials_.clear();
   works_.clear();
-  squares_noted_.assign(squares_noted_.size(), false);
-  for (const Bucket& bucket : buckets_.list)
-    for (Weight* weight : bucket.weights) weight->want_squares(nullptr);
   for (size_t b = 0; b < pending_.size(); ++b) pending_[b] = buckets_.list[b].weights.size();
   next_bucket_ = 0;
 }
@@ -115,7 +99,6 @@ WeightReady ReplicatedGradients::begin_grain(int64_t grain) {
   }
   if (!last) return {};
   plan_last_grain();
-  want_squares();
   return [this](Weight& weight) { weight_ready(weight); };
 }
 
@@ -176,13 +159,11 @@ void ReplicatedGradients::begin_pass() {
   use_buffer(pass_.grains.front().buffer);
   for (const Bucket& bucket : buckets_.list)
     for (Weight* weight : bucket.weights) weight->begin_grad();
-  if (leaves_.first + 1 == leaves_.second) want_squares();
 }
 
 void ReplicatedGradients::weight_ready(Weight& weight, int64_t grain) {
   const int64_t leaf = shares_.own_leaf(grain, num_grains_);
   if (leaf + 1 == leaves_.second) return weight_ready(weight);
-  if (leaf + 2 == leaves_.second) want_squares(weight);
   if (reduce_ == Reduce::fast) return;
   weight.end_grad();
   const auto index = static_cast<size_t>(leaf - leaves_.first);
@@ -230,7 +211,6 @@ void ReplicatedGradients::start_sum(size_t index, const std::vector<TreeNode>& n
   const ShardLayout& layout = buckets_.list[index].layout;
   const std::string name = "gradients " + std::to_string(index);
   float* data = nodes.front().data;
-  note_squares(index);
   if (reduce_ == Reduce::tree) {
     keep(group_.all_reduce_tree(nodes, num_leaves_, data, layout.total(), name));
   } else if (layout.rows == 1) {
@@ -238,28 +218,6 @@ void ReplicatedGradients::start_sum(size_t index, const std::vector<TreeNode>& n
   } else {
     keep(group_.reduce_scatter(data, data + group_.rank() * layout.count, layout.count, Dtype::f32, name));
   }
-}
-
-// A group of one: what the last grain's products write is the sum, unless others are added to it.
-void ReplicatedGradients::want_squares(Weight& weight) {
-  if (group_.size() > 1 || !last_merges_.empty() || arena_.queue().device() != Device::cpu) return;
-  const auto [index, slot] = buckets_.of(weight);
-  const int64_t first = buckets_.list[index].layout.offsets[slot];
-  const Shape& shape = weight.param().shape();
-  if (first % kNormBlock == 0 && shape.dims() > 1 && shape[shape.dims() - 1] % kNormBlock == 0)
-    weight.want_squares(squares_.data<double>() + squares_first_[index] + first / kNormBlock);
-}
-
-void ReplicatedGradients::want_squares() {
-  for (const Bucket& bucket : buckets_.list)
-    for (Weight* weight : bucket.weights) want_squares(*weight);
-}
-
-// Of the next sum of the group, which is that of the bucket.
-void ReplicatedGradients::note_squares(size_t index) {
-  const SquareBlocks of = kernels(buffers_.front()).elementwise.square_blocks(arena_.queue());
-  squares_noted_[index] =
-      group_.note_squares({.of = of, .to = squares_.data<double>() + squares_first_[index]});
 }
 
 void ReplicatedGradients::finish() {
@@ -273,29 +231,9 @@ Tensor ReplicatedGradients::piece(Weight& weight) {
   const auto [index, slot] = buckets_.of(weight);
   const ShardLayout& layout = buckets_.list[index].layout;
   if (layout.rows == 1 || (compressed_ != nullptr && !compressed_->sums())) return slice(current_, weight);
-  const FlatRange range = piece_of(weight);
+  const FlatRange range = layout.piece(slot, group_.rank() % layout.rows);
   return buffers_[static_cast<size_t>(current_)].flat(
       buckets_.list[index].first + layout.offsets[slot] + range.first, range.count());
-}
-
-FlatRange ReplicatedGradients::piece_of(const Weight& weight) const {
-  const auto [index, slot] = buckets_.of(weight);
-  const ShardLayout& layout = buckets_.list[index].layout;
-  return layout.piece(slot, group_.rank() % layout.rows);
-}
-
-// Of whole blocks only: the last one of another tensor has elements of its neighbour. A fast sum that is scattered is
-// this rank's row, and its squares begin with it.
-std::span<const double> ReplicatedGradients::squares(const Weight& weight) const {
-  const auto [index, slot] = buckets_.of(weight);
-  if (!squares_noted_[index] && !weight.has_squares()) return {};
-  const ShardLayout& layout = buckets_.list[index].layout;
-  const FlatRange range = piece_of(weight);
-  const bool scattered = reduce_ == Reduce::fast && layout.rows > 1;
-  const int64_t first = layout.offsets[slot] + range.first - (scattered ? group_.rank() * layout.count : 0);
-  if (first % kNormBlock != 0 || range.count() % kNormBlock != 0) return {};
-  return {squares_.data<double>() + squares_first_[index] + first / kNormBlock,
-          static_cast<size_t>(range.count() / kNormBlock)};
 }
 
 }  // namespace athanor

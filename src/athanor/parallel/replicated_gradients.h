@@ -10,8 +10,6 @@
 // ranks the buffers lie in memory that all of them can address, so that a reduction copies nothing.
 // With `compressed` (fast only) a complete bucket is its affair, once its warm-up is over; where that sums nothing (1-bit
 // Adam) piece() is all that this rank has of the gradient, whatever rows there are.
-// Where the group can (Group::note_squares), sums come with the squares of their norm blocks; so do, in a group of one,
-// the last products of gradients (Weight::want_squares).
 // `parts` neighbours compute one grain, each its tokens (context parallelism; grain_shares.h has the leaves of the tree).
 // share_grains(): how many neighbouring grains each such group of `parts` takes from the next step on, the same on all of
 // them (grain_balance.h); evenly by default.
@@ -19,7 +17,6 @@
 
 #include <deque>
 #include <memory>
-#include <span>
 
 #include "athanor/comm/tree.h"
 #include "athanor/parallel/buckets.h"
@@ -44,7 +41,6 @@ class ReplicatedGradients : public GradientSum {
   void end_grain() override;
   void finish() override;
   Tensor piece(Weight& weight) override;
-  std::span<const double> squares(const Weight& weight) const override;
   uint64_t buffer_bytes() const override { return static_cast<uint64_t>(buckets_.total) * sizeof(float); }
 
  protected:
@@ -69,10 +65,6 @@ class ReplicatedGradients : public GradientSum {
   void weight_ready(Weight& weight);
   void start_complete();
   void start_reduce(size_t bucket);
-  void want_squares(Weight& weight);
-  void want_squares();
-  void note_squares(size_t bucket);
-  FlatRange piece_of(const Weight& weight) const;  // of the weight's elements, what this rank keeps
   void add_buffer(int into, int from, int64_t first, int64_t count);
 
   const Buckets& buckets_;
@@ -96,11 +88,6 @@ class ReplicatedGradients : public GradientSum {
   std::vector<Merge> last_merges_;  // of the last grain, done bucket by bucket
   int current_ = 0;
   std::vector<Work> works_;
-  // Norms: the squares of each bucket's sum, in memory that the group may write; which of them it has noted (a group of
-  // one: its weights know).
-  Tensor squares_;                      // f64
-  std::vector<int64_t> squares_first_;  // of a bucket, in doubles
-  std::vector<bool> squares_noted_;
 };
 
 }  // namespace athanor

@@ -6,7 +6,7 @@
 namespace athanor {
 namespace {
 
-static_assert(kBlockElements % kNormBlock == 0 && kSquareBlock == kNormBlock);
+static_assert(kBlockElements % kNormBlock == 0);
 
 void add(Queue& queue, Tensor& y, const Tensor& a, const Tensor& b) {
   const char* kernel = "add";
@@ -74,6 +74,15 @@ void cast(Queue& queue, Tensor& y, const Tensor& x) {
   });
 }
 
+// The values added in the fixed tree, in place: neighbours first.
+double add_in_tree(std::span<double> values) {
+  for (size_t n = values.size(); n > 1; n = (n + 1) / 2) {
+    for (size_t i = 0; i < n / 2; ++i) values[i] = values[2 * i] + values[2 * i + 1];
+    if (n % 2 != 0) values[n / 2] = values[n - 1];
+  }
+  return values.empty() ? 0.0 : values[0];
+}
+
 // A block of work is a node of the tree: a power of two of its leaves.
 void sum_squares(Queue& queue, std::span<const Tensor> xs, std::span<double> sums) {
   constexpr int64_t kLeaves = kBlockElements / kNormBlock;
@@ -87,34 +96,23 @@ void sum_squares(Queue& queue, std::span<const Tensor> xs, std::span<double> sum
     bytes += bytes_of(x);
     nodes.emplace_back(on_cpu(queue) ? static_cast<size_t>(num_blocks(x.numel(), kBlockElements)) : 0);
   }
-  const auto row = choose_f32(queue, &F32Rows::square_blocks);
+  const auto row = choose_f32(queue, &F32Rows::sum_squares);
   const Meter::Call call = metered(queue, "sum_squares", flops, bytes);
   for_blocks_of(
       queue, xs.size(), [&](size_t i) { return xs[i].numel(); },
       [&](size_t i, int64_t first, int64_t count) {
         std::array<double, kLeaves> leaves{};
-        row(xs[i].data<float>() + first, count, leaves.data());
+        for (int64_t at = 0; at < count; at += kNormBlock)
+          leaves[static_cast<size_t>(at / kNormBlock)] =
+              row(xs[i].data<float>() + first + at, std::min(kNormBlock, count - at));
         nodes[i][static_cast<size_t>(first / kBlockElements)] =
             add_in_tree({leaves.data(), static_cast<size_t>(num_blocks(count, kNormBlock))});
       });
   for (size_t i = 0; i < xs.size(); ++i) sums[i] = add_in_tree(nodes[i]);
 }
 
-SquareBlocks square_blocks(const Queue& queue) {
-  return choose_f32(queue, &F32Rows::square_blocks);
-}
-
 }  // namespace
 
-double add_in_tree(std::span<double> values) {
-  for (size_t n = values.size(); n > 1; n = (n + 1) / 2) {
-    for (size_t i = 0; i < n / 2; ++i) values[i] = values[2 * i] + values[2 * i + 1];
-    if (n % 2 != 0) values[n / 2] = values[n - 1];
-  }
-  return values.empty() ? 0.0 : values[0];
-}
-
-const ElementwiseKernels cpu_elementwise{add,  accumulate,  scale,        column_sum,
-                                         cast, sum_squares, square_blocks};
+const ElementwiseKernels cpu_elementwise{add, accumulate, scale, column_sum, cast, sum_squares};
 
 }  // namespace athanor

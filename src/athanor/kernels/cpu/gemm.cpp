@@ -28,7 +28,6 @@ struct Extras {
   const Tensor* bias = nullptr;
   const Tensor* residual = nullptr;
   Tensor* a_sums = nullptr;
-  double* squares = nullptr;
   const Rotation* rotation = nullptr;
 };
 
@@ -37,18 +36,9 @@ bool is_in_units(const Rotation& rotation) {
   return rotation.head_dim % 32 == 0 && rotation.head_dim <= kMaxRotatedHead;
 }
 
-// A pass over c.
-void note_squares(Queue& queue, const Tensor& c, SquareBlocks of, double* squares) {
-  if (squares == nullptr || !on_cpu(queue)) return;
-  const Meter::Call call = metered(queue, "sum_squares", 2.0 * flops_of(c), bytes_of(c));
-  for_blocks(queue, c.numel(), kBlockElements, [&](int64_t first, int64_t count) {
-    of(c.data<float>() + first, count, squares + first / kNormBlock);
-  });
-}
-
 void product(Queue& queue, const char* kernel, Tensor& c, const Tensor& a, const Tensor& b,
              GemmProblem problem, const Extras& extras = {}) {
-  const auto& [bias, residual, a_sums, squares, rotation] = extras;
+  const auto& [bias, residual, a_sums, rotation] = extras;
   problem.in = row_type(kernel, a);
   problem.out = row_type(kernel, c);
   check(b.dtype() == a.dtype(), "{}: b is {}, expected {} as a", kernel, name_of(b.dtype()),
@@ -64,8 +54,7 @@ void product(Queue& queue, const char* kernel, Tensor& c, const Tensor& a, const
     check(residual->raw() != c.raw() || c.numel() == 0, "{}: c is its own residual", kernel);
   }
   if (a_sums != nullptr) expect(kernel, "sums", *a_sums, {problem.m}, Dtype::f32);
-  const SquareBlocks square_blocks = squares == nullptr ? nullptr : cpu_elementwise.square_blocks(queue);
-  if (problem.k == 0 && problem.accumulate) return note_squares(queue, c, square_blocks, squares);
+  if (problem.k == 0 && problem.accumulate) return;
   if (problem.m == 0 || problem.n == 0) return;
   // Empty sums are no work for fast kernels.
   const GemmCandidate& candidate = problem.k == 0 ? rows_gemm : choose_candidate(problem, queue.isa());
@@ -78,12 +67,6 @@ void product(Queue& queue, const char* kernel, Tensor& c, const Tensor& a, const
   }
   const bool sums_here = a_sums != nullptr && candidate.takes_a_sums && problem.a_col != 1;
   if (sums_here) operands.a_sums = a_sums->data<float>();
-  const bool squares_here =
-      squares != nullptr && candidate.takes_squares && problem.n % kNormBlock == 0 && on_cpu(queue);
-  if (squares_here) {
-    operands.squares = squares;
-    operands.square_blocks = square_blocks;
-  }
   const bool rotates =
       rotation != nullptr && candidate.takes_rotation && problem.out == kBf16 && is_in_units(*rotation);
   if (rotates) operands.rotation = rotation;
@@ -95,7 +78,6 @@ void product(Queue& queue, const char* kernel, Tensor& c, const Tensor& a, const
   }
   if (residual != nullptr && !fused) cpu_elementwise.add(queue, c, *residual, c);
   if (a_sums != nullptr && !sums_here) cpu_elementwise.column_sum(queue, *a_sums, a);
-  if (!squares_here) note_squares(queue, c, square_blocks, squares);
   if (rotation != nullptr && !rotates) rotate(queue, c, c, *rotation, +1);
 }
 
@@ -171,12 +153,6 @@ void tn_sums(Queue& queue, Tensor& c, Tensor& sums, const Tensor& a, const Tenso
   product(queue, "gemm.tn", c, a, b, problem, {.a_sums = &sums});
 }
 
-void tn_squares(Queue& queue, Tensor& c, Tensor* sums, const Tensor& a, const Tensor& b, bool add,
-                double* squares) {
-  const GemmProblem problem = tn_problem(c, a, b, add);
-  product(queue, "gemm.tn", c, a, b, problem, {.a_sums = sums, .squares = squares});
-}
-
 // The products of a linear layer of a usual size, to ask the candidates about.
 GemmProblem typical(RowType type) {
   return {1024, 768, 768, 768, 1, 1, 768, type, type, false};
@@ -184,7 +160,7 @@ GemmProblem typical(RowType type) {
 
 }  // namespace
 
-const GemmKernels cpu_gemm{nt, nn, tn, nt_add, nn_add, tn_sums, tn_squares, nt_rope};
+const GemmKernels cpu_gemm{nt, nn, tn, nt_add, nn_add, tn_sums, nt_rope};
 
 std::span<const GemmCandidate* const> gemm_candidates() {
   return kCandidates;

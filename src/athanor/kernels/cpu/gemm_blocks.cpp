@@ -45,17 +45,6 @@ void rotate_block(const Rotation* rotation, const GemmBlock& block, int64_t row)
   if (rotation != nullptr) rotation->apply(block.c, block.c, row, block.m, block.n / rotation->head_dim, +1);
 }
 
-// A finished block of c whose first element is `first` of the whole, and whose rows are whole norm blocks: it is still
-// in a cache.
-void note_squares(const GemmOperands& operands, const GemmBlock& block, int64_t first) {
-  if (operands.squares == nullptr) return;
-  for (int64_t i = 0; i < block.m; ++i) {
-    const int64_t row = i * block.c_row;
-    operands.square_blocks(static_cast<const float*>(block.c) + row, block.n,
-                           operands.squares + (first + row) / kNormBlock);
-  }
-}
-
 // All of b, of one range of k after the other, as blocks of any columns find it.
 const std::byte* pack_whole(Queue& queue, const BlockKernel& kernel, const GemmProblem& p,
                             const GemmOperands& operands) {
@@ -115,9 +104,7 @@ void run_depth(Queue& queue, const BlockKernel& kernel, const GemmProblem& p, co
       block.scratch += packed_bytes;
       kernel.block(block);
     }
-    if (!part.pairs.last) return;
-    rotate_block(operands.rotation, block, row);
-    note_squares(operands, block, row * p.n + column);
+    if (part.pairs.last) rotate_block(operands.rotation, block, row);
   });
 }
 
@@ -166,7 +153,6 @@ void run_in_sums(Queue& queue, Arena& arena, const BlockKernel& kernel, const Ge
     GemmOperands pieces = range_of(operands, p, l);
     if (l > 0) pieces.bias = nullptr;
     if (sums.defined()) pieces.c = sums.raw();
-    if (!last) pieces.squares = nullptr;
     if (!last || !sums.defined() || !kernel.takes_sums) {
       pieces.residual = nullptr;
       pieces.rotation = nullptr;
@@ -188,9 +174,7 @@ void run_in_sums(Queue& queue, Arena& arena, const BlockKernel& kernel, const Ge
 void run_kernel(Queue& queue, Arena& arena, const BlockKernel& kernel, const GemmProblem& p,
                 const GemmOperands& operands) {
   const std::byte* const packed_b = pack_whole(queue, kernel, p, operands);
-  const int64_t side = operands.rotation != nullptr  ? operands.rotation->head_dim
-                       : operands.squares != nullptr ? kNormBlock
-                                                     : kernel.side;
+  const int64_t side = operands.rotation != nullptr ? operands.rotation->head_dim : kernel.side;
   const int64_t depth = depth_of(kernel, p);
   // Two ranges of an f32 c meet there as fast.
   if (kernel.keeps_pairs && p.k > (p.out == kF32 ? 2 : 1) * depth)
@@ -239,14 +223,12 @@ void run_dots(Queue& queue, Arena&, const GemmProblem& p, const GemmOperands& op
 
 }  // namespace
 
-// Tiles leave squares to a pass over c: what each thread reads back of its own streamed lines costs them more.
-constinit const GemmCandidate amx_gemm{"amx", true, true, true, false, amx_refuses, run<amx_blocks>};
-constinit const GemmCandidate avx512_bf16_gemm{"avx512_bf16",          true, true, true, true, bf16_refuses,
-                                               run<avx512_bf16_blocks>};
-constinit const GemmCandidate avx512_gemm{"avx512",          false, false, false, true, refuses<Isa::avx512>,
+constinit const GemmCandidate amx_gemm{"amx", true, true, true, amx_refuses, run<amx_blocks>};
+constinit const GemmCandidate avx512_bf16_gemm{"avx512_bf16", true,         true,
+                                               true,          bf16_refuses, run<avx512_bf16_blocks>};
+constinit const GemmCandidate avx512_gemm{"avx512",          false, false, false, refuses<Isa::avx512>,
                                           run<avx512_blocks>};
-constinit const GemmCandidate avx2_gemm{"avx2",          false, false, false, true, refuses<Isa::avx2>,
-                                        run<avx2_blocks>};
-constinit const GemmCandidate dots_gemm{"dots", false, false, false, false, dots_refuse, run_dots};
+constinit const GemmCandidate avx2_gemm{"avx2", false, false, false, refuses<Isa::avx2>, run<avx2_blocks>};
+constinit const GemmCandidate dots_gemm{"dots", false, false, false, dots_refuse, run_dots};
 
 }  // namespace athanor

@@ -89,10 +89,9 @@ constexpr BlockKernel kAvx2{.block = avx2::gemm_block,
                             .pack_transposed = 300,
                             .write_c = 100};
 
-// A block has room for the widest side that choose_cut() is asked for: norm blocks of gradients, heads that are rotated.
+// A block has room for the widest side that choose_cut() is asked for: its own, or heads that are rotated.
 constexpr bool has_room(const BlockKernel& kernel) {
-  return kernel.max_elements / kernel.max_turned_depth >= kNormBlock &&
-         kernel.max_elements / kernel.max_depth >= kernel.side &&
+  return kernel.max_elements / kernel.max_depth >= kernel.side &&
          (!kernel.takes_sums || kernel.max_elements / kernel.max_depth >= kMaxRotatedHead);
 }
 static_assert(has_room(kAmx) && has_room(kAvx512Bf16) && has_room(kAvx512) && has_room(kAvx2));

@@ -36,6 +36,6 @@ std::string refuses(const GemmProblem& p, Isa isa) {
 
 }  // namespace
 
-constinit const GemmCandidate amx_dots_gemm{"amx-dots", false, false, false, false, refuses, run};
+constinit const GemmCandidate amx_dots_gemm{"amx-dots", false, false, false, refuses, run};
 
 }  // namespace athanor

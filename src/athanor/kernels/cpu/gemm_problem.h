@@ -32,8 +32,6 @@ struct GemmOperands {
   void* c;
   const void* residual = nullptr;  // added to rounded results, as c lies
   float* a_sums = nullptr;         // [m], += the sums of a over k
-  double* squares = nullptr;       // of c's norm blocks, of which rows are whole ones; set by square_blocks
-  SquareBlocks square_blocks = nullptr;
   const Rotation* rotation =
       nullptr;  // of rounded results: rows of c are [H,D], heads of whole units of 32, at most kMaxRotatedHead
 };
@@ -43,7 +41,6 @@ struct GemmCandidate {
   bool takes_residual;  // in run(), where c is bf16
   bool takes_a_sums;    // in run(), where a is read against its rows
   bool takes_rotation;  // in run(), where c is bf16
-  bool takes_squares;   // in run(), where rows of c are whole norm blocks
   // Why it does not take a problem for this instruction set; "" if it does.
   std::string (*refuses)(const GemmProblem&, Isa);
   // Workspace comes from the arena before any parallel loop. All lengths are at least 1.

@@ -40,6 +40,6 @@ std::string refuses(const GemmProblem&, Isa) {
 
 }  // namespace
 
-constinit const GemmCandidate rows_gemm{"rows", false, false, false, false, refuses, run};
+constinit const GemmCandidate rows_gemm{"rows", false, false, false, refuses, run};
 
 }  // namespace athanor

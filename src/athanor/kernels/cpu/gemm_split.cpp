@@ -87,6 +87,6 @@ std::string refuses(const GemmProblem& p, Isa isa) {
 
 }  // namespace
 
-constinit const GemmCandidate split_gemm{"amx-f32", false, false, false, false, refuses, run};
+constinit const GemmCandidate split_gemm{"amx-f32", false, false, false, refuses, run};
 
 }  // namespace athanor

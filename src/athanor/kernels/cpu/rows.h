@@ -101,12 +101,10 @@ struct ElementwiseRows {
   void (*to_f32)(float* y, const void* x, int64_t n);
 };
 
-constexpr int64_t kSquareBlock = 256;  // kNormBlock of kernels/elementwise.h
-
 struct F32Rows {
   void (*accumulate)(float* y, const float* x, int64_t n);
   void (*scale)(float* x, float factor, int64_t n);
-  void (*square_blocks)(const float* x, int64_t n, double* squares);
+  double (*sum_squares)(const float* x, int64_t n);
 };
 
 struct AdamwRow {

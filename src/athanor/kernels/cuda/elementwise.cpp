@@ -59,14 +59,8 @@ void sum_squares(Queue& queue, std::span<const Tensor> xs, std::span<double> sum
   device.copy_out(sums.data(), results.raw(), results.size_bytes());
 }
 
-// A device's memory is read by its kernels alone.
-SquareBlocks square_blocks(const Queue&) {
-  return nullptr;
-}
-
 }  // namespace
 
-const ElementwiseKernels cuda_elementwise{add,  accumulate,  scale,        column_sum,
-                                          cast, sum_squares, square_blocks};
+const ElementwiseKernels cuda_elementwise{add, accumulate, scale, column_sum, cast, sum_squares};
 
 }  // namespace athanor

@@ -85,11 +85,6 @@ void tn_sums(Queue& queue, Tensor& c, Tensor& sums, const Tensor& a, const Tenso
   cuda_elementwise.column_sum(queue, sums, a);
 }
 
-// Nobody asks: queues of devices have no square_blocks.
-void tn_squares(Queue&, Tensor&, Tensor*, const Tensor&, const Tensor&, bool, double*) {
-  fail("gemm.tn: got squares to be noted on a device, expected none");
-}
-
 void nt_rope(Queue& queue, Tensor& c, const Tensor& a, const Tensor& b, const Tensor* bias, const Tensor& cos,
              const Tensor& sin, int64_t first_position) {
   cpu_gemm.nt_rope(queue, c, a, b, bias, cos, sin, first_position);
@@ -100,6 +95,6 @@ void nt_rope(Queue& queue, Tensor& c, const Tensor& a, const Tensor& b, const Te
 
 }  // namespace
 
-const GemmKernels cuda_gemm{nt, nn, tn, nt_add, nn_add, tn_sums, tn_squares, nt_rope};
+const GemmKernels cuda_gemm{nt, nn, tn, nt_add, nn_add, tn_sums, nt_rope};
 
 }  // namespace athanor

@@ -54,7 +54,7 @@ void scale(float* x, float factor, int64_t n) {
              __attribute__((always_inline)) { store(x + i, load(x + i, part) * set1(factor), part); });
 }
 
-double square_block(const float* x, int64_t n) {
+double sum_squares(const float* x, int64_t n) {
   // Four sums, so that additions do not wait for one another.
   constexpr int64_t kSums = 4;
   VD sums[kSums] = {zero_doubles(), zero_doubles(), zero_doubles(), zero_doubles()};
@@ -67,14 +67,9 @@ double square_block(const float* x, int64_t n) {
   return sum_lanes((sums[0] + sums[1]) + (sums[2] + sums[3]));
 }
 
-void square_blocks(const float* x, int64_t n, double* squares) {
-  for (int64_t i = 0; i < n; i += kSquareBlock)
-    *squares++ = square_block(x + i, n - i < kSquareBlock ? n - i : kSquareBlock);
-}
-
 template <typename T>
 constexpr ElementwiseRows rows = {add<T>, column_sum<T>, from_f32<T>, to_f32<T>};
-constexpr F32Rows f32_rows = {accumulate, scale, square_blocks};
+constexpr F32Rows f32_rows = {accumulate, scale, sum_squares};
 
 }  // namespace elementwise
 
