@@ -25,8 +25,8 @@ TEST(ParallelKeys, CompressionGoesWithItsLayouts) {
   }
   for (const std::string kind : {"bf16", "int8"})
     for (const std::string zero : {"2", "3"}) {
-      expect_legal("compression = '" + kind + "'\ntp = 2\nzero = " + zero);
-      expect_legal("compression = '" + kind + "'\nzero_shard = 2\nzero = " + zero);
+      expect_legal(fmt::format("compression = '{}'\ntp = 2\nzero = {}", kind, zero));
+      expect_legal(fmt::format("compression = '{}'\nzero_shard = 2\nzero = {}", kind, zero));
     }
   expect_legal("compression = 'onebit-adam'\ncompression_warmup = 20");
   expect_legal("compression = 'onebit-adam'\nzero = 1\npp = 2\ncp = 2\ntp = 2");
@@ -47,8 +47,8 @@ TEST(ParallelKeys, CodesOfWholeGradientsNeedThem) {
     const std::string key = "compression = '" + kind + "'\n", got = "parallel.compression: got \"" + kind;
     for (const std::string layout : {"zero = 2", "zero = 3"})
       for (const std::string more : {"", "\nzero_shard = 2", "\npp = 2"})
-        expect_refused(key + layout + more,
-                       {got + "\" with parallel." + layout + ", expected \"bf16\" or \"int8\"",
+        expect_refused(fmt::format("{}{}{}", key, layout, more),
+                       {fmt::format("{}\" with parallel.{}, expected \"bf16\" or \"int8\"", got, layout),
                         "parallel.zero = 0 or 1 without parallel.zero_shard"});
     expect_refused(key + "zero = 1\nzero_shard = 2",
                    {got + "\" with parallel.zero_shard = 2, expected \"bf16\" or \"int8\"",
