@@ -56,9 +56,8 @@ function(athanor_unity target)
   cmake_language(EVAL CODE "cmake_language(DEFER CALL athanor_make_units [[${target}]])")  # once all its sources are named
 endfunction()
 
-set_property(GLOBAL PROPERTY athanor_unit_size 8)
 function(athanor_make_units target)
-  get_property(unit_size GLOBAL PROPERTY athanor_unit_size)
+  set(unit_size 8)
   get_target_property(sources ${target} SOURCES)
   set(kept)
   set(count 0)

@@ -5,7 +5,7 @@
 //   const ProcessorShare share = share_of_processors(group, host_identity(), usable_cores());
 //   threads = num_usable_cpus() / share.ranks;
 //
-// Thread rule: one thread per rank.
+// Errors: those of the group. Thread rule: one thread per rank.
 #pragma once
 
 #include <span>
