@@ -15,6 +15,7 @@
 #include "comm/on_device.h"
 #include "comm/reference.h"
 #include "support/places.h"
+#include "support/tiers.h"
 
 namespace athanor {
 namespace {
@@ -77,6 +78,7 @@ std::vector<std::string> outcomes_of_bodies(int ranks, const std::function<void(
 }
 
 TEST(Nccl, EveryCallByDevices) {
+  LEAVE_OUT_UNDER(thread_sanitizer, "emulated devices that talk take minutes");
   for (const int ranks : {1, 2, 3, 5})
     run_ranks(make_thread_worlds(ranks, quick()), [](World& world) {
       Place place(world);
@@ -101,6 +103,7 @@ TEST(Nccl, WhatLiesOnTheHostGoesByTheHost) {
 }
 
 TEST(Nccl, GroupsOfSomeRanksAndOfOne) {
+  LEAVE_OUT_UNDER(thread_sanitizer, "emulated devices that talk take minutes");
   run_ranks(make_thread_worlds(4, quick()), [](World& world) {
     Place place(world);
     const int half = world.rank() / 2;

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "kernels/attention_values.h"
+#include "support/tiers.h"
 
 namespace athanor {
 namespace {
@@ -199,6 +200,7 @@ TEST_P(AttentionTest, NegativeScale) {
 
 // A sequence gets the same bits alone and among others, though work is then cut differently.
 TEST_P(AttentionTest, BatchesDoNotMatter) {
+  if (device_is_emulated()) LEAVE_OUT_UNDER(address_sanitizer, "on the emulated device it takes minutes");
   const AttentionSize one{1, 270, 270, 2, 1, 16}, many{40, 270, 270, 2, 1, 16};
   for (const Dtype dtype : {Dtype::f32, Dtype::bf16}) {
     const AttentionInputs in = attention_inputs(many, dtype);

@@ -6,4 +6,8 @@ std::unique_ptr<Queue> make_test_queue(ThreadPool* pool, Isa isa) {
   return make_cpu_queue(pool, isa);
 }
 
+bool device_is_emulated() {
+  return false;
+}
+
 }  // namespace athanor

@@ -9,6 +9,7 @@
 #include "athanor/base/error.h"
 #include "athanor/pipeline/solve.h"
 #include "athanor/pipeline/validate.h"
+#include "support/tiers.h"
 
 namespace athanor {
 namespace {
@@ -96,6 +97,7 @@ TEST(Solve, Refusals) {
 
 // 1000 cases: any shape, any times, some of them nothing, some far apart.
 TEST(Schedules, RandomOnesAreValidAndFreeOfDeadlocks) {
+  LEAVE_OUT_UNDER(address_sanitizer, "a thousand random schedules take minutes");
   std::mt19937 dice(20261121);
   const auto roll = [&](int low, int high) { return std::uniform_int_distribution<int>(low, high)(dice); };
   const auto time = [&] {

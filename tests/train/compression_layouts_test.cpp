@@ -12,6 +12,7 @@
 
 #include "athanor/config/validate.h"
 #include "athanor/train/compression_state.h"
+#include "support/tiers.h"
 #include "train/saved_run.h"
 
 namespace athanor {
@@ -41,6 +42,7 @@ Config across(Config config, int dp, int cp, int ep = 1, int pp = 1) {
 
 // Every stage of ZeRO, in one set of shards or two, beside every other axis.
 TEST(CompressionLayouts, AreTrainedOrRefusedByName) {
+  LEAVE_OUT_UNDER(thread_sanitizer, "so many trainings take minutes");
   struct Axes {
     const char* family = "llama";
     int pp = 1, cp = 1, tp = 1, ep = 1;
@@ -80,6 +82,7 @@ TEST(CompressionLayouts, AreTrainedOrRefusedByName) {
 }
 
 TEST(CompressionLayouts, PipelinesKeepTheBits) {
+  LEAVE_OUT_UNDER(thread_sanitizer, "so many trainings take minutes");
   for (const char* kind : {"bf16", "int8", "topk", "powersgd", "onebit-adam"})
     for (const char* family : {"llama", "gpt2", "moe"}) {
       Config config = four_compressed_grains(kind, family);
@@ -103,6 +106,7 @@ TEST(CompressionLayouts, PipelinesKeepTheBits) {
 
 // The codes that keep most of a gradient: near. The others: trained, and by the first step's exact loss.
 TEST(CompressionLayouts, ContextsAndExpertsAreNearTheUncompressed) {
+  LEAVE_OUT_UNDER(thread_sanitizer, "so many trainings take minutes");
   for (const char* kind : {"bf16", "int8", "topk", "powersgd", "onebit-adam"})
     for (const int ep : {1, 2}) {
       Config config = four_compressed_grains(kind, "moe_bias");
@@ -122,6 +126,7 @@ TEST(CompressionLayouts, ContextsAndExpertsAreNearTheUncompressed) {
 
 // Residues of every rank that sums a gradient, those of experts among them, are in the checkpoint.
 TEST(CompressionLayouts, ResumeToTheSameBits) {
+  LEAVE_OUT_UNDER(thread_sanitizer, "so many trainings take minutes");
   for (const char* kind : {"int8", "topk", "powersgd", "onebit-adam"}) {
     Config config = four_compressed_grains(kind, "moe_bias");
     config.model.experts = 8;
@@ -168,6 +173,7 @@ TEST(CompressionLayouts, ResumeToTheSameBits) {
 
 // Each part of a matrix that tp cuts has a factor; those of matrices that it leaves whole are as without it.
 TEST(CompressionLayouts, PartsOfMatricesResumeToTheSameBits) {
+  LEAVE_OUT_UNDER(thread_sanitizer, "so many trainings take minutes");
   Config config = across(four_compressed_grains("powersgd", "gpt2"), 2, 1);
   config.parallel.tp = 2;
   const VerifyRun whole = run_layout(config);
@@ -192,6 +198,7 @@ TEST(CompressionLayouts, PartsOfMatricesResumeToTheSameBits) {
 
 // Of a rank's parts R and C: 2 (n-1)/n 4 r (R + C) bytes each, and what is not compressed as f32.
 TEST(CompressionLayouts, PartsOfMatricesSendTheDocumentedBytes) {
+  LEAVE_OUT_UNDER(thread_sanitizer, "so many trainings take minutes");
   Config config = across(four_compressed_grains("powersgd"), 2, 1);
   config.parallel.tp = 2;
   config.parallel.compression_rank = 2;
@@ -220,6 +227,7 @@ TEST(CompressionLayouts, PartsOfMatricesSendTheDocumentedBytes) {
 
 // What crosses the wire between the ranks with the same experts (docs/compression.md).
 TEST(CompressionLayouts, ExpertsSendTheDocumentedBytes) {
+  LEAVE_OUT_UNDER(thread_sanitizer, "so many trainings take minutes");
   constexpr int64_t kCopies = 2, kExperts = 4;  // edp; of a rank
   for (const char* kind : {"int8", "powersgd", "onebit-adam"}) {
     Config config = four_compressed_grains(kind, "moe_bias");

@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "support/temporary_folder.h"
+#include "support/tiers.h"
 #include "train/defined_sums.h"
 #include "train/layout_run.h"
 
@@ -62,6 +63,7 @@ void expect_defined(const Config& config, int ranks, double tolerance) {
 }
 
 TEST(Compression, TrainsAsItsDefinedRun) {
+  LEAVE_OUT_UNDER(any_sanitizer, "a run beside its definition takes minutes");
   for (const char* kind : {"bf16", "int8", "topk"})
     for (const char* optimizer : {"adamw", "sgd"}) {
       expect_defined(compressed_config(kind, "llama", optimizer), 2, 0.0);
@@ -80,6 +82,7 @@ TEST(Compression, TrainsAsItsDefinedRun) {
 
 // ZeRO 2 and 3: every round of grains is sent, of uneven ones the last with nothing but what is owed.
 TEST(Compression, OfRoundsIsItsDefinedRun) {
+  LEAVE_OUT_UNDER(any_sanitizer, "a run beside its definition takes minutes");
   for (const int zero : {2, 3})
     for (const char* kind : {"bf16", "int8"})
       for (const bool feedback : {true, false}) {
@@ -124,6 +127,7 @@ TEST(Compression, LossScalesMakeNoDifference) {
 
 // With experts on other ranks: each of their matrices has factors of its own, summed over the ranks that have it.
 TEST(Compression, OfExpertsIsItsDefinedRun) {
+  LEAVE_OUT_UNDER(any_sanitizer, "a run beside its definition takes minutes");
   for (const char* optimizer : {"adamw", "sgd"}) {
     Config config = compressed_config("powersgd", "moe", optimizer);
     config.model.experts = 8;
@@ -148,6 +152,7 @@ TEST(Compression, OfExpertsIsItsDefinedRun) {
 // What tensor parallelism leaves a rank of a matrix has factors of its own; what it leaves whole has the same ones on
 // every rank, which run_layout holds against each other. Factors of whole matrices are another function.
 TEST(Compression, OfPartsOfMatricesIsItsDefinedRun) {
+  LEAVE_OUT_UNDER(any_sanitizer, "a run beside its definition takes minutes");
   for (const char* optimizer : {"adamw", "sgd"})
     for (const auto& [zero, sp] : {std::pair(0, false), {0, true}, {1, false}}) {
       Config config = compressed_config("powersgd", "llama", optimizer);
@@ -171,6 +176,7 @@ TEST(Compression, OfPartsOfMatricesIsItsDefinedRun) {
 
 // Hybrid sharding: sets of ranks sum exactly, and what they exchange is coded as that of so many ranks with zero = 0.
 TEST(Compression, OfHybridShardsIsItsDefinition) {
+  LEAVE_OUT_UNDER(any_sanitizer, "a run beside its definition takes minutes");
   const auto expect_sets = [](Config config, int dp, int shard, int zero = 1) {
     // Seven grains: uneven. Stages 2 and 3 add up rounds; of one grain a rank that is the order of the ranks, too.
     config.train.global_batch = zero == 1 ? 14 : 2 * dp;
@@ -208,6 +214,7 @@ TEST(Compression, OfHybridShardsIsItsDefinition) {
 
 // Experts of which a set has one copy are exchanged by all that have them, of several by the sets.
 TEST(Compression, OfExpertsInHybridShardsIsItsDefinition) {
+  LEAVE_OUT_UNDER(any_sanitizer, "a run beside its definition takes minutes");
   for (const char* kind : {"bf16", "int8"})
     for (const auto& [dp, shard, zero] : {std::tuple(4, 2, 1), {8, 4, 1}, {8, 4, 3}}) {
       Config config = compressed_config(kind, "moe");

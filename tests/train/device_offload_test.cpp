@@ -11,6 +11,7 @@
 #include "support/places.h"
 #include "support/side_streams.h"
 #include "support/temporary_folder.h"
+#include "support/tiers.h"
 #include "train/device_training.h"
 
 namespace athanor {
@@ -184,6 +185,7 @@ uint64_t bytes_of(const std::array<uint64_t, kNumCategories>& of, Category categ
 }
 
 TEST_P(DeviceOffload, ChangesNoBit) {
+  LEAVE_OUT_UNDER(any_sanitizer, "whole trainings on emulated devices take minutes");
   struct Case {
     const char *family, *compute, *optimizer, *state, *recompute;
   };
@@ -213,6 +215,7 @@ TEST_P(DeviceOffload, ChangesNoBit) {
 // What leaves the device's arena is what the host's has: all of the optimizer's, and the activations of all blocks but
 // those that are used and one more.
 TEST(DeviceOffloadOnTheHost, TakesWhatTheDeviceHasLess) {
+  LEAVE_OUT_UNDER(any_sanitizer, "whole trainings on emulated devices take minutes");
   for (const auto& [optimizer, compute] : {std::pair("adamw", "bf16"), std::pair("sgd", "f32")}) {
     SCOPED_TRACE(fmt::format("{} {}", optimizer, compute));
     Config config = few_wide_tokens("llama", compute, optimizer);
@@ -242,6 +245,7 @@ TEST(DeviceOffloadOnTheHost, TakesWhatTheDeviceHasLess) {
 }
 
 TEST(DeviceOffloadOnTheHost, OfSeveralDevicesChangesNoBit) {
+  LEAVE_OUT_UNDER(any_sanitizer, "whole trainings on emulated devices take minutes");
   Config config = few_wide_tokens("gpt2", "bf16", "adamw");
   config.parallel.reduce = "tree";
   const Outcome one = run_on_devices(config, 1);
@@ -256,6 +260,7 @@ TEST(DeviceOffloadOnTheHost, OfSeveralDevicesChangesNoBit) {
 
 // 8-bit state of a device is the CPU's, of gradients that are nearly so.
 TEST(DeviceOffloadOnTheHost, EightBitStateIsNearTheCpus) {
+  LEAVE_OUT_UNDER(any_sanitizer, "whole trainings on emulated devices take minutes");
   Config config = few_wide_tokens("llama", "f32", "adamw");
   config.optimizer.state = "8bit";
   config.train.steps = 3;
@@ -299,6 +304,7 @@ std::string train_on_device(const Config& config, const std::string& from, const
 }
 
 TEST_P(DeviceOffload, ACheckpointDoesNotKnowOfIt) {
+  LEAVE_OUT_UNDER(any_sanitizer, "whole trainings on emulated devices take minutes");
   const std::string folder = temporary_path(GetParam() ? "device_offload_early" : "device_offload_late");
   std::filesystem::remove_all(folder);
   std::filesystem::create_directories(folder);

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "support/places.h"
+#include "support/tiers.h"
 #include "train/device_training.h"
 
 namespace athanor {
@@ -46,6 +47,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 // Data parallelism over NCCL: with "tree" the bits of one device, with "fast" nearly so.
 TEST(DevicesTraining, IsThatOfOneDevice) {
+  LEAVE_OUT_UNDER(any_sanitizer, "whole trainings on emulated devices take minutes");
   struct Layout {
     const char *optimizer, *reduce;
     int ranks;
@@ -68,6 +70,7 @@ TEST(DevicesTraining, IsThatOfOneDevice) {
 
 // So does ZeRO, whose shards of gradients, state and values travel over NCCL.
 TEST(DevicesTraining, OfAnyStageOfZeroIsThatOfOneDevice) {
+  LEAVE_OUT_UNDER(any_sanitizer, "whole trainings on emulated devices take minutes");
   struct Layout {
     int zero, ranks;
     const char *optimizer, *compute, *reduce;
@@ -97,6 +100,7 @@ TEST(DevicesTraining, OfAnyStageOfZeroIsThatOfOneDevice) {
 
 // Tensor, sequence and pipeline parallelism: a model that several devices share.
 TEST(DevicesTraining, OfASharedModelIsThatOfOneDevice) {
+  LEAVE_OUT_UNDER(any_sanitizer, "whole trainings on emulated devices take minutes");
   struct Layout {
     const char *family, *optimizer;
     int tp, pp, dp;

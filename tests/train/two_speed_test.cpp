@@ -6,6 +6,7 @@
 #include <map>
 
 #include "support/temporary_folder.h"
+#include "support/tiers.h"
 #include "train/defined_sums.h"
 #include "train/island_ranks.h"
 
@@ -122,6 +123,7 @@ std::string folder_of(const std::string& name) {
 }
 
 TEST(TwoSpeed, HasTheBitsOfItsDefinition) {
+  LEAVE_OUT_UNDER(any_sanitizer, "a run beside its definition takes minutes");
   struct Case {
     int ranks, group;
     int64_t every;
