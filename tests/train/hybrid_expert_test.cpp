@@ -51,40 +51,6 @@ Config in_hybrid(Config config, const HybridExpertRanks& ranks, int zero) {
   return config;
 }
 
-TEST(HybridExperts, ComputeWhatOneProcessComputes) {
-  for (const char* optimizer : {"adamw", "sgd"}) {
-    const Config config = hybrid_experts("moe_bias", optimizer);
-    const VerifyRun one = run_layout(one_process(config));
-    const HybridExpertRanks context{.dp = 4, .ep = 2, .shard = 2, .cp = 2},
-        tensor{.dp = 4, .ep = 2, .shard = 2, .tp = 2}, pipeline{.dp = 4, .ep = 2, .shard = 2, .pp = 2};
-    for (const HybridExpertRanks& ranks : {kAlone, kFewer, kShared, kOverTp, context, tensor, pipeline})
-      for (const int zero : {1, 2, 3}) {
-        SCOPED_TRACE(fmt::format("{} zero {} {}", ranks.text(), zero, optimizer));
-        Config many = in_hybrid(config, ranks, zero);
-        many.parallel.reduce = zero == 2 ? "tree" : "fast";
-        const VerifyRun run = run_layout(many);
-        const LayoutDifference difference = compare(run, one);
-        EXPECT_EQ(difference.routing_flips, 0);
-        EXPECT_LT(difference.worst(), 1e-5) << difference.gradient.where << " " << difference.weight.where;
-        if (zero < 3) continue;
-        EXPECT_TRUE(compare(run_layout(many), run).bitwise) << "two runs of one layout";
-      }
-  }
-}
-
-// With sets as large as all ranks nothing is left across: the very sums of plain ZeRO.
-TEST(HybridExperts, OneSetIsPlainZero) {
-  const Config config = hybrid_experts("moe", "adamw");
-  for (const int zero : {1, 2, 3}) {
-    Config plain = in_hybrid(config, {.dp = 4, .ep = 2}, zero);
-    plain.parallel.zero_shard = 0;
-    EXPECT_TRUE(
-        compare(run_layout(in_hybrid(config, {.dp = 4, .ep = 2, .shard = 4}, zero)), run_layout(plain))
-            .bitwise)
-        << zero;
-  }
-}
-
 // A rank keeps 1/sharing of its experts, whatever the number of sets; each set has all of them.
 TEST(HybridExperts, ShareTheirShardsWithinASet) {
   for (const HybridExpertRanks& ranks : {kAlone, kFewer, kShared, kOverTp}) {
@@ -246,22 +212,6 @@ TEST(HybridExperts, ThePlanHasTheirStates) {
             EXPECT_LE(usage.peak_total, plan.usage.peak_total);  // of rows of tokens as many as can be
           }});
     }
-}
-
-// Two speeds: the sets of a group; at a meeting the ranks with the same share of an expert share it out.
-TEST(HybridExperts, LieInGroupsOfTwoSpeeds) {
-  for (const HybridExpertRanks& ranks : {kShared, kAlone}) {
-    Config config = hybrid_experts("moe", "sgd");
-    config.train.global_batch = 2 * 2 * ranks.dp;  // a grain for each rank
-    config.parallel.sync_every = 2;
-    config.parallel.sync_group = ranks.dp;
-    for (const int zero : {1, 3}) {
-      Config two = in_hybrid(config, ranks, zero);
-      two.parallel.dp = 2 * ranks.dp;
-      EXPECT_LE(compare(run_layout(two), run_layout(one_process(two))).worst(), 1e-5)
-          << ranks.text() << " zero " << zero;
-    }
-  }
 }
 
 }  // namespace

@@ -13,9 +13,9 @@
 namespace athanor {
 namespace {
 
-using Axes = std::function<void(ParallelConfig&)>;
+using ServedAxes = std::function<void(ParallelConfig&)>;
 
-Config served_layout(const std::string& family, int dp, const Axes& axes) {
+Config served_layout(const std::string& family, int dp, const ServedAxes& axes) {
   Config config = uneven(family, "adamw");
   config.train.steps = 4;
   config.schedule.decay = "constant";  // runs may end early
@@ -51,7 +51,7 @@ void expect_same_run(const VerifyRun& got, const VerifyRun& expected, const std:
   EXPECT_FALSE(got.gradients.empty()) << what;
 }
 
-const std::vector<std::pair<std::string, Axes>> kServedAxes = {
+const std::vector<std::pair<std::string, ServedAxes>> kServedAxes = {
     {"dp", [](ParallelConfig&) {}},
     {"dp recompute", [](ParallelConfig& p) { p.recompute = "selective"; }},
     {"cp ring", [](ParallelConfig& p) { p.cp = 2; }},

@@ -1,5 +1,6 @@
-// Two-speed synchronisation with the other axes: whatever the layout inside the islands, they are the islands that one
-// process each computes, to the bit where law 1 says so and within 1e-5 elsewhere.
+// Local SGD with the other axes: what one replica group computes between two outer steps, what is sent at those, what is
+// saved and planned, and faults that must show. That every layout computes what one process for each group computes is rows
+// of train/layouts.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -10,32 +11,10 @@
 #include "athanor/train/memory_plan.h"
 #include "support/temporary_folder.h"
 #include "support/tiers.h"
-#include "train/layout_run.h"
+#include "train/layouts/layout_case.h"
 
 namespace athanor {
 namespace {
-
-struct IslandLayout {
-  int dp = 2, group = 1, cp = 1, tp = 1, pp = 1, ep = 1, zero = 0;
-  bool sp = false;
-  const char* cp_kind = "ring";
-  const char* schedule = "1f1b";
-};
-
-Config in_islands(Config config, const IslandLayout& layout) {
-  ParallelConfig& p = config.parallel;
-  p.dp = layout.dp;
-  p.sync_group = layout.group;
-  p.cp = layout.cp;
-  p.tp = layout.tp;
-  p.pp = layout.pp;
-  p.ep = layout.ep;
-  p.zero = layout.zero;
-  p.sp = layout.sp;
-  p.cp_kind = layout.cp_kind;
-  p.schedule = layout.schedule;
-  return config;
-}
 
 Config tree_islands(const std::string& family, const std::string& optimizer, int64_t every = 3) {
   Config config = tiny(family);
@@ -55,106 +34,17 @@ std::string text_of_islands(const Config& config) {
          std::to_string(config.parallel.sync_group) + ": " + text_of(config.parallel);
 }
 
-// After a meeting.
-void expect_equal_islands(const Config& config, const VerifyRun& run) {
-  int64_t compared = 0;
-  for (int64_t h = 0; h < config.parallel.dp / config.parallel.sync_group; ++h)
-    for (const auto& [name, values] : run.weights) {
-      if (!name.starts_with("model.")) continue;
-      EXPECT_EQ(run.weights.at("island." + std::to_string(h) + "." + name), values)
-          << name << " of island " << h << ", " << text_of_islands(config);
-      ++compared;
-    }
-  EXPECT_GT(compared, 0);
-}
-
-void expect_as_alone(const Config& config, const VerifyRun& alone) {
-  const VerifyRun many = run_layout(config);
-  const LayoutDifference found = compare(many, alone);
-  if (keeps_order(config.parallel)) {
-    EXPECT_TRUE(found.bitwise) << text_of_islands(config) << ": " << found.worst();
-  } else {
-    EXPECT_LE(found.worst(), kTolerance)
-        << text_of_islands(config) << ": " << found.weight.where << " " << found.gradient.where;
-  }
-  EXPECT_EQ(found.routing_flips, 0) << text_of_islands(config);
-  expect_equal_islands(config, many);
-}
-
-// The definition of islands of one process each is two_speed_test.cpp's.
-void expect_every_layout(const Config& config, const std::vector<IslandLayout>& layouts) {
-  std::map<int, VerifyRun> alone;  // by the number of islands
-  for (const IslandLayout& layout : layouts) {
-    const Config many = in_islands(config, layout);
-    const int islands = layout.dp / layout.group;
-    if (!alone.contains(islands)) alone.emplace(islands, run_layout(one_process(many)));
-    expect_as_alone(many, alone.at(islands));
-  }
-}
-
-class TwoSpeedLayouts : public ::testing::TestWithParam<const char*> {};  // the inner optimizer
-
-TEST_P(TwoSpeedLayouts, PipelinesAndContextParallelism) {
-  for (const char* family : {"llama", "gpt2"})  // of gpt2 the embedding is on both ends of a pipeline
-    expect_every_layout(tree_islands(family, GetParam()),
-                        {{.dp = 2, .pp = 2},
-                         {.dp = 4, .group = 2, .pp = 2},
-                         {.dp = 4, .group = 2, .pp = 2, .zero = 1},
-                         {.dp = 4, .group = 2, .pp = 2, .zero = 3},
-                         {.dp = 2, .pp = 2, .schedule = "zb-h1"},
-                         {.dp = 3, .pp = 2},
-                         {.dp = 2, .cp = 2},
-                         {.dp = 4, .group = 2, .cp = 2, .cp_kind = "ulysses"},
-                         {.dp = 3, .cp = 2, .zero = 1},
-                         {.dp = 4, .group = 2, .cp = 2, .zero = 2},
-                         {.dp = 2, .cp = 2, .zero = 3},
-                         {.dp = 2, .tp = 2, .pp = 2},
-                         {.dp = 2, .cp = 2, .tp = 2, .pp = 1, .sp = true},
-                         {.dp = 2, .cp = 2, .pp = 2, .zero = 3}});
-}
-
-// Blocks of 256 elements of a parameter, whoever has them.
-TEST_P(TwoSpeedLayouts, CodesOfMeetingsAreTheSameInPipelinesAndShards) {
-  Config config = tree_islands("gpt2", GetParam());
-  config.parallel.outer_compression = "int8";
-  expect_every_layout(config, {{.dp = 2, .pp = 2},
-                               {.dp = 4, .group = 2, .pp = 2},
-                               {.dp = 4, .group = 2, .pp = 2, .zero = 1},
-                               {.dp = 4, .group = 2, .zero = 3}});
-}
-
-TEST_P(TwoSpeedLayouts, ExpertParallelism) {
-  expect_every_layout(tree_islands("moe", GetParam()),
-                      {{.dp = 4, .group = 2, .ep = 2},
-                       {.dp = 8, .group = 4, .ep = 2},
-                       {.dp = 8, .group = 4, .ep = 2, .zero = 1},
-                       {.dp = 8, .group = 4, .ep = 2, .zero = 3},
-                       {.dp = 4, .group = 2, .pp = 2, .ep = 2},
-                       {.dp = 2, .tp = 2, .ep = 2},
-                       {.dp = 4, .group = 2, .tp = 2, .ep = 2, .sp = true},
-                       {.dp = 2, .tp = 2},
-                       {.dp = 4, .group = 2, .tp = 2, .zero = 3, .sp = true}});
-  expect_every_layout(tree_islands("moe_bias", GetParam()),  // whose balance is that of all islands
-                      {{.dp = 4, .group = 2, .ep = 2},
-                       {.dp = 2, .cp = 2, .ep = 2},
-                       {.dp = 4, .group = 2, .tp = 2, .zero = 1},
-                       {.dp = 4, .group = 2, .cp = 2, .ep = 2, .zero = 2},
-                       {.dp = 2, .cp = 2, .pp = 2, .ep = 2}});
-}
-
-INSTANTIATE_TEST_SUITE_P(All, TwoSpeedLayouts, ::testing::Values("adamw", "sgd"));
-
-const std::vector<std::pair<const char*, IslandLayout>> kEveryAxis = {
-    {"gpt2", {.dp = 4, .group = 2, .pp = 2}},
-    {"llama", {.dp = 4, .group = 2, .cp = 2}},
-    {"moe", {.dp = 4, .group = 2, .ep = 2}},
-    {"moe", {.dp = 4, .group = 2, .pp = 2, .ep = 2, .zero = 1}},
+const std::vector<std::pair<const char*, Axes>> kEveryAxis = {
+    {"gpt2", {.dp = 4, .pp = 2, .group = 2}},
+    {"llama", {.dp = 4, .cp = 2, .group = 2}},
+    {"moe", {.dp = 4, .ep = 2, .group = 2}},
+    {"moe", {.dp = 4, .pp = 2, .ep = 2, .zero = 1, .group = 2}},
 };
 
 // Every step, with outer lr 1 and no momentum: the mean of the weights, which for SGD is that of the gradients.
 TEST(TwoSpeedEveryAxis, EveryStepWithoutMomentumIsPlainAveraging) {
   for (const auto& [family, layout] : kEveryAxis) {
-    Config config = in_islands(tree_islands(family, "sgd", 1), layout);
+    Config config = in_axes(tree_islands(family, "sgd", 1), layout);
     config.model.router_aux_loss = config.model.router_z_loss = 0.0;
     config.parallel.outer_lr = 1.0;
     config.parallel.outer_momentum = config.optimizer.momentum = config.optimizer.clip_norm = 0.0;
@@ -176,7 +66,7 @@ TEST(TwoSpeedEveryAxis, BetweenMeetingsAnIslandIsATrainingOfItsOwn) {
   for (size_t i = 0; i < 2 * kEveryAxis.size(); ++i) {
     const auto& [family, layout] = kEveryAxis[i / 2];
     const std::string kind = i % 2 == 0 ? "none" : kinds[i / 2];
-    Config config = in_islands(tree_islands(family, "adamw", 12), layout);  // they have not met yet
+    Config config = in_axes(tree_islands(family, "adamw", 12), layout);  // they have not met yet
     if (kind != "none") config.parallel.reduce = "fast";
     config.parallel.compression = kind;
     config.parallel.compression_warmup = 1;
@@ -221,10 +111,10 @@ Sent sent_across(const Config& config) {
 
 TEST(TwoSpeedEveryAxis, MeetingsSendTheDocumentedBytesOnceInKSteps) {
   for (const auto& [family, layout] : kEveryAxis) {
-    const int64_t every_step = sent_across(in_islands(tree_islands(family, "sgd", 1), layout)).bytes;
+    const int64_t every_step = sent_across(in_axes(tree_islands(family, "sgd", 1), layout)).bytes;
     EXPECT_GT(every_step, 0);
     for (const int64_t every : {2, 3, 6}) {
-      const Config config = in_islands(tree_islands(family, "sgd", every), layout);
+      const Config config = in_axes(tree_islands(family, "sgd", every), layout);
       EXPECT_EQ(sent_across(config).bytes * every, every_step) << every << ": " << text_of_islands(config);
     }
   }
@@ -233,11 +123,13 @@ TEST(TwoSpeedEveryAxis, MeetingsSendTheDocumentedBytesOnceInKSteps) {
     EXPECT_EQ(sent_across(config).bytes, 2 /*islands*/ * 6 /*meetings*/ * 4 * params)
         << text_of_islands(config);
   };
-  const int64_t params = sent_across(in_islands(tree_islands("llama", "sgd", 1), {})).params;
-  expect_formula(in_islands(tree_islands("llama", "sgd", 1), {.dp = 2, .pp = 2}), params);
-  expect_formula(in_islands(tree_islands("llama", "sgd", 1), {.dp = 2, .cp = 2}), params + params % 2);
-  const int64_t of_experts = sent_across(in_islands(tree_islands("moe", "sgd", 1), {})).params;
-  expect_formula(in_islands(tree_islands("moe", "sgd", 1), {.dp = 4, .group = 2, .ep = 2}), of_experts);
+  const int64_t params = sent_across(in_axes(tree_islands("llama", "sgd", 1), {.dp = 2, .group = 1})).params;
+  expect_formula(in_axes(tree_islands("llama", "sgd", 1), {.dp = 2, .pp = 2, .group = 1}), params);
+  expect_formula(in_axes(tree_islands("llama", "sgd", 1), {.dp = 2, .cp = 2, .group = 1}),
+                 params + params % 2);
+  const int64_t of_experts =
+      sent_across(in_axes(tree_islands("moe", "sgd", 1), {.dp = 2, .group = 1})).params;
+  expect_formula(in_axes(tree_islands("moe", "sgd", 1), {.dp = 4, .ep = 2, .group = 2}), of_experts);
 }
 
 // Steps, and a meeting, after a checkpoint between two meetings.
@@ -270,7 +162,7 @@ TEST(TwoSpeedEveryAxis, ResumesToTheSameBitsBetweenTwoMeetings) {
   // The schedule is that of all six steps, whichever are run.
   for (const auto& [family, layout] : kEveryAxis)
     for (const int zero : {0, 3}) {
-      Config config = in_islands(tree_islands(family, "adamw"), layout);
+      Config config = in_axes(tree_islands(family, "adamw"), layout);
       config.schedule.decay = "constant";
       config.parallel.zero = zero;
       expect_resumed(resume(config, config), run_layout(config), text_of_islands(config));
@@ -279,9 +171,9 @@ TEST(TwoSpeedEveryAxis, ResumesToTheSameBitsBetweenTwoMeetings) {
   Config config = tree_islands("gpt2", "adamw");
   config.schedule.decay = "constant";
   config.model.vocab_size = 400;  // the two stages that have the tied table share it out otherwise
-  const Config one = in_islands(config, {});
+  const Config one = in_axes(config, {.dp = 2, .group = 1});
   for (const int zero : {0, 1}) {
-    const Config pipeline = in_islands(config, {.dp = 4, .group = 2, .pp = 2, .zero = zero});
+    const Config pipeline = in_axes(config, {.dp = 4, .pp = 2, .zero = zero, .group = 2});
     expect_resumed(resume(pipeline, one), run_layout(one), "from a pipeline to one process an island");
     expect_resumed(resume(one, pipeline), run_layout(one), "from one process an island to a pipeline");
   }
@@ -292,10 +184,9 @@ TEST(TwoSpeedEveryAxis, ThePlanIsTheMeasuredPeak) {
   LEAVE_OUT_UNDER(any_sanitizer, "it counts bytes, which are the same");
   for (const char* compute : {"f32", "bf16"})
     for (const int zero : {0, 3})
-      for (const IslandLayout& layout :
-           {IslandLayout{.dp = 4, .group = 2}, IslandLayout{.dp = 4, .group = 2, .cp = 2},
-            IslandLayout{.dp = 2, .cp = 2, .tp = 2}}) {
-        Config config = in_islands(tree_islands("llama", "adamw", 1), layout);
+      for (const Axes& layout : {Axes{.dp = 4, .group = 2}, Axes{.dp = 4, .cp = 2, .group = 2},
+                                 Axes{.dp = 2, .tp = 2, .cp = 2, .group = 1}}) {
+        Config config = in_axes(tree_islands("llama", "adamw", 1), layout);
         config.train.steps = 2;
         config.parallel.outer_compression = std::string(compute) == "bf16" ? "int8" : "none";
         if (zero == 0 && layout.cp == 2) {
@@ -327,19 +218,19 @@ TEST(TwoSpeedEveryAxis, AForgottenGroupShows) {
       training.share_sequences(mesh.group(Axis::cp));
     }};
   };
-  const auto caught = [&](const std::string& family, const IslandLayout& layout,
+  const auto caught = [&](const std::string& family, const Axes& layout,
                           const std::function<void(IslandGroups&, Mesh&)>& fault) {
-    const Config config = in_islands(tree_islands(family, "sgd"), layout);
+    const Config config = in_axes(tree_islands(family, "sgd"), layout);
     return is_caught(config, run_layout(one_process(config)), lay_out_with(fault), 10 * kTolerance);
   };
   const auto none = [](IslandGroups&, Mesh&) {};
-  EXPECT_FALSE(caught("llama", {.dp = 2, .cp = 2}, none)) << "as it should be";
-  EXPECT_FALSE(caught("moe", {.dp = 8, .group = 4, .ep = 2}, none)) << "as it should be";
-  EXPECT_TRUE(caught("moe", {.dp = 8, .group = 4, .ep = 2}, [](IslandGroups& groups, Mesh& mesh) {
+  EXPECT_FALSE(caught("llama", {.dp = 2, .cp = 2, .group = 1}, none)) << "as it should be";
+  EXPECT_FALSE(caught("moe", {.dp = 8, .ep = 2, .group = 4}, none)) << "as it should be";
+  EXPECT_TRUE(caught("moe", {.dp = 8, .ep = 2, .group = 4}, [](IslandGroups& groups, Mesh& mesh) {
     groups.experts =
         mesh.world().make_group(mesh.shape().peers(mesh.world().rank(), {Axis::edp}), "all copies");
   })) << "experts' gradients summed over all islands";
-  EXPECT_TRUE(caught("moe", {.dp = 8, .group = 4, .ep = 2}, [](IslandGroups& groups, Mesh&) {
+  EXPECT_TRUE(caught("moe", {.dp = 8, .ep = 2, .group = 4}, [](IslandGroups& groups, Mesh&) {
     groups.experts = make_single_group();
   })) << "experts' gradients not summed in the island";
   const auto swap_parts = [](IslandGroups& groups, Mesh& mesh) {  // parts of other sequences meet
@@ -349,7 +240,8 @@ TEST(TwoSpeedEveryAxis, AForgottenGroupShows) {
       if (rank % 2 == own) inner.push_back(rank);
     groups.inner = mesh.world().make_group(inner, "wrong island");
   };
-  EXPECT_TRUE(caught("llama", {.dp = 2, .cp = 2}, swap_parts)) << "an island without its ranks of cp";
+  EXPECT_TRUE(caught("llama", {.dp = 2, .cp = 2, .group = 1}, swap_parts))
+      << "an island without its ranks of cp";
 }
 
 }  // namespace
