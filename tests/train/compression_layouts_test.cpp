@@ -82,7 +82,6 @@ TEST(CompressionLayouts, AreTrainedOrRefusedByName) {
 }
 
 TEST(CompressionLayouts, PipelinesKeepTheBits) {
-  LEAVE_OUT_UNDER(thread_sanitizer, "so many trainings take minutes");
   for (const char* kind : {"bf16", "int8", "topk", "powersgd", "onebit-adam"})
     for (const char* family : {"llama", "gpt2", "moe"}) {
       Config config = four_compressed_grains(kind, family);
@@ -173,7 +172,6 @@ TEST(CompressionLayouts, ResumeToTheSameBits) {
 
 // Each part of a matrix that tp cuts has a factor; those of matrices that it leaves whole are as without it.
 TEST(CompressionLayouts, PartsOfMatricesResumeToTheSameBits) {
-  LEAVE_OUT_UNDER(thread_sanitizer, "so many trainings take minutes");
   Config config = across(four_compressed_grains("powersgd", "gpt2"), 2, 1);
   config.parallel.tp = 2;
   const VerifyRun whole = run_layout(config);
@@ -198,7 +196,6 @@ TEST(CompressionLayouts, PartsOfMatricesResumeToTheSameBits) {
 
 // Of a rank's parts R and C: 2 (n-1)/n 4 r (R + C) bytes each, and what is not compressed as f32.
 TEST(CompressionLayouts, PartsOfMatricesSendTheDocumentedBytes) {
-  LEAVE_OUT_UNDER(thread_sanitizer, "so many trainings take minutes");
   Config config = across(four_compressed_grains("powersgd"), 2, 1);
   config.parallel.tp = 2;
   config.parallel.compression_rank = 2;
@@ -227,7 +224,6 @@ TEST(CompressionLayouts, PartsOfMatricesSendTheDocumentedBytes) {
 
 // What crosses the wire between the ranks with the same experts (docs/compression.md).
 TEST(CompressionLayouts, ExpertsSendTheDocumentedBytes) {
-  LEAVE_OUT_UNDER(thread_sanitizer, "so many trainings take minutes");
   constexpr int64_t kCopies = 2, kExperts = 4;  // edp; of a rank
   for (const char* kind : {"int8", "powersgd", "onebit-adam"}) {
     Config config = four_compressed_grains(kind, "moe_bias");

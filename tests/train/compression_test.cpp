@@ -127,7 +127,6 @@ TEST(Compression, LossScalesMakeNoDifference) {
 
 // With experts on other ranks: each of their matrices has factors of its own, summed over the ranks that have it.
 TEST(Compression, OfExpertsIsItsDefinedRun) {
-  LEAVE_OUT_UNDER(any_sanitizer, "a run beside its definition takes minutes");
   for (const char* optimizer : {"adamw", "sgd"}) {
     Config config = compressed_config("powersgd", "moe", optimizer);
     config.model.experts = 8;

@@ -7,7 +7,6 @@
 #include "athanor/train/compression_state.h"
 #include "support/compression_definition.h"
 #include "support/temporary_folder.h"
-#include "support/tiers.h"
 #include "train/layout_run.h"
 #include "train/virtual_ranks.h"
 
@@ -179,7 +178,6 @@ OneBitDefinition expect_defined_onebit(const Config& config, int ranks, double t
 }
 
 TEST(OneBitAdam, TrainsAsItsDefinition) {
-  LEAVE_OUT_UNDER(any_sanitizer, "a run beside its definition takes minutes");
   for (const char* family : {"llama", "gpt2"})
     for (const int ranks : {2, 3}) expect_defined_onebit(onebit(family), ranks, 1e-5);
 }
@@ -196,7 +194,6 @@ TEST(OneBitAdam, LossScalesMakeNoDifference) {
 
 // With experts on other ranks. Gradients that differ by rounding have a few other signs.
 TEST(OneBitAdam, OfExpertsTrainsAsItsDefinition) {
-  LEAVE_OUT_UNDER(any_sanitizer, "a run beside its definition takes minutes");
   for (const auto& [dp, ep] : {std::pair{4, 2}, {2, 2}}) {  // of two ranks none has another's experts
     Config config = onebit("moe");
     config.model.experts = 8;

@@ -2,7 +2,6 @@
 // definition, one process with as many virtual workers; asynchronous ones are that of their schedule.
 #include <gtest/gtest.h>
 
-#include "support/tiers.h"
 #include "train/defined_sums.h"
 #include "train/server_ranks.h"
 
@@ -33,7 +32,6 @@ void expect_same_steps(const Outcome& got, const Outcome& expected, const std::s
 }
 
 TEST(ServedCompression, SynchronousIsItsDefinitionAndDataParallelism) {
-  LEAVE_OUT_UNDER(any_sanitizer, "a run beside its definition takes minutes");
   for (const char* kind : kCodesOfServers)
     for (const char* optimizer : {"adamw", "sgd"})
       for (const auto& [workers, servers] : {std::pair(1, 2), {2, 1}, {3, 2}, {2, 3}}) {
