@@ -2,7 +2,8 @@
 //
 //   Param q("blocks.0.attn.q.weight", {C, C}, Init::normal(0.02));   // declared: allocates nothing
 //   Weight& use = q.add_use("attn");                                 // one per place that computes with it
-//   q.materialize(arena, Dtype::bf16, seed);                         // now it has memory and values
+//   q.allocate(arena, Dtype::bf16, /*with_master=*/true);            // memory
+//   q.initialize(seed);                                              // and values
 //
 // Each use of a shared parameter (tied embeddings) is its own gradient accumulator; the uses are added once
 // per step in the order they were declared (law 1). Initial values are drawn by (seed, name, global element

@@ -1,7 +1,7 @@
 // Spans of time for a Chrome/Perfetto trace.
 //
 //   Trace trace;                       // one per rank; recording costs two clock reads a span
-//   { Span span(&trace, "backward", "step"); ... }
+//   { Span span(&trace, "backward", "step"); work(); }
 //   write(trace.chrome_json(rank));
 //
 // A null Trace* makes a Span free, so code can always open one. Thread rule: spans from any thread.

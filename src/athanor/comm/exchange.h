@@ -2,7 +2,7 @@
 // all_to_all_v are cases.
 //
 //   const Exchange gather = Exchange::to_root(n, root, count);
-//   gather.count(r, root) == count;     gather.in_offset(r, root) == 0;     gather.out_offset(r, root) == r * count
+//   gather.count(r, root) == count;     gather.in_offset(r, root) == 0;     gather.out_offset(r, root) == r * count;
 //
 // Rows lie contiguous in rank order in the buffers that they come from and go to. A rank's *stream* is what it gives
 // to others: its rows without its own, one after the other. Thread rule: a value.

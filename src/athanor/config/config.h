@@ -1,6 +1,6 @@
 // The whole of a run's settings: one tree of plain structs, read once from strict TOML, checked, then const.
 //
-//   Config config = load_config(env, "first.toml", {"train.steps=10"});   // config/load.h
+//   Config config = load_config(env, "first.toml", sets);   // config/load.h
 //
 // Every field has a default that makes sense. An unknown key, a wrong type or an illegal value is a
 // ConfigError naming the key, got, expected and the nearest known name. Names in TOML are the names of the

@@ -1,6 +1,6 @@
 // A lock that processes and threads share through a file; the system frees it when its holder dies.
 //
-//   const FileLock lock(path, [] { tell("waiting"); });   // held until the end of the scope
+//   const FileLock lock(path, [&] { tell("waiting"); });   // held until the end of the scope
 //
 // The file stays behind, empty: removing it would let two holders lock two files of the same name.
 // Thread rule: two FileLocks exclude each other wherever they live. Errors: IoError naming the path; Interrupted where

@@ -1,7 +1,7 @@
 // The files below a path, and what stands there and is not read.
 //
 //   const SourceFiles found = list_sources(env, "data/en");
-//   found.files[0].path, found.left_out[0].reason
+//   found.files[0].path, found.left_out[0].reason;
 //
 // Files come in sorted order and links are followed. Left out of a folder, each with its reason: hidden entries
 // (.x), links to nothing, links to themselves or to a folder above, pipes, sockets and devices.

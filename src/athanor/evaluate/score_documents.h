@@ -1,7 +1,7 @@
 // How well a model predicts whole documents, each on its own.
 //
 //   DocumentScorer scorer(model, arena, {.context = 256, .batch = 4, .before = {end_of_text}},
-//                         [](const DocumentScore& score) { print(score); });
+//                         [&](const DocumentScore& score) { print(score); });
 //   scorer.add({.file = "a.jsonl", .line = 3, .bytes = 120}, ids);
 //   scorer.finish();
 //

@@ -2,7 +2,7 @@
 // tokenizer.json. Both ways are exact: the values are copied, split, joined or transposed, never computed.
 //
 //   export_hf(env, "runs/first", "first-hf", {.dtype = Dtype::f32});
-//   import_hf(env, "gpt2", "runs/base", arena);     // a checkpoint: for init_from, evaluate, generate
+//   import_hf(env, "gpt2", "runs/base", arena, /*force=*/false);   // a checkpoint: for init_from, evaluate, generate
 //   const HfWeights weights(env, "gpt2");            // or read straight from the folder
 //   weights.read("blocks.0.attn.q.weight", values);
 //

@@ -1,10 +1,10 @@
 // The operations of a mixture of experts: choose, sort the tokens by expert, compute, put them back.
 //
 //   const Var logits = router_logits(x, gate);                         // [N,E] f32
-//   const RoutedTokens to = route(logits, bias, options, capacity_factor);
+//   const RoutedTokens to = route(logits, bias, options);
 //   Var rows = dispatch(x, to.routing);                                 // [R,C], sorted by expert
-//   rows = expert_linear(swiglu(expert_linear(rows, w1, n), expert_linear(rows, w3, n)), w2, n);
-//   Var y = combine(rows, to.weights, to.routing);                      // [..., C]
+//   rows = expert_linear(swiglu(expert_linear(rows, w1, n), expert_linear(rows, w3, n)), w2, n);   // n: of each expert
+//   Var y = combine(rows, to.weights, to.routing, x.value.shape());     // [..., C]
 //
 // What a pass (a grain) computes depends on its tokens alone: capacity, drops and auxiliary losses are those of its
 // tokens in their order; where the pass has only a part of the grain's (sequence_part.h), or the rank only some of the

@@ -1,7 +1,7 @@
 // After which steps a run is saved: those that are due, the last one, and one that makes up for a save that failed.
 //
 //   SaveSchedule saves(config.checkpoint.every_steps, config.train.steps);
-//   if (saves.is_due(step)) try { write(); saves.succeeded(); } catch (const IoError&) { saves.failed(step); }
+//   if (saves.is_due(step)) try { write(); saves.succeeded(); } catch (const IoError&) { saves.failed(step, /*may_retry=*/true); }
 //
 // A save that failed is tried again after 1, 2, 4 ... steps, and when the next one is due: soon, but a disk that stays full
 // costs no save per step. All ranks see the same saves fail, so they agree. Thread rule: plain data.
