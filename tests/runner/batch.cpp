@@ -69,7 +69,7 @@ Told run_once(const Batch& batch, const std::vector<std::string>& cases, const B
       result.kind = CaseResult::Kind::skipped;
       result.text = event.reason;
     }
-    told.found[event.name] = result;
+    told.found.emplace(event.name, result);  // a case ends once
     open = {};
   }
   told.within_a_case = !open.name.empty();
