@@ -18,8 +18,7 @@ if(ATHANOR_SANITIZE)
   target_compile_options(athanor_flags INTERFACE -fsanitize=${ATHANOR_SANITIZE} -fno-omit-frame-pointer -g1
     -fno-sanitize-recover=all)
   target_link_options(athanor_flags INTERFACE -fsanitize=${ATHANOR_SANITIZE})
-  # A third to a quarter of the time of GNU ld for each of some thirty programs. What shared libraries would still save is
-  # less than they cost each process at its start.
+  # A third to a quarter of the processor time of GNU ld in the two links that were measured.
   find_program(LLD ld.lld)
   if(LLD AND CMAKE_CXX_COMPILER_ID MATCHES "Clang")
     target_link_options(athanor_flags INTERFACE -fuse-ld=lld)
