@@ -71,7 +71,7 @@ DataParallel::DataParallel(const std::vector<Weight*>& weights, Group& group, Ar
                                                      .by_unit = options_.stage == 3,
                                                      .uses_apart = options_.values_place.is_used(),
                                                      .section = options_.section}),
-      clock_(options_.trace),
+      clock_(options_.trace, options_.clock),
       log_(log == nullptr ? own_log_ : *log),
       expert_grains_(options.expert_parts) {
   if (options_.stage > 0)

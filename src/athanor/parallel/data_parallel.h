@@ -60,6 +60,7 @@ struct DataParallelOptions {
   Dtype dtype = Dtype::f32;  // T of the values
   int64_t bucket_bytes = 16 << 20;
   Trace* trace = nullptr;
+  std::function<double()> clock = now_seconds;  // of comm_seconds()
   // Of two-speed synchronisation: `group` is one island of several, which share out the grains first.
   int island = 0, num_islands = 1;
   // Reduce::fast; not of one. All but bf16 and int8: stages 0 and 1, without `across`.

@@ -3,7 +3,9 @@
 // order of the calls.
 #pragma once
 
+#include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "athanor/autograd/tape.h"
@@ -39,23 +41,25 @@ class GradientSum {
   virtual uint64_t buffer_bytes() const = 0;  // of one further partial sum in the tree
 };
 
-// Time that the rank waited for others.
+// Time that the rank waited for others, by a clock in seconds.
 class WaitClock {
  public:
-  explicit WaitClock(Trace* trace) : trace_(trace) {}
+  explicit WaitClock(Trace* trace, std::function<double()> clock = now_seconds)
+      : trace_(trace), clock_(std::move(clock)) {}
   void wait(Work& work, const char* span) {
-    const double start = now_seconds();
+    const double start = clock_();
     {
       const Span shown(trace_, span, "comm");
       work.wait();
     }
-    seconds_ += now_seconds() - start;
+    seconds_ += clock_() - start;
   }
   double seconds() const { return seconds_; }
   void reset() { seconds_ = 0.0; }
 
  private:
   Trace* trace_;
+  std::function<double()> clock_;
   double seconds_ = 0.0;
 };
 

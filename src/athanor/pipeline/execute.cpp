@@ -62,9 +62,9 @@ Tensor Executor::take(const Parcel& parcel) {
         text_of(parcel.is_gradient, parcel.stage, parcel.micro_batch));
   if (!found->second.work.done()) {
     const Span span(options_.trace, "wait for a stage", "comm");
-    const double start = now_seconds();
+    const double start = options_.clock();
     found->second.work.wait();
-    wait_seconds_ += now_seconds() - start;
+    wait_seconds_ += options_.clock() - start;
   }
   found->second.work.wait();  // done, it still says what went wrong
   Tensor tensor = std::move(found->second.tensor);
@@ -120,9 +120,9 @@ void Executor::run() {
         return true;
       });
     }
-    const double start = now_seconds();
+    const double start = options_.clock();
     for (Arrival& send : sends_) send.work.wait();
-    wait_seconds_ += now_seconds() - start;
+    wait_seconds_ += options_.clock() - start;
     sends_.clear();
   } catch (const std::exception& error) {
     // Messages under way wait for others even where they are dropped: so the others hear of it first.

@@ -21,6 +21,7 @@
 #include <tuple>
 #include <vector>
 
+#include "athanor/base/clock.h"
 #include "athanor/base/trace.h"
 #include "athanor/comm/group.h"
 #include "athanor/pipeline/schedule.h"
@@ -32,6 +33,7 @@ struct ExecutorOptions {
   int receives_ahead = 1;  // of each other rank, beyond the message that is needed next
   Trace* trace = nullptr;
   std::function<void(const Action&)> after_action;  // null: nobody
+  std::function<double()> clock = now_seconds;      // of wait_seconds()
 };
 
 class Executor {

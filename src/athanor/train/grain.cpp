@@ -1,6 +1,5 @@
 #include "athanor/train/grain.h"
 
-#include "athanor/base/clock.h"
 #include "athanor/comm/tree.h"
 
 namespace athanor {
@@ -41,20 +40,20 @@ void compute_grain(const Model& model, const MicroBatch& grain, const GrainPass&
   Tape tape(grain.context);
   pass.begin(tape);
   Var loss;
-  const double start = now_seconds(), waited = pass.waited();
+  const double start = pass.clock(), waited = pass.waited();
   {
     const Span forward(pass.trace, "forward", "step");
     loss = model.loss(tape, grain.ids, grain.targets, pass.recompute);
   }
   pass.on_loss(loss.value);
-  const double middle = now_seconds(), waited_forward = pass.waited();
+  const double middle = pass.clock(), waited_forward = pass.waited();
   {
     const Span backward(pass.trace, "backward", "step");
     tape.backward(loss);
   }
   pass.end();
   seconds.forward += middle - start - (waited_forward - waited);
-  seconds.backward += now_seconds() - middle - (pass.waited() - waited_forward);
+  seconds.backward += pass.clock() - middle - (pass.waited() - waited_forward);
 }
 
 void GrainLosses::add(int64_t grain, const Batch& batch, const ContextParallel* context,

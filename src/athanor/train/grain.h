@@ -12,6 +12,7 @@
 #include <functional>
 #include <vector>
 
+#include "athanor/base/clock.h"
 #include "athanor/data/batch.h"
 #include "athanor/models/model.h"
 #include "athanor/observe/profile.h"
@@ -35,6 +36,7 @@ struct GrainPass {
   std::function<void()> end;                   // after the backward pass
   std::function<double()> waited;              // seconds so far that belong to neither pass
   Trace* trace = nullptr;
+  std::function<double()> clock = now_seconds;
 };
 void compute_grain(const Model& model, const MicroBatch& grain, const GrainPass& pass, StepParts& seconds);
 

@@ -3,8 +3,6 @@
 #include <optional>
 #include <utility>
 
-#include "athanor/base/clock.h"
-
 namespace athanor {
 
 GrainPasses::GrainPasses(const Model& model, GrainGradients& gradients, Arena& arena,
@@ -29,7 +27,8 @@ void GrainPasses::run_grain(const TrainState& state, int64_t grain, const Batch&
                  .on_loss = [&](const Tensor& loss) { losses.add(grain, batch, options_.context, loss); },
                  .end = [&] { gradients_.end_grain(); },
                  .waited = [&] { return gradients_.comm_seconds(); },
-                 .trace = options_.trace},
+                 .trace = options_.trace,
+                 .clock = options_.clock},
                 seconds);
   experts.take(grain);
 }
@@ -46,10 +45,10 @@ void GrainPasses::run_pipeline(const TrainState& state, const std::vector<int64_
     losses.add(grain_of(micro), batches[static_cast<size_t>(micro)], options_.context, loss);
   };
   pass.on_weight_ready = [&](Weight& weight, int micro) { gradients_.weight_ready(weight, grain_of(micro)); };
-  double before = now_seconds(), waited_before = wait_seconds();
+  double before = options_.clock(), waited_before = wait_seconds();
   pass.after_action = [&](const Action& action) {
     experts.take(grain_of(action.micro_batch));
-    const double now = now_seconds(), waited = wait_seconds();
+    const double now = options_.clock(), waited = wait_seconds();
     (action.act == Act::forward ? seconds.forward : seconds.backward) +=
         now - before - (waited - waited_before);
     before = now;
@@ -71,9 +70,9 @@ void GrainPasses::run(const TrainState& state, const std::function<const Batch&(
   if (options_.pack_weights) packed.emplace(packed_weights_, arena_.queue());
   std::vector<Batch> batches;  // of a pipeline
   for (const int64_t grain : grains) {
-    const double start = now_seconds();
+    const double start = options_.clock();
     const Batch& batch = next_batch();
-    seconds.data += now_seconds() - start;
+    seconds.data += options_.clock() - start;
     if (options_.pipeline == nullptr)
       run_grain(state, grain, batch, losses, experts, seconds);
     else

@@ -27,6 +27,7 @@ struct PassOptions {
       nullptr;                         // the ranks that share each sequence (cp); null: it is here whole
   PipelineRunner* pipeline = nullptr;  // null: this rank has all layers
   Trace* trace = nullptr;
+  std::function<double()> clock = now_seconds;  // of all seconds of a step
 };
 
 class GrainPasses {

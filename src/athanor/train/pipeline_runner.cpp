@@ -30,9 +30,9 @@ Executor& PipelineRunner::executor(int micro_batches, bool backward) {
     waited_ = executor->wait_seconds();
     if (pass_.after_action) pass_.after_action(action);
   };
-  executor =
-      std::make_unique<Executor>(std::move(schedule), stages, *options_.group,
-                                 ExecutorOptions{.trace = options_.trace, .after_action = after_action});
+  executor = std::make_unique<Executor>(
+      std::move(schedule), stages, *options_.group,
+      ExecutorOptions{.trace = options_.trace, .after_action = after_action, .clock = options_.clock});
   return *executor;
 }
 

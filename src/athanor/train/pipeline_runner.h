@@ -27,6 +27,7 @@ struct PipelineOptions {
   RecomputePlan recompute;
   int token_ranks = 1;  // that hidden states are dealt to (sequence parallelism)
   Trace* trace = nullptr;
+  std::function<double()> clock = now_seconds;  // of wait_seconds()
 };
 
 // Between the stages nobody sees ids and targets; but every rank has them.

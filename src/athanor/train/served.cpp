@@ -63,7 +63,8 @@ void Training::allocate_served() {
   const ServerSettings settings = server_settings(config_, places_->roles(), step_options_.num_channels);
   Group& ranks = places_->ranks();
   if (!places_->serves()) {
-    client = std::make_unique<ServerClient>(*model, ranks, group_, settings, arena, step_options_.pass.trace);
+    client = std::make_unique<ServerClient>(*model, ranks, group_, settings, arena, step_options_.pass.trace,
+                                            step_options_.pass.clock);
     model->allocate(arena, compute, /*with_master=*/false);
     client->allocate();
     step_options_.pass.pack_weights = false;  // values come in while they are used

@@ -15,7 +15,7 @@ bool packs_weights(const Config& config, int64_t grains, int ranks) {
 }
 
 Training::Training(const Config& config, int64_t num_channels, Group& group, Arena& arena_in, Trace* trace,
-                   const std::atomic<int>* stop)
+                   const std::atomic<int>* stop, const std::function<double()>& clock)
     : compute(parse_dtype(config.precision.compute)),
       num_grains(grains_of_step(config.train)),
       arena(arena_in),
@@ -34,6 +34,7 @@ Training::Training(const Config& config, int64_t num_channels, Group& group, Are
                        .dtype = compute,
                        .bucket_bytes = config.parallel.bucket_bytes,
                        .trace = trace,
+                       .clock = clock,
                        .compression = compression_of(config)};
   outer_options_ = {.every = config.parallel.sync_every,
                     .lr = config.parallel.outer_lr,
@@ -50,7 +51,8 @@ Training::Training(const Config& config, int64_t num_channels, Group& group, Are
                    .pass = {.recompute = parse_recompute(config.parallel.recompute).value_or(RecomputePlan{}),
                             .num_grains = num_grains,
                             .pack_weights = packs_weights(config, num_grains, sharing),
-                            .trace = trace},
+                            .trace = trace,
+                            .clock = clock},
                    .groups = {}};
   for (const auto& param : model->params()) step_options_.groups.declared.push_back(param.get());
 }
@@ -215,7 +217,8 @@ void Training::make_pipeline() {
                               .group = step_options_.groups.pipeline,
                               .recompute = step_options_.pass.recompute,
                               .token_ranks = config_.parallel.sp && tensors != nullptr ? tensors->size() : 1,
-                              .trace = step_options_.pass.trace});
+                              .trace = step_options_.pass.trace,
+                              .clock = step_options_.pass.clock});
   step_options_.pass.pipeline = pipeline.get();
   passes_ = {.sum_losses = [this](auto batches) { return pipeline->sum_losses(batches); },
              .at_a_time = pipeline->at_a_time(),

@@ -15,6 +15,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <optional>
 
@@ -35,7 +36,7 @@ namespace athanor {
 
 struct Training {
   Training(const Config& config, int64_t num_channels, Group& group, Arena& arena, Trace* trace,
-           const std::atomic<int>* stop);
+           const std::atomic<int>* stop, const std::function<double()>& clock = now_seconds);
   void lay_out(Mesh& mesh);                                   // before allocate(), as the following
   void split(const Sharding& sharding, Group& tensor_group);  // tensor parallelism
   // Expert and tensor parallelism: layers of experts are shared by the ranks of `experts` (ep, perhaps one alone), each of

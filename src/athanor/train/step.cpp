@@ -2,8 +2,6 @@
 
 #include <cmath>
 
-#include "athanor/base/clock.h"
-
 namespace athanor {
 
 double StepRunner::reduce_losses(GrainLosses& losses, StepResult& result) {
@@ -36,13 +34,13 @@ StepResult StepRunner::run(TrainState& state, const std::function<const Batch&()
   ExpertLoads experts(model_.moe_layers(), options_.pass.num_grains);
   parallel_.begin_step(options_.pass.num_grains, state.updates + 1, state.loss_scale.scale);
   passes_.run(state, next_batch, losses, experts, result.seconds);
-  const double start = now_seconds();
+  const double start = options_.pass.clock();
   sum_shared_gradients();
   const double summed_tokens = reduce_losses(losses, result);
   if (options_.groups.tensor != nullptr) experts.reduce(*options_.groups.tensor);
   experts.reduce(group_);
   result.experts = experts.summary();
-  const double reduced = now_seconds();
+  const double reduced = options_.pass.clock();
   result.seconds.comm = passes_.wait_seconds() + (reduced - start);
 
   const Span span(options_.pass.trace, "update", "step");
@@ -78,7 +76,7 @@ StepResult StepRunner::run(TrainState& state, const std::function<const Batch&()
   if (result.applied) experts.balance();
   state.step = step;
   state.tokens += result.tokens;
-  result.seconds.update = now_seconds() - reduced;
+  result.seconds.update = options_.pass.clock() - reduced;
   return result;
 }
 

@@ -19,7 +19,6 @@
 #include "athanor/data/dataset.h"
 #include "athanor/data/loader.h"
 #include "athanor/evaluate/perplexity.h"
-#include "athanor/kernels/peak.h"
 #include "athanor/kernels/table.h"
 #include "athanor/models/load.h"
 #include "athanor/train/agreement.h"
@@ -168,7 +167,7 @@ void Trainer::open_run() {
 
 void Trainer::load_state() {
   training_ = std::make_unique<Training>(config_, static_cast<int64_t>(data_.channels.size()), data_ranks(),
-                                         arena_, io_.trace, io_.stop);
+                                         arena_, io_.trace, io_.stop, io_.clock);
   if (places_)
     training_->serve(*places_, serves() ? open_schedule(config_, places_->peers().rank(), io_.env,
                                                         folder_.file("schedule"), state_.step, pushes_)
@@ -207,7 +206,7 @@ void Trainer::check_step(const StepResult& result, const StepMetrics& metrics) {
 }
 
 void Trainer::measure_peak() {
-  double flops = measure_peak_flops(*queue_, training_->compute);
+  double flops = io_.peak_flops(*queue_, training_->compute);
   peers().all_reduce(&flops, 1, Dtype::f64, "peak").wait();
   peak_flops_ = std::max(peak_flops_, flops);
 }
@@ -345,10 +344,10 @@ void Trainer::loop() {
   const int64_t first_step = state_.step + 1;
   for (bool stop = false; state_.step < config_.train.steps && !stop;) {
     if (io_.profiler != nullptr) queue_->set_meter(&io_.profiler->meter);
-    const double start = now_seconds();
+    const double start = io_.clock();
     const StepResult result =
         training_->runner->run(state_, [&]() -> const Batch& { return loader->next(); });
-    const double seconds = now_seconds() - start;
+    const double seconds = io_.clock() - start;
     if (state_.step == first_step) {
       report_.first_step_seconds = process_age_seconds();
       measure_peak();  // not before: the first step should not wait for it

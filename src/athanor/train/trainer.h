@@ -13,9 +13,11 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <string>
 #include <vector>
 
+#include "athanor/base/clock.h"
 #include "athanor/base/cpu.h"
 #include "athanor/base/file.h"
 #include "athanor/base/topology.h"
@@ -24,6 +26,7 @@
 #include "athanor/comm/world.h"
 #include "athanor/config/config.h"
 #include "athanor/data/tokenize.h"
+#include "athanor/kernels/peak.h"
 #include "athanor/observe/console.h"
 #include "athanor/observe/profile.h"
 #include "athanor/train/report.h"
@@ -46,6 +49,10 @@ struct TrainIo {
   std::string nccl_module = "athanor_nccl.so";  // and with several ranks this one, too
   GroupOptions group_options = {};              // of the groups between devices
   Isa highest_isa = best_isa();  // that this rank offers to the others, where train.isa is "auto"
+  // What rates, seconds and MFU are measured by; a test scripts them.
+  std::function<double()> clock = now_seconds;
+  std::function<double(Queue&, Dtype)> peak_flops =
+      measure_peak_flops;  // per second, of all threads of a rank
 };
 
 // As many as train.threads says, or this rank's share of the usable processors.

@@ -12,13 +12,13 @@
 namespace athanor {
 
 ServerClient::ServerClient(const Module& model, Group& world, Group& workers, const ServerSettings& settings,
-                           Arena& arena, Trace* trace)
+                           Arena& arena, Trace* trace, std::function<double()> clock)
     : model_(model),
       world_(world),
       workers_(workers),
       settings_(settings),
       arena_(arena),
-      clock_(trace),
+      clock_(trace, std::move(clock)),
       buckets_(model.weights(), settings.buckets()),
       values_(buckets_, world, arena, settings, clock_),
       answers_(static_cast<size_t>(settings.roles.servers)),

@@ -15,6 +15,7 @@
 // Errors: the group's; Error for a gradient that is not finite. Thread rule: one thread.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
 
@@ -28,7 +29,7 @@ namespace athanor {
 class ServerClient final : public GrainGradients {
  public:
   ServerClient(const Module& model, Group& world, Group& workers, const ServerSettings& settings,
-               Arena& arena, Trace* trace);
+               Arena& arena, Trace* trace, std::function<double()> clock = now_seconds);
   void allocate();
   uint64_t gradient_buffer_bytes() const { return gradients_->buffer_bytes(); }  // of one further partial sum
   void begin_step(int64_t step, double loss_scale = 1.0);
