@@ -129,7 +129,7 @@ TEST(PowerCut, LosesNothingThatWasSaved) {
     for (bool failed = true; failed; ++fail_at) {
       const TestFolder folder;
       write_step(calm, folder.path(), old_source, 100);
-      PowerEnv env(fail_at);
+      PowerEnv env(folder.path(), fail_at);
       bool saved = true;
       try {
         write_step(env, folder.path(), new_source, new_step);

@@ -13,30 +13,13 @@
 #include "athanor/train/trainer.h"
 #include "support/real_files.h"
 #include "support/temporary_folder.h"
-#include "train/faulty_group.h"
+#include "train/hooked_world.h"
 
 namespace athanor {
 namespace {
 
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
-
-// A world whose all() does something in some calls.
-class HookedWorld final : public World {
- public:
-  HookedWorld(World& real, GroupFault fault) : real_(real), all_(real.all(), std::move(fault)) {}
-  int rank() const override { return real_.rank(); }
-  int size() const override { return real_.size(); }
-  Group& all() override { return all_; }
-  std::unique_ptr<Group> make_group(std::vector<int> members, std::string name) override {
-    return real_.make_group(std::move(members), std::move(name));
-  }
-  void abort(const std::string& reason) override { real_.abort(reason); }
-
- private:
-  World& real_;
-  FaultyGroup all_;
-};
 
 // Files of this machine; writing below checkpoints/ fails while `full`.
 class FullForSaves final : public RealFiles {

@@ -15,6 +15,14 @@ namespace {
 
 constexpr double kRenewSeconds = 1.0;
 
+// What a writer that died in the middle of replacing one of the run's small files left beside it.
+void remove_leftovers(Env& env, const RunFolder& folder) {
+  for (const char* name : {"committed.json", "config.resolved.toml", "env.json", "loss.svg", "metrics.jsonl",
+                           "profile.json", "report.json"})
+    if (const std::string leftover = folder.file(std::string(name) + ".tmp"); env.exists(leftover))
+      env.remove_all(leftover);
+}
+
 }  // namespace
 
 void RunKeeper::take() {
@@ -25,7 +33,9 @@ void RunKeeper::take() {
   }
   agree_on_folder(env_, group_, folder_.path);
   // What a writer that died left behind, and what it had moved away, is put right before anyone looks.
-  if (is_first_) stuck_ = rotate_checkpoints(env_, folder_.checkpoints(), /*keep=*/0);
+  if (!is_first_) return;
+  stuck_ = rotate_checkpoints(env_, folder_.checkpoints(), /*keep=*/0);
+  remove_leftovers(env_, folder_);
 }
 
 void RunKeeper::tell(const std::vector<std::string>& stuck, Recorder& recorder) {
@@ -51,7 +61,8 @@ std::optional<TrainState> RunKeeper::find_state(const Config& config, const std:
     checkpoint_ = *newest;
     record(found->step);
   }
-  const auto before = run_status(env_, folder_.path, /*holds_lock=*/true);
+  // Asked by the only rank that writes the report: another one might find that of this start.
+  const auto before = is_first_ ? run_status(env_, folder_.path, /*holds_lock=*/true) : std::nullopt;
   if (before && before->status == "dead")
     recorder.message(
         fmt::format("the process that trained this run before (process {} on {}) died at step {}",
