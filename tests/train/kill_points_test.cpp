@@ -13,40 +13,40 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsSubsetOf;
 
-enum class Ending { kill, power_cut };
+enum class KilledBy { signal, power_cut };
 
-struct Variant {
+struct KillVariant {
   const char* name;
   int ranks;
-  Ending ending;
+  KilledBy killed_by;
   int64_t before;  // steps that are done before the process that is killed
   std::function<void(Config& config)> change;
 };
-void PrintTo(const Variant& variant, std::ostream* out) {
+void PrintTo(const KillVariant& variant, std::ostream* out) {
   *out << variant.name;
 }
 
-std::vector<Variant> variants() {
+std::vector<KillVariant> kill_variants() {
   const auto two_kept = [](Config& config) {
     config.train.steps = 3;
     config.checkpoint.keep = 2;
   };
-  return {{"killed", 1, Ending::kill, 0, two_kept},
-          {"without_power", 1, Ending::power_cut, 0, two_kept},
-          {"two_ranks_tree_without_power", 2, Ending::power_cut, 0,
+  return {{"killed", 1, KilledBy::signal, 0, two_kept},
+          {"without_power", 1, KilledBy::power_cut, 0, two_kept},
+          {"two_ranks_tree_without_power", 2, KilledBy::power_cut, 0,
            [](Config& config) {
              config.train.steps = 2;
              config.parallel.reduce = "tree";
              config.checkpoint.keep = 1;
            }},
-          {"two_ranks_zero_dropout_killed", 2, Ending::kill, 0,
+          {"two_ranks_zero_dropout_killed", 2, KilledBy::signal, 0,
            [](Config& config) {
              config.train.steps = 3;
              config.parallel.zero = 2;
              config.model.dropout = 0.1;
              config.checkpoint.every_steps = 2;
            }},
-          {"resumed_f16_without_power", 1, Ending::power_cut, 1,
+          {"resumed_f16_without_power", 1, KilledBy::power_cut, 1,
            [](Config& config) {
              config.train.steps = 3;
              config.precision.compute = "f16";
@@ -54,14 +54,14 @@ std::vector<Variant> variants() {
              config.precision.loss_scale_window = 2;
              config.checkpoint.keep = 2;
            }},
-          {"evaluated_killed", 1, Ending::kill, 0, [](Config& config) {
+          {"evaluated_killed", 1, KilledBy::signal, 0, [](Config& config) {
              config.train.steps = 2;
              config.train.eval_every = 1;
              config.train.first_eval_tokens = 12;
            }}};
 }
 
-class KillPoints : public ::testing::TestWithParam<Variant> {
+class KillPoints : public ::testing::TestWithParam<KillVariant> {
  protected:
   KillPoints() : variant(GetParam()), run(variant.ranks) { variant.change(run.config); }
 
@@ -88,7 +88,7 @@ class KillPoints : public ::testing::TestWithParam<Variant> {
     return found;
   }
 
-  const Variant variant;
+  const KillVariant variant;
   WholeRun run;
 };
 
@@ -109,7 +109,7 @@ TEST_P(KillPoints, AllOfThemEndInTheSameBits) {
     }
     // report.json is renewed while nothing waits for it, now and then not at all.
     EXPECT_TRUE(env.failed() || operation.name.find("report.json") != std::string::npos);
-    if (variant.ending == Ending::power_cut) env.cut();
+    if (variant.killed_by == KilledBy::power_cut) env.cut();
     for (const std::string& path : list_checkpoints(system_env(), run.file("checkpoints")))
       EXPECT_NO_THROW(Checkpoint::open(system_env(), path).verify()) << path;
     EXPECT_EQ(train().status, "finished");
@@ -119,11 +119,11 @@ TEST_P(KillPoints, AllOfThemEndInTheSameBits) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, KillPoints, ::testing::ValuesIn(variants()),
+INSTANTIATE_TEST_SUITE_P(All, KillPoints, ::testing::ValuesIn(kill_variants()),
                          [](const auto& variant) { return std::string(variant.param.name); });
 
 // A step that a checkpoint counts as done has its line after any power cut: the lines are safe before the checkpoint is.
-TEST(Metrics, OfASavedStepAreOnTheDiskBeforeItsCheckpoint) {
+TEST(SavedSteps, HaveTheirMetricsOnTheDiskBeforeTheirCheckpoint) {
   const WholeRun run;
   PowerEnv env(run.folder.path("runs/t"));
   std::vector<int64_t> lines;  // that were safe, at each commit of a checkpoint
