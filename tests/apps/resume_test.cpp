@@ -56,14 +56,15 @@ void PrintTo(const Variant& variant, std::ostream* out) {
 INSTANTIATE_TEST_SUITE_P(All, Resume, ::testing::ValuesIn(variants()),
                          [](const auto& variant) { return std::string(variant.param.name); });
 
-// Kills between any two changes of the file system: in the middle of a line, of a checkpoint, of a rotation.
-TEST_P(Resume, KilledAtAnyFileOperation) {
+// tests/train/kill_points_test.cpp has every point where a run can be killed; here the signal is a real one, to a process
+// whose locks, threads and buffers the system drops.
+TEST_P(Resume, KilledForRealAtSomeFileOperations) {
   const auto sets = with(GetParam().sets, {"checkpoint.every_steps=3", "checkpoint.keep=2"});
   const int64_t operations = count_operations(place, train_arguments("whole", sets));
   const History whole = history(place, "whole");
   ASSERT_GT(operations, kSteps);
   std::mt19937_64 dice(7);
-  for (int round = 0; round < 6; ++round) {
+  for (int round = 0; round < 2; ++round) {
     const std::string name = "r" + std::to_string(round);
     // Two kills, the second one in the resumed run.
     for (int kill = 0; kill < 2; ++kill) {
