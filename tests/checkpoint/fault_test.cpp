@@ -155,7 +155,7 @@ TEST(PowerCut, LosesNothingThatWasSaved) {
       }
     }
     EXPECT_GE(arrived, 1);
-    EXPECT_GT(fail_at, 20);
+    EXPECT_GT(fail_at, 15);  // calls that change the disk
   }
 }
 

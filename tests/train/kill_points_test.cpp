@@ -122,7 +122,7 @@ TEST_P(KillPoints, AllOfThemEndInTheSameBits) {
 INSTANTIATE_TEST_SUITE_P(All, KillPoints, ::testing::ValuesIn(kill_variants()),
                          [](const auto& variant) { return std::string(variant.param.name); });
 
-// A step that a checkpoint counts as done has its line after any power cut: the lines are safe before the checkpoint is.
+// A step that a checkpoint counts as done has its line after any power cut: lines are safe before the checkpoint is.
 TEST(SavedSteps, HaveTheirMetricsOnTheDiskBeforeTheirCheckpoint) {
   const WholeRun run;
   PowerEnv env(run.folder.path("runs/t"));
