@@ -283,8 +283,8 @@ valid_fraction = 0.0
 [train]
 name = "{name}"
 steps = {steps}
-global_batch = {batch}
-micro_batch = {micro_batch}
+global_batch_size = {batch}
+micro_batch_size = {micro_batch}
 eval_every = 0
 threads = {threads}
 [precision]
@@ -317,7 +317,7 @@ def start():
     """From the start of the process to the end of its first step, llama-tiny, prepared data, s"""
     file = write_config("tiny", "llama-tiny", 8192, 256, 32, 4, 1, ARGS.threads)
     yield Work("start to first step, llama-tiny", "s",
-               lambda _: run_report("tiny", "train", file)["first_step_seconds"], bound=0.5)
+               lambda _: run_report("tiny", "train", file)["time_to_first_step_seconds"], bound=0.5)
 
 
 def tinyshakespeare():

@@ -62,14 +62,14 @@ struct BenchCompression {
 
 BenchCompression::Result BenchCompression::train(const Mode& mode) const {
   Config config = config_;
-  config.parallel.compression = mode.compression;
+  config.compression.method = mode.compression;
   if (mode.outer != nullptr) {
-    config.parallel.sync_every = sync_every;
-    config.parallel.sync_group = group;
-    config.parallel.outer_compression = mode.outer;
+    config.local_sgd.sync_interval = sync_every;
+    config.local_sgd.group_size = group;
+    config.local_sgd.compression = mode.outer;
   }
-  if (!config.origins.contains("parallel.compression_warmup"))
-    config.parallel.compression_warmup = compression_warmup(config.parallel.compression, steps);
+  if (!config.origins.contains("compression.warmup_steps"))
+    config.compression.warmup_steps = compression_warmup(config.compression.method, steps);
   config.train.eval_every = 0;
   validate(config);
   check_ranks(config, ranks);
@@ -88,8 +88,8 @@ BenchCompression::Result BenchCompression::train(const Mode& mode) const {
     training.model->initialize(config.train.seed);
     TrainState state = first_state(config);
     const BatchReader reader(data_.channels,
-                             make_sampler(data_.channels, config.train.seed, config.train.global_batch),
-                             config.train.micro_batch);
+                             make_sampler(data_.channels, config.train.seed, config.train.global_batch_size),
+                             config.train.micro_batch_size);
     const std::vector<int64_t> grains = training.parallel->grains_of_step(training.num_grains);
     const auto sent = [&] {
       Traffic traffic = all.traffic();
@@ -100,7 +100,7 @@ BenchCompression::Result BenchCompression::train(const Mode& mode) const {
     double before = 0.0, loss = 0.0;
     Batch batch;
     for (int64_t step = 1; step <= steps; ++step) {
-      if (step == config.parallel.compression_warmup + 1) before = sent();
+      if (step == config.compression.warmup_steps + 1) before = sent();
       auto grain = grains.begin();
       const StepResult done = training.runner->run(state, [&]() -> const Batch& {
         reader.read(step, *grain++, batch);
@@ -109,7 +109,7 @@ BenchCompression::Result BenchCompression::train(const Mode& mode) const {
       if (step > steps - kLastSteps) loss += done.loss;
     }
     all.barrier("end");
-    const auto counted = static_cast<double>(steps - config.parallel.compression_warmup);
+    const auto counted = static_cast<double>(steps - config.compression.warmup_steps);
     const std::lock_guard lock(mutex);
     result.loss = loss / static_cast<double>(std::min(steps, kLastSteps));
     result.bytes += (sent() - before) / counted / ranks;
@@ -125,8 +125,8 @@ void BenchCompression::run() {
   validate_data(config_);
   const auto tokenizer = open_tokenizer(config_, system_env());
   resolve_model(config_, tokenizer == nullptr ? 0 : tokenizer->vocab_size());
-  config_.parallel.compression = "none";
-  config_.parallel.sync_every = 0;
+  config_.compression.method = "none";
+  config_.local_sgd.sync_interval = 0;
   validate(config_);
   ProgressLine line;
   data_ = open_dataset(config_, system_env(),
@@ -178,7 +178,7 @@ void add_bench_compression(CLI::App& bench) {
   CLI::App* sub = bench.add_subcommand("compression", "Loss and bytes of each way of sending gradients");
   auto command = std::make_shared<BenchCompression>();
   sub->add_option("FILE.toml", command->file, "The run's settings")->required();
-  sub->add_option("--set", command->overrides, "Override a setting, e.g. parallel.compression_rank=8")
+  sub->add_option("--set", command->overrides, "Override a setting, e.g. compression.rank=8")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
   sub->add_option("-n,--ranks", command->ranks, "Ranks, as threads of this process")
@@ -187,17 +187,19 @@ void add_bench_compression(CLI::App& bench) {
   sub->add_option("--steps", command->steps, "Steps of each training")
       ->capture_default_str()
       ->check(CLI::Range(10, 1 << 20));
-  sub->add_option("--sync-every", command->sync_every, "Two-speed: steps between meetings of the groups")
+  sub->add_option("--sync-every", command->sync_every, "Local SGD: steps between outer steps")
       ->capture_default_str();
-  sub->add_option("--sync-group", command->group, "Two-speed: ranks of a group")->capture_default_str();
+  sub->add_option("--sync-group", command->group, "Local SGD: ranks of a replica group")
+      ->capture_default_str();
   sub->add_flag("--json", command->json, "Print one JSON document");
   sub->footer(
       "Nothing is written. Bytes are those that a rank gives to others, losses and norms among them, counted "
       "after\n"
-      "the warm-up (parallel.compression_warmup, or what a kind wants of the steps).\n"
+      "the warm-up (compression.warmup_steps, or what a kind wants of the steps).\n"
       "\n"
       "Example:\n"
-      "  athanor bench compression bench/tinyshakespeare.toml --set train.micro_batch=3 -n 4 --steps 300");
+      "  athanor bench compression bench/tinyshakespeare.toml --set train.micro_batch_size=3 -n 4 --steps "
+      "300");
   sub->callback([command] { command->run(); });
 }
 

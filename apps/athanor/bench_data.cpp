@@ -81,8 +81,8 @@ void BenchData::run() {
                                         .tokenizer = nullptr,
                                         .progress = {}});
   const BatchReader reader(dataset.channels,
-                           make_sampler(dataset.channels, config.train.seed, config.train.global_batch),
-                           config.train.micro_batch);
+                           make_sampler(dataset.channels, config.train.seed, config.train.global_batch_size),
+                           config.train.micro_batch_size);
   Batch buffer;
   reader.read(1, 0, buffer);
   check_batch(reader, dataset, buffer);
@@ -95,7 +95,7 @@ void BenchData::run() {
   const auto next = [&]() -> const Batch& { return loader.next(); };
   model.step(next);
 
-  const double step_tokens = static_cast<double>(config.train.global_batch * config.data.seq_len);
+  const double step_tokens = static_cast<double>(config.train.global_batch_size * config.data.seq_len);
   int64_t step = 0;
   Series waits;
   const auto read = [&] {
@@ -127,7 +127,7 @@ void BenchData::run() {
     report["dataset_tokens"] = dataset.num_train_tokens();
     report["preset"] = config.model.preset;
     report["dtype"] = config.precision.compute;
-    report["batch"] = config.train.global_batch;
+    report["batch"] = config.train.global_batch_size;
     report["seq"] = config.data.seq_len;
     report["threads"] = on.pool->num_threads();
     report["isa"] = isa_name(on.queue->isa());
@@ -144,7 +144,7 @@ void BenchData::run() {
       "reading, shuffling and packing {:.2f} ns a token (spread {:.0f} %), a step {:.1f} ns (spread {:.0f} "
       "%): "
       "{:.3f} %\nsteps waited {:.3f} % of their time for data\n",
-      source, dataset.num_train_tokens(), config.train.global_batch, config.data.seq_len,
+      source, dataset.num_train_tokens(), config.train.global_batch_size, config.data.seq_len,
       on.pool->num_threads(), isa_name(on.queue->isa()), on.rounds, series[0].median(),
       100.0 * series[0].spread(), series[1].median(), 100.0 * series[1].spread(), percent, waits.median());
 }

@@ -69,20 +69,21 @@ std::vector<Measured> BenchGemm::shapes() const {
     const ModelConfig model = preset_model(name);
     if (preset == "all" && num_params(model) > kLargestOfAll) continue;
     const std::string prefix = preset == "all" ? name + " " : "";
-    const int64_t queries = model.heads * model.head_dim, keys = model.kv_heads * model.head_dim;
+    const int64_t queries = model.num_attention_heads * model.head_dim,
+                  keys = model.num_key_value_heads * model.head_dim;
     const auto linear = [&](const char* layer, int64_t in, int64_t out, bool f32_out = false) {
       add(prefix + layer, {Op::nt, tokens, out, in, f32_out});
       add(prefix + layer, {Op::nn, tokens, in, out, false});
       add(prefix + layer, {Op::tn, out, in, tokens, true});
     };
-    linear("q", model.width, queries);
-    linear("k", model.width, keys);
-    linear("v", model.width, keys);
-    linear("o", queries, model.width);
-    if (model.family == "llama") linear("gate", model.width, model.ffn_width);
-    linear("up", model.width, model.ffn_width);
-    linear("down", model.ffn_width, model.width);
-    linear("head", model.width, model.vocab_size, /*f32_out=*/true);
+    linear("q", model.hidden_size, queries);
+    linear("k", model.hidden_size, keys);
+    linear("v", model.hidden_size, keys);
+    linear("o", queries, model.hidden_size);
+    if (model.model_type == "llama") linear("gate", model.hidden_size, model.intermediate_size);
+    linear("up", model.hidden_size, model.intermediate_size);
+    linear("down", model.intermediate_size, model.hidden_size);
+    linear("head", model.hidden_size, model.vocab_size, /*f32_out=*/true);
   }
   return all;
 }

@@ -30,9 +30,9 @@ Config bench_config(const std::string& preset, int64_t batch, int64_t seq, int64
                                   seq, kMostTokens));
   Config config;
   config.model = preset_model(preset);
-  config.model.max_seq_len = std::max(config.model.max_seq_len, seq);
+  config.model.max_position_embeddings = std::max(config.model.max_position_embeddings, seq);
   config.data.seq_len = seq;
-  config.train.global_batch = config.train.micro_batch = batch;
+  config.train.global_batch_size = config.train.micro_batch_size = batch;
   config.train.steps = steps;
   return config;
 }
@@ -48,7 +48,7 @@ BenchModel::BenchModel(const Config& config, Queue& queue, int64_t num_channels)
 }
 
 Batch BenchModel::random_batch(int64_t step) const {
-  const int64_t count = config_.train.micro_batch, length = config_.data.seq_len;
+  const int64_t count = config_.train.micro_batch_size, length = config_.data.seq_len;
   Batch batch;
   batch.step = step;
   batch.num_sequences = count;

@@ -137,7 +137,7 @@ struct BenchPipeline {
 
 std::vector<std::string> BenchPipeline::names() const {
   std::vector<std::string> known = schedule_names();
-  if (!is_real()) known.emplace_back(kSolve);
+  if (!is_real()) known.emplace_back(kAuto);
   if (schedule == "all") return known;
   if (std::find(known.begin(), known.end(), schedule) == known.end()) {
     const std::string nearest = nearest_name(schedule, known);
@@ -154,7 +154,7 @@ StageCost BenchPipeline::stage_cost(const Schedule& made) const {
 }
 
 Schedule BenchPipeline::make(const std::string& name) const {
-  if (name != kSolve) return make_schedule(name, {ranks, micro_batches, 0});
+  if (name != kAuto) return make_schedule(name, {ranks, micro_batches, 0});
   const Costs costs{std::vector<StageCost>(static_cast<size_t>(ranks), cost_), 0.0};
   return solve({.ranks = ranks, .micro_batches = micro_batches, .costs = costs}).schedule;
 }
@@ -190,7 +190,7 @@ std::vector<std::unique_ptr<TimedStage>> BenchPipeline::make_stages(const Schedu
           stage_cost(made), stage == 0, stage + 1 == made.num_stages(), arena)));
     return stages;
   }
-  const auto parts = cut_model(even_stage_layers(config_.model.layers, made.num_stages()));
+  const auto parts = cut_model(even_stage_layers(config_.model.num_hidden_layers, made.num_stages()));
   std::vector<ModelPart> kept;
   for (const int stage : mine) kept.push_back(parts[static_cast<size_t>(stage)]);
   model = make_model(config_.model);

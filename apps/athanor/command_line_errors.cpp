@@ -92,7 +92,9 @@ std::string setting_of(std::string name) {
   std::replace(name.begin(), name.end(), '-', '_');
   for (const auto& field : config_fields())
     if (field.key() == name || field.name == name) return field.key();
-  const PeerKey peer = find_peer_key(name.substr(name.rfind('.') + 1));
+  const size_t dot = name.rfind('.');
+  const PeerKey peer =
+      find_peer_key(dot == std::string::npos ? "" : name.substr(0, dot), name.substr(dot + 1));
   return peer.ours == nullptr ? "" : peer.ours;
 }
 

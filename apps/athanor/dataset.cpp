@@ -172,7 +172,7 @@ struct LedgerCommand {
   void run() const {
     Env& env = system_env();
     check_overrides(sets,
-                    {"data.", "train.seed", "train.steps", "train.global_batch", "train.runs",
+                    {"data.", "train.seed", "train.steps", "train.global_batch_size", "train.runs",
                      "train.init_from", "model."},
                     "dataset ledger");
     const Config config = load_config(env, file, sets, init_source(env));
@@ -185,7 +185,7 @@ struct LedgerCommand {
                                           .vocab_size = 0,
                                           .tokenizer = nullptr,
                                           .progress = show_tokenizing(line)});
-    const Sampler sampler = make_sampler(dataset.channels, config.train.seed, config.train.global_batch);
+    const Sampler sampler = make_sampler(dataset.channels, config.train.seed, config.train.global_batch_size);
     const LedgerReport report = check_ledger(sampler, first_step, last);
     line.clear();
     if (!output.empty()) {

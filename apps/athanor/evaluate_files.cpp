@@ -22,7 +22,8 @@ namespace {
 int64_t context_of(const LoadedModel& loaded, const std::string& path) {
   constexpr int64_t kOfUnknownTraining = 2048;
   const bool run = find_weights(system_env(), path).kind == WeightsPath::Kind::checkpoint;
-  return std::min(loaded.model->config().max_seq_len, run ? loaded.config.data.seq_len : kOfUnknownTraining);
+  return std::min(loaded.model->config().max_position_embeddings,
+                  run ? loaded.config.data.seq_len : kOfUnknownTraining);
 }
 
 struct FileScores {

@@ -83,7 +83,7 @@ void GenerateCommand::run() {
   options.stop_ids = special.stops;
   if (greedy) options.sampling.temperature = 0.0;
   options.vocab_size = model.tokenizer->vocab_size();
-  const auto context = static_cast<size_t>(model.loaded.config.model.max_seq_len);
+  const auto context = static_cast<size_t>(model.loaded.config.model.max_position_embeddings);
   if (ids.size() > context)
     warn(fmt::format("the prompt has {} tokens and the model a context of {}: the first {} are not read",
                      with_commas(static_cast<int64_t>(ids.size())),

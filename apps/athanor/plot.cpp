@@ -10,6 +10,7 @@
 #include "athanor/base/check.h"
 #include "athanor/base/human.h"
 #include "athanor/train/report.h"
+#include "athanor/train/run_folder.h"
 #include "command.h"
 #include "print.h"
 #include "terminal.h"
@@ -55,6 +56,7 @@ std::string run_folder(std::string path) {
 // being written.
 FoundRun read_run(const std::string& path) {
   FoundRun run{.plot = {}, .folder = run_folder(path)};
+  check_run_format(system_env(), run.folder);
   const std::string text = system_env().read_text(join_path(run.folder, "metrics.jsonl"));
   int64_t last_step = 0;
   for (size_t first = 0, end = 0; (end = text.find('\n', first)) != std::string::npos; first = end + 1) {

@@ -7,7 +7,7 @@
 
 namespace athanor {
 
-constexpr const char* kSolve = "solve";  // beside those of make_schedule: what solve() finds
+constexpr const char* kAuto = "auto";  // beside those of make_schedule: what solve() finds
 
 // "9.8,11.2,8.1": F, B and W. ConfigError naming the command for anything else, and for what is negative.
 StageCost parse_stage_times(const std::string& command, const std::string& text);

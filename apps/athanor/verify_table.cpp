@@ -52,7 +52,7 @@ std::string TriedLayout::verdict() const {
 
 Report TriedLayout::report() const {
   Report report;
-  report["layout"] = text_of(layout);
+  report["layout"] = text_of(layout, servers);
   report["ranks"] = int64_t{ranks};
   const auto put = [&](const char* name, const Largest& largest) {
     report[name]["difference"] = largest.value;

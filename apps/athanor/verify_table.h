@@ -20,6 +20,7 @@ namespace athanor {
 
 struct TriedLayout {
   ParallelConfig layout;
+  int64_t servers = 0;  // parameter servers, beside the ranks of the layout
   int ranks = 1;
   LayoutDifference difference;
   bool must_be_bitwise = false, holds = false;

@@ -22,7 +22,7 @@ TEST(BenchPipeline, TimedStagesOfEverySchedule) {
   const auto report = nlohmann::json::parse(place.output_of(
       bench_pipeline({"--ranks", "2", "--micro-batches", "3", "--times", "0.1,0.2,0.1", "--json"})));
   EXPECT_EQ(report["stages"], "timed");
-  ASSERT_EQ(report["schedules"].size(), 8u);  // seven and what solve makes
+  ASSERT_EQ(report["schedules"].size(), 8u);  // seven and what auto makes
   for (const auto& row : report["schedules"]) {
     const double measured = row["measured_ms"]["median"], simulated = row["simulated_ms"]["median"];
     EXPECT_GE(measured, simulated) << row["schedule"];  // stages take at least the times that are given

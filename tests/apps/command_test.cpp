@@ -288,7 +288,7 @@ TEST_F(ModelCommand, EvaluateRefusesWhatHasNoEffect) {
   place.write(
       "other.json",
       R"({"version": "1.0", "added_tokens": [], "model": {"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "a"}})");
-  for (const char* set : {"train.steps=5", "model.layers=3", "optimizer.lr=1"})
+  for (const char* set : {"train.steps=5", "model.num_hidden_layers=3", "optimizer.lr=1"})
     expect_refused(place.run({"evaluate", "runs/t", "--config", "run.toml", "--set", set}), 2,
                    {set, "no effect"});
   expect_refused(
@@ -342,7 +342,7 @@ TEST_F(ModelCommand, Refusals) {
   expect_refused(place.run({"evaluate", "runs/t", "--dtype", "f8"}), 2, {"--dtype", "f8"});
   expect_refused(place.run({"evaluate", "run.toml"}), 1, {"run.toml"});
   expect_refused(place.run({"evaluate", "runs/t", "--config", "run.toml", "--set", "data.seq_len=1000"}), 2,
-                 {"data.seq_len", "1000", "max_seq_len"});
+                 {"data.seq_len", "1000", "max_position_embeddings"});
   expect_refused(place.run({"generate", "runs/t", "--prompt", "ab", "--max-tokens", "-1"}), 2,
                  {"--max-tokens"});
   expect_refused(place.run({"generate", "runs/t", "--prompt", "ab", "--temperature", "-1"}), 2,

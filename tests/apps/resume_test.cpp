@@ -258,8 +258,8 @@ TEST_F(ResumeCase, FastReductionResumesAtTheSameNumberOfRanks) {
 TEST_F(ResumeCase, OptimizersAndTiedWeightsResumeToo) {
   const std::vector<std::vector<std::string>> settings = {
       {"optimizer.name=sgd", "optimizer.lr=0.3"},
-      {"model.tie_embeddings=true", "schedule.decay=wsd"},
-      {"model.family=gpt2", "model.kv_heads=4", "model.bias=true", "model.dropout=0.1",
+      {"model.tie_word_embeddings=true", "schedule.decay=wsd"},
+      {"model.model_type=gpt2", "model.num_key_value_heads=4", "model.bias=true", "model.dropout=0.1",
        "schedule.decay=linear"}};
   int number = 0;
   for (const auto& sets : settings) {
@@ -292,9 +292,9 @@ TEST_F(ResumeCase, ARunIsTrainedByOneProcessAtATime) {
 
 TEST_F(ResumeCase, TheSecondCtrlCEndsNow) {
   // Steps that take long enough for the second signal to be told from the first.
-  Program run =
-      place.start(train_arguments("t", with(kEndless, {"train.global_batch=4000", "train.micro_batch=20",
-                                                       "model.width=128", "train.first_eval_tokens=0"})));
+  Program run = place.start(
+      train_arguments("t", with(kEndless, {"train.global_batch_size=4000", "train.micro_batch_size=20",
+                                           "model.hidden_size=128", "train.initial_eval_tokens=0"})));
   ASSERT_TRUE(run.wait_until([&] { return num_lines(place, "t") >= 1; }));
   run.signal(SIGINT);
   // Signals closer together count as one, so this goes on until one is taken as the second.

@@ -35,12 +35,12 @@ void make_small_run(const Workplace& place) {
   place.output_of(
       {"tokenizer", "train", "--type", "char", "--output", "tokenizer.json", "en.txt", "zh.jsonl"});
   place.write("run.toml", R"([model]
-family = "llama"
-layers = 2
-width = 32
-heads = 4
-kv_heads = 2
-ffn_width = 64
+model_type = "llama"
+num_hidden_layers = 2
+hidden_size = 32
+num_attention_heads = 4
+num_key_value_heads = 2
+intermediate_size = 64
 
 [data]
 channels = [ {name = "en", path = "en.txt", weight = 0.7}, {name = "zh", path = "zh.jsonl", weight = 0.3} ]
@@ -51,8 +51,8 @@ valid_fraction = 0.1
 [train]
 name = "t"
 steps = 12
-global_batch = 10
-micro_batch = 2
+global_batch_size = 10
+micro_batch_size = 2
 eval_every = 4
 threads = 1
 

@@ -47,7 +47,7 @@ TEST_F(BatchTest, SaysWhereDocumentsBegin) {
   const auto tokens = std::make_shared<IndexedDataset>(path("documents"));
   ChannelOptions options{.name = "d", .seq_len = 8, .valid_fraction = 0, .vocab_size = 100};
   const auto starts_of = [&](bool across) {
-    options.attend_across_documents = across;
+    options.document_mask = !across;
     const std::vector<Channel> channels = {Channel(options, tokens, nullptr)};
     const BatchReader batches(channels, make_sampler(channels, 1, 7), 7);
     Batch batch;

@@ -59,8 +59,9 @@ TEST(DataParallel, RefusesOptionsThatDoNotGoTogether) {
   }
   EXPECT_THAT(refusal_of_options({.reduce = Reduce::tree, .compression = int8}),
               HasSubstr("got compressed gradients with sums along the tree"));
-  EXPECT_THAT(refusal_of_options({.parts = 2}, {}, 3), HasSubstr("got 2 parts of a grain in a group of 3"));
-  EXPECT_THAT(refusal_of_options({.parts = 0}), HasSubstr("got 0 parts of a grain"));
+  EXPECT_THAT(refusal_of_options({.parts = 2}, {}, 3),
+              HasSubstr("got 2 parts of a micro-batch in a group of 3"));
+  EXPECT_THAT(refusal_of_options({.parts = 0}), HasSubstr("got 0 parts of a micro-batch"));
 }
 
 TEST(DataParallel, RefusesHybridShardsOfOtherKinds) {
@@ -109,8 +110,8 @@ TEST(DataParallel, RefusesGrainsThatCannotBeSharedOut) {
   };
   EXPECT_EQ(refusal_of_options({}, step(2)), "");
   EXPECT_THAT(refusal_of_options({}, step(1)),
-              HasSubstr("got 2 ranks for 1 grains in a step, expected at most 1"));
-  EXPECT_THAT(refusal_of_options({.num_islands = 2}, step(3)), HasSubstr("got 4 ranks for 3 grains"));
+              HasSubstr("got 2 ranks for 1 micro-batches in a step, expected at most 1"));
+  EXPECT_THAT(refusal_of_options({.num_islands = 2}, step(3)), HasSubstr("got 4 ranks for 3 micro-batches"));
   const auto shares = [](const std::vector<int64_t>& counts) {
     return [counts](DataParallel& parallel) {
       parallel.share_grains(counts);
@@ -119,15 +120,16 @@ TEST(DataParallel, RefusesGrainsThatCannotBeSharedOut) {
   };
   EXPECT_EQ(refusal_of_options({.stage = 1}, shares({3, 1})), "");
   EXPECT_THAT(refusal_of_options({}, shares({2, 1})),
-              HasSubstr("the shares of 2 ranks are not those of 4 grains"));
+              HasSubstr("the shares of 2 ranks are not those of 4 micro-batches"));
   EXPECT_THAT(refusal_of_options({}, shares({2, 1, 1})), HasSubstr("the shares of 3 ranks"));
   EXPECT_THAT(refusal_of_options({.stage = 2}, shares({3, 1})),
-              HasSubstr("got shares of grains for 2 ranks with sharded gradients"));
+              HasSubstr("got shares of micro-batches for 2 ranks with sharded gradients"));
   const auto rounds = [](DataParallel& parallel) {
     parallel.begin_step(3);
     parallel.begin_pass();
   };
-  EXPECT_THAT(refusal_of_options({.stage = 2}, rounds), HasSubstr("got 3 grains for 2 ranks of a pipeline"));
+  EXPECT_THAT(refusal_of_options({.stage = 2}, rounds),
+              HasSubstr("got 3 micro-batches for 2 ranks of a pipeline"));
 }
 
 TEST(DataParallel, RanksThatShareExpertsHaveEquallyManyGrains) {
@@ -140,20 +142,21 @@ TEST(DataParallel, RanksThatShareExpertsHaveEquallyManyGrains) {
   DataParallelOptions islands = apart;
   islands.num_islands = 2;
   EXPECT_THAT(refusal_of_options(apart, begin(3)),
-              HasSubstr("got 3 grains for 2 ranks, expected as many on each"));
+              HasSubstr("got 3 micro-batches for 2 ranks, expected as many on each"));
   EXPECT_THAT(refusal_of_options(islands, begin(6)),
-              HasSubstr("got 3 grains for 2 ranks, expected as many on each"));
+              HasSubstr("got 3 micro-batches for 2 ranks, expected as many on each"));
   EXPECT_EQ(refusal_of_options(islands, begin(8)), "");
   EXPECT_THAT(refusal_of_options(apart,
                                  [](DataParallel& parallel) {
                                    parallel.share_grains({3, 1});
                                  }),
-              HasSubstr("got other shares of grains with experts on other ranks"));
+              HasSubstr("got other shares of micro-batches with experts on other ranks"));
   // Of one part of the same grains, which one rank alone has not.
   DataParallelOptions same = apart;
   same.expert_parts = 1;
-  EXPECT_THAT(refusal_of_options(same, begin(3)),
-              HasSubstr("got experts on ranks with other grains, expected 1 neighbours with the same"));
+  EXPECT_THAT(
+      refusal_of_options(same, begin(3)),
+      HasSubstr("got experts on ranks with other micro-batches, expected 1 neighbours with the same"));
 }
 
 // Two ranks compute one grain, each its tokens; of everything else but experts both have the whole gradient.

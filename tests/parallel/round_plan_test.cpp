@@ -42,11 +42,11 @@ TEST(RoundPlan, GivesTheBitsOfTheTree) {
         done += count;
         ++rounds;
       }
-      EXPECT_EQ(buffers[0], tree_sum(all)) << grains << " grains on " << ranks << " ranks";
+      EXPECT_EQ(buffers[0], tree_sum(all)) << grains << " micro-batches on " << ranks << " ranks";
       const auto log2_of = [](int64_t count) { return std::ceil(std::log2(static_cast<double>(count))); };
       const bool is_power = (ranks & (ranks - 1)) == 0;  // then a full round is a node
       EXPECT_LE(planner.num_buffers(), std::max(1.0, is_power ? log2_of(rounds) + 1 : log2_of(grains)))
-          << grains << " grains on " << ranks << " ranks";
+          << grains << " micro-batches on " << ranks << " ranks";
     }
   }
 }
@@ -103,7 +103,8 @@ TEST(RoundPlan, AnyGroupsOfAnyRanksGiveTheTree) {
         }
         for (const TreeAdd& add : plan_tree_sum(nodes, grains))
           sums[static_cast<size_t>(add.into)] += sums[static_cast<size_t>(add.from)];
-        EXPECT_EQ(sums[0], tree_sum(values)) << grains << " grains, " << groups << " groups of " << ranks;
+        EXPECT_EQ(sums[0], tree_sum(values))
+            << grains << " micro-batches, " << groups << " groups of " << ranks;
       }
   }
 }
@@ -118,7 +119,8 @@ TEST(RoundPlan, PartsOfGrainsAreLeavesOfOneTree) {
         const Summed sum = sum_rounds({0, grains}, grains, ranks, values, parts);
         ASSERT_EQ(sum.nodes.size(), 1U);
         EXPECT_EQ(sum.nodes[0], LeafRange(0, grains * parts));
-        EXPECT_EQ(sum.values[0], tree_sum(values)) << grains << " grains in " << parts << " on " << ranks;
+        EXPECT_EQ(sum.values[0], tree_sum(values))
+            << grains << " micro-batches in " << parts << " on " << ranks;
       }
     }
   RoundPlanner planner({0, 4}, 4, 2);

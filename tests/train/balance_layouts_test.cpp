@@ -22,39 +22,39 @@ struct SharedLayout {
   const char* family = "llama";
   int64_t dp = 2, tp = 1, pp = 1, cp = 1;
   const char* schedule = "1f1b";
-  const char* cp_kind = "ring";
+  const char* cp_method = "ring";
   bool sp = false;
-  int64_t zero_shard = 0;
+  int64_t shard_degree = 0;
 };
 
 // Eight grains for two units: even shares are {4, 4}.
 Config in_units(const SharedLayout& layout, const std::string& optimizer = "adamw", int64_t zero = 0) {
   Config config = tiny(layout.family);
-  config.model.layers = 4;
+  config.model.num_hidden_layers = 4;
   config.model.dropout = 0.1;
   config.optimizer.name = optimizer;
-  config.train.global_batch = 15;
+  config.train.global_batch_size = 15;
   ParallelConfig& p = config.parallel;
   p.dp = layout.dp;
   p.tp = layout.tp;
   p.pp = layout.pp;
   p.cp = layout.cp;
   p.schedule = layout.schedule;
-  p.cp_kind = layout.cp_kind;
+  p.cp_method = layout.cp_method;
   p.sp = layout.sp;
-  p.zero = zero;
-  p.zero_shard = layout.zero_shard;
+  p.zero_stage = zero;
+  p.shard_degree = layout.shard_degree;
   p.reduce = "tree";
-  p.balance = "speed";
-  p.balance_every = 1;
+  p.load_balance = "speed";
+  p.load_balance_every = 1;
   return config;
 }
 
 std::string text_of_units(const Config& config) {
   const ParallelConfig& p = config.parallel;
-  return fmt::format("{} {} dp {} tp {} pp {} ({}) cp {} ({}) zero {} shards of {}", config.model.family,
-                     config.optimizer.name, p.dp, p.tp, p.pp, p.schedule, p.cp, p.cp_kind, p.zero,
-                     p.zero_shard);
+  return fmt::format("{} {} dp {} tp {} pp {} ({}) cp {} ({}) zero {} shards of {}", config.model.model_type,
+                     config.optimizer.name, p.dp, p.tp, p.pp, p.schedule, p.cp, p.cp_method, p.zero_stage,
+                     p.shard_degree);
 }
 
 void take(Training& training, const Counts& counts) {
@@ -89,7 +89,7 @@ TEST(BalanceLayouts, TheBitsDoNotChangeWhicheverUnitComputesAGrain) {
         SharedLayout{.family = "gpt2", .pp = 2, .schedule = "interleaved"},
         SharedLayout{.family = "moe_bias", .pp = 2, .schedule = "zb-v"},
         SharedLayout{.pp = 2, .schedule = "gpipe"}, SharedLayout{.cp = 2},
-        SharedLayout{.cp = 2, .cp_kind = "ulysses"}, SharedLayout{.tp = 2, .pp = 2},
+        SharedLayout{.cp = 2, .cp_method = "ulysses"}, SharedLayout{.tp = 2, .pp = 2},
         SharedLayout{.pp = 2, .cp = 2, .schedule = "zb-h1"}}) {
     expect_the_bits_of_even_shares(in_units(layout, turn % 4 < 2 ? "adamw" : "sgd", turn % 2), shares);
     ++turn;
@@ -104,13 +104,13 @@ TEST(BalanceLayouts, ExpertsAndServersAreTold) {
                                    {SharedLayout{.family = "moe", .cp = 2}, 2},
                                    {SharedLayout{.family = "moe_bias", .tp = 2, .cp = 2, .sp = true}, 4}}) {
     Config config = in_units(layout, "adamw", layout.family == std::string("moe") ? 0 : 1);
-    config.model.experts = 8;
+    config.model.num_experts = 8;
     config.parallel.ep = ep;
     expect_the_bits_of_even_shares(config, shares);
   }
   for (const SharedLayout& layout : {SharedLayout{.family = "gpt2"}, SharedLayout{.cp = 2}}) {
     Config config = in_units(layout);
-    config.parallel.servers = 2;
+    config.parameter_server.servers = 2;
     const auto share = [&](Training& training, int64_t step) {
       if (training.client && step < config.train.steps)
         take(training, shares[static_cast<size_t>(step) % shares.size()]);
@@ -128,10 +128,10 @@ TEST(BalanceLayouts, ExpertsAndServersAreTold) {
 TEST(BalanceLayouts, SetsOfShardsAndStateOnDiskAreShared) {
   const std::vector<Counts> four = {{1, 3, 2, 2}, {3, 1, 1, 3}};
   for (const SharedLayout& layout :
-       {SharedLayout{.dp = 4, .tp = 2, .zero_shard = 2}, SharedLayout{.dp = 4, .pp = 2, .zero_shard = 2}})
+       {SharedLayout{.dp = 4, .tp = 2, .shard_degree = 2}, SharedLayout{.dp = 4, .pp = 2, .shard_degree = 2}})
     expect_the_bits_of_even_shares(in_units(layout, "adamw", 1), four);
   for (const SharedLayout& layout : {SharedLayout{.tp = 2}, SharedLayout{.pp = 2, .schedule = "zb-h1"},
-                                     SharedLayout{.cp = 2, .cp_kind = "ulysses"}}) {
+                                     SharedLayout{.cp = 2, .cp_method = "ulysses"}}) {
     Config config = in_units(layout, "sgd", 1);
     config.offload.path = temporary_path("balance_layouts");
     config.offload.gradients = config.offload.activations = "disk";
@@ -167,11 +167,11 @@ std::vector<Counts> dealt(const Config& config, const std::function<int(int64_t)
                      EXPECT_EQ(std::ssize(training.own_grains()), dealers[me]->counts()[unit]);
                    }});
   Config even = config;
-  even.parallel.balance = "even";
+  even.parallel.load_balance = "even";
   EXPECT_TRUE(compare(run, run_layout(even)).bitwise) << text_of_units(config);
   const MeshShape shape = mesh_shape(config, static_cast<int>(ranks));
   const int of_island =
-      static_cast<int>(config.parallel.sync_every > 0 ? config.parallel.sync_group : shape.dp);
+      static_cast<int>(config.local_sgd.sync_interval > 0 ? config.local_sgd.group_size : shape.dp);
   for (int rank = 0; rank < shape.num_ranks(); ++rank) {
     if (shape.coordinate(rank, Axis::dp) >= of_island) continue;
     EXPECT_EQ(counts[static_cast<size_t>(rank)], counts[0]) << "ranks disagree";
@@ -197,9 +197,9 @@ TEST(BalanceLayouts, AUnitIsAsFastAsItsSlowestRank) {
 TEST(BalanceLayouts, IslandsDealTheirOwnGrains) {
   for (const SharedLayout& layout : {SharedLayout{.dp = 4, .tp = 2}, SharedLayout{.dp = 4, .pp = 2}}) {
     Config config = in_units(layout);
-    config.train.global_batch = 32;
-    config.parallel.sync_every = 2;
-    config.parallel.sync_group = 2;
+    config.train.global_batch_size = 32;
+    config.local_sgd.sync_interval = 2;
+    config.local_sgd.group_size = 2;
     const int second_of_0 = layout.pp == 2 ? 5 : 3, of_1 = layout.pp == 2 ? 2 : 4;
     const auto counts = dealt(config, [&](int64_t step) { return step < 3 ? second_of_0 : of_1; });
     EXPECT_THAT(counts, ElementsAre(Counts{6, 2}, Counts{6, 2}, Counts{4, 4}, Counts{4, 4}))
@@ -226,7 +226,7 @@ TEST(BalanceLayouts, ThePlanIsThePeakOfTheLargestShares) {
                                      SharedLayout{.pp = 2, .schedule = "gpipe"}}) {
     Config config = in_units(layout);
     config.precision.compute = "bf16";
-    config.train.global_batch = 26;  // thirteen grains
+    config.train.global_batch_size = 26;  // thirteen grains
     std::mutex mutex;
     config.train.steps = 5;
     LayoutHooks hooks = with_shares({{7, 6}, {12, 1}, {1, 12}, {12, 1}, {1, 12}});
@@ -239,11 +239,12 @@ TEST(BalanceLayouts, ThePlanIsThePeakOfTheLargestShares) {
         return;
       }
       // What twelve micro-batches send stays until it has arrived, which the null device does not wait for.
-      const int64_t boundary = config.train.micro_batch * config.data.seq_len * config.model.width * 2 + 64;
+      const int64_t boundary =
+          config.train.micro_batch_size * config.data.seq_len * config.model.hidden_size * 2 + 64;
       EXPECT_GE(measured, planned) << text_of_units(config);
       EXPECT_LE(measured, planned + static_cast<uint64_t>(12 * boundary)) << text_of_units(config);
       Config even = config;
-      even.parallel.balance = "even";
+      even.parallel.load_balance = "even";
       EXPECT_LT(plan_memory({even, 2, world.rank(), world.size()}).usage.peak_total, planned);
     };
     run_layout(config, hooks);
@@ -285,8 +286,8 @@ TEST(BalanceLayouts, ThePlanHoldsForAnyShares) {
     for (int rank = 0; rank < units * parts; ++rank) {
       const auto planned = [&](int64_t grains, const char* balance) {
         Config config = in_units(layout);
-        config.train.global_batch = 2 * grains;
-        config.parallel.balance = balance;
+        config.train.global_batch_size = 2 * grains;
+        config.parallel.load_balance = balance;
         return plan_memory({config, 2, rank, units * parts})
             .usage.peak[static_cast<size_t>(Category::gradients)];
       };
@@ -297,7 +298,7 @@ TEST(BalanceLayouts, ThePlanHoldsForAnyShares) {
         EXPECT_EQ(planned(grains, "speed"),
                   planned(15, "even") +
                       static_cast<uint64_t>(most.of_all - of_even) * training.gradient_buffer_bytes())
-            << text_of_units(in_units(layout)) << " rank " << rank << " grains " << grains;
+            << text_of_units(in_units(layout)) << " rank " << rank << " micro-batches " << grains;
         largest_is_not_worst += most.of_largest < most.of_all ? 1 : 0;
       }
     }

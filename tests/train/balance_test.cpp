@@ -48,7 +48,8 @@ Outcome run_balanced(const Config& config, int ranks, std::vector<std::vector<in
     }
   });
   for (const auto& step : computed)
-    for (const int times : step) EXPECT_EQ(times, 1) << "a grain of a step was computed by so many ranks";
+    for (const int times : step)
+      EXPECT_EQ(times, 1) << "a micro-batch of a step was computed by so many ranks";
   return outcomes[0];
 }
 
@@ -60,8 +61,8 @@ TEST(Balance, TheBitsDoNotChangeWhoeverComputesAGrain) {
         config.optimizer.name = optimizer;
         config.model.dropout = 0.1;
         config.parallel.reduce = "tree";
-        config.parallel.zero = stage;
-        config.train.global_batch = 18;  // nine grains
+        config.parallel.zero_stage = stage;
+        config.train.global_batch_size = 18;  // nine grains
         config.train.steps = 5;
         std::vector<std::vector<int64_t>> dealt;
         const Outcome balanced = run_balanced(config, ranks, dealt);
@@ -73,12 +74,12 @@ TEST(Balance, TheBitsDoNotChangeWhoeverComputesAGrain) {
 
 TEST(Balance, ShardedGradientsAndWrongSharesAreRefused) {
   Config config = tiny("llama");
-  config.parallel.zero = 2;
+  config.parallel.zero_stage = 2;
   std::vector<std::vector<int64_t>> dealt;
-  config.train.global_batch = 18;
+  config.train.global_batch_size = 18;
   EXPECT_THROW(run_balanced(config, 2, dealt), Error);
   const auto groups = make_thread_groups(2);
-  config.parallel.zero = 0;
+  config.parallel.zero_stage = 0;
   run_ranks(groups, [&](Group& group) {
     Engine engine;
     Training training(config, 2, group, engine.arena, nullptr, nullptr);

@@ -10,13 +10,13 @@ namespace {
 Config balanced_experts(const std::string& style, const std::string& optimizer = "sgd") {
   Config config = tiny(style);
   config.precision.compute = "f32";
-  config.model.experts = 8;
-  config.model.router_aux_loss = 0.0;
-  config.model.router_bias_rate = 0.02;
+  config.model.num_experts = 8;
+  config.model.router_aux_loss_coef = 0.0;
+  config.model.router_bias_update_rate = 0.02;
   config.optimizer.name = optimizer;
   config.optimizer.lr = optimizer == "adamw" ? 1e-3 : 1e-1;
-  config.data.seq_len = 11;       // parts of other lengths on each rank
-  config.train.global_batch = 8;  // four grains
+  config.data.seq_len = 11;            // parts of other lengths on each rank
+  config.train.global_batch_size = 8;  // four grains
   return config;
 }
 
@@ -41,9 +41,9 @@ void expect_as_one(const Config& config, const VerifyRun& one, const ContextExpe
   const LayoutDifference found = compare(many, one);
   const ParallelConfig& p = config.parallel;
   EXPECT_LE(found.worst(), kTolerance)
-      << p.cp_kind << " dp " << layout.dp << " cp " << layout.cp << " tp " << layout.tp << " ep " << layout.ep
-      << " pp " << layout.pp << (layout.sp ? " sp" : "") << " zero " << p.zero << " " << p.reduce << ": "
-      << found.weight.where << " " << found.gradient.where;
+      << p.cp_method << " dp " << layout.dp << " cp " << layout.cp << " tp " << layout.tp << " ep "
+      << layout.ep << " pp " << layout.pp << (layout.sp ? " sp" : "") << " zero " << p.zero_stage << " "
+      << p.reduce << ": " << found.weight.where << " " << found.gradient.where;
   for (size_t i = 0; i < one.experts.size(); ++i)  // no routing flips here: exact counts
     EXPECT_EQ(many.experts.at(i).layers, one.experts[i].layers) << "step " << i + 1;
 }
@@ -59,7 +59,7 @@ TEST_P(ContextExpertTest, EveryLayoutComputesWhatOneProcessComputes) {
         ContextExpertLayout{.cp = 2, .tp = 2, .ep = 2, .sp = true},
         ContextExpertLayout{.dp = 2, .cp = 2, .tp = 2, .ep = 4}})
     expect_as_one(config, one, layout);
-  config.parallel.cp_kind = "ulysses";
+  config.parallel.cp_method = "ulysses";
   expect_as_one(config, one, {.dp = 2, .cp = 2, .ep = 2});
   expect_as_one(config, one, {.cp = 4, .ep = 4});
 }
@@ -78,7 +78,7 @@ TEST(ContextExpert, ShardsPipelinesAndRecomputeGoWithThem) {
   for (const char* reduce : {"fast", "tree"})
     for (int zero = 0; zero <= 3; ++zero) {
       config.parallel.reduce = reduce;
-      config.parallel.zero = zero;
+      config.parallel.zero_stage = zero;
       config.parallel.recompute = zero % 2 == 0 ? "full" : "none";
       expect_as_one(config, one, {.dp = 2, .cp = 2, .ep = 2});
       expect_as_one(config, one, {.dp = 1, .cp = 2, .ep = 2, .pp = 2});
@@ -91,11 +91,11 @@ class ContextGrainTest : public ::testing::TestWithParam<std::pair<const char*, 
 
 TEST_P(ContextGrainTest, CapacityAndBalancingLossAreThoseOfTheWholeGrain) {
   Config config = balanced_experts(GetParam().first, GetParam().second);
-  config.model.router_bias_rate = 0.0;
-  config.model.router_aux_loss = 0.2;
-  config.model.router_z_loss = 0.01;
+  config.model.router_bias_update_rate = 0.0;
+  config.model.router_aux_loss_coef = 0.2;
+  config.model.router_z_loss_coef = 0.01;
   config.model.capacity_factor = 0.75;
-  config.train.micro_batch = 2;
+  config.train.micro_batch_size = 2;
   config.train.steps = 4;
   const VerifyRun one = run_layout(one_process(config));
   const auto expect_same_grains = [&](const ContextExpertLayout& layout) {
@@ -113,7 +113,7 @@ TEST_P(ContextGrainTest, CapacityAndBalancingLossAreThoseOfTheWholeGrain) {
         ContextExpertLayout{.cp = 2, .tp = 2, .ep = 4, .sp = true},
         ContextExpertLayout{.cp = 2, .ep = 2, .pp = 2}})
     expect_same_grains(layout);
-  config.parallel.cp_kind = "ulysses";
+  config.parallel.cp_method = "ulysses";
   expect_same_grains({.cp = 2, .ep = 2});
   config.parallel.recompute = "full";
   expect_same_grains({.dp = 2, .cp = 2, .ep = 4});
@@ -154,7 +154,7 @@ TEST(ContextParallel, TheTreeDoesNotKnowWhoComputesAGrain) {
         for (int zero = 0; zero <= 3; ++zero) {
           if (dp * cp > 6 || (dp == 1 && zero == 0)) continue;
           Config many = in_layout(config, {.dp = dp, .cp = cp});
-          many.parallel.zero = zero;
+          many.parallel.zero_stage = zero;
           EXPECT_TRUE(compare(run_layout(many), alone).bitwise)
               << family << " dp " << dp << " cp " << cp << " zero " << zero;
         }
@@ -165,13 +165,13 @@ TEST(ContextParallel, TheTreeDoesNotKnowWhoComputesAGrain) {
 TEST(ContextParallel, HybridShardsGoWithIt) {
   Config config = tiny("llama");
   config.train.steps = 3;
-  config.train.global_batch = 12;
+  config.train.global_batch_size = 12;
   config.parallel.reduce = "tree";
   const VerifyRun alone = run_layout(in_layout(config, {.cp = 2}));
   for (int zero = 1; zero <= 3; ++zero) {
     Config many = in_layout(config, {.dp = 4, .cp = 2});
-    many.parallel.zero = zero;
-    many.parallel.zero_shard = 2;
+    many.parallel.zero_stage = zero;
+    many.parallel.shard_degree = 2;
     EXPECT_TRUE(compare(run_layout(many), alone).bitwise) << "tree, zero " << zero;
     many.precision.compute = "f32";
     many.parallel.reduce = "fast";

@@ -26,7 +26,7 @@ void expect_each_as_one(const Config& config, const VerifyRun& one,
   for (const ContextParallelLayout& layout : layouts) {
     const LayoutDifference found = compare(run_in(config, layout), one);
     EXPECT_LE(found.worst(), kTolerance)
-        << config.parallel.cp_kind << " dp " << layout.dp << " cp " << layout.cp << " tp " << layout.tp
+        << config.parallel.cp_method << " dp " << layout.dp << " cp " << layout.cp << " tp " << layout.tp
         << (layout.sp ? " sp" : "") << ": " << found.weight.where << " " << found.gradient.where;
   }
 }
@@ -41,10 +41,10 @@ class ContextParallelTest : public ::testing::TestWithParam<ContextParallelCase>
 
 TEST_P(ContextParallelTest, EveryLayoutComputesWhatOneProcessComputes) {
   Config config = uneven(GetParam().family, GetParam().optimizer);
-  config.data.attend_across_documents = !GetParam().documents;
+  config.data.document_mask = GetParam().documents;
   const VerifyRun one = run_in(config, {});
   expect_each_as_one(config, one, {{.cp = 3}, {.cp = 4}, {.dp = 2, .cp = 2}, {.tp = 2, .sp = true, .cp = 2}});
-  config.parallel.cp_kind = "ulysses";
+  config.parallel.cp_method = "ulysses";
   expect_each_as_one(config, one, {{.cp = 4}, {.tp = 2, .cp = 2}});
 }
 
@@ -64,7 +64,7 @@ TEST(ContextParallel, RecomputeAndTheTreeGoWithIt) {
   const VerifyRun one = run_in(config, {});
   for (const char* kind : {"ring", "ulysses"})
     for (const char* recompute : {"selective", "full"}) {
-      config.parallel.cp_kind = kind;
+      config.parallel.cp_method = kind;
       config.parallel.recompute = recompute;
       config.parallel.reduce = "tree";
       expect_each_as_one(config, one, {{.dp = 2, .cp = 2}});
@@ -76,16 +76,16 @@ TEST(ContextParallel, ExpertsThatAreBalancedByBias) {
   for (const char* kind : {"ring", "ulysses"}) {
     Config config = uneven("moe_bias", "sgd");
     config.train.steps = 3;
-    config.parallel.cp_kind = kind;
+    config.parallel.cp_method = kind;
     expect_each_as_one(config, run_in(config, {}), {{.cp = 2}, {.dp = 2, .cp = 2}});
   }
 }
 
 TEST(ContextParallel, ThreeRanksShareSixHeads) {
   Config config = uneven("gpt2", "sgd");
-  config.model.heads = config.model.kv_heads = 6;
+  config.model.num_attention_heads = config.model.num_key_value_heads = 6;
   config.model.head_dim = 4;
-  config.parallel.cp_kind = "ulysses";
+  config.parallel.cp_method = "ulysses";
   config.train.steps = 3;
   expect_each_as_one(config, run_in(config, {}), {{.cp = 3}});
 }
@@ -95,7 +95,7 @@ TEST(ContextParallel, HalfPrecisionIsNear) {
     for (const char* kind : {"ring", "ulysses"}) {
       Config config = uneven("llama", "sgd");
       config.precision.compute = compute;
-      config.parallel.cp_kind = kind;
+      config.parallel.cp_method = kind;
       config.train.steps = 3;
       const VerifyRun one = run_in(config, {}), two = run_in(config, {.cp = 2});
       for (size_t i = 0; i < one.losses.size(); ++i) {
@@ -118,7 +118,7 @@ TEST(Documents, AreToldApart) {
   Config config = uneven("llama", "sgd");
   config.train.steps = 2;
   const VerifyRun across = run_in(config, {});
-  config.data.attend_across_documents = false;
+  config.data.document_mask = true;
   EXPECT_GT(compare(run_in(config, {}), across).worst(), 100 * kTolerance);
 }
 

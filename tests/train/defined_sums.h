@@ -12,9 +12,9 @@
 namespace athanor {
 
 inline Config one_rank_of(Config config) {
-  config.parallel.compression = "none";
+  config.compression.method = "none";
   config.parallel.ep = config.parallel.tp = 1;
-  config.parallel.sync_every = config.parallel.sync_group = 0;
+  config.local_sgd.sync_interval = config.local_sgd.group_size = 0;
   config.parallel.sp = false;
   return config;
 }
@@ -23,7 +23,7 @@ inline Config one_rank_of(Config config) {
 using Round = std::vector<LeafRange>;
 inline std::vector<Round> rounds_of(const Config& config, int64_t num_grains, int ranks) {
   std::vector<Round> rounds;
-  if (config.parallel.zero < 2 || config.parallel.zero_shard > 0) {
+  if (config.parallel.zero_stage < 2 || config.parallel.shard_degree > 0) {
     Round& all = rounds.emplace_back();
     for (int rank = 0; rank < ranks; ++rank) all.push_back(grains_of_rank(num_grains, ranks, rank));
     return rounds;
@@ -42,8 +42,9 @@ struct DefinedStep {
   double grad_norm = 0.0;
   bool is_finite = true;  // else nothing was summed
   double clip(const Config& config) const {
-    return config.optimizer.clip_norm > 0.0 ? std::min(1.0, config.optimizer.clip_norm / (grad_norm + 1e-6))
-                                            : 1.0;
+    return config.optimizer.max_grad_norm > 0.0
+               ? std::min(1.0, config.optimizer.max_grad_norm / (grad_norm + 1e-6))
+               : 1.0;
   }
 };
 
@@ -51,9 +52,9 @@ class DefinedSums {
  public:
   explicit DefinedSums(const Config& config)
       : config_(config),
-        definition_(config.parallel.compression == "onebit-adam" ? "onebit" : config.parallel.compression,
-                    config.parallel.error_feedback, config.parallel.compression_ratio,
-                    config.parallel.compression_rank, config.train.seed) {}
+        definition_(config.compression.method == "onebit-adam" ? "onebit" : config.compression.method,
+                    config.compression.error_feedback, config.compression.ratio, config.compression.rank,
+                    config.train.seed) {}
 
   // Of ranks with these grains of a step; `training` is one_rank_of(config). The sums are those of the loss, whatever
   // scale (a power of two) keeps f16 in its range: no code sees one.
@@ -123,7 +124,7 @@ class DefinedSums {
     const ParallelConfig& p = config_.parallel;
     const bool by_rows = param.name().find("attn.o.") == std::string::npos &&
                          param.name().find("mlp.down.") == std::string::npos;
-    const int64_t parts = count > 1 ? (p.compression == "powersgd" ? count : p.ep) : p.tp;
+    const int64_t parts = count > 1 ? (config_.compression.method == "powersgd" ? count : p.ep) : p.tp;
     const int64_t of_part = ((by_rows ? count * rows : cols) + parts - 1) / parts;
     std::vector<Piece> pieces;
     for (int64_t i = 0; i < parts; ++i) {
@@ -141,7 +142,7 @@ class DefinedSums {
     const auto [count, rows, cols] = matrices_of(param);
     const ParallelConfig& p = config_.parallel;
     // With hybrid sharding what is exchanged are sums of sets of ranks, which are neighbours.
-    const int64_t experts = count > 1 ? p.ep : 1, set = std::max<int64_t>(1, p.zero_shard / experts);
+    const int64_t experts = count > 1 ? p.ep : 1, set = std::max<int64_t>(1, p.shard_degree / experts);
     const auto x = of_copies(of_copies(of_rank, experts), set);
     Floats sum(x[0].size(), 0.0f);
     const CompressionOptions options = compression_of(config_);
@@ -161,7 +162,7 @@ class DefinedSums {
         for_elements([&](size_t at) { parts[rank].push_back(x[rank][at]); });
       const Floats done = definition_.sum(param.name() + " " + use + piece.suffix, parts,
                                           static_cast<size_t>(piece.last_col - piece.first_col),
-                                          /*both_ways=*/p.zero == 0 || p.zero_shard > 0);
+                                          /*both_ways=*/p.zero_stage == 0 || p.shard_degree > 0);
       size_t next = 0;
       for_elements([&](size_t at) { sum[at] = done[next++]; });
     }

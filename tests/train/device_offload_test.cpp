@@ -159,15 +159,15 @@ TEST(DeviceOffloadOnTheCpu, IsRefused) {
 // Blocks with few tokens, as emulated norms and attention take long, and yet activations worth a transfer.
 Config few_wide_tokens(const std::string& family, const std::string& compute, const std::string& optimizer) {
   Config config = tiny(family);
-  config.model.layers = 3;
-  config.model.width = 48;
-  config.model.ffn_width = 400;
-  config.model.expert_width = family == "moe" ? 200 : 0;
+  config.model.num_hidden_layers = 3;
+  config.model.hidden_size = 48;
+  config.model.intermediate_size = 400;
+  config.model.moe_intermediate_size = family == "moe" ? 200 : 0;
   config.model.head_dim = 12;
   config.precision.compute = compute;
   config.optimizer.name = optimizer;
   config.parallel.bucket_bytes = 32 << 10;
-  config.train.global_batch = 4;
+  config.train.global_batch_size = 4;
   config.train.steps = 2;
   config.train.device = "cuda";
   return config;
@@ -216,7 +216,7 @@ TEST(DeviceOffloadOnTheHost, TakesWhatTheDeviceHasLess) {
   for (const auto& [optimizer, compute] : {std::pair("adamw", "bf16"), std::pair("sgd", "f32")}) {
     SCOPED_TRACE(fmt::format("{} {}", optimizer, compute));
     Config config = few_wide_tokens("llama", compute, optimizer);
-    config.model.layers = 8;
+    config.model.num_hidden_layers = 8;
     config.train.steps = 1;
     std::array<uint64_t, kNumCategories> memory{}, device{}, host{};
     run_on_devices(config, 1, [&](const Training& training) { memory = training.arena.usage().peak; });
@@ -247,9 +247,9 @@ TEST(DeviceOffloadOnTheHost, OfSeveralDevicesChangesNoBit) {
   const Outcome one = run_on_devices(config, 1);
   config = on_host(config, true, true);
   EXPECT_TRUE(same_bits(one, run_on_devices(config, 2)));
-  config.parallel.zero = 2;
+  config.parallel.zero_stage = 2;
   EXPECT_TRUE(same_bits(one, run_on_devices(config, 2)));
-  config.parallel.zero = 0;
+  config.parallel.zero_stage = 0;
   config.parallel.pp = 2;  // several grains have stored blocks at a time
   EXPECT_TRUE(same_bits(one, run_on_devices(config, 2)));
 }

@@ -22,7 +22,7 @@ TEST_P(DeviceTraining, GivesTheLossesOfTheCpu) {
   Config config = tiny(GetParam().family);
   config.precision.compute = GetParam().compute;
   config.optimizer.name = GetParam().optimizer;
-  config.train.global_batch = 4;
+  config.train.global_batch_size = 4;
   config.train.steps = 20;
   const Outcome cpu = run(config, 1), device = run_on_devices(config, 1);
   for (size_t i = 0; i < cpu.steps.size(); ++i) {
@@ -82,10 +82,10 @@ TEST(DevicesTraining, OfAnyStageOfZeroIsThatOfOneDevice) {
     config.precision.compute = compute;
     config.parallel.reduce = reduce;
     config.parallel.bucket_bytes = 32 << 10;
-    config.train.global_batch = 6;
+    config.train.global_batch_size = 6;
     config.train.steps = 2;
     const Outcome one = run_on_devices(config, 1);
-    config.parallel.zero = zero;
+    config.parallel.zero_stage = zero;
     const Outcome several = run_on_devices(config, ranks);
     EXPECT_TRUE(same_bits(several, one) || std::string(reduce) == "fast");
     for (size_t i = 0; i < one.steps.size(); ++i) {
@@ -111,7 +111,7 @@ TEST(DevicesTraining, OfASharedModelIsThatOfOneDevice) {
     Config config = tiny(family);
     config.optimizer.name = optimizer;
     config.precision.compute = "f32";
-    config.train.global_batch = 6;
+    config.train.global_batch_size = 6;
     config.train.steps = 2;
     const Outcome one = run_on_devices(config, 1);
     config.parallel.tp = tp;
@@ -150,11 +150,11 @@ TEST(Device, WhatItCannotDoIsRefused) {
   EXPECT_EQ(open_device(config, 2, built("athanor_cuda_emulated.so"), nullptr)->device(), Device::cuda);
   EXPECT_EQ(refusal_of(config, 1, "nowhere"),
             "train.device: got 'cuda', expected auto or cpu here: cuda: there is no plug-in nowhere");
-  config.parallel.zero = 3;
-  config.parallel.zero_shard = 2;
+  config.parallel.zero_stage = 3;
+  config.parallel.shard_degree = 2;
   EXPECT_EQ(refusal_of(config, 4, built("athanor_cuda_emulated.so")),
-            "train.device = \"cuda\": got parallel.zero_shard = 2, expected 0 on devices");
-  config.parallel.zero = config.parallel.zero_shard = 0;
+            "train.device = \"cuda\": got parallel.shard_degree = 2, expected 0 on devices");
+  config.parallel.zero_stage = config.parallel.shard_degree = 0;
   config.offload.activations = "disk";
   EXPECT_EQ(
       refusal_of(config, 1, built("athanor_cuda_emulated.so")),

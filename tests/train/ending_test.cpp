@@ -65,11 +65,11 @@ class Endings : public ::testing::Test {
     writer.finish();
     config = parse_config(fmt::format(R"(
 [model]
-family = "llama"
-layers = 1
-width = 16
-heads = 2
-ffn_width = 24
+model_type = "llama"
+num_hidden_layers = 1
+hidden_size = 16
+num_attention_heads = 2
+intermediate_size = 24
 vocab_size = 41
 [data]
 channels = [ {{name = "a", path = "{0}/tokens"}} ]
@@ -79,12 +79,12 @@ valid_fraction = 0.03
 runs = "{0}/runs"
 name = "t"
 steps = 4
-global_batch = 10
-micro_batch = 2
+global_batch_size = 10
+micro_batch_size = 2
 threads = 1
 pin_threads = false
 eval_every = 2
-first_eval_tokens = 60
+initial_eval_tokens = 60
 [precision]
 compute = "f32"
 [checkpoint]

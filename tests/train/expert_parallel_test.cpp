@@ -16,8 +16,8 @@ struct ExpertRanks {
 Config eight_experts(const std::string& style) {
   Config config = tiny(style);
   config.precision.compute = "f32";
-  config.model.experts = 8;
-  config.train.global_batch = 8;  // four grains
+  config.model.num_experts = 8;
+  config.train.global_batch_size = 8;  // four grains
   return config;
 }
 
@@ -195,7 +195,7 @@ TEST(ExpertParallel, TheNullDeviceCountsEveryRowOfEveryRank) {
 
 TEST(ExpertParallel, ExpertsThatDoNotDivideAreRefused) {
   Config config = eight_experts("moe");
-  config.model.experts = 6;
+  config.model.num_experts = 6;
   try {
     run_layout(on_ranks(config, {4, 4}));
     ADD_FAILURE() << "6 experts on 4 ranks";

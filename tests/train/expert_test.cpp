@@ -50,7 +50,7 @@ TEST(Experts, LoadsDropsAndRouterLossesAreThoseOfOneProcess) {
 // The loss that is reported is cross-entropy alone; the auxiliary ones move the router.
 TEST(Experts, AuxiliaryLossesMoveTheGradientsAndNotTheLoss) {
   Config with = tiny("moe"), without = tiny("moe");
-  without.model.router_aux_loss = without.model.router_z_loss = 0.0;
+  without.model.router_aux_loss_coef = without.model.router_z_loss_coef = 0.0;
   const Outcome a = run(with, 1), b = run(without, 1);
   EXPECT_EQ(a.steps[0].loss, b.steps[0].loss);
   EXPECT_NE(a.steps[0].grad_norm, b.steps[0].grad_norm);

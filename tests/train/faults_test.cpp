@@ -16,7 +16,7 @@ Config small(const std::string& family, const std::string& optimizer) {
   config.precision.compute = "f32";
   config.optimizer.name = optimizer;
   config.optimizer.lr = optimizer == "sgd" ? 1e-1 : 3e-4;
-  config.train.global_batch = 8;  // four grains
+  config.train.global_batch_size = 8;  // four grains
   return config;
 }
 
@@ -66,7 +66,7 @@ TEST(PlantedFaults, DataParallel) {
       expect_caught(config, data_of,
                     {{"a forgotten reduction", {.call = "gradients", .skipped = true}},
                      {"a forgotten bucket", {.call = "gradients 0", .skipped = true}},
-                     {"losses of one rank's grains", {.call = "losses", .skipped = true}}});
+                     {"losses of one rank's micro-batches", {.call = "losses", .skipped = true}}});
     }
 }
 
@@ -74,10 +74,10 @@ TEST(PlantedFaults, ShardsOfZero) {
   for (const char* optimizer : kOptimizers)
     for (const int zero : {1, 2, 3}) {
       Config config = small("llama", optimizer);
-      config.model.width = 48;  // several norm blocks: parameters are cut
+      config.model.hidden_size = 48;  // several norm blocks: parameters are cut
       config.model.head_dim = 12;
       config.parallel.dp = 2;
-      config.parallel.zero = zero;
+      config.parallel.zero_stage = zero;
       expect_caught(config, data_of,
                     {{"gradients one element off", {.call = "gradients", .change = rotated_by(1)}},
                      {"values one element off", {.call = "parameters", .change = rotated_by(1)}},
@@ -97,7 +97,7 @@ Plant sequences_shared() {
 Config in_context(const char* kind, const char* optimizer) {
   Config config = small("gpt2", optimizer);
   config.parallel.cp = 2;
-  config.parallel.cp_kind = kind;
+  config.parallel.cp_method = kind;
   return config;
 }
 
@@ -161,10 +161,10 @@ TEST(PlantedFaults, UlyssesAttention) {
 TEST(PlantedFaults, ExpertParallel) {
   for (const char* optimizer : kOptimizers) {
     Config config = small("moe_bias", optimizer);
-    config.model.experts = 8;
+    config.model.num_experts = 8;
     config.parallel.dp = 4;
     config.parallel.ep = 2;
-    const auto width = static_cast<size_t>(config.model.width);
+    const auto width = static_cast<size_t>(config.model.hidden_size);
     expect_caught(
         config,
         [](Faults& faults) {

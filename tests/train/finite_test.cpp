@@ -109,10 +109,10 @@ TEST(Finite, TheFaultOfAStep) {
            {skipped, {.step = 7}, ""},
            {stuck, {.step = 7}, "step 7: gradients overflow at the smallest loss scale, 5.96046e-08"},
            {good, {.step = 8, .valid_loss = 2.0, .valid_channel_loss = {{"a", 2.0}}}, ""},
-           {good, {.step = 8, .valid_loss = nan}, "step 8: the held-out loss is not finite"},
+           {good, {.step = 8, .valid_loss = nan}, "step 8: the validation loss is not finite"},
            {good,
             {.step = 8, .valid_loss = nan, .valid_channel_loss = {{"a", 2.0}, {"b", nan}}},
-            "step 8: the held-out loss of channel 'b' is not finite"}})
+            "step 8: the validation loss of channel 'b' is not finite"}})
     EXPECT_EQ(fault_of_step(c.result, c.metrics), c.said);
 }
 

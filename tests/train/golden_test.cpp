@@ -24,7 +24,7 @@ Config golden_config(const std::string& model, const nlohmann::json& golden, con
   config.optimizer.name = optimizer;
   config.optimizer.lr = settings["lr"].get<double>();
   config.optimizer.weight_decay = settings["weight_decay"].get<double>();
-  config.optimizer.clip_norm = settings["clip"].get<double>();
+  config.optimizer.max_grad_norm = settings["clip"].get<double>();
   if (optimizer == "adamw") {
     config.optimizer.betas = {settings["betas"][0].get<double>(), settings["betas"][1].get<double>()};
     config.optimizer.eps = settings["eps"].get<double>();
@@ -35,9 +35,9 @@ Config golden_config(const std::string& model, const nlohmann::json& golden, con
   config.schedule.warmup_steps = 0;
   config.data.seq_len = kGoldenLength;
   config.train.steps = kGoldenSteps;
-  config.train.global_batch = kGoldenBatch;
+  config.train.global_batch_size = kGoldenBatch;
   // Two grains of 2 and 1 sequences; of experts one, since balancing losses are those of a grain.
-  config.train.micro_batch = config.model.family == "moe" ? kGoldenBatch : 2;
+  config.train.micro_batch_size = config.model.has_experts() ? kGoldenBatch : 2;
   return config;
 }
 
@@ -54,8 +54,8 @@ Trained train_golden(const std::string& model, const nlohmann::json& golden, con
     const auto tokens = golden_ids(golden, step, "tokens"), targets = golden_ids(golden, step, "targets");
     int64_t grain = 0;
     const StepResult result = training.runner->run(state, [&]() -> const Batch& {
-      const int64_t first = grain * config.train.micro_batch;
-      const int64_t last = std::min(first + config.train.micro_batch, kGoldenBatch);
+      const int64_t first = grain * config.train.micro_batch_size;
+      const int64_t last = std::min(first + config.train.micro_batch_size, kGoldenBatch);
       batch = {.step = step + 1,
                .grain = grain++,
                .first_index = first,

@@ -30,8 +30,8 @@ constexpr HybridExpertRanks kAlone{.dp = 4, .ep = 2, .shard = 2}, kFewer{.dp = 4
 Config hybrid_experts(const std::string& style, const std::string& optimizer) {
   Config config = tiny(style);
   config.precision.compute = "f32";
-  config.model.experts = 8;
-  config.train.global_batch = 16;  // eight grains
+  config.model.num_experts = 8;
+  config.train.global_batch_size = 16;  // eight grains
   config.optimizer.name = optimizer;
   if (optimizer == "adamw") config.optimizer.lr = 1e-3;
   config.schedule.decay = "constant";  // runs may end early
@@ -45,8 +45,8 @@ Config in_hybrid(Config config, const HybridExpertRanks& ranks, int zero) {
   p.cp = ranks.cp;
   p.tp = ranks.tp;
   p.pp = ranks.pp;
-  p.zero = zero;
-  p.zero_shard = ranks.shard;
+  p.zero_stage = zero;
+  p.shard_degree = ranks.shard;
   return config;
 }
 
@@ -76,7 +76,7 @@ TEST(HybridExperts, OneSetIsPlainZero) {
   const Config config = hybrid_experts("moe", "adamw");
   for (const int zero : {1, 2, 3}) {
     Config plain = in_hybrid(config, {.dp = 4, .ep = 2}, zero);
-    plain.parallel.zero_shard = 0;
+    plain.parallel.shard_degree = 0;
     EXPECT_TRUE(
         compare(run_layout(in_hybrid(config, {.dp = 4, .ep = 2, .shard = 4}, zero)), run_layout(plain))
             .bitwise)
@@ -101,7 +101,7 @@ TEST(HybridExperts, ShareTheirShardsWithinASet) {
                }});
     ASSERT_FALSE(kept.empty());
     const ModelConfig& m = config.model;
-    const int64_t whole = m.experts * m.expert_width * m.width;
+    const int64_t whole = m.num_experts * m.moe_intermediate_size * m.hidden_size;
     for (const auto& [name, counts] : kept) {
       int64_t sum = 0;
       for (const int64_t count : counts) sum += count;
@@ -250,9 +250,9 @@ TEST(HybridExperts, ThePlanHasTheirStates) {
 TEST(HybridExperts, LieInGroupsOfTwoSpeeds) {
   for (const HybridExpertRanks& ranks : {kShared, kAlone}) {
     Config config = hybrid_experts("moe", "sgd");
-    config.train.global_batch = 2 * 2 * ranks.dp;  // a grain for each rank
-    config.parallel.sync_every = 2;
-    config.parallel.sync_group = ranks.dp;
+    config.train.global_batch_size = 2 * 2 * ranks.dp;  // a grain for each rank
+    config.local_sgd.sync_interval = 2;
+    config.local_sgd.group_size = ranks.dp;
     for (const int zero : {1, 3}) {
       Config two = in_hybrid(config, ranks, zero);
       two.parallel.dp = 2 * ranks.dp;

@@ -9,12 +9,12 @@ namespace athanor {
 inline Config islands_of_ranks(int64_t every, int64_t group, const char* optimizer = "adamw") {
   Config config = tiny("llama");
   config.precision.compute = "f32";
-  config.train.global_batch = 16;  // eight grains
+  config.train.global_batch_size = 16;  // eight grains
   config.train.steps = 6;
   config.optimizer.name = optimizer;
   config.parallel.reduce = "tree";  // inside an island: the bits of one process
-  config.parallel.sync_every = every;
-  config.parallel.sync_group = group;
+  config.local_sgd.sync_interval = every;
+  config.local_sgd.group_size = group;
   return config;
 }
 

@@ -21,15 +21,16 @@ inline Config uneven(const std::string& family, const std::string& optimizer) {
   config.optimizer.eps = 1e-4;
   config.data.seq_len = 11;
   config.train.steps = 10;
-  config.train.global_batch = 5;
-  config.train.micro_batch = 2;
+  config.train.global_batch_size = 5;
+  config.train.micro_batch_size = 2;
   return config;
 }
 
 // The ranks that the axes of the config make up; dp too must be set.
 inline VerifyRun run_layout(const Config& config, const LayoutHooks& hooks = {}) {
   const ParallelConfig& p = config.parallel;
-  const auto ranks = static_cast<int>(std::max<int64_t>(1, p.dp) * p.pp * p.cp * p.tp + p.servers);
+  const auto ranks =
+      static_cast<int>(std::max<int64_t>(1, p.dp) * p.pp * p.cp * p.tp + config.parameter_server.servers);
   check_ranks(config, ranks);
   return run_layout(
       config, 2, [&](int64_t step, int64_t grain, Batch& batch) { batch = make_batch(config, step, grain); },

@@ -13,7 +13,7 @@ namespace {
 
 Config deep_config(const std::string& family, const std::string& optimizer) {
   Config config = tiny(family);
-  config.model.layers = 5;
+  config.model.num_hidden_layers = 5;
   config.model.dropout = 0.1;
   config.optimizer.name = optimizer;
   config.parallel.reduce = "tree";
@@ -34,7 +34,7 @@ Config in_scheduled(Config config, const ScheduledLayout& layout) {
   p.pp = layout.pp;
   p.dp = layout.dp;
   p.tp = layout.tp;
-  p.zero = layout.zero;
+  p.zero_stage = layout.zero;
   p.sp = layout.sp;
   p.recompute = layout.recompute;
   p.ep = layout.ep;
@@ -69,7 +69,7 @@ TEST_P(LayoutsTest, UnevenPipelinesKeepTheBitsOfOneProcess) {
 // reduce = "fast" adds up each rank's grains first: pp changes nothing of what dp alone computes.
 TEST_P(LayoutsTest, FastSumsAreThoseOfDataParallelism) {
   config_.parallel.reduce = "fast";
-  config_.train.global_batch = 8;
+  config_.train.global_batch_size = 8;
   for (const int64_t zero : {0, 1, 2, 3}) {
     const VerifyRun flat = run_layout(in_scheduled(config_, {"1f1b", 1, 2, 1, zero}));
     for (const char* schedule : {"1f1b", "zb-v"}) {
@@ -80,7 +80,7 @@ TEST_P(LayoutsTest, FastSumsAreThoseOfDataParallelism) {
 }
 
 TEST_P(LayoutsTest, PipelinesOfTensorParallelRanks) {
-  config_.train.global_batch = 8;
+  config_.train.global_batch_size = 8;
   config_.precision.compute = "f32";
   if (config_.optimizer.name == "adamw") config_.optimizer.lr = 3e-4;  // full steps of what is nearly zero
   for (const bool sp : {false, true}) {
@@ -112,13 +112,13 @@ class SpanningTest : public ::testing::TestWithParam<SpanningSample> {};
 TEST_P(SpanningTest, ComputesWhatOneProcessComputes) {
   const SpanningSample& sample = GetParam();
   Config config = deep_config(sample.family, sample.optimizer);
-  config.model.layers = 4;
-  config.model.heads = config.model.kv_heads = 8;
+  config.model.num_hidden_layers = 4;
+  config.model.num_attention_heads = config.model.num_key_value_heads = 8;
   config.model.head_dim = 4;
-  config.model.ffn_width = 64;
-  if (config.model.experts > 0) config.model.experts = 8;
+  config.model.intermediate_size = 64;
+  if (config.model.num_experts > 0) config.model.num_experts = 8;
   config.precision.compute = "f32";
-  config.train.global_batch = 16;  // eight grains
+  config.train.global_batch_size = 16;  // eight grains
   config.train.steps = 3;
   if (config.optimizer.name == "adamw") config.optimizer.lr = 3e-4;
   const VerifyRun one = run_layout(one_process(config));
@@ -154,10 +154,10 @@ INSTANTIATE_TEST_SUITE_P(All, SpanningTest, ::testing::ValuesIn(samples()), [](c
 // Balanced by an auxiliary loss, and with a pipeline of uneven stages.
 TEST(ExpertLayouts, ComputeWhatOneProcessComputes) {
   Config config = deep_config("moe", "sgd");
-  config.model.layers = 3;
-  config.model.experts = 8;
+  config.model.num_hidden_layers = 3;
+  config.model.num_experts = 8;
   config.precision.compute = "f32";
-  config.train.global_batch = 8;
+  config.train.global_batch_size = 8;
   const VerifyRun one = run_layout(one_process(config));
   for (const ScheduledLayout& layout : {ScheduledLayout{"1f1b", 1, 4, 1, 2, false, "full", 2},
                                         ScheduledLayout{"1f1b", 1, 2, 2, 3, true, "none", 4},
@@ -186,10 +186,10 @@ TEST(Checkpoints, KnowNoLayout) {
   const TestFolder folder;
   for (const char* family : {"gpt2", "moe_bias"}) {
     Config config = deep_config(family, "adamw");
-    const bool moe = config.model.family == "moe";
+    const bool moe = config.model.model_type == "moe";
     config.train.steps = 2;
-    config.train.global_batch = 8;
-    if (moe) config.model.experts = 8;
+    config.train.global_batch_size = 8;
+    if (moe) config.model.num_experts = 8;
     const ScheduledLayout pipeline{"1f1b", 2, 1, 2, 0, true, "none", moe ? 2 : 1};
     const std::vector<ScheduledLayout> layouts = {
         pipeline, {"1f1b", 1, 4, 1, 3, false, "none", moe ? 4 : 1}, pipeline, {"1f1b", 1, 1},
@@ -223,13 +223,14 @@ TEST(PipelinePlans, AreTheMeasuredPeakButForBoundaries) {
   for (const char* schedule : {"gpipe", "1f1b", "zb-v"})
     for (const int64_t zero : {0, 3}) {
       Config config = in_scheduled(deep_config("llama", "adamw"), {schedule, 2, 2, 1, zero});
-      config.train.global_batch = 16;
+      config.train.global_batch_size = 16;
       config.train.steps = 2;
       run_layout(config, {.end = [&](Training& training, TrainState&, World& world) {
                    const MemoryPlan plan = plan_memory({config, 2, world.rank(), world.size()});
                    const uint64_t measured = training.arena.usage().peak_total;
                    const int64_t boundary =
-                       config.train.micro_batch * config.data.seq_len * config.model.width * 2 + 64;
+                       config.train.micro_batch_size * config.data.seq_len * config.model.hidden_size * 2 +
+                       64;
                    EXPECT_GE(measured, plan.usage.peak_total) << schedule << " zero " << zero;
                    EXPECT_LE(measured, plan.usage.peak_total + static_cast<uint64_t>(4 * boundary))
                        << schedule << " zero " << zero << " rank " << world.rank();

@@ -28,8 +28,8 @@ void expect_plan_of(const Config& config, int ranks) {
     }
     const MemoryPlan plan = plan_memory({config, 2, group.rank(), ranks});
     EXPECT_EQ(plan.usage.peak_total, engine.arena.usage().peak_total)
-        << config.model.family << " " << config.parallel.reduce << " " << config.parallel.recompute << ", "
-        << ranks << " ranks, zero " << config.parallel.zero;
+        << config.model.model_type << " " << config.parallel.reduce << " " << config.parallel.recompute
+        << ", " << ranks << " ranks, zero " << config.parallel.zero_stage;
     EXPECT_EQ(plan.usage.peak, engine.arena.usage().peak);
   });
 }
@@ -53,7 +53,7 @@ TEST(MemoryPlan, EqualsTheMeasuredPeakInEveryStageOfZero) {
         for (const int ranks : {2, 3}) {
           Config config = tiny(family);
           config.parallel.reduce = reduce;
-          config.parallel.zero = zero;
+          config.parallel.zero_stage = zero;
           config.parallel.recompute = zero == 3 ? "full" : "none";
           config.precision.compute = "bf16";
           expect_plan_of(config, ranks);
@@ -64,19 +64,19 @@ TEST(MemoryPlan, EqualsTheMeasuredPeakInEveryStageOfZero) {
 // ranks, and nothing else but the named buckets and gathered values (kind `communication`).
 TEST(ZeroMemory, IsWhatTheStageSays) {
   Config config = tiny("llama");
-  config.model.width = 256;
+  config.model.hidden_size = 256;
   config.model.head_dim = 64;
-  config.model.ffn_width = 688;
-  config.model.layers = 4;
+  config.model.intermediate_size = 688;
+  config.model.num_hidden_layers = 4;
   config.model.vocab_size = 2000;
   config.precision.compute = "bf16";
   config.data.seq_len = 8;
-  config.train.global_batch = 8;
-  config.train.micro_batch = 1;
+  config.train.global_batch_size = 8;
+  config.train.micro_batch_size = 1;
   config.parallel.bucket_bytes = 16 << 20;
   for (const int ranks : {2, 4, 8})
     for (const int zero : {0, 1, 2, 3}) {
-      config.parallel.zero = zero;
+      config.parallel.zero_stage = zero;
       const auto groups = make_thread_groups(ranks);
       run_ranks(groups, [&](Group& group) {
         Engine engine;

@@ -11,7 +11,7 @@ namespace athanor {
 namespace {
 
 struct OffloadedLayout {
-  int64_t dp = 1, tp = 1, pp = 1, cp = 1, ep = 1, zero = 0, zero_shard = 0;
+  int64_t dp = 1, tp = 1, pp = 1, cp = 1, ep = 1, zero = 0, shard_degree = 0;
   bool sp = false;
   const char* schedule = "1f1b";
   const char* recompute = "none";
@@ -26,13 +26,13 @@ Config config_of_sample(const OffloadSample& sample) {
   const std::string family = sample.family;
   const OffloadedLayout& layout = sample.layout;
   Config config = tiny(family);
-  config.model.layers = 4;
-  if (config.model.experts > 0) config.model.experts = 4;
+  config.model.num_hidden_layers = 4;
+  if (config.model.num_experts > 0) config.model.num_experts = 4;
   config.model.dropout = 0.1;
   config.precision.compute = layout.tp > 1 ? "f32" : "bf16";
   config.optimizer.name = sample.optimizer;
-  config.train.global_batch = 16;  // eight grains
-  config.train.steps = 2;          // the second reads what the first wrote
+  config.train.global_batch_size = 16;  // eight grains
+  config.train.steps = 2;               // the second reads what the first wrote
   config.train.runs = temporary_path("offload_layouts");
   ParallelConfig& p = config.parallel;
   p.reduce = sample.reduce;
@@ -41,8 +41,8 @@ Config config_of_sample(const OffloadSample& sample) {
   p.pp = layout.pp;
   p.cp = layout.cp;
   p.ep = layout.ep;
-  p.zero = layout.zero;
-  p.zero_shard = layout.zero_shard;
+  p.zero_stage = layout.zero;
+  p.shard_degree = layout.shard_degree;
   p.sp = layout.sp;
   p.schedule = layout.schedule;
   p.recompute = layout.recompute;
@@ -52,7 +52,7 @@ Config config_of_sample(const OffloadSample& sample) {
 Config spilled(Config config) {
   OffloadConfig& o = config.offload;
   o.optimizer = o.gradients = o.activations = "disk";
-  if (config.parallel.zero == 3) o.parameters = "disk";
+  if (config.parallel.zero_stage == 3) o.parameters = "disk";
   return config;
 }
 
@@ -75,11 +75,11 @@ const std::vector<OffloadSample> kShort = {
 const std::vector<OffloadSample> kAll = {
     {"llama", "adamw", "tree", {.dp = 2, .tp = 2, .zero = 2, .sp = true}},
     {"gpt2", "adamw", "fast", {.dp = 2, .tp = 2, .zero = 3}},
-    {"moe_bias", "adamw", "tree", {.dp = 4, .zero = 3, .zero_shard = 2}},
-    {"gpt2", "sgd", "tree", {.dp = 4, .zero = 2, .zero_shard = 2}},
-    {"moe_bias", "adamw", "fast", {.dp = 4, .ep = 2, .zero = 3, .zero_shard = 2}},
-    {"moe_bias", "sgd", "tree", {.dp = 8, .ep = 2, .zero = 3, .zero_shard = 4}},
-    {"moe_bias", "adamw", "fast", {.dp = 4, .ep = 2, .zero = 2, .zero_shard = 2}},
+    {"moe_bias", "adamw", "tree", {.dp = 4, .zero = 3, .shard_degree = 2}},
+    {"gpt2", "sgd", "tree", {.dp = 4, .zero = 2, .shard_degree = 2}},
+    {"moe_bias", "adamw", "fast", {.dp = 4, .ep = 2, .zero = 3, .shard_degree = 2}},
+    {"moe_bias", "sgd", "tree", {.dp = 8, .ep = 2, .zero = 3, .shard_degree = 4}},
+    {"moe_bias", "adamw", "fast", {.dp = 4, .ep = 2, .zero = 2, .shard_degree = 2}},
     {"moe_bias", "sgd", "fast", {.pp = 2}},
     {"gpt2", "adamw", "tree", {.dp = 2, .pp = 2, .zero = 3, .recompute = "full"}},
     {"llama", "adamw", "fast", {.dp = 2, .pp = 2, .zero = 2, .schedule = "interleaved"}},
@@ -90,7 +90,7 @@ const std::vector<OffloadSample> kAll = {
     {"moe_bias", "adamw", "tree", {.dp = 3, .cp = 2, .zero = 3}},
     {"llama", "sgd", "tree", {.pp = 2, .cp = 2}},
     {"gpt2", "sgd", "fast", {.tp = 2, .cp = 2, .zero = 1}},
-    {"llama", "adamw", "tree", {.dp = 4, .cp = 2, .zero = 2, .zero_shard = 2}},
+    {"llama", "adamw", "tree", {.dp = 4, .cp = 2, .zero = 2, .shard_degree = 2}},
     {"moe_bias", "sgd", "fast", {.dp = 2, .tp = 2, .ep = 2, .zero = 2}},
     {"moe_bias", "adamw", "tree", {.dp = 3, .tp = 2, .zero = 3}},
     {"moe_bias", "adamw", "fast", {.tp = 2}},
@@ -103,7 +103,7 @@ std::string name_of(const ::testing::TestParamInfo<OffloadSample>& test) {
   std::string name =
       fmt::format("{}_{}_{}_dp{}_tp{}_pp{}_cp{}_ep{}_zero{}", test.param.family, test.param.optimizer,
                   test.param.reduce, l.dp, l.tp, l.pp, l.cp, l.ep, l.zero);
-  if (l.zero_shard > 0) name += fmt::format("of{}", l.zero_shard);
+  if (l.shard_degree > 0) name += fmt::format("of{}", l.shard_degree);
   return name;
 }
 

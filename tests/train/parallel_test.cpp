@@ -69,7 +69,7 @@ TEST(Parallel, MoreRanksThanGrainsAreRefused) {
 
 TEST(Parallel, TheLastGrainMayBeSmaller) {
   Config config = tiny("llama");
-  config.train.micro_batch = 4;  // grains of 4, 4 and 2
+  config.train.micro_batch_size = 4;  // grains of 4, 4 and 2
   config.parallel.reduce = "tree";
   EXPECT_TRUE(same_bits(run(config, 1), run(config, 3)));
 }

@@ -89,7 +89,7 @@ TEST(ParameterServer, GrainsBySpeedChangeNoBit) {
       Config config = small_served("gpt2", optimizer);
       config.model.dropout = 0.1;
       config.parallel.reduce = "tree";
-      config.train.global_batch = 18;  // nine grains
+      config.train.global_batch_size = 18;  // nine grains
       config.train.steps = 5;
       const int turns = workers;
       const ServersObserved observed = run_servers(
@@ -98,7 +98,7 @@ TEST(ParameterServer, GrainsBySpeedChangeNoBit) {
       expect_same_outcome(observed.outcome, run(config, 1),
                           fmt::format("{} {}+{}", optimizer, workers, servers));
       for (const auto& step : observed.computed)
-        for (const int times : step) EXPECT_EQ(times, 1) << "a grain of a step was computed by so many";
+        for (const int times : step) EXPECT_EQ(times, 1) << "a micro-batch of a step was computed by so many";
       ASSERT_EQ(observed.dealt.size(), 4u);
       for (size_t i = 1; i < observed.dealt.size(); ++i)
         EXPECT_NE(observed.dealt[i], observed.dealt[i - 1]) << "nothing was dealt anew";
@@ -207,9 +207,9 @@ TEST(ParameterServer, WhatOverflowsWithAnOldScaleSaysNothingOfThePresentOne) {
 
 TEST(ParameterServer, TheBoundHoldsOnARealRun) {
   Config config = small_served("llama", "sgd");
-  config.model.layers = 1;
-  config.train.global_batch = 3;
-  config.train.micro_batch = 1;
+  config.model.num_hidden_layers = 1;
+  config.train.global_batch_size = 3;
+  config.train.micro_batch_size = 1;
   config.data.seq_len = 2;
   config.train.steps = 12;
   for (const int64_t bound : {0, 1, 4}) {
@@ -234,7 +234,7 @@ TEST(ParameterServer, EveryTokenIsToldOnceAndAllStopTogether) {
     EXPECT_LT(steps, 60);
     int64_t tokens = 0;
     for (const StepResult& step : observed.outcome.steps) tokens += step.tokens;
-    EXPECT_EQ(tokens, steps * config.train.global_batch * config.data.seq_len);
+    EXPECT_EQ(tokens, steps * config.train.global_batch_size * config.data.seq_len);
     if (consistency == Consistency::sync) continue;
     for (const auto& schedule : observed.schedules)
       EXPECT_EQ(static_cast<int64_t>(schedule.size()), 2 * steps);

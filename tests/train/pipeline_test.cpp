@@ -18,7 +18,7 @@ struct Cut {
 
 Config pipeline_config(const std::string& family, const std::string& optimizer) {
   Config config = tiny(family);
-  config.model.layers = 7;
+  config.model.num_hidden_layers = 7;
   config.model.dropout = 0.1;
   config.optimizer.name = optimizer;
   return config;

@@ -17,12 +17,12 @@ const char* const kCodesOfRounds[] = {"bf16", "int8"};
 Config compressed_rounds(const std::string& kind, int zero, int dp, const std::string& family = "llama") {
   Config config = compressed_blocks(kind, family);
   config.parallel.dp = dp;
-  config.parallel.zero = zero;
+  config.parallel.zero_stage = zero;
   return config;
 }
 
 int64_t bytes_of_gradients(Config config, int64_t grains) {
-  config.train.global_batch = grains * config.train.micro_batch;
+  config.train.global_batch_size = grains * config.train.micro_batch_size;
   Group* group = nullptr;
   int64_t bytes = 0;
   std::mutex mutex;
@@ -48,7 +48,7 @@ TEST(RoundCompression, SendsTheBytesOfZeroOneEveryRound) {
   for (const char* kind : kCodesOfRounds) {
     const Config two = compressed_rounds(kind, 2, kRanks, "gpt2");
     Config one = two;
-    one.parallel.zero = 1;
+    one.parallel.zero_stage = 1;
     const auto losses = [&](int64_t grains) {  // f64, by grain and channel
       return bytes_of_gradients(one, grains) - bytes_of_gradients(one, kRanks);
     };
@@ -57,7 +57,7 @@ TEST(RoundCompression, SendsTheBytesOfZeroOneEveryRound) {
     const int64_t more = bytes_of_gradients(two, 2 * kRanks) - round - losses(2 * kRanks);
     EXPECT_EQ(bytes_of_gradients(two, 3 * kRanks) - round - losses(3 * kRanks), 2 * more) << kind;
     Config plain = two;
-    plain.parallel.compression = "none";
+    plain.compression.method = "none";
     const int64_t whole = bytes_of_gradients(plain, 2 * kRanks) - bytes_of_gradients(plain, kRanks);
     EXPECT_GT(more, 0) << kind;
     EXPECT_LT(more, (std::string(kind) == "bf16" ? 0.7 : 0.6) * static_cast<double>(whole)) << kind;
@@ -116,21 +116,21 @@ TEST(RoundCompression, GoesWithTheOtherAxes) {
   for (const char* kind : kCodesOfRounds) {
     Config config = compressed_rounds(kind, 2, 2);
     const VerifyRun flat = run_layout(config);
-    config.parallel.zero = 3;
+    config.parallel.zero_stage = 3;
     EXPECT_TRUE(compare(run_layout(config), flat).bitwise) << kind;
     config.parallel.pp = 2;
     EXPECT_TRUE(compare(run_layout(config), flat).bitwise) << kind << ", a pipeline";
-    config.parallel.zero = 1;
+    config.parallel.zero_stage = 1;
     config.parallel.pp = 1;
     EXPECT_FALSE(compare(run_layout(config), flat).bitwise) << kind << ": one sum a step is another function";
   }
   for (const char* kind : kCodesOfRounds) {
     const auto expect_near = [&](const char* family, auto set) {
       Config config = compressed_rounds(kind, 3, 2, family);
-      if (config.model.experts > 0) config.model.experts = 8;
+      if (config.model.num_experts > 0) config.model.num_experts = 8;
       set(config.parallel);
       const VerifyRun run = run_layout(config);
-      config.parallel.compression = "none";
+      config.compression.method = "none";
       const VerifyRun plain = run_layout(config);
       EXPECT_EQ(run.losses[0], plain.losses[0]) << kind << " " << family;
       EXPECT_NEAR(run.losses.back(), plain.losses.back(), 0.002 * plain.losses.back())

@@ -12,15 +12,15 @@ const char* const kCodesOfServers[] = {"bf16", "int8"};
 
 Config compressed_servers(const std::string& kind, const std::string& family, const std::string& optimizer) {
   Config config = small_served(family, optimizer);
-  config.model.width = 48;  // of several blocks: cut between servers
+  config.model.hidden_size = 48;  // of several blocks: cut between servers
   config.model.head_dim = 12;
-  config.parallel.compression = kind;
+  config.compression.method = kind;
   return config;
 }
 
 // What servers compute by definition: blocks are summed by who updates them, and the sum is not coded.
 Config by_who_updates(Config config) {
-  config.parallel.zero = 1;
+  config.parallel.zero_stage = 1;
   return config;
 }
 
@@ -67,7 +67,7 @@ TEST(ServedCompression, ForgottenErrorFeedbackShows) {
   for (const char* kind : kCodesOfServers) {
     const Config config = compressed_servers(kind, "llama", "sgd");
     Config forgotten = config;
-    forgotten.parallel.error_feedback = false;
+    forgotten.compression.error_feedback = false;
     const Floats got = run_servers(forgotten, {2, 2}).outcome.weights;
     EXPECT_EQ(got, define_run(by_who_updates(forgotten), 2).weights) << kind;
     EXPECT_NE(got, define_run(by_who_updates(config), 2).weights) << kind;
@@ -76,10 +76,10 @@ TEST(ServedCompression, ForgottenErrorFeedbackShows) {
 
 TEST(ServedCompression, WarmupIsNotCompressed) {
   Config config = compressed_servers("int8", "llama", "adamw"), none = config;
-  config.parallel.compression_warmup = 2;
+  config.compression.warmup_steps = 2;
   expect_same_steps(run_servers(config, {2, 2}).outcome, run(by_who_updates(config), 2), "two steps of it");
-  config.parallel.compression_warmup = config.train.steps;
-  none.parallel.compression = "none";
+  config.compression.warmup_steps = config.train.steps;
+  none.compression.method = "none";
   expect_same_steps(run_servers(config, {2, 2}).outcome, run(none, 2), "nothing else");
 }
 
@@ -126,7 +126,7 @@ TEST(ServedCompression, AsynchronousIsTheDefinitionOfItsSchedule) {
           run_servers(config, {.workers = 2, .servers = servers, .consistency = Consistency::async},
                       {.replay = std::vector(static_cast<size_t>(servers), schedule)});
       EXPECT_EQ(got.outcome.weights, define_one_after_the_other(config)) << kind << servers;
-      config.parallel.error_feedback = false;
+      config.compression.error_feedback = false;
       EXPECT_NE(got.outcome.weights, define_one_after_the_other(config)) << kind << servers;
     }
 }
@@ -135,7 +135,7 @@ TEST(ServedCompression, AsynchronousRunsAreRunAgainFromTheirSchedule) {
   for (const char* kind : kCodesOfServers)
     for (const Consistency consistency : {Consistency::async, Consistency::bounded}) {
       Config config = compressed_servers(kind, "gpt2", "adamw");
-      config.parallel.compression_warmup = 1;
+      config.compression.warmup_steps = 1;
       if (consistency == Consistency::bounded) {
         config.precision.compute = "f16";  // the first pushes overflow
         config.precision.loss_scale = 16777216.0;

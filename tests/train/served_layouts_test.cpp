@@ -24,13 +24,13 @@ Config served_layout(const std::string& family, int dp, const Axes& axes) {
 }
 
 Config with_servers(Config config, int64_t servers) {
-  config.parallel.servers = servers;
+  config.parameter_server.servers = servers;
   return config;
 }
 
 Config with_zero_one(Config config) {
-  config.parallel.servers = 0;
-  config.parallel.zero = 1;
+  config.parameter_server.servers = 0;
+  config.parallel.zero_stage = 1;
   return config;
 }
 
@@ -54,7 +54,7 @@ const std::vector<std::pair<std::string, Axes>> kServedAxes = {
     {"dp", [](ParallelConfig&) {}},
     {"dp recompute", [](ParallelConfig& p) { p.recompute = "selective"; }},
     {"cp ring", [](ParallelConfig& p) { p.cp = 2; }},
-    {"cp ulysses", [](ParallelConfig& p) { p.cp = 2, p.cp_kind = "ulysses"; }},
+    {"cp ulysses", [](ParallelConfig& p) { p.cp = 2, p.cp_method = "ulysses"; }},
 };
 
 TEST(ServedLayouts, AreDataParallelismToTheBit) {
@@ -89,7 +89,7 @@ TEST(ServedLayouts, InF16AndAsCodesAreDataParallelism) {
     for (const char* compute : {"f32", "f16"})
       for (const char* family : {"llama", "moe"}) {
         Config config = served_layout(family, 2, [](ParallelConfig& p) { p.cp = 2; });
-        config.parallel.compression = kind;
+        config.compression.method = kind;
         config.precision.compute = compute;
         config.precision.loss_scale = 16777216.0;  // the first steps overflow
         config.train.steps = 14;
@@ -126,7 +126,7 @@ TEST(ServedLayouts, BytesAreThoseOfTheFormulas) {
       const auto check_bytes = [&, axes_are = what](Training& training, TrainState&, World& world) {
         const bool serves = training.server != nullptr;
         const ParallelConfig& p = config.parallel;
-        const int64_t steps = config.train.steps, W = p.dp * p.cp, S = p.servers,
+        const int64_t steps = config.train.steps, W = p.dp * p.cp, S = config.parameter_server.servers,
                       losses = 8 * static_cast<int64_t>(GrainLosses::count(grains_of_step(config.train), 2));
         const Buckets buckets(training.model->weights(), {.rows = static_cast<int>(S),
                                                           .bucket_bytes = p.bucket_bytes,
@@ -155,7 +155,7 @@ TEST(ServedLayouts, ThePlanIsTheMeasuredPeak) {
       run_layout(config, {.end = [&, axes_are = what](Training& training, TrainState&, World& world) {
                    const MemoryPlan plan = plan_memory({config, 2, world.rank(), world.size()});
                    const uint64_t measured = training.arena.usage().peak_total;
-                   if (config.model.experts == 0 || training.server) {
+                   if (config.model.num_experts == 0 || training.server) {
                      EXPECT_GE(measured, plan.usage.peak_total) << axes_are << " rank " << world.rank();
                    }
                    EXPECT_LE(measured, plan.usage.peak_total) << axes_are << " rank " << world.rank();

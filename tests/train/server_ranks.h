@@ -49,7 +49,8 @@ inline ServerSettings settings_of(const Config& config, const ServerLayout& layo
           .reduce = config.parallel.reduce == "tree" ? Reduce::tree : Reduce::fast,
           .dtype = parse_dtype(config.precision.compute),
           .bucket_bytes = config.parallel.bucket_bytes,
-          .num_grains = (config.train.global_batch + config.train.micro_batch - 1) / config.train.micro_batch,
+          .num_grains = (config.train.global_batch_size + config.train.micro_batch_size - 1) /
+                        config.train.micro_batch_size,
           .num_losses = 2,
           .balance_every = plant.slow ? 1 : 0,
           .compression = compression_of(config)};
@@ -105,7 +106,7 @@ class ServerRun {
     const auto me = static_cast<size_t>(servers.rank());
     ServerOptions options{
         .schedule = {.lr = config_.optimizer.lr, .steps = config_.train.steps, .warmup_steps = 2},
-        .clip_norm = config_.optimizer.clip_norm,
+        .max_grad_norm = config_.optimizer.max_grad_norm,
         .on_push = [this, me](const PushRecord& record) { observed_.schedules[me].push_back(record); }};
     if (!plant_.replay.empty()) options.replay = plant_.replay[me];
     ParameterServer server(model, *optimizer, world.all(), servers, settings_, engine.arena, options);
@@ -159,7 +160,7 @@ class ServerRun {
            .wants_stop = me == 0 && plant_.stop_wished_at > 0 && step >= plant_.stop_wished_at,
            .tokens = losses[1],
            .loss_scale = loss_scale},
-          config_.optimizer.clip_norm, losses);
+          config_.optimizer.max_grad_norm, losses);
       stop_step = answer.stop_step;
       observed_.loss_scales[static_cast<size_t>(me)].push_back(loss_scale);
       const double used = std::exchange(loss_scale, answer.loss_scale);

@@ -20,9 +20,9 @@ struct TensorExpertLayout {
   int dp = 1, cp = 1, tp = 1, ep = 1, pp = 1;
   bool sp = false;
   int zero = 0;
-  const char *reduce = "fast", *recompute = "none", *cp_kind = "ring";
+  const char *reduce = "fast", *recompute = "none", *cp_method = "ring";
   std::string text() const {
-    return fmt::format("dp {} cp {} {} tp {}{} ep {} pp {} zero {} {} {}", dp, cp, cp_kind, tp,
+    return fmt::format("dp {} cp {} {} tp {}{} ep {} pp {} zero {} {} {}", dp, cp, cp_method, tp,
                        sp ? " sp" : "", ep, pp, zero, reduce, recompute);
   }
 };
@@ -35,10 +35,10 @@ Config in_layout(Config config, const TensorExpertLayout& layout) {
   p.ep = layout.ep;
   p.pp = layout.pp;
   p.sp = layout.sp;
-  p.zero = layout.zero;
+  p.zero_stage = layout.zero;
   p.reduce = layout.reduce;
   p.recompute = layout.recompute;
-  p.cp_kind = layout.cp_kind;
+  p.cp_method = layout.cp_method;
   return config;
 }
 
@@ -46,14 +46,14 @@ Config in_layout(Config config, const TensorExpertLayout& layout) {
 // styles with drops; "moe" with the balancing loss, "moe_bias" with the bias of exact counts and a shared expert.
 Config six_experts(const std::string& style, const std::string& optimizer = "sgd") {
   Config config = uneven(style, optimizer);
-  config.model.heads = 6;
-  config.model.kv_heads = 6;
+  config.model.num_attention_heads = 6;
+  config.model.num_key_value_heads = 6;
   config.model.head_dim = 4;
-  config.model.ffn_width = 66;
-  config.model.experts = 6;
-  config.model.experts_per_token = 3;
+  config.model.intermediate_size = 66;
+  config.model.num_experts = 6;
+  config.model.num_experts_per_tok = 3;
   config.model.capacity_factor = style == std::string("moe") ? 0.75 : 1.25;
-  if (style == std::string("moe")) config.model.router_aux_loss = 0.2;
+  if (style == std::string("moe")) config.model.router_aux_loss_coef = 0.2;
   config.train.steps = 4;
   return config;
 }
@@ -92,7 +92,7 @@ TEST_P(TensorExpertTest, EveryLayoutComputesWhatOneProcessComputes) {
           TensorExpertLayout{.tp = 2, .ep = 2}, TensorExpertLayout{.tp = 6, .ep = 3},
           TensorExpertLayout{.dp = 3, .tp = 2, .ep = 6}, TensorExpertLayout{.dp = 2, .tp = 2},
           TensorExpertLayout{.cp = 2, .tp = 2}, TensorExpertLayout{.cp = 2, .tp = 3, .ep = 2},
-          TensorExpertLayout{.cp = 2, .tp = 3, .ep = 3, .cp_kind = "ulysses"},
+          TensorExpertLayout{.cp = 2, .tp = 3, .ep = 3, .cp_method = "ulysses"},
           TensorExpertLayout{.tp = 2, .pp = 2, .recompute = "full"},
           TensorExpertLayout{.tp = 2, .recompute = "selective"}}) {
       TensorExpertLayout each = layout;
@@ -138,8 +138,8 @@ TEST_P(TensorExpertTest, TheTreeDoesNotKnowWhoComputesAGrain) {
 // A rank without a token of a grain takes part in everything.
 TEST_P(TensorExpertTest, RanksMayHaveNoTokens) {
   Config config = config_;
-  config.train.micro_batch = 1;
-  config.train.global_batch = 3;
+  config.train.micro_batch_size = 1;
+  config.train.global_batch_size = 3;
   for (const int64_t length : {1, 2, 4, 7}) {
     config.data.seq_len = length;
     const VerifyRun one = run_layout(one_process(config));
@@ -236,7 +236,7 @@ TEST(TensorExperts, PlantedFaultsAreCaught) {
     for (const bool sp : {false, true}) {
       SCOPED_TRACE(fmt::format("{}{}", style, sp ? " sp" : ""));
       Config config = six_experts(style);
-      config.train.global_batch = 4;  // two grains of which each rank has eleven tokens
+      config.train.global_batch_size = 4;  // two grains of which each rank has eleven tokens
       const VerifyRun one = run_layout(one_process(config));
       config = in_layout(config, {.dp = 2, .tp = 2, .sp = sp});
       const auto expect_caught = [&](const char* what, const TensorExpertFault& fault) {
@@ -256,7 +256,7 @@ TEST(TensorExperts, PlantedFaultsAreCaught) {
       if (!sp)
         expect_caught("gradients of rows in another order",
                       {.of_group = {.call = "scatter_to backward", .change = halves_swapped}});
-      if (config.model.shared_experts == 0) continue;
+      if (config.model.n_shared_experts == 0) continue;
       expect_caught("a shared expert's gradient of one rank's tokens",
                     {.not_summed = "blocks.*.moe.shared.*"});
       expect_caught("a bias that moves by one rank's tokens",
@@ -267,7 +267,7 @@ TEST(TensorExperts, PlantedFaultsAreCaught) {
 // What the groups of an axis put on the wire in one step of one grain, summed over the ranks.
 Traffic step_traffic(Config config, const TensorExpertLayout& layout, Axis axis) {
   config.train.steps = 1;
-  config.train.global_batch = config.train.micro_batch;
+  config.train.global_batch_size = config.train.micro_batch_size;
   std::mutex mutex;
   std::map<int, Group*> groups;
   Traffic sum;
@@ -293,8 +293,8 @@ TEST(TensorExperts, BytesAreThoseOfTheFormulas) {
         SCOPED_TRACE(fmt::format("{} tp {}{}", style, ranks, sp ? " sp" : ""));
         const Config config = six_experts(style);
         const ModelConfig& m = config.model;
-        const int64_t P = ranks, N = 22, n = dealt_rows(N, ranks), C = m.width, K = m.experts_per_token,
-                      layers = m.layers - m.dense_layers;
+        const int64_t P = ranks, N = 22, n = dealt_rows(N, ranks), C = m.hidden_size,
+                      K = m.num_experts_per_tok, layers = m.num_hidden_layers - m.first_k_dense_replace;
         int64_t partial = 0, stacks = 0;
         const auto model = make_model(m);
         for (const auto& param : model->params()) {
@@ -306,8 +306,8 @@ TEST(TensorExperts, BytesAreThoseOfTheFormulas) {
         }
         const TensorExpertLayout layout{.tp = ranks, .sp = sp};
         // Attention two each way, a dense layer as many; the embedding and the head.
-        const int64_t sums = 2 * m.layers + 2 * m.dense_layers + 2;
-        const int64_t load = 8 * (2 + layers * m.experts) + 8 * 2 * layers;
+        const int64_t sums = 2 * m.num_hidden_layers + 2 * m.first_k_dense_replace + 2;
+        const int64_t load = 8 * (2 + layers * m.num_experts) + 8 * 2 * layers;
         const int64_t choices = layers * n * K * 4, statistics = 12 * N;
         const Traffic tensor = step_traffic(config, layout, Axis::tp);
         EXPECT_EQ(tensor.of(Collective::all_reduce).bytes,
@@ -328,13 +328,14 @@ TEST(TensorExperts, RowsTravelOnce) {
   for (const char* style : {"moe", "moe_bias"})
     for (const int ranks : {2, 3}) {
       Config config = six_experts(style);
-      config.model.experts_per_token = 6;
+      config.model.num_experts_per_tok = 6;
       config.model.capacity_factor = 0.0;
       const ModelConfig& m = config.model;
-      const int64_t P = ranks, R = 22 * 6, layers = m.layers - m.dense_layers;
+      const int64_t P = ranks, R = 22 * 6, layers = m.num_hidden_layers - m.first_k_dense_replace;
       const Traffic traffic = step_traffic(config, {.tp = ranks, .ep = ranks}, Axis::ep);
-      EXPECT_EQ(traffic.of(Collective::all_to_all).bytes, P * layers * (P - 1) * (m.experts / P) * 8);
-      EXPECT_EQ(traffic.of(Collective::all_to_all_v).bytes, layers * 4 * (R * (P - 1) / P) * m.width * 4);
+      EXPECT_EQ(traffic.of(Collective::all_to_all).bytes, P * layers * (P - 1) * (m.num_experts / P) * 8);
+      EXPECT_EQ(traffic.of(Collective::all_to_all_v).bytes,
+                layers * 4 * (R * (P - 1) / P) * m.hidden_size * 4);
     }
 }
 

@@ -13,10 +13,10 @@ namespace {
 
 // Three heads of keys and values, for three ranks.
 Config in_thirds(Config config) {
-  config.model.heads = 6;
-  config.model.kv_heads = config.model.family == "gpt2" ? 6 : 3;
+  config.model.num_attention_heads = 6;
+  config.model.num_key_value_heads = config.model.model_type == "gpt2" ? 6 : 3;
   config.model.head_dim = 4;
-  config.model.ffn_width = 66;
+  config.model.intermediate_size = 66;
   return config;
 }
 
@@ -87,27 +87,27 @@ class OtherModels : public TensorParallelTest {};
 
 TEST_F(OtherModels, OneHeadOfKeysAndValuesIsSharedByAllRanks) {
   Config config = uneven("llama", "sgd");
-  config.model.kv_heads = 1;
+  config.model.num_key_value_heads = 1;
   config.model.bias = true;
   expect_same(config, {{1, 2, false}, {1, 4, true}});
 }
 
 TEST_F(OtherModels, TiedLlamaAndUntiedGpt2) {
   Config config = uneven("llama", "adamw");
-  config.model.tie_embeddings = true;
+  config.model.tie_word_embeddings = true;
   expect_same(config, {{1, 4, true}});
   config = uneven("gpt2", "adamw");
-  config.model.tie_embeddings = false;
+  config.model.tie_word_embeddings = false;
   expect_same(config, {{1, 4, true}});
 }
 
 // Of 41 tokens in eight parts of 6 the last has none.
 TEST_F(OtherModels, APartOfTheVocabularyMayBeEmpty) {
   Config config = uneven("llama", "sgd");
-  config.model.heads = 8;
-  config.model.kv_heads = 8;
+  config.model.num_attention_heads = 8;
+  config.model.num_key_value_heads = 8;
   config.model.head_dim = 2;
-  config.model.ffn_width = 64;
+  config.model.intermediate_size = 64;
   expect_same(config, {{1, 8, true}});
 }
 

@@ -99,11 +99,11 @@ StepTraffic step_traffic(const Config& config, int ranks) {
 Config traffic_config(const std::string& family, int stage, const std::string& reduce,
                       const std::string& compute) {
   Config config = tiny(family);
-  config.model.width = 48;
-  config.model.ffn_width = 100;
+  config.model.hidden_size = 48;
+  config.model.intermediate_size = 100;
   config.model.head_dim = 12;
   config.parallel.bucket_bytes = 32 << 10;
-  config.parallel.zero = stage;
+  config.parallel.zero_stage = stage;
   config.parallel.reduce = reduce;
   config.precision.compute = compute;
   return config;
@@ -243,9 +243,9 @@ StepTraffic tensor_traffic(Config config, int ranks, bool sp = false) {
 
 Config one_grain(const std::string& family) {
   Config config = tiny(family);
-  config.model.kv_heads = 4;
+  config.model.num_key_value_heads = 4;
   config.train.steps = 1;
-  config.train.global_batch = config.train.micro_batch = 3;
+  config.train.global_batch_size = config.train.micro_batch_size = 3;
   return config;
 }
 
@@ -301,7 +301,7 @@ TEST(ExpertTraffic, OfAPass) {
   for (const char* style : {"moe", "moe_bias"})
     for (const int ranks : {2, 4}) {
       Config config = tiny(style);
-      config.model.experts = config.model.experts_per_token = 4;
+      config.model.num_experts = config.model.num_experts_per_tok = 4;
       const auto groups = make_thread_groups(ranks);
       std::vector<Traffic> of_rank(groups.size());
       int64_t layers = 0;

@@ -17,21 +17,21 @@ namespace {
 struct IslandLayout {
   int dp = 2, group = 1, cp = 1, tp = 1, pp = 1, ep = 1, zero = 0;
   bool sp = false;
-  const char* cp_kind = "ring";
+  const char* cp_method = "ring";
   const char* schedule = "1f1b";
 };
 
 Config in_islands(Config config, const IslandLayout& layout) {
   ParallelConfig& p = config.parallel;
   p.dp = layout.dp;
-  p.sync_group = layout.group;
+  config.local_sgd.group_size = layout.group;
   p.cp = layout.cp;
   p.tp = layout.tp;
   p.pp = layout.pp;
   p.ep = layout.ep;
-  p.zero = layout.zero;
+  p.zero_stage = layout.zero;
   p.sp = layout.sp;
-  p.cp_kind = layout.cp_kind;
+  p.cp_method = layout.cp_method;
   p.schedule = layout.schedule;
   return config;
 }
@@ -39,29 +39,29 @@ Config in_islands(Config config, const IslandLayout& layout) {
 Config tree_islands(const std::string& family, const std::string& optimizer, int64_t every = 3) {
   Config config = tiny(family);
   config.precision.compute = "f32";
-  if (config.model.experts > 0) config.model.experts = 8;
-  config.train.global_batch = 16;  // eight grains
+  if (config.model.num_experts > 0) config.model.num_experts = 8;
+  config.train.global_batch_size = 16;  // eight grains
   config.train.steps = 6;
   config.optimizer.name = optimizer;
   config.optimizer.lr = optimizer == "adamw" ? 1e-3 : 1e-1;
   config.parallel.reduce = "tree";  // inside an island: the bits of one process
-  config.parallel.sync_every = every;
+  config.local_sgd.sync_interval = every;
   return config;
 }
 
 std::string text_of_islands(const Config& config) {
-  return config.model.family + " " + config.optimizer.name + " groups of " +
-         std::to_string(config.parallel.sync_group) + ": " + text_of(config.parallel);
+  return config.model.model_type + " " + config.optimizer.name + " groups of " +
+         std::to_string(config.local_sgd.group_size) + ": " + text_of(config.parallel);
 }
 
 // After a meeting.
 void expect_equal_islands(const Config& config, const VerifyRun& run) {
   int64_t compared = 0;
-  for (int64_t h = 0; h < config.parallel.dp / config.parallel.sync_group; ++h)
+  for (int64_t h = 0; h < config.parallel.dp / config.local_sgd.group_size; ++h)
     for (const auto& [name, values] : run.weights) {
       if (!name.starts_with("model.")) continue;
-      EXPECT_EQ(run.weights.at("island." + std::to_string(h) + "." + name), values)
-          << name << " of island " << h << ", " << text_of_islands(config);
+      EXPECT_EQ(run.weights.at("replica." + std::to_string(h) + "." + name), values)
+          << name << " of replica group " << h << ", " << text_of_islands(config);
       ++compared;
     }
   EXPECT_GT(compared, 0);
@@ -103,7 +103,7 @@ TEST_P(TwoSpeedLayouts, PipelinesAndContextParallelism) {
                          {.dp = 2, .pp = 2, .schedule = "zb-h1"},
                          {.dp = 3, .pp = 2},
                          {.dp = 2, .cp = 2},
-                         {.dp = 4, .group = 2, .cp = 2, .cp_kind = "ulysses"},
+                         {.dp = 4, .group = 2, .cp = 2, .cp_method = "ulysses"},
                          {.dp = 3, .cp = 2, .zero = 1},
                          {.dp = 4, .group = 2, .cp = 2, .zero = 2},
                          {.dp = 2, .cp = 2, .zero = 3},
@@ -115,7 +115,7 @@ TEST_P(TwoSpeedLayouts, PipelinesAndContextParallelism) {
 // Blocks of 256 elements of a parameter, whoever has them.
 TEST_P(TwoSpeedLayouts, CodesOfMeetingsAreTheSameInPipelinesAndShards) {
   Config config = tree_islands("gpt2", GetParam());
-  config.parallel.outer_compression = "int8";
+  config.local_sgd.compression = "int8";
   expect_every_layout(config, {{.dp = 2, .pp = 2},
                                {.dp = 4, .group = 2, .pp = 2},
                                {.dp = 4, .group = 2, .pp = 2, .zero = 1},
@@ -154,12 +154,12 @@ const std::vector<std::pair<const char*, IslandLayout>> kEveryAxis = {
 TEST(TwoSpeedEveryAxis, EveryStepWithoutMomentumIsPlainAveraging) {
   for (const auto& [family, layout] : kEveryAxis) {
     Config config = in_islands(tree_islands(family, "sgd", 1), layout);
-    config.model.router_aux_loss = config.model.router_z_loss = 0.0;
-    config.parallel.outer_lr = 1.0;
-    config.parallel.outer_momentum = config.optimizer.momentum = config.optimizer.clip_norm = 0.0;
+    config.model.router_aux_loss_coef = config.model.router_z_loss_coef = 0.0;
+    config.local_sgd.outer_lr = 1.0;
+    config.local_sgd.outer_momentum = config.optimizer.momentum = config.optimizer.max_grad_norm = 0.0;
     const VerifyRun got = run_layout(config);
     Config plain = config;
-    plain.parallel.sync_every = 0;
+    plain.local_sgd.sync_interval = 0;
     const VerifyRun expected = run_layout(plain);
     for (size_t i = 0; i < expected.losses.size(); ++i)
       EXPECT_NEAR(got.losses[i], expected.losses[i], 1e-6) << text_of_islands(config);
@@ -177,19 +177,19 @@ TEST(TwoSpeedEveryAxis, BetweenMeetingsAnIslandIsATrainingOfItsOwn) {
     const std::string kind = i % 2 == 0 ? "none" : kinds[i / 2];
     Config config = in_islands(tree_islands(family, "adamw", 12), layout);  // they have not met yet
     if (kind != "none") config.parallel.reduce = "fast";
-    config.parallel.compression = kind;
-    config.parallel.compression_warmup = 1;
+    config.compression.method = kind;
+    config.compression.warmup_steps = 1;
     const VerifyRun many = run_layout(config);
     for (int64_t h = 0; h < 2; ++h) {
       Config alone = config;
-      alone.parallel.sync_every = 0;
+      alone.local_sgd.sync_interval = 0;
       alone.parallel.dp = layout.group;
-      alone.train.global_batch /= 2;
+      alone.train.global_batch_size /= 2;
       const VerifyRun island = run_layout(
           alone, 2,
           [&](int64_t step, int64_t grain, Batch& batch) { batch = make_batch(config, step, 4 * h + grain); },
           alone.train.steps, ranks_of(alone.parallel));
-      const std::string own = "island." + std::to_string(h) + ".";
+      const std::string own = "replica." + std::to_string(h) + ".";
       for (const auto& [name, values] : island.weights)
         EXPECT_EQ(many.weights.at(own + name), values) << name << ", " << text_of_islands(config);
       for (const auto& [name, values] : island.state)
@@ -271,7 +271,7 @@ TEST(TwoSpeedEveryAxis, ResumesToTheSameBitsBetweenTwoMeetings) {
     for (const int zero : {0, 3}) {
       Config config = in_islands(tree_islands(family, "adamw"), layout);
       config.schedule.decay = "constant";
-      config.parallel.zero = zero;
+      config.parallel.zero_stage = zero;
       expect_resumed(resume(config, config), run_layout(config), text_of_islands(config));
     }
   // In another layout of the same islands, where that has the same bits.
@@ -281,8 +281,8 @@ TEST(TwoSpeedEveryAxis, ResumesToTheSameBitsBetweenTwoMeetings) {
   const Config one = in_islands(config, {});
   for (const int zero : {0, 1}) {
     const Config pipeline = in_islands(config, {.dp = 4, .group = 2, .pp = 2, .zero = zero});
-    expect_resumed(resume(pipeline, one), run_layout(one), "from a pipeline to one process an island");
-    expect_resumed(resume(one, pipeline), run_layout(one), "from one process an island to a pipeline");
+    expect_resumed(resume(pipeline, one), run_layout(one), "from a pipeline to one process a replica group");
+    expect_resumed(resume(one, pipeline), run_layout(one), "from one process a replica group to a pipeline");
   }
 }
 
@@ -295,13 +295,13 @@ TEST(TwoSpeedEveryAxis, ThePlanIsTheMeasuredPeak) {
             IslandLayout{.dp = 2, .cp = 2, .tp = 2}}) {
         Config config = in_islands(tree_islands("llama", "adamw", 1), layout);
         config.train.steps = 2;
-        config.parallel.outer_compression = std::string(compute) == "bf16" ? "int8" : "none";
+        config.local_sgd.compression = std::string(compute) == "bf16" ? "int8" : "none";
         if (zero == 0 && layout.cp == 2) {
           config.parallel.reduce = "fast";
-          config.parallel.compression = "int8";
+          config.compression.method = "int8";
         }
         config.precision.compute = compute;
-        config.parallel.zero = zero;
+        config.parallel.zero_stage = zero;
         run_layout(config, {.end = [&](Training& training, TrainState&, World& world) {
                      const MemoryPlan plan = plan_memory({config, 2, world.rank(), world.size()});
                      EXPECT_EQ(plan.usage.peak_total, training.arena.usage().peak_total)
@@ -336,18 +336,18 @@ TEST(TwoSpeedEveryAxis, AForgottenGroupShows) {
   EXPECT_TRUE(caught("moe", {.dp = 8, .group = 4, .ep = 2}, [](IslandGroups& groups, Mesh& mesh) {
     groups.experts =
         mesh.world().make_group(mesh.shape().peers(mesh.world().rank(), {Axis::edp}), "all copies");
-  })) << "experts' gradients summed over all islands";
+  })) << "experts' gradients summed over all replica groups";
   EXPECT_TRUE(caught("moe", {.dp = 8, .group = 4, .ep = 2}, [](IslandGroups& groups, Mesh&) {
     groups.experts = make_single_group();
-  })) << "experts' gradients not summed in the island";
+  })) << "experts' gradients not summed in the replica group";
   const auto swap_parts = [](IslandGroups& groups, Mesh& mesh) {  // parts of other sequences meet
     std::vector<int> inner;
     const int own = mesh.world().rank() % 2;
     for (const int rank : {0, 1, 2, 3})
       if (rank % 2 == own) inner.push_back(rank);
-    groups.inner = mesh.world().make_group(inner, "wrong island");
+    groups.inner = mesh.world().make_group(inner, "wrong replica group");
   };
-  EXPECT_TRUE(caught("llama", {.dp = 2, .cp = 2}, swap_parts)) << "an island without its ranks of cp";
+  EXPECT_TRUE(caught("llama", {.dp = 2, .cp = 2}, swap_parts)) << "a replica group without its ranks of cp";
 }
 
 }  // namespace

@@ -18,17 +18,17 @@ namespace {
 Config wide_islands(const std::string& optimizer, int dp, int group) {
   Config config = tiny("llama");
   config.precision.compute = "f32";
-  config.model.width = 48;  // matrices of several blocks, which ZeRO cuts
+  config.model.hidden_size = 48;  // matrices of several blocks, which ZeRO cuts
   config.model.head_dim = 12;
-  config.train.global_batch = 16;  // eight grains
+  config.train.global_batch_size = 16;  // eight grains
   config.train.steps = 6;
   config.schedule.decay = "constant";  // runs may end early
   config.optimizer.name = optimizer;
   config.optimizer.lr = optimizer == "adamw" ? 1e-3 : 1e-1;
   config.parallel.reduce = "tree";  // inside an island: the bits of one process
-  config.parallel.sync_every = 3;
+  config.local_sgd.sync_interval = 3;
   config.parallel.dp = dp;
-  config.parallel.sync_group = group;
+  config.local_sgd.group_size = group;
   return config;
 }
 
@@ -60,8 +60,8 @@ void expect_last_steps(const VerifyRun& rest, const VerifyRun& whole, const std:
 }
 
 Config with_shards(Config config, int zero, int shard) {
-  config.parallel.zero = zero;
-  config.parallel.zero_shard = shard;
+  config.parallel.zero_stage = zero;
+  config.parallel.shard_degree = shard;
   return config;
 }
 
@@ -72,10 +72,10 @@ TEST(TwoSpeedHybrid, HasTheBitsOfItsDefinition) {
     for (const int zero : {1, 2, 3}) {
       EXPECT_TRUE(compare(run_layout(with_shards(eight, zero, 2)), two).bitwise)
           << optimizer << " zero " << zero;
-      EXPECT_TRUE(compare(run_layout(with_shards(six, zero, 3)), one).bitwise) << "one island";
+      EXPECT_TRUE(compare(run_layout(with_shards(six, zero, 3)), one).bitwise) << "one replica group";
     }
     Config coded = eight;
-    coded.parallel.outer_compression = "int8";
+    coded.local_sgd.compression = "int8";
     EXPECT_TRUE(compare(run_layout(with_shards(coded, 2, 2)), run_layout(one_process(coded))).bitwise);
     Config fast = with_shards(eight, 1, 2);
     fast.parallel.reduce = "fast";
@@ -134,7 +134,7 @@ TEST(TwoSpeedHybrid, ThePlanIsTheMeasuredPeak) {
   for (const int zero : {1, 3}) {
     Config config = with_shards(wide_islands("adamw", 8, 4), zero, 2);
     config.precision.compute = "bf16";
-    config.parallel.sync_every = 1;
+    config.local_sgd.sync_interval = 1;
     config.train.steps = 2;
     run_layout(config, {.end = [&](Training& training, TrainState&, World& world) {
                  const MemoryPlan plan = plan_memory({config, 2, world.rank(), world.size()});
@@ -147,15 +147,15 @@ TEST(TwoSpeedHybrid, WhatDoesNotDivideIsNamedWithTheNearest) {
   Config config = with_shards(wide_islands("sgd", 8, 4), 2, 8);
   try {
     island_ranks(config, 8, 8);
-    FAIL() << "shards of eight in islands of four";
+    FAIL() << "shards of eight in replica groups of four";
   } catch (const ConfigError& error) {
-    EXPECT_STREQ(
-        error.what(),
-        "parallel.zero_shard: got 8 in islands of 4 ranks (parallel.sync_group), expected a divisor");
+    EXPECT_STREQ(error.what(),
+                 "parallel.shard_degree: got 8 in replica groups of 4 ranks (local_sgd.group_size), expected "
+                 "a divisor");
     EXPECT_EQ(error.hint(), "the nearest is 4");
   }
-  config.parallel.sync_group = 0;  // "auto", on hosts of five
-  config.parallel.zero_shard = 2;
+  config.local_sgd.group_size = 0;  // "auto", on hosts of five
+  config.parallel.shard_degree = 2;
   EXPECT_EQ(island_ranks(config, 8, 5), 4);
   EXPECT_EQ(island_ranks(config, 8, 1), 2) << "a set of shards at least";
 }
@@ -165,8 +165,8 @@ TEST(TwoSpeedBalance, TheBitsDoNotChangeWhoeverComputesAGrain) {
   for (const char* optimizer : {"adamw", "sgd"})
     for (const int zero : {0, 1}) {
       Config config = wide_islands(optimizer, 6, 3);
-      config.train.global_batch = 26;  // seven grains of one island, six of the other
-      config.parallel.zero = zero;
+      config.train.global_batch_size = 26;  // seven grains of one island, six of the other
+      config.parallel.zero_stage = zero;
       const VerifyRun one = run_layout(one_process(config));
       std::mutex mutex;
       std::map<int, std::vector<int64_t>> dealt;  // by island
@@ -216,14 +216,14 @@ TEST(TwoSpeedF16, IslandsSkipTogetherAndHaveTheBitsOfOneProcessEach) {
       EXPECT_EQ(one.state.updates<config.train.steps, scale> 1e6) << "skipped steps";
       for (const int zero : {0, 1, 3}) {
         Config many = config;
-        many.parallel.zero = zero;
+        many.parallel.zero_stage = zero;
         const Scaled got = run_scaled(many);
         EXPECT_TRUE(compare(got.run, one.run).bitwise) << optimizer << " zero " << zero << " scale " << scale;
         EXPECT_EQ(got.state.to_json(), one.state.to_json());
         for (const auto& [name, values] : got.run.weights) {
           if (!name.starts_with("model.")) continue;
-          EXPECT_EQ(got.run.weights.at("island.0." + name), values) << name;
-          EXPECT_EQ(got.run.weights.at("island.1." + name), values) << name;
+          EXPECT_EQ(got.run.weights.at("replica.0." + name), values) << name;
+          EXPECT_EQ(got.run.weights.at("replica.1." + name), values) << name;
         }
       }
       if (scale > 1e6) continue;
@@ -255,14 +255,14 @@ TEST(TwoSpeedF16, AnOverflowOfOneIslandIsSkippedByAll) {
   const auto one_step = [](double scale) {
     Config config = in_f16("sgd", scale);
     config.parallel.dp = 2;
-    config.parallel.sync_group = config.parallel.sync_every = config.train.steps = 1;
+    config.local_sgd.group_size = config.local_sgd.sync_interval = config.train.steps = 1;
     return config;
   };
   const auto is_finite = [&](int64_t island, double scale) {
     Config alone = one_step(scale);
-    alone.parallel.sync_every = 0;
+    alone.local_sgd.sync_interval = 0;
     alone.parallel.dp = 1;
-    alone.train.global_batch /= 2;
+    alone.train.global_batch_size /= 2;
     const auto read = [&](int64_t step, int64_t grain, Batch& batch) {
       batch = make_batch(one_step(scale), step, 4 * island + grain);
     };

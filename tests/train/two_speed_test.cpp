@@ -39,13 +39,13 @@ DefinedStep plain_step(Training& island, const Config& config, int64_t step, con
 
 TwoSpeedDefinition define_two_speed(const Config& config, int num_islands) {
   const Config alone = one_rank_of(config);
-  const bool compressed = config.parallel.compression != "none" && config.parallel.sync_group > 1,
-             coded = config.parallel.outer_compression != "none" && num_islands > 1;
+  const bool compressed = config.compression.method != "none" && config.local_sgd.group_size > 1,
+             coded = config.local_sgd.compression != "none" && num_islands > 1;
   Engine engine;
   const auto group = make_single_group();
   std::vector<std::unique_ptr<Training>> islands;
   std::vector<DefinedSums> sums;
-  CompressionDefinition meetings(config.parallel.outer_compression, config.parallel.error_feedback);
+  CompressionDefinition meetings(config.local_sgd.compression, config.compression.error_feedback);
   for (int h = 0; h < num_islands; ++h) {
     sums.emplace_back(config);
     islands.push_back(std::make_unique<Training>(alone, 2, *group, engine.arena, nullptr, nullptr));
@@ -66,7 +66,7 @@ TwoSpeedDefinition define_two_speed(const Config& config, int num_islands) {
       const LeafRange grains = grains_of_rank(island.num_grains, num_islands, h);
       const DefinedStep done = compressed
                                    ? sums[static_cast<size_t>(h)].step(
-                                         island, step, {shared_out(grains, config.parallel.sync_group)})
+                                         island, step, {shared_out(grains, config.local_sgd.group_size)})
                                    : plain_step(island, config, step, grains);
       loss += done.losses.loss;
       tokens += done.losses.tokens;
@@ -77,11 +77,11 @@ TwoSpeedDefinition define_two_speed(const Config& config, int num_islands) {
                               .grad_scale = done.clip(config) / done.losses.tokens});
     }
     run.losses.push_back(loss / tokens);
-    if (step % config.parallel.sync_every != 0) continue;
+    if (step % config.local_sgd.sync_interval != 0) continue;
     for (size_t p = 0; p < params.size(); ++p) {
       Floats &w = run.weights[params[p]->name()], &u = momentum[params[p]->name()];
       const float share = 1.0f / static_cast<float>(num_islands),
-                  mu = static_cast<float>(config.parallel.outer_momentum);
+                  mu = static_cast<float>(config.local_sgd.outer_momentum);
       std::vector<Floats> away(islands.size(), Floats(w.size()));
       for (size_t h = 0; h < islands.size(); ++h)
         for (size_t i = 0; i < w.size(); ++i)
@@ -97,7 +97,7 @@ TwoSpeedDefinition define_two_speed(const Config& config, int num_islands) {
         for (const Floats& x : away) sum += x[i];
         const float mean = coded ? means[i] : sum * share;
         u[i] = mu * u[i] + mean;
-        w[i] -= static_cast<float>(config.parallel.outer_lr) * (mean + mu * u[i]);
+        w[i] -= static_cast<float>(config.local_sgd.outer_lr) * (mean + mu * u[i]);
       }
       for (const auto& island : islands) island->model->params()[p]->store(w.data());
     }
@@ -139,15 +139,15 @@ TEST(TwoSpeed, HasTheBitsOfItsDefinition) {
         Case{4, 2, 2, 0, "adamw", "none", "bf16"}, Case{6, 2, 2, 3, "adamw", "none", "int8"},
         Case{6, 3, 3, 0, "adamw", "bf16", "int8"}, Case{3, 3, 2, 0, "sgd", "none", "int8"}}) {
     Config config = islands_of_ranks(c.every, c.group, c.optimizer);
-    config.parallel.compression = c.inner;
-    config.parallel.outer_compression = c.outer;
+    config.compression.method = c.inner;
+    config.local_sgd.compression = c.outer;
     if (std::string(c.inner) != "none") config.parallel.reduce = "fast";
-    if (std::string(c.inner) == "topk") config.parallel.compression_ratio = 0.2;
-    config.model.width = 48;  // matrices of several norm blocks, which ZeRO cuts
+    if (std::string(c.inner) == "topk") config.compression.ratio = 0.2;
+    config.model.hidden_size = 48;  // matrices of several norm blocks, which ZeRO cuts
     config.model.head_dim = 12;
     const std::string folder = folder_of("definition");
     const auto steps = train_chain(config, {{c.ranks, 6, c.zero}}, folder);
-    config.parallel.zero = c.zero;
+    config.parallel.zero_stage = c.zero;
     const TwoSpeedDefinition expected = define_two_speed(config, c.ranks / c.group);
     const std::string what = std::to_string(c.ranks) + " ranks in groups of " + std::to_string(c.group) +
                              ", zero " + std::to_string(c.zero) + ", " + c.optimizer + ", " + c.inner + ", " +
@@ -158,7 +158,7 @@ TEST(TwoSpeed, HasTheBitsOfItsDefinition) {
     }
     EXPECT_EQ(weights_at(folder + "/6"), expected.weights) << what;
     for (int h = 0; h < c.ranks / c.group; ++h)
-      EXPECT_EQ(weights_at(folder + "/6", "island." + std::to_string(h) + ".model."), expected.weights)
+      EXPECT_EQ(weights_at(folder + "/6", "replica." + std::to_string(h) + ".model."), expected.weights)
           << what;
   }
 }
@@ -181,7 +181,7 @@ TEST(TwoSpeed, PlantedFaultsShow) {
     EXPECT_EQ(weights_with(1.0f), expected.weights) << "without a fault";
     EXPECT_NE(weights_with(0.0f), expected.weights) << "forgotten outer momentum, " << optimizer;
     Config alone = config;
-    alone.parallel.sync_every = 6;
+    alone.local_sgd.sync_interval = 6;
     train_chain(alone, {{4, 6}}, folder_of("fault"));
     EXPECT_NE(weights_at(folder_of("fault") + "/6"), expected.weights)
         << "a forgotten meeting, " << optimizer;
@@ -191,12 +191,12 @@ TEST(TwoSpeed, PlantedFaultsShow) {
 // Every step, with outer lr 1 and no momentum: the mean of the weights, which for SGD is that of the gradients.
 TEST(TwoSpeed, EveryStepWithoutMomentumIsPlainAveraging) {
   Config config = islands_of_ranks(1, 1, "sgd");
-  config.parallel.outer_lr = 1.0;
-  config.parallel.outer_momentum = 0.0;
+  config.local_sgd.outer_lr = 1.0;
+  config.local_sgd.outer_momentum = 0.0;
   config.optimizer.momentum = 0.0;
-  config.optimizer.clip_norm = 0.0;
+  config.optimizer.max_grad_norm = 0.0;
   const auto got = train_chain(config, {{4, 6}}, folder_of("plain"));
-  config.parallel.sync_every = 0;
+  config.local_sgd.sync_interval = 0;
   const auto expected = train_chain(config, {{4, 6}}, folder_of("plain_one"));
   for (size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i].loss, expected[i].loss, 1e-6) << i;
   const auto a = weights_at(folder_of("plain") + "/6"), b = weights_at(folder_of("plain_one") + "/6");
@@ -213,9 +213,9 @@ TEST(TwoSpeed, ResumesToTheSameBitsAlsoBetweenTwoMeetings) {
        {Case{0}, Case{3}, Case{0, "int8", "int8"}, Case{1, "powersgd", "bf16"}, Case{3, "none", "int8"},
         Case{0, "onebit-adam", "int8"}, Case{0, "topk"}}) {
     Config config = islands_of_ranks(3, 2);
-    config.parallel.compression = inner;
-    config.parallel.outer_compression = outer;
-    config.parallel.compression_warmup = 1;
+    config.compression.method = inner;
+    config.local_sgd.compression = outer;
+    config.compression.warmup_steps = 1;
     if (std::string(inner) != "none") config.parallel.reduce = "fast";
     const auto whole = train_chain(config, {{4, 6, zero}}, folder_of("whole"));
     const auto parts = train_chain(config, {{4, 2, zero}, {4, 2, zero}, {4, 2, zero}}, folder_of("parts"));
@@ -228,7 +228,7 @@ TEST(TwoSpeed, ResumesToTheSameBitsAlsoBetweenTwoMeetings) {
 TEST(TwoSpeed, AnotherLayoutOfTheSameIslandsResumesToTheSameBits) {
   Config config = islands_of_ranks(2, 2);
   for (const char* outer : {"none", "int8"}) {  // what codes left out of the first two meetings included
-    config.parallel.outer_compression = outer;
+    config.local_sgd.compression = outer;
     train_chain(config, {{4, 6, 0}}, folder_of("whole"));
     train_chain(config, {{4, 2, 3}, {4, 2, 1}, {4, 2, 2}}, folder_of("stages"));
     EXPECT_EQ(Checkpoint::open(system_env(), folder_of("whole") + "/6").digest(),
@@ -240,16 +240,18 @@ TEST(TwoSpeed, AnotherLayoutOfTheSameIslandsResumesToTheSameBits) {
 // What is owed to the mean, over all islands and in the sum, is the same whoever reads it; none is owed without codes.
 TEST(TwoSpeed, OtherNumbersOfIslandsOweTheSame) {
   Config config = islands_of_ranks(2, 1);
-  config.parallel.outer_compression = "int8";
+  config.local_sgd.compression = "int8";
   const auto owed = [&] {
     std::map<std::string, double> sums;
     const Checkpoint checkpoint = Checkpoint::open(system_env(), folder_of("owed") + "/4");
     for (const TensorEntry& entry : checkpoint.tensors()) {
-      const size_t at = entry.name.find("residue.");
-      if (at == std::string::npos) continue;
-      Floats values(static_cast<size_t>(entry.shape.numel()));
-      checkpoint.read(entry.name, values.data());
-      for (const float value : values) sums[entry.name.substr(at)] += double{value};
+      for (const std::string kind : {"outer.error_feedback.", "outer.server_error."}) {
+        const size_t at = entry.name.find(kind);
+        if (at == std::string::npos) continue;
+        Floats values(static_cast<size_t>(entry.shape.numel()));
+        checkpoint.read(entry.name, values.data());
+        for (const float value : values) sums[entry.name.substr(at + kind.size())] += double{value};
+      }
     }
     return sums;
   };
@@ -267,11 +269,11 @@ TEST(TwoSpeed, OtherNumbersOfIslandsOweTheSame) {
 TEST(TwoSpeed, ForgottenErrorFeedbackOfMeetingsShows) {
   for (const char* kind : {"bf16", "int8"}) {
     Config config = islands_of_ranks(2, 2, "sgd");
-    config.parallel.outer_compression = kind;
+    config.local_sgd.compression = kind;
     const TwoSpeedDefinition expected = define_two_speed(config, 2);
     train_chain(config, {{4, 6}}, folder_of("feedback"));
     EXPECT_EQ(weights_at(folder_of("feedback") + "/6"), expected.weights) << kind;
-    config.parallel.error_feedback = false;
+    config.compression.error_feedback = false;
     train_chain(config, {{4, 6}}, folder_of("feedback"));
     EXPECT_NE(weights_at(folder_of("feedback") + "/6"), expected.weights) << kind;
     EXPECT_EQ(weights_at(folder_of("feedback") + "/6"), define_two_speed(config, 2).weights) << kind;
@@ -286,14 +288,14 @@ TEST(TwoSpeed, IslandsComeAndGo) {
   const std::string path = folder_of("elastic") + "/6";
   Engine engine;
   const auto group = make_single_group();
-  config.parallel.sync_every = 0;
+  config.local_sgd.sync_interval = 0;
   Training one(config, 2, *group, engine.arena, nullptr, nullptr);
   one.allocate();
   try {
     one.load(Checkpoint::open(system_env(), path));
-    FAIL() << "islands are no single training";
+    FAIL() << "replica groups are no single training";
   } catch (const ConfigError& error) {
-    EXPECT_NE(std::string(error.what()).find("parallel.sync_every"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("local_sgd.sync_interval"), std::string::npos) << error.what();
   }
 }
 

@@ -16,7 +16,7 @@ TEST(TwoSpeedTraffic, CodesOfMeetingsAreTheDocumentedBytes) {
   for (const auto& [kind, code_bytes] : {std::pair("bf16", 512), {"int8", 260}})
     for (const auto& [ranks, group] : {std::pair(2, 1), {6, 2}, {6, 3}}) {
       Config config = islands_of_ranks(3, group);
-      config.parallel.outer_compression = kind;
+      config.local_sgd.compression = kind;
       const int64_t islands = ranks / group;
       std::mutex mutex;
       train_chain(config, {{ranks, 6}}, temporary_path("two_speed_codes"),
@@ -68,9 +68,9 @@ TEST(TwoSpeedTraffic, SendsOneKthOfWhatHierarchicalDataParallelSends) {
     Config config = islands_of_ranks(every, kRanks);
     config.parallel.reduce = "fast";
     config.train.steps = kSteps;
-    config.model.width = 48;  // every tensor a multiple of 16 elements: buckets have no gaps
+    config.model.hidden_size = 48;  // every tensor a multiple of 16 elements: buckets have no gaps
     config.model.head_dim = 12;
-    config.model.ffn_width = 64;
+    config.model.intermediate_size = 64;
     std::vector<std::vector<std::unique_ptr<Group>>> inner, across, islands;
     for (int h = 0; h < kHosts; ++h) {
       inner.push_back(make_thread_groups(kRanks));

@@ -92,7 +92,7 @@ inline std::vector<StepResult> train_chain(Config config, const std::vector<Link
   TrainState state = first_state(config);
   for (const Link& link : chain) {
     const TrainState before = state;
-    config.parallel.zero = link.zero;
+    config.parallel.zero_stage = link.zero;
     run_ranks(make_thread_worlds(link.ranks), [&](World& world) {
       Engine engine;
       Training training(config, 2, world.all(), engine.arena, nullptr, nullptr);

@@ -16,7 +16,7 @@ TEST_P(ZeroTest, TreeReductionGivesTheBitsOfOneProcess) {
   const Outcome one = run(config, 1);
   for (const int stage : {1, 2, 3})
     for (const int ranks : {2, 3, 4, 5}) {
-      config.parallel.zero = stage;
+      config.parallel.zero_stage = stage;
       EXPECT_TRUE(same_bits(one, run(config, ranks))) << "zero " << stage << ", " << ranks << " ranks";
     }
 }
@@ -24,7 +24,7 @@ TEST_P(ZeroTest, TreeReductionGivesTheBitsOfOneProcess) {
 TEST_P(ZeroTest, FastReductionGivesTheBitsOfItsOrder) {
   Config config = wide(GetParam());
   const auto stage = [&config](int zero, int ranks) {
-    config.parallel.zero = zero;
+    config.parallel.zero_stage = zero;
     return run(config, ranks);
   };
   for (const int ranks : {2, 3, 4}) {  // five grains: uneven

@@ -3,6 +3,7 @@
 #include <charconv>
 
 #include "athanor/base/check.h"
+#include "athanor/base/format_version.h"
 #include "athanor/checkpoint/checkpoint.h"
 #include "athanor/checkpoint/manifest.h"
 #include "athanor/checkpoint/staged_folder.h"
@@ -43,6 +44,9 @@ Verdict examine(Env& env, const std::string& path) {
     const Checkpoint checkpoint = Checkpoint::open(env, path);
     checkpoint.verify();
     return {Verdict::Kind::good, checkpoint.step(), ""};
+  } catch (const FormatError&) {
+    if (standing.still_stands()) throw;  // it is whole, and no older one stands in for it
+    return {Verdict::Kind::vanished, 0, ""};
   } catch (const Failure& error) {
     const bool stands = standing.still_stands();
     return {stands ? Verdict::Kind::damaged : Verdict::Kind::vanished, 0, error.what()};

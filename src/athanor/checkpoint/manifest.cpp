@@ -6,6 +6,7 @@
 #include <set>
 
 #include "athanor/base/check.h"
+#include "athanor/base/format_version.h"
 #include "athanor/base/hash.h"
 #include "athanor/store/json.h"
 
@@ -202,9 +203,10 @@ Manifest parse_manifest(std::string_view text, const std::string& file) {
   const Json json = parse_json(text, file);
   const Node root{json, file, "manifest"};
   if (root.at("format").text() != "athanor checkpoint") root.refuse("its format is not 'athanor checkpoint'");
-  if (const int64_t version = root.at("version").natural(); version != kManifestVersion)
-    root.refuse(
-        fmt::format("got version {}, expected {}; a newer program wrote it", version, kManifestVersion));
+  check_format(
+      file, root.at("version").natural(), kManifestVersion,
+      "export its weights with the version that wrote it (athanor checkpoint export-hf) and start from them "
+      "with train.init_from");
   Manifest manifest;
   manifest.step = root.at("step").natural();
   if (!root.at("state").value.is_object()) root.at("state").refuse("expected an object");

@@ -6,7 +6,7 @@
 //
 // All checksums are XXH3-128 as 32 lower-case hexadecimal digits. Parsing checks the manifest's own checksum,
 // every name, and that the slices of each tensor cover it exactly once. Errors: Error naming the file and the
-// tensor. Thread rule: pure functions.
+// tensor; FormatError (base/format_version.h) for a manifest of another version. Thread rule: pure functions.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,8 @@
 namespace athanor {
 
 constexpr const char* kManifestName = "manifest.json";
-constexpr int64_t kManifestVersion = 1;
+// 2: error_feedback.*, server_error.* and replica.H.* have these names, and so have the settings.
+constexpr int64_t kManifestVersion = 2;
 
 struct ManifestSlice {
   std::string file, entry;  // a safetensors file of the folder, the tensor in it

@@ -97,8 +97,8 @@ SharedTree share_tree(const std::vector<std::vector<int64_t>>& tables, int64_t n
 }
 
 LeafRange grains_of_rank(int64_t num_grains, int dp, int rank) {
-  check(num_grains >= 0 && dp >= 1 && 0 <= rank && rank < dp, "grains: rank {} of {} with {} grains", rank,
-        dp, num_grains);
+  check(num_grains >= 0 && dp >= 1 && 0 <= rank && rank < dp,
+        "micro-batches: rank {} of {} with {} micro-batches", rank, dp, num_grains);
   const int64_t each = num_grains / dp, extra = num_grains % dp;
   const int64_t first = rank * each + std::min<int64_t>(rank, extra);
   return {first, first + each + (rank < extra ? 1 : 0)};

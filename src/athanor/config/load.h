@@ -34,7 +34,7 @@ Config load_config(Env& env, const std::string& path, std::span<const std::strin
 Config parse_config(std::string_view text, const std::string& name, const std::string& folder = "",
                     std::span<const std::string> overrides = {}, const OpenInitSource& source = {});
 
-// Of so many steps those that a way of sending gradients (parallel.compression) wants sent whole, where the run does not
+// Of so many steps those that a way of sending gradients (compression.method) wants sent whole, where the run does not
 // say: docs/compression.md.
 int64_t compression_warmup(const std::string& kind, int64_t steps);
 

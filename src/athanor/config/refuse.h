@@ -1,6 +1,6 @@
 // How a check of a config says what is wrong: "ORIGIN: KEY: MESSAGE", a ConfigError.
 //
-//   require(t.micro_batch <= t.global_batch, config, "train.micro_batch", "got {}, expected at most {}", ...);
+//   require(t.micro_batch_size <= t.global_batch_size, config, "train.micro_batch_size", "got {}, ...", ...);
 //   refuse(config, "offload.path", "make the folder", "got '{}', expected a folder", path);
 //
 // ORIGIN is where the key was set (a line of the file, an override), if it was. Thread rule: pure functions.

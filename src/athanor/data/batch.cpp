@@ -28,7 +28,7 @@ int64_t BatchReader::num_grains() const {
 }
 
 void BatchReader::read(int64_t step, int64_t grain, Batch& batch) const {
-  check(grain >= 0 && grain < num_grains(), "batch reader: grain {}, expected 0 to {}", grain,
+  check(grain >= 0 && grain < num_grains(), "batch reader: micro-batch {}, expected 0 to {}", grain,
         num_grains() - 1);
   batch.step = step;
   batch.grain = grain;

@@ -1,6 +1,6 @@
 // The tokens of one grain: micro_batch sequences of a step's global batch, the unit of work.
 //
-//   const BatchReader reader(dataset.channels, sampler, config.train.micro_batch);
+//   const BatchReader reader(dataset.channels, sampler, config.train.micro_batch_size);
 //   Batch batch;
 //   for (int64_t grain = 0; grain < reader.num_grains(); ++grain) reader.read(step, grain, batch);
 //

@@ -33,8 +33,8 @@ struct ChannelOptions {
   double weight = 1.0;  // 0: only evaluated, so it needs no training sequence
   int64_t seq_len = 256;
   double valid_fraction = 0.01;
-  int64_t vocab_size = 0;  // of the model: ids must be below
-  bool attend_across_documents = true;
+  int64_t vocab_size = 0;      // of the model: ids must be below
+  bool document_mask = false;  // tokens attend within their own document only
 };
 
 // `targets` predicted tokens, the inputs starting at token `first`.
@@ -70,7 +70,7 @@ class Channel {
   // Any range of the stream for training.
   void read(int64_t first, std::span<int32_t> ids) const;
 
-  bool tells_documents_apart() const { return !options_.attend_across_documents; }
+  bool tells_documents_apart() const { return options_.document_mask; }
   // Of the tokens from `first` on, how many of them come before the start of each one's document; 0 for the document
   // that token `first` is in. Of the stream for training, and of that which windows are of.
   void document_starts(int64_t first, std::span<int32_t> starts) const;

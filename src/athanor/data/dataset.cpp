@@ -134,10 +134,9 @@ Dataset open_dataset(const Config& config, Env& env, const DatasetOptions& optio
           fmt::format("data.channels: two are named '{}', expected different names", channel.name));
     const auto tokens = files.open(channel.name, channel.path);
     const auto valid = channel.valid_path.empty() ? nullptr : files.open(channel.name, channel.valid_path);
-    dataset.channels.emplace_back(
-        ChannelOptions{channel.name, channel.weight, data.seq_len, data.valid_fraction, dataset.vocab_size,
-                       data.attend_across_documents},
-        tokens, bytes, valid);
+    dataset.channels.emplace_back(ChannelOptions{channel.name, channel.weight, data.seq_len,
+                                                 data.valid_fraction, dataset.vocab_size, data.document_mask},
+                                  tokens, bytes, valid);
     dataset.identity += fmt::format("channel '{}': weight={} tokens={} content={}", channel.name,
                                     channel.weight, tokens->num_tokens(), tokens->quick_hash());
     if (valid != nullptr)

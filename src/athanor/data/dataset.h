@@ -1,7 +1,7 @@
 // All the data of a run: tokenizer and channels, as [data] of its config describes them.
 //
 //   const Dataset dataset = open_dataset(config, system_env(), {.threads = 2});
-//   const Sampler sampler = make_sampler(dataset.channels, config.train.seed, config.train.global_batch);
+//   const Sampler sampler = make_sampler(dataset.channels, config.train.seed, config.train.global_batch_size);
 //
 // A channel's path is a text or JSONL file or a folder of them (document_reader.h), tokenized on first use
 // into the cache (tokenize.h), or, where no such file exists, the prefix of a .bin/.idx pair. Text needs a

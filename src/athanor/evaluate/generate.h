@@ -4,7 +4,7 @@
 //
 // Random choices are drawn by address (seed, number of the token): the same prompt, options and seed give the
 // same text. When the context is full, the newer half of it is kept and read again, so text may grow past
-// max_seq_len. Thread rule: one thread per model. Errors: an empty prompt, or ids outside the vocabulary.
+// max_position_embeddings. Thread rule: one thread per model. Errors: an empty prompt, or ids outside the vocabulary.
 #pragma once
 
 #include <functional>
@@ -23,7 +23,7 @@ struct GenerateOptions {
   SamplingOptions sampling;
   std::vector<int32_t> stop_ids;  // the text ends before any of these
   int64_t vocab_size = 0;         // only ids below are drawn (the tokenizer's); 0: the model's
-  int64_t context = 0;            // positions that are kept, at most; 0: max_seq_len
+  int64_t context = 0;            // positions that are kept, at most; 0: max_position_embeddings
   // The address of the random choices: (seed, stream, number of the token, step).
   std::string stream = "generate";
   uint64_t step = 0;

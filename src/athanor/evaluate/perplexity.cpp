@@ -161,8 +161,9 @@ IdsScore score_ids(const Model& model, Arena& arena, const std::vector<std::vect
   for (size_t s = 0; s < sequences.size(); ++s) {
     const auto& ids = sequences[s];
     const auto length = static_cast<int64_t>(ids.size()) - 1;
-    check(length <= config.max_seq_len, "ids: sequence {} has {} ids, expected at most {} (max_seq_len + 1)",
-          s, ids.size(), config.max_seq_len + 1);
+    check(length <= config.max_position_embeddings,
+          "ids: sequence {} has {} ids, expected at most {} (max_position_embeddings + 1)", s, ids.size(),
+          config.max_position_embeddings + 1);
     for (size_t i = 0; i < ids.size(); ++i)
       check(ids[i] >= 0 && ids[i] < config.vocab_size,
             "ids: sequence {} holds id {} at {}, expected below vocab_size {}", s, ids[i], i,

@@ -75,7 +75,7 @@ struct IdsScore {
   double loss = 0.0;   // mean over them
 };
 // Sequences of ids, each from its own start. Error naming sequence and limit for ids outside the vocabulary,
-// for a sequence longer than max_seq_len + 1 and where nothing is left to predict.
+// for a sequence longer than max_position_embeddings + 1 and where nothing is left to predict.
 IdsScore score_ids(const Model& model, Arena& arena, const std::vector<std::vector<int32_t>>& sequences);
 
 }  // namespace athanor

@@ -234,7 +234,7 @@ void export_hf(Env& env, const std::string& path, const std::string& folder, con
   if (!tokens.files.contains("generation_config.json"))
     write("generation_config.json", generation_json(tokens));
   if (tokens.tokenizer && !tokens.files.contains("tokenizer_config.json"))
-    write("tokenizer_config.json", tokenizer_config_json(tokens, model.max_seq_len));
+    write("tokenizer_config.json", tokenizer_config_json(tokens, model.max_position_embeddings));
   Exporter exporter(env, checkpoint, model, options);
   exporter.write(staged.path());
   exporter.compare(staged.path());

@@ -65,8 +65,7 @@ struct HfTensor {
 Shape shape_there(const HfTensor& tensor, const std::function<const Shape&(const std::string&)>& shape_of);
 
 struct HfFamily {
-  const char* family;        // "llama"
-  const char* model_type;    // "llama"
+  const char* model_type;    // "llama", as ours
   const char* architecture;  // "LlamaForCausalLM"
   const char* prefix;        // of all names but lm_head; a file of the bare model leaves it out
   ModelConfig (*read)(const HfConfig& config);

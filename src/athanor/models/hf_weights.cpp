@@ -26,7 +26,8 @@ Config read_config(const HfConfig& hf, const std::string& file) {
   Config config;
   config.model = read_hf_config(hf_family_of(hf), hf);
   config.precision.compute = compute_type(hf);
-  config.data.seq_len = std::min(config.data.seq_len, std::max<int64_t>(config.model.max_seq_len, 1));
+  config.data.seq_len =
+      std::min(config.data.seq_len, std::max<int64_t>(config.model.max_position_embeddings, 1));
   if (config.model.vocab_size == 0) hf.refuse("vocab_size", "is missing");
   return parse_config(print_config(config), file);
 }
@@ -60,8 +61,9 @@ HfWeights::HfWeights(Env& env, const std::string& path)
 }
 
 void HfWeights::place_parts(const HfFamily& family) {
-  check(static_cast<uint64_t>(config_.model.layers) <= folder_.tensors().size(),
-        "'{}': got {} tensors for {} layers", path_, folder_.tensors().size(), config_.model.layers);
+  check(static_cast<uint64_t>(config_.model.num_hidden_layers) <= folder_.tensors().size(),
+        "'{}': got {} tensors for {} layers", path_, folder_.tensors().size(),
+        config_.model.num_hidden_layers);
   std::map<std::string, Shape> shapes;
   const auto model = make_model(config_.model);
   for (const auto& param : model->params()) {
@@ -100,7 +102,7 @@ void HfWeights::place_parts(const HfFamily& family) {
 
 // Readers disagree about a head of its own in a model that ties it: some take it, some the embedding.
 void HfWeights::check_tied_head() const {
-  if (!config_.model.tie_embeddings) return;
+  if (!config_.model.tie_word_embeddings) return;
   const auto head = folder_.find("lm_head.weight");
   if (!head) return;
   const auto& embedding = parts_.at("embed.weight").places.front();

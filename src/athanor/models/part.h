@@ -1,6 +1,6 @@
 // Parts of a model: what one stage of a pipeline computes and owns.
 //
-//   const auto parts = cut_model(even_stage_layers(config.layers, 8));   // of eight stages
+//   const auto parts = cut_model(even_stage_layers(config.num_hidden_layers, 8));   // of eight stages
 //   model->keep(std::array{parts[1], parts[6]});              // this rank's: the others get no memory
 //   Var y = model->run(parts[1], tape, {}, x, {}, recompute);   // hidden states in, hidden states out
 //

@@ -31,10 +31,10 @@ Sharding transformer_sharding(const ModelConfig& config, bool sequence_parallel)
 }
 
 Sharding sharding_of(const ModelConfig& config, bool sequence_parallel) {
-  if (config.family == "llama") return llama_sharding(config, sequence_parallel);
-  if (config.family == "gpt2") return gpt2_sharding(config, sequence_parallel);
-  if (config.family == "moe") return moe_sharding(config, sequence_parallel);
-  fail("model: family '{}' has no table of how to cut it over ranks", config.family);
+  if (config.model_type == "llama") return llama_sharding(config, sequence_parallel);
+  if (config.model_type == "gpt2") return gpt2_sharding(config, sequence_parallel);
+  if (config.has_experts()) return moe_sharding(config, sequence_parallel);
+  fail("model: model_type '{}' has no table of how to cut it over ranks", config.model_type);
 }
 
 void shard_model(Model& model, const Sharding& sharding, Group& group) {

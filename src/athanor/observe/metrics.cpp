@@ -58,18 +58,18 @@ std::string expert_fields(const ExpertMetrics& experts) {
   std::string layers;
   for (const double value : experts.layers) layers += (layers.empty() ? "" : ",") + json_number(value);
   return fmt::format(
-      ",\"expert_load\":{},\"expert_load_by_layer\":[{}],\"drop_share\":{},\"router_aux_loss\":{},"
+      ",\"load_imbalance\":{},\"load_imbalance_by_layer\":[{}],\"token_drop_rate\":{},\"router_aux_loss\":{},"
       "\"router_z_loss\":{}",
       json_number(experts.max_over_mean), layers, json_number(experts.drop_share),
       json_number(experts.aux_loss), json_number(experts.z_loss));
 }
 
 std::optional<ExpertMetrics> experts_at(const json& object) {
-  if (!object.contains("expert_load")) return std::nullopt;
+  if (!object.contains("load_imbalance")) return std::nullopt;
   ExpertMetrics experts;
-  experts.max_over_mean = number_at(object, "expert_load");
-  experts.layers = object.at("expert_load_by_layer").get<std::vector<double>>();
-  experts.drop_share = number_at(object, "drop_share");
+  experts.max_over_mean = number_at(object, "load_imbalance");
+  experts.layers = object.at("load_imbalance_by_layer").get<std::vector<double>>();
+  experts.drop_share = number_at(object, "token_drop_rate");
   experts.aux_loss = number_at(object, "router_aux_loss");
   experts.z_loss = number_at(object, "router_z_loss");
   return experts;

@@ -142,8 +142,8 @@ void TensorBoardWriter::write(const StepMetrics& m, double wall_seconds) {
   add("speed/step_seconds", m.step_seconds);
   add("speed/mfu_percent", 100 * m.mfu);
   if (m.experts) {
-    add("experts/max_over_mean_load", m.experts->max_over_mean);
-    add("experts/drop_share", m.experts->drop_share);
+    add("experts/load_imbalance", m.experts->max_over_mean);
+    add("experts/token_drop_rate", m.experts->drop_share);
     add("experts/aux_loss", m.experts->aux_loss);
     add("experts/z_loss", m.experts->z_loss);
   }

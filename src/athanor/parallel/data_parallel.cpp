@@ -37,7 +37,8 @@ DataParallelOptions for_size(DataParallelOptions options, int size) {
         "data parallel: got codes of whole gradients with {}, expected bf16, int8 or none",
         options.across != nullptr ? "hybrid sharding" : fmt::format("ZeRO stage {}", options.stage));
   check(options.parts >= 1 && size % options.parts == 0,
-        "data parallel: got {} parts of a grain in a group of {}, expected a divisor", options.parts, size);
+        "data parallel: got {} parts of a micro-batch in a group of {}, expected a divisor", options.parts,
+        size);
   check(!options.gradients_place.is_used() || (options.compression.kind == Compression::none &&
                                                (options.across == nullptr || options.stage > 1)),
         "data parallel: got gradients on disk with {}, expected none",
@@ -119,7 +120,7 @@ void DataParallel::allocate() {
 
 void DataParallel::share_grains(std::vector<int64_t> counts) {
   check(experts_ == nullptr || options_.expert_parts > 0,
-        "data parallel: got other shares of grains with experts on other ranks");
+        "data parallel: got other shares of micro-batches with experts on other ranks");
   if (experts_) experts_->share_grains(counts);
   gradients_->share_grains(std::move(counts));
 }
@@ -130,8 +131,9 @@ LeafRange DataParallel::summed_grains(int64_t num_grains) const {
 
 std::vector<int64_t> DataParallel::grains_of_step(int64_t num_grains) const {
   const int ranks = everyone().size() / options_.parts * options_.num_islands;
-  check(ranks <= num_grains, "data parallel: got {} ranks for {} grains in a step, expected at most {}",
-        ranks, num_grains, num_grains);
+  check(ranks <= num_grains,
+        "data parallel: got {} ranks for {} micro-batches in a step, expected at most {}", ranks, num_grains,
+        num_grains);
   const auto [first, last] = summed_grains(num_grains);
   std::vector<int64_t> grains = gradients_->grains_of_step(last - first);
   for (int64_t& grain : grains) grain += first;

@@ -87,7 +87,7 @@ void DiskGradients::weight_ready(Weight& weight, int64_t grain) {
   const size_t index = buckets_.of(weight).bucket;
   const int64_t expected = leaves_.first + static_cast<int64_t>(done_[index]);
   check(shares_.own_leaf(grain, num_grains_) == expected,
-        "gradients on disk: got '{}' of grain {}, expected grain {}", weight.use(), grain,
+        "gradients on disk: got '{}' of micro-batch {}, expected micro-batch {}", weight.use(), grain,
         expected - shares_.own_leaf(0, num_grains_));
   if (!open_[index].defined()) need(weight);  // one that nothing was added to is zero
   weight.end_grad();
@@ -146,7 +146,7 @@ void DiskGradients::finish() {
   finish_sum();
   for (size_t bucket = 0; bucket < done_.size(); ++bucket)
     check(done_[bucket] == plan_.grains.size(),
-          "data parallel: bucket {} has the gradients of {} grains, "
+          "data parallel: bucket {} has the gradients of {} micro-batches, "
           "expected {}",
           bucket, done_[bucket], plan_.grains.size());
 }

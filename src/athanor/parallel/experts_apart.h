@@ -39,13 +39,15 @@ class ExpertGrains {
   // Of num_grains that `sharing` ranks, or sets of neighbours, share out, where `ranks` have the same experts.
   int64_t in_step(int64_t num_grains, int sharing, int ranks) const {
     if (parts_ > 0) return num_grains;
-    check(num_grains % sharing == 0, "expert parallel: got {} grains for {} ranks, expected as many on each",
-          num_grains, sharing);
+    check(num_grains % sharing == 0,
+          "expert parallel: got {} micro-batches for {} ranks, expected as many on each", num_grains,
+          sharing);
     return num_grains / sharing * ranks;
   }
   void begin(std::vector<int64_t> own, std::vector<int64_t> of_experts) {
     check(parts_ > 0 ? own == of_experts : own.size() == of_experts.size(),
-          "expert parallel: got experts on ranks with other grains, expected {} neighbours with the same",
+          "expert parallel: got experts on ranks with other micro-batches, expected {} neighbours with the "
+          "same",
           parts_);
     own_ = std::move(own);
     of_experts_ = std::move(of_experts);

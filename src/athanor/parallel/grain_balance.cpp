@@ -19,7 +19,7 @@ double slowest(const std::vector<int64_t>& counts, const std::vector<double>& se
 
 void check_times(const std::vector<double>& seconds_per_grain) {
   for (const double seconds : seconds_per_grain)
-    check(std::isfinite(seconds) && seconds > 0.0, "balance: got {} seconds for a grain, expected some",
+    check(std::isfinite(seconds) && seconds > 0.0, "balance: got {} seconds for a micro-batch, expected some",
           seconds);
 }
 
@@ -34,8 +34,8 @@ std::vector<int> every_rank_alone(const Group& group) {
 // One grain each; every further one goes to the unit that would be done with it first, of equals the lowest.
 std::vector<int64_t> share_grains(int64_t num_grains, const std::vector<double>& seconds_per_grain) {
   const auto units = static_cast<int64_t>(seconds_per_grain.size());
-  check(1 <= units && units <= num_grains, "balance: got {} grains for {} units, expected one each at least",
-        num_grains, units);
+  check(1 <= units && units <= num_grains,
+        "balance: got {} micro-batches for {} units, expected one each at least", num_grains, units);
   check_times(seconds_per_grain);
   std::vector<int64_t> counts(seconds_per_grain.size(), 1);
   for (int64_t left = num_grains - units; left > 0; --left) {
@@ -80,7 +80,7 @@ bool GrainBalance::deal() {
   const double mine = *middle;
   seconds_.clear();
   std::vector<double> of_ranks(units_.size()), of_units(counts_.size(), 0.0);
-  group_.all_gather(&mine, of_ranks.data(), 1, Dtype::f64, "seconds of a grain").wait();
+  group_.all_gather(&mine, of_ranks.data(), 1, Dtype::f64, "seconds of a micro-batch").wait();
   check_times(of_ranks);
   for (size_t rank = 0; rank < of_ranks.size(); ++rank) {
     double& of_unit = of_units[static_cast<size_t>(units_[rank])];

@@ -26,7 +26,9 @@ class GrainGradients {
   virtual void end_grain() = 0;
   // A pipeline works on several grains at a time. It says which weight has the gradient of which grain. Error: workers of
   // parameter servers have none.
-  virtual void begin_pass() { fail("gradients: got the pass of a pipeline, expected one grain at a time"); }
+  virtual void begin_pass() {
+    fail("gradients: got the pass of a pipeline, expected one micro-batch at a time");
+  }
   virtual void weight_ready(Weight&, int64_t /*grain*/) {}
   virtual void end_pass() {}
   virtual void finish() = 0;                // waits

@@ -11,8 +11,8 @@ LeafRange GrainShares::grains(int64_t num_grains, int rank) const {
   if (counts_.empty()) return grains_of_rank(num_grains, sharing, place);
   check(std::ssize(counts_) == sharing &&
             std::accumulate(counts_.begin(), counts_.end(), int64_t{0}) == num_grains,
-        "data parallel: the shares of {} ranks are not those of {} grains for {} ranks", counts_.size(),
-        num_grains, sharing);
+        "data parallel: the shares of {} ranks are not those of {} micro-batches for {} ranks",
+        counts_.size(), num_grains, sharing);
   const int64_t first = std::accumulate(counts_.begin(), counts_.begin() + place, int64_t{0});
   return {first, first + counts_[static_cast<size_t>(place)]};
 }

@@ -42,9 +42,10 @@ int ShardedGradients::grains_of_round(int64_t round) const {
 
 void ShardedGradients::share_grains(std::vector<int64_t> counts) {
   fail(
-      "data parallel: got shares of grains for {} ranks with sharded gradients, expected none: every round "
+      "data parallel: got shares of micro-batches for {} ranks with sharded gradients, expected none: every "
+      "round "
       "has a "
-      "grain of each rank, whose gradients are scattered at once",
+      "micro-batch of each rank, whose gradients are scattered at once",
       counts.size());
 }
 
@@ -95,7 +96,7 @@ void ShardedGradients::begin_step(int64_t num_grains) {
 
 WeightReady ShardedGradients::begin_grain(int64_t grain) {
   const int64_t round = (grain - first_grain_) / per_round();
-  check(round == round_ + 1, "data parallel: got round {} of grains, expected {}", round, round_ + 1);
+  check(round == round_ + 1, "data parallel: got round {} of micro-batches, expected {}", round, round_ + 1);
   ++round_;
   return [this](Weight& weight) { weight_ready(weight); };
 }
@@ -109,7 +110,8 @@ bool ShardedGradients::begin_idle_round() {
 // Ranks that go through their grains by one schedule meet in the same rounds of the same buckets, if each has as many.
 void ShardedGradients::begin_pass() {
   check(num_grains_ % per_round() == 0,
-        "data parallel: got {} grains for {} ranks of a pipeline with sharded gradients, expected a multiple",
+        "data parallel: got {} micro-batches for {} ranks of a pipeline with sharded gradients, expected a "
+        "multiple",
         num_grains_, per_round());
   round_ = num_grains_ / per_round() - 1;
 }

@@ -140,7 +140,7 @@ void OuterSync::sync() {
 
 bool OuterSync::is_true_everywhere(bool here) {
   double others = here ? 0.0 : 1.0;
-  across_.all_reduce(&others, 1, Dtype::f64, "agreement of islands").wait();
+  across_.all_reduce(&others, 1, Dtype::f64, "agreement of replica groups").wait();
   return others == 0.0;
 }
 

@@ -58,7 +58,7 @@ std::optional<double> zb_v_bubble(int p, int m, const StageCost& t);
 Schedule dualpipe_v(int p, int m);
 std::optional<double> dualpipe_v_bubble(int p, int m, const StageCost& t);
 
-// By name, of the shape that make_schedule() takes; nothing too for other names ("solved", a file's).
+// By name, of the shape that make_schedule() takes; nothing too for other names ("auto", a file's).
 std::optional<double> closed_form_bubble(const std::string& name, ScheduleShape shape, const StageCost& t);
 
 }  // namespace athanor

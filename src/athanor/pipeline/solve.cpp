@@ -75,7 +75,7 @@ class Best {
   }
   Solution take() {
     check(!best_.made_from.empty(), "schedule: no candidate fits into {}", request_.memory_limit);
-    best_.schedule.name = "solved";
+    best_.schedule.name = "auto";
     validate(best_.schedule);
     return std::move(best_);
   }

@@ -31,7 +31,7 @@ struct SolveRequest {
 };
 
 struct Solution {
-  Schedule schedule;  // named "solved"
+  Schedule schedule;  // named "auto"
   Simulation run;
   std::string made_from;
 };

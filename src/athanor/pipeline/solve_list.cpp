@@ -17,7 +17,7 @@ class ListScheduler {
         rules_(rules),
         stages_(rules.rank_of_stage.size()),
         ranks_(static_cast<size_t>(request.ranks)),
-        schedule_{"solved", rules.rank_of_stage, request.micro_batches, {}} {
+        schedule_{"auto", rules.rank_of_stage, request.micro_batches, {}} {
     schedule_.ranks.resize(ranks_.size());
     const auto micro_batches = static_cast<size_t>(request.micro_batches);
     for (size_t s = 0; s < stages_.size(); ++s) {

@@ -29,18 +29,18 @@ NamedTensor factor_of(const std::string& own, const CompressionState& state) {
 }  // namespace
 
 CompressionOptions compression_of(const Config& config) {
-  const ParallelConfig& p = config.parallel;
+  const CompressionConfig& c = config.compression;
   Compression kind = Compression::none;
-  if (p.compression == "bf16") kind = Compression::bf16;
-  if (p.compression == "int8") kind = Compression::int8;
-  if (p.compression == "topk") kind = Compression::topk;
-  if (p.compression == "powersgd") kind = Compression::powersgd;
-  if (p.compression == "onebit-adam") kind = Compression::onebit_adam;
+  if (c.method == "bf16") kind = Compression::bf16;
+  if (c.method == "int8") kind = Compression::int8;
+  if (c.method == "topk") kind = Compression::topk;
+  if (c.method == "powersgd") kind = Compression::powersgd;
+  if (c.method == "onebit-adam") kind = Compression::onebit_adam;
   return {.kind = kind,
-          .ratio = p.compression_ratio,
-          .rank = p.compression_rank,
-          .warmup_updates = p.compression_warmup,
-          .error_feedback = p.error_feedback,
+          .ratio = c.ratio,
+          .rank = c.rank,
+          .warmup_updates = c.warmup_steps,
+          .error_feedback = c.error_feedback,
           .seed = config.train.seed};
 }
 

@@ -1,7 +1,7 @@
 // Compression of gradients as a run's config says it, and what of it a checkpoint holds.
 //
 //   DataParallelOptions options{.compression = compression_of(config)};
-//   add_compression(content.tensors, parallel.compression_states());   // "residue.0.USE.PARAM", ...
+//   add_compression(content.tensors, parallel.compression_states());   // "error_feedback.0.USE.PARAM", ...
 //   load_compression(checkpoint, parallel.compression_states());
 //
 // `own` is put before the names: of two speeds that of the island (train/islands.h), each of which has its own.

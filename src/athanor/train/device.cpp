@@ -29,13 +29,14 @@ void check_fits_device(const Config& config, int num_ranks) {
   };
   one("cp", layout.cp);
   one("ep", layout.ep);
-  need(layout.compression == "none",
-       fmt::format("parallel.compression = \"{}\", expected none on devices", layout.compression));
-  need(layout.zero_shard == 0,
-       fmt::format("parallel.zero_shard = {}, expected 0 on devices", layout.zero_shard));
-  need(layout.servers == 0, fmt::format("parallel.servers = {}, expected 0 on devices", layout.servers));
-  need(layout.sync_every == 0,
-       fmt::format("parallel.sync_every = {}, expected 0 on devices", layout.sync_every));
+  need(config.compression.method == "none",
+       fmt::format("compression.method = \"{}\", expected none on devices", config.compression.method));
+  need(layout.shard_degree == 0,
+       fmt::format("parallel.shard_degree = {}, expected 0 on devices", layout.shard_degree));
+  need(config.parameter_server.servers == 0,
+       fmt::format("parameter_server.servers = {}, expected 0 on devices", config.parameter_server.servers));
+  need(config.local_sgd.sync_interval == 0,
+       fmt::format("local_sgd.sync_interval = {}, expected 0 on devices", config.local_sgd.sync_interval));
 }
 
 }  // namespace

@@ -4,7 +4,7 @@
 //
 // "cpu" and "auto" are the CPU: no kernel of the other column has run on a real device yet (docs/cuda.md), so nobody
 // gets it unasked. "cuda" is a device of the machine for each rank, which share the samples, the state
-// (parallel.zero), layers (tp, sp) and depth (pp).
+// (parallel.zero_stage), layers (tp, sp) and depth (pp).
 // Errors: ConfigError where the config does not fit a device, or there is none that can serve. Thread rule: a plain
 // function.
 #pragma once

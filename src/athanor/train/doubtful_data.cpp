@@ -15,7 +15,7 @@ std::string epochs_text(const Config& config, const Dataset& data) {
   double weights = 0.0;
   for (const Channel& channel : data.channels) weights += channel.weight();
   const double drawn = static_cast<double>(config.train.steps) *
-                       static_cast<double>(config.train.global_batch) *
+                       static_cast<double>(config.train.global_batch_size) *
                        static_cast<double>(config.data.seq_len);
   std::string text;
   for (const Channel& channel : data.channels) {

@@ -80,9 +80,9 @@ std::string fault_of_step(const StepResult& result, const StepMetrics& metrics) 
                        result.loss_scale);
   for (const auto& [channel, loss] : metrics.valid_channel_loss)
     if (!std::isfinite(loss))
-      return fmt::format("step {}: the held-out loss of channel '{}' is not finite", metrics.step, channel);
+      return fmt::format("step {}: the validation loss of channel '{}' is not finite", metrics.step, channel);
   if (metrics.valid_loss && !std::isfinite(*metrics.valid_loss))
-    return fmt::format("step {}: the held-out loss is not finite", metrics.step);
+    return fmt::format("step {}: the validation loss is not finite", metrics.step);
   return "";
 }
 

@@ -3,10 +3,10 @@
 namespace athanor {
 
 GrainDealer::GrainDealer(const Config& config, Training& training) : training_(training) {
-  if (config.parallel.balance != "speed") return;
+  if (config.parallel.load_balance != "speed") return;
   const GrainDealers& dealers = training.grain_dealers();
   balance_.emplace(*dealers.group, dealers.units, training.grains_of_island(),
-                   BalanceOptions{.every = config.parallel.balance_every});
+                   BalanceOptions{.every = config.parallel.load_balance_every});
 }
 
 bool GrainDealer::after_step(int64_t step, const StepParts& seconds, bool goes_on) {

@@ -1,5 +1,5 @@
-// Grains by measured speed in a run (parallel.balance = "speed"): what a rank's steps took goes in, and every
-// parallel.balance_every steps its unit may get other grains. Without it nothing is dealt.
+// Grains by measured speed in a run (parallel.load_balance = "speed"): what a rank's steps took goes in, and every
+// parallel.load_balance_every steps its unit may get other grains. Without it nothing is dealt.
 //
 //   GrainDealer dealer(config, training);                    // after training.allocate()
 //   if (dealer.after_step(step, result.seconds, goes_on))    // collective

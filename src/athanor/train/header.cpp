@@ -21,21 +21,25 @@ std::string count(int64_t value) {
 }
 
 std::string shards_text(const ParallelConfig& p) {
-  return p.zero_shard > 0 ? fmt::format(" in groups of {}", p.zero_shard) : "";
+  return p.shard_degree > 0 ? fmt::format(" in groups of {}", p.shard_degree) : "";
 }
 
 // What most layouts have not.
-std::string rarer_axes_text(const ParallelConfig& p) {
+std::string rarer_axes_text(const Config& config) {
+  const ParallelConfig& p = config.parallel;
+  const LocalSgdConfig& local = config.local_sgd;
+  const ParameterServerConfig& ps = config.parameter_server;
   std::string text;
-  if (p.cp > 1) text += fmt::format(", cp {} ({})", p.cp, p.cp_kind);
+  if (p.cp > 1) text += fmt::format(", cp {} ({})", p.cp, p.cp_method);
   if (p.ep > 1) text += fmt::format(", ep {}", p.ep);
-  if (p.compression != "none") text += ", compression " + p.compression;
-  if (p.sync_every > 0)
-    text += fmt::format(", local SGD in groups of {} every {} steps{}", p.sync_group, p.sync_every,
-                        p.outer_compression == "none" ? "" : " by " + p.outer_compression);
-  if (p.servers > 0)
-    text += fmt::format(", {} parameter server{}, {}{}", p.servers, p.servers == 1 ? "" : "s", p.consistency,
-                        p.consistency == "bounded" ? fmt::format(" by {}", p.staleness) : "");
+  if (config.compression.method != "none") text += ", compression " + config.compression.method;
+  if (local.sync_interval > 0)
+    text += fmt::format(", local SGD in groups of {} every {} steps{}", local.group_size, local.sync_interval,
+                        local.compression == "none" ? "" : " by " + local.compression);
+  if (ps.servers > 0)
+    text +=
+        fmt::format(", {} parameter server{}, {}{}", ps.servers, ps.servers == 1 ? "" : "s", ps.consistency,
+                    ps.consistency == "bounded" ? fmt::format(" by {}", ps.staleness) : "");
   return text;
 }
 
@@ -52,8 +56,8 @@ std::string batch_text(const Config& config, int64_t grains, int64_t dp) {
   const TrainConfig& t = config.train;
   std::string accumulation = fmt::format("{}", grains / dp);
   if (grains % dp != 0) accumulation += fmt::format(" or {}", grains / dp + 1);
-  return fmt::format("{} x {} tokens = {} micro-batch x {} accumulation x {} dp", t.global_batch,
-                     config.data.seq_len, t.micro_batch, accumulation, dp);
+  return fmt::format("{} x {} tokens = {} micro-batch x {} accumulation x {} dp", t.global_batch_size,
+                     config.data.seq_len, t.micro_batch_size, accumulation, dp);
 }
 
 std::string memory_text(const MemoryUsage& use) {
@@ -102,7 +106,7 @@ void add_data(Rows& rows, std::span<const Channel> channels) {
 }
 
 std::string steps_text(const Config& config, int64_t done) {
-  const std::string tokens = count(config.train.global_batch * config.data.seq_len);
+  const std::string tokens = count(config.train.global_batch_size * config.data.seq_len);
   if (done >= config.train.steps)
     return fmt::format("all {} are done, {} tokens each", config.train.steps, tokens);
   return fmt::format("{} to {}, {} tokens each", done + 1, config.train.steps, tokens);
@@ -122,14 +126,15 @@ Rows header_rows(const Config& config, const Training& training, std::span<const
                                 steps_done == 0 ? "new" : fmt::format("resumed after step {}", steps_done)));
   rows.emplace_back(
       "model", fmt::format("{}, {} layers, hidden size {}, {} heads ({} kv), MLP {}, vocabulary {}",
-                           m.preset.empty() ? m.family : m.preset, m.layers, m.width, m.heads, m.kv_heads,
-                           m.ffn_width, with_commas(m.vocab_size)));
+                           m.preset.empty() ? m.model_type : m.preset, m.num_hidden_layers, m.hidden_size,
+                           m.num_attention_heads, m.num_key_value_heads, m.intermediate_size,
+                           with_commas(m.vocab_size)));
   if (!training.model->moe_layers().empty())
-    rows.emplace_back("experts",
-                      fmt::format("{} of {} per token, {} shared, hidden size {}, in {} layers, {} scores",
-                                  m.experts_per_token, m.experts, m.shared_experts, m.expert_width,
-                                  training.model->moe_layers().size(), m.router));
-  if (const auto origin = config.origins.find("model.layers");
+    rows.emplace_back(
+        "experts", fmt::format("{} of {} per token, {} shared, hidden size {}, in {} layers, {} scores",
+                               m.num_experts_per_tok, m.num_experts, m.n_shared_experts,
+                               m.moe_intermediate_size, training.model->moe_layers().size(), m.scoring_func));
+  if (const auto origin = config.origins.find("model.num_hidden_layers");
       origin != config.origins.end() && origin->second.kind == Origin::Kind::source) {
     const auto tokenizer = config.origins.find("data.tokenizer");
     const bool both = tokenizer != config.origins.end() && tokenizer->second.kind == Origin::Kind::source;
@@ -141,9 +146,10 @@ Rows header_rows(const Config& config, const Training& training, std::span<const
                                 with_commas(training.model->num_params()),
                                 human_count(training.model->flops_per_token(config.data.seq_len))));
   rows.emplace_back("global batch", batch_text(config, training.num_grains, dp));
-  rows.emplace_back("layout", fmt::format("{}, tp {}{}{}, ZeRO {}{}, reduce {}, recompute {}",
-                                          axes_text(config, training, dp), p.tp, p.sp ? " with sp" : "",
-                                          rarer_axes_text(p), p.zero, shards_text(p), p.reduce, p.recompute));
+  rows.emplace_back(
+      "layout", fmt::format("{}, tp {}{}{}, ZeRO {}{}, reduce {}, recompute {}",
+                            axes_text(config, training, dp), p.tp, p.sp ? " with sp" : "",
+                            rarer_axes_text(config), p.zero_stage, shards_text(p), p.reduce, p.recompute));
   rows.emplace_back(
       "compute", fmt::format("{} on {}, {} thread{} a rank{}", config.precision.compute,
                              isa_name(queue.isa()), queue.num_threads(), queue.num_threads() == 1 ? "" : "s",

@@ -14,23 +14,22 @@ namespace athanor {
 int island_ranks(const Config& config, int dp, int ranks_of_host) {
   const ParallelConfig& p = config.parallel;
   const auto sharing = static_cast<int>(p.tp * p.cp);
-  const int shard = static_cast<int>(std::max<int64_t>(1, p.zero_shard));
+  const int shard = static_cast<int>(std::max<int64_t>(1, p.shard_degree));
   const int of_host = std::clamp(ranks_of_host / std::max(1, sharing), 1, dp);
-  const int ranks =
-      p.sync_group != 0 ? static_cast<int>(p.sync_group) : std::max(shard, of_host / shard * shard);
+  const int ranks = config.local_sgd.group_size != 0 ? static_cast<int>(config.local_sgd.group_size)
+                                                     : std::max(shard, of_host / shard * shard);
   if (dp % ranks != 0)
     throw ConfigError(
-        fmt::format("parallel.sync_group: got {} of parallel.dp = {} ranks, expected a divisor", ranks, dp),
-        "an island is as large as every other");
+        fmt::format("local_sgd.group_size: got {} of parallel.dp = {} ranks, expected a divisor", ranks, dp),
+        "replica groups have one size");
   if (ranks % shard != 0) {
     int nearest = std::min(shard, ranks);
     while (ranks % nearest != 0) --nearest;
-    throw ConfigError(
-        fmt::format(
-            "parallel.zero_shard: got {} in islands of {} ranks (parallel.sync_group), expected a divisor",
-            shard, ranks),
-        nearest > 1 ? fmt::format("the nearest is {}", nearest)
-                    : "parallel.zero_shard = 0 shards over all of an island");
+    throw ConfigError(fmt::format("parallel.shard_degree: got {} in replica groups of {} ranks "
+                                  "(local_sgd.group_size), expected a divisor",
+                                  shard, ranks),
+                      nearest > 1 ? fmt::format("the nearest is {}", nearest)
+                                  : "parallel.shard_degree = 0 shards over all of a replica group");
   }
   if (ranks * sharing % p.ep != 0) {
     int nearest = dp;
@@ -38,10 +37,12 @@ int island_ranks(const Config& config, int dp, int ranks_of_host) {
       if (dp % size == 0 && size * sharing % p.ep == 0 && std::abs(size - ranks) <= std::abs(nearest - ranks))
         nearest = size;
     throw ConfigError(
-        fmt::format("parallel.ep: got {} in islands of {} ranks (parallel.sync_group = {} x cp x tp), "
-                    "expected a divisor of them",
-                    p.ep, ranks * sharing, ranks),
-        fmt::format("the nearest is parallel.sync_group = {}: all experts are in every island", nearest));
+        fmt::format(
+            "parallel.ep: got {} in replica groups of {} ranks (local_sgd.group_size = {} x cp x tp), "
+            "expected a divisor of them",
+            p.ep, ranks * sharing, ranks),
+        fmt::format("the nearest is local_sgd.group_size = {}: all experts are in every replica group",
+                    nearest));
   }
   return ranks;
 }
@@ -75,7 +76,7 @@ std::unique_ptr<Group> make_island_experts(World& world, const MeshShape& shape,
   std::vector<int> experts;
   for (const int peer : shape.peers(world.rank(), {Axis::edp}))
     if (are_in_one(world, shape, peer, ranks)) experts.push_back(peer);
-  return world.make_group(std::move(experts), "experts of an island");
+  return world.make_group(std::move(experts), "experts of a replica group");
 }
 
 IslandGroups make_expert_shards(World& world, const MeshShape& shape, int ranks, int within) {
@@ -102,26 +103,28 @@ GrainDealers make_grain_dealers(World& world, const MeshShape& shape, int ranks_
     members.push_back(rank);
     dealers.units.push_back(shape.coordinate(rank, Axis::dp) % ranks_of_island);
   }
-  if (std::ssize(members) < world.size()) dealers.own = world.make_group(std::move(members), "grain dealers");
+  if (std::ssize(members) < world.size())
+    dealers.own = world.make_group(std::move(members), "micro-batch dealers");
   dealers.group = dealers.own ? dealers.own.get() : &world.all();
   return dealers;
 }
 
 std::string island_prefix(const OuterSync* outer) {
-  return outer == nullptr ? "" : fmt::format("island.{}.", outer->island());
+  return outer == nullptr ? "" : fmt::format("replica.{}.", outer->island());
 }
 
 std::string island_prefix(const Checkpoint& checkpoint, const OuterSync* outer, const Param& any) {
   int written = 0;
-  while (checkpoint.has(fmt::format("island.{}.model.{}", written, any.name()))) ++written;
+  while (checkpoint.has(fmt::format("replica.{}.model.{}", written, any.name()))) ++written;
   if (written == 0) return "";
   if (outer == nullptr)
     throw ConfigError(
-        fmt::format("parallel.sync_every: got 0 for '{}', expected k > 0: it holds the optimizer state of "
-                    "{} islands",
-                    checkpoint.path(), written),
+        fmt::format(
+            "local_sgd.sync_interval: got 0 for '{}', expected k > 0: it holds the optimizer state of "
+            "{} replica groups",
+            checkpoint.path(), written),
         "train.init_from takes its weights alone");
-  return fmt::format("island.{}.", outer->island() % written);
+  return fmt::format("replica.{}.", outer->island() % written);
 }
 
 namespace {
@@ -132,7 +135,7 @@ bool is_second_copy(const Param& param) {
 }
 
 std::string residue_kind(int island) {
-  return fmt::format("island.{}.outer.residue", island);
+  return fmt::format("replica.{}.outer.error_feedback", island);
 }
 
 }  // namespace
@@ -146,8 +149,8 @@ void add_outer(std::vector<NamedTensor>& tensors, const OuterSync& outer,
   }
   for (const OuterSync::Residue& residue : outer.residues())
     if (!is_second_copy(*residue.param))
-      add_slices(tensors, residue.of_sum ? "outer.sum_residue" : residue_kind(outer.island()), *residue.param,
-                 residue.range, {residue.values});
+      add_slices(tensors, residue.of_sum ? "outer.server_error" : residue_kind(outer.island()),
+                 *residue.param, residue.range, {residue.values});
   for (const auto& param : params)
     if (param->is_state()) add_slices(tensors, "model", *param, {param->master()});
 }
@@ -168,7 +171,7 @@ void load_outer(const Checkpoint& checkpoint, OuterSync& outer) {
     Tensor values = residue.values;
     fill_zero(values);
     if (residue.of_sum) {
-      read("outer.sum_residue", *residue.param, residue.range, values);
+      read("outer.server_error", *residue.param, residue.range, values);
       continue;
     }
     const Tensor part = empty_like(values, Category::workspace);

@@ -1,19 +1,19 @@
 // The islands of two-speed synchronisation (parallel/two_speed.h) in a run: who is in one, and what of them a checkpoint
 // holds.
 //
-//   config.parallel.sync_group = island_ranks(config, dp, ranks_of_host);          // "auto" no more
+//   config.local_sgd.group_size = island_ranks(config, dp, ranks_of_host);          // "auto" no more
 //   training.lay_out(mesh);                              // calls split_islands(make_islands(world, shape, ranks))
 //
 // An island is whole: the ranks that share a model, a sequence, a pipeline or the experts of a layer are in one.
-// With ranks of dp numbered 0 1 2 3 and sync_group = 2, cp = 2, a stage's ranks are
+// With ranks of dp numbered 0 1 2 3 and local_sgd.group_size = 2, cp = 2, a stage's ranks are
 //
 //   island 0:  dp 0: 0 1   dp 1: 2 3        inner {0,1,2,3} {4,5,6,7}
 //   island 1:  dp 2: 4 5   dp 3: 6 7        across {0,4} {1,5} {2,6} {3,7};  experts, ep = 2: {0,2} {1,3} {4,6} {5,7}
 //
 // In a checkpoint the model is that of the outer weights, model.NAME, beside outer.momentum.NAME; each island's own
-// weights and optimizer state, which differ, are island.H.model.NAME, island.H.adam.m.NAME. Read by other numbers of
+// weights and optimizer state, which differ, are replica.H.model.NAME, replica.H.adam.m.NAME. Read by other numbers of
 // islands, island h takes what island h mod (those written) had; a checkpoint without islands is where all of them
-// start from. What codes of meetings left out is island.H.outer.residue.NAME and outer.sum_residue.NAME; of n islands,
+// start from. What codes of meetings left out is replica.H.outer.error_feedback.NAME, outer.server_error.NAME; of n islands,
 // h takes the sum of those of h, h + n, ...: what is owed to the weights stays the same.
 #pragma once
 
@@ -29,7 +29,7 @@
 namespace athanor {
 
 // Ranks of parallel.dp in an island; "auto": those on a host. ConfigError where they do not divide dp, or where the
-// ranks of parallel.ep, or of parallel.zero_shard, would lie in two islands.
+// ranks of parallel.ep, or of parallel.shard_degree, would lie in two islands.
 int island_ranks(const Config& config, int dp, int ranks_of_host);
 
 struct IslandGroups {
@@ -56,7 +56,7 @@ struct GrainDealers {
 };
 GrainDealers make_grain_dealers(World& world, const MeshShape& shape, int ranks_of_island);
 
-// "" without islands, else "island.H." of this rank's.
+// "" without islands, else "replica.H." of this rank's.
 std::string island_prefix(const OuterSync* outer);
 // Where this rank reads its own from; Error for islands where there should be none.
 std::string island_prefix(const Checkpoint& checkpoint, const OuterSync* outer, const Param& any);

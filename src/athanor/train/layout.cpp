@@ -29,7 +29,7 @@ Schedule schedule_of_file(const ParallelConfig& p, int64_t micro_batches) {
     throw ConfigError(fmt::format(
         "parallel.schedule: got {} micro-batches in '{}', expected at least the {} that a rank of "
         "parallel.dp {} of a step",
-        schedule.micro_batches, p.schedule, micro_batches, p.balance == "speed" ? "may have" : "has"));
+        schedule.micro_batches, p.schedule, micro_batches, p.load_balance == "speed" ? "may have" : "has"));
   if (p.virtual_stages > 0 && schedule.num_stages() != p.pp * p.virtual_stages)
     throw ConfigError(fmt::format("parallel.virtual_stages: got {} for '{}', expected {} stages in all",
                                   p.virtual_stages, p.schedule, schedule.num_stages()));
@@ -37,22 +37,24 @@ Schedule schedule_of_file(const ParallelConfig& p, int64_t micro_batches) {
 }
 
 void check_shards(const ParallelConfig& p, int64_t dp) {
-  if (p.zero_shard == 0 || dp % p.zero_shard == 0) return;
-  int64_t nearest = std::min(p.zero_shard, dp);
+  if (p.shard_degree == 0 || dp % p.shard_degree == 0) return;
+  int64_t nearest = std::min(p.shard_degree, dp);
   while (dp % nearest != 0) --nearest;
-  throw ConfigError(fmt::format("parallel.zero_shard: got {} for {} ranks of parallel.dp, expected a divisor",
-                                p.zero_shard, dp),
-                    nearest > 1 ? fmt::format("the nearest is {}", nearest)
-                                : "parallel.zero_shard = 0 shards over all of them");
+  throw ConfigError(
+      fmt::format("parallel.shard_degree: got {} for {} ranks of parallel.dp, expected a divisor",
+                  p.shard_degree, dp),
+      nearest > 1 ? fmt::format("the nearest is {}", nearest)
+                  : "parallel.shard_degree = 0 shards over all of them");
 }
 
 // Of a rank of dp: by speed all but one for each of the others, with two speeds those of its island.
 int64_t most_grains(const Config& config, int64_t dp) {
   const ParallelConfig& p = config.parallel;
   const int64_t grains = grains_of_step(config.train);
-  if (p.balance != "speed") return (grains + dp - 1) / dp;
-  const bool has_islands = p.sync_every > 0 && p.sync_group > 0 && dp % p.sync_group == 0;
-  const int64_t islands = has_islands ? dp / p.sync_group : 1;
+  if (p.load_balance != "speed") return (grains + dp - 1) / dp;
+  const bool has_islands = config.local_sgd.sync_interval > 0 && config.local_sgd.group_size > 0 &&
+                           dp % config.local_sgd.group_size == 0;
+  const int64_t islands = has_islands ? dp / config.local_sgd.group_size : 1;
   return (grains + islands - 1) / islands - (dp / islands - 1);
 }
 
@@ -62,13 +64,13 @@ void check_pipeline(const Config& config, int64_t dp) {
   const int64_t grains = grains_of_step(config.train);
   const Schedule schedule = pipeline_schedule(config, most_grains(config, dp));
   pipeline_parts(config, schedule);
-  if (p.zero >= 2 && grains % dp != 0)
-    throw ConfigError(
-        fmt::format("parallel.zero: got {} with parallel.pp = {} and {} grains of a step for {} ranks of "
-                    "parallel.dp, expected as many grains on each",
-                    p.zero, p.pp, grains, dp),
-        fmt::format("the nearest is parallel.zero = 1, or train.global_batch = {}",
-                    (grains + dp - 1) / dp * dp * config.train.micro_batch));
+  if (p.zero_stage >= 2 && grains % dp != 0)
+    throw ConfigError(fmt::format("parallel.zero_stage: got {} with parallel.pp = {} and {} micro-batches of "
+                                  "a step for {} ranks of "
+                                  "parallel.dp, expected as many micro-batches on each",
+                                  p.zero_stage, p.pp, grains, dp),
+                      fmt::format("the nearest is parallel.zero_stage = 1, or train.global_batch_size = {}",
+                                  (grains + dp - 1) / dp * dp * config.train.micro_batch_size));
 }
 
 void check_expert_parallel(const Config& config, int64_t dp) {
@@ -81,20 +83,19 @@ void check_expert_parallel(const Config& config, int64_t dp) {
   const int64_t ranks = dp * p.cp * p.tp, grains = grains_of_step(config.train);
   if (ranks % p.ep != 0) {
     int64_t nearest = std::min(p.ep, ranks);
-    while (ranks % nearest != 0 || config.model.experts % nearest != 0) --nearest;
+    while (ranks % nearest != 0 || config.model.num_experts % nearest != 0) --nearest;
     throw ConfigError(fmt::format("parallel.ep: got {} with {} ranks of a stage (dp x cp x tp), expected a "
                                   "divisor of them",
                                   p.ep, ranks),
                       fmt::format("the nearest is {}", nearest));
   }
   if (shape.expert_parts() == 0 && grains % dp != 0)
-    throw ConfigError(
-        fmt::format(
-            "parallel.ep: got {} with {} grains of a step for {} ranks of parallel.dp, expected as many "
-            "grains on each: they meet in every layer of experts",
-            p.ep, grains, dp),
-        fmt::format("the nearest is train.global_batch = {}",
-                    (grains + dp - 1) / dp * dp * config.train.micro_batch));
+    throw ConfigError(fmt::format("parallel.ep: got {} with {} micro-batches of a step for {} ranks of "
+                                  "parallel.dp, expected as many "
+                                  "micro-batches on each: they exchange tokens in every layer of experts",
+                                  p.ep, grains, dp),
+                      fmt::format("the nearest is train.global_batch_size = {}",
+                                  (grains + dp - 1) / dp * dp * config.train.micro_batch_size));
 }
 
 // A set of shards has as many ranks with one expert as with another, or one at most.
@@ -104,31 +105,32 @@ bool fits_experts(const ParallelConfig& p, int64_t shard) {
 }
 
 void check_expert_shards(const ParallelConfig& p, int64_t dp) {
-  if (p.ep == 1 || p.zero_shard == 0 || fits_experts(p, p.zero_shard)) return;
+  if (p.ep == 1 || p.shard_degree == 0 || fits_experts(p, p.shard_degree)) return;
   int64_t nearest = dp;
   for (int64_t shard = dp; shard >= 2; --shard)
     if (dp % shard == 0 && fits_experts(p, shard) &&
-        std::abs(shard - p.zero_shard) < std::abs(nearest - p.zero_shard))
+        std::abs(shard - p.shard_degree) < std::abs(nearest - p.shard_degree))
       nearest = shard;
   throw ConfigError(
-      fmt::format("parallel.zero_shard: got {} with parallel.ep = {}, sets of {} ranks (x cp x tp), expected "
-                  "a multiple of {} or at most {}",
-                  p.zero_shard, p.ep, p.zero_shard * p.cp * p.tp, p.ep, p.ep),
+      fmt::format(
+          "parallel.shard_degree: got {} with parallel.ep = {}, sets of {} ranks (x cp x tp), expected "
+          "a multiple of {} or at most {}",
+          p.shard_degree, p.ep, p.shard_degree * p.cp * p.tp, p.ep, p.ep),
       fmt::format("the nearest is {}", nearest));
 }
 
 }  // namespace
 
 int64_t grains_of_step(const TrainConfig& train) {
-  return (train.global_batch + train.micro_batch - 1) / train.micro_batch;
+  return (train.global_batch_size + train.micro_batch_size - 1) / train.micro_batch_size;
 }
 
 int training_ranks(const Config& config, int world_size) {
-  return world_size - static_cast<int>(config.parallel.servers);
+  return world_size - static_cast<int>(config.parameter_server.servers);
 }
 
 bool sums_experts_apart(const Config& config, const MeshShape& shape) {
-  return config.model.experts > 0 && (shape.ep > 1 || shape.tp > 1);
+  return config.model.num_experts > 0 && (shape.ep > 1 || shape.tp > 1);
 }
 
 MeshShape mesh_shape(const Config& config, int world_size) {
@@ -143,9 +145,9 @@ MeshShape mesh_shape(const Config& config, int world_size) {
 
 void check_ranks(const Config& config, int all_ranks) {
   const ParallelConfig& p = config.parallel;
-  if (p.servers >= all_ranks)
-    throw ConfigError(fmt::format("parallel.servers: got {} in a world of {} rank{}, expected fewer",
-                                  p.servers, all_ranks, all_ranks == 1 ? "" : "s"),
+  if (config.parameter_server.servers >= all_ranks)
+    throw ConfigError(fmt::format("parameter_server.servers: got {} in a world of {} rank{}, expected fewer",
+                                  config.parameter_server.servers, all_ranks, all_ranks == 1 ? "" : "s"),
                       "the other ranks train");
   const int world_size = training_ranks(config, all_ranks);
   std::string axes, key;  // those that share a model
@@ -178,10 +180,10 @@ void check_ranks(const Config& config, int all_ranks) {
   if (left > grains)
     throw ConfigError(
         fmt::format("parallel.dp: got {} ranks for the {} micro-batches of a step "
-                    "(train.global_batch {} / train.micro_batch {}), expected at most {}",
-                    left, grains, t.global_batch, t.micro_batch, grains),
-        fmt::format("start at most {} ranks, lower train.micro_batch or raise train.global_batch",
-                    grains * others + p.servers));
+                    "(train.global_batch_size {} / train.micro_batch_size {}), expected at most {}",
+                    left, grains, t.global_batch_size, t.micro_batch_size, grains),
+        fmt::format("start at most {} ranks, lower train.micro_batch_size or raise train.global_batch_size",
+                    grains * others + config.parameter_server.servers));
   check_pipeline(config, left);
   check_expert_parallel(config, left);
   check_expert_shards(p, left);
@@ -201,7 +203,7 @@ Schedule pipeline_schedule(const Config& config, int64_t micro_batches) {
 
 std::vector<ModelPart> pipeline_parts(const Config& config, const Schedule& schedule) {
   const ParallelConfig& p = config.parallel;
-  const int64_t stages = schedule.num_stages(), layers = config.model.layers;
+  const int64_t stages = schedule.num_stages(), layers = config.model.num_hidden_layers;
   if (p.stage_layers.empty()) {
     const int64_t of_rank = stages / p.pp, fitting = layers / of_rank;
     if (stages > layers)

@@ -24,7 +24,7 @@ namespace athanor {
 // parallel.dp has a grain, and the pipeline has layers and micro-batches for its stages.
 void check_ranks(const Config& config, int world_size);
 
-// All but parallel.servers, which are the last ones.
+// All but parameter_server.servers, which are the last ones.
 int training_ranks(const Config& config, int world_size);
 
 // Of the ranks that train. parallel.dp = "auto" are those that the other axes leave.

@@ -39,7 +39,7 @@ std::vector<ParallelConfig> sizes_of_axes(const Config& config, int64_t most) {
     for (p.tp = 1; p.pp * p.tp <= most; ++p.tp)
       for (p.cp = 1; p.pp * p.tp * p.cp <= most; ++p.cp)
         for (p.dp = 1; p.pp * p.tp * p.cp * p.dp <= most; ++p.dp)
-          for (p.ep = 1; p.ep <= (config.model.experts > 0 ? p.dp * p.cp * p.tp : 1); ++p.ep)
+          for (p.ep = 1; p.ep <= (config.model.num_experts > 0 ? p.dp * p.cp * p.tp : 1); ++p.ep)
             all.push_back(p);
   return all;
 }
@@ -50,16 +50,16 @@ std::vector<ParallelConfig> every_layout(const Config& config, int64_t most) {
   for (ParallelConfig p : sizes_of_axes(config, most)) {
     const std::vector<std::string> schedules = p.pp > 1 ? schedule_names() : std::vector{p.schedule};
     const std::vector<std::string> kinds =
-        p.cp > 1 ? std::vector<std::string>{"ring", "ulysses"} : std::vector{p.cp_kind};
+        p.cp > 1 ? std::vector<std::string>{"ring", "ulysses"} : std::vector{p.cp_method};
     for (const std::string& schedule : schedules)
       for (const std::string& kind : kinds)
         for (const bool sp : {false, true})
           for (int zero = 0; zero <= 3; ++zero)
             for (const char* recompute : {"none", "selective", "full"}) {
               p.schedule = schedule;
-              p.cp_kind = kind;
+              p.cp_method = kind;
               p.sp = sp;
-              p.zero = zero;
+              p.zero_stage = zero;
               p.recompute = recompute;
               all.push_back(p);
             }
@@ -95,7 +95,7 @@ LayoutWalk walk_layouts(const Config& config, int most_ranks) {
     tried.parallel = layout;
     try {
       validate(tried);
-      check_ranks(tried, ranks_of(layout));
+      check_ranks(tried, ranks_of(layout, tried.parameter_server.servers));
       walk.legal.push_back(layout);
     } catch (const ConfigError& error) {
       ++walk.refused[without_numbers(error.what())];
@@ -109,9 +109,8 @@ Config in_layout(Config config, const ParallelConfig& layout) {
   return config;
 }
 
-int ranks_of(const ParallelConfig& layout) {
-  return static_cast<int>(layout.pp * std::max<int64_t>(1, layout.dp) * layout.cp * layout.tp +
-                          layout.servers);
+int ranks_of(const ParallelConfig& layout, int64_t servers) {
+  return static_cast<int>(layout.pp * std::max<int64_t>(1, layout.dp) * layout.cp * layout.tp + servers);
 }
 
 std::vector<std::string> axis_values(const ParallelConfig& p) {
@@ -120,9 +119,9 @@ std::vector<std::string> axis_values(const ParallelConfig& p) {
           fmt::format("dp {}", p.dp),
           fmt::format("tp {}", p.tp),
           p.sp ? "sp" : "no sp",
-          p.cp > 1 ? fmt::format("cp {} {}", p.cp, p.cp_kind) : "cp 1",
+          p.cp > 1 ? fmt::format("cp {} {}", p.cp, p.cp_method) : "cp 1",
           fmt::format("ep {}", p.ep),
-          fmt::format("zero {}", p.zero),
+          fmt::format("zero {}", p.zero_stage),
           fmt::format("recompute {}", p.recompute)};
 }
 
@@ -161,13 +160,13 @@ bool keeps_order(const ParallelConfig& p) {
   return p.tp == 1 && p.cp == 1 && p.ep == 1 && (p.dp <= 1 || p.reduce == "tree");
 }
 
-std::string text_of(const ParallelConfig& p) {
+std::string text_of(const ParallelConfig& p, int64_t servers) {
   return fmt::format("{}dp {} tp {}{}{}{} zero {}{} reduce {} recompute {}",
                      p.pp > 1 ? fmt::format("pp {} {} ", p.pp, p.schedule) : "", p.dp, p.tp,
-                     p.sp ? " sp" : "", p.cp > 1 ? fmt::format(" cp {} {}", p.cp, p.cp_kind) : "",
-                     p.ep > 1 ? fmt::format(" ep {}", p.ep) : "", p.zero,
-                     p.zero_shard > 0 ? fmt::format(" of {}", p.zero_shard) : "", p.reduce, p.recompute) +
-         (p.servers > 0 ? fmt::format(" servers {}", p.servers) : "");
+                     p.sp ? " sp" : "", p.cp > 1 ? fmt::format(" cp {} {}", p.cp, p.cp_method) : "",
+                     p.ep > 1 ? fmt::format(" ep {}", p.ep) : "", p.zero_stage,
+                     p.shard_degree > 0 ? fmt::format(" of {}", p.shard_degree) : "", p.reduce, p.recompute) +
+         (servers > 0 ? fmt::format(" servers {}", servers) : "");
 }
 
 }  // namespace athanor

@@ -27,7 +27,7 @@ struct LayoutWalk {
 LayoutWalk walk_layouts(const Config& config, int most_ranks);
 
 Config in_layout(Config config, const ParallelConfig& layout);
-int ranks_of(const ParallelConfig& layout);  // "auto" is a dp of 1
+int ranks_of(const ParallelConfig& layout, int64_t servers = 0);  // "auto" is a dp of 1
 
 // Of each axis what the layout has: "pp 2", "1f1b", "dp 1", "tp 2", "sp", "cp 2 ring", "ep 1", "zero 3", "full". As many,
 // in the same order, for every layout; two axes never share a value.
@@ -43,6 +43,6 @@ std::vector<size_t> spanning_sample(const std::vector<ParallelConfig>& layouts, 
 bool keeps_order(const ParallelConfig& layout);
 
 // "pp 2 zb-v dp 2 tp 2 sp zero 3 reduce tree recompute full"
-std::string text_of(const ParallelConfig& layout);
+std::string text_of(const ParallelConfig& layout, int64_t servers = 0);
 
 }  // namespace athanor

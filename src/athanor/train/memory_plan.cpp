@@ -68,16 +68,16 @@ WorstShares worst_shares(const Training& training, int64_t grains_of_step, int p
 void run_steps(Training& training, const Config& config, const WorstShares& shares) {
   // Two steps of each kind: the second one meets the state that the first left behind.
   TrainState state;
-  const int64_t micro = config.train.micro_batch, length = config.data.seq_len;
+  const int64_t micro = config.train.micro_batch_size, length = config.data.seq_len;
   Batch batch;
   for (size_t step = 0; step < 2 + 2 * shares.counts.size(); ++step) {
     if (step >= 2) training.share_grains(shares.counts[step / 2 - 1]);
     const std::vector<int64_t> grains = training.own_grains();
     auto grain = grains.begin();
     training.runner->run(state, [&]() -> const Batch& {
-      batch.num_sequences = std::min(micro, config.train.global_batch - *grain++ * micro);
+      batch.num_sequences = std::min(micro, config.train.global_batch_size - *grain++ * micro);
       batch.seq_len = length;
-      if (!config.data.attend_across_documents)
+      if (config.data.document_mask)
         batch.document_starts.resize(static_cast<size_t>(batch.num_sequences * length));
       return batch;
     });
@@ -115,7 +115,7 @@ struct Choice {
 
 // The first candidate that fits, or the one that needs least.
 Choice choose_recompute(const PlanRequest& request, uint64_t budget) {
-  const int64_t layers = request.config.model.layers;
+  const int64_t layers = request.config.model.num_hidden_layers;
   const auto fits = [&](const MemoryPlan& plan) { return plan.complete && needed_bytes(plan) <= budget; };
   int64_t low = 0, high = 2 * layers;
   MemoryPlan best = plan_with(request, candidate(high, layers));
@@ -149,28 +149,30 @@ MemoryPlan plan_memory(const PlanRequest& request) {
   const auto queue = make_null_queue(config.train.isa == "auto" ? best_isa() : parse_isa(config.train.isa));
   const auto world = make_null_world(request.rank, request.world_size);
   std::optional<ServerPlaces> places;
-  if (config.parallel.servers > 0) places.emplace(config, *world);
+  if (config.parameter_server.servers > 0) places.emplace(config, *world);
   const bool serves = places && places->serves();
-  Mesh mesh(mesh_shape(config, request.world_size), *world, static_cast<int>(config.parallel.servers));
+  Mesh mesh(mesh_shape(config, request.world_size), *world,
+            static_cast<int>(config.parameter_server.servers));
   const int data_rank = serves ? 0 : mesh.coordinate(Axis::dp), data_ranks = serves ? 1 : mesh.size(Axis::dp);
 
-  const int64_t micro = config.train.micro_batch;
-  int64_t grains = (config.train.global_batch + micro - 1) / micro;
+  const int64_t micro = config.train.micro_batch_size;
+  int64_t grains = (config.train.global_batch_size + micro - 1) / micro;
   if (grains > kMaxGrains)
     throw ConfigError(
-        fmt::format("train.global_batch: got {} sequences in {} grains of {}, expected at most {} "
-                    "grains a step",
-                    config.train.global_batch, grains, micro, kMaxGrains),
-        "raise train.micro_batch");
+        fmt::format(
+            "train.global_batch_size: got {} sequences in {} micro-batches of {}, expected at most {} "
+            "micro-batches a step",
+            config.train.global_batch_size, grains, micro, kMaxGrains),
+        "raise train.micro_batch_size");
   if (!serves && data_ranks <= grains) {
     const LeafRange range = grains_of_rank(grains, data_ranks, data_rank);
     plan.num_grains = range.second - range.first;
   }
   const bool packs = packs_weights(config, grains, data_ranks);
-  config.parallel.compression_warmup = 0;  // its steps need less
-  config.parallel.sync_every = std::min<int64_t>(config.parallel.sync_every, 1);
-  if (config.parallel.sync_every > 0)
-    config.parallel.sync_group = island_ranks(config, data_ranks, /*ranks_of_host=*/1);
+  config.compression.warmup_steps = 0;  // its steps need less
+  config.local_sgd.sync_interval = std::min<int64_t>(config.local_sgd.sync_interval, 1);
+  if (config.local_sgd.sync_interval > 0)
+    config.local_sgd.group_size = island_ranks(config, data_ranks, /*ranks_of_host=*/1);
   const bool tree = config.parallel.reduce == "tree";
   // A pipeline holds several at a time.
   const int64_t planned =
@@ -178,7 +180,7 @@ MemoryPlan plan_memory(const PlanRequest& request) {
   const int64_t all_grains = grains;
   uint64_t left_out = 0;  // buffers of gradients
   for (; grains > planned; grains = (grains + 1) / 2) {
-    config.train.global_batch = (grains + 1) / 2 * micro;
+    config.train.global_batch_size = (grains + 1) / 2 * micro;
     left_out += tree ? 1 : 0;
   }
 
@@ -219,7 +221,8 @@ MemoryPlan plan_recompute(const PlanRequest& request) {
         fmt::format("parallel.recompute_budget: got {}, expected {} {}", size_text(budget),
                     choice.plan.complete ? "at least" : "more than", size_text(needed_bytes(choice.plan))),
         "that is what a rank needs with parallel.recompute = \"" +
-            choice.plan.request.config.parallel.recompute + "\"; a smaller train.micro_batch needs less");
+            choice.plan.request.config.parallel.recompute +
+            "\"; a smaller train.micro_batch_size needs less");
   return std::move(choice.plan);
 }
 
@@ -232,11 +235,12 @@ std::string ways_to_fit(const PlanRequest& request) {
   const auto add = [&](bool is_there, const char* way) {
     if (!is_there) ways += std::string(way) + ", ";
   };
-  add(config.train.micro_batch == 1, "train.micro_batch = 1");
-  add(config.parallel.zero == 3 || request.world_size == 1 || config.parallel.servers > 0,
-      "parallel.zero = 3 (weights, gradients and optimizer state shared by the ranks)");
-  add(config.optimizer.state == "8bit" || config.parallel.servers > 0, "optimizer.state = \"8bit\"");
-  add(config.offload.optimizer != "memory" || config.parallel.servers > 0, "offload.optimizer = \"disk\"");
+  add(config.train.micro_batch_size == 1, "train.micro_batch_size = 1");
+  add(config.parallel.zero_stage == 3 || request.world_size == 1 || config.parameter_server.servers > 0,
+      "parallel.zero_stage = 3 (weights, gradients and optimizer state shared by the ranks)");
+  add(config.optimizer.state == "8bit" || config.parameter_server.servers > 0, "optimizer.state = \"8bit\"");
+  add(config.offload.optimizer != "memory" || config.parameter_server.servers > 0,
+      "offload.optimizer = \"disk\"");
   return "no parallel.recompute policy fits; what needs less: " + ways +
          "a shorter data.seq_len, a smaller model";
 }

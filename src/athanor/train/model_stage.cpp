@@ -17,7 +17,7 @@ ModelStage::ModelStage(const Model& model, const ModelPart& part, RecomputePlan 
 
 Tensor ModelStage::make_boundary(int micro_batch) {
   const Tensor ids = hooks_.micro_batch(micro_batch).ids;
-  const int64_t width = model_.config().width;
+  const int64_t width = model_.config().hidden_size;
   const Shape shape = hooks_.token_ranks == 1 ? Shape{ids.dim(0), ids.dim(1), width}
                                               : Shape{dealt_rows(ids.numel(), hooks_.token_ranks), width};
   return empty(ids.arena(), shape, model_.weights().front()->param().dtype(), Category::activations);

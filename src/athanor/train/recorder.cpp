@@ -11,6 +11,7 @@
 #include "athanor/observe/loss_curves.h"
 #include "athanor/observe/plot.h"
 #include "athanor/observe/report.h"
+#include "athanor/train/run_folder.h"
 
 namespace athanor {
 namespace {
@@ -70,7 +71,9 @@ void Recorder::open(int64_t resumed_step, const std::string& resolved_config) {
       [&] { samples_ = std::make_unique<SampleLog>(records_, file("samples.jsonl"), resumed_step_); },
       /*lost=*/0);
   write("config.resolved.toml", resolved_config);
-  write("env.json", environment_report(ATHANOR_VERSION, command_line_).to_json());
+  Report environment = environment_report(ATHANOR_VERSION, command_line_);
+  environment["format"] = kRunFormat;
+  write("env.json", environment.to_json());
 }
 
 void Recorder::open_metrics() {

@@ -61,7 +61,7 @@ std::string TrainReport::to_json() const {
   report["tokens_per_second"] = tokens_per_second;
   report["mfu"] = mfu;
   report["seconds"] = seconds;
-  report["first_step_seconds"] = first_step_seconds;
+  report["time_to_first_step_seconds"] = first_step_seconds;
   report["peak_bytes"] = peak_bytes;
   report["planned_bytes"] = planned_bytes;
   report["resident_bytes"] = resident_bytes;
@@ -137,7 +137,7 @@ std::optional<TrainReport> TrainReport::parse(const std::string& json) {
   number("tokens_per_second", report.tokens_per_second);
   number("mfu", report.mfu);
   number("seconds", report.seconds);
-  number("first_step_seconds", report.first_step_seconds);
+  number("time_to_first_step_seconds", report.first_step_seconds);
   number("peak_bytes", report.peak_bytes);
   number("planned_bytes", report.planned_bytes);
   number("resident_bytes", report.resident_bytes);

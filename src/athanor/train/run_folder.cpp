@@ -9,6 +9,7 @@
 
 #include "athanor/base/check.h"
 #include "athanor/base/clock.h"
+#include "athanor/base/format_version.h"
 #include "athanor/config/print.h"
 #include "athanor/train/resume_changes.h"
 #include "athanor/train/run_history.h"
@@ -20,8 +21,8 @@ constexpr double kLockSeconds = 2.0;
 
 // What a resumed run must find unchanged: everything that its state or its sample order depends on.
 constexpr std::array kBound = {
-    "model.",         "data.seq_len",      "data.valid_fraction",         "train.seed", "train.global_batch",
-    "optimizer.name", "precision.compute", "data.attend_across_documents"};
+    "model.",         "data.seq_len",      "data.valid_fraction", "train.seed", "train.global_batch_size",
+    "optimizer.name", "precision.compute", "data.document_mask"};
 
 bool is_bound(const std::string& key) {
   return key != "model.preset" && std::any_of(kBound.begin(), kBound.end(), [&](const std::string& bound) {
@@ -43,6 +44,16 @@ std::string holder_of(const std::string& run_folder) {
 }
 
 }  // namespace
+
+void check_run_format(Env& env, const std::string& run_folder) {
+  const std::string path = join_path(run_folder, "env.json");
+  if (!env.exists(path)) return;
+  const auto json = nlohmann::json::parse(env.read_text(path), nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object()) return;  // torn: its checkpoints say what it is
+  const auto format = json.find("format");
+  check_format(run_folder, format != json.end() && format->is_number_integer() ? format->get<int64_t>() : 1,
+               kRunFormat, "give the new run another train.name");
+}
 
 FolderLock lock_run(const std::string& run_folder) {
   for (const double deadline = now_seconds() + kLockSeconds;;) {

@@ -18,6 +18,13 @@ struct RunFolder {
   std::string checkpoints() const { return file("checkpoints"); }
 };
 
+// Of all that is kept in a run's folder, its checkpoints apart (checkpoint/manifest.h). 2: settings and metrics have the
+// field's names. env.json has it.
+constexpr int64_t kRunFormat = 2;
+
+// FormatError (base/format_version.h) where the folder is a run of another format; nothing where it is none.
+void check_run_format(Env& env, const std::string& run_folder);
+
 // Two processes that train the same run would cut each other's metrics. One that was killed a moment ago may still be on
 // its way out: Error after two seconds.
 FolderLock lock_run(const std::string& run_folder);

@@ -19,6 +19,7 @@ constexpr double kRenewSeconds = 1.0;
 
 void RunKeeper::take() {
   if (is_first_) {
+    check_run_format(env_, folder_.path);
     is_new_ = !env_.exists(folder_.path);
     env_.create_folders(folder_.path);
     lock_.emplace(lock_run(folder_.path));
@@ -120,7 +121,7 @@ NotFinite RunKeeper::with_checkpoint(const NotFinite& error) const {
   const std::string last =
       doubted_step_ ? last_finite_checkpoint(env_, folder_.checkpoints(), *doubted_step_) : checkpoint_;
   std::string hint =
-      "lower optimizer.lr, warm up for longer (schedule.warmup_steps) or clip more (optimizer.clip_norm)";
+      "lower optimizer.lr, warm up for longer (schedule.warmup_steps) or clip more (optimizer.max_grad_norm)";
   if (doubted_step_)
     hint = fmt::format("move {} away to go on from an older one", checkpoint_);
   else if (!last.empty() && is_unproven_)

@@ -18,16 +18,16 @@ ServerSettings server_settings(const Config& config, const ServerRoles& roles, i
   const int64_t grains = grains_of_step(config.train);
   return {.roles = roles,
           .parts = static_cast<int>(p.cp),
-          .consistency = p.consistency == "sync"      ? Consistency::sync
-                         : p.consistency == "bounded" ? Consistency::bounded
-                                                      : Consistency::async,
-          .staleness = p.staleness,
+          .consistency = config.parameter_server.consistency == "sync"      ? Consistency::sync
+                         : config.parameter_server.consistency == "bounded" ? Consistency::bounded
+                                                                            : Consistency::async,
+          .staleness = config.parameter_server.staleness,
           .reduce = p.reduce == "tree" ? Reduce::tree : Reduce::fast,
           .dtype = parse_dtype(config.precision.compute),
           .bucket_bytes = p.bucket_bytes,
           .num_grains = grains,
           .num_losses = static_cast<int64_t>(GrainLosses::count(grains, num_channels)),
-          .balance_every = p.balance == "speed" ? p.balance_every : 0,
+          .balance_every = p.load_balance == "speed" ? p.load_balance_every : 0,
           .compression = compression_of(config)};
 }
 
@@ -35,7 +35,7 @@ ServerSettings server_settings(const Config& config, const ServerRoles& roles, i
 
 ServerPlaces::ServerPlaces(const Config& config, World& world)
     : roles_{.workers = training_ranks(config, world.size()),
-             .servers = static_cast<int>(config.parallel.servers)},
+             .servers = static_cast<int>(config.parameter_server.servers)},
       serves_(roles_.is_server(world.rank())) {
   std::vector<int> all(static_cast<size_t>(roles_.size()));
   std::iota(all.begin(), all.end(), 0);
@@ -70,7 +70,7 @@ void Training::allocate_served() {
     runner = std::make_unique<WorkerStep>(
         *model, *client, group_, arena,
         WorkerOptions{.schedule = step_options_.schedule,
-                      .clip_norm = step_options_.clip_norm,
+                      .max_grad_norm = step_options_.max_grad_norm,
                       .num_channels = step_options_.num_channels,
                       .commits = [this](int64_t step) { return is_commit(config_, step); },
                       .stop = step_options_.stop,
@@ -79,7 +79,7 @@ void Training::allocate_served() {
     return;
   }
   ServerOptions options{.schedule = step_options_.schedule,
-                        .clip_norm = step_options_.clip_norm,
+                        .max_grad_norm = step_options_.max_grad_norm,
                         .on_push = {},
                         .replay = std::move(logs_.replay),
                         .pushes = logs_.pushes};

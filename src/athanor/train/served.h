@@ -1,4 +1,4 @@
-// Who is what in a run with parameter servers (parallel.servers, docs/parallelism.md): the last ranks are servers, all
+// Who is what in a run with parameter servers (parameter_server.servers, docs/parallelism.md): the last ranks are servers, all
 // others train for them, in the mesh that they would be without servers (dp x cp).
 //
 //   ServerPlaces places(config, world);

@@ -8,14 +8,14 @@ namespace athanor {
 
 ServerLogs open_schedule(const Config& config, int server, Env& env, const std::string& folder, int64_t step,
                          std::optional<PushLog>& log) {
-  const ParallelConfig& p = config.parallel;
+  const ParameterServerConfig& ps = config.parameter_server;
   ServerLogs logs;
-  if (p.consistency == "sync") return logs;
-  if (const std::string then = schedule_file(p.replay, server); !p.replay.empty()) {
+  if (ps.consistency == "sync") return logs;
+  if (const std::string then = schedule_file(ps.replay, server); !ps.replay.empty()) {
     if (!env.exists(then))
       throw ConfigError(
-          fmt::format("parallel.replay: got '{}' without '{}', expected a file of each of {} servers",
-                      p.replay, then, p.servers),
+          fmt::format("parameter_server.replay: got '{}' without '{}', expected a file of each of {} servers",
+                      ps.replay, then, ps.servers),
           "runs/NAME/schedule of a run with as many servers and workers");
     logs.replay = read_push_log(env, then);
   }

@@ -5,7 +5,7 @@
 //   training.serve(places, open_schedule(config, places.peers().rank(), env, run.file("schedule"), state.step, log));
 //   const bool stopped = serve_steps(*training.server, config.train.steps, state, [&](bool stop) { ... save ... });
 //
-// Errors: ConfigError where parallel.replay has no file of this server; those of ParameterServer::serve(). Thread rule:
+// Errors: ConfigError where parameter_server.replay has no file of this server; those of ParameterServer::serve(). Thread rule:
 // one thread.
 #pragma once
 
@@ -21,7 +21,7 @@
 namespace athanor {
 
 // What server `server` has applied in which order, in `folder`, from the step after `step` on (`log` is what writes
-// it), and what it is to follow. Nothing of either with parallel.consistency = "sync".
+// it), and what it is to follow. Nothing of either with parameter_server.consistency = "sync".
 ServerLogs open_schedule(const Config& config, int server, Env& env, const std::string& folder, int64_t step,
                          std::optional<PushLog>& log);
 

@@ -30,21 +30,21 @@ Training::Training(const Config& config, int64_t num_channels, Group& group, Are
                         .momentum = o.momentum,
                         .weight_decay = o.weight_decay};
   parallel_options_ = {.reduce = config.parallel.reduce == "tree" ? Reduce::tree : Reduce::fast,
-                       .stage = static_cast<int>(config.parallel.zero),
+                       .stage = static_cast<int>(config.parallel.zero_stage),
                        .dtype = compute,
                        .bucket_bytes = config.parallel.bucket_bytes,
                        .trace = trace,
                        .compression = compression_of(config)};
-  outer_options_ = {.every = config.parallel.sync_every,
-                    .lr = config.parallel.outer_lr,
-                    .momentum = config.parallel.outer_momentum,
-                    .code = config.parallel.outer_compression == "bf16"   ? &bf16_code()
-                            : config.parallel.outer_compression == "int8" ? &int8_code()
-                                                                          : nullptr,
-                    .error_feedback = config.parallel.error_feedback};
+  outer_options_ = {.every = config.local_sgd.sync_interval,
+                    .lr = config.local_sgd.outer_lr,
+                    .momentum = config.local_sgd.outer_momentum,
+                    .code = config.local_sgd.compression == "bf16"   ? &bf16_code()
+                            : config.local_sgd.compression == "int8" ? &int8_code()
+                                                                     : nullptr,
+                    .error_feedback = config.compression.error_feedback};
   const int sharing = std::max(1, group.size() / static_cast<int>(config.parallel.cp));  // the grains
   step_options_ = {.schedule = lr_schedule(config),
-                   .clip_norm = o.clip_norm,
+                   .max_grad_norm = o.max_grad_norm,
                    .num_channels = num_channels,
                    .stop = stop,
                    .pass = {.recompute = parse_recompute(config.parallel.recompute).value_or(RecomputePlan{}),
@@ -74,8 +74,8 @@ void Training::lay_out(Mesh& mesh) {
   if (places_ != nullptr && places_->serves()) return;
   if (mesh.size(Axis::tp) > 1) split(sharding_of(config_.model, config_.parallel.sp), mesh.group(Axis::tp));
   const bool experts_apart = sums_experts_apart(config_, mesh.shape());
-  if (config_.parallel.sync_every > 0) {
-    const auto ranks = static_cast<int>(config_.parallel.sync_group);
+  if (config_.local_sgd.sync_interval > 0) {
+    const auto ranks = static_cast<int>(config_.local_sgd.group_size);
     IslandGroups groups = make_islands(mesh.world(), mesh.shape(), ranks);
     if (experts_apart) groups.experts = make_island_experts(mesh.world(), mesh.shape(), ranks);
     split_islands(std::move(groups));
@@ -85,9 +85,9 @@ void Training::lay_out(Mesh& mesh) {
                   mesh.shape().expert_parts());
   share_sequences(mesh.group(Axis::cp));
   const int of_island =
-      islands_.inner != nullptr ? static_cast<int>(config_.parallel.sync_group) : mesh.size(Axis::dp);
-  const auto of_set = static_cast<int>(config_.parallel.zero_shard);
-  if (config_.parallel.balance == "speed")
+      islands_.inner != nullptr ? static_cast<int>(config_.local_sgd.group_size) : mesh.size(Axis::dp);
+  const auto of_set = static_cast<int>(config_.parallel.shard_degree);
+  if (config_.parallel.load_balance == "speed")
     dealers_ = make_grain_dealers(mesh.world(), mesh.shape(), of_island);
   if (of_set > 0 && of_set < of_island)
     share_shards(
@@ -100,7 +100,7 @@ void Training::lay_out(Mesh& mesh) {
   const Schedule schedule = pipeline_schedule(config_, 1);
   const auto [first, last] = std::minmax(schedule.rank_of_stage.front(), schedule.rank_of_stage.back());
   const int own = mesh.coordinate(Axis::pp);
-  if (config_.model.tie_embeddings && first != last && (own == first || own == last))
+  if (config_.model.tie_word_embeddings && first != last && (own == first || own == last))
     ends_ = mesh.world().make_group({ranks[static_cast<size_t>(first)], ranks[static_cast<size_t>(last)]},
                                     "ends of the pipeline");
   cut(mesh.group(Axis::pp), ends_.get(), mesh.group({Axis::pp, Axis::dp, Axis::cp}));
@@ -108,7 +108,7 @@ void Training::lay_out(Mesh& mesh) {
 
 void Training::share_sequences(Group& context_group) {
   if (context_group.size() == 1) return;
-  context_ = std::make_unique<ContextParallel>(parse_context_kind(config_.parallel.cp_kind),
+  context_ = std::make_unique<ContextParallel>(parse_context_kind(config_.parallel.cp_method),
                                                config_.data.seq_len, context_group);
   step_options_.pass.context = context_.get();
   parallel_options_.parts = context_group.size();

@@ -60,10 +60,10 @@ StepResult StepRunner::run(TrainState& state, const std::function<const Batch&()
       options_.outer != nullptr && options_.outer->due(step);  // in a step that is skipped, too
   if (options_.outer != nullptr) options_.outer->begin();
   if (result.applied) {
-    const double clip =
-        options_.clip_norm > 0.0 && parallel_.sums_gradients() && result.grad_norm > options_.clip_norm
-            ? options_.clip_norm / (result.grad_norm + 1e-6)
-            : 1.0;
+    const double clip = options_.max_grad_norm > 0.0 && parallel_.sums_gradients() &&
+                                result.grad_norm > options_.max_grad_norm
+                            ? options_.max_grad_norm / (result.grad_norm + 1e-6)
+                            : 1.0;
     optimizer_.step([this](Param& param) -> const Tensor& { return parallel_.grad(param); },
                     {.update = state.updates + 1,
                      .lr = result.lr,

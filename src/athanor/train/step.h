@@ -36,7 +36,7 @@ namespace athanor {
 
 struct StepOptions {
   LrSchedule schedule;
-  double clip_norm = 1.0;  // 0: none
+  double max_grad_norm = 1.0;  // 0: none
   int64_t num_channels = 1;
   const std::atomic<int>* stop = nullptr;  // set by a signal; the ranks agree on it at the end of a step
   OuterSync* outer = nullptr;              // of two-speed synchronisation

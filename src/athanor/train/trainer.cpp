@@ -120,12 +120,13 @@ void Trainer::open_data() {
   resolve_model(config_, tokenizer == nullptr ? 0 : tokenizer->vocab_size());
   validate(config_);
   check_ranks(config_, group_.size());
-  if (config_.parallel.servers > 0) places_.emplace(config_, world_);
-  mesh_.emplace(mesh_shape(config_, group_.size()), world_, static_cast<int>(config_.parallel.servers));
-  if (config_.parallel.sync_every > 0) {
+  if (config_.parameter_server.servers > 0) places_.emplace(config_, world_);
+  mesh_.emplace(mesh_shape(config_, group_.size()), world_,
+                static_cast<int>(config_.parameter_server.servers));
+  if (config_.local_sgd.sync_interval > 0) {
     agree(group_, {{"ranks of the host", fmt::format("{}", io_.ranks_of_host)}},
-          "groups of parallel.sync_every need as many ranks on every host");
-    config_.parallel.sync_group = island_ranks(config_, mesh_->size(Axis::dp), io_.ranks_of_host);
+          "groups of local_sgd.sync_interval need as many ranks on every host");
+    config_.local_sgd.group_size = island_ranks(config_, mesh_->size(Axis::dp), io_.ranks_of_host);
   }
   data_ = open_dataset(config_, io_.env,
                        {.threads = threads_,
@@ -218,7 +219,7 @@ bool Trainer::validate_now(int64_t max_tokens, StepMetrics* metrics) {
   if (!has_validation(config_)) return true;
   const Span span(io_.trace, "validation", "step");
   const Evaluation evaluation = evaluate_channels(*training_->model, arena_, data_.channels, data_ranks(),
-                                                  {.batch = config_.train.micro_batch,
+                                                  {.batch = config_.train.micro_batch_size,
                                                    .max_tokens = max_tokens,
                                                    .equal_passes = training_->needs_equal_passes(),
                                                    .passes = training_->held_out_passes(),
@@ -234,7 +235,7 @@ bool Trainer::validate_now(int64_t max_tokens, StepMetrics* metrics) {
     metrics->valid_channel_loss = report_.channel_loss_last;
     return true;
   }
-  if (!std::isfinite(evaluation.loss)) throw NotFinite("before training: the held-out loss is not finite");
+  if (!std::isfinite(evaluation.loss)) throw NotFinite("before training: the validation loss is not finite");
   report_.valid_loss_first = report_.valid_loss_last;
   report_.channel_loss_first = report_.channel_loss_last;
   StepMetrics before;
@@ -332,8 +333,8 @@ void Trainer::loop() {
     return;
   }
   const BatchReader reader(data_.channels,
-                           make_sampler(data_.channels, config_.train.seed, config_.train.global_batch),
-                           config_.train.micro_batch);
+                           make_sampler(data_.channels, config_.train.seed, config_.train.global_batch_size),
+                           config_.train.micro_batch_size);
   std::optional<Loader> loader;
   const auto open_loader = [&] {
     const BoundThread anywhere(io_.placement.processors);  // its thread must not wait for this one
@@ -398,7 +399,7 @@ void Trainer::loop() {
     if (dealer.after_step(state_.step, result.seconds, !done && !stop)) {
       open_loader();
       recorder_->message(
-          fmt::format("step {}: grains by speed: {}", state_.step, fmt::join(dealer.counts(), ", ")));
+          fmt::format("step {}: micro-batches by speed: {}", state_.step, fmt::join(dealer.counts(), ", ")));
     }
     if (stop && !done) report_.status = "interrupted";
   }
@@ -454,8 +455,8 @@ TrainReport Trainer::run() {
   say_doubts();
   recorder_->open(state_.step, print_config(config_));
   keeper_.trains();
-  if (state_.step == 0 && config_.train.first_eval_tokens > 0 && !serves())
-    validate_now(config_.train.first_eval_tokens, nullptr);
+  if (state_.step == 0 && config_.train.initial_eval_tokens > 0 && !serves())
+    validate_now(config_.train.initial_eval_tokens, nullptr);
   write_report("running");
   loop();
   training_->settle();

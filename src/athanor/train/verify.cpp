@@ -33,8 +33,9 @@ class VerifiedRank {
         gathered_(gathered),
         queue_(
             make_cpu_queue(&pool_, config.train.isa == "auto" ? best_isa() : parse_isa(config.train.isa))) {
-    if (config_.parallel.servers > 0) places_.emplace(config_, world);
-    mesh_.emplace(mesh_shape(config_, world.size()), world, static_cast<int>(config_.parallel.servers));
+    if (config_.parameter_server.servers > 0) places_.emplace(config_, world);
+    mesh_.emplace(mesh_shape(config_, world.size()), world,
+                  static_cast<int>(config_.parameter_server.servers));
   }
 
   void run(int64_t num_channels, const ReadGrain& read, VerifyRun& run) {
@@ -159,13 +160,14 @@ int64_t flips_of(const ExpertLoad& got, const ExpertLoad& expected) {
 }  // namespace
 
 Config one_process(Config config) {
-  config.parallel.dp = config.parallel.sync_every > 0 ? config.parallel.dp / config.parallel.sync_group : 1;
-  config.parallel.sync_group = std::min<int64_t>(config.parallel.sync_group, 1);
+  config.parallel.dp =
+      config.local_sgd.sync_interval > 0 ? config.parallel.dp / config.local_sgd.group_size : 1;
+  config.local_sgd.group_size = std::min<int64_t>(config.local_sgd.group_size, 1);
   config.parallel.tp = config.parallel.cp = 1;
   config.parallel.pp = config.parallel.ep = 1;
   config.parallel.stage_layers.clear();
-  config.parallel.zero = config.parallel.zero_shard = config.parallel.servers = 0;
-  config.parallel.balance = "even";
+  config.parallel.zero_stage = config.parallel.shard_degree = config.parameter_server.servers = 0;
+  config.parallel.load_balance = "even";
   config.parallel.sp = false;
   config.parallel.recompute = "none";
   config.offload = {.path = config.offload.path};
@@ -173,8 +175,9 @@ Config one_process(Config config) {
 }
 
 VerifyRun run_layout(const Config& config, std::span<const Channel> channels, int64_t steps, int ranks) {
-  const BatchReader reader(channels, make_sampler(channels, config.train.seed, config.train.global_batch),
-                           config.train.micro_batch);
+  const BatchReader reader(channels,
+                           make_sampler(channels, config.train.seed, config.train.global_batch_size),
+                           config.train.micro_batch_size);
   return run_layout(
       config, std::ssize(channels),
       [&](int64_t step, int64_t grain, Batch& batch) { reader.read(step, grain, batch); }, steps, ranks);

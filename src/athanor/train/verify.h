@@ -26,11 +26,11 @@ struct VerifyRun {
   std::vector<double> losses, grad_norms;  // of each step
   std::vector<ExpertLoad> experts = {};    // likewise, of a model that has some
   WholeTensors first_weights = {};         // as drawn, in any layout the same
-  WholeTensors gradients;       // of step 1: sums over its tokens (an island's, island.H.gradient.NAME)
+  WholeTensors gradients;       // of step 1: sums over its tokens (an island's, replica.H.gradient.NAME)
   WholeTensors weights, state;  // after the last step; optimizer state by its names in checkpoints
 };
 
-// The same training without any parallelism; with two speeds one process for each island, parallel.dp and sync_group being
+// The same training without any parallelism; with two speeds one process for each island, dp and group_size being
 // numbers.
 Config one_process(Config config);
 

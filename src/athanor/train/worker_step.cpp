@@ -21,7 +21,7 @@ StepResult WorkerStep::run(TrainState& state, const std::function<const Batch&()
                                                  .wants_stop = wants_stop,
                                                  .tokens = losses.tokens_of(0, options_.pass.num_grains),
                                                  .loss_scale = state.loss_scale.scale},
-                                                options_.clip_norm, losses.values);
+                                                options_.max_grad_norm, losses.values);
   if (answer.stop_step > 0) stop_step_ = answer.stop_step;
   const GrainLosses::Means means = losses.means();
   result.loss = means.loss;

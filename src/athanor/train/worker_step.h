@@ -16,7 +16,7 @@ namespace athanor {
 
 struct WorkerOptions {
   LrSchedule schedule;  // what the servers go by
-  double clip_norm = 1.0;
+  double max_grad_norm = 1.0;
   int64_t num_channels = 1;
   std::function<bool(int64_t step)> commits;
   const std::atomic<int>* stop = nullptr;

@@ -1,4 +1,4 @@
-// LLaMA with a mixture of experts (nn/moe.h) in place of the MLP of all blocks but the first `dense_layers`:
+// LLaMA with a mixture of experts (nn/moe.h) in place of the MLP of all blocks but the first `first_k_dense_replace`:
 // Mixtral (Jiang et al., 2024), DeepSeekMoE (Dai et al., 2024).
 #pragma once
 

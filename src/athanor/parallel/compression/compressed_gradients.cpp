@@ -38,9 +38,9 @@ std::unique_ptr<CompressedSum> make_sum(const std::string& name, std::vector<Sum
 std::string CompressionState::prefix(int of_rank) const {
   switch (kind) {
     case SumState::Kind::residue:
-      return "residue." + std::to_string(of_rank) + "." + weight->use();
+      return "error_feedback." + std::to_string(of_rank) + "." + weight->use();
     case SumState::Kind::sum_residue:
-      return "sum_residue." + weight->use();
+      return "server_error." + weight->use();
     case SumState::Kind::factor:
       break;
   }

@@ -1,5 +1,5 @@
 // Gradients that are summed over the ranks as fewer bytes: what replicated_gradients does with a complete bucket
-// where parallel.compression says so.
+// where compression.method says so.
 //
 //   CompressedGradients compressed(buckets, group, arena, options);
 //   compressed.begin_step(update);               // in the warm-up it stays out of the way
@@ -33,8 +33,8 @@ namespace athanor {
 // What must survive a restart, beside weights and optimizer state. In a checkpoint its logical tensor is called
 // prefix(rank) + "." + the parameter's name:
 //
-//   residue.RANK.USE.PARAM    of the parameter's shape, one for each of the ranks that its gradient is summed over
-//   sum_residue.USE.PARAM     of the parameter's shape; each rank has a range of it
+//   error_feedback.RANK.USE.PARAM  of the parameter's shape, one for each of the ranks that its gradient is summed over
+//   server_error.USE.PARAM    of the parameter's shape; each rank has a range of it
 //   factor.USE.PARAM          [r, C], of a stack [E, r, C], of P parts [P, r, columns of a part]; all ranks that sum
 //                             it alike
 struct CompressionState {

@@ -88,10 +88,10 @@ Served ParameterServer::serve_steps() {
     const int64_t step = at_.step + 1;
     const double to_mean = 1.0 / (tokens * at_.loss_scale.scale);
     const double norm_of_sums = gradient_norm(step), norm = norm_of_sums * to_mean;
-    const bool clips = options_.clip_norm > 0.0 && norm > options_.clip_norm;
+    const bool clips = options_.max_grad_norm > 0.0 && norm > options_.max_grad_norm;
     finish_answers();
     if (at_.loss_scale.update(std::isfinite(norm_of_sums)))
-      update(step, to_mean * (clips ? options_.clip_norm / (norm + 1e-6) : 1.0));
+      update(step, to_mean * (clips ? options_.max_grad_norm / (norm + 1e-6) : 1.0));
     at_.step = step;
     at_.tokens += static_cast<int64_t>(tokens);
     for (int worker = 0; worker < settings_.roles.workers; ++worker)
@@ -189,7 +189,7 @@ PushHeader ParameterServer::receive_header(int worker) {
 // From worker 0 come the shares of grains, from which the order of sums follows.
 void ParameterServer::receive_shares() {
   std::vector<int64_t> counts(static_cast<size_t>(settings_.roles.workers / settings_.parts));
-  world_.recv(counts.data(), std::ssize(counts), Dtype::i64, 0, "shares of grains").wait();
+  world_.recv(counts.data(), std::ssize(counts), Dtype::i64, 0, "shares of micro-batches").wait();
   grains_.set(std::move(counts));
 }
 

@@ -38,7 +38,7 @@ namespace athanor {
 
 struct ServerOptions {
   LrSchedule schedule;
-  double clip_norm = 0.0;  // 0: none; sync, workers clip what they push otherwise
+  double max_grad_norm = 0.0;  // 0: none; sync, workers clip what they push otherwise
   std::function<void(const PushRecord&)> on_push = {};  // bounded, async: each applied push
   std::vector<PushRecord> replay = {};                  // empty: pushes are applied as they come
   int64_t pushes = 0;  // bounded, async: of the log so far, which goes on from there

@@ -53,12 +53,12 @@ void ServerClient::share_grains(const std::vector<int64_t>& counts) {
   std::vector<Work> sends;
   for (int server = 0; server < settings_.roles.servers; ++server)
     sends.push_back(world_.send(counts.data(), std::ssize(counts), Dtype::i64,
-                                settings_.roles.rank_of_server(server), "shares of grains"));
+                                settings_.roles.rank_of_server(server), "shares of micro-batches"));
   for (Work& send : sends) clock_.wait(send, "wait for servers");
 }
 
 // To the mean over the tokens, clipped; returns the norm of that mean before it is clipped.
-double ServerClient::scale(PushHeader& push, double clip_norm) {
+double ServerClient::scale(PushHeader& push, double max_grad_norm) {
   const std::vector<double> of_params = gradients_->sum_squares(model_.params());
   double squares = 0.0;
   for (size_t i = 0; i < of_params.size(); ++i) {
@@ -69,15 +69,16 @@ double ServerClient::scale(PushHeader& push, double clip_norm) {
   }
   const double to_mean = 1.0 / (push.tokens * push.loss_scale), norm = std::sqrt(squares) * to_mean;
   push.overflowed = !std::isfinite(squares);
-  push.grad_scale = to_mean * (clip_norm > 0.0 && norm > clip_norm ? clip_norm / (norm + 1e-6) : 1.0);
+  push.grad_scale =
+      to_mean * (max_grad_norm > 0.0 && norm > max_grad_norm ? max_grad_norm / (norm + 1e-6) : 1.0);
   return norm;
 }
 
-AnswerHeader ServerClient::exchange(PushHeader push, double clip_norm, std::span<double> losses) {
+AnswerHeader ServerClient::exchange(PushHeader push, double max_grad_norm, std::span<double> losses) {
   check(static_cast<int64_t>(losses.size()) == settings_.num_losses,
         "parameter server: got {} losses, expected {}", losses.size(), settings_.num_losses);
   const bool sync = settings_.consistency == Consistency::sync;
-  const double norm = sync ? 0.0 : scale(push, clip_norm);
+  const double norm = sync ? 0.0 : scale(push, max_grad_norm);
   const Words words = push.words();
   const std::vector<double> mine(losses.begin(), losses.end());
   std::vector<Work> sends;

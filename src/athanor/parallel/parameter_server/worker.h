@@ -6,7 +6,7 @@
 //   servers.start();                                                          // the first parameters are on their way
 //   servers.begin_step(1);
 //   servers.begin_grain(tape, grain) ... end_grain(), finish();               // as data parallelism: grain_gradients.h
-//   AnswerHeader answer = servers.exchange({.step = 1, .tokens = 512}, clip_norm, losses);
+//   AnswerHeader answer = servers.exchange({.step = 1, .tokens = 512}, max_grad_norm, losses);
 //
 // exchange() returns when the servers let this worker go on, with `losses` replaced by the sums of what was pushed since
 // the last answer (in sync: the step's), while parameters still come in: each is waited for at its first use. Bounded
@@ -45,10 +45,10 @@ class ServerClient final : public GrainGradients {
   void share_grains(const std::vector<int64_t>& counts);
   void settle() { values_.settle(); }                   // waits for all parameters
   Traffic traffic() const { return world_.traffic(); }  // of this rank
-  AnswerHeader exchange(PushHeader push, double clip_norm, std::span<double> losses);
+  AnswerHeader exchange(PushHeader push, double max_grad_norm, std::span<double> losses);
 
  private:
-  double scale(PushHeader& push, double clip_norm);
+  double scale(PushHeader& push, double max_grad_norm);
   void expect_answers(std::span<double> losses);
   AnswerHeader wait_for_answers();
 
