@@ -43,11 +43,12 @@ def tinyshakespeare(ranks, steps):
     """Steps in a second, the median of this process."""
     def speed(program, setting):
         config, tokens = setting["config"][program], 12 * 64
+        micro = "micro_batch_size" if "micro_batch_size" in Path(config).read_text() else "micro_batch"
         with tempfile.TemporaryDirectory() as folder:
             run_words = ["train", config, "--json"]
             for key in (f"data.channels.shakespeare.path={setting['text']}", f"data.tokenizer={setting['tokenizer']}",
                         f"train.runs={folder}", f"train.steps={steps}", "train.threads=1",
-                        f"train.micro_batch={12 // ranks}"):
+                        f"train.{micro}={12 // ranks}"):
                 run_words += ["--set", key]
             words = [program] + (["launch", "-n", ranks, "--json", "--"] if ranks > 1 else []) + run_words
             return run(words, folder)["tokens_per_second"] / tokens

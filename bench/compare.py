@@ -48,6 +48,10 @@ def athanor(*words):
     return Run([ARGS.athanor, *words])
 
 
+def athanor_bench(*words):
+    return Run([str(Path(ARGS.athanor).with_name("athanor-bench")), *words])
+
+
 def python(script, *words):
     return Run(["/usr/bin/python3", "-B", script, *words], {"OMP_NUM_THREADS": str(ARGS.threads)})
 
@@ -182,10 +186,10 @@ def llmc():
 # ---- parts -----------------------------------------------------------------------------------------------------------
 
 def gemm():
-    """The products of GPT-2 124M and LLaMA 125M over oneDNN with packed weights (interleaved by bench gemm)"""
+    """The products of GPT-2 124M and LLaMA 125M over oneDNN with packed weights (interleaved by athanor-bench gemm)"""
     for preset in ("gpt2-124m", "llama-125m"):
         def ours(work, preset=preset):
-            report = athanor("bench", "gemm", "--preset", preset, "--dtype", peer_dtype(), "--threads", ARGS.threads,
+            report = athanor_bench("gemm", "--preset", preset, "--dtype", peer_dtype(), "--threads", ARGS.threads,
                              "--json").json()
             work.note("least", report["min"])
             work.note("geometric_mean_all_packed", report["geometric_mean_packed"])
@@ -199,7 +203,7 @@ def gemm():
 def attention():
     """Attention forward and backward at T = 2048 over PyTorch's fastest, ms"""
     def ours(_):
-        report = athanor("bench", "attention", "--batch", 1, "--seq", 2048, "--heads", 12, "--head-dim", 64, "--dtype",
+        report = athanor_bench("attention", "--batch", 1, "--seq", 2048, "--heads", 12, "--head-dim", 64, "--dtype",
                          "bf16", "--threads", ARGS.threads, "--json").json()
         return report["forward"]["ms"]["median"] + report["backward"]["ms"]["median"]
 
@@ -215,7 +219,7 @@ def attention():
 def optimizer():
     """The AdamW pass, share of the copy bandwidth measured between its calls"""
     def ours(work):
-        report = athanor("bench", "optimizer", "--threads", ARGS.threads, "--json").json()
+        report = athanor_bench("optimizer", "--threads", ARGS.threads, "--json").json()
         work.note("gbytes_per_second", report["gbytes_per_second"])
         return report["of_copy"]
     yield Work("AdamW over 124M parameters, bf16 copies", "of copy bandwidth", ours, bound=0.8)
@@ -224,7 +228,7 @@ def optimizer():
 def data():
     """The loader's time per token against a step's, gpt2-124m 4x256"""
     def ours(work):
-        report = athanor("bench", "data", "synthetic", "--preset", "gpt2-124m", "--threads", ARGS.threads,
+        report = athanor_bench("data", "synthetic", "--preset", "gpt2-124m", "--threads", ARGS.threads,
                          "--json").json()
         work.note("ns_per_token", report["ns_per_token"]["median"])
         return report["percent_of_step"]
@@ -234,7 +238,7 @@ def data():
 def checkpoint():
     """Writing, verifying and reading a checkpoint beside plain files of the same size"""
     def ours(work):
-        report = athanor("bench", "checkpoint", "--preset", "llama-tiny", "--json").json()
+        report = athanor_bench("checkpoint", "--preset", "llama-tiny", "--json").json()
         for part in ("write", "verify", "read"):
             work.note(part + "_over_plain", report[part]["over_plain"])
         return report["write"]["gbytes_per_second"]
@@ -283,8 +287,8 @@ valid_fraction = 0.0
 [train]
 name = "{name}"
 steps = {steps}
-global_batch = {batch}
-micro_batch = {micro_batch}
+global_batch_size = {batch}
+micro_batch_size = {micro_batch}
 eval_every = 0
 threads = {threads}
 [precision]
@@ -317,7 +321,7 @@ def start():
     """From the start of the process to the end of its first step, llama-tiny, prepared data, s"""
     file = write_config("tiny", "llama-tiny", 8192, 256, 32, 4, 1, ARGS.threads)
     yield Work("start to first step, llama-tiny", "s",
-               lambda _: run_report("tiny", "train", file)["first_step_seconds"], bound=0.5)
+               lambda _: run_report("tiny", "train", file)["time_to_first_step_seconds"], bound=0.5)
 
 
 def tinyshakespeare():

@@ -28,23 +28,23 @@ if [ -z "$text" ]; then
 fi
 cat >"$scratch/config.toml" <<END
 [model]
-family = "llama"
-layers = 6
-width = 640
-heads = 10
-ffn_width = 1728
+model_type = "llama"
+num_hidden_layers = 6
+hidden_size = 640
+num_attention_heads = 10
+intermediate_size = 1728
 vocab_size = 8192
-max_seq_len = 64
+max_position_embeddings = 64
 [data]
 channels = [ {name = "text", path = "$text"} ]
 seq_len = 64
 [train]
 runs = "$scratch/runs"
 steps = 10
-global_batch = 4
-micro_batch = 2
+global_batch_size = 4
+micro_batch_size = 2
 eval_every = 0
-first_eval_tokens = 0
+initial_eval_tokens = 0
 eval_tokens = 256
 [precision]
 compute = "bf16"
@@ -133,13 +133,13 @@ memory() {
   fi
   grep -m1 'error:' "$scratch/refused" || echo "without offload: killed"
   within 60 on_disk --set offload.optimizer=disk
-  within 35 all_on_disk --set parallel.zero=3 --set offload.optimizer=disk --set offload.gradients=disk \
+  within 35 all_on_disk --set parallel.zero_stage=3 --set offload.optimizer=disk --set offload.gradients=disk \
     --set offload.parameters=disk --set offload.activations=disk
 }
 
 eight_bits() {
-  local small=(--set model.layers=4 --set model.width=128 --set model.heads=4 --set model.ffn_width=384
-    --set model.vocab_size=320 --set train.steps=300 --set train.global_batch=16 --set train.micro_batch=16
+  local small=(--set model.num_hidden_layers=4 --set model.hidden_size=128 --set model.num_attention_heads=4 --set model.intermediate_size=384
+    --set model.vocab_size=320 --set train.steps=300 --set train.global_batch_size=16 --set train.micro_batch_size=16
     --set optimizer.lr=0.002 --set schedule.warmup_steps=20)
   train wide "${small[@]}" >"$scratch/log" 2>&1 || { tail -5 "$scratch/log" >&2; exit 1; }
   train narrow "${small[@]}" --set optimizer.state=8bit >"$scratch/log" 2>&1 || { tail -5 "$scratch/log" >&2; exit 1; }

@@ -22,18 +22,18 @@ make_hosts overlap "$athanor"
 steps=8
 cat >run.toml <<TOML
 [model]
-family = "llama"
-layers = 12
-width = 256
-heads = 4
+model_type = "llama"
+num_hidden_layers = 12
+hidden_size = 256
+num_attention_heads = 4
 [data]
 channels = [ {name = "en", path = "en.txt"} ]
 tokenizer = "tokenizer.json"
 seq_len = 256
 [train]
 steps = $steps
-global_batch = 32
-micro_batch = 16
+global_batch_size = 32
+micro_batch_size = 16
 eval_every = 0
 threads = 1
 [precision]

@@ -20,18 +20,18 @@ limit_link "$rate"
 steps=20
 cat >run.toml <<TOML
 [model]
-family = "llama"
-layers = 4
-width = 256
-heads = 4
+model_type = "llama"
+num_hidden_layers = 4
+hidden_size = 256
+num_attention_heads = 4
 [data]
 channels = [ {name = "en", path = "en.txt"} ]
 tokenizer = "tokenizer.json"
 seq_len = 64
 [train]
 steps = $steps
-global_batch = 8
-micro_batch = 2
+global_batch_size = 8
+micro_batch_size = 2
 eval_every = 0
 threads = 1
 [precision]
@@ -54,7 +54,7 @@ for name in levels flat; do
   before0=$(sent 0) before1=$(sent 1)
   across 2 run.toml "$name" "${settings[@]}"
   after0=$(sent 0) after1=$(sent 1)
-  # reduce = "tree" on contiguous grains of even ranks: each rank (each host, with two levels) brings one node.
+  # reduce = "tree" on contiguous micro-batches of even ranks: each rank (each host, with two levels) brings one node.
   if [ "$name" = levels ]; then formula=$((2 * 1 * bytes / 2)); else formula=$((2 * bytes)); fi
   for node in 0 1; do
     before=before$node after=after$node

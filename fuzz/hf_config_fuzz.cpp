@@ -11,7 +11,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   try {
     const athanor::HfConfig config(text, "config.json");
     const athanor::HfFamily& family = athanor::hf_family_of(config);
-    if (!(athanor::read_hf_config(family, config).rope_base > 0.0)) std::abort();
+    if (!(athanor::read_hf_config(family, config).rope_theta > 0.0)) std::abort();
   } catch (const athanor::Error&) {
     return 0;
   }

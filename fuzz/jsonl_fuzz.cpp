@@ -5,8 +5,8 @@
 #include <memory>
 
 #include "athanor/base/error.h"
-#include "athanor/data/json_documents.h"
-#include "athanor/data/text_documents.h"
+#include "athanor/documents/json_documents.h"
+#include "athanor/documents/text_documents.h"
 
 namespace {
 

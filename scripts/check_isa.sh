@@ -4,7 +4,7 @@
 # The linker keeps one copy of every inline or template function (a weak symbol). If an AVX-512 object held one, an
 # older processor could be given that copy and die of an illegal instruction. So such objects may define no weak
 # symbol at all, and what they define globally lies in a namespace named after the instruction set, but for their
-# table of functions, athanor::<isa>_rows.
+# table of functions, athanor::kernels::<isa>_rows.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -21,7 +21,7 @@ for object in "${objects[@]}"; do
   leaks=$(nm -C --defined-only "$object" | awk -v isa="$isa" '
     {type = $2; name = $0; sub(/^[0-9a-f]+ . /, "", name); sub(/\(.*/, "", name)}
     type ~ /^[WwVvu]$/ {print "weak: " name; next}
-    name == "athanor::" isa "_rows" {next}
+    name == "athanor::kernels::" isa "_rows" {next}
     type ~ /^[A-Z]$/ && name !~ ("(^|[ :])" isa "::") {print "outside namespace " isa ": " name}')
   if [ -n "$leaks" ]; then
     while read -r leak; do echo "check_isa: ${object#"$build"/}: $leak"; done <<<"$leaks"

@@ -2,14 +2,14 @@
 # Installs what a build needs, from Debian 12 packages: scripts/install-deps.sh [--ci]
 #
 # Does nothing, in a fraction of a second and without root, when all is there. --ci adds what only the checks of
-# .ci/run need (clang for the fuzz targets, clang-tidy, clang-format). docs/dependencies.md says what each is for.
+# .ci/run need (clang and lld for the sanitizers and fuzz targets, clang-tidy, clang-format). docs/dependencies.md says what each is for.
 set -euo pipefail
 
 packages=(g++ cmake ninja-build ccache pkg-config git
   libfmt-dev libcli11-dev libtomlplusplus-dev nlohmann-json3-dev libsimdjson-dev
   libdnnl-dev libgloo-dev libopenmpi-dev openmpi-bin libhwloc-dev liburing-dev libxxhash-dev libzstd-dev zlib1g-dev liblzma-dev libbz2-dev libssl-dev libicu-dev libonig-dev
   libgtest-dev libgmock-dev librapidcheck-dev)
-ci_packages=(clang clang-tidy clang-format libclang-rt-14-dev)
+ci_packages=(clang lld clang-tidy clang-format libclang-rt-14-dev)
 
 case "${1-}" in
   "") ;;

@@ -1,26 +1,30 @@
-// athanor bench: measures parts of the system; each checks its result before it times it.
+// athanor bench: measures training steps and collectives; each checks its result before it times it.
 #include "bench.h"
+
+#include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
 
+#include "athanor/base/error.h"
 #include "command.h"
 
-namespace athanor {
+namespace athanor::apps {
 
 void add_bench(CLI::App& app) {
   CLI::App* sub =
-      app.add_subcommand("bench", "Benchmark kernels, collectives and I/O against hardware limits");
+      app.add_subcommand("bench", "Measure training steps and collectives against hardware limits");
   sub->require_subcommand(1);
   add_bench_step(*sub);
-  add_bench_gemm(*sub);
-  add_bench_attention(*sub);
-  add_bench_optimizer(*sub);
   add_bench_comm(*sub);
-  add_bench_compression(*sub);
-  add_bench_pipeline(*sub);
-  add_bench_data(*sub);
-  add_bench_faults(*sub);
-  add_bench_checkpoint(*sub);
+  for (const char* moved :
+       {"attention", "checkpoint", "compression", "data", "faults", "gemm", "optimizer", "pipeline"}) {
+    CLI::App* other = sub->add_subcommand(moved)->group("")->allow_extras()->prefix_command();
+    other->callback([moved] {
+      throw ConfigError(fmt::format("bench: got '{}', expected step or comm", moved),
+                        fmt::format("the program athanor-bench has it: athanor-bench {}", moved));
+    });
+  }
+  sub->footer("Kernels, checkpoints, data, compression, pipelines and faults: athanor-bench --help.");
 }
 
-}  // namespace athanor
+}  // namespace athanor::apps

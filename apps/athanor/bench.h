@@ -1,21 +1,13 @@
-// The measurements of `athanor bench`, one file each.
+// The measurements of `athanor bench`, one file each. More measurements are in the program athanor-bench.
 #pragma once
 
 namespace CLI {
 class App;
 }
 
-namespace athanor {
+namespace athanor::apps {
 
-void add_bench_attention(CLI::App& bench);
-void add_bench_checkpoint(CLI::App& bench);
-void add_bench_data(CLI::App& bench);
-void add_bench_faults(CLI::App& bench);
-void add_bench_gemm(CLI::App& bench);
-void add_bench_optimizer(CLI::App& bench);
-void add_bench_pipeline(CLI::App& bench);
 void add_bench_step(CLI::App& bench);
 void add_bench_comm(CLI::App& bench);
-void add_bench_compression(CLI::App& bench);
 
-}  // namespace athanor
+}  // namespace athanor::apps

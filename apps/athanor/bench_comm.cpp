@@ -11,22 +11,22 @@
 #include <iostream>
 #include <type_traits>
 
+#include "apps/command_line/own_program.h"
+#include "apps/measure/timing.h"
 #include "athanor/base/check.h"
 #include "athanor/base/clock.h"
 #include "athanor/base/human.h"
 #include "athanor/base/nearest.h"
-#include "athanor/comm/shm.h"
-#include "athanor/comm/thread.h"
+#include "athanor/comm/shm/shm.h"
+#include "athanor/comm/shm/thread.h"
 #include "athanor/kernels/table.h"
 #include "athanor/launch/environment.h"
 #include "athanor/launch/supervisor.h"
 #include "athanor/observe/report.h"
 #include "bench.h"
-#include "bench_timing.h"
 #include "command.h"
-#include "own_program.h"
 
-namespace athanor {
+namespace athanor::apps {
 namespace {
 
 constexpr int kMaxBenchRanks = 64;
@@ -264,4 +264,4 @@ void add_bench_comm(CLI::App& bench) {
   });
 }
 
-}  // namespace athanor
+}  // namespace athanor::apps

@@ -3,15 +3,15 @@
 #include <cstdio>
 #include <iostream>
 
+#include "apps/measure/bench_model.h"
+#include "apps/measure/timing.h"
 #include "athanor/base/clock.h"
 #include "athanor/base/error.h"
 #include "athanor/base/human.h"
 #include "athanor/kernels/peak.h"
 #include "bench.h"
-#include "bench_model.h"
-#include "bench_timing.h"
 
-namespace athanor {
+namespace athanor::apps {
 namespace {
 
 struct BenchStep {
@@ -122,4 +122,4 @@ void add_bench_step(CLI::App& bench) {
   sub->callback([command] { command->run(); });
 }
 
-}  // namespace athanor
+}  // namespace athanor::apps

@@ -13,11 +13,11 @@
 #include "athanor/kernels/table.h"
 #include "athanor/models/hf.h"
 #include "athanor/models/load.h"
-#include "athanor/train/run_history.h"
+#include "athanor/train/run/run_history.h"
 #include "checkpoint_path.h"
 #include "command.h"
 
-namespace athanor {
+namespace athanor::apps {
 namespace {
 
 // Every checkpoint of a path, damaged ones too.
@@ -290,4 +290,4 @@ void add_checkpoint(CLI::App& app) {
       "Training can start from either: --set train.init_from=hf/");
 }
 
-}  // namespace athanor
+}  // namespace athanor::apps

@@ -14,7 +14,7 @@
 #include "athanor/models/load.h"
 #include "checkpoint_path.h"
 
-namespace athanor {
+namespace athanor::apps {
 
 void FoundCheckpoint::note(Json& document) const {
   if (!skipped.empty()) document["skipped"] = skipped;
@@ -216,4 +216,4 @@ void add_checkpoint_diff(CLI::App& checkpoint) {
   app.callback([diff] { diff->run(); });
 }
 
-}  // namespace athanor
+}  // namespace athanor::apps

@@ -1,23 +1,12 @@
-// How a subcommand is added: one file per subcommand, each with one function that declares its options on the
-// CLI11 app and sets a callback. A callback throws; main() turns what it throws into one message and an exit
-// code:
-//
-//   0 ok    1 failed (Error, Recoverable)    2 wrong command line or config (ConfigError, CLI::ParseError)
-//   75 interrupted after saving: start it again (train, launch)
-//
-// With --json a command prints exactly one JSON document to standard output; progress goes to standard error.
+// The subcommands of athanor. Each has a file with one function, which declares its options on the CLI11 app and sets a
+// callback. apps/command_line/program.h turns exceptions of the callback into messages.
 #pragma once
 
 namespace CLI {
 class App;
 }
 
-namespace athanor {
-
-// Thrown by a command that has said all there is to say: ends the program with this code and no message.
-struct Exit {
-  int code;
-};
+namespace athanor::apps {
 
 void add_checkpoint(CLI::App& app);
 void add_bench(CLI::App& app);
@@ -33,4 +22,4 @@ void add_tokenizer(CLI::App& app);
 void add_train(CLI::App& app);
 void add_verify(CLI::App& app);
 
-}  // namespace athanor
+}  // namespace athanor::apps

@@ -8,7 +8,7 @@
 #include "athanor/base/error.h"
 #include "athanor/base/human.h"
 
-namespace athanor {
+namespace athanor::apps {
 
 void check_overrides(const std::vector<std::string>& overrides, std::initializer_list<std::string_view> read,
                      const std::string& command) {
@@ -25,4 +25,4 @@ void check_overrides(const std::vector<std::string>& overrides, std::initializer
   }
 }
 
-}  // namespace athanor
+}  // namespace athanor::apps

@@ -1,4 +1,5 @@
-// Commands that read a config for its data alone: an override of anything else would do nothing there.
+// For commands that use only the data settings of a config: refuses overrides of other keys, which would have no
+// effect.
 //
 //   check_overrides(overrides, {"data.", "train.seed"}, "evaluate");   // ConfigError naming the first other one
 //
@@ -10,10 +11,10 @@
 #include <string_view>
 #include <vector>
 
-namespace athanor {
+namespace athanor::apps {
 
-// `read`: keys, and sections with a dot behind them.
+// `read`: the keys that the command uses, and sections with a dot at the end.
 void check_overrides(const std::vector<std::string>& overrides, std::initializer_list<std::string_view> read,
                      const std::string& command);
 
-}  // namespace athanor
+}  // namespace athanor::apps

@@ -10,6 +10,9 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "apps/command_line/print.h"
+#include "apps/command_line/program.h"
+#include "apps/command_line/progress.h"
 #include "athanor/base/check.h"
 #include "athanor/base/clock.h"
 #include "athanor/base/cpu.h"
@@ -21,14 +24,12 @@
 #include "athanor/data/ledger.h"
 #include "athanor/data/tokenize.h"
 #include "athanor/launch/stop_watcher.h"
-#include "athanor/train/init_from.h"
+#include "athanor/train/run/init_from.h"
 #include "command.h"
 #include "data_settings.h"
-#include "print.h"
-#include "progress.h"
 #include "read_remarks.h"
 
-namespace athanor {
+namespace athanor::apps {
 namespace {
 
 std::shared_ptr<const Tokenizer> load_tokenizer(const std::string& path) {
@@ -172,7 +173,7 @@ struct LedgerCommand {
   void run() const {
     Env& env = system_env();
     check_overrides(sets,
-                    {"data.", "train.seed", "train.steps", "train.global_batch", "train.runs",
+                    {"data.", "train.seed", "train.steps", "train.global_batch_size", "train.runs",
                      "train.init_from", "model."},
                     "dataset ledger");
     const Config config = load_config(env, file, sets, init_source(env));
@@ -185,7 +186,7 @@ struct LedgerCommand {
                                           .vocab_size = 0,
                                           .tokenizer = nullptr,
                                           .progress = show_tokenizing(line)});
-    const Sampler sampler = make_sampler(dataset.channels, config.train.seed, config.train.global_batch);
+    const Sampler sampler = make_sampler(dataset.channels, config.train.seed, config.train.global_batch_size);
     const LedgerReport report = check_ledger(sampler, first_step, last);
     line.clear();
     if (!output.empty()) {
@@ -295,4 +296,4 @@ void add_dataset(CLI::App& app) {
   ledger_app->footer("Example:\n  athanor dataset ledger run.toml --last-step 1000 --output samples.csv");
 }
 
-}  // namespace athanor
+}  // namespace athanor::apps

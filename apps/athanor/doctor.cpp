@@ -5,6 +5,8 @@
 #include <iostream>
 #include <set>
 
+#include "apps/command_line/own_program.h"
+#include "apps/command_line/terminal.h"
 #include "athanor/base/check.h"
 #include "athanor/base/columns.h"
 #include "athanor/base/cpu_limits.h"
@@ -16,10 +18,8 @@
 #include "athanor/kernels/table.h"
 #include "athanor/observe/report.h"
 #include "command.h"
-#include "own_program.h"
-#include "terminal.h"
 
-namespace athanor {
+namespace athanor::apps {
 namespace {
 
 struct DoctorCommand {
@@ -174,4 +174,4 @@ void add_doctor(CLI::App& app) {
   sub->callback([command] { command->run(); });
 }
 
-}  // namespace athanor
+}  // namespace athanor::apps

@@ -4,6 +4,8 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "apps/command_line/progress.h"
+#include "apps/command_line/terminal.h"
 #include "athanor/base/check.h"
 #include "athanor/base/cpu.h"
 #include "athanor/base/human.h"
@@ -14,10 +16,8 @@
 #include "data_settings.h"
 #include "evaluate_files.h"
 #include "loaded.h"
-#include "progress.h"
-#include "terminal.h"
 
-namespace athanor {
+namespace athanor::apps {
 namespace {
 
 struct EvaluateCommand {
@@ -54,7 +54,7 @@ std::vector<std::vector<int32_t>> read_ids(const std::string& path) {
   return sequences;
 }
 
-// A score of nothing, or one that is no number, is no success.
+// A score over no tokens, or a NaN score, is an error.
 void check_score(const Loaded& model, const std::string& channel, int64_t tokens, double loss) {
   const std::string what =
       channel.empty() ? "evaluate" : fmt::format("evaluate: channel '{}'", printable(channel));
@@ -96,9 +96,10 @@ void EvaluateCommand::run_channels(Loaded& model) const {
   config.model = model.loaded.model->config();
   for (ChannelConfig& channel : config.data.channels)
     channel.weight = 0;  // nothing is left over for training
-  if (config.data.seq_len > config.model.max_seq_len)
-    throw ConfigError(fmt::format("data.seq_len: got {}, expected at most the model's max_seq_len {}",
-                                  config.data.seq_len, config.model.max_seq_len));
+  if (config.data.seq_len > config.model.max_position_embeddings)
+    throw ConfigError(
+        fmt::format("data.seq_len: got {}, expected at most the model's max_position_embeddings {}",
+                    config.data.seq_len, config.model.max_position_embeddings));
   check(!config.data.channels.empty(),
         "evaluate: '{}' names no data; give --config FILE.toml or --ids FILE.json", path);
   ProgressLine line;
@@ -171,8 +172,8 @@ void EvaluateCommand::run() const {
 }  // namespace
 
 void add_evaluate(CLI::App& app) {
-  CLI::App* sub =
-      app.add_subcommand("evaluate", "Perplexity and bits per byte of a model on held-out text or on files");
+  CLI::App* sub = app.add_subcommand(
+      "evaluate", "Perplexity and bits per byte of a model on validation text or on files");
   auto command = std::make_shared<EvaluateCommand>();
   sub->add_option("MODEL", command->path, "A run, a checkpoint or a Hugging Face folder")->required();
   auto* files = sub->add_option("FILE", command->files.paths, "Text, JSON or folders to score as a whole")
@@ -205,7 +206,7 @@ void add_evaluate(CLI::App& app) {
       ->type_name("KEY=VALUE")
       ->needs(config)
       ->allow_extra_args(false);
-  sub->add_option("--max-tokens", command->options.max_tokens, "Held-out tokens per channel (0: all)")
+  sub->add_option("--max-tokens", command->options.max_tokens, "Validation tokens per channel (0: all)")
       ->capture_default_str()
       ->excludes(files)
       ->check(CLI::NonNegativeNumber);
@@ -232,4 +233,4 @@ void add_evaluate(CLI::App& app) {
   sub->callback([command] { command->run(); });
 }
 
-}  // namespace athanor
+}  // namespace athanor::apps

@@ -5,24 +5,25 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "apps/command_line/print.h"
+#include "apps/command_line/progress.h"
+#include "apps/command_line/terminal.h"
 #include "athanor/base/check.h"
 #include "athanor/base/human.h"
 #include "athanor/data/tokenize.h"
 #include "athanor/evaluate/score_documents.h"
 #include "command.h"
-#include "print.h"
-#include "progress.h"
 #include "read_remarks.h"
-#include "terminal.h"
 
-namespace athanor {
+namespace athanor::apps {
 namespace {
 
 // Positions that a model was trained on. One out of a Hugging Face folder says only what it could have been.
 int64_t context_of(const LoadedModel& loaded, const std::string& path) {
   constexpr int64_t kOfUnknownTraining = 2048;
   const bool run = find_weights(system_env(), path).kind == WeightsPath::Kind::checkpoint;
-  return std::min(loaded.model->config().max_seq_len, run ? loaded.config.data.seq_len : kOfUnknownTraining);
+  return std::min(loaded.model->config().max_position_embeddings,
+                  run ? loaded.config.data.seq_len : kOfUnknownTraining);
 }
 
 struct FileScores {
@@ -148,4 +149,4 @@ void EvaluateFiles::run(Loaded& model) const {
   console->table({"file", "documents", "tokens", "bytes", "loss", "perplexity", "bits per byte"}, rows);
 }
 
-}  // namespace athanor
+}  // namespace athanor::apps

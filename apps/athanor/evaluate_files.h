@@ -7,13 +7,13 @@
 
 #include "loaded.h"
 
-namespace athanor {
+namespace athanor::apps {
 
 struct EvaluateFiles {
   std::vector<std::string> paths;
-  std::string by;        // "document": a line for each, else only sums
+  std::string by;        // "document": a line for each document; otherwise only sums
   std::string text_key;  // "": the run's
-  int64_t context = 0;   // 0: the length that the model was trained with
+  int64_t context = 0;   // 0: the sequence length that the model was trained with
   int64_t stride = 0;    // 0: the context
   int64_t batch = 4;
   bool json = false;
@@ -21,4 +21,4 @@ struct EvaluateFiles {
   void run(Loaded& model) const;
 };
 
-}  // namespace athanor
+}  // namespace athanor::apps

@@ -17,11 +17,11 @@
 #include "athanor/base/clock.h"
 #include "athanor/base/cpu.h"
 #include "athanor/base/human.h"
-#include "athanor/text/stream_decoder.h"
+#include "athanor/text/decoders/stream_decoder.h"
 #include "command.h"
 #include "loaded.h"
 
-namespace athanor {
+namespace athanor::apps {
 namespace {
 
 struct GenerateCommand {
@@ -83,7 +83,7 @@ void GenerateCommand::run() {
   options.stop_ids = special.stops;
   if (greedy) options.sampling.temperature = 0.0;
   options.vocab_size = model.tokenizer->vocab_size();
-  const auto context = static_cast<size_t>(model.loaded.config.model.max_seq_len);
+  const auto context = static_cast<size_t>(model.loaded.config.model.max_position_embeddings);
   if (ids.size() > context)
     warn(fmt::format("the prompt has {} tokens and the model a context of {}: the first {} are not read",
                      with_commas(static_cast<int64_t>(ids.size())),
@@ -175,4 +175,4 @@ void add_generate(CLI::App& app) {
   });
 }
 
-}  // namespace athanor
+}  // namespace athanor::apps

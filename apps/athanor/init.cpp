@@ -1,25 +1,27 @@
-// athanor init [FILE.toml]: a commented config, written out of nothing.
+// athanor init [FILE.toml]: a commented config, written out of nothing; or the page of all settings.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 
+#include "apps/command_line/print.h"
 #include "athanor/base/error.h"
 #include "athanor/base/file.h"
 #include "athanor/base/human.h"
 #include "athanor/config/presets.h"
+#include "athanor/config/settings_page.h"
 #include "athanor/config/template.h"
 #include "command.h"
-#include "print.h"
 
-namespace athanor {
+namespace athanor::apps {
 namespace {
 
 struct InitCommand {
   std::string file = "run.toml", preset = "llama-tiny";
-  bool json = false;
+  bool settings = false, json = false;
 
   void run() const {
+    if (settings) return print(settings_page());
     Env& env = system_env();
     const std::string text = config_template(preset);
     if (env.exists(file))
@@ -47,6 +49,8 @@ void add_init(CLI::App& app) {
                   fmt::format("Named sizes of the model:\n{}", fmt::join(preset_names(), ", ")))
       ->type_name("NAME")
       ->capture_default_str();
+  sub->add_flag("--settings", command->settings,
+                "Print the page of all settings (docs/settings.md) and write no file");
   sub->add_flag("--json", command->json, "Print one JSON document");
   sub->footer(
       "Examples:\n"
@@ -57,4 +61,4 @@ void add_init(CLI::App& app) {
   sub->callback([command] { command->run(); });
 }
 
-}  // namespace athanor
+}  // namespace athanor::apps

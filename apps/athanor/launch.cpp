@@ -9,17 +9,18 @@
 #include <cstdlib>
 #include <optional>
 
+#include "apps/command_line/console_stream.h"
+#include "apps/command_line/own_program.h"
+#include "apps/command_line/program.h"
 #include "athanor/base/error.h"
-#include "athanor/comm/shm.h"
+#include "athanor/comm/shm/shm.h"
 #include "athanor/launch/environment.h"
 #include "athanor/launch/stop_requests.h"
 #include "athanor/launch/supervisor.h"
 #include "athanor/launch/variables.h"
 #include "command.h"
-#include "console_stream.h"
-#include "own_program.h"
 
-namespace athanor {
+namespace athanor::apps {
 namespace {
 
 constexpr int kMaxRanks = 1024;
@@ -48,7 +49,7 @@ int environment_number(const char* name, int otherwise) {
   return Variables(variable).number(name, 0, 1 << 20).value_or(otherwise);
 }
 
-// What the command line leaves open, where the launcher around this one has set it.
+// Fills in what the command line leaves open from the environment that an outer launcher has set.
 void LaunchCommand::ask_environment() {
   if (!nodes.empty() && node >= 0 && !master.empty()) return;
   const auto found = parse_node_environment(variable);
@@ -69,7 +70,7 @@ void LaunchCommand::ask_environment() {
   std::fprintf(stderr, "athanor: %s\n", found->believed.c_str());
 }
 
-// From the command line, else from the environment as other launchers set it.
+// From the command line, otherwise from the environment that an outer launcher has set.
 void LaunchCommand::find_nodes() {
   num_ranks = given_ranks.value_or(0);
   if (node < 0) node = environment_number("NODE_RANK", -1);
@@ -190,4 +191,4 @@ void add_launch(CLI::App& app) {
   });
 }
 
-}  // namespace athanor
+}  // namespace athanor::apps

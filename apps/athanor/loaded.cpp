@@ -2,13 +2,13 @@
 
 #include <fmt/core.h>
 
+#include "apps/command_line/print.h"
 #include "athanor/base/cpu.h"
 #include "athanor/base/error.h"
 #include "athanor/base/human.h"
 #include "athanor/config/peer_names.h"
-#include "print.h"
 
-namespace athanor {
+namespace athanor::apps {
 
 namespace {
 
@@ -34,4 +34,4 @@ Loaded::Loaded(const std::string& path, const ComputeOptions& options)
                                  loaded.tokenizer_files);
 }
 
-}  // namespace athanor
+}  // namespace athanor::apps

@@ -1,4 +1,4 @@
-// A trained model in memory, with what is needed to compute with it: for evaluate and generate.
+// A trained model in memory with everything needed to run it, for evaluate and generate.
 #pragma once
 
 #include <memory>
@@ -8,10 +8,10 @@
 #include "athanor/models/load.h"
 #include "athanor/text/tokenizer.h"
 
-namespace athanor {
+namespace athanor::apps {
 
 struct ComputeOptions {
-  std::string dtype;  // "": as the model was trained
+  std::string dtype;  // "": the compute dtype that the model was trained with
   int threads = 0;    // 0: all usable processors
   std::string isa = "auto";
 };
@@ -23,7 +23,7 @@ struct Loaded {
   std::unique_ptr<Queue> queue;
   Arena arena;
   LoadedModel loaded;
-  std::shared_ptr<const Tokenizer> tokenizer;  // null where the checkpoint has none
+  std::shared_ptr<const Tokenizer> tokenizer;  // null if the checkpoint has none
 };
 
-}  // namespace athanor
+}  // namespace athanor::apps

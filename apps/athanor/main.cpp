@@ -1,120 +1,26 @@
 // athanor: trains large language models, from raw text to an evaluated model.
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <CLI/CLI.hpp>
-#include <algorithm>
-#include <cerrno>
-#include <csignal>
-#include <cstdio>
-#include <cstdlib>
-#include <iostream>
-#include <new>
-#include <string>
-#include <vector>
 
-#include "athanor/base/error.h"
+#include "apps/command_line/program.h"
 #include "command.h"
-#include "command_line_errors.h"
-#include "help.h"
-#include "terminal.h"
-
-namespace {
-
-int report(const std::string& what, const std::string& hint, int code) {
-  std::fprintf(stderr, "athanor: error: %s\n", what.c_str());
-  if (!hint.empty()) std::fprintf(stderr, "  hint: %s\n", hint.c_str());
-  return code;
-}
-
-// CLI11 takes a number too large for 64 bits for the largest one, and -1 for the largest without a sign.
-std::string check_number(const std::string& text, bool is_signed) {
-  if (text.find_first_not_of("+-0123456789") != std::string::npos) return "";
-  errno = 0;
-  if (is_signed) {
-    std::strtoll(text.c_str(), nullptr, 10);
-  } else {
-    std::strtoull(text.c_str(), nullptr, 10);
-    if (text.starts_with('-')) return "got " + text + ", expected at least 0";
-  }
-  return errno == ERANGE ? "got " + text + ", expected a smaller number" : "";
-}
-
-void check_numbers(CLI::App& app) {
-  for (CLI::Option* option : app.get_options())
-    for (const bool is_signed : {true, false})
-      if (option->get_type_name().starts_with(is_signed ? "INT" : "UINT"))
-        option->check([is_signed](const std::string& text) { return check_number(text, is_signed); });
-  for (CLI::App* sub : app.get_subcommands([](CLI::App*) { return true; })) check_numbers(*sub);
-}
-
-// `athanor help train` is `athanor train --help`, `athanor version` is `athanor --version`.
-std::vector<std::string> words_of(int argc, char** argv) {
-  std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
-  if (!words.empty() && words[0] == "version") words[0] = "--version";
-  if (!words.empty() && words[0] == "help") {
-    words.erase(words.begin());
-    words.emplace_back("--help");
-  }
-  std::reverse(words.begin(), words.end());  // as CLI11 takes them from a vector
-  return words;
-}
-
-// A closed standard stream would lend its number to the next file, and that would get what is printed.
-void open_standard_streams() {
-  for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd)
-    if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) != fd) std::_Exit(1);
-}
-
-// A result that nobody got, because the disk behind standard output is full, is a failure.
-int flush_output() {
-  std::cout.flush();
-  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0 && std::cout) return 0;
-  return report("standard output: what was printed could not be written", "", 1);
-}
-
-}  // namespace
 
 int main(int argc, char** argv) {
-  open_standard_streams();
-  ::setenv("HWLOC_PLUGINS_PATH", "",
-           0);  // they look for displays and devices, which takes longer than all else at start
-  std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error with a name, not a silent end
+  using namespace athanor::apps;
   CLI::App app{"athanor trains large language models, from raw text to an evaluated model.", "athanor"};
-  app.require_subcommand(1);
-  app.set_version_flag("--version", ATHANOR_VERSION);
-  app.formatter(athanor::help_formatter(athanor::console_columns(stdout)));
-  athanor::add_tokenizer(app);
-  athanor::add_dataset(app);
-  athanor::add_init(app);
-  athanor::add_train(app);
-  athanor::add_launch(app);
-  athanor::add_verify(app);
-  athanor::add_evaluate(app);
-  athanor::add_generate(app);
-  athanor::add_plot(app);
-  athanor::add_checkpoint(app);
-  athanor::add_bench(app);
-  athanor::add_schedule(app);
-  athanor::add_doctor(app);
+  prepare_program(app);
+  add_tokenizer(app);
+  add_dataset(app);
+  add_init(app);
+  add_train(app);
+  add_launch(app);
+  add_verify(app);
+  add_evaluate(app);
+  add_generate(app);
+  add_plot(app);
+  add_checkpoint(app);
+  add_bench(app);
+  add_schedule(app);
+  add_doctor(app);
   app.footer("athanor COMMAND --help tells more; README.md shows a whole run.");  // for itself only
-  check_numbers(app);
-  try {
-    app.parse(words_of(argc, argv));
-    return flush_output();
-  } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
-    const athanor::CommandLineError wrong = athanor::explain(app, error);
-    return report(wrong.what, wrong.hint, 2);
-  } catch (const athanor::Exit& exit) {
-    return exit.code;
-  } catch (const athanor::ConfigError& error) {
-    return report(error.what(), error.hint(), 2);
-  } catch (const athanor::Failure& error) {
-    return report(error.what(), error.hint(), 1);
-  } catch (const std::bad_alloc&) {
-    return report("out of memory: one of the sizes asked for is larger than this machine", "", 1);
-  } catch (const std::exception& error) {
-    return report(error.what(), "", 1);
-  }
+  return run_program(app, argc, argv);
 }

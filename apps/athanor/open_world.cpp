@@ -4,14 +4,14 @@
 
 #include <filesystem>
 
+#include "apps/command_line/own_program.h"
 #include "athanor/base/error.h"
-#include "athanor/comm/gloo.h"
-#include "athanor/comm/hierarchical_world.h"
-#include "athanor/comm/mpi.h"
-#include "athanor/comm/shm.h"
-#include "own_program.h"
+#include "athanor/comm/hierarchical/hierarchical_world.h"
+#include "athanor/comm/network/gloo/gloo.h"
+#include "athanor/comm/network/mpi/mpi.h"
+#include "athanor/comm/shm/shm.h"
 
-namespace athanor {
+namespace athanor::apps {
 
 namespace {
 
@@ -45,7 +45,7 @@ std::unique_ptr<World> open_world(const RankEnvironment& place, const std::strin
   if (transport == "mpi") need(place.mpi, "mpirun");
   if (transport == "gloo") need(has_master, "MASTER_ADDR");
   if (transport == "shm") need(place.shm_fd >= 0 && !several_hosts, "ATHANOR_SHM_FD that all ranks share");
-  // Ranks on devices find each other over what there is (comm/nccl.h).
+  // Ranks on devices find each other over what there is (comm/nccl/nccl.h).
   if (transport == "mpi" || ((transport == "auto" || transport == "nccl") && place.mpi))
     return make_mpi_world(std::filesystem::path(own_program()).parent_path() / "athanor_mpi.so", options);
   if (transport == "gloo") return open_gloo(place, options);
@@ -56,4 +56,4 @@ std::unique_ptr<World> open_world(const RankEnvironment& place, const std::strin
   return open_gloo(place, options);
 }
 
-}  // namespace athanor
+}  // namespace athanor::apps

@@ -1,4 +1,4 @@
-// The ranks that this process meets, over the transport that its environment and its config name.
+// Connects this process to the other ranks, over the transport that its environment and its config name.
 #pragma once
 
 #include <memory>
@@ -8,11 +8,11 @@
 #include "athanor/comm/world.h"
 #include "athanor/launch/environment.h"
 
-namespace athanor {
+namespace athanor::apps {
 
-// Waits for the others where they are on several hosts. ConfigError where the environment lacks what the
-// transport needs.
+// Waits for the other ranks if they are on several hosts. ConfigError if the environment lacks what the transport
+// needs.
 std::unique_ptr<World> open_world(const RankEnvironment& place, const std::string& transport,
                                   const GroupOptions& options);
 
-}  // namespace athanor
+}  // namespace athanor::apps

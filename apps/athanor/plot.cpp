@@ -7,14 +7,15 @@
 #include <filesystem>
 #include <set>
 
+#include "apps/command_line/print.h"
+#include "apps/command_line/terminal.h"
 #include "athanor/base/check.h"
 #include "athanor/base/human.h"
-#include "athanor/train/report.h"
+#include "athanor/train/run/report.h"
+#include "athanor/train/run/run_folder.h"
 #include "command.h"
-#include "print.h"
-#include "terminal.h"
 
-namespace athanor {
+namespace athanor::apps {
 namespace {
 
 struct FoundRun {
@@ -55,6 +56,7 @@ std::string run_folder(std::string path) {
 // being written.
 FoundRun read_run(const std::string& path) {
   FoundRun run{.plot = {}, .folder = run_folder(path)};
+  check_run_format(system_env(), run.folder);
   const std::string text = system_env().read_text(join_path(run.folder, "metrics.jsonl"));
   int64_t last_step = 0;
   for (size_t first = 0, end = 0; (end = text.find('\n', first)) != std::string::npos; first = end + 1) {
@@ -177,4 +179,4 @@ void add_plot(CLI::App& app) {
   sub->callback([command] { command->run(); });
 }
 
-}  // namespace athanor
+}  // namespace athanor::apps

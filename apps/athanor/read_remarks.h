@@ -1,13 +1,14 @@
-// What a command that has read text says about what it read: on standard error, a line each.
+// Prints remarks about the text files that a command has read (documents/document_reader.h) on standard error, one per
+// line.
 #pragma once
 
 #include <string>
 #include <vector>
 
-#include "athanor/data/document_reader.h"
+#include "athanor/documents/document_reader.h"
 
-namespace athanor {
+namespace athanor::apps {
 
 void say_remarks(const ReadReport& report, const std::vector<std::string>& paths);
 
-}  // namespace athanor
+}  // namespace athanor::apps

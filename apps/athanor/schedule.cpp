@@ -7,6 +7,8 @@
 #include <iostream>
 #include <optional>
 
+#include "apps/command_line/terminal.h"
+#include "apps/measure/stage_times.h"
 #include "athanor/base/check.h"
 #include "athanor/base/human.h"
 #include "athanor/base/nearest.h"
@@ -16,10 +18,8 @@
 #include "athanor/pipeline/generators.h"
 #include "athanor/pipeline/solve.h"
 #include "command.h"
-#include "stage_times.h"
-#include "terminal.h"
 
-namespace athanor {
+namespace athanor::apps {
 namespace {
 
 struct ScheduleCommand {
@@ -34,7 +34,7 @@ struct ScheduleCommand {
 
  private:
   bool is_file() const { return name.ends_with(".csv"); }
-  bool is_solved() const { return name == kSolve; }
+  bool is_solved() const { return name == kAuto; }
   Schedule make() const;
   Costs costs_of(int num_stages) const;
   void check_file(const Schedule& schedule) const;
@@ -81,8 +81,8 @@ Schedule ScheduleCommand::make() const {
   }
   std::vector<std::string> names = schedule_names();
   if (std::find(names.begin(), names.end(), name) == names.end()) {
-    names.emplace_back(kSolve);
-    const std::string nearest = nearest_name(name, names);
+    names.emplace_back(kAuto);
+    const std::string nearest = name == "solve" ? kAuto : nearest_name(name, names);  // its name of before
     throw ConfigError(fmt::format("schedule: got '{}', expected {}, or a file that ends in .csv",
                                   printable(name), fmt::join(names, ", ")),
                       nearest.empty() ? "" : "did you mean '" + nearest + "'?");
@@ -96,10 +96,10 @@ void ScheduleCommand::check_memory() const {
   if (memory > 0.0 && *most > memory)
     throw Error(fmt::format("schedule '{}': got a peak of {} activations on rank {}, expected at most {}",
                             schedule_.name, *most, most - peaks.begin(), memory),
-                "athanor schedule solve makes the shortest one that it finds within a limit");
+                "athanor schedule auto makes the shortest one that it finds within a limit");
 }
 
-// Of stages of one length and links that take no time.
+// For stages of equal length and communication that takes no time.
 std::optional<double> ScheduleCommand::closed_form() const {
   const StageCost& first = costs_.stages.front();
   const bool even = std::all_of(costs_.stages.begin(), costs_.stages.end(), [&](const StageCost& each) {
@@ -192,11 +192,11 @@ void ScheduleCommand::run() {
 }  // namespace
 
 void add_schedule(CLI::App& app) {
-  CLI::App* sub = app.add_subcommand("schedule", "Show, save and solve for pipeline schedules");
+  CLI::App* sub = app.add_subcommand("schedule", "Show, save and find pipeline schedules");
   auto command = std::make_shared<ScheduleCommand>();
   sub->add_option(
          "NAME|FILE.csv", command->name,
-         "gpipe, 1f1b, interleaved, bfs, zb-h1, zb-v or dualpipe-v; a schedule of your own; or solve: the "
+         "gpipe, 1f1b, interleaved, bfs, zb-h1, zb-v or dualpipe-v; a schedule of your own; or auto: the "
          "shortest that is found within --memory")
       ->required();
   const auto count = CLI::Range(1, 1 << 20);
@@ -226,8 +226,8 @@ void add_schedule(CLI::App& app) {
   sub->footer(
       "Examples:\n"
       "  athanor schedule zb-v --ranks 4 --micro-batches 12 --svg zb-v.svg\n"
-      "  athanor schedule solve --ranks 4 --micro-batches 16 --times 9.8,11.2,8.1 --memory 6 --csv mine.csv");
+      "  athanor schedule auto --ranks 4 --micro-batches 16 --times 9.8,11.2,8.1 --memory 6 --csv mine.csv");
   sub->callback([command] { command->run(); });
 }
 
-}  // namespace athanor
+}  // namespace athanor::apps

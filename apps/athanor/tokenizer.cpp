@@ -8,20 +8,20 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "apps/command_line/print.h"
+#include "apps/command_line/progress.h"
 #include "athanor/base/check.h"
 #include "athanor/base/clock.h"
 #include "athanor/base/cpu.h"
 #include "athanor/base/human.h"
-#include "athanor/data/document_reader.h"
+#include "athanor/documents/document_reader.h"
 #include "athanor/text/import_gpt2.h"
 #include "athanor/text/tokenizer.h"
-#include "athanor/text/trainer.h"
+#include "athanor/text/trainers/trainer.h"
 #include "command.h"
-#include "print.h"
-#include "progress.h"
 #include "read_remarks.h"
 
-namespace athanor {
+namespace athanor::apps {
 namespace {
 
 constexpr uint64_t kMaxIdsBytes = uint64_t{1} << 32;
@@ -344,4 +344,4 @@ void add_tokenizer(CLI::App& app) {
       "Tokens that only added_tokens.json or tokenizer_config.json beside vocab.json has are taken too.");
 }
 
-}  // namespace athanor
+}  // namespace athanor::apps

@@ -7,6 +7,11 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "apps/command_line/console_stream.h"
+#include "apps/command_line/own_program.h"
+#include "apps/command_line/program.h"
+#include "apps/command_line/progress.h"
+#include "apps/command_line/terminal.h"
 #include "athanor/base/check.h"
 #include "athanor/base/cpu.h"
 #include "athanor/base/cpu_limits.h"
@@ -20,20 +25,16 @@
 #include "athanor/launch/environment.h"
 #include "athanor/launch/stop_requests.h"
 #include "athanor/launch/stop_watcher.h"
-#include "athanor/train/init_from.h"
-#include "athanor/train/processor_share.h"
-#include "athanor/train/trainer.h"
+#include "athanor/train/engine/processor_share.h"
+#include "athanor/train/run/init_from.h"
+#include "athanor/train/run/trainer.h"
 #include "command.h"
-#include "console_stream.h"
 #include "open_world.h"
-#include "own_program.h"
-#include "progress.h"
-#include "terminal.h"
 
-namespace athanor {
+namespace athanor::apps {
 namespace {
 
-// What a signal is answered with, at once and on a line of its own: the bar and the terminal's ^C make way for it.
+// The answer to a signal, printed at once on a line of its own; the progress bar and the terminal's ^C are cleared.
 std::string answer_to(int signal, bool terminal) {
   const std::string text =
       signal == SIGINT ? "interrupt: saving after this step; press Ctrl-C again to end at once"
@@ -49,7 +50,7 @@ struct TrainCommand {
   void run() const;
 };
 
-// The document is the result that was asked for; without a reader there is nobody to miss it.
+// Failing to print the JSON document is an error, unless its reader has gone away.
 void print_report(const TrainReport& report) {
   ConsoleStream out(STDOUT_FILENO);
   out.write(report.to_json());
@@ -89,7 +90,7 @@ void TrainCommand::run() const {
                                       .threads = threads_of_rank(config, share.ranks),
                                       .cpu_quota = read_cpu_limits().quota});
   };
-  // For the threads that the world needs; what the ranks then say of their processors counts for those that compute.
+  // For the threads that communication needs. Threads that compute are placed later, when the ranks know their hosts.
   place({.ranks = ranks.local_world_size, .rank = ranks.local_rank});
   std::signal(SIGPIPE, SIG_IGN);  // who reads what is shown may go; the run goes on
   const auto stream = std::make_shared<ConsoleStream>(json ? STDERR_FILENO : STDOUT_FILENO);
@@ -131,7 +132,7 @@ void TrainCommand::run() const {
   if (profile) io.profiler = &profiler;
   TrainReport report;
   try {
-    report = train(config, *world, io);
+    report = run::train(config, *world, io);
   } catch (const std::exception& error) {
     if (console != nullptr) console->finish();
     world->abort(error.what());  // so that nobody waits for this rank
@@ -185,4 +186,4 @@ void add_train(CLI::App& app) {
   sub->callback([command] { command->run(); });
 }
 
-}  // namespace athanor
+}  // namespace athanor::apps

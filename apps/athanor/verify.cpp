@@ -5,6 +5,9 @@
 #include <iostream>
 #include <numeric>
 
+#include "apps/command_line/program.h"
+#include "apps/command_line/progress.h"
+#include "apps/command_line/terminal.h"
 #include "athanor/base/cpu.h"
 #include "athanor/base/error.h"
 #include "athanor/base/file.h"
@@ -14,19 +17,17 @@
 #include "athanor/config/print.h"
 #include "athanor/config/validate.h"
 #include "athanor/data/dataset.h"
-#include "athanor/train/init_from.h"
-#include "athanor/train/islands.h"
-#include "athanor/train/layout.h"
-#include "athanor/train/layout_walk.h"
-#include "athanor/train/verify.h"
+#include "athanor/train/engine/replica_groups.h"
+#include "athanor/train/plan/layout.h"
+#include "athanor/train/plan/layout_walk.h"
+#include "athanor/train/run/init_from.h"
+#include "athanor/train/verify/verify.h"
 #include "command.h"
-#include "progress.h"
-#include "terminal.h"
 #include "verify_record.h"
 #include "verify_table.h"
 #include "work_in_processes.h"
 
-namespace athanor {
+namespace athanor::apps {
 namespace {
 
 constexpr double kTolerance = 1e-5, kHalfTolerance = 2e-2, kFlipTolerance = 1e-2;
@@ -45,7 +46,7 @@ struct VerifyCommand {
   TriedLayout try_layout(const ParallelConfig& layout, const VerifyRun& one) const;
   TriedLayout try_or_fail(const ParallelConfig& layout, const VerifyRun& one) const;
   std::string settings() const;
-  void one_layout() const;
+  void one_layout();
   void every_layout() const;
 
   Config config_;
@@ -53,7 +54,10 @@ struct VerifyCommand {
 };
 
 TriedLayout VerifyCommand::try_layout(const ParallelConfig& layout, const VerifyRun& one) const {
-  TriedLayout tried{.layout = layout, .ranks = ranks_of(layout), .difference = {}};
+  TriedLayout tried{.layout = layout,
+                    .servers = config_.parameter_server.servers,
+                    .ranks = ranks_of(layout, config_.parameter_server.servers),
+                    .difference = {}};
   tried.must_be_bitwise = keeps_order(layout);
   tried.difference = compare(run_layout(in_layout(config_, layout), data_.channels, steps, tried.ranks), one);
   const LayoutDifference& d = tried.difference;
@@ -65,20 +69,22 @@ TriedLayout VerifyCommand::try_layout(const ParallelConfig& layout, const Verify
   return tried;
 }
 
-void VerifyCommand::one_layout() const {
+void VerifyCommand::one_layout() {
   ParallelConfig layout = config_.parallel;
-  const int num_ranks = ranks > 0 ? ranks : ranks_of(layout);
+  const int64_t servers = config_.parameter_server.servers;
+  const int num_ranks = ranks > 0 ? ranks : ranks_of(layout, servers);
   check_ranks(config_, num_ranks);
   layout.dp = mesh_shape(config_, num_ranks).dp;
-  if (layout.sync_every > 0)
-    layout.sync_group = island_ranks(config_, static_cast<int>(layout.dp), num_ranks);
-  const Config alone = one_process(in_layout(config_, layout));  // two speeds: each group by one process
-  const VerifyRun one = run_layout(alone, data_.channels, steps, ranks_of(alone.parallel));
+  if (config_.local_sgd.sync_interval > 0)
+    config_.local_sgd.group_size = replica_group_ranks(config_, static_cast<int>(layout.dp), num_ranks);
+  const Config alone =
+      one_process(in_layout(config_, layout));  // local SGD: each replica group by one process
+  const VerifyRun one = run_layout(alone, data_.channels, steps, ranks_of(alone.parallel, servers));
   const TriedLayout tried = try_layout(layout, one);
   if (json) {
     std::cout << tried.report().to_json();
   } else {
-    std::cout << fmt::format("{}, {} rank{}, {} steps in {}, beside one process\n", text_of(layout),
+    std::cout << fmt::format("{}, {} rank{}, {} steps in {}, beside one process\n", text_of(layout, servers),
                              num_ranks, num_ranks == 1 ? "" : "s", steps, config_.precision.compute);
     const auto line = [](const char* name, const Largest& largest) {
       std::cout << fmt::format("  {:<10} {:>9.2e}{}\n", name, largest.value,
@@ -93,7 +99,7 @@ void VerifyCommand::one_layout() const {
   if (!tried.holds) throw Exit{1};
 }
 
-// What ended it is part of the answer.
+// An error that ends a try becomes part of the result.
 TriedLayout VerifyCommand::try_or_fail(const ParallelConfig& layout, const VerifyRun& one) const {
   try {
     return try_layout(layout, one);
@@ -102,7 +108,7 @@ TriedLayout VerifyCommand::try_or_fail(const ParallelConfig& layout, const Verif
   }
 }
 
-// Of a walk: the same settings compare the same steps of the same samples by the same build of this program.
+// The settings of a record: with equal settings the same build compares the same steps on the same samples.
 std::string VerifyCommand::settings() const {
   Hash128 hash;
   Config config = config_;
@@ -166,19 +172,21 @@ void VerifyCommand::run() {
   const auto tokenizer = open_tokenizer(config_, system_env());
   resolve_model(config_, tokenizer == nullptr ? 0 : tokenizer->vocab_size());
   validate(config_);
-  const ParallelConfig& p = config_.parallel;
-  if (p.servers > 0 && p.consistency != "sync")
-    throw ConfigError("parallel.consistency: got " + p.consistency + ", expected sync",
-                      "what others compute depends on who is first; parallel.replay runs it again");
-  if (p.servers > 0 && all_layouts)
-    throw ConfigError(fmt::format("parallel.servers: got {} with --all-layouts, expected 0", p.servers),
-                      "one layout at a time is held against one process");
-  if (p.compression != "none")
-    throw ConfigError("parallel.compression: got " + p.compression + ", expected none",
-                      "it changes what is computed: docs/compression.md says what it is held against");
-  if (p.sync_every > 0 && all_layouts)
-    throw ConfigError(fmt::format("parallel.sync_every: got {} with --all-layouts, expected 0", p.sync_every),
-                      "one layout at a time is held against its groups, each in one process");
+  if (config_.parameter_server.servers > 0 && config_.parameter_server.consistency != "sync")
+    throw ConfigError(
+        "parameter_server.consistency: got " + config_.parameter_server.consistency + ", expected sync",
+        "what others compute depends on who is first; parameter_server.replay runs it again");
+  if (config_.parameter_server.servers > 0 && all_layouts)
+    throw ConfigError(fmt::format("parameter_server.servers: got {} with --all-layouts, expected 0",
+                                  config_.parameter_server.servers),
+                      "one layout at a time is compared with one process");
+  if (config_.compression.method != "none")
+    throw ConfigError("compression.method: got " + config_.compression.method + ", expected none",
+                      "it changes what is computed: docs/compression.md says what it is compared with");
+  if (config_.local_sgd.sync_interval > 0 && all_layouts)
+    throw ConfigError(fmt::format("local_sgd.sync_interval: got {} with --all-layouts, expected 0",
+                                  config_.local_sgd.sync_interval),
+                      "one layout at a time is compared with its replica groups, each in one process");
   ProgressLine line;
   data_ = open_dataset(config_, system_env(),
                        {.threads = 1,
@@ -245,4 +253,4 @@ void add_verify(CLI::App& app) {
   sub->callback([command] { command->run(); });
 }
 
-}  // namespace athanor
+}  // namespace athanor::apps

@@ -8,9 +8,9 @@
 #include "athanor/base/check.h"
 #include "athanor/base/error.h"
 #include "athanor/store/json.h"
-#include "athanor/train/layout_walk.h"
+#include "athanor/train/plan/layout_walk.h"
 
-namespace athanor {
+namespace athanor::apps {
 namespace {
 
 constexpr uint64_t kMostBytes = uint64_t{1} << 30;
@@ -93,4 +93,4 @@ void LayoutRecord::add(const TriedLayout& tried) {
   file_->flush();
 }
 
-}  // namespace athanor
+}  // namespace athanor::apps

@@ -1,12 +1,13 @@
-// The layouts that earlier walks of the same settings have tried, in a file that outlives them: a walk of hours may be
-// cut off, go on, and be shared by several.
+// A file with the results of `athanor verify` for layouts tried so far, so that a verification of hours can be
+// interrupted, resumed, and shared by several processes.
 //
-//   LayoutRecord record("walk.jsonl", settings);              // opens, or begins, the file
+//   LayoutRecord record("walk.jsonl", settings);              // opens or creates the file
 //   if (const TriedLayout* known = record.find(layout)) ...   // not tried again
-//   record.add(tried);                                        // one line, with the system when it returns
+//   record.add(tried);                                        // one line, handed to the system
 //
-// One line of JSON for the settings and one for each layout. A last line that was cut off is dropped. Errors: Error
-// naming the file where it is no record or one of other settings; IoError. Thread rule: one thread at a time.
+// The file has one line of JSON for the settings and one for each layout. An incomplete last line is dropped.
+// Errors: Error naming the file if it is not a record or has other settings; IoError. Thread rule: one thread at a
+// time.
 #pragma once
 
 #include <map>
@@ -16,12 +17,12 @@
 #include "athanor/base/file.h"
 #include "verify_table.h"
 
-namespace athanor {
+namespace athanor::apps {
 
 class LayoutRecord {
  public:
-  LayoutRecord() = default;  // of nothing, kept nowhere
-  // `settings` tells this walk from others: what a layout is held against, and by which program.
+  LayoutRecord() = default;  // an empty record without a file
+  // `settings` identifies what results depend on: what a layout is compared with, and by which program.
   LayoutRecord(const std::string& path, const std::string& settings);
 
   const TriedLayout* find(const ParallelConfig& layout) const;
@@ -33,8 +34,8 @@ class LayoutRecord {
   std::unique_ptr<WritableFile> file_;
 };
 
-// One line, without its end, and back.
+// A result as one line without its line end, and back.
 std::string line_of(const TriedLayout& tried);
 TriedLayout tried_of(const std::string& line, const std::string& file);
 
-}  // namespace athanor
+}  // namespace athanor::apps

@@ -4,12 +4,12 @@
 
 #include <algorithm>
 
-#include "athanor/train/layout_walk.h"
+#include "athanor/train/plan/layout_walk.h"
 
-namespace athanor {
+namespace athanor::apps {
 namespace {
 
-// Of some of the layouts.
+// A summary of some of the layouts.
 struct Part {
   int64_t layouts = 0, bitwise = 0, failed = 0, flips = 0;
   double loss = 0.0, grad_norm = 0.0, gradient = 0.0, weight = 0.0;
@@ -52,7 +52,7 @@ std::string TriedLayout::verdict() const {
 
 Report TriedLayout::report() const {
   Report report;
-  report["layout"] = text_of(layout);
+  report["layout"] = text_of(layout, servers);
   report["ranks"] = int64_t{ranks};
   const auto put = [&](const char* name, const Largest& largest) {
     report[name]["difference"] = largest.value;
@@ -145,4 +145,4 @@ std::string row_of(const TriedLayout& tried) {
                      tried.verdict());
 }
 
-}  // namespace athanor
+}  // namespace athanor::apps

@@ -1,5 +1,5 @@
-// What `athanor verify` says of the layouts that it has tried: rows of a table, a summary by the values of each axis,
-// JSON.
+// Results of `athanor verify`: the parallel layouts that it has tried, as rows of a table, as a summary by the values
+// of each axis, and as JSON.
 //
 //   LayoutTable table{.most_ranks = 8, .legal = 5208, .refused = walk.refused};
 //   table.tried.push_back(tried);             // one by one, printed as they come: row_of(tried)
@@ -14,42 +14,43 @@
 
 #include "athanor/config/config.h"
 #include "athanor/observe/report.h"
-#include "athanor/train/verify.h"
+#include "athanor/train/verify/verify.h"
 
-namespace athanor {
+namespace athanor::apps {
 
 struct TriedLayout {
   ParallelConfig layout;
+  int64_t servers = 0;  // parameter servers, beside the ranks of the layout
   int ranks = 1;
   LayoutDifference difference;
   bool must_be_bitwise = false, holds = false;
-  std::string error = {};  // what ended it, if anything did
+  std::string error = {};  // the error that ended the try; "": none
 
   std::string verdict() const;
   Report report() const;
 };
 
-// What could not be tried to its end.
+// A layout whose try ended with an error.
 TriedLayout failed_layout(const ParallelConfig& layout, const std::string& error);
-// The same answer, of this layout: where it was read from a text, which names the layout but does not spell it out.
+// `tried` with its layout set. For a result that was read from text, which has the layout's name but not its settings.
 TriedLayout of_layout(TriedLayout tried, const ParallelConfig& layout);
 
 struct LayoutTable {
   int most_ranks = 8;
-  int64_t legal = 0;  // of which all were tried, or a sample
+  int64_t legal = 0;  // legal layouts; all of them, or a sample, were tried
   std::map<std::string, int64_t> refused;
   std::vector<TriedLayout> tried = {};
 
   int64_t failed() const;
   std::string counts() const;
-  // For docs/results.md: of all layouts, and of those with each value of each axis, how many there are and what is the
-  // largest difference.
+  // For docs/results.md: the number of layouts and their largest difference, for all layouts and for each value of each
+  // axis.
   std::string markdown() const;
   Report report() const;
 };
 
-// One layout a line.
+// One line per layout.
 std::string table_header();
 std::string row_of(const TriedLayout& tried);
 
-}  // namespace athanor
+}  // namespace athanor::apps

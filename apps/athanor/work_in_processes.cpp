@@ -17,9 +17,9 @@
 #include "athanor/base/check.h"
 #include "athanor/base/cpu_limits.h"
 #include "athanor/base/topology.h"
-#include "athanor/comm/forked_ranks.h"
+#include "athanor/comm/shm/forked_ranks.h"
 
-namespace athanor {
+namespace athanor::apps {
 namespace {
 
 // What stands before every text in the pipe: an item is begun without one.
@@ -112,4 +112,4 @@ void work_in_processes(const std::vector<size_t>& items, int processes,
   }
 }
 
-}  // namespace athanor
+}  // namespace athanor::apps

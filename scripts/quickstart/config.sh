@@ -35,12 +35,12 @@ echo '# The run of the quickstart. Everything not named here has a default; to s
 echo '#   athanor train quickstart.toml --print-config'
 echo
 setting '[model]' "a small LLaMA, as large as this machine can train in two to three minutes"
-echo 'family = "llama"'
-echo "layers = $layers"
-setting "width = $width" "numbers that stand for each token inside the model"
-setting "heads = $heads" "of attention; each sees width / heads of those numbers"
-setting "ffn_width = $ffn_width" "of the feed-forward part of a layer"
-setting 'tie_embeddings = true' "one table both to read and to write tokens: fewer parameters"
+echo 'model_type = "llama"'
+echo "num_hidden_layers = $layers"
+setting "hidden_size = $width" "numbers that stand for each token inside the model"
+setting "num_attention_heads = $heads" "of attention; each sees hidden_size / num_attention_heads of those"
+setting "intermediate_size = $ffn_width" "of the feed-forward part of a layer"
+setting 'tie_word_embeddings = true' "one table both to read and to write tokens: fewer parameters"
 echo
 setting '[data]' "text files; paths are relative to this file"
 setting 'channels = [' "the data mixture: its losses are shown one by one, weights say how often each is drawn"
@@ -55,10 +55,10 @@ echo
 echo '[train]'
 setting 'name = "quickstart"' "everything of this run goes to runs/quickstart"
 echo "steps = $steps"
-setting "global_batch = $sequences" "sequences per step, of all ranks together"
-setting 'micro_batch = 8' "sequences that a rank computes at once"
+setting "global_batch_size = $sequences" "sequences per step: micro-batch x ranks x accumulation"
+setting 'micro_batch_size = 8' "sequences that a rank computes at once"
 setting "eval_every = $(((steps + 4) / 5))" "steps between two validations"
-setting 'first_eval_tokens = 131072' "validate before step 1 too, with all that is held out"
+setting 'initial_eval_tokens = 131072' "validate before step 1 too, with all of the validation text"
 setting 'seed = 1' "the same seed gives the same model"
 echo
 setting '[optimizer]' "AdamW"

@@ -20,7 +20,7 @@ rate() {
   rm -rf "$run"
   "$athanor" launch -n 2 -- train "$folder/measure.toml" --set train.name="${run#runs/}" --set optimizer.lr=1e-30 \
     --set schedule.warmup_steps=0 --set train.eval_every="$2" --set train.eval_tokens=1024 \
-    --set train.first_eval_tokens=0 --set checkpoint.every_steps=0 >"$folder/measure.log" 2>&1 </dev/null || code=$?
+    --set train.initial_eval_tokens=0 --set checkpoint.every_steps=0 >"$folder/measure.log" 2>&1 </dev/null || code=$?
   if [ "$code" -ne 0 ]; then
     tail -n 5 "$folder/measure.log" >&2
     return "$code"

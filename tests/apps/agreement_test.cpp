@@ -4,7 +4,7 @@
 
 #include "apps/small_run.h"
 
-namespace athanor {
+namespace athanor::tests::agreement_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -102,4 +102,4 @@ TEST_F(RanksThatDiffer, AsTasksOfSlurm) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::agreement_test

@@ -7,7 +7,7 @@
 #include "apps/small_run.h"
 #include "support/places.h"
 
-namespace athanor {
+namespace athanor::tests::bad_input_test {
 namespace {
 
 class BadInput : public ::testing::Test {
@@ -62,10 +62,10 @@ TEST_F(BadInput, WrongTypesAndValues) {
   expect_refused(try_train({"model.dropout=1.0"}), 2, {"model.dropout"});
   expect_refused(try_train({"optimizer.lr=nan"}), 2, {"optimizer.lr"});
   expect_refused(try_train({"optimizer.betas=[0.9]"}), 2, {"optimizer.betas", "two"});
-  expect_refused(try_train({"model.tie_embeddings=1"}), 2, {"model.tie_embeddings"});
-  expect_refused(try_train({"train.micro_batch=11"}), 2, {"train.micro_batch", "11", "10"});
-  expect_refused(try_train({"model.heads=5"}), 2, {"model.", "5"});
-  expect_refused(try_train({"model.max_seq_len=16"}), 2, {"data.seq_len", "32", "16"});
+  expect_refused(try_train({"model.tie_word_embeddings=1"}), 2, {"model.tie_word_embeddings"});
+  expect_refused(try_train({"train.micro_batch_size=11"}), 2, {"train.micro_batch_size", "11", "10"});
+  expect_refused(try_train({"model.num_attention_heads=5"}), 2, {"model.", "5"});
+  expect_refused(try_train({"model.max_position_embeddings=16"}), 2, {"data.seq_len", "32", "16"});
   expect_refused(try_train({"train.name=../up"}), 2, {"train.name", "../up"});
   expect_refused(try_train({"parallel.tp=2"}), 2, {"parallel.tp"});
   expect_refused(try_train({"train.device=cuda"}), 2, {"train.device", "cuda"});
@@ -85,17 +85,17 @@ TEST_F(BadInput, AnInstructionSetThatThisMachineLacks) {
   expect_refused(place.run({"doctor", "--isa", "amx"}, options), 1, {"amx", best});
 }
 
-TEST_F(BadInput, MoreRanksThanGrains) {
+TEST_F(BadInput, MoreRanksThanMicroBatches) {
   expect_refused(place.run(launch_arguments(6, "t")), 2, {"6 ranks", "5 micro-batches", "at most 5"});
   expect_refused(try_train({"parallel.dp=2"}), 2, {"parallel.dp", "2"});
 }
 
 // Law 7: what will not fit is refused before it is allocated, and says what needs so much.
 TEST_F(BadInput, MoreMemoryThanThereIs) {
-  expect_refused(try_train({"train.global_batch=100000000", "train.micro_batch=100000000"}), 1,
+  expect_refused(try_train({"train.global_batch_size=100000000", "train.micro_batch_size=100000000"}), 1,
                  {"memory", "activations", "available"});
-  expect_refused(try_train({"train.global_batch=1000000000", "train.micro_batch=1"}), 2,
-                 {"train.global_batch", "grains"});
+  expect_refused(try_train({"train.global_batch_size=1000000000", "train.micro_batch_size=1"}), 2,
+                 {"train.global_batch_size", "micro-batches"});
   expect_refused(place.run({"bench", "step", "--preset", "llama-2-70b", "--batch", "1", "--seq", "8"}), 1,
                  {"memory", "optimizer", "available"});
   expect_refused(place.run({"bench", "step", "--batch", "99999999999"}), 2, {"99999999999"});
@@ -105,7 +105,7 @@ TEST_F(BadInput, MoreMemoryThanThereIs) {
 // More threads than this machine could ever use would hold it up for minutes.
 TEST_F(BadInput, NumbersThatMakeNoSense) {
   expect_refused(try_train({"train.threads=4096"}), 2, {"train.threads", "4096", "processors"});
-  expect_refused(try_train({"model.layers=9223372036854775807"}), 2, {"model.layers"});
+  expect_refused(try_train({"model.num_hidden_layers=9223372036854775807"}), 2, {"model.num_hidden_layers"});
   expect_refused(try_train({"data.seq_len=4611686018427387904"}), 2, {"data.seq_len"});
   const std::string huge = "99999999999999999999";
   expect_refused(place.run({"generate", "runs/t", "--prompt", "a", "--max-tokens", huge}), 2,
@@ -240,4 +240,4 @@ TEST_F(BadInput, UnknownCommandsAndOptions) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::bad_input_test

@@ -6,7 +6,7 @@
 
 #include "apps/small_run.h"
 
-namespace athanor {
+namespace athanor::tests::bench_comm_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -94,4 +94,4 @@ TEST(BenchComm, AKilledRankIsNamed) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::bench_comm_test

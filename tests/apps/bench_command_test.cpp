@@ -1,4 +1,4 @@
-// `athanor bench` as its users meet it: each measurement with sizes that take no time.
+// `athanor-bench`, and `athanor bench step`, as its users meet it: each measurement with sizes that take no time.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -6,13 +6,13 @@
 
 #include "apps/small_run.h"
 
-namespace athanor {
+namespace athanor::tests::bench_command_test {
 namespace {
 
 using ::testing::HasSubstr;
 
 std::vector<std::string> bench_on_one_thread(std::vector<std::string> arguments) {
-  arguments.insert(arguments.begin(), "bench");
+  arguments.insert(arguments.begin(), arguments.front() == "step" ? "bench" : kBench);
   arguments.insert(arguments.end(), {"--threads", "1"});
   return arguments;
 }
@@ -131,7 +131,7 @@ TEST(Bench, DataSetsTheLoaderBesideTheStep) {
   EXPECT_GE(json["dataset_tokens"], 49000);
   EXPECT_LT(json["percent_of_step"], 100.0);
   EXPECT_GE(json["percent_waited"], 0.0);
-  // Of a run: two channels, several grains.
+  // Of a run: two channels, several micro-batches.
   make_small_run(place);
   const Json of_run = measured(place, {"data", "run.toml", "--rounds", "2"});
   EXPECT_EQ(of_run["batch"], 10);
@@ -179,4 +179,4 @@ TEST(Bench, StepTakesAnArchitectureAndRefusesOddSizes) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::bench_command_test

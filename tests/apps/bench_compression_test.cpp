@@ -1,18 +1,18 @@
-// `athanor bench compression`: every way of sending gradients, beside the one that sends them whole.
+// `athanor-bench compression`: every way of sending gradients, beside the one that sends them whole.
 #include <gtest/gtest.h>
 
 #include <map>
 
 #include "apps/small_run.h"
 
-namespace athanor {
+namespace athanor::tests::bench_compression_test {
 namespace {
 
 TEST(BenchCompression, ComparesEveryWayWithPlainSums) {
   const Workplace place;
   make_small_run(place);
   const Json report =
-      Json::parse(place.output_of({"bench", "compression", "run.toml", "--set", "parallel.reduce=fast", "-n",
+      Json::parse(place.output_of({kBench, "compression", "run.toml", "--set", "parallel.reduce=fast", "-n",
                                    "4", "--steps", "10", "--sync-every", "5", "--json"}));
   std::map<std::string, Json> results;
   for (const Json& result : report["results"]) results[result["gradients"].get<std::string>()] = result;
@@ -34,4 +34,4 @@ TEST(BenchCompression, ComparesEveryWayWithPlainSums) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::bench_compression_test

@@ -1,4 +1,4 @@
-// `athanor bench faults`: a handful of its trials of law 8, of every kind on every transport.
+// `athanor-bench faults`: a handful of its trials of law 8, of every kind on every transport.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -6,11 +6,11 @@
 
 #include "apps/small_run.h"
 
-namespace athanor {
+namespace athanor::tests::bench_faults_test {
 namespace {
 
 std::vector<std::string> bench_faults(const std::vector<std::string>& more) {
-  std::vector<std::string> arguments = {"bench", "faults", "--json"};
+  std::vector<std::string> arguments = {kBench, "faults", "--json"};
   arguments.insert(arguments.end(), more.begin(), more.end());
   return arguments;
 }
@@ -48,19 +48,19 @@ TEST(BenchFaults, AStragglerIsReported) {
 TEST(BenchFaults, PlainTextAndAllKinds) {
   const Workplace place;
   const std::string text =
-      place.output_of({"bench", "faults", "--transport", "thread", "--trials", "1", "--late-ms", "40"});
+      place.output_of({kBench, "faults", "--transport", "thread", "--trials", "1", "--late-ms", "40"});
   for (const char* kind : {"straggler", "shape", "missing", "dead"})
     EXPECT_THAT(text, ::testing::ContainsRegex(std::string("thread  ") + kind + " +1 of 1 named"));
 }
 
 TEST(BenchFaults, WrongArguments) {
   const Workplace place;
-  expect_refused(place.run({"bench", "faults", "--trials", "0"}), 2, {"--trials 0"});
-  expect_refused(place.run({"bench", "faults", "--first", "-1"}), 2, {"--first -1"});
-  expect_refused(place.run({"bench", "faults", "--late-ms", "0"}), 2, {"--late-ms 0"});
-  expect_refused(place.run({"bench", "faults", "--kind", "strangler"}), 2, {"strangler"});
-  expect_refused(place.run({"bench", "faults", "--transport", "mpi"}), 2, {"mpi"});
+  expect_refused(place.run({kBench, "faults", "--trials", "0"}), 2, {"--trials 0"});
+  expect_refused(place.run({kBench, "faults", "--first", "-1"}), 2, {"--first -1"});
+  expect_refused(place.run({kBench, "faults", "--late-ms", "0"}), 2, {"--late-ms 0"});
+  expect_refused(place.run({kBench, "faults", "--kind", "strangler"}), 2, {"strangler"});
+  expect_refused(place.run({kBench, "faults", "--transport", "mpi"}), 2, {"mpi"});
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::bench_faults_test

@@ -1,4 +1,4 @@
-// `athanor bench pipeline`: it runs what it says and puts both figures side by side. How long it takes is not asked here.
+// `athanor-bench pipeline`: it runs what it says and puts both figures side by side. How long it takes is not asked here.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -6,13 +6,13 @@
 
 #include "apps/small_run.h"
 
-namespace athanor {
+namespace athanor::tests::bench_pipeline_test {
 namespace {
 
 using ::testing::HasSubstr;
 
 std::vector<std::string> bench_pipeline(const std::vector<std::string>& more) {
-  std::vector<std::string> arguments = {"bench", "pipeline", "--rounds", "1"};
+  std::vector<std::string> arguments = {kBench, "pipeline", "--rounds", "1"};
   arguments.insert(arguments.end(), more.begin(), more.end());
   return arguments;
 }
@@ -22,7 +22,7 @@ TEST(BenchPipeline, TimedStagesOfEverySchedule) {
   const auto report = nlohmann::json::parse(place.output_of(
       bench_pipeline({"--ranks", "2", "--micro-batches", "3", "--times", "0.1,0.2,0.1", "--json"})));
   EXPECT_EQ(report["stages"], "timed");
-  ASSERT_EQ(report["schedules"].size(), 8u);  // seven and what solve makes
+  ASSERT_EQ(report["schedules"].size(), 8u);  // seven and what auto makes
   for (const auto& row : report["schedules"]) {
     const double measured = row["measured_ms"]["median"], simulated = row["simulated_ms"]["median"];
     EXPECT_GE(measured, simulated) << row["schedule"];  // stages take at least the times that are given
@@ -55,4 +55,4 @@ TEST(BenchPipeline, PlainTextAndWrongArguments) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::bench_pipeline_test

@@ -10,7 +10,7 @@
 #include "athanor/base/topology.h"
 #include "support/places.h"
 
-namespace athanor {
+namespace athanor::tests::binding_test {
 namespace {
 
 using ::testing::Contains;
@@ -102,4 +102,4 @@ TEST_F(Binding, ARefusalIsAWarning) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::binding_test

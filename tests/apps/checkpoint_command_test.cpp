@@ -6,7 +6,7 @@
 
 #include "apps/small_run.h"
 
-namespace athanor {
+namespace athanor::tests::checkpoint_command_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -100,10 +100,12 @@ INSTANTIATE_TEST_SUITE_P(Families, HuggingFace,
 TEST_P(HuggingFace, ThereAndBack) {
   const std::string family = GetParam();
   std::vector<std::string> sets = {"train.steps=20"};
-  if (family == "llama_tied") sets.insert(sets.end(), {"model.tie_embeddings=true", "model.rope_base=5e5"});
+  if (family == "llama_tied")
+    sets.insert(sets.end(), {"model.tie_word_embeddings=true", "model.rope_theta=5e5"});
   if (family.starts_with("gpt2"))
-    sets.insert(sets.end(), {"model.family=gpt2", "model.kv_heads=4", "model.tie_embeddings=true",
-                             "model.bias=" + std::string(family == "gpt2" ? "true" : "false")});
+    sets.insert(sets.end(),
+                {"model.model_type=gpt2", "model.num_key_value_heads=4", "model.tie_word_embeddings=true",
+                 "model.bias=" + std::string(family == "gpt2" ? "true" : "false")});
   train(place, "t", sets);
   place.output_of({"checkpoint", "export-hf", "runs/t", "hf"});
   for (const char* file : {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json",
@@ -154,4 +156,4 @@ TEST_F(CheckpointCommand, ExportAndImportReplaceNothingUnasked) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::checkpoint_command_test

@@ -7,7 +7,7 @@
 #include "apps/small_run.h"
 #include "support/places.h"
 
-namespace athanor {
+namespace athanor::tests::damage_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -29,15 +29,49 @@ class Damage : public ::testing::Test {
   std::map<std::string, std::string> checkpoints;
 };
 
+// What an earlier version of the program left behind is refused by name, and stays as it is.
+TEST_F(Damage, ARunOfAnEarlierFormatIsRefusedByName) {
+  const std::string environment = run_file("t", "env.json");
+  Json json = Json::parse(place.read(environment));
+  ASSERT_EQ(json["format"], 2);
+  json.erase("format");
+  place.write(environment, json.dump());
+  const auto before = place.files("runs/t");
+  expect_refused(go_on({}), 1,
+                 {"'runs/t': format 1, expected 2: an earlier version wrote it", "another train.name"});
+  expect_refused(place.run({"plot", "runs/t"}), 1, {"'runs/t': format 1, expected 2"});
+  EXPECT_EQ(place.files("runs/t"), before);
+  json["format"] = 3;
+  place.write(environment, json.dump());
+  expect_refused(go_on({}), 1, {"'runs/t': format 3, expected 2: a later version wrote it"});
+}
+
+TEST_F(Damage, TokenFilesOfAnEarlierFormatAreRefusedByName) {
+  const auto caches = place.files("runs/.cache");
+  std::string info;
+  for (const auto& [name, text] : caches)
+    if (name.ends_with(".meta.json")) info = name;
+  ASSERT_NE(info, "");
+  Json json = Json::parse(place.read(info));
+  ASSERT_EQ(json["format"], 2);
+  json["format"] = 1;
+  place.write(info, json.dump());
+  expect_refused(
+      go_on({}), 1,
+      {".meta.json': format 1, expected 2: an earlier version wrote it", "tokenize the text again"});
+  EXPECT_EQ(place.read(info), json.dump());
+  expect_untouched();
+}
+
 TEST_F(Damage, AChangedModelDataOrSeedIsRefusedByName) {
   const std::string before = place.read(run_file("t", "metrics.jsonl"));
-  expect_refused(go_on({"model.width=64"}), 2, {"model.width", "'t'"});
-  expect_refused(go_on({"model.layers=3"}), 2, {"model.layers"});
+  expect_refused(go_on({"model.hidden_size=64"}), 2, {"model.hidden_size", "'t'"});
+  expect_refused(go_on({"model.num_hidden_layers=3"}), 2, {"model.num_hidden_layers"});
   expect_refused(go_on({"model.dropout=0.1"}), 2, {"model.dropout"});
-  expect_refused(go_on({"model.family=gpt2", "model.kv_heads=4"}), 2, {"model."});
+  expect_refused(go_on({"model.model_type=gpt2", "model.num_key_value_heads=4"}), 2, {"model."});
   expect_refused(go_on({"train.seed=2"}), 2, {"train.seed"});
   expect_refused(go_on({"data.seq_len=16"}), 2, {"data.seq_len"});
-  expect_refused(go_on({"train.global_batch=20"}), 2, {"train.global_batch"});
+  expect_refused(go_on({"train.global_batch_size=20"}), 2, {"train.global_batch_size"});
   expect_refused(go_on({"precision.compute=bf16"}), 2, {"precision.compute"});
   expect_refused(go_on({"data.channels.zh.weight=0.5"}), 2, {"zh"});
   expect_refused(go_on({"data.valid_fraction=0.2"}), 2, {"data.valid_fraction"});
@@ -54,7 +88,7 @@ TEST_F(Damage, AChangedModelDataOrSeedIsRefusedByName) {
   // What may change does not hinder, the same text in another place included.
   place.copy("en.txt", "moved/en.txt");
   const Outcome fine =
-      go_on({"data.channels.en.path=moved/en.txt", "train.eval_every=2", "train.micro_batch=5",
+      go_on({"data.channels.en.path=moved/en.txt", "train.eval_every=2", "train.micro_batch_size=5",
              "parallel.reduce=fast", "checkpoint.keep=0", "train.threads=2"});
   EXPECT_EQ(fine.exit_code, 0) << fine.all();
 }
@@ -307,4 +341,4 @@ TEST_F(Damage, IdsThatAreNone) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::damage_test

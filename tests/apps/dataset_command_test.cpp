@@ -4,7 +4,7 @@
 
 #include "apps/small_run.h"
 
-namespace athanor {
+namespace athanor::tests::dataset_command_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -139,4 +139,4 @@ TEST_F(DatasetCommand, WhatIsLeftOutStandsInTheReport) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::dataset_command_test

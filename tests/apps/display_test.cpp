@@ -7,7 +7,7 @@
 #include "apps/small_run.h"
 #include "athanor/base/human.h"
 
-namespace athanor {
+namespace athanor::tests::display_test {
 namespace {
 
 using testing::HasSubstr;
@@ -49,7 +49,7 @@ TEST(Samples, AreWrittenWithGatheredParameters) {
   const Workplace place;
   make_small_run(place);
   train(place, "one", kSampled);
-  train(place, "three", kSampled + std::vector<std::string>{"parallel.zero=3"}, 2);
+  train(place, "three", kSampled + std::vector<std::string>{"parallel.zero_stage=3"}, 2);
   EXPECT_EQ(history(place, "one"), history(place, "three"));
   EXPECT_EQ(place.read(run_file("one", "samples.jsonl")), place.read(run_file("three", "samples.jsonl")));
 }
@@ -111,4 +111,4 @@ TEST(Help, FitsEightyColumns) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::display_test

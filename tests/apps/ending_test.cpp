@@ -6,7 +6,7 @@
 #include "apps/small_run.h"
 #include "support/places.h"
 
-namespace athanor {
+namespace athanor::tests::ending_test {
 namespace {
 
 using ::testing::AllOf;
@@ -193,4 +193,4 @@ TEST_F(Ending, TheLastWordsOfAFinishedRun) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::ending_test

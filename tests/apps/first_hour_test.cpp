@@ -4,7 +4,7 @@
 
 #include "apps/small_run.h"
 
-namespace athanor {
+namespace athanor::tests::first_hour_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -74,9 +74,9 @@ TEST(Init, WritesAConfigThatTrainsOnceItsDataAreThere) {
   EXPECT_FALSE(place.exists("other.toml"));
   place.write("data/text/a.txt", invented_text(1, 4000));
   place.output_of({"tokenizer", "train", "--type", "char", "--output", "data/tokenizer.json", "data/text"});
-  place.output_of({"train", "run.toml", "--set", "train.steps=2", "--set", "train.global_batch=2", "--set",
-                   "train.micro_batch=1", "--set", "data.seq_len=16", "--set", "model.layers=1", "--set",
-                   "train.threads=1"});
+  place.output_of({"train", "run.toml", "--set", "train.steps=2", "--set", "train.global_batch_size=2",
+                   "--set", "train.micro_batch_size=1", "--set", "data.seq_len=16", "--set",
+                   "model.num_hidden_layers=1", "--set", "train.threads=1"});
   EXPECT_EQ(report(place, "first")["steps"], 2);
   expect_refused(place.run({"train", "rnu.toml"}), 2, {"did you mean 'run.toml'?"});
   expect_refused(place.run({"train", "runs/first"}), 2, {"did you mean 'runs/first/config.resolved.toml'?"});
@@ -85,7 +85,7 @@ TEST(Init, WritesAConfigThatTrainsOnceItsDataAreThere) {
 TEST(InitFrom, ArchitectureAndTokenizerComeWithTheWeights) {
   const Workplace place;
   make_small_run(place);
-  train(place, "t", {"model.rope_base=5e5"});
+  train(place, "t", {"model.rope_theta=5e5"});
   place.output_of({"checkpoint", "export-hf", "runs/t", "hf"});
   place.write("finetune.toml", R"([data]
 channels = [ {name = "en", path = "en.txt", weight = 0.7}, {name = "zh", path = "zh.jsonl", weight = 0.3} ]
@@ -93,11 +93,11 @@ seq_len = 32
 valid_fraction = 0.1
 [train]
 init_from = "runs/t"
-global_batch = 10
-micro_batch = 2
+global_batch_size = 10
+micro_batch_size = 2
 steps = 2
 threads = 1
-first_eval_tokens = 131072
+initial_eval_tokens = 131072
 [precision]
 compute = "f32"
 )");
@@ -115,9 +115,9 @@ compute = "f32"
     EXPECT_THAT(outcome.out, HasSubstr("architecture and tokenizer of init_from " + from));
     EXPECT_NEAR(report(place, name)["valid_loss_first"].get<double>(),
                 report(place, "t")["valid_loss_last"].get<double>(), 1e-6);
-    expect_refused(finetune("w", from, {"model.heads=2"}), 2,
-                   {"model.heads: got 2, expected 4 as in init_from " + from});
-    expect_refused(finetune("w", from, {"model.norm_eps=10"}), 2, {"model.norm_eps: got 10"});
+    expect_refused(finetune("w", from, {"model.num_attention_heads=2"}), 2,
+                   {"model.num_attention_heads: got 2, expected 4 as in init_from " + from});
+    expect_refused(finetune("w", from, {"model.rms_norm_eps=10"}), 2, {"model.rms_norm_eps: got 10"});
     expect_refused(finetune("w", from, {"model.preset=llama-tiny"}), 2, {"model.preset: got 'llama-tiny'"});
   }
   // As many tokens, two of which are others.
@@ -162,11 +162,11 @@ TEST(Effects, ASettingWithoutEffectStopsTheRunBeforeItStarts) {
   const Workplace place;
   make_small_run(place);
   for (const char* set : {"launch.max_restarts=3", "launch.min_ranks=5", "checkpoint.flash_every_steps=1",
-                          "optimizer.momentum=0.5", "parallel.outer_lr=0.5"})
+                          "optimizer.momentum=0.5", "local_sgd.outer_lr=0.5"})
     expect_refused(place.run(train_arguments("t", {set})), 2,
                    {std::string(set).substr(0, std::string(set).find('='))});
   EXPECT_FALSE(place.exists("runs/t"));
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::first_hour_test

@@ -3,7 +3,7 @@
 
 #include "apps/small_run.h"
 
-namespace athanor {
+namespace athanor::tests::generate_command_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -85,4 +85,4 @@ TEST_F(GenerateCommand, DocumentsThatRunTogetherAreSaid) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::generate_command_test

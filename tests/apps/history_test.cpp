@@ -7,7 +7,7 @@
 
 #include "apps/small_run.h"
 
-namespace athanor {
+namespace athanor::tests::history_test {
 namespace {
 
 using ::testing::AllOf;
@@ -52,7 +52,7 @@ TEST_F(RunsHistory, WhatIsNotFiniteEndsTheRunAndIsNeverSaved) {
             {"optimizer.lr=1e39", "checkpoint.every_steps=1"},
             1,
             {"step 1: the tensor 'model.embed.weight' is not finite", "no finite checkpoint"}},
-           {"held_out_loss", f16, 1, {"step 4: the held-out loss of channel 'en' is not finite"}},
+           {"held_out_loss", f16, 1, {"step 4: the validation loss of channel 'en' is not finite"}},
            {"loss_f16",
             f16 + std::vector<std::string>{"train.eval_every=0"},
             1,
@@ -243,8 +243,8 @@ TEST_F(RunsHistory, AStartThatFailsLeavesNoFolder) {
   train(place, "whole", {"train.steps=1"});
   for (const std::vector<std::string>& sets :
        {std::vector<std::string>{"train.init_from=nowhere"},
-        {"train.init_from=runs/whole", "model.width=64"},
-        {"model.width=65536", "model.layers=99", "model.ffn_width=262144"},
+        {"train.init_from=runs/whole", "model.hidden_size=64"},
+        {"model.hidden_size=65536", "model.num_hidden_layers=99", "model.intermediate_size=262144"},
         {"data.tokenizer=nowhere"}}) {
     EXPECT_NE(place.run(train_arguments("t", sets)).exit_code, 0);
     EXPECT_THAT(place.list("runs"), Not(Contains("t"))) << sets[0];
@@ -254,7 +254,7 @@ TEST_F(RunsHistory, AStartThatFailsLeavesNoFolder) {
   // One that was there stays as it is.
   const auto before = place.files("runs/whole/checkpoints");
   const std::string said = place.read(run_file("whole", "report.json"));
-  EXPECT_NE(place.run(train_arguments("whole", {"model.width=64"})).exit_code, 0);
+  EXPECT_NE(place.run(train_arguments("whole", {"model.hidden_size=64"})).exit_code, 0);
   EXPECT_EQ(place.files("runs/whole/checkpoints"), before);
   EXPECT_EQ(place.read(run_file("whole", "report.json")), said);
 }
@@ -279,4 +279,4 @@ TEST_F(RunsHistory, KeepHoldsAfterAKill) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::history_test

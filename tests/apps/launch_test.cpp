@@ -8,7 +8,7 @@
 #include "apps/small_run.h"
 #include "support/places.h"
 
-namespace athanor {
+namespace athanor::tests::launch_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -156,4 +156,4 @@ TEST_F(Launch, ARankAloneIsToldHowToStart) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::launch_test

@@ -8,15 +8,15 @@
 
 #include "apps/small_run.h"
 
-namespace athanor {
+namespace athanor::tests::parameter_server_test {
 namespace {
 
 using ::testing::HasSubstr;
 
 std::vector<std::string> servers(int number, const std::string& consistency,
                                  const std::vector<std::string>& more = {}) {
-  return std::vector<std::string>{"parallel.servers=" + std::to_string(number),
-                                  "parallel.consistency=" + consistency} +
+  return std::vector<std::string>{"parameter_server.servers=" + std::to_string(number),
+                                  "parameter_server.consistency=" + consistency} +
          more;
 }
 
@@ -57,7 +57,7 @@ TEST_F(ParameterServers, SynchronousRunsHaveTheBitsOfDataParallelism) {
 TEST_F(ParameterServers, OfWorkersThatShareSequencesHaveTheBitsOfDataParallelism) {
   const std::vector<std::string> sets = {"parallel.cp=2", "train.steps=6", "checkpoint.every_steps=3",
                                          "schedule.decay=constant"};
-  train(place, "dp", sets + std::vector<std::string>{"parallel.zero=1"}, 4);
+  train(place, "dp", sets + std::vector<std::string>{"parallel.zero_stage=1"}, 4);
   train(place, "t", sets + servers(2, "sync", {"train.steps=3"}), 6);
   train(place, "t", sets + servers(1, "sync"), 5);
   EXPECT_EQ(history(place, "t"), history(place, "dp"));
@@ -83,11 +83,11 @@ TEST_F(ParameterServers, InF16TheySkipWhatOverflowsAndResume) {
   }
 }
 
-TEST_F(ParameterServers, GrainsBySpeedChangeNoBit) {
-  const std::vector<std::string> grains = {"train.micro_batch=1", "schedule.decay=constant"};
-  train(place, "dp", grains, 2);
-  const auto by_speed =
-      grains + std::vector<std::string>{"parallel.balance=speed", "parallel.balance_every=2"};
+TEST_F(ParameterServers, MicroBatchesBySpeedChangeNoBit) {
+  const std::vector<std::string> micro_batches = {"train.micro_batch_size=1", "schedule.decay=constant"};
+  train(place, "dp", micro_batches, 2);
+  const auto by_speed = micro_batches + std::vector<std::string>{"parallel.load_balance=speed",
+                                                                 "parallel.load_balance_every=2"};
   train(place, "t", by_speed + servers(2, "sync", {"train.steps=7"}), 5);
   train(place, "t", by_speed + servers(1, "sync"), 3);
   EXPECT_EQ(history(place, "t"), history(place, "dp"));
@@ -96,21 +96,21 @@ TEST_F(ParameterServers, GrainsBySpeedChangeNoBit) {
 // Data parallelism and servers take over what the other's workers owe.
 TEST_F(ParameterServers, CompressedRunsHaveTheBitsOfDataParallelismAndResume) {
   for (const std::string kind : {"bf16", "int8"}) {
-    const std::vector<std::string> coded = {"parallel.reduce=fast", "parallel.compression=" + kind,
-                                            "parallel.compression_warmup=2", "schedule.decay=constant"};
+    const std::vector<std::string> coded = {"parallel.reduce=fast", "compression.method=" + kind,
+                                            "compression.warmup_steps=2", "schedule.decay=constant"};
     const std::vector<std::string> part = {"train.steps=5"};
-    train(place, "dp", coded + std::vector<std::string>{"parallel.zero=1"}, 2);
+    train(place, "dp", coded + std::vector<std::string>{"parallel.zero_stage=1"}, 2);
     train(place, "t", coded + servers(2, "sync", part), 4);
     train(place, "t", coded + servers(1, "sync"), 3);
     EXPECT_EQ(history(place, "t"), history(place, "dp")) << kind;
     const double planned = report(place, "t")["planned_bytes"], peak = report(place, "t")["peak_bytes"];
     EXPECT_NEAR(peak, planned, 0.03 * planned) << kind;
     train(place, "back", coded + servers(1, "sync", part), 3);
-    train(place, "back", coded + std::vector<std::string>{"parallel.zero=1"}, 2);
+    train(place, "back", coded + std::vector<std::string>{"parallel.zero_stage=1"}, 2);
     EXPECT_EQ(history(place, "back"), history(place, "dp")) << kind;
     const auto async = coded + servers(2, "async");
     train(place, "first", async, 4);
-    train(place, "again", async + std::vector<std::string>{"parallel.replay=runs/first/schedule"}, 4);
+    train(place, "again", async + std::vector<std::string>{"parameter_server.replay=runs/first/schedule"}, 4);
     EXPECT_EQ(digest(place, checkpoint_of("again", kSteps)), digest(place, checkpoint_of("first", kSteps)));
     place.remove("runs");
   }
@@ -121,7 +121,7 @@ TEST_F(ParameterServers, AnyLayoutResumesTheirCheckpointsAndBack) {
   const std::vector<std::string> constant = {"schedule.decay=constant"};
   train(place, "whole", constant, 1);
   train(place, "t", constant + servers(1, "sync", {"train.steps=4"}), 3);
-  train(place, "t", constant + std::vector<std::string>{"train.steps=8", "parallel.zero=3"}, 2);
+  train(place, "t", constant + std::vector<std::string>{"train.steps=8", "parallel.zero_stage=3"}, 2);
   train(place, "t", constant + servers(2, "sync"), 3);
   EXPECT_EQ(history(place, "t"), history(place, "whole"));
 }
@@ -130,10 +130,10 @@ TEST_F(ParameterServers, AsynchronousRunsAreRunAgainFromTheirSchedule) {
   for (const std::string consistency : {"async", "bounded"})
     for (const std::string transport : {"shm", "gloo"}) {
       auto sets = servers(2, consistency, {"parallel.reduce=fast"});
-      if (consistency == "bounded") sets.emplace_back("parallel.staleness=2");
+      if (consistency == "bounded") sets.emplace_back("parameter_server.staleness=2");
       train_over(transport, place, "first", sets, 4);
       train_over(transport, place, "again",
-                 sets + std::vector<std::string>{"parallel.replay=runs/first/schedule"}, 4);
+                 sets + std::vector<std::string>{"parameter_server.replay=runs/first/schedule"}, 4);
       EXPECT_EQ(digest(place, checkpoint_of("again", kSteps)), digest(place, checkpoint_of("first", kSteps)))
           << consistency << " over " << transport;
       for (const int server : {0, 1}) {
@@ -169,16 +169,20 @@ TEST_F(ParameterServers, WhatDoesNotFitIsRefusedByName) {
     EXPECT_NE(outcome.exit_code, 0);
     EXPECT_THAT(outcome.err, HasSubstr(text));
   };
-  refuse(2, servers(2, "sync"), "parallel.servers: got 2 in a world of 2 ranks, expected fewer");
-  refuse(3, servers(1, "async"), "parallel.reduce: got \"tree\" with parallel.consistency = \"async\"");
-  refuse(3, servers(1, "sync", {"parallel.zero=1"}), "parallel.servers: got 1 with parallel.zero = 1");
-  refuse(3, servers(1, "sync", {"parallel.tp=2"}), "parallel.servers: got 1 with parallel.tp = 2");
+  refuse(2, servers(2, "sync"), "parameter_server.servers: got 2 in a world of 2 ranks, expected fewer");
+  refuse(3, servers(1, "async"),
+         "parallel.reduce: got \"tree\" with parameter_server.consistency = \"async\"");
+  refuse(3, servers(1, "sync", {"parallel.zero_stage=1"}),
+         "parameter_server.servers: got 1 with parallel.zero_stage = 1");
+  refuse(3, servers(1, "sync", {"parallel.tp=2"}), "parameter_server.servers: got 1 with parallel.tp = 2");
   refuse(4, servers(2, "sync", {"parallel.cp=2", "parallel.dp=2"}), "parallel.dp");
-  refuse(3, servers(1, "sync", {"parallel.replay=x"}), "parallel.replay: got 'x' with parallel.consistency");
-  refuse(2, {"parallel.replay=x"}, "parallel.replay: got 'x' without parallel.servers");
-  refuse(3, servers(1, "async", {"parallel.reduce=fast", "parallel.replay=nowhere"}),
-         "parallel.replay: got 'nowhere' without 'nowhere/server0.csv'");
+  refuse(3, servers(1, "sync", {"parameter_server.replay=x"}),
+         "parameter_server.replay: got 'x' with parameter_server.consistency");
+  refuse(2, {"parameter_server.replay=x"},
+         "parameter_server.replay: got 'x' without parameter_server.servers");
+  refuse(3, servers(1, "async", {"parallel.reduce=fast", "parameter_server.replay=nowhere"}),
+         "parameter_server.replay: got 'nowhere' without 'nowhere/server0.csv'");
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::parameter_server_test

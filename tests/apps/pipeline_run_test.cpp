@@ -4,7 +4,7 @@
 
 #include "apps/small_run.h"
 
-namespace athanor {
+namespace athanor::tests::pipeline_run_test {
 namespace {
 
 std::vector<std::string> pipeline(const std::string& schedule, int ranks = 2) {
@@ -35,12 +35,12 @@ class PipelineRuns : public ::testing::Test {
 
 TEST_F(PipelineRuns, SchedulesFromFilesKeepTheBitsOfOneProcess) {
   train(place, "one", {"train.steps=6"});
-  write_schedule("solve", "5", "solved.csv");
+  write_schedule("auto", "5", "solved.csv");
   write_schedule("zb-v", "8", "long.csv");  // of more micro-batches than a step has
   write_schedule("dualpipe-v", "3", "half.csv");
   train(place, "solved", pipeline("solved.csv"), 2);
   train(place, "long", pipeline("long.csv") + std::vector<std::string>{"parallel.stage_layers=[0,2,1,1]"}, 2);
-  train(place, "half", pipeline("half.csv") + std::vector<std::string>{"parallel.zero=1"}, 4);
+  train(place, "half", pipeline("half.csv") + std::vector<std::string>{"parallel.zero_stage=1"}, 4);
   for (const char* run : {"solved", "long", "half"}) EXPECT_EQ(history(place, run), history(place, "one"));
 }
 
@@ -72,8 +72,8 @@ TEST_F(PipelineRuns, FilesThatDoNotFitAreRefused) {
 }
 
 TEST_F(PipelineRuns, BeginWithWeightsOfOthers) {
-  const std::vector<std::string> tied = {"model.family=gpt2", "model.kv_heads=4",
-                                         "model.tie_embeddings=true"};
+  const std::vector<std::string> tied = {"model.model_type=gpt2", "model.num_key_value_heads=4",
+                                         "model.tie_word_embeddings=true"};
   for (const auto& model : {std::vector<std::string>{}, tied}) {
     const std::vector<std::string> sets = model + std::vector<std::string>{"train.steps=3"};
     train(place, "source", sets);
@@ -84,7 +84,8 @@ TEST_F(PipelineRuns, BeginWithWeightsOfOthers) {
       train(place, "one", with);
       train(place, "1f1b", pipeline("1f1b") + with, 2);
       train(place, "zb-v", pipeline("zb-v") + with, 2);
-      train(place, "data", pipeline("interleaved") + with + std::vector<std::string>{"parallel.zero=1"}, 4);
+      train(place, "data", pipeline("interleaved") + with + std::vector<std::string>{"parallel.zero_stage=1"},
+            4);
       for (const char* run : {"1f1b", "zb-v", "data"}) EXPECT_EQ(history(place, run), history(place, "one"));
       for (const char* run : {"one", "1f1b", "zb-v", "data"}) place.remove(std::string("runs/") + run);
     }
@@ -97,9 +98,10 @@ TEST_F(PipelineRuns, WeightsOfAnotherModelAreRefusedByName) {
   train(place, "source", {"train.steps=1"});
   const std::vector<std::string> from = {"train.init_from=runs/source"};
   for (const std::string layers : {"2", "6"})
-    expect_refusal(2, pipeline("1f1b") + from + std::vector<std::string>{"model.layers=" + layers}, 2,
-                   {"model.layers: got " + layers + ", expected 4 as in init_from runs/source"});
+    expect_refusal(2, pipeline("1f1b") + from + std::vector<std::string>{"model.num_hidden_layers=" + layers},
+                   2,
+                   {"model.num_hidden_layers: got " + layers + ", expected 4 as in init_from runs/source"});
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::pipeline_run_test

@@ -24,7 +24,7 @@ extern "C" {  // glibc 2.36 forgot it
 #include <sys/pidfd.h>
 }
 
-namespace athanor {
+namespace athanor::tests {
 namespace {
 
 namespace fs = std::filesystem;
@@ -83,8 +83,9 @@ std::string Outcome::all() const {
 Program::Program(const std::vector<std::string>& arguments, const ProgramOptions& options)
     : deadline_(Clock::now() + kPatience) {
   prctl(PR_SET_CHILD_SUBREAPER, 1);
-  std::vector<std::string> words = {built("athanor")};
-  words.insert(words.end(), arguments.begin(), arguments.end());
+  const bool measures = !arguments.empty() && arguments.front() == kBench;
+  std::vector<std::string> words = {built(measures ? kBench : "athanor")};
+  words.insert(words.end(), arguments.begin() + (measures ? 1 : 0), arguments.end());
   std::vector<std::string> environment = {"PATH=/usr/bin:/bin", "HOME=/nonexistent", "LC_ALL=C.UTF-8",
                                           "TERM=xterm"};
   environment.insert(environment.end(), options.environment.begin(), options.environment.end());
@@ -278,4 +279,4 @@ Program Workplace::start(const std::vector<std::string>& arguments, ProgramOptio
   return Program(arguments, options);
 }
 
-}  // namespace athanor
+}  // namespace athanor::tests

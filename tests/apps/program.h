@@ -22,9 +22,11 @@
 #include <string>
 #include <vector>
 
-namespace athanor {
+namespace athanor::tests {
 
 constexpr std::chrono::seconds kPatience{60};
+// Arguments that begin with it are those of athanor-bench, others of athanor.
+constexpr const char* kBench = "athanor-bench";
 
 struct Outcome {
   int exit_code = -1;  // -1: killed by a signal
@@ -104,4 +106,4 @@ class Workplace {
   std::string path_;
 };
 
-}  // namespace athanor
+}  // namespace athanor::tests

@@ -12,7 +12,7 @@
 #include "apps/small_run.h"
 #include "support/places.h"
 
-namespace athanor {
+namespace athanor::tests::quickstart_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -55,10 +55,11 @@ TEST(Quickstart, EverySizeIsAConfigThatTheProgramTakes) {
       EXPECT_EQ(settings["train"]["steps"], steps);
       EXPECT_EQ(settings["data"]["channels"].size(), 2u) << "a channel without text is left out";
       EXPECT_LE(settings["schedule"]["warmup_steps"], steps);
-      const double width = settings["model"]["width"], layers = settings["model"]["layers"];
+      const double width = settings["model"]["hidden_size"], layers = settings["model"]["num_hidden_layers"];
       EXPECT_GE(width * layers, last);
       last = width * layers;
-      EXPECT_EQ(int(settings["train"]["global_batch"]) % (2 * int(settings["train"]["micro_batch"])), 0)
+      EXPECT_EQ(
+          int(settings["train"]["global_batch_size"]) % (2 * int(settings["train"]["micro_batch_size"])), 0)
           << "two ranks with the same work";
     }
   }
@@ -146,4 +147,4 @@ TEST(Quickstart, NovelsComeOutOfTheirPackage) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::quickstart_test

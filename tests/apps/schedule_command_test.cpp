@@ -4,7 +4,7 @@
 
 #include "apps/small_run.h"
 
-namespace athanor {
+namespace athanor::tests::schedule_command_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -57,7 +57,7 @@ TEST_F(ScheduleCommand, JsonHasEveryFigure) {
 }
 
 TEST_F(ScheduleCommand, EveryScheduleGoesThroughAFile) {
-  for (const char* name : {"gpipe", "1f1b", "interleaved", "bfs", "zb-h1", "zb-v", "dualpipe-v", "solve"}) {
+  for (const char* name : {"gpipe", "1f1b", "interleaved", "bfs", "zb-h1", "zb-v", "dualpipe-v", "auto"}) {
     Json made = facts({name, "--ranks", "3", "--micro-batches", "5", "--csv", "s.csv", "--svg", "s.svg"});
     Json read = facts({"s.csv", "--csv", "again.csv"});
     EXPECT_EQ(place.read("again.csv"), place.read("s.csv")) << name;
@@ -75,16 +75,17 @@ TEST_F(ScheduleCommand, SolvesWithinALimit) {
     return facts(words);
   };
   const double known = with({"zb-h1"})["makespan"];
-  const Json tight = with({"solve", "--memory", "4"}), wide = with({"solve", "--memory", "8"});
+  const Json tight = with({"auto", "--memory", "4"}), wide = with({"auto", "--memory", "8"});
   EXPECT_LE(tight["makespan"].get<double>(), known);
   EXPECT_LT(wide["makespan"].get<double>(), known);
   for (const Json& peak : tight["peak_activations"]) EXPECT_LE(peak.get<double>(), 4.0);
   EXPECT_TRUE(tight["made_from"].is_string());
-  EXPECT_THAT(place.output_of({"schedule", "solve"}), HasSubstr("made from: "));
+  EXPECT_THAT(place.output_of({"schedule", "auto"}), HasSubstr("made from: "));
 }
 
 TEST_F(ScheduleCommand, Refusals) {
-  expect_refused(run({"1f1"}), 2, {"1f1", "did you mean '1f1b'", "solve"});
+  expect_refused(run({"solve"}), 2, {"got 'solve'", "did you mean 'auto'?"});
+  expect_refused(run({"1f1"}), 2, {"1f1", "did you mean '1f1b'", "auto"});
   expect_refused(run({}), 2, {"NAME"});
   expect_refused(run({"gpipe", "--ranks", "0"}), 2, {"--ranks"});
   expect_refused(run({"gpipe", "--ranks", "-1"}), 2, {"--ranks"});
@@ -97,8 +98,9 @@ TEST_F(ScheduleCommand, Refusals) {
   expect_refused(run({"gpipe", "--times", "1,1,1", "--times", "1,1,1"}), 2,
                  {"got the times of 2 stages, expected 4"});
   expect_refused(run({"gpipe", "--link", "-1"}), 2, {"--link"});
-  expect_refused(run({"gpipe", "--memory", "4"}), 1, {"got a peak of 8", "expected at most 4", "solve"});
-  expect_refused(run({"solve", "--memory", "1", "--virtual-stages", "2"}), 2,
+  expect_refused(run({"gpipe", "--memory", "4"}), 1,
+                 {"got a peak of 8", "expected at most 4", "schedule auto"});
+  expect_refused(run({"auto", "--memory", "1", "--virtual-stages", "2"}), 2,
                  {"limit of 1, expected at least 2"});
   expect_refused(run({"nowhere.csv"}), 1, {"nowhere.csv"});
   place.write("bad.csv", "0F0,0B0\n1F0,1Q0\n");
@@ -112,4 +114,4 @@ TEST_F(ScheduleCommand, Refusals) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::schedule_command_test

@@ -9,7 +9,7 @@
 #include <ostream>
 #include <random>
 
-namespace athanor {
+namespace athanor::tests {
 
 std::string invented_text(uint64_t seed, size_t num_words) {
   std::mt19937_64 dice(seed);
@@ -35,12 +35,12 @@ void make_small_run(const Workplace& place) {
   place.output_of(
       {"tokenizer", "train", "--type", "char", "--output", "tokenizer.json", "en.txt", "zh.jsonl"});
   place.write("run.toml", R"([model]
-family = "llama"
-layers = 2
-width = 32
-heads = 4
-kv_heads = 2
-ffn_width = 64
+model_type = "llama"
+num_hidden_layers = 2
+hidden_size = 32
+num_attention_heads = 4
+num_key_value_heads = 2
+intermediate_size = 64
 
 [data]
 channels = [ {name = "en", path = "en.txt", weight = 0.7}, {name = "zh", path = "zh.jsonl", weight = 0.3} ]
@@ -51,8 +51,8 @@ valid_fraction = 0.1
 [train]
 name = "t"
 steps = 12
-global_batch = 10
-micro_batch = 2
+global_batch_size = 10
+micro_batch_size = 2
 eval_every = 4
 threads = 1
 
@@ -185,7 +185,8 @@ std::string digest(const Workplace& place, const std::string& path) {
 }
 
 void expect_refused(const Outcome& outcome, int exit_code, const std::vector<std::string>& pieces) {
-  const std::string start = "athanor: error: ";
+  const std::string start =
+      outcome.err.starts_with(kBench) ? std::string(kBench) + ": error: " : "athanor: error: ";
   EXPECT_EQ(outcome.exit_code, exit_code) << outcome.all();
   EXPECT_EQ(outcome.err.rfind(start, 0), 0u) << outcome.all();
   EXPECT_EQ(outcome.err.find(start, 1), std::string::npos) << "one error, not two\n" << outcome.all();
@@ -194,4 +195,4 @@ void expect_refused(const Outcome& outcome, int exit_code, const std::vector<std
     EXPECT_NE(outcome.err.find(piece), std::string::npos) << "'" << piece << "'\n" << outcome.all();
 }
 
-}  // namespace athanor
+}  // namespace athanor::tests

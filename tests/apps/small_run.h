@@ -7,7 +7,7 @@
 //   train(place, "t", {"train.steps=6"});                    // -> runs/t
 //   EXPECT_EQ(history(place, "t"), history(place, "u"));     // bit for bit
 //
-// Steps have five grains, so that up to five ranks share them, most of them unevenly.
+// Steps have five micro-batches, so that up to five ranks share them, most of them unevenly.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -16,7 +16,7 @@
 
 #include "apps/program.h"
 
-namespace athanor {
+namespace athanor::tests {
 
 using Json = nlohmann::ordered_json;
 
@@ -74,4 +74,4 @@ std::string digest(const Workplace& place, const std::string& path);
 // error, and each of the pieces in what is said there.
 void expect_refused(const Outcome& outcome, int exit_code, const std::vector<std::string>& pieces);
 
-}  // namespace athanor
+}  // namespace athanor::tests

@@ -8,7 +8,7 @@
 
 #include "apps/small_run.h"
 
-namespace athanor {
+namespace athanor::tests::train_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -184,7 +184,7 @@ TEST(Train, PrintConfigShowsThePublishedParameterCounts) {
   }
   const Json json = Json::parse(place.output_of({"train", "p.toml", "--print-config", "--json"}));
   EXPECT_EQ(json["params"], 68'976'648'192);
-  EXPECT_EQ(json["model"]["layers"], 80);
+  EXPECT_EQ(json["model"]["num_hidden_layers"], 80);
   EXPECT_FALSE(place.exists("runs"));
 }
 
@@ -193,12 +193,12 @@ TEST(Train, SetOverridesTheFileAndSaysSo) {
   make_small_run(place);
   const auto arguments =
       train_arguments("other", {"train.steps=7", "optimizer.betas=[0.8, 0.9]", "schedule.decay=linear",
-                                "data.channels.zh.weight=0.5", "model.tie_embeddings=true"});
+                                "data.channels.zh.weight=0.5", "model.tie_word_embeddings=true"});
   auto printing = arguments;
   printing.push_back("--print-config");
   const std::string printed = place.output_of(printing);
   EXPECT_THAT(printed, ::testing::ContainsRegex("steps +=  *7 .*--set train.steps=7"));
-  EXPECT_THAT(printed, ::testing::ContainsRegex("width +=  *32 .*run.toml:4"));
+  EXPECT_THAT(printed, ::testing::ContainsRegex("hidden_size +=  *32 .*run.toml:4"));
   EXPECT_THAT(printed, HasSubstr("[0.8, 0.9]"));
   EXPECT_THAT(printed, HasSubstr("\"linear\""));
   EXPECT_FALSE(place.exists("runs"));
@@ -217,7 +217,7 @@ TEST(Train, TheResolvedConfigGivesTheSameRun) {
 TEST(Train, InitFromTakesTheWeightsOnly) {
   const Workplace place;
   make_small_run(place);
-  train(place, "t", {"optimizer.clip_norm=0"});
+  train(place, "t", {"optimizer.max_grad_norm=0"});
   train(place, "u", {"train.init_from=" + checkpoint_of("t", 12), "train.steps=3"});
   const Json first = report(place, "t"), second = report(place, "u");
   EXPECT_EQ(second["valid_loss_first"], first["valid_loss_last"]);
@@ -235,7 +235,8 @@ TEST(Train, EveryPrecisionFamilyAndOptimizerTrains) {
   const std::vector<std::vector<std::string>> variants = {
       {"precision.compute=bf16"},
       {"precision.compute=f16"},
-      {"model.family=gpt2", "model.kv_heads=4", "model.bias=true", "model.tie_embeddings=true"},
+      {"model.model_type=gpt2", "model.num_key_value_heads=4", "model.bias=true",
+       "model.tie_word_embeddings=true"},
       {"optimizer.name=sgd", "optimizer.lr=0.5"},
       {"parallel.recompute=full", "model.dropout=0.1"},
       {"schedule.decay=wsd", "model.dropout=0.1"},
@@ -265,19 +266,19 @@ TEST(Train, RecomputeAndThreadsChangeNoBit) {
   }
 }
 
-// Which values are dropped has an address (law 2), so cutting a step into other grains changes rounding only.
-TEST(Train, TheSizeOfGrainsChangesRoundingOnly) {
+// Which values are dropped has an address (law 2), so cutting a step into other micro-batches changes rounding only.
+TEST(Train, TheSizeOfMicroBatchesChangesRoundingOnly) {
   const Workplace place;
   make_small_run(place);
   train(place, "g2", {"model.dropout=0.1"});
   for (const char* size : {"1", "5", "7", "10"}) {
     const std::string name = std::string("g") + size;
-    train(place, name, {"model.dropout=0.1", std::string("train.micro_batch=") + size});
+    train(place, name, {"model.dropout=0.1", std::string("train.micro_batch_size=") + size});
     const auto lines = metrics(place, "g2"), others = metrics(place, name);
     for (size_t i = 0; i < lines.size(); ++i)
       for (const char* field : {"loss", "grad_norm"})
         EXPECT_NEAR(others[i][field].get<double>() / lines[i][field].get<double>(), 1.0, 1e-4)
-            << field << " of step " << i + 1 << " with grains of " << size;
+            << field << " of step " << i + 1 << " with micro-batches of " << size;
   }
 }
 
@@ -299,7 +300,7 @@ TEST(Train, TheTraceOfEveryRank) {
     std::set<std::string> names;
     for (const Json& event : trace.is_array() ? trace : trace.at("traceEvents"))
       names.insert(event.value("name", ""));
-    for (const char* name : {"forward", "backward", "grain", "update", "checkpoint", "validation"})
+    for (const char* name : {"forward", "backward", "micro-batch", "update", "checkpoint", "validation"})
       EXPECT_TRUE(names.contains(name)) << file << " " << name;
   }
 }
@@ -319,7 +320,7 @@ TEST(Train, ProfileSaysWhereTheStepGoes) {
   double parts = 0.0;
   for (const auto& [name, milliseconds] : profile["parts_ms"].items()) parts += milliseconds.get<double>();
   EXPECT_LE(parts, profile["step_ms"].get<double>() * 1.0001);
-  // Two layers of q, k, v, o, gate, up and down, the head in one chunk, five grains.
+  // Two layers of q, k, v, o, gate, up and down, the head in one chunk, five micro-batches.
   double products = 0.0;
   for (const Json& line : profile["kernels"])
     if (line["kernel"] == "gemm.nt") products += line["calls"].get<double>();
@@ -358,4 +359,4 @@ TEST(Train, DataPathsStartAtTheConfigAndRunsInTheWorkingFolder) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::train_test

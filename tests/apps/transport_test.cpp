@@ -7,7 +7,7 @@
 #include "apps/small_run.h"
 #include "support/places.h"
 
-namespace athanor {
+namespace athanor::tests::transport_test {
 namespace {
 
 const std::vector<std::string> kShort = {"train.steps=6", "train.eval_every=3"};
@@ -74,4 +74,4 @@ TEST_F(Transport, WhatIsMissingIsSaid) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::transport_test

@@ -6,7 +6,7 @@
 
 #include "apps/small_run.h"
 
-namespace athanor {
+namespace athanor::tests::verify_command_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -25,7 +25,7 @@ class Verify : public ::testing::Test {
 };
 
 TEST_F(Verify, ALayoutThatKeepsTheOrderOfSumsIsBitwiseEqual) {
-  const Json found = verify({"-n", "3", "--set", "parallel.zero=3"});
+  const Json found = verify({"-n", "3", "--set", "parallel.zero_stage=3"});
   EXPECT_EQ(found.at("layout"), "dp 3 tp 1 zero 3 reduce tree recompute none");
   EXPECT_TRUE(found.at("bitwise")) << found.dump();
   EXPECT_TRUE(found.at("must_be_bitwise"));
@@ -43,8 +43,8 @@ TEST_F(Verify, ALayoutThatAddsInAnotherOrderIsNear) {
 TEST_F(Verify, ContextParallelLayoutsAreNear) {
   for (const char* kind : {"ring", "ulysses"}) {
     const Json found =
-        verify({"-n", "4", "--set", "parallel.cp=2", "--set", std::string("parallel.cp_kind=") + kind,
-                "--set", "data.attend_across_documents=false"});
+        verify({"-n", "4", "--set", "parallel.cp=2", "--set", std::string("parallel.cp_method=") + kind,
+                "--set", "data.document_mask=true"});
     EXPECT_EQ(found.at("layout"),
               std::string("dp 2 tp 1 cp 2 ") + kind + " zero 0 reduce tree recompute none");
     EXPECT_FALSE(found.at("must_be_bitwise"));
@@ -142,4 +142,4 @@ TEST_F(Verify, RefusesWhatDoesNotFit) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::verify_command_test

@@ -4,7 +4,7 @@
 
 #include "athanor/base/human.h"
 
-namespace athanor {
+namespace athanor::tests::columns_test {
 namespace {
 
 using Lines = std::vector<std::string>;
@@ -39,4 +39,4 @@ TEST(Columns, AGridTakesAsManyCellsAsFit) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::columns_test

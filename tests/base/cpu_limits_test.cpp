@@ -8,7 +8,7 @@
 
 #include "support/temporary_folder.h"
 
-namespace athanor {
+namespace athanor::tests::cpu_limits_test {
 namespace {
 
 // The files of machines and containers, as recorded, and what they leave of 8 processors.
@@ -135,4 +135,4 @@ TEST(CpuLimits, SayWhichOneRules) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::cpu_limits_test

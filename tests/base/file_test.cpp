@@ -9,7 +9,7 @@
 #include "athanor/base/error.h"
 #include "support/fault_env.h"
 
-namespace athanor {
+namespace athanor::tests::file_test {
 namespace {
 
 class FileTest : public ::testing::Test {
@@ -145,4 +145,4 @@ TEST_F(FileTest, MapsAFile) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::file_test

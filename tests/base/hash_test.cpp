@@ -5,7 +5,7 @@
 #include "athanor/base/nearest.h"
 #include "athanor/base/trace.h"
 
-namespace athanor {
+namespace athanor::tests::hash_test {
 namespace {
 
 TEST(Hash, Sha256KnownAnswer) {
@@ -42,4 +42,4 @@ TEST(Trace, SpansAreWrittenAsChromeEvents) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::hash_test

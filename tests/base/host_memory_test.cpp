@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
-namespace athanor {
+namespace athanor::tests::host_memory_test {
 namespace {
 
 // A machine with 1000 MiB available and 24 MiB of swap, whose control groups the tests write.
@@ -90,4 +90,4 @@ TEST_F(HostMemoryTest, KnowsTheLimitsOfGroupsThatAreNotMounted) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::host_memory_test

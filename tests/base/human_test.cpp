@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace athanor {
+namespace athanor::tests::human_test {
 namespace {
 
 TEST(Human, CountsBytesAndCommas) {
@@ -73,4 +73,4 @@ TEST(Human, DisplayWidthAndFit) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::human_test

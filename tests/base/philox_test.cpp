@@ -8,7 +8,7 @@
 #include "athanor/base/cpu.h"
 #include "athanor/base/random_rows.h"
 
-namespace athanor {
+namespace athanor::tests::philox_test {
 namespace {
 
 // Known answers of the authors' test vectors (Random123, philox4x32-10).
@@ -129,4 +129,4 @@ TEST(Permutation, ShufflesAndDependsOnItsKey) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::philox_test

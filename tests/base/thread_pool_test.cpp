@@ -7,7 +7,7 @@
 
 #include "athanor/base/check.h"
 
-namespace athanor {
+namespace athanor::tests::thread_pool_test {
 namespace {
 
 TEST(ThreadPool, RunsEveryBlockOnce) {
@@ -37,4 +37,4 @@ TEST(ThreadPool, RethrowsTheErrorOfABlockAndGoesOn) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::thread_pool_test

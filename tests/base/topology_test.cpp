@@ -11,7 +11,7 @@
 #include "athanor/base/error.h"
 #include "athanor/base/thread_pool.h"
 
-namespace athanor {
+namespace athanor::tests::topology_test {
 namespace {
 
 using Numbers = std::vector<int>;
@@ -166,4 +166,4 @@ TEST(NumberRanges, JoinsNeighbours) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::topology_test

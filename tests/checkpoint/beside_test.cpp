@@ -13,7 +13,7 @@
 #include "checkpoint/content.h"
 #include "support/fault_env.h"
 
-namespace athanor {
+namespace athanor::tests::beside_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -196,4 +196,4 @@ TEST(FolderLockHolder, IsThisProcess) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::beside_test

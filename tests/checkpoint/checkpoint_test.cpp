@@ -10,7 +10,7 @@
 #include "checkpoint/content.h"
 #include "support/fault_env.h"
 
-namespace athanor {
+namespace athanor::tests::checkpoint_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -213,4 +213,4 @@ TEST(Folder, LeftoversGoUnlessTheirWriterLives) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::checkpoint_test

@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "athanor/checkpoint/checkpoint.h"
-#include "athanor/comm/thread.h"
+#include "athanor/comm/shm/thread.h"
 #include "support/engine.h"
 
-namespace athanor {
+namespace athanor::tests {
 
 class TestFolder {
  public:
@@ -64,4 +64,4 @@ struct TestContent {
   std::vector<NamedTensor> tensors;
 };
 
-}  // namespace athanor
+}  // namespace athanor::tests

@@ -1,16 +1,18 @@
 // Bytes that are not those that were written are refused, wherever they are, and the file is named.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
 #include <fstream>
 
+#include "athanor/base/format_version.h"
 #include "athanor/base/hash.h"
 #include "athanor/checkpoint/manifest.h"
 #include "athanor/store/safetensors.h"
 #include "checkpoint/content.h"
 #include "support/fault_env.h"
 
-namespace athanor {
+namespace athanor::tests::damage_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -191,7 +193,6 @@ TEST(Manifest, RefusesWhatIsNotOne) {
     return seal_manifest(rest);
   };
   const std::pair<const char*, const char*> wrong[] = {
-      {"\"version\":1", "\"version\":2"},
       {"athanor checkpoint", "athanor"},
       {"\"step\":1,", "\"step\":-1,"},
       {"\"step\":1,", "\"step\":1.5,"},
@@ -210,7 +211,32 @@ TEST(Manifest, RefusesWhatIsNotOne) {
   };
   for (const auto& [from, to] : wrong) EXPECT_THROW(parse_manifest(with(from, to), "m"), Error) << to;
   EXPECT_NO_THROW(parse_manifest(with("\"step\":1,", "\"step\":2,"), "m"));
+  for (const auto& [version, whose] : {std::pair("1", "an earlier"), {"3", "a later"}}) try {
+      parse_manifest(with("\"version\":2", fmt::format("\"version\":{}", version)), "m");
+      ADD_FAILURE() << version;
+    } catch (const FormatError& error) {
+      EXPECT_EQ(error.what(), fmt::format("'m': format {}, expected 2: {} version wrote it", version, whose));
+      EXPECT_NE(error.hint(), "");
+    }
+}
+
+// One that a program of before wrote is no damaged one: no other stands in for it, and its files stay.
+TEST_F(Damage, ACheckpointOfAnEarlierFormatIsRefusedByName) {
+  const std::string manifest = path + "/manifest.json", text = read(manifest);
+  write(folder.path(), 50);  // would do, if the newest were passed over
+  std::string rest = text.substr(text.find('\n') + 1);
+  rest.replace(rest.find("\"version\":2"), 11, "\"version\":1");
+  overwrite(manifest, seal_manifest(rest));
+  const std::string of_before = read(manifest);
+  EXPECT_EQ(complaint(path),
+            fmt::format("'{}': format 1, expected 2: an earlier version wrote it", manifest));
+  std::vector<std::string> skipped;
+  EXPECT_THROW(newest_checkpoint(system_env(), folder.path(), &skipped), FormatError);
+  EXPECT_TRUE(skipped.empty());
+  EXPECT_EQ(read(manifest), of_before);
+  overwrite(manifest, text);
+  EXPECT_EQ(newest_checkpoint(system_env(), folder.path(), &skipped), path);
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::damage_test

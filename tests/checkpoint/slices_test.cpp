@@ -4,7 +4,7 @@
 #include "athanor/checkpoint/checkpoint.h"
 #include "checkpoint/content.h"
 
-namespace athanor {
+namespace athanor::tests::slices_test {
 namespace {
 
 constexpr int64_t kRows = 7, kColumns = 6;
@@ -134,4 +134,4 @@ TEST(Slices, HolesOverlapsAndTwicesAreNamed) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::slices_test

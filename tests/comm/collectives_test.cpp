@@ -4,11 +4,11 @@
 
 #include "athanor/base/error.h"
 #include "athanor/comm/group.h"
-#include "athanor/comm/thread.h"
+#include "athanor/comm/shm/thread.h"
 #include "athanor/comm/tree.h"
 #include "comm/reference.h"
 
-namespace athanor {
+namespace athanor::tests::collectives_test {
 namespace {
 
 const std::vector<int64_t> kCollectiveCounts = {0, 1, 2, 7, 63, 64, 65, 255, 256, 257, 1000, 2051};
@@ -141,13 +141,13 @@ TEST(AllReduceTree, SameBitsForAnyOwners) {
             for (size_t i = 0; i < ranges.size(); ++i)
               nodes.push_back({ranges[i].first, ranges[i].second, buffers[i].data()});
           };
-          // Contiguous grains (some ranks may hold none), result in a buffer of its own.
-          const auto [first, last] = grains_of_rank(leaves, n, group.rank());
+          // Contiguous micro-batches (some ranks may hold none), result in a buffer of its own.
+          const auto [first, last] = micro_batches_of_rank(leaves, n, group.rank());
           bring(cover_nodes(first, last, leaves));
           std::vector<float> result(static_cast<size_t>(count));
           group.all_reduce_tree(nodes, leaves, result.data(), count, "contiguous").wait();
           ASSERT_TRUE(same_bits(result, expected)) << n << " ranks, " << leaves << " leaves, " << count;
-          // Interleaved single grains, brought in reverse order, result in one of the nodes.
+          // Interleaved single micro-batches, brought in reverse order, result in one of the nodes.
           std::vector<LeafRange> mine;
           for (int64_t g = leaves - 1; g >= 0; --g)
             if (g % n == group.rank()) mine.emplace_back(g, g + 1);
@@ -251,4 +251,4 @@ TEST(Collectives, WrongArgumentsThrowAtTheCall) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::collectives_test

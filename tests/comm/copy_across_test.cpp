@@ -5,7 +5,7 @@
 #include <cstring>
 #include <vector>
 
-namespace athanor {
+namespace athanor::tests::copy_across_test {
 namespace {
 
 constexpr size_t kLong = 16384;
@@ -81,4 +81,4 @@ TEST(CopyAcross, FewBytesAreNotTimed) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::copy_across_test

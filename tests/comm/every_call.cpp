@@ -7,7 +7,7 @@
 
 #include "comm/reference.h"
 
-namespace athanor {
+namespace athanor::tests {
 
 namespace {
 
@@ -80,8 +80,9 @@ class Trial {
       group_.gather(mine.data(), me_ == root ? all.data() : nullptr, count, dtype, root, "gather").wait();
       if (me_ == root) compare(all, gathered<T>(count), "gather" + rooted);
 
-      const auto dealt = samples<T>(root, 0, count * n_);
-      group_.scatter(me_ == root ? dealt.data() : nullptr, row.data(), count, dtype, root, "scatter").wait();
+      const auto partitioned = samples<T>(root, 0, count * n_);
+      group_.scatter(me_ == root ? partitioned.data() : nullptr, row.data(), count, dtype, root, "scatter")
+          .wait();
       compare(row, samples<T>(root, me_ * count, count), "scatter" + rooted);
     }
     uneven<T>(count);
@@ -89,7 +90,7 @@ class Trial {
   }
 
   void tree(int64_t num_leaves, int64_t count) {
-    const auto [first, last] = grains_of_rank(num_leaves, n_, me_);
+    const auto [first, last] = micro_batches_of_rank(num_leaves, n_, me_);
     std::vector<std::vector<float>> values;
     std::vector<TreeNode> nodes;
     for (const auto& range : cover_nodes(first, last, num_leaves)) {
@@ -199,4 +200,4 @@ std::string try_every_call(Group& group, int inner_size) {
   return trial.wrong();
 }
 
-}  // namespace athanor
+}  // namespace athanor::tests

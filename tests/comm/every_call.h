@@ -5,11 +5,11 @@
 
 #include "athanor/comm/group.h"
 
-namespace athanor {
+namespace athanor::tests {
 
 // By every rank of the group. Returns what is wrong, or "".
 // `inner_size`: the sums that a group of several levels forms are those of its inner groups of that many ranks, added up;
 // 1: all ranks in one order.
 std::string try_every_call(Group& group, int inner_size = 1);
 
-}  // namespace athanor
+}  // namespace athanor::tests

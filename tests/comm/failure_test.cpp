@@ -8,11 +8,11 @@
 #include <thread>
 
 #include "athanor/base/error.h"
-#include "athanor/comm/thread.h"
+#include "athanor/comm/shm/thread.h"
 #include "comm/forked.h"
 #include "comm/stuck_clock.h"
 
-namespace athanor {
+namespace athanor::tests::failure_test {
 namespace {
 
 using ::testing::AllOf;
@@ -315,4 +315,4 @@ TEST(RunRanks, RethrowsTheFirstFailure) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::failure_test

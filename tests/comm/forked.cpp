@@ -5,7 +5,7 @@
 #include <stdexcept>
 #include <thread>
 
-namespace athanor {
+namespace athanor::tests {
 namespace {
 
 // `Member` is Group or World.
@@ -45,4 +45,4 @@ TestRanks::TestRanks(int size, const std::function<void(int rank)>& body)
         if (::testing::Test::HasFailure()) throw std::runtime_error("an expectation failed");
       }) {}
 
-}  // namespace athanor
+}  // namespace athanor::tests

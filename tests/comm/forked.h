@@ -6,11 +6,11 @@
 #include <string>
 #include <vector>
 
-#include "athanor/comm/forked_ranks.h"
 #include "athanor/comm/options.h"
+#include "athanor/comm/shm/forked_ranks.h"
 #include "athanor/comm/world.h"
 
-namespace athanor {
+namespace athanor::tests {
 
 // Who waits in vain gives up after a minute: no slow machine is taken for a fault.
 inline GroupOptions patient() {
@@ -34,4 +34,4 @@ std::vector<std::string> outcomes_of_ranks(const std::vector<std::unique_ptr<Wor
                                            const std::function<void(World&)>& body,
                                            std::vector<std::unique_ptr<World>>* destroy = nullptr);
 
-}  // namespace athanor
+}  // namespace athanor::tests

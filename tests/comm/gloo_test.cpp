@@ -1,5 +1,5 @@
 // The gloo transport on this host's loopback: ranks as threads, each with a world of its own, and as processes.
-#include "athanor/comm/gloo.h"
+#include "athanor/comm/network/gloo/gloo.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,19 +11,25 @@
 #include <thread>
 
 #include "athanor/base/error.h"
-#include "athanor/comm/side_connection.h"
+#include "athanor/comm/network/control_connection.h"
 #include "comm/every_call.h"
 #include "comm/forked.h"
 #include "comm/meeting.h"
 #include "comm/reference.h"
 #include "comm/stuck_clock.h"
+#include "support/tiers.h"
 
-namespace athanor {
+namespace athanor::tests::gloo_test {
 namespace {
 
 using ::testing::AllOf;
 using ::testing::AnyOf;
 using ::testing::HasSubstr;
+
+class Gloo : public ::testing::Test {
+ protected:
+  void SetUp() override { LEAVE_OUT_UNDER(thread_sanitizer, "it sees the threads of Gloo only in part"); }
+};
 
 // Runs body on a thread for each rank; what each threw.
 std::vector<std::string> run_worlds(int size, const std::function<void(World&)>& body,
@@ -46,12 +52,12 @@ void expect_fine(const std::vector<std::string>& texts) {
   for (const auto& text : texts) EXPECT_EQ(text, "");
 }
 
-TEST(Gloo, EveryCallAgainstTheSerialOne) {
+TEST_F(Gloo, EveryCallAgainstTheSerialOne) {
   for (const int size : {1, 2, 3, 4, 5})
     expect_fine(run_worlds(size, [](World& world) { EXPECT_EQ(try_every_call(world.all()), ""); }));
 }
 
-TEST(Gloo, EveryCallBetweenProcesses) {
+TEST_F(Gloo, EveryCallBetweenProcesses) {
   Meeting meeting(3);
   TestRanks ranks(3, [&](int rank) {
     const auto world = make_gloo_world(meeting.place(rank), patient());
@@ -60,7 +66,7 @@ TEST(Gloo, EveryCallBetweenProcesses) {
   expect_fine(ranks.outcomes());
 }
 
-TEST(Gloo, SmallPieces) {
+TEST_F(Gloo, SmallPieces) {
   GroupOptions options = patient();
   options.slot_bytes = 4096;
   expect_fine(run_worlds(
@@ -74,7 +80,7 @@ TEST(Gloo, SmallPieces) {
       options));
 }
 
-TEST(Gloo, GroupsOfSomeRanks) {
+TEST_F(Gloo, GroupsOfSomeRanks) {
   expect_fine(run_worlds(4, [](World& world) {
     const int me = world.rank();
     const auto pair = world.make_group(me % 2 == 0 ? std::vector{0, 2} : std::vector{1, 3}, "pair");
@@ -102,7 +108,7 @@ TEST(Gloo, GroupsOfSomeRanks) {
   }));
 }
 
-TEST(Gloo, AGroupOnceMoreAndOneOfTwoLists) {
+TEST_F(Gloo, AGroupOnceMoreAndOneOfTwoLists) {
   const auto texts = run_worlds(3, [](World& world) {
     for (int i = 0; i < 3; ++i) world.make_group({0, 1, 2}, "again and again")->barrier("x");
     if (world.rank() < 2) {
@@ -116,7 +122,7 @@ TEST(Gloo, AGroupOnceMoreAndOneOfTwoLists) {
   expect_fine(texts);
 }
 
-TEST(Gloo, WhatBreaksOneGroupLeavesTheOthers) {
+TEST_F(Gloo, WhatBreaksOneGroupLeavesTheOthers) {
   std::latch fine(3);  // an abort may overtake the last message of a barrier
   const auto texts = run_worlds(3, [&](World& world) {
     const auto pair = world.rank() < 2 ? world.make_group({0, 1}, "pair") : nullptr;
@@ -135,7 +141,7 @@ TEST(Gloo, WhatBreaksOneGroupLeavesTheOthers) {
 }
 
 // The bytes of docs/collectives.md, for counts that do not divide, too.
-TEST(Gloo, TrafficIsCountedExactly) {
+TEST_F(Gloo, TrafficIsCountedExactly) {
   expect_fine(run_worlds(3, [](World& world) {
     Group& group = world.all();
     const int me = world.rank();
@@ -173,7 +179,7 @@ TEST(Gloo, TrafficIsCountedExactly) {
   }));
 }
 
-TEST(Gloo, AKilledProcessIsNamedByAll) {
+TEST_F(Gloo, AKilledProcessIsNamedByAll) {
   for (const int victim : {0, 1, 3}) {
     Meeting meeting(4);
     TestRanks ranks(4, [&](int rank) {
@@ -193,7 +199,7 @@ TEST(Gloo, AKilledProcessIsNamedByAll) {
   }
 }
 
-TEST(Gloo, DifferentCallsAreNamedByAll) {
+TEST_F(Gloo, DifferentCallsAreNamedByAll) {
   const auto texts = run_worlds(3, [](World& world) {
     std::vector<float> data(10);
     Group& group = world.all();
@@ -210,7 +216,7 @@ TEST(Gloo, DifferentCallsAreNamedByAll) {
                             HasSubstr("called all_reduce(f32[10], \"grads\")")));
 }
 
-TEST(Gloo, MessagesThatDoNotFitAreNamedByBoth) {
+TEST_F(Gloo, MessagesThatDoNotFitAreNamedByBoth) {
   const auto texts = run_worlds(2, [](World& world) {
     std::vector<float> data(10);
     Group& group = world.all();
@@ -223,7 +229,7 @@ TEST(Gloo, MessagesThatDoNotFitAreNamedByBoth) {
                             HasSubstr("recv(f32[9] from 0, \"acts\")")));
 }
 
-TEST(Gloo, CountsThatDoNotFitAreNamedByAll) {
+TEST_F(Gloo, CountsThatDoNotFitAreNamedByAll) {
   const auto texts = run_worlds(3, [](World& world) {
     std::vector<float> in(9), out(9);
     const std::vector<int64_t> to = {1, 2, 3};
@@ -236,7 +242,7 @@ TEST(Gloo, CountsThatDoNotFitAreNamedByAll) {
                             HasSubstr("rank 1 has 3 elements for rank 2, which expects 4")));
 }
 
-TEST(Gloo, AnAbortAndALeaverReachThoseWhoWait) {
+TEST_F(Gloo, AnAbortAndALeaverReachThoseWhoWait) {
   auto texts = run_worlds(3, [](World& world) {
     if (world.rank() == 2) world.all().abort("disk full");
     world.all().barrier("x");
@@ -255,7 +261,7 @@ TEST(Gloo, AnAbortAndALeaverReachThoseWhoWait) {
                 AllOf(HasSubstr("PeerLost 1: rank 1 was lost"), HasSubstr("collective 1 all_reduce")));
 }
 
-TEST(Gloo, ATimeoutNamesWhoIsMissing) {
+TEST_F(Gloo, ATimeoutNamesWhoIsMissing) {
   GroupOptions options = patient();  // to join, for which the time is the machine's
   options.late_ms = 20'000;
   StuckClock clock(/*ranks=*/2, /*waiting=*/2, /*ms_a_look=*/5'000);
@@ -282,7 +288,7 @@ TEST(Gloo, ATimeoutNamesWhoIsMissing) {
   EXPECT_GE(reports, 1);
 }
 
-TEST(Gloo, WhoDoesNotJoinIsNamed) {
+TEST_F(Gloo, WhoDoesNotJoinIsNamed) {
   Meeting meeting(3);
   GroupOptions options;
   options.timeout_ms = 2'000;
@@ -294,7 +300,7 @@ TEST(Gloo, WhoDoesNotJoinIsNamed) {
   EXPECT_THAT(texts[1], HasSubstr("rank 2 of 3 did not join"));
 }
 
-TEST(Gloo, WorldsThatDoNotAgreeAreRefused) {
+TEST_F(Gloo, WorldsThatDoNotAgreeAreRefused) {
   Meeting meeting(3);
   std::vector<std::string> texts(2);
   std::thread second([&] {
@@ -314,4 +320,4 @@ TEST(Gloo, WorldsThatDoNotAgreeAreRefused) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::gloo_test

@@ -1,5 +1,5 @@
 // What one message of a wire means for the others between the same two ranks.
-#include "athanor/comm/gloo_wire.h"
+#include "athanor/comm/network/gloo/gloo_transport.h"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 #include "comm/forked.h"
 #include "comm/meeting.h"
 
-namespace athanor {
+namespace athanor::tests::gloo_wire_test {
 namespace {
 
 constexpr uint64_t kGivenUp = 1, kGo = 2, kLater = 3;
@@ -128,4 +128,4 @@ TEST_P(GivenUp, ByBothWhileItIsUnderWay) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::gloo_wire_test

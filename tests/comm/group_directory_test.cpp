@@ -11,7 +11,7 @@
 #include "athanor/base/error.h"
 #include "comm/forked.h"
 
-namespace athanor {
+namespace athanor::tests::group_directory_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -109,4 +109,4 @@ TEST_F(GroupDirectoryTest, ARankThatDiesAtWorkOnItIsNamed) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::group_directory_test

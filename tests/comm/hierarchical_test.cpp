@@ -1,5 +1,5 @@
 // Groups of two levels, made of thread groups: what they compute, what crosses the slow link, how they fail.
-#include "athanor/comm/hierarchical.h"
+#include "athanor/comm/hierarchical/hierarchical.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,13 +8,13 @@
 #include <thread>
 
 #include "athanor/base/error.h"
-#include "athanor/comm/hierarchical_world.h"
-#include "athanor/comm/thread.h"
+#include "athanor/comm/hierarchical/hierarchical_world.h"
+#include "athanor/comm/shm/thread.h"
 #include "comm/every_call.h"
 #include "comm/forked.h"
 #include "comm/reference.h"
 
-namespace athanor {
+namespace athanor::tests::hierarchical_test {
 namespace {
 
 using ::testing::AllOf;
@@ -176,4 +176,4 @@ TEST(Hierarchical, MessagesReachWhomTheyCan) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::hierarchical_test

@@ -5,10 +5,10 @@
 
 #include <atomic>
 
-#include "athanor/comm/gloo.h"
-#include "athanor/comm/side_connection.h"
+#include "athanor/comm/network/control_connection.h"
+#include "athanor/comm/network/gloo/gloo.h"
 
-namespace athanor {
+namespace athanor::tests {
 
 // Where the ranks of one world meet: rank 0 takes the descriptor over.
 class Meeting {
@@ -33,4 +33,4 @@ class Meeting {
   std::atomic<bool> taken_ = false;
 };
 
-}  // namespace athanor
+}  // namespace athanor::tests

@@ -8,10 +8,10 @@
 
 #include "athanor/base/error.h"
 #include "athanor/comm/null.h"
-#include "athanor/comm/thread.h"
+#include "athanor/comm/shm/thread.h"
 #include "comm/forked.h"
 
-namespace athanor {
+namespace athanor::tests::mesh_test {
 namespace {
 
 using ::testing::AllOf;
@@ -50,7 +50,7 @@ TEST(MeshShape, TpIsTheFastestAxisAndEpFoldsAStage) {
 }
 
 // The ranks of a tp group share out the tokens of layers of experts: their ep groups must bring together those of the
-// same grains.
+// same micro-batches.
 TEST(MeshShape, RanksOfATpGroupMeetTheSameTokensInTheirEpGroups) {
   for (int ranks = 1; ranks <= 24; ++ranks)
     for (const MeshShape& shape : shapes_of(ranks)) {
@@ -66,8 +66,8 @@ TEST(MeshShape, RanksOfATpGroupMeetTheSameTokensInTheirEpGroups) {
     }
 }
 
-// Where there are such parts: neighbours in edp, and all ranks of their ep groups, compute the same grains.
-TEST(MeshShape, ExpertPartsAreOfTheSameGrains) {
+// Where there are such parts: neighbours in edp, and all ranks of their ep groups, compute the same micro-batches.
+TEST(MeshShape, ExpertPartsAreOfTheSameMicroBatches) {
   for (int ranks = 1; ranks <= 24; ++ranks)
     for (const MeshShape& shape : shapes_of(ranks)) {
       const int parts = shape.expert_parts();
@@ -182,4 +182,4 @@ TEST(Mesh, RanksBeyondItHaveNoGroups) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::mesh_test

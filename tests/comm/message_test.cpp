@@ -5,12 +5,12 @@
 #include <latch>
 
 #include "athanor/base/error.h"
-#include "athanor/comm/thread.h"
+#include "athanor/comm/shm/thread.h"
 #include "comm/forked.h"
 #include "comm/reference.h"
 #include "comm/stuck_clock.h"
 
-namespace athanor {
+namespace athanor::tests::message_test {
 namespace {
 
 using ::testing::AllOf;
@@ -314,4 +314,4 @@ TEST(MessageLate, FollowsTheLengthOfSteps) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::message_test

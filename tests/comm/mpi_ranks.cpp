@@ -6,11 +6,11 @@
 #include <vector>
 
 #include "athanor/base/error.h"
-#include "athanor/comm/forked_ranks.h"
-#include "athanor/comm/mpi.h"
+#include "athanor/comm/network/mpi/mpi.h"
+#include "athanor/comm/shm/forked_ranks.h"
 #include "comm/every_call.h"
 
-namespace athanor {
+namespace athanor::tests {
 namespace {
 
 void run(const std::string& module, const std::string& what) {
@@ -37,11 +37,11 @@ void run(const std::string& module, const std::string& what) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests
 
 int main(int argc, char** argv) {
   if (argc != 3) return 2;
-  const std::string text = athanor::outcome_of([&] { athanor::run(argv[1], argv[2]); });
+  const std::string text = athanor::outcome_of([&] { athanor::tests::run(argv[1], argv[2]); });
   fmt::print("outcome: {}\n", text.empty() ? "fine" : text);
   return text.empty() ? 0 : 1;
 }

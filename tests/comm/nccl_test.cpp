@@ -1,5 +1,5 @@
 // Groups of devices: ranks are threads with a queue each on the emulated device, and NCCL is that of kernels/cuda/emulated.
-#include "athanor/comm/nccl.h"
+#include "athanor/comm/nccl/nccl.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,16 +7,17 @@
 #include <atomic>
 #include <thread>
 
-#include "athanor/comm/hierarchical_world.h"
-#include "athanor/comm/nccl_group.h"
-#include "athanor/comm/thread.h"
+#include "athanor/comm/hierarchical/hierarchical_world.h"
+#include "athanor/comm/nccl/nccl_group.h"
+#include "athanor/comm/shm/thread.h"
 #include "athanor/kernels/cuda/plugin.h"
 #include "comm/every_call.h"
 #include "comm/on_device.h"
 #include "comm/reference.h"
 #include "support/places.h"
+#include "support/tiers.h"
 
-namespace athanor {
+namespace athanor::tests::nccl_test {
 namespace {
 
 using ::testing::AllOf;
@@ -77,6 +78,7 @@ std::vector<std::string> outcomes_of_bodies(int ranks, const std::function<void(
 }
 
 TEST(Nccl, EveryCallByDevices) {
+  LEAVE_OUT_UNDER(thread_sanitizer, "emulated devices that talk take minutes");
   for (const int ranks : {1, 2, 3, 5})
     run_ranks(make_thread_worlds(ranks, quick()), [](World& world) {
       Place place(world);
@@ -101,6 +103,7 @@ TEST(Nccl, WhatLiesOnTheHostGoesByTheHost) {
 }
 
 TEST(Nccl, GroupsOfSomeRanksAndOfOne) {
+  LEAVE_OUT_UNDER(thread_sanitizer, "emulated devices that talk take minutes");
   run_ranks(make_thread_worlds(4, quick()), [](World& world) {
     Place place(world);
     const int half = world.rank() / 2;
@@ -118,7 +121,7 @@ TEST(Nccl, TakesTurnsWithTheQueue) {
     Place place(world);
     Tensor x = place.filled(1000, 1), y = place.filled(1000, 2);
     for (int i = 0; i < 5; ++i) {
-      kernels(x).elementwise.accumulate(place.queue, x, y);  // submitted, and seen by the sum
+      kernels_of(x).elementwise.accumulate(place.queue, x, y);  // submitted, and seen by the sum
       place.group().all_reduce(x.raw(), 1000, Dtype::f32, "x").wait();
     }
     // x -> 2 (x + 2), five times
@@ -311,4 +314,4 @@ TEST(Nccl, OverHostsOfTwoLevels) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::nccl_test

@@ -15,7 +15,7 @@
 #include "athanor/comm/group.h"
 #include "athanor/kernels/cuda/queue.h"
 
-namespace athanor {
+namespace athanor::tests {
 
 class OnDevice final : public Group {
  public:
@@ -146,4 +146,4 @@ class OnDevice final : public Group {
   Arena& arena_;
 };
 
-}  // namespace athanor
+}  // namespace athanor::tests

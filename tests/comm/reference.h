@@ -11,7 +11,7 @@
 #include "athanor/comm/tree.h"
 #include "athanor/tensor/dtype.h"
 
-namespace athanor {
+namespace athanor::tests {
 
 // That a collective of more than a few elements fills several times.
 inline GroupOptions small_slots() {
@@ -83,8 +83,8 @@ bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
   return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0);
 }
 
-inline float leaf(int64_t grain, int64_t i) {
-  return std::sin(static_cast<float>(grain * 37 + i + 1)) * (grain % 3 == 0 ? 1e5f : 1.0f);
+inline float leaf(int64_t micro_batch, int64_t i) {
+  return std::sin(static_cast<float>(micro_batch * 37 + i + 1)) * (micro_batch % 3 == 0 ? 1e5f : 1.0f);
 }
 
 inline std::vector<float> node_sum(const LeafRange& range, int64_t num_leaves, int64_t count) {
@@ -104,4 +104,4 @@ inline std::vector<float> node_sum(const LeafRange& range, int64_t num_leaves, i
   return values[0];
 }
 
-}  // namespace athanor
+}  // namespace athanor::tests

@@ -4,10 +4,10 @@
 
 #include "athanor/base/error.h"
 #include "athanor/comm/exchange.h"
-#include "athanor/comm/thread.h"
+#include "athanor/comm/shm/thread.h"
 #include "comm/reference.h"
 
-namespace athanor {
+namespace athanor::tests::rows_test {
 namespace {
 
 const std::vector<int64_t> kRowCounts = {0, 1, 7, 64, 257, 1500};
@@ -240,4 +240,4 @@ TEST(Rows, WrongArgumentsThrowAtTheCall) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::rows_test

@@ -8,13 +8,13 @@
 #include <cstdlib>
 
 #include "athanor/base/error.h"
-#include "athanor/comm/shm.h"
-#include "athanor/comm/slot_group.h"
-#include "athanor/comm/thread.h"
+#include "athanor/comm/shm/shm.h"
+#include "athanor/comm/shm/shm_group.h"
+#include "athanor/comm/shm/thread.h"
 #include "comm/forked.h"
 #include "comm/reference.h"
 
-namespace athanor {
+namespace athanor::tests::shared_test {
 namespace {
 
 using ::testing::AllOf;
@@ -89,7 +89,7 @@ void run_trees(Group& group, const std::function<bool(int)>& shared) {
   const int n = group.size(), me = group.rank();
   const int64_t count = 20'011;
   for (const int64_t leaves : {1, 2, 5, 8, 13}) {
-    const auto [first, last] = grains_of_rank(leaves, n, me);
+    const auto [first, last] = micro_batches_of_rank(leaves, n, me);
     std::vector<Buffer<float>> buffers;
     buffers.reserve(9);
     std::vector<TreeNode> nodes;
@@ -288,4 +288,4 @@ TEST(Shared, ARankWithoutMemoryIsNamed) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::shared_test

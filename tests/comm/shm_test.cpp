@@ -10,13 +10,13 @@
 #include <filesystem>
 
 #include "athanor/base/error.h"
-#include "athanor/comm/shm.h"
+#include "athanor/comm/shm/shm.h"
 #include "athanor/comm/tree.h"
 #include "comm/forked.h"
 #include "comm/reference.h"
 #include "comm/stuck_clock.h"
 
-namespace athanor {
+namespace athanor::tests::shm_test {
 namespace {
 
 using ::testing::AllOf;
@@ -57,7 +57,7 @@ void reduce_everything(Group& group) {
     const int64_t leaves = 2 * n + 1;
     std::vector<TreeNode> nodes;
     std::vector<std::vector<float>> buffers;
-    const auto [first, last] = grains_of_rank(leaves, n, me);
+    const auto [first, last] = micro_batches_of_rank(leaves, n, me);
     for (const auto& range : cover_nodes(first, last, leaves)) {
       buffers.push_back(node_sum(range, leaves, count));
       nodes.push_back({range.first, range.second, buffers.back().data()});
@@ -196,4 +196,4 @@ TEST(Shm, LeavesNothingOpen) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::shm_test

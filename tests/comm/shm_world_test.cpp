@@ -7,11 +7,11 @@
 #include <csignal>
 
 #include "athanor/base/error.h"
-#include "athanor/comm/shm.h"
+#include "athanor/comm/shm/shm.h"
 #include "comm/forked.h"
 #include "comm/reference.h"
 
-namespace athanor {
+namespace athanor::tests::shm_world_test {
 namespace {
 
 using ::testing::AllOf;
@@ -151,4 +151,4 @@ TEST(ShmWorld, MismatchesBetweenProcesses) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::shm_world_test

@@ -11,9 +11,9 @@
 #include <string>
 #include <thread>
 
-#include "athanor/comm/slot_arena.h"
+#include "athanor/comm/shm/arena.h"
 
-namespace athanor {
+namespace athanor::tests::slot_arena_test {
 namespace {
 
 constexpr int64_t kHourMs = 3'600'000;
@@ -101,4 +101,4 @@ TEST_F(SlotArenaTest, ChunksAreClaimedOnceAndAnewInEachCall) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::slot_arena_test

@@ -1,5 +1,5 @@
 // Shared work: who is waited for, and who is not. Who leaves and ends while it is being looked at.
-#include "athanor/comm/slot_link.h"
+#include "athanor/comm/shm/link.h"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 
 #include "athanor/base/error.h"
 
-namespace athanor {
+namespace athanor::tests::slot_link_test {
 namespace {
 
 class SlotLinkTest : public ::testing::Test {
@@ -97,4 +97,4 @@ TEST_F(SlotLinkTest, WhoEndsWithoutLeavingHasDied) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::slot_link_test

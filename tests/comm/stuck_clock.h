@@ -10,7 +10,7 @@
 #include <mutex>
 #include <thread>
 
-namespace athanor {
+namespace athanor::tests {
 
 class StuckClock {
  public:
@@ -40,4 +40,4 @@ class StuckClock {
   int64_t passed_ns_ = kStart;
 };
 
-}  // namespace athanor
+}  // namespace athanor::tests

@@ -5,10 +5,10 @@
 
 #include "athanor/comm/group.h"
 #include "athanor/comm/null.h"
-#include "athanor/comm/thread.h"
+#include "athanor/comm/shm/thread.h"
 #include "comm/reference.h"
 
-namespace athanor {
+namespace athanor::tests::traffic_test {
 namespace {
 
 constexpr int64_t kFloat = 4;
@@ -135,4 +135,4 @@ TEST(Traffic, EvenPartsAddUp) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::traffic_test

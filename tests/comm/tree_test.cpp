@@ -7,7 +7,7 @@
 
 #include "athanor/base/error.h"
 
-namespace athanor {
+namespace athanor::tests::tree_test {
 namespace {
 
 // The definition, read off the header: node (level, i) over the leaves that exist.
@@ -94,7 +94,7 @@ TEST(Tree, AnySplitOverRanksGivesTheSameBits) {
       std::vector<LeafRange> nodes;
       int64_t at = 0;
       for (int rank = 0; rank < dp; ++rank) {
-        const auto [first, last] = grains_of_rank(n, dp, rank);
+        const auto [first, last] = micro_batches_of_rank(n, dp, rank);
         ASSERT_EQ(first, at);
         const int64_t expected_length = n / dp + (rank < n % dp ? 1 : 0);
         ASSERT_EQ(last - first, expected_length);
@@ -131,10 +131,10 @@ TEST(Tree, RefusesWhatIsNotATree) {
   EXPECT_THROW(plan_tree_sum({{0, 1}, {1, 3}, {3, 4}}, 4), Error);  // [1, 3) is no node
   EXPECT_THROW(plan_tree_sum({{0, 0}, {0, 4}}, 4), Error);          // empty node
   EXPECT_THROW(plan_tree_sum({{2, 4}, {0, 2}}, 4), Error);          // wrong order
-  EXPECT_THROW(grains_of_rank(4, 0, 0), Error);
-  EXPECT_THROW(grains_of_rank(4, 2, 2), Error);
-  EXPECT_THROW(grains_of_rank(-1, 2, 0), Error);
+  EXPECT_THROW(micro_batches_of_rank(4, 0, 0), Error);
+  EXPECT_THROW(micro_batches_of_rank(4, 2, 2), Error);
+  EXPECT_THROW(micro_batches_of_rank(-1, 2, 0), Error);
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::tree_test

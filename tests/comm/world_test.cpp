@@ -9,12 +9,12 @@
 
 #include "athanor/base/error.h"
 #include "athanor/comm/null.h"
-#include "athanor/comm/thread.h"
+#include "athanor/comm/shm/thread.h"
 #include "comm/forked.h"
 #include "comm/reference.h"
 #include "comm/stuck_clock.h"
 
-namespace athanor {
+namespace athanor::tests::world_test {
 namespace {
 
 using ::testing::AllOf;
@@ -241,4 +241,4 @@ TEST(World, MembersText) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::world_test

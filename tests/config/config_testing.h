@@ -9,7 +9,7 @@
 #include "athanor/base/error.h"
 #include "athanor/config/load.h"
 
-namespace athanor {
+namespace athanor::tests {
 
 inline Config parse(const std::string& text, const std::vector<std::string>& overrides = {}) {
   return parse_config(text, "first.toml", "", overrides);
@@ -32,4 +32,4 @@ inline void expect_error(const std::string& text, const std::vector<std::string>
     EXPECT_NE(message.find(part), std::string::npos) << "message: " << message << "\nlacks: " << part;
 }
 
-}  // namespace athanor
+}  // namespace athanor::tests

@@ -2,7 +2,7 @@
 
 #include "config/config_testing.h"
 
-namespace athanor {
+namespace athanor::tests::doubtful_test {
 namespace {
 
 std::string doubts(const std::vector<std::string>& sets) {
@@ -27,4 +27,4 @@ TEST(Doubtful, SettingsThatAreSeldomMeantAreNamed) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::doubtful_test

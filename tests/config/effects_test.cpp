@@ -4,7 +4,7 @@
 #include "athanor/config/print.h"
 #include "config/config_testing.h"
 
-namespace athanor {
+namespace athanor::tests::effects_test {
 namespace {
 
 // The refusal of what these overrides set, "" where there is none.
@@ -24,40 +24,43 @@ struct Case {
 };
 
 const std::vector<Case>& cases() {
-  static const std::vector<std::string> moe = {"model.family=moe"}, sync = {"parallel.sync_every=10"},
+  static const std::vector<std::string> moe = {"model.model_type=moe"}, sync = {"local_sgd.sync_interval=10"},
                                         f16 = {"precision.compute=f16"}, pp = {"parallel.pp=2"};
   static const std::vector<Case> all = {
-      {"model.rope_base=5e5", {}, "model.rope_base=1e4"},  // of gpt2: see below
-      {"model.experts_per_token=1", moe, "model.experts_per_token=0"},
-      {"model.expert_width=32", moe},
-      {"model.shared_experts=1", moe, "model.shared_experts=0"},
-      {"model.dense_layers=1", moe, "model.dense_layers=0"},
-      {"model.router=sigmoid", moe, "model.router=softmax"},
-      {"model.router_renormalize=false", moe, "model.router_renormalize=true"},
-      {"model.router_scale=2.5", moe, "model.router_scale=1.0"},
-      {"model.router_aux_loss=0.1", moe, "model.router_aux_loss=0.0"},
-      {"model.router_z_loss=0.1", moe},
-      {"model.router_bias_rate=0.1", moe},
+      {"model.rope_theta=5e5", {}, "model.rope_theta=1e4"},  // of gpt2: see below
+      {"model.num_experts_per_tok=1", moe, "model.num_experts_per_tok=0"},
+      {"model.moe_intermediate_size=32", moe},
+      {"model.n_shared_experts=1", moe, "model.n_shared_experts=0"},
+      {"model.first_k_dense_replace=1", moe, "model.first_k_dense_replace=0"},
+      {"model.scoring_func=sigmoid", moe, "model.scoring_func=softmax"},
+      {"model.norm_topk_prob=false", moe, "model.norm_topk_prob=true"},
+      {"model.routed_scaling_factor=2.5", moe, "model.routed_scaling_factor=1.0"},
+      {"model.router_aux_loss_coef=0.1", moe, "model.router_aux_loss_coef=0.0"},
+      {"model.router_z_loss_coef=0.1", moe},
+      {"model.router_bias_update_rate=0.1", moe},
       {"model.capacity_factor=1.25", moe},
       {"optimizer.momentum=0.5", {"optimizer.name=sgd"}, "optimizer.momentum=0.9"},
       {"schedule.wsd_decay_fraction=0.5", {"schedule.decay=wsd"}, "schedule.wsd_decay_fraction=0.2"},
       {"precision.loss_scale=1024", f16, "precision.loss_scale=256"},
       {"precision.loss_scale_window=7", f16, "precision.loss_scale_window=1000"},
-      {"parallel.cp_kind=ulysses", {"parallel.cp=2"}, "parallel.cp_kind=ring"},
-      {"parallel.balance_every=7", {"parallel.balance=speed", "parallel.reduce=tree"}},
+      {"parallel.cp_method=ulysses", {"parallel.cp=2"}, "parallel.cp_method=ring"},
+      {"parallel.load_balance_every=7", {"parallel.load_balance=speed", "parallel.reduce=tree"}},
       {"parallel.schedule=zb-h1", pp, "parallel.schedule=1f1b"},
       {"parallel.virtual_stages=2", {"parallel.pp=2", "parallel.schedule=interleaved"}},
       {"parallel.stage_layers=[8]", {"parallel.pp=2", "parallel.stage_layers=[4,4]"}},
-      {"parallel.compression_ratio=0.5", {"parallel.compression=topk"}, "parallel.compression_ratio=0.1"},
-      {"parallel.compression_rank=2", {"parallel.compression=powersgd"}},
-      {"parallel.compression_warmup=2", {"parallel.compression=int8"}, "parallel.compression_warmup=0"},
-      {"parallel.error_feedback=false", {"parallel.compression=int8"}, "parallel.error_feedback=true"},
-      {"parallel.sync_group=2", sync, "parallel.sync_group=auto"},
-      {"parallel.outer_lr=0.5", sync, "parallel.outer_lr=0.7"},
-      {"parallel.outer_momentum=0.5", sync},
-      {"parallel.outer_compression=int8", sync, "parallel.outer_compression=none"},
-      {"parallel.consistency=async", {"parallel.servers=1"}, "parallel.consistency=sync"},
-      {"parallel.staleness=3", {"parallel.servers=1", "parallel.consistency=bounded"}},
+      {"compression.ratio=0.5", {"compression.method=topk"}, "compression.ratio=0.1"},
+      {"compression.rank=2", {"compression.method=powersgd"}},
+      {"compression.warmup_steps=2", {"compression.method=int8"}, "compression.warmup_steps=0"},
+      {"compression.error_feedback=false", {"compression.method=int8"}, "compression.error_feedback=true"},
+      {"local_sgd.group_size=2", sync, "local_sgd.group_size=auto"},
+      {"local_sgd.outer_lr=0.5", sync, "local_sgd.outer_lr=0.7"},
+      {"local_sgd.outer_momentum=0.5", sync},
+      {"local_sgd.compression=int8", sync, "local_sgd.compression=none"},
+      {"parameter_server.consistency=async",
+       {"parameter_server.servers=1"},
+       "parameter_server.consistency=sync"},
+      {"parameter_server.staleness=3",
+       {"parameter_server.servers=1", "parameter_server.consistency=bounded"}},
       {"offload.path=/tmp", {"offload.optimizer=disk"}},
   };
   return all;
@@ -69,7 +72,7 @@ std::string key_of(const std::string& set) {
 
 TEST(Effects, ASettingThatNothingReadsIsRefusedByName) {
   for (const Case& each : cases()) {
-    if (key_of(each.set) == "model.rope_base") continue;
+    if (key_of(each.set) == "model.rope_theta") continue;
     const std::string message = refusal({each.set});
     EXPECT_NE(message.find(std::string("--set ") + each.set + ": " + key_of(each.set) + ": got "),
               std::string::npos)
@@ -97,7 +100,8 @@ TEST(Effects, FamiliesAndAlgorithmsHaveKeysOfTheirOwn) {
     const std::string message = refusal(sets);
     EXPECT_NE(message.find(part), std::string::npos) << message << "\nlacks: " << part;
   };
-  refused({"model.family=gpt2", "model.rope_base=5e5"}, "model.rope_base: got 500000.0, which has no effect");
+  refused({"model.model_type=gpt2", "model.rope_theta=5e5"},
+          "model.rope_theta: got 500000.0, which has no effect");
   refused({"optimizer.name=sgd", "optimizer.betas=[0.8, 0.9]"}, "optimizer.betas: got [0.8, 0.9]");
   refused({"optimizer.name=sgd", "optimizer.eps=1e-6"}, "without optimizer.name = \"adamw\"");
   refused({"schedule.decay=constant", "schedule.min_lr_ratio=0.5"}, "schedule.min_lr_ratio: got 0.5");
@@ -106,11 +110,14 @@ TEST(Effects, FamiliesAndAlgorithmsHaveKeysOfTheirOwn) {
   refused({"train.device=cuda", "train.isa=avx2"}, "train.isa: got \"avx2\"");
   refused({"data.valid_fraction=0.0", "train.eval_every=5"}, "train.eval_every: got 5");
   refused({"data.valid_fraction=0.0", "train.eval_tokens=5"}, "without data.valid_fraction above 0");
-  refused({"data.valid_fraction=0.0", "train.first_eval_tokens=5"}, "train.first_eval_tokens: got 5");
-  EXPECT_EQ(refusal({"data.valid_fraction=0.0", "train.eval_every=0", "train.first_eval_tokens=0"}), "");
-  refused({"model.preset=moe-tiny", "model.ffn_width=64"}, "model.ffn_width: got 64");
-  EXPECT_EQ(refusal({"model.family=moe", "model.ffn_width=64"}), "");  // the experts' width follows from it
-  EXPECT_EQ(refusal({"model.preset=moe-tiny", "model.ffn_width=64", "model.dense_layers=1"}), "");
+  refused({"data.valid_fraction=0.0", "train.initial_eval_tokens=5"}, "train.initial_eval_tokens: got 5");
+  EXPECT_EQ(refusal({"data.valid_fraction=0.0", "train.eval_every=0", "train.initial_eval_tokens=0"}), "");
+  refused({"model.preset=moe-tiny", "model.intermediate_size=64"}, "model.intermediate_size: got 64");
+  EXPECT_EQ(refusal({"model.model_type=moe", "model.intermediate_size=64"}),
+            "");  // the experts' width follows from it
+  EXPECT_EQ(refusal({"model.preset=moe-tiny", "model.model_type=moe", "model.intermediate_size=64",
+                     "model.first_k_dense_replace=1"}),
+            "");
   EXPECT_EQ(refusal({"parallel.schedule=mine.csv"}), "");  // says itself for how many ranks it is
 }
 
@@ -161,4 +168,4 @@ TEST(Effects, PresetsAndWhatTheyResolveToAreLegal) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::effects_test

@@ -7,14 +7,14 @@
 #include "config/config_testing.h"
 #include "support/temporary_folder.h"
 
-namespace athanor {
+namespace athanor::tests::load_test {
 namespace {
 
 TEST(Load, EmptyFileGivesTheDefaults) {
   const Config config = parse("");
   EXPECT_EQ(config.train.steps, 1000);
   EXPECT_EQ(config.parallel.dp, 0);
-  EXPECT_EQ(config.model.family, "llama");
+  EXPECT_EQ(config.model.model_type, "llama");
   EXPECT_TRUE(config.data.channels.empty());
 }
 
@@ -22,7 +22,7 @@ TEST(Load, ReadsEveryKindOfValue) {
   const Config config = parse(R"(
 [model]
 preset = "gpt2-124m"
-tie_embeddings = false
+tie_word_embeddings = false
 [data]
 channels = [ {name = "en", path = "data/en", weight = 0.7}, {name = "代码", path = "data/code"} ]
 tokenizer = "data/tokenizer.json"
@@ -36,7 +36,7 @@ betas = [0, 0.99]
 dp = "auto"
 )");
   EXPECT_EQ(config.model.preset, "gpt2-124m");
-  EXPECT_FALSE(config.model.tie_embeddings);
+  EXPECT_FALSE(config.model.tie_word_embeddings);
   ASSERT_EQ(config.data.channels.size(), 2u);
   EXPECT_EQ(config.data.channels[0].weight, 0.7);
   EXPECT_EQ(config.data.channels[1].name, "代码");
@@ -133,18 +133,19 @@ TEST(Load, CharactersThatTomlDoesNotKnowAreRefused) {
 }
 
 TEST(Load, OverridesBeatTheFileInTheirOrder) {
-  const Config config = parse(
-      "[train]\nsteps = 5\nname = 'file'\n[data]\nchannels = [{name = 'a.b', path = 'x'}]",
-      {"train.steps=7", "train.steps = 8", "train.name=2024-05-01", "optimizer.lr=1e-3",
-       "parallel.reduce=tree", "parallel.dp=auto", "optimizer.betas=[0.8, 0.9]", "model={layers=2, width=64}",
-       "data.channels.a.b.weight=3", "data.tokenizer=/x/y=z.json", "train.trace=true", "train.init_from="});
+  const Config config =
+      parse("[train]\nsteps = 5\nname = 'file'\n[data]\nchannels = [{name = 'a.b', path = 'x'}]",
+            {"train.steps=7", "train.steps = 8", "train.name=2024-05-01", "optimizer.lr=1e-3",
+             "parallel.reduce=tree", "parallel.dp=auto", "optimizer.betas=[0.8, 0.9]",
+             "model={num_hidden_layers=2, hidden_size=64}", "data.channels.a.b.weight=3",
+             "data.tokenizer=/x/y=z.json", "train.trace=true", "train.init_from="});
   EXPECT_EQ(config.train.steps, 8);
   EXPECT_EQ(config.train.name, "2024-05-01");
   EXPECT_EQ(config.optimizer.lr, 1e-3);
   EXPECT_EQ(config.parallel.reduce, "tree");
   EXPECT_EQ(config.optimizer.betas, (std::vector<double>{0.8, 0.9}));
-  EXPECT_EQ(config.model.layers, 2);
-  EXPECT_EQ(config.model.width, 64);
+  EXPECT_EQ(config.model.num_hidden_layers, 2);
+  EXPECT_EQ(config.model.hidden_size, 64);
   EXPECT_EQ(config.data.channels[0].weight, 3.0);
   EXPECT_EQ(config.data.tokenizer, "/x/y=z.json");
   EXPECT_TRUE(config.train.trace);
@@ -183,8 +184,8 @@ TEST(Load, OriginsTellWhereAValueCameFrom) {
   const Config config = parse("[train]\nsteps = 5\n[model]\npreset = 'llama-tiny'", {"optimizer.lr=1e-3"});
   EXPECT_EQ(config.origins.at("train.steps").text, "first.toml:2");
   EXPECT_EQ(config.origins.at("optimizer.lr").text, "--set optimizer.lr=1e-3");
-  EXPECT_EQ(config.origins.at("model.width").text, "preset llama-tiny");
-  EXPECT_EQ(config.origins.at("model.head_dim").text, "derived: width / heads");
+  EXPECT_EQ(config.origins.at("model.hidden_size").text, "preset llama-tiny");
+  EXPECT_EQ(config.origins.at("model.head_dim").text, "derived: hidden_size / num_attention_heads");
   EXPECT_FALSE(config.origins.contains("train.seed"));
 }
 
@@ -218,11 +219,11 @@ TEST(Load, MissingFileIsAConfigError) {
 
 TEST(LoadConfig, WeightsThatAreTrainedAreEvaluatedLonger) {
   const auto tokens = [](const std::string& text) {
-    return parse_config("[train]\n" + text, "t.toml").train.first_eval_tokens;
+    return parse_config("[train]\n" + text, "t.toml").train.initial_eval_tokens;
   };
   EXPECT_EQ(tokens(""), 1024);
   EXPECT_EQ(tokens("init_from = 'runs/a'"), 4096);
-  EXPECT_EQ(tokens("init_from = 'runs/a'\nfirst_eval_tokens = 5"), 5);
+  EXPECT_EQ(tokens("init_from = 'runs/a'\ninitial_eval_tokens = 5"), 5);
 }
 
 TEST(Load, AValidPathTakesThePlaceOfTheFraction) {
@@ -244,4 +245,4 @@ TEST(Load, AValidPathTakesThePlaceOfTheFraction) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::load_test

@@ -3,7 +3,7 @@
 #include "athanor/config/validate.h"
 #include "config/config_testing.h"
 
-namespace athanor {
+namespace athanor::tests::presets_test {
 namespace {
 
 TEST(Presets, CountsAreThePublishedOnes) {
@@ -26,8 +26,9 @@ TEST(Presets, EachIsCompleteAndValid) {
     resolve_model(config, 0);
     EXPECT_NO_THROW(validate(config)) << name;
     const ModelConfig model = preset_model(name);
-    for (const int64_t size : {model.layers, model.width, model.heads, model.kv_heads, model.head_dim,
-                               model.ffn_width, model.vocab_size, model.max_seq_len})
+    for (const int64_t size :
+         {model.num_hidden_layers, model.hidden_size, model.num_attention_heads, model.num_key_value_heads,
+          model.head_dim, model.intermediate_size, model.vocab_size, model.max_position_embeddings})
       EXPECT_GT(size, 0) << name;
     EXPECT_EQ(model.preset, name);
   }
@@ -37,32 +38,34 @@ TEST(Presets, UnknownOnesAreNamedWithTheNearest) {
   expect_error("[model]\npreset = 'lama-tiny'",
                {"first.toml:2: model.preset: got 'lama-tiny'", "did you mean 'llama-tiny'?", "gpt2-124m"});
   EXPECT_THROW(preset_model("gpt2_124m"), ConfigError);
-  expect_error("[model]\npreset = 'llama-tiny'\nfamily = 'gpt2'", {"first.toml:3: model.family", "'llama'"});
+  expect_error("[model]\npreset = 'llama-tiny'\nmodel_type = 'gpt2'",
+               {"first.toml:3: model.model_type", "'llama'"});
 }
 
 TEST(Presets, TheUsersValuesWinAndDerivedOnesFollow) {
-  const Config config =
-      parse("[model]\npreset = 'gpt2-124m'\nwidth = 96\nheads = 6\ntie_embeddings = false\n");
-  EXPECT_EQ(config.model.layers, 12);
-  EXPECT_EQ(config.model.width, 96);
-  EXPECT_EQ(config.model.kv_heads, 6);
+  const Config config = parse(
+      "[model]\npreset = 'gpt2-124m'\nhidden_size = 96\nnum_attention_heads = 6\ntie_word_embeddings = "
+      "false\n");
+  EXPECT_EQ(config.model.num_hidden_layers, 12);
+  EXPECT_EQ(config.model.hidden_size, 96);
+  EXPECT_EQ(config.model.num_key_value_heads, 6);
   EXPECT_EQ(config.model.head_dim, 16);
-  EXPECT_EQ(config.model.ffn_width, 384);
-  EXPECT_FALSE(config.model.tie_embeddings);
+  EXPECT_EQ(config.model.intermediate_size, 384);
+  EXPECT_FALSE(config.model.tie_word_embeddings);
   EXPECT_TRUE(config.model.bias);
   EXPECT_EQ(config.model.vocab_size, 50257);
-  EXPECT_EQ(config.model.max_seq_len, 1024);
+  EXPECT_EQ(config.model.max_position_embeddings, 1024);
 }
 
 TEST(Presets, FamilyDefaults) {
   const Config llama = parse("[data]\nseq_len = 300");
-  EXPECT_FALSE(llama.model.tie_embeddings);
-  EXPECT_EQ(llama.model.max_seq_len, 300);
-  EXPECT_EQ(llama.model.ffn_width, 704);  // 8/3 * 256 = 682.7
-  const Config gpt2 = parse("[model]\nfamily = 'gpt2'\nbias = false");
-  EXPECT_TRUE(gpt2.model.tie_embeddings);
+  EXPECT_FALSE(llama.model.tie_word_embeddings);
+  EXPECT_EQ(llama.model.max_position_embeddings, 300);
+  EXPECT_EQ(llama.model.intermediate_size, 704);  // 8/3 * 256 = 682.7
+  const Config gpt2 = parse("[model]\nmodel_type = 'gpt2'\nbias = false");
+  EXPECT_TRUE(gpt2.model.tie_word_embeddings);
   EXPECT_FALSE(gpt2.model.bias);
-  EXPECT_EQ(gpt2.model.ffn_width, 4 * gpt2.model.width);
+  EXPECT_EQ(gpt2.model.intermediate_size, 4 * gpt2.model.hidden_size);
 }
 
 TEST(Presets, VocabularyFollowsTheTokenizer) {
@@ -70,7 +73,7 @@ TEST(Presets, VocabularyFollowsTheTokenizer) {
   EXPECT_EQ(config.model.vocab_size, 0);
   resolve_model(config, 65);
   EXPECT_EQ(config.model.vocab_size, 128);
-  EXPECT_EQ(config.model.layers, 8);
+  EXPECT_EQ(config.model.num_hidden_layers, 8);
   EXPECT_EQ(config.origins.at("model.vocab_size").text,
             "derived: the tokenizer's 65, up to a multiple of 64");
   resolve_model(config, 65);  // once more changes nothing
@@ -86,23 +89,23 @@ TEST(Presets, VocabularyFollowsTheTokenizer) {
 
 // Published shapes checked by hand: one block with every bias, in both families.
 TEST(Presets, ParameterCountWithAndWithoutBias) {
-  ModelConfig m = complete_model({.family = "llama",
-                                  .layers = 1,
-                                  .width = 8,
-                                  .heads = 2,
-                                  .kv_heads = 1,
-                                  .ffn_width = 16,
+  ModelConfig m = complete_model({.model_type = "llama",
+                                  .num_hidden_layers = 1,
+                                  .hidden_size = 8,
+                                  .num_attention_heads = 2,
+                                  .num_key_value_heads = 1,
+                                  .intermediate_size = 16,
                                   .vocab_size = 10,
-                                  .max_seq_len = 4},
+                                  .max_position_embeddings = 4},
                                  0, 4);
   EXPECT_EQ(num_params(m), 2 * 80 + (64 + 2 * 32 + 64) + 3 * 128 + 2 * 8 + 8);
   m.bias = true;
   EXPECT_EQ(num_params(m), 2 * 80 + (64 + 2 * 32 + 64 + 8 + 4 + 4 + 8) + 3 * 128 + 16 + 16 + 8 + 2 * 8 + 8);
-  m.family = "gpt2", m.kv_heads = 2, m.tie_embeddings = true;
+  m.model_type = "gpt2", m.num_key_value_heads = 2, m.tie_word_embeddings = true;
   EXPECT_EQ(num_params(m), 80 + 32 + (256 + 32) + 2 * 128 + 16 + 8 + 2 * 16 + 16);
   m.bias = false;
   EXPECT_EQ(num_params(m), 80 + 32 + 256 + 2 * 128 + 2 * 8 + 8);
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::presets_test

@@ -4,7 +4,7 @@
 #include "athanor/config/validate.h"
 #include "config/config_testing.h"
 
-namespace athanor {
+namespace athanor::tests::recompute_test {
 namespace {
 
 TEST(RecomputeText, ReadsAndWritesEveryPolicy) {
@@ -55,7 +55,7 @@ TEST(RecomputeText, IsCheckedInTheConfig) {
   EXPECT_EQ(parse_error("[parallel]\nrecompute = 'group:4'"), "");
   const auto error = [](const char* text) -> std::string {
     Config config = parse(std::string("[parallel]\nrecompute = '") + text + "'");
-    config.model.layers = 4;
+    config.model.num_hidden_layers = 4;
     config.model = complete_model(config.model, 100, 16);
     config.data.seq_len = 16;
     try {
@@ -67,9 +67,9 @@ TEST(RecomputeText, IsCheckedInTheConfig) {
   };
   EXPECT_EQ(error("full*2,selective*2"), "");
   EXPECT_EQ(error("group:4"), "");
-  EXPECT_NE(
-      error("group:5").find("parallel.recompute: got groups of 5 blocks, expected at most model.layers = 4"),
-      std::string::npos);
+  EXPECT_NE(error("group:5").find(
+                "parallel.recompute: got groups of 5 blocks, expected at most model.num_hidden_layers = 4"),
+            std::string::npos);
   EXPECT_NE(error("full*3,selective*2").find("got policies for 5 blocks"), std::string::npos);
 }
 
@@ -84,4 +84,4 @@ TEST(RecomputeText, TheBudgetIsBytes) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::recompute_test

@@ -6,7 +6,7 @@
 #include "athanor/config/print.h"
 #include "config/config_testing.h"
 
-namespace athanor {
+namespace athanor::tests::template_test {
 namespace {
 
 // The template with the '#' in front of every setting removed.
@@ -54,4 +54,4 @@ TEST(Template, NamesEverySettingThatWorksAndItsDefault) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::template_test

@@ -7,7 +7,7 @@
 #include "kernels/kernel_test.h"
 #include "support/side_streams.h"
 
-namespace athanor {
+namespace athanor::tests::copy_lane_test {
 namespace {
 
 class CudaCopyLaneTest : public testing::TestWithParam<bool> {
@@ -17,7 +17,7 @@ class CudaCopyLaneTest : public testing::TestWithParam<bool> {
   void raise(Tensor& x) {
     Tensor ones = floats(x.numel());
     fill(ones, 1);
-    kernels(x).elementwise.accumulate(queue_, x, ones);
+    kernels_of(x).elementwise.accumulate(queue_, x, ones);
   }
 
   SideStreams streams_{tested_plugin(), GetParam()};
@@ -95,4 +95,4 @@ TEST(CudaCopyLane, SaysWhatTheDeviceRefuses) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::copy_lane_test

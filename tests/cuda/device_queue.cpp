@@ -7,7 +7,7 @@
 #include "kernels/kernel_test.h"
 #include "support/places.h"
 
-namespace athanor {
+namespace athanor::tests {
 
 std::string tested_plugin() {
   const char* named = std::getenv("ATHANOR_TEST_CUDA");
@@ -18,9 +18,13 @@ const CudaCalls& tested_calls() {
   return load_cuda(tested_plugin());
 }
 
-// Instruction sets mean nothing here; CTest runs each test for one of them.
+// Instruction sets mean nothing here; each test is run for one of them.
 std::unique_ptr<Queue> make_test_queue(ThreadPool* pool, Isa) {
   return make_cuda_queue(tested_calls(), 0, pool);
 }
 
-}  // namespace athanor
+bool device_is_emulated() {
+  return std::string(tested_calls().name) == "emulated";
+}
+
+}  // namespace athanor::tests

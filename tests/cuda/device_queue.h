@@ -6,9 +6,9 @@
 
 #include "athanor/kernels/cuda/calls.h"
 
-namespace athanor {
+namespace athanor::tests {
 
 std::string tested_plugin();
 const CudaCalls& tested_calls();
 
-}  // namespace athanor
+}  // namespace athanor::tests

@@ -10,13 +10,12 @@
 #include "athanor/base/check.h"
 #include "athanor/kernels/cuda/emulated/threads.h"
 
-namespace athanor {
-
 // At once, instead of in a stream.
-void emulated::submit(CudaCalls::Stream* /*stream*/, std::function<void()> work) {
+void athanor::kernels::emulated::submit(CudaCalls::Stream* /*stream*/, std::function<void()> work) {
   std::exchange(work, nullptr)();
 }
 
+namespace athanor::tests::emulated_threads_test {
 namespace {
 
 using emulated::submit_kernel;
@@ -107,4 +106,4 @@ TEST(EmulatedThreads, ABarrierThatSomeDoNotComeToIsAnError) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::emulated_threads_test

@@ -11,7 +11,7 @@
 #include "support/places.h"
 #include "support/temporary_folder.h"
 
-namespace athanor {
+namespace athanor::tests::queue_test {
 namespace {
 
 std::string hint_of(const std::function<void()>& body) {
@@ -73,7 +73,7 @@ TEST_F(CudaQueueTest, CopiesAreInOrderAndTakeWhatTheHostHadThen) {
   copy(y, x);
   values = {4, 5, 6};
   copy_from_host(x, values.data(), x.size_bytes());
-  kernels(y).elementwise.accumulate(queue_, y, x);
+  kernels_of(y).elementwise.accumulate(queue_, y, x);
   values = {0, 0, 0};
   copy_to_host(got.data(), y, y.size_bytes());
   EXPECT_EQ(got, (std::vector<float>{5, 7, 9}));
@@ -184,8 +184,8 @@ TEST_F(CudaQueueTest, AFailureNamesTheLastKernels) {
   CudaQueue queue(calls, 0, nullptr);
   Arena arena(queue);
   Tensor x = zeros(arena, {4}, Dtype::f32, Category::activations);
-  kernels(x).elementwise.scale(queue, x, 2.0f);
-  kernels(x).gelu.forward(queue, x, x);
+  kernels_of(x).elementwise.scale(queue, x, 2.0f);
+  kernels_of(x).gelu.forward(queue, x, x);
   broken = true;
   EXPECT_EQ(
       error_of([&] { queue.wait(); }),
@@ -209,4 +209,4 @@ TEST_F(CudaQueueDeathTest, TheHostCannotReadTheEmulatedDevicesMemory) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::queue_test

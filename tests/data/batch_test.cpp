@@ -7,7 +7,7 @@
 #include "athanor/data/loader.h"
 #include "data/fakes.h"
 
-namespace athanor {
+namespace athanor::tests::batch_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -29,8 +29,8 @@ class BatchTest : public FolderTest {
     channels_.emplace_back(ChannelOptions{name, weight, 8, 0.1, 20000},
                            std::make_shared<IndexedDataset>(path(name)), nullptr);
   }
-  BatchReader reader(int64_t global_batch, int64_t micro_batch) const {
-    return BatchReader(channels_, make_sampler(channels_, 1, global_batch), micro_batch);
+  BatchReader reader(int64_t global_batch, int64_t micro_batch_size) const {
+    return BatchReader(channels_, make_sampler(channels_, 1, global_batch), micro_batch_size);
   }
   std::vector<Channel> channels_;
 };
@@ -47,7 +47,7 @@ TEST_F(BatchTest, SaysWhereDocumentsBegin) {
   const auto tokens = std::make_shared<IndexedDataset>(path("documents"));
   ChannelOptions options{.name = "d", .seq_len = 8, .valid_fraction = 0, .vocab_size = 100};
   const auto starts_of = [&](bool across) {
-    options.attend_across_documents = across;
+    options.document_mask = !across;
     const std::vector<Channel> channels = {Channel(options, tokens, nullptr)};
     const BatchReader batches(channels, make_sampler(channels, 1, 7), 7);
     Batch batch;
@@ -70,15 +70,15 @@ TEST_F(BatchTest, SaysWhereDocumentsBegin) {
 
 TEST_F(BatchTest, HoldsTheSequencesOfItsSlots) {
   const BatchReader batches = reader(10, 4);
-  ASSERT_EQ(batches.num_grains(), 3);
+  ASSERT_EQ(batches.num_micro_batches(), 3);
   Batch batch;
   for (int64_t step = 1; step <= 20; ++step)
-    for (int64_t grain = 0; grain < 3; ++grain) {
-      batches.read(step, grain, batch);
+    for (int64_t micro_batch = 0; micro_batch < 3; ++micro_batch) {
+      batches.read(step, micro_batch, batch);
       EXPECT_EQ(batch.step, step);
-      EXPECT_EQ(batch.grain, grain);
-      EXPECT_EQ(batch.first_index, grain * 4);
-      EXPECT_EQ(batch.num_sequences, grain == 2 ? 2 : 4);
+      EXPECT_EQ(batch.micro_batch, micro_batch);
+      EXPECT_EQ(batch.first_index, micro_batch * 4);
+      EXPECT_EQ(batch.num_sequences, micro_batch == 2 ? 2 : 4);
       ASSERT_EQ(batch.tokens.size(), static_cast<size_t>(batch.num_sequences * 8));
       ASSERT_EQ(batch.targets.size(), batch.tokens.size());
       for (int64_t b = 0; b < batch.num_sequences; ++b) {
@@ -93,21 +93,21 @@ TEST_F(BatchTest, HoldsTheSequencesOfItsSlots) {
     }
 }
 
-// Whatever the micro batch, and whoever reads which grains, a step is the same list of sequences.
+// Whatever the micro batch, and whoever reads which micro-batches, a step is the same list of sequences.
 TEST_F(BatchTest, AnySplitOfAStepSeesTheSameSequences) {
-  const auto step_tokens = [&](int64_t micro_batch, int64_t step) {
-    const BatchReader batches = reader(12, micro_batch);
+  const auto step_tokens = [&](int64_t micro_batch_size, int64_t step) {
+    const BatchReader batches = reader(12, micro_batch_size);
     std::vector<int32_t> tokens;
     Batch batch;
-    for (int64_t grain = 0; grain < batches.num_grains(); ++grain) {
-      batches.read(step, grain, batch);
+    for (int64_t micro_batch = 0; micro_batch < batches.num_micro_batches(); ++micro_batch) {
+      batches.read(step, micro_batch, batch);
       tokens.insert(tokens.end(), batch.tokens.begin(), batch.tokens.end());
     }
     return tokens;
   };
   for (const int64_t step : {1, 2, 50, 1000})
-    for (const int64_t micro_batch : {2, 3, 5, 12, 20})
-      EXPECT_EQ(step_tokens(micro_batch, step), step_tokens(1, step));
+    for (const int64_t micro_batch_size : {2, 3, 5, 12, 20})
+      EXPECT_EQ(step_tokens(micro_batch_size, step), step_tokens(1, step));
 }
 
 TEST_F(BatchTest, TheLoaderGivesTheSameBatchesInOrder) {
@@ -119,14 +119,14 @@ TEST_F(BatchTest, TheLoaderGivesTheSameBatchesInOrder) {
     const Batch* previous = nullptr;
     std::vector<int32_t> previous_tokens;
     for (int64_t step = 5; step <= 9; ++step)
-      for (const int64_t grain : {1, 3}) {
+      for (const int64_t micro_batch : {1, 3}) {
         if (previous != nullptr) {
           EXPECT_EQ(previous->tokens, previous_tokens);
         }
         const Batch& batch = loader.next();
-        batches.read(step, grain, expected);
+        batches.read(step, micro_batch, expected);
         EXPECT_EQ(batch.step, step);
-        EXPECT_EQ(batch.grain, grain);
+        EXPECT_EQ(batch.micro_batch, micro_batch);
         EXPECT_EQ(batch.tokens, expected.tokens);
         EXPECT_EQ(batch.targets, expected.targets);
         EXPECT_EQ(batch.channel_of, expected.channel_of);
@@ -170,4 +170,4 @@ TEST_F(BatchTest, MisuseIsRefused) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::batch_test

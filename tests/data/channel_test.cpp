@@ -6,7 +6,7 @@
 
 #include "data/fakes.h"
 
-namespace athanor {
+namespace athanor::tests::channel_test {
 namespace {
 
 using ::testing::AllOf;
@@ -160,4 +160,4 @@ TEST_F(ChannelTest, AStreamOfItsOwnIsHeldOutWhole) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::channel_test

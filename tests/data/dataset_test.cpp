@@ -5,7 +5,7 @@
 #include "athanor/data/ledger.h"
 #include "data/fakes.h"
 
-namespace athanor {
+namespace athanor::tests::dataset_test {
 namespace {
 
 using ::testing::AllOf;
@@ -217,4 +217,4 @@ TEST_F(DatasetTest, ATextKeyWithoutJsonIsRefused) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::dataset_test

@@ -17,7 +17,7 @@
 #include "athanor/base/file.h"
 #include "athanor/text/tokenizer.h"
 
-namespace athanor {
+namespace athanor::tests {
 
 class FolderTest : public ::testing::Test {
  protected:
@@ -154,4 +154,4 @@ class FullDiskEnv : public Env {
   std::atomic<int64_t> left_;
 };
 
-}  // namespace athanor
+}  // namespace athanor::tests

@@ -7,7 +7,7 @@
 #include "data/fakes.h"
 #include "support/fault_env.h"
 
-namespace athanor {
+namespace athanor::tests::indexed_dataset_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -274,4 +274,4 @@ TEST_F(IndexedDatasetTest, HashesSeeAChange) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::indexed_dataset_test

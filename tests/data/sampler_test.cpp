@@ -11,7 +11,7 @@
 
 #include "athanor/base/error.h"
 
-namespace athanor {
+namespace athanor::tests::sampler_test {
 namespace {
 
 std::vector<double> random_weights() {
@@ -158,4 +158,4 @@ TEST(SamplerTest, MisuseIsRefused) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::sampler_test

@@ -4,7 +4,7 @@
 
 #include "data/fakes.h"
 
-namespace athanor {
+namespace athanor::tests::text_bytes_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -67,4 +67,4 @@ TEST_F(TextBytesTest, TextBytesOfOtherTokensAreRefused) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::text_bytes_test

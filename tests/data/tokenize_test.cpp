@@ -1,5 +1,6 @@
 #include "athanor/data/tokenize.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -8,13 +9,13 @@
 #include <future>
 #include <thread>
 
+#include "athanor/base/file_lock.h"
 #include "athanor/base/interrupted.h"
 #include "athanor/data/content_key.h"
-#include "athanor/data/file_lock.h"
 #include "athanor/data/indexed_dataset.h"
 #include "data/fakes.h"
 
-namespace athanor {
+namespace athanor::tests::tokenize_test {
 namespace {
 
 using ::testing::AllOf;
@@ -238,10 +239,14 @@ TEST_F(TokenizeTest, StampsSpareTheHashOfLargeCorpora) {
 }
 
 TEST_F(TokenizeTest, DamagedInfoIsNamed) {
-  write("x.meta.json", "{\"format\": 1, \"documents\": \"many\"}");
+  write("x.meta.json", "{\"format\": 2, \"documents\": \"many\"}");
   EXPECT_THAT(failure_of([&] { read_token_file_info(env_, path("x")); }), HasSubstr("x.meta.json"));
-  write("x.meta.json", "{\"format\": 2}");
-  EXPECT_THAT(failure_of([&] { read_token_file_info(env_, path("x")); }), HasSubstr("format 2"));
+  for (const auto& [format, whose] : {std::pair("1", "an earlier"), {"3", "a later"}}) {
+    write("x.meta.json", fmt::format("{{\"format\": {}}}", format));
+    EXPECT_THAT(
+        failure_of([&] { read_token_file_info(env_, path("x")); }),
+        HasSubstr(fmt::format("x.meta.json': format {}, expected 2: {} version wrote it", format, whose)));
+  }
   write("x.meta.json", "{");
   EXPECT_THAT(failure_of([&] { read_token_file_info(env_, path("x")); }), HasSubstr("x.meta.json"));
 }
@@ -276,4 +281,4 @@ TEST_F(TokenizeTest, WaitingForAnotherProcessEndsWhenAsked) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::tokenize_test

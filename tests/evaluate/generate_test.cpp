@@ -8,19 +8,19 @@
 #include "athanor/config/presets.h"
 #include "support/engine.h"
 
-namespace athanor {
+namespace athanor::tests::generate_test {
 namespace {
 
 std::unique_ptr<Model> make_tiny(Engine& engine, const std::string& family) {
   ModelConfig config;
-  config.family = family;
-  config.layers = 2;
-  config.width = 32;
-  config.heads = 4;
-  config.kv_heads = family == "llama" ? 2 : 4;
+  config.model_type = family;
+  config.num_hidden_layers = 2;
+  config.hidden_size = 32;
+  config.num_attention_heads = 4;
+  config.num_key_value_heads = family == "llama" ? 2 : 4;
   config.vocab_size = 37;
-  config.max_seq_len = 16;
-  config.init_std = 0.3;  // far from uniform predictions
+  config.max_position_embeddings = 16;
+  config.initializer_range = 0.3;  // far from uniform predictions
   config.bias = family == "gpt2";
   auto model = make_model(complete_model(config, 37, 16));
   model->allocate(engine.arena, Dtype::f32, false);
@@ -39,7 +39,7 @@ std::vector<int32_t> without_cache(const Model& model, Engine& engine, std::vect
     Tape tape(PassContext{});
     const auto hidden = to_floats(model.hidden(tape, input, {}).value);
     const auto head = to_floats(model.head().value());
-    const size_t width = static_cast<size_t>(model.config().width);
+    const size_t width = static_cast<size_t>(model.config().hidden_size);
     int32_t best = 0;
     double best_logit = -1e30;
     for (int32_t v = 0; v < model.config().vocab_size; ++v) {
@@ -121,4 +121,4 @@ TEST(Generate, RefusesBadPrompts) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::generate_test

@@ -7,7 +7,7 @@
 
 #include "evaluate/tiny_model.h"
 
-namespace athanor {
+namespace athanor::tests::perplexity_test {
 namespace {
 
 struct Tiny {
@@ -62,4 +62,4 @@ TEST(ChannelScore, BitsPerByte) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::perplexity_test

@@ -8,7 +8,7 @@
 
 #include "athanor/base/error.h"
 
-namespace athanor {
+namespace athanor::tests::sampling_test {
 namespace {
 
 const std::vector<float> kLogits = {std::log(0.1f), std::log(0.4f), std::log(0.2f), std::log(0.3f)};
@@ -71,4 +71,4 @@ TEST(Sampling, RefusesOptionsOutOfRange) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::sampling_test

@@ -9,7 +9,7 @@
 #include "athanor/evaluate/perplexity.h"
 #include "evaluate/tiny_model.h"
 
-namespace athanor {
+namespace athanor::tests::score_documents_test {
 namespace {
 
 class ScoreDocuments : public ::testing::Test {
@@ -95,4 +95,4 @@ TEST_F(ScoreDocuments, RefusesWhatTheModelCannotSee) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::score_documents_test

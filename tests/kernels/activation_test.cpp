@@ -3,7 +3,7 @@
 
 #include "kernels/kernel_test.h"
 
-namespace athanor {
+namespace athanor::tests::activation_test {
 namespace {
 
 using ActivationTest = IsaTest;
@@ -131,4 +131,4 @@ TEST_P(ActivationTest, NotFiniteStaysNotFinite) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::activation_test

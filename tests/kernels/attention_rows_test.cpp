@@ -5,7 +5,7 @@
 #include "athanor/kernels/cpu/cpu.h"
 #include "kernels/kernel_test.h"
 
-namespace athanor {
+namespace athanor::tests::attention_rows_test {
 namespace {
 
 using AttentionRowsTest = IsaTest;
@@ -98,4 +98,4 @@ TEST_P(AttentionRowsTest, KeepWithinTheirMemory) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::attention_rows_test

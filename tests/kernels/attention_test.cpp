@@ -2,8 +2,9 @@
 #include <cmath>
 
 #include "kernels/attention_values.h"
+#include "support/tiers.h"
 
-namespace athanor {
+namespace athanor::tests::attention_test {
 namespace {
 
 using AttentionTest = IsaTest;
@@ -199,6 +200,7 @@ TEST_P(AttentionTest, NegativeScale) {
 
 // A sequence gets the same bits alone and among others, though work is then cut differently.
 TEST_P(AttentionTest, BatchesDoNotMatter) {
+  if (device_is_emulated()) LEAVE_OUT_UNDER(address_sanitizer, "on the emulated device it takes minutes");
   const AttentionSize one{1, 270, 270, 2, 1, 16}, many{40, 270, 270, 2, 1, 16};
   for (const Dtype dtype : {Dtype::f32, Dtype::bf16}) {
     const AttentionInputs in = attention_inputs(many, dtype);
@@ -347,10 +349,10 @@ TEST_P(AttentionTest, WorkspaceIsSmall) {
     const Tensor q = tensor(s.q(), Dtype::bf16), k = tensor(s.k(), Dtype::bf16);
     Tensor o = tensor(s.q(), Dtype::bf16), lse = tensor(s.lse(), Dtype::f32);
     Tensor dk = tensor(s.k(), Dtype::bf16), dv = tensor(s.k(), Dtype::bf16);
-    kernels(q).attention.forward(*queue, o, lse, q, k, k, 1, {});
+    kernels_of(q).attention.forward(*queue, o, lse, q, k, k, 1, {});
     const uint64_t forward = arena.usage().peak[static_cast<size_t>(Category::workspace)];
     Tensor dq = tensor(s.q(), Dtype::bf16);
-    kernels(q).attention.backward(*queue, dq, dk, dv, o, o, lse, q, k, k, 1, {});
+    kernels_of(q).attention.backward(*queue, dq, dk, dv, o, o, lse, q, k, k, 1, {});
     return std::pair{forward, arena.usage().peak[static_cast<size_t>(Category::workspace)]};
   };
   constexpr uint64_t kMiB = uint64_t{1} << 20;
@@ -364,4 +366,4 @@ TEST_P(AttentionTest, WorkspaceIsSmall) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::attention_test

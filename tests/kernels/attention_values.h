@@ -3,7 +3,7 @@
 
 #include "kernels/kernel_test.h"
 
-namespace athanor {
+namespace athanor::tests {
 
 struct AttentionInputs {
   Values q, k, v, d_o;
@@ -19,4 +19,4 @@ inline double attention_gradient_tolerance(Dtype dtype) {
   return dtype == Dtype::f32 ? 5e-6 : 3 * tolerance(dtype);
 }
 
-}  // namespace athanor
+}  // namespace athanor::tests

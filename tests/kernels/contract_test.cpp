@@ -1,7 +1,7 @@
 // What breaks a contract is an Error that names kernel, tensor, what was got and what was expected.
 #include "kernels/kernel_test.h"
 
-namespace athanor {
+namespace athanor::tests::contract_test {
 namespace {
 
 class ContractTest : public testing::Test {
@@ -142,4 +142,4 @@ TEST_F(ContractTest, ElementwiseAndOptimizer) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::contract_test

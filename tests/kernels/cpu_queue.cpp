@@ -1,9 +1,13 @@
 #include "kernels/kernel_test.h"
 
-namespace athanor {
+namespace athanor::tests {
 
 std::unique_ptr<Queue> make_test_queue(ThreadPool* pool, Isa isa) {
   return make_cpu_queue(pool, isa);
 }
 
-}  // namespace athanor
+bool device_is_emulated() {
+  return false;
+}
+
+}  // namespace athanor::tests

@@ -3,7 +3,7 @@
 
 #include "kernels/kernel_test.h"
 
-namespace athanor {
+namespace athanor::tests::cross_entropy_test {
 namespace {
 
 using CrossEntropyTest = IsaTest;
@@ -79,7 +79,7 @@ TEST_P(CrossEntropyTest, LossAndGradientMatchTheirFormula) {
       }
 }
 
-// Classes dealt out over three parts, the last of them with padding alone: together the same as in one.
+// Classes partitioned over three parts, the last of them with padding alone: together the same as in one.
 TEST_P(CrossEntropyTest, PartsGiveWhatTheWholeGives) {
   for (const Dtype dtype : kElementTypes) {
     SCOPED_TRACE(name_of(dtype));
@@ -226,4 +226,4 @@ TEST_P(CrossEntropyTest, TargetBeyondTheClassesIsNamed) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::cross_entropy_test

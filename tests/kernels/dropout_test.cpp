@@ -3,7 +3,7 @@
 #include "athanor/base/philox.h"
 #include "kernels/kernel_test.h"
 
-namespace athanor {
+namespace athanor::tests::dropout_test {
 namespace {
 
 using DropoutTest = IsaTest;
@@ -60,4 +60,4 @@ TEST_P(DropoutTest, PartsEqualTheWhole) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::dropout_test

@@ -2,7 +2,7 @@
 
 #include "kernels/kernel_test.h"
 
-namespace athanor {
+namespace athanor::tests::elementwise_test {
 namespace {
 
 using ElementwiseTest = IsaTest;
@@ -199,4 +199,4 @@ TEST_P(ElementwiseTest, SumSquaresShowsWhatIsNotFinite) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::elementwise_test

@@ -2,7 +2,7 @@
 
 #include "kernels/kernel_test.h"
 
-namespace athanor {
+namespace athanor::tests::embedding_test {
 namespace {
 
 using EmbeddingTest = IsaTest;
@@ -148,4 +148,4 @@ TEST_P(EmbeddingTest, IdsOutsideTheTableAreNamed) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::embedding_test

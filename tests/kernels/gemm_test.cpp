@@ -5,7 +5,7 @@
 #include "athanor/kernels/packed_weights.h"
 #include "kernels/kernel_test.h"
 
-namespace athanor {
+namespace athanor::tests::gemm_test {
 namespace {
 
 using GemmTest = IsaTest;
@@ -446,7 +446,7 @@ TEST_P(GemmTest, WeightsPackedOnceGiveTheSameBits) {
         std::vector<Tensor> outputs;
         for (int step = 0; step < 2; ++step) {
           const PackedWeights::Scope scope(packed, bench.queue());
-          for (int grain = 0; grain < 2; ++grain) {
+          for (int micro_batch = 0; micro_batch < 2; ++micro_batch) {
             outputs.push_back(bench.output({m, n}, Dtype::bf16));
             bench.kernels().gemm.nt(bench.queue(), outputs.back(), x, weight, nullptr);
             outputs.push_back(bench.output({m, k}, Dtype::bf16));
@@ -462,4 +462,4 @@ TEST_P(GemmTest, WeightsPackedOnceGiveTheSameBits) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::gemm_test

@@ -5,7 +5,7 @@
 
 #include "athanor/base/philox.h"
 
-namespace athanor {
+namespace athanor::tests {
 namespace {
 
 constexpr uint64_t kGuardBytes = 128;
@@ -220,4 +220,4 @@ std::string error_of(const std::function<void()>& body) {
   return "no error";
 }
 
-}  // namespace athanor
+}  // namespace athanor::tests

@@ -21,7 +21,7 @@
 #include "athanor/base/thread_pool.h"
 #include "athanor/kernels/table.h"
 
-namespace athanor {
+namespace athanor::tests {
 
 using Values = std::vector<double>;
 
@@ -66,6 +66,7 @@ std::vector<Values> run(Isa isa, const std::function<std::vector<Tensor>(Bench&)
 
 // The device of all tests of the program: a CPU's (cpu_queue.cpp), or a GPU's (tests/cuda/device_queue.cpp).
 std::unique_ptr<Queue> make_test_queue(ThreadPool* pool, Isa isa);
+bool device_is_emulated();  // each of its threads is one of the host's
 
 void fill(Tensor& x, float value);  // f32
 
@@ -92,4 +93,4 @@ inline auto row_isas() {
 // The message of the Error that `body` throws.
 std::string error_of(const std::function<void()>& body);
 
-}  // namespace athanor
+}  // namespace athanor::tests

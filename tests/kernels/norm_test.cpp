@@ -3,7 +3,7 @@
 
 #include "kernels/kernel_test.h"
 
-namespace athanor {
+namespace athanor::tests::norm_test {
 namespace {
 
 using NormTest = IsaTest;
@@ -188,4 +188,4 @@ TEST_P(NormTest, NotFiniteStaysNotFinite) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::norm_test

@@ -2,7 +2,7 @@
 
 #include "kernels/kernel_test.h"
 
-namespace athanor {
+namespace athanor::tests::optimizer_test {
 namespace {
 
 using OptimizerTest = IsaTest;
@@ -152,4 +152,4 @@ TEST_P(OptimizerTest, ManyParametersInOneCallAreAsOneByOne) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::optimizer_test

@@ -10,7 +10,7 @@
 
 #include "athanor/base/thread_pool.h"
 
-namespace athanor {
+namespace athanor::tests::packed_blocks_test {
 namespace {
 
 using Memory = std::array<std::byte, sizeof(int64_t)>;
@@ -64,4 +64,4 @@ TEST(PackedBlocks, OneThreadPacksEachBlockOnce) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::packed_blocks_test

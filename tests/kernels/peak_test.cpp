@@ -4,7 +4,7 @@
 
 #include "kernels/kernel_test.h"
 
-namespace athanor {
+namespace athanor::tests::peak_test {
 namespace {
 
 class Peak : public IsaTest {};
@@ -30,4 +30,4 @@ TEST(PeakOfNothing, IsNone) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::peak_test

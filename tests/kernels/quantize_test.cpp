@@ -6,7 +6,7 @@
 
 #include "kernels/kernel_test.h"
 
-namespace athanor {
+namespace athanor::tests::quantize_test {
 namespace {
 
 constexpr CodeMap kMaps[] = {CodeMap::plain, CodeMap::root};
@@ -162,4 +162,4 @@ TEST(Quantize, NamesWhatDoesNotFit) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::quantize_test

@@ -2,7 +2,7 @@
 
 #include "kernels/kernel_test.h"
 
-namespace athanor {
+namespace athanor::tests::rope_test {
 namespace {
 
 using RopeTest = IsaTest;
@@ -71,4 +71,4 @@ TEST_P(RopeTest, RotatesEachPositionInPlaceOrNot) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::rope_test

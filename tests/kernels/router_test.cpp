@@ -5,7 +5,7 @@
 
 #include "kernels/kernel_test.h"
 
-namespace athanor {
+namespace athanor::tests::router_test {
 namespace {
 
 using RouterTest = IsaTest;
@@ -190,4 +190,4 @@ TEST(Router, ALogitThatIsNoNumberLeavesAValidChoice) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::router_test

@@ -1,7 +1,7 @@
 // Queues, the null device and the explanation of choices.
 #include "kernels/kernel_test.h"
 
-namespace athanor {
+namespace athanor::tests::table_test {
 namespace {
 
 TEST(TableTest, AnInstructionSetThisMachineLacksIsRefusedByName) {
@@ -89,15 +89,15 @@ TEST(TableTest, TheNullDeviceChecksContractsAndTouchesNothing) {
   Arena arena(*queue);
   const Tensor x = empty(arena, {3, 5}, Dtype::f32, Category::activations);
   Tensor y = empty(arena, {3, 4}, Dtype::f32, Category::activations);
-  EXPECT_EQ(error_of([&] { kernels(x).gelu.forward(*queue, y, x); }),
+  EXPECT_EQ(error_of([&] { kernels_of(x).gelu.forward(*queue, y, x); }),
             "gelu.forward: y is f32 [3,4], expected f32 [3,5]");
   double sum = 1;
-  kernels(x).elementwise.sum_squares(*queue, {&x, 1}, {&sum, 1});
+  kernels_of(x).elementwise.sum_squares(*queue, {&x, 1}, {&sum, 1});
   EXPECT_EQ(sum, 0);
   // Terabytes: there is no memory behind them.
   Tensor huge = empty(arena, {1 << 20, 1 << 20}, Dtype::f32, Category::parameters);
-  kernels(huge).elementwise.scale(*queue, huge, 2);
+  kernels_of(huge).elementwise.scale(*queue, huge, 2);
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::table_test

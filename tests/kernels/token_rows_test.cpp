@@ -3,7 +3,7 @@
 
 #include "kernels/kernel_test.h"
 
-namespace athanor {
+namespace athanor::tests::token_rows_test {
 namespace {
 
 using TokenRowsTest = IsaTest;
@@ -55,7 +55,7 @@ TEST(TokenRows, BeyondTheCapacityTheLaterTokensAreDropped) {
   EXPECT_EQ((std::vector<int>{some.tokens.begin(), some.tokens.begin() + 3}), (std::vector<int>{0, 1, 0}));
 }
 
-TEST(TokenRows, TheMostRowsAreDealtOutToTheFirstExperts) {
+TEST(TokenRows, TheMostRowsArePartitionedToTheFirstExperts) {
   using Rows = std::vector<int64_t>;
   EXPECT_EQ(most_rows(9, 2, 4, {}), (Rows{9, 9, 0, 0}));
   EXPECT_EQ(most_rows(9, 2, 4, Rows{5, 5, 5, 5}), (Rows{5, 5, 5, 3}));
@@ -149,4 +149,4 @@ TEST_P(TokenRowsTest, MovesAndSumsAsItsFormulas) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::token_rows_test

@@ -8,7 +8,7 @@
 
 #include "athanor/base/error.h"
 
-namespace athanor {
+namespace athanor::tests::environment_test {
 namespace {
 
 using VariableMap = std::map<std::string, std::string>;
@@ -117,4 +117,4 @@ TEST(RankEnvironment, NamesWhatIsWrong) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::environment_test

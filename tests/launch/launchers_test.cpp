@@ -9,7 +9,7 @@
 #include "athanor/launch/environment.h"
 #include "athanor/launch/slurm.h"
 
-namespace athanor {
+namespace athanor::tests::launchers_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -133,7 +133,7 @@ const Recorded kRecorded[] = {
      29500,
      "PMI_RANK 1"},
     {"Intel MPI on several",
-     {{"PMI_RANK", "4"},  // dealt to two hosts in turn
+     {{"PMI_RANK", "4"},  // partitioned to two hosts in turn
       {"PMI_SIZE", "6"},
       {"MPI_LOCALRANKID", "2"},
       {"MPI_LOCALNRANKS", "3"},
@@ -364,4 +364,4 @@ TEST(Slurm, ReadsTasksOfNodes) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::launchers_test

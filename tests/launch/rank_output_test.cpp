@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace athanor {
+namespace athanor::tests::rank_output_test {
 namespace {
 
 constexpr int64_t kSecond = 1'000'000'000;
@@ -71,4 +71,4 @@ TEST(RankOutput, EndlessLinesAreCut) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::rank_output_test

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <csignal>
 
-namespace athanor {
+namespace athanor::tests::stop_requests_test {
 namespace {
 
 struct Arrival {
@@ -63,4 +63,4 @@ TEST(StopRequests, Names) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::stop_requests_test

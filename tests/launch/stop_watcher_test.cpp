@@ -9,7 +9,7 @@
 #include <stdexcept>
 #include <string>
 
-namespace athanor {
+namespace athanor::tests::stop_watcher_test {
 namespace {
 
 // A child with a watcher. Each signal that it takes costs `step_ms` by its clock. It writes "c" for every signal,
@@ -125,4 +125,4 @@ TEST(StopWatcher, NobodyAsked) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::stop_watcher_test

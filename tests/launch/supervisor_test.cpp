@@ -19,10 +19,10 @@ extern "C" {  // glibc 2.36 forgot it
 
 #include "athanor/base/check.h"
 #include "athanor/base/error.h"
-#include "athanor/comm/shm.h"
+#include "athanor/comm/shm/shm.h"
 #include "support/places.h"
 
-namespace athanor {
+namespace athanor::tests::supervisor_test {
 namespace {
 
 using ::testing::AllOf;
@@ -357,4 +357,4 @@ TEST(Supervisor, LeavesNothingOpen) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::supervisor_test

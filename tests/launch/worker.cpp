@@ -14,10 +14,10 @@ extern "C" {  // glibc 2.36 forgot it
 }
 
 #include "athanor/base/error.h"
-#include "athanor/comm/shm.h"
+#include "athanor/comm/shm/shm.h"
 #include "athanor/launch/environment.h"
 
-namespace athanor {
+namespace athanor::tests {
 namespace {
 
 int sum(Group& group) {
@@ -107,11 +107,11 @@ int run(int argc, char** argv) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests
 
 int main(int argc, char** argv) {
   try {
-    return athanor::run(argc, argv);
+    return athanor::tests::run(argc, argv);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "athanor: error: %s\n", error.what());
     return 1;

@@ -12,7 +12,7 @@
 #include "support/engine.h"
 #include "support/places.h"
 
-namespace athanor {
+namespace athanor::tests {
 
 constexpr const char* kGoldenModels[] = {"gpt2", "gpt2_nobias", "llama", "llama_tied", "mixtral"};
 
@@ -33,4 +33,4 @@ inline std::vector<int32_t> golden_ids(const nlohmann::json& golden, int64_t bat
 
 constexpr int64_t kGoldenBatch = 3, kGoldenLength = 40;
 
-}  // namespace athanor
+}  // namespace athanor::tests

@@ -8,7 +8,7 @@
 #include "athanor/config/presets.h"
 #include "models/golden.h"
 
-namespace athanor {
+namespace athanor::tests::golden_test {
 namespace {
 
 struct Pass {
@@ -138,4 +138,4 @@ TEST(Presets, CountsAreThoseOfTheDeclaredModels) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::golden_test

@@ -6,7 +6,7 @@
 #include "athanor/base/error.h"
 #include "athanor/models/hf_family.h"
 
-namespace athanor {
+namespace athanor::tests::hf_config_test {
 namespace {
 
 using Json = nlohmann::json;
@@ -79,23 +79,23 @@ const char* const kEverything = R"({
 
 TEST(HfConfig, PublishedFilesAreRead) {
   const ModelConfig llama3 = read(Json::parse(kLlama3));
-  EXPECT_EQ(llama3.rope_base, 5e5);
-  EXPECT_EQ(llama3.kv_heads, 8);
-  EXPECT_EQ(llama3.max_seq_len, 8192);
+  EXPECT_EQ(llama3.rope_theta, 5e5);
+  EXPECT_EQ(llama3.num_key_value_heads, 8);
+  EXPECT_EQ(llama3.max_position_embeddings, 8192);
   const ModelConfig llama1 = read(Json::parse(kLlama1));
-  EXPECT_EQ(llama1.rope_base, 1e4);
-  EXPECT_EQ(llama1.kv_heads, 32);
-  EXPECT_EQ(llama1.max_seq_len, 2048);
+  EXPECT_EQ(llama1.rope_theta, 1e4);
+  EXPECT_EQ(llama1.num_key_value_heads, 32);
+  EXPECT_EQ(llama1.max_position_embeddings, 2048);
   const ModelConfig newer = read(Json::parse(kNewLlama));
-  EXPECT_EQ(newer.rope_base, 1e5);
+  EXPECT_EQ(newer.rope_theta, 1e5);
   EXPECT_EQ(newer.head_dim, 64);
-  EXPECT_TRUE(newer.tie_embeddings);
+  EXPECT_TRUE(newer.tie_word_embeddings);
   const ModelConfig mixtral = read(Json::parse(kMixtral));
-  EXPECT_EQ(mixtral.rope_base, 1e6);
-  EXPECT_EQ(mixtral.experts, 8);
+  EXPECT_EQ(mixtral.rope_theta, 1e6);
+  EXPECT_EQ(mixtral.num_experts, 8);
   const ModelConfig gpt2 = read(Json::parse(kGpt2));
-  EXPECT_EQ(gpt2.ffn_width, 3072);
-  EXPECT_TRUE(gpt2.tie_embeddings);
+  EXPECT_EQ(gpt2.intermediate_size, 3072);
+  EXPECT_TRUE(gpt2.tie_word_embeddings);
   for (const char* family : {kLlama3, kMixtral, kGpt2}) {
     Json json = Json::parse(family);
     json.update(Json::parse(kEverything));
@@ -108,19 +108,19 @@ TEST(HfConfig, AMissingKeyHasTheFamilysOwnDefault) {
   Json mixtral = Json::parse(kMixtral);
   for (const char* key : {"rope_theta", "rms_norm_eps", "num_key_value_heads", "max_position_embeddings"})
     mixtral.erase(key);
-  EXPECT_EQ(read(mixtral).rope_base, 1e6);
-  EXPECT_EQ(read(mixtral).norm_eps, 1e-5);
-  EXPECT_EQ(read(mixtral).kv_heads, 8);
-  EXPECT_EQ(read(mixtral).max_seq_len, 131072);
+  EXPECT_EQ(read(mixtral).rope_theta, 1e6);
+  EXPECT_EQ(read(mixtral).rms_norm_eps, 1e-5);
+  EXPECT_EQ(read(mixtral).num_key_value_heads, 8);
+  EXPECT_EQ(read(mixtral).max_position_embeddings, 131072);
   mixtral["num_key_value_heads"] = nullptr;
-  EXPECT_EQ(read(mixtral).kv_heads, 32) << "null: as many as heads";
+  EXPECT_EQ(read(mixtral).num_key_value_heads, 32) << "null: as many as heads";
   Json llama = Json::parse(kLlama3);
   for (const char* key : {"rope_theta", "rms_norm_eps", "num_key_value_heads", "max_position_embeddings"})
     llama.erase(key);
-  EXPECT_EQ(read(llama).rope_base, 1e4);
-  EXPECT_EQ(read(llama).norm_eps, 1e-6);
-  EXPECT_EQ(read(llama).kv_heads, 32);
-  EXPECT_EQ(read(llama).max_seq_len, 2048);
+  EXPECT_EQ(read(llama).rope_theta, 1e4);
+  EXPECT_EQ(read(llama).rms_norm_eps, 1e-6);
+  EXPECT_EQ(read(llama).num_key_value_heads, 32);
+  EXPECT_EQ(read(llama).max_position_embeddings, 2048);
 }
 
 TEST(HfConfig, TheRotationIsReadInEverySpelling) {
@@ -159,7 +159,7 @@ TEST(HfConfig, TheRotationIsReadInEverySpelling) {
     json.update(each.keys);
     EXPECT_EQ(complaint(json), "") << each.name;
     if (complaint(json).empty()) {
-      EXPECT_EQ(read(json).rope_base, each.base) << each.name;
+      EXPECT_EQ(read(json).rope_theta, each.base) << each.name;
     }
   }
 }
@@ -264,4 +264,4 @@ TEST(HfConfig, WhatSaysNothingIsTaken) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::hf_config_test

@@ -16,7 +16,7 @@
 #include "models/golden.h"
 #include "support/fault_env.h"
 
-namespace athanor {
+namespace athanor::tests::hf_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -52,13 +52,15 @@ class HuggingFace : public ::testing::Test {
   }
   static ModelConfig tiny(const std::string& family) {
     ModelConfig model;
-    model.family = family;
-    model.layers = 2, model.width = 12, model.heads = 3, model.max_seq_len = 8;
-    if (family != "gpt2") model.kv_heads = 1, model.head_dim = 6;
-    if (family == "moe")
-      model.experts = 3, model.ffn_width = model.expert_width = 10, model.router_aux_loss = 0.25;
+    model.model_type = family;
+    model.num_hidden_layers = 2, model.hidden_size = 12, model.num_attention_heads = 3,
+    model.max_position_embeddings = 8;
+    if (family != "gpt2") model.num_key_value_heads = 1, model.head_dim = 6;
+    if (model.has_experts())
+      model.num_experts = 3, model.intermediate_size = model.moe_intermediate_size = 10,
+      model.router_aux_loss_coef = 0.25;
     model.bias = family == "gpt2";
-    model.tie_embeddings = family == "gpt2";
+    model.tie_word_embeddings = family == "gpt2";
     return complete_model(model, 20, 8);
   }
   std::string complaint(const std::function<void()>& action) {
@@ -125,20 +127,20 @@ TEST_F(HuggingFace, WhatAMixtralCannotSayIsRefused) {
         << key;
     EXPECT_FALSE(fs::exists(folder.file("hf")));
   };
-  refused("router_bias_rate", [](ModelConfig& m) { m.router_bias_rate = 0.1; });
-  refused("model.router is", [](ModelConfig& m) { m.router = "sigmoid"; });
-  refused("router_renormalize", [](ModelConfig& m) { m.router_renormalize = false; });
-  refused("shared_experts", [](ModelConfig& m) { m.shared_experts = 1; });
-  refused("dense_layers", [](ModelConfig& m) { m.dense_layers = 1; });
+  refused("router_bias_update_rate", [](ModelConfig& m) { m.router_bias_update_rate = 0.1; });
+  refused("model.scoring_func: got sigmoid", [](ModelConfig& m) { m.scoring_func = "sigmoid"; });
+  refused("norm_topk_prob", [](ModelConfig& m) { m.norm_topk_prob = false; });
+  refused("n_shared_experts", [](ModelConfig& m) { m.n_shared_experts = 1; });
+  refused("first_k_dense_replace", [](ModelConfig& m) { m.first_k_dense_replace = 1; });
 }
 
 TEST_F(HuggingFace, EveryModelComesBackFromAnExport) {
-  std::vector<ModelConfig> models = {tiny("llama"), tiny("gpt2"), tiny("moe")};
+  std::vector<ModelConfig> models = {tiny("llama"), tiny("gpt2"), tiny("mixtral")};
   models.push_back(tiny("llama"));
-  models.back().bias = true, models.back().tie_embeddings = true, models.back().rope_base = 123456.0;
+  models.back().bias = true, models.back().tie_word_embeddings = true, models.back().rope_theta = 123456.0;
   models.push_back(tiny("gpt2"));
-  models.back().bias = false, models.back().tie_embeddings = false, models.back().ffn_width = 20;
-  models.back().dropout = 0.25, models.back().norm_eps = 1e-6, models.back().init_std = 0.01;
+  models.back().bias = false, models.back().tie_word_embeddings = false, models.back().intermediate_size = 20;
+  models.back().dropout = 0.25, models.back().rms_norm_eps = 1e-6, models.back().initializer_range = 0.01;
   int number = 0;
   for (const ModelConfig& config : models) {
     const std::string name = std::to_string(number++);
@@ -310,7 +312,7 @@ TEST_F(HuggingFace, SettingsThatWeCannotComputeAreRefusedByName) {
   }
   // Any form of the rotation's base is read; two that differ are refused.
   const auto base = [&](const std::function<void(Json&)>& change) {
-    return HfWeights(env, changed("llama", change)).config().model.rope_base;
+    return HfWeights(env, changed("llama", change)).config().model.rope_theta;
   };
   EXPECT_THROW(base([](Json& json) { json["rope_parameters"]["rope_theta"] = 5e5; }), Error);
   EXPECT_EQ(base([](Json& json) { json.erase("rope_theta"); }), 1e4);
@@ -324,7 +326,8 @@ TEST_F(HuggingFace, SettingsThatWeCannotComputeAreRefusedByName) {
 TEST_F(HuggingFace, WeightsComeFromRunsCheckpointsAndFolders) {
   const ModelConfig config = tiny("llama");
   const std::string path = make_checkpoint(config, "run");
-  std::vector<float> expected(static_cast<size_t>(config.vocab_size * config.width)), found(expected.size());
+  std::vector<float> expected(static_cast<size_t>(config.vocab_size * config.hidden_size)),
+      found(expected.size());
   Checkpoint::open(env, path).read("model.embed.weight", expected.data());
   export_hf(env, path, folder.file("hf"), {});
   for (const std::string& source :
@@ -368,10 +371,10 @@ TEST_F(HuggingFace, WeightsThatDoNotFitAreNamed) {
   EXPECT_NE(load(path, other).find(".bias', which this model has not"), std::string::npos)
       << load(path, other);
   other = tiny("gpt2");
-  other.tie_embeddings = false;
+  other.tie_word_embeddings = false;
   EXPECT_NE(load(path, other).find("'head.weight' is missing"), std::string::npos) << load(path, other);
   other = tiny("gpt2");
-  other.ffn_width = 50;
+  other.intermediate_size = 50;
   EXPECT_NE(load(path, other).find("mlp.up.weight': got [48,12], expected [50,12]"), std::string::npos)
       << load(path, other);
   EXPECT_NE(load(path, tiny("llama")), "");
@@ -391,4 +394,4 @@ TEST_F(HuggingFace, WeightsThatDoNotFitAreNamed) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::hf_test

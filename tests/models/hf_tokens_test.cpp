@@ -13,7 +13,7 @@
 #include "models/golden.h"
 #include "support/fault_env.h"
 
-namespace athanor {
+namespace athanor::tests::hf_tokens_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -148,4 +148,4 @@ TEST_F(HfTokens, AHeadOfItsOwnInATiedModelIsRefused) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::hf_tokens_test

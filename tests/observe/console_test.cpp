@@ -6,7 +6,7 @@
 
 #include "athanor/base/human.h"
 
-namespace athanor {
+namespace athanor::tests::console_test {
 namespace {
 
 struct Screen {
@@ -375,4 +375,4 @@ TEST(Console, TableColumnsLineUp) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::console_test

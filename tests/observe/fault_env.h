@@ -11,7 +11,7 @@
 #include "athanor/base/error.h"
 #include "support/real_files.h"
 
-namespace athanor {
+namespace athanor::tests {
 
 class FullDiskEnv : public RealFiles {
  public:
@@ -67,4 +67,4 @@ class FullDiskEnv : public RealFiles {
   Room room_;
 };
 
-}  // namespace athanor
+}  // namespace athanor::tests

@@ -9,7 +9,7 @@
 #include "athanor/base/error.h"
 #include "observe/fault_env.h"
 
-namespace athanor {
+namespace athanor::tests::log_test {
 namespace {
 
 class Log : public testing::Test {
@@ -103,4 +103,4 @@ TEST_F(Log, ThreadsDoNotMixTheirLines) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::log_test

@@ -7,7 +7,7 @@
 #include "support/fault_env.h"
 #include "support/temporary_folder.h"
 
-namespace athanor {
+namespace athanor::tests::metrics_history_test {
 namespace {
 
 std::string line(int64_t step) {
@@ -120,4 +120,4 @@ TEST(MetricsHistory, WhatIsSetAsideComesBehindWhatIsThere) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::metrics_history_test

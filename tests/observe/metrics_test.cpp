@@ -13,7 +13,7 @@
 #include "athanor/base/philox.h"
 #include "observe/fault_env.h"
 
-namespace athanor {
+namespace athanor::tests::metrics_test {
 namespace {
 
 class Metrics : public testing::Test {
@@ -42,8 +42,9 @@ TEST_F(Metrics, LoadsOfExpertsReadBack) {
   m.step = 1;
   m.experts = ExpertMetrics{1.25, {1.25, 1.125}, 0.5, 1.0625, 4.5};
   const std::string line = metrics_line(m);
-  EXPECT_TRUE(line.ends_with(R"(,"expert_load":1.25,"expert_load_by_layer":[1.25,1.125],"drop_share":0.5,)"
-                             R"("router_aux_loss":1.0625,"router_z_loss":4.5})"))
+  EXPECT_TRUE(
+      line.ends_with(R"(,"load_imbalance":1.25,"load_imbalance_by_layer":[1.25,1.125],"token_drop_rate":0.5,)"
+                     R"("router_aux_loss":1.0625,"router_z_loss":4.5})"))
       << line;
   const StepMetrics back = parse_metrics_line(line);
   ASSERT_TRUE(back.experts);
@@ -199,4 +200,4 @@ TEST_F(Metrics, ReaderNamesTheBrokenLine) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::metrics_test

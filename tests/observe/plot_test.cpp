@@ -6,7 +6,7 @@
 #include <limits>
 #include <regex>
 
-namespace athanor {
+namespace athanor::tests::plot_test {
 namespace {
 
 size_t count(const std::string& text, const std::string& part) {
@@ -149,4 +149,4 @@ TEST(Plot, SeveralRunsAreComparedByTokensOrTimeAndOnALogarithmicAxis) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::plot_test

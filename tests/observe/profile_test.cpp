@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-namespace athanor {
+namespace athanor::tests::profile_test {
 namespace {
 
 // Two steps of 100 ms: a product that takes half of them, a pass over memory, and one call too short to see.
@@ -72,4 +72,4 @@ TEST(Profile, WithoutStepsOrCeilingsThereIsNothingToDivideBy) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::profile_test

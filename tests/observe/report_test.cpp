@@ -8,7 +8,7 @@
 
 #include "athanor/base/error.h"
 
-namespace athanor {
+namespace athanor::tests::report_test {
 namespace {
 
 TEST(Report, IsAnOrderedTree) {
@@ -66,4 +66,4 @@ TEST(Report, EnvironmentSaysWhatRanOnWhat) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::report_test

@@ -7,7 +7,7 @@
 
 #include "athanor/base/error.h"
 
-namespace athanor {
+namespace athanor::tests::side_output_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -35,4 +35,4 @@ TEST(SideOutput, MisuseIsNotHidden) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::side_output_test

@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <map>
 
-namespace athanor {
+namespace athanor::tests::tensorboard_test {
 namespace {
 
 class TensorBoard : public testing::Test {
@@ -191,4 +191,4 @@ TEST_F(TensorBoard, AResumedRunStartsANewFileThatPurgesLaterSteps) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::tensorboard_test

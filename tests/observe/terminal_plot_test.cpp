@@ -8,7 +8,7 @@
 #include "athanor/base/human.h"
 #include "athanor/observe/sparkline.h"
 
-namespace athanor {
+namespace athanor::tests::terminal_plot_test {
 namespace {
 
 std::vector<StepMetrics> falling_to(int64_t steps, double floor) {
@@ -108,4 +108,4 @@ TEST(Sparkline, FollowsTheSeriesHoweverLongItIs) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::terminal_plot_test

@@ -12,7 +12,7 @@
 #include "support/fault_env.h"
 #include "support/temporary_folder.h"
 
-namespace athanor {
+namespace athanor::tests::whole_records_test {
 namespace {
 
 std::string text_of(const std::string& path) {
@@ -136,4 +136,4 @@ TEST(WholeRecords, MetricsAndEventsAfterAFullDisk) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::whole_records_test

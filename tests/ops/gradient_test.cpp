@@ -7,7 +7,7 @@
 #include "athanor/ops/ops.h"
 #include "support/engine.h"
 
-namespace athanor {
+namespace athanor::tests::gradient_test {
 namespace {
 
 constexpr double kGradientTolerance = 2e-3;  // of central differences in f32 with eps 1e-2
@@ -222,4 +222,4 @@ TEST_F(GradientTest, AWrongGradientIsCaught) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::gradient_test

@@ -6,7 +6,7 @@
 #include "athanor/ops/ops.h"
 #include "support/engine.h"
 
-namespace athanor {
+namespace athanor::tests::loss_test {
 namespace {
 
 struct Expected {
@@ -100,4 +100,4 @@ TEST(LinearCrossEntropy, RefusesShapesThatDoNotFit) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::loss_test

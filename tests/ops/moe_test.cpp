@@ -7,7 +7,7 @@
 #include "athanor/nn/moe.h"
 #include "support/engine.h"
 
-namespace athanor {
+namespace athanor::tests::moe_test {
 namespace {
 
 constexpr double kMoeGradientTolerance = 2e-3;  // of central differences in f32 with eps 1e-2
@@ -157,7 +157,7 @@ TEST_P(MoeTest, HalfPrecisionFollowsF32) {
       Layer& layer = which == 0 ? half : full;
       const auto as = [&](const Tensor& t) {
         Tensor cast = empty(engine_.arena, t.shape(), which == 0 ? dtype : Dtype::f32, Category::activations);
-        kernels(t).elementwise.cast(t.queue(), cast, t);
+        kernels_of(t).elementwise.cast(t.queue(), cast, t);
         return cast;
       };
       Tape tape(PassContext{.record = true});
@@ -244,4 +244,4 @@ TEST(Moe, WrongShapesAreRefusedByName) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::moe_test

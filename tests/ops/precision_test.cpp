@@ -8,7 +8,7 @@
 #include "athanor/ops/ops.h"
 #include "support/engine.h"
 
-namespace athanor {
+namespace athanor::tests::precision_test {
 namespace {
 
 // Runs a small block made of all operations and returns the output and the gradients.
@@ -79,4 +79,4 @@ TEST(Precision, ResultsDoNotDependOnThreadsOrRuns) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::precision_test

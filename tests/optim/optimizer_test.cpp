@@ -7,7 +7,7 @@
 
 #include "support/engine.h"
 
-namespace athanor {
+namespace athanor::tests::optimizer_test {
 namespace {
 
 struct OptimizerFixture {
@@ -112,4 +112,4 @@ TEST(Optimizer, UnknownNameIsAnError) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::optimizer_test

@@ -5,7 +5,7 @@
 #include "athanor/base/error.h"
 #include "athanor/optim/loss_scale.h"
 
-namespace athanor {
+namespace athanor::tests::schedule_test {
 namespace {
 
 LrSchedule make(const std::string& decay) {
@@ -75,4 +75,4 @@ TEST(LossScale, HalvesOnOverflowAndDoublesAfterAWindow) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::schedule_test

@@ -13,7 +13,7 @@
 #include "support/scratch_env.h"
 #include "support/temporary_folder.h"
 
-namespace athanor {
+namespace athanor::tests::state_test {
 namespace {
 
 enum class Form { f32, bits8 };
@@ -211,4 +211,4 @@ TEST(OptimizerState, NamesAFullDiskBeforeAnythingIsLost) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::state_test

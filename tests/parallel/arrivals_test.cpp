@@ -8,9 +8,9 @@
 #include <latch>
 
 #include "athanor/base/error.h"
-#include "athanor/comm/thread.h"
+#include "athanor/comm/shm/thread.h"
 
-namespace athanor {
+namespace athanor::tests::arrivals_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -104,4 +104,4 @@ TEST(Arrivals, OneThatStopsListeningTellsTheOthers) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::arrivals_test

@@ -1,6 +1,6 @@
 // Buckets on disk are what was written to them last, in whatever order they are read ahead, looked at and written; what
 // a disk spoils is named.
-#include "athanor/parallel/bucket_file.h"
+#include "athanor/parallel/data/bucket_file.h"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 #include "support/scratch_env.h"
 #include "support/temporary_folder.h"
 
-namespace athanor {
+namespace athanor::tests::bucket_file_test {
 namespace {
 
 const std::vector<int64_t> kCounts = {5000, 1, 0, 1024, 300};
@@ -130,4 +130,4 @@ TEST(BucketFile, RefusesRowsThatItDoesNotHave) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::bucket_file_test

@@ -1,14 +1,14 @@
 // Every collective's gradient against central differences, over all ranks at once, and what its values are.
-#include "athanor/parallel/collective_ops.h"
+#include "athanor/parallel/tensor/collective_ops.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "athanor/comm/thread.h"
+#include "athanor/comm/shm/thread.h"
 #include "support/engine.h"
 
-namespace athanor {
+namespace athanor::tests::collective_ops_test {
 namespace {
 
 constexpr int64_t kSequences = 2, kLength = 5, kWidth = 3;  // ten tokens: uneven for three and four ranks
@@ -17,7 +17,7 @@ const Shape kWhole{kSequences, kLength, kWidth};
 using Operation = Var (*)(const Var&, Group&);
 
 // Who holds what before and after, as the header's table says.
-enum class Held { whole, addends, dealt, own };
+enum class Held { whole, addends, partitioned, own };
 struct CollectiveCase {
   const char* name;
   Operation operation;
@@ -26,12 +26,12 @@ struct CollectiveCase {
 const CollectiveCase kCases[] = {
     {"copy_to", copy_to, Held::whole, Held::whole, Held::addends},
     {"reduce_from", reduce_from, Held::addends, Held::whole, Held::whole},
-    {"gather_to_partial", gather_to_partial, Held::dealt, Held::whole, Held::addends},
-    {"reduce_scatter", reduce_scatter, Held::addends, Held::dealt, Held::dealt},
-    {"scatter_to", scatter_to, Held::whole, Held::dealt, Held::dealt},
-    {"gather_to_whole", gather_to_whole, Held::dealt, Held::whole, Held::whole},
-    {"drop_padding", drop_padding, Held::dealt, Held::own, Held::own},
-    {"add_padding", add_padding, Held::own, Held::dealt, Held::dealt},
+    {"gather_to_partial", gather_to_partial, Held::partitioned, Held::whole, Held::addends},
+    {"reduce_scatter", reduce_scatter, Held::addends, Held::partitioned, Held::partitioned},
+    {"scatter_to", scatter_to, Held::whole, Held::partitioned, Held::partitioned},
+    {"gather_to_whole", gather_to_whole, Held::partitioned, Held::whole, Held::whole},
+    {"drop_padding", drop_padding, Held::partitioned, Held::own, Held::own},
+    {"add_padding", add_padding, Held::own, Held::partitioned, Held::partitioned},
 };
 
 PassContext pass(bool record) {
@@ -43,16 +43,16 @@ using Values = std::vector<std::vector<double>>;
 
 Values make_values(int ranks, Held held, const std::string& name) {
   const auto rows = static_cast<size_t>(kSequences * kLength);
-  const size_t part = static_cast<size_t>(dealt_rows(kSequences * kLength, ranks)) * kWidth;
+  const size_t part = static_cast<size_t>(partitioned_rows(kSequences * kLength, ranks)) * kWidth;
   Values values(static_cast<size_t>(ranks));
   for (size_t r = 0; r < values.size(); ++r) {
     const int64_t own = own_rows(kSequences * kLength, static_cast<int>(r), ranks).count();
-    const size_t count = held == Held::dealt ? part
-                         : held == Held::own ? static_cast<size_t>(own * kWidth)
-                                             : rows * kWidth;
+    const size_t count = held == Held::partitioned ? part
+                         : held == Held::own       ? static_cast<size_t>(own * kWidth)
+                                                   : rows * kWidth;
     values[r].assign(count, 0.0);
     for (size_t i = 0; i < count; ++i) {
-      const bool is_padding = held == Held::dealt && r * part + i >= rows * kWidth;
+      const bool is_padding = held == Held::partitioned && r * part + i >= rows * kWidth;
       const RandomStream stream(3, name + (held == Held::whole ? "" : std::to_string(r)));
       if (!is_padding) values[r][i] = static_cast<double>(stream.uniform(i, 0)) - 0.5;
     }
@@ -67,7 +67,7 @@ Tensor tensor_of(Engine& engine, const std::vector<double>& values, Dtype dtype 
   for (size_t i = 0; i < values.size(); ++i) wide.data<float>()[i] = static_cast<float>(values[i]);
   if (dtype == Dtype::f32) return wide;
   Tensor narrow = empty(engine.arena, shape, dtype, Category::activations);
-  kernels(wide).elementwise.cast(*engine.queue, narrow, wide);
+  kernels_of(wide).elementwise.cast(*engine.queue, narrow, wide);
   return narrow;
 }
 
@@ -154,10 +154,10 @@ TEST_P(CollectiveOps, ValuesAreWhatTheTableSays) {
         for (const auto& part : x) whole.insert(whole.end(), part.begin(), part.end());
       }
       const double tolerance = dtype == Dtype::f32 ? 1e-6 : dtype == Dtype::f16 ? 2e-3 : 2e-2;
-      const auto part = static_cast<size_t>(dealt_rows(kSequences * kLength, ranks) * kWidth);
+      const auto part = static_cast<size_t>(partitioned_rows(kSequences * kLength, ranks) * kWidth);
       for (size_t r = 0; r < x.size(); ++r)
         for (size_t i = 0; i < result.outputs[r].size(); ++i) {
-          const size_t at = c.after == Held::dealt || c.after == Held::own ? r * part + i : i;
+          const size_t at = c.after == Held::partitioned || c.after == Held::own ? r * part + i : i;
           const double expected = at < static_cast<size_t>(kWhole.numel()) ? whole[at] : 0.0;
           ASSERT_NEAR(result.outputs[r][i], expected, tolerance)
               << c.name << " rank " << r << " element " << i;
@@ -179,4 +179,4 @@ TEST(CollectiveOpsErrors, APassMustSayItsTokens) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::collective_ops_test

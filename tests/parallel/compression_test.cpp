@@ -4,9 +4,9 @@
 #include <limits>
 #include <set>
 
-#include "athanor/comm/hierarchical.h"
+#include "athanor/comm/hierarchical/hierarchical.h"
 #include "athanor/comm/null.h"
-#include "athanor/comm/thread.h"
+#include "athanor/comm/shm/thread.h"
 #include "athanor/parallel/compression/block_sum.h"
 #include "athanor/parallel/compression/exact_sum.h"
 #include "athanor/parallel/compression/powersgd_sum.h"
@@ -14,7 +14,7 @@
 #include "support/compression_definition.h"
 #include "support/engine.h"
 
-namespace athanor {
+namespace athanor::tests::compression_test {
 namespace {
 
 constexpr double kRatio = 0.03;
@@ -316,4 +316,4 @@ TEST(CompressedSum, PowersgdSurvivesNothingAndLittle) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::compression_test

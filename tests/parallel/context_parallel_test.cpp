@@ -1,17 +1,17 @@
 // Context parallelism by itself: which tokens a rank has, what attention over ranks computes, its gradients, and the
 // bytes that it moves.
-#include "athanor/parallel/context_parallel.h"
+#include "athanor/parallel/context/context_parallel.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <numeric>
 
-#include "athanor/comm/thread.h"
+#include "athanor/comm/shm/thread.h"
 #include "athanor/ops/ops.h"
 #include "support/engine.h"
 
-namespace athanor {
+namespace athanor::tests::context_parallel_test {
 namespace {
 
 constexpr ContextKind kKinds[] = {ContextKind::ring, ContextKind::ulysses};
@@ -269,4 +269,4 @@ TEST(ContextValues, OfAllTokensComeInTheOrderOfTheSequences) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::context_parallel_test

@@ -1,14 +1,14 @@
 // What DataParallel refuses: options and calls that no config makes, said by name instead of done wrong. What it
 // computes is tested with whole trainings, tests/train.
-#include "athanor/parallel/data_parallel.h"
+#include "athanor/parallel/data/data_parallel.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "athanor/comm/thread.h"
+#include "athanor/comm/shm/thread.h"
 #include "support/engine.h"
 
-namespace athanor {
+namespace athanor::tests::data_parallel_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -59,8 +59,9 @@ TEST(DataParallel, RefusesOptionsThatDoNotGoTogether) {
   }
   EXPECT_THAT(refusal_of_options({.reduce = Reduce::tree, .compression = int8}),
               HasSubstr("got compressed gradients with sums along the tree"));
-  EXPECT_THAT(refusal_of_options({.parts = 2}, {}, 3), HasSubstr("got 2 parts of a grain in a group of 3"));
-  EXPECT_THAT(refusal_of_options({.parts = 0}), HasSubstr("got 0 parts of a grain"));
+  EXPECT_THAT(refusal_of_options({.parts = 2}, {}, 3),
+              HasSubstr("got 2 parts of a micro-batch in a group of 3"));
+  EXPECT_THAT(refusal_of_options({.parts = 0}), HasSubstr("got 0 parts of a micro-batch"));
 }
 
 TEST(DataParallel, RefusesHybridShardsOfOtherKinds) {
@@ -100,63 +101,66 @@ TEST(DataParallel, HybridShardsAreThoseOfAllRanks) {
   });
 }
 
-TEST(DataParallel, RefusesGrainsThatCannotBeSharedOut) {
-  const auto step = [](int64_t grains) {
-    return [grains](DataParallel& parallel) {
-      const std::vector<int64_t> own = parallel.grains_of_step(grains);
-      parallel.begin_step(grains);
+TEST(DataParallel, RefusesMicroBatchesThatCannotBeSharedOut) {
+  const auto step = [](int64_t micro_batches) {
+    return [micro_batches](DataParallel& parallel) {
+      const std::vector<int64_t> own = parallel.micro_batches_of_step(micro_batches);
+      parallel.begin_step(micro_batches);
     };
   };
   EXPECT_EQ(refusal_of_options({}, step(2)), "");
   EXPECT_THAT(refusal_of_options({}, step(1)),
-              HasSubstr("got 2 ranks for 1 grains in a step, expected at most 1"));
-  EXPECT_THAT(refusal_of_options({.num_islands = 2}, step(3)), HasSubstr("got 4 ranks for 3 grains"));
+              HasSubstr("got 2 ranks for 1 micro-batches in a step, expected at most 1"));
+  EXPECT_THAT(refusal_of_options({.num_replica_groups = 2}, step(3)),
+              HasSubstr("got 4 ranks for 3 micro-batches"));
   const auto shares = [](const std::vector<int64_t>& counts) {
     return [counts](DataParallel& parallel) {
-      parallel.share_grains(counts);
+      parallel.share_micro_batches(counts);
       parallel.begin_step(4);
     };
   };
   EXPECT_EQ(refusal_of_options({.stage = 1}, shares({3, 1})), "");
   EXPECT_THAT(refusal_of_options({}, shares({2, 1})),
-              HasSubstr("the shares of 2 ranks are not those of 4 grains"));
+              HasSubstr("the shares of 2 ranks are not those of 4 micro-batches"));
   EXPECT_THAT(refusal_of_options({}, shares({2, 1, 1})), HasSubstr("the shares of 3 ranks"));
   EXPECT_THAT(refusal_of_options({.stage = 2}, shares({3, 1})),
-              HasSubstr("got shares of grains for 2 ranks with sharded gradients"));
+              HasSubstr("got shares of micro-batches for 2 ranks with sharded gradients"));
   const auto rounds = [](DataParallel& parallel) {
     parallel.begin_step(3);
     parallel.begin_pass();
   };
-  EXPECT_THAT(refusal_of_options({.stage = 2}, rounds), HasSubstr("got 3 grains for 2 ranks of a pipeline"));
+  EXPECT_THAT(refusal_of_options({.stage = 2}, rounds),
+              HasSubstr("got 3 micro-batches for 2 ranks of a pipeline"));
 }
 
-TEST(DataParallel, RanksThatShareExpertsHaveEquallyManyGrains) {
+TEST(DataParallel, RanksThatShareExpertsHaveEquallyManyMicroBatches) {
   const auto alone = make_thread_groups(1);
   const DataParallelOptions apart{.expert_group = alone[0].get()};
-  const auto begin = [](int64_t grains) {
-    return [grains](DataParallel& parallel) { parallel.begin_step(grains); };
+  const auto begin = [](int64_t micro_batches) {
+    return [micro_batches](DataParallel& parallel) { parallel.begin_step(micro_batches); };
   };
   // A rank each, since the group of its experts is its own.
-  DataParallelOptions islands = apart;
-  islands.num_islands = 2;
+  DataParallelOptions replica_groups = apart;
+  replica_groups.num_replica_groups = 2;
   EXPECT_THAT(refusal_of_options(apart, begin(3)),
-              HasSubstr("got 3 grains for 2 ranks, expected as many on each"));
-  EXPECT_THAT(refusal_of_options(islands, begin(6)),
-              HasSubstr("got 3 grains for 2 ranks, expected as many on each"));
-  EXPECT_EQ(refusal_of_options(islands, begin(8)), "");
+              HasSubstr("got 3 micro-batches for 2 ranks, expected as many on each"));
+  EXPECT_THAT(refusal_of_options(replica_groups, begin(6)),
+              HasSubstr("got 3 micro-batches for 2 ranks, expected as many on each"));
+  EXPECT_EQ(refusal_of_options(replica_groups, begin(8)), "");
   EXPECT_THAT(refusal_of_options(apart,
                                  [](DataParallel& parallel) {
-                                   parallel.share_grains({3, 1});
+                                   parallel.share_micro_batches({3, 1});
                                  }),
-              HasSubstr("got other shares of grains with experts on other ranks"));
-  // Of one part of the same grains, which one rank alone has not.
+              HasSubstr("got other shares of micro-batches with experts on other ranks"));
+  // Of one part of the same micro-batches, which one rank alone has not.
   DataParallelOptions same = apart;
   same.expert_parts = 1;
-  EXPECT_THAT(refusal_of_options(same, begin(3)),
-              HasSubstr("got experts on ranks with other grains, expected 1 neighbours with the same"));
+  EXPECT_THAT(
+      refusal_of_options(same, begin(3)),
+      HasSubstr("got experts on ranks with other micro-batches, expected 1 neighbours with the same"));
 }
 
-// Two ranks compute one grain, each its tokens; of everything else but experts both have the whole gradient.
+// Two ranks compute one micro-batch, each its tokens; of everything else but experts both have the whole gradient.
 TEST(DataParallel, ExpertsAreSummedOverMoreRanksWithTheSameShares) {
   for (const int stage : {0, 1})
     for (const Reduce reduce : {Reduce::fast, Reduce::tree})
@@ -164,24 +168,24 @@ TEST(DataParallel, ExpertsAreSummedOverMoreRanksWithTheSameShares) {
         Engine engine;
         Parameters parameters;
         const int place = world.rank() % 2;
-        const auto others = world.make_group({place, place + 2}, "grains");
+        const auto others = world.make_group({place, place + 2}, "micro-batches");
         DataParallel parallel(
             parameters.weights, *others, engine.arena,
             {.reduce = reduce, .stage = stage, .expert_group = &world.all(), .expert_parts = 2});
         for (Param* param : {&parameters.dense, &parameters.experts})
           param->allocate(engine.arena, Dtype::f32, true);
         parallel.allocate();
-        parallel.share_grains({2, 1});
+        parallel.share_micro_batches({2, 1});
         parallel.begin_step(3);
         parallel.begin_pass();
-        for (const int64_t grain : parallel.grains_of_step(3))
+        for (const int64_t micro_batch : parallel.micro_batches_of_step(3))
           for (Weight* weight : {parameters.weights[1], parameters.weights[0]}) {
             const bool is_expert = weight == parameters.weights[1];
             Tensor& slot = weight->grad();
             const float addend = !is_expert ? 1.0f : place == 0 ? 10.0f : 100.0f;
             for (int64_t i = 0; i < slot.numel(); ++i)
-              slot.data<float>()[i] += addend * static_cast<float>(grain + 1);
-            parallel.weight_ready(*weight, grain);
+              slot.data<float>()[i] += addend * static_cast<float>(micro_batch + 1);
+            parallel.weight_ready(*weight, micro_batch);
           }
         parallel.end_pass();
         parallel.finish();
@@ -210,7 +214,7 @@ struct Norms {
 
 // Norms are those of one pass over the sums, as they are when it comes to them. Returns those of the first step.
 std::vector<double> check_norms(Group& group, const DataParallelOptions& options, double bytes_read) {
-  constexpr int64_t kGrains = 5;
+  constexpr int64_t kMicroBatches = 5;
   Engine engine;
   Norms norms;
   const std::vector<std::unique_ptr<Param>> params = norms.take();
@@ -220,20 +224,20 @@ std::vector<double> check_norms(Group& group, const DataParallelOptions& options
   Meter meter;
   std::vector<double> of_first;
   for (int step = 0; step < 3; ++step) {
-    parallel.begin_step(kGrains);
+    parallel.begin_step(kMicroBatches);
     parallel.begin_pass();
-    for (const int64_t grain : parallel.grains_of_step(kGrains))
+    for (const int64_t micro_batch : parallel.micro_batches_of_step(kMicroBatches))
       for (auto weight = norms.weights.rbegin(); weight != norms.weights.rend(); ++weight) {
-        const std::string name = (*weight)->use() + std::to_string(100 * step + grain);
+        const std::string name = (*weight)->use() + std::to_string(100 * step + micro_batch);
         const Tensor gradient = engine.random((*weight)->param().shape(), name);
-        kernels(gradient).elementwise.accumulate(*engine.queue, (*weight)->grad(), gradient);
-        parallel.weight_ready(**weight, grain);
+        kernels_of(gradient).elementwise.accumulate(*engine.queue, (*weight)->grad(), gradient);
+        parallel.weight_ready(**weight, micro_batch);
       }
     parallel.end_pass();
     parallel.finish();
     if (step == 2) {  // what is changed afterwards has other squares
       Tensor changed = parallel.grad(norms.matrix);
-      kernels(changed).elementwise.scale(*engine.queue, changed, 3.0f);
+      kernels_of(changed).elementwise.scale(*engine.queue, changed, 3.0f);
       parallel.keep_grad(norms.matrix, changed);
     }
     meter.clear();
@@ -247,7 +251,7 @@ std::vector<double> check_norms(Group& group, const DataParallelOptions& options
     for (size_t i = 0; i < params.size() && options.stage == 0; ++i) {
       double expected = 0.0;
       const Tensor& sum = parallel.grad(*params[i]);
-      kernels(sum).elementwise.sum_squares(*engine.queue, {&sum, 1}, {&expected, 1});
+      kernels_of(sum).elementwise.sum_squares(*engine.queue, {&sum, 1}, {&expected, 1});
       EXPECT_EQ(sums[i], expected) << params[i]->name() << " in step " << step;
     }
     if (step == 0) of_first = sums;
@@ -269,4 +273,4 @@ TEST(DataParallel, NormsAreOnePassOverTheSums) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::data_parallel_test

@@ -1,14 +1,14 @@
 // Norms of tensors in pieces: the bits of the whole, whoever has which blocks.
-#include "athanor/parallel/gradient_norm.h"
+#include "athanor/parallel/data/gradient_norm.h"
 
 #include <gtest/gtest.h>
 
 #include "athanor/base/error.h"
-#include "athanor/comm/thread.h"
-#include "athanor/parallel/shard_layout.h"
+#include "athanor/comm/shm/thread.h"
+#include "athanor/parallel/data/shard_layout.h"
 #include "support/engine.h"
 
-namespace athanor {
+namespace athanor::tests::gradient_norm_test {
 namespace {
 
 const std::vector<int64_t> kNumels = {256 * 7, 256 * 3, 2000, 300, 256, 1};
@@ -18,7 +18,7 @@ std::vector<double> whole_sums() {
   std::vector<double> sums(kNumels.size());
   for (size_t t = 0; t < kNumels.size(); ++t) {
     const Tensor x = engine.random({kNumels[t]}, "x" + std::to_string(t));
-    kernels(x).elementwise.sum_squares(x.queue(), {&x, 1}, {&sums[t], 1});
+    kernels_of(x).elementwise.sum_squares(x.queue(), {&x, 1}, {&sums[t], 1});
   }
   return sums;
 }
@@ -72,4 +72,4 @@ TEST(GradientNorm, OfNothing) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::gradient_norm_test

@@ -1,5 +1,5 @@
 // Products in chunks with their sums under way: the bits of the product and the collective one after the other.
-#include "athanor/parallel/overlapped_linear.h"
+#include "athanor/parallel/tensor/overlapped_linear.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,11 +7,11 @@
 #include <mutex>
 #include <set>
 
-#include "athanor/comm/thread.h"
-#include "athanor/parallel/collective_ops.h"
+#include "athanor/comm/shm/thread.h"
+#include "athanor/parallel/tensor/collective_ops.h"
 #include "support/engine.h"
 
-namespace athanor {
+namespace athanor::tests::overlapped_linear_test {
 namespace {
 
 using Fused = Var (*)(const Var&, Weight&, Weight*, Group&);
@@ -57,7 +57,7 @@ std::vector<LinearOutcome> run_linear(const LinearCase& c, Fused fused, Collecti
     const Var y = fused != nullptr ? fused(x, w, b, group) : collective(linear(x, w, b), group);
     LinearOutcome& outcome = outcomes[static_cast<size_t>(group.rank())];
     outcome.value = to_floats(y.value);
-    // What is whole has one gradient, what is dealt one on each rank.
+    // What is whole has one gradient, what is partitioned one on each rank.
     const std::string name = collective == reduce_from ? "dy" : "dy" + own;
     tape.backward(y, engine.random(y.value.shape(), name, 1.0f, c.dtype));
     outcome.dx = to_floats(tape.grad(x));
@@ -108,4 +108,4 @@ TEST(OverlappedLinear, StandsForWhatItFuses) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::overlapped_linear_test

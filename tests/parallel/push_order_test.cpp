@@ -12,7 +12,7 @@
 #include "athanor/parallel/parameter_server/push_log.h"
 #include "support/temporary_folder.h"
 
-namespace athanor {
+namespace athanor::tests::push_order_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -178,4 +178,4 @@ TEST_F(PushLogTest, NamesTheLineThatIsBroken) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::push_order_test

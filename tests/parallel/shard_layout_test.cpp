@@ -1,5 +1,5 @@
 // How tensors share a flat buffer cut into rows: every element once, whole norm blocks, no more padding than is said.
-#include "athanor/parallel/shard_layout.h"
+#include "athanor/parallel/data/shard_layout.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include "athanor/base/error.h"
 #include "athanor/kernels/elementwise.h"
 
-namespace athanor {
+namespace athanor::tests::shard_layout_test {
 namespace {
 
 void expect_sound(const ShardLayout& layout) {
@@ -71,4 +71,4 @@ TEST(ShardLayout, EmptyAndWrong) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::shard_layout_test

@@ -1,19 +1,19 @@
 // What a table makes of a model's parameters, and what it refuses.
-#include "athanor/parallel/sharding.h"
+#include "athanor/parallel/tensor/sharding.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <map>
 
-#include "athanor/comm/thread.h"
+#include "athanor/comm/shm/thread.h"
 #include "athanor/nn/embedding.h"
 #include "athanor/nn/linear.h"
-#include "athanor/parallel/collective_ops.h"
-#include "athanor/parallel/tensor_parallel.h"
+#include "athanor/parallel/tensor/collective_ops.h"
+#include "athanor/parallel/tensor/tensor_parallel.h"
 #include "support/engine.h"
 
-namespace athanor {
+namespace athanor::tests::sharding_test {
 namespace {
 
 struct Layer : Module {
@@ -177,4 +177,4 @@ TEST(Sharding, RefusesByName) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::sharding_test

@@ -6,7 +6,7 @@
 #include "athanor/pipeline/csv.h"
 #include "athanor/pipeline/draw.h"
 
-namespace athanor {
+namespace athanor::tests::csv_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -104,4 +104,4 @@ TEST(Draw, SvgHasABoxForEachAction) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::csv_test

@@ -7,7 +7,7 @@
 #include <random>
 
 #include "athanor/base/error.h"
-#include "athanor/comm/thread.h"
+#include "athanor/comm/shm/thread.h"
 #include "athanor/ops/ops.h"
 #include "athanor/pipeline/execute.h"
 #include "athanor/pipeline/simulate.h"
@@ -16,7 +16,7 @@
 #include "athanor/pipeline/validate.h"
 #include "support/engine.h"
 
-namespace athanor {
+namespace athanor::tests::execute_test {
 namespace {
 
 std::vector<Schedule> schedules(int p, int m) {
@@ -322,4 +322,4 @@ TEST(Execute, MisuseIsRefused) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::execute_test

@@ -11,7 +11,7 @@
 #include "athanor/pipeline/generators.h"
 #include "athanor/pipeline/validate.h"
 
-namespace athanor {
+namespace athanor::tests::schedule_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -169,4 +169,4 @@ TEST(Schedules, RefusalsNameWhatWasGot) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::schedule_test

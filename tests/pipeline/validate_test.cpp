@@ -8,7 +8,7 @@
 #include "athanor/pipeline/simulate.h"
 #include "athanor/pipeline/validate.h"
 
-namespace athanor {
+namespace athanor::tests::validate_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -131,4 +131,4 @@ TEST(Simulate, StagesOfOneRankHaveNoLink) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::validate_test

@@ -10,7 +10,7 @@
 #include "support/scratch_env.h"
 #include "support/temporary_folder.h"
 
-namespace athanor {
+namespace athanor::tests::records_test {
 namespace {
 
 std::string scratch_folder() {
@@ -202,4 +202,4 @@ TEST(Records, RefuseMisuse) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::records_test

@@ -12,7 +12,7 @@
 #include "athanor/base/check.h"
 #include "athanor/store/safetensors_index.h"
 
-namespace athanor {
+namespace athanor::tests::safetensors_test {
 namespace {
 
 class Safetensors : public ::testing::Test {
@@ -275,4 +275,4 @@ TEST_F(Safetensors, AFolderIsOneFileOrShardsUnderAnIndex) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::safetensors_test

@@ -14,7 +14,7 @@
 
 #include "athanor/base/philox.h"
 
-namespace athanor {
+namespace athanor::tests {
 
 using Floats = std::vector<float>;
 
@@ -72,16 +72,16 @@ class CompressionDefinition {
   Floats sum(const std::string& name, std::vector<Floats> x, size_t cols, bool both_ways = true) {
     Memory& memory = memories_[name];
     const size_t numel = x[0].size();
-    if (memory.residues.empty())
+    if (memory.residuals.empty())
       memory = {std::vector<Floats>(x.size(), Floats(numel, 0.0f)), Floats(numel, 0.0f), {}};
     for (size_t r = 0; feedback_ && r < x.size(); ++r)
-      for (size_t i = 0; i < numel; ++i) x[r][i] += memory.residues[r][i];
+      for (size_t i = 0; i < numel; ++i) x[r][i] += memory.residuals[r][i];
     if (kind_ == "powersgd") return power_sum(name, memory, x, cols);
     Floats total(numel, 0.0f);
     for (size_t r = 0; r < x.size(); ++r) {
       const Floats sent = kind_ == "topk" ? largest(x[r], ratio_) : code_and_decode(kind_, x[r]);
       for (size_t i = 0; i < numel; ++i) {
-        memory.residues[r][i] = x[r][i] - sent[i];
+        memory.residuals[r][i] = x[r][i] - sent[i];
         total[i] += sent[i];
       }
     }
@@ -94,11 +94,11 @@ class CompressionDefinition {
 
   void forget() { memories_.clear(); }
 
-  const Floats& residue(const std::string& name, size_t rank) { return memories_[name].residues[rank]; }
+  const Floats& residual(const std::string& name, size_t rank) { return memories_[name].residuals[rank]; }
 
  private:
   struct Memory {
-    std::vector<Floats> residues;
+    std::vector<Floats> residuals;
     Floats of_sum;
     std::vector<std::vector<double>> q;  // [rank][cols]
   };
@@ -137,7 +137,7 @@ class CompressionDefinition {
           for (size_t i = 0; i < rows; ++i) sent[i * cols + c] += p[j][i] * q;
         }
       for (size_t i = 0; i < sent.size(); ++i)
-        memory.residues[r][i] = static_cast<float>(double{x[r][i]} - sent[i]);
+        memory.residuals[r][i] = static_cast<float>(double{x[r][i]} - sent[i]);
     }
     memory.q = sum_q;
     for (size_t j = 0; j < rank_; ++j)
@@ -154,4 +154,4 @@ class CompressionDefinition {
   std::map<std::string, Memory> memories_;
 };
 
-}  // namespace athanor
+}  // namespace athanor::tests

@@ -9,7 +9,7 @@
 #include "athanor/base/philox.h"
 #include "athanor/kernels/table.h"
 
-namespace athanor {
+namespace athanor::tests {
 
 struct Engine {
   explicit Engine(int threads = 1, Isa isa = best_isa())
@@ -21,7 +21,7 @@ struct Engine {
     RandomStream(7, name).fill_normal(values.data<float>(), 0, static_cast<uint64_t>(shape.numel()), std);
     if (dtype == Dtype::f32) return values;
     Tensor rounded = empty(arena, shape, dtype, Category::activations);
-    kernels(values).elementwise.cast(*queue, rounded, values);
+    kernels_of(values).elementwise.cast(*queue, rounded, values);
     return rounded;
   }
   Tensor ids(const Shape& shape, int64_t below, const std::string& name) {
@@ -53,10 +53,10 @@ inline std::vector<float> to_floats(const Tensor& x) {
     copy_to_host(values.data(), x, x.size_bytes());
   } else {
     Tensor wide = empty(x.arena(), x.shape(), Dtype::f32, Category::workspace);
-    kernels(x).elementwise.cast(x.queue(), wide, x);
+    kernels_of(x).elementwise.cast(x.queue(), wide, x);
     copy_to_host(values.data(), wide, wide.size_bytes());
   }
   return values;
 }
 
-}  // namespace athanor
+}  // namespace athanor::tests

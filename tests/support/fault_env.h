@@ -10,7 +10,7 @@
 #include "athanor/base/error.h"
 #include "athanor/base/file.h"
 
-namespace athanor {
+namespace athanor::tests {
 
 class FaultEnv : public Env {
  public:
@@ -80,4 +80,4 @@ class FaultEnv : public Env {
   std::atomic<int64_t> calls_ = 0;
 };
 
-}  // namespace athanor
+}  // namespace athanor::tests

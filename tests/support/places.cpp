@@ -1,6 +1,6 @@
 #include "support/places.h"
 
-namespace athanor {
+namespace athanor::tests {
 
 std::string built(const std::string& name) {
   return ATHANOR_BUILD_FOLDER "/" + name;
@@ -10,4 +10,4 @@ std::string of_source(const std::string& path) {
   return ATHANOR_SOURCE_FOLDER "/" + path;
 }
 
-}  // namespace athanor
+}  // namespace athanor::tests

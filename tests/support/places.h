@@ -5,9 +5,9 @@
 
 #include <string>
 
-namespace athanor {
+namespace athanor::tests {
 
 std::string built(const std::string& name);  // a file of the build folder: "athanor", "tests/apps_faults.so"
 std::string of_source(const std::string& path);  // one of the source tree: "tests/golden/llama"
 
-}  // namespace athanor
+}  // namespace athanor::tests

@@ -8,7 +8,7 @@
 
 #include "athanor/base/file.h"
 
-namespace athanor {
+namespace athanor::tests {
 
 class RealFiles : public Env {
  public:
@@ -27,4 +27,4 @@ class RealFiles : public Env {
   std::vector<std::string> list(const std::string& path) override { return system_env().list(path); }
 };
 
-}  // namespace athanor
+}  // namespace athanor::tests

@@ -9,7 +9,7 @@
 
 #include "support/fault_env.h"
 
-namespace athanor {
+namespace athanor::tests {
 
 struct ScratchFaults {
   static constexpr int kNever = -1;
@@ -81,4 +81,4 @@ class ScratchEnv : public FaultEnv {
   ScratchEngine engine_;
 };
 
-}  // namespace athanor
+}  // namespace athanor::tests

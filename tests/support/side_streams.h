@@ -9,7 +9,7 @@
 #include "athanor/base/check.h"
 #include "athanor/kernels/cuda/emulated/side_streams.h"
 
-namespace athanor {
+namespace athanor::tests {
 
 class SideStreams {
  public:
@@ -30,4 +30,4 @@ class SideStreams {
   decltype(&athanor_emulated_side_streams) set_ = nullptr;
 };
 
-}  // namespace athanor
+}  // namespace athanor::tests

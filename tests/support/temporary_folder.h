@@ -9,7 +9,7 @@
 #include <stdexcept>
 #include <string>
 
-namespace athanor {
+namespace athanor::tests {
 
 class TemporaryFolder {
  public:
@@ -31,4 +31,4 @@ inline std::string temporary_path(const std::string& name) {
   return folder.path(name);
 }
 
-}  // namespace athanor
+}  // namespace athanor::tests

@@ -1,4 +1,4 @@
-// Memory: what is dealt out does not overlap, what repeats needs nothing new, and a dry run predicts all of it.
+// Memory: what is partitioned does not overlap, what repeats needs nothing new, and a dry run predicts all of it.
 #include "athanor/tensor/arena.h"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 #include "athanor/tensor/slab.h"
 #include "athanor/tensor/tensor.h"
 
-namespace athanor {
+namespace athanor::tests::arena_test {
 namespace {
 
 constexpr uint64_t kMiB = uint64_t{1} << 20;
@@ -171,4 +171,4 @@ TEST(Slab, ComesInWholeHugePagesAndZero) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::arena_test

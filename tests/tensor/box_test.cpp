@@ -4,7 +4,7 @@
 
 #include <vector>
 
-namespace athanor {
+namespace athanor::tests::box_test {
 namespace {
 
 // Where each element of a box lies in the whole, counted out dimension by dimension.
@@ -87,4 +87,4 @@ TEST(Box, KnowsWhatIsInsideAndWhatOverlaps) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::box_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace athanor {
+namespace athanor::tests::shape_test {
 namespace {
 
 std::string error_of(const std::function<void()>& call) {
@@ -36,4 +36,4 @@ TEST(Shape, RefusesMoreElementsThanCanBeCounted) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::shape_test

@@ -1,4 +1,4 @@
-#include "athanor/text/bpe_model.h"
+#include "athanor/text/models/bpe_model.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,9 @@
 #include "athanor/base/error.h"
 #include "text/dice.h"
 
-namespace athanor::text {
+namespace athanor::tests::bpe_model_test {
+
+using namespace text;
 namespace {
 
 using Merges = std::vector<std::pair<std::string, std::string>>;
@@ -113,4 +115,4 @@ TEST(BpeModel, RefusesMergesThatMakeNoToken) {
 }
 
 }  // namespace
-}  // namespace athanor::text
+}  // namespace athanor::tests::bpe_model_test

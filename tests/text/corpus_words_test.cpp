@@ -1,4 +1,4 @@
-#include "athanor/text/corpus_words.h"
+#include "athanor/text/trainers/training_words.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,9 @@
 
 #include "text/dice.h"
 
-namespace athanor::text {
+namespace athanor::tests::corpus_words_test {
+
+using namespace text;
 namespace {
 
 using Counts = std::map<std::string, int64_t>;
@@ -51,4 +53,4 @@ TEST(WordCounts, AddUp) {
 }
 
 }  // namespace
-}  // namespace athanor::text
+}  // namespace athanor::tests::corpus_words_test

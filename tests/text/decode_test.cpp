@@ -6,7 +6,7 @@
 #include "athanor/base/error.h"
 #include "athanor/text/tokenizer.h"
 
-namespace athanor {
+namespace athanor::tests::decode_test {
 namespace {
 
 using Json = nlohmann::json;
@@ -118,4 +118,4 @@ TEST(Decode, ByteLevelGivesTheTextBack) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::decode_test

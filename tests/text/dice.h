@@ -5,7 +5,7 @@
 
 #include "athanor/base/philox.h"
 
-namespace athanor::text {
+namespace athanor::tests {
 
 class Dice {
  public:
@@ -17,4 +17,4 @@ class Dice {
   uint64_t next_ = 0;
 };
 
-}  // namespace athanor::text
+}  // namespace athanor::tests

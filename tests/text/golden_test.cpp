@@ -5,11 +5,11 @@
 
 #include "athanor/base/file.h"
 #include "athanor/text/tokenizer.h"
-#include "athanor/text/trainer.h"
+#include "athanor/text/trainers/trainer.h"
 #include "athanor/text/unicode.h"
 #include "support/places.h"
 
-namespace athanor {
+namespace athanor::tests::golden_test {
 namespace {
 
 using Json = nlohmann::json;
@@ -68,4 +68,4 @@ TEST(GoldenTraining, LearnsTheMergesThatHuggingFaceLearns) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::golden_test

@@ -11,7 +11,7 @@
 #include "support/places.h"
 #include "support/temporary_folder.h"
 
-namespace athanor {
+namespace athanor::tests::gpt2_test {
 namespace {
 
 using Json = nlohmann::json;
@@ -75,4 +75,4 @@ TEST(ImportGpt2, NamesTheFileAndWhatIsWrongInIt) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::gpt2_test

@@ -10,7 +10,7 @@
 #include "athanor/text/tokenizer.h"
 #include "support/temporary_folder.h"
 
-namespace athanor {
+namespace athanor::tests::import_test {
 namespace {
 
 class Import : public ::testing::Test {
@@ -51,4 +51,4 @@ TEST_F(Import, FindsTheEndInTheFilesBeside) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::import_test

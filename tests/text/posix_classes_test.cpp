@@ -1,12 +1,14 @@
 // POSIX classes mean the same whatever Oniguruma is installed.
-#include "athanor/text/posix_classes.h"
+#include "athanor/text/pre_tokenizers/posix_classes.h"
 
 #include <gtest/gtest.h>
 
 #include "athanor/base/error.h"
-#include "athanor/text/regex.h"
+#include "athanor/text/pre_tokenizers/regex.h"
 
-namespace athanor::text {
+namespace athanor::tests::posix_classes_test {
+
+using namespace text;
 namespace {
 
 std::string matched(const std::string& pattern, std::string_view text) {
@@ -48,4 +50,4 @@ TEST(PosixClasses, UnknownOnesAreRefused) {
 }
 
 }  // namespace
-}  // namespace athanor::text
+}  // namespace athanor::tests::posix_classes_test

@@ -11,7 +11,7 @@
 #include "athanor/text/tokenizer.h"
 #include "support/temporary_folder.h"
 
-namespace athanor {
+namespace athanor::tests::special_tokens_test {
 namespace {
 
 using Json = nlohmann::json;
@@ -247,4 +247,4 @@ TEST(SpecialTokens, AFileOfAnotherNameStandsAlone) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::special_tokens_test

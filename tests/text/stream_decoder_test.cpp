@@ -1,15 +1,15 @@
 // Text behind a prompt, piece by piece: together what all tokens decode to at once, at a constant cost per token.
-#include "athanor/text/stream_decoder.h"
+#include "athanor/text/decoders/stream_decoder.h"
 
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 
-#include "athanor/text/trainer.h"
+#include "athanor/text/trainers/trainer.h"
 #include "athanor/text/unicode.h"
 #include "text/dice.h"
 
-namespace athanor {
+namespace athanor::tests::stream_decoder_test {
 namespace {
 
 using Json = nlohmann::json;
@@ -72,7 +72,7 @@ TEST(StreamDecoder, AllPiecesAreTheText) {
   trainer.add("the cat sat on the mat \u4F60\u597D the end of it");
   const auto tokenizer = Tokenizer::parse(trainer.finish(), "t");
   const auto size = static_cast<uint64_t>(tokenizer->vocab_size());
-  text::Dice dice(3);
+  Dice dice(3);
   std::vector<int32_t> prompt, next, all;
   for (int i = 0; i < 40; ++i) prompt.push_back(static_cast<int32_t>(dice.below(size)));
   for (int i = 0; i < 2000; ++i) next.push_back(static_cast<int32_t>(dice.below(size)));
@@ -86,4 +86,4 @@ TEST(StreamDecoder, AllPiecesAreTheText) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::stream_decoder_test

@@ -5,10 +5,10 @@
 
 #include "athanor/base/error.h"
 #include "athanor/text/tokenizer.h"
-#include "athanor/text/trainer.h"
+#include "athanor/text/trainers/trainer.h"
 #include "text/dice.h"
 
-namespace athanor {
+namespace athanor::tests::tokenizer_json_test {
 namespace {
 
 using Json = nlohmann::json;
@@ -117,7 +117,7 @@ TEST(TokenizerJson, BitFlipsAreErrorsOrHarmless) {
   TokenizerTrainer trainer({.vocab_size = 270});
   trainer.add("some text to learn some words from");
   const std::string files[] = {valid().dump(), trainer.finish()};
-  text::Dice dice(1);
+  Dice dice(1);
   for (const std::string& file : files) {
     for (int round = 0; round < 1000; ++round) {
       std::string text = file;
@@ -156,4 +156,4 @@ TEST(TokenizerJson, UnknownIdsAndLostCharactersAreErrors) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::tokenizer_json_test

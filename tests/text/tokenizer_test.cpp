@@ -6,11 +6,11 @@
 #include <thread>
 
 #include "athanor/base/error.h"
-#include "athanor/text/trainer.h"
+#include "athanor/text/trainers/trainer.h"
 #include "support/temporary_folder.h"
 #include "text/dice.h"
 
-namespace athanor {
+namespace athanor::tests::tokenizer_test {
 namespace {
 
 std::string train_on_text(const TokenizerTrainerOptions& options, std::string_view text) {
@@ -32,7 +32,7 @@ TEST(Tokenizer, LoadsWhatWasWritten) {
 // More distinct words than the cache has slots, asked for in an order that makes words displace each other.
 TEST(Tokenizer, TheWordCacheNeverGivesAnotherWordsIds) {
   const auto tokenizer = Tokenizer::parse(train_on_text({.vocab_size = 300}, "ab ba abba baab aabb"), "t");
-  text::Dice dice(2);
+  Dice dice(2);
   std::string all;
   for (int i = 0; i < 60000; ++i) {
     std::string word = " ";
@@ -81,4 +81,4 @@ TEST(Tokenizer, FindsTheEndOfText) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::tokenizer_test

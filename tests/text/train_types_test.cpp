@@ -7,11 +7,11 @@
 
 #include "athanor/base/error.h"
 #include "athanor/text/tokenizer.h"
-#include "athanor/text/trainer.h"
-#include "athanor/text/unigram_trainer.h"
+#include "athanor/text/trainers/trainer.h"
+#include "athanor/text/trainers/unigram_trainer.h"
 #include "text/dice.h"
 
-namespace athanor {
+namespace athanor::tests::train_types_test {
 namespace {
 
 using Json = nlohmann::json;
@@ -24,7 +24,7 @@ std::string train_type(TokenizerTrainerOptions options, const std::string& text)
 
 // Words of a made-up language, so often that pieces are worth learning.
 std::string sample() {
-  text::Dice dice(4);
+  Dice dice(4);
   const std::vector<std::string> words = {"the",     "then",         "other",     "lower",
                                           "slowest", "\u4F60\u597D", "caf\u00E9", "12"};
   std::string text;
@@ -35,7 +35,7 @@ std::string sample() {
 class LosslessType : public testing::TestWithParam<const char*> {};
 
 TEST_P(LosslessType, AnyBytesComeBack) {
-  text::Dice dice(6);
+  Dice dice(6);
   const auto tokenizer = Tokenizer::parse(train_type({.type = GetParam(), .vocab_size = 340}, sample()), "t");
   EXPECT_EQ(tokenizer->decode(tokenizer->encode(sample())), sample());
   EXPECT_LT(tokenizer->encode(sample()).size(), sample().size() / 3);
@@ -66,7 +66,7 @@ TEST_P(LosslessType, TheSameForAnyNumberOfThreads) {
 }
 
 TEST_P(LosslessType, HasAsManyTokensAsAskedFor) {
-  text::Dice dice(8);
+  Dice dice(8);
   std::vector<std::string> words(300);
   for (std::string& word : words)
     for (uint64_t n = 3 + dice.below(6); n > 0; --n) word += static_cast<char>('a' + dice.below(20));
@@ -127,7 +127,7 @@ TEST(Unigram, ScoresAreLogProbabilities) {
 
 // Text made of six random words run together: the pieces that survive are the words.
 TEST(Unigram, FindsTheWordsInTextWithoutSpaces) {
-  text::Dice dice(9);
+  Dice dice(9);
   const std::vector<std::string> words = {"kamo", "zirut", "pel", "washi", "dunno", "frex"};
   std::string text;
   for (int i = 0; i < 3000; ++i) {
@@ -144,4 +144,4 @@ TEST(Unigram, FindsTheWordsInTextWithoutSpaces) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::train_types_test

@@ -1,4 +1,4 @@
-#include "athanor/text/trainer.h"
+#include "athanor/text/trainers/trainer.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include "athanor/text/tokenizer.h"
 #include "text/dice.h"
 
-namespace athanor {
+namespace athanor::tests::trainer_test {
 namespace {
 
 std::string train_on_documents(const TokenizerTrainerOptions& options,
@@ -23,7 +23,7 @@ std::shared_ptr<const Tokenizer> tokenizer_from(const TokenizerTrainerOptions& o
   return Tokenizer::parse(train_on_documents(options, documents), "trained");
 }
 
-std::string random_bytes(text::Dice& dice, size_t size) {
+std::string random_bytes(Dice& dice, size_t size) {
   std::string bytes;
   for (size_t i = 0; i < size; ++i) bytes += static_cast<char>(dice.below(256));
   return bytes;
@@ -51,7 +51,7 @@ TEST(ByteBpe, StopsWhereNothingIsLeftToMerge) {
 }
 
 TEST(ByteBpe, AnyBytesComeBack) {
-  text::Dice dice(3);
+  Dice dice(3);
   for (const std::string& pattern : tokenizer_patterns()) {
     const auto tokenizer = tokenizer_from({.vocab_size = 400, .pattern = pattern}, {kSample, kSample});
     EXPECT_EQ(tokenizer->decode(tokenizer->encode(kSample)), kSample);
@@ -68,7 +68,7 @@ TEST(ByteBpe, AnyBytesComeBack) {
 }
 
 TEST(ByteBpe, TheSameForAnyNumberOfThreads) {
-  text::Dice dice(5);
+  Dice dice(5);
   std::vector<std::string> documents;
   const std::vector<std::string> words = {"alpha", "beta", "gamma", "\u4F60\u597D", "12", "--", "\n", "x"};
   for (int i = 0; i < 3; ++i) {
@@ -142,4 +142,4 @@ TEST(Char, InvalidTextIsAnErrorNamingTheOffset) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::trainer_test

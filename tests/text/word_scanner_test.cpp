@@ -1,4 +1,4 @@
-#include "athanor/text/word_scanner.h"
+#include "athanor/text/pre_tokenizers/word_scanner.h"
 
 #include <gtest/gtest.h>
 #include <unicode/uchar.h>
@@ -6,11 +6,13 @@
 #include <string>
 #include <vector>
 
-#include "athanor/text/regex.h"
+#include "athanor/text/pre_tokenizers/regex.h"
 #include "athanor/text/unicode.h"
 #include "text/dice.h"
 
-namespace athanor::text {
+namespace athanor::tests::word_scanner_test {
+
+using namespace text;
 namespace {
 
 using Words = std::vector<std::string>;
@@ -126,4 +128,4 @@ TEST(Regex, EmptyMatchesAndErrors) {
 }
 
 }  // namespace
-}  // namespace athanor::text
+}  // namespace athanor::tests::word_scanner_test

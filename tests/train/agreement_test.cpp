@@ -1,4 +1,4 @@
-#include "athanor/train/agreement.h"
+#include "athanor/train/run/agreement.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,11 +9,11 @@
 
 #include "athanor/base/error.h"
 #include "athanor/checkpoint/checkpoint.h"
-#include "athanor/comm/thread.h"
+#include "athanor/comm/shm/thread.h"
 #include "athanor/config/fields.h"
 #include "support/temporary_folder.h"
 
-namespace athanor {
+namespace athanor::tests::agreement_test {
 namespace {
 
 using ::testing::Each;
@@ -229,4 +229,4 @@ TEST_F(AgreementOnFiles, TheCheckpointIsThatOfRank0) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::agreement_test

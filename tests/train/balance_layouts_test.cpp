@@ -1,18 +1,19 @@
-// Grains by speed in layouts whose ranks share grains (tp, pp, cp): units of such ranks take other numbers of them from
+// Micro-batches by speed in layouts whose ranks share micro-batches (tp, pp, cp): units of such ranks take other numbers of them from
 // step to step, and the bits are those of even shares.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <mutex>
 
-#include "athanor/parallel/grain_shares.h"
-#include "athanor/parallel/pass_plan.h"
-#include "athanor/train/grain_dealer.h"
-#include "athanor/train/memory_plan.h"
+#include "athanor/parallel/data/micro_batch_shares.h"
+#include "athanor/parallel/data/pass_plan.h"
+#include "athanor/train/engine/load_balancer.h"
+#include "athanor/train/plan/memory_plan.h"
 #include "support/temporary_folder.h"
+#include "support/tiers.h"
 #include "train/layout_run.h"
 
-namespace athanor {
+namespace athanor::tests::balance_layouts_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -22,46 +23,46 @@ struct SharedLayout {
   const char* family = "llama";
   int64_t dp = 2, tp = 1, pp = 1, cp = 1;
   const char* schedule = "1f1b";
-  const char* cp_kind = "ring";
+  const char* cp_method = "ring";
   bool sp = false;
-  int64_t zero_shard = 0;
+  int64_t shard_degree = 0;
 };
 
-// Eight grains for two units: even shares are {4, 4}.
+// Eight micro-batches for two units: even shares are {4, 4}.
 Config in_units(const SharedLayout& layout, const std::string& optimizer = "adamw", int64_t zero = 0) {
   Config config = tiny(layout.family);
-  config.model.layers = 4;
+  config.model.num_hidden_layers = 4;
   config.model.dropout = 0.1;
   config.optimizer.name = optimizer;
-  config.train.global_batch = 15;
+  config.train.global_batch_size = 15;
   ParallelConfig& p = config.parallel;
   p.dp = layout.dp;
   p.tp = layout.tp;
   p.pp = layout.pp;
   p.cp = layout.cp;
   p.schedule = layout.schedule;
-  p.cp_kind = layout.cp_kind;
+  p.cp_method = layout.cp_method;
   p.sp = layout.sp;
-  p.zero = zero;
-  p.zero_shard = layout.zero_shard;
+  p.zero_stage = zero;
+  p.shard_degree = layout.shard_degree;
   p.reduce = "tree";
-  p.balance = "speed";
-  p.balance_every = 1;
+  p.load_balance = "speed";
+  p.load_balance_every = 1;
   return config;
 }
 
 std::string text_of_units(const Config& config) {
   const ParallelConfig& p = config.parallel;
-  return fmt::format("{} {} dp {} tp {} pp {} ({}) cp {} ({}) zero {} shards of {}", config.model.family,
-                     config.optimizer.name, p.dp, p.tp, p.pp, p.schedule, p.cp, p.cp_kind, p.zero,
-                     p.zero_shard);
+  return fmt::format("{} {} dp {} tp {} pp {} ({}) cp {} ({}) zero {} shards of {}", config.model.model_type,
+                     config.optimizer.name, p.dp, p.tp, p.pp, p.schedule, p.cp, p.cp_method, p.zero_stage,
+                     p.shard_degree);
 }
 
 void take(Training& training, const Counts& counts) {
-  training.share_grains(counts);
-  const GrainDealers& dealers = training.grain_dealers();
+  training.share_micro_batches(counts);
+  const LoadBalancers& dealers = training.load_balancers();
   const auto unit = static_cast<size_t>(dealers.units[static_cast<size_t>(dealers.group->rank())]);
-  EXPECT_EQ(std::ssize(training.own_grains()), counts[unit]);
+  EXPECT_EQ(std::ssize(training.own_micro_batches()), counts[unit]);
 }
 
 // These from the first step on, then the next ones after each step.
@@ -81,7 +82,7 @@ void expect_the_bits_of_even_shares(const Config& config, const std::vector<Coun
   EXPECT_TRUE(compare(other, run_layout(one_process(config))).bitwise) << text_of_units(config);
 }
 
-TEST(BalanceLayouts, TheBitsDoNotChangeWhicheverUnitComputesAGrain) {
+TEST(BalanceLayouts, TheBitsDoNotChangeWhicheverUnitComputesAMicroBatch) {
   const std::vector<Counts> shares = {{5, 3}, {2, 6}, {7, 1}, {4, 4}};
   int turn = 0;
   for (const SharedLayout& layout :
@@ -89,14 +90,14 @@ TEST(BalanceLayouts, TheBitsDoNotChangeWhicheverUnitComputesAGrain) {
         SharedLayout{.family = "gpt2", .pp = 2, .schedule = "interleaved"},
         SharedLayout{.family = "moe_bias", .pp = 2, .schedule = "zb-v"},
         SharedLayout{.pp = 2, .schedule = "gpipe"}, SharedLayout{.cp = 2},
-        SharedLayout{.cp = 2, .cp_kind = "ulysses"}, SharedLayout{.tp = 2, .pp = 2},
+        SharedLayout{.cp = 2, .cp_method = "ulysses"}, SharedLayout{.tp = 2, .pp = 2},
         SharedLayout{.pp = 2, .cp = 2, .schedule = "zb-h1"}}) {
     expect_the_bits_of_even_shares(in_units(layout, turn % 4 < 2 ? "adamw" : "sgd", turn % 2), shares);
     ++turn;
   }
 }
 
-// Ranks with other experts that compute the same grains, and parameter servers.
+// Ranks with other experts that compute the same micro-batches, and parameter servers.
 TEST(BalanceLayouts, ExpertsAndServersAreTold) {
   const std::vector<Counts> shares = {{5, 3}, {2, 6}, {7, 1}};
   for (const auto& [layout, ep] : {std::pair(SharedLayout{.family = "moe", .tp = 2}, 1),
@@ -104,13 +105,13 @@ TEST(BalanceLayouts, ExpertsAndServersAreTold) {
                                    {SharedLayout{.family = "moe", .cp = 2}, 2},
                                    {SharedLayout{.family = "moe_bias", .tp = 2, .cp = 2, .sp = true}, 4}}) {
     Config config = in_units(layout, "adamw", layout.family == std::string("moe") ? 0 : 1);
-    config.model.experts = 8;
+    config.model.num_experts = 8;
     config.parallel.ep = ep;
     expect_the_bits_of_even_shares(config, shares);
   }
   for (const SharedLayout& layout : {SharedLayout{.family = "gpt2"}, SharedLayout{.cp = 2}}) {
     Config config = in_units(layout);
-    config.parallel.servers = 2;
+    config.parameter_server.servers = 2;
     const auto share = [&](Training& training, int64_t step) {
       if (training.client && step < config.train.steps)
         take(training, shares[static_cast<size_t>(step) % shares.size()]);
@@ -128,10 +129,10 @@ TEST(BalanceLayouts, ExpertsAndServersAreTold) {
 TEST(BalanceLayouts, SetsOfShardsAndStateOnDiskAreShared) {
   const std::vector<Counts> four = {{1, 3, 2, 2}, {3, 1, 1, 3}};
   for (const SharedLayout& layout :
-       {SharedLayout{.dp = 4, .tp = 2, .zero_shard = 2}, SharedLayout{.dp = 4, .pp = 2, .zero_shard = 2}})
+       {SharedLayout{.dp = 4, .tp = 2, .shard_degree = 2}, SharedLayout{.dp = 4, .pp = 2, .shard_degree = 2}})
     expect_the_bits_of_even_shares(in_units(layout, "adamw", 1), four);
   for (const SharedLayout& layout : {SharedLayout{.tp = 2}, SharedLayout{.pp = 2, .schedule = "zb-h1"},
-                                     SharedLayout{.cp = 2, .cp_kind = "ulysses"}}) {
+                                     SharedLayout{.cp = 2, .cp_method = "ulysses"}}) {
     Config config = in_units(layout, "sgd", 1);
     config.offload.path = temporary_path("balance_layouts");
     config.offload.gradients = config.offload.activations = "disk";
@@ -140,40 +141,40 @@ TEST(BalanceLayouts, SetsOfShardsAndStateOnDiskAreShared) {
 }
 
 // What the dealers of all ranks say after each step, where rank `slow(step)` takes three times as long as the others.
-std::vector<Counts> dealt(const Config& config, const std::function<int(int64_t)>& slow) {
+std::vector<Counts> partitioned(const Config& config, const std::function<int(int64_t)>& slow) {
   const auto ranks =
       static_cast<size_t>(config.parallel.dp * config.parallel.tp * config.parallel.pp * config.parallel.cp);
-  std::vector<std::unique_ptr<GrainDealer>> dealers(ranks);
+  std::vector<std::unique_ptr<LoadBalancer>> dealers(ranks);
   std::vector<std::vector<Counts>> counts(ranks);
   const VerifyRun run = run_layout(
       config, {.begin =
                    [&](Training& training, TrainState&, World& world) {
                      dealers[static_cast<size_t>(world.rank())] =
-                         std::make_unique<GrainDealer>(config, training);
+                         std::make_unique<LoadBalancer>(config, training);
                    },
                .after_step =
                    [&](Training& training, TrainState& state, World& world) {
                      const auto me = static_cast<size_t>(world.rank());
                      const double seconds = (world.rank() == slow(state.step) ? 3.0 : 1.0) *
-                                            static_cast<double>(training.own_grains().size());
+                                            static_cast<double>(training.own_micro_batches().size());
                      const Counts before = dealers[me]->counts();
                      const bool anew = dealers[me]->after_step(
                          state.step, {.forward = 0.25 * seconds, .backward = 0.75 * seconds},
                          state.step < config.train.steps);
                      EXPECT_EQ(anew, dealers[me]->counts() != before);
                      counts[me].push_back(dealers[me]->counts());
-                     const GrainDealers& all = training.grain_dealers();
+                     const LoadBalancers& all = training.load_balancers();
                      const auto unit = static_cast<size_t>(all.units[static_cast<size_t>(all.group->rank())]);
-                     EXPECT_EQ(std::ssize(training.own_grains()), dealers[me]->counts()[unit]);
+                     EXPECT_EQ(std::ssize(training.own_micro_batches()), dealers[me]->counts()[unit]);
                    }});
   Config even = config;
-  even.parallel.balance = "even";
+  even.parallel.load_balance = "even";
   EXPECT_TRUE(compare(run, run_layout(even)).bitwise) << text_of_units(config);
   const MeshShape shape = mesh_shape(config, static_cast<int>(ranks));
-  const int of_island =
-      static_cast<int>(config.parallel.sync_every > 0 ? config.parallel.sync_group : shape.dp);
+  const int of_replica_group =
+      static_cast<int>(config.local_sgd.sync_interval > 0 ? config.local_sgd.group_size : shape.dp);
   for (int rank = 0; rank < shape.num_ranks(); ++rank) {
-    if (shape.coordinate(rank, Axis::dp) >= of_island) continue;
+    if (shape.coordinate(rank, Axis::dp) >= of_replica_group) continue;
     EXPECT_EQ(counts[static_cast<size_t>(rank)], counts[0]) << "ranks disagree";
   }
   return counts[0];
@@ -184,7 +185,7 @@ TEST(BalanceLayouts, AUnitIsAsFastAsItsSlowestRank) {
   for (const SharedLayout& layout : {SharedLayout{.tp = 2}, SharedLayout{.pp = 2}, SharedLayout{.cp = 2}}) {
     Config config = in_units(layout);
     config.train.steps = 5;
-    const auto counts = dealt(config, [](int64_t step) { return static_cast<int>(step - 1); });
+    const auto counts = partitioned(config, [](int64_t step) { return static_cast<int>(step - 1); });
     const Counts first = {2, 6}, second = {6, 2};
     if (layout.pp == 2)  // ranks 0 and 2 are the stages of one pipeline
       EXPECT_THAT(counts, ElementsAre(first, second, first, second, second)) << text_of_units(config);
@@ -193,40 +194,41 @@ TEST(BalanceLayouts, AUnitIsAsFastAsItsSlowestRank) {
   }
 }
 
-// Island 0 has ranks 0 to 3 with tp, and 0, 1, 4, 5 with pp: a slow one of island 1 is no affair of its.
-TEST(BalanceLayouts, IslandsDealTheirOwnGrains) {
+// Replica group 0 has ranks 0 to 3 with tp, and 0, 1, 4, 5 with pp: a slow one of replica group 1 is no affair of its.
+TEST(BalanceLayouts, ReplicaGroupsDealTheirOwnMicroBatches) {
   for (const SharedLayout& layout : {SharedLayout{.dp = 4, .tp = 2}, SharedLayout{.dp = 4, .pp = 2}}) {
     Config config = in_units(layout);
-    config.train.global_batch = 32;
-    config.parallel.sync_every = 2;
-    config.parallel.sync_group = 2;
+    config.train.global_batch_size = 32;
+    config.local_sgd.sync_interval = 2;
+    config.local_sgd.group_size = 2;
     const int second_of_0 = layout.pp == 2 ? 5 : 3, of_1 = layout.pp == 2 ? 2 : 4;
-    const auto counts = dealt(config, [&](int64_t step) { return step < 3 ? second_of_0 : of_1; });
+    const auto counts = partitioned(config, [&](int64_t step) { return step < 3 ? second_of_0 : of_1; });
     EXPECT_THAT(counts, ElementsAre(Counts{6, 2}, Counts{6, 2}, Counts{4, 4}, Counts{4, 4}))
         << text_of_units(config);
   }
 }
 
-// One rank of a unit with other grains than the rest of it.
+// One rank of a unit with other micro-batches than the rest of it.
 TEST(BalanceLayouts, RanksOfAUnitWithOtherSharesShow) {
   const Config config = in_units({.tp = 2});
   const VerifyRun even = run_layout(config);
   const auto with_rank_1_at = [](const Counts& its) {
     return LayoutHooks{.begin = [its](Training& training, TrainState&, World& world) {
-      training.share_grains(world.rank() % 2 == 0 ? Counts{5, 3} : its);
+      training.share_micro_batches(world.rank() % 2 == 0 ? Counts{5, 3} : its);
     }};
   };
   EXPECT_FALSE(is_caught(config, even, with_rank_1_at({5, 3}), 0.0)) << "as it should be";
   EXPECT_TRUE(is_caught(config, even, with_rank_1_at({3, 5}), 1e-3));
 }
 
-// Law 7: the plan is of the largest shares that can be dealt, and a run that has had them needs as much.
+// Law 7: the plan is of the largest shares that can be partitioned, and a run that has had them needs as much.
 TEST(BalanceLayouts, ThePlanIsThePeakOfTheLargestShares) {
+  LEAVE_OUT_UNDER(any_sanitizer, "it counts bytes, which are the same");
   for (const SharedLayout& layout : {SharedLayout{}, SharedLayout{.tp = 2}, SharedLayout{.cp = 2},
                                      SharedLayout{.pp = 2, .schedule = "gpipe"}}) {
     Config config = in_units(layout);
     config.precision.compute = "bf16";
-    config.train.global_batch = 26;  // thirteen grains
+    config.train.global_batch_size = 26;  // thirteen micro-batches
     std::mutex mutex;
     config.train.steps = 5;
     LayoutHooks hooks = with_shares({{7, 6}, {12, 1}, {1, 12}, {12, 1}, {1, 12}});
@@ -239,11 +241,12 @@ TEST(BalanceLayouts, ThePlanIsThePeakOfTheLargestShares) {
         return;
       }
       // What twelve micro-batches send stays until it has arrived, which the null device does not wait for.
-      const int64_t boundary = config.train.micro_batch * config.data.seq_len * config.model.width * 2 + 64;
+      const int64_t boundary =
+          config.train.micro_batch_size * config.data.seq_len * config.model.hidden_size * 2 + 64;
       EXPECT_GE(measured, planned) << text_of_units(config);
       EXPECT_LE(measured, planned + static_cast<uint64_t>(12 * boundary)) << text_of_units(config);
       Config even = config;
-      even.parallel.balance = "even";
+      even.parallel.load_balance = "even";
       EXPECT_LT(plan_memory({even, 2, world.rank(), world.size()}).usage.peak_total, planned);
     };
     run_layout(config, hooks);
@@ -255,17 +258,18 @@ struct MostBuffers {
   int of_all = 0, of_largest = 0;
 };
 
-MostBuffers most_buffers(int units, int parts, int rank, int64_t grains) {
+MostBuffers most_buffers(int units, int parts, int rank, int64_t micro_batches) {
   const int unit = rank / parts, behind = units - 1 - unit;
-  GrainShares shares(units * parts, rank, parts);
+  MicroBatchShares shares(units * parts, rank, parts);
   MostBuffers most;
-  for (int64_t before = unit; before <= (unit > 0 ? grains - 1 - behind : 0); ++before) {
+  for (int64_t before = unit; before <= (unit > 0 ? micro_batches - 1 - behind : 0); ++before) {
     Counts counts(static_cast<size_t>(units), 1);
     if (unit > 0) counts.front() += before - unit;
     // Fewer of its own, the rest to those behind it, would be a beginning of the same pass.
-    counts[static_cast<size_t>(unit)] = grains - before - behind;
+    counts[static_cast<size_t>(unit)] = micro_batches - before - behind;
     shares.set(counts);
-    const int buffers = plan_pass(shares.own_leaves(grains), shares.num_leaves(grains)).num_buffers;
+    const int buffers =
+        plan_pass(shares.own_leaves(micro_batches), shares.num_leaves(micro_batches)).num_buffers;
     most.of_all = std::max(most.of_all, buffers);
     if (before == unit) most.of_largest = buffers;
   }
@@ -273,8 +277,9 @@ MostBuffers most_buffers(int units, int parts, int rank, int64_t grains) {
 }
 
 // Leaves of a unit in the middle, and of a part of each sequence, begin and end inside the tree; the largest share is then
-// not the one that leaves the most partial sums. Of 999 grains the plan runs fewer.
+// not the one that leaves the most partial sums. Of 999 micro-batches the plan runs fewer.
 TEST(BalanceLayouts, ThePlanHoldsForAnyShares) {
+  LEAVE_OUT_UNDER(any_sanitizer, "it counts bytes, which are the same");
   for (const SharedLayout& layout : {SharedLayout{.dp = 5}, SharedLayout{.dp = 3, .cp = 2}}) {
     const auto units = static_cast<int>(layout.dp), parts = static_cast<int>(layout.cp);
     const auto groups = make_thread_groups(1);
@@ -283,21 +288,21 @@ TEST(BalanceLayouts, ThePlanHoldsForAnyShares) {
     training.allocate();
     int largest_is_not_worst = 0;
     for (int rank = 0; rank < units * parts; ++rank) {
-      const auto planned = [&](int64_t grains, const char* balance) {
+      const auto planned = [&](int64_t micro_batches, const char* balance) {
         Config config = in_units(layout);
-        config.train.global_batch = 2 * grains;
-        config.parallel.balance = balance;
+        config.train.global_batch_size = 2 * micro_batches;
+        config.parallel.load_balance = balance;
         return plan_memory({config, 2, rank, units * parts})
             .usage.peak[static_cast<size_t>(Category::gradients)];
       };
-      const GrainShares even(units * parts, rank, parts);
+      const MicroBatchShares even(units * parts, rank, parts);
       const int of_even = plan_pass(even.own_leaves(15), even.num_leaves(15)).num_buffers;
-      for (const int64_t grains : {15, 999}) {
-        const MostBuffers most = most_buffers(units, parts, rank, grains);
-        EXPECT_EQ(planned(grains, "speed"),
+      for (const int64_t micro_batches : {15, 999}) {
+        const MostBuffers most = most_buffers(units, parts, rank, micro_batches);
+        EXPECT_EQ(planned(micro_batches, "speed"),
                   planned(15, "even") +
                       static_cast<uint64_t>(most.of_all - of_even) * training.gradient_buffer_bytes())
-            << text_of_units(in_units(layout)) << " rank " << rank << " grains " << grains;
+            << text_of_units(in_units(layout)) << " rank " << rank << " micro-batches " << micro_batches;
         largest_is_not_worst += most.of_largest < most.of_all ? 1 : 0;
       }
     }
@@ -306,4 +311,4 @@ TEST(BalanceLayouts, ThePlanHoldsForAnyShares) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::balance_layouts_test

@@ -1,10 +1,10 @@
-#include "athanor/train/closing.h"
+#include "athanor/train/run/closing.h"
 
 #include <gmock/gmock.h>
 
 #include <limits>
 
-namespace athanor {
+namespace athanor::tests::closing_test {
 namespace {
 
 using ::testing::Contains;
@@ -56,4 +56,4 @@ TEST(Closing, RowsSayWhatItCameToAndWhatIsNext) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::closing_test

@@ -5,21 +5,21 @@
 
 #include "train/small_training.h"
 
-namespace athanor {
+namespace athanor::tests {
 
 inline Config compressed_blocks(const std::string& kind, const std::string& family = "llama") {
   Config config = tiny(family);
   config.precision.compute = "f32";
-  config.model.width = 48;
+  config.model.hidden_size = 48;
   config.model.head_dim = 12;
-  config.train.global_batch = 16;  // eight grains
+  config.train.global_batch_size = 16;  // eight micro-batches
   config.optimizer.lr = 1e-3;
   config.schedule.decay = "constant";  // runs may end early
-  config.parallel.compression = kind;
-  config.parallel.compression_ratio = 0.05;
-  config.parallel.compression_rank = 2;
-  config.parallel.compression_warmup = 0;
+  config.compression.method = kind;
+  config.compression.ratio = 0.05;
+  config.compression.rank = 2;
+  config.compression.warmup_steps = 0;
   return config;
 }
 
-}  // namespace athanor
+}  // namespace athanor::tests

@@ -11,23 +11,24 @@
 #include <thread>
 
 #include "athanor/config/validate.h"
-#include "athanor/train/compression_state.h"
+#include "athanor/train/engine/compression_state.h"
+#include "support/tiers.h"
 #include "train/saved_run.h"
 
-namespace athanor {
+namespace athanor::tests::compression_layouts_test {
 namespace {
 
 using testing::StartsWith;
 
-Config four_compressed_grains(const std::string& kind, const std::string& family = "llama") {
+Config four_compressed_micro_batches(const std::string& kind, const std::string& family = "llama") {
   Config config = tiny(family);
   config.precision.compute = "f32";
-  config.train.global_batch = 8;  // four grains
+  config.train.global_batch_size = 8;  // four micro-batches
   config.optimizer.lr = 1e-3;
   config.schedule.decay = "constant";  // runs may end early
-  config.parallel.compression = kind;
-  config.parallel.compression_ratio = 0.2;
-  config.parallel.compression_warmup = kind == "onebit-adam" ? 2 : 0;
+  config.compression.method = kind;
+  config.compression.ratio = 0.2;
+  config.compression.warmup_steps = kind == "onebit-adam" ? 2 : 0;
   return config;
 }
 
@@ -41,6 +42,7 @@ Config across(Config config, int dp, int cp, int ep = 1, int pp = 1) {
 
 // Every stage of ZeRO, in one set of shards or two, beside every other axis.
 TEST(CompressionLayouts, AreTrainedOrRefusedByName) {
+  LEAVE_OUT_UNDER(thread_sanitizer, "so many trainings take minutes");
   struct Axes {
     const char* family = "llama";
     int pp = 1, cp = 1, tp = 1, ep = 1;
@@ -51,11 +53,12 @@ TEST(CompressionLayouts, AreTrainedOrRefusedByName) {
          {std::pair(0, 0), {1, 0}, {2, 0}, {3, 0}, {0, 2}, {1, 2}, {2, 2}, {3, 2}}) {
       std::optional<VerifyRun> plain;
       for (const std::string kind : {"none", "bf16", "int8", "topk", "powersgd", "onebit-adam"}) {
-        Config config = across(four_compressed_grains(kind, axes.family), 4, axes.cp, axes.ep, axes.pp);
-        if (config.model.experts > 0) config.model.experts = 8;
+        Config config =
+            across(four_compressed_micro_batches(kind, axes.family), 4, axes.cp, axes.ep, axes.pp);
+        if (config.model.num_experts > 0) config.model.num_experts = 8;
         config.parallel.tp = axes.tp;
-        config.parallel.zero = zero;
-        config.parallel.zero_shard = shard;
+        config.parallel.zero_stage = zero;
+        config.parallel.shard_degree = shard;
         config.train.steps = 3;
         const std::string what = fmt::format("{} {} zero {} of {}, pp {} cp {} tp {}", kind, axes.family,
                                              zero, shard, axes.pp, axes.cp, axes.tp);
@@ -67,7 +70,7 @@ TEST(CompressionLayouts, AreTrainedOrRefusedByName) {
         } catch (const ConfigError& error) {
           EXPECT_TRUE((zero == 0 && shard > 0) || (!is_block_code && (zero > 1 || shard > 0))) << what;
           EXPECT_THAT(error.what(),
-                      StartsWith(is_block_code ? "parallel.zero_shard: " : "parallel.compression: "));
+                      StartsWith(is_block_code ? "parallel.shard_degree: " : "compression.method: "));
           continue;
         }
         const VerifyRun run = run_layout(config);
@@ -82,9 +85,9 @@ TEST(CompressionLayouts, AreTrainedOrRefusedByName) {
 TEST(CompressionLayouts, PipelinesKeepTheBits) {
   for (const char* kind : {"bf16", "int8", "topk", "powersgd", "onebit-adam"})
     for (const char* family : {"llama", "gpt2", "moe"}) {
-      Config config = four_compressed_grains(kind, family);
-      const bool moe = config.model.experts > 0;
-      if (moe) config.model.experts = 8;
+      Config config = four_compressed_micro_batches(kind, family);
+      const bool moe = config.model.num_experts > 0;
+      if (moe) config.model.num_experts = 8;
       const int dp = moe ? 4 : 2, ep = moe ? 2 : 1;
       const VerifyRun flat = run_layout(across(config, dp, 1, ep));
       const VerifyRun run = run_layout(across(config, dp, 1, ep, 2));
@@ -96,35 +99,37 @@ TEST(CompressionLayouts, PipelinesKeepTheBits) {
       // 1-bit Adam's norm is of gradients that are not summed: its squares are added over stages and ranks at once.
       EXPECT_LE(compare(run, flat).grad_norm.value, std::string(kind) == "onebit-adam" ? 1e-14 : 0.0)
           << kind << " " << family;
-      config.parallel.compression = "none";
+      config.compression.method = "none";
       EXPECT_FALSE(compare(run_layout(across(config, dp, 1, ep)), flat).bitwise) << kind;
     }
 }
 
 // The codes that keep most of a gradient: near. The others: trained, and by the first step's exact loss.
 TEST(CompressionLayouts, ContextsAndExpertsAreNearTheUncompressed) {
+  LEAVE_OUT_UNDER(thread_sanitizer, "so many trainings take minutes");
   for (const char* kind : {"bf16", "int8", "topk", "powersgd", "onebit-adam"})
     for (const int ep : {1, 2}) {
-      Config config = four_compressed_grains(kind, "moe_bias");
-      config.model.experts = 8;
+      Config config = four_compressed_micro_batches(kind, "moe_bias");
+      config.model.num_experts = 8;
       const VerifyRun run = run_layout(across(config, 2, 2, ep));
-      config.parallel.compression = "none";
+      config.compression.method = "none";
       const VerifyRun plain = run_layout(across(config, 2, 2, ep));
       const bool fine = std::string(kind) == "bf16" || std::string(kind) == "int8";
       EXPECT_EQ(run.losses[0], plain.losses[0]) << kind;
       EXPECT_NEAR(run.losses.back(), plain.losses.back(), (fine ? 0.002 : 0.05) * plain.losses.back())
           << kind;
       EXPECT_NE(run.weights, plain.weights) << kind << ": nothing was compressed";
-      config.parallel.compression = kind;
+      config.compression.method = kind;
       EXPECT_TRUE(compare(run_layout(across(config, 2, 2, ep)), run).bitwise) << kind << ", again";
     }
 }
 
-// Residues of every rank that sums a gradient, those of experts among them, are in the checkpoint.
+// Residuals of every rank that sums a gradient, those of experts among them, are in the checkpoint.
 TEST(CompressionLayouts, ResumeToTheSameBits) {
+  LEAVE_OUT_UNDER(thread_sanitizer, "so many trainings take minutes");
   for (const char* kind : {"int8", "topk", "powersgd", "onebit-adam"}) {
-    Config config = four_compressed_grains(kind, "moe_bias");
-    config.model.experts = 8;
+    Config config = four_compressed_micro_batches(kind, "moe_bias");
+    config.model.num_experts = 8;
     config = across(config, 2, 2, 2);
     const VerifyRun whole = run_layout(config);
     const std::string folder = temporary_path(std::string("compression_layouts_") + kind);
@@ -141,18 +146,18 @@ TEST(CompressionLayouts, ResumeToTheSameBits) {
         }});
     const auto path = newest_checkpoint(system_env(), folder, nullptr);
     ASSERT_TRUE(path);
-    int residues = 0, of_experts = 0, factors = 0;
+    int residuals = 0, of_experts = 0, factors = 0;
     const Checkpoint checkpoint = Checkpoint::open(system_env(), *path);
     for (const TensorEntry& entry : checkpoint.tensors()) {
       const bool expert = entry.name.find("experts") != std::string::npos;
-      residues += entry.name.starts_with("residue.3.") ? 1 : 0;
-      of_experts += expert && entry.name.starts_with("residue.1.") ? 1 : 0;
+      residuals += entry.name.starts_with("error_feedback.3.") ? 1 : 0;
+      of_experts += expert && entry.name.starts_with("error_feedback.1.") ? 1 : 0;
       factors += expert && entry.name.starts_with("factor.") ? 1 : 0;
       if (expert && entry.name.starts_with("factor.")) {
         EXPECT_EQ(entry.shape[0], 8) << "of every expert";
       }
     }
-    EXPECT_GT(residues, 0) << "of the last of dp x cp ranks";
+    EXPECT_GT(residuals, 0) << "of the last of dp x cp ranks";
     EXPECT_EQ(of_experts, 3) << "gate, up and down of the last of edp ranks";
     EXPECT_EQ(factors, std::string(kind) == "powersgd" ? 3 : 0);
     const VerifyRun rest = run_layout(config, {.begin = [&](Training& training, TrainState& state, World&) {
@@ -168,7 +173,7 @@ TEST(CompressionLayouts, ResumeToTheSameBits) {
 
 // Each part of a matrix that tp cuts has a factor; those of matrices that it leaves whole are as without it.
 TEST(CompressionLayouts, PartsOfMatricesResumeToTheSameBits) {
-  Config config = across(four_compressed_grains("powersgd", "gpt2"), 2, 1);
+  Config config = across(four_compressed_micro_batches("powersgd", "gpt2"), 2, 1);
   config.parallel.tp = 2;
   const VerifyRun whole = run_layout(config);
   const SavedRun saved = save_after(config, 3, "compression_layouts_parts");
@@ -186,21 +191,23 @@ TEST(CompressionLayouts, PartsOfMatricesResumeToTheSameBits) {
   EXPECT_EQ(rest.losses.back(), whole.losses.back());
   EXPECT_EQ(rest.state, whole.state);
   // Factors of other parts are none of these: they begin again.
-  const VerifyRun flat = resume(across(four_compressed_grains("powersgd", "gpt2"), 2, 1), saved);
+  const VerifyRun flat = resume(across(four_compressed_micro_batches("powersgd", "gpt2"), 2, 1), saved);
   EXPECT_NEAR(flat.losses.back(), whole.losses.back(), 0.05 * whole.losses.back());
 }
 
 // Of a rank's parts R and C: 2 (n-1)/n 4 r (R + C) bytes each, and what is not compressed as f32.
 TEST(CompressionLayouts, PartsOfMatricesSendTheDocumentedBytes) {
-  Config config = across(four_compressed_grains("powersgd"), 2, 1);
+  Config config = across(four_compressed_micro_batches("powersgd"), 2, 1);
   config.parallel.tp = 2;
-  config.parallel.compression_rank = 2;
+  config.compression.rank = 2;
   config.model.vocab_size = 44;  // two halves without padding
   const ModelConfig& m = config.model;
-  const int64_t head = m.width / m.heads, q = m.width / 2, kv = m.kv_heads * head / 2, ffn = m.ffn_width / 2;
-  const int64_t factors = 2 * (2 * (m.vocab_size / 2 + m.width) +
-                               m.layers * (2 * (q + m.width) + 2 * (kv + m.width) + 3 * (ffn + m.width))),
-                vectors = (2 * m.layers + 1) * m.width;
+  const int64_t head = m.hidden_size / m.num_attention_heads, q = m.hidden_size / 2,
+                kv = m.num_key_value_heads * head / 2, ffn = m.intermediate_size / 2;
+  const int64_t factors = 2 * (2 * (m.vocab_size / 2 + m.hidden_size) +
+                               m.num_hidden_layers * (2 * (q + m.hidden_size) + 2 * (kv + m.hidden_size) +
+                                                      3 * (ffn + m.hidden_size))),
+                vectors = (2 * m.num_hidden_layers + 1) * m.hidden_size;
   std::map<std::thread::id, Group*> groups;
   std::mutex mutex;
   const int64_t losses = 8 * (2 * 4 * 2 + 1);  // 2 (n-1)/n = 1
@@ -222,26 +229,27 @@ TEST(CompressionLayouts, PartsOfMatricesSendTheDocumentedBytes) {
 TEST(CompressionLayouts, ExpertsSendTheDocumentedBytes) {
   constexpr int64_t kCopies = 2, kExperts = 4;  // edp; of a rank
   for (const char* kind : {"int8", "powersgd", "onebit-adam"}) {
-    Config config = four_compressed_grains(kind, "moe_bias");
-    config.model.experts = 8;
-    config.parallel.compression_rank = 2;
+    Config config = four_compressed_micro_batches(kind, "moe_bias");
+    config.model.num_experts = 8;
+    config.compression.rank = 2;
     const ModelConfig& m = config.model;
-    const int64_t matrix = m.expert_width * m.width, layers = m.layers - m.dense_layers;
+    const int64_t matrix = m.moe_intermediate_size * m.hidden_size,
+                  layers = m.num_hidden_layers - m.first_k_dense_replace;
     const auto codes = [&](int64_t bytes) {
       const int64_t blocks = 3 * layers * ((kExperts * matrix + 255) / 256);
       return 2 * (kCopies - 1) * ((blocks + kCopies - 1) / kCopies) * bytes;
     };
     const auto floats = [&](int64_t count) { return 2 * (kCopies - 1) * 4 * count / kCopies; };
-    const int64_t compressed_steps = config.train.steps - config.parallel.compression_warmup,
+    const int64_t compressed_steps = config.train.steps - config.compression.warmup_steps,
                   whole = floats(3 * layers * kExperts * matrix);
     int64_t of_step = codes(260), squares = 0;
     if (std::string(kind) == "powersgd")
-      of_step = floats(3 * layers * kExperts * 2 * (m.expert_width + m.width));
+      of_step = floats(3 * layers * kExperts * 2 * (m.moe_intermediate_size + m.hidden_size));
     if (std::string(kind) == "onebit-adam") {
       of_step = codes(36);
       squares = floats(2 * 3 * layers);  // f64 of the norm, which nobody's sum has
     }
-    const std::string text = config.parallel.compression;
+    const std::string text = config.compression.method;
     const std::function<Group*(Mesh&)> copies = [](Mesh& mesh) { return &mesh.group(Axis::edp); };
     std::map<std::thread::id, Group*> groups;
     std::mutex mutex;
@@ -257,11 +265,11 @@ TEST(CompressionLayouts, ExpertsSendTheDocumentedBytes) {
                       const std::lock_guard lock(mutex);
                       EXPECT_EQ(
                           groups.at(std::this_thread::get_id())->traffic().total().bytes,
-                          compressed_steps * (of_step + squares) + config.parallel.compression_warmup * whole)
+                          compressed_steps * (of_step + squares) + config.compression.warmup_steps * whole)
                           << text;
                     }});
   }
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::compression_layouts_test

@@ -4,19 +4,20 @@
 #include <filesystem>
 
 #include "support/temporary_folder.h"
+#include "support/tiers.h"
 #include "train/defined_sums.h"
 #include "train/layout_run.h"
 
-namespace athanor {
+namespace athanor::tests::compression_test {
 namespace {
 
 Config compressed_config(const std::string& kind, const std::string& family = "llama",
                          const std::string& optimizer = "adamw") {
   Config config = tiny(family);
   config.optimizer.name = optimizer;
-  config.parallel.compression = kind;
-  config.parallel.compression_ratio = 0.05;
-  config.parallel.compression_rank = 3;
+  config.compression.method = kind;
+  config.compression.ratio = 0.05;
+  config.compression.rank = 3;
   config.precision.compute = "f32";
   return config;
 }
@@ -43,9 +44,9 @@ double gap_of(const Outcome& got, const DefinedRun& expected) {
 void expect_defined(const Config& config, int ranks, double tolerance) {
   const Outcome got = run(config, ranks);
   const DefinedRun expected = define_run(config, ranks);
-  const std::string what = config.parallel.compression + ", " + config.model.family + ", " +
-                           config.optimizer.name + ", zero " + std::to_string(config.parallel.zero) + ", " +
-                           std::to_string(ranks) + " ranks";
+  const std::string what = config.compression.method + ", " + config.model.model_type + ", " +
+                           config.optimizer.name + ", zero " + std::to_string(config.parallel.zero_stage) +
+                           ", " + std::to_string(ranks) + " ranks";
   for (size_t i = 0; i < expected.losses.size(); ++i) {
     // The definition adds losses and norms up in another order.
     EXPECT_NEAR(got.steps[i].loss, expected.losses[i], std::max(tolerance, 1e-12) * expected.losses[i])
@@ -62,6 +63,7 @@ void expect_defined(const Config& config, int ranks, double tolerance) {
 }
 
 TEST(Compression, TrainsAsItsDefinedRun) {
+  LEAVE_OUT_UNDER(any_sanitizer, "a run beside its definition takes minutes");
   for (const char* kind : {"bf16", "int8", "topk"})
     for (const char* optimizer : {"adamw", "sgd"}) {
       expect_defined(compressed_config(kind, "llama", optimizer), 2, 0.0);
@@ -69,8 +71,8 @@ TEST(Compression, TrainsAsItsDefinedRun) {
     }
   for (const char* kind : {"bf16", "int8", "topk"}) {
     Config config = compressed_config(kind);
-    config.parallel.zero = 1;
-    config.model.width = 48;  // of several blocks: cut
+    config.parallel.zero_stage = 1;
+    config.model.hidden_size = 48;  // of several blocks: cut
     config.model.head_dim = 12;
     expect_defined(config, 3, 0.0);
   }
@@ -78,23 +80,24 @@ TEST(Compression, TrainsAsItsDefinedRun) {
     expect_defined(compressed_config("powersgd", "llama", optimizer), 3, 1e-4);
 }
 
-// ZeRO 2 and 3: every round of grains is sent, of uneven ones the last with nothing but what is owed.
+// ZeRO 2 and 3: every round of micro-batches is sent, of uneven ones the last with nothing but what is owed.
 TEST(Compression, OfRoundsIsItsDefinedRun) {
+  LEAVE_OUT_UNDER(any_sanitizer, "a run beside its definition takes minutes");
   for (const int zero : {2, 3})
     for (const char* kind : {"bf16", "int8"})
       for (const bool feedback : {true, false}) {
         Config config = compressed_config(kind, zero == 2 ? "gpt2" : "llama", feedback ? "adamw" : "sgd");
-        config.parallel.zero = zero;
-        config.parallel.error_feedback = feedback;
-        config.model.width = 48;  // of several blocks: cut
+        config.parallel.zero_stage = zero;
+        config.compression.error_feedback = feedback;
+        config.model.hidden_size = 48;  // of several blocks: cut
         config.model.head_dim = 12;
         for (const int ranks : {feedback ? 2 : 5, 3}) expect_defined(config, ranks, 0.0);
-        config.parallel.error_feedback = !feedback;
+        config.compression.error_feedback = !feedback;
         const Outcome got = run(config, 2);
-        config.parallel.error_feedback = feedback;
+        config.compression.error_feedback = feedback;
         EXPECT_GT(gap_of(got, define_run(config, 2)), 1e-6) << kind << ": what is owed shows";
-        config.parallel.error_feedback = !feedback;
-        config.parallel.zero = 1;
+        config.compression.error_feedback = !feedback;
+        config.parallel.zero_stage = 1;
         EXPECT_GT(gap_of(got, define_run(config, 2)), 1e-6) << kind << ": so do rounds";
       }
 }
@@ -109,7 +112,7 @@ TEST(Compression, LossScalesMakeNoDifference) {
         config.precision.compute = "f16";
         config.precision.loss_scale = overflows ? 4194304 : 256;
         config.precision.loss_scale_window = 2;
-        config.parallel.zero = zero;
+        config.parallel.zero_stage = zero;
         config.train.steps = 10;
         expect_defined(config, 2, kind == std::string("powersgd") ? 2e-3 : 0.0);
         const DefinedRun expected = define_run(config, 2);
@@ -126,9 +129,9 @@ TEST(Compression, LossScalesMakeNoDifference) {
 TEST(Compression, OfExpertsIsItsDefinedRun) {
   for (const char* optimizer : {"adamw", "sgd"}) {
     Config config = compressed_config("powersgd", "moe", optimizer);
-    config.model.experts = 8;
+    config.model.num_experts = 8;
     config.optimizer.lr = 1e-3;
-    config.train.global_batch = 8;  // four grains
+    config.train.global_batch_size = 8;  // four micro-batches
     expect_defined(config, 2, 1e-4);
     config.parallel.dp = 4;
     config.parallel.ep = 2;
@@ -140,7 +143,7 @@ TEST(Compression, OfExpertsIsItsDefinedRun) {
     }
     const Outcome outcome = outcome_of(config, got);
     EXPECT_LE(gap_of(outcome, expected), 1e-5) << optimizer;
-    config.parallel.error_feedback = false;
+    config.compression.error_feedback = false;
     EXPECT_GT(gap_of(outcome, define_run(config, 4)), 1e-5) << optimizer << ": what is forgotten shows";
   }
 }
@@ -148,12 +151,13 @@ TEST(Compression, OfExpertsIsItsDefinedRun) {
 // What tensor parallelism leaves a rank of a matrix has factors of its own; what it leaves whole has the same ones on
 // every rank, which run_layout holds against each other. Factors of whole matrices are another function.
 TEST(Compression, OfPartsOfMatricesIsItsDefinedRun) {
+  LEAVE_OUT_UNDER(any_sanitizer, "a run beside its definition takes minutes");
   for (const char* optimizer : {"adamw", "sgd"})
     for (const auto& [zero, sp] : {std::pair(0, false), {0, true}, {1, false}}) {
       Config config = compressed_config("powersgd", "llama", optimizer);
       config.optimizer.lr = 1e-3;
       config.parallel.dp = config.parallel.tp = 2;
-      config.parallel.zero = zero;
+      config.parallel.zero_stage = zero;
       config.parallel.sp = sp;
       const DefinedRun expected = define_run(config, 2);
       const VerifyRun got = run_layout(config);
@@ -171,29 +175,30 @@ TEST(Compression, OfPartsOfMatricesIsItsDefinedRun) {
 
 // Hybrid sharding: sets of ranks sum exactly, and what they exchange is coded as that of so many ranks with zero = 0.
 TEST(Compression, OfHybridShardsIsItsDefinition) {
+  LEAVE_OUT_UNDER(any_sanitizer, "a run beside its definition takes minutes");
   const auto expect_sets = [](Config config, int dp, int shard, int zero = 1) {
-    // Seven grains: uneven. Stages 2 and 3 add up rounds; of one grain a rank that is the order of the ranks, too.
-    config.train.global_batch = zero == 1 ? 14 : 2 * dp;
-    config.model.width = 48;  // matrices of several blocks: cut
+    // Seven micro-batches: uneven. Stages 2 and 3 add up rounds; of one micro-batch a rank that is the order of the ranks, too.
+    config.train.global_batch_size = zero == 1 ? 14 : 2 * dp;
+    config.model.hidden_size = 48;  // matrices of several blocks: cut
     config.model.head_dim = 12;
     config.parallel.dp = dp;
-    config.parallel.zero = zero;
-    config.parallel.zero_shard = shard;
+    config.parallel.zero_stage = zero;
+    config.parallel.shard_degree = shard;
     Config defined = config;
-    defined.parallel.zero = 1;
+    defined.parallel.zero_stage = 1;
     const DefinedRun expected = define_run(defined, dp);
     const VerifyRun got = run_layout(config);
-    const std::string what = fmt::format("{} {} dp {} in {}, zero {}", config.parallel.compression,
-                                         config.model.family, dp, shard, zero);
+    const std::string what = fmt::format("{} {} dp {} in {}, zero {}", config.compression.method,
+                                         config.model.model_type, dp, shard, zero);
     for (size_t i = 0; i < expected.losses.size(); ++i) {
       EXPECT_NEAR(got.losses[i], expected.losses[i], 1e-12 * expected.losses[i]) << what;
       EXPECT_NEAR(got.grad_norms[i], expected.grad_norms[i], 1e-12 * expected.grad_norms[i]) << what;
     }
     EXPECT_EQ(gap_of(outcome_of(config, got), expected), 0.0) << what;
-    defined.parallel.error_feedback = false;
+    defined.compression.error_feedback = false;
     EXPECT_GT(gap_of(outcome_of(config, got), define_run(defined, dp)), 1e-6) << what << ": what is owed";
-    defined.parallel.error_feedback = true;
-    defined.parallel.zero_shard = 0;
+    defined.compression.error_feedback = true;
+    defined.parallel.shard_degree = 0;
     EXPECT_GT(gap_of(outcome_of(config, got), define_run(defined, dp)), 1e-6)
         << what << ": codes of every rank";
   };
@@ -208,16 +213,17 @@ TEST(Compression, OfHybridShardsIsItsDefinition) {
 
 // Experts of which a set has one copy are exchanged by all that have them, of several by the sets.
 TEST(Compression, OfExpertsInHybridShardsIsItsDefinition) {
+  LEAVE_OUT_UNDER(any_sanitizer, "a run beside its definition takes minutes");
   for (const char* kind : {"bf16", "int8"})
     for (const auto& [dp, shard, zero] : {std::tuple(4, 2, 1), {8, 4, 1}, {8, 4, 3}}) {
       Config config = compressed_config(kind, "moe");
-      config.model.experts = 8;
+      config.model.num_experts = 8;
       config.optimizer.lr = 1e-3;
-      config.train.global_batch = 16;  // eight grains
+      config.train.global_batch_size = 16;  // eight micro-batches
       config.parallel.dp = dp;
       config.parallel.ep = 2;
-      config.parallel.zero = zero;
-      config.parallel.zero_shard = shard;
+      config.parallel.zero_stage = zero;
+      config.parallel.shard_degree = shard;
       const DefinedRun expected = define_run(config, dp);
       const VerifyRun got = run_layout(config);
       for (size_t i = 0; i < expected.losses.size(); ++i) {
@@ -227,10 +233,10 @@ TEST(Compression, OfExpertsInHybridShardsIsItsDefinition) {
       }
       const Outcome outcome = outcome_of(config, got);
       EXPECT_LE(gap_of(outcome, expected), 1e-6) << kind << " " << dp;
-      config.parallel.error_feedback = false;
+      config.compression.error_feedback = false;
       EXPECT_GT(gap_of(outcome, define_run(config, dp)), 1e-5) << kind << " " << dp << ": what is owed";
-      config.parallel.error_feedback = true;
-      config.parallel.zero = config.parallel.zero_shard = 0;
+      config.compression.error_feedback = true;
+      config.parallel.zero_stage = config.parallel.shard_degree = 0;
       EXPECT_GT(gap_of(outcome, define_run(config, dp)), 1e-5)
           << kind << " " << dp << ": codes of every rank";
     }
@@ -242,7 +248,7 @@ TEST(Compression, ForgottenErrorFeedbackShows) {
   for (const char* kind : {"bf16", "int8", "topk"})
     for (const char* optimizer : {"adamw", "sgd"}) {
       Config forgotten = compressed_config(kind, "llama", optimizer);
-      forgotten.parallel.error_feedback = false;
+      forgotten.compression.error_feedback = false;
       expect_defined(forgotten, 2, 0.0);
       EXPECT_GT(gap_of(run(forgotten, 2), define_run(compressed_config(kind, "llama", optimizer), 2)), 1e-6)
           << kind << " " << optimizer;
@@ -250,7 +256,7 @@ TEST(Compression, ForgottenErrorFeedbackShows) {
   Config config = compressed_config("topk", "llama", "sgd");
   config.train.steps = 60;
   const double with = run(config, 2).steps.back().loss;
-  config.parallel.error_feedback = false;
+  config.compression.error_feedback = false;
   EXPECT_LT(with, run(config, 2).steps.back().loss);
 }
 
@@ -261,7 +267,7 @@ TEST(Compression, OfOneRankIsNone) {
 
 TEST(Compression, WarmupIsNotCompressed) {
   Config config = compressed_config("topk");
-  config.parallel.compression_warmup = config.train.steps;
+  config.compression.warmup_steps = config.train.steps;
   EXPECT_TRUE(same_bits(run(config, 3), run(compressed_config("none"), 3)));
 }
 
@@ -295,10 +301,10 @@ std::map<std::string, double> owed_by_tensor(const std::string& path) {
   const Checkpoint checkpoint = Checkpoint::open(system_env(), path);
   std::map<std::string, double> sums;
   for (const TensorEntry& entry : checkpoint.tensors()) {
-    const size_t at = entry.name.find("residue.");
-    if (at == std::string::npos) continue;
-    std::string of = entry.name.substr(at + 8);
-    if (at == 0) of = of.substr(of.find('.') + 1);
+    const bool of_rank = entry.name.starts_with("error_feedback.");
+    if (!of_rank && !entry.name.starts_with("server_error.")) continue;
+    std::string of = entry.name.substr(entry.name.find('.') + 1);
+    if (of_rank) of = of.substr(of.find('.') + 1);
     Floats values(static_cast<size_t>(entry.shape.numel()));
     checkpoint.read(entry.name, values.data());
     for (const float value : values) sums[of] += double{value};
@@ -325,10 +331,10 @@ TEST(CompressionCheckpoint, OtherNumbersOfRanksOweTheSame) {
 TEST(Compression, LossFallsAsTheUncompressedOne) {
   Config config = compressed_config("none");
   config.train.steps = 60;
-  config.parallel.compression_ratio = 0.25;
-  config.parallel.compression_rank = 8;
+  config.compression.ratio = 0.25;
+  config.compression.rank = 8;
   const auto losses = [&](const char* kind) {
-    config.parallel.compression = kind;
+    config.compression.method = kind;
     const Outcome outcome = run(config, 2);
     return std::pair(outcome.steps.front().loss, outcome.steps.back().loss);
   };
@@ -339,4 +345,4 @@ TEST(Compression, LossFallsAsTheUncompressedOne) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::compression_test

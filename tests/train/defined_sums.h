@@ -5,33 +5,35 @@
 #include <map>
 
 #include "athanor/kernels/table.h"
-#include "athanor/train/compression_state.h"
+#include "athanor/train/engine/compression_state.h"
 #include "support/compression_definition.h"
 #include "train/virtual_ranks.h"
 
-namespace athanor {
+namespace athanor::tests {
 
 inline Config one_rank_of(Config config) {
-  config.parallel.compression = "none";
+  config.compression.method = "none";
   config.parallel.ep = config.parallel.tp = 1;
-  config.parallel.sync_every = config.parallel.sync_group = 0;
+  config.local_sgd.sync_interval = config.local_sgd.group_size = 0;
   config.parallel.sp = false;
   return config;
 }
 
-// Which grains each rank sums before it sends them: all of a step, or (ZeRO 2 and 3) one of a round, the last ones none.
+// Which micro-batches each rank sums before it sends them: all of a step, or (ZeRO 2 and 3) one of a round, the last ones none.
 using Round = std::vector<LeafRange>;
-inline std::vector<Round> rounds_of(const Config& config, int64_t num_grains, int ranks) {
+inline std::vector<Round> rounds_of(const Config& config, int64_t num_micro_batches, int ranks) {
   std::vector<Round> rounds;
-  if (config.parallel.zero < 2 || config.parallel.zero_shard > 0) {
+  if (config.parallel.zero_stage < 2 || config.parallel.shard_degree > 0) {
     Round& all = rounds.emplace_back();
-    for (int rank = 0; rank < ranks; ++rank) all.push_back(grains_of_rank(num_grains, ranks, rank));
+    for (int rank = 0; rank < ranks; ++rank)
+      all.push_back(micro_batches_of_rank(num_micro_batches, ranks, rank));
     return rounds;
   }
-  for (int64_t first = 0; first < num_grains; first += ranks) {
+  for (int64_t first = 0; first < num_micro_batches; first += ranks) {
     Round& round = rounds.emplace_back();
-    for (int64_t grain = first; grain < first + ranks; ++grain)
-      round.emplace_back(std::min(grain, num_grains), std::min(grain + 1, num_grains));
+    for (int64_t micro_batch = first; micro_batch < first + ranks; ++micro_batch)
+      round.emplace_back(std::min(micro_batch, num_micro_batches),
+                         std::min(micro_batch + 1, num_micro_batches));
   }
   return rounds;
 }
@@ -42,8 +44,9 @@ struct DefinedStep {
   double grad_norm = 0.0;
   bool is_finite = true;  // else nothing was summed
   double clip(const Config& config) const {
-    return config.optimizer.clip_norm > 0.0 ? std::min(1.0, config.optimizer.clip_norm / (grad_norm + 1e-6))
-                                            : 1.0;
+    return config.optimizer.max_grad_norm > 0.0
+               ? std::min(1.0, config.optimizer.max_grad_norm / (grad_norm + 1e-6))
+               : 1.0;
   }
 };
 
@@ -51,11 +54,11 @@ class DefinedSums {
  public:
   explicit DefinedSums(const Config& config)
       : config_(config),
-        definition_(config.parallel.compression == "onebit-adam" ? "onebit" : config.parallel.compression,
-                    config.parallel.error_feedback, config.parallel.compression_ratio,
-                    config.parallel.compression_rank, config.train.seed) {}
+        definition_(config.compression.method == "onebit-adam" ? "onebit" : config.compression.method,
+                    config.compression.error_feedback, config.compression.ratio, config.compression.rank,
+                    config.train.seed) {}
 
-  // Of ranks with these grains of a step; `training` is one_rank_of(config). The sums are those of the loss, whatever
+  // Of ranks with these micro-batches of a step; `training` is one_rank_of(config). The sums are those of the loss, whatever
   // scale (a power of two) keeps f16 in its range: no code sees one.
   DefinedStep step(Training& training, int64_t step, const std::vector<Round>& rounds,
                    double loss_scale = 1.0) {
@@ -86,7 +89,7 @@ class DefinedSums {
       copy_from_host(grad, sum.data(), grad.size_bytes());
       done.grads[param.get()] = grad;
       double of_param = 0;
-      kernels(grad).elementwise.sum_squares(training.arena.queue(), {&grad, 1}, {&of_param, 1});
+      kernels_of(grad).elementwise.sum_squares(training.arena.queue(), {&grad, 1}, {&of_param, 1});
       squares += of_param;
     }
     done.grad_norm = std::sqrt(squares) / done.losses.tokens;
@@ -94,16 +97,16 @@ class DefinedSums {
   }
 
  private:
-  void add_rank(Training& training, int64_t step, const LeafRange& grains, double loss_scale,
+  void add_rank(Training& training, int64_t step, const LeafRange& micro_batches, double loss_scale,
                 DefinedStep& done, std::map<const Weight*, std::vector<std::vector<Floats>>>& of_round) {
-    const bool has_grains = grains.first < grains.second;
+    const bool has_micro_batches = micro_batches.first < micro_batches.second;
     const Accumulated sums =
-        has_grains ? accumulate(training, config_, step, grains, loss_scale) : Accumulated{};
+        has_micro_batches ? accumulate(training, config_, step, micro_batches, loss_scale) : Accumulated{};
     done.losses.loss += sums.loss;
     done.losses.tokens += sums.tokens;
     for (Weight* weight : training.model->weights()) {
-      Floats grad =
-          has_grains ? to_floats(weight->grad()) : Floats(static_cast<size_t>(weight->param().numel()), 0.0f);
+      Floats grad = has_micro_batches ? to_floats(weight->grad())
+                                      : Floats(static_cast<size_t>(weight->param().numel()), 0.0f);
       for (float& value : grad) {
         value /= static_cast<float>(loss_scale);
         done.is_finite = done.is_finite && std::isfinite(value);
@@ -123,7 +126,7 @@ class DefinedSums {
     const ParallelConfig& p = config_.parallel;
     const bool by_rows = param.name().find("attn.o.") == std::string::npos &&
                          param.name().find("mlp.down.") == std::string::npos;
-    const int64_t parts = count > 1 ? (p.compression == "powersgd" ? count : p.ep) : p.tp;
+    const int64_t parts = count > 1 ? (config_.compression.method == "powersgd" ? count : p.ep) : p.tp;
     const int64_t of_part = ((by_rows ? count * rows : cols) + parts - 1) / parts;
     std::vector<Piece> pieces;
     for (int64_t i = 0; i < parts; ++i) {
@@ -141,7 +144,7 @@ class DefinedSums {
     const auto [count, rows, cols] = matrices_of(param);
     const ParallelConfig& p = config_.parallel;
     // With hybrid sharding what is exchanged are sums of sets of ranks, which are neighbours.
-    const int64_t experts = count > 1 ? p.ep : 1, set = std::max<int64_t>(1, p.zero_shard / experts);
+    const int64_t experts = count > 1 ? p.ep : 1, set = std::max<int64_t>(1, p.shard_degree / experts);
     const auto x = of_copies(of_copies(of_rank, experts), set);
     Floats sum(x[0].size(), 0.0f);
     const CompressionOptions options = compression_of(config_);
@@ -161,7 +164,7 @@ class DefinedSums {
         for_elements([&](size_t at) { parts[rank].push_back(x[rank][at]); });
       const Floats done = definition_.sum(param.name() + " " + use + piece.suffix, parts,
                                           static_cast<size_t>(piece.last_col - piece.first_col),
-                                          /*both_ways=*/p.zero == 0 || p.zero_shard > 0);
+                                          /*both_ways=*/p.zero_stage == 0 || p.shard_degree > 0);
       size_t next = 0;
       for_elements([&](size_t at) { sum[at] = done[next++]; });
     }
@@ -191,7 +194,7 @@ inline DefinedRun define_run(const Config& config, int ranks) {
   for (int64_t step = 1; step <= config.train.steps; ++step) {
     run.loss_scales.push_back(scale.scale);
     const DefinedStep done =
-        sums.step(training, step, rounds_of(config, training.num_grains, ranks), scale.scale);
+        sums.step(training, step, rounds_of(config, training.num_micro_batches, ranks), scale.scale);
     run.losses.push_back(done.losses.loss / done.losses.tokens);
     run.grad_norms.push_back(done.is_finite ? done.grad_norm : std::numeric_limits<double>::quiet_NaN());
     if (!scale.update(done.is_finite)) continue;
@@ -207,4 +210,4 @@ inline DefinedRun define_run(const Config& config, int ranks) {
   return run;
 }
 
-}  // namespace athanor
+}  // namespace athanor::tests

@@ -5,15 +5,16 @@
 
 #include "athanor/store/host_records.h"
 #include "athanor/store/memory_records.h"
-#include "athanor/train/device.h"
-#include "athanor/train/host_activations.h"
-#include "athanor/train/memory_plan.h"
+#include "athanor/train/engine/device.h"
+#include "athanor/train/engine/host_activations.h"
+#include "athanor/train/plan/memory_plan.h"
 #include "support/places.h"
 #include "support/side_streams.h"
 #include "support/temporary_folder.h"
+#include "support/tiers.h"
 #include "train/device_training.h"
 
-namespace athanor {
+namespace athanor::tests::device_offload_test {
 namespace {
 
 // Late: copies are made when somebody waits for them. Early: as soon as they may be.
@@ -159,15 +160,15 @@ TEST(DeviceOffloadOnTheCpu, IsRefused) {
 // Blocks with few tokens, as emulated norms and attention take long, and yet activations worth a transfer.
 Config few_wide_tokens(const std::string& family, const std::string& compute, const std::string& optimizer) {
   Config config = tiny(family);
-  config.model.layers = 3;
-  config.model.width = 48;
-  config.model.ffn_width = 400;
-  config.model.expert_width = family == "moe" ? 200 : 0;
+  config.model.num_hidden_layers = 3;
+  config.model.hidden_size = 48;
+  config.model.intermediate_size = 400;
+  config.model.moe_intermediate_size = family == "moe" ? 200 : 0;
   config.model.head_dim = 12;
   config.precision.compute = compute;
   config.optimizer.name = optimizer;
   config.parallel.bucket_bytes = 32 << 10;
-  config.train.global_batch = 4;
+  config.train.global_batch_size = 4;
   config.train.steps = 2;
   config.train.device = "cuda";
   return config;
@@ -184,6 +185,7 @@ uint64_t bytes_of(const std::array<uint64_t, kNumCategories>& of, Category categ
 }
 
 TEST_P(DeviceOffload, ChangesNoBit) {
+  LEAVE_OUT_UNDER(any_sanitizer, "whole trainings on emulated devices take minutes");
   struct Case {
     const char *family, *compute, *optimizer, *state, *recompute;
   };
@@ -213,10 +215,11 @@ TEST_P(DeviceOffload, ChangesNoBit) {
 // What leaves the device's arena is what the host's has: all of the optimizer's, and the activations of all blocks but
 // those that are used and one more.
 TEST(DeviceOffloadOnTheHost, TakesWhatTheDeviceHasLess) {
+  LEAVE_OUT_UNDER(any_sanitizer, "whole trainings on emulated devices take minutes");
   for (const auto& [optimizer, compute] : {std::pair("adamw", "bf16"), std::pair("sgd", "f32")}) {
     SCOPED_TRACE(fmt::format("{} {}", optimizer, compute));
     Config config = few_wide_tokens("llama", compute, optimizer);
-    config.model.layers = 8;
+    config.model.num_hidden_layers = 8;
     config.train.steps = 1;
     std::array<uint64_t, kNumCategories> memory{}, device{}, host{};
     run_on_devices(config, 1, [&](const Training& training) { memory = training.arena.usage().peak; });
@@ -242,20 +245,22 @@ TEST(DeviceOffloadOnTheHost, TakesWhatTheDeviceHasLess) {
 }
 
 TEST(DeviceOffloadOnTheHost, OfSeveralDevicesChangesNoBit) {
+  LEAVE_OUT_UNDER(any_sanitizer, "whole trainings on emulated devices take minutes");
   Config config = few_wide_tokens("gpt2", "bf16", "adamw");
   config.parallel.reduce = "tree";
   const Outcome one = run_on_devices(config, 1);
   config = on_host(config, true, true);
   EXPECT_TRUE(same_bits(one, run_on_devices(config, 2)));
-  config.parallel.zero = 2;
+  config.parallel.zero_stage = 2;
   EXPECT_TRUE(same_bits(one, run_on_devices(config, 2)));
-  config.parallel.zero = 0;
-  config.parallel.pp = 2;  // several grains have stored blocks at a time
+  config.parallel.zero_stage = 0;
+  config.parallel.pp = 2;  // several micro-batches have stored blocks at a time
   EXPECT_TRUE(same_bits(one, run_on_devices(config, 2)));
 }
 
 // 8-bit state of a device is the CPU's, of gradients that are nearly so.
 TEST(DeviceOffloadOnTheHost, EightBitStateIsNearTheCpus) {
+  LEAVE_OUT_UNDER(any_sanitizer, "whole trainings on emulated devices take minutes");
   Config config = few_wide_tokens("llama", "f32", "adamw");
   config.optimizer.state = "8bit";
   config.train.steps = 3;
@@ -286,9 +291,9 @@ std::string train_on_device(const Config& config, const std::string& from, const
   Batch batch;
   while (state.step < last) {
     const int64_t step = state.step + 1;
-    int64_t grain = 0;
+    int64_t micro_batch = 0;
     training.runner->run(state, [&]() -> const Batch& {
-      batch = make_batch(config, step, grain++);
+      batch = make_batch(config, step, micro_batch++);
       return batch;
     });
   }
@@ -299,6 +304,7 @@ std::string train_on_device(const Config& config, const std::string& from, const
 }
 
 TEST_P(DeviceOffload, ACheckpointDoesNotKnowOfIt) {
+  LEAVE_OUT_UNDER(any_sanitizer, "whole trainings on emulated devices take minutes");
   const std::string folder = temporary_path(GetParam() ? "device_offload_early" : "device_offload_late");
   std::filesystem::remove_all(folder);
   std::filesystem::create_directories(folder);
@@ -316,4 +322,4 @@ TEST_P(DeviceOffload, ACheckpointDoesNotKnowOfIt) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::device_offload_test

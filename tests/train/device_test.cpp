@@ -1,14 +1,15 @@
 // Training on a device gives what it gives on the CPU, on several what it gives on one; what does not fit is refused.
-#include "athanor/train/device.h"
+#include "athanor/train/engine/device.h"
 
 #include <fmt/format.h>
 
 #include <cmath>
 
 #include "support/places.h"
+#include "support/tiers.h"
 #include "train/device_training.h"
 
-namespace athanor {
+namespace athanor::tests::device_test {
 namespace {
 
 struct DeviceCase {
@@ -22,7 +23,7 @@ TEST_P(DeviceTraining, GivesTheLossesOfTheCpu) {
   Config config = tiny(GetParam().family);
   config.precision.compute = GetParam().compute;
   config.optimizer.name = GetParam().optimizer;
-  config.train.global_batch = 4;
+  config.train.global_batch_size = 4;
   config.train.steps = 20;
   const Outcome cpu = run(config, 1), device = run_on_devices(config, 1);
   for (size_t i = 0; i < cpu.steps.size(); ++i) {
@@ -46,6 +47,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 // Data parallelism over NCCL: with "tree" the bits of one device, with "fast" nearly so.
 TEST(DevicesTraining, IsThatOfOneDevice) {
+  LEAVE_OUT_UNDER(any_sanitizer, "whole trainings on emulated devices take minutes");
   struct Layout {
     const char *optimizer, *reduce;
     int ranks;
@@ -68,6 +70,7 @@ TEST(DevicesTraining, IsThatOfOneDevice) {
 
 // So does ZeRO, whose shards of gradients, state and values travel over NCCL.
 TEST(DevicesTraining, OfAnyStageOfZeroIsThatOfOneDevice) {
+  LEAVE_OUT_UNDER(any_sanitizer, "whole trainings on emulated devices take minutes");
   struct Layout {
     int zero, ranks;
     const char *optimizer, *compute, *reduce;
@@ -82,10 +85,10 @@ TEST(DevicesTraining, OfAnyStageOfZeroIsThatOfOneDevice) {
     config.precision.compute = compute;
     config.parallel.reduce = reduce;
     config.parallel.bucket_bytes = 32 << 10;
-    config.train.global_batch = 6;
+    config.train.global_batch_size = 6;
     config.train.steps = 2;
     const Outcome one = run_on_devices(config, 1);
-    config.parallel.zero = zero;
+    config.parallel.zero_stage = zero;
     const Outcome several = run_on_devices(config, ranks);
     EXPECT_TRUE(same_bits(several, one) || std::string(reduce) == "fast");
     for (size_t i = 0; i < one.steps.size(); ++i) {
@@ -97,6 +100,7 @@ TEST(DevicesTraining, OfAnyStageOfZeroIsThatOfOneDevice) {
 
 // Tensor, sequence and pipeline parallelism: a model that several devices share.
 TEST(DevicesTraining, OfASharedModelIsThatOfOneDevice) {
+  LEAVE_OUT_UNDER(any_sanitizer, "whole trainings on emulated devices take minutes");
   struct Layout {
     const char *family, *optimizer;
     int tp, pp, dp;
@@ -111,7 +115,7 @@ TEST(DevicesTraining, OfASharedModelIsThatOfOneDevice) {
     Config config = tiny(family);
     config.optimizer.name = optimizer;
     config.precision.compute = "f32";
-    config.train.global_batch = 6;
+    config.train.global_batch_size = 6;
     config.train.steps = 2;
     const Outcome one = run_on_devices(config, 1);
     config.parallel.tp = tp;
@@ -150,11 +154,11 @@ TEST(Device, WhatItCannotDoIsRefused) {
   EXPECT_EQ(open_device(config, 2, built("athanor_cuda_emulated.so"), nullptr)->device(), Device::cuda);
   EXPECT_EQ(refusal_of(config, 1, "nowhere"),
             "train.device: got 'cuda', expected auto or cpu here: cuda: there is no plug-in nowhere");
-  config.parallel.zero = 3;
-  config.parallel.zero_shard = 2;
+  config.parallel.zero_stage = 3;
+  config.parallel.shard_degree = 2;
   EXPECT_EQ(refusal_of(config, 4, built("athanor_cuda_emulated.so")),
-            "train.device = \"cuda\": got parallel.zero_shard = 2, expected 0 on devices");
-  config.parallel.zero = config.parallel.zero_shard = 0;
+            "train.device = \"cuda\": got parallel.shard_degree = 2, expected 0 on devices");
+  config.parallel.zero_stage = config.parallel.shard_degree = 0;
   config.offload.activations = "disk";
   EXPECT_EQ(
       refusal_of(config, 1, built("athanor_cuda_emulated.so")),
@@ -197,4 +201,4 @@ TEST(Device, RanksOfSeveralNeedNccl) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::device_test

@@ -2,15 +2,15 @@
 // copies and drivers. The host's touching the device's memory would end the test.
 #pragma once
 
-#include "athanor/comm/nccl.h"
-#include "athanor/comm/thread.h"
+#include "athanor/comm/nccl/nccl.h"
+#include "athanor/comm/shm/thread.h"
 #include "athanor/kernels/cuda/plugin.h"
 #include "athanor/kernels/cuda/queue.h"
-#include "athanor/train/gathering.h"
+#include "athanor/train/engine/unshard.h"
 #include "support/places.h"
 #include "train/small_training.h"
 
-namespace athanor {
+namespace athanor::tests {
 
 // Every rank is a thread with a queue of its own; their groups are NCCL's, emulated. The weights are put together from
 // what the ranks have.
@@ -36,4 +36,4 @@ inline Outcome run_on_devices(const Config& config, int ranks,
   return outcomes[0];
 }
 
-}  // namespace athanor
+}  // namespace athanor::tests

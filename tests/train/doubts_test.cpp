@@ -8,11 +8,11 @@
 #include "athanor/config/presets.h"
 #include "athanor/config/print.h"
 #include "athanor/data/dataset.h"
-#include "athanor/train/doubtful_data.h"
-#include "athanor/train/resume_changes.h"
+#include "athanor/train/run/doubtful_data.h"
+#include "athanor/train/run/resume_changes.h"
 #include "data/fakes.h"
 
-namespace athanor {
+namespace athanor::tests::doubts_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -55,9 +55,9 @@ TEST(ResumeChanges, EachSettingIsALine) {
                   HasSubstr("the learning rate of step 181 is 0.00982 now; it would have been 0.000295")));
   EXPECT_THAT(changes({}, {"optimizer.weight_decay=0"}),
               ElementsAre("changed since step 180: optimizer.weight_decay 0.1 -> 0.0"));
-  EXPECT_THAT(changes({}, {"parallel.zero=1", "parallel.tp=2"}),
+  EXPECT_THAT(changes({}, {"parallel.zero_stage=1", "parallel.tp=2"}),
               ElementsAre("changed since step 180: parallel.tp 1 -> 2",
-                          "changed since step 180: parallel.zero 0 -> 1"));
+                          "changed since step 180: parallel.zero_stage 0 -> 1"));
   EXPECT_THAT(changes({}, {"train.steps=2000"}),
               ElementsAre("changed since step 180: train.steps 1000 -> 2000",
                           HasSubstr("the learning rate of step 181")));
@@ -92,7 +92,8 @@ TEST_F(DoubtfulData, ManyEpochsAndALargeVocabularyAreNamed) {
   const auto doubts = [&](const std::vector<std::string>& sets) {
     std::vector<std::string> all = {
         "data.channels=[{name='a',path='" + path("a.txt") + "'},{name='b',path='" + path("b.txt") + "'}]",
-        "data.seq_len=32", "data.cache=" + path("cache"), "train.global_batch=10", "train.micro_batch=1"};
+        "data.seq_len=32", "data.cache=" + path("cache"), "train.global_batch_size=10",
+        "train.micro_batch_size=1"};
     all.insert(all.end(), sets.begin(), sets.end());
     Config config = parse_config("", "t.toml", "", all);
     const auto tokenizer = std::make_shared<ByteTokenizer>();
@@ -112,4 +113,4 @@ TEST_F(DoubtfulData, ManyEpochsAndALargeVocabularyAreNamed) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::doubts_test

@@ -7,36 +7,19 @@
 
 #include "athanor/base/philox.h"
 #include "athanor/checkpoint/checkpoint.h"
-#include "athanor/comm/thread.h"
+#include "athanor/comm/shm/thread.h"
 #include "athanor/config/load.h"
 #include "athanor/data/indexed_dataset.h"
-#include "athanor/train/trainer.h"
+#include "athanor/train/run/trainer.h"
 #include "support/real_files.h"
 #include "support/temporary_folder.h"
-#include "train/faulty_group.h"
+#include "train/hooked_world.h"
 
-namespace athanor {
+namespace athanor::tests::ending_test {
 namespace {
 
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
-
-// A world whose all() does something in some calls.
-class HookedWorld final : public World {
- public:
-  HookedWorld(World& real, GroupFault fault) : real_(real), all_(real.all(), std::move(fault)) {}
-  int rank() const override { return real_.rank(); }
-  int size() const override { return real_.size(); }
-  Group& all() override { return all_; }
-  std::unique_ptr<Group> make_group(std::vector<int> members, std::string name) override {
-    return real_.make_group(std::move(members), std::move(name));
-  }
-  void abort(const std::string& reason) override { real_.abort(reason); }
-
- private:
-  World& real_;
-  FaultyGroup all_;
-};
 
 // Files of this machine; writing below checkpoints/ fails while `full`.
 class FullForSaves final : public RealFiles {
@@ -65,11 +48,11 @@ class Endings : public ::testing::Test {
     writer.finish();
     config = parse_config(fmt::format(R"(
 [model]
-family = "llama"
-layers = 1
-width = 16
-heads = 2
-ffn_width = 24
+model_type = "llama"
+num_hidden_layers = 1
+hidden_size = 16
+num_attention_heads = 2
+intermediate_size = 24
 vocab_size = 41
 [data]
 channels = [ {{name = "a", path = "{0}/tokens"}} ]
@@ -79,12 +62,12 @@ valid_fraction = 0.03
 runs = "{0}/runs"
 name = "t"
 steps = 4
-global_batch = 10
-micro_batch = 2
+global_batch_size = 10
+micro_batch_size = 2
 threads = 1
 pin_threads = false
 eval_every = 2
-first_eval_tokens = 60
+initial_eval_tokens = 60
 [precision]
 compute = "f32"
 [checkpoint]
@@ -108,7 +91,7 @@ every_steps = 2
       TrainIo io{.env = env, .console = world.rank() == 0 ? console : nullptr, .stop = &stop};
       const auto rank = static_cast<size_t>(world.rank());
       try {
-        reports[rank] = train(config, hooked, io);
+        reports[rank] = athanor::train::run::train(config, hooked, io);
       } catch (const Failure& error) {
         errors[rank] = error.what();
       }
@@ -210,4 +193,4 @@ TEST_F(Endings, TheLastSaveMustNotFail) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::ending_test

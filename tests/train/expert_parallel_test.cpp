@@ -2,28 +2,18 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "athanor/parallel/expert_parallel.h"
-#include "athanor/train/param_slices.h"
-#include "train/layout_run.h"
+#include "athanor/parallel/expert/expert_parallel.h"
+#include "athanor/train/engine/param_slices.h"
+#include "train/layouts/layout_case.h"
 
-namespace athanor {
+namespace athanor::tests::expert_parallel_test {
 namespace {
-
-struct ExpertRanks {
-  int dp = 1, ep = 1;  // ep consecutive ones share the experts
-};
 
 Config eight_experts(const std::string& style) {
   Config config = tiny(style);
   config.precision.compute = "f32";
-  config.model.experts = 8;
-  config.train.global_batch = 8;  // four grains
-  return config;
-}
-
-Config on_ranks(Config config, const ExpertRanks& ranks) {
-  config.parallel.dp = ranks.dp;
-  config.parallel.ep = ranks.ep;
+  config.model.num_experts = 8;
+  config.train.global_batch_size = 8;  // four micro-batches
   return config;
 }
 
@@ -31,71 +21,21 @@ bool is_expert(const Weight& weight) {
   return weight.param().shape().dims() == 3;
 }
 
-WholeTensors biases_of(const VerifyRun& run) {
-  WholeTensors biases;
-  for (const auto& [name, values] : run.weights)
-    if (name.ends_with("router.bias")) biases[name] = values;
-  return biases;
-}
-
-struct ExpertParallelCase {
-  const char *style, *optimizer, *recompute;
-  double capacity;
-};
-
-class ExpertParallelTest : public ::testing::TestWithParam<ExpertParallelCase> {
- protected:
-  ExpertParallelTest() {
-    config_.optimizer.name = GetParam().optimizer;
-    // AdamW turns the rounding of a gradient near zero into steps of full length.
-    if (config_.optimizer.name == "adamw") config_.optimizer.lr = 1e-3;
-    config_.parallel.recompute = GetParam().recompute;
-    config_.model.capacity_factor = GetParam().capacity;
-  }
-  Config config_ = eight_experts(GetParam().style);
-};
-
-TEST_P(ExpertParallelTest, ComputesWhatOneProcessComputes) {
-  const VerifyRun one = run_layout(one_process(config_));
-  ASSERT_EQ(one.experts.size(), one.losses.size());
-  for (const ExpertRanks& ranks :
-       {ExpertRanks{2, 2}, ExpertRanks{4, 2}, ExpertRanks{4, 4}, ExpertRanks{4, 1}}) {
-    SCOPED_TRACE(fmt::format("dp {}, ep {}", ranks.dp, ranks.ep));
-    const VerifyRun many = run_layout(on_ranks(config_, ranks));
-    for (size_t i = 0; i < one.experts.size(); ++i) {  // no routing flips here: exact counts
-      EXPECT_EQ(many.experts[i].layers, one.experts[i].layers) << "step " << i + 1;
-      EXPECT_EQ(many.experts[i].drop_share, one.experts[i].drop_share);
-    }
-    EXPECT_EQ(biases_of(many), biases_of(one));  // moved by exact counts
-    const LayoutDifference difference = compare(many, one);
-    EXPECT_LT(difference.worst(), 1e-5) << difference.gradient.where << " " << difference.weight.where;
-    EXPECT_TRUE(compare(many, run_layout(on_ranks(config_, ranks))).bitwise) << "two runs of one layout";
-  }
-}
-
-INSTANTIATE_TEST_SUITE_P(Layouts, ExpertParallelTest,
-                         ::testing::Values(ExpertParallelCase{"moe", "adamw", "none", 0.0},
-                                           ExpertParallelCase{"moe", "sgd", "full", 0.7},
-                                           ExpertParallelCase{"moe_bias", "adamw", "selective", 0.0},
-                                           ExpertParallelCase{"moe_bias", "sgd", "none", 0.0}),
-                         [](const auto& each) {
-                           return fmt::format("{}_{}", each.param.style, each.param.optimizer);
-                         });
-
 TEST(ExpertParallel, ForgottenAndSuperfluousSumsShow) {
   Config config = eight_experts("moe");
   config.optimizer.name = "sgd";
-  const VerifyRun one = run_layout(one_process(config));
+  const VerifyRun& one = run_once(one_process(config));
   const auto summed_over = [](Axis axis) {
     return LayoutHooks{.lay_out = [axis](Training& training, Mesh& mesh) {
       training.split_experts(mesh.group(Axis::ep), mesh.group(axis), mesh.shape().expert_parts());
     }};
   };
-  EXPECT_TRUE(is_caught(on_ranks(config, {4, 2}), one, summed_over(Axis::pp), 1e-3))
+  EXPECT_TRUE(is_caught(in_axes(config, {.dp = 4, .ep = 2}), one, summed_over(Axis::pp), 1e-3))
       << "a group of one: forgotten";
-  EXPECT_TRUE(is_caught(on_ranks(config, {4, 2}), one, summed_over(Axis::dp), 1e-3))
+  EXPECT_TRUE(is_caught(in_axes(config, {.dp = 4, .ep = 2}), one, summed_over(Axis::dp), 1e-3))
       << "of other experts, too";
-  EXPECT_FALSE(is_caught(on_ranks(config, {4, 2}), one, summed_over(Axis::edp), 1e-5)) << "as it should be";
+  EXPECT_FALSE(is_caught(in_axes(config, {.dp = 4, .ep = 2}), one, summed_over(Axis::edp), 1e-5))
+      << "as it should be";
 }
 
 // A layer as the root of its own tree.
@@ -189,15 +129,15 @@ TEST(ExpertParallel, TheNullDeviceCountsEveryRowOfEveryRank) {
   routing.experts = empty(planned, {9, 3}, Dtype::i32, Category::activations);
   routing.counts.kept.assign(8, 0);
   EXPECT_EQ(exchange.plan(x, routing)->counts, (std::vector<int64_t>{18, 18, 18, 0}));
-  routing.capacity = 8;  // of each rank's grain
+  routing.capacity = 8;  // of each rank's micro-batch
   EXPECT_EQ(exchange.plan(x, routing)->counts, (std::vector<int64_t>{16, 16, 16, 6}));
 }
 
 TEST(ExpertParallel, ExpertsThatDoNotDivideAreRefused) {
   Config config = eight_experts("moe");
-  config.model.experts = 6;
+  config.model.num_experts = 6;
   try {
-    run_layout(on_ranks(config, {4, 4}));
+    run_layout(in_axes(config, {.dp = 4, .ep = 4}));
     ADD_FAILURE() << "6 experts on 4 ranks";
   } catch (const Failure& error) {
     EXPECT_NE(std::string(error.what()).find("'blocks.0.moe' has 6 experts for 4 ranks"), std::string::npos)
@@ -206,4 +146,4 @@ TEST(ExpertParallel, ExpertsThatDoNotDivideAreRefused) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::expert_parallel_test

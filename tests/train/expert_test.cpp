@@ -6,11 +6,11 @@
 #include <limits>
 #include <numeric>
 
-#include "athanor/train/memory_plan.h"
+#include "athanor/train/plan/memory_plan.h"
 #include "checkpoint/content.h"
 #include "train/small_training.h"
 
-namespace athanor {
+namespace athanor::tests::expert_test {
 namespace {
 
 const Param& param_of(const Training& training, const std::string& name) {
@@ -50,7 +50,7 @@ TEST(Experts, LoadsDropsAndRouterLossesAreThoseOfOneProcess) {
 // The loss that is reported is cross-entropy alone; the auxiliary ones move the router.
 TEST(Experts, AuxiliaryLossesMoveTheGradientsAndNotTheLoss) {
   Config with = tiny("moe"), without = tiny("moe");
-  without.model.router_aux_loss = without.model.router_z_loss = 0.0;
+  without.model.router_aux_loss_coef = without.model.router_z_loss_coef = 0.0;
   const Outcome a = run(with, 1), b = run(without, 1);
   EXPECT_EQ(a.steps[0].loss, b.steps[0].loss);
   EXPECT_NE(a.steps[0].grad_norm, b.steps[0].grad_norm);
@@ -98,10 +98,10 @@ TEST(Experts, TrainingGoesOnFromACheckpoint) {
     training->model->initialize(config.train.seed);
     TrainState state = first_state(config);
     for (int64_t step = 1; step <= config.train.steps; ++step) {
-      int64_t grain = 0;
+      int64_t micro_batch = 0;
       Batch batch;
       outcome.steps.push_back(training->runner->run(state, [&]() -> const Batch& {
-        batch = make_batch(config, step, grain++);
+        batch = make_batch(config, step, micro_batch++);
         return batch;
       }));
       if (!stop || step != 2) continue;
@@ -150,4 +150,4 @@ TEST(Experts, FlopsCountTheExpertsOfAToken) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::expert_test

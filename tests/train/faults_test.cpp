@@ -8,7 +8,7 @@
 #include "train/faulty_group.h"
 #include "train/layout_run.h"
 
-namespace athanor {
+namespace athanor::tests::faults_test {
 namespace {
 
 Config small(const std::string& family, const std::string& optimizer) {
@@ -16,7 +16,7 @@ Config small(const std::string& family, const std::string& optimizer) {
   config.precision.compute = "f32";
   config.optimizer.name = optimizer;
   config.optimizer.lr = optimizer == "sgd" ? 1e-1 : 3e-4;
-  config.train.global_batch = 8;  // four grains
+  config.train.global_batch_size = 8;  // four micro-batches
   return config;
 }
 
@@ -66,7 +66,7 @@ TEST(PlantedFaults, DataParallel) {
       expect_caught(config, data_of,
                     {{"a forgotten reduction", {.call = "gradients", .skipped = true}},
                      {"a forgotten bucket", {.call = "gradients 0", .skipped = true}},
-                     {"losses of one rank's grains", {.call = "losses", .skipped = true}}});
+                     {"losses of one rank's micro-batches", {.call = "losses", .skipped = true}}});
     }
 }
 
@@ -74,10 +74,10 @@ TEST(PlantedFaults, ShardsOfZero) {
   for (const char* optimizer : kOptimizers)
     for (const int zero : {1, 2, 3}) {
       Config config = small("llama", optimizer);
-      config.model.width = 48;  // several norm blocks: parameters are cut
+      config.model.hidden_size = 48;  // several norm blocks: parameters are cut
       config.model.head_dim = 12;
       config.parallel.dp = 2;
-      config.parallel.zero = zero;
+      config.parallel.zero_stage = zero;
       expect_caught(config, data_of,
                     {{"gradients one element off", {.call = "gradients", .change = rotated_by(1)}},
                      {"values one element off", {.call = "parameters", .change = rotated_by(1)}},
@@ -97,7 +97,7 @@ Plant sequences_shared() {
 Config in_context(const char* kind, const char* optimizer) {
   Config config = small("gpt2", optimizer);
   config.parallel.cp = 2;
-  config.parallel.cp_kind = kind;
+  config.parallel.cp_method = kind;
   return config;
 }
 
@@ -136,8 +136,8 @@ TEST(PlantedFaults, AChunkOfKeysIsSkipped) {
     const auto run_skipping = [&](int64_t first_tokens) {
       return run_layout(
           config, 2,
-          [&](int64_t step, int64_t grain, Batch& batch) {
-            batch = make_batch(config, step, grain);
+          [&](int64_t step, int64_t micro_batch, Batch& batch) {
+            batch = make_batch(config, step, micro_batch);
             for (int64_t i = 0; i < std::ssize(batch.tokens); ++i)
               batch.document_starts.push_back(
                   static_cast<int32_t>(i % batch.seq_len < first_tokens ? 0 : first_tokens));
@@ -161,10 +161,10 @@ TEST(PlantedFaults, UlyssesAttention) {
 TEST(PlantedFaults, ExpertParallel) {
   for (const char* optimizer : kOptimizers) {
     Config config = small("moe_bias", optimizer);
-    config.model.experts = 8;
+    config.model.num_experts = 8;
     config.parallel.dp = 4;
     config.parallel.ep = 2;
-    const auto width = static_cast<size_t>(config.model.width);
+    const auto width = static_cast<size_t>(config.model.hidden_size);
     expect_caught(
         config,
         [](Faults& faults) {
@@ -217,4 +217,4 @@ TEST(PlantedFaults, PipelineParallel) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::faults_test

@@ -4,26 +4,30 @@
 //   {.lay_out = [](Training& training, Mesh& mesh) { training.share_sequences(*keep(mesh.group(Axis::cp))); }}
 //
 // The fault befalls the calls whose names begin with `call`: reductions that are `skipped` leave what is there, and
-// `change` alters what arrives of a collective, or what a message takes along. All else is the real group's. It
-// outlives what is started on it. Thread rule: that of the group.
+// `change` alters what arrives of a collective, or what a message takes along; `in_wait` is what happens while somebody
+// waits for a collective. All else is the real group's. It outlives what is started on it. Thread rule: that of the
+// group.
 #pragma once
 
 #include <algorithm>
 #include <functional>
 #include <list>
+#include <memory>
 #include <numeric>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "athanor/comm/group.h"
 
-namespace athanor {
+namespace athanor::tests {
 
 struct GroupFault {
   std::string call;
   bool skipped = false;
   std::function<void(std::span<std::byte> data, size_t element_bytes)> change = {};
+  std::function<void(const std::string& name)> in_wait = {};
 };
 
 class FaultyGroup final : public Group {
@@ -96,12 +100,26 @@ class FaultyGroup final : public Group {
   bool is_meant(const std::string& name) const { return name.starts_with(fault_.call); }
   bool is_skipped(const std::string& name) const { return fault_.skipped && is_meant(name); }
   Work changed(Work work, void* data, int64_t count, Dtype dtype, const std::string& name) {
-    if (!is_meant(name) || !fault_.change) return work;
+    if (!is_meant(name)) return work;
+    if (fault_.in_wait)
+      return Work(std::make_shared<Waited>(std::move(work), [this, name] { fault_.in_wait(name); }));
+    if (!fault_.change) return work;
     work.wait();
     fault_.change({static_cast<std::byte*>(data), static_cast<size_t>(count) * size_of(dtype)},
                   size_of(dtype));
     return {};
   }
+
+  struct Waited : Work::Impl {
+    Waited(Work real, std::function<void()> hook) : work(std::move(real)), in_wait(std::move(hook)) {}
+    void wait() override {
+      work.wait();
+      in_wait();
+    }
+    bool done() const override { return work.done(); }
+    Work work;
+    std::function<void()> in_wait;
+  };
 
   Group& real_;
   GroupFault fault_;
@@ -123,4 +141,4 @@ inline void zeroed(std::span<std::byte> data, size_t) {
   std::fill(data.begin(), data.end(), std::byte{0});
 }
 
-}  // namespace athanor
+}  // namespace athanor::tests

@@ -1,16 +1,16 @@
 // What is not finite is found wherever it stands and on whichever rank, and all ranks say the same.
-#include "athanor/train/finite.h"
+#include "athanor/train/engine/finite.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
 
-#include "athanor/comm/thread.h"
+#include "athanor/comm/shm/thread.h"
 #include "support/engine.h"
 #include "support/temporary_folder.h"
 
-namespace athanor {
+namespace athanor::tests::finite_test {
 namespace {
 
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
@@ -109,10 +109,10 @@ TEST(Finite, TheFaultOfAStep) {
            {skipped, {.step = 7}, ""},
            {stuck, {.step = 7}, "step 7: gradients overflow at the smallest loss scale, 5.96046e-08"},
            {good, {.step = 8, .valid_loss = 2.0, .valid_channel_loss = {{"a", 2.0}}}, ""},
-           {good, {.step = 8, .valid_loss = nan}, "step 8: the held-out loss is not finite"},
+           {good, {.step = 8, .valid_loss = nan}, "step 8: the validation loss is not finite"},
            {good,
             {.step = 8, .valid_loss = nan, .valid_channel_loss = {{"a", 2.0}, {"b", nan}}},
-            "step 8: the held-out loss of channel 'b' is not finite"}})
+            "step 8: the validation loss of channel 'b' is not finite"}})
     EXPECT_EQ(fault_of_step(c.result, c.metrics), c.said);
 }
 
@@ -135,4 +135,4 @@ TEST(Finite, TheLastFiniteCheckpoint) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::finite_test

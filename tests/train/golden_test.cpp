@@ -5,10 +5,10 @@
 #include <cmath>
 
 #include "athanor/comm/group.h"
-#include "athanor/train/setup.h"
+#include "athanor/train/engine/setup.h"
 #include "models/golden.h"
 
-namespace athanor {
+namespace athanor::tests::golden_test {
 namespace {
 
 constexpr int64_t kGoldenSteps = 20;
@@ -24,7 +24,7 @@ Config golden_config(const std::string& model, const nlohmann::json& golden, con
   config.optimizer.name = optimizer;
   config.optimizer.lr = settings["lr"].get<double>();
   config.optimizer.weight_decay = settings["weight_decay"].get<double>();
-  config.optimizer.clip_norm = settings["clip"].get<double>();
+  config.optimizer.max_grad_norm = settings["clip"].get<double>();
   if (optimizer == "adamw") {
     config.optimizer.betas = {settings["betas"][0].get<double>(), settings["betas"][1].get<double>()};
     config.optimizer.eps = settings["eps"].get<double>();
@@ -35,9 +35,9 @@ Config golden_config(const std::string& model, const nlohmann::json& golden, con
   config.schedule.warmup_steps = 0;
   config.data.seq_len = kGoldenLength;
   config.train.steps = kGoldenSteps;
-  config.train.global_batch = kGoldenBatch;
-  // Two grains of 2 and 1 sequences; of experts one, since balancing losses are those of a grain.
-  config.train.micro_batch = config.model.family == "moe" ? kGoldenBatch : 2;
+  config.train.global_batch_size = kGoldenBatch;
+  // Two micro-batches of 2 and 1 sequences; of experts one, since balancing losses are those of a micro-batch.
+  config.train.micro_batch_size = config.model.has_experts() ? kGoldenBatch : 2;
   return config;
 }
 
@@ -52,12 +52,12 @@ Trained train_golden(const std::string& model, const nlohmann::json& golden, con
   Batch batch;
   for (int64_t step = 0; step < kGoldenSteps; ++step) {
     const auto tokens = golden_ids(golden, step, "tokens"), targets = golden_ids(golden, step, "targets");
-    int64_t grain = 0;
+    int64_t micro_batch = 0;
     const StepResult result = training.runner->run(state, [&]() -> const Batch& {
-      const int64_t first = grain * config.train.micro_batch;
-      const int64_t last = std::min(first + config.train.micro_batch, kGoldenBatch);
+      const int64_t first = micro_batch * config.train.micro_batch_size;
+      const int64_t last = std::min(first + config.train.micro_batch_size, kGoldenBatch);
       batch = {.step = step + 1,
-               .grain = grain++,
+               .micro_batch = micro_batch++,
                .first_index = first,
                .num_sequences = last - first,
                .seq_len = kGoldenLength,
@@ -125,4 +125,4 @@ INSTANTIATE_TEST_SUITE_P(Models, GoldenSteps, ::testing::ValuesIn(kGoldenModels)
                          [](const auto& each) { return std::string(each.param); });
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::golden_test

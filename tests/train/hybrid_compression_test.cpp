@@ -6,20 +6,20 @@
 #include <map>
 #include <mutex>
 
-#include "athanor/train/compression_state.h"
-#include "athanor/train/memory_plan.h"
+#include "athanor/train/engine/compression_state.h"
+#include "athanor/train/plan/memory_plan.h"
 #include "train/compressed_training.h"
 #include "train/saved_run.h"
 
-namespace athanor {
+namespace athanor::tests::hybrid_compression_test {
 namespace {
 
 const char* const kCodesOfSets[] = {"bf16", "int8"};
 
 Config in_sets(Config config, int dp, int shard, int zero = 1) {
   config.parallel.dp = dp;
-  config.parallel.zero = zero;
-  config.parallel.zero_shard = shard;
+  config.parallel.zero_stage = zero;
+  config.parallel.shard_degree = shard;
   return config;
 }
 
@@ -27,16 +27,17 @@ Config in_sets(Config config, int dp, int shard, int zero = 1) {
 class Wire {
  public:
   Wire(const Config& config, const Training& training, int rank) : config_(config), p_(config.parallel) {
-    const auto shard = static_cast<int>(p_.zero_shard);
+    const auto shard = static_cast<int>(p_.shard_degree);
     const Buckets buckets(training.model->weights(), {.rows = shard, .bucket_bytes = p_.bucket_bytes});
     const int place = rank % shard, set = rank / shard, sets = static_cast<int>(p_.dp) / shard;
     for (size_t b = 0; b < buckets.list.size(); ++b) {
       const Bucket& bucket = buckets.list[b];
       const int64_t row = 4 * bucket.layout.count;
       if (!buckets.params(b).empty()) inside += (shard - 1) * row;  // values
-      const LeafRange grains = grains_of_rank(8, sets, set);
-      // With ZeRO 2 every round, which has a grain of each rank.
-      inside += (p_.zero == 2 ? (grains.second - grains.first + shard - 1) / shard : 1) * (shard - 1) * row;
+      const LeafRange micro_batches = micro_batches_of_rank(8, sets, set);
+      // With ZeRO 2 every round, which has a micro-batch of each rank.
+      inside += (p_.zero_stage == 2 ? (micro_batches.second - micro_batches.first + shard - 1) / shard : 1) *
+                (shard - 1) * row;
       across += of_bucket(bucket, place, set, sets);
     }
   }
@@ -59,7 +60,7 @@ class Wire {
         exact += count;
     }
     return all_reduce(exact, set, sets) +
-           2 * (sets - 1) * ((blocks + sets - 1) / sets) * (p_.compression == "bf16" ? 512 : 260);
+           2 * (sets - 1) * ((blocks + sets - 1) / sets) * (config_.compression.method == "bf16" ? 512 : 260);
   }
   const Config& config_;
   const ParallelConfig& p_;
@@ -74,8 +75,8 @@ TEST(HybridCompression, SendsTheDocumentedBytes) {
       std::mutex mutex;
       run_layout(config, {.lay_out =
                               [&, of = shard](Training& training, Mesh& mesh) {
-                                IslandGroups sets =
-                                    make_islands(mesh.world(), mesh.shape(), of, "set of shards");
+                                ReplicaGroups sets =
+                                    make_replica_groups(mesh.world(), mesh.shape(), of, "set of shards");
                                 const std::lock_guard lock(mutex);
                                 groups[mesh.world().rank()] = {sets.inner.get(), sets.across.get()};
                                 training.share_shards(std::move(sets));
@@ -100,8 +101,8 @@ TEST(HybridCompression, SendsTheDocumentedBytes) {
     }
 }
 
-// What is owed is shared out like the rest: all residues of a set are of one copy of the matrices.
-TEST(HybridCompression, ResiduesAreSharedOutInASet) {
+// What is owed is shared out like the rest: all residuals of a set are of one copy of the matrices.
+TEST(HybridCompression, ResidualsAreSharedOutInASet) {
   for (const char* kind : kCodesOfSets) {
     const Config config = in_sets(compressed_blocks(kind), 6, 3, 2);
     std::mutex mutex;
@@ -116,7 +117,7 @@ TEST(HybridCompression, ResiduesAreSharedOutInASet) {
                    if (is_compressed(*param, compression_of(config))) matrices += param->numel();
                }});
     int64_t sent = 0, of_sum = 0;
-    for (const auto& [name, count] : elements) (name.starts_with("sum_") ? of_sum : sent) += count;
+    for (const auto& [name, count] : elements) (name.starts_with("server_error.") ? of_sum : sent) += count;
     EXPECT_EQ(sent, 2 * matrices) << kind << ": of two sets";
     EXPECT_EQ(of_sum, matrices) << kind;
   }
@@ -131,7 +132,7 @@ TEST(HybridCompression, ThePlanIsTheMeasuredPeak) {
     run_layout(config, {.end = [&](Training& training, TrainState&, World& world) {
                  const MemoryPlan plan = plan_memory({config, 2, world.rank(), world.size()});
                  EXPECT_EQ(plan.usage.peak_total, training.arena.usage().peak_total)
-                     << config.parallel.compression << " zero " << config.parallel.zero;
+                     << config.compression.method << " zero " << config.parallel.zero_stage;
                  EXPECT_EQ(plan.usage.peak, training.arena.usage().peak);
                }});
   }
@@ -149,7 +150,7 @@ TEST(HybridCompression, ResumesToTheSameBits) {
     // Two ranks without sets of shards, zero = 0, exchange as two sets of two: of the same names.
     Config flat = config;
     flat.parallel.dp = 2;
-    flat.parallel.zero = flat.parallel.zero_shard = 0;
+    flat.parallel.zero_stage = flat.parallel.shard_degree = 0;
     const VerifyRun two = resume(flat, saved);
     EXPECT_NEAR(two.losses.back(), whole.losses.back(), 1e-4 * whole.losses.back()) << kind;
   }
@@ -160,10 +161,10 @@ std::map<std::string, double> owed_in_checkpoint(const std::string& folder) {
   const Checkpoint checkpoint = Checkpoint::open(system_env(), folder);
   std::map<std::string, double> sums;
   for (const TensorEntry& entry : checkpoint.tensors()) {
-    if (!entry.name.starts_with("residue.")) continue;
+    if (!entry.name.starts_with("error_feedback.")) continue;
     std::vector<float> values(static_cast<size_t>(entry.shape.numel()));
     checkpoint.read(entry.name, values.data());
-    for (const float value : values) sums[entry.name.substr(entry.name.find('.', 8))] += double{value};
+    for (const float value : values) sums[entry.name.substr(entry.name.find('.', 15))] += double{value};
   }
   return sums;
 }
@@ -207,12 +208,12 @@ TEST(HybridCompression, BucketsAndWarmupAreAsEver) {
     const VerifyRun many = run_layout(config);
     config.parallel.bucket_bytes = 16 << 20;
     EXPECT_EQ(run_layout(config).weights, many.weights) << kind;
-    config.parallel.compression_warmup = config.train.steps;
+    config.compression.warmup_steps = config.train.steps;
     Config plain = config;
-    plain.parallel.compression = "none";
+    plain.compression.method = "none";
     const VerifyRun exact = run_layout(plain);
     EXPECT_EQ(run_layout(config).weights, exact.weights) << kind;
-    config.parallel.compression_warmup = 2;
+    config.compression.warmup_steps = 2;
     EXPECT_NE(run_layout(config).weights, exact.weights) << kind;
   }
 }
@@ -221,7 +222,7 @@ TEST(HybridCompression, BucketsAndWarmupAreAsEver) {
 TEST(HybridCompression, OfOneSetIsNone) {
   for (const int zero : {1, 2, 3}) {
     Config config = in_sets(compressed_blocks("int8"), 4, 4, zero), plain = config;
-    plain.parallel.compression = "none";
+    plain.compression.method = "none";
     EXPECT_TRUE(compare(run_layout(config), run_layout(plain)).bitwise) << zero;
   }
 }
@@ -230,7 +231,7 @@ TEST(HybridCompression, OfOneSetIsNone) {
 TEST(HybridCompression, GoesWithTheOtherAxes) {
   const auto near_plain = [](const char* what, const Config& config) {
     Config plain = config;
-    plain.parallel.compression = "none";
+    plain.compression.method = "none";
     const VerifyRun run = run_layout(config), exact = run_layout(plain);
     EXPECT_EQ(run.losses[0], exact.losses[0]) << what;
     EXPECT_NEAR(run.losses.back(), exact.losses.back(), 0.002 * exact.losses.back()) << what;
@@ -242,7 +243,7 @@ TEST(HybridCompression, GoesWithTheOtherAxes) {
            experts = in_sets(compressed_blocks(kind, "moe"), 4, 2, 2);
     context.parallel.cp = 2;
     near_plain("cp", context);
-    experts.model.experts = 8;
+    experts.model.num_experts = 8;
     experts.parallel.ep = 2;
     near_plain("ep", experts);
     Config tensor = in_sets(compressed_blocks(kind), 4, 2);
@@ -252,8 +253,8 @@ TEST(HybridCompression, GoesWithTheOtherAxes) {
     both.parallel.tp = 2;
     near_plain("experts and tp", both);
     Config two = in_sets(compressed_blocks(kind), 8, 2, 3);
-    two.parallel.sync_every = 2;
-    two.parallel.sync_group = 4;
+    two.local_sgd.sync_interval = 2;
+    two.local_sgd.group_size = 4;
     near_plain("two speeds", two);
   }
 }
@@ -266,10 +267,10 @@ TEST(HybridCompression, AnExchangeWithTheWrongRanksIsCaught) {
     EXPECT_TRUE(is_caught(config, truth,
                           {.lay_out =
                                [](Training& training, Mesh& mesh) {
-                                 IslandGroups groups =
-                                     make_islands(mesh.world(), mesh.shape(), 2, "set of shards");
+                                 ReplicaGroups groups =
+                                     make_replica_groups(mesh.world(), mesh.shape(), 2, "set of shards");
                                  groups.across =
-                                     make_islands(mesh.world(), mesh.shape(), 2, "neighbours").inner;
+                                     make_replica_groups(mesh.world(), mesh.shape(), 2, "neighbours").inner;
                                  training.share_shards(std::move(groups));
                                }},
                           1e-4))
@@ -278,4 +279,4 @@ TEST(HybridCompression, AnExchangeWithTheWrongRanksIsCaught) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::hybrid_compression_test

@@ -7,11 +7,11 @@
 #include <mutex>
 #include <thread>
 
-#include "athanor/train/memory_plan.h"
+#include "athanor/train/plan/memory_plan.h"
 #include "support/temporary_folder.h"
 #include "train/layout_run.h"
 
-namespace athanor {
+namespace athanor::tests::hybrid_expert_test {
 namespace {
 
 struct HybridExpertRanks {
@@ -30,8 +30,8 @@ constexpr HybridExpertRanks kAlone{.dp = 4, .ep = 2, .shard = 2}, kFewer{.dp = 4
 Config hybrid_experts(const std::string& style, const std::string& optimizer) {
   Config config = tiny(style);
   config.precision.compute = "f32";
-  config.model.experts = 8;
-  config.train.global_batch = 16;  // eight grains
+  config.model.num_experts = 8;
+  config.train.global_batch_size = 16;  // eight micro-batches
   config.optimizer.name = optimizer;
   if (optimizer == "adamw") config.optimizer.lr = 1e-3;
   config.schedule.decay = "constant";  // runs may end early
@@ -45,43 +45,9 @@ Config in_hybrid(Config config, const HybridExpertRanks& ranks, int zero) {
   p.cp = ranks.cp;
   p.tp = ranks.tp;
   p.pp = ranks.pp;
-  p.zero = zero;
-  p.zero_shard = ranks.shard;
+  p.zero_stage = zero;
+  p.shard_degree = ranks.shard;
   return config;
-}
-
-TEST(HybridExperts, ComputeWhatOneProcessComputes) {
-  for (const char* optimizer : {"adamw", "sgd"}) {
-    const Config config = hybrid_experts("moe_bias", optimizer);
-    const VerifyRun one = run_layout(one_process(config));
-    const HybridExpertRanks context{.dp = 4, .ep = 2, .shard = 2, .cp = 2},
-        tensor{.dp = 4, .ep = 2, .shard = 2, .tp = 2}, pipeline{.dp = 4, .ep = 2, .shard = 2, .pp = 2};
-    for (const HybridExpertRanks& ranks : {kAlone, kFewer, kShared, kOverTp, context, tensor, pipeline})
-      for (const int zero : {1, 2, 3}) {
-        SCOPED_TRACE(fmt::format("{} zero {} {}", ranks.text(), zero, optimizer));
-        Config many = in_hybrid(config, ranks, zero);
-        many.parallel.reduce = zero == 2 ? "tree" : "fast";
-        const VerifyRun run = run_layout(many);
-        const LayoutDifference difference = compare(run, one);
-        EXPECT_EQ(difference.routing_flips, 0);
-        EXPECT_LT(difference.worst(), 1e-5) << difference.gradient.where << " " << difference.weight.where;
-        if (zero < 3) continue;
-        EXPECT_TRUE(compare(run_layout(many), run).bitwise) << "two runs of one layout";
-      }
-  }
-}
-
-// With sets as large as all ranks nothing is left across: the very sums of plain ZeRO.
-TEST(HybridExperts, OneSetIsPlainZero) {
-  const Config config = hybrid_experts("moe", "adamw");
-  for (const int zero : {1, 2, 3}) {
-    Config plain = in_hybrid(config, {.dp = 4, .ep = 2}, zero);
-    plain.parallel.zero_shard = 0;
-    EXPECT_TRUE(
-        compare(run_layout(in_hybrid(config, {.dp = 4, .ep = 2, .shard = 4}, zero)), run_layout(plain))
-            .bitwise)
-        << zero;
-  }
 }
 
 // A rank keeps 1/sharing of its experts, whatever the number of sets; each set has all of them.
@@ -101,7 +67,7 @@ TEST(HybridExperts, ShareTheirShardsWithinASet) {
                }});
     ASSERT_FALSE(kept.empty());
     const ModelConfig& m = config.model;
-    const int64_t whole = m.experts * m.expert_width * m.width;
+    const int64_t whole = m.num_experts * m.moe_intermediate_size * m.hidden_size;
     for (const auto& [name, counts] : kept) {
       int64_t sum = 0;
       for (const int64_t count : counts) sum += count;
@@ -120,76 +86,78 @@ TEST(HybridExperts, BytesAreThoseOfTheFormulas) {
       const Config config = in_hybrid(hybrid_experts("moe", "sgd"), ranks, zero);
       std::map<std::thread::id, std::pair<Group*, Group*>> groups;
       std::mutex mutex;
-      run_layout(
-          config,
-          {.lay_out =
-               [&](Training& training, Mesh& mesh) {
-                 training.split_experts(mesh.group(Axis::ep), mesh.group(Axis::edp),
-                                        mesh.shape().expert_parts());
-                 IslandGroups experts = make_expert_shards(mesh.world(), mesh.shape(), ranks.shard);
-                 {
-                   const std::lock_guard lock(mutex);
-                   groups[std::this_thread::get_id()] = {experts.inner.get(), experts.across.get()};
-                   EXPECT_EQ(experts.inner->size(), ranks.sharing());
-                   EXPECT_EQ(experts.across->size(), ranks.sets());
-                 }
-                 training.share_shards(make_islands(mesh.world(), mesh.shape(), ranks.shard, "set of shards"),
-                                       std::move(experts));
-               },
-           .end =
-               [&](Training& training, TrainState&, World&) {
-                 std::vector<Weight*> experts;
-                 for (Weight* weight : training.model->weights())
-                   if (weight->param().is_stack()) experts.push_back(weight);
-                 const int64_t s = ranks.sharing(), c = ranks.sets(), steps = config.train.steps;
-                 const Buckets buckets(experts, {.rows = static_cast<int>(s),
-                                                 .bucket_bytes = config.parallel.bucket_bytes,
-                                                 .by_unit = s > 1 && zero == 3});
-                 int64_t row = 0, last = 0;
-                 for (const Bucket& bucket : buckets.list) {
-                   row += bucket.layout.count;
-                   last += bucket.unit + 1 == buckets.num_units ? bucket.layout.count : 0;
-                 }
-                 for (const auto& param : training.model->params())  // what is on its way
-                   if (zero < 3) static_cast<void>(param->value());
-                 const std::lock_guard lock(mutex);
-                 const auto& [inner, across] = groups.at(std::this_thread::get_id());
-                 const Traffic inside = inner->traffic(), outside = across->traffic();
-                 if (s == 1) {  // all that have them are across, where they are summed whole
-                   EXPECT_EQ(inside.total().bytes, 0);
-                   EXPECT_EQ(outside.total().bytes, 0);
-                   return;
-                 }
-                 EXPECT_EQ(inside.of(Collective::reduce_scatter).bytes, steps * (s - 1) * 4 * row);
-                 EXPECT_EQ(outside.of(Collective::all_reduce).bytes, steps * 2 * (c - 1) * 4 * row / c);
-                 EXPECT_EQ(outside.total().bytes, outside.of(Collective::all_reduce).bytes);
-                 // Before the first step, too; in stage 3 on the way to the loss and back, the last block but once.
-                 EXPECT_EQ(inside.of(Collective::all_gather).bytes,
-                           (s - 1) * 4 * (zero < 3 ? (steps + 1) * row : steps * (2 * row - last)));
-               }});
+      run_layout(config,
+                 {.lay_out =
+                      [&](Training& training, Mesh& mesh) {
+                        training.split_experts(mesh.group(Axis::ep), mesh.group(Axis::edp),
+                                               mesh.shape().expert_parts());
+                        ReplicaGroups experts = make_expert_shards(mesh.world(), mesh.shape(), ranks.shard);
+                        {
+                          const std::lock_guard lock(mutex);
+                          groups[std::this_thread::get_id()] = {experts.inner.get(), experts.across.get()};
+                          EXPECT_EQ(experts.inner->size(), ranks.sharing());
+                          EXPECT_EQ(experts.across->size(), ranks.sets());
+                        }
+                        training.share_shards(
+                            make_replica_groups(mesh.world(), mesh.shape(), ranks.shard, "set of shards"),
+                            std::move(experts));
+                      },
+                  .end =
+                      [&](Training& training, TrainState&, World&) {
+                        std::vector<Weight*> experts;
+                        for (Weight* weight : training.model->weights())
+                          if (weight->param().is_stack()) experts.push_back(weight);
+                        const int64_t s = ranks.sharing(), c = ranks.sets(), steps = config.train.steps;
+                        const Buckets buckets(experts, {.rows = static_cast<int>(s),
+                                                        .bucket_bytes = config.parallel.bucket_bytes,
+                                                        .by_unit = s > 1 && zero == 3});
+                        int64_t row = 0, last = 0;
+                        for (const Bucket& bucket : buckets.list) {
+                          row += bucket.layout.count;
+                          last += bucket.unit + 1 == buckets.num_units ? bucket.layout.count : 0;
+                        }
+                        for (const auto& param : training.model->params())  // what is on its way
+                          if (zero < 3) static_cast<void>(param->value());
+                        const std::lock_guard lock(mutex);
+                        const auto& [inner, across] = groups.at(std::this_thread::get_id());
+                        const Traffic inside = inner->traffic(), outside = across->traffic();
+                        if (s == 1) {  // all that have them are across, where they are summed whole
+                          EXPECT_EQ(inside.total().bytes, 0);
+                          EXPECT_EQ(outside.total().bytes, 0);
+                          return;
+                        }
+                        EXPECT_EQ(inside.of(Collective::reduce_scatter).bytes, steps * (s - 1) * 4 * row);
+                        EXPECT_EQ(outside.of(Collective::all_reduce).bytes,
+                                  steps * 2 * (c - 1) * 4 * row / c);
+                        EXPECT_EQ(outside.total().bytes, outside.of(Collective::all_reduce).bytes);
+                        // Before the first step, too; in stage 3 on the way to the loss and back, the last block but once.
+                        EXPECT_EQ(inside.of(Collective::all_gather).bytes,
+                                  (s - 1) * 4 * (zero < 3 ? (steps + 1) * row : steps * (2 * row - last)));
+                      }});
     }
 }
 
 TEST(HybridExperts, AForgottenSumAcrossIsCaught) {
   const Config config = hybrid_experts("moe", "sgd");
   const VerifyRun one = run_layout(one_process(config));
-  const auto planted = [&](const std::function<void(IslandGroups&)>& fault, const HybridExpertRanks& ranks,
+  const auto planted = [&](const std::function<void(ReplicaGroups&)>& fault, const HybridExpertRanks& ranks,
                            int zero, Axis copies = Axis::edp) {
     return is_caught(
         in_hybrid(config, ranks, zero), one,
         {.lay_out =
              [&](Training& training, Mesh& mesh) {
                training.split_experts(mesh.group(Axis::ep), mesh.group(copies), mesh.shape().expert_parts());
-               IslandGroups experts = make_expert_shards(mesh.world(), mesh.shape(), ranks.shard);
+               ReplicaGroups experts = make_expert_shards(mesh.world(), mesh.shape(), ranks.shard);
                fault(experts);
-               training.share_shards(make_islands(mesh.world(), mesh.shape(), ranks.shard, "set of shards"),
-                                     std::move(experts));
+               training.share_shards(
+                   make_replica_groups(mesh.world(), mesh.shape(), ranks.shard, "set of shards"),
+                   std::move(experts));
              }},
         1e-4);
   };
   for (const int zero : {2, 3})
-    EXPECT_TRUE(planted([](IslandGroups& experts) { experts.across = make_single_group(); }, kShared, zero));
-  const auto none = [](IslandGroups&) {};
+    EXPECT_TRUE(planted([](ReplicaGroups& experts) { experts.across = make_single_group(); }, kShared, zero));
+  const auto none = [](ReplicaGroups&) {};
   EXPECT_TRUE(planted(none, kAlone, 1, Axis::pp)) << "of one rank, not of all that have them";
   EXPECT_FALSE(planted(none, kAlone, 1)) << "as it should be";
   for (const int zero : {1, 2, 3}) EXPECT_FALSE(planted(none, kShared, zero)) << "as it should be";
@@ -246,21 +214,5 @@ TEST(HybridExperts, ThePlanHasTheirStates) {
     }
 }
 
-// Two speeds: the sets of a group; at a meeting the ranks with the same share of an expert share it out.
-TEST(HybridExperts, LieInGroupsOfTwoSpeeds) {
-  for (const HybridExpertRanks& ranks : {kShared, kAlone}) {
-    Config config = hybrid_experts("moe", "sgd");
-    config.train.global_batch = 2 * 2 * ranks.dp;  // a grain for each rank
-    config.parallel.sync_every = 2;
-    config.parallel.sync_group = ranks.dp;
-    for (const int zero : {1, 3}) {
-      Config two = in_hybrid(config, ranks, zero);
-      two.parallel.dp = 2 * ranks.dp;
-      EXPECT_LE(compare(run_layout(two), run_layout(one_process(two))).worst(), 1e-5)
-          << ranks.text() << " zero " << zero;
-    }
-  }
-}
-
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::hybrid_expert_test

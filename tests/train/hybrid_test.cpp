@@ -1,16 +1,16 @@
-// Hybrid sharding: ZeRO within groups of ranks and copies of the shards across them. With the tree it computes what one
-// process computes, to the bit, and its bytes are those of the formulas.
+// Hybrid sharding: ZeRO within groups of ranks and copies of the shards across them. Its bytes are those of the formulas;
+// that it computes what one process computes is rows of train/layouts.
 #include <gtest/gtest.h>
 
 #include "train/layout_run.h"
 #include "train/wide_training.h"
 
-namespace athanor {
+namespace athanor::tests::hybrid_test {
 namespace {
 
-Config seven_grains(const WideCase& c) {
+Config seven_micro_batches(const WideCase& c) {
   Config config = wide(c);
-  config.train.global_batch = 14;
+  config.train.global_batch_size = 14;
   return config;
 }
 
@@ -21,7 +21,7 @@ struct Groups {
 
 Config hybrid(Config config, const Groups& groups) {
   config.parallel.dp = groups.shard_size * groups.copies;
-  config.parallel.zero_shard = groups.shard_size;
+  config.parallel.shard_degree = groups.shard_size;
   return config;
 }
 
@@ -34,7 +34,7 @@ struct Measured {
 
 // Those that publish() started. In stage 3 there are none.
 void finish_gathers(const Training& training, const Config& config) {
-  if (config.parallel.zero == 3) return;
+  if (config.parallel.zero_stage == 3) return;
   for (const auto& param : training.model->params()) static_cast<void>(param->value());
 }
 
@@ -43,7 +43,7 @@ Measured measure_hybrid(const Config& config, const Groups& groups) {
   Group *inner = nullptr, *across = nullptr;
   Traffic inner_before, across_before;
   const auto lay_out = [&](Training& training, Mesh& mesh) {
-    IslandGroups sets = make_islands(mesh.world(), mesh.shape(), groups.shard_size, "set of shards");
+    ReplicaGroups sets = make_replica_groups(mesh.world(), mesh.shape(), groups.shard_size, "set of shards");
     if (mesh.world().rank() == 0) {
       inner = sets.inner.get();
       across = sets.across.get();
@@ -70,7 +70,7 @@ Measured measure_hybrid(const Config& config, const Groups& groups) {
     measured.parameter_bytes = held(Category::parameters);
     const Buckets buckets(training.model->weights(), {.rows = groups.shard_size,
                                                       .bucket_bytes = config.parallel.bucket_bytes,
-                                                      .by_unit = config.parallel.zero == 3});
+                                                      .by_unit = config.parallel.zero_stage == 3});
     for (size_t b = 0; b < buckets.list.size(); ++b) {
       measured.rows += buckets.list[b].layout.count;
       if (!buckets.params(b).empty()) measured.value_rows += buckets.list[b].layout.count;
@@ -80,79 +80,46 @@ Measured measure_hybrid(const Config& config, const Groups& groups) {
   return measured;
 }
 
-class HybridTest : public ::testing::TestWithParam<WideCase> {};
-
-TEST_P(HybridTest, TreeReductionGivesTheBitsOfOneProcess) {
-  Config config = seven_grains(GetParam());
-  config.parallel.reduce = "tree";
-  const VerifyRun one = run_layout(one_process(config));
-  for (const int stage : {1, 2, 3})
-    for (const Groups groups : {Groups{2, 2}, {3, 2}, {2, 3}}) {  // seven grains: uneven
-      config.parallel.zero = stage;
-      const LayoutDifference found = compare(run_layout(hybrid(config, groups)), one);
-      EXPECT_TRUE(found.bitwise) << "zero " << stage << ", " << groups.copies << " groups of "
-                                 << groups.shard_size << ": " << found.worst();
-    }
-}
-
-TEST_P(HybridTest, FastReductionAgreesWithOneProcess) {
-  Config config = seven_grains(GetParam());
-  const double tolerance = std::string(GetParam().compute) == "f32" ? 1e-5 : 5e-2;
-  const VerifyRun one = run_layout(one_process(config));
-  for (const int stage : {1, 2, 3}) {
-    config.parallel.zero = stage;
-    const VerifyRun many = run_layout(hybrid(config, {2, 2}));
-    EXPECT_TRUE(compare(many, run_layout(hybrid(config, {2, 2}))).bitwise) << "two runs of one layout";
-    const LayoutDifference found = compare(many, one);
-    EXPECT_LE(found.loss.value, tolerance) << stage;
-    EXPECT_LE(found.grad_norm.value, tolerance) << stage;
-  }
-}
-
-INSTANTIATE_TEST_SUITE_P(All, HybridTest,
-                         ::testing::Values(WideCase{"llama", "f32", 0.0, "adamw", "none"},
-                                           WideCase{"gpt2", "bf16", 0.1, "sgd", "full"}));
-
 // The ranks of dp in sets of so many, whatever the config says of them.
 LayoutHooks in_sets(int shard_size) {
   return {.lay_out = [shard_size](Training& training, Mesh& mesh) {
-    training.share_shards(make_islands(mesh.world(), mesh.shape(), shard_size, "set of shards"));
+    training.share_shards(make_replica_groups(mesh.world(), mesh.shape(), shard_size, "set of shards"));
   }};
 }
 
 // One group is plain ZeRO: the order of sums is the same, too.
 TEST(Hybrid, OneGroupIsPlainZero) {
-  Config config = seven_grains({"llama", "f32", 0.0, "adamw", "none"});
+  Config config = seven_micro_batches({"llama", "f32", 0.0, "adamw", "none"});
   config.parallel.dp = 2;
   for (const int stage : {1, 2, 3}) {
-    config.parallel.zero = stage;
+    config.parallel.zero_stage = stage;
     EXPECT_TRUE(compare(run_layout(config, in_sets(2)), run_layout(config)).bitwise) << stage;
   }
 }
 
 TEST(Hybrid, BytesAreThoseOfTheFormulas) {
-  Config config = seven_grains({"gpt2", "bf16", 0.0, "adamw", "none"});
-  config.train.global_batch = 12;  // six grains: each rank has the same number
+  Config config = seven_micro_batches({"gpt2", "bf16", 0.0, "adamw", "none"});
+  config.train.global_batch_size = 12;  // six micro-batches: each rank has the same number
   const Groups groups{3, 2};
   const int64_t steps = config.train.steps, s = groups.shard_size, r = groups.copies;
   for (const int stage : {1, 2, 3}) {
-    config.parallel.zero = stage;
+    config.parallel.zero_stage = stage;
     const Measured m = measure_hybrid(config, groups);
     const int64_t all_gathered = m.inner.of(Collective::all_gather).bytes;
     // Rows are f32 sums and bf16 values; each goes to all others of its group.
     EXPECT_EQ(m.inner.of(Collective::reduce_scatter).bytes, steps * (s - 1) * 4 * m.rows) << stage;
     EXPECT_EQ(m.across.of(Collective::all_reduce).bytes, steps * 2 * (r - 1) * 4 * m.rows / r) << stage;
     EXPECT_EQ(m.across.total().bytes, m.across.of(Collective::all_reduce).bytes) << stage;
-    // A grain a rank. In stage 3 every unit is gathered on the way to the loss and on the way back.
+    // A micro-batch a rank. In stage 3 every unit is gathered on the way to the loss and on the way back.
     EXPECT_EQ(all_gathered, (stage < 3 ? 1 : 2) * steps * (s - 1) * 2 * m.value_rows) << stage;
   }
 }
 
 // Shares are those of a group, however many groups there are.
 TEST(Hybrid, MemoryIsThatOfTheShardSize) {
-  Config config = seven_grains({"llama", "bf16", 0.0, "adamw", "none"});
+  Config config = seven_micro_batches({"llama", "bf16", 0.0, "adamw", "none"});
   for (const int stage : {1, 2, 3}) {
-    config.parallel.zero = stage;
+    config.parallel.zero_stage = stage;
     const Measured several = measure_hybrid(config, {2, 3}), one = measure_hybrid(config, {2, 1});
     EXPECT_EQ(several.optimizer_bytes, one.optimizer_bytes);
     EXPECT_EQ(several.gradient_bytes, one.gradient_bytes);
@@ -160,39 +127,17 @@ TEST(Hybrid, MemoryIsThatOfTheShardSize) {
   }
 }
 
-// As `train` lays it out, with what else cuts a model.
-TEST(Hybrid, TheConfigLaysItOut) {
-  Config config = seven_grains({"llama", "f32", 0.1, "adamw", "none"});
-  config.train.global_batch = 16;  // eight grains: pipelines with sharded gradients need as many on each rank
-  config.optimizer.eps = 1e-4;     // where a gradient is little but rounding
-  config.parallel.reduce = "tree";
-  const VerifyRun one = run_layout(one_process(config));
-  config.parallel.dp = 4;
-  config.parallel.zero_shard = 2;
-  for (const int stage : {1, 2, 3})
-    for (const auto& [pp, tp] : {std::pair(1, 1), {2, 1}, {1, 2}}) {
-      config.parallel.zero = stage;
-      config.parallel.pp = pp;
-      config.parallel.tp = tp;
-      const LayoutDifference found = compare(run_layout(config), one);
-      EXPECT_TRUE(tp == 1 ? found.bitwise : found.worst() < 1e-5) << fmt::format(
-          "zero {} pp {} tp {}: loss {:.1e}, norm {:.1e}, gradient {:.1e} of {}, weight {:.1e} of {}", stage,
-          pp, tp, found.loss.value, found.grad_norm.value, found.gradient.value, found.gradient.where,
-          found.weight.value, found.weight.where);
-    }
-}
-
 TEST(Hybrid, AForgottenSumAcrossIsCaught) {
-  Config config = seven_grains({"llama", "f32", 0.0, "sgd", "none"});
+  Config config = seven_micro_batches({"llama", "f32", 0.0, "sgd", "none"});
   const VerifyRun one = run_layout(one_process(config));
   config.parallel.dp = 4;
-  config.parallel.zero = 2;
-  // Two groups that share nothing, each with half of the grains.
+  config.parallel.zero_stage = 2;
+  // Two groups that share nothing, each with half of the micro-batches.
   EXPECT_TRUE(is_caught(config, one,
                         {.lay_out =
                              [](Training& training, Mesh& mesh) {
-                               IslandGroups groups =
-                                   make_islands(mesh.world(), mesh.shape(), 2, "set of shards");
+                               ReplicaGroups groups =
+                                   make_replica_groups(mesh.world(), mesh.shape(), 2, "set of shards");
                                groups.across = make_single_group();
                                training.share_shards(std::move(groups));
                              }},
@@ -200,28 +145,28 @@ TEST(Hybrid, AForgottenSumAcrossIsCaught) {
 }
 
 TEST(Hybrid, WhatDoesNotDivideIsNamedWithTheNearest) {
-  Config config = seven_grains({"llama", "f32", 0.0, "sgd", "none"});
-  config.parallel.zero = 2;
-  config.parallel.zero_shard = 4;
+  Config config = seven_micro_batches({"llama", "f32", 0.0, "sgd", "none"});
+  config.parallel.zero_stage = 2;
+  config.parallel.shard_degree = 4;
   try {
     check_ranks(config, 6);
     FAIL() << "six ranks in groups of four";
   } catch (const ConfigError& error) {
-    EXPECT_STREQ(error.what(), "parallel.zero_shard: got 4 for 6 ranks of parallel.dp, expected a divisor");
+    EXPECT_STREQ(error.what(), "parallel.shard_degree: got 4 for 6 ranks of parallel.dp, expected a divisor");
     EXPECT_EQ(error.hint(), "the nearest is 3");
   }
 }
 
 TEST(Hybrid, RefusesWhatHasNoShards) {
-  Config config = seven_grains({"llama", "f32", 0.0, "sgd", "none"});
+  Config config = seven_micro_batches({"llama", "f32", 0.0, "sgd", "none"});
   config.parallel.dp = 4;
-  config.parallel.zero = 0;
+  config.parallel.zero_stage = 0;
   EXPECT_THROW(run_layout(config, in_sets(2)), Error);
-  config.parallel.zero = 2;
+  config.parallel.zero_stage = 2;
   EXPECT_THROW(run_layout(config, in_sets(1)), Error);
   config.parallel.dp = 8;
-  EXPECT_THROW(run_layout(config, in_sets(4)), Error);  // eight ranks for seven grains
+  EXPECT_THROW(run_layout(config, in_sets(4)), Error);  // eight ranks for seven micro-batches
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::hybrid_test

@@ -1,16 +1,16 @@
 // A small training (small_training.h) in a layout, beside one process.
 #pragma once
 
-#include "athanor/train/layout.h"
-#include "athanor/train/verify.h"
+#include "athanor/train/plan/layout.h"
+#include "athanor/train/verify/verify.h"
 #include "train/small_training.h"
 
-namespace athanor {
+namespace athanor::tests {
 
 // Of a layout that adds in another order than one process, in f32.
 inline constexpr double kTolerance = 1e-5;
 
-// Grains of 22, 22 and 11 tokens: uneven parts for two, three and four ranks, of grains and of sequences.
+// Micro-batches of 22, 22 and 11 tokens: uneven parts for two, three and four ranks, of micro-batches and of sequences.
 inline Config uneven(const std::string& family, const std::string& optimizer) {
   Config config = tiny(family);
   config.precision.compute = "f32";
@@ -21,18 +21,22 @@ inline Config uneven(const std::string& family, const std::string& optimizer) {
   config.optimizer.eps = 1e-4;
   config.data.seq_len = 11;
   config.train.steps = 10;
-  config.train.global_batch = 5;
-  config.train.micro_batch = 2;
+  config.train.global_batch_size = 5;
+  config.train.micro_batch_size = 2;
   return config;
 }
+
+using train::verify::run_layout;  // the same with a reader of batches, or of channels
 
 // The ranks that the axes of the config make up; dp too must be set.
 inline VerifyRun run_layout(const Config& config, const LayoutHooks& hooks = {}) {
   const ParallelConfig& p = config.parallel;
-  const auto ranks = static_cast<int>(std::max<int64_t>(1, p.dp) * p.pp * p.cp * p.tp + p.servers);
+  const auto ranks =
+      static_cast<int>(std::max<int64_t>(1, p.dp) * p.pp * p.cp * p.tp + config.parameter_server.servers);
   check_ranks(config, ranks);
   return run_layout(
-      config, 2, [&](int64_t step, int64_t grain, Batch& batch) { batch = make_batch(config, step, grain); },
+      config, 2,
+      [&](int64_t step, int64_t micro_batch, Batch& batch) { batch = make_batch(config, step, micro_batch); },
       config.train.steps, ranks, hooks);
 }
 
@@ -45,4 +49,4 @@ inline bool is_caught(const Config& config, const VerifyRun& one, const LayoutHo
   }
 }
 
-}  // namespace athanor
+}  // namespace athanor::tests

@@ -1,5 +1,5 @@
 // Layouts and the ranks that are there: what does not fit is refused by name, with the nearest that does.
-#include "athanor/train/layout.h"
+#include "athanor/train/plan/layout.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,11 +8,11 @@
 
 #include "athanor/base/error.h"
 #include "athanor/pipeline/csv.h"
-#include "athanor/train/islands.h"
-#include "athanor/train/layout_walk.h"
+#include "athanor/train/engine/replica_groups.h"
+#include "athanor/train/plan/layout_walk.h"
 #include "train/small_training.h"
 
-namespace athanor {
+namespace athanor::tests::layout_test {
 namespace {
 
 using ::testing::AllOf;
@@ -31,8 +31,8 @@ std::string refusal(const Config& config, int ranks) {
 
 Config layout(const std::function<void(ParallelConfig&)>& set, const char* family = "llama") {
   Config config = tiny(family);
-  config.model.layers = 4;
-  config.train.global_batch = 16;  // eight grains
+  config.model.num_hidden_layers = 4;
+  config.train.global_batch_size = 16;  // eight micro-batches
   set(config.parallel);
   return config;
 }
@@ -56,29 +56,31 @@ TEST(Ranks, AxesMakeUpTheWorld) {
 
 TEST(Ranks, ShardsAreSharedByADivisorOfThem) {
   const auto sharded = [](int64_t shard) {
-    return layout([=](auto& p) { p.zero = 2, p.zero_shard = shard; });
+    return layout([=](auto& p) { p.zero_stage = 2, p.shard_degree = shard; });
   };
   EXPECT_EQ(refusal(sharded(2), 6), "");
   EXPECT_EQ(refusal(sharded(3), 6), "");
-  EXPECT_THAT(refusal(sharded(4), 6), HasSubstr("parallel.zero_shard: got 4 for 6 ranks"));
+  EXPECT_THAT(refusal(sharded(4), 6), HasSubstr("parallel.shard_degree: got 4 for 6 ranks"));
   EXPECT_THAT(refusal(sharded(4), 6), HasSubstr("the nearest is 3"));
-  EXPECT_THAT(refusal(sharded(4), 5), HasSubstr("parallel.zero_shard = 0 shards over all"));
+  EXPECT_THAT(refusal(sharded(4), 5), HasSubstr("parallel.shard_degree = 0 shards over all"));
 }
 
 TEST(Ranks, SetsOfShardsHaveEveryExpertAsOften) {
   const auto sharded = [](int64_t shard, int64_t ep, int64_t cp = 1) {
-    Config config = layout([=](auto& p) { p.zero = 3, p.zero_shard = shard, p.ep = ep, p.cp = cp; }, "moe");
-    config.model.experts = 12;
-    config.train.global_batch = 24;  // twelve grains
+    Config config =
+        layout([=](auto& p) { p.zero_stage = 3, p.shard_degree = shard, p.ep = ep, p.cp = cp; }, "moe");
+    config.model.num_experts = 12;
+    config.train.global_batch_size = 24;  // twelve micro-batches
     return config;
   };
   for (const int64_t shard : {2, 4, 6, 12}) EXPECT_EQ(refusal(sharded(shard, 2), 12), "") << shard;
   for (const int64_t shard : {2, 3, 4, 6, 12}) EXPECT_EQ(refusal(sharded(shard, 6), 12), "") << shard;
   EXPECT_EQ(refusal(sharded(3, 2, 2), 24), "") << "of dp x cp ranks";
-  EXPECT_THAT(refusal(sharded(3, 2), 12),
-              AllOf(HasSubstr("parallel.zero_shard: got 3 with parallel.ep = 2, sets of 3 ranks (x cp x tp), "
-                              "expected a multiple of 2 or at most 2"),
-                    HasSubstr("the nearest is 4")));
+  EXPECT_THAT(
+      refusal(sharded(3, 2), 12),
+      AllOf(HasSubstr("parallel.shard_degree: got 3 with parallel.ep = 2, sets of 3 ranks (x cp x tp), "
+                      "expected a multiple of 2 or at most 2"),
+            HasSubstr("the nearest is 4")));
   EXPECT_THAT(refusal(sharded(6, 4), 12), AllOf(HasSubstr("got 6 with parallel.ep = 4"), HasSubstr("is 4")));
   EXPECT_EQ(refusal(sharded(4, 4), 12), "") << "what the hint says";
 }
@@ -98,10 +100,11 @@ TEST(Ranks, PipelinesHaveLayersForTheirStages) {
                       HasSubstr("parallel.pp = 2")))
         << schedule;
   }
-  Config uneven = layout([](auto& p) { p.pp = 2, p.dp = 3, p.zero = 2; });
-  EXPECT_THAT(refusal(uneven, 6), AllOf(HasSubstr("parallel.zero: got 2 with parallel.pp = 2 and 8 grains"),
-                                        HasSubstr("parallel.zero = 1, or train.global_batch = 18")));
-  uneven.parallel.zero = 1;
+  Config uneven = layout([](auto& p) { p.pp = 2, p.dp = 3, p.zero_stage = 2; });
+  EXPECT_THAT(refusal(uneven, 6),
+              AllOf(HasSubstr("parallel.zero_stage: got 2 with parallel.pp = 2 and 8 micro-batches"),
+                    HasSubstr("parallel.zero_stage = 1, or train.global_batch_size = 18")));
+  uneven.parallel.zero_stage = 1;
   EXPECT_EQ(refusal(uneven, 6), "");
   Config few = layout([](auto& p) { p.pp = 2, p.stage_layers = {1, 2, 1}; });
   EXPECT_THAT(refusal(few, 2), HasSubstr("parallel.stage_layers: got 3 stages, expected the 2"));
@@ -113,7 +116,7 @@ TEST(Ranks, AScheduleOfAFileIsForItsRanks) {
     return layout([&](auto& p) { p.schedule = "own.csv", p.schedule_csv = csv, p.pp = pp; });
   };
   Config config = of_file(two, 2);
-  config.train.global_batch = 8;  // four grains
+  config.train.global_batch_size = 8;  // four micro-batches
   EXPECT_EQ(refusal(config, 2), "");
   EXPECT_THAT(refusal(of_file("nonsense", 2), 2), HasSubstr("parallel.schedule: "));
   EXPECT_THAT(refusal(of_file(two, 4), 4),
@@ -122,18 +125,18 @@ TEST(Ranks, AScheduleOfAFileIsForItsRanks) {
               HasSubstr("parallel.schedule: got 4 micro-batches in 'own.csv', expected at least the 8"));
   config.parallel.dp = 2;
   EXPECT_EQ(refusal(config, 4), "");
-  config.train.global_batch = 10;  // five grains, of which each may have four
-  config.parallel.balance = "speed";
+  config.train.global_batch_size = 10;  // five micro-batches, of which each may have four
+  config.parallel.load_balance = "speed";
   EXPECT_EQ(refusal(config, 4), "");
-  config.train.global_batch = 12;
+  config.train.global_batch_size = 12;
   EXPECT_THAT(refusal(config, 4),
               HasSubstr("got 4 micro-batches in 'own.csv', expected at least the 5 that a "
                         "rank of parallel.dp may have"));
   config.parallel.dp = 4;
-  config.parallel.sync_every = 2;
-  config.parallel.sync_group = 2;
-  EXPECT_EQ(refusal(config, 8), "") << "three for each island, of which each may have two";
-  config.train.global_batch = 8;
+  config.local_sgd.sync_interval = 2;
+  config.local_sgd.group_size = 2;
+  EXPECT_EQ(refusal(config, 8), "") << "three for each replica group, of which each may have two";
+  config.train.global_batch_size = 8;
   config.parallel = of_file(two, 2).parallel;
   config.parallel.virtual_stages = 2;
   EXPECT_THAT(refusal(config, 2),
@@ -141,60 +144,65 @@ TEST(Ranks, AScheduleOfAFileIsForItsRanks) {
 }
 
 TEST(Ranks, ServersLeaveWorkers) {
-  EXPECT_THAT(refusal(layout([](auto& p) { p.servers = 2; }), 2),
-              HasSubstr("parallel.servers: got 2 in a world of 2 ranks, expected fewer"));
-  EXPECT_EQ(refusal(layout([](auto& p) { p.servers = 2; }), 3), "");
+  Config served = layout([](auto&) {});
+  served.parameter_server.servers = 2;
+  EXPECT_THAT(refusal(served, 2),
+              HasSubstr("parameter_server.servers: got 2 in a world of 2 ranks, expected fewer"));
+  EXPECT_EQ(refusal(served, 3), "");
 }
 
 TEST(Ranks, ExpertsMeetOnADivisorOfTheStage) {
   const auto shared = [](int64_t ep) {
     Config config = layout([=](auto& p) { p.ep = ep; }, "moe_bias");
-    config.model.experts = 8;
+    config.model.num_experts = 8;
     return config;
   };
   EXPECT_EQ(refusal(shared(4), 8), "");
   EXPECT_THAT(refusal(shared(4), 6),
               AllOf(HasSubstr("parallel.ep: got 4 with 6 ranks of a stage"), HasSubstr("the nearest is 2")));
   EXPECT_THAT(refusal(shared(2), 6),
-              AllOf(HasSubstr("parallel.ep: got 2 with 8 grains of a step for 6 ranks"),
-                    HasSubstr("train.global_batch = 24")));
-  // Within a tensor group or sequences that are shared, ranks with other experts have the same grains.
+              AllOf(HasSubstr("parallel.ep: got 2 with 8 micro-batches of a step for 6 ranks"),
+                    HasSubstr("train.global_batch_size = 24")));
+  // Within a tensor group or sequences that are shared, ranks with other experts have the same micro-batches.
   Config within = shared(2);
   within.parallel.tp = 2;
   EXPECT_EQ(refusal(within, 6), "");
   within.parallel.ep = 4;
-  EXPECT_THAT(refusal(within, 12), HasSubstr("parallel.ep: got 4 with 8 grains of a step for 6 ranks"));
+  EXPECT_THAT(refusal(within, 12),
+              HasSubstr("parallel.ep: got 4 with 8 micro-batches of a step for 6 ranks"));
   within.parallel.cp = 2;
   EXPECT_EQ(refusal(within, 24), "");
 }
 
-TEST(Ranks, IslandsAreADivisorOfDp) {
-  Config config = layout([](auto& p) { p.sync_every = 2, p.sync_group = 4; });
-  EXPECT_EQ(island_ranks(config, 8, 1), 4);
+TEST(Ranks, ReplicaGroupsAreADivisorOfDp) {
+  Config config = layout([](auto&) {});
+  config.local_sgd.sync_interval = 2, config.local_sgd.group_size = 4;
+  EXPECT_EQ(replica_group_ranks(config, 8, 1), 4);
   try {
-    island_ranks(config, 6, 1);
-    ADD_FAILURE() << "six ranks in islands of four";
+    replica_group_ranks(config, 6, 1);
+    ADD_FAILURE() << "six ranks in replica groups of four";
   } catch (const ConfigError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("parallel.sync_group: got 4 of parallel.dp = 6 ranks"));
+    EXPECT_THAT(error.what(), HasSubstr("local_sgd.group_size: got 4 of parallel.dp = 6 ranks"));
   }
-  config.parallel.sync_group = 0;  // auto
+  config.local_sgd.group_size = 0;  // auto
   config.parallel.tp = config.parallel.cp = 2;
-  EXPECT_EQ(island_ranks(config, 8, 16), 4);
-  EXPECT_EQ(island_ranks(config, 8, 64), 8) << "no more than there are";
-  EXPECT_EQ(island_ranks(config, 8, 1), 1);
+  EXPECT_EQ(replica_group_ranks(config, 8, 16), 4);
+  EXPECT_EQ(replica_group_ranks(config, 8, 64), 8) << "no more than there are";
+  EXPECT_EQ(replica_group_ranks(config, 8, 1), 1);
 }
 
-TEST(Ranks, IslandsHaveAllExperts) {
-  Config config = layout([](auto& p) { p.sync_every = 2, p.sync_group = 2, p.ep = 4; });
+TEST(Ranks, ReplicaGroupsHaveAllExperts) {
+  Config config = layout([](auto& p) { p.ep = 4; });
+  config.local_sgd.sync_interval = 2, config.local_sgd.group_size = 2;
   config.parallel.cp = 2;
-  EXPECT_EQ(island_ranks(config, 8, 1), 2);
-  config.parallel.sync_group = 1;
+  EXPECT_EQ(replica_group_ranks(config, 8, 1), 2);
+  config.local_sgd.group_size = 1;
   try {
-    island_ranks(config, 8, 1);
-    ADD_FAILURE() << "experts on the ranks of two islands";
+    replica_group_ranks(config, 8, 1);
+    ADD_FAILURE() << "experts on the ranks of two replica groups";
   } catch (const ConfigError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("parallel.ep: got 4 in islands of 2 ranks"));
-    EXPECT_THAT(error.hint(), HasSubstr("the nearest is parallel.sync_group = 2"));
+    EXPECT_THAT(error.what(), HasSubstr("parallel.ep: got 4 in replica groups of 2 ranks"));
+    EXPECT_THAT(error.hint(), HasSubstr("the nearest is local_sgd.group_size = 2"));
   }
 }
 
@@ -213,7 +221,7 @@ TEST(Walk, CountsWhatIsLegalAndWhatIsRefusedByReason) {
 
 TEST(Walk, ASampleHasEveryPairOfValues) {
   Config config = layout([](auto&) {}, "moe_bias");
-  config.model.experts = 4;
+  config.model.num_experts = 4;
   const std::vector<ParallelConfig> legal = walk_layouts(config, 4).legal;
   const auto pairs_of = [](const ParallelConfig& each, std::set<std::pair<std::string, std::string>>& pairs) {
     const std::vector<std::string> values = axis_values(each);
@@ -236,7 +244,7 @@ TEST(Walk, ASampleHasEveryPairOfValues) {
 
 TEST(Walk, SaysWhatALayoutIs) {
   ParallelConfig p;
-  p.pp = 2, p.dp = 2, p.tp = 2, p.cp = 3, p.ep = 4, p.zero = 3;
+  p.pp = 2, p.dp = 2, p.tp = 2, p.cp = 3, p.ep = 4, p.zero_stage = 3;
   p.sp = true;
   p.schedule = "zb-v";
   p.recompute = "full";
@@ -248,7 +256,7 @@ TEST(Walk, SaysWhatALayoutIs) {
 
 TEST(Walk, LawOneSaysWhichLayoutsKeepTheBits) {
   ParallelConfig p;
-  p.pp = 4, p.zero = 3;
+  p.pp = 4, p.zero_stage = 3;
   EXPECT_TRUE(keeps_order(p));
   p.dp = 2;
   EXPECT_FALSE(keeps_order(p)) << "fast sums";
@@ -262,4 +270,4 @@ TEST(Walk, LawOneSaysWhichLayoutsKeepTheBits) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::layout_test

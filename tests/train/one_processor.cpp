@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 #include <sched.h>
 
-namespace athanor {
+namespace athanor::tests {
 namespace {
 
 class OneProcessor : public testing::Environment {
@@ -21,4 +21,4 @@ class OneProcessor : public testing::Environment {
     testing::AddGlobalTestEnvironment(new OneProcessor);
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests

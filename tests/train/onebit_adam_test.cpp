@@ -4,13 +4,13 @@
 #include <algorithm>
 #include <cmath>
 
-#include "athanor/train/compression_state.h"
+#include "athanor/train/engine/compression_state.h"
 #include "support/compression_definition.h"
 #include "support/temporary_folder.h"
 #include "train/layout_run.h"
 #include "train/virtual_ranks.h"
 
-namespace athanor {
+namespace athanor::tests::onebit_adam_test {
 namespace {
 
 constexpr int64_t kWarmup = 3;
@@ -19,8 +19,8 @@ Config onebit(const char* family) {
   Config config = tiny(family);
   config.precision.compute = "f32";
   config.train.steps = 8;
-  config.parallel.compression = "onebit-adam";
-  config.parallel.compression_warmup = kWarmup;
+  config.compression.method = "onebit-adam";
+  config.compression.warmup_steps = kWarmup;
   return config;
 }
 
@@ -54,8 +54,9 @@ OneBitDefinition define_onebit(const Config& config, int ranks) {
     std::map<const Param*, std::vector<Floats>> of_rank;
     Accumulated all;
     for (int rank = 0; rank < ranks; ++rank) {
-      const Accumulated done = accumulate(training, config, of_run,
-                                          grains_of_rank(training.num_grains, ranks, rank), loss_scale.scale);
+      const Accumulated done =
+          accumulate(training, config, of_run, micro_batches_of_rank(training.num_micro_batches, ranks, rank),
+                     loss_scale.scale);
       all.loss += done.loss;
       all.tokens += done.tokens;
       training.parallel->finish();
@@ -79,7 +80,7 @@ OneBitDefinition define_onebit(const Config& config, int ranks) {
       ++run.skipped;
       continue;
     }
-    const double clip = warm ? std::min(1.0, config.optimizer.clip_norm / (norm + 1e-6)) : 1.0;
+    const double clip = warm ? std::min(1.0, config.optimizer.max_grad_norm / (norm + 1e-6)) : 1.0;
     const auto scale = static_cast<float>(to_mean * clip),
                lr = static_cast<float>(schedule_of(config).at(of_run));
     for (auto& [param, x] : of_rank) {
@@ -159,7 +160,7 @@ double weights_gap(const VerifyRun& got, const OneBitDefinition& expected, const
 OneBitDefinition expect_defined_onebit(const Config& config, int ranks, double tolerance) {
   const Outcome got = run(config, ranks);
   OneBitDefinition expected = define_onebit(config, ranks);
-  const std::string what = config.model.family + ", " + std::to_string(ranks) + " ranks";
+  const std::string what = config.model.model_type + ", " + std::to_string(ranks) + " ranks";
   for (size_t i = 0; i < expected.losses.size(); ++i) {
     const double norm = expected.grad_norms[i];
     EXPECT_NEAR(got.steps[i].loss, expected.losses[i], tolerance * expected.losses[i]) << what << i;
@@ -196,9 +197,9 @@ TEST(OneBitAdam, LossScalesMakeNoDifference) {
 TEST(OneBitAdam, OfExpertsTrainsAsItsDefinition) {
   for (const auto& [dp, ep] : {std::pair{4, 2}, {2, 2}}) {  // of two ranks none has another's experts
     Config config = onebit("moe");
-    config.model.experts = 8;
+    config.model.num_experts = 8;
     config.optimizer.lr = 1e-3;
-    config.train.global_batch = 8;  // four grains
+    config.train.global_batch_size = 8;  // four micro-batches
     config.parallel.dp = dp;
     config.parallel.ep = ep;
     const VerifyRun got = run_layout(config);
@@ -223,7 +224,7 @@ TEST(OneBitAdam, LossScalesMakeNoDifferenceToSharedState) {
   config.precision.loss_scale_window = 2;
   config.train.steps = 16;
   const Outcome whole = run(config, 3);
-  config.parallel.zero = 1;
+  config.parallel.zero_stage = 1;
   EXPECT_TRUE(same_bits(run(config, 3), whole));
   const auto skipped = std::count_if(whole.steps.begin(), whole.steps.end(),
                                      [](const StepResult& step) { return !step.applied; });
@@ -267,10 +268,10 @@ TEST(OneBitAdam, SendsTheDocumentedBytes) {
 TEST(OneBitAdam, LossFallsAfterTheWarmup) {
   Config config = onebit("llama");
   config.train.steps = 60;
-  config.parallel.compression_warmup = 12;
+  config.compression.warmup_steps = 12;
   const Outcome outcome = run(config, 2);
   EXPECT_LT(outcome.steps.back().loss, 0.5 * outcome.steps[11].loss);
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::onebit_adam_test

@@ -6,20 +6,20 @@
 #include <map>
 
 #include "athanor/kernels/elementwise.h"
-#include "athanor/train/compression_state.h"
-#include "athanor/train/memory_plan.h"
+#include "athanor/train/engine/compression_state.h"
+#include "athanor/train/plan/memory_plan.h"
 #include "train/compressed_training.h"
 #include "train/saved_run.h"
 
-namespace athanor {
+namespace athanor::tests::onebit_layouts_test {
 namespace {
 
 constexpr int64_t kPlainSteps = 2;
 
-// Eight grains; matrices of several blocks, which ZeRO cuts.
+// Eight micro-batches; matrices of several blocks, which ZeRO cuts.
 Config onebit_blocks(const std::string& family, int dp) {
   Config config = compressed_blocks("onebit-adam", family);
-  config.parallel.compression_warmup = kPlainSteps;
+  config.compression.warmup_steps = kPlainSteps;
   config.train.steps = 5;
   config.parallel.dp = dp;
   return config;
@@ -27,16 +27,16 @@ Config onebit_blocks(const std::string& family, int dp) {
 
 // Weights, momenta, variances and what is owed.
 void expect_bits_of_whole_state(Config config, const std::string& what) {
-  config.parallel.zero = 0;
+  config.parallel.zero_stage = 0;
   const VerifyRun whole = run_layout(config);
-  config.parallel.zero = 1;
+  config.parallel.zero_stage = 1;
   const VerifyRun shared = run_layout(config);
   EXPECT_EQ(shared.losses, whole.losses) << what;
   EXPECT_EQ(shared.grad_norms, whole.grad_norms) << what;
   EXPECT_EQ(shared.weights, whole.weights) << what;
   EXPECT_EQ(shared.state, whole.state) << what;
   Config plain = config;
-  plain.parallel.compression = "none";
+  plain.compression.method = "none";
   EXPECT_NE(run_layout(plain).weights, shared.weights) << what << ": nothing was compressed";
 }
 
@@ -51,21 +51,21 @@ TEST(OneBitLayouts, SharedStateHasTheBitsOfWholeState) {
 
 TEST(OneBitLayouts, SharedStateHasTheBitsOfWholeStateBesideEveryOtherAxis) {
   Config tensor = onebit_blocks("gpt2", 2), pipeline = tensor, context = onebit_blocks("llama", 2),
-         islands = onebit_blocks("llama", 4);
+         replica_groups = onebit_blocks("llama", 4);
   tensor.parallel.tp = pipeline.parallel.pp = context.parallel.cp = 2;
   expect_bits_of_whole_state(tensor, "tp");
   expect_bits_of_whole_state(pipeline, "pp, a tied table");
   expect_bits_of_whole_state(context, "cp");
-  islands.train.steps = 6;
-  islands.parallel.sync_every = islands.parallel.sync_group = 2;
-  expect_bits_of_whole_state(islands, "two speeds");
+  replica_groups.train.steps = 6;
+  replica_groups.local_sgd.sync_interval = replica_groups.local_sgd.group_size = 2;
+  expect_bits_of_whole_state(replica_groups, "two speeds");
 }
 
 // Stacks whose matrices do not end where blocks do; a part of them on every rank, some perhaps without a token.
 TEST(OneBitLayouts, SharedExpertsHaveTheBitsOfWholeOnes) {
   const auto with = [](const char* family, int dp, int ep, int tp) {
     Config config = onebit_blocks(family, dp);
-    config.model.experts = 8;
+    config.model.num_experts = 8;
     config.parallel.ep = ep;
     config.parallel.tp = tp;
     return config;
@@ -88,13 +88,13 @@ std::vector<bool> zero_matrices(const std::vector<float>& values, int64_t count)
 // Their variance says nothing of how large a step may be.
 TEST(OneBitLayouts, ExpertsWithoutATokenInTheWarmupStay) {
   Config config = onebit_blocks("moe", 2);
-  config.model.experts = 64;
-  config.train.global_batch = 4;
+  config.model.num_experts = 64;
+  config.train.global_batch_size = 4;
   config.train.steps = 12;
   expect_bits_of_whole_state(config, "many experts, few tokens");
   Config plain = config;
-  plain.parallel.compression = "none";
-  config.parallel.zero = 1;
+  plain.compression.method = "none";
+  config.parallel.zero_stage = 1;
   const VerifyRun run = run_layout(config), moved = run_layout(plain);
   int stay = 0;
   for (const auto& [name, values] : run.state) {
@@ -115,10 +115,10 @@ TEST(OneBitLayouts, ExpertsWithoutATokenInTheWarmupStay) {
 // the end of the sequences. They get the least.
 TEST(OneBitLayouts, GoesOnFromPlainAdamBehindItsWarmup) {
   Config config = onebit_blocks("gpt2", 2), plain = config;
-  plain.parallel.compression = "none";
+  plain.compression.method = "none";
   const SavedRun saved = save_after(plain, kPlainSteps + 1, "onebit_from_plain");
   const VerifyRun whole = resume(config, saved);
-  config.parallel.zero = 1;
+  config.parallel.zero_stage = 1;
   const VerifyRun shared = resume(config, saved);
   EXPECT_EQ(shared.weights, whole.weights);
   EXPECT_EQ(shared.state, whole.state);
@@ -152,7 +152,7 @@ int64_t all_reduced(int64_t count, int ranks, int64_t of_each) {
 TEST(OneBitLayouts, SharedStateSendsTheDocumentedBytes) {
   constexpr int kRanks = 3;
   Config config = onebit_blocks("gpt2", kRanks);
-  config.parallel.zero = 1;
+  config.parallel.zero_stage = 1;
   int64_t momenta = 0, variances = 0, codes = 0, vectors = 0, values = 0, params = 0;
   run_layout(config, {.end = [&](Training& training, TrainState&, World& world) {
                if (world.rank() > 0) return;
@@ -193,13 +193,13 @@ TEST(OneBitLayouts, SharedStateSendsTheDocumentedBytes) {
 TEST(OneBitLayouts, ThePlanIsTheMeasuredPeak) {
   for (const auto& [family, zero] : {std::pair("llama", 0), {"gpt2", 1}, {"moe", 1}}) {
     Config config = onebit_blocks(family, 4);
-    config.parallel.zero = zero;
+    config.parallel.zero_stage = zero;
     config.precision.compute = "bf16";
     config.train.steps = kPlainSteps + 2;
     run_layout(config, {.end = [&](Training& training, TrainState&, World& world) {
                  const MemoryPlan plan = plan_memory({config, 2, world.rank(), world.size()});
                  EXPECT_EQ(plan.usage.peak_total, training.arena.usage().peak_total)
-                     << config.model.family << " zero " << config.parallel.zero;
+                     << config.model.model_type << " zero " << config.parallel.zero_stage;
                  EXPECT_EQ(plan.usage.peak, training.arena.usage().peak);
                }});
   }
@@ -209,11 +209,11 @@ TEST(OneBitLayouts, ThePlanIsTheMeasuredPeak) {
 TEST(OneBitLayouts, TheStateIsWhatTheStageSays) {
   for (const int zero : {0, 1}) {
     Config config = onebit_blocks("llama", 8);
-    config.parallel.zero = zero;
+    config.parallel.zero_stage = zero;
     config.precision.compute = "bf16";
-    config.model.width = 256;
+    config.model.hidden_size = 256;
     config.model.head_dim = 64;
-    config.model.ffn_width = 688;
+    config.model.intermediate_size = 688;
     config.model.vocab_size = 2000;
     config.parallel.bucket_bytes = 16 << 20;
     const auto psi = static_cast<double>(make_model(config.model)->num_params());
@@ -221,7 +221,7 @@ TEST(OneBitLayouts, TheStateIsWhatTheStageSays) {
     const auto expect_bytes = [&](Category category, double bytes) {
       EXPECT_NEAR(static_cast<double>(plan.usage.peak[static_cast<size_t>(category)]), bytes * psi,
                   0.03 * bytes * psi)
-          << name_of(category) << ", zero " << config.parallel.zero;
+          << name_of(category) << ", zero " << config.parallel.zero_stage;
     };
     const double n = 8;
     expect_bytes(Category::parameters, 2);
@@ -231,4 +231,4 @@ TEST(OneBitLayouts, TheStateIsWhatTheStageSays) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::onebit_layouts_test

@@ -6,7 +6,7 @@
 
 #include "train/small_training.h"
 
-namespace athanor {
+namespace athanor::tests::parallel_test {
 namespace {
 
 struct ParallelCase {
@@ -63,13 +63,13 @@ INSTANTIATE_TEST_SUITE_P(
                       ParallelCase{"moe_bias", "f32", 0.0, "adamw"},
                       ParallelCase{"moe_bias", "f16", 0.1, "sgd"}));
 
-TEST(Parallel, MoreRanksThanGrainsAreRefused) {
+TEST(Parallel, MoreRanksThanMicroBatchesAreRefused) {
   EXPECT_THROW(run(tiny("llama"), 6), Error);
 }
 
-TEST(Parallel, TheLastGrainMayBeSmaller) {
+TEST(Parallel, TheLastMicroBatchMayBeSmaller) {
   Config config = tiny("llama");
-  config.train.micro_batch = 4;  // grains of 4, 4 and 2
+  config.train.micro_batch_size = 4;  // micro-batches of 4, 4 and 2
   config.parallel.reduce = "tree";
   EXPECT_TRUE(same_bits(run(config, 1), run(config, 3)));
 }
@@ -94,4 +94,4 @@ TEST(LossScale, OverflowSkipsTheStepAndBacksOff) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::parallel_test

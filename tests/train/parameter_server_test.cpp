@@ -11,7 +11,7 @@
 
 #include "train/server_ranks.h"
 
-namespace athanor {
+namespace athanor::tests::parameter_server_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -21,7 +21,7 @@ uint64_t bits_of(double value) {
   return std::bit_cast<uint64_t>(std::isnan(value) ? std::numeric_limits<double>::quiet_NaN() : value);
 }
 
-// Weights and norms to the bit. Losses are added in another order than by the trainer, which sums them by grain.
+// Weights and norms to the bit. Losses are added in another order than by the trainer, which sums them by micro-batch.
 void expect_same_outcome(const Outcome& got, const Outcome& expected, const std::string& what) {
   EXPECT_EQ(got.weights, expected.weights) << what;
   ASSERT_EQ(got.steps.size(), expected.steps.size()) << what;
@@ -83,13 +83,13 @@ TEST(ParameterServer, SynchronousInF16SkipsTheStepsOfDataParallelism) {
 }
 
 // Workers that take turns at being slow: new shares after every step, the bits of one process.
-TEST(ParameterServer, GrainsBySpeedChangeNoBit) {
+TEST(ParameterServer, MicroBatchesBySpeedChangeNoBit) {
   for (const char* optimizer : {"adamw", "sgd"})
     for (const auto& [workers, servers] : {std::pair(2, 1), {3, 2}}) {
       Config config = small_served("gpt2", optimizer);
       config.model.dropout = 0.1;
       config.parallel.reduce = "tree";
-      config.train.global_batch = 18;  // nine grains
+      config.train.global_batch_size = 18;  // nine micro-batches
       config.train.steps = 5;
       const int turns = workers;
       const ServersObserved observed = run_servers(
@@ -98,19 +98,20 @@ TEST(ParameterServer, GrainsBySpeedChangeNoBit) {
       expect_same_outcome(observed.outcome, run(config, 1),
                           fmt::format("{} {}+{}", optimizer, workers, servers));
       for (const auto& step : observed.computed)
-        for (const int times : step) EXPECT_EQ(times, 1) << "a grain of a step was computed by so many";
-      ASSERT_EQ(observed.dealt.size(), 4u);
-      for (size_t i = 1; i < observed.dealt.size(); ++i)
-        EXPECT_NE(observed.dealt[i], observed.dealt[i - 1]) << "nothing was dealt anew";
+        for (const int times : step) EXPECT_EQ(times, 1) << "a micro-batch of a step was computed by so many";
+      ASSERT_EQ(observed.partitioned.size(), 4u);
+      for (size_t i = 1; i < observed.partitioned.size(); ++i)
+        EXPECT_NE(observed.partitioned[i], observed.partitioned[i - 1]) << "nothing was partitioned anew";
       // Bytes: of the sums that it holds, by the shares of each step; worker 0 tells them.
       for (int worker = 0; worker < workers; ++worker) {
         int64_t sums = 0;
         for (size_t step = 0; step < 5; ++step) {
           int64_t first = 0, last = 0;
           for (int w = 0; w <= worker; ++w) {
-            const LeafRange even = grains_of_rank(9, workers, w);
+            const LeafRange even = micro_batches_of_rank(9, workers, w);
             first = last;
-            last += step == 0 ? even.second - even.first : observed.dealt[step - 1][static_cast<size_t>(w)];
+            last +=
+                step == 0 ? even.second - even.first : observed.partitioned[step - 1][static_cast<size_t>(w)];
           }
           sums += static_cast<int64_t>(cover_nodes(first, last, 9).size());
         }
@@ -207,9 +208,9 @@ TEST(ParameterServer, WhatOverflowsWithAnOldScaleSaysNothingOfThePresentOne) {
 
 TEST(ParameterServer, TheBoundHoldsOnARealRun) {
   Config config = small_served("llama", "sgd");
-  config.model.layers = 1;
-  config.train.global_batch = 3;
-  config.train.micro_batch = 1;
+  config.model.num_hidden_layers = 1;
+  config.train.global_batch_size = 3;
+  config.train.micro_batch_size = 1;
   config.data.seq_len = 2;
   config.train.steps = 12;
   for (const int64_t bound : {0, 1, 4}) {
@@ -234,7 +235,7 @@ TEST(ParameterServer, EveryTokenIsToldOnceAndAllStopTogether) {
     EXPECT_LT(steps, 60);
     int64_t tokens = 0;
     for (const StepResult& step : observed.outcome.steps) tokens += step.tokens;
-    EXPECT_EQ(tokens, steps * config.train.global_batch * config.data.seq_len);
+    EXPECT_EQ(tokens, steps * config.train.global_batch_size * config.data.seq_len);
     if (consistency == Consistency::sync) continue;
     for (const auto& schedule : observed.schedules)
       EXPECT_EQ(static_cast<int64_t>(schedule.size()), 2 * steps);
@@ -252,10 +253,11 @@ TEST(ParameterServer, BytesAreThoseOfTheFormulas) {
       const ServersObserved observed = run_servers(config, layout);
       const int64_t steps = config.train.steps, losses = 2 * 8, header = 64;
       for (int worker = 0; worker < 2; ++worker) {
-        const LeafRange grains = grains_of_rank(5, 2, worker);
-        const int64_t sums = std::string(reduce) == "tree"
-                                 ? static_cast<int64_t>(cover_nodes(grains.first, grains.second, 5).size())
-                                 : 1;
+        const LeafRange micro_batches = micro_batches_of_rank(5, 2, worker);
+        const int64_t sums =
+            std::string(reduce) == "tree"
+                ? static_cast<int64_t>(cover_nodes(micro_batches.first, micro_batches.second, 5).size())
+                : 1;
         EXPECT_EQ(observed.traffic[static_cast<size_t>(worker)].of(Collective::send).bytes,
                   steps * (sums * 4 * observed.buckets_total + 2 * header + losses))
             << reduce << worker;
@@ -283,4 +285,4 @@ TEST(ParameterServer, AWorkerThatDiesIsNamed) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::parameter_server_test

@@ -1,67 +1,22 @@
-// Law 1 for pipelines: a model cut into stages, by any schedule, trains to the bits of one process.
+// How a model is partitioned into stages. That those train to the bits of one process is a row of train/layouts.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "athanor/base/error.h"
-#include "athanor/train/model_stage.h"
+#include "athanor/train/engine/model_stage.h"
 #include "train/layout_run.h"
 
-namespace athanor {
+namespace athanor::tests::pipeline_test {
 namespace {
-
-struct Cut {
-  std::string schedule;
-  int64_t ranks;
-  std::vector<int64_t> stage_layers;  // empty: even
-};
 
 Config pipeline_config(const std::string& family, const std::string& optimizer) {
   Config config = tiny(family);
-  config.model.layers = 7;
+  config.model.num_hidden_layers = 7;
   config.model.dropout = 0.1;
   config.optimizer.name = optimizer;
   return config;
 }
-
-void expect_bits_of(const VerifyRun& one, Config config, const Cut& cut) {
-  ParallelConfig& p = config.parallel;
-  p.schedule = cut.schedule;
-  p.pp = cut.ranks;
-  p.stage_layers = cut.stage_layers;
-  const LayoutDifference found = compare(run_layout(config), one);
-  EXPECT_TRUE(found.bitwise) << fmt::format("{}, {} ranks, {}, recompute {}: {}", cut.schedule, cut.ranks,
-                                            config.precision.compute, p.recompute, found.worst());
-}
-
-const std::vector<Cut> kCuts = {{"gpipe", 2, {}},      {"1f1b", 3, {}},           {"interleaved", 2, {}},
-                                {"bfs", 3, {}},        {"zb-h1", 3, {}},          {"zb-v", 2, {}},
-                                {"dualpipe-v", 3, {}}, {"1f1b", 4, {0, 5, 1, 1}}, {"zb-h1", 2, {6, 1}},
-                                {"1f1b", 2, {7, 0}},   {"zb-v", 2, {1, 3, 2, 1}}};
-
-class PipelineTest : public ::testing::TestWithParam<std::pair<const char*, const char*>> {};
-
-TEST_P(PipelineTest, EveryScheduleTrainsToTheBitsOfOneProcess) {
-  const auto& [family, optimizer] = GetParam();
-  Config config = pipeline_config(family, optimizer);
-  for (const char* compute : {"f32", "bf16"}) {
-    config.precision.compute = compute;
-    const VerifyRun one = run_layout(one_process(config));
-    for (const Cut& cut : kCuts) expect_bits_of(one, config, cut);
-    for (const char* recompute : {"full", "selective", "group:2", "full*3,selective*2,none"}) {
-      config.parallel.recompute = recompute;
-      for (const char* schedule : {"zb-h1", "zb-v"}) expect_bits_of(one, config, {schedule, 2, {}});
-    }
-    config.parallel.recompute = "none";
-  }
-}
-
-INSTANTIATE_TEST_SUITE_P(All, PipelineTest,
-                         ::testing::Values(std::pair{"llama", "adamw"}, std::pair{"llama", "sgd"},
-                                           std::pair{"gpt2", "adamw"}, std::pair{"gpt2", "sgd"}),
-                         [](const auto& each) {
-                           return fmt::format("{}_{}", each.param.first, each.param.second);
-                         });
 
 TEST(Parts, LayersAreCutEvenly) {
   using ::testing::ElementsAre;
@@ -115,4 +70,4 @@ TEST(Parts, OnlyWhatIsKeptIsAllocated) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::pipeline_test

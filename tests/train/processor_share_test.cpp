@@ -1,12 +1,12 @@
-#include "athanor/train/processor_share.h"
+#include "athanor/train/engine/processor_share.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "athanor/base/check.h"
-#include "athanor/comm/thread.h"
+#include "athanor/comm/shm/thread.h"
 
-namespace athanor {
+namespace athanor::tests::processor_share_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -64,4 +64,4 @@ TEST(ProcessorShare, AHostHasOneIdentity) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::processor_share_test

@@ -5,10 +5,11 @@
 
 #include <ostream>
 
-#include "athanor/train/memory_plan.h"
+#include "athanor/train/plan/memory_plan.h"
+#include "support/tiers.h"
 #include "train/small_training.h"
 
-namespace athanor {
+namespace athanor::tests::recompute_test {
 namespace {
 
 struct RecomputeCase {
@@ -25,8 +26,8 @@ class RecomputeTest : public ::testing::TestWithParam<RecomputeCase> {};
 
 TEST_P(RecomputeTest, NoPolicyChangesABit) {
   Config config = tiny(GetParam().family);
-  config.model.layers = 5;
-  config.model.tie_embeddings = GetParam().tied;
+  config.model.num_hidden_layers = 5;
+  config.model.tie_word_embeddings = GetParam().tied;
   config.model.dropout = 0.1;
   config.precision.compute = GetParam().compute;
   const Outcome none = run(config, 1);
@@ -50,13 +51,13 @@ INSTANTIATE_TEST_SUITE_P(
 // Wide enough that activations, and not the pages of 2 MiB, make the difference.
 PlanRequest deep_request(const std::string& family, const std::string& recompute) {
   Config config;
-  config.model.family = family;
-  config.model.layers = 12;
-  config.model.width = 256;
-  config.model.heads = 4;
+  config.model.model_type = family;
+  config.model.num_hidden_layers = 12;
+  config.model.hidden_size = 256;
+  config.model.num_attention_heads = 4;
   config.model = complete_model(config.model, 512, 512);
   config.data.seq_len = 512;
-  config.train.global_batch = config.train.micro_batch = 8;
+  config.train.global_batch_size = config.train.micro_batch_size = 8;
   config.parallel.recompute = recompute;
   return {.config = config};
 }
@@ -130,46 +131,49 @@ TEST(MemoryPlan, WhatDoesNotFitIsRefusedWithThePolicyThatWould) {
   EXPECT_TRUE(error.starts_with("not enough memory: this run needs ")) << error;
   EXPECT_NE(error.find("2 ranks with parameters"), std::string::npos) << error;
   EXPECT_TRUE(error.ends_with("parallel.recompute = \"full*11,selective\" would fit")) << error;
-  EXPECT_NE(error_of([&] { check_fits(none, 1, 1 << 20); }).find("train.micro_batch = 1"), std::string::npos);
+  EXPECT_NE(error_of([&] { check_fits(none, 1, 1 << 20); }).find("train.micro_batch_size = 1"),
+            std::string::npos);
 }
 
 TEST(MemoryPlan, AbsurdRequestsEndSoon) {
   PlanRequest request = deep_request("gpt2", "none");
   request.stop_bytes = uint64_t{1} << 40;
-  request.config.train.micro_batch = request.config.train.global_batch = 1 << 28;
+  request.config.train.micro_batch_size = request.config.train.global_batch_size = 1 << 28;
   const MemoryPlan plan = plan_memory(request);
   EXPECT_FALSE(plan.complete);
   EXPECT_NE(error_of([&] { check_fits(plan, 1, uint64_t{1} << 36); }).find("needs more than"),
             std::string::npos);
-  request.config.train.global_batch = 1 << 30;
-  request.config.train.micro_batch = 1;
-  EXPECT_TRUE(error_of([&] {
-                plan_memory(request);
-              }).starts_with("train.global_batch: got 1073741824 sequences in 1073741824 grains of 1"));
-  request.config.train.global_batch = 1 << 20;
+  request.config.train.global_batch_size = 1 << 30;
+  request.config.train.micro_batch_size = 1;
+  EXPECT_TRUE(
+      error_of([&] {
+        plan_memory(request);
+      }).starts_with("train.global_batch_size: got 1073741824 sequences in 1073741824 micro-batches of 1"));
+  request.config.train.global_batch_size = 1 << 20;
   for (const char* reduce : {"fast", "tree"}) {
     request.config.parallel.reduce = reduce;
-    EXPECT_EQ(plan_memory(request).num_grains, 1 << 20);
+    EXPECT_EQ(plan_memory(request).num_micro_batches, 1 << 20);
   }
 }
 
-// More grains than are planned one by one: the rest is computed.
-TEST(MemoryPlan, CountsTheBuffersOfManyGrains) {
+// More micro-batches than are planned one by one: the rest is computed.
+TEST(MemoryPlan, CountsTheBuffersOfManyMicroBatches) {
+  LEAVE_OUT_UNDER(any_sanitizer, "it counts bytes, which are the same");
   for (const char* reduce : {"fast", "tree"})
-    for (const int64_t grains : {64, 65, 100, 128, 129, 300}) {
+    for (const int64_t micro_batches : {64, 65, 100, 128, 129, 300}) {
       Config config = tiny("llama");
       config.parallel.reduce = reduce;
-      config.train.micro_batch = 1;
-      config.train.global_batch = grains;
+      config.train.micro_batch_size = 1;
+      config.train.global_batch_size = micro_batches;
       config.train.steps = 2;
       config.train.seed = 1;
       uint64_t measured = 0;
       run(config, 1, 1, [&](const Training& training) { measured = training.arena.usage().peak_total; });
       const MemoryPlan plan = plan_memory({config, 2});
-      EXPECT_EQ(plan.num_grains, grains);
-      EXPECT_EQ(plan.usage.peak_total, measured) << reduce << " " << grains;
+      EXPECT_EQ(plan.num_micro_batches, micro_batches);
+      EXPECT_EQ(plan.usage.peak_total, measured) << reduce << " " << micro_batches;
     }
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::recompute_test

@@ -1,5 +1,5 @@
 // What a run leaves for people, on a disk that fills up.
-#include "athanor/train/recorder.h"
+#include "athanor/train/run/recorder.h"
 
 #include <gmock/gmock.h>
 
@@ -8,7 +8,7 @@
 #include "observe/fault_env.h"
 #include "support/temporary_folder.h"
 
-namespace athanor {
+namespace athanor::tests::recorder_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -104,4 +104,4 @@ TEST(Recorder, TheLogHasEveryStepWhateverIsShown) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::recorder_test

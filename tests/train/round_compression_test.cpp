@@ -1,15 +1,15 @@
-// Compressed gradients with ZeRO 2 and 3, whose every round of grains is sent (law 1: compression_test.cpp holds them
+// Compressed gradients with ZeRO 2 and 3, whose every round of micro-batches is sent (law 1: compression_test.cpp holds them
 // against their definition): bytes, memory, checkpoints, and the other axes beside them.
 #include <gtest/gtest.h>
 
 #include <mutex>
 
 #include "athanor/parallel/compression/compressed_gradients.h"
-#include "athanor/train/memory_plan.h"
+#include "athanor/train/plan/memory_plan.h"
 #include "train/compressed_training.h"
 #include "train/saved_run.h"
 
-namespace athanor {
+namespace athanor::tests::round_compression_test {
 namespace {
 
 const char* const kCodesOfRounds[] = {"bf16", "int8"};
@@ -17,12 +17,12 @@ const char* const kCodesOfRounds[] = {"bf16", "int8"};
 Config compressed_rounds(const std::string& kind, int zero, int dp, const std::string& family = "llama") {
   Config config = compressed_blocks(kind, family);
   config.parallel.dp = dp;
-  config.parallel.zero = zero;
+  config.parallel.zero_stage = zero;
   return config;
 }
 
-int64_t bytes_of_gradients(Config config, int64_t grains) {
-  config.train.global_batch = grains * config.train.micro_batch;
+int64_t bytes_of_gradients(Config config, int64_t micro_batches) {
+  config.train.global_batch_size = micro_batches * config.train.micro_batch_size;
   Group* group = nullptr;
   int64_t bytes = 0;
   std::mutex mutex;
@@ -48,16 +48,16 @@ TEST(RoundCompression, SendsTheBytesOfZeroOneEveryRound) {
   for (const char* kind : kCodesOfRounds) {
     const Config two = compressed_rounds(kind, 2, kRanks, "gpt2");
     Config one = two;
-    one.parallel.zero = 1;
-    const auto losses = [&](int64_t grains) {  // f64, by grain and channel
-      return bytes_of_gradients(one, grains) - bytes_of_gradients(one, kRanks);
+    one.parallel.zero_stage = 1;
+    const auto losses = [&](int64_t micro_batches) {  // f64, by micro-batch and channel
+      return bytes_of_gradients(one, micro_batches) - bytes_of_gradients(one, kRanks);
     };
     const int64_t round = bytes_of_gradients(two, kRanks);
     EXPECT_EQ(round, bytes_of_gradients(one, kRanks)) << kind;
     const int64_t more = bytes_of_gradients(two, 2 * kRanks) - round - losses(2 * kRanks);
     EXPECT_EQ(bytes_of_gradients(two, 3 * kRanks) - round - losses(3 * kRanks), 2 * more) << kind;
     Config plain = two;
-    plain.parallel.compression = "none";
+    plain.compression.method = "none";
     const int64_t whole = bytes_of_gradients(plain, 2 * kRanks) - bytes_of_gradients(plain, kRanks);
     EXPECT_GT(more, 0) << kind;
     EXPECT_LT(more, (std::string(kind) == "bf16" ? 0.7 : 0.6) * static_cast<double>(whole)) << kind;
@@ -116,21 +116,21 @@ TEST(RoundCompression, GoesWithTheOtherAxes) {
   for (const char* kind : kCodesOfRounds) {
     Config config = compressed_rounds(kind, 2, 2);
     const VerifyRun flat = run_layout(config);
-    config.parallel.zero = 3;
+    config.parallel.zero_stage = 3;
     EXPECT_TRUE(compare(run_layout(config), flat).bitwise) << kind;
     config.parallel.pp = 2;
     EXPECT_TRUE(compare(run_layout(config), flat).bitwise) << kind << ", a pipeline";
-    config.parallel.zero = 1;
+    config.parallel.zero_stage = 1;
     config.parallel.pp = 1;
     EXPECT_FALSE(compare(run_layout(config), flat).bitwise) << kind << ": one sum a step is another function";
   }
   for (const char* kind : kCodesOfRounds) {
     const auto expect_near = [&](const char* family, auto set) {
       Config config = compressed_rounds(kind, 3, 2, family);
-      if (config.model.experts > 0) config.model.experts = 8;
+      if (config.model.num_experts > 0) config.model.num_experts = 8;
       set(config.parallel);
       const VerifyRun run = run_layout(config);
-      config.parallel.compression = "none";
+      config.compression.method = "none";
       const VerifyRun plain = run_layout(config);
       EXPECT_EQ(run.losses[0], plain.losses[0]) << kind << " " << family;
       EXPECT_NEAR(run.losses.back(), plain.losses.back(), 0.002 * plain.losses.back())
@@ -145,4 +145,4 @@ TEST(RoundCompression, GoesWithTheOtherAxes) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::round_compression_test

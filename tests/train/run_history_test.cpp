@@ -1,12 +1,12 @@
 // What a run's folder says of the run: that it had a checkpoint, and what became of the process that trained it.
-#include "athanor/train/run_history.h"
+#include "athanor/train/run/run_history.h"
 
 #include <gtest/gtest.h>
 
-#include "athanor/train/report.h"
+#include "athanor/train/run/report.h"
 #include "support/temporary_folder.h"
 
-namespace athanor {
+namespace athanor::tests::run_history_test {
 namespace {
 
 class RunHistory : public ::testing::Test {
@@ -104,4 +104,4 @@ TEST_F(RunHistory, AReportReadsBack) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::run_history_test

@@ -12,7 +12,7 @@
 #include "support/temporary_folder.h"
 #include "train/layout_run.h"
 
-namespace athanor {
+namespace athanor::tests {
 
 struct SavedRun {
   std::string folder;
@@ -48,4 +48,4 @@ inline VerifyRun resume(const Config& config, const SavedRun& saved,
                     }});
 }
 
-}  // namespace athanor
+}  // namespace athanor::tests

@@ -5,22 +5,22 @@
 #include "train/defined_sums.h"
 #include "train/server_ranks.h"
 
-namespace athanor {
+namespace athanor::tests::served_compression_test {
 namespace {
 
 const char* const kCodesOfServers[] = {"bf16", "int8"};
 
 Config compressed_servers(const std::string& kind, const std::string& family, const std::string& optimizer) {
   Config config = small_served(family, optimizer);
-  config.model.width = 48;  // of several blocks: cut between servers
+  config.model.hidden_size = 48;  // of several blocks: cut between servers
   config.model.head_dim = 12;
-  config.parallel.compression = kind;
+  config.compression.method = kind;
   return config;
 }
 
 // What servers compute by definition: blocks are summed by who updates them, and the sum is not coded.
 Config by_who_updates(Config config) {
-  config.parallel.zero = 1;
+  config.parallel.zero_stage = 1;
   return config;
 }
 
@@ -67,7 +67,7 @@ TEST(ServedCompression, ForgottenErrorFeedbackShows) {
   for (const char* kind : kCodesOfServers) {
     const Config config = compressed_servers(kind, "llama", "sgd");
     Config forgotten = config;
-    forgotten.parallel.error_feedback = false;
+    forgotten.compression.error_feedback = false;
     const Floats got = run_servers(forgotten, {2, 2}).outcome.weights;
     EXPECT_EQ(got, define_run(by_who_updates(forgotten), 2).weights) << kind;
     EXPECT_NE(got, define_run(by_who_updates(config), 2).weights) << kind;
@@ -76,15 +76,15 @@ TEST(ServedCompression, ForgottenErrorFeedbackShows) {
 
 TEST(ServedCompression, WarmupIsNotCompressed) {
   Config config = compressed_servers("int8", "llama", "adamw"), none = config;
-  config.parallel.compression_warmup = 2;
+  config.compression.warmup_steps = 2;
   expect_same_steps(run_servers(config, {2, 2}).outcome, run(by_who_updates(config), 2), "two steps of it");
-  config.parallel.compression_warmup = config.train.steps;
-  none.parallel.compression = "none";
+  config.compression.warmup_steps = config.train.steps;
+  none.compression.method = "none";
   expect_same_steps(run_servers(config, {2, 2}).outcome, run(none, 2), "nothing else");
 }
 
 // Worker 1 makes all of its steps first, each with what it has just done; then worker 0, whose first gradient is of the
-// parameters that all began with. Residues are each worker's own; norms, by which pushes are clipped, those of what is sent.
+// parameters that all began with. Residuals are each worker's own; norms, by which pushes are clipped, those of what is sent.
 Floats define_one_after_the_other(const Config& config) {
   Engine engine, stale_engine;
   const auto group = make_single_group(), stale_group = make_single_group();
@@ -99,8 +99,8 @@ Floats define_one_after_the_other(const Config& config) {
   for (const int worker : {1, 0})
     for (int64_t step = 1; step <= config.train.steps; ++step) {
       Training& of = worker == 0 && step == 1 ? stale : now;
-      const DefinedStep done =
-          sums[static_cast<size_t>(worker)].step(of, step, {{grains_of_rank(now.num_grains, 2, worker)}});
+      const DefinedStep done = sums[static_cast<size_t>(worker)].step(
+          of, step, {{micro_batches_of_rank(now.num_micro_batches, 2, worker)}});
       std::map<const Param*, const Param*> computed;
       for (size_t i = 0; i < now.model->params().size(); ++i)
         computed[now.model->params()[i].get()] = of.model->params()[i].get();
@@ -126,7 +126,7 @@ TEST(ServedCompression, AsynchronousIsTheDefinitionOfItsSchedule) {
           run_servers(config, {.workers = 2, .servers = servers, .consistency = Consistency::async},
                       {.replay = std::vector(static_cast<size_t>(servers), schedule)});
       EXPECT_EQ(got.outcome.weights, define_one_after_the_other(config)) << kind << servers;
-      config.parallel.error_feedback = false;
+      config.compression.error_feedback = false;
       EXPECT_NE(got.outcome.weights, define_one_after_the_other(config)) << kind << servers;
     }
 }
@@ -135,7 +135,7 @@ TEST(ServedCompression, AsynchronousRunsAreRunAgainFromTheirSchedule) {
   for (const char* kind : kCodesOfServers)
     for (const Consistency consistency : {Consistency::async, Consistency::bounded}) {
       Config config = compressed_servers(kind, "gpt2", "adamw");
-      config.parallel.compression_warmup = 1;
+      config.compression.warmup_steps = 1;
       if (consistency == Consistency::bounded) {
         config.precision.compute = "f16";  // the first pushes overflow
         config.precision.loss_scale = 16777216.0;
@@ -180,4 +180,4 @@ TEST(ServedCompression, BytesAreThoseOfTheFormulas) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::served_compression_test

@@ -4,17 +4,17 @@
 
 #include <cmath>
 
-#include "athanor/train/grain.h"
-#include "athanor/train/layout.h"
-#include "athanor/train/memory_plan.h"
+#include "athanor/train/engine/micro_batch.h"
+#include "athanor/train/plan/layout.h"
+#include "athanor/train/plan/memory_plan.h"
 #include "train/saved_run.h"
 
-namespace athanor {
+namespace athanor::tests::served_layouts_test {
 namespace {
 
-using Axes = std::function<void(ParallelConfig&)>;
+using ServedAxes = std::function<void(ParallelConfig&)>;
 
-Config served_layout(const std::string& family, int dp, const Axes& axes) {
+Config served_layout(const std::string& family, int dp, const ServedAxes& axes) {
   Config config = uneven(family, "adamw");
   config.train.steps = 4;
   config.schedule.decay = "constant";  // runs may end early
@@ -24,13 +24,13 @@ Config served_layout(const std::string& family, int dp, const Axes& axes) {
 }
 
 Config with_servers(Config config, int64_t servers) {
-  config.parallel.servers = servers;
+  config.parameter_server.servers = servers;
   return config;
 }
 
 Config with_zero_one(Config config) {
-  config.parallel.servers = 0;
-  config.parallel.zero = 1;
+  config.parameter_server.servers = 0;
+  config.parallel.zero_stage = 1;
   return config;
 }
 
@@ -50,11 +50,11 @@ void expect_same_run(const VerifyRun& got, const VerifyRun& expected, const std:
   EXPECT_FALSE(got.gradients.empty()) << what;
 }
 
-const std::vector<std::pair<std::string, Axes>> kServedAxes = {
+const std::vector<std::pair<std::string, ServedAxes>> kServedAxes = {
     {"dp", [](ParallelConfig&) {}},
     {"dp recompute", [](ParallelConfig& p) { p.recompute = "selective"; }},
     {"cp ring", [](ParallelConfig& p) { p.cp = 2; }},
-    {"cp ulysses", [](ParallelConfig& p) { p.cp = 2, p.cp_kind = "ulysses"; }},
+    {"cp ulysses", [](ParallelConfig& p) { p.cp = 2, p.cp_method = "ulysses"; }},
 };
 
 TEST(ServedLayouts, AreDataParallelismToTheBit) {
@@ -89,7 +89,7 @@ TEST(ServedLayouts, InF16AndAsCodesAreDataParallelism) {
     for (const char* compute : {"f32", "f16"})
       for (const char* family : {"llama", "moe"}) {
         Config config = served_layout(family, 2, [](ParallelConfig& p) { p.cp = 2; });
-        config.parallel.compression = kind;
+        config.compression.method = kind;
         config.precision.compute = compute;
         config.precision.loss_scale = 16777216.0;  // the first steps overflow
         config.train.steps = 14;
@@ -126,8 +126,9 @@ TEST(ServedLayouts, BytesAreThoseOfTheFormulas) {
       const auto check_bytes = [&, axes_are = what](Training& training, TrainState&, World& world) {
         const bool serves = training.server != nullptr;
         const ParallelConfig& p = config.parallel;
-        const int64_t steps = config.train.steps, W = p.dp * p.cp, S = p.servers,
-                      losses = 8 * static_cast<int64_t>(GrainLosses::count(grains_of_step(config.train), 2));
+        const int64_t steps = config.train.steps, W = p.dp * p.cp, S = config.parameter_server.servers,
+                      losses = 8 * static_cast<int64_t>(
+                                       MicroBatchLosses::count(micro_batches_of_step(config.train), 2));
         const Buckets buckets(training.model->weights(), {.rows = static_cast<int>(S),
                                                           .bucket_bytes = p.bucket_bytes,
                                                           .by_unit = false,
@@ -155,7 +156,7 @@ TEST(ServedLayouts, ThePlanIsTheMeasuredPeak) {
       run_layout(config, {.end = [&, axes_are = what](Training& training, TrainState&, World& world) {
                    const MemoryPlan plan = plan_memory({config, 2, world.rank(), world.size()});
                    const uint64_t measured = training.arena.usage().peak_total;
-                   if (config.model.experts == 0 || training.server) {
+                   if (config.model.num_experts == 0 || training.server) {
                      EXPECT_GE(measured, plan.usage.peak_total) << axes_are << " rank " << world.rank();
                    }
                    EXPECT_LE(measured, plan.usage.peak_total) << axes_are << " rank " << world.rank();
@@ -164,4 +165,4 @@ TEST(ServedLayouts, ThePlanIsTheMeasuredPeak) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::served_layouts_test

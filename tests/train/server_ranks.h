@@ -1,4 +1,4 @@
-// A run with parameter servers, ranks as threads: grains as the trainer computes them, and what a test wants to know.
+// A run with parameter servers, ranks as threads: micro-batches as the trainer computes them, and what a test wants to know.
 //
 //   const ServersObserved observed = run_servers(config, {.workers = 2, .servers = 1}, {.replay = schedules});
 #pragma once
@@ -7,13 +7,13 @@
 #include <mutex>
 #include <utility>
 
-#include "athanor/parallel/grain_balance.h"
+#include "athanor/parallel/data/load_balance.h"
 #include "athanor/parallel/parameter_server/server.h"
 #include "athanor/parallel/parameter_server/worker.h"
-#include "athanor/train/compression_state.h"
+#include "athanor/train/engine/compression_state.h"
 #include "train/virtual_ranks.h"
 
-namespace athanor {
+namespace athanor::tests {
 
 struct ServerLayout {
   int workers = 1, servers = 1;
@@ -22,10 +22,11 @@ struct ServerLayout {
 };
 
 struct ServersObserved {
-  Outcome outcome;                                 // of worker 0; weights of the servers
-  std::vector<std::vector<double>> loss_scales;    // by worker: of its steps
-  std::vector<std::vector<int>> computed;          // [step][grain]: by how many workers
-  std::vector<std::vector<int64_t>> dealt;         // after each step, where grains are dealt by speed
+  Outcome outcome;                               // of worker 0; weights of the servers
+  std::vector<std::vector<double>> loss_scales;  // by worker: of its steps
+  std::vector<std::vector<int>> computed;        // [step][micro-batch]: by how many workers
+  std::vector<std::vector<int64_t>>
+      partitioned;  // after each step, where micro-batches are partitioned by speed
   std::vector<std::vector<PushRecord>> schedules;  // by server
   std::vector<Traffic> traffic;                    // by rank
   std::vector<std::string> failures;               // by rank: what a rank that could go on otherwise was told
@@ -37,7 +38,7 @@ struct ServerPlant {
   std::function<void(int worker, int64_t step)> before_push = {};
   int64_t commit_every = 1'000'000;
   int64_t stop_wished_at = 0;  // by worker 0
-  // How slow a worker is in a step: grains are dealt anew by it after each step. Empty: evenly.
+  // How slow a worker is in a step: micro-batches are partitioned anew by it after each step. Empty: evenly.
   std::function<double(int worker, int64_t step)> slow = {};
 };
 
@@ -49,7 +50,8 @@ inline ServerSettings settings_of(const Config& config, const ServerLayout& layo
           .reduce = config.parallel.reduce == "tree" ? Reduce::tree : Reduce::fast,
           .dtype = parse_dtype(config.precision.compute),
           .bucket_bytes = config.parallel.bucket_bytes,
-          .num_grains = (config.train.global_batch + config.train.micro_batch - 1) / config.train.micro_batch,
+          .num_micro_batches = (config.train.global_batch_size + config.train.micro_batch_size - 1) /
+                               config.train.micro_batch_size,
           .num_losses = 2,
           .balance_every = plant.slow ? 1 : 0,
           .compression = compression_of(config)};
@@ -63,7 +65,7 @@ class ServerRun {
     observed_.traffic.resize(static_cast<size_t>(settings_.roles.size()));
     observed_.loss_scales.resize(static_cast<size_t>(layout.workers));
     observed_.computed.assign(static_cast<size_t>(config.train.steps),
-                              std::vector<int>(static_cast<size_t>(settings_.num_grains), 0));
+                              std::vector<int>(static_cast<size_t>(settings_.num_micro_batches), 0));
     observed_.failures.resize(static_cast<size_t>(settings_.roles.size()));
   }
 
@@ -105,7 +107,7 @@ class ServerRun {
     const auto me = static_cast<size_t>(servers.rank());
     ServerOptions options{
         .schedule = {.lr = config_.optimizer.lr, .steps = config_.train.steps, .warmup_steps = 2},
-        .clip_norm = config_.optimizer.clip_norm,
+        .max_grad_norm = config_.optimizer.max_grad_norm,
         .on_push = [this, me](const PushRecord& record) { observed_.schedules[me].push_back(record); }};
     if (!plant_.replay.empty()) options.replay = plant_.replay[me];
     ParameterServer server(model, *optimizer, world.all(), servers, settings_, engine.arena, options);
@@ -135,20 +137,20 @@ class ServerRun {
     model.allocate(engine.arena, settings_.dtype, /*with_master=*/false);
     servers.allocate();
     servers.start();
-    GrainBalance balance(workers, settings_.num_grains, {.every = 1});
+    LoadBalance balance(workers, settings_.num_micro_batches, {.every = 1});
     int64_t stop_step = 0;
     double loss_scale = first_state(config_).loss_scale.scale;
     for (int64_t step = 1; step <= config_.train.steps && (stop_step == 0 || step <= stop_step); ++step) {
       std::vector<double> losses(2, 0.0);
       servers.begin_step(step, loss_scale);
-      for (const int64_t grain : servers.grains_of_step(settings_.num_grains)) {
-        const auto begin = [&](Tape& tape) { servers.begin_grain(tape, grain); };
+      for (const int64_t micro_batch : servers.micro_batches_of_step(settings_.num_micro_batches)) {
+        const auto begin = [&](Tape& tape) { servers.begin_micro_batch(tape, micro_batch); };
         const Accumulated done =
-            compute_grain_of(config_, model, engine.arena, step, grain, begin, loss_scale);
-        count(step, grain);
+            compute_micro_batch_of(config_, model, engine.arena, step, micro_batch, begin, loss_scale);
+        count(step, micro_batch);
         losses[0] += done.loss;
         losses[1] += done.tokens;
-        servers.end_grain();
+        servers.end_micro_batch();
       }
       servers.finish();
       if (plant_.before_push) plant_.before_push(me, step);
@@ -159,16 +161,16 @@ class ServerRun {
            .wants_stop = me == 0 && plant_.stop_wished_at > 0 && step >= plant_.stop_wished_at,
            .tokens = losses[1],
            .loss_scale = loss_scale},
-          config_.optimizer.clip_norm, losses);
+          config_.optimizer.max_grad_norm, losses);
       stop_step = answer.stop_step;
       observed_.loss_scales[static_cast<size_t>(me)].push_back(loss_scale);
       const double used = std::exchange(loss_scale, answer.loss_scale);
       if (plant_.slow && step < config_.train.steps) {
         balance.add(plant_.slow(me, step) *
-                    static_cast<double>(servers.grains_of_step(settings_.num_grains).size()));
+                    static_cast<double>(servers.micro_batches_of_step(settings_.num_micro_batches).size()));
         balance.deal();
-        servers.share_grains(balance.counts());
-        if (me == 0) observed_.dealt.push_back(balance.counts());
+        servers.share_micro_batches(balance.counts());
+        if (me == 0) observed_.partitioned.push_back(balance.counts());
       }
       if (me > 0) continue;
       StepResult result;
@@ -187,9 +189,9 @@ class ServerRun {
       if (!buckets.params(b).empty()) observed_.values_total += buckets.list[b].layout.total();
   }
 
-  void count(int64_t step, int64_t grain) {
+  void count(int64_t step, int64_t micro_batch) {
     const std::scoped_lock lock(mutex_);
-    ++observed_.computed[static_cast<size_t>(step - 1)].at(static_cast<size_t>(grain));
+    ++observed_.computed[static_cast<size_t>(step - 1)].at(static_cast<size_t>(micro_batch));
   }
 
   Config config_;
@@ -227,4 +229,4 @@ inline std::vector<PushRecord> one_after_the_other(int workers, int64_t steps) {
   return records;
 }
 
-}  // namespace athanor
+}  // namespace athanor::tests

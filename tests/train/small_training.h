@@ -9,46 +9,46 @@
 #include <string>
 #include <vector>
 
-#include "athanor/comm/thread.h"
+#include "athanor/comm/shm/thread.h"
 #include "athanor/config/presets.h"
-#include "athanor/train/setup.h"
+#include "athanor/train/engine/setup.h"
 #include "support/engine.h"
 
-namespace athanor {
+namespace athanor::tests {
 
 // Experts of both styles: "moe" is Mixtral's, "moe_bias" DeepSeek-V3's with a dense first block.
 inline void add_experts(ModelConfig& model, const std::string& style) {
-  model.family = "moe";
-  model.experts = 5;
-  model.experts_per_token = 2;
-  model.expert_width = 20;
-  model.router_z_loss = 0.001;
+  model.model_type = "moe";
+  model.num_experts = 5;
+  model.num_experts_per_tok = 2;
+  model.moe_intermediate_size = 20;
+  model.router_z_loss_coef = 0.001;
   if (style == "moe") {
-    model.router_aux_loss = 0.05;
+    model.router_aux_loss_coef = 0.05;
     return;
   }
-  model.dense_layers = model.shared_experts = 1;
-  model.router = "sigmoid";
-  model.router_scale = 1.5;
-  model.router_bias_rate = 0.02;
+  model.first_k_dense_replace = model.n_shared_experts = 1;
+  model.scoring_func = "sigmoid";
+  model.routed_scaling_factor = 1.5;
+  model.router_bias_update_rate = 0.02;
 }
 
 inline Config tiny(const std::string& family) {
   Config config;
-  config.model.family = family;
-  config.model.layers = 2;
-  config.model.width = 24;
-  config.model.heads = 4;
-  config.model.kv_heads = family == "gpt2" ? 4 : 2;
+  config.model.model_type = family;
+  config.model.num_hidden_layers = 2;
+  config.model.hidden_size = 24;
+  config.model.num_attention_heads = 4;
+  config.model.num_key_value_heads = family == "gpt2" ? 4 : 2;
   config.model.vocab_size = 41;
-  config.model.max_seq_len = 16;
-  config.model.tie_embeddings = family == "gpt2";
+  config.model.max_position_embeddings = 16;
+  config.model.tie_word_embeddings = family == "gpt2";
   config.model.bias = family == "gpt2";
   if (family.starts_with("moe")) add_experts(config.model, family);
   config.model = complete_model(config.model, 41, 12);
   config.data.seq_len = 12;
-  config.train.global_batch = 10;
-  config.train.micro_batch = 2;  // five grains: uneven for two, three and four ranks
+  config.train.global_batch_size = 10;
+  config.train.micro_batch_size = 2;  // five micro-batches: uneven for two, three and four ranks
   config.train.steps = 4;
   config.schedule.warmup_steps = 2;
   config.optimizer.lr = 1e-2;
@@ -56,14 +56,15 @@ inline Config tiny(const std::string& family) {
   return config;
 }
 
-// The tokens of grain g of step s: made from their address, like everything random.
-inline Batch make_batch(const Config& config, int64_t step, int64_t grain) {
+// The tokens of micro-batch g of step s: made from their address, like everything random.
+inline Batch make_batch(const Config& config, int64_t step, int64_t micro_batch) {
   Batch batch;
   batch.step = step;
-  batch.grain = grain;
-  batch.first_index = grain * config.train.micro_batch;
+  batch.micro_batch = micro_batch;
+  batch.first_index = micro_batch * config.train.micro_batch_size;
   batch.seq_len = config.data.seq_len;
-  batch.num_sequences = std::min(config.train.micro_batch, config.train.global_batch - batch.first_index);
+  batch.num_sequences =
+      std::min(config.train.micro_batch_size, config.train.global_batch_size - batch.first_index);
   const RandomStream stream(5, "tokens");
   for (int64_t b = 0; b < batch.num_sequences; ++b) {
     batch.channel_of.push_back(static_cast<int32_t>((batch.first_index + b) % 2));
@@ -71,7 +72,7 @@ inline Batch make_batch(const Config& config, int64_t step, int64_t grain) {
       const auto at = static_cast<uint64_t>((batch.first_index + b) * batch.seq_len + t);
       batch.tokens.push_back(static_cast<int32_t>(stream.word(at, static_cast<uint64_t>(step)) % 41));
       batch.targets.push_back(static_cast<int32_t>((batch.tokens.back() * 7 + 3) % 41));
-      if (!config.data.attend_across_documents)  // three documents a sequence, not cut alike
+      if (config.data.document_mask)  // three documents a sequence, not cut alike
         batch.document_starts.push_back(static_cast<int32_t>(t < 2 + b ? 0 : t < 7 ? 2 + b : 7));
     }
   }
@@ -106,10 +107,11 @@ inline std::vector<StepResult> run_steps(Training& training, const Config& confi
   std::vector<StepResult> results;
   Batch batch;
   for (int64_t step = 1; step <= config.train.steps; ++step) {
-    const std::vector<int64_t> grains = training.parallel->grains_of_step(training.num_grains);
-    auto grain = grains.begin();
+    const std::vector<int64_t> micro_batches =
+        training.parallel->micro_batches_of_step(training.num_micro_batches);
+    auto micro_batch = micro_batches.begin();
     results.push_back(training.runner->run(state, [&]() -> const Batch& {
-      batch = make_batch(config, step, *grain++);
+      batch = make_batch(config, step, *micro_batch++);
       return batch;
     }));
     if (after_step) after_step(training);
@@ -136,4 +138,4 @@ inline Outcome run(const Config& config, int ranks, int threads = 1,
   return outcomes[0];
 }
 
-}  // namespace athanor
+}  // namespace athanor::tests

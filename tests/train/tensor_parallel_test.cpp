@@ -1,131 +1,14 @@
-// Law 1 for tensor and sequence parallelism: ranks that share a model compute what one process computes.
+// Tensor and sequence parallelism: faults that its comparison with one process must see, checkpoints, plans. The
+// comparison itself is rows of train/layouts.
 #include <gtest/gtest.h>
 
-#include <ostream>
-
-#include "athanor/parallel/collective_ops.h"
-#include "athanor/train/memory_plan.h"
+#include "athanor/parallel/tensor/collective_ops.h"
+#include "athanor/train/plan/memory_plan.h"
 #include "checkpoint/content.h"
-#include "train/layout_run.h"
+#include "train/layouts/layout_case.h"
 
-namespace athanor {
+namespace athanor::tests::tensor_parallel_test {
 namespace {
-
-// Three heads of keys and values, for three ranks.
-Config in_thirds(Config config) {
-  config.model.heads = 6;
-  config.model.kv_heads = config.model.family == "gpt2" ? 6 : 3;
-  config.model.head_dim = 4;
-  config.model.ffn_width = 66;
-  return config;
-}
-
-struct TensorParallelLayout {
-  int dp = 1, tp = 1;
-  bool sp = false;
-};
-
-Config with_layout(Config config, const TensorParallelLayout& layout) {
-  config.parallel.dp = layout.dp;
-  config.parallel.tp = layout.tp;
-  config.parallel.sp = layout.sp;
-  return config;
-}
-
-std::string name_of(const TensorParallelLayout& layout) {
-  return "dp " + std::to_string(layout.dp) + " tp " + std::to_string(layout.tp) + (layout.sp ? " sp" : "");
-}
-
-struct TensorParallelCase {
-  const char* family;
-  const char* optimizer;
-};
-
-void PrintTo(const TensorParallelCase& c, std::ostream* out) {
-  *out << c.family << " " << c.optimizer;
-}
-
-class TensorParallelTest : public ::testing::TestWithParam<TensorParallelCase> {
- protected:
-  static void expect_same(const Config& config, const std::vector<TensorParallelLayout>& layouts,
-                          double tolerance = kTolerance) {
-    const VerifyRun one = run_layout(one_process(config));
-    for (const TensorParallelLayout& layout : layouts) {
-      const VerifyRun many = run_layout(with_layout(config, layout));
-      EXPECT_EQ(many.first_weights, one.first_weights) << "the same weights in any layout";
-      const LayoutDifference difference = compare(many, one);
-      EXPECT_LE(difference.worst(), tolerance)
-          << name_of(layout) << ": " << difference.gradient.where << " " << difference.weight.where;
-    }
-  }
-};
-
-TEST_P(TensorParallelTest, EveryLayoutComputesWhatOneProcessComputes) {
-  const Config config = uneven(GetParam().family, GetParam().optimizer);
-  expect_same(config,
-              {{1, 2, false}, {1, 2, true}, {1, 4, false}, {1, 4, true}, {2, 2, true}, {3, 2, false}});
-  expect_same(in_thirds(config), {{1, 3, false}, {1, 3, true}, {2, 3, true}});
-}
-
-TEST_P(TensorParallelTest, RecomputeGoesWithIt) {
-  Config config = uneven(GetParam().family, GetParam().optimizer);
-  config.train.steps = 3;
-  for (const char* recompute : {"selective", "full"}) {
-    config.parallel.recompute = recompute;
-    expect_same(config, {{1, 2, false}, {1, 2, true}});
-  }
-}
-
-INSTANTIATE_TEST_SUITE_P(
-    All, TensorParallelTest,
-    ::testing::Values(TensorParallelCase{"llama", "adamw"}, TensorParallelCase{"llama", "sgd"},
-                      TensorParallelCase{"gpt2", "adamw"}, TensorParallelCase{"gpt2", "sgd"},
-                      TensorParallelCase{"moe", "sgd"}, TensorParallelCase{"moe_bias", "adamw"}),
-    [](const auto& each) { return std::string(each.param.family) + "_" + each.param.optimizer; });
-
-class OtherModels : public TensorParallelTest {};
-
-TEST_F(OtherModels, OneHeadOfKeysAndValuesIsSharedByAllRanks) {
-  Config config = uneven("llama", "sgd");
-  config.model.kv_heads = 1;
-  config.model.bias = true;
-  expect_same(config, {{1, 2, false}, {1, 4, true}});
-}
-
-TEST_F(OtherModels, TiedLlamaAndUntiedGpt2) {
-  Config config = uneven("llama", "adamw");
-  config.model.tie_embeddings = true;
-  expect_same(config, {{1, 4, true}});
-  config = uneven("gpt2", "adamw");
-  config.model.tie_embeddings = false;
-  expect_same(config, {{1, 4, true}});
-}
-
-// Of 41 tokens in eight parts of 6 the last has none.
-TEST_F(OtherModels, APartOfTheVocabularyMayBeEmpty) {
-  Config config = uneven("llama", "sgd");
-  config.model.heads = 8;
-  config.model.kv_heads = 8;
-  config.model.head_dim = 2;
-  config.model.ffn_width = 64;
-  expect_same(config, {{1, 8, true}});
-}
-
-TEST_F(OtherModels, HalfPrecisionIsNear) {
-  for (const char* compute : {"bf16", "f16"}) {
-    Config config = uneven("gpt2", "sgd");
-    config.precision.compute = compute;
-    config.train.steps = 3;
-    const VerifyRun one = run_layout(one_process(config));
-    for (const bool sp : {false, true}) {
-      const VerifyRun two = run_layout(with_layout(config, {1, 2, sp}));
-      for (size_t i = 0; i < one.losses.size(); ++i) {
-        EXPECT_NEAR(two.losses[i], one.losses[i], 1e-2 * one.losses[i]) << compute;
-        EXPECT_NEAR(two.grad_norms[i], one.grad_norms[i], 3e-2 * one.grad_norms[i]) << compute;
-      }
-    }
-  }
-}
 
 struct Fault {
   std::function<void(Sharding&)> change_table;
@@ -133,16 +16,16 @@ struct Fault {
 };
 
 // The comparison sees what it is there to see.
-TEST_F(OtherModels, PlantedFaultsAreCaught) {
+TEST(TensorParallel, PlantedFaultsAreCaught) {
   const Config config = uneven("gpt2", "sgd"), grouped = uneven("llama", "sgd");
-  const VerifyRun one = run_layout(one_process(config)), one_grouped = run_layout(one_process(grouped));
+  const VerifyRun &one = run_once(one_process(config)), &one_grouped = run_once(one_process(grouped));
   const auto set = [](const std::string& module, const std::function<void(ShardingRow&)>& change) {
     return [=](Sharding& table) {
       for (ShardingRow& row : table)
         if (row.module == module) change(row);
     };
   };
-  const auto expect_caught = [&](const char* fault, const Config& which, const TensorParallelLayout& layout,
+  const auto expect_caught = [&](const char* fault, const Config& which, const Axes& layout,
                                  const Fault& planted) {
     const auto lay_out = [&](Training& training, Mesh& mesh) {
       Sharding table = sharding_of(which.model, layout.sp);
@@ -150,28 +33,28 @@ TEST_F(OtherModels, PlantedFaultsAreCaught) {
       training.split(table, mesh.group(Axis::tp));
       if (planted.prepare) planted.prepare(training, mesh.group(Axis::tp));
     };
-    EXPECT_TRUE(is_caught(with_layout(which, layout), &which == &config ? one : one_grouped,
-                          {.lay_out = lay_out}, 100 * kTolerance))
+    EXPECT_TRUE(is_caught(in_axes(which, layout), &which == &config ? one : one_grouped, {.lay_out = lay_out},
+                          100 * kTolerance))
         << fault << " went unseen";
   };
   const auto whole = [](ShardingRow& row) { row.split = Split::none; };
-  expect_caught("norm gradients that are not summed under sp", config, {1, 2, true},
+  expect_caught("norm gradients that are not summed under sp", config, {.tp = 2, .sp = true},
                 {.change_table = set("blocks.*.mlp_norm", whole)});
-  expect_caught("the last norm's gradient likewise", config, {1, 2, true},
+  expect_caught("the last norm's gradient likewise", config, {.tp = 2, .sp = true},
                 {.change_table = set("norm", whole)});
-  expect_caught("dropout that takes its tokens for all", config, {1, 2, true},
+  expect_caught("dropout that takes its tokens for all", config, {.tp = 2, .sp = true},
                 {.change_table = set("blocks.*.attn_dropout", whole)});
-  expect_caught("positions that every rank adds to", config, {1, 2, false},
+  expect_caught("positions that every rank adds to", config, {.tp = 2},
                 {.change_table = set("positions", whole)});
-  expect_caught("a gradient that is not summed before the projections", config, {1, 2, false},
+  expect_caught("a gradient that is not summed before the projections", config, {.tp = 2},
                 {.change_table = set("blocks.*.mlp", [](ShardingRow& row) { row.input = nullptr; })});
-  expect_caught("a head whose input's gradient is not summed", config, {1, 2, false},
+  expect_caught("a head whose input's gradient is not summed", config, {.tp = 2},
                 {.change_table = set("head", [](ShardingRow& row) { row.input = nullptr; })});
   expect_caught(
-      "a gather whose gradient is not summed", config, {1, 2, true},
+      "a gather whose gradient is not summed", config, {.tp = 2, .sp = true},
       {.change_table = set("blocks.*.attn", [](ShardingRow& row) { row.input = gather_to_whole; })});
   expect_caught(
-      "values that are cut in another order than queries", grouped, {1, 2, false},
+      "values that are cut in another order than queries", grouped, {.tp = 2},
       {.change_table = set("blocks.*.attn.v", whole), .prepare = [](Training& training, Group& group) {
          for (const auto& param : training.model->params())
            if (param->name().ends_with("attn.v.weight"))
@@ -186,63 +69,62 @@ std::string save(const std::string& folder, const Training& training, const Trai
       {.step = state.step, .state = state.to_json(), .tensors = training.tensors(), .files = {}});
 }
 
-TEST_F(OtherModels, ACheckpointKnowsNoLayout) {
+TEST(TensorParallel, ACheckpointKnowsNoLayout) {
   Config config = uneven("gpt2", "adamw");
   config.train.steps = 2;
   const TestFolder folder;
   std::vector<std::string> digests;
   // Each layout goes on from the first one's checkpoint and writes it again, untouched.
-  const TensorParallelLayout layouts[] = {{1, 2, true}, {1, 1}, {1, 4, false}, {2, 2, true}, {3, 1}};
-  for (const TensorParallelLayout& layout : layouts) {
-    const std::string target = folder.file(name_of(layout));
+  const Axes layouts[] = {{.tp = 2, .sp = true}, {}, {.tp = 4}, {.dp = 2, .tp = 2, .sp = true}, {.dp = 3}};
+  for (const Axes& layout : layouts) {
+    const std::string target = folder.file(text_of(layout));
     LayoutHooks hooks;
     if (!digests.empty())
       hooks.begin = [&](Training& training, TrainState& state, World&) {
         const Checkpoint first =
-            Checkpoint::open(system_env(), folder.file(name_of(layouts[0])) + "/step_00000002");
+            Checkpoint::open(system_env(), folder.file(text_of(layouts[0])) + "/step_00000002");
         training.load(first);
         state = TrainState::from_json(first.state());
       };
     hooks.end = [&](Training& training, TrainState& state, World& world) {
       save(target, training, state, world.all());
     };
-    run_layout(with_layout(config, layout), hooks);
+    run_layout(in_axes(config, layout), hooks);
     digests.push_back(Checkpoint::open(system_env(), target + "/step_00000002").digest());
-    EXPECT_EQ(digests.back(), digests[0]) << name_of(layout);
+    EXPECT_EQ(digests.back(), digests[0]) << text_of(layout);
   }
 }
 
 // Law 7: the null device predicts what a rank that has a part of the model needs.
-TEST_F(OtherModels, TheMemoryPlanEqualsTheMeasuredPeak) {
+TEST(TensorParallel, TheMemoryPlanEqualsTheMeasuredPeak) {
   for (const char* family : {"llama", "gpt2"})
-    for (const TensorParallelLayout& layout :
-         {TensorParallelLayout{1, 2, false}, TensorParallelLayout{1, 4, true},
-          TensorParallelLayout{2, 2, true}}) {
+    for (const Axes& layout :
+         {Axes{.tp = 2}, Axes{.tp = 4, .sp = true}, Axes{.dp = 2, .tp = 2, .sp = true}}) {
       Config config = uneven(family, "adamw");
       config.train.steps = 2;
-      config = with_layout(config, layout);
+      config = in_axes(config, layout);
       run_layout(config, {.end = [&](Training& training, TrainState&, World& world) {
                    const MemoryPlan plan = plan_memory({config, 2, world.rank(), world.size()});
                    EXPECT_EQ(plan.usage.peak_total, training.arena.usage().peak_total)
-                       << family << " " << name_of(layout) << " rank " << world.rank();
+                       << family << " " << text_of(layout) << " rank " << world.rank();
                  }});
     }
 }
 
-TEST_F(OtherModels, ResumeIsBitwise) {
+TEST(TensorParallel, ResumeIsBitwise) {
   Config config = uneven("llama", "adamw");
   config.schedule.decay = "constant";
   config.train.steps = 4;
   Config half = config;
   half.train.steps = 2;
-  const TensorParallelLayout layout{1, 2, true};
+  const Axes layout{.tp = 2, .sp = true};
   const TestFolder folder;
-  const VerifyRun whole = run_layout(with_layout(config, layout));
-  run_layout(with_layout(half, layout), {.end = [&](Training& training, TrainState& state, World& world) {
+  const VerifyRun whole = run_layout(in_axes(config, layout));
+  run_layout(in_axes(half, layout), {.end = [&](Training& training, TrainState& state, World& world) {
                save(folder.path(), training, state, world.all());
              }});
   const VerifyRun resumed =
-      run_layout(with_layout(config, layout), {.begin = [&](Training& training, TrainState& state, World&) {
+      run_layout(in_axes(config, layout), {.begin = [&](Training& training, TrainState& state, World&) {
                    const Checkpoint checkpoint = Checkpoint::open(system_env(), folder.file("step_00000002"));
                    training.load(checkpoint);
                    state = TrainState::from_json(checkpoint.state());
@@ -253,4 +135,4 @@ TEST_F(OtherModels, ResumeIsBitwise) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::tensor_parallel_test

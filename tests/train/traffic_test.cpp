@@ -5,11 +5,11 @@
 #include <numeric>
 
 #include "athanor/comm/tree.h"
-#include "athanor/parallel/collective_ops.h"
-#include "athanor/parallel/expert_parallel.h"
+#include "athanor/parallel/expert/expert_parallel.h"
+#include "athanor/parallel/tensor/collective_ops.h"
 #include "train/layout_run.h"
 
-namespace athanor {
+namespace athanor::tests::traffic_test {
 namespace {
 
 constexpr int64_t kChannels = 2;  // of data, as Training is told
@@ -81,10 +81,11 @@ StepTraffic step_traffic(const Config& config, int ranks) {
     for (int64_t step = 1; step <= 2; ++step) {
       group.barrier("what was started is done");
       const Traffic before = group.traffic();
-      const std::vector<int64_t> grains = training.parallel->grains_of_step(training.num_grains);
-      auto grain = grains.begin();
+      const std::vector<int64_t> micro_batches =
+          training.parallel->micro_batches_of_step(training.num_micro_batches);
+      auto micro_batch = micro_batches.begin();
       training.runner->run(state, [&]() -> const Batch& {
-        batch = make_batch(config, step, *grain++);
+        batch = make_batch(config, step, *micro_batch++);
         return batch;
       });
       group.barrier("what was started is done");
@@ -99,19 +100,19 @@ StepTraffic step_traffic(const Config& config, int ranks) {
 Config traffic_config(const std::string& family, int stage, const std::string& reduce,
                       const std::string& compute) {
   Config config = tiny(family);
-  config.model.width = 48;
-  config.model.ffn_width = 100;
+  config.model.hidden_size = 48;
+  config.model.intermediate_size = 100;
   config.model.head_dim = 12;
   config.parallel.bucket_bytes = 32 << 10;
-  config.parallel.zero = stage;
+  config.parallel.zero_stage = stage;
   config.parallel.reduce = reduce;
   config.precision.compute = compute;
   return config;
 }
 
 // Losses, tokens and the wish to stop, in f64.
-int64_t loss_bytes(int64_t num_grains) {
-  return 8 * (2 * num_grains * kChannels + 1);
+int64_t loss_bytes(int64_t num_micro_batches) {
+  return 8 * (2 * num_micro_batches * kChannels + 1);
 }
 
 class DataTraffic : public ::testing::TestWithParam<int> {};
@@ -126,10 +127,10 @@ TEST_P(DataTraffic, Stage0) {
     EXPECT_EQ(step.bytes(Collective::all_reduce), 2 * (n - 1) * (4 * sizes.replicated + loss_bytes(5)));
     step.expect_nothing_but({Collective::all_reduce});
 
-    // Each rank brings its nodes of the tree over the grains.
+    // Each rank brings its nodes of the tree over the micro-batches.
     int64_t nodes = 0;
     for (int rank = 0; rank < n; ++rank) {
-      const auto [first, last] = grains_of_rank(5, GetParam(), rank);
+      const auto [first, last] = micro_batches_of_rank(5, GetParam(), rank);
       nodes += static_cast<int64_t>(cover_nodes(first, last, 5).size());
     }
     const StepTraffic tree = step_traffic(traffic_config(family, 0, "tree", "bf16"), GetParam());
@@ -173,7 +174,7 @@ TEST_P(DataTraffic, Stage2) {
   }
 }
 
-// A grain needs every block twice, what lies before and behind the blocks once.
+// A micro-batch needs every block twice, what lies before and behind the blocks once.
 TEST_P(DataTraffic, Stage3) {
   const int64_t n = GetParam(), rounds = (5 + n - 1) / n;
   for (const char* reduce : {"fast", "tree"}) {
@@ -229,7 +230,7 @@ TEST(ContextTraffic, SumsAreThoseOfDataParallelismOverBothAxes) {
     }
 }
 
-// Axis tp: one grain of N tokens on P ranks.
+// Axis tp: one micro-batch of N tokens on P ranks.
 class TensorTraffic : public ::testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(Ranks, TensorTraffic, ::testing::Values(2, 4));
 
@@ -241,11 +242,11 @@ StepTraffic tensor_traffic(Config config, int ranks, bool sp = false) {
       config, [](Mesh& mesh) -> Group& { return mesh.group(Axis::tp); }, ranks);
 }
 
-Config one_grain(const std::string& family) {
+Config one_micro_batch(const std::string& family) {
   Config config = tiny(family);
-  config.model.kv_heads = 4;
+  config.model.num_key_value_heads = 4;
   config.train.steps = 1;
-  config.train.global_batch = config.train.micro_batch = 3;
+  config.train.global_batch_size = config.train.micro_batch_size = 3;
   return config;
 }
 
@@ -267,7 +268,7 @@ TEST_P(TensorTraffic, Tp) {
   const int64_t P = GetParam();
   for (const char* family : {"llama", "gpt2"})
     for (const char* compute : {"f32", "bf16"}) {
-      Config config = one_grain(family);
+      Config config = one_micro_batch(family);
       config.precision.compute = compute;
       const int64_t e = std::string(compute) == "f32" ? 4 : 2;
       const int64_t N = 3 * 12, C = 24, blocks = 2;
@@ -283,12 +284,12 @@ TEST_P(TensorTraffic, Tp) {
 TEST_P(TensorTraffic, Sp) {
   const int64_t P = GetParam();
   for (const char* family : {"llama", "gpt2"}) {
-    Config config = one_grain(family);
+    Config config = one_micro_batch(family);
     config.precision.compute = "f32";
-    const int64_t N = 3 * 12, C = 24, blocks = 2, dealt = dealt_rows(N, GetParam());
+    const int64_t N = 3 * 12, C = 24, blocks = 2, partitioned = partitioned_rows(N, GetParam());
     const StepTraffic step = tensor_traffic(config, GetParam(), true);
     // Each way: a block two gathers and two scatters, the embedding one scatter, the head one gather.
-    const int64_t one = P * (P - 1) * dealt * C * 4;
+    const int64_t one = P * (P - 1) * partitioned * C * 4;
     EXPECT_EQ(step.bytes(Collective::reduce_scatter), (4 * blocks + 2) * one);
     EXPECT_EQ(step.bytes(Collective::all_gather), (4 * blocks + 2) * one + P * (P - 1) * 12 * N);
     EXPECT_EQ(step.bytes(Collective::all_reduce), 2 * (P - 1) * (4 * partial_elements(config, true) + 8 + 8));
@@ -301,7 +302,7 @@ TEST(ExpertTraffic, OfAPass) {
   for (const char* style : {"moe", "moe_bias"})
     for (const int ranks : {2, 4}) {
       Config config = tiny(style);
-      config.model.experts = config.model.experts_per_token = 4;
+      config.model.num_experts = config.model.num_experts_per_tok = 4;
       const auto groups = make_thread_groups(ranks);
       std::vector<Traffic> of_rank(groups.size());
       int64_t layers = 0;
@@ -336,4 +337,4 @@ TEST(ExpertTraffic, OfAPass) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::traffic_test

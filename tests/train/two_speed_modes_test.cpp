@@ -1,4 +1,4 @@
-// Two-speed synchronisation with what changes no result inside a group, hybrid sharding and grains by speed, and with
+// Two-speed synchronisation with what changes no result inside a group, hybrid sharding and micro-batches by speed, and with
 // dynamic loss scales.
 #include <gtest/gtest.h>
 
@@ -7,28 +7,29 @@
 #include <map>
 #include <mutex>
 
-#include "athanor/parallel/grain_balance.h"
-#include "athanor/train/memory_plan.h"
+#include "athanor/parallel/data/load_balance.h"
+#include "athanor/train/plan/memory_plan.h"
 #include "support/temporary_folder.h"
+#include "support/tiers.h"
 #include "train/layout_run.h"
 
-namespace athanor {
+namespace athanor::tests::two_speed_modes_test {
 namespace {
 
-Config wide_islands(const std::string& optimizer, int dp, int group) {
+Config wide_replica_groups(const std::string& optimizer, int dp, int group) {
   Config config = tiny("llama");
   config.precision.compute = "f32";
-  config.model.width = 48;  // matrices of several blocks, which ZeRO cuts
+  config.model.hidden_size = 48;  // matrices of several blocks, which ZeRO cuts
   config.model.head_dim = 12;
-  config.train.global_batch = 16;  // eight grains
+  config.train.global_batch_size = 16;  // eight micro-batches
   config.train.steps = 6;
   config.schedule.decay = "constant";  // runs may end early
   config.optimizer.name = optimizer;
   config.optimizer.lr = optimizer == "adamw" ? 1e-3 : 1e-1;
-  config.parallel.reduce = "tree";  // inside an island: the bits of one process
-  config.parallel.sync_every = 3;
+  config.parallel.reduce = "tree";  // inside a replica group: the bits of one process
+  config.local_sgd.sync_interval = 3;
   config.parallel.dp = dp;
-  config.parallel.sync_group = group;
+  config.local_sgd.group_size = group;
   return config;
 }
 
@@ -60,81 +61,82 @@ void expect_last_steps(const VerifyRun& rest, const VerifyRun& whole, const std:
 }
 
 Config with_shards(Config config, int zero, int shard) {
-  config.parallel.zero = zero;
-  config.parallel.zero_shard = shard;
+  config.parallel.zero_stage = zero;
+  config.parallel.shard_degree = shard;
   return config;
 }
 
 TEST(TwoSpeedHybrid, HasTheBitsOfItsDefinition) {
+  LEAVE_OUT_UNDER(any_sanitizer, "a run beside its definition takes minutes");
   for (const char* optimizer : {"adamw", "sgd"}) {
-    const Config eight = wide_islands(optimizer, 8, 4), six = wide_islands(optimizer, 6, 6);
+    const Config eight = wide_replica_groups(optimizer, 8, 4), six = wide_replica_groups(optimizer, 6, 6);
     const VerifyRun two = run_layout(one_process(eight)), one = run_layout(one_process(six));
     for (const int zero : {1, 2, 3}) {
       EXPECT_TRUE(compare(run_layout(with_shards(eight, zero, 2)), two).bitwise)
           << optimizer << " zero " << zero;
-      EXPECT_TRUE(compare(run_layout(with_shards(six, zero, 3)), one).bitwise) << "one island";
+      EXPECT_TRUE(compare(run_layout(with_shards(six, zero, 3)), one).bitwise) << "one replica group";
     }
     Config coded = eight;
-    coded.parallel.outer_compression = "int8";
+    coded.local_sgd.compression = "int8";
     EXPECT_TRUE(compare(run_layout(with_shards(coded, 2, 2)), run_layout(one_process(coded))).bitwise);
     Config fast = with_shards(eight, 1, 2);
     fast.parallel.reduce = "fast";
     EXPECT_LE(compare(run_layout(fast), two).worst(), 1e-5) << optimizer;
-    Config pipeline = with_shards(wide_islands(optimizer, 4, 4), 2, 2);
+    Config pipeline = with_shards(wide_replica_groups(optimizer, 4, 4), 2, 2);
     pipeline.parallel.pp = 2;
     EXPECT_TRUE(compare(run_layout(pipeline), run_layout(one_process(pipeline))).bitwise) << optimizer;
   }
 }
 
 TEST(TwoSpeedHybrid, AForgottenSumAcrossIsCaught) {
-  const Config config = with_shards(wide_islands("sgd", 8, 4), 2, 2);
+  const Config config = with_shards(wide_replica_groups("sgd", 8, 4), 2, 2);
   const VerifyRun one = run_layout(one_process(config));
-  // Two sets of shards of an island that share nothing.
-  EXPECT_TRUE(is_caught(config, one,
-                        {.lay_out =
-                             [](Training& training, Mesh& mesh) {
-                               training.split_islands(make_islands(mesh.world(), mesh.shape(), 4));
-                               IslandGroups shards =
-                                   make_islands(mesh.world(), mesh.shape(), 2, "set of shards", 4);
-                               shards.across = make_single_group();
-                               training.share_shards(std::move(shards));
-                             }},
-                        1e-4));
+  // Two sets of shards of a replica group that share nothing.
+  EXPECT_TRUE(is_caught(
+      config, one,
+      {.lay_out =
+           [](Training& training, Mesh& mesh) {
+             training.split_replica_groups(make_replica_groups(mesh.world(), mesh.shape(), 4));
+             ReplicaGroups shards = make_replica_groups(mesh.world(), mesh.shape(), 2, "set of shards", 4);
+             shards.across = make_single_group();
+             training.share_shards(std::move(shards));
+           }},
+      1e-4));
 }
 
 TEST(TwoSpeedHybrid, ResumesToTheSameBits) {
   for (const int zero : {1, 3}) {
-    const Config config = with_shards(wide_islands("adamw", 8, 4), zero, 2);
+    const Config config = with_shards(wide_replica_groups("adamw", 8, 4), zero, 2);
     expect_last_steps(resumed(config, 4), run_layout(config), "zero " + std::to_string(zero));
   }
 }
 
-// The ranks of an island with the same range share it: 2 (H-1)/H 4 bytes an element, however many copies there are.
+// The ranks of a replica group with the same range share it: 2 (H-1)/H 4 bytes an element, however many copies there are.
 TEST(TwoSpeedHybrid, MeetingsSendTheDocumentedBytes) {
   for (const int zero : {1, 2, 3}) {
     std::mutex mutex;
     int64_t sent = 0, expected = 0, shares = 0, params = 0;
-    run_layout(with_shards(wide_islands("sgd", 8, 4), zero, 2),
+    run_layout(with_shards(wide_replica_groups("sgd", 8, 4), zero, 2),
                {.end = [&](Training& training, TrainState&, World&) {
                  int64_t kept = 0;
                  for (const auto& param : training.model->params()) kept += param->range().count();
                  const std::lock_guard lock(mutex);
-                 sent += training.islands().across->traffic().total().bytes;
-                 expected += 2 /*meetings*/ * 4 * ((kept + 1) / 2);  // two islands, two copies
+                 sent += training.replica_groups().across->traffic().total().bytes;
+                 expected += 2 /*meetings*/ * 4 * ((kept + 1) / 2);  // two replica groups, two copies
                  shares += (kept + 1) / 2;
                  params = training.model->num_params();
                }});
     EXPECT_EQ(sent, expected) << zero;
-    EXPECT_GE(shares, 2 * params);  // of each island all
+    EXPECT_GE(shares, 2 * params);  // of each replica group all
     EXPECT_LE(shares, 2 * (params + 4));
   }
 }
 
 TEST(TwoSpeedHybrid, ThePlanIsTheMeasuredPeak) {
   for (const int zero : {1, 3}) {
-    Config config = with_shards(wide_islands("adamw", 8, 4), zero, 2);
+    Config config = with_shards(wide_replica_groups("adamw", 8, 4), zero, 2);
     config.precision.compute = "bf16";
-    config.parallel.sync_every = 1;
+    config.local_sgd.sync_interval = 1;
     config.train.steps = 2;
     run_layout(config, {.end = [&](Training& training, TrainState&, World& world) {
                  const MemoryPlan plan = plan_memory({config, 2, world.rank(), world.size()});
@@ -144,44 +146,46 @@ TEST(TwoSpeedHybrid, ThePlanIsTheMeasuredPeak) {
 }
 
 TEST(TwoSpeedHybrid, WhatDoesNotDivideIsNamedWithTheNearest) {
-  Config config = with_shards(wide_islands("sgd", 8, 4), 2, 8);
+  Config config = with_shards(wide_replica_groups("sgd", 8, 4), 2, 8);
   try {
-    island_ranks(config, 8, 8);
-    FAIL() << "shards of eight in islands of four";
+    replica_group_ranks(config, 8, 8);
+    FAIL() << "shards of eight in replica groups of four";
   } catch (const ConfigError& error) {
-    EXPECT_STREQ(
-        error.what(),
-        "parallel.zero_shard: got 8 in islands of 4 ranks (parallel.sync_group), expected a divisor");
+    EXPECT_STREQ(error.what(),
+                 "parallel.shard_degree: got 8 in replica groups of 4 ranks (local_sgd.group_size), expected "
+                 "a divisor");
     EXPECT_EQ(error.hint(), "the nearest is 4");
   }
-  config.parallel.sync_group = 0;  // "auto", on hosts of five
-  config.parallel.zero_shard = 2;
-  EXPECT_EQ(island_ranks(config, 8, 5), 4);
-  EXPECT_EQ(island_ranks(config, 8, 1), 2) << "a set of shards at least";
+  config.local_sgd.group_size = 0;  // "auto", on hosts of five
+  config.parallel.shard_degree = 2;
+  EXPECT_EQ(replica_group_ranks(config, 8, 5), 4);
+  EXPECT_EQ(replica_group_ranks(config, 8, 1), 2) << "a set of shards at least";
 }
 
-// Ranks deal out the grains of their own island, by speeds that differ from island to island.
-TEST(TwoSpeedBalance, TheBitsDoNotChangeWhoeverComputesAGrain) {
+// Ranks deal out the micro-batches of their own replica group, by speeds that differ from replica group to replica group.
+TEST(TwoSpeedBalance, TheBitsDoNotChangeWhoeverComputesAMicroBatch) {
   for (const char* optimizer : {"adamw", "sgd"})
     for (const int zero : {0, 1}) {
-      Config config = wide_islands(optimizer, 6, 3);
-      config.train.global_batch = 26;  // seven grains of one island, six of the other
-      config.parallel.zero = zero;
+      Config config = wide_replica_groups(optimizer, 6, 3);
+      config.train.global_batch_size = 26;  // seven micro-batches of one replica group, six of the other
+      config.parallel.zero_stage = zero;
       const VerifyRun one = run_layout(one_process(config));
       std::mutex mutex;
-      std::map<int, std::vector<int64_t>> dealt;  // by island
-      const VerifyRun many = run_layout(
-          config, {.begin = [&](Training& training, TrainState&, World& world) {
-            const int island = world.rank() / 3, place = world.rank() % 3;
-            GrainBalance balance(training.island_group(), training.grains_of_island(), {.every = 1});
-            balance.add((place == island ? 4.0 : 1.0) * static_cast<double>(training.own_grains().size()));
-            ASSERT_TRUE(balance.deal());
-            training.parallel->share_grains(balance.counts());
-            const std::lock_guard lock(mutex);
-            dealt[island] = balance.counts();
-          }});
-      EXPECT_EQ(dealt[0], (std::vector<int64_t>{1, 3, 3}));
-      EXPECT_EQ(dealt[1], (std::vector<int64_t>{3, 1, 2}));
+      std::map<int, std::vector<int64_t>> partitioned;  // by replica group
+      const VerifyRun many =
+          run_layout(config, {.begin = [&](Training& training, TrainState&, World& world) {
+                       const int replica_group = world.rank() / 3, place = world.rank() % 3;
+                       LoadBalance balance(training.replica_group(),
+                                           training.micro_batches_of_replica_group(), {.every = 1});
+                       balance.add((place == replica_group ? 4.0 : 1.0) *
+                                   static_cast<double>(training.own_micro_batches().size()));
+                       ASSERT_TRUE(balance.deal());
+                       training.parallel->share_micro_batches(balance.counts());
+                       const std::lock_guard lock(mutex);
+                       partitioned[replica_group] = balance.counts();
+                     }});
+      EXPECT_EQ(partitioned[0], (std::vector<int64_t>{1, 3, 3}));
+      EXPECT_EQ(partitioned[1], (std::vector<int64_t>{3, 1, 2}));
       EXPECT_TRUE(compare(many, one).bitwise) << optimizer << " zero " << zero;
     }
 }
@@ -200,15 +204,15 @@ Scaled run_scaled(const Config& config) {
 }
 
 Config in_f16(const std::string& optimizer, double scale) {
-  Config config = wide_islands(optimizer, 4, 2);
+  Config config = wide_replica_groups(optimizer, 4, 2);
   config.precision.compute = "f16";
   config.precision.loss_scale = scale;
   config.precision.loss_scale_window = 2;
   return config;
 }
 
-// Steps that overflow are skipped by all islands, which have one scale, and meet all the same.
-TEST(TwoSpeedF16, IslandsSkipTogetherAndHaveTheBitsOfOneProcessEach) {
+// Steps that overflow are skipped by all replica groups, which have one scale, and meet all the same.
+TEST(TwoSpeedF16, ReplicaGroupsSkipTogetherAndHaveTheBitsOfOneProcessEach) {
   for (const char* optimizer : {"adamw", "sgd"})
     for (const double scale : {64.0, 0x1p40}) {
       const Config config = in_f16(optimizer, scale);
@@ -216,14 +220,14 @@ TEST(TwoSpeedF16, IslandsSkipTogetherAndHaveTheBitsOfOneProcessEach) {
       EXPECT_EQ(one.state.updates<config.train.steps, scale> 1e6) << "skipped steps";
       for (const int zero : {0, 1, 3}) {
         Config many = config;
-        many.parallel.zero = zero;
+        many.parallel.zero_stage = zero;
         const Scaled got = run_scaled(many);
         EXPECT_TRUE(compare(got.run, one.run).bitwise) << optimizer << " zero " << zero << " scale " << scale;
         EXPECT_EQ(got.state.to_json(), one.state.to_json());
         for (const auto& [name, values] : got.run.weights) {
           if (!name.starts_with("model.")) continue;
-          EXPECT_EQ(got.run.weights.at("island.0." + name), values) << name;
-          EXPECT_EQ(got.run.weights.at("island.1." + name), values) << name;
+          EXPECT_EQ(got.run.weights.at("replica.0." + name), values) << name;
+          EXPECT_EQ(got.run.weights.at("replica.1." + name), values) << name;
         }
       }
       if (scale > 1e6) continue;
@@ -234,12 +238,12 @@ TEST(TwoSpeedF16, IslandsSkipTogetherAndHaveTheBitsOfOneProcessEach) {
     }
 }
 
-TEST(TwoSpeedF16, IslandsAgree) {
+TEST(TwoSpeedF16, ReplicaGroupsAgree) {
   const auto groups = make_thread_groups(2);
   run_ranks(groups, [&](Group& across) {
     Engine own;
     const auto inner = make_single_group();
-    const auto model = make_model(wide_islands("sgd", 2, 1).model);
+    const auto model = make_model(wide_replica_groups("sgd", 2, 1).model);
     model->allocate(own.arena, Dtype::f16, true);
     OuterSync outer(model->params(), *inner, across, own.arena, {.every = 2});
     EXPECT_TRUE(outer.is_true_everywhere(true));
@@ -249,22 +253,22 @@ TEST(TwoSpeedF16, IslandsAgree) {
   });
 }
 
-// Between the largest scales of the two islands the gradient of one is finite and that of the other is not: a forgotten
+// Between the largest scales of the two replica groups the gradient of one is finite and that of the other is not: a forgotten
 // agreement shows.
-TEST(TwoSpeedF16, AnOverflowOfOneIslandIsSkippedByAll) {
+TEST(TwoSpeedF16, AnOverflowOfOneReplicaGroupIsSkippedByAll) {
   const auto one_step = [](double scale) {
     Config config = in_f16("sgd", scale);
     config.parallel.dp = 2;
-    config.parallel.sync_group = config.parallel.sync_every = config.train.steps = 1;
+    config.local_sgd.group_size = config.local_sgd.sync_interval = config.train.steps = 1;
     return config;
   };
-  const auto is_finite = [&](int64_t island, double scale) {
+  const auto is_finite = [&](int64_t replica_group, double scale) {
     Config alone = one_step(scale);
-    alone.parallel.sync_every = 0;
+    alone.local_sgd.sync_interval = 0;
     alone.parallel.dp = 1;
-    alone.train.global_batch /= 2;
-    const auto read = [&](int64_t step, int64_t grain, Batch& batch) {
-      batch = make_batch(one_step(scale), step, 4 * island + grain);
+    alone.train.global_batch_size /= 2;
+    const auto read = [&](int64_t step, int64_t micro_batch, Batch& batch) {
+      batch = make_batch(one_step(scale), step, 4 * replica_group + micro_batch);
     };
     int64_t updates = 0;
     run_layout(alone, 2, read, 1, 1,
@@ -272,10 +276,10 @@ TEST(TwoSpeedF16, AnOverflowOfOneIslandIsSkippedByAll) {
     return updates == 1;
   };
   double largest[] = {1.0, 1.0};
-  for (const int64_t island : {0, 1})
+  for (const int64_t replica_group : {0, 1})
     for (int bits = 0; bits < 17; ++bits) {
       const double factor = std::exp2(std::exp2(-bits));
-      while (is_finite(island, largest[island] * factor)) largest[island] *= factor;
+      while (is_finite(replica_group, largest[replica_group] * factor)) largest[replica_group] *= factor;
     }
   ASSERT_GT(std::abs(largest[0] / largest[1] - 1.0), 1e-4);
   const double scale = std::sqrt(largest[0] * largest[1]);
@@ -296,4 +300,4 @@ TEST(TwoSpeedF16, ResumesToTheSameBits) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::two_speed_modes_test

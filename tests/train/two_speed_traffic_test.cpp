@@ -4,20 +4,20 @@
 #include <mutex>
 #include <tuple>
 
-#include "athanor/comm/hierarchical.h"
+#include "athanor/comm/hierarchical/hierarchical.h"
 #include "support/temporary_folder.h"
-#include "train/island_ranks.h"
+#include "train/replica_group_ranks.h"
 
-namespace athanor {
+namespace athanor::tests::two_speed_traffic_test {
 namespace {
 
 // A rank whose share has B blocks sends 2 (H-1) ceil(B/H) codes a meeting.
 TEST(TwoSpeedTraffic, CodesOfMeetingsAreTheDocumentedBytes) {
   for (const auto& [kind, code_bytes] : {std::pair("bf16", 512), {"int8", 260}})
     for (const auto& [ranks, group] : {std::pair(2, 1), {6, 2}, {6, 3}}) {
-      Config config = islands_of_ranks(3, group);
-      config.parallel.outer_compression = kind;
-      const int64_t islands = ranks / group;
+      Config config = replica_groups_of_ranks(3, group);
+      config.local_sgd.compression = kind;
+      const int64_t replica_groups = ranks / group;
       std::mutex mutex;
       train_chain(config, {{ranks, 6}}, temporary_path("two_speed_codes"),
                   [&, bytes = code_bytes, size = group, code = kind](Training& training, Group&) {
@@ -25,24 +25,25 @@ TEST(TwoSpeedTraffic, CodesOfMeetingsAreTheDocumentedBytes) {
                     for (const auto& param : training.model->params()) blocks += (param->numel() + 255) / 256;
                     blocks = (blocks + size - 1) / size;  // of a rank's share
                     const std::lock_guard lock(mutex);
-                    EXPECT_EQ(training.islands().across->traffic().total().bytes,
-                              2 /*meetings*/ * 2 * (islands - 1) * ((blocks + islands - 1) / islands) * bytes)
+                    EXPECT_EQ(training.replica_groups().across->traffic().total().bytes,
+                              2 /*meetings*/ * 2 * (replica_groups - 1) *
+                                  ((blocks + replica_groups - 1) / replica_groups) * bytes)
                         << code;
                   });
     }
 }
 
-// Over the slow link an island sends 2 (H-1)/H 4 bytes a parameter, once in k steps.
+// Over the slow link a replica group sends 2 (H-1)/H 4 bytes a parameter, once in k steps.
 TEST(TwoSpeedTraffic, SendsTheDocumentedBytesOncePerMeeting) {
   const auto across = [](int64_t every, int zero) {
-    Config config = islands_of_ranks(every, 2);
+    Config config = replica_groups_of_ranks(every, 2);
     config.train.steps = 6;
     std::mutex mutex;
     int64_t bytes = 0, calls = 0, elements = 0;
     train_chain(config, {{4, 6, zero}}, temporary_path("two_speed_bytes"), [&](Training& training, Group&) {
       const std::lock_guard lock(mutex);
-      bytes += training.islands().across->traffic().total().bytes;
-      calls = training.islands().across->traffic().total().calls;
+      bytes += training.replica_groups().across->traffic().total().bytes;
+      calls = training.replica_groups().across->traffic().total().calls;
       elements = training.model->num_params();
     });
     return std::tuple(bytes, calls, elements);
@@ -51,7 +52,7 @@ TEST(TwoSpeedTraffic, SendsTheDocumentedBytesOncePerMeeting) {
     const auto [every_step, calls, params] = across(1, zero);
     EXPECT_EQ(calls, 6);
     if (zero == 0) {
-      EXPECT_EQ(every_step, 6 * 2 /*islands*/ * 4 * params) << "2 (H-1)/H = 1";
+      EXPECT_EQ(every_step, 6 * 2 /*replica groups*/ * 4 * params) << "2 (H-1)/H = 1";
     }
     EXPECT_EQ(std::get<0>(across(2, zero)) * 2, every_step) << zero;
     EXPECT_EQ(std::get<0>(across(3, zero)) * 3, every_step) << zero;
@@ -63,18 +64,18 @@ TEST(TwoSpeedTraffic, SendsTheDocumentedBytesOncePerMeeting) {
 TEST(TwoSpeedTraffic, SendsOneKthOfWhatHierarchicalDataParallelSends) {
   constexpr int kHosts = 2, kRanks = 2, kSteps = 6;
   constexpr int64_t kLossBytes =
-      kHosts * (8 * 2 * 2 + 1) * 8;  // losses and tokens by grain and channel, f64: every step
+      kHosts * (8 * 2 * 2 + 1) * 8;  // losses and tokens by micro-batch and channel, f64: every step
   const auto slow_bytes = [&](int64_t every) {
-    Config config = islands_of_ranks(every, kRanks);
+    Config config = replica_groups_of_ranks(every, kRanks);
     config.parallel.reduce = "fast";
     config.train.steps = kSteps;
-    config.model.width = 48;  // every tensor a multiple of 16 elements: buckets have no gaps
+    config.model.hidden_size = 48;  // every tensor a multiple of 16 elements: buckets have no gaps
     config.model.head_dim = 12;
-    config.model.ffn_width = 64;
-    std::vector<std::vector<std::unique_ptr<Group>>> inner, across, islands;
+    config.model.intermediate_size = 64;
+    std::vector<std::vector<std::unique_ptr<Group>>> inner, across, replica_groups;
     for (int h = 0; h < kHosts; ++h) {
       inner.push_back(make_thread_groups(kRanks));
-      islands.push_back(make_thread_groups(kRanks));
+      replica_groups.push_back(make_thread_groups(kRanks));
     }
     for (int i = 0; i < kRanks; ++i) {
       inner.push_back(make_thread_groups(kHosts));
@@ -88,24 +89,26 @@ TEST(TwoSpeedTraffic, SendsOneKthOfWhatHierarchicalDataParallelSends) {
       Engine engine;
       Training training(config, 2, all, engine.arena, nullptr, nullptr);
       if (every > 0)
-        training.split_islands(
-            {.inner = std::move(islands[h][i]), .across = std::move(across[i][h]), .experts = nullptr});
+        training.split_replica_groups({.inner = std::move(replica_groups[h][i]),
+                                       .across = std::move(across[i][h]),
+                                       .experts = nullptr});
       training.allocate();
       training.model->initialize(config.train.seed);
       TrainState state = first_state(config);
       Batch batch;
       for (int64_t step = 1; step <= kSteps; ++step) {
-        const std::vector<int64_t> grains = training.parallel->grains_of_step(training.num_grains);
-        auto grain = grains.begin();
+        const std::vector<int64_t> micro_batches =
+            training.parallel->micro_batches_of_step(training.num_micro_batches);
+        auto micro_batch = micro_batches.begin();
         training.runner->run(state, [&]() -> const Batch& {
-          batch = make_batch(config, step, *grain++);
+          batch = make_batch(config, step, *micro_batch++);
           return batch;
         });
       }
       own.barrier("done");
       const std::lock_guard lock(mutex);
       bytes += all.outer().traffic().total().bytes +
-               (every > 0 ? training.islands().across->traffic().total().bytes : 0);
+               (every > 0 ? training.replica_groups().across->traffic().total().bytes : 0);
       params = training.model->num_params();
     });
     EXPECT_EQ((bytes - kSteps * kLossBytes) % (kHosts * 4 * params), 0)
@@ -118,4 +121,4 @@ TEST(TwoSpeedTraffic, SendsOneKthOfWhatHierarchicalDataParallelSends) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::two_speed_traffic_test

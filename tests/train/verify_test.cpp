@@ -1,10 +1,10 @@
-#include "athanor/train/verify.h"
+#include "athanor/train/verify/verify.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-namespace athanor {
+namespace athanor::tests::verify_test {
 namespace {
 
 VerifyRun small_run() {
@@ -70,4 +70,4 @@ TEST(VerifyCompare, RoutingFlipsAreCounted) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::verify_test

@@ -1,4 +1,4 @@
-// What definitions in one process are made of: gradients of some grains of a step in one model, and trainings of
+// What definitions in one process are made of: gradients of some micro-batches of a step in one model, and trainings of
 // several ranks in links, each from the checkpoint of the one before.
 #pragma once
 
@@ -6,20 +6,20 @@
 #include <functional>
 
 #include "athanor/comm/tree.h"
-#include "athanor/train/islands.h"
+#include "athanor/train/engine/replica_groups.h"
 #include "train/small_training.h"
 
-namespace athanor {
+namespace athanor::tests {
 
 struct Accumulated {
   double loss = 0.0, tokens = 0.0;
 };
 
-// The losses of a grain of `step`, after its backward pass. `begin` is given the tape before.
-inline Accumulated compute_grain_of(const Config& config, const Model& model, Arena& arena, int64_t step,
-                                    int64_t grain, const std::function<void(Tape&)>& begin,
-                                    double loss_scale = 1.0) {
-  const Batch batch = make_batch(config, step, grain);
+// The losses of a micro-batch of `step`, after its backward pass. `begin` is given the tape before.
+inline Accumulated compute_micro_batch_of(const Config& config, const Model& model, Arena& arena,
+                                          int64_t step, int64_t micro_batch,
+                                          const std::function<void(Tape&)>& begin, double loss_scale = 1.0) {
+  const Batch batch = make_batch(config, step, micro_batch);
   Tape tape({.seed = config.train.seed,
              .step = static_cast<uint64_t>(step),
              .first_sequence = batch.first_index,
@@ -39,18 +39,19 @@ inline Accumulated compute_grain_of(const Config& config, const Model& model, Ar
   return sums;
 }
 
-// Of a training of one rank: the gradients of these grains of `step`, which begin at zero. The caller ends the step.
-inline Accumulated accumulate(Training& training, const Config& config, int64_t step, const LeafRange& grains,
-                              double loss_scale = 1.0) {
+// Of a training of one rank: the gradients of these micro-batches of `step`, which begin at zero. The caller ends the step.
+inline Accumulated accumulate(Training& training, const Config& config, int64_t step,
+                              const LeafRange& micro_batches, double loss_scale = 1.0) {
   Accumulated sums;
-  training.parallel->begin_step(grains.second - grains.first);
-  for (int64_t grain = grains.first; grain < grains.second; ++grain) {
-    const Accumulated done = compute_grain_of(
-        config, *training.model, training.arena, step, grain,
-        [&](Tape& tape) { training.parallel->begin_grain(tape, grain - grains.first); }, loss_scale);
+  training.parallel->begin_step(micro_batches.second - micro_batches.first);
+  for (int64_t micro_batch = micro_batches.first; micro_batch < micro_batches.second; ++micro_batch) {
+    const Accumulated done = compute_micro_batch_of(
+        config, *training.model, training.arena, step, micro_batch,
+        [&](Tape& tape) { training.parallel->begin_micro_batch(tape, micro_batch - micro_batches.first); },
+        loss_scale);
     sums.loss += done.loss;
     sums.tokens += done.tokens;
-    training.parallel->end_grain();
+    training.parallel->end_micro_batch();
   }
   return sums;
 }
@@ -92,7 +93,7 @@ inline std::vector<StepResult> train_chain(Config config, const std::vector<Link
   TrainState state = first_state(config);
   for (const Link& link : chain) {
     const TrainState before = state;
-    config.parallel.zero = link.zero;
+    config.parallel.zero_stage = link.zero;
     run_ranks(make_thread_worlds(link.ranks), [&](World& world) {
       Engine engine;
       Training training(config, 2, world.all(), engine.arena, nullptr, nullptr);
@@ -108,11 +109,12 @@ inline std::vector<StepResult> train_chain(Config config, const std::vector<Link
       training.parallel->publish();
       Batch batch;
       for (int64_t i = 0; i < link.steps; ++i) {
-        const std::vector<int64_t> grains = training.parallel->grains_of_step(training.num_grains);
-        auto grain = grains.begin();
+        const std::vector<int64_t> micro_batches =
+            training.parallel->micro_batches_of_step(training.num_micro_batches);
+        auto micro_batch = micro_batches.begin();
         const int64_t step = mine.step + 1;
         const StepResult result = training.runner->run(mine, [&]() -> const Batch& {
-          batch = make_batch(config, step, *grain++);
+          batch = make_batch(config, step, *micro_batch++);
           return batch;
         });
         if (world.rank() == 0) results.push_back(result);
@@ -127,4 +129,4 @@ inline std::vector<StepResult> train_chain(Config config, const std::vector<Link
   return results;
 }
 
-}  // namespace athanor
+}  // namespace athanor::tests

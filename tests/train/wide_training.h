@@ -5,7 +5,7 @@
 
 #include "train/small_training.h"
 
-namespace athanor {
+namespace athanor::tests {
 
 struct WideCase {
   const char* family;
@@ -22,8 +22,8 @@ inline void PrintTo(const WideCase& c, std::ostream* out) {
 
 inline Config wide(const WideCase& c) {
   Config config = tiny(c.family);
-  config.model.width = 48;
-  config.model.ffn_width = 100;
+  config.model.hidden_size = 48;
+  config.model.intermediate_size = 100;
   config.model.head_dim = 12;
   config.precision.compute = c.compute;
   config.model.dropout = c.dropout;
@@ -33,4 +33,4 @@ inline Config wide(const WideCase& c) {
   return config;
 }
 
-}  // namespace athanor
+}  // namespace athanor::tests

@@ -5,7 +5,7 @@
 #include "train/virtual_ranks.h"
 #include "train/wide_training.h"
 
-namespace athanor {
+namespace athanor::tests::zero_test {
 namespace {
 
 class ZeroTest : public ::testing::TestWithParam<WideCase> {};
@@ -16,7 +16,7 @@ TEST_P(ZeroTest, TreeReductionGivesTheBitsOfOneProcess) {
   const Outcome one = run(config, 1);
   for (const int stage : {1, 2, 3})
     for (const int ranks : {2, 3, 4, 5}) {
-      config.parallel.zero = stage;
+      config.parallel.zero_stage = stage;
       EXPECT_TRUE(same_bits(one, run(config, ranks))) << "zero " << stage << ", " << ranks << " ranks";
     }
 }
@@ -24,14 +24,14 @@ TEST_P(ZeroTest, TreeReductionGivesTheBitsOfOneProcess) {
 TEST_P(ZeroTest, FastReductionGivesTheBitsOfItsOrder) {
   Config config = wide(GetParam());
   const auto stage = [&config](int zero, int ranks) {
-    config.parallel.zero = zero;
+    config.parallel.zero_stage = zero;
     return run(config, ranks);
   };
-  for (const int ranks : {2, 3, 4}) {  // five grains: uneven
+  for (const int ranks : {2, 3, 4}) {  // five micro-batches: uneven
     EXPECT_TRUE(same_bits(stage(0, ranks), stage(1, ranks))) << ranks;
     EXPECT_TRUE(same_bits(stage(2, ranks), stage(3, ranks))) << ranks;
   }
-  const Outcome whole = stage(0, 5);  // one grain a rank: one order
+  const Outcome whole = stage(0, 5);  // one micro-batch a rank: one order
   for (const int zero : {1, 2, 3}) EXPECT_TRUE(same_bits(whole, stage(zero, 5))) << zero;
   const Outcome one = stage(0, 1), many = stage(2, 2);
   const double tolerance = std::string(GetParam().compute) == "f32" ? 1e-5 : 5e-2;
@@ -69,4 +69,4 @@ TEST(ZeroCheckpoint, AnyStageOnAnyRanksResumesAnyOther) {
 }
 
 }  // namespace
-}  // namespace athanor
+}  // namespace athanor::tests::zero_test

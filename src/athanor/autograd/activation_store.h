@@ -1,12 +1,12 @@
-// Where the activations of a block go between its forward and its backward pass, if not to memory (offload).
+// Activation offload: where a block's activations are kept between its forward and its backward pass.
 //
 //   PassContext context{..., .activations = &store};       // a Model then wraps each block in these two:
 //   tape.begin_block(x);
 //   x = block(x);
-//   tape.end_block(x);       // what the block's nodes saved is given to the store, all but x
+//   tape.end_block(x);       // hands the tensors that the block's nodes saved to the store, except x
 //
-// The backward pass takes a block's values back before the first of its nodes needs them; kernels then see the same
-// bytes at other addresses. Thread rule: that of the Tape.
+// The backward pass gets a block's values back before its first node needs them, at other addresses but with the same
+// bytes. Errors: those of the store. Thread rule: that of the Tape.
 #pragma once
 
 #include <cstdint>
@@ -16,22 +16,22 @@
 
 #include "athanor/autograd/redo.h"
 
-namespace athanor {
+namespace athanor::autograd {
 
-// Smaller tensors stay: a transfer of them would cost more than their memory is worth.
+// Smaller tensors stay in memory: transferring them would cost more than it saves.
 constexpr uint64_t kLeastStoredBytes = 16384;
 
 class ActivationStore {
  public:
   virtual ~ActivationStore() = default;
-  // Takes the bytes of these storages and releases them. Returns a ticket.
+  // Takes over the bytes of the storages and releases their memory. Returns a handle (ticket).
   virtual int64_t put(std::span<const std::shared_ptr<Storage>> storages) = 0;
-  // Gives them memory and their bytes again; those that are gone meanwhile are skipped.
+  // Gives the storages of a ticket memory and their bytes again. Storages destroyed in the meantime are skipped.
   virtual void get(int64_t ticket) = 0;
-  virtual void drop(int64_t ticket) noexcept = 0;  // nobody will ask for them
+  virtual void drop(int64_t ticket) noexcept = 0;  // discards the bytes: get() will not be called
 };
 
-// What a block has in a store.
+// The activations of one block in a store; restore() brings them back, the destructor drops them.
 class StoredBlock final : public Restorable {
  public:
   StoredBlock(ActivationStore& store, std::span<const std::shared_ptr<Storage>> storages)
@@ -53,4 +53,4 @@ class StoredBlock final : public Restorable {
   bool restored_ = false;
 };
 
-}  // namespace athanor
+}  // namespace athanor::autograd

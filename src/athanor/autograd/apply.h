@@ -1,88 +1,30 @@
-// apply<Op>(args...): runs an operation and records it. An Op is a plain struct:
+// apply<Op>(args...): runs an operation and records it on the tape, as torch.autograd.Function does. An Op:
 //
 //   struct Op {
 //     struct Saved { ... };                                         // all that backward needs, nothing else
 //     static Tensor forward(Saved&, const PassContext&, const Tensor& x, Weight& w, float eps);
-//     static std::array<Tensor, 1> backward_input(const Saved&, const Tensor& dy);  // one per Var argument
-//     static void backward_weight(const Saved&, const Tensor& dy);  // adds into the weights' slots; may be absent
-//     static Tensor backward_input_onto(const Saved&, const Tensor& dy, const Tensor& base);  // Node's; may be absent
-//     static Tensor backward(const Saved&, const Tensor& dy, const Tensor* base);  // both in one pass; may be absent
-//     static Tensor begin_backward(const Saved&, Tensor dy);                               // Node's; may be absent
-//     static constexpr bool kCheapToRedo = true;  // forward is cheap for the memory it fills; may be absent
+//     static std::array<Tensor, 1> backward_input(const Saved&, const Tensor& dy);  // one per Var; optional below:
+//     static void backward_weight(const Saved&, const Tensor& dy);  // adds into the weights' gradient slots
+//     static Tensor backward_input_onto(const Saved&, const Tensor& dy, const Tensor& base);  // see Node
+//     static Tensor backward(const Saved&, const Tensor& dy, const Tensor* base);  // both parts in one pass
+//     static Tensor begin_backward(const Saved&, Tensor dy);                               // see Node
+//     static constexpr bool kCheapToRedo = true;  // selective recompute: forward is cheap for the memory it fills
 //   };
 //
-// A Var argument reaches forward as its Tensor, a Weight& or Weight* (null: not there) as itself; anything
-// else is passed on. Used by ops/ only.
+// forward gets a Var argument as its Tensor, a Weight& or Weight* (null: no such weight) as itself, anything else
+// unchanged. Used by ops/ only. Thread rule: that of the Tape.
 #pragma once
 
-#include <array>
 #include <functional>
 #include <tuple>
 #include <type_traits>
 
+#include "athanor/autograd/op_node.h"
 #include "athanor/autograd/tape.h"
 
-namespace athanor {
+namespace athanor::autograd {
 
 namespace detail {
-
-template <typename Op>
-class OpNode : public Node {
- public:
-  Tensor begin_backward(Tensor dy) override {
-    if constexpr (requires { Op::begin_backward(saved, dy); })
-      return Op::begin_backward(saved, std::move(dy));
-    return dy;
-  }
-  std::vector<Tensor> backward_input(const Tensor& dy) override {
-    auto grads = Op::backward_input(saved, dy);
-    return {std::make_move_iterator(grads.begin()), std::make_move_iterator(grads.end())};
-  }
-  void backward_weight(const Tensor& dy, const WeightReady& ready) override {
-    if constexpr (requires { Op::backward_weight(saved, dy); }) Op::backward_weight(saved, dy);
-    say_ready(ready);
-  }
-  bool has_weights() const override { return !weights.empty(); }
-  bool adds() const override {
-    return requires(const Tensor& x) {
-      Op::backward_input_onto(saved, x, x);
-    };
-  }
-  Tensor backward_input_onto(const Tensor& dy, const Tensor& base) override {
-    if constexpr (requires { Op::backward_input_onto(saved, dy, base); })
-      return Op::backward_input_onto(saved, dy, base);
-    return Node::backward_input_onto(dy, base);
-  }
-  std::vector<Tensor> backward(const Tensor& dy, const WeightReady& ready) override {
-    if constexpr (kInOnePass)
-      return {in_one_pass(dy, nullptr, ready)};
-    else
-      return Node::backward(dy, ready);
-  }
-  Tensor backward_onto(const Tensor& dy, const Tensor& base, const WeightReady& ready) override {
-    if constexpr (kInOnePass)
-      return in_one_pass(dy, &base, ready);
-    else
-      return Node::backward_onto(dy, base, ready);
-  }
-
-  typename Op::Saved saved;
-  std::vector<Weight*> weights;
-
- private:
-  static constexpr bool kInOnePass = requires(const typename Op::Saved& kept, const Tensor& x) {
-    Op::backward(kept, x, &x);
-  };
-  Tensor in_one_pass(const Tensor& dy, const Tensor* base, const WeightReady& ready) {
-    Tensor dx = Op::backward(saved, dy, base);
-    say_ready(ready);
-    return dx;
-  }
-  void say_ready(const WeightReady& ready) {
-    if (ready)
-      for (Weight* weight : weights) ready(*weight);
-  }
-};
 
 template <typename T>
 const T& unwrap(const T& argument) {
@@ -98,8 +40,7 @@ inline Weight* unwrap(Weight* argument) {
   return argument;
 }
 
-// What one argument of apply() brings: an input of the node, a weight, or neither. Returns whether a gradient
-// is wanted on its account.
+// Registers one argument of apply() with the node: as an input, a weight, or neither. True: it needs a gradient.
 template <typename Op>
 bool note(OpNode<Op>& node, const Var& argument) {
   node.inputs.push_back(argument.node);
@@ -119,7 +60,7 @@ bool note(OpNode<Op>&, const T&) {
   return false;
 }
 
-// An argument as forward() takes it, for later.
+// Stores an argument so that forward() can be called again later.
 template <typename T>
 T keep(const T& argument) {
   return argument;
@@ -140,7 +81,7 @@ void note_redo_of(Tape& tape, Node& node, const T& argument) {
     if (auto redo = tape.redo_of(argument.value)) node.redos.push_back(std::move(redo));
 }
 
-// The node reads the values of its arguments and perhaps its own result: those that will be forgotten by then.
+// Selective recompute: notes which of its arguments, and its own result, the node's backward must recompute first.
 template <typename Op, typename... Args>
 void note_redos(Tape& tape, OpNode<Op>& node, const Tensor& value, Args&... args) {
   (note_redo_of(tape, node, args), ...);
@@ -164,11 +105,11 @@ Var apply(Tape& tape, Args&&... args) {
   auto node = std::make_shared<detail::OpNode<Op>>();
   Tensor value = Op::forward(node->saved, tape.context(), detail::unwrap(args)...);
   if (!tape.recording()) return tape.constant(std::move(value));
-  bool needed = false;  // no gradient flows where neither an input nor a weight wants one
+  bool needed = false;  // whether any input or weight needs a gradient
   ((needed = detail::note(*node, args) || needed), ...);
   if (!needed) return tape.constant(std::move(value));
   if (tape.redoing()) detail::note_redos<Op>(tape, *node, value, args...);
   return tape.record(std::move(value), std::move(node));
 }
 
-}  // namespace athanor
+}  // namespace athanor::autograd

@@ -7,7 +7,7 @@
 
 #include "athanor/base/philox.h"
 
-namespace athanor {
+namespace athanor::autograd {
 namespace {
 
 // The fixed coefficients c_i, in (-1, 1).
@@ -82,4 +82,4 @@ GradientReport check_gradients(std::vector<Tensor> inputs, std::vector<Weight*> 
   return report;
 }
 
-}  // namespace athanor
+}  // namespace athanor::autograd

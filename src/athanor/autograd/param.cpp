@@ -7,14 +7,14 @@
 #include "athanor/base/philox.h"
 #include "athanor/kernels/table.h"
 
-namespace athanor {
+namespace athanor::autograd {
 
 Tensor ValueSource::kept(const Param& param) {
   fail("param: '{}' is asked from a source that keeps no values", param.name());
 }
 
 namespace {
-// Small enough that the threads share even the matrices of small models evenly.
+// Elements per task: small enough that threads get equal work even for the matrices of small models.
 constexpr int64_t kBlock = 1 << 13;
 int64_t num_blocks(int64_t numel) {
   return (numel + kBlock - 1) / kBlock;
@@ -36,8 +36,8 @@ Tensor& Weight::grad() {
 }
 
 Tensor& Weight::grad_rows(const Tensor& ids) {
-  if (begun_) return grad();                        // what else was added may lie in other rows
-  if (!zero_elsewhere_ || rows_.defined()) grad();  // clears it
+  if (begun_) return grad();                        // something else was added, perhaps to other rows
+  if (!zero_elsewhere_ || rows_.defined()) grad();  // clears the slot
   begun_ = zero_elsewhere_ = true;
   rows_ = ids;
   return grad_;
@@ -45,7 +45,7 @@ Tensor& Weight::grad_rows(const Tensor& ids) {
 
 void Weight::move_rows(Tensor& sum) {
   check(zero_elsewhere_, "weight: '{}' does not know the rows of its gradient", use_);
-  if (rows_.defined()) kernels(sum).embedding.move_rows(sum.queue(), sum, grad_, rows_);
+  if (rows_.defined()) kernels_of(sum).embedding.move_rows(sum.queue(), sum, grad_, rows_);
   rows_ = {};
 }
 
@@ -155,7 +155,7 @@ Tensor Param::floats() const {
 void Param::take_floats(const Tensor& master) {
   if (dtype_ != Dtype::f32) {
     Tensor values = kept();
-    kernels(values).elementwise.cast(values.queue(), values, master);
+    kernels_of(values).elementwise.cast(values.queue(), values, master);
   }
   if (masters_ != nullptr && master.queue().device_memory() == nullptr) {
     masters_->write_master(*this, master.data<float>());
@@ -192,7 +192,7 @@ void Param::initialize(uint64_t seed) {
   if (is_padded()) fill_zero(master);
   const BoxRuns runs(whole_, box_);
   const FlatRange kept = kept_elements();
-  // The values of the elements [first, last), from `out` on.
+  // Writes the initial values of elements [first, last) to `out`.
   const auto fill = [&](float* out, int64_t first, int64_t last) {
     if (init_.kind != Init::Kind::normal) {
       std::fill(out, out + (last - first), init_.kind == Init::Kind::ones ? 1.0f : 0.0f);
@@ -248,9 +248,9 @@ void Param::load(float* values) const {
   if (queue.device() == Device::null) return;
   if (masters_ != nullptr) return read_master(0, box_.extent.numel(), values);
   Tensor master = floats();
-  if (!master_.defined()) kernels(kept_).elementwise.cast(queue, master, kept_);
+  if (!master_.defined()) kernels_of(kept_).elementwise.cast(queue, master, kept_);
   const Tensor real = unpadded(master);
   copy_to_host(values, real, real.size_bytes());
 }
 
-}  // namespace athanor
+}  // namespace athanor::autograd

@@ -1,6 +1,6 @@
 #include "athanor/autograd/recompute.h"
 
-namespace athanor {
+namespace athanor::autograd {
 namespace {
 
 class RecomputeNode : public Node {
@@ -16,7 +16,7 @@ class RecomputeNode : public Node {
     inner.on_weight_ready(ready);
     return {run(inner, dy, nullptr)};
   }
-  // Split in two, the second run is kept until its weight parts are asked for.
+  // With backward split in two, the second run's tape is kept until backward_weight().
   std::vector<Tensor> backward_input(const Tensor& dy) override {
     inner_ = std::make_unique<Tape>(context_);
     return {run(*inner_, dy, &deferred_)};
@@ -49,4 +49,4 @@ Var recompute(const Var& x, std::function<Var(const Var&)> block) {
   return x.tape->record(y.value, std::make_shared<RecomputeNode>(x, std::move(block)));
 }
 
-}  // namespace athanor
+}  // namespace athanor::autograd

@@ -1,6 +1,6 @@
 #include "athanor/autograd/redo.h"
 
-namespace athanor {
+namespace athanor::autograd {
 
 void Redo::forget() {
   if (const auto storage = value_.lock()) storage->release();
@@ -13,4 +13,4 @@ void Redo::restore() {
   storage->take(*make_().storage());
 }
 
-}  // namespace athanor
+}  // namespace athanor::autograd

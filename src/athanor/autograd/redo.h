@@ -1,13 +1,13 @@
-// A value that is cheap to make again (a norm, an activation function, attention): forgotten at the end of the
-// forward pass of its block, made again when the backward pass first needs it ("selective recompute",
-// Korthikanti et al., "Reducing activation recomputation in large transformer models", 2022).
+// Selective recompute (Korthikanti et al., "Reducing activation recomputation in large transformer models", 2022). A
+// value that is cheap to compute (a norm, an activation function, attention) is freed at the end of its block's forward
+// pass, and recomputed when the backward pass first needs it.
 //
 //   auto redo = std::make_shared<Redo>(y, [=] { return gelu(x); }, redos_of_x);
-//   redo->forget();     // y's memory is free; the tensors that share it stay
+//   redo->forget();     // frees y's memory; tensors that share it stay valid objects
 //   redo->restore();    // and hold the same values again
 //
-// Kernels depend on nothing but their inputs, so the values have the same bits. apply() makes these for
-// operations that say kCheapToRedo, on tapes that redo. Thread rule: that of the Tape.
+// Kernels depend on nothing but their inputs, so the values have the same bits. apply() makes a Redo for operations
+// with kCheapToRedo, on tapes between begin_redo() and end_redo(). Thread rule: that of the Tape.
 #pragma once
 
 #include <functional>
@@ -16,9 +16,9 @@
 
 #include "athanor/tensor/tensor.h"
 
-namespace athanor {
+namespace athanor::autograd {
 
-// Values that backward needs and that are not in memory until they are asked for.
+// Values that backward needs and that restore() brings back into memory: recomputed ones or offloaded ones.
 class Restorable {
  public:
   virtual ~Restorable() = default;
@@ -27,13 +27,13 @@ class Restorable {
 
 class Redo final : public Restorable {
  public:
-  // `inputs`: those of what `make` computes from, which may be forgotten as well.
+  // `inputs`: of the values that `make` computes from, those that may be out of memory as well.
   Redo(const Tensor& value, std::function<Tensor()> make, std::vector<std::shared_ptr<Restorable>> inputs)
       : value_(value.storage()), make_(std::move(make)), inputs_(std::move(inputs)) {}
 
   bool is(const Tensor& value) const { return value_.lock() == value.storage(); }
   void forget();
-  void restore() override;  // nothing if it is there, or if nobody needs it any more
+  void restore() override;  // does nothing if the value is in memory, or no tensor refers to it any more
 
  private:
   std::weak_ptr<Storage> value_;
@@ -41,4 +41,4 @@ class Redo final : public Restorable {
   std::vector<std::shared_ptr<Restorable>> inputs_;
 };
 
-}  // namespace athanor
+}  // namespace athanor::autograd

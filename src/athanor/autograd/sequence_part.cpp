@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-namespace athanor {
+namespace athanor::autograd {
 
 int64_t token_count(const std::vector<TokenRun>& runs) {
   int64_t sum = 0;
@@ -33,4 +33,4 @@ Tensor rows_at(const SequencePart& part, const Tensor& table) {
   return rows;
 }
 
-}  // namespace athanor
+}  // namespace athanor::autograd

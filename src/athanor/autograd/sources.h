@@ -1,5 +1,11 @@
-// What stands behind parameters whose values, gradient slots and masters are not always there (ZeRO, offload): asked
-// before every use.
+// Interfaces for parameter state that is not always in memory (ZeRO, offload): a source provides the full value or the
+// gradient slot before each use.
+//
+//   class Shards : public ValueSource {
+//     void need(const Param& param) override;      // all-gather param's value
+//     void changed(const Param& param) override;   // the optimizer has overwritten this rank's shard
+//   };
+//
 // Thread rule: that of the Param.
 #pragma once
 
@@ -7,7 +13,7 @@
 
 #include "athanor/tensor/tensor.h"
 
-namespace athanor {
+namespace athanor::autograd {
 
 class Param;
 class Weight;
@@ -18,23 +24,23 @@ struct FlatRange {
   int64_t count() const { return last - first; }
 };
 
-// Whoever keeps values and gradient slots that are not always there (ZeRO). Asked before every use.
+// Provides parameter values (ZeRO).
 class ValueSource {
  public:
   virtual ~ValueSource() = default;
-  virtual void need(const Param& param) = 0;     // the whole value must be in place
-  virtual void changed(const Param& param) = 0;  // what this rank keeps of it was overwritten
-  // Where that has no memory of its own (offload): it, until that of another parameter is asked for.
+  virtual void need(const Param& param) = 0;     // makes the full value available (unshard)
+  virtual void changed(const Param& param) = 0;  // told when this rank's shard was overwritten
+  // An offloaded shard, loaded into memory. Valid until the next call for another parameter.
   virtual Tensor kept(const Param& param);
 };
+// Provides gradient slots.
 class GradSource {
  public:
   virtual ~GradSource() = default;
-  virtual void need(Weight& weight) = 0;  // its slot must be in place
+  virtual void need(Weight& weight) = 0;  // sets the weight's slot (Weight::set_grad)
 };
 
-// Whoever keeps f32 masters that have no memory of their own (offload): `values` are those of param.range(), or
-// `count` of them from `first` on.
+// Holds offloaded f32 masters. `values`: all elements of param.range(), or `count` of them from `first` on.
 class MasterStore {
  public:
   virtual ~MasterStore() = default;
@@ -42,4 +48,4 @@ class MasterStore {
   virtual void read_master(const Param& param, int64_t first, int64_t count, float* values) const = 0;
 };
 
-}  // namespace athanor
+}  // namespace athanor::autograd

@@ -4,7 +4,7 @@
 
 #include "athanor/kernels/table.h"
 
-namespace athanor {
+namespace athanor::autograd {
 
 Var Tape::leaf(Tensor value) {
   nodes_.push_back(nullptr);
@@ -28,10 +28,10 @@ void Tape::accumulate(int node, Tensor dx) {
   }
   check(sum.shape() == dx.shape() && sum.dtype() == dx.dtype(),
         "backward: gradients {} and {} of one value differ", sum.shape(), dx.shape());
-  // A gradient may be shared (a residual addition hands the same one to both inputs), so only a tensor that
-  // nobody else holds is added to in place. Sums keep one order: what was there first is the left operand.
+  // A gradient tensor may be shared (a residual addition passes one tensor to both inputs), so only an unshared tensor
+  // is overwritten. The order of the sum is fixed: the earlier gradient is the left operand.
   Tensor target = dx.unshared() ? dx : sum.unshared() ? sum : empty_like(dx);
-  kernels(dx).elementwise.add(dx.queue(), target, sum, dx);
+  kernels_of(dx).elementwise.add(dx.queue(), target, sum, dx);
   sum = std::move(target);
 }
 
@@ -49,7 +49,7 @@ void Tape::backward(const Var& root, Tensor dy, DeferredWeights* deferred) {
       if (!grads_[i].defined() || nodes_[i] == nullptr) continue;
       dy = std::move(grads_[i]);
       grads_[i] = {};
-    } else if (nodes_[i] == nullptr) {  // the root is a leaf: its gradient is what was given
+    } else if (nodes_[i] == nullptr) {  // the root is a leaf: its gradient is `dy`
       grads_[i] = dy;
       continue;
     }
@@ -106,7 +106,7 @@ void Tape::end_block(const Var& y) {
   block_storages_.clear();
   if (left.empty()) return;
   const auto stored = std::make_shared<StoredBlock>(*context_.activations, left);
-  // In front: what is made again is made of it.
+  // In front, because values that are recomputed need offloaded ones first.
   for (size_t i = block_first_; i < nodes_.size(); ++i)
     if (nodes_[i] != nullptr) nodes_[i]->redos.insert(nodes_[i]->redos.begin(), stored);
 }
@@ -130,4 +130,4 @@ void DeferredWeights::run(const WeightReady& ready) {
   parts_.clear();
 }
 
-}  // namespace athanor
+}  // namespace athanor::autograd

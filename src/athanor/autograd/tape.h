@@ -1,14 +1,15 @@
-// Reverse-mode differentiation: a Tape records the operations of a forward pass and walks them backwards.
+// Reverse-mode automatic differentiation: a Tape records the operations of a forward pass and runs their backward in
+// reverse order.
 //
-//   Tape tape(context);                                // context: seed, step, where in the global batch
-//   Var x = embedding(tape, ids, table);               // ops/ are functions on Vars
-//   Var loss = linear_cross_entropy(rms_norm(x, w, eps), head, targets, ...);
+//   Tape tape(context);                                // context: seed, step, place in the global batch
+//   Var x = embedding(tape, ids, table, nullptr, 0);   // ops/ are functions on Vars
+//   Var loss = linear_cross_entropy(rms_norm(x, w, eps), head, targets, classes);
 //   tape.backward(loss);                               // gradients are added into each Weight's slot
 //
-// A node's backward has two parts: the gradient of its inputs, and the gradient of its weights. backward()
-// runs both, weights first, so that a finished weight can be reduced while the rest goes on; a pipeline
-// schedule may defer the weight parts (DeferredWeights) and run them later. What a node saved is freed as
-// soon as its backward has run. Thread rule: a Tape is used by one thread.
+// A node's backward has two parts: the gradient of its inputs, and the gradient of its weights. backward() runs both,
+// weights first, so that a finished gradient can be reduced while the rest goes on. A pipeline schedule may defer the
+// weight part (DeferredWeights) and run it later (zero bubble). The tensors that a node saved are freed as soon as its
+// backward has run. Errors: Error for a root that was not recorded. Thread rule: a Tape is used by one thread.
 #pragma once
 
 #include <functional>
@@ -21,51 +22,50 @@
 #include "athanor/autograd/redo.h"
 #include "athanor/tensor/tensor.h"
 
-namespace athanor {
+namespace athanor::autograd {
 
 class Tape;
 struct SequencePart;
 
-// A value of the computation; `node` is -1 where no gradient flows (constants, or a tape that does not
-// record).
+// A value of the computation. `node` is -1 where no gradient flows (a constant, or a tape that does not record).
 struct Var {
   Tensor value;
   Tape* tape = nullptr;
   int node = -1;
 };
 
-// What ops need to know about the pass they are in.
+// What operations need to know about the pass that they are in.
 struct PassContext {
   uint64_t seed = 0;
   uint64_t step = 0;
   int64_t first_sequence = 0;  // index in the step's global batch of the first sequence in this pass (law 2)
-  int64_t num_sequences = 0, seq_len = 0;  // of this pass; layouts that deal out its tokens need them
-  const SequencePart* part = nullptr;      // of its sequences that this pass has; null: all (sequence_part.h)
-  // [num_sequences, whole length] i32: the position where each token's document begins, before which it attends to
-  // nothing. Undefined: sequences are one document.
+  int64_t num_sequences = 0, seq_len = 0;  // of this pass; used where ranks partition its tokens
+  const SequencePart* part = nullptr;      // context parallelism (sequence_part.h); null: full sequences
+  // Document mask, [num_sequences, full length] i32: the position at which each token's document begins; attention to
+  // earlier positions is masked. Undefined: every sequence is one document.
   Tensor document_starts = {};
-  bool record = false;                     // gradients will be asked for
-  bool dropout = false;                    // drop as in training
-  float loss_scale = 1.0f;                 // gradients are this many times larger (f16)
-  ActivationStore* activations = nullptr;  // where those of blocks go meanwhile; null: they stay
+  bool record = false;                     // record for backward()
+  bool dropout = false;                    // training: apply dropout and the capacity of experts
+  float loss_scale = 1.0f;                 // factor on the loss and so on all gradients (f16)
+  ActivationStore* activations = nullptr;  // activation offload; null: activations stay in memory
 };
 
-// Called with a weight whose gradient slot a backward pass has completed.
+// Called with a weight when the backward pass has added its gradient.
 using WeightReady = std::function<void(Weight&)>;
 
 class Node {
  public:
   virtual ~Node() = default;
-  // Called once, before either part: the gradient as both of them take it.
+  // Called once, before either part. Returns the gradient that both parts get.
   virtual Tensor begin_backward(Tensor dy) { return dy; }
   virtual std::vector<Tensor> backward_input(const Tensor& dy) = 0;  // one per input, in order
   virtual void backward_weight(const Tensor& dy, const WeightReady& ready) = 0;
   virtual bool has_weights() const = 0;
-  // Some operations can add the gradient of their only input to `base` while they make it: a new tensor, with the bits
-  // of an addition afterwards.
+  // Whether backward_input_onto() exists: for operations with one input that can add its gradient to `base` in the same
+  // pass. The result is a new tensor with the bits of a separate addition.
   virtual bool adds() const { return false; }
   virtual Tensor backward_input_onto(const Tensor& dy, const Tensor& base);
-  // Both parts, the weights first or in one pass.
+  // Both parts: weights first, or in one pass.
   virtual std::vector<Tensor> backward(const Tensor& dy, const WeightReady& ready) {
     backward_weight(dy, ready);
     return backward_input(dy);
@@ -76,10 +76,10 @@ class Node {
   }
 
   std::vector<int> inputs;                         // nodes of the tape, -1 for constants
-  std::vector<std::shared_ptr<Restorable>> redos;  // of values that backward reads
+  std::vector<std::shared_ptr<Restorable>> redos;  // values to restore before backward
 };
 
-// Weight parts put off by backward(): run() does them in the order they were met.
+// Weight parts that backward() has deferred. run() does them in the order in which backward() met them.
 class DeferredWeights {
  public:
   void run(const WeightReady& ready);
@@ -98,7 +98,7 @@ class Tape {
  public:
   explicit Tape(PassContext context) : context_(std::move(context)) {}
   ~Tape() {
-    if (watched_ != nullptr) watched_->watch(nullptr);  // a block that failed half way
+    if (watched_ != nullptr) watched_->watch(nullptr);  // after an exception inside a block
   }
   Tape(const Tape&) = delete;
   Tape& operator=(const Tape&) = delete;
@@ -110,25 +110,25 @@ class Tape {
   Var constant(Tensor value) { return {std::move(value), this, -1}; }
   Var record(Tensor value, std::shared_ptr<Node> node);
 
-  // From `root` down. `dy` is the gradient of root's value; undefined for a loss, which knows its own. With
-  // `deferred`, weight parts are put there instead of being run.
+  // Backward pass from `root`. `dy`: the gradient of root's value; undefined for a loss, which computes its own. With
+  // `deferred`, weight parts are collected there instead of being run.
   void backward(const Var& root, Tensor dy = {}, DeferredWeights* deferred = nullptr);
   const Tensor& grad(const Var& leaf) const;
 
-  // Between these two, values that are cheap to redo are noted, and at the end forgotten, all but `result`. Their
-  // last use in the forward pass must lie between as well.
+  // Selective recompute of the operations between these two: end_redo() frees the values that are cheap to recompute,
+  // except `result`. All forward uses of these values must come before end_redo().
   void begin_redo() { redoing_ = true; }
   void end_redo(const Var& result);
   bool redoing() const { return redoing_; }
   void note_redo(std::shared_ptr<Redo> redo) { redos_.push_back(std::move(redo)); }
-  std::shared_ptr<Redo> redo_of(const Tensor& value) const;  // null: none was noted
+  std::shared_ptr<Redo> redo_of(const Tensor& value) const;  // null: the value is not recomputed
 
-  // Between these two a block of the model computes y of x; where the context has a store, what it leaves behind goes
-  // there, but for y. Nothing without one.
+  // Activation offload: called around a block that computes y from x. end_block() moves the block's activations, except
+  // y, to context().activations. Both do nothing without a store.
   void begin_block(const Var& x);
   void end_block(const Var& y);
 
-  // Called after each weight part with every weight it completed.
+  // Sets the function called after each weight part, with every weight that got its gradient.
   void on_weight_ready(WeightReady ready) { weight_ready_ = std::move(ready); }
 
  private:
@@ -139,11 +139,11 @@ class Tape {
   std::vector<Tensor> grads_;
   bool redoing_ = false;
   std::vector<std::shared_ptr<Redo>> redos_;  // since begin_redo()
-  // Since begin_block(): the first node, and what was allocated, the block's input first.
+  // Since begin_block(): the first node, and the storages allocated (the block's input first).
   size_t block_first_ = 0;
   std::vector<std::weak_ptr<Storage>> block_storages_;
   Arena* watched_ = nullptr;
   WeightReady weight_ready_;
 };
 
-}  // namespace athanor
+}  // namespace athanor::autograd

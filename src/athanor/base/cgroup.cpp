@@ -6,7 +6,7 @@
 #include <sstream>
 #include <utility>
 
-namespace athanor {
+namespace athanor::base {
 namespace {
 
 struct CgroupMount {
@@ -58,8 +58,8 @@ bool lies_in(const std::string& group, const std::string& outer) {
   return outer == "/" || group == outer || group.starts_with(outer + "/");
 }
 
-// The path of `group` below the mount. A group outside of what is mounted is that of a container without a name space for
-// its groups, which sees its own as the mounted one.
+// The path of `group` below the mount. A group outside of the mounted tree belongs to a container without a cgroup
+// namespace: the mounted group is then its own.
 std::string below(const CgroupMount& mount, const std::string& group) {
   const std::string outer = mount.group.starts_with("/..") ? "/" : mount.group;
   if (!lies_in(group, outer) || group.starts_with("/..")) return "";
@@ -130,4 +130,4 @@ std::vector<CgroupFolder> cgroup_folders(const std::string& root, const std::str
   return folders;
 }
 
-}  // namespace athanor
+}  // namespace athanor::base

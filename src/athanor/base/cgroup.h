@@ -1,9 +1,9 @@
-// The control groups that this process is in: the folders whose files limit its CPUs and its memory (containers, batch
-// systems, systemd; versions 1 and 2, wherever they are mounted).
+// Reads the control groups (cgroups) of this process: the folders whose files limit its CPUs and its memory.
+// Containers, batch systems and systemd set them; versions 1 and 2, wherever they are mounted.
 //
 //   for (const CgroupFolder& group : cgroup_folders("", "cpu")) group.number("cpu.cfs_quota_us");
 //
-// `root` is the folder under which /proc and /sys lie; tests give their own. Thread rule: pure functions of files.
+// `root` is the folder under which /proc and /sys lie; tests pass their own. Thread rule: pure functions of files.
 #pragma once
 
 #include <cstdint>
@@ -11,22 +11,24 @@
 #include <string>
 #include <vector>
 
-namespace athanor {
+#include "athanor/base/namespaces.h"
+
+namespace athanor::base {
 
 struct CgroupFolder {
   int version = 2;
-  std::string path;  // of the folder, behind root
+  std::string path;  // of the folder, below root
   std::string name;  // of the group as this process sees it: "/slice/job"
 
   std::optional<std::string> text(
-      const std::string& file) const;  // its first line; none where there is no such file
-  std::optional<uint64_t> number(const std::string& file) const;  // none for "max" and "-1", too
-  // The number behind `key` on a line of its own.
+      const std::string& file) const;  // its first line; none if there is no such file
+  std::optional<uint64_t> number(const std::string& file) const;  // of text(); none for "max" and "-1"
+  // The number on the line of `file` that begins with `key`.
   std::optional<uint64_t> entry(const std::string& file, const std::string& key) const;
 };
 
-// The group of version 1 with this controller ("cpu", "memory") and that of version 2, each with all that it lies in, the
+// The version 1 group with this controller ("cpu", "memory") and the version 2 group, each followed by its parents,
 // innermost first.
 std::vector<CgroupFolder> cgroup_folders(const std::string& root, const std::string& controller);
 
-}  // namespace athanor
+}  // namespace athanor::base

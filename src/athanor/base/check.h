@@ -9,7 +9,7 @@
 
 #include "athanor/base/error.h"
 
-namespace athanor {
+namespace athanor::base {
 
 template <typename... Args>
 void check(bool condition, fmt::format_string<Args...> message, Args&&... args) {
@@ -22,4 +22,4 @@ template <typename... Args>
   throw Error(fmt::vformat(message, fmt::make_format_args(args...)));
 }
 
-}  // namespace athanor
+}  // namespace athanor::base

@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 
-namespace athanor {
+namespace athanor::base {
 
 int64_t now_ns() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(
@@ -42,4 +42,4 @@ double process_age_seconds() {
   return static_cast<double>(boot.tv_sec) + static_cast<double>(boot.tv_nsec) * 1e-9 - start;
 }
 
-}  // namespace athanor
+}  // namespace athanor::base

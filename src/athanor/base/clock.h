@@ -4,7 +4,9 @@
 #include <cstdint>
 #include <string>
 
-namespace athanor {
+#include "athanor/base/namespaces.h"
+
+namespace athanor::base {
 
 int64_t now_ns();       // monotonic, nanoseconds
 double now_seconds();   // monotonic, seconds
@@ -13,4 +15,4 @@ double wall_seconds();  // since 1970, for stamps only
 // Seconds since the kernel started this process (0.01 s resolution): what a user waits for.
 double process_age_seconds();
 
-}  // namespace athanor
+}  // namespace athanor::base

@@ -4,7 +4,7 @@
 
 #include "athanor/base/human.h"
 
-namespace athanor {
+namespace athanor::base {
 
 std::string pad_columns(std::string_view text, size_t columns) {
   const size_t used = display_width(text);
@@ -48,4 +48,4 @@ std::string repeat_text(std::string_view text, size_t times) {
   return all;
 }
 
-}  // namespace athanor
+}  // namespace athanor::base

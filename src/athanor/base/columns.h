@@ -12,17 +12,19 @@
 #include <string_view>
 #include <vector>
 
-namespace athanor {
+#include "athanor/base/namespaces.h"
+
+namespace athanor::base {
 
 std::string pad_columns(std::string_view text, size_t columns);  // with spaces on the right
 
-// Breaks at spaces; a word longer than a line is cut. At least one line.
+// Breaks at spaces, and inside a word only if the word is longer than a line. At least one line.
 std::vector<std::string> wrap_columns(std::string_view text, size_t columns);
 
-// Cells side by side, `gap` spaces between them, row by row: as many in a row as fit, at least one. All are as wide as the
-// widest; one that is wider than a line is wrapped into several.
+// Cells side by side, `gap` spaces between them, row by row: as many in a row as fit, at least one. All cells get the
+// width of the widest cell; a cell wider than a line is wrapped.
 std::vector<std::string> grid_columns(const std::vector<std::string>& cells, size_t columns, size_t gap);
 
 std::string repeat_text(std::string_view text, size_t times);
 
-}  // namespace athanor
+}  // namespace athanor::base

@@ -8,7 +8,7 @@
 #include "athanor/base/check.h"
 #include "athanor/base/cpu_limits.h"
 
-namespace athanor {
+namespace athanor::base {
 namespace {
 // The kernel hands out the tile registers on request only (arch_prctl ARCH_REQ_XCOMP_PERM, XTILEDATA).
 bool request_amx() {
@@ -83,4 +83,4 @@ int num_usable_cpus() {
   return read_cpu_limits().usable();
 }
 
-}  // namespace athanor
+}  // namespace athanor::base

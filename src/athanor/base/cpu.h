@@ -1,10 +1,12 @@
-// What the processor can do, read once from cpuid (and, for the tile registers, asked of the kernel).
+// What the processor can do. Read once from cpuid; for AMX tile registers the operating system is asked, too.
 #pragma once
 
 #include <string>
 #include <vector>
 
-namespace athanor {
+#include "athanor/base/namespaces.h"
+
+namespace athanor::base {
 
 // Instruction sets that kernels are written for, from the plainest up. Each contains those before it.
 enum class Isa {
@@ -22,6 +24,6 @@ std::vector<Isa> all_isas();
 
 std::string cpu_model();  // "Intel(R) Xeon(R) ..."
 int num_usable_cpus();    // processors this process may run on (affinity and cgroup quota)
-int max_threads();        // that may be asked for: beyond some per processor they only wait for each other
+int max_threads();        // the most threads that a setting may ask for: some per processor
 
-}  // namespace athanor
+}  // namespace athanor::base

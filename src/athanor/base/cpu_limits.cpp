@@ -9,7 +9,7 @@
 
 #include "athanor/base/cgroup.h"
 
-namespace athanor {
+namespace athanor::base {
 namespace {
 
 // Processors that a group grants; none where it does not limit them.
@@ -62,4 +62,4 @@ CpuLimits read_cpu_limits(const std::string& root, int affinity) {
   return limits;
 }
 
-}  // namespace athanor
+}  // namespace athanor::base

@@ -1,7 +1,7 @@
-// The two groups of errors the library throws (law 8: it never ends the process).
+// The two kinds of exceptions that the library throws (law 8: it never ends the process).
 //
-//   Error        misuse or a broken invariant: a bug, a bad file, a bad setting. Nothing to retry.
-//   Recoverable  the world failed: a peer died, time ran out, a disk is full. A launcher may survive it.
+//   Error        misuse or a broken invariant: a bug, a bad file, a bad setting. Retrying does not help.
+//   Recoverable  the surroundings failed: a peer died, time ran out, a disk is full. A launcher may restart the run.
 //
 // A message names the thing, what was got and what was expected: "rms_norm: x [2,3] must end in 4".
 // A hint says what the user may do about it; it is printed on a line of its own.
@@ -12,7 +12,9 @@
 #include <string>
 #include <utility>
 
-namespace athanor {
+#include "athanor/base/namespaces.h"
+
+namespace athanor::base {
 
 class Failure : public std::runtime_error {
  public:
@@ -66,4 +68,4 @@ class IoError : public Recoverable {
   int code_;
 };
 
-}  // namespace athanor
+}  // namespace athanor::base

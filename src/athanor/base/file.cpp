@@ -14,7 +14,7 @@
 #include "athanor/base/check.h"
 #include "athanor/base/large_file.h"
 
-namespace athanor {
+namespace athanor::base {
 namespace {
 
 namespace fs = std::filesystem;
@@ -284,4 +284,4 @@ MappedFile::~MappedFile() {
   if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_bytes_);
 }
 
-}  // namespace athanor
+}  // namespace athanor::base

@@ -17,7 +17,7 @@
 
 #include "athanor/base/scratch_file.h"
 
-namespace athanor {
+namespace athanor::base {
 
 class WritableFile {
  public:
@@ -41,12 +41,12 @@ class Env {
  public:
   virtual ~Env() = default;
   virtual std::unique_ptr<WritableFile> create(const std::string& path) = 0;  // truncates
-  // For one of many megabytes that is not read again soon (large_file.h); by default the same.
+  // For a file of many megabytes that is not read again soon (large_file.h); by default the same as create().
   virtual std::unique_ptr<WritableFile> create_large(const std::string& path);
   virtual std::unique_ptr<WritableFile> append_to(const std::string& path) = 0;
   virtual std::unique_ptr<ReadableFile> open(const std::string& path) = 0;
   virtual std::unique_ptr<ScratchFile> create_scratch(
-      const std::string& folder);  // by default scratch_file.h's own
+      const std::string& folder);  // by default open_scratch_file() of scratch_file.h
   virtual void create_folders(const std::string& path) = 0;
   virtual void rename(const std::string& from, const std::string& to) = 0;
   virtual void remove_all(const std::string& path) = 0;
@@ -58,7 +58,8 @@ class Env {
 
   // The whole file; refuses one above max_bytes before it allocates.
   std::string read_text(const std::string& path, uint64_t max_bytes = uint64_t{1} << 32);
-  // Temporary file, fsync, rename, fsync of the folder; where it fails nothing is left but what was there.
+  // Temporary file, fsync, rename, fsync of the folder. If it fails, the old file is untouched and no temporary file is
+  // left.
   void write_atomically(const std::string& path, std::string_view text);
 };
 
@@ -67,11 +68,11 @@ Env& system_env();
 // "cannot WHAT 'PATH': the system's reason", as IoError.
 [[noreturn]] void throw_io_error(const char* what, const std::string& path, int code);
 
-std::string join_path(std::string_view folder, std::string_view name);  // name alone where it is absolute
-std::string parent_folder(const std::string& path);                     // "." where there is none
+std::string join_path(std::string_view folder, std::string_view name);  // name alone if it is absolute
+std::string parent_folder(const std::string& path);                     // "." if there is none
 
-// A file mapped read-only for as long as the object lives. A file cut short under it raises SIGBUS in the
-// reader, so this is for files that only their owner replaces (by rename).
+// A file mapped read-only for as long as the object lives. If somebody truncates the file meanwhile, reading raises
+// SIGBUS: use it only for files that are replaced by rename.
 class MappedFile {
  public:
   explicit MappedFile(const std::string& path);
@@ -86,4 +87,4 @@ class MappedFile {
   uint64_t size_bytes_ = 0;
 };
 
-}  // namespace athanor
+}  // namespace athanor::base

@@ -5,7 +5,7 @@
 
 #include "athanor/base/check.h"
 
-namespace athanor {
+namespace athanor::base {
 
 uint64_t hash64(const void* data, size_t size_bytes, uint64_t seed) {
   return XXH3_64bits_withSeed(data, size_bytes, seed);
@@ -75,4 +75,4 @@ uint32_t crc32c(const void* data, size_t size_bytes, uint32_t crc) {
   return ~crc;
 }
 
-}  // namespace athanor
+}  // namespace athanor::base

@@ -1,7 +1,11 @@
 // Hashes and checksums.
-//   hash64   XXH3, for identities inside one build of the program and for checksums of tensors
-//   Sha256   for files that leave the machine
-//   crc32c   Castagnoli, as TensorBoard's records need it
+//   hash64, Hash128   XXH3, for identities inside one build of the program and for checksums of tensors
+//   Sha256            for files that leave the machine
+//   crc32c            Castagnoli, as TensorBoard's records need it
+//
+//   Hash128 hash;  hash.update("text");  hash.hex();
+//
+// Thread rule: functions from any thread, an object from one thread at a time.
 #pragma once
 
 #include <array>
@@ -11,7 +15,9 @@
 #include <string>
 #include <string_view>
 
-namespace athanor {
+#include "athanor/base/namespaces.h"
+
+namespace athanor::base {
 
 uint64_t hash64(const void* data, size_t size_bytes, uint64_t seed = 0);
 uint64_t hash64(std::string_view text, uint64_t seed = 0);
@@ -49,4 +55,4 @@ class Sha256 {
 
 uint32_t crc32c(const void* data, size_t size_bytes, uint32_t crc = 0);
 
-}  // namespace athanor
+}  // namespace athanor::base

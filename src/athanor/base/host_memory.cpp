@@ -7,7 +7,7 @@
 
 #include "athanor/base/cgroup.h"
 
-namespace athanor {
+namespace athanor::base {
 namespace {
 
 constexpr uint64_t kUnlimited = std::numeric_limits<uint64_t>::max();
@@ -25,10 +25,11 @@ uint64_t meminfo_bytes(const std::string& root, const std::string& key) {
   return 0;
 }
 
-// What a group's processes may still take. Cached files count as used but are given up on demand.
+// Memory that the processes of a group may still take. Cached files count as used but are dropped on demand.
 uint64_t left_in(const CgroupFolder& group) {
   const bool old = group.version == 1;
-  // memory.high is not refused but slows a process down to a crawl; a version 1 group may lie in one that is not mounted.
+  // memory.high is not refused but slows a process down to a crawl; a version 1 group may lie in one that is not
+  // mounted.
   const auto limit =
       std::min(group.number(old ? "memory.limit_in_bytes" : "memory.max").value_or(kUnlimited),
                (old ? group.entry("memory.stat", "hierarchical_memory_limit") : group.number("memory.high"))
@@ -60,4 +61,4 @@ uint64_t available_memory_bytes(const std::string& root) {
   return available_memory(root).bytes;
 }
 
-}  // namespace athanor
+}  // namespace athanor::base

@@ -7,7 +7,7 @@
 #include <charconv>
 #include <cmath>
 
-namespace athanor {
+namespace athanor::base {
 namespace {
 
 // One decimal below a thousand of each unit; a value that would round up to the next unit moves there.
@@ -155,4 +155,4 @@ std::string_view fit_columns(std::string_view text, size_t columns) {
   return text.substr(0, end);
 }
 
-}  // namespace athanor
+}  // namespace athanor::base

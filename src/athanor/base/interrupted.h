@@ -1,13 +1,14 @@
-// Work that was given up because somebody asked for it (a signal), before it had a result. What was half made is gone.
+// Thrown by work that was given up because somebody asked for it (a signal). The work has no result and leaves no
+// half-made files.
 #pragma once
 
 #include "athanor/base/error.h"
 
-namespace athanor {
+namespace athanor::base {
 
 class Interrupted : public Recoverable {
  public:
   using Recoverable::Recoverable;
 };
 
-}  // namespace athanor
+}  // namespace athanor::base

@@ -16,7 +16,7 @@
 
 #include "athanor/base/check.h"
 
-namespace athanor {
+namespace athanor::base {
 namespace {
 
 constexpr size_t kLargeFileBufferBytes = size_t{8} << 20;
@@ -144,7 +144,7 @@ class LargeFile final : public WritableFile {
         continue;
       }
       if (written < 0) throw_io_error("write", path_, errno);
-      // A short write of an odd size is the beginning of a full disk; the next call says so.
+      // A short write of an odd size means that the disk is getting full; the next call reports it.
       if (direct_ && static_cast<size_t>(written) % kBlockBytes != 0) use_page_cache();
       data += written;
       size_bytes -= static_cast<size_t>(written);
@@ -176,4 +176,4 @@ std::unique_ptr<WritableFile> create_large_file(const std::string& path) {
   return std::make_unique<LargeFile>(path);
 }
 
-}  // namespace athanor
+}  // namespace athanor::base

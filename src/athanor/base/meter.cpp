@@ -4,7 +4,7 @@
 
 #include "athanor/base/clock.h"
 
-namespace athanor {
+namespace athanor::base {
 
 void Meter::add(const char* kernel, std::string shape, Cost cost, int64_t start_ns, int64_t end_ns) {
   if (trace_ != nullptr)
@@ -37,4 +37,4 @@ Meter::Call::~Call() {
   if (meter_ != nullptr) meter_->add(kernel_, std::move(shape_), cost_, start_ns_, now_ns());
 }
 
-}  // namespace athanor
+}  // namespace athanor::base

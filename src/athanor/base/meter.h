@@ -4,9 +4,10 @@
 //   queue.set_meter(&meter);                   // kernels open a Meter::Call each
 //   for (const Meter::Line& line : meter.lines()) ...
 //
-// Operations and bytes are those of the definition (a multiply-add counts twice; every operand is read once
-// and every result written once), so against the time they give the share of a ceiling that a kernel reaches. On
-// the null device calls take no time and only count. Thread rule: one thread adds; read it when that thread rests.
+// FLOPs and bytes are those of the operation's definition: a multiply-add counts twice, every operand is read once and
+// every result written once. Divided by the time they give the share of a hardware ceiling that a kernel reaches. On
+// the null device calls take no time and are only counted. Thread rule: one thread adds; read it while that thread adds
+// nothing.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +17,7 @@
 
 #include "athanor/base/trace.h"
 
-namespace athanor {
+namespace athanor::base {
 
 struct Cost {
   double flops = 0.0;
@@ -38,7 +39,7 @@ class Meter {
   std::vector<Line> lines() const;  // the most time first
   void clear() { lines_.clear(); }
 
-  // One call of a kernel, from here to the end of the scope; free where the meter is null.
+  // One call of a kernel, from here to the end of the scope; costs nothing if the meter is null.
   class Call {
    public:
     Call(Meter* meter, const char* kernel, Cost cost, std::string shape = {});
@@ -59,4 +60,4 @@ class Meter {
   std::map<std::pair<std::string, std::string>, Line> lines_;
 };
 
-}  // namespace athanor
+}  // namespace athanor::base

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace athanor {
+namespace athanor::base {
 namespace {
 size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::vector<size_t>> d(a.size() + 1, std::vector<size_t>(b.size() + 1));
@@ -32,4 +32,4 @@ std::string nearest_name(std::string_view name, const std::vector<std::string>& 
   return best;
 }
 
-}  // namespace athanor
+}  // namespace athanor::base

@@ -5,10 +5,12 @@
 #include <string_view>
 #include <vector>
 
-namespace athanor {
+#include "athanor/base/namespaces.h"
 
-// The candidate with the smallest edit distance (insert, delete, replace, swap of neighbours), or "" where
-// even that is more than half of the name away.
+namespace athanor::base {
+
+// The candidate with the smallest edit distance (insert, delete, replace, swap of neighbours), or "" if that distance
+// is more than half of the name's length.
 std::string nearest_name(std::string_view name, const std::vector<std::string>& candidates);
 
-}  // namespace athanor
+}  // namespace athanor::base

@@ -7,7 +7,7 @@
 #include "athanor/base/hash.h"
 #include "athanor/base/random_rows.h"
 
-namespace athanor {
+namespace athanor::base {
 
 RandomStream::RandomStream(uint64_t seed, std::string_view name) : key_(hash64(name, seed)) {}
 
@@ -63,4 +63,4 @@ uint64_t Permutation::operator()(uint64_t index) const {
   return index;
 }
 
-}  // namespace athanor
+}  // namespace athanor::base

@@ -1,6 +1,6 @@
-// Randomness with an address (law 2): Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as
-// 1, 2, 3", SC 2011), keyed by (seed, name of the stream), counted by (element index, step).
-// Whoever asks for element i of stream s at step t gets the same bits, in any layout, on any thread.
+// Counter-based random numbers (law 2): Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC
+// 2011). The key is (seed, name of the stream), the counter (element index, step). Element i of stream s at step t has
+// the same bits in any layout and on any thread.
 //
 //   const RandomStream stream(seed, "blocks.3.attn.q.weight");
 //   float u = stream.uniform(element_index, step);   // [0, 1)
@@ -10,7 +10,9 @@
 #include <cstdint>
 #include <string_view>
 
-namespace athanor {
+#include "athanor/base/namespaces.h"
+
+namespace athanor::base {
 
 using Philox4 = std::array<uint32_t, 4>;
 
@@ -43,8 +45,8 @@ class RandomStream {
   float uniform(uint64_t element, uint64_t step) const {  // 24 bits, in [0, 1)
     return static_cast<float>(word(element, step) >> 8) * 0x1p-24f;
   }
-  // Standard normal by Box-Muller: words 0 and 1 of a block give its elements 0 and 1, words 2 and 3 the
-  // others.
+  // Standard normal by Box-Muller: words 0 and 1 of a block give its elements 0 and 1, words 2 and 3 its elements 2 and
+  // 3.
   float normal(uint64_t element, uint64_t step) const;
   // out[i] = std * normal(first + i, 0)
   void fill_normal(float* out, uint64_t first, uint64_t count, float std) const;
@@ -54,9 +56,9 @@ class RandomStream {
   uint64_t key_;
 };
 
-// A keyed permutation of [0, size): a Feistel network over the smallest even number of bits that holds
-// size, walked until it lands inside (Black & Rogaway, "Ciphers with arbitrary finite domains", 2002).
-// O(1) memory: a shuffle of any length with no index built in advance (law 3).
+// A keyed permutation of [0, size), for shuffling with O(1) memory and no index built in advance (law 3): a Feistel
+// network over the smallest even number of bits that holds size, applied until the result is inside [0, size) (Black &
+// Rogaway, "Ciphers with arbitrary finite domains", 2002).
 class Permutation {
  public:
   Permutation(uint64_t size, uint64_t key);
@@ -68,4 +70,4 @@ class Permutation {
   int half_bits_;
 };
 
-}  // namespace athanor
+}  // namespace athanor::base

@@ -3,7 +3,7 @@
 #define ATHANOR_JOIN(a, b) a##b
 #define ATHANOR_NAME(isa) ATHANOR_JOIN(isa, _random_rows)
 
-namespace athanor {
+namespace athanor::base {
 
 namespace {
 
@@ -100,4 +100,4 @@ void normals(const uint32_t* words, size_t num_pairs, float std, float* out) {
 
 extern const RandomRows ATHANOR_NAME(ATHANOR_ISA) = {.blocks = blocks, .normals = normals};
 
-}  // namespace athanor
+}  // namespace athanor::base

@@ -1,11 +1,13 @@
-// Many random numbers at once. The same source is compiled for several instruction sets: plain loops over plain
-// arithmetic, nothing of which is contracted, so all give the same bits, which are those of philox.h.
+// Many random numbers at once, for several instruction sets. One source of plain loops is compiled for each, without
+// contraction into fused multiply-adds, so all give the same bits: those of philox.h.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
-namespace athanor {
+#include "athanor/base/namespaces.h"
+
+namespace athanor::base {
 
 struct RandomRows {
   // words[4 i ... 4 i + 3] = philox4x32 of the counter (first + i, 0)
@@ -17,4 +19,4 @@ struct RandomRows {
 
 extern const RandomRows generic_random_rows, avx2_random_rows, avx512_random_rows;
 
-}  // namespace athanor
+}  // namespace athanor::base

@@ -15,7 +15,7 @@
 #include "athanor/base/check.h"
 #include "athanor/base/file.h"
 
-namespace athanor {
+namespace athanor::base {
 namespace {
 
 // An open file that no folder lists.
@@ -206,4 +206,4 @@ std::unique_ptr<ScratchFile> open_scratch_file(const std::string& folder, Scratc
   }
 }
 
-}  // namespace athanor
+}  // namespace athanor::base

@@ -10,11 +10,12 @@
 
 #include "athanor/base/check.h"
 
-namespace athanor {
+namespace athanor::base {
 namespace {
 thread_local bool inside_parallel_for = false;
-// A worker looks this many times for the next loop before it sleeps, the second time offering its processor to others
-// in between: loops follow each other within microseconds inside a step, and waking a sleeping thread takes tens of them.
+// A worker polls this often for the next loop before it sleeps, and in the second phase yields its processor between
+// polls. Loops follow each other within microseconds inside a step, and waking a sleeping thread takes tens of
+// microseconds.
 constexpr int kSpins = 2000, kYields = 500;
 
 void pause() {
@@ -25,8 +26,8 @@ void pause() {
 }  // namespace
 
 struct ThreadPool::State {
-  // The blocks of one loop that a thread begins with: an equal run of them, the same in every loop of that length, so
-  // that a thread finds in its cache what it wrote there in the loop before. Then it takes what others have left.
+  // The blocks of a loop that a thread begins with: an equal run, the same in every loop of this length, so that a
+  // thread finds in its cache what it wrote in the previous loop. Then it takes blocks that other threads have left.
   struct alignas(64) Share {
     std::atomic<int64_t> next{0};
     int64_t end = 0;
@@ -143,4 +144,4 @@ void ThreadPool::parallel_for(int64_t num_blocks, const std::function<void(int64
   if (s.error) std::rethrow_exception(s.error);
 }
 
-}  // namespace athanor
+}  // namespace athanor::base

@@ -12,7 +12,9 @@
 #include <functional>
 #include <memory>
 
-namespace athanor {
+#include "athanor/base/namespaces.h"
+
+namespace athanor::base {
 
 class ThreadPool {
  public:
@@ -30,4 +32,4 @@ class ThreadPool {
   std::unique_ptr<State> state_;
 };
 
-}  // namespace athanor
+}  // namespace athanor::base

@@ -12,7 +12,7 @@
 
 #include "athanor/base/check.h"
 
-namespace athanor {
+namespace athanor::base {
 namespace {
 
 using Topology = std::unique_ptr<hwloc_topology, decltype(&hwloc_topology_destroy)>;
@@ -42,7 +42,7 @@ CpuSet make_cpu_set() {
   return {set, [](cpu_set_t* old) { CPU_FREE(old); }};
 }
 
-// Those that the calling thread may run on; empty if the system does not say.
+// The processors that the calling thread may run on; empty if the system does not say.
 std::vector<int> processors_of_this_thread() {
   const CpuSet set = make_cpu_set();
   std::vector<int> processors;
@@ -145,7 +145,7 @@ Placement place_rank(std::span<const Core> cores, const PlacementRequest& reques
   }
   if (!placement.reason.empty()) return placement;
 
-  // All ranks must choose alike: the first way that gives every thread of every rank a processor of its own.
+  // All ranks must make the same choice: the first way that gives every thread of every rank a processor of its own.
   const std::function<std::vector<int>(int)> ways[] = {
       [&](int rank) { return by_hyperthread(share_of_node(cores, request.ranks, rank)); },
       [&](int rank) { return by_hyperthread(even_share(cores, request.ranks, rank)); },
@@ -209,4 +209,4 @@ std::string number_ranges(std::vector<int> numbers) {
   return text;
 }
 
-}  // namespace athanor
+}  // namespace athanor::base

@@ -4,16 +4,18 @@
 //   ThreadPool pool(4, [&](int thread) { bind_this_thread(place.thread(thread)); });
 //   const BoundThread main(place.thread(0));   // until it goes out of scope
 //
-// The ranks of a host share its cores without overlap, a NUMA node after the other, and a rank stays on one node
-// where it can. Every thread has a core of its own before two share one as hyperthreads. All ranks compute the
-// same placement, because they see the same cores. Thread rule: free functions; binding is of the calling thread.
+// The ranks of a host share its cores without overlap, one NUMA node after the other, and a rank stays on one node if
+// it fits. Every thread has a core of its own before two threads share one as hyperthreads. All ranks compute the same
+// placement, because they see the same cores. Thread rule: free functions; binding affects the calling thread.
 #pragma once
 
 #include <span>
 #include <string>
 #include <vector>
 
-namespace athanor {
+#include "athanor/base/namespaces.h"
+
+namespace athanor::base {
 
 struct Core {
   int node = 0;                 // NUMA node, in the order of the machine
@@ -21,10 +23,10 @@ struct Core {
   bool operator==(const Core&) const = default;
 };
 
-// Node by node. Empty where the machine cannot be read.
+// Node by node. Empty if the machine's topology cannot be read.
 std::vector<Core> usable_cores();
-// Of a machine as hwloc describes it, "numa:2 core:4 pu:2", less all but `allowed` if it is not empty. Error for
-// a description that hwloc does not take.
+// The cores of a synthetic machine in hwloc's notation, "numa:2 core:4 pu:2"; only the processors in `allowed` unless
+// it is empty. Error for a description that hwloc does not take.
 std::vector<Core> synthetic_cores(const std::string& description, std::span<const int> allowed = {});
 
 struct PlacementRequest {
@@ -34,9 +36,10 @@ struct PlacementRequest {
   double cpu_quota = 0.0;  // of the host's ranks (cpu_limits.h); 0: none
 };
 
-// Where the threads of one rank run. Not pinned, with a reason, if there are more threads than processors, or so few
-// that each rank could have another one: then other jobs may be meant to run beside, and taskset says where this
-// one should. Nor under a CPU quota: others run on the same processors, and which are idle changes.
+// Where the threads of one rank run. A rank is not pinned, with a reason, if
+// - there are more threads than processors;
+// - there are so few threads that each rank could have one more: other jobs may be meant to run beside (use taskset);
+// - there is a CPU quota: other processes run on the same processors, and which processors are idle changes.
 struct Placement {
   std::vector<int> processors;  // of the rank; empty: not pinned
   std::vector<int> of_thread;   // one for each thread, the main one first
@@ -49,11 +52,11 @@ struct Placement {
 
 Placement place_rank(std::span<const Core> cores, const PlacementRequest& request);
 
-// From now on this thread, and each that it starts, runs on these processors only; none: no change. Returns why
-// the system refuses, or "".
+// From now on this thread, and each thread that it starts, runs on these processors only; an empty span changes
+// nothing. Returns why the system refuses, or "".
 std::string bind_this_thread(std::span<const int> processors);
 
-// The same until the end of the scope, which is left on the thread that entered it.
+// The same until the end of the scope. The scope must end on the thread that began it.
 class BoundThread {
  public:
   explicit BoundThread(std::span<const int> processors);
@@ -70,4 +73,4 @@ class BoundThread {
 // 0,1,2,5 -> "0-2,5"
 std::string number_ranges(std::vector<int> numbers);
 
-}  // namespace athanor
+}  // namespace athanor::base

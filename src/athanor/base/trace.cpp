@@ -7,7 +7,7 @@
 
 #include "athanor/base/clock.h"
 
-namespace athanor {
+namespace athanor::base {
 namespace {
 int this_thread_number() {
   static std::atomic<int> next{0};  // numbers for display only
@@ -76,4 +76,4 @@ Span::~Span() {
   if (trace_ != nullptr) trace_->add(name_, category_, start_ns_, now_ns());
 }
 
-}  // namespace athanor
+}  // namespace athanor::base

@@ -1,10 +1,10 @@
 // Spans of time for a Chrome/Perfetto trace.
 //
 //   Trace trace;                       // one per rank; recording costs two clock reads a span
-//   { Span span(&trace, "backward", "step"); ... }
+//   { Span span(&trace, "backward", "step"); work(); }
 //   write(trace.chrome_json(rank));
 //
-// A null Trace* makes a Span free, so code can always open one. Thread rule: spans from any thread.
+// With a null Trace* a Span costs nothing, so code can always open one. Thread rule: spans from any thread.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,9 @@
 #include <string>
 #include <vector>
 
-namespace athanor {
+#include "athanor/base/namespaces.h"
+
+namespace athanor::base {
 
 struct TraceEvent {
   std::string name, category;
@@ -26,7 +28,7 @@ class Trace {
   void add(const std::string& name, const std::string& category, int64_t start_ns,
            int64_t end_ns);  // this thread
   std::vector<TraceEvent> events() const;
-  void stop();  // later spans are not kept
+  void stop();  // later spans are not recorded
   bool stopped() const;
   std::string chrome_json(int rank) const;  // {"traceEvents":[...],"displayTimeUnit":"ms"}
 
@@ -50,4 +52,4 @@ class Span {
   int64_t start_ns_;
 };
 
-}  // namespace athanor
+}  // namespace athanor::base

@@ -10,13 +10,13 @@
 #include "athanor/checkpoint/manifest.h"
 #include "athanor/store/safetensors.h"
 
-namespace athanor {
+namespace athanor::checkpoint {
 namespace {
 
 constexpr uint64_t kMaxManifestBytes = uint64_t{256} << 20, kMaxTextBytes = uint64_t{1} << 30;
 constexpr size_t kReadPieceBytes = size_t{4} << 20;
 constexpr size_t kMaxOpenFiles = 64;
-// Of the state, what the digest covers: where the data came from and the like may differ.
+// The part of the state that the digest covers. The rest (where the data came from, ...) may differ.
 constexpr const char* kDigestKeys[] = {"step", "tokens", "updates", "seed", "loss_scale"};
 
 }  // namespace
@@ -28,7 +28,7 @@ struct Checkpoint::Impl {
   std::vector<TensorEntry> entries;
   std::map<std::string, size_t, std::less<>> by_name;
   std::map<std::string, const ManifestFile*, std::less<>> files;
-  std::map<std::string, SafetensorsFile> open_files;  // the last ones used
+  std::map<std::string, SafetensorsFile> open_files;  // recently used
 
   const SafetensorsFile& shard(const std::string& name);
   void check_file(const ManifestFile& file);
@@ -78,7 +78,7 @@ size_t Checkpoint::Impl::index_of(const std::string& name) const {
   return found->second;
 }
 
-// Reads and checks a slice, all of it; `values` is the box, or null where the check is all that is wanted.
+// Reads and verifies a whole slice. `values`: where the box goes; null to verify only.
 void Checkpoint::Impl::read_slice(const ManifestTensor& tensor, const ManifestSlice& slice, const Box& box,
                                   float* values) {
   const SafetensorsFile& file = shard(slice.file);
@@ -113,7 +113,7 @@ void Checkpoint::Impl::read_slice(const ManifestTensor& tensor, const ManifestSl
         file.path(), slice.entry, hash.hex(), slice.hash);
 }
 
-// XXH3-128 of the tensor's values as f32, row-major: the same however it is cut into slices.
+// XXH3-128 of the tensor's values as f32, row-major; independent of its slices.
 std::string Checkpoint::Impl::value_hash(const ManifestTensor& tensor) {
   if (tensor.whole() && tensor.dtype == Dtype::f32) {
     read(tensor, nullptr);
@@ -232,4 +232,4 @@ std::string Checkpoint::digest() const {
   return digest.hex();
 }
 
-}  // namespace athanor
+}  // namespace athanor::checkpoint

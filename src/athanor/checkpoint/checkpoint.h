@@ -1,18 +1,17 @@
-// Checkpoints (law 4): logical tensors by name, as safetensors shards under one manifest with checksums. Any
-// layout writes them, any other reads them; docs/checkpoint_format.md has the bytes.
+// Checkpoints (law 4): logical tensors by name, as safetensors shards under one manifest with checksums. Any layout
+// writes them, any other layout reads them (resharding, like torch.distributed.checkpoint). docs/checkpoint_format.md
+// has the bytes.
 //
 //   runs/NAME/checkpoints/step_00000100/
 //     manifest.json  tensors-00000.safetensors ...  config.resolved.toml  tokenizer.json
 //
 //   write_checkpoint(env, group, folder, content);         // every rank; atomic
-//   if (auto path = newest_checkpoint(env, folder)) { auto c = Checkpoint::open(env, *path); c.read("...",
-//   tensor); }
+//   if (auto path = newest_checkpoint(env, folder, nullptr)) Checkpoint::open(env, *path).read("...", values);
 //
-// Atomic: written into a hidden folder, files and folder synced, then renamed; a kill at any instant leaves
-// either the whole checkpoint or none, and never touches an existing one. Checksums are taken from memory
-// before the write and held against every read. Errors: Error naming file and tensor for anything malformed
-// or corrupt; IoError for a full disk and the like. Thread rule: a Checkpoint is const after open(); read()
-// from one thread at a time.
+// Writing is atomic: into a hidden folder, files and folder synced, then renamed. A kill at any instant leaves either
+// the complete checkpoint or none, and never touches an existing one. Checksums are computed from memory before the
+// write and compared at every read. Errors: Error naming file and tensor for anything malformed or corrupt; IoError for
+// a full disk and the like. Thread rule: a Checkpoint is const after open(); read() from one thread at a time.
 #pragma once
 
 #include <cstdint>
@@ -27,16 +26,15 @@
 #include "athanor/tensor/box.h"
 #include "athanor/tensor/tensor.h"
 
-namespace athanor {
+namespace athanor::checkpoint {
 
 struct NamedTensor {
-  std::string name;  // "model.blocks.0.attn.q.weight", "adam.m.blocks.0.attn.q.weight"
-  Tensor tensor;     // f32: the whole, or the box of it that this rank holds; undefined where `read` is set
-  Shape whole =
-      {};  // of a box: the shape of the whole, and where the box begins; none: the tensor is the whole
-  Shape offset = {};
-  // Of what is not in memory as f32: its shape, and how to get `count` of its elements from `first` on, which is
-  // asked for front to back.
+  std::string name;   // "model.blocks.0.attn.q.weight", "adam.m.blocks.0.attn.q.weight"
+  Tensor tensor;      // f32: the full tensor, or this rank's box of it; undefined where `read` is set
+  Shape whole = {};   // of a box: the shape of the full tensor; empty: `tensor` is the full tensor
+  Shape offset = {};  // of a box: where it begins
+  // For values that are not in memory as f32 (offload, 8-bit state): their shape, and a function that reads `count`
+  // elements from `first` on; called front to back.
   Shape shape_elsewhere = {};
   std::function<void(int64_t first, int64_t count, float* values)> read = {};
 
@@ -47,8 +45,8 @@ struct NamedTensor {
 struct CheckpointContent {
   int64_t step = 0;
   std::string state;  // TrainState, one JSON object as text
-  // What this rank holds. Together the ranks' boxes cover every tensor, no element in two different boxes
-  // (Error naming the tensor); a box that several ranks hold is written by one of them.
+  // The tensors and boxes that this rank holds. The boxes of all ranks must cover every tensor, without overlap of
+  // different boxes (else Error naming the tensor). A box that several ranks hold is written by one of them.
   std::vector<NamedTensor> tensors;
   struct File {
     std::string name, text;
@@ -56,9 +54,8 @@ struct CheckpointContent {
   std::vector<File> files;  // stored beside the tensors: config.resolved.toml, tokenizer.json
 };
 
-// The path of the finished checkpoint, folder/step_00000100. An existing one of that step is replaced only
-// once the new one is complete.
-// IoError where another process is writing in that folder.
+// Writes a checkpoint and returns its path, folder/step_00000100. An existing one of that step is replaced once the new
+// one is complete. IoError where another process is writing in that folder.
 std::string write_checkpoint(Env& env, Group& group, const std::string& folder,
                              const CheckpointContent& content);
 // The same under a path of the caller's choice.
@@ -83,17 +80,17 @@ class Checkpoint {
   const std::vector<TensorEntry>& tensors() const;  // in the order of the manifest
   bool has(const std::string& name) const;
   const TensorEntry& at(const std::string& name) const;  // Error where there is none
-  // Its values as f32, row-major; where it throws (wrong checksum, wrong shape) they are unspecified.
+  // Reads a tensor as f32, row-major. On an error (wrong checksum, wrong shape) `values` are unspecified.
   void read(const std::string& name, const Shape& expected, float* values) const;
-  // A box of it alone, as a dense array: reads the slices that the box touches.
+  // Reads a box of a tensor as a dense array; only the slices that the box touches are read.
   void read_box(const std::string& name, const Shape& expected, const Box& box, float* values) const;
-  void read(const std::string& name, float* values) const;  // for a caller that took the shape from at()
+  void read(const std::string& name, float* values) const;  // without a check of the shape (see at())
   bool has_file(const std::string& name) const;
-  std::string file_text(const std::string& name) const;  // checked against its checksum
+  std::string file_text(const std::string& name) const;  // verified by checksum
 
-  void verify() const;  // reads and checks everything; Error naming the first thing that is wrong
-  // SHA-256 over names, shapes and f32 values of all tensors and over step, tokens, updates, seed and loss
-  // scale: nothing that depends on time, host or layout. Checks everything that it reads.
+  void verify() const;  // reads and verifies everything; Error naming the first fault
+  // SHA-256 over names, shapes and f32 values of all tensors and over step, tokens, updates, seed and loss scale. It
+  // does not depend on time, host or layout. Verifies everything that it reads.
   std::string digest() const;
 
  private:
@@ -102,18 +99,18 @@ class Checkpoint {
   std::unique_ptr<Impl> impl_;
 };
 
-// Finished checkpoints under a folder (or a run's folder, or one checkpoint itself), by step, oldest first.
+// Complete checkpoints under a folder (of checkpoints, of a run, or a single checkpoint), by step, oldest first.
 std::vector<std::string> list_checkpoints(Env& env, const std::string& folder);
-// The newest one that verifies; `skipped` gets a line for each newer one that does not, and for each whose name is not
-// that of the step it holds, which is what counts. One that vanishes while it is read (a run beside this reader removes
-// its old ones) is not damaged: the folder is looked at again.
+// The newest checkpoint that verifies, by the step that it holds. `skipped` (may be null) gets a line for each newer
+// one that does not verify, and for each whose name does not match its step. If one vanishes while it is read (a live
+// run removes old ones), the folder is listed again.
 std::optional<std::string> newest_checkpoint(Env& env, const std::string& folder,
                                              std::vector<std::string>* skipped);
-// Removes the oldest until `keep` are left (0: keeps all) but never the newest that verifies, and unfinished
-// ones that no writer holds. Does nothing while another process is writing there. `known_good`: one that the
-// caller has just written, whose bytes need no second reading; "" where there is none. Returns a line for each that
-// cannot be removed, which the next call tries again.
+// Removes the oldest checkpoints until `keep` are left (0: keeps all), but never the newest that verifies. Removes
+// unfinished ones of dead writers, too. Does nothing while another process is writing there. `known_good`: a checkpoint
+// that the caller has just written and that need not be verified; "" for none. Returns a line for each that could not
+// be removed; the next call tries again.
 std::vector<std::string> rotate_checkpoints(Env& env, const std::string& folder, int64_t keep,
                                             const std::string& known_good = "");
 
-}  // namespace athanor
+}  // namespace athanor::checkpoint

@@ -1,14 +1,15 @@
-// Folders of checkpoints: what is there, which is the newest good one, which may go.
+// Folders of checkpoints: list them, find the newest good one, remove old ones.
 #include <algorithm>
 #include <charconv>
 
 #include "athanor/base/check.h"
+#include "athanor/base/format_version.h"
 #include "athanor/checkpoint/checkpoint.h"
 #include "athanor/checkpoint/manifest.h"
 #include "athanor/checkpoint/staged_folder.h"
 #include "athanor/checkpoint/steady_read.h"
 
-namespace athanor {
+namespace athanor::checkpoint {
 namespace {
 
 constexpr std::string_view kPrefix = "step_";
@@ -24,17 +25,17 @@ std::optional<int64_t> step_of(std::string_view name) {
   return step;
 }
 
-// Of a run, the folder of its checkpoints.
+// The checkpoint folder of a run; any other folder as it is.
 std::string checkpoints_of(Env& env, const std::string& folder) {
   const std::string inner = join_path(folder, "checkpoints");
   return env.is_folder(inner) ? inner : folder;
 }
 
-// What reading all of a checkpoint came to.
+// The result of reading and verifying a whole checkpoint.
 struct Verdict {
   enum class Kind { good, damaged, vanished } kind;
-  int64_t step = 0;    // of a good one
-  std::string reason;  // of another one
+  int64_t step = 0;    // if it is good
+  std::string reason;  // if it is not
 };
 
 Verdict examine(Env& env, const std::string& path) {
@@ -43,19 +44,22 @@ Verdict examine(Env& env, const std::string& path) {
     const Checkpoint checkpoint = Checkpoint::open(env, path);
     checkpoint.verify();
     return {Verdict::Kind::good, checkpoint.step(), ""};
+  } catch (const FormatError&) {
+    if (standing.still_stands()) throw;  // it is whole, and no older one stands in for it
+    return {Verdict::Kind::vanished, 0, ""};
   } catch (const Failure& error) {
     const bool stands = standing.still_stands();
     return {stands ? Verdict::Kind::damaged : Verdict::Kind::vanished, 0, error.what()};
   }
 }
 
-// The step that a folder's name says; none where the name says nothing.
+// The step in a folder's name; none where the name has no step.
 std::optional<int64_t> named_step(const std::string& path) {
   const std::string name = path.substr(path.find_last_of('/') + 1);
   return step_of(staged_for(name).value_or(name));
 }
 
-// The newest by what the checkpoints hold, as far as `paths` go; false: one vanished meanwhile.
+// Finds the newest of `paths` by the steps that the checkpoints hold. False: one vanished meanwhile.
 bool find_newest(Env& env, const std::vector<std::string>& paths, bool last_attempt,
                  std::optional<std::string>& newest, std::vector<std::string>& notes) {
   std::vector<std::pair<int64_t, std::string>>
@@ -102,7 +106,7 @@ std::vector<std::string> list_checkpoints(Env& env, const std::string& folder) {
       if (env.is_folder(path)) found.emplace_back(*step, path);
       continue;
     }
-    // One that was moved away for a new one that never came.
+    // A checkpoint that was moved away for a replacement that never came.
     const auto stands_for = staged_for(name);
     if (!stands_for || !step_of(*stands_for)) continue;
     const std::string final_path = join_path(parent, *stands_for);
@@ -120,7 +124,7 @@ std::optional<std::string> newest_checkpoint(Env& env, const std::string& folder
                                              std::vector<std::string>* skipped) {
   for (int attempt = 1;; ++attempt) {
     const auto paths = list_checkpoints(env, folder);
-    if (paths.empty() && attempt == 1) continue;  // one that comes while another one goes may be in no list
+    if (paths.empty() && attempt == 1) continue;  // a listing during a replacement may miss both
     std::optional<std::string> newest;
     std::vector<std::string> notes;
     if (!find_newest(env, paths, attempt == kReadAttempts, newest, notes)) continue;
@@ -157,4 +161,4 @@ std::vector<std::string> rotate_checkpoints(Env& env, const std::string& folder,
   return stuck;
 }
 
-}  // namespace athanor
+}  // namespace athanor::checkpoint

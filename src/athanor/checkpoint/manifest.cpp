@@ -6,10 +6,11 @@
 #include <set>
 
 #include "athanor/base/check.h"
+#include "athanor/base/format_version.h"
 #include "athanor/base/hash.h"
 #include "athanor/store/json.h"
 
-namespace athanor {
+namespace athanor::checkpoint {
 namespace {
 
 using Json = nlohmann::json;
@@ -17,7 +18,7 @@ using Json = nlohmann::json;
 constexpr size_t kMaxSlices = 4096, kMaxNameBytes = 512, kHashDigits = 32;
 constexpr std::string_view kSealFront = "{\"checksum\":\"", kSealBack = "\",\n";
 
-// One value of the manifest that can say where it stands.
+// A value of the manifest that knows its path, for error messages.
 struct Node {
   const Json& value;
   const std::string& file;
@@ -62,7 +63,7 @@ Json to_json(const Shape& shape) {
   return json;
 }
 
-// The bytes of a tensor of this shape, or none where they do not fit.
+// The size in bytes of a tensor of this shape; none on overflow.
 bool fits_memory(const Shape& shape, size_t element_bytes) {
   auto product = static_cast<int64_t>(element_bytes);
   for (int i = 0; i < shape.dims(); ++i)
@@ -202,9 +203,10 @@ Manifest parse_manifest(std::string_view text, const std::string& file) {
   const Json json = parse_json(text, file);
   const Node root{json, file, "manifest"};
   if (root.at("format").text() != "athanor checkpoint") root.refuse("its format is not 'athanor checkpoint'");
-  if (const int64_t version = root.at("version").natural(); version != kManifestVersion)
-    root.refuse(
-        fmt::format("got version {}, expected {}; a newer program wrote it", version, kManifestVersion));
+  check_format(
+      file, root.at("version").natural(), kManifestVersion,
+      "export its weights with the version that wrote it (athanor checkpoint export-hf) and start from them "
+      "with train.init_from");
   Manifest manifest;
   manifest.step = root.at("step").natural();
   if (!root.at("state").value.is_object()) root.at("state").refuse("expected an object");
@@ -232,4 +234,4 @@ Manifest parse_manifest(std::string_view text, const std::string& file) {
   return manifest;
 }
 
-}  // namespace athanor
+}  // namespace athanor::checkpoint

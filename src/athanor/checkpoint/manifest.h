@@ -1,12 +1,13 @@
-// manifest.json: which slice of which logical tensor lies in which file under which name, with a checksum for
-// every byte of the checkpoint, its own included. docs/checkpoint_format.md shows one.
+// manifest.json: the file and the entry of each slice of each logical tensor, with checksums that cover every byte of
+// the checkpoint, the manifest included. docs/checkpoint_format.md shows one.
 //
 //   env.write_atomically(path, print_manifest(manifest));
 //   Manifest again = parse_manifest(env.read_text(path), path);
 //
-// All checksums are XXH3-128 as 32 lower-case hexadecimal digits. Parsing checks the manifest's own checksum,
-// every name, and that the slices of each tensor cover it exactly once. Errors: Error naming the file and the
-// tensor. Thread rule: pure functions.
+// All checksums are XXH3-128 as 32 lower-case hexadecimal digits. Parsing checks the manifest's own checksum, every
+// name, and that the slices of each tensor cover it exactly once. Errors: Error naming the file and the tensor;
+// FormatError (base/format_version.h) for a manifest of another version. Thread
+// rule: pure functions.
 #pragma once
 
 #include <cstdint>
@@ -17,15 +18,16 @@
 #include "athanor/tensor/box.h"
 #include "athanor/tensor/dtype.h"
 
-namespace athanor {
+namespace athanor::checkpoint {
 
 constexpr const char* kManifestName = "manifest.json";
-constexpr int64_t kManifestVersion = 1;
+// 2: error_feedback.*, server_error.* and replica.H.* have these names, and so have the settings.
+constexpr int64_t kManifestVersion = 2;
 
 struct ManifestSlice {
-  std::string file, entry;  // a safetensors file of the folder, the tensor in it
-  Box box;                  // of the tensor
-  std::string hash;         // of its bytes
+  std::string file, entry;  // a safetensors file of the folder, and the name of the slice in it
+  Box box;                  // of the logical tensor
+  std::string hash;         // checksum of the slice's bytes
 };
 
 struct ManifestTensor {
@@ -33,14 +35,14 @@ struct ManifestTensor {
   Dtype dtype = Dtype::f32;
   Shape shape;
   std::vector<ManifestSlice> slices;
-  bool whole() const { return slices.size() == 1; }  // one slice covers it: it is the tensor
+  bool whole() const { return slices.size() == 1; }  // a single slice is the full tensor
 };
 
 struct ManifestFile {
   std::string name;
   uint64_t size_bytes = 0;
-  std::string hash;         // of all of it; of a file of tensors: of its header
-  bool is_tensors = false;  // a safetensors file, whose tensors have checksums of their own
+  std::string hash;         // checksum of the file; of a safetensors file: of its header
+  bool is_tensors = false;  // a safetensors file; its tensors have checksums of their own
 };
 
 struct Manifest {
@@ -56,13 +58,13 @@ std::string cover_fault(const ManifestTensor& tensor);
 std::string print_manifest(const Manifest& manifest);
 Manifest parse_manifest(std::string_view text, const std::string& file);
 
-// Puts the line with the checksum in front of the rest of a manifest.
+// Inserts the line with the manifest's own checksum before the rest of the text.
 std::string seal_manifest(std::string_view rest);
 
-// The state as one JSON object with sorted keys and no spaces; Error where it is none.
+// The state as one JSON object with sorted keys and no spaces. Error where it is no JSON object.
 std::string canonical_state(std::string_view state, const std::string& file);
 
-// A name that can stand for a file of a folder: no path, not hidden.
+// Whether a name is a plain file name: no path, not hidden.
 bool is_plain_file_name(std::string_view name);
 
-}  // namespace athanor
+}  // namespace athanor::checkpoint

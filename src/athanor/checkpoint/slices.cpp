@@ -7,7 +7,7 @@
 
 #include "athanor/base/check.h"
 
-namespace athanor {
+namespace athanor::checkpoint {
 namespace {
 
 constexpr const char* kSlicesCall = "checkpoint slices";
@@ -25,7 +25,7 @@ Held held(const NamedTensor& named) {
   return {named.name, named.whole, {named.offset, extent}};
 }
 
-// A list as numbers and names, one after the other: how it travels.
+// A list serialized as numbers and names, for the all-gather.
 class Packer {
  public:
   void number(int64_t value) { text_.append(reinterpret_cast<const char*>(&value), sizeof(value)); }
@@ -106,7 +106,7 @@ std::vector<std::vector<Held>> exchange(Group& group, const std::vector<NamedTen
   return lists;
 }
 
-// In a file that holds several slices of a tensor their names must differ.
+// Gives the slices of a tensor different names within a file.
 std::string entry_name(const Held& slice) {
   if (slice.box == whole_box(slice.whole)) return slice.name;
   std::string name = slice.name + "@";
@@ -115,7 +115,7 @@ std::string entry_name(const Held& slice) {
   return name;
 }
 
-// The plan before it has writers, and who holds each slice.
+// The plan without writers, and the ranks that hold each slice.
 struct Merged {
   SlicePlan plan;
   std::vector<std::vector<int>> holders;  // ascending
@@ -191,4 +191,4 @@ SlicePlan plan_slices(Group& group, const std::vector<NamedTensor>& tensors) {
   return plan;
 }
 
-}  // namespace athanor
+}  // namespace athanor::checkpoint

@@ -14,13 +14,13 @@
 
 #include "athanor/base/check.h"
 
-namespace athanor {
+namespace athanor::checkpoint {
 namespace {
 
 constexpr std::string_view kTmp = ".tmp-", kReplaced = ".replaced", kRemoved = ".removed";
 constexpr size_t kTokenDigits = 16;
 
-// Without slashes at the end, so that the name is behind the last one.
+// The path without trailing slashes, so that the name follows the last slash.
 std::string trim(const std::string& path) {
   const size_t last = path.find_last_not_of('/');
   check(last != std::string::npos, "'{}': got no name of a folder", path);
@@ -140,7 +140,7 @@ StagedFolder::~StagedFolder() {
   if (done_) return;
   try {
     env_.remove_all(path_);
-  } catch (const Failure&) {  // hidden, and the next writer cleans up
+  } catch (const Failure&) {  // it is hidden; the next writer cleans up
   }
 }
 
@@ -161,8 +161,8 @@ void StagedFolder::commit() {
   if (!replaces) return;
   try {
     env_.remove_all(replaced);
-  } catch (const IoError&) {  // hidden, and the next writer cleans up
+  } catch (const IoError&) {  // it is hidden; the next writer cleans up
   }
 }
 
-}  // namespace athanor
+}  // namespace athanor::checkpoint

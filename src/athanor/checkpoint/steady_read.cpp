@@ -6,7 +6,7 @@
 #include "athanor/base/hash.h"
 #include "athanor/checkpoint/manifest.h"
 
-namespace athanor {
+namespace athanor::checkpoint {
 namespace {
 
 std::optional<std::string> manifest_hash(Env& env, const std::string& path) {
@@ -41,4 +41,4 @@ void read_steadily(Env& env, const std::function<std::string()>& find,
   }
 }
 
-}  // namespace athanor
+}  // namespace athanor::checkpoint

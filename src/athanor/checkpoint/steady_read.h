@@ -1,10 +1,10 @@
-// Reading beside a run that removes its old checkpoints: what was removed or replaced while it was read is not damaged,
-// and the newest is taken again.
+// Reads checkpoints while a live run removes old ones: a checkpoint that was removed or replaced during the read is not
+// reported as damaged; the newest one is found and read again.
 //
 //   read_steadily(env, [&] { return find(); }, [&](const std::string& path) { Checkpoint::open(env, path).verify(); });
 //
-// Errors: the last failure, where reading fails and the checkpoint still stands, or fails that way again and again.
-// Thread rule: one thread.
+// Errors: the last failure, if the checkpoint is still there unchanged, or after kReadAttempts attempts. Thread rule:
+// one thread.
 #pragma once
 
 #include <functional>
@@ -13,11 +13,11 @@
 
 #include "athanor/base/file.h"
 
-namespace athanor {
+namespace athanor::checkpoint {
 
 constexpr int kReadAttempts = 50;
 
-// What stands at a path, so that one can say later whether it still does.
+// Remembers the checkpoint at a path, to tell later whether it was removed or replaced.
 class StandingCheckpoint {
  public:
   StandingCheckpoint(Env& env, std::string path);
@@ -26,11 +26,11 @@ class StandingCheckpoint {
  private:
   Env& env_;
   std::string path_;
-  std::optional<std::string> manifest_;  // its hash; none: it could not be read
+  std::optional<std::string> manifest_;  // hash of the manifest; none: it could not be read
 };
 
-// use(find()), and both again where `use` failed on a checkpoint that does not stand any more.
+// Calls use(find()), and both again if `use` failed and the checkpoint was removed or replaced meanwhile.
 void read_steadily(Env& env, const std::function<std::string()>& find,
                    const std::function<void(const std::string& path)>& use);
 
-}  // namespace athanor
+}  // namespace athanor::checkpoint

@@ -1,5 +1,5 @@
-// Writing: the ranks share the tensors, agree after every stage, and rank 0 commits. No rank ever waits for
-// one that failed: each stage ends with all outcomes gathered, and where one failed all throw.
+// Writing: each rank writes its slices, the ranks agree after every step, and rank 0 commits. Each step ends with an
+// all-gather of the outcomes; if one rank failed, all throw, so no rank waits for a failed one.
 #include <charconv>
 #include <cstring>
 #include <functional>
@@ -14,13 +14,13 @@
 #include "athanor/checkpoint/staged_folder.h"
 #include "athanor/store/safetensors.h"
 
-namespace athanor {
+namespace athanor::checkpoint {
 namespace {
 
-constexpr size_t kWritePieceBytes = size_t{1} << 20;  // hashed, then handed on while still in the cache
+constexpr size_t kWritePieceBytes = size_t{1} << 20;  // hashed, then written while it is still in the cache
 constexpr const char* kWriteCall = "checkpoint";
 
-// What became of a stage on one rank, as it travels to the others.
+// The outcome of a step on one rank, as it is all-gathered.
 struct Outcome {
   enum Kind : int64_t { ok, misuse, system } kind = ok;
   int64_t code = 0;  // errno of an IoError
@@ -70,7 +70,7 @@ void check_content(const CheckpointContent& content) {
   }
 }
 
-// Ranks that disagree on the state would make a checkpoint of no moment.
+// Refuses ranks that disagree on the state: the checkpoint would be of no single step.
 uint64_t state_identity(const CheckpointContent& content) {
   return hash64(fmt::format("{}\n{}", content.step, content.state));
 }
@@ -87,8 +87,8 @@ Hash parse_hash(const std::string& hex) {
   return hash;
 }
 
-// What the ranks find out while writing. Each fills in its own part of a table of zeros, and the sum over the
-// ranks is the whole table.
+// Results of writing (checksums, sizes). Each rank fills in its own part of a table of zeros; the sum over the ranks is
+// the complete table.
 struct Table {
   Table(size_t num_slices, int num_ranks)
       : num_slices_(num_slices), words_(2 * num_slices + 3 * static_cast<size_t>(num_ranks), 0) {}
@@ -118,7 +118,7 @@ struct Table {
 Hash write_tensor(SafetensorsWriter& writer, const NamedTensor& tensor) {
   Hash128 hash;
   const bool is_read =
-      tensor.read || tensor.tensor.queue().device() != Device::cpu;  // else it lies in memory
+      tensor.read || tensor.tensor.queue().device() != Device::cpu;  // else it is in host memory
   std::vector<float> buffer(is_read ? kWritePieceBytes / sizeof(float) : 0);
   const uint64_t size_bytes = static_cast<uint64_t>(tensor.shape().numel()) * sizeof(float);
   for (uint64_t done = 0; done < size_bytes; done += kWritePieceBytes) {
@@ -140,7 +140,7 @@ Hash write_tensor(SafetensorsWriter& writer, const NamedTensor& tensor) {
 
 void write_shard(Env& env, const std::string& folder, int rank, const CheckpointContent& content,
                  const SlicePlan& plan, Table& table) {
-  std::map<std::string_view, size_t> mine;  // slices of the plan, by entry
+  std::map<std::string_view, size_t> mine;  // this rank's slices of the plan, by entry name
   std::vector<SafetensorsWriter::Entry> entries;
   for (size_t i = 0; i < plan.slices.size(); ++i) {
     const SlicePlan::Slice& slice = plan.slices[i];
@@ -150,7 +150,7 @@ void write_shard(Env& env, const std::string& folder, int rank, const Checkpoint
     entries.push_back({listed.entry, Dtype::f32, listed.box.extent});
   }
   if (entries.empty()) return;
-  // The step makes the header, and so its checksum, that of this checkpoint and no other.
+  // The step in the header makes its checksum specific to this checkpoint.
   SafetensorsWriter writer(env, join_path(folder, shard_name(rank)), entries,
                            {{"format", "pt"}, {"athanor.step", std::to_string(content.step)}});
   for (const StoredTensor& stored : writer.tensors()) {
@@ -232,4 +232,4 @@ std::string write_checkpoint(Env& env, Group& group, const std::string& folder,
   return path;
 }
 
-}  // namespace athanor
+}  // namespace athanor::checkpoint

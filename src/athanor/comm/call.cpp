@@ -2,10 +2,10 @@
 
 #include "athanor/base/check.h"
 
-namespace athanor {
+namespace athanor::comm {
 
 namespace {
-constexpr int64_t kMaxBytes = int64_t{1} << 50;  // keeps count * size * ranks far from overflow
+constexpr int64_t kMaxBytes = int64_t{1} << 50;  // count * size * ranks stays far from overflow
 
 bool goes_to_root(Collective collective) {
   return collective == Collective::reduce || collective == Collective::gather ||
@@ -119,4 +119,4 @@ std::string compare_counts(std::span<const int64_t> sent, std::span<const int64_
   return "";
 }
 
-}  // namespace athanor
+}  // namespace athanor::comm

@@ -5,7 +5,7 @@
 
 #include "athanor/base/hash.h"
 
-namespace athanor {
+namespace athanor::comm {
 
 CallHeader::CallHeader(uint64_t group_id, uint64_t number, const Call& call, int64_t own)
     : group(group_id),
@@ -35,4 +35,4 @@ Call CallHeader::call() const {
   return call;
 }
 
-}  // namespace athanor
+}  // namespace athanor::comm

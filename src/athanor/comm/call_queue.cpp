@@ -6,7 +6,7 @@
 #include "athanor/base/error.h"
 #include "athanor/comm/own_thread.h"
 
-namespace athanor {
+namespace athanor::comm {
 
 class CallQueue::Handle final : public Work::Impl {
  public:
@@ -14,10 +14,10 @@ class CallQueue::Handle final : public Work::Impl {
   ~Handle() override {
     try {
       wait();
-    } catch (const Failure&) {  // nobody is left to hear of it; the group's next call says it again
+    } catch (const Failure&) {  // a destructor cannot throw; the group's next call throws it again
     }
   }
-  // A queue carries out all it has started before it dies, so after that `done` is set and it is not touched.
+  // The queue runs everything before its end, so after its end `done` is set and the queue is not used.
   void wait() override {
     if (!done()) queue_->wait(*started_);
     if (started_->error) started_->error->raise();
@@ -64,7 +64,7 @@ void CallQueue::wait(Started& started) {
   std::unique_lock lock(mutex_);
   while (!started.done.load(std::memory_order_relaxed)) {
     if (!running_) {
-      run_front(lock);  // sooner than the thread wakes up
+      run_front(lock);  // this thread is sooner than the queue's thread, which would have to wake up
     } else {
       finished_.wait(lock);
     }
@@ -100,4 +100,4 @@ void CallQueue::run_thread() {
   }
 }
 
-}  // namespace athanor
+}  // namespace athanor::comm

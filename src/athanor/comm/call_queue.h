@@ -1,12 +1,12 @@
-// Started collectives, carried out one at a time in the order they were started: by a thread of the queue or by
-// the thread that waits for one, whichever is there first.
+// A queue of started collectives, which run one at a time in the order of start(). They run on the queue's own thread,
+// or on a thread that waits for one, whichever is first.
 //
 //   CallQueue queue(group_options, [&](const std::exception& error) { return the group's failure; });
 //   Work work = queue.start("grads.bucket3", [=] { ... });
 //   work.wait();                                   // throws the failure that the body's exception became
 //
-// finish(), and so its destructor, carries out all that was started. Thread rule: start() from one thread at a time, wait() from
-// any; bodies never run at the same time.
+// finish(), which the destructor calls, runs all that was started. Thread rule: start() from one thread at a time,
+// wait() from any; bodies never run concurrently.
 #pragma once
 
 #include <atomic>
@@ -23,21 +23,21 @@
 
 #include "athanor/comm/group.h"
 #include "athanor/comm/options.h"
-#include "athanor/comm/slot_arena.h"
+#include "athanor/comm/shm/arena.h"
 
-namespace athanor {
+namespace athanor::comm {
 
 class CallQueue {
  public:
-  // What those who wait are told of a body's exception; thrown anew for each.
+  // Turns a body's exception into the failure that each wait() throws.
   using FailureOf = std::function<GroupFailure(const std::exception& error)>;
-  CallQueue(const GroupOptions& options, FailureOf failure_of);  // on_thread and on_done are called
+  CallQueue(const GroupOptions& options, FailureOf failure_of);  // uses options.on_thread and on_done
   ~CallQueue();
   CallQueue(const CallQueue&) = delete;
   CallQueue& operator=(const CallQueue&) = delete;
 
   Work start(std::string name, std::function<void()> body);
-  void finish();  // nothing is started after it
+  void finish();  // no start() after it
 
  private:
   // Shared by the queue and the user's handle.
@@ -61,4 +61,4 @@ class CallQueue {
   std::thread thread_;
 };
 
-}  // namespace athanor
+}  // namespace athanor::comm

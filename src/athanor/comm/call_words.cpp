@@ -5,10 +5,10 @@
 
 #include "athanor/base/hash.h"
 
-namespace athanor {
+namespace athanor::comm {
 
 namespace {
-// Before it: sequence + 1, kinds, count, leaves, hash of the name.
+// Words before the name: sequence + 1, kinds, count, leaves, hash of the name.
 constexpr size_t kNameWord = 5;
 constexpr size_t kNameBytes = (kCallPlaceWord - kNameWord) * sizeof(uint64_t);
 }  // namespace
@@ -56,4 +56,4 @@ bool same_message(const CallWords& sent, const CallWords& received) {
   return dtype(sent) == dtype(received) && sent[2] == received[2] && sent[4] == received[4];
 }
 
-}  // namespace athanor
+}  // namespace athanor::comm

@@ -1,9 +1,9 @@
-// A call as words of shared memory: plain data that ranks compare, and turn into text for each other's errors.
+// A call packed into words of shared memory: plain data that ranks compare, and turn into text for error messages.
 //
-//   const CallWords words = pack_call(7, call);      words[0] == 8, so 0 is no call
+//   const CallWords words = pack_call(7, call);      words[0] == 8, since 0 means no call
 //   words[kCallPlaceWord] == call.place              the last word, the only one that ranks do not compare
 //
-// Long names are cut; their hash is kept whole. Thread rule: pure functions.
+// Long names are truncated; the hash is of the full name. Thread rule: pure functions.
 #pragma once
 
 #include <array>
@@ -12,7 +12,7 @@
 
 #include "athanor/comm/call.h"
 
-namespace athanor {
+namespace athanor::comm {
 
 constexpr size_t kCallWords = 32, kCallPlaceWord = kCallWords - 1;
 using CallWords = std::array<uint64_t, kCallWords>;
@@ -20,9 +20,9 @@ using CallWords = std::array<uint64_t, kCallWords>;
 CallWords pack_call(uint64_t sequence, const Call& call);
 Call unpack_call(const CallWords& words);
 CallWords load_words(const std::atomic<uint64_t> (&source)[kCallWords]);
-void store_words(const CallWords& words, std::atomic<uint64_t> (&target)[kCallWords]);  // the first one last
+void store_words(const CallWords& words, std::atomic<uint64_t> (&target)[kCallWords]);  // words[0] last
 
-// Whether a message that was sent is the one that is received: dtype, count and name.
+// Whether a sent message matches the receive: dtype, count and name.
 bool same_message(const CallWords& sent, const CallWords& received);
 
-}  // namespace athanor
+}  // namespace athanor::comm

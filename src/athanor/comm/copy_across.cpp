@@ -4,15 +4,16 @@
 
 #include <cstring>
 
-namespace athanor {
+namespace athanor::comm {
 
 namespace {
 
 constexpr size_t kLineBytes = 64;
-constexpr size_t kLongBytes = 4096;     // shorter ones arrive sooner through the caches
-constexpr int64_t kSlowBytesPerNs = 3;  // between what is seen near (4 to 40) and far (1.5 to 2.5)
-constexpr int kSlowInARow = 4;  // fewer may be a thread that lost its processor, or the first touch of pages
-constexpr int kStreams = 128;   // a try among so many costs little where it is slow
+constexpr size_t kLongBytes = 4096;  // shorter copies arrive sooner through the caches
+// Between measured rates within a chiplet (4 to 40) and across (1.5 to 2.5).
+constexpr int64_t kSlowBytesPerNs = 3;
+constexpr int kSlowInARow = 4;  // fewer slow copies may be a descheduled thread, or the first touch of pages
+constexpr int kStreams = 128;   // then a slow trial through the caches costs little
 
 void stream(std::byte* to, const std::byte* from, size_t bytes) {
   const size_t head = (kLineBytes - reinterpret_cast<uintptr_t>(to) % kLineBytes) % kLineBytes;
@@ -23,7 +24,7 @@ void stream(std::byte* to, const std::byte* from, size_t bytes) {
       _mm_stream_si128(reinterpret_cast<__m128i*>(to + part),
                        _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + part)));
   std::memcpy(to + at, from + at, bytes - at);
-  _mm_sfence();  // these stores keep no order by themselves
+  _mm_sfence();  // streaming stores are unordered without it
 }
 
 }  // namespace
@@ -43,7 +44,7 @@ void CopyAcross::copy(void* to, const void* from, size_t bytes) {
   slow_in_a_row_ = slow ? slow_in_a_row_ + 1 : 0;
   if (slow_in_a_row_ < kSlowInARow) return;
   streams_left_ = kStreams;
-  slow_in_a_row_ = kSlowInARow - 1;  // of the copy that is tried then, one is enough
+  slow_in_a_row_ = kSlowInARow - 1;  // one slow trial copy is then enough to stream again
 }
 
-}  // namespace athanor
+}  // namespace athanor::comm

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace athanor {
+namespace athanor::comm {
 
 Exchange::Exchange(int size, std::vector<int64_t> counts) : size_(size), counts_(std::move(counts)) {}
 
@@ -44,4 +44,4 @@ int64_t Exchange::longest_stream() const {
   return longest;
 }
 
-}  // namespace athanor
+}  // namespace athanor::comm

@@ -1,11 +1,11 @@
-// Who gives how much to whom: rows of any length between all pairs of ranks, of which gather, scatter and
-// all_to_all_v are cases.
+// The counts and offsets of a general exchange (all_to_all_v): rows of any length between all pairs of ranks. gather
+// and scatter are special cases.
 //
 //   const Exchange gather = Exchange::to_root(n, root, count);
-//   gather.count(r, root) == count;     gather.in_offset(r, root) == 0;     gather.out_offset(r, root) == r * count
+//   gather.count(r, root) == count;     gather.in_offset(r, root) == 0;     gather.out_offset(r, root) == r * count;
 //
-// Rows lie contiguous in rank order in the buffers that they come from and go to. A rank's *stream* is what it gives
-// to others: its rows without its own, one after the other. Thread rule: a value.
+// In send and receive buffers rows are contiguous in rank order. A rank's *stream* is what it sends to other ranks: its
+// rows without its own, contiguous. Thread rule: a value.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,9 @@
 #include <utility>
 #include <vector>
 
-namespace athanor {
+#include "athanor/base/namespaces.h"
+
+namespace athanor::comm {
 
 class Exchange {
  public:
@@ -38,4 +40,4 @@ class Exchange {
   std::vector<int64_t> counts_;
 };
 
-}  // namespace athanor
+}  // namespace athanor::comm

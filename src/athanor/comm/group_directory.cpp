@@ -7,10 +7,10 @@
 
 #include "athanor/base/check.h"
 #include "athanor/base/hash.h"
-#include "athanor/comm/futex.h"
+#include "athanor/comm/shm/futex.h"
 #include "athanor/comm/world.h"
 
-namespace athanor {
+namespace athanor::comm {
 
 namespace {
 
@@ -51,7 +51,7 @@ struct GroupDirectory::Entry {
 };
 
 struct GroupDirectory::Table {
-  std::atomic<uint32_t> owner;  // rank + 1 of who works on the table; a futex
+  std::atomic<uint32_t> owner;  // rank + 1 of the rank that has the lock; a futex
   int32_t num_entries;          // in use or free again
   uint64_t num_ranges;
   Entry entries[kMaxGroups];
@@ -87,7 +87,8 @@ GroupDirectory::Entry* GroupDirectory::find(uint64_t range) const {
   return nullptr;
 }
 
-// A group of this name that shares a rank with these members without being theirs; breaks all such, and theirs.
+// Looks for groups of this name that share a rank with `members` but have other members. Breaks them and the members'
+// own group; returns the text of the conflict, or "".
 std::string GroupDirectory::conflict(const std::vector<int>& members, const std::string& name) const {
   const RankSet mine = set_of(members);
   const uint64_t hash = hash64(name);
@@ -150,4 +151,4 @@ void GroupDirectory::leave(uint64_t range) {
   entry->range = 0;
 }
 
-}  // namespace athanor
+}  // namespace athanor::comm

@@ -1,9 +1,13 @@
-// Where the ranks of a world find the groups that they make of some of them: a table in the memory they share.
+// The table in shared memory by which the ranks of a world find each other when they make subgroups.
 //
-// A group has a name, its members, and the number of a range of memory that no other group ever gets. The first
-// member that comes makes the entry, the others join it; when all have joined and left, it is free again. The
-// table is guarded by a word that holds the number of the rank that works on it: should that rank die there, whoever
-// waits finds out and gets PeerLost. Thread rule: a view; copy it freely, one thread of a rank at a time.
+//   GroupDirectory directory(memory, rank, hooks);
+//   const uint64_t range = directory.join({1, 3}, "odd ranks");     // the same number on both members
+//   directory.leave(range);
+//
+// An entry has the group's name, its members and a range: the number of a piece of memory that no other group ever
+// gets. The first member makes the entry, the others join it; once all have joined and left, the entry is free again. A
+// lock word holds the number of the rank that changes the table: if that rank dies, the next one to wait for the lock
+// throws PeerLost. Thread rule: a view; copy it freely, one thread of a rank at a time.
 #pragma once
 
 #include <cstddef>
@@ -12,16 +16,18 @@
 #include <string>
 #include <vector>
 
-namespace athanor {
+#include "athanor/base/namespaces.h"
+
+namespace athanor::comm {
 
 class GroupDirectory {
  public:
   struct Hooks {
     std::function<std::string(int rank)> death_of;  // why a rank of the world is dead, or ""
-    // With the table locked: formats the memory of a new group; breaks a group because of this.
+    // Called with the table locked: format the memory of a new group; break a group for `reason`.
     std::function<void(uint64_t range, int group_size)> format;
     std::function<void(uint64_t range, int group_size, const std::string& reason)> fail;
-    std::function<void(uint64_t range, int group_size)> release;  // nobody will use this memory again
+    std::function<void(uint64_t range, int group_size)> release;  // no rank uses this memory any more
   };
 
   static constexpr int kMaxRanks = 1024;
@@ -46,4 +52,4 @@ class GroupDirectory {
   Hooks hooks_;
 };
 
-}  // namespace athanor
+}  // namespace athanor::comm

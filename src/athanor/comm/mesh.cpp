@@ -5,11 +5,11 @@
 
 #include "athanor/base/check.h"
 
-namespace athanor {
+namespace athanor::comm {
 
 namespace {
 
-// Those of more than one coordinate, each once, in the order of Axis.
+// The axes of size above 1, each once, in the order of Axis.
 std::vector<Axis> axes_that_count(const MeshShape& shape, std::initializer_list<Axis> axes) {
   std::vector<Axis> some;
   for (const Axis axis : axes)
@@ -32,7 +32,7 @@ bool is_expert(Axis axis) {
   return axis == Axis::ep || axis == Axis::edp;
 }
 
-// Of an ep group as many ranks lie side by side in a tp group, the others `ep / this` in ranks with tokens of their own.
+// How many consecutive tp ranks an ep group has, on each of its ep / this (dp, cp) ranks.
 int ep_within_tp(const MeshShape& shape) {
   return std::gcd(shape.ep, shape.tp);
 }
@@ -160,4 +160,4 @@ Traffic Mesh::traffic() const {
   return sum;
 }
 
-}  // namespace athanor
+}  // namespace athanor::comm

@@ -2,7 +2,7 @@
 
 #include "athanor/base/check.h"
 
-namespace athanor {
+namespace athanor::comm {
 
 namespace {
 
@@ -71,7 +71,7 @@ class NullGroup final : public Group {
   }
   Traffic traffic() const override { return traffic_.traffic(); }
 
-  // Addresses without memory, as the null device deals them out.
+  // Addresses without memory, as on the null device.
   std::shared_ptr<std::byte> allocate_shared(size_t size_bytes, const std::string& name) override {
     count_call({Collective::allocate_shared, Dtype::u8, -1, as_count(size_bytes), 0, name}, true);
     std::byte* address = next_address_;
@@ -94,7 +94,7 @@ class NullGroup final : public Group {
   std::byte* next_address_;
 };
 
-// Each group of a world has addresses of its own, a terabyte of them.
+// Each group of a world has an address range of its own, of a terabyte.
 std::byte* addresses_of(uint64_t number) {
   return reinterpret_cast<std::byte*>((uint64_t{1} << 45) + (number << 40));
 }
@@ -127,4 +127,4 @@ std::unique_ptr<World> make_null_world(int rank, int size) {
   return std::make_unique<NullWorld>(rank, size);
 }
 
-}  // namespace athanor
+}  // namespace athanor::comm

@@ -1,10 +1,10 @@
-// A member of a group whose collectives move nothing: for plans, which run the real code without data or peers.
+// A group whose collectives move nothing, for memory and traffic plans: the real code runs without data or peers.
 //
 //   const auto group = make_null_group(0, 8);
 //   ... a step ...
-//   group->traffic()      // what rank 0 of 8 would have put on the wire within a host, comm/traffic.h
+//   group->traffic()      // what rank 0 of 8 would have sent within a host, comm/traffic.h
 //
-// Arguments are checked as elsewhere. allocate_shared() gives addresses without memory.
+// Arguments are checked as in a real group. allocate_shared() returns addresses without memory behind them.
 // Thread rule: as Group.
 #pragma once
 
@@ -14,9 +14,9 @@
 #include "athanor/comm/group.h"
 #include "athanor/comm/world.h"
 
-namespace athanor {
+namespace athanor::comm {
 
 std::unique_ptr<Group> make_null_group(int rank, int size, std::string name = "null");
 std::unique_ptr<World> make_null_world(int rank, int size);
 
-}  // namespace athanor
+}  // namespace athanor::comm

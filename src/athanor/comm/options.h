@@ -1,4 +1,8 @@
-// What every transport lets its maker choose.
+// Options that every transport takes when a group or world is made: name, timeouts, callbacks, and hooks for tests.
+//
+//   make_thread_groups(4, {.timeout_ms = 5'000, .on_late = [](const std::string& report) { ... }});
+//
+// Thread rule: plain values; each callback says which thread calls it.
 #pragma once
 
 #include <cstddef>
@@ -8,29 +12,29 @@
 
 #include "athanor/base/clock.h"
 
-namespace athanor {
+namespace athanor::comm {
 
-// What a test makes happen to a rank at the start of one of its collectives.
+// Fault injection for tests: what happens to a rank at the start of one of its collectives.
 enum class Fault {
   none,
   die,   // as if the rank were killed: its own calls throw, the others get PeerLost
-  hang,  // the rank never gets to the collective: the others report it late, then time out
+  hang,  // the rank never reaches the collective: the others report it late, then time out
 };
 
 struct GroupOptions {
   std::string name = "world";    // appears in every message
-  int64_t timeout_ms = 600'000;  // without any progress of a member that is waited for
-  int64_t late_ms = 2'000;       // reported after max(this, 3 median steps); a step is the time between two
-                                 // collectives of one name
-  size_t slot_bytes =
-      size_t{512} << 10;  // of each of a rank's two slots: the size of the pieces data moves in
+  int64_t timeout_ms = 600'000;  // a member that is waited for may make no progress for so long
+  // A member is reported late after max(late_ms, 3 median steps); a step is the time between two collectives of one
+  // name.
+  int64_t late_ms = 2'000;
+  size_t slot_bytes = size_t{512} << 10;  // data moves in pieces of this size; a rank has two such slots
   std::function<void(const std::string& report)> on_late;  // called by the thread that waits
-  // Called by the thread that carried out a collective, with the time that took: for traces.
+  // For traces: called by the thread that has run a collective, with its start and end.
   std::function<void(const std::string& name, int64_t start_ns, int64_t end_ns)> on_done;
-  std::function<void()> on_thread;  // called first by the thread that a group has of its own
-  // For tests: a fault of a rank before one of its collectives (blocking here is a delay), and another clock.
+  std::function<void()> on_thread;  // called first by a thread that a group starts for itself
+  // For tests: the fault of a rank before one of its collectives (blocking here is a delay), and another clock.
   std::function<Fault(int rank, uint64_t sequence)> before_call;
   std::function<int64_t()> now_ns = athanor::now_ns;
 };
 
-}  // namespace athanor
+}  // namespace athanor::comm

@@ -7,11 +7,11 @@
 #include "athanor/base/cpu.h"
 #include "athanor/comm/sum_rows.h"
 
-namespace athanor {
+namespace athanor::comm {
 
 namespace {
 
-constexpr int64_t kBlock = 2048;  // elements: the accumulators stay in the first-level cache
+constexpr int64_t kBlock = 2048;  // elements; the accumulators stay in the L1 cache
 
 struct Bf16Sum {
   using Element = Bf16;
@@ -89,4 +89,4 @@ void add(float* into, const float* a, const float* b, int64_t count) {
   rows().f32(in, 2, out, 1, count);
 }
 
-}  // namespace athanor
+}  // namespace athanor::comm

@@ -4,7 +4,7 @@
 
 #include <csignal>
 
-namespace athanor {
+namespace athanor::comm {
 
 std::thread make_own_thread(const GroupOptions& options, std::function<void()> body) {
   sigset_t all, before;
@@ -18,4 +18,4 @@ std::thread make_own_thread(const GroupOptions& options, std::function<void()> b
   return thread;
 }
 
-}  // namespace athanor
+}  // namespace athanor::comm

@@ -1,4 +1,6 @@
-// A thread that a group starts for itself: without signals, which are for the program's own threads.
+// Starts a thread for a group. Signals are blocked in it, so that they reach the program's own threads.
+//
+//   std::thread thread = make_own_thread(options, [this] { run_thread(); });
 //
 // Thread rule: pure function.
 #pragma once
@@ -8,9 +10,9 @@
 
 #include "athanor/comm/options.h"
 
-namespace athanor {
+namespace athanor::comm {
 
 // Runs options.on_thread, then body.
 std::thread make_own_thread(const GroupOptions& options, std::function<void()> body);
 
-}  // namespace athanor
+}  // namespace athanor::comm

@@ -9,11 +9,11 @@
 #include "athanor/comm/call.h"
 #include "athanor/comm/group.h"
 #include "athanor/comm/ordered_sum.h"
-#include "athanor/comm/shared_regions.h"
-#include "athanor/comm/slot_arena.h"
+#include "athanor/comm/shm/arena.h"
+#include "athanor/comm/shm/shared_regions.h"
 #include "athanor/comm/tree.h"
 
-namespace athanor {
+namespace athanor::comm {
 
 namespace {
 
@@ -60,7 +60,7 @@ class SingleGroup final : public Group {
     ranges.reserve(nodes.size());
     for (const auto& node : nodes) ranges.emplace_back(node.first, node.last);
     const auto plan = plan_tree_sum(ranges, num_leaves);
-    // Summed in blocks beside the nodes, which belong to the caller.
+    // Sums in blocks outside the node buffers, which belong to the caller.
     constexpr int64_t kBlock = 1024;
     std::vector<float> parts(nodes.size() * kBlock);
     const auto part = [&](size_t i) { return parts.data() + i * kBlock; };
@@ -125,7 +125,7 @@ class SingleGroup final : public Group {
   }
 
   Work send(const void* data, int64_t count, Dtype dtype, int to, const std::string& name) override {
-    // A message that is sent is only read.
+    // The data of a send are only read.
     return post({Collective::send, dtype, to, count, 0, name}, const_cast<void*>(data), sends_, recvs_);
   }
 
@@ -216,4 +216,4 @@ std::unique_ptr<Group> make_single_group(std::string name) {
   return std::make_unique<SingleGroup>(std::move(name));
 }
 
-}  // namespace athanor
+}  // namespace athanor::comm

@@ -4,7 +4,7 @@
 
 #include "athanor/base/hash.h"
 
-namespace athanor {
+namespace athanor::comm {
 
 void StepClock::note(const std::string& name, int64_t now_ns) {
   int64_t& seen = seen_ns_[hash64(name) % seen_ns_.size()];
@@ -24,4 +24,4 @@ int64_t StepClock::late_after_ns(int64_t at_least_ms) const {
   return std::max(at_least_ms * 1'000'000, 3 * median);
 }
 
-}  // namespace athanor
+}  // namespace athanor::comm

@@ -5,13 +5,13 @@
 #define ATHANOR_JOIN(a, b) a##b
 #define ATHANOR_TABLE(isa) ATHANOR_JOIN(isa, _sum_rows)
 
-namespace athanor {
+namespace athanor::comm {
 
 using namespace ATHANOR_ISA;
 
 namespace {
 
-constexpr int kVectors = 4;  // of a step: enough loads in flight, and the loops over ranks cost little
+constexpr int kVectors = 4;  // per iteration: enough loads in flight, little overhead of the loop over ranks
 
 template <typename T>
 inline const T* input(const void* const* in, int r, int64_t i) {
@@ -32,13 +32,14 @@ void sum(const void* const* in, int num_in, void* const* out, int num_out, int64
     for (int r = 1; r < num_in; ++r)
       for (int v = 0; v < kVectors; ++v) total[v] = total[v] + load(input<T>(in, r, i + v * kLanes), Full{});
     for (int j = 0; j < num_out; ++j)
-      for (int v = 0; v < kVectors; ++v) store(output<T>(out, j, i + v * kLanes), total[v], Full{});
+      for (int v = 0; v < kVectors; ++v)
+        kernels::ATHANOR_ISA::store(output<T>(out, j, i + v * kLanes), total[v], Full{});
   }
   for (; i < count; i += kLanes) {
     const Tail tail{first_lanes(static_cast<int>(count - i < kLanes ? count - i : kLanes))};
     V total = load(input<T>(in, 0, i), tail);
     for (int r = 1; r < num_in; ++r) total = total + load(input<T>(in, r, i), tail);
-    for (int j = 0; j < num_out; ++j) store(output<T>(out, j, i), total, tail);
+    for (int j = 0; j < num_out; ++j) kernels::ATHANOR_ISA::store(output<T>(out, j, i), total, tail);
   }
 }
 
@@ -46,4 +47,4 @@ void sum(const void* const* in, int num_in, void* const* out, int num_out, int64
 
 extern constexpr SumRows ATHANOR_TABLE(ATHANOR_ISA) = {.f32 = sum<float>, .bf16 = sum<Bf16>};
 
-}  // namespace athanor
+}  // namespace athanor::comm

@@ -1,6 +1,6 @@
 #include "athanor/comm/traffic.h"
 
-namespace athanor {
+namespace athanor::comm {
 
 void Traffic::add(Collective operation, int64_t bytes, int64_t calls) {
   auto& sum = operations_[static_cast<size_t>(operation)];
@@ -64,4 +64,4 @@ int64_t direct_bytes(const Call& call, int rank, int size, int64_t extra) {
   return 0;
 }
 
-}  // namespace athanor
+}  // namespace athanor::comm

@@ -1,15 +1,14 @@
-// What a rank has put on the wire: calls and bytes of every operation since its group was made.
+// What a rank has sent: calls and bytes of every operation since its group was made.
 //
 //   const Traffic before = group.traffic();
 //   ...                                                        // a step, all of its Works waited for
 //   const Traffic step = group.traffic() - before;
 //   step.of(Collective::all_gather).bytes; step.total().bytes;
 //
-// Bytes are those of a rank's memory, or of sums that it formed, that go to other ranks: once for every rank that
-// gets them. Nothing is counted for what stays on the rank, for announcements, headers and barriers. A call counts
-// when it has been carried out. The formulas of each transport stand in docs/collectives.md; for the transports
-// within a host (thread, shm) and for planned groups (comm/null.h) they are direct_bytes().
-// Thread rule: Traffic is a value; a TrafficCounter is used from any thread.
+// Bytes count once for every rank that receives them: those of a rank's memory, or of sums that it formed. Not counted:
+// data that stay on the rank, announcements, headers and barriers. A call counts when it has run. docs/collectives.md
+// has each transport's formulas; the transports within a host (thread, shm) and planned groups (comm/null.h) use
+// direct_bytes(). Thread rule: Traffic is a value; a TrafficCounter is used from any thread.
 #pragma once
 
 #include <array>
@@ -18,7 +17,7 @@
 
 #include "athanor/comm/call.h"
 
-namespace athanor {
+namespace athanor::comm {
 
 struct OperationTraffic {
   int64_t calls = 0, bytes = 0;
@@ -56,11 +55,11 @@ class TrafficCounter {
   Traffic traffic_;
 };
 
-// Of `count` elements dealt out evenly, those of rank r: the first count mod size ranks have one more.
+// Even partition of `count` elements: how many rank r has. The first count mod size ranks have one more.
 int64_t even_part(int64_t count, int size, int rank);
 
-// What this rank gives to the others if each rank sums its even part and everybody fetches what it needs from whoever
-// has it, S = count * size_of(dtype) bytes:
+// Bytes that this rank sends if each rank sums its even part and every rank fetches what it needs from its owner,
+// S = count * size_of(dtype) bytes:
 //
 //   all_reduce       S - part + (size-1) part      part: the bytes of this rank's even_part; 2 (size-1)/size S where
 //                                                  size divides count
@@ -70,7 +69,8 @@ int64_t even_part(int64_t count, int size, int rank);
 //   broadcast, scatter   (size-1) S on the root; reduce, gather   S on all others
 //   send             S, to another rank
 //
-// Both transports of a host count so whatever way the data took (slots, sums of small buffers on every rank, in place).
+// Both transports within a host count so, whichever way the data take (slots, sums of small buffers on every rank, in
+// place).
 int64_t direct_bytes(const Call& call, int rank, int size, int64_t extra = 0);
 
-}  // namespace athanor
+}  // namespace athanor::comm

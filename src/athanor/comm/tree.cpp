@@ -5,14 +5,14 @@
 
 #include "athanor/base/check.h"
 
-namespace athanor {
+namespace athanor::comm {
 
 namespace {
 
 constexpr int64_t kMaxLeaves = int64_t{1} << 62;  // twice a node's length must not overflow
 
-// Whether `right` completes `left` to their parent. A left child that has a sibling is never cut off by the
-// edge.
+// Whether `left` and `right` are the two children of one node. A left child that has a sibling is never truncated by
+// the right edge of the tree.
 bool are_siblings(const LeafRange& left, const LeafRange& right, int64_t num_leaves) {
   const int64_t length = left.second - left.first;
   return right.first == left.second && std::has_single_bit(static_cast<uint64_t>(length)) &&
@@ -48,7 +48,7 @@ bool are_one_node(const LeafRange& left, const LeafRange& right, int64_t num_lea
 
 TreeCombination combine_nodes(const std::vector<LeafRange>& nodes, int64_t num_leaves) {
   TreeCombination result;
-  auto& open = result.left;  // complete nodes that wait for their right sibling
+  auto& open = result.left;  // sums that wait for their right sibling
   int64_t end = 0;
   for (size_t i = 0; i < nodes.size(); ++i) {
     const LeafRange& node = nodes[i];
@@ -96,10 +96,10 @@ SharedTree share_tree(const std::vector<std::vector<int64_t>>& tables, int64_t n
   return tree;
 }
 
-LeafRange grains_of_rank(int64_t num_grains, int dp, int rank) {
-  check(num_grains >= 0 && dp >= 1 && 0 <= rank && rank < dp, "grains: rank {} of {} with {} grains", rank,
-        dp, num_grains);
-  const int64_t each = num_grains / dp, extra = num_grains % dp;
+LeafRange micro_batches_of_rank(int64_t num_micro_batches, int dp, int rank) {
+  check(num_micro_batches >= 0 && dp >= 1 && 0 <= rank && rank < dp,
+        "micro-batches: rank {} of {} with {} micro-batches", rank, dp, num_micro_batches);
+  const int64_t each = num_micro_batches / dp, extra = num_micro_batches % dp;
   const int64_t first = rank * each + std::min<int64_t>(rank, extra);
   return {first, first + each + (rank < extra ? 1 : 0)};
 }
@@ -116,4 +116,4 @@ double tree_sum(const std::vector<double>& values) {
   return level[0];
 }
 
-}  // namespace athanor
+}  // namespace athanor::comm

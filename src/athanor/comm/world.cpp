@@ -4,7 +4,7 @@
 
 #include "athanor/base/check.h"
 
-namespace athanor {
+namespace athanor::comm {
 
 namespace {
 
@@ -47,7 +47,7 @@ std::string members_text(const std::vector<int>& members) {
   for (size_t i = 0; i < members.size();) {
     size_t last = i;
     while (last + 1 < members.size() && members[last + 1] == members[last] + 1) ++last;
-    if (last < i + 2) last = i;  // 4, 5 rather than 4-5
+    if (last < i + 2) last = i;  // two ranks are written 4, 5
     text += (i > 0 ? ", " : "") + std::to_string(members[i]);
     if (last > i) text += "-" + std::to_string(members[last]);
     i = last + 1;
@@ -55,4 +55,4 @@ std::string members_text(const std::vector<int>& members) {
   return text;
 }
 
-}  // namespace athanor
+}  // namespace athanor::comm

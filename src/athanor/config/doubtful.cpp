@@ -4,7 +4,7 @@
 
 #include "athanor/config/effects.h"
 
-namespace athanor {
+namespace athanor::config {
 
 std::vector<std::string> doubtful_settings(const Config& config) {
   const TrainConfig& t = config.train;
@@ -34,4 +34,4 @@ std::vector<std::string> doubtful_settings(const Config& config) {
   return lines;
 }
 
-}  // namespace athanor
+}  // namespace athanor::config

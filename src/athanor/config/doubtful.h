@@ -2,7 +2,7 @@
 //
 //   for (const std::string& line : doubtful_settings(config)) console.warning(line);
 //
-// What a config alone tells; train/doubtful_data.h tells what the data add. Thread rule: pure functions.
+// What a config alone tells; train/run/doubtful_data.h tells what the data add. Thread rule: pure functions.
 #pragma once
 
 #include <string>
@@ -10,8 +10,8 @@
 
 #include "athanor/config/config.h"
 
-namespace athanor {
+namespace athanor::config {
 
 std::vector<std::string> doubtful_settings(const Config& config);
 
-}  // namespace athanor
+}  // namespace athanor::config

@@ -9,7 +9,7 @@
 #include "athanor/config/print.h"
 #include "athanor/config/refuse.h"
 
-namespace athanor {
+namespace athanor::config {
 namespace {
 
 struct Effect {
@@ -19,7 +19,7 @@ struct Effect {
 };
 
 bool is_moe(const Config& c) {
-  return c.model.family == "moe";
+  return c.model.has_experts();
 }
 bool is_adamw(const Config& c) {
   return c.optimizer.name == "adamw";
@@ -37,18 +37,18 @@ bool decays(const Config& c) {
 bool has_stages(const Config& c) {
   return c.parallel.pp > 1;
 }
-// A schedule in a file says for how many ranks it is: train/layout.h compares.
+// A schedule in a file says for how many ranks it is: train/plan/layout.h compares.
 bool has_stages_or_file(const Config& c) {
   return has_stages(c) || c.parallel.schedule.ends_with(".csv");
 }
 bool compresses(const Config& c) {
-  return c.parallel.compression != "none";
+  return c.compression.method != "none";
 }
 bool synchronizes(const Config& c) {
-  return c.parallel.sync_every > 0;
+  return c.local_sgd.sync_interval > 0;
 }
 bool has_servers(const Config& c) {
-  return c.parallel.servers > 0;
+  return c.parameter_server.servers > 0;
 }
 bool uses_disk(const Config& c) {
   const OffloadConfig& o = c.offload;
@@ -59,38 +59,41 @@ bool writes_samples(const Config& c) {
 }
 // The width of dense layers, and of experts where theirs is not given. A resolved config says the one that follows.
 bool has_dense_layers(const Config& c) {
-  const auto origin = c.origins.find("model.expert_width");
+  const auto origin = c.origins.find("model.moe_intermediate_size");
   const bool derived = origin != c.origins.end() && origin->second.kind == Origin::Kind::derived;
   ModelConfig left_out = c.model;
-  left_out.ffn_width = 0;
-  return !is_moe(c) || c.model.dense_layers > 0 || derived || c.model.expert_width == c.model.ffn_width ||
-         complete_model(left_out, 0, c.data.seq_len).ffn_width == c.model.ffn_width;
+  left_out.intermediate_size = 0;
+  return !is_moe(c) || c.model.first_k_dense_replace > 0 || derived ||
+         c.model.moe_intermediate_size == c.model.intermediate_size ||
+         complete_model(left_out, 0, c.data.seq_len).intermediate_size == c.model.intermediate_size;
 }
 
-constexpr const char* kMoe = "model.family = \"moe\"";
+constexpr const char* kMoe = "model.model_type = \"mixtral\" or \"moe\"";
 constexpr const char* kSamples = "train.sample_every above 0";
 constexpr const char* kValidation = "data.valid_fraction above 0, or a channel with valid_path";
 
 constexpr std::array kEffects = {
-    Effect{"model.ffn_width", has_dense_layers, "model.dense_layers above 0 (the experts have expert_width)"},
-    Effect{"model.rope_base", [](const Config& c) { return c.model.family != "gpt2"; },
-           "model.family = \"llama\" or \"moe\" (gpt2 learns its positions)"},
-    Effect{"model.experts_per_token", is_moe, kMoe},
-    Effect{"model.expert_width", is_moe, kMoe},
-    Effect{"model.shared_experts", is_moe, kMoe},
-    Effect{"model.dense_layers", is_moe, kMoe},
-    Effect{"model.router", is_moe, kMoe},
-    Effect{"model.router_renormalize", is_moe, kMoe},
-    Effect{"model.router_scale", is_moe, kMoe},
-    Effect{"model.router_aux_loss", is_moe, kMoe},
-    Effect{"model.router_z_loss", is_moe, kMoe},
-    Effect{"model.router_bias_rate", is_moe, kMoe},
+    Effect{"model.intermediate_size", has_dense_layers,
+           "model.first_k_dense_replace above 0 (the experts have moe_intermediate_size)"},
+    Effect{"model.rope_theta", [](const Config& c) { return c.model.model_type != "gpt2"; },
+           "a model.model_type other than gpt2, which learns its positions"},
+    Effect{"model.num_experts_per_tok", is_moe, kMoe},
+    Effect{"model.moe_intermediate_size", is_moe, kMoe},
+    Effect{"model.n_shared_experts", is_moe, kMoe},
+    Effect{"model.first_k_dense_replace", is_moe, kMoe},
+    Effect{"model.scoring_func", is_moe, kMoe},
+    Effect{"model.norm_topk_prob", is_moe, kMoe},
+    Effect{"model.routed_scaling_factor", is_moe, kMoe},
+    Effect{"model.router_aux_loss_coef", is_moe, kMoe},
+    Effect{"model.router_z_loss_coef", is_moe, kMoe},
+    Effect{"model.router_bias_update_rate", is_moe, kMoe},
     Effect{"model.capacity_factor", is_moe, kMoe},
     Effect{"train.eval_every", [](const Config& c) { return has_validation(c) || c.train.eval_every == 0; },
            kValidation},
     Effect{"train.eval_tokens", has_validation, kValidation},
-    Effect{"train.first_eval_tokens",
-           [](const Config& c) { return has_validation(c) || c.train.first_eval_tokens == 0; }, kValidation},
+    Effect{"train.initial_eval_tokens",
+           [](const Config& c) { return has_validation(c) || c.train.initial_eval_tokens == 0; },
+           kValidation},
     Effect{"train.sample_prompts", writes_samples, kSamples},
     Effect{"train.sample_tokens", writes_samples, kSamples},
     Effect{"train.sample_temperature", writes_samples, kSamples},
@@ -104,32 +107,32 @@ constexpr std::array kEffects = {
            "schedule.decay = \"wsd\""},
     Effect{"precision.loss_scale", is_f16, "precision.compute = \"f16\""},
     Effect{"precision.loss_scale_window", is_f16, "precision.compute = \"f16\""},
-    Effect{"parallel.cp_kind", [](const Config& c) { return c.parallel.cp > 1; }, "parallel.cp above 1"},
-    Effect{"parallel.balance_every", [](const Config& c) { return c.parallel.balance == "speed"; },
-           "parallel.balance = \"speed\""},
+    Effect{"parallel.cp_method", [](const Config& c) { return c.parallel.cp > 1; }, "parallel.cp above 1"},
+    Effect{"parallel.load_balance_every", [](const Config& c) { return c.parallel.load_balance == "speed"; },
+           "parallel.load_balance = \"speed\""},
     Effect{"parallel.schedule", has_stages_or_file, "parallel.pp above 1"},
     Effect{"parallel.virtual_stages",
            [](const Config& c) { return has_stages_or_file(c) || c.parallel.virtual_stages == 1; },
            "parallel.pp above 1"},
     Effect{"parallel.stage_layers", has_stages, "parallel.pp above 1"},
-    Effect{"parallel.compression_ratio", [](const Config& c) { return c.parallel.compression == "topk"; },
-           "parallel.compression = \"topk\""},
-    Effect{"parallel.compression_rank", [](const Config& c) { return c.parallel.compression == "powersgd"; },
-           "parallel.compression = \"powersgd\""},
-    Effect{"parallel.compression_warmup", compresses, "parallel.compression"},
-    Effect{"parallel.error_feedback",
+    Effect{"compression.ratio", [](const Config& c) { return c.compression.method == "topk"; },
+           "compression.method = \"topk\""},
+    Effect{"compression.rank", [](const Config& c) { return c.compression.method == "powersgd"; },
+           "compression.method = \"powersgd\""},
+    Effect{"compression.warmup_steps", compresses, "compression.method"},
+    Effect{"compression.error_feedback",
            [](const Config& c) {
-             return compresses(c) || (synchronizes(c) && c.parallel.outer_compression != "none");
+             return compresses(c) || (synchronizes(c) && c.local_sgd.compression != "none");
            },
-           "parallel.compression (or parallel.outer_compression)"},
-    Effect{"parallel.sync_group", synchronizes, "parallel.sync_every above 0"},
-    Effect{"parallel.outer_lr", synchronizes, "parallel.sync_every above 0"},
-    Effect{"parallel.outer_momentum", synchronizes, "parallel.sync_every above 0"},
-    Effect{"parallel.outer_compression", synchronizes, "parallel.sync_every above 0"},
-    Effect{"parallel.consistency", has_servers, "parallel.servers above 0"},
-    Effect{"parallel.staleness",
-           [](const Config& c) { return has_servers(c) && c.parallel.consistency == "bounded"; },
-           "parallel.servers above 0 and parallel.consistency = \"bounded\""},
+           "compression.method (or local_sgd.compression)"},
+    Effect{"local_sgd.group_size", synchronizes, "local_sgd.sync_interval above 0"},
+    Effect{"local_sgd.outer_lr", synchronizes, "local_sgd.sync_interval above 0"},
+    Effect{"local_sgd.outer_momentum", synchronizes, "local_sgd.sync_interval above 0"},
+    Effect{"local_sgd.compression", synchronizes, "local_sgd.sync_interval above 0"},
+    Effect{"parameter_server.consistency", has_servers, "parameter_server.servers above 0"},
+    Effect{"parameter_server.staleness",
+           [](const Config& c) { return has_servers(c) && c.parameter_server.consistency == "bounded"; },
+           "parameter_server.servers above 0 and parameter_server.consistency = \"bounded\""},
     Effect{"offload.path", uses_disk, "an [offload] setting of \"disk\""},
 };
 
@@ -194,4 +197,4 @@ std::vector<std::string> check_effects(const Config& config, const std::function
   return switched_off;
 }
 
-}  // namespace athanor
+}  // namespace athanor::config

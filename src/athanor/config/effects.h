@@ -5,7 +5,7 @@
 // A setting is refused where the user set it (a file, an override), to another value than the program's or the preset's
 // own, and nothing in this config reads it. The list is a table: one line per setting, with what would make it act.
 // A line of the file that an override alone has switched off (--set optimizer.name=sgd beside betas) is warned of.
-// What depends on the number of ranks (parallel.zero on one rank) acts: one config serves any number of them.
+// What depends on the number of ranks (parallel.zero_stage on one rank) acts: one config serves any number of them.
 //
 // Errors: ConfigError as "t.toml:9: optimizer.momentum: got 0.5, which has no effect without optimizer.name = "sgd"".
 // Thread rule: pure functions.
@@ -18,7 +18,7 @@
 
 #include "athanor/config/config.h"
 
-namespace athanor {
+namespace athanor::config {
 
 // `file_alone` reads the config without its overrides: what the file says to good effect and an override has switched off is
 // no mistake but a trial. It is told in the result, a sentence each.
@@ -30,4 +30,4 @@ bool is_absent(std::string_view key);
 // Whether any text is kept to measure the validation loss on.
 bool has_validation(const Config& config);
 
-}  // namespace athanor
+}  // namespace athanor::config

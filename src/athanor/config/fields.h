@@ -3,19 +3,20 @@
 //   for (const Field<Config>& field : config_fields())
 //     if (auto* value = std::get_if<double*>(&(slot = field.slot(config)))) **value = 1.0;
 //
-// Adding a setting is a member in config.h, a line in fields.cpp and, where it acts beside another one only, a line in
-// effects.cpp.
+// Adding a setting is a member of a table's struct (model_config.h, ...), a line in fields_model.cpp or its like and,
+// where it acts beside another one only, a line in effects.cpp. docs/settings.md is made of it (settings_page.h).
 // Thread rule: the lists are constant data.
 #pragma once
 
 #include <limits>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
 #include "athanor/config/config.h"
 
-namespace athanor {
+namespace athanor::config {
 
 // A pointer to the member of one struct that a field stands for.
 using Slot = std::variant<std::string*, int64_t*, uint64_t*, double*, bool*, std::vector<double>*,
@@ -33,18 +34,20 @@ struct Range {
 
 struct Traits {
   Range range = {};
-  std::vector<std::string> choices = {};  // of a string; empty: any
-  bool is_path = false;                   // a relative one starts at the folder of the config file
-  bool auto_is_zero = false;              // written "auto" in TOML, kept as 0
-  bool is_bytes = false;                  // of an integer: "2 GiB" will do as well
-  bool required = false;                  // of a channel: there is no default
+  std::vector<std::string> choices = {};                          // of a string; empty: any
+  std::vector<std::pair<std::string, std::string>> aliases = {};  // read as: {"nvme", "disk"}
+  bool is_path = false;       // a relative one starts at the folder of the config file
+  bool auto_is_zero = false;  // written "auto" in TOML, kept as 0
+  bool is_bytes = false;      // of an integer: "2 GiB" will do as well
+  bool required = false;      // of a channel: there is no default
 };
 
 template <typename Owner>
 struct Field {
   const char* section;
   const char* name;
-  const char* note;  // unit, or what the value is
+  const char* note;    // what it does, in a line: unit, and what an empty or zero value means
+  const char* advice;  // when to change it, and what it costs
   Slot (*slot)(Owner&);
   Traits traits;
 
@@ -58,4 +61,4 @@ const Field<Config>* find_field(std::string_view section, std::string_view name)
 std::vector<std::string> section_names();
 std::vector<std::string> key_names(std::string_view section);
 
-}  // namespace athanor
+}  // namespace athanor::config

@@ -9,21 +9,21 @@
 #include "athanor/config/print.h"
 #include "athanor/config/refuse.h"
 
-namespace athanor {
+namespace athanor::config {
 namespace {
 
 // Keys of [model] that a config may set otherwise than the weights' own.
 constexpr std::array kMayDiffer = {
-    "model.dropout",      // acts in training only, and is often another one in finetuning
-    "model.max_seq_len",  // with rotary embedding a limit and no parameter; gpt2's table is compared all the same
-    "model.router_aux_loss",   // coefficients of losses that are added in training
-    "model.router_z_loss",     //
-    "model.router_bias_rate",  // how fast the balancing bias moves, not what it is
-    "model.capacity_factor",   // what is dropped in training
+    "model.dropout",                  // acts in training only, and is often another one in finetuning
+    "model.max_position_embeddings",  // with RoPE a limit and no parameter; gpt2's table is compared all the same
+    "model.router_aux_loss_coef",     // coefficients of losses that are added in training
+    "model.router_z_loss_coef",       //
+    "model.router_bias_update_rate",  // how fast the balancing bias moves, not what it is
+    "model.capacity_factor",          // what is dropped in training
 };
 
 bool may_differ(const Config& config, const std::string& key) {
-  if (config.model.family == "gpt2" && key == "model.max_seq_len") return false;
+  if (config.model.model_type == "gpt2" && key == "model.max_position_embeddings") return false;
   return std::find(kMayDiffer.begin(), kMayDiffer.end(), key) != kMayDiffer.end();
 }
 
@@ -72,7 +72,7 @@ void take_source(Config& config, const InitSource& source) {
              "got {}, expected {} as in {}", setting_text(config, key), setting_text(theirs, key),
              source.what);
     const bool says =
-        !name.empty() && !is_unset(named) && key != "model.init_std" && !may_differ(theirs, key);
+        !name.empty() && !is_unset(named) && key != "model.initializer_range" && !may_differ(theirs, key);
     if (says && !equal(named, wanted))
       refuse(config, "model.preset", "leave model.preset out: the architecture is that of train.init_from",
              "got '{}', whose {} is {}, expected {} as in {}", printable(name), key,
@@ -89,4 +89,4 @@ void take_source(Config& config, const InitSource& source) {
   config.origins["data.tokenizer"] = {Origin::Kind::source, source.what};
 }
 
-}  // namespace athanor
+}  // namespace athanor::config

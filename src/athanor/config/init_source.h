@@ -7,7 +7,7 @@
 // is refused by name, with both values. Some keys may differ, because weights of the same shape and the same meaning are
 // trained on with either value: take_source.cpp lists them with the reason of each.
 //
-// config/ opens no weights: who loads a config gives a function that does (train/init_from.h has the one of the program).
+// config/ opens no weights: who loads a config gives a function that does (train/run/init_from.h has the one of the program).
 // Thread rule: pure functions.
 #pragma once
 
@@ -16,7 +16,7 @@
 
 #include "athanor/config/config.h"
 
-namespace athanor {
+namespace athanor::config {
 
 struct InitSource {
   ModelConfig model = {};      // complete: every field filled
@@ -30,4 +30,4 @@ using OpenInitSource = std::function<InitSource(const Config&)>;
 // Fills config.model, and data.tokenizer where that is not set. ConfigError naming the first key that contradicts.
 void take_source(Config& config, const InitSource& source);
 
-}  // namespace athanor
+}  // namespace athanor::config

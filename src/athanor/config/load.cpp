@@ -18,7 +18,7 @@
 #include "athanor/config/reader.h"
 #include "athanor/config/validate.h"
 
-namespace athanor {
+namespace athanor::config {
 namespace {
 
 constexpr uint64_t kMaxFileBytes = uint64_t{16} << 20;
@@ -102,9 +102,9 @@ void read_schedule(Env& env, Config& config) {
 // What fresh weights know, which is nothing, a few held-out tokens tell as well as many.
 void resolve_first_eval(Config& config) {
   constexpr int64_t kOfTrainedWeights = 4096;
-  const std::string key = "train.first_eval_tokens";
+  const std::string key = "train.initial_eval_tokens";
   if (config.train.init_from.empty() || config.origins.contains(key) || !has_validation(config)) return;
-  config.train.first_eval_tokens = kOfTrainedWeights;
+  config.train.initial_eval_tokens = kOfTrainedWeights;
   config.origins[key] = {Origin::Kind::derived, "derived: train.init_from has been trained"};
 }
 
@@ -125,11 +125,11 @@ void resolve_valid_fraction(Config& config) {
 }
 
 void resolve_compression_warmup(Config& config) {
-  const std::string key = "parallel.compression_warmup";
-  const int64_t steps = compression_warmup(config.parallel.compression, config.train.steps);
+  const std::string key = "compression.warmup_steps";
+  const int64_t steps = compression_warmup(config.compression.method, config.train.steps);
   if (steps == 0 || config.origins.contains(key)) return;
-  config.parallel.compression_warmup = steps;
-  config.origins[key] = {Origin::Kind::derived, "derived: what parallel.compression wants of train.steps"};
+  config.compression.warmup_steps = steps;
+  config.origins[key] = {Origin::Kind::derived, "derived: what compression.method wants of train.steps"};
 }
 
 // A run is no config, but it holds the one that it was trained with.
@@ -200,4 +200,4 @@ Config load_config(Env& env, const std::string& path, std::span<const std::strin
   return config;
 }
 
-}  // namespace athanor
+}  // namespace athanor::config

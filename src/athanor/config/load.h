@@ -22,7 +22,7 @@
 #include "athanor/config/config.h"
 #include "athanor/config/init_source.h"
 
-namespace athanor {
+namespace athanor::config {
 
 // Settings that do nothing are refused (effects.h). `source` opens what train.init_from names, where that is set; without
 // it the config has to say the whole of its model.
@@ -34,8 +34,8 @@ Config load_config(Env& env, const std::string& path, std::span<const std::strin
 Config parse_config(std::string_view text, const std::string& name, const std::string& folder = "",
                     std::span<const std::string> overrides = {}, const OpenInitSource& source = {});
 
-// Of so many steps those that a way of sending gradients (parallel.compression) wants sent whole, where the run does not
+// Of so many steps those that a way of sending gradients (compression.method) wants sent whole, where the run does not
 // say: docs/compression.md.
 int64_t compression_warmup(const std::string& kind, int64_t steps);
 
-}  // namespace athanor
+}  // namespace athanor::config

@@ -4,7 +4,7 @@
 
 #include "athanor/base/human.h"
 
-namespace athanor {
+namespace athanor::config {
 namespace {
 
 constexpr std::string_view kSpace = " \t\r\n";
@@ -64,4 +64,4 @@ std::string not_toml_hint(std::string_view text, std::string_view description, u
   return "";
 }
 
-}  // namespace athanor
+}  // namespace athanor::config

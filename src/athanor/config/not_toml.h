@@ -5,9 +5,11 @@
 #include <string>
 #include <string_view>
 
-namespace athanor {
+#include "athanor/base/namespaces.h"
+
+namespace athanor::config {
 
 // `description` is the parser's word, `line` (from 1) where it stopped.
 std::string not_toml_hint(std::string_view text, std::string_view description, uint32_t line);
 
-}  // namespace athanor
+}  // namespace athanor::config

@@ -3,34 +3,87 @@
 #include <algorithm>
 #include <cctype>
 
-namespace athanor {
+namespace athanor::config {
 namespace {
 
 struct PeerNames {
   const char* ours;
   const char* note;
-  std::vector<std::string_view> theirs;  // lower case, without '_'
+  std::vector<std::string_view> theirs;  // lower case, without '_'; with a table in front: there only
 };
 
-// Hugging Face, nanoGPT, llm.c, Megatron-LM, DeepSpeed, torchtitan, nanotron, TRL, Lightning.
+// Our own names of before come first, each with its table. The others are those of Hugging Face, nanoGPT, llm.c,
+// Megatron-LM, DeepSpeed, torchtitan, nanotron, TRL, Lightning.
 const std::vector<PeerNames>& key_table() {
   static const std::vector<PeerNames> table = {
-      {"model.family", "", {"modeltype", "architecture", "architectures", "arch"}},
-      {"model.layers", "", {"numhiddenlayers", "nlayer", "nlayers", "numlayers", "depth", "numblocks"}},
-      {"model.width",
+      {"model.model_type", "", {"model.family"}},
+      {"model.num_hidden_layers", "", {"model.layers"}},
+      {"model.hidden_size", "", {"model.width"}},
+      {"model.num_attention_heads", "", {"model.heads"}},
+      {"model.num_key_value_heads", "", {"model.kvheads"}},
+      {"model.intermediate_size", "", {"model.ffnwidth"}},
+      {"model.max_position_embeddings", "", {"model.maxseqlen"}},
+      {"model.tie_word_embeddings", "", {"model.tieembeddings"}},
+      {"model.rope_theta", "", {"model.ropebase"}},
+      {"model.rms_norm_eps", "", {"model.normeps"}},
+      {"model.initializer_range", "", {"model.initstd"}},
+      {"model.num_experts", "", {"model.experts"}},
+      {"model.num_experts_per_tok", "", {"model.expertspertoken"}},
+      {"model.moe_intermediate_size", "", {"model.expertwidth"}},
+      {"model.n_shared_experts", "", {"model.sharedexperts"}},
+      {"model.first_k_dense_replace", "", {"model.denselayers"}},
+      {"model.scoring_func", "", {"model.router"}},
+      {"model.norm_topk_prob", "", {"model.routerrenormalize"}},
+      {"model.routed_scaling_factor", "", {"model.routerscale"}},
+      {"model.router_aux_loss_coef", "", {"model.routerauxloss"}},
+      {"model.router_z_loss_coef", "", {"model.routerzloss"}},
+      {"model.router_bias_update_rate", "", {"model.routerbiasrate"}},
+      {"train.global_batch_size", "", {"train.globalbatch"}},
+      {"train.micro_batch_size", "", {"train.microbatch"}},
+      {"train.initial_eval_tokens", "", {"train.firstevaltokens"}},
+      {"optimizer.max_grad_norm", "", {"optimizer.clipnorm"}},
+      {"parallel.zero_stage", "", {"parallel.zero"}},
+      {"parallel.cp_method", "", {"parallel.cpkind"}},
+      {"parallel.load_balance", "", {"parallel.balance"}},
+      {"parallel.load_balance_every", "", {"parallel.balanceevery"}},
+      {"parallel.shard_degree", "", {"parallel.zeroshard"}},
+      {"local_sgd.sync_interval", "", {"parallel.syncevery"}},
+      {"local_sgd.group_size", "", {"parallel.syncgroup"}},
+      {"local_sgd.outer_lr", "", {"parallel.outerlr"}},
+      {"local_sgd.outer_momentum", "", {"parallel.outermomentum"}},
+      {"local_sgd.compression", "", {"parallel.outercompression"}},
+      {"compression.method", "", {"parallel.compression"}},
+      {"compression.ratio", "", {"parallel.compressionratio"}},
+      {"compression.rank", "", {"parallel.compressionrank"}},
+      {"compression.warmup_steps", "", {"parallel.compressionwarmup"}},
+      {"compression.error_feedback", "", {"parallel.errorfeedback"}},
+      {"parameter_server.servers", "", {"parallel.servers"}},
+      {"parameter_server.consistency", "", {"parallel.consistency"}},
+      {"parameter_server.staleness", "", {"parallel.staleness"}},
+      {"parameter_server.replay", "", {"parallel.replay"}},
+      {"data.document_mask",
+       "document_mask = true is what attend_across_documents = false was",
+       {"data.attendacrossdocuments"}},
+      {"model.model_type", "", {"modeltype", "architecture", "architectures", "arch"}},
+      {"model.num_hidden_layers",
+       "",
+       {"numhiddenlayers", "nlayer", "nlayers", "numlayers", "depth", "numblocks"}},
+      {"model.hidden_size",
        "",
        {"hiddensize", "dmodel", "nembd", "dim", "embeddim", "embdim", "modeldim", "embeddingsize", "nembed"}},
-      {"model.heads", "", {"numattentionheads", "nhead", "nheads", "numheads"}},
-      {"model.kv_heads",
+      {"model.num_attention_heads", "", {"numattentionheads", "nhead", "nheads", "numheads"}},
+      {"model.num_key_value_heads",
        "",
        {"numkeyvalueheads", "nkvheads", "nkvhead", "numkvheads", "numquerygroups", "nquerygroups"}},
       {"model.head_dim", "", {"kvchannels", "headsize", "dhead"}},
-      {"model.ffn_width",
+      {"model.intermediate_size",
        "",
        {"intermediatesize", "ffnhiddensize", "hiddendim", "ffndim", "dff", "ninner", "mlpdim", "ffnsize"}},
       {"model.vocab_size", "", {"nvocab", "paddedvocabsize", "vocabularysize"}},
-      {"model.max_seq_len", "", {"maxpositionembeddings", "npositions", "nctx", "maxsequencelength"}},
-      {"model.tie_embeddings",
+      {"model.max_position_embeddings",
+       "",
+       {"maxpositionembeddings", "npositions", "nctx", "maxsequencelength"}},
+      {"model.tie_word_embeddings",
        "",
        {"tiewordembeddings", "tieweights", "weighttying", "shareembeddingsandoutputweights"}},
       {"model.bias", "", {"attentionbias", "mlpbias", "usebias", "addbiaslinear"}},
@@ -38,24 +91,24 @@ const std::vector<PeerNames>& key_table() {
        "",
        {"attnpdrop", "residpdrop", "embdpdrop", "hiddendropout", "attentiondropout", "hiddendropoutprob",
         "dropoutp"}},
-      {"model.rope_base", "", {"ropetheta", "rotarybase", "ropefreqbase", "rotaryembbase"}},
-      {"model.norm_eps", "", {"rmsnormeps", "layernormepsilon", "layernormeps", "normepsilon"}},
-      {"model.init_std", "", {"initializerrange", "initmethodstd"}},
-      {"model.experts", "", {"numexperts", "numlocalexperts", "nroutedexperts", "moenumexperts"}},
-      {"model.experts_per_token",
+      {"model.rope_theta", "", {"ropetheta", "rotarybase", "ropefreqbase", "rotaryembbase"}},
+      {"model.rms_norm_eps", "", {"rmsnormeps", "layernormepsilon", "layernormeps", "normepsilon"}},
+      {"model.initializer_range", "", {"initializerrange", "initmethodstd"}},
+      {"model.num_experts", "", {"numexperts", "numlocalexperts", "nroutedexperts", "moenumexperts"}},
+      {"model.num_experts_per_tok",
        "",
        {"numexpertspertok", "numexpertspertoken", "moeroutertopk", "moetopk", "topk"}},
-      {"model.expert_width", "", {"moeintermediatesize", "moeffnhiddensize"}},
-      {"model.shared_experts", "", {"nsharedexperts", "numsharedexperts"}},
-      {"model.dense_layers", "", {"firstkdensereplace"}},
-      {"model.router", "", {"scoringfunc", "moerouterscorefunction"}},
-      {"model.router_renormalize", "", {"normtopkprob"}},
-      {"model.router_scale", "", {"routedscalingfactor", "moeroutertopkscalingfactor"}},
-      {"model.router_aux_loss",
+      {"model.moe_intermediate_size", "", {"moeintermediatesize", "moeffnhiddensize"}},
+      {"model.n_shared_experts", "", {"nsharedexperts", "numsharedexperts"}},
+      {"model.first_k_dense_replace", "", {"firstkdensereplace"}},
+      {"model.scoring_func", "", {"scoringfunc", "moerouterscorefunction"}},
+      {"model.norm_topk_prob", "", {"normtopkprob"}},
+      {"model.routed_scaling_factor", "", {"routedscalingfactor", "moeroutertopkscalingfactor"}},
+      {"model.router_aux_loss_coef",
        "",
        {"routerauxlosscoef", "auxlossalpha", "moeauxlosscoeff", "auxlosscoef", "loadbalancingloss"}},
-      {"model.router_z_loss", "", {"routerzlosscoef", "moezlosscoeff", "zlosscoef"}},
-      {"model.router_bias_rate", "", {"routerbiasupdaterate", "moerouterbiasupdaterate"}},
+      {"model.router_z_loss_coef", "", {"routerzlosscoef", "moezlosscoeff", "zlosscoef"}},
+      {"model.router_bias_update_rate", "", {"routerbiasupdaterate", "moerouterbiasupdaterate"}},
       {"model.capacity_factor", "", {"moeexpertcapacityfactor", "expertcapacityfactor"}},
       {"data.channels",
        "",
@@ -86,19 +139,19 @@ const std::vector<PeerNames>& key_table() {
        {"maxsteps", "maxiters", "trainiters", "numsteps", "numiterations", "totalsteps", "trainingsteps",
         "iterations", "iters", "numtrainingsteps", "trainsteps"}},
       {"train.steps",
-       "steps = epochs x training tokens / (train.global_batch x data.seq_len)",
+       "steps = epochs x training tokens / (train.global_batch_size x data.seq_len)",
        {"numtrainepochs", "epochs", "numepochs", "maxepochs"}},
       {"train.steps",
-       "steps = tokens / (train.global_batch x data.seq_len)",
+       "steps = tokens / (train.global_batch_size x data.seq_len)",
        {"maxtokens", "traintokens", "trainingtokens", "totaltokens"}},
-      {"train.global_batch",
+      {"train.global_batch_size",
        "in sequences",
        {"batchsize", "trainbatchsize", "globalbatchsize", "totalbatchsize", "bs"}},
-      {"train.global_batch",
-       "accumulation follows: train.global_batch / (train.micro_batch x data-parallel ranks)",
+      {"train.global_batch_size",
+       "accumulation follows: train.global_batch_size / (train.micro_batch_size x data-parallel ranks)",
        {"gradientaccumulationsteps", "gradaccumsteps", "gradaccum", "accumulategradbatches",
         "gradientaccumulation", "accumulationsteps", "batchaccumulationperreplica"}},
-      {"train.micro_batch",
+      {"train.micro_batch_size",
        "in sequences",
        {"microbatchsize", "perdevicetrainbatchsize", "perdevicebatchsize", "trainmicrobatchsizepergpu",
         "devicebatchsize", "localbatchsize"}},
@@ -118,7 +171,7 @@ const std::vector<PeerNames>& key_table() {
       {"optimizer.betas", "[beta1, beta2]", {"adambeta1", "adambeta2", "beta1", "beta2", "adambetas"}},
       {"optimizer.eps", "", {"adamepsilon", "adameps", "epsilon"}},
       {"optimizer.weight_decay", "", {"wd", "l2", "decayweight"}},
-      {"optimizer.clip_norm",
+      {"optimizer.max_grad_norm",
        "",
        {"maxgradnorm", "gradclip", "clipgrad", "gradientclipping", "clipgradnorm", "gradientclipval",
         "maxnorm", "gradnormclip"}},
@@ -149,16 +202,16 @@ const std::vector<PeerNames>& key_table() {
       {"parallel.cp", "", {"contextparallelsize", "contextparalleldegree", "cpsize"}},
       {"parallel.ep", "", {"expertmodelparallelsize", "expertparallelsize", "expertparalleldegree"}},
       {"parallel.sp", "", {"sequenceparallel", "enablesequenceparallel"}},
-      {"parallel.zero",
+      {"parallel.zero_stage",
        "0 to 3; FSDP is 3",
        {"zerostage", "zerooptimization", "fsdp", "usedistributedoptimizer", "shardingstrategy"}},
-      {"parallel.zero_shard", "", {"sharddegree", "dataparallelsharddegree", "hsdp"}},
+      {"parallel.shard_degree", "", {"sharddegree", "dataparallelsharddegree", "hsdp"}},
       {"parallel.recompute",
        "",
        {"activationcheckpointing", "gradientcheckpointing", "checkpointactivations", "recomputegranularity",
         "recomputeactivations", "activationcheckpoint"}},
       {"parallel.schedule", "", {"pipelineschedule", "pipelineparallelschedule", "ppengine"}},
-      {"parallel.sync_every", "", {"syncinterval", "localsteps", "diloco", "localsgd", "innersteps"}},
+      {"local_sgd.sync_interval", "", {"syncinterval", "localsteps", "diloco", "localsgd", "innersteps"}},
       {"offload.optimizer", "", {"offloadoptimizer", "cpuoffload", "optimizercpuoffload"}},
       {"offload.parameters", "", {"offloadparam"}},
       {"checkpoint.every_steps",
@@ -190,10 +243,11 @@ const std::vector<PeerValues>& value_table() {
       {"linear", {"polynomial"}},
       {"gpt2", {"gpt", "nanogpt", "gpt2lmheadmodel"}},
       {"llama", {"llama2", "llama3", "llamaforcausallm"}},
-      {"moe", {"mixtral", "mixtralforcausallm", "deepseek", "deepseekv3"}},
+      {"mixtral", {"mixtralforcausallm"}},
+      {"moe", {"deepseek", "deepseekv3", "mixtureofexperts"}},
       {"cuda", {"gpu", "cuda0", "nvidia"}},
       {"full", {"all", "block", "true", "always"}},
-      {"disk", {"nvme", "ssd", "file"}},
+      {"disk", {"ssd", "file"}},
       {"host", {"cpu", "ram"}},
       {"zb-h1", {"zerobubble", "zb1p", "zbh1"}},
       {"interleaved", {"interleaved1f1b", "schedinterleaved1f1b"}},
@@ -219,10 +273,11 @@ bool holds(const std::vector<std::string_view>& names, const std::string& name) 
 
 }  // namespace
 
-PeerKey find_peer_key(std::string_view name) {
-  const std::string word = plain(name);
-  for (const PeerNames& names : key_table())
-    if (holds(names.theirs, word)) return {names.ours, names.note};
+PeerKey find_peer_key(std::string_view section, std::string_view name) {
+  const std::string word = plain(name), with_section = plain(section) + "." + word;
+  for (const std::string& wanted : {with_section, word})
+    for (const PeerNames& names : key_table())
+      if (holds(names.theirs, wanted)) return {names.ours, names.note, wanted == with_section};
   return {};
 }
 
@@ -234,4 +289,4 @@ std::string peer_value(std::string_view value, const std::vector<std::string>& c
   return "";
 }
 
-}  // namespace athanor
+}  // namespace athanor::config

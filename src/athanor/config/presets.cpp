@@ -8,57 +8,61 @@
 #include "athanor/base/nearest.h"
 #include "athanor/config/fields.h"
 
-namespace athanor {
+namespace athanor::config {
 namespace {
 
 ModelConfig llama(int64_t layers, int64_t width, int64_t heads, int64_t kv_heads, int64_t ffn_width,
                   int64_t vocab_size, int64_t max_seq_len) {
   ModelConfig model;
-  model.family = "llama";
-  model.layers = layers, model.width = width, model.heads = heads, model.kv_heads = kv_heads;
-  model.ffn_width = ffn_width, model.vocab_size = vocab_size, model.max_seq_len = max_seq_len;
+  model.model_type = "llama";
+  model.num_hidden_layers = layers, model.hidden_size = width, model.num_attention_heads = heads,
+  model.num_key_value_heads = kv_heads;
+  model.intermediate_size = ffn_width, model.vocab_size = vocab_size,
+  model.max_position_embeddings = max_seq_len;
   return model;
 }
 
 ModelConfig llama3(ModelConfig model, bool tied) {
-  model.rope_base = 500000.0;
-  model.tie_embeddings = tied;
+  model.rope_theta = 500000.0;
+  model.tie_word_embeddings = tied;
   return model;
 }
 
 ModelConfig gpt2(int64_t layers, int64_t width, int64_t heads, int64_t vocab_size, int64_t max_seq_len) {
   ModelConfig model;
-  model.family = "gpt2";
-  model.layers = layers, model.width = width, model.heads = heads;
-  model.vocab_size = vocab_size, model.max_seq_len = max_seq_len;
-  model.tie_embeddings = true, model.bias = true;
+  model.model_type = "gpt2";
+  model.num_hidden_layers = layers, model.hidden_size = width, model.num_attention_heads = heads;
+  model.vocab_size = vocab_size, model.max_position_embeddings = max_seq_len;
+  model.tie_word_embeddings = true, model.bias = true;
   return model;
 }
 
 ModelConfig moe(ModelConfig model, int64_t experts, int64_t experts_per_token, int64_t expert_width) {
-  model.family = "moe";
-  model.experts = experts, model.experts_per_token = experts_per_token, model.expert_width = expert_width;
+  model.model_type = "moe";
+  model.num_experts = experts, model.num_experts_per_tok = experts_per_token,
+  model.moe_intermediate_size = expert_width;
   return model;
 }
 
 ModelConfig mixtral(ModelConfig model, double aux_loss) {
-  model.rope_base = 1e6;
-  model.router_aux_loss = aux_loss;
+  model.model_type = "mixtral";
+  model.rope_theta = 1e6;
+  model.router_aux_loss_coef = aux_loss;
   return model;
 }
 
 ModelConfig deepseek_moe(ModelConfig model, int64_t shared_experts, int64_t dense_layers) {
-  model.shared_experts = shared_experts, model.dense_layers = dense_layers;
-  model.router_renormalize = false;
-  model.router_aux_loss = 0.001;
+  model.n_shared_experts = shared_experts, model.first_k_dense_replace = dense_layers;
+  model.norm_topk_prob = false;
+  model.router_aux_loss_coef = 0.001;
   return model;
 }
 
 ModelConfig deepseek_v3(ModelConfig model, int64_t dense_layers, double scale, double bias_rate) {
-  model.shared_experts = 1, model.dense_layers = dense_layers;
-  model.router = "sigmoid";
-  model.router_scale = scale;
-  model.router_bias_rate = bias_rate;
+  model.n_shared_experts = 1, model.first_k_dense_replace = dense_layers;
+  model.scoring_func = "sigmoid";
+  model.routed_scaling_factor = scale;
+  model.router_bias_update_rate = bias_rate;
   return model;
 }
 
@@ -67,7 +71,8 @@ struct Preset {
   ModelConfig model;
 };
 
-// Zero kv_heads: as many as heads, also where the user overrides those. Zero vocab_size: the tokenizer's.
+// Zero num_key_value_heads: as many as num_attention_heads, also where the user overrides those. Zero vocab_size: the
+// tokenizer's.
 // deepseek-v3-like has plain multi-head attention in place of the latent one, one group of experts, and no
 // multi-token prediction. The Llama 3 presets have the context of pre-training (8192), before it was stretched by scaling the
 // rotations.
@@ -98,9 +103,11 @@ const std::vector<Preset>& presets() {
 }
 
 // What a config without a preset gets: a model that trains on a laptop.
-ModelConfig family_model(const std::string& family) {
-  if (family == "gpt2") return gpt2(4, 128, 4, 0, 0);
-  if (family == "moe") return mixtral(moe(llama(4, 256, 4, 0, 0, 0, 0), 8, 2, 0), 0.01);
+ModelConfig smallest_model(const std::string& model_type) {
+  if (model_type == "gpt2") return gpt2(4, 128, 4, 0, 0);
+  ModelConfig experts = mixtral(moe(llama(4, 256, 4, 0, 0, 0, 0), 8, 2, 0), 0.01);
+  experts.model_type = model_type;
+  if (experts.has_experts()) return experts;
   return llama(8, 256, 4, 0, 0, 0, 0);
 }
 
@@ -141,11 +148,12 @@ void copy_value(const Slot& to, const Slot& from) {
 }
 
 std::string derivation(std::string_view name, const ModelConfig& model, int64_t tokenizer_vocab) {
-  if (name == "kv_heads") return "heads";
-  if (name == "head_dim") return "width / heads";
-  if (name == "ffn_width") return model.family == "gpt2" ? "4 width" : "8/3 width, up to a multiple of 64";
-  if (name == "expert_width") return "ffn_width";
-  if (name == "max_seq_len") return "data.seq_len";
+  if (name == "num_key_value_heads") return "num_attention_heads";
+  if (name == "head_dim") return "hidden_size / num_attention_heads";
+  if (name == "intermediate_size")
+    return model.model_type == "gpt2" ? "4 hidden_size" : "8/3 hidden_size, up to a multiple of 64";
+  if (name == "moe_intermediate_size") return "intermediate_size";
+  if (name == "max_position_embeddings") return "data.seq_len";
   return fmt::format("the tokenizer's {}, up to a multiple of 64", tokenizer_vocab);
 }
 
@@ -160,7 +168,7 @@ std::vector<std::string> preset_names() {
 ModelConfig preset_model(const std::string& name) {
   ModelConfig model = find_preset(name, "").model;
   model.preset = name;
-  return complete_model(model, 8192, model.max_seq_len);
+  return complete_model(model, 8192, model.max_position_embeddings);
 }
 
 ModelConfig preset_fields(const Config& config) {
@@ -168,22 +176,23 @@ ModelConfig preset_fields(const Config& config) {
 }
 
 ModelConfig complete_model(ModelConfig model, int64_t tokenizer_vocab, int64_t seq_len) {
-  const ModelConfig smallest = family_model(model.family);
+  const ModelConfig smallest = smallest_model(model.model_type);
   const auto fill = [](int64_t& field, int64_t value) {
     if (field == 0) field = value;
   };
-  fill(model.layers, smallest.layers);
-  fill(model.width, smallest.width);
-  fill(model.heads, smallest.heads);
-  fill(model.kv_heads, model.heads);
-  fill(model.head_dim, model.width / model.heads);
-  fill(model.ffn_width, model.family == "gpt2" ? 4 * model.width : round_up_64((8 * model.width + 2) / 3));
-  if (model.family == "moe") {
-    fill(model.experts, smallest.experts);
-    fill(model.experts_per_token, smallest.experts_per_token);
-    fill(model.expert_width, model.ffn_width);
+  fill(model.num_hidden_layers, smallest.num_hidden_layers);
+  fill(model.hidden_size, smallest.hidden_size);
+  fill(model.num_attention_heads, smallest.num_attention_heads);
+  fill(model.num_key_value_heads, model.num_attention_heads);
+  fill(model.head_dim, model.hidden_size / model.num_attention_heads);
+  fill(model.intermediate_size,
+       model.model_type == "gpt2" ? 4 * model.hidden_size : round_up_64((8 * model.hidden_size + 2) / 3));
+  if (model.has_experts()) {
+    fill(model.num_experts, smallest.num_experts);
+    fill(model.num_experts_per_tok, smallest.num_experts_per_tok);
+    fill(model.moe_intermediate_size, model.intermediate_size);
   }
-  fill(model.max_seq_len, seq_len);
+  fill(model.max_position_embeddings, seq_len);
   fill(model.vocab_size, round_up_64(tokenizer_vocab));
   return model;
 }
@@ -197,12 +206,14 @@ void resolve_model(Config& config, int64_t tokenizer_vocab) {
     return origin != config.origins.end() && origin->second.by_user();
   };
   Config base;
-  base.model =
-      has_preset ? find_preset(preset, where(config, "model.preset")).model : family_model(model.family);
-  if (has_preset && set_by_user("model.family") && model.family != base.model.family)
-    throw ConfigError(fmt::format("{}model.family: got '{}', expected '{}', the family of preset '{}'",
-                                  where(config, "model.family"), printable(model.family), base.model.family,
-                                  preset));
+  base.model = has_preset ? find_preset(preset, where(config, "model.preset")).model
+                          : smallest_model(model.model_type);
+  const bool generalizes = base.model.model_type == "mixtral" && model.model_type == "moe";
+  if (has_preset && set_by_user("model.model_type") && model.model_type != base.model.model_type &&
+      !generalizes)
+    throw ConfigError(fmt::format("{}model.model_type: got '{}', expected '{}', that of preset '{}'",
+                                  where(config, "model.model_type"), printable(model.model_type),
+                                  base.model.model_type, preset));
   for (const auto& field : config_fields()) {
     const std::string key = field.key();
     if (std::string_view(field.section) != "model" || key == "model.preset") continue;
@@ -234,20 +245,25 @@ void resolve_model(Config& config, int64_t tokenizer_vocab) {
 }
 
 int64_t num_params(const ModelConfig& m) {
-  const int64_t queries = m.heads * m.head_dim, keys = m.kv_heads * m.head_dim;
+  const int64_t queries = m.num_attention_heads * m.head_dim, keys = m.num_key_value_heads * m.head_dim;
   const int64_t bias = m.bias ? 1 : 0;
-  const int64_t attention = m.width * (2 * queries + 2 * keys) + bias * (queries + 2 * keys + m.width);
-  const int64_t embeddings = m.vocab_size * m.width * (m.tie_embeddings ? 1 : 2);
-  if (m.family == "gpt2") {
-    const int64_t mlp = 2 * m.width * m.ffn_width + bias * (m.ffn_width + m.width);
-    const int64_t norm = m.width * (1 + bias);
-    return embeddings + m.max_seq_len * m.width + m.layers * (attention + mlp + 2 * norm) + norm;
+  const int64_t attention =
+      m.hidden_size * (2 * queries + 2 * keys) + bias * (queries + 2 * keys + m.hidden_size);
+  const int64_t embeddings = m.vocab_size * m.hidden_size * (m.tie_word_embeddings ? 1 : 2);
+  if (m.model_type == "gpt2") {
+    const int64_t mlp =
+        2 * m.hidden_size * m.intermediate_size + bias * (m.intermediate_size + m.hidden_size);
+    const int64_t norm = m.hidden_size * (1 + bias);
+    return embeddings + m.max_position_embeddings * m.hidden_size +
+           m.num_hidden_layers * (attention + mlp + 2 * norm) + norm;
   }
-  const int64_t mlp = 3 * m.width * m.ffn_width + bias * (2 * m.ffn_width + m.width);
-  const int64_t moe_layers = m.family == "moe" ? m.layers - m.dense_layers : 0;
-  const int64_t moe_mlp = m.experts * m.width + 3 * m.width * m.expert_width * (m.experts + m.shared_experts);
-  return embeddings + m.layers * (attention + 2 * m.width) + (m.layers - moe_layers) * mlp +
-         moe_layers * moe_mlp + m.width;
+  const int64_t mlp =
+      3 * m.hidden_size * m.intermediate_size + bias * (2 * m.intermediate_size + m.hidden_size);
+  const int64_t moe_layers = m.has_experts() ? m.num_hidden_layers - m.first_k_dense_replace : 0;
+  const int64_t moe_mlp = m.num_experts * m.hidden_size +
+                          3 * m.hidden_size * m.moe_intermediate_size * (m.num_experts + m.n_shared_experts);
+  return embeddings + m.num_hidden_layers * (attention + 2 * m.hidden_size) +
+         (m.num_hidden_layers - moe_layers) * mlp + moe_layers * moe_mlp + m.hidden_size;
 }
 
-}  // namespace athanor
+}  // namespace athanor::config

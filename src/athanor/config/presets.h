@@ -14,7 +14,7 @@
 
 #include "athanor/config/config.h"
 
-namespace athanor {
+namespace athanor::config {
 
 std::vector<std::string> preset_names();
 
@@ -26,8 +26,9 @@ ModelConfig preset_model(const std::string& name);
 // above, with the key's origin.
 ModelConfig preset_fields(const Config& config);
 
-// Fills the zero fields that follow from others: kv_heads, head_dim, ffn_width, max_seq_len, vocab_size
-// (stays zero while tokenizer_vocab is). Sizes that follow from nothing are the family's smallest.
+// Fills the zero fields that follow from others: num_key_value_heads, head_dim, intermediate_size,
+// max_position_embeddings and vocab_size (stays zero while tokenizer_vocab is). Sizes that follow from
+// nothing are model_type's smallest.
 ModelConfig complete_model(ModelConfig model, int64_t tokenizer_vocab, int64_t seq_len);
 
 // Resolves config.model in place; calling it again (once the tokenizer is known) only fills what is missing.
@@ -37,4 +38,4 @@ void resolve_model(Config& config, int64_t tokenizer_vocab = 0);
 // Parameters of a complete model, tied ones counted once; what is no weight (a router's balancing bias) not.
 int64_t num_params(const ModelConfig& model);
 
-}  // namespace athanor
+}  // namespace athanor::config

@@ -11,7 +11,7 @@
 #include "athanor/config/fields.h"
 #include "athanor/config/presets.h"
 
-namespace athanor {
+namespace athanor::config {
 namespace {
 
 std::string toml_string(std::string_view text) {
@@ -121,8 +121,9 @@ std::string headline(const Config& config) {
   std::string run = fmt::format("# Settings of the run '{}', resolved; read back, they give the same run.\n",
                                 printable(config.train.name));
   const ModelConfig& model = config.model;
-  if (model.vocab_size == 0 || model.layers == 0) return run;
-  return run + fmt::format("# Model: {} parameters ({}{}).\n", with_commas(num_params(model)), model.family,
+  if (model.vocab_size == 0 || model.num_hidden_layers == 0) return run;
+  return run + fmt::format("# Model: {} parameters ({}{}).\n", with_commas(num_params(model)),
+                           model.model_type,
                            model.preset.empty() ? "" : ", preset " + printable(model.preset));
 }
 
@@ -191,7 +192,8 @@ std::string config_to_json(const Config& config) {
     json[field.section][field.name] = std::visit(AsJson{field.traits}, field.slot(copy));
   json["origins"] = nlohmann::ordered_json::object();
   for (const auto& [key, origin] : config.origins) json["origins"][key] = printable(origin.text);
-  if (config.model.vocab_size > 0 && config.model.layers > 0) json["params"] = num_params(config.model);
+  if (config.model.vocab_size > 0 && config.model.num_hidden_layers > 0)
+    json["params"] = num_params(config.model);
   return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
@@ -211,4 +213,4 @@ bool same_settings(const Config& a, const Config& b) {
   return different_keys(a, b).empty();
 }
 
-}  // namespace athanor
+}  // namespace athanor::config

@@ -3,8 +3,8 @@
 //   print_config(config)     TOML with one key a line, its unit and its origin behind it:
 //
 //     [train]
-//     steps        = 400   # steps                 first.toml:12
-//     global_batch = 32    # sequences per step    default
+//     steps             = 400   # optimizer steps                 first.toml:12
+//     global_batch_size = 32    # sequences per optimizer step    default
 //
 //   parse_config(print_config(c), "x") has the same settings as c: this is runs/NAME/config.resolved.toml.
 //
@@ -16,7 +16,7 @@
 
 #include "athanor/config/config.h"
 
-namespace athanor {
+namespace athanor::config {
 
 // For a window of so many columns (0: as wide as it comes) notes are broken between words; below 120 there are no origins.
 std::string print_config(const Config& config, size_t columns = 0);
@@ -31,7 +31,7 @@ std::string config_to_json(const Config& config);
 // Equal in every setting, wherever the values came from.
 bool same_settings(const Config& a, const Config& b);
 
-// The keys that differ, in the order of the list ("model.width", "data.channels").
+// The keys that differ, in the order of the list ("model.hidden_size", "data.channels").
 std::vector<std::string> different_keys(const Config& a, const Config& b);
 
-}  // namespace athanor
+}  // namespace athanor::config

@@ -8,7 +8,7 @@
 #include "athanor/base/nearest.h"
 #include "athanor/config/peer_names.h"
 
-namespace athanor {
+namespace athanor::config {
 namespace {
 
 std::string in_quotes(std::string_view text) {
@@ -88,6 +88,8 @@ void ConfigReader::read_value(const Field<Owner>& field, Owner& owner, const std
   if (auto* const* text = std::get_if<std::string*>(&slot)) {
     if (!node.is_string()) wrong_type(node, key, "a string");
     **text = node.as_string()->get();
+    for (const auto& [alias, ours] : field.traits.aliases)
+      if (**text == alias) **text = ours;
   } else if (auto* const* whole = std::get_if<int64_t*>(&slot)) {
     const bool is_auto = field.traits.auto_is_zero && node.is_string() && node.as_string()->get() == "auto";
     // Zero stands for "auto" inside the program only.
@@ -190,7 +192,7 @@ void ConfigReader::wrong_type(const toml::node& node, const std::string& key,
 
 void ConfigReader::known_elsewhere(const std::string& name, const PeerKey& peer,
                                    const toml::node& node) const {
-  throw ConfigError(fmt::format("{}: unknown key '{}'; Athanor calls it {}", where(node), name, peer.ours),
+  throw ConfigError(fmt::format("{}: {}: unknown key, expected {}", where(node), name, peer.ours),
                     std::string_view(peer.note).empty() ? "" : fmt::format("{}: {}", peer.ours, peer.note));
 }
 
@@ -199,7 +201,7 @@ void ConfigReader::unknown_section(std::string_view section, const toml::node& n
   std::string nearest = nearest_name(section, sections);
   for (const auto& field : config_fields())
     if (!node.is_table() && field.name == section) nearest = field.key();
-  if (const PeerKey peer = find_peer_key(section);
+  if (const PeerKey peer = find_peer_key("", section);
       peer.ours != nullptr && nearest.find('.') == std::string::npos) {
     const std::string_view ours = peer.ours;
     if (!node.is_table()) known_elsewhere(printable(section), peer, node);
@@ -222,11 +224,11 @@ void ConfigReader::unknown_key(std::string_view section, std::string_view name,
     nearest = field.key();
     ours = true;
   }
-  if (const PeerKey peer = find_peer_key(name); peer.ours != nullptr && !ours)
+  if (const PeerKey peer = find_peer_key(section, name); peer.ours != nullptr && (peer.was_ours || !ours))
     known_elsewhere(fmt::format("{}.{}", section, printable(name)), peer, node);
   throw ConfigError(fmt::format("{}: unknown key '{}.{}'{}", where(node), section, printable(name),
                                 nearest_clause(nearest)),
                     fmt::format("[{}] has {}", section, fmt::join(known, ", ")));
 }
 
-}  // namespace athanor
+}  // namespace athanor::config

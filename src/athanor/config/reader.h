@@ -9,7 +9,7 @@
 
 #include <toml++/toml.h>
 
-namespace athanor {
+namespace athanor::config {
 
 class ConfigReader {
  public:
@@ -42,4 +42,4 @@ class ConfigReader {
   std::string source_;
 };
 
-}  // namespace athanor
+}  // namespace athanor::config

@@ -2,7 +2,7 @@
 
 #include <charconv>
 
-namespace athanor {
+namespace athanor::config {
 namespace {
 
 constexpr std::string_view kGroup = "group:";
@@ -65,4 +65,4 @@ std::string str(const RecomputePlan& plan) {
   return text.empty() ? "none" : text;
 }
 
-}  // namespace athanor
+}  // namespace athanor::config

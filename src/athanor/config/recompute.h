@@ -16,7 +16,9 @@
 #include <string_view>
 #include <vector>
 
-namespace athanor {
+#include "athanor/base/namespaces.h"
+
+namespace athanor::config {
 
 enum class Recompute : uint8_t { none, selective, full };
 
@@ -31,4 +33,4 @@ using RecomputePlan = std::vector<RecomputePart>;  // from the first block on
 std::optional<RecomputePlan> parse_recompute(std::string_view text);  // nothing: not such a text
 std::string str(const RecomputePlan& plan);
 
-}  // namespace athanor
+}  // namespace athanor::config

@@ -8,7 +8,7 @@
 #include "athanor/base/nearest.h"
 #include "athanor/config/peer_names.h"
 
-namespace athanor {
+namespace athanor::config {
 
 void check_choice(const Config& config, const std::string& key, const std::string& value,
                   const std::vector<std::string>& choices) {
@@ -21,4 +21,4 @@ void check_choice(const Config& config, const std::string& key, const std::strin
          nearest.empty() ? "" : fmt::format(" (did you mean '{}'?)", nearest));
 }
 
-}  // namespace athanor
+}  // namespace athanor::config

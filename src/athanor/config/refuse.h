@@ -1,6 +1,6 @@
 // How a check of a config says what is wrong: "ORIGIN: KEY: MESSAGE", a ConfigError.
 //
-//   require(t.micro_batch <= t.global_batch, config, "train.micro_batch", "got {}, expected at most {}", ...);
+//   require(t.micro_batch_size <= t.global_batch_size, config, "train.micro_batch_size", "got {}, ...", ...);
 //   refuse(config, "offload.path", "make the folder", "got '{}', expected a folder", path);
 //
 // ORIGIN is where the key was set (a line of the file, an override), if it was. Thread rule: pure functions.
@@ -15,7 +15,7 @@
 #include "athanor/base/error.h"
 #include "athanor/config/config.h"
 
-namespace athanor {
+namespace athanor::config {
 
 template <typename... Args>
 [[noreturn]] void refuse(const Config& config, const std::string& key, const std::string& hint,
@@ -36,4 +36,4 @@ void require(bool condition, const Config& config, const std::string& key,
 void check_choice(const Config& config, const std::string& key, const std::string& value,
                   const std::vector<std::string>& choices);
 
-}  // namespace athanor
+}  // namespace athanor::config

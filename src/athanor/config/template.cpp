@@ -12,7 +12,7 @@
 #include "athanor/config/presets.h"
 #include "athanor/config/print.h"
 
-namespace athanor {
+namespace athanor::config {
 namespace {
 
 constexpr const char* kChannels = R"(channels = [
@@ -22,8 +22,8 @@ constexpr const char* kChannels = R"(channels = [
 
 // What a first run decides; the rest follows or has a default.
 constexpr std::array kWanted = {
-    "model.preset", "data.channels",         "data.tokenizer",        "data.seq_len",
-    "train.name",   "train.steps",           "train.global_batch",    "train.micro_batch",
+    "model.preset", "data.channels",         "data.tokenizer",          "data.seq_len",
+    "train.name",   "train.steps",           "train.global_batch_size", "train.micro_batch_size",
     "optimizer.lr", "schedule.warmup_steps", "checkpoint.every_steps"};
 
 bool is_wanted(const std::string& key) {
@@ -52,7 +52,7 @@ std::string config_template(const std::string& preset) {
   config.model = complete_model(preset_fields(config), /*tokenizer_vocab=*/0, config.data.seq_len);
   config.model.preset = preset;
   config.data.tokenizer = "data/tokenizer.json";
-  config.data.seq_len = std::min(config.data.seq_len, config.model.max_seq_len);
+  config.data.seq_len = std::min(config.data.seq_len, config.model.max_position_embeddings);
   config.train.name = "first";
   std::string text = fmt::format(
       "# A run of Athanor. Put your text and tokenizer into [data], then: athanor train FILE.toml\n"
@@ -76,4 +76,4 @@ std::string config_template(const std::string& preset) {
   return text;
 }
 
-}  // namespace athanor
+}  // namespace athanor::config

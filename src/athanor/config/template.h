@@ -9,8 +9,10 @@
 
 #include <string>
 
-namespace athanor {
+#include "athanor/base/namespaces.h"
+
+namespace athanor::config {
 
 std::string config_template(const std::string& preset);
 
-}  // namespace athanor
+}  // namespace athanor::config

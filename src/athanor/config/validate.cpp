@@ -10,7 +10,7 @@
 #include "athanor/config/validate_offload.h"
 #include "athanor/config/validate_parts.h"
 
-namespace athanor {
+namespace athanor::config {
 namespace {
 
 void check_number(const Config& config, const std::string& key, const Traits& traits, long double value) {
@@ -53,9 +53,10 @@ void check_train(const Config& config) {
           config, "train.name",
           "got '{}', expected the name of a folder: no '/', no control characters, no leading dot", name);
   require(!t.runs.empty(), config, "train.runs", "got '', expected a folder");
-  require(t.micro_batch <= t.global_batch, config, "train.micro_batch",
-          "got {}, expected at most train.global_batch = {}", t.micro_batch, t.global_batch);
-  const long double tokens = static_cast<long double>(t.steps) * static_cast<long double>(t.global_batch) *
+  require(t.micro_batch_size <= t.global_batch_size, config, "train.micro_batch_size",
+          "got {}, expected at most train.global_batch_size = {}", t.micro_batch_size, t.global_batch_size);
+  const long double tokens = static_cast<long double>(t.steps) *
+                             static_cast<long double>(t.global_batch_size) *
                              static_cast<long double>(config.data.seq_len);
   require(tokens < 0x1p62L, config, "train.steps", "got {:.3g} tokens in all, expected fewer than 2^62",
           static_cast<double>(tokens));
@@ -122,4 +123,4 @@ void validate_data(const Config& config) {
            "got none, expected at least one channel of text");
 }
 
-}  // namespace athanor
+}  // namespace athanor::config

@@ -3,18 +3,20 @@
 #include "athanor/config/refuse.h"
 #include "athanor/config/validate_parts.h"
 
-namespace athanor {
+namespace athanor::config {
 namespace {
 
 bool fits_tensor_parallel(const ModelConfig& m, int64_t tp) {
-  return m.heads % tp == 0 && m.ffn_width % tp == 0 && (m.kv_heads % tp == 0 || tp % m.kv_heads == 0);
+  return m.num_attention_heads % tp == 0 && m.intermediate_size % tp == 0 &&
+         (m.num_key_value_heads % tp == 0 || tp % m.num_key_value_heads == 0);
 }
 
 // Of two that are equally near the smaller one; 1 always fits.
 int64_t nearest_tensor_parallel(const ModelConfig& m, int64_t tp) {
   for (int64_t distance = 0;; ++distance) {
     if (tp - distance >= 1 && fits_tensor_parallel(m, tp - distance)) return tp - distance;
-    if (tp + distance <= m.heads && fits_tensor_parallel(m, tp + distance)) return tp + distance;
+    if (tp + distance <= m.num_attention_heads && fits_tensor_parallel(m, tp + distance))
+      return tp + distance;
   }
 }
 
@@ -23,11 +25,12 @@ void check_tensor_parallel(const Config& config) {
   const ModelConfig& m = config.model;
   const int64_t tp = config.parallel.tp;
   if (!fits_tensor_parallel(m, tp)) {
-    const auto [key, value] = m.heads % tp != 0       ? std::pair("heads", m.heads)
-                              : m.ffn_width % tp != 0 ? std::pair("ffn_width", m.ffn_width)
-                                                      : std::pair("kv_heads", m.kv_heads);
+    const auto [key, value] =
+        m.num_attention_heads % tp != 0 ? std::pair("num_attention_heads", m.num_attention_heads)
+        : m.intermediate_size % tp != 0 ? std::pair("intermediate_size", m.intermediate_size)
+                                        : std::pair("num_key_value_heads", m.num_key_value_heads);
     refuse(config, "parallel.tp",
-           fmt::format("the nearest that this model can be cut in is {}", nearest_tensor_parallel(m, tp)),
+           fmt::format("the nearest that this model can be split into is {}", nearest_tensor_parallel(m, tp)),
            "got {}, which does not divide model.{} = {}", tp, key, value);
   }
   if (config.parallel.sp && tp == 1)
@@ -36,7 +39,8 @@ void check_tensor_parallel(const Config& config) {
 }
 
 bool fits_heads(const ModelConfig& m, int64_t tp, int64_t cp) {
-  const int64_t heads = m.heads / tp, kv_heads = std::max<int64_t>(1, m.kv_heads / tp);
+  const int64_t heads = m.num_attention_heads / tp,
+                kv_heads = std::max<int64_t>(1, m.num_key_value_heads / tp);
   return heads % cp == 0 && (kv_heads % cp == 0 || cp % kv_heads == 0);
 }
 
@@ -45,7 +49,7 @@ void check_context_parallel(const Config& config) {
   const ModelConfig& m = config.model;
   const ParallelConfig& p = config.parallel;
   if (p.cp == 1) return;
-  const bool ring = p.cp_kind == "ring";
+  const bool ring = p.cp_method == "ring";
   const int64_t most = ring ? config.data.seq_len / 2 : config.data.seq_len;
   require(p.cp <= most, config, "parallel.cp", "got {}, expected at most {} for data.seq_len = {}: {}", p.cp,
           most, config.data.seq_len,
@@ -53,13 +57,16 @@ void check_context_parallel(const Config& config) {
   if (!ring && !fits_heads(m, p.tp, p.cp)) {
     int64_t nearest = p.cp;
     while (!fits_heads(m, p.tp, nearest)) --nearest;
-    refuse(config, "parallel.cp",
-           fmt::format("the nearest that these heads can be shared out to is {}; parallel.cp_kind = \"ring\" "
-                       "asks nothing of them",
-                       nearest),
-           "got {} with parallel.cp_kind = \"ulysses\", which does not divide model.heads = {} and "
-           "model.kv_heads = {}{}",
-           p.cp, m.heads, m.kv_heads, p.tp > 1 ? fmt::format(" by parallel.tp = {}", p.tp) : "");
+    refuse(
+        config, "parallel.cp",
+        fmt::format("the nearest that these heads can be split into is {}; parallel.cp_method = \"ring\" "
+                    "asks nothing of them",
+                    nearest),
+        "got {} with parallel.cp_method = \"ulysses\", which does not divide model.num_attention_heads = {} "
+        "and "
+        "model.num_key_value_heads = {}{}",
+        p.cp, m.num_attention_heads, m.num_key_value_heads,
+        p.tp > 1 ? fmt::format(" by parallel.tp = {}", p.tp) : "");
   }
 }
 
@@ -81,27 +88,28 @@ void check_stage_layers(const Config& config) {
             "stage have something else to do",
             stage);
   }
-  require(layers == config.model.layers, config, "parallel.stage_layers",
-          "got {} layers in all, expected model.layers = {}", layers, config.model.layers);
+  require(layers == config.model.num_hidden_layers, config, "parallel.stage_layers",
+          "got {} layers in all, expected model.num_hidden_layers = {}", layers,
+          config.model.num_hidden_layers);
 }
 
 }  // namespace
 
-// What can be said of a layout without its ranks; train/layout.h says the rest.
+// What can be said of a layout without its ranks; train/plan/layout.h says the rest.
 void check_layout(const Config& config) {
   check_tensor_parallel(config);
   check_context_parallel(config);
   check_stage_layers(config);
   const ParallelConfig& p = config.parallel;
-  const int64_t experts = config.model.experts;
+  const int64_t experts = config.model.num_experts;
   if (p.ep > 1 && experts == 0)
-    refuse(config, "parallel.ep", "a model of family moe has some",
+    refuse(config, "parallel.ep", "model.model_type = \"mixtral\" or \"moe\" has some",
            "got {} for a model without experts, expected 1", p.ep);
   if (p.ep > 1 && experts % p.ep != 0) {
     int64_t nearest = std::min(p.ep, experts);
     while (experts % nearest != 0) --nearest;
     refuse(config, "parallel.ep", fmt::format("the nearest that divides is {}", nearest),
-           "got {}, which does not divide model.experts = {}", p.ep, experts);
+           "got {}, which does not divide model.num_experts = {}", p.ep, experts);
   }
   if (!p.schedule.ends_with(".csv"))
     check_choice(config, "parallel.schedule", p.schedule,
@@ -111,4 +119,4 @@ void check_layout(const Config& config) {
           "got {}, expected at least launch.min_ranks = {}", l.max_ranks, l.min_ranks);
 }
 
-}  // namespace athanor
+}  // namespace athanor::config

@@ -1,66 +1,91 @@
 #include "athanor/config/recompute.h"
 #include "athanor/config/refuse.h"
+#include "athanor/config/validate.h"
 #include "athanor/config/validate_parts.h"
 
-namespace athanor {
+namespace athanor::config {
 namespace {
 
 void check_experts(const Config& config) {
   const ModelConfig& m = config.model;
-  if (m.family != "moe") {
-    require(m.experts == 0, config, "model.experts",
-            "got {}, expected none: a {} has no experts, family moe has", m.experts, m.family);
+  if (!m.has_experts()) {
+    require(m.num_experts == 0, config, "model.num_experts",
+            "got {}, expected none: a {} has no experts, mixtral and moe have", m.num_experts, m.model_type);
     return;
   }
-  require(m.experts_per_token <= m.experts, config, "model.experts_per_token",
-          "got {}, expected at most model.experts = {}", m.experts_per_token, m.experts);
-  require(m.dense_layers < m.layers, config, "model.dense_layers",
-          "got {}, expected fewer than model.layers = {}", m.dense_layers, m.layers);
+  if (const std::string unlike = unlike_mixtral(m); m.model_type == "mixtral" && !unlike.empty())
+    refuse(config, "model.model_type",
+           "a mixture of experts with other settings is model.model_type = \"moe\"",
+           "got mixtral, expected moe: {} of a Mixtral", unlike);
+  require(m.num_experts_per_tok <= m.num_experts, config, "model.num_experts_per_tok",
+          "got {}, expected at most model.num_experts = {}", m.num_experts_per_tok, m.num_experts);
+  require(m.first_k_dense_replace < m.num_hidden_layers, config, "model.first_k_dense_replace",
+          "got {}, expected fewer than model.num_hidden_layers = {}", m.first_k_dense_replace,
+          m.num_hidden_layers);
   require(!m.bias, config, "model.bias", "got true, expected false: experts have no biases");
 }
 
 }  // namespace
 
+std::string unlike_mixtral(const ModelConfig& m) {
+  const auto unlike = [](const char* key, const auto& got, const auto& expected) {
+    return got == expected ? "" : fmt::format("model.{}: got {}, expected {}", key, got, expected);
+  };
+  for (const std::string& message :
+       {unlike("scoring_func", m.scoring_func, "softmax"), unlike("norm_topk_prob", m.norm_topk_prob, true),
+        unlike("routed_scaling_factor", m.routed_scaling_factor, 1.0),
+        unlike("router_bias_update_rate", m.router_bias_update_rate, 0.0),
+        unlike("n_shared_experts", m.n_shared_experts, 0),
+        unlike("first_k_dense_replace", m.first_k_dense_replace, 0)})
+    if (!message.empty()) return message;
+  return "";
+}
+
 void check_model(const Config& config) {
   const ModelConfig& m = config.model;
-  const bool known = m.layers > 0 && m.width > 0 && m.heads > 0 && m.kv_heads > 0 && m.head_dim > 0;
+  const bool known = m.num_hidden_layers > 0 && m.hidden_size > 0 && m.num_attention_heads > 0 &&
+                     m.num_key_value_heads > 0 && m.head_dim > 0;
   if (!known) {
-    refuse(config, "model.head_dim", "", "got width {} and {} heads, expected at least one channel per head",
-           m.width, m.heads);
+    refuse(config, "model.head_dim", "",
+           "got hidden_size {} and {} heads, expected at least one element per head", m.hidden_size,
+           m.num_attention_heads);
   }
   if (config.origins.contains("model.head_dim") &&
       config.origins.find("model.head_dim")->second.kind == Origin::Kind::derived)
-    require(m.width % m.heads == 0, config, "model.width",
-            "got {}, expected a multiple of model.heads = {} (or an explicit model.head_dim)", m.width,
-            m.heads);
-  require(m.heads % m.kv_heads == 0, config, "model.kv_heads",
-          "got {}, expected a divisor of model.heads = {}: query heads share key heads evenly", m.kv_heads,
-          m.heads);
-  require(m.heads * m.head_dim <= int64_t{1} << 24, config, "model.head_dim",
-          "got {} heads of {}, expected at most {} channels of attention", m.heads, m.head_dim,
+    require(m.hidden_size % m.num_attention_heads == 0, config, "model.hidden_size",
+            "got {}, expected a multiple of model.num_attention_heads = {} (or an explicit model.head_dim)",
+            m.hidden_size, m.num_attention_heads);
+  require(m.num_attention_heads % m.num_key_value_heads == 0, config, "model.num_key_value_heads",
+          "got {}, expected a divisor of model.num_attention_heads = {}: query heads share key heads evenly",
+          m.num_key_value_heads, m.num_attention_heads);
+  require(m.num_attention_heads * m.head_dim <= int64_t{1} << 24, config, "model.head_dim",
+          "got {} heads of {}, expected at most {} elements of attention", m.num_attention_heads, m.head_dim,
           int64_t{1} << 24);
-  if (m.family != "gpt2")
+  if (m.model_type != "gpt2")
     require(m.head_dim % 2 == 0, config, "model.head_dim",
-            "got {}, expected an even number: rotary embedding turns pairs of channels", m.head_dim);
-  if (m.family == "gpt2")
-    require(m.kv_heads == m.heads, config, "model.kv_heads",
-            "got {}, expected model.heads = {}: gpt2 has no grouped-query attention", m.kv_heads, m.heads);
+            "got {}, expected an even number: rotary embedding rotates pairs of elements", m.head_dim);
+  if (m.model_type == "gpt2")
+    require(m.num_key_value_heads == m.num_attention_heads, config, "model.num_key_value_heads",
+            "got {}, expected model.num_attention_heads = {}: gpt2 has no grouped-query attention",
+            m.num_key_value_heads, m.num_attention_heads);
   check_experts(config);
-  if (config.data.seq_len > m.max_seq_len)
-    refuse(config, "data.seq_len", "shorten data.seq_len or raise model.max_seq_len",
-           "got {}, expected at most model.max_seq_len = {}", config.data.seq_len, m.max_seq_len);
+  if (config.data.seq_len > m.max_position_embeddings)
+    refuse(config, "data.seq_len", "shorten data.seq_len or raise model.max_position_embeddings",
+           "got {}, expected at most model.max_position_embeddings = {}", config.data.seq_len,
+           m.max_position_embeddings);
 }
 
 void check_recompute(const Config& config) {
   int64_t blocks = 0;
   for (const RecomputePart& part : parse_recompute(config.parallel.recompute).value_or(RecomputePlan{})) {
-    require(part.group <= config.model.layers, config, "parallel.recompute",
-            "got groups of {} blocks, expected at most model.layers = {}", part.group, config.model.layers);
+    require(part.group <= config.model.num_hidden_layers, config, "parallel.recompute",
+            "got groups of {} blocks, expected at most model.num_hidden_layers = {}", part.group,
+            config.model.num_hidden_layers);
     blocks += part.blocks;
   }
-  require(blocks <= config.model.layers, config, "parallel.recompute",
-          "got policies for {} blocks ('{}'), expected at most model.layers = {}", blocks,
-          config.parallel.recompute, config.model.layers);
+  require(blocks <= config.model.num_hidden_layers, config, "parallel.recompute",
+          "got policies for {} blocks ('{}'), expected at most model.num_hidden_layers = {}", blocks,
+          config.parallel.recompute, config.model.num_hidden_layers);
 }
 
-}  // namespace athanor
+}  // namespace athanor::config

@@ -5,26 +5,26 @@
 
 #include "athanor/config/refuse.h"
 
-namespace athanor {
+namespace athanor::config {
 
 // On disk things are gone through one after the other; what needs all of them at once is refused.
 void validate_offload(const Config& config) {
   const ParallelConfig& p = config.parallel;
   const OffloadConfig& o = config.offload;
-  require(o.parameters != "disk" || p.zero == 3, config, "offload.parameters",
-          "got disk with parallel.zero = {}, expected parallel.zero = 3 (on one rank, too): the others keep "
+  require(o.parameters != "disk" || p.zero_stage == 3, config, "offload.parameters",
+          "got disk with parallel.zero_stage = {}, expected parallel.zero_stage = 3 (on one rank, too): the "
+          "others keep "
           "every value on every rank",
-          p.zero);
-  const bool hybrid_whole = p.zero_shard > 0 && p.zero == 1;
-  require(
-      o.gradients != "disk" || !hybrid_whole, config, "offload.gradients",
-      "got disk with parallel.zero_shard = {} and parallel.zero = 1, expected parallel.zero = 2 or 3, whose "
-      "sums within and across groups go through the same rows",
-      p.zero_shard);
-  require(
-      o.gradients != "disk" || p.compression == "none", config, "offload.gradients",
-      "got disk with parallel.compression = \"{}\", expected \"none\": codes are made of buffers in memory",
-      p.compression);
+          p.zero_stage);
+  const bool hybrid_whole = p.shard_degree > 0 && p.zero_stage == 1;
+  require(o.gradients != "disk" || !hybrid_whole, config, "offload.gradients",
+          "got disk with parallel.shard_degree = {} and parallel.zero_stage = 1, expected "
+          "parallel.zero_stage = 2 or 3, whose "
+          "sums within and across groups go through the same rows",
+          p.shard_degree);
+  require(o.gradients != "disk" || config.compression.method == "none", config, "offload.gradients",
+          "got disk with compression.method = \"{}\", expected \"none\": codes are made of buffers in memory",
+          config.compression.method);
   for (const auto& [of, place] :
        {std::pair("offload.optimizer", &o.optimizer), std::pair("offload.activations", &o.activations)})
     require(
@@ -40,26 +40,26 @@ void validate_offload(const Config& config) {
   const std::string got = key == "optimizer.state"     ? "8bit"
                           : key == "offload.optimizer" ? o.optimizer
                                                        : "disk";
-  require(
-      !any_state || p.compression != "onebit-adam", config, key,
-      "got {} with parallel.compression = \"onebit-adam\", expected another: its momentum is what is sent, "
-      "and summed whole in f32",
-      got);
-  require(
-      got == "8bit" || !any_state || p.sync_every == 0, config, key,
-      "got {} with parallel.sync_every = {}, expected 0: the outer optimizer goes through all f32 masters of "
-      "an island at once",
-      got, p.sync_every);
+  require(!any_state || config.compression.method != "onebit-adam", config, key,
+          "got {} with compression.method = \"onebit-adam\", expected another: its momentum is what is sent, "
+          "and summed whole in f32",
+          got);
+  require(got == "8bit" || !any_state || config.local_sgd.sync_interval == 0, config, key,
+          "got {} with local_sgd.sync_interval = {}, expected 0: the outer optimizer goes through all f32 "
+          "masters of "
+          "a replica group at once",
+          got, config.local_sgd.sync_interval);
   const std::tuple<const char*, const std::string&, const char*> settings[] = {
       {"offload.optimizer", o.optimizer, "memory"},
       {"offload.gradients", o.gradients, "memory"},
       {"offload.activations", o.activations, "memory"},
       {"optimizer.state", config.optimizer.state, "f32"}};
   for (const auto& [of, value, expected] : settings)
-    require(p.servers == 0 || value == expected, config, of,
-            "got {} with parallel.servers = {}, expected parallel.servers = 0: servers and workers keep what "
+    require(config.parameter_server.servers == 0 || value == expected, config, of,
+            "got {} with parameter_server.servers = {}, expected parameter_server.servers = 0: servers and "
+            "workers keep what "
             "they have in memory",
-            value, p.servers);
+            value, config.parameter_server.servers);
 }
 
-}  // namespace athanor
+}  // namespace athanor::config

@@ -5,8 +5,8 @@
 
 #include "athanor/config/config.h"
 
-namespace athanor {
+namespace athanor::config {
 
 void validate_offload(const Config& config);
 
-}  // namespace athanor
+}  // namespace athanor::config

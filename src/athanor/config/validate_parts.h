@@ -4,7 +4,7 @@
 
 #include "athanor/config/config.h"
 
-namespace athanor {
+namespace athanor::config {
 
 void check_model(const Config& config);          // validate_model.cpp: sizes, heads, experts
 void check_recompute(const Config& config);      // that the model has the blocks of parallel.recompute
@@ -12,4 +12,4 @@ void check_layout(const Config& config);         // validate_layout.cpp: tp, sp,
 void check_data_parallel(const Config& config);  // validate_data_parallel.cpp: what sums of gradients go with
 void check_samples(const Config& config);        // validate_samples.cpp: train.sample_*
 
-}  // namespace athanor
+}  // namespace athanor::config

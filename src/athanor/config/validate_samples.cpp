@@ -1,7 +1,7 @@
 #include "athanor/config/refuse.h"
 #include "athanor/config/validate_parts.h"
 
-namespace athanor {
+namespace athanor::config {
 
 void check_samples(const Config& config) {
   const TrainConfig& t = config.train;
@@ -26,7 +26,8 @@ void check_samples(const Config& config) {
   whole_model("parallel.pp", p.pp, 1, "text is sampled where a rank holds every layer");
   whole_model("parallel.tp", p.tp, 1, "text is sampled where a rank holds whole layers");
   whole_model("parallel.cp", p.cp, 1, "text is sampled where a rank sees whole sequences");
-  whole_model("parallel.servers", p.servers, 0, "text is sampled where ranks keep the parameters");
+  whole_model("parameter_server.servers", config.parameter_server.servers, 0,
+              "text is sampled where ranks keep the parameters");
 }
 
-}  // namespace athanor
+}  // namespace athanor::config

@@ -5,14 +5,15 @@
 
 #include "athanor/base/check.h"
 
-namespace athanor {
+namespace athanor::data {
 
-BatchReader::BatchReader(std::span<const Channel> channels, Sampler sampler, int64_t micro_batch)
-    : channels_(channels), sampler_(std::move(sampler)), micro_batch_(micro_batch), seq_len_(0) {
+BatchReader::BatchReader(std::span<const Channel> channels, Sampler sampler, int64_t micro_batch_size)
+    : channels_(channels), sampler_(std::move(sampler)), micro_batch_size_(micro_batch_size), seq_len_(0) {
   check(!channels_.empty() && channels_.size() == sampler_.channels().size(),
         "batch reader: got {} channels, expected the {} of the sampler", channels_.size(),
         sampler_.channels().size());
-  check(micro_batch_ >= 1, "batch reader: got a micro batch of {}, expected at least 1", micro_batch_);
+  check(micro_batch_size_ >= 1, "batch reader: got a micro batch of {}, expected at least 1",
+        micro_batch_size_);
   seq_len_ = channels_[0].seq_len();
   for (const Channel& channel : channels_)
     check(channel.seq_len() == seq_len_, "channel '{}': got a seq_len of {}, expected {} as in '{}'",
@@ -23,18 +24,18 @@ BatchReader::BatchReader(std::span<const Channel> channels, Sampler sampler, int
           channel.tells_documents_apart() ? "tells" : "does not tell", channels_[0].name());
 }
 
-int64_t BatchReader::num_grains() const {
-  return (sampler_.global_batch() + micro_batch_ - 1) / micro_batch_;
+int64_t BatchReader::num_micro_batches() const {
+  return (sampler_.global_batch() + micro_batch_size_ - 1) / micro_batch_size_;
 }
 
-void BatchReader::read(int64_t step, int64_t grain, Batch& batch) const {
-  check(grain >= 0 && grain < num_grains(), "batch reader: grain {}, expected 0 to {}", grain,
-        num_grains() - 1);
+void BatchReader::read(int64_t step, int64_t micro_batch, Batch& batch) const {
+  check(micro_batch >= 0 && micro_batch < num_micro_batches(),
+        "batch reader: micro-batch {}, expected 0 to {}", micro_batch, num_micro_batches() - 1);
   batch.step = step;
-  batch.grain = grain;
+  batch.micro_batch = micro_batch;
   batch.seq_len = seq_len_;
-  batch.first_index = grain * micro_batch_;
-  batch.num_sequences = std::min(micro_batch_, sampler_.global_batch() - batch.first_index);
+  batch.first_index = micro_batch * micro_batch_size_;
+  batch.num_sequences = std::min(micro_batch_size_, sampler_.global_batch() - batch.first_index);
   const auto rows = static_cast<size_t>(batch.num_sequences), width = static_cast<size_t>(seq_len_);
   batch.tokens.resize(rows * width);
   batch.targets.resize(rows * width);
@@ -60,4 +61,4 @@ Sampler make_sampler(std::span<const Channel> channels, uint64_t seed, int64_t g
   return Sampler(std::move(shapes), seed, global_batch);
 }
 
-}  // namespace athanor
+}  // namespace athanor::data

@@ -1,12 +1,13 @@
-// The tokens of one grain: micro_batch sequences of a step's global batch, the unit of work.
+// Batches: the tokens of one micro-batch, which is micro_batch_size sequences of a step's global batch and the unit of work that
+// data-parallel ranks share. micro_batch_size × data-parallel ranks × accumulation = global_batch.
 //
-//   const BatchReader reader(dataset.channels, sampler, config.train.micro_batch);
+//   const BatchReader reader(dataset.channels, sampler, config.train.micro_batch_size);
 //   Batch batch;
-//   for (int64_t grain = 0; grain < reader.num_grains(); ++grain) reader.read(step, grain, batch);
+//   for (int64_t micro_batch = 0; micro_batch < reader.num_micro_batches(); ++micro_batch) reader.read(step, micro_batch, batch);
 //
-// Grain g of step s holds the slots [g * micro_batch, min((g + 1) * micro_batch, global_batch)) of the step.
-// Thread rule: a reader is const and serves any thread; a batch belongs to one.
-// Errors: an id outside the vocabulary is an Error naming channel, position and id.
+// Micro-batch g of step s holds the slots [g * micro_batch_size, min((g + 1) * micro_batch_size, global_batch)) of the step.
+// Thread rule: a reader is const and serves any thread; a batch belongs to one thread.
+// Errors: Error naming channel, position and id for an id outside the vocabulary.
 #pragma once
 
 #include <cstdint>
@@ -16,38 +17,38 @@
 #include "athanor/data/channel.h"
 #include "athanor/data/sampler.h"
 
-namespace athanor {
+namespace athanor::data {
 
 struct Batch {
-  int64_t step = 0, grain = 0;
+  int64_t step = 0, micro_batch = 0;
   int64_t first_index = 0;          // slot of the first sequence in the global batch of the step
-  int64_t num_sequences = 0;        // B; the last grain of a step may be smaller
+  int64_t num_sequences = 0;        // B; the last micro-batch of a step may be smaller
   int64_t seq_len = 0;              // T
   std::vector<int32_t> tokens;      // [B,T]
   std::vector<int32_t> targets;     // [B,T]: targets[b,t] follows tokens[b,t]
   std::vector<int32_t> channel_of;  // [B]: index into the channels
-  // [B,T]: the position where each token's document begins, before which it attends to nothing; empty: sequences are
-  // one document, as far as attention goes.
+  // Document mask, [B,T]: the position in the sequence where each token's document begins; the token attends to nothing
+  // before it. Empty: no mask, a token attends to its whole sequence.
   std::vector<int32_t> document_starts = {};
 };
 
 class BatchReader {
  public:
   // The channels must outlive the reader and be those of the sampler, in its order.
-  BatchReader(std::span<const Channel> channels, Sampler sampler, int64_t micro_batch);
+  BatchReader(std::span<const Channel> channels, Sampler sampler, int64_t micro_batch_size);
 
-  int64_t num_grains() const;                                  // of every step
-  void read(int64_t step, int64_t grain, Batch& batch) const;  // reuses the batch's memory
+  int64_t num_micro_batches() const;                                 // micro-batches of a step
+  void read(int64_t step, int64_t micro_batch, Batch& batch) const;  // reuses the batch's memory
   const Sampler& sampler() const { return sampler_; }
-  int64_t micro_batch() const { return micro_batch_; }
+  int64_t micro_batch_size() const { return micro_batch_size_; }
 
  private:
   std::span<const Channel> channels_;
   Sampler sampler_;
-  int64_t micro_batch_, seq_len_;
+  int64_t micro_batch_size_, seq_len_;
 };
 
 // The sampler of these channels.
 Sampler make_sampler(std::span<const Channel> channels, uint64_t seed, int64_t global_batch);
 
-}  // namespace athanor
+}  // namespace athanor::data

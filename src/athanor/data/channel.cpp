@@ -6,7 +6,7 @@
 
 #include "athanor/base/check.h"
 
-namespace athanor {
+namespace athanor::data {
 namespace {
 
 int64_t held_out(int64_t num_tokens, double valid_fraction) {
@@ -121,4 +121,4 @@ std::optional<int64_t> Channel::valid_bytes_of(int64_t first, int64_t last) cons
   return (valid_ == nullptr ? bytes_ : valid_bytes_)->of(first, last);
 }
 
-}  // namespace athanor
+}  // namespace athanor::data

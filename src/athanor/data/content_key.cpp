@@ -10,7 +10,7 @@
 #include "athanor/base/error.h"
 #include "athanor/base/hash.h"
 
-namespace athanor {
+namespace athanor::data {
 namespace {
 
 constexpr size_t kKeyDigits = 32;
@@ -78,4 +78,4 @@ std::string content_key(Env& env, const std::vector<SourceFile>& files, const st
   return key;
 }
 
-}  // namespace athanor
+}  // namespace athanor::data

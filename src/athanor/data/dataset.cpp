@@ -6,7 +6,7 @@
 #include "athanor/base/check.h"
 #include "athanor/base/nearest.h"
 
-namespace athanor {
+namespace athanor::data {
 namespace {
 
 int64_t vocabulary(const Config& config, const DatasetOptions& options, const Tokenizer* tokenizer) {
@@ -69,7 +69,7 @@ std::string token_file_of(Env& env, const Config& config, const std::string& cha
   }
 }
 
-// Opens the token files of channels, and gathers what their sources were.
+// Opens the token files of channels, and collects what their sources were.
 class TokenFiles {
  public:
   TokenFiles(Env& env, const Config& config, const DatasetOptions& options, Dataset& dataset)
@@ -134,10 +134,9 @@ Dataset open_dataset(const Config& config, Env& env, const DatasetOptions& optio
           fmt::format("data.channels: two are named '{}', expected different names", channel.name));
     const auto tokens = files.open(channel.name, channel.path);
     const auto valid = channel.valid_path.empty() ? nullptr : files.open(channel.name, channel.valid_path);
-    dataset.channels.emplace_back(
-        ChannelOptions{channel.name, channel.weight, data.seq_len, data.valid_fraction, dataset.vocab_size,
-                       data.attend_across_documents},
-        tokens, bytes, valid);
+    dataset.channels.emplace_back(ChannelOptions{channel.name, channel.weight, data.seq_len,
+                                                 data.valid_fraction, dataset.vocab_size, data.document_mask},
+                                  tokens, bytes, valid);
     dataset.identity += fmt::format("channel '{}': weight={} tokens={} content={}", channel.name,
                                     channel.weight, tokens->num_tokens(), tokens->quick_hash());
     if (valid != nullptr)
@@ -166,4 +165,4 @@ int64_t Dataset::channel_index(const std::string& name) const {
               nearest.empty() ? "" : "did you mean '" + nearest + "'?");
 }
 
-}  // namespace athanor
+}  // namespace athanor::data

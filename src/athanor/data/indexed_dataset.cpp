@@ -9,7 +9,7 @@
 #include "athanor/base/check.h"
 #include "athanor/base/hash.h"
 
-namespace athanor {
+namespace athanor::data {
 
 static_assert(std::endian::native == std::endian::little,
               "token files are read and written as they lie in memory");
@@ -258,4 +258,4 @@ void IndexedDataset::check_ids(int64_t vocab_size) const {
   }
 }
 
-}  // namespace athanor
+}  // namespace athanor::data

@@ -10,15 +10,15 @@
 //
 // PREFIX.idx, little-endian: "MMIDIDX\0\0" · u64 version 1 · u8 type · u64 S sequences · u64 D boundaries ·
 // S x i32 lengths · S x i64 byte pointers · D x i64 document boundaries (first 0, last S) · [S x i8 modes].
-// PREFIX.text_bytes, ours, where the writer was told of them all: "ATHBYTES" · u64 D documents · u64 tokens of all · D x i64
-// bytes of each document's text.
-// The writer stores a document as one sequence, ids as u16 where the vocabulary is below 65500, else as i32.
-// The reader takes every integer type; the files must describe each other exactly.
+// PREFIX.text_bytes is our own format, written if the writer was given the bytes of every document: "ATHBYTES" ·
+// u64 D documents · u64 tokens in all · D x i64 bytes of each document's text.
+// The writer stores a document as one sequence, ids as u16 if the vocabulary is below 65500, otherwise as i32. The
+// reader takes every integer type; the sizes in the files must match each other exactly.
 //
-// Thread rule: a writer belongs to one thread; a dataset may be read by many.
-// Errors: a bad file is an Error naming it, what was got and what was expected; nothing is read before it is
-// checked against the files' sizes. The disk's failures are IoErrors; a writer that does not reach finish()
-// leaves nothing behind.
+// Thread rule: a writer belongs to one thread; many threads may read a dataset.
+// Errors: Error for a bad file, naming the file, what was got and what was expected; every offset is checked against
+// the files' sizes before it is used. IoError for failures of the disk. A writer that does not reach finish() leaves no
+// files.
 #pragma once
 
 #include <cstdint>
@@ -30,12 +30,12 @@
 
 #include "athanor/base/file.h"
 
-namespace athanor {
+namespace athanor::data {
 
 enum class TokenType : uint8_t { u8 = 1, i8 = 2, i16 = 3, i32 = 4, i64 = 5, u16 = 8 };
 const char* token_type_name(TokenType type);
 int64_t token_size_bytes(TokenType type);
-TokenType token_type_for(int64_t vocab_size);  // as Megatron chooses: u16 below 65500, else i32
+TokenType token_type_for(int64_t vocab_size);  // as in Megatron-LM: u16 below 65500, otherwise i32
 
 // "data/en.bin", "data/en.idx" and "data/en" all name the prefix "data/en".
 std::string token_file_prefix(const std::string& path);
@@ -47,9 +47,9 @@ class IndexedWriter {
   IndexedWriter(const IndexedWriter&) = delete;
   IndexedWriter& operator=(const IndexedWriter&) = delete;
 
-  // An id outside [0, vocab_size) is an Error. text_bytes: of the text that the ids stand for, where it is known.
+  // Error for an id outside [0, vocab_size). text_bytes: the bytes of the text that the ids stand for, if known.
   void add_document(std::span<const int32_t> ids, std::optional<int64_t> text_bytes = std::nullopt);
-  // All files to the disk under temporary names, then .bin, .text_bytes and after them .idx get theirs.
+  // Syncs all files under temporary names, then renames .bin and .text_bytes, and .idx last.
   void finish();
 
   int64_t num_documents() const { return static_cast<int64_t>(lengths_.size()); }
@@ -65,8 +65,8 @@ class IndexedWriter {
   TokenType type_;
   std::unique_ptr<WritableFile> bin_;
   std::vector<int32_t> lengths_;
-  std::vector<int64_t> text_bytes_;  // of each document, as long as all have told theirs
-  std::vector<uint16_t> narrow_;     // a document's ids on their way to the file
+  std::vector<int64_t> text_bytes_;  // of each document, as long as every document came with its bytes
+  std::vector<uint16_t> narrow_;     // buffer: a document's ids as u16
   int64_t num_tokens_ = 0;
   bool finished_ = false;
 };
@@ -83,16 +83,16 @@ class IndexedDataset {
   uint64_t idx_bytes() const { return idx_.size_bytes(); }
   uint64_t bin_bytes() const { return bin_.size_bytes(); }
 
-  // ids of tokens first, first + 1, ...; a range outside the stream, or an id that int32 cannot hold, is an
-  // Error. Negative ids and ids above a vocabulary are the caller's to refuse.
+  // The ids of tokens first, first + 1, ... Error for a range outside the stream or an id that int32 cannot hold. The
+  // caller checks for negative ids and ids outside its vocabulary.
   void read(int64_t first, std::span<int32_t> out) const;
   // The token where document d begins, for d in [0, num_documents()]; the last one is num_tokens().
   int64_t document_start(int64_t document) const;
-  int64_t document_of(int64_t token) const;  // the last one that begins at or before it
-  // Of the text of document d; none without PREFIX.text_bytes.
+  int64_t document_of(int64_t token) const;  // the last document that begins at or before the token
+  // Bytes of the text of document d; none without PREFIX.text_bytes.
   std::optional<int64_t> text_bytes_of(int64_t document) const;
 
-  // Hash of the whole index and of blocks spread over the ids: cheap, sees an exchanged file.
+  // Hash of the whole index and of blocks spread over the ids: cheap, and notices an exchanged file.
   std::string quick_hash() const;
   // Hash of every byte of .bin and .idx.
   std::string full_hash() const;
@@ -113,4 +113,4 @@ class IndexedDataset {
   const std::byte* boundaries_ = nullptr;
 };
 
-}  // namespace athanor
+}  // namespace athanor::data

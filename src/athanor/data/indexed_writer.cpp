@@ -6,7 +6,7 @@
 #include "athanor/base/check.h"
 #include "athanor/data/indexed_dataset.h"
 
-namespace athanor {
+namespace athanor::data {
 namespace {
 
 template <typename T>
@@ -128,4 +128,4 @@ void IndexedWriter::finish() {
   finished_ = true;
 }
 
-}  // namespace athanor
+}  // namespace athanor::data

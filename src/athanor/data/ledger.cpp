@@ -6,7 +6,7 @@
 #include "athanor/base/check.h"
 #include "athanor/base/hash.h"
 
-namespace athanor {
+namespace athanor::data {
 
 LedgerCheck::LedgerCheck(std::vector<Sampler::ChannelShape> channels, bool from_start)
     : channels_(std::move(channels)), states_(channels_.size()) {
@@ -91,4 +91,4 @@ void write_ledger(const Sampler& sampler, int64_t first_step, int64_t last_step,
   write(lines);
 }
 
-}  // namespace athanor
+}  // namespace athanor::data

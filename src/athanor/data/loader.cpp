@@ -5,15 +5,16 @@
 
 #include "athanor/base/check.h"
 
-namespace athanor {
+namespace athanor::data {
 
-// One slot of the ring is the batch that the caller holds, the others wait or are being filled.
-Loader::Loader(const BatchReader& reader, int64_t first_step, int64_t last_step, std::vector<int64_t> grains,
-               int depth)
+// One buffer of the ring is the batch that the caller holds; the others are ready or being filled.
+Loader::Loader(const BatchReader& reader, int64_t first_step, int64_t last_step,
+               std::vector<int64_t> micro_batches, int depth)
     : reader_(reader),
       first_step_(first_step),
-      num_batches_(std::max<int64_t>(last_step - first_step + 1, 0) * static_cast<int64_t>(grains.size())),
-      grains_(std::move(grains)),
+      num_batches_(std::max<int64_t>(last_step - first_step + 1, 0) *
+                   static_cast<int64_t>(micro_batches.size())),
+      micro_batches_(std::move(micro_batches)),
       ring_(static_cast<size_t>(std::max(depth, 1)) + 1) {
   thread_ = std::thread([this] { run(); });
 }
@@ -36,8 +37,8 @@ void Loader::run() {
         changed_.wait(lock, [&] { return stop_ || i < std::max<int64_t>(taken_ - 1, 0) + slots; });
         if (stop_) return;
       }
-      const auto per_step = static_cast<int64_t>(grains_.size());
-      reader_.read(first_step_ + i / per_step, grains_[static_cast<size_t>(i % per_step)],
+      const auto per_step = static_cast<int64_t>(micro_batches_.size());
+      reader_.read(first_step_ + i / per_step, micro_batches_[static_cast<size_t>(i % per_step)],
                    ring_[static_cast<size_t>(i % slots)]);
       {
         const std::lock_guard lock(mutex_);
@@ -67,4 +68,4 @@ const Batch& Loader::next() {
   return ring_[static_cast<size_t>(index % static_cast<int64_t>(ring_.size()))];
 }
 
-}  // namespace athanor
+}  // namespace athanor::data

@@ -1,12 +1,12 @@
-// Reads the grains of a rank ahead of the training loop, on a thread of its own.
+// Data loader: reads the micro-batches of a rank ahead of the training loop, on a thread of its own.
 //
-//   Loader loader(reader, first_step, last_step, grains_of_this_rank);
-//   for (step ...) for (grain ...) train_on(loader.next());
+//   Loader loader(reader, first_step, last_step, micro_batches_of_this_rank);      // indices of micro-batches, see batch.h
+//   for (step ...) for (micro_batch ...) train_on(loader.next());
 //
-// Batches come in the order step by step, within a step in the order of `grains`. The batch that next()
-// returns stays until the next call; up to depth more lie ready behind it. Thread rule: next() from one
-// thread. Errors of the reading thread are thrown by the next() that would have returned that batch, and
-// again by every later one. A next() beyond the last batch is an Error.
+// Batches come step by step; within a step, in the order of `micro_batches`. The batch that next() returns is valid until the
+// next call; up to `depth` more batches are read ahead. Thread rule: next() from one thread. Errors: an error of the
+// reading thread is thrown by the next() that would have returned the batch, and by every later next(). Error for a
+// next() beyond the last batch.
 #pragma once
 
 #include <condition_variable>
@@ -18,12 +18,12 @@
 
 #include "athanor/data/batch.h"
 
-namespace athanor {
+namespace athanor::data {
 
 class Loader {
  public:
   // The reader must outlive the loader.
-  Loader(const BatchReader& reader, int64_t first_step, int64_t last_step, std::vector<int64_t> grains,
+  Loader(const BatchReader& reader, int64_t first_step, int64_t last_step, std::vector<int64_t> micro_batches,
          int depth = 4);
   ~Loader();
   Loader(const Loader&) = delete;
@@ -37,7 +37,7 @@ class Loader {
 
   const BatchReader& reader_;
   const int64_t first_step_, num_batches_;
-  const std::vector<int64_t> grains_;
+  const std::vector<int64_t> micro_batches_;
   std::vector<Batch> ring_;
   std::mutex mutex_;
   std::condition_variable changed_;
@@ -45,7 +45,7 @@ class Loader {
   int64_t taken_ = 0;  // batches that next() has returned
   bool stop_ = false;
   std::exception_ptr error_;
-  std::thread thread_;  // last: it starts when all else is there
+  std::thread thread_;  // the last member: it starts when all others are initialized
 };
 
-}  // namespace athanor
+}  // namespace athanor::data

@@ -5,7 +5,7 @@
 
 #include "athanor/base/check.h"
 
-namespace athanor {
+namespace athanor::data {
 namespace {
 
 constexpr int kShareBits = 62;
@@ -42,9 +42,9 @@ Mixture::Mixture(const std::vector<double>& weights) : places_(weights.size()), 
   root_ = divide(channels, relative, path);
 }
 
-// An error of e sequences in what a node divides is one of e times its share, and a half, in either part of it. The
-// channels come heaviest first, so a part of several channels has at most two thirds: their error stays below
-// 1.5, and that of a channel below 2.
+// Bound of the error: if a node's count is wrong by e sequences, each half is wrong by at most e times its share plus
+// 1/2. Channels come heaviest first, so a half of several channels has at most two thirds of a node's weight. So the
+// error of such a half stays below 1.5, and that of a channel below 2.
 Mixture::Half Mixture::divide(const std::vector<int>& channels, const std::vector<double>& weights,
                               std::vector<Place>& path) {
   if (channels.size() == 1) {
@@ -98,4 +98,4 @@ int64_t Mixture::count(int channel, int64_t n) const {
   return n;
 }
 
-}  // namespace athanor
+}  // namespace athanor::data

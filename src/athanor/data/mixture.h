@@ -1,24 +1,26 @@
-// Which channel the n-th sequence of a run comes from, and how many of that channel came before it: a pure
-// function of n, exact in integers, with no state and no index built in advance (law 3).
+// The data mixture: which channel the n-th sequence of a run comes from, and how many sequences of that channel came
+// before it. A pure function of n, exact in integers, with no state and no index built in advance (law 3).
 //
 //   const Mixture mixture({0.7, 0.3});
 //   const Draw draw = mixture.draw(n);            // draw.channel, draw.number
 //   mixture.count(1, n);                          // how many of the first n came from channel 1
 //
-// The channels are spread as evenly as integers allow, as Bresenham's algorithm spreads the steps of a line: of the
-// first n sequences, the heavier channels, about half of the weight, have round(n * their share), the others what
-// is left, and either half is divided in the same way. So at every n, not only in the long run, every channel has
-// its share to within two sequences, however many channels there are, and the numbers of a channel come in order:
-// its epochs follow each other without overlap.
+// The channels are spread as evenly as integers allow, as Bresenham's algorithm spreads the steps of a line. The
+// channels, heaviest first, are divided into two halves of about equal weight. Of the first n sequences the first half
+// gets round(n * its share) and the second half the rest; each half is divided in the same way. So for every n, not
+// only in the long run, every channel has its share to within two sequences, however many channels there are. The
+// numbers of a channel come in order, so its epochs follow each other without overlap.
 //
-// Shares are fixed-point with 62 bits. At most O(channels) per call, O(log channels) where weights are alike.
+// Shares are fixed-point with 62 bits. A call takes at most O(channels), and O(log channels) if weights are alike.
 // Thread rule: const, any thread.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
-namespace athanor {
+#include "athanor/base/namespaces.h"
+
+namespace athanor::data {
 
 struct Draw {
   int channel = 0;
@@ -27,23 +29,24 @@ struct Draw {
 
 class Mixture {
  public:
-  // Weights are relative; 0 is never drawn. Negative, infinite or NaN, or none above 0: ConfigError.
+  // Weights are relative; a channel with weight 0 is never drawn. ConfigError for a negative, infinite or NaN weight,
+  // or if no weight is above 0.
   explicit Mixture(const std::vector<double>& weights);
   Draw draw(int64_t n) const;                   // n >= 0
   int64_t count(int channel, int64_t n) const;  // among the draws 0 ... n - 1
   int num_channels() const { return static_cast<int>(places_.size()); }
 
  private:
-  // A division of channels in two.
+  // A half is one channel, or a node that divides it further.
   struct Half {
-    int node = -1;  // that divides it further, or none: it is one channel
-    int channel = -1;
+    int node = -1;     // -1: the half is one channel
+    int channel = -1;  // -1: the half is a node
   };
   struct Node {
-    uint64_t share;  // of the first half in both, times 2^62
+    uint64_t share;  // the first half's share of the node's weight, times 2^62
     Half first, second;
   };
-  // Where a channel is found: the node, from the root on, and which half of it.
+  // One step of the path from the root to a channel: a node, and which half of it.
   struct Place {
     int node;
     bool second;
@@ -52,8 +55,8 @@ class Mixture {
 
   Half root_;
   std::vector<Node> nodes_;
-  std::vector<std::vector<Place>> places_;  // of each channel
-  std::vector<bool> drawn_;                 // whether a channel has weight
+  std::vector<std::vector<Place>> places_;  // the path to each channel
+  std::vector<bool> drawn_;                 // whether a channel's weight is above 0
 };
 
-}  // namespace athanor
+}  // namespace athanor::data

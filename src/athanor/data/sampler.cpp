@@ -5,7 +5,7 @@
 
 #include "athanor/base/check.h"
 
-namespace athanor {
+namespace athanor::data {
 namespace {
 
 std::vector<double> weights_of(const std::vector<Sampler::ChannelShape>& channels) {
@@ -55,4 +55,4 @@ std::vector<double> Sampler::epochs_done(int64_t step) const {
   return epochs;
 }
 
-}  // namespace athanor
+}  // namespace athanor::data

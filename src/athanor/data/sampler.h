@@ -1,11 +1,12 @@
-// Law 3: which sequence stands in slot j of the global batch of step s is a pure function of (seed, s, j).
+// The sampler: which sequence is in slot j of the global batch of step s. A pure function of (seed, s, j) (law 3), so
+// the order of the data does not depend on ranks, restarts or batch shapes, and resuming needs no state.
 //
 //   const Sampler sampler({{"en", 0.7, 90000}, {"code", 0.3, 40000}}, seed, global_batch);
 //   const Sample sample = sampler.sample(step, slot);   // steps count from 1, slots from 0
 //
-// The channel and its draw number k come from Mixture; k is sequence k mod S of epoch k div S, shuffled by a
-// Permutation keyed by (seed, name of the channel, epoch). So each sequence of a channel comes exactly once
-// per epoch of that channel, whatever ranks, restarts or batch shapes do; ledger.h proves it for a run.
+// The channel and its draw number k come from Mixture. Draw k of a channel with S sequences is number k mod S of epoch
+// k div S, shuffled by a Permutation keyed by (seed, name of the channel, epoch). So each sequence of a channel occurs
+// exactly once per epoch of that channel; ledger.h proves it for a run.
 //
 // O(channels) time, no memory. Thread rule: const, any thread.
 #pragma once
@@ -17,7 +18,7 @@
 #include "athanor/base/philox.h"
 #include "athanor/data/mixture.h"
 
-namespace athanor {
+namespace athanor::data {
 
 struct Sample {
   int channel = 0;
@@ -36,7 +37,7 @@ class Sampler {
   Sampler(std::vector<ChannelShape> channels, uint64_t seed, int64_t global_batch);
 
   Sample sample(int64_t step, int64_t slot) const;
-  // Passes over each channel that steps 1 ... step have made: 2.5 is two whole ones and a half.
+  // Epochs of each channel that steps 1 ... step have made; 2.5 means two and a half passes over its sequences.
   std::vector<double> epochs_done(int64_t step) const;
   // Sequences that steps 1 ... step have taken from each channel.
   std::vector<int64_t> sequences_done(int64_t step) const;
@@ -51,4 +52,4 @@ class Sampler {
   int64_t global_batch_;
 };
 
-}  // namespace athanor
+}  // namespace athanor::data

@@ -7,7 +7,7 @@
 
 #include "athanor/base/check.h"
 
-namespace athanor {
+namespace athanor::data {
 
 TextBytes::TextBytes(std::shared_ptr<const IndexedDataset> tokens, std::shared_ptr<const TokenBytes> table)
     : tokens_(std::move(tokens)), table_(std::move(table)) {}
@@ -36,14 +36,14 @@ int64_t TextBytes::whole_by_table(int64_t document) const {
   return total;
 }
 
-// Of a document's own bytes, those that its tokens [first, last) stand for.
+// The part of a document's bytes that its tokens in [first, last) stand for.
 double TextBytes::part_of(int64_t document, int64_t first, int64_t last) const {
   const int64_t start = tokens_->document_start(document), end = tokens_->document_start(document + 1);
   const auto bytes = static_cast<double>(*tokens_->text_bytes_of(document));
   if (first <= start && last >= end) return bytes;
   const int64_t from = std::max(first, start), to = std::min(last, end);
   const int64_t whole = table_ == nullptr ? 0 : whole_by_table(document);
-  // Tokens that no table knows are of one size.
+  // Without a table all tokens count the same.
   if (whole == 0) return bytes * static_cast<double>(to - from) / static_cast<double>(end - start);
   return bytes * static_cast<double>(by_table(from, to)) / static_cast<double>(whole);
 }
@@ -61,4 +61,4 @@ std::optional<int64_t> TextBytes::of(int64_t first, int64_t last) const {
   return std::llround(total);
 }
 
-}  // namespace athanor
+}  // namespace athanor::data

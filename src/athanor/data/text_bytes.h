@@ -1,13 +1,13 @@
-// How many bytes of text a range of a token file stands for, so that a loss can be stated in bits per byte.
+// How many bytes of text a range of a token file stands for: the denominator of bits per byte.
 //
 //   const TextBytes bytes(tokens, table);
 //   std::optional<int64_t> n = bytes.of(first, last);
 //
-// Whole documents count the bytes of their text as it was before any normalizer, where the token file knows them
-// (PREFIX.text_bytes). A part of a document counts the same share of them that its tokens have of the document's by the
-// table (token_bytes.h). Where the file does not know them, the table alone counts; without a table nothing does.
+// With PREFIX.text_bytes (indexed_dataset.h) a complete document counts the bytes of its text before any normalizer. A
+// part of a document counts a share of them: bytes of its tokens over bytes of all the document's tokens, both by the
+// table (token_bytes.h). Without PREFIX.text_bytes the bytes by the table count. Without either the answer is none.
 //
-// Thread rule: any thread. What a document's tokens come to is kept, so that the next question is cheap.
+// Thread rule: any thread. The sums of documents are cached.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@
 #include "athanor/data/indexed_dataset.h"
 #include "athanor/data/token_bytes.h"
 
-namespace athanor {
+namespace athanor::data {
 
 class TextBytes {
  public:
@@ -34,7 +34,7 @@ class TextBytes {
   std::shared_ptr<const IndexedDataset> tokens_;
   std::shared_ptr<const TokenBytes> table_;  // may be null
   mutable std::mutex mutex_;
-  mutable std::unordered_map<int64_t, int64_t> whole_;  // document -> what its tokens come to by the table
+  mutable std::unordered_map<int64_t, int64_t> whole_;  // document -> bytes of its tokens by the table
 };
 
-}  // namespace athanor
+}  // namespace athanor::data

@@ -9,7 +9,7 @@
 
 #include "athanor/base/check.h"
 
-namespace athanor {
+namespace athanor::data {
 namespace {
 
 std::set<int64_t> special_ids(const Tokenizer& tokenizer) {
@@ -65,4 +65,4 @@ int64_t TokenBytes::of(std::span<const int32_t> ids) const {
   return total;
 }
 
-}  // namespace athanor
+}  // namespace athanor::data

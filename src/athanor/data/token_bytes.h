@@ -1,4 +1,4 @@
-// How many bytes of text a token stands for, so that a loss can be stated in bits per byte.
+// How many bytes of text a token stands for: for bits per byte.
 //
 //   const TokenBytes bytes(tokenizer);
 //   int64_t n = bytes.of(ids);        // special tokens count 0 bytes
@@ -14,7 +14,7 @@
 
 #include "athanor/text/tokenizer.h"
 
-namespace athanor {
+namespace athanor::data {
 
 class TokenBytes {
  public:
@@ -30,4 +30,4 @@ class TokenBytes {
   mutable std::vector<int32_t> bytes_;  // [vocab_size]
 };
 
-}  // namespace athanor
+}  // namespace athanor::data

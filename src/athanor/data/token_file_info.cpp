@@ -1,10 +1,11 @@
 #include <nlohmann/json.hpp>
 
 #include "athanor/base/check.h"
+#include "athanor/base/format_version.h"
 #include "athanor/base/hash.h"
 #include "athanor/data/tokenize.h"
 
-namespace athanor {
+namespace athanor::data {
 
 std::string tokenizer_hash(const Tokenizer& tokenizer) {
   Hash128 hash;
@@ -15,12 +16,12 @@ std::string tokenizer_hash(const Tokenizer& tokenizer) {
 
 namespace {
 
-// Files of earlier builds say nothing about their sources.
+constexpr int64_t kTokenFileFormat = 2;  // 2: it says which files the text was read from
+
 void read_sources(const nlohmann::json& json, TokenFileInfo& info) {
   ReadReport& read = info.read;
   read.documents = info.documents;
   read.text_bytes = info.bytes;
-  if (!json.contains("left_out")) return;
   json.at("files").get_to(read.files);
   json.at("first_files").get_to(read.names);
   json.at("json_files").get_to(read.json_files);
@@ -36,7 +37,7 @@ std::string token_file_info_json(const TokenFileInfo& info) {
   auto left_out = nlohmann::ordered_json::array();
   for (const LeftOut& entry : info.read.left_out)
     left_out.push_back({{"file", entry.file}, {"reason", entry.reason}});
-  const nlohmann::ordered_json json = {{"format", 1},
+  const nlohmann::ordered_json json = {{"format", kTokenFileFormat},
                                        {"documents", info.documents},
                                        {"tokens", info.tokens},
                                        {"bytes", info.bytes},
@@ -62,8 +63,8 @@ std::optional<TokenFileInfo> read_token_file_info(Env& env, const std::string& p
   const std::string text = env.read_text(path, kMaxBytes);
   try {
     const auto json = nlohmann::json::parse(text);
-    check(json.at("format").get<int>() == 1, "'{}': got format {}, expected 1", path,
-          json.at("format").get<int>());
+    check_format(path, json.at("format").get<int64_t>(), kTokenFileFormat,
+                 fmt::format("remove the files {}.* and tokenize the text again", prefix));
     TokenFileInfo info;
     json.at("documents").get_to(info.documents);
     json.at("tokens").get_to(info.tokens);
@@ -81,4 +82,4 @@ std::optional<TokenFileInfo> read_token_file_info(Env& env, const std::string& p
   }
 }
 
-}  // namespace athanor
+}  // namespace athanor::data

@@ -4,19 +4,19 @@
 #include <utility>
 
 #include "athanor/base/check.h"
+#include "athanor/base/file_lock.h"
 #include "athanor/base/hash.h"
 #include "athanor/base/interrupted.h"
 #include "athanor/base/thread_pool.h"
 #include "athanor/data/content_key.h"
-#include "athanor/data/document_reader.h"
-#include "athanor/data/file_lock.h"
 #include "athanor/data/indexed_dataset.h"
+#include "athanor/documents/document_reader.h"
 
-namespace athanor {
+namespace athanor::data {
 namespace {
 
-// Documents wait until there is work for all threads, so one batch is encoded while nothing is read. Small
-// enough to keep in memory, large enough that the wait at its end does not matter.
+// Size of a batch of documents that all threads encode together; nothing is read meanwhile. Small enough to keep in
+// memory, large enough that waiting for the last thread does not matter.
 constexpr size_t kBatchBytes = size_t{8} << 20;
 constexpr size_t kBatchDocuments = 8192;
 
@@ -189,4 +189,4 @@ std::string cached_token_file(Env& env, const Tokenizer& tokenizer, const std::s
   return prefix;
 }
 
-}  // namespace athanor
+}  // namespace athanor::data

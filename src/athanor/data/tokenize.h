@@ -1,19 +1,18 @@
-// Text to token files: every document through the tokenizer, an end-of-text id after each, before it what the
-// tokenizer's files put before a text (text/special_tokens.h).
+// Tokenizes text into token files. Each document becomes SpecialTokens::before (text/special_tokens.h), its ids, and an
+// end-of-text id.
 //
 //   const TokenFileInfo info = build_token_file(env, tokenizer, {"data/en"}, "out/en", {.threads = 2});
 //   const std::string prefix = cached_token_file(env, tokenizer, "data/en", ".cache", {});
 //
-// Documents are ordinary text: a special token spelt out in one stays text, but a line of plain text that holds the
-// tokenizer's end of text, or <|endoftext|>, and nothing else divides documents. The order of the documents, and
-// with it every byte of the result, depends on no thread count. Beside PREFIX.bin and PREFIX.idx lies
-// PREFIX.text_bytes (indexed_dataset.h) and PREFIX.meta.json, written last: TokenFileInfo as JSON, with the hash of .bin and
-// .idx.
+// Documents are ordinary text: a special token spelled out in a document stays text. But a line of plain text that
+// holds only the tokenizer's end-of-text token, or only <|endoftext|>, divides documents. Every byte of the result is
+// independent of the number of threads. Files: PREFIX.bin, PREFIX.idx, PREFIX.text_bytes (indexed_dataset.h), and last
+// PREFIX.meta.json, which is TokenFileInfo as JSON with a hash of .bin and .idx.
 //
-// The cache is keyed by content: tokenizer.json, text_key, and names and bytes of the files. Several
-// processes may ask for the same text at once: one builds it, the others wait on a lock file (the system
-// frees the lock of a process that dies), and nobody ever sees half a file. Thread rule: any thread. Errors:
-// those of document_reader.h; a path without a single document is an Error.
+// The cache is keyed by content: tokenizer.json, text_key, and names and bytes of the files. Several processes may ask
+// for the same text at once: one builds it, the others wait on a lock file (the system frees the lock of a process that
+// dies), and no process sees a half-written file. Thread rule: any thread. Errors: those of
+// documents/document_reader.h; Error for a path without a single document.
 #pragma once
 
 #include <atomic>
@@ -24,29 +23,29 @@
 #include <vector>
 
 #include "athanor/base/file.h"
-#include "athanor/data/document_reader.h"
+#include "athanor/documents/document_reader.h"
 #include "athanor/text/tokenizer.h"
 
-namespace athanor {
+namespace athanor::data {
 
 struct TokenizeState {
   std::string source;       // the path being tokenized
-  uint64_t bytes_done = 0;  // of the files as they are stored
+  uint64_t bytes_done = 0;  // of the stored files, compressed or not
   uint64_t bytes_total = 0;
   int64_t documents = 0, tokens = 0;
   bool waiting = false;       // another process tokenizes this path; reported once
   bool finished = false;      // reported once, last
-  bool run_together = false;  // with `finished`: documents that no end of text tells apart
+  bool run_together = false;  // with `finished`: no end of text divides the documents
 };
 using TokenizeProgress = std::function<void(const TokenizeState& state)>;
 
 struct TokenizeOptions {
   std::string text_key = "text";
   int threads = 1;
-  bool text_key_given = false;  // then it must count for something: check_text_key_used
-  TokenizeProgress progress;    // called from the calling thread, a few times per MiB of text at most
+  bool text_key_given = false;  // the user set text_key: check_text_key_used() applies
+  TokenizeProgress progress;    // called in the calling thread, at most a few times per MiB of text
   const std::atomic<int>* stop =
-      nullptr;  // not zero: Interrupted, also while waiting; no half-made file stays
+      nullptr;  // nonzero: Interrupted, also while waiting; no half-written file stays
 };
 
 struct TokenFileInfo {
@@ -55,7 +54,7 @@ struct TokenFileInfo {
   ReadReport read;    // what was read and what was left out
   std::string tokenizer_hash;
   int64_t vocab_size = 0;
-  int64_t end_of_text = -1;  // -1: the tokenizer has none, documents follow each other directly
+  int64_t end_of_text = -1;  // -1: the tokenizer has none; documents follow each other directly
   std::string text_key;
   std::vector<std::string> source;
   std::string content_hash;  // IndexedDataset::full_hash
@@ -63,19 +62,19 @@ struct TokenFileInfo {
 
 std::string tokenizer_hash(const Tokenizer& tokenizer);
 
-// What divides documents in plain text that this tokenizer is to read.
+// The separator lines that divide documents in plain text for this tokenizer.
 std::vector<std::string> document_separators(const Tokenizer& tokenizer);
 
 TokenFileInfo build_token_file(Env& env, const Tokenizer& tokenizer, const std::vector<std::string>& paths,
                                const std::string& prefix, const TokenizeOptions& options);
 
-// The prefix of the token file of a path, built now if this is the first time.
+// The prefix of the cached token file of a path; builds the file if it is not there yet.
 std::string cached_token_file(Env& env, const Tokenizer& tokenizer, const std::string& path,
                               const std::string& cache_folder, const TokenizeOptions& options);
 
 std::string token_file_info_json(const TokenFileInfo& info);
 
-// PREFIX.meta.json; empty where a token file has none (Megatron's have none).
+// PREFIX.meta.json; none if the token file has none (files made by Megatron-LM).
 std::optional<TokenFileInfo> read_token_file_info(Env& env, const std::string& prefix);
 
-}  // namespace athanor
+}  // namespace athanor::data

@@ -4,7 +4,7 @@
 
 #include "athanor/base/philox.h"
 
-namespace athanor {
+namespace athanor::evaluate {
 namespace {
 
 // Feeds ids to the model and returns the logits after the last one.
@@ -28,8 +28,9 @@ std::vector<int32_t> generate(const Model& model, Arena& arena, std::span<const 
   for (const int32_t id : prompt)
     check(id >= 0 && id < config.vocab_size, "generate: the prompt holds id {}, expected below vocab_size {}",
           id, config.vocab_size);
-  const auto capacity = static_cast<size_t>(
-      options.context > 0 ? std::min(options.context, config.max_seq_len) : config.max_seq_len);
+  const auto capacity =
+      static_cast<size_t>(options.context > 0 ? std::min(options.context, config.max_position_embeddings)
+                                              : config.max_position_embeddings);
   const auto newest = [](const std::vector<int32_t>& ids, size_t count) {
     return std::vector<int32_t>(ids.end() - static_cast<std::ptrdiff_t>(std::min(count, ids.size())),
                                 ids.end());
@@ -63,4 +64,4 @@ std::vector<int32_t> generate(const Model& model, Arena& arena, std::span<const 
   return made;
 }
 
-}  // namespace athanor
+}  // namespace athanor::evaluate

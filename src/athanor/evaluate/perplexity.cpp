@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace athanor {
+namespace athanor::evaluate {
 namespace {
 
 // ids [batch, length + 1]: windows of one length; starts [batch, length] or none.
@@ -93,7 +93,7 @@ Evaluation evaluate_channels(const Model& model, Arena& arena, std::span<const C
   double total = 0.0;
   for (const Channel& channel : channels) {
     const std::vector<Unit> units = cut(channel, options);
-    // Units of other ranks stay zero here; adding zeros is exact, so the all-reduce gathers them.
+    // Batches of other ranks are zero here. Adding zeros is exact, so the all-reduce works as a gather.
     std::vector<double> sums(units.size(), 0.0);
     ChannelScore score{.name = channel.name(), .tokens = 0, .loss = 0.0, .bytes = int64_t{0}};
     const auto batch_of = [&](const Unit& unit) {
@@ -161,8 +161,9 @@ IdsScore score_ids(const Model& model, Arena& arena, const std::vector<std::vect
   for (size_t s = 0; s < sequences.size(); ++s) {
     const auto& ids = sequences[s];
     const auto length = static_cast<int64_t>(ids.size()) - 1;
-    check(length <= config.max_seq_len, "ids: sequence {} has {} ids, expected at most {} (max_seq_len + 1)",
-          s, ids.size(), config.max_seq_len + 1);
+    check(length <= config.max_position_embeddings,
+          "ids: sequence {} has {} ids, expected at most {} (max_position_embeddings + 1)", s, ids.size(),
+          config.max_position_embeddings + 1);
     for (size_t i = 0; i < ids.size(); ++i)
       check(ids[i] >= 0 && ids[i] < config.vocab_size,
             "ids: sequence {} holds id {} at {}, expected below vocab_size {}", s, ids[i], i,
@@ -177,4 +178,4 @@ IdsScore score_ids(const Model& model, Arena& arena, const std::vector<std::vect
   return score;
 }
 
-}  // namespace athanor
+}  // namespace athanor::evaluate

@@ -1,12 +1,12 @@
-// How well a model predicts held-out text.
+// Validation loss, perplexity and bits per byte of a model on the held-out text of channels.
 //
 //   const Evaluation e = evaluate_channels(model, arena, dataset.channels, group, {.batch = 4});
 //   e.channels[0].loss, .perplexity(), .bits_per_byte()
 //
-// Loss is the mean natural-log loss over all predicted tokens. Every held-out token of a channel is predicted
-// once, from at most seq_len tokens before it (data/channel.h). The windows are shared out over the ranks in
-// units of `batch` windows and their sums are added in the order of the windows, so any number of ranks gets
-// the same bits. Thread rule: one thread per model. Errors: those of the data, the model and the group.
+// Loss is the mean natural-log loss over all predicted tokens. Every held-out token of a channel is predicted once,
+// from at most seq_len tokens before it (data/channel.h). The windows are partitioned over the ranks of the group in
+// batches of `batch` windows. Sums are added in the order of the windows, so any number of ranks gets the same bits.
+// Thread rule: one thread per model. Errors: those of the data, the model and the group.
 #pragma once
 
 #include <cstdint>
@@ -20,13 +20,13 @@
 #include "athanor/data/channel.h"
 #include "athanor/models/model.h"
 
-namespace athanor {
+namespace athanor::evaluate {
 
 struct ChannelScore {
   std::string name;
   int64_t tokens = 0;            // predicted
   double loss = 0.0;             // nats per token
-  std::optional<int64_t> bytes;  // of the text those tokens stand for; none without a tokenizer
+  std::optional<int64_t> bytes;  // of the text that the predicted tokens stand for; none without a tokenizer
   double perplexity() const;
   std::optional<double> bits_per_byte() const;
 };
@@ -35,47 +35,47 @@ struct Evaluation {
   std::vector<ChannelScore> channels;
   int64_t tokens = 0;
   double loss = 0.0;                     // over all tokens of all channels
-  bool given_up = false;                 // what there is of it is not to be used
-  std::optional<int64_t> bytes() const;  // of all channels; none where one has none
+  bool given_up = false;                 // stopped by EvaluateOptions::give_up: the results are not valid
+  std::optional<int64_t> bytes() const;  // of all channels; none if one of them has none
   std::optional<double> bits_per_byte() const;
 };
 
-// Windows of one length, as a forward pass takes them.
+// The windows of one forward pass; all have the same length T.
 struct HeldOutBatch {
   Tensor inputs, targets;       // [b,T] i32
-  Tensor document_starts = {};  // [b,T] i32, where documents are told apart
+  Tensor document_starts = {};  // [b,T] i32 (data/batch.h), with a document mask
 };
 
-// Who computes the losses where it is not one model on this rank: the stages of a pipeline.
+// Computes losses if the model is not whole on this rank: pipeline parallelism.
 struct HeldOutPasses {
-  std::function<std::vector<double>(std::span<const HeldOutBatch>)> sum_losses;  // of each; elsewhere zeros
-  int at_a_time = 1;
-  Group* sums = nullptr;  // adds up what all ranks have
+  std::function<std::vector<double>(std::span<const HeldOutBatch>)> sum_losses;  // last stage; others: zeros
+  int at_a_time = 1;      // forward passes in one call of sum_losses
+  Group* sums = nullptr;  // the group that adds up the results of all ranks
 };
 
 struct EvaluateOptions {
   int64_t batch = 4;       // windows in one forward pass
   int64_t max_tokens = 0;  // per channel; 0: all held-out tokens
-  // The ranks make equally many passes, a rank that has run out repeats one for nothing: needed where a pass
-  // gathers parameters (ZeRO 3), which all ranks must do together.
+  // All ranks make the same number of forward passes; a rank that has no windows left repeats one and discards it.
+  // Needed with ZeRO-3, whose passes all-gather parameters.
   bool equal_passes = false;
-  const HeldOutPasses* passes = nullptr;  // null: the model's own
-  // Asked before each pass, by all ranks equally often: true, on all of them, gives the evaluation up.
+  const HeldOutPasses* passes = nullptr;  // null: this rank's model computes the losses
+  // Called before each pass, equally often on all ranks. If it returns true (it must, on all ranks), evaluation stops.
   std::function<bool()> give_up = {};
 };
 
-// Of the losses [n] f32 of a pass.
+// The sum of the losses [n] f32 of a pass, in f64.
 double sum_of_tokens(const Tensor& losses);
 
 Evaluation evaluate_channels(const Model& model, Arena& arena, std::span<const Channel> channels,
                              Group& group, const EvaluateOptions& options);
 
 struct IdsScore {
-  int64_t tokens = 0;  // predicted: one less than the ids of each sequence
-  double loss = 0.0;   // mean over them
+  int64_t tokens = 0;  // predicted: of each sequence one less than its ids
+  double loss = 0.0;   // mean over the predicted tokens
 };
-// Sequences of ids, each from its own start. Error naming sequence and limit for ids outside the vocabulary,
-// for a sequence longer than max_seq_len + 1 and where nothing is left to predict.
+// Scores sequences of ids, each from its own start. Error naming sequence and limit for ids outside the vocabulary or a
+// sequence longer than max_seq_len + 1, and Error if there is nothing to predict.
 IdsScore score_ids(const Model& model, Arena& arena, const std::vector<std::vector<int32_t>>& sequences);
 
-}  // namespace athanor
+}  // namespace athanor::evaluate

@@ -7,7 +7,7 @@
 
 #include "athanor/base/check.h"
 
-namespace athanor {
+namespace athanor::evaluate {
 
 int32_t sample_token(std::span<const float> logits, const SamplingOptions& options, double uniform) {
   check(options.temperature >= 0.0, "temperature: got {}, expected 0 (greedy) or more", options.temperature);
@@ -49,4 +49,4 @@ int32_t sample_token(std::span<const float> logits, const SamplingOptions& optio
   return order[kept - 1];
 }
 
-}  // namespace athanor
+}  // namespace athanor::evaluate

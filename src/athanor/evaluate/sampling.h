@@ -2,14 +2,16 @@
 //
 //   const int32_t id = sample_token(logits, {.temperature = 0.8, .top_p = 0.95}, uniform);
 //
-// Deterministic: the same logits, options and uniform number in [0, 1) give the same token; equal logits are
-// taken in the order of their ids. Thread rule: pure function.
+// Deterministic: the same logits, options and uniform number in [0, 1) give the same token. Of equal logits the smaller
+// id comes first. Thread rule: pure function.
 #pragma once
 
 #include <cstdint>
 #include <span>
 
-namespace athanor {
+#include "athanor/base/namespaces.h"
+
+namespace athanor::evaluate {
 
 struct SamplingOptions {
   double temperature = 1.0;  // 0: greedy, the largest logit
@@ -20,4 +22,4 @@ struct SamplingOptions {
 // Error if the options are out of range or no logit is finite.
 int32_t sample_token(std::span<const float> logits, const SamplingOptions& options, double uniform);
 
-}  // namespace athanor
+}  // namespace athanor::evaluate

@@ -6,7 +6,7 @@
 
 #include "athanor/base/check.h"
 
-namespace athanor {
+namespace athanor::evaluate {
 
 double DocumentScore::loss() const {
   return tokens > 0 ? loss_sum / static_cast<double>(tokens) : 0.0;
@@ -30,9 +30,10 @@ void DocumentScore::add(const DocumentScore& other) {
 DocumentScorer::DocumentScorer(const Model& model, Arena& arena, DocumentScorerOptions options,
                                std::function<void(const DocumentScore&)> done)
     : model_(model), arena_(arena), options_(std::move(options)), done_(std::move(done)) {
-  const int64_t longest = model.config().max_seq_len;
+  const int64_t longest = model.config().max_position_embeddings;
   check(options_.context >= 1 && options_.context <= longest,
-        "context: got {} tokens, expected 1 to the model's max_seq_len {}", options_.context, longest);
+        "context: got {} tokens, expected 1 to the model's max_position_embeddings {}", options_.context,
+        longest);
   if (options_.stride == 0) options_.stride = options_.context;
   check(options_.stride >= 1 && options_.stride <= options_.context,
         "stride: got {} tokens, expected 1 to the context {}", options_.stride, options_.context);
@@ -107,4 +108,4 @@ void DocumentScorer::hand_out() {
   }
 }
 
-}  // namespace athanor
+}  // namespace athanor::evaluate

@@ -1,19 +1,19 @@
-// How well a model predicts whole documents, each on its own.
+// Scores documents: loss, perplexity and bits per byte of each document, by a sliding window.
 //
 //   DocumentScorer scorer(model, arena, {.context = 256, .batch = 4, .before = {end_of_text}},
-//                         [](const DocumentScore& score) { print(score); });
+//                         [&](const DocumentScore& score) { print(score); });
 //   scorer.add({.file = "a.jsonl", .line = 3, .bytes = 120}, ids);
 //   scorer.finish();
 //
-// Every token of a document is predicted exactly once. `before` stands in front of each document and is not predicted;
-// where it is empty, nothing predicts the first token, which does not count. A document with more tokens than the
-// context is read in windows of that many inputs: each window moves on by `stride` tokens and predicts those that no
-// window did, so all but the first `context` are predicted from at least context - stride + 1 tokens before them. The
-// last window is as long as the others.
+// Every token of a document is predicted exactly once. `before` is put in front of each document and is not predicted;
+// if it is empty, the first token of a document is not predicted either. A document longer than `context` is read in
+// windows of `context` inputs. Each window starts `stride` tokens after the one before and predicts the tokens that no
+// window has predicted yet. So every token after the first `context` is predicted from at least context - stride + 1
+// tokens. The last window has full length, too.
 //
-// Scores come in the order of add(), as soon as they are known. Several windows share a forward pass; shorter ones are
-// filled up behind their end, which a causal model cannot see. Thread rule: one thread per model. Errors: an id outside
-// the vocabulary, a context that is none of the model's.
+// Scores come in the order of add(), as soon as they are known. Several windows share a forward pass; shorter windows
+// are padded at the end, which a causal model does not see. Thread rule: one thread per model. Errors: Error for an id
+// outside the vocabulary, or a context below 1 or above the model's max_seq_len.
 #pragma once
 
 #include <cstdint>
@@ -26,20 +26,20 @@
 
 #include "athanor/models/model.h"
 
-namespace athanor {
+namespace athanor::evaluate {
 
 struct DocumentScore {
   std::string file;
   int64_t line = 0;       // where the document begins; 0: it is the whole file
-  std::string id = {};    // what its corpus calls it, if it does
+  std::string id = {};    // its "id" in the corpus, if there is one
   int64_t bytes = 0;      // of its text
   int64_t tokens = 0;     // predicted
-  double loss_sum = 0.0;  // nats over those
+  double loss_sum = 0.0;  // nats, over the predicted tokens
 
   double loss() const;  // nats per token
   double perplexity() const;
   std::optional<double> bits_per_byte() const;
-  void add(const DocumentScore& other);  // sums; keeps its own place
+  void add(const DocumentScore& other);  // adds bytes, tokens and loss_sum
 };
 
 struct DocumentScorerOptions {
@@ -54,17 +54,17 @@ class DocumentScorer {
   DocumentScorer(const Model& model, Arena& arena, DocumentScorerOptions options,
                  std::function<void(const DocumentScore&)> done);
   void add(DocumentScore place, std::span<const int32_t> ids);
-  void finish();  // of what waits for company
+  void finish();  // runs the windows that wait for a full batch
 
  private:
   struct Waiting {
     DocumentScore score;
-    int64_t windows = 0;  // of its own that wait
+    int64_t windows = 0;  // windows of the document that wait
   };
   struct Window {
     size_t document;           // number among all that were added
     std::vector<int32_t> ids;  // inputs and the last target
-    int64_t counted = 0;       // of the last targets
+    int64_t counted = 0;       // this many of the last targets count
   };
   void run_windows();
   void hand_out();
@@ -78,4 +78,4 @@ class DocumentScorer {
   std::vector<Window> windows_;
 };
 
-}  // namespace athanor
+}  // namespace athanor::evaluate

@@ -1,35 +1,40 @@
-// Causal attention with grouped queries, in tiles with an online softmax: never a T x S matrix in memory
-// (Dao et al., FlashAttention, 2022; FlashAttention-2, 2023).
+// Scaled dot-product attention with grouped queries, causal or not. It works tile by tile with an online softmax, so
+// the T x S matrix of scores never exists (Dao et al., FlashAttention, 2022; FlashAttention-2, 2023).
+//
+//   kernels_of(q).attention.forward(queue, o, lse, q, k, v, scale, {});      // {}: all queries and keys, causal
 //
 //   forward    o = softmax(scale * q k^T, causal) v;   lse = log sum exp of each row of scores
 //   backward   p = exp(scale * q k^T - lse), delta = sum_D(do * o):
 //              dv = p^T do,   ds = p * (do v^T - delta),   dq = scale * ds k,   dk = scale * ds^T q
-//   merge      of two sets of keys, o = (e^lse o + e^lse' o') / (e^lse + e^lse'), lse = log(e^lse + e^lse')
+//   merge      joins the results for two sets of keys:
+//              o = (e^lse o + e^lse' o') / (e^lse + e^lse'),   lse = log(e^lse + e^lse')
 //
-// q, o, do, dq [B,T,H,D] T;  k, v, dk, dv [B,S,K,D] T with H a multiple of K (head h uses k/v head h /
-// (H/K)); lse [B,H,T] f32. Query t sees keys 0 ... t + S - T (S >= T: the last T of S positions, as with a KV
-// cache). Keys and values that a query does not see leave its o and lse alone even where they are not finite.
-// backward needs S == T. Outputs are overwritten; they depend neither on the number of threads nor on the
-// other sequences of a batch.
+// q, o, do, dq [B,T,H,D] T;  k, v, dk, dv [B,S,K,D] T with H a multiple of K (query head h uses key/value head
+// h / (H/K));  lse [B,H,T] f32. Causal: query t sees the keys 0 ... t + S - T, with S >= T (the queries are the last T
+// of S positions, as with a KV cache). Causal backward needs S == T. A key or value that a query does not see never
+// changes the query's o or lse, even if it is infinite or NaN. Outputs are overwritten. A result depends neither on the
+// number of threads nor on the other sequences of the batch.
 //
-// An AttentionPart makes it a call about some of the rows (the others are neither read nor written), in which T and S
-// are those of the part, and says what else is hidden: whole blocks of keys that nobody sees are never touched. A
-// query that sees no key has o = 0, lse = -infinity and dq = 0. The gradient of a softmax over more keys than
-// those of the part is that of the parts, each with the o and lse of all keys: dq is then one addend.
+// An AttentionPart restricts a call to a range of queries and a range of keys, and says which of those keys are masked.
+// Rows outside the ranges are neither read nor written, and T and S above are the lengths of the ranges. A block of
+// keys that no query sees is not read. A query that sees no key has o = 0, lse = -infinity and dq = 0.
+//
+// Attention over several ranges of keys (ring attention): run forward on each range and merge() the results; then run
+// backward on each range with the merged o and lse, and sum the dq of the ranges.
 #pragma once
 
 #include <cstdint>
 
-namespace athanor {
+#include "athanor/tensor/forward.h"
 
-class Queue;
-class Tensor;
+namespace athanor::kernels {
 
 struct AttentionPart {
   int64_t first_query = 0, queries = -1;  // rows of q, o, lse, do, dq; -1: all from the first on
-  int64_t first_key = 0, keys = -1;       // rows of k, v, dk, dv
-  bool causal = true;                     // false: a query sees all keys of the part
-  // [B,T] i32, rising in T, or null: the row of k where each query's document begins; it sees none before.
+  int64_t first_key = 0, keys = -1;       // rows of k, v, dk, dv; -1: all from the first on
+  bool causal = true;                     // false: a query sees all keys of the range
+  // Document mask, [B,T] i32 over all of q, never falling along T; null: none. first_keys[b,t] is the row of k where
+  // the document of query t begins: the query sees no key before it.
   const Tensor* first_keys = nullptr;
 };
 
@@ -39,10 +44,9 @@ struct AttentionKernels {
   void (*backward)(Queue&, Tensor& dq, Tensor& dk, Tensor& dv, const Tensor& d_o, const Tensor& o,
                    const Tensor& lse, const Tensor& q, const Tensor& k, const Tensor& v, float scale,
                    const AttentionPart& part);
-  // sum [B,T,H,D] f32 and lse: what was merged so far; its rows of queries [first, first + count) take in those of
-  // o T and o_lse.
+  // Merges o [B,T,H,D] T and o_lse into sum [B,T,H,D] f32 and lse, for the queries [first, first + count).
   void (*merge)(Queue&, Tensor& sum, Tensor& lse, const Tensor& o, const Tensor& o_lse, int64_t first,
                 int64_t count);
 };
 
-}  // namespace athanor
+}  // namespace athanor::kernels

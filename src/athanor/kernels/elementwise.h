@@ -5,21 +5,21 @@
 //   scale        x *= factor                     f32, in place
 //   column_sum   out [C] f32 += sum over rows of x [..., C] T, in blocks of 32 rows, the blocks added in order
 //   cast         y = x                           any two of f32, bf16, f16; round to nearest even
-//   sum_squares  sums[i] = sum of xs[i][j]^2, xs f32: blocks of kNormBlock elements, each summed in f64 lanes of fixed
-//                order, the blocks added in the fixed binary tree of comm/tree.h; not finite if any element is not.
-//                0 on the null device.
+//   sum_squares  sums[i] = sum of xs[i][j]^2, xs f32. Each block of kNormBlock elements is summed in f64 in a fixed
+//                order; the blocks are added in the fixed binary tree of comm/tree.h. A sum is not finite if an element
+//                is not. 0 on the null device.
 #pragma once
 
 #include <cstdint>
 #include <span>
 
-namespace athanor {
+#include "athanor/tensor/forward.h"
 
-class Queue;
-class Tensor;
+namespace athanor::kernels {
 
-// In elements. Pieces of a tensor that are cut at its multiples can be summed apart: a piece that is a node of the tree
-// over the tensor's blocks has that node's sum, so any number of ranks finds the same bits.
+// Elements of a block of sum_squares. Ranks that hold shards of a tensor, split at multiples of kNormBlock, can sum
+// them apart: a shard is covered by nodes of the tree over the tensor's blocks, so any number of ranks finds the same
+// bits.
 constexpr int64_t kNormBlock = 256;
 
 struct ElementwiseKernels {
@@ -31,4 +31,4 @@ struct ElementwiseKernels {
   void (*sum_squares)(Queue&, std::span<const Tensor> xs, std::span<double> sums);
 };
 
-}  // namespace athanor
+}  // namespace athanor::kernels

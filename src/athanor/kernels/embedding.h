@@ -1,22 +1,20 @@
-// Rows of a table, by id.
+// Embedding tables: look-up of rows by id, and its gradient.
 //
-//   forward    y[n] = table[ids[n]]  (+ positions[first_position + n % T] if positions is not null)
-//   backward   dtable[ids[n]] += dy[n], n ascending;    positions: dpositions[first_position + t] += sum over the
-//              batch of dy[b, t], b ascending
-//   move_rows  sum[id] += table[id], table[id] = 0, for every id that occurs: all of a table that is zero elsewhere
+//   forward             y[n] = table[ids[n]]  (+ positions[first_position + n % T] if positions is not null)
+//   backward            dtable[ids[n]] += dy[n], n ascending
+//   backward_positions  dpositions[first_position + t] += sum over the batch of dy[b, t], b ascending
+//   move_rows           sum[id] += table[id], table[id] = 0, for every id that occurs; other rows of `table` are zero
 //
 // ids [B,T] i32, each in [0, V) or kNoRow (Error naming id and V otherwise);  table [V,C] T;  positions [P,C] T;
-// y, dy [B,T,C] T;  dtable [V,C], dpositions [P,C], sum, table of move_rows [V,C] f32.
-// An id of kNoRow stands for a row of zeros that no table has and no gradient reaches: of a table that is cut
-// by rows, the ids whose rows lie elsewhere.
+// y, dy [B,T,C] T;  dtable [V,C] f32, dpositions [P,C] f32;  sum and table of move_rows [V,C] f32.
+// kNoRow reads a row of zeros and has no gradient. A vocabulary-parallel rank uses it for the ids of other ranks' rows.
 #pragma once
 
 #include <cstdint>
 
-namespace athanor {
+#include "athanor/tensor/forward.h"
 
-class Queue;
-class Tensor;
+namespace athanor::kernels {
 
 constexpr int32_t kNoRow = INT32_MIN;
 
@@ -28,4 +26,4 @@ struct EmbeddingKernels {
   void (*move_rows)(Queue&, Tensor& sum, Tensor& table, const Tensor& ids);
 };
 
-}  // namespace athanor
+}  // namespace athanor::kernels

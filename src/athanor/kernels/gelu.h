@@ -5,14 +5,13 @@
 // All tensors [..., F] T of one shape. dx may be dy.
 #pragma once
 
-namespace athanor {
+#include "athanor/tensor/forward.h"
 
-class Queue;
-class Tensor;
+namespace athanor::kernels {
 
 struct GeluKernels {
   void (*forward)(Queue&, Tensor& y, const Tensor& x);
   void (*backward)(Queue&, Tensor& dx, const Tensor& dy, const Tensor& x);
 };
 
-}  // namespace athanor
+}  // namespace athanor::kernels

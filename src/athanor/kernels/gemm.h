@@ -1,26 +1,26 @@
-// Matrix products, the three of a linear layer. All matrices are row-major; sums are f32.
+// Matrix products: the three of a linear layer. All matrices are row-major; sums are f32.
 //
 //   nt   c [M,N] T or f32  = a [M,K] T . b [N,K]^T T (+ bias [N] T)      y  = x . W^T + bias
 //   nn   c [M,N] T or f32  = a [M,K] T . b [K,N] T                       dx = dy . W
 //   tn   c [M,N] f32    (+)= a [K,M]^T T . b [K,N] T                     dW += dy^T . x
 //
-// nt and nn overwrite c, tn too unless `add`: then it adds to it. Leading dimensions are flattened: x may be
-// [B,T,C] where M = B*T.
-// `bias` may be null. c of nt and nn may be f32 where a and b are bf16 or f16 (logits).
-// Each output element is one sum in an order that depends on the shapes and the instruction set alone.
+//   kernels_of(x).gemm.nt(queue, y, x, w, &bias);
 //
-// nt_add and nn_add are nt and nn with an addition to their results, c = residual + T(a . b), that has the bits of the
-// kernel `add` after them and saves a pass over memory. residual [M,N] T is not c itself. tn_sums is tn, and
-// sums [M] f32 += the sums of a's columns (db of a linear layer), each in an order like those of c. nt_rope is nt and
-// then the kernel rope.apply in place with sign +1, with its bits: c [B,T,H,D] T, cos and sin as in rope.h.
+// nt and nn overwrite c; tn overwrites it unless `add`, then it adds. Leading dimensions are flattened: x may be
+// [B,T,C] with M = B*T. `bias` may be null. c of nt and nn may be f32 where a and b are bf16 or f16 (logits). Each
+// output element is one sum, in an order that depends on the shapes and the instruction set alone.
+//
+// Fused forms have the bits of the separate kernels and save a pass over memory:
+//   nt_add, nn_add   c = residual + T(a . b); residual [M,N] T is not c
+//   tn_sums          tn, and sums [M] f32 += the column sums of a (db of a linear layer), in an order like that of c
+//   nt_rope          nt, then rope.apply in place with sign +1; c [B,T,H,D] T, cos and sin as in rope.h
 #pragma once
 
 #include <cstdint>
 
-namespace athanor {
+#include "athanor/tensor/forward.h"
 
-class Queue;
-class Tensor;
+namespace athanor::kernels {
 
 struct GemmKernels {
   void (*nt)(Queue&, Tensor& c, const Tensor& a, const Tensor& b, const Tensor* bias);
@@ -34,4 +34,4 @@ struct GemmKernels {
                   const Tensor& sin, int64_t first_position);
 };
 
-}  // namespace athanor
+}  // namespace athanor::kernels

@@ -5,15 +5,14 @@
 //   backward_weight   dw += sum over rows of dy * x^,   db += sum over rows of dy
 //
 // x, y, dx, dy [..., C] T;  w, b [C] T;  mean, rstd [rows] f32;  dw, db [C] f32. b and db may be null.
-// backward with a `base` [..., C] T gives base + T(dx), the bits of an addition after it; base may be null. With dw it does
-// what backward_weight does as well, with the same bits, and reads dy and x once for both.
-// dw and db are summed over blocks of 32 rows, the blocks added in order.
+// Fused backward: with `base` [..., C] T (may be null) it gives base + T(dx), the bits of an addition afterwards; with
+// dw (may be null) it also does what backward_weight does, with the same bits, and reads dy and x once for both. dw and
+// db are summed over blocks of 32 rows, and the blocks are added in order.
 #pragma once
 
-namespace athanor {
+#include "athanor/tensor/forward.h"
 
-class Queue;
-class Tensor;
+namespace athanor::kernels {
 
 struct LayerNormKernels {
   void (*forward)(Queue&, Tensor& y, Tensor& mean, Tensor& rstd, const Tensor& x, const Tensor& w,
@@ -24,4 +23,4 @@ struct LayerNormKernels {
                           const Tensor& mean, const Tensor& rstd);
 };
 
-}  // namespace athanor
+}  // namespace athanor::kernels

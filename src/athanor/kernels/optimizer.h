@@ -1,22 +1,22 @@
-// One optimizer step over parameters, in one pass over each: unscale and clip the gradient, update the f32 master,
-// write the copy that the model computes with.
+// One fused optimizer step over parameters. One pass over a parameter unscales and clips its gradient, updates its f32
+// master and writes the bf16 or f16 copy that the model computes with.
+//
+//   kernels_of(x).optimizer.adamw(queue, {&tensors, 1}, step);   // one parameter; many in one call share the threads
 //
 //   adamw   (Loshchilov & Hutter, 2019)  g = grad * grad_scale;  m = b1 m + (1-b1) g;  v = b2 v + (1-b2) g^2
 //           master -= lr * weight_decay * master;  master -= lr * (m / c1) / (sqrt(v / c2) + eps)
 //           with c1 = 1 - b1^t, c2 = 1 - b2^t computed in double by the caller
 //   sgd     g = grad * grad_scale + weight_decay * master;  m = momentum m + g;  master -= lr * m
 //
-//   kernels(x).optimizer.adamw(queue, {&tensors, 1}, step)      // of one parameter; many in one call share the threads
-//
-// master, m, v, grad f32 of one shape; value T of that shape, or undefined where the master itself is the value.
-// No tensor of a call is another's.
+// master, m, v, grad f32 of one shape; value T of that shape, or undefined where the model computes with the master.
+// The tensors of a call do not overlap.
 #pragma once
 
 #include <span>
 
 #include "athanor/tensor/tensor.h"
 
-namespace athanor {
+namespace athanor::kernels {
 
 struct AdamwTensors {
   Tensor master, m, v, value, grad;
@@ -43,4 +43,4 @@ struct OptimizerKernels {
   void (*sgd)(Queue&, std::span<const SgdTensors>, const SgdStep&);
 };
 
-}  // namespace athanor
+}  // namespace athanor::kernels

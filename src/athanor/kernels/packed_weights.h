@@ -1,16 +1,17 @@
-// Weights that several grains of a step multiply by, packed for that once and kept until their values change.
+// Weight prepacking: a weight that several micro-batches of a step multiply by is packed once and reused until it
+// changes.
 //
 //   PackedWeights packed(arena);
 //   for (const auto& param : params) packed.hold(param->value());
 //   {
-//     const PackedWeights::Scope scope(packed, queue);  // values stay as they are while it lives
-//     ... forward and backward passes of all grains ...
+//     const PackedWeights::Scope scope(packed, queue);  // values must not change while it lives
+//     ... forward and backward passes of all micro-batches ...
 //   }
 //   ... update ...
 //
-// A product looks its second operand up here (by address) and packs it, in the form it needs, if it is the first of
-// the scope to do so; results have the same bits as without. Costs 2 bytes a parameter and form (forward and backward
-// pass: two) of workspace, taken at first use. Thread rule: that of the queue.
+// A product looks its second operand up here by address. The first product of a scope to do so packs the weight in the
+// form it needs. Results have the same bits as without packing. Cost: 2 bytes of workspace per parameter and form,
+// taken at first use; training uses two forms, for the forward and the backward pass. Thread rule: that of the queue.
 #pragma once
 
 #include <map>
@@ -18,13 +19,13 @@
 
 #include "athanor/tensor/tensor.h"
 
-namespace athanor {
+namespace athanor::kernels {
 
 class PackedWeights {
  public:
   struct Entry {
     Tensor memory;
-    bool ready = false;  // else whoever asked fills it
+    bool ready = false;  // false: the caller of find() packs the weight and sets it
   };
 
   class Scope {
@@ -46,11 +47,11 @@ class PackedWeights {
 
   explicit PackedWeights(Arena& arena) : arena_(arena) {}
 
-  // The tensor's memory stays where it is as long as this lives.
+  // The tensor's memory must not move while this object lives.
   void hold(const Tensor& weight) { held_[weight.raw()] = weight.numel(); }
 
-  // Memory for `count` bf16 that a form of the held matrix at `data` with `numel` elements is packed into; null if
-  // none is held there.
+  // The entry of a held matrix at `data` with `numel` elements: memory of `count` bf16 for its packing in this form.
+  // Null if no such matrix is held.
   Entry* find(const void* data, int64_t numel, int form, int64_t count) {
     const auto held = held_.find(data);
     if (held == held_.end() || held->second != numel) return nullptr;
@@ -65,4 +66,4 @@ class PackedWeights {
   std::map<std::pair<const void*, int>, Entry> entries_;
 };
 
-}  // namespace athanor
+}  // namespace athanor::kernels

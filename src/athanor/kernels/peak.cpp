@@ -13,16 +13,15 @@
 #include "athanor/base/clock.h"
 #include "athanor/tensor/arena.h"
 
-namespace athanor {
+namespace athanor::kernels {
 namespace {
 
-// A value that the compiler knows nothing of: clang finds that the sums below stay what they are, and leaves the loops out.
+// Hides a value from the compiler; otherwise clang finds that the sums below never change and removes the loops.
 #define ATHANOR_UNKNOWN(value) asm("" : "+x"(value))
 
-// One round of each loop (unrolled, or the sums would live in memory): independent multiply-adds on
-// registers, enough of them to hide their latency. The target attribute keeps each instruction set inside its
-// function. Each returns the operations of one round and stores its registers into `sink`, so that nothing
-// can be left out.
+// One round of a loop makes independent multiply-adds on registers, enough of them to hide their latency (unrolled, or
+// the sums would live in memory). The target attribute keeps each instruction set inside its function. A loop returns
+// the FLOPs of one round and stores its registers into `sink`, so that the compiler cannot remove work.
 using Loop = double (*)(int64_t rounds, float* sink);
 
 double sse_loop(int64_t rounds, float* sink) {
@@ -105,7 +104,7 @@ __attribute__((target("amx-tile,amx-bf16"))) double amx_loop(int64_t rounds, flo
   return 4.0 * 16 * 16 * 32 * 2;
 }
 
-// Those of which the fastest is the ceiling: not every processor gains by multiplying bf16 in its vector registers.
+// The loops to try; the fastest is the ceiling. Not every processor gains by multiplying bf16 in its vector registers.
 std::vector<Loop> loops_for(Isa isa, Dtype dtype) {
   if (dtype == Dtype::bf16 && isa >= Isa::amx) return {amx_loop};
   if (dtype == Dtype::bf16 && isa >= Isa::avx512_bf16) return {avx512_bf16_loop, avx512_loop};
@@ -113,9 +112,9 @@ std::vector<Loop> loops_for(Isa isa, Dtype dtype) {
   return {isa >= Isa::avx2 ? avx2_loop : sse_loop};
 }
 
-// One chunk of a copy that passes by the caches: a plain store first reads the line that it overwrites, which
-// is a third of the traffic for nothing. Several streams side by side, two lines of each at a time, keep more
-// reads under way than one does (measured: 1 stream 38, 4 streams 55, 8 streams 57 GB/s; memcpy 27).
+// One chunk of a copy with streaming stores. A plain store first reads the line that it overwrites, a third of the
+// traffic for nothing. Several streams side by side, two lines of each at a time, keep more reads in flight than one
+// stream (measured: 1 stream 38, 4 streams 55, 8 streams 57 GB/s; memcpy 27).
 constexpr int64_t kStreamBytes = 16384, kLineBytes = 64;
 using CopyChunk = void (*)(std::byte* to, const std::byte* from);
 
@@ -183,8 +182,8 @@ double measure(Queue& queue, Loop loop) {
   const int threads = queue.num_threads();
   constexpr int kSinkFloats = 64;  // a few cache lines for each thread
   std::array<float, 64 * kSinkFloats> sinks{};
-  // The machine may be busy: the best of some runs of a millisecond is the ceiling, and where threads wait for a processor
-  // some more of them. How long a run is tells its processor time: waiting would pass for work.
+  // The machine may be busy: the ceiling is the best of some runs of a millisecond, and of more runs if threads have to
+  // wait for a processor. The length of a run is measured in processor time, so that waiting does not count as work.
   constexpr int kLeastRuns = 8;
   constexpr double kRunSeconds = 0.001;
   constexpr int64_t kMostRounds = int64_t{1} << 22;  // wherever the clock of a thread stands still
@@ -229,7 +228,7 @@ double measure_copy_bandwidth(Queue& queue) {
     std::memset(from->data() + block * kBlock, 1, kBlock);
     std::memset(to->data() + block * kBlock, 2, kBlock);
   });
-  // The machine may be busy: the best of some runs of each way is the ceiling.
+  // The machine may be busy: the ceiling is the best of several runs of each way to copy.
   double best = 0.0;
   for (int round = 0; round < 3; ++round)
     for (const CopyWay& way : copies_for(queue.isa())) {
@@ -246,4 +245,4 @@ double measure_copy_bandwidth(Queue& queue) {
   return best;
 }
 
-}  // namespace athanor
+}  // namespace athanor::kernels

@@ -1,29 +1,29 @@
-// Optimizer state in 8 bits a value (Dettmers et al., "8-bit optimizers via block-wise quantization", 2022): blocks of
-// kQuantizeBlock elements, each with the largest magnitude of its elements as an f32 scale; an element is the code
-// whose value times the scale is nearest. Codes are dynamic: decade e = 0 ... 6 below the scale has 2^(6-e) values
-// evenly in (0.1, 1] * 10^-e, so a large element is known to 1 % and one a millionth of it is still told from zero.
+// 8-bit optimizer state (Dettmers et al., "8-bit optimizers via block-wise quantization", 2022). A block of
+// kQuantizeBlock elements has one f32 scale, the largest magnitude of the block. An element is stored as the 8-bit code
+// whose value times the scale is nearest to it.
 //
-//   encode   codes [n] u8, scales [ceil(n / block)] f32 of x [n] f32, x finite
+//   encode   codes [n] u8, scales [ceil(n / kQuantizeBlock)] f32 of x [n] f32, x finite
 //   decode   x from codes and scales
 //
-//   CodeMap::plain   both signs: 127 values each
-//   CodeMap::root    x >= 0, of which the square root is coded, with 254 values: for a sum of squares, whose root is
-//                    what an optimizer divides by. What is not zero never becomes zero: the divisor would vanish.
+// Codes are dynamic: decade e = 0 ... 6 below the scale has 2^(6-e) values (CodeMap::root: twice as many), spread
+// evenly in (0.1, 1] * 10^-e. A large element is known to 1 % and an element a millionth of it still differs from zero.
 //
-// decode(encode(x)) encoded again has the same codes and scales, so a checkpoint may keep the decoded values. For that,
-// values (of CodeMap::root: roots) below kQuantizeTiny are zero: smaller ones have no square in f32.
+//   CodeMap::plain   both signs: 127 values each
+//   CodeMap::root    x >= 0; the square root of x is stored, with 254 values. For a sum of squares, whose root the
+//                    optimizer divides by: x > 0 never gets code 0, except below kQuantizeTiny.
+//
+// decode(encode(x)) encodes to the same codes and scales again, so a checkpoint may keep the decoded values. For that,
+// values (of CodeMap::root: roots) below kQuantizeTiny become zero: smaller ones have no square in f32.
 #pragma once
 
 #include <cstdint>
 
 #include "athanor/kernels/elementwise.h"
+#include "athanor/tensor/forward.h"
 
-namespace athanor {
+namespace athanor::kernels {
 
-class Queue;
-class Tensor;
-
-// That of norms: a tensor is cut into shards at its multiples, so a block is whole on one rank.
+// Shards of a tensor begin at multiples of kNormBlock, so a block never spans two ranks.
 constexpr int64_t kQuantizeBlock = kNormBlock;
 constexpr float kQuantizeTiny = 1e-18f;
 
@@ -34,4 +34,4 @@ struct QuantizeKernels {
   void (*decode)(Queue&, Tensor& x, const Tensor& codes, const Tensor& scales, CodeMap map);
 };
 
-}  // namespace athanor
+}  // namespace athanor::kernels

@@ -2,28 +2,27 @@
 //
 //   score s [N,E]   softmax (Fedus et al., Switch Transformers, 2021; Jiang et al., Mixtral of Experts, 2024)
 //                   or sigmoid (DeepSeek-AI, DeepSeek-V3, 2024) of the logits
-//   experts [N,K]   the K largest of s + bias, the largest first, of equal ones the lower index first
-//   weights [N,K]   s of those, without the bias; with `renormalize` divided by their sum; times `scale`
+//   experts [N,K]   the K largest of s + bias, the largest first; of equal ones the lower index first
+//   weights [N,K]   s of the chosen experts, without the bias; divided by their sum if `renormalize`; times `scale`
 //   lse [N]         log sum exp of the logits
-//   sums [E+1] f64  over the tokens, in order: of s (sigmoid: of s divided by its sum over the experts), and at
-//                   last of lse^2
+//   sums [E+1] f64  sums over the tokens, in order: [e] of s (sigmoid: of s divided by its sum over the experts),
+//                   [E] of lse^2
 //
 // backward: dlogits = the gradient of
 //   sum_nk weights . dweights + loss_scale . (aux_loss . E . sum_e share_e . sums_e + z_loss . sum_n lse^2)
-// with share_e = the part of all N K choices that fell on e, a constant: the auxiliary load-balancing loss of
-// Switch Transformers and the router z-loss of ST-MoE (Zoph et al., 2022), each as a sum over tokens. The choice
-// of experts has no gradient, nor has the bias.
+// with share_e = the fraction of all N K choices that fell on expert e, a constant. The last two terms are the
+// auxiliary load-balancing loss of Switch Transformers and the router z-loss of ST-MoE (Zoph et al., 2022), as sums
+// over tokens. The choice of experts and the bias have no gradient.
 //
 // logits, dlogits [N,E], weights, dweights [N,K], lse [N], bias [E] (may be null), share [E] f32;  experts i32.
-// A logit that is not a number is never chosen before one that is. Tokens are independent of each other.
+// A NaN logit is never chosen before a number. Tokens do not affect each other.
 #pragma once
 
 #include <cstdint>
 
-namespace athanor {
+#include "athanor/tensor/forward.h"
 
-class Queue;
-class Tensor;
+namespace athanor::kernels {
 
 enum class RouterScore : uint8_t { softmax, sigmoid };
 
@@ -42,4 +41,4 @@ struct RouterKernels {
                    const RouterOptions& options, float loss_scale);
 };
 
-}  // namespace athanor
+}  // namespace athanor::kernels

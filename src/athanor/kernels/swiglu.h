@@ -5,10 +5,9 @@
 // All tensors [..., F] T of one shape. dup may be dy.
 #pragma once
 
-namespace athanor {
+#include "athanor/tensor/forward.h"
 
-class Queue;
-class Tensor;
+namespace athanor::kernels {
 
 struct SwigluKernels {
   void (*forward)(Queue&, Tensor& y, const Tensor& gate, const Tensor& up);
@@ -16,4 +15,4 @@ struct SwigluKernels {
                    const Tensor& up);
 };
 
-}  // namespace athanor
+}  // namespace athanor::kernels

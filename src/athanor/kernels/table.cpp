@@ -4,10 +4,10 @@
 
 #include "athanor/kernels/cpu/cpu.h"
 
-namespace athanor {
+namespace athanor::kernels {
 namespace {
 
-// The CPU's kernels are the null device's too: there the drivers check and allocate, and run nothing.
+// The null device uses the CPU's table: on it the drivers check and allocate, and run nothing.
 const KernelTable& cpu_table() {
   static const KernelTable table{cpu_attention, cpu_cross_entropy, cpu_dropout,   cpu_elementwise,
                                  cpu_embedding, cpu_gelu,          cpu_gemm,      cpu_layer_norm,
@@ -28,8 +28,8 @@ void append(std::string& list, const std::string& item, const char* separator) {
   list += (list.empty() ? "" : separator) + item;
 }
 
-// `has` lists for one table which of the functions of a kernel it has. A function runs on the first table
-// that has it; a table that gives none of them says why.
+// `has` says which functions of a kernel a table has. A function runs on the first table that has it; a table that
+// contributes no function is listed with the reason.
 template <typename Has>
 KernelChoice explain_rows(const std::string& kernel, Isa isa, const Has& has) {
   KernelChoice choice{kernel, "", ""};
@@ -107,4 +107,4 @@ std::vector<KernelChoice> explain_kernels(Isa isa) {
   return all;
 }
 
-}  // namespace athanor
+}  // namespace athanor::kernels

@@ -1,13 +1,14 @@
-// The kernels of one device, as a table: one member per operation, whose header in this folder is the
-// contract (shapes, formulas, determinism). A backend fills the table, so the compiler rejects a drifting
-// signature.
+// The kernels of one device, as a table with one member per operation. The operation's header in this folder is its
+// contract (shapes, formulas, determinism). A backend fills the table, so the compiler rejects a wrong signature.
 //
-//   kernels(x).rms_norm.forward(x.queue(), y, rstd, x, w, eps);
+//   kernels_of(x).rms_norm.forward(x.queue(), y, rstd, x, w, eps);
 //
-// Rules of all kernels: outputs are allocated by the caller and must not overlap inputs unless the contract
-// says so; a name ending in "+=" in a contract means "added to what is there"; tensors of one call lie on one
-// queue; shapes and dtypes are checked (Error); no result depends on the number of threads (law 5).
-// Activations and weights are f32, bf16 or f16 ("T" in the contracts, one dtype per call); arithmetic is f32.
+// Rules of all kernels:
+// - The caller allocates outputs. They must not overlap inputs unless the contract says so.
+// - "+=" in a contract means "added to what is there".
+// - All tensors of a call lie on one queue. Shapes and dtypes are checked (Error).
+// - Activations and weights are f32, bf16 or f16: "T" in the contracts, one dtype per call. Arithmetic is f32.
+// - No result depends on the number of threads (law 5).
 #pragma once
 
 #include <memory>
@@ -31,7 +32,7 @@
 #include "athanor/kernels/token_rows.h"
 #include "athanor/tensor/tensor.h"
 
-namespace athanor {
+namespace athanor::kernels {
 
 struct KernelTable {
   AttentionKernels attention;
@@ -51,21 +52,20 @@ struct KernelTable {
   TokenRowsKernels token_rows;
 };
 
-inline const KernelTable& kernels(const Tensor& x) {
+inline const KernelTable& kernels_of(const Tensor& x) {
   return x.queue().table();
 }
 
-// A queue on the CPU: `isa` is the highest instruction set to use (refused by name if this machine lacks it).
+// A queue on the CPU. `isa` is the highest instruction set to use; Error if this machine lacks it.
 std::unique_ptr<Queue> make_cpu_queue(ThreadPool* pool, Isa isa);
-// A queue whose kernels only check and allocate: for dry runs that count memory. `isa` is that of the run to
-// come, whose workspace depends on it.
+// A queue whose kernels only check and allocate: for dry runs that count memory. `isa` is the instruction set of the
+// planned run, because workspace depends on it.
 std::unique_ptr<Queue> make_null_queue(Isa isa = best_isa());
 
-// Which candidate each kernel would use for an instruction set, and why the faster ones refuse (doctor
-// --kernels).
+// Which implementation each kernel would use for an instruction set, and why faster ones refuse (doctor --kernels).
 struct KernelChoice {
   std::string kernel, chosen, refused;  // "gemm bf16", "amx", "" / "avx512: not on this machine"
 };
 std::vector<KernelChoice> explain_kernels(Isa isa);
 
-}  // namespace athanor
+}  // namespace athanor::kernels

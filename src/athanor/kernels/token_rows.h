@@ -1,36 +1,35 @@
-// Tokens on their way to the experts and back: rows sorted by expert.
+// Dispatch and combine of a mixture-of-experts layer: tokens gathered into rows sorted by expert, and back.
 //
-//   assign            places [N,K], tokens [R], counts: the row of choice (n, k), -1 where it is dropped; the token
-//                     of each row; the rows of each expert. Rows are sorted by expert, then by token. Expert e takes
-//                     its first capacity[e] tokens (empty: all); the tokens of the last of its rows come last.
+//   assign            returns the rows of each expert; tokens [R]: the token of each row; places [N,K]: the row of
+//                     choice (n, k), -1 if it is dropped. Rows are sorted by expert, then by token. Expert e keeps the
+//                     first capacity[e] tokens that chose it (capacity empty: all).
 //   gather            y[r] = x[tokens[r]]                                     y [R,C], x [N,C] T
-//   gather_backward   dx[n] = sum over k of dy[places[n,k]]                   f32 sums, k ascending
-//   combine           y[n] = sum over k of weights[n,k] . x[places[n,k]]      likewise; dropped ones add nothing
-//   combine_backward  dx[places[n,k]] = weights[n,k] . dy[n],   dweights[n,k] = dy[n] . x[places[n,k]] (0: dropped)
+//   gather_backward   dx[n] = sum over k of dy[places[n,k]]                   f32 sums, k ascending; dropped: 0
+//   combine           y[n] = sum over k of weights[n,k] . x[places[n,k]]      f32 sums, k ascending; dropped: 0
+//   combine_backward  dx[places[n,k]] = weights[n,k] . dy[n],   dweights[n,k] = dy[n] . x[places[n,k]] (dropped: 0)
 //
 // experts, places [N,K], tokens [R] i32;  weights, dweights [N,K] f32;  x, y, dx, dy of [N,C] and [R,C] T.
-// A token chooses an expert at most once (Error). On the null device the first experts get most_rows(), the assignment
-// that has the most rows, and whose products need the most workspace.
+// Error if a token chooses an expert twice. On the null device assign() returns most_rows(): the assignment with the
+// most rows, whose products need the most workspace.
 #pragma once
 
 #include <cstdint>
 #include <span>
 #include <vector>
 
-namespace athanor {
+#include "athanor/tensor/forward.h"
 
-class Queue;
-class Tensor;
+namespace athanor::kernels {
 
-// The most rows that N tokens with K choices each can have with these experts, dealt out to the first of them: every
-// token goes to an expert once at most, and an expert takes capacity[e] at most (empty: all).
+// The rows of each expert when `tokens` tokens with `chosen` choices each fill as many rows as they can, the first
+// experts first. A token goes to an expert at most once; expert e takes at most capacity[e] tokens (empty: any number).
 std::vector<int64_t> most_rows(int64_t tokens, int64_t chosen, int64_t num_experts,
                                std::span<const int64_t> capacity);
 
 // What assign() returns, [E] each.
 struct ExpertCounts {
-  std::vector<int64_t> chosen;  // by the router; on the null device as `kept`
-  std::vector<int64_t> kept;    // within the capacity: rows
+  std::vector<int64_t> chosen;  // choices by the router; on the null device the same as `kept`
+  std::vector<int64_t> kept;    // choices within the capacity, that is, rows
 };
 
 struct TokenRowsKernels {
@@ -44,4 +43,4 @@ struct TokenRowsKernels {
                            const Tensor& weights, const Tensor& places);
 };
 
-}  // namespace athanor
+}  // namespace athanor::kernels

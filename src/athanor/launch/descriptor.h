@@ -1,11 +1,13 @@
-// A descriptor that closes itself.
+// A file descriptor that closes itself.
 #pragma once
 
 #include <unistd.h>
 
 #include <utility>
 
-namespace athanor {
+#include "athanor/base/namespaces.h"
+
+namespace athanor::launch {
 
 class Descriptor {
  public:
@@ -29,4 +31,4 @@ class Descriptor {
   int fd_;
 };
 
-}  // namespace athanor
+}  // namespace athanor::launch

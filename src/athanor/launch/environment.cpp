@@ -8,7 +8,7 @@
 #include "athanor/base/error.h"
 #include "athanor/launch/launchers.h"
 
-namespace athanor {
+namespace athanor::launch {
 namespace {
 
 constexpr const char* kOwnHint = "'athanor launch' sets these; unset them to train in one process";
@@ -18,7 +18,7 @@ struct Believed {
   FoundPlace place;
 };
 
-// RANK and WORLD_SIZE, by whomever.
+// RANK and WORLD_SIZE, set by any launcher.
 std::optional<FoundPlace> find_generic(const Variables& variables) {
   const auto world_size = variables.number("WORLD_SIZE", 1, kMostRanks);
   const auto rank = variables.number("RANK", 0, world_size.value_or(kMostRanks) - 1);
@@ -41,7 +41,7 @@ std::optional<FoundPlace> find_generic(const Variables& variables) {
       "unset those that are not meant; LOCAL_RANK and LOCAL_WORLD_SIZE beside RANK and WORLD_SIZE settle it");
 }
 
-// Takes from `other`, which means the same ranks, what is not known yet.
+// Fills in what `place` lacks from `other`, which is about the same ranks.
 void complete(FoundPlace& place, const FoundPlace& other) {
   if (!place.local_world_size) {
     place.local_world_size = other.local_world_size;
@@ -53,10 +53,11 @@ void complete(FoundPlace& place, const FoundPlace& other) {
   }
 }
 
-// What the others say beside `believed`, which may be nothing yet.
+// Asks all launchers: the first one that answers becomes `believed` unless it is set; the others must not contradict
+// it.
 void ask_launchers(const Variables& variables, std::optional<Believed>& believed, bool generic) {
   for (const Launcher& launcher : process_launchers()) {
-    // Around another launcher its numbers are those of nodes, or of nothing.
+    // If another launcher runs inside this one, this one's numbers are of nodes, or meaningless.
     const bool around = believed && launcher.outermost && !generic;
     std::optional<FoundPlace> found;
     try {
@@ -104,7 +105,7 @@ std::optional<Believed> ask_pods(const Variables& variables) {
   return std::nullopt;
 }
 
-// torchrun's agents listen at MASTER_PORT themselves, for as long as the ranks live.
+// torchrun's agents themselves listen at MASTER_PORT for as long as the ranks live.
 int port_beside_agent(const Variables& variables, int port) {
   return variables.text("TORCHELASTIC_USE_AGENT_STORE") == "True" && port < 65535 ? port + 1 : port;
 }
@@ -183,4 +184,4 @@ RankEnvironment parse_rank_environment(const VariableLookup& lookup) {
   return place;
 }
 
-}  // namespace athanor
+}  // namespace athanor::launch

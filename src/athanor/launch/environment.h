@@ -1,26 +1,31 @@
-// A rank's place as its launcher put it into the environment.
+// The rank of this process, as its launcher put it into the environment.
 //
-//   RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE   which of how many, in all and on this host (athanor launch, torchrun)
-//   ATHANOR_SHM_FD                                the descriptor of the segment the local ranks share
-//   MASTER_ADDR MASTER_PORT                       where rank 0 is met, if there are several hosts; port 29500
+//   RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE   rank and number of ranks, in all and on this host (athanor launch,
+//                                                 torchrun)
+//   ATHANOR_SHM_FD                                descriptor of the shared-memory segment of the ranks on this host
+//   MASTER_ADDR MASTER_PORT                       address of rank 0, if there are several hosts; port 29500 by default
 //   RANK WORLD_SIZE                               without LOCAL_RANK: one rank in each pod (PyTorchJob, Volcano)
-//   OMPI_COMM_WORLD_RANK, PMI_RANK, SLURM_PROCID  ... mpirun, MPICH, srun, Flux, LSF: launchers.h
+//   OMPI_COMM_WORLD_RANK, PMI_RANK, SLURM_PROCID  and more, of mpirun, MPICH, srun, Flux, LSF: launchers.h
 //   PET_NODE_RANK PET_NNODES                      Kubeflow's TrainJobs, with one rank in each pod
 //
 //   const RankEnvironment place = parse_rank_environment([](const char* name) { return std::getenv(name); });
 //
-// With none of them set the process is alone: rank 0 of 1. The first line of the table in docs/collectives.md that is there is
-// believed; another that says something else is an error naming both, but for launchers that start one process on each
-// node for another to start the ranks. Hosts may have different numbers of ranks, except where these share a segment: then
-// ranks of a host are consecutive, and every host has as many. ConfigError for half-set variables, for values that are no
-// numbers or out of range, for what cannot be read, and where ranks have no way to meet.
+// If no variable is set, the process is alone: rank 0 of 1. docs/collectives.md has the table of launchers; the first
+// one whose variables are set is believed. If another launcher's variables contradict it, that is an error naming both,
+// except for launchers that start one process per node in which another launcher starts the ranks. Hosts may have
+// different numbers of ranks, unless ranks share a segment: then the ranks of a host are consecutive and every host has
+// the same number.
+// Errors: ConfigError for incomplete sets of variables, values that are no numbers or out of range, variables that
+// cannot be understood, and ranks without a way to find each other. Thread rule: pure functions of the look-up.
 #pragma once
 
 #include <functional>
 #include <optional>
 #include <string>
 
-namespace athanor {
+#include "athanor/base/namespaces.h"
+
+namespace athanor::launch {
 
 using VariableLookup = std::function<const char*(const char* name)>;  // null where it is not set
 
@@ -33,13 +38,13 @@ struct RankEnvironment {
   bool mpi = false;       // mpirun started this process
   bool launched = false;  // a launcher started this process
   std::string
-      believed;  // what a launcher that is not ours said, and which variables: a line for the console; "": none
+      believed;  // a line for the console: which launcher (not athanor's) was believed, by which variables; "": none
 };
 
 RankEnvironment parse_rank_environment(const VariableLookup& lookup);
 
-// The place of `athanor launch`, which starts the ranks of a node itself: the launcher around it has started one process
-// on each node. ConfigError where it has started several.
+// The node of an `athanor launch` process, which starts the ranks of its node itself, when another launcher has started
+// one `athanor launch` on each node. ConfigError if it has started several on a node.
 struct NodeEnvironment {
   int node = 0, num_nodes = 1;
   int ranks = 0;               // of each node; 0: not said
@@ -47,7 +52,7 @@ struct NodeEnvironment {
   int master_port = 29500;
   std::string believed;
 };
-// None where the environment says nothing of several nodes.
+// None if the environment names no nodes.
 std::optional<NodeEnvironment> parse_node_environment(const VariableLookup& lookup);
 
-}  // namespace athanor
+}  // namespace athanor::launch

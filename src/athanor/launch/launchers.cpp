@@ -8,7 +8,7 @@
 #include "athanor/base/error.h"
 #include "athanor/launch/slurm.h"
 
-namespace athanor {
+namespace athanor::launch {
 namespace {
 
 constexpr const char* kByHandHint =
@@ -143,4 +143,4 @@ std::optional<FoundNode> find_kubeflow_node(const Variables& variables) {
   return found;
 }
 
-}  // namespace athanor
+}  // namespace athanor::launch

@@ -1,11 +1,11 @@
-// The place of a launcher among those of other nodes.
+// The node of an `athanor launch` process that another launcher has started.
 #include <fmt/core.h>
 
 #include "athanor/base/error.h"
 #include "athanor/launch/environment.h"
 #include "athanor/launch/launchers.h"
 
-namespace athanor {
+namespace athanor::launch {
 namespace {
 
 NodeEnvironment node_of(const FoundPlace& found, const std::string& launcher) {
@@ -60,4 +60,4 @@ std::optional<NodeEnvironment> parse_node_environment(const VariableLookup& look
   return found;
 }
 
-}  // namespace athanor
+}  // namespace athanor::launch

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace athanor {
+namespace athanor::launch {
 
 namespace {
 
@@ -90,4 +90,4 @@ RankOutput::LastWords RankOutput::last_words(int rank) const {
   return words;
 }
 
-}  // namespace athanor
+}  // namespace athanor::launch

@@ -1,8 +1,12 @@
-// What the ranks write to their standard errors, made into one stream: rank 0 as it comes, the lines of
-// others marked with their rank, equal lines once.
+// Merges the standard error streams of the ranks into one: rank 0's bytes as they come, lines of other ranks marked
+// with their rank, equal lines only once.
 //
-// A line of rank 1 ... is held for a moment, in which the same line of other ranks joins it; if rank 0 wrote
-// it too it is dropped. Time is passed in, in nanoseconds. Thread rule: one thread.
+//   RankOutput output(num_ranks, write);
+//   output.add(rank, bytes, now_ns());
+//   output.flush(now_ns());
+//
+// A line of rank 1, 2, ... is held for a moment; the same line of other ranks joins it. It is dropped if rank 0 wrote
+// it, too. Time is passed in, in nanoseconds. Thread rule: one thread.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +16,9 @@
 #include <string_view>
 #include <vector>
 
-namespace athanor {
+#include "athanor/base/namespaces.h"
+
+namespace athanor::launch {
 
 class RankOutput {
  public:
@@ -20,13 +26,13 @@ class RankOutput {
 
   void add(int rank, std::string_view bytes, int64_t now_ns);
   void end_of(int rank, int64_t now_ns);  // an unfinished last line counts as one
-  // Writes what has been held long enough; all of it with `everything`.
+  // Writes the lines that have been held long enough; with `everything` all held lines.
   void flush(int64_t now_ns, bool everything = false);
   void drop_held() { held_.clear(); }
   bool holds() const { return !held_.empty(); }
 
-  // The end of what a rank wrote: its last "athanor: error: " line without that prefix and the hint below it;
-  // without such a line its last few lines. Empty for a rank that wrote nothing here.
+  // The end of a rank's output: its last "athanor: error: " line without the prefix, and the hint below it. If there is
+  // no such line, its last few lines. Empty for a rank that wrote nothing.
   struct LastWords {
     std::string error, hint;
     std::vector<std::string> lines;
@@ -47,4 +53,4 @@ class RankOutput {
   std::deque<Held> held_;
 };
 
-}  // namespace athanor
+}  // namespace athanor::launch

@@ -7,7 +7,7 @@
 
 #include "athanor/base/error.h"
 
-namespace athanor {
+namespace athanor::launch {
 namespace {
 
 constexpr const char* kStepHint =
@@ -150,4 +150,4 @@ int slurm_master_port(const Variables& variables) {
   return kFirst + static_cast<int>((int64_t{7} * *job + step) % kCount);
 }
 
-}  // namespace athanor
+}  // namespace athanor::launch

@@ -5,7 +5,7 @@
 #include <csignal>
 #include <cstring>
 
-namespace athanor {
+namespace athanor::launch {
 
 std::vector<int> stop_signals() {
   std::vector<int> numbers;
@@ -31,4 +31,4 @@ StopMeaning StopRequests::take(int number, int64_t now_ns, bool by_launcher) {
   return same ? StopMeaning::same : StopMeaning::again;
 }
 
-}  // namespace athanor
+}  // namespace athanor::launch

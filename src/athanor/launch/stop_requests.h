@@ -1,4 +1,4 @@
-// Which signals ask a run to save and end, and when a further one means: at once.
+// Decides what a signal means: save and end, or (a second request) end now.
 //
 //   StopRequests requests;
 //   switch (requests.take(number, now_ns())) {
@@ -7,18 +7,20 @@
 //     case StopMeaning::again: ...   // end now
 //   }
 //
-// One action may arrive several times: a terminal, `timeout`, a scheduler signal the process and then its group. So what
-// comes within kSameRequestNs of the first is the same request. Two kinds never mean "at once": SIGXCPU, which the kernel
-// repeats every second of processor time, and what a rank's own launcher sends, which knows to kill. A signal that a
-// process was started with as ignored (nohup) stays ignored: it is none of stop_signals(). Time is passed in.
-// Thread rule: one thread.
+// One request may arrive as several signals: a terminal, `timeout` or a scheduler signals the process and then its
+// process group. So signals within kSameRequestNs of the first are the same request. Two kinds of signals never mean
+// "end now": SIGXCPU, which the kernel repeats every second of processor time, and signals from the rank's own
+// launcher, which sends SIGKILL when it means that. A signal that was ignored when the process started (nohup) stays
+// ignored and is not in stop_signals(). Time is passed in. Thread rule: one thread.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
-namespace athanor {
+#include "athanor/base/namespaces.h"
+
+namespace athanor::launch {
 
 // Interrupted after saving (EX_TEMPFAIL of sysexits.h): start it again.
 constexpr int kInterruptedExitCode = 75;
@@ -40,4 +42,4 @@ class StopRequests {
   int64_t first_ns_ = 0;
 };
 
-}  // namespace athanor
+}  // namespace athanor::launch

@@ -13,7 +13,7 @@
 #include "athanor/base/error.h"
 #include "athanor/launch/stop_requests.h"
 
-namespace athanor {
+namespace athanor::launch {
 
 StopWatcher::StopWatcher(StopWatcherOptions options) : options_(std::move(options)) {
   sigset_t set;
@@ -58,4 +58,4 @@ void StopWatcher::watch() {
   }
 }
 
-}  // namespace athanor
+}  // namespace athanor::launch

@@ -1,12 +1,13 @@
-// Waits for the signals that ask a run to end (stop_requests.h), on a thread of its own, so that they are answered at once
-// however long a step takes.
+// Waits for the signals that ask a run to end (stop_requests.h), on a thread of its own, so that they are answered at
+// once, however long a training step takes.
 //
-//   StopWatcher watcher({.on_first = [](int number) { say(...); }, .on_again = [](int number) { _Exit(128 + number); }});
+//   StopWatcher watcher({.on_first = [](int number) { say(...); },
+//                        .on_again = [](int number) { _Exit(128 + number); }});
 //   io.stop = &watcher.requested();
 //
-// The signals are blocked in the constructing thread and in every thread that it starts later, so it is made before all
-// others; the destructor unblocks them. The callbacks run on the watcher's thread. Errors: IoError where the system gives
-// no descriptor. Thread rule: requested() is for any thread.
+// Make the watcher before any other thread: it blocks the signals in the constructing thread and so in every thread
+// started later. The destructor unblocks them. The callbacks run on the watcher's thread. Errors: IoError if the system
+// gives no descriptor. Thread rule: requested() from any thread.
 #pragma once
 
 #include <atomic>
@@ -18,13 +19,13 @@
 #include "athanor/base/clock.h"
 #include "athanor/launch/descriptor.h"
 
-namespace athanor {
+namespace athanor::launch {
 
 struct StopWatcherOptions {
   std::function<void(int number)> on_first = [](int) {};
   std::function<void(int number)> on_again = [](int) {};
   std::function<void()> on_thread = [] {};  // called first by the watcher's thread
-  bool under_launcher = false;              // signals of the parent process are those of `athanor launch`
+  bool under_launcher = false;              // the parent process is `athanor launch`
   std::function<int64_t()> clock = now_ns;
 };
 
@@ -47,4 +48,4 @@ class StopWatcher {
   std::thread thread_;
 };
 
-}  // namespace athanor
+}  // namespace athanor::launch

@@ -18,7 +18,7 @@
 #include "athanor/launch/stop_requests.h"
 #include "athanor/launch/worker.h"
 
-namespace athanor {
+namespace athanor::launch {
 
 namespace {
 
@@ -186,7 +186,7 @@ class Supervisor {
     }
   }
 
-  // The one the others blame, else the first that a signal ended, else the first to fail.
+  // The rank that the other ranks blame; otherwise the first rank that a signal ended; otherwise the first that failed.
   size_t culprit() const {
     const auto failed = [&](int rank) {
       return std::find(failed_.begin(), failed_.end(), static_cast<size_t>(rank)) != failed_.end();
@@ -201,7 +201,7 @@ class Supervisor {
   LaunchResult conclude() {
     LaunchResult result;
     const bool all_ended_well = std::all_of(workers_.begin(), workers_.end(), has_ended_well);
-    // With a wrong config all ranks say the same; rank 0 has said it already.
+    // With a wrong config all ranks print the same message, and rank 0 has printed it already.
     if (workers_[0].exit_code() == 2) output_.drop_held();
     output_.flush(now_ns(), true);
     if (all_ended_well) {
@@ -256,4 +256,4 @@ LaunchResult supervise(const LaunchOptions& options) {
   return Supervisor(options).run();
 }
 
-}  // namespace athanor
+}  // namespace athanor::launch

@@ -6,7 +6,7 @@
 
 #include "athanor/base/error.h"
 
-namespace athanor {
+namespace athanor::launch {
 
 std::string Variables::text(const char* name) const {
   const char* value = lookup_(name);
@@ -25,4 +25,4 @@ std::optional<int> Variables::number(const char* name, int least, int most) cons
   return value;
 }
 
-}  // namespace athanor
+}  // namespace athanor::launch

@@ -15,7 +15,7 @@ extern "C" {  // glibc 2.36 forgot it
 
 #include "athanor/base/error.h"
 
-namespace athanor {
+namespace athanor::launch {
 
 namespace {
 
@@ -113,4 +113,4 @@ std::string Worker::ending() const {
   return fmt::format("was killed by signal {} (SIG{})", signal_number_, name == nullptr ? "?" : name);
 }
 
-}  // namespace athanor
+}  // namespace athanor::launch

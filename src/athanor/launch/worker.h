@@ -1,4 +1,4 @@
-// One rank's process, as its supervisor holds it.
+// The process of one rank, as its supervisor sees it.
 #pragma once
 
 #include <sys/types.h>
@@ -10,14 +10,14 @@
 
 #include "athanor/launch/descriptor.h"
 
-namespace athanor {
+namespace athanor::launch {
 
 struct WorkerCommand {
   std::vector<std::string> arguments;    // the first is the program's path
   std::vector<std::string> environment;  // NAME=value
   int inherited_fd = -1;                 // stays open in the worker under its number; -1: none
-  bool own_stdout = false;               // this process's standard output; otherwise it is dropped
-  bool capture_stderr = true;            // otherwise this process's
+  bool own_stdout = false;               // true: inherits standard output; false: its output is dropped
+  bool capture_stderr = true;            // false: inherits standard error
   sigset_t signal_mask{};                // what the worker starts with
 };
 
@@ -35,16 +35,16 @@ class Worker {
   void signal(int number) const;
   bool running() const { return process_fd_.get() >= 0; }
 
-  // After process_fd() became readable: takes note of how it ended.
+  // Records how the process ended; call it after process_fd() became readable.
   void reap();
   bool succeeded() const { return exit_code_ == 0; }
   int exit_code() const { return exit_code_; }  // -1 if killed by a signal
   int signal_number() const { return signal_number_; }
-  std::string ending() const;  // exited with code 1; was killed by signal 9 (SIGKILL)
+  std::string ending() const;  // "exited with code 1", "was killed by signal 9 (SIGKILL)"
 
  private:
   Descriptor process_fd_, stderr_;
   int exit_code_ = -1, signal_number_ = 0;
 };
 
-}  // namespace athanor
+}  // namespace athanor::launch

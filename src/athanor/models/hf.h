@@ -1,14 +1,14 @@
-// Models in Hugging Face's form: a folder with config.json, model.safetensors (or shards and an index) and
-// tokenizer.json. Both ways are exact: the values are copied, split, joined or transposed, never computed.
+// Import and export of models in Hugging Face's form: a folder with config.json, model.safetensors (or shards with an
+// index) and tokenizer.json. Both directions are exact: values are copied, split, joined or transposed, never computed.
 //
 //   export_hf(env, "runs/first", "first-hf", {.dtype = Dtype::f32});
-//   import_hf(env, "gpt2", "runs/base", arena);     // a checkpoint: for init_from, evaluate, generate
+//   import_hf(env, "gpt2", "runs/base", arena, /*force=*/false);   // a checkpoint: for init_from, evaluate, generate
 //   const HfWeights weights(env, "gpt2");            // or read straight from the folder
 //   weights.read("blocks.0.attn.q.weight", values);
 //
-// A family (models/llama/hf.h and its like) says how its config and tensors are called there. Errors:
-// Error or ConfigError naming the key of config.json that we cannot compute with, or the tensor that is
-// missing, left over or of another shape. Thread rule: one thread.
+// Each model family (models/llama/hf.h, ...) has a table of its names in config.json and of its tensors. Errors: Error
+// or ConfigError naming the key of config.json that is not supported, or the tensor that is missing, left over or of
+// another shape. Thread rule: one thread.
 #pragma once
 
 #include <cstdint>
@@ -19,10 +19,10 @@
 
 #include "athanor/config/config.h"
 #include "athanor/store/safetensors_index.h"
+#include "athanor/tensor/forward.h"
 
-namespace athanor {
+namespace athanor::models {
 
-class Arena;
 struct HfFamily;
 
 class HfWeights {
@@ -30,14 +30,14 @@ class HfWeights {
   HfWeights(Env& env, const std::string& path);
 
   const std::string& path() const { return path_; }
-  const Config& config() const { return config_; }                  // of the model; else the defaults
-  const std::vector<std::string>& names() const { return names_; }  // ours, in the order of the model
+  const Config& config() const { return config_; }                  // section [model]; the rest is default
+  const std::vector<std::string>& names() const { return names_; }  // Athanor's names, in the model's order
   const Shape& shape(const std::string& name) const { return parts_.at(name).shape; }
-  void read(const std::string& name, float* values) const;  // in our layout
+  void read(const std::string& name, float* values) const;  // f32, in Athanor's layout
 
  private:
-  // A parameter of ours: rows [first, first + shape[0]) of a tensor there, which may be transposed, or a stack of
-  // tensors there.
+  // Source of one Athanor parameter: rows [first_row, first_row + shape[0]) of a Hugging Face tensor, which may be
+  // transposed; or a stack of Hugging Face tensors.
   struct Part {
     Shape shape;
     std::vector<SafetensorsFolder::Place> places;
@@ -56,17 +56,17 @@ class HfWeights {
 
 struct HfExportOptions {
   Dtype dtype = Dtype::f32;                  // f32, bf16 or f16
-  uint64_t max_shard_bytes = 5'000'000'000;  // a larger model is cut into several files
+  uint64_t max_shard_bytes = 5'000'000'000;  // a larger model is split into several files
   bool force = false;                        // replace a folder that holds a config.json
 };
 
-// `path`: a run or a checkpoint. The folder appears whole or not at all, after its bytes have been read back
-// and compared.
+// `path`: a run or a checkpoint. Atomic: the folder appears complete, after its bytes have been read back and compared,
+// or not at all.
 void export_hf(Env& env, const std::string& path, const std::string& folder, const HfExportOptions& options);
 
-// Writes a checkpoint of step 0 with weights only under `checkpoint`; `force` replaces a checkpoint. Returns the files of
-// the folder that it had no use for.
+// Writes a checkpoint of step 0 with weights only to the path `checkpoint`; `force` replaces an existing one. Returns
+// the files of the folder that were not used.
 std::vector<std::string> import_hf(Env& env, const std::string& folder, const std::string& checkpoint,
                                    Arena& arena, bool force);
 
-}  // namespace athanor
+}  // namespace athanor::models

@@ -8,7 +8,7 @@
 #include "athanor/models/moe/hf.h"
 #include "athanor/store/json.h"
 
-namespace athanor {
+namespace athanor::models {
 namespace {
 
 std::array<const HfFamily*, 3> families() {
@@ -134,9 +134,10 @@ const HfFamily& hf_family_of(const HfConfig& config) {
 }
 
 const HfFamily& hf_family_of(const ModelConfig& model) {
+  const std::string type = model.has_experts() ? "mixtral" : model.model_type;  // which refuses what is none
   for (const HfFamily* family : families())
-    if (model.family == family->family) return *family;
-  fail("model.family: got '{}', expected gpt2, llama or moe", model.family);
+    if (type == family->model_type) return *family;
+  fail("model.model_type: got '{}', expected gpt2, llama, mixtral or moe", model.model_type);
 }
 
 Shape shape_there(const HfTensor& tensor, const std::function<const Shape&(const std::string&)>& shape_of) {
@@ -148,4 +149,4 @@ Shape shape_there(const HfTensor& tensor, const std::function<const Shape&(const
   return tensor.transposed ? Shape{first[1], rows} : Shape{rows, first[1]};
 }
 
-}  // namespace athanor
+}  // namespace athanor::models

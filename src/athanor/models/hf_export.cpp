@@ -12,18 +12,18 @@
 #include "athanor/store/json.h"
 #include "athanor/text/tokenizer.h"
 
-namespace athanor {
+namespace athanor::models {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr const char* kTransformersVersion = "4.46.0";  // the oldest that reads all of what is written here
+constexpr const char* kTransformersVersion = "4.46.0";  // the oldest version that reads these folders
 
-// What the checkpoint knows of its tokenizer, and what it calls the tokens.
+// The checkpoint's tokenizer and the ids of its special tokens.
 struct ExportedTokens {
   TokenizerFiles files;
   std::shared_ptr<const Tokenizer> tokenizer;  // null where there is none
-  Json ids = Json::object();                   // of the config.json that was imported
+  Json ids = Json::object();                   // from the config.json that was imported
 
   Json id(const char* key, const std::optional<int32_t>& token) const {
     if (const auto found = ids.find(key); found != ids.end()) return *found;
@@ -228,17 +228,17 @@ void export_hf(Env& env, const std::string& path, const std::string& folder, con
     write_file(env, join_path(staged.path(), name), text);
   };
   write("config.json", config_json(family, model, tokens, options.dtype));
-  // Files of an imported tokenizer come out as they went in; the others are made.
+  // Files of an imported tokenizer are copied unchanged; missing ones are generated.
   for (const auto& [name, text] : tokens.files)
     if (name != kTokenIdsFile) write(name.c_str(), text);
   if (!tokens.files.contains("generation_config.json"))
     write("generation_config.json", generation_json(tokens));
   if (tokens.tokenizer && !tokens.files.contains("tokenizer_config.json"))
-    write("tokenizer_config.json", tokenizer_config_json(tokens, model.max_seq_len));
+    write("tokenizer_config.json", tokenizer_config_json(tokens, model.max_position_embeddings));
   Exporter exporter(env, checkpoint, model, options);
   exporter.write(staged.path());
   exporter.compare(staged.path());
   staged.commit();
 }
 
-}  // namespace athanor
+}  // namespace athanor::models

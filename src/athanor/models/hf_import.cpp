@@ -5,7 +5,7 @@
 #include "athanor/models/model.h"
 #include "athanor/text/tokenizer.h"
 
-namespace athanor {
+namespace athanor::models {
 namespace {
 
 void check_free_for_checkpoint(Env& env, const std::string& path, bool force) {
@@ -49,4 +49,4 @@ std::vector<std::string> import_hf(Env& env, const std::string& folder, const st
   return left_out(env, folder, tokenizer);
 }
 
-}  // namespace athanor
+}  // namespace athanor::models

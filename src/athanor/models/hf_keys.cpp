@@ -1,5 +1,5 @@
-// Which keys of a config.json are known to leave the function of a model alone. All others are honoured by a family or
-// refused by name, for a key that is passed over may be the one that changes everything.
+// Keys of config.json that do not change the function of a model. Every other key is read by a family or refused by
+// name, since an ignored key might change what the model computes.
 #include <fmt/core.h>
 #include <algorithm>
 #include <array>
@@ -7,15 +7,15 @@
 
 #include "athanor/models/hf_family.h"
 
-namespace athanor {
+namespace athanor::models {
 namespace {
 
 constexpr auto kWithoutEffect = std::to_array<std::string_view>(
-    {// Names, versions, and how the weights are stored (safetensors says that itself).
+    {// Names, versions, and how the weights are stored (safetensors files say that themselves).
      "_name_or_path", "name_or_path", "model_type", "transformers_version", "transformers.js_config",
      "torch_dtype", "dtype", "use_bfloat16", "_commit_hash", "unsloth_version", "unsloth_fixed",
      "tokenizer_class", "prefix", "model_max_length", "max_sequence_length", "n_ctx",
-     // Ids of tokens: text/special_tokens.h reads them.
+     // Token ids: text/special_tokens.h reads them.
      "bos_token_id", "eos_token_id", "pad_token_id", "sep_token_id", "unk_token_id", "decoder_start_token_id",
      // What a call returns, and how it is computed.
      "use_cache", "cache_implementation", "return_dict", "use_return_dict", "return_dict_in_generate",
@@ -23,13 +23,13 @@ constexpr auto kWithoutEffect = std::to_array<std::string_view>(
      "tf_legacy_loss", "chunk_size_feed_forward", "reorder_and_upcast_attn", "gradient_checkpointing",
      "pretraining_tp", "attn_implementation", "_attn_implementation", "_attn_implementation_autoset",
      "_flash_attn_2_enabled",
-     // Noise of training, which model.dropout sets here.
+     // Dropout in training: model.dropout sets it here.
      "attention_dropout", "attn_pdrop", "embd_pdrop", "resid_pdrop", "hidden_dropout", "classifier_dropout",
-     // Other tasks than predicting the next token.
+     // Tasks other than next-token prediction.
      "id2label", "label2id", "num_labels", "problem_type", "finetuning_task", "task_specific_params",
      "summary_activation", "summary_first_dropout", "summary_proj_to_labels", "summary_type",
      "summary_use_proj", "predict_special_tokens", "n_special", "is_decoder",
-     // How older versions said how to sample.
+     // Sampling settings of older versions.
      "max_length", "min_length", "do_sample", "early_stopping", "num_beams", "num_beam_groups",
      "diversity_penalty", "temperature", "top_k", "top_p", "typical_p", "repetition_penalty",
      "length_penalty", "no_repeat_ngram_size", "encoder_no_repeat_ngram_size", "bad_words_ids",
@@ -75,4 +75,4 @@ ModelConfig read_hf_config(const HfFamily& family, const HfConfig& config) {
   return model;
 }
 
-}  // namespace athanor
+}  // namespace athanor::models

@@ -4,10 +4,10 @@
 
 #include <array>
 
-namespace athanor {
+namespace athanor::models {
 namespace {
 
-// Where a base was found first; every later one must be the same.
+// The base and where it was found first. Every later one must be equal.
 struct FoundBase {
   std::optional<double> base;
   std::string where;
@@ -46,7 +46,7 @@ void read_table(const HfConfig& rope, const std::string& place, const RopeFacts&
   if (const double factor = rope.number("factor", 1.0); factor != 1.0)
     rope.refuse("factor", fmt::format("got {}, expected 1: scaled rotations are not supported", factor));
   found.take(rope, place + ".rope_theta", "rope_theta");
-  // Said for scalings, which there is none of.
+  // A parameter of scalings, which are not supported.
   static constexpr std::array<std::string_view, 1> kOfScalings = {"original_max_position_embeddings"};
   rope.refuse_the_rest(kOfScalings);
 }
@@ -64,7 +64,7 @@ double read_rope_base(const HfConfig& config, const RopeFacts& facts) {
       read_table(rope, key, facts, found);
       continue;
     }
-    // One table for each kind of layer: they must agree, for there is one rotation.
+    // One table per kind of layer. They must agree, because the model has one rotation.
     for (const std::string& kind : kinds)
       read_table(rope.object(kind), fmt::format("{}.{}", key, kind), facts, found);
   }
@@ -72,4 +72,4 @@ double read_rope_base(const HfConfig& config, const RopeFacts& facts) {
   return found.base.value_or(facts.default_base);
 }
 
-}  // namespace athanor
+}  // namespace athanor::models

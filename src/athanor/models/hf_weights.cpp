@@ -9,7 +9,7 @@
 #include "athanor/models/hf_family.h"
 #include "athanor/models/model.h"
 
-namespace athanor {
+namespace athanor::models {
 namespace {
 
 constexpr uint64_t kMaxConfigBytes = uint64_t{4} << 20;
@@ -21,12 +21,13 @@ std::string compute_type(const HfConfig& config) {
   return "f32";
 }
 
-// The folder's config as one of ours; printed and read again, so that it is checked like any other.
+// The folder's config.json as a Config. It is printed and parsed again, so that it is checked like any other config.
 Config read_config(const HfConfig& hf, const std::string& file) {
   Config config;
   config.model = read_hf_config(hf_family_of(hf), hf);
   config.precision.compute = compute_type(hf);
-  config.data.seq_len = std::min(config.data.seq_len, std::max<int64_t>(config.model.max_seq_len, 1));
+  config.data.seq_len =
+      std::min(config.data.seq_len, std::max<int64_t>(config.model.max_position_embeddings, 1));
   if (config.model.vocab_size == 0) hf.refuse("vocab_size", "is missing");
   return parse_config(print_config(config), file);
 }
@@ -60,8 +61,9 @@ HfWeights::HfWeights(Env& env, const std::string& path)
 }
 
 void HfWeights::place_parts(const HfFamily& family) {
-  check(static_cast<uint64_t>(config_.model.layers) <= folder_.tensors().size(),
-        "'{}': got {} tensors for {} layers", path_, folder_.tensors().size(), config_.model.layers);
+  check(static_cast<uint64_t>(config_.model.num_hidden_layers) <= folder_.tensors().size(),
+        "'{}': got {} tensors for {} layers", path_, folder_.tensors().size(),
+        config_.model.num_hidden_layers);
   std::map<std::string, Shape> shapes;
   const auto model = make_model(config_.model);
   for (const auto& param : model->params()) {
@@ -84,7 +86,7 @@ void HfWeights::place_parts(const HfFamily& family) {
     used.insert(name);
     int64_t row = 0;
     for (const std::string& part : tensor.parts) {
-      Part& ours = parts_[part];  // of a stack, its slices follow each other
+      Part& ours = parts_[part];  // the slices of a stack come one after the other
       ours.shape = shapes.at(part);
       ours.places.push_back(*place);
       ours.first_row = row;
@@ -98,9 +100,9 @@ void HfWeights::place_parts(const HfFamily& family) {
           family.model_type);
 }
 
-// Readers disagree about a head of its own in a model that ties it: some take it, some the embedding.
+// Refuses a tied model whose files have a different head: programs disagree on whether to use it or the embedding.
 void HfWeights::check_tied_head() const {
-  if (!config_.model.tie_embeddings) return;
+  if (!config_.model.tie_word_embeddings) return;
   const auto head = folder_.find("lm_head.weight");
   if (!head) return;
   const auto& embedding = parts_.at("embed.weight").places.front();
@@ -146,11 +148,11 @@ void HfWeights::read(const std::string& name, float* values) const {
     return;
   }
   const int64_t stride = place.tensor->shape[1];
-  std::vector<float> line(static_cast<size_t>(rows));  // one input's weights to all of the part's outputs
+  std::vector<float> line(static_cast<size_t>(rows));  // the weights of one input for all outputs of the part
   for (int64_t column = 0; column < columns; ++column) {
     place.file->read_f32(*place.tensor, column * stride + part.first_row, rows, line.data());
     for (int64_t row = 0; row < rows; ++row) values[row * columns + column] = line[static_cast<size_t>(row)];
   }
 }
 
-}  // namespace athanor
+}  // namespace athanor::models

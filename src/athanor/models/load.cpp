@@ -10,7 +10,7 @@
 #include "athanor/config/load.h"
 #include "athanor/models/hf.h"
 
-namespace athanor {
+namespace athanor::models {
 namespace {
 
 constexpr const char* kConfigName = "config.resolved.toml";
@@ -28,7 +28,7 @@ void check_shape(const std::string& path, const Param& param, const Shape& found
                          : "set [model] as in the weights' own config");
 }
 
-// `shape_of` says what the source has under a parameter's name, none where it has nothing.
+// `shape_of`: the shape of a parameter in the source; none where the source does not have it.
 struct Source {
   std::string path;
   std::vector<std::string> names;
@@ -42,7 +42,7 @@ void fill(const Source& source, Model& model, const std::function<bool(const Par
     check(left.erase(param->name()) == 1, "'{}': the tensor '{}' is missing", source.path, param->name());
     check_shape(source.path, *param, source.shape_of(param->name()));
   }
-  model.for_each_declared([&](const Param& param) { left.erase(param.name()); });  // other ranks have these
+  model.for_each_declared([&](const Param& param) { left.erase(param.name()); });  // some are on other ranks
   check(left.empty(), "'{}': got the tensor '{}', which this model has not", source.path,
         left.empty() ? "" : *left.begin());
   for (const auto& param : model.params()) {
@@ -94,7 +94,7 @@ TokenizerFiles tokenizer_files_of(const Checkpoint& checkpoint) {
 
 namespace {
 
-// use(weights), again where a run removed them meanwhile.
+// Calls use(weights), again if a live run has removed the checkpoint in the meantime.
 WeightsPath with_weights(Env& env, const std::string& path,
                          const std::function<void(const WeightsPath&)>& use) {
   WeightsPath weights;
@@ -159,4 +159,4 @@ WeightsPath load_params(Env& env, const std::string& path, Model& model,
   });
 }
 
-}  // namespace athanor
+}  // namespace athanor::models

@@ -1,13 +1,11 @@
-// Trained weights from wherever they are: a run (its newest valid checkpoint), a checkpoint, or a Hugging
-// Face folder (models/hf.h).
+// Loads trained weights from a run (its newest valid checkpoint), a checkpoint, or a Hugging Face folder (models/hf.h).
 //
 //   LoadedModel loaded = load_model(env, "runs/first", arena, std::nullopt);   // to evaluate or generate
-//   with load_params(env, config.train.init_from, *model);                          // into a model of one's
-//   own
+//   load_params(env, config.train.init_from, *model);                          // into an existing model
 //
-// Errors: Error saying what was found and what was expected: no such path, a folder that is none of the
-// three, no checkpoint that verifies (with the reason of each), a tensor of another shape. What a run that goes on removes
-// while it is read is no error: its newest is taken again. Thread rule: one thread.
+// A checkpoint that a live run removes while it is being read is no error: the newest one is tried again. Errors: Error
+// saying what was found and what was expected: no such path, a folder that is none of the three, no checkpoint that
+// verifies (with the reason for each), a tensor of another shape. Thread rule: one thread.
 #pragma once
 
 #include <memory>
@@ -20,36 +18,39 @@
 #include "athanor/models/model.h"
 #include "athanor/text/tokenizer_files.h"
 
-namespace athanor {
+namespace athanor::checkpoint {
+class Checkpoint;
+}  // namespace athanor::checkpoint
 
-// Where the weights at a path are.
+namespace athanor::models {
+
+// The kind and place of the weights at a path.
 struct WeightsPath {
   enum class Kind { checkpoint, hugging_face } kind;
-  std::string path;                       // of the checkpoint or the folder itself
+  std::string path;                       // the checkpoint, or the Hugging Face folder
   std::vector<std::string> skipped = {};  // a line for each newer checkpoint that is damaged
 };
 WeightsPath find_weights(Env& env, const std::string& path);
 
-class Checkpoint;
-// Those files of a checkpoint that say how its tokenizer is used.
+// The files of a checkpoint that describe how its tokenizer is used.
 TokenizerFiles tokenizer_files_of(const Checkpoint& checkpoint);
 
 struct LoadedModel {
-  Config config;                   // of a Hugging Face folder: the model, else the defaults
+  Config config;                   // from a Hugging Face folder: section [model], the rest is default
   std::unique_ptr<Model> model;    // without f32 masters where it computes in bf16 or f16
   std::string tokenizer_json;      // empty where there is none
-  TokenizerFiles tokenizer_files;  // that and those beside it: Tokenizer::parse(json, path, files)
+  TokenizerFiles tokenizer_files;  // tokenizer.json and its companions: Tokenizer::parse(json, path, files)
   int64_t step = 0;
-  std::string path;                  // of what was read
+  std::string path;                  // the checkpoint or folder that was read
   std::vector<std::string> skipped;  // as in WeightsPath
 };
 
-// `compute`: none takes the type that the model was trained in.
+// `compute`: the compute dtype; none: the one that the model was trained with.
 LoadedModel load_model(Env& env, const std::string& path, Arena& arena, std::optional<Dtype> compute);
 
-// Weights into an allocated model, those that are `wanted` (all, if it is empty); every tensor must be there, have the
-// model's shape, and none be left over. Returns where they were.
+// Reads the weights of an allocated model: the parameters for which `wanted` is true; all, if it is empty. Every tensor
+// must exist with the model's shape, and none may be left over. Returns where the weights were found.
 WeightsPath load_params(Env& env, const std::string& path, Model& model,
                         const std::function<bool(const Param&)>& wanted = {});
 
-}  // namespace athanor
+}  // namespace athanor::models

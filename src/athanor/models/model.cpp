@@ -9,7 +9,7 @@
 #include "athanor/models/llama/llama.h"
 #include "athanor/models/moe/moe.h"
 
-namespace athanor {
+namespace athanor::models {
 
 void Model::keep(std::span<const ModelPart> parts) {
   keep_uses([&](const std::string& module) {
@@ -19,7 +19,8 @@ void Model::keep(std::span<const ModelPart> parts) {
 
 void Model::allocate(Arena& arena, Dtype dtype, bool with_master) {
   for (const auto& param : params()) param->allocate(arena, dtype, with_master);
-  if (uses_rope()) rope_ = make_rope_table(arena, config_.max_seq_len, config_.head_dim, config_.rope_base);
+  if (uses_rope())
+    rope_ = make_rope_table(arena, config_.max_position_embeddings, config_.head_dim, config_.rope_theta);
 }
 
 void Model::initialize(uint64_t seed) {
@@ -32,9 +33,9 @@ Var Model::blocks(int64_t first, int64_t last, Var x) const {
 }
 
 Var Model::start(Tape& tape, const Tensor& ids, int64_t first_position) const {
-  check(first_position + ids.dim(1) <= config_.max_seq_len,
+  check(first_position + ids.dim(1) <= config_.max_position_embeddings,
         "model: got position {}, expected below max_seq_len {}", first_position + ids.dim(1) - 1,
-        config_.max_seq_len);
+        config_.max_position_embeddings);
   return embed(tape, ids, first_position);
 }
 
@@ -42,7 +43,7 @@ Var Model::blocks(int64_t first, int64_t last, Var x, const RecomputePlan& plan)
   Tape& tape = *x.tape;
   int64_t i = first, part_first = 0;  // the plan counts from the first block of the model
   for (const RecomputePart& part : tape.recording() ? plan : RecomputePlan{}) {
-    const int64_t part_last = part.blocks == 0 ? config_.layers : part_first + part.blocks;
+    const int64_t part_last = part.blocks == 0 ? config_.num_hidden_layers : part_first + part.blocks;
     const int64_t end = std::min(last, part_last);
     for (int64_t next = 0; i < end; i = next) {
       next = part.policy == Recompute::full ? std::min(end, i + part.group) : i + 1;
@@ -67,8 +68,8 @@ Var Model::blocks(int64_t first, int64_t last, Var x, const RecomputePlan& plan)
 Var Model::hidden(Tape& tape, const Tensor& ids, const RecomputePlan& plan,
                   std::vector<KvCache>* caches) const {
   Var x = start(tape, ids, caches == nullptr ? 0 : caches->front().length);
-  if (caches == nullptr) return final_norm(blocks(0, config_.layers, x, plan));
-  for (int64_t i = 0; i < config_.layers; ++i) x = block(i, x, &(*caches)[static_cast<size_t>(i)]);
+  if (caches == nullptr) return final_norm(blocks(0, config_.num_hidden_layers, x, plan));
+  for (int64_t i = 0; i < config_.num_hidden_layers; ++i) x = block(i, x, &(*caches)[static_cast<size_t>(i)]);
   return final_norm(x);
 }
 
@@ -84,7 +85,7 @@ Var Model::run(const ModelPart& part, Tape& tape, const Tensor& ids, Var x, cons
 }
 
 Var Model::loss(Tape& tape, const Tensor& ids, const Tensor& targets, const RecomputePlan& plan) const {
-  return run({0, config_.layers, true, true}, tape, ids, {}, targets, plan);
+  return run({0, config_.num_hidden_layers, true, true}, tape, ids, {}, targets, plan);
 }
 
 Tensor Model::next_logits(Tape& tape, const Tensor& ids, std::vector<KvCache>& caches) const {
@@ -94,14 +95,14 @@ Tensor Model::next_logits(Tape& tape, const Tensor& ids, std::vector<KvCache>& c
   const Tensor last = x.view({x.dim(1), x.dim(2)}).slice(x.dim(1) - 1, x.dim(1));
   const Tensor& weight = head().value();
   Tensor logits = empty(x.arena(), {1, weight.dim(0)}, Dtype::f32, Category::activations);
-  kernels(x).gemm.nt(x.queue(), logits, last, weight, nullptr);
+  kernels_of(x).gemm.nt(x.queue(), logits, last, weight, nullptr);
   return logits;
 }
 
 std::vector<KvCache> Model::make_caches(int64_t capacity) const {
   const Tensor& like = head().value();
-  std::vector<KvCache> caches(static_cast<size_t>(config_.layers));
-  const Shape shape{capacity, config_.kv_heads, config_.head_dim};
+  std::vector<KvCache> caches(static_cast<size_t>(config_.num_hidden_layers));
+  const Shape shape{capacity, config_.num_key_value_heads, config_.head_dim};
   for (KvCache& cache : caches) {
     cache.k = empty(like.arena(), shape, like.dtype(), Category::activations);
     cache.v = empty(like.arena(), shape, like.dtype(), Category::activations);
@@ -118,25 +119,25 @@ int64_t Model::num_params() const {
 }
 
 double Model::flops_per_token(int64_t seq_len) const {
-  // Lookups are no products: of the uses of a matrix, those of the embeddings do not count.
+  // A lookup is no matrix product, so uses as an embedding do not count.
   double in_products = static_cast<double>(head().param().whole_shape().numel());
   for_each_declared([&](const Param& param) {
     if (param.is_matrix() && param.name().rfind("blocks.", 0) == 0)
       in_products += static_cast<double>(param.whole_shape().numel()) * part_used_by_a_token(param);
   });
-  return 6.0 * in_products +
-         6.0 * static_cast<double>(config_.layers * seq_len * config_.heads * config_.head_dim);
+  return 6.0 * in_products + 6.0 * static_cast<double>(config_.num_hidden_layers * seq_len *
+                                                       config_.num_attention_heads * config_.head_dim);
 }
 
 double residual_init_std(const ModelConfig& config) {
-  return config.init_std / std::sqrt(2.0 * static_cast<double>(config.layers));
+  return config.initializer_range / std::sqrt(2.0 * static_cast<double>(config.num_hidden_layers));
 }
 
 std::unique_ptr<Model> make_model(const ModelConfig& config) {
-  if (config.family == "llama") return std::make_unique<Llama>(config);
-  if (config.family == "gpt2") return std::make_unique<Gpt2>(config);
-  if (config.family == "moe") return std::make_unique<Moe>(config);
-  fail("model: got family '{}', expected llama, gpt2 or moe", config.family);
+  if (config.model_type == "llama") return std::make_unique<Llama>(config);
+  if (config.model_type == "gpt2") return std::make_unique<Gpt2>(config);
+  if (config.has_experts()) return std::make_unique<Moe>(config);
+  fail("model: got model_type '{}', expected llama, gpt2, mixtral or moe", config.model_type);
 }
 
-}  // namespace athanor
+}  // namespace athanor::models

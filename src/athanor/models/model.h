@@ -5,10 +5,10 @@
 //   model->initialize(seed);                            // or read a checkpoint into params()
 //   Var loss = model->loss(tape, ids, targets, /*recompute=*/{});
 //
-// A family (models/llama, models/gpt2) says how to embed, what a block is and what comes after the last one;
-// the rest is here. Its modules are named "blocks.N", "norm" (after the last block) and "head"; all others
-// embed (models/part.h tells the stages of a pipeline by that). Shapes: ids, targets [B,S] i32; hidden
-// [B,S,C]; logits [n,V] f32; loss [B*S] f32 per token. Thread rule: one thread per model.
+// A family (models/llama, models/gpt2, models/moe) defines the embedding, the block, the final norm and the head.
+// Module names are fixed: "blocks.N", "norm" (after the last block) and "head"; all other modules belong to the
+// embedding (models/part.h assigns modules to pipeline stages by name). Shapes: ids, targets [B,S] i32; hidden [B,S,C];
+// logits [n,V] f32; loss [B*S] f32 per token. Errors: Error. Thread rule: one thread per model.
 #pragma once
 
 #include <memory>
@@ -21,15 +21,17 @@
 #include "athanor/nn/attention.h"
 #include "athanor/nn/module.h"
 
-namespace athanor {
-
+namespace athanor::nn {
 class MoeLayer;
+}  // namespace athanor::nn
+
+namespace athanor::models {
 
 class Model : public Module {
  public:
   explicit Model(const ModelConfig& config) : Module(nullptr, ""), config_(config) {}
 
-  // What a family defines. `caches` is null or has one entry per block.
+  // Defined by the family. `cache`: the key/value cache of the block, or null.
   virtual Var embed(Tape& tape, const Tensor& ids, int64_t first_position) const = 0;
   virtual Var block(int64_t index, const Var& x, KvCache* cache) const = 0;
   virtual Var final_norm(const Var& x) const = 0;
@@ -37,34 +39,34 @@ class Model : public Module {
   virtual std::vector<MoeLayer*> moe_layers() const { return {}; }  // in the order of the blocks
 
   const ModelConfig& config() const { return config_; }
-  // Keeps the parameters of these parts: the others are not listed in params() and weights() and get no
-  // memory.
+  // Pipeline: keeps the parameters of these parts. All others disappear from params() and weights() and get no memory.
   void keep(std::span<const ModelPart> parts);
   void allocate(Arena& arena, Dtype dtype, bool with_master);
   void initialize(uint64_t seed);
 
-  // What `recompute` says nothing about is kept; caches (one per block) are for passes without gradients.
+  // Activations of blocks that `recompute` does not name are kept. `caches` (one per block) are for passes without
+  // gradients.
   Var hidden(Tape& tape, const Tensor& ids, const RecomputePlan& recompute,
              std::vector<KvCache>* caches = nullptr) const;
   Var loss(Tape& tape, const Tensor& ids, const Tensor& targets, const RecomputePlan& recompute) const;
-  // One part: from ids if it embeds, else from the hidden states `x`; to the loss if it ends, else to
-  // hidden states.
+  // Runs one part. Input: ids if part.embeds, else hidden states `x`. Output: the loss if part.ends, else hidden
+  // states.
   Var run(const ModelPart& part, Tape& tape, const Tensor& ids, Var x, const Tensor& targets,
           const RecomputePlan& recompute) const;
-  // Logits [B,V] f32 of the last position of each sequence, appending to the caches.
+  // Logits [B,V] f32 of the last position of each sequence. Appends to the caches.
   Tensor next_logits(Tape& tape, const Tensor& ids, std::vector<KvCache>& caches) const;
   std::vector<KvCache> make_caches(int64_t capacity) const;
 
-  // Of a model whose head is cut by rows (models/sharding.h): see linear_cross_entropy in ops/ops.h.
+  // Vocabulary parallelism (models/sharding.h): see linear_cross_entropy in ops/ops.h.
   void set_combine_statistics(CombineStatistics combine) { combine_statistics_ = std::move(combine); }
 
-  int64_t num_params() const;  // of the whole model, kept or not
-  // 6 * parameters in products + 6 * layers * S * heads * head_dim (causal), per token, forward and backward; of
-  // experts those that a token goes to.
+  int64_t num_params() const;  // of the full model, whichever parts this rank keeps
+  // FLOPs per token, forward and backward: 6 * parameters in matrix products + 6 * layers * S * heads * head_dim
+  // (causal attention). Of experts only those that a token is routed to count.
   double flops_per_token(int64_t seq_len) const;
 
  protected:
-  RopeTable rope_;  // set by allocate() for families that rotate
+  RopeTable rope_;  // set by allocate() if uses_rope()
   virtual bool uses_rope() const = 0;
   virtual double part_used_by_a_token(const Param&) const { return 1.0; }
 
@@ -77,11 +79,11 @@ class Model : public Module {
   CombineStatistics combine_statistics_;
 };
 
-// Projections that write to the residual stream start smaller, by sqrt(2 * layers), so that its variance does
-// not grow with depth (GPT-2).
+// Standard deviation of projections that write to the residual stream: smaller by sqrt(2 * layers), so that the
+// stream's variance does not grow with depth (GPT-2).
 double residual_init_std(const ModelConfig& config);
 
 // The model of a resolved config (config/presets.h fills it in); Error on an unknown family.
 std::unique_ptr<Model> make_model(const ModelConfig& config);
 
-}  // namespace athanor
+}  // namespace athanor::models

@@ -4,7 +4,7 @@
 
 #include "athanor/base/check.h"
 
-namespace athanor {
+namespace athanor::models {
 
 bool ModelPart::has(std::string_view module) const {
   constexpr std::string_view kBlocks = "blocks.";
@@ -20,7 +20,7 @@ std::vector<int64_t> even_stage_layers(int64_t layers, int64_t stages) {
     throw ConfigError(
         fmt::format("pipeline: got {} stages for {} layers, expected 1 to {}", stages, layers, layers));
   std::vector<int64_t> counts(static_cast<size_t>(stages), layers / stages);
-  // The middle, then the first, then the last.
+  // Surplus layers: the middle stages, then the first, then the last.
   for (int64_t left = layers % stages, i = 0; i < left; ++i)
     ++counts[static_cast<size_t>(i + 1 < stages - 1 ? i + 1 : i + 1 == stages - 1 ? 0 : stages - 1)];
   return counts;
@@ -41,4 +41,4 @@ std::vector<ModelPart> cut_model(const std::vector<int64_t>& stage_layers) {
   return parts;
 }
 
-}  // namespace athanor
+}  // namespace athanor::models

@@ -1,10 +1,10 @@
 #include "athanor/models/sharding.h"
 
 #include "athanor/nn/moe.h"
-#include "athanor/parallel/collective_ops.h"
-#include "athanor/parallel/tensor_parallel.h"
+#include "athanor/parallel/tensor/collective_ops.h"
+#include "athanor/parallel/tensor/tensor_parallel.h"
 
-namespace athanor {
+namespace athanor::models {
 
 Boundaries::Boundaries(bool sequence_parallel)
     : into(sequence_parallel ? gather_to_partial : copy_to),
@@ -21,7 +21,7 @@ Sharding transformer_sharding(const ModelConfig& config, bool sequence_parallel)
       {.module = "blocks.*.attn.o", .split = Split::row, .output = out_of},
       {.module = "head",
        .split = Split::vocabulary,
-       .input = into},  // its weight is the embedding's where tied
+       .input = into},  // a tied head uses the embedding's weight
   };
   if (sequence_parallel)
     for (const char* module : {"embed_dropout", "blocks.*.attn_norm", "blocks.*.attn_dropout",
@@ -31,17 +31,17 @@ Sharding transformer_sharding(const ModelConfig& config, bool sequence_parallel)
 }
 
 Sharding sharding_of(const ModelConfig& config, bool sequence_parallel) {
-  if (config.family == "llama") return llama_sharding(config, sequence_parallel);
-  if (config.family == "gpt2") return gpt2_sharding(config, sequence_parallel);
-  if (config.family == "moe") return moe_sharding(config, sequence_parallel);
-  fail("model: family '{}' has no table of how to cut it over ranks", config.family);
+  if (config.model_type == "llama") return llama_sharding(config, sequence_parallel);
+  if (config.model_type == "gpt2") return gpt2_sharding(config, sequence_parallel);
+  if (config.has_experts()) return moe_sharding(config, sequence_parallel);
+  fail("model: model_type '{}' has no table of how to cut it over ranks", config.model_type);
 }
 
 void shard_model(Model& model, const Sharding& sharding, Group& group) {
   apply_sharding(model, sharding, group);
   if (group.size() == 1) return;
   model.set_combine_statistics([&group](Tensor& statistics) { combine_statistics(statistics, group); });
-  for (MoeLayer* layer : model.moe_layers()) layer->deal(std::make_unique<DealtTokens>(group));
+  for (MoeLayer* layer : model.moe_layers()) layer->deal(std::make_unique<PartitionedTokens>(group));
 }
 
-}  // namespace athanor
+}  // namespace athanor::models

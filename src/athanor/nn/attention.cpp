@@ -1,6 +1,6 @@
 #include "athanor/nn/attention.h"
 
-namespace athanor {
+namespace athanor::nn {
 namespace {
 
 // Appends the rows of x [1,S,K,D] to rows [length, length + S) of the cache and returns all rows as
@@ -26,7 +26,7 @@ SelfAttention::SelfAttention(Module* parent, const std::string& name, const Atte
 Var SelfAttention::operator()(const Var& input, const RopeTable* rope_table, KvCache* cache) const {
   const Var x = enter(input);
   const int64_t batch = x.value.dim(0), length = x.value.dim(1), head_dim = options_.head_dim;
-  // As many heads as the projections have: of a model that is cut by heads, those of this rank.
+  // The number of heads follows from the projections: with tensor parallelism these are the heads of this rank.
   const auto by_heads = [&](const Var& y) {
     return view(y, {batch, length, y.value.dim(-1) / head_dim, head_dim});
   };
@@ -44,4 +44,4 @@ Var SelfAttention::operator()(const Var& input, const RopeTable* rope_table, KvC
   return view(attention(q, k, v), {batch, length, q.value.dim(2) * head_dim});
 }
 
-}  // namespace athanor
+}  // namespace athanor::nn

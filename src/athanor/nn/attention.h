@@ -1,14 +1,17 @@
-// Causal self-attention with grouped queries: q, k, v projections, rotary embedding if a table is given, attention:
-// x [B,S,C] -> [B,S,H*D], and the projection back, output(): [B,S,H*D] -> [B,S,C]. Heads H of D, key/value heads K.
+// Causal self-attention with grouped queries (GQA): q, k, v projections, rotary embedding if a table is given, and
+// attention, x [B,S,C] -> [B,S,H*D]; output() projects back, [B,S,H*D] -> [B,S,C]. H heads of D, K key/value heads.
 //
-// With a KvCache (one sequence, B = 1, no gradients) the keys and values of the new positions are appended to
-// it and the queries see all of it.
+//   SelfAttention attn(&block, "attn", {.width = 768, .heads = 12, .kv_heads = 4, .head_dim = 64, ...});
+//   Var y = attn.output()(attn(x, &rope_table, /*cache=*/nullptr));
+//
+// With a KvCache (one sequence, B = 1, no gradients) keys and values of the new positions are appended to it, and the
+// queries attend to all cached positions. Errors: Error for a full cache. Thread rule: that of the model.
 #pragma once
 
 #include "athanor/nn/linear.h"
 #include "athanor/nn/rope_table.h"
 
-namespace athanor {
+namespace athanor::nn {
 
 // Keys and values of one layer for one sequence: [capacity,K,D] each, the first `length` rows in use.
 struct KvCache {
@@ -34,4 +37,4 @@ class SelfAttention : public Module {
   Linear q_, k_, v_, o_;
 };
 
-}  // namespace athanor
+}  // namespace athanor::nn

@@ -1,11 +1,16 @@
-// Dropout with a stream of random numbers of its own, named by the module's path (law 2).
+// Dropout with its own stream of random numbers, named by the module's path (law 2).
+//
+//   Dropout dropout(&block, "attn_dropout", 0.1);
+//   Var y = dropout(x);                             // the identity outside training
+//
+// Thread rule: that of the model.
 #pragma once
 
 #include "athanor/base/philox.h"
 #include "athanor/nn/module.h"
 #include "athanor/ops/ops.h"
 
-namespace athanor {
+namespace athanor::nn {
 
 class Dropout : public Module {
  public:
@@ -23,4 +28,4 @@ class Dropout : public Module {
   TokenPart part_;
 };
 
-}  // namespace athanor
+}  // namespace athanor::nn

@@ -1,11 +1,15 @@
-// Rows of a table by token id, plus rows of a learned position table where there is one.
-// ids [B,S] i32 -> [B,S,C]
+// A table of rows by token id or position: declares the weight [vocab, width] that ops::embedding looks up.
+//
+//   TokenEmbedding embed(this, "embed", vocab, width, init_std);
+//   Var x = embedding(tape, ids, embed.table(), /*positions=*/nullptr, 0);   // ids [B,S] i32 -> [B,S,C]
+//
+// Thread rule: that of the model.
 #pragma once
 
 #include "athanor/nn/module.h"
 #include "athanor/ops/ops.h"
 
-namespace athanor {
+namespace athanor::nn {
 
 class TokenEmbedding : public Module {
  public:
@@ -17,4 +21,4 @@ class TokenEmbedding : public Module {
   Weight& table_;
 };
 
-}  // namespace athanor
+}  // namespace athanor::nn

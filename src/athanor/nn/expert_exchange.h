@@ -1,15 +1,15 @@
-// How rows reach experts that lie on other ranks, and come back: what a layer of experts asks of a layout. The
-// implementation over a Group is parallel/expert_parallel.h.
+// Dispatch and combine of expert parallelism (all-to-all): sends rows to the ranks that hold their experts, and the
+// results back. The interface of a layer of experts; parallel/expert/expert_parallel.h implements it on a Group.
 //
-//   const auto trip = exchange.plan(x, routing);            // who sends how many rows to whom
-//   const Var away = exchange.depart(rows, trip);            // [R,C] sorted by expert: on their way
-//   ...                                                       // what is computed here overlaps with the transfer
-//   Var results = compute(exchange.arrive(away, trip), trip->counts);   // [R',C], sorted by the experts of this rank
-//   rows = exchange.come_home(exchange.depart_home(results, trip), trip);   // [R,C] in the order they left
+//   const auto trip = exchange.plan(x, routing);             // who sends how many rows to whom
+//   const Var away = exchange.depart(rows, trip);            // dispatch starts: rows [R,C], sorted by expert
+//   ...                                                      // computation here overlaps with the transfer
+//   Var results = compute(exchange.arrive(away, trip), trip->counts);   // dispatch ends: [R',C], by local expert
+//   rows = exchange.come_home(exchange.depart_home(results, trip), trip);   // combine: [R,C] in the order of `rows`
 //
-// Each is an operation on the tape; the gradients travel the same ways back, departing where the values arrived. The values
-// of a depart are not there before the arrive. Every rank makes the same trips in the same order.
-// Thread rule: that of the Tape.
+// Each function is an operation on the tape. Its gradient takes the reverse way: the gradient's transfer starts where
+// the value's ended. The values that depart() returns are undefined until arrive(). Collective: every rank makes the
+// same calls in the same order. Errors: those of the Group. Thread rule: that of the Tape.
 #pragma once
 
 #include <memory>
@@ -17,8 +17,9 @@
 
 #include "athanor/ops/moe.h"
 
-namespace athanor {
+namespace athanor::nn {
 
+// The plan of one dispatch and its combine.
 struct ExpertTrip {
   virtual ~ExpertTrip() = default;
   std::vector<int64_t> counts;  // rows of each expert of this rank
@@ -34,4 +35,4 @@ class ExpertExchange {
   virtual Var come_home(const Var& away, const std::shared_ptr<ExpertTrip>& trip) = 0;
 };
 
-}  // namespace athanor
+}  // namespace athanor::nn

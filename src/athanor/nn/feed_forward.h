@@ -1,21 +1,28 @@
-// The second half of a block: what follows the attention and works on each token. x [B,S,C] -> [B,S,C].
+// The second half of a transformer block, which works on each token by itself: x [B,S,C] -> [B,S,C]. FeedForward is the
+// interface; SwigluMlp is LLaMA's MLP; MoeLayer (nn/moe.h) is a mixture of experts.
+//
+//   SwigluMlp mlp(&block, "mlp", {.width = 512, .ffn_width = 1408, .bias = false, ...});
+//   Var y = mlp.add_to(h, norm(h), dropout);      // h + dropout(mlp(norm(h)))
+//
+// Thread rule: that of the model.
 #pragma once
 
 #include "athanor/nn/residual.h"
 
-namespace athanor {
+namespace athanor::nn {
 
 class FeedForward : public Module {
  public:
   using Module::Module;
   virtual Var operator()(const Var& x) const = 0;
-  // h + dropout(y), in one pass over the result where that can be.
+  // h + dropout(y), in one pass over the result where possible.
   virtual Var add_to(const Var& h, const Var& x, const Dropout& dropout) const {
     return add(h, dropout((*this)(x)));
   }
 };
 
-// down(swiglu(gate(x), up(x))): of F channels (Shazeer, "GLU variants improve transformer", 2020).
+// y = down(swiglu(gate(x), up(x))) (Shazeer, "GLU variants improve transformer", 2020), with intermediate size
+// F = ffn_width.
 class SwigluMlp : public FeedForward {
  public:
   struct Options {
@@ -43,4 +50,4 @@ class SwigluMlp : public FeedForward {
   Linear gate_, up_, down_;
 };
 
-}  // namespace athanor
+}  // namespace athanor::nn

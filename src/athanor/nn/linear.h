@@ -1,11 +1,16 @@
-// y = x . W^T (+ b):  x [..., in], W [out, in], b [out].
+// Linear layer: y = x . W^T (+ b);  x [..., in], W [out, in], b [out], y [..., out].
+//
+//   Linear up(&mlp, "up", 768, 3072, /*bias=*/true, /*init_std=*/0.02);
+//   Var y = up(x);
+//
+// Thread rule: that of the model.
 #pragma once
 
 #include "athanor/nn/module.h"
 #include "athanor/nn/rope_table.h"
 #include "athanor/ops/ops.h"
 
-namespace athanor {
+namespace athanor::nn {
 
 class Linear : public Module {
  public:
@@ -13,11 +18,12 @@ class Linear : public Module {
       : Module(parent, name),
         weight_(&declare("weight", {out, in}, Init::normal(init_std))),
         bias_(bias ? &declare("bias", {out}, Init::zeros()) : nullptr) {}
-  // Tied: computes with a parameter that another module declared.
+  // Tied weight: computes with a parameter that another module declared.
   Linear(Module* parent, const std::string& name, Param& shared)
       : Module(parent, name), weight_(&share(shared)), bias_(nullptr) {}
 
-  // What stands in place of the product and leave(): a layout that sends the product on while it is made.
+  // Replaces the product and leave(): for a layout that communicates the product while it is computed
+  // (parallel/tensor/overlapped_linear.h).
   using Product = std::function<Var(const Var& x, Weight& weight, Weight* bias)>;
   void set_product(Product product) { product_ = std::move(product); }
 
@@ -25,11 +31,11 @@ class Linear : public Module {
     if (product_) return product_(enter(x), *weight_, bias_);
     return leave(linear(enter(x), *weight_, bias_));
   }
-  // h + y, in one pass over the result where nothing else happens to y.
+  // h + y; in one pass over the result if leave() is the identity.
   Var add_to(const Var& h, const Var& x) const {
     return leaves() ? add(h, (*this)(x)) : linear_add(h, enter(x), *weight_, bias_);
   }
-  // Its heads of head_dim rotated: x [B,S,in] -> [B,S,H,D]. For layers without a collective behind them.
+  // The product with rotary embedding applied to its heads: x [B,S,in] -> [B,S,H,D]. Error if the layer has a leave().
   Var rotated(const Var& x, int64_t head_dim, const RopeTable& table, int64_t first_position) const {
     check(!leaves(), "linear: '{}' is rotated before its results leave", path());
     return linear_rope(enter(x), *weight_, bias_, head_dim, table.cos, table.sin, first_position);
@@ -42,4 +48,4 @@ class Linear : public Module {
   Product product_;  // set where leaves() is true
 };
 
-}  // namespace athanor
+}  // namespace athanor::nn

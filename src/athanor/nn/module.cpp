@@ -1,6 +1,6 @@
 #include "athanor/nn/module.h"
 
-namespace athanor {
+namespace athanor::nn {
 
 Module::Module(Module* parent, std::string name) : parent_(parent), name_(std::move(name)) {
   if (parent_ != nullptr) parent_->children_.push_back(this);
@@ -65,4 +65,4 @@ Weight& Module::share(Param& param) {
   return use;
 }
 
-}  // namespace athanor
+}  // namespace athanor::nn

@@ -3,7 +3,7 @@
 #include <numeric>
 #include <utility>
 
-namespace athanor {
+namespace athanor::nn {
 
 MoeLayer::MoeLayer(Module* parent, const std::string& name, const MoeOptions& o)
     : FeedForward(parent, name),
@@ -38,8 +38,8 @@ Var MoeLayer::compute(const Var& rows, const std::vector<int64_t>& counts) const
   return expert_linear(hidden, down_, counts);
 }
 
-// The shared expert stands between the departure of the rows and their arrival: it is computed while they travel, and in
-// the backward pass while their gradients do.
+// The shared expert is computed between the start and the end of the dispatch, so it overlaps with the transfer of the
+// rows, and in the backward pass with that of their gradients.
 Var MoeLayer::operator()(const Var& input) const {
   ExpertExchange* const exchange = exchange_;
   const Var x = enter(input);
@@ -94,4 +94,4 @@ void MoeLayer::balance(std::span<const int64_t> chosen) {
   copy_from_host(value, bias.data(), value.size_bytes());
 }
 
-}  // namespace athanor
+}  // namespace athanor::nn

@@ -1,11 +1,12 @@
-// A mixture of experts in place of a block's MLP: a router sends each token to K of E SwiGLU experts of F channels,
-// and adds what they return with its weights; a shared expert, where there is one, sees every token.
+// A mixture of experts (MoE) in place of a block's MLP. A router sends each token to K of E SwiGLU experts of F
+// channels and combines their results with the router's weights. A shared expert, if there is one, sees every token.
 //
 //   y = sum over the K chosen e of w_e . down_e(swiglu(gate_e(x), up_e(x)))  (+ shared(x))
 //
-// Two styles: Mixtral (Jiang et al., 2024): softmax scores, balanced by an auxiliary loss; DeepSeek-V3 (DeepSeek-AI,
+// Two styles. Mixtral (Jiang et al., 2024): softmax scores, balanced by an auxiliary loss. DeepSeek-V3 (DeepSeek-AI,
 // 2024; Wang et al., "Auxiliary-loss-free load balancing", 2024): sigmoid scores, shared experts, balanced by a bias
-// that moves the choice only and is itself moved once a step by the sign of (mean load - load).
+// that affects the choice only. Once per step each expert's bias moves by bias_rate in the direction of (mean load -
+// load).
 //
 //   MoeLayer moe(&block, "moe", options);
 //   Var y = moe(x);
@@ -14,8 +15,8 @@
 //   moe.balance(sum of load.chosen over the whole step);   // moves the bias
 //
 // Parameters: router.weight [E,C]; experts.gate, experts.up [E,F,C], experts.down [E,C,F] (".weight"); router.bias
-// [E], f32, which the optimizer leaves alone; shared.gate, .up, .down. The load counts each recorded pass once, also
-// under recompute. Thread rule: that of the model.
+// [E], f32, a buffer; shared.gate, .up, .down. The load counts each recorded pass once, also under recompute. Errors:
+// Error. Thread rule: that of the model.
 #pragma once
 
 #include <memory>
@@ -27,7 +28,7 @@
 #include "athanor/nn/feed_forward.h"
 #include "athanor/ops/moe.h"
 
-namespace athanor {
+namespace athanor::nn {
 
 struct MoeOptions {
   int64_t width = 0, experts = 0, expert_width = 0;
@@ -37,7 +38,7 @@ struct MoeOptions {
   double init_std = 0.02, output_init_std = 0.02;
 };
 
-// What the router did in the recorded passes since it was last taken.
+// What the router did in the recorded passes since the last take_load().
 struct RouterLoad {
   std::vector<int64_t> chosen;          // [E] choices, before any drop
   int64_t tokens = 0, dropped = 0;      // tokens seen; choices dropped
@@ -51,14 +52,15 @@ class MoeLayer : public FeedForward {
   Var operator()(const Var& input) const override;
 
   const MoeOptions& options() const { return options_; }
-  // From now on its input is this rank's rows of a pass.
+  // Sequence parallelism: from now on the input is this rank's rows of a pass.
   void deal(std::unique_ptr<const TokenDeal> deal) { deal_ = std::move(deal); }
-  // Before it has memory: this rank holds experts [rank, rank + 1) * E / size, and rows travel through the exchange, which
-  // outlives the model. Error where E does not divide. Router, bias and shared expert stay whole.
+  // Expert parallelism, before allocation: this rank holds experts [rank, rank + 1) * E / size, and `exchange`, which
+  // outlives the model, dispatches and combines rows. Router, bias and shared expert are replicated. Error where E is
+  // not a multiple of `size`.
   void split(ExpertExchange& exchange, int rank, int size);
   RouterLoad take_load() const;
-  // `chosen` [E]: the choices of a whole step, of all ranks. Does nothing without a bias,
-  // or where it is another rank's.
+  // Moves the bias. `chosen` [E]: the choices of the step on all ranks. Does nothing without a bias, or on a rank that
+  // does not hold it.
   void balance(std::span<const int64_t> chosen);
 
  private:
@@ -75,4 +77,4 @@ class MoeLayer : public FeedForward {
   mutable RouterLoad load_;
 };
 
-}  // namespace athanor
+}  // namespace athanor::nn

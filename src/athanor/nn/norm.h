@@ -1,10 +1,16 @@
-// Normalizations over the last dimension: x [..., C] -> [..., C].
+// Normalizations over the last dimension, as modules: RMSNorm (Zhang & Sennrich, 2019) and LayerNorm (Ba et al., 2016).
+// x [..., C] -> [..., C].
+//
+//   RmsNormLayer norm(this, "norm", width, eps);
+//   Var y = norm(x);
+//
+// Thread rule: that of the model.
 #pragma once
 
 #include "athanor/nn/module.h"
 #include "athanor/ops/ops.h"
 
-namespace athanor {
+namespace athanor::nn {
 
 class RmsNormLayer : public Module {
  public:
@@ -34,4 +40,4 @@ class LayerNormLayer : public Module {
   float eps_;
 };
 
-}  // namespace athanor
+}  // namespace athanor::nn

@@ -1,15 +1,19 @@
-// The end of a residual branch: h + dropout(linear(x)). Where nothing is dropped the sum is made as the product is
-// written. h, result [..., O]; x [..., I].
+// The end of a residual branch: h + dropout(linear(x)). Without dropout the sum is made in the same pass as the
+// product. h, result [..., O]; x [..., I].
+//
+//   h = add_residual(h, attn_.output(), attn_dropout_, attn_(norm(h), ...));
+//
+// Thread rule: that of the model.
 #pragma once
 
 #include "athanor/nn/dropout.h"
 #include "athanor/nn/linear.h"
 
-namespace athanor {
+namespace athanor::nn {
 
 inline Var add_residual(const Var& h, const Linear& linear, const Dropout& dropout, const Var& x) {
   if (dropout.drops(*x.tape)) return add(h, dropout(linear(x)));
   return linear.add_to(h, x);
 }
 
-}  // namespace athanor
+}  // namespace athanor::nn

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <vector>
 
-namespace athanor {
+namespace athanor::nn {
 
 RopeTable make_rope_table(Arena& arena, int64_t positions, int64_t head_dim, double base) {
   check(head_dim % 2 == 0, "rope: head_dim {} must be even", head_dim);
@@ -24,4 +24,4 @@ RopeTable make_rope_table(Arena& arena, int64_t positions, int64_t head_dim, dou
   return table;
 }
 
-}  // namespace athanor
+}  // namespace athanor::nn

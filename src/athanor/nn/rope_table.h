@@ -1,10 +1,14 @@
-// Cosines and sines of rotary position embedding: row p, column i holds the angle p * base^(-2i/D), computed
-// in double. cos, sin [positions, D/2] f32.
+// Rotary position embedding (Su et al., "RoFormer", 2021) as tables: row p, column i is the cosine or sine of the angle
+// p * base^(-2i/D), computed in double. cos, sin [positions, D/2] f32.
+//
+//   const RopeTable table = make_rope_table(arena, /*positions=*/2048, /*head_dim=*/64, /*base=*/10000.0);
+//
+// Thread rule: a plain function.
 #pragma once
 
 #include "athanor/tensor/tensor.h"
 
-namespace athanor {
+namespace athanor::nn {
 
 struct RopeTable {
   Tensor cos, sin;
@@ -12,4 +16,4 @@ struct RopeTable {
 
 RopeTable make_rope_table(Arena& arena, int64_t positions, int64_t head_dim, double base);
 
-}  // namespace athanor
+}  // namespace athanor::nn

@@ -8,7 +8,7 @@
 #include "athanor/base/human.h"
 #include "athanor/observe/header_box.h"
 
-namespace athanor {
+namespace athanor::observe {
 
 Console::Console(ConsoleOptions options)
     : options_(std::move(options)),
@@ -148,4 +148,4 @@ void Console::table(const std::vector<std::string>& head, const std::vector<std:
   line(text);
 }
 
-}  // namespace athanor
+}  // namespace athanor::observe

@@ -7,7 +7,7 @@
 #include "athanor/base/columns.h"
 #include "athanor/base/human.h"
 
-namespace athanor {
+namespace athanor::observe {
 namespace {
 
 constexpr size_t kKeyGap = 3, kHalvesGap = 5;
@@ -131,4 +131,4 @@ std::string header_box(const std::string& title, const std::vector<std::pair<std
   return box + "\n" + style.painted(kDim, g.bottom_left + repeat_text(g.across, inner + 2) + g.bottom_right);
 }
 
-}  // namespace athanor
+}  // namespace athanor::observe

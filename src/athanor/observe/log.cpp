@@ -8,7 +8,7 @@
 #include "athanor/base/error.h"
 #include "athanor/base/human.h"
 
-namespace athanor {
+namespace athanor::observe {
 namespace {
 
 const char* level_name(LogLevel level) {
@@ -89,4 +89,4 @@ void LogFile::rotate() {
   size_bytes_ = 0;
 }
 
-}  // namespace athanor
+}  // namespace athanor::observe

@@ -1,13 +1,14 @@
-// A rank's log file: one line an event, with time and level.
+// The log file of a rank: one line per event, with time and level.
 //
 //   LogFile log(env, "runs/first/logs/rank0.log");
 //   log.write(LogLevel::info, "resumed from step 100");
 //     2026-05-01T12:00:00.123Z info    resumed from step 100
 //
-// Every line is handed to the system at once, so that it outlives a kill; errors are also synced. A file that
-// has grown to max_bytes becomes rank0.log.1, that one rank0.log.2, ... and the oldest goes. A log must not
-// end what it tells of: a line that cannot be written is dropped whole, never half, and the number of dropped lines is the
-// next thing written when writing works again. Opening does throw (IoError). Thread rule: any thread may write.
+// Every line is handed to the system at once, so it survives a kill of the process; errors are also synced to disk. A
+// file that has grown to max_bytes becomes rank0.log.1, rank0.log.1 becomes rank0.log.2, ..., and the oldest is
+// deleted. A log must not end a run: a line that cannot be written is dropped (never half of it), and the number of
+// dropped lines is written as soon as writing works again. Only opening throws (IoError). Thread rule: any thread may
+// write.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +22,7 @@
 #include "athanor/base/file.h"
 #include "athanor/observe/whole_records.h"
 
-namespace athanor {
+namespace athanor::observe {
 
 enum class LogLevel { debug, info, warning, error };
 
@@ -44,16 +45,16 @@ class LogFile {
   void append(LogLevel level, std::string_view text);
   void rotate();
 
-  WholeRecords env_;  // above one that is not owned and outlives the log
+  WholeRecords env_;  // over the caller's Env, which outlives the log
   const std::string path_;
   const LogOptions options_;
   mutable std::mutex mutex_;
   std::unique_ptr<WritableFile> file_;
   uint64_t size_bytes_ = 0;
-  int64_t dropped_lines_ = 0, all_dropped_ = 0;  // since the last that was written; ever
+  int64_t dropped_lines_ = 0, all_dropped_ = 0;  // since the last written line; in all
 };
 
 // "2026-05-01T12:00:00.123Z"
 std::string utc_time(double wall_seconds);
 
-}  // namespace athanor
+}  // namespace athanor::observe

@@ -4,10 +4,10 @@
 #include <cmath>
 #include <limits>
 
-namespace athanor {
+namespace athanor::observe {
 namespace {
 
-// A name that is not known yet stands behind the one before it in its list.
+// A name that is not in the list yet is inserted after its predecessor in the line.
 void merge_names(const ChannelValues& values, std::vector<std::string>& names) {
   auto at = names.begin();
   for (const auto& [name, value] : values) {
@@ -82,4 +82,4 @@ std::vector<CurvePoint> smoothed(const std::vector<CurvePoint>& points, size_t r
   return means;
 }
 
-}  // namespace athanor
+}  // namespace athanor::observe

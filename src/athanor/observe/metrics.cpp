@@ -8,11 +8,13 @@
 #include <nlohmann/json.hpp>
 
 #include "athanor/base/check.h"
+#include "athanor/observe/metric_fields.h"
 
-namespace athanor {
+namespace athanor::observe {
 namespace {
 
 using nlohmann::json;
+using nlohmann::ordered_json;
 
 std::string quoted(const std::string& text) {
   return json(text).dump(-1, ' ', false, json::error_handler_t::replace);
@@ -27,19 +29,34 @@ std::string json_object(const ChannelValues& values) {
   return text + '}';
 }
 
-double number_at(const json& object, const char* key) {
-  const json& value = object.at(key);
+std::string json_array(const std::vector<double>& values) {
+  std::string text = "[";
+  for (const double value : values) text += (text.size() > 1 ? "," : "") + json_number(value);
+  return text + ']';
+}
+
+struct Printed {
+  std::string operator()(const int64_t* value) const { return std::to_string(*value); }
+  std::string operator()(const double* value) const { return json_number(*value); }
+  std::string operator()(const ChannelValues* values) const { return json_object(*values); }
+  std::string operator()(const std::vector<double>* values) const { return json_array(*values); }
+};
+
+double number_of(const ordered_json& value) {
   return value.is_null() ? std::numeric_limits<double>::quiet_NaN() : value.get<double>();
 }
 
-ChannelValues channels_at(const nlohmann::ordered_json& object, const char* key) {
-  ChannelValues values;
-  if (!object.contains(key)) return values;
-  for (const auto& [name, value] : object.at(key).items())
-    values.emplace_back(name,
-                        value.is_null() ? std::numeric_limits<double>::quiet_NaN() : value.get<double>());
-  return values;
-}
+struct Parsed {
+  const ordered_json& value;
+  void operator()(int64_t* into) const { *into = value.get<int64_t>(); }
+  void operator()(double* into) const { *into = number_of(value); }
+  void operator()(ChannelValues* into) const {
+    for (const auto& [name, loss] : value.items()) into->emplace_back(name, number_of(loss));
+  }
+  void operator()(std::vector<double>* into) const {
+    for (const ordered_json& each : value) into->push_back(number_of(each));
+  }
+};
 
 }  // namespace
 
@@ -52,71 +69,25 @@ std::string json_number(double value) {
   return text;
 }
 
-namespace {
-
-std::string expert_fields(const ExpertMetrics& experts) {
-  std::string layers;
-  for (const double value : experts.layers) layers += (layers.empty() ? "" : ",") + json_number(value);
-  return fmt::format(
-      ",\"expert_load\":{},\"expert_load_by_layer\":[{}],\"drop_share\":{},\"router_aux_loss\":{},"
-      "\"router_z_loss\":{}",
-      json_number(experts.max_over_mean), layers, json_number(experts.drop_share),
-      json_number(experts.aux_loss), json_number(experts.z_loss));
-}
-
-std::optional<ExpertMetrics> experts_at(const json& object) {
-  if (!object.contains("expert_load")) return std::nullopt;
-  ExpertMetrics experts;
-  experts.max_over_mean = number_at(object, "expert_load");
-  experts.layers = object.at("expert_load_by_layer").get<std::vector<double>>();
-  experts.drop_share = number_at(object, "drop_share");
-  experts.aux_loss = number_at(object, "router_aux_loss");
-  experts.z_loss = number_at(object, "router_z_loss");
-  return experts;
-}
-
-}  // namespace
-
-std::string metrics_line(const StepMetrics& m) {
-  std::string line = fmt::format("{{\"step\":{},\"tokens\":{},\"loss\":{},\"channel_loss\":{},", m.step,
-                                 m.tokens, json_number(m.loss), json_object(m.channel_loss));
-  line += fmt::format("\"grad_norm\":{},\"lr\":{},\"loss_scale\":{},", json_number(m.grad_norm),
-                      json_number(m.lr), json_number(m.loss_scale));
-  line += fmt::format("\"tokens_per_second\":{},\"mfu\":{},", json_number(m.tokens_per_second),
-                      json_number(m.mfu));
-  line += fmt::format("\"step_seconds\":{},\"data_seconds\":{},\"comm_seconds\":{},",
-                      json_number(m.step_seconds), json_number(m.data_seconds), json_number(m.comm_seconds));
-  line += fmt::format("\"peak_bytes\":{},\"world_size\":{}", m.peak_bytes, m.world_size);
-  if (m.valid_loss)
-    line += fmt::format(",\"valid_loss\":{},\"valid_channel_loss\":{}", json_number(*m.valid_loss),
-                        json_object(m.valid_channel_loss));
-  if (m.experts) line += expert_fields(*m.experts);
+std::string metrics_line(StepMetrics metrics) {
+  std::string line;
+  for (const MetricField& field : metric_fields())
+    if (field.is_in(metrics))
+      line += fmt::format("{}\"{}\":{}", line.empty() ? '{' : ',', field.name,
+                          std::visit(Printed{}, field.slot(metrics)));
   return line + '}';
 }
 
 StepMetrics parse_metrics_line(std::string_view line) {
   try {
-    const auto ordered = nlohmann::ordered_json::parse(line);
-    const json object = ordered;
-    StepMetrics m;
-    m.step = object.at("step").get<int64_t>();
-    m.tokens = object.at("tokens").get<int64_t>();
-    m.loss = number_at(object, "loss");
-    m.channel_loss = channels_at(ordered, "channel_loss");
-    m.grad_norm = number_at(object, "grad_norm");
-    m.lr = number_at(object, "lr");
-    m.loss_scale = number_at(object, "loss_scale");
-    m.tokens_per_second = number_at(object, "tokens_per_second");
-    m.mfu = number_at(object, "mfu");
-    m.step_seconds = number_at(object, "step_seconds");
-    m.data_seconds = number_at(object, "data_seconds");
-    m.comm_seconds = number_at(object, "comm_seconds");
-    m.peak_bytes = object.at("peak_bytes").get<int64_t>();
-    m.world_size = object.at("world_size").get<int64_t>();
-    if (object.contains("valid_loss")) m.valid_loss = number_at(object, "valid_loss");
-    m.valid_channel_loss = channels_at(ordered, "valid_channel_loss");
-    m.experts = experts_at(object);
-    return m;
+    const auto object = ordered_json::parse(line);
+    StepMetrics metrics;
+    for (const MetricField& field : metric_fields()) {
+      const std::string name(field.name);
+      if (field.has == nullptr || object.contains(name))
+        std::visit(Parsed{object.at(name)}, field.slot(metrics));
+    }
+    return metrics;
   } catch (const json::exception& error) {
     fail("not a line of metrics: {}", error.what());
   }
@@ -151,4 +122,4 @@ void MetricsWriter::write(const StepMetrics& metrics) {
   last_step_ = metrics.step;
 }
 
-}  // namespace athanor
+}  // namespace athanor::observe

@@ -1,14 +1,12 @@
-// metrics.jsonl: one JSON object a line per step, each step once, handed to the system after every step.
+// metrics.jsonl: one line per step, a JSON object with the step's metrics, handed to the system after every step.
 //
 //   MetricsWriter writer(env, "runs/first/metrics.jsonl", resumed_step);   // 0 for a new run
 //   writer.write({.step = 1, .tokens = 8192, .loss = 9.01, ...});
 //
-// Numbers are the shortest that read back to the same bits. JSON has no NaN and no infinity: both are null,
-// which reads back as NaN.
-//
-// A resumed run has not seen the steps after its checkpoint: opening sets them and what is damaged aside
-// (metrics_history.h).
-// Thread rule: a writer belongs to one thread. Errors: IoError of the Env, Error for a step out of order.
+// Numbers are the shortest decimals that read back to the same bits. JSON has no NaN and no infinity: both are written
+// as null, which reads back as NaN. On resume the lines of steps after the checkpoint, and damaged lines, are moved to
+// other files (metrics_history.h). Thread rule: a writer belongs to one thread. Errors: IoError of the Env, Error for a
+// step out of order.
 #pragma once
 
 #include <cstdint>
@@ -22,28 +20,28 @@
 #include "athanor/base/file.h"
 #include "athanor/observe/metrics_history.h"
 
-namespace athanor {
+namespace athanor::observe {
 
 using ChannelValues = std::vector<std::pair<std::string, double>>;  // in the order of the config
 
-// Of a model with experts; train/expert_load.h has the definitions.
+// Metrics of a mixture-of-experts model; definitions in train/engine/expert_load.h.
 struct ExpertMetrics {
-  double max_over_mean = 1;         // load of the busiest expert over the mean load, in the worst layer
-  std::vector<double> layers = {};  // the same, by layer
-  double drop_share = 0;            // dropped choices over all
+  double max_over_mean = 1;  // load imbalance: the busiest expert's load over the mean load, worst layer
+  std::vector<double> layers = {};  // the load imbalance of each layer
+  double drop_share = 0;            // token drop rate: dropped choices over all choices
   double aux_loss = 0, z_loss = 0;  // without their coefficients; not part of `loss`
 };
 
 struct StepMetrics {
   int64_t step = 0;    // from 1
-  int64_t tokens = 0;  // predicted so far, in the whole run
+  int64_t tokens = 0;  // trained on so far, in the whole run
   double loss = 0;     // mean over the step's tokens, natural logarithm
   ChannelValues channel_loss = {};
   double grad_norm = 0;  // before clipping
   double lr = 0;
   double loss_scale = 1;
   double tokens_per_second = 0;
-  double mfu = 0;  // fraction
+  double mfu = 0;  // model FLOPs utilization, a fraction
   double step_seconds = 0;
   double data_seconds = 0;
   double comm_seconds = 0;
@@ -54,11 +52,11 @@ struct StepMetrics {
   std::optional<ExpertMetrics> experts = std::nullopt;
 };
 
-// One line without its line end. Names of channels are escaped; invalid UTF-8 in them is replaced.
-std::string metrics_line(const StepMetrics& metrics);
-StepMetrics parse_metrics_line(std::string_view line);  // Error where it is not one
+// One line without its line end. Invalid UTF-8 in channel names is replaced.
+std::string metrics_line(StepMetrics metrics);
+StepMetrics parse_metrics_line(std::string_view line);  // Error if it is not a line of metrics
 
-// All complete lines; Error naming path and line where one of them is broken. A torn last line is left out.
+// All complete lines; Error naming path and line for a broken line. An incomplete last line is left out.
 std::vector<StepMetrics> read_metrics(Env& env, const std::string& path);
 
 class MetricsWriter {
@@ -66,12 +64,12 @@ class MetricsWriter {
   MetricsWriter(Env& env, const std::string& path, int64_t resumed_step);
 
   void write(const StepMetrics& metrics);
-  void sync() { file_->sync(); }  // before a checkpoint that counts on the lines
+  void sync() { file_->sync(); }  // called before a checkpoint, which relies on the lines being on disk
 
-  // The newest step in the file. Right after opening it is less than the resumed step only where lines were
-  // lost, as by a power cut between two syncs; the run can go on, its history has a hole.
+  // The newest step in the file. After opening it is below the resumed step only if lines were lost, for instance by a
+  // power cut between two syncs. The run can go on; its history has a gap.
   int64_t last_step() const { return last_step_; }
-  const MetricsHistory& found() const { return found_; }  // at opening, without the lines that are kept
+  const MetricsHistory& found() const { return found_; }  // what opening found; `kept` is left empty
 
  private:
   MetricsHistory found_;
@@ -79,8 +77,7 @@ class MetricsWriter {
   int64_t last_step_ = 0;
 };
 
-// Shortest decimal that reads back to the same bits, with a point or an exponent; "null" for NaN and
-// infinity.
+// The shortest decimal that reads back to the same bits, with a point or an exponent; "null" for NaN and infinity.
 std::string json_number(double value);
 
-}  // namespace athanor
+}  // namespace athanor::observe

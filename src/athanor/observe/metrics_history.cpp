@@ -1,13 +1,15 @@
 #include "athanor/observe/metrics_history.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <charconv>
 #include <nlohmann/json.hpp>
 
 #include "athanor/base/error.h"
-#include "athanor/observe/metrics.h"
+#include "athanor/observe/metric_fields.h"
 
-namespace athanor {
+namespace athanor::observe {
 namespace {
 
 constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
@@ -20,10 +22,9 @@ int64_t step_as_written(std::string_view line) {
   const char* first = line.data() + kStart.size();
   const auto [end, error] = std::from_chars(first, line.data() + line.size(), step);
   if (error != std::errc() || end == line.data() + line.size() || *end != ',') return 0;
-  for (const char* key : {"\"tokens\":", "\"loss\":", "\"channel_loss\":", "\"grad_norm\":", "\"lr\":",
-                          "\"loss_scale\":", "\"tokens_per_second\":", "\"mfu\":", "\"step_seconds\":",
-                          "\"data_seconds\":", "\"comm_seconds\":", "\"peak_bytes\":", "\"world_size\":"})
-    if (line.find(key) == std::string_view::npos) return 0;
+  for (const MetricField& field : metric_fields())
+    if (field.has == nullptr && line.find(fmt::format("\"{}\":", field.name)) == std::string_view::npos)
+      return 0;
   return nlohmann::json::accept(line) ? step : 0;
 }
 
@@ -42,7 +43,8 @@ void add_line(std::string& lines, std::string_view line) {
   lines += '\n';
 }
 
-// How much of `lines`, whole ones from its beginning, stands at the end of `there`: an earlier start died behind that.
+// How much of `lines`, in complete lines from its beginning, is already at the end of `there`, written by an earlier
+// start that died afterwards.
 size_t already_there(std::string_view there, std::string_view lines) {
   for (size_t size = lines.size(); size > 0; size = size == 1 ? 0 : lines.rfind('\n', size - 2) + 1)
     if (there.ends_with(lines.substr(0, size))) return size;
@@ -107,4 +109,4 @@ MetricsHistory open_history(Env& env, const std::string& path, int64_t resumed_s
   return found;
 }
 
-}  // namespace athanor
+}  // namespace athanor::observe

@@ -8,7 +8,7 @@
 
 #include "athanor/base/human.h"
 
-namespace athanor {
+namespace athanor::observe {
 namespace {
 
 constexpr double kWidth = 1040, kHeight = 540, kLeft = 64, kRight = 768, kTop = 64, kBottom = 484;
@@ -204,7 +204,7 @@ std::string axes(const Frame& frame, const char* x_name) {
   return svg + text_at(kLeft - 10, kTop - 14, "end", kMuted, 13, "loss");
 }
 
-// Over so many pixels on both sides a curve is smoothed where it jumps about more than it moves.
+// The number of points on both sides over which a noisy curve is smoothed; 0: the curve is not noisy.
 size_t smoothing_of(const std::vector<CurvePoint>& points) {
   constexpr size_t kFew = 50, kShare = 60;
   double moves = 0, jumps = 0;
@@ -306,4 +306,4 @@ std::string loss_svg(const std::vector<PlotRun>& runs, const std::string& title,
   return svg + "</svg>\n";
 }
 
-}  // namespace athanor
+}  // namespace athanor::observe

@@ -7,7 +7,7 @@
 
 #include "athanor/observe/report.h"
 
-namespace athanor {
+namespace athanor::observe {
 namespace {
 
 constexpr double kShownShare = 0.005;
@@ -148,4 +148,4 @@ std::string Profile::to_json() const {
   return report.to_json();
 }
 
-}  // namespace athanor
+}  // namespace athanor::observe

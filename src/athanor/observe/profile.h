@@ -1,5 +1,5 @@
-// Where the time of a step goes: the roofline (Williams, Waterman, Patterson, 2009) of what a Meter counted,
-// and the parts of the step.
+// Profiles a training step: the time of its parts, and a roofline of its kernels (Williams, Waterman, Patterson, 2009)
+// from the counts of a Meter.
 //
 //   Profiler profiler(&trace);                    // the trace (may be null) gets a span per call of a kernel
 //   queue.set_meter(&profiler.meter);
@@ -7,9 +7,9 @@
 //   profiler.ceilings = {peak_flops, copy_bytes};
 //   std::cout << profiler.profile().table();
 //
-// The floor of a kernel is the time its operations take at the arithmetic ceiling or its bytes at the memory
-// ceiling, whichever is longer; "of ceiling" is the floor over the time. A kernel whose operands stay in a
-// cache can be faster than its floor. Thread rule: as for the Meter, one thread.
+// The floor (lower bound) of a kernel's time is the longer of: its FLOPs at the arithmetic ceiling, its bytes at the
+// memory ceiling. "of ceiling" in the table is this bound over the measured time. A kernel whose operands stay in a
+// cache can be faster than its bound. Thread rule: as for the Meter, one thread.
 #pragma once
 
 #include <cstdint>
@@ -18,21 +18,21 @@
 
 #include "athanor/base/meter.h"
 
-namespace athanor {
+namespace athanor::observe {
 
 struct Ceilings {
   double flops_per_second = 0.0;  // of all threads together
   double bytes_per_second = 0.0;  // read and written by a copy
 };
 
-// What a step is made of; the rest of it is between the parts.
+// The parts of a step. Their sum is less than the step: the rest is spent between them.
 struct StepParts {
   double data = 0.0, forward = 0.0, backward = 0.0, comm = 0.0, update = 0.0;
 };
 
 struct ProfileLine {
   std::string kernel, shape;
-  double calls = 0.0;  // all of these are per step
+  double calls = 0.0;  // per step, like the members below
   double milliseconds = 0.0;
   double floor_milliseconds = 0.0;
   Cost cost;
@@ -41,7 +41,7 @@ struct ProfileLine {
 struct Profile {
   std::vector<ProfileLine> lines;  // the most time first
   int64_t steps = 0;
-  double step_milliseconds = 0.0;    // wall time; this and what follows is per step
+  double step_milliseconds = 0.0;    // wall time, per step like the members below
   double kernel_milliseconds = 0.0;  // of all lines
   double floor_milliseconds = 0.0;
   StepParts milliseconds;
@@ -51,7 +51,7 @@ struct Profile {
   std::string to_json() const;  // everything
 };
 
-// What the owner of a training loop fills.
+// Collects the counts and times of a training loop; the loop's owner fills it.
 struct Profiler {
   explicit Profiler(Trace* trace = nullptr) : meter(trace) {}
   void add_step(double seconds, const StepParts& seconds_of);
@@ -67,4 +67,4 @@ struct Profiler {
   StepParts parts_;
 };
 
-}  // namespace athanor
+}  // namespace athanor::observe

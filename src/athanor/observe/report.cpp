@@ -8,7 +8,7 @@
 #include "athanor/base/check.h"
 #include "athanor/base/cpu.h"
 
-namespace athanor {
+namespace athanor::observe {
 
 Report& Report::operator[](std::string_view key) {
   if (std::holds_alternative<std::monostate>(value_)) value_ = Object();
@@ -72,4 +72,4 @@ Report environment_report(const std::string& version, const std::vector<std::str
   return report;
 }
 
-}  // namespace athanor
+}  // namespace athanor::observe

@@ -2,12 +2,12 @@
 //
 //   Report report;
 //   report["ranks"] = 2;
-//   report["valid_loss_last"]["en"] = 3.21;          // objects grow where they are named
+//   report["valid_loss_last"]["en"] = 3.21;          // [] creates objects and keys
 //   report["phases"].push_back("tokenize");
 //   env.write_atomically("runs/first/report.json", report.to_json());
 //
-// Keys stand in the order in which they were first named. NaN and infinity are written as null.
-// Thread rule: plain data. Errors: Error for a key of a list, an element of an object, or either of a scalar.
+// Keys keep the order in which they were first named. NaN and infinity are written as null.
+// Thread rule: plain data. Errors: Error for [] on a list or scalar, or push_back() on an object or scalar.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,9 @@
 #include <variant>
 #include <vector>
 
-namespace athanor {
+#include "athanor/base/namespaces.h"
+
+namespace athanor::observe {
 
 class Report {
  public:
@@ -43,7 +45,7 @@ class Report {
   std::variant<std::monostate, bool, int64_t, double, std::string, List, Object> value_;
 };
 
-// What ran, and on what: for env.json. The caller knows its version and command line.
+// For env.json: the program, its command line, and the machine it runs on.
 Report environment_report(const std::string& version, const std::vector<std::string>& command_line);
 
-}  // namespace athanor
+}  // namespace athanor::observe

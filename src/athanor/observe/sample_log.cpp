@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
-namespace athanor {
+namespace athanor::observe {
 namespace {
 
 // Whether a line is a sample of a step up to this one.
@@ -40,4 +40,4 @@ void SampleLog::write(const TextSample& sample) {
   file_->flush();
 }
 
-}  // namespace athanor
+}  // namespace athanor::observe

@@ -1,11 +1,11 @@
-// samples.jsonl: texts that a model wrote while it trained, one JSON object a line.
+// samples.jsonl: texts that the model generated during training, one JSON object per line.
 //
 //   SampleLog log(env, "runs/first/samples.jsonl", resumed_step);   // 0 for a new run
 //   log.write({.step = 100, .prompt = "The", .text = " furnace is hot"});
 //     {"step":100,"prompt":"The","text":" furnace is hot"}
 //
-// Opening drops the lines of later steps, which a resumed run writes again, and those that are none. Bytes that are not
-// UTF-8 are replaced. Thread rule: a log belongs to one thread. Errors: IoError of the Env.
+// Opening drops broken lines and the lines of steps after resumed_step, which the resumed run writes again. Bytes that
+// are not UTF-8 are replaced. Thread rule: a log belongs to one thread. Errors: IoError of the Env.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 #include "athanor/base/file.h"
 
-namespace athanor {
+namespace athanor::observe {
 
 struct TextSample {
   int64_t step = 0;
@@ -31,7 +31,7 @@ class SampleLog {
  private:
   Env& env_;
   std::string path_;
-  std::unique_ptr<WritableFile> file_;  // from the first sample on
+  std::unique_ptr<WritableFile> file_;  // null before the first sample
 };
 
-}  // namespace athanor
+}  // namespace athanor::observe

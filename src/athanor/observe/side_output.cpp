@@ -4,7 +4,7 @@
 
 #include "athanor/base/error.h"
 
-namespace athanor {
+namespace athanor::observe {
 
 bool SideOutput::attempt(const std::function<void()>& write, int64_t lost) {
   try {
@@ -21,4 +21,4 @@ bool SideOutput::attempt(const std::function<void()>& write, int64_t lost) {
   return true;
 }
 
-}  // namespace athanor
+}  // namespace athanor::observe

@@ -1,13 +1,13 @@
-// What tells of a run must not end it: an output that may fail. The first failure is said, what follows is counted.
+// An output that may fail without ending the run. The first failure is reported; dropped records are counted.
 //
 //   SideOutput lines("metrics.jsonl", [&](const std::string& text) { console.warning(text); });
-//   lines.attempt([&] { writer.write(metrics); });      // false where it failed: that one is dropped
-//   lines.attempt([&] { writer.sync(); }, /*lost=*/0);  // its failure drops nothing
+//   lines.attempt([&] { writer.write(metrics); });      // false if it failed: one record is dropped
+//   lines.attempt([&] { writer.sync(); }, /*lost=*/0);  // a failure drops no record
 //   lines.dropped();
 //
-// Said are the first failure and, once, that it works again and how many were dropped meanwhile; the caller says the sum at
-// the end. Errors of attempt(): none for a Recoverable (a full disk, a quota, a limit); all others pass. Thread rule: one
-// thread.
+// Reported are the first failure and, once, that writing works again and how many records were dropped meanwhile. The
+// caller reports dropped() at the end. attempt() swallows a Recoverable (a full disk, a quota, a limit); other
+// exceptions pass. Thread rule: one thread.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,9 @@
 #include <string>
 #include <utility>
 
-namespace athanor {
+#include "athanor/base/namespaces.h"
+
+namespace athanor::observe {
 
 class SideOutput {
  public:
@@ -33,4 +35,4 @@ class SideOutput {
   bool failing_ = false, said_failing_ = false, said_working_ = false;
 };
 
-}  // namespace athanor
+}  // namespace athanor::observe

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace athanor {
+namespace athanor::observe {
 
 void Trail::add(double value) {
   constexpr size_t kMost = 256;
@@ -45,4 +45,4 @@ std::string sparkline(std::span<const double> values, size_t cells) {
   return text;
 }
 
-}  // namespace athanor
+}  // namespace athanor::observe

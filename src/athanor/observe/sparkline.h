@@ -1,4 +1,4 @@
-// The shape of a series in one line of block characters, and a series that stays short however long it runs.
+// A sparkline: a series as one line of block characters. Trail keeps the series short, however long the run is.
 //
 //   Trail trail;
 //   trail.add(loss);                   // after every step
@@ -13,16 +13,18 @@
 #include <string>
 #include <vector>
 
-namespace athanor {
+#include "athanor/base/namespaces.h"
 
-// Means of equally many values each; what is not finite is left out.
+namespace athanor::observe {
+
+// A series of means, each over the same number of values; values that are not finite are left out.
 class Trail {
  public:
   void add(double value);
   std::vector<double> means() const;
 
  private:
-  std::vector<double> means_;  // of `each_` values
+  std::vector<double> means_;  // each of `each_` values
   int64_t each_ = 1, in_sum_ = 0;
   double sum_ = 0;
 };
@@ -30,4 +32,4 @@ class Trail {
 // At most `cells` characters, each the mean of its part of the values; empty for fewer than two values.
 std::string sparkline(std::span<const double> values, size_t cells);
 
-}  // namespace athanor
+}  // namespace athanor::observe

@@ -8,7 +8,7 @@
 #include "athanor/base/columns.h"
 #include "athanor/base/human.h"
 
-namespace athanor {
+namespace athanor::observe {
 namespace {
 
 constexpr size_t kTrailCells = 20;
@@ -154,4 +154,4 @@ std::string StepLine::plain(size_t columns) const {
   return text;
 }
 
-}  // namespace athanor
+}  // namespace athanor::observe

@@ -1,12 +1,12 @@
-// What is said of a step in one line: the bar of a terminal, or a plain line elsewhere.
+// One line about a step: the progress bar on a terminal, or a plain line elsewhere.
 //
 //   StepLine line({.color = true, .utf8 = true});
 //   line.add(metrics, total_steps, elapsed_seconds);   // after every step
 //   line.bar(80)      "  20/400 ━╸────────  loss 5.1234  1,234 tok/s  step 155 ms  3s, eta 58s"
 //   line.plain(80)    "step 020/400 | loss 5.1234 | 1,234 tok/s | step 155 ms | 3s, eta 58s"
 //
-// What does not fit is left out, the least important first. A value keeps the room of the widest that it has had, and a
-// channel without tokens in a step keeps its last loss: neither moves its neighbours. Thread rule: one thread.
+// What does not fit is left out, the least important first. Values do not jump: a value keeps the width of its widest
+// text so far, and a channel without tokens in a step keeps its last loss. Thread rule: one thread.
 #pragma once
 
 #include <array>
@@ -18,7 +18,7 @@
 #include "athanor/observe/sparkline.h"
 #include "athanor/observe/terminal_style.h"
 
-namespace athanor {
+namespace athanor::observe {
 
 class StepLine {
  public:
@@ -32,7 +32,7 @@ class StepLine {
   struct Part {
     std::string label, value;
     const char* style = kPlain;
-    size_t columns = 0;  // of the value, the most so far
+    size_t columns = 0;  // the widest value so far
   };
 
  private:
@@ -42,7 +42,7 @@ class StepLine {
   bool fits(Index part, size_t room, size_t gap, size_t* used) const;
 
   TerminalStyle style_;
-  std::array<Part, count> parts_;  // in the order in which they stand
+  std::array<Part, count> parts_;  // in the order of the line
   Trail losses_;
   ChannelValues channel_loss_;
   std::optional<double> best_;
@@ -50,9 +50,9 @@ class StepLine {
   double seconds_per_step_ = 0;  // moving average, for the time left
 };
 
-// step 012/400
+// "step 012/400"
 std::string step_of_total(int64_t step, int64_t total_steps);
-// en 5.01 zh 6.20
+// "en 5.01 zh 6.20"
 std::string channel_text(const ChannelValues& channels);
 
-}  // namespace athanor
+}  // namespace athanor::observe

@@ -7,8 +7,9 @@
 
 #include "athanor/base/check.h"
 #include "athanor/base/hash.h"
+#include "athanor/observe/metric_fields.h"
 
-namespace athanor {
+namespace athanor::observe {
 namespace {
 
 static_assert(std::endian::native == std::endian::little, "records are written as the machine holds them");
@@ -111,44 +112,39 @@ namespace {
 
 using Scalars = std::vector<std::pair<std::string, float>>;
 
-void add_scalar(Scalars& values, const std::string& tag, double value) {
-  values.emplace_back(tag, static_cast<float>(value));
-}
+struct Charted {
+  const MetricField& field;
+  Scalars& scalars;
 
-void add_validation_scalars(Scalars& values, const StepMetrics& m) {
-  if (m.valid_loss) add_scalar(values, "loss/valid", *m.valid_loss);
-  for (const auto& [name, value] : m.valid_channel_loss)
-    add_scalar(values, "loss_by_channel_valid/" + name, value);
+  void add(const std::string& tag, double value) const {
+    if (value != field.chart_unless)
+      scalars.emplace_back(tag, static_cast<float>(value * field.chart_factor));
+  }
+  void operator()(const int64_t* value) const { add(std::string(field.chart), static_cast<double>(*value)); }
+  void operator()(const double* value) const { add(std::string(field.chart), *value); }
+  void operator()(const ChannelValues* values) const {
+    for (const auto& [name, value] : *values) add(fmt::format("{}/{}", field.chart, name), value);
+  }
+  void operator()(const std::vector<double>*) const {}  // of many layers: too many curves
+};
+
+void add_scalar(Scalars& scalars, const MetricField& field, StepMetrics& metrics) {
+  if (!field.chart.empty() && field.is_in(metrics)) std::visit(Charted{field, scalars}, field.slot(metrics));
 }
 
 }  // namespace
 
-void TensorBoardWriter::write_validation(const StepMetrics& m, double wall_seconds) {
+void TensorBoardWriter::write_validation(StepMetrics metrics, double wall_seconds) {
   Scalars values;
-  add_validation_scalars(values, m);
-  scalars(values, m.step, wall_seconds);
+  for (const MetricField& field : metric_fields())
+    if (field.name.starts_with("valid_")) add_scalar(values, field, metrics);
+  scalars(values, metrics.step, wall_seconds);
 }
 
-void TensorBoardWriter::write(const StepMetrics& m, double wall_seconds) {
+void TensorBoardWriter::write(StepMetrics metrics, double wall_seconds) {
   Scalars values;
-  const auto add = [&](const std::string& tag, double value) { add_scalar(values, tag, value); };
-  add("loss/train", m.loss);
-  for (const auto& [name, value] : m.channel_loss) add("loss_by_channel/" + name, value);
-  add_validation_scalars(values, m);
-  add("optimizer/grad_norm", m.grad_norm);
-  add("optimizer/lr", m.lr);
-  if (m.loss_scale != 1) add("optimizer/loss_scale", m.loss_scale);
-  add("speed/tokens_per_second", m.tokens_per_second);
-  add("speed/step_seconds", m.step_seconds);
-  add("speed/mfu_percent", 100 * m.mfu);
-  if (m.experts) {
-    add("experts/max_over_mean_load", m.experts->max_over_mean);
-    add("experts/drop_share", m.experts->drop_share);
-    add("experts/aux_loss", m.experts->aux_loss);
-    add("experts/z_loss", m.experts->z_loss);
-  }
-  add("memory/peak_GiB", static_cast<double>(m.peak_bytes) / (1 << 30));
-  scalars(values, m.step, wall_seconds);
+  for (const MetricField& field : metric_fields()) add_scalar(values, field, metrics);
+  scalars(values, metrics.step, wall_seconds);
 }
 
-}  // namespace athanor
+}  // namespace athanor::observe

@@ -1,10 +1,10 @@
-// TensorBoard's event file, written by hand: a handful of protobuf fields inside checksummed records.
+// Writes TensorBoard event files without TensorFlow or protobuf: a few protobuf fields inside checksummed records.
 //
 //   TensorBoardWriter board(env, "runs/first", {.wall_seconds = wall_seconds(), .host = "node7", .pid = 4711});
 //   board.write(metrics, wall_seconds());
-//   board.flush();                           // after every step, or as seldom as the caller likes
+//   board.flush();                           // after every step, or less often
 //
-// A resumed run writes a new file that begins by telling TensorBoard to forget later steps of the older
+// A resumed run writes a new file. It begins with a record that makes TensorBoard discard later steps of the older
 // files.
 //
 // File:   events.out.tfevents.<seconds>.<host>.<pid>.<number>
@@ -26,7 +26,7 @@
 #include "athanor/base/file.h"
 #include "athanor/observe/metrics.h"
 
-namespace athanor {
+namespace athanor::observe {
 
 struct TensorBoardId {
   double wall_seconds = 0;  // since 1970; TensorBoard reads a folder's files in the order of their names
@@ -38,8 +38,8 @@ class TensorBoardWriter {
  public:
   TensorBoardWriter(Env& env, const std::string& folder, const TensorBoardId& id, int64_t resumed_step = 0);
 
-  void write(const StepMetrics& metrics, double wall_seconds);
-  void write_validation(const StepMetrics& metrics, double wall_seconds);  // its validation losses alone
+  void write(StepMetrics metrics, double wall_seconds);
+  void write_validation(StepMetrics metrics, double wall_seconds);  // its validation losses alone
   void text(const std::string& tag, const std::string& markdown, int64_t step, double wall_seconds);
   void scalars(const std::vector<std::pair<std::string, float>>& values, int64_t step, double wall_seconds);
   void flush() { file_->flush(); }
@@ -52,7 +52,7 @@ class TensorBoardWriter {
   std::unique_ptr<WritableFile> file_;
 };
 
-// The crc32c of a record as the format wants it, rotated and offset.
+// The masked crc32c of TensorBoard's record format: rotated, plus a constant.
 uint32_t masked_crc32c(std::string_view data);
 
-}  // namespace athanor
+}  // namespace athanor::observe

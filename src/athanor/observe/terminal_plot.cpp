@@ -12,7 +12,7 @@
 #include "athanor/base/columns.h"
 #include "athanor/base/human.h"
 
-namespace athanor {
+namespace athanor::observe {
 namespace {
 
 constexpr std::array kRunColors = {"36", "33", "35", "32", "34", "31"};
@@ -294,4 +294,4 @@ std::vector<std::string> terminal_plot(const std::vector<LossCurve>& curves,
   return lines;
 }
 
-}  // namespace athanor
+}  // namespace athanor::observe

@@ -1,4 +1,4 @@
-// Loss curves drawn with characters: lines of Braille dots, or of ASCII where nothing else is to be had.
+// Loss curves drawn with characters: Braille dots, or ASCII without UTF-8.
 //
 //   for (const std::string& line : terminal_plot(loss_curves(metrics, "", PlotX::step), {.columns = 80, .rows = 10}))
 //     print(line + "\n");
@@ -11,8 +11,8 @@
 //         0      step     400
 //     ⠤ train 1.9821   ● valid 1.9734, best 1.9701 at 380
 //
-// Training is a line, the mean of what falls into a column; validation losses are dots. Several runs differ by colour, or,
-// where there is none, by their characters. Thread rule: pure function.
+// The training loss is a line, each column showing a mean; validation losses are dots. Several runs differ by colour
+// or, without colour, by their characters. Thread rule: pure function.
 #pragma once
 
 #include <string>
@@ -21,7 +21,7 @@
 #include "athanor/observe/loss_curves.h"
 #include "athanor/observe/terminal_style.h"
 
-namespace athanor {
+namespace athanor::observe {
 
 struct TerminalPlotOptions {
   size_t columns = 80;  // of every line, at most
@@ -31,8 +31,8 @@ struct TerminalPlotOptions {
   TerminalStyle style = {};
 };
 
-// No lines where there is nothing to draw: fewer than two finite points.
+// Empty if there is nothing to draw: fewer than two finite points.
 std::vector<std::string> terminal_plot(const std::vector<LossCurve>& curves,
                                        const TerminalPlotOptions& options);
 
-}  // namespace athanor
+}  // namespace athanor::observe

@@ -4,7 +4,7 @@
 
 #include "athanor/base/human.h"
 
-namespace athanor {
+namespace athanor::observe {
 
 const Glyphs& TerminalStyle::glyphs() const {
   static constexpr Glyphs kUnicode = {"╭", "╮", "╰", "╯", "─", "│", "━", "╸", "─"};
@@ -33,4 +33,4 @@ std::string TerminalStyle::shown(std::string_view text) const {
   return ascii;
 }
 
-}  // namespace athanor
+}  // namespace athanor::observe

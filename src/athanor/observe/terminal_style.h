@@ -1,4 +1,4 @@
-// How text is drawn on a terminal: with colour or without, in Unicode or in ASCII alone.
+// How text is drawn on a terminal: with or without colour, in Unicode or ASCII.
 //
 //   const TerminalStyle style{.color = true, .utf8 = true};
 //   style.painted(kBold, style.shown(channel_name)) + style.glyphs().across
@@ -9,7 +9,9 @@
 #include <string>
 #include <string_view>
 
-namespace athanor {
+#include "athanor/base/namespaces.h"
+
+namespace athanor::observe {
 
 constexpr const char* kPlain = "";
 constexpr const char* kBold = "1";
@@ -28,8 +30,8 @@ struct TerminalStyle {
 
   const Glyphs& glyphs() const;
   std::string painted(const char* style, const std::string& text) const;
-  // Control characters are replaced; without utf8, what is not ASCII, too.
+  // Control characters are replaced; without utf8 all characters beyond ASCII, too.
   std::string shown(std::string_view text) const;
 };
 
-}  // namespace athanor
+}  // namespace athanor::observe

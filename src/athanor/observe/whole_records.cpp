@@ -4,7 +4,7 @@
 
 #include "athanor/base/error.h"
 
-namespace athanor {
+namespace athanor::observe {
 namespace {
 
 class RecordFile final : public WritableFile {
@@ -82,4 +82,4 @@ std::unique_ptr<WritableFile> WholeRecords::create(const std::string& path) {
   return append_to(path);
 }
 
-}  // namespace athanor
+}  // namespace athanor::observe

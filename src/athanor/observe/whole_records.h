@@ -1,14 +1,14 @@
-// Files that are appended to and never hold half a record: what is written between two flushes arrives whole or not at all,
-// although the disk is full for a while.
+// An Env for files that are appended to and never hold half a record: what is written between two flushes arrives
+// completely or not at all, even if the disk is full for a while.
 //
 //   WholeRecords files(system_env());
 //   auto file = files.append_to("metrics.jsonl");
 //   file->append(line);
-//   file->flush();          // IoError: nothing of the line is in the file, or what is goes before the next one is written
+//   file->flush();          // IoError: the file has no part of the line, or loses it before the next line is written
 //
-// A flush that fails cuts the file back to where it began; where even that fails, the next flush does it first. So a writer
-// may go on after an IoError, and loses only the record that failed. All other calls are those of the Env below, which
-// outlives this. Thread rule: as for any Env.
+// A flush that fails truncates the file to its length before the flush; if that fails too, the next flush truncates
+// first. So a writer may go on after an IoError, and loses only the failed record. All other calls go to the underlying
+// Env, which must outlive this object. Thread rule: as for any Env.
 #pragma once
 
 #include <memory>
@@ -17,7 +17,7 @@
 
 #include "athanor/base/file.h"
 
-namespace athanor {
+namespace athanor::observe {
 
 class WholeRecords final : public Env {
  public:
@@ -39,4 +39,4 @@ class WholeRecords final : public Env {
   Env& env_;
 };
 
-}  // namespace athanor
+}  // namespace athanor::observe

@@ -2,7 +2,7 @@
 #include "athanor/kernels/table.h"
 #include "athanor/ops/ops.h"
 
-namespace athanor {
+namespace athanor::ops {
 namespace {
 
 // y = a + b; both gradients are dy itself                                   a, b, y one shape
@@ -11,7 +11,7 @@ struct Add {
 
   static Tensor forward(Saved&, const PassContext&, const Tensor& a, const Tensor& b) {
     Tensor y = empty_like(a);
-    kernels(a).elementwise.add(a.queue(), y, a, b);
+    kernels_of(a).elementwise.add(a.queue(), y, a, b);
     return y;
   }
   static std::array<Tensor, 2> backward_input(const Saved&, const Tensor& dy) { return {dy, dy}; }
@@ -23,4 +23,4 @@ Var add(const Var& a, const Var& b) {
   return apply<Add>(*a.tape, a, b);
 }
 
-}  // namespace athanor
+}  // namespace athanor::ops

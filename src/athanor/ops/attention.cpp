@@ -5,11 +5,11 @@
 #include "athanor/kernels/table.h"
 #include "athanor/ops/ops.h"
 
-namespace athanor {
+namespace athanor::ops {
 namespace {
 
-// o = softmax(q k^T / sqrt(D), causal) v, in tiles (kernels/attention.h has the formulas of the backward
-// pass) q, o [B,S,H,D];  k, v [B,S',K,D];  lse [B,H,S] f32;  document_starts [B,S] i32, where the pass has them
+// o = softmax(q k^T / sqrt(D), causal) v, in tiles (kernels/attention.h has the formulas of the backward pass)
+// q, o [B,S,H,D];  k, v [B,S',K,D];  lse [B,H,S] f32;  document_starts [B,S] i32, if the pass has them
 struct Attention {
   static constexpr bool kCheapToRedo = true;
   struct Saved {
@@ -29,13 +29,13 @@ struct Attention {
     Tensor o = empty_like(q);
     Tensor lse = empty(q.arena(), {q.dim(0), q.dim(2), q.dim(1)}, Dtype::f32, Category::activations);
     saved = {q, k, v, o, lse, context.document_starts, scale};
-    kernels(q).attention.forward(q.queue(), o, lse, q, k, v, scale, saved.part());
+    kernels_of(q).attention.forward(q.queue(), o, lse, q, k, v, scale, saved.part());
     return o;
   }
   static std::array<Tensor, 3> backward_input(const Saved& saved, const Tensor& dy) {
     Tensor dq = empty_like(saved.q), dk = empty_like(saved.k), dv = empty_like(saved.v);
-    kernels(dy).attention.backward(dy.queue(), dq, dk, dv, dy, saved.o, saved.lse, saved.q, saved.k, saved.v,
-                                   saved.scale, saved.part());
+    kernels_of(dy).attention.backward(dy.queue(), dq, dk, dv, dy, saved.o, saved.lse, saved.q, saved.k,
+                                      saved.v, saved.scale, saved.part());
     return {dq, dk, dv};
   }
 };
@@ -51,4 +51,4 @@ Var whole_attention(const Var& q, const Var& k, const Var& v) {
   return apply<Attention>(*q.tape, q, k, v);
 }
 
-}  // namespace athanor
+}  // namespace athanor::ops

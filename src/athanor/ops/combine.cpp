@@ -2,7 +2,7 @@
 #include "athanor/kernels/table.h"
 #include "athanor/ops/moe.h"
 
-namespace athanor {
+namespace athanor::ops {
 namespace {
 
 // y[n] = sum over k of weights[n,k] . x[places[n,k]]             x [R,C], weights [N,K] f32, y [..., C]
@@ -19,14 +19,14 @@ struct Combine {
           routing->tokens.dim(0));
     Tensor y = empty(x.arena(), shape, x.dtype(), Category::activations);
     Tensor rows = y.view({y.rows(), y.dim(-1)});
-    kernels(x).token_rows.combine(x.queue(), rows, x, weights, routing->places);
+    kernels_of(x).token_rows.combine(x.queue(), rows, x, weights, routing->places);
     saved = {x, weights, routing};
     return y;
   }
   static std::array<Tensor, 2> backward_input(const Saved& saved, const Tensor& dy) {
     Tensor dx = empty_like(saved.x), dweights = empty_like(saved.weights);
-    kernels(dy).token_rows.combine_backward(dy.queue(), dx, dweights, dy.view({dy.rows(), dy.dim(-1)}),
-                                            saved.x, saved.weights, saved.routing->places);
+    kernels_of(dy).token_rows.combine_backward(dy.queue(), dx, dweights, dy.view({dy.rows(), dy.dim(-1)}),
+                                               saved.x, saved.weights, saved.routing->places);
     return {dx, dweights};
   }
 };
@@ -38,4 +38,4 @@ Var combine(const Var& x, const Var& weights, const std::shared_ptr<const Routin
   return apply<Combine>(*x.tape, x, weights, routing, shape);
 }
 
-}  // namespace athanor
+}  // namespace athanor::ops

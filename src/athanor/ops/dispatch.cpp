@@ -2,7 +2,7 @@
 #include "athanor/kernels/table.h"
 #include "athanor/ops/moe.h"
 
-namespace athanor {
+namespace athanor::ops {
 namespace {
 
 // y[r] = x[tokens[r]];   dx[n] = sum over n's rows of dy, in the order of its choices
@@ -20,13 +20,13 @@ struct Dispatch {
           x.rows(), routing->places.dim(0));
     const int64_t width = x.dim(-1);
     Tensor y = empty(x.arena(), {routing->tokens.dim(0), width}, x.dtype(), Category::activations);
-    kernels(x).token_rows.gather(x.queue(), y, x.view({x.rows(), width}), routing->tokens);
+    kernels_of(x).token_rows.gather(x.queue(), y, x.view({x.rows(), width}), routing->tokens);
     saved = {x.shape(), routing};
     return y;
   }
   static std::array<Tensor, 1> backward_input(const Saved& saved, const Tensor& dy) {
     Tensor dx = empty(dy.arena(), {saved.shape.rows(), dy.dim(1)}, dy.dtype(), Category::activations);
-    kernels(dy).token_rows.gather_backward(dy.queue(), dx, dy, saved.routing->places);
+    kernels_of(dy).token_rows.gather_backward(dy.queue(), dx, dy, saved.routing->places);
     return {dx.view(saved.shape)};
   }
 };
@@ -37,4 +37,4 @@ Var dispatch(const Var& x, const std::shared_ptr<const Routing>& routing) {
   return apply<Dispatch>(*x.tape, x, routing);
 }
 
-}  // namespace athanor
+}  // namespace athanor::ops

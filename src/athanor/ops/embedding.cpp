@@ -5,13 +5,13 @@
 #include "athanor/kernels/table.h"
 #include "athanor/ops/ops.h"
 
-namespace athanor {
+namespace athanor::ops {
 namespace {
 
 // y[b,s] = table[ids[b,s]] + positions[first + s]
 // backward: dtable[ids[b,s]] += dy[b,s],  dpositions[first + s] += sum_b dy[b,s]
-// Where the table is cut by rows, ranks have the addends of y: zero where the row lies elsewhere. The first
-// adds the positions and has their gradient. Of a pass that has parts of its sequences, s counts their tokens.
+// Where the table is partitioned by rows, y is partial: zero for ids of other ranks' rows. The first rank adds the
+// positions and has their gradient. With context parallelism s counts the tokens of the pass.
 struct Embedding {
   struct Saved {
     Tensor ids;
@@ -31,12 +31,13 @@ struct Embedding {
     saved = {local_ids(ids, table.param()), &table, is_first ? positions : nullptr, first_position,
              context.part};
     if (saved.positions == nullptr) {
-      kernels(rows).embedding.forward(rows.queue(), y, saved.ids, rows, nullptr, 0);
+      kernels_of(rows).embedding.forward(rows.queue(), y, saved.ids, rows, nullptr, 0);
     } else {
       const bool is_whole = context.part == nullptr;
       const Tensor& all = positions->value();
       const Tensor here = is_whole ? all : rows_at(*context.part, all);
-      kernels(rows).embedding.forward(rows.queue(), y, saved.ids, rows, &here, is_whole ? first_position : 0);
+      kernels_of(rows).embedding.forward(rows.queue(), y, saved.ids, rows, &here,
+                                         is_whole ? first_position : 0);
     }
     return y;
   }
@@ -57,17 +58,18 @@ struct Embedding {
   }
   static std::array<Tensor, 0> backward_input(const Saved&, const Tensor&) { return {}; }
   static void backward_weight(const Saved& saved, const Tensor& dy) {
-    kernels(dy).embedding.backward(dy.queue(), saved.table->grad_rows(saved.ids), dy, saved.ids);
+    kernels_of(dy).embedding.backward(dy.queue(), saved.table->grad_rows(saved.ids), dy, saved.ids);
     if (saved.positions == nullptr) return;
     if (saved.part != nullptr) return add_to_positions(*saved.part, dy, saved.positions->grad());
-    kernels(dy).embedding.backward_positions(dy.queue(), saved.positions->grad(), dy, saved.first_position);
+    kernels_of(dy).embedding.backward_positions(dy.queue(), saved.positions->grad(), dy,
+                                                saved.first_position);
   }
   static void add_to_positions(const SequencePart& part, const Tensor& dy, Tensor& gradient) {
     Tensor here = zeros(dy.arena(), {dy.dim(1), dy.dim(2)}, Dtype::f32, Category::workspace);
-    kernels(dy).embedding.backward_positions(dy.queue(), here, dy, 0);
+    kernels_of(dy).embedding.backward_positions(dy.queue(), here, dy, 0);
     walk_tokens(part, 0, here.dim(0), 1, [&](int64_t row, int64_t position, int64_t count) {
       Tensor to = gradient.slice(position, position + count);
-      kernels(dy).elementwise.accumulate(dy.queue(), to, here.slice(row, row + count));
+      kernels_of(dy).elementwise.accumulate(dy.queue(), to, here.slice(row, row + count));
     });
   }
 };
@@ -78,4 +80,4 @@ Var embedding(Tape& tape, const Tensor& ids, Weight& table, Weight* positions, i
   return apply<Embedding>(tape, ids, table, positions, first_position);
 }
 
-}  // namespace athanor
+}  // namespace athanor::ops

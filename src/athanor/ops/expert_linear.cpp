@@ -4,7 +4,7 @@
 #include "athanor/kernels/table.h"
 #include "athanor/ops/moe.h"
 
-namespace athanor {
+namespace athanor::ops {
 namespace {
 
 // One product per expert over its rows, without padding: y[rows of e] = x[rows of e] . weight[e]^T
@@ -30,7 +30,7 @@ struct ExpertLinear {
     Tensor y = empty(x.arena(), {rows, w.dim(1)}, x.dtype(), Category::activations);
     for_experts(counts, [&](int64_t e, int64_t first, int64_t last) {
       Tensor part = y.slice(first, last);
-      kernels(x).gemm.nt(x.queue(), part, x.slice(first, last), matrix(w, e), nullptr);
+      kernels_of(x).gemm.nt(x.queue(), part, x.slice(first, last), matrix(w, e), nullptr);
     });
     saved = {x, &weight, counts};
     return y;
@@ -39,16 +39,16 @@ struct ExpertLinear {
     Tensor dx = empty_like(saved.x);
     for_experts(saved.counts, [&](int64_t e, int64_t first, int64_t last) {
       Tensor part = dx.slice(first, last);
-      kernels(dy).gemm.nn(dy.queue(), part, dy.slice(first, last), matrix(saved.weight->value(), e));
+      kernels_of(dy).gemm.nn(dy.queue(), part, dy.slice(first, last), matrix(saved.weight->value(), e));
     });
     return {dx};
   }
-  // The gradient of an expert without rows is zero, and written where the slot holds something older.
+  // The gradient of an expert without rows is zero. It is written only if the slot's content is stale.
   static void backward_weight(const Saved& saved, const Tensor& dy) {
     const auto slot = saved.weight->grad_slot();
     for_experts(saved.counts, [&](int64_t e, int64_t first, int64_t last) {
       Tensor grad = matrix(slot.tensor, e);
-      kernels(dy).gemm.tn(dy.queue(), grad, dy.slice(first, last), saved.x.slice(first, last), slot.add);
+      kernels_of(dy).gemm.tn(dy.queue(), grad, dy.slice(first, last), saved.x.slice(first, last), slot.add);
     });
   }
 
@@ -72,4 +72,4 @@ Var expert_linear(const Var& x, Weight& weight, const std::vector<int64_t>& coun
   return apply<ExpertLinear>(*x.tape, x, weight, counts);
 }
 
-}  // namespace athanor
+}  // namespace athanor::ops

@@ -2,7 +2,7 @@
 #include "athanor/kernels/table.h"
 #include "athanor/ops/ops.h"
 
-namespace athanor {
+namespace athanor::ops {
 namespace {
 
 // y = gelu(x), tanh form                                                    x, y [..., F]
@@ -14,13 +14,13 @@ struct Gelu {
 
   static Tensor forward(Saved& saved, const PassContext&, const Tensor& x) {
     Tensor y = empty_like(x);
-    kernels(x).gelu.forward(x.queue(), y, x);
+    kernels_of(x).gelu.forward(x.queue(), y, x);
     saved = {x};
     return y;
   }
   static std::array<Tensor, 1> backward_input(const Saved& saved, const Tensor& dy) {
     Tensor dx = dy.unshared() ? dy : empty_like(dy);
-    kernels(dy).gelu.backward(dy.queue(), dx, dy, saved.x);
+    kernels_of(dy).gelu.backward(dy.queue(), dx, dy, saved.x);
     return {dx};
   }
 };
@@ -31,4 +31,4 @@ Var gelu(const Var& x) {
   return apply<Gelu>(*x.tape, x);
 }
 
-}  // namespace athanor
+}  // namespace athanor::ops

@@ -2,7 +2,7 @@
 #include "athanor/kernels/table.h"
 #include "athanor/ops/ops.h"
 
-namespace athanor {
+namespace athanor::ops {
 namespace {
 
 // y = x^ * w + b,  x^ = (x - mean) * rstd,  rstd = 1 / sqrt(var + eps)
@@ -21,8 +21,8 @@ struct LayerNorm {
     Tensor y = empty_like(x);
     Tensor mean = empty(x.arena(), x.shape().drop_last(), Dtype::f32, Category::activations);
     Tensor rstd = empty_like(mean);
-    kernels(x).layer_norm.forward(x.queue(), y, mean, rstd, x, weight.value(),
-                                  bias == nullptr ? nullptr : &bias->value(), eps);
+    kernels_of(x).layer_norm.forward(x.queue(), y, mean, rstd, x, weight.value(),
+                                     bias == nullptr ? nullptr : &bias->value(), eps);
     saved = {x, mean, rstd, &weight, bias};
     return y;
   }
@@ -37,13 +37,13 @@ struct LayerNorm {
   }
   static Tensor input_gradient(const Saved& saved, const Tensor& dy, const Tensor* base, Tensor* dw) {
     Tensor dx = empty_like(saved.x);
-    kernels(dy).layer_norm.backward(dy.queue(), dx, dy, saved.x, saved.weight->value(), saved.mean,
-                                    saved.rstd, base, dw, dw == nullptr ? nullptr : bias_gradient(saved));
+    kernels_of(dy).layer_norm.backward(dy.queue(), dx, dy, saved.x, saved.weight->value(), saved.mean,
+                                       saved.rstd, base, dw, dw == nullptr ? nullptr : bias_gradient(saved));
     return dx;
   }
   static void backward_weight(const Saved& saved, const Tensor& dy) {
-    kernels(dy).layer_norm.backward_weight(dy.queue(), saved.weight->grad(), bias_gradient(saved), dy,
-                                           saved.x, saved.mean, saved.rstd);
+    kernels_of(dy).layer_norm.backward_weight(dy.queue(), saved.weight->grad(), bias_gradient(saved), dy,
+                                              saved.x, saved.mean, saved.rstd);
   }
   static Tensor* bias_gradient(const Saved& saved) {
     return saved.bias == nullptr ? nullptr : &saved.bias->grad();
@@ -56,4 +56,4 @@ Var layer_norm(const Var& x, Weight& weight, Weight* bias, float eps) {
   return apply<LayerNorm>(*x.tape, x, weight, bias, eps);
 }
 
-}  // namespace athanor
+}  // namespace athanor::ops

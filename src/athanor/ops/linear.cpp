@@ -3,12 +3,12 @@
 #include "athanor/kernels/table.h"
 #include "athanor/ops/ops.h"
 
-namespace athanor {
+namespace athanor::ops {
 namespace {
 
 // y = x . W^T + b          x [..., I], W [O,I], b [O], y [..., O]
 // dx = dy . W,   dW += dy^T . x,   db += sum over rows of dy
-// Where W is cut along I, ranks have the addends of y: the first adds the bias and has its gradient.
+// Where W is partitioned along I, y is partial: the first rank adds the bias and has its gradient.
 struct Linear {
   struct Saved {
     Tensor x;
@@ -33,22 +33,22 @@ struct Linear {
 
   static Tensor forward(Saved& saved, const PassContext&, const Tensor& x, Weight& weight, Weight* bias) {
     Tensor y = begin(saved, x, weight, bias);
-    kernels(x).gemm.nt(x.queue(), y, x, weight.value(), value_of(saved.bias));
+    kernels_of(x).gemm.nt(x.queue(), y, x, weight.value(), value_of(saved.bias));
     return y;
   }
   static std::array<Tensor, 1> backward_input(const Saved& saved, const Tensor& dy) {
     Tensor dx = empty_like(saved.x);
-    kernels(dy).gemm.nn(dy.queue(), dx, dy, saved.weight->value());
+    kernels_of(dy).gemm.nn(dy.queue(), dx, dy, saved.weight->value());
     return {dx};
   }
   static Tensor backward_input_onto(const Saved& saved, const Tensor& dy, const Tensor& base) {
     Tensor dx = empty_like(saved.x);
-    kernels(dy).gemm.nn_add(dy.queue(), dx, dy, saved.weight->value(), base);
+    kernels_of(dy).gemm.nn_add(dy.queue(), dx, dy, saved.weight->value(), base);
     return dx;
   }
   static void backward_weight(const Saved& saved, const Tensor& dy) {
     const auto slot = saved.weight->grad_slot();
-    const GemmKernels& gemm = kernels(dy).gemm;
+    const GemmKernels& gemm = kernels_of(dy).gemm;
     if (saved.bias == nullptr) return gemm.tn(dy.queue(), slot.tensor, dy, saved.x, slot.add);
     gemm.tn_sums(dy.queue(), slot.tensor, saved.bias->grad(), dy, saved.x, slot.add);
   }
@@ -61,7 +61,7 @@ struct LinearAdd {
   static Tensor forward(Saved& saved, const PassContext&, const Tensor& h, const Tensor& x, Weight& weight,
                         Weight* bias) {
     Tensor y = Linear::begin(saved, x, weight, bias);
-    kernels(x).gemm.nt_add(x.queue(), y, x, weight.value(), Linear::value_of(saved.bias), h);
+    kernels_of(x).gemm.nt_add(x.queue(), y, x, weight.value(), Linear::value_of(saved.bias), h);
     return y;
   }
   static std::array<Tensor, 2> backward_input(const Saved& saved, const Tensor& dy) {
@@ -91,26 +91,26 @@ struct LinearRope : Linear {
     saved.first_position = part == nullptr ? first_position : 0;
     Tensor y =
         empty(x.arena(), {rows[0], rows[1], rows[2] / head_dim, head_dim}, x.dtype(), Category::activations);
-    kernels(x).gemm.nt_rope(x.queue(), y, x, weight.value(), value_of(saved.bias), saved.cos, saved.sin,
-                            saved.first_position);
+    kernels_of(x).gemm.nt_rope(x.queue(), y, x, weight.value(), value_of(saved.bias), saved.cos, saved.sin,
+                               saved.first_position);
     return y;
   }
   static Tensor begin_backward(const Saved& saved, Tensor dy) {
     Tensor back = dy.unshared() ? dy : empty_like(dy);
-    kernels(dy).rope.apply(dy.queue(), back, dy, saved.cos, saved.sin, saved.first_position, -1);
+    kernels_of(dy).rope.apply(dy.queue(), back, dy, saved.cos, saved.sin, saved.first_position, -1);
     return back.view(saved.x.shape().with_last(dy.dim(2) * dy.dim(3)));
   }
 };
 
-// Linear whose rows are asked for by `make`.
+// Linear whose rows are computed when `make` calls for them.
 struct LinearInPieces : Linear {
   static Tensor forward(Saved& saved, const PassContext&, const Tensor& x, Weight& weight, Weight* bias,
                         const MakeOfRows& make) {
     const Shape shape = save(saved, x, weight, bias);
     const Tensor by_row = x.view({x.rows(), x.dim(-1)});
     return make(shape, [&](Tensor& y, int64_t first) {
-      kernels(x).gemm.nt(x.queue(), y, by_row.slice(first, first + y.dim(0)), weight.value(),
-                         value_of(saved.bias));
+      kernels_of(x).gemm.nt(x.queue(), y, by_row.slice(first, first + y.dim(0)), weight.value(),
+                            value_of(saved.bias));
     });
   }
 };
@@ -134,4 +134,4 @@ Var linear_add(const Var& h, const Var& x, Weight& weight, Weight* bias) {
   return apply<LinearAdd>(*x.tape, h, x, weight, bias);
 }
 
-}  // namespace athanor
+}  // namespace athanor::ops

@@ -6,25 +6,24 @@
 #include "athanor/kernels/table.h"
 #include "athanor/ops/ops.h"
 
-namespace athanor {
+namespace athanor::ops {
 namespace {
 
 // loss[n] = logsumexp(logits[n]) - logits[n, target[n]],   logits = x . head^T
 // dlogits = loss_scale * (softmax(logits) - onehot),   dx = dlogits . head,   dhead += dlogits^T . x
 //
-// The loss is the root of the tape and its gradient is known in the forward pass, so each chunk of logits is
-// made once: loss, dx and dhead come out of it and it is gone. Recomputing the logits backward would cost a
-// third of the head's arithmetic again. Where the head is cut by rows, a rank has the logits of its classes;
-// with the statistics of all ranks (three floats a token) it knows the loss and the gradients of its own. x
-// [..., C];  head [V,C];  targets [...] i32;  loss [N] f32;  one chunk: about [kChunkElements / V, V] f32 and
-// T
+// The loss is the root of the tape, so its gradient is known in the forward pass. Each chunk of logits is computed
+// once, gives loss, dx and dhead, and is freed. Recomputing the logits in the backward pass would add a third to the
+// head's arithmetic. Where the head is partitioned by rows, a rank has the logits of its classes; the statistics of all
+// ranks (three floats a token) give it the loss and the gradients of its classes. x [..., C];  head [V,C];  targets
+// [...] i32;  loss [N] f32;  one chunk: about [kChunkElements / V, V], f32 and T
 struct LinearCrossEntropy {
   struct Saved {
     Tensor dx;
   };
-  // About how many logits exist at a time (f32: 256 MiB): enough rows that passing over the head and its gradient,
-  // once for each product of a chunk, is little beside the arithmetic. More than kWholeElements never exist
-  // whole. Constants, so results depend on shapes alone.
+  // About how many logits exist at a time (f32: 256 MiB): enough rows that reading the head and its gradient once per
+  // product of a chunk costs little beside the arithmetic. More than kWholeElements logits are always split into
+  // chunks. Constants, so that results depend on shapes alone.
   static constexpr int64_t kChunkElements = int64_t{1} << 26, kWholeElements = int64_t{1} << 25;
   static constexpr int64_t kRowUnit = 32;  // no product pads in the middle
 
@@ -53,7 +52,7 @@ struct LinearCrossEntropy {
                            classes};
     const int64_t chunk = rows_of_chunk(tokens, vocab);
     Arena& arena = x.arena();
-    const auto& kernel = kernels(x);
+    const auto& kernel = kernels_of(x);
     Tensor loss = empty(arena, {tokens}, Dtype::f32, Category::activations);
     Tensor logits = empty(arena, {chunk, vocab}, Dtype::f32, Category::workspace);
     Tensor dlogits, dx;
@@ -88,17 +87,17 @@ struct LinearCrossEntropy {
     return loss;
   }
 
-  // What cross_entropy.rows does, for the classes of this rank.
+  // Does what cross_entropy.rows does, for the classes of this rank.
   static void rows_of_part(Tensor& loss, Tensor* dlogits, const Tensor& logits, const Tensor& targets,
                            const ClassRange& range, float scale, const CombineStatistics& combine) {
     Tensor statistics = empty(logits.arena(), {logits.dim(0), 3}, Dtype::f32, Category::workspace);
-    kernels(logits).cross_entropy.statistics(logits.queue(), statistics, logits, targets, range);
+    kernels_of(logits).cross_entropy.statistics(logits.queue(), statistics, logits, targets, range);
     combine(statistics);
     if (dlogits != nullptr)
-      kernels(logits).cross_entropy.gradient(logits.queue(), *dlogits, logits, statistics, targets, range,
-                                             scale);
+      kernels_of(logits).cross_entropy.gradient(logits.queue(), *dlogits, logits, statistics, targets, range,
+                                                scale);
     if (logits.queue().device() == Device::null) return;
-    // By the host, which combined the statistics.
+    // Computed on the host, which combined the statistics.
     const auto rows = static_cast<size_t>(logits.dim(0));
     std::vector<float> all(3 * rows), losses(rows);
     std::vector<int32_t> of_rows(rows);
@@ -122,4 +121,4 @@ Var linear_cross_entropy(const Var& x, Weight& head, const Tensor& targets, int6
   return apply<LinearCrossEntropy>(*x.tape, x, head, targets, classes, combine);
 }
 
-}  // namespace athanor
+}  // namespace athanor::ops

@@ -2,7 +2,7 @@
 #include "athanor/kernels/table.h"
 #include "athanor/ops/ops.h"
 
-namespace athanor {
+namespace athanor::ops {
 namespace {
 
 // y = x * rstd * w,  rstd = 1 / sqrt(mean(x^2) + eps)
@@ -18,7 +18,7 @@ struct RmsNorm {
   static Tensor forward(Saved& saved, const PassContext&, const Tensor& x, Weight& weight, float eps) {
     Tensor y = empty_like(x);
     Tensor rstd = empty(x.arena(), x.shape().drop_last(), Dtype::f32, Category::activations);
-    kernels(x).rms_norm.forward(x.queue(), y, rstd, x, weight.value(), eps);
+    kernels_of(x).rms_norm.forward(x.queue(), y, rstd, x, weight.value(), eps);
     saved = {x, rstd, &weight};
     return y;
   }
@@ -33,11 +33,12 @@ struct RmsNorm {
   }
   static Tensor input_gradient(const Saved& saved, const Tensor& dy, const Tensor* base, Tensor* dw) {
     Tensor dx = empty_like(saved.x);
-    kernels(dy).rms_norm.backward(dy.queue(), dx, dy, saved.x, saved.weight->value(), saved.rstd, base, dw);
+    kernels_of(dy).rms_norm.backward(dy.queue(), dx, dy, saved.x, saved.weight->value(), saved.rstd, base,
+                                     dw);
     return dx;
   }
   static void backward_weight(const Saved& saved, const Tensor& dy) {
-    kernels(dy).rms_norm.backward_weight(dy.queue(), saved.weight->grad(), dy, saved.x, saved.rstd);
+    kernels_of(dy).rms_norm.backward_weight(dy.queue(), saved.weight->grad(), dy, saved.x, saved.rstd);
   }
 };
 
@@ -47,4 +48,4 @@ Var rms_norm(const Var& x, Weight& weight, float eps) {
   return apply<RmsNorm>(*x.tape, x, weight, eps);
 }
 
-}  // namespace athanor
+}  // namespace athanor::ops

@@ -7,7 +7,7 @@
 #include "athanor/kernels/table.h"
 #include "athanor/ops/moe.h"
 
-namespace athanor {
+namespace athanor::ops {
 namespace {
 
 int64_t capacity_of(const RouteOptions& options, int64_t tokens, int64_t experts) {
@@ -15,9 +15,10 @@ int64_t capacity_of(const RouteOptions& options, int64_t tokens, int64_t experts
   return std::max<int64_t>(1, static_cast<int64_t>(std::ceil(options.capacity_factor * even)));
 }
 
-// Which tokens of a grain are here: the pass may have a part of its sequences, the rank some rows of the pass.
-struct GrainTokens {
-  GrainTokens(const PassContext& context, const TokenDeal* of_pass, int64_t here)
+// Which tokens of a micro-batch this rank has: the pass may have a part of each sequence (cp), the rank some rows of
+// the pass (sp).
+struct MicroBatchTokens {
+  MicroBatchTokens(const PassContext& context, const TokenDeal* of_pass, int64_t here)
       : part(context.part), deal(of_pass), num_sequences(context.num_sequences), rows{0, here} {
     if (deal != nullptr) {
       rows = deal->own(num_sequences * context.seq_len);
@@ -25,7 +26,7 @@ struct GrainTokens {
             num_sequences * context.seq_len, rows.count());
     }
     pass = deal == nullptr ? here : num_sequences * context.seq_len;
-    grain = part == nullptr ? pass : num_sequences * part->length;
+    micro_batch = part == nullptr ? pass : num_sequences * part->length;
     most = part == nullptr ? pass : num_sequences * part->most;
     if (deal != nullptr) most = deal->most(most);
   }
@@ -34,18 +35,19 @@ struct GrainTokens {
   const SequencePart* part;
   const TokenDeal* deal;
   int64_t num_sequences;
-  FlatRange rows;                         // of the pass
-  int64_t pass = 0, grain = 0, most = 0;  // tokens of the pass, of the grain, and the most that a rank has
+  FlatRange rows;  // this rank's rows of the pass
+  int64_t pass = 0, micro_batch = 0,
+          most = 0;  // tokens of the pass, of the micro-batch, and the most on any rank
 };
 
-// The choices of a grain.
-struct GrainChoices {
+// The choices of experts in a micro-batch.
+struct MicroBatchChoices {
   std::vector<int64_t> chosen;  // [E], before any drop
-  // [E]: how many choices of this rank are within the capacity of the grain; empty: all.
+  // [E]: how many of this rank's choices are within the capacity of the micro-batch; empty: all.
   std::vector<int64_t> capacity;
 };
 
-std::vector<int32_t> gathered(const Tensor& experts, const GrainTokens& tokens) {
+std::vector<int32_t> gathered(const Tensor& experts, const MicroBatchTokens& tokens) {
   std::vector<int32_t> all(static_cast<size_t>(experts.numel()));
   if (tokens.deal != nullptr)
     all = tokens.deal->of_all(experts, tokens.pass);
@@ -54,11 +56,11 @@ std::vector<int32_t> gathered(const Tensor& experts, const GrainTokens& tokens) 
   return tokens.part == nullptr ? all : tokens.part->of_all(all, tokens.num_sequences);
 }
 
-// `capacity`: of each expert in the grain, 0: any.
-GrainChoices choices_of_grain(const Tensor& experts, int64_t num_experts, int64_t capacity,
-                              const GrainTokens& tokens) {
-  GrainChoices grain{std::vector<int64_t>(static_cast<size_t>(num_experts), 0), {}};
-  if (capacity > 0) grain.capacity = grain.chosen;
+// `capacity`: of each expert in the micro-batch; 0: no limit.
+MicroBatchChoices choices_of_micro_batch(const Tensor& experts, int64_t num_experts, int64_t capacity,
+                                         const MicroBatchTokens& tokens) {
+  MicroBatchChoices micro_batch{std::vector<int64_t>(static_cast<size_t>(num_experts), 0), {}};
+  if (capacity > 0) micro_batch.capacity = micro_batch.chosen;
   const std::vector<int32_t> all = gathered(experts, tokens);
   const int64_t width = experts.dim(1);
   const auto [first, last] = tokens.rows;
@@ -72,12 +74,12 @@ GrainChoices choices_of_grain(const Tensor& experts, int64_t num_experts, int64_
     walk_tokens(*tokens.part, first, last, tokens.num_sequences, own);
   for (size_t i = 0; i < all.size(); ++i) {
     const auto e = static_cast<size_t>(all[i]);
-    if (grain.chosen[e]++ < capacity && is_own[i] != 0) ++grain.capacity[e];
+    if (micro_batch.chosen[e]++ < capacity && is_own[i] != 0) ++micro_batch.capacity[e];
   }
-  return grain;
+  return micro_batch;
 }
 
-// The part of all choices that fell on each expert, before any drop. [E] f32
+// The share of all choices that each expert got, before any drop. [E] f32
 Tensor share_of(const std::vector<int64_t>& chosen, Arena& arena) {
   const auto all =
       static_cast<double>(std::max<int64_t>(1, std::accumulate(chosen.begin(), chosen.end(), int64_t{0})));
@@ -102,8 +104,8 @@ void take_losses(Routing& routing, const Tensor& sums, const Tensor& share) {
   routing.z_loss = totals[experts];
 }
 
-// The choice and its weights; the formulas are those of kernels/router.h. The auxiliary losses have no value on the
-// tape: their gradients are added to that of the logits here, those of sums over tokens like the loss itself.
+// The choice of experts and its weights; kernels/router.h has the formulas. The auxiliary losses are not values on the
+// tape: their gradients are added to that of the logits here, as gradients of sums over tokens, like the loss's.
 struct Route {
   struct Saved {
     Tensor logits, experts, lse, share;
@@ -119,7 +121,7 @@ struct Route {
     check(chosen >= 1 && chosen <= experts, "route: got {} experts per token, expected 1 to {}", chosen,
           experts);
     Arena& arena = logits.arena();
-    const auto& kernel = kernels(logits);
+    const auto& kernel = kernels_of(logits);
     const auto make = [&](const Shape& shape, Dtype dtype, Category category = Category::activations) {
       return empty(arena, shape, dtype, category);
     };
@@ -129,22 +131,22 @@ struct Route {
     routing->experts = make({tokens, chosen}, Dtype::i32);
     routing->places = make({tokens, chosen}, Dtype::i32);
     kernel.router.forward(logits.queue(), routing->experts, weights, lse, sums, logits, bias, options.router);
-    const GrainTokens here(context, deal, tokens);
+    const MicroBatchTokens here(context, deal, tokens);
     routing->most_tokens = here.most;
     const bool drops = context.dropout && options.capacity_factor > 0.0;
-    const int64_t capacity = drops ? capacity_of(options, here.grain, experts) : 0;
+    const int64_t capacity = drops ? capacity_of(options, here.micro_batch, experts) : 0;
     routing->capacity = capacity;
-    GrainChoices grain;
-    if (drops) grain.capacity.assign(static_cast<size_t>(experts), capacity);
-    // Drops need the choices of the whole grain, and so does the balancing loss, of which only recorded passes know.
+    MicroBatchChoices micro_batch;
+    if (drops) micro_batch.capacity.assign(static_cast<size_t>(experts), capacity);
+    // Drops need the choices of the whole micro-batch, and so does the balancing loss of recorded passes.
     const bool gathers =
         !here.are_all() && (drops || context.record) && logits.queue().device() != Device::null;
-    if (gathers) grain = choices_of_grain(routing->experts, experts, capacity, here);
+    if (gathers) micro_batch = choices_of_micro_batch(routing->experts, experts, capacity, here);
     routing->counts = kernel.token_rows.assign(logits.queue(), routing->places, rows, routing->experts,
-                                               experts, grain.capacity);
+                                               experts, micro_batch.capacity);
     const auto& kept = routing->counts.kept;
     routing->tokens = rows.slice(0, std::accumulate(kept.begin(), kept.end(), int64_t{0}));
-    const Tensor share = share_of(gathers ? grain.chosen : routing->counts.chosen, arena);
+    const Tensor share = share_of(gathers ? micro_batch.chosen : routing->counts.chosen, arena);
     take_losses(*routing, sums, share);
     saved = {logits, routing->experts, lse, share, options.router, context.loss_scale};
     return weights;
@@ -152,8 +154,8 @@ struct Route {
 
   static std::array<Tensor, 1> backward_input(const Saved& saved, const Tensor& dy) {
     Tensor dlogits = empty_like(saved.logits);
-    kernels(dy).router.backward(dy.queue(), dlogits, dy, saved.logits, saved.experts, saved.lse, saved.share,
-                                saved.options, saved.loss_scale);
+    kernels_of(dy).router.backward(dy.queue(), dlogits, dy, saved.logits, saved.experts, saved.lse,
+                                   saved.share, saved.options, saved.loss_scale);
     return {dlogits};
   }
 };
@@ -167,4 +169,4 @@ RoutedTokens route(const Var& logits, const Tensor* bias, const RouteOptions& op
   return {weights, std::move(routing)};
 }
 
-}  // namespace athanor
+}  // namespace athanor::ops

@@ -2,7 +2,7 @@
 #include "athanor/kernels/table.h"
 #include "athanor/ops/ops.h"
 
-namespace athanor {
+namespace athanor::ops {
 namespace {
 
 // y = silu(gate) * up                                                       all [..., F]
@@ -14,13 +14,13 @@ struct Swiglu {
 
   static Tensor forward(Saved& saved, const PassContext&, const Tensor& gate, const Tensor& up) {
     Tensor y = empty_like(gate);
-    kernels(gate).swiglu.forward(gate.queue(), y, gate, up);
+    kernels_of(gate).swiglu.forward(gate.queue(), y, gate, up);
     saved = {gate, up};
     return y;
   }
   static std::array<Tensor, 2> backward_input(const Saved& saved, const Tensor& dy) {
     Tensor dup = dy.unshared() ? dy : empty_like(dy), dgate = empty_like(dy);
-    kernels(dy).swiglu.backward(dy.queue(), dgate, dup, dy, saved.gate, saved.up);
+    kernels_of(dy).swiglu.backward(dy.queue(), dgate, dup, dy, saved.gate, saved.up);
     return {dgate, dup};
   }
 };
@@ -31,4 +31,4 @@ Var swiglu(const Var& gate, const Var& up) {
   return apply<Swiglu>(*gate.tape, gate, up);
 }
 
-}  // namespace athanor
+}  // namespace athanor::ops

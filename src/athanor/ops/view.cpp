@@ -1,7 +1,7 @@
 #include "athanor/autograd/apply.h"
 #include "athanor/ops/ops.h"
 
-namespace athanor {
+namespace athanor::ops {
 namespace {
 
 // The same elements under another shape; the gradient goes back under the first one.
@@ -25,4 +25,4 @@ Var view(const Var& x, const Shape& shape) {
   return apply<View>(*x.tape, x, shape);
 }
 
-}  // namespace athanor
+}  // namespace athanor::ops

@@ -4,7 +4,7 @@
 
 #include "athanor/kernels/table.h"
 
-namespace athanor {
+namespace athanor::optim {
 
 void AdamW::update(std::span<const OptimizerPiece> pieces, const GradOfPiece& grad,
                    const OptimizerStep& step) const {
@@ -19,14 +19,14 @@ void AdamW::update(std::span<const OptimizerPiece> pieces, const GradOfPiece& gr
   const auto update = static_cast<double>(step.update);
   const OptimizerOptions& o = options();
   const Tensor& any = tensors[0].master;
-  kernels(any).optimizer.adamw(any.queue(), tensors,
-                               {.lr = static_cast<float>(step.lr),
-                                .beta1 = static_cast<float>(o.beta1),
-                                .beta2 = static_cast<float>(o.beta2),
-                                .eps = static_cast<float>(o.eps),
-                                .correction1 = static_cast<float>(1.0 - std::pow(o.beta1, update)),
-                                .correction2 = static_cast<float>(1.0 - std::pow(o.beta2, update)),
-                                .grad_scale = static_cast<float>(step.grad_scale)});
+  kernels_of(any).optimizer.adamw(any.queue(), tensors,
+                                  {.lr = static_cast<float>(step.lr),
+                                   .beta1 = static_cast<float>(o.beta1),
+                                   .beta2 = static_cast<float>(o.beta2),
+                                   .eps = static_cast<float>(o.eps),
+                                   .correction1 = static_cast<float>(1.0 - std::pow(o.beta1, update)),
+                                   .correction2 = static_cast<float>(1.0 - std::pow(o.beta2, update)),
+                                   .grad_scale = static_cast<float>(step.grad_scale)});
 }
 
-}  // namespace athanor
+}  // namespace athanor::optim

@@ -1,10 +1,13 @@
-// AdamW (Loshchilov & Hutter, "Decoupled weight decay regularization", 2019): kernels/optimizer.h has the
-// formulas.
+// AdamW (Loshchilov & Hutter, "Decoupled weight decay regularization", 2019). kernels/optimizer.h has the formulas.
+//
+//   AdamW optimizer({.beta1 = 0.9, .beta2 = 0.95}, params);
+//
+// State per element: adam.m and adam.v, f32 or 8 bits. Errors and thread rule: as Optimizer.
 #pragma once
 
 #include "athanor/optim/optimizer.h"
 
-namespace athanor {
+namespace athanor::optim {
 
 class AdamW : public Optimizer {
  public:
@@ -18,4 +21,4 @@ class AdamW : public Optimizer {
               const OptimizerStep& step) const override;
 };
 
-}  // namespace athanor
+}  // namespace athanor::optim

@@ -1,11 +1,17 @@
-// Dynamic loss scaling for f16 (Micikevicius et al., "Mixed precision training", 2018): a step whose
-// gradients are not finite is skipped and halves the scale; `window` good steps in a row double it. Other
-// precisions keep 1. All of it is in TrainState, so a resumed run goes on with the same scale.
+// Dynamic loss scaling for f16 (Micikevicius et al., "Mixed precision training", 2018). A step whose gradients are not
+// finite is skipped and halves the scale; `window` good steps in a row double it. Other precisions keep a scale of 1.
+//
+//   LossScale scale{.scale = 65536.0, .dynamic = true};
+//   const bool apply = scale.update(gradients_finite);      // false: skip the update
+//
+// It is part of TrainState, so a resumed run continues with the same scale. Thread rule: plain data.
 #pragma once
 
 #include <cstdint>
 
-namespace athanor {
+#include "athanor/base/namespaces.h"
+
+namespace athanor::optim {
 
 struct LossScale {
   double scale = 1.0;
@@ -31,4 +37,4 @@ struct LossScale {
   }
 };
 
-}  // namespace athanor
+}  // namespace athanor::optim

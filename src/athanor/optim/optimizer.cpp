@@ -3,7 +3,7 @@
 #include "athanor/optim/adamw.h"
 #include "athanor/optim/sgd.h"
 
-namespace athanor {
+namespace athanor::optim {
 
 void Optimizer::step(const std::function<const Tensor&(Param&)>& grad, const OptimizerStep& step) {
   const auto grad_of = [&](const OptimizerPiece& piece) {
@@ -41,4 +41,4 @@ std::unique_ptr<Optimizer> make_optimizer(const OptimizerOptions& options,
   fail("optimizer: got '{}', expected adamw or sgd", options.name);
 }
 
-}  // namespace athanor
+}  // namespace athanor::optim

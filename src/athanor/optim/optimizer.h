@@ -1,14 +1,14 @@
-// Optimizers: state per parameter, one step over it in one pass.
+// Optimizers: state per parameter, and a step that updates each parameter in one pass.
 //
 //   auto optimizer = make_optimizer(options, model.params());
 //   optimizer->allocate(arena);
-//   for each step:  optimizer->step(gradients, {lr, grad_scale});
+//   for each step:  optimizer->step(gradients, {.update = n, .lr = lr, .grad_scale = scale});
 //
-// The gradient of a parameter is a sum over tokens; grad_scale carries 1 / tokens, 1 / loss scale and the
-// clipping factor, applied inside the pass. Weight decay applies to matrices (two or more dimensions) only.
-// Of a parameter that is kept in part (ZeRO) an optimizer sees that part alone. State has names ("adam.m", "adam.v",
-// "sgd.momentum") under which checkpoints keep it, as f32 of the master's shape, in whatever form and place it is kept
-// here (optimizer_state.h). Thread rule: one thread.
+// The gradient of a parameter is a sum over tokens. grad_scale combines 1 / tokens, 1 / loss scale and the clipping
+// factor, and is applied inside the pass. Weight decay applies to matrices (two or more dimensions) only. With ZeRO an
+// optimizer sees only this rank's shard of each parameter. Checkpoints keep state under names ("adam.m", "adam.v",
+// "sgd.momentum") as f32 of the master's shape, whatever its format and place in memory (optimizer_state.h). Errors:
+// Error; IoError with offloaded state. Thread rule: one thread.
 #pragma once
 
 #include <functional>
@@ -20,7 +20,7 @@
 #include "athanor/autograd/param.h"
 #include "athanor/optim/optimizer_state.h"
 
-namespace athanor {
+namespace athanor::optim {
 
 struct OptimizerOptions {
   std::string name = "adamw";  // adamw, sgd
@@ -30,7 +30,7 @@ struct OptimizerOptions {
 };
 
 struct OptimizerStep {
-  int64_t update = 1;  // which update this is, from 1, skipped ones not counted (bias correction)
+  int64_t update = 1;  // number of this update, from 1; skipped steps do not count (bias correction)
   double lr = 0.0;
   double grad_scale = 1.0;
   bool grads_stay = true;  // all gradients are in memory, so many parameters may be updated in one call
@@ -44,23 +44,23 @@ class Optimizer {
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
 
-  // Room for the state, cleared, of every parameter; they must have memory.
+  // Allocates and clears the state of every parameter. The parameters must be allocated.
   virtual void allocate(Arena& arena) { state_.allocate(arena); }
-  // grad(param) is the parameter's reduced gradient, f32, of its master's shape.
+  // grad(param): the parameter's reduced gradient, f32, of its master's shape.
   virtual void step(const std::function<const Tensor&(Param&)>& grad, const OptimizerStep& step);
 
-  // One kind of state of one parameter, in its logical form.
+  // One kind of state of one parameter, as checkpoints see it: f32, elements of param->range().
   struct State {
     std::string name;
     Param* param;
-    Tensor tensor;  // f32, of param->range(); undefined where it is not in memory in that form
+    Tensor tensor;  // undefined where the state is offloaded or 8-bit: then read() and write()
     OptimizerState* keeper;
     size_t param_index, state_index;
 
     void read(int64_t first, int64_t count, float* values) const {
       keeper->read(param_index, state_index, first, count, values);
     }
-    // The first `count` elements; what is left is padding and becomes zero.
+    // Sets the first `count` elements; the rest is padding and becomes zero.
     void write(const float* values, int64_t count) const {
       keeper->write(param_index, state_index, values, count);
     }
@@ -69,7 +69,7 @@ class Optimizer {
 
  protected:
   using GradOfPiece = std::function<Tensor(const OptimizerPiece&)>;
-  // master, states and value of some pieces are updated with their gradients.
+  // Updates master, states and value of some pieces with their gradients.
   virtual void update(std::span<const OptimizerPiece> pieces, const GradOfPiece& grad,
                       const OptimizerStep& step) const = 0;
   const OptimizerOptions& options() const { return options_; }
@@ -82,9 +82,10 @@ class Optimizer {
   OptimizerState state_;
 };
 
-// Error naming the known ones if the name is unknown. Parameters that are state (Param::is_state) are left alone.
+// The optimizer called options.name; Error listing the known names if it is unknown. Buffers (Param::is_state) get no
+// state and are not updated.
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerOptions& options,
                                           const std::vector<std::unique_ptr<Param>>& params,
                                           OptimizerStateOptions state = {});
 
-}  // namespace athanor
+}  // namespace athanor::optim

@@ -6,14 +6,14 @@
 #include "athanor/kernels/table.h"
 #include "athanor/store/memory_records.h"
 
-namespace athanor {
+namespace athanor::optim {
 namespace {
 
 int64_t blocks_of(int64_t elements) {
   return (elements + kQuantizeBlock - 1) / kQuantizeBlock;
 }
 
-// The scales come first, where they are aligned.
+// Size of the scales of quantized state. They come first in a record, where they are aligned.
 uint64_t scale_bytes(int64_t elements) {
   return static_cast<uint64_t>(blocks_of(elements)) * sizeof(float);
 }
@@ -77,7 +77,7 @@ OptimizerState::View OptimizerState::open(const Tensor& bytes, const Piece& piec
             .codes = view_as(bytes, scale_bytes(piece.count), {piece.count}, Dtype::u8),
             .scales = view_as(bytes, 0, {blocks_of(piece.count)}, Dtype::f32)};
   if (access != Access::write)
-    kernels(view.values)
+    kernels_of(view.values)
         .quantize.decode(view.values.queue(), view.values, view.codes, view.scales, kinds_[state].codes);
   return view;
 }
@@ -85,7 +85,7 @@ OptimizerState::View OptimizerState::open(const Tensor& bytes, const Piece& piec
 void OptimizerState::keep(const View& view, size_t state) const {
   if (!view.codes.defined()) return;
   Tensor codes = view.codes, scales = view.scales;
-  kernels(codes).quantize.encode(codes.queue(), codes, scales, view.values, kinds_[state].codes);
+  kernels_of(codes).quantize.encode(codes.queue(), codes, scales, view.values, kinds_[state].codes);
 }
 
 void OptimizerState::update(const std::function<void(std::span<const OptimizerPiece>)>& visit, bool at_once) {
@@ -165,4 +165,4 @@ void OptimizerState::read_master(const Param& param, int64_t first, int64_t coun
   read(index_of_.at(&param), master_state(), first, count, values);
 }
 
-}  // namespace athanor
+}  // namespace athanor::optim

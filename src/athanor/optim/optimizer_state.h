@@ -1,5 +1,5 @@
-// What an optimizer keeps for each parameter: named values of its master's elements, wherever they are (store/
-// records.h), as f32 or as 8-bit codes (kernels/quantize.h), and the master itself where that is not in memory either.
+// Storage of optimizer state: named values per element of each parameter's master, as f32 or quantized to 8 bits
+// (kernels/quantize.h), in memory or offloaded (store/records.h). Offloaded state includes the master itself.
 //
 //   OptimizerState state(params, {{"adam.m"}, {"adam.v", CodeMap::root}}, {.records = ...});
 //   state.allocate(arena);                                   // zeros
@@ -7,9 +7,9 @@
 //     adamw(pieces[0].master, pieces[0].states[0], pieces[0].states[1], pieces[0].value(), ...);
 //   });
 //
-// In memory as f32 a piece is all of a parameter; else it is kPieceElements of it, so that what stands beside the
-// records is bounded. An update is element by element, and blocks of codes begin at multiples of their size in what the
-// rank holds of the parameter, so the bits depend neither on the pieces nor on ZeRO. Thread rule: one thread.
+// Updates go piece by piece. For f32 in memory a piece is a whole parameter; otherwise it has at most kPieceElements
+// elements, which bounds the workspace. Quantization blocks start at multiples of their size in this rank's shard, so
+// the bits do not depend on the pieces. Errors: those of the Records. Thread rule: one thread.
 #pragma once
 
 #include <functional>
@@ -23,21 +23,21 @@
 #include "athanor/kernels/quantize.h"
 #include "athanor/store/records.h"
 
-namespace athanor {
+namespace athanor::optim {
 
 struct OptimizerPiece {
   Param& param;
-  int64_t first;               // of its kept elements
+  int64_t first;               // the piece's first element in the shard, param.range()
   Tensor master;               // f32 [count]
-  std::vector<Tensor> states;  // f32 [count], by name
+  std::vector<Tensor> states;  // f32 [count], in the order of the StateKinds
   int64_t count() const { return master.numel(); }
-  Tensor value() const {  // T, undefined where the master is the value
+  Tensor value() const {  // T; undefined where the master is the value
     const Tensor copy = param.copy_of_master();
     return copy.defined() ? copy.flat(first, count()) : copy;
   }
 };
 
-// One value per element, and how it is coded where it is coded.
+// One kind of state: one value per element. `codes`: the map of its 8-bit quantization, if it is quantized.
 struct StateKind {
   std::string name;
   CodeMap codes = CodeMap::plain;
@@ -45,7 +45,7 @@ struct StateKind {
 
 struct OptimizerStateOptions {
   std::unique_ptr<Records> records = nullptr;              // null: in memory
-  std::function<bool(const Param&)> eight_bits = nullptr;  // whose state is kept as codes; null: nobody's
+  std::function<bool(const Param&)> eight_bits = nullptr;  // which parameters have 8-bit state; null: none
 };
 
 class OptimizerState final : public MasterStore {
@@ -53,31 +53,31 @@ class OptimizerState final : public MasterStore {
   static constexpr int64_t kPieceElements = int64_t{1} << 18;
 
   OptimizerState(std::vector<Param*> params, std::vector<StateKind> kinds, OptimizerStateOptions options);
-  void allocate(Arena& arena);  // the parameters have memory; masters that they lack are kept here
+  void allocate(Arena& arena);  // after the parameters; takes over the masters that they did not allocate
 
-  // With at_once all that is in memory as it is comes in one call.
+  // Calls visit with every piece. `at_once`: all pieces that are in memory as f32 come in a single call.
   void update(const std::function<void(std::span<const OptimizerPiece>)>& visit, bool at_once = true);
 
   const std::vector<Param*>& params() const { return params_; }
   const std::vector<StateKind>& kinds() const { return kinds_; }
-  Tensor resident(size_t param, size_t state) const;  // undefined where it is not in memory as f32
+  Tensor resident(size_t param, size_t state) const;  // undefined unless the state is in memory as f32
   void read(size_t param, size_t state, int64_t first, int64_t count, float* values) const;
-  void write(size_t param, size_t state, const float* values, int64_t count);  // what is left is zero
+  void write(size_t param, size_t state, const float* values, int64_t count);  // zeroes the rest
 
   void write_master(const Param& param, const float* values) override;
   void read_master(const Param& param, int64_t first, int64_t count, float* values) const override;
 
  private:
-  // Some elements of a parameter, and the records of their states and, last, their master.
+  // Elements [first, first + count) of a shard, and the records of their states and, last, of their master.
   struct Piece {
     size_t param;
     int64_t first, count;
     Records::Item records;
   };
-  // A record as tensors. What is coded is decoded into workspace, and coded again by keep().
+  // A record as tensors. Quantized state is dequantized into workspace, and quantized again by keep().
   struct View {
     Tensor values;         // f32 [count]
-    Tensor codes, scales;  // undefined where the record holds the values themselves
+    Tensor codes, scales;  // 8-bit state; undefined where the record is f32
   };
   size_t master_state() const { return kinds_.size(); }
   bool is_coded(size_t param, size_t state) const;
@@ -85,7 +85,7 @@ class OptimizerState final : public MasterStore {
   void add_pieces(size_t param);
   View open(const Tensor& bytes, const Piece& piece, size_t state, Access access) const;
   void keep(const View& view, size_t state) const;
-  // visit(piece, f32 [count]) for the pieces of one state of a parameter that have elements in [first, last).
+  // Calls visit(piece, f32 [count]) for the pieces of one state of a parameter with elements in [first, last).
   void stream_state(size_t param, size_t state, int64_t first, int64_t last, Access access,
                     const std::function<void(const Piece&, Tensor&)>& visit) const;
 
@@ -95,8 +95,8 @@ class OptimizerState final : public MasterStore {
   bool in_memory_;
   std::vector<bool> coded_;  // by parameter
   std::vector<Piece> pieces_;
-  std::vector<size_t> first_piece_;  // of each parameter, and the end
+  std::vector<size_t> first_piece_;  // of each parameter, then the number of pieces
   std::unordered_map<const Param*, size_t> index_of_;
 };
 
-}  // namespace athanor
+}  // namespace athanor::optim

@@ -5,14 +5,14 @@
 
 #include "athanor/base/check.h"
 
-namespace athanor {
+namespace athanor::optim {
 
 double LrSchedule::at(int64_t step) const {
   const auto s = static_cast<double>(step), last = static_cast<double>(steps),
              warmup = static_cast<double>(warmup_steps);
   if (step <= warmup_steps && warmup_steps > 0) return lr * s / warmup;
   const double low = lr * min_lr_ratio;
-  // How far the decay that starts after step `from` has come: 0 there, 1 at the last step.
+  // Progress of a decay that starts after step `from`: 0 there, 1 at the last step.
   const auto progress = [&](double from) {
     return last <= from ? 1.0 : std::clamp((s - from) / (last - from), 0.0, 1.0);
   };
@@ -27,4 +27,4 @@ double LrSchedule::at(int64_t step) const {
   fail("schedule.decay: got '{}', expected cosine, linear, constant or wsd", decay);
 }
 
-}  // namespace athanor
+}  // namespace athanor::optim

@@ -1,16 +1,23 @@
 // Learning-rate schedules: the rate is a pure function of the step (from 1).
 //
+//   const LrSchedule schedule{.decay = "wsd", .lr = 3e-4, .steps = 10000, .warmup_steps = 200};
+//   const double lr = schedule.at(step);
+//
 //   warmup     lr * step / warmup_steps for step <= warmup_steps (which may exceed the number of steps)
 //   constant   lr
 //   linear     from lr down to min_lr_ratio * lr at the last step, in a straight line
-//   cosine     the same along half a cosine (Loshchilov & Hutter, SGDR, 2017)
+//   cosine     from lr down to min_lr_ratio * lr along half a cosine (Loshchilov & Hutter, SGDR, 2017)
 //   wsd        lr until the last decay_fraction of the steps, then linear (Hu et al., MiniCPM, 2024)
+//
+// Errors: Error for an unknown decay. Thread rule: plain data.
 #pragma once
 
 #include <cstdint>
 #include <string>
 
-namespace athanor {
+#include "athanor/base/namespaces.h"
+
+namespace athanor::optim {
 
 struct LrSchedule {
   std::string decay = "cosine";
@@ -23,4 +30,4 @@ struct LrSchedule {
   double at(int64_t step) const;  // Error on an unknown decay
 };
 
-}  // namespace athanor
+}  // namespace athanor::optim

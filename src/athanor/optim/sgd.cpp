@@ -2,7 +2,7 @@
 
 #include "athanor/kernels/table.h"
 
-namespace athanor {
+namespace athanor::optim {
 
 void Sgd::update(std::span<const OptimizerPiece> pieces, const GradOfPiece& grad,
                  const OptimizerStep& step) const {
@@ -14,10 +14,10 @@ void Sgd::update(std::span<const OptimizerPiece> pieces, const GradOfPiece& grad
                        .grad = grad(piece),
                        .weight_decay = weight_decay_of(piece.param)});
   const Tensor& any = tensors[0].master;
-  kernels(any).optimizer.sgd(any.queue(), tensors,
-                             {.lr = static_cast<float>(step.lr),
-                              .momentum = static_cast<float>(options().momentum),
-                              .grad_scale = static_cast<float>(step.grad_scale)});
+  kernels_of(any).optimizer.sgd(any.queue(), tensors,
+                                {.lr = static_cast<float>(step.lr),
+                                 .momentum = static_cast<float>(options().momentum),
+                                 .grad_scale = static_cast<float>(step.grad_scale)});
 }
 
-}  // namespace athanor
+}  // namespace athanor::optim

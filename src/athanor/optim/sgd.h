@@ -1,9 +1,13 @@
-// Stochastic gradient descent with momentum, no dampening: kernels/optimizer.h has the formulas.
+// Stochastic gradient descent with momentum, without dampening. kernels/optimizer.h has the formulas.
+//
+//   Sgd optimizer({.momentum = 0.9}, params);
+//
+// State per element: sgd.momentum, f32 or 8 bits. Errors and thread rule: as Optimizer.
 #pragma once
 
 #include "athanor/optim/optimizer.h"
 
-namespace athanor {
+namespace athanor::optim {
 
 class Sgd final : public Optimizer {
  public:
@@ -15,4 +19,4 @@ class Sgd final : public Optimizer {
               const OptimizerStep& step) const override;
 };
 
-}  // namespace athanor
+}  // namespace athanor::optim

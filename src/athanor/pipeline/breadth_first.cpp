@@ -2,7 +2,7 @@
 
 #include "athanor/pipeline/generators.h"
 
-namespace athanor {
+namespace athanor::pipeline {
 
 Schedule breadth_first(int p, int m, int v) {
   Schedule schedule{"bfs", loop_placement(p, v), m, {}};
@@ -16,9 +16,9 @@ Schedule breadth_first(int p, int m, int v) {
   return schedule;
 }
 
-// With fewer micro-batches than ranks, every turn of the loop waits for the first one to come round.
+// With fewer micro-batches than ranks, every turn of the loop waits until the first micro-batch comes round again.
 std::optional<double> breadth_first_bubble(int p, int m, int v, const StageCost& t) {
   return (p - 1 + (v - 1) * std::max(0, p - m)) * (t.forward + t.input + t.weight);
 }
 
-}  // namespace athanor
+}  // namespace athanor::pipeline

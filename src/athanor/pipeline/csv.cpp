@@ -7,7 +7,7 @@
 #include "athanor/base/human.h"
 #include "athanor/pipeline/validate.h"
 
-namespace athanor {
+namespace athanor::pipeline {
 namespace {
 
 constexpr uint64_t kMaxBytes = uint64_t{1} << 28;
@@ -97,4 +97,4 @@ Schedule load_schedule(Env& env, const std::string& path) {
   return parse_csv(env.read_text(path, kMaxBytes), path);
 }
 
-}  // namespace athanor
+}  // namespace athanor::pipeline

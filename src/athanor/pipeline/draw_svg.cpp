@@ -6,7 +6,7 @@
 #include "athanor/base/human.h"
 #include "athanor/pipeline/draw.h"
 
-namespace athanor {
+namespace athanor::pipeline {
 namespace {
 
 constexpr double kWidth = 1280, kLeft = 76, kRight = 1180, kTop = 92, kRow = 36, kGap = 8;
@@ -16,7 +16,7 @@ constexpr const char* kMuted = "#6b7280";
 struct Colour {
   int red, green, blue;
 };
-// Told apart by all kinds of eyes (Okabe and Ito, 2008).
+// Colours that colour-blind readers can distinguish (Okabe and Ito, 2008).
 Colour colour_of(Act act) {
   switch (act) {
     case Act::forward:
@@ -150,4 +150,4 @@ std::string draw_svg(const Schedule& schedule, const Simulation& run) {
   return svg + "</svg>\n";
 }
 
-}  // namespace athanor
+}  // namespace athanor::pipeline

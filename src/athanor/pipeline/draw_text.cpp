@@ -6,11 +6,11 @@
 #include "athanor/base/check.h"
 #include "athanor/pipeline/draw.h"
 
-namespace athanor {
+namespace athanor::pipeline {
 namespace {
 
-// The shortest action gets room for its label and a blank or, so that all columns keep in step, fewer whole
-// columns; as long as the whole fits.
+// Columns per unit of time. The shortest action gets room for its label and a blank, or fewer whole columns if the
+// picture would not fit otherwise.
 double columns_per_time(const Schedule& schedule, const Simulation& run, double columns) {
   double shortest = std::numeric_limits<double>::infinity();
   for (const auto& events : run.timeline)
@@ -50,4 +50,4 @@ std::string draw_text(const Schedule& schedule, const Simulation& run, int colum
   return text;
 }
 
-}  // namespace athanor
+}  // namespace athanor::pipeline

@@ -3,10 +3,10 @@
 
 #include "athanor/pipeline/generators.h"
 
-namespace athanor {
+namespace athanor::pipeline {
 
-// As in zb_v, rank r has the stages r (down) and 2p-1-r (up). Weight gradients are put off only near the
-// ends; they are made up for in the order in which they were put off.
+// As in zb_v, rank r has stages r (down) and 2p-1-r (up). Weight gradients are deferred only near the ends, and run in
+// the order in which they were deferred.
 Schedule dualpipe_v(int p, int m) {
   const int made_for = std::max(m, 2 * p);
   Schedule schedule{"dualpipe-v", v_placement(p, 2), made_for, {}};
@@ -33,8 +33,7 @@ Schedule dualpipe_v(int p, int m) {
     for (int k = 0; k < below; ++k) i(up), w(), f(up);
     for (int k = 0; k < made_for - 2 * p + rank + 1; ++k) f(down), b(up), f(up), b(down);
     for (int k = 0; k < below; ++k) b(up), f(up), b(down);
-    // The second half of these puts its weight gradients off. (Which half an odd middle belongs to
-    // alternates.)
+    // The second half of these actions defers its weight gradients. (The half of an odd middle action alternates.)
     const int backwards = 2 * (rank + 1), whole = (rank + 1) / 2 * 2 + (rank % 2 == 0 ? 1 : 0);
     for (int k = 0; k < backwards; ++k) {
       Side& side = k % 2 == 0 ? up : down;
@@ -51,4 +50,4 @@ std::optional<double> dualpipe_v_bubble(int p, int m, const StageCost& t) {
   return (p - 1) * (t.forward + std::max(0.0, t.input - t.weight));
 }
 
-}  // namespace athanor
+}  // namespace athanor::pipeline

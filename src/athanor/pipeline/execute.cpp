@@ -5,7 +5,7 @@
 #include "athanor/base/check.h"
 #include "athanor/base/clock.h"
 
-namespace athanor {
+namespace athanor::pipeline {
 namespace {
 
 std::string text_of(bool is_gradient, int stage, int micro_batch) {
@@ -40,8 +40,8 @@ Executor::Executor(Schedule schedule, const std::vector<Stage*>& stages, Group& 
   }
 }
 
-// Messages of a rank are matched in the order of its sends, so all before the one that is needed are posted
-// as well.
+// Posts receives for the first `count` messages from `rank`. Receives match sends in order, so all messages before the
+// one needed are posted, too.
 void Executor::post(int rank, size_t count) {
   Incoming& incoming = incoming_.at(rank);
   for (; incoming.posted < std::min(count, incoming.parcels.size()); ++incoming.posted) {
@@ -62,11 +62,11 @@ Tensor Executor::take(const Parcel& parcel) {
         text_of(parcel.is_gradient, parcel.stage, parcel.micro_batch));
   if (!found->second.work.done()) {
     const Span span(options_.trace, "wait for a stage", "comm");
-    const double start = now_seconds();
+    const double start = options_.clock();
     found->second.work.wait();
-    wait_seconds_ += now_seconds() - start;
+    wait_seconds_ += options_.clock() - start;
   }
-  found->second.work.wait();  // done, it still says what went wrong
+  found->second.work.wait();  // throws if the receive failed
   Tensor tensor = std::move(found->second.tensor);
   arrivals_.erase(found);
   return tensor;
@@ -116,16 +116,16 @@ void Executor::run() {
       if (options_.after_action) options_.after_action(action);
       sends_.remove_if([](Arrival& send) {
         if (!send.work.done()) return false;
-        send.work.wait();  // says what went wrong
+        send.work.wait();  // throws if the send failed
         return true;
       });
     }
-    const double start = now_seconds();
+    const double start = options_.clock();
     for (Arrival& send : sends_) send.work.wait();
-    wait_seconds_ += now_seconds() - start;
+    wait_seconds_ += options_.clock() - start;
     sends_.clear();
   } catch (const std::exception& error) {
-    // Messages under way wait for others even where they are dropped: so the others hear of it first.
+    // Destroying pending messages waits for the other ranks, so the group is aborted first.
     group_.abort(fmt::format("pipeline: rank {} failed: {}", group_.rank(), error.what()));
     arrivals_.clear();
     sends_.clear();
@@ -133,4 +133,4 @@ void Executor::run() {
   }
 }
 
-}  // namespace athanor
+}  // namespace athanor::pipeline

@@ -1,6 +1,6 @@
 #include "athanor/pipeline/generators.h"
 
-namespace athanor {
+namespace athanor::pipeline {
 
 Schedule gpipe(int p, int m) {
   Schedule schedule{"gpipe", loop_placement(p, 1), m, {}};
@@ -17,4 +17,4 @@ std::optional<double> gpipe_bubble(int p, const StageCost& t) {
   return (p - 1) * (t.forward + t.input + t.weight);
 }
 
-}  // namespace athanor
+}  // namespace athanor::pipeline

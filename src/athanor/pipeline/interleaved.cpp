@@ -2,7 +2,7 @@
 
 #include "athanor/pipeline/generators.h"
 
-namespace athanor {
+namespace athanor::pipeline {
 
 // Micro-batches go in groups of p: a group passes through all stages of a rank, chunk by chunk, before the
 // next one enters. So the order of forwards (and, chunks reversed, of backwards) is the same on every rank,
@@ -32,4 +32,4 @@ std::optional<double> interleaved_bubble(int p, int m, const StageCost& t) {
   return m % p == 0 ? gpipe_bubble(p, t) : std::nullopt;
 }
 
-}  // namespace athanor
+}  // namespace athanor::pipeline

@@ -2,7 +2,7 @@
 
 #include "athanor/pipeline/generators.h"
 
-namespace athanor {
+namespace athanor::pipeline {
 
 Schedule one_f_one_b(int p, int m) {
   Schedule schedule{"1f1b", loop_placement(p, 1), m, {}};
@@ -19,9 +19,9 @@ Schedule one_f_one_b(int p, int m) {
   return schedule;
 }
 
-// As long as GPipe's; what it saves is memory.
+// The bubble equals GPipe's; 1F1B saves memory, not time.
 std::optional<double> one_f_one_b_bubble(int p, const StageCost& t) {
   return gpipe_bubble(p, t);
 }
 
-}  // namespace athanor
+}  // namespace athanor::pipeline

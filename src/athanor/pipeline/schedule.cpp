@@ -7,12 +7,12 @@
 #include "athanor/base/nearest.h"
 #include "athanor/pipeline/generators.h"
 
-namespace athanor {
+namespace athanor::pipeline {
 namespace {
 
 struct Known {
   const char* name;
-  int fewest, most;  // stages of a rank; most 0: any number
+  int fewest, most;  // stages per rank; most = 0: any number
   int standard;
   Schedule (*make)(int p, int m, int v);
   std::optional<double> (*bubble)(int p, int m, int v, const StageCost& t);
@@ -100,7 +100,7 @@ void check_shape(const ScheduleShape& shape) {
   at_least("ranks", shape.ranks, 1);
   at_least("micro-batches", shape.micro_batches, 1);
   at_least("stages of a rank", shape.virtual_stages, 1);
-  // A schedule made for more micro-batches and cut down is at most three times as long.
+  // A schedule that is made for more micro-batches and then shortened is at most three times as long.
   const double cells = static_cast<double>(shape.ranks) * shape.virtual_stages *
                        std::max<double>(shape.micro_batches, 2.0 * shape.ranks);
   if (cells > static_cast<double>(kMaxStageMicroBatches))
@@ -136,4 +136,4 @@ Schedule without_surplus(Schedule schedule, int micro_batches) {
   return schedule;
 }
 
-}  // namespace athanor
+}  // namespace athanor::pipeline

@@ -1,29 +1,29 @@
-// Pipeline schedules as values: what each rank does, in order. A schedule is made, validated, simulated,
-// printed, compared and only then executed (law 6); it knows no tensors and no groups.
+// Pipeline schedules as values: the ordered list of actions of each rank. A schedule is made, validated, simulated and
+// printed before it is executed (law 6); it refers to no tensors and no groups.
 //
 //   Schedule schedule = make_schedule("zb-v", {.ranks = 4, .micro_batches = 8});
 //   validate(schedule);                                              // pipeline/validate.h
 //   Simulation run = simulate(schedule, uniform_costs(schedule, {}));   // pipeline/simulate.h
 //
-// The model is cut into stages 0 ... S-1, each on one rank; a step has micro-batches 0 ... m-1. An action
-// is written as its stage, a letter and its micro-batch, "2F0", the notation of
-// torch.distributed.pipelining:
+// The model is partitioned into stages 0 ... S-1, each on one rank; a step has micro-batches 0 ... m-1. An action is
+// written as stage, letter and micro-batch, "2F0", as in torch.distributed.pipelining:
 //   F  forward
 //   B  backward: the gradients of the input and of the weights
-//   I  the first half of it, what the stage before waits for
-//   W  the second half, which nobody waits for: it fills gaps
-// On every stage F, I and W go through the micro-batches in their order, so gradients are summed in the
-// order of one process (law 1). Sends are buffered: a rank that has sent goes on.
+//   I  input gradient, the first half of B; the stage before waits for it
+//   W  weight gradient, the second half of B; no other stage waits for it, so it can fill gaps
+// Every stage runs F, I and W over the micro-batches in order, so gradients are summed in the order of one process
+// (law 1). Sends are buffered: a rank does not wait for the receiver.
 //
-// Errors: ConfigError for unknown names and for counts that a schedule is not made for. Thread rule: plain
-// data.
+// Errors: ConfigError for unknown names and for counts that a schedule does not support. Thread rule: plain data.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
-namespace athanor {
+#include "athanor/base/namespaces.h"
+
+namespace athanor::pipeline {
 
 enum class Act : char { forward = 'F', backward = 'B', input_grad = 'I', weight_grad = 'W' };
 
@@ -56,7 +56,8 @@ struct Schedule {
   bool operator==(const Schedule&) const = default;
 };
 
-// Stages in the order of the model, four on two ranks: 0,1,0,1; 0,1,1,0 (a V, and on in zigzag); 0,0,1,1.
+// rank_of_stage for the placements loop, V (continued as a zigzag) and block. Four stages on two ranks: 0,1,0,1;
+// 0,1,1,0; 0,0,1,1.
 std::vector<int> loop_placement(int ranks, int virtual_stages);
 std::vector<int> v_placement(int ranks, int virtual_stages);
 std::vector<int> block_placement(int ranks, int virtual_stages);
@@ -64,23 +65,22 @@ std::vector<int> block_placement(int ranks, int virtual_stages);
 struct ScheduleShape {
   int ranks = 1;
   int micro_batches = 1;
-  int virtual_stages = 0;  // stages of a rank; 0: default_virtual_stages()
+  int virtual_stages = 0;  // stages per rank; 0: default_virtual_stages()
 };
 
 // The schedules that have a name: gpipe, 1f1b, interleaved, bfs, zb-h1, zb-v, dualpipe-v.
 const std::vector<std::string>& schedule_names();
 int default_virtual_stages(const std::string& name);  // 2 for interleaved, zb-v and dualpipe-v, else 1
-// ConfigError where the schedule has no such shape. Every number of micro-batches is legal: where a
-// schedule is made for certain numbers, it is made for the next one and the surplus micro-batches are left
-// out.
+// ConfigError where the schedule has no such shape. Every number of micro-batches is legal: a schedule that supports
+// only certain numbers is made for the next such number, and the surplus micro-batches are removed.
 Schedule make_schedule(const std::string& name, ScheduleShape shape);
 
-// More actions than this make no sense on any machine and would not fit into memory.
+// Upper limit of stages x micro-batches: larger schedules would not fit into memory.
 constexpr int64_t kMaxStageMicroBatches = int64_t{1} << 22;
 void check_shape(const ScheduleShape& shape);  // ConfigError: counts below 1 or too many
 
-// The schedule without the micro-batches from `micro_batches` on. What depends on what is within a
-// micro-batch, so it stays free of deadlocks.
+// The schedule without micro-batches `micro_batches` and later. Actions depend only on actions of the same micro-batch,
+// so it stays free of deadlocks.
 Schedule without_surplus(Schedule schedule, int micro_batches);
 
-}  // namespace athanor
+}  // namespace athanor::pipeline

@@ -4,11 +4,10 @@
 
 #include "athanor/base/check.h"
 
-namespace athanor {
+namespace athanor::pipeline {
 namespace {
 
-// What an action of another stage must have made before `action` can run; of its own stage the rank's order
-// is enough.
+// The result of another stage that `action` needs. Dependencies within a stage are met by the rank's order.
 bool has_outside_need(const Schedule& schedule, const Action& action) {
   return (action.act == Act::forward && action.stage > 0) ||
          (makes_input_grad(action.act) && action.stage + 1 < schedule.num_stages());
@@ -17,7 +16,7 @@ int stage_needed(const Action& action) {
   return action.act == Act::forward ? action.stage - 1 : action.stage + 1;
 }
 
-// When something was made, for each stage and micro-batch.
+// The time at which a result was ready, for each stage and micro-batch.
 class Times {
  public:
   explicit Times(const Schedule& schedule)
@@ -67,7 +66,7 @@ Costs uniform_costs(const Schedule& schedule, const StageCost& stage, double lin
 }
 
 void walk(const Schedule& schedule, const std::function<void(int, const Action&)>& visit) {
-  std::vector<int> forward(schedule.rank_of_stage.size(), 0), backward(forward);  // micro-batches made
+  std::vector<int> forward(schedule.rank_of_stage.size(), 0), backward(forward);  // micro-batches done
   std::vector<size_t> next(schedule.ranks.size(), 0);
   bool moved = true, left = true;
   while (moved && left) {
@@ -134,4 +133,4 @@ Simulation simulate(const Schedule& schedule, const Costs& costs) {
   return run;
 }
 
-}  // namespace athanor
+}  // namespace athanor::pipeline

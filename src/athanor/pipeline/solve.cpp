@@ -8,14 +8,14 @@
 #include "athanor/base/check.h"
 #include "athanor/pipeline/validate.h"
 
-namespace athanor {
+namespace athanor::pipeline {
 namespace {
 
-// What sums of many activations may be off by.
+// Tolerance for rounding in sums of many activations.
 constexpr double kRounding = 1e-9;
 
-// A schedule of one stage per rank, carried out by blocks of stages: each of its actions stands for one of
-// every stage of the block, forwards in their order, gradients in the opposite one.
+// Turns a schedule with one stage per rank into one with a block of stages per rank: each action becomes one action per
+// stage of the block, forwards in stage order, gradients in reverse.
 Schedule in_blocks(const Schedule& schedule, int virtual_stages) {
   Schedule blocks = schedule;
   blocks.rank_of_stage = block_placement(schedule.num_ranks(), virtual_stages);
@@ -44,13 +44,13 @@ std::vector<Schedule> known_candidates(const SolveRequest& request) {
     try {
       all.push_back(make_schedule(name, shape));
     } catch (const ConfigError&) {
-      continue;  // not for so many stages of a rank
+      continue;  // the schedule does not support this number of stages per rank
     }
   }
   return all;
 }
 
-// Of each rank, what one micro-batch holds on all of its stages.
+// The least memory limit that a placement needs: one micro-batch on all stages of a rank, for the worst rank.
 double least_limit(const SolveRequest& request, const std::vector<int>& placement) {
   std::vector<double> held(static_cast<size_t>(request.ranks), 0.0);
   for (size_t stage = 0; stage < placement.size(); ++stage)
@@ -75,7 +75,7 @@ class Best {
   }
   Solution take() {
     check(!best_.made_from.empty(), "schedule: no candidate fits into {}", request_.memory_limit);
-    best_.schedule.name = "solved";
+    best_.schedule.name = "auto";
     validate(best_.schedule);
     return std::move(best_);
   }
@@ -130,7 +130,7 @@ Solution solve(const SolveRequest& request) {
                  schedule.name + ", weights in gaps");
   for (const auto& placement : placements) {
     const double one = least_limit(request, placement);
-    // What 1F1B holds, what hides every weight gradient, and all that is allowed.
+    // Limits to try: 1F1B's memory, the memory that hides every weight gradient, and all that is allowed.
     std::set<double> limits = {request.memory_limit};
     for (const double micro_batches : {1.0 * p, 1.5 * p, 2.0 * p})
       if (request.memory_limit <= 0.0 || micro_batches * one < request.memory_limit)
@@ -144,4 +144,4 @@ Solution solve(const SolveRequest& request) {
   return best.take();
 }
 
-}  // namespace athanor
+}  // namespace athanor::pipeline

@@ -3,13 +3,13 @@
 
 #include "athanor/pipeline/solve.h"
 
-namespace athanor {
+namespace athanor::pipeline {
 namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
-// Plays the step through in the order of time. What can start on a rank is known at any moment, since
-// whatever is decided later ends later.
+// Simulates the step in the order of time, choosing actions on the way. The actions that can start on a rank are always
+// known, because every action chosen later also ends later.
 class ListScheduler {
  public:
   ListScheduler(const SolveRequest& request, const ListRules& rules)
@@ -17,7 +17,7 @@ class ListScheduler {
         rules_(rules),
         stages_(rules.rank_of_stage.size()),
         ranks_(static_cast<size_t>(request.ranks)),
-        schedule_{"solved", rules.rank_of_stage, request.micro_batches, {}} {
+        schedule_{"auto", rules.rank_of_stage, request.micro_batches, {}} {
     schedule_.ranks.resize(ranks_.size());
     const auto micro_batches = static_cast<size_t>(request.micro_batches);
     for (size_t s = 0; s < stages_.size(); ++s) {
@@ -26,7 +26,7 @@ class ListScheduler {
     }
     for (size_t r = 0; r < ranks_.size(); ++r) {
       ranks_[r].stages = schedule_.stages_of(static_cast<int>(r));
-      double later = 0.0;  // what a micro-batch will need of the stages behind, so that it can always go on
+      double later = 0.0;  // memory that a micro-batch will need on this rank's later stages: reserved for it
       for (size_t k = ranks_[r].stages.size(); k-- > 0;) {
         Stage& stage = at(ranks_[r].stages[k]);
         stage.reserve = later;
@@ -57,7 +57,7 @@ class ListScheduler {
  private:
   struct Stage {
     std::vector<double> forward_ready, input_ready;  // of each micro-batch, on this stage's rank
-    int forward = 0, input = 0, weight = 0;          // the next micro-batch
+    int forward = 0, input = 0, weight = 0;          // the next micro-batch of each kind
     double reserve = 0.0;
   };
   struct Choice {
@@ -81,7 +81,7 @@ class ListScheduler {
            rank.held + cost(stage).activation + at(stage).reserve <= rules_.memory_limit;
   }
 
-  // Whether a, which can start no later than b, goes before it.
+  // Whether action a, which can start no later than b, is preferred to b.
   bool better(const Choice& a, const Choice& b) const {
     if (a.start != b.start) return a.start < b.start;
     if (a.action.act != b.action.act) return (a.action.act == Act::forward) == rules_.forward_first;
@@ -170,4 +170,4 @@ std::optional<Schedule> list_schedule(const SolveRequest& request, const ListRul
   return ListScheduler(request, rules).run();
 }
 
-}  // namespace athanor
+}  // namespace athanor::pipeline

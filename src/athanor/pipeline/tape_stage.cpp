@@ -1,6 +1,6 @@
 #include "athanor/pipeline/tape_stage.h"
 
-namespace athanor {
+namespace athanor::pipeline {
 
 TapeStage::Pass& TapeStage::find(int micro_batch, const char* what) {
   const auto found = passes_.find(micro_batch);
@@ -53,4 +53,4 @@ void TapeStage::backward_weight(int micro_batch) {
   passes_.erase(micro_batch);
 }
 
-}  // namespace athanor
+}  // namespace athanor::pipeline

@@ -1,4 +1,4 @@
-// A stage that computes on Tapes, one per micro-batch: what is left is to say what it computes.
+// A pipeline stage that computes on Tapes, one per micro-batch. A subclass only says what it computes.
 //
 //   class Half : public TapeStage {
 //     PassContext context(int micro_batch) override { return {.record = true}; }
@@ -6,9 +6,10 @@
 //     ...
 //   };
 //
-// An input gradient leaves the weight parts of its tape behind (DeferredWeights); they hold what they need,
-// the rest is freed. Of a pass that does not record nothing is kept. Gradients of weights are added in the order in which backward() and backward_weight()
-// are called, and those of the loss's head in the order of forward(). Thread rule: as Stage.
+// backward_input() leaves the weight parts of the tape for later (DeferredWeights); they keep the tensors that they
+// need, everything else is freed. A pass that does not record keeps nothing. Gradients of weights are added in the
+// order of the calls of backward() and backward_weight(); those of the loss's head in the order of forward(). Thread
+// rule: as Stage.
 #pragma once
 
 #include <map>
@@ -17,11 +18,11 @@
 #include "athanor/autograd/tape.h"
 #include "athanor/pipeline/stage.h"
 
-namespace athanor {
+namespace athanor::pipeline {
 
 class TapeStage : public Stage {
  public:
-  // `is_last`: what compute() gives is a loss, which knows its own gradient and stays here.
+  // `is_last`: compute() returns a loss, which computes its own gradient and is not sent on.
   explicit TapeStage(bool is_last) : is_last_(is_last) {}
 
   Tensor forward(int micro_batch, const Tensor& x) override;
@@ -29,18 +30,17 @@ class TapeStage : public Stage {
   Tensor backward_input(int micro_batch, const Tensor& dy) override;
   void backward_weight(int micro_batch) override;
 
-  int num_held() const {
-    return static_cast<int>(passes_.size());
-  }  // micro-batches that something is kept of
+  // The number of micro-batches for which something is kept.
+  int num_held() const { return static_cast<int>(passes_.size()); }
 
  protected:
   virtual PassContext context(int micro_batch) = 0;
   virtual Var compute(Tape& tape, int micro_batch, const Var& x) = 0;  // x: undefined on the first stage
-  // Whom to tell of weights whose gradient a micro-batch has completed; nobody by default.
+  // The function to call when a micro-batch has added its gradient of a weight; by default none.
   virtual WeightReady weight_ready(int /*micro_batch*/) { return {}; }
 
  private:
-  // Of a micro-batch. The values of x and y are not kept: operations keep what they need.
+  // State of one micro-batch. The values of x and y are not kept: operations save what they need.
   struct Pass {
     std::unique_ptr<Tape> tape;
     Var x, y;
@@ -53,4 +53,4 @@ class TapeStage : public Stage {
   std::map<int, Pass> passes_;
 };
 
-}  // namespace athanor
+}  // namespace athanor::pipeline

@@ -3,7 +3,7 @@
 #include "athanor/base/check.h"
 #include "athanor/pipeline/simulate.h"
 
-namespace athanor {
+namespace athanor::pipeline {
 namespace {
 
 void check_counts(const Schedule& s) {
@@ -25,10 +25,10 @@ void check_counts(const Schedule& s) {
     check(!s.stages_of(rank).empty(), "schedule '{}': rank {} has no stage", s.name, rank);
 }
 
-// How far a stage has come: what the next F, I and W must be.
+// Progress of a stage: the micro-batches that its next F, I and W must have.
 struct Progress {
   int forward = 0, input = 0, weight = 0;
-  std::vector<bool> whole;  // of each micro-batch: its backward was a B, its weight gradient is done
+  std::vector<bool> whole;  // by micro-batch: its backward was a B, so its weight gradient is done
 };
 
 class RankCheck {
@@ -118,4 +118,4 @@ void validate(const Schedule& schedule) {
   walk(schedule, [](int, const Action&) {});
 }
 
-}  // namespace athanor
+}  // namespace athanor::pipeline

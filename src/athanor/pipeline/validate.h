@@ -1,17 +1,17 @@
-// Whether a schedule may be executed: its counts are legal, every stage does every micro-batch exactly
-// once, everything comes after what it needs, and with buffered sends no rank waits for ever.
+// Checks that a schedule may be executed: its counts are legal, every stage runs every micro-batch exactly once, every
+// action comes after its inputs, and no rank waits forever (sends being buffered).
 //
 //   validate(load_schedule(env, "mine.csv"));
 //
-// Also: on every stage F, I (or B) and W go through the micro-batches in their order. That is the order in
-// which one process sums gradients (law 1), and in which messages between two stages are matched. Errors:
-// Error naming the rank, the action and what is wrong with it. Thread rule: pure.
+// It also checks that every stage runs F, I (or B) and W over the micro-batches in order. In that order one process
+// sums gradients (law 1), and messages between two stages are matched. Errors: Error naming the rank, the action and
+// the fault. Thread rule: pure.
 #pragma once
 
 #include "athanor/pipeline/schedule.h"
 
-namespace athanor {
+namespace athanor::pipeline {
 
 void validate(const Schedule& schedule);
 
-}  // namespace athanor
+}  // namespace athanor::pipeline

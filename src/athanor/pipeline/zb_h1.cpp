@@ -2,12 +2,11 @@
 
 #include "athanor/pipeline/generators.h"
 
-namespace athanor {
+namespace athanor::pipeline {
 
-// 1F1B, but rank r runs the weight gradient of micro-batch k - r behind the input gradient of micro-batch
-// k. So input gradients go up through the ranks without waiting for weight gradients, and what was put off
-// fills the end. Rank r holds p - r micro-batches as in 1F1B, and r whose weight gradients are due: p, as
-// rank 0 does.
+// 1F1B, but rank r runs the weight gradient of micro-batch k - r after the input gradient of micro-batch k. So input
+// gradients reach the earlier ranks without waiting for weight gradients, and the deferred weight gradients fill the
+// end. Rank r holds p - r micro-batches as in 1F1B, plus r with deferred weight gradients: p in total, as rank 0 does.
 Schedule zb_h1(int p, int m) {
   Schedule schedule{"zb-h1", loop_placement(p, 1), m, {}};
   for (int rank = 0; rank < p; ++rank) {
@@ -30,4 +29,4 @@ std::optional<double> zb_h1_bubble(int p, int m, const StageCost& t) {
   return (p - 1) * (t.forward + t.input - t.weight);
 }
 
-}  // namespace athanor
+}  // namespace athanor::pipeline

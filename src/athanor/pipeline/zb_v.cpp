@@ -2,7 +2,7 @@
 
 #include "athanor/pipeline/generators.h"
 
-namespace athanor {
+namespace athanor::pipeline {
 
 // Rank r has stage r on the way down the V and stage 2p-1-r on the way up. A stage's counters say which
 // micro-batch is next; a phase is a row of actions and how often it is repeated.
@@ -27,7 +27,7 @@ Schedule zb_v(int p, int m) {
     for (int k = 0; k < p - rank; ++k) f(up), i(up), w(up);
     // Each turn brings one micro-batch in and one out, on either side.
     while (up.forward < made_for) f(down), i(down), w(down), f(up), i(up), w(up);
-    // What is left: input gradients go up the V as fast as they can, weight gradients fill the rest.
+    // The end: input gradients go up the V as fast as they can, weight gradients fill the rest.
     for (int k = 0; k < rank; ++k) i(down), i(up);
     for (int k = 0; k < p - rank; ++k) i(down), w(down);
     while (up.weight < made_for) w(up);
@@ -42,4 +42,4 @@ std::optional<double> zb_v_bubble(int p, int m, const StageCost& t) {
   return (p - 1) * t.forward;
 }
 
-}  // namespace athanor
+}  // namespace athanor::pipeline

@@ -8,7 +8,7 @@
 #include "athanor/base/check.h"
 #include "athanor/base/hash.h"
 
-namespace athanor {
+namespace athanor::store {
 namespace {
 
 constexpr size_t kSlots = 3;  // of stream(): one in use, one being read, one being written
@@ -17,7 +17,7 @@ uint64_t padded(uint64_t size_bytes) {
   return (size_bytes + kScratchAlignment - 1) / kScratchAlignment * kScratchAlignment;
 }
 
-// u8, at a multiple of what the file is aligned to.
+// u8, at a multiple of the file's alignment.
 Tensor aligned(Arena& arena, uint64_t size_bytes, Category category) {
   const auto total = static_cast<int64_t>(size_bytes + kScratchAlignment);
   const Tensor memory = empty(arena, {total}, Dtype::u8, category);
@@ -39,7 +39,7 @@ class DiskRecords::Staging {
     }
     memory_ = aligned(*owner.arena_, slot_bytes_ * std::min(kSlots, items.size()), Category::workspace);
   }
-  // The records of an item, one after the other in the item's slot.
+  // The records of an item, one after the other in the item's buffer.
   std::vector<Tensor> bytes(size_t index, const Item& item) const {
     std::vector<Tensor> all;
     uint64_t at = index % kSlots * slot_bytes_;
@@ -83,7 +83,7 @@ void DiskRecords::start(int index, bool writes, std::byte* data) {
   Record& record = records_[static_cast<size_t>(index)];
   if (record.size_bytes == 0) return;
   if (writes) {
-    // The bytes behind it, up to the end of the file's block, go along.
+    // The bytes after it, up to the end of the file's block, are transferred as well.
     std::memset(data + record.size_bytes, 0, padded(record.size_bytes) - record.size_bytes);
     record.checksum = hash64(data, record.size_bytes);
     record.written = true;
@@ -98,7 +98,7 @@ void DiskRecords::start(int index, bool writes, std::byte* data) {
 
 void DiskRecords::submit(const Transfer& transfer) {
   const Record& record = records_[static_cast<size_t>(transfer.record)];
-  // One call of the system moves less than 2 GiB.
+  // One system call transfers less than 2 GiB.
   constexpr uint64_t kMostBytes = uint64_t{1} << 30;
   file_->submit({.id = static_cast<uint64_t>(transfer.record),
                  .writes = transfer.writes,
@@ -107,7 +107,7 @@ void DiskRecords::submit(const Transfer& transfer) {
                  .size_bytes = std::min(kMostBytes, padded(record.size_bytes) - transfer.done_bytes)});
 }
 
-// Waits for one transfer and finishes it, or starts what it has left.
+// Waits for one system call. Finishes its transfer, or starts the rest of it.
 void DiskRecords::take_one() {
   const ScratchDone done = file_->wait_any();
   const auto found = std::find_if(on_the_way_.begin(), on_the_way_.end(), [&](const Transfer& transfer) {
@@ -126,7 +126,7 @@ void DiskRecords::take_one() {
   if (done.result == -EINTR || done.result == -EAGAIN) return submit(*found);
   if (done.result < 0)
     refuse(verb, static_cast<int>(-done.result), std::strerror(static_cast<int>(-done.result)));
-  // Whole blocks alone can be continued; a part of one is read or written again with it.
+  // A transfer continues at a block boundary; a partial block is read or written again.
   const uint64_t moved = static_cast<uint64_t>(done.result) / kScratchAlignment * kScratchAlignment;
   if (moved == 0) refuse(verb, EIO, fmt::format("{} bytes moved, expected more", done.result));
   found->done_bytes += moved;
@@ -157,7 +157,7 @@ void DiskRecords::drain() noexcept {
   while (!on_the_way_.empty()) {
     try {
       file_->wait_any();
-    } catch (const Failure&) {  // the file has nothing more
+    } catch (const Failure&) {  // no more transfers are pending
       on_the_way_.clear();
       return;
     }
@@ -202,7 +202,7 @@ void DiskRecords::stream(std::span<const Item> items, Access access, const Visit
   try {
     if (reads) move(0, false);
     for (size_t i = 0; i < items.size(); ++i) {
-      // The slot of the next item is that of the one before the last, which is written by now or waited for.
+      // The next item reuses the buffer of the item before the previous one, after waiting for its write.
       if (i + 1 >= kSlots && writes) wait_for(items[i + 1 - kSlots]);
       if (reads && i + 1 < items.size()) move(i + 1, false);
       if (reads) wait_for(items[i]);
@@ -217,4 +217,4 @@ void DiskRecords::stream(std::span<const Item> items, Access access, const Visit
   }
 }
 
-}  // namespace athanor
+}  // namespace athanor::store

@@ -1,20 +1,21 @@
-// Records (records.h) in a scratch file: read ahead of use, written behind it, each with a checksum in memory.
+// Records (records.h) in a scratch file: offload to disk, with reads ahead of use, writes behind it, and a checksum of
+// each record in memory.
 //
 //   DiskRecords records(env, "runs/first", "the optimizer's state");
 //
-// stream() keeps three items in buffers of the arena (category workspace): the one in use, the next, which is being
-// read, and the last, which is being written; so the disk works while the caller computes. The room on the disk is
-// taken by allocate(). Checksums (XXH3) are made from memory before a write and held against every read, so bytes that
-// the disk changed, or a write that it forgot, are an IoError naming the record. Results do not depend on timing.
-// A record that is added later takes its room at once. Short transfers are continued; a transfer that fails is an
-// IoError naming record and folder, and stream() returns only when nothing touches its buffers any more.
+// stream() keeps three items in buffers of the arena (category workspace): the one in use, the next one (being read)
+// and the last one (being written), so that the disk works while the caller computes. allocate() reserves the space on
+// disk; a record added later reserves its own at once. Checksums (XXH3) are computed from memory before a write and
+// compared at every read, so corrupted bytes or a lost write are an IoError naming the record. Results do not depend on
+// timing. Short transfers are continued. Errors: a failed transfer is an IoError naming record and folder; stream()
+// returns only when no transfer uses its buffers any more. Thread rule: as Records.
 //
-// Whoever knows better when to read and write than stream() does it by hand:
+// A caller that knows better when to read and write does it by hand:
 //
 //   Tensor bytes = records.make_buffer(size_bytes, Category::workspace);
 //   records.start_read(record, bytes);
 //   ...
-//   records.finish(record);       // now they are there; bytes must live until then
+//   records.finish(record);       // the bytes are complete; `bytes` must live until then
 #pragma once
 
 #include <memory>
@@ -22,11 +23,11 @@
 #include "athanor/base/file.h"
 #include "athanor/store/records.h"
 
-namespace athanor {
+namespace athanor::store {
 
 class DiskRecords final : public Records {
  public:
-  // `what` is for messages. allocate() makes the folder where there is none, and the file in it.
+  // `what` names the records in messages. allocate() makes the folder, if necessary, and the file.
   DiskRecords(Env& env, std::string folder, std::string what);
   ~DiskRecords() override;
 
@@ -36,11 +37,11 @@ class DiskRecords final : public Records {
   Tensor resident(int) const override { return {}; }
 
   Tensor make_buffer(uint64_t size_bytes,
-                     Category category);  // u8 [size_bytes], with room for whole blocks of the file
+                     Category category);  // u8 [size_bytes], with room up to whole blocks of the file
   void start_read(int record, const Tensor& bytes);
   void start_write(int record, const Tensor& bytes);
-  void finish(int record);  // nothing where none is on its way
-  void drain() noexcept;    // ends what is on its way, whatever becomes of it: buffers are about to go
+  void finish(int record);  // waits for the record's transfer, if one is pending
+  void drain() noexcept;    // waits for all pending transfers, ignoring failures: before buffers are freed
 
   uint64_t size_of(int record) const { return records_.at(static_cast<size_t>(record)).size_bytes; }
   uint64_t file_bytes() const { return file_bytes_; }
@@ -49,11 +50,11 @@ class DiskRecords final : public Records {
  private:
   struct Record {
     std::string name;
-    uint64_t size_bytes, offset;  // of what is used, and where it begins
+    uint64_t size_bytes, offset;  // in the file
     uint64_t checksum = 0;
-    bool written = false;  // else it is zeros
+    bool written = false;  // false: the record is all zeros
   };
-  // What is still to be moved of a record that is on its way.
+  // A pending transfer of a record; done_bytes of it are complete.
   struct Transfer {
     int record;
     bool writes;
@@ -77,4 +78,4 @@ class DiskRecords final : public Records {
   std::vector<Transfer> on_the_way_;
 };
 
-}  // namespace athanor
+}  // namespace athanor::store

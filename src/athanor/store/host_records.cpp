@@ -5,7 +5,7 @@
 
 #include "athanor/tensor/device_memory.h"
 
-namespace athanor {
+namespace athanor::store {
 namespace {
 
 uint64_t aligned(uint64_t size_bytes) {
@@ -19,7 +19,7 @@ struct Slot {
   uint64_t copy = 0;
 };
 
-// Buffers go back to their arena when no copy uses them, whatever ended the stream.
+// Returns the buffers to their arena once no copy uses them, also after an exception.
 class Settled {
  public:
   explicit Settled(CopyLane* lane) : lane_(lane) {}
@@ -91,7 +91,7 @@ void HostRecords::stream(std::span<const Item> items, Access access, const Visit
   };
   fetch(0);
   for (size_t item = 0; item < items.size(); ++item) {
-    // Into the buffer of the item before, after that was used and stored.
+    // Copies into the buffer of the previous item, after that item was used and copied out.
     fetch(item + 1);
     const Slot& slot = slots[item % slots.size()];
     if (lane_ != nullptr) lane_->await(slot.copy);
@@ -101,4 +101,4 @@ void HostRecords::stream(std::span<const Item> items, Access access, const Visit
   }
 }
 
-}  // namespace athanor
+}  // namespace athanor::store

@@ -1,12 +1,12 @@
-// Records (records.h) of a device in pinned memory of the host: fetched ahead of use and stored behind it, while the
-// device computes.
+// Records (records.h) of a device in pinned host memory: offload to the host, with copies in ahead of use and copies
+// out behind it, while the device computes.
 //
-//   Arena host(*cpu_queue);                       // accounts for what lies there
+//   Arena host(*cpu_queue);                       // accounts for the pinned memory
 //   HostRecords records(host);
 //
-// stream() has two buffers in the device's arena (category workspace), each for the largest item, which are used in
-// turn: while one item is in use, the one before it is stored and the next one is fetched, on a stream of copies
-// (tensor/copy_lane.h). The host waits for nothing: visit() submits, and so does stream(). On the null device nothing
+// stream() alternates between two buffers in the device's arena (category workspace), each of the size of the largest
+// item: while one item is in use, the previous one is copied out and the next one copied in, on a copy stream
+// (tensor/copy_lane.h). The host waits for nothing: visit() and stream() only submit work. On the null device nothing
 // moves. Errors: Error on an arena whose memory is the host's own. Thread rule: as Records.
 #pragma once
 
@@ -15,7 +15,7 @@
 #include "athanor/store/records.h"
 #include "athanor/tensor/copy_lane.h"
 
-namespace athanor {
+namespace athanor::store {
 
 class HostRecords final : public Records {
  public:
@@ -38,7 +38,7 @@ class HostRecords final : public Records {
   uint64_t all_bytes_ = 0;
   Arena* arena_ = nullptr;
   std::shared_ptr<Storage> there_;
-  std::unique_ptr<CopyLane> lane_;  // null on the null device; goes before the memory it copies to
+  std::unique_ptr<CopyLane> lane_;  // null on the null device; destroyed before the memory it copies to
 };
 
-}  // namespace athanor
+}  // namespace athanor::store

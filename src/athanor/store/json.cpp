@@ -6,12 +6,12 @@
 
 #include "athanor/base/check.h"
 
-namespace athanor {
+namespace athanor::store {
 
 nlohmann::json parse_json(std::string_view text, const std::string& file) {
   using Json = nlohmann::json;
   constexpr int kMaxDepth = 16;
-  std::vector<std::set<std::string>> keys;  // of the objects that are open
+  std::vector<std::set<std::string>> keys;  // of the objects that are still open
   const auto watch = [&](int depth, Json::parse_event_t event, Json& value) {
     check(depth <= kMaxDepth, "'{}': JSON nests deeper than {}", file, kMaxDepth);
     if (event == Json::parse_event_t::object_start) keys.emplace_back();
@@ -35,4 +35,4 @@ std::string_view json_reason(const std::exception& error) {
   return end == std::string_view::npos ? what : what.substr(end + 2);
 }
 
-}  // namespace athanor
+}  // namespace athanor::store

@@ -1,9 +1,9 @@
-// JSON that came from outside: nothing is accepted silently.
+// Strict parsing of JSON from outside.
 //
 //   const auto json = parse_json(env.read_text(path, kMaxBytes), path);
 //
-// Errors: an Error naming the file where the text is no JSON, gives a key of one object twice or nests deeper
-// than 16. Thread rule: pure function.
+// Errors: Error naming the file where the text is no JSON, repeats a key within an object or nests deeper than 16.
+// Thread rule: pure function.
 #pragma once
 
 #include <exception>
@@ -11,11 +11,13 @@
 #include <string>
 #include <string_view>
 
-namespace athanor {
+#include "athanor/base/namespaces.h"
+
+namespace athanor::store {
 
 nlohmann::json parse_json(std::string_view text, const std::string& file);
 
-// What the library's exception says, without the "[json.exception...] " in front.
+// The library's error message without its prefix "[json.exception...] ".
 std::string_view json_reason(const std::exception& error);
 
-}  // namespace athanor
+}  // namespace athanor::store

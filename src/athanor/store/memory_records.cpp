@@ -1,6 +1,6 @@
 #include "athanor/store/memory_records.h"
 
-namespace athanor {
+namespace athanor::store {
 
 Tensor view_as(const Tensor& bytes, uint64_t first_byte, const Shape& shape, Dtype dtype) {
   const auto offset =
@@ -31,4 +31,4 @@ void MemoryRecords::stream(std::span<const Item> items, Access, const Visit& vis
   }
 }
 
-}  // namespace athanor
+}  // namespace athanor::store

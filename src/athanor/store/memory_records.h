@@ -1,9 +1,16 @@
-// Records (records.h) in the memory of an arena.
+// Records (records.h) in the memory of an arena: without offload.
+//
+//   MemoryRecords records;
+//   const int m = records.add("adam.m of 'head'", 16384);
+//   records.allocate(arena, Category::optimizer);
+//   Tensor bytes = records.resident(m);             // u8 [16384]
+//
+// Thread rule: as Records.
 #pragma once
 
 #include "athanor/store/records.h"
 
-namespace athanor {
+namespace athanor::store {
 
 class MemoryRecords final : public Records {
  public:
@@ -17,4 +24,4 @@ class MemoryRecords final : public Records {
   std::vector<Tensor> records_;
 };
 
-}  // namespace athanor
+}  // namespace athanor::store

@@ -1,16 +1,17 @@
-// Records: pieces of memory of fixed sizes that are gone through in order, some at a time, wherever they are kept.
-// Optimizer state, gradients and parameters are kept in them, so that whoever uses those does not know the place.
+// Records: pieces of memory of fixed size that are visited in order, a few at a time, whether they are in memory or
+// offloaded. Optimizer state, gradients and parameters are stored in them, so that their users do not depend on the
+// place.
 //
-//   Records& records = ...;                                     // memory_records.h or disk_records.h
+//   Records& records = ...;                                     // memory_records.h, host_records.h or disk_records.h
 //   const int m = records.add("adam.m of 'head' [0, 4096)", 16384), v = records.add(...);
 //   records.allocate(arena, Category::optimizer);               // zeros from here on
 //   records.stream({{m, v}, ...}, Access::update, [&](size_t item, std::span<Tensor> bytes) {
 //     ...                                                       // bytes[0] u8 [16384] is m, bytes[1] is v
 //   });
 //
-// An item is what is needed at a time. On disk, items are read ahead of use and written behind it; in memory `bytes` is
-// the record itself. On the null device nothing moves, but visit is called as ever. Thread rule: one thread. Errors:
-// IoError from the disk, after which what was being changed is lost.
+// An item is a set of records that are needed together. Offloaded items are read ahead of use and written behind it; in
+// memory `bytes` are the records themselves. On the null device nothing moves, but visit is called as usual. Errors:
+// IoError from the disk, after which the records being changed are lost. Thread rule: one thread.
 #pragma once
 
 #include <cstdint>
@@ -21,12 +22,12 @@
 
 #include "athanor/tensor/tensor.h"
 
-namespace athanor {
+namespace athanor::store {
 
 enum class Access {
-  read,    // what visit does to the bytes is forgotten
-  write,   // the bytes are unspecified when visit gets them
-  update,  // both
+  read,    // changes that visit makes to the bytes are discarded
+  write,   // visit gets unspecified bytes and sets all of them
+  update,  // visit gets the bytes and may change them
 };
 
 class Records {
@@ -39,11 +40,11 @@ class Records {
                   uint64_t size_bytes) = 0;  // before allocate(); the name is for messages
   virtual void allocate(Arena& arena, Category category) = 0;
   virtual void stream(std::span<const Item> items, Access access, const Visit& visit) = 0;
-  // Where a record is in memory for good; undefined where it is not.
+  // The record's permanent memory; undefined where it is offloaded.
   virtual Tensor resident(int record) const = 0;
 };
 
-// The same memory as elements of another type, from a byte on.
+// A view of `bytes` from first_byte on, as elements of another dtype.
 Tensor view_as(const Tensor& bytes, uint64_t first_byte, const Shape& shape, Dtype dtype);
 
-}  // namespace athanor
+}  // namespace athanor::store

@@ -5,7 +5,7 @@
 #include "athanor/base/check.h"
 #include "athanor/base/hash.h"
 
-namespace athanor {
+namespace athanor::store {
 namespace {
 
 constexpr uint64_t kMaxHeaderBytes = 100'000'000;  // the format's own limit
@@ -159,4 +159,4 @@ void SafetensorsWriter::finish() {
   file_->close();
 }
 
-}  // namespace athanor
+}  // namespace athanor::store

@@ -1,4 +1,4 @@
-// safetensors: one file of named tensors, as Hugging Face writes them.
+// Reader and writer of safetensors files, Hugging Face's format of named tensors.
 //
 //   u64 length N of the header | N bytes of JSON, padded with spaces | the tensors' bytes, little-endian
 //   {"name": {"dtype": "F32", "shape": [2,3], "data_offsets": [0,24]}, ..., "__metadata__": {"format": "pt"}}
@@ -10,10 +10,9 @@
 //   const SafetensorsFile file(env, path);
 //   file.read_f32(file.at("w"), values);
 //
-// The reader believes nothing: the header's length, every size, that the tensors fill the file from first to
-// last byte without hole or overlap, and that no name comes twice, are checked before anything of that size
-// is allocated. Errors: Error naming file and tensor; IoError from the system. Thread rule: a SafetensorsFile
-// is const; read from one thread at a time. A writer belongs to one thread.
+// The reader trusts nothing. Before it allocates, it checks the header's length, every size, that the tensors fill the
+// file without gaps or overlaps, and that no name occurs twice. Errors: Error naming file and tensor; IoError from the
+// system. Thread rule: a SafetensorsFile is const; read from one thread at a time. A writer belongs to one thread.
 #pragma once
 
 #include <map>
@@ -27,12 +26,12 @@
 #include "athanor/tensor/dtype.h"
 #include "athanor/tensor/shape.h"
 
-namespace athanor {
+namespace athanor::store {
 
 struct StoredTensor {
   std::string name;
   std::string dtype_name;      // as in the file: "BF16", "BOOL"
-  std::optional<Dtype> dtype;  // none for one we do not compute with: such a tensor is listed, not read
+  std::optional<Dtype> dtype;  // none for an unsupported one: such a tensor is listed, but cannot be read
   Shape shape;
   uint64_t begin = 0, end = 0;  // bytes, from the start of the data
   uint64_t size_bytes() const { return end - begin; }
@@ -47,8 +46,8 @@ struct SafetensorsHeader {
 SafetensorsHeader parse_safetensors_header(std::string_view json, uint64_t data_bytes,
                                            const std::string& file);
 
-// The bytes in front of the data: length, JSON and padding. Sorts the tensors by alignment of their dtype
-// (largest first), then by name, and sets begin and end; of a tensor name, dtype and shape must be set.
+// The bytes before the data: length, JSON and padding. Sorts the tensors by the size of their dtype (largest first),
+// then by name, and sets begin and end. Each tensor needs name, dtype and shape.
 std::string make_safetensors_header(std::vector<StoredTensor>& tensors,
                                     const std::map<std::string, std::string>& metadata);
 
@@ -91,7 +90,7 @@ class SafetensorsWriter {
   SafetensorsWriter(Env& env, const std::string& path, const std::vector<Entry>& entries,
                     const std::map<std::string, std::string>& metadata);
 
-  const std::vector<StoredTensor>& tensors() const { return tensors_; }  // in the order to append
+  const std::vector<StoredTensor>& tensors() const { return tensors_; }  // in the order of append()
   const std::string& header_hash() const { return header_hash_; }
   uint64_t size_bytes() const { return header_bytes_ + data_bytes_; }
   void append(const void* data, size_t size_bytes);
@@ -105,11 +104,11 @@ class SafetensorsWriter {
   uint64_t header_bytes_ = 0, data_bytes_ = 0, appended_ = 0;
 };
 
-// The name of a dtype in these files ("BF16").
+// The name of a dtype in safetensors files ("BF16").
 const char* safetensors_name(Dtype dtype);
 
-// values[i] = the i-th element as f32. Error where the dtype is not a floating one.
+// values[i] = the i-th element as f32. Error where the dtype is not a floating-point one.
 void convert_to_f32(Dtype dtype, const void* data, int64_t count, float* values);
 void convert_from_f32(Dtype dtype, const float* values, int64_t count, void* data);
 
-}  // namespace athanor
+}  // namespace athanor::store

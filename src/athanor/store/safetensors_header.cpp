@@ -8,7 +8,7 @@
 #include "athanor/store/json.h"
 #include "athanor/store/safetensors.h"
 
-namespace athanor {
+namespace athanor::store {
 namespace {
 
 static_assert(std::endian::native == std::endian::little, "the files are little-endian");
@@ -34,8 +34,8 @@ std::string shown(const std::string& name) {
   return name.size() <= 100 ? name : name.substr(0, 97) + "...";
 }
 
-// Reads the header event by event: a hostile one is refused where it first breaks the form, before it can
-// make the parser build anything large.
+// Reads the header event by event: a malformed one is refused at its first fault, before the parser builds anything
+// large.
 class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
  public:
   HeaderReader(const std::string& file, uint64_t data_bytes) : file_(file), data_bytes_(data_bytes) {}
@@ -255,4 +255,4 @@ const char* safetensors_name(Dtype dtype) {
   return "?";
 }
 
-}  // namespace athanor
+}  // namespace athanor::store

@@ -5,7 +5,7 @@
 #include "athanor/base/check.h"
 #include "athanor/store/json.h"
 
-namespace athanor {
+namespace athanor::store {
 namespace {
 
 constexpr const char* kIndexName = "model.safetensors.index.json";
@@ -76,4 +76,4 @@ std::string make_safetensors_index(const std::map<std::string, std::string>& fil
   return json.dump(2) + "\n";
 }
 
-}  // namespace athanor
+}  // namespace athanor::store

@@ -10,7 +10,7 @@
 
 #include "athanor/store/safetensors.h"
 
-namespace athanor {
+namespace athanor::store {
 
 class SafetensorsFolder {
  public:
@@ -35,4 +35,4 @@ std::string safetensors_shard_name(size_t index, size_t count);
 std::string make_safetensors_index(const std::map<std::string, std::string>& file_of_tensor,
                                    uint64_t total_bytes);
 
-}  // namespace athanor
+}  // namespace athanor::store

@@ -13,27 +13,27 @@
 #include "athanor/tensor/device_memory.h"
 #include "athanor/tensor/slab.h"
 
-namespace athanor {
+namespace athanor::tensor {
 namespace {
 
 constexpr uint64_t kAlignment = 64;
 constexpr uint64_t kSlabBytes = uint64_t{32} << 20;
 constexpr uint64_t kDeviceSlabBytes = uint64_t{256} << 20;
-// What the null device deals out at most: more than any machine has, and no count overflows.
+// The most that the null device allocates: more than any machine has, and small enough that no count overflows.
 constexpr uint64_t kNullBytes = uint64_t{1} << 61;
-// Pages touched ahead of use: enough for all threads to have some, a bounded part of what is in use.
+// Bytes of pages touched ahead of use: enough to give all threads some, little compared with what is in use.
 constexpr uint64_t kMaxAheadBytes = uint64_t{16} << 20;
 
 uint64_t round_up(uint64_t value, uint64_t unit) {
   return (value + unit - 1) / unit * unit;
 }
 
-// A slab and what of it was ever dealt out.
-struct DealtSlab {
+// A slab, and how much of it was ever allocated.
+struct PartitionedSlab {
   Slab slab;
-  uint64_t dealt = 0;    // bytes from its start; nothing above was ever dealt out: it is zero
-  uint64_t touched = 0;  // so far pages were asked for ahead of use
-  uint64_t backed = 0;   // so far pages that were set aside were tried
+  uint64_t partitioned = 0;  // bytes from its start; nothing above was ever partitioned: it is zero
+  uint64_t touched = 0;      // bytes from its start whose pages were touched ahead of use
+  uint64_t backed = 0;       // so far pages that were set aside were tried
 };
 
 }  // namespace
@@ -53,10 +53,10 @@ struct Arena::State {
   Device device;
   MemoryUsage usage;
   uint64_t limit_bytes;
-  std::map<std::byte*, DealtSlab> slabs;  // by address
-  // Free blocks, by address (to merge neighbours) and by (rank, address): the best fit is the smallest that is
-  // large enough, at the lowest address, so that equal sequences get equal addresses. What reaches to the end of
-  // a slab comes after all others, so the part in use grows only where no gap fits, however large the slab.
+  std::map<std::byte*, PartitionedSlab> slabs;  // by address
+  // Free blocks, by address (to merge neighbours) and by (rank, address). The best fit is the smallest block that is
+  // large enough, at the lowest address, so that equal sequences of calls get equal addresses. A block that reaches to
+  // the end of a slab ranks after all others, so the part in use grows only if no gap fits, however large the slab is.
   std::map<std::byte*, uint64_t> free_by_address;
   std::set<std::pair<uint64_t, std::byte*>> free_by_rank;
   std::map<std::byte*, std::shared_ptr<std::byte>> adopted;
@@ -72,7 +72,7 @@ struct Arena::State {
         set_aside(device == Device::cpu && !transparent_huge_pages()),
         device_memory(queue.device_memory()) {}
 
-  DealtSlab& slab_of(std::byte* data) { return std::prev(slabs.upper_bound(data))->second; }
+  PartitionedSlab& slab_of(std::byte* data) { return std::prev(slabs.upper_bound(data))->second; }
 
   uint64_t rank_of(std::byte* data, uint64_t size_bytes) {
     constexpr uint64_t kLast = uint64_t{1} << 63;
@@ -101,7 +101,7 @@ struct Arena::State {
     usage.peak_total = std::max(usage.peak_total, usage.current_total);
   }
 
-  // What the process is about to hold in addition.
+  // Bytes that the process is about to hold in addition.
   void reserve(uint64_t size_bytes) {
     if (usage.reserved_total + size_bytes > limit_bytes)
       throw OverLimit(fmt::format("memory: {} bytes more do not fit under the limit of {}; {}", size_bytes,
@@ -109,9 +109,9 @@ struct Arena::State {
     usage.reserved_total += size_bytes;
   }
 
-  // The first slab is address space for all that the machine could hold, so blocks lie side by side. Where that
-  // is refused (a limit of address space, an overcommit policy), slabs follow one another; so they do on a device,
-  // where address space without memory behind it is not to be had.
+  // The first slab is address space for all memory of the machine, so that all blocks are contiguous. If the system
+  // refuses that (a limit of address space, an overcommit policy), smaller slabs are added one by one. So they are on a
+  // device, where address space always has memory behind it.
   void add_slab(uint64_t needed_bytes) {
     std::optional<Slab> slab;
     if (device == Device::null) {
@@ -139,21 +139,21 @@ struct Arena::State {
     return text;
   }
 
-  // Notes that the first `end` bytes of a slab are dealt out.
-  void deal(DealtSlab& slab, uint64_t end) {
-    if (end <= slab.dealt) return;
-    reserve(round_up(end, kHugePage) - round_up(slab.dealt, kHugePage));
+  // Notes that the first `end` bytes of a slab were allocated.
+  void deal(PartitionedSlab& slab, uint64_t end) {
+    if (end <= slab.partitioned) return;
+    reserve(round_up(end, kHugePage) - round_up(slab.partitioned, kHugePage));
     for (; set_aside && slab.backed < end; slab.backed += kSlabBytes)
       back_with_set_aside_pages(slab.slab.data + slab.backed,
                                 std::min(kSlabBytes, slab.slab.size_bytes - slab.backed));
-    slab.dealt = end;
+    slab.partitioned = end;
   }
 
   // The pages of a slab that are due to be touched now: those in use and some more.
-  Slab due(DealtSlab& slab) {
-    if (slab.dealt <= slab.touched) return {};
+  Slab due(PartitionedSlab& slab) {
+    if (slab.partitioned <= slab.touched) return {};
     const uint64_t first = slab.touched, ahead = std::min(touched_bytes / 4, kMaxAheadBytes);
-    slab.touched = std::min(slab.slab.size_bytes, round_up(slab.dealt + ahead, kHugePage));
+    slab.touched = std::min(slab.slab.size_bytes, round_up(slab.partitioned + ahead, kHugePage));
     touched_bytes += slab.touched - first;
     return {slab.slab.data + first, slab.touched - first};
   }
@@ -164,8 +164,9 @@ Arena::Arena(Queue& queue, uint64_t limit_bytes)
 
 Arena::~Arena() {
   if (queue_.device() == Device::null) return;
-  for (const auto& [data, dealt] : state_->slabs)
-    state_->device_memory == nullptr ? unmap_slab(dealt.slab) : state_->device_memory->release(dealt.slab);
+  for (const auto& [data, partitioned] : state_->slabs)
+    state_->device_memory == nullptr ? unmap_slab(partitioned.slab)
+                                     : state_->device_memory->release(partitioned.slab);
 }
 
 std::shared_ptr<Storage> Arena::allocate(uint64_t size_bytes, Category category) {
@@ -184,10 +185,10 @@ std::shared_ptr<Storage> Arena::allocate(uint64_t size_bytes, Category category)
     if (fit == s.free_by_address.end())
       throw OverLimit(fmt::format("memory: no machine has {} bytes; {}", size_bytes, s.held()));
     const auto [address, block_bytes] = *fit;
-    DealtSlab& slab = s.slab_of(address);
+    PartitionedSlab& slab = s.slab_of(address);
     const auto offset = static_cast<uint64_t>(address - slab.slab.data);
     data = address;
-    fresh = offset >= slab.dealt && s.device_memory == nullptr;
+    fresh = offset >= slab.partitioned && s.device_memory == nullptr;
     s.deal(slab, offset + rounded);
     s.erase_free(fit);
     if (block_bytes > rounded) s.insert_free(address + rounded, block_bytes - rounded);
@@ -234,7 +235,7 @@ void Arena::free(std::byte* data, uint64_t size_bytes, Category category) {
     return;
   }
   auto next = s.free_by_address.lower_bound(data);
-  // Slabs may lie side by side, but blocks end with them: the null device must meet the same blocks.
+  // Slabs may be adjacent, but free blocks are not merged across slabs: the null device must get the same blocks.
   if (next != s.free_by_address.end() && next->first == data + size_bytes && !s.slabs.contains(next->first)) {
     size_bytes += next->second;
     auto after = std::next(next);
@@ -278,4 +279,4 @@ void Storage::take(Storage& from) {
   std::swap(data_, from.data_);
 }
 
-}  // namespace athanor
+}  // namespace athanor::tensor

@@ -1,18 +1,18 @@
-// All memory has a name (law 7): every tensor and scratch byte of a rank comes from an Arena under a
-// category, and the arena knows what is in use and what the peak was.
+// The memory allocator of a rank (a caching allocator). All memory has a name (law 7): every tensor and scratch byte
+// comes from an Arena under a category, and the arena knows what is in use and what the peak was.
 //
 //   Arena arena(queue);
 //   Tensor x = empty(arena, {4, 256}, Dtype::bf16, Category::activations);
 //   arena.usage().peak_total
 //
-// Blocks are cut best-fit from one range of addresses and merged again when freed; nothing goes back to the system
-// before the arena does. So a step that repeats needs no new memory after the first, and what is held stays close
-// to the peak in use. On the null device addresses are dealt out by the same code without memory behind them, so
-// a dry run predicts what is held to the byte.
+// Blocks are allocated best-fit from slabs of address space and merged again when freed. Nothing goes back to the
+// system before the arena is destroyed. So a step that repeats needs no new memory after the first, and the reserved
+// memory stays close to the peak in use. On the null device the same code hands out addresses without memory behind
+// them, so a dry run predicts the reserved memory to the byte.
 //
-// The system clears pages as they are first touched. In the thread that made the arena this is done ahead of use,
-// by all threads of the queue: a step that touches its memory for the first time waits for it in parallel, and on
-// machines with several memory nodes the pages lie at the node of the rank's threads.
+// The system clears pages when they are first touched. The thread that made the arena lets all threads of the queue
+// touch new pages ahead of use: clearing runs in parallel, and on NUMA machines the pages lie at the node of the rank's
+// threads.
 // Thread rule: allocate and free from any thread. The arena outlives its tensors.
 #pragma once
 
@@ -26,7 +26,7 @@
 #include "athanor/base/error.h"
 #include "athanor/tensor/queue.h"
 
-namespace athanor {
+namespace athanor::tensor {
 
 enum class Category : uint8_t { parameters, gradients, optimizer, activations, communication, workspace };
 constexpr int kNumCategories = 6;
@@ -36,11 +36,11 @@ struct MemoryUsage {
   std::array<uint64_t, kNumCategories> current{}, peak{};  // bytes, each category's own peak
   uint64_t current_total = 0;
   uint64_t peak_total = 0;      // of the sum: less than the sum of the categories' peaks
-  uint64_t reserved_total = 0;  // in whole pages of 2 MiB ever dealt out: what the process really holds
-  uint64_t slabs = 0;           // ranges of addresses that the system was asked for
+  uint64_t reserved_total = 0;  // what the process really holds: whole pages of 2 MiB ever in use
+  uint64_t slabs = 0;           // slabs of address space obtained from the system
 };
 
-// A piece of memory; freed when the last tensor on it goes, or before that when it is released.
+// An allocation. It is freed with the last tensor on it, or earlier by release().
 class Storage {
  public:
   Storage(class Arena& arena, std::byte* data, uint64_t size_bytes, Category category, bool fresh)
@@ -53,8 +53,8 @@ class Storage {
   std::byte* data() const { return data_; }
   uint64_t size_bytes() const { return size_bytes_; }
   Category category() const { return category_; }
-  // Gives the memory back while tensors still share it; they may not be read until take() has given this storage
-  // the memory of another one of its size, which is released in turn.
+  // release() gives the memory back while tensors still share the storage; these tensors may not be read until take()
+  // has moved in the memory of `from`, a storage of the same size and category, which is then released.
   void release();
   bool released() const { return data_ == nullptr; }
   void take(Storage& from);
@@ -76,17 +76,19 @@ class OverLimit : public Error {
 
 class Arena {
  public:
-  // limit_bytes: OverLimit, naming what is held, where reserved_total would be larger (0: no limit).
+  // limit_bytes: an allocation that would make reserved_total larger throws OverLimit, naming what is held. 0: no
+  // limit.
   explicit Arena(Queue& queue, uint64_t limit_bytes = 0);
   ~Arena();
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
 
   std::shared_ptr<Storage> allocate(uint64_t size_bytes, Category category);  // 64-byte aligned, not cleared
-  // Memory that came from elsewhere, such as what the ranks of a host share: accounted for like the arena's own,
-  // under huge pages where the system grants them, and let go with the last tensor on it. Cleared, 64-byte aligned.
+  // A storage on memory from outside the arena, such as memory shared by the ranks of a host. `memory` is cleared and
+  // 64-byte aligned; it gets huge pages where the system grants them, is accounted for like the arena's own, and is let
+  // go with the last tensor on it.
   std::shared_ptr<Storage> adopt(std::shared_ptr<std::byte> memory, uint64_t size_bytes, Category category);
-  // Notes what allocate() gives out from now on, at the end of `list`; null: no more. One list at a time.
+  // From now on allocate() appends every storage to `list`; null ends this. One list at a time.
   void watch(std::vector<std::weak_ptr<Storage>>* list);
   Queue& queue() const { return queue_; }
   MemoryUsage usage() const;
@@ -101,4 +103,4 @@ class Arena {
   std::unique_ptr<State> state_;
 };
 
-}  // namespace athanor
+}  // namespace athanor::tensor

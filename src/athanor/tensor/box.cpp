@@ -1,6 +1,6 @@
 #include "athanor/tensor/box.h"
 
-namespace athanor {
+namespace athanor::tensor {
 namespace {
 
 // Of the part of the tensor whose first indices are `index`.
@@ -94,4 +94,4 @@ int64_t BoxRuns::row_in_box(int64_t row) const {
   return place;
 }
 
-}  // namespace athanor
+}  // namespace athanor::tensor

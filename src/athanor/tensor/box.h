@@ -1,14 +1,14 @@
-// A box of a tensor: the elements [offset, offset + extent) in each dimension. What a rank holds of a
-// parameter, and what a file holds of a tensor, are boxes.
+// A Box is a rectangular part of a tensor: the elements [offset, offset + extent) in each dimension. A rank's shard of
+// a parameter and a file's slice of a tensor are boxes.
 //
 //   const BoxRuns runs(whole_shape, box);
 //   runs.walk(0, box.extent.numel(), [&](int64_t in_box, int64_t in_whole, int64_t count) {
-//     std::copy_n(whole + in_whole, count, local + in_box);        // the rows of a column cut, one after the other
+//     std::copy_n(whole + in_whole, count, local + in_box);        // for a column shard: one row after the other
 //   });
 //
-// Elements of a box are numbered in its own row-major order, as a dense tensor of shape `extent` holds them.
-// A run is a row of elements that are neighbours in the box and in the whole. Thread rule: plain data and
-// pure functions.
+// The elements of a box are numbered in its own row-major order, as a dense tensor of shape `extent` holds them. A run
+// is a sequence of elements that are contiguous both in the box and in the whole tensor. Errors: BoxRuns throws Error
+// if the box is not inside the tensor. Thread rule: plain data and pure functions.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@
 
 #include "athanor/tensor/shape.h"
 
-namespace athanor {
+namespace athanor::tensor {
 
 struct Box {
   Shape offset, extent;
@@ -26,9 +26,10 @@ struct Box {
 
 Box whole_box(const Shape& shape);
 bool is_inside(const Box& box, const Shape& whole);
-bool overlap(const Box& a, const Box& b);  // have they an element in common?
+bool overlap(const Box& a, const Box& b);  // do they have an element in common?
 
-// The elements [first, last) of a flattened tensor as boxes, in order: the end of a row, whole rows, the start of one.
+// The elements [first, last) of a flattened tensor as boxes, in order: the end of a row, complete rows, the start of a
+// row.
 std::vector<Box> boxes_of(const Shape& shape, int64_t first, int64_t last);
 
 class BoxRuns {
@@ -36,7 +37,7 @@ class BoxRuns {
   BoxRuns(const Shape& whole, const Box& box);  // Error unless the box is inside
 
   int64_t run() const { return run_; }     // elements of each run
-  int64_t in_whole(int64_t in_box) const;  // the place in the whole of an element of the box
+  int64_t in_whole(int64_t in_box) const;  // index in the whole tensor of an element of the box
   // run(in_box, in_whole, count) for the elements [first, last) of the box, in order.
   template <typename Run>
   void walk(int64_t first, int64_t last, const Run& run) const {
@@ -46,8 +47,8 @@ class BoxRuns {
       first += count;
     }
   }
-  // of(in_box, in_stretch, count) for what of the stretch [first, first + count) of the whole lies in the
-  // box.
+  // of(in_box, offset, count) for every run of the box in the elements [first, first + count) of the whole tensor;
+  // `offset` counts from `first`.
   template <typename Of>
   void clip(int64_t first, int64_t count, const Of& of) const {
     for (int64_t done = 0; done < count;) {
@@ -65,10 +66,10 @@ class BoxRuns {
 
   Shape whole_;
   Box box_;
-  int leading_ = 0;     // dimensions before this one number the rows
-  int64_t row_ = 1;     // elements of a row of the whole
+  int leading_ = 0;     // the dimensions before this one number the rows
+  int64_t row_ = 1;     // elements of a row of the whole tensor
   int64_t column_ = 0;  // where in a row the box begins
-  int64_t run_ = 1;     // and how many of its elements are in the box
+  int64_t run_ = 1;     // elements of a row that are in the box
 };
 
-}  // namespace athanor
+}  // namespace athanor::tensor

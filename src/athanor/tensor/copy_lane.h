@@ -1,32 +1,35 @@
-// Copies between a device's memory and pinned memory of the host, beside the queue's work: they are in an order of
-// their own (a stream), the queue computes meanwhile, and the host waits for none of them.
+// Asynchronous copies between a device's memory and pinned host memory, on a stream of their own: the queue computes at
+// the same time, and the host waits for no copy. Offloading uses it.
 //
 //   const std::unique_ptr<CopyLane> lane = queue.device_memory()->open_copy_lane();
-//   const std::shared_ptr<std::byte> there = lane->allocate_pinned(size_bytes);
-//   const uint64_t moved = lane->start(there.get(), x.raw(), size_bytes);
-//   ...                                       // what the queue is given here runs beside the copy: it leaves x alone
-//   lane->await(moved);                       // what it is given from now on comes after the copy
+//   const std::shared_ptr<std::byte> host = lane->allocate_pinned(size_bytes);
+//   const uint64_t copy = lane->start(host.get(), x.raw(), size_bytes);
+//   ...                        // work submitted here runs beside the copy, so it must not write to x
+//   lane->await(copy);         // work submitted from now on runs after the copy
 //
-// So memory that a copy reads or writes goes back to its arena only after await(): who is given it next submits to the
-// queue. Errors: Error with the device's words. Thread rule: that of the queue; pinned memory from any thread.
+// Memory that a copy reads or writes may go back to its arena only after await(): its next user submits to the queue.
+// Errors: Error with the device's message. Thread rule: that of the queue; pinned memory from any thread.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 
-namespace athanor {
+#include "athanor/base/namespaces.h"
+
+namespace athanor::tensor {
 
 class CopyLane {
  public:
-  virtual ~CopyLane() = default;  // waits for what was started
+  virtual ~CopyLane() = default;  // waits for all copies
 
-  // Cleared; outlives the lane where its owner does, but not the copies.
+  // Cleared pinned host memory. It may outlive the lane, but must outlive the copies that use it.
   virtual std::shared_ptr<std::byte> allocate_pinned(uint64_t size_bytes) = 0;
-  // Comes after what the queue was given so far, and after the copies started before. Returns its number, from 1.
+  // Starts a copy, ordered after the work submitted to the queue so far and after earlier copies. Returns the copy's
+  // number, from 1.
   virtual uint64_t start(void* to, const void* from, uint64_t size_bytes) = 0;
-  virtual void await(uint64_t copy) = 0;  // 0: nothing to wait for
-  virtual void await_all() noexcept = 0;  // an error is left to the queue's next wait
+  virtual void await(uint64_t copy) = 0;  // the queue waits, not the host; 0: nothing to wait for
+  virtual void await_all() noexcept = 0;  // for every copy; an error shows at the queue's next wait
 };
 
-}  // namespace athanor
+}  // namespace athanor::tensor

@@ -2,7 +2,7 @@
 
 #include "athanor/base/check.h"
 
-namespace athanor {
+namespace athanor::tensor {
 
 const char* name_of(Dtype dtype) {
   switch (dtype) {
@@ -31,4 +31,4 @@ Dtype parse_dtype(std::string_view name) {
   fail("dtype: got '{}', expected f32, bf16, f16, i32, i64, u8 or f64", name);
 }
 
-}  // namespace athanor
+}  // namespace athanor::tensor

@@ -6,7 +6,9 @@
 #include <cstdint>
 #include <string_view>
 
-namespace athanor {
+#include "athanor/base/namespaces.h"
+
+namespace athanor::tensor {
 
 enum class Dtype : uint8_t { f32, bf16, f16, i32, i64, u8, f64 };
 
@@ -116,4 +118,4 @@ struct DtypeOf<double> {
   static constexpr Dtype value = Dtype::f64;
 };
 
-}  // namespace athanor
+}  // namespace athanor::tensor

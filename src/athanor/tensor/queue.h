@@ -1,9 +1,12 @@
-// Where the work of a tensor is done: a device and, on a CPU, the threads and the instruction set to use.
+// A Queue says where the work of a tensor is done: a device and, on a CPU, the threads and the instruction set to use.
+// It is what PyTorch calls a device plus its stream.
 //
-// The `null` device runs nothing and owns no memory: code that runs on it only moves shapes and allocates
-// addresses, which is how the memory plan is computed by the real code (law 7).
-// Queues are made by kernels/table.h, which knows what kernels a device has. A Queue outlives the arenas and
-// tensors on it. Thread rule: one thread at a time submits to a Queue.
+//   const std::unique_ptr<Queue> queue = make_cpu_queue(&pool, best_isa());   // kernels/table.h
+//   Arena arena(*queue);
+//
+// The `null` device runs nothing and owns no memory. Code that runs on it only computes shapes and allocates addresses:
+// the memory plan is made by the real code (law 7). kernels/table.h makes queues, since it knows the kernels of each
+// device. A Queue outlives the arenas and tensors on it. Thread rule: one thread at a time submits to a Queue.
 #pragma once
 
 #include <cstdint>
@@ -13,15 +16,18 @@
 #include "athanor/base/meter.h"
 #include "athanor/base/thread_pool.h"
 
-namespace athanor {
+namespace athanor::kernels {
+struct KernelTable;   // kernels/table.h
+class PackedWeights;  // kernels/packed_weights.h
+}  // namespace athanor::kernels
+
+namespace athanor::tensor {
 
 enum class Device : uint8_t { cpu, null, cuda };
 
 const char* name_of(Device device);
 
-struct KernelTable;   // kernels/table.h
-class DeviceMemory;   // tensor/device_memory.h
-class PackedWeights;  // kernels/packed_weights.h
+class DeviceMemory;  // tensor/device_memory.h
 
 class Queue {
  public:
@@ -35,19 +41,19 @@ class Queue {
   Isa isa() const { return isa_; }
   int num_threads() const { return pool_ == nullptr ? 1 : pool_->num_threads(); }
   const KernelTable& table() const { return *table_; }
-  // The memory of a device that the host cannot address; null where tensors lie in the host's own.
+  // The memory of a device that the host cannot address; null if tensors lie in host memory.
   virtual DeviceMemory* device_memory() { return nullptr; }
 
-  // Where kernels account for their calls; null: nowhere.
+  // Counts the calls, time and FLOPs of kernels (base/meter.h); null: they are not counted.
   Meter* meter() const { return meter_; }
   void set_meter(Meter* meter) { meter_ = meter; }
 
-  // What products find packed already; null: nothing.
+  // Prepacked weights, which matrix products look up; null: none.
   PackedWeights* packed_weights() const { return packed_weights_; }
   void set_packed_weights(PackedWeights* packed) { packed_weights_ = packed; }
 
-  // Blocks have a constant size chosen by the kernel, never by the number of threads (law 5).
-  // On a device other than the CPU nothing runs: its kernels are its own.
+  // Calls body(block) for every block, on all threads. A kernel chooses a constant block size, never by the number of
+  // threads (law 5). On a device other than the CPU nothing runs: such a device has kernels of its own.
   void parallel_for(int64_t num_blocks, const std::function<void(int64_t)>& body) const {
     if (device_ != Device::cpu) return;
     if (pool_ != nullptr) return pool_->parallel_for(num_blocks, body);
@@ -63,4 +69,4 @@ class Queue {
   PackedWeights* packed_weights_ = nullptr;
 };
 
-}  // namespace athanor
+}  // namespace athanor::tensor

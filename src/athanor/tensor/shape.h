@@ -1,6 +1,9 @@
 // The lengths of a tensor's dimensions, outermost first; up to six of them, held in place.
 //
 //   Shape shape{2, 3, 4};   shape[-1] == 4;   shape.numel() == 24;   str(shape) == "[2,3,4]"
+//
+// Errors: Error for a dimension that does not exist, a negative length, or more than kMaxDims dimensions. Thread rule:
+// plain data.
 #pragma once
 
 #include <array>
@@ -10,7 +13,7 @@
 
 #include "athanor/base/check.h"
 
-namespace athanor {
+namespace athanor::tensor {
 
 class Shape {
  public:
@@ -74,7 +77,7 @@ inline std::string str(const Shape& shape) {
   return text + "]";
 }
 
-}  // namespace athanor
+}  // namespace athanor::tensor
 
 // Written out by hand: the formatter of strings would need all of fmt/format.h here.
 template <>

@@ -10,7 +10,7 @@
 
 #include "athanor/base/check.h"
 
-namespace athanor {
+namespace athanor::tensor {
 
 std::optional<Slab> map_slab(uint64_t size_bytes) {
   void* address = ::mmap(nullptr, size_bytes + kHugePage, PROT_READ | PROT_WRITE,
@@ -67,4 +67,4 @@ uint64_t physical_memory_bytes() {
   return static_cast<uint64_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
 }
 
-}  // namespace athanor
+}  // namespace athanor::tensor

@@ -5,7 +5,7 @@
 
 #include "athanor/tensor/device_memory.h"
 
-namespace athanor {
+namespace athanor::tensor {
 
 Tensor::Tensor(std::shared_ptr<Storage> storage, uint64_t offset_bytes, Shape shape, Dtype dtype)
     : storage_(std::move(storage)), offset_bytes_(offset_bytes), shape_(shape), dtype_(dtype) {
@@ -90,4 +90,4 @@ void fill_zero(Tensor& x) {
   });
 }
 
-}  // namespace athanor
+}  // namespace athanor::tensor

@@ -6,8 +6,8 @@
 //   Tensor part = x.slice(1, 3);             // rows 1 and 2 of the outermost dimension, same memory
 //   float* values = y.data<float>();         // checked against the dtype
 //
-// Copying a Tensor shares its memory; the memory is freed with the last one. A default Tensor is undefined.
-// Thread rule: as any plain value; who writes to the memory is the caller's business.
+// Copying a Tensor shares its memory; the memory is freed with the last copy. A default Tensor is undefined.
+// Thread rule: as any plain value. The memory itself is not guarded: the caller orders reads and writes.
 #pragma once
 
 #include <memory>
@@ -16,7 +16,7 @@
 #include "athanor/tensor/dtype.h"
 #include "athanor/tensor/shape.h"
 
-namespace athanor {
+namespace athanor::tensor {
 
 class Tensor {
  public:
@@ -50,7 +50,7 @@ class Tensor {
 
   Tensor view(const Shape& shape) const;            // same number of elements
   Tensor slice(int64_t first, int64_t last) const;  // [first, last) of the outermost dimension
-  Tensor flat(int64_t first, int64_t count) const;  // a one-dimensional piece of the elements
+  Tensor flat(int64_t first, int64_t count) const;  // elements [first, first + count), one-dimensional
 
  private:
   std::shared_ptr<Storage> storage_;
@@ -62,10 +62,10 @@ class Tensor {
 Tensor empty(Arena& arena, const Shape& shape, Dtype dtype, Category category);
 Tensor zeros(Arena& arena, const Shape& shape, Dtype dtype, Category category);
 Tensor empty_like(const Tensor& x, Category category = Category::activations);
-// Copies `count` elements of host memory in and out; sizes must match. On the null device they do nothing.
+// Copies between host memory and a tensor; size_bytes must be the tensor's. On the null device they do nothing.
 void copy_from_host(Tensor& to, const void* from, uint64_t size_bytes);
 void copy_to_host(void* to, const Tensor& from, uint64_t size_bytes);
-void copy(Tensor& to, const Tensor& from);  // of one size, on one queue; they do not overlap
+void copy(Tensor& to, const Tensor& from);  // same size, same queue, no overlap
 void fill_zero(Tensor& x);
 
-}  // namespace athanor
+}  // namespace athanor::tensor

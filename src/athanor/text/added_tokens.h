@@ -1,9 +1,9 @@
-// Tokens that are looked for in the text itself, before any model sees it: <|endoftext|> and the like.
+// Added tokens: tokens such as <|endoftext|> that are found in the text itself, before the model sees it.
 //
 //   const AddedTokenMatcher matcher(tokens);
 //   matcher.split(text, [&](Segment s) { s.id ? ids.push_back(*s.id) : encode(text.substr(s.begin, ...)); });
 //
-// Of the tokens that begin at one place the longest wins; matches run from left to right.
+// If several tokens match at one position, the longest wins; matches run from left to right.
 // Thread rule: const methods from any thread.
 #pragma once
 
@@ -16,18 +16,18 @@
 #include <vector>
 
 #include "athanor/text/json_node.h"
-#include "athanor/text/trie.h"
-#include "athanor/text/vocabulary.h"
+#include "athanor/text/models/trie.h"
+#include "athanor/text/models/vocabulary.h"
 
 namespace athanor::text {
 
 struct AddedToken {
   std::string content;
   int32_t id = 0;
-  bool single_word = false;  // only where no word character stands on either side
+  bool single_word = false;  // matches only if no word character stands on either side
   bool lstrip = false;       // takes the white space before it
   bool rstrip = false;       // takes the white space behind it
-  bool normalized = false;   // is looked for in normalized text
+  bool normalized = false;   // matched in normalized text; false: in the raw text
   bool special = false;
 };
 
@@ -43,7 +43,7 @@ class AddedTokenMatcher {
  public:
   explicit AddedTokenMatcher(std::vector<AddedToken> tokens);
 
-  // Calls `put` with the segments of the text in order; they are not empty.
+  // Calls `put` with the segments of the text in order; no segment is empty.
   void split(std::string_view text, const std::function<void(Segment)>& put) const;
 
  private:

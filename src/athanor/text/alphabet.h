@@ -1,12 +1,11 @@
-// The characters that a trained vocabulary holds as tokens of their own.
+// The initial alphabet of tokenizer training: the characters that get a token of their own.
 //
 //   const Alphabet alphabet(words, max_size);
 //   alphabet.chars();                  // sorted by code point
 //   alphabet.for_each_run(word, [&](std::string_view run) { ... });   // stretches of known characters
 //
-// Taken are the most frequent ones until they cover 99.95 % of the text (SentencePiece's character_coverage),
-// at most max_size; of equally frequent ones the smallest code points. Thread rule: const methods from any
-// thread.
+// The most frequent characters are taken until they cover 99.95 % of the text (SentencePiece's character_coverage), at
+// most max_size; of equally frequent characters the smallest code points. Thread rule: const methods from any thread.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +15,7 @@
 #include <vector>
 
 #include "athanor/text/flat_map.h"
-#include "athanor/text/word_counts.h"
+#include "athanor/text/trainers/word_counts.h"
 
 namespace athanor::text {
 

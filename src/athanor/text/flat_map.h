@@ -1,15 +1,17 @@
-// A hash map from 64-bit keys to small values in one array (open addressing, linear probing), for the tables
-// that a merge loop looks into millions of times. Nothing is ever erased; the key ~0 is not allowed.
+// A hash map from 64-bit keys to small values in one array (open addressing, linear probing), for the tables of BPE
+// merge loops, which are looked up millions of times. Nothing is ever erased; the key ~0 is not allowed.
 //
 //   FlatMap<int32_t> ranks;  ranks[pair_key(a, b)] = 7;  const int32_t* rank = ranks.find(pair_key(a, b));
 //
-// Pointers and references hold until the next insertion. Thread rule: as for a std::vector.
+// Pointers and references are valid until the next insertion. Thread rule: as for a std::vector.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <utility>
 #include <vector>
+
+#include "athanor/base/namespaces.h"
 
 namespace athanor::text {
 

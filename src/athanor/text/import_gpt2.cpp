@@ -7,13 +7,13 @@
 
 #include "athanor/base/check.h"
 #include "athanor/text/byte_level.h"
-#include "athanor/text/model.h"
+#include "athanor/text/models/model.h"
 #include "athanor/text/tokenizer.h"
 #include "athanor/text/tokenizer_writer.h"
-#include "athanor/text/train_types.h"
+#include "athanor/text/trainers/train_types.h"
 #include "athanor/text/unicode.h"
 
-namespace athanor {
+namespace athanor::text {
 namespace {
 
 constexpr uint64_t kMaxGpt2FileBytes = uint64_t{256} << 20;
@@ -100,4 +100,4 @@ std::string import_gpt2(Env& env, const std::string& vocab_path, const std::stri
   return result;
 }
 
-}  // namespace athanor
+}  // namespace athanor::text

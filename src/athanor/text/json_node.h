@@ -1,4 +1,4 @@
-// A value of a JSON file that knows where it stands, so that every complaint names the file and the key.
+// A value of a JSON file that knows its file and path, so that every error message names them.
 //
 //   const JsonFile file("tokenizer.json", text);
 //   const int64_t id = file.root().at("added_tokens").items()[0].at("id").integer();
@@ -16,6 +16,8 @@
 #include <string_view>
 #include <vector>
 
+#include "athanor/base/namespaces.h"
+
 namespace athanor::text {
 
 class JsonNode {
@@ -24,7 +26,7 @@ class JsonNode {
       : value_(&value), file_(std::move(file)), path_(std::move(path)) {}
 
   JsonNode at(const std::string& key) const;                   // a missing key is an Error
-  std::optional<JsonNode> find(const std::string& key) const;  // none where missing or null
+  std::optional<JsonNode> find(const std::string& key) const;  // none if missing or null
   std::vector<JsonNode> items() const;                         // of an array
 
   std::string text() const;

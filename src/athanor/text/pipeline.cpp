@@ -113,8 +113,8 @@ const std::string* Pipeline::find_token(int32_t id) const {
   return added != added_by_id_.end() ? &added->second->content : parts_.model->vocabulary().token(id);
 }
 
-// A token that is looked for in normalized text stands for that, and one that the model makes too for what the model
-// means by it; all others stand for their own text, whatever the decoder would make of it.
+// An added token that is matched in normalized text decodes to its normalized text. A token that the model also has
+// decodes as the model's token. All other added tokens decode to their own text, whatever the decoder would make of it.
 Pipeline::Shown Pipeline::shown(const AddedToken& added, bool pre_tokenizer_maps_bytes) const {
   Shown shown{.token = {added.content, true}, .ends_segment = !added.normalized};
   if (added.normalized) {

@@ -1,5 +1,5 @@
-// The tokenizer that a tokenizer.json describes: added tokens are taken out, the rest is normalized, cut into
-// words, and each word encoded by the model. Tokenizer::parse makes it.
+// The tokenizer that a tokenizer.json describes: added tokens are found in the text, the rest is normalized and
+// pre-tokenized into words, and the model encodes each word. Tokenizer::parse makes it.
 // Thread rule: as Tokenizer.
 #pragma once
 
@@ -10,12 +10,12 @@
 #include <vector>
 
 #include "athanor/text/added_tokens.h"
-#include "athanor/text/decoder.h"
-#include "athanor/text/model.h"
-#include "athanor/text/normalizer.h"
-#include "athanor/text/pre_tokenizer.h"
+#include "athanor/text/decoders/decoder.h"
+#include "athanor/text/models/model.h"
+#include "athanor/text/models/word_cache.h"
+#include "athanor/text/normalizers/normalizer.h"
+#include "athanor/text/pre_tokenizers/pre_tokenizer.h"
 #include "athanor/text/tokenizer.h"
-#include "athanor/text/word_cache.h"
 
 namespace athanor::text {
 
@@ -45,7 +45,7 @@ class Pipeline final : public Tokenizer {
   const SpecialTokens& special_tokens() const override { return parts_.special_tokens; }
 
  private:
-  // The added tokens to look for: in the raw text, and in what the normalizer made of it.
+  // The added tokens to look for: in the raw text, and in the normalized text.
   struct Matchers {
     AddedTokenMatcher raw, normalized;
   };
@@ -56,10 +56,10 @@ class Pipeline final : public Tokenizer {
   void encode_piece(Piece piece, WordCache& cache, std::vector<int32_t>& ids) const;
   void encode_word(std::string_view word, WordCache& cache, std::vector<int32_t>& ids) const;
   const std::string* find_token(int32_t id) const;
-  // How an added token is given to the decoder.
+  // An added token as the decoder gets it.
   struct Shown {
     Token token;
-    bool ends_segment = false;  // what follows it in a text was normalized by itself
+    bool ends_segment = false;  // the text after it was normalized separately
   };
   Shown shown(const AddedToken& added, bool pre_tokenizer_maps_bytes) const;
 
@@ -72,7 +72,7 @@ class Pipeline final : public Tokenizer {
   int32_t vocab_size_ = 0;
   std::unique_ptr<const Matchers> all_, ordinary_;
 
-  // Caches that no call uses at the moment; there come to be as many as calls ran at once.
+  // Caches that no call uses at the moment. There are as many caches as calls ever ran at the same time.
   mutable std::mutex mutex_;
   mutable std::vector<std::unique_ptr<WordCache>> idle_caches_;
 };

@@ -1,4 +1,4 @@
-// What a tokenizer.json's post_processor puts around a text: <s> before it, </s> behind it.
+// The tokens that a tokenizer.json's post_processor puts around a text: <s> before it, </s> behind it.
 //
 //   const SurroundingTokens around = parse_post_processor(root.at("post_processor"));
 //   // around.before = {1}

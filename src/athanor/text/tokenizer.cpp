@@ -11,7 +11,7 @@
 #include "athanor/base/error.h"
 #include "athanor/text/pipeline.h"
 
-namespace athanor {
+namespace athanor::text {
 namespace {
 
 // The largest published tokenizer.json are around 35 MB.
@@ -104,4 +104,4 @@ std::vector<int32_t> Tokenizer::encode_prompt(std::string_view text) const {
   return ids;
 }
 
-}  // namespace athanor
+}  // namespace athanor::text

@@ -18,25 +18,25 @@
 #include "athanor/base/file.h"
 #include "athanor/text/special_tokens.h"
 
-namespace athanor {
+namespace athanor::text {
 
 class Tokenizer {
  public:
-  // A file called tokenizer.json is read with what lies beside it (tokenizer_files.h), one with another name alone.
+  // A file called tokenizer.json is read with the files beside it (tokenizer_files.h), a file of another name alone.
   static std::shared_ptr<const Tokenizer> load(Env& env, const std::string& path);
-  // `files`: what lay beside it.
+  // `files`: the files that lay beside the tokenizer.json.
   static std::shared_ptr<const Tokenizer> parse(std::string_view json, const std::string& name,
                                                 TokenizerFiles files = {});
 
   virtual ~Tokenizer() = default;
-  // Ids of the text; ids of added (special) tokens where they stand in the text, as in HF.
+  // Ids of the text. Added (special) tokens in the text get their ids, as in Hugging Face's tokenizers.
   virtual std::vector<int32_t> encode(std::string_view text) const = 0;
   // The same, treating special tokens in the text as ordinary text: for documents of a corpus, so that a
   // document cannot forge an end-of-text.
   virtual std::vector<int32_t> encode_ordinary(std::string_view text) const = 0;
-  // A document as it stands in a corpus: what begins a text, its ordinary ids, the end of text.
+  // A document of a corpus: special_tokens().before, encode_ordinary(), the end-of-text token.
   std::vector<int32_t> encode_document(std::string_view text) const;
-  // A text to continue: what begins a text, unless it stands there already, and encode().
+  // A prompt: special_tokens().before, unless the text begins with it, and encode().
   std::vector<int32_t> encode_prompt(std::string_view text) const;
   // The bytes of the ids, special tokens included as their text. An id outside the vocabulary is an Error.
   virtual std::string decode(std::span<const int32_t> ids) const = 0;
@@ -44,13 +44,17 @@ class Tokenizer {
   virtual int32_t vocab_size() const = 0;  // largest id + 1, added tokens included
   virtual std::optional<int32_t> id_of(std::string_view token) const = 0;
   virtual std::string token_of(
-      int32_t id) const = 0;  // as written in the vocabulary; empty for an id left free
+      int32_t id) const = 0;  // as written in the vocabulary; empty for an id that is not used
 
   virtual const std::string& json() const = 0;      // the tokenizer.json it came from, byte for byte
-  virtual const TokenizerFiles& files() const = 0;  // that one and those beside it
+  virtual const TokenizerFiles& files() const = 0;  // tokenizer.json and the files beside it
   virtual const SpecialTokens& special_tokens() const = 0;
-  // The token that ends a document; none where no file names one.
+  // The token that ends a document; none if no file names one.
   std::optional<int32_t> end_of_text() const { return special_tokens().end; }
 };
 
+}  // namespace athanor::text
+
+namespace athanor {
+using text::Tokenizer;
 }  // namespace athanor

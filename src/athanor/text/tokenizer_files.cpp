@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-namespace athanor {
+namespace athanor::text {
 namespace {
 
 // The largest published tokenizer.json are around 35 MB.
@@ -39,4 +39,4 @@ std::string token_ids_of_config(std::string_view config_json) {
   return ids.empty() ? std::string() : ids.dump() + "\n";
 }
 
-}  // namespace athanor
+}  // namespace athanor::text

@@ -1,16 +1,18 @@
-// UTF-8 and the classes of Unicode characters that tokenizers ask for (ICU tables).
+// UTF-8, and the classes of Unicode characters that tokenizers use (ICU tables).
 //
 //   for (size_t at = 0; at < text.size();) { const CodePoint c = decode_utf8(text, at); at += c.size; }
 //
-// Text may hold any bytes: a byte that belongs to no valid UTF-8 sequence comes out as kInvalidByte with
-// size 1. It is in none of the classes, so every splitter sees it as "some other symbol" and no byte is ever
-// lost. Thread rule: pure functions.
+// Text may hold any bytes: a byte that belongs to no valid UTF-8 sequence decodes as kInvalidByte with size 1.
+// kInvalidByte is in no class, so every splitter treats it as "some other symbol" and no byte is lost. Thread rule:
+// pure functions.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
+
+#include "athanor/base/namespaces.h"
 
 namespace athanor::text {
 
@@ -23,7 +25,7 @@ struct CodePoint {
 
 CodePoint decode_utf8(std::string_view text, size_t at);
 void append_utf8(std::string& out, uint32_t code_point);
-// The offset of the first byte that is not UTF-8; npos where all is.
+// The offset of the first byte that is not UTF-8; npos if all bytes are.
 size_t find_invalid_utf8(std::string_view text);
 int64_t count_code_points(std::string_view text);
 
@@ -43,7 +45,7 @@ bool is_punctuation(uint32_t code_point);  // ASCII punctuation and \p{P}
 bool is_word(uint32_t code_point);         // \w as UTS #18 has it
 bool is_nonspacing_mark(uint32_t code_point);
 bool is_control(uint32_t code_point);  // Cc, Cf, Cn, Co, without tab, line feed, carriage return
-bool is_chinese(uint32_t code_point);  // the ideograph blocks that BERT sets apart
+bool is_chinese(uint32_t code_point);  // the ideograph blocks that BERT makes single words
 
 // "'x'" where it can be shown, and its number: for error messages.
 std::string describe_char(std::string_view bytes);

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <cstring>
 
-namespace athanor::emulated {
+namespace athanor::kernels::emulated {
 
 inline constexpr int kRows = 16, kRowBytes = 64, kPairs = 16;
 
@@ -56,7 +56,7 @@ inline void add_products(int c, int a, int b) {
   }
 }
 
-}  // namespace athanor::emulated
+}  // namespace athanor::kernels::emulated
 
 #undef _tile_zero
 #undef _tile_loadd
@@ -65,8 +65,8 @@ inline void add_products(int c, int a, int b) {
 #undef _tile_dpbf16ps
 #define _tile_loadconfig(config) static_cast<void>(config)
 #define _tile_release() static_cast<void>(0)
-#define _tile_zero(tile) athanor::emulated::clear(tile)
-#define _tile_loadd(tile, from, stride) athanor::emulated::load(tile, from, stride)
-#define _tile_stream_loadd(tile, from, stride) athanor::emulated::load(tile, from, stride)
-#define _tile_stored(tile, to, stride) athanor::emulated::store(tile, to, stride)
-#define _tile_dpbf16ps(c, a, b) athanor::emulated::add_products(c, a, b)
+#define _tile_zero(tile) athanor::kernels::emulated::clear(tile)
+#define _tile_loadd(tile, from, stride) athanor::kernels::emulated::load(tile, from, stride)
+#define _tile_stream_loadd(tile, from, stride) athanor::kernels::emulated::load(tile, from, stride)
+#define _tile_stored(tile, to, stride) athanor::kernels::emulated::store(tile, to, stride)
+#define _tile_dpbf16ps(c, a, b) athanor::kernels::emulated::add_products(c, a, b)

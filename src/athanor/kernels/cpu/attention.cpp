@@ -3,10 +3,10 @@
 
 #include "athanor/kernels/cpu/attention_heads.h"
 
-namespace athanor {
+namespace athanor::kernels {
 namespace {
 
-// Queries of one item: the more, the less often keys are packed; but their sums stay in a second-level cache.
+// Queries of one work item. With more queries keys are packed less often, but the sums must fit the second-level cache.
 // Results do not depend on it.
 int64_t query_tile(int64_t heads, int64_t queries, int64_t head_dim) {
   constexpr int64_t kSumsNearby = 1024 * 64;
@@ -83,4 +83,4 @@ void merge(Queue& queue, Tensor& sum, Tensor& lse, const Tensor& o, const Tensor
 
 const AttentionKernels cpu_attention{forward, attention_backward, merge};
 
-}  // namespace athanor
+}  // namespace athanor::kernels

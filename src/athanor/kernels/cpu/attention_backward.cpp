@@ -2,12 +2,12 @@
 
 #include "athanor/kernels/cpu/attention_heads.h"
 
-namespace athanor {
+namespace athanor::kernels {
 namespace {
 
-// Blocks of a head whose sums and packed keys fit in a second-level cache.
+// The number of blocks of a head whose sums and packed keys fit in a second-level cache.
 constexpr int64_t kBlocksNearby = 8;
-// A pass by heads holds scratch for fewer lanes, since each needs more.
+// backward_by_heads() uses fewer scratch buffers, because each is larger.
 constexpr int64_t kHeadLanes = 16, kFewestHeads = 8;
 
 // delta [B,H,T] = sum over D of d_o * o, of all queries.
@@ -24,7 +24,8 @@ Tensor output_products(Queue& queue, const Tensor& d_o, const Tensor& o, const A
   return delta;
 }
 
-// Which blocks of keys a block of queries of one sequence meets, and the other way round: runs, as both ends rise.
+// Which blocks of keys the queries of a block see, and by which blocks of queries a block of keys is seen. Both are
+// contiguous runs, because both ends of what a query sees rise with the query.
 class BlockPairs {
  public:
   struct Run {
@@ -65,7 +66,7 @@ class BlockPairs {
   AttentionProblem problem_;
 };
 
-// Rows of one head that nothing is added to.
+// Writes zeros to rows of one head.
 void clear_rows(const Tensor& x, int64_t first_element, int64_t stride, int64_t rows, int64_t width) {
   for (int64_t row = 0; row < rows; ++row)
     std::memset(at(x, first_element + row * stride), 0, static_cast<size_t>(width) * size_of(x.dtype()));
@@ -82,7 +83,7 @@ struct BackwardParts {
   AttentionProblem problem_of(int64_t head) const { return problems.of(head / sizes.heads); }
 };
 
-// What no pair writes: zeros for a block of queries that sees nothing, or of keys that nobody sees.
+// Writes zeros where no pair writes: for blocks of queries that see no key, and blocks of keys that no query sees.
 void clear_queries(const BackwardParts& parts, const AttentionProblem& problem, int64_t head, int64_t block) {
   const AttentionSizes& s = parts.sizes;
   const int64_t row = block * kAttentionBlock;
@@ -97,7 +98,7 @@ void clear_keys(const BackwardParts& parts, const AttentionProblem& problem, int
                std::min(kAttentionBlock, s.keys - row), s.head_dim);
 }
 
-// One thread does all heads that share their keys, pair after pair: what it packs and sums stays in its caches.
+// By heads: one thread takes all heads that share keys, pair after pair. Packed operands and sums stay in its caches.
 template <typename GradientsOf>
 void backward_by_heads(Queue& queue, Arena& arena, const AttentionRows& rows, const BackwardParts& parts,
                        const GradientsOf& gradients_of) {
@@ -139,8 +140,9 @@ void backward_by_heads(Queue& queue, Arena& arena, const AttentionRows& rows, co
   });
 }
 
-// Pairs that share a block must take turns, always in the same order (attention_rows.h): a round runs those whose
-// queries are so many blocks after their keys. Sums are held for a wave of heads (whole groups) at a time.
+// By diagonals: pairs that share a block must take turns in a fixed order (attention_rows.h), so a round runs in
+// parallel the pairs whose query block is a certain number of blocks after their key block. Sums are allocated for some
+// heads (complete groups that share keys) at a time.
 template <typename GradientsOf>
 void backward_by_rounds(Queue& queue, Arena& arena, const AttentionRows& rows, const BackwardParts& parts,
                         int64_t first_round, const GradientsOf& gradients_of) {
@@ -242,4 +244,4 @@ void attention_backward(Queue& queue, Tensor& dq, Tensor& dk, Tensor& dv, const 
     backward_by_rounds(queue, q.arena(), rows, parts, part.causal ? 0 : 1 - parts.key_blocks, gradients_of);
 }
 
-}  // namespace athanor
+}  // namespace athanor::kernels

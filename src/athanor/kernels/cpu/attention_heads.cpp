@@ -1,6 +1,6 @@
 #include "athanor/kernels/cpu/attention_heads.h"
 
-namespace athanor {
+namespace athanor::kernels {
 
 int64_t rows_of_part(const char* kernel, const char* name, int64_t first, int64_t rows, int64_t all) {
   const int64_t count = rows < 0 ? all - first : rows;
@@ -65,4 +65,4 @@ AttentionProblems::AttentionProblems(const char* kernel, const Queue& queue, con
   }
 }
 
-}  // namespace athanor
+}  // namespace athanor::kernels

@@ -1,4 +1,5 @@
-// What the passes of attention share: their shapes, what each head works on, and scratch for items that threads take.
+// What the forward and backward passes of attention share on the CPU: sizes, the problem of one head, and per-thread
+// scratch for work items.
 #pragma once
 
 #include <array>
@@ -6,14 +7,14 @@
 
 #include "athanor/kernels/cpu/cpu.h"
 
-namespace athanor {
+namespace athanor::kernels {
 
 struct AttentionSizes {
   int64_t batch, heads, head_dim, kv_heads;
-  int64_t all_queries, first_query, queries;  // of the tensors, of the part
-  int64_t all_keys, first_key, keys;
+  int64_t all_queries, first_query, queries;  // rows of q; first row and number of rows of the AttentionPart
+  int64_t all_keys, first_key, keys;          // the same of k
 
-  // The places of the first element of a head's part, and of its statistics.
+  // Index of a head's first element in q, in k, and of its first row in lse.
   int64_t query_at(int64_t b, int64_t head) const {
     return ((b * all_queries + first_query) * heads + head) * head_dim;
   }
@@ -23,17 +24,19 @@ struct AttentionSizes {
   int64_t row_at(int64_t b, int64_t head) const { return (b * heads + head) * all_queries + first_query; }
 };
 
-// Of `all` rows those of a part, from `first` on: `rows`, or if that is negative all others. Error by name.
+// The number of rows of a range that begins at `first` of `all` rows: `rows`, or all that follow if `rows` is negative.
+// Error, naming kernel and tensor, if the range does not fit.
 int64_t rows_of_part(const char* kernel, const char* name, int64_t first, int64_t rows, int64_t all);
 
-// The contract of q, k, v and the part; Error by name.
+// Checks the contract of q, k, v and the part (Error by name) and returns the sizes.
 AttentionSizes check_attention(const char* kernel, const Tensor& q, const Tensor& k, const Tensor& v,
                                const AttentionPart& part);
 
-// Of `products` products of queries and keys, of those pairs that see each other (but for what first_keys hides).
+// FLOPs of `products` matrix products over the (query, key) pairs that the causal mask leaves. The document mask
+// (first_keys) is not taken into account.
 double attention_flops(const AttentionSizes& s, const AttentionPart& part, double products);
 
-// What the heads of one sequence work on.
+// The AttentionProblem of each sequence of the batch.
 class AttentionProblems {
  public:
   // Workspace for first_keys comes from q's arena.
@@ -50,15 +53,13 @@ class AttentionProblems {
   Tensor first_keys_;
 };
 
-// Scratch is held for this many lanes, each of which takes items as long as there are some: a constant, so
-// that the memory plan does not depend on the number of threads.
+// Number of scratch buffers (lanes). A constant, so that the memory plan does not depend on the number of threads.
 constexpr int64_t kAttentionLanes = 32;
-// Items that keep many threads busy: more of them would need more memory (backward) or more packing
-// (forward).
+// Work items that keep many threads busy. More items would need more memory (backward) or more packing (forward).
 constexpr int64_t kEnoughItems = 32;
 
-// Scratch of kAttentionLanes lanes. run() calls body(item, scratch) for every item, with scratch that no other running
-// item has.
+// Runs work items in parallel, at most kAttentionLanes at a time. run() calls body(item, scratch) for every item; no
+// two running items have the same scratch.
 class AttentionLanes {
  public:
   AttentionLanes(Queue& queue, Arena& arena, int64_t most_items, int64_t floats,
@@ -70,7 +71,7 @@ class AttentionLanes {
 
   template <typename Body>
   void run(int64_t items, const Body& body) {
-    // Each thread begins with an equal run of items, those whose rows it likely wrote, and then helps the others.
+    // Each thread begins with an equal run of items (it likely wrote their rows), then takes items of the other runs.
     const int64_t lanes = std::min({items, lanes_, static_cast<int64_t>(queue_.num_threads())});
     std::array<std::atomic<int64_t>, kAttentionLanes> next;
     for (int64_t lane = 0; lane < lanes; ++lane) next[static_cast<size_t>(lane)] = items * lane / lanes;
@@ -95,4 +96,4 @@ void attention_backward(Queue& queue, Tensor& dq, Tensor& dk, Tensor& dv, const 
                         const Tensor& lse, const Tensor& q, const Tensor& k, const Tensor& v, float scale,
                         const AttentionPart& part);
 
-}  // namespace athanor
+}  // namespace athanor::kernels

@@ -1,23 +1,24 @@
-// What one thread does in attention, as in rows.h: the formulas are in kernels/attention.h.
+// Row functions of attention: what one thread does, as in rows.h. Formulas: kernels/attention.h.
 //
-// The backward pass goes through pairs of a block of queries and a block of keys. Each adds to f32 sums of
-// dq, dk and dv, which lie in places of sum_floats() floats for each block and head; what is in them is a
-// matter of the functions of one AttentionRows. Always in the same order: a block of keys gets the shares of
-// queries from the first that see it to the last, a block of queries those of keys from its own to the first.
+// The backward pass visits pairs of a block of queries and a block of keys. Each pair adds to f32 sums of dq, dk and
+// dv. Every block of every head has a buffer of sum_floats() floats for its sums, in a layout private to one
+// AttentionRows. The order of additions is fixed: a block of keys adds up its blocks of queries in ascending order; a
+// block of queries adds up its blocks of keys in descending order.
 #pragma once
 
 #include <cstdint>
 
-namespace athanor {
+#include "athanor/base/namespaces.h"
 
-// One (batch, head): rows of q and o are q_stride elements apart, those of k and v kv_stride. Query t sees
-// the keys first_key(t) ... end_key(t) - 1: up to t + offset, which is keys - queries, or keys where all are
-// seen; from first_keys[t] on, which rises with t and may be `keys`.
+namespace athanor::kernels {
+
+// One (batch, head). Rows of q and o are q_stride elements apart, rows of k and v kv_stride.
+// Query t sees the keys first_key(t) ... end_key(t) - 1.
 struct AttentionProblem {
   int64_t queries, keys, head_dim, q_stride, kv_stride;
   float scale;
-  int64_t offset = 0;
-  const int32_t* first_keys = nullptr;  // [queries], or null: from 0 on
+  int64_t offset = 0;                   // causal: keys - queries; otherwise keys, which hides none
+  const int32_t* first_keys = nullptr;  // [queries], never falling, 0 ... keys; null: all 0
 
   int64_t first_key(int64_t t) const { return first_keys == nullptr ? 0 : first_keys[t]; }
   int64_t end_key(int64_t t) const { return t + 1 + offset < keys ? t + 1 + offset : keys; }
@@ -25,7 +26,8 @@ struct AttentionProblem {
 
 constexpr int64_t kAttentionBlock = 256;
 
-// Operands of one (batch, head), from position 0 on; but the sums are those of one block each.
+// Operands of one (batch, head). dq, dk, dv, d_o, q, k, v, lse and delta begin at position 0; the sums belong to one
+// block.
 struct AttentionGradients {
   void *dq, *dk, *dv;
   const void *d_o, *q, *k, *v;
@@ -33,11 +35,12 @@ struct AttentionGradients {
   float *dq_sums, *dk_sums, *dv_sums;
 };
 
-// What the keys of one block give to the queries of another (or the same), and those to them. Indices of
-// blocks. The first pair of a block of queries starts its sums, the last one ends in dq; likewise for keys.
+// A pair of a block of queries and a block of keys, by index. The first pair of a block clears the block's sums
+// (starts_...); its last pair writes dq, or dk and dv, from them (ends_...).
 //
-// Who runs pair after pair with the same scratch says what is still in it: the query block of the pair before, and
-// the key blocks of earlier pairs, each in its slot. Rows that repack nothing read those (a hint: others ignore it).
+// A caller that runs several pairs with the same scratch says what is still packed there: the query block of the
+// previous pair (has_query), or this key block from an earlier pair (has_key, in buffer key_slot). A hint: an
+// implementation that packs nothing ignores it.
 struct AttentionPair {
   int64_t query = 0, key = 0;
   bool starts_dq = false, ends_dq = false, starts_dkv = false, ends_dkv = false;
@@ -63,4 +66,4 @@ struct AttentionRows {
   int64_t (*sum_floats)(int64_t head_dim);
 };
 
-}  // namespace athanor
+}  // namespace athanor::kernels

@@ -1,6 +1,6 @@
 #include "athanor/kernels/cpu/cpu.h"
 
-namespace athanor {
+namespace athanor::kernels {
 
 void expect(const char* kernel, const char* name, const Tensor& x, const Shape& shape, Dtype dtype) {
   check(x.defined(), "{}: {} is undefined, expected {} {}", kernel, name, name_of(dtype), shape);
@@ -55,4 +55,4 @@ void add_partials(Queue& queue, Tensor& out, const Tensor& partials) {
   });
 }
 
-}  // namespace athanor
+}  // namespace athanor::kernels

@@ -1,17 +1,17 @@
-// What the CPU drivers (cpu/x.cpp, one per operation) share: the checks of their contracts, the choice of row
-// functions for an instruction set, and the cutting of work into blocks of constant size.
+// What the CPU drivers (cpu/x.cpp, one per operation) share: checking contracts, choosing row functions for an
+// instruction set, and dividing work into blocks of constant size.
 //
-// A driver looks the same everywhere:
+// All drivers have the same three steps:
 //
 //   expect("gelu.forward", "y", y, x.shape(), x.dtype());                   // 1. contract, Error by name
 //   const GeluRows& rows = choose(queue, &RowTable::gelu, row_type("gelu.forward", x), &GeluRows::forward);
-//   for_blocks(queue, x.numel(), kBlockElements, [&](int64_t first, int64_t count) {   // 2. cut, 3. run
+//   for_blocks(queue, x.numel(), kBlockElements, [&](int64_t first, int64_t count) {   // 2. divide, 3. run
 //     rows.forward(at(y, first), at(x, first), count);
 //   });
 //
-// The same drivers serve the null device, whose parallel_for runs nothing: checks and workspace are then
-// exactly those of the CPU. So a driver reads or writes elements inside parallel_for only, or where
-// on_cpu(queue).
+// The same drivers serve the null device, whose parallel_for runs nothing, and the CUDA device, which runs a kernel of
+// its own after them: checks and workspace are exactly those of the CPU. A driver therefore reads or writes elements
+// only inside parallel_for or if on_cpu(queue).
 #pragma once
 
 #include <algorithm>
@@ -21,7 +21,7 @@
 #include "athanor/kernels/cpu/rows.h"
 #include "athanor/kernels/table.h"
 
-namespace athanor {
+namespace athanor::kernels {
 
 extern const AttentionKernels cpu_attention;
 extern const CrossEntropyKernels cpu_cross_entropy;
@@ -39,7 +39,7 @@ extern const RouterKernels cpu_router;
 extern const SwigluKernels cpu_swiglu;
 extern const TokenRowsKernels cpu_token_rows;
 
-// The part of explain_kernels() that only cpu/gemm.cpp knows: its candidates are product libraries, not rows.
+// explain_kernels() for matrix products, whose implementations are GemmCandidates, not row functions.
 std::vector<KernelChoice> explain_gemm(Isa isa);
 
 // Contract checks. The messages name kernel and tensor: "gelu.forward: y is bf16 [3], expected f32 [3]".
@@ -57,7 +57,7 @@ inline bool on_cpu(const Queue& queue) {
 // function.
 std::span<const RowTable* const> row_tables(Isa isa);
 
-// The fastest rows of one operation and element type that have `function`.
+// The row functions of the fastest instruction set that implements `function` for this operation and element type.
 template <typename Rows, typename Function>
 const Rows& choose(const Queue& queue, Rows (RowTable::*operation)[3], RowType type,
                    Function Rows::*function) {
@@ -73,10 +73,10 @@ Function choose_f32(const Queue& queue, Function F32Rows::*function) {
 }
 
 constexpr int64_t kBlockElements =
-    16384;                           // of one tensor: 64 KiB in f32, so that three of them fit a core's L2
+    16384;  // of one tensor: 64 KiB in f32, so that three such blocks fit a core's L2
 constexpr int64_t kReduceRows = 32;  // rows per partial of a sum over rows, see the contracts
 
-// As many rows as make a block of about kBlockElements.
+// The number of rows that make a block of about kBlockElements.
 inline int64_t rows_per_block(int64_t width) {
   return std::max<int64_t>(1, kBlockElements / std::max<int64_t>(1, width));
 }
@@ -94,7 +94,8 @@ void for_blocks(const Queue& queue, int64_t n, int64_t block, const Body& body) 
   });
 }
 
-// One loop over the blocks of kBlockElements of several ranges: body(i, first, count) for those of [0, size_of_range(i)).
+// One parallel loop over several ranges: body(i, first, count) for every block of kBlockElements of [0,
+// size_of_range(i)).
 template <typename Size, typename Body>
 void for_blocks_of(const Queue& queue, size_t num_ranges, const Size& size_of_range, const Body& body) {
   std::vector<int64_t> ends;  // of each range's blocks
@@ -112,7 +113,7 @@ inline void* at(const Tensor& x, int64_t element) {
   return static_cast<std::byte*>(x.raw()) + element * static_cast<int64_t>(size_of(x.dtype()));
 }
 
-// The account of one call, opened by every driver once its contract holds (base/meter.h).
+// The meter's entry of one call, opened by every driver once the contract is checked (base/meter.h).
 inline double flops_of(const Tensor& x) {  // one operation an element
   return static_cast<double>(x.numel());
 }
@@ -135,4 +136,4 @@ Tensor empty_partials(Arena& arena, int64_t rows, int64_t width);
 // out [C] += the rows of partials, in order.
 void add_partials(Queue& queue, Tensor& out, const Tensor& partials);
 
-}  // namespace athanor
+}  // namespace athanor::kernels

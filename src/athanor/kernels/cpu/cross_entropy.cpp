@@ -2,10 +2,10 @@
 
 #include "athanor/kernels/cpu/cpu.h"
 
-namespace athanor {
+namespace athanor::kernels {
 namespace {
 
-// Logits [N,V], targets and classes belong together.
+// Checks that logits [N,V], targets and classes fit together.
 void check_inputs(const char* kernel, const Queue& queue, const Tensor& logits, const Tensor& targets,
                   const ClassRange& classes) {
   check(logits.defined() && logits.shape().dims() == 2, "{}: logits are {}, expected [N,V]", kernel,
@@ -47,7 +47,7 @@ void rows(Queue& queue, Tensor& loss, Tensor* dlogits, const Tensor& logits, con
   });
 }
 
-// The target's column here; -1 where it lies elsewhere.
+// The target's column on this rank; -1 if another rank has it.
 int32_t column_of(int32_t target, const ClassRange& classes) {
   const int64_t column = target - classes.first;
   return target >= 0 && column >= 0 && column < classes.count ? static_cast<int32_t>(column) : -1;
@@ -102,4 +102,4 @@ void gradient(Queue& queue, Tensor& dlogits, const Tensor& logits, const Tensor&
 
 const CrossEntropyKernels cpu_cross_entropy{rows, statistics, gradient};
 
-}  // namespace athanor
+}  // namespace athanor::kernels

@@ -1,15 +1,17 @@
-// A few rows of a bf16 product c = a . b^T on tile registers (cpu/amx/dots.cpp): b is read once, as it lies, since its
-// rows are what a tile of the left operand is. Only a, which is small, is packed. So it runs at the speed of the
-// memory that b is in, for one row as for sixteen.
+// A bf16 product c = a . b^T of at most kMostDotRows rows on tile registers (cpu/amx/dots.cpp). b is read once and
+// never packed: its rows are loaded as the left operand of a tile product. Only the small a is packed. So the product
+// runs at the speed of the memory that holds b, for one row as for sixteen (generating text token by token).
 #pragma once
 
 #include <cstdint>
 
-namespace athanor {
+#include "athanor/base/namespaces.h"
+
+namespace athanor::kernels {
 
 constexpr int64_t kMostDotRows = 16;
 constexpr int64_t kDotColumns = 64;  // of a block, at most
-constexpr int64_t kDotDepth = 128;   // k of a unit of packed a, which four sums take in turn
+constexpr int64_t kDotDepth = 128;   // k of a unit of packed a: 32 for each of four sums
 constexpr int64_t kDotUnit = kMostDotRows * kDotDepth;
 constexpr int64_t dot_units(int64_t k) {
   return (k + kDotDepth - 1) / kDotDepth;
@@ -35,4 +37,4 @@ void pack_dots(uint16_t* to, const void* a, int64_t a_row, int64_t m, int64_t k)
 void dots_block(const DotsBlock& block);
 }  // namespace amx
 
-}  // namespace athanor
+}  // namespace athanor::kernels

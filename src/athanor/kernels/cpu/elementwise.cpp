@@ -3,7 +3,7 @@
 
 #include "athanor/kernels/cpu/cpu.h"
 
-namespace athanor {
+namespace athanor::kernels {
 namespace {
 
 static_assert(kBlockElements % kNormBlock == 0);
@@ -74,7 +74,7 @@ void cast(Queue& queue, Tensor& y, const Tensor& x) {
   });
 }
 
-// The values added in the fixed tree, in place: neighbours first.
+// Adds the values in the fixed binary tree, in place: neighbours first.
 double add_in_tree(std::span<double> values) {
   for (size_t n = values.size(); n > 1; n = (n + 1) / 2) {
     for (size_t i = 0; i < n / 2; ++i) values[i] = values[2 * i] + values[2 * i + 1];
@@ -115,4 +115,4 @@ void sum_squares(Queue& queue, std::span<const Tensor> xs, std::span<double> sum
 
 const ElementwiseKernels cpu_elementwise{add, accumulate, scale, column_sum, cast, sum_squares};
 
-}  // namespace athanor
+}  // namespace athanor::kernels

@@ -2,7 +2,7 @@
 
 #include "athanor/kernels/cpu/cpu.h"
 
-namespace athanor {
+namespace athanor::kernels {
 namespace {
 
 void check_ids(const char* kernel, const Queue& queue, const Tensor& ids, int64_t vocabulary) {
@@ -13,7 +13,7 @@ void check_ids(const char* kernel, const Queue& queue, const Tensor& ids, int64_
           "{}: id {} at place {}, expected 0 <= id < {}", kernel, id[n], n, vocabulary);
 }
 
-// ids [B,T] and y or dy [B,T,C] belong together.
+// Checks that ids [B,T] and y or dy [B,T,C] fit together.
 void check_shapes(const char* kernel, const Tensor& ids, const char* name, const Tensor& y) {
   check(ids.defined() && ids.shape().dims() == 2, "{}: ids are {}, expected [B,T]", kernel, ids.shape());
   expect(kernel, "ids", ids, ids.shape(), Dtype::i32);
@@ -62,7 +62,7 @@ void forward(Queue& queue, Tensor& y, const Tensor& ids, const Tensor& table, co
   });
 }
 
-// Cut by columns, so that one thread adds all the rows of one id, in order.
+// Divided by columns, so that one thread adds all the rows of one id, in order.
 constexpr int64_t kColumns = 128;
 
 void backward(Queue& queue, Tensor& dtable, const Tensor& dy, const Tensor& ids) {
@@ -125,4 +125,4 @@ void move_rows(Queue& queue, Tensor& sum, Tensor& table, const Tensor& ids) {
 
 const EmbeddingKernels cpu_embedding{forward, backward, backward_positions, move_rows};
 
-}  // namespace athanor
+}  // namespace athanor::kernels

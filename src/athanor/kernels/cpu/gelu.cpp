@@ -1,6 +1,6 @@
 #include "athanor/kernels/cpu/cpu.h"
 
-namespace athanor {
+namespace athanor::kernels {
 namespace {
 
 void forward(Queue& queue, Tensor& y, const Tensor& x) {
@@ -27,4 +27,4 @@ void backward(Queue& queue, Tensor& dx, const Tensor& dy, const Tensor& x) {
 
 const GeluKernels cpu_gelu{forward, backward};
 
-}  // namespace athanor
+}  // namespace athanor::kernels

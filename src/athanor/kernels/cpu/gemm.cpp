@@ -5,7 +5,7 @@
 #include "athanor/kernels/cpu/gemm_split.h"
 #include "athanor/kernels/cpu/rotation.h"
 
-namespace athanor {
+namespace athanor::kernels {
 namespace {
 
 // Fastest first; the last takes everything.
@@ -23,7 +23,7 @@ std::string describe(const GemmProblem& problem) {
   return fmt::format("{}x{}x{}", problem.m, problem.n, problem.k);
 }
 
-// What is done to the results of a product, or beside it; null: not.
+// Fused operations on the results of a product; null: not wanted.
 struct Extras {
   const Tensor* bias = nullptr;
   const Tensor* residual = nullptr;
@@ -31,7 +31,7 @@ struct Extras {
   const Rotation* rotation = nullptr;
 };
 
-// Heads of whole units, of which blocks of columns can be made.
+// Whether heads are a multiple of 32 wide, so that blocks of columns can hold complete heads.
 bool is_in_units(const Rotation& rotation) {
   return rotation.head_dim % 32 == 0 && rotation.head_dim <= kMaxRotatedHead;
 }
@@ -56,7 +56,7 @@ void product(Queue& queue, const char* kernel, Tensor& c, const Tensor& a, const
   if (a_sums != nullptr) expect(kernel, "sums", *a_sums, {problem.m}, Dtype::f32);
   if (problem.k == 0 && problem.accumulate) return;
   if (problem.m == 0 || problem.n == 0) return;
-  // Empty sums are no work for fast kernels.
+  // Products with k = 0: fast kernels take no empty sums.
   const GemmCandidate& candidate = problem.k == 0 ? rows_gemm : choose_candidate(problem, queue.isa());
   const bool fused = residual != nullptr && candidate.takes_residual && problem.out == kBf16;
   GemmOperands operands{a.raw(), b.raw(), bias == nullptr ? nullptr : bias->raw(), c.raw()};
@@ -92,7 +92,7 @@ void check_inner(const char* kernel, const Tensor& a, const Tensor& b, int64_t a
         b.shape());
 }
 
-// The rows of a matrix of any number of dimensions, also where its last one is empty.
+// The rows of a matrix of any number of dimensions, also if its last dimension is 0.
 int64_t rows_of(const Tensor& x) {
   return x.shape().drop_last().numel();
 }
@@ -189,4 +189,4 @@ std::vector<KernelChoice> explain_gemm(Isa isa) {
   return choices;
 }
 
-}  // namespace athanor
+}  // namespace athanor::kernels

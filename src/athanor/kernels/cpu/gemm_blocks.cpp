@@ -10,7 +10,7 @@
 #include "athanor/kernels/cpu/rotation.h"
 #include "athanor/kernels/packed_weights.h"
 
-namespace athanor {
+namespace athanor::kernels {
 namespace {
 
 // The block of rows from i and columns from j on.
@@ -40,12 +40,13 @@ GemmBlock block_of(const GemmProblem& p, const GemmOperands& operands, int64_t i
           gemm_scratch()};
 }
 
-// A finished block of c, whose first row is `row` of the whole.
+// Applies the rotation to a finished block of c whose first row is row `row` of c.
 void rotate_block(const Rotation* rotation, const GemmBlock& block, int64_t row) {
   if (rotation != nullptr) rotation->apply(block.c, block.c, row, block.m, block.n / rotation->head_dim, +1);
 }
 
-// All of b, of one range of k after the other, as blocks of any columns find it.
+// All of b packed (PackedWeights), one range of k after the other, so that blocks of any columns can use it. Null if b
+// is not held there.
 const std::byte* pack_whole(Queue& queue, const BlockKernel& kernel, const GemmProblem& p,
                             const GemmOperands& operands) {
   if (!kernel.packs_weights || p.a_col != 1 || queue.packed_weights() == nullptr) return nullptr;
@@ -69,15 +70,15 @@ const std::byte* pack_whole(Queue& queue, const BlockKernel& kernel, const GemmP
   return to;
 }
 
-// What a run over one range of k makes, and what it finds.
+// The part of a product that run_depth() computes: some rows of c over one range of k.
 struct Part {
   int64_t row, rows;          // of c
-  const std::byte* packed_b;  // whole; null: it is packed block by block
+  const std::byte* packed_b;  // all of b, packed; null: it is packed block by block
   const float* sums = nullptr;
-  PairSums pairs{};  // of those rows
+  PairSums pairs{};  // of the rows of this part
 };
 
-// One range of k, all blocks of some rows of c, made by threads that share packed blocks of b.
+// Computes one range of k for all blocks of some rows of c. Threads share packed blocks of b.
 void run_depth(Queue& queue, const BlockKernel& kernel, const GemmProblem& p, const GemmOperands& operands,
                const Cut& cut, const Part& part) {
   const int64_t down = num_blocks(part.rows, cut.rows),
@@ -116,8 +117,8 @@ GemmOperands range_of(const GemmOperands& operands, const GemmProblem& p, int64_
   return range;
 }
 
-// Ranges of k one after the other, between which the sums of pairs wait in workspace. Rows of c are made in slabs, so that
-// those sums stay in a cache.
+// Computes ranges of k one after the other; between them the sums of pairs lie in workspace. Rows of c are computed in
+// slabs, so that these sums stay in a cache.
 void run_in_slabs(Queue& queue, Arena& arena, const BlockKernel& kernel, const GemmProblem& p,
                   const GemmOperands& operands, const std::byte* packed_b, int64_t side) {
   constexpr int64_t kSlabElements = int64_t{4} << 20, kLeastRows = 1024;
@@ -138,7 +139,7 @@ void run_in_slabs(Queue& queue, Arena& arena, const BlockKernel& kernel, const G
   }
 }
 
-// Ranges of k one after the other, the sums of which meet in c or, if that is not f32, in workspace.
+// Computes ranges of k one after the other; their sums are added in c or, if c is not f32, in workspace.
 void run_in_sums(Queue& queue, Arena& arena, const BlockKernel& kernel, const GemmProblem& p,
                  const GemmOperands& operands, const std::byte* packed_b, const Cut& cut) {
   Tensor sums;
@@ -176,7 +177,7 @@ void run_kernel(Queue& queue, Arena& arena, const BlockKernel& kernel, const Gem
   const std::byte* const packed_b = pack_whole(queue, kernel, p, operands);
   const int64_t side = operands.rotation != nullptr ? operands.rotation->head_dim : kernel.side;
   const int64_t depth = depth_of(kernel, p);
-  // Two ranges of an f32 c meet there as fast.
+  // For two ranges and c in f32, adding in c is as fast.
   if (kernel.keeps_pairs && p.k > (p.out == kF32 ? 2 : 1) * depth)
     return run_in_slabs(queue, arena, kernel, p, operands, packed_b, side);
   const Cut cut = choose_cut(kernel, p, queue.num_threads(), packed_b != nullptr, side);
@@ -231,4 +232,4 @@ constinit const GemmCandidate avx512_gemm{"avx512",          false, false, false
 constinit const GemmCandidate avx2_gemm{"avx2", false, false, false, refuses<Isa::avx2>, run<avx2_blocks>};
 constinit const GemmCandidate dots_gemm{"dots", false, false, false, dots_refuse, run_dots};
 
-}  // namespace athanor
+}  // namespace athanor::kernels

@@ -4,10 +4,10 @@
 
 #include "athanor/kernels/cpu/cpu.h"
 
-namespace athanor {
+namespace athanor::kernels {
 namespace {
 
-// Where a is turned, passing over c again costs less than narrow blocks, for which that is done often.
+// For a transposed a, another pass over c costs less than narrow blocks, which would transpose a again and again.
 constexpr BlockKernel kAmx{.block = amx::gemm_block,
                            .pack_b = amx::pack_b,
                            .packed_bytes = packed_b_bytes,
@@ -89,7 +89,7 @@ constexpr BlockKernel kAvx2{.block = avx2::gemm_block,
                             .pack_transposed = 300,
                             .write_c = 100};
 
-// A block has room for the widest side that choose_cut() is asked for: its own, or heads that are rotated.
+// A block must have room for the widest `side` that choose_cut() is asked for: the kernel's own, or a rotated head.
 constexpr bool has_room(const BlockKernel& kernel) {
   return kernel.max_elements / kernel.max_depth >= kernel.side &&
          (!kernel.takes_sums || kernel.max_elements / kernel.max_depth >= kMaxRotatedHead);
@@ -167,4 +167,4 @@ int64_t chunk_rows(const BlockKernel& kernel, const GemmProblem& p, const Cut& c
   return step * num_blocks(kLeastCycles, cycles);
 }
 
-}  // namespace athanor
+}  // namespace athanor::kernels

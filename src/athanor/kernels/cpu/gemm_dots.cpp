@@ -2,10 +2,10 @@
 
 #include "athanor/kernels/cpu/dots_block.h"
 
-namespace athanor {
+namespace athanor::kernels {
 namespace {
 
-// Elements of b that take a thread longer than it takes to call another one, some microseconds.
+// Elements of b that make another thread worthwhile: waking one takes some microseconds.
 constexpr int64_t kPartElements = 256 << 10;
 
 void run(Queue& queue, Arena& arena, const GemmProblem& p, const GemmOperands& operands) {
@@ -38,4 +38,4 @@ std::string refuses(const GemmProblem& p, Isa isa) {
 
 constinit const GemmCandidate amx_dots_gemm{"amx-dots", false, false, false, refuses, run};
 
-}  // namespace athanor
+}  // namespace athanor::kernels

@@ -1,8 +1,8 @@
 // One matrix product as data, and the candidates that may compute it.
 //
-// gemm.cpp turns the three products of kernels/gemm.h into a GemmProblem and gives it to the first candidate
-// of gemm_candidates() that does not refuse. A candidate refuses by shape, element types and instruction set
-// only, so the choice, like the result, never depends on threads or time.
+// gemm.cpp turns each product of kernels/gemm.h into a GemmProblem and gives it to the first of gemm_candidates() that
+// does not refuse it. A candidate refuses by shape, element types and instruction set only, so neither the choice nor
+// the result depends on threads or time.
 #pragma once
 
 #include <span>
@@ -10,7 +10,7 @@
 
 #include "athanor/kernels/cpu/cpu.h"
 
-namespace athanor {
+namespace athanor::kernels {
 
 struct Rotation;
 
@@ -30,16 +30,16 @@ struct GemmOperands {
   const void* b;
   const void* bias;  // may be null
   void* c;
-  const void* residual = nullptr;  // added to rounded results, as c lies
+  const void* residual = nullptr;  // added to rounded results; laid out like c
   float* a_sums = nullptr;         // [m], += the sums of a over k
   const Rotation* rotation =
-      nullptr;  // of rounded results: rows of c are [H,D], heads of whole units of 32, at most kMaxRotatedHead
+      nullptr;  // RoPE applied to rounded results: rows of c are [H,D], D a multiple of 32, at most kMaxRotatedHead
 };
 
 struct GemmCandidate {
   const char* name;
   bool takes_residual;  // in run(), where c is bf16
-  bool takes_a_sums;    // in run(), where a is read against its rows
+  bool takes_a_sums;    // in run(), where a is transposed in memory (a_row is 1)
   bool takes_rotation;  // in run(), where c is bf16
   // Why it does not take a problem for this instruction set; "" if it does.
   std::string (*refuses)(const GemmProblem&, Isa);
@@ -59,4 +59,4 @@ inline void* offset(void* base, int64_t element, RowType type) {
   return static_cast<std::byte*>(base) + element * (type == kF32 ? 4 : 2);
 }
 
-}  // namespace athanor
+}  // namespace athanor::kernels

@@ -2,7 +2,7 @@
 
 #include <array>
 
-namespace athanor {
+namespace athanor::kernels {
 namespace {
 
 constexpr int64_t kTile = 64;
@@ -42,4 +42,4 @@ std::string refuses(const GemmProblem&, Isa) {
 
 constinit const GemmCandidate rows_gemm{"rows", false, false, false, refuses, run};
 
-}  // namespace athanor
+}  // namespace athanor::kernels

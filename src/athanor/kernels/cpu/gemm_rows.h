@@ -3,8 +3,8 @@
 
 #include "athanor/kernels/cpu/gemm_problem.h"
 
-namespace athanor {
+namespace athanor::kernels {
 
 extern const GemmCandidate rows_gemm;
 
-}  // namespace athanor
+}  // namespace athanor::kernels

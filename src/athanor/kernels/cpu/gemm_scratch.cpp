@@ -7,7 +7,7 @@
 
 #include "athanor/kernels/cpu/gemm_block.h"
 
-namespace athanor {
+namespace athanor::kernels {
 namespace {
 
 constexpr size_t kSize = kGemmScratchBytes;
@@ -31,4 +31,4 @@ std::byte* gemm_scratch() {
   return scratch.get();  // NOLINT(clang-analyzer-cplusplus.NewDelete): it lives as long as the thread
 }
 
-}  // namespace athanor
+}  // namespace athanor::kernels

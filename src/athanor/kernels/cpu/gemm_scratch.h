@@ -1,12 +1,15 @@
-// Memory of the thread that packs operands, not of the arena: it is the same 2 MiB for every product of any shape, so
-// it stays in that thread's cache. (The arena cannot know how many threads there will be when it plans.)
+// Scratch memory of each thread for packing operands. It is the thread's own and not the arena's: the same 2 MiB serve
+// every product, so they stay in the thread's cache. (An arena cannot plan it: the plan does not know the number of
+// threads.)
 #pragma once
 
 #include <cstddef>
 
-namespace athanor {
+#include "athanor/base/namespaces.h"
+
+namespace athanor::kernels {
 
 // This thread's own, kGemmScratchBytes (gemm_block.h) on a boundary of as many: one huge page. Freed with the thread.
 std::byte* gemm_scratch();
 
-}  // namespace athanor
+}  // namespace athanor::kernels

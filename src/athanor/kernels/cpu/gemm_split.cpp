@@ -4,11 +4,11 @@
 #include "athanor/kernels/cpu/gemm_scratch.h"
 #include "athanor/kernels/cpu/split_block.h"
 
-namespace athanor {
+namespace athanor::kernels {
 namespace {
 
-// A panel of a stays in the first-level cache. And a sum within a piece has six terms for each product, so pieces are
-// short: errors stay those of a plain f32 sum.
+// Length of a range of k. A panel of a must stay in the first-level cache. A sum within a range has six terms for each
+// product, so ranges are short: the errors stay those of a plain f32 sum.
 constexpr int64_t kMaxDepth = 192;
 constexpr int64_t kMaxColumns = 512;  // of a block: its b takes 576 KiB of the second-level cache
 
@@ -18,12 +18,13 @@ struct Cut {
   int64_t rows, columns;
 };
 
-// The length of parts of [0, length), all but the last of which are equal and whole units, of one at least.
+// The length of one of `parts` parts of [0, length): a multiple of a unit; the last part may be shorter.
 int64_t even_part(int64_t length, int64_t parts) {
   return std::max<int64_t>(1, num_blocks(num_blocks(length, parts), kSplitSide)) * kSplitSide;
 }
 
-// Cycles, measured: 32 x 32 x 32 of a product, a unit of an operand split as it lies and turned, 32 x 32 of c written.
+// Measured cycles: of a product of 32 x 32 x 32, of splitting a unit of an operand in place and transposed, of writing
+// 32 x 32 of c.
 int64_t estimated_cycles(const GemmProblem& p, const Cut& cut) {
   constexpr int64_t kProduct = 440, kPack = 500, kTurn = 600, kWrite = 150, kStart = 2000;
   const int64_t rows = num_blocks(cut.rows, kSplitSide), columns = num_blocks(cut.columns, kSplitSide);
@@ -33,7 +34,7 @@ int64_t estimated_cycles(const GemmProblem& p, const Cut& cut) {
          rows * columns * pieces * kWrite;
 }
 
-// The cut that has the threads ready first; no result depends on it.
+// The blocks for which the threads finish soonest; no result depends on them.
 Cut choose_cut(const GemmProblem& p, int64_t threads) {
   Cut best{};
   int64_t best_cycles = INT64_MAX;
@@ -89,4 +90,4 @@ std::string refuses(const GemmProblem& p, Isa isa) {
 
 constinit const GemmCandidate split_gemm{"amx-f32", false, false, false, refuses, run};
 
-}  // namespace athanor
+}  // namespace athanor::kernels

@@ -3,7 +3,7 @@
 
 #include "athanor/kernels/cpu/cpu.h"
 
-namespace athanor {
+namespace athanor::kernels {
 namespace {
 
 void forward(Queue& queue, Tensor& y, Tensor& mean, Tensor& rstd, const Tensor& x, const Tensor& w,
@@ -105,4 +105,4 @@ void backward_weight(Queue& queue, Tensor& dw, Tensor* db, const Tensor& dy, con
 
 const LayerNormKernels cpu_layer_norm{forward, backward, backward_weight};
 
-}  // namespace athanor
+}  // namespace athanor::kernels

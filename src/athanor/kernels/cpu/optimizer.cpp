@@ -1,13 +1,13 @@
 #include "athanor/kernels/cpu/cpu.h"
 
-namespace athanor {
+namespace athanor::kernels {
 namespace {
 
 const Tensor* value_of(const Tensor& value) {
   return value.defined() ? &value : nullptr;
 }
 
-// The element type of the copy that is written; f32 where there is none.
+// The element type of `value`; f32 if there is none.
 RowType value_type(const char* kernel, const Tensor& value, const Tensor& master) {
   if (!value.defined()) return kF32;
   const RowType type = row_type(kernel, value);
@@ -19,8 +19,8 @@ void* value_at(const Tensor& value, int64_t element) {
   return value.defined() ? at(value, element) : nullptr;
 }
 
-// One loop over the blocks of all masters, so that small ones are work for all threads too.
-// body(tensors, first, count)
+// One parallel loop body(tensors, first, count) over the blocks of all masters, so that all threads share small ones,
+// too.
 template <typename Tensors, typename Body>
 void for_blocks_of_masters(const Queue& queue, std::span<const Tensors> all, const Body& body) {
   for_blocks_of(
@@ -75,4 +75,4 @@ void sgd(Queue& queue, std::span<const SgdTensors> all, const SgdStep& step) {
 
 const OptimizerKernels cpu_optimizer{adamw, sgd};
 
-}  // namespace athanor
+}  // namespace athanor::kernels

@@ -1,6 +1,7 @@
-// Blocks whose rows several threads make: the operand that all rows need lies packed in the memory of the thread that
-// came first, and threads that are done with their own blocks read it there. So an unequal pair of processors is as
-// fast as the sum of its parts, and nothing is packed twice but where two threads begin a block at once.
+// Lets several threads compute rows of one block: the operand that all rows need is packed once, in the memory of the
+// thread that came first, and the other threads read it there. A thread that has finished its own block helps with
+// others, so processors of unequal speed all stay busy. An operand is packed twice only if two threads begin a block at
+// the same time.
 //
 //   PackedBlocks packed;
 //   queue.parallel_for(num_items, [&](int64_t item) {          // items of one block follow each other
@@ -8,8 +9,8 @@
 //     multiply(rows_of(item), b.data());
 //   });
 //
-// A thread's memory holds one block at a time: before it packs the next, it waits until nobody reads the last.
-// Thread rule: read() from any thread; `own` is memory of that thread alone.
+// A thread's memory holds one packed block at a time. Before it packs another, read() waits until nobody reads the
+// present one. Thread rule: read() from any thread; `own` is memory of the calling thread alone.
 #pragma once
 
 #include <cstddef>
@@ -18,12 +19,14 @@
 #include <mutex>
 #include <thread>
 
-namespace athanor {
+#include "athanor/base/namespaces.h"
+
+namespace athanor::kernels {
 
 class PackedBlocks {
   struct Desk {
     std::byte* memory;
-    int64_t block = kNone;  // whole, for others to read
+    int64_t block = kNone;  // the block that is completely packed in `memory`
     int readers = 0;
   };
 
@@ -80,4 +83,4 @@ class PackedBlocks {
   std::list<Desk> desks_;  // of the threads that have packed something
 };
 
-}  // namespace athanor
+}  // namespace athanor::kernels

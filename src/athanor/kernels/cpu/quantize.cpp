@@ -6,7 +6,7 @@
 #include "athanor/kernels/cpu/cpu.h"
 #include "athanor/kernels/cpu/quantize_codes.h"
 
-namespace athanor {
+namespace athanor::kernels {
 namespace {
 
 // The codes of a map as tables.
@@ -105,4 +105,4 @@ void decode(Queue& queue, Tensor& x, const Tensor& codes, const Tensor& scales, 
 
 const QuantizeKernels cpu_quantize{encode, decode};
 
-}  // namespace athanor
+}  // namespace athanor::kernels

@@ -2,20 +2,22 @@
 //
 //   code_value<kPlainCodes>(1)      // 1e-6: the least that is not zero
 //
-// Code 0 is zero; then the decades follow from the smallest up, each with twice the values of the one before. The
-// nearest value to t is that of code i, with i the number of middles below t.
+// Code 0 is zero. The decades follow from the smallest up; each has twice as many values as the one before. The code
+// nearest to t is the number of middles (midpoints of neighbouring values) below t.
 #pragma once
 
 #include <limits>
 
-namespace athanor {
+#include "athanor/base/namespaces.h"
 
-constexpr int kPlainCodes = 128;  // of a magnitude; the sign is the bit above
+namespace athanor::kernels {
+
+constexpr int kPlainCodes = 128;  // codes of a magnitude; the sign is the bit above
 constexpr int kRootCodes = 256;
-constexpr int kNegative = 128;  // of a plain code: the bit of its sign
+constexpr int kNegative = 128;  // the sign bit of a plain code
 constexpr int kCodeDecades = 7;
 
-// What is left at the end of a map is the code of nothing.
+// One more than the largest code of a map that is used; the codes from here on stand for no value.
 template <int kCodes>
 constexpr int code_end() {
   return 1 + (kCodes >> kCodeDecades) * ((1 << kCodeDecades) - 1);
@@ -34,7 +36,7 @@ constexpr float code_value(int code) {
   return static_cast<float>((0.1 + 0.9 * (code - first + 1) / count) / power);
 }
 
-// Between a code's value and the next one's.
+// The midpoint between the values of a code and the next code; infinity for the last code.
 template <int kCodes>
 constexpr float code_middle(int code) {
   if (code + 1 >= code_end<kCodes>()) return std::numeric_limits<float>::infinity();
@@ -49,4 +51,4 @@ constexpr int nearest_code(const float* middles, float t) {
   return below;
 }
 
-}  // namespace athanor
+}  // namespace athanor::kernels

@@ -3,7 +3,7 @@
 
 #include "athanor/kernels/cpu/cpu.h"
 
-namespace athanor {
+namespace athanor::kernels {
 namespace {
 
 void forward(Queue& queue, Tensor& y, Tensor& rstd, const Tensor& x, const Tensor& w, float eps) {
@@ -87,4 +87,4 @@ void backward_weight(Queue& queue, Tensor& dw, const Tensor& dy, const Tensor& x
 
 const RmsNormKernels cpu_rms_norm{forward, backward, backward_weight};
 
-}  // namespace athanor
+}  // namespace athanor::kernels

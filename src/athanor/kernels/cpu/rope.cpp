@@ -1,7 +1,7 @@
 #include "athanor/kernels/cpu/gemm_problem.h"
 #include "athanor/kernels/cpu/rotation.h"
 
-namespace athanor {
+namespace athanor::kernels {
 namespace {
 
 void apply(Queue& queue, Tensor& y, const Tensor& x, const Tensor& cos, const Tensor& sin,
@@ -52,4 +52,4 @@ Rotation rotation_of(Queue& queue, const char* kernel, const Tensor& x, const Te
   return {&rows, type, cos.data<float>(), sin.data<float>(), length, first_position, x.dim(2), head_dim};
 }
 
-}  // namespace athanor
+}  // namespace athanor::kernels

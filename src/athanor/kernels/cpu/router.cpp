@@ -1,6 +1,6 @@
 #include "athanor/kernels/cpu/cpu.h"
 
-namespace athanor {
+namespace athanor::kernels {
 namespace {
 
 constexpr int64_t kBlockTokens = 64;  // constant: `sums` are formed block by block
@@ -92,4 +92,4 @@ void backward(Queue& queue, Tensor& dlogits, const Tensor& dweights, const Tenso
 
 const RouterKernels cpu_router{forward, backward};
 
-}  // namespace athanor
+}  // namespace athanor::kernels

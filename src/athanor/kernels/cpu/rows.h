@@ -1,19 +1,19 @@
-// What one thread does to one block, as a table of plain functions: one table per instruction set. The
-// drivers in this folder (cpu/x.cpp) check shapes, cut the work into blocks of constant size, hand the blocks
-// to the pool and call these. Raw pointers and <cstdint> only: files compiled for one instruction set include
-// this and nothing of the rest of the program, so no inline function of theirs can end up in code for older
-// machines.
+// What one thread does to one block, as a table of plain functions, one table per instruction set. The drivers in this
+// folder (cpu/x.cpp) check shapes, divide the work into blocks of constant size, hand the blocks to the thread pool and
+// call these functions. The functions take raw pointers, and this header needs <cstdint> only. So a file compiled for
+// one instruction set includes nothing else of the program, and none of its inline functions can end up in code for
+// older machines.
 //
 // Arrays of three are indexed by element type: kF32, kBf16, kF16 (the order of Dtype). `T*` is written void*.
-// Contracts, formulas and shapes: the headers in kernels/. A null pointer means "not written for this
-// instruction set": the next one down is used, the last (ref) has all.
+// Contracts, formulas and shapes: the headers in kernels/. A null pointer means "not written for this instruction set":
+// the driver then takes the next lower one. The last table (ref) has every function.
 #pragma once
 
 #include <cstdint>
 
 #include "athanor/kernels/cpu/attention_rows.h"
 
-namespace athanor {
+namespace athanor::kernels {
 
 enum RowType { kF32 = 0, kBf16 = 1, kF16 = 2 };
 
@@ -45,7 +45,7 @@ struct SwigluRows {
   void (*backward)(void* dgate, void* dup, const void* dy, const void* gate, const void* up, int64_t n);
 };
 
-// Rows of tokens by place: a negative place is no row. `weights` may be null: ones.
+// Rows of tokens by index (`places`); a negative index is no row. `weights` may be null: all 1.
 struct TokenRows {
   void (*sum_rows)(void* y, const void* x, const int32_t* places, const float* weights, int64_t count,
                    int64_t width);  // y = sum of weights[k] * x[places[k]], k ascending
@@ -88,7 +88,7 @@ struct CrossEntropyRows {
   // One row; returns its loss; dlogits may be null.
   float (*row)(void* dlogits, const float* logits, int32_t target, int64_t classes, int64_t width,
                float scale);
-  // The same in two steps; a negative target is none of the classes.
+  // The same in two steps, for classes split over ranks. A negative target: the target is none of this rank's classes.
   SoftmaxNormalizer (*normalize)(const float* logits, int64_t classes);
   void (*gradient)(void* dlogits, const float* logits, SoftmaxNormalizer norm, int32_t target,
                    int64_t classes, int64_t width, float scale);
@@ -119,8 +119,8 @@ struct OptimizerRows {  // value may be null
   void (*sgd)(float* master, float* m, void* value, const float* grad, int64_t n, const SgdRow& step);
 };
 
-// c [m,n] f32 (+)= a . b on one block, operands in place: element (i, k) of a is a[i * a_row + k * a_col], of
-// b (k, j) b[k * b_row + j * b_col]. For shapes and types that no product library takes.
+// c [m,n] f32 (+)= a . b on one block, operands in place: element (i, k) of a is a[i * a_row + k * a_col], element (k,
+// j) of b is b[k * b_row + j * b_col]. For shapes and types that no other GemmCandidate takes.
 struct GemmRows {
   void (*block)(float* c, int64_t c_row, const void* a, int64_t a_row, int64_t a_col, const void* b,
                 int64_t b_row, int64_t b_col, int64_t m, int64_t n, int64_t k, bool accumulate);
@@ -148,8 +148,8 @@ struct RowTable {
 extern const RowTable ref_rows;     // cpu/ref: plain loops, documentation and oracle
 extern const RowTable avx2_rows;    // cpu/simd compiled for x86-64-v3
 extern const RowTable avx512_rows;  // cpu/simd compiled for x86-64-v4
-// cpu/bf16 compiled for AVX-512 with bf16 products, and for tile registers: what is of bf16 and gains by them
+// cpu/bf16 compiled for AVX512_BF16 and for AMX tiles: the bf16 operations that are faster there
 extern const RowTable avx512_bf16_rows;
 extern const RowTable amx_rows;
 
-}  // namespace athanor
+}  // namespace athanor::kernels

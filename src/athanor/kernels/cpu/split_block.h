@@ -1,24 +1,26 @@
 // One block of an f32 product on the bf16 tile registers, computed by one thread (cpu/amx/split.cpp). Raw pointers
 // only, as in rows.h.
 //
-// An f32 is the sum of three bf16, x = x1 + x2 + x3, exactly: 24 bits are three times 8. Of the nine products of parts
-// the six largest are summed in f32; the three others are below 2^-24 of the product, where f32 itself rounds. So the
-// result is as near as that of multiply-adds in f32, at six tile operations for each of bf16: 2.6 times the
-// arithmetic of AVX-512. (Henry, Tang, Heinecke: Leveraging the bfloat16 artificial intelligence datatype for
-// higher-precision computations, 2019.)
+// An f32 is exactly the sum of three bf16, x = x1 + x2 + x3, because 24 bits are three times 8. Of the nine products of
+// parts, the six largest are summed in f32. The other three are below 2^-24 of the product, where f32 itself rounds. So
+// the result is as accurate as f32 multiply-adds. It takes six times the tile operations of a bf16 product, which is
+// still 2.6 times the arithmetic throughput of AVX-512. (Henry, Tang, Heinecke: Leveraging the bfloat16 artificial
+// intelligence datatype for higher-precision computations, 2019.)
 //
-// Where it differs from f32: an infinite operand, or one beyond 3.38e38, gives NaN; the tile unit takes parts below
-// 2^-126 as zero, so operands below 2^-110 lose low bits.
+// Differences to f32: an operand that is infinite or beyond 3.38e38 gives NaN. The tile unit takes parts below 2^-126
+// as zero, so operands below 2^-110 lose low bits.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
-namespace athanor {
+#include "athanor/base/namespaces.h"
+
+namespace athanor::kernels {
 
 // c [m,n] = a [m,k] . b [k,n] (+ bias [n]), or += where `accumulate`. Element (i, l) of a is at i * a_row + l * a_col,
 // (l, j) of b at l * b_row + j * b_col, (i, j) of c at i * c_row + j. One stride of a and one of b is 1. Lengths are
-// at least 1. k is summed in pieces of `depth`, a multiple of 32, each a chain of its own that is added to c.
+// at least 1. k is summed in ranges of `depth`, a multiple of 32; the sum of each range is added to c.
 struct SplitBlock {
   int64_t m, n, k, depth;
   const float* a;
@@ -44,4 +46,4 @@ namespace amx {
 void split_block(const SplitBlock& block);
 }
 
-}  // namespace athanor
+}  // namespace athanor::kernels

@@ -3,7 +3,7 @@
 
 #include "athanor/kernels/cpu/cpu.h"
 
-namespace athanor {
+namespace athanor::kernels {
 namespace {
 
 ExpertCounts assign(Queue& queue, Tensor& places, Tensor& tokens, const Tensor& experts, int64_t num_experts,
@@ -156,4 +156,4 @@ std::vector<int64_t> most_rows(int64_t tokens, int64_t chosen, int64_t num_exper
 
 const TokenRowsKernels cpu_token_rows{assign, gather, gather_backward, combine, combine_backward};
 
-}  // namespace athanor
+}  // namespace athanor::kernels

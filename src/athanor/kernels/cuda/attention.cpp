@@ -1,6 +1,6 @@
 #include "athanor/kernels/cuda/driver.h"
 
-namespace athanor {
+namespace athanor::kernels {
 namespace {
 
 CudaAttention problem_of(const Tensor& q, const Tensor& k, float scale, const AttentionPart& part) {
@@ -57,4 +57,4 @@ void merge(Queue& queue, Tensor& sum, Tensor& lse, const Tensor& o, const Tensor
 
 const AttentionKernels cuda_attention{forward, backward, merge};
 
-}  // namespace athanor
+}  // namespace athanor::kernels

@@ -1,11 +1,14 @@
-// What the program needs of a CUDA device, as a table of plain functions: the boundary between it and the plug-in
-// that is linked with CUDA's libraries (device/ -> athanor_cuda.so). The plug-in is loaded only where a device is
-// asked for, so the program runs where there is none. kernels/cuda/emulated implements the same table on a CPU.
+// What the program needs of a CUDA device, as a table of plain functions (CudaCalls). The table is the boundary to the
+// plug-in that is linked with CUDA's libraries (device/ -> athanor_cuda.so). The plug-in is loaded only if a device is
+// asked for, so the program also runs where there is none. kernels/cuda/emulated implements the same table on a CPU.
 //
-// All pointers are addresses of the device unless a comment says otherwise; contracts, formulas and shapes are those
-// of kernels/x.h, which the callers (kernels/cuda/x.cpp) have checked. Work is submitted to a stream and done in its
-// order. Calls return a text that lives until the thread's next call, or null for success.
-// Thread rule: one thread at a time per stream; the rest from any.
+//   const CudaCalls& cuda = *athanor_cuda_calls();
+//   if (const char* error = cuda.allocate(device, size_bytes, &data)) ...
+//
+// All pointers are device addresses unless a comment says otherwise. Contracts, formulas and shapes are those of
+// kernels/x.h; the callers (kernels/cuda/x.cpp) have checked them. Work is submitted to a stream and done in its order.
+// A call returns null for success, or an error text that is valid until the thread's next call.
+// Thread rule: one thread at a time per stream; calls without a stream from any thread.
 #pragma once
 
 #include <cstddef>
@@ -13,23 +16,23 @@
 
 #include "athanor/tensor/dtype.h"
 
-namespace athanor {
+namespace athanor::kernels {
 
 struct CudaDevice {
   char name[128];
   int major, minor;                // compute capability
-  int driver_version;              // 13000: 13.0
+  int driver_version;              // 13000 means 13.0
   int multiprocessors, clock_mhz;  // the clock is 0 where the driver does not say
   uint64_t memory_bytes, free_bytes;
 };
 
-// What a kernel found wrong with its data, where the CPU's driver would throw. In memory of the host that the device
-// writes; the first kernel to find something wins. Read when the stream has been waited for.
+// What a kernel found wrong with its data, in cases in which the CPU's driver throws. It lies in host memory that the
+// device writes. Only the first fault is recorded. The host reads it after it has waited for the stream.
 struct CudaFault {
   enum Code : int32_t { none, target, id, token, place };
   int32_t code;
-  int32_t value;  // that is out of range
-  int64_t at, end;
+  int32_t value;    // the value that is out of range
+  int64_t at, end;  // its index; the end of the legal range
 };
 
 // c [m,n] = a . b in one of the three forms of kernels/gemm.h.
@@ -37,14 +40,14 @@ struct CudaProduct {
   enum Form : int32_t { nt, nn, tn } form;
   int64_t m, n, k;
   Dtype in, out;
-  bool add;                  // to what c holds
+  bool add;                  // add to c instead of overwriting it
   const void *a, *b, *bias;  // bias [n] of the type `in`, or null
   void* c;
   void* workspace;
   uint64_t workspace_bytes;
 };
 
-// As AttentionPart, with rows and heads counted out; strides in elements between positions.
+// AttentionPart with all sizes filled in.
 struct CudaAttention {
   int64_t batch, heads, kv_heads, head_dim;
   int64_t all_queries, first_query, queries, all_keys, first_key, keys;
@@ -55,7 +58,7 @@ struct CudaAttention {
 
 struct CudaCalls {
   static constexpr int kVersion = 2;
-  static constexpr int kOldest = 80;  // compute capability, times 10
+  static constexpr int kOldest = 80;  // the lowest compute capability that is supported, times 10
   int version;
   const char* name;  // "cuda", "emulated"
   struct Stream;
@@ -68,9 +71,9 @@ struct CudaCalls {
   const char* (*release)(void* data);
   const char* (*allocate_pinned)(uint64_t size_bytes, void** host);
   const char* (*release_pinned)(void* host);
-  bool (*is_of_device)(const void* data);  // of any, rather than the host's
+  bool (*is_of_device)(const void* data);  // memory of any device, not of the host
 
-  // Streams. `fault`: of the host, pinned, or null.
+  // Streams. `fault` is pinned host memory, or null.
   const char* (*open_stream)(int device, CudaFault* fault, Stream** stream);
   void (*close_stream)(Stream* stream);
   const char* (*wait)(Stream* stream);
@@ -80,8 +83,8 @@ struct CudaCalls {
   const char* (*make_event)(Stream*, Event** event);  // of the stream's device
   void (*forget_event)(Event* event);
   const char* (*record)(Stream*, Event* event);
-  const char* (*wait_for)(Stream*, Event* event);  // the stream goes on when the event has come
-  const char* (*wait_event)(Event* event);         // the host does
+  const char* (*wait_for)(Stream*, Event* event);  // the stream waits for the event
+  const char* (*wait_event)(Event* event);         // the host waits for the event
   const char* (*has_come)(Event* event, bool* come);
   const char* (*product)(Stream*, const CudaProduct& product);
   const struct CudaKernelCalls* kernels;
@@ -90,4 +93,4 @@ struct CudaCalls {
 // The plug-in's one symbol.
 extern "C" __attribute__((visibility("default"))) const CudaCalls* athanor_cuda_calls();
 
-}  // namespace athanor
+}  // namespace athanor::kernels

@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-namespace athanor {
+namespace athanor::kernels {
 namespace {
 
 void check_call(const char* what, const char* error) {
@@ -17,7 +17,7 @@ CudaCopyLane::CudaCopyLane(CudaQueue& queue) : queue_(queue), calls_(queue.calls
   for (CudaCalls::Event*& event : copied_) check_call("an event", calls_.make_event(stream_, &event));
 }
 
-// Waits through the queue, as whoever else waits for both does: the lane waits for it, too.
+// Waits through the queue: the queue waits for the copies, and the host waits for the queue.
 CudaCopyLane::~CudaCopyLane() {
   await_all();
   calls_.wait(queue_.stream());
@@ -51,4 +51,4 @@ void CudaCopyLane::await_all() noexcept {
   if (started_ > 0) calls_.wait_for(queue_.stream(), event_of(started_));
 }
 
-}  // namespace athanor
+}  // namespace athanor::kernels

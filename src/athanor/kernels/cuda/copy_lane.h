@@ -1,7 +1,7 @@
-// A CopyLane of a CUDA device (tensor/copy_lane.h): a second stream, and events both ways.
+// CopyLane (tensor/copy_lane.h) for a CUDA device: a second stream, ordered with the queue's stream by events.
 //
-// An event stands for the copies up to one of the last kEvents; to wait for an older one is to wait for a later one,
-// which comes after it. Thread rule: as CopyLane.
+// The last kEvents copies have an event each. Waiting for an older copy waits for a later copy, which comes after it.
+// Thread rule: as CopyLane.
 #pragma once
 
 #include <array>
@@ -9,7 +9,7 @@
 #include "athanor/kernels/cuda/queue.h"
 #include "athanor/tensor/copy_lane.h"
 
-namespace athanor {
+namespace athanor::kernels {
 
 class CudaCopyLane final : public CopyLane {
  public:
@@ -30,9 +30,9 @@ class CudaCopyLane final : public CopyLane {
   CudaQueue& queue_;
   const CudaCalls& calls_;
   CudaCalls::Stream* stream_ = nullptr;
-  CudaCalls::Event* computed_ = nullptr;             // what the queue was given before the last copy
-  std::array<CudaCalls::Event*, kEvents> copied_{};  // in turn
+  CudaCalls::Event* computed_ = nullptr;  // the queue's work that was submitted before the last copy
+  std::array<CudaCalls::Event*, kEvents> copied_{};  // of the last copies, as a ring
   uint64_t started_ = 0;
 };
 
-}  // namespace athanor
+}  // namespace athanor::kernels

@@ -1,6 +1,6 @@
 #include "athanor/kernels/cuda/driver.h"
 
-namespace athanor {
+namespace athanor::kernels {
 namespace {
 
 void rows(Queue& queue, Tensor& loss, Tensor* dlogits, const Tensor& logits, const Tensor& targets,
@@ -39,4 +39,4 @@ void gradient(Queue& queue, Tensor& dlogits, const Tensor& logits, const Tensor&
 
 const CrossEntropyKernels cuda_cross_entropy{rows, statistics, gradient};
 
-}  // namespace athanor
+}  // namespace athanor::kernels

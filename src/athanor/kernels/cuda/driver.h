@@ -1,19 +1,19 @@
-// What the drivers of the CUDA column share (kernels/cuda/x.cpp, one per operation).
+// What the drivers of the CUDA kernels share (kernels/cuda/x.cpp, one per operation).
 //
-// A driver first calls the CPU's of the same name: on a queue that is not the CPU's it checks the contract and
-// accounts for the call, and runs nothing. Then it submits the device's kernel:
+// A driver first calls the CPU driver of the same name, which on a CUDA queue checks the contract, meters the call and
+// runs nothing. Then it submits the device's kernel:
 //
 //   cpu_gelu.forward(queue, y, x);
 //   CudaQueue& device = cuda(queue);
 //   device.submitted("gelu.forward", x, kernels_of(device).gelu_forward(device.stream(), x.dtype(), y.raw(), ...));
 //
-// What the CPU's driver takes as workspace is given back by then, so the device's is no more than the larger of both.
+// The CPU driver has freed its workspace by then, so a call needs no more workspace than the larger of the two.
 #pragma once
 
 #include "athanor/kernels/cpu/cpu.h"
 #include "athanor/kernels/cuda/queue.h"
 
-namespace athanor {
+namespace athanor::kernels {
 
 inline const CudaKernelCalls& kernels_of(const CudaQueue& queue) {
   return *queue.calls().kernels;
@@ -25,4 +25,4 @@ inline void* raw_or_null(Tensor* x) {
   return x == nullptr ? nullptr : x->raw();
 }
 
-}  // namespace athanor
+}  // namespace athanor::kernels

@@ -1,6 +1,6 @@
 #include "athanor/kernels/cuda/driver.h"
 
-namespace athanor {
+namespace athanor::kernels {
 namespace {
 
 void apply(Queue& queue, Tensor& y, const Tensor& x, float p, uint64_t key, uint64_t step,
@@ -16,4 +16,4 @@ void apply(Queue& queue, Tensor& y, const Tensor& x, float p, uint64_t key, uint
 
 const DropoutKernels cuda_dropout{apply};
 
-}  // namespace athanor
+}  // namespace athanor::kernels

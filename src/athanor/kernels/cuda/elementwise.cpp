@@ -1,6 +1,6 @@
 #include "athanor/kernels/cuda/driver.h"
 
-namespace athanor {
+namespace athanor::kernels {
 namespace {
 
 void add(Queue& queue, Tensor& y, const Tensor& a, const Tensor& b) {
@@ -63,4 +63,4 @@ void sum_squares(Queue& queue, std::span<const Tensor> xs, std::span<double> sum
 
 const ElementwiseKernels cuda_elementwise{add, accumulate, scale, column_sum, cast, sum_squares};
 
-}  // namespace athanor
+}  // namespace athanor::kernels

@@ -1,6 +1,6 @@
 #include "athanor/kernels/cuda/driver.h"
 
-namespace athanor {
+namespace athanor::kernels {
 namespace {
 
 void forward(Queue& queue, Tensor& y, const Tensor& ids, const Tensor& table, const Tensor* positions,
@@ -46,4 +46,4 @@ void move_rows(Queue& queue, Tensor& sum, Tensor& table, const Tensor& ids) {
 
 const EmbeddingKernels cuda_embedding{forward, backward, backward_positions, move_rows};
 
-}  // namespace athanor
+}  // namespace athanor::kernels

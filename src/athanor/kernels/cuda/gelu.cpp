@@ -1,6 +1,6 @@
 #include "athanor/kernels/cuda/driver.h"
 
-namespace athanor {
+namespace athanor::kernels {
 namespace {
 
 void forward(Queue& queue, Tensor& y, const Tensor& x) {
@@ -22,4 +22,4 @@ void backward(Queue& queue, Tensor& dx, const Tensor& dy, const Tensor& x) {
 
 const GeluKernels cuda_gelu{forward, backward};
 
-}  // namespace athanor
+}  // namespace athanor::kernels

@@ -1,6 +1,6 @@
 #include "athanor/kernels/cuda/driver.h"
 
-namespace athanor {
+namespace athanor::kernels {
 namespace {
 
 constexpr int64_t kWorkspaceBytes = int64_t{32} << 20;  // what the library's fastest products ask for at most
@@ -9,7 +9,7 @@ int64_t rows_of(const Tensor& x) {
   return x.shape().drop_last().numel();
 }
 
-// A sum of nothing.
+// A product with k = 0.
 void fill_with_bias(CudaQueue& device, const char* kernel, Tensor& c, const Tensor* bias) {
   fill_zero(c);
   if (bias == nullptr) return;
@@ -26,7 +26,7 @@ void multiply(CudaQueue& device, const char* kernel, CudaProduct::Form form, Ten
   const int64_t m = is_tn ? a.dim(-1) : rows_of(a), k = is_tn ? rows_of(a) : a.dim(-1), n = c.dim(-1);
   if (m == 0 || n == 0 || (k == 0 && add)) return;
   if (k == 0) return fill_with_bias(device, kernel, c, bias);
-  // The library adds a bias of c's type only.
+  // cuBLASLt adds a bias of c's type only.
   const bool fuses_bias = bias != nullptr && bias->dtype() == c.dtype();
   Tensor workspace = empty(c.arena(), {kWorkspaceBytes}, Dtype::u8, Category::workspace);
   device.submitted(kernel, c,
@@ -64,7 +64,7 @@ void tn(Queue& queue, Tensor& c, const Tensor& a, const Tensor& b, bool add) {
   multiply(cuda(queue), "gemm.tn", CudaProduct::tn, c, a, b, nullptr, add);
 }
 
-// The contract asks for the bits of an addition after the product; the library's own would skip a rounding.
+// The contract asks for the bits of a separate addition after the product; cuBLASLt's fused addition skips a rounding.
 void nt_add(Queue& queue, Tensor& c, const Tensor& a, const Tensor& b, const Tensor* bias,
             const Tensor& residual) {
   cpu_gemm.nt_add(queue, c, a, b, bias, residual);
@@ -78,7 +78,7 @@ void nn_add(Queue& queue, Tensor& c, const Tensor& a, const Tensor& b, const Ten
   if (c.numel() > 0) cuda_elementwise.add(queue, c, residual, c);
 }
 
-// The library's epilogue has such a sum in the type of c alone, and in an order that it does not tell.
+// cuBLASLt's epilogue for this sum has only the type of c, and an undocumented order.
 void tn_sums(Queue& queue, Tensor& c, Tensor& sums, const Tensor& a, const Tensor& b, bool add) {
   cpu_gemm.tn_sums(queue, c, sums, a, b, add);
   multiply(cuda(queue), "gemm.tn", CudaProduct::tn, c, a, b, nullptr, add);
@@ -97,4 +97,4 @@ void nt_rope(Queue& queue, Tensor& c, const Tensor& a, const Tensor& b, const Te
 
 const GemmKernels cuda_gemm{nt, nn, tn, nt_add, nn_add, tn_sums, nt_rope};
 
-}  // namespace athanor
+}  // namespace athanor::kernels

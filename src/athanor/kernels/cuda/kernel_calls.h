@@ -1,4 +1,4 @@
-// The plug-in's kernels (kernels/cuda/calls.h says what holds for all of them).
+// The plug-in's kernels, as a table. Rules for all of them: kernels/cuda/calls.h.
 #pragma once
 
 #include "athanor/kernels/cpu/rows.h"
@@ -6,7 +6,7 @@
 #include "athanor/kernels/quantize.h"
 #include "athanor/kernels/router.h"
 
-namespace athanor {
+namespace athanor::kernels {
 
 // One function for each kernel of the table; `type` is the "T" of its contract.
 struct CudaKernelCalls {
@@ -36,11 +36,11 @@ struct CudaKernelCalls {
                    uint64_t step, uint64_t first_element);
   Error (*add)(Stream, Dtype type, void* y, const void* a, const void* b, int64_t n);
   Error (*add_row)(Stream, Dtype type, float* y, const void* row, int64_t rows,
-                   int64_t width);  // a bias, y f32
+                   int64_t width);  // adds a bias to y, f32
   Error (*accumulate)(Stream, float* y, const float* x, int64_t n);
   Error (*scale)(Stream, float* x, float factor, int64_t n);
   Error (*cast)(Stream, Dtype to, void* y, Dtype from, const void* x, int64_t n);
-  // partials [ceil(rows / 32), width]: workspace, here and below.
+  // partials [ceil(rows / 32), width] f32: workspace, here and below.
   Error (*column_sum)(Stream, Dtype type, float* out, float* partials, const void* x, int64_t rows,
                       int64_t width);
   // partials f64 [2, ceil(n / 256)]; the sum ends in partials[0].
@@ -56,7 +56,7 @@ struct CudaKernelCalls {
                                int64_t width, int64_t vocabulary);
   Error (*gelu_forward)(Stream, Dtype type, void* y, const void* x, int64_t n);
   Error (*gelu_backward)(Stream, Dtype type, void* dx, const void* dy, const void* x, int64_t n);
-  // mean and b may be null: then it is the root-mean-square norm.
+  // Layer norm; with null mean and b it is the root-mean-square norm.
   Error (*norm_forward)(Stream, Dtype type, void* y, float* mean, float* rstd, const void* x, const void* w,
                         const void* b, int64_t rows, int64_t width, float eps);
   Error (*norm_backward)(Stream, Dtype type, void* dx, const void* dy, const void* x, const void* w,
@@ -85,14 +85,15 @@ struct CudaKernelCalls {
                            const void* up, int64_t n);
   Error (*gather_rows)(Stream, Dtype type, void* y, const void* x, const int32_t* tokens, int64_t rows,
                        int64_t width, int64_t all_tokens);
-  // weights may be null: ones.
+  // weights may be null: all 1.
   Error (*sum_places)(Stream, Dtype type, void* y, const void* x, const float* weights, const int32_t* places,
                       int64_t tokens, int64_t chosen, int64_t width, int64_t all_rows);
   Error (*combine_backward)(Stream, Dtype type, void* dx, float* dweights, const void* dy, const void* x,
                             const float* weights, const int32_t* places, int64_t tokens, int64_t chosen,
                             int64_t width, int64_t all_rows);
-  // out [count] = the sum of the rows of in [rows, count], in order, for comm/nccl.h: bf16 in f32, f64, i64, f32.
+  // out [count] = the sum of the rows of in [rows, count], in order, for comm/nccl/nccl.h. bf16 (summed in f32), f32,
+  // f64, i64.
   Error (*sum_rows)(Stream, Dtype type, void* out, const void* in, int64_t rows, int64_t count);
 };
 
-}  // namespace athanor
+}  // namespace athanor::kernels

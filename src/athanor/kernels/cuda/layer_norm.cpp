@@ -1,6 +1,6 @@
 #include "athanor/kernels/cuda/driver.h"
 
-namespace athanor {
+namespace athanor::kernels {
 namespace {
 
 void forward(Queue& queue, Tensor& y, Tensor& mean, Tensor& rstd, const Tensor& x, const Tensor& w,
@@ -43,4 +43,4 @@ void backward(Queue& queue, Tensor& dx, const Tensor& dy, const Tensor& x, const
 
 const LayerNormKernels cuda_layer_norm{forward, backward, backward_weight};
 
-}  // namespace athanor
+}  // namespace athanor::kernels

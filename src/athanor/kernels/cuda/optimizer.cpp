@@ -1,6 +1,6 @@
 #include "athanor/kernels/cuda/driver.h"
 
-namespace athanor {
+namespace athanor::kernels {
 namespace {
 
 Dtype type_of(const Tensor& value) {
@@ -37,4 +37,4 @@ void sgd(Queue& queue, std::span<const SgdTensors> all, const SgdStep& step) {
 
 const OptimizerKernels cuda_optimizer{adamw, sgd};
 
-}  // namespace athanor
+}  // namespace athanor::kernels

@@ -2,7 +2,7 @@
 
 #include "athanor/base/check.h"
 
-namespace athanor {
+namespace athanor::kernels {
 namespace {
 
 void check_call(const char* error) {
@@ -40,4 +40,4 @@ void PinnedRing::used() {
   turn_ = (turn_ + 1) % pieces_.size();
 }
 
-}  // namespace athanor
+}  // namespace athanor::kernels

@@ -1,11 +1,11 @@
-// Pinned memory of the host in pieces that are used in turn: what the host writes into one stays there until the
-// device has copied it away, so the host goes on at once and waits only where it is a whole ring ahead.
+// A ring of pinned host buffers for copies to the device. The host writes into a buffer and goes on at once; the buffer
+// is reused only after the device has copied it, so the host waits only when all buffers are in flight.
 //
 //   PinnedRing ring(calls, stream, 1 << 20, 8);
 //   std::byte* piece = ring.next();          // of piece_bytes(); waits for the copy that used it last
 //   std::memcpy(piece, batch, n);
 //   calls.copy(stream, to, piece, n);
-//   ring.used();                             // the stream's work so far uses it
+//   ring.used();                             // the buffer is in use until the stream's work so far is done
 //
 // Thread rule: one thread at a time.
 #pragma once
@@ -16,7 +16,7 @@
 
 #include "athanor/kernels/cuda/calls.h"
 
-namespace athanor {
+namespace athanor::kernels {
 
 class PinnedRing {
  public:
@@ -41,4 +41,4 @@ class PinnedRing {
   size_t turn_ = 0;
 };
 
-}  // namespace athanor
+}  // namespace athanor::kernels

@@ -6,7 +6,7 @@
 #include "athanor/base/check.h"
 #include "athanor/base/human.h"
 
-namespace athanor {
+namespace athanor::kernels {
 namespace {
 
 int count_devices(const CudaCalls& calls) {
@@ -98,4 +98,4 @@ std::string describe_cuda(const std::string& plugin_path) {
   }
 }
 
-}  // namespace athanor
+}  // namespace athanor::kernels

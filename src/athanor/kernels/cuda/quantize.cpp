@@ -1,6 +1,6 @@
 #include "athanor/kernels/cuda/driver.h"
 
-namespace athanor {
+namespace athanor::kernels {
 namespace {
 
 void encode(Queue& queue, Tensor& codes, Tensor& scales, const Tensor& x, CodeMap map) {
@@ -23,4 +23,4 @@ void decode(Queue& queue, Tensor& x, const Tensor& codes, const Tensor& scales, 
 
 const QuantizeKernels cuda_quantize{encode, decode};
 
-}  // namespace athanor
+}  // namespace athanor::kernels

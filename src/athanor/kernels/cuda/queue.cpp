@@ -6,7 +6,7 @@
 #include "athanor/kernels/cuda/copy_lane.h"
 #include "athanor/kernels/cuda/plugin.h"
 
-namespace athanor {
+namespace athanor::kernels {
 namespace {
 
 constexpr uint64_t kPieceBytes = uint64_t{1} << 20;
@@ -121,4 +121,4 @@ std::unique_ptr<Queue> make_cuda_queue(const CudaCalls& calls, int device, Threa
   return std::make_unique<CudaQueue>(calls, device, pool);
 }
 
-}  // namespace athanor
+}  // namespace athanor::kernels

@@ -1,17 +1,16 @@
-// A CUDA device as a Queue: a stream, the device's memory, and the kernels as a column of the table.
+// A CUDA device as a Queue: a stream, the device's memory, and a KernelTable.
 //
 //   CudaQueue queue(load_cuda(path), 0, &pool);
 //   Arena arena(queue);                              // slabs of the device's memory
 //   copy_from_host(ids, batch.data(), bytes);        // through pinned memory; returns at once
-//   kernels(x).gelu.forward(queue, y, x);            // submitted; returns at once
+//   kernels_of(x).gelu.forward(queue, y, x);            // submitted; returns at once
 //   copy_to_host(losses, loss, bytes);               // waits
 //
-// Nothing waits for the device but copy_to_host(), wait(), sum_squares and token_rows.assign, whose results the host
-// needs, and the giving back of a slab. Where a driver of the CPU refuses what its data says (an id out of
-// range), the device's kernel leaves the element out and notes it; the next wait throws the Error.
-// Errors: OverLimit where the device is full (tensor/arena.h); Recoverable, naming kernel and shapes, where it
-// refuses a launch; Error, naming the last kernels, where it fails later: it can then not be used any more.
-// Thread rule: as Queue.
+// Only these wait for the device: copy_to_host(), wait(), sum_squares and token_rows.assign (the host needs their
+// results), and release() of a slab. Where a CPU driver throws because of its data (an id out of range), the device's
+// kernel skips the element and notes a CudaFault; the next wait throws the Error. Errors: OverLimit if the device is
+// full (tensor/arena.h). Recoverable, naming kernel and shapes, if a launch is refused. Error, naming the last kernels,
+// if the device fails later; the queue cannot be used any more. Thread rule: as Queue.
 #pragma once
 
 #include <array>
@@ -22,7 +21,7 @@
 #include "athanor/kernels/table.h"
 #include "athanor/tensor/device_memory.h"
 
-namespace athanor {
+namespace athanor::kernels {
 
 class CudaQueue final : public Queue, public DeviceMemory {
  public:
@@ -38,11 +37,11 @@ class CudaQueue final : public Queue, public DeviceMemory {
   void clear(void* to, uint64_t size_bytes) override;
   std::unique_ptr<CopyLane> open_copy_lane() override;
 
-  void wait();  // for all that was submitted
+  void wait();  // for all submitted work
   const CudaCalls& calls() const { return calls_; }
   int device_index() const { return device_; }
   CudaCalls::Stream* stream() { return stream_; }
-  // Called with what a submission said.
+  // Called after each submission, with its error text or null; throws if there is one.
   void submitted(const char* kernel, const Tensor& x, const char* error);
 
  private:
@@ -60,7 +59,7 @@ class CudaQueue final : public Queue, public DeviceMemory {
 
 std::unique_ptr<Queue> make_cuda_queue(const CudaCalls& calls, int device, ThreadPool* pool);
 
-// Of a queue that is one.
+// The CudaQueue behind a queue of a CUDA device; Error for another device.
 inline CudaQueue& cuda(Queue& queue) {
   check(queue.device() == Device::cuda, "cuda: got a queue of the {}", name_of(queue.device()));
   return static_cast<CudaQueue&>(queue);
@@ -83,4 +82,4 @@ extern const RouterKernels cuda_router;
 extern const SwigluKernels cuda_swiglu;
 extern const TokenRowsKernels cuda_token_rows;
 
-}  // namespace athanor
+}  // namespace athanor::kernels

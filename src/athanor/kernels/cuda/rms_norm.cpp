@@ -1,6 +1,6 @@
 #include "athanor/kernels/cuda/driver.h"
 
-namespace athanor {
+namespace athanor::kernels {
 namespace {
 
 void forward(Queue& queue, Tensor& y, Tensor& rstd, const Tensor& x, const Tensor& w, float eps) {
@@ -37,4 +37,4 @@ void backward(Queue& queue, Tensor& dx, const Tensor& dy, const Tensor& x, const
 
 const RmsNormKernels cuda_rms_norm{forward, backward, backward_weight};
 
-}  // namespace athanor
+}  // namespace athanor::kernels

@@ -1,6 +1,6 @@
 #include "athanor/kernels/cuda/driver.h"
 
-namespace athanor {
+namespace athanor::kernels {
 namespace {
 
 void apply(Queue& queue, Tensor& y, const Tensor& x, const Tensor& cos, const Tensor& sin,
@@ -19,4 +19,4 @@ void apply(Queue& queue, Tensor& y, const Tensor& x, const Tensor& cos, const Te
 
 const RopeKernels cuda_rope{apply};
 
-}  // namespace athanor
+}  // namespace athanor::kernels

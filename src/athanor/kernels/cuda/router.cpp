@@ -1,6 +1,6 @@
 #include "athanor/kernels/cuda/driver.h"
 
-namespace athanor {
+namespace athanor::kernels {
 namespace {
 
 constexpr int64_t kBlockTokens = 64;  // of the partial sums
@@ -36,4 +36,4 @@ void backward(Queue& queue, Tensor& dlogits, const Tensor& dweights, const Tenso
 
 const RouterKernels cuda_router{forward, backward};
 
-}  // namespace athanor
+}  // namespace athanor::kernels

@@ -1,6 +1,6 @@
 #include "athanor/kernels/cuda/driver.h"
 
-namespace athanor {
+namespace athanor::kernels {
 namespace {
 
 void forward(Queue& queue, Tensor& y, const Tensor& gate, const Tensor& up) {
@@ -24,4 +24,4 @@ void backward(Queue& queue, Tensor& dgate, Tensor& dup, const Tensor& dy, const 
 
 const SwigluKernels cuda_swiglu{forward, backward};
 
-}  // namespace athanor
+}  // namespace athanor::kernels

@@ -1,9 +1,9 @@
 #include "athanor/kernels/cuda/driver.h"
 
-namespace athanor {
+namespace athanor::kernels {
 namespace {
 
-// The host needs the counts to know the shapes of what follows, so the choices come to it and the places go back.
+// The host needs the counts for the shapes of the following calls. So it copies the choices in, and the places back.
 ExpertCounts assign(Queue& queue, Tensor& places, Tensor& tokens, const Tensor& experts, int64_t num_experts,
                     std::span<const int64_t> capacity) {
   cpu_token_rows.assign(queue, places, tokens, experts, num_experts, capacity);
@@ -66,4 +66,4 @@ void combine_backward(Queue& queue, Tensor& dx, Tensor& dweights, const Tensor& 
 
 const TokenRowsKernels cuda_token_rows{assign, gather, gather_backward, combine, combine_backward};
 
-}  // namespace athanor
+}  // namespace athanor::kernels

@@ -1,5 +1,9 @@
 // GPT-2 (Radford et al., 2019): learned positions, pre-norm blocks with LayerNorm, attention, GELU.
-//   x += o(attention(q(n), k(n), v(n))),  n = layer_norm(x);    x += down(gelu(up(n)))
+//   x += o(attention(q(n), k(n), v(n))),  n = layer_norm(x);    x += down(gelu(up(n))),  n = layer_norm(x)
+//
+//   models::gpt2::Gpt2 model(resolved_config.model);       // or make_model() (models/model.h)
+//
+// Shapes, errors and thread rule: as Model.
 #pragma once
 
 #include "athanor/models/model.h"
@@ -7,7 +11,7 @@
 #include "athanor/nn/norm.h"
 #include "athanor/nn/residual.h"
 
-namespace athanor {
+namespace athanor::models::gpt2 {
 
 class Gpt2Block : public Module {
  public:
@@ -45,4 +49,4 @@ class Gpt2 : public Model {
   std::unique_ptr<Linear> head_;
 };
 
-}  // namespace athanor
+}  // namespace athanor::models::gpt2

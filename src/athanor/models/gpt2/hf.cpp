@@ -4,29 +4,29 @@
 
 #include "athanor/base/check.h"
 
-namespace athanor {
+namespace athanor::models::gpt2 {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
 ModelConfig read_gpt2_config(const HfConfig& config) {
   ModelConfig model;
-  model.family = "gpt2";
-  model.layers = config.integer("n_layer", 12);
-  model.width = config.integer("n_embd", 768);
-  model.heads = model.kv_heads = config.integer("n_head", 12);
-  if (model.heads == 0 || model.width % model.heads != 0)
-    config.refuse("n_embd",
-                  fmt::format("got {}, expected a multiple of n_head = {}", model.width, model.heads));
-  model.head_dim = model.width / model.heads;
-  if (model.width > INT64_MAX / 4) config.refuse("n_embd", "is too large");
-  model.ffn_width = config.integer("n_inner", 4 * model.width);
+  model.model_type = "gpt2";
+  model.num_hidden_layers = config.integer("n_layer", 12);
+  model.hidden_size = config.integer("n_embd", 768);
+  model.num_attention_heads = model.num_key_value_heads = config.integer("n_head", 12);
+  if (model.num_attention_heads == 0 || model.hidden_size % model.num_attention_heads != 0)
+    config.refuse("n_embd", fmt::format("got {}, expected a multiple of n_head = {}", model.hidden_size,
+                                        model.num_attention_heads));
+  model.head_dim = model.hidden_size / model.num_attention_heads;
+  if (model.hidden_size > INT64_MAX / 4) config.refuse("n_embd", "is too large");
+  model.intermediate_size = config.integer("n_inner", 4 * model.hidden_size);
   model.vocab_size = config.integer("vocab_size", 50257);
-  model.max_seq_len = config.integer("n_positions", 1024);
-  model.norm_eps = config.number("layer_norm_epsilon", 1e-5);
-  model.init_std = config.number("initializer_range", 0.02);
+  model.max_position_embeddings = config.integer("n_positions", 1024);
+  model.rms_norm_eps = config.number("layer_norm_epsilon", 1e-5);
+  model.initializer_range = config.number("initializer_range", 0.02);
   model.dropout = config.number("resid_pdrop", 0.1);
-  model.tie_embeddings = config.boolean("tie_word_embeddings", true);
+  model.tie_word_embeddings = config.boolean("tie_word_embeddings", true);
   model.bias = config.boolean("bias", true);
   const std::string act = config.text("activation_function", "gelu_new");
   if (act != "gelu_new" && act != "gelu_pytorch_tanh")
@@ -40,27 +40,29 @@ ModelConfig read_gpt2_config(const HfConfig& config) {
 
 void write_gpt2_config(const ModelConfig& model, Json& config) {
   check(
-      model.heads * model.head_dim == model.width && model.kv_heads == model.heads,
+      model.num_attention_heads * model.head_dim == model.hidden_size &&
+          model.num_key_value_heads == model.num_attention_heads,
       "export: got gpt2 with {} heads of {} and width {}, expected heads * head_dim = width: the format has "
       "no head_dim",
-      model.heads, model.head_dim, model.width);
+      model.num_attention_heads, model.head_dim, model.hidden_size);
   config["vocab_size"] = model.vocab_size;
-  config["n_positions"] = model.max_seq_len;
-  config["n_ctx"] = model.max_seq_len;
-  config["n_embd"] = model.width;
-  config["n_layer"] = model.layers;
-  config["n_head"] = model.heads;
-  config["n_inner"] = model.ffn_width == 4 * model.width ? Json(nullptr) : Json(model.ffn_width);
+  config["n_positions"] = model.max_position_embeddings;
+  config["n_ctx"] = model.max_position_embeddings;
+  config["n_embd"] = model.hidden_size;
+  config["n_layer"] = model.num_hidden_layers;
+  config["n_head"] = model.num_attention_heads;
+  config["n_inner"] =
+      model.intermediate_size == 4 * model.hidden_size ? Json(nullptr) : Json(model.intermediate_size);
   config["activation_function"] = "gelu_new";
   config["resid_pdrop"] = model.dropout;
   config["embd_pdrop"] = model.dropout;
   config["attn_pdrop"] = 0.0;
-  config["layer_norm_epsilon"] = model.norm_eps;
-  config["initializer_range"] = model.init_std;
+  config["layer_norm_epsilon"] = model.rms_norm_eps;
+  config["initializer_range"] = model.initializer_range;
   config["scale_attn_weights"] = true;
   config["scale_attn_by_inverse_layer_idx"] = false;
   config["reorder_and_upcast_attn"] = false;
-  config["tie_word_embeddings"] = model.tie_embeddings;
+  config["tie_word_embeddings"] = model.tie_word_embeddings;
   if (!model.bias) config["bias"] = false;
 }
 
@@ -76,7 +78,7 @@ std::vector<HfTensor> gpt2_tensors(const ModelConfig& model) {
       all.push_back(std::move(tensor));
     }
   };
-  for (int64_t i = 0; i < model.layers; ++i) {
+  for (int64_t i = 0; i < model.num_hidden_layers; ++i) {
     const std::string there = fmt::format("transformer.h.{}.", i), here = fmt::format("blocks.{}.", i);
     layer(there + "ln_1", {here + "attn_norm"}, false);
     layer(there + "attn.c_attn", {here + "attn.q", here + "attn.k", here + "attn.v"}, true);
@@ -86,27 +88,22 @@ std::vector<HfTensor> gpt2_tensors(const ModelConfig& model) {
     layer(there + "mlp.c_proj", {here + "mlp.down"}, true);
   }
   layer("transformer.ln_f", {"norm"}, false);
-  if (!model.tie_embeddings) all.push_back({"lm_head.weight", {"head.weight"}});
+  if (!model.tie_word_embeddings) all.push_back({"lm_head.weight", {"head.weight"}});
   return all;
 }
 
 bool is_ignored_by_gpt2(std::string_view name, const ModelConfig& model) {
-  return (model.tie_embeddings && name == "lm_head.weight") || name.ends_with(".attn.bias") ||
+  return (model.tie_word_embeddings && name == "lm_head.weight") || name.ends_with(".attn.bias") ||
          name.ends_with(".attn.masked_bias");
 }
 
 }  // namespace
 
 const HfFamily& gpt2_hf() {
-  static constexpr HfFamily family = {"gpt2",
-                                      "gpt2",
-                                      "GPT2LMHeadModel",
-                                      "transformer.",
-                                      read_gpt2_config,
-                                      write_gpt2_config,
-                                      gpt2_tensors,
-                                      is_ignored_by_gpt2};
+  static constexpr HfFamily family = {
+      "gpt2",       "GPT2LMHeadModel", "transformer.", read_gpt2_config, write_gpt2_config,
+      gpt2_tensors, is_ignored_by_gpt2};
   return family;
 }
 
-}  // namespace athanor
+}  // namespace athanor::models::gpt2

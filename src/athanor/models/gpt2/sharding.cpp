@@ -1,6 +1,6 @@
 #include "athanor/models/sharding.h"
 
-namespace athanor {
+namespace athanor::models::gpt2 {
 
 Sharding gpt2_sharding(const ModelConfig& config, bool sequence_parallel) {
   const auto [into, out_of] = Boundaries(sequence_parallel);
@@ -12,4 +12,4 @@ Sharding gpt2_sharding(const ModelConfig& config, bool sequence_parallel) {
   return table;
 }
 
-}  // namespace athanor
+}  // namespace athanor::models::gpt2

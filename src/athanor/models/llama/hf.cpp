@@ -6,52 +6,55 @@
 
 #include "athanor/models/hf_rope.h"
 
-namespace athanor {
+namespace athanor::models::llama {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-// A window of keys, or other kinds of layers, where they change what is computed.
+// Refuses sliding windows and other kinds of layers, unless they have no effect.
 void expect_full_attention(const HfConfig& config, const ModelConfig& model) {
   const bool used = config.boolean("use_sliding_window", true);
-  if (const int64_t window = config.integer("sliding_window", model.max_seq_len);
-      used && window < model.max_seq_len)
+  if (const int64_t window = config.integer("sliding_window", model.max_position_embeddings);
+      used && window < model.max_position_embeddings)
     config.refuse("sliding_window",
                   fmt::format("got {}, expected none or max_position_embeddings = {} at least", window,
-                              model.max_seq_len));
+                              model.max_position_embeddings));
   config.integer("max_window_layers", 0);  // of the layers with a window
   const std::vector<std::string> kinds = config.texts("layer_types");
   for (const std::string& kind : kinds)
     if (kind != "full_attention")
       config.refuse("layer_types",
                     fmt::format("got '{}', expected full_attention everywhere", kind.substr(0, 60)));
-  if (!kinds.empty() && static_cast<int64_t>(kinds.size()) != model.layers)
-    config.refuse("layer_types",
-                  fmt::format("got {} kinds, expected num_hidden_layers = {}", kinds.size(), model.layers));
+  if (!kinds.empty() && static_cast<int64_t>(kinds.size()) != model.num_hidden_layers)
+    config.refuse("layer_types", fmt::format("got {} kinds, expected num_hidden_layers = {}", kinds.size(),
+                                             model.num_hidden_layers));
 }
 
 }  // namespace
 
 ModelConfig read_llama_config(const HfConfig& config, const LlamaDefaults& defaults) {
   ModelConfig model;
-  model.family = "llama";
-  model.layers = config.integer("num_hidden_layers");
-  model.width = config.integer("hidden_size");
-  model.heads = config.integer("num_attention_heads");
+  model.model_type = "llama";
+  model.num_hidden_layers = config.integer("num_hidden_layers");
+  model.hidden_size = config.integer("hidden_size");
+  model.num_attention_heads = config.integer("num_attention_heads");
   // null says as many as heads, a missing key the family's own number.
   const bool family_kv_heads = defaults.kv_heads > 0 && !config.names("num_key_value_heads");
-  model.kv_heads = config.integer("num_key_value_heads", family_kv_heads ? defaults.kv_heads : model.heads);
-  model.head_dim = config.integer("head_dim", model.heads > 0 ? model.width / model.heads : 0);
-  model.ffn_width = config.integer("intermediate_size");
+  model.num_key_value_heads =
+      config.integer("num_key_value_heads", family_kv_heads ? defaults.kv_heads : model.num_attention_heads);
+  model.head_dim = config.integer(
+      "head_dim", model.num_attention_heads > 0 ? model.hidden_size / model.num_attention_heads : 0);
+  model.intermediate_size = config.integer("intermediate_size");
   model.vocab_size = config.integer("vocab_size");
-  model.max_seq_len = config.integer("max_position_embeddings", defaults.max_seq_len);
-  model.norm_eps = config.number("rms_norm_eps", defaults.norm_eps);
-  model.init_std = config.number("initializer_range", 0.02);
-  model.tie_embeddings = config.boolean("tie_word_embeddings", false);
-  if (!config.has("head_dim") && model.heads > 0 && model.width % model.heads != 0)
+  model.max_position_embeddings = config.integer("max_position_embeddings", defaults.max_seq_len);
+  model.rms_norm_eps = config.number("rms_norm_eps", defaults.norm_eps);
+  model.initializer_range = config.number("initializer_range", 0.02);
+  model.tie_word_embeddings = config.boolean("tie_word_embeddings", false);
+  if (!config.has("head_dim") && model.num_attention_heads > 0 &&
+      model.hidden_size % model.num_attention_heads != 0)
     config.refuse("hidden_size", fmt::format("got {}, expected a multiple of num_attention_heads = {}",
-                                             model.width, model.heads));
-  model.rope_base = read_rope_base(config, {defaults.rope_base, model.head_dim});
+                                             model.hidden_size, model.num_attention_heads));
+  model.rope_theta = read_rope_base(config, {defaults.rope_base, model.head_dim});
   if (const std::string act = config.text("hidden_act", "silu"); act != "silu")
     config.refuse("hidden_act", fmt::format("got '{}', expected silu", act));
   model.bias = config.boolean("attention_bias", false);
@@ -67,20 +70,20 @@ ModelConfig read_llama_config(const HfConfig& config, const LlamaDefaults& defau
 
 void write_llama_config(const ModelConfig& model, Json& config) {
   config["vocab_size"] = model.vocab_size;
-  config["hidden_size"] = model.width;
-  config["intermediate_size"] = model.ffn_width;
-  config["num_hidden_layers"] = model.layers;
-  config["num_attention_heads"] = model.heads;
-  config["num_key_value_heads"] = model.kv_heads;
+  config["hidden_size"] = model.hidden_size;
+  config["intermediate_size"] = model.intermediate_size;
+  config["num_hidden_layers"] = model.num_hidden_layers;
+  config["num_attention_heads"] = model.num_attention_heads;
+  config["num_key_value_heads"] = model.num_key_value_heads;
   config["head_dim"] = model.head_dim;
   config["hidden_act"] = "silu";
-  config["max_position_embeddings"] = model.max_seq_len;
-  config["initializer_range"] = model.init_std;
-  config["rms_norm_eps"] = model.norm_eps;
-  config["tie_word_embeddings"] = model.tie_embeddings;
-  config["rope_theta"] = model.rope_base;
+  config["max_position_embeddings"] = model.max_position_embeddings;
+  config["initializer_range"] = model.initializer_range;
+  config["rms_norm_eps"] = model.rms_norm_eps;
+  config["tie_word_embeddings"] = model.tie_word_embeddings;
+  config["rope_theta"] = model.rope_theta;
   config["rope_scaling"] = nullptr;
-  config["rope_parameters"] = {{"rope_theta", model.rope_base}, {"rope_type", "default"}};
+  config["rope_parameters"] = {{"rope_theta", model.rope_theta}, {"rope_type", "default"}};
   config["attention_bias"] = model.bias;
   config["mlp_bias"] = model.bias;
   config["attention_dropout"] = 0.0;
@@ -90,7 +93,7 @@ void write_llama_config(const ModelConfig& model, Json& config) {
 std::vector<HfTensor> llama_tensors(
     const ModelConfig& model, const std::function<void(int64_t, std::vector<HfTensor>&)>& feed_forward) {
   std::vector<HfTensor> all = {{"model.embed_tokens.weight", {"embed.weight"}}};
-  for (int64_t i = 0; i < model.layers; ++i) {
+  for (int64_t i = 0; i < model.num_hidden_layers; ++i) {
     const std::string there = fmt::format("model.layers.{}.", i), here = fmt::format("blocks.{}.", i);
     const auto linear = [&](const std::string& name, const std::string& ours) {
       all.push_back({there + name + ".weight", {here + ours + ".weight"}});
@@ -103,7 +106,7 @@ std::vector<HfTensor> llama_tensors(
     feed_forward(i, all);
   }
   all.push_back({"model.norm.weight", {"norm.weight"}});
-  if (!model.tie_embeddings) all.push_back({"lm_head.weight", {"head.weight"}});
+  if (!model.tie_word_embeddings) all.push_back({"lm_head.weight", {"head.weight"}});
   return all;
 }
 
@@ -125,21 +128,16 @@ std::vector<HfTensor> dense_tensors(const ModelConfig& model) {
 }
 
 bool is_ignored_by_llama(std::string_view name, const ModelConfig& model) {
-  return (model.tie_embeddings && name == "lm_head.weight") || name.ends_with("rotary_emb.inv_freq");
+  return (model.tie_word_embeddings && name == "lm_head.weight") || name.ends_with("rotary_emb.inv_freq");
 }
 
 }  // namespace
 
 const HfFamily& llama_hf() {
-  static constexpr HfFamily family = {"llama",
-                                      "llama",
-                                      "LlamaForCausalLM",
-                                      "model.",
-                                      read_dense_config,
-                                      write_llama_config,
-                                      dense_tensors,
-                                      is_ignored_by_llama};
+  static constexpr HfFamily family = {
+      "llama",       "LlamaForCausalLM", "model.", read_dense_config, write_llama_config,
+      dense_tensors, is_ignored_by_llama};
   return family;
 }
 
-}  // namespace athanor
+}  // namespace athanor::models::llama

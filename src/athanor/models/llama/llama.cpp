@@ -1,19 +1,21 @@
 #include "athanor/models/llama/llama.h"
 
-namespace athanor {
+namespace athanor::models::llama {
 
 std::unique_ptr<FeedForward> make_llama_mlp(Module* block, const ModelConfig& c) {
-  return std::make_unique<SwigluMlp>(
-      block, "mlp", SwigluMlp::Options{c.width, c.ffn_width, c.bias, c.init_std, residual_init_std(c)});
+  return std::make_unique<SwigluMlp>(block, "mlp",
+                                     SwigluMlp::Options{c.hidden_size, c.intermediate_size, c.bias,
+                                                        c.initializer_range, residual_init_std(c)});
 }
 
 LlamaBlock::LlamaBlock(Module* parent, int64_t index, const ModelConfig& c, const MakeFeedForward& make)
     : Module(parent, std::to_string(index)),
-      attn_norm_(this, "attn_norm", c.width, c.norm_eps),
+      attn_norm_(this, "attn_norm", c.hidden_size, c.rms_norm_eps),
       attn_(this, "attn",
-            {c.width, c.heads, c.kv_heads, c.head_dim, c.bias, c.init_std, residual_init_std(c)}),
+            {c.hidden_size, c.num_attention_heads, c.num_key_value_heads, c.head_dim, c.bias,
+             c.initializer_range, residual_init_std(c)}),
       attn_dropout_(this, "attn_dropout", c.dropout),
-      mlp_norm_(this, "mlp_norm", c.width, c.norm_eps),
+      mlp_norm_(this, "mlp_norm", c.hidden_size, c.rms_norm_eps),
       mlp_(make(this, index)),
       mlp_dropout_(this, "mlp_dropout", c.dropout) {}
 
@@ -27,19 +29,19 @@ Llama::Llama(const ModelConfig& c)
 
 Llama::Llama(const ModelConfig& c, const MakeFeedForward& make)
     : Model(c),
-      embed_(this, "embed", c.vocab_size, c.width, c.init_std),
+      embed_(this, "embed", c.vocab_size, c.hidden_size, c.initializer_range),
       embed_dropout_(this, "embed_dropout", c.dropout),
       blocks_root_(this, "blocks"),
       blocks_([&] {
         std::vector<std::unique_ptr<LlamaBlock>> blocks;
-        for (int64_t i = 0; i < c.layers; ++i)
+        for (int64_t i = 0; i < c.num_hidden_layers; ++i)
           blocks.push_back(std::make_unique<LlamaBlock>(&blocks_root_, i, c, make));
         return blocks;
       }()),
-      norm_(this, "norm", c.width, c.norm_eps),
-      head_(c.tie_embeddings
-                ? std::make_unique<Linear>(this, "head", embed_.table().param())
-                : std::make_unique<Linear>(this, "head", c.width, c.vocab_size, false, c.init_std)) {}
+      norm_(this, "norm", c.hidden_size, c.rms_norm_eps),
+      head_(c.tie_word_embeddings ? std::make_unique<Linear>(this, "head", embed_.table().param())
+                                  : std::make_unique<Linear>(this, "head", c.hidden_size, c.vocab_size, false,
+                                                             c.initializer_range)) {}
 
 Var Llama::embed(Tape& tape, const Tensor& ids, int64_t first_position) const {
   return embed_dropout_(embed_.leave(embedding(tape, ids, embed_.table(), nullptr, first_position)));
@@ -49,4 +51,4 @@ Var Llama::block(int64_t index, const Var& x, KvCache* cache) const {
   return (*blocks_.at(static_cast<size_t>(index)))(x, rope_, cache);
 }
 
-}  // namespace athanor
+}  // namespace athanor::models::llama

@@ -1,6 +1,10 @@
-// LLaMA (Touvron et al., 2023): pre-norm blocks with RMSNorm, rotary embeddings, grouped-query attention,
-// SwiGLU.
-//   x += o(attention(rope(q(n)), rope(k(n)), v(n))),  n = rms_norm(x);    x += down(swiglu(gate(n), up(n)))
+// LLaMA (Touvron et al., 2023): pre-norm blocks with RMSNorm, rotary embeddings, grouped-query attention, SwiGLU.
+//   x += o(attention(rope(q(n)), rope(k(n)), v(n))),  n = rms_norm(x)
+//   x += down(swiglu(gate(n), up(n))),  n = rms_norm(x)
+//
+//   models::llama::Llama model(resolved_config.model);     // or make_model() (models/model.h)
+//
+// Shapes, errors and thread rule: as Model.
 #pragma once
 
 #include <functional>
@@ -11,12 +15,13 @@
 #include "athanor/nn/norm.h"
 #include "athanor/nn/residual.h"
 
-namespace athanor {
+namespace athanor::models::llama {
 
-// Makes the second half of block `index` below `block`. Families that differ from LLaMA in it alone bring their own.
+// Makes the feed-forward half of block `index` as a child of `block`. Families that differ from LLaMA only there pass
+// their own function.
 using MakeFeedForward = std::function<std::unique_ptr<FeedForward>(Module* block, int64_t index)>;
 
-std::unique_ptr<FeedForward> make_llama_mlp(Module* block, const ModelConfig& config);  // "mlp"
+std::unique_ptr<FeedForward> make_llama_mlp(Module* block, const ModelConfig& config);  // module "mlp"
 
 class LlamaBlock : public Module {
  public:
@@ -53,4 +58,4 @@ class Llama : public Model {
   std::unique_ptr<Linear> head_;
 };
 
-}  // namespace athanor
+}  // namespace athanor::models::llama

@@ -1,7 +1,7 @@
 #include "athanor/models/sharding.h"
-#include "athanor/parallel/collective_ops.h"
+#include "athanor/parallel/tensor/collective_ops.h"
 
-namespace athanor {
+namespace athanor::models::moe {
 
 namespace {
 
@@ -15,17 +15,18 @@ Var whole_of(const Var& y, Group& group) {
 
 }  // namespace
 
-// Over axis tp, each rank computes layers of experts for its own rows of a pass; capacity, drops and balancing losses are
-// those of all of them (DealtTokens). Axis ep is what splits experts (parallel/expert_parallel.h).
+// Over axis tp, each rank computes the expert layers for its own rows of a pass; capacity, drops and balancing losses
+// are those of the full pass (PartitionedTokens). Axis ep partitions the experts (parallel/expert/expert_parallel.h).
 Sharding moe_sharding(const ModelConfig& config, bool sequence_parallel) {
-  Sharding table = config.dense_layers > 0 ? llama_sharding(config, sequence_parallel)
-                                           : transformer_sharding(config, sequence_parallel);
+  Sharding table = config.first_k_dense_replace > 0 ? llama_sharding(config, sequence_parallel)
+                                                    : transformer_sharding(config, sequence_parallel);
   table.push_back({.module = "blocks.*.moe",
                    .input = sequence_parallel ? drop_padding : own_rows_of,
                    .output = sequence_parallel ? add_padding : whole_of});
   table.push_back({.module = "blocks.*.moe.router", .split = Split::tokens});
-  if (config.shared_experts > 0) table.push_back({.module = "blocks.*.moe.shared.*", .split = Split::tokens});
+  if (config.n_shared_experts > 0)
+    table.push_back({.module = "blocks.*.moe.shared.*", .split = Split::tokens});
   return table;
 }
 
-}  // namespace athanor
+}  // namespace athanor::models::moe

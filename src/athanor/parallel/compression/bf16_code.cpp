@@ -3,7 +3,7 @@
 #include "athanor/parallel/compression/block_code.h"
 #include "athanor/tensor/dtype.h"
 
-namespace athanor {
+namespace athanor::parallel::compression {
 namespace {
 
 void encode_bf16(const float* x, int64_t count, std::byte* code) {
@@ -25,4 +25,4 @@ const BlockCode& bf16_code() {
   return code;
 }
 
-}  // namespace athanor
+}  // namespace athanor::parallel::compression

@@ -1,23 +1,24 @@
-// Sums of matrices sent as block codes, in two exchanges: every block belongs to a rank, which gets it from all others,
-// adds them in rank order and sends the sum on.
+// Compressed all-reduce of matrices with block codes, in two exchanges: a reduce-scatter in which each block has an
+// owner that sums it over the ranks, then an all-gather of the sums. Both are compressed and have error feedback.
 //
-//   start     p = x + residue;  block codes of p to their owners (all_to_all);  residue = p - decoded
+//   start     p = x + residual;  each encoded block of p to its owner (all_to_all);  residual = p - decoded
 //   proceed   sum = decoded blocks of ranks 0 ... n-1, in this order
-//             q = sum + sum residue;  its codes to all (all_gather);  sum residue = q - decoded
+//             q = sum + sum residual;  encoded q to all ranks (all_gather);  sum residual = q - decoded
 //   finish    x = decoded
 //
-// A tensor's blocks are its elements 256 at a time, so the result does not depend on buckets, and who adds up a block
-// makes no difference either: given the ranks' x, it is a function of n alone. With SumTensor::needed a block belongs
-// to the rank that needs it and the second exchange falls away: x there is the sum of the decoded blocks.
-// A rank sends (n-1) B c bytes in each exchange: c the bytes of a code, B the blocks of the rank that has most,
-// ceil(blocks / n) where they are shared out evenly.
+// A tensor's blocks are its elements 256 at a time, and it does not matter which rank owns a block: given the ranks' x,
+// the result depends on n alone, not on buckets.
+// With SumTensor::needed (ZeRO) the owner of a block is the rank that needs it. There is no second exchange then: x of
+// the owner is the sum of the decoded blocks.
+// Traffic: a rank sends (n-1) B c bytes in each exchange, c the bytes of an encoded block, B the number of blocks of
+// the rank that owns most: ceil(blocks / n) with an even split.
 #pragma once
 
 #include "athanor/parallel/compression/block_code.h"
 #include "athanor/parallel/compression/compressed_sum.h"
 #include "athanor/parallel/compression/error_feedback.h"
 
-namespace athanor {
+namespace athanor::parallel::compression {
 
 class BlockSum final : public CompressedSum {
  public:
@@ -38,10 +39,10 @@ class BlockSum final : public CompressedSum {
   struct Block {
     size_t tensor;
     int64_t first, count;  // elements of it
-    int64_t slot;          // owner * slots_ + its number among the owner's
+    int64_t slot;          // owner * slots_ + its number among the owner's blocks
   };
   void deal_out();
-  // body(block) for every block, or for those of this rank.
+  // body(block) for all blocks, or only for the blocks that this rank owns.
   template <typename Body>
   void for_blocks(bool all, const Body& body);
   std::byte* code_at(const Tensor& codes, int64_t slot) const {
@@ -57,11 +58,11 @@ class BlockSum final : public CompressedSum {
   bool both_ways_;
   std::vector<Block> blocks_;  // by slot
   std::pair<size_t, size_t> mine_{0, 0};
-  int64_t slots_ = 0;  // of a rank
+  int64_t slots_ = 0;  // slots per rank: the blocks of the rank that owns most
   ErrorFeedback feedback_, sum_feedback_;
   std::vector<Tensor> grads_;
   Tensor sent_, received_;  // u8 [n, slots, code bytes]
   Work work_;
 };
 
-}  // namespace athanor
+}  // namespace athanor::parallel::compression

@@ -9,7 +9,7 @@
 #include "athanor/parallel/compression/powersgd_sum.h"
 #include "athanor/parallel/compression/topk_sum.h"
 
-namespace athanor {
+namespace athanor::parallel::compression {
 namespace {
 
 std::unique_ptr<CompressedSum> make_sum(const std::string& name, std::vector<SumTensor> tensors, Group& group,
@@ -37,10 +37,10 @@ std::unique_ptr<CompressedSum> make_sum(const std::string& name, std::vector<Sum
 
 std::string CompressionState::prefix(int of_rank) const {
   switch (kind) {
-    case SumState::Kind::residue:
-      return "residue." + std::to_string(of_rank) + "." + weight->use();
-    case SumState::Kind::sum_residue:
-      return "sum_residue." + weight->use();
+    case SumState::Kind::residual:
+      return "error_feedback." + std::to_string(of_rank) + "." + weight->use();
+    case SumState::Kind::sum_residual:
+      return "server_error." + weight->use();
     case SumState::Kind::factor:
       break;
   }
@@ -54,7 +54,7 @@ Matrices matrices_of(const Param& param) {
 }
 
 Param::Part matrix_part(const Param& param) {
-  if (param.is_stack()) return {0, 1};  // they are cut between matrices
+  if (param.is_stack()) return {0, 1};  // a stack is partitioned between matrices
   return param.part(0).size > 1 ? param.part(0) : param.part(1);
 }
 
@@ -108,7 +108,7 @@ void CompressedGradients::add_part(size_t bucket, const std::vector<size_t>& slo
     const auto [count, rows, cols] = matrices_of(param);
     if (compressed && options_.kind == Compression::powersgd && param.is_stack()) {
       for (int64_t i = 0; i < count; ++i) {
-        std::string of_matrix = tensor_name;  // numbered as on one rank
+        std::string of_matrix = tensor_name;  // with the number of the matrix in the whole stack
         of_matrix.append(" ").append(std::to_string(param.box().offset[0] + i));
         part.pieces.push_back({slot, {i * rows * cols, (i + 1) * rows * cols}});
         tensors.push_back({.name = std::move(of_matrix), .rows = rows, .cols = cols});
@@ -150,7 +150,7 @@ void CompressedGradients::for_sums(const std::function<void(CompressedSum&)>& bo
 
 void CompressedGradients::begin_step(int64_t update, double loss_scale) {
   active_ = update > options_.warmup_updates;
-  started_.clear();  // of a step that failed
+  started_.clear();  // left over if a step failed
   for_sums([&](CompressedSum& sum) { sum.set_unit(loss_scale); });
 }
 
@@ -188,4 +188,4 @@ std::vector<CompressionState> CompressedGradients::states() const {
   return states;
 }
 
-}  // namespace athanor
+}  // namespace athanor::parallel::compression

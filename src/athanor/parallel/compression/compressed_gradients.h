@@ -1,20 +1,19 @@
-// Gradients that are summed over the ranks as fewer bytes: what replicated_gradients does with a complete bucket
-// where parallel.compression says so.
+// Gradient compression: reduces complete buckets over the ranks with fewer bytes (docs/compression.md has the methods).
 //
 //   CompressedGradients compressed(buckets, group, arena, options);
-//   compressed.begin_step(update);               // in the warm-up it stays out of the way
-//   if (compressed.active()) compressed.start(bucket, whole);
+//   compressed.begin_step(update);               // active() is false during the warm-up
+//   if (compressed.active()) compressed.start(bucket, grads);
 //   compressed.finish(clock);
 //
-// Compressed are matrices whose gradient is complete within the data-parallel ranks: vectors, what tensor parallelism
-// adds up afterwards (Shard::partial), and matrices that would not become smaller are sent as f32. A stack of experts'
-// matrices [E,R,C] has factors for each of them (PowerSGD), so ranks that have some of the experts (axis ep) have theirs;
-// and what tensor parallelism leaves a rank of a matrix is a matrix of its own: k, blocks and factors are those of it.
-// Each use of a shared parameter is compressed apart. With onebit_adam nothing is sent here at all: its optimizer does
-// (onebit_adam.h), and grad(param) is the rank's own.
-// Hybrid sharding (bf16, int8): a set of ranks has summed a gradient exactly, and the sets exchange codes of their sums.
-// `group` are the ranks with this one's place in all sets, and each rank of a set codes its share: block codes do not see
-// where a matrix is cut (shard_layout.h).
+// What is compressed: matrices whose gradient is complete within the data-parallel ranks. Sent as f32: vectors,
+// gradients that tensor parallelism still has to sum (Shard::partial), and matrices that would not become smaller.
+// A stack of expert matrices [E,R,C] has PowerSGD factors for each matrix, so an expert-parallel rank has the factors
+// of its own experts. A rank's part of a tensor-parallel matrix is compressed as a matrix of its own. The gradients of
+// a shared parameter's uses are compressed separately. 1-bit Adam sends nothing here: its optimizer does
+// (onebit_adam.h), and the gradient stays the rank's own.
+// Hybrid sharding (bf16, int8): each shard group sums its gradients exactly; the sums are compressed and exchanged
+// between shard groups. `group` are the ranks that hold the same shard, and each compresses its shard. Block codes do
+// not depend on where a matrix is partitioned (shard_layout.h).
 // Errors: the group's. Thread rule: one thread.
 #pragma once
 
@@ -24,35 +23,36 @@
 #include <string>
 #include <vector>
 
-#include "athanor/parallel/buckets.h"
 #include "athanor/parallel/compression/compressed_sum.h"
 #include "athanor/parallel/compression/compression.h"
+#include "athanor/parallel/data/buckets.h"
 
-namespace athanor {
+namespace athanor::parallel::compression {
 
-// What must survive a restart, beside weights and optimizer state. In a checkpoint its logical tensor is called
-// prefix(rank) + "." + the parameter's name:
+// State of compression that checkpoints hold beside weights and optimizer state. The name of its logical tensor in a
+// checkpoint is prefix(rank) + "." + the parameter's name:
 //
-//   residue.RANK.USE.PARAM    of the parameter's shape, one for each of the ranks that its gradient is summed over
-//   sum_residue.USE.PARAM     of the parameter's shape; each rank has a range of it
-//   factor.USE.PARAM          [r, C], of a stack [E, r, C], of P parts [P, r, columns of a part]; all ranks that sum
-//                             it alike
+//   error_feedback.RANK.USE.PARAM  error-feedback residual, of the parameter's shape: one of each rank that the gradient is
+//                             summed over
+//   server_error.USE.PARAM    error-feedback residual of the sum, of the parameter's shape, partitioned over the ranks
+//   factor.USE.PARAM          PowerSGD factor, replicated: [r, C], of a stack [E, r, C], of P tensor-parallel parts
+//                             [P, r, columns of a part]
 struct CompressionState {
   SumState::Kind kind;
   const Weight* weight;
   FlatRange range;  // elements of the parameter (a factor: those of its matrix)
   Tensor values;
-  int rank, ranks;  // this one, of those that the gradient is summed over
+  int rank, ranks;  // this rank, and the number of ranks that the gradient is summed over
   std::string prefix(int of_rank) const;
 };
 
-// What a parameter is to a code: a matrix, or a stack of them.
+// A parameter as compression sees it: `count` matrices, several in a stack of experts.
 struct Matrices {
   int64_t count, rows, cols;
 };
 Matrices matrices_of(const Param& param);
 
-// Which part of a matrix this rank has, of how many: {0, 1} where tensor parallelism does not cut it.
+// Which part of a tensor-parallel matrix this rank has, of how many parts; {0, 1} where it is not partitioned.
 Param::Part matrix_part(const Param& param);
 
 // Whether a matrix is compressed under these options.
@@ -60,24 +60,24 @@ bool is_compressed(const Param& param, const CompressionOptions& options);
 
 class CompressedGradients {
  public:
-  // `row`: the one of each bucket that this rank codes, with hybrid sharding.
+  // `row`: with hybrid sharding the row of each bucket that this rank compresses.
   CompressedGradients(const Buckets& buckets, Group& group, Arena& arena, const CompressionOptions& options,
                       std::optional<int> row = {});
 
-  // `loss_scale`: what the gradients of the step are multiplied by (f16).
+  // `loss_scale`: the factor in the gradients of this step (f16).
   void begin_step(int64_t update, double loss_scale = 1.0);
-  void forget();  // of all sums: the step's were not finite
+  void forget();  // clears the state of all sums: the step's gradients were not finite
   bool active() const { return active_; }
   bool sums() const { return !active_ || options_.kind != Compression::onebit_adam; }
 
   // The bucket [rows * count]; with hybrid sharding this rank's row of it.
   void start(size_t bucket, const Tensor& grads);
-  void finish(size_t bucket, WaitClock& clock);  // of those that were started, before others
-  void finish(WaitClock& clock);                 // all
+  void finish(size_t bucket, WaitClock& clock);  // this started bucket, before the others
+  void finish(WaitClock& clock);                 // all started buckets
   std::vector<CompressionState> states() const;
 
  private:
-  struct Piece {  // elements of a weight of a bucket, a tensor of the sum
+  struct Piece {  // elements of one weight of a bucket: a tensor of the sum
     size_t slot;
     FlatRange range;
   };
@@ -95,7 +95,7 @@ class CompressedGradients {
   std::optional<int> row_;
   bool active_ = false;
   std::vector<std::vector<Part>> parts_;  // of each bucket
-  std::vector<size_t> started_;           // buckets, in this order
+  std::vector<size_t> started_;           // buckets, in the order of start()
 };
 
-}  // namespace athanor
+}  // namespace athanor::parallel::compression

@@ -1,14 +1,14 @@
-// The sum over the ranks of some matrices, as fewer bytes: what each way of compression does for the matrices of one
-// bucket. Started while the backward pass runs, carried on and ended when it is over:
+// Interface of a compressed all-reduce of matrices: what each compression method does for the matrices of one bucket.
+// start() runs during the backward pass, proceed() and finish() after it:
 //
-//   sum->start(grads);                                  // each [numel] f32; encodes, starts the first exchange
+//   sum->start(grads);                                  // each [numel] f32; compresses, starts the first exchange
 //   for (auto& s : sums) s->proceed(clock);             // waits for it, starts the second one
 //   for (auto& s : sums) s->finish(clock);              // the tensors of start() hold the sum
 //
 // Every rank gets the same bits. Between start() and finish() the tensors belong to the sum. Where a rank needs only a
-// range of each (ZeRO 1) the rest may be left as it is. On the null device memory is taken and nothing else done.
-// What is kept from step to step does not depend on the loss scale of f16, which values come with: set_unit(). forget():
-// a step whose sums were not finite is as if nothing had been kept.
+// range of a tensor (ZeRO 1) the other elements are undefined. On the null device memory is allocated, nothing else
+// done. State kept from step to step does not depend on the loss scale of f16: set_unit() gives the scale of the next
+// values. forget() clears the state after a step whose sums were not finite.
 // Errors: the group's. Thread rule: one thread.
 #pragma once
 
@@ -16,14 +16,14 @@
 #include <vector>
 
 #include "athanor/autograd/param.h"
-#include "athanor/parallel/gradient_sum.h"
+#include "athanor/parallel/data/gradient_sum.h"
 
-namespace athanor {
+namespace athanor::parallel::compression {
 
 struct SumTensor {
   std::string name;  // unique, the same on every rank
   int64_t rows = 0, cols = 0;
-  std::vector<FlatRange> needed = {};  // by rank, cut at multiples of kCodeBlock; empty: every rank needs all
+  std::vector<FlatRange> needed = {};  // by rank, at multiples of kCodeBlock; empty: every rank needs all
   int64_t numel() const { return rows * cols; }
 };
 
@@ -33,12 +33,12 @@ inline std::vector<int64_t> numels_of(const std::vector<SumTensor>& tensors) {
   return numels;
 }
 
-// What a sum keeps from step to step.
+// State that a sum keeps from step to step.
 struct SumState {
   enum class Kind {
-    residue,      // of what this rank sent: every rank has another one
-    sum_residue,  // of what it sent on of the sum: elements `range` of the tensor, which only this rank has
-    factor,       // a matrix [rows, cols] that all ranks have alike
+    residual,      // error-feedback residual of what this rank sent; every rank has its own
+    sum_residual,  // error-feedback residual of the sum that it sent on: elements `range`, on this rank only
+    factor,        // PowerSGD factor, a matrix [rows, cols] replicated on all ranks
   };
   Kind kind;
   size_t tensor;
@@ -57,4 +57,4 @@ class CompressedSum {
   virtual std::vector<SumState> states() const = 0;
 };
 
-}  // namespace athanor
+}  // namespace athanor::parallel::compression

@@ -1,16 +1,17 @@
-// Error feedback (Seide et al. 2014; Karimireddy et al., "Error feedback fixes SignSGD", ICML 2019): what a lossy code
-// left out of a step's values is added to the next step's, so nothing is lost, only late.
+// Error feedback (Seide et al. 2014; Karimireddy et al., "Error feedback fixes SignSGD", ICML 2019): the compression
+// error of a step, the residual, is added to the values of the next step, so nothing is lost, only delayed.
 //
 //   ErrorFeedback feedback({numel, ...}, arena, /*enabled=*/true);
-//   feedback.add(tensor, first, count, x);               // x += residue
+//   feedback.add(tensor, first, count, x);               // x += residual
 //   ... decoded = decode(encode(x)) ...
-//   feedback.keep(tensor, first, count, x, decoded);     // residue = x - decoded
-//   feedback.encode(code, tensor, first, count, x, bytes);   // all three, of a block code
-//   feedback.keep_rest(tensor, x);                           // residue = x: what is left of it is not sent
+//   feedback.keep(tensor, first, count, x, decoded);     // residual = x - decoded
+//   feedback.encode(code, tensor, first, count, x, bytes);   // all three, with a block code
+//   feedback.keep_rest(tensor, x);                           // residual = x: the values in x were not sent
 //
-// Residues are f32, zero at the start, kind `optimizer` of the memory plan. Where it is not enabled nothing is kept
-// and both calls do nothing. Values may have a unit (the loss scale of f16): x is so many times what the residue counts.
-// Thread rule: calls for different elements may be made at once; set_unit() and clear() stand between steps.
+// Residuals are f32, zero at the start, category `optimizer` of the memory plan. If not enabled, nothing is kept; add()
+// and keep() do nothing, encode() only encodes. set_unit(): x is in multiples of this unit (the loss scale of f16);
+// residuals are stored without it.
+// Thread rule: calls for different elements may be concurrent; set_unit() and clear() only between steps.
 #pragma once
 
 #include <array>
@@ -19,33 +20,33 @@
 #include "athanor/parallel/compression/block_code.h"
 #include "athanor/tensor/tensor.h"
 
-namespace athanor {
+namespace athanor::parallel::compression {
 
 class ErrorFeedback {
  public:
   ErrorFeedback(const std::vector<int64_t>& numels, Arena& arena, bool enabled) {
     for (const int64_t numel : numels)
-      if (enabled) residues_.push_back(zeros(arena, {numel}, Dtype::f32, Category::optimizer));
+      if (enabled) residuals_.push_back(zeros(arena, {numel}, Dtype::f32, Category::optimizer));
   }
-  bool enabled() const { return !residues_.empty(); }
-  const Tensor& residue(size_t tensor) const { return residues_.at(tensor); }
+  bool enabled() const { return !residuals_.empty(); }
+  const Tensor& residual(size_t tensor) const { return residuals_.at(tensor); }
   void set_unit(double unit) {
     unit_ = static_cast<float>(unit);
-    to_residue_ = static_cast<float>(1.0 / unit);
+    to_residual_ = static_cast<float>(1.0 / unit);
   }
   void clear() {
-    for (Tensor& residue : residues_) fill_zero(residue);
+    for (Tensor& residual : residuals_) fill_zero(residual);
   }
 
   void add(size_t tensor, int64_t first, int64_t count, float* x) const {
     if (!enabled()) return;
-    const float* residue = residues_[tensor].data<float>() + first;
-    for (int64_t i = 0; i < count; ++i) x[i] += residue[i] * unit_;
+    const float* residual = residuals_[tensor].data<float>() + first;
+    for (int64_t i = 0; i < count; ++i) x[i] += residual[i] * unit_;
   }
   void keep(size_t tensor, int64_t first, int64_t count, const float* x, const float* decoded) {
     if (!enabled()) return;
-    float* residue = residues_[tensor].data<float>() + first;
-    for (int64_t i = 0; i < count; ++i) residue[i] = (x[i] - decoded[i]) * to_residue_;
+    float* residual = residuals_[tensor].data<float>() + first;
+    for (int64_t i = 0; i < count; ++i) residual[i] = (x[i] - decoded[i]) * to_residual_;
   }
   void encode(const BlockCode& code, size_t tensor, int64_t first, int64_t count, float* x,
               std::byte* bytes) {
@@ -58,13 +59,13 @@ class ErrorFeedback {
   }
   void keep_rest(size_t tensor, const float* x) {
     if (!enabled()) return;
-    float* residue = residues_[tensor].data<float>();
-    for (int64_t i = 0; i < residues_[tensor].numel(); ++i) residue[i] = x[i] * to_residue_;
+    float* residual = residuals_[tensor].data<float>();
+    for (int64_t i = 0; i < residuals_[tensor].numel(); ++i) residual[i] = x[i] * to_residual_;
   }
 
  private:
-  std::vector<Tensor> residues_;
-  float unit_ = 1.0f, to_residue_ = 1.0f;
+  std::vector<Tensor> residuals_;
+  float unit_ = 1.0f, to_residual_ = 1.0f;
 };
 
-}  // namespace athanor
+}  // namespace athanor::parallel::compression

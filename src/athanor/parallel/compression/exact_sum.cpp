@@ -1,6 +1,6 @@
 #include "athanor/parallel/compression/exact_sum.h"
 
-namespace athanor {
+namespace athanor::parallel::compression {
 
 void ExactSum::start(std::vector<Tensor> grads) {
   grads_ = std::move(grads);
@@ -28,4 +28,4 @@ void ExactSum::proceed(WaitClock& clock) {
   packed_ = {};
 }
 
-}  // namespace athanor
+}  // namespace athanor::parallel::compression

@@ -1,10 +1,11 @@
-// The sum of what is not compressed (vectors, and matrices that are small or that tensor parallelism adds up again):
-// packed into one f32 all_reduce, 2 (n-1)/n 4 bytes an element.
+// Uncompressed all-reduce behind the interface of compressed_sum.h, for gradients that are not compressed: vectors,
+// small matrices, matrices that tensor parallelism sums again. Packs them into one f32 all_reduce: 2 (n-1)/n 4 bytes an
+// element.
 #pragma once
 
 #include "athanor/parallel/compression/compressed_sum.h"
 
-namespace athanor {
+namespace athanor::parallel::compression {
 
 class ExactSum final : public CompressedSum {
  public:
@@ -24,4 +25,4 @@ class ExactSum final : public CompressedSum {
   Work work_;
 };
 
-}  // namespace athanor
+}  // namespace athanor::parallel::compression

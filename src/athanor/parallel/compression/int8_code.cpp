@@ -6,7 +6,7 @@
 
 #include "athanor/parallel/compression/block_code.h"
 
-namespace athanor {
+namespace athanor::parallel::compression {
 namespace {
 
 constexpr uint32_t kInfinity = 0x7f800000u;
@@ -16,7 +16,7 @@ struct Int8Block {
   int8_t steps[kCodeBlock] = {};
 };
 
-// As bits, magnitudes compare like numbers, and NaN is above infinity.
+// As integers the bits of magnitudes compare like the numbers, and NaN is above infinity.
 float scale_of(const float* x, int64_t count) {
   uint32_t largest = 0;
   for (int64_t i = 0; i < count; ++i)
@@ -25,7 +25,7 @@ float scale_of(const float* x, int64_t count) {
   return std::bit_cast<float>(largest) / 127.0f;
 }
 
-// A scale of a block of denormals may round to zero, or up far enough that x / s is above 127.
+// In a block of denormals the scale s may round to zero, or down so far that x / s is above 127.
 void encode_int8(const float* x, int64_t count, std::byte* code) {
   Int8Block block{.scale = scale_of(x, count)};
   if (block.scale > 0.0f)
@@ -47,4 +47,4 @@ const BlockCode& int8_code() {
   return code;
 }
 
-}  // namespace athanor
+}  // namespace athanor::parallel::compression

@@ -8,7 +8,7 @@
 #include "athanor/parallel/compression/block_sum.h"
 #include "athanor/parallel/compression/exact_sum.h"
 
-namespace athanor {
+namespace athanor::parallel::compression {
 namespace {
 
 constexpr double kLeastVariance = 0.01;
@@ -44,8 +44,8 @@ FlatRange in_both(const FlatRange& a, const FlatRange& b) {
   return {first, std::max(first, std::min(a.last, b.last))};
 }
 
-// body(elements, matrix) for what norm blocks and the ends of matrices cut a parameter into. Shares are cut between norm
-// blocks (shard_layout.h), so a cell lies in one of them.
+// Calls body(elements, matrix) for each cell: a norm block, or the part of one that lies in one matrix. Shards begin at
+// norm blocks (shard_layout.h), so a cell lies in one shard.
 template <typename Body>
 void for_cells(const Param& param, const Body& body) {
   const int64_t matrix = matrix_elements(param);
@@ -74,7 +74,7 @@ void OneBitAdam::allocate(Arena& arena) {
 }
 
 void OneBitAdam::add_slots() {
-  const std::vector<State> kept = states();  // m and v of each
+  const std::vector<State> kept = states();  // m and v of each parameter
   int64_t others = 0;
   for (size_t i = 0; i < kept.size(); i += 2) {
     Param& param = *kept[i].param;
@@ -120,7 +120,7 @@ void OneBitAdam::begin(bool raise) {
   begun_ = true;
 }
 
-// Of each matrix, the same bits however it is shared out.
+// The sum of v over each matrix, with the same bits for any partition.
 std::vector<double> OneBitAdam::sum_variance(const Slot& slot) const {
   int64_t num_cells = 0;
   for_cells(*slot.param, [&](const FlatRange&, size_t) { ++num_cells; });
@@ -136,7 +136,7 @@ std::vector<double> OneBitAdam::sum_variance(const Slot& slot) const {
     }
     ++cell;
   });
-  if (!slot.ranks.pieces.empty())  // what others have is zero here
+  if (!slot.ranks.pieces.empty())  // cells of other ranks are zero here
     slot.ranks.group->all_reduce(cells.raw(), num_cells, Dtype::f64, "variance of " + slot.param->name())
         .wait();
   cell = cells.data<double>();
@@ -144,8 +144,8 @@ std::vector<double> OneBitAdam::sum_variance(const Slot& slot) const {
   return sums;
 }
 
-// `all`: else only zeros, of which a matrix that moves has none after its warm-up; a state that plain AdamW has brought
-// past the warm-up may.
+// Raises small v to the lower bound: all of them, or (`all` false) zeros only. A matrix with a gradient has no zero v
+// after its own warm-up, but may have some if the state comes from plain AdamW.
 void OneBitAdam::raise_variance(Slot& slot, bool all) {
   const FlatRange own = slot.param->range();
   slot.moves.clear();
@@ -164,7 +164,7 @@ void OneBitAdam::raise_variance(Slot& slot, bool all) {
   }
 }
 
-// From each rank its piece, straight to where it stays.
+// Broadcasts each rank's shard of the momentum directly into its final place.
 void OneBitAdam::gather_momentum(const Slot& slot) const {
   if (arena_->queue().device() == Device::null) return;
   const FlatRange own = slot.param->range();
@@ -231,7 +231,7 @@ void OneBitAdam::step(const std::function<const Tensor&(Param&)>& grad, const Op
   for (const Part& part : parts_) part.sum->start(momenta(part, grad, step));
   for (const Part& part : parts_) part.sum->proceed(clock);
   for (const Part& part : parts_) part.sum->finish(clock);
-  // The kernel with decays of one and no gradient leaves m and v alone.
+  // With beta1 = beta2 = 1 and a gradient of zero the AdamW kernel leaves m and v unchanged.
   const AdamwStep update{
       .lr = static_cast<float>(step.lr),
       .beta1 = 1.0f,
@@ -253,7 +253,7 @@ void OneBitAdam::step(const std::function<const Tensor&(Param&)>& grad, const Op
                                  slot->param->copy_of_master(),
                                  sum.flat(own.first, own.count()).view(slot->param->kept_shape()),
                                  weight_decay_of(*slot->param)};
-      kernels(sum).optimizer.adamw(sum.queue(), {&tensors, 1}, update);
+      kernels_of(sum).optimizer.adamw(sum.queue(), {&tensors, 1}, update);
     }
 }
 
@@ -268,4 +268,4 @@ std::vector<CompressionState> OneBitAdam::compression_states() const {
   return states;
 }
 
-}  // namespace athanor
+}  // namespace athanor::parallel::compression

@@ -1,37 +1,37 @@
 // 1-bit Adam (Tang et al., "1-bit Adam: communication efficient large-scale training with Adam's convergence speed",
-// ICML 2021): AdamW in a warm-up, whose variance then stays as it is, so that the step is linear in the momentum and the
+// ICML 2021): AdamW during the warm-up, then its variance is frozen. The step is then linear in the momentum, so the
 // momentum can be sent as signs, with error feedback on both sides.
 //
 //   OneBitAdam optimizer(options, params, ranks_of, compression);   // as any Optimizer; gradients of DataParallel
 //
 //   update t <= warm-up    AdamW; the gradients are summed over the ranks
-//   the first after it     v = max(v, kLeastVariance * mean of v over the matrix): signs know no small elements, and
-//                          those whose gradient was hardly seen would make steps without measure
-//   all after it           m = sum over the ranks of code(b1 m / n + (1 - b1) g_rank), both ways as in block_sum.h with
-//                          onebit_code();  master -= lr (m / c1(t)) / (sqrt(v / c2(warm-up)) + eps), decay as in AdamW
+//   first update after it  v = max(v, kLeastVariance * mean of v over the matrix): signs make all elements equally
+//                          large, so an element with a tiny v would get a huge step
+//   all updates after it   m = sum over the ranks of compressed(b1 m / n + (1 - b1) g_rank), in both exchanges of
+//                          block_sum.h, with onebit_code()
+//                          master -= lr (m / c1(t)) / (sqrt(v / c2(warm-up)) + eps), weight decay as in AdamW
 //
-// step() takes this rank's gradients after the warm-up, and overwrites them. What is_compressed() says no to has a
-// momentum that is summed in f32. Nobody knows the gradient's norm then, so nothing is clipped. Matrices whose v is zero,
-// which had no gradient yet, keep m = 0 and stay. Experts on other ranks than everything else (axis ep) are summed over
-// the ranks with the same ones, n of them; what one rank alone has is not coded.
+// After the warm-up step() takes this rank's own gradients and overwrites them; the norm of the mean gradient is
+// unknown, so nothing is clipped. Parameters for which is_compressed() is false have their momentum summed in f32. A
+// matrix whose v is zero, which never had a gradient, keeps m = 0 and does not change. Experts with a group of their
+// own (ep) are summed over it, n its size; in a group of one rank nothing is compressed.
 //
-// ZeRO 1: master, v and the update are of the rank's share of a parameter, with the bits of a whole one. Momenta are whole,
-// since each rank codes that of its own gradient: of what others update the optimizer has them beside the state, current
-// from the first coded update on, before which the ranks tell each other.
-// Errors: the groups'.
-// Thread rule: one thread.
+// ZeRO 1: master, v and the update are partitioned, with the bits of unpartitioned ones. Momenta are replicated, since
+// each rank compresses the whole momentum of its own gradient. The momenta of elements that other ranks update are
+// extra memory; they are all-gathered when the warm-up ends.
+// Errors: the groups'. Thread rule: one thread.
 #pragma once
 
 #include <memory>
 
 #include "athanor/optim/adamw.h"
-#include "athanor/parallel/data_parallel.h"
+#include "athanor/parallel/data/data_parallel.h"
 
-namespace athanor {
+namespace athanor::parallel::compression {
 
 class OneBitAdam final : public AdamW {
  public:
-  // Asked for in allocate().
+  // Called in allocate().
   using RanksOf = std::function<ParamRanks(const Param&)>;
   OneBitAdam(const OptimizerOptions& options, const std::vector<std::unique_ptr<Param>>& params,
              RanksOf ranks_of, const CompressionOptions& compression);
@@ -44,10 +44,10 @@ class OneBitAdam final : public AdamW {
     Param* param;
     ParamRanks ranks;
     Tensor m, v;                   // of param->range(); undefined where that is empty
-    Tensor before, after;          // the momenta of what others update; undefined where there is nothing
+    Tensor before, after;          // momenta of the elements before and after range(); undefined where empty
     std::vector<bool> moves = {};  // by matrix: v is not zero
   };
-  struct Part {  // whose momenta are summed together
+  struct Part {  // parameters whose momenta are summed together
     Group* group;
     std::vector<Slot*> slots;
     std::unique_ptr<CompressedSum> sum;
@@ -68,7 +68,7 @@ class OneBitAdam final : public AdamW {
   std::vector<Slot> slots_;
   Tensor others_;  // before and after of all slots
   std::vector<Part> parts_;
-  bool begun_ = false;  // all momenta are current, and what moves is known
+  bool begun_ = false;  // after the warm-up: all momenta are current and Slot::moves is known
 };
 
-}  // namespace athanor
+}  // namespace athanor::parallel::compression

@@ -4,7 +4,7 @@
 
 #include "athanor/parallel/compression/block_code.h"
 
-namespace athanor {
+namespace athanor::parallel::compression {
 namespace {
 
 struct OneBitBlock {
@@ -37,4 +37,4 @@ const BlockCode& onebit_code() {
   return code;
 }
 
-}  // namespace athanor
+}  // namespace athanor::parallel::compression

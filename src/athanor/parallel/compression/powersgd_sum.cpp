@@ -6,13 +6,13 @@
 
 #include "athanor/base/philox.h"
 
-namespace athanor {
+namespace athanor::parallel::compression {
 namespace {
 
 constexpr int64_t kLanes = 16, kRowsPerTask = 64, kColsPerTask = 256;
-constexpr double kOnlyRounding = 1e-12;  // of a column's square, what is left of it
+constexpr double kOnlyRounding = 1e-12;  // fraction of a column's squared norm that may be rounding error
 
-// In lanes of a fixed order.
+// Adds in a fixed order of vector lanes.
 float dot(const float* a, const float* b, int64_t count) {
   std::array<float, kLanes> lanes{};
   int64_t i = 0;
@@ -43,7 +43,7 @@ void make_orthonormal(const Tensor& p) {
       for (int64_t i = 0; i < rows; ++i) row[i] -= part * other[i];
     }
     const double left = exact_dot(row, row, rows);
-    // What is not finite stays so, to be found by the norm of the gradient.
+    // NaN and infinity propagate, so that the gradient norm finds them.
     const auto factor = static_cast<float>(left <= kOnlyRounding * before ? 0.0 : 1.0 / std::sqrt(left));
     for (int64_t i = 0; i < rows; ++i) row[i] *= factor;
   }
@@ -92,7 +92,7 @@ PowersgdSum::Matrix PowersgdSum::matrix(size_t tensor) const {
           q_.flat(first_q_[tensor], rank_ * cols).view({rank_, cols})};
 }
 
-// A column of zeros stays one for ever.
+// Draws the columns of Q that are zero: the iteration would leave them zero for ever.
 void PowersgdSum::draw_columns(const Matrix& m, size_t tensor) const {
   const RandomStream stream(seed_, "powersgd " + tensors_[tensor].name);
   for (int64_t j = 0; j < rank_; ++j) {
@@ -119,12 +119,12 @@ void PowersgdSum::start(std::vector<Tensor> grads) {
   work_ = group_.all_reduce(p_.raw(), total_p_, Dtype::f32, name_ + ": P");
 }
 
-void PowersgdSum::keep_residue(const Matrix& m, size_t tensor) {
+void PowersgdSum::keep_residual(const Matrix& m, size_t tensor) {
   const float* x = grads_[tensor].data<float>();
-  Tensor residue = feedback_.residue(tensor);
+  Tensor residual = feedback_.residual(tensor);
   for_tasks(arena_.queue(), m.rows, kRowsPerTask, [&](int64_t first, int64_t last) {
     for (int64_t row = first; row < last; ++row) {
-      float* left = residue.data<float>() + row * m.cols;
+      float* left = residual.data<float>() + row * m.cols;
       multiply_row(m.p.data<float>(), m.q.data<float>(), rank_, m.rows, m.cols, row, left);
       feedback_.keep(tensor, row * m.cols, m.cols, x + row * m.cols, left);
     }
@@ -145,7 +145,7 @@ void PowersgdSum::proceed(WaitClock& clock) {
           for (int64_t c = first; c < last; ++c) q[c] += p[j * m.rows + row] * x[row * m.cols + c];
       }
     });
-    if (feedback_.enabled()) keep_residue(m, t);
+    if (feedback_.enabled()) keep_residual(m, t);
   }
   work_ = group_.all_reduce(q_.raw(), q_.numel(), Dtype::f32, name_ + ": Q");
 }
@@ -169,7 +169,7 @@ std::vector<SumState> PowersgdSum::states() const {
   for (size_t t = 0; t < tensors_.size(); ++t) {
     const auto [rows, cols] = std::pair(tensors_[t].rows, tensors_[t].cols);
     if (feedback_.enabled())
-      states.push_back({SumState::Kind::residue, t, {0, rows * cols}, feedback_.residue(t)});
+      states.push_back({SumState::Kind::residual, t, {0, rows * cols}, feedback_.residual(t)});
     states.push_back({SumState::Kind::factor,
                       t,
                       {0, rank_ * cols},
@@ -178,4 +178,4 @@ std::vector<SumState> PowersgdSum::states() const {
   return states;
 }
 
-}  // namespace athanor
+}  // namespace athanor::parallel::compression

@@ -1,21 +1,22 @@
 // PowerSGD (Vogels, Karimireddy, Jaggi, "PowerSGD: practical low-rank gradient compression", NeurIPS 2019): a matrix
 // M [rows, cols] is sent as two factors of rank r, one step of subspace iteration from the last step's factor.
 //
-//   start     M = x + residue;  P = M Q;  P summed over the ranks (all_reduce)
-//   proceed   P's columns made orthonormal;  Q = M^T P;  residue = M - P Q^T, with this rank's Q;
+//   start     M = x + residual;  P = M Q;  P summed over the ranks (all_reduce)
+//   proceed   P's columns made orthonormal;  Q = M^T P;  residual = M - P Q^T, with this rank's Q;
 //             Q summed over the ranks (all_reduce)
 //   finish    x = P Q^T
 //
-// The sum of what the ranks send is x exactly, and the sum of their residues what is missing. Q begins, and a column
-// that has become zero begins again, with normal values drawn by (seed, tensor's name, element). A column of P that is
-// none but rounding after the others are taken out becomes zero. Sums are formed in a fixed order. A rank sends
-// 2 (n-1)/n 4 r (rows + cols) bytes a matrix; worth it for matrices with r (rows + cols) < rows cols.
+// x is exactly the sum of the ranks' P Q^T, so the residuals of all ranks add up to the whole error. Initial Q: normal
+// values drawn by (seed, tensor's name, element); a column of Q that has become zero is drawn again. A column of P
+// becomes zero if only rounding errors are left of it after orthogonalization. Sums are in a fixed order.
+// Traffic: a rank sends 2 (n-1)/n 4 r (rows + cols) bytes a matrix; worth it for matrices with r (rows + cols) < rows
+// cols.
 #pragma once
 
 #include "athanor/parallel/compression/compressed_sum.h"
 #include "athanor/parallel/compression/error_feedback.h"
 
-namespace athanor {
+namespace athanor::parallel::compression {
 
 class PowersgdSum final : public CompressedSum {
  public:
@@ -27,7 +28,7 @@ class PowersgdSum final : public CompressedSum {
   void set_unit(double unit) override { feedback_.set_unit(unit); }
   void forget() override {
     feedback_.clear();
-    fill_zero(q_);  // drawn again
+    fill_zero(q_);  // start() draws it again
   }
   std::vector<SumState> states() const override;
 
@@ -38,7 +39,7 @@ class PowersgdSum final : public CompressedSum {
   };
   Matrix matrix(size_t tensor) const;
   void draw_columns(const Matrix& m, size_t tensor) const;
-  void keep_residue(const Matrix& m, size_t tensor);
+  void keep_residual(const Matrix& m, size_t tensor);
 
   std::string name_;
   std::vector<SumTensor> tensors_;
@@ -47,11 +48,11 @@ class PowersgdSum final : public CompressedSum {
   Group& group_;
   Arena& arena_;
   ErrorFeedback feedback_;
-  std::vector<int64_t> first_p_, first_q_;  // of each matrix
+  std::vector<int64_t> first_p_, first_q_;  // offset of each matrix in p_ and q_
   int64_t total_p_ = 0;
-  Tensor q_, p_;  // of all matrices; q_ stays
+  Tensor q_, p_;  // of all matrices; q_ is kept from step to step
   std::vector<Tensor> grads_;
   Work work_;
 };
 
-}  // namespace athanor
+}  // namespace athanor::parallel::compression

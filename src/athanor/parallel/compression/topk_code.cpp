@@ -5,7 +5,7 @@
 #include <cmath>
 #include <functional>
 
-namespace athanor {
+namespace athanor::parallel::compression {
 namespace {
 
 constexpr int32_t kMagnitude = 0x7fffffff;  // as bits, magnitudes compare like numbers
@@ -24,7 +24,7 @@ void take_largest(float* x, int64_t numel, int64_t count, int32_t* order, int32_
   for (int64_t i = 0; i < numel; ++i) order[i] = magnitude(x[i]);
   std::nth_element(order, order + count - 1, order + numel, std::greater<>());
   const int32_t least = order[count - 1];
-  int64_t ties = std::count(order, order + count, least);  // to take of those that are equal to it
+  int64_t ties = std::count(order, order + count, least);  // how many elements equal to `least` to take
   for (int64_t i = 0; i < numel; ++i) {
     const int32_t here = magnitude(x[i]);
     if (here < least || (here == least && ties-- <= 0)) continue;
@@ -34,4 +34,4 @@ void take_largest(float* x, int64_t numel, int64_t count, int32_t* order, int32_
   }
 }
 
-}  // namespace athanor
+}  // namespace athanor::parallel::compression

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <bit>
 
-namespace athanor {
+namespace athanor::parallel::compression {
 
 TopkSum::TopkSum(std::string name, std::vector<SumTensor> tensors, double ratio, Group& group, Arena& arena,
                  bool error_feedback)
@@ -60,8 +60,8 @@ void TopkSum::finish(WaitClock& clock) {
 std::vector<SumState> TopkSum::states() const {
   std::vector<SumState> states;
   for (size_t t = 0; feedback_.enabled() && t < tensors_.size(); ++t)
-    states.push_back({SumState::Kind::residue, t, {0, tensors_[t].numel()}, feedback_.residue(t)});
+    states.push_back({SumState::Kind::residual, t, {0, tensors_[t].numel()}, feedback_.residual(t)});
   return states;
 }
 
-}  // namespace athanor
+}  // namespace athanor::parallel::compression

@@ -5,7 +5,7 @@
 
 #include "athanor/base/check.h"
 
-namespace athanor {
+namespace athanor::parallel::parameter_server {
 
 Arrivals::Arrivals(Group& group, int senders) : group_(group), senders_(static_cast<size_t>(senders)) {
   for (int sender = 0; sender < senders; ++sender)
@@ -78,4 +78,4 @@ void Arrivals::wait_for(int index) {
   senders_[static_cast<size_t>(index)].expected = false;
 }
 
-}  // namespace athanor
+}  // namespace athanor::parallel::parameter_server

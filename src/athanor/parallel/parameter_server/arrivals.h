@@ -1,13 +1,13 @@
-// Which of several messages comes first: what a server that serves many workers waits for.
+// Waits for whichever of several messages arrives first: how a parameter server serves many workers.
 //
 //   Arrivals arrivals(group, /*senders=*/3);
 //   for (int worker : {0, 1, 2}) arrivals.expect(worker, group.recv(header(worker), ...));
-//   const int first = arrivals.next();      // its message is there; the others are still expected
-//   arrivals.wait_for(2);                   // or: until that one's is there, whatever else has come
+//   const int first = arrivals.next();      // its message has arrived; the others are still expected
+//   arrivals.wait_for(2);                   // or: until the message of sender 2 has arrived
 //
-// A thread for each sender waits for its message, so that a sender that dies, errs or is late is told as every wait of
-// the group tells it: next() and wait_for() throw it. Destroyed while messages are expected, it aborts the group: a rank
-// that stops listening has left. Thread rule: one thread.
+// One thread per sender waits for its message. next() and wait_for() throw the group's error if a sender has died, has
+// failed or is late. The destructor aborts the group if messages are still expected: a rank that stops listening has
+// left. Thread rule: one thread.
 #pragma once
 
 #include <condition_variable>
@@ -19,7 +19,7 @@
 
 #include "athanor/comm/group.h"
 
-namespace athanor {
+namespace athanor::parallel::parameter_server {
 
 class Arrivals {
  public:
@@ -29,16 +29,16 @@ class Arrivals {
   Arrivals& operator=(const Arrivals&) = delete;
 
   bool expects(int sender) const { return senders_[static_cast<size_t>(sender)].expected; }
-  void expect(int sender,
-              Work work);  // until next() or wait_for() has returned it, none other of that sender
+  // At most one message of a sender is expected at a time, until next() or wait_for() has returned it.
+  void expect(int sender, Work work);
   int next();
   void wait_for(int sender);
 
  private:
   struct Sender {
     Work work;
-    bool expected = false;  // of the thread that calls: until it is told
-    bool waiting = false;   // of the sender's thread, which has `work` to wait for
+    bool expected = false;  // used by the caller's thread: not returned yet
+    bool waiting = false;   // guarded by mutex_: the sender's thread has `work` to wait for
     std::thread thread;
   };
   void run(int sender);
@@ -52,4 +52,4 @@ class Arrivals {
   bool stopping_ = false;
 };
 
-}  // namespace athanor
+}  // namespace athanor::parallel::parameter_server

@@ -6,7 +6,7 @@
 
 #include "athanor/base/check.h"
 
-namespace athanor {
+namespace athanor::parallel::parameter_server {
 namespace {
 
 std::string gradients_of(size_t bucket) {
@@ -23,7 +23,7 @@ int64_t num_blocks(int64_t count) {
   return (count + kCodeBlock - 1) / kCodeBlock;
 }
 
-// body(block, first, count) for each block of so many elements.
+// Calls body(block, first, count) for each block of numel elements.
 template <typename Body>
 void for_blocks(const Queue& queue, int64_t numel, const Body& body) {
   queue.parallel_for(num_blocks(numel), [&](int64_t block) {
@@ -74,7 +74,7 @@ CodedPush::CodedPush(const Buckets& buckets, Group& workers, Arena& arena, const
       workers_(workers),
       arena_(arena),
       roles_(settings.roles),
-      residue_of_(buckets.list.size()),
+      residual_of_(buckets.list.size()),
       code_(buckets, settings.compression),
       feedback_({}, arena, false) {
   int64_t total = 0;
@@ -82,7 +82,7 @@ CodedPush::CodedPush(const Buckets& buckets, Group& workers, Arena& arena, const
     firsts_.push_back(total);
     for (int server = 0; server < roles_.servers; ++server) total += code_.bytes(b, server);
     for (const Weight* weight : buckets.list[b].weights) {
-      residue_of_[b].push_back(coded_.size());
+      residual_of_[b].push_back(coded_.size());
       if (is_compressed(weight->param(), settings.compression)) coded_.push_back(weight);
     }
   }
@@ -90,12 +90,12 @@ CodedPush::CodedPush(const Buckets& buckets, Group& workers, Arena& arena, const
   codes_ = empty(arena_, {total}, Dtype::u8, Category::communication);
 }
 
-void CodedPush::encode_blocks(const PushCode::Piece& piece, size_t residue, float* x, std::byte* to,
+void CodedPush::encode_blocks(const PushCode::Piece& piece, size_t residual, float* x, std::byte* to,
                               bool decoded) {
   const BlockCode& code = code_.blocks();
   for_blocks(arena_.queue(), piece.range.count(), [&](int64_t block, int64_t first, int64_t count) {
     std::byte* bytes = to + block * code.bytes;
-    feedback_.encode(code, residue, piece.range.first + first, count, x + first, bytes);
+    feedback_.encode(code, residual, piece.range.first + first, count, x + first, bytes);
     if (decoded) decode_block(code, bytes, count, x + first);
   });
 }
@@ -106,7 +106,7 @@ void CodedPush::encode(size_t bucket, float* data, bool decoded) {
     for (const PushCode::Piece& piece : code_.row(bucket, server)) {
       float* x = data + buckets_.list[bucket].layout.offsets[piece.slot] + piece.range.first;
       if (piece.is_coded)
-        encode_blocks(piece, residue_of_[bucket][piece.slot], x, to, decoded);
+        encode_blocks(piece, residual_of_[bucket][piece.slot], x, to, decoded);
       else
         std::memcpy(to, x, static_cast<size_t>(piece.bytes));
       to += piece.bytes;
@@ -126,10 +126,10 @@ void CodedPush::send(size_t bucket, Group& world, const std::function<void(Work)
 std::vector<CompressionState> CodedPush::states() const {
   std::vector<CompressionState> states;
   for (size_t i = 0; feedback_.enabled() && i < coded_.size(); ++i)
-    states.push_back({SumState::Kind::residue,
+    states.push_back({SumState::Kind::residual,
                       coded_[i],
                       {0, coded_[i]->param().numel()},
-                      feedback_.residue(i),
+                      feedback_.residual(i),
                       workers_.rank(),
                       workers_.size()});
   return states;
@@ -161,4 +161,4 @@ void CodedRows::receive(Group& world, int worker, size_t bucket, const Tensor& i
   }
 }
 
-}  // namespace athanor
+}  // namespace athanor::parallel::parameter_server

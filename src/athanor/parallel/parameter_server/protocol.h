@@ -1,20 +1,21 @@
-// What workers and parameter servers say to each other (M. Li et al., "Scaling distributed machine learning with the
-// parameter server", 2014): all messages as values, and who is who. docs/parallelism.md has the bytes.
+// The protocol between workers and parameter servers (M. Li et al., "Scaling distributed machine learning with the
+// parameter server", 2014): roles of ranks, and all messages as values. docs/parallelism.md has the bytes.
 //
-//   ServerRoles roles{.workers = 6, .servers = 2};   // of 8 ranks: 0 ... 5 work, 6 and 7 serve
+//   ServerRoles roles{.workers = 6, .servers = 2};   // of 8 ranks: 0 ... 5 are workers, 6 and 7 servers
 //
-// Parameters are cut as ZeRO cuts them (buckets.h, shard_layout.h): of every bucket, server k has row k, with the
-// optimizer's state of it. In every step a worker sends each server
+// Parameters are partitioned as in ZeRO (buckets.h, shard_layout.h): server k has row k of every bucket, with its
+// optimizer state. In each step a worker pushes to every server
 //
-//   sync               for each bucket, as the backward pass completes it, the server's row of each sum of grains
+//   sync               for each bucket, once the backward pass has completed it, the server's row of each partial sum
 //                      that the worker holds ("gradients B", f32); then the header ("push", i64[8])
-//   bounded, async     the header, then the row of the sum of its grains for each bucket
+//   bounded, async     the header, then for each bucket the row of the sum of its micro-batches
 //
-// and server 0 the sums of its losses after the header ("losses", f64). Compressed rows are coded_push.h's. With grains by
-// speed worker 0 says to each server before such a step how many grains each of dp takes from it on ("shares of grains",
-// i64[W / parts]). A worker gets from each, when it may go on, the header ("answer", i64[8]), from server 0 the losses of
-// all that was pushed since its last answer, and the server's row of every bucket's values ("parameters B", T). Before the
-// first step there is an answer without a push.
+// and to server 0, after the header, the sums of its losses ("losses", f64). Compressed rows: coded_push.h. With load
+// balancing, worker 0 first tells each server how many micro-batches each data-parallel rank takes from this step on
+// ("shares of micro-batches", i64[W / parts]).
+// When a worker may go on, every server answers it (the pull): the header ("answer", i64[8]), from server 0 the losses
+// of all pushes since the worker's last answer, and the server's row of every bucket's parameters ("parameters B", T).
+// Before the first step there is an answer without a push.
 #pragma once
 
 #include <array>
@@ -22,16 +23,16 @@
 #include <cstdint>
 
 #include "athanor/comm/group.h"
-#include "athanor/parallel/buckets.h"
 #include "athanor/parallel/compression/compression.h"
-#include "athanor/parallel/gradient_sum.h"
+#include "athanor/parallel/data/buckets.h"
+#include "athanor/parallel/data/gradient_sum.h"
 
-namespace athanor {
+namespace athanor::parallel::parameter_server {
 
 enum class Consistency {
-  sync,     // a step's gradients are summed and make one update: data parallelism
-  bounded,  // each push is an update; a worker is at most `staleness` steps ahead of the slowest
-  async,    // each push is an update; nobody waits
+  sync,     // a step's gradients are summed and make one update, as in data parallelism
+  bounded,  // each push is an update; a worker is at most `staleness` steps ahead of the slowest (SSP)
+  async,    // each push is an update; no worker waits for another
 };
 
 struct ServerRoles {
@@ -44,17 +45,18 @@ struct ServerRoles {
 // The same on all ranks.
 struct ServerSettings {
   ServerRoles roles;
-  int parts = 1;  // so many neighbouring workers compute one grain, each its tokens (context parallelism)
+  int parts = 1;  // context parallelism: consecutive workers that split the tokens of one micro-batch
   Consistency consistency = Consistency::sync;
-  int64_t staleness = 0;  // of bounded
+  int64_t staleness = 0;  // for `bounded`
   Reduce reduce = Reduce::fast;
-  Dtype dtype = Dtype::f32;  // T of the values
+  Dtype dtype = Dtype::f32;  // T of the parameters in computation
   int64_t bucket_bytes = 16 << 20;
-  int64_t num_grains = 1;  // of a step, all workers together
-  int64_t num_losses = 1;  // f64 numbers
-  // sync, tree: before each step after a multiple of it, but the first one of a start, worker 0 sends shares of grains.
-  int64_t balance_every = 0;            // 0: they stay even
-  CompressionOptions compression = {};  // bf16 or int8; whole in the worker's first warmup_updates steps
+  int64_t num_micro_batches = 1;  // micro-batches in a step, all workers together
+  int64_t num_losses = 1;         // f64 numbers
+  // Load balancing (sync, Reduce::tree): after every so many steps, but not at a start, worker 0 sends "shares of
+  // micro-batches" before the next step. 0: micro-batches are split evenly.
+  int64_t balance_every = 0;
+  CompressionOptions compression = {};  // bf16 or int8; the first warmup_updates steps are not compressed
   bool codes(int64_t step) const {
     return compression.kind != Compression::none && step > compression.warmup_updates;
   }
@@ -72,13 +74,13 @@ using Words = std::array<int64_t, 8>;
 
 struct PushHeader {
   int64_t step = 0;         // the worker's, from 1
-  bool commit = false;      // nobody goes on from this step before all have pushed it
-  bool stop_here = false;   // and the run stops there
+  bool commit = false;      // global barrier: no worker goes on from this step before all have pushed it
+  bool stop_here = false;   // the run ends at this commit
   bool wants_stop = false;  // this rank was asked to stop
   double tokens = 0.0;
-  double grad_scale = 0.0;  // bounded, async: to the mean over the tokens, clipped
-  double loss_scale = 1.0;  // that the gradients have
-  bool overflowed = false;  // bounded, async: they are not finite
+  double grad_scale = 0.0;  // bounded, async: factor from the sums to the clipped mean over the tokens
+  double loss_scale = 1.0;  // factor in the gradients
+  bool overflowed = false;  // bounded, async: the gradients are not finite
 
   Words words() const {
     return {step,
@@ -103,14 +105,14 @@ struct PushHeader {
 };
 
 struct AnswerHeader {
-  int64_t step = 0;         // that this answers
-  int64_t version = 0;      // updates that the parameters have seen
+  int64_t step = 0;         // the pushed step that this answers
+  int64_t version = 0;      // updates applied to the parameters
   int64_t staleness = 0;    // steps that the slowest worker is behind
-  int64_t stop_step = 0;    // server 0: at which all will stop; 0: not known. In sync: this step or none
+  int64_t stop_step = 0;    // server 0: the last step of all workers; 0: not known. In sync: this step or 0
   int64_t tokens = 0;       // pushed so far in the whole run
   double grad_norm = 0.0;   // sync: of the mean gradient, before clipping
-  double loss_scale = 1.0;  // server 0: for what the worker computes next
-  int64_t good_steps = 0;   // that it has seen
+  double loss_scale = 1.0;  // server 0: for the worker's next step
+  int64_t good_steps = 0;   // steps without overflow at that loss scale
 
   Words words() const {
     return {step,
@@ -134,4 +136,4 @@ struct AnswerHeader {
   }
 };
 
-}  // namespace athanor
+}  // namespace athanor::parallel::parameter_server

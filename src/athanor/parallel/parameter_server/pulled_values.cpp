@@ -1,13 +1,13 @@
 #include "athanor/parallel/parameter_server/pulled_values.h"
 
-namespace athanor {
+namespace athanor::parallel::parameter_server {
 
 PulledValues::PulledValues(const Buckets& buckets, Group& world, Arena& arena, const ServerSettings& settings,
                            WaitClock& clock)
     : buckets_(buckets), world_(world), arena_(arena), roles_(settings.roles), clock_(clock) {
   for (size_t b = buckets_.list.size(); b-- > 0;) {
     const std::vector<Param*> params = buckets_.params(b);
-    if (params.empty()) continue;  // other uses of what is shared
+    if (params.empty()) continue;  // a bucket of second uses of shared parameters
     const ShardLayout& layout = buckets_.list[b].layout;
     pulls_.push_back({.bucket = b,
                       .whole = empty(arena, {layout.total()}, settings.dtype, Category::parameters),
@@ -48,4 +48,4 @@ void PulledValues::pull() {
   }
 }
 
-}  // namespace athanor
+}  // namespace athanor::parallel::parameter_server

@@ -1,11 +1,12 @@
-// Values of a worker of parameter servers: of every bucket one row comes from each server. Stands behind
-// Param::value().
+// Parameters of a worker of parameter servers, pulled by bucket: one row of every bucket comes from each server. Stands
+// behind Param::value().
 //
 //   PulledValues values(buckets, world, arena, settings, clock);   // before the parameters are allocated
-//   values.pull();                                                 // all is on its way, in the order of the forward pass
-//   ... param.value() ...                                          // waits for its bucket, where it has not come
+//   values.pull();                                                 // starts to receive, in forward order
+//   ... param.value() ...                                          // waits for its bucket
 //
-// pull() follows every header of an answer that is expected. It waits for what is still on its way.
+// Call pull() once after the receive of each answer header is started. It first waits for the previous pull.
+// Errors: the group's. Thread rule: one thread.
 #pragma once
 
 #include <unordered_map>
@@ -13,7 +14,7 @@
 
 #include "athanor/parallel/parameter_server/protocol.h"
 
-namespace athanor {
+namespace athanor::parallel::parameter_server {
 
 class PulledValues final : public ValueSource {
  public:
@@ -21,9 +22,9 @@ class PulledValues final : public ValueSource {
                WaitClock& clock);
 
   void need(const Param& param) override;
-  void changed(const Param&) override {}  // the servers' values are what counts
+  void changed(const Param&) override {}  // nothing to do: the servers own the values
   void pull();
-  void settle();  // waits for all of it
+  void settle();  // waits for the whole pull
 
  private:
   struct Pull {
@@ -42,4 +43,4 @@ class PulledValues final : public ValueSource {
   std::unordered_map<const Param*, size_t> pull_of_;
 };
 
-}  // namespace athanor
+}  // namespace athanor::parallel::parameter_server

@@ -8,7 +8,7 @@
 
 #include "athanor/base/check.h"
 
-namespace athanor {
+namespace athanor::parallel::parameter_server {
 namespace {
 
 constexpr std::string_view kTitle = "version,worker,step,commit,pulled,staleness\n";
@@ -40,7 +40,7 @@ PushLog::PushLog(Env& env, const std::string& path, int64_t kept_step) {
   std::string kept(kTitle);
   if (kept_step > 0 && env.exists(path))
     for (const PushRecord& record : read_push_log(env, path)) {
-      if (record.push.step > kept_step) break;  // all that is kept came first: the step was a commit
+      if (record.push.step > kept_step) break;  // kept_step was a commit: all pushes up to it come first
       kept += line_of(record);
       version_ = record.version;
     }
@@ -71,4 +71,4 @@ std::vector<PushRecord> read_push_log(Env& env, const std::string& path) {
   return records;
 }
 
-}  // namespace athanor
+}  // namespace athanor::parallel::parameter_server

@@ -1,16 +1,16 @@
-// The recorded schedule of an asynchronous run: which pushes a server has applied, in order. Enough to run it again bit
-// for bit, since all else follows (push_order.h).
+// The replay log of an asynchronous run: which pushes a server has applied, in order. It is enough to run the training
+// again bit for bit, since all else follows from the order (push_order.h).
 //
-//   PushLog log(env, "runs/first/schedule/server0.csv", /*kept_step=*/0);   // a resumed run is cut back to its step
-//   log.version();                                                          // of the last push that was kept
+//   PushLog log(env, "runs/first/schedule/server0.csv", /*kept_step=*/0);   // a resumed run truncates it to that step
+//   log.version();                                                          // of the last push that remains
 //   log.write(record);
 //   std::vector<PushRecord> records = read_push_log(env, path);
 //
 //   version,worker,step,commit,pulled,staleness
 //   1,0,1,0,0,0
 //
-// A line is handed to the system as it is written. Errors: IoError of the Env; Error naming path and line where one is
-// broken or a version is missing; a torn last line is left out. Thread rule: one thread.
+// Each line is handed to the operating system as it is written. Errors: IoError of the Env; Error naming path and line
+// for a broken line or a missing version; an incomplete last line is ignored. Thread rule: one thread.
 #pragma once
 
 #include <memory>
@@ -20,7 +20,7 @@
 #include "athanor/base/file.h"
 #include "athanor/parallel/parameter_server/push_order.h"
 
-namespace athanor {
+namespace athanor::parallel::parameter_server {
 
 class PushLog {
  public:
@@ -35,4 +35,4 @@ class PushLog {
 
 std::vector<PushRecord> read_push_log(Env& env, const std::string& path);
 
-}  // namespace athanor
+}  // namespace athanor::parallel::parameter_server

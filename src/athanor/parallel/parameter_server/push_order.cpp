@@ -4,7 +4,7 @@
 
 #include "athanor/base/check.h"
 
-namespace athanor {
+namespace athanor::parallel::parameter_server {
 
 PushOrder::PushOrder(int workers, int64_t staleness, int64_t step, int64_t version)
     : bound_(staleness), version_(version) {
@@ -58,4 +58,4 @@ bool PushOrder::committed(int64_t step) const {
                      [step](const Clock& clock) { return clock.step == step && !clock.waits; });
 }
 
-}  // namespace athanor
+}  // namespace athanor::parallel::parameter_server

@@ -1,16 +1,17 @@
-// Which worker may go on when: the clocks of a parameter server, without transport or values, so that the order of
-// pushes alone decides everything (stale synchronous parallel: Ho et al., "More effective distributed ML via a stale
-// synchronous parallel parameter server", 2013).
+// Decides which worker may go on when: the clocks of a parameter server under stale synchronous parallelism (SSP: Ho et
+// al., "More effective distributed ML via a stale synchronous parallel parameter server", 2013). No transport and no
+// values: the order of pushes alone decides everything.
 //
 //   PushOrder order(/*workers=*/3, /*staleness=*/2, /*step=*/0, /*version=*/0);
 //   order.take_answers();                                // {0, 1, 2}: all get the first parameters
 //   PushRecord record = order.apply({.worker = 1, .step = 1});
 //   order.take_answers();                                // {1}: it goes on, a step ahead of 0 and 2
 //
-// A worker's clock is the last step that it has pushed. It is answered at once, unless that would let it start a step
-// with its clock more than `staleness` ahead of the slowest one, or its step is a commit: then when the slowest has come
-// so far. The version counts applied pushes, all workers together. The staleness of a gradient is how many steps the
-// slowest clock was behind the worker's when it was given the parameters that the gradient was computed from.
+// A worker's clock is the last step that it has pushed. It is answered at once, with two exceptions. If its clock is
+// more than `staleness` ahead of the slowest clock, it waits until it is not. If its step is a commit, it waits until
+// the slowest clock has reached that step. The version counts applied pushes of all workers. The staleness of a
+// gradient is how many steps the slowest clock was behind the worker's when the worker got the parameters that the
+// gradient was computed with.
 // Error: a push out of order. Thread rule: a plain value.
 #pragma once
 
@@ -19,7 +20,9 @@
 #include <limits>
 #include <vector>
 
-namespace athanor {
+#include "athanor/base/namespaces.h"
+
+namespace athanor::parallel::parameter_server {
 
 struct Push {
   int worker = 0;
@@ -28,11 +31,11 @@ struct Push {
   bool operator==(const Push&) const = default;
 };
 
-// One applied push, as the log has it.
+// One applied push, as in the replay log.
 struct PushRecord {
-  int64_t version = 0;  // after it
+  int64_t version = 0;  // after the push
   Push push;
-  int64_t pulled = 0;     // version of the parameters that the gradient is of
+  int64_t pulled = 0;     // version of the parameters that the gradient was computed with
   int64_t staleness = 0;  // in steps
   bool operator==(const PushRecord&) const = default;
 };
@@ -43,7 +46,7 @@ class PushOrder {
 
   PushOrder(int workers, int64_t staleness, int64_t step, int64_t version);
   PushRecord apply(const Push& push);
-  std::vector<int> take_answers();  // workers that may go on now, ascending; each is named once a push
+  std::vector<int> take_answers();  // workers to answer now, ascending; each once per push
 
   int64_t version() const { return version_; }
   int64_t slowest() const;
@@ -52,7 +55,7 @@ class PushOrder {
   int64_t step(int worker) const { return clocks_[static_cast<size_t>(worker)].step; }
   // The first step that no worker can have begun to compute.
   int64_t first_unknown_step() const;
-  // Whether all workers have pushed the step, and were answered.
+  // Whether all workers have pushed this step and have been answered.
   bool committed(int64_t step) const;
 
  private:
@@ -65,4 +68,4 @@ class PushOrder {
   std::vector<Clock> clocks_;
 };
 
-}  // namespace athanor
+}  // namespace athanor::parallel::parameter_server

@@ -3,7 +3,7 @@
 #include "athanor/base/check.h"
 #include "athanor/kernels/table.h"
 
-namespace athanor {
+namespace athanor::parallel::parameter_server {
 
 PushedGradients::PushedGradients(const Buckets& buckets, Group& workers, Group& world, Arena& arena,
                                  const ServerSettings& settings, WaitClock& clock)
@@ -70,14 +70,14 @@ std::vector<double> PushedGradients::sum_squares(const std::vector<std::unique_p
     Tensor sum = param->uses().front()->grad();
     for (size_t i = 1; i < param->uses().size(); ++i) {
       Tensor other = param->uses()[i]->grad();
-      kernels(sum).elementwise.accumulate(sum.queue(), sum, other);
-      fill_zero(other);  // the server adds it once more
+      kernels_of(sum).elementwise.accumulate(sum.queue(), sum, other);
+      fill_zero(other);  // the server adds all uses, so it must not count twice
     }
     sums.push_back(sum);
   }
   std::vector<double> squares(sums.size());
-  if (!sums.empty()) kernels(sums[0]).elementwise.sum_squares(sums[0].queue(), sums, squares);
+  if (!sums.empty()) kernels_of(sums[0]).elementwise.sum_squares(sums[0].queue(), sums, squares);
   return squares;
 }
 
-}  // namespace athanor
+}  // namespace athanor::parallel::parameter_server

@@ -6,10 +6,10 @@
 #include <utility>
 
 #include "athanor/base/check.h"
-#include "athanor/parallel/gradient_norm.h"
-#include "athanor/parallel/not_finite.h"
+#include "athanor/parallel/data/gradient_norm.h"
+#include "athanor/parallel/data/not_finite.h"
 
-namespace athanor {
+namespace athanor::parallel::parameter_server {
 namespace {
 
 int64_t bound_of(const ServerSettings& settings) {
@@ -27,7 +27,7 @@ ParameterServer::ParameterServer(const Module& model, Optimizer& optimizer, Grou
       servers_(servers),
       settings_(settings),
       shard_(model.weights(), servers.rank(), arena, settings),
-      grains_(settings.roles.workers, /*own=*/0, settings.parts),
+      micro_batches_(settings.roles.workers, /*own=*/0, settings.parts),
       order_(settings_.roles.workers, bound_of(settings_), 0, 0),
       headers_(static_cast<size_t>(settings_.roles.workers)),
       answer_headers_(headers_.size()),
@@ -58,7 +58,7 @@ void ParameterServer::start(const Served& from) {
     answer(worker, {.step = at_.step, .version = at_.updates, .tokens = at_.tokens});
 }
 
-// Workers that wait for an answer should hear why there is none.
+// An error aborts the group, so that waiting workers get its text.
 Served ParameterServer::serve() {
   try {
     return settings_.consistency == Consistency::sync ? serve_steps() : serve_pushes();
@@ -88,10 +88,10 @@ Served ParameterServer::serve_steps() {
     const int64_t step = at_.step + 1;
     const double to_mean = 1.0 / (tokens * at_.loss_scale.scale);
     const double norm_of_sums = gradient_norm(step), norm = norm_of_sums * to_mean;
-    const bool clips = options_.clip_norm > 0.0 && norm > options_.clip_norm;
+    const bool clips = options_.max_grad_norm > 0.0 && norm > options_.max_grad_norm;
     finish_answers();
     if (at_.loss_scale.update(std::isfinite(norm_of_sums)))
-      update(step, to_mean * (clips ? options_.clip_norm / (norm + 1e-6) : 1.0));
+      update(step, to_mean * (clips ? options_.max_grad_norm / (norm + 1e-6) : 1.0));
     at_.step = step;
     at_.tokens += static_cast<int64_t>(tokens);
     for (int worker = 0; worker < settings_.roles.workers; ++worker)
@@ -138,14 +138,15 @@ Served ParameterServer::serve_pushes() {
   }
 }
 
-// At a commit, when all pushes have come to all: each has seen them in an order of its own, the first one's counts.
+// At a commit all servers have received all pushes, each in an order of its own; server 0's loss scale is the valid
+// one.
 void ParameterServer::share_loss_scale() {
   if (!at_.loss_scale.dynamic) return;
   servers_.broadcast(&at_.loss_scale.scale, 1, Dtype::f64, 0, "loss scale").wait();
   servers_.broadcast(&at_.loss_scale.good_steps, 1, Dtype::i64, 0, "loss scale").wait();
 }
 
-// Of every worker that was answered and has not been heard of since.
+// Expects a header from every worker that has been answered and has not pushed since.
 void ParameterServer::expect_headers() {
   for (int worker = 0; worker < settings_.roles.workers; ++worker) {
     if (order_.waits(worker) || arrivals_->expects(worker)) continue;
@@ -186,14 +187,14 @@ PushHeader ParameterServer::receive_header(int worker) {
   return PushHeader::of(words);
 }
 
-// From worker 0 come the shares of grains, from which the order of sums follows.
+// Receives from worker 0 how many micro-batches each data-parallel rank takes; the order of sums follows from it.
 void ParameterServer::receive_shares() {
   std::vector<int64_t> counts(static_cast<size_t>(settings_.roles.workers / settings_.parts));
-  world_.recv(counts.data(), std::ssize(counts), Dtype::i64, 0, "shares of grains").wait();
-  grains_.set(std::move(counts));
+  world_.recv(counts.data(), std::ssize(counts), Dtype::i64, 0, "shares of micro-batches").wait();
+  micro_batches_.set(std::move(counts));
 }
 
-// On the null device memory is taken and nothing comes.
+// On the null device memory is allocated and nothing is received.
 void ParameterServer::receive_gradients(int worker, size_t bucket, int64_t step) {
   const Tensor into = shard_.incoming(bucket);
   if (into.queue().device() == Device::null) return;
@@ -201,7 +202,7 @@ void ParameterServer::receive_gradients(int worker, size_t bucket, int64_t step)
   world_.recv(into.raw(), into.numel(), Dtype::f32, worker, "gradients " + std::to_string(bucket)).wait();
 }
 
-// Of a bucket the sums of all workers, in the order in which data parallelism adds them: see ReplicatedGradients.
+// Sums one bucket over all workers, in the order of data parallelism (ReplicatedGradients).
 void ParameterServer::take_bucket(size_t bucket, int64_t step) {
   const int workers = settings_.roles.workers, parts = settings_.parts;
   if (settings_.reduce == Reduce::fast) {
@@ -211,10 +212,11 @@ void ParameterServer::take_bucket(size_t bucket, int64_t step) {
     }
     return;
   }
-  const int64_t grains = settings_.num_grains, num_leaves = grains_.num_leaves(grains);
-  for (int i = 0; i < workers; ++i) {  // from left to right: one part of all grains, then the next
+  const int64_t micro_batches = settings_.num_micro_batches,
+                num_leaves = micro_batches_.num_leaves(micro_batches);
+  for (int i = 0; i < workers; ++i) {  // leaves from left to right: part 0 of all micro-batches, then part 1
     const int worker = i % (workers / parts) * parts + i / (workers / parts);
-    const LeafRange leaves = grains_.leaves(grains, worker);
+    const LeafRange leaves = micro_batches_.leaves(micro_batches, worker);
     for (const LeafRange& node : cover_nodes(leaves.first, leaves.second, num_leaves)) {
       receive_gradients(worker, bucket, step);
       shard_.take(bucket, node, num_leaves);
@@ -293,4 +295,4 @@ void ParameterServer::finish_answers() {
   answers_.clear();
 }
 
-}  // namespace athanor
+}  // namespace athanor::parallel::parameter_server

@@ -1,23 +1,25 @@
-// The loop of one parameter server: takes what workers push, updates its share of the parameters, answers.
+// The loop of one parameter server: receives pushes, updates its shard of the parameters, answers with the new
+// parameters.
 //
 //   ParameterServer server(*model, optimizer, all, servers, settings, arena, options);   // before model.allocate()
 //   ... the parameters get memory and values, the optimizer its state ...
-//   server.start({.step = 0, .updates = 0, .tokens = 0});      // all workers get the parameters
-//   while (...) Served served = server.serve();                // until a commit: all workers stand at one step
+//   server.start({.step = 0, .updates = 0, .tokens = 0});      // sends the parameters to all workers
+//   while (...) Served served = server.serve();                // until a commit: all workers are at one step
 //
-// Synchronous: a step of all workers is one update, with the bits of data parallelism (the same order of sums, the norm
-// of the whole gradient; the servers exchange its parts). Bounded and asynchronous: each push is an update of its own,
-// already scaled by its worker, applied in the order in which pushes come, which push_order.h turns into answers, and a
-// log keeps. `replay` is such a log: its order is waited for, and everything that it says is held against this run.
-// Where compression is on, what comes are codes, and what is summed is what they decode to.
+// sync: a step of all workers is one update, with the bits of data parallelism (the same order of sums; the servers
+// all-reduce the norm of the whole gradient). bounded and async: each push, scaled by its worker, is one update,
+// applied in the order of arrival; push_order.h decides who is answered, and a replay log records the order. With
+// `replay` pushes are applied in the order of that log, and each record is compared with this run. Compressed pushes
+// are decoded, then summed.
 //
-// f16: what overflows is skipped and changes nothing but the loss scale, which server 0 tells workers with each answer.
-// Synchronous: the norm of the sum decides, whose bits all servers have. Else the worker's own norm does, for all servers
-// alike, and server 0 has the scale; a push with another scale than the present one says nothing of it.
+// f16: an update that overflows is skipped; only the loss scale changes. sync: the norm of the summed gradient decides,
+// with equal bits on all servers. bounded and async: the worker's own norm decides, and server 0 has the loss scale; a
+// push that was computed with another scale than the current one does not change it. Server 0 sends the scale with each
+// answer.
 //
-// What waits on what: an update waits until every answer that was sent before has been taken. Errors: the group's, which
-// name the worker that died, erred or is late (law 8); Error for a gradient that is not finite, a push out of order, and
-// a replay that differs or ends. Thread rule: one thread.
+// An update waits until the workers have received all earlier answers. Errors: the group's, which name the worker that
+// has died, failed or is late (law 8); Error for a gradient that is not finite, a push out of order, and a replay that
+// differs or ends. Thread rule: one thread.
 #pragma once
 
 #include <functional>
@@ -28,26 +30,26 @@
 #include "athanor/optim/loss_scale.h"
 #include "athanor/optim/optimizer.h"
 #include "athanor/optim/schedule.h"
-#include "athanor/parallel/grain_shares.h"
+#include "athanor/parallel/data/micro_batch_shares.h"
 #include "athanor/parallel/parameter_server/arrivals.h"
 #include "athanor/parallel/parameter_server/coded_push.h"
 #include "athanor/parallel/parameter_server/push_order.h"
 #include "athanor/parallel/parameter_server/server_shard.h"
 
-namespace athanor {
+namespace athanor::parallel::parameter_server {
 
 struct ServerOptions {
   LrSchedule schedule;
-  double clip_norm = 0.0;  // 0: none; sync, workers clip what they push otherwise
+  double max_grad_norm = 0.0;  // sync: maximal gradient norm, 0: no clipping; bounded, async: workers clip
   std::function<void(const PushRecord&)> on_push = {};  // bounded, async: each applied push
   std::vector<PushRecord> replay = {};                  // empty: pushes are applied as they come
-  int64_t pushes = 0;  // bounded, async: of the log so far, which goes on from there
+  int64_t pushes = 0;  // bounded, async: pushes in the log so far, which this run continues
 };
 
-// Where a run stands, when all workers stand at one step.
+// The state of a run at a commit, when all workers are at one step.
 struct Served {
   int64_t step = 0, updates = 0, tokens = 0;
-  bool stop = false;  // some rank was asked to stop: this was the last step
+  bool stop = false;  // a rank was asked to stop: this was the last step
   LossScale loss_scale = {};
 };
 
@@ -60,10 +62,10 @@ class ParameterServer {
   Served serve();
   const Tensor& grad(const Param& param) const {
     return shard_.grad(param);
-  }                                                     // this server's, of the last step
-  void finish() { finish_answers(); }                   // all that was answered has been taken
+  }                                                     // of this server's shard, in the last step
+  void finish() { finish_answers(); }                   // waits until workers have received all answers
   Traffic traffic() const { return world_.traffic(); }  // of this rank
-  void rehearse();  // a step's sums without workers, for the plan of memory on the null device
+  void rehearse();  // the sums of a step without workers, for the memory plan on the null device
 
  private:
   Served serve_steps();
@@ -93,17 +95,17 @@ class ParameterServer {
   const ServerSettings settings_;
   ServerShard shard_;
   std::unique_ptr<CodedRows> coded_;  // null: nothing is compressed
-  GrainShares grains_;                // of the workers
+  MicroBatchShares micro_batches_;    // micro-batches of each worker
   PushOrder order_;
   Served at_;
   int64_t started_step_ = 0, stop_step_ = 0;
-  size_t replayed_ = 0;  // lines of options_.replay
+  size_t replayed_ = 0;  // lines of options_.replay that are done
 
   std::vector<Words> headers_, answer_headers_;                // by worker
-  std::vector<std::vector<double>> losses_, answered_losses_;  // by worker: since its last answer; server 0
+  std::vector<std::vector<double>> losses_, answered_losses_;  // server 0, by worker: since its last answer
   std::vector<double> pushed_losses_;
   std::vector<Work> answers_;
   std::unique_ptr<Arrivals> arrivals_;  // bounded, async
 };
 
-}  // namespace athanor
+}  // namespace athanor::parallel::parameter_server

@@ -5,7 +5,7 @@
 #include "athanor/base/check.h"
 #include "athanor/kernels/table.h"
 
-namespace athanor {
+namespace athanor::parallel::parameter_server {
 
 ServerShard::ServerShard(const std::vector<Weight*>& weights, int server, Arena& arena,
                          const ServerSettings& settings)
@@ -23,7 +23,7 @@ void ServerShard::keep_rows(Dtype dtype) {
     const std::vector<Param*> params = buckets_.params(b);
     if (params.empty()) continue;
     const ShardLayout& layout = buckets_.list[b].layout;
-    values_[b] = zeros(arena_, {layout.count}, dtype, Category::parameters);  // gaps are sent, too
+    values_[b] = zeros(arena_, {layout.count}, dtype, Category::parameters);  // padding is sent, too
     for (size_t slot = 0; slot < params.size(); ++slot) {
       const FlatRange range = layout.piece(slot, server_);
       params[slot]->keep(range, values_[b].flat(layout.start_in_row(slot, server_), range.count()), this);
@@ -68,11 +68,11 @@ void ServerShard::take(size_t bucket, const LeafRange& node, int64_t num_leaves)
     left.second = right.second;
     partials.pop_back();
     Tensor sum = partial(partials.size() - 1, bucket);
-    kernels(sum).elementwise.accumulate(sum.queue(), sum, partial(partials.size(), bucket));
+    kernels_of(sum).elementwise.accumulate(sum.queue(), sum, partial(partials.size(), bucket));
   }
 }
 
-// The uses of a shared parameter in the order of declaration.
+// Adds the gradients of a shared parameter's uses in the order of declaration.
 void ServerShard::finish() {
   for (std::vector<LeafRange>& partials : partials_) {
     check(partials.size() == 1, "parameter server: got {} sums of a bucket that are not its whole",
@@ -90,9 +90,9 @@ void ServerShard::finish() {
       };
       Tensor sum = piece_of(*weight);
       for (size_t i = 1; i < param.uses().size(); ++i)
-        kernels(sum).elementwise.accumulate(sum.queue(), sum, piece_of(*param.uses()[i]));
+        kernels_of(sum).elementwise.accumulate(sum.queue(), sum, piece_of(*param.uses()[i]));
       grads_[&param] = sum;
     }
 }
 
-}  // namespace athanor
+}  // namespace athanor::parallel::parameter_server

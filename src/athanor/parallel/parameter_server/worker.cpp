@@ -7,18 +7,18 @@
 #include <utility>
 
 #include "athanor/base/check.h"
-#include "athanor/parallel/not_finite.h"
+#include "athanor/parallel/data/not_finite.h"
 
-namespace athanor {
+namespace athanor::parallel::parameter_server {
 
 ServerClient::ServerClient(const Module& model, Group& world, Group& workers, const ServerSettings& settings,
-                           Arena& arena, Trace* trace)
+                           Arena& arena, Trace* trace, std::function<double()> clock)
     : model_(model),
       world_(world),
       workers_(workers),
       settings_(settings),
       arena_(arena),
-      clock_(trace),
+      clock_(trace, std::move(clock)),
       buckets_(model.weights(), settings.buckets()),
       values_(buckets_, world, arena, settings, clock_),
       answers_(static_cast<size_t>(settings.roles.servers)),
@@ -35,11 +35,11 @@ void ServerClient::allocate() {
 void ServerClient::begin_step(int64_t step, double loss_scale) {
   clock_.reset();
   gradients_->code(settings_.codes(step), loss_scale);
-  gradients_->begin_step(settings_.num_grains);
+  gradients_->begin_step(settings_.num_micro_batches);
 }
 
-void ServerClient::begin_grain(Tape& tape, int64_t grain) {
-  if (WeightReady ready = gradients_->begin_grain(grain)) tape.on_weight_ready(std::move(ready));
+void ServerClient::begin_micro_batch(Tape& tape, int64_t micro_batch) {
+  if (WeightReady ready = gradients_->begin_micro_batch(micro_batch)) tape.on_weight_ready(std::move(ready));
 }
 
 void ServerClient::start() {
@@ -47,18 +47,18 @@ void ServerClient::start() {
   wait_for_answers();
 }
 
-void ServerClient::share_grains(const std::vector<int64_t>& counts) {
-  gradients_->share_grains(counts);
+void ServerClient::share_micro_batches(const std::vector<int64_t>& counts) {
+  gradients_->share_micro_batches(counts);
   if (workers_.rank() > 0) return;
   std::vector<Work> sends;
   for (int server = 0; server < settings_.roles.servers; ++server)
     sends.push_back(world_.send(counts.data(), std::ssize(counts), Dtype::i64,
-                                settings_.roles.rank_of_server(server), "shares of grains"));
+                                settings_.roles.rank_of_server(server), "shares of micro-batches"));
   for (Work& send : sends) clock_.wait(send, "wait for servers");
 }
 
-// To the mean over the tokens, clipped; returns the norm of that mean before it is clipped.
-double ServerClient::scale(PushHeader& push, double clip_norm) {
+// Sets the push's factor to the clipped mean over its tokens; returns the norm of that mean before clipping.
+double ServerClient::scale(PushHeader& push, double max_grad_norm) {
   const std::vector<double> of_params = gradients_->sum_squares(model_.params());
   double squares = 0.0;
   for (size_t i = 0; i < of_params.size(); ++i) {
@@ -69,15 +69,16 @@ double ServerClient::scale(PushHeader& push, double clip_norm) {
   }
   const double to_mean = 1.0 / (push.tokens * push.loss_scale), norm = std::sqrt(squares) * to_mean;
   push.overflowed = !std::isfinite(squares);
-  push.grad_scale = to_mean * (clip_norm > 0.0 && norm > clip_norm ? clip_norm / (norm + 1e-6) : 1.0);
+  push.grad_scale =
+      to_mean * (max_grad_norm > 0.0 && norm > max_grad_norm ? max_grad_norm / (norm + 1e-6) : 1.0);
   return norm;
 }
 
-AnswerHeader ServerClient::exchange(PushHeader push, double clip_norm, std::span<double> losses) {
+AnswerHeader ServerClient::exchange(PushHeader push, double max_grad_norm, std::span<double> losses) {
   check(static_cast<int64_t>(losses.size()) == settings_.num_losses,
         "parameter server: got {} losses, expected {}", losses.size(), settings_.num_losses);
   const bool sync = settings_.consistency == Consistency::sync;
-  const double norm = sync ? 0.0 : scale(push, clip_norm);
+  const double norm = sync ? 0.0 : scale(push, max_grad_norm);
   const Words words = push.words();
   const std::vector<double> mine(losses.begin(), losses.end());
   std::vector<Work> sends;
@@ -119,4 +120,4 @@ AnswerHeader ServerClient::wait_for_answers() {
   return answer;
 }
 
-}  // namespace athanor
+}  // namespace athanor::parallel::parameter_server

@@ -3,7 +3,7 @@
 #include "athanor/kernels/cpu/f32/write_row.h"
 #include "athanor/kernels/cpu/simd/pack.h"
 
-namespace athanor::amx {
+namespace athanor::kernels::amx {
 namespace {
 
 constexpr int64_t kDepth = 32;
@@ -23,7 +23,7 @@ inline __mmask32 first_of(int64_t count) {
   return count >= kDepth ? ~__mmask32{0} : (__mmask32{1} << count) - 1;
 }
 
-// A unit: 16 rows of b times the packed rows of a. Four sums hide how long one product takes.
+// A unit: 16 rows of b times the packed rows of a. Four sums hide the latency of a product.
 [[gnu::always_inline]] inline void step(const uint16_t* a, const uint16_t* b, int64_t row) {
   const auto bytes = row * static_cast<int64_t>(sizeof(uint16_t));
   _tile_loadd(4, b, bytes);
@@ -40,7 +40,7 @@ inline __mmask32 first_of(int64_t count) {
   _tile_dpbf16ps(3, 6, 7);
 }
 
-// What is no whole unit is copied, padded with zeros.
+// Copies an incomplete unit, padded with zeros.
 void copy(uint16_t* to, const uint16_t* b, int64_t row, int64_t rows, int64_t depth) {
   for (int64_t i = 0; i < kRows; ++i)
     for (int64_t l = 0; l < kDotDepth; l += kDepth) {
@@ -51,7 +51,7 @@ void copy(uint16_t* to, const uint16_t* b, int64_t row, int64_t rows, int64_t de
     }
 }
 
-// The product of 16 rows of b, of which `rows` are there; tiles [4] are its sums.
+// The product of up to 16 rows of b (`rows`); its sums are tiles [4].
 void multiply(float* tiles, const DotsBlock& block, const uint16_t* b, int64_t rows) {
   alignas(64) uint16_t padded_rows[kRows * kDotDepth];
   const uint16_t* a = block.a;
@@ -129,4 +129,4 @@ void dots_block(const DotsBlock& block) {
     write<Bf16>(block, sums);
 }
 
-}  // namespace athanor::amx
+}  // namespace athanor::kernels::amx

@@ -1,17 +1,17 @@
-// bf16 products on the tile registers. Of a panel of a and one of b the results are accumulated in four tiles. What keeps
-// the tile unit busy, besides what bf16/gemm.h does:
+// bf16 products on the tile registers. The results of a panel of a and a panel of b are accumulated in four tiles. What
+// keeps the tile unit busy, besides bf16/gemm.h:
 //
-// - b is loaded with a hint that keeps it from displacing a in the first-level cache.
-// - The tiles of a finished pair of panels are stored in the first step of the next, and read again, a few lines a step,
-//   during the one after that: a burst of either would leave the tile unit idle, and a read that comes before the store has
-//   reached the first-level cache holds up those behind it.
-// - Where k comes in ranges, tiles are stored where a pair's sums wait for the next range, and begin there: pairs lie one
-//   after the other, so the processor's own prefetcher brings them, where lines of c, far apart, would have to be asked for.
+// - b is loaded with a streaming hint, so that it does not displace a in the first-level cache.
+// - The tiles of a finished pair of panels are stored during the first step of the next pair, and read again, a few
+//   lines a step, during the pair after that. All at once would leave the tile unit idle, and a read before the store
+//   has reached the first-level cache would hold up the reads behind it.
+// - If k has several ranges, the tiles of a pair are stored to, and loaded from, the pair's sums (PairSums). Pairs are
+//   contiguous, so the processor's own prefetcher fetches them; lines of c are far apart and would need prefetches.
 #include <utility>
 
 #include "athanor/kernels/cpu/bf16/gemm.h"
 
-namespace athanor::amx {
+namespace athanor::kernels::amx {
 namespace {
 
 constexpr int64_t kPassSteps = 16;  // of 32 k: a panel's share, 32 KiB, stays in the first-level cache
@@ -47,8 +47,8 @@ constexpr int64_t kPairRow = kSide * 4, kRight = 16, kBelow = 16 * kSide;
   _tile_stored(3, to + kBelow + kRight, kPairRow);
 }
 
-// The first step of a pass, in which the tiles of the pair before are stored, and this pair's sums begin
-// (kBegin) or come back.
+// The first step of a pass. It stores the tiles of the previous pair, and starts this pair's sums (kBegin) or loads
+// them.
 template <bool kBegin>
 [[gnu::always_inline]] inline void first_step(const Units& a, const uint16_t* b, float* before,
                                               const float* sums) {
@@ -82,9 +82,8 @@ template <bool kBegin>
   _tile_dpbf16ps(3, 5, 7);
 }
 
-// Whether a panel's share of a pass keeps to its place in the first-level cache unpacked: no set of it (64
-// sets of lines of 64 bytes) is asked for more than two thirds of its ways. Rows whose length is a high power of
-// two fail.
+// Whether a panel of a pass stays in the first-level cache without packing: it takes at most two thirds of the ways of
+// any of the 64 sets of 64-byte lines. Rows whose length is a high power of two fail.
 inline bool lies_well(const GemmBlock& block, int64_t pass_steps) {
   constexpr int64_t kSets = 64, kMost = 8;
   if (block.a_col != 1 || block.k % kSide != 0 || block.a_row % kSide != 0) return false;
@@ -95,7 +94,7 @@ inline bool lies_well(const GemmBlock& block, int64_t pass_steps) {
   return true;
 }
 
-// What becomes of results: they are rounded, or stay f32, are added to what is there, or pass by the caches; else any.
+// How results are written: rounded, as f32, added to c, or with streaming stores; `any` handles every case.
 enum class Kind { any, rounded, f32, f32_sums, f32_streamed };
 
 inline Kind kind_of(const GemmBlock& block) {
@@ -108,8 +107,8 @@ inline Kind kind_of(const GemmBlock& block) {
   return block.out == kF32 ? Kind::f32 : Kind::rounded;
 }
 
-// A finished pair of panels whose tiles lie in memory, a few lines of c at a time. Lines that take long to issue would hold
-// up the tile unit, so those of whole pairs have a loop for their kind.
+// Writes a finished pair of panels, whose tiles lie in memory, a few lines of c at a time. Slow lines would hold up the
+// tile unit, so complete pairs have a specialized loop for each kind of result.
 template <Form kForm, Kind kKind>
 class PairWriter {
   static constexpr bool kTurned = kForm == Form::turned;
@@ -118,7 +117,7 @@ class PairWriter {
   explicit PairWriter(const Task& task) : task_(task), writer_(task), from_(task.final), bias_(task.bias) {}
 
   [[gnu::always_inline]] void expect(int64_t row, int64_t column) const { writer_.expect(row, column); }
-  // The pair at (row, column); the one before must be finished.
+  // Begins the pair at (row, column); the previous pair must be finished.
   void begin(const float* pair, int64_t row, int64_t column) {
     const GemmBlock& block = task_.block;
     writer_.at(row, column);
@@ -162,7 +161,7 @@ class PairWriter {
   void finish() { lines(kSide); }
 
  private:
-  // Takes no `this`, so that what counts lines stays in registers.
+  // Static, so that the line counters stay in registers.
   [[gnu::noinline]] static void any_lines(const Writer<kTurned>& writer, const float* from, int64_t i,
                                           int64_t end) {
     for (; i < end; ++i, from += kSide) writer.write(i, _mm512_load_ps(from), _mm512_load_ps(from + 16));
@@ -175,7 +174,7 @@ class PairWriter {
   int64_t first_ = 0, next_ = kSide;
 };
 
-// Sums of pairs that are needed soon, some lines a step: they lie one after the other.
+// Prefetches the sums of the next pairs, some lines a step; they are contiguous.
 class PairsAhead {
  public:
   PairsAhead(const float* pair, int64_t steps)
@@ -195,8 +194,8 @@ void multiply(const Task& task) {
   const int64_t steps = task.steps;
   const int64_t pass_steps = task.pass_steps;
   const PairSums& pairs = task.block.pairs;
-  // The tiles in the registers go to `before` in the first step of the pair of panels after. Final sums, of c from (row,
-  // column), rest in one of two places until the pair after that, in which their lines are written.
+  // The tiles in the registers are stored to `before` in the first step of the next pair of panels. The final sums of c
+  // from (row, column) stay in one of two buffers until the pair after that, which writes their lines.
   float* places[2] = {task.final, task.final + kPair};
   float* before = places[0];
   int64_t row = 0, column = 0;
@@ -275,4 +274,4 @@ void gemm_block(const GemmBlock& block) {
   _tile_release();
 }
 
-}  // namespace athanor::amx
+}  // namespace athanor::kernels::amx

@@ -1,14 +1,14 @@
-// f32 products as six products of bf16 parts on the tile registers: what and why is in cpu/split_block.h.
+// f32 products as six products of bf16 parts on the tile registers; cpu/split_block.h explains the method.
 //
 // - A unit is what one step consumes of one operand: 32 of its lines (rows of a, columns of b) by 32 of k, as two
 //   tiles for each of three parts. Pairs of bf16 are k = p and k = p + 16, in both operands: merging two vectors then
-//   takes no permutation, and the order of a sum is not what anyone relies on.
-// - Of one step 14 tile loads feed 24 tile products. A panel of a stays in the first-level cache; b streams by.
+//   takes no permutation, and nothing relies on the order of a sum.
+// - In one step 14 tile loads feed 24 tile products. A panel of a stays in the first-level cache; b streams through it.
 // - The tiles of a finished pair of panels are stored between the first products of the next.
 #include "athanor/kernels/cpu/simd/pack.h"
 #include "athanor/kernels/cpu/split_block.h"
 
-namespace athanor::amx {
+namespace athanor::kernels::amx {
 namespace {
 
 constexpr int64_t kTile = 512;        // bf16 of a tile register
@@ -36,7 +36,8 @@ struct Operand {
   int64_t lines, k;
 };
 
-// Rounds to bf16 first, so that what is left has either sign; the rest is cut, which loses nothing.
+// The first part is rounded to bf16, so that the remainder has either sign; the other parts are truncated, which is
+// exact.
 struct Parts {
   VI first, second, third;  // bf16 in the upper halves; the lower half of `third` is to be ignored
 };
@@ -82,8 +83,8 @@ template <bool kAlongK>
   store(row + kPart, merge(lower.third, upper.third));
 }
 
-// One unit. Tiles of a have a row for each line, tiles of b a row for each pair of k; where the operand lies in memory
-// the other way it is turned before it is split.
+// One unit. Tiles of a have a row for each line, tiles of b a row for each pair of k. An operand with the other memory
+// order is transposed before it is split.
 template <bool kAlongK, bool kTurn>
 void pack_unit(uint16_t* to, const Operand& x, int64_t line, int64_t k) {
   for (int tile = 0; tile < 2; ++tile, to += kTile, line += 16) {
@@ -157,7 +158,7 @@ template <bool kFirst>
   multiply();
 }
 
-// Where the tiles of a finished pair of panels go.
+// Where the tiles of a finished pair of panels are stored.
 struct Target {
   float* c = nullptr;
   int64_t c_row = 0, rows = 0, columns = 0;
@@ -185,7 +186,7 @@ void write(const Target& to, const float* sums) {
   }
 }
 
-// One piece of k, all of the block's c.
+// One range of k, for all of the block's c.
 template <bool kAlongA, bool kAlongB>
 void piece(const SplitBlock& block, const Operand& a, const Operand& b, bool first_piece) {
   const int64_t steps = (a.k + kSplitSide - 1) / kSplitSide;
@@ -246,4 +247,4 @@ void split_block(const SplitBlock& block) {
   _tile_release();
 }
 
-}  // namespace athanor::amx
+}  // namespace athanor::kernels::amx

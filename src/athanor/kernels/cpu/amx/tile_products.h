@@ -4,8 +4,8 @@
 //   for (...) tiles.multiply({.a = ..., .b = ..., .c = ..., .steps = n, .starts = true});
 //   tiles.finish();      // now all results are in memory
 //
-// The result of one product is stored between the first instructions of the next: as a burst of its own it
-// would leave the tile unit idle for longer than a short product takes.
+// multiply() stores the result of the previous product between its own first instructions. Storing it at once would
+// leave the tile unit idle for longer than a short product takes.
 #pragma once
 
 #include <immintrin.h>
@@ -14,12 +14,12 @@
 
 #include "athanor/kernels/cpu/bf16/pack.h"
 
-namespace athanor::amx {
+namespace athanor::kernels::amx {
 namespace {
 
-// c = or += the sum over steps of a . b. Operands are units as in pack.h, one after the other for each step;
-// c is 32 x 32 f32, and not that of the product before. Products that follow each other should share b: a is
-// read as what passes by, and leaves what is in the first-level cache there.
+// c = (`starts`) or += the sum over steps of a . b. Operands are units as in bf16/pack.h, one unit a step. c is 32 x 32
+// f32 and must differ from the c of the previous product. Consecutive products should share b: a is loaded with a
+// streaming hint and does not displace the first-level cache.
 struct Product {
   const uint16_t *a, *b;
   float* c;
@@ -113,8 +113,8 @@ class TileProducts {
     _tile_dpbf16ps(3, 5, 7);
   }
 
-  float* done_ = nullptr;  // where the result goes that is still in the tiles
+  float* done_ = nullptr;  // where to store the result that is still in the tiles; null: none
 };
 
 }  // namespace
-}  // namespace athanor::amx
+}  // namespace athanor::kernels::amx

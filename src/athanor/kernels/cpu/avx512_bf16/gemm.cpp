@@ -1,15 +1,16 @@
-// bf16 products with AVX-512's instructions for them, in the panels of bf16/gemm.h.
+// bf16 products with the bf16 instructions of AVX-512, on the panels of bf16/gemm.h.
 //
-// Eight rows of a meet a panel of b over all of k, so no sums wait in memory: both come from the second-level cache, faster
-// than they are needed, and rows of a are read where they are. A panel of b meets all rows of a group of panels before the
-// next one does: what the cache must hold is a group and one panel of b, and the other panels pass through it.
+// Eight rows of a are multiplied by a panel of b over all of k, so no sums lie in memory. Both operands come from the
+// second-level cache, faster than they are needed, and rows of a are read in place. A panel of b is multiplied by all
+// rows of a group of panels of a before the next panel of b. So the cache must hold a group and one panel of b; the
+// other panels stream through it.
 #include "athanor/kernels/cpu/bf16/gemm.h"
 #include "athanor/kernels/cpu/avx512_bf16/unit_products.h"
 
-namespace athanor::avx512_bf16 {
+namespace athanor::kernels::avx512_bf16 {
 namespace {
 
-// What becomes of sums whose rows and columns are all there. The first takes every case, and those at the edges.
+// How the sums of complete rows and columns are written. The first kind handles every case, edges included.
 enum class Result { any, bf16, bf16_residual, bf16_added, bf16_added_residual, f32, f32_added, f32_streamed };
 
 constexpr bool is_bf16(Result result) {
@@ -41,7 +42,7 @@ template <Form kForm>
   return kForm == Form::interleaved && r >= 4 ? r + 4 : r;
 }
 
-// What eight rows are added to comes near.
+// Prefetches what eight rows are added to.
 template <Form kForm, Result kResult>
 [[gnu::always_inline]] inline void fetch_rows(const GemmBlock& block, int64_t row, int64_t column) {
   const int64_t first = row * block.c_row + column;
@@ -90,8 +91,8 @@ template <Form kForm, Result kResult>
   }
 }
 
-// Rows of k under the next group of panels of an a whose lines are contiguous, for the second-level cache. (Rows of a that
-// are read in place are better left to the processor's own fetching.)
+// Prefetches into the second-level cache the rows of k under the next group of panels, for an a whose lines are
+// contiguous. (Rows of a that are read in place are better left to the processor's own prefetcher.)
 class RowsAhead {
  public:
   RowsAhead() = default;
@@ -144,8 +145,8 @@ void multiply_panels(const Task& task, Writer<kForm == Form::interleaved>& write
   }
 }
 
-// Panels of a that meet a panel of b before the next one does, for the second-level cache to hold them. A turned a is never
-// longer than whole groups are for.
+// The number of panels of a that are multiplied by one panel of b before the next: as many as the second-level cache
+// holds. A transposed a has ranges of k that are short enough for complete groups.
 int64_t group_of(const GemmBlock& block) {
   return block.k <= kGroupDepth ? kGroup : kGroup / 2;
 }
@@ -219,4 +220,4 @@ void gemm_block(const GemmBlock& block) {
     multiply_block<Form::copied>(block);
 }
 
-}  // namespace athanor::avx512_bf16
+}  // namespace athanor::kernels::avx512_bf16

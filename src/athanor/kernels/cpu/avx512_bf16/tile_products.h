@@ -1,13 +1,14 @@
-// What amx/tile_products.h does on tile registers, with AVX-512's bf16 products: small products, one after the other.
+// Small products one after the other, as in amx/tile_products.h, with the bf16 instructions of AVX-512 in place of
+// tiles.
 #pragma once
 
 #include "athanor/kernels/cpu/avx512_bf16/unit_products.h"
 
-namespace athanor::ATHANOR_ISA {
+namespace athanor::kernels::ATHANOR_ISA {
 namespace {
 
-// c = or += the sum over steps of a . b. Operands are units as in bf16/pack.h, one after the other for each step; c is
-// 32 x 32 f32.
+// c = (`starts`) or += the sum over steps of a . b. Operands are units as in bf16/pack.h, one unit a step; c is 32 x 32
+// f32.
 struct Product {
   const uint16_t *a, *b;
   float* c;
@@ -42,4 +43,4 @@ class TileProducts {
 };
 
 }  // namespace
-}  // namespace athanor::ATHANOR_ISA
+}  // namespace athanor::kernels::ATHANOR_ISA

@@ -1,17 +1,18 @@
-// Products of units (bf16/pack.h) with AVX-512's bf16 products: rows of a times 32 columns of b, some steps of 32 k each.
+// Products of units (bf16/pack.h) with the bf16 instructions of AVX-512: rows of a times 32 columns of b, in steps of
+// 32 k.
 //
-// Eight rows of 32 results lie in registers: sixteen sums, which hide how long a product takes; a pair of k of each row is
-// spread over a register, and meets two of b.
+// Eight rows of 32 results stay in registers: sixteen sums, enough to hide the latency of a product. A pair of k of
+// each row of a is broadcast over a register and multiplied by the pairs of 32 columns of b, which are two registers.
 #pragma once
 
 #include "athanor/kernels/cpu/bf16/pack.h"
 
-namespace athanor::ATHANOR_ISA {
+namespace athanor::kernels::ATHANOR_ISA {
 namespace {
 
 inline constexpr int64_t kRegisterRows = 8;
 
-// Halves of eight rows of 32 results.
+// Eight rows of 32 results, as halves of 16.
 struct RowSums {
   __m512 left[kRegisterRows], right[kRegisterRows];
 };
@@ -25,7 +26,7 @@ struct RowSums {
   return reinterpret_cast<__m512bh>(_mm512_load_si512(from));
 }
 
-// c += the sum over steps of a . b. Rows of a are a_row elements apart, its steps a_step; units of b follow each other.
+// c += the sum over steps of a . b. Rows of a are a_row elements apart and its steps a_step; units of b are contiguous.
 [[gnu::always_inline]] inline void add_products(RowSums& c, const uint16_t* a, int64_t a_row, int64_t a_step,
                                                 const uint16_t* b, int64_t steps) {
   const uint16_t* rows[kRegisterRows];
@@ -52,7 +53,7 @@ struct RowSums {
   }
 }
 
-// The same of an a whose lines were contiguous: eight pairs of a row of interleaved units.
+// The same for an a packed as Form::interleaved units (bf16/pack.h).
 [[gnu::always_inline]] inline void add_interleaved_products(RowSums& c, const uint16_t* a, const uint16_t* b,
                                                             int64_t steps) {
   for (int64_t s = 0; s < steps; ++s, a += kUnit, b += kUnit) {
@@ -70,4 +71,4 @@ struct RowSums {
 }
 
 }  // namespace
-}  // namespace athanor::ATHANOR_ISA
+}  // namespace athanor::kernels::ATHANOR_ISA

@@ -1,13 +1,13 @@
-// Fetching memory before it is needed, a few lines at a time between other work. In the order of memory the
-// processor's own prefetcher runs along, so the fetches hold no line buffers that tile loads are waiting for.
+// Prefetches memory, a few cache lines at a time between other work. Fetches are in memory order, so that the
+// processor's own prefetcher runs ahead of them and they occupy no line-fill buffers that tile loads need.
 #pragma once
 
 #include "athanor/kernels/cpu/bf16/pack.h"
 
-namespace athanor::ATHANOR_ISA {
+namespace athanor::kernels::ATHANOR_ISA {
 namespace {
 
-// The lines of memory under part of an operand, in their order, to be fetched into the second-level cache.
+// The cache lines under part of an operand, in memory order, to be prefetched into the second-level cache.
 class Ahead {
  public:
   Ahead(const Operand& x, int64_t line, int64_t lines) {
@@ -35,4 +35,4 @@ class Ahead {
 };
 
 }  // namespace
-}  // namespace athanor::ATHANOR_ISA
+}  // namespace athanor::kernels::ATHANOR_ISA

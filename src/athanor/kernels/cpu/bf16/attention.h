@@ -1,17 +1,16 @@
-// Attention in bf16 (FlashAttention; Dao et al., 2022): products of units of 32 x 32 run
-// in a stream beneath the softmax, which is f32 on vectors.
+// Attention in bf16 (FlashAttention; Dao et al., 2022): a stream of products of 32 x 32 units, interleaved with the
+// softmax, which is f32 on vectors.
 //
-// Scores are kept transposed, [keys, queries]: the softmax of 16 queries at a time runs down the lanes of a
-// vector and needs no sums across lanes, and the products that follow take the probabilities as they are:
+// Scores are stored transposed, [keys, queries]: the softmax of 16 queries takes one lane a query and needs no sums
+// across lanes, and the products that follow take the probabilities without repacking:
 //
 //   s^T = k q^T,  dp^T = v do^T              a = rows of k and v;   b = q, do transposed once per block
 //   dv += p^T do,  dk += ds^T q              a = rows of p^T, ds^T; b = do, q in pairs of rows
 //   o^T += v^T p^T,  dq^T += k^T ds^T        a = v, k transposed;   b = p^T, ds^T in pairs of rows
 //
-// Probabilities and ds are rounded to bf16 for the products, sums are f32. Head dimensions are padded to
-// multiples of 32. Interleaving pairs of rows within 128-bit lanes is cheaper than keeping their order, so
-// columns of o^T and dq^T are queries in the order of turned_row() until they are written; so are their
-// rows, as those of turned units are.
+// Probabilities and ds are rounded to bf16 for the products; sums are f32. Head dimensions are padded to multiples of
+// 32. Pairs of rows are interleaved within 128-bit lanes, which is cheaper than keeping their order. So rows and
+// columns of o^T and dq^T are in the order of turned_row() (pack.h) until they are written.
 #pragma once
 
 #include "athanor/kernels/cpu/attention_rows.h"
@@ -21,7 +20,7 @@
 #include "athanor/kernels/cpu/avx512_bf16/tile_products.h"
 #endif
 
-namespace athanor::ATHANOR_ISA {
+namespace athanor::kernels::ATHANOR_ISA {
 
 void attention_forward(void* o, float* lse, const void* q, const void* k, const void* v,
                        const AttentionProblem& problem, int64_t q_first, int64_t q_count, float* scratch);
@@ -42,7 +41,7 @@ inline int64_t strips(int64_t n) {
   return (n + kSide - 1) / kSide;
 }
 
-// Hands out parts of the scratch in turn, all on boundaries of 64 bytes.
+// Allocates parts of the scratch one after the other, on boundaries of 64 bytes.
 struct Scratch {
   float* next;
   float* floats(int64_t units) {
@@ -82,7 +81,7 @@ template <size_t kTerms>
   _mm512_store_si512(unit + kUnit / 2 + pair * kSide, _mm512_unpackhi_epi16(even, odd));
 }
 
-// Which of the queries [query, query + 32) see a key: those from the key on.
+// Which of the queries [query, query + 32) see a key, by the causal mask.
 inline __mmask32 seeing(int64_t query, int64_t key) {
   const int64_t hidden = key - query;
   return hidden <= 0 ? ~__mmask32{0} : hidden >= 32 ? 0 : ~__mmask32{0} << hidden;
@@ -144,4 +143,4 @@ inline void write_keys(uint16_t* rows, int64_t stride, const float* units, int64
 }
 
 }  // namespace
-}  // namespace athanor::ATHANOR_ISA
+}  // namespace athanor::kernels::ATHANOR_ISA

@@ -1,8 +1,8 @@
-// The backward pass of one pair of blocks, 256 keys and 256 queries of one head: p and ds of the whole pair,
-// by cells of 32 queries and 64 keys, then what they add to dv, dk and dq.
+// The backward pass of one pair of blocks, 256 keys and 256 queries of one head: first p and ds of the pair, by cells
+// of 32 queries and 64 keys, then their contributions to dv, dk and dq.
 #include "athanor/kernels/cpu/bf16/attention.h"
 
-namespace athanor::ATHANOR_ISA {
+namespace athanor::kernels::ATHANOR_ISA {
 namespace {
 
 constexpr int64_t kCellStrips = 2;  // of keys: their scores stay in the first-level cache
@@ -56,7 +56,7 @@ class Backward {
   }
 
  private:
-  // Blocks on the diagonal; where all keys are seen there is none.
+  // Blocks on the causal diagonal; without a causal mask there is none.
   bool diagonal() const { return pair_.query == pair_.key && problem_.offset == 0; }
   int64_t first_query(int64_t key) const { return diagonal() ? key : 0; }
   int64_t end_key(int64_t query) const { return diagonal() ? query + 1 : key_strips_; }
@@ -97,7 +97,8 @@ class Backward {
       }
   }
 
-  // Fetches the sums that lie where this cell does in the block: all are there before they are added to.
+  // Prefetches the part of the block's sums that corresponds to this cell, so that all sums are near before they are
+  // used.
   void prefetch_sums(int64_t q, int64_t k) {
     const int64_t first = (q * kStrips + k) * depth_ * kUnit / kStrips;
     for (int64_t i = first; i < first + kCellStrips * depth_ * kUnit / kStrips; i += 16) {
@@ -254,4 +255,4 @@ int64_t attention_sum_floats(int64_t head_dim) {
   return kStrips * strips(head_dim) * kUnit;
 }
 
-}  // namespace athanor::ATHANOR_ISA
+}  // namespace athanor::kernels::ATHANOR_ISA

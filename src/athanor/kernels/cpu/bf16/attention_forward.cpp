@@ -5,13 +5,13 @@
 #include "athanor/kernels/cpu/bf16/attention.h"
 #include "athanor/kernels/cpu/simd/vec_math.h"
 
-namespace athanor::ATHANOR_ISA {
+namespace athanor::kernels::ATHANOR_ISA {
 namespace {
 
 constexpr int64_t kTileStrips = 8, kTileKeys = kTileStrips * kSide;
 constexpr int64_t kCellStrips = 4, kCellKeys = kCellStrips * kSide;
-// A largest score is followed only when it has grown by more than this (in powers of two): probabilities and
-// their sums may as well be 2^8 times as large, and outputs so far need scaling down but rarely.
+// The reference score of the online softmax is updated only if a score exceeds it by more than this (in powers of two).
+// Probabilities and sums may then be up to 2^8 times as large, and the outputs so far are rarely rescaled.
 constexpr float kSlack = 8;
 constexpr float kLowest = -0x1p126f;
 
@@ -74,7 +74,7 @@ class Forward {
   }
 
  private:
-  // Some keys lie before a query's document, so that the first cell may show a query nothing: sums of nothing.
+  // With a document mask the first cell may contain no key that a query sees: start with empty sums.
   bool hides() const { return problem_.first_keys != nullptr; }
   void start() {
     __builtin_memset(sums_, 0, static_cast<size_t>(strips(count_) * depth_ * kUnit) * sizeof(float));
@@ -132,8 +132,8 @@ class Forward {
     }
   }
 
-  // Values that some of the queries do not see are multiplied by zero for those, which hides all but what is
-  // not finite. Such values become zeros and their keys NaN: scores of keys that are not seen do not count.
+  // A value is multiplied by zero for the queries that do not see it, which hides it only if it is finite. So a value
+  // that is not finite becomes zero and its key NaN: the score of a key that is not seen does not count.
   void guard(const uint16_t* k, const uint16_t* v, int64_t rows) {
     for (int64_t row = 0; row < rows; ++row, k += problem_.kv_stride, v += problem_.kv_stride) {
       const bool finite = all_finite(v, 1);
@@ -163,7 +163,7 @@ class Forward {
     const __m512 factor = _mm512_set1_ps((problem_.scale < 0 ? -problem_.scale : problem_.scale) * kLog2E);
     float *top = tops_ + cell.strip * kSide, *total = totals_ + cell.strip * kSide;
 
-    // Rows of scores that all of the queries see, and those of which some see a part.
+    // Rows of scores (keys) that all queries see, and rows that only some queries see.
     const int64_t past = smaller(keys, end_ - key);  // rows beyond are padding
     const int64_t clear = query < key || hides() ? 0 : smaller(past, query - key + 1) / 4 * 4;
     const FirstKeys first_keys(problem_.first_keys, query_ + cell.strip * kSide, query_ + count_);
@@ -217,7 +217,7 @@ class Forward {
     _mm512_store_ps(total + 16, right_total);
   }
 
-  // Where the largest scores of a cell are much larger than those before, they take their place.
+  // Updates the reference scores where the largest scores of a cell are much larger.
   void follow(int64_t strip, __m512 left, __m512 right) {
     float *top = tops_ + strip * kSide, *total = totals_ + strip * kSide;
     const __m512 slack = _mm512_set1_ps(kSlack);
@@ -285,4 +285,4 @@ int64_t attention_forward_floats(int64_t head_dim, int64_t q_count) {
   return (half_units / 2 + 1 + kCellStrips + count * depth) * kUnit + 2 * count * kSide;
 }
 
-}  // namespace athanor::ATHANOR_ISA
+}  // namespace athanor::kernels::ATHANOR_ISA

@@ -1,10 +1,10 @@
-// kernels/cross_entropy.h with the powers of bf16/attention.h, good to 1.4e-7: half the instructions of exp().
+// kernels/cross_entropy.h with the exponential of bf16/attention.h: accurate to 1.4e-7, half the instructions of exp().
 #pragma once
 
 #include "athanor/kernels/cpu/bf16/attention.h"
 #include "athanor/kernels/cpu/simd/cross_entropy.h"
 
-namespace athanor::ATHANOR_ISA {
+namespace athanor::kernels::ATHANOR_ISA {
 namespace {
 namespace cross_entropy_bf16 {
 
@@ -20,4 +20,4 @@ constexpr CrossEntropyRows rows = cross_entropy::rows<Bf16, Power>;
 
 }  // namespace cross_entropy_bf16
 }  // namespace
-}  // namespace athanor::ATHANOR_ISA
+}  // namespace athanor::kernels::ATHANOR_ISA

@@ -1,10 +1,10 @@
-// kernels/gelu.h in bf16, as exact as that shows (sigmoid.h).
+// kernels/gelu.h in bf16, only as accurate as a bf16 result can show (sigmoid.h).
 #pragma once
 
 #include "athanor/kernels/cpu/bf16/sigmoid.h"
 #include "athanor/kernels/cpu/simd/vec_loops.h"
 
-namespace athanor::ATHANOR_ISA {
+namespace athanor::kernels::ATHANOR_ISA {
 namespace {
 namespace gelu_bf16 {
 
@@ -43,4 +43,4 @@ inline void backward(void* dx, const void* dy, const void* x, int64_t n) {
 
 }  // namespace gelu_bf16
 }  // namespace
-}  // namespace athanor::ATHANOR_ISA
+}  // namespace athanor::kernels::ATHANOR_ISA

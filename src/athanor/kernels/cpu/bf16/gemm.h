@@ -1,34 +1,35 @@
-// Blocks of bf16 products (gemm_block.h), whatever multiplies: how operands are packed and results reach c. A block of
-// c is made of panels: 32 rows of a times 32 columns of b. What multiplies is in amx/gemm.cpp and avx512_bf16/gemm.cpp.
+// What the bf16 block kernels (gemm_block.h) share: how operands are packed and how results reach c. The multiplying
+// loops are in amx/gemm.cpp and avx512_bf16/gemm.cpp. A panel is 32 rows of a or 32 columns of b; a pair of panels
+// makes 32 x 32 results of c.
 //
-// - Second-level cache: the panels of b that a block spans are packed once and stay there, while the rows of a pass by,
-//   fetched ahead of their use.
-// - First-level cache: tiles walk k in passes, so that the present panel of a stays in it. Between passes the sums wait
-//   in memory, exactly. Vector registers take all of k at once.
+// - Second-level cache: the panels of b that a block spans are packed once and stay there. The rows of a stream through
+//   it, prefetched ahead of their use.
+// - First-level cache: amx takes k in passes, so that one panel of a stays there. Between passes the sums lie in memory
+//   as exact f32. avx512_bf16 takes all of k at once.
 //
-// Every element is one f32 sum over ascending pairs of k, whatever the cut into blocks, panels and passes.
+// Every element is one f32 sum over ascending pairs of k, whatever the blocks, panels and passes.
 #pragma once
 
 #include "athanor/kernels/cpu/bf16/ahead.h"
 #include "athanor/kernels/cpu/gemm_block.h"
 
-namespace athanor::ATHANOR_ISA {
+namespace athanor::kernels::ATHANOR_ISA {
 namespace {
 
 inline constexpr int64_t kTile = 256;  // f32 of a quarter of a pair of panels
 inline constexpr int64_t kPair = 4 * kTile;
-// Panels of a turned a that are packed together: memory is fetched at full speed from runs of 256 bytes on.
+// Panels of a transposed a that are packed together: memory is read at full speed in runs of 256 bytes or more.
 inline constexpr int64_t kGroup = kGroupRows / kSide;
 
 struct Task {
   const GemmBlock& block;
   Operand a;
-  int64_t steps, pass_steps;  // of 32 k: in all, and in a pass
+  int64_t steps, pass_steps;  // steps of 32 k: in all, and in a pass
   int64_t a_panels, b_panels;
   bool in_place;             // a needs no packing (where tiles are loaded, of rows any length apart)
   const uint16_t* b_packed;  // [b_panels][steps] units
-  int64_t a_kept;            // panels of a copied a that are packed at a time
-  uint16_t* a_packed;        // [a_kept][pass] units, or [kGroup][steps] of a turned a
+  int64_t a_kept;            // panels of an a with contiguous k that are packed at a time
+  uint16_t* a_packed;        // [a_kept][pass_steps] units, or [kGroup][steps] of a transposed a
   float* sums;               // [b_panels] pairs, between passes
   float* final;              // two pairs
   float* bias;               // [b_panels * 32]
@@ -85,18 +86,18 @@ inline __m512i with_residual(__m512i c, __m512i residual) {
       widened(_mm512_extracti64x4_epi64(residual, 1)) + widened(_mm512_extracti64x4_epi64(c, 1));
   return rounded(low, high);
 }
-// The f32 sums that c is added to, rows as far apart as those of c; may be null.
+// The f32 sums that the product is added to, rows c_row apart; may be null.
 inline const float* sums_of(const GemmBlock& block) {
   return block.accumulate ? static_cast<const float*>(block.c) : block.sums;
 }
 
-// The results of a pair of panels on their way into c from (row, column), line by line.
+// Writes the results of a pair of panels into c, line by line, from (row, column) on.
 template <bool kTurned>
 class Writer {
  public:
   explicit Writer(const Task& task) : task_(task), sums_(sums_of(task.block)) {}
 
-  // What pair (row, column) will be added to comes near.
+  // Prefetches what the results of pair (row, column) will be added to.
   [[gnu::always_inline]] void expect(int64_t row, int64_t column) const {
     const GemmBlock& block = task_.block;
     const int64_t rows = smaller(kSide, block.m - row), at = row * block.c_row + column;
@@ -108,7 +109,7 @@ class Writer {
       _mm_prefetch(static_cast<const uint16_t*>(block.residual) + at + i * block.c_row, _MM_HINT_T0);
   }
 
-  // The pair that lines belong to from now on.
+  // From now on write() is about the pair at (row, column).
   void at(int64_t row, int64_t column) {
     row_ = row;
     column_ = column;
@@ -116,7 +117,7 @@ class Writer {
     mask_ = first32(task_.block.n - column);
   }
 
-  // Line i of the pair, whose sums are given.
+  // Writes line i of the pair, given its sums.
   [[gnu::always_inline]] void write(int64_t i, __m512 low, __m512 high) const {
     const GemmBlock& block = task_.block;
     const int64_t line = kTurned ? turned_row(i) : i;
@@ -155,7 +156,7 @@ class Writer {
   __mmask32 mask_ = 0;
 };
 
-// Units of a as the tile loads find them: packed, or in place where the rows of a lie well.
+// Units of a for tile loads: packed, or in place where the memory layout of a allows it.
 struct Units {
   const uint16_t* data;
   int64_t unit, tile;  // elements between units, and between the two tiles of one
@@ -163,7 +164,7 @@ struct Units {
   Units at(int64_t s) const { return {data + s * unit, unit, tile, row_bytes}; }
 };
 
-// What is added to a_sums, by panels from i on, lines in the order of turned_row().
+// Adds the sums of panels from i on to a_sums; lines come in the order of turned_row().
 inline void add_a_sums(const GemmBlock& block, int64_t i, int64_t panels, const float (*sums)[kSide]) {
   for (int64_t place = 0; place < panels * kSide && block.a_sums != nullptr; ++place) {
     const int64_t line = (i + place / kSide) * kSide + turned_row(place % kSide);
@@ -171,7 +172,7 @@ inline void add_a_sums(const GemmBlock& block, int64_t i, int64_t panels, const 
   }
 }
 
-// Panels [i, i + panels) of an a whose lines are contiguous, all their steps.
+// Packs panels [i, i + panels) of an a whose lines are contiguous, all steps.
 template <Form kForm>
 inline void pack_group(const Task& task, int64_t i, int64_t panels) {
   alignas(64) float sums[kGroup][kSide] = {};
@@ -208,7 +209,8 @@ inline Units units_of_a(const Task& task, int64_t i, int64_t first, int64_t coun
   return {task.a_packed + (i % kGroup * task.steps + first) * kUnit, kUnit, kUnit / 2, kRowBytes};
 }
 
-// The task of a block, with passes of at most so many steps, and `a_kept` panels of a copied a packed at a time.
+// The task of a block, with passes of at most `pass_steps` steps and `a_kept` panels of an a with contiguous k packed
+// at a time.
 template <Form kForm>
 inline Task task_of(const GemmBlock& block, int64_t most_pass_steps, int64_t a_kept = 1) {
   const int64_t steps = num_units(block.k), a_panels = num_units(block.m), b_panels = num_units(block.n);
@@ -243,4 +245,4 @@ inline bool is_transposed(const GemmBlock& block) {
 }
 
 }  // namespace
-}  // namespace athanor::ATHANOR_ISA
+}  // namespace athanor::kernels::ATHANOR_ISA

@@ -1,19 +1,21 @@
-// Operands of bf16 products, as the tile registers want them. A unit is what one step of the product consumes of one operand:
-// 32 of its rows (a) or columns (b) by 32 of k, as two tiles of 16 registers' rows of 64 bytes:
+// Packs operands of bf16 products for tile registers. A unit is what one step of the product consumes of one operand:
+// 32 rows (of a) or columns (of b) by 32 of k, as two tiles of 16 rows of 64 bytes:
 //
 //   a: row i of a tile is row i of the operand, 32 consecutive k
 //   b: row p of a tile is k = 2p and 2p+1 of 16 columns, as pairs
 //
-// So where k is contiguous in memory a is copied and b transposed (as 32-bit pairs), and where it is not, b
-// is two rows shuffled together and a is that, transposed. Vector registers, over which pairs of a are spread one by one,
-// take an a that is shuffled together only.
+// The Form of packing follows from that. k contiguous in memory: a is copied, b is transposed as 32-bit pairs. k not
+// contiguous: b is paired (two rows of k shuffled together), a is turned (paired, then transposed). Kernels on vector
+// registers broadcast pairs of a one by one, so they take a as interleaved: paired, but left in unpacking order.
 #pragma once
 
 #include <immintrin.h>
 
 #include <cstdint>
 
-namespace athanor::ATHANOR_ISA {
+#include "athanor/base/namespaces.h"
+
+namespace athanor::kernels::ATHANOR_ISA {
 namespace {
 
 inline constexpr int64_t kSide = 32;             // rows or columns, and k, of a unit
@@ -124,8 +126,8 @@ template <bool kTurn>
   store(to + kUnit / 2, right);
 }
 
-// The line that row `row` of a turned unit holds, or pair `row` of an interleaved one: unpacking takes four of every eight
-// lines for either tile.
+// The line that row `row` of a turned unit, or pair `row` of an interleaved unit, holds. Unpacking puts four of every
+// eight lines into each tile.
 inline int64_t turned_row(int64_t row) {
   return row % 16 / 4 * 8 + row / 16 * 4 + row % 4;
 }
@@ -141,9 +143,9 @@ template <Form kForm>
   if constexpr (kForm == Form::turned) pack_pairs<true>(to, x, first, k, sums);
 }
 
-// Lines are contiguous: the units of kPanels panels side by side, all of k, two rows at a time, so that memory is read in
-// whole runs, fetched some rows ahead. Panels lie steps units apart. Interleaved pairs stay where unpacking puts them; in that
-// order the sums of each line over k become `sums` [kPanels][kSide], which may be null.
+// Packs units of kPanels neighbouring panels whose lines are contiguous, all of k, two rows of k at a time: memory is
+// read in long runs and prefetched some rows ahead. Panels are `steps` units apart. For interleaved units `sums`
+// [kPanels][kSide] (may be null) becomes the sum over k of each line, in the order of turned_row().
 template <Form kForm, int64_t kPanels>
 inline void pack_panels_of_pairs(uint16_t* to, const Operand& x, int64_t first, int64_t steps,
                                  float (*sums)[kSide] = nullptr) {
@@ -191,4 +193,4 @@ inline void pack_panels_of_pairs(uint16_t* to, const Operand& x, int64_t first, 
 }
 
 }  // namespace
-}  // namespace athanor::ATHANOR_ISA
+}  // namespace athanor::kernels::ATHANOR_ISA

@@ -1,15 +1,15 @@
-// The sigmoid of activations in bf16 where products are made on tiles and leave the vector units the larger part of a
-// step: what rounding to bf16 hides (2^-9) is not computed. Powers are good to 2^-18, reciprocals to 2^-14.
+// The sigmoid of bf16 activations, no more accurate than rounding to bf16 (2^-9) can show: powers to 2^-18, reciprocals
+// to 2^-14. Worth it because with products on tiles the vector units take the larger part of a step.
 #pragma once
 
 #include "athanor/kernels/cpu/bf16/attention.h"
 #include "athanor/kernels/cpu/simd/vec.h"
 
-namespace athanor::ATHANOR_ISA {
+namespace athanor::kernels::ATHANOR_ISA {
 namespace {
 namespace bf16 {
 
-// 1 / (1 + e^-x) and its complement. The power stops short of infinity, which would meet a zero.
+// 1 / (1 + e^-x) and its complement. The power is clamped below infinity: infinity times zero would be NaN.
 [[gnu::always_inline]] inline V sigmoid(V x, V& complement) {
   const V power = min(set1(126.f), x * set1(-kLog2E));
   const V decay = {exp2(power.x, static_cast<__mmask16>(~0u), kExp2)};
@@ -20,4 +20,4 @@ namespace bf16 {
 
 }  // namespace bf16
 }  // namespace
-}  // namespace athanor::ATHANOR_ISA
+}  // namespace athanor::kernels::ATHANOR_ISA

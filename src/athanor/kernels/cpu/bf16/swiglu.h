@@ -1,10 +1,10 @@
-// kernels/swiglu.h in bf16, as exact as that shows (sigmoid.h).
+// kernels/swiglu.h in bf16, only as accurate as a bf16 result can show (sigmoid.h).
 #pragma once
 
 #include "athanor/kernels/cpu/bf16/sigmoid.h"
 #include "athanor/kernels/cpu/simd/vec_loops.h"
 
-namespace athanor::ATHANOR_ISA {
+namespace athanor::kernels::ATHANOR_ISA {
 namespace {
 namespace swiglu_bf16 {
 
@@ -39,4 +39,4 @@ inline void backward(void* dgate, void* dup, const void* dy, const void* gate, c
 
 }  // namespace swiglu_bf16
 }  // namespace
-}  // namespace athanor::ATHANOR_ISA
+}  // namespace athanor::kernels::ATHANOR_ISA

@@ -8,15 +8,16 @@
 #include "athanor/kernels/cpu/simd/rms_norm.h"
 #include "athanor/kernels/cpu/simd/rope.h"
 
-// Row functions of processors that multiply bf16: attention, and those of bf16 activations with the conversions that such
-// processors have. Casts and the optimizer, which make the bf16 copies of parameters, round as everywhere.
-// (Matrix products are not rows: gemm.h.) Compiled once for each instruction set, as simd/table.cpp.
+// Row functions for processors with bf16 products: attention, and operations on bf16 activations that use the
+// processor's conversions. Casts and the optimizer, which make the bf16 copies of parameters, round as on all other
+// instruction sets. (Matrix products are not row functions: see gemm.h.) Compiled once for each instruction set, as
+// simd/table.cpp.
 #define ATHANOR_JOIN(a, b) a##b
 #define ATHANOR_TABLE(isa) ATHANOR_JOIN(isa, _rows)
 #define ATHANOR_STRING(text) #text
 #define ATHANOR_NAME(isa) ATHANOR_STRING(isa)
 
-namespace athanor {
+namespace athanor::kernels {
 
 using namespace ATHANOR_ISA;
 
@@ -46,4 +47,4 @@ constexpr RowTable table() {
 
 constexpr RowTable ATHANOR_TABLE(ATHANOR_ISA) = table();
 
-}  // namespace athanor
+}  // namespace athanor::kernels

@@ -5,7 +5,7 @@
 #include "athanor/kernels/cpu/f32/write_row.h"
 #include "athanor/kernels/cpu/gemm_block.h"
 
-namespace athanor::ATHANOR_ISA {
+namespace athanor::kernels::ATHANOR_ISA {
 namespace {
 
 constexpr int kColumns = 4;
@@ -73,4 +73,4 @@ void dots_block(const GemmBlock& block) {
   return block.out == kF32 ? run<F16, float>(block) : run<F16, F16>(block);
 }
 
-}  // namespace athanor::ATHANOR_ISA
+}  // namespace athanor::kernels::ATHANOR_ISA

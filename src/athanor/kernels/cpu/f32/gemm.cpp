@@ -1,23 +1,24 @@
 // Products in f32 arithmetic, for f32 and, converted as they are packed, for bf16 and f16. Compiled for every
 // instruction set that has vectors.
 //
-// - Second-level cache: a panel of b, over all of k, and a group of rows of a, which the panel meets before the next one
-//   passes through. Rows of an f32 a are read where they are.
-// - Registers: kHeight rows of c times a panel's vectors, over pieces of k. Between pieces their sums wait in the
+// - Second-level cache: a panel of b, over all of k, and a group of rows of a. The panel is multiplied by all rows of
+//   the group before the next panel. Rows of an f32 a are read in place.
+// - Registers: kHeight rows of c times a panel's vectors, over ranges of k. Between ranges the sums lie in the
 //   first-level cache.
 //
-// Every element is a sum over pieces of kDepth, in order, and within a piece one chain of fused multiply-adds
-// over ascending k, on every instruction set and whatever the cut into blocks.
+// Every element is a sum over ranges of kDepth, in order, and within a range one chain of fused multiply-adds over
+// ascending k, on every instruction set and whatever the blocks.
 #include "athanor/kernels/cpu/f32/write_row.h"
 #include "athanor/kernels/cpu/gemm_block.h"
 #include "athanor/kernels/cpu/simd/pack.h"
 
-namespace athanor::ATHANOR_ISA {
+namespace athanor::kernels::ATHANOR_ISA {
 namespace {
 
-// What a processor's caches hold differs with its instruction set. With AVX-512, kHeight rows of a meet a panel over all
-// of k. Caches of processors without are smaller, so there a piece of a panel meets all rows of a group before the next
-// piece does: it stays in the first-level cache. Rows of c are fetched then while their last products are made.
+// Cache sizes differ with the instruction set. With AVX-512, kHeight rows of a are multiplied by a panel over all of k.
+// Processors without AVX-512 have smaller caches: there a range of k of a panel is multiplied by all rows of a group
+// before the next range, so that it stays in the first-level cache. Rows of c are prefetched during their last
+// products.
 constexpr int64_t kDepth = 128;
 constexpr int kHeight = 6;  // rows of c that live in registers, with a row of b beside them
 #ifdef __AVX512F__
@@ -174,4 +175,4 @@ void gemm_block(const GemmBlock& block) {
   return block.out == kF32 ? run<F16, float>(block) : run<F16, F16>(block);
 }
 
-}  // namespace athanor::ATHANOR_ISA
+}  // namespace athanor::kernels::ATHANOR_ISA

@@ -1,9 +1,9 @@
-// The end of a product: sums become a row of c.
+// The end of a product: writes a row of sums into c.
 #pragma once
 
 #include "athanor/kernels/cpu/simd/vec_loops.h"
 
-namespace athanor::ATHANOR_ISA {
+namespace athanor::kernels::ATHANOR_ISA {
 namespace {
 
 // c [n] = sums + bias, or += where `accumulate`; bias may be null. sums may be read up to a whole vector.
@@ -19,4 +19,4 @@ inline void write_row(C* c, const float* sums, const T* bias, int64_t n, bool ac
 }
 
 }  // namespace
-}  // namespace athanor::ATHANOR_ISA
+}  // namespace athanor::kernels::ATHANOR_ISA

@@ -6,7 +6,7 @@
 
 #include "athanor/kernels/cpu/ref/ref.h"
 
-namespace athanor::ref {
+namespace athanor::kernels::ref {
 namespace {
 
 constexpr int64_t kKeyTile = 64;
@@ -142,4 +142,4 @@ template AttentionRows attention<float>();
 template AttentionRows attention<Bf16>();
 template AttentionRows attention<F16>();
 
-}  // namespace athanor::ref
+}  // namespace athanor::kernels::ref

@@ -3,7 +3,7 @@
 
 #include "athanor/kernels/cpu/ref/ref.h"
 
-namespace athanor::ref {
+namespace athanor::kernels::ref {
 namespace {
 
 constexpr float kLowest = -3.4028235e38f;  // not -inf: the difference of two would be NaN
@@ -55,4 +55,4 @@ template CrossEntropyRows cross_entropy<float>();
 template CrossEntropyRows cross_entropy<Bf16>();
 template CrossEntropyRows cross_entropy<F16>();
 
-}  // namespace athanor::ref
+}  // namespace athanor::kernels::ref

@@ -1,7 +1,7 @@
 #include "athanor/base/philox.h"
 #include "athanor/kernels/cpu/ref/ref.h"
 
-namespace athanor::ref {
+namespace athanor::kernels::ref {
 namespace {
 
 template <typename T>
@@ -25,4 +25,4 @@ template DropoutRows dropout<float>();
 template DropoutRows dropout<Bf16>();
 template DropoutRows dropout<F16>();
 
-}  // namespace athanor::ref
+}  // namespace athanor::kernels::ref

@@ -1,6 +1,6 @@
 #include "athanor/kernels/cpu/ref/ref.h"
 
-namespace athanor::ref {
+namespace athanor::kernels::ref {
 namespace {
 
 template <typename T>
@@ -53,4 +53,4 @@ template ElementwiseRows elementwise<float>();
 template ElementwiseRows elementwise<Bf16>();
 template ElementwiseRows elementwise<F16>();
 
-}  // namespace athanor::ref
+}  // namespace athanor::kernels::ref

@@ -2,7 +2,7 @@
 
 #include "athanor/kernels/cpu/ref/ref.h"
 
-namespace athanor::ref {
+namespace athanor::kernels::ref {
 namespace {
 
 template <typename T>
@@ -30,4 +30,4 @@ template EmbeddingRows embedding<float>();
 template EmbeddingRows embedding<Bf16>();
 template EmbeddingRows embedding<F16>();
 
-}  // namespace athanor::ref
+}  // namespace athanor::kernels::ref

@@ -2,7 +2,7 @@
 
 #include "athanor/kernels/cpu/ref/ref.h"
 
-namespace athanor::ref {
+namespace athanor::kernels::ref {
 namespace {
 
 constexpr float kSlope = 0.79788456080286536f;  // sqrt(2 / pi)
@@ -37,4 +37,4 @@ template GeluRows gelu<float>();
 template GeluRows gelu<Bf16>();
 template GeluRows gelu<F16>();
 
-}  // namespace athanor::ref
+}  // namespace athanor::kernels::ref

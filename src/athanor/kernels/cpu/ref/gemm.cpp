@@ -2,7 +2,7 @@
 
 #include "athanor/kernels/cpu/ref/ref.h"
 
-namespace athanor::ref {
+namespace athanor::kernels::ref {
 namespace {
 
 template <typename T>
@@ -36,4 +36,4 @@ template GemmRows gemm<float>();
 template GemmRows gemm<Bf16>();
 template GemmRows gemm<F16>();
 
-}  // namespace athanor::ref
+}  // namespace athanor::kernels::ref

@@ -2,7 +2,7 @@
 
 #include "athanor/kernels/cpu/ref/ref.h"
 
-namespace athanor::ref {
+namespace athanor::kernels::ref {
 namespace {
 
 template <typename T>
@@ -70,4 +70,4 @@ template LayerNormRows layer_norm<float>();
 template LayerNormRows layer_norm<Bf16>();
 template LayerNormRows layer_norm<F16>();
 
-}  // namespace athanor::ref
+}  // namespace athanor::kernels::ref

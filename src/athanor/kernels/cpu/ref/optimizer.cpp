@@ -2,7 +2,7 @@
 
 #include "athanor/kernels/cpu/ref/ref.h"
 
-namespace athanor::ref {
+namespace athanor::kernels::ref {
 namespace {
 
 template <typename T>
@@ -38,4 +38,4 @@ template OptimizerRows optimizer<float>();
 template OptimizerRows optimizer<Bf16>();
 template OptimizerRows optimizer<F16>();
 
-}  // namespace athanor::ref
+}  // namespace athanor::kernels::ref

@@ -1,14 +1,14 @@
-// The reference row functions: plain loops over one element type, to read beside the contracts in kernels/,
-// to test the fast ones against, and to run where there is no fast one. They are never removed.
+// The reference row functions: plain loops over one element type. They are the documentation beside the contracts in
+// kernels/, the oracle of the tests, and the fallback where there is no fast function. They are never removed.
 //
-// One file per operation fills one struct of rows.h for T = float, Bf16 or F16. Arithmetic is f32; sums along
-// a row are kept in f64, so that as an oracle these are closer to the truth than what they judge.
+// One file per operation fills one struct of rows.h for T = float, Bf16 or F16. Arithmetic is f32; sums along a row are
+// f64, so that the oracle is more accurate than the functions tested against it.
 #pragma once
 
 #include "athanor/kernels/cpu/rows.h"
 #include "athanor/tensor/dtype.h"
 
-namespace athanor::ref {
+namespace athanor::kernels::ref {
 
 template <typename T>
 RmsNormRows rms_norm();
@@ -48,4 +48,4 @@ T* out(void* x) {
   return static_cast<T*>(x);
 }
 
-}  // namespace athanor::ref
+}  // namespace athanor::kernels::ref

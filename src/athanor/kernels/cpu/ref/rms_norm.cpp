@@ -2,7 +2,7 @@
 
 #include "athanor/kernels/cpu/ref/ref.h"
 
-namespace athanor::ref {
+namespace athanor::kernels::ref {
 namespace {
 
 template <typename T>
@@ -56,4 +56,4 @@ template RmsNormRows rms_norm<float>();
 template RmsNormRows rms_norm<Bf16>();
 template RmsNormRows rms_norm<F16>();
 
-}  // namespace athanor::ref
+}  // namespace athanor::kernels::ref

@@ -1,6 +1,6 @@
 #include "athanor/kernels/cpu/ref/ref.h"
 
-namespace athanor::ref {
+namespace athanor::kernels::ref {
 namespace {
 
 template <typename T>
@@ -27,4 +27,4 @@ template RopeRows rope<float>();
 template RopeRows rope<Bf16>();
 template RopeRows rope<F16>();
 
-}  // namespace athanor::ref
+}  // namespace athanor::kernels::ref

@@ -4,7 +4,7 @@
 
 #include "athanor/kernels/cpu/ref/ref.h"
 
-namespace athanor::ref {
+namespace athanor::kernels::ref {
 namespace {
 
 float sigmoid(float x) {
@@ -23,7 +23,7 @@ float score(float logit, float lse, bool is_sigmoid) {
   return is_sigmoid ? sigmoid(logit) : std::exp(logit - lse);
 }
 
-// Keeps the sum of chosen sigmoids from being zero; far below the last bit of any that matters.
+// Keeps the sum of the chosen sigmoids above zero; too small to change any other sum.
 constexpr float kTinySum = 1e-20f;
 
 // Sums of one token over the experts and over the chosen ones.
@@ -76,7 +76,7 @@ void forward(int32_t* chosen, float* weights, float* lse, double* sums, const fl
 }
 
 // With g = the gradient of a score: softmax dlogit_e = s_e (g_e - sum_j s_j g_j), sigmoid dlogit = s (1 - s) g.
-// Of weights that are s_k / S: g_k = (dw_k - sum_j dw_j s_j / S) / S; likewise of s_e / sum s.
+// For weights s_k / S: g_k = (dw_k - sum_j dw_j s_j / S) / S; for s_e / sum s the formula is the same.
 void backward(float* dlogits, const float* dweights, const float* logits, const int32_t* chosen, float lse,
               const float* share, int64_t experts, const RouterRow& row) {
   const Totals total = totals(logits, lse, chosen, experts, row);
@@ -107,4 +107,4 @@ RouterRows router() {
   return {forward, backward};
 }
 
-}  // namespace athanor::ref
+}  // namespace athanor::kernels::ref

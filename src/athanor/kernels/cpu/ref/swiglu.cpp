@@ -2,7 +2,7 @@
 
 #include "athanor/kernels/cpu/ref/ref.h"
 
-namespace athanor::ref {
+namespace athanor::kernels::ref {
 namespace {
 
 float sigmoid(float x) {
@@ -37,4 +37,4 @@ template SwigluRows swiglu<float>();
 template SwigluRows swiglu<Bf16>();
 template SwigluRows swiglu<F16>();
 
-}  // namespace athanor::ref
+}  // namespace athanor::kernels::ref

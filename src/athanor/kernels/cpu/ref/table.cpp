@@ -1,6 +1,6 @@
 #include "athanor/kernels/cpu/ref/ref.h"
 
-namespace athanor {
+namespace athanor::kernels {
 
 const RowTable ref_rows = {
     "ref",
@@ -21,4 +21,4 @@ const RowTable ref_rows = {
     ref::f32(),
 };
 
-}  // namespace athanor
+}  // namespace athanor::kernels

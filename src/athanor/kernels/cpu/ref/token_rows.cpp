@@ -1,6 +1,6 @@
 #include "athanor/kernels/cpu/ref/ref.h"
 
-namespace athanor::ref {
+namespace athanor::kernels::ref {
 namespace {
 
 template <typename T>
@@ -38,4 +38,4 @@ template TokenRows token_rows<float>();
 template TokenRows token_rows<Bf16>();
 template TokenRows token_rows<F16>();
 
-}  // namespace athanor::ref
+}  // namespace athanor::kernels::ref

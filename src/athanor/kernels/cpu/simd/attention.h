@@ -1,11 +1,11 @@
-// kernels/attention.h on vectors: walks over tiles of 64 queries and 64 keys, packed as f32 into scratch.
+// kernels/attention.h on vectors: goes over tiles of 64 queries and 64 keys, packed as f32 into scratch.
 #pragma once
 
 #include "athanor/kernels/cpu/rows.h"
 #include "athanor/kernels/cpu/simd/attention_tiles.h"
 #include "athanor/kernels/cpu/simd/pack.h"
 
-namespace athanor::ATHANOR_ISA {
+namespace athanor::kernels::ATHANOR_ISA {
 namespace {
 namespace attention {
 
@@ -13,7 +13,7 @@ inline int64_t smaller(int64_t a, int64_t b) {
   return a < b ? a : b;
 }
 
-// Hands out parts of the scratch in turn.
+// Allocates parts of the scratch one after the other.
 struct Scratch {
   float* next;
   float* take(int64_t floats) {
@@ -42,8 +42,8 @@ inline bool is_finite(const float* x, int64_t n) {
   return total[0] == 0;
 }
 
-// Values that some of the queries do not see are multiplied by zero for those, which hides all but what is
-// not finite. Such values become zeros and their keys NaN: scores of keys that are not seen do not count.
+// A value is multiplied by zero for the queries that do not see it, which hides it only if it is finite. So a value
+// that is not finite becomes zero and its key NaN: the score of a key that is not seen does not count.
 inline void guard(float* keys_t, float* values, int64_t keys, int64_t row, int64_t head_dim) {
   if (is_finite(values, keys * row)) return;
   for (int64_t key = 0; key < keys; ++key) {
@@ -146,7 +146,7 @@ void backward(const AttentionGradients& g, const AttentionProblem& problem, cons
     pack_rows(keys, row, k, kv_stride, key_count, width, 1.f);
     float* const dk_sum = g.dk_sums + (s - first_key) * row;
     float* const dv_sum = g.dv_sums + (s - first_key) * row;
-    const int64_t first_to_see = s - problem.offset;  // blocks and tiles begin alike where not all see all
+    const int64_t first_to_see = s - problem.offset;  // causal: blocks and tiles begin at the same positions
     for (int64_t t = first_to_see > first_query ? first_to_see : first_query; t < end_query; t += kTile) {
       const int64_t count = smaller(kTile, end_query - t);
       pack_rows(queries, row, static_cast<const T*>(g.q) + t * q_stride, q_stride, count, width, scale);
@@ -223,4 +223,4 @@ constexpr AttentionRows rows = {forward<T>, forward_floats,  row_deltas<T>, back
 
 }  // namespace attention
 }  // namespace
-}  // namespace athanor::ATHANOR_ISA
+}  // namespace athanor::kernels::ATHANOR_ISA

@@ -4,7 +4,7 @@
 #include "athanor/kernels/cpu/simd/vec_loops.h"
 #include "athanor/kernels/cpu/simd/vec_math.h"
 
-namespace athanor::ATHANOR_ISA {
+namespace athanor::kernels::ATHANOR_ISA {
 namespace {
 
 constexpr int64_t kStrip = 16;  // rows of a tile on the diagonal that are worked on together
@@ -17,9 +17,8 @@ inline int64_t vectors(int64_t n) {
   return (n + kLanes - 1) / kLanes;
 }
 
-// body(first, count, seen) for strips of queries of which one at least sees `seen` > 0 keys and none sees
-// more: the whole tile in one where all see all its keys, so that half of a tile on the diagonal is never
-// computed.
+// body(first, count, seen) for strips of queries; `seen` > 0 is the most keys that a query of the strip sees. If all
+// queries see all keys, the whole tile is one strip. So half of a tile on the diagonal is never computed.
 template <typename Body>
 [[gnu::always_inline]] inline void for_strips(const TileShape& shape, Body body) {
   const int64_t step = shape.visible(0) >= shape.keys ? shape.queries : kStrip;
@@ -30,7 +29,7 @@ template <typename Body>
   }
 }
 
-// The same for strips of keys: their `count` queries start at `query`, the first that sees one of them.
+// The same for strips of keys; `query` is the first of the `count` queries that see a key of the strip.
 template <typename Body>
 [[gnu::always_inline]] inline void for_key_strips(const TileShape& shape, Body body) {
   const int64_t step = shape.visible(0) >= shape.keys ? shape.keys : kStrip;
@@ -46,8 +45,7 @@ inline int clamped(int64_t lanes) {
   return static_cast<int>(lanes < 0 ? 0 : smaller(lanes, kLanes));
 }
 
-// body(j, part) for the vectors of row r that its strip computed: Full, or Tail where only some lanes are
-// seen.
+// body(j, part) for the vectors of row r that its strip computed: Full, or Tail if only some lanes are seen.
 template <typename Body>
 [[gnu::always_inline]] inline void for_seen(const TileShape& shape, int64_t r, int64_t computed, Body body) {
   const int64_t visible = shape.visible(r);
@@ -65,7 +63,7 @@ template <typename Body>
   }
 }
 
-// Scores of one row become exp(score - largest), with `largest` and the sums so far brought up to date.
+// Turns the scores of one row into exp(score - largest), and updates `largest` and the sums so far.
 inline void soften_row(const ForwardTile& tile, const TileShape& shape, int64_t r, int64_t computed,
                        bool first) {
   float* scores = tile.scores + r * kTile;
@@ -168,4 +166,4 @@ void attend_backward(const BackwardTile& tile, const TileShape& shape) {
   });
 }
 
-}  // namespace athanor::ATHANOR_ISA
+}  // namespace athanor::kernels::ATHANOR_ISA

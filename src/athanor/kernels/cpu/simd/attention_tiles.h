@@ -1,15 +1,16 @@
-// Attention on one tile of 64 queries and one of 64 keys, in f32 (FlashAttention-2; Dao, 2023). attention.h
-// packs the tiles and walks over them.
+// Attention on one tile of 64 queries and one of 64 keys, in f32 (FlashAttention-2; Dao, 2023). attention.h packs the
+// tiles and goes over them.
 //
-// Packed: q is multiplied by the scale; keys_t and values_t are [D, 64]. Rows of [.., D] buffers are `row`
-// floats apart, whole vectors; what lies beyond the problem is zero. Query r of the tile sees its first
-// visible(r) = min(keys, diagonal + r) keys, none if that is negative; of these, with first_keys, not those before
-// first_keys[r].
+// Packed tiles: q is multiplied by the scale; keys_t and values_t are [D, 64]. Rows of [.., D] buffers are `row` floats
+// apart, whole vectors, and padded with zeros. Query r of the tile sees the first visible(r) = min(keys, diagonal + r)
+// keys of the tile (none if that is negative), except keys before first_keys[r] where first_keys is set.
 #pragma once
 
 #include <cstdint>
 
-namespace athanor::ATHANOR_ISA {
+#include "athanor/base/namespaces.h"
+
+namespace athanor::kernels::ATHANOR_ISA {
 
 inline constexpr int64_t kTile = 64;
 
@@ -30,11 +31,11 @@ struct ForwardTile {
   float* totals;                     // [64, 16] sum of exp(score - largest), in lanes
   float* largest;                    // [64]
 };
-// Before the first tile of queries that may see nothing of it: sums of nothing.
+// Sets the state of "no keys seen", for queries that may see nothing of their first tile.
 void start_rows(const ForwardTile& tile, int64_t row);
-// Online softmax over one more tile of keys; `first` starts the sums.
+// Online softmax over one more tile of keys; with `first` it starts the sums.
 void attend(const ForwardTile& tile, const TileShape& shape, bool first);
-// sum /= total; lse = largest + log(total). Of queries that saw nothing: 0 and -infinity.
+// sum /= total; lse = largest + log(total). For a query that saw no key: 0 and -infinity.
 void finish_rows(const ForwardTile& tile, const TileShape& shape, float* lse);
 
 struct BackwardTile {
@@ -46,4 +47,4 @@ struct BackwardTile {
 };
 void attend_backward(const BackwardTile& tile, const TileShape& shape);
 
-}  // namespace athanor::ATHANOR_ISA
+}  // namespace athanor::kernels::ATHANOR_ISA

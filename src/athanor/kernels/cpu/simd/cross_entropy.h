@@ -7,7 +7,7 @@
 #include "athanor/kernels/cpu/simd/vec_loops.h"
 #include "athanor/kernels/cpu/simd/vec_math.h"
 
-namespace athanor::ATHANOR_ISA {
+namespace athanor::kernels::ATHANOR_ISA {
 namespace {
 namespace cross_entropy {
 
@@ -102,4 +102,4 @@ constexpr CrossEntropyRows rows = {row<T, P>, normalize<P>, gradient<T, P>};
 
 }  // namespace cross_entropy
 }  // namespace
-}  // namespace athanor::ATHANOR_ISA
+}  // namespace athanor::kernels::ATHANOR_ISA

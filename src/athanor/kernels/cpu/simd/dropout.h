@@ -4,7 +4,7 @@
 #include "athanor/kernels/cpu/rows.h"
 #include "athanor/kernels/cpu/simd/vec_loops.h"
 
-namespace athanor::ATHANOR_ISA {
+namespace athanor::kernels::ATHANOR_ISA {
 namespace {
 namespace dropout {
 
@@ -16,7 +16,7 @@ inline void group_words(uint32_t* words, uint64_t group, uint64_t key, uint64_t 
   alignas(64) static constexpr float kBlockOfLane[16] = {0, 4, 8,  12, 1, 5, 9,  13,
                                                          2, 6, 10, 14, 3, 7, 11, 15};
   const uint64_t block = group * 16;  // lane offsets below 16 cannot carry
-  // 2^23 + k has k in its low bits: a way to integers that every instruction set has.
+  // 2^23 + k has k in its low bits: a conversion to integers that every instruction set has.
   const VI offset = bits_of(load(kBlockOfLane) + set1(0x1p23f)) & set1i(15);
   VI counter[4] = {offset + set1i(static_cast<uint32_t>(block)), set1i(static_cast<uint32_t>(block >> 32)),
                    set1i(static_cast<uint32_t>(step)), set1i(static_cast<uint32_t>(step >> 32))};
@@ -64,4 +64,4 @@ constexpr DropoutRows rows = {apply<T>};
 
 }  // namespace dropout
 }  // namespace
-}  // namespace athanor::ATHANOR_ISA
+}  // namespace athanor::kernels::ATHANOR_ISA

@@ -4,7 +4,7 @@
 #include "athanor/kernels/cpu/rows.h"
 #include "athanor/kernels/cpu/simd/vec_loops.h"
 
-namespace athanor::ATHANOR_ISA {
+namespace athanor::kernels::ATHANOR_ISA {
 namespace {
 namespace elementwise {
 
@@ -95,4 +95,4 @@ constexpr EmbeddingRows rows = {add_rows<T>, backward<T>};
 
 }  // namespace embedding
 }  // namespace
-}  // namespace athanor::ATHANOR_ISA
+}  // namespace athanor::kernels::ATHANOR_ISA

@@ -6,7 +6,7 @@
 #include "athanor/kernels/cpu/simd/vec_loops.h"
 #include "athanor/kernels/cpu/simd/vec_math.h"
 
-namespace athanor::ATHANOR_ISA {
+namespace athanor::kernels::ATHANOR_ISA {
 namespace {
 namespace gelu {
 
@@ -50,4 +50,4 @@ constexpr GeluRows rows = {forward<T>, backward<T>};
 
 }  // namespace gelu
 }  // namespace
-}  // namespace athanor::ATHANOR_ISA
+}  // namespace athanor::kernels::ATHANOR_ISA

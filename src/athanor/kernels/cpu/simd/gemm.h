@@ -5,7 +5,7 @@
 #include "athanor/kernels/cpu/simd/pack.h"
 #include "athanor/kernels/cpu/simd/product.h"
 
-namespace athanor::ATHANOR_ISA {
+namespace athanor::kernels::ATHANOR_ISA {
 namespace {
 namespace gemm {
 
@@ -54,7 +54,7 @@ void block(float* c, int64_t c_row, const void* a, int64_t a_row, int64_t a_col,
         const int64_t depth = smaller(kDepth, k - l);
         const T* a_from = static_cast<const T*>(a) + i * a_row + l * a_col;
         const T* b_from = static_cast<const T*>(b) + l * b_row + j * b_col;
-        // Where a is contiguous along its columns of c's rows, it stays so: multiply() takes any strides.
+        // An a whose column (the rows of c) is contiguous is packed in that order: multiply() takes any strides.
         const bool turned = a_row == 1 && a_col != 1;
         if (turned)
           pack(a_panel, kTile, a_from, a_col, 1, depth, rows);
@@ -74,4 +74,4 @@ constexpr GemmRows rows = {block<T>};
 
 }  // namespace gemm
 }  // namespace
-}  // namespace athanor::ATHANOR_ISA
+}  // namespace athanor::kernels::ATHANOR_ISA

@@ -4,7 +4,7 @@
 #include "athanor/kernels/cpu/rows.h"
 #include "athanor/kernels/cpu/simd/vec_loops.h"
 
-namespace athanor::ATHANOR_ISA {
+namespace athanor::kernels::ATHANOR_ISA {
 namespace {
 namespace layer_norm {
 
@@ -84,4 +84,4 @@ constexpr LayerNormRows rows = {forward<T>, backward<T>, backward_weight<T>};
 
 }  // namespace layer_norm
 }  // namespace
-}  // namespace athanor::ATHANOR_ISA
+}  // namespace athanor::kernels::ATHANOR_ISA

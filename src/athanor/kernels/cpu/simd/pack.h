@@ -3,7 +3,7 @@
 
 #include "athanor/kernels/cpu/simd/vec_loops.h"
 
-namespace athanor::ATHANOR_ISA {
+namespace athanor::kernels::ATHANOR_ISA {
 namespace {
 
 inline int64_t padded(int64_t n) {
@@ -46,4 +46,4 @@ inline void pack_transposed(float* to, int64_t to_row, const T* from, int64_t fr
 }
 
 }  // namespace
-}  // namespace athanor::ATHANOR_ISA
+}  // namespace athanor::kernels::ATHANOR_ISA

@@ -2,7 +2,7 @@
 
 #include "athanor/kernels/cpu/simd/vec_loops.h"
 
-namespace athanor::ATHANOR_ISA {
+namespace athanor::kernels::ATHANOR_ISA {
 namespace {
 
 // The block of c that lives in registers: as many accumulators as leave room for a row of b.
@@ -75,4 +75,4 @@ void multiply(float* c, int64_t c_row, const float* a, int64_t a_row, int64_t a_
 #endif
 }
 
-}  // namespace athanor::ATHANOR_ISA
+}  // namespace athanor::kernels::ATHANOR_ISA

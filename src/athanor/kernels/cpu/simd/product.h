@@ -9,9 +9,11 @@
 
 #include <cstdint>
 
-namespace athanor::ATHANOR_ISA {
+#include "athanor/base/namespaces.h"
+
+namespace athanor::kernels::ATHANOR_ISA {
 
 void multiply(float* c, int64_t c_row, const float* a, int64_t a_row, int64_t a_col, const float* b,
               int64_t b_row, int64_t m, int64_t vectors, int64_t k, bool add);
 
-}  // namespace athanor::ATHANOR_ISA
+}  // namespace athanor::kernels::ATHANOR_ISA

@@ -4,7 +4,7 @@
 #include "athanor/kernels/cpu/rows.h"
 #include "athanor/kernels/cpu/simd/vec_loops.h"
 
-namespace athanor::ATHANOR_ISA {
+namespace athanor::kernels::ATHANOR_ISA {
 namespace {
 namespace rms_norm {
 
@@ -69,4 +69,4 @@ constexpr RmsNormRows rows = {forward<T>, backward<T>, backward_weight<T>};
 
 }  // namespace rms_norm
 }  // namespace
-}  // namespace athanor::ATHANOR_ISA
+}  // namespace athanor::kernels::ATHANOR_ISA

@@ -1,11 +1,11 @@
-// kernels/rope.h on vectors. Products and sums are rounded one by one, so that turning back undoes no more
-// and no less than the plain formula does.
+// kernels/rope.h on vectors. Products and sums are rounded one by one (no fused multiply-add), so that rotating back
+// undoes the rotation exactly as well as the plain formula does.
 #pragma once
 
 #include "athanor/kernels/cpu/rows.h"
 #include "athanor/kernels/cpu/simd/vec_loops.h"
 
-namespace athanor::ATHANOR_ISA {
+namespace athanor::kernels::ATHANOR_ISA {
 namespace {
 namespace rope {
 
@@ -31,4 +31,4 @@ constexpr RopeRows rows = {apply<T>};
 
 }  // namespace rope
 }  // namespace
-}  // namespace athanor::ATHANOR_ISA
+}  // namespace athanor::kernels::ATHANOR_ISA

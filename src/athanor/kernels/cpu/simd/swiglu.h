@@ -5,7 +5,7 @@
 #include "athanor/kernels/cpu/simd/vec_loops.h"
 #include "athanor/kernels/cpu/simd/vec_math.h"
 
-namespace athanor::ATHANOR_ISA {
+namespace athanor::kernels::ATHANOR_ISA {
 namespace {
 namespace swiglu {
 
@@ -45,4 +45,4 @@ constexpr SwigluRows rows = {forward<T>, backward<T>};
 
 }  // namespace swiglu
 }  // namespace
-}  // namespace athanor::ATHANOR_ISA
+}  // namespace athanor::kernels::ATHANOR_ISA

@@ -12,15 +12,16 @@
 #include "athanor/kernels/cpu/simd/swiglu.h"
 #include "athanor/kernels/cpu/simd/token_rows.h"
 
-// Compiled once for each instruction set: ATHANOR_ISA gives the names avx2_rows and avx512_rows. Operations
-// are headers of templates with internal linkage, gathered here: a template with an object of its own would
-// be a weak symbol. The table is constant, so that nothing of this object runs before it is chosen.
+// Compiled once for each instruction set: ATHANOR_ISA gives the names avx2_rows and avx512_rows. Operations are headers
+// of templates with internal linkage, all included here; with external linkage they would be weak symbols, shared
+// between instruction sets. The table is constant-initialized, so no code of this object runs before the table is
+// chosen.
 #define ATHANOR_JOIN(a, b) a##b
 #define ATHANOR_TABLE(isa) ATHANOR_JOIN(isa, _rows)
 #define ATHANOR_STRING(text) #text
 #define ATHANOR_NAME(isa) ATHANOR_STRING(isa)
 
-namespace athanor {
+namespace athanor::kernels {
 
 using namespace ATHANOR_ISA;
 
@@ -43,4 +44,4 @@ constexpr RowTable ATHANOR_TABLE(ATHANOR_ISA) = {
     .f32 = elementwise::f32_rows,
 };
 
-}  // namespace athanor
+}  // namespace athanor::kernels

@@ -4,7 +4,7 @@
 #include "athanor/kernels/cpu/rows.h"
 #include "athanor/kernels/cpu/simd/vec_loops.h"
 
-namespace athanor::ATHANOR_ISA {
+namespace athanor::kernels::ATHANOR_ISA {
 namespace {
 namespace token_rows {
 
@@ -46,4 +46,4 @@ constexpr TokenRows rows = {sum_rows<T>, scale_row<T>, dot<T>};
 
 }  // namespace token_rows
 }  // namespace
-}  // namespace athanor::ATHANOR_ISA
+}  // namespace athanor::kernels::ATHANOR_ISA

@@ -1,5 +1,5 @@
-// Sixteen f32 lanes, whatever the instruction set: one AVX-512 register or two of AVX2. So a sum has the same
-// lanes and is folded in the same order on both, and both give the same bits.
+// Sixteen f32 lanes on every instruction set: one AVX-512 register or two of AVX2. So a sum has the same lanes, folded
+// in the same order, and the same bits on both.
 //
 // Elements are float, Bf16 or F16; arithmetic is f32. Everything here has internal linkage (see rows.h).
 #pragma once
@@ -10,7 +10,7 @@
 #include "athanor/kernels/cpu/simd/vec_avx2.h"
 #endif
 
-namespace athanor::ATHANOR_ISA {
+namespace athanor::kernels::ATHANOR_ISA {
 namespace {
 
 inline constexpr int64_t kLanes = 16;
@@ -67,7 +67,7 @@ inline void store(float* p, V a, Tail tail) {
   store(p, a, tail.mask);
 }
 #ifdef __AVX512BF16__
-inline __m256i bf16_lanes(V a) {  // as to_bf16, but what is below 2^-126 becomes zero
+inline __m256i bf16_lanes(V a) {  // as to_bf16, but values below 2^-126 become zero
   return reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(a.x));
 }
 inline void store(Bf16* p, V a, Full) {
@@ -127,4 +127,4 @@ inline double sum_lanes(VD a) {
 }
 
 }  // namespace
-}  // namespace athanor::ATHANOR_ISA
+}  // namespace athanor::kernels::ATHANOR_ISA

@@ -5,7 +5,9 @@
 
 #include <cstdint>
 
-namespace athanor::ATHANOR_ISA {
+#include "athanor/base/namespaces.h"
+
+namespace athanor::kernels::ATHANOR_ISA {
 namespace {
 
 struct V {
@@ -255,4 +257,4 @@ inline constexpr int64_t kTransposedRows = 8;
 }
 
 }  // namespace
-}  // namespace athanor::ATHANOR_ISA
+}  // namespace athanor::kernels::ATHANOR_ISA

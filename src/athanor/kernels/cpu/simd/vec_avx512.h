@@ -5,7 +5,9 @@
 
 #include <cstdint>
 
-namespace athanor::ATHANOR_ISA {
+#include "athanor/base/namespaces.h"
+
+namespace athanor::kernels::ATHANOR_ISA {
 namespace {
 
 struct V {
@@ -224,4 +226,4 @@ inline constexpr int64_t kTransposedRows = 16;
 }
 
 }  // namespace
-}  // namespace athanor::ATHANOR_ISA
+}  // namespace athanor::kernels::ATHANOR_ISA

@@ -7,7 +7,7 @@
 
 #include "athanor/kernels/cpu/simd/vec.h"
 
-namespace athanor::ATHANOR_ISA {
+namespace athanor::kernels::ATHANOR_ISA {
 namespace {
 
 // body(i) for i = 0 ... kN - 1 as constants, so that arrays indexed by them are registers. (A loop that the
@@ -24,8 +24,8 @@ template <int kN, int kI = 0, typename Body>
   }
 }
 
-// Asks for what a loop over arrays that caches do not hold reads some rounds later. The processor's own prefetcher falls
-// behind where a result takes the place of an operand.
+// Prefetches what a loop over arrays larger than the caches reads some iterations later. The processor's own prefetcher
+// falls behind where a result overwrites an operand.
 template <typename T>
 [[gnu::always_inline]] inline void fetch_ahead(const T* p) {
   constexpr int64_t kBytes = 2048;
@@ -58,8 +58,8 @@ template <int kSums, typename Body>
   for (int s = 0; s < kSums; ++s) total[s] = sum_lanes((sums[0][s] + sums[1][s]) + (sums[2][s] + sums[3][s]));
 }
 
-// kSums sums over rows for every column, added to totals[s] [width] unless that is null: body(row, column, part, sums)
-// adds one vector's share. Rows are read in the order of memory, a few side by side.
+// kSums sums over rows for every column, added to totals[s] [width] unless totals[s] is null: body(row, column, part,
+// sums) adds one vector's share. Rows are read in memory order, a few side by side.
 template <int kSums, typename Body>
 [[gnu::always_inline]] inline void sum_columns(int64_t rows, int64_t width, float* const (&totals)[kSums],
                                                Body body) {
@@ -77,4 +77,4 @@ template <int kSums, typename Body>
 }
 
 }  // namespace
-}  // namespace athanor::ATHANOR_ISA
+}  // namespace athanor::kernels::ATHANOR_ISA

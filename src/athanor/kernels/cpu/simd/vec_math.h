@@ -5,7 +5,7 @@
 
 #include "athanor/kernels/cpu/simd/vec.h"
 
-namespace athanor::ATHANOR_ISA {
+namespace athanor::kernels::ATHANOR_ISA {
 namespace {
 
 // For softmax and sigmoids: below -87.3 the result is 0 (no subnormals, which are slow), above 88 it stays
@@ -50,4 +50,4 @@ namespace {
 }
 
 }  // namespace
-}  // namespace athanor::ATHANOR_ISA
+}  // namespace athanor::kernels::ATHANOR_ISA

@@ -1,22 +1,22 @@
-// What the forward and the backward pass of attention share: tiles of rows in shared memory, and who sees whom.
+// What the forward and the backward pass of attention share: tiles of rows in shared memory, and the mask.
 //
-// A block of threads works on one tile of queries (or of keys) of one head and goes through the tiles of the other
-// side, so memory beside the results is one number a query. Tiles are kTile rows, held as f32 and padded by one
-// column, so that threads that read the same column of neighbouring rows read different banks.
+// A block of threads works on one tile of queries (or keys) of one head and loops over the tiles of keys (or queries),
+// so global memory beside the results is one f32 a query. A tile is kTile rows of f32, padded by one column so that
+// threads that read the same column of neighbouring rows access different banks.
 #pragma once
 
 #include "athanor/kernels/cuda/device/launch.cuh"
 
-namespace athanor::cuda {
+namespace athanor::kernels::cuda {
 
 constexpr int64_t kTile = 16;
 constexpr int64_t kLargestHead =
-    256;  // by the backward pass's six tiles in the shared memory of any device from 8.0
+    256;  // six tiles of the backward pass fit the shared memory of every device from compute 8.0 on
 
 struct HeadPart {
   int64_t batch, head;
-  int64_t query, key;  // elements from the start of q and k to the part's first row of this head
-  int64_t row;         // of lse
+  int64_t query, key;  // index in q and in k of the first element of the part's first row of this head
+  int64_t row;         // index in lse of that row
   int64_t q_stride, kv_stride;
   const int32_t* first_keys;  // of the part's queries, or null
 };
@@ -48,7 +48,7 @@ __device__ inline bool sees(const CudaAttention& p, const HeadPart& part, int64_
   return t < p.queries && key >= first_key(p, part, t) && key < end_key(p, t);
 }
 
-// Rows [first, first + kTile) of one head; those from `rows` on are zero.
+// Loads the rows [first, first + kTile) of one head; rows from `rows` on are zero.
 template <typename T>
 __device__ void load_tile(float* tile, const T* x, int64_t stride, int64_t first, int64_t rows,
                           int64_t head_dim) {
@@ -69,4 +69,4 @@ __host__ __device__ inline int64_t tile_floats(int64_t head_dim) {
   return kTile * (head_dim + 1);
 }
 
-}  // namespace athanor::cuda
+}  // namespace athanor::kernels::cuda

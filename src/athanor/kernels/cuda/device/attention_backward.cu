@@ -1,10 +1,10 @@
-// Attention backward (kernels/attention.h): delta, then dq with a block for each tile of queries, then dk and dv with a
-// block for each tile of keys, which takes the heads that share the keys in turn. Each forms the probabilities anew;
-// nothing is added to by two blocks.
+// Attention backward (kernels/attention.h): delta, then dq with a block of threads for each tile of queries, then dk
+// and dv with a block for each tile of keys, which takes the heads that share the keys one by one. Each block
+// recomputes the probabilities; no two blocks add to the same element.
 #include "athanor/kernels/cuda/device/attention.cuh"
 #include "athanor/kernels/cuda/device/kernels.h"
 
-namespace athanor::cuda {
+namespace athanor::kernels::cuda {
 namespace {
 
 // delta [B,H,T] of the part's queries: a block of threads for each.
@@ -20,7 +20,7 @@ __global__ void output_products(float* delta, const T* d_o, const T* o, CudaAtte
   if (threadIdx.x == 0) delta[part.row + t] = sum;
 }
 
-// Of the pair (t, key) the probability and the gradient of its score, from the rows of both; zero where hidden.
+// The probability of the pair (t, key) and the gradient of its score, from the rows of both; zero if masked.
 struct PairGradient {
   float p, ds;
 };
@@ -157,4 +157,4 @@ Error attention_backward(Stream stream, Dtype type, void* dq, void* dk, void* dv
   });
 }
 
-}  // namespace athanor::cuda
+}  // namespace athanor::kernels::cuda

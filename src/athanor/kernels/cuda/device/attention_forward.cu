@@ -2,7 +2,7 @@
 #include "athanor/kernels/cuda/device/attention.cuh"
 #include "athanor/kernels/cuda/device/kernels.h"
 
-namespace athanor::cuda {
+namespace athanor::kernels::cuda {
 namespace {
 
 static_assert(kThreads == kTile * kTile, "a thread for each pair of a tile");
@@ -126,4 +126,4 @@ Error attention_merge(Stream stream, Dtype type, float* sum, float* lse, const v
   });
 }
 
-}  // namespace athanor::cuda
+}  // namespace athanor::kernels::cuda

@@ -6,7 +6,7 @@
 #include "athanor/kernels/cuda/device/product.h"
 #include "athanor/kernels/cuda/device/stream.h"
 
-namespace athanor {
+namespace athanor::kernels {
 
 struct CudaCalls::Event {
   cudaEvent_t event;
@@ -161,4 +161,4 @@ extern "C" const CudaCalls* athanor_cuda_calls() {
   return &cuda::kCalls;
 }
 
-}  // namespace athanor
+}  // namespace athanor::kernels

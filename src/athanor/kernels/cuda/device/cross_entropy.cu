@@ -3,7 +3,7 @@
 #include "athanor/kernels/cuda/device/kernels.h"
 #include "athanor/kernels/cuda/device/launch.cuh"
 
-namespace athanor::cuda {
+namespace athanor::kernels::cuda {
 namespace {
 
 constexpr float kLowest = -3.4028235e38f;  // not -inf: the difference of two would be NaN
@@ -103,4 +103,4 @@ Error cross_entropy_gradient(Stream stream, Dtype type, void* dlogits, const flo
   });
 }
 
-}  // namespace athanor::cuda
+}  // namespace athanor::kernels::cuda

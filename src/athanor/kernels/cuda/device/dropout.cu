@@ -3,7 +3,7 @@
 #include "athanor/kernels/cuda/device/kernels.h"
 #include "athanor/kernels/cuda/device/launch.cuh"
 
-namespace athanor::cuda {
+namespace athanor::kernels::cuda {
 namespace {
 
 // RandomStream(key).uniform(element, step).
@@ -35,4 +35,4 @@ Error dropout(Stream stream, Dtype type, void* y, const void* x, int64_t n, floa
   });
 }
 
-}  // namespace athanor::cuda
+}  // namespace athanor::kernels::cuda

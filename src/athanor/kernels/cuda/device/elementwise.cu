@@ -2,7 +2,7 @@
 #include "athanor/kernels/cuda/device/kernels.h"
 #include "athanor/kernels/cuda/device/launch.cuh"
 
-namespace athanor::cuda {
+namespace athanor::kernels::cuda {
 namespace {
 
 template <typename T>
@@ -146,4 +146,4 @@ Error sum_rows(Stream stream, Dtype type, void* sum, const void* rows, int64_t n
   return with_type(type, of_type);
 }
 
-}  // namespace athanor::cuda
+}  // namespace athanor::kernels::cuda

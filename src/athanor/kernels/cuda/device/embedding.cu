@@ -1,11 +1,11 @@
-// Rows of a table, by id (kernels/embedding.h). A row that several places name is added to by one block of threads,
-// that of the first of them, in the order of the places: no atomics, and the same bits every time.
+// Embedding tables (kernels/embedding.h). If an id occurs several times, the block of threads of its first occurrence
+// adds the gradients of all occurrences, in order: no atomics, and the same bits every time.
 #include <climits>
 
 #include "athanor/kernels/cuda/device/kernels.h"
 #include "athanor/kernels/cuda/device/launch.cuh"
 
-namespace athanor::cuda {
+namespace athanor::kernels::cuda {
 namespace {
 
 constexpr int32_t kNowhere = INT_MIN;  // kNoRow
@@ -112,4 +112,4 @@ Error embedding_move_rows(Stream stream, float* sum, float* table, const int32_t
                 fault_of(stream));
 }
 
-}  // namespace athanor::cuda
+}  // namespace athanor::kernels::cuda

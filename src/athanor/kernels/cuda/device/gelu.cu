@@ -2,7 +2,7 @@
 #include "athanor/kernels/cuda/device/kernels.h"
 #include "athanor/kernels/cuda/device/launch.cuh"
 
-namespace athanor::cuda {
+namespace athanor::kernels::cuda {
 namespace {
 
 constexpr float kSlope = 0.79788456080286536f;  // sqrt(2 / pi)
@@ -42,4 +42,4 @@ Error gelu_backward(Stream stream, Dtype type, void* dx, const void* dy, const v
   });
 }
 
-}  // namespace athanor::cuda
+}  // namespace athanor::kernels::cuda

@@ -3,7 +3,7 @@
 
 #include "athanor/kernels/cuda/device/kernels.h"
 
-namespace athanor::cuda {
+namespace athanor::kernels::cuda {
 
 const CudaKernelCalls kernel_calls{.attention_forward = attention_forward,
                                    .attention_backward = attention_backward,
@@ -42,4 +42,4 @@ const CudaKernelCalls kernel_calls{.attention_forward = attention_forward,
                                    .combine_backward = combine_backward,
                                    .sum_rows = sum_rows};
 
-}  // namespace athanor::cuda
+}  // namespace athanor::kernels::cuda

@@ -2,8 +2,9 @@
 
 #include "athanor/kernels/cuda/kernel_calls.h"
 
-namespace athanor::cuda {
+namespace athanor::kernels::cuda {
 
+// The kernels of the plug-in, as the table that calls.cpp puts into CudaCalls.
 extern const CudaKernelCalls kernel_calls;
 
-}  // namespace athanor::cuda
+}  // namespace athanor::kernels::cuda

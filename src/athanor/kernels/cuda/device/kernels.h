@@ -1,9 +1,9 @@
-// The functions of CudaKernelCalls, each in the file that bears its operation's name.
+// The functions of CudaKernelCalls, each in the file named after its operation.
 #pragma once
 
 #include "athanor/kernels/cuda/device/launch.cuh"
 
-namespace athanor::cuda {
+namespace athanor::kernels::cuda {
 
 Error attention_forward(Stream, Dtype type, void* o, float* lse, const void* q, const void* k, const void* v,
                         const CudaAttention& problem);
@@ -72,4 +72,4 @@ Error combine_backward(Stream, Dtype type, void* dx, float* dweights, const void
                        int64_t width, int64_t all_rows);
 Error sum_rows(Stream, Dtype type, void* out, const void* in, int64_t rows, int64_t count);
 
-}  // namespace athanor::cuda
+}  // namespace athanor::kernels::cuda

@@ -1,4 +1,4 @@
-// What the kernels of this folder share: how they are launched, and sums over the threads of a block.
+// What the kernels of this folder share: launching, and reductions over the threads of a block.
 //
 //   template <typename T>
 //   __global__ void twice(T* y, const T* x, int64_t n) {
@@ -7,9 +7,9 @@
 //   }
 //   return launch(stream, twice<float>, blocks_of(n), kThreads, y, x, n);      // null, or what went wrong
 //
-// The files are compiled twice: by nvcc for devices, and by the C++ compiler for emulated/, whose threads.h gives
-// the words of CUDA a meaning on a CPU. So kernels use those words alone that it knows. They are plain: arithmetic in
-// f32, no atomics, every sum in an order that depends on shapes alone.
+// The files are compiled twice: by nvcc for devices, and by the C++ compiler for the emulated device. So kernels use
+// only the CUDA keywords that emulated/threads.h defines. Kernels are plain: arithmetic in f32, no atomics, every sum
+// in an order that depends on shapes alone.
 #pragma once
 
 #include <cmath>
@@ -22,7 +22,7 @@
 #include "athanor/kernels/cuda/emulated/threads.h"
 #endif
 
-namespace athanor::cuda {
+namespace athanor::kernels::cuda {
 
 constexpr int kThreads = 256;
 constexpr int64_t kReduceRows = 32;  // rows per partial of a sum over rows, see the contracts
@@ -37,7 +37,7 @@ inline int64_t blocks_of(int64_t n) {
   return num_blocks(n, kThreads);
 }
 
-// The element of this thread, where every thread has one.
+// The index of this thread in the grid: the element it works on, if every thread has one element.
 __device__ inline int64_t element() {
   return int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
 }
@@ -65,8 +65,8 @@ const T* in(const void* x) {
   return static_cast<const T*>(x);
 }
 
-// op(a, b) over the block's threads, in a fixed tree; every thread gets the result. All threads must come. blockDim.x
-// is kThreads.
+// op(a, b) over the threads of a block, in a fixed tree; every thread gets the result. All threads of the block must
+// call it, and blockDim.x is kThreads.
 template <typename Number, typename Op>
 __device__ Number block_reduce(Number value, Op op) {
   __shared__ Number values[kThreads];
@@ -93,7 +93,7 @@ struct Largest {
 // out [width] += the rows of partials [rows, width], in order (row_sums.cu).
 Error add_partials(Stream stream, float* out, const float* partials, int64_t rows, int64_t width);
 
-// Notes what is out of range; of several threads any one.
+// Records a value that is out of range. If several threads do at once, any one of them wins.
 __device__ inline void note(CudaFault* fault, int32_t code, int32_t value, int64_t at, int64_t end) {
   if (fault == nullptr || fault->code != CudaFault::none) return;
   fault->value = value;
@@ -102,4 +102,4 @@ __device__ inline void note(CudaFault* fault, int32_t code, int32_t value, int64
   fault->code = code;
 }
 
-}  // namespace athanor::cuda
+}  // namespace athanor::kernels::cuda

@@ -1,5 +1,5 @@
-// The module of NCCL: its calls as the program's table. Communicators do not block, so that whoever waits can see
-// what has become of the others.
+// The NCCL module: NCCL as the program's table NcclCalls. Communicators are non-blocking, so that a rank that waits can
+// poll for dead peers.
 #include "athanor/kernels/cuda/nccl_calls.h"
 
 #include <nccl.h>
@@ -10,7 +10,7 @@
 
 #include "athanor/kernels/cuda/device/stream.h"
 
-namespace athanor {
+namespace athanor::kernels {
 
 struct NcclCalls::Communicator {
   ncclComm_t comm = nullptr;
@@ -77,7 +77,7 @@ void end_at_once(Communicator* communicator) {
   delete communicator;
 }
 
-// What is left in the library's buffers reaches the others before the communicator goes.
+// Data in NCCL's buffers reaches the other ranks before the communicator is destroyed.
 void close(Communicator* communicator) {
   constexpr int kMostMs = 5'000;
   bool ready = false;
@@ -112,4 +112,4 @@ extern "C" const NcclCalls* athanor_nccl_calls() {
   return &calls;
 }
 
-}  // namespace athanor
+}  // namespace athanor::kernels

@@ -3,7 +3,7 @@
 #include "athanor/kernels/cuda/device/kernels.h"
 #include "athanor/kernels/cuda/device/launch.cuh"
 
-namespace athanor::cuda {
+namespace athanor::kernels::cuda {
 namespace {
 
 template <typename T>
@@ -102,4 +102,4 @@ Error norm_backward_weight(Stream stream, Dtype type, float* dw, float* partials
   return error != nullptr ? error : add_partials(stream, dw, partials, blocks, width);
 }
 
-}  // namespace athanor::cuda
+}  // namespace athanor::kernels::cuda

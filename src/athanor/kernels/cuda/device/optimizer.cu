@@ -2,7 +2,7 @@
 #include "athanor/kernels/cuda/device/kernels.h"
 #include "athanor/kernels/cuda/device/launch.cuh"
 
-namespace athanor::cuda {
+namespace athanor::kernels::cuda {
 namespace {
 
 template <typename T>
@@ -52,4 +52,4 @@ Error sgd(Stream stream, Dtype type, float* master, float* m, void* value, const
   });
 }
 
-}  // namespace athanor::cuda
+}  // namespace athanor::kernels::cuda

@@ -5,7 +5,7 @@
 #include <array>
 #include <map>
 
-namespace athanor {
+namespace athanor::kernels {
 
 namespace cuda {
 namespace {
@@ -177,4 +177,4 @@ const char* product(CudaCalls::Stream* stream, const CudaProduct& p) {
 }
 
 }  // namespace cuda
-}  // namespace athanor
+}  // namespace athanor::kernels

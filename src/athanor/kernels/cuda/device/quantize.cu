@@ -4,7 +4,7 @@
 #include "athanor/kernels/cuda/device/kernels.h"
 #include "athanor/kernels/cuda/device/launch.cuh"
 
-namespace athanor::cuda {
+namespace athanor::kernels::cuda {
 namespace {
 
 static_assert(kThreads == kQuantizeBlock);
@@ -83,4 +83,4 @@ Error quantize_decode(Stream stream, float* x, const uint8_t* codes, const float
   return launch(stream, kernel, blocks_of_runs(n), kThreads, x, codes, scales, n);
 }
 
-}  // namespace athanor::cuda
+}  // namespace athanor::kernels::cuda

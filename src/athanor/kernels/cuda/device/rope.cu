@@ -2,7 +2,7 @@
 #include "athanor/kernels/cuda/device/kernels.h"
 #include "athanor/kernels/cuda/device/launch.cuh"
 
-namespace athanor::cuda {
+namespace athanor::kernels::cuda {
 namespace {
 
 // A thread for each pair of elements that turn together; x [rows, heads, 2 half], cos and sin [length, half].
@@ -31,4 +31,4 @@ Error rope(Stream stream, Dtype type, void* y, const void* x, const float* cos, 
   });
 }
 
-}  // namespace athanor::cuda
+}  // namespace athanor::kernels::cuda

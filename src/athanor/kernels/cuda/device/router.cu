@@ -2,7 +2,7 @@
 #include "athanor/kernels/cuda/device/kernels.h"
 #include "athanor/kernels/cuda/device/launch.cuh"
 
-namespace athanor::cuda {
+namespace athanor::kernels::cuda {
 namespace {
 
 constexpr int64_t kBlockTokens = 64;  // `sums` are formed block by block
@@ -154,4 +154,4 @@ Error router_backward(Stream stream, float* dlogits, const float* dweights, cons
                 tokens, num_experts, chosen, options, loss_scale);
 }
 
-}  // namespace athanor::cuda
+}  // namespace athanor::kernels::cuda

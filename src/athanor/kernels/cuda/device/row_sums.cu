@@ -2,7 +2,7 @@
 #include "athanor/kernels/cuda/device/kernels.h"
 #include "athanor/kernels/cuda/device/launch.cuh"
 
-namespace athanor::cuda {
+namespace athanor::kernels::cuda {
 namespace {
 
 // A thread for each column of each block of rows.
@@ -42,4 +42,4 @@ Error column_sum(Stream stream, Dtype type, float* sum, float* partials, const v
   return error != nullptr ? error : add_partials(stream, sum, partials, blocks, width);
 }
 
-}  // namespace athanor::cuda
+}  // namespace athanor::kernels::cuda

@@ -5,7 +5,7 @@
 
 #include "athanor/kernels/cuda/calls.h"
 
-namespace athanor {
+namespace athanor::kernels {
 
 struct CudaCalls::Stream {
   int device;
@@ -16,7 +16,7 @@ struct CudaCalls::Stream {
 
 namespace cuda {
 
-// What a call of CUDA says, or null.
+// The error text of a CUDA call, or null.
 inline const char* error_text(cudaError_t error) {
   return error == cudaSuccess ? nullptr : cudaGetErrorString(error);
 }
@@ -26,7 +26,7 @@ inline CudaFault* fault_of(CudaCalls::Stream* stream) {
 }
 
 #ifdef __CUDACC__
-// `shared_bytes` of shared memory beside what the kernel declares; no blocks are no work.
+// `shared_bytes`: dynamic shared memory, beside what the kernel declares. With 0 blocks nothing is launched.
 template <typename... Parameters, typename... Arguments>
 const char* launch_shared(CudaCalls::Stream* stream, void (*kernel)(Parameters...), int64_t blocks,
                           int threads, uint64_t shared_bytes, const Arguments&... arguments) {
@@ -56,4 +56,4 @@ __device__ T* shared_memory() {
 #endif
 
 }  // namespace cuda
-}  // namespace athanor
+}  // namespace athanor::kernels

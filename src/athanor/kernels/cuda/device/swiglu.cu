@@ -2,7 +2,7 @@
 #include "athanor/kernels/cuda/device/kernels.h"
 #include "athanor/kernels/cuda/device/launch.cuh"
 
-namespace athanor::cuda {
+namespace athanor::kernels::cuda {
 namespace {
 
 __device__ inline float sigmoid(float x) {
@@ -44,4 +44,4 @@ Error swiglu_backward(Stream stream, Dtype type, void* dgate, void* dup, const v
   });
 }
 
-}  // namespace athanor::cuda
+}  // namespace athanor::kernels::cuda

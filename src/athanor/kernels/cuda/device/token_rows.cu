@@ -1,8 +1,8 @@
-// Tokens on their way to the experts and back (kernels/token_rows.h). What is out of range is noted and left out.
+// Dispatch and combine of experts (kernels/token_rows.h). An index out of range is noted and skipped.
 #include "athanor/kernels/cuda/device/kernels.h"
 #include "athanor/kernels/cuda/device/launch.cuh"
 
-namespace athanor::cuda {
+namespace athanor::kernels::cuda {
 namespace {
 
 template <typename T>
@@ -83,4 +83,4 @@ Error combine_backward(Stream stream, Dtype type, void* dx, float* dweights, con
   });
 }
 
-}  // namespace athanor::cuda
+}  // namespace athanor::kernels::cuda

@@ -11,7 +11,7 @@
 #include "athanor/kernels/cuda/emulated/stream.h"
 #include "athanor/kernels/cuda/emulated/threads.h"
 
-namespace athanor {
+namespace athanor::kernels {
 
 CudaFault* cuda::fault_of(CudaCalls::Stream* stream) {
   return stream->fault;
@@ -157,8 +157,8 @@ extern "C" const CudaCalls* athanor_cuda_calls() {
   return &emulated::kCalls;
 }
 
-}  // namespace athanor
+}  // namespace athanor::kernels
 
 extern "C" void athanor_emulated_side_streams(bool at_once) {
-  athanor::emulated::side_streams_at_once = at_once;
+  athanor::kernels::emulated::side_streams_at_once = at_once;
 }

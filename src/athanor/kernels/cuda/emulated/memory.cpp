@@ -5,7 +5,7 @@
 #include <map>
 #include <mutex>
 
-namespace athanor::emulated {
+namespace athanor::kernels::emulated {
 namespace {
 
 struct Memory {
@@ -76,4 +76,4 @@ DeviceAccess::~DeviceAccess() {
   if (--m.users == 0) m.protect(PROT_NONE);
 }
 
-}  // namespace athanor::emulated
+}  // namespace athanor::kernels::emulated

@@ -1,20 +1,22 @@
-// The memory of the emulated device: the host cannot read or write it but through copies and kernels, as it could not
-// that of a real one; it gets a segmentation fault.
+// The memory of the emulated device. As with a real device only copies and kernels can access it; any other access by
+// the host is a segmentation fault.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
-namespace athanor::emulated {
+#include "athanor/base/namespaces.h"
 
-constexpr uint64_t kDeviceBytes = uint64_t{2} << 30;  // that the emulated device has
+namespace athanor::kernels::emulated {
 
-void* allocate(uint64_t size_bytes);  // null: there is no more
+constexpr uint64_t kDeviceBytes = uint64_t{2} << 30;  // memory of the emulated device
+
+void* allocate(uint64_t size_bytes);  // null: the device is full
 void release(void* data);
 uint64_t free_bytes();
 bool is_of_device(const void* data);
 
-// While one lives, what runs may use the device's memory. Any thread.
+// While a DeviceAccess lives, the process may access the device's memory. Thread rule: any thread.
 class DeviceAccess {
  public:
   DeviceAccess();
@@ -23,4 +25,4 @@ class DeviceAccess {
   DeviceAccess& operator=(const DeviceAccess&) = delete;
 };
 
-}  // namespace athanor::emulated
+}  // namespace athanor::kernels::emulated

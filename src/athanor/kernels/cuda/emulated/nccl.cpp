@@ -1,6 +1,6 @@
-// NCCL between the threads of one process, on the emulated device: messages meet in a room that the id names, and a
-// stream waits at a transfer until all its messages have met theirs. A communicator whose rank has aborted is an error
-// of the others, as the end of a process is.
+// NCCL between the threads of one process, on the emulated device. Sends and receives are matched in a room that the id
+// names; a stream waits at a transfer until all its messages are matched. If a rank aborts its communicator, the other
+// ranks get an error, as if its process had ended.
 #include "athanor/kernels/cuda/nccl_calls.h"
 
 #include <array>
@@ -16,7 +16,7 @@
 #include "athanor/kernels/cuda/emulated/memory.h"
 #include "athanor/kernels/cuda/emulated/stream.h"
 
-namespace athanor {
+namespace athanor::kernels {
 namespace emulated {
 namespace {
 
@@ -90,7 +90,7 @@ Error is_ready(Communicator* communicator, bool* ready) {
   return communicator->room->aborted ? "a remote process exited" : nullptr;
 }
 
-// The messages of one transfer that are still to meet theirs.
+// The messages of one transfer that are not matched yet.
 struct Transfer {
   std::shared_ptr<Room> room;
   std::shared_ptr<std::atomic<bool>> left;
@@ -168,4 +168,4 @@ extern "C" const NcclCalls* athanor_nccl_calls() {
   return &emulated::kNccl;
 }
 
-}  // namespace athanor
+}  // namespace athanor::kernels

@@ -3,7 +3,7 @@
 #include "athanor/kernels/cuda/emulated/memory.h"
 #include "athanor/kernels/cuda/emulated/threads.h"
 
-namespace athanor::emulated {
+namespace athanor::kernels::emulated {
 namespace {
 
 template <typename Call>
@@ -44,4 +44,4 @@ const char* product(CudaCalls::Stream* stream, const CudaProduct& problem) {
   return nullptr;
 }
 
-}  // namespace athanor::emulated
+}  // namespace athanor::kernels::emulated

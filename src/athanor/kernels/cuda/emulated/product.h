@@ -1,10 +1,10 @@
-// Stands in for the library of matrix products.
+// Stands in for cuBLASLt.
 #pragma once
 
 #include "athanor/kernels/cuda/calls.h"
 
-namespace athanor::emulated {
+namespace athanor::kernels::emulated {
 
 const char* product(CudaCalls::Stream* stream, const CudaProduct& problem);
 
-}  // namespace athanor::emulated
+}  // namespace athanor::kernels::emulated

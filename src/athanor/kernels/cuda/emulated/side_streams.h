@@ -1,10 +1,12 @@
-// When the emulated device does what is given to streams beside a queue's own (copies, messages of NCCL).
+// Sets when the emulated device does the work of streams other than a queue's own (copies, NCCL messages).
 //
-//   auto* at_once = reinterpret_cast<decltype(&athanor_emulated_side_streams)>(dlsym(plugin, "athanor_emulated_side_streams"));
-//   at_once(true);         // those opened from now on work as soon as they may; false: as late as they may
+//   auto* at_once = reinterpret_cast<decltype(&athanor_emulated_side_streams)>(
+//       dlsym(plugin, "athanor_emulated_side_streams"));
+//   at_once(true);         // streams opened from now on work as early as their order allows; false: as late
 //
-// A device may do either, and all between: who does not wait for a copy's data is found out by late streams, who does
-// not let a copy wait for its own by early ones. Thread rule: any.
+// A real device may do either, or anything between. Late streams reveal code that does not wait for a copy before it
+// uses the data; early streams reveal a copy that does not wait for the work that makes its data. Thread rule: any
+// thread.
 #pragma once
 
 extern "C" __attribute__((visibility("default"))) void athanor_emulated_side_streams(bool at_once);

@@ -1,8 +1,8 @@
-// A stream of the emulated device: work waits in it until somebody waits for it, or looks whether it is done; or, where
-// the stream is to work at once (side_streams.h), is done as soon as it can be.
+// A stream of the emulated device. Work stays in it until somebody waits for it or asks whether it is done. If the
+// stream is to work at once (side_streams.h), work is done as soon as its order allows.
 //
-// Two streams may wait for each other's events: what one waits for was submitted before its wait, so the other looks
-// back no further than to what it has done already, for which it takes no lock.
+// Two streams may wait for each other's events without deadlock: the work that a stream waits for was submitted before
+// the wait, so the other stream only looks at work that it has done already, and takes no lock for that.
 #pragma once
 
 #include <sched.h>
@@ -15,10 +15,10 @@
 
 #include "athanor/kernels/cuda/calls.h"
 
-namespace athanor {
+namespace athanor::kernels {
 
 struct CudaCalls::Stream {
-  using Work = std::function<bool()>;  // whether it is done; else it is called again
+  using Work = std::function<bool()>;  // returns whether it is done; otherwise it is called again
 
   std::mutex mutex;
   std::deque<Work> work;
@@ -36,7 +36,7 @@ struct CudaCalls::Stream {
     }
     if (at_once) try_until(end);
   }
-  // Does what was submitted first, up to this number, as far as it can be done now.
+  // Does the first `end` works, in order, as far as they can be done now. Returns whether all of them are done.
   bool try_until(uint64_t end) {
     if (done >= end) return true;
     const std::lock_guard lock(mutex);
@@ -55,4 +55,4 @@ struct CudaCalls::Event {
   bool try_to_come() { return stream == nullptr || stream->try_until(end); }
 };
 
-}  // namespace athanor
+}  // namespace athanor::kernels

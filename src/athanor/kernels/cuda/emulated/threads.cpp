@@ -40,7 +40,7 @@ athanor_emulated_switch:
 .size athanor_emulated_switch, .-athanor_emulated_switch
 )");
 
-namespace athanor::emulated {
+namespace athanor::kernels::emulated {
 
 namespace {
 
@@ -155,4 +155,4 @@ const char* submit_kernel(CudaCalls::Stream* stream, int64_t blocks, int threads
   return nullptr;
 }
 
-}  // namespace athanor::emulated
+}  // namespace athanor::kernels::emulated

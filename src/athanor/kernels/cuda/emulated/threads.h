@@ -1,10 +1,10 @@
-// CUDA's words on a CPU, so that the kernels of device/ run where there is no GPU: for tests of what they compute and
-// of how the program drives a device; their speed is no one's.
+// CUDA's keywords on a CPU, so that the kernels of device/ run without a GPU. For tests of what the kernels compute and
+// of how the program drives a device; speed does not matter.
 //
-// The threads of a block are fibers of one thread of the CPU: each runs until it comes to __syncthreads() or to its
-// end; when all have come there, all go on. A barrier that only some of a block's threads come to is an error (on a
-// device it is undefined). Blocks run one after the other. Work is kept in its stream until somebody waits for it, as
-// a device may well do: who reads a result or reuses a buffer too early is found out.
+// The threads of a block are fibers of one CPU thread. Each runs until __syncthreads() or its end; when all threads of
+// the block have arrived, all go on. A barrier that only some threads of a block reach is an error (on a device it is
+// undefined). Blocks run one after the other. Work stays in its stream until somebody waits for it, as on a device:
+// code that reads a result or reuses a buffer too early fails.
 #pragma once
 
 #include <cstddef>
@@ -20,18 +20,19 @@
 #define __host__
 #define __shared__ static thread_local
 
-namespace athanor::emulated {
+namespace athanor::kernels::emulated {
 
 struct Index {
   unsigned x = 0;
 };
 
-// The stacks of a block's threads lie side by side, aligned to the size of all: the address of a thread's stack tells
-// which thread it is and where to find the rest, without a thread-local variable (a call, in a module loaded late).
+// The stacks of a block's threads lie side by side, aligned to their total size. So the address of a stack tells which
+// thread runs and where its Block is, without a thread-local variable (a function call in a module that is loaded
+// late).
 constexpr size_t kStackBytes = 64 << 10;
 constexpr unsigned kMostThreads = 256;
 constexpr size_t kAllStacks = kMostThreads * kStackBytes;
-struct Block {  // where the first stack can grow to
+struct Block {  // lies at the low end of the first stack
   Index index{}, size{};
   void* fibers = nullptr;
 };
@@ -49,21 +50,21 @@ inline Index thread_here() {
 
 void synchronize_block();
 std::byte* shared_memory();  // of the running block
-// Adds a kernel of so many blocks to the stream.
+// Adds a kernel to the stream.
 const char* submit_kernel(CudaCalls::Stream* stream, int64_t blocks, int threads, uint64_t shared_bytes,
                           std::function<void()> body);
-// Adds anything else.
+// Adds other work to the stream.
 void submit(CudaCalls::Stream* stream, std::function<void()> work);
 
-}  // namespace athanor::emulated
+}  // namespace athanor::kernels::emulated
 
-#define threadIdx ::athanor::emulated::thread_here()
-#define blockIdx ::athanor::emulated::block_here().index
-#define blockDim ::athanor::emulated::block_here().size
-#define __syncthreads ::athanor::emulated::synchronize_block
+#define threadIdx ::athanor::kernels::emulated::thread_here()
+#define blockIdx ::athanor::kernels::emulated::block_here().index
+#define blockDim ::athanor::kernels::emulated::block_here().size
+#define __syncthreads ::athanor::kernels::emulated::synchronize_block
 // NOLINTEND(bugprone-reserved-identifier)
 
-namespace athanor::cuda {
+namespace athanor::kernels::cuda {
 
 CudaFault* fault_of(CudaCalls::Stream* stream);
 
@@ -84,4 +85,4 @@ T* shared_memory() {
   return reinterpret_cast<T*>(emulated::shared_memory());
 }
 
-}  // namespace athanor::cuda
+}  // namespace athanor::kernels::cuda

@@ -1,0 +1,105 @@
+// The namespaces: one per folder and one per subfolder, so comm/shm/ is athanor::comm::shm. Code finds the names of its
+// own folder first, so two folders may use the same name. `athanor` has using-directives for all folders, so a caller
+// writes athanor::Tensor. Which folder may include which stands in scripts/layers.txt.
+#pragma once
+
+namespace athanor {
+
+namespace base {}
+namespace config {}
+namespace tensor {}
+namespace kernels {}
+namespace comm {
+namespace shm {}
+namespace network {
+namespace gloo {}
+namespace mpi {}
+using namespace gloo;
+using namespace mpi;
+}  // namespace network
+namespace nccl {}
+namespace hierarchical {}
+using namespace shm;
+using namespace network;
+using namespace nccl;
+using namespace hierarchical;
+}  // namespace comm
+namespace store {}
+namespace autograd {}
+namespace ops {}
+namespace nn {}
+namespace optim {}
+namespace parallel {
+namespace data {}
+namespace tensor {}
+namespace context {}
+namespace expert {}
+namespace compression {}
+namespace parameter_server {}
+using namespace data;
+using namespace tensor;
+using namespace context;
+using namespace expert;
+using namespace compression;
+using namespace parameter_server;
+}  // namespace parallel
+namespace pipeline {}
+namespace text {  // a tokenizer has models and trainers, too: athanor shows only what text/ offers to others (tokenizer.h)
+namespace models {}
+namespace normalizers {}
+namespace pre_tokenizers {}
+namespace decoders {}
+namespace trainers {}
+using namespace models;
+using namespace normalizers;
+using namespace pre_tokenizers;
+using namespace decoders;
+using namespace trainers;
+}  // namespace text
+namespace documents {}
+namespace data {}
+namespace checkpoint {}
+namespace models {
+namespace gpt2 {}
+namespace llama {}
+namespace moe {}
+using namespace gpt2;
+using namespace llama;
+using namespace moe;
+}  // namespace models
+namespace observe {}
+namespace evaluate {}
+namespace train {
+namespace engine {}
+namespace plan {}
+namespace verify {}
+namespace run {}
+using namespace engine;
+using namespace plan;
+using namespace verify;
+using namespace run;
+}  // namespace train
+namespace launch {}
+
+using namespace athanor::base;
+using namespace athanor::config;
+using namespace athanor::tensor;
+using namespace athanor::kernels;
+using namespace athanor::comm;
+using namespace athanor::store;
+using namespace athanor::autograd;
+using namespace athanor::ops;
+using namespace athanor::nn;
+using namespace athanor::optim;
+using namespace athanor::parallel;
+using namespace athanor::pipeline;
+using namespace athanor::documents;
+using namespace athanor::data;
+using namespace athanor::checkpoint;
+using namespace athanor::models;
+using namespace athanor::observe;
+using namespace athanor::evaluate;
+using namespace athanor::train;
+using namespace athanor::launch;
+
+}  // namespace athanor

@@ -1,0 +1,200 @@
+#include "athanor/comm/shm/shm.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+
+#include "athanor/base/check.h"
+#include "athanor/comm/shm/shm_world.h"
+
+namespace athanor::comm::shm {
+
+namespace {
+
+// Layout of the file's offsets: the segment, the shared regions of all(), and from here the ranges of groups.
+constexpr uint64_t kFirstRange = uint64_t{1} << 44, kRangeBytes = uint64_t{1} << 40;
+
+[[noreturn]] void fail_io(const std::string& what) {
+  const int code = errno;
+  throw IoError(fmt::format("{}: {}", what, std::strerror(code)), code);
+}
+
+std::shared_ptr<void> map(int fd, uint64_t offset, size_t size_bytes) {
+  void* memory =
+      mmap(nullptr, size_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, static_cast<off_t>(offset));
+  if (memory == MAP_FAILED) fail_io(fmt::format("shared segment: cannot map {} bytes", size_bytes));
+  return {memory, [size_bytes](void* address) { munmap(address, size_bytes); }};
+}
+
+// State of a process as the kernel tells it. The start time distinguishes it from a later process with the same number.
+struct ProcessState {
+  bool running = false;
+  int64_t start = 0;  // clock ticks since boot; 0 if unknown
+};
+
+ProcessState state_of(int64_t process) {
+  const std::string path = fmt::format("/proc/{}/stat", process);
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return {!(kill(static_cast<pid_t>(process), 0) != 0 && errno == ESRCH), 0};
+  char text[1024];
+  const ssize_t length = read(fd, text, sizeof(text) - 1);
+  close(fd);
+  if (length <= 0) return {false, 0};  // it ended between open and read
+  text[length] = '\0';
+  // "123 (name) S ...": the name may hold anything, so from the last parenthesis: state, then 18 fields,
+  // start.
+  const char* after = std::strrchr(text, ')');
+  char state = 0;
+  unsigned long long start = 0;
+  if (after == nullptr ||
+      std::sscanf(after + 1,
+                  " %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %llu", &state,
+                  &start) != 2)
+    return {true, 0};
+  return {state != 'Z' && state != 'X' && state != 'x', static_cast<int64_t>(start)};
+}
+
+// Shared regions lie behind the arena in the same file, which has pages only where it is written to.
+uint64_t shared_offset(const SlotArena& arena) {
+  const size_t size_bytes = shm_segment_bytes(arena.size(), arena.slot_bytes());
+  return (size_bytes + kSharedUnit - 1) / kSharedUnit * kSharedUnit;
+}
+
+std::string death_of(const SlotArena& arena, int rank) {
+  const auto& control = arena.control(rank);
+  const int64_t process = control.process.load(), start = control.process_start.load();
+  const ProcessState state = state_of(process);
+  if (state.running && (state.start == start || state.start == 0 || start == 0)) return "";
+  return fmt::format("its process {} has died", process);
+}
+
+}  // namespace
+
+size_t shm_segment_bytes(int size, size_t slot_bytes) {
+  return SlotArena::bytes(size, slot_bytes) + GroupDirectory::bytes();
+}
+
+ShmSegment::ShmSegment(int size, size_t slot_bytes) {
+  const size_t size_bytes = shm_segment_bytes(size, slot_bytes);
+  fd_ = memfd_create("athanor", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  if (fd_ < 0) fail_io("shared segment: memfd_create");
+  try {
+    if (ftruncate(fd_, static_cast<off_t>(size_bytes)) != 0)
+      fail_io(fmt::format("shared segment: cannot reserve {} bytes", size_bytes));
+    if (fcntl(fd_, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_SEAL) != 0) fail_io("shared segment: seals");
+    memory_ = map(fd_, 0, size_bytes);
+  } catch (const Failure&) {
+    close(fd_);
+    throw;
+  }
+  arena_ = SlotArena::create(memory_.get(), size, slot_bytes);
+}
+
+ShmSegment::~ShmSegment() {
+  close(fd_);
+}
+
+void ShmSegment::mark_dead(int rank, const std::string& reason) {
+  check(0 <= rank && rank < arena_->size(), "shared segment: rank {} of {}", rank, arena_->size());
+  arena_->fail({GroupFailure::Kind::peer_lost, rank, fmt::format("rank {} was lost: {}", rank, reason)});
+}
+
+void ShmSegment::mark_left(int rank) {
+  check(0 <= rank && rank < arena_->size(), "shared segment: rank {} of {}", rank, arena_->size());
+  arena_->set_presence(rank, Presence::left);
+}
+
+namespace {
+
+// A segment as one rank has joined it.
+struct Joined {
+  std::shared_ptr<void> memory;
+  SlotArena arena;
+  std::shared_ptr<int> fd;  // a descriptor of its own, to map regions and groups later
+};
+
+Joined join_segment(int fd, int rank, int size) {
+  const std::string what = fmt::format("shared segment (file descriptor {})", fd);
+  struct stat status {};
+  if (fstat(fd, &status) != 0) fail_io(what);
+  check(S_ISREG(status.st_mode) && (fcntl(fd, F_GET_SEALS) & F_SEAL_SHRINK) != 0,
+        "{}: not a segment made by this program's launcher", what);
+  fcntl(fd, F_SETFD, FD_CLOEXEC);
+  const auto file_bytes = static_cast<size_t>(status.st_size);
+  check(file_bytes > 0, "{}: is empty", what);
+  size_t size_bytes = 0;  // of the file without regions and groups
+  {
+    const std::shared_ptr<void> header = map(fd, 0, 4096);
+    const SlotArena arena = SlotArena::attach(header.get(), file_bytes, what);
+    check(arena.size() == size, "{}: made for {} ranks, expected {}", what, arena.size(), size);
+    size_bytes = shm_segment_bytes(size, arena.slot_bytes());
+  }
+  check(size_bytes <= file_bytes, "{}: {} bytes, expected {}", what, file_bytes, size_bytes);
+  const std::shared_ptr<void> memory = map(fd, 0, size_bytes);
+  const SlotArena arena = SlotArena::attach(memory.get(), size_bytes, what);
+  check(0 <= rank && rank < size, "{}: rank {}, expected one of 0 ... {}", what, rank, size - 1);
+  RankControl& control = arena.control(rank);
+  const int64_t me = getpid();
+  int64_t taken = 0;
+  check(control.process.compare_exchange_strong(taken, me), "{}: rank {} has been taken by process {}", what,
+        rank, taken);
+  control.process_start.store(state_of(me).start);
+  arena.set_presence(rank, Presence::joined);
+  std::shared_ptr<int> kept(new int(fcntl(fd, F_DUPFD_CLOEXEC, 0)), [](const int* copy) {
+    if (*copy >= 0) close(*copy);
+    delete copy;
+  });
+  if (*kept < 0) fail_io(what);
+  return {memory, arena, std::move(kept)};
+}
+
+SlotGroup::Transport transport_of(const Joined& joined) {
+  return {.arena = joined.arena,
+          .memory = joined.memory,
+          .death_of = [arena = joined.arena](int other) { return death_of(arena, other); },
+          .map_shared =
+              [fd = joined.fd, first = shared_offset(joined.arena)](uint64_t offset, size_t bytes) {
+                check(offset + bytes <= kFirstRange - first, "shared memory: {} bytes are too many",
+                      offset + bytes);
+                return map_shared_memory(bytes, *fd, first + offset);
+              },
+          .release_advice = MADV_REMOVE};
+}
+
+}  // namespace
+
+std::unique_ptr<Group> open_shm_group(int fd, int rank, int size, const GroupOptions& options) {
+  return std::make_unique<SlotGroup>(transport_of(join_segment(fd, rank, size)), rank, options);
+}
+
+std::unique_ptr<World> open_shm_world(int fd, int rank, int size, const GroupOptions& options) {
+  const Joined joined = join_segment(fd, rank, size);
+  const auto begin = [](uint64_t range) { return kFirstRange + range * kRangeBytes; };
+  const SlotWorld::Ranges ranges{
+      .map = [kept = joined.fd, begin](uint64_t range, size_t bytes) -> std::shared_ptr<void> {
+        lengthen_file(*kept, begin(range) + bytes);
+        return map(*kept, begin(range), bytes);
+      },
+      .map_shared =
+          [kept = joined.fd, begin](uint64_t range, uint64_t offset, size_t bytes) {
+            check(offset + bytes <= kRangeBytes, "shared memory: {} bytes in a group, expected at most {}",
+                  offset + bytes, kRangeBytes);
+            return map_shared_memory(bytes, *kept, begin(range) + offset);
+          },
+      .release = [kept = joined.fd, begin](uint64_t range,
+                                           size_t bytes) {  // if it fails, the file's end frees the memory
+        fallocate(*kept, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(begin(range)),
+                  static_cast<off_t>(bytes));
+      }};
+  void* directory = static_cast<std::byte*>(joined.memory.get()) +
+                    SlotArena::bytes(joined.arena.size(), joined.arena.slot_bytes());
+  return std::make_unique<SlotWorld>(transport_of(joined), directory, ranges, rank, options);
+}
+
+}  // namespace athanor::comm::shm

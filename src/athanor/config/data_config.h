@@ -1,0 +1,38 @@
+// [data]: the data mixture of a run, its tokenizer and its sequences.
+//
+//   config.data.channels = {{.name = "en", .path = "data/en", .weight = 0.7}};
+//
+// A channel is one source of the mixture; losses are reported per channel. config/fields_train.cpp says of each key
+// what it does, its limits and its costs. Thread rule: plain data.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "athanor/base/namespaces.h"
+
+namespace athanor::config {
+
+struct ChannelConfig {
+  std::string name = {};
+  std::string path =
+      {};  // a .bin/.idx prefix, or a text/JSONL file or folder (each file optionally compressed)
+  double weight = 1.0;          // share of the sequences, relative to the other channels
+  std::string valid_path = {};  // validation text, like path; empty: the last part of path
+  bool operator==(const ChannelConfig&) const = default;
+};
+
+struct DataConfig {
+  std::vector<ChannelConfig> channels = {};
+  std::string tokenizer = {};  // a tokenizer.json
+  int64_t seq_len = 256;
+  double valid_fraction = 0.01;   // the last part of the token stream of each channel without valid_path
+  std::string cache = {};         // folder for token files made on first use; default: ".cache" in train.runs
+  std::string text_key = "text";  // the JSONL field that holds the document
+  // Sequences are cut from the stream of all documents. true: a token attends only within its own document, in training
+  // and in evaluation; its position stays that in the sequence.
+  bool document_mask = false;
+};
+
+}  // namespace athanor::config

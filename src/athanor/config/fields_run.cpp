@@ -1,0 +1,49 @@
+#include "athanor/config/field_lists.h"
+
+namespace athanor::config {
+
+std::vector<Field<Config>> run_fields() {
+  using C = Config;
+  using F = OffloadConfig;
+  using K = CheckpointConfig;
+  using A = LaunchConfig;
+  return {
+      {"offload", "optimizer", "where optimizer state and master weights lie while training",
+       "disk (nvme) frees 8 to 12 bytes a parameter, for a read and a write of them every step; host is the "
+       "CPU's memory beside a GPU.",
+       at<&C::offload, &F::optimizer>, one_of_with({"memory", "host", "disk"}, {{"nvme", "disk"}})},
+      {"offload", "gradients", "where gradient sums over micro-batches lie",
+       "disk frees 4 bytes a parameter, for a read and a write of them every micro-batch.",
+       at<&C::offload, &F::gradients>, one_of_with({"memory", "disk"}, {{"nvme", "disk"}})},
+      {"offload", "parameters", "where parameters of parallel.zero_stage = 3 lie between their uses",
+       "disk frees them, on one rank, too, for two reads of them every micro-batch.",
+       at<&C::offload, &F::parameters>, one_of_with({"memory", "disk"}, {{"nvme", "disk"}})},
+      {"offload", "activations", "where activations of blocks lie between forward and backward",
+       "For sequences that do not fit even with parallel.recompute = \"full\"; a write and a read of them "
+       "every micro-batch.",
+       at<&C::offload, &F::activations>, one_of_with({"memory", "host", "disk"}, {{"nvme", "disk"}})},
+      {"offload", "path", "folder on a disk for what is offloaded; empty: the run's",
+       "Choose a fast local disk with room; the files have no names and are gone with the process.",
+       at<&C::offload, &F::path>, any()},
+      {"checkpoint", "every_steps", "steps between checkpoints; 0: only the final one",
+       "A killed run loses the steps since the last one. A checkpoint takes 12 bytes a parameter with adamw "
+       "and the time to write them.",
+       at<&C::checkpoint, &K::every_steps>, at_least(0)},
+      {"checkpoint", "keep", "newest checkpoints kept; 0: all",
+       "At least 2, so that a damaged newest one costs only every_steps steps.", at<&C::checkpoint, &K::keep>,
+       at_least(0)},
+      {"checkpoint", "flash_every_steps", "steps between checkpoints in memory: not there yet",
+       "Any value but 0 is refused.", at<&C::checkpoint, &K::flash_every_steps>, at_least(0)},
+      {"launch", "min_ranks", "ranks that a run goes on with after a failure: not there yet",
+       "Any value but 1 is refused.", at<&C::launch, &A::min_ranks>, at_least(1, 1 << 20)},
+      {"launch", "max_ranks", "ranks that a run grows to: not there yet", "Any value but 0 is refused.",
+       at<&C::launch, &A::max_ranks>, at_least(0, 1 << 20)},
+      {"launch", "max_restarts", "restarts of a failed rank: not there yet", "Any value but 0 is refused.",
+       at<&C::launch, &A::max_restarts>, at_least(0)},
+      {"launch", "timeout_ms", "milliseconds until a collective that others have not joined fails",
+       "A dead rank is noticed within a second whatever this is; raise it where ranks wait long for a disk.",
+       at<&C::launch, &A::timeout_ms>, at_least(1)},
+  };
+}
+
+}  // namespace athanor::config

@@ -1,0 +1,50 @@
+// [model]: the sizes of a transformer, in LLaMA's names of Hugging Face's config.json, for every architecture.
+//
+//   config.model.hidden_size = 512;   // 0 in a count: the preset's, else the architecture's default
+//
+// config/fields_model.cpp says of each key what it does, its limits and its costs. Thread rule: plain data.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "athanor/base/namespaces.h"
+
+namespace athanor::config {
+
+struct ModelConfig {
+  std::string preset = {};           // "gpt2-124m", "llama-tiny", ... ; empty: the architecture's defaults
+  std::string model_type = "llama";  // llama, gpt2, mixtral or moe
+  int64_t num_hidden_layers = 0;     // transformer blocks
+  int64_t hidden_size = 0;           // of the residual stream (d_model)
+  int64_t num_attention_heads = 0;   //
+  int64_t num_key_value_heads = 0;   // grouped-query attention; default: num_attention_heads
+  int64_t head_dim = 0;              // default: hidden_size / num_attention_heads
+  int64_t intermediate_size = 0;  // of the MLP; default: 4 (gpt2) or 8/3 hidden_size, up to a multiple of 64
+  int64_t vocab_size = 0;         // default: the tokenizer's, rounded up to a multiple of 64
+  int64_t max_position_embeddings = 0;  // the longest context; default: the preset's, else data.seq_len
+  bool tie_word_embeddings = false;
+  bool bias = false;
+  double dropout = 0.0;
+  double rope_theta = 10000.0;
+  double rms_norm_eps = 1e-5;  // of RMSNorm, in gpt2 of LayerNorm
+  double initializer_range = 0.02;
+  // Of mixtral and moe (nn/moe.h): every block but the first first_k_dense_replace has experts in place of the MLP.
+  int64_t num_experts = 0;            // routed ones of such a block
+  int64_t num_experts_per_tok = 0;    // default: 2
+  int64_t moe_intermediate_size = 0;  // of an expert; default: intermediate_size
+  int64_t n_shared_experts = 0;       // of moe_intermediate_size each, as one MLP that sees every token
+  int64_t first_k_dense_replace = 0;
+  std::string scoring_func = "softmax";  // softmax (Mixtral) or sigmoid (DeepSeek-V3)
+  bool norm_topk_prob = true;            // the weights of a token's experts sum to routed_scaling_factor
+  double routed_scaling_factor = 1.0;
+  double router_aux_loss_coef = 0.0;     // of the load-balancing loss
+  double router_z_loss_coef = 0.0;       // of the squared log-sum-exp of the router's logits
+  double router_bias_update_rate = 0.0;  // step of the load-balancing bias; 0: none
+  double capacity_factor = 0.0;  // of an expert, in training: times the mean load; 0: no token is dropped
+
+  bool has_experts() const { return model_type == "moe" || model_type == "mixtral"; }
+  bool operator==(const ModelConfig&) const = default;
+};
+
+}  // namespace athanor::config

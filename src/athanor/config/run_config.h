@@ -1,0 +1,37 @@
+// [offload], [checkpoint], [launch]: where a run's state lies, when it is saved, and how its processes are watched.
+//
+//   config.checkpoint.every_steps = 500;
+//
+// config/fields_run.cpp says of each key what it does, its limits and its costs. Thread rule: plain data.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "athanor/base/namespaces.h"
+
+namespace athanor::config {
+
+// What is kept on disk while training, in files without a name that are gone with the process.
+struct OffloadConfig {
+  std::string optimizer = "memory";  // memory, host, disk: moments and, where compute is not f32, f32 masters
+  std::string gradients = "memory";  // memory, disk: their sums over micro-batches
+  std::string parameters = "memory";   // memory, disk: those of parallel.zero_stage = 3, between their uses
+  std::string activations = "memory";  // memory, host, disk: those of blocks, between forward and backward
+  std::string path = {};               // a folder on a disk; empty: the run's
+};
+
+struct CheckpointConfig {
+  int64_t every_steps = 100;  // 0: only the final one
+  int64_t keep = 3;           // newest ones kept; 0: all
+  int64_t flash_every_steps = 0;
+};
+
+struct LaunchConfig {
+  int64_t min_ranks = 1;
+  int64_t max_ranks = 0;
+  int64_t max_restarts = 0;
+  int64_t timeout_ms = 600000;  // a collective that is later than this fails
+};
+
+}  // namespace athanor::config

@@ -1,0 +1,222 @@
+#include "athanor/parallel/context/ring_attention.h"
+
+#include <cmath>
+
+#include "athanor/autograd/apply.h"
+#include "athanor/kernels/table.h"
+
+namespace athanor::parallel::context {
+namespace {
+
+// Two tensors of one shape in one buffer, sent as one message.
+struct Pair {
+  Tensor both, first, second;
+  Pair() = default;
+  Pair(Arena& arena, const Shape& shape, Dtype dtype)
+      : both(empty(arena, {2 * shape.numel()}, dtype, Category::communication)),
+        first(both.flat(0, shape.numel()).view(shape)),
+        second(both.flat(shape.numel(), shape.numel()).view(shape)) {}
+};
+
+Tensor as_f32(const Tensor& x) {
+  if (x.dtype() == Dtype::f32) return x;
+  Tensor y = empty(x.arena(), x.shape(), Dtype::f32, Category::workspace);
+  kernels_of(x).elementwise.cast(x.queue(), y, x);
+  return y;
+}
+
+Tensor as(const Tensor& x, Dtype dtype) {
+  if (x.dtype() == dtype) return x;
+  Tensor y = empty(x.arena(), x.shape(), dtype, Category::activations);
+  kernels_of(x).elementwise.cast(x.queue(), y, x);
+  return y;
+}
+
+void accumulate(Tensor& sum, const Tensor& x) {
+  kernels_of(sum).elementwise.accumulate(sum.queue(), sum, as_f32(x));
+}
+
+// One rank's view of the ring.
+class Ring {
+ public:
+  Ring(const RingPlan& plan, const Tensor& like, const Tensor& document_starts)
+      : plan_(plan),
+        arena_(like.arena()),
+        document_starts_(document_starts),
+        rank_(plan.group->rank()),
+        ranks_(plan.group->size()),
+        moves_(ranks_ > 1 && like.queue().device() != Device::null) {}
+
+  int ranks() const { return ranks_; }
+  int source(int step) const { return (rank_ - step + ranks_) % ranks_; }  // the rank whose keys are here
+  const std::vector<TokenRun>& runs(int rank) const { return plan_.runs[static_cast<size_t>(rank)]; }
+
+  Shape shape_of(int rank, const Tensor& like) const {
+    return {like.dim(0), token_count(runs(rank)), like.dim(2), like.dim(3)};
+  }
+  Work send(const Tensor& x, const char* name) {
+    if (!moves_) return {};
+    return plan_.group->send(x.raw(), x.numel(), wire(x), (rank_ + 1) % ranks_, name);
+  }
+  Work receive(const Tensor& x, const char* name) {
+    if (!moves_) return {};
+    return plan_.group->recv(x.raw(), x.numel(), wire(x), (rank_ + ranks_ - 1) % ranks_, name);
+  }
+
+  // Which of the own queries attend to which keys of a rank; `first_keys` is kept for it.
+  AttentionPart part(int from, const Tensor& q, Tensor& first_keys) const {
+    AttentionPart part{.causal = from == rank_};
+    if (from < rank_) part.keys = runs(from)[0].count;
+    if (from > rank_) part.first_query = runs(rank_)[0].count;
+    if (!document_starts_.defined()) return part;
+    first_keys = first_keys_of(from, q.dim(0), q.dim(1));
+    part.first_keys = &first_keys;
+    return part;
+  }
+  static bool is_whole(const AttentionPart& part) { return part.causal; }
+
+ private:
+  // Groups have no f16; its bits are sent as bf16.
+  static Dtype wire(const Tensor& x) { return x.dtype() == Dtype::f16 ? Dtype::bf16 : x.dtype(); }
+
+  // For each own token: how many tokens of the other rank lie before its document.
+  Tensor first_keys_of(int from, int64_t batch, int64_t tokens) const {
+    Tensor rows = empty(arena_, {batch, tokens}, Dtype::i32, Category::workspace);
+    if (arena_.queue().device() == Device::null) return rows;
+    const int64_t length = document_starts_.dim(1);
+    for (int64_t b = 0; b < batch; ++b) {
+      int32_t* row = rows.data<int32_t>() + b * tokens;
+      for (const TokenRun& run : runs(rank_))
+        for (int64_t position = run.first; position < run.first + run.count; ++position)
+          *row++ = tokens_before(from, document_starts_.data<int32_t>()[b * length + position]);
+    }
+    return rows;
+  }
+  int32_t tokens_before(int from, int64_t position) const {
+    int64_t count = 0;
+    for (const TokenRun& run : runs(from)) count += std::clamp<int64_t>(position - run.first, 0, run.count);
+    return static_cast<int32_t>(count);
+  }
+
+  const RingPlan& plan_;
+  Arena& arena_;
+  Tensor document_starts_;
+  int rank_, ranks_;
+  bool moves_;
+};
+
+struct RingAttention {
+  struct Saved {
+    Tensor q, k, v, o, lse, document_starts;
+    float scale;
+    const RingPlan* plan;
+  };
+
+  static Tensor forward(Saved& saved, const PassContext& context, const Tensor& q, const Tensor& k,
+                        const Tensor& v, const RingPlan* plan) {
+    const auto scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(q.dim(-1))));
+    Ring ring(*plan, q, context.document_starts);
+    const Shape statistics{q.dim(0), q.dim(2), q.dim(1)};
+    Tensor own = empty_like(q), lse = empty(q.arena(), statistics, Dtype::f32, Category::activations);
+    Tensor sum, first_keys;
+    Pair here(q.arena(), k.shape(), k.dtype()), next;
+    copy(here.first, k);
+    copy(here.second, v);
+    for (int step = 0; step < ring.ranks(); ++step) {
+      Work sent, received;
+      if (step + 1 < ring.ranks()) {
+        next = Pair(q.arena(), ring.shape_of(ring.source(step + 1), k), k.dtype());
+        sent = ring.send(here.both, "ring keys and values");
+        received = ring.receive(next.both, "ring keys and values");
+      }
+      const AttentionPart part = ring.part(ring.source(step), q, first_keys);
+      if (step == 0) {
+        kernels_of(q).attention.forward(q.queue(), own, lse, q, k, v, scale, part);
+        sum = as_f32(own);
+      } else {
+        Tensor o = empty_like(q, Category::workspace);
+        Tensor o_lse = empty(q.arena(), statistics, Dtype::f32, Category::workspace);
+        kernels_of(q).attention.forward(q.queue(), o, o_lse, q, here.first, here.second, scale, part);
+        kernels_of(q).attention.merge(q.queue(), sum, lse, o, o_lse, part.first_query,
+                                      q.dim(1) - part.first_query);
+      }
+      sent.wait();
+      received.wait();
+      here = std::move(next);
+    }
+    Tensor o = as(sum, q.dtype());
+    saved = {q, k, v, o, lse, context.document_starts, scale, plan};
+    return o;
+  }
+
+  static std::array<Tensor, 3> backward_input(const Saved& saved, const Tensor& dy) {
+    const auto& [q, k, v, o, lse, document_starts, scale, plan] = saved;
+    Ring ring(*plan, q, document_starts);
+    Tensor dq_sum, first_keys;
+    Pair here(q.arena(), k.shape(), k.dtype()), next, sums, arriving, leaving;
+    copy(here.first, k);
+    copy(here.second, v);
+    Work sums_sent, sums_received;
+    for (int step = 0; step < ring.ranks(); ++step) {
+      Work sent, received;
+      if (step + 1 < ring.ranks()) {
+        next = Pair(q.arena(), ring.shape_of(ring.source(step + 1), k), k.dtype());
+        sent = ring.send(here.both, "ring keys and values");
+        received = ring.receive(next.both, "ring keys and values");
+      }
+      Tensor dq = empty_like(q, Category::workspace), dk = empty_like(here.first, Category::workspace);
+      Tensor dv = empty_like(here.first, Category::workspace);
+      const AttentionPart part = ring.part(ring.source(step), q, first_keys);
+      if (!Ring::is_whole(part))  // zero the rows that the kernel does not write
+        for (Tensor* x : {&dq, &dk, &dv}) fill_zero(*x);
+      kernels_of(q).attention.backward(q.queue(), dq, dk, dv, dy, o, lse, q, here.first, here.second, scale,
+                                       part);
+      if (step == 0) {
+        dq_sum = as_f32(dq);
+        sums = Pair(q.arena(), k.shape(), Dtype::f32);
+        copy(sums.first, as_f32(dk));
+        copy(sums.second, as_f32(dv));
+      } else {
+        accumulate(dq_sum, dq);
+        sums_sent.wait();
+        sums_received.wait();
+        sums = std::move(arriving);
+        accumulate(sums.first, dk);
+        accumulate(sums.second, dv);
+      }
+      if (ring.ranks() > 1) {
+        // Sends the gradient sums of these keys on and receives those of the next keys; after the last step its own.
+        arriving = Pair(q.arena(), ring.shape_of(ring.source(step + 1), k), Dtype::f32);
+        leaving = std::move(sums);
+        sums_sent = ring.send(leaving.both, "ring gradients");
+        sums_received = ring.receive(arriving.both, "ring gradients");
+      }
+      sent.wait();
+      received.wait();
+      here = std::move(next);
+    }
+    sums_sent.wait();
+    sums_received.wait();
+    const Pair& home = ring.ranks() > 1 ? arriving : sums;
+    return {as(dq_sum, q.dtype()), as(home.first, k.dtype()), as(home.second, v.dtype())};
+  }
+};
+
+}  // namespace
+
+Var ring_attention(const Var& q, const Var& k, const Var& v, const RingPlan& plan) {
+  return apply<RingAttention>(*q.tape, q, k, v, &plan);
+}
+
+RingBytes ring_bytes(const RingPlan& plan, int rank, int64_t batch, int64_t kv_heads, int64_t head_dim,
+                     int64_t element_bytes) {
+  const auto ranks = static_cast<int>(plan.runs.size());
+  if (ranks == 1) return {};
+  int64_t all = 0;
+  for (const auto& runs : plan.runs) all += token_count(runs);
+  const int64_t others = all - token_count(plan.runs[static_cast<size_t>((rank + 1) % ranks)]);
+  const int64_t token = 2 * batch * kv_heads * head_dim;
+  return {.forward = token * element_bytes * others, .backward = token * (element_bytes * others + 4 * all)};
+}
+
+}  // namespace athanor::parallel::context

@@ -1,0 +1,77 @@
+// Gradients of ZeRO 0 and 1 offloaded to disk (offload.gradients). Memory holds the buckets (buckets.h) that the
+// backward pass has begun, one being read, one being written and, with several ranks, one being reduced.
+//
+//   Reduce::fast   a bucket's sum is read before the backward pass of the next micro-batch reaches the bucket, and the
+//                  backward pass adds to it in place: the same bits as replicated_gradients.h
+//   Reduce::tree   every micro-batch starts at zero. When a bucket is complete, its partial sums that can now be added
+//                  are read and added in the fixed binary tree of comm/tree.h
+//
+// `parts` consecutive ranks split the tokens of one micro-batch (micro_batch_shares.h).
+//
+// A bucket of the last micro-batch is reduced over the ranks as soon as it is complete, while the backward pass goes
+// on. Every bucket counts its micro-batches by itself, so in a pipeline several micro-batches may be under way. After
+// finish() piece() reads the bucket of the weight; the last bucket stays in memory.
+// Errors: IoError, as store/disk_records.h, and the group's. Thread rule: one thread.
+#pragma once
+
+#include <optional>
+
+#include "athanor/parallel/data/bucket_file.h"
+#include "athanor/parallel/data/buckets.h"
+#include "athanor/parallel/data/gradient_sum.h"
+#include "athanor/parallel/data/micro_batch_shares.h"
+#include "athanor/parallel/data/pass_plan.h"
+
+namespace athanor::parallel::data {
+
+class DiskGradients final : public GradientSum, private GradSource {
+ public:
+  DiskGradients(const Buckets& buckets, Group& group, Arena& arena, Reduce reduce, WaitClock& clock,
+                int parts, const DiskPlace& place);
+  ~DiskGradients() override;
+
+  void share_micro_batches(std::vector<int64_t> counts) override { shares_.set(std::move(counts)); }
+  std::vector<int64_t> micro_batches_of_step(int64_t num_micro_batches) const override;
+  void begin_step(int64_t num_micro_batches) override;
+  WeightReady begin_micro_batch(int64_t micro_batch) override;
+  void begin_pass() override {}
+  void weight_ready(Weight& weight, int64_t micro_batch) override;
+  void end_micro_batch() override {}
+  void finish() override;
+  bool is_resident() const override { return false; }
+  Tensor piece(Weight& weight) override;  // valid until the next call
+  void keep_piece() override { file_.changed(); }
+  uint64_t buffer_bytes() const override { return 0; }
+
+ private:
+  // The bucket that is being reduced over the ranks: nodes[0] gets the sum.
+  struct Summing {
+    size_t bucket;
+    std::vector<Tensor> nodes;
+    Work work;
+  };
+
+  void need(Weight& weight) override;
+  void read_next(size_t bucket);
+  void close(size_t bucket);
+  void sum_over_ranks(size_t bucket, int set, const Tensor& sum);
+  void finish_sum();
+  size_t set_of_sum() const { return static_cast<size_t>(plan_.left.front().buffer); }
+
+  const Buckets& buckets_;
+  Group& group_;
+  Arena& arena_;
+  Reduce reduce_;
+  WaitClock& clock_;
+  BucketFile file_;
+  MicroBatchShares shares_;
+  int64_t num_micro_batches_ = 0;
+  LeafRange leaves_{0, 0};
+  PassPlan plan_;                // its buffers are sets of the file
+  std::vector<Tensor> open_;     // buckets that the backward pass has begun: f32 [total]
+  std::vector<size_t> pending_;  // by bucket: weights that its current micro-batch has not completed
+  std::vector<size_t> done_;     // by bucket: completed micro-batches
+  std::optional<Summing> summing_;
+};
+
+}  // namespace athanor::parallel::data

@@ -1,0 +1,167 @@
+#include "athanor/text/models/bpe_model.h"
+
+#include <algorithm>
+#include <climits>
+#include <queue>
+
+#include "athanor/base/check.h"
+#include "athanor/text/byte_level.h"
+#include "athanor/text/unicode.h"
+
+namespace athanor::text::models {
+namespace {
+
+// Below this length a scan for the lowest rank beats a heap.
+constexpr size_t kShortWord = 48;
+constexpr int32_t kNoRank = INT_MAX;
+
+}  // namespace
+
+BpeModel::BpeModel(Vocabulary vocabulary, const std::vector<std::pair<int32_t, int32_t>>& merges,
+                   BpeOptions options)
+    : vocabulary_(std::move(vocabulary)), options_(std::move(options)) {
+  for (size_t rank = 0; rank < merges.size(); ++rank) {
+    const auto [left, right] = merges[rank];
+    const std::string* const left_text = vocabulary_.token(left);
+    const std::string* const right_text = vocabulary_.token(right);
+    check(left_text && right_text, "{}: merge {} names an id that has no token", options_.name, rank);
+    const std::string& prefix = options_.continuing_subword_prefix;
+    const std::string joined =
+        *left_text + right_text->substr(right_text->starts_with(prefix) ? prefix.size() : 0);
+    const auto id = vocabulary_.find(joined);
+    check(id.has_value(), "{}: merge {} of '{}' and '{}' gives '{}', which is not in the vocabulary",
+          options_.name, rank, *left_text, *right_text, joined);
+    check(!merges_.find(pair_key(left, right)), "{}: merge {} of '{}' and '{}' stands twice", options_.name,
+          rank, *left_text, *right_text);
+    merges_[pair_key(left, right)] = {static_cast<int32_t>(rank), *id};
+  }
+  has_all_fallbacks_ = options_.byte_fallback;
+  for (int byte = 0; byte < 256; ++byte) {
+    const auto i = static_cast<size_t>(byte);
+    const char c = static_cast<char>(byte);
+    byte_ids_[i] = vocabulary_.find(bytes_to_chars({&c, 1})).value_or(-1);
+    fallback_ids_[i] = vocabulary_.find(fmt::format("<0x{:02X}>", byte)).value_or(-1);
+    has_all_byte_chars_ &= byte_ids_[i] >= 0;
+    has_all_fallbacks_ &= fallback_ids_[i] >= 0;
+  }
+}
+
+void BpeModel::append_char(std::string_view word, size_t at, size_t size, bool& after_unk,
+                           std::vector<int32_t>& ids) const {
+  const std::string_view bytes = word.substr(at, size);
+  const bool affixed = !options_.continuing_subword_prefix.empty() || !options_.end_of_word_suffix.empty();
+  std::string with_affixes;
+  if (affixed) {
+    if (at > 0) with_affixes = options_.continuing_subword_prefix;
+    with_affixes += bytes;
+    if (at + size == word.size()) with_affixes += options_.end_of_word_suffix;
+  }
+  const bool was_after_unk = std::exchange(after_unk, false);
+  if (const auto id = vocabulary_.find(affixed ? std::string_view(with_affixes) : bytes))
+    return ids.push_back(*id);
+  if (options_.byte_fallback) {
+    const std::string_view spelled = affixed ? std::string_view(with_affixes) : bytes;
+    const auto id_of = [&](char byte) { return fallback_ids_[static_cast<uint8_t>(byte)]; };
+    if (std::ranges::all_of(spelled, [&](char byte) { return id_of(byte) >= 0; })) {
+      for (const char byte : spelled) ids.push_back(id_of(byte));
+      return;
+    }
+  }
+  check(options_.unk.has_value(), "{}: the vocabulary has no token for {} and names no unk_token",
+        options_.name, describe_char(bytes));
+  if (!(options_.fuse_unk && was_after_unk)) ids.push_back(*options_.unk);
+  after_unk = true;
+}
+
+void BpeModel::append_symbols(std::string_view word, std::vector<int32_t>& ids) const {
+  if (raw_bytes_) {
+    for (const char byte : word) ids.push_back(byte_ids_[static_cast<uint8_t>(byte)]);
+    return;
+  }
+  bool after_unk = false;
+  for (size_t at = 0; at < word.size();) {
+    const size_t size = decode_utf8(word, at).size;
+    append_char(word, at, size, after_unk, ids);
+    at += size;
+  }
+}
+
+void BpeModel::encode_word(std::string_view word, std::vector<int32_t>& ids) const {
+  if (options_.ignore_merges) {
+    const auto id = raw_bytes_ ? vocabulary_.find(bytes_to_chars(word)) : vocabulary_.find(word);
+    if (id) return ids.push_back(*id);
+  }
+  const size_t begin = ids.size();
+  append_symbols(word, ids);
+  const size_t size = ids.size() - begin;
+  int32_t* const symbols = ids.data() + begin;
+  ids.resize(begin + (size <= kShortWord ? merge_short(symbols, size) : merge_long(symbols, size)));
+}
+
+size_t BpeModel::merge_short(int32_t* ids, size_t size) const {
+  if (size < 2) return size;
+  Merge next[kShortWord];  // of each symbol with its right neighbour
+  const auto look_up = [&](size_t i) {
+    const Merge* const merge = merges_.find(pair_key(ids[i], ids[i + 1]));
+    next[i] = merge ? *merge : Merge{kNoRank, 0};
+  };
+  for (size_t i = 0; i + 1 < size; ++i) look_up(i);
+  while (size > 1) {
+    size_t best = 0;
+    for (size_t i = 1; i + 1 < size; ++i)
+      if (next[i].rank < next[best].rank) best = i;
+    if (next[best].rank == kNoRank) break;
+    ids[best] = next[best].id;
+    std::copy(ids + best + 2, ids + size, ids + best + 1);
+    if (best + 2 < size) std::copy(next + best + 2, next + size - 1, next + best + 1);
+    --size;
+    if (best > 0) look_up(best - 1);
+    if (best + 1 < size) look_up(best);
+  }
+  return size;
+}
+
+size_t BpeModel::merge_long(int32_t* ids, size_t size) const {
+  struct Candidate {
+    int32_t rank;
+    uint32_t at;
+    int32_t id;
+    int32_t left, right;  // what stood there when it was found
+  };
+  const auto later = [](const Candidate& a, const Candidate& b) {
+    return a.rank != b.rank ? a.rank > b.rank : a.at > b.at;
+  };
+  constexpr uint32_t kNone = UINT32_MAX;
+  check(size < kNone, "bpe: a word of {} symbols", size);
+  std::vector<uint32_t> before(size), after(size);
+  for (uint32_t i = 0; i < size; ++i) {
+    before[i] = i == 0 ? kNone : i - 1;
+    after[i] = i + 1 == size ? kNone : i + 1;
+  }
+  std::vector<Candidate> found;
+  const auto look_up = [&](uint32_t at, auto put) {
+    const uint32_t right = after[at];
+    if (right == kNone) return;
+    if (const Merge* const merge = merges_.find(pair_key(ids[at], ids[right])))
+      put(Candidate{merge->rank, at, merge->id, ids[at], ids[right]});
+  };
+  for (uint32_t i = 0; i < size; ++i) look_up(i, [&](const Candidate& c) { found.push_back(c); });
+  std::priority_queue<Candidate, std::vector<Candidate>, decltype(later)> queue(later, std::move(found));
+  constexpr int32_t kGone = -1;
+  while (!queue.empty()) {
+    const Candidate top = queue.top();
+    queue.pop();
+    const uint32_t right = after[top.at];
+    if (ids[top.at] != top.left || right == kNone || ids[right] != top.right) continue;  // merged meanwhile
+    ids[top.at] = top.id;
+    ids[right] = kGone;
+    after[top.at] = after[right];
+    if (after[right] != kNone) before[after[right]] = top.at;
+    const auto put = [&](const Candidate& c) { queue.push(c); };
+    if (before[top.at] != kNone) look_up(before[top.at], put);
+    look_up(top.at, put);
+  }
+  return static_cast<size_t>(std::remove(ids, ids + size, kGone) - ids);
+}
+
+}  // namespace athanor::text::models

@@ -1,0 +1,69 @@
+// Byte-pair encoding (Sennrich et al. 2016): a word starts as its characters; the neighbouring pair with the lowest
+// merge rank (the leftmost of equal ones) is merged, until no pair has a merge.
+//
+//   BpeModel model(std::move(vocabulary), {{id_t, id_h}, ...}, options);
+//   model.encode_word("the", ids);
+//
+// Cost: a word of n characters takes O(n log n), however long. Thread rule: const methods from any thread.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "athanor/text/flat_map.h"
+#include "athanor/text/models/model.h"
+
+namespace athanor::text::models {
+
+struct BpeOptions {
+  std::string name = "bpe";                    // for messages
+  std::optional<int32_t> unk = {};             // id of a character that the vocabulary lacks
+  std::string continuing_subword_prefix = {};  // written before every character but a word's first, as "##"
+  std::string end_of_word_suffix = {};         // written behind a word's last character, as "</w>"
+  bool fuse_unk = false;                       // a run of unknown characters becomes one unk
+  bool byte_fallback = false;                  // an unknown character becomes the tokens <0xE4> <0xBD> ...
+  bool ignore_merges = false;                  // a word that is in the vocabulary is one token
+};
+
+class BpeModel final : public Model {
+ public:
+  // `merges` are pairs of ids in order of rank; the text of each pair joined must be in the vocabulary.
+  BpeModel(Vocabulary vocabulary, const std::vector<std::pair<int32_t, int32_t>>& merges, BpeOptions options);
+
+  void encode_word(std::string_view word, std::vector<int32_t>& ids) const override;
+  const Vocabulary& vocabulary() const override { return vocabulary_; }
+  // False with a prefix or suffix, which is written around characters, or if the vocabulary lacks the character of a
+  // byte.
+  bool can_read_raw_bytes() const override {
+    return options_.continuing_subword_prefix.empty() && options_.end_of_word_suffix.empty() &&
+           has_all_byte_chars_;
+  }
+  void read_raw_bytes() override { raw_bytes_ = true; }
+  bool takes_any_byte() const override { return has_all_fallbacks_; }
+
+ private:
+  struct Merge {
+    int32_t rank = 0;
+    int32_t id = 0;
+  };
+
+  void append_symbols(std::string_view word, std::vector<int32_t>& ids) const;
+  void append_char(std::string_view word, size_t at, size_t size, bool& after_unk,
+                   std::vector<int32_t>& ids) const;
+  size_t merge_short(int32_t* ids, size_t size) const;
+  size_t merge_long(int32_t* ids, size_t size) const;
+
+  Vocabulary vocabulary_;
+  BpeOptions options_;
+  FlatMap<Merge> merges_;
+  bool raw_bytes_ = false;
+  bool has_all_byte_chars_ = true, has_all_fallbacks_ = false;
+  std::array<int32_t, 256> byte_ids_{};      // of byte-level characters; -1: not in the vocabulary
+  std::array<int32_t, 256> fallback_ids_{};  // of <0x00> ... <0xFF>; -1: not in the vocabulary
+};
+
+}  // namespace athanor::text::models

@@ -1,0 +1,41 @@
+// A tokenizer's model turns one word of pre-tokenized text into ids: BPE, WordLevel, ... One file per model.
+//
+//   model->encode_word("Ġworld", ids);  // appends
+//
+// Thread rule: const methods from any thread.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "athanor/text/json_node.h"
+#include "athanor/text/models/vocabulary.h"
+
+namespace athanor::text::models {
+
+class Model {
+ public:
+  virtual ~Model() = default;
+  virtual void encode_word(std::string_view word, std::vector<int32_t>& ids) const = 0;
+  virtual const Vocabulary& vocabulary() const = 0;
+
+  // If can_read_raw_bytes(), read_raw_bytes() makes the model take words as raw bytes instead of byte_level.h's
+  // characters, which saves rewriting every word.
+  virtual bool can_read_raw_bytes() const { return false; }
+  virtual void read_raw_bytes() {}
+  // Whether every byte has an id of its own, so that any bytes can be encoded, even if they are not UTF-8.
+  virtual bool takes_any_byte() const { return false; }
+};
+
+std::unique_ptr<Model> parse_model(const JsonNode& node);
+std::unique_ptr<Model> parse_bpe(const JsonNode& node);
+std::unique_ptr<Model> parse_word_level(const JsonNode& node);
+std::unique_ptr<Model> parse_word_piece(const JsonNode& node);
+std::unique_ptr<Model> parse_unigram(const JsonNode& node);
+
+// The object {"token": id, ...} at `node`.
+Vocabulary parse_vocabulary(const JsonNode& node);
+
+}  // namespace athanor::text::models

@@ -1,0 +1,34 @@
+// Rewrites text before pre-tokenization: Unicode normal forms, case, replacements. One file per group.
+//
+//   normalizer->apply(text);  // in place
+//
+// Bytes that are not UTF-8 pass unchanged. Thread rule: const methods from any thread.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "athanor/text/json_node.h"
+
+namespace athanor::text::normalizers {
+
+class Normalizer {
+ public:
+  virtual ~Normalizer() = default;
+  virtual void apply(std::string& text) const = 0;
+  // Whether it writes all bytes as characters, so that everything after it is UTF-8.
+  virtual bool maps_bytes() const { return false; }
+};
+
+std::unique_ptr<Normalizer> parse_normalizer(const JsonNode& node);
+// NFC, NFD, NFKC, NFKD, Lowercase, StripAccents; nullptr for another type.
+std::unique_ptr<Normalizer> parse_unicode_normalizer(const JsonNode& node);
+std::unique_ptr<Normalizer> parse_bert_normalizer(const JsonNode& node);
+
+// What the Unicode normalizers are made of.
+enum class NormalForm : uint8_t { nfc, nfd, nfkc, nfkd };
+void to_normal_form(NormalForm form, std::string& text);
+void to_lowercase(std::string& text);
+void strip_accents(std::string& text);  // drops non-spacing marks
+
+}  // namespace athanor::text::normalizers

@@ -1,0 +1,140 @@
+#include "athanor/text/trainers/trainer.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <set>
+
+#include "athanor/base/check.h"
+#include "athanor/base/nearest.h"
+#include "athanor/base/thread_pool.h"
+#include "athanor/text/trainers/train_types.h"
+#include "athanor/text/trainers/training_words.h"
+#include "athanor/text/unicode.h"
+
+namespace athanor::text::trainers {
+namespace {
+
+struct Type {
+  std::string name;
+  std::string (*train)(const text::WordCounts&, const TokenizerTrainerOptions&);
+  text::WordSplitter (*splitter)(const TokenizerTrainerOptions&);
+  bool needs_utf8;
+};
+
+text::WordSplitter by_pattern(const TokenizerTrainerOptions& options) {
+  return text::split_by(text::pattern_named(options.pattern));
+}
+text::WordSplitter by_bert(const TokenizerTrainerOptions&) {
+  return text::word_piece_splitter();
+}
+text::WordSplitter by_char(const TokenizerTrainerOptions&) {
+  return text::split_chars;
+}
+
+const std::array<Type, 5>& types() {
+  static const std::array<Type, 5> table = {{{"byte-bpe", text::train_byte_bpe, by_pattern, false},
+                                             {"bpe", text::train_bpe, by_pattern, false},
+                                             {"wordpiece", text::train_word_piece, by_bert, true},
+                                             {"unigram", text::train_unigram, by_pattern, false},
+                                             {"char", text::train_char, by_char, true}}};
+  return table;
+}
+
+[[noreturn]] void fail_name(const std::string& what, const std::string& got,
+                            const std::vector<std::string>& known) {
+  const std::string nearest = nearest_name(got, known);
+  throw ConfigError(fmt::format("{}: got '{}', expected {}", what, got, fmt::join(known, ", ")),
+                    nearest.empty() ? "" : fmt::format("did you mean '{}'?", nearest));
+}
+
+const Type& trainer_type(const std::string& name) {
+  const auto found = std::ranges::find(types(), name, &Type::name);
+  if (found == types().end()) fail_name("tokenizer type", name, tokenizer_types());
+  return *found;
+}
+
+void check_options(const TokenizerTrainerOptions& options) {
+  if (options.vocab_size < 0 || options.vocab_size > INT32_MAX)
+    throw ConfigError(fmt::format("vocab_size: got {}, expected 1 to {}", options.vocab_size, INT32_MAX));
+  if (options.min_frequency < 0)
+    throw ConfigError(fmt::format("min_frequency: got {}, expected 0 or more", options.min_frequency));
+  if (options.num_threads < 1)
+    throw ConfigError(fmt::format("threads: got {}, expected 1 or more", options.num_threads));
+  std::set<std::string> seen;
+  for (const std::string& token : options.special_tokens) {
+    if (token.empty()) throw ConfigError("special token: is empty");
+    if (text::find_invalid_utf8(token) != std::string::npos)
+      throw ConfigError("special token: '" + token + "' is not UTF-8");
+    if (!seen.insert(token).second) throw ConfigError("special token: '" + token + "' stands twice");
+  }
+}
+
+}  // namespace
+
+const std::vector<std::string>& tokenizer_types() {
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> list;
+    for (const Type& type : types()) list.push_back(type.name);
+    return list;
+  }();
+  return names;
+}
+
+const std::vector<std::string>& tokenizer_patterns() {
+  static const std::vector<std::string> names = {"gpt2", "cl100k", "llama3", "qwen2"};
+  return names;
+}
+
+WordPattern pattern_named(const std::string& name) {
+  if (name == "gpt2") return WordPattern::gpt2;
+  if (name == "cl100k" || name == "llama3") return WordPattern::cl100k;
+  if (name == "qwen2") return WordPattern::qwen2;
+  fail_name("pattern", name, tokenizer_patterns());
+}
+
+struct TokenizerTrainer::State {
+  TokenizerTrainerOptions options;
+  const Type& type;
+  ThreadPool pool;
+  text::CorpusWords corpus;
+  int64_t num_documents = 0;
+
+  explicit State(TokenizerTrainerOptions given)
+      : options(std::move(given)),
+        type(trainer_type(options.type)),
+        pool(std::max(options.num_threads, 1)),
+        corpus(type.splitter(options), pool) {
+    check_options(options);
+  }
+};
+
+TokenizerTrainer::TokenizerTrainer(TokenizerTrainerOptions options)
+    : state_(std::make_unique<State>(std::move(options))) {}
+
+TokenizerTrainer::~TokenizerTrainer() = default;
+
+void TokenizerTrainer::add(std::string_view document) {
+  State& s = *state_;
+  if (s.type.needs_utf8) {
+    const size_t bad = text::find_invalid_utf8(document);
+    check(bad == std::string_view::npos,
+          "tokenizer training: document {} is not UTF-8: byte 0x{:02X} at offset {}", s.num_documents + 1,
+          bad < document.size() ? static_cast<uint8_t>(document[bad]) : 0, bad);
+  }
+  s.corpus.add(document);
+  ++s.num_documents;
+}
+
+std::string TokenizerTrainer::finish() {
+  State& s = *state_;
+  check(s.corpus.bytes_read() > 0, "tokenizer training: no text in {} documents", s.num_documents);
+  return s.type.train(s.corpus.finish(), s.options);
+}
+
+int64_t TokenizerTrainer::bytes_read() const {
+  return state_->corpus.bytes_read();
+}
+
+}  // namespace athanor::text::trainers

@@ -1,0 +1,67 @@
+// Trains a tokenizer from documents and writes it as a Hugging Face tokenizer.json.
+//
+//   TokenizerTrainer trainer({.type = "byte-bpe", .vocab_size = 8192});
+//   trainer.add(document);                    // any number of times
+//   env.write_atomically("tokenizer.json", trainer.finish());
+//
+// The same documents in the same order give the same bytes, whatever num_threads is. Types:
+//   byte-bpe   BPE over bytes (GPT-2): lossless for any bytes
+//   bpe        BPE over characters, rare characters as bytes: lossless for any bytes
+//   unigram    unigram language model over the same words and characters as bpe: lossless for any bytes
+//   wordpiece  BERT's, cased: text must be UTF-8; runs of spaces are lost, unknown words become [UNK]
+//   char       one id per Unicode code point seen; others become <unk>. Text must be UTF-8
+// Errors: wrong options are a ConfigError; text that the type cannot take, or no text at all, is an Error.
+// Thread rule: one thread at a time; it runs num_threads of its own.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "athanor/base/namespaces.h"
+
+namespace athanor::text::trainers {
+
+struct TokenizerTrainerOptions {
+  std::string type = "byte-bpe";
+  int64_t vocab_size =
+      0;  // special tokens included; 0: 30000, and as many as there are characters for "char"
+  std::vector<std::string> special_tokens = {"<|endoftext|>"};  // ids 0, 1, ...
+  std::string pattern = "gpt2";  // how text is split into words: gpt2, cl100k, llama3 or qwen2
+  int64_t min_frequency = 0;     // a pair must occur this often to be merged
+  int num_threads = 1;
+  // Called now and then: tokens so far, tokens wanted (unigram: tokens wanted, tokens left).
+  std::function<void(int64_t, int64_t)> progress = {};
+};
+
+// The types that can be trained, for messages and help.
+const std::vector<std::string>& tokenizer_types();
+const std::vector<std::string>& tokenizer_patterns();
+
+class TokenizerTrainer {
+ public:
+  explicit TokenizerTrainer(TokenizerTrainerOptions options);
+  ~TokenizerTrainer();
+  TokenizerTrainer(const TokenizerTrainer&) = delete;
+  TokenizerTrainer& operator=(const TokenizerTrainer&) = delete;
+
+  void add(std::string_view document);
+  std::string finish();  // the tokenizer.json; ends the training
+  int64_t bytes_read() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace athanor::text::trainers
+
+namespace athanor {
+using text::trainers::tokenizer_patterns;
+using text::trainers::tokenizer_types;
+using text::trainers::TokenizerTrainer;
+using text::trainers::TokenizerTrainerOptions;
+}  // namespace athanor

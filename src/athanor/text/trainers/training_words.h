@@ -1,0 +1,51 @@
+// Splits documents into words and counts the words, on all threads of a pool.
+//
+//   CorpusWords corpus(split_by(WordPattern::gpt2), pool);
+//   corpus.add(document);
+//   WordCounts counts = corpus.finish();
+//
+// A long document is divided into blocks between a letter and a blank. Every splitter ends a word there, so the words
+// are those of the undivided document. Thread rule: one thread at a time.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "athanor/base/thread_pool.h"
+#include "athanor/text/pre_tokenizers/word_scanner.h"
+#include "athanor/text/trainers/word_counts.h"
+
+namespace athanor::text::trainers {
+
+// Calls the second argument with each word of the first.
+using WordSink = std::function<void(std::string_view word)>;
+using WordSplitter = std::function<void(std::string_view text, const WordSink& put)>;
+
+WordSplitter split_by(WordPattern pattern);
+void split_chars(std::string_view text, const WordSink& put);  // each code point is a word
+
+class CorpusWords {
+ public:
+  CorpusWords(WordSplitter splitter, ThreadPool& pool);
+
+  void add(std::string_view document);
+  WordCounts finish();
+  int64_t bytes_read() const { return bytes_read_; }
+
+ private:
+  void count_pending();
+  void count_blocks(const std::vector<std::string_view>& documents);
+
+  WordSplitter splitter_;
+  ThreadPool& pool_;
+  std::vector<WordCounts>
+      lanes_;  // one per thread, added up at the end, so the number of threads does not matter
+  std::vector<std::string> pending_;  // short documents wait until there is work for every thread
+  size_t pending_bytes_ = 0;
+  int64_t bytes_read_ = 0;
+};
+
+}  // namespace athanor::text::trainers

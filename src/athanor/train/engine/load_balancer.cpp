@@ -1,0 +1,22 @@
+#include "athanor/train/engine/load_balancer.h"
+
+namespace athanor::train::engine {
+
+LoadBalancer::LoadBalancer(const Config& config, Training& training) : training_(training) {
+  if (config.parallel.load_balance != "speed") return;
+  const LoadBalancers& dealers = training.load_balancers();
+  balance_.emplace(*dealers.group, dealers.units, training.micro_batches_of_replica_group(),
+                   BalanceOptions{.every = config.parallel.load_balance_every});
+}
+
+bool LoadBalancer::after_step(int64_t step, const StepParts& seconds, bool goes_on) {
+  if (!balance_) return false;
+  balance_->add(seconds.forward + seconds.backward);
+  if (!goes_on || !balance_->due(step)) return false;
+  const bool anew = balance_->deal();
+  if (anew || training_.client)
+    training_.share_micro_batches(balance_->counts());  // servers always expect it
+  return anew;
+}
+
+}  // namespace athanor::train::engine

@@ -1,0 +1,57 @@
+// The passes of a training step: forward, loss and backward of this rank's micro-batches, one after the other, or all
+// of them through the stages of a pipeline. Used by data-parallel ranks (step.h) and by workers of parameter servers
+// (worker_step.h).
+//
+//   MicroBatchPasses passes(model, gradients, arena, options);
+//   passes.run(state, next_batch, losses, experts, seconds);        // gradients.finish() included
+//
+// Errors: those of the model, of the gradients and of their groups. Thread rule: one thread.
+#pragma once
+
+#include <functional>
+
+#include "athanor/kernels/packed_weights.h"
+#include "athanor/parallel/data/micro_batch_gradients.h"
+#include "athanor/train/engine/expert_load.h"
+#include "athanor/train/engine/micro_batch.h"
+#include "athanor/train/engine/pipeline_runner.h"
+
+namespace athanor::train::engine {
+
+struct PassOptions {
+  RecomputePlan recompute;
+  int64_t num_micro_batches = 1;
+  bool pack_weights = false;                 // weights are packed once a step
+  ActivationStore* activations = nullptr;    // activation offload; null: activations stay in memory
+  const ContextParallel* context = nullptr;  // context parallelism (cp); null: this rank has whole sequences
+  PipelineRunner* pipeline = nullptr;        // null: this rank has all layers
+  Trace* trace = nullptr;
+  std::function<double()> clock = now_seconds;  // of all seconds of a step
+};
+
+class MicroBatchPasses {
+ public:
+  MicroBatchPasses(const Model& model, MicroBatchGradients& gradients, Arena& arena,
+                   const PassOptions& options);
+
+  // Runs step state.step + 1, which `gradients` has begun. next_batch() returns this rank's micro-batches in order.
+  void run(const TrainState& state, const std::function<const Batch&()>& next_batch, MicroBatchLosses& losses,
+           ExpertLoads& experts, StepParts& seconds);
+  double wait_seconds() const;  // seconds of this step in which this rank waited for other ranks
+
+ private:
+  MicroBatch inputs_of(const TrainState& state, const Batch& batch) const;
+  void run_micro_batch(const TrainState& state, int64_t micro_batch, const Batch& batch,
+                       MicroBatchLosses& losses, ExpertLoads& experts, StepParts& seconds);
+  void run_pipeline(const TrainState& state, const std::vector<int64_t>& micro_batches,
+                    const std::vector<Batch>& batches, MicroBatchLosses& losses, ExpertLoads& experts,
+                    StepParts& seconds);
+
+  const Model& model_;
+  MicroBatchGradients& gradients_;
+  Arena& arena_;
+  PassOptions options_;
+  PackedWeights packed_weights_;
+};
+
+}  // namespace athanor::train::engine

@@ -1,0 +1,59 @@
+// A pipeline stage made of a part of a model: connects Model, schedule and executor.
+//
+//   const auto parts = cut_model(stage_layers);                  // models/part.h
+//   model.keep(parts_of_this_rank);  model.allocate(...);
+//   ModelStage stage(model, parts[s], recompute, hooks);
+//   Executor({schedule, {&stage, ...}, group}).run();            // pipeline/execute.h
+//
+// Gradients are accumulated into the slots of this rank's weights in micro-batch order, so they have the bits of a
+// single process (law 1). The head's gradient is made, and reported as ready, in the forward pass of the last part
+// (ops/linear_cross_entropy.cpp); all other gradients in the backward pass. Errors: Error. Thread rule: as Stage.
+#pragma once
+
+#include <functional>
+
+#include "athanor/comm/group.h"
+#include "athanor/config/recompute.h"
+#include "athanor/models/model.h"
+#include "athanor/pipeline/tape_stage.h"
+
+namespace athanor::train::engine {
+
+// The input of a stage for one micro-batch. Stages in the middle use only the length of `ids`.
+struct MicroBatch {
+  PassContext context;
+  Tensor ids, targets;  // [B,S] i32
+};
+
+struct ModelStageHooks {
+  std::function<MicroBatch(int micro_batch)> micro_batch;
+  std::function<void(int micro_batch, const Tensor& loss)> on_loss;  // [B*S] f32, on the last stage
+  // Called when a micro-batch has added its gradient of a weight; micro-batches come in order. May be null.
+  std::function<void(Weight&, int micro_batch)> on_weight_ready = nullptr;
+  int token_ranks =
+      1;  // sequence parallelism: ranks that partition the hidden states (parallel/tensor/collective_ops.h)
+};
+
+class ModelStage : public TapeStage {
+ public:
+  ModelStage(const Model& model, const ModelPart& part, RecomputePlan recompute, ModelStageHooks hooks);
+  Tensor make_boundary(int micro_batch) override;
+
+ protected:
+  PassContext context(int micro_batch) override;
+  Var compute(Tape& tape, int micro_batch, const Var& x) override;
+  WeightReady weight_ready(int micro_batch) override;
+
+ private:
+  const Model& model_;
+  ModelPart part_;
+  RecomputePlan recompute_;
+  ModelStageHooks hooks_;
+};
+
+// Adds up the gradient of tied embeddings over the first and the last stage (Megatron-LM's embedding group). `ends` has
+// the rank of the first stage, then the rank of the last stage. Both get the embedding's gradient plus the head's, the
+// sum that a single process makes. Not needed where one rank has both stages. Error if `grad` is not f32.
+Work add_tied_uses(Group& ends, Tensor& grad, const std::string& name);
+
+}  // namespace athanor::train::engine

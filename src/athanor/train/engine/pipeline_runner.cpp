@@ -1,0 +1,64 @@
+#include "athanor/train/engine/pipeline_runner.h"
+
+#include <utility>
+
+namespace athanor::train::engine {
+
+PipelineRunner::PipelineRunner(const Model& model, PipelineOptions options) : options_(std::move(options)) {
+  ModelStageHooks hooks;
+  hooks.micro_batch = [this](int micro) { return pass_.batches.at(static_cast<size_t>(micro)); };
+  hooks.on_loss = [this](int micro, const Tensor& loss) { pass_.on_loss(micro, loss); };
+  hooks.on_weight_ready = [this](Weight& weight, int micro) {
+    if (pass_.on_weight_ready) pass_.on_weight_ready(weight, micro);
+  };
+  hooks.token_ranks = options_.token_ranks;
+  for (const int stage : options_.schedule(1).stages_of(options_.group->rank()))
+    stages_.push_back(std::make_unique<ModelStage>(model, options_.parts.at(static_cast<size_t>(stage)),
+                                                   options_.recompute, hooks));
+}
+
+Executor& PipelineRunner::executor(int micro_batches, bool backward) {
+  auto& executor = executors_[{micro_batches, backward}];
+  if (executor) return *executor;
+  Schedule schedule = options_.schedule(micro_batches);
+  if (!backward)  // a valid schedule stays valid without its backward actions
+    for (auto& actions : schedule.ranks)
+      std::erase_if(actions, [](const Action& action) { return action.act != Act::forward; });
+  std::vector<Stage*> stages;
+  for (const auto& stage : stages_) stages.push_back(stage.get());
+  const auto after_action = [this, &executor](const Action& action) {
+    waited_ = executor->wait_seconds();
+    if (pass_.after_action) pass_.after_action(action);
+  };
+  executor = std::make_unique<Executor>(
+      std::move(schedule), stages, *options_.group,
+      ExecutorOptions{.trace = options_.trace, .after_action = after_action, .clock = options_.clock});
+  return *executor;
+}
+
+void PipelineRunner::run(PipelinePass pass, bool backward) {
+  pass_ = std::move(pass);
+  waited_ = 0.0;
+  Executor& runs = executor(static_cast<int>(pass_.batches.size()), backward);
+  runs.run();
+  waited_ = runs.wait_seconds();
+  pass_ = {};
+}
+
+std::vector<double> PipelineRunner::sum_losses(std::span<const HeldOutBatch> batches) {
+  std::vector<double> sums(batches.size(), 0.0);
+  PipelinePass pass;
+  for (const HeldOutBatch& batch : batches)
+    pass.batches.push_back({{.num_sequences = batch.inputs.dim(0),
+                             .seq_len = batch.inputs.dim(1),
+                             .document_starts = batch.document_starts},
+                            batch.inputs,
+                            batch.targets});
+  pass.on_loss = [&](int micro, const Tensor& loss) {
+    sums[static_cast<size_t>(micro)] = sum_of_tokens(loss);
+  };
+  run(std::move(pass), false);
+  return sums;
+}
+
+}  // namespace athanor::train::engine

@@ -1,0 +1,283 @@
+#include "athanor/train/plan/memory_plan.h"
+
+#include <algorithm>
+#include <bit>
+#include <optional>
+#include <utility>
+
+#include "athanor/base/check.h"
+#include "athanor/base/host_memory.h"
+#include "athanor/base/human.h"
+#include "athanor/comm/null.h"
+#include "athanor/comm/tree.h"
+#include "athanor/config/recompute.h"
+#include "athanor/kernels/table.h"
+#include "athanor/parallel/data/micro_batch_shares.h"
+#include "athanor/parallel/data/pass_plan.h"
+#include "athanor/train/engine/setup.h"
+
+namespace athanor::train::plan {
+namespace {
+
+// Micro-batches need the same memory, so a few of them are enough. With the fixed tree, halving their number removes
+// one level of the tree and one gradient buffer.
+constexpr int64_t kPlannedMicroBatches = 4, kPlannedTreeMicroBatches = 64;
+constexpr int64_t kMaxMicroBatches = int64_t{1} << 20;
+
+// The distributions of micro-batches by the load balancer that need the most memory on this rank.
+struct WorstShares {
+  std::vector<std::vector<int64_t>> counts;  // of each distribution: micro-batches by data-parallel rank
+  int64_t buffers = 0;                       // the most buffers of partial sums
+};
+
+// In the first distribution this rank has the most micro-batches possible. In each further one it holds more partial
+// sums of the tree: ranks before it take some of its micro-batches, so that its leaves begin elsewhere.
+WorstShares worst_shares(const Training& training, int64_t micro_batches_of_step, int parts) {
+  const LoadBalancers& dealers = training.load_balancers();
+  WorstShares worst;
+  if (dealers.group == nullptr || !training.parallel) return worst;
+  const int units = *std::max_element(dealers.units.begin(), dealers.units.end()) + 1;
+  const int unit = dealers.units[static_cast<size_t>(dealers.group->rank())];
+  if (units == 1) return worst;
+  const auto [first_micro_batch, last_micro_batch] =
+      training.parallel->summed_micro_batches(micro_batches_of_step);
+  const int64_t micro_batches = last_micro_batch - first_micro_batch,
+                part = training.replica_group().rank() % parts;
+  MicroBatchShares shares(training.replica_group(), parts);
+  const auto consider = [&](int64_t before) {
+    std::vector<int64_t> counts(static_cast<size_t>(units), 1);
+    if (unit > 0) counts[0] = before - (unit - 1);
+    counts[static_cast<size_t>(unit)] = micro_batches - before - (units - 1 - unit);
+    shares.set(counts);
+    const int64_t buffers =
+        plan_pass(shares.own_leaves(micro_batches), shares.num_leaves(micro_batches)).num_buffers;
+    if (buffers <= worst.buffers) return;
+    worst.buffers = buffers;
+    worst.counts.push_back(std::move(counts));
+  };
+  consider(unit);
+  // This rank's leaves begin at leaf `end`. [0, end) is one tree node per set bit of `end`. Fewer bits there mean more
+  // nodes, and so more partial sums, for what follows; one bit is the worst case.
+  int64_t end = part * micro_batches + unit - 1;
+  for (int64_t size = 2; unit > 0 && std::popcount(static_cast<uint64_t>(end)) > 1; size *= 2) {
+    end = (end + size - 1) / size * size;
+    const int64_t before = end + 1 - part * micro_batches;
+    if (before > micro_batches - (units - unit)) break;
+    consider(before);
+  }
+  return worst;
+}
+
+void run_steps(Training& training, const Config& config, const WorstShares& shares) {
+  // Two steps of each kind: the second one meets the state that the first left behind.
+  TrainState state;
+  const int64_t micro = config.train.micro_batch_size, length = config.data.seq_len;
+  Batch batch;
+  for (size_t step = 0; step < 2 + 2 * shares.counts.size(); ++step) {
+    if (step >= 2) training.share_micro_batches(shares.counts[step / 2 - 1]);
+    const std::vector<int64_t> micro_batches = training.own_micro_batches();
+    auto micro_batch = micro_batches.begin();
+    training.runner->run(state, [&]() -> const Batch& {
+      batch.num_sequences = std::min(micro, config.train.global_batch_size - *micro_batch++ * micro);
+      batch.seq_len = length;
+      if (config.data.document_mask)
+        batch.document_starts.resize(static_cast<size_t>(batch.num_sequences * length));
+      return batch;
+    });
+  }
+}
+
+uint64_t needed_bytes(const MemoryPlan& plan) {
+  return std::max(plan.usage.peak_total, plan.usage.reserved_total);
+}
+
+std::string size_text(uint64_t size_bytes) {
+  return fmt::format("{} ({})", human_bytes(static_cast<double>(size_bytes)), size_bytes);
+}
+
+MemoryPlan plan_with(const PlanRequest& request, const RecomputePlan& recompute) {
+  PlanRequest with = request;
+  with.config.parallel.recompute = str(recompute);
+  return plan_memory(with);
+}
+
+// Candidate number 0 is no recompute at all; each further one takes less memory and more time.
+RecomputePlan candidate(int64_t index, int64_t layers) {
+  const RecomputePart selective{Recompute::selective, 1, 0};
+  if (index == 0) return {{Recompute::none, 1, 0}};
+  if (index == layers) return {selective};
+  if (index == 2 * layers) return {{Recompute::full, 1, 0}};
+  if (index < layers) return {{Recompute::selective, 1, index}, {Recompute::none, 1, 0}};
+  return {{Recompute::full, 1, index - layers}, selective};
+}
+
+struct Choice {
+  MemoryPlan plan;
+  bool fits;
+};
+
+// The first candidate that fits, or the one that needs least.
+Choice choose_recompute(const PlanRequest& request, uint64_t budget) {
+  const int64_t layers = request.config.model.num_hidden_layers;
+  const auto fits = [&](const MemoryPlan& plan) { return plan.complete && needed_bytes(plan) <= budget; };
+  int64_t low = 0, high = 2 * layers;
+  MemoryPlan best = plan_with(request, candidate(high, layers));
+  if (fits(best)) {
+    while (low < high) {
+      const int64_t middle = (low + high) / 2;
+      MemoryPlan plan = plan_with(request, candidate(middle, layers));
+      if (fits(plan)) {
+        best = std::move(plan);
+        high = middle;
+      } else {
+        low = middle + 1;
+      }
+    }
+    return {std::move(best), true};
+  }
+  // A larger group keeps fewer inputs and recomputes more at once; beyond sqrt(depth) the need grows again.
+  for (int64_t group = 2; group * group <= 4 * layers && group <= layers; ++group) {
+    MemoryPlan plan = plan_with(request, {{Recompute::full, group, 0}});
+    if (fits(plan)) return {std::move(plan), true};
+    if (needed_bytes(plan) < needed_bytes(best)) best = std::move(plan);
+  }
+  return {std::move(best), false};
+}
+
+}  // namespace
+
+MemoryPlan plan_memory(const PlanRequest& request) {
+  MemoryPlan plan{.request = request};
+  Config config = request.config;
+  const auto queue = make_null_queue(config.train.isa == "auto" ? best_isa() : parse_isa(config.train.isa));
+  const auto world = make_null_world(request.rank, request.world_size);
+  std::optional<ServerPlaces> places;
+  if (config.parameter_server.servers > 0) places.emplace(config, *world);
+  const bool serves = places && places->serves();
+  Mesh mesh(mesh_shape(config, request.world_size), *world,
+            static_cast<int>(config.parameter_server.servers));
+  const int data_rank = serves ? 0 : mesh.coordinate(Axis::dp), data_ranks = serves ? 1 : mesh.size(Axis::dp);
+
+  const int64_t micro = config.train.micro_batch_size;
+  int64_t micro_batches = (config.train.global_batch_size + micro - 1) / micro;
+  if (micro_batches > kMaxMicroBatches)
+    throw ConfigError(
+        fmt::format(
+            "train.global_batch_size: got {} sequences in {} micro-batches of {}, expected at most {} "
+            "micro-batches a step",
+            config.train.global_batch_size, micro_batches, micro, kMaxMicroBatches),
+        "raise train.micro_batch_size");
+  if (!serves && data_ranks <= micro_batches) {
+    const LeafRange range = micro_batches_of_rank(micro_batches, data_ranks, data_rank);
+    plan.num_micro_batches = range.second - range.first;
+  }
+  const bool packs = packs_weights(config, micro_batches, data_ranks);
+  config.compression.warmup_steps = 0;  // its steps need less
+  config.local_sgd.sync_interval = std::min<int64_t>(config.local_sgd.sync_interval, 1);
+  if (config.local_sgd.sync_interval > 0)
+    config.local_sgd.group_size = replica_group_ranks(config, data_ranks, /*ranks_of_host=*/1);
+  const bool tree = config.parallel.reduce == "tree";
+  // A pipeline holds activations of several micro-batches at a time, so all are planned.
+  const int64_t planned = config.parallel.pp > 1
+                              ? micro_batches
+                              : (tree ? kPlannedTreeMicroBatches : kPlannedMicroBatches) * data_ranks;
+  const int64_t all_micro_batches = micro_batches;
+  uint64_t left_out = 0;  // gradient buffers that the shorter step does not have; later bytes
+  for (; micro_batches > planned; micro_batches = (micro_batches + 1) / 2) {
+    config.train.global_batch_size = (micro_batches + 1) / 2 * micro;
+    left_out += tree ? 1 : 0;
+  }
+
+  Arena arena(*queue, request.stop_bytes);
+  try {
+    Training training(config, request.num_channels, places ? places->peers() : data_group(mesh), arena,
+                      nullptr, nullptr);
+    if (places) training.serve(*places);
+    training.lay_out(mesh);
+    training.pack_weights(packs);
+    training.allocate();
+    const auto parts = static_cast<int>(config.parallel.cp);
+    const WorstShares shares = worst_shares(training, micro_batches, parts);
+    if (!shares.counts.empty())
+      left_out =
+          static_cast<uint64_t>(worst_shares(training, all_micro_batches, parts).buffers - shares.buffers);
+    if (training.server)
+      training.server->rehearse();
+    else
+      run_steps(training, config, shares);
+    left_out *= training.gradient_buffer_bytes();
+    if (training.host) plan.host_bytes = training.host->arena.usage().peak_total;
+  } catch (const OverLimit&) {
+    plan.complete = false;
+  }
+  plan.usage = arena.usage();
+  plan.usage.peak[static_cast<size_t>(Category::gradients)] += left_out;
+  plan.usage.peak_total += left_out;
+  plan.usage.reserved_total += left_out;
+  return plan;
+}
+
+MemoryPlan plan_recompute(const PlanRequest& request) {
+  const auto budget = static_cast<uint64_t>(request.config.parallel.recompute_budget);
+  if (budget == 0) return plan_memory(request);
+  Choice choice = choose_recompute(request, budget);
+  if (!choice.fits)
+    throw ConfigError(
+        fmt::format("parallel.recompute_budget: got {}, expected {} {}", size_text(budget),
+                    choice.plan.complete ? "at least" : "more than", size_text(needed_bytes(choice.plan))),
+        "that is what a rank needs with parallel.recompute = \"" +
+            choice.plan.request.config.parallel.recompute +
+            "\"; a smaller train.micro_batch_size needs less");
+  return std::move(choice.plan);
+}
+
+namespace {
+
+// Settings that would lower the need and that this run does not use yet.
+std::string ways_to_fit(const PlanRequest& request) {
+  const Config& config = request.config;
+  std::string ways;
+  const auto add = [&](bool is_there, const char* way) {
+    if (!is_there) ways += std::string(way) + ", ";
+  };
+  add(config.train.micro_batch_size == 1, "train.micro_batch_size = 1");
+  add(config.parallel.zero_stage == 3 || request.world_size == 1 || config.parameter_server.servers > 0,
+      "parallel.zero_stage = 3 (weights, gradients and optimizer state shared by the ranks)");
+  add(config.optimizer.state == "8bit" || config.parameter_server.servers > 0, "optimizer.state = \"8bit\"");
+  add(config.offload.optimizer != "memory" || config.parameter_server.servers > 0,
+      "offload.optimizer = \"disk\"");
+  return "no parallel.recompute policy fits; what needs less: " + ways +
+         "a shorter data.seq_len, a smaller model";
+}
+
+}  // namespace
+
+void check_fits(const MemoryPlan& plan, int num_ranks, uint64_t available_bytes) {
+  const double needed = static_cast<double>(plan.usage.peak_total) * num_ranks;
+  if (available_bytes == 0 || (plan.complete && needed <= static_cast<double>(available_bytes))) return;
+  std::string parts;
+  for (int i = 0; i < kNumCategories; ++i)
+    if (const uint64_t peak = plan.usage.peak[static_cast<size_t>(i)]; peak > 0)
+      parts += fmt::format("{}{} {}", parts.empty() ? "" : ", ", name_of(static_cast<Category>(i)),
+                           human_bytes(static_cast<double>(peak)));
+  const Choice choice = choose_recompute(plan.request, available_bytes / static_cast<uint64_t>(num_ranks));
+  const std::string hint = choice.fits ? fmt::format("parallel.recompute = \"{}\" would fit",
+                                                     choice.plan.request.config.parallel.recompute)
+                                       : ways_to_fit(plan.request);
+  throw Error(
+      fmt::format("not enough memory: this run needs {}{} ({} rank{} with {}), {} are available",
+                  plan.complete ? "" : "more than ", human_bytes(needed), num_ranks,
+                  num_ranks == 1 ? "" : "s", parts, human_bytes(static_cast<double>(available_bytes))),
+      hint);
+}
+
+MemoryPlan plan_that_fits(PlanRequest request, int num_ranks) {
+  constexpr uint64_t kAbsurd = 16;  // beyond this many times the free memory the exact need does not matter
+  const uint64_t available = available_memory_bytes();
+  request.stop_bytes = kAbsurd * available;
+  MemoryPlan plan = plan_recompute(request);
+  check_fits(plan, num_ranks, available);
+  return plan;
+}
+
+}  // namespace athanor::train::plan

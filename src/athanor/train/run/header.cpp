@@ -1,0 +1,175 @@
+#include "athanor/train/run/header.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
+#include "athanor/base/columns.h"
+#include "athanor/base/human.h"
+#include "athanor/train/engine/offload.h"
+
+namespace athanor::train::run {
+namespace {
+
+std::string bytes(uint64_t size_bytes) {
+  return human_bytes(static_cast<double>(size_bytes));
+}
+std::string count(int64_t value) {
+  return human_count(static_cast<double>(value));
+}
+
+std::string shards_text(const ParallelConfig& p) {
+  return p.shard_degree > 0 ? fmt::format(" in groups of {}", p.shard_degree) : "";
+}
+
+// What most layouts have not.
+std::string rarer_axes_text(const Config& config) {
+  const ParallelConfig& p = config.parallel;
+  const LocalSgdConfig& local = config.local_sgd;
+  const ParameterServerConfig& ps = config.parameter_server;
+  std::string text;
+  if (p.cp > 1) text += fmt::format(", cp {} ({})", p.cp, p.cp_method);
+  if (p.ep > 1) text += fmt::format(", ep {}", p.ep);
+  if (config.compression.method != "none") text += ", compression " + config.compression.method;
+  if (local.sync_interval > 0)
+    text += fmt::format(", local SGD in groups of {} every {} steps{}", local.group_size, local.sync_interval,
+                        local.compression == "none" ? "" : " by " + local.compression);
+  if (ps.servers > 0)
+    text +=
+        fmt::format(", {} parameter server{}, {}{}", ps.servers, ps.servers == 1 ? "" : "s", ps.consistency,
+                    ps.consistency == "bounded" ? fmt::format(" by {}", ps.staleness) : "");
+  return text;
+}
+
+// pp 2 (zb-v, 4 stages), dp 2
+std::string axes_text(const Config& config, const Training& training, int64_t dp) {
+  const ParallelConfig& p = config.parallel;
+  std::string dp_text = fmt::format("dp {}", dp);
+  if (!training.pipeline) return dp_text;
+  return fmt::format("pp {} ({}, {} stages), {}", p.pp, p.schedule, training.pipeline->num_stages(), dp_text);
+}
+
+// 8 x 256 tokens = 4 micro-batch x 2 accumulation x 1 dp
+std::string batch_text(const Config& config, int64_t micro_batches, int64_t dp) {
+  const TrainConfig& t = config.train;
+  std::string accumulation = fmt::format("{}", micro_batches / dp);
+  if (micro_batches % dp != 0) accumulation += fmt::format(" or {}", micro_batches / dp + 1);
+  return fmt::format("{} x {} tokens = {} micro-batch x {} accumulation x {} dp", t.global_batch_size,
+                     config.data.seq_len, t.micro_batch_size, accumulation, dp);
+}
+
+std::string memory_text(const MemoryUsage& use) {
+  std::string text = fmt::format("peak memory {} per rank (planned)", bytes(use.peak_total));
+  const char* before = ": ";
+  for (const auto& [name, category] : {std::pair("parameters", Category::parameters),
+                                       {"gradients", Category::gradients},
+                                       {"optimizer", Category::optimizer},
+                                       {"activations", Category::activations},
+                                       {"workspace", Category::workspace},
+                                       {"communication", Category::communication}}) {
+    const uint64_t size_bytes = use.peak[static_cast<size_t>(category)];
+    if (size_bytes > 0) text += fmt::format("{}{} {}", std::exchange(before, ", "), name, bytes(size_bytes));
+  }
+  return text;
+}
+
+// One row per channel; shortened where there are many.
+void add_data(Rows& rows, std::span<const Channel> channels) {
+  constexpr size_t kMostShown = 12;
+  int64_t tokens = 0, valid = 0;
+  double weights = 0.0;
+  size_t name_columns = 0, count_columns = 0;
+  for (const Channel& channel : channels) {
+    tokens += channel.num_tokens();
+    valid += channel.num_valid_tokens();
+    weights += channel.weight();
+    name_columns = std::max(name_columns, display_width(channel.name()));
+    count_columns = std::max(count_columns, count(channel.num_tokens()).size());
+  }
+  const std::string which =
+      channels.size() == 1 ? channels[0].name() : fmt::format("{} channels", channels.size());
+  rows.emplace_back(
+      "data", fmt::format("{}, {} tokens, {} of them for validation", which, count(tokens), count(valid)));
+  if (channels.size() == 1) return;
+  std::string cells;
+  const size_t shown = channels.size() <= kMostShown ? channels.size() : kMostShown - 1;
+  for (const Channel& channel : channels.first(shown)) {
+    const double share = 100.0 * channel.weight() / weights;
+    cells += fmt::format("{}{} {:>{}} ({:.{}f} %)", cells.empty() ? "" : std::string(1, kNextCell),
+                         pad_columns(channel.name(), name_columns), count(channel.num_tokens()),
+                         count_columns, share, share < 10.0 ? 1 : 0);
+  }
+  if (shown < channels.size()) cells += fmt::format("{}and {} more", kNextCell, channels.size() - shown);
+  rows.emplace_back("", cells);
+}
+
+std::string steps_text(const Config& config, int64_t done) {
+  const std::string tokens = count(config.train.global_batch_size * config.data.seq_len);
+  if (done >= config.train.steps)
+    return fmt::format("all {} are done, {} tokens each", config.train.steps, tokens);
+  return fmt::format("{} to {}, {} tokens each", done + 1, config.train.steps, tokens);
+}
+
+}  // namespace
+
+Rows header_rows(const Config& config, const Training& training, std::span<const Channel> channels,
+                 const MemoryPlan& plan, const Queue& queue, const Placement& placement, int world_size,
+                 int64_t steps_done, const std::string& run_folder) {
+  const ModelConfig& m = config.model;
+  const ParallelConfig& p = config.parallel;
+  const int64_t dp = mesh_shape(config, world_size).dp;
+  Rows rows;
+  rows.emplace_back("run",
+                    fmt::format("{} ({})", std::filesystem::absolute(run_folder).lexically_normal().string(),
+                                steps_done == 0 ? "new" : fmt::format("resumed after step {}", steps_done)));
+  rows.emplace_back(
+      "model", fmt::format("{}, {} layers, hidden size {}, {} heads ({} kv), MLP {}, vocabulary {}",
+                           m.preset.empty() ? m.model_type : m.preset, m.num_hidden_layers, m.hidden_size,
+                           m.num_attention_heads, m.num_key_value_heads, m.intermediate_size,
+                           with_commas(m.vocab_size)));
+  if (!training.model->moe_layers().empty())
+    rows.emplace_back(
+        "experts", fmt::format("{} of {} per token, {} shared, hidden size {}, in {} layers, {} scores",
+                               m.num_experts_per_tok, m.num_experts, m.n_shared_experts,
+                               m.moe_intermediate_size, training.model->moe_layers().size(), m.scoring_func));
+  if (const auto origin = config.origins.find("model.num_hidden_layers");
+      origin != config.origins.end() && origin->second.kind == Origin::Kind::source) {
+    const auto tokenizer = config.origins.find("data.tokenizer");
+    const bool both = tokenizer != config.origins.end() && tokenizer->second.kind == Origin::Kind::source;
+    rows.emplace_back("", fmt::format("{} of {}", both ? "architecture and tokenizer" : "architecture",
+                                      origin->second.text));
+  }
+  rows.emplace_back("parameters",
+                    fmt::format("{} ({}), {} FLOPs per token", count(training.model->num_params()),
+                                with_commas(training.model->num_params()),
+                                human_count(training.model->flops_per_token(config.data.seq_len))));
+  rows.emplace_back("global batch", batch_text(config, training.num_micro_batches, dp));
+  rows.emplace_back(
+      "layout", fmt::format("{}, tp {}{}{}, ZeRO {}{}, reduce {}, recompute {}",
+                            axes_text(config, training, dp), p.tp, p.sp ? " with sp" : "",
+                            rarer_axes_text(config), p.zero_stage, shards_text(p), p.reduce, p.recompute));
+  rows.emplace_back(
+      "compute", fmt::format("{} on {}, {} thread{} a rank{}", config.precision.compute,
+                             isa_name(queue.isa()), queue.num_threads(), queue.num_threads() == 1 ? "" : "s",
+                             placement.text().empty() ? "" : ", " + placement.text()));
+  rows.emplace_back("memory", memory_text(plan.usage));
+  std::string on_disk;
+  const auto note = [&](const char* what, const std::string& place) {
+    if (place == "disk") on_disk += (on_disk.empty() ? "" : ", ") + std::string(what);
+  };
+  note("optimizer", config.offload.optimizer);
+  note("gradients", config.offload.gradients);
+  note("parameters", config.offload.parameters);
+  note("activations", config.offload.activations);
+  if (!on_disk.empty()) rows.emplace_back("on disk", on_disk + ", in " + offload_folder(config));
+  if (plan.host_bytes > 0)
+    rows.emplace_back("offload",
+                      fmt::format("{} per rank in pinned memory of the host", bytes(plan.host_bytes)));
+  add_data(rows, channels);
+  rows.emplace_back("steps", steps_text(config, steps_done));
+  return rows;
+}
+
+}  // namespace athanor::train::run

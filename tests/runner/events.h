@@ -1,0 +1,32 @@
+// What a test program tells the runner, a line each, written when it happens (support/main.cpp writes, batch.cpp reads).
+// Thread rule: pure functions.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace athanor::tests {
+
+inline constexpr const char* kEventsVariable = "ATHANOR_TEST_EVENTS";  // names the file
+
+struct TestEvent {
+  enum class Kind : char { begun = 'b', passed = 'p', failed = 'f', skipped = 's' };
+  Kind kind = Kind::begun;
+  std::string name;           // Suite.Case
+  uint64_t output_bytes = 0;  // that the program had written by then
+  std::string reason = {};    // of what is skipped
+};
+
+inline std::string to_line(const TestEvent& event) {
+  std::string reason = event.reason;
+  for (char& c : reason)
+    if (c == '\n') c = ' ';
+  return std::string(1, static_cast<char>(event.kind)) + " " + std::to_string(event.output_bytes) + " " +
+         event.name + " " + reason + "\n";
+}
+
+// A last line without its end, which a dying program left, is none.
+std::vector<TestEvent> events_of(const std::string& text);
+
+}  // namespace athanor::tests

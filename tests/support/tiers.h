@@ -1,0 +1,34 @@
+// Which tests a sanitized build leaves out is said in the test itself, with its reason:
+//
+//   TEST(Gloo, EveryCallBetweenProcesses) {
+//     LEAVE_OUT_UNDER(thread_sanitizer, "it sees the threads of Gloo only in part");
+//
+// or in the SetUp() of a fixture. The test is then skipped, counted and named with its reason at the end of a run. Which
+// folders a sanitized build tests at all stands in tests/CMakeLists.txt. Thread rule: in the test's own thread.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#ifndef __has_feature
+#define __has_feature(feature) 0
+#endif
+
+namespace athanor::tests {
+
+#if defined(__SANITIZE_ADDRESS__) || __has_feature(address_sanitizer)
+inline constexpr bool address_sanitizer = true;
+#else
+inline constexpr bool address_sanitizer = false;
+#endif
+#if defined(__SANITIZE_THREAD__) || __has_feature(thread_sanitizer)
+inline constexpr bool thread_sanitizer = true;
+#else
+inline constexpr bool thread_sanitizer = false;
+#endif
+inline constexpr bool any_sanitizer = address_sanitizer || thread_sanitizer;
+
+// WHICH: one of the three above.
+#define LEAVE_OUT_UNDER(WHICH, reason) \
+  if (::athanor::tests::WHICH) GTEST_SKIP() << "left out under " #WHICH ": " << (reason)
+
+}  // namespace athanor::tests
