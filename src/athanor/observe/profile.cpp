@@ -22,7 +22,7 @@ constexpr std::array<Part, 5> kParts = {{{"data", &StepParts::data},
                                          {"comm", &StepParts::comm},
                                          {"update", &StepParts::update}}};
 
-double percent(double part, double whole) {
+double percent_of(double part, double whole) {
   return whole > 0.0 ? 100.0 * part / whole : 0.0;
 }
 
@@ -38,8 +38,8 @@ std::string row(const ProfileLine& line, double step_milliseconds) {
   const double seconds = line.milliseconds * 1e-3;
   return fmt::format("{:<26} {:>16} {:>6.4g} {:>9.2f} {:>7.1f} {:>8.2f} {:>7.1f} {:>8.1f} {:>5.1f}\n",
                      line.kernel, line.shape, line.calls, line.milliseconds,
-                     percent(line.milliseconds, step_milliseconds), line.floor_milliseconds,
-                     std::min(100.0, percent(line.floor_milliseconds, line.milliseconds)),
+                     percent_of(line.milliseconds, step_milliseconds), line.floor_milliseconds,
+                     std::min(100.0, percent_of(line.floor_milliseconds, line.milliseconds)),
                      seconds > 0.0 ? line.cost.flops / seconds * 1e-9 : 0.0,
                      seconds > 0.0 ? line.cost.bytes / seconds * 1e-9 : 0.0);
 }
@@ -108,7 +108,7 @@ std::string Profile::table() const {
   const auto column = [&](const char* name, double value) {
     names += fmt::format(" {:>9}", name);
     times += fmt::format(" {:>9.2f}", value);
-    shares += fmt::format(" {:>9.1f}", percent(value, step_milliseconds));
+    shares += fmt::format(" {:>9.1f}", percent_of(value, step_milliseconds));
   };
   for (const Part& part : kParts) {
     column(part.name, milliseconds.*part.value);
