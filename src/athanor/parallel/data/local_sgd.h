@@ -7,11 +7,11 @@
 //   ... a step of the replica group: its gradients, its optimizer ...
 //   if (outer.due(step)) outer.sync();            // the outer step, before the parameters are published
 //
-//   outer step:  d = mean over the replica_groups of (w - x);  u = momentum u + d;  w -= lr (d + momentum u);  x = w
+//   outer step:  d = mean over the replica groups of (w - x);  u = momentum u + d;  w -= lr (d + momentum u);  x = w
 //   x: the weights of a replica group. lr = 1 without momentum is the mean of the weights.
 //
 //   inner    the ranks of this replica group
-//   across   the ranks with this one's number in all replica_groups; the outer step is an all-reduce over them
+//   across   the ranks with this one's number in all replica groups; the outer step is an all-reduce over them
 //
 // Memory: w and u are f32, 8 bytes a parameter, partitioned over `inner`. Parameters that ZeRO partitions keep ZeRO's
 // shards. All others are split evenly over `inner` and all-gathered there afterwards. So a replica group of any size
