@@ -1,17 +1,23 @@
 #include "runner/process.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <stdexcept>
-#include <thread>
 
 namespace athanor::tests {
+namespace {
+
+constexpr int kLookEveryMs = 1000;  // at what a silent process has said
+
+}  // namespace
 
 std::string ProcessEnd::text() const {
   if (silent) return "killed: nothing was heard of it for too long";
@@ -49,10 +55,10 @@ ProcessEnd run_process(const std::vector<std::string>& command, const std::strin
   using Clock = std::chrono::steady_clock;
   uint64_t last = progress();
   Clock::time_point heard = Clock::now();
-  siginfo_t info{};
-  while (waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
-         info.si_pid == 0) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  const int ended = static_cast<int>(syscall(SYS_pidfd_open, child, 0));  // readable once it has ended
+  if (ended < 0) throw std::runtime_error("run_tests: this kernel has no pidfd_open");
+  pollfd event{.fd = ended, .events = POLLIN, .revents = 0};
+  while (poll(&event, 1, kLookEveryMs) <= 0) {
     const uint64_t now = progress();
     if (now != last) {
       last = now;
@@ -63,6 +69,7 @@ ProcessEnd run_process(const std::vector<std::string>& command, const std::strin
       kill(child, SIGKILL);
     }
   }
+  close(ended);
   kill(-child, SIGKILL);  // its children; itself has ended, and keeps the number until the next line
   int status = 0;
   waitpid(child, &status, 0);
