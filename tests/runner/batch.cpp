@@ -61,7 +61,7 @@ Told run_once(const Batch& batch, const std::vector<std::string>& cases, const B
       open = event;
       continue;
     }
-    CaseResult result{.name = batch.prefix + event.name};
+    CaseResult result{.name = batch.prefix + event.name, .milliseconds = event.milliseconds};
     if (event.kind == TestEvent::Kind::failed) {
       result.kind = CaseResult::Kind::failed;
       result.text = part(told.output, open.output_bytes, event.output_bytes);
@@ -90,7 +90,7 @@ std::vector<TestEvent> events_of(const std::string& text) {
     std::istringstream line(text.substr(at, end - at));
     char kind = 0;
     TestEvent event;
-    line >> kind >> event.output_bytes >> event.name;
+    line >> kind >> event.output_bytes >> event.milliseconds >> event.name;
     line.get();
     std::getline(line, event.reason);
     event.kind = static_cast<TestEvent::Kind>(kind);

@@ -8,6 +8,7 @@
 // Thread rule: any thread, each with a folder of its own. Error: std::runtime_error where no process can be started.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -23,7 +24,8 @@ struct CaseResult {
   enum class Kind { passed, failed, skipped };
   std::string name;
   Kind kind = Kind::passed;
-  std::string text = {};  // what a failed one printed, why another was skipped
+  std::string text = {};     // what a failed one printed, why another was skipped
+  int64_t milliseconds = 0;  // of a case that came to its end
 };
 
 struct BatchOptions {

@@ -118,13 +118,17 @@ TEST(Cases, AreListedAsTheProgramNamesThem) {
 }
 
 TEST(Events, ATornLastLineIsNone) {
-  const std::string line =
-      to_line({.kind = TestEvent::Kind::skipped, .name = "A.b", .output_bytes = 7, .reason = "c\nd"});
+  const std::string line = to_line({.kind = TestEvent::Kind::skipped,
+                                    .name = "A.b",
+                                    .output_bytes = 7,
+                                    .milliseconds = 31,
+                                    .reason = "c\nd"});
   const auto events = events_of(line + line.substr(0, 5));
   ASSERT_EQ(events.size(), 1u);
   EXPECT_EQ(events[0].kind, TestEvent::Kind::skipped);
   EXPECT_EQ(events[0].name, "A.b");
   EXPECT_EQ(events[0].output_bytes, 7u);
+  EXPECT_EQ(events[0].milliseconds, 31);
   EXPECT_EQ(events[0].reason, "c d");
 }
 

@@ -15,6 +15,7 @@ struct TestEvent {
   Kind kind = Kind::begun;
   std::string name;           // Suite.Case
   uint64_t output_bytes = 0;  // that the program had written by then
+  int64_t milliseconds = 0;   // that the case took, leak check included; 0 at its begin
   std::string reason = {};    // of what is skipped
 };
 
@@ -23,7 +24,7 @@ inline std::string to_line(const TestEvent& event) {
   for (char& c : reason)
     if (c == '\n') c = ' ';
   return std::string(1, static_cast<char>(event.kind)) + " " + std::to_string(event.output_bytes) + " " +
-         event.name + " " + reason + "\n";
+         std::to_string(event.milliseconds) + " " + event.name + " " + reason + "\n";
 }
 
 // A last line without its end, which a dying program left, is none.

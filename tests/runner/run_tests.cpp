@@ -5,7 +5,7 @@
 //   command NAME PROGRAM ARG...     one result
 // Cases of a program are run many to a process, in its order, JOBS processes at a time; the first lines of LIST should be
 // those that take longest. Prints what fails when it does, at the end what was skipped and why, and what failed; the last
-// line is "N passed, N failed[, N skipped]".
+// line is "N passed, N failed[, N skipped]". ATHANOR_TEST_TIMES names a file for the milliseconds of each case.
 #include <unistd.h>
 #include <algorithm>
 #include <filesystem>
@@ -71,6 +71,19 @@ std::string first_lines(const std::string& text, int most) {
     --most;
   }
   return some;
+}
+
+// Where the time of a run goes: which cases to make shorter first.
+void print_slowest(std::vector<CaseResult> results) {
+  constexpr size_t kShown = 12;
+  const auto slower = [](const CaseResult& a, const CaseResult& b) {
+    return a.milliseconds > b.milliseconds;
+  };
+  std::ranges::stable_sort(results, slower);
+  std::cout << "Slowest cases, in seconds:\n";
+  for (size_t i = 0; i < std::min(kShown, results.size()); ++i)
+    std::cout << "  " << static_cast<double>(results[i].milliseconds) / 1000 << "  " << results[i].name
+              << "\n";
 }
 
 int summarize(const std::vector<CaseResult>& results) {
@@ -139,6 +152,10 @@ int run_all(const std::string& list, int threads) {
   for (int thread = 0; thread < threads; ++thread) workers.emplace_back(work, thread);
   for (std::thread& worker : workers) worker.join();
   std::filesystem::remove_all(scratch);
+  print_slowest(all);
+  if (const char* times = std::getenv("ATHANOR_TEST_TIMES"))  // of all, for a closer look
+    for (std::ofstream file(times); const CaseResult& each : all)
+      file << each.milliseconds << "\t" << each.name << "\n";
   return summarize(all);
 }
 

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -33,6 +34,7 @@ class EventWriter : public testing::EmptyTestEventListener {
       : file_(open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644)) {}
 
   void OnTestStart(const testing::TestInfo& test) override {
+    begun_ = std::chrono::steady_clock::now();
     write({.kind = TestEvent::Kind::begun, .name = name_of(test), .output_bytes = output_bytes()});
   }
   void OnTestEnd(const testing::TestInfo& test) override {
@@ -47,6 +49,9 @@ class EventWriter : public testing::EmptyTestEventListener {
       for (int i = 0; i < result.total_part_count(); ++i)
         if (result.GetTestPartResult(i).skipped()) event.reason = result.GetTestPartResult(i).message();
     }
+    event.milliseconds =
+        std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - begun_)
+            .count();
     write(event);
     if (leaked) _exit(EXIT_FAILURE);
   }
@@ -68,6 +73,7 @@ class EventWriter : public testing::EmptyTestEventListener {
   }
 
   int file_;
+  std::chrono::steady_clock::time_point begun_;
   pid_t process_ = getpid();
 };
 
