@@ -59,7 +59,7 @@ std::string text_of_units(const Config& config) {
 }
 
 void take(Training& training, const Counts& counts) {
-  training.share_micro_batches(counts);
+  training.gradients()->share_micro_batches(counts);
   const LoadBalancers& dealers = training.load_balancers();
   const auto unit = static_cast<size_t>(dealers.units[static_cast<size_t>(dealers.group->rank())]);
   EXPECT_EQ(std::ssize(training.own_micro_batches()), counts[unit]);
@@ -214,7 +214,7 @@ TEST(BalanceLayouts, RanksOfAUnitWithOtherSharesShow) {
   const VerifyRun even = run_layout(config);
   const auto with_rank_1_at = [](const Counts& its) {
     return LayoutHooks{.begin = [its](Training& training, TrainState&, World& world) {
-      training.share_micro_batches(world.rank() % 2 == 0 ? Counts{5, 3} : its);
+      training.gradients()->share_micro_batches(world.rank() % 2 == 0 ? Counts{5, 3} : its);
     }};
   };
   EXPECT_FALSE(is_caught(config, even, with_rank_1_at({5, 3}), 0.0)) << "as it should be";
@@ -301,7 +301,7 @@ TEST(BalanceLayouts, ThePlanHoldsForAnyShares) {
         const MostBuffers most = most_buffers(units, parts, rank, micro_batches);
         EXPECT_EQ(planned(micro_batches, "speed"),
                   planned(15, "even") +
-                      static_cast<uint64_t>(most.of_all - of_even) * training.gradient_buffer_bytes())
+                      static_cast<uint64_t>(most.of_all - of_even) * training.gradients()->buffer_bytes())
             << text_of_units(in_units(layout)) << " rank " << rank << " micro-batches " << micro_batches;
         largest_is_not_worst += most.of_largest < most.of_all ? 1 : 0;
       }

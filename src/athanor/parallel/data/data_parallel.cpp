@@ -9,7 +9,6 @@
 #include "athanor/kernels/table.h"
 #include "athanor/parallel/data/disk_gradients.h"
 #include "athanor/parallel/data/gradient_norm.h"
-#include "athanor/parallel/data/hybrid_gradients.h"
 #include "athanor/parallel/data/replicated_gradients.h"
 #include "athanor/parallel/data/sharded_gradients.h"
 
@@ -94,25 +93,31 @@ DataParallel::DataParallel(const std::vector<Weight*>& weights, Group& group, Ar
 }
 
 void DataParallel::allocate() {
+  if (const Group* across = options_.across; across != nullptr)
+    check(everyone().size() == group_.size() * across->size() &&
+              group_.rank() == everyone().rank() % group_.size(),
+          "hybrid sharding: got {} groups of {} ranks and number {} of them for rank {} of {}",
+          across->size(), group_.size(), group_.rank(), everyone().rank(), everyone().size());
   Group& exchanging = options_.across != nullptr ? *options_.across : everyone();
   if (options_.compression.kind != Compression::none && exchanging.size() > 1)
     compressed_ = std::make_unique<CompressedGradients>(
         buckets_, exchanging, arena_, options_.compression,
         options_.across != nullptr ? std::optional(group_.rank()) : std::nullopt);
-  const int stage = group_.size() == 1 ? 0 : options_.stage;
-  if (stage < 2 && options_.gradients_place.is_used())
-    gradients_ = std::make_unique<DiskGradients>(buckets_, everyone(), arena_, options_.reduce, clock_,
-                                                 options_.parts, options_.gradients_place);
-  else if (stage == 1 && options_.across != nullptr)
-    gradients_ =
-        std::make_unique<HybridGradients>(buckets_, everyone(), group_, *options_.across, arena_,
-                                          options_.reduce, clock_, options_.parts, compressed_.get());
-  else if (stage < 2)
-    gradients_ = std::make_unique<ReplicatedGradients>(buckets_, everyone(), arena_, options_.reduce, clock_,
-                                                       options_.parts, compressed_.get());
-  else
+  if (group_.size() > 1 && options_.stage > 1) {
     gradients_ = std::make_unique<ShardedGradients>(buckets_, group_, arena_, options_, clock_, log_,
                                                     compressed_.get());
+  } else {
+    if (options_.across != nullptr && options_.reduce == Reduce::fast)
+      sum_ = std::make_unique<HybridSum>(buckets_, group_, *options_.across, clock_, compressed_.get());
+    else
+      sum_ = std::make_unique<RankSum>(buckets_, everyone(), options_.reduce, clock_, compressed_.get());
+    if (options_.gradients_place.is_used())
+      gradients_ = std::make_unique<DiskGradients>(buckets_, everyone(), arena_, options_.reduce,
+                                                   options_.parts, clock_, *sum_, options_.gradients_place);
+    else
+      gradients_ = std::make_unique<ReplicatedGradients>(buckets_, everyone(), arena_, options_.reduce,
+                                                         options_.parts, clock_, *sum_);
+  }
   if (experts_) experts_->allocate();
 }
 

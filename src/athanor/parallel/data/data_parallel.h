@@ -39,9 +39,8 @@
 #include <vector>
 
 #include "athanor/comm/tree.h"
-#include "athanor/parallel/data/buckets.h"
+#include "athanor/parallel/data/bucket_sum.h"
 #include "athanor/parallel/data/data_parallel_options.h"
-#include "athanor/parallel/data/gradients.h"
 #include "athanor/parallel/data/micro_batch_log.h"
 #include "athanor/parallel/data/unsharded_values.h"
 #include "athanor/parallel/expert/expert_groups.h"
@@ -118,6 +117,7 @@ class DataParallel final : public Gradients {
   MicroBatchLog& log_;  // experts_ uses the log of its owner: the collectives of both have one order
   std::unique_ptr<GatheredValues> values_;  // stages 1 to 3
   std::unique_ptr<CompressedGradients> compressed_;
+  std::unique_ptr<BucketSum> sum_;  // of gradients_, where these are not sharded
   std::unique_ptr<GradientStore> gradients_;
   mutable std::unordered_map<const Param*, Tensor> grads_;  // all, or the one that was read from disk last
   std::unordered_set<const Param*> final_;  // written by keep_grad(): all uses are added already

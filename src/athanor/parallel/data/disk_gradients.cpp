@@ -16,12 +16,12 @@ std::vector<BucketRow> rows_of(const Buckets& buckets) {
 
 }  // namespace
 
-DiskGradients::DiskGradients(const Buckets& buckets, Group& group, Arena& arena, Reduce reduce,
-                             WaitClock& clock, int parts, const DiskPlace& place)
+DiskGradients::DiskGradients(const Buckets& buckets, Group& group, Arena& arena, Reduce reduce, int parts,
+                             WaitClock& clock, BucketSum& sum, const DiskPlace& place)
     : GradientStore(buckets, clock),
       group_(group),
-      arena_(arena),
       reduce_(reduce),
+      sum_(sum),
       file_("gradients", rows_of(buckets), Dtype::f32, arena, Category::gradients, place),
       shares_(group, parts),
       open_(buckets.list.size()),
@@ -34,6 +34,7 @@ std::vector<int64_t> DiskGradients::micro_batches_of_step(int64_t num_micro_batc
 void DiskGradients::begin_step(const GradientStep& step) {
   file_.settle();
   summing_.reset();
+  sum_.begin_step();
   num_leaves_ = shares_.num_leaves(step.num_micro_batches);
   const LeafRange leaves = shares_.own_leaves(step.num_micro_batches);
   plan_ = reduce_ == Reduce::tree ? plan_pass(leaves, num_leaves_) : plan_running_sum(leaves, group_.rank());
@@ -99,31 +100,17 @@ void DiskGradients::close(size_t index) {
 
 void DiskGradients::sum_over_ranks(size_t index, int set, const Tensor& sum) {
   finish_sum();
-  summing_ = Summing{.bucket = index, .nodes = {}, .work = {}};
-  std::vector<TreeNode> nodes;
-  for (const PassPlan::Partial& partial : plan_.left) {
-    const Tensor& node = summing_->nodes.emplace_back(
-        partial.buffer == set ? sum : file_.read(static_cast<size_t>(partial.buffer), index));
-    nodes.push_back({partial.range.first, partial.range.second, node.data<float>()});
-  }
-  if (group_.size() == 1) return finish_sum();
-  if (arena_.queue().device() == Device::null) return;
-  const ShardLayout& layout = buckets_.list[index].layout;
-  const std::string name = "gradients " + std::to_string(index);
-  float* data = nodes.front().data;
-  if (reduce_ == Reduce::tree)
-    summing_->work = group_.all_reduce_tree(std::move(nodes), num_leaves_, data, layout.total(), name);
-  else if (layout.rows == 1)
-    summing_->work = group_.all_reduce(data, layout.total(), Dtype::f32, name);
-  else
-    summing_->work =
-        group_.reduce_scatter(data, data + group_.rank() * layout.count, layout.count, Dtype::f32, name);
+  summing_ = Summing{.bucket = index, .parts = {}};
+  for (const auto& [range, buffer] : plan_.left)
+    summing_->parts.push_back({range, buffer == set ? sum : file_.read(static_cast<size_t>(buffer), index)});
+  sum_.start(index, summing_->parts, num_leaves_);
+  if (group_.size() == 1) finish_sum();
 }
 
 void DiskGradients::finish_sum() {
   if (!summing_) return;
-  clock_.wait(summing_->work, "wait for gradients");
-  file_.write(set_of_sum(), summing_->bucket, std::move(summing_->nodes.front()));
+  sum_.finish();
+  file_.write(set_of_sum(), summing_->bucket, std::move(summing_->parts.front().values));
   summing_.reset();
 }
 

@@ -17,7 +17,7 @@
 #include <optional>
 
 #include "athanor/parallel/data/bucket_file.h"
-#include "athanor/parallel/data/gradients.h"
+#include "athanor/parallel/data/bucket_sum.h"
 #include "athanor/parallel/data/micro_batch_shares.h"
 #include "athanor/parallel/data/pass_plan.h"
 
@@ -25,8 +25,8 @@ namespace athanor::parallel::data {
 
 class DiskGradients final : public GradientStore {
  public:
-  DiskGradients(const Buckets& buckets, Group& group, Arena& arena, Reduce reduce, WaitClock& clock,
-                int parts, const DiskPlace& place);
+  DiskGradients(const Buckets& buckets, Group& group, Arena& arena, Reduce reduce, int parts,
+                WaitClock& clock, BucketSum& sum, const DiskPlace& place);
 
   void share_micro_batches(std::vector<int64_t> counts) override { shares_.set(std::move(counts)); }
   std::vector<int64_t> micro_batches_of_step(int64_t num_micro_batches) const override;
@@ -40,11 +40,10 @@ class DiskGradients final : public GradientStore {
   uint64_t buffer_bytes() const override { return 0; }
 
  private:
-  // The bucket that is being reduced over the ranks: nodes[0] gets the sum.
+  // The bucket that is being reduced over the ranks.
   struct Summing {
     size_t bucket;
-    std::vector<Tensor> nodes;
-    Work work;
+    std::vector<PartialSum> parts;  // the first one gets the sum
   };
 
   void read_next(size_t bucket);
@@ -54,8 +53,8 @@ class DiskGradients final : public GradientStore {
   size_t set_of_sum() const { return static_cast<size_t>(plan_.left.front().buffer); }
 
   Group& group_;
-  Arena& arena_;
   Reduce reduce_;
+  BucketSum& sum_;
   BucketFile file_;
   MicroBatchShares shares_;
   int64_t num_leaves_ = 0;

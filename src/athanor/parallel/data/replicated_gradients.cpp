@@ -7,12 +7,12 @@
 namespace athanor::parallel::data {
 
 ReplicatedGradients::ReplicatedGradients(const Buckets& buckets, Group& group, Arena& arena, Reduce reduce,
-                                         WaitClock& clock, int parts, CompressedGradients* compressed)
+                                         int parts, WaitClock& clock, BucketSum& sum)
     : GradientStore(buckets, clock),
       group_(group),
       arena_(arena),
       reduce_(reduce),
-      compressed_(compressed),
+      sum_(sum),
       shares_(group, parts),
       pending_(buckets.list.size()) {
   reserve_buffers(1);
@@ -65,7 +65,7 @@ void ReplicatedGradients::begin_step(const GradientStep& step) {
   const LeafRange leaves = shares_.own_leaves(micro_batches);
   plan_ = reduce_ == Reduce::tree ? plan_pass(leaves, num_leaves) : plan_running_sum(leaves, group_.rank());
   while (std::ssize(buffers_) < plan_.num_buffers) buffers_.push_back(make_buffer());
-  works_.clear();  // left over if a step failed
+  sum_.begin_step();
   for (size_t b = 0; b < pending_.size(); ++b) pending_[b] = buckets_.list[b].weights.size();
   next_bucket_ = 0;
   use_first_buffer();
@@ -107,52 +107,22 @@ void ReplicatedGradients::start_reduce(size_t index) {
     Tensor sum = part(merge.into);
     kernels_of(sum).elementwise.accumulate(sum.queue(), sum, part(merge.from));
   }
-  if (start_compressed(index)) return;
-  if (arena_.queue().device() == Device::null) return;
-  std::vector<TreeNode> nodes;
-  for (const auto& [range, buffer] : plan_.left)
-    nodes.push_back({range.first, range.second, part(buffer).data<float>()});
-  start_sum(index, nodes);
-}
-
-Tensor ReplicatedGradients::sum_of(size_t index) const {
-  const Bucket& bucket = buckets_.list[index];
-  return buffers_.front().flat(bucket.first, bucket.layout.total());
-}
-
-bool ReplicatedGradients::start_compressed(size_t index) {
-  if (group_.size() == 1 || compressed_ == nullptr || !compressed_->active()) return false;
-  compressed_->start(index, sum_of(index));
-  return true;
-}
-
-void ReplicatedGradients::start_sum(size_t index, const std::vector<TreeNode>& nodes) {
-  if (group_.size() == 1) return;
-  const ShardLayout& layout = buckets_.list[index].layout;
-  const std::string name = "gradients " + std::to_string(index);
-  float* data = nodes.front().data;
-  if (reduce_ == Reduce::tree) {
-    keep(group_.all_reduce_tree(nodes, num_leaves_, data, layout.total(), name));
-  } else if (layout.rows == 1) {
-    keep(group_.all_reduce(data, layout.total(), Dtype::f32, name));
-  } else {
-    keep(group_.reduce_scatter(data, data + group_.rank() * layout.count, layout.count, Dtype::f32, name));
-  }
+  std::vector<PartialSum> sums;
+  for (const auto& [range, buffer] : plan_.left) sums.push_back({range, part(buffer)});
+  sum_.start(index, sums, num_leaves_);
 }
 
 void ReplicatedGradients::finish() {
   for (size_t bucket = 0; bucket < pending_.size(); ++bucket)
     check(pending_[bucket] == 0, "data parallel: bucket {} is not complete after the backward pass", bucket);
-  for (Work& work : works_) clock_.wait(work, "wait for gradients");
-  works_.clear();
-  if (compressed_ != nullptr) compressed_->finish(clock_);
+  sum_.finish();
   use_first_buffer();
 }
 
 Tensor ReplicatedGradients::piece(Weight& weight) {
   const auto [index, slot] = buckets_.of(weight);
   const ShardLayout& layout = buckets_.list[index].layout;
-  if (layout.rows == 1 || (compressed_ != nullptr && !compressed_->sums())) return slice(0, weight);
+  if (layout.rows == 1 || !sum_.sums()) return slice(0, weight);
   const FlatRange range = layout.piece(slot, group_.rank() % layout.rows);
   return buffers_.front().flat(buckets_.list[index].first + layout.offsets[slot] + range.first,
                                range.count());

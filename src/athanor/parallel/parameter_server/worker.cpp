@@ -29,12 +29,14 @@ ServerClient::ServerClient(const Module& model, Group& world, Group& workers, co
 }
 
 void ServerClient::allocate() {
-  gradients_ = std::make_unique<PushedGradients>(buckets_, workers_, world_, arena_, settings_, clock_);
+  push_ = std::make_unique<GradientPush>(buckets_, workers_, world_, arena_, settings_, clock_);
+  gradients_ = std::make_unique<ReplicatedGradients>(buckets_, workers_, arena_, settings_.reduce,
+                                                     settings_.parts, clock_, *push_);
 }
 
 void ServerClient::begin_step(const GradientStep& step) {
   clock_.reset();
-  gradients_->code(settings_.codes(step.update), step.loss_scale);
+  push_->code(settings_.codes(step.update), step.loss_scale);
   gradients_->begin_step(step);
 }
 
@@ -55,7 +57,7 @@ void ServerClient::share_micro_batches(std::vector<int64_t> counts) {
 
 // Sets the push's factor to the clipped mean over its tokens; returns the norm of that mean before clipping.
 double ServerClient::scale(PushHeader& push, double max_grad_norm) {
-  const std::vector<double> of_params = gradients_->sum_squares(model_.params());
+  const std::vector<double> of_params = push_->sum_squares(model_.params());
   double squares = 0.0;
   for (size_t i = 0; i < of_params.size(); ++i) {
     squares += of_params[i];
@@ -84,13 +86,13 @@ AnswerHeader ServerClient::exchange(PushHeader push, double max_grad_norm, std::
   sends.push_back(world_.send(mine.data(), settings_.num_losses, Dtype::f64,
                               settings_.roles.rank_of_server(0), "losses"));
   expect_answers(losses);
-  if (!sync) gradients_->push();
+  if (!sync) push_->push();
   for (Work& send : sends) clock_.wait(send, "wait for servers");
   AnswerHeader answer = wait_for_answers();
   check(answer.step == push.step, "parameter server: got the answer of step {}, expected {}", answer.step,
         push.step);
   if (!sync) answer.grad_norm = norm;
-  if (!std::isfinite(answer.grad_norm)) gradients_->skip_step();
+  if (!std::isfinite(answer.grad_norm)) push_->skip_step();
   return answer;
 }
 

@@ -20,8 +20,9 @@
 #include <span>
 
 #include "athanor/nn/module.h"
+#include "athanor/parallel/data/replicated_gradients.h"
+#include "athanor/parallel/parameter_server/gradient_push.h"
 #include "athanor/parallel/parameter_server/pulled_values.h"
-#include "athanor/parallel/parameter_server/pushed_gradients.h"
 
 namespace athanor::parallel::parameter_server {
 
@@ -37,7 +38,7 @@ class ServerClient final : public Gradients {
   void finish() override { gradients_->finish(); }
   uint64_t buffer_bytes() const override { return gradients_->buffer_bytes(); }
   double comm_seconds() const override { return clock_.seconds(); }
-  std::vector<CompressionState> compression_states() const { return gradients_->compression_states(); }
+  std::vector<CompressionState> compression_states() const { return push_->compression_states(); }
   void start();
   // Call on all workers, when the servers expect it (ServerSettings::balance_every).
   void share_micro_batches(std::vector<int64_t> counts) override;
@@ -58,8 +59,9 @@ class ServerClient final : public Gradients {
   WaitClock clock_;
   Buckets buckets_;
   PulledValues values_;
-  std::unique_ptr<PushedGradients> gradients_;  // made by allocate()
-  std::vector<Words> answers_;                  // by server
+  std::unique_ptr<GradientPush> push_;  // made by allocate(), as the next
+  std::unique_ptr<ReplicatedGradients> gradients_;
+  std::vector<Words> answers_;  // by server
   std::vector<double> started_losses_;
   std::vector<Work> works_;
 };

@@ -15,7 +15,7 @@ bool LoadBalancer::after_step(int64_t step, const StepParts& seconds, bool goes_
   if (!goes_on || !balance_->due(step)) return false;
   const bool anew = balance_->deal();
   if (anew || training_.client)
-    training_.share_micro_batches(balance_->counts());  // servers always expect it
+    training_.gradients()->share_micro_batches(balance_->counts());  // servers always expect it
   return anew;
 }
 

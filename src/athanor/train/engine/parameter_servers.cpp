@@ -110,19 +110,12 @@ void Training::settle() {
   if (server) server->finish();
 }
 
+Gradients* Training::gradients() const {
+  return client ? static_cast<Gradients*>(client.get()) : parallel.get();
+}
+
 std::vector<int64_t> Training::own_micro_batches() const {
-  if (client) return client->micro_batches_of_step(num_micro_batches);
-  return parallel ? parallel->micro_batches_of_step(num_micro_batches) : std::vector<int64_t>{};
-}
-
-void Training::share_micro_batches(const std::vector<int64_t>& counts) {
-  if (client) return client->share_micro_batches(counts);
-  parallel->share_micro_batches(counts);
-}
-
-uint64_t Training::gradient_buffer_bytes() const {
-  if (client) return client->buffer_bytes();
-  return parallel ? parallel->buffer_bytes() : 0;
+  return server ? std::vector<int64_t>{} : gradients()->micro_batches_of_step(num_micro_batches);
 }
 
 }  // namespace athanor::train::engine

@@ -69,11 +69,8 @@ struct Training {
   void publish(const TrainState& state);  // collective: every rank gets the values that the others have set
   void settle();                          // at the end, with servers: waits for outstanding pushes and pulls
   std::vector<int64_t> own_micro_batches() const;  // numbers of this rank's micro-batches in a step
-  // Sets how many micro-batches each data-parallel rank takes from the next step on, by dp coordinate. The same on all
-  // ranks of load_balancers().
-  void share_micro_batches(const std::vector<int64_t>& counts);
+  Gradients* gradients() const;                    // of this rank; null on parameter servers
   const LoadBalancers& load_balancers() const { return dealers_; }  // after lay_out() with balance = "speed"
-  uint64_t gradient_buffer_bytes() const;                           // of one more partial sum in the tree
   // Whether a forward pass is a collective, so that all ranks must run equally many (ZeRO stage 3, ep).
   bool needs_equal_passes() const { return parallel_options_.stage == 3 || exchange_; }
   HeldOutPasses held_out_passes() const;

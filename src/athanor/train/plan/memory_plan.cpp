@@ -74,7 +74,7 @@ void run_steps(Training& training, const Config& config, const WorstShares& shar
   const int64_t micro = config.train.micro_batch_size, length = config.data.seq_len;
   Batch batch;
   for (size_t step = 0; step < 2 + 2 * shares.counts.size(); ++step) {
-    if (step >= 2) training.share_micro_batches(shares.counts[step / 2 - 1]);
+    if (step >= 2) training.gradients()->share_micro_batches(shares.counts[step / 2 - 1]);
     const std::vector<int64_t> micro_batches = training.own_micro_batches();
     auto micro_batch = micro_batches.begin();
     training.runner->run(state, [&]() -> const Batch& {
@@ -205,7 +205,7 @@ MemoryPlan plan_memory(const PlanRequest& request) {
       training.server->rehearse();
     else
       run_steps(training, config, shares);
-    left_out *= training.gradient_buffer_bytes();
+    left_out *= training.server ? 0 : training.gradients()->buffer_bytes();
     if (training.host) plan.host_bytes = training.host->arena.usage().peak_total;
   } catch (const OverLimit&) {
     plan.complete = false;
