@@ -86,7 +86,6 @@ class DataParallel final : public Gradients {
   void load(const Param& param, float* values) const;
 
   double comm_seconds() const override;
-  int64_t num_buckets() const { return static_cast<int64_t>(buckets_.list.size()); }
   // Call on all ranks when the step's gradients were not finite: clears the state that compression took from them.
   void skip_step();
   // What compression keeps from step to step; checkpoints hold it (train/engine/compression_state.h).

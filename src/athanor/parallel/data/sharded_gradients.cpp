@@ -78,8 +78,7 @@ void ShardedGradients::begin_step(const GradientStep& step) {
   if (reduce_ == Reduce::tree) {
     RoundPlanner planner(micro_batches, all_micro_batches_, parts_);
     for (int64_t round = 0; !planner.complete(); ++round)
-      plans_.push_back(
-          std::make_shared<const RoundPlan>(planner.next(micro_batches_of_round(round) * parts_)));
+      plans_.push_back(planner.next(micro_batches_of_round(round) * parts_));
     needed = static_cast<size_t>(planner.num_buffers());
     left_ = planner.left();
   }
@@ -132,7 +131,6 @@ void ShardedGradients::complete(size_t index) {
                         .sent = std::move(open_[index]),
                         .received = {},
                         .first_sum = {},
-                        .plan = tree ? plans_[static_cast<size_t>(round)] : nullptr,
                         .round = round,
                         .work = {}});
   open_[index] = {};
@@ -212,7 +210,7 @@ void ShardedGradients::add_round(const Reduction& done) {
     const auto found = sums.find(place.index);
     return found != sums.end() ? found->second : sums[place.index] = open(place.index, index, fresh);
   };
-  for (const RoundPlan::Add& step : done.plan->adds) {
+  for (const RoundPlan::Add& step : plans_[static_cast<size_t>(done.round)].adds) {
     Tensor into = at(step.into, step.copy);
     const Tensor from = at(step.from, /*fresh=*/false);
     if (step.copy)

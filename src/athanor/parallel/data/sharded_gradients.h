@@ -64,7 +64,6 @@ class ShardedGradients final : public GradientStore {
     size_t bucket;
     Tensor sent, received;  // [rows, count]
     Tensor first_sum;       // in accumulation step 0: the shard's row, which receives the sum
-    std::shared_ptr<const RoundPlan> plan;
     int64_t round;
     Work work;
     bool is_coded = false;
@@ -101,9 +100,9 @@ class ShardedGradients final : public GradientStore {
   std::vector<int64_t> done_;        // by bucket: completed accumulation steps
   std::deque<Reduction> in_flight_;
 
-  int64_t all_micro_batches_ = 0;                        // of the step
-  int64_t num_micro_batches_ = 0;                        // of this shard group
-  std::vector<std::shared_ptr<const RoundPlan>> plans_;  // for Reduce::tree, by accumulation step
+  int64_t all_micro_batches_ = 0;         // of the step
+  int64_t num_micro_batches_ = 0;         // of this shard group
+  std::vector<RoundPlan> plans_;          // for Reduce::tree, by accumulation step
   std::vector<RoundPlanner::Node> left_;  // partial sums after the last one, the first in buffer 0
   struct Across {
     size_t bucket;

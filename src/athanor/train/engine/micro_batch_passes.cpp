@@ -2,91 +2,17 @@
 
 #include <map>
 #include <optional>
-#include <utility>
 
 namespace athanor::train::engine {
+namespace {
 
-// The micro-batches of a step that are under way, and where its time goes. Micro-batch i is this rank's i-th one.
-class MicroBatchPasses::Step {
- public:
-  Step(const MicroBatchPasses& passes, const TrainState& state,
-       const std::function<const Batch&()>& next_batch, MicroBatchLosses& losses, ExpertLoads& experts,
-       StepParts& seconds)
-      : passes_(passes),
-        state_(state),
-        next_batch_(next_batch),
-        losses_(losses),
-        experts_(experts),
-        seconds_(seconds),
-        numbers_(passes.gradients_.micro_batches_of_step(passes.options_.num_micro_batches)) {}
-
-  PipelinePass pass() {
-    return {.num_micro_batches = static_cast<int>(numbers_.size()),
-            .micro_batch = [this](int micro) { return read(micro).inputs; },
-            .on_loss =
-                [this](int micro, const Tensor& loss) {
-                  losses_.add(number(micro), read(micro).batch, passes_.options_.context, loss);
-                },
-            .after_action = [this](const Action& action) { after(action); }};
-  }
-
- private:
-  struct UnderWay {
-    Batch batch;
-    MicroBatch inputs;
-    int64_t stages_left;  // of this rank, which have not run their backward yet
-  };
-
-  int64_t number(int micro) const { return numbers_.at(static_cast<size_t>(micro)); }
-
-  // Seconds since the last call in which this rank did not wait for others.
-  double lap() {
-    const double now = passes_.options_.clock(), waited = passes_.wait_seconds();
-    const double seconds = now - last_ - (waited - last_waited_);
-    last_ = now;
-    last_waited_ = waited;
-    return seconds;
-  }
-
-  const UnderWay& read(int micro) {
-    for (; num_read_ <= micro; ++num_read_) {
-      const double before = lap();
-      if (num_read_ > 0) seconds_.forward += before;
-      const Batch& batch = next_batch_();
-      seconds_.data += lap();
-      if (under_way_.empty())
-        span_.emplace(passes_.options_.trace,
-                      passes_.pipeline_.num_stages() == 1 ? "micro-batch" : "pipeline", "step");
-      MicroBatch inputs = make_micro_batch(passes_.arena_, state_, batch, passes_.options_.context);
-      inputs.context.activations = passes_.options_.activations;
-      under_way_[num_read_] = {batch, std::move(inputs), passes_.pipeline_.num_own_stages()};
-    }
-    return under_way_.at(micro);
-  }
-
-  void after(const Action& action) {
-    experts_.take(number(action.micro_batch));
-    const auto done = under_way_.find(action.micro_batch);
-    if (frees_activations(action.act) && --done->second.stages_left == 0) under_way_.erase(done);
-    if (under_way_.empty()) {
-      passes_.gradients_.end_micro_batch();
-      span_.reset();
-    }
-    (action.act == Act::forward ? seconds_.forward : seconds_.backward) += lap();
-  }
-
-  const MicroBatchPasses& passes_;
-  const TrainState& state_;
-  const std::function<const Batch&()>& next_batch_;
-  MicroBatchLosses& losses_;
-  ExpertLoads& experts_;
-  StepParts& seconds_;
-  std::vector<int64_t> numbers_;  // in the step
-  std::map<int, UnderWay> under_way_;
-  int num_read_ = 0;
-  std::optional<Span> span_;  // while some are under way
-  double last_ = 0.0, last_waited_ = 0.0;
+struct UnderWay {
+  Batch batch;
+  MicroBatch inputs;
+  int64_t stages_left;  // of this rank, which have not run their backward yet
 };
+
+}  // namespace
 
 MicroBatchPasses::MicroBatchPasses(const Model& model, Gradients& gradients, PipelineRunner& pipeline,
                                    Arena& arena, const PassOptions& options)
@@ -100,12 +26,56 @@ double MicroBatchPasses::wait_seconds() const {
   return gradients_.comm_seconds() + pipeline_.wait_seconds();
 }
 
+// Micro-batch i is this rank's i-th one of the step.
 void MicroBatchPasses::run(const TrainState& state, const std::function<const Batch&()>& next_batch,
                            MicroBatchLosses& losses, ExpertLoads& experts, StepParts& seconds) {
+  const std::vector<int64_t> numbers = gradients_.micro_batches_of_step(options_.num_micro_batches);
+  const auto number = [&](int micro) { return numbers.at(static_cast<size_t>(micro)); };
   std::optional<PackedWeights::Scope> packed;
   if (options_.pack_weights) packed.emplace(packed_weights_, arena_.queue());
-  Step step(*this, state, next_batch, losses, experts, seconds);
-  pipeline_.train(step.pass());
+
+  double last = 0.0, last_waited = 0.0;
+  const auto lap = [&] {  // seconds since the last lap in which this rank did not wait for others
+    const double now = options_.clock(), waited = wait_seconds();
+    const double lap_seconds = now - last - (waited - last_waited);
+    last = now;
+    last_waited = waited;
+    return lap_seconds;
+  };
+  std::map<int, UnderWay> under_way;
+  std::optional<Span> span;  // while some are under way
+  int num_read = 0;
+  const auto read = [&](int micro) -> const UnderWay& {
+    for (; num_read <= micro; ++num_read) {
+      const double before = lap();
+      if (num_read > 0) seconds.forward += before;
+      const Batch& batch = next_batch();
+      seconds.data += lap();
+      if (under_way.empty())
+        span.emplace(options_.trace, pipeline_.num_stages() == 1 ? "micro-batch" : "pipeline", "step");
+      MicroBatch inputs = make_micro_batch(arena_, state, batch, options_.context);
+      inputs.context.activations = options_.activations;
+      under_way[num_read] = {batch, std::move(inputs), pipeline_.num_own_stages()};
+    }
+    return under_way.at(micro);
+  };
+  const auto after_action = [&](const Action& action) {
+    experts.take(number(action.micro_batch));
+    const auto done = under_way.find(action.micro_batch);
+    if (frees_activations(action.act) && --done->second.stages_left == 0) under_way.erase(done);
+    if (under_way.empty()) {
+      gradients_.end_micro_batch();
+      span.reset();
+    }
+    (action.act == Act::forward ? seconds.forward : seconds.backward) += lap();
+  };
+  pipeline_.train({.num_micro_batches = static_cast<int>(numbers.size()),
+                   .micro_batch = [&](int micro) { return read(micro).inputs; },
+                   .on_loss =
+                       [&](int micro, const Tensor& loss) {
+                         losses.add(number(micro), read(micro).batch, options_.context, loss);
+                       },
+                   .after_action = after_action});
   packed.reset();
   gradients_.finish();
 }

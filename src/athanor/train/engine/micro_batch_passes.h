@@ -41,8 +41,6 @@ class MicroBatchPasses {
   double wait_seconds() const;  // seconds of this step in which this rank waited for other ranks
 
  private:
-  class Step;
-
   Gradients& gradients_;
   PipelineRunner& pipeline_;
   Arena& arena_;

@@ -36,12 +36,4 @@ Var ModelStage::compute(Tape& tape, int micro_batch, const Var& x) {
   return y;
 }
 
-Work add_tied_uses(Group& ends, Tensor& grad, const std::string& name) {
-  check(ends.size() == 2, "tied embeddings: got a group of {} ranks, expected the first and the last stage's",
-        ends.size());
-  check(grad.dtype() == Dtype::f32, "tied embeddings: got gradients of {}, expected f32",
-        name_of(grad.dtype()));
-  return ends.all_reduce(grad.data<float>(), grad.numel(), Dtype::f32, name);
-}
-
 }  // namespace athanor::train::engine

@@ -47,9 +47,4 @@ class ModelStage : public TapeStage {
   ModelStageHooks hooks_;
 };
 
-// Adds up the gradient of tied embeddings over the first and the last stage (Megatron-LM's embedding group). `ends` has
-// the rank of the first stage, then the rank of the last stage. Both get the embedding's gradient plus the head's, the
-// sum that a single process makes. Not needed where one rank has both stages. Error if `grad` is not f32.
-Work add_tied_uses(Group& ends, Tensor& grad, const std::string& name);
-
 }  // namespace athanor::train::engine

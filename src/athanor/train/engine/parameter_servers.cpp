@@ -71,13 +71,9 @@ void Training::allocate_served() {
     step_options_.pass.pack_weights = false;  // values are pulled while the pass runs
     runner = std::make_unique<WorkerStep>(
         *model, *client, *pipeline, group_, arena,
-        WorkerOptions{.schedule = step_options_.schedule,
-                      .max_grad_norm = step_options_.max_grad_norm,
-                      .num_channels = step_options_.num_channels,
+        WorkerOptions{.step = step_options_,
                       .commits = [this](int64_t step) { return is_commit(config_, step); },
-                      .stop = step_options_.stop,
-                      .is_sync = settings.consistency == Consistency::sync,
-                      .pass = step_options_.pass});
+                      .is_sync = settings.consistency == Consistency::sync});
     return;
   }
   ServerOptions options{.schedule = step_options_.schedule,

@@ -9,7 +9,6 @@
 #include "athanor/base/check.h"
 #include "athanor/parallel/data/not_finite.h"
 #include "athanor/parallel/tensor/tensor_parallel.h"
-#include "athanor/train/engine/model_stage.h"
 
 namespace athanor::train::engine {
 
@@ -28,8 +27,10 @@ void StageGradients::sum_shared(const std::function<Tensor(Param&)>& grad_of,
   keep();
   if (groups_.ends == nullptr) return;
   for (const auto& param : model_.params()) {
-    Tensor grad = param->num_uses() > param->uses().size() ? open(*param) : Tensor{};
-    if (grad.defined() && grad.numel() > 0) add_tied_uses(*groups_.ends, grad, param->name()).wait();
+    if (param->num_uses() == param->uses().size()) continue;
+    const Tensor& grad = open(*param);  // embedding plus head on both ranks, the sum that one process makes
+    if (grad.numel() > 0)
+      groups_.ends->all_reduce(grad.data<float>(), grad.numel(), Dtype::f32, param->name()).wait();
   }
   keep();
 }

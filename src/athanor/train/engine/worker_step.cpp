@@ -6,15 +6,15 @@ namespace athanor::train::engine {
 
 StepResult WorkerStep::run(TrainState& state, const std::function<const Batch&()>& next_batch) {
   StepResult result;
-  MicroBatchLosses losses(options_.pass.num_micro_batches, options_.num_channels);
-  ExpertLoads experts(model_.moe_layers(), options_.pass.num_micro_batches);
-  servers_.begin_step({.num_micro_batches = options_.pass.num_micro_batches,
+  MicroBatchLosses losses(options_.step.pass.num_micro_batches, options_.step.num_channels);
+  ExpertLoads experts(model_.moe_layers(), options_.step.pass.num_micro_batches);
+  servers_.begin_step({.num_micro_batches = options_.step.pass.num_micro_batches,
                        .update = state.step + 1,
                        .loss_scale = state.loss_scale.scale});
   passes_.run(state, next_batch, losses, experts, result.seconds);
-  const bool wants_stop = options_.stop != nullptr && options_.stop->load() > 0;
+  const bool wants_stop = options_.step.stop != nullptr && options_.step.stop->load() > 0;
   const int64_t step = ++state.step;
-  result.lr = options_.schedule.at(step);
+  result.lr = options_.step.schedule.at(step);
   if (arena_.queue().device() == Device::null) return result;  // a plan has no servers
   const bool stops = step == stop_step_;
   const AnswerHeader answer =
@@ -22,9 +22,9 @@ StepResult WorkerStep::run(TrainState& state, const std::function<const Batch&()
                          .commit = stops || options_.commits(step),
                          .stop_here = stops,
                          .wants_stop = wants_stop,
-                         .tokens = losses.tokens_of(0, options_.pass.num_micro_batches),
+                         .tokens = losses.tokens_of(0, options_.step.pass.num_micro_batches),
                          .loss_scale = state.loss_scale.scale},
-                        options_.max_grad_norm, losses.values);
+                        options_.step.max_grad_norm, losses.values);
   if (answer.stop_step > 0) stop_step_ = answer.stop_step;
   const MicroBatchLosses::Means means = losses.means();
   result.loss = means.loss;

@@ -16,13 +16,9 @@
 namespace athanor::train::engine {
 
 struct WorkerOptions {
-  LrSchedule schedule;  // what the servers go by
-  double max_grad_norm = 1.0;
-  int64_t num_channels = 1;
+  StepOptions step;  // the schedule is what the servers go by; no groups, no outer steps
   std::function<bool(int64_t step)> commits;  // whether a global barrier follows the step (is_commit)
-  const std::atomic<int>* stop = nullptr;
-  bool is_sync = true;  // all workers push each step before any goes on
-  PassOptions pass;
+  bool is_sync = true;                        // all workers push each step before any goes on
 };
 
 class WorkerStep final : public Steps {
@@ -35,7 +31,7 @@ class WorkerStep final : public Steps {
         workers_(workers),
         arena_(arena),
         options_(std::move(options)),
-        passes_(model, servers, pipeline, arena, options_.pass) {}
+        passes_(model, servers, pipeline, arena, options_.step.pass) {}
 
   StepResult run(TrainState& state, const std::function<const Batch&()>& next_batch) override;
 
