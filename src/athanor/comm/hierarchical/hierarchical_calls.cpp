@@ -14,6 +14,41 @@ size_t bytes_of_dtype(int64_t count, Dtype dtype) {
 
 }  // namespace
 
+void HierarchicalGroup::run(const Call& call, const Buffers& buffers) {
+  const auto* in = static_cast<const std::byte*>(buffers.in);
+  auto* out = static_cast<std::byte*>(buffers.out);
+  const auto wait_in = [&](Group& group) {
+    group.barrier(call.name);
+    return Work();
+  };
+  switch (call.collective) {
+    case Collective::barrier:  // after the inner one all ranks of a host have arrived
+      inside(wait_in);
+      return across(wait_in);
+    case Collective::allocate_shared:
+      inside([&](Group& group) {
+        *buffers.memory = group.allocate_shared(static_cast<size_t>(call.count), call.name);
+        return Work();
+      });
+      return across(wait_in);
+    case Collective::all_reduce:
+      return run_all_reduce(out, call.count, call.dtype, call.name);
+    case Collective::all_reduce_tree:
+      return run_all_reduce_tree(buffers.nodes, call.num_leaves, static_cast<float*>(buffers.out), call.count,
+                                 call.name);
+    case Collective::all_gather:
+      return run_all_gather(in, out, call.count, call.dtype, call.name);
+    case Collective::reduce_scatter:
+      return run_reduce_scatter(in, out, call.count, call.dtype, call.name);
+    case Collective::all_to_all:
+      return run_all_to_all(in, out, call.count, call.dtype, call.name);
+    case Collective::all_to_all_v:
+      return run_all_to_all_v(in, buffers.send_counts, out, buffers.recv_counts, call.dtype, call.name);
+    default:
+      return run_rooted(call, in, out);
+  }
+}
+
 // The remainder that n does not divide goes through the first rank of each host, so that each element is sent between
 // hosts once.
 void HierarchicalGroup::run_all_reduce(std::byte* data, int64_t count, Dtype dtype, const std::string& name) {
