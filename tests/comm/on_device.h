@@ -22,7 +22,7 @@ class OnDevice final : public Group {
   int size() const override { return real_.size(); }
   const std::string& name() const override { return real_.name(); }
 
-  Work start(Call call, Buffers buffers) override {
+  Work start(Call call, Buffers buffers, Start how) override {
     if (call.collective == Collective::allocate_shared) return start_allocation(std::move(call), buffers);
     const BufferElements elements = elements_of(call, buffers, rank(), size());
     const bool in_place = buffers.in == buffers.out;
@@ -38,7 +38,8 @@ class OnDevice final : public Group {
     if (!in_place) copies.push_back(take(buffers.in, elements.in, call.dtype));
     buffers.in = in_place ? copies.front().device() : copies.back().device();
     buffers.out = copies.front().device();
-    return Work(std::make_shared<Later>(real_.start(std::move(call), std::move(buffers)), std::move(copies)));
+    return Work(
+        std::make_shared<Later>(real_.start(std::move(call), std::move(buffers), how), std::move(copies)));
   }
   Traffic traffic() const override { return real_.traffic(); }
   void throw_if_broken() override { real_.throw_if_broken(); }
@@ -49,7 +50,7 @@ class OnDevice final : public Group {
   Work start_allocation(Call call, const Buffers& buffers) {
     const auto size_bytes = static_cast<size_t>(call.count);
     std::shared_ptr<std::byte> memory;
-    real_.start(std::move(call), {.memory = &memory}).wait();
+    real_.start(std::move(call), {.memory = &memory}, Start::at_once).wait();
     auto copy = std::make_shared<std::vector<std::byte>>(size_bytes);
     queue_.copy_out(copy->data(), memory.get(), size_bytes);
     *buffers.memory = {copy, copy->data()};

@@ -37,9 +37,9 @@ class FaultyGroup final : public Group {
   int rank() const override { return rank_; }
   int size() const override { return real_.size(); }
   const std::string& name() const override { return real_.name(); }
-  Work start(Call call, Buffers buffers) override {
+  Work start(Call call, Buffers buffers, Start how) override {
     const std::string name = call.name;
-    if (!name.starts_with(fault_.call)) return real_.start(std::move(call), std::move(buffers));
+    if (!name.starts_with(fault_.call)) return real_.start(std::move(call), std::move(buffers), how);
     const size_t element = size_of(call.dtype);
     if (call.collective == Collective::send) {
       if (fault_.change) {
@@ -48,17 +48,17 @@ class FaultyGroup final : public Group {
         fault_.change(sent_.back(), element);
         buffers.in = sent_.back().data();
       }
-      return real_.start(std::move(call), std::move(buffers));
+      return real_.start(std::move(call), std::move(buffers), how);
     }
     if (call.collective == Collective::recv || call.collective == Collective::barrier ||
         call.collective == Collective::allocate_shared)
-      return real_.start(std::move(call), std::move(buffers));
+      return real_.start(std::move(call), std::move(buffers), how);
     const bool is_sum =
         call.collective == Collective::all_reduce || call.collective == Collective::all_reduce_tree;
     if (fault_.skipped && is_sum) return {};
     const auto elements = static_cast<size_t>(elements_of(call, buffers, rank_, size()).out);
     const std::span arrived(static_cast<std::byte*>(buffers.out), elements * element);
-    Work work = real_.start(std::move(call), std::move(buffers));
+    Work work = real_.start(std::move(call), std::move(buffers), how);
     if (fault_.in_wait)
       return Work(std::make_shared<Waited>(std::move(work), [this, name] { fault_.in_wait(name); }));
     if (!fault_.change || arrived.empty()) return work;

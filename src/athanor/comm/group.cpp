@@ -3,35 +3,48 @@
 
 namespace athanor::comm {
 
-Work Group::checked(Call call, Buffers buffers) {
-  check_call(call, buffers, rank(), size());
-  return start(std::move(call), std::move(buffers));
+NewWork::~NewWork() {
+  try {
+    std::move(*this).wait();
+  } catch (const Failure&) {  // a destructor cannot throw; the group's next call throws it again
+  }
 }
 
-Work Group::all_reduce(void* data, int64_t count, Dtype dtype, const std::string& name) {
+Work NewWork::start(Start how) {
+  Group* group = std::exchange(group_, nullptr);
+  return group == nullptr ? Work() : group->start(std::move(call_), std::move(buffers_), how);
+}
+
+NewWork Group::checked(Call call, Buffers buffers) {
+  check_call(call, buffers, rank(), size());
+  return {*this, std::move(call), std::move(buffers)};
+}
+
+NewWork Group::all_reduce(void* data, int64_t count, Dtype dtype, const std::string& name) {
   return checked({Collective::all_reduce, dtype, -1, count, 0, name}, {.in = data, .out = data});
 }
 
-Work Group::all_reduce_tree(std::vector<TreeNode> nodes, int64_t num_leaves, float* result, int64_t count,
-                            const std::string& name) {
+NewWork Group::all_reduce_tree(std::vector<TreeNode> nodes, int64_t num_leaves, float* result, int64_t count,
+                               const std::string& name) {
   return checked({Collective::all_reduce_tree, Dtype::f32, -1, count, num_leaves, name},
                  {.out = result, .nodes = std::move(nodes)});
 }
 
-Work Group::all_gather(const void* in, void* out, int64_t count, Dtype dtype, const std::string& name) {
+NewWork Group::all_gather(const void* in, void* out, int64_t count, Dtype dtype, const std::string& name) {
   return checked({Collective::all_gather, dtype, -1, count, 0, name}, {.in = in, .out = out});
 }
 
-Work Group::reduce_scatter(const void* in, void* out, int64_t count, Dtype dtype, const std::string& name) {
+NewWork Group::reduce_scatter(const void* in, void* out, int64_t count, Dtype dtype,
+                              const std::string& name) {
   return checked({Collective::reduce_scatter, dtype, -1, count, 0, name}, {.in = in, .out = out});
 }
 
-Work Group::all_to_all(const void* in, void* out, int64_t count, Dtype dtype, const std::string& name) {
+NewWork Group::all_to_all(const void* in, void* out, int64_t count, Dtype dtype, const std::string& name) {
   return checked({Collective::all_to_all, dtype, -1, count, 0, name}, {.in = in, .out = out});
 }
 
-Work Group::all_to_all_v(const void* in, std::span<const int64_t> send_counts, void* out,
-                         std::span<const int64_t> recv_counts, Dtype dtype, const std::string& name) {
+NewWork Group::all_to_all_v(const void* in, std::span<const int64_t> send_counts, void* out,
+                            std::span<const int64_t> recv_counts, Dtype dtype, const std::string& name) {
   return checked({Collective::all_to_all_v, dtype, -1, 0, 0, name},
                  {.in = in,
                   .out = out,
@@ -39,28 +52,30 @@ Work Group::all_to_all_v(const void* in, std::span<const int64_t> send_counts, v
                   .recv_counts = {recv_counts.begin(), recv_counts.end()}});
 }
 
-Work Group::broadcast(void* data, int64_t count, Dtype dtype, int root, const std::string& name) {
+NewWork Group::broadcast(void* data, int64_t count, Dtype dtype, int root, const std::string& name) {
   return checked({Collective::broadcast, dtype, root, count, 0, name}, {.in = data, .out = data});
 }
 
-Work Group::reduce(const void* in, void* out, int64_t count, Dtype dtype, int root, const std::string& name) {
+NewWork Group::reduce(const void* in, void* out, int64_t count, Dtype dtype, int root,
+                      const std::string& name) {
   return checked({Collective::reduce, dtype, root, count, 0, name}, {.in = in, .out = out});
 }
 
-Work Group::gather(const void* in, void* out, int64_t count, Dtype dtype, int root, const std::string& name) {
+NewWork Group::gather(const void* in, void* out, int64_t count, Dtype dtype, int root,
+                      const std::string& name) {
   return checked({Collective::gather, dtype, root, count, 0, name}, {.in = in, .out = out});
 }
 
-Work Group::scatter(const void* in, void* out, int64_t count, Dtype dtype, int root,
-                    const std::string& name) {
+NewWork Group::scatter(const void* in, void* out, int64_t count, Dtype dtype, int root,
+                       const std::string& name) {
   return checked({Collective::scatter, dtype, root, count, 0, name}, {.in = in, .out = out});
 }
 
-Work Group::send(const void* data, int64_t count, Dtype dtype, int to, const std::string& name) {
+NewWork Group::send(const void* data, int64_t count, Dtype dtype, int to, const std::string& name) {
   return checked({Collective::send, dtype, to, count, 0, name}, {.in = data});
 }
 
-Work Group::recv(void* data, int64_t count, Dtype dtype, int from, const std::string& name) {
+NewWork Group::recv(void* data, int64_t count, Dtype dtype, int from, const std::string& name) {
   return checked({Collective::recv, dtype, from, count, 0, name}, {.out = data});
 }
 

@@ -60,6 +60,33 @@ class Work {
   std::shared_ptr<Impl> impl_;
 };
 
+class Group;
+
+enum class Start : uint8_t {
+  in_background,  // a thread of the group is woken for it
+  at_once         // the caller waits at once, and runs it
+};
+
+// A call that was just made and has not started: `group.all_reduce(...).wait()` runs it in this thread, without waking
+// another; kept as a Work it runs in the background. `auto` would keep it from starting, so its wait() does not compile
+// then.
+class [[nodiscard]] NewWork {
+ public:
+  NewWork(Group& group, Call call, Buffers buffers)
+      : group_(&group), call_(std::move(call)), buffers_(std::move(buffers)) {}
+  NewWork(const NewWork&) = delete;
+  NewWork& operator=(const NewWork&) = delete;
+  ~NewWork();  // runs it, if nobody has; errors are lost
+  operator Work() && { return start(Start::in_background); }
+  void wait() && { start(Start::at_once).wait(); }
+
+ private:
+  Work start(Start how);
+  Group* group_;  // null: has started
+  Call call_;
+  Buffers buffers_;
+};
+
 class Group {
  public:
   Group() = default;
@@ -71,37 +98,37 @@ class Group {
   virtual const std::string& name() const = 0;
 
   // In place: every rank ends with the sum over ranks. dtype f32, f64, bf16 or i64.
-  Work all_reduce(void* data, int64_t count, Dtype dtype, const std::string& name);
+  NewWork all_reduce(void* data, int64_t count, Dtype dtype, const std::string& name);
   // The sum over all leaves, added in the order of the fixed binary tree of comm/tree.h; which rank holds which nodes
   // does not matter. `nodes` are this rank's, each of `count` floats; the nodes of all ranks cover the leaves
   // [0, num_leaves) exactly. `result` [count] may be one of the node buffers.
-  Work all_reduce_tree(std::vector<TreeNode> nodes, int64_t num_leaves, float* result, int64_t count,
-                       const std::string& name);
+  NewWork all_reduce_tree(std::vector<TreeNode> nodes, int64_t num_leaves, float* result, int64_t count,
+                          const std::string& name);
   // in [count] per rank -> out [size, count], in rank order.
-  Work all_gather(const void* in, void* out, int64_t count, Dtype dtype, const std::string& name);
+  NewWork all_gather(const void* in, void* out, int64_t count, Dtype dtype, const std::string& name);
   // in [size, count] -> out [count]: the sum over ranks of row rank().
-  Work reduce_scatter(const void* in, void* out, int64_t count, Dtype dtype, const std::string& name);
+  NewWork reduce_scatter(const void* in, void* out, int64_t count, Dtype dtype, const std::string& name);
   // in [size, count] -> out [size, count]: row r of out is row rank() of rank r's in.
-  Work all_to_all(const void* in, void* out, int64_t count, Dtype dtype, const std::string& name);
+  NewWork all_to_all(const void* in, void* out, int64_t count, Dtype dtype, const std::string& name);
   // Rows of any length, contiguous in rank order: in [sum of send_counts] has send_counts[r] elements for rank r, out
   // [sum of recv_counts] gets recv_counts[r] elements from rank r.
-  Work all_to_all_v(const void* in, std::span<const int64_t> send_counts, void* out,
-                    std::span<const int64_t> recv_counts, Dtype dtype, const std::string& name);
-  Work broadcast(void* data, int64_t count, Dtype dtype, int root, const std::string& name);
+  NewWork all_to_all_v(const void* in, std::span<const int64_t> send_counts, void* out,
+                       std::span<const int64_t> recv_counts, Dtype dtype, const std::string& name);
+  NewWork broadcast(void* data, int64_t count, Dtype dtype, int root, const std::string& name);
   // in [count] per rank -> on the root out [count], the sum over ranks.
-  Work reduce(const void* in, void* out, int64_t count, Dtype dtype, int root, const std::string& name);
+  NewWork reduce(const void* in, void* out, int64_t count, Dtype dtype, int root, const std::string& name);
   // in [count] per rank -> on the root out [size, count], in rank order.
-  Work gather(const void* in, void* out, int64_t count, Dtype dtype, int root, const std::string& name);
+  NewWork gather(const void* in, void* out, int64_t count, Dtype dtype, int root, const std::string& name);
   // On the root in [size, count] -> out [count] per rank: row rank().
-  Work scatter(const void* in, void* out, int64_t count, Dtype dtype, int root, const std::string& name);
+  NewWork scatter(const void* in, void* out, int64_t count, Dtype dtype, int root, const std::string& name);
   void barrier(const std::string& name);
 
   // Point-to-point messages, independent of the collectives. The k-th send from rank a to rank b matches b's k-th recv
   // from a; if count, dtype or name differ, the group breaks. A send is done when its buffer may be used again, perhaps
   // only when the receiver has the data: to exchange, start both directions, then wait. Messages proceed while this
   // rank computes or waits for anything else. A rank may send to itself.
-  Work send(const void* data, int64_t count, Dtype dtype, int to, const std::string& name);
-  Work recv(void* data, int64_t count, Dtype dtype, int from, const std::string& name);
+  NewWork send(const void* data, int64_t count, Dtype dtype, int to, const std::string& name);
+  NewWork recv(void* data, int64_t count, Dtype dtype, int from, const std::string& name);
 
   // Zeroed memory that every rank of the group can address; collectives on it need no copies. Collective: every rank
   // asks for the same number of bytes and gets memory of its own. Freed with the last pointer, which may outlive the
@@ -109,8 +136,8 @@ class Group {
   std::shared_ptr<std::byte> allocate_shared(size_t size_bytes, const std::string& name);
 
   // What all functions above become: a call whose arguments are right, with its buffers. A transport implements this
-  // one; a group in front of another passes it on. barrier() and allocate_shared() wait for the Work.
-  virtual Work start(Call call, Buffers buffers) = 0;
+  // one; a group in front of another passes it on.
+  virtual Work start(Call call, Buffers buffers, Start how) = 0;
 
   // What this rank has sent since the group was made; complete for calls whose wait() has returned.
   virtual Traffic traffic() const = 0;
@@ -124,7 +151,7 @@ class Group {
   virtual void abort(const std::string& reason) = 0;
 
  private:
-  Work checked(Call call, Buffers buffers);
+  NewWork checked(Call call, Buffers buffers);
 };
 
 // The identity: a group of one.

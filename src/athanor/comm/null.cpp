@@ -17,7 +17,7 @@ class NullGroup final : public Group {
   const std::string& name() const override { return name_; }
 
   // Addresses without memory, as on the null device.
-  Work start(Call call, Buffers buffers) override {
+  Work start(Call call, Buffers buffers, Start) override {
     traffic_.add(call.collective, direct_bytes(call, buffers, rank_, size_));
     if (call.collective == Collective::allocate_shared) {
       *buffers.memory = {std::shared_ptr<void>(), next_address_};

@@ -45,7 +45,7 @@ class SingleGroup final : public Group {
   int size() const override { return 1; }
   const std::string& name() const override { return name_; }
 
-  Work start(Call call, Buffers buffers) override {
+  Work start(Call call, Buffers buffers, Start) override {
     throw_if_broken();
     const Collective collective = call.collective;
     Work work = run(std::move(call), std::move(buffers));

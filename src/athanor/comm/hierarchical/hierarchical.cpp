@@ -23,31 +23,34 @@ HierarchicalGroup::~HierarchicalGroup() {
   queue_.finish();
 }
 
-Work HierarchicalGroup::start(Call call, Buffers buffers) {
+Work HierarchicalGroup::start(Call call, Buffers buffers, Start how) {
   if (call.collective == Collective::send || call.collective == Collective::recv)
-    return start_message(call, std::move(buffers));
+    return start_message(call, std::move(buffers), how);
   std::string name = call.name;
-  return queue_.start(std::move(name), [this, call = std::move(call), buffers = std::move(buffers)] {
-    {
-      const std::lock_guard lock(mutex_);
-      if (failure_) failure_->raise();
-    }
-    run(call, buffers);
-  });
+  return queue_.start(
+      std::move(name),
+      [this, call = std::move(call), buffers = std::move(buffers)] {
+        {
+          const std::lock_guard lock(mutex_);
+          if (failure_) failure_->raise();
+        }
+        run(call, buffers);
+      },
+      how);
 }
 
-void HierarchicalGroup::inside(const std::function<Work(Group& inner)>& step) {
+void HierarchicalGroup::inside(const std::function<void(Group& inner)>& step) {
   try {
-    step(*inner_).wait();
+    step(*inner_);
   } catch (const PeerLost& error) {
     const int rank = outer_->rank() * inner_->size() + error.rank();
     throw PeerLost(rank, fmt::format("rank {} was lost, inside its host: {}", rank, error.what()));
   }
 }
 
-void HierarchicalGroup::across(const std::function<Work(Group& outer)>& step) {
+void HierarchicalGroup::across(const std::function<void(Group& outer)>& step) {
   try {
-    step(*outer_).wait();
+    step(*outer_);
   } catch (const PeerLost& error) {
     const int rank = error.rank() * inner_->size() + inner_->rank();
     throw PeerLost(rank, fmt::format("rank {} was lost, between hosts: {}", rank, error.what()));
@@ -75,10 +78,7 @@ void HierarchicalGroup::throw_if_broken() {
     const std::lock_guard lock(mutex_);
     if (failure_) failure_->raise();
   }
-  const auto look = [](Group& group) {
-    group.throw_if_broken();
-    return Work();
-  };
+  const auto look = [](Group& group) { group.throw_if_broken(); };
   inside(look);
   across(look);
   if (direct_) direct_->throw_if_broken();
@@ -99,11 +99,11 @@ HierarchicalGroup::Peer HierarchicalGroup::peer(int rank, const std::string& nam
   return {*outer_, rank / n};
 }
 
-Work HierarchicalGroup::start_message(const Call& call, Buffers buffers) {
+Work HierarchicalGroup::start_message(const Call& call, Buffers buffers, Start how) {
   const Peer other = peer(call.root, call.name);
   Call passed = call;
   passed.root = other.rank;
-  return other.group.start(std::move(passed), std::move(buffers));
+  return other.group.start(std::move(passed), std::move(buffers), how);
 }
 
 Traffic HierarchicalGroup::traffic() const {

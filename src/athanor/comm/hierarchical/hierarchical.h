@@ -42,7 +42,7 @@ class HierarchicalGroup final : public Group {
   const Group& inner() const { return *inner_; }
   const Group& outer() const { return *outer_; }
 
-  Work start(Call call, Buffers buffers) override;
+  Work start(Call call, Buffers buffers, Start how) override;
   Traffic traffic() const override;  // of all levels
   void throw_if_broken() override;
   void abort(const std::string& reason) override;
@@ -54,12 +54,12 @@ class HierarchicalGroup final : public Group {
   };
   void run(const Call& call, const Buffers& buffers);
   // One step of a call, on the inner or outer level. In a PeerLost the rank becomes a rank of this group.
-  void inside(const std::function<Work(Group& inner)>& step);
-  void across(const std::function<Work(Group& outer)>& step);
+  void inside(const std::function<void(Group& inner)>& step);
+  void across(const std::function<void(Group& outer)>& step);
   GroupFailure failure_of(const std::exception& error);
   void break_levels(const GroupFailure& failure);
   Peer peer(int rank, const std::string& name);
-  Work start_message(const Call& call, Buffers buffers);
+  Work start_message(const Call& call, Buffers buffers, Start how);
 
   // In hierarchical_calls.cpp and hierarchical_tree.cpp, within a call.
   void run_all_reduce(std::byte* data, int64_t count, Dtype dtype, const std::string& name);

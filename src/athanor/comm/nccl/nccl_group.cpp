@@ -62,9 +62,9 @@ bool NcclGroup::is_of_device(const Call& call, const Buffers& buffers) const {
   return on_device > 0;
 }
 
-Work NcclGroup::start(Call call, Buffers buffers) {
+Work NcclGroup::start(Call call, Buffers buffers, Start how) {
   if (call.collective == Collective::send || call.collective == Collective::recv)
-    return start_message(call, buffers);
+    return start_message(call, buffers, how);
   if (call.collective == Collective::allocate_shared) {
     *buffers.memory = allocate(call);
     return {};
@@ -72,18 +72,23 @@ Work NcclGroup::start(Call call, Buffers buffers) {
   const bool has_counts = call.collective == Collective::all_to_all_v;
   std::string name = call.name;
   if (!is_of_device(call, buffers) && !has_counts)
-    return queue_.start(std::move(name), [this, call = std::move(call), buffers = std::move(buffers)] {
-      host_->start(call, buffers).wait();
-    });
+    return queue_.start(
+        std::move(name),
+        [this, call = std::move(call), buffers = std::move(buffers)] {
+          host_->start(call, buffers, Start::at_once).wait();
+        },
+        how);
   const auto event = std::make_shared<CudaEvent>(device_.queue);
-  return queue_.start(std::move(name),
-                      [this, has_counts, call = std::move(call), buffers = std::move(buffers), event] {
-                        meet(call);
-                        if (has_counts)
-                          run_all_to_all_v(call, buffers, *event);
-                        else
-                          run(call, buffers, *event);
-                      });
+  return queue_.start(
+      std::move(name),
+      [this, has_counts, call = std::move(call), buffers = std::move(buffers), event] {
+        meet(call);
+        if (has_counts)
+          run_all_to_all_v(call, buffers, *event);
+        else
+          run(call, buffers, *event);
+      },
+      how);
 }
 
 void NcclGroup::run(const Call& call, const Buffers& buffers, const CudaEvent& event) {
@@ -118,7 +123,7 @@ void NcclGroup::run_all_to_all_v(const Call& call, const Buffers& buffers, const
   check(difference.empty(), "group '{}', {}: {}", name(), call.text(), difference);
   check(!(is_on_host && is_on_device), "{}: some ranks have their rows on a device and some on the host",
         place(call));
-  if (!is_on_device) return host_->start(call, buffers).wait();
+  if (!is_on_device) return host_->start(call, buffers, Start::at_once).wait();
   move(call, buffers, event, [&] { run_rows(call, buffers); });
 }
 

@@ -37,7 +37,7 @@ class NcclGroup final : public Group, private RowCalls {
   int size() const override { return host_->size(); }
   const std::string& name() const override { return host_->name(); }
 
-  Work start(Call call, Buffers buffers) override;
+  Work start(Call call, Buffers buffers, Start how) override;
   Traffic traffic() const override;
   void throw_if_broken() override { host_->throw_if_broken(); }
   void abort(const std::string& reason) override { host_->abort(reason); }
@@ -76,7 +76,7 @@ class NcclGroup final : public Group, private RowCalls {
                            int64_t count);
   // In nccl_stream.cpp.
   Lane& lane(int peer, bool sends);
-  Work start_message(const Call& call, const Buffers& buffers);
+  Work start_message(const Call& call, const Buffers& buffers, Start how);
   Work start_message(const Call& call, void* data, Work meeting);
 
   std::unique_ptr<Group> host_;

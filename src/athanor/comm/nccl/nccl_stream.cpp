@@ -97,11 +97,11 @@ Work NcclGroup::start_message(const Call& call, void* data, Work meeting) {
   });
 }
 
-Work NcclGroup::start_message(const Call& call, const Buffers& buffers) {
-  if (!is_of_device(call, buffers)) return host_->start(call, buffers);
+Work NcclGroup::start_message(const Call& call, const Buffers& buffers, Start how) {
+  if (!is_of_device(call, buffers)) return host_->start(call, buffers, how);
   const int peer = call.root;
   const bool sends = call.collective == Collective::send;
-  const auto announce = [&] {
+  const auto announce = [&]() -> Work {
     return sends ? host_->send(nullptr, 0, call.dtype, peer, announcement(call))
                  : host_->recv(nullptr, 0, call.dtype, peer, announcement(call));
   };

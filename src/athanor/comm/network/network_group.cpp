@@ -24,15 +24,18 @@ WireGroup::~WireGroup() {
   link_.leave();
 }
 
-Work WireGroup::start(Call call, Buffers buffers) {
+Work WireGroup::start(Call call, Buffers buffers, Start how) {
   if (call.collective == Collective::send || call.collective == Collective::recv)
     return start_message(call, buffers);
   std::string name = call.name;
-  return queue_.start(std::move(name), [this, call = std::move(call), buffers = std::move(buffers)] {
-    link_.begin(call, std::ssize(buffers.nodes));
-    run(call, buffers);
-    link_.end();
-  });
+  return queue_.start(
+      std::move(name),
+      [this, call = std::move(call), buffers = std::move(buffers)] {
+        link_.begin(call, std::ssize(buffers.nodes));
+        run(call, buffers);
+        link_.end();
+      },
+      how);
 }
 
 void WireGroup::run(const Call& call, const Buffers& buffers) {

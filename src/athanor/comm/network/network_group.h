@@ -32,7 +32,7 @@ class WireGroup final : public Group, private RowCalls {
   int size() const override { return link_.size(); }
   const std::string& name() const override { return link_.options().name; }
 
-  Work start(Call call, Buffers buffers) override;
+  Work start(Call call, Buffers buffers, Start how) override;
   Traffic traffic() const override;
   void throw_if_broken() override { link_.look_for_losses(); }
   void abort(const std::string& reason) override;

@@ -20,7 +20,7 @@ SlotGroup::~SlotGroup() {
   link_.arena().set_presence(link_.rank(), Presence::left);
 }
 
-Work SlotGroup::start(Call call, Buffers buffers) {
+Work SlotGroup::start(Call call, Buffers buffers, Start how) {
   // The data of a send are only read.
   if (call.collective == Collective::send)
     return mail_.start(call, const_cast<std::byte*>(static_cast<const std::byte*>(buffers.in)));
@@ -30,10 +30,13 @@ Work SlotGroup::start(Call call, Buffers buffers) {
         call.name, buffers.nodes.size(), rank(), most);
   call.place = place_of(call, buffers);
   std::string name = call.name;
-  return queue_.start(std::move(name), [this, call = std::move(call), buffers = std::move(buffers)] {
-    run(call, buffers);
-    traffic_.add(call.collective, direct_bytes(call, buffers, rank(), size()));
-  });
+  return queue_.start(
+      std::move(name),
+      [this, call = std::move(call), buffers = std::move(buffers)] {
+        run(call, buffers);
+        traffic_.add(call.collective, direct_bytes(call, buffers, rank(), size()));
+      },
+      how);
 }
 
 void SlotGroup::run(const Call& call, const Buffers& buffers) {

@@ -48,7 +48,7 @@ class SlotGroup final : public Group {
   int size() const override { return link_.size(); }
   const std::string& name() const override { return link_.options().name; }
 
-  Work start(Call call, Buffers buffers) override;
+  Work start(Call call, Buffers buffers, Start how) override;
   Traffic traffic() const override { return traffic_.traffic(); }
   void throw_if_broken() override { link_.look_for_deaths(); }
   void abort(const std::string& reason) override;
