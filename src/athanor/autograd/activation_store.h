@@ -14,7 +14,7 @@
 #include <span>
 #include <vector>
 
-#include "athanor/autograd/redo.h"
+#include "athanor/autograd/selective_recompute.h"
 
 namespace athanor::autograd {
 

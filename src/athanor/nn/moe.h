@@ -53,7 +53,9 @@ class MoeLayer : public FeedForward {
 
   const MoeOptions& options() const { return options_; }
   // Sequence parallelism: from now on the input is this rank's rows of a pass.
-  void deal(std::unique_ptr<const TokenDeal> deal) { deal_ = std::move(deal); }
+  void partition_tokens(std::unique_ptr<const TokenPartition> partition) {
+    partition_ = std::move(partition);
+  }
   // Expert parallelism, before allocation: this rank holds experts [rank, rank + 1) * E / size, and `exchange`, which
   // outlives the model, dispatches and combines rows. Router, bias and shared expert are replicated. Error where E is
   // not a multiple of `size`.
@@ -73,7 +75,7 @@ class MoeLayer : public FeedForward {
   Param* bias_;
   std::unique_ptr<SwigluMlp> shared_;
   ExpertExchange* exchange_ = nullptr;
-  std::unique_ptr<const TokenDeal> deal_;
+  std::unique_ptr<const TokenPartition> partition_;
   mutable RouterLoad load_;
 };
 

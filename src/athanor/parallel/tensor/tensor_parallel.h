@@ -29,7 +29,7 @@ void sum_partial_gradients(const std::vector<std::unique_ptr<Param>>& params,
                            const std::function<const Tensor&(Param&)>& gradient_of, Group& group);
 
 // The tokens of a pass as collective_ops.h shards them.
-class PartitionedTokens final : public TokenDeal {
+class PartitionedTokens final : public TokenPartition {
  public:
   explicit PartitionedTokens(Group& group) : group_(group) {}  // the group outlives it
   FlatRange own(int64_t tokens) const override;
