@@ -2,7 +2,7 @@
 // value that is cheap to compute (a norm, an activation function, attention) is freed at the end of its block's forward
 // pass, and recomputed when the backward pass first needs it.
 //
-//   auto gelu_of_x = std::make_shared<RecomputedValue>(y, [=] { return gelu(x); }, inputs_not_in_memory);
+//   auto gelu_of_x = std::make_shared<RecomputedValue>(y, [=] { return gelu(x); }, inputs);
 //   gelu_of_x->release();    // frees the memory of y; tensors that share it stay valid objects
 //   gelu_of_x->restore();    // computes it again: they hold the same values
 //

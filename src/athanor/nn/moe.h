@@ -10,9 +10,9 @@
 //
 //   MoeLayer moe(&block, "moe", options);
 //   Var y = moe(x);
-//   tape.backward(...);
+//   tape.backward(loss);
 //   const RouterLoad load = moe.take_load();              // of the pass: exact counts
-//   moe.balance(sum of load.chosen over the whole step);   // moves the bias
+//   moe.balance(chosen_in_step);                          // sums over the step and all ranks; moves the bias
 //
 // Parameters: router.weight [E,C]; experts.gate, experts.up [E,F,C], experts.down [E,C,F] (".weight"); router.bias
 // [E], f32, a buffer; shared.gate, .up, .down. The load counts each recorded pass once, also under recompute. Errors:

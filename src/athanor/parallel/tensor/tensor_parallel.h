@@ -6,7 +6,7 @@
 //   ...                                                   // the step's gradients are complete
 //   sum_partial_gradients(model.params(), gradient_of, group);
 //   double squares = 0;
-//   for (param : model.params()) if (param->is_first_copy()) squares += sum_squares(gradient_of(*param));
+//   for (const auto& param : model.params()) if (param->is_first_copy()) squares += sum_squares(gradient_of(*param));
 //   group.all_reduce(&squares, 1, Dtype::f64, "gradient norm").wait();     // counts each element once
 //
 // gradient_of may return a shard (ZeRO), the same elements on all ranks. Errors: those of the group. Thread rule: one
