@@ -60,8 +60,8 @@ std::string text_of_units(const Config& config) {
 
 void take(Training& training, const Counts& counts) {
   training.share_micro_batches(counts);
-  const LoadBalancers& dealers = training.load_balancers();
-  const auto unit = static_cast<size_t>(dealers.units[static_cast<size_t>(dealers.group->rank())]);
+  const LoadBalancers& balancers = training.load_balancers();
+  const auto unit = static_cast<size_t>(balancers.units[static_cast<size_t>(balancers.group->rank())]);
   EXPECT_EQ(std::ssize(training.own_micro_batches()), counts[unit]);
 }
 
@@ -140,16 +140,16 @@ TEST(BalanceLayouts, SetsOfShardsAndStateOnDiskAreShared) {
   }
 }
 
-// What the dealers of all ranks say after each step, where rank `slow(step)` takes three times as long as the others.
+// What the balancers of all ranks say after each step, where rank `slow(step)` takes three times as long as the others.
 std::vector<Counts> partitioned(const Config& config, const std::function<int(int64_t)>& slow) {
   const auto ranks =
       static_cast<size_t>(config.parallel.dp * config.parallel.tp * config.parallel.pp * config.parallel.cp);
-  std::vector<std::unique_ptr<LoadBalancer>> dealers(ranks);
+  std::vector<std::unique_ptr<LoadBalancer>> balancers(ranks);
   std::vector<std::vector<Counts>> counts(ranks);
   const VerifyRun run = run_layout(
       config, {.begin =
                    [&](Training& training, TrainState&, World& world) {
-                     dealers[static_cast<size_t>(world.rank())] =
+                     balancers[static_cast<size_t>(world.rank())] =
                          std::make_unique<LoadBalancer>(config, training);
                    },
                .after_step =
@@ -157,15 +157,15 @@ std::vector<Counts> partitioned(const Config& config, const std::function<int(in
                      const auto me = static_cast<size_t>(world.rank());
                      const double seconds = (world.rank() == slow(state.step) ? 3.0 : 1.0) *
                                             static_cast<double>(training.own_micro_batches().size());
-                     const Counts before = dealers[me]->counts();
-                     const bool anew = dealers[me]->after_step(
+                     const Counts before = balancers[me]->counts();
+                     const bool anew = balancers[me]->after_step(
                          state.step, {.forward = 0.25 * seconds, .backward = 0.75 * seconds},
                          state.step < config.train.steps);
-                     EXPECT_EQ(anew, dealers[me]->counts() != before);
-                     counts[me].push_back(dealers[me]->counts());
+                     EXPECT_EQ(anew, balancers[me]->counts() != before);
+                     counts[me].push_back(balancers[me]->counts());
                      const LoadBalancers& all = training.load_balancers();
                      const auto unit = static_cast<size_t>(all.units[static_cast<size_t>(all.group->rank())]);
-                     EXPECT_EQ(std::ssize(training.own_micro_batches()), dealers[me]->counts()[unit]);
+                     EXPECT_EQ(std::ssize(training.own_micro_batches()), balancers[me]->counts()[unit]);
                    }});
   Config even = config;
   even.parallel.load_balance = "even";

@@ -78,9 +78,11 @@ TEST(Ranks, SetsOfShardsHaveEveryExpertAsOften) {
   EXPECT_EQ(refusal(sharded(3, 2, 2), 24), "") << "of dp x cp ranks";
   EXPECT_THAT(
       refusal(sharded(3, 2), 12),
-      AllOf(HasSubstr("parallel.shard_degree: got 3 with parallel.ep = 2, sets of 3 ranks (x cp x tp), "
-                      "expected a multiple of 2 or at most 2"),
-            HasSubstr("the nearest is 4")));
+      AllOf(
+          HasSubstr(
+              "parallel.shard_degree: got 3 with parallel.ep = 2, shard groups of 3 ranks (with cp and tp), "
+              "expected a multiple of 2 or at most 2"),
+          HasSubstr("the nearest is 4")));
   EXPECT_THAT(refusal(sharded(6, 4), 12), AllOf(HasSubstr("got 6 with parallel.ep = 4"), HasSubstr("is 4")));
   EXPECT_EQ(refusal(sharded(4, 4), 12), "") << "what the hint says";
 }

@@ -49,10 +49,11 @@ class ExpertMicroBatches {
     return num_micro_batches / sharing * ranks;
   }
   void begin(std::vector<int64_t> own, std::vector<int64_t> of_experts) {
-    check(parts_ > 0 ? own == of_experts : own.size() == of_experts.size(),
-          "expert parallel: got experts on ranks with other micro-batches, expected {} neighbours with the "
-          "same",
-          parts_);
+    check(
+        parts_ > 0 ? own == of_experts : own.size() == of_experts.size(),
+        "expert parallel: got an ep group whose ranks have different micro-batches, expected {} consecutive "
+        "ranks with the same ones",
+        parts_);
     own_ = std::move(own);
     of_experts_ = std::move(of_experts);
   }
