@@ -56,6 +56,8 @@ struct Field {
 
 const std::vector<Field<Config>>& config_fields();
 const std::vector<Field<ChannelConfig>>& channel_fields();
+const std::vector<Field<Config>>&
+shape_fields();  // of [model], without preset and config, which name a model
 
 const Field<Config>* find_field(std::string_view section, std::string_view name);  // null: unknown
 std::vector<std::string> section_names();
