@@ -72,13 +72,12 @@ TEST_F(TapeTest, BothPartsInOnePassWhereNothingIsDeferred) {
     Weighted::parts.clear();
     w.set_grad(zeros(engine.arena, {1}, Dtype::f32, Category::gradients));
     Tape tape({.record = true});
-    int ready = 0;
-    tape.on_weight_ready([&](Weight&) { ++ready; });
+    const ReadyGradients ready({&w});
     const Var x = tape.leaf(values({3.0f}));
     const Var y = apply<WeightedAtOnce>(tape, x, w);
     tape.backward(apply<AddScaled>(tape, x, y, 1.0f), values({1.0f}), deferred);
-    if (deferred != nullptr) deferred->run([&](Weight&) { ++ready; });
-    EXPECT_EQ(ready, 1);
+    if (deferred != nullptr) deferred->run(0);
+    EXPECT_EQ(ready.uses.size(), 1u);
     EXPECT_THAT(to_floats(tape.grad(x)), ElementsAre(5.0f));
     EXPECT_THAT(to_floats(w.grad()), ElementsAre(3.0f));
   };
@@ -92,8 +91,7 @@ TEST_F(TapeTest, BothPartsInOnePassWhereNothingIsDeferred) {
 TEST_F(TapeTest, ForwardSeesThePassAndBackwardBeginsOnce) {
   Weight& w = weight("w", {0.0f});
   Tape tape({.step = 10, .record = true});
-  std::vector<Weight*> ready;
-  tape.on_weight_ready([&](Weight& complete) { ready.push_back(&complete); });
+  const ReadyGradients ready({&w});
   const Var x = tape.leaf(values({3.0f}));
   const Var y = apply<Negated>(tape, x, &w);
   EXPECT_THAT(to_floats(y.value), ElementsAre(7.0f));
@@ -101,7 +99,7 @@ TEST_F(TapeTest, ForwardSeesThePassAndBackwardBeginsOnce) {
   tape.backward(z, values({2.0f}));
   EXPECT_THAT(to_floats(tape.grad(x)), ElementsAre(2.0f));  // negated twice
   EXPECT_THAT(to_floats(w.grad()), ElementsAre(2.0f));
-  EXPECT_THAT(ready, ElementsAre(&w));
+  EXPECT_THAT(ready.uses, ElementsAre(w.use()));
 }
 
 // A weight alone asks for a gradient, as in an embedding.

@@ -47,14 +47,14 @@ TEST_F(TapeTest, ASharedGradientIsNotAddedToInPlace) {
 
 TEST_F(TapeTest, WeightsComeFromTheLastToTheFirstAndBeforeTheirInputs) {
   Weight &first = weight("first", {2.0f}), &second = weight("second", {3.0f});
-  Tape tape({.record = true});
-  std::vector<std::string> ready;
-  tape.on_weight_ready([&](Weight& complete) { ready.push_back(complete.use()); });
+  Tape tape({.micro_batch = 3, .record = true});
+  ReadyGradients ready({&first, &second});
   const Var x = tape.leaf(values({5.0f}));
   tape.backward(apply<Weighted>(tape, apply<Weighted>(tape, x, first), second), values({1.0f}));
   EXPECT_THAT(Weighted::parts,
               ElementsAre("weight second", "input of second", "weight first", "input of first"));
-  EXPECT_THAT(ready, ElementsAre("second", "first"));
+  EXPECT_THAT(ready.uses, ElementsAre("second", "first"));
+  EXPECT_THAT(ready.micro_batches, ElementsAre(3, 3));
   EXPECT_THAT(to_floats(second.grad()), ElementsAre(10.0f));
   EXPECT_THAT(to_floats(first.grad()), ElementsAre(15.0f));
   EXPECT_THAT(to_floats(tape.grad(x)), ElementsAre(6.0f));
@@ -63,16 +63,18 @@ TEST_F(TapeTest, WeightsComeFromTheLastToTheFirstAndBeforeTheirInputs) {
 TEST_F(TapeTest, DeferredWeightsRunLaterInTheSameOrderToTheSameBits) {
   Weight &first = weight("first", {2.0f}), &second = weight("second", {3.0f});
   Tape tape({.record = true});
+  ReadyGradients ready({&first, &second});
   const Var x = tape.leaf(values({5.0f}));
   DeferredWeights deferred;
   tape.backward(apply<Weighted>(tape, apply<Weighted>(tape, x, first), second), values({1.0f}), &deferred);
   EXPECT_THAT(Weighted::parts, ElementsAre("input of second", "input of first"));
   EXPECT_FALSE(deferred.empty());
   Weighted::parts.clear();
-  std::vector<std::string> ready;
-  deferred.run([&](Weight& complete) { ready.push_back(complete.use()); });
+  EXPECT_THAT(ready.uses, ElementsAre());
+  deferred.run(3);
   EXPECT_THAT(Weighted::parts, ElementsAre("weight second", "weight first"));
-  EXPECT_THAT(ready, ElementsAre("second", "first"));
+  EXPECT_THAT(ready.uses, ElementsAre("second", "first"));
+  EXPECT_THAT(ready.micro_batches, ElementsAre(3, 3));
   EXPECT_TRUE(deferred.empty());
   EXPECT_THAT(to_floats(second.grad()), ElementsAre(10.0f));
   EXPECT_THAT(to_floats(first.grad()), ElementsAre(15.0f));
@@ -85,7 +87,7 @@ TEST_F(TapeTest, WhatANodeSavedIsFreedWhenItsBackwardHasRun) {
   const uint64_t before = activation_bytes();
   Tape tape({.record = true});
   std::vector<uint64_t> held;
-  tape.on_weight_ready([&](Weight&) { held.push_back((activation_bytes() - before) / 64); });
+  const ReadyGradients ready({&w}, [&] { held.push_back((activation_bytes() - before) / 64); });
   Var x = tape.leaf(values({1.0f}));
   for (int i = 0; i < 3; ++i) x = apply<Weighted>(tape, x, w);
   const Tensor result = std::exchange(x.value, {});

@@ -148,17 +148,16 @@ TEST_F(GradientTest, RecomputeGivesTheSameBits) {
   const auto run = [&](bool again, bool split) {
     Tape tape(PassContext{.seed = 1, .step = 2, .first_sequence = 1, .record = true, .dropout = true});
     weight.set_grad(zeros(engine_.arena, {8, 8}, Dtype::f32, Category::gradients));
-    int completed = 0;
-    tape.on_weight_ready([&](Weight&) { ++completed; });
+    const ReadyGradients ready({&weight});
     const Var x = tape.leaf(input);
     const Var y = again ? recompute(x, block) : block(x);
     DeferredWeights deferred;
     tape.backward(y, dy, split ? &deferred : nullptr);
     if (split) {
       EXPECT_EQ(to_floats(weight.grad()), std::vector<float>(64, 0.0f)) << "weights must wait";
-      deferred.run([&](Weight&) { ++completed; });
+      deferred.run(0);
     }
-    EXPECT_EQ(completed, 1);
+    EXPECT_EQ(ready.uses.size(), 1u);
     auto all = to_floats(tape.grad(x));
     const auto dw = to_floats(weight.grad());
     all.insert(all.end(), dw.begin(), dw.end());
@@ -198,7 +197,7 @@ TEST_F(GradientTest, ForgottenValuesAreMadeAgainWithTheSameBits) {
     EXPECT_EQ(to_floats(y.value).size(), 64u);
     DeferredWeights deferred;
     tape.backward(y, dy, split ? &deferred : nullptr);
-    deferred.run({});
+    deferred.run(0);
     auto all = to_floats(tape.grad(x));
     for (Weight* each : {&weight, &scale}) {
       const auto dw = to_floats(each->grad());

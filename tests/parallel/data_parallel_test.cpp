@@ -105,7 +105,7 @@ TEST(DataParallel, RefusesMicroBatchesThatCannotBeSharedOut) {
   const auto step = [](int64_t micro_batches) {
     return [micro_batches](DataParallel& parallel) {
       const std::vector<int64_t> own = parallel.micro_batches_of_step(micro_batches);
-      parallel.begin_step(micro_batches);
+      parallel.begin_step({micro_batches});
     };
   };
   EXPECT_EQ(refusal_of_options({}, step(2)), "");
@@ -116,7 +116,7 @@ TEST(DataParallel, RefusesMicroBatchesThatCannotBeSharedOut) {
   const auto shares = [](const std::vector<int64_t>& counts) {
     return [counts](DataParallel& parallel) {
       parallel.share_micro_batches(counts);
-      parallel.begin_step(4);
+      parallel.begin_step({4});
     };
   };
   EXPECT_EQ(refusal_of_options({.stage = 1}, shares({3, 1})), "");
@@ -125,11 +125,9 @@ TEST(DataParallel, RefusesMicroBatchesThatCannotBeSharedOut) {
   EXPECT_THAT(refusal_of_options({}, shares({2, 1, 1})), HasSubstr("the shares of 3 ranks"));
   EXPECT_THAT(refusal_of_options({.stage = 2}, shares({3, 1})),
               HasSubstr("got shares of micro-batches for 2 ranks with sharded gradients"));
-  const auto rounds = [](DataParallel& parallel) {
-    parallel.begin_step(3);
-    parallel.begin_pass();
-  };
-  EXPECT_THAT(refusal_of_options({.stage = 2}, rounds),
+  const auto one_section = [](const Weight&) { return 0; };  // as in a pipeline
+  EXPECT_EQ(refusal_of_options({.stage = 2}, step(3)), "");
+  EXPECT_THAT(refusal_of_options({.stage = 2, .section = one_section}, step(3)),
               HasSubstr("got 3 micro-batches for 2 ranks of a pipeline"));
 }
 
@@ -137,7 +135,7 @@ TEST(DataParallel, RanksThatShareExpertsHaveEquallyManyMicroBatches) {
   const auto alone = make_thread_groups(1);
   const DataParallelOptions apart{.expert_group = alone[0].get()};
   const auto begin = [](int64_t micro_batches) {
-    return [micro_batches](DataParallel& parallel) { parallel.begin_step(micro_batches); };
+    return [micro_batches](DataParallel& parallel) { parallel.begin_step({micro_batches}); };
   };
   // A rank each, since the group of its experts is its own.
   DataParallelOptions replica_groups = apart;
@@ -176,18 +174,18 @@ TEST(DataParallel, ExpertsAreSummedOverMoreRanksWithTheSameShares) {
           param->allocate(engine.arena, Dtype::f32, true);
         parallel.allocate();
         parallel.share_micro_batches({2, 1});
-        parallel.begin_step(3);
-        parallel.begin_pass();
-        for (const int64_t micro_batch : parallel.micro_batches_of_step(3))
+        parallel.begin_step({3});
+        const std::vector<int64_t> own = parallel.micro_batches_of_step(3);
+        for (size_t m = 0; m < own.size(); ++m)
           for (Weight* weight : {parameters.weights[1], parameters.weights[0]}) {
             const bool is_expert = weight == parameters.weights[1];
             Tensor& slot = weight->grad();
             const float addend = !is_expert ? 1.0f : place == 0 ? 10.0f : 100.0f;
             for (int64_t i = 0; i < slot.numel(); ++i)
-              slot.data<float>()[i] += addend * static_cast<float>(micro_batch + 1);
-            parallel.weight_ready(*weight, micro_batch);
+              slot.data<float>()[i] += addend * static_cast<float>(own[m] + 1);
+            weight->grad_ready(static_cast<int64_t>(m));
           }
-        parallel.end_pass();
+        parallel.end_micro_batch();
         parallel.finish();
         for (Param* param : {&parameters.dense, &parameters.experts})
           for (const float sum : to_floats(parallel.grad(*param)))
@@ -224,16 +222,16 @@ std::vector<double> check_norms(Group& group, const DataParallelOptions& options
   Meter meter;
   std::vector<double> of_first;
   for (int step = 0; step < 3; ++step) {
-    parallel.begin_step(kMicroBatches);
-    parallel.begin_pass();
-    for (const int64_t micro_batch : parallel.micro_batches_of_step(kMicroBatches))
+    parallel.begin_step({kMicroBatches});
+    const std::vector<int64_t> own = parallel.micro_batches_of_step(kMicroBatches);
+    for (size_t m = 0; m < own.size(); ++m)
       for (auto weight = norms.weights.rbegin(); weight != norms.weights.rend(); ++weight) {
-        const std::string name = (*weight)->use() + std::to_string(100 * step + micro_batch);
+        const std::string name = (*weight)->use() + std::to_string(100 * step + own[m]);
         const Tensor gradient = engine.random((*weight)->param().shape(), name);
         kernels_of(gradient).elementwise.accumulate(*engine.queue, (*weight)->grad(), gradient);
-        parallel.weight_ready(**weight, micro_batch);
+        (*weight)->grad_ready(static_cast<int64_t>(m));
       }
-    parallel.end_pass();
+    parallel.end_micro_batch();
     parallel.finish();
     if (step == 2) {  // what is changed afterwards has other squares
       Tensor changed = parallel.grad(norms.matrix);

@@ -1,8 +1,10 @@
 // What tests of the engine start from: threads, a queue and an arena, and tensors with known random values.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "athanor/autograd/param.h"
@@ -45,6 +47,26 @@ struct Engine {
   ThreadPool pool;
   std::unique_ptr<Queue> queue;
   Arena arena;
+};
+
+// Notes the weights whose gradients are ready, and of which micro-batch.
+struct ReadyGradients final : GradSource {
+  explicit ReadyGradients(std::vector<Weight*> of, std::function<void()> also = {})
+      : weights(std::move(of)), on_ready(std::move(also)) {
+    for (Weight* weight : weights) weight->set_grad_source(this);
+  }
+  ~ReadyGradients() override {
+    for (Weight* weight : weights) weight->set_grad_source(nullptr);
+  }
+  void grad_ready(Weight& weight, int64_t micro_batch) override {
+    uses.push_back(weight.use());
+    micro_batches.push_back(micro_batch);
+    if (on_ready) on_ready();
+  }
+  std::vector<Weight*> weights;
+  std::function<void()> on_ready;
+  std::vector<std::string> uses;
+  std::vector<int64_t> micro_batches;
 };
 
 inline std::vector<float> to_floats(const Tensor& x) {

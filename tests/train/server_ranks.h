@@ -142,11 +142,12 @@ class ServerRun {
     double loss_scale = first_state(config_).loss_scale.scale;
     for (int64_t step = 1; step <= config_.train.steps && (stop_step == 0 || step <= stop_step); ++step) {
       std::vector<double> losses(2, 0.0);
-      servers.begin_step(step, loss_scale);
+      servers.begin_step(
+          {.num_micro_batches = settings_.num_micro_batches, .update = step, .loss_scale = loss_scale});
+      int64_t index = 0;
       for (const int64_t micro_batch : servers.micro_batches_of_step(settings_.num_micro_batches)) {
-        const auto begin = [&](Tape& tape) { servers.begin_micro_batch(tape, micro_batch); };
         const Accumulated done =
-            compute_micro_batch_of(config_, model, engine.arena, step, micro_batch, begin, loss_scale);
+            compute_micro_batch_of(config_, model, engine.arena, step, micro_batch, index++, loss_scale);
         count(step, micro_batch);
         losses[0] += done.loss;
         losses[1] += done.tokens;

@@ -15,20 +15,20 @@ struct Accumulated {
   double loss = 0.0, tokens = 0.0;
 };
 
-// The losses of a micro-batch of `step`, after its backward pass. `begin` is given the tape before.
+// The losses of a micro-batch of `step`, after its backward pass. `index`: its number among those of the rank.
 inline Accumulated compute_micro_batch_of(const Config& config, const Model& model, Arena& arena,
-                                          int64_t step, int64_t micro_batch,
-                                          const std::function<void(Tape&)>& begin, double loss_scale = 1.0) {
+                                          int64_t step, int64_t micro_batch, int64_t index,
+                                          double loss_scale = 1.0) {
   const Batch batch = make_batch(config, step, micro_batch);
   Tape tape({.seed = config.train.seed,
              .step = static_cast<uint64_t>(step),
+             .micro_batch = index,
              .first_sequence = batch.first_index,
              .num_sequences = batch.num_sequences,
              .seq_len = batch.seq_len,
              .record = true,
              .dropout = true,
              .loss_scale = static_cast<float>(loss_scale)});
-  begin(tape);
   const auto ids = [&](const std::vector<int32_t>& of) {
     return to_tensor(arena, of, batch.num_sequences, batch.seq_len);
   };
@@ -43,12 +43,11 @@ inline Accumulated compute_micro_batch_of(const Config& config, const Model& mod
 inline Accumulated accumulate(Training& training, const Config& config, int64_t step,
                               const LeafRange& micro_batches, double loss_scale = 1.0) {
   Accumulated sums;
-  training.parallel->begin_step(micro_batches.second - micro_batches.first);
+  training.parallel->begin_step({.num_micro_batches = micro_batches.second - micro_batches.first});
   for (int64_t micro_batch = micro_batches.first; micro_batch < micro_batches.second; ++micro_batch) {
-    const Accumulated done = compute_micro_batch_of(
-        config, *training.model, training.arena, step, micro_batch,
-        [&](Tape& tape) { training.parallel->begin_micro_batch(tape, micro_batch - micro_batches.first); },
-        loss_scale);
+    const Accumulated done =
+        compute_micro_batch_of(config, *training.model, training.arena, step, micro_batch,
+                               micro_batch - micro_batches.first, loss_scale);
     sums.loss += done.loss;
     sums.tokens += done.tokens;
     training.parallel->end_micro_batch();

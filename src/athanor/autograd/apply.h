@@ -9,6 +9,7 @@
 //     static Tensor backward(const Saved&, const Tensor& dy, const Tensor* base);  // both parts in one pass
 //     static Tensor begin_backward(const Saved&, Tensor dy);                               // see Node
 //     static constexpr bool kCheapToRecompute = true;  // selective recompute: forward is cheap for its memory
+//     static constexpr bool kGradInForward = true;  // forward adds the weights' gradients; the caller tells the weights
 //   };
 //
 // forward gets a Var argument as its Tensor, a Weight& or Weight* (null: no such weight) as itself, anything else
@@ -48,7 +49,7 @@ bool note(OpNode<Op>& node, const Var& argument) {
 }
 template <typename Op>
 bool note(OpNode<Op>& node, Weight& argument) {
-  node.weights.push_back(&argument);
+  if constexpr (!requires { requires Op::kGradInForward; }) node.weights.push_back(&argument);
   return true;
 }
 template <typename Op>

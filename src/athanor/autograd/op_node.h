@@ -23,9 +23,9 @@ class OpNode : public Node {
     auto grads = Op::backward_input(saved, dy);
     return {std::make_move_iterator(grads.begin()), std::make_move_iterator(grads.end())};
   }
-  void backward_weight(const Tensor& dy, const WeightReady& ready) override {
+  void backward_weight(const Tensor& dy, int64_t micro_batch) override {
     if constexpr (requires { Op::backward_weight(saved, dy); }) Op::backward_weight(saved, dy);
-    say_ready(ready);
+    tell_weights(micro_batch);
   }
   bool has_weights() const override { return !weights.empty(); }
   bool adds() const override {
@@ -38,17 +38,17 @@ class OpNode : public Node {
       return Op::backward_input_onto(saved, dy, base);
     return Node::backward_input_onto(dy, base);
   }
-  std::vector<Tensor> backward(const Tensor& dy, const WeightReady& ready) override {
+  std::vector<Tensor> backward(const Tensor& dy, int64_t micro_batch) override {
     if constexpr (kInOnePass)
-      return {in_one_pass(dy, nullptr, ready)};
+      return {in_one_pass(dy, nullptr, micro_batch)};
     else
-      return Node::backward(dy, ready);
+      return Node::backward(dy, micro_batch);
   }
-  Tensor backward_onto(const Tensor& dy, const Tensor& base, const WeightReady& ready) override {
+  Tensor backward_onto(const Tensor& dy, const Tensor& base, int64_t micro_batch) override {
     if constexpr (kInOnePass)
-      return in_one_pass(dy, &base, ready);
+      return in_one_pass(dy, &base, micro_batch);
     else
-      return Node::backward_onto(dy, base, ready);
+      return Node::backward_onto(dy, base, micro_batch);
   }
 
   typename Op::Saved saved;
@@ -58,14 +58,13 @@ class OpNode : public Node {
   static constexpr bool kInOnePass = requires(const typename Op::Saved& kept, const Tensor& x) {
     Op::backward(kept, x, &x);
   };
-  Tensor in_one_pass(const Tensor& dy, const Tensor* base, const WeightReady& ready) {
+  Tensor in_one_pass(const Tensor& dy, const Tensor* base, int64_t micro_batch) {
     Tensor dx = Op::backward(saved, dy, base);
-    say_ready(ready);
+    tell_weights(micro_batch);
     return dx;
   }
-  void say_ready(const WeightReady& ready) {
-    if (ready)
-      for (Weight* weight : weights) ready(*weight);
+  void tell_weights(int64_t micro_batch) {
+    for (Weight* weight : weights) weight->grad_ready(micro_batch);
   }
 };
 

@@ -11,9 +11,8 @@ class RecomputeNode : public Node {
   }
   bool has_weights() const override { return true; }
 
-  std::vector<Tensor> backward(const Tensor& dy, const WeightReady& ready) override {
+  std::vector<Tensor> backward(const Tensor& dy, int64_t /*micro_batch*/) override {
     Tape inner(context_);
-    inner.on_weight_ready(ready);
     return {run(inner, dy, nullptr)};
   }
   // With backward split in two, the second run's tape is kept until backward_weight().
@@ -21,7 +20,7 @@ class RecomputeNode : public Node {
     inner_ = std::make_unique<Tape>(context_);
     return {run(*inner_, dy, &deferred_)};
   }
-  void backward_weight(const Tensor&, const WeightReady& ready) override { deferred_.run(ready); }
+  void backward_weight(const Tensor&, int64_t micro_batch) override { deferred_.run(micro_batch); }
 
  private:
   Tensor run(Tape& inner, const Tensor& dy, DeferredWeights* deferred) {

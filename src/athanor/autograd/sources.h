@@ -1,5 +1,5 @@
 // Interfaces for parameter state that is not always in memory (ZeRO, offload): a source provides the full value or the
-// gradient slot before each use.
+// gradient slot before each use, and is told when a gradient is complete.
 //
 //   class Shards : public ValueSource {
 //     void need(const Param& param) override;      // all-gather param's value
@@ -33,11 +33,14 @@ class ValueSource {
   // An offloaded shard, loaded into memory. Valid until the next call for another parameter.
   virtual Tensor kept(const Param& param);
 };
-// Provides gradient slots.
+// Provides gradient slots and reduces the gradients in them.
 class GradSource {
  public:
   virtual ~GradSource() = default;
-  virtual void need(Weight& weight) = 0;  // sets the weight's slot (Weight::set_grad)
+  virtual void need(Weight&) {}  // sets the weight's slot (Weight::set_grad), where it has none
+  // The slot has the weight's whole gradient of this rank's micro-batch number `micro_batch` in the step, from 0. Each
+  // weight completes the micro-batches in ascending order.
+  virtual void grad_ready(Weight& weight, int64_t micro_batch) = 0;
 };
 
 // Holds offloaded f32 masters. `values`: all elements of param.range(), or `count` of them from `first` on.

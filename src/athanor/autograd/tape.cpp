@@ -59,7 +59,7 @@ void Tape::backward(const Var& root, Tensor dy, DeferredWeights* deferred) {
     if (const int input = node->inputs.size() == 1 ? node->inputs[0] : -1;
         input >= 0 && node->adds() && grads_[static_cast<size_t>(input)].defined()) {
       Tensor& sum = grads_[static_cast<size_t>(input)];
-      sum = deferred == nullptr ? node->backward_onto(dy, sum, weight_ready_)
+      sum = deferred == nullptr ? node->backward_onto(dy, sum, context_.micro_batch)
                                 : node->backward_input_onto(dy, sum);
       if (deferred != nullptr && node->has_weights()) deferred->parts_.push_back({node, dy});
       dy = {};
@@ -67,7 +67,7 @@ void Tape::backward(const Var& root, Tensor dy, DeferredWeights* deferred) {
     }
     std::vector<Tensor> input_grads;
     if (deferred == nullptr) {
-      input_grads = node->backward(dy, weight_ready_);
+      input_grads = node->backward(dy, context_.micro_batch);
     } else {
       input_grads = node->backward_input(dy);
       if (node->has_weights()) deferred->parts_.push_back({node, dy});
@@ -122,9 +122,9 @@ const Tensor& Tape::grad(const Var& leaf) const {
   return grads_[static_cast<size_t>(leaf.node)];
 }
 
-void DeferredWeights::run(const WeightReady& ready) {
+void DeferredWeights::run(int64_t micro_batch) {
   for (Part& part : parts_) {
-    part.node->backward_weight(part.dy, ready);
+    part.node->backward_weight(part.dy, micro_batch);
     part = {};  // frees what the node saved
   }
   parts_.clear();

@@ -7,12 +7,11 @@
 //   tape.backward(loss);                               // gradients are added into each Weight's slot
 //
 // A node's backward has two parts: the gradient of its inputs, and the gradient of its weights. backward() runs both,
-// weights first, so that a finished gradient can be reduced while the rest goes on. A pipeline schedule may defer the
-// weight part (DeferredWeights) and run it later (zero bubble). The tensors that a node saved are freed as soon as its
+// weights first, so that a finished gradient (Weight::grad_ready) can be reduced while the rest goes on. A pipeline
+// schedule may defer the weight part (DeferredWeights) and run it later (zero bubble). The tensors that a node saved are freed as soon as its
 // backward has run. Errors: Error for a root that was not recorded. Thread rule: a Tape is used by one thread.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -38,6 +37,7 @@ struct Var {
 struct PassContext {
   uint64_t seed = 0;
   uint64_t step = 0;
+  int64_t micro_batch = 0;     // number among this rank's micro-batches of the step (Weight::grad_ready)
   int64_t first_sequence = 0;  // index in the step's global batch of the first sequence in this pass (law 2)
   int64_t num_sequences = 0, seq_len = 0;  // of this pass; used where ranks partition its tokens
   const SequencePart* part = nullptr;      // context parallelism (sequence_part.h); null: full sequences
@@ -50,28 +50,26 @@ struct PassContext {
   ActivationStore* activations = nullptr;  // activation offload; null: activations stay in memory
 };
 
-// Called with a weight when the backward pass has added its gradient.
-using WeightReady = std::function<void(Weight&)>;
-
 class Node {
  public:
   virtual ~Node() = default;
   // Called once, before either part. Returns the gradient that both parts get.
   virtual Tensor begin_backward(Tensor dy) { return dy; }
   virtual std::vector<Tensor> backward_input(const Tensor& dy) = 0;  // one per input, in order
-  virtual void backward_weight(const Tensor& dy, const WeightReady& ready) = 0;
+  // Adds the gradients of the weights, then tells each weight that it has that of `micro_batch`.
+  virtual void backward_weight(const Tensor& dy, int64_t micro_batch) = 0;
   virtual bool has_weights() const = 0;
   // Whether backward_input_onto() exists: for operations with one input that can add its gradient to `base` in the same
   // pass. The result is a new tensor with the bits of a separate addition.
   virtual bool adds() const { return false; }
   virtual Tensor backward_input_onto(const Tensor& dy, const Tensor& base);
   // Both parts: weights first, or in one pass.
-  virtual std::vector<Tensor> backward(const Tensor& dy, const WeightReady& ready) {
-    backward_weight(dy, ready);
+  virtual std::vector<Tensor> backward(const Tensor& dy, int64_t micro_batch) {
+    backward_weight(dy, micro_batch);
     return backward_input(dy);
   }
-  virtual Tensor backward_onto(const Tensor& dy, const Tensor& base, const WeightReady& ready) {
-    backward_weight(dy, ready);
+  virtual Tensor backward_onto(const Tensor& dy, const Tensor& base, int64_t micro_batch) {
+    backward_weight(dy, micro_batch);
     return backward_input_onto(dy, base);
   }
 
@@ -82,7 +80,7 @@ class Node {
 // Weight parts that backward() has deferred. run() does them in the order in which backward() met them.
 class DeferredWeights {
  public:
-  void run(const WeightReady& ready);
+  void run(int64_t micro_batch);
   bool empty() const { return parts_.empty(); }
 
  private:
@@ -130,9 +128,6 @@ class Tape {
   void begin_block(const Var& x);
   void end_block(const Var& y);
 
-  // Sets the function called after each weight part, with every weight that got its gradient.
-  void on_weight_ready(WeightReady ready) { weight_ready_ = std::move(ready); }
-
  private:
   void accumulate(int node, Tensor dx);
 
@@ -145,7 +140,6 @@ class Tape {
   size_t block_first_ = 0;
   std::vector<std::weak_ptr<Storage>> block_storages_;
   Arena* watched_ = nullptr;
-  WeightReady weight_ready_;
 };
 
 }  // namespace athanor::autograd

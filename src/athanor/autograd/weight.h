@@ -50,6 +50,10 @@ class Weight {
   void end_grad() {                      // zeroes the slot if nothing was added to it
     if (!begun_) grad();
   }
+  // Called by the operation that uses the weight when it has added the gradient of a micro-batch: tells the source.
+  void grad_ready(int64_t micro_batch) {
+    if (source_ != nullptr) source_->grad_ready(*this, micro_batch);
+  }
 
  private:
   Param& param_;

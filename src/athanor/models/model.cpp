@@ -80,8 +80,10 @@ Var Model::run(const ModelPart& part, Tape& tape, const Tensor& ids, Var x, cons
   if (part.embeds) x = start(tape, ids, 0);
   x = blocks(part.first, part.last, x, plan);
   if (!part.ends) return x;
-  return linear_cross_entropy(child("head").enter(final_norm(x)), head(), targets, config_.vocab_size,
-                              combine_statistics_);
+  Var loss = linear_cross_entropy(child("head").enter(final_norm(x)), head(), targets, config_.vocab_size,
+                                  combine_statistics_);
+  if (tape.recording()) head().grad_ready(tape.context().micro_batch);  // its gradient was made with the loss
+  return loss;
 }
 
 Var Model::loss(Tape& tape, const Tensor& ids, const Tensor& targets, const RecomputePlan& plan) const {

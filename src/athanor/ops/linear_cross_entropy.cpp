@@ -21,6 +21,7 @@ struct LinearCrossEntropy {
   struct Saved {
     Tensor dx;
   };
+  static constexpr bool kGradInForward = true;
   // About how many logits exist at a time (f32: 256 MiB): enough rows that reading the head and its gradient once per
   // product of a chunk costs little beside the arithmetic. More than kWholeElements logits are always split into
   // chunks. Constants, so that results depend on shapes alone.

@@ -76,7 +76,8 @@ Var view(const Var& x, const Shape& shape);
 // The loss of a language model: logits = x . head^T over the first `classes` rows of the head, softmax and
 // cross-entropy, in chunks of tokens: the [tokens, V] logits never exist whole.
 // x [..., C], head [V,C], targets [...] i32 (negative: ignored) -> per-token loss [N] f32, not averaged.
-// Its gradient is that of the sum of all losses times the pass's loss_scale.
+// Its gradient is that of the sum of all losses times the pass's loss_scale. The head's gradient is added in the forward
+// pass; the caller reports it (Weight::grad_ready).
 // Vocabulary parallelism: where the head is partitioned by rows, `combine` turns the statistics [n,3] of this rank's
 // classes (kernels/cross_entropy.h) into those of all classes (a collective); dx is then partial.
 using CombineStatistics = std::function<void(Tensor& statistics)>;

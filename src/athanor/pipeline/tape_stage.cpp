@@ -13,7 +13,9 @@ Tensor TapeStage::forward(int micro_batch, const Tensor& x) {
   const auto [entry, is_new] = passes_.try_emplace(micro_batch);
   check(is_new, "stage: got the forward of micro-batch {} a second time", micro_batch);
   Pass& pass = entry->second;
-  pass.tape = std::make_unique<Tape>(context(micro_batch));
+  PassContext numbered = context(micro_batch);
+  numbered.micro_batch = micro_batch;
+  pass.tape = std::make_unique<Tape>(std::move(numbered));
   pass.x = x.defined() ? pass.tape->leaf(x) : Var{{}, pass.tape.get(), -1};
   pass.y = compute(*pass.tape, micro_batch, pass.x);
   const Tensor y = std::move(pass.y.value);
@@ -31,7 +33,6 @@ Tensor TapeStage::run_backward(Pass& pass, const Tensor& dy, DeferredWeights* de
 
 Tensor TapeStage::backward(int micro_batch, const Tensor& dy) {
   Pass& pass = find(micro_batch, "the backward");
-  pass.tape->on_weight_ready(weight_ready(micro_batch));
   Tensor dx = run_backward(pass, dy, nullptr);
   passes_.erase(micro_batch);
   return dx;
@@ -49,7 +50,7 @@ void TapeStage::backward_weight(int micro_batch) {
   Pass& pass = find(micro_batch, "the weight gradient");
   check(pass.tape == nullptr, "stage: got the weight gradient of micro-batch {} before its input gradient",
         micro_batch);
-  pass.deferred.run(weight_ready(micro_batch));
+  pass.deferred.run(micro_batch);
   passes_.erase(micro_batch);
 }
 

@@ -36,8 +36,6 @@ class TapeStage : public Stage {
  protected:
   virtual PassContext context(int micro_batch) = 0;
   virtual Var compute(Tape& tape, int micro_batch, const Var& x) = 0;  // x: undefined on the first stage
-  // The function to call when a micro-batch has added its gradient of a weight; by default none.
-  virtual WeightReady weight_ready(int /*micro_batch*/) { return {}; }
 
  private:
   // State of one micro-batch. The values of x and y are not kept: operations save what they need.

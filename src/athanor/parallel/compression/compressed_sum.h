@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "athanor/autograd/param.h"
-#include "athanor/parallel/data/gradient_sum.h"
+#include "athanor/parallel/data/wait_clock.h"
 
 namespace athanor::parallel::compression {
 

@@ -73,8 +73,7 @@ DataParallel::DataParallel(const std::vector<Weight*>& weights, Group& group, Ar
                                                      .uses_apart = options_.values_place.is_used(),
                                                      .section = options_.section}),
       clock_(options_.trace, options_.clock),
-      log_(log == nullptr ? own_log_ : *log),
-      expert_micro_batches_(options.expert_parts) {
+      log_(log == nullptr ? own_log_ : *log) {
   if (options_.stage > 0)
     values_ = std::make_unique<GatheredValues>(
         buckets_, group_, arena_,
@@ -112,8 +111,7 @@ void DataParallel::allocate() {
     gradients_ = std::make_unique<ReplicatedGradients>(buckets_, everyone(), arena_, options_.reduce, clock_,
                                                        options_.parts, compressed_.get());
   else
-    gradients_ = std::make_unique<ShardedGradients>(buckets_, group_, arena_, options_.reduce, clock_, log_,
-                                                    options_.parts, options_.across, options_.gradients_place,
+    gradients_ = std::make_unique<ShardedGradients>(buckets_, group_, arena_, options_, clock_, log_,
                                                     compressed_.get());
   if (experts_) experts_->allocate();
 }
@@ -140,21 +138,25 @@ std::vector<int64_t> DataParallel::micro_batches_of_step(int64_t num_micro_batch
   return micro_batches;
 }
 
-void DataParallel::begin_step(int64_t num_micro_batches, int64_t update, double loss_scale) {
-  if (compressed_) compressed_->begin_step(update, loss_scale);
+void DataParallel::begin_step(const GradientStep& step) {
+  if (compressed_) compressed_->begin_step(step.update, step.loss_scale);
   clock_.reset();
   log_.begin();
   if (!gradients_->is_resident()) grads_.clear();
   final_.clear();
-  const auto [first, last] = summed_micro_batches(num_micro_batches);
-  first_micro_batch_ = first;
-  gradients_->begin_step(last - first);
+  const auto [first, last] = summed_micro_batches(step.num_micro_batches);
+  GradientStep own = step;
+  own.num_micro_batches = last - first;
+  gradients_->begin_step(own);
+  if (values_) values_->begin_step();
   if (!experts_) return;
-  const int64_t of_experts = expert_micro_batches_.in_step(last - first, everyone().size() / options_.parts,
-                                                           experts_->everyone().size());
-  expert_micro_batches_.begin(gradients_->micro_batches_of_step(last - first),
-                              experts_->micro_batches_of_step(of_experts));
-  experts_->begin_step(of_experts, update, loss_scale);
+  GradientStep of_experts = step;
+  of_experts.num_micro_batches = expert_micro_batches(
+      last - first, options_.expert_parts, everyone().size() / options_.parts, experts_->everyone().size());
+  check_expert_micro_batches(gradients_->micro_batches_of_step(last - first),
+                             experts_->micro_batches_of_step(of_experts.num_micro_batches),
+                             options_.expert_parts);
+  experts_->begin_step(of_experts);
 }
 
 // Whether this object reduces the parameter's gradient: a buffer (Param::is_state) has none, experts_ has its own.
@@ -166,53 +168,16 @@ bool DataParallel::is_expert(const Param& param) const {
   return experts_ && param.is_stack();
 }
 
-WeightReady DataParallel::start_micro_batch(int64_t micro_batch) {
-  if (values_) values_->begin_micro_batch();
-  if (!experts_) return gradients_->begin_micro_batch(micro_batch - first_micro_batch_);
-  own_ready_ = gradients_->begin_micro_batch(micro_batch - first_micro_batch_);
-  experts_ready_ = experts_->start_micro_batch(expert_micro_batches_.of(micro_batch - first_micro_batch_));
-  return [this](Weight& weight) {
-    const WeightReady& told = is_expert(weight.param()) ? experts_ready_ : own_ready_;
-    if (told) told(weight);
-  };
-}
-
-void DataParallel::begin_micro_batch(Tape& tape, int64_t micro_batch) {
-  if (WeightReady ready = start_micro_batch(micro_batch)) tape.on_weight_ready(std::move(ready));
-}
-
-void DataParallel::weight_ready(Weight& weight, int64_t micro_batch) {
-  if (is_expert(weight.param()))
-    experts_->weight_ready(weight, expert_micro_batches_.of(micro_batch - first_micro_batch_));
-  else
-    gradients_->weight_ready(weight, micro_batch - first_micro_batch_);
-}
-
 void DataParallel::end_micro_batch() {
-  gradients_->end_micro_batch();
   if (values_) values_->end_micro_batch();
   log_.end();
   if (experts_) experts_->end_micro_batch();
 }
 
-void DataParallel::begin_pass() {
-  if (values_) values_->begin_micro_batch();
-  gradients_->begin_pass();
-  log_.end();  // in a pipeline every rank has a micro-batch in every accumulation step
-  if (experts_) experts_->begin_pass();
-}
-
 void DataParallel::go_idle() {
-  DataParallel* const parts[] = {this, experts_.get()};
-  bool is_idle = false;
-  for (DataParallel* part : parts)
-    if (part != nullptr && part->gradients_->begin_idle_round()) is_idle = true;
-  if (!is_idle) return;
-  for (DataParallel* part : parts)
-    if (part != nullptr && part->values_) part->values_->begin_micro_batch();
+  if (!gradients_->misses_round() && !(experts_ && experts_->gradients_->misses_round())) return;
   log_.repeat();
-  for (DataParallel* part : parts)
-    if (part != nullptr && part->values_) part->values_->end_micro_batch();
+  end_micro_batch();
 }
 
 void DataParallel::finish() {
@@ -237,8 +202,8 @@ double DataParallel::comm_seconds() const {
   return clock_.seconds() + (experts_ ? experts_->comm_seconds() : 0.0);
 }
 
-uint64_t DataParallel::gradient_buffer_bytes() const {
-  return gradients_->buffer_bytes() + (experts_ ? experts_->gradient_buffer_bytes() : 0);
+uint64_t DataParallel::buffer_bytes() const {
+  return gradients_->buffer_bytes() + (experts_ ? experts_->buffer_bytes() : 0);
 }
 
 std::vector<CompressionState> DataParallel::compression_states() const {

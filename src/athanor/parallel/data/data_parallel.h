@@ -4,11 +4,8 @@
 //
 //   DataParallel parallel(model.weights(), group, arena, options);   // before model.allocate()
 //   parallel.allocate();                                              // after it
-//   parallel.begin_step(num_micro_batches);
-//   for (int64_t micro_batch : parallel.micro_batches_of_step(num_micro_batches)) {       // this rank's micro-batches
-//     Tape tape; parallel.begin_micro_batch(tape, micro_batch); ... tape.backward(loss); parallel.end_micro_batch();
-//   }
-//   // or, in a pipeline: begin_pass(); for each micro-batch in order weight_ready(weight, micro_batch) ...; end_pass();
+//   parallel.begin_step({.num_micro_batches = 8});
+//   ... this rank's micro-batches, as in gradients.h ...
 //   parallel.finish();                            // blocks until every gradient is reduced; then grad() is valid
 //   ... optimizer.step(parallel.grad) ...
 //   parallel.publish();                           // all-gathers the parameters that each rank has updated
@@ -44,8 +41,7 @@
 #include "athanor/comm/tree.h"
 #include "athanor/parallel/data/buckets.h"
 #include "athanor/parallel/data/data_parallel_options.h"
-#include "athanor/parallel/data/gradient_sum.h"
-#include "athanor/parallel/data/micro_batch_gradients.h"
+#include "athanor/parallel/data/gradients.h"
 #include "athanor/parallel/data/micro_batch_log.h"
 #include "athanor/parallel/data/unsharded_values.h"
 #include "athanor/parallel/expert/expert_groups.h"
@@ -58,25 +54,19 @@ struct ParamRanks {
   std::vector<FlatRange> pieces;  // by rank
 };
 
-class DataParallel final : public MicroBatchGradients {
+class DataParallel final : public Gradients {
  public:
   DataParallel(const std::vector<Weight*>& weights, Group& group, Arena& arena, DataParallelOptions options);
   void allocate();  // memory for gradients
 
-  // Stages 0 and 1: how many micro-batches each rank (with context parallelism: each `parts` ranks) takes from the next
-  // step on (load_balance.h); the default is an even split. Error with an expert_group whose expert_parts is 0.
-  void share_micro_batches(std::vector<int64_t> counts);
-  // The micro-batches of this rank. Error: fewer micro-batches than ranks.
+  // Stages 0 and 1; with context parallelism the counts of each `parts` ranks. Error with an expert_group whose
+  // expert_parts is 0.
+  void share_micro_batches(std::vector<int64_t> counts) override;
+  // Error: fewer micro-batches than ranks.
   std::vector<int64_t> micro_batches_of_step(int64_t num_micro_batches) const override;
   LeafRange summed_micro_batches(int64_t num_micro_batches) const;  // the micro-batches that grad() sums over
-  // `update`: the number of the weight update that ends the step, from 1 (for the warm-up of compression).
-  // `loss_scale`: the factor in this step's gradients, which compression takes out of its error-feedback residuals.
-  void begin_step(int64_t num_micro_batches, int64_t update = 1, double loss_scale = 1.0);
-  void begin_micro_batch(Tape& tape, int64_t micro_batch) override;
+  void begin_step(const GradientStep& step) override;
   void end_micro_batch() override;
-  void begin_pass() override;
-  void weight_ready(Weight& weight, int64_t micro_batch) override;
-  void end_pass() override { end_micro_batch(); }
   void finish() override;
   void publish();
 
@@ -102,7 +92,7 @@ class DataParallel final : public MicroBatchGradients {
   void skip_step();
   // What compression keeps from step to step; checkpoints hold it (train/engine/compression_state.h).
   std::vector<CompressionState> compression_states() const;
-  uint64_t gradient_buffer_bytes() const;
+  uint64_t buffer_bytes() const override;
 
  private:
   DataParallel(const std::vector<Weight*>& weights, Group& group, Arena& arena, DataParallelOptions options,
@@ -114,7 +104,6 @@ class DataParallel final : public MicroBatchGradients {
   }  // grad() is this rank's own, not a sum over ranks
   bool has(const Param& param) const;
   bool is_expert(const Param& param) const;
-  WeightReady start_micro_batch(int64_t micro_batch);
   void go_idle();  // a dummy micro-batch, where the last accumulation step has none for this rank
   std::vector<FlatRange> pieces(const Param& param) const;  // by rank; none where it is replicated
   Tensor add_uses(const Param& param);
@@ -123,19 +112,16 @@ class DataParallel final : public MicroBatchGradients {
   Group& group_;
   Arena& arena_;
   DataParallelOptions options_;
-  int64_t first_micro_batch_ = 0;  // of the replica group
   Buckets buckets_;
   WaitClock clock_;
   MicroBatchLog own_log_;
   MicroBatchLog& log_;  // experts_ uses the log of its owner: the collectives of both have one order
   std::unique_ptr<GatheredValues> values_;  // stages 1 to 3
   std::unique_ptr<CompressedGradients> compressed_;
-  std::unique_ptr<GradientSum> gradients_;
+  std::unique_ptr<GradientStore> gradients_;
   mutable std::unordered_map<const Param*, Tensor> grads_;  // all, or the one that was read from disk last
-  std::unordered_set<const Param*> final_;   // written by keep_grad(): all uses are added already
-  std::unique_ptr<DataParallel> experts_;    // of experts that have an expert_group
-  ExpertMicroBatches expert_micro_batches_;  // of this rank and step, numbered within the replica group
-  WeightReady own_ready_, experts_ready_;    // of the current micro-batch, where there is experts_
+  std::unordered_set<const Param*> final_;  // written by keep_grad(): all uses are added already
+  std::unique_ptr<DataParallel> experts_;   // of experts that have an expert_group
 };
 
 }  // namespace athanor::parallel::data

@@ -9,10 +9,9 @@
 #include <functional>
 
 #include "athanor/base/clock.h"
-#include "athanor/comm/tree.h"
 #include "athanor/parallel/compression/compressed_gradients.h"
 #include "athanor/parallel/data/bucket_file.h"
-#include "athanor/parallel/data/buckets.h"
+#include "athanor/parallel/data/gradients.h"
 
 namespace athanor::parallel::data {
 

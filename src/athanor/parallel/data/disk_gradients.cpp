@@ -18,35 +18,25 @@ std::vector<BucketRow> rows_of(const Buckets& buckets) {
 
 DiskGradients::DiskGradients(const Buckets& buckets, Group& group, Arena& arena, Reduce reduce,
                              WaitClock& clock, int parts, const DiskPlace& place)
-    : buckets_(buckets),
+    : GradientStore(buckets, clock),
       group_(group),
       arena_(arena),
       reduce_(reduce),
-      clock_(clock),
       file_("gradients", rows_of(buckets), Dtype::f32, arena, Category::gradients, place),
       shares_(group, parts),
       open_(buckets.list.size()),
-      pending_(buckets.list.size()) {
-  for (const Bucket& bucket : buckets_.list)
-    for (Weight* weight : bucket.weights) weight->set_grad_source(this);
-}
-
-DiskGradients::~DiskGradients() {
-  for (const Bucket& bucket : buckets_.list)
-    for (Weight* weight : bucket.weights) weight->set_grad_source(nullptr);
-}
+      pending_(buckets.list.size()) {}
 
 std::vector<int64_t> DiskGradients::micro_batches_of_step(int64_t num_micro_batches) const {
   return shares_.own_micro_batches(num_micro_batches);
 }
 
-void DiskGradients::begin_step(int64_t num_micro_batches) {
+void DiskGradients::begin_step(const GradientStep& step) {
   file_.settle();
   summing_.reset();
-  num_micro_batches_ = num_micro_batches;
-  leaves_ = shares_.own_leaves(num_micro_batches);
-  plan_ = reduce_ == Reduce::tree ? plan_pass(leaves_, shares_.num_leaves(num_micro_batches))
-                                  : plan_running_sum(leaves_, group_.rank());
+  num_leaves_ = shares_.num_leaves(step.num_micro_batches);
+  const LeafRange leaves = shares_.own_leaves(step.num_micro_batches);
+  plan_ = reduce_ == Reduce::tree ? plan_pass(leaves, num_leaves_) : plan_running_sum(leaves, group_.rank());
   file_.reserve(static_cast<size_t>(plan_.num_buffers));
   done_.assign(open_.size(), 0);
   for (size_t b = 0; b < open_.size(); ++b) {
@@ -54,10 +44,6 @@ void DiskGradients::begin_step(int64_t num_micro_batches) {
     pending_[b] = buckets_.list[b].weights.size();
     for (Weight* weight : buckets_.list[b].weights) weight->drop_grad();
   }
-}
-
-WeightReady DiskGradients::begin_micro_batch(int64_t micro_batch) {
-  return [this, micro_batch](Weight& weight) { weight_ready(weight, micro_batch); };
 }
 
 void DiskGradients::need(Weight& weight) {
@@ -83,12 +69,11 @@ void DiskGradients::read_next(size_t index) {
     file_.read_ahead(0, index);
 }
 
-void DiskGradients::weight_ready(Weight& weight, int64_t micro_batch) {
+void DiskGradients::grad_ready(Weight& weight, int64_t micro_batch) {
   const size_t index = buckets_.of(weight).bucket;
-  const int64_t expected = leaves_.first + static_cast<int64_t>(done_[index]);
-  check(shares_.own_leaf(micro_batch, num_micro_batches_) == expected,
+  check(micro_batch == static_cast<int64_t>(done_[index]),
         "gradients on disk: got '{}' of micro-batch {}, expected micro-batch {}", weight.use(), micro_batch,
-        expected - shares_.own_leaf(0, num_micro_batches_));
+        done_[index]);
   if (!open_[index].defined()) need(weight);  // no gradient was added to it: it is zero
   weight.end_grad();
   if (--pending_[index] == 0) close(index);
@@ -127,8 +112,7 @@ void DiskGradients::sum_over_ranks(size_t index, int set, const Tensor& sum) {
   const std::string name = "gradients " + std::to_string(index);
   float* data = nodes.front().data;
   if (reduce_ == Reduce::tree)
-    summing_->work = group_.all_reduce_tree(std::move(nodes), shares_.num_leaves(num_micro_batches_), data,
-                                            layout.total(), name);
+    summing_->work = group_.all_reduce_tree(std::move(nodes), num_leaves_, data, layout.total(), name);
   else if (layout.rows == 1)
     summing_->work = group_.all_reduce(data, layout.total(), Dtype::f32, name);
   else

@@ -17,26 +17,22 @@
 #include <optional>
 
 #include "athanor/parallel/data/bucket_file.h"
-#include "athanor/parallel/data/buckets.h"
-#include "athanor/parallel/data/gradient_sum.h"
+#include "athanor/parallel/data/gradients.h"
 #include "athanor/parallel/data/micro_batch_shares.h"
 #include "athanor/parallel/data/pass_plan.h"
 
 namespace athanor::parallel::data {
 
-class DiskGradients final : public GradientSum, private GradSource {
+class DiskGradients final : public GradientStore {
  public:
   DiskGradients(const Buckets& buckets, Group& group, Arena& arena, Reduce reduce, WaitClock& clock,
                 int parts, const DiskPlace& place);
-  ~DiskGradients() override;
 
   void share_micro_batches(std::vector<int64_t> counts) override { shares_.set(std::move(counts)); }
   std::vector<int64_t> micro_batches_of_step(int64_t num_micro_batches) const override;
-  void begin_step(int64_t num_micro_batches) override;
-  WeightReady begin_micro_batch(int64_t micro_batch) override;
-  void begin_pass() override {}
-  void weight_ready(Weight& weight, int64_t micro_batch) override;
-  void end_micro_batch() override {}
+  void begin_step(const GradientStep& step) override;
+  void need(Weight& weight) override;
+  void grad_ready(Weight& weight, int64_t micro_batch) override;
   void finish() override;
   bool is_resident() const override { return false; }
   Tensor piece(Weight& weight) override;  // valid until the next call
@@ -51,22 +47,18 @@ class DiskGradients final : public GradientSum, private GradSource {
     Work work;
   };
 
-  void need(Weight& weight) override;
   void read_next(size_t bucket);
   void close(size_t bucket);
   void sum_over_ranks(size_t bucket, int set, const Tensor& sum);
   void finish_sum();
   size_t set_of_sum() const { return static_cast<size_t>(plan_.left.front().buffer); }
 
-  const Buckets& buckets_;
   Group& group_;
   Arena& arena_;
   Reduce reduce_;
-  WaitClock& clock_;
   BucketFile file_;
   MicroBatchShares shares_;
-  int64_t num_micro_batches_ = 0;
-  LeafRange leaves_{0, 0};
+  int64_t num_leaves_ = 0;
   PassPlan plan_;                // its buffers are sets of the file
   std::vector<Tensor> open_;     // buckets that the backward pass has begun: f32 [total]
   std::vector<size_t> pending_;  // by bucket: weights that its current micro-batch has not completed

@@ -10,20 +10,18 @@ HybridGradients::HybridGradients(const Buckets& buckets, Group& all, Group& inne
                                  Arena& arena, Reduce reduce, WaitClock& clock, int parts,
                                  CompressedGradients* compressed)
     : ReplicatedGradients(buckets, all, arena, reduce, clock, parts, compressed),
-      buckets_(buckets),
       inner_(inner),
       across_(across),
       reduce_(reduce),
-      clock_(clock),
       compressed_(compressed) {
   check(all.size() == inner.size() * across.size() && inner.rank() == all.rank() % inner.size(),
         "hybrid sharding: got {} groups of {} ranks and number {} of them for rank {} of {}", across.size(),
         inner.size(), inner.rank(), all.rank(), all.size());
 }
 
-void HybridGradients::begin_step(int64_t num_micro_batches) {
+void HybridGradients::begin_step(const GradientStep& step) {
   scattered_.clear();  // left over if a step failed
-  ReplicatedGradients::begin_step(num_micro_batches);
+  ReplicatedGradients::begin_step(step);
 }
 
 void HybridGradients::start_sum(size_t bucket, const std::vector<TreeNode>& nodes) {

@@ -22,7 +22,7 @@ class HybridGradients final : public ReplicatedGradients {
  public:
   HybridGradients(const Buckets& buckets, Group& all, Group& inner, Group& across, Arena& arena,
                   Reduce reduce, WaitClock& clock, int parts = 1, CompressedGradients* compressed = nullptr);
-  void begin_step(int64_t num_micro_batches) override;
+  void begin_step(const GradientStep& step) override;
   void finish() override;
 
  protected:
@@ -38,11 +38,9 @@ class HybridGradients final : public ReplicatedGradients {
   void scatter(size_t bucket);
   void sum_oldest_across();
 
-  const Buckets& buckets_;
   Group& inner_;
   Group& across_;
   Reduce reduce_;
-  WaitClock& clock_;
   CompressedGradients* compressed_;
   // At most one reduce-scatter runs while the backward pass fills the next bucket.
   std::deque<Scatter> scattered_;

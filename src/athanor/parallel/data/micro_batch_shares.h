@@ -31,9 +31,6 @@ class MicroBatchShares {
   LeafRange leaves(int64_t num_micro_batches, int rank) const;
   LeafRange own_leaves(int64_t num_micro_batches) const { return leaves(num_micro_batches, own_); }
   std::vector<int64_t> own_micro_batches(int64_t num_micro_batches) const;
-  int64_t own_leaf(int64_t micro_batch, int64_t num_micro_batches) const {
-    return own_ % parts_ * num_micro_batches + micro_batch;
-  }
   int64_t num_leaves(int64_t num_micro_batches) const { return num_micro_batches * parts_; }
 
  private:

@@ -1,6 +1,7 @@
 // Gradients that every rank holds in full (ZeRO 0 and 1): flat f32 buffers divided into buckets. A bucket that the
 // rank's last micro-batch has completed is reduced at once, while the backward pass goes on. A rank takes consecutive
-// micro-batches; however many it takes, each gradient is sent once a step.
+// micro-batches; however many it takes, each gradient is sent once a step. Each weight follows the plan of the step
+// (pass_plan.h) by itself, so in a pipeline weights may be at different micro-batches.
 //
 //   Reduce::fast   a rank adds up its micro_batches in one buffer; ranks are added in the order 0 ... n-1
 //   Reduce::tree   every micro-batch starts at zero, and all of the step are added in the fixed binary tree of
@@ -20,25 +21,21 @@
 
 #include "athanor/comm/tree.h"
 #include "athanor/parallel/compression/compressed_gradients.h"
-#include "athanor/parallel/data/buckets.h"
-#include "athanor/parallel/data/gradient_sum.h"
+#include "athanor/parallel/data/gradients.h"
 #include "athanor/parallel/data/micro_batch_shares.h"
 #include "athanor/parallel/data/pass_plan.h"
 
 namespace athanor::parallel::data {
 
-class ReplicatedGradients : public GradientSum {
+class ReplicatedGradients : public GradientStore {
  public:
   ReplicatedGradients(const Buckets& buckets, Group& group, Arena& arena, Reduce reduce, WaitClock& clock,
                       int parts = 1, CompressedGradients* compressed = nullptr);
 
   void share_micro_batches(std::vector<int64_t> counts) override { shares_.set(std::move(counts)); }
   std::vector<int64_t> micro_batches_of_step(int64_t num_micro_batches) const override;
-  void begin_step(int64_t num_micro_batches) override;
-  WeightReady begin_micro_batch(int64_t micro_batch) override;
-  void begin_pass() override;
-  void weight_ready(Weight& weight, int64_t micro_batch) override;
-  void end_micro_batch() override;
+  void begin_step(const GradientStep& step) override;
+  void grad_ready(Weight& weight, int64_t micro_batch) override;
   void finish() override;
   Tensor piece(Weight& weight) override;
   uint64_t buffer_bytes() const override { return static_cast<uint64_t>(buckets_.total) * sizeof(float); }
@@ -53,40 +50,26 @@ class ReplicatedGradients : public GradientSum {
   void keep(Work work) { works_.push_back(std::move(work)); }  // finish() waits for it
 
  private:
-  using Partial = PassPlan::Partial;  // a partial sum that this rank holds
-  using Merge = PassPlan::Merge;
-
   void reserve_buffers(size_t count);
   Tensor make_buffer();
-  int take_buffer();
   Tensor slice(int buffer, const Weight& weight) const;
-  void use_buffer(int buffer);
-  void plan_last_micro_batch();
-  void weight_ready(Weight& weight);
-  void start_complete();
+  void use_first_buffer();
+  void add_to_tree(Weight& weight, size_t micro_batch);
   void start_reduce(size_t bucket);
-  void add_buffer(int into, int from, int64_t first, int64_t count);
 
-  const Buckets& buckets_;
   Group& group_;
   Arena& arena_;
   Reduce reduce_;
-  WaitClock& clock_;
   CompressedGradients* compressed_;
   std::deque<Tensor> buffers_;  // flat f32 [total]
   // Shared memory for as many buffers as the rank with most needs, since allocation is collective.
   std::vector<std::shared_ptr<std::byte>> reserved_;
-  std::vector<int> free_buffers_;
 
   MicroBatchShares shares_;
-  int64_t num_micro_batches_ = 0, num_leaves_ = 0, leaf_ = 0;
-  LeafRange leaves_{0, 0};
-  PassPlan pass_;                   // made by begin_pass()
-  std::vector<size_t> pending_;     // by bucket: weights that are not complete
-  size_t next_bucket_ = 0;          // the next to reduce: in ascending order on all ranks
-  std::vector<Partial> partials_;   // left to right
-  std::vector<Merge> last_merges_;  // additions after the last micro-batch, done bucket by bucket
-  int current_ = 0;
+  int64_t num_leaves_ = 0;
+  PassPlan plan_;                // its buffers are those of buffers_; the sum is in the first
+  std::vector<size_t> pending_;  // by bucket: weights that are not complete
+  size_t next_bucket_ = 0;       // the next to reduce: in ascending order on all ranks
   std::vector<Work> works_;
 };
 

@@ -8,32 +8,26 @@
 
 namespace athanor::parallel::data {
 
-ShardedGradients::ShardedGradients(const Buckets& buckets, Group& group, Arena& arena, Reduce reduce,
-                                   WaitClock& clock, MicroBatchLog& log, int parts, Group* across,
-                                   const DiskPlace& place, CompressedGradients* compressed)
-    : buckets_(buckets),
+ShardedGradients::ShardedGradients(const Buckets& buckets, Group& group, Arena& arena,
+                                   const DataParallelOptions& options, WaitClock& clock, MicroBatchLog& log,
+                                   CompressedGradients* compressed)
+    : GradientStore(buckets, clock),
       group_(group),
       arena_(arena),
-      reduce_(reduce),
-      clock_(clock),
+      reduce_(options.reduce),
       log_(log),
-      parts_(parts),
-      across_(across),
+      parts_(options.parts),
+      across_(options.across),
+      in_pipeline_(options.section != nullptr),
       compressed_(compressed),
       open_(buckets.list.size()),
       pending_(buckets.list.size(), 0) {
-  if (place.is_used()) {
+  if (options.gradients_place.is_used()) {
     std::vector<BucketRow> rows;
     for (const Bucket& bucket : buckets_.list) rows.push_back({names_of(bucket), bucket.layout.count});
-    file_.emplace("gradients", std::move(rows), Dtype::f32, arena_, Category::gradients, place);
+    file_.emplace("gradients", std::move(rows), Dtype::f32, arena_, Category::gradients,
+                  options.gradients_place);
   }
-  for (const Bucket& bucket : buckets_.list)
-    for (Weight* weight : bucket.weights) weight->set_grad_source(this);
-}
-
-ShardedGradients::~ShardedGradients() {
-  for (const Bucket& bucket : buckets_.list)
-    for (Weight* weight : bucket.weights) weight->set_grad_source(nullptr);
 }
 
 int ShardedGradients::micro_batches_of_round(int64_t round) const {
@@ -62,12 +56,14 @@ std::vector<int64_t> ShardedGradients::micro_batches_of_step(int64_t num_micro_b
   return micro_batches;
 }
 
-void ShardedGradients::begin_step(int64_t num_micro_batches) {
-  const LeafRange micro_batches = micro_batches_of_group(num_micro_batches);
-  all_micro_batches_ = num_micro_batches;
-  first_micro_batch_ = micro_batches.first;
+void ShardedGradients::begin_step(const GradientStep& step) {
+  all_micro_batches_ = step.num_micro_batches;
+  const LeafRange micro_batches = micro_batches_of_group(all_micro_batches_);
   num_micro_batches_ = micro_batches.second - micro_batches.first;
-  round_ = -1;
+  check(!in_pipeline_ || num_micro_batches_ % per_round() == 0,
+        "data parallel: got {} micro-batches for {} ranks of a pipeline with sharded gradients, expected a "
+        "multiple",
+        num_micro_batches_, per_round());
   in_flight_.clear();  // left over if a step failed
   across_works_.clear();
   for (size_t b = 0; b < open_.size(); ++b) {
@@ -80,7 +76,7 @@ void ShardedGradients::begin_step(int64_t num_micro_batches) {
   left_ = {{.range = micro_batches, .buffer = 0}};
   size_t needed = 1;
   if (reduce_ == Reduce::tree) {
-    RoundPlanner planner(micro_batches, num_micro_batches, parts_);
+    RoundPlanner planner(micro_batches, all_micro_batches_, parts_);
     for (int64_t round = 0; !planner.complete(); ++round)
       plans_.push_back(
           std::make_shared<const RoundPlan>(planner.next(micro_batches_of_round(round) * parts_)));
@@ -93,35 +89,6 @@ void ShardedGradients::begin_step(int64_t num_micro_batches) {
   }
   while (shards_.size() < needed)
     shards_.push_back(zeros(arena_, {buckets_.row_total}, Dtype::f32, Category::gradients));
-}
-
-WeightReady ShardedGradients::begin_micro_batch(int64_t micro_batch) {
-  const int64_t round = (micro_batch - first_micro_batch_) / per_round();
-  check(round == round_ + 1, "data parallel: got round {} of micro-batches, expected {}", round, round_ + 1);
-  ++round_;
-  return [this](Weight& weight) { weight_ready(weight); };
-}
-
-bool ShardedGradients::begin_idle_round() {
-  if ((round_ + 1) * per_round() >= num_micro_batches_) return false;
-  ++round_;
-  return true;
-}
-
-// In a pipeline all ranks follow one schedule, so they reduce the same buckets in the same accumulation steps, provided
-// that each rank has the same number of micro-batches.
-void ShardedGradients::begin_pass() {
-  check(num_micro_batches_ % per_round() == 0,
-        "data parallel: got {} micro-batches for {} ranks of a pipeline with sharded gradients, expected a "
-        "multiple",
-        num_micro_batches_, per_round());
-  round_ = num_micro_batches_ / per_round() - 1;
-}
-
-void ShardedGradients::end_micro_batch() {
-  for (size_t bucket = 0; bucket < done_.size(); ++bucket)
-    check(done_[bucket] == round_ + 1, "data parallel: bucket {} is not complete after the backward pass",
-          bucket);
 }
 
 void ShardedGradients::need(Weight& weight) {
@@ -137,9 +104,10 @@ void ShardedGradients::need(Weight& weight) {
   }
 }
 
-void ShardedGradients::weight_ready(Weight& weight) {
+void ShardedGradients::grad_ready(Weight& weight, int64_t micro_batch) {
   const size_t index = buckets_.of(weight).bucket;
-  check(pending_[index] > 0, "data parallel: weight '{}' was completed twice", weight.use());
+  check(micro_batch == done_[index], "data parallel: got '{}' of micro-batch {}, expected micro-batch {}",
+        weight.use(), micro_batch, done_[index]);
   if (!open_[index].defined()) need(weight);  // it has no gradient here, as a bias that another rank adds
   weight.end_grad();
   if (--pending_[index] == 0) complete(index);
@@ -287,6 +255,9 @@ void ShardedGradients::finish_across() {
 }
 
 void ShardedGradients::finish() {
+  for (size_t bucket = 0; bucket < done_.size(); ++bucket)
+    check(done_[bucket] * per_round() >= num_micro_batches_,
+          "data parallel: bucket {} is not complete after the backward pass", bucket);
   while (!in_flight_.empty()) end_oldest();
   finish_across();
   if (compressed_ != nullptr) compressed_->finish(clock_);

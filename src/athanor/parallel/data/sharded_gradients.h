@@ -27,30 +27,26 @@
 #include <memory>
 #include <optional>
 
-#include "athanor/parallel/compression/compressed_gradients.h"
 #include "athanor/parallel/data/accumulation_plan.h"
-#include "athanor/parallel/data/bucket_file.h"
-#include "athanor/parallel/data/buckets.h"
-#include "athanor/parallel/data/gradient_sum.h"
+#include "athanor/parallel/data/data_parallel_options.h"
+#include "athanor/parallel/data/gradients.h"
 #include "athanor/parallel/data/micro_batch_log.h"
 
 namespace athanor::parallel::data {
 
-class ShardedGradients final : public GradientSum, private GradSource {
+class ShardedGradients final : public GradientStore {
  public:
-  ShardedGradients(const Buckets& buckets, Group& group, Arena& arena, Reduce reduce, WaitClock& clock,
-                   MicroBatchLog& log, int parts = 1, Group* across = nullptr, const DiskPlace& place = {},
-                   CompressedGradients* compressed = nullptr);
-  ~ShardedGradients() override;
+  ShardedGradients(const Buckets& buckets, Group& group, Arena& arena, const DataParallelOptions& options,
+                   WaitClock& clock, MicroBatchLog& log, CompressedGradients* compressed = nullptr);
 
   void share_micro_batches(std::vector<int64_t> counts) override;
   std::vector<int64_t> micro_batches_of_step(int64_t num_micro_batches) const override;
-  void begin_step(int64_t num_micro_batches) override;
-  WeightReady begin_micro_batch(int64_t micro_batch) override;
-  void begin_pass() override;
-  void weight_ready(Weight& weight, int64_t /*micro-batch*/) override { weight_ready(weight); }
-  void end_micro_batch() override;
-  bool begin_idle_round() override;
+  void begin_step(const GradientStep& step) override;
+  void need(Weight& weight) override;
+  void grad_ready(Weight& weight, int64_t micro_batch) override;
+  bool misses_round() const override {
+    return !done_.empty() && done_.front() * per_round() < num_micro_batches_;
+  }
   void finish() override;
   Tensor piece(Weight& weight) override;
   bool is_resident() const override { return !file_; }
@@ -74,11 +70,9 @@ class ShardedGradients final : public GradientSum, private GradSource {
     bool is_coded = false;
   };
 
-  void need(Weight& weight) override;
   LeafRange micro_batches_of_group(int64_t num_micro_batches) const;
   int micro_batches_of_round(int64_t round) const;
   int64_t per_round() const { return group_.size() / parts_; }
-  void weight_ready(Weight& weight);
   void complete(size_t bucket);
   void complete_without_micro_batch(size_t bucket);
   void start_sum(Reduction& reduction);
@@ -92,14 +86,13 @@ class ShardedGradients final : public GradientSum, private GradSource {
   Tensor open(int buffer, size_t bucket, bool fresh);
   void close(int buffer, size_t bucket, const Tensor& row);
 
-  const Buckets& buckets_;
   Group& group_;
   Arena& arena_;
   Reduce reduce_;
-  WaitClock& clock_;
   MicroBatchLog& log_;
   const int parts_;
   Group* across_;
+  const bool in_pipeline_;           // then all ranks must have a micro-batch in every accumulation step
   CompressedGradients* compressed_;  // for accumulation steps; with `across` for the sums over shard groups
   std::vector<Tensor> shards_;       // partial sums, flat f32 [row_total]
   std::optional<BucketFile> file_;   // replaces shards_ when offloaded
@@ -108,9 +101,8 @@ class ShardedGradients final : public GradientSum, private GradSource {
   std::vector<int64_t> done_;        // by bucket: completed accumulation steps
   std::deque<Reduction> in_flight_;
 
-  int64_t all_micro_batches_ = 0;                          // of the step
-  int64_t first_micro_batch_ = 0, num_micro_batches_ = 0;  // of this shard group
-  int64_t round_ = -1;
+  int64_t all_micro_batches_ = 0;                        // of the step
+  int64_t num_micro_batches_ = 0;                        // of this shard group
   std::vector<std::shared_ptr<const RoundPlan>> plans_;  // for Reduce::tree, by accumulation step
   std::vector<RoundPlanner::Node> left_;  // partial sums after the last one, the first in buffer 0
   struct Across {

@@ -128,7 +128,7 @@ void GatheredValues::need(const Param& param) {
 }
 
 void GatheredValues::need_unit(int unit) {
-  if (in_micro_batch_ && (seen_.empty() || seen_.back() != unit)) {
+  if (in_step_ && (seen_.empty() || seen_.back() != unit)) {
     seen_.push_back(unit);
     log_.note([this, unit] { need_unit(unit); });
   }
@@ -164,15 +164,15 @@ int GatheredValues::next_unit(int unit) {
   return order_[++position_];
 }
 
-void GatheredValues::begin_micro_batch() {
-  in_micro_batch_ = true;
+void GatheredValues::begin_step() {
+  in_step_ = true;
   seen_.clear();
   position_ = 0;
 }
 
 void GatheredValues::end_micro_batch() {
-  in_micro_batch_ = false;
-  order_ = seen_;
+  order_ = std::exchange(seen_, {});
+  position_ = 0;
 }
 
 void GatheredValues::changed(const Param& param) {
@@ -196,6 +196,7 @@ void GatheredValues::start_all() {
 void GatheredValues::settle() {
   for (Gather& gather : gathers_) options_.free_after_use ? drop(gather) : wait(gather);
   if (file_) file_->settle();
+  in_step_ = false;
   current_ = -1;
 }
 

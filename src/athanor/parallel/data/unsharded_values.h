@@ -19,8 +19,8 @@
 
 #include "athanor/parallel/data/bucket_file.h"
 #include "athanor/parallel/data/buckets.h"
-#include "athanor/parallel/data/gradient_sum.h"
 #include "athanor/parallel/data/micro_batch_log.h"
+#include "athanor/parallel/data/wait_clock.h"
 
 namespace athanor::parallel::data {
 
@@ -39,10 +39,10 @@ class GatheredValues final : public ValueSource {
   void need(const Param& param) override;
   void changed(const Param& param) override;
   Tensor kept(const Param& param) override;  // this rank's shard, where it is offloaded
-  void publish();            // after every rank has updated its shards: invalidates full parameters
-  void begin_micro_batch();  // begins to record the order in which units are needed
-  void end_micro_batch();
-  void settle();  // waits for all-gathers; with free_after_use frees all units
+  void publish();          // after every rank has updated its shards: invalidates full parameters
+  void begin_step();       // records from here on in which order units are needed
+  void end_micro_batch();  // the next micro-batch is expected to need them in the order of this one
+  void settle();           // ends a step: waits for all-gathers; with free_after_use frees all units
 
  private:
   struct Gather {
@@ -83,7 +83,7 @@ class GatheredValues final : public ValueSource {
   std::optional<BucketFile> file_;  // replaces store_ when offloaded: rows indexed as gathers_
 
   int current_ = -1;  // the unit that was needed last
-  bool in_micro_batch_ = false;
+  bool in_step_ = false;
   // Units needed, in order: by the previous micro-batch, and by this one so far
   std::vector<int> order_, seen_;
   size_t position_ = 0;  // in order_

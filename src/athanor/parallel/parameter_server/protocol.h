@@ -25,7 +25,7 @@
 #include "athanor/comm/group.h"
 #include "athanor/parallel/compression/compression.h"
 #include "athanor/parallel/data/buckets.h"
-#include "athanor/parallel/data/gradient_sum.h"
+#include "athanor/parallel/data/gradients.h"
 
 namespace athanor::parallel::parameter_server {
 

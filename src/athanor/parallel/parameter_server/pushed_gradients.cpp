@@ -8,7 +8,6 @@ namespace athanor::parallel::parameter_server {
 PushedGradients::PushedGradients(const Buckets& buckets, Group& workers, Group& world, Arena& arena,
                                  const ServerSettings& settings, WaitClock& clock)
     : ReplicatedGradients(buckets, workers, arena, settings.reduce, clock, settings.parts),
-      buckets_(buckets),
       world_(world),
       settings_(settings),
       complete_(buckets.list.size()) {

@@ -35,7 +35,6 @@ class PushedGradients final : public ReplicatedGradients {
  private:
   void send_complete();
 
-  const Buckets& buckets_;
   Group& world_;
   ServerSettings settings_;
   std::vector<std::vector<TreeNode>> complete_;  // by bucket: partial sums to send

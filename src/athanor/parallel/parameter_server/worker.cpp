@@ -32,14 +32,10 @@ void ServerClient::allocate() {
   gradients_ = std::make_unique<PushedGradients>(buckets_, workers_, world_, arena_, settings_, clock_);
 }
 
-void ServerClient::begin_step(int64_t step, double loss_scale) {
+void ServerClient::begin_step(const GradientStep& step) {
   clock_.reset();
-  gradients_->code(settings_.codes(step), loss_scale);
-  gradients_->begin_step(settings_.num_micro_batches);
-}
-
-void ServerClient::begin_micro_batch(Tape& tape, int64_t micro_batch) {
-  if (WeightReady ready = gradients_->begin_micro_batch(micro_batch)) tape.on_weight_ready(std::move(ready));
+  gradients_->code(settings_.codes(step.update), step.loss_scale);
+  gradients_->begin_step(step);
 }
 
 void ServerClient::start() {
@@ -47,7 +43,7 @@ void ServerClient::start() {
   wait_for_answers();
 }
 
-void ServerClient::share_micro_batches(const std::vector<int64_t>& counts) {
+void ServerClient::share_micro_batches(std::vector<int64_t> counts) {
   gradients_->share_micro_batches(counts);
   if (workers_.rank() > 0) return;
   std::vector<Work> sends;

@@ -4,8 +4,8 @@
 //   ... the parameters get memory: model.allocate() ...
 //   servers.allocate();
 //   servers.start();                                                          // pulls the first parameters
-//   servers.begin_step(1);
-//   servers.begin_micro_batch(tape, micro_batch) ... end_micro_batch(), finish();               // data/micro_batch_gradients.h
+//   servers.begin_step({.num_micro_batches = 8, .update = 1});
+//   ... this worker's micro-batches, as in data/gradients.h ... servers.finish();
 //   AnswerHeader answer = servers.exchange({.step = 1, .tokens = 512}, max_grad_norm, losses);
 //
 // exchange() returns when the servers let this worker go on. `losses` then holds the sums over all pushes since the
@@ -20,31 +20,27 @@
 #include <span>
 
 #include "athanor/nn/module.h"
-#include "athanor/parallel/data/micro_batch_gradients.h"
 #include "athanor/parallel/parameter_server/pulled_values.h"
 #include "athanor/parallel/parameter_server/pushed_gradients.h"
 
 namespace athanor::parallel::parameter_server {
 
-class ServerClient final : public MicroBatchGradients {
+class ServerClient final : public Gradients {
  public:
   ServerClient(const Module& model, Group& world, Group& workers, const ServerSettings& settings,
                Arena& arena, Trace* trace, std::function<double()> clock = now_seconds);
   void allocate();
-  uint64_t gradient_buffer_bytes() const { return gradients_->buffer_bytes(); }  // per further partial sum
-  void begin_step(int64_t step, double loss_scale = 1.0);
+  void begin_step(const GradientStep& step) override;
   std::vector<int64_t> micro_batches_of_step(int64_t num_micro_batches) const override {
     return gradients_->micro_batches_of_step(num_micro_batches);
   }
-  void begin_micro_batch(Tape& tape, int64_t micro_batch) override;
-  void end_micro_batch() override { gradients_->end_micro_batch(); }
   void finish() override { gradients_->finish(); }
+  uint64_t buffer_bytes() const override { return gradients_->buffer_bytes(); }
   double comm_seconds() const override { return clock_.seconds(); }
   std::vector<CompressionState> compression_states() const { return gradients_->compression_states(); }
   void start();
-  // How many micro-batches each data-parallel rank takes from the next step on. Call on all workers, when the servers
-  // expect it (ServerSettings::balance_every).
-  void share_micro_batches(const std::vector<int64_t>& counts);
+  // Call on all workers, when the servers expect it (ServerSettings::balance_every).
+  void share_micro_batches(std::vector<int64_t> counts) override;
   void settle() { values_.settle(); }                   // waits for all parameters
   Traffic traffic() const { return world_.traffic(); }  // of this rank
   AnswerHeader exchange(PushHeader push, double max_grad_norm, std::span<double> losses);

@@ -39,7 +39,6 @@ void compute_micro_batch(const Model& model, const MicroBatch& micro_batch, cons
                          StepParts& seconds) {
   const Span span(pass.trace, "micro-batch", "step");
   Tape tape(micro_batch.context);
-  pass.begin(tape);
   Var loss;
   const double start = pass.clock(), waited = pass.waited();
   {

@@ -2,7 +2,7 @@
 // data-parallel ranks (step.h) and of workers of parameter servers (worker_step.h).
 //
 //   MicroBatchLosses losses(num_micro_batches, num_channels);
-//   compute_micro_batch(model, make_micro_batch(arena, state, batch, context), {.begin = ..., .end = ...}, seconds);
+//   compute_micro_batch(model, make_micro_batch(arena, state, batch, context), {.end = ...}, seconds);
 //   ... losses.values are summed over the ranks ...
 //   losses.means().loss
 //
@@ -32,7 +32,6 @@ MicroBatch make_micro_batch(Arena& arena, const TrainState& state, const Batch& 
 
 struct MicroBatchPass {
   RecomputePlan recompute;
-  std::function<void(Tape&)> begin;            // before the forward pass
   std::function<void(const Tensor&)> on_loss;  // [B*S] f32
   std::function<void()> end;                   // after the backward pass
   std::function<double()> waited;              // seconds of waiting so far, which count for neither pass

@@ -5,7 +5,7 @@
 
 namespace athanor::train::engine {
 
-MicroBatchPasses::MicroBatchPasses(const Model& model, MicroBatchGradients& gradients, Arena& arena,
+MicroBatchPasses::MicroBatchPasses(const Model& model, Gradients& gradients, Arena& arena,
                                    const PassOptions& options)
     : model_(model), gradients_(gradients), arena_(arena), options_(options), packed_weights_(arena) {
   if (!options_.pack_weights) return;
@@ -19,12 +19,14 @@ MicroBatch MicroBatchPasses::inputs_of(const TrainState& state, const Batch& bat
   return micro_batch;
 }
 
-void MicroBatchPasses::run_micro_batch(const TrainState& state, int64_t micro_batch, const Batch& batch,
-                                       MicroBatchLosses& losses, ExpertLoads& experts, StepParts& seconds) {
+void MicroBatchPasses::run_micro_batch(const TrainState& state, int64_t index, int64_t micro_batch,
+                                       const Batch& batch, MicroBatchLosses& losses, ExpertLoads& experts,
+                                       StepParts& seconds) {
+  MicroBatch inputs = inputs_of(state, batch);
+  inputs.context.micro_batch = index;
   compute_micro_batch(
-      model_, inputs_of(state, batch),
+      model_, inputs,
       {.recompute = options_.recompute,
-       .begin = [&](Tape& tape) { gradients_.begin_micro_batch(tape, micro_batch); },
        .on_loss = [&](const Tensor& loss) { losses.add(micro_batch, batch, options_.context, loss); },
        .end = [&] { gradients_.end_micro_batch(); },
        .waited = [&] { return gradients_.comm_seconds(); },
@@ -45,9 +47,6 @@ void MicroBatchPasses::run_pipeline(const TrainState& state, const std::vector<i
   pass.on_loss = [&](int micro, const Tensor& loss) {
     losses.add(micro_batch_of(micro), batches[static_cast<size_t>(micro)], options_.context, loss);
   };
-  pass.on_weight_ready = [&](Weight& weight, int micro) {
-    gradients_.weight_ready(weight, micro_batch_of(micro));
-  };
   double before = options_.clock(), waited_before = wait_seconds();
   pass.after_action = [&](const Action& action) {
     experts.take(micro_batch_of(action.micro_batch));
@@ -57,9 +56,8 @@ void MicroBatchPasses::run_pipeline(const TrainState& state, const std::vector<i
     before = now;
     waited_before = waited;
   };
-  gradients_.begin_pass();
   options_.pipeline->train(std::move(pass));
-  gradients_.end_pass();
+  gradients_.end_micro_batch();
 }
 
 double MicroBatchPasses::wait_seconds() const {
@@ -72,12 +70,13 @@ void MicroBatchPasses::run(const TrainState& state, const std::function<const Ba
   std::optional<PackedWeights::Scope> packed;
   if (options_.pack_weights) packed.emplace(packed_weights_, arena_.queue());
   std::vector<Batch> batches;  // with a pipeline: all of them are read first
-  for (const int64_t micro_batch : micro_batches) {
+  for (int64_t index = 0; index < std::ssize(micro_batches); ++index) {
     const double start = options_.clock();
     const Batch& batch = next_batch();
     seconds.data += options_.clock() - start;
     if (options_.pipeline == nullptr)
-      run_micro_batch(state, micro_batch, batch, losses, experts, seconds);
+      run_micro_batch(state, index, micro_batches[static_cast<size_t>(index)], batch, losses, experts,
+                      seconds);
     else
       batches.push_back(batch);
   }

@@ -11,7 +11,7 @@
 #include <functional>
 
 #include "athanor/kernels/packed_weights.h"
-#include "athanor/parallel/data/micro_batch_gradients.h"
+#include "athanor/parallel/data/gradients.h"
 #include "athanor/train/engine/expert_load.h"
 #include "athanor/train/engine/micro_batch.h"
 #include "athanor/train/engine/pipeline_runner.h"
@@ -31,8 +31,7 @@ struct PassOptions {
 
 class MicroBatchPasses {
  public:
-  MicroBatchPasses(const Model& model, MicroBatchGradients& gradients, Arena& arena,
-                   const PassOptions& options);
+  MicroBatchPasses(const Model& model, Gradients& gradients, Arena& arena, const PassOptions& options);
 
   // Runs step state.step + 1, which `gradients` has begun. next_batch() returns this rank's micro-batches in order.
   void run(const TrainState& state, const std::function<const Batch&()>& next_batch, MicroBatchLosses& losses,
@@ -41,14 +40,14 @@ class MicroBatchPasses {
 
  private:
   MicroBatch inputs_of(const TrainState& state, const Batch& batch) const;
-  void run_micro_batch(const TrainState& state, int64_t micro_batch, const Batch& batch,
+  void run_micro_batch(const TrainState& state, int64_t index, int64_t micro_batch, const Batch& batch,
                        MicroBatchLosses& losses, ExpertLoads& experts, StepParts& seconds);
   void run_pipeline(const TrainState& state, const std::vector<int64_t>& micro_batches,
                     const std::vector<Batch>& batches, MicroBatchLosses& losses, ExpertLoads& experts,
                     StepParts& seconds);
 
   const Model& model_;
-  MicroBatchGradients& gradients_;
+  Gradients& gradients_;
   Arena& arena_;
   PassOptions options_;
   PackedWeights packed_weights_;

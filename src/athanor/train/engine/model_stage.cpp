@@ -33,15 +33,7 @@ Var ModelStage::compute(Tape& tape, int micro_batch, const Var& x) {
   Var y = model_.run(part_, tape, batch.ids, x, batch.targets, recompute_);
   if (!part_.ends) return y;
   if (hooks_.on_loss) hooks_.on_loss(micro_batch, y.value);
-  if (tape.recording() && hooks_.on_weight_ready) hooks_.on_weight_ready(model_.head(), micro_batch);
   return y;
-}
-
-WeightReady ModelStage::weight_ready(int micro_batch) {
-  if (!hooks_.on_weight_ready) return {};
-  return [this, micro_batch](Weight& weight) {
-    if (&weight != &model_.head()) hooks_.on_weight_ready(weight, micro_batch);
-  };
 }
 
 Work add_tied_uses(Group& ends, Tensor& grad, const std::string& name) {

@@ -6,8 +6,7 @@
 //   Executor({schedule, {&stage, ...}, group}).run();            // pipeline/execute.h
 //
 // Gradients are accumulated into the slots of this rank's weights in micro-batch order, so they have the bits of a
-// single process (law 1). The head's gradient is made, and reported as ready, in the forward pass of the last part
-// (ops/linear_cross_entropy.cpp); all other gradients in the backward pass. Errors: Error. Thread rule: as Stage.
+// single process (law 1). Errors: Error. Thread rule: as Stage.
 #pragma once
 
 #include <functional>
@@ -28,8 +27,6 @@ struct MicroBatch {
 struct ModelStageHooks {
   std::function<MicroBatch(int micro_batch)> micro_batch;
   std::function<void(int micro_batch, const Tensor& loss)> on_loss;  // [B*S] f32, on the last stage
-  // Called when a micro-batch has added its gradient of a weight; micro-batches come in order. May be null.
-  std::function<void(Weight&, int micro_batch)> on_weight_ready = nullptr;
   int token_ranks =
       1;  // sequence parallelism: ranks that partition the hidden states (parallel/tensor/collective_ops.h)
 };
@@ -42,7 +39,6 @@ class ModelStage : public TapeStage {
  protected:
   PassContext context(int micro_batch) override;
   Var compute(Tape& tape, int micro_batch, const Var& x) override;
-  WeightReady weight_ready(int micro_batch) override;
 
  private:
   const Model& model_;

@@ -120,8 +120,8 @@ void Training::share_micro_batches(const std::vector<int64_t>& counts) {
 }
 
 uint64_t Training::gradient_buffer_bytes() const {
-  if (client) return client->gradient_buffer_bytes();
-  return parallel ? parallel->gradient_buffer_bytes() : 0;
+  if (client) return client->buffer_bytes();
+  return parallel ? parallel->buffer_bytes() : 0;
 }
 
 }  // namespace athanor::train::engine

@@ -8,9 +8,6 @@ PipelineRunner::PipelineRunner(const Model& model, PipelineOptions options) : op
   ModelStageHooks hooks;
   hooks.micro_batch = [this](int micro) { return pass_.batches.at(static_cast<size_t>(micro)); };
   hooks.on_loss = [this](int micro, const Tensor& loss) { pass_.on_loss(micro, loss); };
-  hooks.on_weight_ready = [this](Weight& weight, int micro) {
-    if (pass_.on_weight_ready) pass_.on_weight_ready(weight, micro);
-  };
   hooks.token_ranks = options_.token_ranks;
   for (const int stage : options_.schedule(1).stages_of(options_.group->rank()))
     stages_.push_back(std::make_unique<ModelStage>(model, options_.parts.at(static_cast<size_t>(stage)),

@@ -1,7 +1,7 @@
 // Runs micro-batches through this rank's pipeline stages: those of a training step, or held-out ones.
 //
 //   PipelineRunner pipeline(model, {parts, schedule_of, &group, recompute, token_ranks, trace});
-//   pipeline.train({.batches = ..., .on_loss = ..., .on_weight_ready = ..., .after_action = ...});
+//   pipeline.train({.batches = ..., .on_loss = ..., .after_action = ...});
 //   const std::vector<double> sums = pipeline.sum_losses(batches);   // zeros except on the rank of the last stage
 //
 // `model` has only the parts of this rank (Model::keep). Collective: every rank of the group makes the same calls with
@@ -35,7 +35,6 @@ struct PipelineOptions {
 struct PipelinePass {
   std::vector<MicroBatch> batches;
   std::function<void(int micro_batch, const Tensor& loss)> on_loss = {};
-  std::function<void(Weight&, int micro_batch)> on_weight_ready = {};
   std::function<void(const Action&)> after_action = {};
 };
 

@@ -32,7 +32,9 @@ StepResult StepRunner::run(TrainState& state, const std::function<const Batch&()
   StepResult result;
   MicroBatchLosses losses(options_.pass.num_micro_batches, options_.num_channels);
   ExpertLoads experts(model_.moe_layers(), options_.pass.num_micro_batches);
-  parallel_.begin_step(options_.pass.num_micro_batches, state.updates + 1, state.loss_scale.scale);
+  parallel_.begin_step({.num_micro_batches = options_.pass.num_micro_batches,
+                        .update = state.updates + 1,
+                        .loss_scale = state.loss_scale.scale});
   passes_.run(state, next_batch, losses, experts, result.seconds);
   const double start = options_.pass.clock();
   sum_shared_gradients();

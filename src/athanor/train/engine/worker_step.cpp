@@ -8,7 +8,9 @@ StepResult WorkerStep::run(TrainState& state, const std::function<const Batch&()
   StepResult result;
   MicroBatchLosses losses(options_.pass.num_micro_batches, options_.num_channels);
   ExpertLoads experts(model_.moe_layers(), options_.pass.num_micro_batches);
-  servers_.begin_step(state.step + 1, state.loss_scale.scale);
+  servers_.begin_step({.num_micro_batches = options_.pass.num_micro_batches,
+                       .update = state.step + 1,
+                       .loss_scale = state.loss_scale.scale});
   passes_.run(state, next_batch, losses, experts, result.seconds);
   const bool wants_stop = options_.stop != nullptr && options_.stop->load() > 0;
   const int64_t step = ++state.step;
