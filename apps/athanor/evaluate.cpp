@@ -114,7 +114,7 @@ void EvaluateCommand::run_channels(Loaded& model) const {
   for (const std::string& remark : data.remarks) std::cerr << "athanor: " << remark << std::endl;
   const auto group = make_single_group();
   const Evaluation evaluation =
-      evaluate_channels(*model.loaded.model, model.arena, data.channels, *group, options);
+      evaluate_channels(held_out_passes(*model.loaded.model), model.arena, data.channels, *group, options);
   if (evaluation.tokens == 0)
     throw Error(fmt::format("evaluate: nothing is held out: got data.valid_fraction {:g} of '{}'",
                             config.data.valid_fraction, path),

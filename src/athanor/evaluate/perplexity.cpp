@@ -82,13 +82,15 @@ std::optional<double> Evaluation::bits_per_byte() const {
   return ChannelScore{.name = "all", .tokens = tokens, .loss = loss, .bytes = bytes()}.bits_per_byte();
 }
 
-Evaluation evaluate_channels(const Model& model, Arena& arena, std::span<const Channel> channels,
-                             Group& group, const EvaluateOptions& options) {
-  check(options.batch >= 1, "evaluate: got a batch of {}, expected at least 1", options.batch);
-  const HeldOutPasses here{.sum_losses = [&](std::span<const HeldOutBatch> batches) {
+HeldOutPasses held_out_passes(const Model& model) {
+  return {.sum_losses = [&model](std::span<const HeldOutBatch> batches) {
     return std::vector<double>{sum_losses(model, batches.front())};
   }};
-  const HeldOutPasses& passes = options.passes == nullptr ? here : *options.passes;
+}
+
+Evaluation evaluate_channels(const HeldOutPasses& passes, Arena& arena, std::span<const Channel> channels,
+                             Group& group, const EvaluateOptions& options) {
+  check(options.batch >= 1, "evaluate: got a batch of {}, expected at least 1", options.batch);
   Evaluation evaluation;
   double total = 0.0;
   for (const Channel& channel : channels) {

@@ -1,6 +1,6 @@
 // Validation loss, perplexity and bits per byte of a model on the held-out text of channels.
 //
-//   const Evaluation e = evaluate_channels(model, arena, dataset.channels, group, {.batch = 4});
+//   const Evaluation e = evaluate_channels(held_out_passes(model), arena, dataset.channels, group, {.batch = 4});
 //   print(e.channels[0].loss, e.channels[0].perplexity(), e.channels[0].bits_per_byte());
 //
 // Loss is the mean natural-log loss over all predicted tokens. Every held-out token of a channel is predicted once,
@@ -46,12 +46,14 @@ struct HeldOutBatch {
   Tensor document_starts = {};  // [b,T] i32 (data/batch.h), with a document mask
 };
 
-// Computes losses if the model is not whole on this rank: pipeline parallelism.
+// Who computes the losses: the model on this rank, or the stages of a pipeline.
 struct HeldOutPasses {
   std::function<std::vector<double>(std::span<const HeldOutBatch>)> sum_losses;  // last stage; others: zeros
-  int at_a_time = 1;      // forward passes in one call of sum_losses
-  Group* sums = nullptr;  // the group that adds up the results of all ranks
+  int at_a_time = 1;  // forward passes in one call of sum_losses
+  Group* sums =
+      nullptr;  // the group that adds up the results of all ranks; null: that of evaluate_channels()
 };
+HeldOutPasses held_out_passes(const Model& model);
 
 struct EvaluateOptions {
   int64_t batch = 4;       // windows in one forward pass
@@ -59,7 +61,6 @@ struct EvaluateOptions {
   // All ranks make the same number of forward passes; a rank that has no windows left repeats one and discards it.
   // Needed with ZeRO-3, whose passes all-gather parameters.
   bool equal_passes = false;
-  const HeldOutPasses* passes = nullptr;  // null: this rank's model computes the losses
   // Called before each pass, equally often on all ranks. If it returns true (it must, on all ranks), evaluation stops.
   std::function<bool()> give_up = {};
 };
@@ -67,7 +68,7 @@ struct EvaluateOptions {
 // The sum of the losses [n] f32 of a pass, in f64.
 double sum_of_tokens(const Tensor& losses);
 
-Evaluation evaluate_channels(const Model& model, Arena& arena, std::span<const Channel> channels,
+Evaluation evaluate_channels(const HeldOutPasses& passes, Arena& arena, std::span<const Channel> channels,
                              Group& group, const EvaluateOptions& options);
 
 struct IdsScore {

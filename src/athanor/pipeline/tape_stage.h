@@ -30,6 +30,7 @@ class TapeStage : public Stage {
   Tensor backward_input(int micro_batch, const Tensor& dy) override;
   void backward_weight(int micro_batch) override;
 
+  void forget() { passes_.clear(); }  // drops what is kept for all micro-batches
   // The number of micro-batches for which something is kept.
   int num_held() const { return static_cast<int>(passes_.size()); }
 

@@ -35,27 +35,6 @@ MicroBatch make_micro_batch(Arena& arena, const TrainState& state, const Batch& 
           own(batch.targets)};
 }
 
-void compute_micro_batch(const Model& model, const MicroBatch& micro_batch, const MicroBatchPass& pass,
-                         StepParts& seconds) {
-  const Span span(pass.trace, "micro-batch", "step");
-  Tape tape(micro_batch.context);
-  Var loss;
-  const double start = pass.clock(), waited = pass.waited();
-  {
-    const Span forward(pass.trace, "forward", "step");
-    loss = model.loss(tape, micro_batch.ids, micro_batch.targets, pass.recompute);
-  }
-  pass.on_loss(loss.value);
-  const double middle = pass.clock(), waited_forward = pass.waited();
-  {
-    const Span backward(pass.trace, "backward", "step");
-    tape.backward(loss);
-  }
-  pass.end();
-  seconds.forward += middle - start - (waited_forward - waited);
-  seconds.backward += pass.clock() - middle - (pass.waited() - waited_forward);
-}
-
 void MicroBatchLosses::add(int64_t micro_batch, const Batch& batch, const ContextParallel* context,
                            const Tensor& of_tokens) {
   if (of_tokens.queue().device() == Device::null) return;

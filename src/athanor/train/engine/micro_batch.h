@@ -1,21 +1,17 @@
-// One micro-batch of a step: its tokens as tensors, its forward and backward pass, its losses. Used by the steps of
-// data-parallel ranks (step.h) and of workers of parameter servers (worker_step.h).
+// One micro-batch of a step: its tokens as tensors, and its losses.
 //
+//   const MicroBatch micro_batch = make_micro_batch(arena, state, batch, context);
 //   MicroBatchLosses losses(num_micro_batches, num_channels);
-//   compute_micro_batch(model, make_micro_batch(arena, state, batch, context), {.end = ...}, seconds);
+//   losses.add(number, batch, context, loss_of_tokens);
 //   ... losses.values are summed over the ranks ...
 //   losses.means().loss
 //
 // Thread rule: one thread.
 #pragma once
 
-#include <functional>
 #include <vector>
 
-#include "athanor/base/clock.h"
 #include "athanor/data/batch.h"
-#include "athanor/models/model.h"
-#include "athanor/observe/profile.h"
 #include "athanor/parallel/context/context_parallel.h"
 #include "athanor/train/engine/model_stage.h"
 #include "athanor/train/run/state.h"
@@ -29,17 +25,6 @@ Tensor to_tensor(Arena& arena, const std::vector<int32_t>& ids, int64_t batch, i
 // sequence; null: whole sequences.
 MicroBatch make_micro_batch(Arena& arena, const TrainState& state, const Batch& batch,
                             const ContextParallel* context);
-
-struct MicroBatchPass {
-  RecomputePlan recompute;
-  std::function<void(const Tensor&)> on_loss;  // [B*S] f32
-  std::function<void()> end;                   // after the backward pass
-  std::function<double()> waited;              // seconds of waiting so far, which count for neither pass
-  Trace* trace = nullptr;
-  std::function<double()> clock = now_seconds;
-};
-void compute_micro_batch(const Model& model, const MicroBatch& micro_batch, const MicroBatchPass& pass,
-                         StepParts& seconds);
 
 // Loss sums and token counts of each micro-batch and channel, and the request to stop. Entries of other ranks'
 // micro-batches are zero. Adding zeros is exact, so an all-reduce collects the entries of all ranks unchanged.

@@ -67,9 +67,10 @@ void Training::allocate_served() {
                                             step_options_.pass.clock);
     model->allocate(arena, compute, /*with_master=*/false);
     client->allocate();
+    make_pipeline();
     step_options_.pass.pack_weights = false;  // values are pulled while the pass runs
     runner = std::make_unique<WorkerStep>(
-        *model, *client, group_, arena,
+        *model, *client, *pipeline, group_, arena,
         WorkerOptions{.schedule = step_options_.schedule,
                       .max_grad_norm = step_options_.max_grad_norm,
                       .num_channels = step_options_.num_channels,

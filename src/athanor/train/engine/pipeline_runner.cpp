@@ -6,7 +6,7 @@ namespace athanor::train::engine {
 
 PipelineRunner::PipelineRunner(const Model& model, PipelineOptions options) : options_(std::move(options)) {
   ModelStageHooks hooks;
-  hooks.micro_batch = [this](int micro) { return pass_.batches.at(static_cast<size_t>(micro)); };
+  hooks.micro_batch = [this](int micro) { return pass_.micro_batch(micro); };
   hooks.on_loss = [this](int micro, const Tensor& loss) { pass_.on_loss(micro, loss); };
   hooks.token_ranks = options_.token_ranks;
   for (const int stage : options_.schedule(1).stages_of(options_.group->rank()))
@@ -23,8 +23,7 @@ Executor& PipelineRunner::executor(int micro_batches, bool backward) {
       std::erase_if(actions, [](const Action& action) { return action.act != Act::forward; });
   std::vector<Stage*> stages;
   for (const auto& stage : stages_) stages.push_back(stage.get());
-  const auto after_action = [this, &executor](const Action& action) {
-    waited_ = executor->wait_seconds();
+  const auto after_action = [this](const Action& action) {
     if (pass_.after_action) pass_.after_action(action);
   };
   executor = std::make_unique<Executor>(
@@ -35,26 +34,28 @@ Executor& PipelineRunner::executor(int micro_batches, bool backward) {
 
 void PipelineRunner::run(PipelinePass pass, bool backward) {
   pass_ = std::move(pass);
-  waited_ = 0.0;
-  Executor& runs = executor(static_cast<int>(pass_.batches.size()), backward);
+  for (const auto& stage : stages_) stage->forget();  // left over if a pass failed
+  Executor& runs = executor(pass_.num_micro_batches, backward);
+  runs_ = &runs;
   runs.run();
-  waited_ = runs.wait_seconds();
   pass_ = {};
 }
 
 std::vector<double> PipelineRunner::sum_losses(std::span<const HeldOutBatch> batches) {
   std::vector<double> sums(batches.size(), 0.0);
-  PipelinePass pass;
-  for (const HeldOutBatch& batch : batches)
-    pass.batches.push_back({{.num_sequences = batch.inputs.dim(0),
-                             .seq_len = batch.inputs.dim(1),
-                             .document_starts = batch.document_starts},
-                            batch.inputs,
-                            batch.targets});
-  pass.on_loss = [&](int micro, const Tensor& loss) {
+  const auto inputs = [&](int micro) -> MicroBatch {
+    const HeldOutBatch& batch = batches[static_cast<size_t>(micro)];
+    return {{.num_sequences = batch.inputs.dim(0),
+             .seq_len = batch.inputs.dim(1),
+             .document_starts = batch.document_starts},
+            batch.inputs,
+            batch.targets};
+  };
+  const auto on_loss = [&](int micro, const Tensor& loss) {
     sums[static_cast<size_t>(micro)] = sum_of_tokens(loss);
   };
-  run(std::move(pass), false);
+  run({.num_micro_batches = static_cast<int>(batches.size()), .micro_batch = inputs, .on_loss = on_loss},
+      /*backward=*/false);
   return sums;
 }
 

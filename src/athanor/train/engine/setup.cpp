@@ -43,13 +43,13 @@ Training::Training(const Config& config, int64_t num_channels, Group& group, Are
                             : config.local_sgd.compression == "int8" ? &int8_code()
                                                                      : nullptr,
                     .error_feedback = config.compression.error_feedback};
+  recompute_ = parse_recompute(config.parallel.recompute).value_or(RecomputePlan{});
   const int sharing = std::max(1, group.size() / static_cast<int>(config.parallel.cp));  // the micro-batches
   step_options_ = {.schedule = lr_schedule(config),
                    .max_grad_norm = o.max_grad_norm,
                    .num_channels = num_channels,
                    .stop = stop,
-                   .pass = {.recompute = parse_recompute(config.parallel.recompute).value_or(RecomputePlan{}),
-                            .num_micro_batches = num_micro_batches,
+                   .pass = {.num_micro_batches = num_micro_batches,
                             .pack_weights = packs_weights(config, num_micro_batches, sharing),
                             .trace = trace,
                             .clock = clock},
@@ -205,25 +205,33 @@ void Training::allocate(Env& env) {
   step_options_.pass.activations = activations.get();
   step_options_.outer = outer.get();
   make_pipeline();
-  runner = std::make_unique<StepRunner>(*model, *optimizer, *parallel, losses_ != nullptr ? *losses_ : group_,
-                                        arena, step_options_);
+  runner = std::make_unique<StepRunner>(*model, *optimizer, *parallel, *pipeline,
+                                        losses_ != nullptr ? *losses_ : group_, arena, step_options_);
 }
 
+// Without cut(): one stage, the whole model, on a group of one.
 void Training::make_pipeline() {
-  if (step_options_.groups.pipeline == nullptr) return;
-  const Group* tensors = step_options_.groups.tensor;
-  pipeline = std::make_unique<PipelineRunner>(
-      *model, PipelineOptions{.parts = parts_,
-                              .schedule = [this](int count) { return pipeline_schedule(config_, count); },
-                              .group = step_options_.groups.pipeline,
-                              .recompute = step_options_.pass.recompute,
-                              .token_ranks = config_.parallel.sp && tensors != nullptr ? tensors->size() : 1,
-                              .trace = step_options_.pass.trace,
-                              .clock = step_options_.pass.clock});
-  step_options_.pass.pipeline = pipeline.get();
-  passes_ = {.sum_losses = [this](auto batches) { return pipeline->sum_losses(batches); },
-             .at_a_time = pipeline->at_a_time(),
-             .sums = losses_};
+  PipelineOptions options{.parts = parts_,
+                          .schedule = [this](int count) { return pipeline_schedule(config_, count); },
+                          .group = step_options_.groups.pipeline,
+                          .recompute = recompute_,
+                          .trace = step_options_.pass.trace,
+                          .clock = step_options_.pass.clock};
+  if (options.group == nullptr) {
+    alone_ = make_single_group("pipeline");
+    options.group = alone_.get();
+    options.parts = cut_model({config_.model.num_hidden_layers});
+    options.schedule = [](int count) { return make_schedule("1f1b", {.micro_batches = count}); };
+  }
+  if (const Group* tensors = step_options_.groups.tensor; config_.parallel.sp && tensors != nullptr)
+    options.token_ranks = tensors->size();
+  pipeline = std::make_unique<PipelineRunner>(*model, std::move(options));
+}
+
+HeldOutPasses Training::held_out_passes() const {
+  return {.sum_losses = [this](auto batches) { return pipeline->sum_losses(batches); },
+          .at_a_time = pipeline->at_a_time(),
+          .sums = losses_};
 }
 
 std::vector<Optimizer::State> Training::states_of_optimizer() const {

@@ -5,7 +5,7 @@
 //   training.lay_out(mesh);                        // the layout of the config; or split(), cut(), ... one by one
 //   training.allocate();                           // then initialize() or load()
 //   training.runner->run(state, next_batch);
-//   evaluate_channels(*training.model, arena, channels, group, {.passes = training.held_out_passes()});
+//   evaluate_channels(training.held_out_passes(), arena, channels, group, {});
 //
 // The constructor's group are the data-parallel and context-parallel ranks (dp x cp): they share the micro-batches of a
 // step, and cp neighbours split the tokens of each one. Ranks of a tensor group (tp) compute the same tokens, each its
@@ -16,7 +16,6 @@
 #include <atomic>
 #include <functional>
 #include <memory>
-#include <optional>
 
 #include "athanor/checkpoint/checkpoint.h"
 #include "athanor/config/config.h"
@@ -77,7 +76,7 @@ struct Training {
   uint64_t gradient_buffer_bytes() const;                           // of one more partial sum in the tree
   // Whether a forward pass is a collective, so that all ranks must run equally many (ZeRO stage 3, ep).
   bool needs_equal_passes() const { return parallel_options_.stage == 3 || exchange_; }
-  const HeldOutPasses* held_out_passes() const { return passes_ ? &*passes_ : nullptr; }
+  HeldOutPasses held_out_passes() const;
   // This rank's slices of weights and optimizer state as the logical tensors of a checkpoint: "model.NAME",
   // "adam.m.NAME", ...
   std::vector<NamedTensor> tensors() const;
@@ -98,7 +97,7 @@ struct Training {
   std::unique_ptr<ServerClient> client;          // set on workers of parameter servers
   std::unique_ptr<ParameterServer> server;       // set on parameter servers
   std::unique_ptr<ActivationStore> activations;  // activation offload; null: activations stay in memory
-  std::unique_ptr<PipelineRunner> pipeline;      // null: pp = 1
+  std::unique_ptr<PipelineRunner> pipeline;      // null on parameter servers
   std::unique_ptr<OuterSync> outer;              // outer steps of local SGD; null: without
   std::unique_ptr<Steps> runner;                 // null on parameter servers
 
@@ -113,12 +112,12 @@ struct Training {
   OuterOptions outer_options_;
   OneBitAdam* onebit_ = nullptr;  // `optimizer` if it is 1-bit Adam, else null
   Group* losses_ = nullptr;       // null: group_
-  std::unique_ptr<Group> ends_;
+  std::unique_ptr<Group> ends_, alone_;
   LoadBalancers dealers_;
   OptimizerOptions optimizer_options_;
   std::unique_ptr<ExpertParallel> exchange_;
-  std::vector<ModelPart> parts_;  // one per stage of the whole pipeline
-  std::optional<HeldOutPasses> passes_;
+  std::vector<ModelPart> parts_;  // one per stage of the whole pipeline; set by cut()
+  RecomputePlan recompute_;
   DataParallelOptions parallel_options_;
   std::unique_ptr<ContextParallel> context_;
   StepOptions step_options_;

@@ -1,11 +1,10 @@
 // One training step over the micro-batches of a global batch: forward, loss, backward, reduce, clip, update. Data
 // parallelism, ZeRO, tensor parallelism, pipeline and recompute are put together here and nowhere else.
 //
-//   StepRunner runner(model, optimizer, parallel, group, arena, options);
+//   StepRunner runner(model, optimizer, parallel, pipeline, group, arena, options);
 //   StepResult result = runner.run(state, [&]() -> const Batch& { return loader.next(); });
 //
-// Without a pipeline the micro-batches are computed one after the other; with one, all are read first and then run by
-// its schedule. `group`: the ranks over which losses are summed (train/plan/layout.h). Gradients and losses are sums
+// `group`: the ranks over which losses are summed (train/plan/layout.h). Gradients and losses are sums
 // over tokens, divided once by the step's token count, before clipping (law 5). Losses are summed per micro-batch and
 // channel, then over micro-batches in the fixed tree, so they have the same bits for any number of ranks.
 //
@@ -67,14 +66,14 @@ class Steps {
 
 class StepRunner final : public Steps {
  public:
-  StepRunner(const Model& model, Optimizer& optimizer, DataParallel& parallel, Group& group, Arena& arena,
-             StepOptions options)
+  StepRunner(const Model& model, Optimizer& optimizer, DataParallel& parallel, PipelineRunner& pipeline,
+             Group& group, Arena& arena, StepOptions options)
       : model_(model),
         optimizer_(optimizer),
         parallel_(parallel),
         group_(group),
         options_(std::move(options)),
-        passes_(model, parallel, arena, options_.pass),
+        passes_(model, parallel, pipeline, arena, options_.pass),
         stage_(model, options_.groups) {}
 
   StepResult run(TrainState& state, const std::function<const Batch&()>& next_batch) override;

@@ -1,7 +1,7 @@
 // A training step of a worker of parameter servers (parallel/parameter_server/worker.h): forward, loss and backward of
 // its micro-batches, push of the gradients, update by the servers, pull of the parameters.
 //
-//   WorkerStep step(model, servers, arena, options);
+//   WorkerStep step(model, servers, pipeline, workers, arena, options);
 //   StepResult result = step.run(state, [&]() -> const Batch& { return loader.next(); });
 //
 // The reported losses cover all pushes that the servers received since this worker's last pull, so every token is
@@ -28,13 +28,14 @@ struct WorkerOptions {
 class WorkerStep final : public Steps {
  public:
   // `workers`: all workers (dp x cp).
-  WorkerStep(const Model& model, ServerClient& servers, Group& workers, Arena& arena, WorkerOptions options)
+  WorkerStep(const Model& model, ServerClient& servers, PipelineRunner& pipeline, Group& workers,
+             Arena& arena, WorkerOptions options)
       : model_(model),
         servers_(servers),
         workers_(workers),
         arena_(arena),
         options_(std::move(options)),
-        passes_(model, servers, arena, options_.pass) {}
+        passes_(model, servers, pipeline, arena, options_.pass) {}
 
   StepResult run(TrainState& state, const std::function<const Batch&()>& next_batch) override;
 

@@ -47,7 +47,7 @@ std::string rarer_axes_text(const Config& config) {
 std::string axes_text(const Config& config, const Training& training, int64_t dp) {
   const ParallelConfig& p = config.parallel;
   std::string dp_text = fmt::format("dp {}", dp);
-  if (!training.pipeline) return dp_text;
+  if (p.pp == 1) return dp_text;
   return fmt::format("pp {} ({}, {} stages), {}", p.pp, p.schedule, training.pipeline->num_stages(), dp_text);
 }
 

@@ -217,12 +217,12 @@ void Trainer::measure_peak() {
 bool Trainer::validate_now(int64_t max_tokens, StepMetrics* metrics) {
   if (!has_validation(config_)) return true;
   const Span span(io_.trace, "validation", "step");
-  const Evaluation evaluation = evaluate_channels(*training_->model, arena_, data_.channels, data_ranks(),
-                                                  {.batch = config_.train.micro_batch_size,
-                                                   .max_tokens = max_tokens,
-                                                   .equal_passes = training_->needs_equal_passes(),
-                                                   .passes = training_->held_out_passes(),
-                                                   .give_up = [this] { return is_asked_to_stop(peers()); }});
+  const Evaluation evaluation =
+      evaluate_channels(training_->held_out_passes(), arena_, data_.channels, data_ranks(),
+                        {.batch = config_.train.micro_batch_size,
+                         .max_tokens = max_tokens,
+                         .equal_passes = training_->needs_equal_passes(),
+                         .give_up = [this] { return is_asked_to_stop(peers()); }});
   if (evaluation.given_up) {
     recorder_->message(fmt::format("step {}: the evaluation was interrupted", state_.step));
     return false;
