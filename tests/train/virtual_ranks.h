@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cmath>
-#include <functional>
 
 #include "athanor/comm/tree.h"
 #include "athanor/train/verify/verify.h"
