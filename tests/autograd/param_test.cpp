@@ -110,7 +110,7 @@ TEST_F(ParamTest, ACutThatCannotBeIsRefused) {
               HasSubstr("does not divide by 5"));
   EXPECT_THAT(message_of([&] { param.shard({.dim = 2, .rank = 0, .size = 2}); }),
               HasSubstr("has no dimension 2"));
-  EXPECT_THAT(message_of([&] { param.shard({.dim = 0, .rank = 2, .size = 2}); }), HasSubstr("part 2 of 2"));
+  EXPECT_THAT(message_of([&] { param.shard({.dim = 0, .rank = 2, .size = 2}); }), HasSubstr("shard 2 of 2"));
   param.allocate(engine.arena, Dtype::f32, false);
   EXPECT_THAT(message_of([&] { param.shard({.dim = 0, .rank = 0, .size = 2}); }),
               HasSubstr("has memory already"));

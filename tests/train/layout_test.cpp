@@ -40,7 +40,7 @@ Config layout(const std::function<void(ParallelConfig&)>& set, const char* famil
 TEST(Ranks, AxesMakeUpTheWorld) {
   EXPECT_EQ(refusal(layout([](auto& p) { p.tp = 2, p.cp = 2, p.pp = 2; }), 8), "");
   EXPECT_THAT(refusal(layout([](auto& p) { p.tp = 4; }), 6),
-              AllOf(HasSubstr("parallel.tp: got 4 in a world of 6 ranks"), HasSubstr("by 4 ranks each")));
+              AllOf(HasSubstr("parallel.tp: got 4 in a world of 6 ranks"), HasSubstr("takes 4 ranks")));
   EXPECT_THAT(
       refusal(layout([](auto& p) { p.tp = 2, p.cp = 3; }), 8),
       HasSubstr("parallel.cp: got 3 in a world of 8 ranks with parallel.tp = 2, expected a divisor of 4"));
