@@ -123,7 +123,7 @@ BenchCompression::Result BenchCompression::train(const Mode& mode) const {
 
 void BenchCompression::run() {
   overrides.push_back(fmt::format("train.steps={}", steps));
-  config_ = load_config(system_env(), file, overrides, init_source(system_env()));
+  config_ = load_config(system_env(), file, overrides, config_sources(system_env()));
   validate_data(config_);
   const auto tokenizer = open_tokenizer(config_, system_env());
   resolve_model(config_, tokenizer == nullptr ? 0 : tokenizer->vocab_size());

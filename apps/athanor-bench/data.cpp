@@ -11,6 +11,7 @@
 #include "athanor/config/presets.h"
 #include "athanor/data/dataset.h"
 #include "athanor/data/loader.h"
+#include "athanor/train/run/init_from.h"
 #include "bench.h"
 
 namespace athanor::apps {
@@ -45,7 +46,7 @@ void write_random_tokens(const std::string& prefix, int64_t tokens, int64_t voca
 
 Config BenchData::config(const std::string& folder) const {
   if (source != "synthetic") {
-    Config config = load_config(system_env(), source);
+    Config config = load_config(system_env(), source, {}, config_sources(system_env()));
     const auto tokenizer = open_tokenizer(config, system_env());
     resolve_model(config, tokenizer == nullptr ? 0 : tokenizer->vocab_size());
     return config;

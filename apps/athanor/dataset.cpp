@@ -176,7 +176,7 @@ struct LedgerCommand {
                     {"data.", "train.seed", "train.steps", "train.global_batch_size", "train.runs",
                      "train.init_from", "model."},
                     "dataset ledger");
-    const Config config = load_config(env, file, sets, init_source(env));
+    const Config config = load_config(env, file, sets, config_sources(env));
     const int64_t last = last_step > 0 ? last_step : config.train.steps;
     if (first_step < 1 || last < first_step)
       throw ConfigError(fmt::format("steps {} to {}: expected a range from 1 up", first_step, last));

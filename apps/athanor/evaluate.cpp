@@ -12,6 +12,7 @@
 #include "athanor/config/load.h"
 #include "athanor/data/dataset.h"
 #include "athanor/evaluate/perplexity.h"
+#include "athanor/train/run/init_from.h"
 #include "command.h"
 #include "data_settings.h"
 #include "evaluate_files.h"
@@ -90,8 +91,10 @@ void EvaluateCommand::run_ids(Loaded& model) const {
 }
 
 void EvaluateCommand::run_channels(Loaded& model) const {
-  Config config =
-      config_file.empty() ? model.loaded.config : load_config(system_env(), config_file, overrides);
+  Config config = config_file.empty()
+                      ? model.loaded.config
+                      : load_config(system_env(), config_file, overrides,
+                                    {.model_config = config_sources(system_env()).model_config});
   if (!config_file.empty()) check_tokenizer(config, model);
   config.model = model.loaded.model->config();
   for (ChannelConfig& channel : config.data.channels)

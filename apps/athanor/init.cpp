@@ -57,6 +57,9 @@ void add_init(CLI::App& app) {
       "  athanor init\n"
       "  athanor init gpt2.toml --preset gpt2-124m\n"
       "\n"
+      "In the file, model.config = \"config.json\" takes the sizes of a Hugging Face model in place of a "
+      "preset.\n"
+      "\n"
       "Exit codes: 0 ok, 1 failed, 2 wrong command line, or the file exists.");
   sub->callback([command] { command->run(); });
 }

@@ -59,7 +59,7 @@ void print_report(const TrainReport& report) {
 }
 
 Config load(const TrainCommand& command) {
-  Config config = load_config(system_env(), command.file, command.overrides, init_source(system_env()));
+  Config config = load_config(system_env(), command.file, command.overrides, config_sources(system_env()));
   if (!config.data.tokenizer.empty()) {
     const auto tokenizer = open_tokenizer(config, system_env());
     resolve_model(config, tokenizer->vocab_size());
@@ -78,7 +78,7 @@ void TrainCommand::run() const {
   }
   const RankEnvironment ranks =
       parse_rank_environment([](const char* name) -> const char* { return std::getenv(name); });
-  const Config config = load_config(system_env(), file, overrides, init_source(system_env()));
+  const Config config = load_config(system_env(), file, overrides, config_sources(system_env()));
   validate_data(config);
   TrainIo io{.env = system_env()};
   const std::vector<Core> cores = usable_cores();

@@ -167,7 +167,7 @@ void VerifyCommand::every_layout() const {
 }
 
 void VerifyCommand::run() {
-  config_ = load_config(system_env(), file, overrides, init_source(system_env()));
+  config_ = load_config(system_env(), file, overrides, config_sources(system_env()));
   validate_data(config_);
   const auto tokenizer = open_tokenizer(config_, system_env());
   resolve_model(config_, tokenizer == nullptr ? 0 : tokenizer->vocab_size());

@@ -134,6 +134,29 @@ compute = "f32"
   EXPECT_EQ(report(place, "u")["steps"], 3);
 }
 
+TEST(ModelConfigFile, ARunIsWhatTheKeysOfTheFileMakeIt) {
+  const Workplace place;
+  make_small_run(place);
+  train(place, "t", {"train.steps=2"});
+  place.output_of({"checkpoint", "export-hf", "runs/t", "hf"});
+  const std::string run = place.read("run.toml");
+  place.write("shape.toml", "[model]\nconfig = 'hf/config.json'\n\n" + run.substr(run.find("[data]")));
+  const auto words = [](const std::vector<std::string>& more) {
+    return std::vector<std::string>{"train", "shape.toml", "--set", "train.steps=2"} + more;
+  };
+  EXPECT_THAT(place.output_of(words({"--set", "train.name=u"})),
+              HasSubstr("architecture of " + place.path("hf/config.json")));
+  EXPECT_EQ(history(place, "u"), history(place, "t"));
+  place.output_of({"evaluate", "runs/u", "--config", "shape.toml"});
+  const auto refused = [&](const std::string& set, const std::string& part) {
+    expect_refused(place.run(words({"--set", "train.name=v", "--set", set})), 2, {part});
+  };
+  refused("model.num_hidden_layers=1",
+          "model.num_hidden_layers: got 1, expected 2 as in " + place.path("hf/config.json"));
+  refused("model.config=fh", "--set model.config=fh: model.config: cannot read");
+  EXPECT_FALSE(place.exists("runs/v"));
+}
+
 TEST(Doubts, AreSaidOnceAndChangesAtResumeToo) {
   const Workplace place;
   make_small_run(place);

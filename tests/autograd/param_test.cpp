@@ -110,7 +110,7 @@ TEST_F(ParamTest, ACutThatCannotBeIsRefused) {
               HasSubstr("does not divide by 5"));
   EXPECT_THAT(message_of([&] { param.shard({.dim = 2, .rank = 0, .size = 2}); }),
               HasSubstr("has no dimension 2"));
-  EXPECT_THAT(message_of([&] { param.shard({.dim = 0, .rank = 2, .size = 2}); }), HasSubstr("part 2 of 2"));
+  EXPECT_THAT(message_of([&] { param.shard({.dim = 0, .rank = 2, .size = 2}); }), HasSubstr("shard 2 of 2"));
   param.allocate(engine.arena, Dtype::f32, false);
   EXPECT_THAT(message_of([&] { param.shard({.dim = 0, .rank = 0, .size = 2}); }),
               HasSubstr("has memory already"));
@@ -156,7 +156,7 @@ TEST_F(ParamTest, EachUseHasAGradientOfItsOwn) {
   Param param("w", {2}, Init::zeros());
   Weight &embed = param.add_use("embed"), &head = param.add_use("head");
   EXPECT_EQ(param.num_uses(), 2u);
-  EXPECT_THAT(message_of([&] { embed.grad(); }), HasSubstr("'embed' has no gradient slot"));
+  EXPECT_THAT(message_of([&] { embed.grad(); }), HasSubstr("'embed' has no gradient buffer"));
   embed.set_grad(slot({2}, 1.0f));
   head.set_grad(slot({2}, 2.0f));
   EXPECT_THAT(to_floats(embed.grad()), ElementsAre(1.0f, 1.0f));
@@ -241,7 +241,7 @@ TEST_F(ParamTest, APartThatIsKeptAsksForTheWhole) {
   std::vector<float> two(2);
   param.read_master(1, 2, two.data());
   EXPECT_THAT(two, ElementsAre(3, 4));
-  EXPECT_THAT(message_of([&] { param.load(two.data()); }), HasSubstr("keeps a part"));
+  EXPECT_THAT(message_of([&] { param.load(two.data()); }), HasSubstr("has one shard"));
   EXPECT_THAT(message_of([&] {
                 alone.keep({4, 7}, empty(engine.arena, {3}, Dtype::f32, Category::parameters), &source);
               }),

@@ -67,9 +67,9 @@ TEST_F(TapeTest, CheapValuesAreForgottenAndMadeAgain) {
   const auto run = [&](bool forgets) {
     Tape tape({.record = true});
     const Var x = tape.leaf(values({1.1f, -0.7f}));
-    if (forgets) tape.begin_redo();
+    if (forgets) tape.begin_selective_recompute();
     Var y = apply<Square>(tape, apply<Square>(tape, apply<Square>(tape, x)));
-    if (forgets) tape.end_redo(y);
+    if (forgets) tape.end_selective_recompute(y);
     EXPECT_EQ((activation_bytes() - before) / 64, forgets ? 2u : 4u);  // x, y and what is between them
     const int once = Square::forwards;
     tape.backward(y, values({1.0f, 3.0f}));
@@ -79,20 +79,20 @@ TEST_F(TapeTest, CheapValuesAreForgottenAndMadeAgain) {
   EXPECT_EQ(run(true), run(false));
 }
 
-TEST_F(TapeTest, ARedoMakesWhatItNeedsFirst) {
+TEST_F(TapeTest, ARecomputedValueRestoresItsInputsFirst) {
   const Tensor x = values({3.0f});
   Tensor y = mapped(x, [&](int64_t i) { return x.data<float>()[i] + 1.0f; });
-  const auto of_y = std::make_shared<Redo>(
+  const auto of_y = std::make_shared<RecomputedValue>(
       y, [&] { return mapped(x, [&](int64_t i) { return x.data<float>()[i] + 1.0f; }); },
       std::vector<std::shared_ptr<Restorable>>{});
   Tensor z = mapped(y, [&](int64_t i) { return 10.0f * y.data<float>()[i]; });
-  const auto of_z = std::make_shared<Redo>(
+  const auto of_z = std::make_shared<RecomputedValue>(
       z, [&] { return mapped(y, [&](int64_t i) { return 10.0f * y.data<float>()[i]; }); },
       std::vector<std::shared_ptr<Restorable>>{of_y});
   EXPECT_TRUE(of_y->is(y));
   EXPECT_FALSE(of_y->is(z));
-  of_y->forget();
-  of_z->forget();
+  of_y->release();
+  of_z->release();
   EXPECT_THROW(z.raw(), Error);
   of_z->restore();
   EXPECT_THAT(to_floats(z), ElementsAre(40.0f));

@@ -19,7 +19,7 @@ Tensor mapped(const Tensor& like, const Of& of) {
 
 // y = x^2
 struct Square {
-  static constexpr bool kCheapToRedo = true;
+  static constexpr bool kCheapToRecompute = true;
   struct Saved {
     Tensor x;
   };

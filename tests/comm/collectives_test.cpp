@@ -228,20 +228,20 @@ TEST(Collectives, WrongArgumentsThrowAtTheCall) {
     groups.push_back(make_single_group());
     for (const auto& group : groups) {
       float x[4] = {};
-      EXPECT_THROW(group->all_reduce(x, -1, Dtype::f32, "x"), Error);
-      EXPECT_THROW(group->all_reduce(nullptr, 1, Dtype::f32, "x"), Error);
-      EXPECT_THROW(group->all_reduce(x, 1, Dtype::f16, "x"), Error);
-      EXPECT_THROW(group->all_reduce(x, 1, Dtype::u8, "x"), Error);
-      EXPECT_THROW(group->all_reduce(x, INT64_MAX, Dtype::f32, "x"), Error);
-      EXPECT_THROW(group->reduce_scatter(x, nullptr, 1, Dtype::f32, "x"), Error);
-      EXPECT_THROW(group->all_gather(nullptr, x, 1, Dtype::u8, "x"), Error);
-      EXPECT_THROW(group->all_to_all(x, nullptr, 1, Dtype::u8, "x"), Error);
-      EXPECT_THROW(group->all_to_all(x, x, -1, Dtype::u8, "x"), Error);
+      EXPECT_THROW(group->all_reduce(x, -1, Dtype::f32, "x").wait(), Error);
+      EXPECT_THROW(group->all_reduce(nullptr, 1, Dtype::f32, "x").wait(), Error);
+      EXPECT_THROW(group->all_reduce(x, 1, Dtype::f16, "x").wait(), Error);
+      EXPECT_THROW(group->all_reduce(x, 1, Dtype::u8, "x").wait(), Error);
+      EXPECT_THROW(group->all_reduce(x, INT64_MAX, Dtype::f32, "x").wait(), Error);
+      EXPECT_THROW(group->reduce_scatter(x, nullptr, 1, Dtype::f32, "x").wait(), Error);
+      EXPECT_THROW(group->all_gather(nullptr, x, 1, Dtype::u8, "x").wait(), Error);
+      EXPECT_THROW(group->all_to_all(x, nullptr, 1, Dtype::u8, "x").wait(), Error);
+      EXPECT_THROW(group->all_to_all(x, x, -1, Dtype::u8, "x").wait(), Error);
       EXPECT_THROW(group->allocate_shared(SIZE_MAX, "x"), Error);
-      EXPECT_THROW(group->broadcast(x, 1, Dtype::f32, group->size(), "x"), Error);
-      EXPECT_THROW(group->broadcast(x, 1, Dtype::f32, -1, "x"), Error);
-      EXPECT_THROW(group->all_reduce_tree({{0, 1, nullptr}}, 1, x, 1, "x"), Error);
-      EXPECT_THROW(group->all_reduce_tree({{0, 1, x}}, 0, x, 1, "x"), Error);
+      EXPECT_THROW(group->broadcast(x, 1, Dtype::f32, group->size(), "x").wait(), Error);
+      EXPECT_THROW(group->broadcast(x, 1, Dtype::f32, -1, "x").wait(), Error);
+      EXPECT_THROW(group->all_reduce_tree({{0, 1, nullptr}}, 1, x, 1, "x").wait(), Error);
+      EXPECT_THROW(group->all_reduce_tree({{0, 1, x}}, 0, x, 1, "x").wait(), Error);
     }
   }
   EXPECT_THROW(make_thread_groups(0), Error);

@@ -29,7 +29,7 @@ TEST(Mismatch, NamesEveryRankAndBreaksTheGroup) {
     std::vector<float> data(10);
     group.barrier("start");
     if (group.rank() == 1) {
-      group.all_gather(data.data(), data.data(), 3, Dtype::f32, "wrong");
+      group.all_gather(data.data(), data.data(), 3, Dtype::f32, "wrong").wait();
     } else {
       group.all_reduce(data.data(), 10, Dtype::f32, "grads").wait();
     }

@@ -170,7 +170,7 @@ TEST(Hierarchical, MessagesReachWhomTheyCan) {
     group.recv(&theirs, 1, Dtype::i64, there, "x").wait();
     sent.wait();
     EXPECT_EQ(theirs, there);
-    EXPECT_THROW(group.send(&mine, 1, Dtype::i64, 3 - group.rank(), "x"), Error);
+    EXPECT_THROW(group.send(&mine, 1, Dtype::i64, 3 - group.rank(), "x").wait(), Error);
     group.barrier("end");
   });
 }

@@ -256,7 +256,7 @@ TEST(MessageAbort, ReachesThoseWhoWait) {
   });
   EXPECT_THAT(texts[0], AllOf(HasSubstr("Recoverable: rank 2 aborted"), HasSubstr("disk full")));
   EXPECT_EQ(texts[0], texts[1]);
-  EXPECT_THROW(groups[2]->send(nullptr, 0, Dtype::f32, 0, "later"), Recoverable);
+  EXPECT_THROW(groups[2]->send(nullptr, 0, Dtype::f32, 0, "later").wait(), Recoverable);
 }
 
 TEST(MessageLate, IsReportedAndThenFine) {

@@ -190,7 +190,7 @@ TEST(Nccl, BuffersOfTwoPlacesAreRefused) {
     Tensor x = place.filled(8, 1);
     std::vector<float> host(16);
     try {
-      place.group().all_gather(x.raw(), host.data(), 8, Dtype::f32, "x");
+      place.group().all_gather(x.raw(), host.data(), 8, Dtype::f32, "x").wait();
       ADD_FAILURE() << "no Error";
     } catch (const Error& error) {
       EXPECT_STREQ(

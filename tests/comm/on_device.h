@@ -7,8 +7,6 @@
 // Thread rule: calls and waits by the one thread that uses the queue.
 #pragma once
 
-#include <numeric>
-#include <span>
 #include <utility>
 #include <vector>
 
@@ -24,86 +22,41 @@ class OnDevice final : public Group {
   int size() const override { return real_.size(); }
   const std::string& name() const override { return real_.name(); }
 
-  Work all_reduce(void* data, int64_t count, Dtype dtype, const std::string& name) override {
-    const Buffer copy = put(data, count, dtype);
-    return later(real_.all_reduce(copy.device(), count, dtype, name), {copy});
-  }
-  Work all_reduce_tree(std::vector<TreeNode> nodes, int64_t num_leaves, float* result, int64_t count,
-                       const std::string& name) override {
+  Work start(Call call, Buffers buffers, Start how) override {
+    if (call.collective == Collective::allocate_shared) return start_allocation(std::move(call), buffers);
+    const BufferElements elements = elements_of(call, buffers, rank(), size());
+    const bool in_place = buffers.in == buffers.out;
     std::vector<Buffer> copies;
-    Buffer to = room(result, count, Dtype::f32);
-    for (TreeNode& node : nodes) {
-      copies.push_back(put(node.data, count, Dtype::f32));
-      if (node.data == result) to = copies.back();
-      node.data = static_cast<float*>(copies.back().device());
-      copies.back().host = nullptr;  // is only read
+    copies.push_back(in_place ? put(buffers.out, elements.out, call.dtype)
+                              : room(buffers.out, elements.out, call.dtype));
+    for (TreeNode& node : buffers.nodes) {
+      Buffer copy = take(node.data, call.count, call.dtype);
+      if (node.data == buffers.out) copies.front() = {copy.tensor, buffers.out};
+      node.data = static_cast<float*>(copy.device());
+      copies.push_back(std::move(copy));
     }
-    copies.push_back(to);
-    auto* const sum = static_cast<float*>(to.device());
-    return later(real_.all_reduce_tree(std::move(nodes), num_leaves, sum, count, name), std::move(copies));
+    if (!in_place) copies.push_back(take(buffers.in, elements.in, call.dtype));
+    buffers.in = in_place ? copies.front().device() : copies.back().device();
+    buffers.out = copies.front().device();
+    return Work(
+        std::make_shared<Later>(real_.start(std::move(call), std::move(buffers), how), std::move(copies)));
   }
-  Work all_gather(const void* in, void* out, int64_t count, Dtype dtype, const std::string& name) override {
-    const Buffer from = take(in, count, dtype), to = room(out, count * size(), dtype);
-    return later(real_.all_gather(from.device(), to.device(), count, dtype, name), {from, to});
-  }
-  Work reduce_scatter(const void* in, void* out, int64_t count, Dtype dtype,
-                      const std::string& name) override {
-    const Buffer from = take(in, count * size(), dtype), to = room(out, count, dtype);
-    return later(real_.reduce_scatter(from.device(), to.device(), count, dtype, name), {from, to});
-  }
-  Work all_to_all(const void* in, void* out, int64_t count, Dtype dtype, const std::string& name) override {
-    const Buffer from = take(in, count * size(), dtype), to = room(out, count * size(), dtype);
-    return later(real_.all_to_all(from.device(), to.device(), count, dtype, name), {from, to});
-  }
-  Work all_to_all_v(const void* in, std::span<const int64_t> send_counts, void* out,
-                    std::span<const int64_t> recv_counts, Dtype dtype, const std::string& name) override {
-    const auto sum = [](std::span<const int64_t> counts) {
-      return std::accumulate(counts.begin(), counts.end(), int64_t{0});
-    };
-    const Buffer from = take(in, sum(send_counts), dtype), to = room(out, sum(recv_counts), dtype);
-    return later(real_.all_to_all_v(from.device(), send_counts, to.device(), recv_counts, dtype, name),
-                 {from, to});
-  }
-  Work broadcast(void* data, int64_t count, Dtype dtype, int root, const std::string& name) override {
-    const Buffer copy = put(data, count, dtype);
-    return later(real_.broadcast(copy.device(), count, dtype, root, name), {copy});
-  }
-  Work reduce(const void* in, void* out, int64_t count, Dtype dtype, int root,
-              const std::string& name) override {
-    const Buffer from = take(in, count, dtype), to = room(out, count, dtype);
-    return later(real_.reduce(from.device(), to.device(), count, dtype, root, name), {from, to});
-  }
-  Work gather(const void* in, void* out, int64_t count, Dtype dtype, int root,
-              const std::string& name) override {
-    const Buffer from = take(in, count, dtype), to = room(out, count * size(), dtype);
-    return later(real_.gather(from.device(), to.device(), count, dtype, root, name), {from, to});
-  }
-  Work scatter(const void* in, void* out, int64_t count, Dtype dtype, int root,
-               const std::string& name) override {
-    const Buffer from = take(in, count * size(), dtype), to = room(out, count, dtype);
-    return later(real_.scatter(from.device(), to.device(), count, dtype, root, name), {from, to});
-  }
-  Work send(const void* data, int64_t count, Dtype dtype, int to, const std::string& name) override {
-    const Buffer copy = take(data, count, dtype);
-    return later(real_.send(copy.device(), count, dtype, to, name), {copy});
-  }
-  Work recv(void* data, int64_t count, Dtype dtype, int from, const std::string& name) override {
-    const Buffer copy = room(data, count, dtype);
-    return later(real_.recv(copy.device(), count, dtype, from, name), {copy});
-  }
-  void barrier(const std::string& name) override { real_.barrier(name); }
   Traffic traffic() const override { return real_.traffic(); }
-  // The host's copy of what the device has.
-  std::shared_ptr<std::byte> allocate_shared(size_t size_bytes, const std::string& name) override {
-    const auto memory = real_.allocate_shared(size_bytes, name);
-    auto copy = std::make_shared<std::vector<std::byte>>(size_bytes);
-    queue_.copy_out(copy->data(), memory.get(), size_bytes);
-    return {copy, copy->data()};
-  }
   void throw_if_broken() override { real_.throw_if_broken(); }
   void abort(const std::string& reason) override { real_.abort(reason); }
 
  private:
+  // The host's copy of what the device has.
+  Work start_allocation(Call call, const Buffers& buffers) {
+    const auto size_bytes = static_cast<size_t>(call.count);
+    std::shared_ptr<std::byte> memory;
+    real_.start(std::move(call), {.memory = &memory}, Start::at_once).wait();
+    auto copy = std::make_shared<std::vector<std::byte>>(size_bytes);
+    queue_.copy_out(copy->data(), memory.get(), size_bytes);
+    *buffers.memory = {copy, copy->data()};
+    return {};
+  }
+
   struct Buffer {
     Tensor tensor;         // undefined: of nothing
     void* host = nullptr;  // where it goes when the call is done
@@ -137,10 +90,6 @@ class OnDevice final : public Group {
     Work work;
     std::vector<Buffer> buffers;
   };
-  static Work later(Work work, std::vector<Buffer> buffers) {
-    return Work(std::make_shared<Later>(std::move(work), std::move(buffers)));
-  }
-
   Group& real_;
   CudaQueue& queue_;
   Arena& arena_;

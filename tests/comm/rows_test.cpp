@@ -217,24 +217,24 @@ TEST(Rows, WrongArgumentsThrowAtTheCall) {
       const auto size = static_cast<size_t>(group->size());
       const std::vector<int64_t> ones(size, 1), wrong(size + 1, 0), negative(size, -1),
           huge(size, INT64_MAX / 2);
-      EXPECT_THROW(group->reduce(x, x + 1, 1, Dtype::u8, 0, "x"), Error);
-      EXPECT_THROW(group->reduce(x, x + 1, 1, Dtype::f32, group->size(), "x"), Error);
-      EXPECT_THROW(group->reduce(x, nullptr, 1, Dtype::f32, 0, "x"), Error);
-      EXPECT_THROW(group->gather(nullptr, x, 1, Dtype::f32, 0, "x"), Error);
-      EXPECT_THROW(group->gather(x, nullptr, 1, Dtype::f32, 0, "x"), Error);
-      EXPECT_THROW(group->gather(x, x, -1, Dtype::f32, 0, "x"), Error);
-      EXPECT_THROW(group->scatter(nullptr, x, 1, Dtype::f32, 0, "x"), Error);
-      EXPECT_THROW(group->scatter(x, nullptr, 1, Dtype::f32, 0, "x"), Error);
-      EXPECT_THROW(group->scatter(x, x, 1, Dtype::f32, -1, "x"), Error);
-      EXPECT_THROW(group->all_to_all_v(x, wrong, x, ones, Dtype::f32, "x"), Error);
-      EXPECT_THROW(group->all_to_all_v(x, ones, x, wrong, Dtype::f32, "x"), Error);
-      EXPECT_THROW(group->all_to_all_v(x, negative, x, ones, Dtype::f32, "x"), Error);
-      EXPECT_THROW(group->all_to_all_v(x, huge, x, ones, Dtype::f32, "x"), Error);
-      EXPECT_THROW(group->all_to_all_v(nullptr, ones, x, ones, Dtype::f32, "x"), Error);
-      EXPECT_THROW(group->send(x, 1, Dtype::f32, group->size(), "x"), Error);
-      EXPECT_THROW(group->send(nullptr, 1, Dtype::f32, 0, "x"), Error);
-      EXPECT_THROW(group->recv(x, -1, Dtype::f32, 0, "x"), Error);
-      EXPECT_THROW(group->recv(x, 1, Dtype::f32, -1, "x"), Error);
+      EXPECT_THROW(group->reduce(x, x + 1, 1, Dtype::u8, 0, "x").wait(), Error);
+      EXPECT_THROW(group->reduce(x, x + 1, 1, Dtype::f32, group->size(), "x").wait(), Error);
+      EXPECT_THROW(group->reduce(x, nullptr, 1, Dtype::f32, 0, "x").wait(), Error);
+      EXPECT_THROW(group->gather(nullptr, x, 1, Dtype::f32, 0, "x").wait(), Error);
+      EXPECT_THROW(group->gather(x, nullptr, 1, Dtype::f32, 0, "x").wait(), Error);
+      EXPECT_THROW(group->gather(x, x, -1, Dtype::f32, 0, "x").wait(), Error);
+      EXPECT_THROW(group->scatter(nullptr, x, 1, Dtype::f32, 0, "x").wait(), Error);
+      EXPECT_THROW(group->scatter(x, nullptr, 1, Dtype::f32, 0, "x").wait(), Error);
+      EXPECT_THROW(group->scatter(x, x, 1, Dtype::f32, -1, "x").wait(), Error);
+      EXPECT_THROW(group->all_to_all_v(x, wrong, x, ones, Dtype::f32, "x").wait(), Error);
+      EXPECT_THROW(group->all_to_all_v(x, ones, x, wrong, Dtype::f32, "x").wait(), Error);
+      EXPECT_THROW(group->all_to_all_v(x, negative, x, ones, Dtype::f32, "x").wait(), Error);
+      EXPECT_THROW(group->all_to_all_v(x, huge, x, ones, Dtype::f32, "x").wait(), Error);
+      EXPECT_THROW(group->all_to_all_v(nullptr, ones, x, ones, Dtype::f32, "x").wait(), Error);
+      EXPECT_THROW(group->send(x, 1, Dtype::f32, group->size(), "x").wait(), Error);
+      EXPECT_THROW(group->send(nullptr, 1, Dtype::f32, 0, "x").wait(), Error);
+      EXPECT_THROW(group->recv(x, -1, Dtype::f32, 0, "x").wait(), Error);
+      EXPECT_THROW(group->recv(x, 1, Dtype::f32, -1, "x").wait(), Error);
     }
   }
 }

@@ -136,7 +136,7 @@ TEST(Effects, WhatAnOverrideSwitchesOffIsToldAndNoMistake) {
     const auto lines = told(text, {set});
     ASSERT_EQ(lines.size(), 1) << text;
     EXPECT_EQ(lines[0].rfind("first.toml:", 0), 0) << lines[0];
-    EXPECT_NE(lines[0].find("which --set took away"), std::string::npos);
+    EXPECT_NE(lines[0].find("which --set switched off"), std::string::npos);
     EXPECT_TRUE(told(text, {}).empty());
   }
   // What does nothing in the file already, and what the override itself sets, is refused all the same.

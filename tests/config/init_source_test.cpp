@@ -29,7 +29,7 @@ const std::vector<std::string> kLlama = {"model.num_hidden_layers=3",
 
 Config read_with(const InitSource& source, const std::vector<std::string>& overrides,
                  const std::string& text = "[train]\ninit_from = 'base'") {
-  return parse_config(text, "t.toml", "", overrides, [&](const Config&) { return source; });
+  return parse_config(text, "t.toml", "", overrides, {.init_from = [&](const Config&) { return source; }});
 }
 
 void expect_refused_with(const InitSource& source, const std::vector<std::string>& overrides,

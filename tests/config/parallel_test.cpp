@@ -159,7 +159,7 @@ TEST(ParallelKeys, BalanceBySpeed) {
   for (const int zero : {2, 3})
     expect_refused(fmt::format("{}zero_stage = {}", key, zero),
                    {"parallel.load_balance", fmt::format("parallel.zero_stage = {}, expected 0 or 1", zero),
-                    "lasts as long as the slowest takes"});
+                    "each rank waits for the slowest"});
   for (const char* axis : {"tp = 2", "pp = 2", "cp = 2", "tp = 2\nsp = true\npp = 2\ncp = 2"})
     expect_legal(key + axis);
   const std::string moe = "[model]\nmodel_type = 'moe'\nnum_experts = 8\n";
@@ -169,8 +169,7 @@ TEST(ParallelKeys, BalanceBySpeed) {
        {std::pair("ep = 2", 1), {"ep = 4\ntp = 2", 2}, {"ep = 8\ntp = 2\ncp = 2", 4}})
     expect_refused(key + axes,
                    {"parallel.load_balance: got \"speed\" with parallel.ep = ",
-                    "expected experts that are shared by ranks of "
-                    "one micro-batch",
+                    "expected an ep group whose ranks compute the same micro-batch",
                     fmt::format("the nearest is parallel.ep = {}", nearest)},
                    moe);
   expect_legal(key + "local_sgd.sync_interval = 50", "[train]\nsteps = 100\neval_every = 50\n");

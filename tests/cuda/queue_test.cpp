@@ -147,13 +147,13 @@ TEST_F(CudaQueueTest, WhatAKernelFindsWrongIsThrownByTheNextWait) {
   fill(table, 1.0f);
   const KernelTable& all = queue_.table();
   all.embedding.forward(queue_, y, ids_of({0, 1, 4}), table, nullptr, 0);
-  EXPECT_EQ(error_of([&] { queue_.wait(); }), "embedding: id 4 at place 2, expected less than 4");
+  EXPECT_EQ(error_of([&] { queue_.wait(); }), "embedding: id 4 at position 2, expected less than 4");
   EXPECT_EQ(values_of(y), (Values{1, 1, 1, 1, 1, 1, 0, 0, 0}));
 
   Tensor loss = empty(arena_, {2}, Dtype::f32, Category::activations);
   Tensor logits = zeros(arena_, {2, 5}, Dtype::f32, Category::activations);
   all.cross_entropy.rows(queue_, loss, nullptr, logits, ids_of({-1, 5}), 5, 1.0f);
-  EXPECT_EQ(error_of([&] { queue_.wait(); }), "cross_entropy: target 5 at place 1, expected less than 5");
+  EXPECT_EQ(error_of([&] { queue_.wait(); }), "cross_entropy: target 5 at position 1, expected less than 5");
   EXPECT_EQ(error_of([&] { queue_.wait(); }), "no error");
 }
 

@@ -2,10 +2,10 @@
 # The examples of the public headers as sources that a build compiles: header_examples.sh OUTPUT_FOLDER SOURCE...
 #
 # An example is a run of comment lines above a header's first line of code that are indented by three spaces and begin
-# with code. It becomes the body of a function with the parameters that contexts.txt gives; `{ ... }` is an empty body and
-# a line that begins with "..." is left out. The headers of a folder of src/athanor become OUTPUT_FOLDER/FOLDER.cpp; the
-# names are given as SOURCE, so that the build knows them. A header with an example that neither contexts.txt nor
-# fragments.txt has, or that both have, is an error.
+# with code. It becomes the body of a function with the parameters that contexts.txt gives, a parameter without a type
+# having that of given.txt; `{ ... }` is an empty body and a line that begins with "..." is left out. The headers of a
+# folder of src/athanor become OUTPUT_FOLDER/FOLDER.cpp; the names are given as SOURCE, so that the build knows them. A
+# header with an example that neither contexts.txt nor fragments.txt has, or that both have, is an error.
 set -euo pipefail
 output=$1
 shift
@@ -44,12 +44,24 @@ header_of() {
   echo "$found"
 }
 
-declare -A parameters more listed
-while IFS='|' read -r end given includes; do
+declare -A parameters more listed given given_includes
+while IFS='|' read -r parameter includes; do
+  case "$parameter" in ''|'#'*) continue ;; esac
+  name=$(sed -E 's/^.*[ &*]([A-Za-z_]+) *$/\1/' <<<"$parameter")
+  given[$name]=$parameter given_includes[$name]=$includes
+done <"$here/given.txt"
+while IFS='|' read -r end list includes; do
   end=${end// /}
   case "$end" in ''|'#'*) continue ;; esac
   header=$(header_of "$end")
-  parameters[$header]=$given more[$header]=$includes listed[$header]=1
+  all=
+  IFS=',' read -ra words <<<"$list"
+  for word in "${words[@]}"; do
+    name=${word// /}
+    if [ -n "$name" ] && [ -n "${given[$name]-}" ]; then word=${given[$name]} includes+=" ${given_includes[$name]}"; fi
+    all+=${all:+,}$word
+  done
+  parameters[$header]=$all more[$header]=$includes listed[$header]=1
 done <"$here/contexts.txt"
 while read -r end _; do
   case "$end" in ''|'#'*) continue ;; esac

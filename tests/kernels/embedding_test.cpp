@@ -138,11 +138,11 @@ TEST_P(EmbeddingTest, IdsOutsideTheTableAreNamed) {
   const Tensor high = bench.ids({0, 1, 4}, {1, 3}), low = bench.ids({0, -1, 3}, {1, 3});
   const EmbeddingKernels& kernels = bench.kernels().embedding;
   EXPECT_EQ(error_of([&] { kernels.forward(bench.queue(), y, high, table, nullptr, 0); }),
-            "embedding.forward: id 4 at place 2, expected 0 <= id < 4");
+            "embedding.forward: id 4 at position 2, expected 0 <= id < 4");
   EXPECT_EQ(error_of([&] { kernels.forward(bench.queue(), y, low, table, nullptr, 0); }),
-            "embedding.forward: id -1 at place 1, expected 0 <= id < 4");
+            "embedding.forward: id -1 at position 1, expected 0 <= id < 4");
   EXPECT_EQ(error_of([&] { kernels.backward(bench.queue(), dtable, y, high); }),
-            "embedding.backward: id 4 at place 2, expected 0 <= id < 4");
+            "embedding.backward: id 4 at position 2, expected 0 <= id < 4");
   EXPECT_EQ(values_of(dtable), Values(12, 0));  // checked before anything is written
   bench.expect_guards_intact();
 }

@@ -181,7 +181,7 @@ TEST_F(GradientTest, ForgottenValuesAreMadeAgainWithTheSameBits) {
     weight.set_grad(zeros(engine_.arena, {8, 8}, Dtype::f32, Category::gradients));
     scale.set_grad(zeros(engine_.arena, {8}, Dtype::f32, Category::gradients));
     const Var x = tape.leaf(input);
-    if (forget) tape.begin_redo();
+    if (forget) tape.begin_selective_recompute();
     Var y;
     {
       const Var n = gelu(rms_norm(x, scale, 1e-5f));
@@ -191,7 +191,7 @@ TEST_F(GradientTest, ForgottenValuesAreMadeAgainWithTheSameBits) {
     }
     const uint64_t before = engine_.arena.usage().current_total;
     if (forget) {
-      tape.end_redo(y);
+      tape.end_selective_recompute(y);
       EXPECT_LE(engine_.arena.usage().current_total + 4 * input.size_bytes(), before);
     }
     EXPECT_EQ(to_floats(y.value).size(), 64u);

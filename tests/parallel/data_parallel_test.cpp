@@ -153,9 +153,9 @@ TEST(DataParallel, RanksThatShareExpertsHaveEquallyManyMicroBatches) {
   // Of one part of the same micro-batches, which one rank alone has not.
   DataParallelOptions same = apart;
   same.expert_parts = 1;
-  EXPECT_THAT(
-      refusal_of_options(same, begin(3)),
-      HasSubstr("got experts on ranks with other micro-batches, expected 1 neighbours with the same"));
+  EXPECT_THAT(refusal_of_options(same, begin(3)),
+              HasSubstr("got an ep group whose ranks have different micro-batches, expected 1 consecutive "
+                        "ranks with the same ones"));
 }
 
 // Two ranks compute one micro-batch, each its tokens; of everything else but experts both have the whole gradient.

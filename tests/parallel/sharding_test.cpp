@@ -156,14 +156,14 @@ std::string refusal_of_table(int ranks, const Sharding& table) {
 }
 
 TEST(Sharding, RefusesByName) {
-  EXPECT_EQ(
-      refusal_of_table(3, {{.module = "layers.*.up", .split = Split::column}}),
-      "sharding: 'layers.0.up.weight' [8,6]: got 8 units of 1 for 3 ranks, expected a number that divides");
+  EXPECT_EQ(refusal_of_table(3, {{.module = "layers.*.up", .split = Split::column}}),
+            "sharding: 'layers.0.up.weight' [8,6]: got 8 groups of 1 rows for 3 ranks, expected a number of "
+            "ranks that divides them");
   EXPECT_EQ(refusal_of_table(2, {{.module = "layers.1.up", .split = Split::column, .unit = 3}}),
             "sharding: 'layers.1.up.weight' [8,6]: got 8 outputs, expected a multiple of 3");
-  EXPECT_EQ(
-      refusal_of_table(4, {{.module = "layers.1.up", .split = Split::column, .unit = 4}}),
-      "sharding: 'layers.1.up.weight' [8,6]: got 2 units of 4 for 4 ranks, expected a number that divides");
+  EXPECT_EQ(refusal_of_table(4, {{.module = "layers.1.up", .split = Split::column, .unit = 4}}),
+            "sharding: 'layers.1.up.weight' [8,6]: got 2 groups of 4 rows for 4 ranks, expected a number of "
+            "ranks that divides them");
   EXPECT_EQ(refusal_of_table(3, {{.module = "layers.1.down", .split = Split::row}}),
             "param: 'layers.1.down.weight': dimension 1 of [6,8] does not divide by 3");
   EXPECT_EQ(refusal_of_table(2, {{.module = "layers.*.gate", .split = Split::column}}),

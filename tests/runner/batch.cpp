@@ -9,6 +9,7 @@
 
 #include "runner/events.h"
 #include "runner/process.h"
+#include "support/tiers.h"
 
 namespace athanor::tests {
 namespace {
@@ -45,14 +46,16 @@ struct Told {
   bool within_a_case = false;  // it ended there
 };
 
-Told run_once(const Batch& batch, const std::vector<std::string>& cases, const BatchOptions& options) {
+Told run_once(const Batch& batch, const std::vector<std::string>& cases, const BatchOptions& options,
+              bool leaks_by_case) {
   const std::string events = options.folder + "/events", output = options.folder + "/output";
   std::filesystem::remove(events);
   std::string filter;
   for (const std::string& name : cases) filter += (filter.empty() ? "" : ":") + name;
   Told told;
-  told.end = run_process({batch.program, "--gtest_filter=" + filter}, output,
-                         std::string(kEventsVariable) + "=" + events, options.silence_s,
+  std::vector<std::string> command{batch.program, "--gtest_filter=" + filter};
+  if (leaks_by_case) command.emplace_back(kLeaksByCase);
+  told.end = run_process(command, output, std::string(kEventsVariable) + "=" + events, options.silence_s,
                          [&] { return size_of(events); });
   told.output = read_file(output);
   TestEvent open;
@@ -81,29 +84,11 @@ Told run_once(const Batch& batch, const std::vector<std::string>& cases, const B
   return told;
 }
 
-}  // namespace
-
-std::vector<TestEvent> events_of(const std::string& text) {
-  std::vector<TestEvent> events;
-  size_t at = 0;
-  for (size_t end = text.find('\n'); end != std::string::npos; at = end + 1, end = text.find('\n', at)) {
-    std::istringstream line(text.substr(at, end - at));
-    char kind = 0;
-    TestEvent event;
-    line >> kind >> event.output_bytes >> event.milliseconds >> event.name;
-    line.get();
-    std::getline(line, event.reason);
-    event.kind = static_cast<TestEvent::Kind>(kind);
-    events.push_back(event);
-  }
-  return events;
-}
-
-std::vector<CaseResult> run_batch(const Batch& batch, const BatchOptions& options) {
+std::vector<CaseResult> run_cases(const Batch& batch, const BatchOptions& options, bool leaks_by_case) {
   std::vector<CaseResult> results;
   std::vector<std::string> left = batch.cases;
   while (!left.empty()) {
-    const Told told = run_once(batch, left, options);
+    const Told told = run_once(batch, left, options, leaks_by_case);
     std::vector<std::string> later;
     bool failed = false;
     for (const std::string& name : left) {
@@ -124,13 +109,36 @@ std::vector<CaseResult> run_batch(const Batch& batch, const BatchOptions& option
                            .text = "It was not run: " + told.end.text() + "\n" + told.output});
       return results;
     }
-    if (later.empty() && !failed && !ended_well)
+    if (later.empty() && !failed && !ended_well) {
+      if (address_sanitizer && !leaks_by_case) return run_cases(batch, options, true);
       results.push_back({.name = batch.prefix + left.back() + " and those before it",
                          .kind = CaseResult::Kind::failed,
                          .text = "The process failed at its end: " + told.end.text() + "\n" + told.output});
+    }
     left = later;
   }
   return results;
+}
+}  // namespace
+
+std::vector<TestEvent> events_of(const std::string& text) {
+  std::vector<TestEvent> events;
+  size_t at = 0;
+  for (size_t end = text.find('\n'); end != std::string::npos; at = end + 1, end = text.find('\n', at)) {
+    std::istringstream line(text.substr(at, end - at));
+    char kind = 0;
+    TestEvent event;
+    line >> kind >> event.output_bytes >> event.milliseconds >> event.name;
+    line.get();
+    std::getline(line, event.reason);
+    event.kind = static_cast<TestEvent::Kind>(kind);
+    events.push_back(event);
+  }
+  return events;
+}
+
+std::vector<CaseResult> run_batch(const Batch& batch, const BatchOptions& options) {
+  return run_cases(batch, options, false);
 }
 
 CaseResult run_command(const std::string& name, const std::vector<std::string>& command,

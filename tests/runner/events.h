@@ -9,6 +9,9 @@
 namespace athanor::tests {
 
 inline constexpr const char* kEventsVariable = "ATHANOR_TEST_EVENTS";  // names the file
+// An argument: look for leaks after each case, to find the one that left them. Each look goes over all memory, so that
+// without it there is one, at the program's end.
+inline constexpr const char* kLeaksByCase = "--leaks-by-case";
 
 struct TestEvent {
   enum class Kind : char { begun = 'b', passed = 'p', failed = 'f', skipped = 's' };

@@ -30,8 +30,8 @@ bool leaks() {
 
 class EventWriter : public testing::EmptyTestEventListener {
  public:
-  explicit EventWriter(const char* path)
-      : file_(open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644)) {}
+  EventWriter(const char* path, bool leaks_by_case)
+      : file_(open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644)), leaks_by_case_(leaks_by_case) {}
 
   void OnTestStart(const testing::TestInfo& test) override {
     begun_ = std::chrono::steady_clock::now();
@@ -40,7 +40,7 @@ class EventWriter : public testing::EmptyTestEventListener {
   void OnTestEnd(const testing::TestInfo& test) override {
     const testing::TestResult& result = *test.result();
     // What leaked once is found by every later look: the rest is for another process.
-    const bool leaked = leaks();
+    const bool leaked = leaks_by_case_ && leaks();
     TestEvent event{.kind = TestEvent::Kind::passed, .name = name_of(test), .output_bytes = output_bytes()};
     if (result.Failed() || leaked) {
       event.kind = TestEvent::Kind::failed;
@@ -73,6 +73,7 @@ class EventWriter : public testing::EmptyTestEventListener {
   }
 
   int file_;
+  bool leaks_by_case_;
   std::chrono::steady_clock::time_point begun_;
   pid_t process_ = getpid();
 };
@@ -84,7 +85,9 @@ int main(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
   const char* events = std::getenv(athanor::tests::kEventsVariable);
   if (events != nullptr) {
-    testing::UnitTest::GetInstance()->listeners().Append(new athanor::tests::EventWriter(events));
+    const bool leaks_by_case = argc > 1 && std::string(argv[1]) == athanor::tests::kLeaksByCase;
+    testing::UnitTest::GetInstance()->listeners().Append(
+        new athanor::tests::EventWriter(events, leaks_by_case));
     unsetenv(athanor::tests::kEventsVariable);  // not for programs that tests start
   }
   return RUN_ALL_TESTS();

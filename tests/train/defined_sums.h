@@ -175,11 +175,6 @@ class DefinedSums {
   CompressionDefinition definition_;
 };
 
-struct DefinedRun {
-  std::vector<double> losses, grad_norms, loss_scales;
-  Floats weights;
-};
-
 // A training in one process: the gradients of each virtual rank one after the other, summed by the definition.
 inline DefinedRun define_run(const Config& config, int ranks) {
   Engine engine;
@@ -203,10 +198,7 @@ inline DefinedRun define_run(const Config& config, int ranks) {
                               .lr = schedule_of(config).at(step),
                               .grad_scale = done.clip(config) / done.losses.tokens});
   }
-  for (const auto& param : training.model->params()) {
-    const Floats values = to_floats(param->master());
-    run.weights.insert(run.weights.end(), values.begin(), values.end());
-  }
+  run.weights = weights_of(*training.model);
   return run;
 }
 

@@ -13,7 +13,6 @@
 #include <functional>
 #include <list>
 #include <memory>
-#include <numeric>
 #include <span>
 #include <string>
 #include <utility>
@@ -38,78 +37,40 @@ class FaultyGroup final : public Group {
   int rank() const override { return rank_; }
   int size() const override { return real_.size(); }
   const std::string& name() const override { return real_.name(); }
-  Work all_reduce(void* data, int64_t count, Dtype dtype, const std::string& name) override {
-    if (is_skipped(name)) return {};
-    return changed(real_.all_reduce(data, count, dtype, name), data, count, dtype, name);
-  }
-  Work all_reduce_tree(std::vector<TreeNode> nodes, int64_t num_leaves, float* result, int64_t count,
-                       const std::string& name) override {
-    if (is_skipped(name)) return {};
-    return changed(real_.all_reduce_tree(std::move(nodes), num_leaves, result, count, name), result, count,
-                   Dtype::f32, name);
-  }
-  Work all_gather(const void* in, void* out, int64_t count, Dtype dtype, const std::string& name) override {
-    return changed(real_.all_gather(in, out, count, dtype, name), out, count * size(), dtype, name);
-  }
-  Work reduce_scatter(const void* in, void* out, int64_t count, Dtype dtype,
-                      const std::string& name) override {
-    return changed(real_.reduce_scatter(in, out, count, dtype, name), out, count, dtype, name);
-  }
-  Work all_to_all(const void* in, void* out, int64_t count, Dtype dtype, const std::string& name) override {
-    return changed(real_.all_to_all(in, out, count, dtype, name), out, count * size(), dtype, name);
-  }
-  Work all_to_all_v(const void* in, std::span<const int64_t> send_counts, void* out,
-                    std::span<const int64_t> recv_counts, Dtype dtype, const std::string& name) override {
-    return changed(real_.all_to_all_v(in, send_counts, out, recv_counts, dtype, name), out,
-                   std::accumulate(recv_counts.begin(), recv_counts.end(), int64_t{0}), dtype, name);
-  }
-  Work broadcast(void* data, int64_t count, Dtype dtype, int root, const std::string& name) override {
-    return real_.broadcast(data, count, dtype, root, name);
-  }
-  Work reduce(const void* in, void* out, int64_t count, Dtype dtype, int root,
-              const std::string& name) override {
-    return real_.reduce(in, out, count, dtype, root, name);
-  }
-  Work gather(const void* in, void* out, int64_t count, Dtype dtype, int root,
-              const std::string& name) override {
-    return real_.gather(in, out, count, dtype, root, name);
-  }
-  Work scatter(const void* in, void* out, int64_t count, Dtype dtype, int root,
-               const std::string& name) override {
-    return real_.scatter(in, out, count, dtype, root, name);
-  }
-  void barrier(const std::string& name) override { real_.barrier(name); }
-  Work send(const void* data, int64_t count, Dtype dtype, int to, const std::string& name) override {
-    if (!is_meant(name) || !fault_.change) return real_.send(data, count, dtype, to, name);
-    const auto* bytes = static_cast<const std::byte*>(data);
-    sent_.emplace_back(bytes, bytes + static_cast<size_t>(count) * size_of(dtype));
-    fault_.change(sent_.back(), size_of(dtype));
-    return real_.send(sent_.back().data(), count, dtype, to, name);
-  }
-  Work recv(void* data, int64_t count, Dtype dtype, int from, const std::string& name) override {
-    return real_.recv(data, count, dtype, from, name);
+  Work start(Call call, Buffers buffers, Start how) override {
+    const std::string name = call.name;
+    if (!name.starts_with(fault_.call)) return real_.start(std::move(call), std::move(buffers), how);
+    const size_t element = size_of(call.dtype);
+    if (call.collective == Collective::send) {
+      if (fault_.change) {
+        const auto* bytes = static_cast<const std::byte*>(buffers.in);
+        sent_.emplace_back(bytes, bytes + static_cast<size_t>(call.count) * element);
+        fault_.change(sent_.back(), element);
+        buffers.in = sent_.back().data();
+      }
+      return real_.start(std::move(call), std::move(buffers), how);
+    }
+    if (call.collective == Collective::recv || call.collective == Collective::barrier ||
+        call.collective == Collective::allocate_shared)
+      return real_.start(std::move(call), std::move(buffers), how);
+    const bool is_sum =
+        call.collective == Collective::all_reduce || call.collective == Collective::all_reduce_tree;
+    if (fault_.skipped && is_sum) return {};
+    const auto elements = static_cast<size_t>(elements_of(call, buffers, rank_, size()).out);
+    const std::span arrived(static_cast<std::byte*>(buffers.out), elements * element);
+    Work work = real_.start(std::move(call), std::move(buffers), how);
+    if (fault_.in_wait)
+      return Work(std::make_shared<Waited>(std::move(work), [this, name] { fault_.in_wait(name); }));
+    if (!fault_.change || arrived.empty()) return work;
+    work.wait();
+    fault_.change(arrived, element);
+    return {};
   }
   Traffic traffic() const override { return real_.traffic(); }
-  std::shared_ptr<std::byte> allocate_shared(size_t size_bytes, const std::string& name) override {
-    return real_.allocate_shared(size_bytes, name);
-  }
   void throw_if_broken() override { real_.throw_if_broken(); }
   void abort(const std::string& reason) override { real_.abort(reason); }
 
  private:
-  bool is_meant(const std::string& name) const { return name.starts_with(fault_.call); }
-  bool is_skipped(const std::string& name) const { return fault_.skipped && is_meant(name); }
-  Work changed(Work work, void* data, int64_t count, Dtype dtype, const std::string& name) {
-    if (!is_meant(name)) return work;
-    if (fault_.in_wait)
-      return Work(std::make_shared<Waited>(std::move(work), [this, name] { fault_.in_wait(name); }));
-    if (!fault_.change) return work;
-    work.wait();
-    fault_.change({static_cast<std::byte*>(data), static_cast<size_t>(count) * size_of(dtype)},
-                  size_of(dtype));
-    return {};
-  }
-
   struct Waited : Work::Impl {
     Waited(Work real, std::function<void()> hook) : work(std::move(real)), in_wait(std::move(hook)) {}
     void wait() override {

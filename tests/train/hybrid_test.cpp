@@ -2,27 +2,16 @@
 // that it computes what one process computes is rows of train/layouts.
 #include <gtest/gtest.h>
 
-#include "train/layout_run.h"
+#include "train/layouts/layout_case.h"
 #include "train/wide_training.h"
 
 namespace athanor::tests::hybrid_test {
 namespace {
 
-Config seven_micro_batches(const WideCase& c) {
+Config seven_micro_batches(const WideCase& c, const Axes& axes) {
   Config config = wide(c);
   config.train.global_batch_size = 14;
-  return config;
-}
-
-// Shards of so many ranks, in so many copies.
-struct Groups {
-  int shard_size = 1, copies = 1;
-};
-
-Config hybrid(Config config, const Groups& groups) {
-  config.parallel.dp = groups.shard_size * groups.copies;
-  config.parallel.shard_degree = groups.shard_size;
-  return config;
+  return in_axes(config, axes);
 }
 
 struct Measured {
@@ -32,23 +21,18 @@ struct Measured {
   int64_t value_rows = 0;  // of those that hold values
 };
 
-// Those that publish() started. In stage 3 there are none.
-void finish_gathers(const Training& training, const Config& config) {
-  if (config.parallel.zero_stage == 3) return;
-  for (const auto& param : training.model->params()) static_cast<void>(param->value());
-}
-
-Measured measure_hybrid(const Config& config, const Groups& groups) {
+Measured measure_hybrid(const Config& config) {
+  const auto shard = static_cast<int>(config.parallel.shard_degree);
   Measured measured;
   Group *inner = nullptr, *across = nullptr;
   Traffic inner_before, across_before;
   const auto lay_out = [&](Training& training, Mesh& mesh) {
-    ReplicaGroups sets = make_replica_groups(mesh.world(), mesh.shape(), groups.shard_size, "set of shards");
+    ReplicaGroups groups = make_replica_groups(mesh.world(), mesh.shape(), shard, "shard group");
     if (mesh.world().rank() == 0) {
-      inner = sets.inner.get();
-      across = sets.across.get();
+      inner = groups.inner.get();
+      across = groups.across.get();
     }
-    training.share_shards(std::move(sets));
+    training.share_shards(std::move(groups));
   };
   const auto begin = [&](Training& training, TrainState& state, World& world) {
     training.publish(state);
@@ -68,7 +52,7 @@ Measured measure_hybrid(const Config& config, const Groups& groups) {
     measured.optimizer_bytes = held(Category::optimizer);
     measured.gradient_bytes = held(Category::gradients);
     measured.parameter_bytes = held(Category::parameters);
-    const Buckets buckets(training.model->weights(), {.rows = groups.shard_size,
+    const Buckets buckets(training.model->weights(), {.rows = shard,
                                                       .bucket_bytes = config.parallel.bucket_bytes,
                                                       .by_unit = config.parallel.zero_stage == 3});
     for (size_t b = 0; b < buckets.list.size(); ++b) {
@@ -76,35 +60,34 @@ Measured measure_hybrid(const Config& config, const Groups& groups) {
       if (!buckets.params(b).empty()) measured.value_rows += buckets.list[b].layout.count;
     }
   };
-  run_layout(hybrid(config, groups), {.lay_out = lay_out, .begin = begin, .end = end});
+  run_layout(config, {.lay_out = lay_out, .begin = begin, .end = end});
   return measured;
 }
 
-// The ranks of dp in sets of so many, whatever the config says of them.
-LayoutHooks in_sets(int shard_size) {
-  return {.lay_out = [shard_size](Training& training, Mesh& mesh) {
-    training.share_shards(make_replica_groups(mesh.world(), mesh.shape(), shard_size, "set of shards"));
+// The ranks of dp in shard groups of so many, whatever the config says of them.
+LayoutHooks in_groups_of(int ranks) {
+  return {.lay_out = [ranks](Training& training, Mesh& mesh) {
+    training.share_shards(make_replica_groups(mesh.world(), mesh.shape(), ranks, "shard group"));
   }};
 }
 
 // One group is plain ZeRO: the order of sums is the same, too.
 TEST(Hybrid, OneGroupIsPlainZero) {
-  Config config = seven_micro_batches({"llama", "f32", 0.0, "adamw", "none"});
-  config.parallel.dp = 2;
   for (const int stage : {1, 2, 3}) {
-    config.parallel.zero_stage = stage;
-    EXPECT_TRUE(compare(run_layout(config, in_sets(2)), run_layout(config)).bitwise) << stage;
+    const Config config =
+        seven_micro_batches({"llama", "f32", 0.0, "adamw", "none"}, {.dp = 2, .zero = stage});
+    EXPECT_TRUE(compare(run_layout(config, in_groups_of(2)), run_layout(config)).bitwise) << stage;
   }
 }
 
 TEST(Hybrid, BytesAreThoseOfTheFormulas) {
-  Config config = seven_micro_batches({"gpt2", "bf16", 0.0, "adamw", "none"});
-  config.train.global_batch_size = 12;  // six micro-batches: each rank has the same number
-  const Groups groups{3, 2};
-  const int64_t steps = config.train.steps, s = groups.shard_size, r = groups.copies;
+  constexpr int64_t s = 3, r = 2;  // ranks of a group, groups
   for (const int stage : {1, 2, 3}) {
-    config.parallel.zero_stage = stage;
-    const Measured m = measure_hybrid(config, groups);
+    Config config =
+        seven_micro_batches({"gpt2", "bf16", 0.0, "adamw", "none"}, {.dp = s * r, .zero = stage, .shard = s});
+    config.train.global_batch_size = 12;  // six micro-batches: each rank has the same number
+    const int64_t steps = config.train.steps;
+    const Measured m = measure_hybrid(config);
     const int64_t all_gathered = m.inner.of(Collective::all_gather).bytes;
     // Rows are f32 sums and bf16 values; each goes to all others of its group.
     EXPECT_EQ(m.inner.of(Collective::reduce_scatter).bytes, steps * (s - 1) * 4 * m.rows) << stage;
@@ -117,39 +100,34 @@ TEST(Hybrid, BytesAreThoseOfTheFormulas) {
 
 // Shares are those of a group, however many groups there are.
 TEST(Hybrid, MemoryIsThatOfTheShardSize) {
-  Config config = seven_micro_batches({"llama", "bf16", 0.0, "adamw", "none"});
+  const auto measure = [](int64_t dp, int64_t zero) {
+    return measure_hybrid(
+        seven_micro_batches({"llama", "bf16", 0.0, "adamw", "none"}, {.dp = dp, .zero = zero, .shard = 2}));
+  };
   for (const int stage : {1, 2, 3}) {
-    config.parallel.zero_stage = stage;
-    const Measured several = measure_hybrid(config, {2, 3}), one = measure_hybrid(config, {2, 1});
+    const Measured several = measure(6, stage), one = measure(2, stage);
     EXPECT_EQ(several.optimizer_bytes, one.optimizer_bytes);
     EXPECT_EQ(several.gradient_bytes, one.gradient_bytes);
     EXPECT_EQ(several.parameter_bytes, one.parameter_bytes);
   }
 }
 
+const WideCase kSgd{"llama", "f32", 0.0, "sgd", "none"};
+
 TEST(Hybrid, AForgottenSumAcrossIsCaught) {
-  Config config = seven_micro_batches({"llama", "f32", 0.0, "sgd", "none"});
-  const VerifyRun one = run_layout(one_process(config));
-  config.parallel.dp = 4;
-  config.parallel.zero_stage = 2;
+  const Config config = seven_micro_batches(kSgd, {.dp = 4, .zero = 2});
   // Two groups that share nothing, each with half of the micro-batches.
-  EXPECT_TRUE(is_caught(config, one,
-                        {.lay_out =
-                             [](Training& training, Mesh& mesh) {
-                               ReplicaGroups groups =
-                                   make_replica_groups(mesh.world(), mesh.shape(), 2, "set of shards");
-                               groups.across = make_single_group();
-                               training.share_shards(std::move(groups));
-                             }},
-                        1e-4));
+  const auto apart = [](Training& training, Mesh& mesh) {
+    ReplicaGroups groups = make_replica_groups(mesh.world(), mesh.shape(), 2, "shard group");
+    groups.across = make_single_group();
+    training.share_shards(std::move(groups));
+  };
+  EXPECT_TRUE(is_caught(config, run_layout(one_process(config)), {.lay_out = apart}, 1e-4));
 }
 
 TEST(Hybrid, WhatDoesNotDivideIsNamedWithTheNearest) {
-  Config config = seven_micro_batches({"llama", "f32", 0.0, "sgd", "none"});
-  config.parallel.zero_stage = 2;
-  config.parallel.shard_degree = 4;
   try {
-    check_ranks(config, 6);
+    check_ranks(seven_micro_batches(kSgd, {.dp = 0, .zero = 2, .shard = 4}), 6);
     FAIL() << "six ranks in groups of four";
   } catch (const ConfigError& error) {
     EXPECT_STREQ(error.what(), "parallel.shard_degree: got 4 for 6 ranks of parallel.dp, expected a divisor");
@@ -158,14 +136,10 @@ TEST(Hybrid, WhatDoesNotDivideIsNamedWithTheNearest) {
 }
 
 TEST(Hybrid, RefusesWhatHasNoShards) {
-  Config config = seven_micro_batches({"llama", "f32", 0.0, "sgd", "none"});
-  config.parallel.dp = 4;
-  config.parallel.zero_stage = 0;
-  EXPECT_THROW(run_layout(config, in_sets(2)), Error);
-  config.parallel.zero_stage = 2;
-  EXPECT_THROW(run_layout(config, in_sets(1)), Error);
-  config.parallel.dp = 8;
-  EXPECT_THROW(run_layout(config, in_sets(4)), Error);  // eight ranks for seven micro-batches
+  EXPECT_THROW(run_layout(seven_micro_batches(kSgd, {.dp = 4}), in_groups_of(2)), Error);
+  EXPECT_THROW(run_layout(seven_micro_batches(kSgd, {.dp = 4, .zero = 2}), in_groups_of(1)), Error);
+  // Eight ranks for seven micro-batches.
+  EXPECT_THROW(run_layout(seven_micro_batches(kSgd, {.dp = 8, .zero = 2}), in_groups_of(4)), Error);
 }
 
 }  // namespace

@@ -28,8 +28,8 @@ inline Config uneven(const std::string& family, const std::string& optimizer) {
 
 using train::verify::run_layout;  // the same with a reader of batches, or of channels
 
-// The ranks that the axes of the config make up; dp too must be set.
-inline VerifyRun run_layout(const Config& config, const LayoutHooks& hooks = {}) {
+// The ranks that the axes of the config make up; dp too must be set. `steps`: the first of the config's; 0: all.
+inline VerifyRun run_layout(const Config& config, const LayoutHooks& hooks = {}, int64_t steps = 0) {
   const ParallelConfig& p = config.parallel;
   const auto ranks =
       static_cast<int>(std::max<int64_t>(1, p.dp) * p.pp * p.cp * p.tp + config.parameter_server.servers);
@@ -37,7 +37,13 @@ inline VerifyRun run_layout(const Config& config, const LayoutHooks& hooks = {})
   return run_layout(
       config, 2,
       [&](int64_t step, int64_t micro_batch, Batch& batch) { batch = make_batch(config, step, micro_batch); },
-      config.train.steps, ranks, hooks);
+      steps > 0 ? steps : config.train.steps, ranks, hooks);
+}
+
+// What ZeRO 1 and 2 gather at the end of a step has arrived: all bytes of the step are counted. Stage 3 has nothing under way.
+inline void finish_gathers(const Training& training, const Config& config) {
+  if (config.parallel.zero_stage == 3) return;
+  for (const auto& param : training.model->params()) static_cast<void>(param->value());
 }
 
 // Whether a planted fault shows: as a difference, or because ranks no longer agree.

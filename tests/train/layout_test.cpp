@@ -40,7 +40,7 @@ Config layout(const std::function<void(ParallelConfig&)>& set, const char* famil
 TEST(Ranks, AxesMakeUpTheWorld) {
   EXPECT_EQ(refusal(layout([](auto& p) { p.tp = 2, p.cp = 2, p.pp = 2; }), 8), "");
   EXPECT_THAT(refusal(layout([](auto& p) { p.tp = 4; }), 6),
-              AllOf(HasSubstr("parallel.tp: got 4 in a world of 6 ranks"), HasSubstr("by 4 ranks each")));
+              AllOf(HasSubstr("parallel.tp: got 4 in a world of 6 ranks"), HasSubstr("takes 4 ranks")));
   EXPECT_THAT(
       refusal(layout([](auto& p) { p.tp = 2, p.cp = 3; }), 8),
       HasSubstr("parallel.cp: got 3 in a world of 8 ranks with parallel.tp = 2, expected a divisor of 4"));
@@ -78,9 +78,11 @@ TEST(Ranks, SetsOfShardsHaveEveryExpertAsOften) {
   EXPECT_EQ(refusal(sharded(3, 2, 2), 24), "") << "of dp x cp ranks";
   EXPECT_THAT(
       refusal(sharded(3, 2), 12),
-      AllOf(HasSubstr("parallel.shard_degree: got 3 with parallel.ep = 2, sets of 3 ranks (x cp x tp), "
-                      "expected a multiple of 2 or at most 2"),
-            HasSubstr("the nearest is 4")));
+      AllOf(
+          HasSubstr(
+              "parallel.shard_degree: got 3 with parallel.ep = 2, shard groups of 3 ranks (with cp and tp), "
+              "expected a multiple of 2 or at most 2"),
+          HasSubstr("the nearest is 4")));
   EXPECT_THAT(refusal(sharded(6, 4), 12), AllOf(HasSubstr("got 6 with parallel.ep = 4"), HasSubstr("is 4")));
   EXPECT_EQ(refusal(sharded(4, 4), 12), "") << "what the hint says";
 }

@@ -1,80 +1,18 @@
-// 1-bit Adam where its state is shared out: with ZeRO 1 the bits of whole state in every layout; what it sends and what it
-// keeps.
+// 1-bit Adam where its state is shared out: what it sends and what it keeps. That ZeRO 1 has the bits of whole state in every
+// layout is rows of train/layouts.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <map>
 
 #include "athanor/kernels/elementwise.h"
-#include "athanor/train/engine/compression_state.h"
 #include "athanor/train/plan/memory_plan.h"
 #include "train/compressed_training.h"
+#include "train/layouts/layout_case.h"
 #include "train/saved_run.h"
 
 namespace athanor::tests::onebit_layouts_test {
 namespace {
-
-constexpr int64_t kPlainSteps = 2;
-
-// Eight micro-batches; matrices of several blocks, which ZeRO cuts.
-Config onebit_blocks(const std::string& family, int dp) {
-  Config config = compressed_blocks("onebit-adam", family);
-  config.compression.warmup_steps = kPlainSteps;
-  config.train.steps = 5;
-  config.parallel.dp = dp;
-  return config;
-}
-
-// Weights, momenta, variances and what is owed.
-void expect_bits_of_whole_state(Config config, const std::string& what) {
-  config.parallel.zero_stage = 0;
-  const VerifyRun whole = run_layout(config);
-  config.parallel.zero_stage = 1;
-  const VerifyRun shared = run_layout(config);
-  EXPECT_EQ(shared.losses, whole.losses) << what;
-  EXPECT_EQ(shared.grad_norms, whole.grad_norms) << what;
-  EXPECT_EQ(shared.weights, whole.weights) << what;
-  EXPECT_EQ(shared.state, whole.state) << what;
-  Config plain = config;
-  plain.compression.method = "none";
-  EXPECT_NE(run_layout(plain).weights, shared.weights) << what << ": nothing was compressed";
-}
-
-TEST(OneBitLayouts, SharedStateHasTheBitsOfWholeState) {
-  for (const char* family : {"llama", "gpt2"})  // tied embeddings, vectors beside matrices
-    for (const auto& [compute, dp] : {std::pair("f32", 3), {"bf16", 4}}) {
-      Config config = onebit_blocks(family, dp);
-      config.precision.compute = compute;
-      expect_bits_of_whole_state(config, std::string(family) + " " + compute);
-    }
-}
-
-TEST(OneBitLayouts, SharedStateHasTheBitsOfWholeStateBesideEveryOtherAxis) {
-  Config tensor = onebit_blocks("gpt2", 2), pipeline = tensor, context = onebit_blocks("llama", 2),
-         replica_groups = onebit_blocks("llama", 4);
-  tensor.parallel.tp = pipeline.parallel.pp = context.parallel.cp = 2;
-  expect_bits_of_whole_state(tensor, "tp");
-  expect_bits_of_whole_state(pipeline, "pp, a tied table");
-  expect_bits_of_whole_state(context, "cp");
-  replica_groups.train.steps = 6;
-  replica_groups.local_sgd.sync_interval = replica_groups.local_sgd.group_size = 2;
-  expect_bits_of_whole_state(replica_groups, "two speeds");
-}
-
-// Stacks whose matrices do not end where blocks do; a part of them on every rank, some perhaps without a token.
-TEST(OneBitLayouts, SharedExpertsHaveTheBitsOfWholeOnes) {
-  const auto with = [](const char* family, int dp, int ep, int tp) {
-    Config config = onebit_blocks(family, dp);
-    config.model.num_experts = 8;
-    config.parallel.ep = ep;
-    config.parallel.tp = tp;
-    return config;
-  };
-  expect_bits_of_whole_state(with("moe", 2, 1, 1), "all experts on each rank");
-  expect_bits_of_whole_state(with("moe_bias", 4, 2, 1), "ep");
-  expect_bits_of_whole_state(with("moe", 2, 2, 1), "experts of one rank");
-  expect_bits_of_whole_state(with("moe", 2, 2, 2), "ep and tp");
-}
 
 // Of a stack's matrices those whose elements are all zero.
 std::vector<bool> zero_matrices(const std::vector<float>& values, int64_t count) {
@@ -87,15 +25,14 @@ std::vector<bool> zero_matrices(const std::vector<float>& values, int64_t count)
 
 // Their variance says nothing of how large a step may be.
 TEST(OneBitLayouts, ExpertsWithoutATokenInTheWarmupStay) {
-  Config config = onebit_blocks("moe", 2);
+  Config config = onebit_blocks("moe");
   config.model.num_experts = 64;
   config.train.global_batch_size = 4;
   config.train.steps = 12;
-  expect_bits_of_whole_state(config, "many experts, few tokens");
-  Config plain = config;
+  Config plain = in_axes(config, {.dp = 2});
   plain.compression.method = "none";
-  config.parallel.zero_stage = 1;
-  const VerifyRun run = run_layout(config), moved = run_layout(plain);
+  const VerifyRun run = run_layout(in_axes(config, {.dp = 2, .zero = 1})), moved = run_layout(plain);
+  EXPECT_TRUE(compare(run, run_layout(in_axes(config, {.dp = 2}))).bitwise);
   int stay = 0;
   for (const auto& [name, values] : run.state) {
     if (!name.starts_with("adam.v.") || name.find(".experts.") == std::string::npos) continue;
@@ -114,9 +51,9 @@ TEST(OneBitLayouts, ExpertsWithoutATokenInTheWarmupStay) {
 // Where the warm-up was not 1-bit Adam's own, elements may have no variance in a matrix that has some: positions behind
 // the end of the sequences. They get the least.
 TEST(OneBitLayouts, GoesOnFromPlainAdamBehindItsWarmup) {
-  Config config = onebit_blocks("gpt2", 2), plain = config;
+  Config config = in_axes(onebit_blocks("gpt2"), {.dp = 2}), plain = config;
   plain.compression.method = "none";
-  const SavedRun saved = save_after(plain, kPlainSteps + 1, "onebit_from_plain");
+  const SavedRun saved = save_after(plain, kPlainSteps + 1);
   const VerifyRun whole = resume(config, saved);
   config.parallel.zero_stage = 1;
   const VerifyRun shared = resume(config, saved);
@@ -132,14 +69,13 @@ TEST(OneBitLayouts, GoesOnFromPlainAdamBehindItsWarmup) {
 }
 
 // Of rank 0.
-Traffic traffic_of(Config config, int64_t steps) {
-  config.train.steps = steps;
+Traffic traffic_of(const Config& config, int64_t steps) {
   Traffic traffic;
-  run_layout(config, {.end = [&](Training& training, TrainState&, World& world) {
-               for (const auto& param : training.model->params())
-                 static_cast<void>(param->value());  // what is on its way
-               if (world.rank() == 0) traffic = world.all().traffic();
-             }});
+  const auto note = [&](Training& training, TrainState&, World& world) {
+    finish_gathers(training, config);
+    if (world.rank() == 0) traffic = world.all().traffic();
+  };
+  run_layout(config, {.end = note}, steps);
   return traffic;
 }
 
@@ -151,8 +87,7 @@ int64_t all_reduced(int64_t count, int ranks, int64_t of_each) {
 
 TEST(OneBitLayouts, SharedStateSendsTheDocumentedBytes) {
   constexpr int kRanks = 3;
-  Config config = onebit_blocks("gpt2", kRanks);
-  config.parallel.zero_stage = 1;
+  const Config config = in_axes(onebit_blocks("gpt2"), {.dp = kRanks, .zero = 1});
   int64_t momenta = 0, variances = 0, codes = 0, vectors = 0, values = 0, params = 0;
   run_layout(config, {.end = [&](Training& training, TrainState&, World& world) {
                if (world.rank() > 0) return;
@@ -190,26 +125,10 @@ TEST(OneBitLayouts, SharedStateSendsTheDocumentedBytes) {
   }
 }
 
-TEST(OneBitLayouts, ThePlanIsTheMeasuredPeak) {
-  for (const auto& [family, zero] : {std::pair("llama", 0), {"gpt2", 1}, {"moe", 1}}) {
-    Config config = onebit_blocks(family, 4);
-    config.parallel.zero_stage = zero;
-    config.precision.compute = "bf16";
-    config.train.steps = kPlainSteps + 2;
-    run_layout(config, {.end = [&](Training& training, TrainState&, World& world) {
-                 const MemoryPlan plan = plan_memory({config, 2, world.rank(), world.size()});
-                 EXPECT_EQ(plan.usage.peak_total, training.arena.usage().peak_total)
-                     << config.model.model_type << " zero " << config.parallel.zero_stage;
-                 EXPECT_EQ(plan.usage.peak, training.arena.usage().peak);
-               }});
-  }
-}
-
 // docs/compression.md: bytes a parameter beside codes and activations.
 TEST(OneBitLayouts, TheStateIsWhatTheStageSays) {
   for (const int zero : {0, 1}) {
-    Config config = onebit_blocks("llama", 8);
-    config.parallel.zero_stage = zero;
+    Config config = in_axes(onebit_blocks("llama"), {.dp = 8, .zero = zero});
     config.precision.compute = "bf16";
     config.model.hidden_size = 256;
     config.model.head_dim = 64;

@@ -1,52 +1,31 @@
-// Compressed gradients with ZeRO 2 and 3, whose every round of micro-batches is sent (law 1: compression_test.cpp holds them
-// against their definition): bytes, memory, checkpoints, and the other axes beside them.
+// Compressed gradients with ZeRO 2 and 3, whose every round of micro-batches is sent: the bytes. compression_test.cpp holds
+// them against their definition; the other axes, checkpoints and plans are rows of train/layouts.
 #include <gtest/gtest.h>
 
-#include <mutex>
-
 #include "athanor/parallel/compression/compressed_gradients.h"
-#include "athanor/train/plan/memory_plan.h"
 #include "train/compressed_training.h"
-#include "train/saved_run.h"
+#include "train/layouts/layout_case.h"
 
 namespace athanor::tests::round_compression_test {
 namespace {
 
-const char* const kCodesOfRounds[] = {"bf16", "int8"};
-
-Config compressed_rounds(const std::string& kind, int zero, int dp, const std::string& family = "llama") {
-  Config config = compressed_blocks(kind, family);
-  config.parallel.dp = dp;
-  config.parallel.zero_stage = zero;
-  return config;
-}
+const char* const kKinds[] = {"bf16", "int8"};
 
 int64_t bytes_of_gradients(Config config, int64_t micro_batches) {
   config.train.global_batch_size = micro_batches * config.train.micro_batch_size;
-  Group* group = nullptr;
   int64_t bytes = 0;
-  std::mutex mutex;
-  run_layout(config, {.lay_out =
-                          [&](Training& training, Mesh& mesh) {
-                            training.lay_out(mesh);
-                            const std::lock_guard lock(mutex);
-                            if (mesh.world().rank() == 0) group = &data_group(mesh);
-                          },
-                      .end =
-                          [&](Training& training, TrainState&, World& world) {
-                            for (const auto& param : training.model->params())
-                              static_cast<void>(param->value());  // what is on its way
-                            const std::lock_guard lock(mutex);
-                            if (world.rank() == 0) bytes = group->traffic().total().bytes;
-                          }});
+  run_layout(config, {.end = [&](Training& training, TrainState&, World& world) {
+               finish_gathers(training, config);
+               if (world.rank() == 0) bytes = world.all().traffic().total().bytes;
+             }});
   return bytes;
 }
 
 // A round of them is a step with ZeRO 1: what is beside them (values, norms, losses) is sent once.
 TEST(RoundCompression, SendsTheBytesOfZeroOneEveryRound) {
   constexpr int kRanks = 3;
-  for (const char* kind : kCodesOfRounds) {
-    const Config two = compressed_rounds(kind, 2, kRanks, "gpt2");
+  for (const char* kind : kKinds) {
+    const Config two = in_axes(compressed_blocks(kind, "gpt2"), {.dp = kRanks, .zero = 2});
     Config one = two;
     one.parallel.zero_stage = 1;
     const auto losses = [&](int64_t micro_batches) {  // f64, by micro-batch and channel
@@ -83,64 +62,14 @@ TEST(RoundCompression, SendsTheBytesOfZeroOneEveryRound) {
   }
 }
 
-TEST(RoundCompression, ThePlanIsTheMeasuredPeak) {
-  for (const char* kind : kCodesOfRounds)
-    for (const int zero : {2, 3}) {
-      Config config = compressed_rounds(kind, zero, 3, "gpt2");
-      config.precision.compute = "bf16";
-      config.train.steps = 2;
-      run_layout(config, {.end = [&](Training& training, TrainState&, World& world) {
-                   const MemoryPlan plan = plan_memory({config, 2, world.rank(), world.size()});
-                   EXPECT_EQ(plan.usage.peak_total, training.arena.usage().peak_total)
-                       << kind << " zero " << zero;
-                   EXPECT_EQ(plan.usage.peak, training.arena.usage().peak);
-                 }});
-    }
-}
-
-TEST(RoundCompression, ResumesToTheSameBits) {
-  for (const char* kind : kCodesOfRounds)
-    for (const int zero : {2, 3}) {
-      const Config config = compressed_rounds(kind, zero, 3);
-      const VerifyRun whole = run_layout(config);
-      const VerifyRun rest = resume(config, save_after(config, 2, "round_compression"));
-      EXPECT_EQ(rest.weights, whole.weights) << kind << " zero " << zero;
-      EXPECT_EQ(rest.losses.back(), whole.losses.back()) << kind << " zero " << zero;
-      EXPECT_EQ(rest.state, whole.state) << kind << " zero " << zero;
-    }
-}
-
-// Stages 2 and 3 are one function, a pipeline changes no bit of it; with tp, cp and ep ranks have other gradients to
-// code, so there they are near the uncompressed.
-TEST(RoundCompression, GoesWithTheOtherAxes) {
-  for (const char* kind : kCodesOfRounds) {
-    Config config = compressed_rounds(kind, 2, 2);
-    const VerifyRun flat = run_layout(config);
-    config.parallel.zero_stage = 3;
-    EXPECT_TRUE(compare(run_layout(config), flat).bitwise) << kind;
-    config.parallel.pp = 2;
-    EXPECT_TRUE(compare(run_layout(config), flat).bitwise) << kind << ", a pipeline";
-    config.parallel.zero_stage = 1;
-    config.parallel.pp = 1;
-    EXPECT_FALSE(compare(run_layout(config), flat).bitwise) << kind << ": one sum a step is another function";
-  }
-  for (const char* kind : kCodesOfRounds) {
-    const auto expect_near = [&](const char* family, auto set) {
-      Config config = compressed_rounds(kind, 3, 2, family);
-      if (config.model.num_experts > 0) config.model.num_experts = 8;
-      set(config.parallel);
-      const VerifyRun run = run_layout(config);
-      config.compression.method = "none";
-      const VerifyRun plain = run_layout(config);
-      EXPECT_EQ(run.losses[0], plain.losses[0]) << kind << " " << family;
-      EXPECT_NEAR(run.losses.back(), plain.losses.back(), 0.002 * plain.losses.back())
-          << kind << " " << family;
-      EXPECT_FALSE(compare(run, plain).bitwise) << kind << " " << family << ": nothing was compressed";
-    };
-    expect_near("llama", [](ParallelConfig& p) { p.tp = 2, p.sp = true; });
-    expect_near("gpt2", [](ParallelConfig& p) { p.cp = 2; });
-    expect_near("moe_bias", [](ParallelConfig& p) { p.ep = 2; });
-    expect_near("moe_bias", [](ParallelConfig& p) { p.dp = 4, p.ep = 2, p.pp = 2; });
+// One sum a step is another function.
+TEST(RoundCompression, IsNotZeroOne) {
+  for (const char* kind : kKinds) {
+    const Config config = compressed_blocks(kind);
+    EXPECT_FALSE(compare(run_layout(in_axes(config, {.dp = 2, .zero = 1})),
+                         run_layout(in_axes(config, {.dp = 2, .zero = 2})))
+                     .bitwise)
+        << kind;
   }
 }
 

@@ -56,6 +56,19 @@ inline Config tiny(const std::string& family) {
   return config;
 }
 
+// Matrices of several blocks of norms and of compression, which ZeRO and servers cut.
+inline Config several_blocks(Config config) {
+  config.model.hidden_size = 48;
+  config.model.head_dim = 12;
+  return config;
+}
+
+// As many experts as two, four and eight ranks can share out.
+inline Config eight_experts(Config config) {
+  if (config.model.num_experts > 0) config.model.num_experts = 8;
+  return config;
+}
+
 // The tokens of micro-batch g of step s: made from their address, like everything random.
 inline Batch make_batch(const Config& config, int64_t step, int64_t micro_batch) {
   Batch batch;

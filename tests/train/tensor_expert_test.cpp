@@ -90,7 +90,7 @@ class TensorExpertFaults {
         if (!fault.others_rows) continue;
         FaultyGroup& other = over(mesh.group(Axis::tp), fault.of_group);
         other.pretend((mesh.coordinate(Axis::tp) + 1) % mesh.size(Axis::tp));
-        layer->deal(std::make_unique<PartitionedTokens>(other));
+        layer->partition_tokens(std::make_unique<PartitionedTokens>(other));
       }
       if (fault.experts_over_dp)
         training.split_experts(mesh.group(Axis::ep), mesh.group(Axis::dp), 1);

@@ -1,12 +1,11 @@
-// What definitions in one process are made of: gradients of some micro-batches of a step in one model, and trainings of
-// several ranks in links, each from the checkpoint of the one before.
+// What definitions in one process are made of: gradients of some micro-batches of a step in one model, and what a run in
+// a layout is held against.
 #pragma once
 
-#include <filesystem>
-#include <functional>
+#include <cmath>
 
 #include "athanor/comm/tree.h"
-#include "athanor/train/engine/replica_groups.h"
+#include "athanor/train/verify/verify.h"
 #include "train/small_training.h"
 
 namespace athanor::tests {
@@ -77,55 +76,45 @@ inline LrSchedule schedule_of(const Config& config) {
           .decay_fraction = config.schedule.wsd_decay_fraction};
 }
 
-struct Link {
-  int ranks;
-  int64_t steps;
-  int zero = 0;
+// "model.NAME" -> values, as VerifyRun has them.
+inline WholeTensors weights_of(const Model& model) {
+  WholeTensors weights;
+  for (const auto& param : model.params()) weights["model." + param->name()] = to_floats(param->master());
+  return weights;
+}
+
+// ||got - expected|| / ||expected|| over all that is expected.
+inline double weights_gap(const WholeTensors& got, const WholeTensors& expected) {
+  double gap = 0.0, norm = 0.0;
+  for (const auto& [name, values] : expected)
+    for (size_t i = 0; i < values.size(); ++i) {
+      gap += std::pow(double{got.at(name).at(i)} - double{values[i]}, 2);
+      norm += std::pow(double{values[i]}, 2);
+    }
+  return std::sqrt(gap / norm);
+}
+
+// What a definition computes. It adds losses and norms up in another order than ranks do.
+struct DefinedRun {
+  std::vector<double> losses, grad_norms, loss_scales;
+  WholeTensors weights;
 };
 
-// Of rank 0, the steps of all links; a checkpoint FOLDER/STEP after each. at_end is called on every rank of each link.
-inline std::vector<StepResult> train_chain(Config config, const std::vector<Link>& chain,
-                                           const std::string& folder,
-                                           const std::function<void(Training&, Group& all)>& at_end = {}) {
-  std::filesystem::remove_all(folder);
-  std::vector<StepResult> results;
-  TrainState state = first_state(config);
-  for (const Link& link : chain) {
-    const TrainState before = state;
-    config.parallel.zero_stage = link.zero;
-    run_ranks(make_thread_worlds(link.ranks), [&](World& world) {
-      Engine engine;
-      Training training(config, 2, world.all(), engine.arena, nullptr, nullptr);
-      Mesh mesh({.dp = link.ranks}, world);
-      training.lay_out(mesh);
-      training.allocate();
-      TrainState mine = before;
-      if (mine.step == 0) {
-        training.model->initialize(config.train.seed);
-      } else {
-        training.load(Checkpoint::open(system_env(), folder + "/" + std::to_string(mine.step)));
-      }
-      training.parallel->publish();
-      Batch batch;
-      for (int64_t i = 0; i < link.steps; ++i) {
-        const std::vector<int64_t> micro_batches =
-            training.parallel->micro_batches_of_step(training.num_micro_batches);
-        auto micro_batch = micro_batches.begin();
-        const int64_t step = mine.step + 1;
-        const StepResult result = training.runner->run(mine, [&]() -> const Batch& {
-          batch = make_batch(config, step, *micro_batch++);
-          return batch;
-        });
-        if (world.rank() == 0) results.push_back(result);
-      }
-      if (at_end) at_end(training, world.all());
-      write_checkpoint_at(
-          system_env(), world.all(), folder + "/" + std::to_string(mine.step),
-          {.step = mine.step, .state = mine.to_json(), .tensors = training.tensors(), .files = {}});
-      if (world.rank() == 0) state = mine;
-    });
+struct Tolerance {  // 0: weights to the bit, losses and norms within 1e-12
+  double losses = 0.0, norms = 0.0, weights = 0.0;
+};
+
+inline void expect_defined(const VerifyRun& got, const DefinedRun& expected, const Tolerance& within,
+                           const std::string& what) {
+  ASSERT_EQ(got.losses.size(), expected.losses.size()) << what;
+  for (size_t i = 0; i < expected.losses.size(); ++i) {
+    const double loss = expected.losses[i], norm = expected.grad_norms[i];
+    EXPECT_NEAR(got.losses[i], loss, std::max(1e-12, within.losses * loss)) << what << ", step " << i + 1;
+    EXPECT_EQ(std::isfinite(got.grad_norms[i]), std::isfinite(norm)) << what << ", step " << i + 1;
+    if (!std::isfinite(norm)) continue;
+    EXPECT_NEAR(got.grad_norms[i], norm, std::max(within.norms, 1e-12) * norm) << what << ", step " << i + 1;
   }
-  return results;
+  EXPECT_LE(weights_gap(got.weights, expected.weights), within.weights) << what;
 }
 
 }  // namespace athanor::tests

@@ -1,6 +1,6 @@
 // Activation offload: where a block's activations are kept between its forward and its backward pass.
 //
-//   PassContext context{..., .activations = &store};       // a Model then wraps each block in these two:
+//   Tape tape({.record = true, .activations = &store});    // a Model then wraps each block in these two:
 //   tape.begin_block(x);
 //   x = block(x);
 //   tape.end_block(x);       // hands the tensors that the block's nodes saved to the store, except x
@@ -14,7 +14,7 @@
 #include <span>
 #include <vector>
 
-#include "athanor/autograd/redo.h"
+#include "athanor/autograd/selective_recompute.h"
 
 namespace athanor::autograd {
 

@@ -8,7 +8,7 @@
 //     static Tensor backward_input_onto(const Saved&, const Tensor& dy, const Tensor& base);  // see Node
 //     static Tensor backward(const Saved&, const Tensor& dy, const Tensor* base);  // both parts in one pass
 //     static Tensor begin_backward(const Saved&, Tensor dy);                               // see Node
-//     static constexpr bool kCheapToRedo = true;  // selective recompute: forward is cheap for the memory it fills
+//     static constexpr bool kCheapToRecompute = true;  // selective recompute: forward is cheap for its memory
 //     static constexpr bool kGradInForward = true;  // forward adds the weights' gradients; the caller tells the weights
 //   };
 //
@@ -77,25 +77,25 @@ inline Weight* keep(Weight* argument) {
 }
 
 template <typename T>
-void note_redo_of(Tape& tape, Node& node, const T& argument) {
+void note_recomputed_input(Tape& tape, Node& node, const T& argument) {
   if constexpr (std::is_same_v<T, Var>)
-    if (auto redo = tape.redo_of(argument.value)) node.redos.push_back(std::move(redo));
+    if (auto input = tape.find_recomputed(argument.value)) node.restorables.push_back(std::move(input));
 }
 
 // Selective recompute: notes which of its arguments, and its own result, the node's backward must recompute first.
 template <typename Op, typename... Args>
-void note_redos(Tape& tape, OpNode<Op>& node, const Tensor& value, Args&... args) {
-  (note_redo_of(tape, node, args), ...);
-  if constexpr (requires { requires Op::kCheapToRedo; }) {
+void note_recompute(Tape& tape, OpNode<Op>& node, const Tensor& value, Args&... args) {
+  (note_recomputed_input(tape, node, args), ...);
+  if constexpr (requires { requires Op::kCheapToRecompute; }) {
     PassContext quiet = tape.context();
     quiet.record = false;
     auto make = [quiet, kept = std::make_tuple(keep(args)...)] {
       typename Op::Saved saved;
       return std::apply([&](auto&&... arg) { return Op::forward(saved, quiet, arg...); }, kept);
     };
-    auto redo = std::make_shared<Redo>(value, std::move(make), node.redos);
-    tape.note_redo(redo);
-    node.redos.push_back(std::move(redo));
+    auto recomputed = std::make_shared<RecomputedValue>(value, std::move(make), node.restorables);
+    tape.note_recomputed(recomputed);
+    node.restorables.push_back(std::move(recomputed));
   }
 }
 
@@ -109,7 +109,7 @@ Var apply(Tape& tape, Args&&... args) {
   bool needed = false;  // whether any input or weight needs a gradient
   ((needed = detail::note(*node, args) || needed), ...);
   if (!needed) return tape.constant(std::move(value));
-  if (tape.redoing()) detail::note_redos<Op>(tape, *node, value, args...);
+  if (tape.recomputing()) detail::note_recompute<Op>(tape, *node, value, args...);
   return tape.record(std::move(value), std::move(node));
 }
 

@@ -23,7 +23,7 @@ int64_t num_blocks(int64_t numel) {
 
 Weight::GradSlot Weight::grad_slot() {
   if (!grad_.defined() && source_ != nullptr) source_->need(*this);
-  check(grad_.defined(), "weight: '{}' has no gradient slot; is this model being trained?", use_);
+  check(grad_.defined(), "weight: '{}' has no gradient buffer; is this model being trained?", use_);
   zero_elsewhere_ = false;
   rows_ = {};
   return {grad_, std::exchange(begun_, true)};
@@ -107,9 +107,9 @@ void Param::allocate(Arena& arena, Dtype dtype, bool with_master) {
 }
 
 void Param::shard(const Shard& shard) {
-  check(!defined(), "param: '{}' has memory already and can no longer be cut", name_);
+  check(!defined(), "param: '{}' has memory already, expected shard() before allocate()", name_);
   check(0 <= shard.rank && shard.rank < shard.size && 0 <= shard.copy && shard.copy < shard.copies,
-        "param: '{}': got part {} of {}, copy {} of {}", name_, shard.rank, shard.size, shard.copy,
+        "param: '{}': got shard {} of {}, replica {} of {}", name_, shard.rank, shard.size, shard.copy,
         shard.copies);
   if (shard.size > 1) {
     check(shard.dim >= 0 && shard.dim < shape_.dims(), "param: '{}' {} has no dimension {}", name_, shape_,
@@ -168,7 +168,8 @@ void Param::take_floats(const Tensor& master) {
 }
 
 void Param::keep_master(MasterStore* store) {
-  check(defined() && !master_.defined(), "param: '{}' has no place for a master elsewhere", name_);
+  check(defined() && !master_.defined(),
+        "param: '{}' has no memory or a master already, expected an allocated parameter without one", name_);
   masters_ = store;
 }
 
@@ -243,7 +244,7 @@ void Param::store_whole(const float* whole) {
 }
 
 void Param::load(float* values) const {
-  check(whole(), "param: got '{}', of which this rank keeps a part, expected a whole one", name_);
+  check(whole(), "param: got '{}', of which this rank has one shard, expected a replicated one", name_);
   Queue& queue = kept_.queue();
   if (queue.device() == Device::null) return;
   if (masters_ != nullptr) return read_master(0, box_.extent.numel(), values);

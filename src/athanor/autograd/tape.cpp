@@ -54,7 +54,7 @@ void Tape::backward(const Var& root, Tensor dy, DeferredWeights* deferred) {
       continue;
     }
     const std::shared_ptr<Node> node = std::move(nodes_[i]);
-    for (const auto& redo : node->redos) redo->restore();
+    for (const auto& recomputed : node->restorables) recomputed->restore();
     dy = node->begin_backward(std::move(dy));
     if (const int input = node->inputs.size() == 1 ? node->inputs[0] : -1;
         input >= 0 && node->adds() && grads_[static_cast<size_t>(input)].defined()) {
@@ -79,11 +79,11 @@ void Tape::backward(const Var& root, Tensor dy, DeferredWeights* deferred) {
   }
 }
 
-void Tape::end_redo(const Var& result) {
-  for (const auto& redo : redos_)
-    if (!redo->is(result.value)) redo->forget();
-  redos_.clear();
-  redoing_ = false;
+void Tape::end_selective_recompute(const Var& result) {
+  for (const auto& recomputed : recomputed_)
+    if (!recomputed->is(result.value)) recomputed->release();
+  recomputed_.clear();
+  recomputing_ = false;
 }
 
 void Tape::begin_block(const Var& x) {
@@ -108,12 +108,12 @@ void Tape::end_block(const Var& y) {
   const auto stored = std::make_shared<StoredBlock>(*context_.activations, left);
   // In front, because values that are recomputed need offloaded ones first.
   for (size_t i = block_first_; i < nodes_.size(); ++i)
-    if (nodes_[i] != nullptr) nodes_[i]->redos.insert(nodes_[i]->redos.begin(), stored);
+    if (nodes_[i] != nullptr) nodes_[i]->restorables.insert(nodes_[i]->restorables.begin(), stored);
 }
 
-std::shared_ptr<Redo> Tape::redo_of(const Tensor& value) const {
-  for (const auto& redo : redos_)
-    if (redo->is(value)) return redo;
+std::shared_ptr<RecomputedValue> Tape::find_recomputed(const Tensor& value) const {
+  for (const auto& recomputed : recomputed_)
+    if (recomputed->is(value)) return recomputed;
   return nullptr;
 }
 

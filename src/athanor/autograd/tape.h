@@ -18,7 +18,7 @@
 
 #include "athanor/autograd/activation_store.h"
 #include "athanor/autograd/param.h"
-#include "athanor/autograd/redo.h"
+#include "athanor/autograd/selective_recompute.h"
 #include "athanor/tensor/tensor.h"
 
 namespace athanor::autograd {
@@ -73,8 +73,8 @@ class Node {
     return backward_input_onto(dy, base);
   }
 
-  std::vector<int> inputs;                         // nodes of the tape, -1 for constants
-  std::vector<std::shared_ptr<Restorable>> redos;  // values to restore before backward
+  std::vector<int> inputs;                               // nodes of the tape, -1 for constants
+  std::vector<std::shared_ptr<Restorable>> restorables;  // values to restore before backward
 };
 
 // Weight parts that backward() has deferred. run() does them in the order in which backward() met them.
@@ -113,13 +113,15 @@ class Tape {
   void backward(const Var& root, Tensor dy = {}, DeferredWeights* deferred = nullptr);
   const Tensor& grad(const Var& leaf) const;
 
-  // Selective recompute of the operations between these two: end_redo() frees the values that are cheap to recompute,
-  // except `result`. All forward uses of these values must come before end_redo().
-  void begin_redo() { redoing_ = true; }
-  void end_redo(const Var& result);
-  bool redoing() const { return redoing_; }
-  void note_redo(std::shared_ptr<Redo> redo) { redos_.push_back(std::move(redo)); }
-  std::shared_ptr<Redo> redo_of(const Tensor& value) const;  // null: the value is not recomputed
+  // Selective recompute of the operations between these two: end_selective_recompute() frees the values that are cheap
+  // to recompute, except `result`. All forward uses of these values must come before it.
+  void begin_selective_recompute() { recomputing_ = true; }
+  void end_selective_recompute(const Var& result);
+  bool recomputing() const { return recomputing_; }
+  void note_recomputed(std::shared_ptr<RecomputedValue> recomputed) {
+    recomputed_.push_back(std::move(recomputed));
+  }
+  std::shared_ptr<RecomputedValue> find_recomputed(const Tensor& value) const;  // null: none
 
   // Activation offload: called around a block that computes y from x. end_block() moves the block's activations, except
   // y, to context().activations. Both do nothing without a store.
@@ -132,8 +134,8 @@ class Tape {
   PassContext context_;
   std::vector<std::shared_ptr<Node>> nodes_;
   std::vector<Tensor> grads_;
-  bool redoing_ = false;
-  std::vector<std::shared_ptr<Redo>> redos_;  // since begin_redo()
+  bool recomputing_ = false;
+  std::vector<std::shared_ptr<RecomputedValue>> recomputed_;  // since begin_selective_recompute()
   // Since begin_block(): the first node, and the storages allocated (the block's input first).
   size_t block_first_ = 0;
   std::vector<std::weak_ptr<Storage>> block_storages_;

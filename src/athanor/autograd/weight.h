@@ -2,8 +2,8 @@
 // weights.
 //
 //   Weight& use = param.add_use("attn");
-//   kernels_of(y).gemm.nt(y.queue(), y, x, use.value());   // forward
-//   use.grad();                                            // backward adds to it
+//   kernels_of(y).gemm.nt(y.queue(), y, x, use.value(), /*bias=*/nullptr);   // forward
+//   use.grad();                                                              // backward adds to it
 //
 // Errors: Error where the parameter has no memory. Thread rule: that of the Param.
 #pragma once

@@ -2,7 +2,7 @@
 //
 //   Meter meter(&trace);                       // the trace (may be null) gets a span per call
 //   queue.set_meter(&meter);                   // kernels open a Meter::Call each
-//   for (const Meter::Line& line : meter.lines()) ...
+//   for (const Meter::Line& line : meter.lines()) print(line);
 //
 // FLOPs and bytes are those of the operation's definition: a multiply-add counts twice, every operand is read once and
 // every result written once. Divided by the time they give the share of a hardware ceiling that a kernel reaches. On

@@ -48,7 +48,7 @@ void CallQueue::finish() {
   thread_.join();
 }
 
-Work CallQueue::start(std::string name, std::function<void()> body) {
+Work CallQueue::start(std::string name, std::function<void()> body, Start how) {
   auto started = std::make_shared<Started>();
   started->name = std::move(name);
   started->body = std::move(body);
@@ -56,7 +56,7 @@ Work CallQueue::start(std::string name, std::function<void()> body) {
     const std::lock_guard lock(mutex_);
     queue_.push_back(started);
   }
-  work_.notify_one();
+  if (how == Start::in_background) work_.notify_one();
   return Work(std::make_shared<Handle>(this, std::move(started)));
 }
 

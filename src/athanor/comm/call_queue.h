@@ -36,7 +36,8 @@ class CallQueue {
   CallQueue(const CallQueue&) = delete;
   CallQueue& operator=(const CallQueue&) = delete;
 
-  Work start(std::string name, std::function<void()> body);
+  // At once: the caller waits for it next, so the queue's thread is not woken.
+  Work start(std::string name, std::function<void()> body, Start how = Start::in_background);
   void finish();  // no start() after it
 
  private:

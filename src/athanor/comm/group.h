@@ -35,88 +35,65 @@
 #include <vector>
 
 #include "athanor/comm/traffic.h"
+#include "athanor/comm/work.h"
 #include "athanor/tensor/dtype.h"
 
 namespace athanor::comm {
 
-// The handle of a started collective. Dropping it without wait() waits in the destructor (errors are lost).
-class Work {
- public:
-  class Impl {
-   public:
-    virtual ~Impl() = default;
-    virtual void wait() = 0;
-    virtual bool done() const = 0;
-  };
-  Work() = default;  // already done
-  explicit Work(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
-  void wait() {
-    if (impl_) std::exchange(impl_, nullptr)->wait();
-  }
-  bool done() const { return !impl_ || impl_->done(); }
-
- private:
-  std::shared_ptr<Impl> impl_;
-};
-
-// One rank's input of all_reduce_tree: the partial sum over the leaves [first, last), which must be a node of the fixed
-// binary tree over all leaves (comm/tree.h makes them).
-struct TreeNode {
-  int64_t first = 0, last = 0;
-  float* data = nullptr;
-};
-
 class Group {
  public:
+  Group() = default;
   virtual ~Group() = default;
+  Group(const Group&) = delete;
+  Group& operator=(const Group&) = delete;
   virtual int rank() const = 0;
   virtual int size() const = 0;
   virtual const std::string& name() const = 0;
 
   // In place: every rank ends with the sum over ranks. dtype f32, f64, bf16 or i64.
-  virtual Work all_reduce(void* data, int64_t count, Dtype dtype, const std::string& name) = 0;
+  NewWork all_reduce(void* data, int64_t count, Dtype dtype, const std::string& name);
   // The sum over all leaves, added in the order of the fixed binary tree of comm/tree.h; which rank holds which nodes
   // does not matter. `nodes` are this rank's, each of `count` floats; the nodes of all ranks cover the leaves
   // [0, num_leaves) exactly. `result` [count] may be one of the node buffers.
-  virtual Work all_reduce_tree(std::vector<TreeNode> nodes, int64_t num_leaves, float* result, int64_t count,
-                               const std::string& name) = 0;
+  NewWork all_reduce_tree(std::vector<TreeNode> nodes, int64_t num_leaves, float* result, int64_t count,
+                          const std::string& name);
   // in [count] per rank -> out [size, count], in rank order.
-  virtual Work all_gather(const void* in, void* out, int64_t count, Dtype dtype, const std::string& name) = 0;
+  NewWork all_gather(const void* in, void* out, int64_t count, Dtype dtype, const std::string& name);
   // in [size, count] -> out [count]: the sum over ranks of row rank().
-  virtual Work reduce_scatter(const void* in, void* out, int64_t count, Dtype dtype,
-                              const std::string& name) = 0;
+  NewWork reduce_scatter(const void* in, void* out, int64_t count, Dtype dtype, const std::string& name);
   // in [size, count] -> out [size, count]: row r of out is row rank() of rank r's in.
-  virtual Work all_to_all(const void* in, void* out, int64_t count, Dtype dtype, const std::string& name) = 0;
+  NewWork all_to_all(const void* in, void* out, int64_t count, Dtype dtype, const std::string& name);
   // Rows of any length, contiguous in rank order: in [sum of send_counts] has send_counts[r] elements for rank r, out
   // [sum of recv_counts] gets recv_counts[r] elements from rank r.
-  virtual Work all_to_all_v(const void* in, std::span<const int64_t> send_counts, void* out,
-                            std::span<const int64_t> recv_counts, Dtype dtype, const std::string& name) = 0;
-  virtual Work broadcast(void* data, int64_t count, Dtype dtype, int root, const std::string& name) = 0;
+  NewWork all_to_all_v(const void* in, std::span<const int64_t> send_counts, void* out,
+                       std::span<const int64_t> recv_counts, Dtype dtype, const std::string& name);
+  NewWork broadcast(void* data, int64_t count, Dtype dtype, int root, const std::string& name);
   // in [count] per rank -> on the root out [count], the sum over ranks.
-  virtual Work reduce(const void* in, void* out, int64_t count, Dtype dtype, int root,
-                      const std::string& name) = 0;
+  NewWork reduce(const void* in, void* out, int64_t count, Dtype dtype, int root, const std::string& name);
   // in [count] per rank -> on the root out [size, count], in rank order.
-  virtual Work gather(const void* in, void* out, int64_t count, Dtype dtype, int root,
-                      const std::string& name) = 0;
+  NewWork gather(const void* in, void* out, int64_t count, Dtype dtype, int root, const std::string& name);
   // On the root in [size, count] -> out [count] per rank: row rank().
-  virtual Work scatter(const void* in, void* out, int64_t count, Dtype dtype, int root,
-                       const std::string& name) = 0;
-  virtual void barrier(const std::string& name) = 0;
+  NewWork scatter(const void* in, void* out, int64_t count, Dtype dtype, int root, const std::string& name);
+  void barrier(const std::string& name);
 
   // Point-to-point messages, independent of the collectives. The k-th send from rank a to rank b matches b's k-th recv
   // from a; if count, dtype or name differ, the group breaks. A send is done when its buffer may be used again, perhaps
   // only when the receiver has the data: to exchange, start both directions, then wait. Messages proceed while this
   // rank computes or waits for anything else. A rank may send to itself.
-  virtual Work send(const void* data, int64_t count, Dtype dtype, int to, const std::string& name) = 0;
-  virtual Work recv(void* data, int64_t count, Dtype dtype, int from, const std::string& name) = 0;
-
-  // What this rank has sent since the group was made; complete for calls whose wait() has returned.
-  virtual Traffic traffic() const = 0;
+  NewWork send(const void* data, int64_t count, Dtype dtype, int to, const std::string& name);
+  NewWork recv(void* data, int64_t count, Dtype dtype, int from, const std::string& name);
 
   // Zeroed memory that every rank of the group can address; collectives on it need no copies. Collective: every rank
   // asks for the same number of bytes and gets memory of its own. Freed with the last pointer, which may outlive the
   // group. IoError if the system has no more memory.
-  virtual std::shared_ptr<std::byte> allocate_shared(size_t size_bytes, const std::string& name) = 0;
+  std::shared_ptr<std::byte> allocate_shared(size_t size_bytes, const std::string& name);
+
+  // What all functions above become: a call whose arguments are right, with its buffers. A transport implements this
+  // one; a group in front of another passes it on.
+  virtual Work start(Call call, Buffers buffers, Start how) = 0;
+
+  // What this rank has sent since the group was made; complete for calls whose wait() has returned.
+  virtual Traffic traffic() const = 0;
 
   // Throws what the next call would throw if the group is broken or a member has died. For callers that wait for
   // something outside the group (comm/nccl/nccl.h). Any thread.
@@ -125,6 +102,9 @@ class Group {
   // Makes every pending and later call of this group, on every reachable rank, throw Recoverable with this reason. For
   // a rank that fails, so that the others do not wait for it.
   virtual void abort(const std::string& reason) = 0;
+
+ private:
+  NewWork checked(Call call, Buffers buffers);
 };
 
 // The identity: a group of one.

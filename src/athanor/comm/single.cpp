@@ -45,100 +45,15 @@ class SingleGroup final : public Group {
   int size() const override { return 1; }
   const std::string& name() const override { return name_; }
 
-  Work all_reduce(void* data, int64_t count, Dtype dtype, const std::string& name) override {
-    enter({Collective::all_reduce, dtype, -1, count, 0, name}, data != nullptr);
-    return {};
-  }
-
-  Work all_reduce_tree(std::vector<TreeNode> nodes, int64_t num_leaves, float* result, int64_t count,
-                       const std::string& name) override {
-    bool buffers = result != nullptr;
-    for (const auto& node : nodes) buffers = buffers && node.data != nullptr;
-    enter({Collective::all_reduce_tree, Dtype::f32, -1, count, num_leaves, name}, buffers);
-    std::sort(nodes.begin(), nodes.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-    std::vector<LeafRange> ranges;
-    ranges.reserve(nodes.size());
-    for (const auto& node : nodes) ranges.emplace_back(node.first, node.last);
-    const auto plan = plan_tree_sum(ranges, num_leaves);
-    // Sums in blocks outside the node buffers, which belong to the caller.
-    constexpr int64_t kBlock = 1024;
-    std::vector<float> parts(nodes.size() * kBlock);
-    const auto part = [&](size_t i) { return parts.data() + i * kBlock; };
-    for (int64_t at = 0; at < count; at += kBlock) {
-      const int64_t length = std::min(kBlock, count - at);
-      for (size_t i = 0; i < nodes.size(); ++i) std::copy_n(nodes[i].data + at, length, part(i));
-      for (const auto& add : plan)
-        athanor::add(part(static_cast<size_t>(add.into)), part(static_cast<size_t>(add.into)),
-                     part(static_cast<size_t>(add.from)), length);
-      std::copy_n(part(0), length, result + at);
-    }
-    return {};
-  }
-
-  Work all_gather(const void* in, void* out, int64_t count, Dtype dtype, const std::string& name) override {
-    return copy({Collective::all_gather, dtype, -1, count, 0, name}, in, out);
-  }
-
-  Work reduce_scatter(const void* in, void* out, int64_t count, Dtype dtype,
-                      const std::string& name) override {
-    return copy({Collective::reduce_scatter, dtype, -1, count, 0, name}, in, out);
-  }
-
-  Work all_to_all(const void* in, void* out, int64_t count, Dtype dtype, const std::string& name) override {
-    return copy({Collective::all_to_all, dtype, -1, count, 0, name}, in, out);
-  }
-
-  Work all_to_all_v(const void* in, std::span<const int64_t> send_counts, void* out,
-                    std::span<const int64_t> recv_counts, Dtype dtype, const std::string& name) override {
-    const Call call{Collective::all_to_all_v, dtype, -1, 0, 0, name};
-    const int64_t count = check_counts(call, send_counts, 1, in != nullptr);
-    check_counts(call, recv_counts, 1, out != nullptr);
-    const std::string difference = compare_counts(send_counts, recv_counts, 1);
-    check(difference.empty(), "group '{}', {}: {}", name_, call.text(), difference);
-    enter(call, true);
-    move(in, out, count, dtype);
-    return {};
-  }
-
-  Work broadcast(void* data, int64_t count, Dtype dtype, int root, const std::string& name) override {
-    enter({Collective::broadcast, dtype, root, count, 0, name}, data != nullptr);
-    return {};
-  }
-
-  Work reduce(const void* in, void* out, int64_t count, Dtype dtype, int root,
-              const std::string& name) override {
-    return copy({Collective::reduce, dtype, root, count, 0, name}, in, out);
-  }
-
-  Work gather(const void* in, void* out, int64_t count, Dtype dtype, int root,
-              const std::string& name) override {
-    return copy({Collective::gather, dtype, root, count, 0, name}, in, out);
-  }
-
-  Work scatter(const void* in, void* out, int64_t count, Dtype dtype, int root,
-               const std::string& name) override {
-    return copy({Collective::scatter, dtype, root, count, 0, name}, in, out);
-  }
-
-  void barrier(const std::string& name) override {
-    enter({Collective::barrier, Dtype::u8, -1, 0, 0, name}, true);
-  }
-
-  Work send(const void* data, int64_t count, Dtype dtype, int to, const std::string& name) override {
-    // The data of a send are only read.
-    return post({Collective::send, dtype, to, count, 0, name}, const_cast<void*>(data), sends_, recvs_);
-  }
-
-  Work recv(void* data, int64_t count, Dtype dtype, int from, const std::string& name) override {
-    return post({Collective::recv, dtype, from, count, 0, name}, data, recvs_, sends_);
+  Work start(Call call, Buffers buffers, Start) override {
+    throw_if_broken();
+    const Collective collective = call.collective;
+    Work work = run(std::move(call), std::move(buffers));
+    traffic_.add(collective, 0);
+    return work;
   }
 
   Traffic traffic() const override { return traffic_.traffic(); }
-
-  std::shared_ptr<std::byte> allocate_shared(size_t size_bytes, const std::string& name) override {
-    enter({Collective::allocate_shared, Dtype::u8, -1, as_count(size_bytes), 0, name}, true);
-    return map_shared_memory(size_bytes);
-  }
 
   void throw_if_broken() override {
     const std::lock_guard lock(mutex_);
@@ -153,17 +68,52 @@ class SingleGroup final : public Group {
  private:
   using Messages = std::deque<std::shared_ptr<OwnMessage>>;
 
-  void enter(const Call& call, bool buffers) {
-    check_call(call, 1, buffers);
-    const std::lock_guard lock(mutex_);
-    if (failure_) failure_->raise();
-    traffic_.add(call.collective, 0);
+  Work run(Call call, Buffers buffers) {
+    switch (call.collective) {
+      case Collective::barrier:
+      case Collective::all_reduce:
+      case Collective::broadcast:
+        return {};
+      case Collective::all_reduce_tree:
+        sum_tree(call, std::move(buffers.nodes), static_cast<float*>(buffers.out));
+        return {};
+      case Collective::all_to_all_v: {
+        const std::string difference = compare_counts(buffers.send_counts, buffers.recv_counts, 1);
+        check(difference.empty(), "group '{}', {}: {}", name_, call.text(), difference);
+        move(buffers.in, buffers.out, buffers.send_counts[0], call.dtype);
+        return {};
+      }
+      case Collective::allocate_shared:
+        *buffers.memory = map_shared_memory(static_cast<size_t>(call.count));
+        return {};
+      case Collective::send:  // its data are only read
+        return post(std::move(call), const_cast<void*>(buffers.in), sends_, recvs_);
+      case Collective::recv:
+        return post(std::move(call), buffers.out, recvs_, sends_);
+      default:
+        move(buffers.in, buffers.out, call.count, call.dtype);
+        return {};
+    }
   }
 
-  Work copy(const Call& call, const void* in, void* out) {
-    enter(call, in != nullptr && out != nullptr);
-    move(in, out, call.count, call.dtype);
-    return {};
+  // Sums in blocks outside the node buffers, which belong to the caller.
+  static void sum_tree(const Call& call, std::vector<TreeNode> nodes, float* result) {
+    std::sort(nodes.begin(), nodes.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    std::vector<LeafRange> ranges;
+    ranges.reserve(nodes.size());
+    for (const auto& node : nodes) ranges.emplace_back(node.first, node.last);
+    const auto plan = plan_tree_sum(ranges, call.num_leaves);
+    constexpr int64_t kBlock = 1024;
+    std::vector<float> parts(nodes.size() * kBlock);
+    const auto part = [&](size_t i) { return parts.data() + i * kBlock; };
+    for (int64_t at = 0; at < call.count; at += kBlock) {
+      const int64_t length = std::min(kBlock, call.count - at);
+      for (size_t i = 0; i < nodes.size(); ++i) std::copy_n(nodes[i].data + at, length, part(i));
+      for (const auto& add : plan)
+        athanor::add(part(static_cast<size_t>(add.into)), part(static_cast<size_t>(add.into)),
+                     part(static_cast<size_t>(add.from)), length);
+      std::copy_n(part(0), length, result + at);
+    }
   }
 
   static void move(const void* in, void* out, int64_t count, Dtype dtype) {
@@ -171,7 +121,6 @@ class SingleGroup final : public Group {
   }
 
   Work post(Call call, void* data, Messages& mine, Messages& others) {
-    enter(call, data != nullptr);
     const std::lock_guard lock(mutex_);
     auto message = std::make_shared<OwnMessage>(std::move(call), data, mutex_);
     if (others.empty()) {

@@ -1,5 +1,7 @@
 #include "athanor/comm/traffic.h"
 
+#include <iterator>
+
 namespace athanor::comm {
 
 void Traffic::add(Collective operation, int64_t bytes, int64_t calls) {
@@ -34,7 +36,7 @@ int64_t even_part(int64_t count, int size, int rank) {
   return count / size + (rank < count % size ? 1 : 0);
 }
 
-int64_t direct_bytes(const Call& call, int rank, int size, int64_t extra) {
+int64_t direct_bytes(const Call& call, const Buffers& buffers, int rank, int size) {
   const auto element = static_cast<int64_t>(size_of(call.dtype));
   const int64_t bytes = call.count * element, others = size - 1;
   const int64_t part = even_part(call.count, size, rank) * element;
@@ -46,13 +48,14 @@ int64_t direct_bytes(const Call& call, int rank, int size, int64_t extra) {
     case Collective::all_reduce:
       return bytes - part + others * part;
     case Collective::all_reduce_tree:
-      return extra * (bytes - part) + others * part;
+      return std::ssize(buffers.nodes) * (bytes - part) + others * part;
     case Collective::all_gather:
     case Collective::reduce_scatter:
     case Collective::all_to_all:
       return others * bytes;
     case Collective::all_to_all_v:
-      return extra * element;
+      return (elements_of(call, buffers, rank, size).in - buffers.send_counts[static_cast<size_t>(rank)]) *
+             element;
     case Collective::broadcast:
     case Collective::scatter:
       return rank == call.root ? others * bytes : 0;

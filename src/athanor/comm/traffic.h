@@ -63,14 +63,14 @@ int64_t even_part(int64_t count, int size, int rank);
 //
 //   all_reduce       S - part + (size-1) part      part: the bytes of this rank's even_part; 2 (size-1)/size S where
 //                                                  size divides count
-//   all_reduce_tree  nodes (S - part) + (size-1) part          `extra`: the nodes of this rank
+//   all_reduce_tree  nodes (S - part) + (size-1) part          nodes: those of this rank
 //   all_gather, reduce_scatter, all_to_all   (size-1) S        S of one row
-//   all_to_all_v     `extra` elements, those for other ranks
+//   all_to_all_v     the bytes for other ranks
 //   broadcast, scatter   (size-1) S on the root; reduce, gather   S on all others
 //   send             S, to another rank
 //
 // Both transports within a host count so, whichever way the data take (slots, sums of small buffers on every rank, in
 // place).
-int64_t direct_bytes(const Call& call, int rank, int size, int64_t extra = 0);
+int64_t direct_bytes(const Call& call, const Buffers& buffers, int rank, int size);
 
 }  // namespace athanor::comm

@@ -30,12 +30,15 @@ struct Origin {
     file,          // text is "first.toml:12"
     command_line,  // "--set train.steps=10"
     preset,        // "preset llama-tiny"
+    model_config,  // "/home/me/gpt2/config.json": the file that model.config names
     derived,       // "hidden_size / num_attention_heads"
     source,        // "init_from runs/base": the settings of the weights that the run starts from
   };
   Kind kind = Kind::file;
   std::string text = {};
-  bool by_user() const { return kind == Kind::file || kind == Kind::command_line; }
+  bool by_user() const {
+    return kind == Kind::file || kind == Kind::command_line || kind == Kind::model_config;
+  }
 };
 
 struct Config {

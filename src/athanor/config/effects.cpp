@@ -190,7 +190,7 @@ std::vector<std::string> check_effects(const Config& config, const std::function
     if (!file || origin.kind != Origin::Kind::file || !effect.acts(*file))
       refuse(config, effect.key, fmt::format("leave {} out, or set {}", effect.key, effect.without),
              "got {}, which has no effect without {}", setting_text(config, effect.key), effect.without);
-    switched_off.push_back(fmt::format("{}: {} = {} has no effect without {}, which --set took away",
+    switched_off.push_back(fmt::format("{}: {} = {} has no effect without {}, which --set switched off",
                                        origin.text, effect.key, setting_text(config, effect.key),
                                        effect.without));
   }

@@ -26,6 +26,17 @@ const std::vector<Field<Config>>& config_fields() {
   return fields;
 }
 
+const std::vector<Field<Config>>& shape_fields() {
+  static const std::vector<Field<Config>> fields = [] {
+    std::vector<Field<Config>> all = model_fields();
+    std::erase_if(all, [](const auto& field) {
+      return field.key() == "model.preset" || field.key() == "model.config";
+    });
+    return all;
+  }();
+  return fields;
+}
+
 const std::vector<Field<ChannelConfig>>& channel_fields() {
   static const std::vector<Field<ChannelConfig>> fields = {
       {"data.channels",

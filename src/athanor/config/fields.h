@@ -1,7 +1,7 @@
 // The one list of settings: reading, printing, checking and suggesting names all walk it.
 //
 //   for (const Field<Config>& field : config_fields())
-//     if (auto* value = std::get_if<double*>(&(slot = field.slot(config)))) **value = 1.0;
+//     if (Slot slot = field.slot(config); auto* value = std::get_if<double*>(&slot)) **value = 1.0;
 //
 // Adding a setting is a member of a table's struct (model_config.h, ...), a line in fields_model.cpp or its like and,
 // where it acts beside another one only, a line in effects.cpp. docs/settings.md is made of it (settings_page.h).
@@ -56,6 +56,8 @@ struct Field {
 
 const std::vector<Field<Config>>& config_fields();
 const std::vector<Field<ChannelConfig>>& channel_fields();
+const std::vector<Field<Config>>&
+shape_fields();  // of [model], without preset and config, which name a model
 
 const Field<Config>* find_field(std::string_view section, std::string_view name);  // null: unknown
 std::vector<std::string> section_names();

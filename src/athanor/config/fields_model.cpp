@@ -10,6 +10,13 @@ std::vector<Field<Config>> model_fields() {
        "named model size, which other keys of [model] override; empty: the smallest of model_type",
        "Start from the preset nearest to the model that you want; 'athanor init --help' lists them.",
        at<&C::model, &M::preset>, any()},
+      {"model", "config",
+       "Hugging Face config.json, or its folder, that has the sizes of the model; empty: none",
+       "Use it in place of preset, to train a new model of a published shape. Other keys of [model] may add "
+       "what the file does not say, such as llama's dropout; what contradicts it is refused. Weights are "
+       "taken "
+       "by train.init_from instead.",
+       at<&C::model, &M::config>, path()},
       {"model", "model_type", "architecture",
        "llama has RMSNorm, RoPE and SwiGLU; gpt2 has LayerNorm, learned positions and GELU. mixtral and moe "
        "are llama with experts in place of the MLP, moe with settings that Mixtral has not.",

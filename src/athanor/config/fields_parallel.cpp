@@ -16,53 +16,58 @@ std::vector<Field<Config>> parallel_fields() {
        "reduced every step.",
        at<&C::parallel, &P::dp>,
        {.range = {1, 1 << 20}, .auto_is_zero = true}},
-      {"parallel", "tp", "tensor-parallel ranks, which share every layer",
-       "It divides parameters and most activations, for four collectives a block: keep it within a host. It "
-       "divides model.num_attention_heads.",
+      {"parallel", "tp", "tensor-parallel ranks; every layer is partitioned over them",
+       "A rank holds 1/tp of the parameters and of most activations, at four collectives a block: keep it "
+       "within a host. It must divide model.num_attention_heads.",
        at<&C::parallel, &P::tp>, at_least(1, 1 << 20)},
-      {"parallel", "pp", "pipeline-parallel ranks, each with some of the blocks",
-       "It divides parameters with little traffic, for idle time at both ends of a step: have several "
-       "micro-batches per rank.",
+      {"parallel", "pp", "pipeline-parallel ranks, each with consecutive blocks",
+       "A rank holds 1/pp of the blocks, with little traffic. Ranks are idle at the start and the end of a "
+       "step "
+       "(the pipeline bubble): have several micro-batches per rank.",
        at<&C::parallel, &P::pp>, at_least(1, 1 << 20)},
-      {"parallel", "cp", "context-parallel ranks, which share the tokens of each sequence",
-       "It divides the activations of long sequences, for an exchange of keys and values in every layer.",
+      {"parallel", "cp", "context-parallel ranks; the tokens of each sequence are partitioned over them",
+       "A rank holds 1/cp of the activations of long sequences, at an exchange of keys and values in every "
+       "layer.",
        at<&C::parallel, &P::cp>, at_least(1, 1 << 20)},
-      {"parallel", "cp_method", "how attention sees the tokens of other ranks of cp",
-       "ring passes keys and values around and takes any number of heads; ulysses exchanges heads for tokens "
-       "(all-to-all), with less traffic, and cp must divide the heads.",
+      {"parallel", "cp_method", "how attention reaches the tokens of other cp ranks",
+       "ring sends keys and values around a ring and works with any number of heads. ulysses exchanges heads "
+       "for tokens (all-to-all) with less traffic; cp must divide the heads.",
        at<&C::parallel, &P::cp_method>, one_of({"ring", "ulysses"})},
-      {"parallel", "ep", "expert-parallel ranks, among the ranks of dp, cp and tp, which share the experts",
-       "It divides the parameters of experts, for two all-to-all exchanges a layer. It divides "
+      {"parallel", "ep",
+       "expert-parallel ranks, taken from those of dp, cp and tp; experts are partitioned over them",
+       "A rank holds 1/ep of the experts, at two all-to-alls a layer (dispatch and combine). It must divide "
        "model.num_experts.",
        at<&C::parallel, &P::ep>, at_least(1, 1 << 20)},
       {"parallel", "sp", "sequence parallelism within tp",
-       "It divides the activations between layers over the tp ranks at no extra traffic; use it whenever tp "
-       "is above 1.",
+       "The activations between layers are partitioned over the tp ranks, at no extra traffic; use it "
+       "whenever "
+       "tp is above 1.",
        at<&C::parallel, &P::sp>, any()},
       {"parallel", "zero_stage",
        "ZeRO stage: 1 shards optimizer state over dp, 2 also gradients, 3 also parameters (FSDP)",
        "1 costs nothing in traffic. 2 reduces every micro-batch. 3 gathers parameters before each use: half "
        "as much traffic again.",
        at<&C::parallel, &P::zero_stage>, within(0, 3)},
-      {"parallel", "shard_degree",
-       "ranks of dp that share one set of shards (hybrid sharding, HSDP); 0: all of dp",
-       "Set it to the ranks of a host: gathers stay within the host, for more memory.",
+      {"parallel", "shard_degree", "dp ranks of one shard group (hybrid sharding, HSDP); 0: all of dp",
+       "Set it to the ranks of a host: all-gathers stay within the host, at more memory per rank.",
        at<&C::parallel, &P::shard_degree>, at_least(0, 1 << 20)},
-      {"parallel", "load_balance", "how micro-batches are divided over dp: evenly, or by measured speed",
+      {"parallel", "load_balance", "how many micro-batches each dp rank takes: even, or by measured speed",
        "speed pays where ranks differ in speed. It needs reduce = \"tree\" and zero_stage 0 or 1.",
        at<&C::parallel, &P::load_balance>, one_of({"even", "speed"})},
-      {"parallel", "load_balance_every", "speed: steps between two rebalances",
-       "Shorter follows changes of speed faster; a measurement is an exchange of one number a rank.",
+      {"parallel", "load_balance_every", "load_balance = \"speed\": steps between two rebalances",
+       "A shorter interval follows changes of speed faster. A rebalance costs an exchange of one number per "
+       "rank.",
        at<&C::parallel, &P::load_balance_every>, at_least(1)},
       {"parallel", "schedule",
        "pipeline schedule: gpipe, 1f1b, interleaved, bfs, zb-h1, zb-v, dualpipe-v or a CSV file",
-       "interleaved and the zb schedules idle less and hold more; 'athanor schedule' draws each with its "
-       "idle time and memory.",
+       "interleaved and the zb schedules have a smaller bubble and need more memory; 'athanor schedule' "
+       "draws "
+       "each with both.",
        at<&C::parallel, &P::schedule>, any()},
       {"parallel",
        "virtual_stages",
        "pipeline stages per rank; auto: the schedule's",
-       "More stages per rank idle less and send more.",
+       "More stages per rank make the bubble smaller and the traffic larger.",
        at<&C::parallel, &P::virtual_stages>,
        {.range = {1, 10000}, .auto_is_zero = true}},
       {"parallel", "stage_layers", "blocks of each pipeline stage; empty: evenly",
@@ -79,13 +84,15 @@ std::vector<Field<Config>> parallel_fields() {
        "Set it in place of recompute.",
        at<&C::parallel, &P::recompute_budget>,
        {.range = {0, 1LL << 60}, .is_bytes = true}},
-      {"parallel", "reduce", "order of gradient sums; tree: bit-identical on any number of ranks",
+      {"parallel", "reduce",
+       "order of gradient sums: fast, or tree, which is bit-identical on any number of ranks",
        "tree is for runs that must reproduce whatever the ranks; it costs some gradient buffers and traffic.",
        at<&C::parallel, &P::reduce>, one_of({"fast", "tree"})},
       {"parallel", "transport", "transport between ranks; auto: what the environment offers",
        "shm within a host, gloo or mpi between hosts, nccl between GPUs (with one of the others beside it).",
        at<&C::parallel, &P::transport>, one_of({"auto", "shm", "gloo", "mpi", "nccl"})},
-      {"parallel", "bucket_bytes", "bytes of a gradient bucket, which is reduced while backward goes on",
+      {"parallel", "bucket_bytes",
+       "bytes of a gradient bucket; it is reduced while the backward pass continues",
        "Larger buckets send fewer, longer messages and overlap less.", at<&C::parallel, &P::bucket_bytes>,
        at_least(4)},
       {"local_sgd", "sync_interval",
@@ -132,14 +139,16 @@ std::vector<Field<Config>> parallel_fields() {
        "Workers keep no optimizer state. For workers of unequal or changing speed; on equal ones zero_stage "
        "= 1 is simpler.",
        at<&C::parameter_server, &S::servers>, at_least(0, 1 << 20)},
-      {"parameter_server", "consistency", "whether an update is of all workers (sync) or of one",
-       "sync computes what data parallelism does, to the bit. bounded and async let fast workers go ahead, "
-       "with stale gradients.",
+      {"parameter_server", "consistency",
+       "whether an update takes the gradients of all workers (sync) or of one (bounded, async)",
+       "sync computes what data parallelism does, to the bit. bounded and async do not wait for slow "
+       "workers; "
+       "gradients are stale.",
        at<&C::parameter_server, &S::consistency>, one_of({"sync", "bounded", "async"})},
       {"parameter_server", "staleness", "bounded: steps that a worker may be ahead of the slowest one (SSP)",
        "More waits less and converges more slowly.", at<&C::parameter_server, &S::staleness>, at_least(0)},
       {"parameter_server", "replay", "bounded, async: folder of recorded schedules to follow",
-       "It repeats an asynchronous run bit by bit: runs/NAME/schedule of that run.",
+       "Give runs/NAME/schedule of an asynchronous run to repeat it bit by bit.",
        at<&C::parameter_server, &S::replay>, any()},
   };
 }

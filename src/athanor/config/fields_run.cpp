@@ -8,22 +8,22 @@ std::vector<Field<Config>> run_fields() {
   using K = CheckpointConfig;
   using A = LaunchConfig;
   return {
-      {"offload", "optimizer", "where optimizer state and master weights lie while training",
-       "disk (nvme) frees 8 to 12 bytes a parameter, for a read and a write of them every step; host is the "
-       "CPU's memory beside a GPU.",
+      {"offload", "optimizer", "where optimizer state and master weights are kept",
+       "disk (nvme) frees 8 to 12 bytes a parameter, at a read and a write of them every step; host is the "
+       "memory of the CPU, for a GPU.",
        at<&C::offload, &F::optimizer>, one_of_with({"memory", "host", "disk"}, {{"nvme", "disk"}})},
-      {"offload", "gradients", "where gradient sums over micro-batches lie",
-       "disk frees 4 bytes a parameter, for a read and a write of them every micro-batch.",
+      {"offload", "gradients", "where accumulated gradients are kept",
+       "disk frees 4 bytes a parameter, at a read and a write of them every micro-batch.",
        at<&C::offload, &F::gradients>, one_of_with({"memory", "disk"}, {{"nvme", "disk"}})},
-      {"offload", "parameters", "where parameters of parallel.zero_stage = 3 lie between their uses",
-       "disk frees them, on one rank, too, for two reads of them every micro-batch.",
+      {"offload", "parameters", "where the parameter shards of parallel.zero_stage = 3 are kept",
+       "disk frees their memory, also on one rank, at two reads of them every micro-batch.",
        at<&C::offload, &F::parameters>, one_of_with({"memory", "disk"}, {{"nvme", "disk"}})},
-      {"offload", "activations", "where activations of blocks lie between forward and backward",
+      {"offload", "activations", "where the activations of blocks are kept between forward and backward",
        "For sequences that do not fit even with parallel.recompute = \"full\"; a write and a read of them "
        "every micro-batch.",
        at<&C::offload, &F::activations>, one_of_with({"memory", "host", "disk"}, {{"nvme", "disk"}})},
       {"offload", "path", "folder on a disk for what is offloaded; empty: the run's",
-       "Choose a fast local disk with room; the files have no names and are gone with the process.",
+       "Choose a fast local disk with room. The files are unnamed: they vanish with the process.",
        at<&C::offload, &F::path>, any()},
       {"checkpoint", "every_steps", "steps between checkpoints; 0: only the final one",
        "A killed run loses the steps since the last one. A checkpoint takes 12 bytes a parameter with adamw "

@@ -27,6 +27,17 @@ bool may_differ(const Config& config, const std::string& key) {
   return std::find(kMayDiffer.begin(), kMayDiffer.end(), key) != kMayDiffer.end();
 }
 
+// What no config.json says. GPT-2's resid_pdrop is model.dropout; other families have no dropout there.
+bool is_beside_file(const Config& config, const std::string& key) {
+  return key == "model.dropout" ? config.model.model_type != "gpt2"
+                                : key == "model.router_z_loss_coef" || key == "model.capacity_factor";
+}
+
+bool set_by_user(const Config& config, const std::string& key) {
+  const auto origin = config.origins.find(key);
+  return origin != config.origins.end() && origin->second.by_user();
+}
+
 bool is_unset(const Slot& slot) {
   auto* const* integer = std::get_if<int64_t*>(&slot);
   return integer != nullptr && **integer == 0;
@@ -44,12 +55,9 @@ bool equal(const Slot& a, const Slot& b) {
 ModelConfig of_preset(const Config& config) {
   Config wanted, user = config;
   wanted.model = preset_fields(config);
-  for (const auto& field : config_fields()) {
-    const auto origin = config.origins.find(field.key());
-    if (std::string_view(field.section) == "model" && origin != config.origins.end() &&
-        origin->second.by_user() && !is_unset(field.slot(user)))
+  for (const auto& field : shape_fields())
+    if (set_by_user(config, field.key()) && !is_unset(field.slot(user)))
       copy(field.slot(wanted), field.slot(user));
-  }
   return complete_model(wanted.model, /*tokenizer_vocab=*/0, /*seq_len=*/0);
 }
 
@@ -60,12 +68,10 @@ void take_source(Config& config, const InitSource& source) {
   theirs.model = source.model;
   const std::string name = config.model.preset;
   if (!name.empty()) preset.model = of_preset(config);
-  for (const auto& field : config_fields()) {
+  for (const auto& field : shape_fields()) {
     const std::string key = field.key();
-    if (std::string_view(field.section) != "model" || key == "model.preset") continue;
     const Slot ours = field.slot(config), wanted = field.slot(theirs), named = field.slot(preset);
-    const auto origin = config.origins.find(key);
-    const bool by_user = origin != config.origins.end() && origin->second.by_user() && !is_unset(ours);
+    const bool by_user = set_by_user(config, key) && !is_unset(ours);
     if (by_user && (equal(ours, wanted) || may_differ(theirs, key))) continue;
     if (by_user)
       refuse(config, key, "leave " + key + " out: the architecture is that of train.init_from",
@@ -87,6 +93,27 @@ void take_source(Config& config, const InitSource& source) {
   if (source.tokenizer.empty() || !config.data.tokenizer.empty()) return;
   config.data.tokenizer = source.tokenizer;
   config.origins["data.tokenizer"] = {Origin::Kind::source, source.what};
+}
+
+void take_model_config(Config& config, const InitSource& file) {
+  if (!config.model.preset.empty())
+    refuse(config, "model.preset", "leave one of the two out: each says the whole model",
+           "got '{}', expected none beside model.config = '{}'", printable(config.model.preset), file.what);
+  Config theirs;
+  theirs.model = file.model;
+  for (const auto& field : shape_fields()) {
+    const std::string key = field.key();
+    const Slot ours = field.slot(config), wanted = field.slot(theirs);
+    if (is_beside_file(theirs, key)) continue;
+    if (set_by_user(config, key) && !is_unset(ours)) {
+      if (equal(ours, wanted)) continue;
+      refuse(config, key, "leave " + key + " out, or change the file", "got {}, expected {} as in {}",
+             setting_text(config, key), setting_text(theirs, key), file.what);
+    }
+    copy(ours, wanted);
+    config.origins[key] = {Origin::Kind::model_config, file.what};
+  }
+  config.model.config.clear();
 }
 
 }  // namespace athanor::config

@@ -7,7 +7,10 @@
 // is refused by name, with both values. Some keys may differ, because weights of the same shape and the same meaning are
 // trained on with either value: take_source.cpp lists them with the reason of each.
 //
-// config/ opens no weights: who loads a config gives a function that does (train/run/init_from.h has the one of the program).
+// model.config names a Hugging Face config.json: the architecture is the file's, and what the config says otherwise is
+// refused by name. Only keys that no such file has may be set beside it.
+//
+// config/ opens neither: who loads a config gives functions that do (train/run/init_from.h has those of the program).
 // Thread rule: pure functions.
 #pragma once
 
@@ -24,10 +27,16 @@ struct InitSource {
   std::string tokenizer = {};  // the path of its tokenizer.json; empty: it has none
 };
 
-// Called with the config as it was written, paths made absolute, its model not filled in.
-using OpenInitSource = std::function<InitSource(const Config&)>;
+// Empty functions: what the config names is not opened.
+struct ConfigSources {
+  // Called with the config as it was written, paths made absolute, its model not filled in.
+  std::function<InitSource(const Config&)> init_from = {};
+  // Reads the file at a path, or in the folder there: the complete model and where it was.
+  std::function<InitSource(const std::string&)> model_config = {};
+};
 
-// Fills config.model, and data.tokenizer where that is not set. ConfigError naming the first key that contradicts.
-void take_source(Config& config, const InitSource& source);
+// Both fill config.model. ConfigError naming the first key that contradicts.
+void take_source(Config& config, const InitSource& source);      // also data.tokenizer where that is not set
+void take_model_config(Config& config, const InitSource& file);  // and empties model.config
 
 }  // namespace athanor::config

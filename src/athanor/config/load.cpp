@@ -16,6 +16,7 @@
 #include "athanor/config/not_toml.h"
 #include "athanor/config/presets.h"
 #include "athanor/config/reader.h"
+#include "athanor/config/refuse.h"
 #include "athanor/config/validate.h"
 
 namespace athanor::config {
@@ -99,6 +100,14 @@ void read_schedule(Env& env, Config& config) {
   }
 }
 
+InitSource read_model_config(const Config& config, const ConfigSources& sources) {
+  try {
+    return sources.model_config(config.model.config);
+  } catch (const Failure& error) {
+    refuse(config, "model.config", error.hint(), "{}", error.what());
+  }
+}
+
 // What fresh weights know, which is nothing, a few held-out tokens tell as well as many.
 void resolve_first_eval(Config& config) {
   constexpr int64_t kOfTrainedWeights = 4096;
@@ -156,7 +165,7 @@ int64_t compression_warmup(const std::string& kind, int64_t steps) {
 }
 
 Config parse_config(std::string_view text, const std::string& name, const std::string& folder,
-                    std::span<const std::string> overrides, const OpenInitSource& source) {
+                    std::span<const std::string> overrides, const ConfigSources& sources) {
   Config config;
   if (!folder.empty()) config.folder = std::filesystem::absolute(folder).lexically_normal().string();
   try {
@@ -170,7 +179,9 @@ Config parse_config(std::string_view text, const std::string& name, const std::s
   for (const auto& override_text : overrides) apply_override(override_text, config);
   validate_limits(config);
   anchor_paths(config);
-  if (source && !config.train.init_from.empty()) take_source(config, source(config));
+  if (sources.model_config && !config.model.config.empty())
+    take_model_config(config, read_model_config(config, sources));
+  if (sources.init_from && !config.train.init_from.empty()) take_source(config, sources.init_from(config));
   resolve_model(config);
   resolve_first_eval(config);
   resolve_valid_fraction(config);
@@ -180,7 +191,7 @@ Config parse_config(std::string_view text, const std::string& name, const std::s
 }
 
 Config load_config(Env& env, const std::string& path, std::span<const std::string> overrides,
-                   const OpenInitSource& source) {
+                   const ConfigSources& sources) {
   std::string text;
   try {
     text = env.read_text(path, kMaxFileBytes);
@@ -192,8 +203,8 @@ Config load_config(Env& env, const std::string& path, std::span<const std::strin
   } catch (const Error& error) {
     throw ConfigError(fmt::format("config file: {}", error.what()), path_hint(env, path));
   }
-  Config config = parse_config(text, path, parent_folder(path), overrides, source);
-  const auto file_alone = [&] { return parse_config(text, path, parent_folder(path), {}, source); };
+  Config config = parse_config(text, path, parent_folder(path), overrides, sources);
+  const auto file_alone = [&] { return parse_config(text, path, parent_folder(path), {}, sources); };
   for (std::string& line : check_effects(config, file_alone)) config.warnings.push_back(std::move(line));
   read_schedule(env, config);
   for (std::string& line : doubtful_settings(config)) config.warnings.push_back(std::move(line));

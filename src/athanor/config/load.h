@@ -24,15 +24,15 @@
 
 namespace athanor::config {
 
-// Settings that do nothing are refused (effects.h). `source` opens what train.init_from names, where that is set; without
-// it the config has to say the whole of its model.
+// Settings that do nothing are refused (effects.h). `sources` open what train.init_from and model.config name; without
+// them the config has to say the whole of its model.
 Config load_config(Env& env, const std::string& path, std::span<const std::string> overrides = {},
-                   const OpenInitSource& source = {});
+                   const ConfigSources& sources = {});
 
 // The same from text. `name` stands for the file in messages; `folder` is where relative data paths start
 // (made absolute; empty: they stay as they are).
 Config parse_config(std::string_view text, const std::string& name, const std::string& folder = "",
-                    std::span<const std::string> overrides = {}, const OpenInitSource& source = {});
+                    std::span<const std::string> overrides = {}, const ConfigSources& sources = {});
 
 // Of so many steps those that a way of sending gradients (compression.method) wants sent whole, where the run does not
 // say: docs/compression.md.

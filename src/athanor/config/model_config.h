@@ -14,6 +14,7 @@ namespace athanor::config {
 
 struct ModelConfig {
   std::string preset = {};           // "gpt2-124m", "llama-tiny", ... ; empty: the architecture's defaults
+  std::string config = {};           // path of a Hugging Face config.json; empty once it has been read
   std::string model_type = "llama";  // llama, gpt2, mixtral or moe
   int64_t num_hidden_layers = 0;     // transformer blocks
   int64_t hidden_size = 0;           // of the residual stream (d_model)

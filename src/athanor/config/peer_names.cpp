@@ -64,6 +64,7 @@ const std::vector<PeerNames>& key_table() {
       {"data.document_mask",
        "document_mask = true is what attend_across_documents = false was",
        {"data.attendacrossdocuments"}},
+      {"model.config", "", {"configname", "modelconfig", "configpath"}},
       {"model.model_type", "", {"modeltype", "architecture", "architectures", "arch"}},
       {"model.num_hidden_layers",
        "",

@@ -1,8 +1,8 @@
 // What other programs call our settings, and what we called them before, so that who types that word is told ours.
 // Nothing is read by these names.
 //
-//   find_peer_key("train", "gradient_accumulation_steps")   // {"train.global_batch_size", "accumulation follows: ..."}
-//   peer_value("float16", {"f32", "bf16", "f16"})  // "f16"
+//   find_peer_key("train", "gradient_accumulation_steps");   // {"train.global_batch_size", "accumulation follows: ..."}
+//   peer_value("float16", {"f32", "bf16", "f16"});  // "f16"
 //
 // Case, '-' and '_' make no difference. Thread rule: constant data.
 #pragma once

@@ -214,9 +214,8 @@ void resolve_model(Config& config, int64_t tokenizer_vocab) {
     throw ConfigError(fmt::format("{}model.model_type: got '{}', expected '{}', that of preset '{}'",
                                   where(config, "model.model_type"), printable(model.model_type),
                                   base.model.model_type, preset));
-  for (const auto& field : config_fields()) {
+  for (const auto& field : shape_fields()) {
     const std::string key = field.key();
-    if (std::string_view(field.section) != "model" || key == "model.preset") continue;
     const Slot target = field.slot(config), source = field.slot(base);
     const auto origin = config.origins.find(key);
     const bool settled = origin != config.origins.end() && (origin->second.kind == Origin::Kind::derived ||
@@ -232,16 +231,18 @@ void resolve_model(Config& config, int64_t tokenizer_vocab) {
   model = complete_model(model, tokenizer_vocab, config.data.seq_len);
   Config old;
   old.model = before;
-  for (const auto& field : config_fields()) {
-    const bool filled = is_zero(field.slot(old)) && !is_zero(field.slot(config));
-    if (std::string_view(field.section) == "model" && filled)
+  for (const auto& field : shape_fields())
+    if (is_zero(field.slot(old)) && !is_zero(field.slot(config)))
       config.origins[field.key()] = {Origin::Kind::derived,
                                      "derived: " + derivation(field.name, model, tokenizer_vocab)};
-  }
-  if (tokenizer_vocab > 0 && model.vocab_size < tokenizer_vocab)
+  if (tokenizer_vocab > 0 && model.vocab_size < tokenizer_vocab) {
+    const Origin& origin = config.origins["model.vocab_size"];
     throw ConfigError(fmt::format("{}: model.vocab_size: got {}, expected at least the tokenizer's {}",
-                                  config.origins["model.vocab_size"].text, model.vocab_size, tokenizer_vocab),
-                      "leave model.vocab_size out to take the tokenizer's");
+                                  origin.text, model.vocab_size, tokenizer_vocab),
+                      origin.kind == Origin::Kind::model_config
+                          ? "use that model's own tokenizer, or change vocab_size in the file"
+                          : "leave model.vocab_size out to take the tokenizer's");
+  }
 }
 
 int64_t num_params(const ModelConfig& m) {

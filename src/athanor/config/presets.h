@@ -4,7 +4,7 @@
 //   num_params(model);                                       // 124439808, the published count
 //   resolve_model(config, tokenizer.vocab_size());           // as load_config did, now with the vocabulary
 //
-// Order, first that applies: the user's value, the preset's, the family's, a derived one. Config::origins
+// Order, first that applies: the user's value (or that of model.config), the preset's, the family's, a derived one. Config::origins
 // records which. Thread rule: pure functions.
 #pragma once
 

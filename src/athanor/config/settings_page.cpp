@@ -17,7 +17,7 @@ Every key of a config, table by table. A config is strict TOML; an unknown key i
 `--set table.key=value` on the command line overrides a key (the value is TOML, a bare word is a string);
 `athanor train FILE --print-config` shows the resolved whole with where each value came from; `athanor init` writes a
 commented config to start from. `[model]` has LLaMA's names of Hugging Face's `config.json`. Relative paths of `[data]`
-start at the folder of the config file, `train.runs` at the working folder.
+and `model.config` start at the folder of the config file, `train.runs` at the working folder.
 )";
 
 struct TypeText {

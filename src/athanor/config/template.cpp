@@ -57,7 +57,8 @@ std::string config_template(const std::string& preset) {
   std::string text = fmt::format(
       "# A run of Athanor. Put your text and tokenizer into [data], then: athanor train FILE.toml\n"
       "# Each line that starts with '#' says a setting's default: remove the '#' to change it.\n"
-      "# Paths of [data] start at the folder of this file. The run's results are in {}/{}.\n",
+      "# Paths of [data] and model.config start at the folder of this file. The run's results are in "
+      "{}/{}.\n",
       config.train.runs, config.train.name);
   std::string section;
   for (const auto& field : config_fields()) {

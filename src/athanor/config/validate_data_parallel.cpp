@@ -10,7 +10,7 @@
 namespace athanor::config {
 namespace {
 
-// Sums along the tree are of f32 micro-batches, whoever has them; what is coded are sums of a rank.
+// The tree sums f32 gradients of micro-batches; compression encodes the gradient that a rank has accumulated.
 void check_compression(const Config& config) {
   const ParallelConfig& p = config.parallel;
   const CompressionConfig& compression = config.compression;
@@ -18,8 +18,8 @@ void check_compression(const Config& config) {
   if (kind == "none") return;
   require(
       p.reduce == "fast", config, key,
-      "got {} with parallel.reduce = \"tree\", expected \"fast\": a tree has the same bits for any number of "
-      "ranks, and codes are of what each rank has summed",
+      "got {} with parallel.reduce = \"tree\", expected \"fast\": the bits of a compressed sum depend on the "
+      "number of ranks",
       kind);
   if (kind == "bf16" || kind == "int8") return;
   if (p.zero_stage > 1 || p.shard_degree > 0)
@@ -36,11 +36,10 @@ void check_compression(const Config& config) {
   if (compression.warmup_steps == 0)
     refuse(config, "compression.warmup_steps", "15 to 25 % of train.steps",
            "got 0 with compression.method = \"onebit-adam\", expected at least one step of plain Adam, "
-           "which finds "
-           "the variance");
+           "which estimates the second moment");
 }
 
-// Shards are shared by some of the ranks of parallel.dp.
+// A shard group is some of the ranks of parallel.dp.
 void check_hybrid_sharding(const Config& config) {
   const ParallelConfig& p = config.parallel;
   const std::string key = "parallel.shard_degree";
@@ -48,9 +47,8 @@ void check_hybrid_sharding(const Config& config) {
   require(p.zero_stage > 0, config, key,
           "got {} with parallel.zero_stage = 0, expected parallel.zero_stage = 1, 2 or 3", p.shard_degree);
   require(p.shard_degree > 1, config, key,
-          "got 1, expected 0 (all ranks of parallel.dp) or at least 2: parallel.zero_stage = 0 keeps all on "
-          "every "
-          "rank");
+          "got 1, expected 0 (all ranks of parallel.dp) or at least 2; for no sharding use "
+          "parallel.zero_stage = 0");
 }
 
 // Whether the ranks of a group over `ep` compute the same micro-batches (comm/mesh.h): it lies within tp and cp.
@@ -58,41 +56,38 @@ bool shares_a_micro_batch(const ParallelConfig& p, int64_t ep) {
   return p.cp * std::gcd(ep, p.tp) % ep == 0;
 }
 
-// Who computes a micro-batch depends on clocks then, so no result may.
+// Which rank computes a micro-batch depends on measured times, so results may not depend on the rank.
 void check_balance(const Config& config) {
   const ParallelConfig& p = config.parallel;
   const ParameterServerConfig& ps = config.parameter_server;
   const std::string key = "parallel.load_balance";
   if (p.load_balance != "speed") return;
-  require(
-      ps.servers == 0 || ps.consistency == "sync", config, key,
-      "got \"speed\" with parameter_server.consistency = \"{}\", expected \"even\": both say how ranks of "
-      "unequal "
-      "speed go together (nobody waits for a slow one there, and no step is common to all, from which shares "
-      "could change)",
-      ps.consistency);
+  require(ps.servers == 0 || ps.consistency == "sync", config, key,
+          "got \"speed\" with parameter_server.consistency = \"{}\", expected \"even\": asynchronous workers "
+          "do not "
+          "wait for each other, and there is no common step at which to rebalance",
+          ps.consistency);
   require(p.reduce == "tree", config, key,
-          "got \"speed\" with parallel.reduce = \"{}\", expected \"tree\", whose bits do not depend on who "
-          "computes what",
+          "got \"speed\" with parallel.reduce = \"{}\", expected \"tree\", whose bits do not depend on which "
+          "rank "
+          "computes a micro-batch",
           p.reduce);
   require(p.zero_stage <= 1, config, key,
-          "got \"speed\" with parallel.zero_stage = {}, expected 0 or 1: each round of the others sums one "
-          "micro-batch of "
-          "every rank and lasts as long as the slowest takes, so no shares are faster than even ones",
+          "got \"speed\" with parallel.zero_stage = {}, expected 0 or 1: stages 2 and 3 reduce after every "
+          "micro-batch, so each rank waits for the slowest in any case",
           p.zero_stage);
   int64_t nearest = p.ep;
   while (config.model.num_experts % std::max<int64_t>(1, nearest) != 0 || !shares_a_micro_batch(p, nearest))
     --nearest;
   if (nearest != p.ep)
-    refuse(
-        config, key, fmt::format("the nearest is parallel.ep = {}", nearest),
-        "got \"speed\" with parallel.ep = {}, parallel.tp = {} and parallel.cp = {}, expected experts that "
-        "are shared "
-        "by ranks of one micro-batch: rows of several would be in one product, whose bits depend on which",
-        p.ep, p.tp, p.cp);
+    refuse(config, key, fmt::format("the nearest is parallel.ep = {}", nearest),
+           "got \"speed\" with parallel.ep = {}, parallel.tp = {} and parallel.cp = {}, expected an ep group "
+           "whose ranks compute the same micro-batch: otherwise one matrix product of an expert has rows of "
+           "several micro-batches, and its bits depend on which",
+           p.ep, p.tp, p.cp);
 }
 
-// Weights are compared, and kept as the run's result, only where all groups have the same.
+// Evaluation and the final checkpoint need weights that all replica groups have in common: those of an outer step.
 void check_two_speed(const Config& config) {
   const LocalSgdConfig& local = config.local_sgd;
   const std::string key = "local_sgd.sync_interval";
@@ -104,8 +99,8 @@ void check_two_speed(const Config& config) {
           config.train.eval_every);
 }
 
-// Servers keep what ZeRO would cut in another way, and sum as they are sent; without a common update
-// of all workers there is no order of micro-batches and no load of a step.
+// Servers shard masters and optimizer state in their own way, so ZeRO has nothing left to shard. Asynchronous updates
+// have no common order of micro-batches, and no load of experts over a whole step.
 void check_parameter_servers(const Config& config) {
   const ParallelConfig& p = config.parallel;
   const LocalSgdConfig& local = config.local_sgd;
@@ -119,44 +114,42 @@ void check_parameter_servers(const Config& config) {
   }
   for (const auto& [axis, size] : {std::pair{"tp", p.tp}, {"pp", p.pp}, {"ep", p.ep}})
     if (size > 1)
-      refuse(config, key,
-             "use parallel.zero_stage = 1: it shares out the optimizer's state, goes with tp, pp and ep, and "
-             "computes "
-             "what synchronous servers would, to the bit",
-             "got {} with parallel.{} = {}, expected parallel.{} = 1: every worker has the whole model, and "
-             "parallel.dp and parallel.cp share out the work",
-             ps.servers, axis, size, axis);
-  require(p.zero_stage == 0, config, key,
-          "got {} with parallel.zero_stage = {}, expected parallel.zero_stage = 0: masters and the "
-          "optimizer's state are "
-          "shared out "
-          "over the servers",
-          ps.servers, p.zero_stage);
+      refuse(
+          config, key,
+          "use parallel.zero_stage = 1: it shards the optimizer state, works with tp, pp and ep, and "
+          "computes "
+          "what synchronous servers would, to the bit",
+          "got {} with parallel.{} = {}, expected parallel.{} = 1: every worker has the whole model; only dp "
+          "and cp divide the work",
+          ps.servers, axis, size, axis);
+  require(
+      p.zero_stage == 0, config, key,
+      "got {} with parallel.zero_stage = {}, expected parallel.zero_stage = 0: master weights and optimizer "
+      "state are sharded over the servers",
+      ps.servers, p.zero_stage);
   require(local.sync_interval == 0, config, key,
-          "got {} with local_sgd.sync_interval = {}, expected local_sgd.sync_interval = 0: both say who may "
-          "be ahead of "
-          "whom, and workers have no optimizer to make steps of their own with (parameter_server.staleness "
-          "is how far "
-          "they may be)",
+          "got {} with local_sgd.sync_interval = {}, expected local_sgd.sync_interval = 0: workers have no "
+          "optimizer for local steps (parameter_server.staleness lets them run ahead of each other)",
           ps.servers, local.sync_interval);
   if (compression.method != "none" && compression.method != "bf16" && compression.method != "int8")
-    refuse(config, key, "use compression.method = \"int8\" or \"bf16\"",
-           "got {} with compression.method = \"{}\", expected none, bf16 or int8: a push is coded block by "
-           "block, without what other workers or servers have",
-           ps.servers, compression.method);
+    refuse(
+        config, key, "use compression.method = \"int8\" or \"bf16\"",
+        "got {} with compression.method = \"{}\", expected none, bf16 or int8: a push is compressed block by "
+        "block, without an exchange between workers or servers",
+        ps.servers, compression.method);
   const bool sync = ps.consistency == "sync";
-  require(sync || config.model.router_bias_update_rate == 0.0, config, key,
-          "got {} with parameter_server.consistency = \"{}\" and model.router_bias_update_rate = {}, "
-          "expected 0: it moves "
-          "by the load of a "
-          "whole step",
-          ps.servers, ps.consistency, config.model.router_bias_update_rate);
+  require(
+      sync || config.model.router_bias_update_rate == 0.0, config, key,
+      "got {} with parameter_server.consistency = \"{}\" and model.router_bias_update_rate = {}, "
+      "expected 0: the bias follows the load of a whole step, and asynchronous workers have no common step",
+      ps.servers, ps.consistency, config.model.router_bias_update_rate);
   require(sync || p.reduce == "fast", config, "parallel.reduce",
-          "got \"tree\" with parameter_server.consistency = \"{}\", expected \"fast\": there is no sum of "
-          "all workers",
+          "got \"tree\" with parameter_server.consistency = \"{}\", expected \"fast\": an update takes the "
+          "gradients of one worker, so there is no sum over workers",
           ps.consistency);
   require(!sync || ps.replay.empty(), config, "parameter_server.replay",
-          "got '{}' with parameter_server.consistency = \"sync\", expected none: nothing is left to chance",
+          "got '{}' with parameter_server.consistency = \"sync\", expected none: synchronous updates are "
+          "reproducible without a recorded schedule",
           printable(ps.replay));
 }
 

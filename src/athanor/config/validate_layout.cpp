@@ -34,7 +34,7 @@ void check_tensor_parallel(const Config& config) {
            "got {}, which does not divide model.{} = {}", tp, key, value);
   }
   if (config.parallel.sp && tp == 1)
-    refuse(config, "parallel.sp", "sequence parallelism shares the tokens among the ranks of parallel.tp",
+    refuse(config, "parallel.sp", "sequence parallelism partitions the tokens over the ranks of parallel.tp",
            "got true with parallel.tp = 1, expected false");
 }
 
@@ -53,14 +53,14 @@ void check_context_parallel(const Config& config) {
   const int64_t most = ring ? config.data.seq_len / 2 : config.data.seq_len;
   require(p.cp <= most, config, "parallel.cp", "got {}, expected at most {} for data.seq_len = {}: {}", p.cp,
           most, config.data.seq_len,
-          ring ? "a ring gives each rank two chunks of a sequence" : "each rank has tokens");
+          ring ? "each rank of a ring has two chunks of a sequence" : "each rank has at least one token");
   if (!ring && !fits_heads(m, p.tp, p.cp)) {
     int64_t nearest = p.cp;
     while (!fits_heads(m, p.tp, nearest)) --nearest;
     refuse(
         config, "parallel.cp",
         fmt::format("the nearest that these heads can be split into is {}; parallel.cp_method = \"ring\" "
-                    "asks nothing of them",
+                    "works with any number of heads",
                     nearest),
         "got {} with parallel.cp_method = \"ulysses\", which does not divide model.num_attention_heads = {} "
         "and "
@@ -103,7 +103,7 @@ void check_layout(const Config& config) {
   const ParallelConfig& p = config.parallel;
   const int64_t experts = config.model.num_experts;
   if (p.ep > 1 && experts == 0)
-    refuse(config, "parallel.ep", "model.model_type = \"mixtral\" or \"moe\" has some",
+    refuse(config, "parallel.ep", "model.model_type = \"mixtral\" and \"moe\" have experts",
            "got {} for a model without experts, expected 1", p.ep);
   if (p.ep > 1 && experts % p.ep != 0) {
     int64_t nearest = std::min(p.ep, experts);

@@ -56,7 +56,8 @@ void check_model(const Config& config) {
             "got {}, expected a multiple of model.num_attention_heads = {} (or an explicit model.head_dim)",
             m.hidden_size, m.num_attention_heads);
   require(m.num_attention_heads % m.num_key_value_heads == 0, config, "model.num_key_value_heads",
-          "got {}, expected a divisor of model.num_attention_heads = {}: query heads share key heads evenly",
+          "got {}, expected a divisor of model.num_attention_heads = {}: each key head serves the same "
+          "number of query heads",
           m.num_key_value_heads, m.num_attention_heads);
   require(m.num_attention_heads * m.head_dim <= int64_t{1} << 24, config, "model.head_dim",
           "got {} heads of {}, expected at most {} elements of attention", m.num_attention_heads, m.head_dim,

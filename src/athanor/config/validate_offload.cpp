@@ -7,30 +7,30 @@
 
 namespace athanor::config {
 
-// On disk things are gone through one after the other; what needs all of them at once is refused.
+// What is on disk is read part by part; features that need all of it in memory at once are refused.
 void validate_offload(const Config& config) {
   const ParallelConfig& p = config.parallel;
   const OffloadConfig& o = config.offload;
   require(o.parameters != "disk" || p.zero_stage == 3, config, "offload.parameters",
-          "got disk with parallel.zero_stage = {}, expected parallel.zero_stage = 3 (on one rank, too): the "
-          "others keep "
-          "every value on every rank",
+          "got disk with parallel.zero_stage = {}, expected parallel.zero_stage = 3 (also on one rank): "
+          "the other stages keep every parameter in memory on every rank",
           p.zero_stage);
   const bool hybrid_whole = p.shard_degree > 0 && p.zero_stage == 1;
-  require(o.gradients != "disk" || !hybrid_whole, config, "offload.gradients",
-          "got disk with parallel.shard_degree = {} and parallel.zero_stage = 1, expected "
-          "parallel.zero_stage = 2 or 3, whose "
-          "sums within and across groups go through the same rows",
-          p.shard_degree);
+  require(
+      o.gradients != "disk" || !hybrid_whole, config, "offload.gradients",
+      "got disk with parallel.shard_degree = {} and parallel.zero_stage = 1, expected parallel.zero_stage = "
+      "2 or 3, which shard gradients",
+      p.shard_degree);
   require(o.gradients != "disk" || config.compression.method == "none", config, "offload.gradients",
-          "got disk with compression.method = \"{}\", expected \"none\": codes are made of buffers in memory",
+          "got disk with compression.method = \"{}\", expected \"none\": gradients are compressed from "
+          "buffers in memory",
           config.compression.method);
   for (const auto& [of, place] :
        {std::pair("offload.optimizer", &o.optimizer), std::pair("offload.activations", &o.activations)})
     require(
         *place != "host" || config.train.device == "cuda", config, of,
-        "got host with train.device = \"{}\", expected train.device = \"cuda\": on the CPU everything is in "
-        "the host's memory",
+        "got host with train.device = \"{}\", expected train.device = \"cuda\": on a CPU everything is in "
+        "host memory",
         config.train.device);
   const bool any_state =
       o.optimizer != "memory" || o.parameters == "disk" || config.optimizer.state == "8bit";
@@ -40,14 +40,14 @@ void validate_offload(const Config& config) {
   const std::string got = key == "optimizer.state"     ? "8bit"
                           : key == "offload.optimizer" ? o.optimizer
                                                        : "disk";
-  require(!any_state || config.compression.method != "onebit-adam", config, key,
-          "got {} with compression.method = \"onebit-adam\", expected another: its momentum is what is sent, "
-          "and summed whole in f32",
-          got);
+  require(
+      !any_state || config.compression.method != "onebit-adam", config, key,
+      "got {} with compression.method = \"onebit-adam\", expected another method: 1-bit Adam sums the whole "
+      "f32 momentum in memory",
+      got);
   require(got == "8bit" || !any_state || config.local_sgd.sync_interval == 0, config, key,
-          "got {} with local_sgd.sync_interval = {}, expected 0: the outer optimizer goes through all f32 "
-          "masters of "
-          "a replica group at once",
+          "got {} with local_sgd.sync_interval = {}, expected 0: the outer optimizer reads all f32 master "
+          "weights of a replica group at once",
           got, config.local_sgd.sync_interval);
   const std::tuple<const char*, const std::string&, const char*> settings[] = {
       {"offload.optimizer", o.optimizer, "memory"},
@@ -56,9 +56,8 @@ void validate_offload(const Config& config) {
       {"optimizer.state", config.optimizer.state, "f32"}};
   for (const auto& [of, value, expected] : settings)
     require(config.parameter_server.servers == 0 || value == expected, config, of,
-            "got {} with parameter_server.servers = {}, expected parameter_server.servers = 0: servers and "
-            "workers keep what "
-            "they have in memory",
+            "got {} with parameter_server.servers = {}, expected parameter_server.servers = 0: offload "
+            "and 8-bit state are not there for servers and workers",
             value, config.parameter_server.servers);
 }
 

@@ -17,17 +17,17 @@ void check_samples(const Config& config) {
     without_effect("train.sample_temperature", t.sample_temperature == defaults.sample_temperature);
     return;
   }
-  // A sample is written by one rank alone, or by each of them the same.
+  // Every rank that generates a sample needs the whole model and the whole sequence.
   const ParallelConfig& p = config.parallel;
   const auto whole_model = [&](const char* key, int64_t value, int64_t expected, const char* reason) {
     require(value == expected, config, "train.sample_every", "got {} with {} = {}, expected 0: {}",
             t.sample_every, key, value, reason);
   };
-  whole_model("parallel.pp", p.pp, 1, "text is sampled where a rank holds every layer");
-  whole_model("parallel.tp", p.tp, 1, "text is sampled where a rank holds whole layers");
-  whole_model("parallel.cp", p.cp, 1, "text is sampled where a rank sees whole sequences");
+  whole_model("parallel.pp", p.pp, 1, "sampling needs all layers on a rank");
+  whole_model("parallel.tp", p.tp, 1, "sampling needs whole layers on a rank");
+  whole_model("parallel.cp", p.cp, 1, "sampling needs whole sequences on a rank");
   whole_model("parameter_server.servers", config.parameter_server.servers, 0,
-              "text is sampled where ranks keep the parameters");
+              "sampling needs the parameters on a rank");
 }
 
 }  // namespace athanor::config

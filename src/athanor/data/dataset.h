@@ -4,8 +4,8 @@
 //   const Sampler sampler = make_sampler(dataset.channels, config.train.seed, config.train.global_batch_size);
 //
 // A channel's path is one of
-// - a text or JSON file or a folder of them (documents/document_reader.h), tokenized into the cache on first use
-//   (tokenize.h); this needs a tokenizer;
+// - a text or JSON file or a folder of them (documents/document_reader.h), tokenized into the cache on first use,
+//   which needs a tokenizer (tokenize.h).
 // - the prefix of a .bin/.idx pair of token files; without a tokenizer the vocabulary's size must be given.
 // A channel's valid_path is such a path, too: all of it is held out, and data.valid_fraction does not apply to the
 // channel.

@@ -1,7 +1,7 @@
 // Data loader: reads the micro-batches of a rank ahead of the training loop, on a thread of its own.
 //
 //   Loader loader(reader, first_step, last_step, micro_batches_of_this_rank);      // indices of micro-batches, see batch.h
-//   for (step ...) for (micro_batch ...) train_on(loader.next());
+//   for (int64_t i = 0; i < steps * std::ssize(micro_batches_of_this_rank); ++i) train_on(loader.next());
 //
 // Batches come step by step; within a step, in the order of `micro_batches`. The batch that next() returns is valid until the
 // next call; up to `depth` more batches are read ahead. Thread rule: next() from one thread. Errors: an error of the

@@ -3,8 +3,8 @@
 //   for_each_document(env, "data/en", {.text_key = "text"},
 //                     [](std::string_view text, const DocumentPlace& place) { ... });
 //
-//   JSON          a document is the string under text_key of each object; the file is JSON lines, an array of objects,
-//                 or objects one after the other (json_documents.h)
+//   JSON          a document is the string under text_key of each object. The file is JSON lines, an array
+//                 of objects, or objects one after the other (json_documents.h)
 //   plain text    the file is one document, or several divided by separator lines (text_documents.h)
 //   a folder      all files below it in sorted order, links followed (source_files.h)
 //

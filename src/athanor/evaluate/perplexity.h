@@ -1,7 +1,7 @@
 // Validation loss, perplexity and bits per byte of a model on the held-out text of channels.
 //
-//   const Evaluation e = evaluate_channels(held_out_passes(model), arena, channels, group, {.batch = 4});
-//   e.channels[0].loss, .perplexity(), .bits_per_byte()
+//   const Evaluation e = evaluate_channels(held_out_passes(model), arena, dataset.channels, group, {.batch = 4});
+//   print(e.channels[0].loss, e.channels[0].perplexity(), e.channels[0].bits_per_byte());
 //
 // Loss is the mean natural-log loss over all predicted tokens. Every held-out token of a channel is predicted once,
 // from at most seq_len tokens before it (data/channel.h). The windows are partitioned over the ranks of the group in

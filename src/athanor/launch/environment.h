@@ -1,7 +1,7 @@
 // The rank of this process, as its launcher put it into the environment.
 //
-//   RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE   rank and number of ranks, in all and on this host (athanor launch,
-//                                                 torchrun)
+//   RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE   rank and number of ranks, in all and on this host
+//                                                 (athanor launch, torchrun)
 //   ATHANOR_SHM_FD                                descriptor of the shared-memory segment of the ranks on this host
 //   MASTER_ADDR MASTER_PORT                       address of rank 0, if there are several hosts; port 29500 by default
 //   RANK WORLD_SIZE                               without LOCAL_RANK: one rank in each pod (PyTorchJob, Volcano)

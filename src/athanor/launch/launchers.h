@@ -1,7 +1,7 @@
 // The environment variables of each launcher: a table with one row per launcher, tried in order.
 //
 //   for (const Launcher& launcher : process_launchers())
-//     if (const auto place = launcher.find(variables)) ...
+//     if (const auto place = launcher.find(variables)) use(*place);
 //
 // A launcher of processes names the rank of a process; a launcher of pods (Kubernetes) names the node. Traps that the
 // rows handle: under mpirun Slurm's variables number nodes; OMPI_COMM_WORLD_NODE_RANK is a local rank; PMIX_RANK comes

@@ -1,7 +1,7 @@
 // Waits for the signals that ask a run to end (stop_requests.h), on a thread of its own, so that they are answered at
 // once, however long a training step takes.
 //
-//   StopWatcher watcher({.on_first = [](int number) { say(...); },
+//   StopWatcher watcher({.on_first = [&](int number) { say(number); },
 //                        .on_again = [](int number) { _Exit(128 + number); }});
 //   io.stop = &watcher.requested();
 //

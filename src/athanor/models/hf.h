@@ -54,6 +54,10 @@ class HfWeights {
   std::map<std::string, Part> parts_;
 };
 
+// What HfWeights::config() says, of the config.json at this path or in the folder there: for model.config. Error naming
+// the file and the key.
+Config load_hf_config(Env& env, const std::string& path);
+
 struct HfExportOptions {
   Dtype dtype = Dtype::f32;                  // f32, bf16 or f16
   uint64_t max_shard_bytes = 5'000'000'000;  // a larger model is split into several files

@@ -3,8 +3,9 @@
 #include <set>
 
 #include "athanor/base/check.h"
-#include "athanor/config/load.h"
-#include "athanor/config/print.h"
+#include "athanor/base/human.h"
+#include "athanor/config/fields.h"
+#include "athanor/config/validate.h"
 #include "athanor/models/hf.h"
 #include "athanor/models/hf_family.h"
 #include "athanor/models/model.h"
@@ -21,7 +22,7 @@ std::string compute_type(const HfConfig& config) {
   return "f32";
 }
 
-// The folder's config.json as a Config. It is printed and parsed again, so that it is checked like any other config.
+// config.json as a Config, checked like any other.
 Config read_config(const HfConfig& hf, const std::string& file) {
   Config config;
   config.model = read_hf_config(hf_family_of(hf), hf);
@@ -29,7 +30,11 @@ Config read_config(const HfConfig& hf, const std::string& file) {
   config.data.seq_len =
       std::min(config.data.seq_len, std::max<int64_t>(config.model.max_position_embeddings, 1));
   if (config.model.vocab_size == 0) hf.refuse("vocab_size", "is missing");
-  return parse_config(print_config(config), file);
+  for (const auto& field : shape_fields())
+    config.origins[field.key()] = {Origin::Kind::model_config, printable(file)};
+  validate_limits(config);
+  validate(config);
+  return config;
 }
 
 HfConfig open_config(Env& env, const std::string& path) {
@@ -51,6 +56,11 @@ SafetensorsFolder open_folder(Env& env, const std::string& path) {
 }
 
 }  // namespace
+
+Config load_hf_config(Env& env, const std::string& path) {
+  const std::string file = env.is_folder(path) ? join_path(path, "config.json") : path;
+  return read_config({env.read_text(file, kMaxConfigBytes), file}, file);
+}
 
 HfWeights::HfWeights(Env& env, const std::string& path)
     : path_(path),

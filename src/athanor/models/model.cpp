@@ -48,11 +48,11 @@ Var Model::blocks(int64_t first, int64_t last, Var x, const RecomputePlan& plan)
     for (int64_t next = 0; i < end; i = next) {
       next = part.policy == Recompute::full ? std::min(end, i + part.group) : i + 1;
       tape.begin_block(x);
-      if (part.policy == Recompute::selective) tape.begin_redo();
+      if (part.policy == Recompute::selective) tape.begin_selective_recompute();
       x = part.policy == Recompute::full
               ? recompute(x, [this, i, next](const Var& input) { return blocks(i, next, input); })
               : blocks(i, next, x);
-      if (part.policy == Recompute::selective) tape.end_redo(x);
+      if (part.policy == Recompute::selective) tape.end_selective_recompute(x);
       tape.end_block(x);
     }
     part_first = part_last;
@@ -75,8 +75,8 @@ Var Model::hidden(Tape& tape, const Tensor& ids, const RecomputePlan& plan,
 
 Var Model::run(const ModelPart& part, Tape& tape, const Tensor& ids, Var x, const Tensor& targets,
                const RecomputePlan& plan) const {
-  check(part.embeds != (x.value.defined()), "model: got {} hidden states for a part that {}",
-        x.value.defined() ? "some" : "no", part.embeds ? "embeds" : "does not embed");
+  check(part.embeds != (x.value.defined()), "pipeline: got {} hidden states for a stage that {}",
+        x.value.defined() ? "some" : "no", part.embeds ? "has the embedding" : "has no embedding");
   if (part.embeds) x = start(tape, ids, 0);
   x = blocks(part.first, part.last, x, plan);
   if (!part.ends) return x;
@@ -92,7 +92,8 @@ Var Model::loss(Tape& tape, const Tensor& ids, const Tensor& targets, const Reco
 
 Tensor Model::next_logits(Tape& tape, const Tensor& ids, std::vector<KvCache>& caches) const {
   check(ids.dim(0) == 1 && ids.dim(1) > 0, "model: got ids {}, expected one sequence", ids.shape());
-  check(!combine_statistics_, "model: logits of a model that is cut over ranks lie on all of them");
+  check(!combine_statistics_,
+        "model: got parameters partitioned over ranks, expected a whole model: a rank has only some logits");
   const Tensor x = hidden(tape, ids, {}, &caches).value;
   const Tensor last = x.view({x.dim(1), x.dim(2)}).slice(x.dim(1) - 1, x.dim(1));
   const Tensor& weight = head().value();

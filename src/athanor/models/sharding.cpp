@@ -34,14 +34,15 @@ Sharding sharding_of(const ModelConfig& config, bool sequence_parallel) {
   if (config.model_type == "llama") return llama_sharding(config, sequence_parallel);
   if (config.model_type == "gpt2") return gpt2_sharding(config, sequence_parallel);
   if (config.has_experts()) return moe_sharding(config, sequence_parallel);
-  fail("model: model_type '{}' has no table of how to cut it over ranks", config.model_type);
+  fail("model: model_type '{}' has no sharding table", config.model_type);
 }
 
 void shard_model(Model& model, const Sharding& sharding, Group& group) {
   apply_sharding(model, sharding, group);
   if (group.size() == 1) return;
   model.set_combine_statistics([&group](Tensor& statistics) { combine_statistics(statistics, group); });
-  for (MoeLayer* layer : model.moe_layers()) layer->deal(std::make_unique<PartitionedTokens>(group));
+  for (MoeLayer* layer : model.moe_layers())
+    layer->partition_tokens(std::make_unique<PartitionedTokens>(group));
 }
 
 }  // namespace athanor::models

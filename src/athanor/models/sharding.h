@@ -3,7 +3,7 @@
 //
 //   auto model = make_model(config);
 //   shard_model(*model, sharding_of(config, /*sequence_parallel=*/true), tp_group);
-//   model->allocate(...);                                          // then initialize() or read weights
+//   model->allocate(arena, Dtype::bf16, /*with_masters=*/true);           // then initialize() or read weights
 //
 // Attention is partitioned by heads, feed-forward layers by their intermediate size, embedding and head by vocabulary.
 // With sequence parallelism each rank has a part of the tokens in between (norms, dropout, residuals). On a group of

@@ -1,7 +1,7 @@
 // Causal self-attention with grouped queries (GQA): q, k, v projections, rotary embedding if a table is given, and
 // attention, x [B,S,C] -> [B,S,H*D]; output() projects back, [B,S,H*D] -> [B,S,C]. H heads of D, K key/value heads.
 //
-//   SelfAttention attn(&block, "attn", {.width = 768, .heads = 12, .kv_heads = 4, .head_dim = 64, ...});
+//   SelfAttention attn(&block, "attn", {.width = 768, .heads = 12, .kv_heads = 4, .head_dim = 64});
 //   Var y = attn.output()(attn(x, &rope_table, /*cache=*/nullptr));
 //
 // With a KvCache (one sequence, B = 1, no gradients) keys and values of the new positions are appended to it, and the

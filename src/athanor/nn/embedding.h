@@ -1,6 +1,6 @@
 // A table of rows by token id or position: declares the weight [vocab, width] that ops::embedding looks up.
 //
-//   TokenEmbedding embed(this, "embed", vocab, width, init_std);
+//   TokenEmbedding embed(&model, "embed", vocab, width, init_std);
 //   Var x = embedding(tape, ids, embed.table(), /*positions=*/nullptr, 0);   // ids [B,S] i32 -> [B,S,C]
 //
 // Thread rule: that of the model.

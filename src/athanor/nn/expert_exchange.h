@@ -1,15 +1,17 @@
-// Dispatch and combine of expert parallelism (all-to-all): sends rows to the ranks that hold their experts, and the
-// results back. The interface of a layer of experts; parallel/expert/expert_parallel.h implements it on a Group.
+// Dispatch and combine of expert parallelism: dispatch sends each token row to the rank that holds its expert, combine
+// sends the results back; both are an all-to-all. This is the interface that a layer of experts uses;
+// parallel/expert/expert_parallel.h implements it on a Group.
 //
-//   const auto trip = exchange.plan(x, routing);             // who sends how many rows to whom
-//   const Var away = exchange.depart(rows, trip);            // dispatch starts: rows [R,C], sorted by expert
-//   ...                                                      // computation here overlaps with the transfer
-//   Var results = compute(exchange.arrive(away, trip), trip->counts);   // dispatch ends: [R',C], by local expert
-//   rows = exchange.come_home(exchange.depart_home(results, trip), trip);   // combine: [R,C] in the order of `rows`
+//   const auto plan = exchange.plan(x, routing);                // who sends how many rows to whom
+//   Var sent = exchange.start_dispatch(rows, plan);             // rows [R,C], sorted by expert
+//   ...                                                         // computation here overlaps with the transfer
+//   const Var local = exchange.finish_dispatch(sent, plan);     // [R',C], sorted by expert of this rank
+//   sent = exchange.start_combine(compute(local, plan->counts), plan);
+//   rows = exchange.finish_combine(sent, plan);                 // [R,C] in the order of `rows`
 //
-// Each function is an operation on the tape. Its gradient takes the reverse way: the gradient's transfer starts where
-// the value's ended. The values that depart() returns are undefined until arrive(). Collective: every rank makes the
-// same calls in the same order. Errors: those of the Group. Thread rule: that of the Tape.
+// Each function is an operation on the tape. The gradient of a start is the finish of the opposite transfer, and the
+// reverse. The value that a start returns is undefined until its finish. Collective: every rank makes the same calls in
+// the same order. Errors: those of the Group. Thread rule: that of the Tape.
 #pragma once
 
 #include <memory>
@@ -19,20 +21,20 @@
 
 namespace athanor::nn {
 
-// The plan of one dispatch and its combine.
-struct ExpertTrip {
-  virtual ~ExpertTrip() = default;
+// How one pass distributes its rows; valid for one dispatch and its combine.
+struct DispatchPlan {
+  virtual ~DispatchPlan() = default;
   std::vector<int64_t> counts;  // rows of each expert of this rank
 };
 
 class ExpertExchange {
  public:
   virtual ~ExpertExchange() = default;
-  virtual std::shared_ptr<ExpertTrip> plan(const Tensor& x, const Routing& routing) = 0;
-  virtual Var depart(const Var& rows, const std::shared_ptr<ExpertTrip>& trip) = 0;
-  virtual Var arrive(const Var& away, const std::shared_ptr<ExpertTrip>& trip) = 0;
-  virtual Var depart_home(const Var& results, const std::shared_ptr<ExpertTrip>& trip) = 0;
-  virtual Var come_home(const Var& away, const std::shared_ptr<ExpertTrip>& trip) = 0;
+  virtual std::shared_ptr<DispatchPlan> plan(const Tensor& x, const Routing& routing) = 0;
+  virtual Var start_dispatch(const Var& rows, const std::shared_ptr<DispatchPlan>& plan) = 0;
+  virtual Var finish_dispatch(const Var& sent, const std::shared_ptr<DispatchPlan>& plan) = 0;
+  virtual Var start_combine(const Var& results, const std::shared_ptr<DispatchPlan>& plan) = 0;
+  virtual Var finish_combine(const Var& sent, const std::shared_ptr<DispatchPlan>& plan) = 0;
 };
 
 }  // namespace athanor::nn

@@ -1,7 +1,7 @@
 // The second half of a transformer block, which works on each token by itself: x [B,S,C] -> [B,S,C]. FeedForward is the
 // interface; SwigluMlp is LLaMA's MLP; MoeLayer (nn/moe.h) is a mixture of experts.
 //
-//   SwigluMlp mlp(&block, "mlp", {.width = 512, .ffn_width = 1408, .bias = false, ...});
+//   SwigluMlp mlp(&block, "mlp", {.width = 512, .ffn_width = 1408, .bias = false});
 //   Var y = mlp.add_to(h, norm(h), dropout);      // h + dropout(mlp(norm(h)))
 //
 // Thread rule: that of the model.

@@ -45,18 +45,18 @@ Var MoeLayer::operator()(const Var& input) const {
   const Var x = enter(input);
   const Var logits = router_logits(x, router_weight_);
   const auto [weights, routing] =
-      route(logits, bias_ == nullptr ? nullptr : &bias_->value(), options_.route, deal_.get());
+      route(logits, bias_ == nullptr ? nullptr : &bias_->value(), options_.route, partition_.get());
   if (x.tape->recording()) note(*routing, x.value.rows());
   const auto& counts = routing->counts.kept;
-  const auto trip = exchange == nullptr ? nullptr : exchange->plan(x.value, *routing);
+  const auto plan = exchange == nullptr ? nullptr : exchange->plan(x.value, *routing);
   Var rows = dispatch(x, routing);
-  if (trip != nullptr) rows = exchange->depart(rows, trip);
+  if (plan != nullptr) rows = exchange->start_dispatch(rows, plan);
   const Var shared = shared_ == nullptr ? Var{} : (*shared_)(x);
-  if (trip == nullptr) {
+  if (plan == nullptr) {
     rows = compute(rows, counts);
   } else {
-    rows = compute(exchange->arrive(rows, trip), trip->counts);
-    rows = exchange->come_home(exchange->depart_home(rows, trip), trip);
+    rows = compute(exchange->finish_dispatch(rows, plan), plan->counts);
+    rows = exchange->finish_combine(exchange->start_combine(rows, plan), plan);
   }
   const Var y = combine(rows, weights, routing, x.value.shape());
   return leave(shared_ == nullptr ? y : add(y, shared));

@@ -10,9 +10,9 @@
 //
 //   MoeLayer moe(&block, "moe", options);
 //   Var y = moe(x);
-//   tape.backward(...);
+//   tape.backward(loss);
 //   const RouterLoad load = moe.take_load();              // of the pass: exact counts
-//   moe.balance(sum of load.chosen over the whole step);   // moves the bias
+//   moe.balance(chosen_in_step);                          // sums over the step and all ranks; moves the bias
 //
 // Parameters: router.weight [E,C]; experts.gate, experts.up [E,F,C], experts.down [E,C,F] (".weight"); router.bias
 // [E], f32, a buffer; shared.gate, .up, .down. The load counts each recorded pass once, also under recompute. Errors:
@@ -53,7 +53,9 @@ class MoeLayer : public FeedForward {
 
   const MoeOptions& options() const { return options_; }
   // Sequence parallelism: from now on the input is this rank's rows of a pass.
-  void deal(std::unique_ptr<const TokenDeal> deal) { deal_ = std::move(deal); }
+  void partition_tokens(std::unique_ptr<const TokenPartition> partition) {
+    partition_ = std::move(partition);
+  }
   // Expert parallelism, before allocation: this rank holds experts [rank, rank + 1) * E / size, and `exchange`, which
   // outlives the model, dispatches and combines rows. Router, bias and shared expert are replicated. Error where E is
   // not a multiple of `size`.
@@ -73,7 +75,7 @@ class MoeLayer : public FeedForward {
   Param* bias_;
   std::unique_ptr<SwigluMlp> shared_;
   ExpertExchange* exchange_ = nullptr;
-  std::unique_ptr<const TokenDeal> deal_;
+  std::unique_ptr<const TokenPartition> partition_;
   mutable RouterLoad load_;
 };
 

@@ -1,7 +1,7 @@
 // Normalizations over the last dimension, as modules: RMSNorm (Zhang & Sennrich, 2019) and LayerNorm (Ba et al., 2016).
 // x [..., C] -> [..., C].
 //
-//   RmsNormLayer norm(this, "norm", width, eps);
+//   RmsNormLayer norm(&block, "norm", width, eps);
 //   Var y = norm(x);
 //
 // Thread rule: that of the model.

@@ -1,7 +1,7 @@
 // The end of a residual branch: h + dropout(linear(x)). Without dropout the sum is made in the same pass as the
 // product. h, result [..., O]; x [..., I].
 //
-//   h = add_residual(h, attn_.output(), attn_dropout_, attn_(norm(h), ...));
+//   h = add_residual(h, attn.output(), dropout, attn(norm(h), &rope_table, /*cache=*/nullptr));
 //
 // Thread rule: that of the model.
 #pragma once

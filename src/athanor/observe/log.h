@@ -2,7 +2,7 @@
 //
 //   LogFile log(env, "runs/first/logs/rank0.log");
 //   log.write(LogLevel::info, "resumed from step 100");
-//     2026-05-01T12:00:00.123Z info    resumed from step 100
+//   // 2026-05-01T12:00:00.123Z info    resumed from step 100
 //
 // Every line is handed to the system at once, so it survives a kill of the process; errors are also synced to disk. A
 // file that has grown to max_bytes becomes rank0.log.1, rank0.log.1 becomes rank0.log.2, ..., and the oldest is

@@ -1,7 +1,7 @@
 // metrics.jsonl: one line per step, a JSON object with the step's metrics, handed to the system after every step.
 //
 //   MetricsWriter writer(env, "runs/first/metrics.jsonl", resumed_step);   // 0 for a new run
-//   writer.write({.step = 1, .tokens = 8192, .loss = 9.01, ...});
+//   writer.write({.step = 1, .tokens = 8192, .loss = 9.01});
 //
 // Numbers are the shortest decimals that read back to the same bits. JSON has no NaN and no infinity: both are written
 // as null, which reads back as NaN. On resume the lines of steps after the checkpoint, and damaged lines, are moved to

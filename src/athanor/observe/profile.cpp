@@ -81,7 +81,7 @@ Profile Profiler::profile() const {
 std::string Profile::table() const {
   std::string out =
       fmt::format("{:<26} {:>16} {:>6} {:>9} {:>7} {:>8} {:>7} {:>8} {:>5}\n", "kernel", "m x n x k", "calls",
-                  "ms", "% step", "floor ms", "% ceil.", "GFLOP/s", "GB/s");
+                  "ms", "% step", "bound ms", "% ceil.", "GFLOP/s", "GB/s");
   ProfileLine all, others;
   int64_t num_others = 0;
   for (const ProfileLine& line : lines) {
@@ -118,10 +118,11 @@ std::string Profile::table() const {
   return out + names + times + shares +
          fmt::format(
              "\nmean of {} steps\n"
-             "floor ms: the time at the measured peaks, {:.1f} GFLOP/s and {:.1f} GB/s of memory, the longer "
+             "bound ms: the time at the measured peaks, {:.1f} GFLOP/s and {:.1f} GB/s of memory, the "
+             "longer "
              "one\n"
-             "% ceil.:  floor over time; at most 100, which operands that stay in a cache would pass\n"
-             "outside of kernels: what else the step did, and waiting\n",
+             "% ceil.:  bound over time, at most 100 (operands that stay in a cache would exceed it)\n"
+             "outside of kernels: everything else in the step, waiting included\n",
              steps, ceilings.flops_per_second * 1e-9, ceilings.bytes_per_second * 1e-9);
 }
 

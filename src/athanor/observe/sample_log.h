@@ -2,7 +2,7 @@
 //
 //   SampleLog log(env, "runs/first/samples.jsonl", resumed_step);   // 0 for a new run
 //   log.write({.step = 100, .prompt = "The", .text = " furnace is hot"});
-//     {"step":100,"prompt":"The","text":" furnace is hot"}
+//   // {"step":100,"prompt":"The","text":" furnace is hot"}
 //
 // Opening drops broken lines and the lines of steps after resumed_step, which the resumed run writes again. Bytes that
 // are not UTF-8 are replaced. Thread rule: a log belongs to one thread. Errors: IoError of the Env.

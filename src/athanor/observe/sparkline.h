@@ -2,7 +2,7 @@
 //
 //   Trail trail;
 //   trail.add(loss);                   // after every step
-//   sparkline(trail.means(), 20)       // "█▇▅▄▃▃▂▂▂▁..."
+//   sparkline(trail.means(), 20);      // "█▇▅▄▃▃▂▂▂▁..."
 //
 // Thread rule: plain data and a pure function.
 #pragma once

@@ -2,8 +2,8 @@
 //
 //   StepLine line({.color = true, .utf8 = true});
 //   line.add(metrics, total_steps, elapsed_seconds);   // after every step
-//   line.bar(80)      "  20/400 ━╸────────  loss 5.1234  1,234 tok/s  step 155 ms  3s, eta 58s"
-//   line.plain(80)    "step 020/400 | loss 5.1234 | 1,234 tok/s | step 155 ms | 3s, eta 58s"
+//   line.bar(80);     // "  20/400 ━╸────────  loss 5.1234  1,234 tok/s  step 155 ms  3s, eta 58s"
+//   line.plain(80);   // "step 020/400 | loss 5.1234 | 1,234 tok/s | step 155 ms | 3s, eta 58s"
 //
 // What does not fit is left out, the least important first. Values do not jump: a value keeps the width of its widest
 // text so far, and a channel without tokens in a step keeps its last loss. Thread rule: one thread.

@@ -1,7 +1,7 @@
 // How text is drawn on a terminal: with or without colour, in Unicode or ASCII.
 //
 //   const TerminalStyle style{.color = true, .utf8 = true};
-//   style.painted(kBold, style.shown(channel_name)) + style.glyphs().across
+//   const std::string text = style.painted(kBold, style.shown(channel_name)) + style.glyphs().across;
 //
 // Thread rule: plain data and pure functions.
 #pragma once

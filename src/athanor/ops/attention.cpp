@@ -11,7 +11,7 @@ namespace {
 // o = softmax(q k^T / sqrt(D), causal) v, in tiles (kernels/attention.h has the formulas of the backward pass)
 // q, o [B,S,H,D];  k, v [B,S',K,D];  lse [B,H,S] f32;  document_starts [B,S] i32, if the pass has them
 struct Attention {
-  static constexpr bool kCheapToRedo = true;
+  static constexpr bool kCheapToRecompute = true;
   struct Saved {
     Tensor q, k, v, o, lse, document_starts;
     float scale;
@@ -23,8 +23,8 @@ struct Attention {
   static Tensor forward(Saved& saved, const PassContext& context, const Tensor& q, const Tensor& k,
                         const Tensor& v) {
     check(!context.document_starts.defined() || q.dim(1) == k.dim(1),
-          "attention: got {} queries and {} keys, expected whole sequences where documents are told apart",
-          q.dim(1), k.dim(1));
+          "attention: got {} queries and {} keys, expected equally many with a document mask", q.dim(1),
+          k.dim(1));
     const auto scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(q.dim(-1))));
     Tensor o = empty_like(q);
     Tensor lse = empty(q.arena(), {q.dim(0), q.dim(2), q.dim(1)}, Dtype::f32, Category::activations);

@@ -8,7 +8,7 @@ namespace {
 // y[r] = x[tokens[r]];   dx[n] = sum over n's rows of dy, in the order of its choices
 // x [..., C], y [R,C]
 struct Dispatch {
-  static constexpr bool kCheapToRedo = true;
+  static constexpr bool kCheapToRecompute = true;
   struct Saved {
     Shape shape;
     std::shared_ptr<const Routing> routing;

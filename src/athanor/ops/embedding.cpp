@@ -50,7 +50,7 @@ struct Embedding {
     copy_to_host(all.data(), ids, ids.size_bytes());
     for (size_t n = 0; n < all.size(); ++n) {
       const int32_t id = all[n];
-      check(id >= 0 && id < vocab, "embedding: id {} at place {}, expected 0 <= id < {}", id, n, vocab);
+      check(id >= 0 && id < vocab, "embedding: id {} at position {}, expected 0 <= id < {}", id, n, vocab);
       all[n] = first <= id && id < first + rows ? static_cast<int32_t>(id - first) : kNoRow;
     }
     copy_from_host(local, all.data(), local.size_bytes());

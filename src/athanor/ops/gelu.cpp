@@ -7,7 +7,7 @@ namespace {
 
 // y = gelu(x), tanh form                                                    x, y [..., F]
 struct Gelu {
-  static constexpr bool kCheapToRedo = true;
+  static constexpr bool kCheapToRecompute = true;
   struct Saved {
     Tensor x;
   };

@@ -9,7 +9,7 @@ namespace {
 // with g = dy * w:   dx = rstd * (g - mean(g) - x^ * mean(g * x^)),   dw += sum of dy * x^,   db += sum of dy
 // x, y [..., C];  w, b [C];  mean, rstd [...] f32
 struct LayerNorm {
-  static constexpr bool kCheapToRedo = true;
+  static constexpr bool kCheapToRecompute = true;
   struct Saved {
     Tensor x, mean, rstd;
     Weight* weight;

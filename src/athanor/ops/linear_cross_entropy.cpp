@@ -46,8 +46,9 @@ struct LinearCrossEntropy {
     const Param& param = head.param();
     check(0 < classes && classes <= param.whole_shape()[0], "cross_entropy: {} classes of {} rows", classes,
           param.whole_shape()[0]);
-    check((param.part(0).size > 1) == static_cast<bool>(combine),
-          "cross_entropy: a head that is cut by rows, and no other, needs the ranks' statistics combined");
+    check(
+        (param.part(0).size > 1) == static_cast<bool>(combine),
+        "cross_entropy: a head partitioned over ranks needs combined softmax statistics, and no other does");
     const int64_t first_class = param.box().offset[0];
     const ClassRange range{first_class, std::clamp<int64_t>(classes - first_class, 0, param.box().extent[0]),
                            classes};

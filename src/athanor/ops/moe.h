@@ -7,11 +7,11 @@
 //   Var y = combine(rows, to.weights, to.routing, x.value.shape());     // [..., C]
 //
 // Capacity, drops and auxiliary losses are those of the micro-batch, whichever ranks compute it. Where a pass has only
-// a part of each sequence (autograd/sequence_part.h), or a rank only some rows of the pass (TokenDeal), route() is a
-// collective. Memory: a dropless layer has R = N K rows for any routing, so the plan on the null device is exact; with
-// a capacity the plan is an upper bound of R. Kernels: kernels/router.h, kernels/token_rows.h. Shapes: N tokens, C
-// hidden size, E experts, K experts per token, R rows. Errors: Error naming the operation. Thread rule: one thread per
-// Tape.
+// a part of each sequence (autograd/sequence_part.h), or a rank only some rows of the pass (TokenPartition), route() is
+// a collective. Memory: a dropless layer has R = N K rows for any routing, so the plan on the null device is exact;
+// with a capacity the plan is an upper bound of R. Kernels: kernels/router.h, kernels/token_rows.h. Shapes: N tokens,
+// C hidden size, E experts, K experts per token, R rows. Errors: Error naming the operation. Thread rule: one thread
+// per Tape.
 #pragma once
 
 #include <memory>
@@ -46,9 +46,9 @@ struct RouteOptions {
 
 // How ranks partition the rows of a pass (sequence parallelism). parallel/tensor/tensor_parallel.h implements it over a
 // Group.
-class TokenDeal {
+class TokenPartition {
  public:
-  virtual ~TokenDeal() = default;
+  virtual ~TokenPartition() = default;
   virtual FlatRange own(int64_t tokens) const = 0;  // rows of this rank
   virtual int64_t most(int64_t tokens) const = 0;   // the most rows on any rank
   // All-gather of values [n,K] i32 of own(tokens) to [tokens,K]. Not called on the null device.
@@ -63,10 +63,10 @@ struct RoutedTokens {
 // x [..., C], gate [E,C] -> x . gate^T as [N,E] f32
 Var router_logits(const Var& x, Weight& gate);
 
-// logits [N,E] f32, bias [E] f32 or null (affects the choice of experts, not the weights). With `deal` the N tokens are
-// this rank's rows of the pass; null: all of them.
+// logits [N,E] f32, bias [E] f32 or null (affects the choice of experts, not the weights). With `partition` the N
+// tokens are this rank's rows of the pass; null: all of them.
 RoutedTokens route(const Var& logits, const Tensor* bias, const RouteOptions& options,
-                   const TokenDeal* deal = nullptr);
+                   const TokenPartition* partition = nullptr);
 
 // x [..., C] -> [R,C]
 Var dispatch(const Var& x, const std::shared_ptr<const Routing>& routing);

@@ -9,7 +9,7 @@ namespace {
 // with g = dy * w and x^ = x * rstd:   dx = rstd * (g - x^ * mean(g * x^)),   dw += sum over rows of dy * x^
 // x, y [..., C];  w [C];  rstd [...] f32
 struct RmsNorm {
-  static constexpr bool kCheapToRedo = true;
+  static constexpr bool kCheapToRecompute = true;
   struct Saved {
     Tensor x, rstd;
     Weight* weight;

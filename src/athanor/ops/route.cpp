@@ -18,22 +18,22 @@ int64_t capacity_of(const RouteOptions& options, int64_t tokens, int64_t experts
 // Which tokens of a micro-batch this rank has: the pass may have a part of each sequence (cp), the rank some rows of
 // the pass (sp).
 struct MicroBatchTokens {
-  MicroBatchTokens(const PassContext& context, const TokenDeal* of_pass, int64_t here)
-      : part(context.part), deal(of_pass), num_sequences(context.num_sequences), rows{0, here} {
-    if (deal != nullptr) {
-      rows = deal->own(num_sequences * context.seq_len);
+  MicroBatchTokens(const PassContext& context, const TokenPartition* of_pass, int64_t here)
+      : part(context.part), partition(of_pass), num_sequences(context.num_sequences), rows{0, here} {
+    if (partition != nullptr) {
+      rows = partition->own(num_sequences * context.seq_len);
       check(here == rows.count(), "route: got {} tokens of the {} of a pass, expected {}", here,
             num_sequences * context.seq_len, rows.count());
     }
-    pass = deal == nullptr ? here : num_sequences * context.seq_len;
+    pass = partition == nullptr ? here : num_sequences * context.seq_len;
     micro_batch = part == nullptr ? pass : num_sequences * part->length;
     most = part == nullptr ? pass : num_sequences * part->most;
-    if (deal != nullptr) most = deal->most(most);
+    if (partition != nullptr) most = partition->most(most);
   }
-  bool are_all() const { return part == nullptr && deal == nullptr; }
+  bool are_all() const { return part == nullptr && partition == nullptr; }
 
   const SequencePart* part;
-  const TokenDeal* deal;
+  const TokenPartition* partition;
   int64_t num_sequences;
   FlatRange rows;  // this rank's rows of the pass
   int64_t pass = 0, micro_batch = 0,
@@ -49,8 +49,8 @@ struct MicroBatchChoices {
 
 std::vector<int32_t> gathered(const Tensor& experts, const MicroBatchTokens& tokens) {
   std::vector<int32_t> all(static_cast<size_t>(experts.numel()));
-  if (tokens.deal != nullptr)
-    all = tokens.deal->of_all(experts, tokens.pass);
+  if (tokens.partition != nullptr)
+    all = tokens.partition->of_all(experts, tokens.pass);
   else
     copy_to_host(all.data(), experts, experts.size_bytes());
   return tokens.part == nullptr ? all : tokens.part->of_all(all, tokens.num_sequences);
@@ -114,7 +114,7 @@ struct Route {
   };
 
   static Tensor forward(Saved& saved, const PassContext& context, const Tensor& logits, const Tensor* bias,
-                        const RouteOptions& options, const TokenDeal* deal,
+                        const RouteOptions& options, const TokenPartition* partition,
                         const std::shared_ptr<Routing>& routing) {
     check(logits.shape().dims() == 2, "route: logits are {}, expected [N,E]", logits.shape());
     const int64_t tokens = logits.dim(0), experts = logits.dim(1), chosen = options.experts_per_token;
@@ -131,7 +131,7 @@ struct Route {
     routing->experts = make({tokens, chosen}, Dtype::i32);
     routing->places = make({tokens, chosen}, Dtype::i32);
     kernel.router.forward(logits.queue(), routing->experts, weights, lse, sums, logits, bias, options.router);
-    const MicroBatchTokens here(context, deal, tokens);
+    const MicroBatchTokens here(context, partition, tokens);
     routing->most_tokens = here.most;
     const bool drops = context.dropout && options.capacity_factor > 0.0;
     const int64_t capacity = drops ? capacity_of(options, here.micro_batch, experts) : 0;
@@ -163,9 +163,9 @@ struct Route {
 }  // namespace
 
 RoutedTokens route(const Var& logits, const Tensor* bias, const RouteOptions& options,
-                   const TokenDeal* deal) {
+                   const TokenPartition* partition) {
   auto routing = std::make_shared<Routing>();
-  const Var weights = apply<Route>(*logits.tape, logits, bias, options, deal, routing);
+  const Var weights = apply<Route>(*logits.tape, logits, bias, options, partition, routing);
   return {weights, std::move(routing)};
 }
 

@@ -7,7 +7,7 @@ namespace {
 
 // y = silu(gate) * up                                                       all [..., F]
 struct Swiglu {
-  static constexpr bool kCheapToRedo = true;
+  static constexpr bool kCheapToRecompute = true;
   struct Saved {
     Tensor gate, up;
   };

@@ -2,7 +2,7 @@
 //
 //   auto optimizer = make_optimizer(options, model.params());
 //   optimizer->allocate(arena);
-//   for each step:  optimizer->step(gradients, {.update = n, .lr = lr, .grad_scale = scale});
+//   optimizer->step(gradients, {.update = n, .lr = lr, .grad_scale = scale});   // every step
 //
 // The gradient of a parameter is a sum over tokens. grad_scale combines 1 / tokens, 1 / loss scale and the clipping
 // factor, and is applied inside the pass. Weight decay applies to matrices (two or more dimensions) only. With ZeRO an

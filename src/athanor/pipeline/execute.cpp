@@ -34,8 +34,8 @@ Executor::Executor(Schedule schedule, const std::vector<Stage*>& stages, Group& 
       const int to = is_gradient ? stage - 1 : stage + 1;
       if (to < 0 || to == schedule_.num_stages() || rank_of(to) != me) continue;
       Incoming& incoming = incoming_[rank];
-      place_in_order_[{to, is_gradient, micro}] = incoming.parcels.size();
-      incoming.parcels.push_back({to, is_gradient, micro});
+      position_[{to, is_gradient, micro}] = incoming.messages.size();
+      incoming.messages.push_back({to, is_gradient, micro});
     }
   }
 }
@@ -44,22 +44,22 @@ Executor::Executor(Schedule schedule, const std::vector<Stage*>& stages, Group& 
 // one needed are posted, too.
 void Executor::post(int rank, size_t count) {
   Incoming& incoming = incoming_.at(rank);
-  for (; incoming.posted < std::min(count, incoming.parcels.size()); ++incoming.posted) {
-    const Parcel& parcel = incoming.parcels[incoming.posted];
-    Arrival& arrival = arrivals_[parcel];
-    arrival.tensor = stages_.at(parcel.stage)->make_boundary(parcel.micro_batch);
-    arrival.work = group_.recv(arrival.tensor.raw(), arrival.tensor.numel(), arrival.tensor.dtype(), rank,
-                               text_of(parcel.is_gradient, parcel.stage, parcel.micro_batch));
+  for (; incoming.posted < std::min(count, incoming.messages.size()); ++incoming.posted) {
+    const Message& message = incoming.messages[incoming.posted];
+    Transfer& transfer = received_[message];
+    transfer.tensor = stages_.at(message.stage)->make_boundary(message.micro_batch);
+    transfer.work = group_.recv(transfer.tensor.raw(), transfer.tensor.numel(), transfer.tensor.dtype(), rank,
+                                text_of(message.is_gradient, message.stage, message.micro_batch));
   }
 }
 
-Tensor Executor::take(const Parcel& parcel) {
-  const int from = rank_of(parcel.is_gradient ? parcel.stage + 1 : parcel.stage - 1);
+Tensor Executor::receive(const Message& message) {
+  const int from = rank_of(message.is_gradient ? message.stage + 1 : message.stage - 1);
   if (from != group_.rank())
-    post(from, place_in_order_.at(parcel) + 1 + static_cast<size_t>(options_.receives_ahead));
-  const auto found = arrivals_.find(parcel);
-  check(found != arrivals_.end(), "pipeline: the {} was not made before it was needed",
-        text_of(parcel.is_gradient, parcel.stage, parcel.micro_batch));
+    post(from, position_.at(message) + 1 + static_cast<size_t>(options_.receives_ahead));
+  const auto found = received_.find(message);
+  check(found != received_.end(), "pipeline: the {} was not made before it was needed",
+        text_of(message.is_gradient, message.stage, message.micro_batch));
   if (!found->second.work.done()) {
     const Span span(options_.trace, "wait for a stage", "comm");
     const double start = options_.clock();
@@ -68,16 +68,16 @@ Tensor Executor::take(const Parcel& parcel) {
   }
   found->second.work.wait();  // throws if the receive failed
   Tensor tensor = std::move(found->second.tensor);
-  arrivals_.erase(found);
+  received_.erase(found);
   return tensor;
 }
 
-void Executor::deliver(const Parcel& parcel, Tensor tensor) {
-  const int to = rank_of(parcel.stage);
-  const std::string name = text_of(parcel.is_gradient, parcel.stage, parcel.micro_batch);
+void Executor::send(const Message& message, Tensor tensor) {
+  const int to = rank_of(message.stage);
+  const std::string name = text_of(message.is_gradient, message.stage, message.micro_batch);
   check(tensor.defined(), "pipeline: a stage made no {}", name);
   if (to == group_.rank()) {
-    arrivals_[parcel] = {std::move(tensor), {}};
+    received_[message] = {std::move(tensor), {}};
   } else {
     Work work = group_.send(tensor.raw(), tensor.numel(), tensor.dtype(), to, name);
     sends_.push_back({std::move(tensor), std::move(work)});
@@ -92,15 +92,15 @@ void Executor::execute(const Action& action) {
     const Span span(options_.trace, "weight gradient", "pipeline");
     runs.backward_weight(micro);
   } else if (act == Act::forward) {
-    const Tensor x = is_first ? Tensor{} : take({stage, false, micro});
+    const Tensor x = is_first ? Tensor{} : receive({stage, false, micro});
     const Span span(options_.trace, "forward", "pipeline");
     Tensor y = runs.forward(micro, x);
-    if (!is_last) deliver({stage + 1, false, micro}, std::move(y));
+    if (!is_last) send({stage + 1, false, micro}, std::move(y));
   } else {
-    const Tensor dy = is_last ? Tensor{} : take({stage, true, micro});
+    const Tensor dy = is_last ? Tensor{} : receive({stage, true, micro});
     const Span span(options_.trace, act == Act::backward ? "backward" : "input gradient", "pipeline");
     Tensor dx = act == Act::backward ? runs.backward(micro, dy) : runs.backward_input(micro, dy);
-    if (!is_first) deliver({stage - 1, true, micro}, std::move(dx));
+    if (!is_first) send({stage - 1, true, micro}, std::move(dx));
   }
 }
 
@@ -114,20 +114,20 @@ void Executor::run() {
     for (const Action& action : schedule_.ranks[static_cast<size_t>(group_.rank())]) {
       execute(action);
       if (options_.after_action) options_.after_action(action);
-      sends_.remove_if([](Arrival& send) {
+      sends_.remove_if([](Transfer& send) {
         if (!send.work.done()) return false;
         send.work.wait();  // throws if the send failed
         return true;
       });
     }
     const double start = options_.clock();
-    for (Arrival& send : sends_) send.work.wait();
+    for (Transfer& send : sends_) send.work.wait();
     wait_seconds_ += options_.clock() - start;
     sends_.clear();
   } catch (const std::exception& error) {
     // Destroying pending messages waits for the other ranks, so the group is aborted first.
     group_.abort(fmt::format("pipeline: rank {} failed: {}", group_.rank(), error.what()));
-    arrivals_.clear();
+    received_.clear();
     sends_.clear();
     throw;
   }

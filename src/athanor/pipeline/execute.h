@@ -48,38 +48,38 @@ class Executor {
 
  private:
   // A point-to-point message: the input of `stage`, or the gradient of its output, for one micro-batch.
-  struct Parcel {
+  struct Message {
     int stage = 0;
     bool is_gradient = false;
     int micro_batch = 0;
-    bool operator<(const Parcel& other) const {
+    bool operator<(const Message& other) const {
       return std::tie(stage, is_gradient, micro_batch) <
              std::tie(other.stage, other.is_gradient, other.micro_batch);
     }
   };
   struct Incoming {
-    std::vector<Parcel> parcels;  // all messages from another rank, in its sending order
-    size_t posted = 0;            // how many of them have a receive posted
+    std::vector<Message> messages;  // all messages from another rank, in its sending order
+    size_t posted = 0;              // how many of them have a receive posted
   };
-  struct Arrival {
+  struct Transfer {
     Tensor tensor;
     Work work;  // declared last, so destroyed first: it may wait until the tensor is written
   };
 
   void execute(const Action& action);
   void post(int rank, size_t count);
-  Tensor take(const Parcel& parcel);
-  void deliver(const Parcel& parcel, Tensor tensor);
+  Tensor receive(const Message& message);
+  void send(const Message& message, Tensor tensor);
   int rank_of(int stage) const { return schedule_.rank_of_stage[static_cast<size_t>(stage)]; }
 
   Schedule schedule_;
   Group& group_;
   ExecutorOptions options_;
-  std::map<int, Stage*> stages_;             // by stage number
-  std::map<int, Incoming> incoming_;         // by sending rank
-  std::map<Parcel, size_t> place_in_order_;  // index of a message in Incoming::parcels
-  std::map<Parcel, Arrival> arrivals_;
-  std::list<Arrival> sends_;
+  std::map<int, Stage*> stages_;        // by stage number
+  std::map<int, Incoming> incoming_;    // by sending rank
+  std::map<Message, size_t> position_;  // index in Incoming::messages
+  std::map<Message, Transfer> received_;
+  std::list<Transfer> sends_;
   double wait_seconds_ = 0.0;
 };
 

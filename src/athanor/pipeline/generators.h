@@ -1,7 +1,7 @@
 // The known pipeline schedules, one file each, and closed forms of their bubbles.
 //
 //   Schedule schedule = zb_h1(4, 8);
-//   zb_h1_bubble(4, 8, {.forward = 1, .input = 1, .weight = 1})   // 3
+//   zb_h1_bubble(4, 8, {.forward = 1, .input = 1, .weight = 1});   // 3
 //
 // The bubble is the time in which a rank is idle: the makespan minus the rank's work. The closed forms hold for stages
 // of equal length (F, I, W: time of the forward, of the input gradient, of the weight gradient; B = I + W), links that

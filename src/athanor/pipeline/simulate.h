@@ -1,7 +1,7 @@
 // Simulates a schedule with given times: when each action runs, how long ranks wait, how much memory they hold.
 //
 //   Simulation run = simulate(schedule, uniform_costs(schedule, {.forward = 1, .input = 1, .weight = 1}));
-//   run.makespan, run.bubble_share, run.peak_activations[0], run.timeline[rank][k].start
+//   print(run.makespan, run.bubble_share, run.peak_activations[0], run.timeline[rank][k].start);
 //
 // A rank runs its actions in order. An action starts when the previous one has ended and its inputs have arrived:
 // immediately from a stage of the same rank, `link` after the producer's end from another rank. Sends are buffered and

@@ -1,7 +1,7 @@
 // Finds a schedule for measured times and a memory limit (auto schedule).
 //
 //   const Solution best = solve({.ranks = 4, .micro_batches = 16, .costs = measured, .memory_limit = 6});
-//   best.schedule, best.run.makespan, best.made_from      // "zb-h1, weights in gaps"
+//   print(best.schedule, best.run.makespan, best.made_from);      // "zb-h1, weights in gaps"
 //
 // Candidates: the known schedules; the known schedules with weight gradients moved into the gaps that these times
 // leave; and list schedules, where a free rank takes the action that a rule prefers among those that can start and fit

@@ -175,7 +175,7 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
             "'{}': tensor '{}': its shape is too large", file_, name);
       current_.shape.push_back(static_cast<int64_t>(length));
     }
-    check(bits % 8 == 0, "'{}': tensor '{}': {} bits are no whole bytes", file_, name, bits);
+    check(bits % 8 == 0, "'{}': tensor '{}': got {} bits, expected whole bytes", file_, name, bits);
     check(offsets_.size() == 2, "'{}': tensor '{}': got {} data_offsets, expected 2", file_, name,
           offsets_.size());
     current_.begin = offsets_[0];

@@ -2,7 +2,7 @@
 // model.safetensors.index.json {"metadata": {"total_size": N}, "weight_map": {tensor: file}}.
 //
 //   const SafetensorsFolder folder(env, "gpt2");
-//   folder.find("wte.weight")   // {file, tensor}, or none
+//   folder.find("wte.weight");   // {file, tensor}, or none
 //
 // Errors: Error naming the file for an index that names a file or tensor that is not there, a file outside of
 // the folder, or one tensor in two files. Thread rule: as SafetensorsFile.

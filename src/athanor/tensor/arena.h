@@ -3,7 +3,7 @@
 //
 //   Arena arena(queue);
 //   Tensor x = empty(arena, {4, 256}, Dtype::bf16, Category::activations);
-//   arena.usage().peak_total
+//   const uint64_t peak_bytes = arena.usage().peak_total;
 //
 // Blocks are allocated best-fit from slabs of address space and merged again when freed. Nothing goes back to the
 // system before the arena is destroyed. So a step that repeats needs no new memory after the first, and the reserved

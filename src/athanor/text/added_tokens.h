@@ -1,7 +1,7 @@
 // Added tokens: tokens such as <|endoftext|> that are found in the text itself, before the model sees it.
 //
 //   const AddedTokenMatcher matcher(tokens);
-//   matcher.split(text, [&](Segment s) { s.id ? ids.push_back(*s.id) : encode(text.substr(s.begin, ...)); });
+//   matcher.split(text, [&](Segment s) { s.id ? ids.push_back(*s.id) : encode(text.substr(s.begin, s.end - s.begin)); });
 //
 // If several tokens match at one position, the longest wins; matches run from left to right.
 // Thread rule: const methods from any thread.

@@ -3,7 +3,6 @@
 //
 //   TokenizerFiles files = read_tokenizer_files(env, "llama-3");
 //   auto tokenizer = Tokenizer::load(env, "llama-3/tokenizer.json");   // reads the same files
-//   checkpoint.files.push_back(...);                                   // for each of tokenizer->files()
 //
 // Of config.json only the ids of special tokens are taken, as special_token_ids.json, because a checkpoint describes
 // its model itself. Thread rule: any thread.

@@ -8,6 +8,8 @@
 //   }
 //   INSTANTIATE_TEST_SUITE_P(Pipelines, LayoutTest, testing::ValuesIn(pipelines()), layout_case_name);
 //
+// Rows of ResumeTest go on from a checkpoint, those of PlanTest have a memory plan; both say no bit or byte less.
+//
 // Rows of one reference stand together: a process computes it once (run_once). What is not "equals another run" is no
 // row and has a test of its own. Thread rule: one thread.
 #pragma once
@@ -29,6 +31,7 @@ struct Axes {
   int64_t dp = 1, tp = 1, pp = 1, cp = 1, ep = 1;
   int64_t zero = 0, shard = 0;  // stage; ranks of a shard group
   int64_t group = 0;            // ranks of a replica group of local SGD
+  int64_t servers = 0;          // parameter servers, beside those ranks
   bool sp = false;
   const char *schedule = "1f1b", *recompute = nullptr, *cp_method = nullptr, *reduce = nullptr;
   std::vector<int64_t> stage_layers = {};
@@ -46,13 +49,20 @@ struct LayoutCheck {
   size_t dropping_steps = 0;         // in so many first steps choices are dropped, or nothing is tried
   bool twice = false;                // two runs of the layout have the same bits
   double losses = 0.0, norms = 0.0;  // above 0: these alone are compared, within such a part
+  double rounded_norms = 0.0;        // gradient norms are within such a part, all else is as said
   bool replica_groups = false;       // after an outer step all replica groups have the same weights
+  bool more_state = false;           // a tied table has state on both ends of a pipeline: one is compared
+  bool compresses = false;           // without compression.method the weights are others, or nothing is tried
+  double near = 0.0;  // above 0: the first loss to the bit, the last within such a part, other weights
+  bool plan_of_most = false;  // of PlanTest: activations may stay below, since rows of tokens vary
 };
 
 struct LayoutCase {
   std::string name;
   Config config, reference;
   LayoutCheck check;
+  Config first = {};  // of ResumeTest: the layout that saved the run after so many steps
+  int64_t saved = 0;
   const char* left_out = nullptr;          // under any sanitizer, for this reason
   const char* left_out_threads = nullptr;  // under the thread sanitizer
 };
@@ -69,6 +79,15 @@ class LayoutTable {
   }
   void beside(const std::string& label, const Config& config, const Config& reference,
               const LayoutCheck& check, const std::string& axes);
+  // Goes on in `config` after `saved` steps of `first`, and equals the rest of `reference`.
+  void resumed(const std::string& label, const Config& config, const Config& first, int64_t saved,
+               const Config& reference, const LayoutCheck& check = {});
+  void resumed(const std::string& label, const Config& config, int64_t saved) {
+    resumed(label, config, config, saved, config);
+  }
+  void planned(const std::string& label, const Config& config, const LayoutCheck& check = {}) {
+    beside(label, config, config, check, text_of(config.parallel, config.parameter_server.servers));
+  }
   void leave_out(const char* reason) { left_out_ = reason; }  // null: nothing any more
   void leave_out_threads(const char* reason) { left_out_threads_ = reason; }
   std::vector<LayoutCase> take() { return std::move(rows_); }
@@ -78,7 +97,12 @@ class LayoutTable {
   const char *left_out_ = nullptr, *left_out_threads_ = nullptr;
 };
 
-class LayoutTest : public testing::TestWithParam<LayoutCase> {};
+class LayoutTest : public testing::TestWithParam<LayoutCase> {
+ protected:
+  void SetUp() override;  // leaves out
+};
+class ResumeTest : public LayoutTest {};
+class PlanTest : public LayoutTest {};
 
 // The run of a config, which this process has computed before or computes now.
 const VerifyRun& run_once(const Config& config);

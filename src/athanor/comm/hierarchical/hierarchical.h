@@ -42,26 +42,7 @@ class HierarchicalGroup final : public Group {
   const Group& inner() const { return *inner_; }
   const Group& outer() const { return *outer_; }
 
-  Work all_reduce(void* data, int64_t count, Dtype dtype, const std::string& name) override;
-  Work all_reduce_tree(std::vector<TreeNode> nodes, int64_t num_leaves, float* result, int64_t count,
-                       const std::string& name) override;
-  Work all_gather(const void* in, void* out, int64_t count, Dtype dtype, const std::string& name) override;
-  Work reduce_scatter(const void* in, void* out, int64_t count, Dtype dtype,
-                      const std::string& name) override;
-  Work all_to_all(const void* in, void* out, int64_t count, Dtype dtype, const std::string& name) override;
-  Work all_to_all_v(const void* in, std::span<const int64_t> send_counts, void* out,
-                    std::span<const int64_t> recv_counts, Dtype dtype, const std::string& name) override;
-  Work broadcast(void* data, int64_t count, Dtype dtype, int root, const std::string& name) override;
-  Work reduce(const void* in, void* out, int64_t count, Dtype dtype, int root,
-              const std::string& name) override;
-  Work gather(const void* in, void* out, int64_t count, Dtype dtype, int root,
-              const std::string& name) override;
-  Work scatter(const void* in, void* out, int64_t count, Dtype dtype, int root,
-               const std::string& name) override;
-  Work send(const void* data, int64_t count, Dtype dtype, int to, const std::string& name) override;
-  Work recv(void* data, int64_t count, Dtype dtype, int from, const std::string& name) override;
-  void barrier(const std::string& name) override;
-  std::shared_ptr<std::byte> allocate_shared(size_t size_bytes, const std::string& name) override;
+  Work start(Call call, Buffers buffers, Start how) override;
   Traffic traffic() const override;  // of all levels
   void throw_if_broken() override;
   void abort(const std::string& reason) override;
@@ -71,13 +52,14 @@ class HierarchicalGroup final : public Group {
     Group& group;
     int rank;
   };
-  Work start(const Call& call, bool buffers, std::function<void()> body);
+  void run(const Call& call, const Buffers& buffers);
   // One step of a call, on the inner or outer level. In a PeerLost the rank becomes a rank of this group.
-  void inside(const std::function<Work(Group& inner)>& step);
-  void across(const std::function<Work(Group& outer)>& step);
+  void inside(const std::function<void(Group& inner)>& step);
+  void across(const std::function<void(Group& outer)>& step);
   GroupFailure failure_of(const std::exception& error);
   void break_levels(const GroupFailure& failure);
   Peer peer(int rank, const std::string& name);
+  Work start_message(const Call& call, Buffers buffers, Start how);
 
   // In hierarchical_calls.cpp and hierarchical_tree.cpp, within a call.
   void run_all_reduce(std::byte* data, int64_t count, Dtype dtype, const std::string& name);

@@ -28,7 +28,7 @@ void HierarchicalGroup::run_all_reduce_tree(std::vector<TreeNode> nodes, int64_t
   // The nodes of all ranks of the host.
   const auto mine = static_cast<int64_t>(nodes.size());
   std::vector<int64_t> num_nodes(n);
-  inside([&](Group& group) { return group.all_gather(&mine, num_nodes.data(), 1, Dtype::i64, name); });
+  inside([&](Group& group) { group.all_gather(&mine, num_nodes.data(), 1, Dtype::i64, name).wait(); });
   const int64_t most = *std::max_element(num_nodes.begin(), num_nodes.end());
   std::vector<int64_t> table(static_cast<size_t>(2 * most) + 1),
       tables(n * static_cast<size_t>(2 * most) + 1);
@@ -37,7 +37,7 @@ void HierarchicalGroup::run_all_reduce_tree(std::vector<TreeNode> nodes, int64_t
     table[2 * i + 1] = nodes[i].last;
   }
   inside([&](Group& group) {
-    return group.all_gather(table.data(), tables.data(), 2 * most, Dtype::i64, name);
+    group.all_gather(table.data(), tables.data(), 2 * most, Dtype::i64, name).wait();
   });
   std::vector<Part> parts;
   for (size_t r = 0; r < n; ++r)
@@ -74,7 +74,7 @@ void HierarchicalGroup::run_all_reduce_tree(std::vector<TreeNode> nodes, int64_t
     for (size_t r = 0; r < n; ++r) offset[r + 1] = offset[r] + static_cast<size_t>(from[r]);
     got.resize(offset[n] + 1);
     inside([&](Group& group) {
-      return group.all_to_all_v(given.data(), to, got.data(), from, Dtype::f32, name);
+      group.all_to_all_v(given.data(), to, got.data(), from, Dtype::f32, name).wait();
     });
     const auto values = [&](int part) {
       const Part& one = parts[static_cast<size_t>(part)];
@@ -88,8 +88,8 @@ void HierarchicalGroup::run_all_reduce_tree(std::vector<TreeNode> nodes, int64_t
     sum.resize(static_cast<size_t>(each) + 1);
     sums.resize(static_cast<size_t>(each) * n + 1);
     across(
-        [&](Group& group) { return group.all_reduce_tree(left, num_leaves, sum.data(), slice(me), name); });
-    inside([&](Group& group) { return group.all_gather(sum.data(), sums.data(), each, Dtype::f32, name); });
+        [&](Group& group) { group.all_reduce_tree(left, num_leaves, sum.data(), slice(me), name).wait(); });
+    inside([&](Group& group) { group.all_gather(sum.data(), sums.data(), each, Dtype::f32, name).wait(); });
     if (length > 0) std::copy_n(sums.data(), length, result + at);
   }
 }

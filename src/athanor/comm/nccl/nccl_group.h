@@ -37,26 +37,7 @@ class NcclGroup final : public Group, private RowCalls {
   int size() const override { return host_->size(); }
   const std::string& name() const override { return host_->name(); }
 
-  Work all_reduce(void* data, int64_t count, Dtype dtype, const std::string& name) override;
-  Work all_reduce_tree(std::vector<TreeNode> nodes, int64_t num_leaves, float* result, int64_t count,
-                       const std::string& name) override;
-  Work all_gather(const void* in, void* out, int64_t count, Dtype dtype, const std::string& name) override;
-  Work reduce_scatter(const void* in, void* out, int64_t count, Dtype dtype,
-                      const std::string& name) override;
-  Work all_to_all(const void* in, void* out, int64_t count, Dtype dtype, const std::string& name) override;
-  Work all_to_all_v(const void* in, std::span<const int64_t> send_counts, void* out,
-                    std::span<const int64_t> recv_counts, Dtype dtype, const std::string& name) override;
-  Work broadcast(void* data, int64_t count, Dtype dtype, int root, const std::string& name) override;
-  Work reduce(const void* in, void* out, int64_t count, Dtype dtype, int root,
-              const std::string& name) override;
-  Work gather(const void* in, void* out, int64_t count, Dtype dtype, int root,
-              const std::string& name) override;
-  Work scatter(const void* in, void* out, int64_t count, Dtype dtype, int root,
-               const std::string& name) override;
-  Work send(const void* data, int64_t count, Dtype dtype, int to, const std::string& name) override;
-  Work recv(void* data, int64_t count, Dtype dtype, int from, const std::string& name) override;
-  void barrier(const std::string& name) override;
-  std::shared_ptr<std::byte> allocate_shared(size_t size_bytes, const std::string& name) override;
+  Work start(Call call, Buffers buffers, Start how) override;
   Traffic traffic() const override;
   void throw_if_broken() override { host_->throw_if_broken(); }
   void abort(const std::string& reason) override { host_->abort(reason); }
@@ -70,13 +51,15 @@ class NcclGroup final : public Group, private RowCalls {
     Event copied;
   };
 
-  // Whether a call's buffers are on the device; null buffers are ignored.
-  bool is_of_device(const Call& call, std::initializer_list<const void*> buffers) const;
-  Work start(const Call& call, bool buffers, std::initializer_list<const void*> where,
-             std::function<Work(Group& host)> by_host, std::function<void()> by_device);
-  Work start_on_host(const std::string& name, std::function<Work(Group& host)> step);
-  // Runs on the queue after the meeting of the ranks: `body` moves the data. `extra` as in direct_bytes().
-  void run(const Call& call, const CudaEvent& event, const std::function<void()>& body, int64_t extra = 0);
+  // Whether the buffers that this rank uses are on the device; false if it uses none.
+  bool is_of_device(const Call& call, const Buffers& buffers) const;
+  // What runs on the queue.
+  void run(const Call& call, const Buffers& buffers, const CudaEvent& event);
+  void run_all_to_all_v(const Call& call, const Buffers& buffers, const CudaEvent& event);
+  // After the meeting of the ranks: `body` moves the data.
+  void move(const Call& call, const Buffers& buffers, const CudaEvent& event,
+            const std::function<void()>& body);
+  std::shared_ptr<std::byte> allocate(const Call& call);
   void meet(const Call& call);
   std::string place(const Call& call) const;
   NcclLink::Look look_out(std::string what) const;
@@ -93,6 +76,7 @@ class NcclGroup final : public Group, private RowCalls {
                            int64_t count);
   // In nccl_stream.cpp.
   Lane& lane(int peer, bool sends);
+  Work start_message(const Call& call, const Buffers& buffers, Start how);
   Work start_message(const Call& call, void* data, Work meeting);
 
   std::unique_ptr<Group> host_;

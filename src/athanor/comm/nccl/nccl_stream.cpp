@@ -93,36 +93,31 @@ Work NcclGroup::start_message(const Call& call, void* data, Work meeting) {
     } catch (const NcclError& error) {
       throw NcclError(fmt::format("{}: {}", place(call), error.what()));
     }
-    traffic_.add(call.collective, direct_bytes(call, rank(), size()));
+    traffic_.add(call.collective, direct_bytes(call, {}, rank(), size()));
   });
 }
 
-Work NcclGroup::send(const void* data, int64_t count, Dtype dtype, int to, const std::string& name) {
-  const Call call{Collective::send, dtype, to, count, 0, name};
-  check_call(call, size(), data != nullptr);
-  if (count == 0 || !is_of_device(call, {data})) return host_->send(data, count, dtype, to, name);
-  if (to == rank()) {
-    Tensor copied = empty(device_.arena, {count}, dtype, Category::communication);
-    device_.queue.copy(copied.raw(), data, copied.size_bytes());
-    const std::lock_guard lock(self_mutex_);
-    to_self_[sent_to_self_++] = {std::move(copied), std::make_shared<CudaEvent>(device_.queue)};
-    return host_->send(nullptr, 0, dtype, to, announcement(call));
+Work NcclGroup::start_message(const Call& call, const Buffers& buffers, Start how) {
+  if (!is_of_device(call, buffers)) return host_->start(call, buffers, how);
+  const int peer = call.root;
+  const bool sends = call.collective == Collective::send;
+  const auto announce = [&]() -> Work {
+    return sends ? host_->send(nullptr, 0, call.dtype, peer, announcement(call))
+                 : host_->recv(nullptr, 0, call.dtype, peer, announcement(call));
+  };
+  if (peer != rank()) {
+    lane(peer, sends);  // before the announcement: sends the id of a new communicator
+    // What is sent is only read.
+    return start_message(call, sends ? const_cast<void*>(buffers.in) : buffers.out, announce());
   }
-  lane(to, true);  // before the announcement: sends the id of a new communicator
-  // What is sent is only read.
-  return start_message(call, const_cast<void*>(data), host_->send(nullptr, 0, dtype, to, announcement(call)));
-}
-
-Work NcclGroup::recv(void* data, int64_t count, Dtype dtype, int from, const std::string& name) {
-  const Call call{Collective::recv, dtype, from, count, 0, name};
-  check_call(call, size(), data != nullptr);
-  if (count == 0 || !is_of_device(call, {data})) return host_->recv(data, count, dtype, from, name);
-  if (from == rank())
-    return Work(std::make_shared<FromSelf>(*this, call, data,
-                                           host_->recv(nullptr, 0, dtype, from, announcement(call)),
+  if (!sends)
+    return Work(std::make_shared<FromSelf>(*this, call, buffers.out, announce(),
                                            std::make_shared<CudaEvent>(device_.queue)));
-  lane(from, false);
-  return start_message(call, data, host_->recv(nullptr, 0, dtype, from, announcement(call)));
+  Tensor copied = empty(device_.arena, {call.count}, call.dtype, Category::communication);
+  device_.queue.copy(copied.raw(), buffers.in, copied.size_bytes());
+  const std::lock_guard lock(self_mutex_);
+  to_self_[sent_to_self_++] = {std::move(copied), std::make_shared<CudaEvent>(device_.queue)};
+  return announce();
 }
 
 }  // namespace athanor::comm::nccl

@@ -32,33 +32,15 @@ class WireGroup final : public Group, private RowCalls {
   int size() const override { return link_.size(); }
   const std::string& name() const override { return link_.options().name; }
 
-  Work all_reduce(void* data, int64_t count, Dtype dtype, const std::string& name) override;
-  Work all_reduce_tree(std::vector<TreeNode> nodes, int64_t num_leaves, float* result, int64_t count,
-                       const std::string& name) override;
-  Work all_gather(const void* in, void* out, int64_t count, Dtype dtype, const std::string& name) override;
-  Work reduce_scatter(const void* in, void* out, int64_t count, Dtype dtype,
-                      const std::string& name) override;
-  Work all_to_all(const void* in, void* out, int64_t count, Dtype dtype, const std::string& name) override;
-  Work broadcast(void* data, int64_t count, Dtype dtype, int root, const std::string& name) override;
-  Work reduce(const void* in, void* out, int64_t count, Dtype dtype, int root,
-              const std::string& name) override;
-  Work gather(const void* in, void* out, int64_t count, Dtype dtype, int root,
-              const std::string& name) override;
-  Work scatter(const void* in, void* out, int64_t count, Dtype dtype, int root,
-               const std::string& name) override;
-  Work all_to_all_v(const void* in, std::span<const int64_t> send_counts, void* out,
-                    std::span<const int64_t> recv_counts, Dtype dtype, const std::string& name) override;
-  Work send(const void* data, int64_t count, Dtype dtype, int to, const std::string& name) override;
-  Work recv(void* data, int64_t count, Dtype dtype, int from, const std::string& name) override;
-  void barrier(const std::string& name) override;
-  std::shared_ptr<std::byte> allocate_shared(size_t size_bytes, const std::string& name) override;
+  Work start(Call call, Buffers buffers, Start how) override;
   Traffic traffic() const override;
   void throw_if_broken() override { link_.look_for_losses(); }
   void abort(const std::string& reason) override;
 
  private:
-  class Message;  // in network_pair.cpp
-  Work start(const Call& call, bool buffers, std::function<void()> body, int64_t extra = 0);
+  class Message;                                                 // in network_pair.cpp
+  Work start_message(const Call& call, const Buffers& buffers);  // in network_pair.cpp
+  void run(const Call& call, const Buffers& buffers);
   // In network_collectives.cpp, within a call.
   void reduce_rows(std::span<const InRow> rows, std::byte* out, Dtype dtype) override;
   void gather_rows(std::span<const OutRow> rows, size_t element) override;

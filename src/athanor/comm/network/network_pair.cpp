@@ -73,21 +73,15 @@ class WireGroup::Message final : public Work::Impl {
   bool done_ = false;
 };
 
-Work WireGroup::send(const void* data, int64_t count, Dtype dtype, int to, const std::string& name) {
-  const Call call{Collective::send, dtype, to, count, 0, name};
-  check_call(call, size(), data != nullptr);
+Work WireGroup::start_message(const Call& call, const Buffers& buffers) {
   link_.throw_if_broken();
-  auto message = std::make_shared<Message>(link_, call, to, sent_to_[static_cast<size_t>(to)]++);
-  message->start_send(data);
-  return Work(std::move(message));
-}
-
-Work WireGroup::recv(void* data, int64_t count, Dtype dtype, int from, const std::string& name) {
-  const Call call{Collective::recv, dtype, from, count, 0, name};
-  check_call(call, size(), data != nullptr);
-  link_.throw_if_broken();
-  auto message = std::make_shared<Message>(link_, call, from, received_from_[static_cast<size_t>(from)]++);
-  message->start_recv(data);
+  const bool sends = call.collective == Collective::send;
+  auto& count = (sends ? sent_to_ : received_from_)[static_cast<size_t>(call.root)];
+  auto message = std::make_shared<Message>(link_, call, call.root, count++);
+  if (sends)
+    message->start_send(buffers.in);
+  else
+    message->start_recv(buffers.out);
   return Work(std::move(message));
 }
 

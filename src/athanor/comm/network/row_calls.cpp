@@ -1,19 +1,9 @@
 #include "athanor/comm/network/row_calls.h"
 
+#include "athanor/base/check.h"
 #include "athanor/comm/traffic.h"
 
 namespace athanor::comm::network {
-
-namespace {
-
-const std::byte* as_bytes(const void* data) {
-  return static_cast<const std::byte*>(data);
-}
-std::byte* as_bytes(void* data) {
-  return static_cast<std::byte*>(data);
-}
-
-}  // namespace
 
 template <typename Byte>
 auto RowCalls::slices(Byte* data, int64_t count, size_t element) const -> std::vector<Row<Byte>> {
@@ -39,62 +29,58 @@ auto RowCalls::one_row(Byte* data, int64_t count, int only) const -> std::vector
   return rows;
 }
 
-void RowCalls::run_all_reduce(void* data, int64_t count, Dtype dtype) {
-  reduce_rows(slices(as_bytes(static_cast<const void*>(data)), count, size_of(dtype)),
-              slices(as_bytes(data), count, size_of(dtype))[static_cast<size_t>(rank())].data, dtype);
-  gather_slices(data, count, dtype);
+template <typename Byte>
+auto RowCalls::rows_of(Byte* data, const std::vector<int64_t>& counts, size_t element)
+    -> std::vector<Row<Byte>> {
+  std::vector<Row<Byte>> rows;
+  for (const int64_t count : counts) {
+    rows.push_back({data, count});
+    data += static_cast<size_t>(count) * element;
+  }
+  return rows;
 }
 
 void RowCalls::gather_slices(void* data, int64_t count, Dtype dtype) {
-  gather_rows(slices(as_bytes(data), count, size_of(dtype)), size_of(dtype));
+  gather_rows(slices(static_cast<std::byte*>(data), count, size_of(dtype)), size_of(dtype));
 }
 
-void RowCalls::run_all_gather(const void* in, void* out, int64_t count, Dtype dtype) {
-  const auto rows = equal_rows(as_bytes(out), count, size_of(dtype));
-  copy_own(rows[static_cast<size_t>(rank())].data, in, static_cast<size_t>(count) * size_of(dtype));
-  gather_rows(rows, size_of(dtype));
-}
-
-void RowCalls::run_reduce_scatter(const void* in, void* out, int64_t count, Dtype dtype) {
-  reduce_rows(equal_rows(as_bytes(in), count, size_of(dtype)), as_bytes(out), dtype);
-}
-
-void RowCalls::run_all_to_all(const void* in, void* out, int64_t count, Dtype dtype) {
-  exchange_rows(equal_rows(as_bytes(in), count, size_of(dtype)),
-                equal_rows(as_bytes(out), count, size_of(dtype)), size_of(dtype));
-}
-
-void RowCalls::run_all_to_all_v(const void* in, std::span<const int64_t> send_counts, void* out,
-                                std::span<const int64_t> recv_counts, Dtype dtype) {
-  const auto rows = [&](auto* data, std::span<const int64_t> counts) {
-    std::vector<Row<std::remove_pointer_t<decltype(data)>>> result;
-    for (const int64_t count : counts) {
-      result.push_back({data, count});
-      data += static_cast<size_t>(count) * size_of(dtype);
+void RowCalls::run_rows(const Call& call, const Buffers& buffers) {
+  const auto* in = static_cast<const std::byte*>(buffers.in);
+  auto* out = static_cast<std::byte*>(buffers.out);
+  const auto me = static_cast<size_t>(rank());
+  const int64_t count = call.count;
+  const size_t element = size_of(call.dtype);
+  const bool is_root = rank() == call.root;
+  switch (call.collective) {
+    case Collective::all_reduce:
+      reduce_rows(slices(in, count, element), slices(out, count, element)[me].data, call.dtype);
+      return gather_slices(out, count, call.dtype);
+    case Collective::all_gather: {
+      const auto rows = equal_rows(out, count, element);
+      copy_own(rows[me].data, in, static_cast<size_t>(count) * element);
+      return gather_rows(rows, element);
     }
-    return result;
-  };
-  exchange_rows(rows(as_bytes(in), send_counts), rows(as_bytes(out), recv_counts), size_of(dtype));
-}
-
-void RowCalls::run_broadcast(void* data, int64_t count, Dtype dtype, int root) {
-  // The root sends a row to every rank; every rank receives from the root only.
-  const std::vector<InRow> in(static_cast<size_t>(size()), InRow{as_bytes(data), rank() == root ? count : 0});
-  exchange_rows(in, one_row(as_bytes(data), count, root), size_of(dtype));
-}
-
-void RowCalls::run_reduce(const void* in, void* out, int64_t count, Dtype dtype, int root) {
-  reduce_rows(one_row(as_bytes(in), count, root), as_bytes(out), dtype);
-}
-
-void RowCalls::run_gather(const void* in, void* out, int64_t count, Dtype dtype, int root) {
-  exchange_rows(one_row(as_bytes(in), count, root),
-                equal_rows(as_bytes(out), rank() == root ? count : 0, size_of(dtype)), size_of(dtype));
-}
-
-void RowCalls::run_scatter(const void* in, void* out, int64_t count, Dtype dtype, int root) {
-  exchange_rows(equal_rows(as_bytes(in), rank() == root ? count : 0, size_of(dtype)),
-                one_row(as_bytes(out), count, root), size_of(dtype));
+    case Collective::reduce_scatter:
+      return reduce_rows(equal_rows(in, count, element), out, call.dtype);
+    case Collective::all_to_all:
+      return exchange_rows(equal_rows(in, count, element), equal_rows(out, count, element), element);
+    case Collective::all_to_all_v:
+      return exchange_rows(rows_of(in, buffers.send_counts, element),
+                           rows_of(out, buffers.recv_counts, element), element);
+    case Collective::broadcast:  // the root sends a row to every rank; every rank receives from the root only
+      return exchange_rows(std::vector(static_cast<size_t>(size()), InRow{in, is_root ? count : 0}),
+                           one_row(out, count, call.root), element);
+    case Collective::reduce:
+      return reduce_rows(one_row(in, count, call.root), out, call.dtype);
+    case Collective::gather:
+      return exchange_rows(one_row(in, count, call.root), equal_rows(out, is_root ? count : 0, element),
+                           element);
+    case Collective::scatter:
+      return exchange_rows(equal_rows(in, is_root ? count : 0, element), one_row(out, count, call.root),
+                           element);
+    default:
+      fail("{} has no rows", call.text());
+  }
 }
 
 }  // namespace athanor::comm::network

@@ -1,7 +1,7 @@
 // Collectives in terms of rows that move between ranks: the part that transports without shared memory have in common.
 // A group inherits it and implements how rows move (network_group.h, comm/nccl/nccl_group.h).
 //
-//   run_all_reduce(data, count, dtype):  reduce_rows (each slice of data to its owner), then gather_rows (the sums)
+//   run_rows(call, buffers)     // all_reduce: reduce_rows (each slice to its owner), then gather_rows (the sums)
 //
 // Slice r of the elements belongs to rank r, as does row r of [size, count].
 // Thread rule: one call at a time, on which all ranks have agreed (law 8).
@@ -12,7 +12,7 @@
 #include <span>
 #include <vector>
 
-#include "athanor/tensor/dtype.h"
+#include "athanor/comm/call.h"
 
 namespace athanor::comm::network {
 
@@ -41,18 +41,9 @@ class RowCalls {
   // Copies within this rank's memory; nothing if `to` is `from`.
   virtual void copy_own(void* to, const void* from, size_t size_bytes) = 0;
 
-  // Arguments as in Group, already checked.
-  void run_all_reduce(void* data, int64_t count, Dtype dtype);
+  // A collective of rows, as in Group: neither a barrier nor all_reduce_tree.
+  void run_rows(const Call& call, const Buffers& buffers);
   void gather_slices(void* data, int64_t count, Dtype dtype);  // each rank its own
-  void run_all_gather(const void* in, void* out, int64_t count, Dtype dtype);
-  void run_reduce_scatter(const void* in, void* out, int64_t count, Dtype dtype);
-  void run_all_to_all(const void* in, void* out, int64_t count, Dtype dtype);
-  void run_all_to_all_v(const void* in, std::span<const int64_t> send_counts, void* out,
-                        std::span<const int64_t> recv_counts, Dtype dtype);
-  void run_broadcast(void* data, int64_t count, Dtype dtype, int root);
-  void run_reduce(const void* in, void* out, int64_t count, Dtype dtype, int root);
-  void run_gather(const void* in, void* out, int64_t count, Dtype dtype, int root);
-  void run_scatter(const void* in, void* out, int64_t count, Dtype dtype, int root);
 
  private:
   // For every rank r slice r of the `count` elements at `data`.
@@ -60,6 +51,8 @@ class RowCalls {
   std::vector<Row<Byte>> slices(Byte* data, int64_t count, size_t element) const;
   template <typename Byte>
   std::vector<Row<Byte>> equal_rows(Byte* data, int64_t count, size_t element) const;
+  template <typename Byte>
+  static std::vector<Row<Byte>> rows_of(Byte* data, const std::vector<int64_t>& counts, size_t element);
   // Row `only` has `count` elements, all others none.
   template <typename Byte>
   std::vector<Row<Byte>> one_row(Byte* data, int64_t count, int only) const;

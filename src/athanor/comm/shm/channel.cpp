@@ -133,7 +133,7 @@ bool SlotMail::collect_taken(int rank, Peer& peer) {
 }
 
 void SlotMail::complete(Message& message) {
-  traffic_.add(message.call.collective, direct_bytes(message.call, link_.rank(), link_.size()));
+  traffic_.add(message.call.collective, direct_bytes(message.call, {}, link_.rank(), link_.size()));
   message.done.store(true, std::memory_order_release);
   if (waiters_ > 1) arena_.ring_bell(link_.rank());  // another thread may sleep until this message is done
 }

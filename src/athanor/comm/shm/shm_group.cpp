@@ -20,13 +20,58 @@ SlotGroup::~SlotGroup() {
   link_.arena().set_presence(link_.rank(), Presence::left);
 }
 
-Work SlotGroup::start(Call call, std::function<void(const Call&)> body, int64_t extra) {
-  const int64_t bytes = direct_bytes(call, rank(), size(), extra);
+Work SlotGroup::start(Call call, Buffers buffers, Start how) {
+  // The data of a send are only read.
+  if (call.collective == Collective::send)
+    return mail_.start(call, const_cast<std::byte*>(static_cast<const std::byte*>(buffers.in)));
+  if (call.collective == Collective::recv) return mail_.start(call, static_cast<std::byte*>(buffers.out));
+  const size_t most = link_.arena().slot_bytes() / 64 - 1;  // 64 bytes of each node must fit a slot
+  check(buffers.nodes.size() <= most, "all_reduce_tree \"{}\": {} nodes on rank {}, expected at most {}",
+        call.name, buffers.nodes.size(), rank(), most);
+  call.place = place_of(call, buffers);
   std::string name = call.name;
-  return queue_.start(std::move(name), [this, bytes, call = std::move(call), body = std::move(body)] {
-    body(call);
-    traffic_.add(call.collective, bytes);
-  });
+  return queue_.start(
+      std::move(name),
+      [this, call = std::move(call), buffers = std::move(buffers)] {
+        run(call, buffers);
+        traffic_.add(call.collective, direct_bytes(call, buffers, rank(), size()));
+      },
+      how);
+}
+
+void SlotGroup::run(const Call& call, const Buffers& buffers) {
+  const auto* in = static_cast<const std::byte*>(buffers.in);
+  auto* out = static_cast<std::byte*>(buffers.out);
+  switch (call.collective) {
+    case Collective::barrier:
+      return run(call, PieceSteps{});
+    case Collective::all_reduce:
+      return run_all_reduce(call, out);
+    case Collective::all_reduce_tree:
+      return run_all_reduce_tree(call, buffers.nodes, static_cast<float*>(buffers.out));
+    case Collective::all_gather:
+      return run_all_gather(call, in, out);
+    case Collective::reduce_scatter:
+      return run_reduce_scatter(call, in, out);
+    case Collective::broadcast:
+      return run_broadcast(call, out);
+    case Collective::all_to_all:
+      return run_all_to_all(call, in, out);
+    case Collective::all_to_all_v:
+      return run_all_to_all_v(call, buffers.send_counts, buffers.recv_counts, in, out);
+    case Collective::reduce:
+      return run_reduce(call, in, out);
+    case Collective::gather:
+      return run_exchange(call, Exchange::to_root(size(), call.root, call.count), in, out);
+    case Collective::scatter:
+      return run_exchange(call, Exchange::from_root(size(), call.root, call.count), in, out);
+    case Collective::allocate_shared:
+      *buffers.memory = run_allocate_shared(call);
+      return;
+    case Collective::send:
+    case Collective::recv:
+      return;  // start() gives them to mail_
+  }
 }
 
 // The failure that a body's exception becomes; it breaks the whole group.
@@ -38,108 +83,23 @@ GroupFailure SlotGroup::failure_of(const std::exception& error) {
   return *link_.failure();
 }
 
-Work SlotGroup::all_reduce(void* data, int64_t count, Dtype dtype, const std::string& name) {
-  Call call{Collective::all_reduce, dtype, -1, count, 0, name};
-  check_call(call, size(), data != nullptr);
-  call.place = place_of(data, count, dtype);
-  return start(call,
-               [this, bytes = static_cast<std::byte*>(data)](const Call& c) { run_all_reduce(c, bytes); });
-}
-
-Work SlotGroup::all_reduce_tree(std::vector<TreeNode> nodes, int64_t num_leaves, float* result, int64_t count,
-                                const std::string& name) {
-  bool buffers = result != nullptr;
-  for (const auto& node : nodes) buffers = buffers && node.data != nullptr;
-  Call call{Collective::all_reduce_tree, Dtype::f32, -1, count, num_leaves, name};
-  check_call(call, size(), buffers);
-  call.place = place_of(result, count, Dtype::f32);
-  const size_t most = link_.arena().slot_bytes() / 64 - 1;  // 64 bytes of each node must fit a slot
-  check(nodes.size() <= most, "all_reduce_tree \"{}\": {} nodes on rank {}, expected at most {}", name,
-        nodes.size(), rank(), most);
-  const auto num_nodes = static_cast<int64_t>(nodes.size());
-  return start(
-      call,
-      [this, nodes = std::move(nodes), result](const Call& c) { run_all_reduce_tree(c, nodes, result); },
-      num_nodes);
-}
-
-Work SlotGroup::all_gather(const void* in, void* out, int64_t count, Dtype dtype, const std::string& name) {
-  Call call{Collective::all_gather, dtype, -1, count, 0, name};
-  check_call(call, size(), in != nullptr && out != nullptr);
-  call.place = place_of(in, count, dtype);
-  return start(call, [this, from = static_cast<const std::byte*>(in),
-                      to = static_cast<std::byte*>(out)](const Call& c) { run_all_gather(c, from, to); });
-}
-
-Work SlotGroup::reduce_scatter(const void* in, void* out, int64_t count, Dtype dtype,
-                               const std::string& name) {
-  Call call{Collective::reduce_scatter, dtype, -1, count, 0, name};
-  check_call(call, size(), in != nullptr && out != nullptr);
-  call.place = place_of(in, count * size(), dtype);
-  return start(call, [this, from = static_cast<const std::byte*>(in),
-                      to = static_cast<std::byte*>(out)](const Call& c) { run_reduce_scatter(c, from, to); });
-}
-
-Work SlotGroup::all_to_all(const void* in, void* out, int64_t count, Dtype dtype, const std::string& name) {
-  Call call{Collective::all_to_all, dtype, -1, count, 0, name};
-  check_call(call, size(), in != nullptr && out != nullptr);
-  call.place = place_of(in, count * size(), dtype);
-  return start(call, [this, from = static_cast<const std::byte*>(in),
-                      to = static_cast<std::byte*>(out)](const Call& c) { run_all_to_all(c, from, to); });
-}
-
-Work SlotGroup::broadcast(void* data, int64_t count, Dtype dtype, int root, const std::string& name) {
-  Call call{Collective::broadcast, dtype, root, count, 0, name};
-  check_call(call, size(), data != nullptr);
-  call.place = place_of(data, count, dtype);
-  return start(call,
-               [this, bytes = static_cast<std::byte*>(data)](const Call& c) { run_broadcast(c, bytes); });
-}
-
-Work SlotGroup::reduce(const void* in, void* out, int64_t count, Dtype dtype, int root,
-                       const std::string& name) {
-  Call call{Collective::reduce, dtype, root, count, 0, name};
-  check_call(call, size(), in != nullptr && (rank() != root || out != nullptr));
-  call.place = place_of(in, count, dtype);
-  return start(call, [this, from = static_cast<const std::byte*>(in),
-                      to = static_cast<std::byte*>(out)](const Call& c) { run_reduce(c, from, to); });
-}
-
-Work SlotGroup::send(const void* data, int64_t count, Dtype dtype, int to, const std::string& name) {
-  const Call call{Collective::send, dtype, to, count, 0, name};
-  check_call(call, size(), data != nullptr);
-  // The data of a send are only read.
-  return mail_.start(call, const_cast<std::byte*>(static_cast<const std::byte*>(data)));
-}
-
-Work SlotGroup::recv(void* data, int64_t count, Dtype dtype, int from, const std::string& name) {
-  const Call call{Collective::recv, dtype, from, count, 0, name};
-  check_call(call, size(), data != nullptr);
-  return mail_.start(call, static_cast<std::byte*>(data));
-}
-
-void SlotGroup::barrier(const std::string& name) {
-  start({Collective::barrier, Dtype::u8, -1, 0, 0, name}, [this](const Call& call) { run(call, {}); }).wait();
-}
-
 // announce() detects ranks that ask for different sizes before anything is mapped. After the second event all ranks
 // have mapped the region, so none is used that another rank could not map.
-std::shared_ptr<std::byte> SlotGroup::allocate_shared(size_t size_bytes, const std::string& name) {
-  const Call call{Collective::allocate_shared, Dtype::u8, -1, as_count(size_bytes), 0, name};
-  check_call(call, size(), true);
-  std::shared_ptr<std::byte> memory;
-  start(call, [&](const Call& c) {
-    link_.begin(c);
-    link_.announce();
-    memory = regions_.add(size_bytes);
-    link_.await(link_.publish());
-    link_.end();
-  }).wait();
+std::shared_ptr<std::byte> SlotGroup::run_allocate_shared(const Call& call) {
+  link_.begin(call);
+  link_.announce();
+  std::shared_ptr<std::byte> memory = regions_.add(static_cast<size_t>(call.count));
+  link_.await(link_.publish());
+  link_.end();
   return memory;
 }
 
-SharedPlace SlotGroup::place_of(const void* data, int64_t count, Dtype dtype) const {
-  return regions_.place_of(data, static_cast<size_t>(count) * size_of(dtype));
+// Of what the other ranks may read: `in`, and the result of a tree's sum.
+SharedPlace SlotGroup::place_of(const Call& call, const Buffers& buffers) const {
+  const BufferElements elements = elements_of(call, buffers, rank(), size());
+  const bool is_tree = call.collective == Collective::all_reduce_tree;
+  return regions_.place_of(is_tree ? buffers.out : buffers.in,
+                           static_cast<size_t>(is_tree ? elements.out : elements.in) * size_of(call.dtype));
 }
 
 void SlotGroup::abort(const std::string& reason) {

@@ -48,34 +48,15 @@ class SlotGroup final : public Group {
   int size() const override { return link_.size(); }
   const std::string& name() const override { return link_.options().name; }
 
-  Work all_reduce(void* data, int64_t count, Dtype dtype, const std::string& name) override;
-  Work all_reduce_tree(std::vector<TreeNode> nodes, int64_t num_leaves, float* result, int64_t count,
-                       const std::string& name) override;
-  Work all_gather(const void* in, void* out, int64_t count, Dtype dtype, const std::string& name) override;
-  Work reduce_scatter(const void* in, void* out, int64_t count, Dtype dtype,
-                      const std::string& name) override;
-  Work all_to_all(const void* in, void* out, int64_t count, Dtype dtype, const std::string& name) override;
-  Work all_to_all_v(const void* in, std::span<const int64_t> send_counts, void* out,
-                    std::span<const int64_t> recv_counts, Dtype dtype, const std::string& name) override;
-  Work broadcast(void* data, int64_t count, Dtype dtype, int root, const std::string& name) override;
-  Work reduce(const void* in, void* out, int64_t count, Dtype dtype, int root,
-              const std::string& name) override;
-  Work gather(const void* in, void* out, int64_t count, Dtype dtype, int root,
-              const std::string& name) override;
-  Work scatter(const void* in, void* out, int64_t count, Dtype dtype, int root,
-               const std::string& name) override;
-  Work send(const void* data, int64_t count, Dtype dtype, int to, const std::string& name) override;
-  Work recv(void* data, int64_t count, Dtype dtype, int from, const std::string& name) override;
+  Work start(Call call, Buffers buffers, Start how) override;
   Traffic traffic() const override { return traffic_.traffic(); }
-  void barrier(const std::string& name) override;
-  std::shared_ptr<std::byte> allocate_shared(size_t size_bytes, const std::string& name) override;
   void throw_if_broken() override { link_.look_for_deaths(); }
   void abort(const std::string& reason) override;
 
  private:
-  SharedPlace place_of(const void* data, int64_t count, Dtype dtype) const;
-  // `extra` as in direct_bytes().
-  Work start(Call call, std::function<void(const Call&)> body, int64_t extra = 0);
+  SharedPlace place_of(const Call& call, const Buffers& buffers) const;
+  void run(const Call& call, const Buffers& buffers);
+  std::shared_ptr<std::byte> run_allocate_shared(const Call& call);
   GroupFailure failure_of(const std::exception& error);
 
   // In collectives.cpp; all run in the queue, one after the other.

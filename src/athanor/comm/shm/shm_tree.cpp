@@ -61,7 +61,8 @@ std::vector<TreePart> SlotGroup::exchange_nodes(const Call& call, const std::vec
     for (const auto& node : nodes) {
       *words++ = node.first;
       *words++ = node.last;
-      *words++ = static_cast<int64_t>(place_of(node.data, call.count, Dtype::f32));
+      *words++ =
+          static_cast<int64_t>(regions_.place_of(node.data, static_cast<size_t>(call.count) * sizeof(float)));
     }
   };
   steps.out = [&](int64_t, int which) {

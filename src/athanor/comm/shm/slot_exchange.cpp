@@ -124,39 +124,4 @@ void SlotGroup::run_all_to_all_v(const Call& call, std::span<const int64_t> send
   keep_own_row(call, rows, in, out);
 }
 
-Work SlotGroup::all_to_all_v(const void* in, std::span<const int64_t> send_counts, void* out,
-                             std::span<const int64_t> recv_counts, Dtype dtype, const std::string& name) {
-  Call call{Collective::all_to_all_v, dtype, -1, 0, 0, name};
-  const int64_t sent = check_counts(call, send_counts, size(), in != nullptr);
-  check_counts(call, recv_counts, size(), out != nullptr);
-  call.place = place_of(in, sent, dtype);
-  return start(
-      call,
-      [this, sends = std::vector<int64_t>(send_counts.begin(), send_counts.end()),
-       recvs = std::vector<int64_t>(recv_counts.begin(), recv_counts.end()),
-       from = static_cast<const std::byte*>(in),
-       to = static_cast<std::byte*>(out)](const Call& c) { run_all_to_all_v(c, sends, recvs, from, to); },
-      sent - send_counts[static_cast<size_t>(rank())]);
-}
-
-Work SlotGroup::gather(const void* in, void* out, int64_t count, Dtype dtype, int root,
-                       const std::string& name) {
-  Call call{Collective::gather, dtype, root, count, 0, name};
-  check_call(call, size(), in != nullptr && (rank() != root || out != nullptr));
-  call.place = place_of(in, count, dtype);
-  return start(call,
-               [this, from = static_cast<const std::byte*>(in), to = static_cast<std::byte*>(out)](
-                   const Call& c) { run_exchange(c, Exchange::to_root(size(), c.root, c.count), from, to); });
-}
-
-Work SlotGroup::scatter(const void* in, void* out, int64_t count, Dtype dtype, int root,
-                        const std::string& name) {
-  Call call{Collective::scatter, dtype, root, count, 0, name};
-  check_call(call, size(), out != nullptr && (rank() != root || in != nullptr));
-  if (rank() == root) call.place = place_of(in, count * size(), dtype);
-  return start(
-      call, [this, from = static_cast<const std::byte*>(in), to = static_cast<std::byte*>(out)](
-                const Call& c) { run_exchange(c, Exchange::from_root(size(), c.root, c.count), from, to); });
-}
-
 }  // namespace athanor::comm::shm

@@ -10,7 +10,7 @@ void check_ids(const char* kernel, const Queue& queue, const Tensor& ids, int64_
   const int32_t* id = ids.data<int32_t>();
   for (int64_t n = 0; n < ids.numel(); ++n)
     check((id[n] >= 0 && id[n] < vocabulary) || id[n] == kNoRow,
-          "{}: id {} at place {}, expected 0 <= id < {}", kernel, id[n], n, vocabulary);
+          "{}: id {} at position {}, expected 0 <= id < {}", kernel, id[n], n, vocabulary);
 }
 
 // Checks that ids [B,T] and y or dy [B,T,C] fit together.

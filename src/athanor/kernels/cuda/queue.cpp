@@ -104,7 +104,7 @@ void CudaQueue::check_fault() {
   *fault_ = {};
   const char* const kinds[] = {"", "cross_entropy: target", "embedding: id", "token_rows.gather: token",
                                "token_rows: row"};
-  fail("{} {} at place {}, expected less than {}", kinds[fault.code], fault.value, fault.at, fault.end);
+  fail("{} {} at position {}, expected less than {}", kinds[fault.code], fault.value, fault.at, fault.end);
 }
 
 void CudaQueue::submitted(const char* kernel, const Tensor& x, const char* error) {

@@ -97,7 +97,8 @@ void CompressedGradients::add_part(size_t bucket, const std::vector<size_t>& slo
     const Param& param = of.weights[slot]->param();
     std::string tensor_name = param.name() + " " + of.weights[slot]->use();
     if (const auto [part_of, parts] = matrix_part(param); parts > 1)
-      tensor_name += fmt::format(", part {} of {}", part_of, parts);
+      tensor_name +=
+          fmt::format(", part {} of {}", part_of, parts);  // an address of random numbers: it stays
     if (row_) {
       const FlatRange share = of.layout.piece(slot, *row_);
       if (share.count() == 0) continue;

@@ -1,7 +1,7 @@
 // Error feedback (Seide et al. 2014; Karimireddy et al., "Error feedback fixes SignSGD", ICML 2019): the compression
 // error of a step, the residual, is added to the values of the next step, so nothing is lost, only delayed.
 //
-//   ErrorFeedback feedback({numel, ...}, arena, /*enabled=*/true);
+//   ErrorFeedback feedback({numel, other_numel}, arena, /*enabled=*/true);
 //   feedback.add(tensor, first, count, x);               // x += residual
 //   ... decoded = decode(encode(x)) ...
 //   feedback.keep(tensor, first, count, x, decoded);     // residual = x - decoded

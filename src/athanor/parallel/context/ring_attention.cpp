@@ -153,7 +153,7 @@ struct RingAttention {
     const auto& [q, k, v, o, lse, document_starts, scale, plan] = saved;
     Ring ring(*plan, q, document_starts);
     Tensor dq_sum, first_keys;
-    Pair here(q.arena(), k.shape(), k.dtype()), next, sums, arriving, leaving;
+    Pair here(q.arena(), k.shape(), k.dtype()), next, sums, incoming, outgoing;
     copy(here.first, k);
     copy(here.second, v);
     Work sums_sent, sums_received;
@@ -180,16 +180,16 @@ struct RingAttention {
         accumulate(dq_sum, dq);
         sums_sent.wait();
         sums_received.wait();
-        sums = std::move(arriving);
+        sums = std::move(incoming);
         accumulate(sums.first, dk);
         accumulate(sums.second, dv);
       }
       if (ring.ranks() > 1) {
         // Sends the gradient sums of these keys on and receives those of the next keys; after the last step its own.
-        arriving = Pair(q.arena(), ring.shape_of(ring.source(step + 1), k), Dtype::f32);
-        leaving = std::move(sums);
-        sums_sent = ring.send(leaving.both, "ring gradients");
-        sums_received = ring.receive(arriving.both, "ring gradients");
+        incoming = Pair(q.arena(), ring.shape_of(ring.source(step + 1), k), Dtype::f32);
+        outgoing = std::move(sums);
+        sums_sent = ring.send(outgoing.both, "ring gradients");
+        sums_received = ring.receive(incoming.both, "ring gradients");
       }
       sent.wait();
       received.wait();
@@ -197,8 +197,8 @@ struct RingAttention {
     }
     sums_sent.wait();
     sums_received.wait();
-    const Pair& home = ring.ranks() > 1 ? arriving : sums;
-    return {as(dq_sum, q.dtype()), as(home.first, k.dtype()), as(home.second, v.dtype())};
+    const Pair& own = ring.ranks() > 1 ? incoming : sums;
+    return {as(dq_sum, q.dtype()), as(own.first, k.dtype()), as(own.second, v.dtype())};
   }
 };
 

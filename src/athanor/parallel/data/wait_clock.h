@@ -1,6 +1,6 @@
 // The time that a rank waits for communication.
 //
-//   WaitClock clock(trace);
+//   WaitClock clock(&trace);
 //   clock.wait(work, "wait for gradients");   // a span of that name, category "comm"
 //   const double seconds = clock.seconds();
 //

@@ -42,10 +42,10 @@ inline int64_t expert_micro_batches(int64_t num_micro_batches, int parts, int sh
 // Whether a rank's micro-batches fit those of its experts, each numbered as above.
 inline void check_expert_micro_batches(const std::vector<int64_t>& own,
                                        const std::vector<int64_t>& of_experts, int parts) {
-  check(
-      parts > 0 ? own == of_experts : own.size() == of_experts.size(),
-      "expert parallel: got experts on ranks with other micro-batches, expected {} neighbours with the same",
-      parts);
+  check(parts > 0 ? own == of_experts : own.size() == of_experts.size(),
+        "expert parallel: got an ep group whose ranks have different micro-batches, expected {} consecutive "
+        "ranks with the same ones",
+        parts);
 }
 
 }  // namespace athanor::parallel::expert

@@ -5,9 +5,9 @@
 //   exchange.split(*model.moe_layers()[i]);          // each layer, between declaring the model and allocating it
 //   ... the experts' gradients are summed over the ranks with the same experts (data/data_parallel.h, expert_group)
 //
-//   dispatch   depart() starts the all-to-all, arrive() waits for it and sorts the rows by expert
-//   combine    depart_home() starts the all-to-all back, come_home() waits for it
-// The gradient of each half is the matching half of the other exchange, so gradients overlap computation, too.
+//   dispatch   start_dispatch() starts the all-to-all, finish_dispatch() waits for it and sorts the rows by expert
+//   combine    start_combine() starts the all-to-all back, finish_combine() waits for it
+// The gradient of a start is the finish of the opposite all-to-all, and the reverse, so gradients overlap computation.
 //
 // Rank r of P has experts [r E/P, (r+1) E/P); all other parameters are replicated, and each rank has tokens of its own.
 // The function is that of one process: routing, capacity, token dropping and balancing are those of whole micro-batches
@@ -30,11 +30,11 @@ class ExpertParallel : public ExpertExchange {
 
   void split(MoeLayer& layer) { layer.split(*this, group_.rank(), group_.size()); }
 
-  std::shared_ptr<ExpertTrip> plan(const Tensor& x, const Routing& routing) override;
-  Var depart(const Var& rows, const std::shared_ptr<ExpertTrip>& trip) override;
-  Var arrive(const Var& away, const std::shared_ptr<ExpertTrip>& trip) override;
-  Var depart_home(const Var& results, const std::shared_ptr<ExpertTrip>& trip) override;
-  Var come_home(const Var& away, const std::shared_ptr<ExpertTrip>& trip) override;
+  std::shared_ptr<DispatchPlan> plan(const Tensor& x, const Routing& routing) override;
+  Var start_dispatch(const Var& rows, const std::shared_ptr<DispatchPlan>& plan) override;
+  Var finish_dispatch(const Var& sent, const std::shared_ptr<DispatchPlan>& plan) override;
+  Var start_combine(const Var& results, const std::shared_ptr<DispatchPlan>& plan) override;
+  Var finish_combine(const Var& sent, const std::shared_ptr<DispatchPlan>& plan) override;
 
  private:
   Group& group_;

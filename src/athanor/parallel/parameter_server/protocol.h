@@ -12,7 +12,7 @@
 //
 // and to server 0, after the header, the sums of its losses ("losses", f64). Compressed rows: coded_push.h. With load
 // balancing, worker 0 first tells each server how many micro-batches each data-parallel rank takes from this step on
-// ("shares of micro-batches", i64[W / parts]).
+// ("micro-batches per rank", i64[W / parts]).
 // When a worker may go on, every server answers it (the pull): the header ("answer", i64[8]), from server 0 the losses
 // of all pushes since the worker's last answer, and the server's row of every bucket's parameters ("parameters B", T).
 // Before the first step there is an answer without a push.

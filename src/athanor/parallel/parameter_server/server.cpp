@@ -175,7 +175,7 @@ void ParameterServer::record(const PushRecord& record) {
           "update {}: step {} with parameters of update {} (staleness {}){}",
           record.version, record.push.step, record.push.worker, record.pulled, record.staleness, then.version,
           then.push.step, then.pulled, then.staleness,
-          record.push.commit == then.push.commit ? "" : ", which was no commit then");
+          record.push.commit == then.push.commit ? "" : "; one of the two is a global barrier");
   }
   if (options_.on_push) options_.on_push(record);
 }
@@ -190,7 +190,7 @@ PushHeader ParameterServer::receive_header(int worker) {
 // Receives from worker 0 how many micro-batches each data-parallel rank takes; the order of sums follows from it.
 void ParameterServer::receive_shares() {
   std::vector<int64_t> counts(static_cast<size_t>(settings_.roles.workers / settings_.parts));
-  world_.recv(counts.data(), std::ssize(counts), Dtype::i64, 0, "shares of micro-batches").wait();
+  world_.recv(counts.data(), std::ssize(counts), Dtype::i64, 0, "micro-batches per rank").wait();
   micro_batches_.set(std::move(counts));
 }
 

@@ -32,8 +32,10 @@ void ServerShard::keep_rows(Dtype dtype) {
 }
 
 void ServerShard::need(const Param& param) {
-  fail("parameter server: got a use of '{}', expected none: servers keep rows of it and compute nothing",
-       param.name());
+  fail(
+      "parameter server: got a forward use of '{}' on a server, expected none: a server has only a shard of "
+      "it",
+      param.name());
 }
 
 FlatRange ServerShard::piece(const Param& param, int server) const {
@@ -75,7 +77,7 @@ void ServerShard::take(size_t bucket, const LeafRange& node, int64_t num_leaves)
 // Adds the gradients of a shared parameter's uses in the order of declaration.
 void ServerShard::finish() {
   for (std::vector<LeafRange>& partials : partials_) {
-    check(partials.size() == 1, "parameter server: got {} sums of a bucket that are not its whole",
+    check(partials.size() == 1, "parameter server: got {} partial sums of a bucket, expected one",
           partials.size());
     partials.clear();
   }

@@ -51,7 +51,7 @@ void ServerClient::share_micro_batches(std::vector<int64_t> counts) {
   std::vector<Work> sends;
   for (int server = 0; server < settings_.roles.servers; ++server)
     sends.push_back(world_.send(counts.data(), std::ssize(counts), Dtype::i64,
-                                settings_.roles.rank_of_server(server), "shares of micro-batches"));
+                                settings_.roles.rank_of_server(server), "micro-batches per rank"));
   for (Work& send : sends) clock_.wait(send, "wait for servers");
 }
 
@@ -89,8 +89,8 @@ AnswerHeader ServerClient::exchange(PushHeader push, double max_grad_norm, std::
   if (!sync) push_->push();
   for (Work& send : sends) clock_.wait(send, "wait for servers");
   AnswerHeader answer = wait_for_answers();
-  check(answer.step == push.step, "parameter server: got the answer of step {}, expected {}", answer.step,
-        push.step);
+  check(answer.step == push.step, "parameter server: got the reply to the push of step {}, expected {}",
+        answer.step, push.step);
   if (!sync) answer.grad_norm = norm;
   if (!std::isfinite(answer.grad_norm)) push_->skip_step();
   return answer;

@@ -33,8 +33,9 @@ Shard columns(const Param& param, const ShardingRow& row, const Group& group) {
         param.name(), param.shape(), length, row.unit);
   if (units % ranks == 0) return {.dim = 0, .axis = kAxis, .rank = group.rank(), .size = ranks};
   check(row.split == Split::grouped && ranks % units == 0,
-        "sharding: '{}' {}: got {} units of {} for {} ranks, expected a number that divides", param.name(),
-        param.shape(), units, row.unit, ranks);
+        "sharding: '{}' {}: got {} groups of {} rows for {} ranks, expected a number of ranks that divides "
+        "them",
+        param.name(), param.shape(), units, row.unit, ranks);
   const int size = static_cast<int>(units), copies = ranks / size;
   return {.dim = 0,
           .axis = kAxis,

@@ -47,17 +47,18 @@ void sum_of_neighbours(const std::vector<Piece>& pieces, Group& group) {
   const int64_t count = packed.numel();
   Tensor all = empty(packed.arena(), {group.size(), count}, Dtype::f32, Category::communication);
   if (packed.queue().device() == Device::null) return;
-  group.all_gather(packed.raw(), all.raw(), count, Dtype::f32, "partial gradients of neighbours").wait();
+  group.all_gather(packed.raw(), all.raw(), count, Dtype::f32, "partial gradients of replicated parameters")
+      .wait();
   int64_t at = 0;
   for (const Piece& piece : pieces) {
     Tensor sum = piece.gradient;
     const int first = group.rank() - piece.shard.copy;
     for (int place = 0; place < piece.shard.copies; ++place) {
-      const Tensor addend = all.flat((first + place) * count + at, sum.numel()).view(sum.shape());
+      const Tensor summand = all.flat((first + place) * count + at, sum.numel()).view(sum.shape());
       if (place == 0)
-        copy(sum, addend);
+        copy(sum, summand);
       else
-        kernels_of(sum).elementwise.accumulate(sum.queue(), sum, addend);
+        kernels_of(sum).elementwise.accumulate(sum.queue(), sum, summand);
     }
     at += sum.numel();
   }

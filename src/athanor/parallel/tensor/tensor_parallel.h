@@ -6,7 +6,7 @@
 //   ...                                                   // the step's gradients are complete
 //   sum_partial_gradients(model.params(), gradient_of, group);
 //   double squares = 0;
-//   for (param : model.params()) if (param->is_first_copy()) squares += sum_squares(gradient_of(*param));
+//   for (const auto& param : model.params()) if (param->is_first_copy()) squares += sum_squares(gradient_of(*param));
 //   group.all_reduce(&squares, 1, Dtype::f64, "gradient norm").wait();     // counts each element once
 //
 // gradient_of may return a shard (ZeRO), the same elements on all ranks. Errors: those of the group. Thread rule: one
@@ -29,7 +29,7 @@ void sum_partial_gradients(const std::vector<std::unique_ptr<Param>>& params,
                            const std::function<const Tensor&(Param&)>& gradient_of, Group& group);
 
 // The tokens of a pass as collective_ops.h shards them.
-class PartitionedTokens final : public TokenDeal {
+class PartitionedTokens final : public TokenPartition {
  public:
   explicit PartitionedTokens(Group& group) : group_(group) {}  // the group outlives it
   FlatRange own(int64_t tokens) const override;

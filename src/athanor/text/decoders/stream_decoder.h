@@ -2,7 +2,7 @@
 // known.
 //
 //   StreamDecoder decoder(tokenizer, prompt_ids);
-//   while (...) show(decoder.add(id));      // " vase" behind "the", "ase" behind "the v"
+//   for (int32_t id : ids) show(decoder.add(id));      // " vase" behind "the", "ase" behind "the v"
 //   show(decoder.finish());
 //
 // A token's text depends on its neighbours: the first token of a text loses its space, ##ing joins the word before it,

@@ -1,7 +1,7 @@
 // Byte-pair encoding (Sennrich et al. 2016): a word starts as its characters; the neighbouring pair with the lowest
 // merge rank (the leftmost of equal ones) is merged, until no pair has a merge.
 //
-//   BpeModel model(std::move(vocabulary), {{id_t, id_h}, ...}, options);
+//   BpeModel model(std::move(vocabulary), {{id_t, id_h}, {id_th, id_e}}, options);
 //   model.encode_word("the", ids);
 //
 // Cost: a word of n characters takes O(n log n), however long. Thread rule: const methods from any thread.

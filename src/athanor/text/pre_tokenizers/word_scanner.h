@@ -1,7 +1,7 @@
 // Hand-written scanners for the regular expressions that split text into words for GPT-2, GPT-4 (cl100k), Llama 3 and
 // Qwen 2. They split exactly as the expressions do, without the cost of a regex engine; the tests compare both.
 //
-//   for (size_t at = 0; at < text.size(); at = word_end(WordPattern::gpt2, text, at)) ...
+//   for (size_t at = 0; at < text.size(); at = word_end(WordPattern::gpt2, text, at)) count(at);
 //
 // Every byte is in exactly one word. Thread rule: pure functions.
 #pragma once

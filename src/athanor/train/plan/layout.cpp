@@ -114,8 +114,8 @@ void check_expert_shards(const ParallelConfig& p, int64_t dp) {
       nearest = shard;
   throw ConfigError(
       fmt::format(
-          "parallel.shard_degree: got {} with parallel.ep = {}, sets of {} ranks (x cp x tp), expected "
-          "a multiple of {} or at most {}",
+          "parallel.shard_degree: got {} with parallel.ep = {}, shard groups of {} ranks (with cp and tp), "
+          "expected a multiple of {} or at most {}",
           p.shard_degree, p.ep, p.shard_degree * p.cp * p.tp, p.ep, p.ep),
       fmt::format("the nearest is {}", nearest));
 }
@@ -166,7 +166,7 @@ void check_ranks(const Config& config, int all_ranks) {
       throw ConfigError(fmt::format("parallel.{}: got {} in a world of {} ranks{}, expected a divisor of {}",
                                     name, size, world_size, with,
                                     with.empty() ? "them" : fmt::format("{}", world_size / (others / size))),
-                        fmt::format("a model is shared by {} ranks each time: launch -n {} or -n {}", others,
+                        fmt::format("a replica of the model takes {} ranks: launch -n {} or -n {}", others,
                                     world_size / others * others, (world_size / others + 1) * others));
     }
     if (size > 1) axes += fmt::format("{}parallel.{} = {}", axes.empty() ? "" : " and ", name, size);

@@ -33,11 +33,11 @@ struct WorstShares {
 // In the first distribution this rank has the most micro-batches possible. In each further one it holds more partial
 // sums of the tree: ranks before it take some of its micro-batches, so that its leaves begin elsewhere.
 WorstShares worst_shares(const Training& training, int64_t micro_batches_of_step, int parts) {
-  const LoadBalancers& dealers = training.load_balancers();
+  const LoadBalancers& balancers = training.load_balancers();
   WorstShares worst;
-  if (dealers.group == nullptr || !training.parallel) return worst;
-  const int units = *std::max_element(dealers.units.begin(), dealers.units.end()) + 1;
-  const int unit = dealers.units[static_cast<size_t>(dealers.group->rank())];
+  if (balancers.group == nullptr || !training.parallel) return worst;
+  const int units = *std::max_element(balancers.units.begin(), balancers.units.end()) + 1;
+  const int unit = balancers.units[static_cast<size_t>(balancers.group->rank())];
   if (units == 1) return worst;
   const auto [first_micro_batch, last_micro_batch] =
       training.parallel->summed_micro_batches(micro_batches_of_step);
@@ -242,7 +242,7 @@ std::string ways_to_fit(const PlanRequest& request) {
   };
   add(config.train.micro_batch_size == 1, "train.micro_batch_size = 1");
   add(config.parallel.zero_stage == 3 || request.world_size == 1 || config.parameter_server.servers > 0,
-      "parallel.zero_stage = 3 (weights, gradients and optimizer state shared by the ranks)");
+      "parallel.zero_stage = 3 (weights, gradients and optimizer state are sharded)");
   add(config.optimizer.state == "8bit" || config.parameter_server.servers > 0, "optimizer.state = \"8bit\"");
   add(config.offload.optimizer != "memory" || config.parameter_server.servers > 0,
       "offload.optimizer = \"disk\"");

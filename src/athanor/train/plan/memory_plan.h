@@ -2,7 +2,7 @@
 // device.
 //
 //   const MemoryPlan plan = plan_memory({config, num_channels, rank, world_size});
-//   plan.usage.peak_total      // bytes; the arena's measured peak agrees within 3 %
+//   print(plan.usage.peak_total);      // bytes; the arena's measured peak agrees within 3 %
 //
 // Nothing is allocated and nothing computed: tensors get addresses, kernels do nothing. Takes milliseconds, also for
 // steps of a million micro-batches: without a pipeline a few of them are enough to know the peak. Errors: ConfigError

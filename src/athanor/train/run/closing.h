@@ -1,6 +1,6 @@
 // The summary at the end of a run: how it ended, time, losses, and what to do next.
 //
-//   const Ending ending{.status = "interrupted", .step = 71, .total_steps = 500, .saved_step = 71, ...};
+//   const Ending ending{.status = "interrupted", .step = 71, .total_steps = 500, .saved_step = 71};
 //   console.header(closing_title(ending), closing_rows(ending));
 //
 //   ╭─ first · interrupted at step 71 of 500, saved ─────────────────────────────╮

@@ -135,7 +135,8 @@ Rows header_rows(const Config& config, const Training& training, std::span<const
                                m.num_experts_per_tok, m.num_experts, m.n_shared_experts,
                                m.moe_intermediate_size, training.model->moe_layers().size(), m.scoring_func));
   if (const auto origin = config.origins.find("model.num_hidden_layers");
-      origin != config.origins.end() && origin->second.kind == Origin::Kind::source) {
+      origin != config.origins.end() &&
+      (origin->second.kind == Origin::Kind::source || origin->second.kind == Origin::Kind::model_config)) {
     const auto tokenizer = config.origins.find("data.tokenizer");
     const bool both = tokenizer != config.origins.end() && tokenizer->second.kind == Origin::Kind::source;
     rows.emplace_back("", fmt::format("{} of {}", both ? "architecture and tokenizer" : "architecture",

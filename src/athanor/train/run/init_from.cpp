@@ -75,8 +75,13 @@ InitSource open_source(Env& env, const Config& config) {
 
 }  // namespace
 
-OpenInitSource init_source(Env& env) {
-  return [&env](const Config& config) { return open_source(env, config); };
+ConfigSources config_sources(Env& env) {
+  return {.init_from = [&env](const Config& config) { return open_source(env, config); },
+          .model_config =
+              [&env](const std::string& path) {
+                const Config read = load_hf_config(env, path);
+                return InitSource{.model = read.model, .what = read.origins.at("model.model_type").text};
+              }};
 }
 
 }  // namespace athanor::train::run

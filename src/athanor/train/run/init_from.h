@@ -1,6 +1,6 @@
-// Settings that come with train.init_from: the architecture of its weights and their tokenizer.
+// Settings that come with train.init_from, the architecture of its weights and their tokenizer, and with model.config.
 //
-//   const Config config = load_config(env, "finetune.toml", sets, init_source(env));
+//   const Config config = load_config(env, "finetune.toml", sets, config_sources(env));
 //
 // train.init_from names a run, a checkpoint or a Hugging Face folder. A config whose data.tokenizer differs from the
 // source's (by the hash that token files carry) is refused, because the same ids would mean other text. A resumed run
@@ -14,6 +14,6 @@
 
 namespace athanor::train::run {
 
-OpenInitSource init_source(Env& env);
+ConfigSources config_sources(Env& env);
 
 }  // namespace athanor::train::run

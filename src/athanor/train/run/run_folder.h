@@ -2,7 +2,7 @@
 //
 //   const RunFolder folder(config);
 //   const FolderLock lock = lock_run(folder.path);
-//   folder.file("metrics.jsonl"), folder.checkpoints()
+//   const std::string metrics = folder.file("metrics.jsonl"), checkpoints = folder.checkpoints();
 //
 // Errors: Error for a run that another process trains; ConfigError for a change that a resumed run may not have. Thread
 // rule: pure functions of the config and the file system.

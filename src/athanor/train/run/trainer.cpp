@@ -340,7 +340,7 @@ void Trainer::loop() {
     loader.emplace(reader, state_.step + 1, config_.train.steps, training_->own_micro_batches());
   };
   open_loader();
-  LoadBalancer dealer(config_, *training_);
+  LoadBalancer balancer(config_, *training_);
   LossWatch watch(state_.step > 0 ? std::optional<double>(report_.valid_loss_first) : std::nullopt);
   const int64_t first_step = state_.step + 1;
   for (bool stop = false; state_.step < config_.train.steps && !stop;) {
@@ -395,10 +395,10 @@ void Trainer::loop() {
       recorder_->warning(
           fmt::format("the last evaluation was interrupted: athanor evaluate {}", folder_.path));
     if ((state_.step - first_step + 1 == kTracedSteps || done || stop)) write_trace();
-    if (dealer.after_step(state_.step, result.seconds, !done && !stop)) {
+    if (balancer.after_step(state_.step, result.seconds, !done && !stop)) {
       open_loader();
-      recorder_->message(
-          fmt::format("step {}: micro-batches by speed: {}", state_.step, fmt::join(dealer.counts(), ", ")));
+      recorder_->message(fmt::format("step {}: load balancing: micro-batches per rank are {}", state_.step,
+                                     fmt::join(balancer.counts(), ", ")));
     }
     if (stop && !done) report_.status = "interrupted";
   }

@@ -86,7 +86,7 @@ Error open(int device, const std::byte* id, int rank, int size, Communicator** c
 Error is_ready(Communicator* communicator, bool* ready) {
   const std::lock_guard lock(communicator->room->mutex);
   *ready = communicator->room->present >= communicator->room->size;
-  if (communicator->room->differs) return "messages of different lengths meet";
+  if (communicator->room->differs) return "a send and its receive have different lengths";
   return communicator->room->aborted ? "a remote process exited" : nullptr;
 }
 

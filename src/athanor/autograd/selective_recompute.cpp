@@ -1,12 +1,12 @@
-#include "athanor/autograd/redo.h"
+#include "athanor/autograd/selective_recompute.h"
 
 namespace athanor::autograd {
 
-void Redo::forget() {
+void RecomputedValue::release() {
   if (const auto storage = value_.lock()) storage->release();
 }
 
-void Redo::restore() {
+void RecomputedValue::restore() {
   const auto storage = value_.lock();
   if (storage == nullptr || !storage->released()) return;
   for (const auto& input : inputs_) input->restore();

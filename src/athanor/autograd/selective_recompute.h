@@ -2,12 +2,13 @@
 // value that is cheap to compute (a norm, an activation function, attention) is freed at the end of its block's forward
 // pass, and recomputed when the backward pass first needs it.
 //
-//   auto redo = std::make_shared<Redo>(y, [=] { return gelu(x); }, redos_of_x);
-//   redo->forget();     // frees y's memory; tensors that share it stay valid objects
-//   redo->restore();    // and hold the same values again
+//   auto gelu_of_x = std::make_shared<RecomputedValue>(y, [=] { return gelu(x); }, inputs);
+//   gelu_of_x->release();    // frees the memory of y; tensors that share it stay valid objects
+//   gelu_of_x->restore();    // computes it again: they hold the same values
 //
-// Kernels depend on nothing but their inputs, so the values have the same bits. apply() makes a Redo for operations
-// with kCheapToRedo, on tapes between begin_redo() and end_redo(). Thread rule: that of the Tape.
+// Kernels depend on nothing but their inputs, so the values have the same bits. apply() makes a RecomputedValue for
+// operations with kCheapToRecompute, on tapes between begin_selective_recompute() and end_selective_recompute().
+// Thread rule: that of the Tape.
 #pragma once
 
 #include <functional>
@@ -25,14 +26,15 @@ class Restorable {
   virtual void restore() = 0;
 };
 
-class Redo final : public Restorable {
+class RecomputedValue final : public Restorable {
  public:
   // `inputs`: of the values that `make` computes from, those that may be out of memory as well.
-  Redo(const Tensor& value, std::function<Tensor()> make, std::vector<std::shared_ptr<Restorable>> inputs)
+  RecomputedValue(const Tensor& value, std::function<Tensor()> make,
+                  std::vector<std::shared_ptr<Restorable>> inputs)
       : value_(value.storage()), make_(std::move(make)), inputs_(std::move(inputs)) {}
 
   bool is(const Tensor& value) const { return value_.lock() == value.storage(); }
-  void forget();
+  void release();
   void restore() override;  // does nothing if the value is in memory, or no tensor refers to it any more
 
  private:
