@@ -17,7 +17,6 @@
 #include "athanor/kernels/table.h"
 #include "athanor/observe/report.h"
 #include "athanor/train/engine/setup.h"
-#include "athanor/train/plan/layout.h"
 #include "athanor/train/run/init_from.h"
 #include "bench.h"
 
@@ -72,19 +71,17 @@ BenchCompression::Result BenchCompression::train(const Mode& mode) const {
     config.compression.warmup_steps = compression_warmup(config.compression.method, steps);
   config.train.eval_every = 0;
   validate(config);
-  check_ranks(config, ranks);
+  const Layout layout = make_layout(config, {.world_size = ranks});
   Result result{.mode = mode.name()};
   std::mutex mutex;
   run_ranks(make_thread_worlds(ranks), [&](World& world) {
     ThreadPool pool(1);
     const auto queue = make_cpu_queue(&pool, best_isa());
     Arena arena(*queue);
-    Mesh mesh(mesh_shape(config, ranks), world);
-    Group& all = mesh.group(Axis::dp);
-    Training training(config, static_cast<int64_t>(data_.channels.size()), all, arena, nullptr, nullptr);
-    training.lay_out(mesh);
+    Groups groups(layout, world);
+    Training training(config, layout, groups, arena,
+                      {.num_channels = static_cast<int64_t>(data_.channels.size())});
     training.allocate();
-    const ReplicaGroups& replica_groups = training.replica_groups();
     training.model->initialize(config.train.seed);
     TrainState state = first_state(config);
     const BatchReader reader(data_.channels,
@@ -93,9 +90,9 @@ BenchCompression::Result BenchCompression::train(const Mode& mode) const {
     const std::vector<int64_t> micro_batches =
         training.parallel->micro_batches_of_step(training.num_micro_batches);
     const auto sent = [&] {
-      Traffic traffic = all.traffic();
-      for (const Group* part : {replica_groups.inner.get(), replica_groups.across.get()})
-        if (part != nullptr) traffic += part->traffic();
+      Traffic traffic = groups.data->traffic();
+      if (layout.local_sgd > 1)
+        for (const Group* part : {groups.dense.sum, groups.dense.average}) traffic += part->traffic();
       return static_cast<double>(traffic.total().bytes);
     };
     double before = 0.0, loss = 0.0;
@@ -109,14 +106,14 @@ BenchCompression::Result BenchCompression::train(const Mode& mode) const {
       });
       if (step > steps - kLastSteps) loss += done.loss;
     }
-    all.barrier("end");
+    groups.data->barrier("end");
     const auto counted = static_cast<double>(steps - config.compression.warmup_steps);
     const std::lock_guard lock(mutex);
     result.loss = loss / static_cast<double>(std::min(steps, kLastSteps));
     result.bytes += (sent() - before) / counted / ranks;
-    if (replica_groups.across)
+    if (layout.local_sgd > 1)
       result.between_groups +=
-          static_cast<double>(replica_groups.across->traffic().total().bytes) / counted / ranks;
+          static_cast<double>(groups.dense.average->traffic().total().bytes) / counted / ranks;
   });
   return result;
 }

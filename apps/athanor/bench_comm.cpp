@@ -62,9 +62,9 @@ struct BenchComm {
   bool has_rows() const { return op != "all_reduce" && op != "broadcast"; }
   void validate() const;
   void start_ranks() const;
-  void run_rank(Group& group) const;
+  void run_rank(World& world) const;
   template <typename T>
-  void measure(Group& group) const;
+  void measure(World& world) const;
   void print(const Series& seconds, const Series& copies) const;
 };
 
@@ -96,7 +96,8 @@ void BenchComm::validate() const {
 }
 
 template <typename T>
-void BenchComm::measure(Group& group) const {
+void BenchComm::measure(World& world) const {
+  Group& group = world.all();
   const int me = group.rank(), n = group.size();
   const auto count = static_cast<int64_t>(size_bytes / sizeof(T));
   const int64_t row = has_rows() ? count / n : count;
@@ -105,13 +106,13 @@ void BenchComm::measure(Group& group) const {
   using Bits = std::conditional_t<sizeof(T) == 2, uint16_t, uint32_t>;
   // As training holds its gradients.
   const auto queue = make_cpu_queue(nullptr, best_isa());
-  Arena arena(*queue);
+  Arena arena(*queue, 0, [&world](size_t bytes) { return world.allocate(bytes); });
   std::vector<std::shared_ptr<Storage>> storages;
   const auto buffer = [&](int64_t elements, const char* name) {
     const size_t bytes = static_cast<size_t>(elements) * sizeof(T);
-    storages.push_back(shared == "yes"
-                           ? arena.adopt(group.allocate_shared(bytes, name), bytes, Category::communication)
-                           : arena.allocate(bytes, Category::communication));
+    storages.push_back(shared == "yes" ? arena.allocate_shareable(bytes, Category::communication)
+                                       : arena.allocate(bytes, Category::communication));
+    if (shared == "yes") group.share({storages.back(), storages.back()->data()}, bytes, name);
     return static_cast<T*>(static_cast<void*>(storages.back()->data()));
   };
   T* in = buffer(in_count, "input");
@@ -193,9 +194,9 @@ void BenchComm::print(const Series& seconds, const Series& copies) const {
       << std::flush;
 }
 
-void BenchComm::run_rank(Group& group) const {
-  if (dtype == "bf16") return measure<Bf16>(group);
-  measure<float>(group);
+void BenchComm::run_rank(World& world) const {
+  if (dtype == "bf16") return measure<Bf16>(world);
+  measure<float>(world);
 }
 
 void BenchComm::start_ranks() const {
@@ -217,11 +218,11 @@ void BenchComm::run() const {
   const RankEnvironment place =
       parse_rank_environment([](const char* name) -> const char* { return std::getenv(name); });
   if (place.launched) {
-    run_rank(*open_shm_group(place.shm_fd, place.rank, num_ranks));
+    run_rank(*open_shm_world(place.shm_fd, place.rank, num_ranks));
   } else if (transport == "shm") {
     start_ranks();
   } else {
-    run_ranks(make_thread_groups(num_ranks), [&](Group& group) { run_rank(group); });
+    run_ranks(make_thread_worlds(num_ranks), [&](World& world) { run_rank(world); });
   }
 }
 

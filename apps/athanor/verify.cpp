@@ -17,9 +17,7 @@
 #include "athanor/config/print.h"
 #include "athanor/config/validate.h"
 #include "athanor/data/dataset.h"
-#include "athanor/train/engine/replica_groups.h"
-#include "athanor/train/plan/layout.h"
-#include "athanor/train/plan/layout_walk.h"
+#include "athanor/layout/enumerate.h"
 #include "athanor/train/run/init_from.h"
 #include "athanor/train/verify/verify.h"
 #include "command.h"
@@ -43,8 +41,8 @@ struct VerifyCommand {
   void run();
 
  private:
-  TriedLayout try_layout(const ParallelConfig& layout, const VerifyRun& one) const;
-  TriedLayout try_or_fail(const ParallelConfig& layout, const VerifyRun& one) const;
+  TriedLayout try_layout(const Layout& layout, const VerifyRun& one) const;
+  TriedLayout try_or_fail(const Layout& layout, const VerifyRun& one) const;
   std::string settings() const;
   void one_layout();
   void every_layout() const;
@@ -53,12 +51,9 @@ struct VerifyCommand {
   Dataset data_;
 };
 
-TriedLayout VerifyCommand::try_layout(const ParallelConfig& layout, const VerifyRun& one) const {
-  TriedLayout tried{.layout = layout,
-                    .servers = config_.parameter_server.servers,
-                    .ranks = ranks_of(layout, config_.parameter_server.servers),
-                    .difference = {}};
-  tried.must_be_bitwise = keeps_order(layout);
+TriedLayout VerifyCommand::try_layout(const Layout& layout, const VerifyRun& one) const {
+  TriedLayout tried{.layout = layout, .ranks = layout.world_size(), .difference = {}};
+  tried.must_be_bitwise = layout.keeps_order();
   tried.difference = compare(run_layout(in_layout(config_, layout), data_.channels, steps, tried.ranks), one);
   const LayoutDifference& d = tried.difference;
   const bool near = config_.precision.compute == "f32"
@@ -70,22 +65,20 @@ TriedLayout VerifyCommand::try_layout(const ParallelConfig& layout, const Verify
 }
 
 void VerifyCommand::one_layout() {
-  ParallelConfig layout = config_.parallel;
-  const int64_t servers = config_.parameter_server.servers;
-  const int num_ranks = ranks > 0 ? ranks : ranks_of(layout, servers);
-  check_ranks(config_, num_ranks);
-  layout.dp = mesh_shape(config_, num_ranks).dp;
-  if (config_.local_sgd.sync_interval > 0)
-    config_.local_sgd.group_size = replica_group_ranks(config_, static_cast<int>(layout.dp), num_ranks);
-  const Config alone =
-      one_process(in_layout(config_, layout));  // local SGD: each replica group by one process
-  const VerifyRun one = run_layout(alone, data_.channels, steps, ranks_of(alone.parallel, servers));
+  const ParallelConfig& p = config_.parallel;
+  const int64_t asked = p.pp * std::max<int64_t>(1, p.dp) * p.cp * p.tp + config_.parameter_server.servers;
+  const int num_ranks = ranks > 0 ? ranks : static_cast<int>(asked);
+  const Layout layout = make_layout(config_, {.world_size = num_ranks, .ranks_of_host = num_ranks});
+  Config alone = in_layout(config_, layout);
+  const int groups = layout.local_sgd;  // local SGD: each replica group by one process
+  alone = one_process(alone);
+  const VerifyRun one = run_layout(alone, data_.channels, steps, groups);
   const TriedLayout tried = try_layout(layout, one);
   if (json) {
     std::cout << tried.report().to_json();
   } else {
-    std::cout << fmt::format("{}, {} rank{}, {} steps in {}, beside one process\n", text_of(layout, servers),
-                             num_ranks, num_ranks == 1 ? "" : "s", steps, config_.precision.compute);
+    std::cout << fmt::format("{}, {} rank{}, {} steps in {}, beside one process\n", layout.text(), num_ranks,
+                             num_ranks == 1 ? "" : "s", steps, config_.precision.compute);
     const auto line = [](const char* name, const Largest& largest) {
       std::cout << fmt::format("  {:<10} {:>9.2e}{}\n", name, largest.value,
                                largest.where.empty() ? "" : "  " + largest.where);
@@ -100,7 +93,7 @@ void VerifyCommand::one_layout() {
 }
 
 // An error that ends a try becomes part of the result.
-TriedLayout VerifyCommand::try_or_fail(const ParallelConfig& layout, const VerifyRun& one) const {
+TriedLayout VerifyCommand::try_or_fail(const Layout& layout, const VerifyRun& one) const {
   try {
     return try_layout(layout, one);
   } catch (const Error& error) {
@@ -122,7 +115,7 @@ std::string VerifyCommand::settings() const {
 
 void VerifyCommand::every_layout() const {
   const int most = ranks > 0 ? ranks : 8;
-  const LayoutWalk walk = walk_layouts(config_, most);
+  const Enumeration walk = enumerate(config_, most);
   LayoutTable table{.most_ranks = most, .legal = std::ssize(walk.legal), .refused = walk.refused};
   std::vector<size_t> chosen(walk.legal.size());
   std::iota(chosen.begin(), chosen.end(), size_t{0});
@@ -147,7 +140,7 @@ void VerifyCommand::every_layout() const {
       left, jobs > 0 ? jobs : num_usable_cpus(),
       [&](size_t i) { return line_of(try_or_fail(walk.legal[i], one)); },
       [&](size_t i, const WorkEnd& end) {
-        const ParallelConfig& layout = walk.legal[i];
+        const Layout& layout = walk.legal[i];
         tried[i] = end.died.empty() ? of_layout(tried_of(end.text, "a trial"), layout)
                                     : failed_layout(layout, "its process ended: " + end.died);
         if (end.died.empty()) known.add(tried[i]);  // one that was killed is tried again

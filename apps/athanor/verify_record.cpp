@@ -7,8 +7,8 @@
 
 #include "athanor/base/check.h"
 #include "athanor/base/error.h"
+#include "athanor/layout/enumerate.h"
 #include "athanor/store/json.h"
-#include "athanor/train/plan/layout_walk.h"
 
 namespace athanor::apps {
 namespace {
@@ -82,8 +82,8 @@ LayoutRecord::LayoutRecord(const std::string& path, const std::string& settings)
   file_->flush();
 }
 
-const TriedLayout* LayoutRecord::find(const ParallelConfig& layout) const {
-  const auto found = known_.find(text_of(layout));
+const TriedLayout* LayoutRecord::find(const Layout& layout) const {
+  const auto found = known_.find(layout.text());
   return found == known_.end() ? nullptr : &found->second;
 }
 

@@ -25,7 +25,7 @@ class LayoutRecord {
   // `settings` identifies what results depend on: what a layout is compared with, and by which program.
   LayoutRecord(const std::string& path, const std::string& settings);
 
-  const TriedLayout* find(const ParallelConfig& layout) const;
+  const TriedLayout* find(const Layout& layout) const;
   void add(const TriedLayout& tried);
 
  private:

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "athanor/train/plan/layout_walk.h"
+#include "athanor/layout/enumerate.h"
 
 namespace athanor::apps {
 namespace {
@@ -52,7 +52,7 @@ std::string TriedLayout::verdict() const {
 
 Report TriedLayout::report() const {
   Report report;
-  report["layout"] = text_of(layout, servers);
+  report["layout"] = layout.text();
   report["ranks"] = int64_t{ranks};
   const auto put = [&](const char* name, const Largest& largest) {
     report[name]["difference"] = largest.value;
@@ -70,14 +70,14 @@ Report TriedLayout::report() const {
   return report;
 }
 
-TriedLayout failed_layout(const ParallelConfig& layout, const std::string& error) {
-  TriedLayout tried{.layout = layout, .ranks = ranks_of(layout), .difference = {}, .error = error};
+TriedLayout failed_layout(const Layout& layout, const std::string& error) {
+  TriedLayout tried{.layout = layout, .ranks = layout.world_size(), .difference = {}, .error = error};
   tried.difference.bitwise = false;
-  tried.must_be_bitwise = keeps_order(layout);
+  tried.must_be_bitwise = layout.keeps_order();
   return tried;
 }
 
-TriedLayout of_layout(TriedLayout tried, const ParallelConfig& layout) {
+TriedLayout of_layout(TriedLayout tried, const Layout& layout) {
   tried.layout = layout;
   return tried;
 }
@@ -140,7 +140,7 @@ std::string table_header() {
 
 std::string row_of(const TriedLayout& tried) {
   const LayoutDifference& d = tried.difference;
-  return fmt::format("| {} | {} | {:.1e} | {:.1e} | {:.1e} | {:.1e} | {} |\n", text_of(tried.layout),
+  return fmt::format("| {} | {} | {:.1e} | {:.1e} | {:.1e} | {:.1e} | {} |\n", tried.layout.text(),
                      tried.ranks, d.loss.value, d.grad_norm.value, d.gradient.value, d.weight.value,
                      tried.verdict());
 }

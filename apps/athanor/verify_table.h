@@ -19,8 +19,7 @@
 namespace athanor::apps {
 
 struct TriedLayout {
-  ParallelConfig layout;
-  int64_t servers = 0;  // parameter servers, beside the ranks of the layout
+  Layout layout;
   int ranks = 1;
   LayoutDifference difference;
   bool must_be_bitwise = false, holds = false;
@@ -31,9 +30,9 @@ struct TriedLayout {
 };
 
 // A layout whose try ended with an error.
-TriedLayout failed_layout(const ParallelConfig& layout, const std::string& error);
+TriedLayout failed_layout(const Layout& layout, const std::string& error);
 // `tried` with its layout set. For a result that was read from text, which has the layout's name but not its settings.
-TriedLayout of_layout(TriedLayout tried, const ParallelConfig& layout);
+TriedLayout of_layout(TriedLayout tried, const Layout& layout);
 
 struct LayoutTable {
   int most_ranks = 8;

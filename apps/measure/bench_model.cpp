@@ -16,10 +16,9 @@ constexpr int64_t kMostTokens = int64_t{1}
                                 << 28;  // the memory plan of a step runs all its kernels on nothing
 
 // As training would run it: with the recompute policy that its budget asks for.
-Config checked(const Config& config, int64_t num_channels) {
+Layout checked_layout(const Config& config, int64_t num_channels) {
   validate(config);
-  const MemoryPlan plan = plan_that_fits({.config = config, .num_channels = num_channels}, 1);
-  return plan.request.config;
+  return plan_that_fits({.config = config, .num_channels = num_channels}, 1).layout;
 }
 
 }  // namespace
@@ -38,10 +37,12 @@ Config bench_config(const std::string& preset, int64_t batch, int64_t seq, int64
 }
 
 BenchModel::BenchModel(const Config& config, Queue& queue, int64_t num_channels)
-    : config_(checked(config, num_channels)),
+    : config_(config),
       arena_(queue),
-      group_(make_single_group()),
-      training_(config_, num_channels, *group_, arena_, nullptr, nullptr),
+      layout_(checked_layout(config, num_channels)),
+      world_(make_single_world()),
+      groups_(layout_, *world_),
+      training_(config_, layout_, groups_, arena_, {.num_channels = num_channels}),
       state_(first_state(config_)) {
   training_.allocate();
   training_.model->initialize(1);

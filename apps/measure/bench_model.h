@@ -34,7 +34,9 @@ class BenchModel {
  private:
   Config config_;
   Arena arena_;
-  std::unique_ptr<Group> group_;
+  Layout layout_;
+  std::unique_ptr<World> world_;
+  Groups groups_;
   Training training_;
   TrainState state_;
 };

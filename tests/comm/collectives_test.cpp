@@ -98,9 +98,11 @@ TYPED_TEST(AllDtypes, AllToAll) {
 }
 
 TEST(SingleGroup, AllToAllAndSharedMemory) {
-  const auto group = make_single_group();
+  const auto world = make_single_world();
+  Group* group = &world->all();
   const auto in = samples<float>(0, 0, 100);
-  const auto memory = group->allocate_shared(400, "out");
+  const auto memory = world->allocate(400);
+  group->share(memory, 400, "out");
   auto* out = static_cast<float*>(static_cast<void*>(memory.get()));
   EXPECT_EQ(out[99], 0.0f);
   group->all_to_all(in.data(), out, 100, Dtype::f32, "x").wait();
@@ -237,7 +239,7 @@ TEST(Collectives, WrongArgumentsThrowAtTheCall) {
       EXPECT_THROW(group->all_gather(nullptr, x, 1, Dtype::u8, "x").wait(), Error);
       EXPECT_THROW(group->all_to_all(x, nullptr, 1, Dtype::u8, "x").wait(), Error);
       EXPECT_THROW(group->all_to_all(x, x, -1, Dtype::u8, "x").wait(), Error);
-      EXPECT_THROW(group->allocate_shared(SIZE_MAX, "x"), Error);
+      EXPECT_THROW(group->share(nullptr, SIZE_MAX, "x"), Error);
       EXPECT_THROW(group->broadcast(x, 1, Dtype::f32, group->size(), "x").wait(), Error);
       EXPECT_THROW(group->broadcast(x, 1, Dtype::f32, -1, "x").wait(), Error);
       EXPECT_THROW(group->all_reduce_tree({{0, 1, nullptr}}, 1, x, 1, "x").wait(), Error);

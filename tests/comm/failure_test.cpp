@@ -121,8 +121,8 @@ TEST(Mismatch, AnyDifference) {
        [](Group& g, void*) {
          all_to_all_of({5, 2}, {3, 2}, Dtype::f32)(g);
        }},
-      {[](Group& g, void*) { g.allocate_shared(4096, "x"); },
-       [](Group& g, void*) { g.allocate_shared(8192, "x"); }},
+      {[](Group& g, void*) { g.share(nullptr, 4096, "x"); },
+       [](Group& g, void*) { g.share(nullptr, 8192, "x"); }},
       {[](Group& g, void* d) { g.all_reduce(d, 0, Dtype::f32, "x").wait(); },
        [](Group& g, void*) { g.barrier("x"); }},
       {[&](Group& g, void* d) { g.all_reduce(d, 8, Dtype::f32, head + "1").wait(); },

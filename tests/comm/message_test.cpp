@@ -113,7 +113,7 @@ TEST(Messages, FromSharedMemory) {
   const auto groups = make_thread_groups(3, small_rings());
   run_ranks(groups, [&](Group& group) {
     const int64_t count = 700'001;  // several portions
-    const auto memory = group.allocate_shared(static_cast<size_t>(count) * sizeof(float) + 64, "x");
+    const auto memory = share_bytes(group, static_cast<size_t>(count) * sizeof(float) + 64);
     auto* data = static_cast<float*>(static_cast<void*>(memory.get())) + 16;
     for (int64_t i = 0; i < count; ++i) data[i] = static_cast<float>(i % 1013 + group.rank());
     std::vector<float> got(static_cast<size_t>(count));

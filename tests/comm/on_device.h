@@ -23,7 +23,6 @@ class OnDevice final : public Group {
   const std::string& name() const override { return real_.name(); }
 
   Work start(Call call, Buffers buffers, Start how) override {
-    if (call.collective == Collective::allocate_shared) return start_allocation(std::move(call), buffers);
     const BufferElements elements = elements_of(call, buffers, rank(), size());
     const bool in_place = buffers.in == buffers.out;
     std::vector<Buffer> copies;
@@ -46,17 +45,6 @@ class OnDevice final : public Group {
   void abort(const std::string& reason) override { real_.abort(reason); }
 
  private:
-  // The host's copy of what the device has.
-  Work start_allocation(Call call, const Buffers& buffers) {
-    const auto size_bytes = static_cast<size_t>(call.count);
-    std::shared_ptr<std::byte> memory;
-    real_.start(std::move(call), {.memory = &memory}, Start::at_once).wait();
-    auto copy = std::make_shared<std::vector<std::byte>>(size_bytes);
-    queue_.copy_out(copy->data(), memory.get(), size_bytes);
-    *buffers.memory = {copy, copy->data()};
-    return {};
-  }
-
   struct Buffer {
     Tensor tensor;         // undefined: of nothing
     void* host = nullptr;  // where it goes when the call is done

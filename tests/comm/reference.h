@@ -7,7 +7,9 @@
 #include <cstring>
 #include <vector>
 
+#include "athanor/comm/group.h"
 #include "athanor/comm/options.h"
+#include "athanor/comm/shm/shared_regions.h"
 #include "athanor/comm/tree.h"
 #include "athanor/tensor/dtype.h"
 
@@ -102,6 +104,13 @@ inline std::vector<float> node_sum(const LeafRange& range, int64_t num_leaves, i
     for (size_t i = 0; i < static_cast<size_t>(count); ++i)
       values[static_cast<size_t>(add.into)][i] += values[static_cast<size_t>(add.from)][i];
   return values[0];
+}
+
+// Memory of a rank that is a thread, shared with the others.
+inline std::shared_ptr<std::byte> share_bytes(Group& group, size_t size_bytes) {
+  auto memory = map_shared_memory(size_bytes);
+  group.share(memory, size_bytes, "memory");
+  return memory;
 }
 
 }  // namespace athanor::tests

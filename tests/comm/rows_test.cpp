@@ -149,7 +149,7 @@ TEST(AllToAllV, NothingAtAllAndOneRankToOneOther) {
   });
 }
 
-// From buffers of allocate_shared(), and with one buffer that is not.
+// From shared buffers, and with one buffer that is not.
 TEST(SharedBuffers, SameBitsInPlace) {
   for (int n : {2, 3, 5}) {
     const auto groups = make_thread_groups(n, small_slots());
@@ -157,7 +157,7 @@ TEST(SharedBuffers, SameBitsInPlace) {
       const int me = group.rank();
       const int64_t count = 9000 + 17;
       const auto bytes = static_cast<size_t>(n * count) * sizeof(float);
-      const auto memory = group.allocate_shared(bytes, "in");
+      const auto memory = share_bytes(group, bytes);
       auto* shared = static_cast<float*>(static_cast<void*>(memory.get()));
       auto in = samples<float>(me, 0, n * count);
       std::copy(in.begin(), in.end(), shared);

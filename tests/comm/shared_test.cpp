@@ -31,13 +31,18 @@ GroupOptions page_slots() {
   return options;
 }
 
+using Allocate = std::function<std::shared_ptr<std::byte>(size_t)>;
+const Allocate kOfProcess = [](size_t size_bytes) { return map_shared_memory(size_bytes); };
+
 // Elements of shared memory, or not, that start at some offset.
 template <typename T>
 class Buffer {
  public:
-  Buffer(Group& group, bool shared, int64_t offset, int64_t count) : count_(static_cast<size_t>(count)) {
+  Buffer(Group& group, bool shared, int64_t offset, int64_t count, const Allocate& allocate = kOfProcess)
+      : count_(static_cast<size_t>(count)) {
     const size_t bytes = static_cast<size_t>(count + 256) * sizeof(T);  // the same on every rank
-    region_ = group.allocate_shared(bytes, "buffer");
+    region_ = shared ? allocate(bytes) : nullptr;
+    group.share(region_, bytes, "buffer");
     if (!shared) own_.resize(bytes);
     data_ = static_cast<T*>(static_cast<void*>(shared ? region_.get() : own_.data())) + offset;
   }
@@ -54,13 +59,14 @@ class Buffer {
 
 // `shared(rank)`: whether a rank's buffers are. Ranks begin at other offsets.
 template <typename T>
-void run_all(Group& group, const std::function<bool(int)>& shared) {
+void run_all(Group& group, const Allocate& allocate, const std::function<bool(int)>& shared) {
   const int n = group.size(), me = group.rank();
   const Dtype dtype = DtypeOf<T>::value;
   const int64_t offset = me * 3;
   for (const int64_t count : kSharedCounts) {
-    Buffer<T> one(group, shared(me), offset, count), many(group, shared(me), offset, n * count),
-        more(group, shared(me), offset, n * count);
+    Buffer<T> one(group, shared(me), offset, count, allocate),
+        many(group, shared(me), offset, n * count, allocate),
+        more(group, shared(me), offset, n * count, allocate);
     one.fill(samples<T>(me, 0, count));
     group.all_reduce(one.data(), count, dtype, "sum").wait();
     ASSERT_TRUE(same_bits(one.values(), serial_sums<T>(n, 0, count))) << n << " ranks, " << count;
@@ -85,7 +91,7 @@ void run_all(Group& group, const std::function<bool(int)>& shared) {
   }
 }
 
-void run_trees(Group& group, const std::function<bool(int)>& shared) {
+void run_trees(Group& group, const Allocate& allocate, const std::function<bool(int)>& shared) {
   const int n = group.size(), me = group.rank();
   const int64_t count = 20'011;
   for (const int64_t leaves : {1, 2, 5, 8, 13}) {
@@ -93,7 +99,7 @@ void run_trees(Group& group, const std::function<bool(int)>& shared) {
     std::vector<Buffer<float>> buffers;
     buffers.reserve(9);
     std::vector<TreeNode> nodes;
-    for (int i = 0; i < 9; ++i) buffers.emplace_back(group, shared(me), 16 * i, count);
+    for (int i = 0; i < 9; ++i) buffers.emplace_back(group, shared(me), 16 * i, count, allocate);
     for (const auto& range : cover_nodes(first, last, leaves)) {
       buffers[nodes.size()].fill(node_sum(range, leaves, count));
       nodes.push_back({range.first, range.second, buffers[nodes.size()].data()});
@@ -109,34 +115,71 @@ void run_trees(Group& group, const std::function<bool(int)>& shared) {
   }
 }
 
-void run_everything(Group& group) {
+void run_everything(Group& group, const Allocate& allocate) {
   const auto all = [](int) { return true; };
   const auto some = [](int rank) { return rank != 1; };
-  run_all<float>(group, all);
-  run_all<Bf16>(group, all);
-  run_all<double>(group, all);
-  run_all<int64_t>(group, all);
-  run_all<float>(group, some);
-  run_trees(group, all);
-  run_trees(group, some);
+  run_all<float>(group, allocate, all);
+  run_all<Bf16>(group, allocate, all);
+  run_all<double>(group, allocate, all);
+  run_all<int64_t>(group, allocate, all);
+  run_all<float>(group, allocate, some);
+  run_trees(group, allocate, all);
+  run_trees(group, allocate, some);
+}
+
+void run_everything_in(World& world) {
+  run_everything(world.all(), [&world](size_t size_bytes) { return world.allocate(size_bytes); });
 }
 
 TEST(Shared, EveryCollectiveBetweenThreads) {
-  for (const int n : {1, 2, 3, 5}) {
-    const auto groups = make_thread_groups(n, page_slots());
-    run_ranks(groups, run_everything);
-  }
+  for (const int n : {1, 2, 3, 5}) run_ranks(make_thread_worlds(n, page_slots()), run_everything_in);
 }
 
 TEST(Shared, EveryCollectiveBetweenProcesses) {
   for (const int n : {2, 3}) {
     const ShmSegment segment(n, 4096);
-    TestRanks ranks(n, [&](int rank) {
-      const auto group = open_shm_group(segment.fd(), rank, n, page_slots());
-      run_everything(*group);
-    });
+    TestRanks ranks(
+        n, [&](int rank) { run_everything_in(*open_shm_world(segment.fd(), rank, n, page_slots())); });
     EXPECT_THAT(ranks.outcomes(), Each("")) << n << " ranks";
   }
+}
+
+// Memory is the rank's: a group that is gone leaves it as it is, and the next one shares it anew, also from its middle.
+TEST(Shared, MemoryOutlivesItsGroups) {
+  const int64_t count = 70'000;
+  const auto bytes = static_cast<size_t>(count) * sizeof(float);
+  const auto body = [&](World& world) {
+    const auto memory = world.allocate(2 * bytes);
+    auto* data = static_cast<float*>(static_cast<void*>(memory.get()));
+    for (int generation = 1; generation <= 3; ++generation) {
+      const auto group = world.make_group({0, 1}, "generation");
+      const auto half = std::shared_ptr<std::byte>(memory, memory.get() + (generation == 2 ? bytes : 0));
+      group->share(half, bytes, "half");
+      auto* first = static_cast<float*>(static_cast<void*>(half.get()));
+      const auto mine = samples<float>(world.rank(), generation, count);
+      std::copy(mine.begin(), mine.end(), first);
+      group->all_reduce(first, count, Dtype::f32, "sum").wait();
+      EXPECT_TRUE(
+          same_bits(std::vector<float>(first, first + count), serial_sums<float>(2, generation, count)));
+    }
+    // What the second generation has summed is still there.
+    EXPECT_TRUE(
+        same_bits(std::vector<float>(data + count, data + 2 * count), serial_sums<float>(2, 2, count)));
+  };
+  run_ranks(make_thread_worlds(2, page_slots()), body);
+  const ShmSegment segment(2, 4096);
+  TestRanks ranks(2, [&](int rank) { body(*open_shm_world(segment.fd(), rank, 2, page_slots())); });
+  EXPECT_THAT(ranks.outcomes(), Each(""));
+}
+
+// Threads address each other's memory as it is.
+RankMemory of_threads() {
+  return {kOfProcess,
+          [](const std::byte* own) { return static_cast<uint64_t>(reinterpret_cast<uintptr_t>(own)); },
+          [](uint64_t place, size_t) {
+            return std::shared_ptr<std::byte>(std::shared_ptr<void>(),
+                                              reinterpret_cast<std::byte*>(static_cast<uintptr_t>(place)));
+          }};
 }
 
 // Groups over an arena whose slots the test can see.
@@ -145,17 +188,11 @@ struct Glass {
     memory = {std::aligned_alloc(4096, size_bytes), std::free};
     std::fill_n(static_cast<char*>(memory.get()), size_bytes, '\0');
     const SlotArena arena = SlotArena::create(memory.get(), size, 4096);
-    shared = map_shared_memory(size_t{64} << 20);
     for (int rank = 0; rank < size; ++rank) {
       arena.set_presence(rank, Presence::joined);
       groups.push_back(std::make_unique<SlotGroup>(
-          SlotGroup::Transport{arena, memory, [](int) { return std::string(); },
-                               [this](uint64_t offset, size_t bytes) {
-                                 EXPECT_LE(offset + bytes, size_t{64} << 20);
-                                 return std::shared_ptr<std::byte>(shared, shared.get() + offset);
-                               },
-                               MADV_DONTNEED},
-          rank, page_slots()));
+          SlotGroup::Transport{arena, memory, [](int) { return std::string(); }, of_threads()}, rank,
+          page_slots()));
     }
   }
   // Whether anything was ever written to a slot.
@@ -169,7 +206,6 @@ struct Glass {
   }
   size_t size_bytes;
   std::shared_ptr<void> memory;
-  std::shared_ptr<std::byte> shared;
   std::vector<std::unique_ptr<Group>> groups;
 };
 
@@ -216,31 +252,33 @@ TEST(Shared, RanksAreNotWaitedForToWork) {
   });
 }
 
-TEST(Shared, MemoryIsClearedAndOutlivesItsGroup) {
-  auto groups = make_thread_groups(2, page_slots());
-  std::vector<std::shared_ptr<std::byte>> kept(2);
-  run_ranks(groups, [&](Group& group) {
-    const auto me = static_cast<size_t>(group.rank());
+TEST(Shared, MemoryIsClearedAndOutlivesItsWorld) {
+  const auto is_clear = [](const std::shared_ptr<std::byte>& memory, size_t bytes) {
+    return std::all_of(memory.get(), memory.get() + bytes, [](std::byte b) { return b == std::byte{0}; });
+  };
+  const ShmSegment segment(1, 4096);
+  for (const bool threads : {true, false}) {
+    auto world = threads ? std::move(make_thread_worlds(1, page_slots())[0])
+                         : open_shm_world(segment.fd(), 0, 1, page_slots());
+    std::shared_ptr<std::byte> kept;
     for (int i = 0; i < 3; ++i) {
-      kept[me] = group.allocate_shared(5000, "again");  // the one before is dropped meanwhile
-      EXPECT_TRUE(
-          std::all_of(kept[me].get(), kept[me].get() + 5000, [](std::byte b) { return b == std::byte{0}; }));
-      std::fill_n(kept[me].get(), 5000, std::byte{static_cast<unsigned char>(me + 1)});
+      kept = world->allocate(5000);  // the one before is dropped meanwhile
+      EXPECT_TRUE(is_clear(kept, 5000));
+      std::fill_n(kept.get(), 5000, std::byte{1});
     }
-    EXPECT_NE(group.allocate_shared(0, "empty"), nullptr);
-  });
-  groups.clear();
-  EXPECT_EQ(kept[0].get()[4999], std::byte{1});
-  EXPECT_EQ(kept[1].get()[4999], std::byte{2});
+    EXPECT_NE(world->allocate(0), nullptr);
+    world.reset();
+    EXPECT_EQ(kept.get()[4999], std::byte{1});
+  }
 }
 
 TEST(Shared, DroppedMemoryIsNoLongerShared) {
-  const auto groups = make_thread_groups(2, page_slots());
-  run_ranks(groups, [&](Group& group) {
-    auto region = group.allocate_shared(400'000, "dropped");
+  run_ranks(make_thread_worlds(2, page_slots()), [&](World& world) {
+    auto region = world.allocate(400'000);
+    world.all().share(region, 400'000, "dropped");
     region.reset();
-    std::vector<float> data = samples<float>(group.rank(), 0, 50'000);
-    group.all_reduce(data.data(), 50'000, Dtype::f32, "x").wait();
+    std::vector<float> data = samples<float>(world.rank(), 0, 50'000);
+    world.all().all_reduce(data.data(), 50'000, Dtype::f32, "x").wait();
     ASSERT_TRUE(same_bits(data, serial_sums<float>(2, 0, 50'000)));
   });
 }
@@ -250,8 +288,10 @@ TEST(Shared, ADeathIsNamedByTheOthers) {
     for (const int victim : {0, 1, 2}) {
       const ShmSegment segment(3);
       TestRanks ranks(3, [&](int rank) {
-        const auto group = open_shm_group(segment.fd(), rank, 3, page_slots());
-        Buffer<float> in(*group, true, 0, 300'000), out(*group, true, 0, 300'000);
+        const auto world = open_shm_world(segment.fd(), rank, 3, page_slots());
+        Group* group = &world->all();
+        const Allocate allocate = [&world](size_t size_bytes) { return world->allocate(size_bytes); };
+        Buffer<float> in(*group, true, 0, 300'000, allocate), out(*group, true, 0, 300'000, allocate);
         const auto run = [&](const char* name) {
           if (op == std::string("all_reduce"))
             return group->all_reduce(in.data(), 300'000, Dtype::f32, name).wait();
@@ -275,14 +315,13 @@ TEST(Shared, ARankWithoutMemoryIsNamed) {
   Glass glass(2);
   const SlotArena arena = SlotArena::attach(glass.memory.get(), glass.size_bytes, "test");
   glass.groups[1].reset();
+  RankMemory full = of_threads();
+  full.open = [](uint64_t, size_t) -> std::shared_ptr<std::byte> { throw IoError("no room", ENOMEM); };
   glass.groups[1] = std::make_unique<SlotGroup>(
-      SlotGroup::Transport{
-          arena, glass.memory, [](int) { return std::string(); },
-          [](uint64_t, size_t) -> std::shared_ptr<std::byte> { throw IoError("no room", ENOMEM); },
-          MADV_DONTNEED},
-      1, page_slots());
+      SlotGroup::Transport{arena, glass.memory, [](int) { return std::string(); }, full}, 1, page_slots());
   arena.set_presence(1, Presence::joined);
-  EXPECT_THROW(run_ranks(glass.groups, [](Group& group) { group.allocate_shared(100, "x"); }), Recoverable);
+  EXPECT_THROW(run_ranks(glass.groups, [](Group& group) { group.share(kOfProcess(100), 100, "x"); }),
+               Recoverable);
   EXPECT_THAT(outcome_of([&] { glass.groups[0]->barrier("later"); }),
               AllOf(HasSubstr("rank 1 failed"), HasSubstr("no room")));
 }

@@ -61,9 +61,10 @@ TEST(ShmWorld, GroupsInAnyOrder) {
     use_everything(*second);
     use_everything(world->all());
     // Shared memory of two groups and of all at once.
-    const auto a = first->allocate_shared(100'000, "a"), b = second->allocate_shared(100'000, "b"),
-               c = world->all().allocate_shared(100'000, "c");
-    for (const auto& [group, memory] : {std::pair{first.get(), a}, {second.get(), b}, {&world->all(), c}}) {
+    const auto one = world->allocate(100'000), other = world->allocate(100'000);
+    for (const auto& [group, memory] :
+         {std::pair{first.get(), one}, {second.get(), other}, {&world->all(), one}}) {
+      group->share(memory, 100'000, "memory");
       auto* data = static_cast<float*>(static_cast<void*>(memory.get()));
       const auto mine = samples<float>(group->rank(), 0, 25'000);
       std::copy(mine.begin(), mine.end(), data);

@@ -58,12 +58,11 @@ void expect_formulas(const Traffic& traffic, int me, int n, int64_t count, int r
   EXPECT_EQ(of(Collective::reduce), me == root ? 0 : bytes);
   EXPECT_EQ(of(Collective::gather), me == root ? 0 : bytes);
   EXPECT_EQ(of(Collective::send), n == 1 ? 0 : bytes);
-  for (const auto operation : {Collective::recv, Collective::barrier, Collective::allocate_shared})
+  for (const auto operation : {Collective::recv, Collective::barrier, Collective::share})
     EXPECT_EQ(of(operation), 0);
   for (int i = 0; i < kNumCollectives; ++i) {
     const auto operation = static_cast<Collective>(i);
-    EXPECT_EQ(traffic.of(operation).calls, operation == Collective::allocate_shared ? 0 : 1)
-        << name_of(operation);
+    EXPECT_EQ(traffic.of(operation).calls, operation == Collective::share ? 0 : 1) << name_of(operation);
   }
 }
 
@@ -87,7 +86,7 @@ TEST(Traffic, IsTheSameInPlace) {
   const int64_t count = 30'001;
   const auto groups = make_thread_groups(n, small_slots());
   run_ranks(groups, [&](Group& group) {
-    const auto memory = group.allocate_shared(static_cast<size_t>(n * count) * kFloat, "x");
+    const auto memory = share_bytes(group, static_cast<size_t>(n * count) * kFloat);
     auto* data = static_cast<float*>(static_cast<void*>(memory.get()));
     std::vector<float> out(static_cast<size_t>(n * count));
     group.all_reduce(data, count, Dtype::f32, "x").wait();

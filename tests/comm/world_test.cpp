@@ -90,7 +90,7 @@ TEST(World, SharedMemoryOfAGroup) {
   run_ranks(worlds, [](World& world) {
     const auto members = world.rank() % 2 == 0 ? std::vector<int>{0, 2} : std::vector<int>{1, 3};
     const auto group = world.make_group(members, world.rank() % 2 == 0 ? "even" : "odd");
-    const auto memory = group->allocate_shared(200'000, "x");
+    const auto memory = share_bytes(*group, 200'000);
     auto* data = static_cast<float*>(static_cast<void*>(memory.get()));
     const auto mine = samples<float>(group->rank(), 0, 50'000);
     std::copy(mine.begin(), mine.end(), data);
@@ -109,7 +109,6 @@ TEST(World, OfOneRankAndOfAPlan) {
   float x[8] = {};
   group->all_gather(x, x, 4, Dtype::f32, "x").wait();
   EXPECT_EQ(group->traffic().total().bytes, 16);
-  EXPECT_NE(group->allocate_shared(1, "x"), planned->make_group({2}, "other")->allocate_shared(1, "x"));
 }
 
 TEST(World, RefusesListsThatMakeNoSense) {

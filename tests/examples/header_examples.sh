@@ -73,6 +73,7 @@ while read -r end _; do
   listed[$header]=fragment
 done <"$here/fragments.txt"
 
+rm -rf "$output.new"  # of a run that failed
 mkdir -p "$output.new"
 for header in "${headers[@]}"; do
   example=$(examples_of "$header")

@@ -25,13 +25,16 @@ struct Parameters {
 
 // The message of the Error that `call` of a DataParallel of two ranks ends with, or "".
 std::string refusal_of_options(const DataParallelOptions& options,
-                               const std::function<void(DataParallel&)>& call = {}, int ranks = 2) {
+                               const std::function<void(DataParallel&)>& call = {}, int ranks = 2,
+                               int parts = 1, std::optional<GradientRanks> experts = {}) {
   std::string message;
   run_ranks(make_thread_groups(ranks), [&](Group& group) {
     Engine engine;
     Parameters parameters;
     try {
-      DataParallel parallel(parameters.weights, group, engine.arena, options);
+      DataParallel parallel(parameters.weights,
+                            {.dense = {.sum = &group, .parts = parts}, .experts = experts}, engine.arena,
+                            options);
       for (Param* param : {&parameters.dense, &parameters.experts})
         param->allocate(engine.arena, Dtype::f32, true);
       parallel.allocate();
@@ -59,45 +62,31 @@ TEST(DataParallel, RefusesOptionsThatDoNotGoTogether) {
   }
   EXPECT_THAT(refusal_of_options({.reduce = Reduce::tree, .compression = int8}),
               HasSubstr("got compressed gradients with sums along the tree"));
-  EXPECT_THAT(refusal_of_options({.parts = 2}, {}, 3),
-              HasSubstr("got 2 parts of a micro-batch in a group of 3"));
-  EXPECT_THAT(refusal_of_options({.parts = 0}), HasSubstr("got 0 parts of a micro-batch"));
-}
-
-TEST(DataParallel, RefusesHybridShardsOfOtherKinds) {
-  const auto four = make_thread_groups(4), alone = make_thread_groups(1);
-  const DataParallelOptions hybrid{.stage = 1, .across = four[0].get(), .all = four[0].get()};
-  DataParallelOptions options = hybrid;
-  options.expert_group = alone[0].get();
-  EXPECT_THAT(refusal_of_options(options),
-              HasSubstr("got hybrid sharding with experts on other ranks without sets"));
-  options = {.expert_group = alone[0].get(), .expert_across = four[0].get(), .expert_all = four[0].get()};
-  EXPECT_THAT(refusal_of_options(options),
-              HasSubstr("got hybrid sharding with experts on other ranks in sets"));
-  options = hybrid;
-  options.stage = 0;
-  EXPECT_THAT(refusal_of_options(options), HasSubstr("got hybrid sharding of ZeRO stage 0 in groups of 2"));
-  options = hybrid;
-  options.all = nullptr;
-  EXPECT_THAT(refusal_of_options(options), HasSubstr("got hybrid sharding of ZeRO stage 1"));
+  EXPECT_THAT(refusal_of_options({}, {}, 3, 2), HasSubstr("got 2 parts of a micro-batch in a group of 3"));
+  EXPECT_THAT(refusal_of_options({}, {}, 2, 0), HasSubstr("got 0 parts of a micro-batch"));
 }
 
 TEST(DataParallel, HybridShardsAreThoseOfAllRanks) {
   run_ranks(make_thread_worlds(4), [&](World& world) {
     const int first = world.rank() / 2 * 2;
-    const auto inner = world.make_group({first, first + 1}, "shards"), across = make_single_group();
-    Engine engine;
-    Parameters parameters;
-    DataParallel parallel(parameters.weights, *inner, engine.arena,
-                          {.stage = 1, .across = across.get(), .all = &world.all()});
-    for (Param* param : {&parameters.dense, &parameters.experts})
-      param->allocate(engine.arena, Dtype::f32, true);
-    try {
-      parallel.allocate();
-      ADD_FAILURE() << "one group of two shards for four ranks";
-    } catch (const Error& error) {
-      EXPECT_THAT(error.what(), HasSubstr("hybrid sharding: got 1 groups of 2 ranks"));
-    }
+    const auto inner = world.make_group({first, first + 1}, "shards"), alone = make_single_group();
+    const auto refusal = [&](Group& replicate, int stage) -> std::string {
+      Engine engine;
+      Parameters parameters;
+      try {
+        const GradientRanks ranks{.sum = &world.all(), .shard = inner.get(), .replicate = &replicate};
+        DataParallel parallel(parameters.weights, {.dense = ranks}, engine.arena, {.stage = stage});
+        return "";
+      } catch (const Error& error) {
+        return error.what();
+      }
+    };
+    EXPECT_THAT(refusal(*alone, 1), HasSubstr("hybrid sharding: got 1 groups of 2 ranks"))
+        << "one group of two shards for four ranks";
+    const auto across = world.make_group({world.rank() % 2, world.rank() % 2 + 2}, "replicas");
+    EXPECT_EQ(refusal(*across, 1), "");
+    EXPECT_THAT(refusal(*across, 0),
+                HasSubstr("got hybrid sharding of ZeRO stage 0, expected stages 1 to 3"));
   });
 }
 
@@ -133,27 +122,25 @@ TEST(DataParallel, RefusesMicroBatchesThatCannotBeSharedOut) {
 
 TEST(DataParallel, RanksThatShareExpertsHaveEquallyManyMicroBatches) {
   const auto alone = make_thread_groups(1);
-  const DataParallelOptions apart{.expert_group = alone[0].get()};
+  GradientRanks apart{.sum = alone[0].get(), .parts = 0};
+  const auto refusal = [&](int replica_groups, const std::function<void(DataParallel&)>& call) {
+    return refusal_of_options({.num_replica_groups = replica_groups}, call, 2, 1, apart);
+  };
   const auto begin = [](int64_t micro_batches) {
     return [micro_batches](DataParallel& parallel) { parallel.begin_step({micro_batches}); };
   };
   // A rank each, since the group of its experts is its own.
-  DataParallelOptions replica_groups = apart;
-  replica_groups.num_replica_groups = 2;
-  EXPECT_THAT(refusal_of_options(apart, begin(3)),
-              HasSubstr("got 3 micro-batches for 2 ranks, expected as many on each"));
-  EXPECT_THAT(refusal_of_options(replica_groups, begin(6)),
-              HasSubstr("got 3 micro-batches for 2 ranks, expected as many on each"));
-  EXPECT_EQ(refusal_of_options(replica_groups, begin(8)), "");
-  EXPECT_THAT(refusal_of_options(apart,
-                                 [](DataParallel& parallel) {
-                                   parallel.share_micro_batches({3, 1});
-                                 }),
+  EXPECT_THAT(refusal(1, begin(3)), HasSubstr("got 3 micro-batches for 2 ranks, expected as many on each"));
+  EXPECT_THAT(refusal(2, begin(6)), HasSubstr("got 3 micro-batches for 2 ranks, expected as many on each"));
+  EXPECT_EQ(refusal(2, begin(8)), "");
+  EXPECT_THAT(refusal(1,
+                      [](DataParallel& parallel) {
+                        parallel.share_micro_batches({3, 1});
+                      }),
               HasSubstr("got other shares of micro-batches with experts on other ranks"));
   // Of one part of the same micro-batches, which one rank alone has not.
-  DataParallelOptions same = apart;
-  same.expert_parts = 1;
-  EXPECT_THAT(refusal_of_options(same, begin(3)),
+  apart.parts = 1;
+  EXPECT_THAT(refusal(1, begin(3)),
               HasSubstr("got an ep group whose ranks have different micro-batches, expected 1 consecutive "
                         "ranks with the same ones"));
 }
@@ -168,8 +155,9 @@ TEST(DataParallel, ExpertsAreSummedOverMoreRanksWithTheSameShares) {
         const int place = world.rank() % 2;
         const auto others = world.make_group({place, place + 2}, "micro-batches");
         DataParallel parallel(
-            parameters.weights, *others, engine.arena,
-            {.reduce = reduce, .stage = stage, .expert_group = &world.all(), .expert_parts = 2});
+            parameters.weights,
+            {.dense = {.sum = others.get()}, .experts = GradientRanks{.sum = &world.all(), .parts = 2}},
+            engine.arena, {.reduce = reduce, .stage = stage});
         for (Param* param : {&parameters.dense, &parameters.experts})
           param->allocate(engine.arena, Dtype::f32, true);
         parallel.allocate();
@@ -216,7 +204,7 @@ std::vector<double> check_norms(Group& group, const DataParallelOptions& options
   Engine engine;
   Norms norms;
   const std::vector<std::unique_ptr<Param>> params = norms.take();
-  DataParallel parallel(norms.weights, group, engine.arena, options);
+  DataParallel parallel(norms.weights, {.dense = {.sum = &group}}, engine.arena, options);
   for (const auto& param : params) param->allocate(engine.arena, Dtype::f32, true);
   parallel.allocate();
   Meter meter;

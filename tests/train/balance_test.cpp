@@ -33,13 +33,14 @@ Config in_units(const std::string& family, const Axes& axes, const std::string& 
 }
 
 std::string text_of_units(const Config& config) {
-  return fmt::format("{} {} {}", config.model.model_type, config.optimizer.name, text_of(config.parallel));
+  return fmt::format("{} {} {}", config.model.model_type, config.optimizer.name, text_of(config));
 }
 
 void take(Training& training, const Counts& counts) {
   training.gradients()->share_micro_batches(counts);
-  const LoadBalancers& dealers = training.load_balancers();
-  const auto unit = static_cast<size_t>(dealers.units[static_cast<size_t>(dealers.group->rank())]);
+  const Group& sharing = *training.groups().balance;
+  const auto unit = static_cast<size_t>(
+      balance_units(training.layout(), sharing.size())[static_cast<size_t>(sharing.rank())]);
   EXPECT_EQ(std::ssize(training.own_micro_batches()), counts[unit]);
 }
 
@@ -119,7 +120,7 @@ TEST(Balance, ShardGroupsAndStateOnDiskAreShared) {
 
 // What the load balancers of all ranks say after each step, where rank `slow(step)` takes three times as long as the others.
 std::vector<Counts> partitioned(const Config& config, const std::function<int(int64_t)>& slow) {
-  const int ranks = ranks_of(config.parallel);
+  const int ranks = ranks_of(config);
   std::vector<std::unique_ptr<LoadBalancer>> balancers(static_cast<size_t>(ranks));
   std::vector<std::vector<Counts>> counts(static_cast<size_t>(ranks));
   // How many ranks computed each micro-batch of all steps.
@@ -147,8 +148,9 @@ std::vector<Counts> partitioned(const Config& config, const std::function<int(in
                                      state.step < config.train.steps);
              EXPECT_EQ(anew, balancer.counts() != before);
              counts[static_cast<size_t>(world.rank())].push_back(balancer.counts());
-             const LoadBalancers& all = training.load_balancers();
-             const auto unit = static_cast<size_t>(all.units[static_cast<size_t>(all.group->rank())]);
+             const Group& sharing = *training.groups().balance;
+             const auto unit = static_cast<size_t>(
+                 balance_units(training.layout(), sharing.size())[static_cast<size_t>(sharing.rank())]);
              EXPECT_EQ(std::ssize(training.own_micro_batches()), balancer.counts()[unit]);
            }});
   for (const auto& times : computed)
@@ -156,11 +158,9 @@ std::vector<Counts> partitioned(const Config& config, const std::function<int(in
   Config even = config;
   even.parallel.load_balance = "even";
   EXPECT_TRUE(compare(run, run_layout(even)).bitwise) << text_of_units(config);
-  const MeshShape shape = mesh_shape(config, ranks);
-  const int of_replica_group =
-      static_cast<int>(config.local_sgd.sync_interval > 0 ? config.local_sgd.group_size : shape.dp);
-  for (int rank = 0; rank < shape.num_ranks(); ++rank) {
-    if (shape.coordinate(rank, Axis::dp) >= of_replica_group) continue;
+  const Layout layout = make_layout(config, {.world_size = ranks});
+  for (int rank = 0; rank < ranks; ++rank) {
+    if (dense_mesh(layout).coordinate(rank, axis::local_sgd) > 0) continue;
     EXPECT_EQ(counts[static_cast<size_t>(rank)], counts[0]) << "ranks disagree";
   }
   return counts[0];
@@ -300,9 +300,10 @@ TEST(Balance, ThePlanHoldsForAnyShares) {
   for (const Axes& axes : {Axes{.dp = 5}, {.dp = 3, .cp = 2}}) {
     const auto units = static_cast<int>(axes.dp), parts = static_cast<int>(axes.cp);
     const Config base = in_units("llama", axes);
-    const auto groups = make_thread_groups(1);
+    const auto world = make_single_world();
     Engine engine;
-    Training training(one_process(base), 2, *groups[0], engine.arena, nullptr, nullptr);
+    TrainingRank alone(one_process(base), *world, engine.arena);
+    Training& training = alone.training;
     training.allocate();
     int largest_is_not_worst = 0;
     for (int rank = 0; rank < units * parts; ++rank) {

@@ -70,20 +70,12 @@ TEST(CompressionLayouts, FactorsAreSavedOfEveryPartOfAMatrix) {
   EXPECT_GT(parts, 0);
 }
 
-// That the group of each rank which `group_of` names has sent so many bytes at the end.
-void expect_sent(const Config& config, const std::function<Group&(Mesh&)>& group_of, int64_t bytes) {
-  std::array<Group*, 4> groups{};
-  run_layout(config,
-             {.lay_out =
-                  [&](Training& training, Mesh& mesh) {
-                    training.lay_out(mesh);
-                    groups[static_cast<size_t>(mesh.world().rank())] = &group_of(mesh);
-                  },
-              .end =
-                  [&](Training&, TrainState&, World& world) {
-                    EXPECT_EQ(groups[static_cast<size_t>(world.rank())]->traffic().total().bytes, bytes)
-                        << config.compression.method;
-                  }});
+// That the ranks that sum gradients of these parameters have sent each other so many bytes at the end.
+void expect_sent(const Config& config, ParameterGroups Groups::*of, int64_t bytes) {
+  run_layout(config, {.end = [&](Training& training, TrainState&, World&) {
+               EXPECT_EQ((training.groups().*of).sum->traffic().total().bytes, bytes)
+                   << config.compression.method;
+             }});
 }
 
 // Of a rank's parts R and C: 2 (n-1)/n 4 r (R + C) bytes each, and what is not compressed as f32.
@@ -99,12 +91,7 @@ TEST(CompressionLayouts, PartsOfMatricesSendTheDocumentedBytes) {
                                                       3 * (ffn + m.hidden_size))),
                 vectors = (2 * m.num_hidden_layers + 1) * m.hidden_size;
   const int64_t losses = 8 * (2 * 4 * 2 + 1);  // 2 (n-1)/n = 1
-  expect_sent(
-      config,
-      [](Mesh& mesh) -> Group& {
-        return mesh.group({Axis::dp, Axis::cp});
-      },
-      config.train.steps*(4 * (factors + vectors) + losses));
+  expect_sent(config, &Groups::dense, config.train.steps * (4 * (factors + vectors) + losses));
 }
 
 // What crosses the wire between the ranks with the same experts (docs/compression.md).
@@ -130,9 +117,8 @@ TEST(CompressionLayouts, ExpertsSendTheDocumentedBytes) {
       of_step = codes(36);
       squares = floats(2 * 3 * layers);  // f64 of the norm, which nobody's sum has
     }
-    expect_sent(
-        config, [](Mesh& mesh) -> Group& { return mesh.group(Axis::edp); },
-        compressed_steps*(of_step + squares) + config.compression.warmup_steps * whole);
+    expect_sent(config, &Groups::expert,
+                compressed_steps * (of_step + squares) + config.compression.warmup_steps * whole);
   }
 }
 

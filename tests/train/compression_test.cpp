@@ -15,7 +15,7 @@ namespace {
 
 std::string text_of_run(const Config& config) {
   return fmt::format("{} {} {} {}", config.compression.method, config.model.model_type, config.optimizer.name,
-                     text_of(config.parallel));
+                     text_of(config));
 }
 
 void expect_defined_run(const Config& config, const Tolerance& within = {}) {

@@ -23,18 +23,14 @@ Config balanced_experts(const std::string& style, const std::string& optimizer =
 TEST(ContextExpert, AForgottenSumShows) {
   const Config config = balanced_experts("moe");
   const VerifyRun& one = run_once(one_process(config));
-  const auto summed_over = [](Axis axis) {
-    return LayoutHooks{.lay_out = [axis](Training& training, Mesh& mesh) {
-      const int parts =
-          axis == Axis::edp ? mesh.shape().expert_parts() : 0;  // others have other micro-batches
-      training.split_experts(mesh.group(Axis::ep), mesh.group(axis), parts);
-      training.share_sequences(mesh.group(Axis::cp));
-    }};
+  const auto summed_over = [](Group* Groups::*axis) {
+    return LayoutHooks{
+        .groups = [axis](Groups& groups) { groups.expert.sum = groups.expert.shard = groups.*axis; }};
   };
   const Config many = in_axes(config, {.dp = 2, .cp = 2, .ep = 2});
-  EXPECT_TRUE(is_caught(many, one, summed_over(Axis::pp), 1e-3)) << "a group of one: forgotten";
-  EXPECT_TRUE(is_caught(many, one, summed_over(Axis::cp), 1e-3)) << "of other experts, too";
-  EXPECT_FALSE(is_caught(many, one, summed_over(Axis::edp), kTolerance)) << "as it should be";
+  EXPECT_TRUE(is_caught(many, one, summed_over(&Groups::pipeline), 1e-3)) << "a group of one: forgotten";
+  EXPECT_TRUE(is_caught(many, one, summed_over(&Groups::context), 1e-3)) << "of other experts, too";
+  EXPECT_FALSE(is_caught(many, one, {}, kTolerance)) << "as it should be";
 }
 
 }  // namespace

@@ -13,7 +13,8 @@ namespace athanor::tests {
 
 inline Config one_rank_of(Config config) {
   config.compression.method = "none";
-  config.parallel.ep = config.parallel.tp = 1;
+  config.parallel.dp = config.parallel.ep = config.parallel.tp = 1;
+  config.parallel.shard_degree = 0;
   config.local_sgd.sync_interval = config.local_sgd.group_size = 0;
   config.parallel.sp = false;
   return config;
@@ -178,8 +179,9 @@ class DefinedSums {
 // A training in one process: the gradients of each virtual rank one after the other, summed by the definition.
 inline DefinedRun define_run(const Config& config, int ranks) {
   Engine engine;
-  const auto group = make_single_group();
-  Training training(one_rank_of(config), 2, *group, engine.arena, nullptr, nullptr);
+  const auto world = make_single_world();
+  TrainingRank rank(one_rank_of(config), *world, engine.arena);
+  Training& training = rank.training;
   training.allocate();
   training.model->initialize(config.train.seed);
   DefinedSums sums(config);

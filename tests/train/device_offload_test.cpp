@@ -277,8 +277,9 @@ TEST(DeviceOffloadOnTheHost, EightBitStateIsNearTheCpus) {
 std::string train_on_device(const Config& config, const std::string& from, const std::string& to,
                             int64_t last) {
   Bench bench;
-  const auto groups = make_thread_groups(1);
-  Training training(config, 2, *groups[0], bench.arena, nullptr, nullptr);
+  const auto world = make_single_world();
+  TrainingRank rank(config, *world, bench.arena);
+  Training& training = rank.training;
   training.allocate();
   TrainState state = first_state(config);
   if (from.empty()) {
@@ -298,7 +299,7 @@ std::string train_on_device(const Config& config, const std::string& from, const
     });
   }
   write_checkpoint_at(
-      system_env(), *groups[0], to,
+      system_env(), *rank.groups.all, to,
       {.step = state.step, .state = state.to_json(), .tensors = training.tensors(), .files = {}});
   return Checkpoint::open(system_env(), to).digest();
 }

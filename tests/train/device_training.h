@@ -23,9 +23,8 @@ inline Outcome run_on_devices(const Config& config, int ranks,
     CudaQueue queue(load_cuda(built("athanor_cuda_emulated.so")), 0, nullptr);
     Arena arena(queue);
     const auto world = make_nccl_world(host, {load_nccl(built("athanor_cuda_emulated.so")), queue, arena});
-    Mesh mesh(mesh_shape(config, ranks), *world);
-    Training training(config, 2, data_group(mesh), arena, nullptr, nullptr);
-    training.lay_out(mesh);
+    TrainingRank rank(config, *world, arena);
+    Training& training = rank.training;
     outcomes[static_cast<size_t>(host.rank())].steps = run_steps(training, config, after_step);
     for (const NamedTensor& part : training.tensors())
       if (part.name.starts_with("model.")) weights.put(part);

@@ -25,17 +25,15 @@ TEST(ExpertParallel, ForgottenAndSuperfluousSumsShow) {
   Config config = eight_experts("moe");
   config.optimizer.name = "sgd";
   const VerifyRun& one = run_once(one_process(config));
-  const auto summed_over = [](Axis axis) {
-    return LayoutHooks{.lay_out = [axis](Training& training, Mesh& mesh) {
-      training.split_experts(mesh.group(Axis::ep), mesh.group(axis), mesh.shape().expert_parts());
-    }};
+  const auto summed_over = [](Group* Groups::*axis) {
+    return LayoutHooks{
+        .groups = [axis](Groups& groups) { groups.expert.sum = groups.expert.shard = groups.*axis; }};
   };
-  EXPECT_TRUE(is_caught(in_axes(config, {.dp = 4, .ep = 2}), one, summed_over(Axis::pp), 1e-3))
+  EXPECT_TRUE(is_caught(in_axes(config, {.dp = 4, .ep = 2}), one, summed_over(&Groups::pipeline), 1e-3))
       << "a group of one: forgotten";
-  EXPECT_TRUE(is_caught(in_axes(config, {.dp = 4, .ep = 2}), one, summed_over(Axis::dp), 1e-3))
+  EXPECT_TRUE(is_caught(in_axes(config, {.dp = 4, .ep = 2}), one, summed_over(&Groups::data), 1e-3))
       << "of other experts, too";
-  EXPECT_FALSE(is_caught(in_axes(config, {.dp = 4, .ep = 2}), one, summed_over(Axis::edp), 1e-5))
-      << "as it should be";
+  EXPECT_FALSE(is_caught(in_axes(config, {.dp = 4, .ep = 2}), one, {}, 1e-5)) << "as it should be";
 }
 
 // A layer as the root of its own tree.

@@ -88,33 +88,33 @@ TEST(Experts, TrainingGoesOnFromACheckpoint) {
   const TestFolder folder;
   Config config = tiny("moe_bias");
   config.train.steps = 4;
-  const auto group = make_single_group();
+  const auto world = make_single_world();
   Outcome whole, resumed;
   for (const bool stop : {false, true}) {
     Outcome& outcome = stop ? resumed : whole;
     auto engine = std::make_unique<Engine>();
-    auto training = std::make_unique<Training>(config, 2, *group, engine->arena, nullptr, nullptr);
-    training->allocate();
-    training->model->initialize(config.train.seed);
+    auto rank = std::make_unique<TrainingRank>(config, *world, engine->arena);
+    rank->training.allocate();
+    rank->training.model->initialize(config.train.seed);
     TrainState state = first_state(config);
     for (int64_t step = 1; step <= config.train.steps; ++step) {
       int64_t micro_batch = 0;
       Batch batch;
-      outcome.steps.push_back(training->runner->run(state, [&]() -> const Batch& {
+      outcome.steps.push_back(rank->training.runner->run(state, [&]() -> const Batch& {
         batch = make_batch(config, step, micro_batch++);
         return batch;
       }));
       if (!stop || step != 2) continue;
       const std::string path = write_checkpoint(
-          system_env(), *group, folder.file("checkpoints"),
-          {.step = step, .state = state.to_json(), .tensors = training->tensors(), .files = {}});
-      training.reset();
+          system_env(), *rank->groups.all, folder.file("checkpoints"),
+          {.step = step, .state = state.to_json(), .tensors = rank->training.tensors(), .files = {}});
+      rank.reset();
       engine = std::make_unique<Engine>();
-      training = std::make_unique<Training>(config, 2, *group, engine->arena, nullptr, nullptr);
-      training->allocate();
-      training->load(Checkpoint::open(system_env(), path));
+      rank = std::make_unique<TrainingRank>(config, *world, engine->arena);
+      rank->training.allocate();
+      rank->training.load(Checkpoint::open(system_env(), path));
     }
-    for (const auto& param : training->model->params()) {
+    for (const auto& param : rank->training.model->params()) {
       const std::vector<float> values = to_floats(param->master());
       outcome.weights.insert(outcome.weights.end(), values.begin(), values.end());
     }

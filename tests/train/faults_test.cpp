@@ -54,7 +54,11 @@ void expect_caught(const Config& config, const Plant& plant,
 const char* const kOptimizers[] = {"sgd", "adamw"};
 
 LayoutHooks data_of(Faults& faults) {
-  return {.data = [&](Mesh& mesh) -> Group& { return faults.over(data_group(mesh)); }};
+  return {.groups = [&](Groups& groups) {
+    FaultyGroup* faulty = &faults.over(*groups.data);
+    for (Group** group : {&groups.data, &groups.losses, &groups.dense.sum, &groups.dense.shard})
+      *group = faulty;
+  }};
 }
 
 TEST(PlantedFaults, DataParallel) {
@@ -88,9 +92,7 @@ TEST(PlantedFaults, ShardsOfZero) {
 
 Plant sequences_shared() {
   return [](Faults& faults) {
-    return LayoutHooks{.lay_out = [&](Training& training, Mesh& mesh) {
-      training.share_sequences(faults.over(mesh.group(Axis::cp)));
-    }};
+    return LayoutHooks{.groups = [&](Groups& groups) { groups.context = &faults.over(*groups.context); }};
   };
 }
 
@@ -118,12 +120,15 @@ TEST(PlantedFaults, RingAttention) {
          {"gradients of keys that do not come home", {.call = "ring gradients", .change = zeroed}}});
     // The chunks of the other rank, attended to as if they were the own ones.
     Faults none({.call = "no such call"});
-    const LayoutHooks other_chunks{.lay_out = [&](Training& training, Mesh& mesh) {
-      FaultyGroup& group = none.over(mesh.group(Axis::cp));
-      group.pretend(1 - group.rank());
-      training.share_sequences(group);
-      group.pretend(mesh.coordinate(Axis::cp));
-    }};
+    const LayoutHooks other_chunks{
+        .groups =
+            [&](Groups& groups) {
+              FaultyGroup& group = none.over(*groups.context);
+              group.pretend(1 - group.rank());
+              groups.context = &group;
+            },
+        .begin = [](Training& training, TrainState&,
+                    World&) { static_cast<FaultyGroup*>(training.groups().context)->be_oneself(); }};
     EXPECT_TRUE(is_caught(config, run_layout(one_process(config)), other_chunks, 10 * kTolerance));
   }
 }
@@ -168,19 +173,16 @@ TEST(PlantedFaults, ExpertParallel) {
     expect_caught(
         config,
         [](Faults& faults) {
-          return LayoutHooks{.lay_out = [&](Training& training, Mesh& mesh) {
-            training.split_experts(faults.over(mesh.group(Axis::ep)), mesh.group(Axis::edp),
-                                   mesh.shape().expert_parts());
-          }};
+          return LayoutHooks{
+              .groups = [&](Groups& groups) { groups.experts = &faults.over(*groups.experts); }};
         },
         {{"results combined in the wrong order", {.call = "rows from experts", .change = rotated_by(width)}},
          {"rows that reach another expert", {.call = "rows to experts", .change = rotated_by(width)}},
          {"a norm of one rank's experts", {.call = "norms of experts", .skipped = true}}});
     expect_caught(config,
                   [](Faults& faults) {
-                    return LayoutHooks{.lay_out = [&](Training& training, Mesh& mesh) {
-                      training.split_experts(mesh.group(Axis::ep), faults.over(mesh.group(Axis::edp)),
-                                             mesh.shape().expert_parts());
+                    return LayoutHooks{.groups = [&](Groups& groups) {
+                      groups.expert.sum = groups.expert.shard = &faults.over(*groups.expert.sum);
                     }};
                   },
                   {{"gradients of experts that are not summed", {.call = "gradients", .skipped = true}}});
@@ -203,16 +205,15 @@ TEST(PlantedFaults, PipelineParallel) {
       Config config = small("llama", optimizer);
       config.parallel.pp = 2;
       config.parallel.schedule = schedule;
-      expect_caught(
-          config,
-          [](Faults& faults) {
-            return LayoutHooks{.lay_out = [&](Training& training, Mesh& mesh) {
-              training.cut(faults.over(mesh.group(Axis::pp)), nullptr, mesh.group({Axis::pp, Axis::dp}));
-            }};
-          },
-          {{"gradients of the micro-batch before", one_late("gradient for")},
-           {"activations of the micro-batch before", one_late("activation for")},
-           {"a norm of one stage", {.call = "norms of stages", .skipped = true}}});
+      expect_caught(config,
+                    [](Faults& faults) {
+                      return LayoutHooks{.groups = [&](Groups& groups) {
+                        groups.pipeline = &faults.over(*groups.pipeline);
+                      }};
+                    },
+                    {{"gradients of the micro-batch before", one_late("gradient for")},
+                     {"activations of the micro-batch before", one_late("activation for")},
+                     {"a norm of one stage", {.call = "norms of stages", .skipped = true}}});
     }
 }
 

@@ -1,7 +1,7 @@
 // A group that does one thing wrong, alike on every rank: how tests plant faults in a layout without touching it.
 //
 //   const auto faulty = [](Group& group) { return FaultyGroup(group, {.call = "gradients", .skipped = true}); };
-//   {.lay_out = [](Training& training, Mesh& mesh) { training.share_sequences(*keep(mesh.group(Axis::cp))); }}
+//   {.groups = [&](Groups& groups) { groups.context = keep(*groups.context); }}
 //
 // The fault befalls the calls whose names begin with `call`: reductions that are `skipped` leave what is there, and
 // `change` alters what arrives of a collective, or what a message takes along; `in_wait` is what happens while somebody
@@ -33,6 +33,7 @@ class FaultyGroup final : public Group {
  public:
   FaultyGroup(Group& real, GroupFault fault) : real_(real), fault_(std::move(fault)), rank_(real.rank()) {}
   void pretend(int rank) { rank_ = rank; }  // to be another rank, from now on
+  void be_oneself() { rank_ = real_.rank(); }
 
   int rank() const override { return rank_; }
   int size() const override { return real_.size(); }
@@ -51,7 +52,7 @@ class FaultyGroup final : public Group {
       return real_.start(std::move(call), std::move(buffers), how);
     }
     if (call.collective == Collective::recv || call.collective == Collective::barrier ||
-        call.collective == Collective::allocate_shared)
+        call.collective == Collective::share)
       return real_.start(std::move(call), std::move(buffers), how);
     const bool is_sum =
         call.collective == Collective::all_reduce || call.collective == Collective::all_reduce_tree;

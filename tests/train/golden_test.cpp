@@ -43,8 +43,9 @@ Config golden_config(const std::string& model, const nlohmann::json& golden, con
 
 Trained train_golden(const std::string& model, const nlohmann::json& golden, const Config& config) {
   Engine engine(2);
-  const auto group = make_single_group();
-  Training training(config, 1, *group, engine.arena, nullptr, nullptr);
+  const auto world = make_single_world();
+  TrainingRank rank(config, *world, engine.arena, 1);
+  Training& training = rank.training;
   training.allocate();
   load_params(system_env(), golden_folder(model), *training.model);
   TrainState state = first_state(config);

@@ -18,6 +18,7 @@ class HookedWorld final : public World {
   int rank() const override { return real_.rank(); }
   int size() const override { return real_.size(); }
   Group& all() override { return all_; }
+  std::shared_ptr<std::byte> allocate(size_t size_bytes) override { return real_.allocate(size_bytes); }
   std::unique_ptr<Group> make_group(std::vector<int> members, std::string name) override {
     return real_.make_group(std::move(members), std::move(name));
   }

@@ -70,16 +70,10 @@ TEST(HybridCompression, SendsTheDocumentedBytes) {
          {std::tuple(4, 2, 1), {6, 3, 1}, {6, 2, 1}, {4, 2, 2}, {6, 3, 2}, {6, 2, 2}}) {
       SCOPED_TRACE(fmt::format("{} dp {} in groups of {}, zero {}", kind, dp, shard, zero));
       const Config config = in_groups(kind, "gpt2", dp, shard, zero);
-      std::array<std::pair<Group*, Group*>, 6> groups;
-      const auto lay_out = [&, of = shard](Training& training, Mesh& mesh) {
-        ReplicaGroups made = make_replica_groups(mesh.world(), mesh.shape(), of, "shard group");
-        groups[static_cast<size_t>(mesh.world().rank())] = {made.inner.get(), made.across.get()};
-        training.share_shards(std::move(made));
-      };
       const auto expect_bytes = [&](Training& training, TrainState&, World& world) {
         finish_gathers(training, config);
         const Wire wire(config, training, world.rank());
-        const auto& [inner, across] = groups[static_cast<size_t>(world.rank())];
+        const Group *inner = training.groups().dense.shard, *across = training.groups().dense.replicate;
         EXPECT_EQ(across->traffic().total().bytes, config.train.steps * wire.across)
             << "rank " << world.rank();
         const Traffic inside = inner->traffic();
@@ -90,7 +84,7 @@ TEST(HybridCompression, SendsTheDocumentedBytes) {
                   config.train.steps * wire.inside)
             << "rank " << world.rank();
       };
-      run_layout(config, {.lay_out = lay_out, .end = expect_bytes});
+      run_layout(config, {.end = expect_bytes});
     }
 }
 
@@ -143,12 +137,8 @@ TEST(HybridCompression, OtherNumbersOfGroupsOweTheSame) {
 TEST(HybridCompression, AnExchangeWithTheWrongRanksIsCaught) {
   for (const char* kind : kKinds) {
     const Config config = in_groups(kind, "llama", 4, 2);
-    const auto wrong = [](Training& training, Mesh& mesh) {
-      ReplicaGroups groups = make_replica_groups(mesh.world(), mesh.shape(), 2, "shard group");
-      groups.across = make_replica_groups(mesh.world(), mesh.shape(), 2, "neighbours").inner;
-      training.share_shards(std::move(groups));
-    };
-    EXPECT_TRUE(is_caught(config, run_layout(config), {.lay_out = wrong}, 1e-4)) << kind;
+    const auto wrong = [](Groups& groups) { groups.dense.replicate = groups.dense.shard; };
+    EXPECT_TRUE(is_caught(config, run_layout(config), {.groups = wrong}, 1e-4)) << kind;
   }
 }
 

@@ -64,19 +64,7 @@ TEST(HybridExperts, BytesAreThoseOfTheFormulas) {
       axes.zero = zero;
       SCOPED_TRACE(text_of(axes));
       const Config config = hybrid_experts(axes);
-      std::array<std::pair<Group*, Group*>, 8> groups;  // inside the shard group and across, by rank
-      const auto lay_out = [&](Training& training, Mesh& mesh) {
-        const MeshShape& shape = mesh.shape();
-        training.split_experts(mesh.group(Axis::ep), mesh.group(Axis::edp), shape.expert_parts());
-        ReplicaGroups experts = make_expert_shards(mesh.world(), shape, static_cast<int>(axes.shard));
-        EXPECT_EQ(experts.inner->size(), sharing(axes));
-        EXPECT_EQ(experts.across->size(), sets(axes));
-        groups[static_cast<size_t>(mesh.world().rank())] = {experts.inner.get(), experts.across.get()};
-        training.share_shards(
-            make_replica_groups(mesh.world(), shape, static_cast<int>(axes.shard), "shard group"),
-            std::move(experts));
-      };
-      const auto expect_bytes = [&](Training& training, TrainState&, World& world) {
+      const auto expect_bytes = [&](Training& training, TrainState&, World&) {
         std::vector<Weight*> experts;
         for (Weight* weight : training.model->weights())
           if (weight->param().is_stack()) experts.push_back(weight);
@@ -90,11 +78,13 @@ TEST(HybridExperts, BytesAreThoseOfTheFormulas) {
           last += bucket.unit + 1 == buckets.num_units ? bucket.layout.count : 0;
         }
         finish_gathers(training, config);
-        const auto& [inner, across] = groups[static_cast<size_t>(world.rank())];
+        const Group *inner = training.groups().expert.shard, *across = training.groups().expert.replicate;
+        EXPECT_EQ(inner->size(), sharing(axes));
+        EXPECT_EQ(across->size(), sets(axes));
         const Traffic inside = inner->traffic(), outside = across->traffic();
         if (s == 1) {  // all that have them are across, where they are summed whole
           EXPECT_EQ(inside.total().bytes, 0);
-          EXPECT_EQ(outside.total().bytes, 0);
+          EXPECT_EQ(outside.total().bytes, steps * 2 * (c - 1) * 4 * row / c);
           return;
         }
         EXPECT_EQ(inside.of(Collective::reduce_scatter).bytes, steps * (s - 1) * 4 * row);
@@ -104,29 +94,22 @@ TEST(HybridExperts, BytesAreThoseOfTheFormulas) {
         EXPECT_EQ(inside.of(Collective::all_gather).bytes,
                   (s - 1) * 4 * (zero < 3 ? (steps + 1) * row : steps * (2 * row - last)));
       };
-      run_layout(config, {.lay_out = lay_out, .end = expect_bytes});
+      run_layout(config, {.end = expect_bytes});
     }
 }
 
 TEST(HybridExperts, AForgottenSumAcrossIsCaught) {
   const VerifyRun& one = run_once(one_process(hybrid_experts(kAlone)));
-  const auto planted = [&](const std::function<void(ReplicaGroups&)>& fault, Axes axes, int zero,
-                           Axis copies = Axis::edp) {
+  const auto planted = [&](const std::function<void(Groups&)>& fault, Axes axes, int zero) {
     axes.zero = zero;
-    const auto lay_out = [&](Training& training, Mesh& mesh) {
-      training.split_experts(mesh.group(Axis::ep), mesh.group(copies), mesh.shape().expert_parts());
-      const auto shard = static_cast<int>(axes.shard);
-      ReplicaGroups experts = make_expert_shards(mesh.world(), mesh.shape(), shard);
-      fault(experts);
-      training.share_shards(make_replica_groups(mesh.world(), mesh.shape(), shard, "shard group"),
-                            std::move(experts));
-    };
-    return is_caught(hybrid_experts(axes), one, {.lay_out = lay_out}, 1e-4);
+    return is_caught(hybrid_experts(axes), one, {.groups = fault}, 1e-4);
   };
   for (const int zero : {2, 3})
-    EXPECT_TRUE(planted([](ReplicaGroups& experts) { experts.across = make_single_group(); }, kShared, zero));
-  const auto none = [](ReplicaGroups&) {};
-  EXPECT_TRUE(planted(none, kAlone, 1, Axis::pp)) << "of one rank, not of all that have them";
+    EXPECT_TRUE(planted([](Groups& groups) { groups.expert.replicate = groups.pipeline; }, kShared, zero));
+  const auto none = [](Groups&) {};
+  EXPECT_TRUE(planted([](Groups& groups) { groups.expert.sum = groups.expert.replicate = groups.pipeline; },
+                      kAlone, 1))
+      << "of one rank, not of all that have them";
   EXPECT_FALSE(planted(none, kAlone, 1)) << "as it should be";
   for (const int zero : {1, 2, 3}) EXPECT_FALSE(planted(none, kShared, zero)) << "as it should be";
 }

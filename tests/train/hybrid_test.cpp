@@ -24,28 +24,19 @@ struct Measured {
 Measured measure_hybrid(const Config& config) {
   const auto shard = static_cast<int>(config.parallel.shard_degree);
   Measured measured;
-  Group *inner = nullptr, *across = nullptr;
   Traffic inner_before, across_before;
-  const auto lay_out = [&](Training& training, Mesh& mesh) {
-    ReplicaGroups groups = make_replica_groups(mesh.world(), mesh.shape(), shard, "shard group");
-    if (mesh.world().rank() == 0) {
-      inner = groups.inner.get();
-      across = groups.across.get();
-    }
-    training.share_shards(std::move(groups));
-  };
   const auto begin = [&](Training& training, TrainState& state, World& world) {
     training.publish(state);
     finish_gathers(training, config);
     if (world.rank() != 0) return;
-    inner_before = inner->traffic();
-    across_before = across->traffic();
+    inner_before = training.groups().dense.shard->traffic();
+    across_before = training.groups().dense.replicate->traffic();
   };
   const auto end = [&](Training& training, TrainState&, World& world) {
     finish_gathers(training, config);
     if (world.rank() != 0) return;
-    measured.inner = inner->traffic() - inner_before;
-    measured.across = across->traffic() - across_before;
+    measured.inner = training.groups().dense.shard->traffic() - inner_before;
+    measured.across = training.groups().dense.replicate->traffic() - across_before;
     const auto held = [&](Category category) {
       return training.arena.usage().current[static_cast<size_t>(category)];
     };
@@ -60,14 +51,15 @@ Measured measure_hybrid(const Config& config) {
       if (!buckets.params(b).empty()) measured.value_rows += buckets.list[b].layout.count;
     }
   };
-  run_layout(config, {.lay_out = lay_out, .begin = begin, .end = end});
+  run_layout(config, {.begin = begin, .end = end});
   return measured;
 }
 
 // The ranks of dp in shard groups of so many, whatever the config says of them.
 LayoutHooks in_groups_of(int ranks) {
-  return {.lay_out = [ranks](Training& training, Mesh& mesh) {
-    training.share_shards(make_replica_groups(mesh.world(), mesh.shape(), ranks, "shard group"));
+  return {.layout = [ranks](Layout& layout) {
+    layout.replicate = layout.dp() / ranks;
+    layout.shard = layout.shard_degree = ranks;
   }};
 }
 
@@ -117,17 +109,14 @@ const WideCase kSgd{"llama", "f32", 0.0, "sgd", "none"};
 TEST(Hybrid, AForgottenSumAcrossIsCaught) {
   const Config config = seven_micro_batches(kSgd, {.dp = 4, .zero = 2});
   // Two groups that share nothing, each with half of the micro-batches.
-  const auto apart = [](Training& training, Mesh& mesh) {
-    ReplicaGroups groups = make_replica_groups(mesh.world(), mesh.shape(), 2, "shard group");
-    groups.across = make_single_group();
-    training.share_shards(std::move(groups));
-  };
-  EXPECT_TRUE(is_caught(config, run_layout(one_process(config)), {.lay_out = apart}, 1e-4));
+  LayoutHooks apart = in_groups_of(2);
+  apart.groups = [](Groups& groups) { groups.dense.replicate = groups.pipeline; };
+  EXPECT_TRUE(is_caught(config, run_layout(one_process(config)), apart, 1e-4));
 }
 
 TEST(Hybrid, WhatDoesNotDivideIsNamedWithTheNearest) {
   try {
-    check_ranks(seven_micro_batches(kSgd, {.dp = 0, .zero = 2, .shard = 4}), 6);
+    make_layout(seven_micro_batches(kSgd, {.dp = 0, .zero = 2, .shard = 4}), {.world_size = 6});
     FAIL() << "six ranks in groups of four";
   } catch (const ConfigError& error) {
     EXPECT_STREQ(error.what(), "parallel.shard_degree: got 4 for 6 ranks of parallel.dp, expected a divisor");
@@ -135,10 +124,16 @@ TEST(Hybrid, WhatDoesNotDivideIsNamedWithTheNearest) {
   }
 }
 
-TEST(Hybrid, RefusesWhatHasNoShards) {
-  EXPECT_THROW(run_layout(seven_micro_batches(kSgd, {.dp = 4}), in_groups_of(2)), Error);
-  EXPECT_THROW(run_layout(seven_micro_batches(kSgd, {.dp = 4, .zero = 2}), in_groups_of(1)), Error);
-  // Eight ranks for seven micro-batches.
+// Where ZeRO shards nothing, or one rank alone holds a shard, it is plain data parallelism.
+TEST(Hybrid, WithoutShardsIsPlainDataParallelism) {
+  const Config plain = seven_micro_batches(kSgd, {.dp = 4});
+  const VerifyRun expected = run_layout(plain);
+  EXPECT_TRUE(compare(run_layout(plain, in_groups_of(2)), expected).bitwise);
+  EXPECT_TRUE(compare(run_layout(seven_micro_batches(kSgd, {.dp = 4, .zero = 2}), in_groups_of(1)), expected)
+                  .bitwise);
+}
+
+TEST(Hybrid, RefusesRanksWithoutMicroBatches) {  // eight for seven
   EXPECT_THROW(run_layout(seven_micro_batches(kSgd, {.dp = 8, .zero = 2}), in_groups_of(4)), Error);
 }
 

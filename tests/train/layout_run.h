@@ -1,7 +1,7 @@
 // A small training (small_training.h) in a layout, beside one process.
 #pragma once
 
-#include "athanor/train/plan/layout.h"
+#include "athanor/layout/enumerate.h"
 #include "athanor/train/verify/verify.h"
 #include "train/small_training.h"
 
@@ -28,16 +28,23 @@ inline Config uneven(const std::string& family, const std::string& optimizer) {
 
 using train::verify::run_layout;  // the same with a reader of batches, or of channels
 
-// The ranks that the axes of the config make up; dp too must be set. `steps`: the first of the config's; 0: all.
-inline VerifyRun run_layout(const Config& config, const LayoutHooks& hooks = {}, int64_t steps = 0) {
+// The ranks that the axes of the config make up; dp too must be set.
+inline int ranks_of(const Config& config) {
   const ParallelConfig& p = config.parallel;
-  const auto ranks =
-      static_cast<int>(std::max<int64_t>(1, p.dp) * p.pp * p.cp * p.tp + config.parameter_server.servers);
-  check_ranks(config, ranks);
+  return static_cast<int>(std::max<int64_t>(1, p.dp) * p.pp * p.cp * p.tp + config.parameter_server.servers);
+}
+
+// "pp 2 zb-v dp 2 ...", for messages and names.
+inline std::string text_of(const Config& config) {
+  return make_layout(config, {.world_size = ranks_of(config)}).text();
+}
+
+// `steps`: the first of the config's; 0: all.
+inline VerifyRun run_layout(const Config& config, const LayoutHooks& hooks = {}, int64_t steps = 0) {
   return run_layout(
       config, 2,
       [&](int64_t step, int64_t micro_batch, Batch& batch) { batch = make_batch(config, step, micro_batch); },
-      steps > 0 ? steps : config.train.steps, ranks, hooks);
+      steps > 0 ? steps : config.train.steps, ranks_of(config), hooks);
 }
 
 // What ZeRO 1 and 2 gather at the end of a step has arrived: all bytes of the step are counted. Stage 3 has nothing under way.

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "athanor/train/plan/layout_walk.h"
+#include "athanor/layout/enumerate.h"
 #include "athanor/train/plan/memory_plan.h"
 #include "checkpoint/content.h"
 #include "support/tiers.h"
@@ -46,15 +46,15 @@ TEST_P(SpanningTest, ComputesWhatOneProcessComputes) {
   config.train.steps = 3;
   if (config.optimizer.name == "adamw") config.optimizer.lr = 3e-4;
   const VerifyRun& one = run_once(one_process(config));
-  const LayoutWalk walk = walk_layouts(config, sample.most_ranks);
+  const Enumeration walk = enumerate(config, sample.most_ranks);
   const std::vector<size_t> spanning = spanning_sample(walk.legal, 1, 1);
   for (size_t i = sample.part; i < spanning.size(); i += sample.parts) {
-    const ParallelConfig& layout = walk.legal[spanning[i]];
+    const Layout& layout = walk.legal[spanning[i]];
     const LayoutDifference found = compare(run_layout(in_layout(config, layout)), one);
-    EXPECT_LT(found.worst(), 1e-5) << text_of(layout) << ": " << found.gradient.where << ", "
+    EXPECT_LT(found.worst(), 1e-5) << layout.text() << ": " << found.gradient.where << ", "
                                    << found.weight.where;
-    EXPECT_EQ(found.routing_flips, 0) << text_of(layout);
-    EXPECT_TRUE(found.bitwise || !keeps_order(layout)) << text_of(layout);
+    EXPECT_EQ(found.routing_flips, 0) << layout.text();
+    EXPECT_TRUE(found.bitwise || !layout.keeps_order()) << layout.text();
   }
 }
 
@@ -79,11 +79,8 @@ TEST(PipelineFaults, AForgottenSumOfTiedUsesShows) {
   for (const char* optimizer : {"sgd", "adamw"}) {
     const Config config = in_axes(deep_config("gpt2", optimizer), {.pp = 2});
     const VerifyRun one = run_layout(one_process(config));
-    EXPECT_TRUE(is_caught(
-        config, one,
-        {.lay_out = [](Training& training,
-                       Mesh& mesh) { training.cut(mesh.group(Axis::pp), nullptr, mesh.group(Axis::pp)); }},
-        1e-4));
+    EXPECT_TRUE(is_caught(config, one,
+                          {.groups = [](Groups& groups) { groups.pipeline_ends = groups.tensor; }}, 1e-4));
   }
 }
 

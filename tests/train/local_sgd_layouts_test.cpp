@@ -13,7 +13,7 @@ namespace {
 
 std::string text_of_replica_groups(const Config& config) {
   return config.model.model_type + " " + config.optimizer.name + " groups of " +
-         std::to_string(config.local_sgd.group_size) + ": " + text_of(config.parallel);
+         std::to_string(config.local_sgd.group_size) + ": " + text_of(config);
 }
 
 const std::vector<std::pair<const char*, Axes>> kEveryAxis = {
@@ -73,7 +73,7 @@ TEST(LocalSgdEveryAxis, BetweenOuterStepsAReplicaGroupIsATrainingOfItsOwn) {
           [&](int64_t step, int64_t micro_batch, Batch& batch) {
             batch = make_batch(config, step, 8 / groups * h + micro_batch);
           },
-          alone.train.steps, ranks_of(alone.parallel));
+          alone.train.steps, ranks_of(alone));
       for (const auto& [own, of_all] : {std::pair(&one.weights, &many.weights),
                                         {&one.state, &many.state},
                                         {&one.gradients, &many.gradients}})
@@ -91,7 +91,7 @@ TEST(LocalSgdEveryAxis, BetweenOuterStepsAReplicaGroupIsATrainingOfItsOwn) {
 int64_t sent_across(const Config& config) {
   std::atomic<int64_t> bytes = 0;
   run_layout(config, {.end = [&](Training& training, TrainState&, World&) {
-               bytes += training.replica_groups().across->traffic().total().bytes;
+               bytes += training.groups().dense.average->traffic().total().bytes;
              }});
   return bytes;
 }
@@ -119,44 +119,23 @@ TEST(LocalSgdEveryAxis, OuterStepsSendTheDocumentedBytesOnceInKSteps) {
 
 // What a rank that leaves out a group would do.
 TEST(LocalSgdEveryAxis, AForgottenGroupShows) {
-  const auto lay_out_with = [](const std::function<void(ReplicaGroups&, Mesh&)>& fault) {
-    return LayoutHooks{.lay_out = [fault](Training& training, Mesh& mesh) {
-      const int ranks = mesh.size(Axis::dp) / 2;
-      ReplicaGroups groups = make_replica_groups(mesh.world(), mesh.shape(), ranks);
-      if (mesh.size(Axis::ep) > 1)
-        groups.experts = make_replica_group_experts(mesh.world(), mesh.shape(), ranks);
-      fault(groups, mesh);
-      Group* copies = groups.experts.get();
-      training.split_replica_groups(std::move(groups));
-      if (copies != nullptr)
-        training.split_experts(mesh.group(Axis::ep), *copies, mesh.shape().expert_parts());
-      training.share_sequences(mesh.group(Axis::cp));
-    }};
-  };
   const auto caught = [&](const std::string& family, const Axes& layout,
-                          const std::function<void(ReplicaGroups&, Mesh&)>& fault) {
+                          const std::function<void(Groups&)>& fault) {
     const Config config = in_axes(local_sgd(family, "sgd"), layout);
-    return is_caught(config, run_layout(one_process(config)), lay_out_with(fault), 10 * kTolerance);
+    return is_caught(config, run_layout(one_process(config)), {.groups = fault}, 10 * kTolerance);
   };
-  const auto none = [](ReplicaGroups&, Mesh&) {};
+  const auto none = [](Groups&) {};
   EXPECT_FALSE(caught("llama", {.dp = 2, .cp = 2, .group = 1}, none)) << "as it should be";
   EXPECT_FALSE(caught("moe", {.dp = 8, .ep = 2, .group = 4}, none)) << "as it should be";
-  EXPECT_TRUE(caught("moe", {.dp = 8, .ep = 2, .group = 4}, [](ReplicaGroups& groups, Mesh& mesh) {
-    groups.experts =
-        mesh.world().make_group(mesh.shape().peers(mesh.world().rank(), {Axis::edp}), "all copies");
+  EXPECT_TRUE(caught("moe", {.dp = 8, .ep = 2, .group = 4}, [](Groups& groups) {
+    groups.expert.sum = groups.expert.shard = groups.data;
   })) << "experts' gradients summed over all replica groups";
-  EXPECT_TRUE(caught("moe", {.dp = 8, .ep = 2, .group = 4}, [](ReplicaGroups& groups, Mesh&) {
-    groups.experts = make_single_group();
+  EXPECT_TRUE(caught("moe", {.dp = 8, .ep = 2, .group = 4}, [](Groups& groups) {
+    groups.expert.sum = groups.expert.shard = groups.pipeline;
   })) << "experts' gradients not summed in the replica group";
-  const auto swap_parts = [](ReplicaGroups& groups, Mesh& mesh) {  // parts of other sequences meet
-    std::vector<int> inner;
-    const int own = mesh.world().rank() % 2;
-    for (const int rank : {0, 1, 2, 3})
-      if (rank % 2 == own) inner.push_back(rank);
-    groups.inner = mesh.world().make_group(inner, "wrong replica group");
-  };
-  EXPECT_TRUE(caught("llama", {.dp = 2, .cp = 2, .group = 1}, swap_parts))
-      << "a replica group without its ranks of cp";
+  EXPECT_TRUE(caught("llama", {.dp = 2, .cp = 2, .group = 1}, [](Groups& groups) {
+    groups.dense.sum = groups.dense.shard = groups.dense.average;  // parts of other sequences meet
+  })) << "a replica group without its ranks of cp";
 }
 
 }  // namespace

@@ -20,16 +20,8 @@ TEST(LocalSgdHybrid, AForgottenSumAcrossIsCaught) {
   const Config config = wide_groups("sgd", {.dp = 8, .zero = 2, .shard = 2, .group = 4});
   const VerifyRun one = run_layout(one_process(config));
   // Two sets of shards of a replica group that share nothing.
-  EXPECT_TRUE(is_caught(
-      config, one,
-      {.lay_out =
-           [](Training& training, Mesh& mesh) {
-             training.split_replica_groups(make_replica_groups(mesh.world(), mesh.shape(), 4));
-             ReplicaGroups shards = make_replica_groups(mesh.world(), mesh.shape(), 2, "set of shards", 4);
-             shards.across = make_single_group();
-             training.share_shards(std::move(shards));
-           }},
-      1e-4));
+  EXPECT_TRUE(is_caught(config, one,
+                        {.groups = [](Groups& groups) { groups.dense.replicate = groups.pipeline; }}, 1e-4));
 }
 
 // The ranks of a replica group with the same range share it: 2 (H-1)/H 4 bytes an element, however many copies there are.
@@ -40,7 +32,7 @@ TEST(LocalSgdHybrid, OuterStepsSendTheDocumentedBytes) {
     run_layout(config, {.end = [&](Training& training, TrainState&, World&) {
                  int64_t kept = 0;
                  for (const auto& param : training.model->params()) kept += param->range().count();
-                 sent += training.replica_groups().across->traffic().total().bytes;
+                 sent += training.groups().dense.average->traffic().total().bytes;
                  shares += (kept + 1) / 2;
                }});
     EXPECT_EQ(sent, 2 /*outer steps*/ * 4 * shares) << zero;  // two replica groups, two copies
@@ -53,7 +45,7 @@ TEST(LocalSgdHybrid, OuterStepsSendTheDocumentedBytes) {
 TEST(LocalSgdHybrid, WhatDoesNotDivideIsNamedWithTheNearest) {
   Config config = wide_groups("sgd", {.dp = 8, .zero = 2, .shard = 8, .group = 4});
   try {
-    replica_group_ranks(config, 8, 8);
+    make_layout(config, {.world_size = 8});
     FAIL() << "shards of eight in replica groups of four";
   } catch (const ConfigError& error) {
     EXPECT_STREQ(error.what(),
@@ -63,8 +55,11 @@ TEST(LocalSgdHybrid, WhatDoesNotDivideIsNamedWithTheNearest) {
   }
   config.local_sgd.group_size = 0;  // "auto", on hosts of five
   config.parallel.shard_degree = 2;
-  EXPECT_EQ(replica_group_ranks(config, 8, 5), 4);
-  EXPECT_EQ(replica_group_ranks(config, 8, 1), 2) << "a set of shards at least";
+  const auto group_ranks = [&](int of_host) {
+    return make_layout(config, {.world_size = 8, .ranks_of_host = of_host}).replica_group_ranks();
+  };
+  EXPECT_EQ(group_ranks(5), 4);
+  EXPECT_EQ(group_ranks(1), 2) << "a shard group at least";
 }
 
 // Ranks deal out the micro-batches of their own replica group, by speeds that differ from replica group to replica group.
@@ -77,7 +72,7 @@ TEST(LocalSgdBalance, TheBitsDoNotChangeWhoeverComputesAMicroBatch) {
       const VerifyRun many =
           run_layout(config, {.begin = [&](Training& training, TrainState&, World& world) {
                        const int replica_group = world.rank() / 3, place = world.rank() % 3;
-                       LoadBalance balance(training.replica_group(),
+                       LoadBalance balance(*training.groups().dense.sum,
                                            training.micro_batches_of_replica_group(), {.every = 1});
                        balance.add((place == replica_group ? 4.0 : 1.0) *
                                    static_cast<double>(training.own_micro_batches().size()));
@@ -138,7 +133,7 @@ TEST(LocalSgdF16, ReplicaGroupsAgree) {
     const auto inner = make_single_group();
     const auto model = make_model(local_sgd("llama", "sgd").model);
     model->allocate(own.arena, Dtype::f16, true);
-    OuterSync outer(model->params(), *inner, across, own.arena, {.every = 2});
+    OuterSync outer(model->params(), {.inner = inner.get(), .across = &across}, own.arena, {.every = 2});
     EXPECT_TRUE(outer.is_true_everywhere(true));
     EXPECT_FALSE(outer.is_true_everywhere(across.rank() == 0));
     EXPECT_FALSE(outer.is_true_everywhere(false));

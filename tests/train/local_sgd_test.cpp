@@ -44,24 +44,24 @@ DefinedRun define_local_sgd(const Config& config) {
   const bool compressed = config.compression.method != "none" && config.local_sgd.group_size > 1,
              coded = config.local_sgd.compression != "none" && num_replica_groups > 1;
   Engine engine;
-  const auto group = make_single_group();
-  std::vector<std::unique_ptr<Training>> replica_groups;
+  const auto world = make_single_world();
+  std::vector<std::unique_ptr<TrainingRank>> replica_groups;
   std::vector<DefinedSums> sums;
   CompressionDefinition meetings(config.local_sgd.compression, config.compression.error_feedback);
   for (int h = 0; h < num_replica_groups; ++h) {
     sums.emplace_back(config);
-    replica_groups.push_back(std::make_unique<Training>(alone, 2, *group, engine.arena, nullptr, nullptr));
-    replica_groups.back()->allocate();
-    replica_groups.back()->model->initialize(config.train.seed);
+    replica_groups.push_back(std::make_unique<TrainingRank>(alone, *world, engine.arena));
+    replica_groups.back()->training.allocate();
+    replica_groups.back()->training.model->initialize(config.train.seed);
   }
-  const auto& params = replica_groups[0]->model->params();
+  const auto& params = replica_groups[0]->training.model->params();
   DefinedRun run;
-  run.weights = weights_of(*replica_groups[0]->model);
+  run.weights = weights_of(*replica_groups[0]->training.model);
   std::map<std::string, Floats> momentum;
   for (int64_t step = 1; step <= config.train.steps; ++step) {
     double loss = 0.0, tokens = 0.0;
     for (int h = 0; h < num_replica_groups; ++h) {
-      Training& replica_group = *replica_groups[static_cast<size_t>(h)];
+      Training& replica_group = replica_groups[static_cast<size_t>(h)]->training;
       const LeafRange micro_batches =
           micro_batches_of_rank(replica_group.num_micro_batches, num_replica_groups, h);
       const DefinedStep done =
@@ -86,7 +86,7 @@ DefinedRun define_local_sgd(const Config& config) {
       std::vector<Floats> away(replica_groups.size(), Floats(w.size()));
       for (size_t h = 0; h < replica_groups.size(); ++h)
         for (size_t i = 0; i < w.size(); ++i)
-          away[h][i] = w[i] - replica_groups[h]->model->params()[p]->master().data<float>()[i];
+          away[h][i] = w[i] - replica_groups[h]->training.model->params()[p]->master().data<float>()[i];
       Floats means(w.size());
       if (coded) {
         for (Floats& x : away)
@@ -100,7 +100,8 @@ DefinedRun define_local_sgd(const Config& config) {
         u[i] = mu * u[i] + mean;
         w[i] -= static_cast<float>(config.local_sgd.outer_lr) * (mean + mu * u[i]);
       }
-      for (const auto& replica_group : replica_groups) replica_group->model->params()[p]->store(w.data());
+      for (const auto& replica_group : replica_groups)
+        replica_group->training.model->params()[p]->store(w.data());
     }
   }
   return run;
@@ -155,7 +156,7 @@ TEST(LocalSgd, PlantedFaultsShow) {
       const VerifyRun run =
           run_layout(config, {.after_step = [&](Training& training, TrainState& state, World&) {
                        if (state.step != 3) return;
-                       for (const OuterSync::Piece& piece : training.outer->pieces()) {
+                       for (const OuterPiece& piece : training.outer->pieces()) {
                          Tensor momentum = piece.momentum;
                          kernels_of(momentum).elementwise.scale(momentum.queue(), momentum, kept);
                        }

@@ -12,7 +12,7 @@ namespace athanor::tests::local_sgd_traffic_test {
 namespace {
 
 const Group& across_of(const Training& training) {
-  return *training.replica_groups().across;
+  return *training.groups().dense.average;
 }
 
 // A rank whose share has B blocks sends 2 (H-1) ceil(B/H) of them, compressed, at an outer step.
@@ -66,14 +66,18 @@ TEST(LocalSgdTraffic, SendsOneKthOfWhatHierarchicalDataParallelSends) {
                   // Losses and tokens by micro-batch and channel, f64: every step.
         losses = config.train.steps * kHosts * (8 * 2 * 2 + 1) * 8;
     std::array<std::unique_ptr<HierarchicalGroup>, kHosts * kRanks> of_rank;
-    const auto levels = [&](Mesh& mesh) -> Group& {
-      ReplicaGroups hosts = make_replica_groups(mesh.world(), mesh.shape(), kRanks, "host");
-      auto& group = of_rank[static_cast<size_t>(mesh.world().rank())];
-      group = std::make_unique<HierarchicalGroup>(std::move(hosts.inner), std::move(hosts.across));
-      return *group;
+    const auto levels = [&](Groups& groups) {
+      const int rank = groups.all->rank(), host = rank / kRanks, place = rank % kRanks;
+      World& world = groups.world();
+      auto& group = of_rank[static_cast<size_t>(rank)];
+      group =
+          std::make_unique<HierarchicalGroup>(world.make_group({host * kRanks, host * kRanks + 1}, "host"),
+                                              world.make_group({place, kRanks + place}, "hosts"));
+      groups.data = groups.losses = group.get();
+      if (every == 0) groups.dense.sum = groups.dense.shard = group.get();
     };
     std::atomic<int64_t> bytes = -losses;
-    run_layout(config, {.data = levels, .end = [&](Training& training, TrainState&, World& world) {
+    run_layout(config, {.groups = levels, .end = [&](Training& training, TrainState&, World& world) {
                           bytes +=
                               of_rank[static_cast<size_t>(world.rank())]->outer().traffic().total().bytes;
                           if (every > 0) bytes += across_of(training).traffic().total().bytes;

@@ -133,10 +133,11 @@ TEST(Offload, EightBitStateIsAnotherOneAndNear) {
 // Steps first+1 .. last, from a checkpoint where there is one, and the digest of what it saves in the end.
 std::string train_with_offload(const Config& config, int ranks, const std::string& from,
                                const std::string& to, int64_t last) {
-  const auto groups = make_thread_groups(ranks);
-  run_ranks(groups, [&](Group& group) {
+  run_ranks(make_thread_worlds(ranks), [&](World& world) {
+    Group& group = world.all();
     Engine engine;
-    Training training(config, 2, group, engine.arena, nullptr, nullptr);
+    TrainingRank rank(config, world, engine.arena);
+    Training& training = rank.training;
     training.allocate();
     TrainState state = first_state(config);
     if (from.empty()) {
@@ -197,9 +198,11 @@ TEST(Offload, ThePlanCountsTheBuffersInItsPlace) {
           if (place == "disk") config = optimizer_on_disk(config);
           if (place == "all on disk") config = all_on_disk(config);
           const int ranks = zero == 0 ? 1 : 2;
-          run_ranks(make_thread_groups(ranks), [&](Group& group) {
+          run_ranks(make_thread_worlds(ranks), [&](World& world) {
+            const Group& group = world.all();
             Engine engine;
-            Training training(config, 2, group, engine.arena, nullptr, nullptr);
+            TrainingRank of_world(config, world, engine.arena);
+            Training& training = of_world.training;
             training.allocate();
             TrainState training_state = first_state(config);
             Batch batch;
@@ -253,9 +256,11 @@ TEST(Offload, OfSharesTakesLess) {
   config.train.steps = 2;
   const auto peaks = [&] {
     std::array<uint64_t, kNumCategories> of_first{};
-    run_ranks(make_thread_groups(2), [&](Group& group) {
+    run_ranks(make_thread_worlds(2), [&](World& world) {
+      const Group& group = world.all();
       Engine engine;
-      Training training(config, 2, group, engine.arena, nullptr, nullptr);
+      TrainingRank rank(config, world, engine.arena);
+      Training& training = rank.training;
       training.allocate();
       training.model->initialize(1);
       TrainState state = first_state(config);
@@ -284,8 +289,9 @@ TEST(Offload, NamesWhatADiskSpoilsAndLeavesNothing) {
   const Config config = optimizer_on_disk(several_blocks("llama", "bf16", "adamw"));
   ScratchEnv env;
   Engine engine;
-  const auto groups = make_thread_groups(1);
-  Training training(config, 2, *groups[0], engine.arena, nullptr, nullptr);
+  const auto world = make_single_world();
+  TrainingRank rank(config, *world, engine.arena);
+  Training& training = rank.training;
   training.allocate(env);
   training.model->initialize(1);
   TrainState state = first_state(config);

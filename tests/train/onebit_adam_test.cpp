@@ -22,10 +22,11 @@ DefinedRun define_onebit(const Config& config) {
   const auto ranks = static_cast<int>(config.parallel.dp);
   const int64_t warmup = config.compression.warmup_steps;
   Engine engine;
-  const auto group = make_single_group();
+  const auto world = make_single_world();
   Config alone = config;
-  alone.parallel.ep = 1;
-  Training training(alone, 2, *group, engine.arena, nullptr, nullptr);
+  alone.parallel.dp = alone.parallel.ep = 1;
+  TrainingRank built(alone, *world, engine.arena);
+  Training& training = built.training;
   training.allocate();
   training.model->initialize(config.train.seed);
   CompressionDefinition codes("onebit", true);

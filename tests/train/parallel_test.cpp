@@ -82,9 +82,10 @@ TEST(Parallel, AStepWhoseDataFailInTheMiddleIsRunAgain) {
     config.parallel.reduce = reduce;
     const Outcome undisturbed = run(config, 1);
     constexpr uint64_t kIdsBytes = 128;
-    const auto group = make_thread_groups(1);
+    const auto world = make_single_world();
     Engine engine;
-    Training training(config, 2, *group[0], engine.arena, nullptr, nullptr);
+    TrainingRank rank(config, *world, engine.arena);
+    Training& training = rank.training;
     training.allocate();
     training.model->initialize(config.train.seed);
     TrainState state = first_state(config);

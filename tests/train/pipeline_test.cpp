@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "athanor/base/error.h"
+#include "athanor/layout/stages.h"
 #include "athanor/train/engine/model_stage.h"
 #include "train/layout_run.h"
 

@@ -88,7 +88,7 @@ TEST(Recompute, ABudgetTakesAsLittleAsFits) {
       const MemoryPlan plan = plan_recompute(request);
       EXPECT_LE(plan.usage.reserved_total, budget);
       EXPECT_LE(plan.usage.peak_total, budget);
-      return plan.request.config.parallel.recompute;
+      return plan.layout.recompute;
     };
     EXPECT_EQ(chosen(bytes("none")), "none");
     EXPECT_EQ(chosen(bytes("selective*4,none")), "selective*4,none");

@@ -67,9 +67,10 @@ TEST(ServedCompression, ForgottenErrorFeedbackShows) {
 // parameters that all began with. Residuals are each worker's own; norms, by which pushes are clipped, those of what is sent.
 Floats define_one_after_the_other(const Config& config) {
   Engine engine, stale_engine;
-  const auto group = make_single_group(), stale_group = make_single_group();
-  Training now(one_rank_of(config), 2, *group, engine.arena, nullptr, nullptr);
-  Training stale(one_rank_of(config), 2, *stale_group, stale_engine.arena, nullptr, nullptr);
+  const auto world = make_single_world();
+  TrainingRank now_rank(one_rank_of(config), *world, engine.arena);
+  TrainingRank stale_rank(one_rank_of(config), *world, stale_engine.arena);
+  Training &now = now_rank.training, &stale = stale_rank.training;
   for (Training* training : {&now, &stale}) {
     training->allocate();
     training->model->initialize(config.train.seed);

@@ -132,14 +132,25 @@ inline std::vector<StepResult> run_steps(Training& training, const Config& confi
   return results;
 }
 
+// One rank of a training, in the layout that its config asks for on the ranks of the world.
+struct TrainingRank {
+  TrainingRank(const Config& config, World& world, Arena& arena, int64_t num_channels = 2)
+      : layout(make_layout(config, {.world_size = world.size()})),
+        groups(layout, world),
+        training(config, layout, groups, arena, {.num_channels = num_channels}) {}
+  Layout layout;
+  Groups groups;
+  Training training;
+};
+
 inline Outcome run(const Config& config, int ranks, int threads = 1,
                    const std::function<void(const Training&)>& after_step = {}) {
-  const auto groups = make_thread_groups(ranks);
   std::vector<Outcome> outcomes(static_cast<size_t>(ranks));
-  run_ranks(groups, [&](Group& group) {
+  run_ranks(make_thread_worlds(ranks), [&](World& world) {
     Engine engine(threads);
-    Training training(config, 2, group, engine.arena, nullptr, nullptr);
-    Outcome& outcome = outcomes[static_cast<size_t>(group.rank())];
+    TrainingRank rank(config, world, engine.arena);
+    Training& training = rank.training;
+    Outcome& outcome = outcomes[static_cast<size_t>(world.rank())];
     outcome.steps = run_steps(training, config, after_step);
     for (const auto& param : training.model->params()) {
       std::vector<float> values(static_cast<size_t>(param->numel()));

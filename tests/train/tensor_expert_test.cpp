@@ -81,22 +81,24 @@ struct TensorExpertFault {
 class TensorExpertFaults {
  public:
   LayoutHooks plant(const Config& config, const TensorExpertFault& fault) {
-    return {.lay_out = [this, &config, fault](Training& training, Mesh& mesh) {
-      Sharding table = sharding_of(config.model, config.parallel.sp);
-      for (ShardingRow& row : table)
-        if (row.module == fault.not_summed) row.split = Split::none;
-      training.split(table, over(mesh.group(Axis::tp), fault.of_group));
-      for (MoeLayer* layer : training.model->moe_layers()) {
-        if (!fault.others_rows) continue;
-        FaultyGroup& other = over(mesh.group(Axis::tp), fault.of_group);
-        other.pretend((mesh.coordinate(Axis::tp) + 1) % mesh.size(Axis::tp));
-        layer->partition_tokens(std::make_unique<PartitionedTokens>(other));
-      }
-      if (fault.experts_over_dp)
-        training.split_experts(mesh.group(Axis::ep), mesh.group(Axis::dp), 1);
-      else
-        training.split_experts(mesh.group(Axis::ep), mesh.group(Axis::edp), mesh.shape().expert_parts());
-    }};
+    table_ = sharding_of(config.model, config.parallel.sp);
+    for (ShardingRow& row : table_)
+      if (row.module == fault.not_summed) row.split = Split::none;
+    return {.groups =
+                [this, fault](Groups& groups) {
+                  groups.tensor = &over(*groups.tensor, fault.of_group);
+                  if (fault.experts_over_dp) groups.expert.sum = groups.expert.shard = groups.data;
+                },
+            .sharding = &table_,
+            .declared =
+                [this, fault](Training& training) {
+                  for (MoeLayer* layer : training.model->moe_layers()) {
+                    if (!fault.others_rows) continue;
+                    FaultyGroup& other = over(*training.groups().tensor, fault.of_group);
+                    other.pretend((other.rank() + 1) % other.size());
+                    layer->partition_tokens(std::make_unique<PartitionedTokens>(other));
+                  }
+                }};
   }
 
  private:
@@ -104,6 +106,7 @@ class TensorExpertFaults {
     const std::scoped_lock lock(mutex_);
     return groups_.emplace_back(real, fault);
   }
+  Sharding table_;
   std::mutex mutex_;
   std::list<FaultyGroup> groups_;
 };
@@ -142,24 +145,27 @@ TEST(TensorExperts, PlantedFaultsAreCaught) {
 }
 
 // What the groups of an axis put on the wire in one step of one micro-batch, summed over the ranks.
-Traffic step_traffic(Config config, const Axes& layout, Axis axis) {
+Traffic step_traffic(Config config, const Axes& layout,
+                     const std::function<const Group&(const Groups&)>& group_of) {
   config.train.steps = 1;
   config.train.global_batch_size = config.train.micro_batch_size;
   std::mutex mutex;
-  std::map<int, Group*> groups;
   Traffic sum;
-  run_layout(in_axes(config, layout), {.lay_out =
-                                           [&](Training& training, Mesh& mesh) {
-                                             training.lay_out(mesh);
-                                             const std::scoped_lock lock(mutex);
-                                             groups[mesh.world().rank()] = &mesh.group(axis);
-                                           },
-                                       .end =
-                                           [&](Training&, TrainState&, World& world) {
-                                             const std::scoped_lock lock(mutex);
-                                             sum += groups.at(world.rank())->traffic();
-                                           }});
+  run_layout(in_axes(config, layout), {.end = [&](Training& training, TrainState&, World&) {
+               const std::scoped_lock lock(mutex);
+               sum += group_of(training.groups()).traffic();
+             }});
   return sum;
+}
+
+const Group& tensor_of(const Groups& groups) {
+  return *groups.tensor;
+}
+const Group& experts_of(const Groups& groups) {
+  return *groups.experts;
+}
+const Group& copies_of(const Groups& groups) {
+  return *groups.expert.sum;
 }
 
 // Of docs/moe.md. N tokens, of which n = ceil(N/P) lie on a rank.
@@ -186,7 +192,7 @@ TEST(TensorExperts, BytesAreThoseOfTheFormulas) {
         const int64_t sums = 2 * m.num_hidden_layers + 2 * m.first_k_dense_replace + 2;
         const int64_t load = 8 * (2 + layers * m.num_experts) + 8 * 2 * layers;
         const int64_t choices = layers * n * K * 4, statistics = 12 * N;
-        const Traffic tensor = step_traffic(config, layout, Axis::tp);
+        const Traffic tensor = step_traffic(config, layout, tensor_of);
         EXPECT_EQ(tensor.of(Collective::all_reduce).bytes,
                   2 * (P - 1) * ((sp ? 0 : sums * N * C * 4) + 4 * partial + load + 8 + 8));
         EXPECT_EQ(tensor.of(Collective::all_gather).bytes,
@@ -195,7 +201,7 @@ TEST(TensorExperts, BytesAreThoseOfTheFormulas) {
         EXPECT_EQ(tensor.total().bytes, tensor.of(Collective::all_reduce).bytes +
                                             tensor.of(Collective::all_gather).bytes +
                                             tensor.of(Collective::reduce_scatter).bytes);
-        const Traffic copies = step_traffic(config, layout, Axis::edp);
+        const Traffic copies = step_traffic(config, layout, copies_of);
         EXPECT_EQ(copies.total().bytes, 2 * (P - 1) * 4 * stacks);
       }
 }
@@ -209,7 +215,7 @@ TEST(TensorExperts, RowsTravelOnce) {
       config.model.capacity_factor = 0.0;
       const ModelConfig& m = config.model;
       const int64_t P = ranks, R = 22 * 6, layers = m.num_hidden_layers - m.first_k_dense_replace;
-      const Traffic traffic = step_traffic(config, {.tp = ranks, .ep = ranks}, Axis::ep);
+      const Traffic traffic = step_traffic(config, {.tp = ranks, .ep = ranks}, experts_of);
       EXPECT_EQ(traffic.of(Collective::all_to_all).bytes, P * layers * (P - 1) * (m.num_experts / P) * 8);
       EXPECT_EQ(traffic.of(Collective::all_to_all_v).bytes,
                 layers * 4 * (R * (P - 1) / P) * m.hidden_size * 4);

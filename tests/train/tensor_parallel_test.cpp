@@ -12,7 +12,7 @@ namespace {
 
 struct Fault {
   std::function<void(Sharding&)> change_table;
-  std::function<void(Training&, Group&)> prepare = {};
+  std::function<void(Training&, Group&)> prepare = {};  // before anything is allocated
 };
 
 // The comparison sees what it is there to see.
@@ -27,14 +27,13 @@ TEST(TensorParallel, PlantedFaultsAreCaught) {
   };
   const auto expect_caught = [&](const char* fault, const Config& which, const Axes& layout,
                                  const Fault& planted) {
-    const auto lay_out = [&](Training& training, Mesh& mesh) {
-      Sharding table = sharding_of(which.model, layout.sp);
-      planted.change_table(table);
-      training.split(table, mesh.group(Axis::tp));
-      if (planted.prepare) planted.prepare(training, mesh.group(Axis::tp));
+    Sharding table = sharding_of(which.model, layout.sp);
+    planted.change_table(table);
+    const auto prepare = [&](Training& training) {
+      if (planted.prepare) planted.prepare(training, *training.groups().tensor);
     };
-    EXPECT_TRUE(is_caught(in_axes(which, layout), &which == &config ? one : one_grouped, {.lay_out = lay_out},
-                          100 * kTolerance))
+    EXPECT_TRUE(is_caught(in_axes(which, layout), &which == &config ? one : one_grouped,
+                          {.sharding = &table, .declared = prepare}, 100 * kTolerance))
         << fault << " went unseen";
   };
   const auto whole = [](ShardingRow& row) { row.split = Split::none; };

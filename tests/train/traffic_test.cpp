@@ -69,11 +69,12 @@ Sizes sizes_of(const Config& config, int ranks, int stage) {
 }
 
 StepTraffic step_traffic(const Config& config, int ranks) {
-  const auto groups = make_thread_groups(ranks);
-  std::vector<Traffic> of_rank(groups.size());
-  run_ranks(groups, [&](Group& group) {
+  std::vector<Traffic> of_rank(static_cast<size_t>(ranks));
+  run_ranks(make_thread_worlds(ranks), [&](World& world) {
     Engine engine;
-    Training training(config, kChannels, group, engine.arena, nullptr, nullptr);
+    TrainingRank rank(config, world, engine.arena, kChannels);
+    Training& training = rank.training;
+    Group& group = *rank.groups.data;
     training.allocate();
     training.model->initialize(config.train.seed);
     TrainState state = first_state(config);
@@ -189,7 +190,7 @@ TEST_P(DataTraffic, Stage3) {
 }
 
 // What the group of some axes puts on the wire in all steps, summed over the ranks.
-StepTraffic layout_traffic(const Config& config, const std::function<Group&(Mesh&)>& group_of, int ranks) {
+StepTraffic layout_traffic(const Config& config, Group* Groups::*group_of, int ranks) {
   std::vector<Group*> groups(static_cast<size_t>(ranks));
   std::vector<Traffic> before(groups.size()), after(groups.size());
   const auto note = [&](std::vector<Traffic>& traffic) {
@@ -198,11 +199,8 @@ StepTraffic layout_traffic(const Config& config, const std::function<Group&(Mesh
       traffic[rank] = groups[rank]->traffic();
     };
   };
-  const auto lay_out = [&](Training& training, Mesh& mesh) {
-    training.lay_out(mesh);
-    groups[static_cast<size_t>(mesh.world().rank())] = &group_of(mesh);
-  };
-  run_layout(config, {.lay_out = lay_out, .begin = note(before), .end = note(after)});
+  const auto keep = [&](Groups& made) { groups[static_cast<size_t>(made.all->rank())] = made.*group_of; };
+  run_layout(config, {.groups = keep, .begin = note(before), .end = note(after)});
   StepTraffic result;
   for (size_t rank = 0; rank < groups.size(); ++rank) result.sum += after[rank] - before[rank];
   return result;
@@ -219,7 +217,7 @@ TEST(ContextTraffic, SumsAreThoseOfDataParallelismOverBothAxes) {
       config.parallel.cp = cp;
       const Sizes sizes = sizes_of(config, dp * cp, stage);
       const int64_t nodes = std::accumulate(sizes.norm_nodes.begin(), sizes.norm_nodes.end(), int64_t{0});
-      const StepTraffic step = layout_traffic(config, data_group, dp * cp);
+      const StepTraffic step = layout_traffic(config, &Groups::data, dp * cp);
       if (stage == 0) {
         EXPECT_EQ(step.bytes(Collective::all_reduce), 2 * (n - 1) * (4 * sizes.replicated + loss_bytes(5)));
         step.expect_nothing_but({Collective::all_reduce});
@@ -238,8 +236,7 @@ StepTraffic tensor_traffic(Config config, int ranks, bool sp = false) {
   config.parallel.dp = 1;
   config.parallel.tp = ranks;
   config.parallel.sp = sp;
-  return layout_traffic(
-      config, [](Mesh& mesh) -> Group& { return mesh.group(Axis::tp); }, ranks);
+  return layout_traffic(config, &Groups::tensor, ranks);
 }
 
 Config one_micro_batch(const std::string& family) {

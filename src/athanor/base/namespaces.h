@@ -44,6 +44,7 @@ using namespace compression;
 using namespace parameter_server;
 }  // namespace parallel
 namespace pipeline {}
+namespace layout {}
 namespace text {  // a tokenizer has models and trainers, too: athanor shows only what text/ offers to others (tokenizer.h)
 namespace models {}
 namespace normalizers {}
@@ -93,6 +94,7 @@ using namespace athanor::nn;
 using namespace athanor::optim;
 using namespace athanor::parallel;
 using namespace athanor::pipeline;
+using namespace athanor::layout;
 using namespace athanor::documents;
 using namespace athanor::data;
 using namespace athanor::checkpoint;

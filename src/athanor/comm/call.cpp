@@ -58,8 +58,8 @@ const char* name_of(Collective collective) {
       return "broadcast";
     case Collective::all_to_all:
       return "all_to_all";
-    case Collective::allocate_shared:
-      return "allocate_shared";
+    case Collective::share:
+      return "share";
     case Collective::reduce:
       return "reduce";
     case Collective::gather:
@@ -96,7 +96,7 @@ BufferElements elements_of(const Call& call, const Buffers& buffers, int rank, i
   const bool is_root = rank == call.root;
   switch (call.collective) {
     case Collective::barrier:
-    case Collective::allocate_shared:
+    case Collective::share:
       return {};
     case Collective::all_reduce:
     case Collective::broadcast:

@@ -27,7 +27,7 @@ enum class Collective : uint8_t {
   reduce_scatter,
   broadcast,
   all_to_all,
-  allocate_shared,
+  share,
   reduce,
   gather,
   scatter,
@@ -46,8 +46,8 @@ struct Call {
   int64_t count = 0;       // elements, as in Group's call; 0 for all_to_all_v, which compares counts later
   int64_t num_leaves = 0;  // for all_reduce_tree
   std::string name;
-  // Where the buffer lies in memory that all ranks can address (shm/shared_regions.h); 0: in no such memory. Not
-  // compared.
+  // Where the buffer lies in memory that all ranks can address (shm/shared_regions.h), of share() where the memory lies
+  // for the other ranks; 0: in no such memory. Not compared.
   uint64_t place = 0;
 
   // For messages; long names are truncated.
@@ -67,8 +67,8 @@ struct Buffers {
   void* out = nullptr;                    // written
   std::vector<int64_t> send_counts = {};  // of all_to_all_v, by rank
   std::vector<int64_t> recv_counts = {};
-  std::vector<TreeNode> nodes = {};              // of all_reduce_tree, whose result is `out`
-  std::shared_ptr<std::byte>* memory = nullptr;  // of allocate_shared: where the pointer goes
+  std::vector<TreeNode> nodes = {};        // of all_reduce_tree, whose result is `out`
+  std::shared_ptr<std::byte> memory = {};  // of share; null: none
 };
 
 // How many elements this rank reads from `in` and writes to `out`; 0 where the rank does not use the buffer.
@@ -77,7 +77,7 @@ struct BufferElements {
 };
 BufferElements elements_of(const Call& call, const Buffers& buffers, int rank, int group_size);
 
-// The bytes of a shared allocation as a count. A size that does not fit becomes negative, which check_call refuses.
+// The bytes of share() as a count. A size that does not fit becomes negative, which check_call refuses.
 constexpr int64_t as_count(size_t size_bytes) {
   return static_cast<int64_t>(size_bytes);
 }

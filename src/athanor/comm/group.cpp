@@ -83,11 +83,9 @@ void Group::barrier(const std::string& name) {
   checked({Collective::barrier, Dtype::u8, -1, 0, 0, name}, {}).wait();
 }
 
-std::shared_ptr<std::byte> Group::allocate_shared(size_t size_bytes, const std::string& name) {
-  std::shared_ptr<std::byte> memory;
-  checked({Collective::allocate_shared, Dtype::u8, -1, as_count(size_bytes), 0, name}, {.memory = &memory})
+void Group::share(std::shared_ptr<std::byte> memory, size_t size_bytes, const std::string& name) {
+  checked({Collective::share, Dtype::u8, -1, as_count(size_bytes), 0, name}, {.memory = std::move(memory)})
       .wait();
-  return memory;
 }
 
 }  // namespace athanor::comm

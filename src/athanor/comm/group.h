@@ -17,8 +17,9 @@
 // of the ranks 0 ... n-1. So the result has the same bits on every rank and in every run. A group of one is the
 // identity.
 //
-// Memory: a buffer given to a collective must stay valid and untouched until wait() returns. If all ranks' buffers come
-// from allocate_shared() they are reduced in place, else copied through small slots; the bits are the same. Buffers of
+// Memory: a buffer given to a collective must stay valid and untouched until wait() returns. A group owns none. If all
+// ranks' buffers lie in memory that they have registered by share(), they are reduced in place, else copied through
+// small slots; the bits are the same. Buffers of
 // one call do not overlap, with these exceptions: `in` of all_gather and gather may be its own row of `out`, `out` of
 // reduce_scatter and scatter its own row of `in`, reduce's `out` its `in`, all_reduce_tree's `result` one of the nodes.
 // Buffers that only the root uses may be null elsewhere.
@@ -83,10 +84,11 @@ class Group {
   NewWork send(const void* data, int64_t count, Dtype dtype, int to, const std::string& name);
   NewWork recv(void* data, int64_t count, Dtype dtype, int from, const std::string& name);
 
-  // Zeroed memory that every rank of the group can address; collectives on it need no copies. Collective: every rank
-  // asks for the same number of bytes and gets memory of its own. Freed with the last pointer, which may outlive the
-  // group. IoError if the system has no more memory.
-  std::shared_ptr<std::byte> allocate_shared(size_t size_bytes, const std::string& name);
+  // Registers memory of this rank with the others, who address it from now on: collectives on it need no copies. It is
+  // memory of World::allocate(); other memory, and null, is taken and not shared. Collective: the same number of bytes
+  // on every rank. Registration ends with the memory's last pointer, or with the group. IoError if the system has no
+  // more addresses.
+  void share(std::shared_ptr<std::byte> memory, size_t size_bytes, const std::string& name);
 
   // What all functions above become: a call whose arguments are right, with its buffers. A transport implements this
   // one; a group in front of another passes it on.

@@ -4,7 +4,7 @@
 //   ... a step ...
 //   group->traffic()      // what rank 0 of 8 would have sent within a host, comm/traffic.h
 //
-// Arguments are checked as in a real group. allocate_shared() returns addresses without memory behind them.
+// Arguments are checked as in a real group; buffers need no memory behind them (the null device).
 // Thread rule: as Group.
 #pragma once
 

@@ -71,6 +71,7 @@ class SingleGroup final : public Group {
   Work run(Call call, Buffers buffers) {
     switch (call.collective) {
       case Collective::barrier:
+      case Collective::share:
       case Collective::all_reduce:
       case Collective::broadcast:
         return {};
@@ -83,9 +84,6 @@ class SingleGroup final : public Group {
         move(buffers.in, buffers.out, buffers.send_counts[0], call.dtype);
         return {};
       }
-      case Collective::allocate_shared:
-        *buffers.memory = map_shared_memory(static_cast<size_t>(call.count));
-        return {};
       case Collective::send:  // its data are only read
         return post(std::move(call), const_cast<void*>(buffers.in), sends_, recvs_);
       case Collective::recv:

@@ -42,7 +42,7 @@ int64_t direct_bytes(const Call& call, const Buffers& buffers, int rank, int siz
   const int64_t part = even_part(call.count, size, rank) * element;
   switch (call.collective) {
     case Collective::barrier:
-    case Collective::allocate_shared:
+    case Collective::share:
     case Collective::recv:
       return 0;
     case Collective::all_reduce:

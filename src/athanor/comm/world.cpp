@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "athanor/base/check.h"
+#include "athanor/comm/shm/shared_regions.h"
 
 namespace athanor::comm {
 
@@ -13,6 +14,7 @@ class SingleWorld final : public World {
   int rank() const override { return 0; }
   int size() const override { return 1; }
   Group& all() override { return *all_; }
+  std::shared_ptr<std::byte> allocate(size_t size_bytes) override { return map_shared_memory(size_bytes); }
   std::unique_ptr<Group> make_group(std::vector<int> members, std::string name) override {
     check_members(*this, members, name);
     return make_single_group(std::move(name));

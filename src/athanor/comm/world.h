@@ -25,6 +25,7 @@
 // Thread rule: one thread makes groups; abort() from any thread.
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <vector>
@@ -39,6 +40,9 @@ class World {
   virtual int rank() const = 0;
   virtual int size() const = 0;
   virtual Group& all() = 0;
+  // Memory of this rank that its groups can share (Group::share): zeroed, page-aligned. It belongs to the caller and
+  // outlives the world and its groups. IoError if the system has no more memory. Any thread.
+  virtual std::shared_ptr<std::byte> allocate(size_t size_bytes) = 0;
   // `members`: ranks of the world, ascending. A group of one is make_single_group().
   virtual std::unique_ptr<Group> make_group(std::vector<int> members, std::string name) = 0;
   virtual void abort(const std::string& reason) = 0;

@@ -37,7 +37,7 @@ bool decays(const Config& c) {
 bool has_stages(const Config& c) {
   return c.parallel.pp > 1;
 }
-// A schedule in a file says for how many ranks it is: train/plan/layout.h compares.
+// A schedule in a file says for how many ranks it is: layout/layout.h compares.
 bool has_stages_or_file(const Config& c) {
   return has_stages(c) || c.parallel.schedule.ends_with(".csv");
 }

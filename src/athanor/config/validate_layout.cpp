@@ -95,7 +95,7 @@ void check_stage_layers(const Config& config) {
 
 }  // namespace
 
-// What can be said of a layout without its ranks; train/plan/layout.h says the rest.
+// What can be said of a layout without its ranks; layout/layout.h says the rest.
 void check_layout(const Config& config) {
   check_tensor_parallel(config);
   check_context_parallel(config);

@@ -15,17 +15,6 @@ bool ModelPart::has(std::string_view module) const {
   return block >= first && block < last;
 }
 
-std::vector<int64_t> even_stage_layers(int64_t layers, int64_t stages) {
-  if (stages < 1 || layers < stages)
-    throw ConfigError(
-        fmt::format("pipeline: got {} stages for {} layers, expected 1 to {}", stages, layers, layers));
-  std::vector<int64_t> counts(static_cast<size_t>(stages), layers / stages);
-  // Surplus layers: the middle stages, then the first, then the last.
-  for (int64_t left = layers % stages, i = 0; i < left; ++i)
-    ++counts[static_cast<size_t>(i + 1 < stages - 1 ? i + 1 : i + 1 == stages - 1 ? 0 : stages - 1)];
-  return counts;
-}
-
 std::vector<ModelPart> cut_model(const std::vector<int64_t>& stage_layers) {
   std::vector<ModelPart> parts;
   int64_t first = 0;

@@ -1,6 +1,6 @@
 // Parts of a model: what one pipeline stage computes and owns.
 //
-//   const auto parts = cut_model(even_stage_layers(config.num_hidden_layers, 8));   // of eight stages
+//   const auto parts = cut_model(stage_layers);
 //   model->keep(std::array{parts[1], parts[6]});              // this rank's parts: the others get no memory
 //   Var y = model->run(parts[1], tape, {}, x, {}, recompute);   // hidden states in, hidden states out
 //
@@ -28,9 +28,6 @@ struct ModelPart {
   bool has(std::string_view module) const;  // by the module's path
 };
 
-// Layers per stage, as even as possible. Surplus layers go to the middle stages first, then to the first stage, and to
-// the last stage at the end, since it also computes the head. ConfigError where there are fewer layers than stages.
-std::vector<int64_t> even_stage_layers(int64_t layers, int64_t stages);
 // One part per entry of stage_layers. Only the first and the last stage may have no layer.
 std::vector<ModelPart> cut_model(const std::vector<int64_t>& stage_layers);
 

@@ -65,12 +65,16 @@ struct Arena::State {
   const std::thread::id owner = std::this_thread::get_id();
   const bool set_aside;
   DeviceMemory* const device_memory;  // null: the host's
+  const Shareable shareable;
+  uint64_t next_shareable = uint64_t{1}
+                            << 62;  // on the null device: addresses without memory, above all slabs
 
-  State(Queue& queue, uint64_t limit)
+  State(Queue& queue, uint64_t limit, Shareable source)
       : device(queue.device()),
         limit_bytes(limit == 0 ? kNullBytes : limit),
         set_aside(device == Device::cpu && !transparent_huge_pages()),
-        device_memory(queue.device_memory()) {}
+        device_memory(queue.device_memory()),
+        shareable(std::move(source)) {}
 
   PartitionedSlab& slab_of(std::byte* data) { return std::prev(slabs.upper_bound(data))->second; }
 
@@ -159,8 +163,8 @@ struct Arena::State {
   }
 };
 
-Arena::Arena(Queue& queue, uint64_t limit_bytes)
-    : queue_(queue), state_(std::make_unique<State>(queue, limit_bytes)) {}
+Arena::Arena(Queue& queue, uint64_t limit_bytes, Shareable shareable)
+    : queue_(queue), state_(std::make_unique<State>(queue, limit_bytes, std::move(shareable))) {}
 
 Arena::~Arena() {
   if (queue_.device() == Device::null) return;
@@ -209,6 +213,29 @@ std::shared_ptr<Storage> Arena::allocate(uint64_t size_bytes, Category category)
 void Arena::watch(std::vector<std::weak_ptr<Storage>>* list) {
   const std::lock_guard lock(state_->mutex);
   state_->watcher = list;
+}
+
+std::shared_ptr<Storage> Arena::allocate_shareable(uint64_t size_bytes, Category category) {
+  State& s = *state_;
+  const uint64_t whole_bytes = round_up(std::max<uint64_t>(size_bytes, 1), kHugePage);
+  std::shared_ptr<std::byte> memory;
+  if (s.device == Device::null) {
+    const std::lock_guard lock(s.mutex);
+    memory = {std::shared_ptr<void>(), reinterpret_cast<std::byte*>(s.next_shareable)};
+    s.next_shareable += whole_bytes;
+  } else if (s.device_memory == nullptr && s.shareable) {
+    memory = s.shareable(size_bytes);
+  } else {
+    DeviceMemory* device = s.device_memory;
+    const std::optional<Slab> slab =
+        device != nullptr ? device->allocate(whole_bytes) : map_slab(whole_bytes);
+    if (!slab) throw OverLimit(fmt::format("memory: there are no {} bytes more; {}", size_bytes, s.held()));
+    if (device != nullptr) device->clear(slab->data, whole_bytes);
+    memory = {slab->data, [device, whole = *slab](std::byte*) {
+                device != nullptr ? device->release(whole) : unmap_slab(whole);
+              }};
+  }
+  return adopt(std::move(memory), size_bytes, category);
 }
 
 std::shared_ptr<Storage> Arena::adopt(std::shared_ptr<std::byte> memory, uint64_t size_bytes,

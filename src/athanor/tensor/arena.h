@@ -19,6 +19,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -76,17 +77,21 @@ class OverLimit : public Error {
 
 class Arena {
  public:
+  // Zeroed memory of this rank that other ranks of its host can address (World::allocate).
+  using Shareable = std::function<std::shared_ptr<std::byte>(size_t size_bytes)>;
   // limit_bytes: an allocation that would make reserved_total larger throws OverLimit, naming what is held. 0: no
-  // limit.
-  explicit Arena(Queue& queue, uint64_t limit_bytes = 0);
+  // limit. `shareable`: the source of allocate_shareable(); empty: memory of the process.
+  explicit Arena(Queue& queue, uint64_t limit_bytes = 0, Shareable shareable = {});
   ~Arena();
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
 
   std::shared_ptr<Storage> allocate(uint64_t size_bytes, Category category);  // 64-byte aligned, not cleared
-  // A storage on memory from outside the arena, such as memory shared by the ranks of a host. `memory` is cleared and
-  // 64-byte aligned; it gets huge pages where the system grants them, is accounted for like the arena's own, and is let
-  // go with the last tensor on it.
+  // Zeroed memory that a group can share between the ranks of a host (Group::share); page-aligned. It belongs to the
+  // arena's tensors, not to a group: it outlives one that has broken.
+  std::shared_ptr<Storage> allocate_shareable(uint64_t size_bytes, Category category);
+  // A storage on memory from outside the arena. `memory` is cleared and 64-byte aligned; it gets huge pages where the
+  // system grants them, is accounted for like the arena's own, and is let go with the last tensor on it.
   std::shared_ptr<Storage> adopt(std::shared_ptr<std::byte> memory, uint64_t size_bytes, Category category);
   // From now on allocate() appends every storage to `list`; null ends this. One list at a time.
   void watch(std::vector<std::weak_ptr<Storage>>* list);

@@ -36,6 +36,8 @@ class Tensor {
   bool unshared() const { return storage_.use_count() == 1; }  // no other tensor sees this memory
 
   const std::shared_ptr<Storage>& storage() const { return storage_; }
+  // The address as a pointer that keeps the memory, for Group::share.
+  std::shared_ptr<std::byte> memory() const { return {storage_, static_cast<std::byte*>(raw())}; }
 
   void* raw() const {
     check(!storage_->released(), "tensor: the memory of {} {} was released", name_of(dtype_), shape_);

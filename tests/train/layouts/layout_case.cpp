@@ -81,7 +81,7 @@ void LayoutTable::beside(const std::string& label, const Config& config, const C
 
 void LayoutTable::resumed(const std::string& label, const Config& config, const Config& first, int64_t saved,
                           const Config& reference, const LayoutCheck& check) {
-  const auto text = [](const Config& of) { return text_of(of.parallel, of.parameter_server.servers); };
+  const auto text = [](const Config& of) { return text_of(of); };
   const std::string from = text(first), to = text(config);
   beside(label, config, reference, check,
          fmt::format("{} after {}{}", from, saved, to == from ? "" : " " + to));

@@ -19,12 +19,9 @@
 #include <string>
 #include <vector>
 
-#include "athanor/train/plan/layout_walk.h"
 #include "train/layout_run.h"
 
 namespace athanor::tests {
-
-using train::plan::text_of;  // of a ParallelConfig
 
 // What a layout is. Pointers that are null leave the config's value alone.
 struct Axes {
@@ -86,7 +83,7 @@ class LayoutTable {
     resumed(label, config, config, saved, config);
   }
   void planned(const std::string& label, const Config& config, const LayoutCheck& check = {}) {
-    beside(label, config, config, check, text_of(config.parallel, config.parameter_server.servers));
+    beside(label, config, config, check, text_of(config));
   }
   void leave_out(const char* reason) { left_out_ = reason; }  // null: nothing any more
   void leave_out_threads(const char* reason) { left_out_threads_ = reason; }

@@ -1,6 +1,5 @@
 // Local SGD with the other axes: whatever the layout inside the replica groups, they are those that one process each
 // computes, to the bit where law 1 says so and within 1e-5 elsewhere. local_sgd_test.cpp has the definition of the latter.
-#include "athanor/train/plan/layout_walk.h"
 #include "train/layouts/layout_case.h"
 #include "train/local_sgd_training.h"
 
@@ -11,11 +10,12 @@ void add_groups(LayoutTable& table, const std::string& label, const Config& conf
                 const std::vector<Axes>& layouts) {
   for (const Axes& axes : layouts) {
     const Config many = in_axes(config, axes);
-    table.beside(label, many, one_process(many),
-                 {.tolerance = keeps_order(many.parallel) ? 0.0 : kTolerance,
-                  .no_flips = true,
-                  .replica_groups = true},
-                 text_of(axes));
+    table.beside(
+        label, many, one_process(many),
+        {.tolerance = make_layout(many, {.world_size = ranks_of(many)}).keeps_order() ? 0.0 : kTolerance,
+         .no_flips = true,
+         .replica_groups = true},
+        text_of(axes));
   }
 }
 

@@ -14,7 +14,7 @@
 // f32 they differ from those of a group of one level (the reference is the same composition of two `thread` groups);
 // bf16 is rounded once per level. all_reduce_tree has the bits of one level: each host first adds its complete nodes.
 // send() and recv() use `direct`, a group of all ranks; without it they reach only ranks of the same host or number.
-// allocate_shared() gives memory that the ranks of the host share.
+// share() registers memory with the ranks of the host.
 // A failure of either level breaks both, on all ranks; the rank in a PeerLost is a rank of this group.
 // Thread rule: Group's; the groups that it is made of have no other user.
 #pragma once

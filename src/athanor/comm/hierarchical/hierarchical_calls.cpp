@@ -22,10 +22,8 @@ void HierarchicalGroup::run(const Call& call, const Buffers& buffers) {
     case Collective::barrier:  // after the inner one all ranks of a host have arrived
       inside(wait_in);
       return across(wait_in);
-    case Collective::allocate_shared:
-      inside([&](Group& group) {
-        *buffers.memory = group.allocate_shared(static_cast<size_t>(call.count), call.name);
-      });
+    case Collective::share:
+      inside([&](Group& group) { group.share(buffers.memory, static_cast<size_t>(call.count), call.name); });
       return across(wait_in);
     case Collective::all_reduce:
       return run_all_reduce(out, call.count, call.dtype, call.name);

@@ -30,6 +30,7 @@ class HierarchicalWorld final : public World {
   int rank() const override { return everybody_->rank(); }
   int size() const override { return everybody_->size(); }
   Group& all() override { return *all_; }
+  std::shared_ptr<std::byte> allocate(size_t size_bytes) override { return host_->allocate(size_bytes); }
 
   std::unique_ptr<Group> make_group(std::vector<int> members, std::string name) override {
     check_members(*this, members, name);

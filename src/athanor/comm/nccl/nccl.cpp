@@ -21,6 +21,7 @@ class NcclWorld final : public World {
   int rank() const override { return host_.rank(); }
   int size() const override { return host_.size(); }
   Group& all() override { return *all_; }
+  std::shared_ptr<std::byte> allocate(size_t size_bytes) override { return host_.allocate(size_bytes); }
   std::unique_ptr<Group> make_group(std::vector<int> members, std::string name) override {
     GroupOptions options = options_;
     options.name = name;

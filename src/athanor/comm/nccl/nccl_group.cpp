@@ -65,9 +65,9 @@ bool NcclGroup::is_of_device(const Call& call, const Buffers& buffers) const {
 Work NcclGroup::start(Call call, Buffers buffers, Start how) {
   if (call.collective == Collective::send || call.collective == Collective::recv)
     return start_message(call, buffers, how);
-  if (call.collective == Collective::allocate_shared) {
-    *buffers.memory = allocate(call);
-    return {};
+  if (call.collective == Collective::share) {  // a device's memory is its own
+    if (device_.queue.calls().is_of_device(buffers.memory.get())) buffers.memory.reset();
+    return host_->start(std::move(call), std::move(buffers), how);
   }
   const bool has_counts = call.collective == Collective::all_to_all_v;
   std::string name = call.name;
@@ -185,17 +185,6 @@ GroupFailure NcclGroup::failure_of(const std::exception& error, NcclLink& link) 
   }
   host_->abort(failure.text);
   return failure;
-}
-
-std::shared_ptr<std::byte> NcclGroup::allocate(const Call& call) {
-  CudaQueue& queue = device_.queue;
-  const auto size_bytes = static_cast<size_t>(call.count);
-  std::optional<Slab> slab = size_bytes == 0 ? Slab{} : queue.allocate(size_bytes);
-  barrier(call.text());
-  if (!slab) throw IoError(fmt::format("{}: the device has no more memory", place(call)), ENOMEM);
-  if (size_bytes == 0) return nullptr;
-  queue.clear(slab->data, size_bytes);
-  return {slab->data, [&queue, whole = *slab](std::byte*) { queue.release(whole); }};
 }
 
 Traffic NcclGroup::traffic() const {

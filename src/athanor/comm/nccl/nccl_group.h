@@ -9,8 +9,8 @@
 // device or none, the same on all ranks. A waiting thread polls the host group, NCCL's asynchronous errors and the
 // clock. Any failure breaks the group on all ranks and aborts the communicator.
 // Point-to-point messages: each direction between two ranks has a communicator and stream of its own (nccl_stream.h),
-// made at the first message, so messages wait for nothing else. allocate_shared() gives memory of the rank's own
-// device, which is not shared. traffic() counts the meetings as barriers.
+// made at the first message, so messages wait for nothing else. Memory of a device is not shared. traffic() counts the
+// meetings as barriers.
 // Thread rule: Group's, and the CUDA queue's, since calls copy on it.
 #pragma once
 
@@ -59,7 +59,6 @@ class NcclGroup final : public Group, private RowCalls {
   // After the meeting of the ranks: `body` moves the data.
   void move(const Call& call, const Buffers& buffers, const CudaEvent& event,
             const std::function<void()>& body);
-  std::shared_ptr<std::byte> allocate(const Call& call);
   void meet(const Call& call);
   std::string place(const Call& call) const;
   NcclLink::Look look_out(std::string what) const;

@@ -41,9 +41,7 @@ Work WireGroup::start(Call call, Buffers buffers, Start how) {
 void WireGroup::run(const Call& call, const Buffers& buffers) {
   switch (call.collective) {
     case Collective::barrier:
-      return;
-    case Collective::allocate_shared:
-      *buffers.memory = map_shared_memory(static_cast<size_t>(call.count));
+    case Collective::share:
       return;
     case Collective::all_reduce_tree:
       run_all_reduce_tree(buffers.nodes, call.num_leaves, static_cast<float*>(buffers.out), call.count);

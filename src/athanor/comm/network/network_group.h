@@ -5,7 +5,7 @@
 // bits, those of the transports within a host. An all_reduce sends 2 (n-1)/n S bytes per rank, as a ring does; but a
 // ring would add each slice in another order. docs/collectives.md has the bytes of every call.
 // Memory: parts to be added are received in pieces, into a buffer of at most twice max(slot_bytes, 64 KiB (n-1)).
-// allocate_shared() gives memory of the rank's own, since there is no shared memory.
+// share() only compares the call, since there is no shared memory.
 // Errors and thread rule: Group's.
 #pragma once
 

@@ -10,6 +10,7 @@
 
 #include "athanor/comm/network/transport.h"
 #include "athanor/comm/options.h"
+#include "athanor/comm/shm/shared_regions.h"
 #include "athanor/comm/world.h"
 
 namespace athanor::comm::network {
@@ -21,6 +22,7 @@ class WireWorld final : public World {
   int rank() const override { return wire_->rank(); }
   int size() const override { return wire_->size(); }
   Group& all() override { return *all_; }
+  std::shared_ptr<std::byte> allocate(size_t size_bytes) override { return map_shared_memory(size_bytes); }
   std::unique_ptr<Group> make_group(std::vector<int> members, std::string name) override;
   void abort(const std::string& reason) override;
 

@@ -1,12 +1,12 @@
-// Memory that every rank of a group can address, as one rank sees it: a list of regions, each with one part per rank.
+// Memory that every rank of a group can address, as one rank sees it: a list of regions, each with one part per rank. The
+// parts are memory of their ranks; a group only knows where they are.
 //
-//   std::shared_ptr<std::byte> mine = regions.add(bytes);    // in the same order on every rank
+//   regions.add(mine, bytes, places_of_all);              // in the same order on every rank
 //   const SharedPlace place = regions.place_of(mine.get() + 64, 1000);   // what this rank sends to the others
 //   std::byte* theirs = regions.at(place, rank);                         // another rank's address of such a place
 //
-// Regions are consecutive ranges of offsets, so ranks that add the same sizes agree on them without communication. A
-// region stays mapped until the group ends, since peers may still use its places; the memory of a part is returned to
-// the system when its rank drops it. Thread rule: any thread.
+// The parts of other ranks stay mapped until the group ends, since peers may still use its places.
+// Thread rule: any thread.
 #pragma once
 
 #include <cstddef>
@@ -15,6 +15,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <vector>
 
 #include "athanor/base/namespaces.h"
 
@@ -23,35 +24,45 @@ namespace athanor::comm::shm {
 // Region number (from 1) and offset in the part, packed into a word of shared memory. 0: in no region.
 using SharedPlace = uint64_t;
 
-// Provided by the transport: maps `size_bytes` zeroed bytes at an offset, the same memory for every rank. Size and
-// offset are multiples of kSharedUnit, a huge page.
-constexpr size_t kSharedUnit = size_t{2} << 20;
-using MapShared = std::function<std::shared_ptr<std::byte>(uint64_t offset, size_t size_bytes)>;
+// What a transport provides of its ranks' memory.
+struct RankMemory {
+  std::function<std::shared_ptr<std::byte>(size_t size_bytes)> allocate;  // zeroed, of this rank
+  // Where memory of this rank lies, for the other ranks; 0: they cannot address it.
+  std::function<uint64_t(const std::byte* own)> place_of;
+  std::function<std::shared_ptr<std::byte>(uint64_t place, size_t size_bytes)> open;  // of another rank
+};
 
-// Maps zeroed memory of the process (fd -1), or of a file that is lengthened if needed, at a multiple of kSharedUnit.
+// Maps zeroed memory of the process (fd -1), or of a file that is lengthened if needed, at a multiple of kSharedUnit, a
+// huge page. The offset is a multiple of it, too.
+constexpr size_t kSharedUnit = size_t{2} << 20;
 std::shared_ptr<std::byte> map_shared_memory(size_t size_bytes, int fd = -1, uint64_t offset = 0);
+size_t whole_shared_units(size_t size_bytes);  // rounded up; at least one
 
 // Lengthens a file to `end` bytes at least; several processes may do so at once. The file never shrinks.
 void lengthen_file(int fd, uint64_t end);
 
 class SharedRegions {
  public:
-  // `release_advice`: what madvise() is told about a part that its rank has dropped.
-  SharedRegions(int rank, int size, MapShared map, int release_advice);
+  SharedRegions(int rank, int size, RankMemory memory);
 
-  // Adds a region and returns this rank's part: zeroed, page-aligned.
-  std::shared_ptr<std::byte> add(size_t size_bytes);
+  uint64_t place_for_others(const std::byte* own) const { return own == nullptr ? 0 : memory_.place_of(own); }
+  // Adds a region of `size_bytes` a rank. `places`: of each rank what its place_for_others() is; 0: it has no part.
+  void add(const std::shared_ptr<std::byte>& own, size_t size_bytes, const std::vector<uint64_t>& places);
   SharedPlace place_of(const void* data, size_t size_bytes) const;
   std::byte* at(SharedPlace place, int rank) const;
   bool empty() const;
 
  private:
-  struct Region;
-  int rank_, size_, release_advice_;
-  MapShared map_;
+  struct Region {
+    std::weak_ptr<std::byte> own;  // expires when this rank drops it
+    std::byte* own_data = nullptr;
+    size_t size_bytes = 0;
+    std::vector<std::shared_ptr<std::byte>> parts = {};  // of the other ranks; null where a rank has none
+  };
+  int rank_, size_;
+  RankMemory memory_;
   mutable std::mutex mutex_;
-  uint64_t end_ = 0;  // offset of the next region
-  std::deque<std::shared_ptr<Region>> regions_;
+  std::deque<Region> regions_;
 };
 
 }  // namespace athanor::comm::shm

@@ -9,6 +9,9 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
+#include <map>
+#include <mutex>
+#include <utility>
 
 #include "athanor/base/check.h"
 #include "athanor/comm/shm/shm_world.h"
@@ -17,8 +20,9 @@ namespace athanor::comm::shm {
 
 namespace {
 
-// Layout of the file's offsets: the segment, the shared regions of all(), and from here the ranges of groups.
+// Layout of the file's offsets: the segment, from here the ranges of groups, and from there the homes of ranks.
 constexpr uint64_t kFirstRange = uint64_t{1} << 44, kRangeBytes = uint64_t{1} << 40;
+constexpr uint64_t kFirstHome = uint64_t{1} << 61, kHomeBytes = uint64_t{1} << 44;
 
 [[noreturn]] void fail_io(const std::string& what) {
   const int code = errno;
@@ -60,11 +64,59 @@ ProcessState state_of(int64_t process) {
   return {state != 'Z' && state != 'X' && state != 'x', static_cast<int64_t>(start)};
 }
 
-// Shared regions lie behind the arena in the same file, which has pages only where it is written to.
-uint64_t shared_offset(const SlotArena& arena) {
-  const size_t size_bytes = shm_segment_bytes(arena.size(), arena.slot_bytes());
-  return (size_bytes + kSharedUnit - 1) / kSharedUnit * kSharedUnit;
-}
+// The memory that a rank allocates for its groups to share: a range of the file. It stays the rank's until it drops it,
+// whatever becomes of groups.
+class RankHome {
+ public:
+  RankHome(std::shared_ptr<int> fd, int rank)
+      : fd_(std::move(fd)),
+        next_(kFirstHome + static_cast<uint64_t>(rank) * kHomeBytes),
+        end_(next_ + kHomeBytes) {}
+
+  // `self` lives as long as the memory.
+  static std::shared_ptr<std::byte> allocate(const std::shared_ptr<RankHome>& self, size_t size_bytes) {
+    const size_t whole_bytes = whole_shared_units(size_bytes);
+    uint64_t place = 0;
+    {
+      const std::lock_guard lock(self->mutex_);
+      check(whole_bytes <= self->end_ - self->next_, "shared memory: {} bytes are too many", size_bytes);
+      place = std::exchange(self->next_, self->next_ + whole_bytes);
+    }
+    std::shared_ptr<std::byte> mapped = map_shared_memory(whole_bytes, *self->fd_, place);
+    std::byte* data = mapped.get();
+    {
+      const std::lock_guard lock(self->mutex_);
+      self->places_[data] = {place, whole_bytes};
+    }
+    return {data, [self, mapped = std::move(mapped), whole_bytes](std::byte* first) mutable {
+              {
+                const std::lock_guard lock(self->mutex_);
+                self->places_.erase(first);
+              }
+              madvise(first, whole_bytes, MADV_REMOVE);  // if it fails, the file's end frees the memory
+              mapped.reset();
+            }};
+  }
+  uint64_t place_of(const std::byte* own) const {
+    const std::lock_guard lock(mutex_);
+    auto found = places_.upper_bound(own);
+    if (found == places_.begin()) return 0;
+    --found;
+    const auto offset = static_cast<uint64_t>(own - found->first);
+    return offset < found->second.second ? found->second.first + offset : 0;
+  }
+  std::shared_ptr<std::byte> open(uint64_t place, size_t size_bytes) const {
+    const uint64_t first = place / kSharedUnit * kSharedUnit;  // maps begin at whole units
+    const std::shared_ptr<std::byte> mapped = map_shared_memory(size_bytes + (place - first), *fd_, first);
+    return {mapped, mapped.get() + (place - first)};
+  }
+
+ private:
+  std::shared_ptr<int> fd_;
+  mutable std::mutex mutex_;
+  uint64_t next_, end_;
+  std::map<const std::byte*, std::pair<uint64_t, size_t>, std::less<>> places_;  // by address: offset, bytes
+};
 
 std::string death_of(const SlotArena& arena, int rank) {
   const auto& control = arena.control(rank);
@@ -154,23 +206,21 @@ Joined join_segment(int fd, int rank, int size) {
   return {memory, arena, std::move(kept)};
 }
 
-SlotGroup::Transport transport_of(const Joined& joined) {
+SlotGroup::Transport transport_of(const Joined& joined, int rank) {
+  const auto home = std::make_shared<RankHome>(joined.fd, rank);
   return {.arena = joined.arena,
           .memory = joined.memory,
           .death_of = [arena = joined.arena](int other) { return death_of(arena, other); },
-          .map_shared =
-              [fd = joined.fd, first = shared_offset(joined.arena)](uint64_t offset, size_t bytes) {
-                check(offset + bytes <= kFirstRange - first, "shared memory: {} bytes are too many",
-                      offset + bytes);
-                return map_shared_memory(bytes, *fd, first + offset);
-              },
-          .release_advice = MADV_REMOVE};
+          .rank_memory = {
+              .allocate = [home](size_t size_bytes) { return RankHome::allocate(home, size_bytes); },
+              .place_of = [home](const std::byte* own) { return home->place_of(own); },
+              .open = [home](uint64_t place, size_t size_bytes) { return home->open(place, size_bytes); }}};
 }
 
 }  // namespace
 
 std::unique_ptr<Group> open_shm_group(int fd, int rank, int size, const GroupOptions& options) {
-  return std::make_unique<SlotGroup>(transport_of(join_segment(fd, rank, size)), rank, options);
+  return std::make_unique<SlotGroup>(transport_of(join_segment(fd, rank, size), rank), rank, options);
 }
 
 std::unique_ptr<World> open_shm_world(int fd, int rank, int size, const GroupOptions& options) {
@@ -181,12 +231,6 @@ std::unique_ptr<World> open_shm_world(int fd, int rank, int size, const GroupOpt
         lengthen_file(*kept, begin(range) + bytes);
         return map(*kept, begin(range), bytes);
       },
-      .map_shared =
-          [kept = joined.fd, begin](uint64_t range, uint64_t offset, size_t bytes) {
-            check(offset + bytes <= kRangeBytes, "shared memory: {} bytes in a group, expected at most {}",
-                  offset + bytes, kRangeBytes);
-            return map_shared_memory(bytes, *kept, begin(range) + offset);
-          },
       .release = [kept = joined.fd, begin](uint64_t range,
                                            size_t bytes) {  // if it fails, the file's end frees the memory
         fallocate(*kept, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(begin(range)),
@@ -194,7 +238,7 @@ std::unique_ptr<World> open_shm_world(int fd, int rank, int size, const GroupOpt
       }};
   void* directory = static_cast<std::byte*>(joined.memory.get()) +
                     SlotArena::bytes(joined.arena.size(), joined.arena.slot_bytes());
-  return std::make_unique<SlotWorld>(transport_of(joined), directory, ranges, rank, options);
+  return std::make_unique<SlotWorld>(transport_of(joined, rank), directory, ranges, rank, options);
 }
 
 }  // namespace athanor::comm::shm

@@ -6,8 +6,8 @@
 //   segment.mark_dead(1, "killed by signal 9");     -> PeerLost within 100 ms
 //
 // The segment is a memfd: it has no name, so nothing is left when all processes are killed, and it is sealed against
-// shrinking. It grows with allocate_shared() and with groups: each group has a terabyte of file offsets, of which only
-// pages that are written take memory. The algorithms are those of ranks as threads (shm_group.h). Ranks notice the
+// shrinking. It grows with groups and with the memory that ranks allocate in their worlds: each group has a terabyte of
+// file offsets and each rank sixteen, of which only pages that are written take memory. The algorithms are those of ranks as threads (shm_group.h). Ranks notice the
 // death of a peer without a launcher, too: a waiting rank checks every 25 ms whether the peer's process still runs.
 // Thread rule: ShmSegment from any thread.
 #pragma once

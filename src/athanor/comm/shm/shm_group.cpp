@@ -10,7 +10,7 @@ SlotGroup::SlotGroup(Transport transport, int rank, GroupOptions options)
     : memory_(std::move(transport.memory)),
       link_(transport.arena, rank, std::move(options), std::move(transport.death_of),
             std::move(transport.membership)),
-      regions_(rank, transport.arena.size(), std::move(transport.map_shared), transport.release_advice),
+      regions_(rank, transport.arena.size(), std::move(transport.rank_memory)),
       mail_(link_, regions_, traffic_),
       queue_(link_.options(), [this](const std::exception& error) { return failure_of(error); }) {}
 
@@ -28,7 +28,8 @@ Work SlotGroup::start(Call call, Buffers buffers, Start how) {
   const size_t most = link_.arena().slot_bytes() / 64 - 1;  // 64 bytes of each node must fit a slot
   check(buffers.nodes.size() <= most, "all_reduce_tree \"{}\": {} nodes on rank {}, expected at most {}",
         call.name, buffers.nodes.size(), rank(), most);
-  call.place = place_of(call, buffers);
+  call.place = call.collective == Collective::share ? regions_.place_for_others(buffers.memory.get())
+                                                    : place_of(call, buffers);
   std::string name = call.name;
   return queue_.start(
       std::move(name),
@@ -65,9 +66,8 @@ void SlotGroup::run(const Call& call, const Buffers& buffers) {
       return run_exchange(call, Exchange::to_root(size(), call.root, call.count), in, out);
     case Collective::scatter:
       return run_exchange(call, Exchange::from_root(size(), call.root, call.count), in, out);
-    case Collective::allocate_shared:
-      *buffers.memory = run_allocate_shared(call);
-      return;
+    case Collective::share:
+      return run_share(call, buffers.memory);
     case Collective::send:
     case Collective::recv:
       return;  // start() gives them to mail_
@@ -85,13 +85,14 @@ GroupFailure SlotGroup::failure_of(const std::exception& error) {
 
 // announce() detects ranks that ask for different sizes before anything is mapped. After the second event all ranks
 // have mapped the region, so none is used that another rank could not map.
-std::shared_ptr<std::byte> SlotGroup::run_allocate_shared(const Call& call) {
+void SlotGroup::run_share(const Call& call, const std::shared_ptr<std::byte>& memory) {
   link_.begin(call);
   link_.announce();
-  std::shared_ptr<std::byte> memory = regions_.add(static_cast<size_t>(call.count));
+  std::vector<uint64_t> places;
+  for (int r = 0; r < size(); ++r) places.push_back(link_.place(r));
+  regions_.add(memory, static_cast<size_t>(call.count), places);
   link_.await(link_.publish());
   link_.end();
-  return memory;
 }
 
 // Of what the other ranks may read: `in`, and the result of a tree's sum.

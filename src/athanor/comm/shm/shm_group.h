@@ -37,8 +37,7 @@ class SlotGroup final : public Group {
     SlotArena arena;
     std::shared_ptr<void> memory;
     SlotLink::Liveness death_of;
-    MapShared map_shared;
-    int release_advice;
+    RankMemory rank_memory;
     std::optional<Membership> membership = {};
   };
   SlotGroup(Transport transport, int rank, GroupOptions options);
@@ -56,7 +55,7 @@ class SlotGroup final : public Group {
  private:
   SharedPlace place_of(const Call& call, const Buffers& buffers) const;
   void run(const Call& call, const Buffers& buffers);
-  std::shared_ptr<std::byte> run_allocate_shared(const Call& call);
+  void run_share(const Call& call, const std::shared_ptr<std::byte>& memory);
   GroupFailure failure_of(const std::exception& error);
 
   // In collectives.cpp; all run in the queue, one after the other.

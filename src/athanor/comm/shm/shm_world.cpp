@@ -79,6 +79,10 @@ SlotWorld::SlotWorld(SlotGroup::Transport transport, void* directory, Ranges ran
                                             GroupDirectory(directory, rank, std::move(hooks))});
 }
 
+std::shared_ptr<std::byte> SlotWorld::allocate(size_t size_bytes) {
+  return shared_->transport.rank_memory.allocate(size_bytes);
+}
+
 std::unique_ptr<Group> SlotWorld::make_group(std::vector<int> members, std::string name) {
   const int own = check_members(*this, members, name);
   if (const auto failure = shared_->transport.arena.failure()) failure->raise();
@@ -90,15 +94,12 @@ std::unique_ptr<Group> SlotWorld::make_group(std::vector<int> members, std::stri
       SlotArena::attach(seat->memory.get(), shared_->arena_bytes(size), fmt::format("group '{}'", name));
   if (const auto failure = arena.failure()) failure->raise();
   arena.set_presence(own, Presence::joined);
-  const uint64_t regions = (shared_->arena_bytes(size) + kSharedUnit - 1) / kSharedUnit * kSharedUnit;
   SlotGroup::Transport transport{
       .arena = arena,
       .memory = seat,
       .death_of = [shared = shared_,
                    members](int r) { return shared->transport.death_of(members[static_cast<size_t>(r)]); },
-      .map_shared = [map = shared_->ranges.map_shared, range, regions](
-                        uint64_t offset, size_t bytes) { return map(range, regions + offset, bytes); },
-      .release_advice = shared_->transport.release_advice,
+      .rank_memory = shared_->transport.rank_memory,
       .membership = Membership{shared_->transport.arena, std::move(members)}};
   return std::make_unique<SlotGroup>(std::move(transport), own, with_name(shared_->options, std::move(name)));
 }

@@ -18,7 +18,6 @@ class SlotWorld final : public World {
   // The memory of groups: a range is a run of zeroed bytes, practically unlimited, the same memory for all ranks.
   struct Ranges {
     std::function<std::shared_ptr<void>(uint64_t range, size_t size_bytes)> map;  // the first size_bytes
-    std::function<std::shared_ptr<std::byte>(uint64_t range, uint64_t offset, size_t size_bytes)> map_shared;
     std::function<void(uint64_t range, size_t size_bytes)> release;  // the range will not be mapped again
   };
 
@@ -28,6 +27,7 @@ class SlotWorld final : public World {
   int rank() const override { return rank_; }
   int size() const override { return all_.size(); }
   Group& all() override { return all_; }
+  std::shared_ptr<std::byte> allocate(size_t size_bytes) override;
   std::unique_ptr<Group> make_group(std::vector<int> members, std::string name) override;
   void abort(const std::string& reason) override { all_.abort(reason); }
 

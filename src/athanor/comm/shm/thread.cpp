@@ -24,17 +24,9 @@ std::shared_ptr<void> map_zeroed(size_t size_bytes) {
   return {memory, [size_bytes](void* address) { munmap(address, size_bytes); }};
 }
 
-// Memory that the first rank to ask for it allocates for all: regions of allocate_shared(), which live as long as a
-// rank holds them, and arenas of groups, which live until they are released.
+// The arenas of groups, each of which the first rank to ask for it allocates for all. They live until they are released.
 class ThreadMemory {
  public:
-  std::shared_ptr<std::byte> map_region(uint64_t range, uint64_t offset, size_t size_bytes) {
-    const std::lock_guard lock(mutex_);
-    auto& region = regions_[{range, offset}];
-    auto memory = region.lock();
-    if (!memory) region = memory = map_shared_memory(size_bytes);
-    return memory;
-  }
   std::shared_ptr<void> map_arena(uint64_t range, size_t size_bytes) {
     const std::lock_guard lock(mutex_);
     auto& arena = arenas_[range];
@@ -48,16 +40,23 @@ class ThreadMemory {
 
  private:
   std::mutex mutex_;
-  std::map<std::pair<uint64_t, uint64_t>, std::weak_ptr<std::byte>> regions_;
   std::map<uint64_t, std::shared_ptr<void>> arenas_;
 };
 
-constexpr uint64_t kRangeOfAll = UINT64_MAX;
+// Threads address each other's memory as it is.
+RankMemory memory_of_thread() {
+  return {.allocate = [](size_t size_bytes) { return map_shared_memory(size_bytes); },
+          .place_of =
+              [](const std::byte* own) { return static_cast<uint64_t>(reinterpret_cast<uintptr_t>(own)); },
+          .open =
+              [](uint64_t place, size_t) {
+                return std::shared_ptr<std::byte>(
+                    std::shared_ptr<void>(), reinterpret_cast<std::byte*>(static_cast<uintptr_t>(place)));
+              }};
+}
 
 // The transports of all ranks over new memory: an arena, then `more_bytes` for other use.
-std::vector<SlotGroup::Transport> make_transports(int size, const GroupOptions& options,
-                                                  const std::shared_ptr<ThreadMemory>& ranges,
-                                                  size_t more_bytes) {
+std::vector<SlotGroup::Transport> make_transports(int size, const GroupOptions& options, size_t more_bytes) {
   const std::shared_ptr<void> memory = map_zeroed(SlotArena::bytes(size, options.slot_bytes) + more_bytes);
   const SlotArena arena = SlotArena::create(memory.get(), size, options.slot_bytes);
   std::vector<SlotGroup::Transport> transports;
@@ -67,9 +66,7 @@ std::vector<SlotGroup::Transport> make_transports(int size, const GroupOptions& 
         {.arena = arena,
          .memory = memory,
          .death_of = [](int) { return std::string(); },  // a thread cannot die without its process
-         .map_shared = [ranges](uint64_t offset,
-                                size_t part) { return ranges->map_region(kRangeOfAll, offset, part); },
-         .release_advice = MADV_DONTNEED});
+         .rank_memory = memory_of_thread()});
   }
   return transports;
 }
@@ -102,7 +99,7 @@ void run_members(const std::vector<std::unique_ptr<Member>>& members,
 }  // namespace
 
 std::vector<std::unique_ptr<Group>> make_thread_groups(int size, const GroupOptions& options) {
-  auto transports = make_transports(size, options, std::make_shared<ThreadMemory>(), 0);
+  auto transports = make_transports(size, options, 0);
   std::vector<std::unique_ptr<Group>> groups;
   groups.reserve(transports.size());
   for (auto& transport : transports)
@@ -115,11 +112,9 @@ std::vector<std::unique_ptr<World>> make_thread_worlds(int size, const GroupOpti
   const auto memory = std::make_shared<ThreadMemory>();
   const SlotWorld::Ranges ranges{
       .map = [memory](uint64_t range, size_t bytes) { return memory->map_arena(range, bytes); },
-      .map_shared = [memory](uint64_t range, uint64_t offset,
-                             size_t bytes) { return memory->map_region(range, offset, bytes); },
       .release = [memory](uint64_t range, size_t) { memory->release_arena(range); }};
   const size_t arena_bytes = SlotArena::bytes(size, options.slot_bytes);
-  auto transports = make_transports(size, options, memory, GroupDirectory::bytes());
+  auto transports = make_transports(size, options, GroupDirectory::bytes());
   std::vector<std::unique_ptr<World>> worlds;
   worlds.reserve(transports.size());
   for (auto& transport : transports) {

@@ -166,7 +166,6 @@ void OneBitAdam::raise_variance(Slot& slot, bool all) {
 
 // Broadcasts each rank's shard of the momentum directly into its final place.
 void OneBitAdam::gather_momentum(const Slot& slot) const {
-  if (arena_->queue().device() == Device::null) return;
   const FlatRange own = slot.param->range();
   std::vector<Work> works;
   for (size_t rank = 0; rank < slot.ranks.pieces.size(); ++rank) {

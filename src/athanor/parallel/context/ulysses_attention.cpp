@@ -94,7 +94,6 @@ class Exchange {
 
   // The all-to-all: each rank gets rows for all own tokens in one direction, for its tokens in the other.
   void swap(const Tensor& out, const Tensor& in, int64_t own_rows, int64_t batch, bool sends_own) const {
-    if (out.queue().device() == Device::null) return;
     std::vector<int64_t> own, theirs;
     for (const auto& runs : plan_.runs) {
       own.push_back(own_rows * out.dim(1));
@@ -120,7 +119,7 @@ class Exchange {
     for (int64_t head = 0; head < split_.heads; ++head) {
       Tensor sum = wide.slice(head, head + 1);
       const Tensor first = all.slice(head * copies, head * copies + 1);
-      if (y.queue().device() != Device::null) std::memcpy(sum.raw(), first.raw(), sum.size_bytes());
+      copy(sum, first);
       for (int64_t copy = 1; copy < copies; ++copy)
         kernels_of(y).elementwise.accumulate(y.queue(), sum,
                                              all.slice(head * copies + copy, head * copies + copy + 1));

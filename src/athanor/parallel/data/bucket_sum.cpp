@@ -21,7 +21,6 @@ void RankSum::start(size_t bucket, const std::vector<PartialSum>& parts, int64_t
   const Tensor& values = parts.front().values;
   if (group_.size() == 1) return;
   if (compressed_ != nullptr && compressed_->active()) return compressed_->start(bucket, values);
-  if (values.queue().device() == Device::null) return;
   const ShardLayout& layout = buckets_.list[bucket].layout;
   float* data = values.data<float>();
   if (reduce_ == Reduce::tree) {
@@ -51,9 +50,8 @@ void HybridSum::start(size_t bucket, const std::vector<PartialSum>& parts, int64
   const Tensor& whole = parts.front().values;
   const int64_t count = buckets_.list[bucket].layout.count;
   Scatter next{.bucket = bucket, .shard = whole.flat(inner_.rank() * count, count), .work = {}};
-  if (whole.queue().device() != Device::null)
-    next.work = inner_.reduce_scatter(whole.data<float>(), next.shard.data<float>(), count, Dtype::f32,
-                                      name_of(bucket));
+  next.work = inner_.reduce_scatter(whole.data<float>(), next.shard.data<float>(), count, Dtype::f32,
+                                    name_of(bucket));
   while (!scattered_.empty()) sum_oldest_across();
   scattered_.push_back(std::move(next));
 }
@@ -64,7 +62,7 @@ void HybridSum::sum_oldest_across() {
   clock_.wait(oldest.work, "wait for gradients");
   if (compressed_ != nullptr && compressed_->active())
     compressed_->start(oldest.bucket, oldest.shard);
-  else if (oldest.shard.queue().device() != Device::null)
+  else
     works_.push_back(across_.all_reduce(oldest.shard.data<float>(), oldest.shard.numel(), Dtype::f32,
                                         "gradients across groups"));
 }

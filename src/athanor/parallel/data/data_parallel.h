@@ -2,8 +2,8 @@
 // backward pass still runs. ZeRO stages 1 to 3 partition optimizer state, gradients and parameters over the ranks
 // (Rajbhandari et al., "ZeRO: memory optimizations toward training trillion parameter models", 2020).
 //
-//   DataParallel parallel(model.weights(), group, arena, options);   // before model.allocate()
-//   parallel.allocate();                                              // after it
+//   DataParallel parallel(model.weights(), {.dense = {.sum = &group}}, arena, options);   // before model.allocate()
+//   parallel.allocate();                                                                   // after it
 //   parallel.begin_step({.num_micro_batches = 8});
 //   ... this rank's micro-batches, as in gradients.h ...
 //   parallel.finish();                            // blocks until every gradient is reduced; then grad() is valid
@@ -18,13 +18,12 @@
 // Offload: gradients may lie on disk in every stage, parameters in stage 3, there also with one rank.
 //
 // Hybrid sharding (HSDP; Zhao et al., "PyTorch FSDP: experiences on scaling fully sharded data parallel", 2023): stages
-// 1 to 3 act within `group`, one of several shard groups. `across`: the ranks that hold the same shard, one of each
-// shard group; each gradient shard is summed over them once a step. `all`: all ranks, shard group by shard group. A
-// `group` of one rank with `all` but no `across` shards nothing and sums over `all`.
+// 1 to 3 act within GradientRanks::shard, and each gradient shard is summed once a step over GradientRanks::replicate,
+// the ranks that hold the same shard. GradientRanks::sum: all of them, shard group by shard group.
 //
-// Context parallelism: `parts` consecutive ranks split the tokens of one micro-batch; each has the gradient of its own
-// tokens and is otherwise a data-parallel rank like any other. Gradients of experts may be reduced over a group of
-// their own, the ranks with the same experts (expert/expert_groups.h).
+// Context parallelism: consecutive ranks split the tokens of one micro-batch (GradientRanks::parts); each has the
+// gradient of its own tokens and is otherwise a data-parallel rank like any other. Experts may have ranks of their own:
+// those with the same experts (expert/expert_groups.h).
 //
 // Bits: Reduce::tree gives the same in every stage with any number of ranks (law 5). Reduce::fast gives the same in
 // stages 0 and 1 and the same in 2 and 3; all four agree where each rank has one micro-batch a step. Gradients of a
@@ -34,32 +33,20 @@
 
 #include <memory>
 #include <string>
-#include <unordered_map>
-#include <unordered_set>
 #include <vector>
 
 #include "athanor/comm/tree.h"
-#include "athanor/parallel/data/bucket_sum.h"
-#include "athanor/parallel/data/data_parallel_options.h"
-#include "athanor/parallel/data/micro_batch_log.h"
-#include "athanor/parallel/data/unsharded_values.h"
-#include "athanor/parallel/expert/expert_groups.h"
+#include "athanor/parallel/data/group_gradients.h"
 
 namespace athanor::parallel::data {
 
-// Which rank updates which elements of a parameter. No pieces: every rank updates the whole parameter.
-struct ParamRanks {
-  Group* group;
-  std::vector<FlatRange> pieces;  // by rank
-};
-
 class DataParallel final : public Gradients {
  public:
-  DataParallel(const std::vector<Weight*>& weights, Group& group, Arena& arena, DataParallelOptions options);
+  DataParallel(const std::vector<Weight*>& weights, const DataParallelRanks& ranks, Arena& arena,
+               const DataParallelOptions& options);
   void allocate();  // memory for gradients
 
-  // Stages 0 and 1; with context parallelism the counts of each `parts` ranks. Error with an expert_group whose
-  // expert_parts is 0.
+  // Stages 0 and 1; with context parallelism the counts of each `parts` ranks. Error with experts whose `parts` is 0.
   void share_micro_batches(std::vector<int64_t> counts) override;
   // Error: fewer micro-batches than ranks.
   std::vector<int64_t> micro_batches_of_step(int64_t num_micro_batches) const override;
@@ -72,20 +59,19 @@ class DataParallel final : public Gradients {
   // After finish(): the gradient of the elements param.range(), summed (not averaged) over summed_micro_batches(). Where
   // sums_gradients() is false (1-bit Adam after its warm-up communicates in the optimizer): the gradient of the whole
   // parameter, summed over this rank's micro-batches. If offloaded: valid until the next grad().
-  const Tensor& grad(Param& param) const;
-  void keep_grad(Param& param, const Tensor& changed);           // writes a changed grad(param) back to disk
-  bool grads_stay() const { return gradients_->is_resident(); }  // all gradients are in memory at once
-  bool sums_gradients() const {
-    return (compressed_ == nullptr || compressed_->sums()) &&
-           (experts_ == nullptr || experts_->sums_gradients());
+  const Tensor& grad(Param& param) const { return of(param).grad(param); }
+  void keep_grad(Param& param, const Tensor& changed) {  // writes a changed grad(param) back to disk
+    of(param).keep_grad(param, changed);
   }
-  ParamRanks ranks_of(const Param& param) const;
+  bool grads_stay() const { return groups_.front()->grads_stay(); }  // all gradients are in memory at once
+  bool sums_gradients() const;
+  ParamRanks ranks_of(const Param& param) const { return of(param).ranks_of(param); }
   // For each parameter the sum of squares of its whole gradient, over all shards. Collective.
   std::vector<double> sum_squares(const std::vector<std::unique_ptr<Param>>& params) const;
   // The f32 values of a parameter that may be sharded, numel floats, on every rank. Collective.
-  void load(const Param& param, float* values) const;
+  void load(const Param& param, float* values) const { of(param).load(param, values); }
 
-  double comm_seconds() const override;
+  double comm_seconds() const override { return clock_.seconds(); }
   // Call on all ranks when the step's gradients were not finite: clears the state that compression took from them.
   void skip_step();
   // What compression keeps from step to step; checkpoints hold it (train/engine/compression_state.h).
@@ -93,34 +79,14 @@ class DataParallel final : public Gradients {
   uint64_t buffer_bytes() const override;
 
  private:
-  DataParallel(const std::vector<Weight*>& weights, Group& group, Arena& arena, DataParallelOptions options,
-               MicroBatchLog* log);
-  // The ranks that gradients are summed over.
-  Group& everyone() const { return options_.all != nullptr ? *options_.all : group_; }
-  bool keeps_own() const {
-    return compressed_ && !compressed_->sums();
-  }  // grad() is this rank's own, not a sum over ranks
-  bool has(const Param& param) const;
-  bool is_expert(const Param& param) const;
   void go_idle();  // a dummy micro-batch, where the last accumulation step has none for this rank
-  std::vector<FlatRange> pieces(const Param& param) const;  // by rank; none where it is replicated
-  Tensor add_uses(const Param& param);
-  Tensor read_grad(const Param& param) const;
+  GroupGradients& of(const Param& param) const { return *groups_[param.is_stack() ? groups_.size() - 1 : 0]; }
 
-  Group& group_;
-  Arena& arena_;
-  DataParallelOptions options_;
-  Buckets buckets_;
+  int replica_group_, num_replica_groups_, expert_parts_;
   WaitClock clock_;
-  MicroBatchLog own_log_;
-  MicroBatchLog& log_;  // experts_ uses the log of its owner: the collectives of both have one order
-  std::unique_ptr<GatheredValues> values_;  // stages 1 to 3
-  std::unique_ptr<CompressedGradients> compressed_;
-  std::unique_ptr<BucketSum> sum_;  // of gradients_, where these are not sharded
-  std::unique_ptr<GradientStore> gradients_;
-  mutable std::unordered_map<const Param*, Tensor> grads_;  // all, or the one that was read from disk last
-  std::unordered_set<const Param*> final_;  // written by keep_grad(): all uses are added already
-  std::unique_ptr<DataParallel> experts_;   // of experts that have an expert_group
+  MicroBatchLog log_;
+  std::vector<std::unique_ptr<GroupGradients>>
+      groups_;  // dense parameters, then experts that have their own ranks
 };
 
 }  // namespace athanor::parallel::data

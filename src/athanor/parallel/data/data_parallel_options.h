@@ -1,12 +1,13 @@
 // How gradients are reduced and what is sharded: the settings of a DataParallel (data_parallel.h says what they mean).
 //
-//   DataParallel parallel(weights, group, arena, {.reduce = Reduce::tree, .stage = 2, .dtype = Dtype::bf16});
+//   DataParallel parallel(weights, {.dense = {.sum = &group}}, arena, {.reduce = Reduce::tree, .stage = 2});
 //
 // Thread rule: plain data.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 
 #include "athanor/base/clock.h"
 #include "athanor/parallel/compression/compressed_gradients.h"
@@ -15,6 +16,20 @@
 
 namespace athanor::parallel::data {
 
+// The ranks that hold the parameters of one parameter group: dense ones, or those of experts (layout/groups.h).
+struct GradientRanks {
+  Group* sum = nullptr;        // gradients are summed over these
+  Group* shard = nullptr;      // ZeRO's shards lie over these; null: over `sum`
+  Group* replicate = nullptr;  // hybrid sharding: the ranks with the same shard; null: without
+  // How many consecutive ranks split the tokens of one micro-batch (context parallelism). Of experts 0 if every rank has
+  // micro-batches of its own, the same number on each rank.
+  int parts = 1;
+};
+struct DataParallelRanks {
+  GradientRanks dense;
+  std::optional<GradientRanks> experts = {};  // none: experts have the ranks of all other parameters
+};
+
 struct DataParallelOptions {
   Reduce reduce = Reduce::fast;
   int stage = 0;             // of ZeRO
@@ -22,25 +37,14 @@ struct DataParallelOptions {
   int64_t bucket_bytes = 16 << 20;
   Trace* trace = nullptr;
   std::function<double()> clock = now_seconds;  // of comm_seconds()
-  // Local SGD: `group` is replica group `replica_group` of `num_replica_groups`, over which micro-batches are partitioned first.
+  // Local SGD: the ranks are replica group `replica_group` of `num_replica_groups`, over which micro-batches are
+  // partitioned first.
   int replica_group = 0, num_replica_groups = 1;
   // Needs Reduce::fast and several ranks; methods other than bf16 and int8 also stage 0 or 1 without hybrid sharding.
   CompressionOptions compression = {};
   // Pipeline: weights with different numbers are in different buckets, since their gradients complete at different
   // times.
   std::function<int(const Weight&)> section = {};
-  // Experts. expert_group: the ranks with the same experts (edp), over which gradients of experts are reduced and, with
-  // ZeRO, partitioned; null: as all other weights. With hybrid sharding it is one shard group, perhaps of one rank, and
-  // expert_across and expert_all are the `across` and `all` of the experts.
-  // expert_parts: how many consecutive ranks of expert_group split the tokens of one micro-batch; 0: every rank has
-  // micro-batches of its own, the same number on each rank.
-  Group* expert_group = nullptr;
-  Group *expert_across = nullptr, *expert_all = nullptr;
-  int expert_parts = 0;
-  // Context parallelism: how many consecutive ranks of `group` split the tokens of one micro-batch.
-  int parts = 1;
-  Group* across = nullptr;  // hybrid sharding, as above; null: `group` has all ranks
-  Group* all = nullptr;
   // Offload: where gradients, and the parameters of stage 3, lie on disk (bucket_file.h).
   DiskPlace gradients_place = {}, values_place = {};
 };

@@ -15,24 +15,21 @@ ReplicatedGradients::ReplicatedGradients(const Buckets& buckets, Group& group, A
       sum_(sum),
       shares_(group, parts),
       pending_(buckets.list.size()) {
-  reserve_buffers(1);
-  buffers_.push_back(make_buffer());
+  make_buffers(1, 1);
   use_first_buffer();
 }
 
-void ReplicatedGradients::reserve_buffers(size_t count) {
-  while (group_.size() > 1 && reserved_.size() < count)
-    reserved_.push_back(group_.allocate_shared(static_cast<size_t>(buckets_.total) * sizeof(float),
-                                               "gradient buffer " + std::to_string(reserved_.size())));
-}
-
-Tensor ReplicatedGradients::make_buffer() {
-  const size_t index = buffers_.size();
-  // Zeroed once, since the padding between weights is summed, too.
-  if (index >= reserved_.size()) return zeros(arena_, {buckets_.total}, Dtype::f32, Category::gradients);
-  return {arena_.adopt(std::move(reserved_[index]), static_cast<uint64_t>(buckets_.total) * sizeof(float),
-                       Category::gradients),
-          0, Shape{buckets_.total}, Dtype::f32};
+// Makes `own` buffers on this rank. `most`: how many the rank with most has, since registration is collective; a rank
+// without one registers nothing.
+void ReplicatedGradients::make_buffers(size_t own, size_t most) {
+  const auto size_bytes = static_cast<uint64_t>(buckets_.total) * sizeof(float);
+  while (buffers_.size() < own)  // zeroed once, since the padding between weights is summed, too
+    buffers_.push_back(group_.size() == 1 ? zeros(arena_, {buckets_.total}, Dtype::f32, Category::gradients)
+                                          : Tensor(arena_.allocate_shareable(size_bytes, Category::gradients),
+                                                   0, Shape{buckets_.total}, Dtype::f32));
+  for (; group_.size() > 1 && num_shared_ < most; ++num_shared_)
+    group_.share(num_shared_ < own ? buffers_[num_shared_].memory() : nullptr, size_bytes,
+                 "gradient buffer " + std::to_string(num_shared_));
 }
 
 Tensor ReplicatedGradients::slice(int buffer, const Weight& weight) const {
@@ -55,16 +52,14 @@ std::vector<int64_t> ReplicatedGradients::micro_batches_of_step(int64_t num_micr
 
 void ReplicatedGradients::begin_step(const GradientStep& step) {
   const int64_t micro_batches = step.num_micro_batches, num_leaves = shares_.num_leaves(micro_batches);
-  if (reduce_ == Reduce::tree && (num_leaves != num_leaves_ || shares_.are_set())) {
-    int most = 0;
-    for (int rank = 0; rank < group_.size() && rank < num_leaves; ++rank)
-      most = std::max(most, plan_pass(shares_.leaves(micro_batches, rank), num_leaves).num_buffers);
-    reserve_buffers(static_cast<size_t>(most));
-  }
-  num_leaves_ = num_leaves;
   const LeafRange leaves = shares_.own_leaves(micro_batches);
   plan_ = reduce_ == Reduce::tree ? plan_pass(leaves, num_leaves) : plan_running_sum(leaves, group_.rank());
-  while (std::ssize(buffers_) < plan_.num_buffers) buffers_.push_back(make_buffer());
+  int most = 1;
+  if (reduce_ == Reduce::tree && (num_leaves != num_leaves_ || shares_.are_set()))
+    for (int rank = 0; rank < group_.size() && rank < num_leaves; ++rank)
+      most = std::max(most, plan_pass(shares_.leaves(micro_batches, rank), num_leaves).num_buffers);
+  num_leaves_ = num_leaves;
+  make_buffers(static_cast<size_t>(plan_.num_buffers), static_cast<size_t>(most));
   sum_.begin_step();
   for (size_t b = 0; b < pending_.size(); ++b) pending_[b] = buckets_.list[b].weights.size();
   next_bucket_ = 0;

@@ -7,7 +7,8 @@
 //   Reduce::tree   every micro-batch starts at zero, and all of the step are added in the fixed binary tree of
 //                  comm/tree.h. Costs up to ceil(log2 micro-batches) + 1 further buffers.
 //
-// With several ranks the buffers come from Group::allocate_shared(), so that ranks of one host reduce them in place.
+// With several ranks the buffers are registered with the group (Group::share), so that ranks of one host reduce them in
+// place.
 // With context parallelism `parts` consecutive ranks split one micro-batch (leaves of the tree: micro_batch_shares.h);
 // share_micro_batches() has the counts of these sets of ranks.
 #pragma once
@@ -35,8 +36,7 @@ class ReplicatedGradients final : public GradientStore {
   uint64_t buffer_bytes() const override { return static_cast<uint64_t>(buckets_.total) * sizeof(float); }
 
  private:
-  void reserve_buffers(size_t count);
-  Tensor make_buffer();
+  void make_buffers(size_t own, size_t most);
   Tensor slice(int buffer, const Weight& weight) const;
   void use_first_buffer();
   void add_to_tree(Weight& weight, size_t micro_batch);
@@ -47,8 +47,7 @@ class ReplicatedGradients final : public GradientStore {
   Reduce reduce_;
   BucketSum& sum_;
   std::deque<Tensor> buffers_;  // flat f32 [total]
-  // Shared memory for as many buffers as the rank with most needs, since allocation is collective.
-  std::vector<std::shared_ptr<std::byte>> reserved_;
+  size_t num_shared_ = 0;       // registered with the group
 
   MicroBatchShares shares_;
   int64_t num_leaves_ = 0;

@@ -8,16 +8,16 @@
 
 namespace athanor::parallel::data {
 
-ShardedGradients::ShardedGradients(const Buckets& buckets, Group& group, Arena& arena,
+ShardedGradients::ShardedGradients(const Buckets& buckets, const GradientRanks& ranks, Arena& arena,
                                    const DataParallelOptions& options, WaitClock& clock, MicroBatchLog& log,
                                    CompressedGradients* compressed)
     : GradientStore(buckets, clock),
-      group_(group),
+      group_(*ranks.shard),
       arena_(arena),
       reduce_(options.reduce),
       log_(log),
-      parts_(options.parts),
-      across_(options.across),
+      parts_(ranks.parts),
+      across_(ranks.replicate),
       in_pipeline_(options.section != nullptr),
       compressed_(compressed),
       open_(buckets.list.size()),
@@ -148,7 +148,6 @@ void ShardedGradients::start_sum(Reduction& reduction) {
   const size_t index = reduction.bucket;
   reduction.is_coded = is_coded() && across_ == nullptr;
   if (reduction.is_coded) return compressed_->start(index, reduction.sent);
-  if (arena_.queue().device() == Device::null) return;
   const int64_t count = buckets_.list[index].layout.count;
   const std::string name = "gradients " + std::to_string(index);
   auto* sent = reduction.sent.data<float>();
@@ -232,15 +231,13 @@ void ShardedGradients::start_across(size_t index) {
     const Tensor& node = across.nodes.emplace_back(open(buffer, index, /*fresh=*/false));
     nodes.push_back({range.first, range.second, node.data<float>()});
   }
-  if (arena_.queue().device() != Device::null) {
-    float* sum = nodes.front().data;
-    const int64_t count = buckets_.list[index].layout.count;
-    const std::string name = "gradients across groups";
-    across.work =
-        reduce_ == Reduce::fast
-            ? across_->all_reduce(sum, count, Dtype::f32, name)
-            : across_->all_reduce_tree(std::move(nodes), all_micro_batches_ * parts_, sum, count, name);
-  }
+  float* sum = nodes.front().data;
+  const int64_t count = buckets_.list[index].layout.count;
+  const std::string name = "gradients across groups";
+  across.work =
+      reduce_ == Reduce::fast
+          ? across_->all_reduce(sum, count, Dtype::f32, name)
+          : across_->all_reduce_tree(std::move(nodes), all_micro_batches_ * parts_, sum, count, name);
   across_works_.push_back(std::move(across));
 }
 

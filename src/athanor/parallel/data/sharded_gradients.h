@@ -36,8 +36,9 @@ namespace athanor::parallel::data {
 
 class ShardedGradients final : public GradientStore {
  public:
-  ShardedGradients(const Buckets& buckets, Group& group, Arena& arena, const DataParallelOptions& options,
-                   WaitClock& clock, MicroBatchLog& log, CompressedGradients* compressed = nullptr);
+  ShardedGradients(const Buckets& buckets, const GradientRanks& ranks, Arena& arena,
+                   const DataParallelOptions& options, WaitClock& clock, MicroBatchLog& log,
+                   CompressedGradients* compressed = nullptr);
 
   void share_micro_batches(std::vector<int64_t> counts) override;
   std::vector<int64_t> micro_batches_of_step(int64_t num_micro_batches) const override;

@@ -63,8 +63,8 @@ void GatheredValues::keep_rows() {
     total += options_.free_after_use ? layout_of(gather).count : layout_of(gather).total();
   }
   const uint64_t size_bytes = static_cast<uint64_t>(total) * size_of(options_.dtype);
-  store_ = {arena_.adopt(group_.allocate_shared(size_bytes, "parameters"), size_bytes, Category::parameters),
-            0, Shape{total}, options_.dtype};
+  store_ = {arena_.allocate_shareable(size_bytes, Category::parameters), 0, Shape{total}, options_.dtype};
+  group_.share(store_.memory(), size_bytes, "parameters");
   const int rank = group_.rank();
   for (Gather& gather : gathers_) {
     const ShardLayout& layout = layout_of(gather);
@@ -90,7 +90,6 @@ void GatheredValues::start(Gather& gather) {
     gather.whole = options_.free_after_use
                        ? empty(arena_, {layout.total()}, options_.dtype, Category::communication)
                        : store_.flat(gather.first, layout.total());
-  if (arena_.queue().device() == Device::null) return;
   gather.work = group_.all_gather(gather.row.raw(), gather.whole.raw(), layout.count, options_.dtype,
                                   "parameters " + std::to_string(gather.bucket));
 }

@@ -64,7 +64,6 @@ Tensor start_transfer(AllToAllPlan& plan, const Tensor& x, const std::vector<int
                       const std::vector<int64_t>& from, const char* name) {
   const int64_t width = x.dim(1);
   Tensor buffer = empty(x.arena(), {sum_of(from), width}, x.dtype(), Category::communication);
-  if (x.queue().device() == Device::null) return buffer;
   std::vector<int64_t> send = to, receive = from;
   for (int64_t& count : send) count *= width;
   for (int64_t& count : receive) count *= width;

@@ -37,7 +37,6 @@ void PulledValues::settle() {
 
 void PulledValues::pull() {
   settle();
-  if (arena_.queue().device() == Device::null) return;
   for (Pull& pull : pulls_) {
     const ShardLayout& layout = buckets_.list[pull.bucket].layout;
     for (int server = 0; server < roles_.servers; ++server) {

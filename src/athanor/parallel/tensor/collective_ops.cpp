@@ -8,10 +8,6 @@
 namespace athanor::parallel::tensor {
 namespace {
 
-bool moves(const Tensor& x, const Group& group) {
-  return group.size() > 1 && x.queue().device() != Device::null;
-}
-
 Tensor cast(const Tensor& x, Dtype dtype) {
   Tensor y = empty(x.arena(), x.shape(), dtype, Category::communication);
   kernels_of(x).elementwise.cast(x.queue(), y, x);
@@ -30,7 +26,7 @@ Tensor all_reduce(const Tensor& x, Group& group, const char* name) {
   if (group.size() == 1) return x;
   if (x.dtype() == Dtype::f16) return cast(all_reduce(cast(x, Dtype::f32), group, name), Dtype::f16);
   Tensor sum = x.unshared() ? x : copy_of(x);
-  if (moves(x, group)) group.all_reduce(sum.raw(), sum.numel(), sum.dtype(), name).wait();
+  group.all_reduce(sum.raw(), sum.numel(), sum.dtype(), name).wait();
   return sum;
 }
 
@@ -55,11 +51,9 @@ Tensor all_gather(const Tensor& x, const Shape& whole, Group& group, const char*
   check(x.shape() == Shape({n, whole[-1]}), "{}: got {}, expected {} of the rows of {}", name, x.shape(), n,
         whole);
   Tensor all = empty(x.arena(), {n * group.size(), whole[-1]}, x.dtype(), Category::activations);
-  if (moves(x, group)) {
-    // Groups have no f16; its bits are gathered as bf16.
-    const Dtype wire = x.dtype() == Dtype::f16 ? Dtype::bf16 : x.dtype();
-    group.all_gather(x.raw(), all.raw(), x.numel(), wire, name).wait();
-  }
+  // Groups have no f16; its bits are gathered as bf16.
+  const Dtype wire = x.dtype() == Dtype::f16 ? Dtype::bf16 : x.dtype();
+  group.all_gather(x.raw(), all.raw(), x.numel(), wire, name).wait();
   return all.slice(0, rows).view(whole);
 }
 
@@ -70,7 +64,7 @@ Tensor sum_scatter(const Tensor& x, Group& group, const char* name) {
   const int64_t n = partitioned_rows(x.rows(), group.size());
   const Tensor all = padded(as_rows(x), n * group.size());
   Tensor own = empty(x.arena(), {n, x.dim(-1)}, x.dtype(), Category::activations);
-  if (moves(x, group)) group.reduce_scatter(all.raw(), own.raw(), own.numel(), own.dtype(), name).wait();
+  group.reduce_scatter(all.raw(), own.raw(), own.numel(), own.dtype(), name).wait();
   return own;
 }
 

@@ -16,10 +16,6 @@ std::string chunk_name(const char* name, int64_t chunk, int64_t chunks) {
   return fmt::format("{} {}/{}", name, chunk + 1, chunks);
 }
 
-bool has_values(const Tensor& x) {
-  return x.queue().device() != Device::null;
-}
-
 }  // namespace
 
 Var linear_reduce_from(const Var& x, Weight& weight, Weight* bias, Group& group) {
@@ -35,9 +31,8 @@ Var linear_reduce_from(const Var& x, Weight& weight, Weight* bias, Group& group)
       const int64_t first = rows * chunk / chunks, last = rows * (chunk + 1) / chunks;
       Tensor part = by_row.slice(first, last);
       product(part, first);
-      if (has_values(part))
-        sums.push_back(group.all_reduce(part.raw(), part.numel(), part.dtype(),
-                                        chunk_name("reduce_from", chunk, chunks)));
+      sums.push_back(
+          group.all_reduce(part.raw(), part.numel(), part.dtype(), chunk_name("reduce_from", chunk, chunks)));
     }
     for (Work& sum : sums) sum.wait();
     return y;
@@ -73,10 +68,8 @@ Var linear_reduce_scatter(const Var& x, Weight& weight, Weight* bias, Group& gro
         product(part, rank * partitioned + first);
       }
       Tensor sum = result.slice(first, last);
-      sums.push_back({parts, {}});
-      if (has_values(parts))
-        sums.back().work = group.reduce_scatter(parts.raw(), sum.raw(), sum.numel(), sum.dtype(),
-                                                chunk_name("reduce_scatter", chunk, chunks));
+      sums.push_back({parts, group.reduce_scatter(parts.raw(), sum.raw(), sum.numel(), sum.dtype(),
+                                                  chunk_name("reduce_scatter", chunk, chunks))});
     }
     for (Sum& sum : sums) sum.work.wait();
     return result;

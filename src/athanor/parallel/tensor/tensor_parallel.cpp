@@ -30,7 +30,6 @@ Tensor pack(const std::vector<Piece>& pieces) {
 
 void sum_of_all(const std::vector<Piece>& pieces, Group& group) {
   const Tensor packed = pack(pieces);
-  if (packed.queue().device() == Device::null) return;
   group.all_reduce(packed.raw(), packed.numel(), Dtype::f32, "partial gradients").wait();
   int64_t at = 0;
   for (const Piece& piece : pieces) {
@@ -46,7 +45,6 @@ void sum_of_neighbours(const std::vector<Piece>& pieces, Group& group) {
   const Tensor packed = pack(pieces);
   const int64_t count = packed.numel();
   Tensor all = empty(packed.arena(), {group.size(), count}, Dtype::f32, Category::communication);
-  if (packed.queue().device() == Device::null) return;
   group.all_gather(packed.raw(), all.raw(), count, Dtype::f32, "partial gradients of replicated parameters")
       .wait();
   int64_t at = 0;
@@ -101,7 +99,6 @@ std::vector<int32_t> PartitionedTokens::of_all(const Tensor& values, int64_t tok
 void combine_statistics(Tensor& statistics, Group& group) {
   const int64_t rows = statistics.dim(0);
   Tensor all = empty(statistics.arena(), {group.size(), rows, 3}, Dtype::f32, Category::communication);
-  if (statistics.queue().device() == Device::null) return;
   group.all_gather(statistics.raw(), all.raw(), rows * 3, Dtype::f32, "softmax statistics").wait();
   // Combined on the host, also for device tensors: a few numbers a token.
   std::vector<float> from(static_cast<size_t>(all.numel())), combined(static_cast<size_t>(rows * 3));

@@ -2,50 +2,18 @@
 
 #include <utility>
 
-#include "athanor/base/check.h"
+#include "athanor/base/error.h"
 #include "athanor/comm/nccl/nccl.h"
 #include "athanor/kernels/cuda/plugin.h"
 #include "athanor/kernels/cuda/queue.h"
+#include "athanor/layout/check.h"
 
 namespace athanor::train::engine {
-namespace {
-
-// Refuses features whose code still accesses tensors as host memory.
-void check_fits_device(const Config& config, int num_ranks) {
-  const auto need = [](bool fits, const std::string& got) {
-    if (!fits) throw ConfigError(fmt::format("train.device = \"cuda\": got {}", got));
-  };
-  const ParallelConfig& layout = config.parallel;
-  const OffloadConfig& offload = config.offload;
-  for (const auto& [key, place] :
-       {std::pair("optimizer", &offload.optimizer), std::pair("activations", &offload.activations)})
-    need(*place != "disk", fmt::format("offload.{} = \"disk\", expected memory or host on a device", key));
-  for (const auto& [key, place] :
-       {std::pair("gradients", &offload.gradients), std::pair("parameters", &offload.parameters)})
-    need(*place == "memory", fmt::format("offload.{} = \"{}\", expected memory on a device", key, *place));
-  if (num_ranks == 1) return;
-  const auto one = [&](const char* key, int64_t got) {
-    need(got == 1, fmt::format("parallel.{} = {}, expected 1 on devices", key, got));
-  };
-  one("cp", layout.cp);
-  one("ep", layout.ep);
-  need(config.compression.method == "none",
-       fmt::format("compression.method = \"{}\", expected none on devices", config.compression.method));
-  need(layout.shard_degree == 0,
-       fmt::format("parallel.shard_degree = {}, expected 0 on devices", layout.shard_degree));
-  need(config.parameter_server.servers == 0,
-       fmt::format("parameter_server.servers = {}, expected 0 on devices", config.parameter_server.servers));
-  need(config.local_sgd.sync_interval == 0,
-       fmt::format("local_sgd.sync_interval = {}, expected 0 on devices", config.local_sgd.sync_interval));
-}
-
-}  // namespace
-
 std::unique_ptr<Queue> open_device(const Config& config, int num_ranks, const std::string& cuda_plugin,
                                    ThreadPool* pool, int device) {
   if (config.train.device != "cuda")
     return make_cpu_queue(pool, config.train.isa == "auto" ? best_isa() : parse_isa(config.train.isa));
-  check_fits_device(config, num_ranks);
+  check_device(config, {.layout = {}, .world_size = num_ranks});
   try {
     return make_cuda_queue(load_cuda(cuda_plugin), device, pool);
   } catch (const Error& error) {

@@ -3,9 +3,10 @@
 namespace athanor::train::engine {
 
 LoadBalancer::LoadBalancer(const Config& config, Training& training) : training_(training) {
-  if (config.parallel.load_balance != "speed") return;
-  const LoadBalancers& dealers = training.load_balancers();
-  balance_.emplace(*dealers.group, dealers.units, training.micro_batches_of_replica_group(),
+  if (training.layout().shares != Shares::by_speed) return;
+  Group& group = *training.groups().balance;
+  balance_.emplace(group, balance_units(training.layout(), group.size()),
+                   training.micro_batches_of_replica_group(),
                    BalanceOptions{.every = config.parallel.load_balance_every});
 }
 

@@ -5,7 +5,7 @@
 //   if (dealer.after_step(step, result.seconds, goes_on))    // collective; true: the counts changed
 //     report(dealer.counts()), read(training.own_micro_batches());  // the next step's micro-batches of this rank
 //
-// Training::load_balancers() says which ranks balance together, and which data-parallel rank each of them belongs to.
+// Groups::balance are the ranks that balance together (layout/groups.h).
 // Errors: those of the group. Thread rule: one thread.
 #pragma once
 

@@ -1,38 +1,18 @@
-// Roles of the ranks in a run with parameter servers (parameter_server.servers, docs/parallelism.md): the last ranks are
-// servers, all others are workers. The workers form the mesh (dp x cp) of a run without servers.
+// A run with parameter servers (parameter_server.servers, docs/parallelism.md), beside what other runs have: its commits
+// and the logs of its pushes. The layout says which ranks are servers; the others train as they would without.
 //
-//   ServerPlaces places(config, world);
-//   Mesh mesh(mesh_shape(config, world.size()), world, places.roles().servers);
-//   Training training(config, num_channels, places.peers(), ...);
-//   training.serve(places, {.log = &log, .replay = read_push_log(env, path)});
-//   training.lay_out(mesh);
+//   Training training(config, layout, groups, arena, {.logs = {.log = &log, .replay = read_push_log(env, path)}});
 //
-// Collective. Errors: those of the world. Thread rule: one thread. The world outlives the ServerPlaces, which outlives
-// the Training.
+// Thread rule: pure functions.
 #pragma once
 
-#include <memory>
+#include <string>
+#include <vector>
 
-#include "athanor/comm/world.h"
 #include "athanor/config/config.h"
-#include "athanor/parallel/parameter_server/protocol.h"
 #include "athanor/parallel/parameter_server/push_log.h"
 
 namespace athanor::train::engine {
-
-class ServerPlaces {
- public:
-  ServerPlaces(const Config& config, World& world);
-  const ServerRoles& roles() const { return roles_; }
-  bool serves() const { return serves_; }
-  Group& ranks() const { return *ranks_; }  // all workers, then all servers: for pushes and pulls
-  Group& peers() const { return *peers_; }  // the ranks with this rank's role
-
- private:
-  ServerRoles roles_;
-  bool serves_;
-  std::unique_ptr<Group> ranks_, peers_;
-};
 
 // Whether a global barrier follows the step: after steps that are saved or evaluated, and after the last one.
 bool is_commit(const Config& config, int64_t step);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "athanor/layout/stages.h"
+#include "athanor/models/sharding.h"
 #include "athanor/train/engine/compression_state.h"
 #include "athanor/train/engine/param_slices.h"
 #include "athanor/train/engine/replica_groups.h"
@@ -14,14 +16,17 @@ bool packs_weights(const Config& config, int64_t micro_batches, int ranks) {
   return config.train.pack_weights && micro_batches / ranks >= kLeast;
 }
 
-Training::Training(const Config& config, int64_t num_channels, Group& group, Arena& arena_in, Trace* trace,
-                   const std::atomic<int>* stop, const std::function<double()>& clock)
+Training::Training(const Config& config, const Layout& layout, const Groups& groups, Arena& arena_in,
+                   const TrainingOptions& options)
     : compute(parse_dtype(config.precision.compute)),
       num_micro_batches(micro_batches_of_step(config.train)),
       arena(arena_in),
       model(make_model(config.model)),
       config_(config),
-      group_(group) {
+      layout_(layout),
+      groups_(groups),
+      is_server_(layout.is_server(groups.all->rank())),
+      logs_(options.logs) {
   const OptimizerConfig& o = config.optimizer;
   optimizer_options_ = {.name = o.name,
                         .beta1 = o.betas[0],
@@ -29,32 +34,40 @@ Training::Training(const Config& config, int64_t num_channels, Group& group, Are
                         .eps = o.eps,
                         .momentum = o.momentum,
                         .weight_decay = o.weight_decay};
-  parallel_options_ = {.reduce = config.parallel.reduce == "tree" ? Reduce::tree : Reduce::fast,
-                       .stage = static_cast<int>(config.parallel.zero_stage),
+  parallel_options_ = {.reduce = layout.tree ? Reduce::tree : Reduce::fast,
+                       .stage = layout.zero_stage,
                        .dtype = compute,
                        .bucket_bytes = config.parallel.bucket_bytes,
-                       .trace = trace,
-                       .clock = clock,
+                       .trace = options.trace,
+                       .clock = options.clock,
+                       .replica_group = groups.dense.average->rank(),
+                       .num_replica_groups = layout.local_sgd,
                        .compression = compression_of(config)};
-  outer_options_ = {.every = config.local_sgd.sync_interval,
+  if (layout.shard_degree > 0 && !layout.is_hybrid())
+    parallel_options_.compression.kind = Compression::none;  // a single shard group has no replicas
+  outer_options_ = {.every = layout.dense.average_interval,
                     .lr = config.local_sgd.outer_lr,
                     .momentum = config.local_sgd.outer_momentum,
                     .code = config.local_sgd.compression == "bf16"   ? &bf16_code()
                             : config.local_sgd.compression == "int8" ? &int8_code()
                                                                      : nullptr,
                     .error_feedback = config.compression.error_feedback};
-  recompute_ = parse_recompute(config.parallel.recompute).value_or(RecomputePlan{});
-  const int sharing = std::max(1, group.size() / static_cast<int>(config.parallel.cp));  // the micro-batches
   step_options_ = {.schedule = lr_schedule(config),
                    .max_grad_norm = o.max_grad_norm,
-                   .num_channels = num_channels,
-                   .stop = stop,
+                   .num_channels = options.num_channels,
+                   .stop = options.stop,
                    .pass = {.num_micro_batches = num_micro_batches,
-                            .pack_weights = packs_weights(config, num_micro_batches, sharing),
-                            .trace = trace,
-                            .clock = clock},
+                            .pack_weights = packs_weights(config, num_micro_batches, layout.dp()),
+                            .trace = options.trace,
+                            .clock = options.clock},
                    .groups = {}};
   for (const auto& param : model->params()) step_options_.groups.declared.push_back(param.get());
+  if (is_server_) return;
+  if (layout.tp > 1)
+    split_tensors(options.sharding ? *options.sharding : sharding_of(config.model, layout.sp));
+  if (layout.experts.exists) split_experts();
+  if (layout.cp > 1) split_sequences();
+  if (layout.pp > 1) split_layers();
 }
 
 LrSchedule lr_schedule(const Config& config) {
@@ -67,77 +80,30 @@ LrSchedule lr_schedule(const Config& config) {
           .decay_fraction = s.wsd_decay_fraction};
 }
 
-Group& data_group(Mesh& mesh) {
-  const int ranks = mesh.size(Axis::dp) * mesh.size(Axis::cp);
-  return ranks == mesh.world().size() ? mesh.world().all() : mesh.group({Axis::dp, Axis::cp});
+void Training::split_tensors(const Sharding& sharding) {
+  shard_model(*model, sharding, *groups_.tensor);
+  step_options_.groups.tensor = groups_.tensor;
 }
 
-void Training::lay_out(Mesh& mesh) {
-  if (places_ != nullptr && places_->serves()) return;
-  if (mesh.size(Axis::tp) > 1) split(sharding_of(config_.model, config_.parallel.sp), mesh.group(Axis::tp));
-  const bool experts_apart = sums_experts_apart(config_, mesh.shape());
-  if (config_.local_sgd.sync_interval > 0) {
-    const auto ranks = static_cast<int>(config_.local_sgd.group_size);
-    ReplicaGroups groups = make_replica_groups(mesh.world(), mesh.shape(), ranks);
-    if (experts_apart) groups.experts = make_replica_group_experts(mesh.world(), mesh.shape(), ranks);
-    split_replica_groups(std::move(groups));
-  }
-  if (experts_apart)
-    split_experts(mesh.group(Axis::ep),
-                  replica_groups_.experts ? *replica_groups_.experts : mesh.group(Axis::edp),
-                  mesh.shape().expert_parts());
-  share_sequences(mesh.group(Axis::cp));
-  const int of_replica_group =
-      replica_groups_.inner != nullptr ? static_cast<int>(config_.local_sgd.group_size) : mesh.size(Axis::dp);
-  const auto of_set = static_cast<int>(config_.parallel.shard_degree);
-  if (config_.parallel.load_balance == "speed")
-    dealers_ = make_load_balancers(mesh.world(), mesh.shape(), of_replica_group);
-  if (of_set > 0 && of_set < of_replica_group)
-    share_shards(make_replica_groups(mesh.world(), mesh.shape(), of_set, "set of shards", of_replica_group),
-                 experts_apart ? make_expert_shards(mesh.world(), mesh.shape(), of_set, of_replica_group)
-                               : ReplicaGroups{});
-  else if (of_set > 0)
-    parallel_options_.compression.kind = Compression::none;  // a single shard group has no replicas
-  if (mesh.size(Axis::pp) == 1) return;
-  const std::vector<int> ranks = mesh.shape().peers(mesh.world().rank(), {Axis::pp});
-  const Schedule schedule = pipeline_schedule(config_, 1);
-  const auto [first, last] = std::minmax(schedule.rank_of_stage.front(), schedule.rank_of_stage.back());
-  const int own = mesh.coordinate(Axis::pp);
-  if (config_.model.tie_word_embeddings && first != last && (own == first || own == last))
-    ends_ = mesh.world().make_group({ranks[static_cast<size_t>(first)], ranks[static_cast<size_t>(last)]},
-                                    "ends of the pipeline");
-  cut(mesh.group(Axis::pp), ends_.get(), mesh.group({Axis::pp, Axis::dp, Axis::cp}));
-}
-
-void Training::share_sequences(Group& context_group) {
-  if (context_group.size() == 1) return;
-  context_ = std::make_unique<ContextParallel>(parse_context_kind(config_.parallel.cp_method),
-                                               config_.data.seq_len, context_group);
-  step_options_.pass.context = context_.get();
-  parallel_options_.parts = context_group.size();
-}
-
-void Training::split(const Sharding& sharding, Group& tensor_group) {
-  shard_model(*model, sharding, tensor_group);
-  step_options_.groups.tensor = &tensor_group;
-}
-
-void Training::split_experts(Group& experts, Group& copies, int parts) {
-  if (experts.size() > 1) {
-    exchange_ = std::make_unique<ExpertParallel>(experts);
+void Training::split_experts() {
+  if (layout_.ep > 1) {
+    exchange_ = std::make_unique<ExpertParallel>(*groups_.experts);
     for (MoeLayer* layer : model->moe_layers()) exchange_->split(*layer);
   }
-  step_options_.groups.experts = &experts;
-  parallel_options_.expert_group = &copies;
-  parallel_options_.expert_parts = parts;
+  step_options_.groups.experts = groups_.experts;
 }
 
-void Training::cut(Group& pipeline_group, Group* ends, Group& losses) {
-  const Schedule schedule = pipeline_schedule(config_, 1);
-  parts_ = pipeline_parts(config_, schedule);
+void Training::split_sequences() {
+  context_ = std::make_unique<ContextParallel>(parse_context_kind(layout_.cp_method), config_.data.seq_len,
+                                               *groups_.context);
+  step_options_.pass.context = context_.get();
+}
+
+void Training::split_layers() {
+  const std::vector<ModelPart> parts = cut_model(layout_.stage_layers);
   std::vector<ModelPart> kept;
-  for (const int stage : schedule.stages_of(pipeline_group.rank()))
-    kept.push_back(parts_[static_cast<size_t>(stage)]);
+  for (size_t stage = 0; stage < parts.size(); ++stage)
+    if (layout_.rank_of_stage[stage] == groups_.pipeline->rank()) kept.push_back(parts[stage]);
   model->keep(kept);
   parallel_options_.section = [this, kept](const Weight& weight) {
     if (&weight == &model->head())
@@ -145,25 +111,21 @@ void Training::cut(Group& pipeline_group, Group* ends, Group& losses) {
     const auto has = [&](const ModelPart& part) { return part.has(weight.use()); };
     return static_cast<int>(std::find_if(kept.begin(), kept.end(), has) - kept.begin());
   };
-  step_options_.groups.pipeline = &pipeline_group;
-  step_options_.groups.ends = ends;
-  losses_ = &losses;
+  step_options_.groups.pipeline = groups_.pipeline;
+  if (groups_.pipeline_ends->size() > 1) step_options_.groups.ends = groups_.pipeline_ends;
 }
 
-void Training::share_shards(ReplicaGroups groups, ReplicaGroups expert_groups) {
-  shards_ = std::move(groups);
-  parallel_options_.across = shards_.across.get();
-  parallel_options_.all = &replica_group();
-  if (expert_groups.inner == nullptr) return;
-  expert_shards_ = std::move(expert_groups);
-  parallel_options_.expert_all = std::exchange(parallel_options_.expert_group, expert_shards_.inner.get());
-  parallel_options_.expert_across = expert_shards_.across.get();
-}
-
-void Training::split_replica_groups(ReplicaGroups groups) {
-  replica_groups_ = std::move(groups);
-  parallel_options_.replica_group = replica_groups_.across->rank();
-  parallel_options_.num_replica_groups = replica_groups_.across->size();
+// Which ranks sum gradients, hold shards of them, and take steps of their own.
+DataParallelRanks Training::data_parallel_ranks() const {
+  const auto ranks_of = [this](const ParameterGroups& groups, int parts) {
+    return GradientRanks{.sum = groups.sum,
+                         .shard = groups.shard,
+                         .replicate = layout_.is_hybrid() ? groups.replicate : nullptr,
+                         .parts = parts};
+  };
+  DataParallelRanks ranks{.dense = ranks_of(groups_.dense, layout_.cp)};
+  if (layout_.experts.exists) ranks.experts = ranks_of(groups_.expert, layout_.expert_parts());
+  return ranks;
 }
 
 int64_t Training::micro_batches_of_replica_group() const {
@@ -173,13 +135,11 @@ int64_t Training::micro_batches_of_replica_group() const {
 }
 
 void Training::allocate(Env& env) {
-  if (places_ != nullptr) return allocate_served();
+  if (layout_.servers > 0) return allocate_served();
   host = host_memory(config_, arena.queue().device());
-  Group* experts = parallel_options_.expert_group;
-  Group& sharing = shards_.inner != nullptr ? *shards_.inner : replica_group();
   if (const CompressionOptions c = parallel_options_.compression;
       c.kind == Compression::onebit_adam &&
-      (sharing.size() > 1 || (experts != nullptr && experts->size() > 1))) {
+      (groups_.dense.shard->size() > 1 || groups_.expert.shard->size() > 1)) {
     auto onebit = std::make_unique<OneBitAdam>(
         optimizer_options_, model->params(), [this](const Param& param) { return parallel->ranks_of(param); },
         c);
@@ -191,47 +151,46 @@ void Training::allocate(Env& env) {
   }
   parallel_options_.gradients_place = place_of(config_, config_.offload.gradients, env);
   parallel_options_.values_place = place_of(config_, config_.offload.parameters, env);
-  parallel = std::make_unique<DataParallel>(model->weights(), sharing, arena, parallel_options_);
+  parallel =
+      std::make_unique<DataParallel>(model->weights(), data_parallel_ranks(), arena, parallel_options_);
   model->allocate(arena, compute, /*with_master=*/!keeps_masters_elsewhere(config_));
   optimizer->allocate(arena);
   parallel->allocate();
-  outer_options_.expert_group = expert_shards_.across != nullptr ? expert_shards_.across.get() : experts;
-  outer_options_.copies = shards_.across != nullptr;
-  if (replica_groups_.inner != nullptr)
-    outer = std::make_unique<OuterSync>(model->params(),
-                                        shards_.across != nullptr ? *shards_.across : *replica_groups_.inner,
-                                        *replica_groups_.across, arena, outer_options_);
+  outer_options_.copies = layout_.is_hybrid();
+  if (layout_.dense.average_interval > 0) {
+    const auto inner = [this](const ParameterGroups& groups) {
+      return layout_.is_hybrid() ? groups.replicate : groups.sum;
+    };
+    outer = std::make_unique<OuterSync>(
+        model->params(),
+        OuterRanks{.inner = inner(groups_.dense),
+                   .across = groups_.dense.average,
+                   .expert_inner = layout_.experts.exists ? inner(groups_.expert) : nullptr},
+        arena, outer_options_);
+  }
   activations = activation_store(config_, env, arena, host.get());
   step_options_.pass.activations = activations.get();
   step_options_.outer = outer.get();
   make_pipeline();
-  runner = std::make_unique<StepRunner>(*model, *optimizer, *parallel, *pipeline,
-                                        losses_ != nullptr ? *losses_ : group_, arena, step_options_);
+  runner = std::make_unique<StepRunner>(*model, *optimizer, *parallel, *pipeline, *groups_.losses, arena,
+                                        step_options_);
 }
 
-// Without cut(): one stage, the whole model, on a group of one.
 void Training::make_pipeline() {
-  PipelineOptions options{.parts = parts_,
-                          .schedule = [this](int count) { return pipeline_schedule(config_, count); },
-                          .group = step_options_.groups.pipeline,
-                          .recompute = recompute_,
-                          .trace = step_options_.pass.trace,
-                          .clock = step_options_.pass.clock};
-  if (options.group == nullptr) {
-    alone_ = make_single_group("pipeline");
-    options.group = alone_.get();
-    options.parts = cut_model({config_.model.num_hidden_layers});
-    options.schedule = [](int count) { return make_schedule("1f1b", {.micro_batches = count}); };
-  }
-  if (const Group* tensors = step_options_.groups.tensor; config_.parallel.sp && tensors != nullptr)
-    options.token_ranks = tensors->size();
-  pipeline = std::make_unique<PipelineRunner>(*model, std::move(options));
+  pipeline = std::make_unique<PipelineRunner>(
+      *model, PipelineOptions{.parts = cut_model(layout_.stage_layers),
+                              .schedule = [this](int count) { return pipeline_schedule(layout_, count); },
+                              .group = groups_.pipeline,
+                              .recompute = parse_recompute(layout_.recompute).value_or(RecomputePlan{}),
+                              .token_ranks = layout_.sp ? layout_.tp : 1,
+                              .trace = step_options_.pass.trace,
+                              .clock = step_options_.pass.clock});
 }
 
 HeldOutPasses Training::held_out_passes() const {
   return {.sum_losses = [this](auto batches) { return pipeline->sum_losses(batches); },
           .at_a_time = pipeline->at_a_time(),
-          .sums = losses_};
+          .sums = groups_.losses};
 }
 
 std::vector<Optimizer::State> Training::states_of_optimizer() const {

@@ -1,16 +1,15 @@
 // Builds the engine of a training run from its config: model, optimizer, parallelism and step. Used by the trainer, by
 // `bench step` and, on the null device, by the memory plan, so that all of them run the same code.
 //
-//   Training training(config, num_channels, data_group(mesh), arena, trace, stop);   // declared, nothing allocated
-//   training.lay_out(mesh);                        // the layout of the config; or split(), cut(), ... one by one
-//   training.allocate();                           // then initialize() or load()
+//   const Layout layout = make_layout(config, {.world_size = world.size()});
+//   Groups groups(layout, world);
+//   Training training(config, layout, groups, arena, {.num_channels = 1});   // declared, nothing allocated
+//   training.allocate();                                                   // then initialize() or load()
 //   training.runner->run(state, next_batch);
-//   evaluate_channels(training.held_out_passes(), arena, channels, group, {});
+//   evaluate_channels(training.held_out_passes(), arena, channels, *groups.data, {});
 //
-// The constructor's group are the data-parallel and context-parallel ranks (dp x cp): they share the micro-batches of a
-// step, and cp neighbours split the tokens of each one. Ranks of a tensor group (tp) compute the same tokens, each its
-// part of every layer. Ranks of a pipeline (pp) have different layers. The config must be resolved (config/presets.h)
-// and fit the ranks (train/plan/layout.h). Errors: ConfigError. Thread rule: one thread.
+// The config must be resolved (config/presets.h). Errors: ConfigError. Thread rule: one thread. The groups outlive the
+// Training.
 #pragma once
 
 #include <atomic>
@@ -19,6 +18,8 @@
 
 #include "athanor/checkpoint/checkpoint.h"
 #include "athanor/config/config.h"
+#include "athanor/layout/groups.h"
+#include "athanor/layout/layout.h"
 #include "athanor/models/sharding.h"
 #include "athanor/parallel/compression/onebit_adam.h"
 #include "athanor/parallel/expert/expert_parallel.h"
@@ -28,38 +29,26 @@
 #include "athanor/train/engine/parameter_servers.h"
 #include "athanor/train/engine/replica_groups.h"
 #include "athanor/train/engine/step.h"
-#include "athanor/train/plan/layout.h"
 
 namespace athanor::train::engine {
 
+struct TrainingOptions {
+  int64_t num_channels = 1;
+  Trace* trace = nullptr;
+  const std::atomic<int>* stop = nullptr;  // set by a signal
+  std::function<double()> clock = now_seconds;
+  const Sharding* sharding = nullptr;  // how tp splits the model's layers; null: the table of its family
+  ServerLogs logs = {};                // of a parameter server
+};
+
 struct Training {
-  Training(const Config& config, int64_t num_channels, Group& group, Arena& arena, Trace* trace,
-           const std::atomic<int>* stop, const std::function<double()>& clock = now_seconds);
-  void lay_out(Mesh& mesh);                                   // before allocate(), as the following
-  void split(const Sharding& sharding, Group& tensor_group);  // tensor parallelism
-  // Expert parallelism. `experts` (ep, may be a single rank): the ranks that partition the experts of a layer.
-  // `copies` (edp): the ranks with the same experts. `parts`: how many consecutive ranks of `copies` split the tokens
-  // of one micro-batch (MeshShape::expert_parts()).
-  void split_experts(Group& experts, Group& copies, int parts);
-  void share_sequences(Group& context_group);  // context parallelism
-  // Pipeline parallelism. `ends`: the embedding group, the ranks of the first and the last stage; on these two ranks
-  // where embeddings are tied, else null. `losses`: the ranks over which losses are summed (pp x dp x cp).
-  void cut(Group& pipeline, Group* ends, Group& losses);
-  // Local SGD: this rank's replica group and its counterparts in the others. Before split_experts(), whose `copies`
-  // are then limited to the replica group.
-  void split_replica_groups(ReplicaGroups groups);
-  // The ranks that sum their gradients every step: this rank's replica group, or all of dp x cp.
-  Group& replica_group() const { return replica_groups_.inner != nullptr ? *replica_groups_.inner : group_; }
+  Training(const Config& config, const Layout& layout, const Groups& groups, Arena& arena,
+           const TrainingOptions& options);
+  const Layout& layout() const { return layout_; }
+  const Groups& groups() const { return groups_; }
   int64_t micro_batches_of_replica_group() const;  // micro-batches of its step; after allocate()
-  const ReplicaGroups& replica_groups() const { return replica_groups_; }
-  // Hybrid sharding (HSDP): ZeRO shards within groups.inner, replicas in groups.across, both within one replica group.
-  // `expert_groups`: the same for expert weights. After split_replica_groups() and split_experts().
-  void share_shards(ReplicaGroups groups, ReplicaGroups expert_groups = {});
   // Overrides PassOptions::pack_weights: for a memory plan that simulates fewer micro-batches than the step has.
   void pack_weights(bool once_a_step) { step_options_.pass.pack_weights = once_a_step; }
-  // Parameter servers (train/engine/parameter_servers.h): gives this rank its role. The constructor's group are then
-  // the ranks with the same role. Before lay_out(), which lays out the workers.
-  void serve(const ServerPlaces& places, ServerLogs logs = {});
   // Allocates parameters, optimizer state and gradient buckets; offloaded ones in files made by `env`.
   void allocate(Env& env = system_env());
   // Whether this rank owns the parameter's values, so that it initializes, saves and loads them. With parameter
@@ -70,7 +59,6 @@ struct Training {
   void settle();                          // at the end, with servers: waits for outstanding pushes and pulls
   std::vector<int64_t> own_micro_batches() const;  // numbers of this rank's micro-batches in a step
   Gradients* gradients() const;                    // of this rank; null on parameter servers
-  const LoadBalancers& load_balancers() const { return dealers_; }  // after lay_out() with balance = "speed"
   // Whether a forward pass is a collective, so that all ranks must run equally many (ZeRO stage 3, ep).
   bool needs_equal_passes() const { return parallel_options_.stage == 3 || exchange_; }
   HeldOutPasses held_out_passes() const;
@@ -79,11 +67,6 @@ struct Training {
   std::vector<NamedTensor> tensors() const;
   void load(const Checkpoint& checkpoint);  // reads all of tensors()
 
- private:
-  // Groups of local SGD (replica_groups_) and hybrid sharding. First, since members below hold references to them.
-  ReplicaGroups replica_groups_, shards_, expert_shards_;
-
- public:
   Dtype compute;
   int64_t num_micro_batches;
   Arena& arena;
@@ -99,35 +82,33 @@ struct Training {
   std::unique_ptr<Steps> runner;                 // null on parameter servers
 
  private:
+  void split_tensors(const Sharding& sharding);  // tp
+  void split_experts();                          // ep
+  void split_sequences();                        // cp
+  void split_layers();                           // pp
+  DataParallelRanks data_parallel_ranks() const;
   void allocate_served();
   void make_pipeline();
   std::vector<Optimizer::State> states_of_optimizer() const;
   std::vector<CompressionState> compression_states() const;
 
   Config config_;
-  Group& group_;  // dp x cp
+  Layout layout_;
+  const Groups& groups_;
+  bool is_server_;
+  ServerLogs logs_;
   OuterOptions outer_options_;
   OneBitAdam* onebit_ = nullptr;  // `optimizer` if it is 1-bit Adam, else null
-  Group* losses_ = nullptr;       // null: group_
-  std::unique_ptr<Group> ends_, alone_;
-  LoadBalancers dealers_;
   OptimizerOptions optimizer_options_;
   std::unique_ptr<ExpertParallel> exchange_;
-  std::vector<ModelPart> parts_;  // one per stage of the whole pipeline; set by cut()
-  RecomputePlan recompute_;
   DataParallelOptions parallel_options_;
   std::unique_ptr<ContextParallel> context_;
   StepOptions step_options_;
-  const ServerPlaces* places_ = nullptr;
-  ServerLogs logs_;
 };
 
 // Whether a rank packs its weights once a step: train.pack_weights is set, and a step of `micro_batches` micro-batches on
 // `ranks` data-parallel ranks gives each rank enough of them to pay for it.
 bool packs_weights(const Config& config, int64_t micro_batches, int ranks);
-
-// The ranks of dp x cp. Where these are all ranks, the world's own group: its rank numbers need no translation.
-Group& data_group(Mesh& mesh);
 
 TrainState first_state(const Config& config);
 

@@ -4,7 +4,7 @@
 //   StepRunner runner(model, optimizer, parallel, pipeline, group, arena, options);
 //   StepResult result = runner.run(state, [&]() -> const Batch& { return loader.next(); });
 //
-// `group`: the ranks over which losses are summed (train/plan/layout.h). Gradients and losses are sums
+// `group`: the ranks over which losses are summed (layout/layout.h). Gradients and losses are sums
 // over tokens, divided once by the step's token count, before clipping (law 5). Losses are summed per micro-batch and
 // channel, then over micro-batches in the fixed tree, so they have the same bits for any number of ranks.
 //

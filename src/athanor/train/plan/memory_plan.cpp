@@ -33,17 +33,18 @@ struct WorstShares {
 // In the first distribution this rank has the most micro-batches possible. In each further one it holds more partial
 // sums of the tree: ranks before it take some of its micro-batches, so that its leaves begin elsewhere.
 WorstShares worst_shares(const Training& training, int64_t micro_batches_of_step, int parts) {
-  const LoadBalancers& balancers = training.load_balancers();
+  const Layout& layout = training.layout();
   WorstShares worst;
-  if (balancers.group == nullptr || !training.parallel) return worst;
-  const int units = *std::max_element(balancers.units.begin(), balancers.units.end()) + 1;
-  const int unit = balancers.units[static_cast<size_t>(balancers.group->rank())];
+  if (layout.shares != Shares::by_speed || !training.parallel) return worst;
+  const Group& sharing = *training.groups().balance;
+  const int units = layout.replica_group_ranks();
+  const int unit = balance_units(layout, sharing.size())[static_cast<size_t>(sharing.rank())];
   if (units == 1) return worst;
   const auto [first_micro_batch, last_micro_batch] =
       training.parallel->summed_micro_batches(micro_batches_of_step);
   const int64_t micro_batches = last_micro_batch - first_micro_batch,
-                part = training.replica_group().rank() % parts;
-  MicroBatchShares shares(training.replica_group(), parts);
+                part = training.groups().dense.sum->rank() % parts;
+  MicroBatchShares shares(*training.groups().dense.sum, parts);
   const auto consider = [&](int64_t before) {
     std::vector<int64_t> counts(static_cast<size_t>(units), 1);
     if (unit > 0) counts[0] = before - (unit - 1);
@@ -95,9 +96,14 @@ std::string size_text(uint64_t size_bytes) {
   return fmt::format("{} ({})", human_bytes(static_cast<double>(size_bytes)), size_bytes);
 }
 
+Layout layout_of(const PlanRequest& request) {
+  return request.layout ? *request.layout : make_layout(request.config, {.world_size = request.world_size});
+}
+
 MemoryPlan plan_with(const PlanRequest& request, const RecomputePlan& recompute) {
   PlanRequest with = request;
-  with.config.parallel.recompute = str(recompute);
+  with.layout = layout_of(request);
+  with.layout->recompute = str(recompute);
   return plan_memory(with);
 }
 
@@ -147,16 +153,14 @@ Choice choose_recompute(const PlanRequest& request, uint64_t budget) {
 }  // namespace
 
 MemoryPlan plan_memory(const PlanRequest& request) {
-  MemoryPlan plan{.request = request};
+  MemoryPlan plan{.request = request, .layout = layout_of(request)};
   Config config = request.config;
   const auto queue = make_null_queue(config.train.isa == "auto" ? best_isa() : parse_isa(config.train.isa));
-  const auto world = make_null_world(request.rank, request.world_size);
-  std::optional<ServerPlaces> places;
-  if (config.parameter_server.servers > 0) places.emplace(config, *world);
-  const bool serves = places && places->serves();
-  Mesh mesh(mesh_shape(config, request.world_size), *world,
-            static_cast<int>(config.parameter_server.servers));
-  const int data_rank = serves ? 0 : mesh.coordinate(Axis::dp), data_ranks = serves ? 1 : mesh.size(Axis::dp);
+  const auto world = make_null_world(request.rank, plan.layout.world_size());
+  Layout layout = plan.layout;
+  const Groups groups(layout, *world);
+  const bool serves = layout.is_server(request.rank);
+  const int data_ranks = serves ? 1 : layout.dp(), data_rank = serves ? 0 : groups.data->rank() / layout.cp;
 
   const int64_t micro = config.train.micro_batch_size;
   int64_t micro_batches = (config.train.global_batch_size + micro - 1) / micro;
@@ -173,14 +177,12 @@ MemoryPlan plan_memory(const PlanRequest& request) {
   }
   const bool packs = packs_weights(config, micro_batches, data_ranks);
   config.compression.warmup_steps = 0;  // its steps need less
-  config.local_sgd.sync_interval = std::min<int64_t>(config.local_sgd.sync_interval, 1);
-  if (config.local_sgd.sync_interval > 0)
-    config.local_sgd.group_size = replica_group_ranks(config, data_ranks, /*ranks_of_host=*/1);
-  const bool tree = config.parallel.reduce == "tree";
+  for (ParameterGroup* group : {&layout.dense, &layout.experts})
+    group->average_interval = std::min<int64_t>(group->average_interval, 1);
+  const bool tree = layout.tree;
   // A pipeline holds activations of several micro-batches at a time, so all are planned.
-  const int64_t planned = config.parallel.pp > 1
-                              ? micro_batches
-                              : (tree ? kPlannedTreeMicroBatches : kPlannedMicroBatches) * data_ranks;
+  const int64_t planned =
+      layout.pp > 1 ? micro_batches : (tree ? kPlannedTreeMicroBatches : kPlannedMicroBatches) * data_ranks;
   const int64_t all_micro_batches = micro_batches;
   uint64_t left_out = 0;  // gradient buffers that the shorter step does not have; later bytes
   for (; micro_batches > planned; micro_batches = (micro_batches + 1) / 2) {
@@ -190,13 +192,10 @@ MemoryPlan plan_memory(const PlanRequest& request) {
 
   Arena arena(*queue, request.stop_bytes);
   try {
-    Training training(config, request.num_channels, places ? places->peers() : data_group(mesh), arena,
-                      nullptr, nullptr);
-    if (places) training.serve(*places);
-    training.lay_out(mesh);
+    Training training(config, layout, groups, arena, {.num_channels = request.num_channels});
     training.pack_weights(packs);
     training.allocate();
-    const auto parts = static_cast<int>(config.parallel.cp);
+    const int parts = layout.cp;
     const WorstShares shares = worst_shares(training, micro_batches, parts);
     if (!shares.counts.empty())
       left_out =
@@ -225,8 +224,7 @@ MemoryPlan plan_recompute(const PlanRequest& request) {
     throw ConfigError(
         fmt::format("parallel.recompute_budget: got {}, expected {} {}", size_text(budget),
                     choice.plan.complete ? "at least" : "more than", size_text(needed_bytes(choice.plan))),
-        "that is what a rank needs with parallel.recompute = \"" +
-            choice.plan.request.config.parallel.recompute +
+        "that is what a rank needs with parallel.recompute = \"" + choice.plan.layout.recompute +
             "\"; a smaller train.micro_batch_size needs less");
   return std::move(choice.plan);
 }
@@ -261,9 +259,9 @@ void check_fits(const MemoryPlan& plan, int num_ranks, uint64_t available_bytes)
       parts += fmt::format("{}{} {}", parts.empty() ? "" : ", ", name_of(static_cast<Category>(i)),
                            human_bytes(static_cast<double>(peak)));
   const Choice choice = choose_recompute(plan.request, available_bytes / static_cast<uint64_t>(num_ranks));
-  const std::string hint = choice.fits ? fmt::format("parallel.recompute = \"{}\" would fit",
-                                                     choice.plan.request.config.parallel.recompute)
-                                       : ways_to_fit(plan.request);
+  const std::string hint =
+      choice.fits ? fmt::format("parallel.recompute = \"{}\" would fit", choice.plan.layout.recompute)
+                  : ways_to_fit(plan.request);
   throw Error(
       fmt::format("not enough memory: this run needs {}{} ({} rank{} with {}), {} are available",
                   plan.complete ? "" : "more than ", human_bytes(needed), num_ranks,

@@ -9,7 +9,10 @@
 // for a config that cannot run. Thread rule: pure functions.
 #pragma once
 
+#include <optional>
+
 #include "athanor/config/config.h"
+#include "athanor/layout/layout.h"
 #include "athanor/tensor/arena.h"
 
 namespace athanor::train::plan {
@@ -18,11 +21,13 @@ struct PlanRequest {
   Config config;
   int64_t num_channels = 1;
   int rank = 0, world_size = 1;
-  uint64_t stop_bytes = 0;  // planning ends once the need exceeds this; 0: no limit
+  std::optional<Layout> layout = {};  // none: that of the config on world_size ranks
+  uint64_t stop_bytes = 0;            // planning ends once the need exceeds this; 0: no limit
 };
 
 struct MemoryPlan {
   PlanRequest request;
+  Layout layout;
   MemoryUsage usage = {};
   uint64_t host_bytes = 0;        // pinned host memory of a run on a device (offload)
   int64_t num_micro_batches = 0;  // micro-batches of this rank in a step
@@ -33,7 +38,7 @@ MemoryPlan plan_memory(const PlanRequest& request);
 
 // The plan with the least recompute that fits into parallel.recompute_budget. Policies, in this order: selective
 // recompute (attention, norms, activation functions) of the first blocks, of all blocks, full recompute of blocks, then
-// of groups of blocks. The policy chosen is request.config.parallel.recompute of the result. Without a budget this is
+// of groups of blocks. The policy chosen is layout.recompute of the result. Without a budget this is
 // plan_memory(). ConfigError naming the smallest need where no policy fits.
 MemoryPlan plan_recompute(const PlanRequest& request);
 

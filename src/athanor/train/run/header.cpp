@@ -8,6 +8,7 @@
 
 #include "athanor/base/columns.h"
 #include "athanor/base/human.h"
+#include "athanor/layout/describe.h"
 #include "athanor/train/engine/offload.h"
 
 namespace athanor::train::run {
@@ -18,46 +19,6 @@ std::string bytes(uint64_t size_bytes) {
 }
 std::string count(int64_t value) {
   return human_count(static_cast<double>(value));
-}
-
-std::string shards_text(const ParallelConfig& p) {
-  return p.shard_degree > 0 ? fmt::format(" in groups of {}", p.shard_degree) : "";
-}
-
-// What most layouts have not.
-std::string rarer_axes_text(const Config& config) {
-  const ParallelConfig& p = config.parallel;
-  const LocalSgdConfig& local = config.local_sgd;
-  const ParameterServerConfig& ps = config.parameter_server;
-  std::string text;
-  if (p.cp > 1) text += fmt::format(", cp {} ({})", p.cp, p.cp_method);
-  if (p.ep > 1) text += fmt::format(", ep {}", p.ep);
-  if (config.compression.method != "none") text += ", compression " + config.compression.method;
-  if (local.sync_interval > 0)
-    text += fmt::format(", local SGD in groups of {} every {} steps{}", local.group_size, local.sync_interval,
-                        local.compression == "none" ? "" : " by " + local.compression);
-  if (ps.servers > 0)
-    text +=
-        fmt::format(", {} parameter server{}, {}{}", ps.servers, ps.servers == 1 ? "" : "s", ps.consistency,
-                    ps.consistency == "bounded" ? fmt::format(" by {}", ps.staleness) : "");
-  return text;
-}
-
-// pp 2 (zb-v, 4 stages), dp 2
-std::string axes_text(const Config& config, const Training& training, int64_t dp) {
-  const ParallelConfig& p = config.parallel;
-  std::string dp_text = fmt::format("dp {}", dp);
-  if (p.pp == 1) return dp_text;
-  return fmt::format("pp {} ({}, {} stages), {}", p.pp, p.schedule, training.pipeline->num_stages(), dp_text);
-}
-
-// 8 x 256 tokens = 4 micro-batch x 2 accumulation x 1 dp
-std::string batch_text(const Config& config, int64_t micro_batches, int64_t dp) {
-  const TrainConfig& t = config.train;
-  std::string accumulation = fmt::format("{}", micro_batches / dp);
-  if (micro_batches % dp != 0) accumulation += fmt::format(" or {}", micro_batches / dp + 1);
-  return fmt::format("{} x {} tokens = {} micro-batch x {} accumulation x {} dp", t.global_batch_size,
-                     config.data.seq_len, t.micro_batch_size, accumulation, dp);
 }
 
 std::string memory_text(const MemoryUsage& use) {
@@ -115,11 +76,10 @@ std::string steps_text(const Config& config, int64_t done) {
 }  // namespace
 
 Rows header_rows(const Config& config, const Training& training, std::span<const Channel> channels,
-                 const MemoryPlan& plan, const Queue& queue, const Placement& placement, int world_size,
-                 int64_t steps_done, const std::string& run_folder) {
+                 const MemoryPlan& plan, const Queue& queue, const Placement& placement, int64_t steps_done,
+                 const std::string& run_folder) {
   const ModelConfig& m = config.model;
-  const ParallelConfig& p = config.parallel;
-  const int64_t dp = mesh_shape(config, world_size).dp;
+  const Layout& layout = training.layout();
   Rows rows;
   rows.emplace_back("run",
                     fmt::format("{} ({})", std::filesystem::absolute(run_folder).lexically_normal().string(),
@@ -146,11 +106,8 @@ Rows header_rows(const Config& config, const Training& training, std::span<const
                     fmt::format("{} ({}), {} FLOPs per token", count(training.model->num_params()),
                                 with_commas(training.model->num_params()),
                                 human_count(training.model->flops_per_token(config.data.seq_len))));
-  rows.emplace_back("global batch", batch_text(config, training.num_micro_batches, dp));
-  rows.emplace_back(
-      "layout", fmt::format("{}, tp {}{}{}, ZeRO {}{}, reduce {}, recompute {}",
-                            axes_text(config, training, dp), p.tp, p.sp ? " with sp" : "",
-                            rarer_axes_text(config), p.zero_stage, shards_text(p), p.reduce, p.recompute));
+  rows.emplace_back("global batch", describe_batch(config, layout));
+  rows.emplace_back("layout", describe(config, layout));
   rows.emplace_back(
       "compute", fmt::format("{} on {}, {} thread{} a rank{}", config.precision.compute,
                              isa_name(queue.isa()), queue.num_threads(), queue.num_threads() == 1 ? "" : "s",

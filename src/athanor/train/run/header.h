@@ -1,6 +1,6 @@
 // What the console shows before the first step: run folder, model, precision, layout, memory plan, data.
 //
-//   console.header(title, header_rows(config, training, channels, plan, queue, placement, world_size, 0, folder));
+//   console.header(title, header_rows(config, training, channels, plan, queue, placement, 0, folder));
 //
 // Thread rule: a pure function.
 #pragma once
@@ -16,7 +16,7 @@
 namespace athanor::train::run {
 
 Rows header_rows(const Config& config, const Training& training, std::span<const Channel> channels,
-                 const MemoryPlan& plan, const Queue& queue, const Placement& placement, int world_size,
-                 int64_t steps_done, const std::string& run_folder);
+                 const MemoryPlan& plan, const Queue& queue, const Placement& placement, int64_t steps_done,
+                 const std::string& run_folder);
 
 }  // namespace athanor::train::run

@@ -26,7 +26,6 @@
 #include "athanor/train/engine/parameter_servers.h"
 #include "athanor/train/engine/replica_groups.h"
 #include "athanor/train/engine/setup.h"
-#include "athanor/train/plan/layout.h"
 #include "athanor/train/plan/memory_plan.h"
 #include "athanor/train/run/agreement.h"
 #include "athanor/train/run/doubtful_data.h"
@@ -56,6 +55,7 @@ class Trainer {
         pool_(threads_, [this](int thread) { bind_this_thread(io_.placement.thread(thread)); }),
         queue_(open_device(config, world.size(), io.cuda_plugin, &pool_,
                            io.rank_of_host >= 0 ? io.rank_of_host : world.rank() % io.ranks_of_host)),
+        arena_(*queue_, 0, [&world](size_t bytes) { return world.allocate(bytes); }),
         device_world_(open_device_world(config, world, io.nccl_module, *queue_, arena_, io.group_options)),
         world_(device_world_ ? *device_world_ : world),
         group_(world_.all()) {}
@@ -66,9 +66,8 @@ class Trainer {
   void close_failed() noexcept;  // the closing summary, after an exception out of run()
 
  private:
-  bool serves() const { return places_ && places_->serves(); }
-  Group& peers() { return places_ ? places_->peers() : group_; }  // all workers, or all servers
-  Group& data_ranks() { return places_ ? places_->peers() : data_group(*mesh_); }
+  bool serves() const { return layout_.is_server(group_.rank()); }
+  Group& peers() { return *groups_->role; }  // all workers, or all servers
   // Whether any rank was asked to stop; the same answer on all ranks. Collective.
   bool is_asked_to_stop(Group& group) const;
   void open_data();
@@ -95,12 +94,12 @@ class Trainer {
   ThreadPool pool_;
   std::optional<BoundThread> bound_;  // the thread that trains, as the pool's first
   std::unique_ptr<Queue> queue_;
-  Arena arena_{*queue_};
+  Arena arena_;
   std::unique_ptr<World> device_world_;  // groups between devices; null on the CPU
   World& world_;
   Group& group_;  // all ranks
-  std::optional<ServerPlaces> places_;
-  std::optional<Mesh> mesh_;  // of the ranks that train; set once the config is known to fit them
+  Layout layout_;
+  std::optional<Groups> groups_;
   Dataset data_;
   std::optional<Recorder> recorder_;
   std::optional<PushLog> pushes_;  // on a server, unless consistency is "sync"
@@ -118,15 +117,11 @@ void Trainer::open_data() {
   const auto tokenizer = open_tokenizer(config_, io_.env);
   resolve_model(config_, tokenizer == nullptr ? 0 : tokenizer->vocab_size());
   validate(config_);
-  check_ranks(config_, group_.size());
-  if (config_.parameter_server.servers > 0) places_.emplace(config_, world_);
-  mesh_.emplace(mesh_shape(config_, group_.size()), world_,
-                static_cast<int>(config_.parameter_server.servers));
-  if (config_.local_sgd.sync_interval > 0) {
+  if (config_.local_sgd.sync_interval > 0)
     agree(group_, {{"ranks of the host", fmt::format("{}", io_.ranks_of_host)}},
           "groups of local_sgd.sync_interval need as many ranks on every host");
-    config_.local_sgd.group_size = replica_group_ranks(config_, mesh_->size(Axis::dp), io_.ranks_of_host);
-  }
+  layout_ = make_layout(config_, {.world_size = group_.size(), .ranks_of_host = io_.ranks_of_host});
+  groups_.emplace(layout_, world_);
   data_ = open_dataset(config_, io_.env,
                        {.threads = threads_,
                         .vocab_size = config_.model.vocab_size,
@@ -167,13 +162,15 @@ void Trainer::open_run() {
 }
 
 void Trainer::load_state() {
-  training_ = std::make_unique<Training>(config_, static_cast<int64_t>(data_.channels.size()), data_ranks(),
-                                         arena_, io_.trace, io_.stop, io_.clock);
-  if (places_)
-    training_->serve(*places_, serves() ? open_schedule(config_, places_->peers().rank(), io_.env,
-                                                        folder_.file("schedule"), state_.step, pushes_)
-                                        : ServerLogs{});
-  training_->lay_out(*mesh_);
+  training_ = std::make_unique<Training>(
+      config_, layout_, *groups_, arena_,
+      TrainingOptions{.num_channels = static_cast<int64_t>(data_.channels.size()),
+                      .trace = io_.trace,
+                      .stop = io_.stop,
+                      .clock = io_.clock,
+                      .logs = serves() ? open_schedule(config_, peers().rank(), io_.env,
+                                                       folder_.file("schedule"), state_.step, pushes_)
+                                       : ServerLogs{}});
   training_->allocate(io_.env);
   if (report_.resumed_step > 0) {
     training_->load(Checkpoint::open(io_.env, keeper_.checkpoint()));
@@ -202,7 +199,7 @@ void Trainer::check_state(const std::string& what) {
 void Trainer::check_step(const StepResult& result, const StepMetrics& metrics) {
   const std::string what = fault_of_step(result, metrics);
   if (what.empty()) return;
-  if (places_) throw NotFinite(what);  // the weights are on servers, so no tensor can be named
+  if (layout_.servers > 0) throw NotFinite(what);  // the weights are on servers, so no tensor can be named
   throw NotFinite(name_not_finite(what, training_->tensors(), group_, training_->compute));
 }
 
@@ -218,7 +215,7 @@ bool Trainer::validate_now(int64_t max_tokens, StepMetrics* metrics) {
   if (!has_validation(config_)) return true;
   const Span span(io_.trace, "validation", "step");
   const Evaluation evaluation =
-      evaluate_channels(training_->held_out_passes(), arena_, data_.channels, data_ranks(),
+      evaluate_channels(training_->held_out_passes(), arena_, data_.channels, *groups_->data,
                         {.batch = config_.train.micro_batch_size,
                          .max_tokens = max_tokens,
                          .equal_passes = training_->needs_equal_passes(),
@@ -269,7 +266,7 @@ void Trainer::save(bool is_last) {
     ++report_.failed_saves;
     if (!is_last) {
       // With servers the steps that are saved are fixed in advance, so the next retry is the next due save.
-      if (saves_.failed(state_.step, /*may_retry=*/!places_))
+      if (saves_.failed(state_.step, /*may_retry=*/layout_.servers == 0))
         recorder_->warning(fmt::format("step {} could not be saved: {}; the run goes on and tries again",
                                        state_.step, error.what()));
       return;
@@ -387,7 +384,7 @@ void Trainer::loop() {
     if (saves) save(/*is_last=*/stop || done);
     // A request to stop may have come during the evaluation or the save; then no further step is run. Servers learn of
     // a request only in a step.
-    if (!stop && !done && !places_ && (evaluates || saves)) {
+    if (!stop && !done && layout_.servers == 0 && (evaluates || saves)) {
       stop = is_asked_to_stop(peers());
       if (stop) save(/*is_last=*/true);
     }
@@ -431,7 +428,8 @@ TrainReport Trainer::run() {
   const MemoryPlan plan = plan_that_fits({.config = config_,
                                           .num_channels = static_cast<int64_t>(data_.channels.size()),
                                           .rank = group_.rank(),
-                                          .world_size = group_.size()},
+                                          .world_size = group_.size(),
+                                          .layout = layout_},
                                          io_.ranks_of_host);
   open_run();
   if (state_.step >= config_.train.steps) {
@@ -439,7 +437,7 @@ TrainReport Trainer::run() {
     return keeper_.idle_report(state_, config_.train.steps, group_.size(), *recorder_);
   }
   bind_thread();
-  config_.parallel.recompute = plan.request.config.parallel.recompute;
+  layout_.recompute = plan.layout.recompute;
   report_.planned_bytes = static_cast<int64_t>(plan.usage.peak_total);
   if (state_.step > 0 && io_.env.exists(folder_.file("report.json")))
     report_.restore(io_.env.read_text(folder_.file("report.json")));
@@ -450,7 +448,7 @@ TrainReport Trainer::run() {
   report_.params = training_->model->num_params();
   recorder_->header("athanor · " + config_.train.name,
                     header_rows(config_, *training_, data_.channels, plan, *queue_, io_.placement,
-                                group_.size(), state_.step, folder_.path));
+                                state_.step, folder_.path));
   say_doubts();
   recorder_->open(state_.step, print_config(config_));
   keeper_.trains();

@@ -9,7 +9,6 @@
 #include "athanor/comm/shm/thread.h"
 #include "athanor/kernels/table.h"
 #include "athanor/train/engine/param_slices.h"
-#include "athanor/train/plan/layout.h"
 #include "athanor/train/run/server_run.h"
 
 namespace athanor::train::verify {
@@ -33,19 +32,16 @@ class VerifiedRank {
         gathered_(gathered),
         queue_(
             make_cpu_queue(&pool_, config.train.isa == "auto" ? best_isa() : parse_isa(config.train.isa))) {
-    if (config_.parameter_server.servers > 0) places_.emplace(config_, world);
-    mesh_.emplace(mesh_shape(config_, world.size()), world,
-                  static_cast<int>(config_.parameter_server.servers));
+    layout_ = make_layout(config_, {.world_size = world.size()});
+    if (hooks_.layout) hooks_.layout(layout_);
+    groups_.emplace(layout_, world);
+    if (hooks_.groups) hooks_.groups(*groups_);
   }
 
   void run(int64_t num_channels, const ReadMicroBatch& read, VerifyRun& run) {
-    Group& data = hooks_.data ? hooks_.data(*mesh_) : places_ ? places_->peers() : data_group(*mesh_);
-    Training training(config_, num_channels, data, arena_, nullptr, nullptr);
-    if (places_) training.serve(*places_);
-    if (hooks_.lay_out)
-      hooks_.lay_out(training, *mesh_);
-    else
-      training.lay_out(*mesh_);
+    Training training(config_, layout_, *groups_, arena_,
+                      {.num_channels = num_channels, .sharding = hooks_.sharding});
+    if (hooks_.declared) hooks_.declared(training);
     training.allocate();
     training.initialize(config_.train.seed);
     if (training.outer) training.outer->begin();
@@ -53,7 +49,7 @@ class VerifiedRank {
     for (const NamedTensor& part : training.tensors())
       if (is_weight(part)) gathered_.first_weights.put(part);
     TrainState state = first_state(config_);
-    if (places_) training.publish(state);
+    if (layout_.servers > 0) training.publish(state);
     if (hooks_.begin) hooks_.begin(training, state, world_);
     if (training.server)
       serve(training, state);
@@ -115,9 +111,9 @@ class VerifiedRank {
   Gathered& gathered_;
   ThreadPool pool_{1};
   std::unique_ptr<Queue> queue_;
-  Arena arena_{*queue_};
-  std::optional<ServerPlaces> places_;
-  std::optional<Mesh> mesh_;
+  Arena arena_{*queue_, 0, [this](size_t bytes) { return world_.allocate(bytes); }};
+  Layout layout_;
+  std::optional<Groups> groups_;
   std::string own_;  // prefix of the names of this rank's replica group
 };
 
@@ -158,21 +154,6 @@ int64_t flips_of(const ExpertLoad& got, const ExpertLoad& expected) {
 }
 
 }  // namespace
-
-Config one_process(Config config) {
-  config.parallel.dp =
-      config.local_sgd.sync_interval > 0 ? config.parallel.dp / config.local_sgd.group_size : 1;
-  config.local_sgd.group_size = std::min<int64_t>(config.local_sgd.group_size, 1);
-  config.parallel.tp = config.parallel.cp = 1;
-  config.parallel.pp = config.parallel.ep = 1;
-  config.parallel.stage_layers.clear();
-  config.parallel.zero_stage = config.parallel.shard_degree = config.parameter_server.servers = 0;
-  config.parallel.load_balance = "even";
-  config.parallel.sp = false;
-  config.parallel.recompute = "none";
-  config.offload = {.path = config.offload.path};
-  return config;
-}
 
 VerifyRun run_layout(const Config& config, std::span<const Channel> channels, int64_t steps, int ranks) {
   const BatchReader reader(channels,

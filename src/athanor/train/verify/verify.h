@@ -6,7 +6,7 @@
 //   const LayoutDifference found = compare(many, one);
 //   if (!found.bitwise) print(found.weight.value, found.weight.where);
 //
-// Configs must be resolved and valid, and fit the ranks (train/plan/layout.h). Nothing is written to disk. Errors:
+// Configs must be resolved and valid, and fit the ranks (layout/layout.h). Nothing is written to disk. Errors:
 // those of training. Thread rule: one caller at a time; it starts a thread for each rank.
 #pragma once
 
@@ -18,6 +18,7 @@
 #include "athanor/config/config.h"
 #include "athanor/data/batch.h"
 #include "athanor/data/channel.h"
+#include "athanor/layout/one_process.h"
 #include "athanor/train/engine/setup.h"
 #include "athanor/train/engine/unshard.h"
 
@@ -27,13 +28,9 @@ struct VerifyRun {
   std::vector<double> losses, grad_norms;  // of each step
   std::vector<ExpertLoad> experts = {};    // of each step; empty for a model without experts
   WholeTensors first_weights = {};         // initial values, the same in every layout
-  WholeTensors gradients;  // of step 1: sums over tokens (of replica group H: replica group.H.gradient.NAME)
+  WholeTensors gradients;       // of step 1: sums over tokens (of replica group H: replica.H.gradient.NAME)
   WholeTensors weights, state;  // after the last step; optimizer state under its checkpoint names
 };
-
-// The same training without parallelism. With local SGD: one process per replica group; parallel.dp and sync_group must
-// be numbers, not "auto".
-Config one_process(Config config);
 
 // Fills `batch` with micro-batch `micro_batch` of step `step`. Called from the threads of all ranks.
 using ReadMicroBatch = std::function<void(int64_t step, int64_t micro_batch, Batch& batch)>;
@@ -42,8 +39,10 @@ using ReadMicroBatch = std::function<void(int64_t step, int64_t micro_batch, Bat
 VerifyRun run_layout(const Config& config, std::span<const Channel> channels, int64_t steps, int ranks = 1);
 // Replacements and additions, run on every rank: tests inject faults here.
 struct LayoutHooks {
-  std::function<Group&(Mesh&)> data = {};              // in place of data_group(mesh)
-  std::function<void(Training&, Mesh&)> lay_out = {};  // in place of Training::lay_out()
+  std::function<void(Layout&)> layout = {};      // changes what is built
+  std::function<void(Groups&)> groups = {};      // puts other groups in the place of some
+  const Sharding* sharding = nullptr;            // TrainingOptions::sharding
+  std::function<void(Training&)> declared = {};  // before anything is allocated
   std::function<void(Training&, TrainState&, World&)> begin = {}, end = {};  // around the steps
   std::function<void(Training&, TrainState&, World&)> after_step = {};
 };

@@ -1,4 +1,4 @@
-#include "athanor/train/plan/layout_walk.h"
+#include "athanor/layout/enumerate.h"
 
 #include <fmt/format.h>
 
@@ -12,9 +12,8 @@
 #include "athanor/base/philox.h"
 #include "athanor/config/validate.h"
 #include "athanor/pipeline/schedule.h"
-#include "athanor/train/plan/layout.h"
 
-namespace athanor::train::plan {
+namespace athanor::layout {
 namespace {
 
 // An error message with N for its numbers, to count messages of one kind.
@@ -68,11 +67,11 @@ std::vector<ParallelConfig> every_layout(const Config& config, int64_t most) {
 }
 
 // The pairs of axis values of each layout, as numbers that are common to all layouts.
-std::vector<std::vector<size_t>> pairs_of(const std::vector<ParallelConfig>& layouts) {
+std::vector<std::vector<size_t>> pairs_of(const std::vector<Layout>& layouts) {
   std::map<std::string, size_t> value_numbers;
   std::map<std::pair<size_t, size_t>, size_t> pair_numbers;
   std::vector<std::vector<size_t>> pairs;
-  for (const ParallelConfig& layout : layouts) {
+  for (const Layout& layout : layouts) {
     std::vector<size_t> values;
     for (const std::string& value : axis_values(layout))
       values.push_back(value_numbers.try_emplace(value, value_numbers.size()).first->second);
@@ -87,46 +86,52 @@ std::vector<std::vector<size_t>> pairs_of(const std::vector<ParallelConfig>& lay
 
 }  // namespace
 
-LayoutWalk walk_layouts(const Config& config, int most_ranks) {
-  LayoutWalk walk;
+Enumeration enumerate(const Config& config, int most_ranks) {
+  Enumeration all;
   Config tried = config;
   tried.origins.clear();  // messages must not name where a setting came from
-  for (const ParallelConfig& layout : every_layout(config, most_ranks)) {
-    tried.parallel = layout;
+  for (const ParallelConfig& asked : every_layout(config, most_ranks)) {
+    tried.parallel = asked;
+    const int64_t ranks = asked.pp * asked.dp * asked.cp * asked.tp + config.parameter_server.servers;
     try {
       validate(tried);
-      check_ranks(tried, ranks_of(layout, tried.parameter_server.servers));
-      walk.legal.push_back(layout);
+      all.legal.push_back(make_layout(tried, {.world_size = static_cast<int>(ranks)}));
     } catch (const ConfigError& error) {
-      ++walk.refused[without_numbers(error.what())];
+      ++all.refused[without_numbers(error.what())];
     }
   }
-  return walk;
+  return all;
 }
 
-Config in_layout(Config config, const ParallelConfig& layout) {
-  config.parallel = layout;
+Config in_layout(Config config, const Layout& layout) {
+  ParallelConfig& p = config.parallel;
+  p.pp = layout.pp;
+  p.dp = layout.dp();
+  p.cp = layout.cp;
+  p.tp = layout.tp;
+  p.ep = layout.ep;
+  p.schedule = layout.schedule;
+  p.cp_method = layout.cp_method;
+  p.sp = layout.sp;
+  p.zero_stage = layout.zero_stage;
+  p.recompute = layout.recompute;
+  if (config.local_sgd.sync_interval > 0) config.local_sgd.group_size = layout.replica_group_ranks();
   return config;
 }
 
-int ranks_of(const ParallelConfig& layout, int64_t servers) {
-  return static_cast<int>(layout.pp * std::max<int64_t>(1, layout.dp) * layout.cp * layout.tp + servers);
+std::vector<std::string> axis_values(const Layout& layout) {
+  return {fmt::format("pp {}", layout.pp),
+          layout.pp > 1 ? layout.schedule : "no schedule",
+          fmt::format("dp {}", layout.dp()),
+          fmt::format("tp {}", layout.tp),
+          layout.sp ? "sp" : "no sp",
+          layout.cp > 1 ? fmt::format("cp {} {}", layout.cp, layout.cp_method) : "cp 1",
+          fmt::format("ep {}", layout.ep),
+          fmt::format("zero {}", layout.zero_stage),
+          fmt::format("recompute {}", layout.recompute)};
 }
 
-std::vector<std::string> axis_values(const ParallelConfig& p) {
-  return {fmt::format("pp {}", p.pp),
-          p.pp > 1 ? p.schedule : "no schedule",
-          fmt::format("dp {}", p.dp),
-          fmt::format("tp {}", p.tp),
-          p.sp ? "sp" : "no sp",
-          p.cp > 1 ? fmt::format("cp {} {}", p.cp, p.cp_method) : "cp 1",
-          fmt::format("ep {}", p.ep),
-          fmt::format("zero {}", p.zero_stage),
-          fmt::format("recompute {}", p.recompute)};
-}
-
-std::vector<size_t> spanning_sample(const std::vector<ParallelConfig>& layouts, size_t at_least,
-                                    uint64_t seed) {
+std::vector<size_t> spanning_sample(const std::vector<Layout>& layouts, size_t at_least, uint64_t seed) {
   if (layouts.empty()) return {};
   const std::vector<std::vector<size_t>> pairs = pairs_of(layouts);
   std::set<size_t> missing;
@@ -156,17 +161,4 @@ std::vector<size_t> spanning_sample(const std::vector<ParallelConfig>& layouts, 
   return {chosen.begin(), chosen.end()};
 }
 
-bool keeps_order(const ParallelConfig& p) {
-  return p.tp == 1 && p.cp == 1 && p.ep == 1 && (p.dp <= 1 || p.reduce == "tree");
-}
-
-std::string text_of(const ParallelConfig& p, int64_t servers) {
-  return fmt::format("{}dp {} tp {}{}{}{} zero {}{} reduce {} recompute {}",
-                     p.pp > 1 ? fmt::format("pp {} {} ", p.pp, p.schedule) : "", p.dp, p.tp,
-                     p.sp ? " sp" : "", p.cp > 1 ? fmt::format(" cp {} {}", p.cp, p.cp_method) : "",
-                     p.ep > 1 ? fmt::format(" ep {}", p.ep) : "", p.zero_stage,
-                     p.shard_degree > 0 ? fmt::format(" of {}", p.shard_degree) : "", p.reduce, p.recompute) +
-         (servers > 0 ? fmt::format(" servers {}", servers) : "");
-}
-
-}  // namespace athanor::train::plan
+}  // namespace athanor::layout

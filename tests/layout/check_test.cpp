@@ -1,18 +1,14 @@
 // Layouts and the ranks that are there: what does not fit is refused by name, with the nearest that does.
-#include "athanor/train/plan/layout.h"
+#include "athanor/layout/check.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <set>
-
 #include "athanor/base/error.h"
 #include "athanor/pipeline/csv.h"
-#include "athanor/train/engine/replica_groups.h"
-#include "athanor/train/plan/layout_walk.h"
-#include "train/small_training.h"
+#include "layout/small_model.h"
 
-namespace athanor::tests::layout_test {
+namespace athanor::tests::check_test {
 namespace {
 
 using ::testing::AllOf;
@@ -22,41 +18,33 @@ using ::testing::HasSubstr;
 // Message and hint, or "".
 std::string refusal(const Config& config, int ranks) {
   try {
-    check_ranks(config, ranks);
+    make_layout(config, {.world_size = ranks});
   } catch (const ConfigError& error) {
     return std::string(error.what()) + " | " + error.hint();
   }
   return "";
 }
 
-Config layout(const std::function<void(ParallelConfig&)>& set, const char* family = "llama") {
-  Config config = tiny(family);
-  config.model.num_hidden_layers = 4;
-  config.train.global_batch_size = 16;  // eight micro-batches
-  set(config.parallel);
-  return config;
-}
-
 TEST(Ranks, AxesMakeUpTheWorld) {
-  EXPECT_EQ(refusal(layout([](auto& p) { p.tp = 2, p.cp = 2, p.pp = 2; }), 8), "");
-  EXPECT_THAT(refusal(layout([](auto& p) { p.tp = 4; }), 6),
+  EXPECT_EQ(refusal(asked([](auto& p) { p.tp = 2, p.cp = 2, p.pp = 2; }), 8), "");
+  EXPECT_THAT(refusal(asked([](auto& p) { p.tp = 4; }), 6),
               AllOf(HasSubstr("parallel.tp: got 4 in a world of 6 ranks"), HasSubstr("takes 4 ranks")));
   EXPECT_THAT(
-      refusal(layout([](auto& p) { p.tp = 2, p.cp = 3; }), 8),
+      refusal(asked([](auto& p) { p.tp = 2, p.cp = 3; }), 8),
       HasSubstr("parallel.cp: got 3 in a world of 8 ranks with parallel.tp = 2, expected a divisor of 4"));
-  EXPECT_THAT(refusal(layout([](auto& p) { p.tp = 2, p.pp = 3; }), 8),
+  EXPECT_THAT(refusal(asked([](auto& p) { p.tp = 2, p.pp = 3; }), 8),
               HasSubstr("parallel.pp: got 3 in a world of 8 ranks with parallel.tp = 2"));
   EXPECT_THAT(
-      refusal(layout([](auto& p) { p.tp = 2, p.dp = 3; }), 8),
+      refusal(asked([](auto& p) { p.tp = 2, p.dp = 3; }), 8),
       HasSubstr("parallel.dp: got 3 in a world of 8 ranks with parallel.tp = 2, expected \"auto\" or 4"));
   EXPECT_THAT(
-      refusal(layout([](auto&) {}), 9),
+      refusal(asked([](auto&) {}), 9),
       AllOf(HasSubstr("parallel.dp: got 9 ranks for the 8 micro-batches"), HasSubstr("expected at most 8")));
 }
 
 TEST(Ranks, ShardsAreSharedByADivisorOfThem) {
   const auto sharded = [](int64_t shard) {
-    return layout([=](auto& p) { p.zero_stage = 2, p.shard_degree = shard; });
+    return asked([=](auto& p) { p.zero_stage = 2, p.shard_degree = shard; });
   };
   EXPECT_EQ(refusal(sharded(2), 6), "");
   EXPECT_EQ(refusal(sharded(3), 6), "");
@@ -68,7 +56,7 @@ TEST(Ranks, ShardsAreSharedByADivisorOfThem) {
 TEST(Ranks, SetsOfShardsHaveEveryExpertAsOften) {
   const auto sharded = [](int64_t shard, int64_t ep, int64_t cp = 1) {
     Config config =
-        layout([=](auto& p) { p.zero_stage = 3, p.shard_degree = shard, p.ep = ep, p.cp = cp; }, "moe");
+        asked([=](auto& p) { p.zero_stage = 3, p.shard_degree = shard, p.ep = ep, p.cp = cp; }, "moe");
     config.model.num_experts = 12;
     config.train.global_batch_size = 24;  // twelve micro-batches
     return config;
@@ -89,7 +77,7 @@ TEST(Ranks, SetsOfShardsHaveEveryExpertAsOften) {
 
 TEST(Ranks, PipelinesHaveLayersForTheirStages) {
   const auto piped = [](const char* schedule, int64_t pp) {
-    return layout([=](auto& p) { p.schedule = schedule, p.pp = pp; });
+    return asked([=](auto& p) { p.schedule = schedule, p.pp = pp; });
   };
   for (const char* schedule : {"gpipe", "1f1b", "bfs", "zb-h1"}) {
     EXPECT_EQ(refusal(piped(schedule, 4), 4), "") << schedule;
@@ -102,20 +90,20 @@ TEST(Ranks, PipelinesHaveLayersForTheirStages) {
                       HasSubstr("parallel.pp = 2")))
         << schedule;
   }
-  Config uneven = layout([](auto& p) { p.pp = 2, p.dp = 3, p.zero_stage = 2; });
+  Config uneven = asked([](auto& p) { p.pp = 2, p.dp = 3, p.zero_stage = 2; });
   EXPECT_THAT(refusal(uneven, 6),
               AllOf(HasSubstr("parallel.zero_stage: got 2 with parallel.pp = 2 and 8 micro-batches"),
                     HasSubstr("parallel.zero_stage = 1, or train.global_batch_size = 18")));
   uneven.parallel.zero_stage = 1;
   EXPECT_EQ(refusal(uneven, 6), "");
-  Config few = layout([](auto& p) { p.pp = 2, p.stage_layers = {1, 2, 1}; });
+  Config few = asked([](auto& p) { p.pp = 2, p.stage_layers = {1, 2, 1}; });
   EXPECT_THAT(refusal(few, 2), HasSubstr("parallel.stage_layers: got 3 stages, expected the 2"));
 }
 
 TEST(Ranks, AScheduleOfAFileIsForItsRanks) {
   const std::string two = to_csv(make_schedule("1f1b", {.ranks = 2, .micro_batches = 4}));
   const auto of_file = [&](const std::string& csv, int64_t pp) {
-    return layout([&](auto& p) { p.schedule = "own.csv", p.schedule_csv = csv, p.pp = pp; });
+    return asked([&](auto& p) { p.schedule = "own.csv", p.schedule_csv = csv, p.pp = pp; });
   };
   Config config = of_file(two, 2);
   config.train.global_batch_size = 8;  // four micro-batches
@@ -146,7 +134,7 @@ TEST(Ranks, AScheduleOfAFileIsForItsRanks) {
 }
 
 TEST(Ranks, ServersLeaveWorkers) {
-  Config served = layout([](auto&) {});
+  Config served = asked([](auto&) {});
   served.parameter_server.servers = 2;
   EXPECT_THAT(refusal(served, 2),
               HasSubstr("parameter_server.servers: got 2 in a world of 2 ranks, expected fewer"));
@@ -155,7 +143,7 @@ TEST(Ranks, ServersLeaveWorkers) {
 
 TEST(Ranks, ExpertsMeetOnADivisorOfTheStage) {
   const auto shared = [](int64_t ep) {
-    Config config = layout([=](auto& p) { p.ep = ep; }, "moe_bias");
+    Config config = asked([=](auto& p) { p.ep = ep; }, "moe_bias");
     config.model.num_experts = 8;
     return config;
   };
@@ -177,99 +165,29 @@ TEST(Ranks, ExpertsMeetOnADivisorOfTheStage) {
 }
 
 TEST(Ranks, ReplicaGroupsAreADivisorOfDp) {
-  Config config = layout([](auto&) {});
+  Config config = asked([](auto&) {});
   config.local_sgd.sync_interval = 2, config.local_sgd.group_size = 4;
-  EXPECT_EQ(replica_group_ranks(config, 8, 1), 4);
-  try {
-    replica_group_ranks(config, 6, 1);
-    ADD_FAILURE() << "six ranks in replica groups of four";
-  } catch (const ConfigError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("local_sgd.group_size: got 4 of parallel.dp = 6 ranks"));
-  }
+  const auto group_ranks = [&](int ranks, int of_host) {
+    return make_layout(config, {.world_size = ranks, .ranks_of_host = of_host}).replica_group_ranks();
+  };
+  EXPECT_EQ(group_ranks(8, 1), 4);
+  EXPECT_THAT(refusal(config, 6), HasSubstr("local_sgd.group_size: got 4 of parallel.dp = 6 ranks"));
   config.local_sgd.group_size = 0;  // auto
   config.parallel.tp = config.parallel.cp = 2;
-  EXPECT_EQ(replica_group_ranks(config, 8, 16), 4);
-  EXPECT_EQ(replica_group_ranks(config, 8, 64), 8) << "no more than there are";
-  EXPECT_EQ(replica_group_ranks(config, 8, 1), 1);
+  EXPECT_EQ(group_ranks(32, 16), 4);
+  EXPECT_EQ(group_ranks(32, 64), 8) << "no more than there are";
+  EXPECT_EQ(group_ranks(32, 1), 1);
 }
 
 TEST(Ranks, ReplicaGroupsHaveAllExperts) {
-  Config config = layout([](auto& p) { p.ep = 4; });
+  Config config = asked([](auto& p) { p.ep = 4, p.cp = 2; }, "moe");
+  config.model.num_experts = 8;
   config.local_sgd.sync_interval = 2, config.local_sgd.group_size = 2;
-  config.parallel.cp = 2;
-  EXPECT_EQ(replica_group_ranks(config, 8, 1), 2);
+  EXPECT_EQ(refusal(config, 16), "");
   config.local_sgd.group_size = 1;
-  try {
-    replica_group_ranks(config, 8, 1);
-    ADD_FAILURE() << "experts on the ranks of two replica groups";
-  } catch (const ConfigError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("parallel.ep: got 4 in replica groups of 2 ranks"));
-    EXPECT_THAT(error.hint(), HasSubstr("the nearest is local_sgd.group_size = 2"));
-  }
-}
-
-// What `verify --all-layouts` walks.
-TEST(Walk, CountsWhatIsLegalAndWhatIsRefusedByReason) {
-  const LayoutWalk walk = walk_layouts(layout([](auto&) {}), 2);
-  // One rank; two of dp, tp (with sp or without), cp of two kinds, pp of seven schedules: 4 stages of ZeRO, 3
-  // recomputes.
-  EXPECT_EQ(std::ssize(walk.legal), 12 * (1 + 1 + 2 + 2 + 7));
-  EXPECT_EQ(walk.refused,
-            (std::map<std::string, int64_t>{
-                {"parallel.sp: got true with parallel.tp = N, expected false", 12 * (1 + 1 + 2 + 7)}}));
-  for (const ParallelConfig& each : walk.legal)
-    EXPECT_EQ(refusal(in_layout(layout([](auto&) {}), each), ranks_of(each)), "");
-}
-
-TEST(Walk, ASampleHasEveryPairOfValues) {
-  Config config = layout([](auto&) {}, "moe_bias");
-  config.model.num_experts = 4;
-  const std::vector<ParallelConfig> legal = walk_layouts(config, 4).legal;
-  const auto pairs_of = [](const ParallelConfig& each, std::set<std::pair<std::string, std::string>>& pairs) {
-    const std::vector<std::string> values = axis_values(each);
-    for (size_t a = 0; a < values.size(); ++a)
-      for (size_t b = a + 1; b < values.size(); ++b) pairs.emplace(values[a], values[b]);
-  };
-  std::set<std::pair<std::string, std::string>> all, spanned;
-  for (const ParallelConfig& each : legal) pairs_of(each, all);
-  const std::vector<size_t> sample = spanning_sample(legal, 1, 1);
-  for (const size_t i : sample) pairs_of(legal.at(i), spanned);
-  EXPECT_EQ(spanned, all);
-  EXPECT_LT(sample.size(), legal.size() / 10);
-  EXPECT_TRUE(std::ranges::is_sorted(sample));
-  EXPECT_EQ(sample, spanning_sample(legal, 1, 1));
-  EXPECT_NE(sample, spanning_sample(legal, 1, 2));
-  EXPECT_EQ(std::ssize(spanning_sample(legal, 200, 1)), 200);
-  EXPECT_EQ(spanning_sample(legal, legal.size() + 5, 1).size(), legal.size());
-  EXPECT_TRUE(spanning_sample({}, 3, 1).empty());
-}
-
-TEST(Walk, SaysWhatALayoutIs) {
-  ParallelConfig p;
-  p.pp = 2, p.dp = 2, p.tp = 2, p.cp = 3, p.ep = 4, p.zero_stage = 3;
-  p.sp = true;
-  p.schedule = "zb-v";
-  p.recompute = "full";
-  EXPECT_EQ(text_of(p), "pp 2 zb-v dp 2 tp 2 sp cp 3 ring ep 4 zero 3 reduce fast recompute full");
-  EXPECT_THAT(axis_values(p), ElementsAre("pp 2", "zb-v", "dp 2", "tp 2", "sp", "cp 3 ring", "ep 4", "zero 3",
-                                          "recompute full"));
-  EXPECT_EQ(ranks_of(p), 24);
-}
-
-TEST(Walk, LawOneSaysWhichLayoutsKeepTheBits) {
-  ParallelConfig p;
-  p.pp = 4, p.zero_stage = 3;
-  EXPECT_TRUE(keeps_order(p));
-  p.dp = 2;
-  EXPECT_FALSE(keeps_order(p)) << "fast sums";
-  p.reduce = "tree";
-  EXPECT_TRUE(keeps_order(p));
-  for (int64_t ParallelConfig::*axis : {&ParallelConfig::tp, &ParallelConfig::cp, &ParallelConfig::ep}) {
-    ParallelConfig other = p;
-    other.*axis = 2;
-    EXPECT_FALSE(keeps_order(other));
-  }
+  EXPECT_THAT(refusal(config, 16), AllOf(HasSubstr("parallel.ep: got 4 in replica groups of 2 ranks"),
+                                         HasSubstr("the nearest is local_sgd.group_size = 2")));
 }
 
 }  // namespace
-}  // namespace athanor::tests::layout_test
+}  // namespace athanor::tests::check_test
