@@ -176,8 +176,8 @@ MicroBatch BenchPipeline::micro_batch(int micro, Arena& arena) const {
                               .num_sequences = batch,
                               .seq_len = seq,
                               .record = true},
-                  .ids = ids(static_cast<uint64_t>(2 * micro)),
-                  .targets = ids(static_cast<uint64_t>(2 * micro + 1))};
+                  .ids = ids(2 * static_cast<uint64_t>(micro)),
+                  .targets = ids(2 * static_cast<uint64_t>(micro) + 1)};
   return made;
 }
 

@@ -65,14 +65,11 @@ TriedLayout VerifyCommand::try_layout(const Layout& layout, const VerifyRun& one
 }
 
 void VerifyCommand::one_layout() {
-  const ParallelConfig& p = config_.parallel;
-  const int64_t asked = p.pp * std::max<int64_t>(1, p.dp) * p.cp * p.tp + config_.parameter_server.servers;
-  const int num_ranks = ranks > 0 ? ranks : static_cast<int>(asked);
+  const int num_ranks = ranks > 0 ? ranks : least_ranks(config_);
   const Layout layout = make_layout(config_, {.world_size = num_ranks, .ranks_of_host = num_ranks});
   Config alone = in_layout(config_, layout);
-  const int groups = layout.local_sgd;  // local SGD: each replica group by one process
   alone = one_process(alone);
-  const VerifyRun one = run_layout(alone, data_.channels, steps, groups);
+  const VerifyRun one = run_layout(alone, data_.channels, steps, least_ranks(alone));
   const TriedLayout tried = try_layout(layout, one);
   if (json) {
     std::cout << tried.report().to_json();
@@ -165,21 +162,7 @@ void VerifyCommand::run() {
   const auto tokenizer = open_tokenizer(config_, system_env());
   resolve_model(config_, tokenizer == nullptr ? 0 : tokenizer->vocab_size());
   validate(config_);
-  if (config_.parameter_server.servers > 0 && config_.parameter_server.consistency != "sync")
-    throw ConfigError(
-        "parameter_server.consistency: got " + config_.parameter_server.consistency + ", expected sync",
-        "what others compute depends on who is first; parameter_server.replay runs it again");
-  if (config_.parameter_server.servers > 0 && all_layouts)
-    throw ConfigError(fmt::format("parameter_server.servers: got {} with --all-layouts, expected 0",
-                                  config_.parameter_server.servers),
-                      "one layout at a time is compared with one process");
-  if (config_.compression.method != "none")
-    throw ConfigError("compression.method: got " + config_.compression.method + ", expected none",
-                      "it changes what is computed: docs/compression.md says what it is compared with");
-  if (config_.local_sgd.sync_interval > 0 && all_layouts)
-    throw ConfigError(fmt::format("local_sgd.sync_interval: got {} with --all-layouts, expected 0",
-                                  config_.local_sgd.sync_interval),
-                      "one layout at a time is compared with its replica groups, each in one process");
+  check_comparable(config_, all_layouts);
   ProgressLine line;
   data_ = open_dataset(config_, system_env(),
                        {.threads = 1,

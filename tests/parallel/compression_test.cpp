@@ -282,7 +282,7 @@ TEST(CompressedSum, ErrorFeedbackLosesNothing) {
           for (const float value : to_floats(grads[t])) mine[t] -= double{value};
       }
       for (const SumState& state : sum->states())
-        if (state.kind != SumState::Kind::factor)
+        if (state.kind != StateKind::factor)
           for (const float value : to_floats(state.values)) mine[state.tensor] -= double{value};
       const std::lock_guard lock(mutex);
       for (size_t t = 0; t < kShapes.size(); ++t) {

@@ -1,6 +1,7 @@
 // What DataParallel refuses: options and calls that no config makes, said by name instead of done wrong. What it
 // computes is tested with whole trainings, tests/train.
 #include "athanor/parallel/data/data_parallel.h"
+#include "athanor/parallel/compression/compressed_gradients.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -50,17 +51,17 @@ TEST(DataParallel, RefusesOptionsThatDoNotGoTogether) {
   EXPECT_EQ(refusal_of_options({}), "");
   EXPECT_THAT(refusal_of_options({.stage = 4}), HasSubstr("got ZeRO stage 4, expected 0 to 3"));
   EXPECT_THAT(refusal_of_options({.stage = -1}), HasSubstr("got ZeRO stage -1"));
-  const CompressionOptions int8{.kind = Compression::int8};
-  for (const int stage : {1, 2, 3}) EXPECT_EQ(refusal_of_options({.stage = stage, .compression = int8}), "");
+  const ExchangeMaker int8 = compressed_exchange({.kind = Compression::int8});
+  for (const int stage : {1, 2, 3}) EXPECT_EQ(refusal_of_options({.stage = stage, .exchange = int8}), "");
   for (const Compression kind : {Compression::topk, Compression::powersgd, Compression::onebit_adam}) {
-    const CompressionOptions whole{.kind = kind};
-    for (const int stage : {0, 1}) EXPECT_EQ(refusal_of_options({.stage = stage, .compression = whole}), "");
+    const ExchangeMaker whole = compressed_exchange({.kind = kind});
+    for (const int stage : {0, 1}) EXPECT_EQ(refusal_of_options({.stage = stage, .exchange = whole}), "");
     for (const int stage : {2, 3})
-      EXPECT_THAT(refusal_of_options({.stage = stage, .compression = whole}),
+      EXPECT_THAT(refusal_of_options({.stage = stage, .exchange = whole}),
                   HasSubstr("got codes of whole gradients with ZeRO stage " + std::to_string(stage) +
                             ", expected bf16, int8 or none"));
   }
-  EXPECT_THAT(refusal_of_options({.reduce = Reduce::tree, .compression = int8}),
+  EXPECT_THAT(refusal_of_options({.reduce = Reduce::tree, .exchange = int8}),
               HasSubstr("got compressed gradients with sums along the tree"));
   EXPECT_THAT(refusal_of_options({}, {}, 3, 2), HasSubstr("got 2 parts of a micro-batch in a group of 3"));
   EXPECT_THAT(refusal_of_options({}, {}, 2, 0), HasSubstr("got 0 parts of a micro-batch"));
@@ -100,7 +101,7 @@ TEST(DataParallel, RefusesMicroBatchesThatCannotBeSharedOut) {
   EXPECT_EQ(refusal_of_options({}, step(2)), "");
   EXPECT_THAT(refusal_of_options({}, step(1)),
               HasSubstr("got 2 ranks for 1 micro-batches in a step, expected at most 1"));
-  EXPECT_THAT(refusal_of_options({.num_replica_groups = 2}, step(3)),
+  EXPECT_THAT(refusal_of_options({.num_step_parts = 2}, step(3)),
               HasSubstr("got 4 ranks for 3 micro-batches"));
   const auto shares = [](const std::vector<int64_t>& counts) {
     return [counts](DataParallel& parallel) {
@@ -124,7 +125,7 @@ TEST(DataParallel, RanksThatShareExpertsHaveEquallyManyMicroBatches) {
   const auto alone = make_thread_groups(1);
   GradientRanks apart{.sum = alone[0].get(), .parts = 0};
   const auto refusal = [&](int replica_groups, const std::function<void(DataParallel&)>& call) {
-    return refusal_of_options({.num_replica_groups = replica_groups}, call, 2, 1, apart);
+    return refusal_of_options({.num_step_parts = replica_groups}, call, 2, 1, apart);
   };
   const auto begin = [](int64_t micro_batches) {
     return [micro_batches](DataParallel& parallel) { parallel.begin_step({micro_batches}); };

@@ -87,6 +87,10 @@ ParameterGroup expert_group(const Layout& layout, int64_t average_interval) {
 
 }  // namespace
 
+bool counts_hosts(const Config& config) {
+  return config.local_sgd.sync_interval > 0;
+}
+
 int64_t micro_batches_of_step(const TrainConfig& train) {
   return (train.global_batch_size + train.micro_batch_size - 1) / train.micro_batch_size;
 }

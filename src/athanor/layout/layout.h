@@ -77,7 +77,8 @@ struct Layout {
   int replica_group_ranks() const { return replicate * shard; }  // of dp, that sum gradients every step
   int training_ranks() const { return pp * dp() * cp * tp; }
   int world_size() const { return training_ranks() + servers; }
-  bool is_server(int rank) const { return rank >= training_ranks(); }
+  bool trains(int rank) const { return rank < training_ranks(); }
+  bool is_server(int rank) const { return !trains(rank); }
   bool is_hybrid() const { return replicate > 1 && shard_degree > 0; }
   // The dp rank of a rank of the world, within its replica group.
   int coordinate_in_replica_group(int rank) const { return rank / (cp * tp) % replica_group_ranks(); }
@@ -101,6 +102,9 @@ struct Ranks {
 };
 // The layout that the config asks for. ConfigError, with the nearest legal layout, where these ranks cannot have it.
 Layout make_layout(const Config& config, const Ranks& ranks);
+
+// Whether the layout depends on how many ranks a host has, which must be the same on all hosts.
+bool counts_hosts(const Config& config);
 
 int64_t micro_batches_of_step(const TrainConfig& train);  // global / micro batch, rounded up
 

@@ -12,4 +12,11 @@ namespace athanor::layout {
 
 Config one_process(Config config);
 
+// How many ranks the sizes in the config make, parallel.dp = "auto" counting as one.
+int least_ranks(const Config& config);
+
+// ConfigError for what one process does not compute: compression, servers that do not wait for each other, and with
+// `all_layouts` servers and local SGD, which are compared one layout at a time.
+void check_comparable(const Config& config, bool all_layouts);
+
 }  // namespace athanor::layout

@@ -112,22 +112,22 @@ std::vector<SumState> BlockSum::states() const {
   std::vector<SumState> states;
   if (!feedback_.enabled()) return states;
   for (size_t t = 0; t < tensors_.size(); ++t)
-    states.push_back({SumState::Kind::residual, t, {0, tensors_[t].numel()}, feedback_.residual(t)});
+    states.push_back({StateKind::residual, t, {0, tensors_[t].numel()}, feedback_.residual(t)});
   if (!sum_feedback_.enabled()) return states;
   // The blocks of a tensor that one rank owns are contiguous, and all but the tensor's last are full.
   for (size_t b = mine_.first; b < mine_.second; ++b) {
     const Block& block = blocks_[b];
     const int64_t at = (block.slot - group_.rank() * slots_) * kCodeBlock;
     const FlatRange range{block.first, block.first + block.count};
-    if (!states.empty() && states.back().kind == SumState::Kind::sum_residual &&
+    if (!states.empty() && states.back().kind == StateKind::sum_residual &&
         states.back().tensor == block.tensor) {
       states.back().range.last = range.last;
       states.back().values = sum_feedback_.residual(0).flat(at - (block.first - states.back().range.first),
                                                             states.back().range.count());
       continue;
     }
-    states.push_back({SumState::Kind::sum_residual, block.tensor, range,
-                      sum_feedback_.residual(0).flat(at, range.count())});
+    states.push_back(
+        {StateKind::sum_residual, block.tensor, range, sum_feedback_.residual(0).flat(at, range.count())});
   }
   return states;
 }

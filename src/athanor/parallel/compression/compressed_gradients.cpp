@@ -35,18 +35,6 @@ std::unique_ptr<CompressedSum> make_sum(const std::string& name, std::vector<Sum
 
 }  // namespace
 
-std::string CompressionState::prefix(int of_rank) const {
-  switch (kind) {
-    case SumState::Kind::residual:
-      return "error_feedback." + std::to_string(of_rank) + "." + weight->use();
-    case SumState::Kind::sum_residual:
-      return "server_error." + weight->use();
-    case SumState::Kind::factor:
-      break;
-  }
-  return "factor." + weight->use();
-}
-
 Matrices matrices_of(const Param& param) {
   const int64_t count = param.is_stack() ? param.shape()[0] : 1;
   const int64_t numel = param.numel() / count, rows = param.shape()[param.is_stack() ? 1 : 0];
@@ -173,20 +161,30 @@ void CompressedGradients::finish(WaitClock& clock) {
   started_.clear();
 }
 
-std::vector<CompressionState> CompressedGradients::states() const {
-  std::vector<CompressionState> states;
+std::vector<ExchangeState> CompressedGradients::states() const {
+  std::vector<ExchangeState> states;
   for (size_t b = 0; b < parts_.size(); ++b)
     for (const Part& part : parts_[b])
       for (const SumState& state : part.sum->states()) {
         const Piece& piece = part.pieces[state.tensor];
         const FlatRange range =
-            state.kind == SumState::Kind::factor
+            state.kind == StateKind::factor
                 ? piece.range
                 : FlatRange{piece.range.first + state.range.first, piece.range.first + state.range.last};
         states.push_back({state.kind, buckets_.list[b].weights[piece.slot], range, state.values,
                           group_.rank(), group_.size()});
       }
   return states;
+}
+
+ExchangeMaker compressed_exchange(const CompressionOptions& options) {
+  const Compression kind = options.kind;
+  if (kind == Compression::none) return {};
+  return {.make =
+              [options](const Buckets& buckets, Group& group, Arena& arena, std::optional<int> row) {
+                return std::make_unique<CompressedGradients>(buckets, group, arena, options, row);
+              },
+          .needs_whole = kind != Compression::bf16 && kind != Compression::int8};
 }
 
 }  // namespace athanor::parallel::compression

@@ -25,26 +25,9 @@
 
 #include "athanor/parallel/compression/compressed_sum.h"
 #include "athanor/parallel/compression/compression.h"
-#include "athanor/parallel/data/buckets.h"
+#include "athanor/parallel/data/bucket_exchange.h"
 
 namespace athanor::parallel::compression {
-
-// State of compression that checkpoints hold beside weights and optimizer state. The name of its logical tensor in a
-// checkpoint is prefix(rank) + "." + the parameter's name:
-//
-//   error_feedback.RANK.USE.PARAM  error-feedback residual, of the parameter's shape: one of each rank that the gradient is
-//                             summed over
-//   server_error.USE.PARAM    error-feedback residual of the sum, of the parameter's shape, partitioned over the ranks
-//   factor.USE.PARAM          PowerSGD factor, replicated: [r, C], of a stack [E, r, C], of P tensor-parallel parts
-//                             [P, r, columns of a part]
-struct CompressionState {
-  SumState::Kind kind;
-  const Weight* weight;
-  FlatRange range;  // elements of the parameter (a factor: those of its matrix)
-  Tensor values;
-  int rank, ranks;  // this rank, and the number of ranks that the gradient is summed over
-  std::string prefix(int of_rank) const;
-};
 
 // A parameter as compression sees it: `count` matrices, several in a stack of experts.
 struct Matrices {
@@ -58,23 +41,23 @@ Param::Part matrix_part(const Param& param);
 // Whether a matrix is compressed under these options.
 bool is_compressed(const Param& param, const CompressionOptions& options);
 
-class CompressedGradients {
+class CompressedGradients final : public BucketExchange {
  public:
   // `row`: with hybrid sharding the row of each bucket that this rank compresses.
   CompressedGradients(const Buckets& buckets, Group& group, Arena& arena, const CompressionOptions& options,
                       std::optional<int> row = {});
 
   // `loss_scale`: the factor in the gradients of this step (f16).
-  void begin_step(int64_t update, double loss_scale = 1.0);
-  void forget();  // clears the state of all sums: the step's gradients were not finite
-  bool active() const { return active_; }
-  bool sums() const { return !active_ || options_.kind != Compression::onebit_adam; }
+  void begin_step(int64_t update, double loss_scale = 1.0) override;
+  void forget() override;  // clears the state of all sums: the step's gradients were not finite
+  bool active() const override { return active_; }
+  bool sums() const override { return !active_ || options_.kind != Compression::onebit_adam; }
 
   // The bucket [rows * count]; with hybrid sharding this rank's row of it.
-  void start(size_t bucket, const Tensor& grads);
-  void finish(size_t bucket, WaitClock& clock);  // this started bucket, before the others
-  void finish(WaitClock& clock);                 // all started buckets
-  std::vector<CompressionState> states() const;
+  void start(size_t bucket, const Tensor& grads) override;
+  void finish(size_t bucket, WaitClock& clock) override;  // this started bucket, before the others
+  void finish(WaitClock& clock) override;                 // all started buckets
+  std::vector<ExchangeState> states() const override;
 
  private:
   struct Piece {  // elements of one weight of a bucket: a tensor of the sum
@@ -97,5 +80,8 @@ class CompressedGradients {
   std::vector<std::vector<Part>> parts_;  // of each bucket
   std::vector<size_t> started_;           // buckets, in the order of start()
 };
+
+// For DataParallelOptions; none where options.kind is none.
+ExchangeMaker compressed_exchange(const CompressionOptions& options);
 
 }  // namespace athanor::parallel::compression

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "athanor/autograd/param.h"
-#include "athanor/parallel/data/wait_clock.h"
+#include "athanor/parallel/data/bucket_exchange.h"
 
 namespace athanor::parallel::compression {
 
@@ -35,12 +35,7 @@ inline std::vector<int64_t> numels_of(const std::vector<SumTensor>& tensors) {
 
 // State that a sum keeps from step to step.
 struct SumState {
-  enum class Kind {
-    residual,      // error-feedback residual of what this rank sent; every rank has its own
-    sum_residual,  // error-feedback residual of the sum that it sent on: elements `range`, on this rank only
-    factor,        // PowerSGD factor, a matrix [rows, cols] replicated on all ranks
-  };
-  Kind kind;
+  StateKind kind;
   size_t tensor;
   FlatRange range;
   Tensor values;  // f32

@@ -256,8 +256,8 @@ void OneBitAdam::step(const std::function<const Tensor&(Param&)>& grad, const Op
     }
 }
 
-std::vector<CompressionState> OneBitAdam::compression_states() const {
-  std::vector<CompressionState> states;
+std::vector<ExchangeState> OneBitAdam::exchange_states() const {
+  std::vector<ExchangeState> states;
   for (const Part& part : parts_)
     for (const SumState& state : part.sum->states()) {
       const Slot& slot = *part.slots[state.tensor];

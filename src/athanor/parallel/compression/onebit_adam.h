@@ -25,6 +25,7 @@
 #include <memory>
 
 #include "athanor/optim/adamw.h"
+#include "athanor/parallel/compression/compressed_gradients.h"
 #include "athanor/parallel/data/data_parallel.h"
 
 namespace athanor::parallel::compression {
@@ -37,7 +38,7 @@ class OneBitAdam final : public AdamW {
              RanksOf ranks_of, const CompressionOptions& compression);
   void allocate(Arena& arena) override;
   void step(const std::function<const Tensor&(Param&)>& grad, const OptimizerStep& step) override;
-  std::vector<CompressionState> compression_states() const;
+  std::vector<ExchangeState> exchange_states() const;
 
  private:
   struct Slot {

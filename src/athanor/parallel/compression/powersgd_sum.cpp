@@ -169,11 +169,9 @@ std::vector<SumState> PowersgdSum::states() const {
   for (size_t t = 0; t < tensors_.size(); ++t) {
     const auto [rows, cols] = std::pair(tensors_[t].rows, tensors_[t].cols);
     if (feedback_.enabled())
-      states.push_back({SumState::Kind::residual, t, {0, rows * cols}, feedback_.residual(t)});
-    states.push_back({SumState::Kind::factor,
-                      t,
-                      {0, rank_ * cols},
-                      q_.flat(first_q_[t], rank_ * cols).view({rank_, cols})});
+      states.push_back({StateKind::residual, t, {0, rows * cols}, feedback_.residual(t)});
+    states.push_back(
+        {StateKind::factor, t, {0, rank_ * cols}, q_.flat(first_q_[t], rank_ * cols).view({rank_, cols})});
   }
   return states;
 }

@@ -60,7 +60,7 @@ void TopkSum::finish(WaitClock& clock) {
 std::vector<SumState> TopkSum::states() const {
   std::vector<SumState> states;
   for (size_t t = 0; feedback_.enabled() && t < tensors_.size(); ++t)
-    states.push_back({SumState::Kind::residual, t, {0, tensors_[t].numel()}, feedback_.residual(t)});
+    states.push_back({StateKind::residual, t, {0, tensors_[t].numel()}, feedback_.residual(t)});
   return states;
 }
 

@@ -20,7 +20,7 @@ void wait_for_all(std::vector<Work>& works, WaitClock& clock) {
 void RankSum::start(size_t bucket, const std::vector<PartialSum>& parts, int64_t num_leaves) {
   const Tensor& values = parts.front().values;
   if (group_.size() == 1) return;
-  if (compressed_ != nullptr && compressed_->active()) return compressed_->start(bucket, values);
+  if (exchange_ != nullptr && exchange_->active()) return exchange_->start(bucket, values);
   const ShardLayout& layout = buckets_.list[bucket].layout;
   float* data = values.data<float>();
   if (reduce_ == Reduce::tree) {
@@ -38,7 +38,7 @@ void RankSum::start(size_t bucket, const std::vector<PartialSum>& parts, int64_t
 
 void RankSum::finish() {
   wait_for_all(works_, clock_);
-  if (compressed_ != nullptr) compressed_->finish(clock_);
+  if (exchange_ != nullptr) exchange_->finish(clock_);
 }
 
 void HybridSum::begin_step() {
@@ -60,8 +60,8 @@ void HybridSum::sum_oldest_across() {
   Scatter oldest = std::move(scattered_.front());
   scattered_.pop_front();
   clock_.wait(oldest.work, "wait for gradients");
-  if (compressed_ != nullptr && compressed_->active())
-    compressed_->start(oldest.bucket, oldest.shard);
+  if (exchange_ != nullptr && exchange_->active())
+    exchange_->start(oldest.bucket, oldest.shard);
   else
     works_.push_back(across_.all_reduce(oldest.shard.data<float>(), oldest.shard.numel(), Dtype::f32,
                                         "gradients across groups"));
@@ -70,7 +70,7 @@ void HybridSum::sum_oldest_across() {
 void HybridSum::finish() {
   while (!scattered_.empty()) sum_oldest_across();
   wait_for_all(works_, clock_);
-  if (compressed_ != nullptr) compressed_->finish(clock_);
+  if (exchange_ != nullptr) exchange_->finish(clock_);
 }
 
 }  // namespace athanor::parallel::data

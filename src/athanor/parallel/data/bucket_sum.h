@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "athanor/comm/tree.h"
-#include "athanor/parallel/compression/compressed_gradients.h"
+#include "athanor/parallel/data/bucket_exchange.h"
 #include "athanor/parallel/data/gradients.h"
 
 namespace athanor::parallel::data {
@@ -37,23 +37,23 @@ class BucketSum {
 };
 
 // The sum over the ranks of a group. Reduce::fast: in the order of the ranks, reduce-scattered where buckets have
-// several rows (ZeRO 1), or compressed (compressed_gradients.h). Reduce::tree: all-reduced in the fixed tree.
+// several rows (ZeRO 1), or compressed (exchange_gradients.h). Reduce::tree: all-reduced in the fixed tree.
 class RankSum final : public BucketSum {
  public:
   RankSum(const Buckets& buckets, Group& group, Reduce reduce, WaitClock& clock,
-          CompressedGradients* compressed = nullptr)
-      : buckets_(buckets), group_(group), reduce_(reduce), clock_(clock), compressed_(compressed) {}
+          BucketExchange* exchange = nullptr)
+      : buckets_(buckets), group_(group), reduce_(reduce), clock_(clock), exchange_(exchange) {}
   void begin_step() override { works_.clear(); }
   void start(size_t bucket, const std::vector<PartialSum>& parts, int64_t num_leaves) override;
   void finish() override;
-  bool sums() const override { return compressed_ == nullptr || compressed_->sums(); }
+  bool sums() const override { return exchange_ == nullptr || exchange_->sums(); }
 
  private:
   const Buckets& buckets_;
   Group& group_;
   Reduce reduce_;
   WaitClock& clock_;
-  CompressedGradients* compressed_;
+  BucketExchange* exchange_;
   std::vector<Work> works_;
 };
 
@@ -65,8 +65,8 @@ class RankSum final : public BucketSum {
 class HybridSum final : public BucketSum {
  public:
   HybridSum(const Buckets& buckets, Group& inner, Group& across, WaitClock& clock,
-            CompressedGradients* compressed = nullptr)
-      : buckets_(buckets), inner_(inner), across_(across), clock_(clock), compressed_(compressed) {}
+            BucketExchange* exchange = nullptr)
+      : buckets_(buckets), inner_(inner), across_(across), clock_(clock), exchange_(exchange) {}
   void begin_step() override;
   void start(size_t bucket, const std::vector<PartialSum>& parts, int64_t num_leaves) override;
   void finish() override;
@@ -83,7 +83,7 @@ class HybridSum final : public BucketSum {
   Group& inner_;
   Group& across_;
   WaitClock& clock_;
-  CompressedGradients* compressed_;
+  BucketExchange* exchange_;
   std::deque<Scatter> scattered_;  // at most one runs while the backward pass fills the next bucket
   std::vector<Work> works_;
 };

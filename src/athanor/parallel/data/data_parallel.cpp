@@ -9,8 +9,8 @@ namespace athanor::parallel::data {
 
 DataParallel::DataParallel(const std::vector<Weight*>& weights, const DataParallelRanks& ranks, Arena& arena,
                            const DataParallelOptions& options)
-    : replica_group_(options.replica_group),
-      num_replica_groups_(options.num_replica_groups),
+    : step_part_(options.step_part),
+      num_step_parts_(options.num_step_parts),
       expert_parts_(ranks.experts ? ranks.experts->parts : 1),
       clock_(options.trace, options.clock) {
   const auto add = [&](const std::vector<Weight*>& some, const GradientRanks& its) {
@@ -31,20 +31,20 @@ void DataParallel::allocate() {
 void DataParallel::share_micro_batches(std::vector<int64_t> counts) {
   check(groups_.size() == 1 || expert_parts_ > 0,
         "data parallel: got other shares of micro-batches with experts on other ranks");
-  for (const auto& group : groups_) group->share_micro_batches(counts);
+  for (const auto& group : groups_) group->store().share_micro_batches(counts);
 }
 
 LeafRange DataParallel::summed_micro_batches(int64_t num_micro_batches) const {
-  return micro_batches_of_rank(num_micro_batches, num_replica_groups_, replica_group_);
+  return micro_batches_of_rank(num_micro_batches, num_step_parts_, step_part_);
 }
 
 std::vector<int64_t> DataParallel::micro_batches_of_step(int64_t num_micro_batches) const {
-  const int ranks = groups_.front()->num_sharing() * num_replica_groups_;
+  const int ranks = groups_.front()->num_sharing() * num_step_parts_;
   check(ranks <= num_micro_batches,
         "data parallel: got {} ranks for {} micro-batches in a step, expected at most {}", ranks,
         num_micro_batches, num_micro_batches);
   const auto [first, last] = summed_micro_batches(num_micro_batches);
-  std::vector<int64_t> micro_batches = groups_.front()->micro_batches_of_step(last - first);
+  std::vector<int64_t> micro_batches = groups_.front()->store().micro_batches_of_step(last - first);
   for (int64_t& micro_batch : micro_batches) micro_batch += first;
   return micro_batches;
 }
@@ -62,8 +62,9 @@ void DataParallel::begin_step(const GradientStep& step) {
   GradientStep of_experts = step;
   of_experts.num_micro_batches =
       expert_micro_batches(last - first, expert_parts_, dense.num_sharing(), experts.num_ranks());
-  check_expert_micro_batches(dense.micro_batches_of_step(last - first),
-                             experts.micro_batches_of_step(of_experts.num_micro_batches), expert_parts_);
+  check_expert_micro_batches(dense.store().micro_batches_of_step(last - first),
+                             experts.store().micro_batches_of_step(of_experts.num_micro_batches),
+                             expert_parts_);
   experts.begin_step(of_experts);
 }
 
@@ -73,7 +74,8 @@ void DataParallel::end_micro_batch() {
 }
 
 void DataParallel::go_idle() {
-  if (std::none_of(groups_.begin(), groups_.end(), [](const auto& group) { return group->misses_round(); }))
+  if (std::none_of(groups_.begin(), groups_.end(),
+                   [](const auto& group) { return group->store().misses_round(); }))
     return;
   log_.repeat();
   end_micro_batch();
@@ -103,16 +105,16 @@ std::vector<double> DataParallel::sum_squares(const std::vector<std::unique_ptr<
   return sums;
 }
 
-std::vector<CompressionState> DataParallel::compression_states() const {
-  std::vector<CompressionState> states;
+std::vector<ExchangeState> DataParallel::exchange_states() const {
+  std::vector<ExchangeState> states;
   for (const auto& group : groups_)
-    for (const CompressionState& state : group->compression_states()) states.push_back(state);
+    for (const ExchangeState& state : group->exchange_states()) states.push_back(state);
   return states;
 }
 
 uint64_t DataParallel::buffer_bytes() const {
   uint64_t bytes = 0;
-  for (const auto& group : groups_) bytes += group->buffer_bytes();
+  for (const auto& group : groups_) bytes += group->store().buffer_bytes();
   return bytes;
 }
 

@@ -63,7 +63,9 @@ class DataParallel final : public Gradients {
   void keep_grad(Param& param, const Tensor& changed) {  // writes a changed grad(param) back to disk
     of(param).keep_grad(param, changed);
   }
-  bool grads_stay() const { return groups_.front()->grads_stay(); }  // all gradients are in memory at once
+  bool grads_stay() const {
+    return groups_.front()->store().is_resident();
+  }  // all gradients are in memory at once
   bool sums_gradients() const;
   ParamRanks ranks_of(const Param& param) const { return of(param).ranks_of(param); }
   // For each parameter the sum of squares of its whole gradient, over all shards. Collective.
@@ -72,17 +74,17 @@ class DataParallel final : public Gradients {
   void load(const Param& param, float* values) const { of(param).load(param, values); }
 
   double comm_seconds() const override { return clock_.seconds(); }
-  // Call on all ranks when the step's gradients were not finite: clears the state that compression took from them.
+  // Call on all ranks when the step's gradients were not finite: clears the state that exchanges took from them.
   void skip_step();
-  // What compression keeps from step to step; checkpoints hold it (train/engine/compression_state.h).
-  std::vector<CompressionState> compression_states() const;
+  // What an exchange keeps from step to step; checkpoints hold it (train/engine/compression_state.h).
+  std::vector<ExchangeState> exchange_states() const;
   uint64_t buffer_bytes() const override;
 
  private:
   void go_idle();  // a dummy micro-batch, where the last accumulation step has none for this rank
   GroupGradients& of(const Param& param) const { return *groups_[param.is_stack() ? groups_.size() - 1 : 0]; }
 
-  int replica_group_, num_replica_groups_, expert_parts_;
+  int step_part_, num_step_parts_, expert_parts_;
   WaitClock clock_;
   MicroBatchLog log_;
   std::vector<std::unique_ptr<GroupGradients>>

@@ -10,7 +10,7 @@
 #include <optional>
 
 #include "athanor/base/clock.h"
-#include "athanor/parallel/compression/compressed_gradients.h"
+#include "athanor/parallel/data/bucket_exchange.h"
 #include "athanor/parallel/data/bucket_file.h"
 #include "athanor/parallel/data/gradients.h"
 
@@ -37,11 +37,11 @@ struct DataParallelOptions {
   int64_t bucket_bytes = 16 << 20;
   Trace* trace = nullptr;
   std::function<double()> clock = now_seconds;  // of comm_seconds()
-  // Local SGD: the ranks are replica group `replica_group` of `num_replica_groups`, over which micro-batches are
-  // partitioned first.
-  int replica_group = 0, num_replica_groups = 1;
-  // Needs Reduce::fast and several ranks; methods other than bf16 and int8 also stage 0 or 1 without hybrid sharding.
-  CompressionOptions compression = {};
+  // The micro-batches of a step that these ranks take: part `step_part` of `num_step_parts` consecutive ones (local SGD:
+  // each replica group has a part).
+  int step_part = 0, num_step_parts = 1;
+  // How buckets are exchanged if not as they are. Needs Reduce::fast and several ranks.
+  ExchangeMaker exchange = {};
   // Pipeline: weights with different numbers are in different buckets, since their gradients complete at different
   // times.
   std::function<int(const Weight&)> section = {};

@@ -18,18 +18,13 @@ std::vector<BucketRow> rows_of(const Buckets& buckets) {
 
 DiskGradients::DiskGradients(const Buckets& buckets, Group& group, Arena& arena, Reduce reduce, int parts,
                              WaitClock& clock, BucketSum& sum, const DiskPlace& place)
-    : GradientStore(buckets, clock),
+    : GradientStore(buckets, group, parts, clock),
       group_(group),
       reduce_(reduce),
       sum_(sum),
       file_("gradients", rows_of(buckets), Dtype::f32, arena, Category::gradients, place),
-      shares_(group, parts),
       open_(buckets.list.size()),
       pending_(buckets.list.size()) {}
-
-std::vector<int64_t> DiskGradients::micro_batches_of_step(int64_t num_micro_batches) const {
-  return shares_.own_micro_batches(num_micro_batches);
-}
 
 void DiskGradients::begin_step(const GradientStep& step) {
   file_.settle();

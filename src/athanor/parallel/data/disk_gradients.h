@@ -18,7 +18,6 @@
 
 #include "athanor/parallel/data/bucket_file.h"
 #include "athanor/parallel/data/bucket_sum.h"
-#include "athanor/parallel/data/micro_batch_shares.h"
 #include "athanor/parallel/data/pass_plan.h"
 
 namespace athanor::parallel::data {
@@ -28,8 +27,6 @@ class DiskGradients final : public GradientStore {
   DiskGradients(const Buckets& buckets, Group& group, Arena& arena, Reduce reduce, int parts,
                 WaitClock& clock, BucketSum& sum, const DiskPlace& place);
 
-  void share_micro_batches(std::vector<int64_t> counts) override { shares_.set(std::move(counts)); }
-  std::vector<int64_t> micro_batches_of_step(int64_t num_micro_batches) const override;
   void begin_step(const GradientStep& step) override;
   void need(Weight& weight) override;
   void grad_ready(Weight& weight, int64_t micro_batch) override;
@@ -56,7 +53,6 @@ class DiskGradients final : public GradientStore {
   Reduce reduce_;
   BucketSum& sum_;
   BucketFile file_;
-  MicroBatchShares shares_;
   int64_t num_leaves_ = 0;
   PassPlan plan_;                // its buffers are sets of the file
   std::vector<Tensor> open_;     // buckets that the backward pass has begun: f32 [total]

@@ -18,9 +18,12 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
+#include "athanor/base/check.h"
 #include "athanor/parallel/data/buckets.h"
+#include "athanor/parallel/data/micro_batch_shares.h"
 #include "athanor/parallel/data/wait_clock.h"
 
 namespace athanor::parallel::data {
@@ -53,12 +56,27 @@ class Gradients {
 // weights.
 class GradientStore : public Gradients, public GradSource {
  public:
-  GradientStore(const Buckets& buckets, WaitClock& clock) : buckets_(buckets), clock_(clock) {
+  // `parts` consecutive ranks of the group split the tokens of one micro-batch.
+  GradientStore(const Buckets& buckets, const Group& group, int parts, WaitClock& clock)
+      : buckets_(buckets), shares_(group, parts), clock_(clock) {
     set_source_of_weights(this);
   }
   ~GradientStore() override { set_source_of_weights(nullptr); }
 
   double comm_seconds() const override { return clock_.seconds(); }
+  void share_micro_batches(std::vector<int64_t> counts) final {
+    check(takes_consecutive(),
+          "data parallel: got shares of micro-batches for {} ranks with sharded gradients, expected none: "
+          "every round "
+          "has a micro-batch of each rank, whose gradients are scattered at once",
+          counts.size());
+    shares_.set(std::move(counts));
+  }
+  std::vector<int64_t> micro_batches_of_step(int64_t num_micro_batches) const override {
+    return shares_.own_micro_batches(num_micro_batches);
+  }
+  // False: a rank's micro-batches are spread over the step, the same number on every rank.
+  virtual bool takes_consecutive() const { return true; }
   // The step has a last accumulation step in which other ranks have a micro-batch and this one has none. It must take
   // part in its collectives.
   virtual bool misses_round() const { return false; }
@@ -70,6 +88,7 @@ class GradientStore : public Gradients, public GradSource {
 
  protected:
   const Buckets& buckets_;
+  MicroBatchShares shares_;
   WaitClock& clock_;
 
  private:

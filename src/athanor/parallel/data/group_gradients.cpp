@@ -38,17 +38,15 @@ DataParallelOptions checked(DataParallelOptions options, const GradientRanks& ra
   const bool is_hybrid = ranks.replicate != nullptr, is_alone = ranks.shard->size() == 1;
   check(0 <= options.stage && options.stage <= 3, "data parallel: got ZeRO stage {}, expected 0 to 3",
         options.stage);
-  const Compression kind = options.compression.kind;
-  check(kind == Compression::none || options.reduce == Reduce::fast,
+  const bool exchanges = options.exchange.make != nullptr;
+  check(!exchanges || options.reduce == Reduce::fast,
         "data parallel: got compressed gradients with sums along the tree, expected fast sums");
-  check(kind == Compression::none || kind == Compression::bf16 || kind == Compression::int8 ||
-            (options.stage <= 1 && !is_hybrid) || is_alone,
+  check(!options.exchange.needs_whole || (options.stage <= 1 && !is_hybrid) || is_alone,
         "data parallel: got codes of whole gradients with {}, expected bf16, int8 or none",
         is_hybrid ? "hybrid sharding" : fmt::format("ZeRO stage {}", options.stage));
-  check(
-      !options.gradients_place.is_used() || (kind == Compression::none && (!is_hybrid || options.stage > 1)),
-      "data parallel: got gradients on disk with {}, expected none",
-      is_hybrid ? "hybrid sharding of stage 1" : "compression");
+  check(!options.gradients_place.is_used() || (!exchanges && (!is_hybrid || options.stage > 1)),
+        "data parallel: got gradients on disk with {}, expected none",
+        is_hybrid ? "hybrid sharding of stage 1" : "compression");
   check(!options.values_place.is_used() || options.stage == 3,
         "data parallel: got values on disk with ZeRO stage {}, expected 3", options.stage);
   if (is_alone && !options.values_place.is_used()) options.stage = 0;
@@ -82,19 +80,18 @@ GroupGradients::GroupGradients(const std::vector<Weight*>& weights, const Gradie
 void GroupGradients::allocate() {
   const bool is_hybrid = ranks_.replicate != nullptr;
   Group& exchanging = is_hybrid ? *ranks_.replicate : sum_ranks_;
-  if (options_.compression.kind != Compression::none && exchanging.size() > 1)
-    compressed_ =
-        std::make_unique<CompressedGradients>(buckets_, exchanging, arena_, options_.compression,
-                                              is_hybrid ? std::optional(shard_ranks_.rank()) : std::nullopt);
+  if (options_.exchange.make && exchanging.size() > 1)
+    exchange_ = options_.exchange.make(buckets_, exchanging, arena_,
+                                       is_hybrid ? std::optional(shard_ranks_.rank()) : std::nullopt);
   if (shard_ranks_.size() > 1 && options_.stage > 1) {
-    gradients_ = std::make_unique<ShardedGradients>(buckets_, ranks_, arena_, options_, clock_, log_,
-                                                    compressed_.get());
+    gradients_ =
+        std::make_unique<ShardedGradients>(buckets_, ranks_, arena_, options_, clock_, log_, exchange_.get());
     return;
   }
   if (is_hybrid && options_.reduce == Reduce::fast)
-    sum_ = std::make_unique<HybridSum>(buckets_, shard_ranks_, *ranks_.replicate, clock_, compressed_.get());
+    sum_ = std::make_unique<HybridSum>(buckets_, shard_ranks_, *ranks_.replicate, clock_, exchange_.get());
   else
-    sum_ = std::make_unique<RankSum>(buckets_, sum_ranks_, options_.reduce, clock_, compressed_.get());
+    sum_ = std::make_unique<RankSum>(buckets_, sum_ranks_, options_.reduce, clock_, exchange_.get());
   if (options_.gradients_place.is_used())
     gradients_ = std::make_unique<DiskGradients>(buckets_, sum_ranks_, arena_, options_.reduce, ranks_.parts,
                                                  clock_, *sum_, options_.gradients_place);
@@ -104,7 +101,7 @@ void GroupGradients::allocate() {
 }
 
 void GroupGradients::begin_step(const GradientStep& step) {
-  if (compressed_) compressed_->begin_step(step.update, step.loss_scale);
+  if (exchange_) exchange_->begin_step(step.update, step.loss_scale);
   if (!gradients_->is_resident()) grads_.clear();
   final_.clear();
   gradients_->begin_step(step);
@@ -127,11 +124,11 @@ void GroupGradients::finish() {
 }
 
 void GroupGradients::skip_step() {
-  if (compressed_) compressed_->forget();
+  if (exchange_) exchange_->forget();
 }
 
-std::vector<CompressionState> GroupGradients::compression_states() const {
-  return compressed_ ? compressed_->states() : std::vector<CompressionState>{};
+std::vector<ExchangeState> GroupGradients::exchange_states() const {
+  return exchange_ ? exchange_->states() : std::vector<ExchangeState>{};
 }
 
 void GroupGradients::publish() {
@@ -208,7 +205,7 @@ void GroupGradients::sum_squares(const std::vector<std::unique_ptr<Param>>& para
     tensors.push_back({.numel = param.numel(),
                        .pieces = sums_gradients() ? pieces(param) : std::vector<FlatRange>{},
                        .mine = [this, &param] { return grad(param); },
-                       .stays = grads_stay()});
+                       .stays = gradients_->is_resident()});
     places.push_back(i);
   }
   std::vector<double> squares = athanor::sum_squares(tensors, shard_ranks_);

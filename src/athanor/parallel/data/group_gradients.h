@@ -35,19 +35,13 @@ class GroupGradients {
                  const DataParallelOptions& options, WaitClock& clock, MicroBatchLog& log);
   void allocate();  // memory for gradients
 
-  void share_micro_batches(std::vector<int64_t> counts) {
-    gradients_->share_micro_batches(std::move(counts));
-  }
-  std::vector<int64_t> micro_batches_of_step(int64_t num_micro_batches) const {
-    return gradients_->micro_batches_of_step(num_micro_batches);
-  }
-  int num_ranks() const { return sum_ranks_.size(); }  // that gradients are summed over
+  GradientStore& store() const { return *gradients_; }  // where its gradients are; after allocate()
+  int num_ranks() const { return sum_ranks_.size(); }   // that gradients are summed over
   int num_sharing() const {
     return num_ranks() / ranks_.parts;
   }  // groups of ranks with the same micro-batches
   void begin_step(const GradientStep& step);
   void end_micro_batch();
-  bool misses_round() const { return gradients_->misses_round(); }
   void finish();
   void publish();
   void skip_step();
@@ -56,14 +50,12 @@ class GroupGradients {
       const Param& param) const;  // false for a buffer (Param::is_state), and for parameters of another group
   const Tensor& grad(const Param& param) const;
   void keep_grad(const Param& param, const Tensor& changed);
-  bool grads_stay() const { return gradients_->is_resident(); }
-  bool sums_gradients() const { return compressed_ == nullptr || compressed_->sums(); }
+  bool sums_gradients() const { return exchange_ == nullptr || exchange_->sums(); }
   ParamRanks ranks_of(const Param& param) const { return {&shard_ranks_, pieces(param)}; }
   // Writes the sums of squares of this group's parameters into `sums`, which has one place for each of `params`.
   void sum_squares(const std::vector<std::unique_ptr<Param>>& params, std::vector<double>& sums) const;
   void load(const Param& param, float* values) const;
-  std::vector<CompressionState> compression_states() const;
-  uint64_t buffer_bytes() const { return gradients_->buffer_bytes(); }
+  std::vector<ExchangeState> exchange_states() const;
 
  private:
   std::vector<FlatRange> pieces(const Param& param) const;  // by rank; none where it is replicated
@@ -78,7 +70,7 @@ class GroupGradients {
   WaitClock& clock_;
   MicroBatchLog& log_;
   std::unique_ptr<GatheredValues> values_;  // ZeRO 1 to 3
-  std::unique_ptr<CompressedGradients> compressed_;
+  std::unique_ptr<BucketExchange> exchange_;
   std::unique_ptr<BucketSum> sum_;  // of gradients_, where these are not sharded
   std::unique_ptr<GradientStore> gradients_;
   mutable std::unordered_map<const Param*, Tensor> grads_;  // all, or the one that was read from disk last

@@ -29,6 +29,7 @@
 #include <vector>
 
 #include "athanor/parallel/data/outer_group.h"
+#include "athanor/parallel/data/weight_sync.h"
 
 namespace athanor::parallel::data {
 
@@ -39,16 +40,14 @@ struct OuterRanks {
       nullptr;  // the replica group's ranks with the same experts; null: experts are as all others
 };
 
-class OuterSync {
+class OuterSync final : public WeightSync {
  public:
   OuterSync(const std::vector<std::unique_ptr<Param>>& params, const OuterRanks& ranks, Arena& arena,
             const OuterOptions& options);
-  void begin();  // does nothing the second time
-  bool due(int64_t step) const { return step % every_ == 0; }
-  void sync();
-  // A decision that all replica groups must share between outer steps: true if `here` is true in all of them.
-  // Collective, 8 bytes over the slow link.
-  bool is_true_everywhere(bool here);
+  void begin() override;
+  bool due(int64_t step) const override { return step % every_ == 0; }
+  void sync() override;
+  bool is_true_everywhere(bool here) override;  // 8 bytes over the slow link
 
   // For checkpoints. A caller that fills the pieces, instead of begin(), then calls set_begun().
   std::vector<OuterPiece> pieces() const;

@@ -128,7 +128,7 @@ void OuterGroup::add_residuals(std::vector<OuterResidual>& residuals) const {
       residuals.push_back({s.param,
                            {first, first + (to - from)},
                            state.values.flat(from - state.range.first, to - from),
-                           state.kind == SumState::Kind::sum_residual});
+                           state.kind == StateKind::sum_residual});
     }
 }
 

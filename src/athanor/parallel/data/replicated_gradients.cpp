@@ -8,12 +8,11 @@ namespace athanor::parallel::data {
 
 ReplicatedGradients::ReplicatedGradients(const Buckets& buckets, Group& group, Arena& arena, Reduce reduce,
                                          int parts, WaitClock& clock, BucketSum& sum)
-    : GradientStore(buckets, clock),
+    : GradientStore(buckets, group, parts, clock),
       group_(group),
       arena_(arena),
       reduce_(reduce),
       sum_(sum),
-      shares_(group, parts),
       pending_(buckets.list.size()) {
   make_buffers(1, 1);
   use_first_buffer();
@@ -44,10 +43,6 @@ Tensor ReplicatedGradients::slice(int buffer, const Weight& weight) const {
 void ReplicatedGradients::use_first_buffer() {
   for (const Bucket& bucket : buckets_.list)
     for (Weight* weight : bucket.weights) weight->set_grad(slice(0, *weight));
-}
-
-std::vector<int64_t> ReplicatedGradients::micro_batches_of_step(int64_t num_micro_batches) const {
-  return shares_.own_micro_batches(num_micro_batches);
 }
 
 void ReplicatedGradients::begin_step(const GradientStep& step) {

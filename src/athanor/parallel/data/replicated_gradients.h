@@ -17,7 +17,6 @@
 #include <memory>
 
 #include "athanor/parallel/data/bucket_sum.h"
-#include "athanor/parallel/data/micro_batch_shares.h"
 #include "athanor/parallel/data/pass_plan.h"
 
 namespace athanor::parallel::data {
@@ -27,8 +26,6 @@ class ReplicatedGradients final : public GradientStore {
   ReplicatedGradients(const Buckets& buckets, Group& group, Arena& arena, Reduce reduce, int parts,
                       WaitClock& clock, BucketSum& sum);
 
-  void share_micro_batches(std::vector<int64_t> counts) override { shares_.set(std::move(counts)); }
-  std::vector<int64_t> micro_batches_of_step(int64_t num_micro_batches) const override;
   void begin_step(const GradientStep& step) override;
   void grad_ready(Weight& weight, int64_t micro_batch) override;
   void finish() override;
@@ -49,7 +46,6 @@ class ReplicatedGradients final : public GradientStore {
   std::deque<Tensor> buffers_;  // flat f32 [total]
   size_t num_shared_ = 0;       // registered with the group
 
-  MicroBatchShares shares_;
   int64_t num_leaves_ = 0;
   PassPlan plan_;                // its buffers are those of buffers_; the sum is in the first
   std::vector<size_t> pending_;  // by bucket: weights that are not complete

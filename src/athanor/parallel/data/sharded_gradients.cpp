@@ -10,8 +10,8 @@ namespace athanor::parallel::data {
 
 ShardedGradients::ShardedGradients(const Buckets& buckets, const GradientRanks& ranks, Arena& arena,
                                    const DataParallelOptions& options, WaitClock& clock, MicroBatchLog& log,
-                                   CompressedGradients* compressed)
-    : GradientStore(buckets, clock),
+                                   BucketExchange* exchange)
+    : GradientStore(buckets, *ranks.shard, ranks.parts, clock),
       group_(*ranks.shard),
       arena_(arena),
       reduce_(options.reduce),
@@ -19,7 +19,7 @@ ShardedGradients::ShardedGradients(const Buckets& buckets, const GradientRanks& 
       parts_(ranks.parts),
       across_(ranks.replicate),
       in_pipeline_(options.section != nullptr),
-      compressed_(compressed),
+      exchange_(exchange),
       open_(buckets.list.size()),
       pending_(buckets.list.size(), 0) {
   if (options.gradients_place.is_used()) {
@@ -32,15 +32,6 @@ ShardedGradients::ShardedGradients(const Buckets& buckets, const GradientRanks& 
 
 int ShardedGradients::micro_batches_of_round(int64_t round) const {
   return static_cast<int>(std::min(per_round(), num_micro_batches_ - round * per_round()));
-}
-
-void ShardedGradients::share_micro_batches(std::vector<int64_t> counts) {
-  fail(
-      "data parallel: got shares of micro-batches for {} ranks with sharded gradients, expected none: every "
-      "round "
-      "has a "
-      "micro-batch of each rank, whose gradients are scattered at once",
-      counts.size());
 }
 
 LeafRange ShardedGradients::micro_batches_of_group(int64_t num_micro_batches) const {
@@ -147,7 +138,7 @@ void ShardedGradients::complete(size_t index) {
 void ShardedGradients::start_sum(Reduction& reduction) {
   const size_t index = reduction.bucket;
   reduction.is_coded = is_coded() && across_ == nullptr;
-  if (reduction.is_coded) return compressed_->start(index, reduction.sent);
+  if (reduction.is_coded) return exchange_->start(index, reduction.sent);
   const int64_t count = buckets_.list[index].layout.count;
   const std::string name = "gradients " + std::to_string(index);
   auto* sent = reduction.sent.data<float>();
@@ -179,7 +170,7 @@ void ShardedGradients::end_oldest() {
   Reduction done = std::move(in_flight_.front());
   in_flight_.pop_front();
   if (done.is_coded)
-    compressed_->finish(done.bucket, clock_);
+    exchange_->finish(done.bucket, clock_);
   else
     clock_.wait(done.work, "wait for gradients");
   add_round(done);
@@ -223,7 +214,7 @@ void ShardedGradients::add_round(const Reduction& done) {
 
 void ShardedGradients::start_across(size_t index) {
   if (across_ == nullptr) return;
-  if (is_coded()) return compressed_->start(index, open(0, index, /*fresh=*/false));
+  if (is_coded()) return exchange_->start(index, open(0, index, /*fresh=*/false));
   if (file_) finish_across();  // one row at a time
   Across across{.bucket = index, .nodes = {}, .work = {}};
   std::vector<TreeNode> nodes;
@@ -255,7 +246,7 @@ void ShardedGradients::finish() {
           "data parallel: bucket {} is not complete after the backward pass", bucket);
   while (!in_flight_.empty()) end_oldest();
   finish_across();
-  if (compressed_ != nullptr) compressed_->finish(clock_);
+  if (exchange_ != nullptr) exchange_->finish(clock_);
 }
 
 Tensor ShardedGradients::piece(Weight& weight) {

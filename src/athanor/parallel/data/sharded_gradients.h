@@ -38,13 +38,13 @@ class ShardedGradients final : public GradientStore {
  public:
   ShardedGradients(const Buckets& buckets, const GradientRanks& ranks, Arena& arena,
                    const DataParallelOptions& options, WaitClock& clock, MicroBatchLog& log,
-                   CompressedGradients* compressed = nullptr);
+                   BucketExchange* exchange = nullptr);
 
-  void share_micro_batches(std::vector<int64_t> counts) override;
   std::vector<int64_t> micro_batches_of_step(int64_t num_micro_batches) const override;
   void begin_step(const GradientStep& step) override;
   void need(Weight& weight) override;
   void grad_ready(Weight& weight, int64_t micro_batch) override;
+  bool takes_consecutive() const override { return false; }
   bool misses_round() const override {
     return !done_.empty() && done_.front() * per_round() < num_micro_batches_;
   }
@@ -76,7 +76,7 @@ class ShardedGradients final : public GradientStore {
   void complete(size_t bucket);
   void complete_without_micro_batch(size_t bucket);
   void start_sum(Reduction& reduction);
-  bool is_coded() const { return compressed_ != nullptr && compressed_->active(); }
+  bool is_coded() const { return exchange_ != nullptr && exchange_->active(); }
   void end_oldest();
   void read_ahead(size_t bucket);
   void add_round(const Reduction& done);
@@ -92,13 +92,13 @@ class ShardedGradients final : public GradientStore {
   MicroBatchLog& log_;
   const int parts_;
   Group* across_;
-  const bool in_pipeline_;           // then all ranks must have a micro-batch in every accumulation step
-  CompressedGradients* compressed_;  // for accumulation steps; with `across` for the sums over shard groups
-  std::vector<Tensor> shards_;       // partial sums, flat f32 [row_total]
-  std::optional<BucketFile> file_;   // replaces shards_ when offloaded
-  std::vector<Tensor> open_;         // by bucket: flat f32 [rows, count], undefined while it has no memory
-  std::vector<size_t> pending_;      // by bucket: weights that this accumulation step has not completed
-  std::vector<int64_t> done_;        // by bucket: completed accumulation steps
+  const bool in_pipeline_;          // then all ranks must have a micro-batch in every accumulation step
+  BucketExchange* exchange_;        // for accumulation steps; with `across` for the sums over shard groups
+  std::vector<Tensor> shards_;      // partial sums, flat f32 [row_total]
+  std::optional<BucketFile> file_;  // replaces shards_ when offloaded
+  std::vector<Tensor> open_;        // by bucket: flat f32 [rows, count], undefined while it has no memory
+  std::vector<size_t> pending_;     // by bucket: weights that this accumulation step has not completed
+  std::vector<int64_t> done_;       // by bucket: completed accumulation steps
   std::deque<Reduction> in_flight_;
 
   int64_t all_micro_batches_ = 0;         // of the step

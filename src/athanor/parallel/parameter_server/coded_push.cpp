@@ -123,10 +123,10 @@ void CodedPush::send(size_t bucket, Group& world, const std::function<void(Work)
   }
 }
 
-std::vector<CompressionState> CodedPush::states() const {
-  std::vector<CompressionState> states;
+std::vector<ExchangeState> CodedPush::states() const {
+  std::vector<ExchangeState> states;
   for (size_t i = 0; feedback_.enabled() && i < coded_.size(); ++i)
-    states.push_back({SumState::Kind::residual,
+    states.push_back({StateKind::residual,
                       coded_[i],
                       {0, coded_[i]->param().numel()},
                       feedback_.residual(i),

@@ -55,7 +55,7 @@ class CodedPush {
   void set_unit(double loss_scale) { feedback_.set_unit(loss_scale); }  // the factor in the data (f16)
   void forget() { feedback_.clear(); }  // after a push that was not finite: clears the residuals
   void send(size_t bucket, Group& world, const std::function<void(Work)>& keep);
-  std::vector<CompressionState> states() const;
+  std::vector<ExchangeState> states() const;
 
  private:
   void encode_blocks(const PushCode::Piece& piece, size_t residual, float* x, std::byte* to, bool decoded);

@@ -26,8 +26,8 @@ void GradientPush::skip_step() {
   if (coded_) coded_->forget();
 }
 
-std::vector<CompressionState> GradientPush::compression_states() const {
-  return coded_ ? coded_->states() : std::vector<CompressionState>{};
+std::vector<ExchangeState> GradientPush::exchange_states() const {
+  return coded_ ? coded_->states() : std::vector<ExchangeState>{};
 }
 
 void GradientPush::start(size_t bucket, const std::vector<PartialSum>& parts, int64_t /*num_leaves*/) {

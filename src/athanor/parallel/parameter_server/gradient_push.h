@@ -25,7 +25,7 @@ class GradientPush final : public BucketSum {
   void code(bool coded, double loss_scale);
   void skip_step();  // after a push that was not finite: clears the error-feedback residuals
   void push();
-  std::vector<CompressionState> compression_states() const;
+  std::vector<ExchangeState> exchange_states() const;
   // After finish(): for each parameter the sum of squares of this worker's gradient. Adds the uses of a shared
   // parameter into the first use. With compression: of the values that the servers will decode.
   std::vector<double> sum_squares(const std::vector<std::unique_ptr<Param>>& params);

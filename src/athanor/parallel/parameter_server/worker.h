@@ -38,7 +38,7 @@ class ServerClient final : public Gradients {
   void finish() override { gradients_->finish(); }
   uint64_t buffer_bytes() const override { return gradients_->buffer_bytes(); }
   double comm_seconds() const override { return clock_.seconds(); }
-  std::vector<CompressionState> compression_states() const { return push_->compression_states(); }
+  std::vector<ExchangeState> exchange_states() const { return push_->exchange_states(); }
   void start();
   // Call on all workers, when the servers expect it (ServerSettings::balance_every).
   void share_micro_batches(std::vector<int64_t> counts) override;

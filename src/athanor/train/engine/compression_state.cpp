@@ -7,13 +7,13 @@
 namespace athanor::train::engine {
 namespace {
 
-std::string tensor_name(const std::string& own, const CompressionState& state, int rank = 0) {
+std::string tensor_name(const std::string& own, const ExchangeState& state, int rank = 0) {
   return own + state.prefix(rank) + "." + state.weight->param().name();
 }
 
 // A PowerSGD factor as a slice of its logical tensor, which has one factor per matrix: per expert of a stack, or per
 // tensor-parallel part of a matrix.
-NamedTensor factor_of(const std::string& own, const CompressionState& state) {
+NamedTensor factor_of(const std::string& own, const ExchangeState& state) {
   const Param& param = state.weight->param();
   const int64_t rank = state.values.dim(0), cols = state.values.dim(1);
   const auto [part, parts] = matrix_part(param);
@@ -45,10 +45,10 @@ CompressionOptions compression_of(const Config& config) {
           .seed = config.train.seed};
 }
 
-void add_compression(std::vector<NamedTensor>& tensors, const std::vector<CompressionState>& states,
+void add_compression(std::vector<NamedTensor>& tensors, const std::vector<ExchangeState>& states,
                      const std::string& own) {
-  for (const CompressionState& state : states) {
-    if (state.kind == SumState::Kind::factor) {
+  for (const ExchangeState& state : states) {
+    if (state.kind == StateKind::factor) {
       tensors.push_back(factor_of(own, state));
     } else {
       add_slices(tensors, own + state.prefix(state.rank), state.weight->param(), state.range, {state.values});
@@ -56,12 +56,12 @@ void add_compression(std::vector<NamedTensor>& tensors, const std::vector<Compre
   }
 }
 
-void load_compression(const Checkpoint& checkpoint, const std::vector<CompressionState>& states,
+void load_compression(const Checkpoint& checkpoint, const std::vector<ExchangeState>& states,
                       const std::string& own) {
-  for (const CompressionState& state : states) {
+  for (const ExchangeState& state : states) {
     Tensor values = state.values;
     fill_zero(values);
-    if (state.kind == SumState::Kind::factor) {
+    if (state.kind == StateKind::factor) {
       const NamedTensor factor = factor_of(own, state);
       if (checkpoint.has(factor.name) && checkpoint.at(factor.name).shape == factor.whole)
         checkpoint.read_box(factor.name, factor.whole, {factor.offset, factor.tensor.shape()},
@@ -69,7 +69,7 @@ void load_compression(const Checkpoint& checkpoint, const std::vector<Compressio
       continue;
     }
     // A residual of the sum belongs to no rank: there is one of it.
-    const bool of_rank = state.kind == SumState::Kind::residual;
+    const bool of_rank = state.kind == StateKind::residual;
     std::vector<float> sum;
     for (int rank = of_rank ? state.rank : 0; checkpoint.has(tensor_name(own, state, rank));
          rank += state.ranks) {

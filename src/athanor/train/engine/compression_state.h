@@ -1,8 +1,8 @@
 // Gradient compression of a run: its options from the config, and its error-feedback residuals in checkpoints.
 //
-//   DataParallelOptions options{.compression = compression_of(config)};
-//   add_compression(content.tensors, parallel.compression_states());   // "error_feedback.0.USE.PARAM", ...
-//   load_compression(checkpoint, parallel.compression_states());
+//   DataParallelOptions options{.exchange = compressed_exchange(compression_of(config))};
+//   add_compression(content.tensors, parallel.exchange_states());   // "error_feedback.0.USE.PARAM", ...
+//   load_compression(checkpoint, parallel.exchange_states());
 //
 // `own` is a prefix of the names: with local SGD that of the replica group (train/engine/replica_groups.h), since each
 // replica group has residuals of its own. Residuals belong to ranks, unlike everything else in a checkpoint. A job with
@@ -16,14 +16,15 @@
 
 #include "athanor/checkpoint/checkpoint.h"
 #include "athanor/config/config.h"
+#include "athanor/parallel/compression/compressed_gradients.h"
 #include "athanor/parallel/data/data_parallel.h"
 
 namespace athanor::train::engine {
 
 CompressionOptions compression_of(const Config& config);
-void add_compression(std::vector<NamedTensor>& tensors, const std::vector<CompressionState>& states,
+void add_compression(std::vector<NamedTensor>& tensors, const std::vector<ExchangeState>& states,
                      const std::string& own = "");
-void load_compression(const Checkpoint& checkpoint, const std::vector<CompressionState>& states,
+void load_compression(const Checkpoint& checkpoint, const std::vector<ExchangeState>& states,
                       const std::string& own = "");
 
 }  // namespace athanor::train::engine

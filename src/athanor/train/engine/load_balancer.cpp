@@ -5,8 +5,7 @@ namespace athanor::train::engine {
 LoadBalancer::LoadBalancer(const Config& config, Training& training) : training_(training) {
   if (training.layout().shares != Shares::by_speed) return;
   Group& group = *training.groups().balance;
-  balance_.emplace(group, balance_units(training.layout(), group.size()),
-                   training.micro_batches_of_replica_group(),
+  balance_.emplace(group, balance_units(training.layout(), group.size()), training.summed_micro_batches(),
                    BalanceOptions{.every = config.parallel.load_balance_every});
 }
 

@@ -71,6 +71,7 @@ void Training::allocate_served() {
 }
 
 void Training::publish(const TrainState& state) {
+  if (outer) outer->begin();
   if (client) client->start();
   if (server)
     server->start({.step = state.step,
@@ -79,6 +80,10 @@ void Training::publish(const TrainState& state) {
                    .stop = false,
                    .loss_scale = state.loss_scale});
   if (parallel) parallel->publish();
+}
+
+void Training::rehearse() {
+  if (server) server->rehearse();
 }
 
 void Training::settle() {

@@ -34,17 +34,18 @@ Training::Training(const Config& config, const Layout& layout, const Groups& gro
                         .eps = o.eps,
                         .momentum = o.momentum,
                         .weight_decay = o.weight_decay};
+  CompressionOptions compression = compression_of(config);
+  if (layout.shard_degree > 0 && !layout.is_hybrid())
+    compression.kind = Compression::none;  // a single shard group has no replicas
   parallel_options_ = {.reduce = layout.tree ? Reduce::tree : Reduce::fast,
                        .stage = layout.zero_stage,
                        .dtype = compute,
                        .bucket_bytes = config.parallel.bucket_bytes,
                        .trace = options.trace,
                        .clock = options.clock,
-                       .replica_group = groups.dense.average->rank(),
-                       .num_replica_groups = layout.local_sgd,
-                       .compression = compression_of(config)};
-  if (layout.shard_degree > 0 && !layout.is_hybrid())
-    parallel_options_.compression.kind = Compression::none;  // a single shard group has no replicas
+                       .step_part = groups.dense.average->rank(),
+                       .num_step_parts = layout.local_sgd,
+                       .exchange = compressed_exchange(compression)};
   outer_options_ = {.every = layout.dense.average_interval,
                     .lr = config.local_sgd.outer_lr,
                     .momentum = config.local_sgd.outer_momentum,
@@ -128,7 +129,7 @@ DataParallelRanks Training::data_parallel_ranks() const {
   return ranks;
 }
 
-int64_t Training::micro_batches_of_replica_group() const {
+int64_t Training::summed_micro_batches() const {
   if (client) return num_micro_batches;
   const auto [first, last] = parallel->summed_micro_batches(num_micro_batches);
   return last - first;
@@ -137,7 +138,7 @@ int64_t Training::micro_batches_of_replica_group() const {
 void Training::allocate(Env& env) {
   if (layout_.servers > 0) return allocate_served();
   host = host_memory(config_, arena.queue().device());
-  if (const CompressionOptions c = parallel_options_.compression;
+  if (const CompressionOptions c = compression_of(config_);
       c.kind == Compression::onebit_adam &&
       (groups_.dense.shard->size() > 1 || groups_.expert.shard->size() > 1)) {
     auto onebit = std::make_unique<OneBitAdam>(
@@ -170,7 +171,7 @@ void Training::allocate(Env& env) {
   }
   activations = activation_store(config_, env, arena, host.get());
   step_options_.pass.activations = activations.get();
-  step_options_.outer = outer.get();
+  step_options_.weights = outer.get();
   make_pipeline();
   runner = std::make_unique<StepRunner>(*model, *optimizer, *parallel, *pipeline, *groups_.losses, arena,
                                         step_options_);
@@ -197,10 +198,14 @@ std::vector<Optimizer::State> Training::states_of_optimizer() const {
   return optimizer ? optimizer->states() : std::vector<Optimizer::State>{};  // a worker has none
 }
 
-std::vector<CompressionState> Training::compression_states() const {
-  if (onebit_ != nullptr) return onebit_->compression_states();
-  if (client) return client->compression_states();
-  return parallel ? parallel->compression_states() : std::vector<CompressionState>{};
+std::vector<ExchangeState> Training::exchange_states() const {
+  if (onebit_ != nullptr) return onebit_->exchange_states();
+  if (client) return client->exchange_states();
+  return parallel ? parallel->exchange_states() : std::vector<ExchangeState>{};
+}
+
+std::string Training::prefix() const {
+  return replica_prefix(outer.get());
 }
 
 void Training::initialize(uint64_t seed) {
@@ -210,7 +215,7 @@ void Training::initialize(uint64_t seed) {
 
 std::vector<NamedTensor> Training::tensors() const {
   std::vector<NamedTensor> tensors;
-  const std::string own = replica_prefix(outer.get());
+  const std::string own = prefix();
   for (const auto& param : model->params())
     if (keeps(*param))
       add_slices(tensors, own + "model", *param,
@@ -224,7 +229,7 @@ std::vector<NamedTensor> Training::tensors() const {
                               state.read(first, count, values);
                             }});
   if (outer) add_outer(tensors, *outer, model->params());
-  add_compression(tensors, compression_states(), own);
+  add_compression(tensors, exchange_states(), own);
   return tensors;
 }
 
@@ -238,7 +243,7 @@ void Training::load(const Checkpoint& checkpoint) {
   }
   if (outer) load_outer(checkpoint, *outer);
   // Residuals have the scale of their replica group's gradient, so those of a run without replica groups do not fit.
-  load_compression(checkpoint, compression_states(), own.empty() ? replica_prefix(outer.get()) : own);
+  load_compression(checkpoint, exchange_states(), own.empty() ? prefix() : own);
 }
 
 TrainState first_state(const Config& config) {

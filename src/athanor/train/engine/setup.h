@@ -46,7 +46,7 @@ struct Training {
            const TrainingOptions& options);
   const Layout& layout() const { return layout_; }
   const Groups& groups() const { return groups_; }
-  int64_t micro_batches_of_replica_group() const;  // micro-batches of its step; after allocate()
+  int64_t summed_micro_batches() const;  // how many of a step its gradients sum over; after allocate()
   // Overrides PassOptions::pack_weights: for a memory plan that simulates fewer micro-batches than the step has.
   void pack_weights(bool once_a_step) { step_options_.pass.pack_weights = once_a_step; }
   // Allocates parameters, optimizer state and gradient buckets; offloaded ones in files made by `env`.
@@ -56,7 +56,8 @@ struct Training {
   bool keeps(const Param& param) const { return client ? param.is_state() : !server || !param.is_state(); }
   void initialize(uint64_t seed);         // draws the parameters that it keeps
   void publish(const TrainState& state);  // collective: every rank gets the values that the others have set
-  void settle();                          // at the end, with servers: waits for outstanding pushes and pulls
+  void rehearse();  // of a server: the sums of a step without workers, for the memory plan
+  void settle();    // at the end, with servers: waits for outstanding pushes and pulls
   std::vector<int64_t> own_micro_batches() const;  // numbers of this rank's micro-batches in a step
   Gradients* gradients() const;                    // of this rank; null on parameter servers
   // Whether a forward pass is a collective, so that all ranks must run equally many (ZeRO stage 3, ep).
@@ -65,6 +66,8 @@ struct Training {
   // This rank's slices of weights and optimizer state as the logical tensors of a checkpoint: "model.NAME",
   // "adam.m.NAME", ...
   std::vector<NamedTensor> tensors() const;
+  std::string prefix()
+      const;  // of the names of this rank's own tensors ("replica.1." with local SGD), else ""
   void load(const Checkpoint& checkpoint);  // reads all of tensors()
 
   Dtype compute;
@@ -90,7 +93,7 @@ struct Training {
   void allocate_served();
   void make_pipeline();
   std::vector<Optimizer::State> states_of_optimizer() const;
-  std::vector<CompressionState> compression_states() const;
+  std::vector<ExchangeState> exchange_states() const;
 
   Config config_;
   Layout layout_;

@@ -53,12 +53,12 @@ StepResult StepRunner::run(TrainState& state, const std::function<const Batch&()
   const double to_mean = 1.0 / (summed_tokens * state.loss_scale.scale);
   result.grad_norm = norm_of_sums * to_mean;
   const bool finite = std::isfinite(norm_of_sums);
-  result.applied = state.loss_scale.update(options_.outer != nullptr && state.loss_scale.dynamic
-                                               ? options_.outer->is_true_everywhere(finite)
+  result.applied = state.loss_scale.update(options_.weights != nullptr && state.loss_scale.dynamic
+                                               ? options_.weights->is_true_everywhere(finite)
                                                : finite);
   const bool meets =
-      options_.outer != nullptr && options_.outer->due(step);  // in a step that is skipped, too
-  if (options_.outer != nullptr) options_.outer->begin();
+      options_.weights != nullptr && options_.weights->due(step);  // in a step that is skipped, too
+  if (options_.weights != nullptr) options_.weights->begin();
   if (result.applied) {
     const double clip = options_.max_grad_norm > 0.0 && parallel_.sums_gradients() &&
                                 result.grad_norm > options_.max_grad_norm
@@ -73,7 +73,7 @@ StepResult StepRunner::run(TrainState& state, const std::function<const Batch&()
   } else {
     parallel_.skip_step();
   }
-  if (meets) options_.outer->sync();
+  if (meets) options_.weights->sync();
   if (result.applied || meets) parallel_.publish();
   if (result.applied) experts.balance();
   state.step = step;

@@ -26,7 +26,7 @@
 #include "athanor/optim/optimizer.h"
 #include "athanor/optim/schedule.h"
 #include "athanor/parallel/data/data_parallel.h"
-#include "athanor/parallel/data/local_sgd.h"
+#include "athanor/parallel/data/weight_sync.h"
 #include "athanor/train/engine/expert_load.h"
 #include "athanor/train/engine/micro_batch_passes.h"
 #include "athanor/train/engine/stage_gradients.h"
@@ -39,7 +39,7 @@ struct StepOptions {
   double max_grad_norm = 1.0;  // 0: none
   int64_t num_channels = 1;
   const std::atomic<int>* stop = nullptr;  // set by a signal; the ranks agree on it at the end of a step
-  OuterSync* outer = nullptr;              // outer steps of local SGD; null: without
+  WeightSync* weights = nullptr;           // of ranks that update on their own for some steps (local SGD)
   PassOptions pass;
   StageGroups groups;
 };

@@ -12,8 +12,8 @@
 #include "athanor/comm/tree.h"
 #include "athanor/config/recompute.h"
 #include "athanor/kernels/table.h"
-#include "athanor/parallel/data/micro_batch_shares.h"
 #include "athanor/parallel/data/pass_plan.h"
+#include "athanor/train/engine/load_balance_plan.h"
 #include "athanor/train/engine/setup.h"
 
 namespace athanor::train::plan {
@@ -24,58 +24,13 @@ namespace {
 constexpr int64_t kPlannedMicroBatches = 4, kPlannedTreeMicroBatches = 64;
 constexpr int64_t kMaxMicroBatches = int64_t{1} << 20;
 
-// The distributions of micro-batches by the load balancer that need the most memory on this rank.
-struct WorstShares {
-  std::vector<std::vector<int64_t>> counts;  // of each distribution: micro-batches by data-parallel rank
-  int64_t buffers = 0;                       // the most buffers of partial sums
-};
-
-// In the first distribution this rank has the most micro-batches possible. In each further one it holds more partial
-// sums of the tree: ranks before it take some of its micro-batches, so that its leaves begin elsewhere.
-WorstShares worst_shares(const Training& training, int64_t micro_batches_of_step, int parts) {
-  const Layout& layout = training.layout();
-  WorstShares worst;
-  if (layout.shares != Shares::by_speed || !training.parallel) return worst;
-  const Group& sharing = *training.groups().balance;
-  const int units = layout.replica_group_ranks();
-  const int unit = balance_units(layout, sharing.size())[static_cast<size_t>(sharing.rank())];
-  if (units == 1) return worst;
-  const auto [first_micro_batch, last_micro_batch] =
-      training.parallel->summed_micro_batches(micro_batches_of_step);
-  const int64_t micro_batches = last_micro_batch - first_micro_batch,
-                part = training.groups().dense.sum->rank() % parts;
-  MicroBatchShares shares(*training.groups().dense.sum, parts);
-  const auto consider = [&](int64_t before) {
-    std::vector<int64_t> counts(static_cast<size_t>(units), 1);
-    if (unit > 0) counts[0] = before - (unit - 1);
-    counts[static_cast<size_t>(unit)] = micro_batches - before - (units - 1 - unit);
-    shares.set(counts);
-    const int64_t buffers =
-        plan_pass(shares.own_leaves(micro_batches), shares.num_leaves(micro_batches)).num_buffers;
-    if (buffers <= worst.buffers) return;
-    worst.buffers = buffers;
-    worst.counts.push_back(std::move(counts));
-  };
-  consider(unit);
-  // This rank's leaves begin at leaf `end`. [0, end) is one tree node per set bit of `end`. Fewer bits there mean more
-  // nodes, and so more partial sums, for what follows; one bit is the worst case.
-  int64_t end = part * micro_batches + unit - 1;
-  for (int64_t size = 2; unit > 0 && std::popcount(static_cast<uint64_t>(end)) > 1; size *= 2) {
-    end = (end + size - 1) / size * size;
-    const int64_t before = end + 1 - part * micro_batches;
-    if (before > micro_batches - (units - unit)) break;
-    consider(before);
-  }
-  return worst;
-}
-
-void run_steps(Training& training, const Config& config, const WorstShares& shares) {
+void run_steps(Training& training, const Config& config, const PlannedShares& shares) {
   // Two steps of each kind: the second one meets the state that the first left behind.
   TrainState state;
   const int64_t micro = config.train.micro_batch_size, length = config.data.seq_len;
   Batch batch;
-  for (size_t step = 0; step < 2 + 2 * shares.counts.size(); ++step) {
-    if (step >= 2) training.gradients()->share_micro_batches(shares.counts[step / 2 - 1]);
+  for (size_t step = 0; step < 2 + 2 * shares.count(); ++step) {
+    if (step >= 2) shares.use(step / 2 - 1);
     const std::vector<int64_t> micro_batches = training.own_micro_batches();
     auto micro_batch = micro_batches.begin();
     training.runner->run(state, [&]() -> const Batch& {
@@ -159,8 +114,8 @@ MemoryPlan plan_memory(const PlanRequest& request) {
   const auto world = make_null_world(request.rank, plan.layout.world_size());
   Layout layout = plan.layout;
   const Groups groups(layout, *world);
-  const bool serves = layout.is_server(request.rank);
-  const int data_ranks = serves ? 1 : layout.dp(), data_rank = serves ? 0 : groups.data->rank() / layout.cp;
+  const bool trains = layout.trains(request.rank);
+  const int data_ranks = trains ? layout.dp() : 1, data_rank = trains ? groups.data->rank() / layout.cp : 0;
 
   const int64_t micro = config.train.micro_batch_size;
   int64_t micro_batches = (config.train.global_batch_size + micro - 1) / micro;
@@ -171,7 +126,7 @@ MemoryPlan plan_memory(const PlanRequest& request) {
             "micro-batches a step",
             config.train.global_batch_size, micro_batches, micro, kMaxMicroBatches),
         "raise train.micro_batch_size");
-  if (!serves && data_ranks <= micro_batches) {
+  if (trains && data_ranks <= micro_batches) {
     const LeafRange range = micro_batches_of_rank(micro_batches, data_ranks, data_rank);
     plan.num_micro_batches = range.second - range.first;
   }
@@ -195,16 +150,15 @@ MemoryPlan plan_memory(const PlanRequest& request) {
     Training training(config, layout, groups, arena, {.num_channels = request.num_channels});
     training.pack_weights(packs);
     training.allocate();
-    const int parts = layout.cp;
-    const WorstShares shares = worst_shares(training, micro_batches, parts);
-    if (!shares.counts.empty())
+    const PlannedShares shares(training, micro_batches);
+    if (shares.count() > 0)
       left_out =
-          static_cast<uint64_t>(worst_shares(training, all_micro_batches, parts).buffers - shares.buffers);
-    if (training.server)
-      training.server->rehearse();
-    else
+          static_cast<uint64_t>(PlannedShares(training, all_micro_batches).buffers() - shares.buffers());
+    if (trains)
       run_steps(training, config, shares);
-    left_out *= training.server ? 0 : training.gradients()->buffer_bytes();
+    else
+      training.rehearse();
+    left_out *= trains ? training.gradients()->buffer_bytes() : 0;
     if (training.host) plan.host_bytes = training.host->arena.usage().peak_total;
   } catch (const OverLimit&) {
     plan.complete = false;
@@ -232,18 +186,18 @@ MemoryPlan plan_recompute(const PlanRequest& request) {
 namespace {
 
 // Settings that would lower the need and that this run does not use yet.
-std::string ways_to_fit(const PlanRequest& request) {
-  const Config& config = request.config;
+std::string ways_to_fit(const MemoryPlan& plan) {
+  const Config& config = plan.request.config;
+  const bool updates_elsewhere = plan.layout.training_ranks() < plan.layout.world_size();
   std::string ways;
   const auto add = [&](bool is_there, const char* way) {
     if (!is_there) ways += std::string(way) + ", ";
   };
   add(config.train.micro_batch_size == 1, "train.micro_batch_size = 1");
-  add(config.parallel.zero_stage == 3 || request.world_size == 1 || config.parameter_server.servers > 0,
+  add(config.parallel.zero_stage == 3 || plan.request.world_size == 1 || updates_elsewhere,
       "parallel.zero_stage = 3 (weights, gradients and optimizer state are sharded)");
-  add(config.optimizer.state == "8bit" || config.parameter_server.servers > 0, "optimizer.state = \"8bit\"");
-  add(config.offload.optimizer != "memory" || config.parameter_server.servers > 0,
-      "offload.optimizer = \"disk\"");
+  add(config.optimizer.state == "8bit" || updates_elsewhere, "optimizer.state = \"8bit\"");
+  add(config.offload.optimizer != "memory" || updates_elsewhere, "offload.optimizer = \"disk\"");
   return "no parallel.recompute policy fits; what needs less: " + ways +
          "a shorter data.seq_len, a smaller model";
 }
@@ -261,7 +215,7 @@ void check_fits(const MemoryPlan& plan, int num_ranks, uint64_t available_bytes)
   const Choice choice = choose_recompute(plan.request, available_bytes / static_cast<uint64_t>(num_ranks));
   const std::string hint =
       choice.fits ? fmt::format("parallel.recompute = \"{}\" would fit", choice.plan.layout.recompute)
-                  : ways_to_fit(plan.request);
+                  : ways_to_fit(plan);
   throw Error(
       fmt::format("not enough memory: this run needs {}{} ({} rank{} with {}), {} are available",
                   plan.complete ? "" : "more than ", human_bytes(needed), num_ranks,

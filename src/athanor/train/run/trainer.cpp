@@ -117,7 +117,7 @@ void Trainer::open_data() {
   const auto tokenizer = open_tokenizer(config_, io_.env);
   resolve_model(config_, tokenizer == nullptr ? 0 : tokenizer->vocab_size());
   validate(config_);
-  if (config_.local_sgd.sync_interval > 0)
+  if (counts_hosts(config_))
     agree(group_, {{"ranks of the host", fmt::format("{}", io_.ranks_of_host)}},
           "groups of local_sgd.sync_interval need as many ranks on every host");
   layout_ = make_layout(config_, {.world_size = group_.size(), .ranks_of_host = io_.ranks_of_host});

@@ -44,12 +44,11 @@ class VerifiedRank {
     if (hooks_.declared) hooks_.declared(training);
     training.allocate();
     training.initialize(config_.train.seed);
-    if (training.outer) training.outer->begin();
-    own_ = replica_prefix(training.outer.get());
+    own_ = training.prefix();
     for (const NamedTensor& part : training.tensors())
       if (is_weight(part)) gathered_.first_weights.put(part);
     TrainState state = first_state(config_);
-    if (layout_.servers > 0) training.publish(state);
+    training.publish(state);
     if (hooks_.begin) hooks_.begin(training, state, world_);
     if (training.server)
       serve(training, state);
