@@ -1,5 +1,6 @@
 // Groups of devices: ranks are threads with a queue each on the emulated device, and NCCL is that of kernels/cuda/emulated.
 #include "athanor/comm/nccl/nccl.h"
+#include "athanor/kernels/cuda/queue.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -38,7 +39,7 @@ GroupOptions quick(int64_t timeout_ms = 60'000) {
 struct Place {
   explicit Place(World& world, const NcclCalls& nccl = emulated_nccl(), const GroupOptions& options = quick())
       : device_world(make_nccl_world(world, {nccl, queue, arena}, options)),
-        face(device_world->all(), queue, arena) {}
+        face(device_world->all(), arena) {}
   Tensor filled(int64_t count, float value) {
     Tensor x = empty(arena, {count}, Dtype::f32, Category::activations);
     const std::vector<float> values(static_cast<size_t>(count), value);
@@ -109,7 +110,7 @@ TEST(Nccl, GroupsOfSomeRanksAndOfOne) {
     const int half = world.rank() / 2;
     const auto pair = place.device_world->make_group({2 * half, 2 * half + 1}, fmt::format("pair {}", half));
     const auto own = place.device_world->make_group({world.rank()}, fmt::format("own {}", world.rank()));
-    OnDevice pair_face(*pair, place.queue, place.arena), own_face(*own, place.queue, place.arena);
+    OnDevice pair_face(*pair, place.arena), own_face(*own, place.arena);
     EXPECT_EQ(try_every_call(pair_face), "");
     EXPECT_EQ(try_every_call(own_face), "");
     EXPECT_EQ(try_every_call(place.face), "");

@@ -1,7 +1,7 @@
 // A group whose calls go by the memory of a device: what tests give it in the host's memory is copied there, and what
 // comes of it back when it is waited for.
 //
-//   OnDevice face(*group, queue, arena);
+//   OnDevice face(*group, arena);
 //   EXPECT_EQ(try_every_call(face), "");
 //
 // Thread rule: calls and waits by the one thread that uses the queue.
@@ -11,13 +11,13 @@
 #include <vector>
 
 #include "athanor/comm/group.h"
-#include "athanor/kernels/cuda/queue.h"
+#include "athanor/tensor/tensor.h"
 
 namespace athanor::tests {
 
 class OnDevice final : public Group {
  public:
-  OnDevice(Group& real, CudaQueue& queue, Arena& arena) : real_(real), queue_(queue), arena_(arena) {}
+  OnDevice(Group& real, Arena& arena) : real_(real), arena_(arena) {}
   int rank() const override { return real_.rank(); }
   int size() const override { return real_.size(); }
   const std::string& name() const override { return real_.name(); }
@@ -79,7 +79,6 @@ class OnDevice final : public Group {
     std::vector<Buffer> buffers;
   };
   Group& real_;
-  CudaQueue& queue_;
   Arena& arena_;
 };
 
