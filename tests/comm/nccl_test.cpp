@@ -12,6 +12,7 @@
 #include "athanor/comm/nccl/nccl_group.h"
 #include "athanor/comm/shm/thread.h"
 #include "athanor/kernels/cuda/plugin.h"
+#include "athanor/kernels/cuda/queue.h"
 #include "comm/every_call.h"
 #include "comm/on_device.h"
 #include "comm/reference.h"
