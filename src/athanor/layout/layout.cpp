@@ -53,7 +53,7 @@ Request request_of(const Config& config, const Ranks& ranks) {
 
 // How many consecutive tp ranks an ep group has, on each of its ep / this (dp, cp) ranks.
 int ep_within_tp(const Layout& layout) {
-  return std::gcd(layout.ep, layout.tp);
+  return std::max(1, std::gcd(layout.ep, layout.tp));
 }
 
 // Whether the ranks of one shard (x cp x tp) have whole ep groups, so that expert weights are sharded over them, too.
@@ -126,7 +126,7 @@ MeshShape dense_mesh(const Layout& layout) {
 }
 
 MeshShape expert_mesh(const Layout& layout) {
-  const int within = ep_within_tp(layout), across = layout.ep / within;
+  const int within = ep_within_tp(layout), across = std::max(1, layout.ep / within);
   const int copies = layout.replicate * layout.shard * layout.cp / across;
   const int shard = shards_experts(layout) ? layout.shard * layout.cp / across : 1;
   return MeshShape({{axis::pp, layout.pp},
