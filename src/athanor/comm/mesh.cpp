@@ -40,14 +40,21 @@ int MeshShape::coordinate(int rank, std::string_view axis) const {
 }
 
 std::vector<int> MeshShape::peers(int rank, const AxisNames& axes) const {
-  for (const std::string_view axis : axes) index_of(axis);
+  std::vector<bool> may_differ(axes_.size());
+  for (const std::string_view axis : axes) may_differ[index_of(axis)] = true;
+  const auto is_peer = [&](int other) {
+    for (size_t i = axes_.size(), own = static_cast<size_t>(rank), its = static_cast<size_t>(other);
+         i-- > 0;) {
+      const auto size = static_cast<size_t>(axes_[i].size);
+      if (!may_differ[i] && its % size != own % size) return false;
+      own /= size;
+      its /= size;
+    }
+    return true;
+  };
   std::vector<int> ranks;
   for (int other = 0; other < num_ranks(); ++other)
-    if (std::all_of(axes_.begin(), axes_.end(), [&](const MeshAxis& axis) {
-          return std::find(axes.begin(), axes.end(), axis.name) != axes.end() ||
-                 coordinate(other, axis.name) == coordinate(rank, axis.name);
-        }))
-      ranks.push_back(other);
+    if (is_peer(other)) ranks.push_back(other);
   return ranks;
 }
 
