@@ -26,8 +26,7 @@ void check(const Config& config, const Request& request);
 
 // In the order in which they are asked.
 void check_servers(const Config& config, const Request& request);
-void check_world(const Config& config,
-                 const Request& request);  // the product of the axes is the number of ranks
+void check_world(const Config& config, const Request& request);  // the axes make up the ranks
 void check_shard(const Config& config, const Request& request);
 void check_micro_batches(const Config& config, const Request& request);
 void check_pipeline(const Config& config, const Request& request);

@@ -1,4 +1,4 @@
-// replicate x shard (hybrid sharding): dp is whole shards, and a shard fits the groups of experts.
+// replicate x shard (hybrid sharding): dp is whole shards. Whether a shard fits ep is asked in check_experts.cpp.
 #include <fmt/format.h>
 
 #include <algorithm>

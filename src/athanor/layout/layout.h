@@ -80,8 +80,6 @@ struct Layout {
   bool trains(int rank) const { return rank < training_ranks(); }
   bool is_server(int rank) const { return !trains(rank); }
   bool is_hybrid() const { return replicate > 1 && shard_degree > 0; }
-  // The dp rank of a rank of the world, within its replica group.
-  int coordinate_in_replica_group(int rank) const { return rank / (cp * tp) % replica_group_ranks(); }
   // cp * tp / ep: how many ranks with the same experts split one micro-batch; 0 if an ep group spans ranks of dp.
   int expert_parts() const;
   // Whether it must have the bits of one process (law 1): tp, cp, ep, and dp under reduce = "fast" add in another order.

@@ -1,14 +1,14 @@
 // Micro-batches of experts whose gradients are summed over another group than all other gradients: the ranks with the
-// same experts (axis edp of comm/mesh.h). Says which weights these are, and numbers the experts' micro-batches in that
+// same experts (layout/layout.h). Says which weights these are, and numbers the experts' micro-batches in that
 // group.
 //
 //   weights_apart(weights, /*experts=*/true);            // the weights of experts; false: all others
 //   expert_micro_batches(8, /*parts=*/0, /*sharing=*/4, /*ranks=*/2);   // 4: the experts' micro-batches in a step
 //
-// parts > 0: so many consecutive ranks of the edp group split the tokens of one micro-batch. Micro-batches have the
+// parts > 0: so many consecutive ranks with the same experts split the tokens of one micro-batch. Micro-batches have the
 // same numbers for experts as for all other weights.
 // parts 0: the ep group spans data-parallel ranks. While a rank computes one micro-batch, its experts see tokens from
-// the micro-batches of all ranks of its ep group. Each rank of the edp group counts as many as it computes itself,
+// the micro-batches of all ranks of its ep group. Each rank with the same experts counts as many as it computes itself,
 // numbered rank after rank.
 // Errors: Error if micro-batches do not split evenly (parts 0), or if ranks that should split one micro-batch have
 // different ones (parts > 0). Thread rule: a plain value.
