@@ -90,6 +90,10 @@ void DataParallel::publish() {
   for (const auto& group : groups_) group->publish();
 }
 
+void DataParallel::settle() {
+  for (const auto& group : groups_) group->settle();
+}
+
 void DataParallel::skip_step() {
   for (const auto& group : groups_) group->skip_step();
 }

@@ -55,6 +55,7 @@ class DataParallel final : public Gradients {
   void end_micro_batch() override;
   void finish() override;
   void publish();
+  void settle();  // waits for what publish() started: before parameters are written from elsewhere
 
   // After finish(): the gradient of the elements param.range(), summed (not averaged) over summed_micro_batches(). Where
   // sums_gradients() is false (1-bit Adam after its warm-up communicates in the optimizer): the gradient of the whole

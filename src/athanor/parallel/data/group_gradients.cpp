@@ -135,6 +135,10 @@ void GroupGradients::publish() {
   if (values_) values_->publish();
 }
 
+void GroupGradients::settle() {
+  if (values_) values_->settle();
+}
+
 bool GroupGradients::has(const Param& param) const {
   return !param.uses().empty() && buckets_.places.contains(param.uses().front().get());
 }

@@ -44,6 +44,7 @@ class GroupGradients {
   void end_micro_batch();
   void finish();
   void publish();
+  void settle();  // waits for what publish() started
   void skip_step();
 
   bool has(

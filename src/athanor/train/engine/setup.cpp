@@ -234,6 +234,8 @@ std::vector<NamedTensor> Training::tensors() const {
 }
 
 void Training::load(const Checkpoint& checkpoint) {
+  if (parallel) parallel->settle();  // an all-gather of publish() still reads the parameters
+  if (client) client->settle();
   const std::string own = replica_prefix(checkpoint, outer.get(), *model->params().front());
   for (const auto& param : model->params())
     if (keeps(*param)) param->store_kept(read_slices(checkpoint, own + "model", *param).data());
