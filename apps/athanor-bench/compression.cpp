@@ -88,7 +88,7 @@ BenchCompression::Result BenchCompression::train(const Mode& mode) const {
                              make_sampler(data_.channels, config.train.seed, config.train.global_batch_size),
                              config.train.micro_batch_size);
     const std::vector<int64_t> micro_batches =
-        training.parallel->micro_batches_of_step(training.num_micro_batches);
+        training.own_micro_batches();
     const auto sent = [&] {
       Traffic traffic = groups.data->traffic();
       if (layout.local_sgd > 1)
@@ -100,7 +100,7 @@ BenchCompression::Result BenchCompression::train(const Mode& mode) const {
     for (int64_t step = 1; step <= steps; ++step) {
       if (step == config.compression.warmup_steps + 1) before = sent();
       auto micro_batch = micro_batches.begin();
-      const StepResult done = training.runner->run(state, [&]() -> const Batch& {
+      const StepResult done = training.role->step(state, [&]() -> const Batch& {
         reader.read(step, *micro_batch++, batch);
         return batch;
       });

@@ -37,7 +37,7 @@ std::string text_of_units(const Config& config) {
 }
 
 void take(Training& training, const Counts& counts) {
-  training.gradients()->share_micro_batches(counts);
+  training.role->gradients()->share_micro_batches(counts);
   const Group& sharing = *training.groups().balance;
   const auto unit = static_cast<size_t>(
       balance_units(training.layout(), sharing.size())[static_cast<size_t>(sharing.rank())]);
@@ -95,7 +95,7 @@ TEST(Balance, ExpertsAndServersAreTold) {
     const Config config = in_units(family, axes);
     const auto run_with = [&](const std::vector<Counts>& taken) {
       return run_layout(config, {.after_step = [&](Training& training, TrainState& state, World&) {
-                          if (training.client && state.step < config.train.steps)
+                          if (state.step < config.train.steps)
                             take(training, taken[static_cast<size_t>(state.step) % taken.size()]);
                         }});
     };
@@ -190,7 +190,7 @@ TEST(Balance, ShardedGradientsAndWrongSharesAreRefused) {
     config.parallel.load_balance = "even";
     config.train.global_batch_size = 18;  // nine micro-batches
     run_layout(config, {.begin = [&](Training& training, TrainState&, World&) {
-                 training.parallel->share_micro_batches(counts);
+                 training.role->gradients()->share_micro_batches(counts);
                  training.own_micro_batches();
                }});
   };
@@ -233,7 +233,7 @@ TEST(Balance, RanksOfAUnitWithOtherSharesShow) {
   const VerifyRun even = run_layout(config);
   const auto with_rank_1_at = [](const Counts& its) {
     return LayoutHooks{.begin = [its](Training& training, TrainState&, World& world) {
-      training.gradients()->share_micro_batches(world.rank() % 2 == 0 ? Counts{5, 3} : its);
+      training.role->gradients()->share_micro_batches(world.rank() % 2 == 0 ? Counts{5, 3} : its);
     }};
   };
   EXPECT_FALSE(is_caught(config, even, with_rank_1_at({5, 3}), 0.0)) << "as it should be";
@@ -319,8 +319,8 @@ TEST(Balance, ThePlanHoldsForAnyShares) {
       for (const int64_t micro_batches : {15, 999}) {
         const MostBuffers most = most_buffers(units, parts, rank, micro_batches);
         EXPECT_EQ(planned(micro_batches, "speed"),
-                  planned(15, "even") +
-                      static_cast<uint64_t>(most.of_all - of_even) * training.gradients()->buffer_bytes())
+                  planned(15, "even") + static_cast<uint64_t>(most.of_all - of_even) *
+                                            training.role->gradients()->buffer_bytes())
             << text_of_units(base) << " rank " << rank << " micro-batches " << micro_batches;
         largest_is_not_worst += most.of_largest < most.of_all ? 1 : 0;
       }

@@ -7,6 +7,7 @@
 #include "athanor/kernels/table.h"
 #include "athanor/train/engine/compression_state.h"
 #include "support/compression_definition.h"
+#include "train/role_of.h"
 #include "train/virtual_ranks.h"
 
 namespace athanor::tests {
@@ -195,10 +196,10 @@ inline DefinedRun define_run(const Config& config, int ranks) {
     run.losses.push_back(done.losses.loss / done.losses.tokens);
     run.grad_norms.push_back(done.is_finite ? done.grad_norm : std::numeric_limits<double>::quiet_NaN());
     if (!scale.update(done.is_finite)) continue;
-    training.optimizer->step([&](Param& param) -> const Tensor& { return done.grads.at(&param); },
-                             {.update = ++updates,
-                              .lr = schedule_of(config).at(step),
-                              .grad_scale = done.clip(config) / done.losses.tokens});
+    role_of(training).optimizer().step([&](Param& param) -> const Tensor& { return done.grads.at(&param); },
+                                       {.update = ++updates,
+                                        .lr = schedule_of(config).at(step),
+                                        .grad_scale = done.clip(config) / done.losses.tokens});
   }
   run.weights = weights_of(*training.model);
   return run;

@@ -293,7 +293,7 @@ std::string train_on_device(const Config& config, const std::string& from, const
   while (state.step < last) {
     const int64_t step = state.step + 1;
     int64_t micro_batch = 0;
-    training.runner->run(state, [&]() -> const Batch& {
+    training.role->step(state, [&]() -> const Batch& {
       batch = make_batch(config, step, micro_batch++);
       return batch;
     });

@@ -100,7 +100,7 @@ TEST(Experts, TrainingGoesOnFromACheckpoint) {
     for (int64_t step = 1; step <= config.train.steps; ++step) {
       int64_t micro_batch = 0;
       Batch batch;
-      outcome.steps.push_back(rank->training.runner->run(state, [&]() -> const Batch& {
+      outcome.steps.push_back(rank->training.role->step(state, [&]() -> const Batch& {
         batch = make_batch(config, step, micro_batch++);
         return batch;
       }));

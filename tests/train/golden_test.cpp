@@ -54,7 +54,7 @@ Trained train_golden(const std::string& model, const nlohmann::json& golden, con
   for (int64_t step = 0; step < kGoldenSteps; ++step) {
     const auto tokens = golden_ids(golden, step, "tokens"), targets = golden_ids(golden, step, "targets");
     int64_t micro_batch = 0;
-    const StepResult result = training.runner->run(state, [&]() -> const Batch& {
+    const StepResult result = training.role->step(state, [&]() -> const Batch& {
       const int64_t first = micro_batch * config.train.micro_batch_size;
       const int64_t last = std::min(first + config.train.micro_batch_size, kGoldenBatch);
       batch = {.step = step + 1,

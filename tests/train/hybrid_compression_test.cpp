@@ -94,7 +94,7 @@ TEST(HybridCompression, ResidualsAreSharedOutInAGroup) {
     const Config config = in_groups(kind, "llama", 6, 3, 2);
     std::atomic<int64_t> sent = 0, of_sum = 0, matrices = 0;
     run_layout(config, {.end = [&](Training& training, TrainState&, World& world) {
-                 for (const ExchangeState& state : training.parallel->exchange_states())
+                 for (const ExchangeState& state : training.role->exchange_states())
                    (state.prefix(state.rank).starts_with("server_error.") ? of_sum : sent) +=
                        state.range.count();
                  if (world.rank() > 0) return;

@@ -26,7 +26,7 @@ Measured measure_hybrid(const Config& config) {
   Measured measured;
   Traffic inner_before, across_before;
   const auto begin = [&](Training& training, TrainState& state, World& world) {
-    training.publish(state);
+    training.role->publish(state);
     finish_gathers(training, config);
     if (world.rank() != 0) return;
     inner_before = training.groups().dense.shard->traffic();

@@ -69,16 +69,18 @@ TEST(LocalSgdBalance, TheBitsDoNotChangeWhoeverComputesAMicroBatch) {
       Config config = wide_groups(optimizer, {.dp = 6, .zero = zero, .group = 3});
       config.train.global_batch_size = 26;  // seven micro-batches of one replica group, six of the other
       std::vector<int64_t> partitioned[6];  // by rank
-      const VerifyRun many = run_layout(
-          config, {.begin = [&](Training& training, TrainState&, World& world) {
-            const int replica_group = world.rank() / 3, place = world.rank() % 3;
-            LoadBalance balance(*training.groups().dense.sum, training.summed_micro_batches(), {.every = 1});
-            balance.add((place == replica_group ? 4.0 : 1.0) *
-                        static_cast<double>(training.own_micro_batches().size()));
-            ASSERT_TRUE(balance.deal());
-            training.parallel->share_micro_batches(balance.counts());
-            partitioned[world.rank()] = balance.counts();
-          }});
+      const VerifyRun many =
+          run_layout(config, {.begin = [&](Training& training, TrainState&, World& world) {
+                       const int replica_group = world.rank() / 3, place = world.rank() % 3;
+                       LoadBalance balance(*training.groups().dense.sum,
+                                           training.role->summed_micro_batches(training.num_micro_batches),
+                                           {.every = 1});
+                       balance.add((place == replica_group ? 4.0 : 1.0) *
+                                   static_cast<double>(training.own_micro_batches().size()));
+                       ASSERT_TRUE(balance.deal());
+                       training.role->gradients()->share_micro_batches(balance.counts());
+                       partitioned[world.rank()] = balance.counts();
+                     }});
       for (int rank = 0; rank < 6; ++rank)
         EXPECT_EQ(partitioned[rank],
                   (rank < 3 ? std::vector<int64_t>{1, 3, 3} : std::vector<int64_t>{3, 1, 2}));

@@ -9,6 +9,7 @@
 #include "train/defined_sums.h"
 #include "train/layouts/layout_case.h"
 #include "train/local_sgd_training.h"
+#include "train/role_of.h"
 #include "train/saved_run.h"
 
 namespace athanor::tests::local_sgd_test {
@@ -27,12 +28,12 @@ std::vector<LeafRange> shared_out(const LeafRange& micro_batches, int64_t ranks)
 DefinedStep plain_step(Training& replica_group, const Config& config, int64_t step,
                        const LeafRange& micro_batches) {
   DefinedStep done{.losses = accumulate(replica_group, config, step, micro_batches), .grads = {}};
-  replica_group.parallel->finish();
+  parallel_of(replica_group).finish();
   double squares = 0.0;
-  for (const double of_param : replica_group.parallel->sum_squares(replica_group.model->params()))
+  for (const double of_param : parallel_of(replica_group).sum_squares(replica_group.model->params()))
     squares += of_param;
   for (const auto& param : replica_group.model->params())
-    done.grads[param.get()] = replica_group.parallel->grad(*param);
+    done.grads[param.get()] = parallel_of(replica_group).grad(*param);
   done.grad_norm = std::sqrt(squares) / done.losses.tokens;
   return done;
 }
@@ -71,10 +72,12 @@ DefinedRun define_local_sgd(const Config& config) {
       loss += done.losses.loss;
       tokens += done.losses.tokens;
       if (h == 0) run.grad_norms.push_back(done.grad_norm);
-      replica_group.optimizer->step([&](Param& param) -> const Tensor& { return done.grads.at(&param); },
-                                    {.update = step,
-                                     .lr = schedule_of(config).at(step),
-                                     .grad_scale = done.clip(config) / done.losses.tokens});
+      role_of(replica_group)
+          .optimizer()
+          .step([&](Param& param) -> const Tensor& { return done.grads.at(&param); },
+                {.update = step,
+                 .lr = schedule_of(config).at(step),
+                 .grad_scale = done.clip(config) / done.losses.tokens});
     }
     run.losses.push_back(loss / tokens);
     if (step % config.local_sgd.sync_interval != 0) continue;
@@ -156,7 +159,7 @@ TEST(LocalSgd, PlantedFaultsShow) {
       const VerifyRun run =
           run_layout(config, {.after_step = [&](Training& training, TrainState& state, World&) {
                        if (state.step != 3) return;
-                       for (const OuterPiece& piece : training.outer->pieces()) {
+                       for (const OuterPiece& piece : training.role->outer()->pieces()) {
                          Tensor momentum = piece.momentum;
                          kernels_of(momentum).elementwise.scale(momentum.queue(), momentum, kept);
                        }

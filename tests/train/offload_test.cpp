@@ -8,6 +8,7 @@
 #include "support/scratch_env.h"
 #include "support/temporary_folder.h"
 #include "support/tiers.h"
+#include "train/role_of.h"
 #include "train/small_training.h"
 
 namespace athanor::tests::offload_test {
@@ -147,14 +148,13 @@ std::string train_with_offload(const Config& config, int ranks, const std::strin
       training.load(checkpoint);
       state = TrainState::from_json(checkpoint.state());
     }
-    training.parallel->publish();
+    parallel_of(training).publish();
     Batch batch;
     while (state.step < last) {
       const int64_t step = state.step + 1;
-      const std::vector<int64_t> micro_batches =
-          training.parallel->micro_batches_of_step(training.num_micro_batches);
+      const std::vector<int64_t> micro_batches = training.own_micro_batches();
       auto micro_batch = micro_batches.begin();
-      training.runner->run(state, [&]() -> const Batch& {
+      training.role->step(state, [&]() -> const Batch& {
         batch = make_batch(config, step, *micro_batch++);
         return batch;
       });
@@ -207,10 +207,9 @@ TEST(Offload, ThePlanCountsTheBuffersInItsPlace) {
             TrainState training_state = first_state(config);
             Batch batch;
             for (int64_t step = 1; step <= 2; ++step) {
-              const std::vector<int64_t> micro_batches =
-                  training.parallel->micro_batches_of_step(training.num_micro_batches);
+              const std::vector<int64_t> micro_batches = training.own_micro_batches();
               auto micro_batch = micro_batches.begin();
-              training.runner->run(training_state, [&]() -> const Batch& {
+              training.role->step(training_state, [&]() -> const Batch& {
                 batch = make_batch(config, step, *micro_batch++);
                 return batch;
               });
@@ -265,10 +264,9 @@ TEST(Offload, OfSharesTakesLess) {
       training.model->initialize(1);
       TrainState state = first_state(config);
       Batch batch;
-      const std::vector<int64_t> micro_batches =
-          training.parallel->micro_batches_of_step(training.num_micro_batches);
+      const std::vector<int64_t> micro_batches = training.own_micro_batches();
       auto micro_batch = micro_batches.begin();
-      training.runner->run(state, [&]() -> const Batch& {
+      training.role->step(state, [&]() -> const Batch& {
         batch = make_batch(config, 1, *micro_batch++);
         return batch;
       });
@@ -298,7 +296,7 @@ TEST(Offload, NamesWhatADiskSpoilsAndLeavesNothing) {
   Batch batch;
   const auto step = [&] {
     int64_t micro_batch = 0;
-    training.runner->run(state, [&]() -> const Batch& {
+    training.role->step(state, [&]() -> const Batch& {
       batch = make_batch(config, state.step + 1, micro_batch++);
       return batch;
     });

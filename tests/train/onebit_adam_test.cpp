@@ -8,6 +8,7 @@
 #include "support/compression_definition.h"
 #include "train/compressed_training.h"
 #include "train/layouts/layout_case.h"
+#include "train/role_of.h"
 #include "train/virtual_ranks.h"
 
 namespace athanor::tests::onebit_adam_test {
@@ -46,9 +47,9 @@ DefinedRun define_onebit(const Config& config) {
                      loss_scale.scale);
       all.loss += done.loss;
       all.tokens += done.tokens;
-      training.parallel->finish();
+      parallel_of(training).finish();
       for (const auto& param : training.model->params())
-        of_rank[param.get()].push_back(to_floats(training.parallel->grad(*param)));
+        of_rank[param.get()].push_back(to_floats(parallel_of(training).grad(*param)));
     }
     double squares = 0.0;
     for (auto& [param, x] : of_rank) {

@@ -97,7 +97,7 @@ TEST(Parallel, AStepWhoseDataFailInTheMiddleIsRunAgain) {
       const int64_t step = state.step + 1;
       fails = step == 3 && !fails;
       const auto run_step = [&] {
-        return training.runner->run(state, [&]() -> const Batch& {
+        return training.role->step(state, [&]() -> const Batch& {
           EXPECT_LE(engine.arena.usage().current[static_cast<size_t>(Category::activations)], kIdsBytes)
               << "micro-batch " << micro_batch;
           if (fails && micro_batch == 2) throw IoError("data: the disk is gone", 5);

@@ -24,7 +24,7 @@ struct SavedRun {
 inline LayoutHooks going_on_from(const SavedRun& saved) {
   return {.begin = [&](Training& training, TrainState& state, World&) {
     training.load(Checkpoint::open(system_env(), saved.folder));
-    training.publish(saved.then);
+    training.role->publish(saved.then);
     state = saved.then;
   }};
 }

@@ -4,6 +4,7 @@
 
 #include "train/defined_sums.h"
 #include "train/layouts/layout_case.h"
+#include "train/role_of.h"
 #include "train/server_ranks.h"
 
 namespace athanor::tests::served_compression_test {
@@ -85,10 +86,11 @@ Floats define_one_after_the_other(const Config& config) {
       std::map<const Param*, const Param*> computed;
       for (size_t i = 0; i < now.model->params().size(); ++i)
         computed[now.model->params()[i].get()] = of.model->params()[i].get();
-      now.optimizer->step([&](Param& param) -> const Tensor& { return done.grads.at(computed.at(&param)); },
-                          {.update = ++update,
-                           .lr = schedule_of(config).at(step),
-                           .grad_scale = done.clip(config) / done.losses.tokens});
+      role_of(now).optimizer().step(
+          [&](Param& param) -> const Tensor& { return done.grads.at(computed.at(&param)); },
+          {.update = ++update,
+           .lr = schedule_of(config).at(step),
+           .grad_scale = done.clip(config) / done.losses.tokens});
     }
   Floats weights;
   for (const auto& param : now.model->params()) {

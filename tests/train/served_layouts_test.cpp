@@ -51,7 +51,7 @@ TEST(ServedLayouts, BytesAreThoseOfTheFormulas) {
       Config config = in_axes(uneven(family, "adamw"), axes);
       config.train.steps = 4;
       const auto check_bytes = [&](Training& training, TrainState&, World& world) {
-        const bool serves = training.server != nullptr;
+        const bool serves = training.role->serves();
         const ParallelConfig& p = config.parallel;
         const int64_t steps = config.train.steps, W = p.dp * p.cp, S = config.parameter_server.servers,
                       losses = 8 * static_cast<int64_t>(
@@ -67,7 +67,7 @@ TEST(ServedLayouts, BytesAreThoseOfTheFormulas) {
         const bool is_first = world.rank() == W;
         const int64_t bytes = serves ? (steps + 1) * W * (4 * with_values / S + 64 + (is_first ? losses : 0))
                                      : steps * (4 * buckets.total + 64 * S + losses);
-        const Traffic traffic = serves ? training.server->traffic() : training.client->traffic();
+        const Traffic traffic = training.groups().exchange->traffic();
         EXPECT_EQ(traffic.of(Collective::send).bytes, bytes) << text_of(axes) << " rank " << world.rank();
         EXPECT_EQ(traffic.total().bytes, bytes) << text_of(axes) << " rank " << world.rank();
       };

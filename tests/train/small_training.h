@@ -13,6 +13,7 @@
 #include "athanor/config/presets.h"
 #include "athanor/train/engine/setup.h"
 #include "support/engine.h"
+#include "train/role_of.h"
 
 namespace athanor::tests {
 
@@ -120,10 +121,9 @@ inline std::vector<StepResult> run_steps(Training& training, const Config& confi
   std::vector<StepResult> results;
   Batch batch;
   for (int64_t step = 1; step <= config.train.steps; ++step) {
-    const std::vector<int64_t> micro_batches =
-        training.parallel->micro_batches_of_step(training.num_micro_batches);
+    const std::vector<int64_t> micro_batches = training.own_micro_batches();
     auto micro_batch = micro_batches.begin();
-    results.push_back(training.runner->run(state, [&]() -> const Batch& {
+    results.push_back(training.role->step(state, [&]() -> const Batch& {
       batch = make_batch(config, step, *micro_batch++);
       return batch;
     }));
@@ -154,7 +154,7 @@ inline Outcome run(const Config& config, int ranks, int threads = 1,
     outcome.steps = run_steps(training, config, after_step);
     for (const auto& param : training.model->params()) {
       std::vector<float> values(static_cast<size_t>(param->numel()));
-      training.parallel->load(*param, values.data());
+      parallel_of(training).load(*param, values.data());
       outcome.weights.insert(outcome.weights.end(), values.begin(), values.end());
     }
   });

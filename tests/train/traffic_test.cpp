@@ -82,10 +82,9 @@ StepTraffic step_traffic(const Config& config, int ranks) {
     for (int64_t step = 1; step <= 2; ++step) {
       group.barrier("what was started is done");
       const Traffic before = group.traffic();
-      const std::vector<int64_t> micro_batches =
-          training.parallel->micro_batches_of_step(training.num_micro_batches);
+      const std::vector<int64_t> micro_batches = training.own_micro_batches();
       auto micro_batch = micro_batches.begin();
-      training.runner->run(state, [&]() -> const Batch& {
+      training.role->step(state, [&]() -> const Batch& {
         batch = make_batch(config, step, *micro_batch++);
         return batch;
       });

@@ -6,6 +6,7 @@
 
 #include "athanor/comm/tree.h"
 #include "athanor/train/verify/verify.h"
+#include "train/role_of.h"
 #include "train/small_training.h"
 
 namespace athanor::tests {
@@ -42,14 +43,14 @@ inline Accumulated compute_micro_batch_of(const Config& config, const Model& mod
 inline Accumulated accumulate(Training& training, const Config& config, int64_t step,
                               const LeafRange& micro_batches, double loss_scale = 1.0) {
   Accumulated sums;
-  training.parallel->begin_step({.num_micro_batches = micro_batches.second - micro_batches.first});
+  parallel_of(training).begin_step({.num_micro_batches = micro_batches.second - micro_batches.first});
   for (int64_t micro_batch = micro_batches.first; micro_batch < micro_batches.second; ++micro_batch) {
     const Accumulated done =
         compute_micro_batch_of(config, *training.model, training.arena, step, micro_batch,
                                micro_batch - micro_batches.first, loss_scale);
     sums.loss += done.loss;
     sums.tokens += done.tokens;
-    training.parallel->end_micro_batch();
+    parallel_of(training).end_micro_batch();
   }
   return sums;
 }

@@ -63,8 +63,7 @@ class ParameterServer {
   const Tensor& grad(const Param& param) const {
     return shard_.grad(param);
   }                                                     // of this server's shard, in the last step
-  void finish() { finish_answers(); }                   // waits until workers have received all answers
-  Traffic traffic() const { return world_.traffic(); }  // of this rank
+  void finish() { finish_answers(); }  // waits until workers have received all answers
   void rehearse();  // the sums of a step without workers, for the memory plan on the null device
 
  private:

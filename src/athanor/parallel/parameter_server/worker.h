@@ -42,8 +42,7 @@ class ServerClient final : public Gradients {
   void start();
   // Call on all workers, when the servers expect it (ServerSettings::balance_every).
   void share_micro_batches(std::vector<int64_t> counts) override;
-  void settle() { values_.settle(); }                   // waits for all parameters
-  Traffic traffic() const { return world_.traffic(); }  // of this rank
+  void settle() { values_.settle(); }  // waits for all parameters
   AnswerHeader exchange(PushHeader push, double max_grad_norm, std::span<double> losses);
 
  private:

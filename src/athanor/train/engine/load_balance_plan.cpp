@@ -13,14 +13,12 @@ namespace athanor::train::engine {
 PlannedShares::PlannedShares(const Training& training, int64_t micro_batches_of_step) : training_(training) {
   const Layout& layout = training.layout();
   const int parts = layout.cp;
-  if (layout.shares != Shares::by_speed || !training.parallel) return;
+  if (layout.shares != Shares::by_speed || layout.servers > 0) return;
   const Group& sharing = *training.groups().balance;
   const int units = layout.replica_group_ranks();
   const int unit = balance_units(layout, sharing.size())[static_cast<size_t>(sharing.rank())];
   if (units == 1) return;
-  const auto [first_micro_batch, last_micro_batch] =
-      training.parallel->summed_micro_batches(micro_batches_of_step);
-  const int64_t micro_batches = last_micro_batch - first_micro_batch,
+  const int64_t micro_batches = training.role->summed_micro_batches(micro_batches_of_step),
                 part = training.groups().dense.sum->rank() % parts;
   MicroBatchShares shares(*training.groups().dense.sum, parts);
   const auto consider = [&](int64_t before) {
@@ -47,7 +45,7 @@ PlannedShares::PlannedShares(const Training& training, int64_t micro_batches_of_
 }
 
 void PlannedShares::use(size_t i) const {
-  training_.gradients()->share_micro_batches(counts_.at(i));
+  training_.role->gradients()->share_micro_batches(counts_.at(i));
 }
 
 }  // namespace athanor::train::engine

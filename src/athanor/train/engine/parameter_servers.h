@@ -10,9 +10,13 @@
 #include <vector>
 
 #include "athanor/config/config.h"
+#include "athanor/layout/layout.h"
+#include "athanor/parallel/parameter_server/protocol.h"
 #include "athanor/parallel/parameter_server/push_log.h"
 
 namespace athanor::train::engine {
+
+ServerSettings server_settings(const Config& config, const Layout& layout, int64_t num_channels);
 
 // Whether a global barrier follows the step: after steps that are saved or evaluated, and after the last one.
 bool is_commit(const Config& config, int64_t step);

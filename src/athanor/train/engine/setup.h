@@ -5,7 +5,8 @@
 //   Groups groups(layout, world);
 //   Training training(config, layout, groups, arena, {.num_channels = 1});   // declared, nothing allocated
 //   training.allocate();                                                   // then initialize() or load()
-//   training.runner->run(state, next_batch);
+//   training.role->publish(state);
+//   training.role->step(state, next_batch);
 //   evaluate_channels(training.held_out_passes(), arena, channels, *groups.data, {});
 //
 // The config must be resolved (config/presets.h). Errors: ConfigError. Thread rule: one thread. The groups outlive the
@@ -18,17 +19,10 @@
 
 #include "athanor/checkpoint/checkpoint.h"
 #include "athanor/config/config.h"
-#include "athanor/layout/groups.h"
-#include "athanor/layout/layout.h"
 #include "athanor/models/sharding.h"
-#include "athanor/parallel/compression/onebit_adam.h"
 #include "athanor/parallel/expert/expert_parallel.h"
-#include "athanor/parallel/parameter_server/server.h"
-#include "athanor/parallel/parameter_server/worker.h"
-#include "athanor/train/engine/offload.h"
-#include "athanor/train/engine/parameter_servers.h"
 #include "athanor/train/engine/replica_groups.h"
-#include "athanor/train/engine/step.h"
+#include "athanor/train/engine/role.h"
 
 namespace athanor::train::engine {
 
@@ -44,69 +38,43 @@ struct TrainingOptions {
 struct Training {
   Training(const Config& config, const Layout& layout, const Groups& groups, Arena& arena,
            const TrainingOptions& options);
-  const Layout& layout() const { return layout_; }
-  const Groups& groups() const { return groups_; }
-  int64_t summed_micro_batches() const;  // how many of a step its gradients sum over; after allocate()
+  const Layout& layout() const { return declared_.layout; }
+  const Groups& groups() const { return declared_.groups; }
   // Overrides PassOptions::pack_weights: for a memory plan that simulates fewer micro-batches than the step has.
-  void pack_weights(bool once_a_step) { step_options_.pass.pack_weights = once_a_step; }
-  // Allocates parameters, optimizer state and gradient buckets; offloaded ones in files made by `env`.
+  void pack_weights(bool once_a_step) { declared_.step.pass.pack_weights = once_a_step; }
+  // Allocates parameters, optimizer state and gradient buckets; offloaded ones in files made by `env`. Then there is a
+  // role.
   void allocate(Env& env = system_env());
-  // Whether this rank owns the parameter's values, so that it initializes, saves and loads them. With parameter
-  // servers a worker owns only buffers (Param::is_state), a server everything else.
-  bool keeps(const Param& param) const { return client ? param.is_state() : !server || !param.is_state(); }
-  void initialize(uint64_t seed);         // draws the parameters that it keeps
-  void publish(const TrainState& state);  // collective: every rank gets the values that the others have set
-  void rehearse();  // of a server: the sums of a step without workers, for the memory plan
-  void settle();    // at the end, with servers: waits for outstanding pushes and pulls
+  void initialize(uint64_t seed);                  // draws the parameters that the role keeps
   std::vector<int64_t> own_micro_batches() const;  // numbers of this rank's micro-batches in a step
-  Gradients* gradients() const;                    // of this rank; null on parameter servers
   // Whether a forward pass is a collective, so that all ranks must run equally many (ZeRO stage 3, ep).
-  bool needs_equal_passes() const { return parallel_options_.stage == 3 || exchange_; }
+  bool needs_equal_passes() const { return declared_.parallel.stage == 3 || exchange_; }
   HeldOutPasses held_out_passes() const;
   // This rank's slices of weights and optimizer state as the logical tensors of a checkpoint: "model.NAME",
   // "adam.m.NAME", ...
   std::vector<NamedTensor> tensors() const;
-  std::string prefix()
-      const;  // of the names of this rank's own tensors ("replica.1." with local SGD), else ""
+  // Of the names of this rank's own tensors ("replica.1." with local SGD), else "".
+  std::string prefix() const { return replica_prefix(role->outer()); }
   void load(const Checkpoint& checkpoint);  // reads all of tensors()
 
-  Dtype compute;
-  int64_t num_micro_batches;
+  const Dtype compute;
+  const int64_t num_micro_batches;
   Arena& arena;
+  const std::unique_ptr<Model> model;
   std::unique_ptr<HostMemory> host;  // pinned host memory; null: nothing is offloaded to the host
-  std::unique_ptr<Model> model;
-  std::unique_ptr<Optimizer> optimizer;
-  std::unique_ptr<DataParallel> parallel;        // null with parameter servers
-  std::unique_ptr<ServerClient> client;          // set on workers of parameter servers
-  std::unique_ptr<ParameterServer> server;       // set on parameter servers
-  std::unique_ptr<ActivationStore> activations;  // activation offload; null: activations stay in memory
-  std::unique_ptr<PipelineRunner> pipeline;      // null on parameter servers
-  std::unique_ptr<OuterSync> outer;              // outer steps of local SGD; null: without
-  std::unique_ptr<Steps> runner;                 // null on parameter servers
 
  private:
   void split_tensors(const Sharding& sharding);  // tp
   void split_experts();                          // ep
   void split_sequences();                        // cp
   void split_layers();                           // pp
-  DataParallelRanks data_parallel_ranks() const;
-  void allocate_served();
-  void make_pipeline();
-  std::vector<Optimizer::State> states_of_optimizer() const;
-  std::vector<ExchangeState> exchange_states() const;
 
-  Config config_;
-  Layout layout_;
-  const Groups& groups_;
-  bool is_server_;
-  ServerLogs logs_;
-  OuterOptions outer_options_;
-  OneBitAdam* onebit_ = nullptr;  // `optimizer` if it is 1-bit Adam, else null
-  OptimizerOptions optimizer_options_;
+  Declared declared_;
   std::unique_ptr<ExpertParallel> exchange_;
-  DataParallelOptions parallel_options_;
   std::unique_ptr<ContextParallel> context_;
-  StepOptions step_options_;
+
+ public:
+  std::unique_ptr<Role> role;  // declared last, so destroyed first
 };
 
 // Whether a rank packs its weights once a step: train.pack_weights is set, and a step of `micro_batches` micro-batches on

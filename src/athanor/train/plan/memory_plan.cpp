@@ -33,7 +33,7 @@ void run_steps(Training& training, const Config& config, const PlannedShares& sh
     if (step >= 2) shares.use(step / 2 - 1);
     const std::vector<int64_t> micro_batches = training.own_micro_batches();
     auto micro_batch = micro_batches.begin();
-    training.runner->run(state, [&]() -> const Batch& {
+    training.role->step(state, [&]() -> const Batch& {
       batch.num_sequences = std::min(micro, config.train.global_batch_size - *micro_batch++ * micro);
       batch.seq_len = length;
       if (config.data.document_mask)
@@ -157,8 +157,8 @@ MemoryPlan plan_memory(const PlanRequest& request) {
     if (trains)
       run_steps(training, config, shares);
     else
-      training.rehearse();
-    left_out *= trains ? training.gradients()->buffer_bytes() : 0;
+      training.role->rehearse();
+    left_out *= trains ? training.role->gradients()->buffer_bytes() : 0;
     if (training.host) plan.host_bytes = training.host->arena.usage().peak_total;
   } catch (const OverLimit&) {
     plan.complete = false;

@@ -25,7 +25,7 @@ ServerLogs open_schedule(const Config& config, int server, Env& env, const std::
   return logs;
 }
 
-bool serve_steps(ParameterServer& server, int64_t steps, TrainState& state,
+bool serve_steps(Role& server, int64_t steps, TrainState& state,
                  const std::function<void(bool stop)>& served) {
   bool stop = false;
   while (state.step < steps && !stop) {

@@ -2,10 +2,10 @@
 // pushes that it applied.
 //
 //   std::optional<PushLog> log;
-//   training.serve(places, open_schedule(config, places.peers().rank(), env, run.file("schedule"), state.step, log));
-//   const bool stopped = serve_steps(*training.server, config.train.steps, state, [&](bool stop) { ... save ... });
+//   const ServerLogs logs = open_schedule(config, server, env, run.file("schedule"), state.step, log);
+//   const bool stopped = serve_steps(*training.role, config.train.steps, state, [&](bool stop) { ... save ... });
 //
-// Errors: ConfigError where parameter_server.replay has no file of this server; those of ParameterServer::serve(). Thread rule:
+// Errors: ConfigError where parameter_server.replay has no file of this server; those of Role::serve(). Thread rule:
 // one thread.
 #pragma once
 
@@ -14,8 +14,7 @@
 #include <string>
 
 #include "athanor/base/file.h"
-#include "athanor/parallel/parameter_server/server.h"
-#include "athanor/train/engine/parameter_servers.h"
+#include "athanor/train/engine/role.h"
 #include "athanor/train/run/state.h"
 
 namespace athanor::train::run {
@@ -27,7 +26,7 @@ ServerLogs open_schedule(const Config& config, int server, Env& env, const std::
 
 // Serves until step `steps` (returns false) or until a worker asks to stop (returns true). Calls served(stop) after
 // every global barrier of the workers.
-bool serve_steps(ParameterServer& server, int64_t steps, TrainState& state,
+bool serve_steps(Role& server, int64_t steps, TrainState& state,
                  const std::function<void(bool stop)>& served);
 
 }  // namespace athanor::train::run

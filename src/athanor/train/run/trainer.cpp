@@ -180,14 +180,14 @@ void Trainer::load_state() {
   } else if (!config_.train.init_from.empty()) {
     agree_on_weights(io_.env, group_, config_.train.init_from);
     const WeightsPath weights = load_params(io_.env, config_.train.init_from, *training_->model,
-                                            [this](const Param& param) { return training_->keeps(param); });
+                                            [this](const Param& param) { return training_->role->keeps(param); });
     for (const std::string& line : weights.skipped) recorder_->warning(line);
     check_state("train.init_from '" + config_.train.init_from + "'");
     recorder_->message("weights from " + config_.train.init_from);
   } else {
     training_->initialize(config_.train.seed);
   }
-  training_->publish(state_);
+  training_->role->publish(state_);
 }
 
 void Trainer::check_state(const std::string& what) {
@@ -324,7 +324,7 @@ void Trainer::loop() {
       if (stop || saves_.is_due(state_.step)) save(/*is_last=*/stop || state_.step == config_.train.steps);
       renew_report(0.0);
     };
-    if (serve_steps(*training_->server, config_.train.steps, state_, save_due))
+    if (serve_steps(*training_->role, config_.train.steps, state_, save_due))
       report_.status = "interrupted";
     return;
   }
@@ -344,7 +344,7 @@ void Trainer::loop() {
     if (io_.profiler != nullptr) queue_->set_meter(&io_.profiler->meter);
     const double start = io_.clock();
     const StepResult result =
-        training_->runner->run(state_, [&]() -> const Batch& { return loader->next(); });
+        training_->role->step(state_, [&]() -> const Batch& { return loader->next(); });
     const double seconds = io_.clock() - start;
     if (state_.step == first_step) {
       report_.first_step_seconds = process_age_seconds();
@@ -456,7 +456,7 @@ TrainReport Trainer::run() {
     validate_now(config_.train.initial_eval_tokens, nullptr);
   write_report("running");
   loop();
-  training_->settle();
+  training_->role->settle();
   keeper_.settle(config_.checkpoint.keep, *recorder_);
   if (saved_step_ == state_.step && group_.rank() == 0)
     report_.digest = Checkpoint::open(io_.env, keeper_.checkpoint()).digest();

@@ -48,13 +48,13 @@ class VerifiedRank {
     for (const NamedTensor& part : training.tensors())
       if (is_weight(part)) gathered_.first_weights.put(part);
     TrainState state = first_state(config_);
-    training.publish(state);
+    training.role->publish(state);
     if (hooks_.begin) hooks_.begin(training, state, world_);
-    if (training.server)
+    if (training.role->serves())
       serve(training, state);
     else
       train(training, state, read, run);
-    training.settle();
+    training.role->settle();
     if (hooks_.end) hooks_.end(training, state, world_);
     for (const NamedTensor& part : training.tensors())
       (is_weight(part) ? gathered_.weights : gathered_.state).put(part);
@@ -74,7 +74,7 @@ class VerifiedRank {
     for (int64_t step = state.step + 1; step <= steps_; ++step) {
       const std::vector<int64_t> micro_batches = training.own_micro_batches();
       auto micro_batch = micro_batches.begin();
-      const StepResult done = training.runner->run(state, [&]() -> const Batch& {
+      const StepResult done = training.role->step(state, [&]() -> const Batch& {
         read(step, *micro_batch++, batch);
         return batch;
       });
@@ -83,23 +83,24 @@ class VerifiedRank {
         run.grad_norms.push_back(done.grad_norm);
         if (done.experts) run.experts.push_back(*done.experts);
       }
-      if (step == 1 && training.parallel)
-        gather_gradients(training, [&](Param& param) { return training.parallel->grad(param); });
+      if (step == 1) gather_gradients(training);
       if (hooks_.after_step) hooks_.after_step(training, state, world_);
     }
   }
 
   void serve(Training& training, TrainState& state) {
-    serve_steps(*training.server, steps_, state, [&](bool) {
-      if (state.step == 1)
-        gather_gradients(training, [&](Param& param) { return training.server->grad(param); });
+    serve_steps(*training.role, steps_, state, [&](bool) {
+      if (state.step == 1) gather_gradients(training);
     });
   }
 
-  void gather_gradients(const Training& training, const std::function<Tensor(Param&)>& grad_of) {
+  void gather_gradients(const Training& training) {
     std::vector<NamedTensor> parts;
-    for (const auto& param : training.model->params())
-      if (!param->is_state()) add_slices(parts, own_ + "gradient", *param, {grad_of(*param)});
+    for (const auto& param : training.model->params()) {
+      if (param->is_state()) continue;
+      if (const Tensor* grad = training.role->grad(*param))
+        add_slices(parts, own_ + "gradient", *param, {*grad});
+    }
     for (const NamedTensor& part : parts) gathered_.gradients.put(part);
   }
 
