@@ -116,6 +116,46 @@ TEST_F(ParamTest, ACutThatCannotBeIsRefused) {
               HasSubstr("has memory already"));
 }
 
+// What plans and checkpoints read of a parameter: no arena, no queue, no device.
+TEST(ParamSpecTest, IsCutAndSlicedWithoutMemory) {
+  const ParamSpec declared("w", {10, 12}, Init::normal(1.0));
+  ParamSpec part = declared;
+  EXPECT_EQ(part, declared);
+  part.shard({.dim = 0, .axis = "tp", .rank = 2, .size = 4});  // rows by three: [6, 9)
+  part.shard({.dim = 1, .axis = "ep", .rank = 1, .size = 3});  // columns [4, 8)
+  EXPECT_NE(part, declared);
+  EXPECT_EQ(part.whole_shape(), declared.shape());
+  EXPECT_EQ(part.shape(), (Shape{3, 4}));
+  EXPECT_EQ(part.box(), (Box{{6, 4}, {3, 4}}));
+  EXPECT_FALSE(part.is_padded());
+  EXPECT_EQ(part.part(0).rank, 2);
+  EXPECT_EQ(part.part(1).size, 3);
+  EXPECT_THAT(part.boxes({2, 11}),  // the end of a row, a row, the start of a row
+              ElementsAre(Box{{6, 6}, {1, 2}}, Box{{7, 4}, {1, 4}}, Box{{8, 4}, {1, 3}}));
+  ParamSpec last = declared;
+  last.shard({.dim = 0, .axis = "tp", .rank = 3, .size = 4});  // one row, and two of padding
+  EXPECT_TRUE(last.is_padded());
+  EXPECT_EQ(last.unpadded({6, 36}).first, 6);
+  EXPECT_EQ(last.unpadded({6, 36}).last, 12);
+  EXPECT_THAT(last.boxes({6, 36}), ElementsAre(Box{{9, 6}, {1, 6}}));
+  EXPECT_THAT(last.boxes({12, 36}), ElementsAre());
+  EXPECT_THAT(message_of([&] { last.shard({.dim = 1, .size = 5}); }), HasSubstr("does not divide by 5"));
+}
+
+// The storage of a specification of its own; a Param is both.
+TEST_F(ParamTest, StorageFollowsItsSpecification) {
+  ParamSpec spec("w", {4, 6}, Init::normal(1.0));
+  spec.shard({.dim = 1, .axis = "tp", .rank = 1, .size = 2});
+  ParamStorage storage(spec);
+  storage.allocate(engine.arena, Dtype::f32, false);
+  storage.initialize(3);
+  Param param("w", {4, 6}, Init::normal(1.0));
+  param.shard(spec.shards()[0]);
+  EXPECT_EQ(param.spec(), spec);
+  EXPECT_EQ(&param.spec(), &static_cast<const ParamSpec&>(param));
+  EXPECT_EQ(initial(param, 3), to_floats(storage.value()));
+}
+
 TEST_F(ParamTest, OfCopiesTheFirstOnEveryAxisSpeaks) {
   for (const int tp : {0, 1})
     for (const int cp : {0, 1}) {
@@ -130,7 +170,7 @@ TEST_F(ParamTest, ValuesAreTheMasterRounded) {
   Param param("w", {3}, Init::zeros());
   param.allocate(engine.arena, Dtype::bf16, /*with_master=*/true);
   const std::vector<float> exact = {1.0f, 1.001f, -3.14159f};
-  param.store(exact.data());
+  param.store_whole(exact.data());
   std::vector<float> loaded(3);
   param.load(loaded.data());
   EXPECT_EQ(loaded, exact);  // of the master
@@ -138,7 +178,7 @@ TEST_F(ParamTest, ValuesAreTheMasterRounded) {
               ElementsAre(1.0f, 1.0f, -3.140625f));  // seven bits and the hidden one
   Param alone("v", {3}, Init::zeros());
   alone.allocate(engine.arena, Dtype::bf16, /*with_master=*/false);
-  alone.store(exact.data());
+  alone.store_whole(exact.data());
   alone.load(loaded.data());
   EXPECT_THAT(loaded, ElementsAre(1.0f, 1.0f, -3.140625f));
 }
@@ -215,11 +255,11 @@ TEST_F(ParamTest, RowsThatAreKnownNeedNoClearing) {
 // As ZeRO keeps a range of it; the whole comes and goes.
 TEST_F(ParamTest, APartThatIsKeptAsksForTheWhole) {
   struct Source final : ValueSource {
-    void need(const Param& param) override {
+    void need(const ParamStorage& param) override {
       ++needed;
-      const_cast<Param&>(param).set_value(whole);
+      const_cast<ParamStorage&>(param).set_value(whole);
     }
-    void changed(const Param&) override { ++changes; }
+    void changed(const ParamStorage&) override { ++changes; }
     Tensor whole;
     int needed = 0, changes = 0;
   } source;
@@ -236,7 +276,7 @@ TEST_F(ParamTest, APartThatIsKeptAsksForTheWhole) {
   EXPECT_EQ(source.needed, 0);
   EXPECT_THAT(to_floats(param.value()), ElementsAre(4, 4, 4, 4, 4, 4));
   EXPECT_EQ(source.needed, 1);
-  param.store(std::vector<float>{0, 1, 2, 3, 4, 5}.data());
+  param.store_whole(std::vector<float>{0, 1, 2, 3, 4, 5}.data());
   EXPECT_EQ(source.changes, 2);
   std::vector<float> two(2);
   param.read_master(1, 2, two.data());

@@ -87,7 +87,7 @@ struct TapeTest : ::testing::Test {
   Weight& weight(const std::string& name, const std::vector<float>& of) {
     params.push_back(std::make_unique<Param>(name, Shape{static_cast<int64_t>(of.size())}, Init::zeros()));
     params.back()->allocate(engine.arena, Dtype::f32, false);
-    params.back()->store(of.data());
+    params.back()->store_whole(of.data());
     Weight& use = params.back()->add_use(name);
     use.set_grad(zeros(engine.arena, params.back()->shape(), Dtype::f32, Category::gradients));
     return use;

@@ -28,7 +28,7 @@ struct Rooted : Module {
     // Norms begin as ones and biases as zeros, which would hide whether they are used.
     for (const auto& param : params())
       if (!param->is_matrix() && !param->is_state())
-        param->store(to_floats(engine.random(param->shape(), param->name())).data());
+        param->store_whole(to_floats(engine.random(param->shape(), param->name())).data());
   }
   const Param& param(const std::string& name) const {
     for (const auto& each : params())

@@ -106,7 +106,7 @@ TEST(Module, WhatIsNotKeptIsDeclaredStill) {
                                               "blocks.1.down.weight", "blocks.1.level"));
   EXPECT_THAT(root.uses(), ElementsAre("blocks.1.up", "blocks.1.up", "blocks.1.down", "head"));
   int declared = 0;
-  root.for_each_declared([&](const Param&) { ++declared; });
+  root.for_each_declared([&](const ParamSpec&) { ++declared; });
   EXPECT_EQ(declared, 9);
 }
 

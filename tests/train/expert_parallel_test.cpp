@@ -98,7 +98,8 @@ TEST(ExpertParallel, RanksMayHaveAnyNumberOfTokens) {
         }
         std::vector<NamedTensor> parts;
         for (Weight* weight : layer.weights())
-          if (is_expert(*weight)) add_slices(parts, "gradient", weight->param(), {weight->grad()});
+          if (is_expert(*weight))
+            add_slices(parts, "gradient", weight->param(), weight->param().range(), {weight->grad()});
         for (const NamedTensor& part : parts) gathered.put(part);
       });
       const WholeTensors whole = gathered.whole();

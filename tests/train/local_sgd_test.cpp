@@ -104,7 +104,7 @@ DefinedRun define_local_sgd(const Config& config) {
         w[i] -= static_cast<float>(config.local_sgd.outer_lr) * (mean + mu * u[i]);
       }
       for (const auto& replica_group : replica_groups)
-        replica_group->training.model->params()[p]->store(w.data());
+        replica_group->training.model->params()[p]->store_whole(w.data());
     }
   }
   return run;

@@ -119,7 +119,7 @@ DefinedRun define_onebit(const Config& config) {
         master[i] -= lr * static_cast<float>(double{state.m[i]} / c1 /
                                              (std::sqrt(double{state.v[i]} / c2) + config.optimizer.eps));
       }
-      const_cast<Param*>(param)->store(master.data());
+      const_cast<Param*>(param)->store_whole(master.data());
     }
     ++step;
   }

@@ -1,10 +1,12 @@
-// Tensor and expert parallelism as a parameter sees them: which part of it this rank has.
+// Tensor and expert parallelism, and ZeRO, as a parameter sees them: which part of it this rank has.
 //
 //   param.shard({.dim = 0, .axis = "tp", .rank = 1, .size = 4});   // the second quarter of its rows
+//   FlatRange{100, 200}                                            // 100 elements of that quarter
 //
 // Thread rule: plain data.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "athanor/base/namespaces.h"
@@ -21,6 +23,12 @@ struct Shard {
   int copy = 0, copies = 1;
   bool partial = false;  // gradients of the replicas are partial: they are summed once per step
   friend bool operator==(const Shard&, const Shard&) = default;
+};
+
+// Elements [first, last) of a flattened tensor.
+struct FlatRange {
+  int64_t first = 0, last = 0;
+  int64_t count() const { return last - first; }
 };
 
 }  // namespace athanor::autograd

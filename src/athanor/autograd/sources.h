@@ -2,8 +2,8 @@
 // gradient slot before each use, and is told when a gradient is complete.
 //
 //   class Shards : public ValueSource {
-//     void need(const Param& param) override;      // all-gather param's value
-//     void changed(const Param& param) override;   // the optimizer has overwritten this rank's shard
+//     void need(const ParamStorage& param) override;      // all-gather param's value
+//     void changed(const ParamStorage& param) override;   // the optimizer has overwritten this rank's shard
 //   };
 //
 // Thread rule: that of the Param.
@@ -15,23 +15,17 @@
 
 namespace athanor::autograd {
 
-class Param;
+class ParamStorage;
 class Weight;
-
-// Elements [first, last) of a flattened tensor.
-struct FlatRange {
-  int64_t first = 0, last = 0;
-  int64_t count() const { return last - first; }
-};
 
 // Provides parameter values (ZeRO).
 class ValueSource {
  public:
   virtual ~ValueSource() = default;
-  virtual void need(const Param& param) = 0;     // makes the full value available (unshard)
-  virtual void changed(const Param& param) = 0;  // told when this rank's shard was overwritten
+  virtual void need(const ParamStorage& param) = 0;     // makes the full value available (unshard)
+  virtual void changed(const ParamStorage& param) = 0;  // told when this rank's shard was overwritten
   // An offloaded shard, loaded into memory. Valid until the next call for another parameter.
-  virtual Tensor kept(const Param& param);
+  virtual Tensor kept(const ParamStorage& param);
 };
 // Provides gradient slots and reduces the gradients in them.
 class GradSource {
@@ -47,8 +41,8 @@ class GradSource {
 class MasterStore {
  public:
   virtual ~MasterStore() = default;
-  virtual void write_master(const Param& param, const float* values) = 0;
-  virtual void read_master(const Param& param, int64_t first, int64_t count, float* values) const = 0;
+  virtual void write_master(const ParamStorage& param, const float* values) = 0;
+  virtual void read_master(const ParamStorage& param, int64_t first, int64_t count, float* values) const = 0;
 };
 
 }  // namespace athanor::autograd

@@ -16,7 +16,7 @@ namespace {
 constexpr const char* kConfigName = "config.resolved.toml";
 const std::string kPrefix = "model.";
 
-void check_shape(const std::string& path, const Param& param, const Shape& found) {
+void check_shape(const std::string& path, const ParamSpec& param, const Shape& found) {
   const Shape& expected = param.whole_shape();
   if (found == expected) return;
   const bool vocabulary = found.dims() == 2 && expected.dims() == 2 && found[1] == expected[1] &&
@@ -36,13 +36,13 @@ struct Source {
   std::function<void(const std::string&, float*)> read;
 };
 
-void fill(const Source& source, Model& model, const std::function<bool(const Param&)>& wanted = {}) {
+void fill(const Source& source, Model& model, const std::function<bool(const ParamSpec&)>& wanted = {}) {
   std::set<std::string> left(source.names.begin(), source.names.end());
   for (const auto& param : model.params()) {
     check(left.erase(param->name()) == 1, "'{}': the tensor '{}' is missing", source.path, param->name());
     check_shape(source.path, *param, source.shape_of(param->name()));
   }
-  model.for_each_declared([&](const Param& param) { left.erase(param.name()); });  // some are on other ranks
+  model.for_each_declared([&](const ParamSpec& p) { left.erase(p.name()); });  // some are on other ranks
   check(left.empty(), "'{}': got the tensor '{}', which this model has not", source.path,
         left.empty() ? "" : *left.begin());
   for (const auto& param : model.params()) {
@@ -147,7 +147,7 @@ LoadedModel load_model(Env& env, const std::string& path, Arena& arena, std::opt
 }
 
 WeightsPath load_params(Env& env, const std::string& path, Model& model,
-                        const std::function<bool(const Param&)>& wanted) {
+                        const std::function<bool(const ParamSpec&)>& wanted) {
   return with_weights(env, path, [&](const WeightsPath& weights) {
     if (weights.kind == WeightsPath::Kind::checkpoint) {
       const Checkpoint checkpoint = Checkpoint::open(env, weights.path);

@@ -51,6 +51,6 @@ LoadedModel load_model(Env& env, const std::string& path, Arena& arena, std::opt
 // Reads the weights of an allocated model: the parameters for which `wanted` is true; all, if it is empty. Every tensor
 // must exist with the model's shape, and none may be left over. Returns where the weights were found.
 WeightsPath load_params(Env& env, const std::string& path, Model& model,
-                        const std::function<bool(const Param&)>& wanted = {});
+                        const std::function<bool(const ParamSpec&)>& wanted = {});
 
 }  // namespace athanor::models

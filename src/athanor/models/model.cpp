@@ -115,7 +115,7 @@ std::vector<KvCache> Model::make_caches(int64_t capacity) const {
 
 int64_t Model::num_params() const {
   int64_t sum = 0;
-  for_each_declared([&](const Param& param) {
+  for_each_declared([&](const ParamSpec& param) {
     if (!param.is_state()) sum += param.whole_shape().numel();
   });
   return sum;
@@ -124,7 +124,7 @@ int64_t Model::num_params() const {
 double Model::flops_per_token(int64_t seq_len) const {
   // A lookup is no matrix product, so uses as an embedding do not count.
   double in_products = static_cast<double>(head().param().whole_shape().numel());
-  for_each_declared([&](const Param& param) {
+  for_each_declared([&](const ParamSpec& param) {
     if (param.is_matrix() && param.name().rfind("blocks.", 0) == 0)
       in_products += static_cast<double>(param.whole_shape().numel()) * part_used_by_a_token(param);
   });

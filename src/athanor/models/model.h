@@ -68,7 +68,7 @@ class Model : public Module {
  protected:
   RopeTable rope_;  // set by allocate() if uses_rope()
   virtual bool uses_rope() const = 0;
-  virtual double part_used_by_a_token(const Param&) const { return 1.0; }
+  virtual double part_used_by_a_token(const ParamSpec&) const { return 1.0; }
 
  private:
   Var start(Tape& tape, const Tensor& ids, int64_t first_position) const;

@@ -36,7 +36,7 @@ void Module::keep_uses(const std::function<bool(const std::string& module)>& her
   top.params_ = std::move(kept);
 }
 
-void Module::for_each_declared(const std::function<void(const Param&)>& visit) const {
+void Module::for_each_declared(const std::function<void(const ParamSpec&)>& visit) const {
   for (const auto* params : {&root().params_, &root().elsewhere_})
     for (const auto& param : *params) visit(*param);
 }

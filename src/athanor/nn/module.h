@@ -51,8 +51,8 @@ class Module {
   // Keeps the uses in modules for which `here` is true, and the parameters that still have a use. The others belong to
   // another rank: they stay declared, but get no memory on this one.
   void keep_uses(const std::function<bool(const std::string& module)>& here);
-  void for_each_declared(
-      const std::function<void(const Param&)>& visit) const;  // on this rank or another, in any order
+  // On this rank or another, in any order.
+  void for_each_declared(const std::function<void(const ParamSpec&)>& visit) const;
 
   // Called by the module itself, or by a parent that declares parameters under the module's name.
   Weight& declare(const std::string& name, const Shape& shape, Init init);

@@ -41,7 +41,7 @@ struct Embedding {
     }
     return y;
   }
-  static Tensor local_ids(const Tensor& ids, const Param& table) {
+  static Tensor local_ids(const Tensor& ids, const ParamSpec& table) {
     if (table.part(0).size == 1) return ids;
     Tensor local = empty_like(ids);
     if (ids.queue().device() == Device::null) return local;

@@ -43,7 +43,7 @@ struct LinearCrossEntropy {
     check(w.dim(-1) == width, "cross_entropy: x {} must end in the columns of '{}' {}", x.shape(),
           head.param().name(), w.shape());
     check(targets.numel() == tokens, "cross_entropy: got {} targets for {} tokens", targets.numel(), tokens);
-    const Param& param = head.param();
+    const ParamSpec& param = head.param();
     check(0 < classes && classes <= param.whole_shape()[0], "cross_entropy: {} classes of {} rows", classes,
           param.whole_shape()[0]);
     check(

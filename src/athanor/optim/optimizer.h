@@ -73,7 +73,7 @@ class Optimizer {
   virtual void update(std::span<const OptimizerPiece> pieces, const GradOfPiece& grad,
                       const OptimizerStep& step) const = 0;
   const OptimizerOptions& options() const { return options_; }
-  float weight_decay_of(const Param& param) const {
+  float weight_decay_of(const ParamSpec& param) const {
     return param.is_matrix() ? static_cast<float>(options_.weight_decay) : 0.0f;
   }
 

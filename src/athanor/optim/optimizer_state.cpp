@@ -157,11 +157,12 @@ void OptimizerState::write(size_t param, size_t state, const float* values, int6
   });
 }
 
-void OptimizerState::write_master(const Param& param, const float* values) {
+void OptimizerState::write_master(const ParamStorage& param, const float* values) {
   write(index_of_.at(&param), master_state(), values, param.range().count());
 }
 
-void OptimizerState::read_master(const Param& param, int64_t first, int64_t count, float* values) const {
+void OptimizerState::read_master(const ParamStorage& param, int64_t first, int64_t count,
+                                 float* values) const {
   read(index_of_.at(&param), master_state(), first, count, values);
 }
 

@@ -44,8 +44,9 @@ struct StateKind {
 };
 
 struct OptimizerStateOptions {
-  std::unique_ptr<Records> records = nullptr;              // null: in memory
-  std::function<bool(const Param&)> eight_bits = nullptr;  // which parameters have 8-bit state; null: none
+  std::unique_ptr<Records> records = nullptr;  // null: in memory
+  std::function<bool(const ParamSpec&)> eight_bits =
+      nullptr;  // which parameters have 8-bit state; null: none
 };
 
 class OptimizerState final : public MasterStore {
@@ -64,8 +65,8 @@ class OptimizerState final : public MasterStore {
   void read(size_t param, size_t state, int64_t first, int64_t count, float* values) const;
   void write(size_t param, size_t state, const float* values, int64_t count);  // zeroes the rest
 
-  void write_master(const Param& param, const float* values) override;
-  void read_master(const Param& param, int64_t first, int64_t count, float* values) const override;
+  void write_master(const ParamStorage& param, const float* values) override;
+  void read_master(const ParamStorage& param, int64_t first, int64_t count, float* values) const override;
 
  private:
   // Elements [first, first + count) of a shard, and the records of their states and, last, of their master.
@@ -96,7 +97,7 @@ class OptimizerState final : public MasterStore {
   std::vector<bool> coded_;  // by parameter
   std::vector<Piece> pieces_;
   std::vector<size_t> first_piece_;  // of each parameter, then the number of pieces
-  std::unordered_map<const Param*, size_t> index_of_;
+  std::unordered_map<const ParamStorage*, size_t> index_of_;
 };
 
 }  // namespace athanor::optim

@@ -42,7 +42,7 @@ std::vector<MoeLayer*> Moe::moe_layers() const {
   return layers;
 }
 
-double Moe::part_used_by_a_token(const Param& param) const {
+double Moe::part_used_by_a_token(const ParamSpec& param) const {
   const ModelConfig& c = config();
   return param.is_stack() ? static_cast<double>(c.num_experts_per_tok) / static_cast<double>(c.num_experts)
                           : 1.0;

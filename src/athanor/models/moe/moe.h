@@ -17,7 +17,7 @@ class Moe : public Llama {
   std::vector<MoeLayer*> moe_layers() const override;
 
  protected:
-  double part_used_by_a_token(const Param& param) const override;
+  double part_used_by_a_token(const ParamSpec& param) const override;
 };
 
 }  // namespace athanor::models::moe

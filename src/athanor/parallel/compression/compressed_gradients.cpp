@@ -35,18 +35,18 @@ std::unique_ptr<CompressedSum> make_sum(const std::string& name, std::vector<Sum
 
 }  // namespace
 
-Matrices matrices_of(const Param& param) {
+Matrices matrices_of(const ParamSpec& param) {
   const int64_t count = param.is_stack() ? param.shape()[0] : 1;
   const int64_t numel = param.numel() / count, rows = param.shape()[param.is_stack() ? 1 : 0];
   return {count, rows, numel / rows};
 }
 
-Param::Part matrix_part(const Param& param) {
+ParamSpec::Part matrix_part(const ParamSpec& param) {
   if (param.is_stack()) return {0, 1};  // a stack is partitioned between matrices
   return param.part(0).size > 1 ? param.part(0) : param.part(1);
 }
 
-bool is_compressed(const Param& param, const CompressionOptions& options) {
+bool is_compressed(const ParamSpec& param, const CompressionOptions& options) {
   const auto& shards = param.shards();
   if (!param.is_matrix() ||
       std::any_of(shards.begin(), shards.end(), [](const Shard& shard) { return shard.partial; }))
@@ -82,7 +82,7 @@ void CompressedGradients::add_part(size_t bucket, const std::vector<size_t>& slo
   Part part;
   std::vector<SumTensor> tensors;
   for (const size_t slot : slots) {
-    const Param& param = of.weights[slot]->param();
+    const ParamSpec& param = of.weights[slot]->param();
     std::string tensor_name = param.name() + " " + of.weights[slot]->use();
     if (const auto [part_of, parts] = matrix_part(param); parts > 1)
       tensor_name +=

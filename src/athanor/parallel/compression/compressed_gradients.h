@@ -33,13 +33,13 @@ namespace athanor::parallel::compression {
 struct Matrices {
   int64_t count, rows, cols;
 };
-Matrices matrices_of(const Param& param);
+Matrices matrices_of(const ParamSpec& param);
 
 // Which part of a tensor-parallel matrix this rank has, of how many parts; {0, 1} where it is not partitioned.
-Param::Part matrix_part(const Param& param);
+ParamSpec::Part matrix_part(const ParamSpec& param);
 
 // Whether a matrix is compressed under these options.
-bool is_compressed(const Param& param, const CompressionOptions& options);
+bool is_compressed(const ParamSpec& param, const CompressionOptions& options);
 
 class CompressedGradients final : public BucketExchange {
  public:

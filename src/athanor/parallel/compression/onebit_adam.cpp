@@ -30,11 +30,11 @@ void for_each_element(const Tensor& x, const Body& body) {
   });
 }
 
-int64_t matrix_elements(const Param& param) {
+int64_t matrix_elements(const ParamSpec& param) {
   return param.numel() / matrices_of(param).count;
 }
 
-FlatRange matrix_of(const Param& param, size_t index) {
+FlatRange matrix_of(const ParamSpec& param, size_t index) {
   const int64_t numel = matrix_elements(param), first = static_cast<int64_t>(index) * numel;
   return {first, first + numel};
 }
@@ -47,7 +47,7 @@ FlatRange in_both(const FlatRange& a, const FlatRange& b) {
 // Calls body(elements, matrix) for each cell: a norm block, or the part of one that lies in one matrix. Shards begin at
 // norm blocks (shard_layout.h), so a cell lies in one shard.
 template <typename Body>
-void for_cells(const Param& param, const Body& body) {
+void for_cells(const ParamSpec& param, const Body& body) {
   const int64_t matrix = matrix_elements(param);
   for (int64_t first = 0, last = 0; first < param.numel(); first = last) {
     last = std::min((first / kNormBlock + 1) * kNormBlock, (first / matrix + 1) * matrix);

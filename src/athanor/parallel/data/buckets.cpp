@@ -32,7 +32,7 @@ std::string names_of(const Bucket& bucket) {
 }
 
 Buckets::Buckets(const std::vector<Weight*>& weights, const BucketOptions& options) {
-  std::unordered_map<const Param*, int> unit_of;
+  std::unordered_map<const ParamSpec*, int> unit_of;
   std::string_view name;
   int64_t floats = 0;
   for (const Weight* weight : weights) {

@@ -10,7 +10,7 @@
 #include <functional>
 #include <vector>
 
-#include "athanor/autograd/param.h"
+#include "athanor/autograd/shard.h"
 #include "athanor/comm/group.h"
 
 namespace athanor::parallel::data {

@@ -47,8 +47,7 @@ class GroupGradients {
   void settle();  // waits for what publish() started
   void skip_step();
 
-  bool has(
-      const Param& param) const;  // false for a buffer (Param::is_state), and for parameters of another group
+  bool has(const Param& param) const;  // false for a buffer (is_state), and for parameters of another group
   const Tensor& grad(const Param& param) const;
   void keep_grad(const Param& param, const Tensor& changed);
   bool sums_gradients() const { return exchange_ == nullptr || exchange_->sums(); }

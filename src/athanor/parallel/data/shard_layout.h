@@ -16,7 +16,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "athanor/autograd/param.h"
+#include "athanor/autograd/shard.h"
 
 namespace athanor::parallel::data {
 

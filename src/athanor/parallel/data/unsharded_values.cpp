@@ -40,14 +40,14 @@ void GatheredValues::keep_rows_on_disk() {
       gather.params[slot]->keep_elsewhere(layout_of(gather).piece(slot, group_.rank()), options_.dtype, this);
 }
 
-Tensor GatheredValues::kept(const Param& param) {
+Tensor GatheredValues::kept(const ParamStorage& param) {
   const size_t index = gather_of_.at(&param);
-  const ShardLayout& layout = layout_of(gathers_[index]);
-  const size_t slot = buckets_.of(*param.uses().front()).slot;
+  const auto& params = gathers_[index].params;
+  const auto slot = static_cast<size_t>(std::find(params.begin(), params.end(), &param) - params.begin());
   const Tensor row = file_->look(0, index);
   // Callers go through all parameters in order
   if (index + 1 < gathers_.size()) file_->read_ahead(0, index + 1);
-  return row.flat(layout.start_in_row(slot, group_.rank()), param.range().count());
+  return row.flat(layout_of(gathers_[index]).start_in_row(slot, group_.rank()), param.range().count());
 }
 
 Tensor GatheredValues::row_of(const Gather& gather) {
@@ -109,7 +109,7 @@ void GatheredValues::wait(Gather& gather) {
 void GatheredValues::drop(Gather& gather) {
   wait(gather);
   gather.state = Gather::State::absent;
-  for (Param* param : gather.params) param->drop_value();
+  for (Param* param : gather.params) param->set_value({});
   gather.whole = {};
 }
 
@@ -119,7 +119,7 @@ void GatheredValues::for_unit(int unit, Action action) {
     if (gather.unit == unit) action(gather);
 }
 
-void GatheredValues::need(const Param& param) {
+void GatheredValues::need(const ParamStorage& param) {
   Gather& gather = gathers_[gather_of_.at(&param)];
   if (options_.free_after_use) return need_unit(gather.unit);
   if (gather.state == Gather::State::absent) start_all();
@@ -174,7 +174,7 @@ void GatheredValues::end_micro_batch() {
   position_ = 0;
 }
 
-void GatheredValues::changed(const Param& param) {
+void GatheredValues::changed(const ParamStorage& param) {
   Gather& gather = gathers_[gather_of_.at(&param)];
   wait(gather);
   gather.state = Gather::State::absent;

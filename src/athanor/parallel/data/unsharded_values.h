@@ -36,9 +36,9 @@ class GatheredValues final : public ValueSource {
   GatheredValues(const Buckets& buckets, Group& group, Arena& arena, GatherOptions options, WaitClock& clock,
                  MicroBatchLog& log);
 
-  void need(const Param& param) override;
-  void changed(const Param& param) override;
-  Tensor kept(const Param& param) override;  // this rank's shard, where it is offloaded
+  void need(const ParamStorage& param) override;
+  void changed(const ParamStorage& param) override;
+  Tensor kept(const ParamStorage& param) override;  // this rank's shard, where it is offloaded
   void publish();          // after every rank has updated its shards: invalidates full parameters
   void begin_step();       // records from here on in which order units are needed
   void end_micro_batch();  // the next micro-batch is expected to need them in the order of this one
@@ -78,7 +78,7 @@ class GatheredValues final : public ValueSource {
   WaitClock& clock_;
   MicroBatchLog& log_;
   std::vector<Gather> gathers_;  // in the order of the forward pass
-  std::unordered_map<const Param*, size_t> gather_of_;
+  std::unordered_map<const ParamStorage*, size_t> gather_of_;
   Tensor store_;                    // T
   std::optional<BucketFile> file_;  // replaces store_ when offloaded: rows indexed as gathers_
 

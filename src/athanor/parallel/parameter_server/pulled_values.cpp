@@ -27,7 +27,7 @@ void PulledValues::wait(Pull& pull) {
   pull.works.clear();
 }
 
-void PulledValues::need(const Param& param) {
+void PulledValues::need(const ParamStorage& param) {
   wait(pulls_[pull_of_.at(&param)]);
 }
 

@@ -21,8 +21,8 @@ class PulledValues final : public ValueSource {
   PulledValues(const Buckets& buckets, Group& world, Arena& arena, const ServerSettings& settings,
                WaitClock& clock);
 
-  void need(const Param& param) override;
-  void changed(const Param&) override {}  // nothing to do: the servers own the values
+  void need(const ParamStorage& param) override;
+  void changed(const ParamStorage&) override {}  // nothing to do: the servers own the values
   void pull();
   void settle();  // waits for the whole pull
 
@@ -40,7 +40,7 @@ class PulledValues final : public ValueSource {
   ServerRoles roles_;
   WaitClock& clock_;
   std::vector<Pull> pulls_;  // in the order of the forward pass
-  std::unordered_map<const Param*, size_t> pull_of_;
+  std::unordered_map<const ParamStorage*, size_t> pull_of_;
 };
 
 }  // namespace athanor::parallel::parameter_server

@@ -31,11 +31,11 @@ void ServerShard::keep_rows(Dtype dtype) {
   }
 }
 
-void ServerShard::need(const Param& param) {
+void ServerShard::need(const ParamStorage& param) {
   fail(
       "parameter server: got a forward use of '{}' on a server, expected none: a server has only a shard of "
       "it",
-      param.name());
+      param.spec().name());
 }
 
 FlatRange ServerShard::piece(const Param& param, int server) const {

@@ -38,8 +38,8 @@ class ServerShard final : public ValueSource {
   bool has_values(size_t bucket) const { return values_[bucket].defined(); }
   const Tensor& values(size_t bucket) const { return values_[bucket]; }  // T [count]
 
-  void need(const Param& param) override;  // Error: servers compute no forward pass
-  void changed(const Param&) override {}
+  void need(const ParamStorage& param) override;  // Error: servers compute no forward pass
+  void changed(const ParamStorage&) override {}
 
  private:
   Tensor partial(size_t index, size_t bucket);

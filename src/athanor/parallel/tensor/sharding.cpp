@@ -26,7 +26,7 @@ Shard whole(const Group& group, bool partial) {
 }
 
 // Partitions the outputs by units: each rank has several units, or (grouped) several ranks replicate each unit.
-Shard columns(const Param& param, const ShardingRow& row, const Group& group) {
+Shard columns(const ParamSpec& param, const ShardingRow& row, const Group& group) {
   const int64_t length = param.shape()[0], units = length / row.unit;
   const int ranks = group.size();
   check(units * row.unit == length, "sharding: '{}' {}: got {} outputs, expected a multiple of {}",
@@ -46,8 +46,7 @@ Shard columns(const Param& param, const ShardingRow& row, const Group& group) {
           .partial = true};
 }
 
-Shard shard_of(const Param& param, const ShardingRow& row, const Group& group) {
-  const bool is_matrix = param.shape().dims() == 2;
+Shard shard_of(const ParamSpec& param, const ShardingRow& row, const Group& group) {
   if (param.is_state()) return whole(group, false);  // a buffer has no gradient
   switch (row.split) {
     case Split::none:
@@ -56,7 +55,7 @@ Shard shard_of(const Param& param, const ShardingRow& row, const Group& group) {
     case Split::grouped:
       return columns(param, row, group);
     case Split::row:
-      if (!is_matrix) return whole(group, true);
+      if (param.shape().dims() != 2) return whole(group, true);
       return {.dim = 1, .axis = kAxis, .rank = group.rank(), .size = group.size()};
     case Split::vocabulary:
       return {.dim = 0, .axis = kAxis, .rank = group.rank(), .size = group.size()};

@@ -14,7 +14,7 @@ std::string tensor_name(const std::string& own, const ExchangeState& state, int 
 // A PowerSGD factor as a slice of its logical tensor, which has one factor per matrix: per expert of a stack, or per
 // tensor-parallel part of a matrix.
 NamedTensor factor_of(const std::string& own, const ExchangeState& state) {
-  const Param& param = state.weight->param();
+  const ParamSpec& param = state.weight->param();
   const int64_t rank = state.values.dim(0), cols = state.values.dim(1);
   const auto [part, parts] = matrix_part(param);
   if (!param.is_stack() && parts == 1)

@@ -20,7 +20,7 @@ class DataParallelRole final : public Role {
   DataParallel& parallel() { return *parallel_; }
   Optimizer& optimizer() { return *optimizer_; }
 
-  bool keeps(const Param&) const override { return true; }
+  bool keeps(const ParamSpec&) const override { return true; }
   void publish(const TrainState& state) override;
   void settle() override { parallel_->settle(); }
   StepResult step(TrainState& state, const std::function<const Batch&()>& next_batch) override {

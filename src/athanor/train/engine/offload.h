@@ -43,6 +43,6 @@ std::unique_ptr<ActivationStore> activation_store(const Config& config, Env& env
 // Whether optimizer.state = "8bit" applies to a parameter. Embedding tables keep f32 state, because a row's gradient is
 // zero in most steps and large in others (the "stable embedding" of Dettmers et al., "8-bit optimizers via block-wise
 // quantization", 2022). Small parameters (norms, biases) keep f32 state, too.
-bool has_eight_bit_state(const Param& param);
+bool has_eight_bit_state(const ParamSpec& param);
 
 }  // namespace athanor::train::engine

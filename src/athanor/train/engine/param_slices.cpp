@@ -1,33 +1,11 @@
 #include "athanor/train/engine/param_slices.h"
 
-#include <algorithm>
-
 namespace athanor::train::engine {
-namespace {
 
-// The boxes of a flat range, in the order of its elements, with offsets in the logical tensor.
-std::vector<Box> boxes_of(const Param& param, const FlatRange& kept) {
-  std::vector<Box> boxes = athanor::boxes_of(param.box().extent, kept.first, kept.last);
-  for (Box& box : boxes) {
-    Shape offset;
-    for (int d = 0; d < box.offset.dims(); ++d) offset.push_back(param.box().offset[d] + box.offset[d]);
-    box.offset = offset;
-  }
-  return boxes;
-}
-
-// Padding is at the end.
-FlatRange without_padding(const Param& param, const FlatRange& range) {
-  const int64_t end = param.box().extent.numel();
-  return {std::min(range.first, end), std::min(range.last, end)};
-}
-
-}  // namespace
-
-void add_slices(std::vector<NamedTensor>& tensors, const std::string& kind, const Param& param,
+void add_slices(std::vector<NamedTensor>& tensors, const std::string& kind, const ParamSpec& param,
                 const FlatRange& range, const KeptElements& kept) {
   int64_t first = 0;
-  for (const Box& box : boxes_of(param, without_padding(param, range))) {
+  for (const Box& box : param.boxes(range)) {
     NamedTensor slice{.name = kind + "." + param.name(),
                       .tensor = {},
                       .whole = param.whole_shape(),
@@ -45,25 +23,15 @@ void add_slices(std::vector<NamedTensor>& tensors, const std::string& kind, cons
   }
 }
 
-void add_slices(std::vector<NamedTensor>& tensors, const std::string& kind, const Param& param,
-                const KeptElements& kept) {
-  add_slices(tensors, kind, param, param.range(), kept);
-}
-
-std::vector<float> read_slices(const Checkpoint& checkpoint, const std::string& kind, const Param& param,
+std::vector<float> read_slices(const Checkpoint& checkpoint, const std::string& kind, const ParamSpec& param,
                                const FlatRange& range) {
-  const FlatRange kept = without_padding(param, range);
-  std::vector<float> values(static_cast<size_t>(kept.count()));
+  std::vector<float> values(static_cast<size_t>(param.unpadded(range).count()));
   int64_t first = 0;
-  for (const Box& box : boxes_of(param, kept)) {
+  for (const Box& box : param.boxes(range)) {
     checkpoint.read_box(kind + "." + param.name(), param.whole_shape(), box, values.data() + first);
     first += box.extent.numel();
   }
   return values;
-}
-
-std::vector<float> read_slices(const Checkpoint& checkpoint, const std::string& kind, const Param& param) {
-  return read_slices(checkpoint, kind, param, param.range());
 }
 
 }  // namespace athanor::train::engine

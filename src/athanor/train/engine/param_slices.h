@@ -1,8 +1,8 @@
 // Slices of a checkpoint's logical tensors that this rank holds, for a parameter or its optimizer state: the
 // parameter's box (tensor parallelism), and within it the rank's ZeRO shard, a flat range that is split into boxes.
 //
-//   add_slices(content.tensors, "adam.m", param, {m});        // the tensor is "adam.m.NAME"
-//   std::vector<float> values = read_slices(checkpoint, "adam.m", param);   // the values of param.kept_elements()
+//   add_slices(content.tensors, "adam.m", param, param.range(), {m});   // the tensor is "adam.m.NAME"
+//   read_slices(checkpoint, "adam.m", param, param.range());            // the values of param.kept_elements()
 //
 // Errors: the checkpoint's. Thread rule: pure functions.
 #pragma once
@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "athanor/autograd/param.h"
+#include "athanor/autograd/param_spec.h"
 #include "athanor/checkpoint/checkpoint.h"
 
 namespace athanor::train::engine {
@@ -22,13 +22,10 @@ struct KeptElements {
   std::function<void(int64_t first, int64_t count, float* values)> read = {};
 };
 
-void add_slices(std::vector<NamedTensor>& tensors, const std::string& kind, const Param& param,
-                const KeptElements& kept);
-// The same for `range`, flat elements of the parameter's shape (padding included).
-void add_slices(std::vector<NamedTensor>& tensors, const std::string& kind, const Param& param,
+// `range`: flat elements of the parameter's shape (padding included).
+void add_slices(std::vector<NamedTensor>& tensors, const std::string& kind, const ParamSpec& param,
                 const FlatRange& range, const KeptElements& kept);
-std::vector<float> read_slices(const Checkpoint& checkpoint, const std::string& kind, const Param& param);
-std::vector<float> read_slices(const Checkpoint& checkpoint, const std::string& kind, const Param& param,
+std::vector<float> read_slices(const Checkpoint& checkpoint, const std::string& kind, const ParamSpec& param,
                                const FlatRange& range);
 
 }  // namespace athanor::train::engine

@@ -15,7 +15,7 @@ std::string replica_prefix(const OuterSync* outer) {
   return outer == nullptr ? "" : fmt::format("replica.{}.", outer->replica_group());
 }
 
-std::string replica_prefix(const Checkpoint& checkpoint, const OuterSync* outer, const Param& any) {
+std::string replica_prefix(const Checkpoint& checkpoint, const OuterSync* outer, const ParamSpec& any) {
   int written = 0;
   while (checkpoint.has(fmt::format("replica.{}.model.{}", written, any.name()))) ++written;
   if (written == 0) return "";
@@ -54,11 +54,11 @@ void add_outer(std::vector<NamedTensor>& tensors, const OuterSync& outer,
       add_slices(tensors, residual.of_sum ? "outer.server_error" : residual_kind(outer.replica_group()),
                  *residual.param, residual.range, {residual.values});
   for (const auto& param : params)
-    if (param->is_state()) add_slices(tensors, "model", *param, {param->master()});
+    if (param->is_state()) add_slices(tensors, "model", *param, param->range(), {param->master()});
 }
 
 void load_outer(const Checkpoint& checkpoint, OuterSync& outer) {
-  const auto read = [&](const std::string& kind, const Param& param, const FlatRange& range,
+  const auto read = [&](const std::string& kind, const ParamSpec& param, const FlatRange& range,
                         const Tensor& to) {
     if (!checkpoint.has(kind + "." + param.name())) return false;
     const std::vector<float> values = read_slices(checkpoint, kind, param, range);

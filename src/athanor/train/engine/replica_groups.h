@@ -21,7 +21,7 @@ namespace athanor::train::engine {
 std::string replica_prefix(const OuterSync* outer);
 // The prefix under which this rank reads its weights; "" if the checkpoint has no replica groups. ConfigError if it has
 // some and the run does not use local SGD. `any`: any parameter of the model.
-std::string replica_prefix(const Checkpoint& checkpoint, const OuterSync* outer, const Param& any);
+std::string replica_prefix(const Checkpoint& checkpoint, const OuterSync* outer, const ParamSpec& any);
 
 // Outer weights, outer momentum and residuals, to and from a checkpoint.
 void add_outer(std::vector<NamedTensor>& tensors, const OuterSync& outer,

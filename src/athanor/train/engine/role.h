@@ -45,7 +45,7 @@ class Role {
  public:
   virtual ~Role() = default;
   // Whether this rank owns the parameter's values, so that it initializes, saves and loads them.
-  virtual bool keeps(const Param& param) const = 0;
+  virtual bool keeps(const ParamSpec& param) const = 0;
   // Every rank gets the values that the others have set. Returns before they have arrived.
   virtual void publish(const TrainState& state) = 0;
   virtual void settle() = 0;  // waits for all that is under way between ranks

@@ -17,7 +17,7 @@ class ServerRole final : public Role {
  public:
   explicit ServerRole(const Declared& declared);
 
-  bool keeps(const Param& param) const override { return !param.is_state(); }  // workers own buffers
+  bool keeps(const ParamSpec& param) const override { return !param.is_state(); }  // workers own buffers
   void publish(const TrainState& state) override;
   void settle() override { server_->finish(); }
   bool serves() const override { return true; }

@@ -162,13 +162,13 @@ std::vector<NamedTensor> Training::tensors() const {
   const std::string own = prefix();
   for (const auto& param : model->params())
     if (role->keeps(*param))
-      add_slices(tensors, own + "model", *param,
+      add_slices(tensors, own + "model", *param, param->range(),
                  KeptElements{param->resident_master(),
                               [p = param.get()](int64_t first, int64_t count, float* values) {
                                 p->read_master(first, count, values);
                               }});
   for (const auto& state : role->optimizer_states())
-    add_slices(tensors, own + state.name, *state.param,
+    add_slices(tensors, own + state.name, *state.param, state.param->range(),
                KeptElements{state.tensor, [state](int64_t first, int64_t count, float* values) {
                               state.read(first, count, values);
                             }});
@@ -181,9 +181,11 @@ void Training::load(const Checkpoint& checkpoint) {
   role->settle();  // an all-gather of publish() still reads the parameters
   const std::string own = replica_prefix(checkpoint, role->outer(), *model->params().front());
   for (const auto& param : model->params())
-    if (role->keeps(*param)) param->store_kept(read_slices(checkpoint, own + "model", *param).data());
+    if (role->keeps(*param))
+      param->store_kept(read_slices(checkpoint, own + "model", *param, param->range()).data());
   for (const auto& state : role->optimizer_states()) {
-    const std::vector<float> values = read_slices(checkpoint, own + state.name, *state.param);
+    const std::vector<float> values =
+        read_slices(checkpoint, own + state.name, *state.param, state.param->range());
     state.write(values.data(), static_cast<int64_t>(values.size()));
   }
   if (OuterSync* outer = role->outer()) load_outer(checkpoint, *outer);

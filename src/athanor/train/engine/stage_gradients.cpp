@@ -37,7 +37,7 @@ void StageGradients::sum_shared(const std::function<Tensor(Param&)>& grad_of,
 
 // Squares of all parameters in declaration order; 0 for a parameter that another rank counts.
 std::vector<double> StageGradients::squares_of_stage(const std::vector<double>& of_params) const {
-  const std::vector<const Param*>& declared = groups_.declared;
+  const std::vector<const ParamSpec*>& declared = groups_.declared;
   std::vector<double> all(declared.size(), 0.0), of_experts(declared.size(), 0.0);
   for (size_t i = 0; i < of_params.size(); ++i) {
     const Param* param = model_.params()[i].get();
@@ -68,7 +68,7 @@ void StageGradients::refuse(const std::vector<double>& squares, int64_t step) co
   const auto first = std::find_if(broken.begin(), broken.end(), [](double count) { return count > 0.0; });
   if (first == broken.end())  // each is finite, their sum is not
     throw NotFinite(fmt::format("step {}: the norm of the gradients is not finite", step));
-  const Param& param = *groups_.declared[static_cast<size_t>(first - broken.begin())];
+  const ParamSpec& param = *groups_.declared[static_cast<size_t>(first - broken.begin())];
   throw NotFinite(fmt::format("step {}: the gradient of '{}' is not finite", step, param.name()));
 }
 

@@ -25,8 +25,7 @@ struct StageGroups {
   Group* pipeline = nullptr;  // pipeline ranks (pp); null: one rank has all layers
   // Embedding group: the ranks of the first and the last stage, where tied embeddings lie on both; else null.
   Group* ends = nullptr;
-  std::vector<const Param*> declared =
-      {};  // all parameters of the model, in the order in which their norms are added
+  std::vector<const ParamSpec*> declared = {};  // all of the model, in the order in which norms are added
 };
 
 class StageGradients {

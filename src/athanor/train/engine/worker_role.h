@@ -15,7 +15,7 @@ class WorkerRole final : public Role {
  public:
   explicit WorkerRole(const Declared& declared);
 
-  bool keeps(const Param& param) const override { return param.is_state(); }  // buffers only
+  bool keeps(const ParamSpec& param) const override { return param.is_state(); }  // buffers only
   void publish(const TrainState&) override { client_->start(); }
   void settle() override { client_->settle(); }
   StepResult step(TrainState& state, const std::function<const Batch&()>& next_batch) override {

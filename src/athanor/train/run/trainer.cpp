@@ -179,8 +179,9 @@ void Trainer::load_state() {
     keeper_.trust_checkpoint();
   } else if (!config_.train.init_from.empty()) {
     agree_on_weights(io_.env, group_, config_.train.init_from);
-    const WeightsPath weights = load_params(io_.env, config_.train.init_from, *training_->model,
-                                            [this](const Param& param) { return training_->role->keeps(param); });
+    const WeightsPath weights =
+        load_params(io_.env, config_.train.init_from, *training_->model,
+                    [this](const ParamSpec& param) { return training_->role->keeps(param); });
     for (const std::string& line : weights.skipped) recorder_->warning(line);
     check_state("train.init_from '" + config_.train.init_from + "'");
     recorder_->message("weights from " + config_.train.init_from);
@@ -324,8 +325,7 @@ void Trainer::loop() {
       if (stop || saves_.is_due(state_.step)) save(/*is_last=*/stop || state_.step == config_.train.steps);
       renew_report(0.0);
     };
-    if (serve_steps(*training_->role, config_.train.steps, state_, save_due))
-      report_.status = "interrupted";
+    if (serve_steps(*training_->role, config_.train.steps, state_, save_due)) report_.status = "interrupted";
     return;
   }
   const BatchReader reader(data_.channels,
@@ -343,8 +343,7 @@ void Trainer::loop() {
   for (bool stop = false; state_.step < config_.train.steps && !stop;) {
     if (io_.profiler != nullptr) queue_->set_meter(&io_.profiler->meter);
     const double start = io_.clock();
-    const StepResult result =
-        training_->role->step(state_, [&]() -> const Batch& { return loader->next(); });
+    const StepResult result = training_->role->step(state_, [&]() -> const Batch& { return loader->next(); });
     const double seconds = io_.clock() - start;
     if (state_.step == first_step) {
       report_.first_step_seconds = process_age_seconds();

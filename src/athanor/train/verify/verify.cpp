@@ -99,7 +99,7 @@ class VerifiedRank {
     for (const auto& param : training.model->params()) {
       if (param->is_state()) continue;
       if (const Tensor* grad = training.role->grad(*param))
-        add_slices(parts, own_ + "gradient", *param, {*grad});
+        add_slices(parts, own_ + "gradient", *param, param->range(), {*grad});
     }
     for (const NamedTensor& part : parts) gathered_.gradients.put(part);
   }
