@@ -45,29 +45,30 @@ using StageTimes = std::map<Act, Times>;  // of one stage, without its waits for
 class TimedStage : public Stage {
  public:
   explicit TimedStage(std::unique_ptr<Stage> stage) : stage_(std::move(stage)) {}
-  Tensor forward(int micro, const Tensor& x) override {
+  std::vector<TensorSpec> inputs(int micro) override { return stage_->inputs(micro); }
+  std::vector<TensorSpec> outputs(int micro) override { return stage_->outputs(micro); }
+  std::vector<Tensor> forward(int micro, const std::vector<Tensor>& x) override {
     return timed(Act::forward, [&] { return stage_->forward(micro, x); });
   }
-  Tensor backward(int micro, const Tensor& dy) override {
+  std::vector<Tensor> backward(int micro, const std::vector<Tensor>& dy) override {
     return timed(Act::backward, [&] { return stage_->backward(micro, dy); });
   }
-  Tensor backward_input(int micro, const Tensor& dy) override {
+  std::vector<Tensor> backward_input(int micro, const std::vector<Tensor>& dy) override {
     return timed(Act::input_grad, [&] { return stage_->backward_input(micro, dy); });
   }
   void backward_weight(int micro) override {
     timed(Act::weight_grad, [&] {
       stage_->backward_weight(micro);
-      return Tensor{};
+      return std::vector<Tensor>{};
     });
   }
-  Tensor make_boundary(int micro) override { return stage_->make_boundary(micro); }
   StageTimes take_times() { return std::exchange(times_, {}); }
 
  private:
   template <typename Body>
-  Tensor timed(Act act, const Body& body) {
+  std::vector<Tensor> timed(Act act, const Body& body) {
     const double start = now_seconds();
-    Tensor result = body();
+    std::vector<Tensor> result = body();
     Times& times = times_[act];
     times.total += now_seconds() - start;
     ++times.count;
@@ -82,27 +83,34 @@ class SleepingStage : public Stage {
  public:
   SleepingStage(const StageCost& cost, bool is_first, bool is_last, Arena& arena)
       : cost_(cost), is_first_(is_first), is_last_(is_last), arena_(arena) {}
-  Tensor forward(int micro, const Tensor&) override {
-    pass(Act::forward);
-    return is_last_ ? Tensor{} : make_boundary(micro);
+  std::vector<TensorSpec> inputs(int) override { return boundary(is_first_); }
+  std::vector<TensorSpec> outputs(int) override { return boundary(is_last_); }
+  std::vector<Tensor> forward(int micro, const std::vector<Tensor>&) override {
+    return pass(Act::forward, outputs(micro));
   }
-  Tensor backward(int micro, const Tensor&) override { return back(Act::backward, micro); }
-  Tensor backward_input(int micro, const Tensor&) override { return back(Act::input_grad, micro); }
-  void backward_weight(int) override { pass(Act::weight_grad); }
-  Tensor make_boundary(int) override { return zeros(arena_, {4}, Dtype::f32, Category::activations); }
+  std::vector<Tensor> backward(int micro, const std::vector<Tensor>&) override {
+    return pass(Act::backward, inputs(micro));
+  }
+  std::vector<Tensor> backward_input(int micro, const std::vector<Tensor>&) override {
+    return pass(Act::input_grad, inputs(micro));
+  }
+  void backward_weight(int) override { pass(Act::weight_grad, {}); }
 
  private:
-  Tensor back(Act act, int micro) {
-    pass(act);
-    return is_first_ ? Tensor{} : make_boundary(micro);
+  static std::vector<TensorSpec> boundary(bool is_end) {
+    return is_end ? std::vector<TensorSpec>{} : std::vector<TensorSpec>{{"nothing", {4}, Dtype::f32}};
   }
   // Sleeps nearly all of it; the system wakes late, so the rest is spent looking at the clock.
-  void pass(Act act) const {
+  std::vector<Tensor> pass(Act act, const std::vector<TensorSpec>& specs) const {
     const int64_t end = now_ns() + static_cast<int64_t>(duration(cost_, act) * 1e9);
     constexpr int64_t kWakesLateNs = 150'000;
     if (const int64_t most = end - now_ns() - kWakesLateNs; most > 0)
       std::this_thread::sleep_for(std::chrono::nanoseconds(most));
     while (now_ns() < end) std::this_thread::yield();
+    std::vector<Tensor> made;
+    for (const TensorSpec& spec : specs)
+      made.push_back(zeros(arena_, spec.shape, spec.dtype, Category::activations));
+    return made;
   }
   StageCost cost_;
   bool is_first_, is_last_;
@@ -233,7 +241,7 @@ void BenchPipeline::measure(Comparison& row) const {
     std::vector<Action> order;
     ExecutorOptions options;
     options.after_action = [&](const Action& action) { order.push_back(action); };
-    Executor executor(made, pointers, group, options);
+    Executor executor(made, pointers, group, arena, options);
     for (int run = 0; run < kRuns; ++run) {
       order.clear();
       group.barrier("start");

@@ -3,6 +3,8 @@
 
 #include <gmock/gmock.h>
 
+#include <array>
+
 #include "autograd/small_ops.h"
 
 namespace athanor::tests::tape_test {
@@ -31,6 +33,31 @@ TEST_F(TapeTest, AValueUsedTwiceGetsTheSumOfItsGradients) {
   const Var x = tape.leaf(values({3.0f}));
   tape.backward(apply<AddScaled>(tape, apply<Square>(tape, x), apply<Square>(tape, x), 5.0f), values({2.0f}));
   EXPECT_THAT(to_floats(tape.grad(x)), ElementsAre(72.0f));  // 2 (6 + 5 . 6)
+}
+
+// A root that an earlier root's operations use, and a leaf that is a root: what is given comes first in the sum.
+TEST_F(TapeTest, SeveralRootsEachGiveAGradient) {
+  Tape tape({.record = true});
+  const Var x = tape.leaf(values({3.0f}));
+  const Var y = apply<Square>(tape, x), z = apply<Square>(tape, y);
+  const Tensor dx = values({100.0f}), dy = values({10.0f}), dz = values({1.0f});
+  tape.backward(std::array{x, y, z}, {dx, dy, dz});
+  EXPECT_THAT(to_floats(tape.grad(x)), ElementsAre(100.0f + 6.0f * (10.0f + 2.0f * 9.0f)));
+  EXPECT_THAT(to_floats(dx), ElementsAre(100.0f));  // the caller's are not overwritten
+  EXPECT_THAT(to_floats(dy), ElementsAre(10.0f));
+  EXPECT_THAT(error_of([&] {
+                tape.backward(std::array{x, y}, {dx});
+              }),
+              ::testing::HasSubstr("got 1 gradients for 2 roots"));
+}
+
+TEST_F(TapeTest, WhatIsGivenComesFirstInASum) {
+  Tape tape({.record = true});
+  const Var x = tape.leaf(values({1.0f}));
+  const Var y = apply<AddScaled>(tape, x, x, 1.0f);  // two gradients of x, each 2^-24: lost one by one in 1
+  const float tiny = 0x1p-24f;
+  tape.backward(std::array{y, x}, {values({tiny}), values({1.0f})});
+  EXPECT_THAT(to_floats(tape.grad(x)), ElementsAre(1.0f));
 }
 
 // Both inputs of a sum are handed the same tensor: what is added to one of them must not show in the other.

@@ -1,5 +1,6 @@
 #include "athanor/autograd/tape.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "athanor/kernels/table.h"
@@ -40,19 +41,26 @@ Tensor Node::backward_input_onto(const Tensor&, const Tensor&) {
 }
 
 void Tape::backward(const Var& root, Tensor dy, DeferredWeights* deferred) {
-  check(root.tape == this && root.node >= 0, "backward: the root is not on this tape; was it recorded?");
-  const auto start = static_cast<size_t>(root.node);
-  check(nodes_[start] != nullptr || dy.defined(),
-        "backward: the root was walked already or needs a gradient");
-  for (size_t i = start + 1; i-- > 0;) {
-    if (i != start) {
-      if (!grads_[i].defined() || nodes_[i] == nullptr) continue;
-      dy = std::move(grads_[i]);
-      grads_[i] = {};
-    } else if (nodes_[i] == nullptr) {  // the root is a leaf: its gradient is `dy`
-      grads_[i] = dy;
-      continue;
-    }
+  std::vector<Tensor> dys;
+  dys.push_back(std::move(dy));
+  backward({&root, 1}, std::move(dys), deferred);
+}
+
+void Tape::backward(std::span<const Var> roots, std::vector<Tensor> dys, DeferredWeights* deferred) {
+  check(roots.size() == dys.size(), "backward: got {} gradients for {} roots", dys.size(), roots.size());
+  int start = -1, loss = -1;
+  for (size_t k = 0; k < roots.size(); ++k) {
+    const int node = roots[k].node;
+    check(roots[k].tape == this && node >= 0, "backward: the root is not on this tape; was it recorded?");
+    check(nodes_[static_cast<size_t>(node)] != nullptr || dys[k].defined(),
+          "backward: the root was walked already or needs a gradient");
+    start = std::max(start, node);
+    if (!dys[k].defined()) loss = node;
+    if (dys[k].defined()) accumulate(node, std::move(dys[k]));
+  }
+  for (size_t i = static_cast<size_t>(start + 1); i-- > 0;) {
+    if (nodes_[i] == nullptr || (!grads_[i].defined() && static_cast<int>(i) != loss)) continue;
+    Tensor dy = std::exchange(grads_[i], {});
     const std::shared_ptr<Node> node = std::move(nodes_[i]);
     for (const auto& recomputed : node->restorables) recomputed->restore();
     dy = node->begin_backward(std::move(dy));

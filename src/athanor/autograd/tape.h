@@ -13,6 +13,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -111,6 +112,9 @@ class Tape {
   // Backward pass from `root`. `dy`: the gradient of root's value; undefined for a loss, which computes its own. With
   // `deferred`, weight parts are collected there instead of being run.
   void backward(const Var& root, Tensor dy = {}, DeferredWeights* deferred = nullptr);
+  // The same from several roots, each with its gradient. A root may be a leaf, or be used by operations before another
+  // root: its gradient is the sum, what is given here first.
+  void backward(std::span<const Var> roots, std::vector<Tensor> dys, DeferredWeights* deferred = nullptr);
   const Tensor& grad(const Var& leaf) const;
 
   // Selective recompute of the operations between these two: end_selective_recompute() frees the values that are cheap

@@ -1,6 +1,7 @@
 #include "athanor/pipeline/execute.h"
 
-#include <optional>
+#include <algorithm>
+#include <utility>
 
 #include "athanor/base/check.h"
 #include "athanor/base/clock.h"
@@ -8,16 +9,29 @@
 namespace athanor::pipeline {
 namespace {
 
-std::string text_of(bool is_gradient, int stage, int micro_batch) {
-  return fmt::format("{} stage {}, micro-batch {}", is_gradient ? "gradient for" : "activation for", stage,
-                     micro_batch);
+std::string text_of(bool is_gradient, int stage, int micro_batch, const std::string& tensor = "") {
+  return fmt::format("{}{} for stage {}, micro-batch {}", is_gradient ? "gradient" : "activation", tensor,
+                     stage, micro_batch);
+}
+
+// Of the k-th tensor; its name distinguishes it where there are others.
+std::string name_in(const std::vector<TensorSpec>& specs, size_t k) {
+  return specs.size() == 1 ? "" : fmt::format(" '{}'", specs[k].name);
 }
 
 }  // namespace
 
-Executor::Executor(Schedule schedule, const std::vector<Stage*>& stages, Group& group,
+bool Executor::Transfer::done() const {
+  return std::all_of(works.begin(), works.end(), [](const Work& work) { return work.done(); });
+}
+
+void Executor::Transfer::wait() {
+  for (Work& work : works) work.wait();
+}
+
+Executor::Executor(Schedule schedule, const std::vector<Stage*>& stages, Group& group, Arena& arena,
                    ExecutorOptions options)
-    : schedule_(std::move(schedule)), group_(group), options_(std::move(options)) {
+    : schedule_(std::move(schedule)), group_(group), arena_(arena), options_(std::move(options)) {
   const int me = group_.rank();
   check(group_.size() == schedule_.num_ranks(),
         "pipeline: got a group of {} ranks, expected the {} of the schedule", group_.size(),
@@ -46,42 +60,57 @@ void Executor::post(int rank, size_t count) {
   Incoming& incoming = incoming_.at(rank);
   for (; incoming.posted < std::min(count, incoming.messages.size()); ++incoming.posted) {
     const Message& message = incoming.messages[incoming.posted];
+    const auto& [stage, is_gradient, micro] = message;
+    Stage& runs = *stages_.at(stage);
+    const std::vector<TensorSpec> specs = is_gradient ? runs.outputs(micro) : runs.inputs(micro);
     Transfer& transfer = received_[message];
-    transfer.tensor = stages_.at(message.stage)->make_boundary(message.micro_batch);
-    transfer.work = group_.recv(transfer.tensor.raw(), transfer.tensor.numel(), transfer.tensor.dtype(), rank,
-                                text_of(message.is_gradient, message.stage, message.micro_batch));
+    for (size_t k = 0; k < specs.size(); ++k) {
+      const Tensor& tensor = transfer.tensors.emplace_back(empty(arena_, specs[k], Category::activations));
+      transfer.works.push_back(group_.recv(tensor.raw(), tensor.numel(), tensor.dtype(), rank,
+                                           text_of(is_gradient, stage, micro, name_in(specs, k))));
+    }
   }
 }
 
-Tensor Executor::receive(const Message& message) {
+std::vector<Tensor> Executor::receive(const Message& message) {
   const int from = rank_of(message.is_gradient ? message.stage + 1 : message.stage - 1);
   if (from != group_.rank())
     post(from, position_.at(message) + 1 + static_cast<size_t>(options_.receives_ahead));
   const auto found = received_.find(message);
   check(found != received_.end(), "pipeline: the {} was not made before it was needed",
         text_of(message.is_gradient, message.stage, message.micro_batch));
-  if (!found->second.work.done()) {
+  if (!found->second.done()) {
     const Span span(options_.trace, "wait for a stage", "comm");
     const double start = options_.clock();
-    found->second.work.wait();
+    found->second.wait();
     wait_seconds_ += options_.clock() - start;
   }
-  found->second.work.wait();  // throws if the receive failed
-  Tensor tensor = std::move(found->second.tensor);
+  found->second.wait();
+  std::vector<Tensor> tensors = std::move(found->second.tensors);
   received_.erase(found);
-  return tensor;
+  return tensors;
 }
 
-void Executor::send(const Message& message, Tensor tensor) {
-  const int to = rank_of(message.stage);
-  const std::string name = text_of(message.is_gradient, message.stage, message.micro_batch);
-  check(tensor.defined(), "pipeline: a stage made no {}", name);
-  if (to == group_.rank()) {
-    received_[message] = {std::move(tensor), {}};
-  } else {
-    Work work = group_.send(tensor.raw(), tensor.numel(), tensor.dtype(), to, name);
-    sends_.push_back({std::move(tensor), std::move(work)});
+void Executor::send(const Message& message, const std::vector<TensorSpec>& specs,
+                    std::vector<Tensor> tensors) {
+  const auto& [stage, is_gradient, micro] = message;
+  const int to = rank_of(stage);
+  check(tensors.size() == specs.size(), "pipeline: {}: got {} tensors, expected {}",
+        text_of(is_gradient, stage, micro), tensors.size(), specs.size());
+  std::vector<Work> works;
+  for (size_t k = 0; k < specs.size(); ++k) {
+    const std::string name = text_of(is_gradient, stage, micro, name_in(specs, k));
+    check(
+        matches(tensors[k], specs[k]), "pipeline: {}: got {}, expected {} {}", name,
+        tensors[k].defined() ? fmt::format("{} {}", name_of(tensors[k].dtype()), tensors[k].shape()) : "none",
+        name_of(specs[k].dtype), specs[k].shape);
+    if (to != group_.rank())
+      works.push_back(group_.send(tensors[k].raw(), tensors[k].numel(), tensors[k].dtype(), to, name));
   }
+  if (to == group_.rank())
+    received_[message] = {std::move(tensors), {}};
+  else
+    sends_.push_back({std::move(tensors), std::move(works)});
 }
 
 void Executor::execute(const Action& action) {
@@ -92,15 +121,15 @@ void Executor::execute(const Action& action) {
     const Span span(options_.trace, "weight gradient", "pipeline");
     runs.backward_weight(micro);
   } else if (act == Act::forward) {
-    const Tensor x = is_first ? Tensor{} : receive({stage, false, micro});
+    const std::vector<Tensor> x = is_first ? std::vector<Tensor>{} : receive({stage, false, micro});
     const Span span(options_.trace, "forward", "pipeline");
-    Tensor y = runs.forward(micro, x);
-    if (!is_last) send({stage + 1, false, micro}, std::move(y));
+    std::vector<Tensor> y = runs.forward(micro, x);
+    if (!is_last) send({stage + 1, false, micro}, runs.outputs(micro), std::move(y));
   } else {
-    const Tensor dy = is_last ? Tensor{} : receive({stage, true, micro});
+    const std::vector<Tensor> dy = is_last ? std::vector<Tensor>{} : receive({stage, true, micro});
     const Span span(options_.trace, act == Act::backward ? "backward" : "input gradient", "pipeline");
-    Tensor dx = act == Act::backward ? runs.backward(micro, dy) : runs.backward_input(micro, dy);
-    if (!is_first) send({stage - 1, true, micro}, std::move(dx));
+    std::vector<Tensor> dx = act == Act::backward ? runs.backward(micro, dy) : runs.backward_input(micro, dy);
+    if (!is_first) send({stage - 1, true, micro}, runs.inputs(micro), std::move(dx));
   }
 }
 
@@ -115,13 +144,13 @@ void Executor::run() {
       execute(action);
       if (options_.after_action) options_.after_action(action);
       sends_.remove_if([](Transfer& send) {
-        if (!send.work.done()) return false;
-        send.work.wait();  // throws if the send failed
+        if (!send.done()) return false;
+        send.wait();
         return true;
       });
     }
     const double start = options_.clock();
-    for (Transfer& send : sends_) send.work.wait();
+    for (Transfer& send : sends_) send.wait();
     wait_seconds_ += options_.clock() - start;
     sends_.clear();
   } catch (const std::exception& error) {

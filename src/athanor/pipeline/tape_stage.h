@@ -2,7 +2,9 @@
 //
 //   class Half : public TapeStage {
 //     PassContext context(int micro_batch) override { return {.record = true}; }
-//     Var compute(Tape& tape, int, const Var& x) override { return linear(x, weight_, nullptr); }
+//     std::vector<Var> compute(Tape&, int, const std::vector<Var>& x) override {
+//       return {linear(x[0], weight_, nullptr)};
+//     }
 //     ...
 //   };
 //
@@ -14,6 +16,7 @@
 
 #include <map>
 #include <memory>
+#include <vector>
 
 #include "athanor/autograd/tape.h"
 #include "athanor/pipeline/stage.h"
@@ -22,12 +25,12 @@ namespace athanor::pipeline {
 
 class TapeStage : public Stage {
  public:
-  // `is_last`: compute() returns a loss, which computes its own gradient and is not sent on.
+  // `is_last`: compute() returns one loss, which computes its own gradient and is not sent on.
   explicit TapeStage(bool is_last) : is_last_(is_last) {}
 
-  Tensor forward(int micro_batch, const Tensor& x) override;
-  Tensor backward(int micro_batch, const Tensor& dy) override;
-  Tensor backward_input(int micro_batch, const Tensor& dy) override;
+  std::vector<Tensor> forward(int micro_batch, const std::vector<Tensor>& x) override;
+  std::vector<Tensor> backward(int micro_batch, const std::vector<Tensor>& dy) override;
+  std::vector<Tensor> backward_input(int micro_batch, const std::vector<Tensor>& dy) override;
   void backward_weight(int micro_batch) override;
 
   void forget() { passes_.clear(); }  // drops what is kept for all micro-batches
@@ -36,17 +39,18 @@ class TapeStage : public Stage {
 
  protected:
   virtual PassContext context(int micro_batch) = 0;
-  virtual Var compute(Tape& tape, int micro_batch, const Var& x) = 0;  // x: undefined on the first stage
+  // x and result: one Var per tensor of inputs() and outputs(). A Var of x may be a result: it passes the stage unchanged.
+  virtual std::vector<Var> compute(Tape& tape, int micro_batch, const std::vector<Var>& x) = 0;
 
  private:
   // State of one micro-batch. The values of x and y are not kept: operations save what they need.
   struct Pass {
     std::unique_ptr<Tape> tape;
-    Var x, y;
+    std::vector<Var> x, y;
     DeferredWeights deferred;
   };
   Pass& find(int micro_batch, const char* what);
-  Tensor run_backward(Pass& pass, const Tensor& dy, DeferredWeights* deferred) const;
+  std::vector<Tensor> run_backward(Pass& pass, std::vector<Tensor> dy, DeferredWeights* deferred) const;
 
   bool is_last_;
   std::map<int, Pass> passes_;

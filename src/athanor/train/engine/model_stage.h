@@ -34,13 +34,16 @@ struct ModelStageHooks {
 class ModelStage : public TapeStage {
  public:
   ModelStage(const Model& model, const ModelPart& part, RecomputePlan recompute, ModelStageHooks hooks);
-  Tensor make_boundary(int micro_batch) override;
+  std::vector<TensorSpec> inputs(int micro_batch) override { return boundary(!part_.embeds, micro_batch); }
+  std::vector<TensorSpec> outputs(int micro_batch) override { return boundary(!part_.ends, micro_batch); }
 
  protected:
   PassContext context(int micro_batch) override;
-  Var compute(Tape& tape, int micro_batch, const Var& x) override;
+  std::vector<Var> compute(Tape& tape, int micro_batch, const std::vector<Var>& x) override;
 
  private:
+  // The hidden states, if there is a stage at that side.
+  std::vector<TensorSpec> boundary(bool exists, int micro_batch) const;
   const Model& model_;
   ModelPart part_;
   RecomputePlan recompute_;

@@ -27,7 +27,7 @@ Executor& PipelineRunner::executor(int micro_batches, bool backward) {
     if (pass_.after_action) pass_.after_action(action);
   };
   executor = std::make_unique<Executor>(
-      std::move(schedule), stages, *options_.group,
+      std::move(schedule), stages, *options_.group, *options_.arena,
       ExecutorOptions{.trace = options_.trace, .after_action = after_action, .clock = options_.clock});
   return *executor;
 }

@@ -1,7 +1,7 @@
 // Runs micro-batches through this rank's stages of the model: those of a training step, or held-out ones. Serial is a
 // pipeline of one stage on a group of one, whose schedule takes one micro-batch after the other.
 //
-//   PipelineRunner pipeline(model, {parts, schedule_of, &group, recompute, token_ranks, trace});
+//   PipelineRunner pipeline(model, {parts, schedule_of, &group, &arena, recompute, token_ranks, trace});
 //   pipeline.train({.num_micro_batches = 8, .micro_batch = ..., .on_loss = ..., .after_action = ...});
 //   const std::vector<double> sums = pipeline.sum_losses(batches);   // zeros except on the rank of the last stage
 //
@@ -25,6 +25,7 @@ struct PipelineOptions {
   std::vector<ModelPart> parts;  // one per stage of the whole pipeline
   std::function<Schedule(int micro_batches)> schedule;
   Group* group = nullptr;  // the ranks of the pipeline (pp)
+  Arena* arena = nullptr;  // of what stages receive
   RecomputePlan recompute;
   int token_ranks = 1;  // sequence parallelism: ranks that partition the hidden states
   Trace* trace = nullptr;

@@ -29,6 +29,7 @@ std::unique_ptr<PipelineRunner> make_pipeline(const Declared& declared) {
       PipelineOptions{.parts = cut_model(layout.stage_layers),
                       .schedule = [&layout](int count) { return pipeline_schedule(layout, count); },
                       .group = declared.groups.pipeline,
+                      .arena = &declared.arena,
                       .recompute = parse_recompute(layout.recompute).value_or(RecomputePlan{}),
                       .token_ranks = layout.sp ? layout.tp : 1,
                       .trace = declared.step.pass.trace,
