@@ -194,14 +194,16 @@ TEST_F(ParamTest, StoreWholeTakesItsPart) {
 
 TEST_F(ParamTest, EachUseHasAGradientOfItsOwn) {
   Param param("w", {2}, Init::zeros());
-  Weight &embed = param.add_use("embed"), &head = param.add_use("head");
+  Weight &embed = param.add_use("embed", 0), &head = param.add_use("head", 5);
   EXPECT_EQ(param.num_uses(), 2u);
   EXPECT_THAT(message_of([&] { embed.grad(); }), HasSubstr("'embed' has no gradient buffer"));
   embed.set_grad(slot({2}, 1.0f));
   head.set_grad(slot({2}, 2.0f));
   EXPECT_THAT(to_floats(embed.grad()), ElementsAre(1.0f, 1.0f));
   EXPECT_THAT(to_floats(head.grad()), ElementsAre(2.0f, 2.0f));
-  param.keep_uses([](const std::string& use) { return use == "head"; });
+  EXPECT_FALSE(param.is_second_copy());
+  param.keep_uses([](int unit) { return unit == 5; });
+  EXPECT_TRUE(param.is_second_copy());
   ASSERT_EQ(param.uses().size(), 1u);
   EXPECT_EQ(param.uses()[0].get(), &head);
   EXPECT_EQ(param.num_uses(), 2u);  // on all ranks
@@ -289,7 +291,7 @@ TEST_F(ParamTest, APartThatIsKeptAsksForTheWhole) {
 }
 
 TEST_F(ParamTest, AStateStaysF32) {
-  Param bias("router.bias", {4}, Init::zeros(), /*is_state=*/true);
+  Param bias("router.bias", {4}, Init::zeros(), ParamKind::state);
   bias.allocate(engine.arena, Dtype::bf16, /*with_master=*/true);
   EXPECT_EQ(bias.dtype(), Dtype::f32);
   EXPECT_EQ(bytes(Category::optimizer), 0u);

@@ -27,9 +27,13 @@ struct Root : Module {
       : Module(nullptr, ""),
         scale(declare("scale", {4}, Init::ones())),
         blocks(this, "blocks"),
-        first(&blocks, "0"),
-        second(&blocks, "1"),
-        tied(this, "head", first.up.weight().param()) {}
+        first(new_unit(), "0"),
+        second(new_unit(), "1"),
+        tied((begin_unit(), this), "head", first.up.weight().param()) {}
+  Module* new_unit() {
+    begin_unit();
+    return &blocks;
+  }
   Weight& scale;
   Module blocks;
   Part first, second;
@@ -59,6 +63,16 @@ TEST(Module, NamesArePathsInTheOrderOfDeclaration) {
   EXPECT_EQ(&root.first.params(), &root.params());  // the root's, wherever they are asked for
 }
 
+// A use has the unit in which it was declared, a parameter that of its first use.
+TEST(Module, UnitsAreTheOrderOfDeclaration) {
+  const Root root;
+  std::vector<int> params, uses;
+  for (const auto& param : root.params()) params.push_back(param->unit());
+  for (const Weight* weight : root.weights()) uses.push_back(weight->unit());
+  EXPECT_THAT(params, ElementsAre(0, 1, 1, 1, 1, 2, 2, 2, 2));
+  EXPECT_THAT(uses, ElementsAre(0, 1, 1, 1, 2, 2, 2, 3));
+}
+
 TEST(Module, OwnParametersAreThoseItDeclared) {
   const Root root;
   ASSERT_EQ(root.first.own_params().size(), 1u);
@@ -66,17 +80,6 @@ TEST(Module, OwnParametersAreThoseItDeclared) {
   EXPECT_EQ(root.first.up.own_params().size(), 2u);
   EXPECT_TRUE(root.tied.own_params().empty());  // shared, not declared
   EXPECT_TRUE(root.blocks.own_params().empty());
-}
-
-TEST(Module, AChildIsFoundByItsName) {
-  const Root root;
-  EXPECT_EQ(&root.child("blocks").child("1").child("up"), &root.second.up);
-  try {
-    static_cast<void>(root.child("blocks").child("2"));
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_THAT(error.what(), HasSubstr("'blocks' has no part '2'"));
-  }
 }
 
 TEST(Module, TwoParametersOfOneNameAreRefused) {
@@ -100,8 +103,7 @@ TEST(Module, ATiedParameterHasAnotherUseAndNoOtherMemory) {
 // Of a pipeline the stage that has block 1 and the head: a parameter stays with its last use that is here.
 TEST(Module, WhatIsNotKeptIsDeclaredStill) {
   Root root;
-  root.keep_uses(
-      [](const std::string& module) { return module.starts_with("blocks.1") || module == "head"; });
+  root.keep_units([](int unit) { return unit == 2 || unit == 3; });
   EXPECT_THAT(root.param_names(), ElementsAre("blocks.0.up.weight", "blocks.1.up.weight", "blocks.1.up.bias",
                                               "blocks.1.down.weight", "blocks.1.level"));
   EXPECT_THAT(root.uses(), ElementsAre("blocks.1.up", "blocks.1.up", "blocks.1.down", "head"));

@@ -39,10 +39,33 @@ TEST(Parts, EveryUseIsInExactlyOnePart) {
     const auto parts = cut_model({3, 3, 1});
     for (const Weight* use : model->weights()) {
       int found = 0;
-      for (const ModelPart& part : parts) found += part.has(use->use()) ? 1 : 0;
+      for (const ModelPart& part : parts) found += part.has(use->unit()) ? 1 : 0;
       EXPECT_EQ(found, 1) << use->use();
     }
   }
+}
+
+// The names of the families in the program say in which unit a weight is; the program itself reads no names.
+int unit_by_name(const std::string& use, int64_t layers) {
+  if (use == "norm" || use == "head") return static_cast<int>(layers) + 1;
+  return use.starts_with("blocks.") ? std::stoi(use.substr(7)) + 1 : 0;
+}
+
+TEST(Parts, UnitsAreTheEmbeddingTheBlocksAndTheEnd) {
+  for (const char* family : {"llama", "gpt2", "moe"})
+    for (const bool tied : {false, true}) {
+      ModelConfig config = pipeline_config(family, "sgd").model;
+      config.tie_word_embeddings = tied;
+      const auto model = make_model(config);
+      for (const auto& param : model->params()) {
+        const std::string& name = param->name();
+        EXPECT_EQ(param->unit(), unit_by_name(name.substr(0, name.rfind('.')), config.num_hidden_layers))
+            << name;
+        EXPECT_EQ(param->is_table(), name.starts_with("embed") || name.starts_with("positions")) << name;
+      }
+      for (const Weight* use : model->weights())
+        EXPECT_EQ(use->unit(), unit_by_name(use->use(), config.num_hidden_layers)) << use->use();
+    }
 }
 
 // Parameters of other parts get no memory, and the plan counts from the whole model's first block.

@@ -50,9 +50,9 @@ void Weight::drop_grad() {
   zero_elsewhere_ = false;
 }
 
-void Param::keep_uses(const std::function<bool(const std::string& use)>& here) {
+void Param::keep_uses(const std::function<bool(int unit)>& here) {
   std::vector<std::unique_ptr<Weight>> kept;
-  for (auto& use : uses_) (here(use->use()) ? kept : uses_elsewhere_).push_back(std::move(use));
+  for (auto& use : uses_) (here(use->unit()) ? kept : uses_elsewhere_).push_back(std::move(use));
   uses_ = std::move(kept);
 }
 

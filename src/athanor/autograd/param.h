@@ -24,8 +24,8 @@ namespace athanor::autograd {
 
 class Param : public ParamSpec, public ParamStorage {
  public:
-  Param(std::string name, const Shape& shape, Init init, bool is_state = false)
-      : ParamSpec(std::move(name), shape, init, is_state),
+  Param(std::string name, const Shape& shape, Init init, ParamKind kind = ParamKind::weight, int unit = 0)
+      : ParamSpec(std::move(name), shape, init, kind, unit),
         ParamStorage(static_cast<const ParamSpec&>(*this)) {}
 
   void shard(const Shard& shard) {
@@ -33,13 +33,15 @@ class Param : public ParamSpec, public ParamStorage {
     ParamSpec::shard(shard);
   }
 
-  Weight& add_use(const std::string& use) {
-    return *uses_.emplace_back(std::make_unique<Weight>(*this, use));
+  Weight& add_use(const std::string& use, int unit = 0) {
+    return *uses_.emplace_back(std::make_unique<Weight>(*this, use, unit));
   }
   const std::vector<std::unique_ptr<Weight>>& uses() const { return uses_; }
   size_t num_uses() const { return uses_.size() + uses_elsewhere_.size(); }  // on all ranks
-  // Keeps the uses for whose name `here` is true; the others belong to other ranks (pipeline stages).
-  void keep_uses(const std::function<bool(const std::string& use)>& here);
+  // Keeps the uses for whose unit `here` is true; the others belong to other ranks (pipeline stages).
+  void keep_uses(const std::function<bool(int unit)>& here);
+  // Whether this rank has only uses outside of the parameter's own unit: the last pipeline stage's copy of a tied table.
+  bool is_second_copy() const { return !uses_.empty() && uses_.front()->unit() != unit(); }
 
  private:
   std::vector<std::unique_ptr<Weight>> uses_, uses_elsewhere_;

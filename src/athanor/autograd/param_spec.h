@@ -19,19 +19,23 @@
 
 namespace athanor::autograd {
 
+// A table is looked up by row (embeddings). A state is a buffer in PyTorch's sense (a router's bias): f32, saved with
+// the weights, updated by a rule of its own. It has no uses, no gradient and no optimizer state.
+enum class ParamKind : uint8_t { weight, table, state };
+
 class ParamSpec {
  public:
-  ParamSpec(std::string name, const Shape& shape, Init init, bool is_state = false)
-      : name_(std::move(name)), whole_(shape), init_(init), is_state_(is_state) {}
+  ParamSpec(std::string name, const Shape& shape, Init init, ParamKind kind = ParamKind::weight, int unit = 0)
+      : name_(std::move(name)), whole_(shape), init_(init), kind_(kind), unit_(unit) {}
   friend bool operator==(const ParamSpec&, const ParamSpec&) = default;
 
   const std::string& name() const { return name_; }
   const Init& init() const { return init_; }
   const Shape& shape() const { return shape_; }  // of this rank's part, padding included
   int64_t numel() const { return shape_.numel(); }
-  // A buffer in PyTorch's sense (a router's bias): f32, saved with the weights, updated by a rule of its own. It has no
-  // uses, no gradient and no optimizer state.
-  bool is_state() const { return is_state_; }
+  bool is_state() const { return kind_ == ParamKind::state; }
+  bool is_table() const { return kind_ == ParamKind::table; }
+  int unit() const { return unit_; }                     // of the model, in which it was declared (nn/module.h)
   bool is_matrix() const { return shape_.dims() >= 2; }  // weight decay applies
   // A grouped expert weight [E,O,I]: one matrix per expert. Expert parallelism partitions it.
   bool is_stack() const { return shape_.dims() == 3; }
@@ -58,7 +62,8 @@ class ParamSpec {
   Box box_ = whole_box(whole_);
   std::vector<Shard> shards_;
   Init init_;
-  bool is_state_;
+  ParamKind kind_;
+  int unit_;
 };
 
 }  // namespace athanor::autograd

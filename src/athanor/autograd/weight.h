@@ -22,13 +22,14 @@ class Param;
 // again between forward and backward (ZeRO-3).
 class Weight {
  public:
-  Weight(Param& param, std::string use) : param_(param), use_(std::move(use)) {}
+  Weight(Param& param, std::string use, int unit) : param_(param), use_(std::move(use)), unit_(unit) {}
   Weight(const Weight&) = delete;
   Weight& operator=(const Weight&) = delete;
 
   Param& param() const { return param_; }
   const std::string& use() const { return use_; }
-  const Tensor& value() const;  // T, the param's shape
+  int unit() const { return unit_; }  // of the model, in which this use is (nn/module.h)
+  const Tensor& value() const;        // T, the param's shape
   // The gradient slot, f32, the param's shape; backward adds to it.
   Tensor& grad();
   // For ops that can overwrite the slot: `add` is false where nothing was added since begin_grad().
@@ -58,6 +59,7 @@ class Weight {
  private:
   Param& param_;
   std::string use_;
+  int unit_;
   GradSource* source_ = nullptr;
   Tensor grad_;
   bool begun_ = true;

@@ -12,8 +12,8 @@
 namespace athanor::models {
 
 void Model::keep(std::span<const ModelPart> parts) {
-  keep_uses([&](const std::string& module) {
-    return std::any_of(parts.begin(), parts.end(), [&](const ModelPart& part) { return part.has(module); });
+  keep_units([&](int unit) {
+    return std::any_of(parts.begin(), parts.end(), [&](const ModelPart& part) { return part.has(unit); });
   });
 }
 
@@ -80,7 +80,7 @@ Var Model::run(const ModelPart& part, Tape& tape, const Tensor& ids, Var x, cons
   if (part.embeds) x = start(tape, ids, 0);
   x = blocks(part.first, part.last, x, plan);
   if (!part.ends) return x;
-  Var loss = linear_cross_entropy(child("head").enter(final_norm(x)), head(), targets, config_.vocab_size,
+  Var loss = linear_cross_entropy(head_layer().enter(final_norm(x)), head(), targets, config_.vocab_size,
                                   combine_statistics_);
   if (tape.recording()) head().grad_ready(tape.context().micro_batch);  // its gradient was made with the loss
   return loss;
@@ -125,7 +125,7 @@ double Model::flops_per_token(int64_t seq_len) const {
   // A lookup is no matrix product, so uses as an embedding do not count.
   double in_products = static_cast<double>(head().param().whole_shape().numel());
   for_each_declared([&](const ParamSpec& param) {
-    if (param.is_matrix() && param.name().rfind("blocks.", 0) == 0)
+    if (param.is_matrix() && !param.is_table() && &param != &head().param())
       in_products += static_cast<double>(param.whole_shape().numel()) * part_used_by_a_token(param);
   });
   return 6.0 * in_products + 6.0 * static_cast<double>(config_.num_hidden_layers * seq_len *

@@ -5,10 +5,10 @@
 //   model->initialize(seed);                            // or read a checkpoint into params()
 //   Var loss = model->loss(tape, ids, targets, /*recompute=*/{});
 //
-// A family (models/llama, models/gpt2, models/moe) defines the embedding, the block, the final norm and the head.
-// Module names are fixed: "blocks.N", "norm" (after the last block) and "head"; all other modules belong to the
-// embedding (models/part.h assigns modules to pipeline stages by name). Shapes: ids, targets [B,S] i32; hidden [B,S,C];
-// logits [n,V] f32; loss [B*S] f32 per token. Errors: Error. Thread rule: one thread per model.
+// A family (models/llama, models/gpt2, models/moe) defines the embedding, the block, the final norm and the head, and
+// declares them in units (nn/module.h): the embedding is unit 0, block i is unit i + 1, the final norm and the head are
+// the last. Shapes: ids, targets [B,S] i32; hidden [B,S,C]; logits [n,V] f32; loss [B*S] f32 per token. Errors: Error.
+// Thread rule: one thread per model.
 #pragma once
 
 #include <memory>
@@ -19,6 +19,7 @@
 #include "athanor/config/recompute.h"
 #include "athanor/models/part.h"
 #include "athanor/nn/attention.h"
+#include "athanor/nn/linear.h"
 #include "athanor/nn/module.h"
 
 namespace athanor::nn {
@@ -35,10 +36,11 @@ class Model : public Module {
   virtual Var embed(Tape& tape, const Tensor& ids, int64_t first_position) const = 0;
   virtual Var block(int64_t index, const Var& x, KvCache* cache) const = 0;
   virtual Var final_norm(const Var& x) const = 0;
-  virtual Weight& head() const = 0;                                 // [V,C]
+  virtual const Linear& head_layer() const = 0;
   virtual std::vector<MoeLayer*> moe_layers() const { return {}; }  // in the order of the blocks
 
   const ModelConfig& config() const { return config_; }
+  Weight& head() const { return head_layer().weight(); }  // [V,C]
   // Pipeline: keeps the parameters of these parts. All others disappear from params() and weights() and get no memory.
   void keep(std::span<const ModelPart> parts);
   void allocate(Arena& arena, Dtype dtype, bool with_master);

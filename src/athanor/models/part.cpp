@@ -1,19 +1,8 @@
 #include "athanor/models/part.h"
 
-#include <charconv>
-
 #include "athanor/base/check.h"
 
 namespace athanor::models {
-
-bool ModelPart::has(std::string_view module) const {
-  constexpr std::string_view kBlocks = "blocks.";
-  if (module == "norm" || module == "head") return ends;
-  if (!module.starts_with(kBlocks)) return embeds;
-  int64_t block = -1;
-  std::from_chars(module.data() + kBlocks.size(), module.data() + module.size(), block);
-  return block >= first && block < last;
-}
 
 std::vector<ModelPart> cut_model(const std::vector<int64_t>& stage_layers) {
   std::vector<ModelPart> parts;

@@ -5,14 +5,12 @@
 //   Var y = model->run(parts[1], tape, {}, x, {}, recompute);   // hidden states in, hidden states out
 //
 // The first part embeds, each part has blocks [first, last), the last part ends with the final norm, the head and the
-// loss. Modules are assigned by name: "blocks.N" to the part with block N, "norm" and "head" to the last part, all
-// others to the first. A parameter with uses in two parts (tied embeddings) is in both. Each part has the gradient of
+// loss. A weight belongs to the part that has its unit (models/model.h). A parameter with uses in two parts (tied embeddings) is in both. Each part has the gradient of
 // its own use; once per step the two are added in declaration order, the embedding's first (law 1). Errors: ConfigError
 // for stages that do not fit the layers. Thread rule: pure functions.
 #pragma once
 
 #include <cstdint>
-#include <string_view>
 #include <vector>
 
 #include "athanor/base/namespaces.h"
@@ -25,7 +23,7 @@ struct ModelPart {
   bool ends = false;            // the last part
   bool operator==(const ModelPart&) const = default;
 
-  bool has(std::string_view module) const;  // by the module's path
+  bool has(int unit) const { return unit >= (embeds ? 0 : first + 1) && unit <= (ends ? last + 1 : last); }
 };
 
 // One part per entry of stage_layers. Only the first and the last stage may have no layer.

@@ -14,7 +14,8 @@ namespace athanor::nn {
 class TokenEmbedding : public Module {
  public:
   TokenEmbedding(Module* parent, const std::string& name, int64_t vocab, int64_t width, double init_std)
-      : Module(parent, name), table_(declare("weight", {vocab, width}, Init::normal(init_std))) {}
+      : Module(parent, name),
+        table_(declare("weight", {vocab, width}, Init::normal(init_std), ParamKind::table)) {}
   Weight& table() const { return table_; }
 
  private:

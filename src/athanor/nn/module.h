@@ -6,6 +6,9 @@
 //     Linear up, down;
 //   };
 //
+// A model declares its parameters in units, what a pass needs at a time: the embedding is unit 0, each block and what
+// ends the model is one more (begin_unit()). Pipeline stages and ZeRO-3 go by the unit of a Weight or Param.
+//
 // Declaring allocates nothing: a model is declared, perhaps sharded (parallel/tensor/sharding.h), then its parameters
 // are allocated. Module code is written for a single device. A layout inserts its collectives as hooks: enter(x) at the
 // module's input, leave(y) at its output. Errors: Error. Thread rule: a model is used by one thread.
@@ -40,33 +43,34 @@ class Module {
 
   std::string path() const;  // "" for the root
   const std::vector<Module*>& children() const { return children_; }
-  const Module& child(const std::string& name) const;  // Error if there is none
 
   // All parameters of the model and all their uses, in declaration order; the same from every module of the tree.
-  // Without those that keep_uses() has removed.
+  // Without those that keep_units() has removed.
   const std::vector<std::unique_ptr<Param>>& params() const { return root().params_; }
   const std::vector<Weight*>& weights() const { return root().weights_; }
   // The parameters that this module itself declared.
   const std::vector<Param*>& own_params() const { return own_params_; }
-  // Keeps the uses in modules for which `here` is true, and the parameters that still have a use. The others belong to
+  // Keeps the uses in units for which `here` is true, and the parameters that still have a use. The others belong to
   // another rank: they stay declared, but get no memory on this one.
-  void keep_uses(const std::function<bool(const std::string& module)>& here);
+  void keep_units(const std::function<bool(int unit)>& here);
   // On this rank or another, in any order.
   void for_each_declared(const std::function<void(const ParamSpec&)>& visit) const;
 
   // Called by the module itself, or by a parent that declares parameters under the module's name.
-  Weight& declare(const std::string& name, const Shape& shape, Init init);
+  Weight& declare(const std::string& name, const Shape& shape, Init init, ParamKind kind = ParamKind::weight);
   Param& declare_state(const std::string& name, const Shape& shape, Init init);  // Param::is_state()
 
  protected:
-  Weight& share(Param& param);  // one more use of a parameter declared elsewhere
+  Weight& share(Param& param);           // one more use of a parameter declared elsewhere
+  void begin_unit() { ++root().unit_; }  // what the tree declares from now on belongs to its next unit
 
  private:
   Module& root() const;
-  Param& add_param(const std::string& name, const Shape& shape, Init init, bool is_state);
+  Param& add_param(const std::string& name, const Shape& shape, Init init, ParamKind kind);
 
   Module* parent_;
   std::string name_;
+  int unit_ = 0;  // the root's: that of the next declaration
   Hook input_, output_;
   std::vector<Module*> children_;
   std::vector<Param*> own_params_;

@@ -28,8 +28,11 @@ Gpt2::Gpt2(const ModelConfig& c)
       blocks_root_(this, "blocks"),
       blocks_([&] {
         std::vector<std::unique_ptr<Gpt2Block>> blocks;
-        for (int64_t i = 0; i < c.num_hidden_layers; ++i)
+        for (int64_t i = 0; i < c.num_hidden_layers; ++i) {
+          begin_unit();
           blocks.push_back(std::make_unique<Gpt2Block>(&blocks_root_, std::to_string(i), c));
+        }
+        begin_unit();
         return blocks;
       }()),
       norm_(this, "norm", c.hidden_size, c.bias, c.rms_norm_eps),

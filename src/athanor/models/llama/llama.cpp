@@ -34,8 +34,11 @@ Llama::Llama(const ModelConfig& c, const MakeFeedForward& make)
       blocks_root_(this, "blocks"),
       blocks_([&] {
         std::vector<std::unique_ptr<LlamaBlock>> blocks;
-        for (int64_t i = 0; i < c.num_hidden_layers; ++i)
+        for (int64_t i = 0; i < c.num_hidden_layers; ++i) {
+          begin_unit();
           blocks.push_back(std::make_unique<LlamaBlock>(&blocks_root_, i, c, make));
+        }
+        begin_unit();
         return blocks;
       }()),
       norm_(this, "norm", c.hidden_size, c.rms_norm_eps),

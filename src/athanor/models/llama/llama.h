@@ -44,7 +44,7 @@ class Llama : public Model {
   Var embed(Tape& tape, const Tensor& ids, int64_t first_position) const override;
   Var block(int64_t index, const Var& x, KvCache* cache) const override;
   Var final_norm(const Var& x) const override { return norm_(x); }
-  Weight& head() const override { return head_->weight(); }
+  const Linear& head_layer() const override { return *head_; }
 
  protected:
   bool uses_rope() const override { return true; }

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <string_view>
 
 #include "athanor/kernels/elementwise.h"
 
@@ -12,12 +11,6 @@ namespace {
 
 // Small models also get several buckets, so that most of the reduction overlaps the backward pass.
 constexpr int64_t kMinBuckets = 8;
-
-// "blocks.3" for "blocks.3.attn.q.weight"; "" for a parameter outside the blocks.
-std::string_view unit_name(std::string_view param) {
-  constexpr std::string_view kBlocks = "blocks.";
-  return param.starts_with(kBlocks) ? param.substr(0, param.find('.', kBlocks.size())) : std::string_view();
-}
 
 bool is_shared(const Weight& weight) {
   return weight.param().num_uses() > 1;
@@ -33,12 +26,11 @@ std::string names_of(const Bucket& bucket) {
 
 Buckets::Buckets(const std::vector<Weight*>& weights, const BucketOptions& options) {
   std::unordered_map<const ParamSpec*, int> unit_of;
-  std::string_view name;
   int64_t floats = 0;
+  int last = 0;
   for (const Weight* weight : weights) {
-    const std::string_view here = unit_name(weight->param().name());
-    if (num_units == 0 || here != name) ++num_units;
-    name = here;
+    if (num_units == 0 || weight->unit() != last) ++num_units;
+    last = weight->unit();
     unit_of.emplace(&weight->param(), num_units - 1);
     floats += weight->param().numel();
   }

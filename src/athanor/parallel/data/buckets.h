@@ -6,8 +6,7 @@
 //   buckets.of(weight)            // {bucket, place in it}
 //
 // Size: about an eighth of all floats, at most bucket_bytes, and one weight at least.
-// Unit (as an FSDP unit): what a pass needs at a time, the parameters of one block ("blocks.3.") or those declared
-// between two blocks. With by_unit no bucket has parameters of two units.
+// Unit (as an FSDP unit): what a pass needs at a time, as the model declares it (nn/module.h). With by_unit no bucket has parameters of two units.
 // A parameter used twice (tied embeddings) has one gradient per use. With several rows (`rows` ranks, ZeRO) each use is
 // in a bucket of its own and all have one layout, so a rank's shard has the same elements of every use. uses_apart asks
 // for that with one row, too.
@@ -28,7 +27,7 @@ struct Bucket {
   ShardLayout layout;
   int64_t first = 0;      // offset of the bucket in a flat buffer of all buckets
   int64_t row_first = 0;  // offset of a rank's row of it in a flat buffer of that rank's rows of all buckets
-  int unit = 0;           // numbered in the order of declaration
+  int unit = 0;           // counts the units that have weights here, in the order of declaration
 };
 
 // For messages: 'blocks.3.ffn.down', or the first and the last of several.

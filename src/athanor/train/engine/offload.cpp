@@ -53,9 +53,7 @@ std::unique_ptr<ActivationStore> activation_store(const Config& config, Env& env
 }
 
 bool has_eight_bit_state(const ParamSpec& param) {
-  const std::string& name = param.name();
-  return param.is_matrix() && param.whole_shape().numel() >= kFewElements && !name.starts_with("embed") &&
-         !name.starts_with("positions");
+  return param.is_matrix() && param.whole_shape().numel() >= kFewElements && !param.is_table();
 }
 
 }  // namespace athanor::train::engine

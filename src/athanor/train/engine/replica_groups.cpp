@@ -31,11 +31,6 @@ std::string replica_prefix(const Checkpoint& checkpoint, const OuterSync* outer,
 
 namespace {
 
-// Whether this is the last stage's copy of a tied table. The first stage's is saved; the two are sharded differently.
-bool is_second_copy(const Param& param) {
-  return param.num_uses() > param.uses().size() && param.uses().front()->use() == "head";
-}
-
 std::string residual_kind(int replica_group) {
   return fmt::format("replica.{}.outer.error_feedback", replica_group);
 }
@@ -45,12 +40,12 @@ std::string residual_kind(int replica_group) {
 void add_outer(std::vector<NamedTensor>& tensors, const OuterSync& outer,
                const std::vector<std::unique_ptr<Param>>& params) {
   for (const OuterPiece& piece : outer.pieces()) {
-    if (is_second_copy(*piece.param)) continue;
+    if (piece.param->is_second_copy()) continue;
     add_slices(tensors, "model", *piece.param, piece.range, {piece.weights});
     add_slices(tensors, "outer.momentum", *piece.param, piece.range, {piece.momentum});
   }
   for (const OuterResidual& residual : outer.residuals())
-    if (!is_second_copy(*residual.param))
+    if (!residual.param->is_second_copy())
       add_slices(tensors, residual.of_sum ? "outer.server_error" : residual_kind(outer.replica_group()),
                  *residual.param, residual.range, {residual.values});
   for (const auto& param : params)

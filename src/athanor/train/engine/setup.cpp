@@ -128,7 +128,7 @@ void Training::split_layers() {
   declared_.parallel.section = [this, kept](const Weight& weight) {
     if (&weight == &model->head())
       return -1;  // a bucket of its own: the head's gradient is already complete in the forward pass
-    const auto has = [&](const ModelPart& part) { return part.has(weight.use()); };
+    const auto has = [&](const ModelPart& part) { return part.has(weight.unit()); };
     return static_cast<int>(std::find_if(kept.begin(), kept.end(), has) - kept.begin());
   };
   declared_.step.groups.pipeline = declared_.groups.pipeline;

@@ -44,8 +44,7 @@ std::vector<double> StageGradients::squares_of_stage(const std::vector<double>& 
     const auto place =
         static_cast<size_t>(std::find(declared.begin(), declared.end(), param) - declared.begin());
     const bool is_expert = groups_.experts != nullptr && param->is_stack();
-    const bool elsewhere = groups_.ends != nullptr && param->num_uses() > param->uses().size() &&
-                           param->uses().front()->use() == "head";  // counted where it embeds
+    const bool elsewhere = groups_.ends != nullptr && param->is_second_copy();  // counted where it embeds
     if (is_expert)
       of_experts[place] = of_params[i];
     else if (param->is_first_copy() && !elsewhere)
