@@ -1,5 +1,5 @@
-// A small network cut into pipeline stages, run by a schedule on ranks that are threads, with all that it must give: the
-// gradients and losses of one process, the bytes on the wire, no memory left.
+// A small network cut into pipeline stages, run by a schedule on ranks that are threads, with all that it must give:
+// the gradients and losses of one process, the bytes on the wire, no memory left.
 #pragma once
 
 #include <gtest/gtest.h>

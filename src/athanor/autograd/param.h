@@ -40,7 +40,8 @@ class Param : public ParamSpec, public ParamStorage {
   size_t num_uses() const { return uses_.size() + uses_elsewhere_.size(); }  // on all ranks
   // Keeps the uses for whose unit `here` is true; the others belong to other ranks (pipeline stages).
   void keep_uses(const std::function<bool(int unit)>& here);
-  // Whether this rank has only uses outside of the parameter's own unit: the last pipeline stage's copy of a tied table.
+  // Whether this rank has only uses outside of the parameter's own unit: the last pipeline stage's copy of a tied
+  // table.
   bool is_second_copy() const { return !uses_.empty() && uses_.front()->unit() != unit(); }
 
  private:

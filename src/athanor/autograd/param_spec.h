@@ -35,7 +35,7 @@ class ParamSpec {
   int64_t numel() const { return shape_.numel(); }
   bool is_state() const { return kind_ == ParamKind::state; }
   bool is_table() const { return kind_ == ParamKind::table; }
-  int unit() const { return unit_; }                     // of the model, in which it was declared (nn/module.h)
+  int unit() const { return unit_; }  // of the model, in which it was declared (nn/module.h)
   bool is_matrix() const { return shape_.dims() >= 2; }  // weight decay applies
   // A grouped expert weight [E,O,I]: one matrix per expert. Expert parallelism partitions it.
   bool is_stack() const { return shape_.dims() == 3; }

@@ -5,9 +5,10 @@
 //   Var y = model->run(parts[1], tape, {}, x, {}, recompute);   // hidden states in, hidden states out
 //
 // The first part embeds, each part has blocks [first, last), the last part ends with the final norm, the head and the
-// loss. A weight belongs to the part that has its unit (models/model.h). A parameter with uses in two parts (tied embeddings) is in both. Each part has the gradient of
-// its own use; once per step the two are added in declaration order, the embedding's first (law 1). Errors: ConfigError
-// for stages that do not fit the layers. Thread rule: pure functions.
+// loss. A weight belongs to the part that has its unit (models/model.h). A parameter with uses in two parts (tied
+// embeddings) is in both. Each part has the gradient of its own use; once per step the two are added in declaration
+// order, the embedding's first (law 1). Errors: ConfigError for stages that do not fit the layers. Thread rule: pure
+// functions.
 #pragma once
 
 #include <cstdint>

@@ -4,15 +4,15 @@
 //   executor.run();                                       // a step: every micro-batch through every stage
 //
 // Stages on one rank pass tensors directly. Between ranks each tensor is a point-to-point message of the group, whose
-// rank numbers are those of the schedule. Sends proceed while the rank computes. Receives are posted ahead, in the sender's
-// order, so that an early message has a buffer. A received tensor is freed by the stage that got it, a sent one when
-// its send is complete. The executor follows the schedule's order exactly, so gradients have the bits of one process
-// (law 1).
+// rank numbers are those of the schedule. Sends proceed while the rank computes. Receives are posted ahead, in the
+// sender's order, so that an early message has a buffer. A received tensor is freed by the stage that got it, a sent
+// one when its send is complete. The executor follows the schedule's order exactly, so gradients have the bits of one
+// process (law 1).
 //
 // Errors: those of the stages and of the group. A rank that fails aborts the group, so that other ranks do not wait for
 // its messages. Memory: receive buffers are the arena's, as Stage::inputs() and outputs() say. A memory plan runs one
-// rank's schedule on the null device with a null group (comm/null.h). Thread rule: one thread per executor. While it runs,
-// only the executor may use the group's point-to-point messages.
+// rank's schedule on the null device with a null group (comm/null.h). Thread rule: one thread per executor. While it
+// runs, only the executor may use the group's point-to-point messages.
 #pragma once
 
 #include <functional>

@@ -39,7 +39,8 @@ class TapeStage : public Stage {
 
  protected:
   virtual PassContext context(int micro_batch) = 0;
-  // x and result: one Var per tensor of inputs() and outputs(). A Var of x may be a result: it passes the stage unchanged.
+  // x and result: one Var per tensor of inputs() and outputs(). A Var of x may be a result: it passes the stage
+  // unchanged.
   virtual std::vector<Var> compute(Tape& tape, int micro_batch, const std::vector<Var>& x) = 0;
 
  private:

@@ -6,7 +6,8 @@
 //   buckets.of(weight)            // {bucket, place in it}
 //
 // Size: about an eighth of all floats, at most bucket_bytes, and one weight at least.
-// Unit (as an FSDP unit): what a pass needs at a time, as the model declares it (nn/module.h). With by_unit no bucket has parameters of two units.
+// Unit (as an FSDP unit): what a pass needs at a time, as the model declares it (nn/module.h). With by_unit no bucket
+// has parameters of two units.
 // A parameter used twice (tied embeddings) has one gradient per use. With several rows (`rows` ranks, ZeRO) each use is
 // in a bucket of its own and all have one layout, so a rank's shard has the same elements of every use. uses_apart asks
 // for that with one row, too.
