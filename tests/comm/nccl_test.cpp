@@ -1,4 +1,4 @@
-// Groups of devices: ranks are threads with a queue each on the emulated device, and NCCL is that of kernels/cuda/emulated.
+// Groups of devices: ranks are threads with a queue each on the emulated device, and NCCL is that of tests/cuda/emulated.
 #include "athanor/comm/nccl/nccl.h"
 #include "athanor/kernels/cuda/queue.h"
 

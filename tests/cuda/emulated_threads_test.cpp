@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "athanor/base/check.h"
-#include "athanor/kernels/cuda/emulated/threads.h"
+#include "cuda/emulated/threads.h"
 
 // At once, instead of in a stream.
 void athanor::kernels::emulated::submit(CudaCalls::Stream* /*stream*/, std::function<void()> work) {

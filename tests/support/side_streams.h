@@ -1,4 +1,4 @@
-// Lets the emulated device's side streams work at once while it lives (kernels/cuda/emulated/side_streams.h); without
+// Lets the emulated device's side streams work at once while it lives (tests/cuda/emulated/side_streams.h); without
 // it, and by default, as late as they may.
 #pragma once
 
@@ -7,7 +7,7 @@
 #include <string>
 
 #include "athanor/base/check.h"
-#include "athanor/kernels/cuda/emulated/side_streams.h"
+#include "cuda/emulated/side_streams.h"
 
 namespace athanor::tests {
 

@@ -1,4 +1,4 @@
-// Trainings on devices, the emulated one of kernels/cuda/emulated: the program's own path through plug-in, arena,
+// Trainings on devices, the emulated one of tests/cuda/emulated: the program's own path through plug-in, arena,
 // copies and drivers. The host's touching the device's memory would end the test.
 #pragma once
 

@@ -1,6 +1,6 @@
 // What the program needs of a CUDA device, as a table of plain functions (CudaCalls). The table is the boundary to the
 // plug-in that is linked with CUDA's libraries (device/ -> athanor_cuda.so). The plug-in is loaded only if a device is
-// asked for, so the program also runs where there is none. kernels/cuda/emulated implements the same table on a CPU.
+// asked for, so the program also runs where there is none. tests/cuda/emulated implements the same table on a CPU.
 //
 //   const CudaCalls& cuda = *athanor_cuda_calls();
 //   if (const char* error = cuda.allocate(device, size_bytes, &data)) ...

@@ -1,6 +1,6 @@
 // What the program needs of NCCL, as a table of plain functions (NcclCalls). The table is the boundary to the module
 // that is linked with NCCL (device/nccl.cpp -> athanor_nccl.so). The module is loaded if ranks on several devices
-// communicate (comm/nccl/nccl.h). kernels/cuda/emulated implements the same table between the threads of one process.
+// communicate (comm/nccl/nccl.h). tests/cuda/emulated implements the same table between the threads of one process.
 //
 // A communicator only moves bytes between the devices of its ranks, in the order of a stream; the program computes
 // sums. A call returns null, or an error text that is valid until the thread's next call. No call but close() waits for

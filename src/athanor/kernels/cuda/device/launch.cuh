@@ -7,9 +7,9 @@
 //   }
 //   return launch(stream, twice<float>, blocks_of(n), kThreads, y, x, n);      // null, or what went wrong
 //
-// The files are compiled twice: by nvcc for devices, and by the C++ compiler for the emulated device. So kernels use
-// only the CUDA keywords that emulated/threads.h defines. Kernels are plain: arithmetic in f32, no atomics, every sum
-// in an order that depends on shapes alone.
+// The files are compiled twice: by nvcc for devices, and by the C++ compiler for the emulated device of the tests, which
+// includes its tests/cuda/emulated/threads.h first. So kernels use only the CUDA keywords that it defines. Kernels are
+// plain: arithmetic in f32, no atomics, every sum in an order that depends on shapes alone.
 #pragma once
 
 #include <cmath>
@@ -18,8 +18,6 @@
 #include "athanor/kernels/cuda/kernel_calls.h"
 #ifdef __CUDACC__
 #include "athanor/kernels/cuda/device/stream.h"
-#else
-#include "athanor/kernels/cuda/emulated/threads.h"
 #endif
 
 namespace athanor::kernels::cuda {

@@ -5,11 +5,11 @@
 #include <utility>
 
 #include "athanor/kernels/cuda/device/kernel_table.h"
-#include "athanor/kernels/cuda/emulated/memory.h"
-#include "athanor/kernels/cuda/emulated/product.h"
-#include "athanor/kernels/cuda/emulated/side_streams.h"
-#include "athanor/kernels/cuda/emulated/stream.h"
-#include "athanor/kernels/cuda/emulated/threads.h"
+#include "cuda/emulated/memory.h"
+#include "cuda/emulated/product.h"
+#include "cuda/emulated/side_streams.h"
+#include "cuda/emulated/stream.h"
+#include "cuda/emulated/threads.h"
 
 namespace athanor::kernels {
 

@@ -1,5 +1,5 @@
-// CUDA's keywords on a CPU, so that the kernels of device/ run without a GPU. For tests of what the kernels compute and
-// of how the program drives a device; speed does not matter.
+// CUDA's keywords on a CPU, so that the kernels of kernels/cuda/device run without a GPU. For tests of what the kernels
+// compute and of how the program drives a device; speed does not matter.
 //
 // The threads of a block are fibers of one CPU thread. Each runs until __syncthreads() or its end; when all threads of
 // the block have arrived, all go on. A barrier that only some threads of a block reach is an error (on a device it is

@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
-#include "athanor/kernels/cuda/emulated/memory.h"
-#include "athanor/kernels/cuda/emulated/stream.h"
+#include "cuda/emulated/memory.h"
+#include "cuda/emulated/stream.h"
 
 namespace athanor::kernels {
 namespace emulated {

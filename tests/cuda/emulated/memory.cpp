@@ -1,4 +1,4 @@
-#include "athanor/kernels/cuda/emulated/memory.h"
+#include "cuda/emulated/memory.h"
 
 #include <sys/mman.h>
 

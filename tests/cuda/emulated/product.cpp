@@ -1,7 +1,7 @@
-#include "athanor/kernels/cuda/emulated/product.h"
+#include "cuda/emulated/product.h"
 
-#include "athanor/kernels/cuda/emulated/memory.h"
-#include "athanor/kernels/cuda/emulated/threads.h"
+#include "cuda/emulated/memory.h"
+#include "cuda/emulated/threads.h"
 
 namespace athanor::kernels::emulated {
 namespace {

@@ -1,4 +1,4 @@
-#include "athanor/kernels/cuda/emulated/threads.h"
+#include "cuda/emulated/threads.h"
 
 #include <sys/mman.h>
 
@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "athanor/base/check.h"
-#include "athanor/kernels/cuda/emulated/memory.h"
-#include "athanor/kernels/cuda/emulated/stream.h"
+#include "cuda/emulated/memory.h"
+#include "cuda/emulated/stream.h"
 
 // Leaves one stack for another: what a call must preserve is kept on the one that is left.
 extern "C" void athanor_emulated_switch(void** left, void* entered);
