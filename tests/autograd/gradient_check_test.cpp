@@ -1,5 +1,5 @@
 // The judge of every operation's backward: it must find a gradient that is wrong, and where.
-#include "athanor/autograd/gradient_check.h"
+#include "support/gradient_check.h"
 
 #include <gmock/gmock.h>
 

@@ -1,11 +1,11 @@
 // Central differences for every differentiable operation, on odd sizes.
 #include <gtest/gtest.h>
 
-#include "athanor/autograd/gradient_check.h"
 #include "athanor/autograd/recompute.h"
 #include "athanor/nn/rope_table.h"
 #include "athanor/ops/ops.h"
 #include "support/engine.h"
+#include "support/gradient_check.h"
 
 namespace athanor::tests::gradient_test {
 namespace {

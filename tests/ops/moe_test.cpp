@@ -3,9 +3,9 @@
 
 #include <cmath>
 
-#include "athanor/autograd/gradient_check.h"
 #include "athanor/nn/moe.h"
 #include "support/engine.h"
+#include "support/gradient_check.h"
 
 namespace athanor::tests::moe_test {
 namespace {

@@ -1,4 +1,4 @@
-// Gradient check by central differences: compares an operation's backward with its forward. For tests.
+// Gradient check by central differences: compares an operation's backward with its forward.
 //
 //   const auto report = check_gradients(inputs, weights,
 //                                       [&](Tape& tape, std::span<const Var> x) { return op(x[0], w); });
@@ -15,7 +15,7 @@
 
 #include "athanor/autograd/tape.h"
 
-namespace athanor::autograd {
+namespace athanor::tests {
 
 struct GradientReport {
   double worst = 0.0;  // largest |analytic - numeric| / max(1, largest |numeric| of that tensor)
@@ -26,4 +26,4 @@ GradientReport check_gradients(std::vector<Tensor> inputs, std::vector<Weight*> 
                                const std::function<Var(Tape&, std::span<const Var>)>& function,
                                float eps = 1e-2f, PassContext context = {});
 
-}  // namespace athanor::autograd
+}  // namespace athanor::tests

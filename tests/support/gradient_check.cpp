@@ -1,4 +1,4 @@
-#include "athanor/autograd/gradient_check.h"
+#include "support/gradient_check.h"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,7 @@
 
 #include "athanor/base/philox.h"
 
-namespace athanor::autograd {
+namespace athanor::tests {
 namespace {
 
 // The fixed coefficients c_i, in (-1, 1).
@@ -82,4 +82,4 @@ GradientReport check_gradients(std::vector<Tensor> inputs, std::vector<Weight*> 
   return report;
 }
 
-}  // namespace athanor::autograd
+}  // namespace athanor::tests
