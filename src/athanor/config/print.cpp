@@ -209,8 +209,4 @@ std::vector<std::string> different_keys(const Config& a, const Config& b) {
   return keys;
 }
 
-bool same_settings(const Config& a, const Config& b) {
-  return different_keys(a, b).empty();
-}
-
 }  // namespace athanor::config

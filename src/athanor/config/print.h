@@ -28,10 +28,7 @@ std::string setting_text(const Config& config, std::string_view key);
 // the vocabulary is unknown.
 std::string config_to_json(const Config& config);
 
-// Equal in every setting, wherever the values came from.
-bool same_settings(const Config& a, const Config& b);
-
-// The keys that differ, in the order of the list ("model.hidden_size", "data.channels").
+// The keys whose values differ, wherever these came from, in the order of the list ("model.hidden_size", "data.channels").
 std::vector<std::string> different_keys(const Config& a, const Config& b);
 
 }  // namespace athanor::config
