@@ -7,6 +7,7 @@
 #include "athanor/base/error.h"
 #include "athanor/documents/json_documents.h"
 #include "athanor/documents/text_documents.h"
+#include "support/memory_source.h"
 
 namespace {
 
@@ -44,8 +45,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     }
   };
   try {
-    athanor::HeadSource source(std::make_unique<FirstMebibyte>(
-        athanor::decompress(athanor::bytes_in_memory(bytes), compression, "fuzz", kSmallWindow)));
+    athanor::HeadSource source(std::make_unique<FirstMebibyte>(athanor::decompress(
+        std::make_unique<athanor::tests::MemorySource>(bytes), compression, "fuzz", kSmallWindow)));
     const std::string_view head = source.head(athanor::kFormatProbeBytes);
     if (!athanor::foreign_format(head).empty()) return 0;
     const athanor::JsonLayout layout = athanor::recognize_json(head);

@@ -5,6 +5,7 @@
 #include <lzma.h>
 
 #include "data/fakes.h"
+#include "support/memory_source.h"
 
 namespace athanor::tests::byte_source_test {
 namespace {
@@ -94,7 +95,8 @@ TEST_F(ByteSourceTest, WindowsAreBounded) {
               AllOf(HasSubstr("window above 2.0 GiB"), Not(HasSubstr("corrupt"))));
   EXPECT_THAT(failure("a.zst", zstd_header(21)),
               AllOf(HasSubstr("ends in the middle"), Not(HasSubstr("window"))));
-  const auto small = decompress(bytes_in_memory("\x28\xb5\x2f\xfd"), SourceCompression::zstd, "b", 1 << 20);
+  const auto small =
+      decompress(std::make_unique<MemorySource>("\x28\xb5\x2f\xfd"), SourceCompression::zstd, "b", 1 << 20);
   char byte = 0;
   EXPECT_THAT(failure_of([&] { small->read(&byte, 1); }), HasSubstr("ends in the middle"));
 }

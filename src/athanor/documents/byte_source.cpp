@@ -29,22 +29,6 @@ class FileSource : public ByteSource {
   uint64_t offset_ = 0;
 };
 
-class MemorySource : public ByteSource {
- public:
-  explicit MemorySource(std::string_view bytes) : bytes_(bytes) {}
-  size_t read(char* out, size_t max_bytes) override {
-    const size_t size_bytes = std::min(max_bytes, bytes_.size() - offset_);
-    if (size_bytes > 0) std::memcpy(out, bytes_.data() + offset_, size_bytes);
-    offset_ += size_bytes;
-    return size_bytes;
-  }
-  uint64_t raw_bytes() const override { return offset_; }
-
- private:
-  std::string_view bytes_;
-  size_t offset_ = 0;
-};
-
 }  // namespace
 
 std::string_view HeadSource::head(size_t max_bytes) {
@@ -79,10 +63,6 @@ std::unique_ptr<HeadSource> open_bytes(Env& env, const std::string& path) {
                 "the file may be cut short or damaged; if it is not compressed, rename it");
   if (found == SourceCompression::none) return stored;
   return std::make_unique<HeadSource>(decompress(std::move(stored), found, path));
-}
-
-std::unique_ptr<ByteSource> bytes_in_memory(std::string_view bytes) {
-  return std::make_unique<MemorySource>(bytes);
 }
 
 std::unique_ptr<ByteSource> decompress(std::unique_ptr<ByteSource> source, SourceCompression compression,

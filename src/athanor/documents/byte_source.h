@@ -50,7 +50,6 @@ class HeadSource : public ByteSource {
 };
 
 std::unique_ptr<HeadSource> open_bytes(Env& env, const std::string& path);
-std::unique_ptr<ByteSource> bytes_in_memory(std::string_view bytes);  // not copied
 std::unique_ptr<ByteSource> decompress(std::unique_ptr<ByteSource> source, SourceCompression compression,
                                        const std::string& name, uint64_t max_window_bytes = kMaxWindowBytes);
 
