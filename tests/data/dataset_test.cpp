@@ -39,8 +39,7 @@ TEST_F(DatasetTest, OpensTextThroughTheCacheBesideIt) {
   EXPECT_EQ(dataset.channels[0].num_tokens(), 501);
   EXPECT_EQ(dataset.channels[1].bytes_of(0, dataset.channels[1].num_tokens()), 45);
   EXPECT_EQ(dataset.num_train_tokens(), 450 + 41);
-  EXPECT_EQ(dataset.channel_index("code"), 1);
-  EXPECT_THAT(failure_of([&] { dataset.channel_index("cod"); }), HasSubstr("'cod'"));
+  EXPECT_EQ(dataset.channels[1].name(), "code");
   EXPECT_TRUE(env_.is_folder(path("runs/.cache")));
   EXPECT_EQ(open().identity, dataset.identity);
   config_.data.cache = path("elsewhere");

@@ -66,6 +66,12 @@ TEST(MixtureTest, OnlyRatiosCount) {
   EXPECT_EQ(single.draw(123456).number, 123456);
 }
 
+TEST(MixtureTest, NoWeightMeansNoDraw) {
+  const Mixture mixture({3, 1, 0});
+  for (const auto& [channel, count] : {std::pair{0, 300}, {1, 100}, {2, 0}})
+    EXPECT_EQ(mixture.count(channel, 400), count);
+}
+
 TEST(MixtureTest, BadWeightsAreRefused) {
   for (const double bad : {-0.1, std::nan(""), std::numeric_limits<double>::infinity()})
     EXPECT_THROW(Mixture({1.0, bad}), ConfigError);
@@ -78,10 +84,13 @@ TEST(MixtureTest, BadWeightsAreRefused) {
 // samples.
 RC_GTEST_PROP(SamplerTest, ExactlyOncePerEpochOfItsChannel, ()) {
   std::vector<Sampler::ChannelShape> channels;
+  std::vector<double> weights;
   const int num_channels = *rc::gen::inRange(1, 5);
-  for (int c = 0; c < num_channels; ++c)
-    channels.push_back(
-        {"c" + std::to_string(c), *rc::gen::inRange(1, 100) / 10.0, *rc::gen::inRange<int64_t>(1, 40)});
+  for (int c = 0; c < num_channels; ++c) {
+    weights.push_back(*rc::gen::inRange(1, 100) / 10.0);
+    channels.push_back({"c" + std::to_string(c), weights.back(), *rc::gen::inRange<int64_t>(1, 40)});
+  }
+  const Mixture mixture(weights);
   const auto global_batch = *rc::gen::inRange<int64_t>(1, 33);
   const Sampler sampler(channels, *rc::gen::arbitrary<uint64_t>(), global_batch);
   std::vector<std::set<int64_t>> epoch(channels.size());
@@ -95,7 +104,8 @@ RC_GTEST_PROP(SamplerTest, ExactlyOncePerEpochOfItsChannel, ()) {
       RC_ASSERT(epoch[c].insert(sample.sequence).second);
       if (++number[c] % channels[c].num_sequences == 0) epoch[c].clear();
     }
-    RC_ASSERT(sampler.sequences_done(step) == number);
+    for (int c = 0; c < num_channels; ++c)
+      RC_ASSERT(mixture.count(c, step * global_batch) == number[static_cast<size_t>(c)]);
   }
 }
 
@@ -139,12 +149,6 @@ TEST(SamplerTest, ShufflesAreUniform) {
   for (uint64_t seed = 0; seed < 8000; ++seed) ++first[Sampler({{"a", 1, 8}}, seed, 1).sample(1, 0).sequence];
   ASSERT_EQ(first.size(), 8u);
   for (const auto& [sequence, count] : first) EXPECT_NEAR(count, 1000, 150) << sequence;  // five sigmas
-}
-
-TEST(SamplerTest, CountsEpochs) {
-  const Sampler sampler({{"en", 3, 100}, {"code", 1, 10}, {"off", 0, 0}}, 7, 4);
-  EXPECT_THAT(sampler.epochs_done(0), ::testing::ElementsAre(0, 0, 0));
-  EXPECT_THAT(sampler.epochs_done(100), ::testing::ElementsAre(3, 10, 0));
 }
 
 TEST(SamplerTest, MisuseIsRefused) {

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "athanor/base/check.h"
-#include "athanor/base/nearest.h"
 
 namespace athanor::data {
 namespace {
@@ -152,17 +151,6 @@ int64_t Dataset::num_train_tokens() const {
   int64_t total = 0;
   for (const Channel& channel : channels) total += channel.num_train_tokens();
   return total;
-}
-
-int64_t Dataset::channel_index(const std::string& name) const {
-  std::vector<std::string> names;
-  for (size_t c = 0; c < channels.size(); ++c) {
-    if (channels[c].name() == name) return static_cast<int64_t>(c);
-    names.push_back(channels[c].name());
-  }
-  const std::string nearest = nearest_name(name, names);
-  throw Error(fmt::format("there is no channel '{}'", name),
-              nearest.empty() ? "" : "did you mean '" + nearest + "'?");
 }
 
 }  // namespace athanor::data

@@ -53,7 +53,6 @@ struct Dataset {
   std::vector<Omission> left_out;
 
   int64_t num_train_tokens() const;
-  int64_t channel_index(const std::string& name) const;  // Error naming the nearest name if there is none
 };
 
 Dataset open_dataset(const Config& config, Env& env, const DatasetOptions& options = {});

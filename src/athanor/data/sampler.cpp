@@ -39,20 +39,4 @@ Sample Sampler::sample(int64_t step, int64_t slot) const {
   return {draw.channel, epoch, static_cast<int64_t>(shuffle(static_cast<uint64_t>(draw.number % size)))};
 }
 
-std::vector<int64_t> Sampler::sequences_done(int64_t step) const {
-  check(step >= 0, "sampler: got step {}, expected 0 or more", step);
-  std::vector<int64_t> done;
-  for (int c = 0; c < mixture_.num_channels(); ++c) done.push_back(mixture_.count(c, step * global_batch_));
-  return done;
-}
-
-std::vector<double> Sampler::epochs_done(int64_t step) const {
-  std::vector<double> epochs;
-  const std::vector<int64_t> done = sequences_done(step);
-  for (size_t c = 0; c < done.size(); ++c)
-    epochs.push_back(
-        done[c] == 0 ? 0.0 : static_cast<double>(done[c]) / static_cast<double>(channels_[c].num_sequences));
-  return epochs;
-}
-
 }  // namespace athanor::data

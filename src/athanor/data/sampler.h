@@ -37,10 +37,6 @@ class Sampler {
   Sampler(std::vector<ChannelShape> channels, uint64_t seed, int64_t global_batch);
 
   Sample sample(int64_t step, int64_t slot) const;
-  // Epochs of each channel that steps 1 ... step have made; 2.5 means two and a half passes over its sequences.
-  std::vector<double> epochs_done(int64_t step) const;
-  // Sequences that steps 1 ... step have taken from each channel.
-  std::vector<int64_t> sequences_done(int64_t step) const;
 
   int64_t global_batch() const { return global_batch_; }
   const std::vector<ChannelShape>& channels() const { return channels_; }
