@@ -11,6 +11,7 @@
 
 #include "athanor/base/check.h"
 #include "athanor/base/clock.h"
+#include "athanor/kernels/cpu/amx/tile_config.h"
 #include "athanor/tensor/arena.h"
 
 namespace athanor::kernels {
@@ -79,13 +80,7 @@ __attribute__((target("avx512f,avx512bf16"))) double avx512_bf16_loop(int64_t ro
 
 // Four accumulator tiles of 16 x 16 f32, products of tiles of 16 x 32 bf16.
 __attribute__((target("amx-tile,amx-bf16"))) double amx_loop(int64_t rounds, float*) {
-  struct alignas(64) TileConfig {
-    uint8_t palette = 1, start_row = 0, reserved[14] = {};
-    uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
-    uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
-  };
-  static constexpr TileConfig kConfig;  // static: g++ 12 takes only the first bytes of a local one for used
-  _tile_loadconfig(&kConfig);
+  _tile_loadconfig(&amx::kConfig);
   _tile_zero(0);
   _tile_zero(1);
   _tile_zero(2);

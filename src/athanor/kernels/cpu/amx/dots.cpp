@@ -1,5 +1,6 @@
 #include "athanor/kernels/cpu/dots_block.h"
 
+#include "athanor/kernels/cpu/amx/tile_config.h"
 #include "athanor/kernels/cpu/f32/write_row.h"
 #include "athanor/kernels/cpu/simd/pack.h"
 
@@ -11,13 +12,6 @@ constexpr int64_t kTile = kMostDotRows * kDepth;  // bf16 of a tile register
 constexpr int64_t kSums = 256;                    // f32 of one
 constexpr int64_t kRows = 16;                     // of b, in a tile
 constexpr int64_t kAhead = 2 * kDotDepth;
-
-struct alignas(64) TileConfig {
-  uint8_t palette = 1, start_row = 0, reserved[14] = {};
-  uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
-  uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
-};
-constexpr TileConfig kConfig;  // in memory: the compiler believes that only its first bytes are read
 
 inline __mmask32 first_of(int64_t count) {
   return count >= kDepth ? ~__mmask32{0} : (__mmask32{1} << count) - 1;

@@ -9,21 +9,13 @@
 //   contiguous, so the processor's own prefetcher fetches them; lines of c are far apart and would need prefetches.
 #include <utility>
 
+#include "athanor/kernels/cpu/amx/tile_config.h"
 #include "athanor/kernels/cpu/bf16/gemm.h"
 
 namespace athanor::kernels::amx {
 namespace {
 
 constexpr int64_t kPassSteps = 16;  // of 32 k: a panel's share, 32 KiB, stays in the first-level cache
-
-struct alignas(64) TileConfig {
-  uint8_t palette = 1, start_row = 0, reserved[14] = {};
-  uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
-  uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
-};
-// In memory, never on the stack: the compiler believes that loading a configuration reads its first bytes
-// only.
-constexpr TileConfig kConfig;
 
 // One step of 32 k.
 [[gnu::always_inline]] inline void step(const Units& a, const uint16_t* b) {

@@ -5,6 +5,7 @@
 //   takes no permutation, and nothing relies on the order of a sum.
 // - In one step 14 tile loads feed 24 tile products. A panel of a stays in the first-level cache; b streams through it.
 // - The tiles of a finished pair of panels are stored between the first products of the next.
+#include "athanor/kernels/cpu/amx/tile_config.h"
 #include "athanor/kernels/cpu/simd/pack.h"
 #include "athanor/kernels/cpu/split_block.h"
 
@@ -14,13 +15,6 @@ namespace {
 constexpr int64_t kTile = 512;        // bf16 of a tile register
 constexpr int64_t kPart = 2 * kTile;  // a part of a unit
 constexpr int64_t kSums = 256;        // f32 of a tile register
-
-struct alignas(64) TileConfig {
-  uint8_t palette = 1, start_row = 0, reserved[14] = {};
-  uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
-  uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
-};
-constexpr TileConfig kConfig;  // in memory: the compiler believes that only its first bytes are read
 
 inline int64_t smaller(int64_t a, int64_t b) {
   return a < b ? a : b;

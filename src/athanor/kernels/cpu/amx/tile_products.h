@@ -12,6 +12,7 @@
 
 #include <cstdint>
 
+#include "athanor/kernels/cpu/amx/tile_config.h"
 #include "athanor/kernels/cpu/bf16/pack.h"
 
 namespace athanor::kernels::amx {
@@ -29,15 +30,7 @@ struct Product {
 
 class TileProducts {
  public:
-  TileProducts() {
-    struct alignas(64) Config {
-      uint8_t palette = 1, start_row = 0, reserved[14] = {};
-      uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
-      uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
-    };
-    static constexpr Config kConfig;
-    _tile_loadconfig(&kConfig);
-  }
+  TileProducts() { _tile_loadconfig(&kConfig); }
   ~TileProducts() { _tile_release(); }
   TileProducts(const TileProducts&) = delete;
   TileProducts& operator=(const TileProducts&) = delete;
