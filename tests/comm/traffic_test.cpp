@@ -103,9 +103,9 @@ TEST(Traffic, OfOneRankAndOfAPlan) {
   expect_formulas(single->traffic(), 0, 1, 10, 0);
   EXPECT_EQ(single->traffic().total().bytes, 0);
   for (int rank = 0; rank < 3; ++rank) {
-    const auto planned = make_null_group(rank, 3);
-    call_everything(*planned, 257, 1);
-    expect_formulas(planned->traffic(), rank, 3, 257, 1);
+    const auto planned = make_null_world(rank, 3);
+    call_everything(planned->all(), 257, 1);
+    expect_formulas(planned->all().traffic(), rank, 3, 257, 1);
   }
 }
 

@@ -237,10 +237,10 @@ TEST(CompressedSum, SendsTheDocumentedBytes) {
         EXPECT_EQ(group->traffic().total().bytes, 3 * bytes_of(kind, ranks, group->rank()))
             << kind << ", rank " << group->rank() << " of " << ranks;
       // A plan counts the same.
-      const auto planned = make_null_group(ranks - 1, ranks);
+      const auto planned = make_null_world(ranks - 1, ranks);
       const auto queue = make_null_queue(best_isa());
       Arena arena(*queue);
-      const auto sum = make_sum(kind, *planned, arena, true);
+      const auto sum = make_sum(kind, planned->all(), arena, true);
       WaitClock clock(nullptr);
       std::vector<Tensor> grads;
       for (const auto& [rows, cols] : kShapes)
@@ -248,7 +248,7 @@ TEST(CompressedSum, SendsTheDocumentedBytes) {
       sum->start(grads);
       sum->proceed(clock);
       sum->finish(clock);
-      EXPECT_EQ(planned->traffic().total().bytes, bytes_of(kind, ranks, ranks - 1)) << kind << " planned";
+      EXPECT_EQ(planned->all().traffic().total().bytes, bytes_of(kind, ranks, ranks - 1)) << kind << " planned";
     }
 }
 

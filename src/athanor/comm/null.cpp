@@ -49,10 +49,6 @@ class NullWorld final : public World {
 
 }  // namespace
 
-std::unique_ptr<Group> make_null_group(int rank, int size, std::string name) {
-  return std::make_unique<NullGroup>(rank, size, std::move(name));
-}
-
 std::unique_ptr<World> make_null_world(int rank, int size) {
   return std::make_unique<NullWorld>(rank, size);
 }
