@@ -204,15 +204,4 @@ Var ring_attention(const Var& q, const Var& k, const Var& v, const RingPlan& pla
   return apply<RingAttention>(*q.tape, q, k, v, &plan);
 }
 
-RingBytes ring_bytes(const RingPlan& plan, int rank, int64_t batch, int64_t kv_heads, int64_t head_dim,
-                     int64_t element_bytes) {
-  const auto ranks = static_cast<int>(plan.runs.size());
-  if (ranks == 1) return {};
-  int64_t all = 0;
-  for (const auto& runs : plan.runs) all += token_count(runs);
-  const int64_t others = all - token_count(plan.runs[static_cast<size_t>((rank + 1) % ranks)]);
-  const int64_t token = 2 * batch * kv_heads * head_dim;
-  return {.forward = token * element_bytes * others, .backward = token * (element_bytes * others + 4 * all)};
-}
-
 }  // namespace athanor::parallel::context

@@ -14,6 +14,9 @@
 // A rank begins with its own keys, then receives those of r-1, r-2, ... Gradients of keys and values go round with
 // them, summed in f32, and return to their owner. Each message is started before the products that hide it. The
 // backward pass uses o and log-sum-exp of the full attention. Documents (PassContext::document_starts) are respected.
+// A rank sends, for B sequences of S tokens in all and elements of e bytes, 2 B K D e (S - tokens of the next rank) bytes
+// forward; backward the same plus 2 B K D 4 S.
+//
 // On the null device nothing moves. Errors: those of the group. Every rank of the group runs the same operations in the
 // same order. Thread rule: that of the Tape.
 #pragma once
@@ -32,13 +35,5 @@ struct RingPlan {
 
 Var ring_attention(const Var& q, const Var& k, const Var& v,
                    const RingPlan& plan);  // the plan outlives the pass
-
-// Bytes that rank `rank` sends for the attention of one layer, B sequences of S tokens in all, K key heads of D
-// elements of e bytes: 2 B K D e (S - tokens of the next rank) forward; backward the same plus 2 B K D 4 S.
-struct RingBytes {
-  int64_t forward = 0, backward = 0;
-};
-RingBytes ring_bytes(const RingPlan& plan, int rank, int64_t batch, int64_t kv_heads, int64_t head_dim,
-                     int64_t element_bytes);
 
 }  // namespace athanor::parallel::context

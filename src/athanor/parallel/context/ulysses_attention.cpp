@@ -187,16 +187,4 @@ Var ulysses_attention(const Var& q, const Var& k, const Var& v, const UlyssesPla
   return apply<ToTokens>(tape, whole_attention(all_q, all_k, all_v), &plan, heads);
 }
 
-UlyssesBytes ulysses_bytes(const UlyssesPlan& plan, int rank, int64_t batch, int64_t heads, int64_t kv_heads,
-                           int64_t head_dim, int64_t element_bytes) {
-  const auto ranks = static_cast<int64_t>(plan.runs.size());
-  int64_t all = 0;
-  for (const auto& runs : plan.runs) all += token_count(runs);
-  const int64_t own = token_count(plan.runs[static_cast<size_t>(rank)]);
-  const int64_t h = HeadSplit{heads, ranks}.each(), inputs = h + 2 * HeadSplit{kv_heads, ranks}.each();
-  const int64_t element = batch * head_dim * element_bytes, given = (ranks - 1) * own, taken = all - own;
-  return {.forward = element * (given * inputs + taken * h),
-          .backward = element * (taken * inputs + given * h)};
-}
-
 }  // namespace athanor::parallel::context

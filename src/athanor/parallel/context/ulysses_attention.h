@@ -6,7 +6,12 @@
 //   Var o = ulysses_attention(q, k, v, plan);         // q, o [B,S,H,D], k, v [B,S,K,D]: this rank's tokens
 //
 // The number of ranks N must divide H. Either N divides K, or K divides N: then each key head goes to the N/K ranks
-// that need it, and its gradients are added in the order of the ranks. Errors: Error naming heads that do not divide;
+// that need it, and its gradients are added in the order of the ranks.
+//
+// A rank with s of the S tokens sends, for B sequences and elements of e bytes, with h = H/N and k = max(K/N, 1):
+//   forward    B D e ((N-1) s (h + 2k) + (S-s) h),   backward    B D e ((S-s) (h + 2k) + (N-1) s h)   bytes
+//
+// Errors: Error naming heads that do not divide;
 // those of the group. On the null device nothing moves. Thread rule: that of the Tape.
 #pragma once
 
@@ -25,14 +30,5 @@ struct UlyssesPlan {
 Var ulysses_attention(const Var& q, const Var& k, const Var& v, const UlyssesPlan& plan);
 
 bool ulysses_divides(int64_t heads, int64_t kv_heads, int64_t ranks);
-
-// Bytes that rank `rank` sends for the attention of one layer, B sequences of S tokens in all, s of them its own, H
-// query and K key heads of D elements of e bytes; h = H/N, k = max(K/N, 1):
-//   forward    B D e ((N-1) s (h + 2k) + (S-s) h),   backward    B D e ((S-s) (h + 2k) + (N-1) s h)
-struct UlyssesBytes {
-  int64_t forward = 0, backward = 0;
-};
-UlyssesBytes ulysses_bytes(const UlyssesPlan& plan, int rank, int64_t batch, int64_t heads, int64_t kv_heads,
-                           int64_t head_dim, int64_t element_bytes);
 
 }  // namespace athanor::parallel::context
