@@ -9,6 +9,7 @@
 
 #include "athanor/base/error.h"
 #include "athanor/comm/shm/thread.h"
+#include "support/units.h"
 
 namespace athanor::tests::load_balance_test {
 namespace {
@@ -59,8 +60,7 @@ std::vector<std::vector<int64_t>> counts_over(int ranks, int64_t micro_batches, 
   const auto groups = make_thread_groups(ranks);
   run_ranks(groups, [&](Group& group) {
     const BalanceOptions options{.every = 4};
-    LoadBalance balance = units.empty() ? LoadBalance(group, micro_batches, options)
-                                        : LoadBalance(group, units, micro_batches, options);
+    LoadBalance balance(group, units.empty() ? every_rank_alone(group) : units, micro_batches, options);
     const auto me = static_cast<size_t>(group.rank());
     const size_t unit = units.empty() ? me : static_cast<size_t>(units[me]);
     for (int64_t step = 1; step <= steps; ++step) {

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "athanor/parallel/data/load_balance.h"
+#include "support/units.h"
 #include "train/layouts/layout_case.h"
 #include "train/local_sgd_training.h"
 
@@ -72,7 +73,8 @@ TEST(LocalSgdBalance, TheBitsDoNotChangeWhoeverComputesAMicroBatch) {
       const VerifyRun many =
           run_layout(config, {.begin = [&](Training& training, TrainState&, World& world) {
                        const int replica_group = world.rank() / 3, place = world.rank() % 3;
-                       LoadBalance balance(*training.groups().dense.sum,
+                       Group& group = *training.groups().dense.sum;
+                       LoadBalance balance(group, every_rank_alone(group),
                                            training.role->summed_micro_batches(training.num_micro_batches),
                                            {.every = 1});
                        balance.add((place == replica_group ? 4.0 : 1.0) *

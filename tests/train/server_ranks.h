@@ -11,6 +11,7 @@
 #include "athanor/parallel/parameter_server/server.h"
 #include "athanor/parallel/parameter_server/worker.h"
 #include "athanor/train/engine/compression_state.h"
+#include "support/units.h"
 #include "train/virtual_ranks.h"
 
 namespace athanor::tests {
@@ -137,7 +138,7 @@ class ServerRun {
     model.allocate(engine.arena, settings_.dtype, /*with_master=*/false);
     servers.allocate();
     servers.start();
-    LoadBalance balance(workers, settings_.num_micro_batches, {.every = 1});
+    LoadBalance balance(workers, every_rank_alone(workers), settings_.num_micro_batches, {.every = 1});
     int64_t stop_step = 0;
     double loss_scale = first_state(config_).loss_scale.scale;
     for (int64_t step = 1; step <= config_.train.steps && (stop_step == 0 || step <= stop_step); ++step) {

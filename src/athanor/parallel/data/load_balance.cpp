@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 #include <utility>
 
 #include "athanor/base/check.h"
@@ -21,12 +20,6 @@ void check_times(const std::vector<double>& seconds_per_micro_batch) {
   for (const double seconds : seconds_per_micro_batch)
     check(std::isfinite(seconds) && seconds > 0.0, "balance: got {} seconds for a micro-batch, expected some",
           seconds);
-}
-
-std::vector<int> every_rank_alone(const Group& group) {
-  std::vector<int> units(static_cast<size_t>(group.size()));
-  std::iota(units.begin(), units.end(), 0);
-  return units;
 }
 
 }  // namespace
@@ -67,9 +60,6 @@ LoadBalance::LoadBalance(Group& group, std::vector<int> units, int64_t num_micro
     counts_.push_back(last - first);
   }
 }
-
-LoadBalance::LoadBalance(Group& group, int64_t num_micro_batches, const BalanceOptions& options)
-    : LoadBalance(group, every_rank_alone(group), num_micro_batches, options) {}
 
 void LoadBalance::add(double seconds) {
   const auto unit = static_cast<size_t>(units_[static_cast<size_t>(group_.rank())]);

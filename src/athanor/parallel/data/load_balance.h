@@ -36,8 +36,6 @@ class LoadBalance {
  public:
   // units[r]: the unit of rank r of the group. Error if units are not numbered from 0 without a gap.
   LoadBalance(Group& group, std::vector<int> units, int64_t num_micro_batches, const BalanceOptions& options);
-  // Every rank is a unit.
-  LoadBalance(Group& group, int64_t num_micro_batches, const BalanceOptions& options);
   void add(double seconds);
   bool due(int64_t step) const { return step % options_.every == 0; }
   bool deal();
