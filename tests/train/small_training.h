@@ -143,6 +143,25 @@ struct TrainingRank {
   Training training;
 };
 
+// The f32 values of a parameter that may be sharded, on every rank. Collective.
+inline std::vector<float> whole_values(const DataParallel& parallel, const Param& param) {
+  std::vector<float> values(static_cast<size_t>(param.numel()));
+  if (param.whole()) {
+    param.load(values.data());
+    return values;
+  }
+  const auto [group, pieces] = parallel.ranks_of(param);
+  int64_t most = 0;
+  for (const FlatRange& piece : pieces) most = std::max(most, piece.count());
+  std::vector<float> mine(static_cast<size_t>(most)), gathered(static_cast<size_t>(most * group->size()));
+  param.read_master(0, param.range().count(), mine.data());
+  group->all_gather(mine.data(), gathered.data(), most, Dtype::f32, "values of " + param.name()).wait();
+  for (size_t rank = 0; rank < pieces.size(); ++rank)
+    std::copy_n(gathered.begin() + static_cast<std::ptrdiff_t>(rank) * most, pieces[rank].count(),
+                values.begin() + pieces[rank].first);
+  return values;
+}
+
 inline Outcome run(const Config& config, int ranks, int threads = 1,
                    const std::function<void(const Training&)>& after_step = {}) {
   std::vector<Outcome> outcomes(static_cast<size_t>(ranks));
@@ -153,8 +172,7 @@ inline Outcome run(const Config& config, int ranks, int threads = 1,
     Outcome& outcome = outcomes[static_cast<size_t>(world.rank())];
     outcome.steps = run_steps(training, config, after_step);
     for (const auto& param : training.model->params()) {
-      std::vector<float> values(static_cast<size_t>(param->numel()));
-      parallel_of(training).load(*param, values.data());
+      const std::vector<float> values = whole_values(parallel_of(training), *param);
       outcome.weights.insert(outcome.weights.end(), values.begin(), values.end());
     }
   });

@@ -71,8 +71,6 @@ class DataParallel final : public Gradients {
   ParamRanks ranks_of(const Param& param) const { return of(param).ranks_of(param); }
   // For each parameter the sum of squares of its whole gradient, over all shards. Collective.
   std::vector<double> sum_squares(const std::vector<std::unique_ptr<Param>>& params) const;
-  // The f32 values of a parameter that may be sharded, numel floats, on every rank. Collective.
-  void load(const Param& param, float* values) const { of(param).load(param, values); }
 
   double comm_seconds() const override { return clock_.seconds(); }
   // Call on all ranks when the step's gradients were not finite: clears the state that exchanges took from them.

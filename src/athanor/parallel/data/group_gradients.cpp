@@ -220,18 +220,4 @@ void GroupGradients::sum_squares(const std::vector<std::unique_ptr<Param>>& para
   for (size_t i = 0; i < places.size(); ++i) sums[places[i]] = squares[i];
 }
 
-void GroupGradients::load(const Param& param, float* values) const {
-  if (param.whole()) return param.load(values);
-  const std::vector<FlatRange> all = pieces(param);
-  int64_t most = 0;
-  for (const FlatRange& piece : all) most = std::max(most, piece.count());
-  std::vector<float> mine(static_cast<size_t>(most)),
-      gathered(static_cast<size_t>(most * shard_ranks_.size()));
-  param.read_master(0, param.range().count(), mine.data());
-  shard_ranks_.all_gather(mine.data(), gathered.data(), most, Dtype::f32, "values of " + param.name()).wait();
-  for (size_t rank = 0; rank < all.size(); ++rank)
-    std::copy_n(gathered.begin() + static_cast<std::ptrdiff_t>(rank) * most, all[rank].count(),
-                values + all[rank].first);
-}
-
 }  // namespace athanor::parallel::data

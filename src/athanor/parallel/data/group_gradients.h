@@ -54,7 +54,6 @@ class GroupGradients {
   ParamRanks ranks_of(const Param& param) const { return {&shard_ranks_, pieces(param)}; }
   // Writes the sums of squares of this group's parameters into `sums`, which has one place for each of `params`.
   void sum_squares(const std::vector<std::unique_ptr<Param>>& params, std::vector<double>& sums) const;
-  void load(const Param& param, float* values) const;
   std::vector<ExchangeState> exchange_states() const;
 
  private:
