@@ -319,5 +319,43 @@ TEST_F(Gloo, WorldsThatDoNotAgreeAreRefused) {
   EXPECT_THROW(make_gloo_world({.address = "127.0.0.1", .port = 1, .rank = 2, .size = 2}), Error);
 }
 
+GroupOptions of_generation(int generation) {
+  GroupOptions options = patient();
+  options.generation = generation;
+  return options;
+}
+
+// A process that a failure has left behind comes to the place where the next generation meets.
+TEST_F(Gloo, ARankOfAnEarlierGenerationIsRefusedAndNobodyElse) {
+  Meeting meeting(2);
+  std::string texts[2];
+  std::thread first([&] {
+    texts[0] = outcome_of([&] {
+      const auto world = make_gloo_world(meeting.place(0), of_generation(2));
+      EXPECT_EQ(try_every_call(world->all()), "");
+    });
+  });
+  EXPECT_EQ(outcome_of([&] { make_gloo_world(meeting.place(1), of_generation(1)); }),
+            "Error: rank 1 is of generation 1 of the world, rank 0 of generation 2");
+  texts[1] = outcome_of([&] {
+    const auto world = make_gloo_world(meeting.place(1), of_generation(2));
+    EXPECT_EQ(try_every_call(world->all()), "");
+  });
+  first.join();
+  EXPECT_EQ(texts[0], "");
+  EXPECT_EQ(texts[1], "");
+}
+
+TEST_F(Gloo, ARankOfALaterGenerationEndsTheEarlierOne) {
+  Meeting meeting(2);
+  std::string texts[2];
+  std::thread first(
+      [&] { texts[0] = outcome_of([&] { make_gloo_world(meeting.place(0), of_generation(0)); }); });
+  texts[1] = outcome_of([&] { make_gloo_world(meeting.place(1), of_generation(1)); });
+  first.join();
+  for (const auto& text : texts)
+    EXPECT_EQ(text, "Error: rank 1 is of generation 1 of the world, rank 0 of generation 0");
+}
+
 }  // namespace
 }  // namespace athanor::tests::gloo_test

@@ -1,6 +1,7 @@
 // What one message of a wire means for the others between the same two ranks.
 #include "athanor/comm/network/gloo/gloo_transport.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -8,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "athanor/comm/network/network_group.h"
 #include "comm/forked.h"
 #include "comm/meeting.h"
 
@@ -125,6 +127,38 @@ TEST_P(GivenUp, ByBothWhileItIsUnderWay) {
           hear(wire, 0, kLater);
         }
       });
+}
+
+// Two generations of a group on one wire: neither calls nor messages of one reach the other.
+TEST(GlooWire, CallsAndMessagesOfAnotherGenerationAreRefused) {
+  for (const bool message : {false, true}) {
+    Meeting meeting(2);
+    std::string texts[2];
+    std::vector<std::thread> threads;
+    for (const int rank : {0, 1})
+      threads.emplace_back([&, rank, place = meeting.place(rank)] {
+        GroupOptions options = patient();
+        options.name = "tp";
+        options.generation = rank + 1;
+        float x = static_cast<float>(rank);
+        texts[rank] = outcome_of([&] {
+          WireGroup group(open_gloo_wire(place, patient()), {0, 1}, WireGroupIds{7, 7}, options);
+          if (!message)
+            group.barrier("x");
+          else if (rank == 0)
+            group.send(&x, 1, Dtype::f32, 1, "x").wait();
+          else
+            group.recv(&x, 1, Dtype::f32, 0, "x").wait();
+          if (rank == 0) group.barrier("after");  // a send does not wait for its receiver
+        });
+        EXPECT_EQ(x, static_cast<float>(rank));
+      });
+    for (auto& thread : threads) thread.join();
+    for (const auto& text : texts)
+      EXPECT_THAT(
+          text, testing::AllOf(testing::HasSubstr("Error: group 'tp': rank "),
+                               testing::HasSubstr("of generation 1"), testing::HasSubstr("of generation 2")));
+  }
 }
 
 }  // namespace

@@ -161,6 +161,16 @@ TEST(HierarchicalWorld, TakesTheGroupThatFits) {
   for (auto& thread : threads) thread.join();
 }
 
+TEST(HierarchicalWorld, RefusesTwoGenerations) {
+  GroupOptions later = named("host");
+  later.generation = 1;
+  EXPECT_EQ(outcome_of([&] {
+              make_hierarchical_world(std::move(make_thread_worlds(1, later)[0]),
+                                      std::move(make_thread_worlds(1, named("world"))[0]));
+            }),
+            "Error: world: rank 0 is of generation 1 on its host, 0 among all");
+}
+
 TEST(Hierarchical, MessagesReachWhomTheyCan) {
   const auto groups = make_levels(2, 2, /*direct=*/false);
   run_ranks(groups, [](Group& group) {

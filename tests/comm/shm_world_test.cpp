@@ -132,6 +132,24 @@ TEST(ShmWorld, TheLaunchersWordBreaksGroupsToo) {
   EXPECT_THAT(ranks.outcomes(), Each(HasSubstr("PeerLost 2: rank 2 was lost: exited with code 1")));
 }
 
+TEST(ShmWorld, ARankOfAnotherGenerationIsRefused) {
+  const ShmSegment segment(2, GroupOptions{}.slot_bytes, /*generation=*/2);
+  TestRanks ranks(2, [&](int rank) {
+    GroupOptions options = patient();
+    for (const int other : {0, 1, 3}) {
+      options.generation = other;
+      EXPECT_EQ(
+          outcome_of([&] { open_shm_world(segment.fd(), rank, 2, options); }),
+          fmt::format("Error: shared segment (file descriptor {}): of generation 2 of the world; rank {} "
+                      "is of generation {}",
+                      segment.fd(), rank, other));
+    }
+    options.generation = 2;
+    use_everything(open_shm_world(segment.fd(), rank, 2, options)->all());
+  });
+  EXPECT_THAT(ranks.outcomes(), Each(""));
+}
+
 TEST(ShmWorld, MismatchesBetweenProcesses) {
   const ShmSegment segment(3);
   TestRanks lists(3, [&](int rank) {

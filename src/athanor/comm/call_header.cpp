@@ -7,7 +7,7 @@
 
 namespace athanor::comm {
 
-CallHeader::CallHeader(uint64_t group_id, uint64_t number, const Call& call, int64_t own)
+CallHeader::CallHeader(uint64_t group_id, uint64_t number, const Call& call, int64_t own, int of_generation)
     : group(group_id),
       sequence(number),
       what(static_cast<uint64_t>(call.collective) | static_cast<uint64_t>(call.dtype) << 8 |
@@ -15,7 +15,8 @@ CallHeader::CallHeader(uint64_t group_id, uint64_t number, const Call& call, int
       count(call.count),
       num_leaves(call.num_leaves),
       name_hash(hash64(call.name)),
-      extra(own) {
+      extra(own),
+      generation(of_generation) {
   std::memcpy(name, call.name.data(), std::min(call.name.size(), sizeof(name) - 1));
 }
 

@@ -23,6 +23,7 @@ enum class Fault {
 
 struct GroupOptions {
   std::string name = "world";    // appears in every message
+  int generation = 0;            // of the world: how often it has been formed again after a failure
   int64_t timeout_ms = 600'000;  // a member that is waited for may make no progress for so long
   // A member is reported late after max(late_ms, 3 median steps); a step is the time between two collectives of one
   // name.
@@ -35,6 +36,11 @@ struct GroupOptions {
   // For tests: the fault of a rank before one of its collectives (blocking here is a delay), and another clock.
   std::function<Fault(int rank, uint64_t sequence)> before_call;
   std::function<int64_t()> now_ns = athanor::now_ns;
+
+  // group 'tp', or group 'tp' of generation 2
+  std::string text() const {
+    return "group '" + name + (generation > 0 ? "' of generation " + std::to_string(generation) : "'");
+  }
 };
 
 }  // namespace athanor::comm

@@ -13,6 +13,10 @@
 // or gone (law 8). Ranks of a group are numbered by their order in the list; messages show both numbers, `rank 1 (3 of
 // the world)`.
 //
+// A world that is formed again after a failure has the next generation. A rank of another generation is refused where
+// the ranks meet, with both numbers. Its late messages are refused, too. Messages name a generation above 0: "group 'tp'
+// of generation 2".
+//
 // Names: two groups that share a rank must have different names, unless they have the same members and the first is
 // destroyed before the second is made. Members that give different lists for one name all get an Error: "group 'tp':
 // rank 1 says its members are 0, 1; rank 0 says 0, 1, 2".
@@ -20,8 +24,18 @@
 // Groups have the world's options and may outlive the World. A rank whose World is destroyed has left: ranks that wait
 // for it to join a group get PeerLost. abort(), any failure of all() and the death of a rank break all groups of the
 // world; any other failure of a group breaks only that one.
-// Errors: make_group throws Error for a list that is not ascending, is out of range or lacks the caller, and for a
-// second group of one name; Recoverable if the world is broken.
+//
+// A subset is a world of some ranks, in front of this one:
+//
+//   auto workers = world.subset({0, 1, 2}, "workers");                 // rank 3 makes no call
+//   workers->all().barrier(...);                                       // one group, named "workers"
+//   workers->make_group({1, 2}, "pair");                               // ranks of the subset; names as above
+//
+// Ranks of a subset are numbered by their order; its groups are this world's, of the same transport, and their messages
+// name both numbers of a rank. abort() of a subset and any failure of its all() break the groups made of it and no
+// other: a group hears of it at a member's next call, at most 25 ms later.
+// Errors: make_group and subset throw Error for a list that is not ascending, is out of range or lacks the caller, and
+// for a second group of one name; Recoverable if the world is broken.
 // Thread rule: one thread makes groups; abort() from any thread.
 #pragma once
 
@@ -39,6 +53,8 @@ class World {
   virtual ~World() = default;
   virtual int rank() const = 0;
   virtual int size() const = 0;
+  // How often the world has been formed again after a failure (GroupOptions::generation).
+  virtual int generation() const { return 0; }
   virtual Group& all() = 0;
   // Memory of this rank that its groups can share (Group::share): zeroed, page-aligned. It belongs to the caller and
   // outlives the world and its groups. IoError if the system has no more memory. Any thread.
@@ -46,6 +62,8 @@ class World {
   // `members`: ranks of the world, ascending. A group of one is make_single_group().
   virtual std::unique_ptr<Group> make_group(std::vector<int> members, std::string name) = 0;
   virtual void abort(const std::string& reason) = 0;
+  // Members call it as make_group(). This world outlives it.
+  std::unique_ptr<World> subset(std::vector<int> members, const std::string& name);
 };
 
 // A world of one rank.

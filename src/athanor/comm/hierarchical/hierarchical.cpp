@@ -12,10 +12,11 @@ HierarchicalGroup::HierarchicalGroup(std::unique_ptr<Group> inner, std::unique_p
       outer_(std::move(outer)),
       direct_(std::move(direct)),
       name_(options.name),
+      text_(options.text()),
       queue_(options, [this](const std::exception& error) { return failure_of(error); }) {
   if (direct_)
     check(direct_->size() == size() && direct_->rank() == rank(),
-          "group '{}': rank {} of {} is rank {} of {} of the group for messages", name_, rank(), size(),
+          "{}: rank {} of {} is rank {} of {} of the group for messages", text_, rank(), size(),
           direct_->rank(), direct_->size());
 }
 
@@ -85,8 +86,8 @@ void HierarchicalGroup::throw_if_broken() {
 }
 
 void HierarchicalGroup::abort(const std::string& reason) {
-  break_levels({GroupFailure::Kind::aborted, rank(),
-                fmt::format("rank {} aborted group '{}': {}", rank(), name_, reason)});
+  break_levels(
+      {GroupFailure::Kind::aborted, rank(), fmt::format("rank {} aborted {}: {}", rank(), text_, reason)});
 }
 
 HierarchicalGroup::Peer HierarchicalGroup::peer(int rank, const std::string& name) {

@@ -76,7 +76,7 @@ class HierarchicalGroup final : public Group {
                            const std::string& name);
 
   std::unique_ptr<Group> inner_, outer_, direct_;
-  std::string name_;
+  std::string name_, text_;  // text_: with "group", for messages
   std::vector<std::byte> staging_;
   std::mutex mutex_;
   std::optional<GroupFailure> failure_;

@@ -22,6 +22,9 @@ class HierarchicalWorld final : public World {
         "world: rank {} of {} is rank {} of {} on its host, expected as many ranks, one after the other, on "
         "each host",
         rank(), size(), host_->rank(), host_->size());
+    check(host_->generation() == generation(), "world: rank {} is of generation {} on its host, {} among all",
+          rank(), host_->generation(), generation());
+    options_.generation = generation();
     std::vector<int> members(static_cast<size_t>(size()));
     std::iota(members.begin(), members.end(), 0);
     all_ = make_group(std::move(members), options_.name);
@@ -29,6 +32,7 @@ class HierarchicalWorld final : public World {
 
   int rank() const override { return everybody_->rank(); }
   int size() const override { return everybody_->size(); }
+  int generation() const override { return everybody_->generation(); }
   Group& all() override { return *all_; }
   std::shared_ptr<std::byte> allocate(size_t size_bytes) override { return host_->allocate(size_bytes); }
 

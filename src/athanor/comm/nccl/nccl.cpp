@@ -13,6 +13,7 @@ class NcclWorld final : public World {
  public:
   NcclWorld(World& host, const NcclDevice& device, const GroupOptions& options)
       : host_(host), device_(device), options_(options) {
+    options_.generation = host.generation();
     std::vector<int> everybody(static_cast<size_t>(size()));
     std::iota(everybody.begin(), everybody.end(), 0);
     all_ = make_group(std::move(everybody), options_.name + " of devices");
@@ -20,6 +21,7 @@ class NcclWorld final : public World {
 
   int rank() const override { return host_.rank(); }
   int size() const override { return host_.size(); }
+  int generation() const override { return host_.generation(); }
   Group& all() override { return *all_; }
   std::shared_ptr<std::byte> allocate(size_t size_bytes) override { return host_.allocate(size_bytes); }
   std::unique_ptr<Group> make_group(std::vector<int> members, std::string name) override {

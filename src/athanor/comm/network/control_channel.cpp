@@ -49,7 +49,8 @@ class SideChannel::Spoke final : public End {
  public:
   explicit Spoke(SideChannelOptions options) : End(std::move(options)), connection_(connect()) {
     own_address_ = connection_.own_address();
-    connection_.send(FrameKind::hello, options_.rank, std::to_string(options_.size));
+    connection_.send(FrameKind::hello, options_.rank,
+                     pack_strings({std::to_string(options_.size), std::to_string(options_.generation)}));
     start_thread();
     try {
       std::unique_lock lock(mutex_);

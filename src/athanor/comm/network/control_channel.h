@@ -9,7 +9,8 @@
 // way, and gives up a host that has not answered for 5 s. Rank 0 then calls on_lost on all other ranks, usually within
 // milliseconds; the loss of rank 0 every rank detects by itself. Rank 0 listens on all its addresses.
 // Errors: Timeout naming the ranks that have not joined, or the address where nobody answers; Error if two ranks do
-// not belong to one world (another size, a rank taken twice); IoError if the port is in use.
+// not belong to one world (another size or generation, a rank taken twice); IoError if the port is in use. A rank of an
+// earlier generation is refused, and the others wait for the one that has its place now.
 // Thread rule: exchange() by one thread at a time; tell() by any; on_news and on_lost are called by a thread of the
 // channel, one at a time, perhaps before the constructor returns.
 #pragma once
@@ -29,6 +30,7 @@ struct SideChannelOptions {
   int port = 0;
   int listen_fd = -1;  // rank 0: a descriptor that listens already, which the channel then owns; -1: none
   int rank = 0, size = 1;
+  int generation = 0;  // of the world
   int64_t timeout_ms = 600'000;
   int64_t late_ms = 2'000;
   std::function<void(const std::string& report)> on_late;  // says which ranks have not joined yet

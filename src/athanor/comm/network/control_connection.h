@@ -19,7 +19,7 @@
 namespace athanor::comm::network {
 
 enum class FrameKind : uint32_t {
-  hello = 1,  // payload: the size of the sender's world
+  hello = 1,  // payload: the size and the generation of the sender's world
   refused,    // payload: why
   start,      // all have joined
   exchange,   // payload: what the rank gives

@@ -195,12 +195,19 @@ class SideChannel::Hub final : public End {
   void take_in(Connection& connection, const Frame& hello) {
     const std::lock_guard lock(mutex_);
     std::string refusal;
-    if (hello.payload != std::to_string(size())) {
+    bool is_earlier = false;  // than this world
+    auto said = unpack_strings(hello.payload);
+    said.resize(2);
+    if (said[1] != std::to_string(options_.generation)) {
+      is_earlier = std::atoi(said[1].c_str()) < options_.generation;
+      refusal = fmt::format("rank {} is of generation {} of the world, rank 0 of generation {}", hello.rank,
+                            said[1], options_.generation);
+    } else if (said[0] != std::to_string(size())) {
       refusal = fmt::format(
           "rank {} says the world has {} ranks, rank 0 says {}: start every node with the same number of "
           "ranks "
           "and of nodes",
-          hello.rank, hello.payload, size());
+          hello.rank, said[0], size());
     } else if (hello.rank < 1 || hello.rank >= size()) {
       refusal = fmt::format("rank {} of {} wants to join", hello.rank, size());
     } else if (ranks_[static_cast<size_t>(hello.rank)].joined) {
@@ -208,7 +215,8 @@ class SideChannel::Hub final : public End {
     }
     if (!refusal.empty()) {
       connection.link.send(FrameKind::refused, 0, refusal);
-      if (!all_joined()) refusal_ = refusal;  // a world that is complete ignores the newcomer
+      // A world that is complete, or later than the newcomer's, ignores the newcomer.
+      if (!all_joined() && !is_earlier) refusal_ = refusal;
     } else {
       connection.rank = hello.rank;
       ranks_[static_cast<size_t>(hello.rank)].joined = true;

@@ -37,9 +37,8 @@ WireLink::WireLink(std::shared_ptr<Wire> wire, std::vector<int> members, const W
       incoming_(members_.size()),
       headers_(members_.size()),
       came_(members_.size()) {
-  check(options_.timeout_ms > 0 && options_.late_ms > 0,
-        "group '{}': timeout_ms {} and late_ms {} must be positive", options_.name, options_.timeout_ms,
-        options_.late_ms);
+  check(options_.timeout_ms > 0 && options_.late_ms > 0, "{}: timeout_ms {} and late_ms {} must be positive",
+        options_.text(), options_.timeout_ms, options_.late_ms);
   const auto me = std::find(members_.begin(), members_.end(), wire_->rank());
   check(me != members_.end(), "group '{}': rank {} of the world is no member", options_.name, wire_->rank());
   rank_ = static_cast<int>(me - members_.begin());
@@ -65,7 +64,7 @@ void WireLink::look_for_losses() {
   throw_if_broken();
   if (const auto lost = wire_->first_lost(members_))
     lose(rank_, lost->reason,
-         {[this] { return fmt::format("group '{}'", options_.name); },
+         {[this] { return options_.text(); },
           [](int) { return std::string("was in no call of this transport"); }, 0});
 }
 
@@ -84,11 +83,11 @@ GroupFailure WireLink::failure_of(const std::exception& error) {
 
 void WireLink::abort(const std::string& reason) {
   wire_->fail(ids_.group, {GroupFailure::Kind::aborted, rank_,
-                           fmt::format("rank {} aborted group '{}': {}", rank_, options_.name, reason)});
+                           fmt::format("rank {} aborted {}: {}", rank_, options_.text(), reason)});
 }
 
 std::string WireLink::place() const {
-  return fmt::format("group '{}', collective {} {}", options_.name, sequence_, call_.text());
+  return fmt::format("{}, collective {} {}", options_.text(), sequence_, call_.text());
 }
 
 WireLink::Waiting WireLink::in_call() const {
@@ -103,7 +102,7 @@ void WireLink::begin(const Call& call, int64_t extra) {
   clock_.note(call.name, options_.now_ns());
   play_fault();
   std::fill(came_.begin(), came_.end(), false);
-  headers_[static_cast<size_t>(rank_)] = CallHeader(ids_.group, sequence_, call, extra);
+  headers_[static_cast<size_t>(rank_)] = CallHeader(ids_.group, sequence_, call, extra, options_.generation);
   came_[static_cast<size_t>(rank_)] = true;
   try {
     std::vector<Pending> incoming;
@@ -128,10 +127,11 @@ void WireLink::begin(const Call& call, int64_t extra) {
 
 void WireLink::check_header(int rank) {
   const CallHeader& theirs = incoming_[static_cast<size_t>(rank)];
+  check_generation(theirs, rank);
   if (theirs.left()) lose(rank, "it has left the group", in_call());
   if (theirs.group != ids_.group) {
-    const std::string text = fmt::format("group '{}': its members are {}, but {} has another list",
-                                         options_.name, members_text(members_), text_of(rank));
+    const std::string text = fmt::format("{}: its members are {}, but {} has another list", options_.text(),
+                                         members_text(members_), text_of(rank));
     // Breaks the other rank's group, too.
     wire_->fail(theirs.group, {GroupFailure::Kind::mismatch, rank, text});
     fail(GroupFailure::Kind::mismatch, rank, text);
@@ -151,8 +151,14 @@ void WireLink::check_header(int rank) {
     text += fmt::format("{}{} {} called {}", text.empty() ? "" : "; ",
                         ranks.find(',') == std::string::npos ? "rank" : "ranks", ranks, call);
   fail(GroupFailure::Kind::mismatch, rank_,
-       fmt::format("group '{}': the ranks do not make the same collective {}: {}", options_.name, sequence_,
-                   text));
+       fmt::format("{}: the ranks do not make the same collective {}: {}", options_.text(), sequence_, text));
+}
+
+void WireLink::check_generation(const CallHeader& theirs, int rank) {
+  if (theirs.generation == options_.generation) return;
+  fail(GroupFailure::Kind::mismatch, rank,
+       fmt::format("group '{}': {} is of generation {} of the world, {} of generation {}", options_.name,
+                   text_of(rank_), options_.generation, text_of(rank), theirs.generation));
 }
 
 std::string WireLink::text_of(int rank) const {
@@ -174,6 +180,7 @@ void WireLink::leave() {
   last.group = ids_.group;
   last.sequence = sequence_;
   last.what = CallHeader::kLeft;
+  last.generation = options_.generation;
   for (int r = 0; r < size(); ++r) {
     if (r == rank_) continue;
     const auto* bytes = static_cast<const std::byte*>(static_cast<const void*>(&last));

@@ -62,7 +62,8 @@ class WireLink {
   void look_for_losses();  // throws if the group is broken or a member is lost
   // Breaks the group and throws.
   [[noreturn]] void fail(GroupFailure::Kind kind, int rank, const std::string& text);
-  GroupFailure failure_of(const std::exception& error);  // breaks the group; returns its first failure
+  GroupFailure failure_of(const std::exception& error);       // breaks the group; returns its first failure
+  void check_generation(const CallHeader& theirs, int rank);  // fails if the rank's world is another one
   void await(std::vector<Pending>& pending, const Waiting& waiting);
   void abort(const std::string& reason);
 

@@ -1,5 +1,5 @@
 // send() and recv() of WireGroup. Each is two messages: a header on a channel of the group, and the data on a channel
-// derived from dtype, count and name. So data reach only a receive with the same dtype, count and name, while the
+// derived from dtype, count, name and the world's generation. So data reach only a receive with the same, while the
 // headers tell both ranks about a mismatch. All four messages are started at once and proceed in the background.
 #include "athanor/base/check.h"
 #include "athanor/comm/network/network_group.h"
@@ -10,7 +10,7 @@ class WireGroup::Message final : public Work::Impl {
  public:
   // `peer`: the other rank; `call`: what this rank does.
   Message(WireLink& link, const Call& call, int peer, uint64_t number)
-      : link_(link), call_(call), peer_(peer), mine_(link.id(), number, call, 0) {}
+      : link_(link), call_(call), peer_(peer), mine_(link.id(), number, call, 0, link.options().generation) {}
   ~Message() override {
     try {
       wait();
@@ -31,7 +31,7 @@ class WireGroup::Message final : public Work::Impl {
     if (done_) return;
     done_ = true;  // also if it fails: a failed message is not waited for again
     const WireLink::Waiting waiting = {
-        [this] { return fmt::format("group '{}', {}", link_.options().name, call_.text()); },
+        [this] { return fmt::format("{}, {}", link_.options().text(), call_.text()); },
         [](int) { return std::string("has not come to it"); }, link_.options().late_ms * 1'000'000};
     for (auto& one : pending_) {
       link_.await(one, waiting);
@@ -51,17 +51,19 @@ class WireGroup::Message final : public Work::Impl {
   }
   size_t size_bytes() const { return static_cast<size_t>(call_.count) * size_of(call_.dtype); }
   uint64_t data_channel() const {
-    return link_.channel(fmt::format("{}[{}] {}", athanor::name_of(call_.dtype), call_.count, call_.name));
+    return link_.channel(fmt::format("{}[{}] {} of generation {}", athanor::name_of(call_.dtype), call_.count,
+                                     call_.name, mine_.generation));
   }
   void compare() {
+    link_.check_generation(theirs_, peer_);
     const Call sent = theirs_.call();
     if (theirs_.group == mine_.group && theirs_.sequence == mine_.sequence && sent.dtype == call_.dtype &&
         sent.count == call_.count && theirs_.name_hash == mine_.name_hash)
       return;
     link_.fail(GroupFailure::Kind::mismatch, link_.rank(),
-               fmt::format("group '{}': message {} from rank {} to rank {} does not fit: rank {} called {}; "
+               fmt::format("{}: message {} from rank {} to rank {} does not fit: rank {} called {}; "
                            "rank {} called {}",
-                           link_.options().name, mine_.sequence, peer_, link_.rank(), peer_, sent.text(),
+                           link_.options().text(), mine_.sequence, peer_, link_.rank(), peer_, sent.text(),
                            link_.rank(), call_.text()));
   }
 

@@ -42,7 +42,7 @@ std::unique_ptr<Group> WireWorld::make_group(std::vector<int> members, std::stri
 
 void WireWorld::abort(const std::string& reason) {
   wire_->fail(Wire::kEveryGroup, {GroupFailure::Kind::aborted, rank(),
-                                  fmt::format("rank {} aborted '{}': {}", rank(), options_.name, reason)});
+                                  fmt::format("rank {} aborted {}: {}", rank(), options_.text(), reason)});
 }
 
 }  // namespace athanor::comm::network

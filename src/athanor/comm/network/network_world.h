@@ -21,6 +21,7 @@ class WireWorld final : public World {
 
   int rank() const override { return wire_->rank(); }
   int size() const override { return wire_->size(); }
+  int generation() const override { return options_.generation; }
   Group& all() override { return *all_; }
   std::shared_ptr<std::byte> allocate(size_t size_bytes) override { return map_shared_memory(size_bytes); }
   std::unique_ptr<Group> make_group(std::vector<int> members, std::string name) override;

@@ -16,7 +16,7 @@ static_assert(sizeof(RankControl) == 2048 && sizeof(ChannelControl) == 256);
 
 namespace {
 
-constexpr uint64_t kSegmentMagic = 0x33736c6c65746100;  // "\0atells3"
+constexpr uint64_t kSegmentMagic = 0x34736c6c65746100;  // "\0atells4"
 constexpr size_t kSegmentHeaderBytes = 4096;
 constexpr size_t kTextBytes = 3072;
 constexpr int kMaxRanks = 1024;
@@ -50,7 +50,7 @@ size_t ring_bytes_of(int size, size_t slot_bytes) {
 struct SlotArena::Header {
   uint64_t magic;
   uint64_t slot_bytes;
-  int32_t size;
+  int32_t size, generation;
   std::atomic<uint32_t> failure_state;  // a futex
   uint32_t failure_kind;
   int32_t failure_rank;
@@ -96,12 +96,13 @@ SlotArena::SlotArena(void* memory) : header_(static_cast<Header*>(memory)) {
       static_cast<void*>(base + channels_offset(header_->size, header_->slot_bytes)));
 }
 
-SlotArena SlotArena::create(void* memory, int size, size_t slot_bytes) {
+SlotArena SlotArena::create(void* memory, int size, size_t slot_bytes, int generation) {
   static_assert(sizeof(Header) <= kSegmentHeaderBytes);
   bytes(size, slot_bytes);
   auto* header = new (memory) Header{};
   header->slot_bytes = slot_bytes;
   header->size = size;
+  header->generation = generation;
   SlotArena arena(memory);
   for (int rank = 0; rank < size; ++rank) new (&arena.controls_[rank]) RankControl{};
   header->magic = kSegmentMagic;
@@ -122,6 +123,9 @@ SlotArena SlotArena::attach(void* memory, size_t memory_bytes, const std::string
 
 int SlotArena::size() const {
   return header_->size;
+}
+int SlotArena::generation() const {
+  return header_->generation;
 }
 size_t SlotArena::slot_bytes() const {
   return header_->slot_bytes;

@@ -69,12 +69,13 @@ struct alignas(256) ChannelControl {
 class SlotArena {
  public:
   static size_t bytes(int size, size_t slot_bytes);
-  // Formats zeroed memory of bytes(size, slot_bytes).
-  static SlotArena create(void* memory, int size, size_t slot_bytes);
+  // Formats zeroed memory of bytes(size, slot_bytes). `generation`: of the world, which only its own arena needs.
+  static SlotArena create(void* memory, int size, size_t slot_bytes, int generation = 0);
   // Error naming `what` if the memory is not an arena of this program.
   static SlotArena attach(void* memory, size_t memory_bytes, const std::string& what);
 
   int size() const;
+  int generation() const;
   size_t slot_bytes() const;
   std::byte* slot(int rank, int which) const;
   RankControl& control(int rank) const;

@@ -31,9 +31,8 @@ SlotLink::SlotLink(SlotArena arena, int rank, GroupOptions options, Liveness dea
       death_of_(std::move(death_of)),
       membership_(std::move(membership)),
       spins_(arena.size() <= num_usable_cpus()) {
-  check(options_.timeout_ms > 0 && options_.late_ms > 0,
-        "group '{}': timeout_ms {} and late_ms {} must be positive", options_.name, options_.timeout_ms,
-        options_.late_ms);
+  check(options_.timeout_ms > 0 && options_.late_ms > 0, "{}: timeout_ms {} and late_ms {} must be positive",
+        options_.text(), options_.timeout_ms, options_.late_ms);
 }
 
 std::optional<GroupFailure> SlotLink::failure() const {
@@ -73,7 +72,7 @@ void SlotLink::fail(GroupFailure::Kind kind, int rank, const std::string& text) 
 }
 
 std::string SlotLink::place() const {
-  return fmt::format("group '{}', collective {} {}", options_.name, sequence_, call_.text());
+  return fmt::format("{}, collective {} {}", options_.text(), sequence_, call_.text());
 }
 
 void SlotLink::begin(const Call& call) {
@@ -205,7 +204,7 @@ void SlotLink::look_for_deaths() const {
     if (rank == rank_) continue;
     const std::string reason = loss_of(rank);
     if (static_cast<Presence>(arena_.control(rank).presence.load()) == Presence::left) continue;
-    if (!reason.empty()) lose(rank, reason, fmt::format("group '{}'", options_.name));
+    if (!reason.empty()) lose(rank, reason, options_.text());
   }
   throw_if_broken();
 }
@@ -237,8 +236,7 @@ void SlotLink::mismatch() const {
   for (const auto& [call, ranks] : callers)
     text += (text.empty() ? "" : "; ") + ranks_text(ranks) + " called " + call;
   fail(GroupFailure::Kind::mismatch, rank_,
-       fmt::format("group '{}': the ranks do not make the same collective {}: {}", options_.name, sequence_,
-                   text));
+       fmt::format("{}: the ranks do not make the same collective {}: {}", options_.text(), sequence_, text));
 }
 
 void SlotLink::play_fault() {

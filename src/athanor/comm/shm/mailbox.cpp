@@ -138,15 +138,15 @@ bool SlotMail::pending() const {
 }
 
 std::string SlotMail::place(const Message& message) const {
-  return fmt::format("group '{}', message {} {}", link_.options().name, message.number, message.call.text());
+  return fmt::format("{}, message {} {}", link_.options().text(), message.number, message.call.text());
 }
 
 void SlotMail::refuse(const Message& message, const Call& sent) {
   const std::string from = link_.rank_text(message.call.root), to = link_.rank_text(link_.rank());
-  arena_.fail({GroupFailure::Kind::mismatch, link_.rank(),
-               fmt::format("group '{}': message {} from {} to {} differs: {} called {}; {} called {}",
-                           link_.options().name, message.number, from, to, from, sent.text(), to,
-                           message.call.text())});
+  arena_.fail(
+      {GroupFailure::Kind::mismatch, link_.rank(),
+       fmt::format("{}: message {} from {} to {} differs: {} called {}; {} called {}", link_.options().text(),
+                   message.number, from, to, from, sent.text(), to, message.call.text())});
   progress();
 }
 

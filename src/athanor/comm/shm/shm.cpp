@@ -132,7 +132,7 @@ size_t shm_segment_bytes(int size, size_t slot_bytes) {
   return SlotArena::bytes(size, slot_bytes) + GroupDirectory::bytes();
 }
 
-ShmSegment::ShmSegment(int size, size_t slot_bytes) {
+ShmSegment::ShmSegment(int size, size_t slot_bytes, int generation) {
   const size_t size_bytes = shm_segment_bytes(size, slot_bytes);
   fd_ = memfd_create("athanor", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (fd_ < 0) fail_io("shared segment: memfd_create");
@@ -145,7 +145,7 @@ ShmSegment::ShmSegment(int size, size_t slot_bytes) {
     close(fd_);
     throw;
   }
-  arena_ = SlotArena::create(memory_.get(), size, slot_bytes);
+  arena_ = SlotArena::create(memory_.get(), size, slot_bytes, generation);
 }
 
 ShmSegment::~ShmSegment() {
@@ -171,7 +171,7 @@ struct Joined {
   std::shared_ptr<int> fd;  // a descriptor of its own, to map regions and groups later
 };
 
-Joined join_segment(int fd, int rank, int size) {
+Joined join_segment(int fd, int rank, int size, int generation) {
   const std::string what = fmt::format("shared segment (file descriptor {})", fd);
   struct stat status {};
   if (fstat(fd, &status) != 0) fail_io(what);
@@ -185,6 +185,8 @@ Joined join_segment(int fd, int rank, int size) {
     const std::shared_ptr<void> header = map(fd, 0, 4096);
     const SlotArena arena = SlotArena::attach(header.get(), file_bytes, what);
     check(arena.size() == size, "{}: made for {} ranks, expected {}", what, arena.size(), size);
+    check(arena.generation() == generation, "{}: of generation {} of the world; rank {} is of generation {}",
+          what, arena.generation(), rank, generation);
     size_bytes = shm_segment_bytes(size, arena.slot_bytes());
   }
   check(size_bytes <= file_bytes, "{}: {} bytes, expected {}", what, file_bytes, size_bytes);
@@ -220,11 +222,12 @@ SlotGroup::Transport transport_of(const Joined& joined, int rank) {
 }  // namespace
 
 std::unique_ptr<Group> open_shm_group(int fd, int rank, int size, const GroupOptions& options) {
-  return std::make_unique<SlotGroup>(transport_of(join_segment(fd, rank, size), rank), rank, options);
+  return std::make_unique<SlotGroup>(transport_of(join_segment(fd, rank, size, options.generation), rank),
+                                     rank, options);
 }
 
 std::unique_ptr<World> open_shm_world(int fd, int rank, int size, const GroupOptions& options) {
-  const Joined joined = join_segment(fd, rank, size);
+  const Joined joined = join_segment(fd, rank, size, options.generation);
   const auto begin = [](uint64_t range) { return kFirstRange + range * kRangeBytes; };
   const SlotWorld::Ranges ranges{
       .map = [kept = joined.fd, begin](uint64_t range, size_t bytes) -> std::shared_ptr<void> {

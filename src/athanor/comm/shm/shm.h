@@ -26,7 +26,7 @@ namespace athanor::comm::shm {
 // The launcher's side. Owns the descriptor, which is close-on-exec: to start a rank, clear that flag in the child.
 class ShmSegment {
  public:
-  explicit ShmSegment(int size, size_t slot_bytes = GroupOptions{}.slot_bytes);
+  explicit ShmSegment(int size, size_t slot_bytes = GroupOptions{}.slot_bytes, int generation = 0);
   ~ShmSegment();
   ShmSegment(const ShmSegment&) = delete;
   ShmSegment& operator=(const ShmSegment&) = delete;
@@ -45,7 +45,7 @@ class ShmSegment {
 size_t shm_segment_bytes(int size, size_t slot_bytes = GroupOptions{}.slot_bytes);
 
 // Joins the segment `fd` as rank `rank`. The descriptor stays the caller's and becomes close-on-exec. Error if it is
-// not a segment of `size` ranks or if the rank is taken. options.slot_bytes is ignored: the segment has its own.
+// not a segment of `size` ranks and of options.generation, or if the rank is taken. options.slot_bytes is ignored: the segment has its own.
 std::unique_ptr<World> open_shm_world(int fd, int rank, int size, const GroupOptions& options = {});
 // The group of all ranks only, without subgroups.
 std::unique_ptr<Group> open_shm_group(int fd, int rank, int size, const GroupOptions& options = {});

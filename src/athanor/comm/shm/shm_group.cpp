@@ -104,8 +104,9 @@ SharedPlace SlotGroup::place_of(const Call& call, const Buffers& buffers) const 
 }
 
 void SlotGroup::abort(const std::string& reason) {
-  link_.arena().fail({GroupFailure::Kind::aborted, rank(),
-                      fmt::format("{} aborted group '{}': {}", link_.rank_text(rank()), name(), reason)});
+  link_.arena().fail(
+      {GroupFailure::Kind::aborted, rank(),
+       fmt::format("{} aborted {}: {}", link_.rank_text(rank()), link_.options().text(), reason)});
 }
 
 }  // namespace athanor::comm::shm

@@ -79,6 +79,10 @@ SlotWorld::SlotWorld(SlotGroup::Transport transport, void* directory, Ranges ran
                                             GroupDirectory(directory, rank, std::move(hooks))});
 }
 
+int SlotWorld::generation() const {
+  return shared_->options.generation;
+}
+
 std::shared_ptr<std::byte> SlotWorld::allocate(size_t size_bytes) {
   return shared_->transport.rank_memory.allocate(size_bytes);
 }

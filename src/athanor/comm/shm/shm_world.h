@@ -26,6 +26,7 @@ class SlotWorld final : public World {
 
   int rank() const override { return rank_; }
   int size() const override { return all_.size(); }
+  int generation() const override;
   Group& all() override { return all_; }
   std::shared_ptr<std::byte> allocate(size_t size_bytes) override;
   std::unique_ptr<Group> make_group(std::vector<int> members, std::string name) override;

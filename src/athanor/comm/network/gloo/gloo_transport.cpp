@@ -69,6 +69,7 @@ class GlooWire final : public Wire {
             .listen_fd = place.listen_fd,
             .rank = place.rank,
             .size = place.size,
+            .generation = options.generation,
             .timeout_ms = options.timeout_ms,
             .late_ms = options.late_ms,
             .on_late = options.on_late,
