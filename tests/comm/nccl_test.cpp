@@ -131,6 +131,62 @@ TEST(Nccl, TakesTurnsWithTheQueue) {
   });
 }
 
+// The part of this rank of a communicator in all transfers does not start; -1: all start.
+std::atomic<int> held_rank = -1;
+std::atomic<NcclCalls::Communicator*> held_communicator;
+const NcclCalls& holding_nccl() {
+  static const NcclCalls calls = [] {
+    NcclCalls all = emulated_nccl();
+    all.open = [](int device, const std::byte* id, int rank, int size,
+                  NcclCalls::Communicator** communicator) -> const char* {
+      const char* error = emulated_nccl().open(device, id, rank, size, communicator);
+      if (rank == held_rank) held_communicator = *communicator;
+      return error;
+    };
+    all.transfer = [](NcclCalls::Communicator* communicator, CudaCalls::Stream* stream,
+                      const NcclMessage* messages, size_t count) -> const char* {
+      while (communicator == held_communicator && held_rank >= 0) std::this_thread::yield();
+      return emulated_nccl().transfer(communicator, stream, messages, count);
+    };
+    return all;
+  }();
+  return calls;
+}
+
+TEST(Nccl, AQueueWaitsInPlaceOfTheHost) {
+  for (const bool message : {false, true}) {
+    held_rank = message ? 0 : 1;  // rank 1 is the sender, which is rank 0 of the message's communicator
+    run_ranks(make_thread_worlds(2, quick(5'000)), [&](World& world) {
+      const GroupOptions options = quick(5'000);  // a host that waits would time out
+      Place place(world, holding_nccl(), options);
+      const auto came = [&](const CudaEvent& event) {
+        bool come = false;
+        EXPECT_EQ(place.queue.calls().has_come(event.get(), &come), nullptr);
+        return come;
+      };
+      Tensor x = place.filled(1000, static_cast<float>(1 + world.rank())), y = place.filled(1000, 4);
+      Group& group = place.group();
+      if (!message)
+        group.all_reduce(x.raw(), 1000, Dtype::f32, "x").wait(place.queue);
+      else if (world.rank() == 0)
+        group.recv(x.raw(), 1000, Dtype::f32, 1, "x").wait(place.queue);
+      else
+        group.send(x.raw(), 1000, Dtype::f32, 0, "x").wait(place.queue);
+      kernels_of(y).elementwise.accumulate(place.queue, y, x);
+      const CudaEvent summed(place.queue);
+      if (world.rank() == 0) {
+        for (int i = 0; i < 20; ++i) {
+          EXPECT_FALSE(came(summed)) << "the queue does not wait for the data";
+          std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        }
+        held_rank = -1;
+      }
+      EXPECT_EQ(place.values_of(y), std::vector<float>(1000, message ? 6.0f : 7.0f));
+      EXPECT_EQ(try_every_call(place.face), "");
+    });
+  }
+}
+
 TEST(Nccl, BytesAreThoseOfTheFormulas) {
   run_ranks(make_thread_worlds(4, quick()), [](World& world) {
     Place place(world);
@@ -263,6 +319,31 @@ TEST(Nccl, DataThatDoNotMoveAreReportedAndTimeOut) {
   }
   EXPECT_GE(timed_out, 1);
   EXPECT_GE(reports, 1);
+}
+
+// The group breaks before the queue goes on, so no later call takes what has not come for the data.
+TEST(Nccl, WhatFailsAfterAQueueWaitsIsThrownByTheNextCall) {
+  sends_are_lost = false;
+  const GroupOptions options = quick(700);
+  const auto texts = outcomes_of_bodies(
+      2,
+      [&](World& world) {
+        Place place(world, losing_nccl(), options);
+        Tensor x = place.filled(100, 1);
+        sends_are_lost = true;
+        place.group().barrier("both have set it");
+        place.group().all_reduce(x.raw(), 100, Dtype::f32, "lost").wait(place.queue);
+        place.values_of(x);
+        try {
+          place.group().throw_if_broken();
+          ADD_FAILURE() << "the queue went on before the group was broken";
+        } catch (const Failure&) {
+          place.group().barrier("next");
+        }
+      },
+      options);
+  for (const auto& text : texts)
+    EXPECT_THAT(text, HasSubstr("all_reduce(f32[100], \"lost\") on devices: timed out"));
 }
 
 TEST(Nccl, AnAbortEndsWhatIsUnderWay) {

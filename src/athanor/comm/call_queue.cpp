@@ -13,7 +13,7 @@ class CallQueue::Handle final : public Work::Impl {
   Handle(CallQueue* queue, std::shared_ptr<Started> started) : queue_(queue), started_(std::move(started)) {}
   ~Handle() override {
     try {
-      wait();
+      if (!left_) wait();
     } catch (const Failure&) {  // a destructor cannot throw; the group's next call throws it again
     }
   }
@@ -22,15 +22,20 @@ class CallQueue::Handle final : public Work::Impl {
     if (!done()) queue_->wait(*started_);
     if (started_->error) started_->error->raise();
   }
+  void wait_on(Queue& queue) override {
+    left_ = !done() && queue_->wait_on(queue, *started_);
+    if (!left_) wait();
+  }
   bool done() const override { return started_->done.load(std::memory_order_acquire); }
 
  private:
   CallQueue* queue_;
+  bool left_ = false;  // to a device's queue, which waits
   std::shared_ptr<Started> started_;
 };
 
-CallQueue::CallQueue(const GroupOptions& options, FailureOf failure_of)
-    : on_done_(options.on_done), failure_of_(std::move(failure_of)) {
+CallQueue::CallQueue(const GroupOptions& options, FailureOf failure_of, LetWait let_wait)
+    : on_done_(options.on_done), failure_of_(std::move(failure_of)), let_wait_(std::move(let_wait)) {
   thread_ = make_own_thread(options, [this] { run_thread(); });
 }
 
@@ -69,6 +74,23 @@ void CallQueue::wait(Started& started) {
       finished_.wait(lock);
     }
   }
+}
+
+// Returns whether `queue` waits. The lock keeps the next body from submitting anything before.
+bool CallQueue::wait_on(Queue& queue, Started& started) {
+  if (!let_wait_) return false;
+  std::unique_lock lock(mutex_);
+  work_.notify_one();  // a body that this thread ran would keep it until its end
+  finished_.wait(lock, [&] { return started.done || started.on_stream; });
+  if (started.done) return false;
+  let_wait_(queue);
+  return true;
+}
+
+void CallQueue::on_stream() {
+  const std::lock_guard lock(mutex_);
+  queue_.front()->on_stream = true;
+  finished_.notify_all();
 }
 
 void CallQueue::run_front(std::unique_lock<std::mutex>& lock) {

@@ -17,7 +17,8 @@
 // of the ranks 0 ... n-1. So the result has the same bits on every rank and in every run. A group of one is the
 // identity.
 //
-// Memory: a buffer given to a collective must stay valid and untouched until wait() returns. A group owns none. If all
+// Memory: a buffer given to a collective must stay valid and untouched until wait() returns; after wait(queue) the queue
+// may use it (comm/work.h). A group owns none. If all
 // ranks' buffers lie in memory that they have registered by share(), they are reduced in place, else copied through
 // small slots; the bits are the same. Buffers of
 // one call do not overlap, with these exceptions: `in` of all_gather and gather may be its own row of `out`, `out` of

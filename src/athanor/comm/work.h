@@ -3,7 +3,12 @@
 //   Work work = group.all_reduce(data, count, Dtype::f32, "grads.bucket3");   // starts, in the background
 //   work.wait();                                                            // throws what went wrong
 //   group.all_reduce(data, count, Dtype::f32, "norm").wait();                 // runs in this thread, wakes no other
+//   group.all_reduce(dw, count, Dtype::f32, "dw").wait(queue);              // what is submitted to queue next sees it
 //
+// wait(queue) is for results that only the queue's kernels and copies use. Where the data move on a device's stream, the
+// queue waits for them in place of the host: the call returns when all ranks have started it and the data are under
+// way. Elsewhere it is wait(). What fails later is thrown by the group's next call. The buffers may be freed into the
+// queue's arena, since what uses their memory next is submitted after the wait.
 // Errors: the group's. Thread rule: a Work is waited for by any thread; a NewWork is of the thread that made it.
 #pragma once
 
@@ -12,6 +17,7 @@
 #include <utility>
 
 #include "athanor/comm/call.h"
+#include "athanor/tensor/forward.h"
 
 namespace athanor::comm {
 
@@ -22,12 +28,16 @@ class Work {
    public:
     virtual ~Impl() = default;
     virtual void wait() = 0;
+    virtual void wait_on(Queue&) { wait(); }
     virtual bool done() const = 0;
   };
   Work() = default;  // already done
   explicit Work(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
   void wait() {
     if (impl_) std::exchange(impl_, nullptr)->wait();
+  }
+  void wait(Queue& queue) {
+    if (impl_) std::exchange(impl_, nullptr)->wait_on(queue);
   }
   bool done() const { return !impl_ || impl_->done(); }
 
@@ -54,6 +64,7 @@ class [[nodiscard]] NewWork {
   ~NewWork();  // runs it, if nobody has; errors are lost
   operator Work() && { return start(Start::in_background); }
   void wait() && { start(Start::at_once).wait(); }
+  void wait(Queue& queue) && { start(Start::at_once).wait(queue); }
 
  private:
   Work start(Start how);

@@ -29,6 +29,10 @@ void Executor::Transfer::wait() {
   for (Work& work : works) work.wait();
 }
 
+void Executor::Transfer::wait(Queue& queue) {
+  for (Work& work : works) work.wait(queue);
+}
+
 Executor::Executor(Schedule schedule, const std::vector<Stage*>& stages, Group& group, Arena& arena,
                    ExecutorOptions options)
     : schedule_(std::move(schedule)), group_(group), arena_(arena), options_(std::move(options)) {
@@ -82,10 +86,10 @@ std::vector<Tensor> Executor::receive(const Message& message) {
   if (!found->second.done()) {
     const Span span(options_.trace, "wait for a stage", "comm");
     const double start = options_.clock();
-    found->second.wait();
+    found->second.wait(arena_.queue());
     wait_seconds_ += options_.clock() - start;
   }
-  found->second.wait();
+  found->second.wait(arena_.queue());
   std::vector<Tensor> tensors = std::move(found->second.tensors);
   received_.erase(found);
   return tensors;

@@ -67,7 +67,8 @@ class Executor {
     std::vector<Work>
         works;  // declared last, so destroyed first: they may wait until the tensors are written
     bool done() const;
-    void wait();  // throws if one failed
+    void wait();              // throws if one failed
+    void wait(Queue& queue);  // for the queue to use what was received
   };
 
   void execute(const Action& action);

@@ -73,7 +73,9 @@ std::atomic<bool> side_streams_at_once = false;
 
 // A queue's own has somewhere to note faults.
 Error open_stream(int, CudaFault* fault, Stream** stream) {
-  *stream = new Stream;
+  const auto opened = std::make_shared<Stream>();
+  opened->self = opened;
+  *stream = opened.get();
   (*stream)->fault = fault;
   (*stream)->at_once = fault == nullptr && side_streams_at_once;
   return nullptr;
@@ -84,7 +86,7 @@ Error wait(Stream* stream) {
 }
 void close_stream(Stream* stream) {
   wait(stream);
-  delete stream;
+  const auto last = std::exchange(stream->self, nullptr);  // other streams may still wait for its events
 }
 
 Error copy(Stream* stream, void* to, const void* from, uint64_t size_bytes) {
@@ -111,7 +113,7 @@ void forget_event(Event* event) {
 }
 Error record(Stream* stream, Event* event) {
   const std::lock_guard lock(stream->mutex);
-  *event = {stream, stream->submitted};
+  *event = {stream->self, stream->submitted};
   return nullptr;
 }
 Error wait_event(Event* event) {

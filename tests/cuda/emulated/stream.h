@@ -10,6 +10,7 @@
 #include <atomic>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <utility>
 
@@ -20,6 +21,7 @@ namespace athanor::kernels {
 struct CudaCalls::Stream {
   using Work = std::function<bool()>;  // returns whether it is done; otherwise it is called again
 
+  std::shared_ptr<Stream> self;  // until it is closed
   std::mutex mutex;
   std::deque<Work> work;
   uint64_t submitted = 0;
@@ -49,7 +51,7 @@ struct CudaCalls::Stream {
 };
 
 struct CudaCalls::Event {
-  Stream* stream = nullptr;  // null: never recorded
+  std::shared_ptr<Stream> stream;  // null: never recorded
   uint64_t end = 0;
 
   bool try_to_come() { return stream == nullptr || stream->try_until(end); }

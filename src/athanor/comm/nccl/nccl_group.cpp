@@ -34,7 +34,9 @@ NcclGroup::NcclGroup(std::unique_ptr<Group> host, const NcclDevice& device, cons
       on_done_(options.on_done),
       link_(device, host_->rank(), host_->size()),
       self_link_(device, 0, 1),
-      queue_(options_, [this](const std::exception& error) { return failure_of(error, link_); }) {}
+      queue_(
+          options_, [this](const std::exception& error) { return failure_of(error, link_); },
+          [this](Queue& queue) { link_.let_wait(queue); }) {}
 
 // The queue runs everything that was started before the host group tells the other ranks that this rank leaves.
 NcclGroup::~NcclGroup() {
@@ -43,7 +45,7 @@ NcclGroup::~NcclGroup() {
 }
 
 std::string NcclGroup::place(const Call& call) const {
-  return fmt::format("group '{}', {} on devices", name(), call.text());
+  return fmt::format("{}, {} on devices", options_.text(), call.text());
 }
 
 bool NcclGroup::is_of_device(const Call& call, const Buffers& buffers) const {
@@ -120,7 +122,7 @@ void NcclGroup::run_all_to_all_v(const Call& call, const Buffers& buffers, const
     is_on_device = is_on_device || at[2 * size()] == on_device;
   }
   const std::string difference = compare_counts(all_sent, all_received, size());
-  check(difference.empty(), "group '{}', {}: {}", name(), call.text(), difference);
+  check(difference.empty(), "{}, {}: {}", options_.text(), call.text(), difference);
   check(!(is_on_host && is_on_device), "{}: some ranks have their rows on a device and some on the host",
         place(call));
   if (!is_on_device) return host_->start(call, buffers, Start::at_once).wait();
@@ -145,6 +147,8 @@ void NcclGroup::move(const Call& call, const Buffers& buffers, const CudaEvent& 
     }
     link_.wait_for(event);
     body();
+    link_.mark();
+    queue_.on_stream();
     link_.finish(look_);
   } catch (const NcclError& error) {
     throw NcclError(fmt::format("{}: {}", place(call), error.what()));
@@ -171,7 +175,6 @@ NcclLink::Look NcclGroup::look_out(std::string what) const {
 }
 
 GroupFailure NcclGroup::failure_of(const std::exception& error, NcclLink& link) {
-  link.abort();
   GroupFailure failure = GroupFailure::of(error, rank());
   const bool is_nccls = dynamic_cast<const NcclError*>(&error) != nullptr;
   for (int64_t waited = 0; is_nccls && waited < kNcclReasonMs; waited += 10) {
@@ -184,6 +187,7 @@ GroupFailure NcclGroup::failure_of(const std::exception& error, NcclLink& link) 
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
   host_->abort(failure.text);
+  link.abort();  // lets queues go on that wait for the data: after that no call of the group succeeds
   return failure;
 }
 

@@ -7,7 +7,8 @@
 // rank r owns slice r of the elements, and its device adds the parts of all ranks in rank order
 // (comm/network/row_calls.h), so the sums have the bits of every other transport. All buffers of a call are on the
 // device or none, the same on all ranks. A waiting thread polls the host group, NCCL's asynchronous errors and the
-// clock. Any failure breaks the group on all ranks and aborts the communicator.
+// clock. Any failure breaks the group on all ranks and then aborts the communicator. A queue that waits for the data
+// (Work::wait(Queue&)) goes on at that abort, when every call of the group fails already.
 // Point-to-point messages: each direction between two ranks has a communicator and stream of its own (nccl_stream.h),
 // made at the first message, so messages wait for nothing else. Memory of a device is not shared. traffic() counts the
 // meetings as barriers.

@@ -81,8 +81,15 @@ void NcclLink::settle(const char* what, const Look& look) {
   });
 }
 
-void NcclLink::finish(const Look& look) {
+void NcclLink::mark() {
   check_nccl("an event", calls_.record(stream_, finished_));
+}
+
+void NcclLink::let_wait(Queue& queue) const {
+  check_nccl("an event", calls_.wait_for(cuda(queue).stream(), finished_));
+}
+
+void NcclLink::finish(const Look& look) {
   wait(look, [&] {
     bool come = false, ready = true;
     check_nccl("the device", calls_.has_come(finished_, &come));

@@ -5,7 +5,9 @@
 //   link.open(id, look);                      // all ranks, with the id that one of them made
 //   link.wait_for(event);                     // the work that produces the data
 //   link.transfer({{.is_send = true, .peer = 1, .data = x, .size_bytes = 64}}, look);
-//   link.finish(look);                        // the data have arrived; their memory may be used again
+//   link.mark();                              // end of the call
+//   link.let_wait(queue);                     // the queue waits for the mark; or
+//   link.finish(look);                        // the host does: the data have arrived; their memory may be used again
 //
 // A waiting thread calls look() every few milliseconds; it throws for failures that NCCL cannot know.
 // Errors: NcclError with the library's text, also for effects of another rank's end. After any error abort() ends all
@@ -66,6 +68,8 @@ class NcclLink {
   void wait_for(const CudaEvent& event);
   void copy(void* to, const void* from, size_t size_bytes);                   // device memory
   void transfer(const std::vector<NcclMessage>& messages, const Look& look);  // as one NCCL group call
+  void mark();
+  void let_wait(Queue& queue) const;
   void finish(const Look& look);
 
  private:

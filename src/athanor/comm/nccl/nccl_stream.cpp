@@ -19,8 +19,10 @@ std::string announcement(const Call& call) {
 
 NcclGroup::Lane::Lane(NcclGroup& group, int peer, bool sends)
     : link(group.device_, sends ? 0 : 1, 2),
-      queue(group.options_,
-            [this, &group](const std::exception& error) { return group.failure_of(error, link); }) {
+      queue(
+          group.options_,
+          [this, &group](const std::exception& error) { return group.failure_of(error, link); },
+          [this](Queue& waiting) { link.let_wait(waiting); }) {
   const std::string name = "the id of NCCL's communicator for messages";
   if (sends) id = NcclLink::make_id(group.device_.nccl);
   id_under_way = sends ? group.host_->send(id.data(), std::ssize(id), Dtype::u8, peer, name)
@@ -58,6 +60,7 @@ class NcclGroup::FromSelf final : public Work::Impl {
     link.wait_for(*event_);
     link.wait_for(*sent->second.copied);
     link.copy(data_, sent->second.data.raw(), sent->second.data.size_bytes());
+    link.mark();
     link.finish(group_.look_out(group_.place(call_)));
     group_.to_self_.erase(sent);
     group_.traffic_.add(Collective::recv, 0);
@@ -89,6 +92,8 @@ Work NcclGroup::start_message(const Call& call, void* data, Work meeting) {
       lane.id_under_way.wait();
       if (!lane.link.is_open()) lane.link.open(lane.id, look);
       lane.link.transfer({{sends, sends ? 1 : 0, data, size_bytes}}, look);
+      lane.link.mark();
+      lane.queue.on_stream();
       lane.link.finish(look);
     } catch (const NcclError& error) {
       throw NcclError(fmt::format("{}: {}", place(call), error.what()));

@@ -136,8 +136,8 @@ struct RingAttention {
         kernels_of(q).attention.merge(q.queue(), sum, lse, o, o_lse, part.first_query,
                                       q.dim(1) - part.first_query);
       }
-      sent.wait();
-      received.wait();
+      sent.wait(q.queue());
+      received.wait(q.queue());
       here = std::move(next);
     }
     Tensor o = as(sum, q.dtype());
@@ -174,8 +174,8 @@ struct RingAttention {
         copy(sums.second, as_f32(dv));
       } else {
         accumulate(dq_sum, dq);
-        sums_sent.wait();
-        sums_received.wait();
+        sums_sent.wait(q.queue());
+        sums_received.wait(q.queue());
         sums = std::move(incoming);
         accumulate(sums.first, dk);
         accumulate(sums.second, dv);
@@ -187,12 +187,12 @@ struct RingAttention {
         sums_sent = ring.send(outgoing.both, "ring gradients");
         sums_received = ring.receive(incoming.both, "ring gradients");
       }
-      sent.wait();
-      received.wait();
+      sent.wait(q.queue());
+      received.wait(q.queue());
       here = std::move(next);
     }
-    sums_sent.wait();
-    sums_received.wait();
+    sums_sent.wait(q.queue());
+    sums_received.wait(q.queue());
     const Pair& own = ring.ranks() > 1 ? incoming : sums;
     return {as(dq_sum, q.dtype()), as(own.first, k.dtype()), as(own.second, v.dtype())};
   }

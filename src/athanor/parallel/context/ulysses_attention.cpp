@@ -104,7 +104,7 @@ class Exchange {
     plan_.group
         ->all_to_all_v(out.raw(), sends_own ? own : theirs, in.raw(), sends_own ? theirs : own, wire,
                        sends_own ? "tokens to heads" : "heads to tokens")
-        .wait();
+        .wait(in.queue());
   }
 
   // Sums are f32, also of bf16 and f16, rounded once.

@@ -59,7 +59,7 @@ void HybridSum::start(size_t bucket, const std::vector<PartialSum>& parts, int64
 void HybridSum::sum_oldest_across() {
   Scatter oldest = std::move(scattered_.front());
   scattered_.pop_front();
-  clock_.wait(oldest.work, "wait for gradients");
+  clock_.wait(oldest.work, oldest.shard.queue(), "wait for gradients");
   if (exchange_ != nullptr && exchange_->active())
     exchange_->start(oldest.bucket, oldest.shard);
   else

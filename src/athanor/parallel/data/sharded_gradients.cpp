@@ -172,7 +172,7 @@ void ShardedGradients::end_oldest() {
   if (done.is_coded)
     exchange_->finish(done.bucket, clock_);
   else
-    clock_.wait(done.work, "wait for gradients");
+    clock_.wait(done.work, done.sent.queue(), "wait for gradients");
   add_round(done);
   done.sent = {};
   if ((done.round + 1) * per_round() >= num_micro_batches_) start_across(done.bucket);

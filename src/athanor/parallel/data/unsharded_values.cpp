@@ -96,7 +96,7 @@ void GatheredValues::start(Gather& gather) {
 
 void GatheredValues::wait(Gather& gather) {
   if (gather.state != Gather::State::on_its_way) return;
-  clock_.wait(gather.work, "wait for parameters");
+  clock_.wait(gather.work, arena_.queue(), "wait for parameters");
   gather.state = Gather::State::ready;
   gather.row = {};
   const ShardLayout& layout = layout_of(gather);

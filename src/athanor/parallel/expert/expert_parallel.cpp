@@ -72,7 +72,7 @@ Tensor start_transfer(AllToAllPlan& plan, const Tensor& x, const std::vector<int
 }
 
 Tensor finish_transfer(AllToAllPlan& plan, const Tensor& buffer) {
-  plan.transfer.work.wait();
+  plan.transfer.work.wait(buffer.queue());
   plan.transfer = {};
   return buffer;
 }

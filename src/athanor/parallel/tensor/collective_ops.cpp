@@ -26,7 +26,7 @@ Tensor all_reduce(const Tensor& x, Group& group, const char* name) {
   if (group.size() == 1) return x;
   if (x.dtype() == Dtype::f16) return cast(all_reduce(cast(x, Dtype::f32), group, name), Dtype::f16);
   Tensor sum = x.unshared() ? x : copy_of(x);
-  group.all_reduce(sum.raw(), sum.numel(), sum.dtype(), name).wait();
+  group.all_reduce(sum.raw(), sum.numel(), sum.dtype(), name).wait(sum.queue());
   return sum;
 }
 
@@ -53,7 +53,7 @@ Tensor all_gather(const Tensor& x, const Shape& whole, Group& group, const char*
   Tensor all = empty(x.arena(), {n * group.size(), whole[-1]}, x.dtype(), Category::activations);
   // Groups have no f16; its bits are gathered as bf16.
   const Dtype wire = x.dtype() == Dtype::f16 ? Dtype::bf16 : x.dtype();
-  group.all_gather(x.raw(), all.raw(), x.numel(), wire, name).wait();
+  group.all_gather(x.raw(), all.raw(), x.numel(), wire, name).wait(x.queue());
   return all.slice(0, rows).view(whole);
 }
 
@@ -64,7 +64,7 @@ Tensor sum_scatter(const Tensor& x, Group& group, const char* name) {
   const int64_t n = partitioned_rows(x.rows(), group.size());
   const Tensor all = padded(as_rows(x), n * group.size());
   Tensor own = empty(x.arena(), {n, x.dim(-1)}, x.dtype(), Category::activations);
-  group.reduce_scatter(all.raw(), own.raw(), own.numel(), own.dtype(), name).wait();
+  group.reduce_scatter(all.raw(), own.raw(), own.numel(), own.dtype(), name).wait(own.queue());
   return own;
 }
 

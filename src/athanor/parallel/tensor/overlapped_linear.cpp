@@ -34,7 +34,7 @@ Var linear_reduce_from(const Var& x, Weight& weight, Weight* bias, Group& group)
       sums.push_back(
           group.all_reduce(part.raw(), part.numel(), part.dtype(), chunk_name("reduce_from", chunk, chunks)));
     }
-    for (Work& sum : sums) sum.wait();
+    for (Work& sum : sums) sum.wait(y.queue());
     return y;
   });
 }
@@ -58,7 +58,7 @@ Var linear_reduce_scatter(const Var& x, Weight& weight, Weight* bias, Group& gro
     for (int64_t chunk = 0; chunk < chunks; ++chunk) {
       const int64_t first = partitioned * chunk / chunks, last = partitioned * (chunk + 1) / chunks;
       if (sums.size() == 2) {
-        sums.front().work.wait();
+        sums.front().work.wait(result.queue());
         sums.pop_front();
       }
       const Tensor parts =
@@ -71,7 +71,7 @@ Var linear_reduce_scatter(const Var& x, Weight& weight, Weight* bias, Group& gro
       sums.push_back({parts, group.reduce_scatter(parts.raw(), sum.raw(), sum.numel(), sum.dtype(),
                                                   chunk_name("reduce_scatter", chunk, chunks))});
     }
-    for (Sum& sum : sums) sum.work.wait();
+    for (Sum& sum : sums) sum.work.wait(result.queue());
     return result;
   });
   return scattered(own, whole, group);

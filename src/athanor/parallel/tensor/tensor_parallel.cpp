@@ -30,7 +30,7 @@ Tensor pack(const std::vector<Piece>& pieces) {
 
 void sum_of_all(const std::vector<Piece>& pieces, Group& group) {
   const Tensor packed = pack(pieces);
-  group.all_reduce(packed.raw(), packed.numel(), Dtype::f32, "partial gradients").wait();
+  group.all_reduce(packed.raw(), packed.numel(), Dtype::f32, "partial gradients").wait(packed.queue());
   int64_t at = 0;
   for (const Piece& piece : pieces) {
     Tensor to = piece.gradient;
@@ -46,7 +46,7 @@ void sum_of_neighbours(const std::vector<Piece>& pieces, Group& group) {
   const int64_t count = packed.numel();
   Tensor all = empty(packed.arena(), {group.size(), count}, Dtype::f32, Category::communication);
   group.all_gather(packed.raw(), all.raw(), count, Dtype::f32, "partial gradients of replicated parameters")
-      .wait();
+      .wait(all.queue());
   int64_t at = 0;
   for (const Piece& piece : pieces) {
     Tensor sum = piece.gradient;
