@@ -1,8 +1,8 @@
 // A stream of the emulated device. Work stays in it until somebody waits for it or asks whether it is done. If the
 // stream is to work at once (side_streams.h), work is done as soon as its order allows.
 //
-// Two streams may wait for each other's events without deadlock: the work that a stream waits for was submitted before
-// the wait, so the other stream only looks at work that it has done already, and takes no lock for that.
+// Two streams may wait for each other's events without deadlock, also where two threads do their work: a thread that
+// finds another one at work in a stream does not wait for it, and asks again later.
 #pragma once
 
 #include <sched.h>
@@ -41,8 +41,8 @@ struct CudaCalls::Stream {
   // Does the first `end` works, in order, as far as they can be done now. Returns whether all of them are done.
   bool try_until(uint64_t end) {
     if (done >= end) return true;
-    const std::lock_guard lock(mutex);
-    for (; done < end && work.front()(); ++done) work.pop_front();
+    const std::unique_lock lock(mutex, std::try_to_lock);
+    for (; lock && done < end && work.front()(); ++done) work.pop_front();
     return done >= end;
   }
   void run_until(uint64_t end) {
