@@ -1,7 +1,7 @@
 // Tensor and expert parallelism, and ZeRO, as a parameter sees them: which part of it this rank has.
 //
 //   param.shard({.dim = 0, .axis = "tp", .rank = 1, .size = 4});   // the second quarter of its rows
-//   FlatRange{100, 200}                                            // 100 elements of that quarter
+//   const FlatRange range{100, 200};                               // 100 elements of that quarter
 //
 // Thread rule: plain data.
 #pragma once

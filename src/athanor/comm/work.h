@@ -3,7 +3,7 @@
 //   Work work = group.all_reduce(data, count, Dtype::f32, "grads.bucket3");   // starts, in the background
 //   work.wait();                                                            // throws what went wrong
 //   group.all_reduce(data, count, Dtype::f32, "norm").wait();                 // runs in this thread, wakes no other
-//   group.all_reduce(dw, count, Dtype::f32, "dw").wait(queue);              // what is submitted to queue next sees it
+//   group.all_reduce(data, count, Dtype::f32, "dw").wait(queue);              // what is submitted to queue next sees it
 //
 // wait(queue) is for results that only the queue's kernels and copies use. Where the data move on a device's stream, the
 // queue waits for them in place of the host: the call returns when all ranks have started it and the data are under

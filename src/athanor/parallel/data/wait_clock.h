@@ -1,7 +1,7 @@
 // The time that a rank waits for communication.
 //
 //   WaitClock clock(&trace);
-//   clock.wait(work, x.queue(), "wait for gradients");   // work.wait(queue); a span of that name, category "comm"
+//   clock.wait(work, queue, "wait for gradients");   // work.wait(queue); a span of that name, category "comm"
 //   const double seconds = clock.seconds();
 //
 // Thread rule: one thread. Errors: those of the work.

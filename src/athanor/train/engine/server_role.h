@@ -3,7 +3,7 @@
 //
 //   ServerRole role(declared);
 //   role.publish(state);
-//   while (...) Served served = role.serve();   // until all workers are at a commit
+//   Served served = role.serve();   // until all workers are at a commit
 //
 // Errors: those of ParameterServer. Thread rule: one thread.
 #pragma once
