@@ -87,8 +87,7 @@ BenchCompression::Result BenchCompression::train(const Mode& mode) const {
     const BatchReader reader(data_.channels,
                              make_sampler(data_.channels, config.train.seed, config.train.global_batch_size),
                              config.train.micro_batch_size);
-    const std::vector<int64_t> micro_batches =
-        training.own_micro_batches();
+    const std::vector<int64_t> micro_batches = training.own_micro_batches();
     const auto sent = [&] {
       Traffic traffic = groups.data->traffic();
       if (layout.local_sgd > 1)

@@ -1,5 +1,6 @@
 // Groups of some processes: they find each other in the segment, and their deaths are named.
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>

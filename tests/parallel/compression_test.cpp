@@ -248,7 +248,8 @@ TEST(CompressedSum, SendsTheDocumentedBytes) {
       sum->start(grads);
       sum->proceed(clock);
       sum->finish(clock);
-      EXPECT_EQ(planned->all().traffic().total().bytes, bytes_of(kind, ranks, ranks - 1)) << kind << " planned";
+      EXPECT_EQ(planned->all().traffic().total().bytes, bytes_of(kind, ranks, ranks - 1))
+          << kind << " planned";
     }
 }
 

@@ -62,7 +62,7 @@ class ParameterServer {
   Served serve();
   const Tensor& grad(const Param& param) const {
     return shard_.grad(param);
-  }                                                     // of this server's shard, in the last step
+  }                                    // of this server's shard, in the last step
   void finish() { finish_answers(); }  // waits until workers have received all answers
   void rehearse();  // the sums of a step without workers, for the memory plan on the null device
 

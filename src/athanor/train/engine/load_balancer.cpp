@@ -5,7 +5,8 @@ namespace athanor::train::engine {
 LoadBalancer::LoadBalancer(const Config& config, Training& training) : training_(training) {
   if (training.layout().shares != Shares::by_speed) return;
   Group& group = *training.groups().balance;
-  balance_.emplace(group, balance_units(training.layout(), group.size()), training.role->summed_micro_batches(training.num_micro_batches),
+  balance_.emplace(group, balance_units(training.layout(), group.size()),
+                   training.role->summed_micro_batches(training.num_micro_batches),
                    BalanceOptions{.every = config.parallel.load_balance_every});
 }
 

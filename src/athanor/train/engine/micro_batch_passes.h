@@ -1,6 +1,6 @@
 // The passes of a training step: forward, loss and backward of this rank's micro-batches through its stages of the
 // model, in the order of a schedule (pipeline_runner.h). Used by data-parallel ranks (step.h) and by workers of
-// parameter servers (worker_step.h).
+// parameter servers (worker_role.h).
 //
 //   MicroBatchPasses passes(model, gradients, pipeline, arena, options);
 //   passes.run(state, next_batch, losses, experts, seconds);        // gradients.finish() included

@@ -51,6 +51,7 @@ class Role {
   virtual void settle() = 0;  // waits for all that is under way between ranks
 
   virtual bool serves() const { return false; }
+  // Runs step state.step + 1. next_batch() returns this rank's micro-batches of the step in order.
   virtual StepResult step(TrainState& state, const std::function<const Batch&()>& next_batch);
   virtual Served serve();
   virtual void rehearse() {}  // of a server: the sums of a step without workers, for the memory plan

@@ -81,7 +81,6 @@ Training::Training(const Config& config, const Layout& layout, const Groups& gro
                          .groups = {}},
                 .logs = options.logs} {
   for (const auto& param : model->params()) declared_.step.groups.declared.push_back(param.get());
-  if (layout.is_server(groups.all->rank())) return;
   if (layout.tp > 1)
     split_tensors(options.sharding ? *options.sharding : sharding_of(config.model, layout.sp));
   if (layout.experts.exists) split_experts();

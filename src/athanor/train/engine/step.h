@@ -57,14 +57,7 @@ struct StepResult {
   StepParts seconds;                  // where the time went
 };
 
-class Steps {
- public:
-  virtual ~Steps() = default;
-  // Runs step state.step + 1. next_batch() returns this rank's micro-batches of the step in order.
-  virtual StepResult run(TrainState& state, const std::function<const Batch&()>& next_batch) = 0;
-};
-
-class StepRunner final : public Steps {
+class StepRunner {
  public:
   StepRunner(const Model& model, Optimizer& optimizer, DataParallel& parallel, PipelineRunner& pipeline,
              Group& group, Arena& arena, StepOptions options)
@@ -76,7 +69,8 @@ class StepRunner final : public Steps {
         passes_(model, parallel, pipeline, arena, options_.pass),
         stage_(model, options_.groups) {}
 
-  StepResult run(TrainState& state, const std::function<const Batch&()>& next_batch) override;
+  // Runs step state.step + 1. next_batch() returns this rank's micro-batches of the step in order.
+  StepResult run(TrainState& state, const std::function<const Batch&()>& next_batch);
 
  private:
   // Returns the number of tokens that gradients are summed over.
