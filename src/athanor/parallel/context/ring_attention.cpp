@@ -1,6 +1,7 @@
 #include "athanor/parallel/context/ring_attention.h"
 
 #include <cmath>
+#include <utility>
 
 #include "athanor/autograd/apply.h"
 #include "athanor/kernels/table.h"
@@ -138,7 +139,7 @@ struct RingAttention {
       }
       sent.wait(q.queue());
       received.wait(q.queue());
-      here = std::move(next);
+      here = std::exchange(next, {});
     }
     Tensor o = as(sum, q.dtype());
     saved = {q, k, v, o, lse, context.document_starts, scale, plan};
@@ -176,20 +177,20 @@ struct RingAttention {
         accumulate(dq_sum, dq);
         sums_sent.wait(q.queue());
         sums_received.wait(q.queue());
-        sums = std::move(incoming);
+        sums = std::exchange(incoming, {});
         accumulate(sums.first, dk);
         accumulate(sums.second, dv);
       }
       if (ring.ranks() > 1) {
         // Sends the gradient sums of these keys on and receives those of the next keys; after the last step its own.
         incoming = Pair(q.arena(), ring.shape_of(ring.source(step + 1), k), Dtype::f32);
-        outgoing = std::move(sums);
+        outgoing = std::exchange(sums, {});
         sums_sent = ring.send(outgoing.both, "ring gradients");
         sums_received = ring.receive(incoming.both, "ring gradients");
       }
       sent.wait(q.queue());
       received.wait(q.queue());
-      here = std::move(next);
+      here = std::exchange(next, {});
     }
     sums_sent.wait(q.queue());
     sums_received.wait(q.queue());

@@ -24,7 +24,7 @@ Var linear_reduce_from(const Var& x, Weight& weight, Weight* bias, Group& group)
     return reduce_from(linear(x, weight, bias), group);
   // A replicated sum passes its gradient unchanged to every rank's partial value.
   return linear_in_pieces(x, weight, bias, [&](const Shape& shape, const LinearRows& product) {
-    const Tensor y = empty(x.value.arena(), shape, x.value.dtype(), Category::activations);
+    Tensor y = empty(x.value.arena(), shape, x.value.dtype(), Category::activations);
     const Tensor by_row = y.view({rows, shape[-1]});
     std::vector<Work> sums;
     for (int64_t chunk = 0; chunk < chunks; ++chunk) {
@@ -52,8 +52,7 @@ Var linear_reduce_scatter(const Var& x, Weight& weight, Weight* bias, Group& gro
     };
     whole = shape;
     const int64_t width = shape[-1];
-    const Tensor result =
-        empty(x.value.arena(), {partitioned, width}, x.value.dtype(), Category::activations);
+    Tensor result = empty(x.value.arena(), {partitioned, width}, x.value.dtype(), Category::activations);
     std::deque<Sum> sums;
     for (int64_t chunk = 0; chunk < chunks; ++chunk) {
       const int64_t first = partitioned * chunk / chunks, last = partitioned * (chunk + 1) / chunks;
