@@ -58,8 +58,8 @@ TEST(DataParallel, RefusesOptionsThatDoNotGoTogether) {
     for (const int stage : {0, 1}) EXPECT_EQ(refusal_of_options({.stage = stage, .exchange = whole}), "");
     for (const int stage : {2, 3})
       EXPECT_THAT(refusal_of_options({.stage = stage, .exchange = whole}),
-                  HasSubstr("got codes of whole gradients with ZeRO stage " + std::to_string(stage) +
-                            ", expected bf16, int8 or none"));
+                  HasSubstr("got a compression method that needs unsharded gradients with ZeRO stage " +
+                            std::to_string(stage) + ", expected bf16, int8 or none"));
   }
   EXPECT_THAT(refusal_of_options({.reduce = Reduce::tree, .exchange = int8}),
               HasSubstr("got compressed gradients with sums along the tree"));
@@ -111,10 +111,11 @@ TEST(DataParallel, RefusesMicroBatchesThatCannotBeSharedOut) {
   };
   EXPECT_EQ(refusal_of_options({.stage = 1}, shares({3, 1})), "");
   EXPECT_THAT(refusal_of_options({}, shares({2, 1})),
-              HasSubstr("the shares of 2 ranks are not those of 4 micro-batches"));
-  EXPECT_THAT(refusal_of_options({}, shares({2, 1, 1})), HasSubstr("the shares of 3 ranks"));
+              HasSubstr("got numbers of micro-batches for 2 ranks, expected 4 micro-batches"));
+  EXPECT_THAT(refusal_of_options({}, shares({2, 1, 1})),
+              HasSubstr("got numbers of micro-batches for 3 ranks, expected 4"));
   EXPECT_THAT(refusal_of_options({.stage = 2}, shares({3, 1})),
-              HasSubstr("got shares of micro-batches for 2 ranks with sharded gradients"));
+              HasSubstr("got numbers of micro-batches for 2 ranks with sharded gradients"));
   const auto one_section = [](const Weight&) { return 0; };  // as in a pipeline
   EXPECT_EQ(refusal_of_options({.stage = 2}, step(3)), "");
   EXPECT_THAT(refusal_of_options({.stage = 2, .section = one_section}, step(3)),
@@ -138,7 +139,7 @@ TEST(DataParallel, RanksThatShareExpertsHaveEquallyManyMicroBatches) {
                       [](DataParallel& parallel) {
                         parallel.share_micro_batches({3, 1});
                       }),
-              HasSubstr("got other shares of micro-batches with experts on other ranks"));
+              HasSubstr("got unequal numbers of micro-batches with an ep group over several of them"));
   // Of one part of the same micro-batches, which one rank alone has not.
   apart.parts = 1;
   EXPECT_THAT(refusal(1, begin(3)),

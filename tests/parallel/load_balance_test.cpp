@@ -33,7 +33,7 @@ TEST(ShareMicroBatches, RefusesWhatCannotBe) {
   EXPECT_THROW(share_micro_batches(2, {std::numeric_limits<double>::quiet_NaN(), 1.0}), Error);
 }
 
-// No other deal is done earlier: held against all of them.
+// No other partition is done earlier: held against all of them.
 TEST(ShareMicroBatches, IsBest) {
   const std::vector<double> seconds = {1.0, 1.7, 0.4};
   for (int64_t micro_batches = 3; micro_batches <= 20; ++micro_batches) {
@@ -67,7 +67,7 @@ std::vector<std::vector<int64_t>> counts_over(int ranks, int64_t micro_batches, 
       balance.add(seconds(group.rank(), step) * static_cast<double>(balance.counts()[unit]));
       if (!balance.due(step)) continue;
       const std::vector<int64_t> before = balance.counts();
-      const bool changed = balance.deal();
+      const bool changed = balance.rebalance();
       EXPECT_EQ(changed, balance.counts() != before);
       of_rank[me].push_back(balance.counts());
     }

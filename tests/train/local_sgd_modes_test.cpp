@@ -79,7 +79,7 @@ TEST(LocalSgdBalance, TheBitsDoNotChangeWhoeverComputesAMicroBatch) {
                                            {.every = 1});
                        balance.add((place == replica_group ? 4.0 : 1.0) *
                                    static_cast<double>(training.own_micro_batches().size()));
-                       ASSERT_TRUE(balance.deal());
+                       ASSERT_TRUE(balance.rebalance());
                        training.role->gradients()->share_micro_batches(balance.counts());
                        partitioned[world.rank()] = balance.counts();
                      }});

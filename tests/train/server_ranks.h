@@ -170,7 +170,7 @@ class ServerRun {
       if (plant_.slow && step < config_.train.steps) {
         balance.add(plant_.slow(me, step) *
                     static_cast<double>(servers.micro_batches_of_step(settings_.num_micro_batches).size()));
-        balance.deal();
+        balance.rebalance();
         servers.share_micro_batches(balance.counts());
         if (me == 0) observed_.partitioned.push_back(balance.counts());
       }

@@ -71,7 +71,7 @@ Groups::Groups(const Layout& layout, World& world) : world_(world) {
   if (const int own = mesh_->coordinate(axis::pp); first != last && (own == first || own == last)) {
     const std::vector<int> stages = mesh_->shape().peers(me, {axis::pp});
     ends_ = world.make_group({stages[static_cast<size_t>(first)], stages[static_cast<size_t>(last)]},
-                             "ends of the pipeline");
+                             "first and last stage");
     pipeline_ends = ends_.get();
   }
 }

@@ -80,12 +80,12 @@ class SideChannel::Spoke final : public End {
     connection_.send(FrameKind::exchange, options_.rank, mine);
     std::unique_lock lock(mutex_);
     if (!wait_for(lock, options_.timeout_ms, [&] { return exchanged_.has_value() || closed_ || lost_ >= 0; }))
-      throw Timeout(fmt::format("rank {}: not all ranks gave what all exchange", options_.rank));
+      throw Timeout(fmt::format("rank {}: not all ranks sent what all exchange", options_.rank));
     if (!exchanged_) throw_lost();
     auto all = unpack_strings(*exchanged_);
     exchanged_.reset();
-    check(all.size() == static_cast<size_t>(options_.size), "side channel: {} of {} answers came", all.size(),
-          options_.size);
+    check(all.size() == static_cast<size_t>(options_.size), "control channel: {} of {} replies came",
+          all.size(), options_.size);
     return all;
   }
 
@@ -180,7 +180,7 @@ std::unique_ptr<SideChannel::End> SideChannel::End::make_spoke(SideChannelOption
 }
 
 SideChannel::SideChannel(SideChannelOptions options) {
-  check(0 <= options.rank && options.rank < options.size, "side channel: rank {} of {}", options.rank,
+  check(0 <= options.rank && options.rank < options.size, "control channel: rank {} of {}", options.rank,
         options.size);
   end_ = options.rank == 0 ? End::make_hub(std::move(options)) : End::make_spoke(std::move(options));
 }

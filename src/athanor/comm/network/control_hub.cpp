@@ -50,7 +50,7 @@ class SideChannel::Hub final : public End {
     finish_exchange();
     const auto done = [&] { return rounds_ > round || first_lost_ >= 0; };
     if (!wait_for(lock, options_.timeout_ms, done))
-      throw Timeout(fmt::format("side channel: {} did not give what all exchange", without_given()));
+      throw Timeout(fmt::format("control channel: {} did not send what all exchange", without_given()));
     if (rounds_ == round) throw_lost();
     return exchanged_;
   }

@@ -23,7 +23,7 @@ RoundPlan RoundPlanner::next(int num_rows) {
   const auto parts = static_cast<int>(partials_.size());
   const int micro_batches = num_rows / parts;
   check(micro_batches >= 1 && num_rows % parts == 0 && done_ + micro_batches <= last_,
-        "round: got {} rows of {} parts after micro-batch {} of {}", num_rows, parts, done_, last_);
+        "accumulation: got {} rows of {} parts after micro-batch {} of {}", num_rows, parts, done_, last_);
   RoundPlan plan;
   for (int row = 0; row < num_rows; ++row) {
     const int part = row % parts;

@@ -26,8 +26,9 @@ void BucketFile::reserve(size_t sets) {
 }
 
 int BucketFile::record(size_t set, size_t bucket) const {
-  check(set < num_sets_ && bucket < rows_.size(), "bucket file: got row {} of set {}, expected {} of {}",
-        bucket, set, rows_.size(), num_sets_);
+  check(set < num_sets_ && bucket < rows_.size(),
+        "bucket file: got bucket {} of partial sum {}, expected {} of {}", bucket, set, rows_.size(),
+        num_sets_);
   return static_cast<int>(set * rows_.size() + bucket);
 }
 

@@ -64,7 +64,7 @@ void HybridSum::sum_oldest_across() {
     exchange_->start(oldest.bucket, oldest.shard);
   else
     works_.push_back(across_.all_reduce(oldest.shard.data<float>(), oldest.shard.numel(), Dtype::f32,
-                                        "gradients across groups"));
+                                        "gradients between shard groups"));
 }
 
 void HybridSum::finish() {

@@ -30,7 +30,7 @@ void DataParallel::allocate() {
 
 void DataParallel::share_micro_batches(std::vector<int64_t> counts) {
   check(groups_.size() == 1 || expert_parts_ > 0,
-        "data parallel: got other shares of micro-batches with experts on other ranks");
+        "data parallel: got unequal numbers of micro-batches with an ep group over several of them");
   for (const auto& group : groups_) group->store().share_micro_batches(counts);
 }
 

@@ -45,7 +45,8 @@ void DiskGradients::begin_step(const GradientStep& step) {
 void DiskGradients::need(Weight& weight) {
   const size_t index = buckets_.of(weight).bucket;
   const Bucket& bucket = buckets_.list[index];
-  check(!open_[index].defined(), "gradients: '{}' has no slot in its bucket", weight.use());
+  check(!open_[index].defined(), "gradients: '{}' is needed a second time before its bucket is reduced",
+        weight.use());
   const bool adds = reduce_ == Reduce::fast && done_[index] > 0;
   Tensor flat = adds ? file_.read(0, index) : file_.fresh(index);
   if (!adds) fill_zero(flat);  // the padding between weights is checksummed, too

@@ -17,7 +17,8 @@ int64_t blocks_of(int64_t elements) {
 std::vector<LeafRange> nodes_of(const FlatRange& piece, int64_t numel) {
   if (piece.count() == 0) return {};
   check(piece.first % kNormBlock == 0 && (piece.last % kNormBlock == 0 || piece.last == numel),
-        "norm: got the piece [{}, {}) of {} elements, expected whole blocks", piece.first, piece.last, numel);
+        "gradient norm: got the range [{}, {}) of {} elements, expected whole blocks", piece.first,
+        piece.last, numel);
   return cover_nodes(piece.first / kNormBlock, blocks_of(piece.last), blocks_of(numel));
 }
 

@@ -42,7 +42,8 @@ DataParallelOptions checked(DataParallelOptions options, const GradientRanks& ra
   check(!exchanges || options.reduce == Reduce::fast,
         "data parallel: got compressed gradients with sums along the tree, expected fast sums");
   check(!options.exchange.needs_whole || (options.stage <= 1 && !is_hybrid) || is_alone,
-        "data parallel: got codes of whole gradients with {}, expected bf16, int8 or none",
+        "data parallel: got a compression method that needs unsharded gradients with {}, expected bf16, int8 "
+        "or none",
         is_hybrid ? "hybrid sharding" : fmt::format("ZeRO stage {}", options.stage));
   check(!options.gradients_place.is_used() || (!exchanges && (!is_hybrid || options.stage > 1)),
         "data parallel: got gradients on disk with {}, expected none",

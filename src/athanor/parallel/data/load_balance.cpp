@@ -18,8 +18,8 @@ double slowest(const std::vector<int64_t>& counts, const std::vector<double>& se
 
 void check_times(const std::vector<double>& seconds_per_micro_batch) {
   for (const double seconds : seconds_per_micro_batch)
-    check(std::isfinite(seconds) && seconds > 0.0, "balance: got {} seconds for a micro-batch, expected some",
-          seconds);
+    check(std::isfinite(seconds) && seconds > 0.0,
+          "load balancing: got {} seconds for a micro-batch, expected a positive time", seconds);
 }
 
 }  // namespace
@@ -29,7 +29,8 @@ std::vector<int64_t> share_micro_batches(int64_t num_micro_batches,
                                          const std::vector<double>& seconds_per_micro_batch) {
   const auto units = static_cast<int64_t>(seconds_per_micro_batch.size());
   check(1 <= units && units <= num_micro_batches,
-        "balance: got {} micro-batches for {} units, expected one each at least", num_micro_batches, units);
+        "load balancing: got {} micro-batches for {} data-parallel ranks, expected one each at least",
+        num_micro_batches, units);
   check_times(seconds_per_micro_batch);
   std::vector<int64_t> counts(seconds_per_micro_batch.size(), 1);
   for (int64_t left = num_micro_batches - units; left > 0; --left) {
@@ -47,15 +48,19 @@ std::vector<int64_t> share_micro_batches(int64_t num_micro_batches,
 LoadBalance::LoadBalance(Group& group, std::vector<int> units, int64_t num_micro_batches,
                          const BalanceOptions& options)
     : group_(group), units_(std::move(units)), num_micro_batches_(num_micro_batches), options_(options) {
-  check(options.every >= 1, "balance: got a deal every {} steps, expected at least 1", options.every);
-  check(std::ssize(units_) == group.size(), "balance: got the units of {} ranks, expected those of {}",
-        units_.size(), group.size());
-  check(*std::min_element(units_.begin(), units_.end()) == 0, "balance: got unit {}, expected 0 first",
+  check(options.every >= 1, "load balancing: got a rebalance every {} steps, expected at least 1",
+        options.every);
+  check(std::ssize(units_) == group.size(),
+        "load balancing: got the data-parallel ranks of {} ranks, expected those of {}", units_.size(),
+        group.size());
+  check(*std::min_element(units_.begin(), units_.end()) == 0,
+        "load balancing: got data-parallel rank {}, expected 0 first",
         *std::min_element(units_.begin(), units_.end()));
   const int num_units = *std::max_element(units_.begin(), units_.end()) + 1;
   for (int unit = 0; unit < num_units; ++unit) {
     check(std::find(units_.begin(), units_.end(), unit) != units_.end(),
-          "balance: got no rank of unit {} of {}, expected one at least", unit, num_units);
+          "load balancing: got no rank for data-parallel rank {} of {}, expected one at least", unit,
+          num_units);
     const auto [first, last] = micro_batches_of_rank(num_micro_batches, num_units, unit);
     counts_.push_back(last - first);
   }
@@ -66,8 +71,8 @@ void LoadBalance::add(double seconds) {
   seconds_.push_back(seconds / static_cast<double>(counts_[unit]));
 }
 
-bool LoadBalance::deal() {
-  check(!seconds_.empty(), "balance: got no step since the last deal, expected one at least");
+bool LoadBalance::rebalance() {
+  check(!seconds_.empty(), "load balancing: got no step since the last rebalance, expected one at least");
   const auto middle = seconds_.begin() + static_cast<std::ptrdiff_t>(seconds_.size() / 2);
   std::nth_element(seconds_.begin(), middle, seconds_.end());
   const double mine = *middle;

@@ -3,15 +3,15 @@
 //
 //   LoadBalance balance(group, /*units=*/{0, 0, 1, 1}, /*num_micro_batches=*/64, {.every = 20});   // two pairs of ranks
 //   balance.add(seconds_of_my_micro_batches);              // after each step: this rank's compute time, without waiting
-//   if (balance.due(step) && balance.deal()) ...    // collective; true: counts() have changed
+//   if (balance.due(step) && balance.rebalance()) ...    // collective; true: counts() have changed
 //   parallel.share_micro_batches(balance.counts());        // DataParallel: consecutive micro-batches, unit after unit
 //
-// A unit is one data-parallel rank: the ranks of pp, cp and tp that compute the same micro-batches. deal() rebalances:
-// a rank's time per micro-batch is the median over the steps since the last deal(), and a unit is as slow as its
-// slowest rank. One f64 per rank is all-gathered, so all ranks decide alike. Counts change only if that shortens the
-// time of the slowest unit by more than `threshold`, so noise changes nothing. Each unit has one micro-batch at least,
-// each micro-batch one unit (law 3). With Reduce::tree the bits do not depend on the counts (law 5); with Reduce::fast
-// they do. Thread rule: one thread.
+// A unit is one data-parallel rank: the ranks of pp, cp and tp that compute the same micro-batches. rebalance() makes a
+// new partition: a rank's time per micro-batch is the median over the steps since the last rebalance(), and a unit is as
+// slow as its slowest rank. One f64 per rank is all-gathered, so all ranks decide alike. Counts change only if that
+// shortens the time of the slowest unit by more than `threshold`, so noise changes nothing. Each unit has one micro-batch
+// at least, each micro-batch one unit (law 3). With Reduce::tree the bits do not depend on the counts (law 5); with
+// Reduce::fast they do. Thread rule: one thread.
 #pragma once
 
 #include <cstdint>
@@ -38,7 +38,7 @@ class LoadBalance {
   LoadBalance(Group& group, std::vector<int> units, int64_t num_micro_batches, const BalanceOptions& options);
   void add(double seconds);
   bool due(int64_t step) const { return step % options_.every == 0; }
-  bool deal();
+  bool rebalance();
   const std::vector<int64_t>& counts() const { return counts_; }  // by unit
 
  private:
@@ -47,7 +47,7 @@ class LoadBalance {
   int64_t num_micro_batches_;
   BalanceOptions options_;
   std::vector<int64_t> counts_;
-  std::vector<double> seconds_;  // per micro-batch, for each step since the last deal()
+  std::vector<double> seconds_;  // per micro-batch, for each step since the last rebalance()
 };
 
 }  // namespace athanor::parallel::data

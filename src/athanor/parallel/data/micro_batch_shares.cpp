@@ -11,7 +11,7 @@ LeafRange MicroBatchShares::micro_batches(int64_t num_micro_batches, int rank) c
   if (counts_.empty()) return micro_batches_of_rank(num_micro_batches, sharing, place);
   check(std::ssize(counts_) == sharing &&
             std::accumulate(counts_.begin(), counts_.end(), int64_t{0}) == num_micro_batches,
-        "data parallel: the shares of {} ranks are not those of {} micro-batches for {} ranks",
+        "data parallel: got numbers of micro-batches for {} ranks, expected {} micro-batches over {} ranks",
         counts_.size(), num_micro_batches, sharing);
   const int64_t first = std::accumulate(counts_.begin(), counts_.begin() + place, int64_t{0});
   return {first, first + counts_[static_cast<size_t>(place)]};

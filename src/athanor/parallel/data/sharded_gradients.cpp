@@ -85,7 +85,8 @@ void ShardedGradients::need(Weight& weight) {
   const size_t index = buckets_.of(weight).bucket;
   const Bucket& bucket = buckets_.list[index];
   Tensor& flat = open_[index];
-  check(!flat.defined(), "data parallel: '{}' has no slot in its bucket", weight.use());
+  check(!flat.defined(), "data parallel: '{}' is needed a second time before its bucket is reduced",
+        weight.use());
   flat = empty(arena_, {bucket.layout.total()}, Dtype::f32, Category::communication);
   for (size_t slot = 0; slot < bucket.weights.size(); ++slot) {
     Weight& here = *bucket.weights[slot];
@@ -224,7 +225,7 @@ void ShardedGradients::start_across(size_t index) {
   }
   float* sum = nodes.front().data;
   const int64_t count = buckets_.list[index].layout.count;
-  const std::string name = "gradients across groups";
+  const std::string name = "gradients between shard groups";
   across.work =
       reduce_ == Reduce::fast
           ? across_->all_reduce(sum, count, Dtype::f32, name)

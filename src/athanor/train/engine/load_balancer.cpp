@@ -14,7 +14,7 @@ bool LoadBalancer::after_step(int64_t step, const StepParts& seconds, bool goes_
   if (!balance_) return false;
   balance_->add(seconds.forward + seconds.backward);
   if (!goes_on || !balance_->due(step)) return false;
-  const bool anew = balance_->deal();
+  const bool anew = balance_->rebalance();
   training_.role->gradients()->share_micro_batches(balance_->counts());  // servers always expect it
   return anew;
 }

@@ -1,9 +1,9 @@
 // Load balancer of a run (parallel.load_balance = "speed"): step times are measured, and at least parallel.load_balance_every
 // steps apart the micro-batches are redistributed over the data-parallel ranks. Otherwise it does nothing.
 //
-//   LoadBalancer dealer(config, training);                    // after training.allocate()
-//   if (dealer.after_step(step, result.seconds, goes_on))    // collective; true: the counts changed
-//     report(dealer.counts()), read(training.own_micro_batches());  // the next step's micro-batches of this rank
+//   LoadBalancer balancer(config, training);                    // after training.allocate()
+//   if (balancer.after_step(step, result.seconds, goes_on))    // collective; true: the counts changed
+//     report(balancer.counts()), read(training.own_micro_batches());  // the next step's micro-batches of this rank
 //
 // Groups::balance are the ranks that balance together (layout/groups.h).
 // Errors: those of the group. Thread rule: one thread.
