@@ -16,8 +16,8 @@
 #include "athanor/data/loader.h"
 #include "athanor/kernels/table.h"
 #include "athanor/observe/report.h"
-#include "athanor/train/engine/setup.h"
-#include "athanor/train/run/init_from.h"
+#include "athanor/engine/setup.h"
+#include "athanor/run/init_from.h"
 #include "bench.h"
 
 namespace athanor::apps {

@@ -11,7 +11,7 @@
 #include "athanor/config/presets.h"
 #include "athanor/data/dataset.h"
 #include "athanor/data/loader.h"
-#include "athanor/train/run/init_from.h"
+#include "athanor/run/init_from.h"
 #include "bench.h"
 
 namespace athanor::apps {

@@ -24,7 +24,7 @@
 #include "athanor/observe/report.h"
 #include "athanor/pipeline/execute.h"
 #include "athanor/pipeline/solve.h"
-#include "athanor/train/engine/model_stage.h"
+#include "athanor/engine/model_stage.h"
 #include "bench.h"
 
 namespace athanor::apps {

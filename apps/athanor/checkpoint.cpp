@@ -13,7 +13,7 @@
 #include "athanor/kernels/table.h"
 #include "athanor/models/hf.h"
 #include "athanor/models/load.h"
-#include "athanor/train/run/run_history.h"
+#include "athanor/run/run_history.h"
 #include "checkpoint_path.h"
 #include "command.h"
 

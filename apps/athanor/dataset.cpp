@@ -24,7 +24,7 @@
 #include "athanor/data/ledger.h"
 #include "athanor/data/tokenize.h"
 #include "athanor/launch/stop_watcher.h"
-#include "athanor/train/run/init_from.h"
+#include "athanor/run/init_from.h"
 #include "command.h"
 #include "data_settings.h"
 #include "read_remarks.h"

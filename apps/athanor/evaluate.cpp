@@ -12,7 +12,7 @@
 #include "athanor/config/load.h"
 #include "athanor/data/dataset.h"
 #include "athanor/evaluate/perplexity.h"
-#include "athanor/train/run/init_from.h"
+#include "athanor/run/init_from.h"
 #include "command.h"
 #include "data_settings.h"
 #include "evaluate_files.h"

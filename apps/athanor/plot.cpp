@@ -11,8 +11,8 @@
 #include "apps/command_line/terminal.h"
 #include "athanor/base/check.h"
 #include "athanor/base/human.h"
-#include "athanor/train/run/report.h"
-#include "athanor/train/run/run_folder.h"
+#include "athanor/run/report.h"
+#include "athanor/run/run_folder.h"
 #include "command.h"
 
 namespace athanor::apps {

@@ -25,9 +25,9 @@
 #include "athanor/launch/environment.h"
 #include "athanor/launch/stop_requests.h"
 #include "athanor/launch/stop_watcher.h"
-#include "athanor/train/engine/processor_share.h"
-#include "athanor/train/run/init_from.h"
-#include "athanor/train/run/trainer.h"
+#include "athanor/run/processor_share.h"
+#include "athanor/run/init_from.h"
+#include "athanor/run/trainer.h"
 #include "command.h"
 #include "open_world.h"
 

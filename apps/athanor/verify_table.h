@@ -14,7 +14,7 @@
 
 #include "athanor/config/config.h"
 #include "athanor/observe/report.h"
-#include "athanor/train/verify/verify.h"
+#include "athanor/verify/verify.h"
 
 namespace athanor::apps {
 

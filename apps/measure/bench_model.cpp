@@ -7,7 +7,7 @@
 #include "athanor/base/philox.h"
 #include "athanor/config/presets.h"
 #include "athanor/config/validate.h"
-#include "athanor/train/plan/memory_plan.h"
+#include "athanor/engine/memory_plan.h"
 
 namespace athanor::apps {
 namespace {

@@ -7,7 +7,7 @@
 
 #include <memory>
 
-#include "athanor/train/engine/setup.h"
+#include "athanor/engine/setup.h"
 
 namespace athanor::apps {
 

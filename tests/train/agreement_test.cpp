@@ -1,4 +1,4 @@
-#include "athanor/train/run/agreement.h"
+#include "athanor/run/agreement.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -7,8 +7,8 @@
 
 #include "athanor/parallel/data/micro_batch_shares.h"
 #include "athanor/parallel/data/pass_plan.h"
-#include "athanor/train/engine/load_balancer.h"
-#include "athanor/train/plan/memory_plan.h"
+#include "athanor/engine/load_balancer.h"
+#include "athanor/engine/memory_plan.h"
 #include "support/temporary_folder.h"
 #include "support/tiers.h"
 #include "train/layouts/layout_case.h"

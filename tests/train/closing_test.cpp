@@ -1,4 +1,4 @@
-#include "athanor/train/run/closing.h"
+#include "athanor/run/closing.h"
 
 #include <gmock/gmock.h>
 

@@ -5,7 +5,7 @@
 #include <map>
 
 #include "athanor/kernels/table.h"
-#include "athanor/train/engine/compression_state.h"
+#include "athanor/engine/compression_state.h"
 #include "support/compression_definition.h"
 #include "train/role_of.h"
 #include "train/virtual_ranks.h"

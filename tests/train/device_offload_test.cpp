@@ -5,9 +5,9 @@
 
 #include "athanor/store/host_records.h"
 #include "athanor/store/memory_records.h"
-#include "athanor/train/engine/device.h"
-#include "athanor/train/engine/host_activations.h"
-#include "athanor/train/plan/memory_plan.h"
+#include "athanor/engine/device.h"
+#include "athanor/engine/host_activations.h"
+#include "athanor/engine/memory_plan.h"
 #include "support/places.h"
 #include "support/side_streams.h"
 #include "support/temporary_folder.h"

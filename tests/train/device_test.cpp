@@ -1,5 +1,5 @@
 // Training on a device gives what it gives on the CPU, on several what it gives on one; what does not fit is refused.
-#include "athanor/train/engine/device.h"
+#include "athanor/engine/device.h"
 
 #include <fmt/format.h>
 

@@ -6,7 +6,7 @@
 #include "athanor/comm/shm/thread.h"
 #include "athanor/kernels/cuda/plugin.h"
 #include "athanor/kernels/cuda/queue.h"
-#include "athanor/train/engine/unshard.h"
+#include "athanor/engine/unshard.h"
 #include "support/places.h"
 #include "train/small_training.h"
 

@@ -8,8 +8,8 @@
 #include "athanor/config/presets.h"
 #include "athanor/config/print.h"
 #include "athanor/data/dataset.h"
-#include "athanor/train/run/doubtful_data.h"
-#include "athanor/train/run/resume_changes.h"
+#include "athanor/run/doubtful_data.h"
+#include "athanor/run/resume_changes.h"
 #include "data/fakes.h"
 
 namespace athanor::tests::doubts_test {

@@ -10,7 +10,7 @@
 #include "athanor/comm/shm/thread.h"
 #include "athanor/config/load.h"
 #include "athanor/data/indexed_dataset.h"
-#include "athanor/train/run/trainer.h"
+#include "athanor/run/trainer.h"
 #include "support/real_files.h"
 #include "support/temporary_folder.h"
 #include "train/hooked_world.h"
@@ -91,7 +91,7 @@ every_steps = 2
       TrainIo io{.env = env, .console = world.rank() == 0 ? console : nullptr, .stop = &stop};
       const auto rank = static_cast<size_t>(world.rank());
       try {
-        reports[rank] = athanor::train::run::train(config, hooked, io);
+        reports[rank] = athanor::run::train(config, hooked, io);
       } catch (const Failure& error) {
         errors[rank] = error.what();
       }

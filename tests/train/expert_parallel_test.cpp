@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "athanor/parallel/expert/expert_parallel.h"
-#include "athanor/train/engine/param_slices.h"
+#include "athanor/engine/param_slices.h"
 #include "train/layouts/layout_case.h"
 
 namespace athanor::tests::expert_parallel_test {

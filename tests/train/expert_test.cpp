@@ -6,7 +6,7 @@
 #include <limits>
 #include <numeric>
 
-#include "athanor/train/plan/memory_plan.h"
+#include "athanor/engine/memory_plan.h"
 #include "checkpoint/content.h"
 #include "train/small_training.h"
 

@@ -1,5 +1,5 @@
 // What is not finite is found wherever it stands and on whichever rank, and all ranks say the same.
-#include "athanor/train/engine/finite.h"
+#include "athanor/run/finite.h"
 
 #include <gtest/gtest.h>
 

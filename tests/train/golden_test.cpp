@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "athanor/comm/group.h"
-#include "athanor/train/engine/setup.h"
+#include "athanor/engine/setup.h"
 #include "models/golden.h"
 
 namespace athanor::tests::golden_test {

@@ -6,7 +6,7 @@
 #include <array>
 #include <atomic>
 
-#include "athanor/train/engine/compression_state.h"
+#include "athanor/engine/compression_state.h"
 #include "train/compressed_training.h"
 #include "train/layouts/layout_case.h"
 #include "train/saved_run.h"

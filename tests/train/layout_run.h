@@ -2,7 +2,7 @@
 #pragma once
 
 #include "athanor/layout/enumerate.h"
-#include "athanor/train/verify/verify.h"
+#include "athanor/verify/verify.h"
 #include "train/small_training.h"
 
 namespace athanor::tests {
@@ -26,7 +26,7 @@ inline Config uneven(const std::string& family, const std::string& optimizer) {
   return config;
 }
 
-using train::verify::run_layout;  // the same with a reader of batches, or of channels
+using verify::run_layout;  // the same with a reader of batches, or of channels
 
 // The ranks that the axes of the config make up; dp too must be set.
 inline int ranks_of(const Config& config) {

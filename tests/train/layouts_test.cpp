@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "athanor/layout/enumerate.h"
-#include "athanor/train/plan/memory_plan.h"
+#include "athanor/engine/memory_plan.h"
 #include "checkpoint/content.h"
 #include "support/tiers.h"
 #include "train/layouts/layout_case.h"

@@ -39,7 +39,7 @@ struct Measures : ::testing::Test {
                                    waits.push_back(std::exchange(waited, 0.0));
                                  }});
       io.clock = [&now] { return now += kTick; };
-      return athanor::train::run::train(config, hooked, io);
+      return athanor::run::train(config, hooked, io);
     });
     metrics = run.metrics();
   }

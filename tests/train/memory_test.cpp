@@ -1,6 +1,6 @@
 // Law 7: what a run keeps is what its stage of ZeRO says, and after its first step it needs nothing more. That it is what the
 // plan says is rows of train/layouts.
-#include "athanor/train/plan/memory_plan.h"
+#include "athanor/engine/memory_plan.h"
 
 #include <gtest/gtest.h>
 

@@ -4,7 +4,7 @@
 
 #include <filesystem>
 
-#include "athanor/train/plan/memory_plan.h"
+#include "athanor/engine/memory_plan.h"
 #include "support/scratch_env.h"
 #include "support/temporary_folder.h"
 #include "support/tiers.h"

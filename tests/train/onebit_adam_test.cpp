@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "athanor/train/engine/compression_state.h"
+#include "athanor/engine/compression_state.h"
 #include "support/compression_definition.h"
 #include "train/compressed_training.h"
 #include "train/layouts/layout_case.h"

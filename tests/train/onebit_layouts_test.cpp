@@ -6,7 +6,7 @@
 #include <map>
 
 #include "athanor/kernels/elementwise.h"
-#include "athanor/train/plan/memory_plan.h"
+#include "athanor/engine/memory_plan.h"
 #include "train/compressed_training.h"
 #include "train/layouts/layout_case.h"
 #include "train/saved_run.h"

@@ -5,7 +5,7 @@
 
 #include "athanor/base/error.h"
 #include "athanor/layout/stages.h"
-#include "athanor/train/engine/model_stage.h"
+#include "athanor/engine/model_stage.h"
 #include "train/layout_run.h"
 
 namespace athanor::tests::pipeline_test {

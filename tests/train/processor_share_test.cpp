@@ -1,4 +1,4 @@
-#include "athanor/train/engine/processor_share.h"
+#include "athanor/run/processor_share.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

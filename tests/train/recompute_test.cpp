@@ -5,7 +5,7 @@
 
 #include <ostream>
 
-#include "athanor/train/plan/memory_plan.h"
+#include "athanor/engine/memory_plan.h"
 #include "support/tiers.h"
 #include "train/small_training.h"
 

@@ -1,5 +1,5 @@
 // What a run leaves for people, on a disk that fills up.
-#include "athanor/train/run/recorder.h"
+#include "athanor/run/recorder.h"
 
 #include <gmock/gmock.h>
 

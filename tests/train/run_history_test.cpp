@@ -1,9 +1,9 @@
 // What a run's folder says of the run: that it had a checkpoint, and what became of the process that trained it.
-#include "athanor/train/run/run_history.h"
+#include "athanor/run/run_history.h"
 
 #include <gtest/gtest.h>
 
-#include "athanor/train/run/report.h"
+#include "athanor/run/report.h"
 #include "support/temporary_folder.h"
 
 namespace athanor::tests::run_history_test {

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "athanor/train/engine/micro_batch.h"
+#include "athanor/engine/micro_batch.h"
 #include "train/layouts/layout_case.h"
 
 namespace athanor::tests::served_layouts_test {

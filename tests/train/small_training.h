@@ -11,7 +11,7 @@
 
 #include "athanor/comm/shm/thread.h"
 #include "athanor/config/presets.h"
-#include "athanor/train/engine/setup.h"
+#include "athanor/engine/setup.h"
 #include "support/engine.h"
 #include "train/role_of.h"
 

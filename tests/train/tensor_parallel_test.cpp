@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "athanor/parallel/tensor/collective_ops.h"
-#include "athanor/train/plan/memory_plan.h"
+#include "athanor/engine/memory_plan.h"
 #include "checkpoint/content.h"
 #include "train/layouts/layout_case.h"
 

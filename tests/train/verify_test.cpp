@@ -1,4 +1,4 @@
-#include "athanor/train/verify/verify.h"
+#include "athanor/verify/verify.h"
 
 #include <gtest/gtest.h>
 

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "athanor/comm/tree.h"
-#include "athanor/train/verify/verify.h"
+#include "athanor/verify/verify.h"
 #include "train/role_of.h"
 #include "train/small_training.h"
 

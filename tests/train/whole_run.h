@@ -21,8 +21,8 @@
 #include "athanor/config/print.h"
 #include "athanor/data/indexed_dataset.h"
 #include "athanor/observe/metrics.h"
-#include "athanor/train/run/run_folder.h"
-#include "athanor/train/run/trainer.h"
+#include "athanor/run/run_folder.h"
+#include "athanor/run/trainer.h"
 #include "support/real_files.h"
 #include "support/temporary_folder.h"
 #include "train/small_training.h"
@@ -76,7 +76,7 @@ struct WholeRun {
 
   // `train_rank` may give train() another world or other settings. Throws what the rank that failed first threw.
   using TrainRank = std::function<TrainReport(const Config& config, World& world, TrainIo& io)>;
-  TrainReport train(Env& env, const TrainRank& train_rank = athanor::train::run::train) const {
+  TrainReport train(Env& env, const TrainRank& train_rank = athanor::run::train) const {
     const auto worlds = make_thread_worlds(ranks);
     std::vector<TrainReport> reports(static_cast<size_t>(ranks));
     run_ranks(worlds, [&](World& world) {

@@ -70,16 +70,9 @@ using namespace moe;
 }  // namespace models
 namespace observe {}
 namespace evaluate {}
-namespace train {
 namespace engine {}
-namespace plan {}
-namespace verify {}
 namespace run {}
-using namespace engine;
-using namespace plan;
-using namespace verify;
-using namespace run;
-}  // namespace train
+namespace verify {}
 namespace launch {}
 
 using namespace athanor::base;
@@ -101,7 +94,9 @@ using namespace athanor::checkpoint;
 using namespace athanor::models;
 using namespace athanor::observe;
 using namespace athanor::evaluate;
-using namespace athanor::train;
+using namespace athanor::engine;
+using namespace athanor::run;
+using namespace athanor::verify;
 using namespace athanor::launch;
 
 }  // namespace athanor

@@ -2,7 +2,7 @@
 //
 //   for (const std::string& line : doubtful_settings(config)) console.warning(line);
 //
-// What a config alone tells; train/run/doubtful_data.h tells what the data add. Thread rule: pure functions.
+// What a config alone tells; run/doubtful_data.h tells what the data add. Thread rule: pure functions.
 #pragma once
 
 #include <string>

@@ -10,7 +10,7 @@
 // model.config names a Hugging Face config.json: the architecture is the file's, and what the config says otherwise is
 // refused by name. Only keys that no such file has may be set beside it.
 //
-// config/ opens neither: who loads a config gives functions that do (train/run/init_from.h has those of the program).
+// config/ opens neither: who loads a config gives functions that do (run/init_from.h has those of the program).
 // Thread rule: pure functions.
 #pragma once
 

@@ -34,7 +34,7 @@ struct TrainConfig {
   std::string isa = "auto";  // highest instruction set to use: auto, generic, avx2, avx512, avx512_bf16, amx
   bool trace = false;        // write trace/rank*.json
   int64_t log_every = 1;     // console lines (metrics.jsonl has every step)
-  // Text that the model writes while it trains (train/run/samples.h); drawn by address, it changes no bit of the training.
+  // Text that the model writes while it trains (run/samples.h); drawn by address, it changes no bit of the training.
   int64_t sample_every = 0;                      // steps; 0: never
   std::vector<std::string> sample_prompts = {};  // each is continued; none: a document is begun
   int64_t sample_tokens = 64;                    // of each sample

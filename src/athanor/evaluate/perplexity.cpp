@@ -52,14 +52,6 @@ std::vector<Unit> cut(const Channel& channel, const EvaluateOptions& options) {
 
 }  // namespace
 
-double sum_of_tokens(const Tensor& losses) {
-  std::vector<float> per_token(static_cast<size_t>(losses.numel()));
-  copy_to_host(per_token.data(), losses, losses.size_bytes());
-  double sum = 0.0;
-  for (const float value : per_token) sum += static_cast<double>(value);
-  return sum;
-}
-
 double ChannelScore::perplexity() const {
   return std::exp(loss);
 }

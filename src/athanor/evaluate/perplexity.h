@@ -18,6 +18,7 @@
 
 #include "athanor/comm/group.h"
 #include "athanor/data/channel.h"
+#include "athanor/engine/held_out.h"
 #include "athanor/models/model.h"
 
 namespace athanor::evaluate {
@@ -40,19 +41,7 @@ struct Evaluation {
   std::optional<double> bits_per_byte() const;
 };
 
-// The windows of one forward pass; all have the same length T.
-struct HeldOutBatch {
-  Tensor inputs, targets;       // [b,T] i32
-  Tensor document_starts = {};  // [b,T] i32 (data/batch.h), with a document mask
-};
-
-// Who computes the losses: the model on this rank, or the stages of a pipeline.
-struct HeldOutPasses {
-  std::function<std::vector<double>(std::span<const HeldOutBatch>)> sum_losses;  // last stage; others: zeros
-  int at_a_time = 1;  // forward passes in one call of sum_losses
-  Group* sums =
-      nullptr;  // the group that adds up the results of all ranks; null: that of evaluate_channels()
-};
+// The passes of a whole model on this rank.
 HeldOutPasses held_out_passes(const Model& model);
 
 struct EvaluateOptions {
@@ -64,9 +53,6 @@ struct EvaluateOptions {
   // Called before each pass, equally often on all ranks. If it returns true (it must, on all ranks), evaluation stops.
   std::function<bool()> give_up = {};
 };
-
-// The sum of the losses [n] f32 of a pass, in f64.
-double sum_of_tokens(const Tensor& losses);
 
 Evaluation evaluate_channels(const HeldOutPasses& passes, Arena& arena, std::span<const Channel> channels,
                              Group& group, const EvaluateOptions& options);

@@ -1,4 +1,4 @@
-// Devices: what still accesses tensors as host memory is refused. Asked before a device is opened (train/engine/device.h).
+// Devices: what still accesses tensors as host memory is refused. Asked before a device is opened (engine/device.h).
 #include <fmt/format.h>
 
 #include <utility>

@@ -4,7 +4,7 @@
 //   const Enumeration all = enumerate(config, 8);
 //   for (const size_t i : spanning_sample(all.legal, 100, /*seed=*/1)) {
 //     const Config tried = in_layout(config, all.legal[i]);
-//     compare(run_layout(tried, channels, steps, all.legal[i].world_size()), one);     // train/verify/verify.h
+//     compare(run_layout(tried, channels, steps, all.legal[i].world_size()), one);     // verify/verify.h
 //   }
 //
 // Varied: sizes of pp, tp, cp, dp and ep; pipeline schedules; kinds of cp; sp; ZeRO stages; recompute none, selective

@@ -24,7 +24,7 @@ namespace athanor::observe {
 
 using ChannelValues = std::vector<std::pair<std::string, double>>;  // in the order of the config
 
-// Metrics of a mixture-of-experts model; definitions in train/engine/expert_load.h.
+// Metrics of a mixture-of-experts model; definitions in engine/expert_load.h.
 struct ExpertMetrics {
   double max_over_mean = 1;  // load imbalance: the busiest expert's load over the mean load, worst layer
   std::vector<double> layers = {};  // the load imbalance of each layer

@@ -6,7 +6,7 @@
 #include <map>
 
 #include "athanor/config/print.h"
-#include "athanor/train/plan/memory_plan.h"
+#include "athanor/engine/memory_plan.h"
 #include "support/tiers.h"
 #include "train/saved_run.h"
 

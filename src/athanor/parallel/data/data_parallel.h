@@ -75,7 +75,7 @@ class DataParallel final : public Gradients {
   double comm_seconds() const override { return clock_.seconds(); }
   // Call on all ranks when the step's gradients were not finite: clears the state that exchanges took from them.
   void skip_step();
-  // What an exchange keeps from step to step; checkpoints hold it (train/engine/compression_state.h).
+  // What an exchange keeps from step to step; checkpoints hold it (engine/compression_state.h).
   std::vector<ExchangeState> exchange_states() const;
   uint64_t buffer_bytes() const override;
 

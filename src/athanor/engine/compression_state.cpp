@@ -1,0 +1,89 @@
+#include "athanor/engine/compression_state.h"
+
+#include <algorithm>
+
+#include "athanor/engine/param_slices.h"
+
+namespace athanor::engine {
+namespace {
+
+std::string tensor_name(const std::string& own, const ExchangeState& state, int rank = 0) {
+  return own + state.prefix(rank) + "." + state.weight->param().name();
+}
+
+// A PowerSGD factor as a slice of its logical tensor, which has one factor per matrix: per expert of a stack, or per
+// tensor-parallel part of a matrix.
+NamedTensor factor_of(const std::string& own, const ExchangeState& state) {
+  const ParamSpec& param = state.weight->param();
+  const int64_t rank = state.values.dim(0), cols = state.values.dim(1);
+  const auto [part, parts] = matrix_part(param);
+  if (!param.is_stack() && parts == 1)
+    return {.name = tensor_name(own, state), .tensor = state.values, .whole = {rank, cols}, .offset = {0, 0}};
+  const int64_t number =
+      param.is_stack() ? param.box().offset[0] + state.range.first / state.range.count() : int64_t{part};
+  return {.name = tensor_name(own, state),
+          .tensor = state.values.view({1, rank, cols}),
+          .whole = {param.is_stack() ? param.whole_shape()[0] : int64_t{parts}, rank, cols},
+          .offset = {number, 0, 0}};
+}
+
+}  // namespace
+
+CompressionOptions compression_of(const Config& config) {
+  const CompressionConfig& c = config.compression;
+  Compression kind = Compression::none;
+  if (c.method == "bf16") kind = Compression::bf16;
+  if (c.method == "int8") kind = Compression::int8;
+  if (c.method == "topk") kind = Compression::topk;
+  if (c.method == "powersgd") kind = Compression::powersgd;
+  if (c.method == "onebit-adam") kind = Compression::onebit_adam;
+  return {.kind = kind,
+          .ratio = c.ratio,
+          .rank = c.rank,
+          .warmup_updates = c.warmup_steps,
+          .error_feedback = c.error_feedback,
+          .seed = config.train.seed};
+}
+
+void add_compression(std::vector<NamedTensor>& tensors, const std::vector<ExchangeState>& states,
+                     const std::string& own) {
+  for (const ExchangeState& state : states) {
+    if (state.kind == StateKind::factor) {
+      tensors.push_back(factor_of(own, state));
+    } else {
+      add_slices(tensors, own + state.prefix(state.rank), state.weight->param(), state.range, {state.values});
+    }
+  }
+}
+
+void load_compression(const Checkpoint& checkpoint, const std::vector<ExchangeState>& states,
+                      const std::string& own) {
+  for (const ExchangeState& state : states) {
+    Tensor values = state.values;
+    fill_zero(values);
+    if (state.kind == StateKind::factor) {
+      const NamedTensor factor = factor_of(own, state);
+      if (checkpoint.has(factor.name) && checkpoint.at(factor.name).shape == factor.whole)
+        checkpoint.read_box(factor.name, factor.whole, {factor.offset, factor.tensor.shape()},
+                            values.data<float>());
+      continue;
+    }
+    // A residual of the sum belongs to no rank: there is one of it.
+    const bool of_rank = state.kind == StateKind::residual;
+    std::vector<float> sum;
+    for (int rank = of_rank ? state.rank : 0; checkpoint.has(tensor_name(own, state, rank));
+         rank += state.ranks) {
+      std::vector<float> found =
+          read_slices(checkpoint, own + state.prefix(rank), state.weight->param(), state.range);
+      if (sum.empty()) {
+        sum = std::move(found);
+      } else {
+        for (size_t i = 0; i < sum.size(); ++i) sum[i] += found[i];
+      }
+      if (!of_rank) break;
+    }
+    std::copy(sum.begin(), sum.end(), values.data<float>());
+  }
+}
+
+}  // namespace athanor::engine

@@ -1,0 +1,206 @@
+#include "athanor/engine/setup.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "athanor/layout/stages.h"
+#include "athanor/models/sharding.h"
+#include "athanor/engine/compression_state.h"
+#include "athanor/engine/param_slices.h"
+#include "athanor/engine/replica_groups.h"
+
+namespace athanor::engine {
+namespace {
+
+OptimizerOptions optimizer_options(const OptimizerConfig& o) {
+  return {.name = o.name,
+          .beta1 = o.betas[0],
+          .beta2 = o.betas[1],
+          .eps = o.eps,
+          .momentum = o.momentum,
+          .weight_decay = o.weight_decay};
+}
+
+CompressionOptions exchange_of(const Config& config, const Layout& layout) {
+  CompressionOptions compression = compression_of(config);
+  if (layout.shard_degree > 0 && !layout.is_hybrid())
+    compression.kind = Compression::none;  // a single shard group has no replicas
+  return compression;
+}
+
+OuterOptions outer_options(const Config& config, const Layout& layout) {
+  OuterOptions options{.every = layout.dense.average_interval,
+                       .lr = config.local_sgd.outer_lr,
+                       .momentum = config.local_sgd.outer_momentum,
+                       .code = config.local_sgd.compression == "bf16"   ? &bf16_code()
+                               : config.local_sgd.compression == "int8" ? &int8_code()
+                                                                        : nullptr,
+                       .error_feedback = config.compression.error_feedback};
+  options.copies = layout.is_hybrid();
+  return options;
+}
+
+}  // namespace
+
+bool packs_weights(const Config& config, int64_t micro_batches, int ranks) {
+  constexpr int64_t kLeast = 4;  // micro-batches a rank; with fewer, packing costs as much as it saves
+  return config.train.pack_weights && micro_batches / ranks >= kLeast;
+}
+
+Training::Training(const Config& config, const Layout& layout, const Groups& groups, Arena& arena_in,
+                   const TrainingOptions& options)
+    : compute(parse_dtype(config.precision.compute)),
+      num_micro_batches(micro_batches_of_step(config.train)),
+      arena(arena_in),
+      model(make_model(config.model)),
+      declared_{.config = config,
+                .layout = layout,
+                .groups = groups,
+                .arena = arena,
+                .model = *model,
+                .compute = compute,
+                .optimizer = optimizer_options(config.optimizer),
+                .parallel = {.reduce = layout.tree ? Reduce::tree : Reduce::fast,
+                             .stage = layout.zero_stage,
+                             .dtype = compute,
+                             .bucket_bytes = config.parallel.bucket_bytes,
+                             .trace = options.trace,
+                             .clock = options.clock,
+                             .step_part = groups.dense.average->rank(),
+                             .num_step_parts = layout.local_sgd,
+                             .exchange = compressed_exchange(exchange_of(config, layout))},
+                .outer = outer_options(config, layout),
+                .step = {.schedule = lr_schedule(config),
+                         .max_grad_norm = config.optimizer.max_grad_norm,
+                         .num_channels = options.num_channels,
+                         .stop = options.stop,
+                         .pass = {.num_micro_batches = num_micro_batches,
+                                  .pack_weights = packs_weights(config, num_micro_batches, layout.dp()),
+                                  .trace = options.trace,
+                                  .clock = options.clock},
+                         .groups = {}},
+                .logs = options.logs} {
+  for (const auto& param : model->params()) declared_.step.groups.declared.push_back(param.get());
+  if (layout.tp > 1)
+    split_tensors(options.sharding ? *options.sharding : sharding_of(config.model, layout.sp));
+  if (layout.experts.exists) split_experts();
+  if (layout.cp > 1) split_sequences();
+  if (layout.pp > 1) split_layers();
+}
+
+LrSchedule lr_schedule(const Config& config) {
+  const ScheduleConfig& s = config.schedule;
+  return {.decay = s.decay,
+          .lr = config.optimizer.lr,
+          .steps = config.train.steps,
+          .warmup_steps = s.warmup_steps,
+          .min_lr_ratio = s.min_lr_ratio,
+          .decay_fraction = s.wsd_decay_fraction};
+}
+
+void Training::split_tensors(const Sharding& sharding) {
+  shard_model(*model, sharding, *declared_.groups.tensor);
+  declared_.step.groups.tensor = declared_.groups.tensor;
+}
+
+void Training::split_experts() {
+  if (declared_.layout.ep > 1) {
+    exchange_ = std::make_unique<ExpertParallel>(*declared_.groups.experts);
+    for (MoeLayer* layer : model->moe_layers()) exchange_->split(*layer);
+  }
+  declared_.step.groups.experts = declared_.groups.experts;
+}
+
+void Training::split_sequences() {
+  context_ = std::make_unique<ContextParallel>(parse_context_kind(declared_.layout.cp_method),
+                                               declared_.config.data.seq_len, *declared_.groups.context);
+  declared_.step.pass.context = context_.get();
+}
+
+void Training::split_layers() {
+  const std::vector<ModelPart> parts = cut_model(declared_.layout.stage_layers);
+  std::vector<ModelPart> kept;
+  for (size_t stage = 0; stage < parts.size(); ++stage)
+    if (declared_.layout.rank_of_stage[stage] == declared_.groups.pipeline->rank())
+      kept.push_back(parts[stage]);
+  model->keep(kept);
+  declared_.parallel.section = [this, kept](const Weight& weight) {
+    if (&weight == &model->head())
+      return -1;  // a bucket of its own: the head's gradient is already complete in the forward pass
+    const auto has = [&](const ModelPart& part) { return part.has(weight.unit()); };
+    return static_cast<int>(std::find_if(kept.begin(), kept.end(), has) - kept.begin());
+  };
+  declared_.step.groups.pipeline = declared_.groups.pipeline;
+  if (declared_.groups.pipeline_ends->size() > 1) declared_.step.groups.ends = declared_.groups.pipeline_ends;
+}
+
+void Training::allocate(Env& env) {
+  host = host_memory(declared_.config, arena.queue().device());
+  role = make_role(declared_, env, host.get());
+}
+
+HeldOutPasses Training::held_out_passes() const {
+  PipelineRunner* pipeline = role->pipeline();
+  return {.sum_losses = [pipeline](auto batches) { return pipeline->sum_losses(batches); },
+          .at_a_time = pipeline->at_a_time(),
+          .sums = declared_.groups.losses};
+}
+
+std::vector<int64_t> Training::own_micro_batches() const {
+  const Gradients* gradients = role->gradients();
+  return gradients != nullptr ? gradients->micro_batches_of_step(num_micro_batches) : std::vector<int64_t>{};
+}
+
+void Training::initialize(uint64_t seed) {
+  for (const auto& param : model->params())
+    if (role->keeps(*param)) param->initialize(seed);
+}
+
+std::vector<NamedTensor> Training::tensors() const {
+  std::vector<NamedTensor> tensors;
+  const std::string own = prefix();
+  for (const auto& param : model->params())
+    if (role->keeps(*param))
+      add_slices(tensors, own + "model", *param, param->range(),
+                 KeptElements{param->resident_master(),
+                              [p = param.get()](int64_t first, int64_t count, float* values) {
+                                p->read_master(first, count, values);
+                              }});
+  for (const auto& state : role->optimizer_states())
+    add_slices(tensors, own + state.name, *state.param, state.param->range(),
+               KeptElements{state.tensor, [state](int64_t first, int64_t count, float* values) {
+                              state.read(first, count, values);
+                            }});
+  if (const OuterSync* outer = role->outer()) add_outer(tensors, *outer, model->params());
+  add_compression(tensors, role->exchange_states(), own);
+  return tensors;
+}
+
+void Training::load(const Checkpoint& checkpoint) {
+  role->settle();  // an all-gather of publish() still reads the parameters
+  const std::string own = replica_prefix(checkpoint, role->outer(), *model->params().front());
+  for (const auto& param : model->params())
+    if (role->keeps(*param))
+      param->store_kept(read_slices(checkpoint, own + "model", *param, param->range()).data());
+  for (const auto& state : role->optimizer_states()) {
+    const std::vector<float> values =
+        read_slices(checkpoint, own + state.name, *state.param, state.param->range());
+    state.write(values.data(), static_cast<int64_t>(values.size()));
+  }
+  if (OuterSync* outer = role->outer()) load_outer(checkpoint, *outer);
+  // Residuals have the scale of their replica group's gradient, so those of a run without replica groups do not fit.
+  load_compression(checkpoint, role->exchange_states(), own.empty() ? prefix() : own);
+}
+
+TrainState first_state(const Config& config) {
+  TrainState state;
+  state.seed = config.train.seed;
+  if (config.precision.compute == "f16")
+    state.loss_scale = {.scale = config.precision.loss_scale,
+                        .good_steps = 0,
+                        .dynamic = true,
+                        .window = config.precision.loss_scale_window};
+  return state;
+}
+
+}  // namespace athanor::engine

@@ -1,0 +1,85 @@
+#include "athanor/engine/step.h"
+
+#include <cmath>
+
+namespace athanor::engine {
+
+double StepRunner::reduce_losses(MicroBatchLosses& losses, StepResult& result) {
+  losses.stop() = options_.stop != nullptr && options_.stop->load() > 0 ? 1.0 : 0.0;
+  if (options_.groups.tensor != nullptr)
+    options_.groups.tensor->all_reduce(&losses.stop(), 1, Dtype::f64, "stop").wait();
+  group_.all_reduce(losses.values.data(), static_cast<int64_t>(losses.values.size()), Dtype::f64, "losses")
+      .wait();
+  result.stop = losses.stop() > 0.0;
+  const MicroBatchLosses::Means means = losses.means();
+  result.loss = means.loss;
+  result.channel_loss = means.channel;
+  result.tokens = means.tokens;
+  const auto [first, last] = parallel_.summed_micro_batches(options_.pass.num_micro_batches);
+  return losses.tokens_of(first, last);
+}
+
+void StepRunner::sum_shared_gradients() {
+  stage_.sum_shared([&](Param& param) { return parallel_.grad(param); },
+                    [&](Param& param, const Tensor& sum) { parallel_.keep_grad(param, sum); });
+}
+
+double StepRunner::gradient_norm(bool may_overflow, int64_t step) const {
+  return stage_.norm(parallel_.sum_squares(model_.params()), may_overflow, step);
+}
+
+StepResult StepRunner::run(TrainState& state, const std::function<const Batch&()>& next_batch) {
+  StepResult result;
+  MicroBatchLosses losses(options_.pass.num_micro_batches, options_.num_channels);
+  ExpertLoads experts(model_.moe_layers(), options_.pass.num_micro_batches);
+  parallel_.begin_step({.num_micro_batches = options_.pass.num_micro_batches,
+                        .update = state.updates + 1,
+                        .loss_scale = state.loss_scale.scale});
+  passes_.run(state, next_batch, losses, experts, result.seconds);
+  const double start = options_.pass.clock();
+  sum_shared_gradients();
+  const double summed_tokens = reduce_losses(losses, result);
+  if (options_.groups.tensor != nullptr) experts.reduce(*options_.groups.tensor);
+  experts.reduce(group_);
+  result.experts = experts.summary();
+  const double reduced = options_.pass.clock();
+  result.seconds.comm = passes_.wait_seconds() + (reduced - start);
+
+  const Span span(options_.pass.trace, "update", "step");
+  const int64_t step = state.step + 1;
+  result.loss_scale = state.loss_scale.scale;
+  result.lr = options_.schedule.at(step);
+  const double norm_of_sums = gradient_norm(state.loss_scale.dynamic, step);
+  const double to_mean = 1.0 / (summed_tokens * state.loss_scale.scale);
+  result.grad_norm = norm_of_sums * to_mean;
+  const bool finite = std::isfinite(norm_of_sums);
+  result.applied = state.loss_scale.update(options_.weights != nullptr && state.loss_scale.dynamic
+                                               ? options_.weights->is_true_everywhere(finite)
+                                               : finite);
+  const bool meets =
+      options_.weights != nullptr && options_.weights->due(step);  // in a step that is skipped, too
+  if (options_.weights != nullptr) options_.weights->begin();
+  if (result.applied) {
+    const double clip = options_.max_grad_norm > 0.0 && parallel_.sums_gradients() &&
+                                result.grad_norm > options_.max_grad_norm
+                            ? options_.max_grad_norm / (result.grad_norm + 1e-6)
+                            : 1.0;
+    optimizer_.step([this](Param& param) -> const Tensor& { return parallel_.grad(param); },
+                    {.update = state.updates + 1,
+                     .lr = result.lr,
+                     .grad_scale = to_mean * clip,
+                     .grads_stay = parallel_.grads_stay()});
+    ++state.updates;
+  } else {
+    parallel_.skip_step();
+  }
+  if (meets) options_.weights->sync();
+  if (result.applied || meets) parallel_.publish();
+  if (result.applied) experts.balance();
+  state.step = step;
+  state.tokens += result.tokens;
+  result.seconds.update = options_.pass.clock() - reduced;
+  return result;
+}
+
+}  // namespace athanor::engine

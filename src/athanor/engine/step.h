@@ -1,0 +1,90 @@
+// One training step over the micro-batches of a global batch: forward, loss, backward, reduce, clip, update. Data
+// parallelism, ZeRO, tensor parallelism, pipeline and recompute are put together here and nowhere else.
+//
+//   StepRunner runner(model, optimizer, parallel, pipeline, group, arena, options);
+//   StepResult result = runner.run(state, [&]() -> const Batch& { return loader.next(); });
+//
+// `group`: the ranks over which losses are summed (layout/layout.h). Gradients and losses are sums
+// over tokens, divided once by the step's token count, before clipping (law 5). Losses are summed per micro-batch and
+// channel, then over micro-batches in the fixed tree, so they have the same bits for any number of ranks.
+//
+// The step commits at its end: weights, optimizer state and `state` change together or not at all. A skipped f16 step
+// changes the loss scale and the step count only. With local SGD an overflow in one replica group skips the update in
+// all, so the loss scale stays common; an outer step that is due still happens. Errors: without loss scaling, a
+// gradient that is not finite is a NotFinite naming step and parameter. Thread rule: one thread.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "athanor/data/batch.h"
+#include "athanor/models/model.h"
+#include "athanor/observe/profile.h"
+#include "athanor/optim/optimizer.h"
+#include "athanor/optim/schedule.h"
+#include "athanor/parallel/data/data_parallel.h"
+#include "athanor/parallel/data/weight_sync.h"
+#include "athanor/engine/expert_load.h"
+#include "athanor/engine/micro_batch_passes.h"
+#include "athanor/engine/stage_gradients.h"
+#include "athanor/engine/state.h"
+
+namespace athanor::engine {
+
+struct StepOptions {
+  LrSchedule schedule;
+  double max_grad_norm = 1.0;  // 0: none
+  int64_t num_channels = 1;
+  const std::atomic<int>* stop = nullptr;  // set by a signal; the ranks agree on it at the end of a step
+  WeightSync* weights = nullptr;           // of ranks that update on their own for some steps (local SGD)
+  PassOptions pass;
+  StageGroups groups;
+};
+
+struct StepResult {
+  double loss = 0.0;                 // mean over the step's tokens, nats
+  std::vector<double> channel_loss;  // mean per channel; NaN for a channel without tokens in this step
+  int64_t tokens = 0;
+  double grad_norm = 0.0;  // of the mean gradient (with local SGD, of this replica group), before clipping
+  double lr = 0.0;
+  double loss_scale = 1.0;            // used in this step
+  bool applied = true;                // false: the update was skipped because gradients overflowed
+  bool stop = false;                  // some rank was asked to stop
+  std::optional<ExpertLoad> experts;  // of a model that has some
+  StepParts seconds;                  // where the time went
+};
+
+class StepRunner {
+ public:
+  StepRunner(const Model& model, Optimizer& optimizer, DataParallel& parallel, PipelineRunner& pipeline,
+             Group& group, Arena& arena, StepOptions options)
+      : model_(model),
+        optimizer_(optimizer),
+        parallel_(parallel),
+        group_(group),
+        options_(std::move(options)),
+        passes_(model, parallel, pipeline, arena, options_.pass),
+        stage_(model, options_.groups) {}
+
+  // Runs step state.step + 1. next_batch() returns this rank's micro-batches of the step in order.
+  StepResult run(TrainState& state, const std::function<const Batch&()>& next_batch);
+
+ private:
+  // Returns the number of tokens that gradients are summed over.
+  double reduce_losses(MicroBatchLosses& losses, StepResult& result);
+  void sum_shared_gradients();
+  double gradient_norm(bool may_overflow, int64_t step) const;
+
+  const Model& model_;
+  Optimizer& optimizer_;
+  DataParallel& parallel_;
+  Group& group_;
+  StepOptions options_;
+  MicroBatchPasses passes_;
+  StageGradients stage_;
+};
+
+}  // namespace athanor::engine

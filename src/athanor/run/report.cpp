@@ -1,0 +1,169 @@
+#include "athanor/run/report.h"
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "athanor/base/clock.h"
+#include "athanor/observe/log.h"
+#include "athanor/observe/report.h"
+
+namespace athanor::run {
+namespace {
+
+void put(Report& report, const char* key, const ChannelValues& values) {
+  for (const auto& [name, value] : values) report[key][name] = value;
+}
+
+}  // namespace
+
+void TrainReport::set_rates(std::vector<double> rates, double flops_per_token, double peak_flops) {
+  if (rates.empty()) return;
+  const auto middle = rates.begin() + static_cast<std::ptrdiff_t>(rates.size() / 2);
+  std::nth_element(rates.begin(), middle, rates.end());
+  tokens_per_second = *middle;
+  if (peak_flops > 0.0) mfu = tokens_per_second * flops_per_token / peak_flops;
+}
+
+void TrainReport::set_validation(const Evaluation& evaluation) {
+  valid_loss_last = evaluation.loss;
+  channel_loss_last.clear();
+  for (const ChannelScore& score : evaluation.channels)
+    if (score.tokens > 0) channel_loss_last.emplace_back(score.name, score.loss);
+}
+
+void TrainReport::set_resident_bytes() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  resident_bytes = int64_t{usage.ru_maxrss} * 1024;
+}
+
+std::string TrainReport::to_json() const {
+  Report report;
+  report["run"] = run_folder;
+  report["status"] = status;
+  report["reason"] = reason;
+  report["host"] = host;
+  report["pid"] = pid;
+  report["time"] = time;
+  report["ranks"] = ranks;
+  report["params"] = params;
+  report["tokens"] = tokens;
+  report["steps"] = steps;
+  report["resumed_step"] = resumed_step;
+  report["train_loss_last"] = train_loss_last;
+  report["valid_loss_first"] = valid_loss_first;
+  report["valid_loss_last"] = valid_loss_last;
+  put(report, "channel_loss_first", channel_loss_first);
+  put(report, "channel_loss_last", channel_loss_last);
+  report["tokens_per_second"] = tokens_per_second;
+  report["mfu"] = mfu;
+  report["seconds"] = seconds;
+  report["time_to_first_step_seconds"] = first_step_seconds;
+  report["peak_bytes"] = peak_bytes;
+  report["planned_bytes"] = planned_bytes;
+  report["resident_bytes"] = resident_bytes;
+  report["digest"] = digest;
+  if (failed_saves > 0) report["failed_saves"] = failed_saves;
+  for (const auto& [what, times] : dropped) report["dropped"][what] = times;
+  report["left_out_files"] = left_out.size();
+  for (const Dataset::Omission& omission : left_out) {
+    Report entry;
+    entry["channel"] = omission.channel;
+    entry["file"] = omission.what.file;
+    entry["reason"] = omission.what.reason;
+    report["left_out"].push_back(std::move(entry));
+  }
+  return report.to_json();
+}
+
+void TrainReport::restore(const std::string& json) {
+  const auto old = parse(json);
+  if (!old) return;  // cut off or no report: the run continues without the old values
+  train_loss_last = old->train_loss_last;
+  valid_loss_first = old->valid_loss_first;
+  valid_loss_last = old->valid_loss_last;
+  channel_loss_first = old->channel_loss_first;
+  channel_loss_last = old->channel_loss_last;
+  tokens_per_second = old->tokens_per_second;
+  mfu = old->mfu;
+}
+
+namespace {
+
+std::string text_of(const nlohmann::ordered_json& object, const char* key) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
+}  // namespace
+
+std::optional<TrainReport> TrainReport::parse(const std::string& json) {
+  const auto old = nlohmann::ordered_json::parse(json, nullptr, /*allow_exceptions=*/false);
+  if (!old.is_object() || !old.contains("status")) return std::nullopt;
+  TrainReport report;
+  const auto number = [&](const char* key, auto& value) {
+    const auto found = old.find(key);
+    if (found != old.end() && found->is_number()) found->get_to(value);
+  };
+  const auto text = [&](const char* key, std::string& value) {
+    const auto found = old.find(key);
+    if (found != old.end() && found->is_string()) found->get_to(value);
+  };
+  const auto losses = [&](const char* key, ChannelValues& values) {
+    const auto found = old.find(key);
+    if (found == old.end() || !found->is_object()) return;
+    for (const auto& [name, value] : found->items())
+      if (value.is_number()) values.emplace_back(name, value.get<double>());
+  };
+  text("run", report.run_folder);
+  text("status", report.status);
+  text("reason", report.reason);
+  text("host", report.host);
+  number("pid", report.pid);
+  text("time", report.time);
+  number("ranks", report.ranks);
+  number("params", report.params);
+  number("tokens", report.tokens);
+  number("steps", report.steps);
+  number("resumed_step", report.resumed_step);
+  number("train_loss_last", report.train_loss_last);
+  number("valid_loss_first", report.valid_loss_first);
+  number("valid_loss_last", report.valid_loss_last);
+  losses("channel_loss_first", report.channel_loss_first);
+  losses("channel_loss_last", report.channel_loss_last);
+  number("tokens_per_second", report.tokens_per_second);
+  number("mfu", report.mfu);
+  number("seconds", report.seconds);
+  number("time_to_first_step_seconds", report.first_step_seconds);
+  number("peak_bytes", report.peak_bytes);
+  number("planned_bytes", report.planned_bytes);
+  number("resident_bytes", report.resident_bytes);
+  text("digest", report.digest);
+  number("failed_saves", report.failed_saves);
+  if (const auto dropped = old.find("dropped"); dropped != old.end() && dropped->is_object())
+    for (const auto& [what, times] : dropped->items())
+      if (times.is_number_integer()) report.dropped.emplace_back(what, times.get<int64_t>());
+  if (const auto left_out = old.find("left_out"); left_out != old.end() && left_out->is_array())
+    for (const auto& entry : *left_out)
+      if (entry.is_object())
+        report.left_out.push_back(
+            {.channel = text_of(entry, "channel"),
+             .what = {.file = text_of(entry, "file"), .reason = text_of(entry, "reason")}});
+  return report;
+}
+
+void TrainReport::set_writer() {
+  host = host_name();
+  pid = ::getpid();
+  time = utc_time(wall_seconds());
+}
+
+std::string host_name() {
+  char name[256] = {};
+  return ::gethostname(name, sizeof name - 1) == 0 ? name : "localhost";
+}
+
+}  // namespace athanor::run

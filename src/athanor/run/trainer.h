@@ -1,0 +1,66 @@
+// A whole training run, as one rank sees it: data, model, resume, steps, validation, checkpoints.
+//
+//   TrainIo io{.env = system_env(), .console = rank == 0 ? &console : nullptr};
+//   const TrainReport report = train(config, world, io);
+//
+// Every rank of the world calls train() with the same config, whose section [parallel] sets the layout. A run whose
+// folder holds a valid checkpoint is resumed from the newest one, bit for bit (law 5).
+//
+// `stop` becomes non-zero (a signal's number) to request an end. The ranks agree at the end of a step, save, and return
+// a report with status "interrupted"; an evaluation or tokenization in progress is abandoned. A save that fails is
+// reported and tried again (after 1, 2, 4 ... steps, at the next due one at the latest). Only a failure of the last
+// save, at the end or at an interrupt, is an IoError. Outputs for people never end a run (run/recorder.h).
+//
+// Errors: ConfigError for settings, Error for data and files, Recoverable from the group; none of them touches an
+// existing checkpoint. Thread rule: one thread per rank.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "athanor/base/clock.h"
+#include "athanor/base/cpu.h"
+#include "athanor/base/file.h"
+#include "athanor/base/topology.h"
+#include "athanor/base/trace.h"
+#include "athanor/comm/options.h"
+#include "athanor/comm/world.h"
+#include "athanor/config/config.h"
+#include "athanor/data/tokenize.h"
+#include "athanor/kernels/peak.h"
+#include "athanor/observe/console.h"
+#include "athanor/observe/profile.h"
+#include "athanor/run/report.h"
+
+namespace athanor::run {
+
+struct TrainIo {
+  Env& env;
+  Console* console = nullptr;  // rank 0 only
+  const std::atomic<int>* stop = nullptr;
+  std::vector<std::string> command_line = {};  // for env.json
+  int ranks_of_host = 1;
+  int rank_of_host = -1;             // local rank; -1: consecutive ranks, equally many on every host
+  int ranks_of_processors = 1;       // ranks on this rank's processors (run/processor_share.h)
+  Placement placement = {};          // of the threads_of_rank(); the default: anywhere
+  Trace* trace = nullptr;            // spans of the first steps, written to trace/rank*.json; may be null
+  Profiler* profiler = nullptr;      // measures all steps of this process but the first; may be null
+  TokenizeProgress tokenizing = {};  // called while text is tokenized on first use; may be empty
+  std::string cuda_plugin = "athanor_cuda.so";  // the file to load where train.device is "cuda"
+  std::string nccl_module = "athanor_nccl.so";  // and with several ranks this one, too
+  GroupOptions group_options = {};              // of the groups between devices
+  Isa highest_isa = best_isa();  // that this rank offers to the others, where train.isa is "auto"
+  // What rates, seconds and MFU are measured by; a test scripts them.
+  std::function<double()> clock = now_seconds;
+  std::function<double(Queue&, Dtype)> peak_flops =
+      measure_peak_flops;  // per second, of all threads of a rank
+};
+
+// train.threads, or by default this rank's share of the usable processors.
+int threads_of_rank(const Config& config, int ranks_of_processors);
+
+TrainReport train(const Config& config, World& world, const TrainIo& io);
+
+}  // namespace athanor::run
