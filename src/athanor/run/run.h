@@ -2,8 +2,10 @@
 // into segments (segment.h): each is one world, one layout and one engine.
 //
 //   Run run(config, world, io);
-//   run.open_data(world);
-//   run.open(segment.state());            // the folder, its lock, the state to go on from
+//   run.resolve();                        // the config, by the tokenizer
+//   Segment segment(run, world);
+//   run.open_data();
+//   run.open(segment.all());              // the folder, its lock, the state to go on from
 //   run.write_report("running");
 //
 // Errors: ConfigError for settings, Error for data and files, Recoverable from the group. Thread rule: one thread per
@@ -30,14 +32,16 @@ namespace athanor::run {
 struct Run {
   Run(const Config& config, World& world, const TrainIo& io);
 
-  void open_data();    // the tokenizer and the token files; the config is resolved then
-  void bind_thread();  // after open_data(): threads that prepare data would inherit the binding
-  void open(World& world);  // takes the folder; the state is a checkpoint's, or a fresh one
+  void resolve();           // opens the tokenizer; the config is not changed after it
+  void open_data();         // tokenizes text that is new
+  void open(Group& group);  // takes the folder; the state is a checkpoint's, or a fresh one. Collective
+  void bind_thread();       // after open_data(): threads that prepare data would inherit the binding
   void say_doubts();
   void renew_report(double tokens_per_second);
   void write_report(const char* status);
   void write_trace(int rank);
-  void close_failed() noexcept;  // the closing summary, after an error
+  // After an error: records it, and closes what the console shows. Throws nothing.
+  void failed(const std::string& reason) noexcept;
 
   Config config;
   TrainIo io;
@@ -57,6 +61,9 @@ struct Run {
   int64_t saved_step = -1;
   std::vector<double> rates;  // tokens per second of the steps of this process
   double flops_per_token = 0.0, peak_flops = 0.0;  // the peak: of all ranks together
+
+ private:
+  std::shared_ptr<const Tokenizer> tokenizer_;
 };
 
 }  // namespace athanor::run

@@ -17,6 +17,9 @@
 
 namespace athanor::run {
 
+// Whether any rank was asked to stop; the same answer on all ranks. Collective.
+bool is_asked_to_stop(const TrainIo& io, Group& group);
+
 class Segment {
  public:
   enum class End { done, interrupted };

@@ -1,0 +1,289 @@
+#include "athanor/run/segment.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "athanor/base/check.h"
+#include "athanor/base/clock.h"
+#include "athanor/base/host_memory.h"
+#include "athanor/base/human.h"
+#include "athanor/base/interrupted.h"
+#include "athanor/checkpoint/checkpoint.h"
+#include "athanor/config/effects.h"
+#include "athanor/config/presets.h"
+#include "athanor/config/print.h"
+#include "athanor/config/validate.h"
+#include "athanor/data/dataset.h"
+#include "athanor/data/loader.h"
+#include "athanor/evaluate/perplexity.h"
+#include "athanor/kernels/table.h"
+#include "athanor/models/load.h"
+#include "athanor/engine/device.h"
+#include "athanor/engine/load_balancer.h"
+#include "athanor/engine/parameter_servers.h"
+#include "athanor/engine/replica_groups.h"
+#include "athanor/engine/setup.h"
+#include "athanor/engine/memory_plan.h"
+#include "athanor/run/agreement.h"
+#include "athanor/run/doubtful_data.h"
+#include "athanor/run/header.h"
+#include "athanor/run/recorder.h"
+#include "athanor/run/run_folder.h"
+#include "athanor/run/run_keeper.h"
+#include "athanor/run/samples.h"
+#include "athanor/run/save_schedule.h"
+#include "athanor/run/server_run.h"
+#include "athanor/run/step_metrics.h"
+
+namespace athanor::run {
+namespace {
+
+constexpr int64_t kTracedSteps = 20;  // a trace of more is unreadable and large
+
+Layout layout_of(const Run& run, Group& group) {
+  if (counts_hosts(run.config))
+    agree(group, {{"ranks of the host", fmt::format("{}", run.io.ranks_of_host)}},
+          "groups of local_sgd.sync_interval need as many ranks on every host");
+  return make_layout(run.config, {.world_size = group.size(), .ranks_of_host = run.io.ranks_of_host});
+}
+
+}  // namespace
+
+bool is_asked_to_stop(const TrainIo& io, Group& group) {
+  double asked = io.stop != nullptr && io.stop->load() != 0 ? 1.0 : 0.0;
+  group.all_reduce(&asked, 1, Dtype::f64, "stop").wait();
+  return asked > 0.0;
+}
+
+Segment::Segment(Run& run, World& world)
+    : run_(run),
+      device_world_(open_device_world(run.config, world, run.io.nccl_module, *run.queue, run.arena,
+                                      run.io.group_options)),
+      world_(device_world_ ? *device_world_ : world),
+      group_(world_.all()),
+      layout_(layout_of(run, group_)),
+      groups_(layout_, world_) {}
+
+void Segment::build(const std::string& recompute) {
+  layout_.recompute = recompute;
+  training_ = std::make_unique<Training>(
+      run_.config, layout_, groups_, run_.arena,
+      TrainingOptions{.num_channels = static_cast<int64_t>(run_.data.channels.size()),
+                      .trace = run_.io.trace,
+                      .stop = run_.io.stop,
+                      .clock = run_.io.clock,
+                      .logs = serves() ? open_schedule(run_.config, peers().rank(), run_.io.env,
+                                                       run_.folder.file("schedule"), run_.state.step, pushes_)
+                                       : ServerLogs{}});
+  training_->allocate(run_.io.env);
+  load_values();
+  run_.flops_per_token = training_->model->flops_per_token(run_.config.data.seq_len);
+}
+
+void Segment::load_values() {
+  if (run_.report.resumed_step > 0) {
+    training_->load(Checkpoint::open(run_.io.env, run_.keeper.checkpoint()));
+    run_.keeper.doubt_checkpoint(run_.state.step);
+    check_state("checkpoint " + run_.keeper.checkpoint());
+    run_.keeper.trust_checkpoint();
+  } else if (!run_.config.train.init_from.empty()) {
+    agree_on_weights(run_.io.env, group_, run_.config.train.init_from);
+    const WeightsPath weights =
+        load_params(run_.io.env, run_.config.train.init_from, *training_->model,
+                    [this](const ParamSpec& param) { return training_->role->keeps(param); });
+    for (const std::string& line : weights.skipped) run_.recorder->warning(line);
+    check_state("train.init_from '" + run_.config.train.init_from + "'");
+    run_.recorder->message("weights from " + run_.config.train.init_from);
+  } else {
+    training_->initialize(run_.config.train.seed);
+  }
+  training_->role->publish(run_.state);
+}
+
+void Segment::check_state(const std::string& what) {
+  if (const auto name = first_not_finite(training_->tensors(), group_))
+    throw NotFinite(fmt::format("{}: the tensor '{}' is not finite", what, *name));
+}
+
+// Throws NotFinite, the same on all ranks that train.
+void Segment::check_step(const StepResult& result, const StepMetrics& metrics) {
+  const std::string what = fault_of_step(result, metrics);
+  if (what.empty()) return;
+  if (layout_.servers > 0) throw NotFinite(what);  // the weights are on servers, so no tensor can be named
+  throw NotFinite(name_not_finite(what, training_->tensors(), group_, training_->compute));
+}
+
+void Segment::measure_peak() {
+  double flops = run_.io.peak_flops(*run_.queue, training_->compute);
+  peers().all_reduce(&flops, 1, Dtype::f64, "peak").wait();
+  run_.peak_flops = std::max(run_.peak_flops, flops);
+}
+
+// Evaluates the held-out loss of each channel on at most max_tokens tokens (0: all). The result goes into the step's
+// metrics; without `metrics` it is the evaluation before training.
+bool Segment::validate_now(int64_t max_tokens, StepMetrics* metrics) {
+  if (!has_validation(run_.config)) return true;
+  const Span span(run_.io.trace, "validation", "step");
+  const Evaluation evaluation =
+      evaluate_channels(training_->held_out_passes(), run_.arena, run_.data.channels, *groups_.data,
+                        {.batch = run_.config.train.micro_batch_size,
+                         .max_tokens = max_tokens,
+                         .equal_passes = training_->needs_equal_passes(),
+                         .give_up = [this] { return is_asked_to_stop(run_.io, peers()); }});
+  if (evaluation.given_up) {
+    run_.recorder->message(fmt::format("step {}: the evaluation was interrupted", run_.state.step));
+    return false;
+  }
+  if (evaluation.tokens == 0) return true;
+  run_.report.set_validation(evaluation);
+  if (metrics != nullptr) {
+    metrics->valid_loss = run_.report.valid_loss_last;
+    metrics->valid_channel_loss = run_.report.channel_loss_last;
+    return true;
+  }
+  if (!std::isfinite(evaluation.loss)) throw NotFinite("before training: the validation loss is not finite");
+  run_.report.valid_loss_first = run_.report.valid_loss_last;
+  run_.report.channel_loss_first = run_.report.channel_loss_last;
+  StepMetrics before;
+  before.valid_loss = run_.report.valid_loss_last;
+  before.valid_channel_loss = run_.report.channel_loss_last;
+  run_.recorder->first_validation(before, run_.config.train.steps);
+  return true;
+}
+
+// Runs between two steps, as an evaluation does, and changes nothing that training reads.
+void Segment::write_samples() {
+  if (!run_.samples->due(run_.state.step)) return;
+  const Span span(run_.io.trace, "samples", "step");
+  for (const TextSample& sample : run_.samples->write(*training_->model, run_.arena, run_.state.step))
+    run_.recorder->sample(sample);
+}
+
+void Segment::save(bool is_last) {
+  if (run_.saved_step == run_.state.step) return;
+  const Span span(run_.io.trace, "checkpoint", "step");
+  check_state(fmt::format("step {}", run_.state.step));
+  CheckpointContent content{
+      .step = run_.state.step, .state = run_.state.to_json(), .tensors = training_->tensors(), .files = {}};
+  content.files.push_back({"config.resolved.toml", print_config(run_.config)});
+  if (run_.data.tokenizer != nullptr)
+    for (const auto& [name, text] : run_.data.tokenizer->files()) content.files.push_back({name, text});
+  run_.recorder->sync();
+  std::string path;
+  try {
+    path = write_checkpoint(run_.io.env, group_, run_.folder.checkpoints(), content);
+  } catch (const IoError& error) {  // on one rank, so on all of them
+    ++run_.report.failed_saves;
+    if (!is_last) {
+      // With servers the steps that are saved are fixed in advance, so the next retry is the next due save.
+      if (run_.saves.failed(run_.state.step, /*may_retry=*/layout_.servers == 0))
+        run_.recorder->warning(fmt::format("step {} could not be saved: {}; the run goes on and tries again",
+                                       run_.state.step, error.what()));
+      return;
+    }
+    throw IoError(
+        fmt::format("step {} could not be saved: {}", run_.state.step, error.what()), error.code(),
+        run_.saved_step > 0 ? fmt::format("the same command goes on from step {}", run_.saved_step) : error.hint());
+  }
+  run_.saves.succeeded();
+  run_.saved_step = run_.state.step;
+  run_.keeper.saved(path, run_.state.step);
+  run_.recorder->message("saved " + path);
+}
+
+Segment::End Segment::train() {
+  if (is_asked_to_stop(run_.io, group_)) return End::interrupted;
+  if (serves()) return serve();
+  const BatchReader reader(run_.data.channels,
+                           make_sampler(run_.data.channels, run_.config.train.seed, run_.config.train.global_batch_size),
+                           run_.config.train.micro_batch_size);
+  std::optional<Loader> loader;
+  const auto open_loader = [&] {
+    const BoundThread anywhere(run_.io.placement.processors);  // its thread must not wait for this one
+    loader.emplace(reader, run_.state.step + 1, run_.config.train.steps, training_->own_micro_batches());
+  };
+  open_loader();
+  LoadBalancer balancer(run_.config, *training_);
+  LossWatch watch(run_.state.step > 0 ? std::optional<double>(run_.report.valid_loss_first) : std::nullopt);
+  const int64_t first_step = run_.state.step + 1;
+  for (bool stop = false; run_.state.step < run_.config.train.steps && !stop;) {
+    if (run_.io.profiler != nullptr) run_.queue->set_meter(&run_.io.profiler->meter);
+    const double start = run_.io.clock();
+    const StepResult result = training_->role->step(run_.state, [&]() -> const Batch& { return loader->next(); });
+    const double seconds = run_.io.clock() - start;
+    if (run_.state.step == first_step) {
+      run_.report.first_step_seconds = process_age_seconds();
+      measure_peak();  // not before: the first step should not wait for it
+    }
+    StepMetrics metrics =
+        step_metrics(result, run_.state, run_.data.channels,
+                     {.seconds = seconds,
+                      .flops_per_token = run_.flops_per_token,
+                      .peak_flops = run_.peak_flops,
+                      .peak_bytes = static_cast<int64_t>(run_.arena.usage().peak_total),
+                      .world_size = group_.size()});
+    const bool warm = run_.state.step > first_step || run_.config.train.steps == first_step;
+    if (warm) run_.rates.push_back(metrics.tokens_per_second);
+    if (run_.io.profiler != nullptr) {
+      run_.queue->set_meter(nullptr);  // validation is no part of a step
+      if (!warm) run_.io.profiler->clear();
+      if (warm) run_.io.profiler->add_step(metrics.step_seconds, result.seconds);
+    }
+    run_.report.train_loss_last = result.loss;
+    stop = result.stop;
+    const bool done = run_.state.step == run_.config.train.steps;
+    const auto due = [&](int64_t every) { return every > 0 && run_.state.step % every == 0; };
+    const bool evaluates = due(run_.config.train.eval_every) || done;
+    const bool evaluated = !evaluates || validate_now(run_.config.train.eval_tokens, &metrics);
+    if (evaluates && evaluated) measure_peak();
+    run_.recorder->step(metrics, run_.config.train.steps);
+    check_step(result, metrics);
+    run_.keeper.confirm(run_.config.checkpoint.keep, *run_.recorder);
+    if (const auto doubt = watch.after(run_.state.step, result.loss)) run_.recorder->warning(*doubt);
+    run_.renew_report(metrics.tokens_per_second);
+    if (!stop) write_samples();
+    if (!result.applied)
+      run_.recorder->warning(fmt::format("step {}: gradients overflowed, step skipped, loss scale now {:g}",
+                                     run_.state.step, run_.state.loss_scale.scale));
+    const bool saves = stop || run_.saves.is_due(run_.state.step);
+    if (saves) save(/*is_last=*/stop || done);
+    // A request to stop may have come during the evaluation or the save; then no further step is run. Servers learn of
+    // a request only in a step.
+    if (!stop && !done && layout_.servers == 0 && (evaluates || saves)) {
+      stop = is_asked_to_stop(run_.io, peers());
+      if (stop) save(/*is_last=*/true);
+    }
+    if (done && !evaluated)
+      run_.recorder->warning(
+          fmt::format("the last evaluation was interrupted: athanor evaluate {}", run_.folder.path));
+    if ((run_.state.step - first_step + 1 == kTracedSteps || done || stop)) run_.write_trace(group_.rank());
+    if (balancer.after_step(run_.state.step, result.seconds, !done && !stop)) {
+      open_loader();
+      run_.recorder->message(fmt::format("step {}: load balancing: micro-batches per rank are {}", run_.state.step,
+                                     fmt::join(balancer.counts(), ", ")));
+    }
+  }
+  if (run_.io.profiler != nullptr)
+    run_.io.profiler->ceilings = {run_.peak_flops / peers().size(), measure_copy_bandwidth(*run_.queue)};
+  return run_.state.step < run_.config.train.steps ? End::interrupted : End::done;
+}
+
+Segment::End Segment::serve() {
+  const auto save_due = [this](bool stop) {
+    if (stop || run_.saves.is_due(run_.state.step))
+      save(/*is_last=*/stop || run_.state.step == run_.config.train.steps);
+    run_.renew_report(0.0);
+  };
+  const bool stopped = serve_steps(*training_->role, run_.config.train.steps, run_.state, save_due);
+  return stopped ? End::interrupted : End::done;
+}
+
+void Segment::evaluate_first() {
+  if (run_.state.step == 0 && run_.config.train.initial_eval_tokens > 0 && !serves())
+    validate_now(run_.config.train.initial_eval_tokens, nullptr);
+}
+
+}  // namespace athanor::run
