@@ -67,8 +67,7 @@ class GradientStore : public Gradients, public GradSource {
   void share_micro_batches(std::vector<int64_t> counts) final {
     check(takes_consecutive(),
           "data parallel: got numbers of micro-batches for {} ranks with sharded gradients, expected none: "
-          "every "
-          "accumulation step reduce-scatters one micro-batch of each rank",
+          "every accumulation step reduce-scatters one micro-batch of each rank",
           counts.size());
     shares_.set(std::move(counts));
   }
