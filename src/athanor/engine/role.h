@@ -33,7 +33,6 @@ struct Declared {
   const Groups& groups;
   Arena& arena;
   Model& model;
-  Dtype compute;
   OptimizerOptions optimizer;
   DataParallelOptions parallel;
   OuterOptions outer;

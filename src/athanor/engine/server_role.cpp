@@ -16,7 +16,7 @@ ServerRole::ServerRole(const Declared& declared) {
       model, *optimizer_, *declared.groups.exchange, *declared.groups.role,
       server_settings(declared.config, declared.layout, declared.step.num_channels), declared.arena,
       std::move(options));
-  model.allocate(declared.arena, declared.compute, /*with_master=*/true);
+  model.allocate(declared.arena, declared.parallel.dtype, /*with_master=*/true);
   optimizer_->allocate(declared.arena);
 }
 

@@ -58,7 +58,6 @@ Training::Training(const Config& config, const Layout& layout, const Groups& gro
                 .groups = groups,
                 .arena = arena,
                 .model = *model,
-                .compute = compute,
                 .optimizer = optimizer_options(config.optimizer),
                 .parallel = {.reduce = layout.tree ? Reduce::tree : Reduce::fast,
                              .stage = layout.zero_stage,

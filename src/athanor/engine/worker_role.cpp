@@ -10,7 +10,7 @@ WorkerRole::WorkerRole(const Declared& declared) : declared_(declared) {
       model, *declared.groups.exchange, *declared.groups.role,
       server_settings(declared.config, declared.layout, declared.step.num_channels), declared.arena,
       declared.step.pass.trace, declared.step.pass.clock);
-  model.allocate(declared.arena, declared.compute, /*with_master=*/false);
+  model.allocate(declared.arena, declared.parallel.dtype, /*with_master=*/false);
   client_->allocate();
   pipeline_ = make_pipeline(declared);
   PassOptions pass = declared.step.pass;

@@ -66,9 +66,8 @@ class GradientStore : public Gradients, public GradSource {
   double comm_seconds() const override { return clock_.seconds(); }
   void share_micro_batches(std::vector<int64_t> counts) final {
     check(takes_consecutive(),
-          "data parallel: got shares of micro-batches for {} ranks with sharded gradients, expected none: "
-          "every round "
-          "has a micro-batch of each rank, whose gradients are scattered at once",
+          "data parallel: got numbers of micro-batches for {} ranks with sharded gradients, expected none: "
+          "every accumulation step reduce-scatters one micro-batch of each rank",
           counts.size());
     shares_.set(std::move(counts));
   }

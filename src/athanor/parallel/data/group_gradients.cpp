@@ -115,7 +115,7 @@ void GroupGradients::end_micro_batch() {
 
 void GroupGradients::finish() {
   gradients_->finish();
-  if (values_) values_->settle();  // before the update of the parameters
+  settle();  // before the update of the parameters
   grads_.clear();
   if (!gradients_->is_resident()) return;
   for (const Bucket& bucket : buckets_.list)
