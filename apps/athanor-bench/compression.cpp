@@ -14,9 +14,9 @@
 #include "athanor/config/validate.h"
 #include "athanor/data/dataset.h"
 #include "athanor/data/loader.h"
+#include "athanor/engine/setup.h"
 #include "athanor/kernels/table.h"
 #include "athanor/observe/report.h"
-#include "athanor/engine/setup.h"
 #include "athanor/run/init_from.h"
 #include "bench.h"
 

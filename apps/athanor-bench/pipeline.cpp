@@ -20,11 +20,11 @@
 #include "athanor/base/philox.h"
 #include "athanor/comm/shm/thread.h"
 #include "athanor/config/validate.h"
+#include "athanor/engine/model_stage.h"
 #include "athanor/layout/stages.h"
 #include "athanor/observe/report.h"
 #include "athanor/pipeline/execute.h"
 #include "athanor/pipeline/solve.h"
-#include "athanor/engine/model_stage.h"
 #include "bench.h"
 
 namespace athanor::apps {

@@ -5,10 +5,10 @@
 
 #include <atomic>
 
-#include "athanor/parallel/data/micro_batch_shares.h"
-#include "athanor/parallel/data/pass_plan.h"
 #include "athanor/engine/load_balancer.h"
 #include "athanor/engine/memory_plan.h"
+#include "athanor/parallel/data/micro_batch_shares.h"
+#include "athanor/parallel/data/pass_plan.h"
 #include "support/temporary_folder.h"
 #include "support/tiers.h"
 #include "train/layouts/layout_case.h"

@@ -4,8 +4,8 @@
 
 #include <map>
 
-#include "athanor/kernels/table.h"
 #include "athanor/engine/compression_state.h"
+#include "athanor/kernels/table.h"
 #include "support/compression_definition.h"
 #include "train/role_of.h"
 #include "train/virtual_ranks.h"

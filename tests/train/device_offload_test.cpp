@@ -3,11 +3,11 @@
 #include <array>
 #include <filesystem>
 
-#include "athanor/store/host_records.h"
-#include "athanor/store/memory_records.h"
 #include "athanor/engine/device.h"
 #include "athanor/engine/host_activations.h"
 #include "athanor/engine/memory_plan.h"
+#include "athanor/store/host_records.h"
+#include "athanor/store/memory_records.h"
 #include "support/places.h"
 #include "support/side_streams.h"
 #include "support/temporary_folder.h"

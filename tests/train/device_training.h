@@ -4,9 +4,9 @@
 
 #include "athanor/comm/nccl/nccl.h"
 #include "athanor/comm/shm/thread.h"
+#include "athanor/engine/unshard.h"
 #include "athanor/kernels/cuda/plugin.h"
 #include "athanor/kernels/cuda/queue.h"
-#include "athanor/engine/unshard.h"
 #include "support/places.h"
 #include "train/small_training.h"
 

@@ -2,8 +2,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "athanor/parallel/expert/expert_parallel.h"
 #include "athanor/engine/param_slices.h"
+#include "athanor/parallel/expert/expert_parallel.h"
 #include "train/layouts/layout_case.h"
 
 namespace athanor::tests::expert_parallel_test {

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "athanor/layout/enumerate.h"
 #include "athanor/engine/memory_plan.h"
+#include "athanor/layout/enumerate.h"
 #include "checkpoint/content.h"
 #include "support/tiers.h"
 #include "train/layouts/layout_case.h"

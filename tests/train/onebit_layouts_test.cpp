@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <map>
 
-#include "athanor/kernels/elementwise.h"
 #include "athanor/engine/memory_plan.h"
+#include "athanor/kernels/elementwise.h"
 #include "train/compressed_training.h"
 #include "train/layouts/layout_case.h"
 #include "train/saved_run.h"

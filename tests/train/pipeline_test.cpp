@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "athanor/base/error.h"
-#include "athanor/layout/stages.h"
 #include "athanor/engine/model_stage.h"
+#include "athanor/layout/stages.h"
 #include "train/layout_run.h"
 
 namespace athanor::tests::pipeline_test {

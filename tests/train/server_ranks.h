@@ -7,10 +7,10 @@
 #include <mutex>
 #include <utility>
 
+#include "athanor/engine/compression_state.h"
 #include "athanor/parallel/data/load_balance.h"
 #include "athanor/parallel/parameter_server/server.h"
 #include "athanor/parallel/parameter_server/worker.h"
-#include "athanor/engine/compression_state.h"
 #include "support/units.h"
 #include "train/virtual_ranks.h"
 

@@ -7,9 +7,9 @@
 #include <numeric>
 
 #include "athanor/comm/shm/thread.h"
+#include "athanor/engine/memory_plan.h"
 #include "athanor/parallel/tensor/collective_ops.h"
 #include "athanor/parallel/tensor/tensor_parallel.h"
-#include "athanor/engine/memory_plan.h"
 #include "support/tiers.h"
 #include "train/faulty_group.h"
 #include "train/layouts/layout_case.h"

@@ -2,8 +2,8 @@
 // comparison itself is rows of train/layouts.
 #include <gtest/gtest.h>
 
-#include "athanor/parallel/tensor/collective_ops.h"
 #include "athanor/engine/memory_plan.h"
+#include "athanor/parallel/tensor/collective_ops.h"
 #include "checkpoint/content.h"
 #include "train/layouts/layout_case.h"
 

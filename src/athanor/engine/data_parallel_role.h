@@ -7,8 +7,8 @@
 // Errors: those of DataParallel, OuterSync and StepRunner. Thread rule: one thread.
 #pragma once
 
-#include "athanor/parallel/compression/onebit_adam.h"
 #include "athanor/engine/role.h"
+#include "athanor/parallel/compression/onebit_adam.h"
 
 namespace athanor::engine {
 

@@ -12,8 +12,8 @@
 #include <optional>
 #include <vector>
 
-#include "athanor/parallel/data/load_balance.h"
 #include "athanor/engine/setup.h"
+#include "athanor/parallel/data/load_balance.h"
 
 namespace athanor::engine {
 

@@ -11,10 +11,10 @@
 #include "athanor/comm/null.h"
 #include "athanor/comm/tree.h"
 #include "athanor/config/recompute.h"
-#include "athanor/kernels/table.h"
-#include "athanor/parallel/data/pass_plan.h"
 #include "athanor/engine/load_balance_plan.h"
 #include "athanor/engine/setup.h"
+#include "athanor/kernels/table.h"
+#include "athanor/parallel/data/pass_plan.h"
 
 namespace athanor::engine {
 namespace {

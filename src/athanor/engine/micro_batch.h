@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "athanor/data/batch.h"
-#include "athanor/parallel/context/context_parallel.h"
 #include "athanor/engine/model_stage.h"
 #include "athanor/engine/state.h"
+#include "athanor/parallel/context/context_parallel.h"
 
 namespace athanor::engine {
 

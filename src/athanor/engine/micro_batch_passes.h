@@ -12,12 +12,12 @@
 
 #include <functional>
 
-#include "athanor/kernels/packed_weights.h"
-#include "athanor/observe/profile.h"
-#include "athanor/parallel/data/gradients.h"
 #include "athanor/engine/expert_load.h"
 #include "athanor/engine/micro_batch.h"
 #include "athanor/engine/pipeline_runner.h"
+#include "athanor/kernels/packed_weights.h"
+#include "athanor/observe/profile.h"
+#include "athanor/parallel/data/gradients.h"
 
 namespace athanor::engine {
 

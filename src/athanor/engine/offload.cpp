@@ -1,10 +1,10 @@
 #include "athanor/engine/offload.h"
 
+#include "athanor/engine/activation_file.h"
+#include "athanor/engine/host_activations.h"
 #include "athanor/kernels/table.h"
 #include "athanor/store/disk_records.h"
 #include "athanor/store/host_records.h"
-#include "athanor/engine/activation_file.h"
-#include "athanor/engine/host_activations.h"
 
 namespace athanor::engine {
 namespace {

@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "athanor/engine/held_out.h"
-#include "athanor/pipeline/execute.h"
 #include "athanor/engine/model_stage.h"
+#include "athanor/pipeline/execute.h"
 
 namespace athanor::engine {
 

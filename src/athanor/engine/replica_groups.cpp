@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "athanor/base/error.h"
-#include "athanor/kernels/table.h"
 #include "athanor/engine/param_slices.h"
+#include "athanor/kernels/table.h"
 
 namespace athanor::engine {
 

@@ -1,9 +1,9 @@
 #include "athanor/engine/role.h"
 
-#include "athanor/layout/stages.h"
 #include "athanor/engine/data_parallel_role.h"
 #include "athanor/engine/server_role.h"
 #include "athanor/engine/worker_role.h"
+#include "athanor/layout/stages.h"
 
 namespace athanor::engine {
 

@@ -16,13 +16,13 @@
 #include <vector>
 
 #include "athanor/config/config.h"
+#include "athanor/engine/offload.h"
+#include "athanor/engine/parameter_servers.h"
+#include "athanor/engine/step.h"
 #include "athanor/layout/groups.h"
 #include "athanor/layout/layout.h"
 #include "athanor/parallel/data/local_sgd.h"
 #include "athanor/parallel/parameter_server/server.h"
-#include "athanor/engine/offload.h"
-#include "athanor/engine/parameter_servers.h"
-#include "athanor/engine/step.h"
 
 namespace athanor::engine {
 

@@ -8,8 +8,8 @@
 // Errors: those of ParameterServer. Thread rule: one thread.
 #pragma once
 
-#include "athanor/parallel/parameter_server/server.h"
 #include "athanor/engine/role.h"
+#include "athanor/parallel/parameter_server/server.h"
 
 namespace athanor::engine {
 

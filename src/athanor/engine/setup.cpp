@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <utility>
 
-#include "athanor/layout/stages.h"
-#include "athanor/models/sharding.h"
 #include "athanor/engine/compression_state.h"
 #include "athanor/engine/param_slices.h"
 #include "athanor/engine/replica_groups.h"
+#include "athanor/layout/stages.h"
+#include "athanor/models/sharding.h"
 
 namespace athanor::engine {
 namespace {

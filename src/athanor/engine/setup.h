@@ -19,10 +19,10 @@
 
 #include "athanor/checkpoint/checkpoint.h"
 #include "athanor/config/config.h"
-#include "athanor/models/sharding.h"
-#include "athanor/parallel/expert/expert_parallel.h"
 #include "athanor/engine/replica_groups.h"
 #include "athanor/engine/role.h"
+#include "athanor/models/sharding.h"
+#include "athanor/parallel/expert/expert_parallel.h"
 
 namespace athanor::engine {
 

@@ -21,16 +21,16 @@
 #include <vector>
 
 #include "athanor/data/batch.h"
+#include "athanor/engine/expert_load.h"
+#include "athanor/engine/micro_batch_passes.h"
+#include "athanor/engine/stage_gradients.h"
+#include "athanor/engine/state.h"
 #include "athanor/models/model.h"
 #include "athanor/observe/profile.h"
 #include "athanor/optim/optimizer.h"
 #include "athanor/optim/schedule.h"
 #include "athanor/parallel/data/data_parallel.h"
 #include "athanor/parallel/data/weight_sync.h"
-#include "athanor/engine/expert_load.h"
-#include "athanor/engine/micro_batch_passes.h"
-#include "athanor/engine/stage_gradients.h"
-#include "athanor/engine/state.h"
 
 namespace athanor::engine {
 

@@ -12,8 +12,8 @@
 // those of ServerClient. Thread rule: one thread.
 #pragma once
 
-#include "athanor/parallel/parameter_server/worker.h"
 #include "athanor/engine/role.h"
+#include "athanor/parallel/parameter_server/worker.h"
 
 namespace athanor::engine {
 

@@ -13,10 +13,10 @@
 #include <vector>
 
 #include "athanor/checkpoint/checkpoint.h"
+#include "athanor/engine/step.h"
 #include "athanor/observe/metrics.h"
 #include "athanor/parallel/data/not_finite.h"
 #include "athanor/tensor/dtype.h"
-#include "athanor/engine/step.h"
 
 namespace athanor::run {
 

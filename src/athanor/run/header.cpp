@@ -8,8 +8,8 @@
 
 #include "athanor/base/columns.h"
 #include "athanor/base/human.h"
-#include "athanor/layout/describe.h"
 #include "athanor/engine/offload.h"
+#include "athanor/layout/describe.h"
 
 namespace athanor::run {
 namespace {

@@ -9,9 +9,9 @@
 
 #include "athanor/base/topology.h"
 #include "athanor/data/channel.h"
-#include "athanor/observe/console.h"
-#include "athanor/engine/setup.h"
 #include "athanor/engine/memory_plan.h"
+#include "athanor/engine/setup.h"
+#include "athanor/observe/console.h"
 
 namespace athanor::run {
 

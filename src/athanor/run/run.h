@@ -59,7 +59,7 @@ struct Run {
   TrainReport report;
   SaveSchedule saves;
   int64_t saved_step = -1;
-  std::vector<double> rates;  // tokens per second of the steps of this process
+  std::vector<double> rates;                       // tokens per second of the steps of this process
   double flops_per_token = 0.0, peak_flops = 0.0;  // the peak: of all ranks together
 
  private:

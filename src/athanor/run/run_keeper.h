@@ -17,10 +17,10 @@
 
 #include "athanor/comm/group.h"
 #include "athanor/config/config.h"
+#include "athanor/engine/state.h"
 #include "athanor/run/finite.h"
 #include "athanor/run/recorder.h"
 #include "athanor/run/run_history.h"
-#include "athanor/engine/state.h"
 
 namespace athanor::run {
 

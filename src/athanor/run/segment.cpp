@@ -18,15 +18,15 @@
 #include "athanor/config/validate.h"
 #include "athanor/data/dataset.h"
 #include "athanor/data/loader.h"
-#include "athanor/evaluate/perplexity.h"
-#include "athanor/kernels/table.h"
-#include "athanor/models/load.h"
 #include "athanor/engine/device.h"
 #include "athanor/engine/load_balancer.h"
+#include "athanor/engine/memory_plan.h"
 #include "athanor/engine/parameter_servers.h"
 #include "athanor/engine/replica_groups.h"
 #include "athanor/engine/setup.h"
-#include "athanor/engine/memory_plan.h"
+#include "athanor/evaluate/perplexity.h"
+#include "athanor/kernels/table.h"
+#include "athanor/models/load.h"
 #include "athanor/run/agreement.h"
 #include "athanor/run/doubtful_data.h"
 #include "athanor/run/header.h"
@@ -181,12 +181,12 @@ void Segment::save(bool is_last) {
       // With servers the steps that are saved are fixed in advance, so the next retry is the next due save.
       if (run_.saves.failed(run_.state.step, /*may_retry=*/layout_.servers == 0))
         run_.recorder->warning(fmt::format("step {} could not be saved: {}; the run goes on and tries again",
-                                       run_.state.step, error.what()));
+                                           run_.state.step, error.what()));
       return;
     }
-    throw IoError(
-        fmt::format("step {} could not be saved: {}", run_.state.step, error.what()), error.code(),
-        run_.saved_step > 0 ? fmt::format("the same command goes on from step {}", run_.saved_step) : error.hint());
+    throw IoError(fmt::format("step {} could not be saved: {}", run_.state.step, error.what()), error.code(),
+                  run_.saved_step > 0 ? fmt::format("the same command goes on from step {}", run_.saved_step)
+                                      : error.hint());
   }
   run_.saves.succeeded();
   run_.saved_step = run_.state.step;
@@ -197,9 +197,10 @@ void Segment::save(bool is_last) {
 Segment::End Segment::train() {
   if (is_asked_to_stop(run_.io, group_)) return End::interrupted;
   if (serves()) return serve();
-  const BatchReader reader(run_.data.channels,
-                           make_sampler(run_.data.channels, run_.config.train.seed, run_.config.train.global_batch_size),
-                           run_.config.train.micro_batch_size);
+  const BatchReader reader(
+      run_.data.channels,
+      make_sampler(run_.data.channels, run_.config.train.seed, run_.config.train.global_batch_size),
+      run_.config.train.micro_batch_size);
   std::optional<Loader> loader;
   const auto open_loader = [&] {
     const BoundThread anywhere(run_.io.placement.processors);  // its thread must not wait for this one
@@ -212,19 +213,19 @@ Segment::End Segment::train() {
   for (bool stop = false; run_.state.step < run_.config.train.steps && !stop;) {
     if (run_.io.profiler != nullptr) run_.queue->set_meter(&run_.io.profiler->meter);
     const double start = run_.io.clock();
-    const StepResult result = training_->role->step(run_.state, [&]() -> const Batch& { return loader->next(); });
+    const StepResult result =
+        training_->role->step(run_.state, [&]() -> const Batch& { return loader->next(); });
     const double seconds = run_.io.clock() - start;
     if (run_.state.step == first_step) {
       run_.report.first_step_seconds = process_age_seconds();
       measure_peak();  // not before: the first step should not wait for it
     }
-    StepMetrics metrics =
-        step_metrics(result, run_.state, run_.data.channels,
-                     {.seconds = seconds,
-                      .flops_per_token = run_.flops_per_token,
-                      .peak_flops = run_.peak_flops,
-                      .peak_bytes = static_cast<int64_t>(run_.arena.usage().peak_total),
-                      .world_size = group_.size()});
+    StepMetrics metrics = step_metrics(result, run_.state, run_.data.channels,
+                                       {.seconds = seconds,
+                                        .flops_per_token = run_.flops_per_token,
+                                        .peak_flops = run_.peak_flops,
+                                        .peak_bytes = static_cast<int64_t>(run_.arena.usage().peak_total),
+                                        .world_size = group_.size()});
     const bool warm = run_.state.step > first_step || run_.config.train.steps == first_step;
     if (warm) run_.rates.push_back(metrics.tokens_per_second);
     if (run_.io.profiler != nullptr) {
@@ -247,7 +248,7 @@ Segment::End Segment::train() {
     if (!stop) write_samples();
     if (!result.applied)
       run_.recorder->warning(fmt::format("step {}: gradients overflowed, step skipped, loss scale now {:g}",
-                                     run_.state.step, run_.state.loss_scale.scale));
+                                         run_.state.step, run_.state.loss_scale.scale));
     const bool saves = stop || run_.saves.is_due(run_.state.step);
     if (saves) save(/*is_last=*/stop || done);
     // A request to stop may have come during the evaluation or the save; then no further step is run. Servers learn of
@@ -262,8 +263,8 @@ Segment::End Segment::train() {
     if ((run_.state.step - first_step + 1 == kTracedSteps || done || stop)) run_.write_trace(group_.rank());
     if (balancer.after_step(run_.state.step, result.seconds, !done && !stop)) {
       open_loader();
-      run_.recorder->message(fmt::format("step {}: load balancing: micro-batches per rank are {}", run_.state.step,
-                                     fmt::join(balancer.counts(), ", ")));
+      run_.recorder->message(fmt::format("step {}: load balancing: micro-batches per rank are {}",
+                                         run_.state.step, fmt::join(balancer.counts(), ", ")));
     }
   }
   if (run_.io.profiler != nullptr)

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "athanor/data/channel.h"
-#include "athanor/observe/metrics.h"
-#include "athanor/engine/step.h"
 #include "athanor/engine/state.h"
+#include "athanor/engine/step.h"
+#include "athanor/observe/metrics.h"
 
 namespace athanor::run {
 

@@ -7,8 +7,8 @@
 
 #include "athanor/base/thread_pool.h"
 #include "athanor/comm/shm/thread.h"
-#include "athanor/kernels/table.h"
 #include "athanor/engine/param_slices.h"
+#include "athanor/kernels/table.h"
 #include "athanor/run/server_run.h"
 
 namespace athanor::verify {

@@ -18,9 +18,9 @@
 #include "athanor/config/config.h"
 #include "athanor/data/batch.h"
 #include "athanor/data/channel.h"
-#include "athanor/layout/one_process.h"
 #include "athanor/engine/setup.h"
 #include "athanor/engine/unshard.h"
+#include "athanor/layout/one_process.h"
 
 namespace athanor::verify {
 
