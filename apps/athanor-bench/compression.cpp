@@ -103,6 +103,7 @@ BenchCompression::Result BenchCompression::train(const Mode& mode) const {
         reader.read(step, *micro_batch++, batch);
         return batch;
       });
+      done.or_throw();
       if (step > steps - kLastSteps) loss += done.loss;
     }
     groups.data->barrier("end");

@@ -32,7 +32,7 @@ constexpr double kTolerance = 1e-5, kHalfTolerance = 2e-2, kFlipTolerance = 1e-2
 
 struct VerifyCommand {
   std::string file, record;
-  std::vector<std::string> overrides;
+  std::vector<std::string> overrides, switches;
   int64_t steps = 5, sample = 0;
   uint64_t seed = 1;
   int ranks = 0, jobs = 0;
@@ -41,20 +41,28 @@ struct VerifyCommand {
   void run();
 
  private:
+  // Trains with the layouts of `segments`, one after the other, and judges what comes out beside one process.
+  TriedLayout try_layouts(std::vector<VerifySegment> segments, const VerifyRun& one) const;
   TriedLayout try_layout(const Layout& layout, const VerifyRun& one) const;
   TriedLayout try_or_fail(const Layout& layout, const VerifyRun& one) const;
   std::string settings() const;
-  void one_layout();
+  Config switched(const std::string& change) const;
+  void layouts_in_turn();
   void every_layout() const;
 
   Config config_;
   Dataset data_;
 };
 
-TriedLayout VerifyCommand::try_layout(const Layout& layout, const VerifyRun& one) const {
-  TriedLayout tried{.layout = layout, .ranks = layout.world_size(), .difference = {}};
-  tried.must_be_bitwise = layout.keeps_order();
-  tried.difference = compare(run_layout(in_layout(config_, layout), data_.channels, steps, tried.ranks), one);
+TriedLayout VerifyCommand::try_layouts(std::vector<VerifySegment> segments, const VerifyRun& one) const {
+  TriedLayout tried{.layout = {}, .difference = {}};
+  tried.must_be_bitwise = true;
+  for (const VerifySegment& segment : segments) {
+    tried.layout = make_layout(segment.config, {.world_size = segment.ranks, .ranks_of_host = segment.ranks});
+    tried.ranks = std::max(tried.ranks, segment.ranks);
+    tried.must_be_bitwise = tried.must_be_bitwise && tried.layout.keeps_order();
+  }
+  tried.difference = compare(run_layouts(std::move(segments), data_.channels), one);
   const LayoutDifference& d = tried.difference;
   const bool near = config_.precision.compute == "f32"
                         ? d.worst() <= kTolerance
@@ -64,18 +72,63 @@ TriedLayout VerifyCommand::try_layout(const Layout& layout, const VerifyRun& one
   return tried;
 }
 
-void VerifyCommand::one_layout() {
-  const int num_ranks = ranks > 0 ? ranks : least_ranks(config_);
-  const Layout layout = make_layout(config_, {.world_size = num_ranks, .ranks_of_host = num_ranks});
-  Config alone = in_layout(config_, layout);
-  alone = one_process(alone);
-  const VerifyRun one = run_layout(alone, data_.channels, steps, least_ranks(alone));
-  const TriedLayout tried = try_layout(layout, one);
+TriedLayout VerifyCommand::try_layout(const Layout& layout, const VerifyRun& one) const {
+  return try_layouts(
+      {{.config = in_layout(config_, layout), .ranks = layout.world_size(), .last_step = steps}}, one);
+}
+
+// The config of FILE with the settings of one --switch: "tp=2", or "dp=2,zero_stage=1".
+Config VerifyCommand::switched(const std::string& change) const {
+  std::vector<std::string> all = overrides;
+  for (size_t at = 0; at <= change.size();) {
+    const size_t end = std::min(change.find(',', at), change.size());
+    const std::string one = change.substr(at, end - at), key = one.substr(0, one.find('='));
+    const std::string whole = key.find('.') == std::string::npos ? "parallel." + one : one;
+    if (!(whole.starts_with("parallel.") || whole.starts_with("parameter_server.")) ||
+        whole.starts_with("parallel.reduce="))
+      throw ConfigError(
+          fmt::format("--switch: got '{}', expected settings of [parallel] but reduce, or of "
+                      "[parameter_server]",
+                      one));
+    all.push_back(whole);
+    at = end + 1;
+  }
+  Config config = load_config(system_env(), file, all, config_sources(system_env()));
+  config.model = config_.model;  // of which the tokenizer has set the vocabulary
+  validate(config);
+  check_comparable(config, false);
+  return config;
+}
+
+void VerifyCommand::layouts_in_turn() {
+  std::vector<VerifySegment> segments{{.config = config_, .ranks = ranks > 0 ? ranks : least_ranks(config_)}};
+  for (const std::string& change : switches) {
+    segments.push_back({.config = switched(change)});
+    segments.back().ranks = least_ranks(segments.back().config);
+  }
+  std::string text;
+  int64_t last_step = 0;
+  for (VerifySegment& segment : segments) {
+    const Layout layout =
+        make_layout(segment.config, {.world_size = segment.ranks, .ranks_of_host = segment.ranks});
+    segment.config = in_layout(segment.config, layout);
+    segment.last_step = last_step += steps;
+    if (!switches.empty() && segment.config.local_sgd.sync_interval > 0)
+      throw ConfigError(
+          "--switch: got local_sgd.sync_interval > 0, expected 0: replica groups are no layout "
+          "of one process");
+    text += fmt::format("{}{}, {} rank{}, {} steps", text.empty() ? "" : ", then ", layout.text(),
+                        segment.ranks, segment.ranks == 1 ? "" : "s", steps);
+  }
+  const Config alone = one_process(segments.front().config);
+  const VerifyRun one = run_layout(alone, data_.channels, last_step, least_ranks(alone));
+  const TriedLayout tried = try_layouts(segments, one);
   if (json) {
-    std::cout << tried.report().to_json();
+    Report report = tried.report();
+    if (!switches.empty()) report["layout"] = text;
+    std::cout << report.to_json();
   } else {
-    std::cout << fmt::format("{}, {} rank{}, {} steps in {}, beside one process\n", layout.text(), num_ranks,
-                             num_ranks == 1 ? "" : "s", steps, config_.precision.compute);
+    std::cout << fmt::format("{} in {}, beside one process\n", text, config_.precision.compute);
     const auto line = [](const char* name, const Largest& largest) {
       std::cout << fmt::format("  {:<10} {:>9.2e}{}\n", name, largest.value,
                                largest.where.empty() ? "" : "  " + largest.where);
@@ -172,7 +225,7 @@ void VerifyCommand::run() {
   if (all_layouts)
     every_layout();
   else
-    one_layout();
+    layouts_in_turn();
 }
 
 }  // namespace
@@ -185,7 +238,13 @@ void add_verify(CLI::App& app) {
   sub->add_option("--set", command->overrides, "Override a setting, e.g. parallel.tp=2")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
-  sub->add_option("--steps", command->steps, "Steps to compare")
+  auto* turns =
+      sub->add_option("--switch", command->switches,
+                      "After the steps of the layout before: go on with FILE's settings but these of "
+                      "[parallel], e.g. tp=2 or dp=2,zero_stage=1; repeatable")
+          ->type_name("KEY=VALUE,...")
+          ->allow_extra_args(false);
+  sub->add_option("--steps", command->steps, "Steps to compare, of each layout")
       ->capture_default_str()
       ->check(CLI::Range(1, 1 << 20));
   sub->add_option(
@@ -193,7 +252,8 @@ void add_verify(CLI::App& app) {
          "Ranks of the layout (default: what [parallel] says); maximum with --all-layouts (default: 8)")
       ->check(CLI::Range(1, 64));
   sub->add_flag("--all-layouts", command->all_layouts,
-                "Walk every legal layout of pp, dp, tp, cp, ep, sp, zero, schedule and recompute: a table");
+                "Walk every legal layout of pp, dp, tp, cp, ep, sp, zero, schedule and recompute: a table")
+      ->excludes(turns);
   sub->add_option(
          "--sample", command->sample,
          "With --all-layouts: test N layouts covering every pair of axis values (may exceed N; default: all)")
@@ -223,6 +283,7 @@ void add_verify(CLI::App& app) {
       "\n"
       "Examples:\n"
       "  athanor verify run.toml --set parallel.tp=2 --set parallel.sp=true -n 4\n"
+      "  athanor verify run.toml --switch tp=2 --switch dp=2,zero_stage=1\n"
       "  athanor verify run.toml --all-layouts -n 8 --set parallel.reduce=tree --set precision.compute=f32\n"
       "  athanor verify run.toml --all-layouts -n 8 --steps 10 --sample 200 --markdown >layouts.md\n"
       "  athanor verify run.toml --all-layouts -n 8 --steps 10 --record walk.jsonl --markdown >layouts.md");

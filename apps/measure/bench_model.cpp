@@ -73,7 +73,7 @@ StepResult BenchModel::step(const Batch& batch) {
 }
 
 StepResult BenchModel::step(const std::function<const Batch&()>& next_batch) {
-  StepResult result = training_.role->step(state_, next_batch);
+  StepResult result = training_.role->step(state_, next_batch).or_throw();
   check(std::isfinite(result.loss) && std::isfinite(result.grad_norm),
         "bench: loss {} or norm {} of step {} is not finite", result.loss, result.grad_norm, state_.step);
   return result;

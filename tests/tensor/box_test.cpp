@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <vector>
 
 namespace athanor::tests::box_test {
@@ -84,6 +85,26 @@ TEST(Box, KnowsWhatIsInsideAndWhatOverlaps) {
   EXPECT_FALSE(overlap({{0, 0}, {2, 2}}, {{2, 0}, {2, 2}}));
   EXPECT_FALSE(overlap({{0, 0}, {2, 2}}, {{1, 1}, {0, 2}}));
   EXPECT_THROW(BoxRuns({4, 6}, {{2, 0}, {3, 6}}), Error);
+}
+
+TEST(Box, CopiesWhatTwoBoxesShare) {
+  for (const Case& from : kCases)
+    for (const Case& to : kCases) {
+      if (!(from.whole == to.whole)) continue;
+      const auto source_places = places(from.whole, from.box), target_places = places(to.whole, to.box);
+      std::vector<float> source(source_places.begin(), source_places.end());
+      std::vector<float> target(target_places.size(), -1.0f);
+      copy_shared(from.whole, from.box, source.data(), to.box, target.data());
+      int64_t shared = 0;
+      for (size_t i = 0; i < target.size(); ++i) {
+        const bool is_shared =
+            std::find(source_places.begin(), source_places.end(), target_places[i]) != source_places.end();
+        shared += is_shared ? 1 : 0;
+        EXPECT_EQ(target[i], is_shared ? static_cast<float>(target_places[i]) : -1.0f) << str(from.whole);
+      }
+      const auto box = shared_box(from.box, to.box);
+      EXPECT_EQ(box ? box->extent.numel() : 0, shared) << str(from.whole);
+    }
 }
 
 }  // namespace

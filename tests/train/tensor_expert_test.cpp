@@ -194,7 +194,7 @@ TEST(TensorExperts, BytesAreThoseOfTheFormulas) {
         const int64_t choices = layers * n * K * 4, statistics = 12 * N;
         const Traffic tensor = step_traffic(config, layout, tensor_of);
         EXPECT_EQ(tensor.of(Collective::all_reduce).bytes,
-                  2 * (P - 1) * ((sp ? 0 : sums * N * C * 4) + 4 * partial + load + 8 + 8));
+                  2 * (P - 1) * ((sp ? 0 : sums * N * C * 4) + 4 * partial + load + 8));
         EXPECT_EQ(tensor.of(Collective::all_gather).bytes,
                   P * (P - 1) * (statistics + choices + (sp ? sums : 2 * layers) * n * C * 4));
         EXPECT_EQ(tensor.of(Collective::reduce_scatter).bytes, sp ? P * (P - 1) * sums * n * C * 4 : 0);

@@ -271,7 +271,7 @@ TEST_P(TensorTraffic, Tp) {
       const StepTraffic step = tensor_traffic(config, GetParam());
       const int64_t activations = (4 * blocks + 2) * N * C * e;  // two each way a block; embedding, head
       EXPECT_EQ(step.bytes(Collective::all_reduce),
-                2 * (P - 1) * (activations + 4 * partial_elements(config, false) + 8 + 8));  // norm, stop
+                2 * (P - 1) * (activations + 4 * partial_elements(config, false) + 8));  // norm
       EXPECT_EQ(step.bytes(Collective::all_gather), P * (P - 1) * 12 * N);
       step.expect_nothing_but({Collective::all_reduce, Collective::all_gather});
     }
@@ -288,7 +288,7 @@ TEST_P(TensorTraffic, Sp) {
     const int64_t one = P * (P - 1) * partitioned * C * 4;
     EXPECT_EQ(step.bytes(Collective::reduce_scatter), (4 * blocks + 2) * one);
     EXPECT_EQ(step.bytes(Collective::all_gather), (4 * blocks + 2) * one + P * (P - 1) * 12 * N);
-    EXPECT_EQ(step.bytes(Collective::all_reduce), 2 * (P - 1) * (4 * partial_elements(config, true) + 8 + 8));
+    EXPECT_EQ(step.bytes(Collective::all_reduce), 2 * (P - 1) * (4 * partial_elements(config, true) + 8));
     step.expect_nothing_but({Collective::all_reduce, Collective::all_gather, Collective::reduce_scatter});
   }
 }

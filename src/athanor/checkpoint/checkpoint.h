@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "athanor/base/file.h"
+#include "athanor/checkpoint/tensor_source.h"
 #include "athanor/comm/group.h"
 #include "athanor/tensor/box.h"
 #include "athanor/tensor/tensor.h"
@@ -39,6 +40,8 @@ struct NamedTensor {
   std::function<void(int64_t first, int64_t count, float* values)> read = {};
 
   const Shape& shape() const { return read ? shape_elsewhere : tensor.shape(); }
+  const Shape& whole_shape() const { return offset.dims() == 0 ? shape() : whole; }
+  Box box() const { return offset.dims() == 0 ? whole_box(shape()) : Box{offset, shape()}; }
   void copy(int64_t first, int64_t count, float* values) const;
 };
 
@@ -68,22 +71,24 @@ struct TensorEntry {
   Dtype dtype;
 };
 
-class Checkpoint {
+class Checkpoint final : public TensorSource {
  public:
   static Checkpoint open(Env& env, const std::string& path);
-  ~Checkpoint();
+  ~Checkpoint() override;
   Checkpoint(Checkpoint&&) noexcept;
 
   const std::string& path() const;
   int64_t step() const;
   const std::string& state() const;                 // with sorted keys
   const std::vector<TensorEntry>& tensors() const;  // in the order of the manifest
-  bool has(const std::string& name) const;
+  std::string text() const override { return path(); }
+  bool has(const std::string& name) const override;
+  const Shape& shape_of(const std::string& name) const override { return at(name).shape; }
   const TensorEntry& at(const std::string& name) const;  // Error where there is none
   // Reads a tensor as f32, row-major. On an error (wrong checksum, wrong shape) `values` are unspecified.
   void read(const std::string& name, const Shape& expected, float* values) const;
   // Reads a box of a tensor as a dense array; only the slices that the box touches are read.
-  void read_box(const std::string& name, const Shape& expected, const Box& box, float* values) const;
+  void read_box(const std::string& name, const Shape& expected, const Box& box, float* values) const override;
   void read(const std::string& name, float* values) const;  // without a check of the shape (see at())
   bool has_file(const std::string& name) const;
   std::string file_text(const std::string& name) const;  // verified by checksum

@@ -3,14 +3,12 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
-#include <string_view>
 
 #include "athanor/base/check.h"
+#include "athanor/checkpoint/rank_lists.h"
 
 namespace athanor::checkpoint {
 namespace {
-
-constexpr const char* kSlicesCall = "checkpoint slices";
 
 // One slice of a rank's list.
 struct Held {
@@ -20,87 +18,30 @@ struct Held {
 };
 
 Held held(const NamedTensor& named) {
-  const Shape& extent = named.shape();
-  if (named.offset.dims() == 0) return {named.name, extent, whole_box(extent)};
-  return {named.name, named.whole, {named.offset, extent}};
+  return {named.name, named.whole_shape(), named.box()};
 }
-
-// A list serialized as numbers and names, for the all-gather.
-class Packer {
- public:
-  void number(int64_t value) { text_.append(reinterpret_cast<const char*>(&value), sizeof(value)); }
-  void shape(const Shape& shape) {
-    number(shape.dims());
-    for (int d = 0; d < shape.dims(); ++d) number(shape[d]);
-  }
-  void name(const std::string& name) {
-    number(static_cast<int64_t>(name.size()));
-    text_ += name;
-  }
-  const std::string& text() const { return text_; }
-
- private:
-  std::string text_;
-};
-
-class Unpacker {
- public:
-  explicit Unpacker(std::string_view text) : text_(text) {}
-  int64_t number() {
-    int64_t value = 0;
-    take(sizeof(value)).copy(reinterpret_cast<char*>(&value), sizeof(value));
-    return value;
-  }
-  Shape shape() {
-    Shape shape;
-    for (int64_t left = number(); left > 0; --left) shape.push_back(number());
-    return shape;
-  }
-  std::string name() { return std::string(take(static_cast<size_t>(number()))); }
-
- private:
-  std::string_view take(size_t count) {
-    check(count <= text_.size(), "checkpoint: a rank's list of tensors is cut off");
-    const std::string_view taken = text_.substr(0, count);
-    text_.remove_prefix(count);
-    return taken;
-  }
-  std::string_view text_;
-};
 
 std::string pack(const std::vector<NamedTensor>& tensors) {
   Packer packer;
-  packer.number(static_cast<int64_t>(tensors.size()));
   for (const NamedTensor& named : tensors) {
     const Held slice = held(named);
     packer.name(slice.name);
     packer.shape(slice.whole);
-    packer.shape(slice.box.offset);
-    packer.shape(slice.box.extent);
+    packer.box(slice.box);
   }
   return packer.text();
 }
 
 // The lists of all ranks.
 std::vector<std::vector<Held>> exchange(Group& group, const std::vector<NamedTensor>& tensors) {
-  const std::string mine = pack(tensors);
-  const auto ranks = static_cast<size_t>(group.size());
-  std::vector<int64_t> sizes(ranks);
-  const auto size = static_cast<int64_t>(mine.size());
-  group.all_gather(&size, sizes.data(), 1, Dtype::i64, kSlicesCall).wait();
-  const auto most = static_cast<size_t>(*std::max_element(sizes.begin(), sizes.end()));
-  std::string padded = mine, all(most * ranks, '\0');
-  padded.resize(most);
-  group.all_gather(padded.data(), all.data(), static_cast<int64_t>(most), Dtype::u8, kSlicesCall).wait();
-  std::vector<std::vector<Held>> lists(ranks);
-  for (size_t rank = 0; rank < ranks; ++rank) {
-    Unpacker unpacker(std::string_view(all).substr(rank * most, static_cast<size_t>(sizes[rank])));
-    for (int64_t left = unpacker.number(); left > 0; --left) {
+  std::vector<std::vector<Held>> lists;
+  for (const std::string& text : gather_texts(group, pack(tensors), "checkpoint slices")) {
+    std::vector<Held>& list = lists.emplace_back();
+    for (Unpacker unpacker(text); !unpacker.at_end();) {
       Held slice{.name = unpacker.name(), .whole = {}, .box = {}};
       slice.whole = unpacker.shape();
-      slice.box.offset = unpacker.shape();
-      slice.box.extent = unpacker.shape();
-      lists[rank].push_back(std::move(slice));
+      slice.box = unpacker.box();
+      list.push_back(std::move(slice));
     }
   }
   return lists;

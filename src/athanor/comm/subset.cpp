@@ -89,6 +89,7 @@ class SubsetWorld final : public World {
  public:
   SubsetWorld(World& whole, std::vector<int> ranks, const std::string& name)
       : whole_(whole),
+        name_(name),
         rank_(check_members(whole, ranks, name)),
         ranks_(std::move(ranks)),
         members_(std::make_shared<Members>(whole.make_group(ranks_, name))) {}
@@ -101,7 +102,7 @@ class SubsetWorld final : public World {
     check_members(*this, members, name);
     members_->look();
     for (int& member : members) member = ranks_[static_cast<size_t>(member)];
-    return std::make_unique<SubsetGroup>(members_, whole_.make_group(std::move(members), std::move(name)));
+    return std::make_unique<SubsetGroup>(members_, whole_.make_group(std::move(members), name_ + "/" + name));
   }
   void abort(const std::string& reason) override {
     members_->all().abort(reason);
@@ -110,6 +111,7 @@ class SubsetWorld final : public World {
 
  private:
   World& whole_;
+  const std::string name_;
   int rank_;
   std::vector<int> ranks_;
   std::shared_ptr<Members> members_;

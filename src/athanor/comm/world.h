@@ -29,10 +29,10 @@
 //
 //   auto workers = world.subset({0, 1, 2}, "workers");                 // rank 3 makes no call
 //   workers->all().barrier(...);                                       // one group, named "workers"
-//   workers->make_group({1, 2}, "pair");                               // ranks of the subset; names as above
+//   workers->make_group({1, 2}, "pair");                               // ranks of the subset; named "workers/pair"
 //
 // Ranks of a subset are numbered by their order; its groups are this world's, of the same transport, and their messages
-// name both numbers of a rank. abort() of a subset and any failure of its all() break the groups made of it and no
+// name both numbers of a rank. So groups of two subsets never have one name. abort() of a subset and any failure of its all() break the groups made of it and no
 // other: a group hears of it at a member's next call, at most 25 ms later.
 // Errors: make_group and subset throw Error for a list that is not ascending, is out of range or lacks the caller, and
 // for a second group of one name; Recoverable if the world is broken.

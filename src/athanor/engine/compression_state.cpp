@@ -56,25 +56,25 @@ void add_compression(std::vector<NamedTensor>& tensors, const std::vector<Exchan
   }
 }
 
-void load_compression(const Checkpoint& checkpoint, const std::vector<ExchangeState>& states,
+void load_compression(const TensorSource& source, const std::vector<ExchangeState>& states,
                       const std::string& own) {
   for (const ExchangeState& state : states) {
     Tensor values = state.values;
     fill_zero(values);
     if (state.kind == StateKind::factor) {
       const NamedTensor factor = factor_of(own, state);
-      if (checkpoint.has(factor.name) && checkpoint.at(factor.name).shape == factor.whole)
-        checkpoint.read_box(factor.name, factor.whole, {factor.offset, factor.tensor.shape()},
-                            values.data<float>());
+      if (source.has(factor.name) && source.shape_of(factor.name) == factor.whole)
+        source.read_box(factor.name, factor.whole, {factor.offset, factor.tensor.shape()},
+                        values.data<float>());
       continue;
     }
     // A residual of the sum belongs to no rank: there is one of it.
     const bool of_rank = state.kind == StateKind::residual;
     std::vector<float> sum;
-    for (int rank = of_rank ? state.rank : 0; checkpoint.has(tensor_name(own, state, rank));
+    for (int rank = of_rank ? state.rank : 0; source.has(tensor_name(own, state, rank));
          rank += state.ranks) {
       std::vector<float> found =
-          read_slices(checkpoint, own + state.prefix(rank), state.weight->param(), state.range);
+          read_slices(source, own + state.prefix(rank), state.weight->param(), state.range);
       if (sum.empty()) {
         sum = std::move(found);
       } else {

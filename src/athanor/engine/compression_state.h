@@ -24,7 +24,7 @@ namespace athanor::engine {
 CompressionOptions compression_of(const Config& config);
 void add_compression(std::vector<NamedTensor>& tensors, const std::vector<ExchangeState>& states,
                      const std::string& own = "");
-void load_compression(const Checkpoint& checkpoint, const std::vector<ExchangeState>& states,
+void load_compression(const TensorSource& source, const std::vector<ExchangeState>& states,
                       const std::string& own = "");
 
 }  // namespace athanor::engine

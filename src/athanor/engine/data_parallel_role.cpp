@@ -52,8 +52,8 @@ DataParallelRole::DataParallelRole(const Declared& declared, Env& env, HostMemor
   StepOptions step = declared.step;
   step.pass.activations = activations_.get();
   step.weights = outer_.get();
-  runner_ = std::make_unique<StepRunner>(model, *optimizer_, *parallel_, *pipeline_, *groups.losses, arena,
-                                         std::move(step));
+  runner_ = std::make_unique<StepRunner>(model, *optimizer_, *parallel_, *pipeline_, *groups.losses,
+                                         *groups.role, arena, std::move(step));
 }
 
 void DataParallelRole::make_optimizer_of(const Declared& declared, Env& env, HostMemory* host) {

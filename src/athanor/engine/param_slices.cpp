@@ -23,12 +23,12 @@ void add_slices(std::vector<NamedTensor>& tensors, const std::string& kind, cons
   }
 }
 
-std::vector<float> read_slices(const Checkpoint& checkpoint, const std::string& kind, const ParamSpec& param,
+std::vector<float> read_slices(const TensorSource& source, const std::string& kind, const ParamSpec& param,
                                const FlatRange& range) {
   std::vector<float> values(static_cast<size_t>(param.unpadded(range).count()));
   int64_t first = 0;
   for (const Box& box : param.boxes(range)) {
-    checkpoint.read_box(kind + "." + param.name(), param.whole_shape(), box, values.data() + first);
+    source.read_box(kind + "." + param.name(), param.whole_shape(), box, values.data() + first);
     first += box.extent.numel();
   }
   return values;

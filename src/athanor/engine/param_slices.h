@@ -25,7 +25,7 @@ struct KeptElements {
 // `range`: flat elements of the parameter's shape (padding included).
 void add_slices(std::vector<NamedTensor>& tensors, const std::string& kind, const ParamSpec& param,
                 const FlatRange& range, const KeptElements& kept);
-std::vector<float> read_slices(const Checkpoint& checkpoint, const std::string& kind, const ParamSpec& param,
+std::vector<float> read_slices(const TensorSource& source, const std::string& kind, const ParamSpec& param,
                                const FlatRange& range);
 
 }  // namespace athanor::engine

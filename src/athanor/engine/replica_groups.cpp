@@ -15,16 +15,16 @@ std::string replica_prefix(const OuterSync* outer) {
   return outer == nullptr ? "" : fmt::format("replica.{}.", outer->replica_group());
 }
 
-std::string replica_prefix(const Checkpoint& checkpoint, const OuterSync* outer, const ParamSpec& any) {
+std::string replica_prefix(const TensorSource& source, const OuterSync* outer, const ParamSpec& any) {
   int written = 0;
-  while (checkpoint.has(fmt::format("replica.{}.model.{}", written, any.name()))) ++written;
+  while (source.has(fmt::format("replica.{}.model.{}", written, any.name()))) ++written;
   if (written == 0) return "";
   if (outer == nullptr)
     throw ConfigError(
         fmt::format(
             "local_sgd.sync_interval: got 0 for '{}', expected k > 0: it holds the optimizer state of "
             "{} replica groups",
-            checkpoint.path(), written),
+            source.text(), written),
         "train.init_from takes its weights alone");
   return fmt::format("replica.{}.", outer->replica_group() % written);
 }
@@ -52,11 +52,11 @@ void add_outer(std::vector<NamedTensor>& tensors, const OuterSync& outer,
     if (param->is_state()) add_slices(tensors, "model", *param, param->range(), {param->master()});
 }
 
-void load_outer(const Checkpoint& checkpoint, OuterSync& outer) {
+void load_outer(const TensorSource& source, OuterSync& outer) {
   const auto read = [&](const std::string& kind, const ParamSpec& param, const FlatRange& range,
                         const Tensor& to) {
-    if (!checkpoint.has(kind + "." + param.name())) return false;
-    const std::vector<float> values = read_slices(checkpoint, kind, param, range);
+    if (!source.has(kind + "." + param.name())) return false;
+    const std::vector<float> values = read_slices(source, kind, param, range);
     std::copy(values.begin(), values.end(), to.data<float>());
     return true;
   };

@@ -21,11 +21,11 @@ namespace athanor::engine {
 std::string replica_prefix(const OuterSync* outer);
 // The prefix under which this rank reads its weights; "" if the checkpoint has no replica groups. ConfigError if it has
 // some and the run does not use local SGD. `any`: any parameter of the model.
-std::string replica_prefix(const Checkpoint& checkpoint, const OuterSync* outer, const ParamSpec& any);
+std::string replica_prefix(const TensorSource& source, const OuterSync* outer, const ParamSpec& any);
 
 // Outer weights, outer momentum and residuals, to and from a checkpoint.
 void add_outer(std::vector<NamedTensor>& tensors, const OuterSync& outer,
                const std::vector<std::unique_ptr<Param>>& params);
-void load_outer(const Checkpoint& checkpoint, OuterSync& outer);
+void load_outer(const TensorSource& source, OuterSync& outer);
 
 }  // namespace athanor::engine

@@ -175,20 +175,20 @@ std::vector<NamedTensor> Training::tensors() const {
   return tensors;
 }
 
-void Training::load(const Checkpoint& checkpoint) {
+void Training::load(const TensorSource& source) {
   role->settle();  // an all-gather of publish() still reads the parameters
-  const std::string own = replica_prefix(checkpoint, role->outer(), *model->params().front());
+  const std::string own = replica_prefix(source, role->outer(), *model->params().front());
   for (const auto& param : model->params())
     if (role->keeps(*param))
-      param->store_kept(read_slices(checkpoint, own + "model", *param, param->range()).data());
+      param->store_kept(read_slices(source, own + "model", *param, param->range()).data());
   for (const auto& state : role->optimizer_states()) {
     const std::vector<float> values =
-        read_slices(checkpoint, own + state.name, *state.param, state.param->range());
+        read_slices(source, own + state.name, *state.param, state.param->range());
     state.write(values.data(), static_cast<int64_t>(values.size()));
   }
-  if (OuterSync* outer = role->outer()) load_outer(checkpoint, *outer);
+  if (OuterSync* outer = role->outer()) load_outer(source, *outer);
   // Residuals have the scale of their replica group's gradient, so those of a run without replica groups do not fit.
-  load_compression(checkpoint, role->exchange_states(), own.empty() ? prefix() : own);
+  load_compression(source, role->exchange_states(), own.empty() ? prefix() : own);
 }
 
 TrainState first_state(const Config& config) {

@@ -55,7 +55,7 @@ struct Training {
   std::vector<NamedTensor> tensors() const;
   // Of the names of this rank's own tensors ("replica.1." with local SGD), else "".
   std::string prefix() const { return replica_prefix(role->outer()); }
-  void load(const Checkpoint& checkpoint);  // reads all of tensors()
+  void load(const TensorSource& source);  // reads all of tensors()
 
   const Dtype compute;
   const int64_t num_micro_batches;

@@ -1,15 +1,19 @@
 #include "athanor/engine/step.h"
 
 #include <cmath>
+#include <exception>
+
+#include "athanor/base/error.h"
 
 namespace athanor::engine {
 
-double StepRunner::reduce_losses(MicroBatchLosses& losses, StepResult& result) {
+// The sums of losses are complete on a rank only where every rank that sums them came this far; where those are not all
+// ranks that train (tp), a second call asks all. After it no rank can learn of a failure that another one does not know.
+double StepRunner::vote(MicroBatchLosses& losses, StepResult& result) {
   losses.stop() = options_.stop != nullptr && options_.stop->load() > 0 ? 1.0 : 0.0;
-  if (options_.groups.tensor != nullptr)
-    options_.groups.tensor->all_reduce(&losses.stop(), 1, Dtype::f64, "stop").wait();
   group_.all_reduce(losses.values.data(), static_cast<int64_t>(losses.values.size()), Dtype::f64, "losses")
       .wait();
+  if (everyone_.size() > group_.size()) everyone_.all_reduce(&losses.stop(), 1, Dtype::f64, "vote").wait();
   result.stop = losses.stop() > 0.0;
   const MicroBatchLosses::Means means = losses.means();
   result.loss = means.loss;
@@ -38,46 +42,51 @@ StepResult StepRunner::run(TrainState& state, const std::function<const Batch&()
   passes_.run(state, next_batch, losses, experts, result.seconds);
   const double start = options_.pass.clock();
   sum_shared_gradients();
-  const double summed_tokens = reduce_losses(losses, result);
   if (options_.groups.tensor != nullptr) experts.reduce(*options_.groups.tensor);
   experts.reduce(group_);
   result.experts = experts.summary();
+  const int64_t step = state.step + 1;
+  WeightSync* weights = options_.weights;
+  const bool meets = weights != nullptr && weights->due(step);  // in a step that is skipped, too
+  if (weights != nullptr) weights->begin();
+  const double norm_of_sums = gradient_norm(state.loss_scale.dynamic, step);
+  bool finite = std::isfinite(norm_of_sums);
+  if (weights != nullptr && state.loss_scale.dynamic) finite = weights->is_true_everywhere(finite);
+  const double summed_tokens = vote(losses, result);
   const double reduced = options_.pass.clock();
   result.seconds.comm = passes_.wait_seconds() + (reduced - start);
 
   const Span span(options_.pass.trace, "update", "step");
-  const int64_t step = state.step + 1;
+  TrainState next = state;
+  next.step = step;
+  next.tokens += result.tokens;
   result.loss_scale = state.loss_scale.scale;
   result.lr = options_.schedule.at(step);
-  const double norm_of_sums = gradient_norm(state.loss_scale.dynamic, step);
   const double to_mean = 1.0 / (summed_tokens * state.loss_scale.scale);
   result.grad_norm = norm_of_sums * to_mean;
-  const bool finite = std::isfinite(norm_of_sums);
-  result.applied = state.loss_scale.update(options_.weights != nullptr && state.loss_scale.dynamic
-                                               ? options_.weights->is_true_everywhere(finite)
-                                               : finite);
-  const bool meets =
-      options_.weights != nullptr && options_.weights->due(step);  // in a step that is skipped, too
-  if (options_.weights != nullptr) options_.weights->begin();
+  result.applied = next.loss_scale.update(finite);
   if (result.applied) {
     const double clip = options_.max_grad_norm > 0.0 && parallel_.sums_gradients() &&
                                 result.grad_norm > options_.max_grad_norm
                             ? options_.max_grad_norm / (result.grad_norm + 1e-6)
                             : 1.0;
+    ++next.updates;
     optimizer_.step([this](Param& param) -> const Tensor& { return parallel_.grad(param); },
-                    {.update = state.updates + 1,
+                    {.update = next.updates,
                      .lr = result.lr,
                      .grad_scale = to_mean * clip,
                      .grads_stay = parallel_.grads_stay()});
-    ++state.updates;
+    experts.balance();
   } else {
     parallel_.skip_step();
   }
-  if (meets) options_.weights->sync();
-  if (result.applied || meets) parallel_.publish();
-  if (result.applied) experts.balance();
-  state.step = step;
-  state.tokens += result.tokens;
+  if (meets) weights->sync();
+  state = next;
+  if (result.applied || meets) try {
+      parallel_.publish();
+    } catch (const Failure&) {
+      result.broken = std::current_exception();
+    }
   result.seconds.update = options_.pass.clock() - reduced;
   return result;
 }

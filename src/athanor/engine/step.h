@@ -1,20 +1,27 @@
 // One training step over the micro-batches of a global batch: forward, loss, backward, reduce, clip, update. Data
 // parallelism, ZeRO, tensor parallelism, pipeline and recompute are put together here and nowhere else.
 //
-//   StepRunner runner(model, optimizer, parallel, pipeline, group, arena, options);
+//   StepRunner runner(model, optimizer, parallel, pipeline, group, everyone, arena, options);
 //   StepResult result = runner.run(state, [&]() -> const Batch& { return loader.next(); });
 //
-// `group`: the ranks over which losses are summed (layout/layout.h). Gradients and losses are sums
-// over tokens, divided once by the step's token count, before clipping (law 5). Losses are summed per micro-batch and
-// channel, then over micro-batches in the fixed tree, so they have the same bits for any number of ranks.
+// `group`: the ranks over which losses are summed; `everyone`: all ranks that train (layout/groups.h). Gradients and
+// losses are sums over tokens, divided once by the step's token count, before clipping (law 5). Losses are summed per
+// micro-batch and channel, then over micro-batches in the fixed tree, so they have the same bits for any number of
+// ranks.
 //
-// The step commits at its end: weights, optimizer state and `state` change together or not at all. A skipped f16 step
-// changes the loss scale and the step count only. With local SGD an overflow in one replica group skips the update in
-// all, so the loss scale stays common; an outer step that is due still happens. Errors: without loss scaling, a
-// gradient that is not finite is a NotFinite naming step and parameter. Thread rule: one thread.
+// The step commits on all ranks or on none. Before the update the ranks vote: a call that is complete only where every
+// rank that trains came this far. A failure before it leaves weights, optimizer state and `state` as they were, on every
+// rank. After it nothing between ranks can stop the update, except the exchanges of 1-bit Adam and of outer steps (local
+// SGD). What fails while the new values are published fails after the commit: StepResult::broken has it, and the values
+// of this rank are those after the step.
+//
+// A skipped f16 step changes the loss scale and the step count only. With local SGD an overflow in one replica group
+// skips the update in all, so the loss scale stays common; an outer step that is due still happens. Errors: without loss
+// scaling, a gradient that is not finite is a NotFinite naming step and parameter. Thread rule: one thread.
 #pragma once
 
 #include <atomic>
+#include <exception>
 #include <functional>
 #include <optional>
 #include <utility>
@@ -55,16 +62,24 @@ struct StepResult {
   bool stop = false;                  // some rank was asked to stop
   std::optional<ExpertLoad> experts;  // of a model that has some
   StepParts seconds;                  // where the time went
+  std::exception_ptr broken = {};     // a failure after the commit: the group is broken, the step is done
+
+  // For callers that have noted the step: throws what is broken.
+  const StepResult& or_throw() const {
+    if (broken) std::rethrow_exception(broken);
+    return *this;
+  }
 };
 
 class StepRunner {
  public:
   StepRunner(const Model& model, Optimizer& optimizer, DataParallel& parallel, PipelineRunner& pipeline,
-             Group& group, Arena& arena, StepOptions options)
+             Group& group, Group& everyone, Arena& arena, StepOptions options)
       : model_(model),
         optimizer_(optimizer),
         parallel_(parallel),
         group_(group),
+        everyone_(everyone),
         options_(std::move(options)),
         passes_(model, parallel, pipeline, arena, options_.pass),
         stage_(model, options_.groups) {}
@@ -73,8 +88,8 @@ class StepRunner {
   StepResult run(TrainState& state, const std::function<const Batch&()>& next_batch);
 
  private:
-  // Returns the number of tokens that gradients are summed over.
-  double reduce_losses(MicroBatchLosses& losses, StepResult& result);
+  // Sums the losses. Returns the number of tokens that gradients are summed over, once every rank came this far.
+  double vote(MicroBatchLosses& losses, StepResult& result);
   void sum_shared_gradients();
   double gradient_norm(bool may_overflow, int64_t step) const;
 
@@ -82,6 +97,7 @@ class StepRunner {
   Optimizer& optimizer_;
   DataParallel& parallel_;
   Group& group_;
+  Group& everyone_;
   StepOptions options_;
   MicroBatchPasses passes_;
   StageGradients stage_;

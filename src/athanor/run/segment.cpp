@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <exception>
+#include <functional>
 #include <optional>
 
 #include "athanor/base/check.h"
@@ -216,9 +218,19 @@ Segment::End Segment::train() {
     const StepResult result =
         training_->role->step(run_.state, [&]() -> const Batch& { return loader->next(); });
     const double seconds = run_.io.clock() - start;
+    // The step is done. Whatever fails from here on, it stands in the metrics.
+    std::exception_ptr broken = result.broken;
+    const auto attempt = [&](const std::function<void()>& work) {
+      if (broken) return;
+      try {
+        work();
+      } catch (const Failure&) {
+        broken = std::current_exception();
+      }
+    };
     if (run_.state.step == first_step) {
       run_.report.first_step_seconds = process_age_seconds();
-      measure_peak();  // not before: the first step should not wait for it
+      attempt([&] { measure_peak(); });  // not before: the first step should not wait for it
     }
     StepMetrics metrics = step_metrics(result, run_.state, run_.data.channels,
                                        {.seconds = seconds,
@@ -238,9 +250,13 @@ Segment::End Segment::train() {
     const bool done = run_.state.step == run_.config.train.steps;
     const auto due = [&](int64_t every) { return every > 0 && run_.state.step % every == 0; };
     const bool evaluates = due(run_.config.train.eval_every) || done;
-    const bool evaluated = !evaluates || validate_now(run_.config.train.eval_tokens, &metrics);
-    if (evaluates && evaluated) measure_peak();
+    bool evaluated = !evaluates;
+    if (evaluates) attempt([&] {
+        evaluated = validate_now(run_.config.train.eval_tokens, &metrics);
+        if (evaluated) measure_peak();
+      });
     run_.recorder->step(metrics, run_.config.train.steps);
+    if (broken) std::rethrow_exception(broken);
     check_step(result, metrics);
     run_.keeper.confirm(run_.config.checkpoint.keep, *run_.recorder);
     if (const auto doubt = watch.after(run_.state.step, result.loss)) run_.recorder->warning(*doubt);

@@ -29,8 +29,16 @@
 
 namespace athanor::tensor {
 
-enum class Category : uint8_t { parameters, gradients, optimizer, activations, communication, workspace };
-constexpr int kNumCategories = 6;
+enum class Category : uint8_t {
+  parameters,
+  gradients,
+  optimizer,
+  snapshot,
+  activations,
+  communication,
+  workspace
+};
+constexpr int kNumCategories = 7;
 const char* name_of(Category category);
 
 struct MemoryUsage {

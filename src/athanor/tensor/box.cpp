@@ -61,6 +61,31 @@ bool overlap(const Box& a, const Box& b) {
   return a.extent.numel() > 0 && b.extent.numel() > 0;
 }
 
+std::optional<Box> shared_box(const Box& a, const Box& b) {
+  if (!overlap(a, b)) return std::nullopt;
+  Box shared;
+  for (int d = 0; d < a.extent.dims(); ++d) {
+    const int64_t first = std::max(a.offset[d], b.offset[d]);
+    shared.offset.push_back(first);
+    shared.extent.push_back(std::min(a.offset[d] + a.extent[d], b.offset[d] + b.extent[d]) - first);
+  }
+  return shared;
+}
+
+void copy_shared(const Shape& whole, const Box& from, const float* source, const Box& to, float* target) {
+  const auto shared = shared_box(from, to);
+  if (!shared) return;
+  const BoxRuns source_runs(whole, from), target_runs(whole, to), runs(whole, *shared);
+  runs.walk(0, shared->extent.numel(), [&](int64_t, int64_t in_whole, int64_t count) {
+    source_runs.clip(in_whole, count, [&](int64_t in_source, int64_t offset, int64_t length) {
+      target_runs.clip(in_whole + offset, length,
+                       [&](int64_t in_target, int64_t skipped, int64_t shared_length) {
+                         std::copy_n(source + in_source + skipped, shared_length, target + in_target);
+                       });
+    });
+  });
+}
+
 BoxRuns::BoxRuns(const Shape& whole, const Box& box) : whole_(whole), box_(box) {
   check(is_inside(box, whole), "box: got {} at {}, expected it inside of {}", box.extent, box.offset, whole);
   for (int d = whole.dims() - 1; d >= 0; --d) {

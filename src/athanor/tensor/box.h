@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "athanor/tensor/shape.h"
@@ -26,7 +27,8 @@ struct Box {
 
 Box whole_box(const Shape& shape);
 bool is_inside(const Box& box, const Shape& whole);
-bool overlap(const Box& a, const Box& b);  // do they have an element in common?
+bool overlap(const Box& a, const Box& b);                   // do they have an element in common?
+std::optional<Box> shared_box(const Box& a, const Box& b);  // the elements that they have in common
 
 // The elements [first, last) of a flattened tensor as boxes, in order: the end of a row, complete rows, the start of a
 // row.
@@ -71,5 +73,9 @@ class BoxRuns {
   int64_t column_ = 0;  // where in a row the box begins
   int64_t run_ = 1;     // elements of a row that are in the box
 };
+
+// Copies the elements that two boxes of a tensor of shape `whole` have in common; `source` holds the elements of `from`,
+// `target` those of `to`.
+void copy_shared(const Shape& whole, const Box& from, const float* source, const Box& to, float* target);
 
 }  // namespace athanor::tensor

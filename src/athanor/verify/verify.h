@@ -35,7 +35,20 @@ struct VerifyRun {
 // Fills `batch` with micro-batch `micro_batch` of step `step`. Called from the threads of all ranks.
 using ReadMicroBatch = std::function<void(int64_t step, int64_t micro_batch, Batch& batch)>;
 
-// Trains `steps` steps from the config's seed. Error if two ranks hold different bits of the same element.
+// A part of a training with one layout, up to and with `last_step`.
+struct VerifySegment {
+  Config config;
+  int ranks = 1;
+  int64_t last_step = 1;
+  // A failure of its group ends it, and the next one goes on from the step that all ranks have done.
+  bool may_break = false;
+};
+
+// Trains from the first config's seed, with one layout after the other: each segment starts from a snapshot of the one
+// before (checkpoint/snapshot.h), in the same process. Configs differ in their layouts only. Error if two ranks hold
+// different bits of the same element.
+VerifyRun run_layouts(std::vector<VerifySegment> segments, std::span<const Channel> channels);
+// With one layout, `steps` steps.
 VerifyRun run_layout(const Config& config, std::span<const Channel> channels, int64_t steps, int ranks = 1);
 // Replacements and additions, run on every rank: tests inject faults here.
 struct LayoutHooks {
@@ -48,6 +61,8 @@ struct LayoutHooks {
 };
 VerifyRun run_layout(const Config& config, int64_t num_channels, const ReadMicroBatch& read, int64_t steps,
                      int ranks = 1, const LayoutHooks& hooks = {});
+VerifyRun run_layouts(std::vector<VerifySegment> segments, int64_t num_channels, const ReadMicroBatch& read,
+                      const LayoutHooks& hooks = {});
 
 // The largest relative difference and its place; 0 and "" where there is none.
 struct Largest {
