@@ -19,6 +19,7 @@
 #include "athanor/base/human.h"
 #include "athanor/base/interrupted.h"
 #include "athanor/config/load.h"
+#include "athanor/config/validate.h"
 #include "athanor/data/batch.h"
 #include "athanor/data/dataset.h"
 #include "athanor/data/ledger.h"
@@ -177,6 +178,7 @@ struct LedgerCommand {
                      "train.init_from", "model."},
                     "dataset ledger");
     const Config config = load_config(env, file, sets, config_sources(env));
+    validate_data(config);
     const int64_t last = last_step > 0 ? last_step : config.train.steps;
     if (first_step < 1 || last < first_step)
       throw ConfigError(fmt::format("steps {} to {}: expected a range from 1 up", first_step, last));

@@ -144,6 +144,30 @@ TEST(Effects, WhatAnOverrideSwitchesOffIsToldAndNoMistake) {
   EXPECT_THROW(told("", {"optimizer.name=sgd", "optimizer.betas=[0.8, 0.9]"}), ConfigError);
 }
 
+// What the run sets has to act in a phase at least; what a phase sets, in that phase.
+TEST(Effects, OfPhases) {
+  const std::string phases =
+      "[[phase]]\nname = 'a'\nsteps = 9\nschedule.decay = 'wsd'\n[[phase]]\nname = 'b'\nsteps = 9\n"
+      "schedule.decay = 'linear'\n";
+  EXPECT_EQ(refusal({"schedule.wsd_decay_fraction=0.5"}, phases), "");
+  EXPECT_EQ(refusal({"phase.a.schedule.wsd_decay_fraction=0.5"}, phases), "");
+  EXPECT_NE(refusal({"schedule.wsd_decay_fraction=0.5", "phase.a.schedule.decay=cosine"}, phases)
+                .find("schedule.wsd_decay_fraction: got 0.5, which has no effect without schedule.decay"),
+            std::string::npos);
+  EXPECT_EQ(
+      refusal({"phase.b.schedule.wsd_decay_fraction=0.5"}, phases)
+          .rfind("phase 'b': --set phase.b.schedule.wsd_decay_fraction=0.5: schedule.wsd_decay_fraction: got",
+                 0),
+      0u);
+  EXPECT_NE(refusal({"phase.b.optimizer.momentum=0.5"}, phases).find("optimizer.momentum: got 0.5"),
+            std::string::npos);
+  const std::string text = phases + "schedule.min_lr_ratio = 0.25\n";
+  const auto lines =
+      check_effects(parse(text, {"phase.b.schedule.decay=constant"}), [&] { return parse(text); });
+  ASSERT_EQ(lines.size(), 1u);
+  EXPECT_EQ(lines[0].rfind("first.toml:9: schedule.min_lr_ratio = 0.25 has no effect", 0), 0u) << lines[0];
+}
+
 TEST(Effects, WhatIsNotThereYetIsRefused) {
   for (const char* key : {"launch.max_restarts", "launch.max_ranks", "checkpoint.flash_every_steps"}) {
     const std::string message = refusal({std::string(key) + "=3"});

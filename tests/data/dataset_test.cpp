@@ -150,6 +150,25 @@ TEST(LedgerTest, ProvesARun) {
   EXPECT_TRUE(csv.starts_with("step,slot,channel,epoch,sequence\n1,0,0,0,"));
 }
 
+// Of all samples of two runs, from before phases were there: whoever changes these breaks the resume of every run.
+TEST(LedgerTest, TheOrderOfARunWithoutPhasesIsPinned) {
+  EXPECT_EQ(check_ledger(Sampler({{"en", 0.7, 1000}, {"code", 0.3, 77}}, 1, 4), 1, 500).hash,
+            "eca6a0e0c3359e912e050dcfdcc68248");
+  EXPECT_EQ(check_ledger(Sampler({{"en", 0.5, 50}, {"a.b", 0.5, 7}}, 3, 12), 7, 90).hash,
+            "67c89fcf599635869628e62bbe3dbd95");
+}
+
+// A phase is a run of its own to the ledger: its epochs begin with its first step.
+TEST(LedgerTest, ProvesAPhase) {
+  const Sampler sampler({{"en", 0.7, 50}, {"code", 0.3, 7}}, 3, 12, {"long context", 31});
+  const LedgerReport report = check_ledger(sampler, 31, 90);
+  EXPECT_EQ(report.channels[0].whole_epochs, 10);
+  EXPECT_EQ(report.channels[1].whole_epochs, 30);
+  EXPECT_EQ(report.channels[1].first_epoch, 0);
+  EXPECT_NO_THROW(check_ledger(sampler, 47, 90));
+  EXPECT_THAT(failure_of([&] { check_ledger(sampler, 30, 90); }), HasSubstr("from 31 up"));
+}
+
 // The check must see each way in which a sampler could break the law.
 TEST(LedgerTest, SeesEveryViolation) {
   const auto verdict = [](bool from_start, const std::vector<Sample>& samples) {

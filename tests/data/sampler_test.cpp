@@ -143,6 +143,48 @@ TEST(SamplerTest, SeedNameAndEpochShuffleAnew) {
   EXPECT_EQ(orders.size(), 4u);
 }
 
+// Steps of a phase are those of the run; its order, its mixture and its epochs begin with its first one.
+TEST(SamplerTest, APhaseHasAnOrderAndEpochsOfItsOwn) {
+  const std::vector<Sampler::ChannelShape> channels = {{"en", 0.75, 48}, {"code", 0.25, 16}};
+  constexpr int64_t kFirst = 101;  // an epoch of either channel is four steps of 16
+  const auto order = [&](const Sampler& sampler) {
+    std::vector<Sample> samples;
+    for (int64_t i = 0; i < 8 * 16; ++i)
+      samples.push_back(sampler.sample(sampler.first_step() + i / 16, i % 16));
+    return samples;
+  };
+  std::vector<std::vector<Sample>> orders;
+  for (const char* name : {"warm-up", "long context", "a"}) {
+    orders.push_back(order(Sampler(channels, 1, 16, {name, kFirst})));
+    std::map<std::pair<int, int64_t>, std::set<int64_t>> seen;  // of a channel and epoch
+    for (const Sample& sample : orders.back())
+      EXPECT_TRUE(seen[std::pair(sample.channel, sample.epoch)].insert(sample.sequence).second) << name;
+    ASSERT_EQ(seen.size(), 4u) << name;
+    for (const auto& [of, sequences] : seen) {
+      EXPECT_LT(of.second, 2) << name;
+      EXPECT_EQ(sequences.size(), of.first == 0 ? 48u : 16u) << name;
+    }
+    EXPECT_EQ(orders.back(), order(Sampler(channels, 1, 16, {name, 1}))) << name;  // wherever it begins
+  }
+  orders.push_back(order(Sampler(channels, 1, 16)));
+  orders.push_back(order(Sampler(channels, 2, 16, {"a", 1})));
+  for (size_t i = 0; i < orders.size(); ++i)
+    for (size_t j = 0; j < i; ++j) EXPECT_NE(orders[i], orders[j]) << i << " " << j;
+}
+
+// A separator that a name may hold would give these two the same stream.
+TEST(SamplerTest, NamesOfPhaseAndChannelDoNotRunTogether) {
+  const auto order = [](const std::string& phase, const std::string& channel) {
+    const Sampler sampler({{channel, 1, 64}}, 1, 64, {phase, 1});
+    std::vector<int64_t> sequences;
+    for (int64_t slot = 0; slot < 64; ++slot) sequences.push_back(sampler.sample(1, slot).sequence);
+    return sequences;
+  };
+  const std::set<std::vector<int64_t>> orders = {order("a.b", "c"), order("a", "b.c"), order("", "a.b.c"),
+                                                 order("a b", "c"), order("a", "b c")};
+  EXPECT_EQ(orders.size(), 5u);
+}
+
 // First sequence of the epoch, over many seeds: every one of the eight comes about equally often.
 TEST(SamplerTest, ShufflesAreUniform) {
   std::map<int64_t, int> first;
@@ -158,6 +200,9 @@ TEST(SamplerTest, MisuseIsRefused) {
   EXPECT_THROW(sampler.sample(0, 0), Error);
   EXPECT_THROW(sampler.sample(1, 4), Error);
   EXPECT_THROW(sampler.sample(1, -1), Error);
+  EXPECT_THROW(Sampler({{"en", 1, 5}}, 1, 4, {"a", 7}).sample(6, 0), Error);
+  EXPECT_THROW(Sampler({{"en", 1, 5}}, 1, 4, {"a", 0}), Error);
+  EXPECT_THROW(Sampler({{"en", 1, 5}}, 1, 4, {"a/b", 1}), Error);
   EXPECT_THROW(sampler.sample(std::numeric_limits<int64_t>::max(), 0), Error);
 }
 

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "athanor/base/error.h"
+#include "athanor/config/load.h"
+#include "athanor/config/phases.h"
 #include "athanor/optim/loss_scale.h"
 
 namespace athanor::tests::schedule_test {
@@ -49,6 +51,67 @@ TEST(LrSchedule, WarmupMayExceedTheSteps) {
   LrSchedule schedule = make("cosine");
   schedule.warmup_steps = 200;
   EXPECT_DOUBLE_EQ(schedule.at(100), 0.5);
+}
+
+// A schedule that begins with step 301 has there the rates that one from step 1 has 300 steps earlier.
+TEST(LrSchedule, BeginsWhereItsPhaseBegins) {
+  for (const char* decay : {"cosine", "linear", "constant", "wsd"}) {
+    LrSchedule late = make(decay);
+    late.first_step = 301;
+    for (int64_t step = 1; step <= 120; ++step) EXPECT_EQ(late.at(300 + step), make(decay).at(step)) << decay;
+    EXPECT_THROW(late.at(300), Error);
+  }
+  EXPECT_THROW(make("cosine").at(0), Error);
+}
+
+LrSchedule schedule_of(const Config& config) {
+  const ScheduleConfig& s = config.schedule;
+  return {.decay = s.decay,
+          .lr = config.optimizer.lr,
+          .steps = s.steps,
+          .warmup_steps = s.warmup_steps,
+          .min_lr_ratio = s.min_lr_ratio,
+          .decay_fraction = s.wsd_decay_fraction,
+          .first_step = s.first_step};
+}
+
+// The learning rate of every step of a run, each from the settings of its phase.
+std::vector<double> rates_of(const std::string& toml) {
+  std::vector<double> rates;
+  for (const PhaseConfig& phase : phases_of(parse_config(toml, "phases.toml")))
+    for (int64_t step = phase.first_step; step <= phase.last_step; ++step)
+      rates.push_back(schedule_of(phase.config).at(step));
+  return rates;
+}
+
+void expect_rates(const std::string& toml, const std::vector<double>& expected) {
+  const std::vector<double> rates = rates_of(toml);
+  ASSERT_EQ(rates.size(), expected.size());
+  for (size_t i = 0; i < rates.size(); ++i) EXPECT_NEAR(rates[i], expected[i], 1e-12) << "step " << i + 1;
+}
+
+// Warm-up, stable, long context, anneal. The second and the third phase name no schedule, so the first one's goes on.
+TEST(LrSchedule, FollowsThePhasesOfARun) {
+  expect_rates(
+      "[optimizer]\nlr = 0.8\n[schedule]\ndecay = 'constant'\nwarmup_steps = 4\n"
+      "[[phase]]\nname = 'warm-up'\nsteps = 4\n"
+      "[[phase]]\nname = 'stable'\nsteps = 5\n"
+      "[[phase]]\nname = 'long context'\nsteps = 3\ndata.seq_len = 128\n"
+      "[[phase]]\nname = 'anneal'\nsteps = 4\nschedule.decay = 'linear'\nschedule.warmup_steps = 0\n"
+      "schedule.min_lr_ratio = 0.0",
+      {0.2, 0.4, 0.6, 0.8, 0.8, 0.8, 0.8, 0.8, 0.8, 0.8, 0.8, 0.8, 0.6, 0.4, 0.2, 0.0});
+}
+
+// One decay over three phases has no jump where a phase begins that names no schedule; optimizer.lr alone names one.
+TEST(LrSchedule, JumpsOnlyWhereAPhaseNamesOne) {
+  expect_rates(
+      "[optimizer]\nlr = 1.0\n[schedule]\ndecay = 'linear'\nwarmup_steps = 2\nmin_lr_ratio = 0.0\n"
+      "[[phase]]\nname = 'a'\nsteps = 4\n"
+      "[[phase]]\nname = 'b'\nsteps = 1\noptimizer.weight_decay = 0.0\n"
+      "[[phase]]\nname = 'c'\nsteps = 5\n"
+      "[[phase]]\nname = 'd'\nsteps = 3\noptimizer.lr = 4.0\n"
+      "[[phase]]\nname = 'e'\nsteps = 3\n",
+      {0.5, 1.0, 0.875, 0.75, 0.625, 0.5, 0.375, 0.25, 0.125, 0.0, 2.0, 4.0, 3.0, 2.0, 1.0, 0.0});
 }
 
 TEST(LrSchedule, UnknownDecayIsAnError) {

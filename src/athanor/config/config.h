@@ -5,7 +5,7 @@
 // A table of TOML is a struct, a key is a member of the same name:
 //   [model] model_config.h · [data] data_config.h · [train], [optimizer], [schedule], [precision] train_config.h ·
 //   [parallel], [local_sgd], [compression], [parameter_server] parallel_config.h ·
-//   [offload], [checkpoint], [launch] run_config.h
+//   [offload], [checkpoint], [launch] run_config.h · [[phase]] phase_config.h
 // Every key has a default that makes sense. An unknown key, a wrong type or an illegal value is a ConfigError naming
 // the key, got, expected and the nearest known name. fields.h lists all keys; docs/settings.md is made from it.
 // Thread rule: plain data.
@@ -19,6 +19,7 @@
 #include "athanor/config/data_config.h"
 #include "athanor/config/model_config.h"
 #include "athanor/config/parallel_config.h"
+#include "athanor/config/phase_config.h"
 #include "athanor/config/run_config.h"
 #include "athanor/config/train_config.h"
 
@@ -55,6 +56,8 @@ struct Config {
   OffloadConfig offload = {};
   CheckpointConfig checkpoint = {};
   LaunchConfig launch = {};
+  std::vector<Phase> phases =
+      {};                   // none: the run is one phase; phases_of() (phases.h) gives each one's settings
   std::string folder = {};  // of the config file; load_config has already made relative data paths start here
   std::map<std::string, Origin, std::less<>> origins = {};  // "train.steps" -> where it was set
   std::vector<std::string> warnings =

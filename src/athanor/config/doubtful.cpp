@@ -10,12 +10,15 @@ std::vector<std::string> doubtful_settings(const Config& config) {
   const TrainConfig& t = config.train;
   const ScheduleConfig& s = config.schedule;
   std::vector<std::string> lines;
-  if (s.warmup_steps >= t.steps && t.steps > 1)
-    lines.push_back(fmt::format(
-        "schedule.warmup_steps = {} is not below train.steps = {}: the learning rate only rises, to {:.3g} "
-        "of optimizer.lr = {:g}",
-        s.warmup_steps, t.steps, static_cast<double>(t.steps) / static_cast<double>(s.warmup_steps),
-        config.optimizer.lr));
+  const int64_t steps = s.steps > 0 ? s.steps : t.steps;
+  if (s.warmup_steps >= steps && steps > 1)
+    lines.push_back(
+        fmt::format("schedule.warmup_steps = {} is not below {}: the learning rate only rises, to {:.3g} "
+                    "of optimizer.lr = {:g}",
+                    s.warmup_steps,
+                    steps == t.steps ? fmt::format("train.steps = {}", steps)
+                                     : fmt::format("the {} steps of the schedule", steps),
+                    static_cast<double>(steps) / static_cast<double>(s.warmup_steps), config.optimizer.lr));
   if (config.optimizer.name == "adamw" && config.optimizer.lr >= 0.1)
     lines.push_back(
         fmt::format("optimizer.lr = {:g} is far above what adamw trains with: 1e-4 to 1e-2 is usual",

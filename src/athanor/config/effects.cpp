@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "athanor/config/fields.h"
+#include "athanor/config/phases.h"
 #include "athanor/config/presets.h"
 #include "athanor/config/print.h"
 #include "athanor/config/refuse.h"
@@ -162,6 +163,12 @@ bool is_set(const Config& config, const Config& base, const char* key) {
          setting_text(config, key) != setting_text(base, key);
 }
 
+// What the run sets acts where it acts in any phase.
+bool acts_in_any(const Effect& effect, const std::vector<PhaseConfig>& phases) {
+  return std::any_of(phases.begin(), phases.end(),
+                     [&](const PhaseConfig& phase) { return effect.acts(phase.config); });
+}
+
 }  // namespace
 
 bool has_validation(const Config& config) {
@@ -175,24 +182,43 @@ bool is_absent(std::string_view key) {
 }
 
 std::vector<std::string> check_effects(const Config& config, const std::function<Config()>& file_alone) {
-  std::vector<std::string> switched_off;
   const Config base = unset(config);
   for (const Absent& absent : kAbsent)
     if (is_set(config, base, absent.key))
       refuse(config, absent.key, "the same command resumes a run that has ended, on any number of ranks",
              "got {}, expected {}: {} not there yet", setting_text(config, absent.key),
              setting_text(base, absent.key), absent.what);
-  std::optional<Config> file;
-  for (const Effect& effect : kEffects) {
-    if (!is_set(config, base, effect.key) || effect.acts(config)) continue;
-    const Origin& origin = config.origins.find(effect.key)->second;
-    if (!file && file_alone && origin.kind == Origin::Kind::file) file = file_alone();
-    if (!file || origin.kind != Origin::Kind::file || !effect.acts(*file))
-      refuse(config, effect.key, fmt::format("leave {} out, or set {}", effect.key, effect.without),
-             "got {}, which has no effect without {}", setting_text(config, effect.key), effect.without);
+  const std::vector<PhaseConfig> phases = phases_of(config);
+  std::optional<std::vector<PhaseConfig>> of_file;
+  const auto file_phases = [&]() -> const std::vector<PhaseConfig>& {
+    if (!of_file) of_file = file_alone ? phases_of(file_alone()) : std::vector<PhaseConfig>{};
+    return *of_file;
+  };
+  std::vector<std::string> switched_off;
+  // `whose` has the setting; `acted`: it does by the file alone.
+  const auto refuse_or_tell = [&](const Effect& effect, const Config& whose,
+                                  const std::function<bool()>& acted) {
+    const Origin& origin = whose.origins.find(effect.key)->second;
+    if (origin.kind != Origin::Kind::file || !acted())
+      refuse(whose, effect.key, fmt::format("leave {} out, or set {}", effect.key, effect.without),
+             "got {}, which has no effect without {}", setting_text(whose, effect.key), effect.without);
     switched_off.push_back(fmt::format("{}: {} = {} has no effect without {}, which --set switched off",
-                                       origin.text, effect.key, setting_text(config, effect.key),
+                                       origin.text, effect.key, setting_text(whose, effect.key),
                                        effect.without));
+  };
+  for (const Effect& effect : kEffects) {
+    if (is_set(config, base, effect.key) && !acts_in_any(effect, phases))
+      refuse_or_tell(effect, config, [&] { return acts_in_any(effect, file_phases()); });
+    for (size_t i = 0; i < config.phases.size(); ++i) {
+      const Config& of_phase = phases[i].config;
+      if (!config.phases[i].settings.contains(effect.key) || !is_set(of_phase, base, effect.key) ||
+          effect.acts(of_phase))
+        continue;
+      with_phase_named(config, i, [&] {
+        refuse_or_tell(effect, of_phase,
+                       [&] { return i < file_phases().size() && effect.acts(file_phases()[i].config); });
+      });
+    }
   }
   return switched_off;
 }

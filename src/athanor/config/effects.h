@@ -5,6 +5,7 @@
 // A setting is refused where the user set it (a file, an override), to another value than the program's or the preset's
 // own, and nothing in this config reads it. The list is a table: one line per setting, with what would make it act.
 // A line of the file that an override alone has switched off (--set optimizer.name=sgd beside betas) is warned of.
+// A setting of the run has to act in one of its phases at least, one of a phase in that phase.
 // What depends on the number of ranks (parallel.zero_stage on one rank) acts: one config serves any number of them.
 //
 // Errors: ConfigError as "t.toml:9: optimizer.momentum: got 0.5, which has no effect without optimizer.name = "sgd"".

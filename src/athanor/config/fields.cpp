@@ -3,15 +3,16 @@
 #include <fmt/core.h>
 
 #include <cmath>
+#include <type_traits>
 
 #include "athanor/config/field_lists.h"
 
 namespace athanor::config {
 namespace {
 
-template <auto Member>
-Slot of(ChannelConfig& channel) {
-  return &(channel.*Member);
+template <auto Member, typename Owner>
+Slot of(Owner& owner) {
+  return &(owner.*Member);
 }
 
 }  // namespace
@@ -57,6 +58,32 @@ const std::vector<Field<ChannelConfig>>& channel_fields() {
        "Give it where a corpus has a validation split of its own.", of<&ChannelConfig::valid_path>, path()},
   };
   return fields;
+}
+
+const std::vector<Field<Phase>>& phase_fields() {
+  static const std::vector<Field<Phase>> fields = {
+      {"phase",
+       "name",
+       "name of the phase, unlike those of the others",
+       "It is part of the key of the phase's sample order: another name is another order.",
+       of<&Phase::name>,
+       {.required = true}},
+      {"phase",
+       "steps",
+       "optimizer steps of the phase",
+       "Those of all phases add up to train.steps, which may be left out.",
+       of<&Phase::steps>,
+       {.range = {1, kMany}, .required = true}},
+  };
+  return fields;
+}
+
+void assign(const Slot& to, const SettingValue& value) {
+  std::visit([&](auto* target) { *target = std::get<std::remove_pointer_t<decltype(target)>>(value); }, to);
+}
+
+SettingValue value_of(const Slot& slot) {
+  return std::visit([](const auto* value) { return SettingValue(*value); }, slot);
 }
 
 bool Range::contains(long double value) const {

@@ -56,8 +56,13 @@ struct Field {
 
 const std::vector<Field<Config>>& config_fields();
 const std::vector<Field<ChannelConfig>>& channel_fields();
+const std::vector<Field<Phase>>& phase_fields();  // of [[phase]] itself; its other keys are those of tables
 const std::vector<Field<Config>>&
 shape_fields();  // of [model], without preset and config, which name a model
+
+// Both with the same type.
+void assign(const Slot& to, const SettingValue& value);
+SettingValue value_of(const Slot& slot);
 
 const Field<Config>* find_field(std::string_view section, std::string_view name);  // null: unknown
 std::vector<std::string> section_names();

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
+#include <set>
 
 #include <toml++/toml.h>
 
@@ -14,10 +15,12 @@
 #include "athanor/config/doubtful.h"
 #include "athanor/config/effects.h"
 #include "athanor/config/not_toml.h"
+#include "athanor/config/phases.h"
 #include "athanor/config/presets.h"
 #include "athanor/config/reader.h"
 #include "athanor/config/refuse.h"
 #include "athanor/config/validate.h"
+#include "athanor/config/validate_parts.h"
 
 namespace athanor::config {
 namespace {
@@ -89,15 +92,59 @@ void anchor_paths(Config& config) {
   if (config.parallel.schedule.ends_with(".csv")) anchor(config.parallel.schedule);
 }
 
-void read_schedule(Env& env, Config& config) {
-  ParallelConfig& p = config.parallel;
-  if (!p.schedule.ends_with(".csv")) return;
+// A phase's keys are anchored where the run's are.
+void anchor_phases(Config& config) {
+  for (Phase& phase : config.phases) {
+    Config part;
+    part.folder = config.folder;
+    for (const auto& field : config_fields())
+      if (const auto setting = phase.settings.find(field.key()); setting != phase.settings.end())
+        assign(field.slot(part), setting->second);
+    anchor_paths(part);
+    for (const auto& field : config_fields())
+      if (const auto setting = phase.settings.find(field.key()); setting != phase.settings.end())
+        setting->second = value_of(field.slot(part));
+  }
+}
+
+void read_schedule(Env& env, const std::string& schedule, std::string& csv) {
+  if (!schedule.ends_with(".csv")) return;
   try {
-    p.schedule_csv = env.read_text(p.schedule, kMaxFileBytes);
+    csv = env.read_text(schedule, kMaxFileBytes);
   } catch (const Failure& error) {
     throw ConfigError(fmt::format("parallel.schedule: {}", error.what()),
                       "athanor schedule NAME --csv FILE writes one");
   }
+}
+
+void read_schedules(Env& env, Config& config) {
+  read_schedule(env, config.parallel.schedule, config.parallel.schedule_csv);
+  for (size_t i = 0; i < config.phases.size(); ++i) {
+    Phase& phase = config.phases[i];
+    const auto setting = phase.settings.find("parallel.schedule");
+    if (setting == phase.settings.end()) continue;
+    with_phase_named(config, i,
+                     [&] { read_schedule(env, std::get<std::string>(setting->second), phase.schedule_csv); });
+  }
+}
+
+// Without train.steps the run is as long as its phases.
+void resolve_steps(Config& config) {
+  const std::string key = "train.steps";
+  if (config.phases.empty() || config.origins.contains(key)) return;
+  config.train.steps = steps_of_phases(config);
+  config.origins[key] = {Origin::Kind::derived, "derived: the steps of the phases"};
+}
+
+// Warnings of a phase name it; what holds for several is said once.
+std::vector<std::string> doubts(const Config& config) {
+  std::vector<std::string> lines;
+  std::set<std::string> said;
+  for (const PhaseConfig& phase : phases_of(config))
+    for (const std::string& line : doubtful_settings(phase.config))
+      if (said.insert(line).second)
+        lines.push_back(phase.name.empty() ? line : fmt::format("phase '{}': {}", phase.name, line));
+  return lines;
 }
 
 InitSource read_model_config(const Config& config, const ConfigSources& sources) {
@@ -120,7 +167,12 @@ void resolve_first_eval(Config& config) {
 // Where every channel has text of its own to hold out, nothing is left for a fraction to say.
 void resolve_valid_fraction(Config& config) {
   const std::string key = "data.valid_fraction";
-  const auto& channels = config.data.channels;
+  std::vector<ChannelConfig> channels = config.data.channels;
+  for (const Phase& phase : config.phases)
+    if (const auto of_phase = phase.settings.find("data.channels"); of_phase != phase.settings.end()) {
+      const auto& more = std::get<std::vector<ChannelConfig>>(of_phase->second);
+      channels.insert(channels.end(), more.begin(), more.end());
+    }
   const bool all =
       !channels.empty() && std::all_of(channels.begin(), channels.end(),
                                        [](const auto& channel) { return !channel.valid_path.empty(); });
@@ -177,8 +229,10 @@ Config parse_config(std::string_view text, const std::string& name, const std::s
                       not_toml_hint(text, error.description(), error.source().begin.line));
   }
   for (const auto& override_text : overrides) apply_override(override_text, config);
+  resolve_steps(config);
   validate_limits(config);
   anchor_paths(config);
+  anchor_phases(config);
   if (sources.model_config && !config.model.config.empty())
     take_model_config(config, read_model_config(config, sources));
   if (sources.init_from && !config.train.init_from.empty()) take_source(config, sources.init_from(config));
@@ -206,8 +260,8 @@ Config load_config(Env& env, const std::string& path, std::span<const std::strin
   Config config = parse_config(text, path, parent_folder(path), overrides, sources);
   const auto file_alone = [&] { return parse_config(text, path, parent_folder(path), {}, sources); };
   for (std::string& line : check_effects(config, file_alone)) config.warnings.push_back(std::move(line));
-  read_schedule(env, config);
-  for (std::string& line : doubtful_settings(config)) config.warnings.push_back(std::move(line));
+  read_schedules(env, config);
+  for (std::string& line : doubts(config)) config.warnings.push_back(std::move(line));
   return config;
 }
 

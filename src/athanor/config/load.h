@@ -4,7 +4,8 @@
 //   const Config config = load_config(system_env(), "first.toml", sets);
 //
 // An override is `section.key=value`: the value is TOML, a bare word is a string; arrays and inline tables
-// are allowed, as is `data.channels.en.weight=0.5`. Overrides are applied after the file, in their order.
+// are allowed, as is `data.channels.en.weight=0.5`; of a phase `phase.NAME.data.seq_len=1024`, or its number counted from 0
+// in place of the name. Overrides are applied after the file, in their order.
 //
 // The result is validated (validate.h), its model filled from the preset or the family (presets.h), and its
 // relative data paths start at the folder of the file. What the file leaves out has the default of config.h.

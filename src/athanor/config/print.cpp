@@ -9,6 +9,7 @@
 #include "athanor/base/columns.h"
 #include "athanor/base/human.h"
 #include "athanor/config/fields.h"
+#include "athanor/config/phases.h"
 #include "athanor/config/presets.h"
 
 namespace athanor::config {
@@ -102,19 +103,82 @@ std::string origin_of(const Config& config, const std::string& key) {
 }
 
 struct Line {
-  std::string section, name, value, note, origin;
+  std::string table;  // "[model]" above the first line of a table, else nothing
+  std::string name, value, note, origin;
 };
+
+template <typename Owner>
+std::string note_of(const Field<Owner>& field) {
+  const auto& choices = field.traits.choices;
+  return choices.empty() ? field.note : fmt::format("{}", fmt::join(choices, ", "));
+}
+
+// A key of a phase and its value as TOML.
+using Setting = std::pair<std::string, std::string>;
+
+std::vector<Setting> settings_of(const Phase& phase) {
+  std::vector<Setting> settings = {{"name", toml_string(phase.name)},
+                                   {"steps", fmt::format("{}", phase.steps)}};
+  Config values;
+  for (const auto& field : config_fields()) {
+    const auto setting = phase.settings.find(field.key());
+    if (setting == phase.settings.end()) continue;
+    assign(field.slot(values), setting->second);
+    settings.emplace_back(field.key(), std::visit(AsToml{field.traits}, field.slot(values)));
+  }
+  return settings;
+}
+
+std::string toml_phases(const std::vector<Phase>& phases) {
+  std::vector<std::string> tables;
+  for (const Phase& phase : phases) {
+    std::vector<std::string> keys;
+    for (const auto& [key, value] : settings_of(phase)) keys.push_back(key + " = " + value);
+    tables.push_back(fmt::format("{{{}}}", fmt::join(keys, ", ")));
+  }
+  return fmt::format("[{}]", fmt::join(tables, ", "));
+}
+
+std::string phase_note(const PhaseConfig& phase, const std::string& key) {
+  const ScheduleConfig& schedule = phase.config.schedule;
+  if (key == "name") return phase_fields().front().note;
+  if (key == "steps")
+    return fmt::format("optimizer steps: {} to {} of the run, with the learning-rate schedule of {} to {}",
+                       phase.first_step, phase.last_step, schedule.first_step,
+                       schedule.first_step + schedule.steps - 1);
+  const size_t dot = key.find('.');
+  return note_of(*find_field(key.substr(0, dot), key.substr(dot + 1)));
+}
 
 std::vector<Line> lines_of(const Config& config) {
   Config copy = config;  // slots are pointers to mutable members
   std::vector<Line> lines;
+  std::string section;
   for (const auto& field : config_fields()) {
-    const auto& choices = field.traits.choices;
-    lines.push_back({field.section, field.name, std::visit(AsToml{field.traits}, field.slot(copy)),
-                     choices.empty() ? field.note : fmt::format("{}", fmt::join(choices, ", ")),
+    lines.push_back({section == field.section ? "" : fmt::format("[{}]", field.section), field.name,
+                     std::visit(AsToml{field.traits}, field.slot(copy)), note_of(field),
                      origin_of(config, field.key())});
+    section = field.section;
   }
+  if (config.phases.empty()) return lines;
+  const std::vector<PhaseConfig> phases = phases_of(config);
+  for (size_t i = 0; i < phases.size(); ++i)
+    for (const auto& [key, value] : settings_of(config.phases[i]))
+      lines.push_back({key == "name" ? "[[phase]]" : "", key, value, phase_note(phases[i], key),
+                       origin_of(config, phase_origin(i, key))});
   return lines;
+}
+
+nlohmann::ordered_json json_of(const Phase& phase) {
+  nlohmann::ordered_json json = {{"name", phase.name}, {"steps", phase.steps}};
+  Config values;
+  for (const auto& field : config_fields()) {
+    const auto setting = phase.settings.find(field.key());
+    if (setting == phase.settings.end()) continue;
+    assign(field.slot(values), setting->second);
+    json[field.section][field.name] = std::visit(AsJson{field.traits}, field.slot(values));
+  }
+  return json;
 }
 
 std::string headline(const Config& config) {
@@ -151,10 +215,9 @@ std::string print_config(const Config& config, size_t columns) {
     room = columns > taken + kLeastNote ? columns - taken : kLeastNote;
     note_width = std::min(note_width, room);
   }
-  std::string out = headline(config), section;
+  std::string out = headline(config);
   for (const auto& line : lines) {
-    if (line.section != section) out += fmt::format("\n[{}]\n", line.section);
-    section = line.section;
+    if (!line.table.empty()) out += fmt::format("\n{}\n", line.table);
     const size_t last_line = line.value.rfind('\n');
     const std::string head = last_line == std::string::npos ? "" : line.value.substr(0, last_line + 1);
     const std::string tail = last_line == std::string::npos ? line.value : line.value.substr(last_line + 1);
@@ -179,6 +242,7 @@ std::string print_config(const Config& config, size_t columns) {
 }
 
 std::string setting_text(const Config& config, std::string_view key) {
+  if (key == "phase") return toml_phases(config.phases);
   Config copy = config;
   for (const auto& field : config_fields())
     if (field.key() == key) return std::visit(AsToml{field.traits}, field.slot(copy));
@@ -190,6 +254,8 @@ std::string config_to_json(const Config& config) {
   nlohmann::ordered_json json;
   for (const auto& field : config_fields())
     json[field.section][field.name] = std::visit(AsJson{field.traits}, field.slot(copy));
+  json["phase"] = nlohmann::ordered_json::array();
+  for (const Phase& phase : config.phases) json["phase"].push_back(json_of(phase));
   json["origins"] = nlohmann::ordered_json::object();
   for (const auto& [key, origin] : config.origins) json["origins"][key] = printable(origin.text);
   if (config.model.vocab_size > 0 && config.model.num_hidden_layers > 0)
@@ -206,6 +272,7 @@ std::vector<std::string> different_keys(const Config& a, const Config& b) {
         std::visit([&](auto* value) { return *value == **std::get_if<decltype(value)>(&y); }, x);
     if (!same) keys.push_back(field.key());
   }
+  if (toml_phases(a.phases) != toml_phases(b.phases)) keys.emplace_back("phase");
   return keys;
 }
 

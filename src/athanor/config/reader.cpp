@@ -28,11 +28,11 @@ std::string describe(const toml::node& node) {
   return "a date or time";
 }
 
+}  // namespace
+
 std::string nearest_clause(const std::string& nearest) {
   return nearest.empty() ? "" : fmt::format(", did you mean '{}'?", nearest);
 }
-
-}  // namespace
 
 std::string ConfigReader::where(const toml::node& node) const {
   return kind_ == Origin::Kind::file ? fmt::format("{}:{}", source_, node.source().begin.line) : source_;
@@ -43,16 +43,19 @@ void ConfigReader::read(const toml::table& root) {
 }
 
 void ConfigReader::read_path(std::string_view path, const toml::node& value) {
-  constexpr std::string_view kChannel = "data.channels.";
+  constexpr std::string_view kChannel = "data.channels.", kPhase = "phase.";
   const size_t dot = path.find('.');
   if (path.empty()) throw ConfigError(fmt::format("{}: got no key, expected section.key=value", source_));
-  if (path.starts_with(kChannel)) return read_channel_path(path.substr(kChannel.size()), value);
+  if (path.starts_with(kChannel))
+    return read_channel_path(path.substr(kChannel.size()), value, config_.data.channels, "data.channels");
+  if (path.starts_with(kPhase)) return read_phase_path(path.substr(kPhase.size()), value);
   if (dot == std::string_view::npos) return read_section(path, value);
   if (key_names(path.substr(0, dot)).empty()) unknown_section(path.substr(0, dot), value);
   read_key(path.substr(0, dot), path.substr(dot + 1), value);
 }
 
 void ConfigReader::read_section(std::string_view section, const toml::node& node) {
+  if (section == "phase") return read_phases(node);
   if (key_names(section).empty()) unknown_section(section, node);
   const toml::table* table = node.as_table();
   if (table == nullptr) wrong_type(node, std::string(section), fmt::format("a section [{}]", section));
@@ -128,6 +131,9 @@ void ConfigReader::read_value(const Field<Owner>& field, Owner& owner, const std
   }
 }
 
+template void ConfigReader::read_value(const Field<Config>&, Config&, const std::string&, const toml::node&);
+template void ConfigReader::read_value(const Field<Phase>&, Phase&, const std::string&, const toml::node&);
+
 void ConfigReader::read_channels(const toml::node& node, std::vector<ChannelConfig>& channels) {
   constexpr std::string_view kExpected =
       "an array of tables like {name = \"en\", path = \"data/en\", weight = 1.0}";
@@ -160,17 +166,18 @@ void ConfigReader::read_channels(const toml::node& node, std::vector<ChannelConf
 }
 
 // NAME.field; the name may hold dots itself.
-void ConfigReader::read_channel_path(std::string_view path, const toml::node& node) {
+void ConfigReader::read_channel_path(std::string_view path, const toml::node& node,
+                                     std::vector<ChannelConfig>& channels, const std::string& origin) {
   const size_t dot = path.rfind('.');
   const std::string_view name = path.substr(0, dot);
   std::vector<std::string> names;
-  for (auto& channel : config_.data.channels) {
+  for (auto& channel : channels) {
     names.push_back(channel.name);
     if (channel.name != name || dot == std::string_view::npos) continue;
     for (const auto& field : channel_fields()) {
       if (field.name != path.substr(dot + 1)) continue;
       read_value(field, channel, "data.channels." + std::string(path), node);
-      config_.origins["data.channels"] = {kind_, where(node)};
+      config_.origins[origin] = {kind_, where(node)};
       return;
     }
     throw ConfigError(
@@ -197,7 +204,8 @@ void ConfigReader::known_elsewhere(const std::string& name, const PeerKey& peer,
 }
 
 void ConfigReader::unknown_section(std::string_view section, const toml::node& node) const {
-  const auto sections = section_names();
+  auto sections = section_names();
+  sections.emplace_back("phase");
   std::string nearest = nearest_name(section, sections);
   for (const auto& field : config_fields())
     if (!node.is_table() && field.name == section) nearest = field.key();

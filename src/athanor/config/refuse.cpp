@@ -7,8 +7,17 @@
 #include "athanor/base/human.h"
 #include "athanor/base/nearest.h"
 #include "athanor/config/peer_names.h"
+#include "athanor/config/phases.h"
 
 namespace athanor::config {
+
+void with_phase_named(const Config& run, size_t index, const std::function<void()>& check) {
+  try {
+    check();
+  } catch (const ConfigError& error) {
+    throw ConfigError(fmt::format("{}: {}", phase_label(run, index), error.what()), error.hint());
+  }
+}
 
 void check_choice(const Config& config, const std::string& key, const std::string& value,
                   const std::vector<std::string>& choices) {

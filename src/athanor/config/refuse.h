@@ -8,6 +8,7 @@
 
 #include <fmt/core.h>
 
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -31,6 +32,9 @@ void require(bool condition, const Config& config, const std::string& key,
              fmt::format_string<Args...> message, Args&&... args) {
   if (!condition) refuse(config, key, "", message, std::forward<Args>(args)...);
 }
+
+// Runs a check of the settings of a phase; what it refuses names the phase.
+void with_phase_named(const Config& run, size_t index, const std::function<void()>& check);
 
 // That `value` is one of `choices` (all, if there are none); names the nearest.
 void check_choice(const Config& config, const std::string& key, const std::string& value,

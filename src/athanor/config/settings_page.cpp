@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "athanor/base/columns.h"
 #include "athanor/config/field_lists.h"
+#include "athanor/config/phases.h"
 #include "athanor/config/print.h"
 
 namespace athanor::config {
@@ -77,6 +79,43 @@ std::string row(const Field<Owner>& field, const std::string& value, Owner& owne
 constexpr const char* kColumns =
     "| key | default | values | what it does; when to change it, and its cost |\n|---|---|---|---|\n";
 
+constexpr const char* kPhases = R"(
+Phases divide a run into parts that follow one another, each with settings of its own: another data mixture, a longer
+context, another learning rate. Without `[[phase]]` the run is one phase of `train.steps`. [phases.md](phases.md) has a
+whole example.
+
+```toml
+[[phase]]
+name = "long context"
+steps = 100
+data.seq_len = 1024
+model.rope_theta = 100000.0
+```
+
+)";
+
+// What a phase may set follows from phases.h.
+std::string phase_section() {
+  std::string section = fmt::format("\n## [[phase]]{}{}", kPhases, kColumns);
+  Phase phase;
+  for (const Field<Phase>& field : phase_fields()) section += row(field, "required", phase);
+  std::string wrapped;
+  for (const std::string& line : wrap_columns(
+           fmt::format(
+               "A phase may also set {}. It may change nothing else. Of a key that a phase does not set, it "
+               "has "
+               "the run's value, whatever an earlier phase had. The learning-rate schedule is the exception: "
+               "it starts anew only in a phase that sets a key of [schedule] or optimizer.lr, and goes on "
+               "until the next such phase or the end of the run. The state of the optimizer goes on through "
+               "all phases. Each phase has its own sample order and its own epochs. `--set "
+               "'phase.NAME.data.seq_len=512'` overrides a key; a number counted from 0 may stand in place "
+               "of the name.",
+               phase_settings_text()),
+           120))
+    wrapped += line + "\n";
+  return section + "\n" + wrapped;
+}
+
 }  // namespace
 
 std::string settings_page() {
@@ -98,7 +137,7 @@ std::string settings_page() {
                 : std::string_view(field.name) == "weight" ? "`1.0`"
                                                            : "`\"\"`",
                 channel);
-  return page;
+  return page + phase_section();
 }
 
 }  // namespace athanor::config

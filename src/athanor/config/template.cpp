@@ -74,6 +74,9 @@ std::string config_template(const std::string& preset) {
         fmt::format("{}{} = {}", is_wanted(key) ? "" : "# ", field.name, default_text(config, field));
     text += fmt::format("{:<34} # {}\n", line, what_it_is(field));
   }
+  text +=
+      "\n# [[phase]] tables divide the run into phases with settings of their own: 'athanor init --settings' "
+      "tells of them.\n";
   return text;
 }
 

@@ -57,6 +57,9 @@ struct ScheduleConfig {
   int64_t warmup_steps = 100;    // may exceed steps
   double min_lr_ratio = 0.1;
   double wsd_decay_fraction = 0.2;  // wsd: the share of steps, at the end, over which the rate falls
+  // Where the schedule began and over how many steps it runs, which the phases of a run say: phases_of() fills them in.
+  int64_t first_step = 1;
+  int64_t steps = 0;  // 0: train.steps
 };
 
 struct PrecisionConfig {

@@ -5,6 +5,7 @@
 #include "athanor/base/human.h"
 #include "athanor/base/nearest.h"
 #include "athanor/config/fields.h"
+#include "athanor/config/phases.h"
 #include "athanor/config/recompute.h"
 #include "athanor/config/refuse.h"
 #include "athanor/config/validate_offload.h"
@@ -115,12 +116,17 @@ void validate(const Config& config) {
   validate_offload(config);
   check_recompute(config);
   check_samples(config);
+  check_phases(config);
 }
 
 void validate_data(const Config& config) {
-  if (config.data.channels.empty())
-    refuse(config, "data.channels", "channels = [ {name = \"en\", path = \"data/en\"} ]",
-           "got none, expected at least one channel of text");
+  for (const PhaseConfig& phase : phases_of(config))
+    if (phase.config.data.channels.empty())
+      refuse(config, "data.channels", "channels = [ {name = \"en\", path = \"data/en\"} ]",
+             "got none{}, expected at least one channel of text",
+             phase.name.empty() ? "" : fmt::format(" in the phase '{}'", phase.name));
+  if (!config.phases.empty())
+    refuse(config, "phase", "leave [[phase]] out", "training in phases is not there yet");
 }
 
 }  // namespace athanor::config

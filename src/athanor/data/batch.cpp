@@ -54,11 +54,12 @@ void BatchReader::read(int64_t step, int64_t micro_batch, Batch& batch) const {
   }
 }
 
-Sampler make_sampler(std::span<const Channel> channels, uint64_t seed, int64_t global_batch) {
+Sampler make_sampler(std::span<const Channel> channels, uint64_t seed, int64_t global_batch,
+                     SamplePhase phase) {
   std::vector<Sampler::ChannelShape> shapes;
   for (const Channel& channel : channels)
     shapes.push_back({channel.name(), channel.weight(), channel.num_train_sequences()});
-  return Sampler(std::move(shapes), seed, global_batch);
+  return Sampler(std::move(shapes), seed, global_batch, std::move(phase));
 }
 
 }  // namespace athanor::data

@@ -48,7 +48,8 @@ class BatchReader {
   int64_t micro_batch_size_, seq_len_;
 };
 
-// The sampler of these channels.
-Sampler make_sampler(std::span<const Channel> channels, uint64_t seed, int64_t global_batch);
+// The sampler of these channels, in a phase of the run (sampler.h).
+Sampler make_sampler(std::span<const Channel> channels, uint64_t seed, int64_t global_batch,
+                     SamplePhase phase = {});
 
 }  // namespace athanor::data

@@ -57,9 +57,10 @@ LedgerChannel LedgerCheck::channel(size_t index) const {
 }
 
 LedgerReport check_ledger(const Sampler& sampler, int64_t first_step, int64_t last_step) {
-  check(first_step >= 1 && first_step <= last_step, "ledger: got steps {} to {}, expected a range from 1 up",
-        first_step, last_step);
-  LedgerCheck ledger(sampler.channels(), first_step == 1);
+  check(first_step >= sampler.first_step() && first_step <= last_step,
+        "ledger: got steps {} to {}, expected a range from {} up", first_step, last_step,
+        sampler.first_step());
+  LedgerCheck ledger(sampler.channels(), first_step == sampler.first_step());
   LedgerReport report;
   Hash128 hash;
   for (int64_t step = first_step; step <= last_step; ++step)

@@ -5,8 +5,8 @@
 //   write_ledger(sampler, 1, 100, [&](std::string_view lines) { file->append(lines); });
 //
 // Checked for every channel: its epochs follow each other from 0; no sequence occurs twice in an epoch; an epoch ends
-// only when every sequence has occurred. For a range that begins after step 1 the first epoch of a channel is checked
-// for repetition only, because its beginning is not in the range. Memory: one bit per sequence. Thread rule: pure
+// only when every sequence has occurred. For a range that begins after the first step (of the sampler's phase) the first
+// epoch of a channel is checked for repetition only, because its beginning is not in the range. Memory: one bit per sequence. Thread rule: pure
 // functions. Errors: Error naming step, slot, channel, epoch and sequence.
 #pragma once
 
@@ -43,7 +43,7 @@ void write_ledger(const Sampler& sampler, int64_t first_step, int64_t last_step,
 // The check itself, for samples from any source, in the order of steps and slots.
 class LedgerCheck {
  public:
-  // from_start: the samples begin with the first of step 1.
+  // from_start: the samples begin with the first of the phase.
   LedgerCheck(std::vector<Sampler::ChannelShape> channels, bool from_start);
   void add(int64_t step, int64_t slot, const Sample& sample);
   LedgerChannel channel(size_t index) const;

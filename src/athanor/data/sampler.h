@@ -1,5 +1,5 @@
-// The sampler: which sequence is in slot j of the global batch of step s. A pure function of (seed, s, j) (law 3), so
-// the order of the data does not depend on ranks, restarts or batch shapes, and resuming needs no state.
+// The sampler: which sequence is in slot j of the global batch of step s. A pure function of (seed, phase, s, j) (law 3),
+// so the order of the data does not depend on ranks, restarts or batch shapes, and resuming needs no state.
 //
 //   const Sampler sampler({{"en", 0.7, 90000}, {"code", 0.3, 40000}}, seed, global_batch);
 //   const Sample sample = sampler.sample(step, slot);   // steps count from 1, slots from 0
@@ -7,6 +7,11 @@
 // The channel and its draw number k come from Mixture. Draw k of a channel with S sequences is number k mod S of epoch
 // k div S, shuffled by a Permutation keyed by (seed, name of the channel, epoch). So each sequence of a channel occurs
 // exactly once per epoch of that channel; ledger.h proves it for a run.
+//
+// A phase of a run (config/phases.h) has an order and epochs of its own: its name is part of the key, and draws count from
+// its first step. A run without phases has the phase with no name, whose name is no part of the key.
+//
+//   const Sampler in_phase({{"books", 1.0, 5000}}, seed, global_batch, {"long context", 101});   // from step 101
 //
 // O(channels) time, no memory. Thread rule: const, any thread.
 #pragma once
@@ -27,6 +32,11 @@ struct Sample {
   bool operator==(const Sample&) const = default;
 };
 
+struct SamplePhase {
+  std::string name = {};   // without a '/', which separates the parts of a key
+  int64_t first_step = 1;  // of the run
+};
+
 class Sampler {
  public:
   struct ChannelShape {
@@ -34,11 +44,12 @@ class Sampler {
     double weight = 1.0;
     int64_t num_sequences = 0;  // at least 1 where the weight is above 0
   };
-  Sampler(std::vector<ChannelShape> channels, uint64_t seed, int64_t global_batch);
+  Sampler(std::vector<ChannelShape> channels, uint64_t seed, int64_t global_batch, SamplePhase phase = {});
 
-  Sample sample(int64_t step, int64_t slot) const;
+  Sample sample(int64_t step, int64_t slot) const;  // a step of the run, from the first of the phase
 
   int64_t global_batch() const { return global_batch_; }
+  int64_t first_step() const { return phase_.first_step; }
   const std::vector<ChannelShape>& channels() const { return channels_; }
 
  private:
@@ -46,6 +57,7 @@ class Sampler {
   std::vector<RandomStream> shuffles_;  // one per channel
   Mixture mixture_;
   int64_t global_batch_;
+  SamplePhase phase_;
 };
 
 }  // namespace athanor::data

@@ -8,9 +8,11 @@
 namespace athanor::optim {
 
 double LrSchedule::at(int64_t step) const {
-  const auto s = static_cast<double>(step), last = static_cast<double>(steps),
+  check(step >= first_step, "schedule: got step {}, expected steps from {}", step, first_step);
+  const int64_t own = step - first_step + 1;
+  const auto s = static_cast<double>(own), last = static_cast<double>(steps),
              warmup = static_cast<double>(warmup_steps);
-  if (step <= warmup_steps && warmup_steps > 0) return lr * s / warmup;
+  if (own <= warmup_steps && warmup_steps > 0) return lr * s / warmup;
   const double low = lr * min_lr_ratio;
   // Progress of a decay that starts after step `from`: 0 there, 1 at the last step.
   const auto progress = [&](double from) {
