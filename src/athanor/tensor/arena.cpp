@@ -39,7 +39,7 @@ struct PartitionedSlab {
 }  // namespace
 
 const char* name_of(Category category) {
-  constexpr const char* kNames[] = {"parameters",  "gradients",     "optimizer",
+  constexpr const char* kNames[] = {"parameters",  "gradients",     "optimizer", "snapshot",
                                     "activations", "communication", "workspace"};
   return kNames[static_cast<size_t>(category)];
 }

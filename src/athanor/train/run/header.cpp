@@ -27,6 +27,7 @@ std::string memory_text(const MemoryUsage& use) {
   for (const auto& [name, category] : {std::pair("parameters", Category::parameters),
                                        {"gradients", Category::gradients},
                                        {"optimizer", Category::optimizer},
+                                       {"snapshot", Category::snapshot},
                                        {"activations", Category::activations},
                                        {"workspace", Category::workspace},
                                        {"communication", Category::communication}}) {
