@@ -4,7 +4,7 @@
 #include <cstdlib>
 
 #include "athanor/base/error.h"
-#include "athanor/checkpoint/manifest.h"
+#include "athanor/checkpoint/format/manifest.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);

@@ -9,7 +9,7 @@
 #include "athanor/base/check.h"
 #include "athanor/base/human.h"
 #include "athanor/checkpoint/checkpoint.h"
-#include "athanor/checkpoint/steady_read.h"
+#include "athanor/checkpoint/format/steady_read.h"
 #include "athanor/kernels/table.h"
 #include "athanor/models/hf.h"
 #include "athanor/models/load.h"

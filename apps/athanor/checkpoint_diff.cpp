@@ -10,7 +10,7 @@
 #include "athanor/base/check.h"
 #include "athanor/base/human.h"
 #include "athanor/checkpoint/checkpoint.h"
-#include "athanor/checkpoint/steady_read.h"
+#include "athanor/checkpoint/format/steady_read.h"
 #include "athanor/models/load.h"
 #include "checkpoint_path.h"
 

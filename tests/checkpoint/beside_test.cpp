@@ -8,8 +8,8 @@
 #include <functional>
 #include <utility>
 
-#include "athanor/checkpoint/staged_folder.h"
-#include "athanor/checkpoint/steady_read.h"
+#include "athanor/checkpoint/format/staged_folder.h"
+#include "athanor/checkpoint/format/steady_read.h"
 #include "checkpoint/content.h"
 #include "support/fault_env.h"
 

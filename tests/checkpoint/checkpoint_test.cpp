@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "athanor/checkpoint/staged_folder.h"
+#include "athanor/checkpoint/format/staged_folder.h"
 #include "checkpoint/content.h"
 #include "support/fault_env.h"
 

@@ -7,7 +7,7 @@
 
 #include "athanor/base/format_version.h"
 #include "athanor/base/hash.h"
-#include "athanor/checkpoint/manifest.h"
+#include "athanor/checkpoint/format/manifest.h"
 #include "athanor/store/safetensors.h"
 #include "checkpoint/content.h"
 #include "support/fault_env.h"

@@ -7,9 +7,9 @@
 #include <cstring>
 #include <vector>
 
+#include "athanor/base/shared_memory.h"
 #include "athanor/comm/group.h"
 #include "athanor/comm/options.h"
-#include "athanor/comm/shm/shared_regions.h"
 #include "athanor/comm/tree.h"
 #include "athanor/tensor/dtype.h"
 

@@ -59,7 +59,10 @@ using namespace trainers;
 }  // namespace text
 namespace documents {}
 namespace data {}
-namespace checkpoint {}
+namespace checkpoint {
+namespace format {}
+using namespace format;
+}  // namespace checkpoint
 namespace models {
 namespace gpt2 {}
 namespace llama {}

@@ -7,7 +7,7 @@
 
 #include "athanor/base/check.h"
 #include "athanor/base/hash.h"
-#include "athanor/checkpoint/manifest.h"
+#include "athanor/checkpoint/format/manifest.h"
 #include "athanor/store/safetensors.h"
 
 namespace athanor::checkpoint {

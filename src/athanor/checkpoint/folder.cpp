@@ -5,9 +5,9 @@
 #include "athanor/base/check.h"
 #include "athanor/base/format_version.h"
 #include "athanor/checkpoint/checkpoint.h"
-#include "athanor/checkpoint/manifest.h"
-#include "athanor/checkpoint/staged_folder.h"
-#include "athanor/checkpoint/steady_read.h"
+#include "athanor/checkpoint/format/manifest.h"
+#include "athanor/checkpoint/format/staged_folder.h"
+#include "athanor/checkpoint/format/steady_read.h"
 
 namespace athanor::checkpoint {
 namespace {

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "athanor/checkpoint/checkpoint.h"
-#include "athanor/checkpoint/manifest.h"
+#include "athanor/checkpoint/format/manifest.h"
 
 namespace athanor::checkpoint {
 

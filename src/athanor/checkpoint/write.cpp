@@ -10,8 +10,8 @@
 #include "athanor/base/check.h"
 #include "athanor/base/hash.h"
 #include "athanor/checkpoint/checkpoint.h"
+#include "athanor/checkpoint/format/staged_folder.h"
 #include "athanor/checkpoint/slices.h"
-#include "athanor/checkpoint/staged_folder.h"
 #include "athanor/store/safetensors.h"
 
 namespace athanor::checkpoint {

@@ -1,7 +1,7 @@
 #include "athanor/comm/null.h"
 
 #include "athanor/base/check.h"
-#include "athanor/comm/shm/shared_regions.h"
+#include "athanor/base/shared_memory.h"
 
 namespace athanor::comm {
 

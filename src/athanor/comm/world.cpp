@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "athanor/base/check.h"
-#include "athanor/comm/shm/shared_regions.h"
+#include "athanor/base/shared_memory.h"
 
 namespace athanor::comm {
 

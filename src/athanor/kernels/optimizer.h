@@ -10,17 +10,32 @@
 //
 // master, m, v, grad f32 of one shape; value T of that shape, or undefined where the model computes with the master.
 // The tensors of a call do not overlap.
+//
+// Out of place: where to_master.tensor is defined (f32, of master's shape), the new master goes there and master is only
+// read; likewise m and v. Results are the same bits as in place. Large ones are written past the caches. `checksums`
+// gets base/block_checksum.h of each block of the result, numbered from the first element: num_checksum_blocks() of them.
+// Both are for the CPU; a CUDA device refuses them.
+//
+//   tensors.to_master = {b, checksums};   // from one slot of a snapshot to the other
 #pragma once
 
+#include <cstdint>
 #include <span>
 
 #include "athanor/tensor/tensor.h"
 
 namespace athanor::kernels {
 
+// Where a result goes.
+struct Destination {
+  Tensor tensor = {};             // undefined: in place
+  uint64_t* checksums = nullptr;  // of the result's blocks; null: none are taken
+};
+
 struct AdamwTensors {
   Tensor master, m, v, value, grad;
   float weight_decay;
+  Destination to_master = {}, to_m = {}, to_v = {};
 };
 
 struct AdamwStep {
@@ -32,6 +47,7 @@ struct AdamwStep {
 struct SgdTensors {
   Tensor master, m, value, grad;
   float weight_decay;
+  Destination to_master = {}, to_m = {};
 };
 
 struct SgdStep {

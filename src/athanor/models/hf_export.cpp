@@ -4,7 +4,7 @@
 
 #include "athanor/base/check.h"
 #include "athanor/checkpoint/checkpoint.h"
-#include "athanor/checkpoint/staged_folder.h"
+#include "athanor/checkpoint/format/staged_folder.h"
 #include "athanor/config/load.h"
 #include "athanor/models/hf.h"
 #include "athanor/models/hf_family.h"

@@ -6,7 +6,7 @@
 
 #include "athanor/base/check.h"
 #include "athanor/checkpoint/checkpoint.h"
-#include "athanor/checkpoint/steady_read.h"
+#include "athanor/checkpoint/format/steady_read.h"
 #include "athanor/config/load.h"
 #include "athanor/models/hf.h"
 

@@ -10,7 +10,7 @@
 #include "athanor/base/error.h"
 #include "athanor/base/hash.h"
 #include "athanor/base/human.h"
-#include "athanor/checkpoint/manifest.h"
+#include "athanor/checkpoint/format/manifest.h"
 #include "athanor/config/fields.h"
 #include "athanor/config/print.h"
 

@@ -12,7 +12,7 @@
 #include "athanor/base/error.h"
 #include "athanor/base/hash.h"
 #include "athanor/checkpoint/checkpoint.h"
-#include "athanor/checkpoint/manifest.h"
+#include "athanor/checkpoint/format/manifest.h"
 #include "athanor/models/load.h"
 #include "athanor/run/agreement.h"
 

@@ -11,7 +11,7 @@
 #include <string>
 
 #include "athanor/base/file.h"
-#include "athanor/checkpoint/staged_folder.h"
+#include "athanor/checkpoint/format/staged_folder.h"
 #include "athanor/config/config.h"
 
 namespace athanor::run {
@@ -23,7 +23,7 @@ struct RunFolder {
   std::string checkpoints() const { return file("checkpoints"); }
 };
 
-// Of all that is kept in a run's folder, its checkpoints apart (checkpoint/manifest.h). 2: settings and metrics have the
+// Of all that is kept in a run's folder, its checkpoints apart (checkpoint/format/manifest.h). 2: settings and metrics have the
 // field's names. env.json has it.
 constexpr int64_t kRunFormat = 2;
 

@@ -98,8 +98,8 @@ class Arena {
   // Zeroed memory that a group can share between the ranks of a host (Group::share); page-aligned. It belongs to the
   // arena's tensors, not to a group: it outlives one that has broken.
   std::shared_ptr<Storage> allocate_shareable(uint64_t size_bytes, Category category);
-  // A storage on memory from outside the arena. `memory` is cleared and 64-byte aligned; it gets huge pages where the
-  // system grants them, is accounted for like the arena's own, and is let go with the last tensor on it.
+  // A storage on memory from outside the arena. `memory` is 64-byte aligned and keeps what it holds; it gets huge pages
+  // where the system grants them, is accounted for like the arena's own, and is let go with the last tensor on it.
   std::shared_ptr<Storage> adopt(std::shared_ptr<std::byte> memory, uint64_t size_bytes, Category category);
   // From now on allocate() appends every storage to `list`; null ends this. One list at a time.
   void watch(std::vector<std::weak_ptr<Storage>>* list);

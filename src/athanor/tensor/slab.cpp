@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <fstream>
 #include <string>
@@ -57,9 +58,9 @@ void collapse_to_huge_pages(std::byte* data, uint64_t size_bytes) {
   constexpr int kMadvCollapse = 25;  // newer than the C library's headers; others refuse it
   const uint64_t whole = size_bytes / kHugePage * kHugePage;
   if (whole == 0 || reinterpret_cast<uint64_t>(data) % kHugePage != 0) return;
-  // Only pages in use are collapsed: one byte of each is enough.
+  // Only pages in use are collapsed: one byte of each is enough. It keeps its value, also where another process writes it.
   for (uint64_t at = 0; at < whole; at += kHugePage)
-    *static_cast<volatile std::byte*>(data + at) = std::byte{0};
+    std::atomic_ref(*reinterpret_cast<unsigned char*>(data + at)).fetch_or(0);
   ::madvise(data, whole, kMadvCollapse);
 }
 

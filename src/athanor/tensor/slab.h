@@ -39,8 +39,8 @@ bool transparent_huge_pages();  // false: this machine never grants them
 // reserved.
 bool back_with_set_aside_pages(std::byte* data, uint64_t size_bytes);
 
-// Asks for huge pages for memory that is shared with other processes, which gets them only on demand. The memory must
-// be cleared or not yet in use. Does nothing on Linux before 6.1.
+// Asks for huge pages for memory that is shared with other processes, which gets them only on demand. What the memory
+// holds stays. Does nothing on Linux before 6.1.
 void collapse_to_huge_pages(std::byte* data, uint64_t size_bytes);
 
 uint64_t physical_memory_bytes();  // of this machine

@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "athanor/base/check.h"
-#include "athanor/comm/shm/shared_regions.h"
 
 namespace athanor::comm::network {
 

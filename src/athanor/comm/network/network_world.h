@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "athanor/base/shared_memory.h"
 #include "athanor/comm/network/transport.h"
 #include "athanor/comm/options.h"
-#include "athanor/comm/shm/shared_regions.h"
 #include "athanor/comm/world.h"
 
 namespace athanor::comm::network {

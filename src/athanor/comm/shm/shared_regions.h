@@ -32,15 +32,6 @@ struct RankMemory {
   std::function<std::shared_ptr<std::byte>(uint64_t place, size_t size_bytes)> open;  // of another rank
 };
 
-// Maps zeroed memory of the process (fd -1), or of a file that is lengthened if needed, at a multiple of kSharedUnit, a
-// huge page. The offset is a multiple of it, too.
-constexpr size_t kSharedUnit = size_t{2} << 20;
-std::shared_ptr<std::byte> map_shared_memory(size_t size_bytes, int fd = -1, uint64_t offset = 0);
-size_t whole_shared_units(size_t size_bytes);  // rounded up; at least one
-
-// Lengthens a file to `end` bytes at least; several processes may do so at once. The file never shrinks.
-void lengthen_file(int fd, uint64_t end);
-
 class SharedRegions {
  public:
   SharedRegions(int rank, int size, RankMemory memory);

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "athanor/base/check.h"
+#include "athanor/base/shared_memory.h"
 #include "athanor/comm/shm/shm_world.h"
 
 namespace athanor::comm::shm {
@@ -134,12 +135,8 @@ size_t shm_segment_bytes(int size, size_t slot_bytes) {
 
 ShmSegment::ShmSegment(int size, size_t slot_bytes, int generation) {
   const size_t size_bytes = shm_segment_bytes(size, slot_bytes);
-  fd_ = memfd_create("athanor", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-  if (fd_ < 0) fail_io("shared segment: memfd_create");
+  fd_ = create_shared_memory("athanor", size_bytes);
   try {
-    if (ftruncate(fd_, static_cast<off_t>(size_bytes)) != 0)
-      fail_io(fmt::format("shared segment: cannot reserve {} bytes", size_bytes));
-    if (fcntl(fd_, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_SEAL) != 0) fail_io("shared segment: seals");
     memory_ = map(fd_, 0, size_bytes);
   } catch (const Failure&) {
     close(fd_);

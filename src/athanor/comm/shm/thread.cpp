@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "athanor/base/error.h"
+#include "athanor/base/shared_memory.h"
 #include "athanor/comm/shm/shm_world.h"
 
 namespace athanor::comm::shm {

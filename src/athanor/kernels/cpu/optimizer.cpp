@@ -1,7 +1,13 @@
+#include "athanor/base/block_checksum.h"
 #include "athanor/kernels/cpu/cpu.h"
 
 namespace athanor::kernels {
 namespace {
+
+static_assert(kBlockElements * sizeof(float) == kChecksumBlockBytes);  // a block of work is one of checksums
+
+// A call that writes more than this elsewhere writes past the caches. Less may be there still when it is read again.
+constexpr uint64_t kStreamBytes = uint64_t{16} << 20;
 
 const Tensor* value_of(const Tensor& value) {
   return value.defined() ? &value : nullptr;
@@ -19,6 +25,35 @@ void* value_at(const Tensor& value, int64_t element) {
   return value.defined() ? at(value, element) : nullptr;
 }
 
+void expect_destination(const char* kernel, const char* name, const Destination& to, const Tensor& from) {
+  if (to.tensor.defined()) expect(kernel, name, to.tensor, from.shape(), Dtype::f32);
+}
+
+bool is_elsewhere(const Destination& to) {
+  return to.tensor.defined() || to.checksums != nullptr;
+}
+
+const Tensor& target(const Destination& to, const Tensor& from) {
+  return to.tensor.defined() ? to.tensor : from;
+}
+
+uint64_t bytes_elsewhere(const Destination& to) {
+  return to.tensor.defined() ? to.tensor.size_bytes() : 0;
+}
+
+void put_checksum(const Destination& to, uint64_t sum, int64_t first, int64_t count) {
+  if (to.checksums == nullptr) return;
+  const auto index = static_cast<uint64_t>(first / kBlockElements);
+  to.checksums[index] = finish_block(sum, index, static_cast<uint64_t>(count) * sizeof(float));
+}
+
+AdamwState state_at(const Tensor& master, const Tensor& m, const Tensor& v, int64_t first) {
+  return {master.data<float>() + first, m.data<float>() + first, v.data<float>() + first};
+}
+SgdState state_at(const Tensor& master, const Tensor& m, int64_t first) {
+  return {master.data<float>() + first, m.data<float>() + first};
+}
+
 // One parallel loop body(tensors, first, count) over the blocks of all masters, so that all threads share small ones,
 // too.
 template <typename Tensors, typename Body>
@@ -31,43 +66,69 @@ void for_blocks_of_masters(const Queue& queue, std::span<const Tensors> all, con
 void adamw(Queue& queue, std::span<const AdamwTensors> all, const AdamwStep& step) {
   const char* kernel = "optimizer.adamw";
   double flops = 0.0, bytes = 0.0;
-  for (const auto& [master, m, v, value, grad, weight_decay] : all) {
+  uint64_t elsewhere = 0;
+  for (const auto& [master, m, v, value, grad, weight_decay, to_master, to_m, to_v] : all) {
     expect(kernel, "master", master, master.shape(), Dtype::f32);
     expect(kernel, "m", m, master.shape(), Dtype::f32);
     expect(kernel, "v", v, master.shape(), Dtype::f32);
     expect(kernel, "grad", grad, master.shape(), Dtype::f32);
     value_type(kernel, value, master);
+    expect_destination(kernel, "to_master", to_master, master);
+    expect_destination(kernel, "to_m", to_m, master);
+    expect_destination(kernel, "to_v", to_v, master);
     flops += 14.0 * flops_of(master);
     bytes += bytes_of(master, master, m, m, v, v, value_of(value), grad);
+    elsewhere += bytes_elsewhere(to_master) + bytes_elsewhere(to_m) + bytes_elsewhere(to_v);
   }
   const Meter::Call call = metered(queue, kernel, flops, bytes);
   for_blocks_of_masters(queue, all, [&](const AdamwTensors& x, int64_t first, int64_t count) {
     const RowType type = value_type(kernel, x.value, x.master);
     const OptimizerRows& rows = choose(queue, &RowTable::optimizer, type, &OptimizerRows::adamw);
-    rows.adamw(x.master.data<float>() + first, x.m.data<float>() + first, x.v.data<float>() + first,
-               value_at(x.value, first), x.grad.data<float>() + first, count,
-               {step.lr, step.beta1, step.beta2, step.eps, x.weight_decay, step.correction1, step.correction2,
-                step.grad_scale});
+    const AdamwState state = state_at(x.master, x.m, x.v, first);
+    const float* grad = x.grad.data<float>() + first;
+    const AdamwRow row{step.lr,        step.beta1,       step.beta2,       step.eps,
+                       x.weight_decay, step.correction1, step.correction2, step.grad_scale};
+    if (!is_elsewhere(x.to_master) && !is_elsewhere(x.to_m) && !is_elsewhere(x.to_v))
+      return rows.adamw(state, value_at(x.value, first), grad, count, row);
+    const AdamwState to =
+        state_at(target(x.to_master, x.master), target(x.to_m, x.m), target(x.to_v, x.v), first);
+    const BlockSums sums =
+        rows.adamw_to(to, state, value_at(x.value, first), grad, count, row, elsewhere > kStreamBytes);
+    put_checksum(x.to_master, sums.master, first, count);
+    put_checksum(x.to_m, sums.m, first, count);
+    put_checksum(x.to_v, sums.v, first, count);
   });
 }
 
 void sgd(Queue& queue, std::span<const SgdTensors> all, const SgdStep& step) {
   const char* kernel = "optimizer.sgd";
   double flops = 0.0, bytes = 0.0;
-  for (const auto& [master, m, value, grad, weight_decay] : all) {
+  uint64_t elsewhere = 0;
+  for (const auto& [master, m, value, grad, weight_decay, to_master, to_m] : all) {
     expect(kernel, "master", master, master.shape(), Dtype::f32);
     expect(kernel, "m", m, master.shape(), Dtype::f32);
     expect(kernel, "grad", grad, master.shape(), Dtype::f32);
     value_type(kernel, value, master);
+    expect_destination(kernel, "to_master", to_master, master);
+    expect_destination(kernel, "to_m", to_m, master);
     flops += 6.0 * flops_of(master);
     bytes += bytes_of(master, master, m, m, value_of(value), grad);
+    elsewhere += bytes_elsewhere(to_master) + bytes_elsewhere(to_m);
   }
   const Meter::Call call = metered(queue, kernel, flops, bytes);
   for_blocks_of_masters(queue, all, [&](const SgdTensors& x, int64_t first, int64_t count) {
     const RowType type = value_type(kernel, x.value, x.master);
     const OptimizerRows& rows = choose(queue, &RowTable::optimizer, type, &OptimizerRows::sgd);
-    rows.sgd(x.master.data<float>() + first, x.m.data<float>() + first, value_at(x.value, first),
-             x.grad.data<float>() + first, count, {step.lr, step.momentum, x.weight_decay, step.grad_scale});
+    const SgdState state = state_at(x.master, x.m, first);
+    const float* grad = x.grad.data<float>() + first;
+    const SgdRow row{step.lr, step.momentum, x.weight_decay, step.grad_scale};
+    if (!is_elsewhere(x.to_master) && !is_elsewhere(x.to_m))
+      return rows.sgd(state, value_at(x.value, first), grad, count, row);
+    const SgdState to = state_at(target(x.to_master, x.master), target(x.to_m, x.m), first);
+    const BlockSums sums =
+        rows.sgd_to(to, state, value_at(x.value, first), grad, count, row, elsewhere > kStreamBytes);
+    put_checksum(x.to_master, sums.master, first, count);
+    put_checksum(x.to_m, sums.m, first, count);
   });
 }
 

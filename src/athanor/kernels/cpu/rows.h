@@ -113,10 +113,23 @@ struct AdamwRow {
 struct SgdRow {
   float lr, momentum, weight_decay, grad_scale;
 };
+struct AdamwState {
+  float *master, *m, *v;
+};
+struct SgdState {
+  float *master, *m;
+};
+struct BlockSums {  // of base/block_checksum.h, of what was written
+  uint64_t master, m, v;
+};
 struct OptimizerRows {  // value may be null
-  void (*adamw)(float* master, float* m, float* v, void* value, const float* grad, int64_t n,
-                const AdamwRow& step);
-  void (*sgd)(float* master, float* m, void* value, const float* grad, int64_t n, const SgdRow& step);
+  void (*adamw)(AdamwState state, void* value, const float* grad, int64_t n, const AdamwRow& step);
+  void (*sgd)(SgdState state, void* value, const float* grad, int64_t n, const SgdRow& step);
+  // From one state to another, or the same, of one block. `stream`: past the caches, if `to` is aligned to 64 bytes.
+  BlockSums (*adamw_to)(AdamwState to, AdamwState from, void* value, const float* grad, int64_t n,
+                        const AdamwRow& step, bool stream);
+  BlockSums (*sgd_to)(SgdState to, SgdState from, void* value, const float* grad, int64_t n,
+                      const SgdRow& step, bool stream);
 };
 
 // c [m,n] f32 (+)= a . b on one block, operands in place: element (i, k) of a is a[i * a_row + k * a_col], element (k,

@@ -1,37 +1,70 @@
+#include <bit>
 #include <cmath>
 
+#include "athanor/base/block_checksum.h"
 #include "athanor/kernels/cpu/ref/ref.h"
 
 namespace athanor::kernels::ref {
 namespace {
 
-template <typename T>
-void adamw(float* master, float* m, float* v, void* value, const float* grad, int64_t n,
-           const AdamwRow& step) {
-  for (int64_t i = 0; i < n; ++i) {
-    const float g = grad[i] * step.grad_scale;
-    m[i] = step.beta1 * m[i] + (1 - step.beta1) * g;
-    v[i] = step.beta2 * v[i] + (1 - step.beta2) * g * g;
-    master[i] -= step.lr * step.weight_decay * master[i];
-    master[i] -= step.lr * (m[i] / step.correction1) / (std::sqrt(v[i] / step.correction2) + step.eps);
-    if (value != nullptr) out<T>(value)[i] = from_float<T>(master[i]);
-  }
+uint64_t weighted(float x, int64_t i) {
+  return uint64_t{std::bit_cast<uint32_t>(x)} * block_weight(static_cast<uint64_t>(i));
 }
 
 template <typename T>
-void sgd(float* master, float* m, void* value, const float* grad, int64_t n, const SgdRow& step) {
+BlockSums adamw_to(AdamwState to, AdamwState from, void* value, const float* grad, int64_t n,
+                   const AdamwRow& step, bool) {
+  BlockSums sums{};
   for (int64_t i = 0; i < n; ++i) {
-    m[i] = step.momentum * m[i] + (grad[i] * step.grad_scale + step.weight_decay * master[i]);
-    master[i] -= step.lr * m[i];
-    if (value != nullptr) out<T>(value)[i] = from_float<T>(master[i]);
+    const float g = grad[i] * step.grad_scale;
+    const float m = step.beta1 * from.m[i] + (1 - step.beta1) * g;
+    const float v = step.beta2 * from.v[i] + (1 - step.beta2) * g * g;
+    float master = from.master[i];
+    master -= step.lr * step.weight_decay * master;
+    master -= step.lr * (m / step.correction1) / (std::sqrt(v / step.correction2) + step.eps);
+    to.m[i] = m;
+    to.v[i] = v;
+    to.master[i] = master;
+    sums.m += weighted(m, i);
+    sums.v += weighted(v, i);
+    sums.master += weighted(master, i);
+    if (value != nullptr) out<T>(value)[i] = from_float<T>(master);
   }
+  return sums;
+}
+
+template <typename T>
+BlockSums sgd_to(SgdState to, SgdState from, void* value, const float* grad, int64_t n, const SgdRow& step,
+                 bool) {
+  BlockSums sums{};
+  for (int64_t i = 0; i < n; ++i) {
+    const float m =
+        step.momentum * from.m[i] + (grad[i] * step.grad_scale + step.weight_decay * from.master[i]);
+    const float master = from.master[i] - step.lr * m;
+    to.m[i] = m;
+    to.master[i] = master;
+    sums.m += weighted(m, i);
+    sums.master += weighted(master, i);
+    if (value != nullptr) out<T>(value)[i] = from_float<T>(master);
+  }
+  return sums;
+}
+
+template <typename T>
+void adamw(AdamwState state, void* value, const float* grad, int64_t n, const AdamwRow& step) {
+  adamw_to<T>(state, state, value, grad, n, step, false);
+}
+
+template <typename T>
+void sgd(SgdState state, void* value, const float* grad, int64_t n, const SgdRow& step) {
+  sgd_to<T>(state, state, value, grad, n, step, false);
 }
 
 }  // namespace
 
 template <typename T>
 OptimizerRows optimizer() {
-  return {adamw<T>, sgd<T>};
+  return {adamw<T>, sgd<T>, adamw_to<T>, sgd_to<T>};
 }
 
 template OptimizerRows optimizer<float>();

@@ -2,59 +2,133 @@
 #pragma once
 
 #include "athanor/kernels/cpu/rows.h"
+#include "athanor/kernels/cpu/simd/block_sum.h"
 #include "athanor/kernels/cpu/simd/vec_loops.h"
 
 namespace athanor::kernels::ATHANOR_ISA {
 namespace {
 namespace optimizer {
 
-template <typename T>
-void adamw(float* master, float* m, float* v, void* value, const float* grad, int64_t n,
-           const AdamwRow& step) {
+// How results are written.
+struct Plainly {
+  template <typename Part>
+  static void write(float* p, V x, Part part) {
+    store(p, x, part);
+  }
+};
+struct PastCaches {
+  static void write(float* p, V x, Full) { stream(p, x); }
+  static void write(float* p, V x, Tail tail) { store(p, x, tail); }
+};
+
+// Sums over what is written, or none of them.
+struct NoSums {
+  template <typename Part>
+  void add(V, V, V, Part) {}
+  BlockSums total() const { return {}; }
+};
+struct Sums {
+  template <typename Part>
+  [[gnu::always_inline]] void add(V x, V y, V z, Part part) {
+    master = add_words(master, x, part, weights);
+    m = add_words(m, y, part, weights);
+    v = add_words(v, z, part, weights);
+    weights = next(weights);
+  }
+  BlockSums total() const { return {sum_lanes(master), sum_lanes(m), sum_lanes(v)}; }
+
+  Weights weights = first_weights();
+  WordSum master = zero_sum(), m = zero_sum(), v = zero_sum();
+};
+
+template <typename T, typename How, typename Taken>
+[[gnu::always_inline]] inline BlockSums adamw_step(AdamwState to, AdamwState from, void* value,
+                                                   const float* grad, int64_t n, const AdamwRow& step) {
   const V beta1 = set1(step.beta1), rest1 = set1(1.f - step.beta1);
   const V beta2 = set1(step.beta2), rest2 = set1(1.f - step.beta2);
   const V decay = set1(step.lr * step.weight_decay), rate = set1(step.lr / step.correction1);
   const V unbias2 = set1(1.f / step.correction2), eps = set1(step.eps), grad_scale = set1(step.grad_scale);
+  Taken sums;
   for_vectors(
       n, [&](int64_t i, auto part) __attribute__((always_inline)) {
         fetch_ahead(grad + i);
-        fetch_ahead(m + i);
-        fetch_ahead(v + i);
-        fetch_ahead(master + i);
+        fetch_ahead(from.m + i);
+        fetch_ahead(from.v + i);
+        fetch_ahead(from.master + i);
         const V g = load(grad + i, part) * grad_scale;
-        const V mi = beta1 * load(m + i, part) + rest1 * g;
-        const V vi = beta2 * load(v + i, part) + rest2 * (g * g);
-        V p = load(master + i, part);
+        const V mi = beta1 * load(from.m + i, part) + rest1 * g;
+        const V vi = beta2 * load(from.v + i, part) + rest2 * (g * g);
+        V p = load(from.master + i, part);
         p = p - decay * p;
         p = p - rate * mi / (sqrt(vi * unbias2) + eps);
-        store(m + i, mi, part);
-        store(v + i, vi, part);
-        store(master + i, p, part);
+        How::write(to.m + i, mi, part);
+        How::write(to.v + i, vi, part);
+        How::write(to.master + i, p, part);
+        sums.add(p, mi, vi, part);
         if (value != nullptr) store(static_cast<T*>(value) + i, p, part);
       });
+  return sums.total();
 }
 
-template <typename T>
-void sgd(float* master, float* m, void* value, const float* grad, int64_t n, const SgdRow& step) {
+template <typename T, typename How, typename Taken>
+[[gnu::always_inline]] inline BlockSums sgd_step(SgdState to, SgdState from, void* value, const float* grad,
+                                                 int64_t n, const SgdRow& step) {
   const V lr = set1(step.lr), momentum = set1(step.momentum);
   const V decay = set1(step.weight_decay), grad_scale = set1(step.grad_scale);
+  Taken sums;
   for_vectors(
       n, [&](int64_t i, auto part) __attribute__((always_inline)) {
         fetch_ahead(grad + i);
-        fetch_ahead(m + i);
-        fetch_ahead(master + i);
-        V p = load(master + i, part);
+        fetch_ahead(from.m + i);
+        fetch_ahead(from.master + i);
+        V p = load(from.master + i, part);
         const V g = load(grad + i, part) * grad_scale + decay * p;
-        const V mi = momentum * load(m + i, part) + g;
+        const V mi = momentum * load(from.m + i, part) + g;
         p = p - lr * mi;
-        store(m + i, mi, part);
-        store(master + i, p, part);
+        How::write(to.m + i, mi, part);
+        How::write(to.master + i, p, part);
+        sums.add(p, mi, zero(), part);
         if (value != nullptr) store(static_cast<T*>(value) + i, p, part);
       });
+  return sums.total();
+}
+
+inline bool is_aligned(const float* p) {
+  return reinterpret_cast<uintptr_t>(p) % (kLanes * sizeof(float)) == 0;
 }
 
 template <typename T>
-constexpr OptimizerRows rows = {adamw<T>, sgd<T>};
+void adamw(AdamwState state, void* value, const float* grad, int64_t n, const AdamwRow& step) {
+  adamw_step<T, Plainly, NoSums>(state, state, value, grad, n, step);
+}
+
+template <typename T>
+BlockSums adamw_to(AdamwState to, AdamwState from, void* value, const float* grad, int64_t n,
+                   const AdamwRow& step, bool stream) {
+  if (!stream || !is_aligned(to.master) || !is_aligned(to.m) || !is_aligned(to.v))
+    return adamw_step<T, Plainly, Sums>(to, from, value, grad, n, step);
+  const BlockSums sums = adamw_step<T, PastCaches, Sums>(to, from, value, grad, n, step);
+  _mm_sfence();  // streamed results come before what other threads are told of them
+  return sums;
+}
+
+template <typename T>
+void sgd(SgdState state, void* value, const float* grad, int64_t n, const SgdRow& step) {
+  sgd_step<T, Plainly, NoSums>(state, state, value, grad, n, step);
+}
+
+template <typename T>
+BlockSums sgd_to(SgdState to, SgdState from, void* value, const float* grad, int64_t n, const SgdRow& step,
+                 bool stream) {
+  if (!stream || !is_aligned(to.master) || !is_aligned(to.m))
+    return sgd_step<T, Plainly, Sums>(to, from, value, grad, n, step);
+  const BlockSums sums = sgd_step<T, PastCaches, Sums>(to, from, value, grad, n, step);
+  _mm_sfence();
+  return sums;
+}
+
+template <typename T>
+constexpr OptimizerRows rows = {adamw<T>, sgd<T>, adamw_to<T>, sgd_to<T>};
 
 }  // namespace optimizer
 }  // namespace

@@ -163,6 +163,10 @@ inline void store(float* p, V x, Mask m) {
   _mm256_maskstore_ps(p, _mm256_castps_si256(m.a), x.a);
   _mm256_maskstore_ps(p + 8, _mm256_castps_si256(m.b), x.b);
 }
+inline void stream(float* p, V x) {  // past the caches; aligned to 32 bytes
+  _mm256_stream_ps(p, x.a);
+  _mm256_stream_ps(p + 8, x.b);
+}
 inline void store(uint32_t* p, VI x) {
   _mm256_storeu_si256(as_vector(p), x.a);
   _mm256_storeu_si256(as_vector(p + 8), x.b);
@@ -214,6 +218,23 @@ inline void multiply_wide(__m256i a, __m256i b, __m256i& high, __m256i& low) {
 inline void multiply_wide(VI x, VI y, VI& high, VI& low) {
   multiply_wide(x.a, y.a, high.a, low.a);
   multiply_wide(x.b, y.b, high.b, low.b);
+}
+
+// The 64-bit products of lanes, summed.
+struct WordSum {
+  __m256i x;
+};
+inline WordSum zero_sum() {
+  return {_mm256_setzero_si256()};
+}
+inline VI odd_lanes(VI x) {  // lane 2 i + 1 in lane 2 i
+  return {_mm256_srli_epi64(x.a, 32), _mm256_srli_epi64(x.b, 32)};
+}
+inline WordSum add_products_of_even_lanes(WordSum sum, VI x, VI y) {
+  return {_mm256_add_epi64(sum.x, _mm256_add_epi64(_mm256_mul_epu32(x.a, y.a), _mm256_mul_epu32(x.b, y.b)))};
+}
+inline __m256i fold(WordSum sum) {
+  return sum.x;
 }
 
 // Transposes 4 x 4 blocks: lane 4 L + i of out[j] is lane 4 L + j of in[i].

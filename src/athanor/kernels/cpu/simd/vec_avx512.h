@@ -146,6 +146,9 @@ inline void store(float* p, V a) {
 inline void store(float* p, V a, Mask m) {
   _mm512_mask_storeu_ps(p, m.m, a.x);
 }
+inline void stream(float* p, V a) {  // past the caches; aligned to 64 bytes
+  _mm512_stream_ps(p, a.x);
+}
 inline void store(uint32_t* p, VI a) {
   _mm512_storeu_si512(p, a.x);
 }
@@ -176,6 +179,23 @@ inline void multiply_wide(VI a, VI b, VI& high, VI& low) {
   const __m512i odd = _mm512_mul_epu32(_mm512_srli_epi64(a.x, 32), _mm512_srli_epi64(b.x, 32));
   high.x = _mm512_mask_mov_epi32(_mm512_srli_epi64(even, 32), 0xaaaa, odd);
   low.x = _mm512_mask_mov_epi32(even, 0xaaaa, _mm512_slli_epi64(odd, 32));
+}
+
+// The 64-bit products of lanes, summed.
+struct WordSum {
+  __m512i x;
+};
+inline WordSum zero_sum() {
+  return {_mm512_setzero_si512()};
+}
+inline VI odd_lanes(VI a) {  // lane 2 i + 1 in lane 2 i
+  return {_mm512_srli_epi64(a.x, 32)};
+}
+inline WordSum add_products_of_even_lanes(WordSum sum, VI a, VI b) {
+  return {_mm512_add_epi64(sum.x, _mm512_mul_epu32(a.x, b.x))};
+}
+inline __m256i fold(WordSum sum) {
+  return _mm256_add_epi64(_mm512_castsi512_si256(sum.x), _mm512_extracti64x4_epi64(sum.x, 1));
 }
 
 // Transposes 4 x 4 blocks: lane 4 L + i of out[j] is lane 4 L + j of in[i].

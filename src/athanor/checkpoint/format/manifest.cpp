@@ -1,4 +1,4 @@
-#include "athanor/checkpoint/manifest.h"
+#include "athanor/checkpoint/format/manifest.h"
 
 #include <algorithm>
 #include <map>
@@ -10,7 +10,7 @@
 #include "athanor/base/hash.h"
 #include "athanor/store/json.h"
 
-namespace athanor::checkpoint {
+namespace athanor::checkpoint::format {
 namespace {
 
 using Json = nlohmann::json;
@@ -234,4 +234,4 @@ Manifest parse_manifest(std::string_view text, const std::string& file) {
   return manifest;
 }
 
-}  // namespace athanor::checkpoint
+}  // namespace athanor::checkpoint::format

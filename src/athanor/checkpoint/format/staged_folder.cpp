@@ -1,4 +1,4 @@
-#include "athanor/checkpoint/staged_folder.h"
+#include "athanor/checkpoint/format/staged_folder.h"
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -14,7 +14,7 @@
 
 #include "athanor/base/check.h"
 
-namespace athanor::checkpoint {
+namespace athanor::checkpoint::format {
 namespace {
 
 constexpr std::string_view kTmp = ".tmp-", kReplaced = ".replaced", kRemoved = ".removed";
@@ -165,4 +165,4 @@ void StagedFolder::commit() {
   }
 }
 
-}  // namespace athanor::checkpoint
+}  // namespace athanor::checkpoint::format

@@ -1,12 +1,12 @@
-#include "athanor/checkpoint/steady_read.h"
+#include "athanor/checkpoint/format/steady_read.h"
 
 #include <utility>
 
 #include "athanor/base/error.h"
 #include "athanor/base/hash.h"
-#include "athanor/checkpoint/manifest.h"
+#include "athanor/checkpoint/format/manifest.h"
 
-namespace athanor::checkpoint {
+namespace athanor::checkpoint::format {
 namespace {
 
 std::optional<std::string> manifest_hash(Env& env, const std::string& path) {
@@ -41,4 +41,4 @@ void read_steadily(Env& env, const std::function<std::string()>& find,
   }
 }
 
-}  // namespace athanor::checkpoint
+}  // namespace athanor::checkpoint::format

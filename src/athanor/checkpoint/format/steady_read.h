@@ -13,7 +13,7 @@
 
 #include "athanor/base/file.h"
 
-namespace athanor::checkpoint {
+namespace athanor::checkpoint::format {
 
 constexpr int kReadAttempts = 50;
 
@@ -33,4 +33,4 @@ class StandingCheckpoint {
 void read_steadily(Env& env, const std::function<std::string()>& find,
                    const std::function<void(const std::string& path)>& use);
 
-}  // namespace athanor::checkpoint
+}  // namespace athanor::checkpoint::format

@@ -21,7 +21,7 @@
 
 #include "athanor/base/file.h"
 
-namespace athanor::checkpoint {
+namespace athanor::checkpoint::format {
 
 class FolderLock {
  public:
@@ -71,4 +71,4 @@ void clean_leftovers(Env& env, const std::string& parent, const std::string& nam
 // The name that a hidden folder stands for ("step_00000100"); none where it is not one of the names above.
 std::optional<std::string> staged_for(const std::string& hidden_name);
 
-}  // namespace athanor::checkpoint
+}  // namespace athanor::checkpoint::format

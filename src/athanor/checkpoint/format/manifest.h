@@ -18,7 +18,7 @@
 #include "athanor/tensor/box.h"
 #include "athanor/tensor/dtype.h"
 
-namespace athanor::checkpoint {
+namespace athanor::checkpoint::format {
 
 constexpr const char* kManifestName = "manifest.json";
 // 2: error_feedback.*, server_error.* and replica.H.* have these names, and so have the settings.
@@ -67,4 +67,4 @@ std::string canonical_state(std::string_view state, const std::string& file);
 // Whether a name is a plain file name: no path, not hidden.
 bool is_plain_file_name(std::string_view name);
 
-}  // namespace athanor::checkpoint
+}  // namespace athanor::checkpoint::format

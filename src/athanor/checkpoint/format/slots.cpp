@@ -1,0 +1,165 @@
+#include "athanor/checkpoint/format/slots.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "athanor/base/block_checksum.h"
+#include "athanor/base/check.h"
+#include "athanor/base/hash.h"
+#include "athanor/checkpoint/format/slot_header.h"
+#include "athanor/checkpoint/format/slot_reader.h"
+
+namespace athanor::checkpoint::format {
+namespace {
+
+void put_text(char (&to)[kIdentityBytes + 1], const std::string& text, const char* what) {
+  check(!text.empty() && text.size() <= kIdentityBytes && text.find('\0') == std::string::npos,
+        "snapshot: {}: got '{}', expected a text of 1 to {} bytes", what, text, kIdentityBytes);
+  std::copy(text.begin(), text.end(), to);
+}
+
+SlotHeader::Fixed fixed_part(const SlotIdentity& identity, const SlotPlaces& places,
+                             const std::string& manifest) {
+  SlotHeader::Fixed fixed{};
+  fixed.magic = kSlotMagic;
+  fixed.version = kSlotVersion;
+  fixed.rank = identity.rank;
+  put_text(fixed.run, identity.run, "run");
+  put_text(fixed.layout, identity.layout, "layout");
+  fixed.places = places;
+  fixed.manifest_hash = hash64(manifest);
+  return fixed;
+}
+
+// The mark comes last: a slot without one is formatted again.
+void format_slot(SlotHeader& header, const SlotHeader::Fixed& fixed, const std::string& manifest,
+                 std::byte* slot) {
+  std::memcpy(slot + fixed.places.manifest, manifest.data(), manifest.size());
+  header.fixed = fixed;
+  header.fixed_seal = seal_of(fixed);
+  header.mark.store(kEmpty, std::memory_order_release);
+}
+
+}  // namespace
+
+uint64_t snapshot_bytes(std::span<const SlotTensor> tensors, uint64_t state_capacity) {
+  const std::vector<PlacedTensor> placed = place_tensors(tensors);
+  return 2 * place_slot(placed, print_slot_manifest(placed).size(), state_capacity).slot_bytes;
+}
+
+SlotWriter::SlotWriter(std::span<std::byte> memory, std::span<const SlotTensor> tensors,
+                       const SlotIdentity& identity, uint64_t state_capacity)
+    : memory_(memory), generation_(identity.generation) {
+  const std::vector<PlacedTensor> placed = place_tensors(tensors);
+  const std::string manifest = print_slot_manifest(placed);
+  const SlotPlaces places = place_slot(placed, manifest.size(), state_capacity);
+  check(memory.size() == 2 * places.slot_bytes, "snapshot: got {} bytes of memory, expected {}",
+        memory.size(), 2 * places.slot_bytes);
+  const SlotHeader::Fixed fixed = fixed_part(identity, places, manifest);
+  for (const int which : {0, 1}) {
+    SlotHeader& found = header(which);
+    check(found.mark.load() == 0 || (found.fixed_seal == seal_of(found.fixed) &&
+                                     std::memcmp(&found.fixed, &fixed, sizeof(fixed)) == 0),
+          "snapshot: slot {}: the memory holds a slot of another run, layout, rank or list of tensors, "
+          "expected run '{}', layout '{}', rank {}",
+          which, identity.run, identity.layout, identity.rank);
+  }
+  for (const int which : {0, 1})
+    if (header(which).mark.load() == 0) format_slot(header(which), fixed, manifest, slot(which));
+  for (const PlacedTensor& x : placed)
+    places_.push_back(
+        {places.data + x.data, places.checksums + x.first_block * sizeof(uint64_t), x.tensor.size_bytes()});
+  if (const auto newest = SlotReader::newest(memory, {})) {
+    check(newest->generation() <= generation_,
+          "snapshot: the memory holds step {} of generation {}, expected at most generation {}",
+          newest->step(), newest->generation(), generation_);
+    newest_ = newest->slot();
+    num_commits_ = header(newest_).commit.number;
+  }
+}
+
+std::byte* SlotWriter::slot(int which) const {
+  return memory_.data() + static_cast<size_t>(which) * (memory_.size() / 2);
+}
+
+SlotHeader& SlotWriter::header(int which) const {
+  return *reinterpret_cast<SlotHeader*>(slot(which));
+}
+
+const SlotWriter::Place& SlotWriter::written(size_t tensor) const {
+  check(writing_ >= 0, "snapshot: got data outside of a step, expected begin() first");
+  return places_.at(tensor);
+}
+
+void SlotWriter::begin(int64_t step) {
+  writing_ = newest_ == 0 ? 1 : 0;
+  step_ = step;
+  // A full barrier: no byte of the step, not even one that is streamed past the caches, comes before the mark.
+  header(writing_).mark.exchange(kWriting);
+}
+
+void SlotWriter::commit(std::string_view state) {
+  check(writing_ >= 0, "snapshot: got a commit, expected begin() first");
+  SlotHeader& open = header(writing_);
+  const SlotPlaces& places = open.fixed.places;
+  check(state.size() <= places.state_capacity, "snapshot: got a state of {} bytes, expected at most {}",
+        state.size(), places.state_capacity);
+  std::byte* start = slot(writing_);
+  std::memcpy(start + places.state, state.data(), state.size());
+  open.commit = {.generation = generation_,
+                 .step = step_,
+                 .number = num_commits_ + 1,
+                 .state_bytes = state.size(),
+                 .state_hash = hash64(state),
+                 .checksums_hash = hash64(start + places.checksums, places.checksums_bytes)};
+  open.commit_seal = seal_of(open.commit);
+  std::atomic_thread_fence(std::memory_order_seq_cst);  // streamed stores are outside of release order
+  open.mark.store(kCommitted, std::memory_order_release);
+  newest_ = std::exchange(writing_, -1);
+  ++num_commits_;
+}
+
+std::optional<int64_t> SlotWriter::committed_step() const {
+  if (newest_ < 0) return std::nullopt;
+  return header(newest_).commit.step;
+}
+
+const std::byte* SlotWriter::committed(size_t tensor) const {
+  check(newest_ >= 0, "snapshot: got a read of the last commit, expected a commit first");
+  return slot(newest_) + places_.at(tensor).data;
+}
+
+std::byte* SlotWriter::data(size_t tensor) const {
+  return slot(writing_) + written(tensor).data;
+}
+
+uint64_t* SlotWriter::checksums(size_t tensor) const {
+  return reinterpret_cast<uint64_t*>(slot(writing_) + written(tensor).checksums);
+}
+
+void SlotWriter::copy(size_t tensor, const void* values, uint64_t first, uint64_t last) const {
+  const uint64_t size_bytes = written(tensor).size_bytes;
+  std::byte* to = data(tensor);
+  for (uint64_t block = first; block < last; ++block) {
+    const uint64_t begin = block * kChecksumBlockBytes;
+    const size_t piece = std::min(kChecksumBlockBytes, size_bytes - begin);
+    std::memcpy(to + begin, static_cast<const std::byte*>(values) + begin, piece);
+    checksums(tensor)[block] = block_checksum(to + begin, piece, block);
+  }
+}
+
+void SlotWriter::copy(size_t tensor, const void* values) const {
+  copy(tensor, values, 0, num_checksum_blocks(written(tensor).size_bytes));
+}
+
+void SlotWriter::take_checksums(size_t tensor) const {
+  const uint64_t size_bytes = written(tensor).size_bytes;
+  for (uint64_t block = 0; block < num_checksum_blocks(size_bytes); ++block) {
+    const uint64_t begin = block * kChecksumBlockBytes;
+    checksums(tensor)[block] =
+        block_checksum(data(tensor) + begin, std::min(kChecksumBlockBytes, size_bytes - begin), block);
+  }
+}
+
+}  // namespace athanor::checkpoint::format
