@@ -53,6 +53,7 @@ TEST(Phases, TheExampleOfTheDocumentsIsWhatItSays) {
   for (const PhaseConfig& phase : phases) {
     EXPECT_EQ(phase.config.train.steps, 320);
     EXPECT_TRUE(phase.config.phases.empty());
+    EXPECT_EQ(phases_of(phase.config)[0].config.schedule.steps, phase.config.schedule.steps);
     EXPECT_NO_THROW(validate(phase.config));
   }
   EXPECT_EQ(phases[2].config.origins.at("data.seq_len").text, config.origins.at("phase.2.data.seq_len").text);

@@ -63,7 +63,8 @@ void set(Config& of_phase, const Config& run, size_t index, std::string_view key
 std::vector<PhaseConfig> phases_of(const Config& config) {
   if (config.phases.empty()) {
     PhaseConfig whole{.name = "", .first_step = 1, .last_step = config.train.steps, .config = config};
-    whole.config.schedule.steps = config.train.steps;
+    // A phase's own config says already how long its schedule is.
+    if (config.schedule.steps == 0) whole.config.schedule.steps = config.train.steps;
     return {whole};
   }
   Config run = config;
