@@ -2,8 +2,8 @@
 #pragma once
 
 #include "athanor/kernels/cpu/rows.h"
-#include "athanor/kernels/cpu/simd/block_sum.h"
 #include "athanor/kernels/cpu/simd/vec_loops.h"
+#include "athanor/kernels/cpu/simd/word_sums.h"
 
 namespace athanor::kernels::ATHANOR_ISA {
 namespace {
