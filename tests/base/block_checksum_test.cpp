@@ -28,12 +28,15 @@ uint64_t checksum(const Words& words, uint64_t index = 0) {
   return block_checksum(words.data(), 4 * words.size(), index);
 }
 
-// The definition byte by byte, with integers that cannot overflow.
+// The definition byte by byte: each adds itself times 256^place to a number, and so to the number's upper half.
 uint64_t by_definition(const std::vector<unsigned char>& bytes, uint64_t index) {
-  unsigned __int128 sum = 0;
+  const uint64_t a[4] = {0x9e3779b97f4a7c15u, 0xbf58476d1ce4e5b9u, 0x94d049bb133111ebu, 0xd6e8feb86659fd93u};
+  const uint64_t K = (bytes.size() + 63) / 64 * 8;
+  uint64_t sum = 0;
   for (size_t at = 0; at < bytes.size(); ++at) {
-    const uint64_t weight = (at / 4 + 1) * 0x9e3779b1u % (uint64_t{1} << 32);
-    sum += static_cast<unsigned __int128>(uint64_t{bytes[at]} << (8 * (at % 4))) * weight;
+    const uint64_t k = at / 8, place = at % 8, weight = a[k % 4] + 2 * (K / 4 - k / 4);
+    sum += weight * (uint64_t{bytes[at]} << (8 * place));
+    if (place >= 4) sum += weight * (uint64_t{bytes[at]} << (8 * (place - 4)));
   }
   const auto mix = [](uint64_t x) {
     x ^= x >> 30;
@@ -43,7 +46,7 @@ uint64_t by_definition(const std::vector<unsigned char>& bytes, uint64_t index) 
     x ^= x >> 31;
     return x;
   };
-  return mix(mix(static_cast<uint64_t>(sum) + (index + 1) * 0x9e3779b97f4a7c15u) ^ bytes.size());
+  return mix(mix(sum + (index + 1) * a[0]) ^ bytes.size());
 }
 
 TEST(BlockChecksum, IsAsDefinedForAnySize) {

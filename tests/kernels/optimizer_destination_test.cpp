@@ -1,7 +1,6 @@
 // The optimizer out of place and with checksums: the bits of the update in place, and of the checksum's definition.
 #include <cstring>
 
-#include "athanor/base/block_checksum.h"
 #include "kernels/kernel_test.h"
 
 namespace athanor::tests::optimizer_destination_test {
@@ -28,10 +27,13 @@ std::vector<uint64_t> checksums_by_definition(const Tensor& x) {
   std::vector<uint64_t> all;
   for (uint64_t first = 0; first < count; first += kBlock) {
     const uint64_t in_block = std::min<uint64_t>(kBlock, count - first);
-    unsigned __int128 sum = 0;
+    const uint64_t a[4] = {0x9e3779b97f4a7c15u, 0xbf58476d1ce4e5b9u, 0x94d049bb133111ebu,
+                           0xd6e8feb86659fd93u};
+    const uint64_t numbers = (4 * in_block + 63) / 64 * 8;
+    uint64_t sum = 0;
     for (uint64_t i = 0; i < in_block; ++i) {
-      const uint64_t weight = (i + 1) * 0x9e3779b1u % (uint64_t{1} << 32);
-      sum += static_cast<unsigned __int128>(words[first + i]) * weight;
+      const uint64_t k = i / 2, weight = a[k % 4] + 2 * (numbers / 4 - k / 4), word = words[first + i];
+      sum += weight * (i % 2 == 0 ? word : (word << 32) + word);
     }
     const auto mix = [](uint64_t z) {
       z ^= z >> 30;
@@ -42,7 +44,7 @@ std::vector<uint64_t> checksums_by_definition(const Tensor& x) {
       return z;
     };
     const uint64_t index = first / kBlock;
-    all.push_back(mix(mix(static_cast<uint64_t>(sum) + (index + 1) * 0x9e3779b97f4a7c15u) ^ (4 * in_block)));
+    all.push_back(mix(mix(sum + (index + 1) * a[0]) ^ (4 * in_block)));
   }
   return all;
 }

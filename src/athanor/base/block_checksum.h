@@ -1,20 +1,23 @@
 // The checksum of a block of memory of constant size, which a kernel can take while the values are in registers.
 //
-//   uint64_t sum = 0;                                               // by words, in any order, by any number of threads
-//   for (uint64_t i = 0; i < count; ++i) sum += uint64_t{words[i]} * block_weight(i);
-//   const uint64_t checksum = finish_block(sum, index, 4 * count);  // as block_checksum(words, 4 * count, index)
+//   uint64_t sum = 0;                                              // a vectorized loop keeps four pairs of running sums
+//   for (uint64_t k = 0; k < num_numbers; ++k) sum += fold_number(numbers[k]) * block_weight(k, num_numbers);
+//   const uint64_t checksum = finish_block(sum, index, size_bytes);   // as block_checksum(numbers, size_bytes, index)
 //
-// Definition. A block of n bytes is the 32-bit little-endian words w[0], w[1], ..., the last one filled up with zeros.
+// Definition. A block of n bytes, filled up with zeros to a multiple of 64, is the 64-bit little-endian numbers q[0] ...
+// q[K - 1].
 //
-//   weight(i) = (i + 1) * 0x9e3779b1 mod 2^32
-//   sum       = w[0] weight(0) + w[1] weight(1) + ...   mod 2^64
-//   checksum  = mix(mix(sum + (index + 1) * 0x9e3779b97f4a7c15) ^ n)
-//   mix(x)    : x ^= x >> 30;  x *= 0xbf58476d1ce4e5b9;  x ^= x >> 27;  x *= 0x94d049bb133111eb;  x ^= x >> 31
+//   weight(k) = a[k mod 4] + 2 (K / 4 - floor(k / 4))
+//   sum       = the sum of (q[k] + floor(q[k] / 2^32)) weight(k)   mod 2^64
+//   checksum  = mix(mix(sum + (index + 1) a[0]) ^ n)
+//   mix(x)    : x ^= x >> 30;  x *= a[1];  x ^= x >> 27;  x *= a[2];  x ^= x >> 31
 //
-// The weights of a block differ from each other and from 0, since the factor is odd. So the sum changes with any one
-// word (a difference below 2^32 times a weight below 2^32 is not 0 mod 2^64) and with any swap of two unequal words
-// (the product of both differences, likewise). mix is a bijection: of two blocks of equal size, what changes the sum or
-// the index alone changes the checksum. Other damage passes with a chance of about 2^-60. It is no protection from intent.
+// So four lanes each need the sum of their numbers and the sum of its values so far (Fletcher, 1982).
+// The weights of a block are odd and differ from each other mod 2^32. A word of 32 bits counts weight(k) times, or
+// (2^32 + 1) weight(k) times as the upper half of a number. So a change of one word changes the sum, and so does a swap of
+// two unequal ones: their difference, below 2^32, meets a factor that 2^33 does not divide. mix is a bijection: of two
+// blocks of equal size, what changes the sum or the index alone changes the checksum. Other damage passes with a chance of
+// about 2^-60. It is no protection from intent.
 // Source of mix: Stafford's variant 13, the finalizer of SplitMix64 (Steele, Lea, Flood, 2014).
 // Thread rule: pure functions.
 #pragma once
@@ -27,10 +30,18 @@
 namespace athanor::base {
 
 constexpr uint64_t kChecksumBlockBytes = 65536;
-constexpr uint32_t kBlockWeight = 0x9e3779b1u;
+constexpr uint64_t kBlockWeights[4] = {0x9e3779b97f4a7c15u, 0xbf58476d1ce4e5b9u, 0x94d049bb133111ebu,
+                                       0xd6e8feb86659fd93u};
 
-constexpr uint32_t block_weight(uint64_t word) {
-  return static_cast<uint32_t>(word + 1) * kBlockWeight;
+constexpr uint64_t fold_number(uint64_t number) {
+  return number + (number >> 32);
+}
+// `num_numbers`: of the block, a multiple of 8.
+constexpr uint64_t block_weight(uint64_t k, uint64_t num_numbers) {
+  return kBlockWeights[k % 4] + 2 * (num_numbers / 4 - k / 4);
+}
+constexpr uint64_t numbers_of_block(uint64_t size_bytes) {
+  return (size_bytes + 63) / 64 * 8;
 }
 
 // `index`: the number of the block in its sequence.

@@ -1,6 +1,6 @@
 // The header of a slot, as it lies in memory (slots.h), and the places of a slot's parts.
 //
-//   const SlotPlaces places = place_slot(tensors, manifest.size(), state_capacity);
+//   const SlotPlaces places = place_slot(0, tensors, manifest.size(), state_capacity);
 //   if (header.fixed_seal == seal_of(header.fixed)) use(header.fixed.places);
 //
 // Two seals: `fixed` is written once, so what a slot is of can be told while it is being written or was left so.
@@ -68,7 +68,7 @@ struct PlacedTensor {
 };
 
 std::vector<PlacedTensor> place_tensors(std::span<const SlotTensor> tensors);
-SlotPlaces place_slot(std::span<const PlacedTensor> tensors, uint64_t manifest_bytes,
+SlotPlaces place_slot(int slot, std::span<const PlacedTensor> tensors, uint64_t manifest_bytes,
                       uint64_t state_capacity);
 
 std::string print_slot_manifest(std::span<const PlacedTensor> tensors);

@@ -45,7 +45,7 @@ void format_slot(SlotHeader& header, const SlotHeader::Fixed& fixed, const std::
 
 uint64_t snapshot_bytes(std::span<const SlotTensor> tensors, uint64_t state_capacity) {
   const std::vector<PlacedTensor> placed = place_tensors(tensors);
-  return 2 * place_slot(placed, print_slot_manifest(placed).size(), state_capacity).slot_bytes;
+  return 2 * place_slot(0, placed, print_slot_manifest(placed).size(), state_capacity).slot_bytes;
 }
 
 SlotWriter::SlotWriter(std::span<std::byte> memory, std::span<const SlotTensor> tensors,
@@ -53,11 +53,14 @@ SlotWriter::SlotWriter(std::span<std::byte> memory, std::span<const SlotTensor> 
     : memory_(memory), generation_(identity.generation) {
   const std::vector<PlacedTensor> placed = place_tensors(tensors);
   const std::string manifest = print_slot_manifest(placed);
-  const SlotPlaces places = place_slot(placed, manifest.size(), state_capacity);
-  check(memory.size() == 2 * places.slot_bytes, "snapshot: got {} bytes of memory, expected {}",
-        memory.size(), 2 * places.slot_bytes);
-  const SlotHeader::Fixed fixed = fixed_part(identity, places, manifest);
+  const auto fixed_of = [&](int which) {
+    return fixed_part(identity, place_slot(which, placed, manifest.size(), state_capacity), manifest);
+  };
+  const uint64_t size_bytes = 2 * fixed_of(0).places.slot_bytes;
+  check(memory.size() == size_bytes, "snapshot: got {} bytes of memory, expected {}", memory.size(),
+        size_bytes);
   for (const int which : {0, 1}) {
+    const SlotHeader::Fixed fixed = fixed_of(which);
     SlotHeader& found = header(which);
     check(found.mark.load() == 0 || (found.fixed_seal == seal_of(found.fixed) &&
                                      std::memcmp(&found.fixed, &fixed, sizeof(fixed)) == 0),
@@ -66,10 +69,9 @@ SlotWriter::SlotWriter(std::span<std::byte> memory, std::span<const SlotTensor> 
           which, identity.run, identity.layout, identity.rank);
   }
   for (const int which : {0, 1})
-    if (header(which).mark.load() == 0) format_slot(header(which), fixed, manifest, slot(which));
+    if (header(which).mark.load() == 0) format_slot(header(which), fixed_of(which), manifest, slot(which));
   for (const PlacedTensor& x : placed)
-    places_.push_back(
-        {places.data + x.data, places.checksums + x.first_block * sizeof(uint64_t), x.tensor.size_bytes()});
+    places_.push_back({x.data, x.first_block * sizeof(uint64_t), x.tensor.size_bytes()});
   if (const auto newest = SlotReader::newest(memory, {})) {
     check(newest->generation() <= generation_,
           "snapshot: the memory holds step {} of generation {}, expected at most generation {}",
@@ -127,15 +129,17 @@ std::optional<int64_t> SlotWriter::committed_step() const {
 
 const std::byte* SlotWriter::committed(size_t tensor) const {
   check(newest_ >= 0, "snapshot: got a read of the last commit, expected a commit first");
-  return slot(newest_) + places_.at(tensor).data;
+  return slot(newest_) + header(newest_).fixed.places.data + places_.at(tensor).data;
 }
 
 std::byte* SlotWriter::data(size_t tensor) const {
-  return slot(writing_) + written(tensor).data;
+  const uint64_t offset = written(tensor).data;
+  return slot(writing_) + header(writing_).fixed.places.data + offset;
 }
 
 uint64_t* SlotWriter::checksums(size_t tensor) const {
-  return reinterpret_cast<uint64_t*>(slot(writing_) + written(tensor).checksums);
+  const uint64_t offset = written(tensor).checksums;
+  return reinterpret_cast<uint64_t*>(slot(writing_) + header(writing_).fixed.places.checksums + offset);
 }
 
 void SlotWriter::copy(size_t tensor, const void* values, uint64_t first, uint64_t last) const {

@@ -13,7 +13,7 @@
 //
 //   slot    header, a page | manifest, the tensors as JSON | TrainState as JSON | block checksums | data
 //   header  slot_header.h; marked as being written by begin(), as committed by commit(), whose last store that is
-//   data    tensors at multiples of 64 bytes, each with checksums of its own blocks (base/block_checksum.h)
+//   data    tensors at multiples of 64 bytes, staggered, each with checksums of its own blocks (base/block_checksum.h)
 //
 // begin() and commit() allocate nothing, lock nothing and call nothing of the system. slot_reader.h reads and verifies.
 // Errors: Error for memory that holds another run's or layout's slots (they stay as they are), for a state that is too
@@ -57,7 +57,8 @@ struct SlotIdentity {
   int64_t generation = 0;  // of the world; an older one's slots are stale to a reader that expects this one
 };
 
-// Bytes of both slots, a multiple of kSharedUnit. `state_capacity`: the longest TrainState.
+// Bytes of both slots, a multiple of kSharedUnit: the size of the file of memory is the size of the snapshot.
+// `state_capacity`: the longest TrainState. A parameter's tensors are best listed one after the other.
 uint64_t snapshot_bytes(std::span<const SlotTensor> tensors, uint64_t state_capacity);
 
 class SlotWriter {
@@ -85,7 +86,7 @@ class SlotWriter {
 
  private:
   struct Place {
-    uint64_t data, checksums, size_bytes;  // offsets in a slot
+    uint64_t data, checksums, size_bytes;  // offsets in the part of a slot
   };
   struct SlotHeader& header(int slot) const;
   std::byte* slot(int which) const;

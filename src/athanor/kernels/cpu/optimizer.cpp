@@ -7,7 +7,7 @@ namespace {
 static_assert(kBlockElements * sizeof(float) == kChecksumBlockBytes);  // a block of work is one of checksums
 
 // A call that writes more than this elsewhere writes past the caches. Less may be there still when it is read again.
-constexpr uint64_t kStreamBytes = uint64_t{16} << 20;
+constexpr uint64_t kStreamBytes = uint64_t{8} << 20;
 
 const Tensor* value_of(const Tensor& value) {
   return value.defined() ? &value : nullptr;

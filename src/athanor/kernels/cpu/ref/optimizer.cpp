@@ -7,8 +7,11 @@
 namespace athanor::kernels::ref {
 namespace {
 
-uint64_t weighted(float x, int64_t i) {
-  return uint64_t{std::bit_cast<uint32_t>(x)} * block_weight(static_cast<uint64_t>(i));
+// What element i of a block of n adds to its sum.
+uint64_t weighted(float x, int64_t i, int64_t n) {
+  const uint64_t word = std::bit_cast<uint32_t>(x), element = static_cast<uint64_t>(i);
+  const uint64_t num_numbers = numbers_of_block(static_cast<uint64_t>(n) * sizeof(float));
+  return fold_number(word << (32 * (element % 2))) * block_weight(element / 2, num_numbers);
 }
 
 template <typename T>
@@ -25,9 +28,9 @@ BlockSums adamw_to(AdamwState to, AdamwState from, void* value, const float* gra
     to.m[i] = m;
     to.v[i] = v;
     to.master[i] = master;
-    sums.m += weighted(m, i);
-    sums.v += weighted(v, i);
-    sums.master += weighted(master, i);
+    sums.m += weighted(m, i, n);
+    sums.v += weighted(v, i, n);
+    sums.master += weighted(master, i, n);
     if (value != nullptr) out<T>(value)[i] = from_float<T>(master);
   }
   return sums;
@@ -43,8 +46,8 @@ BlockSums sgd_to(SgdState to, SgdState from, void* value, const float* grad, int
     const float master = from.master[i] - step.lr * m;
     to.m[i] = m;
     to.master[i] = master;
-    sums.m += weighted(m, i);
-    sums.master += weighted(master, i);
+    sums.m += weighted(m, i, n);
+    sums.master += weighted(master, i, n);
     if (value != nullptr) out<T>(value)[i] = from_float<T>(master);
   }
   return sums;

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "athanor/kernels/cpu/rows.h"
-#include "athanor/kernels/cpu/simd/block_sum.h"
 #include "athanor/kernels/cpu/simd/vec_loops.h"
+#include "athanor/kernels/cpu/simd/word_sums.h"
 
 namespace athanor::kernels::ATHANOR_ISA {
 namespace {
@@ -30,15 +30,13 @@ struct NoSums {
 struct Sums {
   template <typename Part>
   [[gnu::always_inline]] void add(V x, V y, V z, Part part) {
-    master = add_words(master, x, part, weights);
-    m = add_words(m, y, part, weights);
-    v = add_words(v, z, part, weights);
-    weights = next(weights);
+    master = add_words(master, x, part);
+    m = add_words(m, y, part);
+    v = add_words(v, z, part);
   }
-  BlockSums total() const { return {sum_lanes(master), sum_lanes(m), sum_lanes(v)}; }
+  BlockSums total() const { return {total_of(master), total_of(m), total_of(v)}; }
 
-  Weights weights = first_weights();
-  WordSum master = zero_sum(), m = zero_sum(), v = zero_sum();
+  BlockSum master = zero_block_sum(), m = zero_block_sum(), v = zero_block_sum();
 };
 
 template <typename T, typename How, typename Taken>
@@ -102,12 +100,19 @@ void adamw(AdamwState state, void* value, const float* grad, int64_t n, const Ad
   adamw_step<T, Plainly, NoSums>(state, state, value, grad, n, step);
 }
 
+// Each way has a function of its own: inlined into one, they would spill registers in the loop.
+template <typename T, typename How>
+[[gnu::noinline]] BlockSums adamw_summed(AdamwState to, AdamwState from, void* value, const float* grad,
+                                         int64_t n, const AdamwRow& step) {
+  return adamw_step<T, How, Sums>(to, from, value, grad, n, step);
+}
+
 template <typename T>
 BlockSums adamw_to(AdamwState to, AdamwState from, void* value, const float* grad, int64_t n,
                    const AdamwRow& step, bool stream) {
   if (!stream || !is_aligned(to.master) || !is_aligned(to.m) || !is_aligned(to.v))
-    return adamw_step<T, Plainly, Sums>(to, from, value, grad, n, step);
-  const BlockSums sums = adamw_step<T, PastCaches, Sums>(to, from, value, grad, n, step);
+    return adamw_summed<T, Plainly>(to, from, value, grad, n, step);
+  const BlockSums sums = adamw_summed<T, PastCaches>(to, from, value, grad, n, step);
   _mm_sfence();  // streamed results come before what other threads are told of them
   return sums;
 }
@@ -117,12 +122,18 @@ void sgd(SgdState state, void* value, const float* grad, int64_t n, const SgdRow
   sgd_step<T, Plainly, NoSums>(state, state, value, grad, n, step);
 }
 
+template <typename T, typename How>
+[[gnu::noinline]] BlockSums sgd_summed(SgdState to, SgdState from, void* value, const float* grad, int64_t n,
+                                       const SgdRow& step) {
+  return sgd_step<T, How, Sums>(to, from, value, grad, n, step);
+}
+
 template <typename T>
 BlockSums sgd_to(SgdState to, SgdState from, void* value, const float* grad, int64_t n, const SgdRow& step,
                  bool stream) {
   if (!stream || !is_aligned(to.master) || !is_aligned(to.m))
-    return sgd_step<T, Plainly, Sums>(to, from, value, grad, n, step);
-  const BlockSums sums = sgd_step<T, PastCaches, Sums>(to, from, value, grad, n, step);
+    return sgd_summed<T, Plainly>(to, from, value, grad, n, step);
+  const BlockSums sums = sgd_summed<T, PastCaches>(to, from, value, grad, n, step);
   _mm_sfence();
   return sums;
 }

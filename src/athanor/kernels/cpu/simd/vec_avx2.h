@@ -220,21 +220,23 @@ inline void multiply_wide(VI x, VI y, VI& high, VI& low) {
   multiply_wide(x.b, y.b, high.b, low.b);
 }
 
-// The 64-bit products of lanes, summed.
-struct WordSum {
-  __m256i x;
+// Of 64-bit numbers, of which each adds its upper half to itself: sums in four lanes, and sums of these sums.
+struct BlockSum {
+  __m256i sums, sums_of_sums;
 };
-inline WordSum zero_sum() {
-  return {_mm256_setzero_si256()};
+inline BlockSum zero_block_sum() {
+  return {_mm256_setzero_si256(), _mm256_setzero_si256()};
 }
-inline VI odd_lanes(VI x) {  // lane 2 i + 1 in lane 2 i
-  return {_mm256_srli_epi64(x.a, 32), _mm256_srli_epi64(x.b, 32)};
+inline BlockSum add_numbers(BlockSum to, __m256i numbers) {
+  const __m256i sums = _mm256_add_epi64(to.sums, _mm256_add_epi64(numbers, _mm256_srli_epi64(numbers, 32)));
+  return {sums, _mm256_add_epi64(to.sums_of_sums, sums)};
 }
-inline WordSum add_products_of_even_lanes(WordSum sum, VI x, VI y) {
-  return {_mm256_add_epi64(sum.x, _mm256_add_epi64(_mm256_mul_epu32(x.a, y.a), _mm256_mul_epu32(x.b, y.b)))};
+inline BlockSum add_numbers(BlockSum to, VI x) {
+  return add_numbers(add_numbers(to, x.a), x.b);
 }
-inline __m256i fold(WordSum sum) {
-  return sum.x;
+inline void store_lanes(BlockSum from, uint64_t (&sums)[4], uint64_t (&sums_of_sums)[4]) {
+  _mm256_storeu_si256(as_vector(sums), from.sums);
+  _mm256_storeu_si256(as_vector(sums_of_sums), from.sums_of_sums);
 }
 
 // Transposes 4 x 4 blocks: lane 4 L + i of out[j] is lane 4 L + j of in[i].

@@ -181,21 +181,25 @@ inline void multiply_wide(VI a, VI b, VI& high, VI& low) {
   low.x = _mm512_mask_mov_epi32(even, 0xaaaa, _mm512_slli_epi64(odd, 32));
 }
 
-// The 64-bit products of lanes, summed.
-struct WordSum {
-  __m512i x;
+// Of 64-bit numbers, of which each adds its upper half to itself: sums in eight lanes, and sums of these sums.
+struct BlockSum {
+  __m512i sums, sums_of_sums;
 };
-inline WordSum zero_sum() {
-  return {_mm512_setzero_si512()};
+inline BlockSum zero_block_sum() {
+  return {_mm512_setzero_si512(), _mm512_setzero_si512()};
 }
-inline VI odd_lanes(VI a) {  // lane 2 i + 1 in lane 2 i
-  return {_mm512_srli_epi64(a.x, 32)};
+inline BlockSum add_numbers(BlockSum to, VI x) {
+  const __m512i sums = _mm512_add_epi64(to.sums, _mm512_add_epi64(x.x, _mm512_srli_epi64(x.x, 32)));
+  return {sums, _mm512_add_epi64(to.sums_of_sums, sums)};
 }
-inline WordSum add_products_of_even_lanes(WordSum sum, VI a, VI b) {
-  return {_mm512_add_epi64(sum.x, _mm512_mul_epu32(a.x, b.x))};
-}
-inline __m256i fold(WordSum sum) {
-  return _mm256_add_epi64(_mm512_castsi512_si256(sum.x), _mm512_extracti64x4_epi64(sum.x, 1));
+// As four lanes have them that take lanes 0-3 in one step and lanes 4-7 in the next: a number that eight lanes count r
+// times in the sums of sums counts 2 r times, in the later step 2 r - 1 times.
+inline void store_lanes(BlockSum from, uint64_t (&sums)[4], uint64_t (&sums_of_sums)[4]) {
+  const __m256i later = _mm512_extracti64x4_epi64(from.sums, 1);
+  const __m256i both = _mm256_add_epi64(_mm512_castsi512_si256(from.sums_of_sums),
+                                        _mm512_extracti64x4_epi64(from.sums_of_sums, 1));
+  _mm256_storeu_epi64(sums, _mm256_add_epi64(_mm512_castsi512_si256(from.sums), later));
+  _mm256_storeu_epi64(sums_of_sums, _mm256_sub_epi64(_mm256_add_epi64(both, both), later));
 }
 
 // Transposes 4 x 4 blocks: lane 4 L + i of out[j] is lane 4 L + j of in[i].
