@@ -19,6 +19,7 @@
 #include "athanor/base/human.h"
 #include "athanor/base/interrupted.h"
 #include "athanor/config/load.h"
+#include "athanor/config/phases.h"
 #include "athanor/config/validate.h"
 #include "athanor/data/batch.h"
 #include "athanor/data/dataset.h"
@@ -166,29 +167,47 @@ struct DatasetVerifyCommand {
 };
 
 struct LedgerCommand {
-  std::string file, output;
+  std::string file, output, phase_name;
   std::vector<std::string> sets;
-  int64_t first_step = 1, last_step = 0;
+  int64_t first_step = 0, last_step = 0;
   bool json = false;
 
-  void run() const {
+  // The whole run is one phase where the config has none.
+  PhaseConfig phase_of(const Config& config) const {
+    std::string names;
+    for (const PhaseConfig& phase : phases_of(config)) {
+      if (phase.name == phase_name) return phase;
+      names += fmt::format("{}'{}'", names.empty() ? "" : ", ", phase.name);
+    }
+    throw ConfigError(
+        config.phases.empty()
+            ? fmt::format("--phase: got '{}', expected none: the config has no [[phase]]", phase_name)
+            : fmt::format("--phase: got '{}', expected one of {}", phase_name, names));
+  }
+
+  void run() {
     Env& env = system_env();
     check_overrides(sets,
-                    {"data.", "train.seed", "train.steps", "train.global_batch_size", "train.runs",
+                    {"data.", "phase", "train.seed", "train.steps", "train.global_batch_size", "train.runs",
                      "train.init_from", "model."},
                     "dataset ledger");
-    const Config config = load_config(env, file, sets, config_sources(env));
-    validate_data(config);
-    const int64_t last = last_step > 0 ? last_step : config.train.steps;
-    if (first_step < 1 || last < first_step)
-      throw ConfigError(fmt::format("steps {} to {}: expected a range from 1 up", first_step, last));
+    const Config whole = load_config(env, file, sets, config_sources(env));
+    validate_data(whole);
+    const PhaseConfig phase = phase_of(whole);
+    const Config& config = phase.config;
+    const int64_t last = last_step > 0 ? last_step : phase.last_step;
+    if (first_step == 0) first_step = phase.first_step;
+    if (first_step < phase.first_step || last < first_step)
+      throw ConfigError(
+          fmt::format("steps {} to {}: expected a range from {} up", first_step, last, phase.first_step));
     ProgressLine line;
     const Dataset dataset = open_dataset(config, env,
                                          {.threads = num_usable_cpus(),
                                           .vocab_size = 0,
                                           .tokenizer = nullptr,
                                           .progress = show_tokenizing(line)});
-    const Sampler sampler = make_sampler(dataset.channels, config.train.seed, config.train.global_batch_size);
+    const Sampler sampler = make_sampler(dataset.channels, config.train.seed, config.train.global_batch_size,
+                                         {.name = phase.name, .first_step = phase.first_step});
     const LedgerReport report = check_ledger(sampler, first_step, last);
     line.clear();
     if (!output.empty()) {
@@ -290,9 +309,12 @@ void add_dataset(CLI::App& app) {
   ledger_app->add_option("--set", ledger->sets, "section.key=value, as in train")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
-  ledger_app->add_option("--first-step", ledger->first_step, "first step of the range")
-      ->capture_default_str();
-  ledger_app->add_option("--last-step", ledger->last_step, "last step (default: train.steps)");
+  ledger_app
+      ->add_option("--first-step", ledger->first_step,
+                   "first step of the range (default: 1, or the phase's first)");
+  ledger_app->add_option("--last-step", ledger->last_step,
+                         "last step (default: train.steps, or the phase's last)");
+  ledger_app->add_option("--phase", ledger->phase_name, "of a config with [[phase]]: which one");
   ledger_app->add_option("--output,-o", ledger->output, "a CSV file for the samples themselves")
       ->type_name("FILE");
   ledger_app->footer("Example:\n  athanor dataset ledger run.toml --last-step 1000 --output samples.csv");

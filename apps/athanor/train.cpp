@@ -43,7 +43,7 @@ std::string answer_to(int signal, bool terminal) {
 }
 
 struct TrainCommand {
-  std::string file;
+  std::string file, from, phase;
   std::vector<std::string> overrides;
   bool print_config = false, profile = false, json = false;
 
@@ -123,7 +123,11 @@ void TrainCommand::run() const {
   io.group_options = options;
   const auto world = open_world(ranks, config.parallel.transport, options);
   place(share_of_processors(world->all(), host_identity(), cores));
+  io.from = from;
+  io.phase = phase;
   io.command_line = {"train", file};
+  if (!from.empty()) io.command_line.insert(io.command_line.end(), {"--from", from});
+  if (!phase.empty()) io.command_line.insert(io.command_line.end(), {"--phase", phase});
   for (const std::string& set : overrides) io.command_line.push_back("--set " + set);
   ProgressLine line;
   io.tokenizing = show_tokenizing(line);
@@ -160,6 +164,11 @@ void add_train(CLI::App& app) {
   sub->add_option("--set", command->overrides, "Override a setting, e.g. train.steps=100")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
+  auto* phase = sub->add_option("--phase", command->phase,
+                                "Train one phase of FILE only: a chain of phases made by hand");
+  sub->add_option("--from", command->from,
+                  "With --phase: go on from this checkpoint, or the newest of this run, optimizer included")
+      ->needs(phase);
   sub->add_flag("--print-config", command->print_config,
                 "Print all settings with units and origins, and stop");
   sub->add_flag("--profile", command->profile,
@@ -172,6 +181,7 @@ void add_train(CLI::App& app) {
       "  athanor train run.toml\n"
       "  athanor train run.toml --set train.steps=100 --set optimizer.lr=1e-3\n"
       "  athanor train run.toml --print-config\n"
+      "  athanor train long.toml --from runs/short --phase 'long context'\n"
       "\n"
       "Running it again on an existing run resumes it from its newest valid checkpoint.\n"
       "Ctrl-C, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2 and SIGXCPU save a checkpoint and end; a second one ends "

@@ -54,6 +54,14 @@ std::vector<KillVariant> kill_variants() {
              config.precision.loss_scale_window = 2;
              config.checkpoint.keep = 2;
            }},
+          {"phases_killed", 2, KilledBy::signal, 0,
+           [](Config& config) {
+             config.train.steps = 3;
+             config.model.max_position_embeddings = 12;
+             config.phases = {{.name = "short", .steps = 1},
+                              {.name = "long", .steps = 2, .settings = {{"data.seq_len", int64_t{12}}}}};
+             config.checkpoint.keep = 2;
+           }},
           {"evaluated_killed", 1, KilledBy::signal, 0, [](Config& config) {
              config.train.steps = 2;
              config.train.eval_every = 1;

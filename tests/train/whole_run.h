@@ -76,7 +76,12 @@ struct WholeRun {
 
   // `train_rank` may give train() another world or other settings. Throws what the rank that failed first threw.
   using TrainRank = std::function<TrainReport(const Config& config, World& world, TrainIo& io)>;
-  TrainReport train(Env& env, const TrainRank& train_rank = athanor::run::train) const {
+  TrainReport train(Env& env) const {
+    return train(env, [](const Config& run, World& world, TrainIo& io) {
+      return athanor::run::train(run, world, io);
+    });
+  }
+  TrainReport train(Env& env, const TrainRank& train_rank) const {
     const auto worlds = make_thread_worlds(ranks);
     std::vector<TrainReport> reports(static_cast<size_t>(ranks));
     run_ranks(worlds, [&](World& world) {

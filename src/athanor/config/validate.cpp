@@ -125,8 +125,6 @@ void validate_data(const Config& config) {
       refuse(config, "data.channels", "channels = [ {name = \"en\", path = \"data/en\"} ]",
              "got none{}, expected at least one channel of text",
              phase.name.empty() ? "" : fmt::format(" in the phase '{}'", phase.name));
-  if (!config.phases.empty())
-    refuse(config, "phase", "leave [[phase]] out", "training in phases is not there yet");
 }
 
 }  // namespace athanor::config

@@ -23,7 +23,8 @@ void validate(const Config& config);
 // softmax"; empty where it is a Mixtral.
 std::string unlike_mixtral(const ModelConfig& model);
 
-// At least one channel is named, in every phase; until training has them, phases are refused. Whether a tokenizer is needed depends on what lies at its path (dataset.h).
+// At least one channel is named, in every phase. Whether a tokenizer is needed depends on what lies at its path
+// (data/dataset.h).
 void validate_data(const Config& config);
 
 }  // namespace athanor::config

@@ -8,6 +8,7 @@
 #include "athanor/base/check.h"
 #include "athanor/base/host_memory.h"
 #include "athanor/base/human.h"
+#include "athanor/checkpoint/snapshot.h"
 #include "athanor/comm/null.h"
 #include "athanor/comm/tree.h"
 #include "athanor/config/recompute.h"
@@ -27,6 +28,7 @@ constexpr int64_t kMaxMicroBatches = int64_t{1} << 20;
 void run_steps(Training& training, const Config& config, const PlannedShares& shares) {
   // Two steps of each kind: the second one meets the state that the first left behind.
   TrainState state;
+  state.step = config.schedule.first_step - 1;
   const int64_t micro = config.train.micro_batch_size, length = config.data.seq_len;
   Batch batch;
   for (size_t step = 0; step < 2 + 2 * shares.count(); ++step) {
@@ -147,9 +149,15 @@ MemoryPlan plan_memory(const PlanRequest& request) {
 
   Arena arena(*queue, request.stop_bytes);
   try {
+    std::optional<Tensor> before;
+    const bool on_device = config.train.device == "cuda";  // whose snapshots are in host memory
+    if (request.snapshot_before_bytes > 0 && !on_device)
+      before =
+          empty(arena, {static_cast<int64_t>(request.snapshot_before_bytes)}, Dtype::u8, Category::snapshot);
     Training training(config, layout, groups, arena, {.num_channels = request.num_channels});
     training.pack_weights(packs);
     training.allocate();
+    before.reset();
     const PlannedShares shares(training, micro_batches);
     if (shares.count() > 0)
       left_out =
@@ -160,6 +168,13 @@ MemoryPlan plan_memory(const PlanRequest& request) {
       training.role->rehearse();
     left_out *= trains ? training.role->gradients()->buffer_bytes() : 0;
     if (training.host) plan.host_bytes = training.host->arena.usage().peak_total;
+    if (request.snapshot_after) {
+      Arena host(*queue);
+      Arena& holder = on_device ? host : arena;
+      const Snapshot after({.step = 0, .state = "", .tensors = training.tensors(), .files = {}}, holder);
+      plan.snapshot_bytes = holder.usage().current[static_cast<size_t>(Category::snapshot)];
+      if (on_device) plan.host_bytes += plan.snapshot_bytes;
+    }
   } catch (const OverLimit&) {
     plan.complete = false;
   }

@@ -23,6 +23,9 @@ struct PlanRequest {
   int rank = 0, world_size = 1;
   std::optional<Layout> layout = {};  // none: that of the config on world_size ranks
   uint64_t stop_bytes = 0;            // planning ends once the need exceeds this; 0: no limit
+  // Of a segment of a run (run/segment.h): the bytes of the snapshot that it starts from, and whether it leaves one.
+  uint64_t snapshot_before_bytes = 0;
+  bool snapshot_after = false;
 };
 
 struct MemoryPlan {
@@ -30,6 +33,7 @@ struct MemoryPlan {
   Layout layout;
   MemoryUsage usage = {};
   uint64_t host_bytes = 0;        // pinned host memory of a run on a device (offload)
+  uint64_t snapshot_bytes = 0;    // of the snapshot that it leaves
   int64_t num_micro_batches = 0;  // micro-batches of this rank in a step
   bool complete = true;           // false: planning ended at stop_bytes; the need is larger than `usage`
 };

@@ -91,10 +91,11 @@ LrSchedule lr_schedule(const Config& config) {
   const ScheduleConfig& s = config.schedule;
   return {.decay = s.decay,
           .lr = config.optimizer.lr,
-          .steps = config.train.steps,
+          .steps = s.steps > 0 ? s.steps : config.train.steps,
           .warmup_steps = s.warmup_steps,
           .min_lr_ratio = s.min_lr_ratio,
-          .decay_fraction = s.wsd_decay_fraction};
+          .decay_fraction = s.wsd_decay_fraction,
+          .first_step = s.first_step};
 }
 
 void Training::split_tensors(const Sharding& sharding) {

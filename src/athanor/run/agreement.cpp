@@ -108,6 +108,10 @@ std::vector<Fact> settings_facts(const Config& config) {
       value = fmt::format("a table with hash {:016x}", hash64(config.parallel.schedule_csv));
     facts.push_back({key, std::move(value)});
   }
+  std::string phases = setting_text(config, "phase");
+  for (const Phase& phase : config.phases)
+    if (!phase.schedule_csv.empty()) phases += fmt::format(" {:016x}", hash64(phase.schedule_csv));
+  facts.push_back({"phase", std::move(phases)});
   facts.push_back({"version of the program", ATHANOR_VERSION});
   facts.push_back({"version of checkpoints", fmt::format("{}", kManifestVersion)});
   return facts;

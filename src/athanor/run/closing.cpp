@@ -33,13 +33,14 @@ void LossSummary::add(int64_t step, double loss) {
   if (!best || loss < best->loss) best = last;
 }
 
-Ending ending_of(const TrainReport& report, const Config& config, int64_t step, int64_t saved_step) {
-  Ending ending{.name = config.train.name,
+Ending ending_of(const TrainReport& report, const std::string& name, int64_t step, int64_t total_steps,
+                 int64_t saved_step) {
+  Ending ending{.name = name,
                 .run_folder = report.run_folder,
                 .status = report.status,
                 .first_step = report.resumed_step + 1,
                 .step = step,
-                .total_steps = config.train.steps,
+                .total_steps = total_steps,
                 .saved_step = std::max<int64_t>(saved_step, 0),
                 .seconds = process_age_seconds()};
   ending.validation.add(0, report.valid_loss_first);

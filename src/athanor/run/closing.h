@@ -20,7 +20,6 @@
 #include <utility>
 #include <vector>
 
-#include "athanor/config/config.h"
 #include "athanor/observe/console.h"
 #include "athanor/observe/metrics.h"
 #include "athanor/run/report.h"
@@ -51,7 +50,8 @@ struct Ending {
 };
 
 // saved_step: of the newest checkpoint, below 1 where there is none.
-Ending ending_of(const TrainReport& report, const Config& config, int64_t step, int64_t saved_step);
+Ending ending_of(const TrainReport& report, const std::string& name, int64_t step, int64_t total_steps,
+                 int64_t saved_step);
 std::string closing_title(const Ending& ending);
 Rows closing_rows(const Ending& ending);
 

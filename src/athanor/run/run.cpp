@@ -1,12 +1,20 @@
 #include "athanor/run/run.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <set>
 
 #include "athanor/base/clock.h"
+#include "athanor/checkpoint/checkpoint.h"
+#include "athanor/config/load.h"
 #include "athanor/config/presets.h"
 #include "athanor/config/validate.h"
 #include "athanor/engine/device.h"
 #include "athanor/engine/setup.h"
+#include "athanor/kernels/table.h"
+#include "athanor/run/agreement.h"
 #include "athanor/run/doubtful_data.h"
 
 namespace athanor::run {
@@ -30,16 +38,90 @@ void Run::resolve() {
   tokenizer_ = open_tokenizer(config, io.env);
   resolve_model(config, tokenizer_ == nullptr ? 0 : tokenizer_->vocab_size());
   validate(config);
+  for (PhaseConfig& phase : phases_of(config)) {
+    phase.config.train.steps = phase.last_step;
+    phases.push_back({.name = phase.name,
+                      .first_step = phase.first_step,
+                      .last_step = phase.last_step,
+                      .config = std::move(phase.config)});
+  }
+  if (!io.phase.empty() || !io.from.empty()) keep_one_phase();
+  saves = SaveSchedule(config.checkpoint.every_steps, last_step());
+}
+
+void Run::keep_one_phase() {
+  const auto found = std::find_if(phases.begin(), phases.end(),
+                                  [this](const RunPhase& phase) { return phase.name == io.phase; });
+  if (found == phases.end()) {
+    std::vector<std::string> names;
+    for (const RunPhase& phase : phases) names.push_back("'" + phase.name + "'");
+    throw ConfigError(fmt::format("--phase: got '{}', expected {}", io.phase,
+                                  config.phases.empty() ? "none: the config has no [[phase]]"
+                                                        : fmt::format("one of {}", fmt::join(names, ", "))));
+  }
+  RunPhase phase = std::move(*found);
+  int64_t begins_at = phase.first_step;
+  if (!io.from.empty()) {
+    const auto newest = newest_checkpoint(io.env, io.from, nullptr);
+    if (!newest)
+      throw ConfigError(
+          fmt::format("--from: got '{}', expected a checkpoint, or a run that has one", io.from));
+    from_ = *newest;
+    const Checkpoint checkpoint = Checkpoint::open(io.env, from_);
+    check_continues(parse_config(checkpoint.file_text("config.resolved.toml"), from_), config, io.from);
+    begins_at = checkpoint.step() + 1;
+  } else if (begins_at > 1) {
+    throw ConfigError(
+        fmt::format("--phase: got '{}' without --from, which begins after step {}; expected the "
+                    "checkpoint that it goes on from",
+                    phase.name, phase.first_step - 1));
+  }
+  const int64_t moved = begins_at - phase.first_step;
+  phase.first_step += moved;
+  phase.last_step += moved;
+  phase.config.train.steps = phase.last_step;
+  phase.config.schedule.first_step += moved;
+  phases.clear();
+  phases.push_back(std::move(phase));
 }
 
 void Run::open_data() {
-  data = open_dataset(config, io.env,
-                      {.threads = threads,
-                       .vocab_size = config.model.vocab_size,
-                       .tokenizer = tokenizer_,
-                       .progress = io.tokenizing,
-                       .stop = io.stop});
-  samples.emplace(config, data.tokenizer);
+  for (RunPhase& phase : phases)
+    phase.data = open_dataset(phase.config, io.env,
+                              {.threads = threads,
+                               .vocab_size = phase.config.model.vocab_size,
+                               .tokenizer = tokenizer_,
+                               .progress = io.tokenizing,
+                               .stop = io.stop});
+  samples.emplace(config, phases.front().data.tokenizer);
+}
+
+std::string RunPhase::text() const {
+  return name.empty() ? "the run" : "phase '" + name + "'";
+}
+
+const RunPhase& Run::phase_of(int64_t step) const {
+  for (const RunPhase& phase : phases)
+    if (step <= phase.last_step) return phase;
+  return phases.back();
+}
+
+std::string Run::start_checkpoint() const {
+  return keeper.checkpoint().empty() ? from_ : keeper.checkpoint();
+}
+
+Arena& Run::snapshot_arena() {
+  if (queue->device() != Device::cuda) return arena;
+  if (host_arena_ == nullptr) {
+    host_queue_ =
+        make_cpu_queue(&pool, config.train.isa == "auto" ? best_isa() : parse_isa(config.train.isa));
+    host_arena_ = std::make_unique<Arena>(*host_queue_);
+  }
+  return *host_arena_;
+}
+
+Ending Run::ending() const {
+  return ending_of(report, config.train.name, state.step, last_step(), saved_step);
 }
 
 void Run::bind_thread() {
@@ -51,17 +133,31 @@ void Run::bind_thread() {
 
 void Run::open(Group& group) {
   state = first_state(config);
-  state.data_identity = data.identity;
   keeper.take();
   group.barrier("run folder");
   recorder.emplace(io.env, folder.path, group.rank(), io.console, io.command_line);
-  report.left_out = data.left_out;
-  for (const std::string& remark : data.remarks) recorder->warning(remark);
-  const auto found = keeper.find_state(config, data.identity, *recorder);
-  if (!found) return;
-  state = *found;
+  std::set<std::string> said;
+  for (const RunPhase& phase : phases) {
+    for (const Dataset::Omission& omission : phase.data.left_out)
+      if (said.insert(omission.channel + "/" + omission.what.file).second)
+        report.left_out.push_back(omission);
+    for (const std::string& remark : phase.data.remarks)
+      if (said.insert(remark).second) recorder->warning(remark);
+  }
+  const auto resumed = keeper.find_state(
+      config, [this](int64_t step) { return phase_of(std::max<int64_t>(step, 1)).data.identity; }, *recorder);
+  if (resumed) {
+    state = *resumed;
+    saved_step = state.step;
+  } else if (!from_.empty()) {
+    agree_on_weights(io.env, group, from_);
+    state = TrainState::from_json(Checkpoint::open(io.env, from_).state());
+    recorder->message(fmt::format("{} goes on from {}", phase().text(), from_));
+  } else {
+    return;
+  }
   state.loss_scale.window = config.precision.loss_scale_window;
-  report.resumed_step = saved_step = state.step;
+  report.resumed_step = state.step;
 }
 
 void Run::write_report(const char* status) {
@@ -91,16 +187,21 @@ void Run::write_trace(int rank) {
 }
 
 void Run::say_doubts() {
-  if (state.step >= config.train.steps) return;
+  if (state.step >= last_step()) return;
   for (const std::string& line : config.warnings) recorder->warning(line);
-  for (const std::string& line : doubtful_data(config, data)) recorder->warning(line);
+  for (const RunPhase& phase : phases) {
+    Config alone = phase.config;
+    alone.train.steps = phase.last_step - phase.first_step + 1;
+    for (const std::string& line : doubtful_data(alone, phase.data))
+      recorder->warning(phase.name.empty() ? line : phase.text() + ": " + line);
+  }
 }
 
 void Run::failed(const std::string& reason) noexcept {
   keeper.failed(reason, report, recorder);
   if (!recorder || report.params == 0) return;  // the header was not shown yet: the error itself is enough
   report.status = "failed";
-  recorder->fail(ending_of(report, config, state.step, saved_step));
+  recorder->fail(ending());
 }
 
 }  // namespace athanor::run

@@ -1,12 +1,11 @@
 // A Run lives as long as the process: config, data, memory, the state of training, and what it tells people. It is cut
-// into segments (segment.h): each is one world, one layout and one engine.
+// into segments (segment.h): each is one phase on one world with one layout and one engine.
 //
 //   Run run(config, world, io);
-//   run.resolve();                        // the config, by the tokenizer
-//   Segment segment(run, world);
+//   run.resolve();                        // the config by the tokenizer, and its phases
 //   run.open_data();
-//   run.open(segment.all());              // the folder, its lock, the state to go on from
-//   run.write_report("running");
+//   run.open(world.all());                // the folder, its lock, the state to go on from
+//   while (run.state.step < run.last_step()) train_in(run.phase());
 //
 // Errors: ConfigError for settings, Error for data and files, Recoverable from the group. Thread rule: one thread per
 // rank.
@@ -17,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "athanor/config/config.h"
+#include "athanor/config/phases.h"
 #include "athanor/data/dataset.h"
 #include "athanor/engine/state.h"
 #include "athanor/run/recorder.h"
@@ -29,10 +28,19 @@
 
 namespace athanor::run {
 
+// A phase of the run with its data. A run without phases is one with no name.
+struct RunPhase {
+  std::string name;
+  int64_t first_step, last_step;  // of the run, both included
+  Config config;                  // of which train.steps is last_step: a segment ends there
+  Dataset data = {};
+  std::string text() const;  // "phase 'long context'", "the run"
+};
+
 struct Run {
   Run(const Config& config, World& world, const TrainIo& io);
 
-  void resolve();           // opens the tokenizer; the config is not changed after it
+  void resolve();           // opens the tokenizer; config and phases are not changed after it
   void open_data();         // tokenizes text that is new
   void open(Group& group);  // takes the folder; the state is a checkpoint's, or a fresh one. Collective
   void bind_thread();       // after open_data(): threads that prepare data would inherit the binding
@@ -43,6 +51,15 @@ struct Run {
   // After an error: records it, and closes what the console shows. Throws nothing.
   void failed(const std::string& reason) noexcept;
 
+  int64_t last_step() const { return phases.back().last_step; }
+  const RunPhase& phase() const { return phase_of(state.step + 1); }  // of the next step
+  const RunPhase& phase_of(int64_t step) const;
+  Ending ending() const;
+  // Where a fresh engine takes its values from: the checkpoint that the run goes on from; "": there is none.
+  std::string start_checkpoint() const;
+  // In host memory: the run's own, or on a device one beside it.
+  Arena& snapshot_arena();
+
   Config config;
   TrainIo io;
   RunFolder folder;
@@ -52,7 +69,7 @@ struct Run {
   std::optional<BoundThread> bound;  // the thread that trains, as the pool's first
   std::unique_ptr<Queue> queue;
   Arena arena;
-  Dataset data;
+  std::vector<RunPhase> phases;
   std::optional<Recorder> recorder;
   std::optional<SampleWriter> samples;
   TrainState state;
@@ -63,7 +80,12 @@ struct Run {
   double flops_per_token = 0.0, peak_flops = 0.0;  // the peak: of all ranks together
 
  private:
+  void keep_one_phase();  // TrainIo::phase, at the step that it begins at
+
   std::shared_ptr<const Tokenizer> tokenizer_;
+  std::string from_;  // the checkpoint of TrainIo::from
+  std::unique_ptr<Queue> host_queue_;
+  std::unique_ptr<Arena> host_arena_;
 };
 
 }  // namespace athanor::run

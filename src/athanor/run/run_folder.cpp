@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <thread>
 #include <utility>
@@ -10,6 +11,7 @@
 #include "athanor/base/check.h"
 #include "athanor/base/clock.h"
 #include "athanor/base/format_version.h"
+#include "athanor/config/phases.h"
 #include "athanor/config/print.h"
 #include "athanor/run/resume_changes.h"
 #include "athanor/run/run_history.h"
@@ -64,29 +66,77 @@ FolderLock lock_run(const std::string& run_folder) {
   }
 }
 
-void check_resumable(const Config& then, const Config& now, const std::string& data_then,
+namespace {
+
+enum class Which : uint8_t { said, derived };  // by the user, or from other settings
+
+// Refuses the first bound setting of those that differs. `what`: how it differs.
+void refuse_changes(
+    Which which, const Config& then, const Config& now, const std::string& what, const std::string& hint,
+    const std::function<bool(const std::string& key)>& is_free = [](const std::string&) { return false; }) {
+  for (const std::string& key : different_keys(then, now)) {
+    if (!is_bound(key) || is_free(key)) continue;
+    const auto origin = now.origins.find(key);
+    const bool derived = origin != now.origins.end() && origin->second.kind == Origin::Kind::derived;
+    if (derived == (which == Which::derived))
+      throw ConfigError(
+          fmt::format("{}: {}: got {}, expected {}", key, what, value_of(now, key), value_of(then, key)),
+          hint);
+  }
+}
+
+// Phases that are done stay as they are, and of one that has begun all but its length.
+void check_phases(const Config& then, const Config& now, int64_t step, const std::string& hint) {
+  const std::vector<PhaseConfig> before = phases_of(then), after = phases_of(now);
+  if (then.phases.empty() && now.phases.empty()) return;
+  for (size_t i = 0; i < before.size() && before[i].first_step <= step; ++i) {
+    const PhaseConfig& was = before[i];
+    const bool done = was.last_step <= step;
+    const std::string what = was.name.empty() ? "the run, which had no phases" : "phase '" + was.name + "'";
+    const auto refuse = [&](const std::string& got, const std::string& expected) {
+      throw ConfigError(
+          fmt::format("phase: changed since the run '{}' was started: {} {}: got {}, expected {}",
+                      now.train.name, what, done ? "is done" : "has begun", got, expected),
+          hint);
+    };
+    if (i >= after.size())
+      refuse("no such phase", fmt::format("steps {} to {}", was.first_step, was.last_step));
+    const PhaseConfig& is = after[i];
+    if (is.name != was.name) refuse("'" + is.name + "' in its place", "'" + was.name + "'");
+    if (done && is.last_step != was.last_step)
+      refuse(fmt::format("steps {} to {}", is.first_step, is.last_step),
+             fmt::format("steps {} to {}", was.first_step, was.last_step));
+    refuse_changes(Which::said, was.config, is.config,
+                   fmt::format("changed since the run '{}' was started: {} {}", now.train.name, what,
+                               done ? "is done" : "has begun"),
+                   hint);
+  }
+}
+
+}  // namespace
+
+void check_resumable(const Config& then, const Config& now, int64_t step, const std::string& data_then,
                      const std::string& data_now) {
   const char* const hint =
       "give the new run another train.name, or start from the old one's weights with train.init_from";
-  const auto refuse = [&](const std::string& key) {
-    throw ConfigError(fmt::format("{}: changed since the run '{}' was started: got {}, expected {}", key,
-                                  now.train.name, value_of(now, key), value_of(then, key)),
-                      hint);
-  };
-  // A value derived from other settings is not what the user changed, so it is not named first.
-  std::vector<std::string> derived;
-  for (const std::string& key : different_keys(then, now)) {
-    if (!is_bound(key)) continue;
-    const auto origin = now.origins.find(key);
-    if (origin == now.origins.end() || origin->second.kind != Origin::Kind::derived) refuse(key);
-    derived.push_back(key);
-  }
-  if (data_then != data_now) {
+  const std::string changed = fmt::format("changed since the run '{}' was started", now.train.name);
+  check_phases(then, now, step, hint);
+  refuse_changes(Which::said, then, now, changed, hint);
+  if (data_then != data_now)
     throw ConfigError(
         fmt::format("{} since the run '{}' was started", data_change(data_then, data_now), now.train.name),
         hint);
-  }
-  if (!derived.empty()) refuse(derived.front());
+  // What the user has not said is named last.
+  refuse_changes(Which::derived, then, now, changed, hint);
+}
+
+void check_continues(const Config& then, const Config& now, const std::string& from) {
+  for (const Which which : {Which::said, Which::derived})
+    refuse_changes(which, then, now, fmt::format("--from '{}' has another", from),
+                   "train.init_from takes its weights alone", [](const std::string& key) {
+                     return key.starts_with("data.") || key == "train.global_batch_size" ||
+                            key == "model.rope_theta";
+                   });
 }
 
 }  // namespace athanor::run

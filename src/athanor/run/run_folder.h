@@ -34,9 +34,14 @@ void check_run_format(Env& env, const std::string& run_folder);
 // its way out: Error after two seconds.
 FolderLock lock_run(const std::string& run_folder);
 
-// Refuses to continue a run whose model, data or seed changed: ConfigError naming the first such key, what
-// the run had and what the config says. Steps, layout, evaluation and checkpoint settings may change.
-void check_resumable(const Config& then, const Config& now, const std::string& data_then,
+// Refuses to continue a run at `step` whose model, data or seed changed: ConfigError naming the first such key, what
+// the run had and what the config says. Steps, layout, evaluation and checkpoint settings may change, and phases that
+// have not begun; those that are done may not.
+void check_resumable(const Config& then, const Config& now, int64_t step, const std::string& data_then,
                      const std::string& data_now);
+
+// Refuses to go on from a checkpoint of another run (`from`) whose model, optimizer, precision or seed is not the
+// config's: ConfigError as above. Data, batches and lengths may differ.
+void check_continues(const Config& then, const Config& now, const std::string& from);
 
 }  // namespace athanor::run

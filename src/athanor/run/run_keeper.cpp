@@ -44,7 +44,8 @@ void RunKeeper::tell(const std::vector<std::string>& stuck, Recorder& recorder) 
     if (told_.insert(line).second) recorder.warning(line);
 }
 
-std::optional<TrainState> RunKeeper::find_state(const Config& config, const std::string& data_identity,
+std::optional<TrainState> RunKeeper::find_state(const Config& config,
+                                                const std::function<std::string(int64_t step)>& data_identity,
                                                 Recorder& recorder) {
   tell(stuck_, recorder);
   std::vector<std::string> skipped;
@@ -57,7 +58,7 @@ std::optional<TrainState> RunKeeper::find_state(const Config& config, const std:
     const Checkpoint checkpoint = Checkpoint::open(env_, *newest);
     const Config then = parse_config(checkpoint.file_text("config.resolved.toml"), *newest);
     found = TrainState::from_json(checkpoint.state());
-    check_resumable(then, config, found->data_identity, data_identity);
+    check_resumable(then, config, found->step, found->data_identity, data_identity(found->step));
     for (const std::string& line : resume_changes(then, config, found->step)) recorder.message(line);
     checkpoint_ = *newest;
     record(found->step);

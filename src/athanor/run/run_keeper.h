@@ -11,6 +11,7 @@
 // that cannot be resumed, or that lost its checkpoints; IoError of the Env. Thread rule: one thread.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <set>
 #include <string>
@@ -31,7 +32,9 @@ class RunKeeper {
 
   void take();
   // The state of the newest checkpoint; none: a fresh start. Tells the recorder how the previous process ended.
-  std::optional<TrainState> find_state(const Config& config, const std::string& data_identity,
+  // `data_identity`: of the data that a step of the run reads.
+  std::optional<TrainState> find_state(const Config& config,
+                                       const std::function<std::string(int64_t step)>& data_identity,
                                        Recorder& recorder);
   // The newest complete and finite checkpoint; "": there is none.
   const std::string& checkpoint() const { return checkpoint_; }

@@ -6,7 +6,9 @@
 #include <cmath>
 #include <exception>
 #include <functional>
+#include <numeric>
 #include <optional>
+#include <vector>
 
 #include "athanor/base/check.h"
 #include "athanor/base/clock.h"
@@ -45,11 +47,11 @@ namespace {
 
 constexpr int64_t kTracedSteps = 20;  // a trace of more is unreadable and large
 
-Layout layout_of(const Run& run, Group& group) {
-  if (counts_hosts(run.config))
-    agree(group, {{"ranks of the host", fmt::format("{}", run.io.ranks_of_host)}},
-          "groups of local_sgd.sync_interval need as many ranks on every host");
-  return make_layout(run.config, {.world_size = group.size(), .ranks_of_host = run.io.ranks_of_host});
+std::unique_ptr<World> named_world(World& world, const RunPhase& phase, bool is_first) {
+  if (is_first) return nullptr;
+  std::vector<int> ranks(static_cast<size_t>(world.size()));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return world.subset(std::move(ranks), phase.text());
 }
 
 }  // namespace
@@ -60,49 +62,70 @@ bool is_asked_to_stop(const TrainIo& io, Group& group) {
   return asked > 0.0;
 }
 
-Segment::Segment(Run& run, World& world)
+Segment::Segment(Run& run, World& world, const RunPhase& phase, const Layout& layout)
     : run_(run),
-      device_world_(open_device_world(run.config, world, run.io.nccl_module, *run.queue, run.arena,
-                                      run.io.group_options)),
-      world_(device_world_ ? *device_world_ : world),
+      phase_(phase),
+      config_(phase.config),
+      own_world_(named_world(world, phase, &phase == &run.phases.front())),
+      device_world_(open_device_world(config_, own_world_ ? *own_world_ : world, run.io.nccl_module,
+                                      *run.queue, run.arena, run.io.group_options)),
+      world_(device_world_ ? *device_world_
+             : own_world_  ? *own_world_
+                           : world),
       group_(world_.all()),
-      layout_(layout_of(run, group_)),
+      layout_(layout),
       groups_(layout_, world_) {}
 
-void Segment::build(const std::string& recompute) {
-  layout_.recompute = recompute;
+void Segment::build(const Snapshot* snapshot) {
   training_ = std::make_unique<Training>(
-      run_.config, layout_, groups_, run_.arena,
-      TrainingOptions{.num_channels = static_cast<int64_t>(run_.data.channels.size()),
+      config_, layout_, groups_, run_.arena,
+      TrainingOptions{.num_channels = static_cast<int64_t>(phase_.data.channels.size()),
                       .trace = run_.io.trace,
                       .stop = run_.io.stop,
                       .clock = run_.io.clock,
-                      .logs = serves() ? open_schedule(run_.config, peers().rank(), run_.io.env,
+                      .logs = serves() ? open_schedule(config_, peers().rank(), run_.io.env,
                                                        run_.folder.file("schedule"), run_.state.step, pushes_)
                                        : ServerLogs{}});
   training_->allocate(run_.io.env);
-  load_values();
-  run_.flops_per_token = training_->model->flops_per_token(run_.config.data.seq_len);
+  load_values(snapshot);
+  is_built_ = true;
+  run_.state.data_identity = phase_.data.identity;
+  run_.flops_per_token = training_->model->flops_per_token(config_.data.seq_len);
 }
 
-void Segment::load_values() {
-  if (run_.report.resumed_step > 0) {
-    training_->load(Checkpoint::open(run_.io.env, run_.keeper.checkpoint()));
+void Segment::load_values(const Snapshot* snapshot) {
+  const std::string checkpoint = run_.start_checkpoint();
+  if (snapshot != nullptr) {
+    load_snapshot(group_, *snapshot, run_.snapshot_arena(),
+                  [this](const TensorSource& source) { training_->load(source); });
+  } else if (!checkpoint.empty()) {
+    training_->load(Checkpoint::open(run_.io.env, checkpoint));
     run_.keeper.doubt_checkpoint(run_.state.step);
-    check_state("checkpoint " + run_.keeper.checkpoint());
+    check_state("checkpoint " + checkpoint);
     run_.keeper.trust_checkpoint();
-  } else if (!run_.config.train.init_from.empty()) {
-    agree_on_weights(run_.io.env, group_, run_.config.train.init_from);
+  } else if (!config_.train.init_from.empty()) {
+    agree_on_weights(run_.io.env, group_, config_.train.init_from);
     const WeightsPath weights =
-        load_params(run_.io.env, run_.config.train.init_from, *training_->model,
+        load_params(run_.io.env, config_.train.init_from, *training_->model,
                     [this](const ParamSpec& param) { return training_->role->keeps(param); });
     for (const std::string& line : weights.skipped) run_.recorder->warning(line);
-    check_state("train.init_from '" + run_.config.train.init_from + "'");
-    run_.recorder->message("weights from " + run_.config.train.init_from);
+    check_state("train.init_from '" + config_.train.init_from + "'");
+    run_.recorder->message("weights from " + config_.train.init_from);
   } else {
-    training_->initialize(run_.config.train.seed);
+    training_->initialize(config_.train.seed);
   }
   training_->role->publish(run_.state);
+}
+
+Snapshot Segment::snapshot() const {
+  return Snapshot(
+      {.step = run_.state.step, .state = run_.state.to_json(), .tensors = training_->tensors(), .files = {}},
+      run_.snapshot_arena());
+}
+
+Segment::End Segment::end() const {
+  if (run_.state.step < phase_.last_step) return End::interrupted;
+  return run_.state.step < run_.last_step() ? End::phase : End::done;
 }
 
 void Segment::check_state(const std::string& what) {
@@ -127,11 +150,11 @@ void Segment::measure_peak() {
 // Evaluates the held-out loss of each channel on at most max_tokens tokens (0: all). The result goes into the step's
 // metrics; without `metrics` it is the evaluation before training.
 bool Segment::validate_now(int64_t max_tokens, StepMetrics* metrics) {
-  if (!has_validation(run_.config)) return true;
+  if (!has_validation(config_)) return true;
   const Span span(run_.io.trace, "validation", "step");
   const Evaluation evaluation =
-      evaluate_channels(training_->held_out_passes(), run_.arena, run_.data.channels, *groups_.data,
-                        {.batch = run_.config.train.micro_batch_size,
+      evaluate_channels(training_->held_out_passes(), run_.arena, phase_.data.channels, *groups_.data,
+                        {.batch = config_.train.micro_batch_size,
                          .max_tokens = max_tokens,
                          .equal_passes = training_->needs_equal_passes(),
                          .give_up = [this] { return is_asked_to_stop(run_.io, peers()); }});
@@ -152,7 +175,7 @@ bool Segment::validate_now(int64_t max_tokens, StepMetrics* metrics) {
   StepMetrics before;
   before.valid_loss = run_.report.valid_loss_last;
   before.valid_channel_loss = run_.report.channel_loss_last;
-  run_.recorder->first_validation(before, run_.config.train.steps);
+  run_.recorder->first_validation(before, run_.last_step());
   return true;
 }
 
@@ -171,8 +194,8 @@ void Segment::save(bool is_last) {
   CheckpointContent content{
       .step = run_.state.step, .state = run_.state.to_json(), .tensors = training_->tensors(), .files = {}};
   content.files.push_back({"config.resolved.toml", print_config(run_.config)});
-  if (run_.data.tokenizer != nullptr)
-    for (const auto& [name, text] : run_.data.tokenizer->files()) content.files.push_back({name, text});
+  if (phase_.data.tokenizer != nullptr)
+    for (const auto& [name, text] : phase_.data.tokenizer->files()) content.files.push_back({name, text});
   run_.recorder->sync();
   std::string path;
   try {
@@ -199,20 +222,27 @@ void Segment::save(bool is_last) {
 Segment::End Segment::train() {
   if (is_asked_to_stop(run_.io, group_)) return End::interrupted;
   if (serves()) return serve();
+  if (run_.state.step == phase_.last_step) {  // a failure after the last step left these
+    StepMetrics unused;
+    validate_now(config_.train.eval_tokens, &unused);
+    save(/*is_last=*/true);
+    return end();
+  }
   const BatchReader reader(
-      run_.data.channels,
-      make_sampler(run_.data.channels, run_.config.train.seed, run_.config.train.global_batch_size),
-      run_.config.train.micro_batch_size);
+      phase_.data.channels,
+      make_sampler(phase_.data.channels, config_.train.seed, config_.train.global_batch_size,
+                   {.name = phase_.name, .first_step = phase_.first_step}),
+      config_.train.micro_batch_size);
   std::optional<Loader> loader;
   const auto open_loader = [&] {
     const BoundThread anywhere(run_.io.placement.processors);  // its thread must not wait for this one
-    loader.emplace(reader, run_.state.step + 1, run_.config.train.steps, training_->own_micro_batches());
+    loader.emplace(reader, run_.state.step + 1, phase_.last_step, training_->own_micro_batches());
   };
   open_loader();
-  LoadBalancer balancer(run_.config, *training_);
+  LoadBalancer balancer(config_, *training_);
   LossWatch watch(run_.state.step > 0 ? std::optional<double>(run_.report.valid_loss_first) : std::nullopt);
   const int64_t first_step = run_.state.step + 1;
-  for (bool stop = false; run_.state.step < run_.config.train.steps && !stop;) {
+  for (bool stop = false; run_.state.step < phase_.last_step && !stop;) {
     if (run_.io.profiler != nullptr) run_.queue->set_meter(&run_.io.profiler->meter);
     const double start = run_.io.clock();
     const StepResult result =
@@ -228,17 +258,17 @@ Segment::End Segment::train() {
         broken = std::current_exception();
       }
     };
-    if (run_.state.step == first_step) {
+    if (run_.state.step == first_step && run_.rates.empty()) {
       run_.report.first_step_seconds = process_age_seconds();
       attempt([&] { measure_peak(); });  // not before: the first step should not wait for it
     }
-    StepMetrics metrics = step_metrics(result, run_.state, run_.data.channels,
+    StepMetrics metrics = step_metrics(result, run_.state, phase_.data.channels,
                                        {.seconds = seconds,
                                         .flops_per_token = run_.flops_per_token,
                                         .peak_flops = run_.peak_flops,
                                         .peak_bytes = static_cast<int64_t>(run_.arena.usage().peak_total),
                                         .world_size = group_.size()});
-    const bool warm = run_.state.step > first_step || run_.config.train.steps == first_step;
+    const bool warm = run_.state.step > first_step || phase_.last_step == first_step;
     if (warm) run_.rates.push_back(metrics.tokens_per_second);
     if (run_.io.profiler != nullptr) {
       run_.queue->set_meter(nullptr);  // validation is no part of a step
@@ -247,33 +277,34 @@ Segment::End Segment::train() {
     }
     run_.report.train_loss_last = result.loss;
     stop = result.stop;
-    const bool done = run_.state.step == run_.config.train.steps;
+    const bool done = run_.state.step == phase_.last_step, finished = done && end() == End::done;
     const auto due = [&](int64_t every) { return every > 0 && run_.state.step % every == 0; };
-    const bool evaluates = due(run_.config.train.eval_every) || done;
+    const bool evaluates = due(config_.train.eval_every) || done;
     bool evaluated = !evaluates;
-    if (evaluates) attempt([&] {
-        evaluated = validate_now(run_.config.train.eval_tokens, &metrics);
+    if (evaluates)
+      attempt([&] {
+        evaluated = validate_now(config_.train.eval_tokens, &metrics);
         if (evaluated) measure_peak();
       });
-    run_.recorder->step(metrics, run_.config.train.steps);
+    run_.recorder->step(metrics, run_.last_step());
     if (broken) std::rethrow_exception(broken);
     check_step(result, metrics);
-    run_.keeper.confirm(run_.config.checkpoint.keep, *run_.recorder);
+    run_.keeper.confirm(config_.checkpoint.keep, *run_.recorder);
     if (const auto doubt = watch.after(run_.state.step, result.loss)) run_.recorder->warning(*doubt);
     run_.renew_report(metrics.tokens_per_second);
     if (!stop) write_samples();
     if (!result.applied)
       run_.recorder->warning(fmt::format("step {}: gradients overflowed, step skipped, loss scale now {:g}",
                                          run_.state.step, run_.state.loss_scale.scale));
-    const bool saves = stop || run_.saves.is_due(run_.state.step);
-    if (saves) save(/*is_last=*/stop || done);
+    const bool saves = stop || done || run_.saves.is_due(run_.state.step);
+    if (saves) save(/*is_last=*/stop || finished);
     // A request to stop may have come during the evaluation or the save; then no further step is run. Servers learn of
     // a request only in a step.
     if (!stop && !done && layout_.servers == 0 && (evaluates || saves)) {
       stop = is_asked_to_stop(run_.io, peers());
       if (stop) save(/*is_last=*/true);
     }
-    if (done && !evaluated)
+    if (finished && !evaluated)
       run_.recorder->warning(
           fmt::format("the last evaluation was interrupted: athanor evaluate {}", run_.folder.path));
     if ((run_.state.step - first_step + 1 == kTracedSteps || done || stop)) run_.write_trace(group_.rank());
@@ -285,22 +316,22 @@ Segment::End Segment::train() {
   }
   if (run_.io.profiler != nullptr)
     run_.io.profiler->ceilings = {run_.peak_flops / peers().size(), measure_copy_bandwidth(*run_.queue)};
-  return run_.state.step < run_.config.train.steps ? End::interrupted : End::done;
+  return end();
 }
 
 Segment::End Segment::serve() {
   const auto save_due = [this](bool stop) {
-    if (stop || run_.saves.is_due(run_.state.step))
-      save(/*is_last=*/stop || run_.state.step == run_.config.train.steps);
+    if (stop || end() != End::interrupted || run_.saves.is_due(run_.state.step))
+      save(/*is_last=*/stop || end() == End::done);
     run_.renew_report(0.0);
   };
-  const bool stopped = serve_steps(*training_->role, run_.config.train.steps, run_.state, save_due);
-  return stopped ? End::interrupted : End::done;
+  serve_steps(*training_->role, phase_.last_step, run_.state, save_due);
+  return end();
 }
 
 void Segment::evaluate_first() {
-  if (run_.state.step == 0 && run_.config.train.initial_eval_tokens > 0 && !serves())
-    validate_now(run_.config.train.initial_eval_tokens, nullptr);
+  if (run_.state.step == 0 && config_.train.initial_eval_tokens > 0 && !serves())
+    validate_now(config_.train.initial_eval_tokens, nullptr);
 }
 
 }  // namespace athanor::run

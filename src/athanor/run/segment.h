@@ -1,16 +1,18 @@
-// A Segment of a run: one world, one layout and the engine that trains in it, from a commit point to another one.
+// A Segment of a run: one phase on one world, with one layout and the engine that trains in it, from a commit point to
+// another one.
 //
-//   Segment segment(run, world);                       // layout and groups
-//   segment.build(plan.layout.recompute);              // engine, values and optimizer state
-//   const Segment::End end = segment.train();
+//   Segment segment(run, world, run.phase(), layout);
+//   segment.build(snapshot);                           // engine, values and optimizer state
+//   if (segment.train() == Segment::End::phase) next = segment.snapshot();
 //
-// A segment starts from run.state and the values that go with it, and is bitwise what a fresh process started from them
-// would be. Errors: those of the engine and the group; NotFinite naming step and tensor. Thread rule: one thread per rank.
+// A segment starts from run.state and the values that go with it: those of the segment before it (a snapshot), of a
+// checkpoint, or initial ones. It is bitwise what a fresh process started from them would be. Errors: those of the engine and the group; NotFinite naming step and tensor. Thread rule: one thread per rank.
 #pragma once
 
 #include <memory>
 #include <optional>
 
+#include "athanor/checkpoint/snapshot.h"
 #include "athanor/engine/setup.h"
 #include "athanor/run/run.h"
 #include "athanor/run/step_metrics.h"
@@ -22,22 +24,23 @@ bool is_asked_to_stop(const TrainIo& io, Group& group);
 
 class Segment {
  public:
-  enum class End { done, interrupted };
+  enum class End { done, phase, interrupted };  // of the run, of the phase but not of the run, on request
 
-  Segment(Run& run, World& world);
-  const Layout& layout() const { return layout_; }
+  Segment(Run& run, World& world, const RunPhase& phase, const Layout& layout);
   const Training& engine() const { return *training_; }
-  Group& all() const { return group_; }
+  bool is_built() const { return is_built_; }  // its values are those of run.state
 
-  void build(const std::string& recompute);
+  void build(const Snapshot* snapshot);  // null: the first segment of this process
   // Evaluates before the first step, where the config asks for it.
   void evaluate_first();
   End train();
+  Snapshot snapshot() const;
 
  private:
   bool serves() const { return layout_.is_server(group_.rank()); }
   Group& peers() { return *groups_.role; }  // all workers, or all servers
-  void load_values();
+  void load_values(const Snapshot* snapshot);
+  End end() const;
   void check_state(const std::string& what);
   void check_step(const StepResult& result, const StepMetrics& metrics);
   void measure_peak();
@@ -47,13 +50,18 @@ class Segment {
   End serve();
 
   Run& run_;
+  const RunPhase& phase_;
+  const Config& config_;  // of the phase
+  std::unique_ptr<World>
+      own_world_;  // the world under the phase's name, so that its groups have names of their own
   std::unique_ptr<World> device_world_;  // groups between devices; null on the CPU
   World& world_;
   Group& group_;  // all ranks
-  Layout layout_;
+  const Layout layout_;
   Groups groups_;
   std::optional<PushLog> pushes_;  // on a server, unless consistency is "sync"
   std::unique_ptr<Training> training_;
+  bool is_built_ = false;
 };
 
 }  // namespace athanor::run

@@ -1,50 +1,154 @@
 #include "athanor/run/trainer.h"
 
-#include <fmt/ranges.h>
+#include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
+#include <memory>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "athanor/base/check.h"
-#include "athanor/base/clock.h"
-#include "athanor/base/host_memory.h"
-#include "athanor/base/human.h"
 #include "athanor/base/interrupted.h"
 #include "athanor/checkpoint/checkpoint.h"
-#include "athanor/config/effects.h"
-#include "athanor/config/presets.h"
+#include "athanor/checkpoint/snapshot.h"
 #include "athanor/config/print.h"
-#include "athanor/config/validate.h"
-#include "athanor/data/dataset.h"
-#include "athanor/data/loader.h"
-#include "athanor/engine/device.h"
-#include "athanor/engine/load_balancer.h"
 #include "athanor/engine/memory_plan.h"
-#include "athanor/engine/parameter_servers.h"
-#include "athanor/engine/replica_groups.h"
-#include "athanor/engine/setup.h"
-#include "athanor/evaluate/perplexity.h"
-#include "athanor/kernels/table.h"
-#include "athanor/models/load.h"
+#include "athanor/layout/layout.h"
 #include "athanor/run/agreement.h"
-#include "athanor/run/doubtful_data.h"
 #include "athanor/run/header.h"
-#include "athanor/run/recorder.h"
-#include "athanor/run/run_folder.h"
-#include "athanor/run/run_keeper.h"
-#include "athanor/run/samples.h"
-#include "athanor/run/save_schedule.h"
-#include "athanor/run/server_run.h"
-#include "athanor/run/step_metrics.h"
+#include "athanor/run/run.h"
+#include "athanor/run/segment.h"
 
 namespace athanor::run {
 namespace {
 
-TrainReport train_in(Run& run, World& world) {
+Layout layout_of(const Run& run, const Config& config, Group& group) {
+  if (counts_hosts(config))
+    agree(group, {{"ranks of the host", fmt::format("{}", run.io.ranks_of_host)}},
+          "groups of local_sgd.sync_interval need as many ranks on every host");
+  return make_layout(config, {.world_size = group.size(), .ranks_of_host = run.io.ranks_of_host});
+}
+
+// The plan of each phase. What does not fit is refused before the first step of any.
+std::vector<MemoryPlan> plan_phases(const Run& run, Group& group) {
+  std::vector<MemoryPlan> plans;
+  uint64_t snapshot_bytes = 0;
+  for (const RunPhase& phase : run.phases) {
+    PlanRequest request{.config = phase.config,
+                        .num_channels = static_cast<int64_t>(phase.data.channels.size()),
+                        .rank = group.rank(),
+                        .world_size = group.size(),
+                        .layout = layout_of(run, phase.config, group),
+                        .snapshot_before_bytes = snapshot_bytes,
+                        .snapshot_after = &phase != &run.phases.back()};
+    try {
+      plans.push_back(plan_that_fits(std::move(request), run.io.ranks_of_host));
+    } catch (const ConfigError& error) {
+      if (phase.name.empty()) throw;
+      throw ConfigError(phase.text() + ": " + error.what(), error.hint());
+    } catch (const Error& error) {
+      if (phase.name.empty()) throw;
+      throw Error(phase.text() + ": " + error.what(), error.hint());
+    }
+    snapshot_bytes = plans.back().snapshot_bytes;
+  }
+  return plans;
+}
+
+// The largest need of any phase.
+uint64_t most_bytes(const std::vector<MemoryPlan>& plans) {
+  uint64_t most = 0;
+  for (const MemoryPlan& plan : plans) most = std::max(most, plan.usage.peak_total);
+  return most;
+}
+
+void show_header(Run& run, const Segment& segment, const MemoryPlan& plan) {
+  const RunPhase& phase = run.phase();
+  Rows rows = header_rows(phase.config, segment.engine(), phase.data.channels, plan, *run.queue,
+                          run.io.placement, run.state.step, run.folder.path);
+  if (!phase.name.empty()) {
+    std::string names;
+    for (const RunPhase& each : run.phases)
+      names += fmt::format("{}{}: {} to {}", names.empty() ? "" : ", ", each.name, each.first_step,
+                           each.last_step);
+    rows.emplace_back("phases", names);
+  }
+  run.recorder->header("athanor · " + run.config.train.name, rows);
+}
+
+// The segments of a run, one after the other.
+class Segments {
+ public:
+  Segments(Run& run, Rendezvous& rendezvous, const Meeting& first, std::vector<MemoryPlan> plans)
+      : run_(run), rendezvous_(rendezvous), world_(&first.world), plans_(std::move(plans)) {}
+
+  Segment::End train() {
+    for (;;) {
+      try {
+        begin();
+        const Segment::End end = segment_->train();
+        segment_->engine().role->settle();
+        if (end != Segment::End::phase) return end;
+        snapshot_ = segment_->snapshot();
+        segment_.reset();
+      } catch (const Recoverable& failure) {
+        if (!go_on_in_another_world(failure.what())) throw;
+      }
+    }
+  }
+
+ private:
+  void begin() {
+    const RunPhase& phase = run_.phase();
+    const MemoryPlan& plan = plans_[static_cast<size_t>(&phase - run_.phases.data())];
+    segment_ = std::make_unique<Segment>(run_, *world_, phase, plan.layout);
+    segment_->build(snapshot_ ? &*snapshot_ : nullptr);
+    if (!is_shown_) {
+      run_.report.params = segment_->engine().model->num_params();
+      show_header(run_, *segment_, plan);
+      run_.say_doubts();
+      run_.recorder->open(run_.state.step, print_config(run_.config));
+      run_.keeper.trains();
+      is_shown_ = true;
+      segment_->evaluate_first();
+      run_.write_report("running");
+    } else if (run_.state.step + 1 == phase.first_step) {
+      run_.recorder->message(
+          fmt::format("step {}: {} begins, {} tokens a step, layout {}", run_.state.step + 1, phase.text(),
+                      phase.config.train.global_batch_size * phase.config.data.seq_len, plan.layout.text()));
+    }
+    snapshot_.reset();
+  }
+
+  // A group is broken. The step is done on all ranks or on none, so what this rank holds is its part of a state that all
+  // agree on: it is the snapshot that the next segment starts from.
+  bool go_on_in_another_world(const std::string& why) {
+    world_->abort(why);  // nobody waits for this rank
+    if (segment_ != nullptr && segment_->is_built()) snapshot_ = segment_->snapshot();
+    const std::optional<Meeting> meeting = rendezvous_.next(why);
+    if (!meeting) return false;
+    meeting->world.all().barrier("the segment before has ended");  // until then others may read what it holds
+    segment_.reset();
+    world_ = &meeting->world;
+    plans_ = plan_phases(run_, world_->all());
+    run_.recorder->message(fmt::format("step {}: goes on in generation {}: {}", run_.state.step + 1,
+                                       meeting->generation(), meeting->why));
+    return true;
+  }
+
+  Run& run_;
+  Rendezvous& rendezvous_;
+  World* world_;
+  std::vector<MemoryPlan> plans_;  // of each phase
+  std::unique_ptr<Segment> segment_;
+  std::optional<Snapshot> snapshot_;  // none: the segment starts from a checkpoint, or afresh
+  bool is_shown_ = false;
+};
+
+TrainReport train_in(Run& run, const Meeting& first, Rendezvous& rendezvous) {
   run.resolve();
-  Segment segment(run, world);
-  Group& group = segment.all();
+  Group& group = first.world.all();
   try {
     run.open_data();
   } catch (const Interrupted&) {  // the next line tells the other ranks
@@ -55,44 +159,28 @@ TrainReport train_in(Run& run, World& world) {
       run.io.console->message("interrupted before the first step: the same command starts again");
     return run.report;
   }
-  agree(group, data_facts(run.data.identity),
-        "all ranks train on the same tokenizer and texts: copy them to all hosts");
-  const MemoryPlan plan = plan_that_fits({.config = run.config,
-                                          .num_channels = static_cast<int64_t>(run.data.channels.size()),
-                                          .rank = group.rank(),
-                                          .world_size = group.size(),
-                                          .layout = segment.layout()},
-                                         run.io.ranks_of_host);
+  for (const RunPhase& phase : run.phases)
+    agree(group, data_facts(phase.data.identity),
+          "all ranks train on the same tokenizer and texts: copy them to all hosts");
+  std::vector<MemoryPlan> plans = plan_phases(run, group);
   run.open(group);
-  const int64_t steps = run.config.train.steps;
-  if (run.state.step >= steps) {
+  if (run.state.step >= run.last_step()) {
     run.keeper.settle(run.config.checkpoint.keep, *run.recorder);
-    return run.keeper.idle_report(run.state, steps, group.size(), *run.recorder);
+    return run.keeper.idle_report(run.state, run.last_step(), group.size(), *run.recorder);
   }
   run.bind_thread();
-  run.report.planned_bytes = static_cast<int64_t>(plan.usage.peak_total);
+  run.report.planned_bytes = static_cast<int64_t>(most_bytes(plans));
   if (run.state.step > 0 && run.io.env.exists(run.folder.file("report.json")))
     run.report.restore(run.io.env.read_text(run.folder.file("report.json")));
   run.keeper.begin();
   run.write_report("running");
   group.barrier("memory");  // all ranks measure the free memory before any rank allocates
-  segment.build(plan.layout.recompute);
-  run.report.params = segment.engine().model->num_params();
-  run.recorder->header("athanor · " + run.config.train.name,
-                       header_rows(run.config, segment.engine(), run.data.channels, plan, *run.queue,
-                                   run.io.placement, run.state.step, run.folder.path));
-  run.say_doubts();
-  run.recorder->open(run.state.step, print_config(run.config));
-  run.keeper.trains();
-  segment.evaluate_first();
-  run.write_report("running");
-  const Segment::End end = segment.train();
-  segment.engine().role->settle();
+  const Segment::End end = Segments(run, rendezvous, first, std::move(plans)).train();
   run.keeper.settle(run.config.checkpoint.keep, *run.recorder);
   if (run.saved_step == run.state.step && group.rank() == 0)
     run.report.digest = Checkpoint::open(run.io.env, run.keeper.checkpoint()).digest();
   run.write_report(end == Segment::End::interrupted ? "interrupted" : "finished");
-  run.recorder->finish(run.report, ending_of(run.report, run.config, run.state.step, run.saved_step));
+  run.recorder->finish(run.report, run.ending());
   return run.report;
 }
 
@@ -107,12 +195,19 @@ int threads_of_rank(const Config& config, int ranks_of_processors) {
 }
 
 TrainReport train(const Config& config, World& world, const TrainIo& io) {
+  OneWorld rendezvous(world);
+  return train(config, rendezvous, io);
+}
+
+TrainReport train(const Config& config, Rendezvous& rendezvous, const TrainIo& io) {
+  const std::optional<Meeting> first = rendezvous.next("the start");
+  check(first.has_value(), "train: the rendezvous gave no world");
   std::string note;
-  const Config agreed = agree_on_settings(config, world.all(), io.highest_isa, &note);
+  const Config agreed = agree_on_settings(config, first->world.all(), io.highest_isa, &note);
   if (!note.empty() && io.console != nullptr) io.console->message(note);
-  Run run(agreed, world, io);
+  Run run(agreed, first->world, io);
   try {
-    return train_in(run, world);
+    return train_in(run, *first, rendezvous);
   } catch (const NotFinite& error) {
     const NotFinite whole = run.keeper.with_checkpoint(error);
     run.failed(whole.what());

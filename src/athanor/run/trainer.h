@@ -32,6 +32,7 @@
 #include "athanor/kernels/peak.h"
 #include "athanor/observe/console.h"
 #include "athanor/observe/profile.h"
+#include "athanor/run/rendezvous.h"
 #include "athanor/run/report.h"
 
 namespace athanor::run {
@@ -42,8 +43,11 @@ struct TrainIo {
   const std::atomic<int>* stop = nullptr;
   std::vector<std::string> command_line = {};  // for env.json
   int ranks_of_host = 1;
-  int rank_of_host = -1;             // local rank; -1: consecutive ranks, equally many on every host
-  int ranks_of_processors = 1;       // ranks on this rank's processors (run/processor_share.h)
+  int rank_of_host = -1;        // local rank; -1: consecutive ranks, equally many on every host
+  int ranks_of_processors = 1;  // ranks on this rank's processors (run/processor_share.h)
+  // A chain of phases made by hand: this run trains one phase of its config, from a checkpoint (or the newest of a run),
+  // optimizer included. Both empty: all phases, from the start.
+  std::string from = {}, phase = {};
   Placement placement = {};          // of the threads_of_rank(); the default: anywhere
   Trace* trace = nullptr;            // spans of the first steps, written to trace/rank*.json; may be null
   Profiler* profiler = nullptr;      // measures all steps of this process but the first; may be null
@@ -62,5 +66,8 @@ struct TrainIo {
 int threads_of_rank(const Config& config, int ranks_of_processors);
 
 TrainReport train(const Config& config, World& world, const TrainIo& io);
+// A run that survives the failure of a group where the rendezvous has another world: it goes on after the last step that
+// all ranks have done, in the same process.
+TrainReport train(const Config& config, Rendezvous& rendezvous, const TrainIo& io);
 
 }  // namespace athanor::run

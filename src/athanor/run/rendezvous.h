@@ -1,0 +1,48 @@
+// A Rendezvous gives a run its worlds, one after the other: the first at its start, another after each failure of a group
+// that the run survives.
+//
+//   OneWorld rendezvous(world);
+//   std::optional<Meeting> meeting = rendezvous.next("the start");
+//   ... a group of meeting->world breaks ...
+//   meeting = rendezvous.next("rank 1 was lost");         // none: the run ends with the failure
+//
+// A world is whole when next() returns it, with the generation that its groups carry (comm/world.h). Ranks whose values
+// are to survive keep rank 0 as rank 0, which writes the run's files. Worlds live as long as the Rendezvous. Thread rule:
+// one thread per rank.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "athanor/comm/world.h"
+
+namespace athanor::run {
+
+struct Meeting {
+  World& world;
+  std::string why;  // for people: what led to it
+  int64_t generation() const { return world.generation(); }
+};
+
+class Rendezvous {
+ public:
+  virtual ~Rendezvous() = default;
+  // Waits for the ranks of the next world. None: there is no other world.
+  virtual std::optional<Meeting> next(const std::string& why) = 0;
+};
+
+// A world that no other follows: a lone process, or a launch that starts again as a whole.
+class OneWorld final : public Rendezvous {
+ public:
+  explicit OneWorld(World& world) : world_(&world) {}
+  std::optional<Meeting> next(const std::string& why) override {
+    if (world_ == nullptr) return std::nullopt;
+    return Meeting{*std::exchange(world_, nullptr), why};
+  }
+
+ private:
+  World* world_;
+};
+
+}  // namespace athanor::run

@@ -1,0 +1,135 @@
+// A run whose groups break goes on in the same process, in another world, and is bitwise the run that was never
+// disturbed: each step stands once in its metrics.
+#include <gmock/gmock.h>
+
+#include <list>
+#include <memory>
+
+#include "athanor/base/error.h"
+#include "train/hooked_world.h"
+#include "train/whole_run.h"
+
+namespace athanor::tests::segments_test {
+namespace {
+
+using ::testing::HasSubstr;
+
+// A rank that is lost in the call number `at` of those whose names begin with `call`, in one world.
+struct Loss {
+  int rank = 0;
+  std::string call = {};
+  int at = 0;
+};
+
+// Ranks as threads, a world for each loss and one more.
+class Worlds {
+ public:
+  Worlds(int ranks, std::vector<Loss> losses) : losses_(std::move(losses)) {
+    for (size_t generation = 0; generation <= losses_.size(); ++generation) {
+      GroupOptions options;
+      options.generation = static_cast<int64_t>(generation);
+      worlds_.push_back(make_thread_worlds(ranks, options));
+    }
+  }
+
+  class OfRank final : public Rendezvous {
+   public:
+    OfRank(Worlds& worlds, int rank) : worlds_(worlds), rank_(rank) {}
+    std::optional<Meeting> next(const std::string& why) override {
+      if (generation_ == worlds_.worlds_.size()) return std::nullopt;
+      World& world = *worlds_.worlds_[generation_][static_cast<size_t>(rank_)];
+      const Loss loss =
+          generation_ < worlds_.losses_.size() ? worlds_.losses_[generation_] : Loss{.rank = -1};
+      ++generation_;
+      if (loss.rank != rank_) return Meeting{world, why};
+      hooked_.emplace_back(
+          world, GroupFault{.call = loss.call,
+                            .change = [loss, calls = std::make_shared<int>(0)](std::span<std::byte>, size_t) {
+                              if (++*calls == loss.at) throw PeerLost(loss.rank, "planted");
+                            }});
+      return Meeting{hooked_.back(), why};
+    }
+
+   private:
+    Worlds& worlds_;
+    int rank_;
+    size_t generation_ = 0;
+    std::list<HookedWorld> hooked_;
+  };
+
+ private:
+  std::vector<Loss> losses_;
+  std::vector<std::vector<std::unique_ptr<World>>> worlds_;
+};
+
+TrainReport train_through(const WholeRun& run, const std::vector<Loss>& losses) {
+  Worlds worlds(run.ranks, losses);
+  return run.train(system_env(), [&](const Config& config, World& world, TrainIo& io) {
+    Worlds::OfRank rendezvous(worlds, world.rank());
+    return athanor::run::train(config, rendezvous, io);
+  });
+}
+
+struct Case {
+  const char* name;
+  std::vector<Loss> losses;
+  std::function<void(Config& config)> change = [](Config&) {};
+};
+void PrintTo(const Case& row, std::ostream* out) {
+  *out << row.name;
+}
+
+class Segments : public testing::TestWithParam<Case> {};
+
+TEST_P(Segments, GoOnToTheSameBits) {
+  WholeRun calm(2), disturbed(2);
+  GetParam().change(calm.config);
+  GetParam().change(disturbed.config);
+  calm.train(system_env());
+  const TrainReport report = train_through(disturbed, GetParam().losses);
+  EXPECT_EQ(report.status, "finished");
+  EXPECT_EQ(disturbed.history(), calm.history());
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Losses, Segments,
+    testing::Values(Case{"in_the_first_step", {{0, "gradients", 1}}},
+                    Case{"in_the_second_step", {{1, "gradients", 2}}},
+                    Case{"three_times", {{0, "gradients", 1}, {1, "gradients", 2}, {0, "gradients", 1}}},
+                    Case{"zero",
+                         {{1, "gradients", 3}, {0, "gradients", 2}},
+                         [](Config& config) {
+                           config.parallel.zero_stage = 2;
+                           config.model.dropout = 0.1;
+                         }},
+                    Case{"of_a_later_phase",
+                         {{1, "gradients", 3}, {0, "gradients", 1}},
+                         [](Config& config) {
+                           config.model.max_position_embeddings = 12;
+                           config.phases = {
+                               {.name = "short", .steps = 2},
+                               {.name = "long", .steps = 2, .settings = {{"data.seq_len", int64_t{12}}}}};
+                         }},
+                    Case{"while_it_evaluates_at_the_end", {{1, "validation", 1}}},
+                    Case{"while_it_evaluates",
+                         {{1, "validation", 1}},
+                         [](Config& config) { config.train.eval_every = 1; }}),
+    [](const testing::TestParamInfo<Case>& row) { return row.param.name; });
+
+TEST(Segments, WithoutAnotherWorldTheFailureEndsTheRun) {
+  const WholeRun run(2);
+  try {
+    run.train(system_env(), [&](const Config& config, World& world, TrainIo& io) {
+      HookedWorld hooked(world, {.call = "gradients", .change = [&](std::span<std::byte>, size_t) {
+                                   if (world.rank() == 1) throw PeerLost(1, "planted");
+                                 }});
+      return athanor::run::train(config, hooked, io);
+    });
+    FAIL();
+  } catch (const PeerLost& error) {
+    EXPECT_THAT(error.what(), HasSubstr("planted"));
+  }
+}
+
+}  // namespace
+}  // namespace athanor::tests::segments_test
