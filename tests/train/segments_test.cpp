@@ -41,13 +41,13 @@ class Worlds {
       const Loss loss =
           generation_ < worlds_.losses_.size() ? worlds_.losses_[generation_] : Loss{.rank = -1};
       ++generation_;
-      if (loss.rank != rank_) return Meeting{world, why};
+      if (loss.rank != rank_) return Meeting{&world, why};
       hooked_.emplace_back(
           world, GroupFault{.call = loss.call,
                             .change = [loss, calls = std::make_shared<int>(0)](std::span<std::byte>, size_t) {
                               if (++*calls == loss.at) throw PeerLost(loss.rank, "planted");
                             }});
-      return Meeting{hooked_.back(), why};
+      return Meeting{&hooked_.back(), why};
     }
 
    private:

@@ -20,9 +20,9 @@
 namespace athanor::run {
 
 struct Meeting {
-  World& world;
+  World* world;
   std::string why;  // for people: what led to it
-  int64_t generation() const { return world.generation(); }
+  int64_t generation() const { return world->generation(); }
 };
 
 class Rendezvous {
@@ -38,7 +38,7 @@ class OneWorld final : public Rendezvous {
   explicit OneWorld(World& world) : world_(&world) {}
   std::optional<Meeting> next(const std::string& why) override {
     if (world_ == nullptr) return std::nullopt;
-    return Meeting{*std::exchange(world_, nullptr), why};
+    return Meeting{std::exchange(world_, nullptr), why};
   }
 
  private:

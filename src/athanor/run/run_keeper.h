@@ -3,7 +3,7 @@
 //
 //   RunKeeper keeper(env, RunFolder(config), group);
 //   keeper.take();                                   // rank 0 locks the folder; then all ranks open their recorders
-//   if (auto state = keeper.find_state(config, identity, recorder)) load(keeper.checkpoint());
+//   if (auto state = keeper.find_state(config, identity_at, recorder)) load(keeper.checkpoint());
 //   keeper.saved(path, step);                        // after each save
 //   keeper.confirm(keep, recorder);                  // after each step with a finite loss
 //

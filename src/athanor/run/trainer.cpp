@@ -81,7 +81,7 @@ void show_header(Run& run, const Segment& segment, const MemoryPlan& plan) {
 class Segments {
  public:
   Segments(Run& run, Rendezvous& rendezvous, const Meeting& first, std::vector<MemoryPlan> plans)
-      : run_(run), rendezvous_(rendezvous), world_(&first.world), plans_(std::move(plans)) {}
+      : run_(run), rendezvous_(rendezvous), world_(first.world), plans_(std::move(plans)) {}
 
   Segment::End train() {
     for (;;) {
@@ -128,9 +128,9 @@ class Segments {
     if (segment_ != nullptr && segment_->is_built()) snapshot_ = segment_->snapshot();
     const std::optional<Meeting> meeting = rendezvous_.next(why);
     if (!meeting) return false;
-    meeting->world.all().barrier("the segment before has ended");  // until then others may read what it holds
+    meeting->world->all().barrier("the segment before has ended");  // until then others may read what it holds
     segment_.reset();
-    world_ = &meeting->world;
+    world_ = meeting->world;
     plans_ = plan_phases(run_, world_->all());
     run_.recorder->message(fmt::format("step {}: goes on in generation {}: {}", run_.state.step + 1,
                                        meeting->generation(), meeting->why));
@@ -148,7 +148,7 @@ class Segments {
 
 TrainReport train_in(Run& run, const Meeting& first, Rendezvous& rendezvous) {
   run.resolve();
-  Group& group = first.world.all();
+  Group& group = first.world->all();
   try {
     run.open_data();
   } catch (const Interrupted&) {  // the next line tells the other ranks
@@ -203,9 +203,9 @@ TrainReport train(const Config& config, Rendezvous& rendezvous, const TrainIo& i
   const std::optional<Meeting> first = rendezvous.next("the start");
   check(first.has_value(), "train: the rendezvous gave no world");
   std::string note;
-  const Config agreed = agree_on_settings(config, first->world.all(), io.highest_isa, &note);
+  const Config agreed = agree_on_settings(config, first->world->all(), io.highest_isa, &note);
   if (!note.empty() && io.console != nullptr) io.console->message(note);
-  Run run(agreed, first->world, io);
+  Run run(agreed, *first->world, io);
   try {
     return train_in(run, *first, rendezvous);
   } catch (const NotFinite& error) {
