@@ -309,9 +309,8 @@ void add_dataset(CLI::App& app) {
   ledger_app->add_option("--set", ledger->sets, "section.key=value, as in train")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
-  ledger_app
-      ->add_option("--first-step", ledger->first_step,
-                   "first step of the range (default: 1, or the phase's first)");
+  ledger_app->add_option("--first-step", ledger->first_step,
+                         "first step of the range (default: 1, or the phase's first)");
   ledger_app->add_option("--last-step", ledger->last_step,
                          "last step (default: train.steps, or the phase's last)");
   ledger_app->add_option("--phase", ledger->phase_name, "of a config with [[phase]]: which one");

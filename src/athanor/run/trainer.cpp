@@ -128,7 +128,8 @@ class Segments {
     if (segment_ != nullptr && segment_->is_built()) snapshot_ = segment_->snapshot();
     const std::optional<Meeting> meeting = rendezvous_.next(why);
     if (!meeting) return false;
-    meeting->world->all().barrier("the segment before has ended");  // until then others may read what it holds
+    meeting->world->all().barrier(
+        "the segment before has ended");  // until then others may read what it holds
     segment_.reset();
     world_ = meeting->world;
     plans_ = plan_phases(run_, world_->all());
