@@ -68,6 +68,16 @@ TEST_P(Ranks, AreTheChainMadeByHand) {
   EXPECT_EQ(report.status, "finished");
   const History whole = run.history();
   ASSERT_EQ(whole.steps.size(), 8u);
+  const std::vector<StepMetrics> metrics = run.metrics();
+  ASSERT_EQ(report.phases.size(), 3u);
+  for (const PhaseLosses& phase : report.phases) {
+    const StepMetrics& last = metrics.at(static_cast<size_t>(phase.last_step - 1));
+    EXPECT_EQ(phase.train_loss, last.loss);
+    EXPECT_EQ(phase.valid_loss, last.valid_loss);
+    EXPECT_EQ(phase.channel_loss, last.valid_channel_loss);
+  }
+  EXPECT_EQ(report.phases[1].name, "long context");
+  EXPECT_EQ(report.phases[2].channel_loss.size(), 1u);
   EXPECT_EQ(by_hand(run), whole);
   Phased alone;
   alone.train(system_env());
@@ -190,6 +200,15 @@ TEST(Phases, PastOnesMayNotChangeAndLaterOnesMay) {
   EXPECT_THAT(refusal(run), HasSubstr("phase 'short' is done"));
   run.config = before;
   EXPECT_EQ(changed(2, "optimizer.weight_decay", 0.0), "");
+}
+
+TEST(Phases, WhatOneOfThemCannotDoIsRefusedBeforeTheFirstStep) {
+  Phased run(2);
+  run.config.phases[2].settings["parallel.pp"] = int64_t{2};  // of a model of one layer
+  EXPECT_THAT(refusal(run), HasSubstr("phase 'anneal': parallel.pp: got 2"));
+  run.config.phases[2].settings = {{"parallel.recompute_budget", int64_t{100'000}}};
+  EXPECT_THAT(refusal(run), HasSubstr("phase 'anneal': parallel.recompute_budget: got 97.7 KiB"));
+  EXPECT_FALSE(system_env().exists(RunFolder(run.config).path));
 }
 
 TEST(Phases, TheCommandOfAChainIsChecked) {

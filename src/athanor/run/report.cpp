@@ -34,6 +34,16 @@ void TrainReport::set_validation(const Evaluation& evaluation) {
     if (score.tokens > 0) channel_loss_last.emplace_back(score.name, score.loss);
 }
 
+void TrainReport::end_phase(const std::string& name) {
+  std::erase_if(
+      phases, [&](const PhaseLosses& phase) { return phase.name == name; });  // of a process that was killed
+  phases.push_back({.name = name,
+                    .last_step = steps,
+                    .train_loss = train_loss_last,
+                    .valid_loss = valid_loss_last,
+                    .channel_loss = channel_loss_last});
+}
+
 void TrainReport::set_resident_bytes() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
@@ -58,6 +68,15 @@ std::string TrainReport::to_json() const {
   report["valid_loss_last"] = valid_loss_last;
   put(report, "channel_loss_first", channel_loss_first);
   put(report, "channel_loss_last", channel_loss_last);
+  for (const PhaseLosses& phase : phases) {
+    Report entry;
+    entry["name"] = phase.name;
+    entry["last_step"] = phase.last_step;
+    entry["train_loss"] = phase.train_loss;
+    entry["valid_loss"] = phase.valid_loss;
+    put(entry, "channel_loss", phase.channel_loss);
+    report["phases"].push_back(std::move(entry));
+  }
   report["tokens_per_second"] = tokens_per_second;
   report["mfu"] = mfu;
   report["seconds"] = seconds;
@@ -87,6 +106,7 @@ void TrainReport::restore(const std::string& json) {
   valid_loss_last = old->valid_loss_last;
   channel_loss_first = old->channel_loss_first;
   channel_loss_last = old->channel_loss_last;
+  phases = old->phases;
   tokens_per_second = old->tokens_per_second;
   mfu = old->mfu;
 }
@@ -98,26 +118,27 @@ std::string text_of(const nlohmann::ordered_json& object, const char* key) {
   return found != object.end() && found->is_string() ? found->get<std::string>() : "";
 }
 
+void number_of(const nlohmann::ordered_json& object, const char* key, auto& value) {
+  const auto found = object.find(key);
+  if (found != object.end() && found->is_number()) found->get_to(value);
+}
+
+void losses_of(const nlohmann::ordered_json& object, const char* key, ChannelValues& values) {
+  const auto found = object.find(key);
+  if (found == object.end() || !found->is_object()) return;
+  for (const auto& [name, value] : found->items())
+    if (value.is_number()) values.emplace_back(name, value.get<double>());
+}
+
 }  // namespace
 
 std::optional<TrainReport> TrainReport::parse(const std::string& json) {
   const auto old = nlohmann::ordered_json::parse(json, nullptr, /*allow_exceptions=*/false);
   if (!old.is_object() || !old.contains("status")) return std::nullopt;
   TrainReport report;
-  const auto number = [&](const char* key, auto& value) {
-    const auto found = old.find(key);
-    if (found != old.end() && found->is_number()) found->get_to(value);
-  };
-  const auto text = [&](const char* key, std::string& value) {
-    const auto found = old.find(key);
-    if (found != old.end() && found->is_string()) found->get_to(value);
-  };
-  const auto losses = [&](const char* key, ChannelValues& values) {
-    const auto found = old.find(key);
-    if (found == old.end() || !found->is_object()) return;
-    for (const auto& [name, value] : found->items())
-      if (value.is_number()) values.emplace_back(name, value.get<double>());
-  };
+  const auto number = [&](const char* key, auto& value) { number_of(old, key, value); };
+  const auto text = [&](const char* key, std::string& value) { value = text_of(old, key); };
+  const auto losses = [&](const char* key, ChannelValues& values) { losses_of(old, key, values); };
   text("run", report.run_folder);
   text("status", report.status);
   text("reason", report.reason);
@@ -134,6 +155,16 @@ std::optional<TrainReport> TrainReport::parse(const std::string& json) {
   number("valid_loss_last", report.valid_loss_last);
   losses("channel_loss_first", report.channel_loss_first);
   losses("channel_loss_last", report.channel_loss_last);
+  if (const auto phases = old.find("phases"); phases != old.end() && phases->is_array())
+    for (const auto& entry : *phases) {
+      if (!entry.is_object()) continue;
+      PhaseLosses& phase = report.phases.emplace_back();
+      phase.name = text_of(entry, "name");
+      number_of(entry, "last_step", phase.last_step);
+      number_of(entry, "train_loss", phase.train_loss);
+      number_of(entry, "valid_loss", phase.valid_loss);
+      losses_of(entry, "channel_loss", phase.channel_loss);
+    }
   number("tokens_per_second", report.tokens_per_second);
   number("mfu", report.mfu);
   number("seconds", report.seconds);

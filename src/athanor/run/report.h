@@ -21,6 +21,16 @@
 
 namespace athanor::run {
 
+// What a phase of the run came to (config/phases.h).
+struct PhaseLosses {
+  std::string name;
+  int64_t last_step = 0;
+  double train_loss = std::numeric_limits<double>::quiet_NaN();  // of its last step
+  double valid_loss =
+      std::numeric_limits<double>::quiet_NaN();  // held out, at its end; NaN: nothing held out
+  ChannelValues channel_loss = {};               // held out
+};
+
 struct TrainReport {
   std::string run_folder = {};
   std::string status = "running";  // running, interrupted, finished, failed
@@ -35,6 +45,7 @@ struct TrainReport {
       std::numeric_limits<double>::quiet_NaN();  // before the first update; NaN: nothing held out
   double valid_loss_last = std::numeric_limits<double>::quiet_NaN();
   ChannelValues channel_loss_first = {}, channel_loss_last = {};  // held out
+  std::vector<PhaseLosses> phases = {};                           // those that are done
   double tokens_per_second = 0.0, mfu = 0.0;                      // medians over the steps of this process
   double seconds = 0.0;                                           // since the start of this process
   double first_step_seconds = 0.0;  // from the start of the process to the end of its first step
@@ -47,6 +58,7 @@ struct TrainReport {
   // Sets the medians of the measured steps, if any. peak_flops is 0 where unknown: then mfu is not set.
   void set_rates(std::vector<double> tokens_per_second, double flops_per_token, double peak_flops);
   void set_validation(const Evaluation& evaluation);  // the newest evaluation
+  void end_phase(const std::string& name);            // with the losses that it has now
   void set_resident_bytes();                          // the peak of this process so far
   void set_writer();                                  // host, pid and time: this process, now
   std::string to_json() const;

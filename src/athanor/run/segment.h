@@ -47,6 +47,7 @@ class Segment {
   bool validate_now(int64_t max_tokens, StepMetrics* metrics);  // false: given up, there is no result
   void write_samples();
   void save(bool is_last);
+  End run_steps();
   End serve();
 
   Run& run_;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "athanor/base/check.h"
+#include "athanor/base/error.h"
 #include "athanor/base/interrupted.h"
 #include "athanor/checkpoint/checkpoint.h"
 #include "athanor/checkpoint/snapshot.h"
@@ -23,34 +24,49 @@
 namespace athanor::run {
 namespace {
 
-Layout layout_of(const Run& run, const Config& config, Group& group) {
-  if (counts_hosts(config))
-    agree(group, {{"ranks of the host", fmt::format("{}", run.io.ranks_of_host)}},
-          "groups of local_sgd.sync_interval need as many ranks on every host");
-  return make_layout(config, {.world_size = group.size(), .ranks_of_host = run.io.ranks_of_host});
+// A refusal names the phase that it is about.
+template <typename Work>
+auto in_phase(const RunPhase& phase, const Work& work) {
+  try {
+    return work();
+  } catch (const ConfigError& error) {
+    if (phase.name.empty()) throw;
+    throw ConfigError(phase.text() + ": " + error.what(), error.hint());
+  } catch (const Error& error) {
+    if (phase.name.empty()) throw;
+    throw Error(phase.text() + ": " + error.what(), error.hint());
+  }
+}
+
+// The layout of each phase: one that is illegal is refused before anything is read.
+std::vector<Layout> layouts_of(const Run& run, Group& group) {
+  std::vector<Layout> layouts;
+  for (const RunPhase& phase : run.phases) {
+    if (counts_hosts(phase.config))
+      agree(group, {{"ranks of the host", fmt::format("{}", run.io.ranks_of_host)}},
+            "groups of local_sgd.sync_interval need as many ranks on every host");
+    layouts.push_back(in_phase(phase, [&] {
+      return make_layout(phase.config, {.world_size = group.size(), .ranks_of_host = run.io.ranks_of_host});
+    }));
+  }
+  return layouts;
 }
 
 // The plan of each phase. What does not fit is refused before the first step of any.
-std::vector<MemoryPlan> plan_phases(const Run& run, Group& group) {
+std::vector<MemoryPlan> plan_phases(const Run& run, const std::vector<Layout>& layouts, Group& group) {
   std::vector<MemoryPlan> plans;
   uint64_t snapshot_bytes = 0;
   for (const RunPhase& phase : run.phases) {
-    PlanRequest request{.config = phase.config,
-                        .num_channels = static_cast<int64_t>(phase.data.channels.size()),
-                        .rank = group.rank(),
-                        .world_size = group.size(),
-                        .layout = layout_of(run, phase.config, group),
-                        .snapshot_before_bytes = snapshot_bytes,
-                        .snapshot_after = &phase != &run.phases.back()};
-    try {
-      plans.push_back(plan_that_fits(std::move(request), run.io.ranks_of_host));
-    } catch (const ConfigError& error) {
-      if (phase.name.empty()) throw;
-      throw ConfigError(phase.text() + ": " + error.what(), error.hint());
-    } catch (const Error& error) {
-      if (phase.name.empty()) throw;
-      throw Error(phase.text() + ": " + error.what(), error.hint());
-    }
+    plans.push_back(in_phase(phase, [&] {
+      return plan_that_fits({.config = phase.config,
+                             .num_channels = static_cast<int64_t>(phase.data.channels.size()),
+                             .rank = group.rank(),
+                             .world_size = group.size(),
+                             .layout = layouts[plans.size()],
+                             .snapshot_before_bytes = snapshot_bytes,
+                             .snapshot_after = &phase != &run.phases.back()},
+                            run.io.ranks_of_host);
+    }));
     snapshot_bytes = plans.back().snapshot_bytes;
   }
   return plans;
@@ -132,7 +148,7 @@ class Segments {
         "the segment before has ended");  // until then others may read what it holds
     segment_.reset();
     world_ = meeting->world;
-    plans_ = plan_phases(run_, world_->all());
+    plans_ = plan_phases(run_, layouts_of(run_, world_->all()), world_->all());
     run_.recorder->message(fmt::format("step {}: goes on in generation {}: {}", run_.state.step + 1,
                                        meeting->generation(), meeting->why));
     return true;
@@ -150,6 +166,7 @@ class Segments {
 TrainReport train_in(Run& run, const Meeting& first, Rendezvous& rendezvous) {
   run.resolve();
   Group& group = first.world->all();
+  const std::vector<Layout> layouts = layouts_of(run, group);
   try {
     run.open_data();
   } catch (const Interrupted&) {  // the next line tells the other ranks
@@ -163,7 +180,7 @@ TrainReport train_in(Run& run, const Meeting& first, Rendezvous& rendezvous) {
   for (const RunPhase& phase : run.phases)
     agree(group, data_facts(phase.data.identity),
           "all ranks train on the same tokenizer and texts: copy them to all hosts");
-  std::vector<MemoryPlan> plans = plan_phases(run, group);
+  std::vector<MemoryPlan> plans = plan_phases(run, layouts, group);
   run.open(group);
   if (run.state.step >= run.last_step()) {
     run.keeper.settle(run.config.checkpoint.keep, *run.recorder);

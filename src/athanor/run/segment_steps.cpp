@@ -1,0 +1,142 @@
+// The steps of a segment, and what stands between them: metrics, evaluation, samples, checkpoints.
+#include <fmt/ranges.h>
+
+#include <exception>
+#include <functional>
+#include <optional>
+
+#include "athanor/base/clock.h"
+#include "athanor/data/loader.h"
+#include "athanor/engine/load_balancer.h"
+#include "athanor/kernels/peak.h"
+#include "athanor/run/doubtful_data.h"
+#include "athanor/run/segment.h"
+#include "athanor/run/server_run.h"
+
+namespace athanor::run {
+namespace {
+
+constexpr int64_t kTracedSteps = 20;  // a trace of more is unreadable and large
+
+}  // namespace
+
+Segment::End Segment::train() {
+  const End how = run_steps();
+  if (how != End::interrupted && !phase_.name.empty()) {
+    run_.report.steps = run_.state.step;
+    run_.report.end_phase(phase_.name);
+  }
+  return how;
+}
+
+Segment::End Segment::run_steps() {
+  if (is_asked_to_stop(run_.io, group_)) return End::interrupted;
+  if (serves()) return serve();
+  if (run_.state.step == phase_.last_step) {  // a failure after the last step left these
+    StepMetrics unused;
+    validate_now(config_.train.eval_tokens, &unused);
+    save(/*is_last=*/true);
+    return end();
+  }
+  const BatchReader reader(
+      phase_.data.channels,
+      make_sampler(phase_.data.channels, config_.train.seed, config_.train.global_batch_size,
+                   {.name = phase_.name, .first_step = phase_.first_step}),
+      config_.train.micro_batch_size);
+  std::optional<Loader> loader;
+  const auto open_loader = [&] {
+    const BoundThread anywhere(run_.io.placement.processors);  // its thread must not wait for this one
+    loader.emplace(reader, run_.state.step + 1, phase_.last_step, training_->own_micro_batches());
+  };
+  open_loader();
+  LoadBalancer balancer(config_, *training_);
+  LossWatch watch(run_.state.step > 0 ? std::optional<double>(run_.report.valid_loss_first) : std::nullopt);
+  const int64_t first_step = run_.state.step + 1;
+  for (bool stop = false; run_.state.step < phase_.last_step && !stop;) {
+    if (run_.io.profiler != nullptr) run_.queue->set_meter(&run_.io.profiler->meter);
+    const double start = run_.io.clock();
+    const StepResult result =
+        training_->role->step(run_.state, [&]() -> const Batch& { return loader->next(); });
+    const double seconds = run_.io.clock() - start;
+    // The step is done. Whatever fails from here on, it stands in the metrics.
+    std::exception_ptr broken = result.broken;
+    const auto attempt = [&](const std::function<void()>& work) {
+      if (broken) return;
+      try {
+        work();
+      } catch (const Failure&) {
+        broken = std::current_exception();
+      }
+    };
+    if (run_.state.step == first_step && run_.rates.empty()) {
+      run_.report.first_step_seconds = process_age_seconds();
+      attempt([&] { measure_peak(); });  // not before: the first step should not wait for it
+    }
+    StepMetrics metrics = step_metrics(result, run_.state, phase_.data.channels,
+                                       {.seconds = seconds,
+                                        .flops_per_token = run_.flops_per_token,
+                                        .peak_flops = run_.peak_flops,
+                                        .peak_bytes = static_cast<int64_t>(run_.arena.usage().peak_total),
+                                        .world_size = group_.size()});
+    const bool warm = run_.state.step > first_step || phase_.last_step == first_step;
+    if (warm) run_.rates.push_back(metrics.tokens_per_second);
+    if (run_.io.profiler != nullptr) {
+      run_.queue->set_meter(nullptr);  // validation is no part of a step
+      if (!warm) run_.io.profiler->clear();
+      if (warm) run_.io.profiler->add_step(metrics.step_seconds, result.seconds);
+    }
+    run_.report.train_loss_last = result.loss;
+    stop = result.stop;
+    const bool done = run_.state.step == phase_.last_step, finished = done && end() == End::done;
+    const auto due = [&](int64_t every) { return every > 0 && run_.state.step % every == 0; };
+    const bool evaluates = due(config_.train.eval_every) || done;
+    bool evaluated = !evaluates;
+    if (evaluates)
+      attempt([&] {
+        evaluated = validate_now(config_.train.eval_tokens, &metrics);
+        if (evaluated) measure_peak();
+      });
+    run_.recorder->step(metrics, run_.last_step());
+    if (broken) std::rethrow_exception(broken);
+    check_step(result, metrics);
+    run_.keeper.confirm(config_.checkpoint.keep, *run_.recorder);
+    if (const auto doubt = watch.after(run_.state.step, result.loss)) run_.recorder->warning(*doubt);
+    run_.renew_report(metrics.tokens_per_second);
+    if (!stop) write_samples();
+    if (!result.applied)
+      run_.recorder->warning(fmt::format("step {}: gradients overflowed, step skipped, loss scale now {:g}",
+                                         run_.state.step, run_.state.loss_scale.scale));
+    const bool saves = stop || done || run_.saves.is_due(run_.state.step);
+    if (saves) save(/*is_last=*/stop || finished);
+    // A request to stop may have come during the evaluation or the save; then no further step is run. Servers learn of
+    // a request only in a step.
+    if (!stop && !done && layout_.servers == 0 && (evaluates || saves)) {
+      stop = is_asked_to_stop(run_.io, peers());
+      if (stop) save(/*is_last=*/true);
+    }
+    if (finished && !evaluated)
+      run_.recorder->warning(
+          fmt::format("the last evaluation was interrupted: athanor evaluate {}", run_.folder.path));
+    if ((run_.state.step - first_step + 1 == kTracedSteps || done || stop)) run_.write_trace(group_.rank());
+    if (balancer.after_step(run_.state.step, result.seconds, !done && !stop)) {
+      open_loader();
+      run_.recorder->message(fmt::format("step {}: load balancing: micro-batches per rank are {}",
+                                         run_.state.step, fmt::join(balancer.counts(), ", ")));
+    }
+  }
+  if (run_.io.profiler != nullptr)
+    run_.io.profiler->ceilings = {run_.peak_flops / peers().size(), measure_copy_bandwidth(*run_.queue)};
+  return end();
+}
+
+Segment::End Segment::serve() {
+  const auto save_due = [this](bool stop) {
+    if (stop || end() != End::interrupted || run_.saves.is_due(run_.state.step))
+      save(/*is_last=*/stop || end() == End::done);
+    run_.renew_report(0.0);
+  };
+  serve_steps(*training_->role, phase_.last_step, run_.state, save_due);
+  return end();
+}
+
+}  // namespace athanor::run
