@@ -112,6 +112,7 @@ TEST_P(AllOrNothing, AFailureAtEachCallOfAStepLeavesAllOfItOrNone) {
   const VerifyRun whole = run_layout(config, LayoutHooks{}, kSteps);
   // Under a sanitizer every eleventh call, and so in turn those of all kinds.
   const int64_t stride = any_sanitizer ? 11 : 1;
+  int failures = 0;
   for (int rank = 0; rank < ranks_of(config); ++rank) {
     Plan undisturbed(rank);
     ASSERT_TRUE(compare(run(config, undisturbed, false), whole).bitwise);
@@ -123,11 +124,13 @@ TEST_P(AllOrNothing, AFailureAtEachCallOfAStepLeavesAllOfItOrNone) {
       Plan plan(rank, call);
       const VerifyRun got = run(config, plan, true);
       ASSERT_FALSE(plan.failed_call.empty()) << "rank " << rank << ", call " << call;
+      ++failures;
       EXPECT_EQ(got.losses.size(), whole.losses.size())
           << "rank " << rank << ", call '" << plan.failed_call << "'";
       EXPECT_TRUE(compare(got, whole).bitwise) << "rank " << rank << ", call '" << plan.failed_call << "'";
     }
   }
+  RecordProperty("planted_failures", failures);
 }
 
 INSTANTIATE_TEST_SUITE_P(
