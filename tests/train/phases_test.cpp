@@ -178,7 +178,7 @@ TEST(Phases, PastOnesMayNotChangeAndLaterOnesMay) {
   const auto changed = [&](size_t phase, const std::string& key, const SettingValue& value) {
     const Config before = run.config;
     run.config.phases[phase].settings[key] = value;
-    const std::string text = refusal(run);
+    std::string text = refusal(run);
     run.config = before;
     return text;
   };
