@@ -32,8 +32,8 @@
 //   workers->make_group({1, 2}, "pair");                               // ranks of the subset; named "workers/pair"
 //
 // Ranks of a subset are numbered by their order; its groups are this world's, of the same transport, and their messages
-// name both numbers of a rank. So groups of two subsets never have one name. abort() of a subset and any failure of its all() break the groups made of it and no
-// other: a group hears of it at a member's next call, at most 25 ms later.
+// name both numbers of a rank. Groups of two subsets never have one name. abort() of a subset and any failure of its
+// all() break the groups made of it and no other: a group hears of it at a member's next call, at most 25 ms later.
 // Errors: make_group and subset throw Error for a list that is not ascending, is out of range or lacks the caller, and
 // for a second group of one name; Recoverable if the world is broken.
 // Thread rule: one thread makes groups; abort() from any thread.

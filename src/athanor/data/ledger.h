@@ -6,8 +6,8 @@
 //
 // Checked for every channel: its epochs follow each other from 0; no sequence occurs twice in an epoch; an epoch ends
 // only when every sequence has occurred. For a range that begins after the first step (of the sampler's phase) the first
-// epoch of a channel is checked for repetition only, because its beginning is not in the range. Memory: one bit per sequence. Thread rule: pure
-// functions. Errors: Error naming step, slot, channel, epoch and sequence.
+// epoch of a channel is checked for repetition only, because its beginning is not in the range. Memory: one bit per
+// sequence. Thread rule: pure functions. Errors: Error naming step, slot, channel, epoch and sequence.
 #pragma once
 
 #include <cstdint>

@@ -6,7 +6,9 @@
 //   if (segment.train() == Segment::End::phase) next = segment.snapshot();
 //
 // A segment starts from run.state and the values that go with it: those of the segment before it (a snapshot), of a
-// checkpoint, or initial ones. It is bitwise what a fresh process started from them would be. Errors: those of the engine and the group; NotFinite naming step and tensor. Thread rule: one thread per rank.
+// checkpoint, or initial ones. It is bitwise what a fresh process started from them would be. A step that is done stands in
+// the metrics, whatever fails after it. Errors: those of the engine and the group; NotFinite naming step and tensor.
+// Thread rule: one thread per rank.
 #pragma once
 
 #include <memory>

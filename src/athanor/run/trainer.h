@@ -3,6 +3,8 @@
 //   TrainIo io{.env = system_env(), .console = rank == 0 ? &console : nullptr};
 //   const TrainReport report = train(config, world, io);
 //
+// The phases of the config follow one another (config/phases.h), each in a segment of its own (run/segment.h).
+//
 // Every rank of the world calls train() with the same config, whose section [parallel] sets the layout. A run whose
 // folder holds a valid checkpoint is resumed from the newest one, bit for bit (law 5).
 //

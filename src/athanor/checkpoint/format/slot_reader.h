@@ -3,7 +3,8 @@
 //   const ExpectedSlot expected{.run = run, .generation = 3};
 //   std::vector<SlotFinding> findings;                                    // of both slots, with reasons
 //   if (const auto slot = SlotReader::newest(memory, expected, &findings))
-//     for (const PlacedTensor& held : slot->tensors()) slot->read_box(held.tensor.name, held.tensor.dtype, held.tensor.shape, box, values);
+//     for (const PlacedTensor& held : slot->tensors())
+//       slot->read_box(held.tensor.name, held.tensor.dtype, held.tensor.shape, box, values);
 //
 // Each rank's slots hold its own boxes. Whoever wants a box of a logical tensor asks all of them, and has it once the
 // elements that they gave add up to it (ranks may hold the same ones: then a box counts again). Nothing in the memory is
