@@ -8,7 +8,8 @@ speed before. Printed are the geometric mean of the ratios, its 95 % interval (S
 interval, one line a work and one JSON line with every pair for bench/results. Works: bf16 and f32 (steps of gpt2-124m, 4 x 256),
 tinyshakespeare (bench/tinyshakespeare.toml, 300 steps on one thread), ranks (the same on two ranks). tinyshakespeare and ranks
 train on the text that --text names, else on tinyshakespeare.txt in the folder ATHANOR_TEST_DATA. --config-before names the
-config of the first program where its keys have other names.
+config of the first program where its keys have other names. --snapshots OFF SLOTS gives each of the two its snapshot.mode,
+so that BEFORE and AFTER may be one program.
 """
 import argparse
 import json
@@ -32,16 +33,16 @@ def run(words, folder):
 
 
 def bench_step(dtype, steps):
-    def speed(program, _):
+    def speed(program, _, snapshot):
         command = [program, "bench", "step", "--preset", "gpt2-124m", "--batch", 4, "--seq", 256, "--dtype", dtype,
-                   "--steps", steps, "--json"]
+                   "--steps", steps, "--json"] + (["--snapshot", snapshot] if snapshot else [])
         return 1000.0 / run(command, HERE)["step_ms"]
     return speed
 
 
 def tinyshakespeare(ranks, steps):
     """Steps in a second, the median of this process."""
-    def speed(program, setting):
+    def speed(program, setting, snapshot):
         config, tokens = setting["config"][program], 12 * 64
         micro = "micro_batch_size" if "micro_batch_size" in Path(config).read_text() else "micro_batch"
         with tempfile.TemporaryDirectory() as folder:
@@ -50,6 +51,7 @@ def tinyshakespeare(ranks, steps):
                         f"train.runs={folder}", f"train.steps={steps}", "train.threads=1",
                         f"train.{micro}={12 // ranks}"):
                 run_words += ["--set", key]
+            run_words += ["--set", f"snapshot.mode={snapshot}"] if snapshot else []
             words = [program] + (["launch", "-n", ranks, "--json", "--"] if ranks > 1 else []) + run_words
             return run(words, folder)["tokens_per_second"] / tokens
     return speed
@@ -76,6 +78,7 @@ def main():
     parser.add_argument("--pairs", type=int, default=15)
     parser.add_argument("--text")
     parser.add_argument("--config-before", type=os.path.realpath)
+    parser.add_argument("--snapshots", nargs=2, default=[None, None], metavar="MODE")
     args = parser.parse_intermixed_args()
     if unknown := [name for name in args.works if name not in WORKS]:
         sys.exit(f"before_after: no work '{unknown[0]}', expected one of {', '.join(WORKS)}")
@@ -94,9 +97,9 @@ def main():
         for name in args.works:
             pairs = []
             for number in range(args.pairs):
-                order = programs if number % 2 == 0 else programs[::-1]
-                speeds = {program: WORKS[name](program, setting) for program in order}
-                pairs.append((speeds[args.before], speeds[args.after]))
+                order = (0, 1) if number % 2 == 0 else (1, 0)
+                speeds = {which: WORKS[name](programs[which], setting, args.snapshots[which]) for which in order}
+                pairs.append((speeds[0], speeds[1]))
                 print(f"\r{name}: pair {number + 1} of {args.pairs}", end="", file=sys.stderr, flush=True)
             print(file=sys.stderr)
             ratio, low, high = interval([after / before for before, after in pairs])

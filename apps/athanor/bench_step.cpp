@@ -15,7 +15,8 @@ namespace athanor::apps {
 namespace {
 
 struct BenchStep {
-  std::string preset = "gpt2-124m", arch, dtype = "bf16", recompute = "none", recompute_budget = "0";
+  std::string preset = "gpt2-124m", arch, dtype = "bf16", recompute = "none", recompute_budget = "0",
+              snapshot = "off";
   int64_t batch = 4, seq = 256, steps = 5;
   bool profile = false;
   BenchRun on;
@@ -33,6 +34,7 @@ void BenchStep::run() {
     throw ConfigError(fmt::format("--recompute-budget: got '{}', expected bytes or a text like 2GiB",
                                   printable(recompute_budget)));
   config.parallel.recompute_budget = *budget;
+  config.snapshot.mode = snapshot;
   config.train.isa = on.isa;
   on.open();
   Queue& queue = *on.queue;
@@ -73,6 +75,7 @@ void BenchStep::run() {
   report["threads"] = on.pool->num_threads();
   report["isa"] = isa_name(queue.isa());
   report["recompute"] = model.config().parallel.recompute;
+  report["snapshot"] = snapshot;
   report["steps"] = steps;
   report["step_ms"] = step_seconds * 1e3;
   report["step_ms_min"] = seconds.min() * 1e3;
@@ -117,6 +120,9 @@ void add_bench_step(CLI::App& bench) {
       ->capture_default_str();
   sub->add_option("--recompute-budget", command->recompute_budget,
                   "Bytes or 2GiB: takes the cheapest recompute that fits");
+  sub->add_option("--snapshot", command->snapshot, "off, slots or copy: keep each step in memory")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"off", "slots", "copy"}));
   command->on.add_machine_options(*sub);
   sub->add_flag("--profile", command->profile, "Print where the time goes, kernel by kernel");
   sub->callback([command] { command->run(); });

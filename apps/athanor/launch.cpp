@@ -13,7 +13,9 @@
 #include "apps/command_line/own_program.h"
 #include "apps/command_line/program.h"
 #include "athanor/base/error.h"
+#include "athanor/base/shared_memory.h"
 #include "athanor/comm/shm/shm.h"
+#include "athanor/launch/descriptor.h"
 #include "athanor/launch/environment.h"
 #include "athanor/launch/stop_requests.h"
 #include "athanor/launch/supervisor.h"
@@ -131,6 +133,11 @@ void LaunchCommand::run() const {
   for (char** entry = environ; *entry != nullptr; ++entry) options.environment.emplace_back(*entry);
   set_nodes(options);
   options.segment_fd = segment.fd();
+  std::vector<Descriptor> snapshots;  // held for as long as the job lives, whatever becomes of its ranks
+  for (int rank = 0; rank < num_ranks; ++rank) {
+    snapshots.emplace_back(create_shared_memory("athanor snapshot", 0));
+    options.snapshot_fds.push_back(snapshots.back().get());
+  }
   options.terminal = isatty(STDERR_FILENO) == 1;
   ConsoleStream errors(STDERR_FILENO);
   options.write = [&errors](std::string_view bytes) { errors.write(bytes); };

@@ -116,6 +116,7 @@ void TrainCommand::run() const {
   io.stop = &watcher.requested();
   io.ranks_of_host = ranks.local_world_size;
   io.rank_of_host = ranks.local_rank;
+  io.snapshot_fd = ranks.snapshot_fd;
   if (const char* isa = std::getenv("ATHANOR_MAX_ISA")) io.highest_isa = std::min(best_isa(), parse_isa(isa));
   io.cuda_plugin = cuda_plugin();
   io.nccl_module = beside_program("athanor_nccl.so");

@@ -5,9 +5,9 @@
 #include "athanor/base/check.h"
 #include "athanor/base/error.h"
 #include "athanor/base/philox.h"
+#include "athanor/base/shared_memory.h"
 #include "athanor/config/presets.h"
 #include "athanor/config/validate.h"
-#include "athanor/engine/memory_plan.h"
 
 namespace athanor::apps {
 namespace {
@@ -16,9 +16,20 @@ constexpr int64_t kMostTokens = int64_t{1}
                                 << 28;  // the memory plan of a step runs all its kernels on nothing
 
 // As training would run it: with the recompute policy that its budget asks for.
-Layout checked_layout(const Config& config, int64_t num_channels) {
+MemoryPlan checked_plan(const Config& config, int64_t num_channels) {
   validate(config);
-  return plan_that_fits({.config = config, .num_channels = num_channels}, 1).layout;
+  const Layout layout = make_layout(config, {.world_size = 1});
+  return plan_that_fits({.config = config,
+                         .num_channels = num_channels,
+                         .layout = layout,
+                         .snapshot = choose_snapshot(config, layout, /*is_launched=*/false)},
+                        1);
+}
+
+std::unique_ptr<SnapshotSlots> open_slots(const SnapshotPlan& plan, Arena& arena) {
+  if (plan.mode == SnapshotMode::off) return nullptr;
+  return std::make_unique<SnapshotSlots>(plan, arena, map_shared_memory(plan.size_bytes()),
+                                         SlotIdentity{.run = "bench", .layout = "bench"});
 }
 
 }  // namespace
@@ -39,13 +50,16 @@ Config bench_config(const std::string& preset, int64_t batch, int64_t seq, int64
 BenchModel::BenchModel(const Config& config, Queue& queue, int64_t num_channels)
     : config_(config),
       arena_(queue),
-      layout_(checked_layout(config, num_channels)),
+      plan_(checked_plan(config, num_channels)),
       world_(make_single_world()),
-      groups_(layout_, *world_),
-      training_(config_, layout_, groups_, arena_, {.num_channels = num_channels}),
+      groups_(plan_.layout, *world_),
+      slots_(open_slots(plan_.slots, arena_)),
+      training_(config_, plan_.layout, groups_, arena_,
+                {.num_channels = num_channels, .slots = slots_.get()}),
       state_(first_state(config_)) {
   training_.allocate();
   training_.model->initialize(1);
+  training_.keep_first(state_);
 }
 
 Batch BenchModel::random_batch(int64_t step) const {

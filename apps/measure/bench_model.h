@@ -7,6 +7,7 @@
 
 #include <memory>
 
+#include "athanor/engine/memory_plan.h"
 #include "athanor/engine/setup.h"
 
 namespace athanor::apps {
@@ -34,9 +35,10 @@ class BenchModel {
  private:
   Config config_;
   Arena arena_;
-  Layout layout_;
+  MemoryPlan plan_;
   std::unique_ptr<World> world_;
   Groups groups_;
+  std::unique_ptr<SnapshotSlots> slots_;
   Training training_;
   TrainState state_;
 };

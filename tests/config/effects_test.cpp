@@ -169,7 +169,7 @@ TEST(Effects, OfPhases) {
 }
 
 TEST(Effects, WhatIsNotThereYetIsRefused) {
-  for (const char* key : {"launch.max_restarts", "launch.max_ranks", "checkpoint.flash_every_steps"}) {
+  for (const char* key : {"launch.max_restarts", "launch.max_ranks", "snapshot.peers"}) {
     const std::string message = refusal({std::string(key) + "=3"});
     EXPECT_NE(message.find(std::string(key) + ": got 3, expected 0: "), std::string::npos) << message;
     EXPECT_NE(message.find("not there yet"), std::string::npos) << message;

@@ -29,18 +29,46 @@ void ParamStorage::keep(FlatRange range, Tensor kept, ValueSource* source) {
   source_ = source;
 }
 
-void ParamStorage::allocate(Arena& arena, Dtype dtype, bool with_master) {
+void ParamStorage::take_place(StateHome* home) {
+  if (home == nullptr || spec_.is_state() || is_kept_elsewhere()) return;
+  place_ = home->find("model." + spec_.name());
+  if (place_ < 0) return;
+  home_ = home;
+  master_ = home->values(place_).view(kept_shape());
+}
+
+void ParamStorage::allocate(Arena& arena, Dtype dtype, bool with_master, StateHome* home) {
   if (spec_.is_state()) dtype = Dtype::f32;
+  if (with_master) take_place(home);
   if (whole()) {
-    kept_ = value_ = empty(arena, spec_.shape(), dtype, Category::parameters);
+    kept_ = value_ = master_.defined() && dtype == Dtype::f32
+                         ? master_
+                         : empty(arena, spec_.shape(), dtype, Category::parameters);
     dtype_ = dtype;
   }
   check(dtype_ == dtype, "param: '{}' is kept as {}, expected {}", spec_.name(), name_of(dtype_),
         name_of(dtype));
-  if (dtype == Dtype::f32) {
+  if (master_.defined()) {
+    master_apart_ = !whole() || dtype != Dtype::f32;
+  } else if (dtype == Dtype::f32) {
     master_ = kept_;
   } else if (with_master) {
     master_ = empty(arena, kept_shape(), Dtype::f32, Category::optimizer);
+  }
+}
+
+void ParamStorage::move_master(const Tensor& next) {
+  master_ = next.view(kept_shape());
+  if (!master_apart_) kept_ = value_ = master_;
+}
+
+void ParamStorage::copy_master() const {
+  Tensor values = copy_of_master();
+  if (!values.defined()) return;
+  if (dtype_ == Dtype::f32) {
+    copy(values, master_);
+  } else {
+    kernels_of(values).elementwise.cast(values.queue(), values, master_);
   }
 }
 
@@ -50,7 +78,10 @@ Tensor ParamStorage::floats() const {
 }
 
 void ParamStorage::take_floats(const Tensor& master) {
-  if (dtype_ != Dtype::f32) {
+  if (master_apart_ && dtype_ == Dtype::f32) {
+    Tensor values = kept();
+    copy(values, master);
+  } else if (dtype_ != Dtype::f32) {
     Tensor values = kept();
     kernels_of(values).elementwise.cast(values.queue(), values, master);
   }

@@ -13,6 +13,7 @@
 
 #include "athanor/autograd/param_spec.h"
 #include "athanor/autograd/sources.h"
+#include "athanor/autograd/state_home.h"
 #include "athanor/tensor/tensor.h"
 
 namespace athanor::autograd {
@@ -25,8 +26,9 @@ class ParamStorage {
   const ParamSpec& spec() const { return spec_; }
 
   // Allocates the value and, if T is not f32 and `with_master`, the f32 master. Values are unset. With a ZeRO shard
-  // (keep()) only the shard's master is still missing.
-  void allocate(Arena& arena, Dtype dtype, bool with_master);
+  // (keep()) only the shard's master is still missing. Where `home` has a place for "model.NAME" the master lies there.
+  // Then a shard in f32 has a master of its own, too.
+  void allocate(Arena& arena, Dtype dtype, bool with_master, StateHome* home = nullptr);
   void initialize(uint64_t seed);        // draws the values
   void store_whole(const float* whole);  // sets master and value from host memory: all of the logical tensor
   void store_kept(const float* values);  // the same from the elements kept_elements()
@@ -59,7 +61,13 @@ class ParamStorage {
     return is_kept_elsewhere() && dtype_ == Dtype::f32 ? source_->kept(*this) : master_;
   }
   // kept() where it is a rounded copy of the master; undefined where it is the master itself.
-  Tensor copy_of_master() const { return dtype_ == Dtype::f32 ? Tensor() : kept(); }
+  Tensor copy_of_master() const { return dtype_ == Dtype::f32 && !master_apart_ ? Tensor() : kept(); }
+  void copy_master() const;  // after a change of master(): brings copy_of_master() up to date
+  bool is_out_of_place() const { return home_ != nullptr; }
+  // Then: where an update writes the master, and, after the update, that it lies there.
+  Destination next_master() const { return home_->next(place_); }
+  void move_master(const Tensor& next);
+  void carry_over_master() const { home_->carry_over(place_, master_); }
   bool is_kept_elsewhere() const { return source_ != nullptr && !kept_.defined(); }  // the shard is offloaded
   void note_change() const {
     if (is_kept_elsewhere()) source_->changed(*this);
@@ -71,6 +79,7 @@ class ParamStorage {
   bool defined() const { return kept_.defined() || source_ != nullptr; }
 
  private:
+  void take_place(StateHome* home);
   Tensor floats() const;                   // the master, or workspace in its place
   void take_floats(const Tensor& master);  // after a change of floats(): updates value and offloaded master
 
@@ -80,6 +89,9 @@ class ParamStorage {
   FlatRange range_;
   Dtype dtype_ = Dtype::f32;
   Tensor value_, kept_, master_;
+  StateHome* home_ = nullptr;  // null: the master stays where it is
+  int place_ = -1;             // in home_
+  bool master_apart_ = false;  // kept_ is a copy of master_, in f32 too
 };
 
 }  // namespace athanor::autograd

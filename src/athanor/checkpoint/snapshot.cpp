@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <map>
 #include <optional>
 
@@ -245,6 +246,26 @@ SnapshotHead load_snapshot(Group& group, const Snapshot& snapshot, Arena& arena,
   const Tensor received = exchange(group, kept, asking.requests(), arena, parts);
   load(Giving(kept, head.step, asking.requests(), std::move(parts)));
   return head;
+}
+
+std::optional<int64_t> common_step(Group& group, const std::vector<int64_t>& own, bool has_joined) {
+  constexpr size_t kMost = 3;
+  check(own.size() <= kMost, "snapshot: got {} steps of a rank, expected at most {}", own.size(), kMost);
+  Packer packer;
+  packer.number(has_joined ? 1 : 0);
+  for (const int64_t step : own) packer.number(step);
+  std::vector<std::vector<int64_t>> kept;  // of each rank that did not join
+  for (const std::string& text : gather_texts(group, packer.text(), "the newest steps")) {
+    Unpacker unpacker(text);
+    if (unpacker.number() == 1) continue;
+    for (kept.emplace_back(); !unpacker.at_end();) kept.back().push_back(unpacker.number());
+  }
+  if (kept.empty()) return -1;
+  int64_t step = std::numeric_limits<int64_t>::max();
+  for (const std::vector<int64_t>& steps : kept) step = steps.empty() ? -1 : std::min(step, steps.front());
+  for (const std::vector<int64_t>& steps : kept)
+    if (std::find(steps.begin(), steps.end(), step) == steps.end()) return std::nullopt;
+  return step;
 }
 
 }  // namespace athanor::checkpoint

@@ -15,6 +15,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -47,5 +48,10 @@ class Snapshot {
 // Collective. Returns the step and state of the snapshot, also to ranks that keep nothing.
 SnapshotHead load_snapshot(Group& group, const Snapshot& snapshot, Arena& arena,
                            const std::function<void(const TensorSource& source)>& load);
+
+// The newest step of which every rank that keeps something has all, the same on all ranks; -1: no rank keeps anything;
+// none: there is no such step. `own`: the steps of which this rank has all, the newest first, at most three.
+// `has_joined`: it keeps nothing and needs nothing of its own. Collective.
+std::optional<int64_t> common_step(Group& group, const std::vector<int64_t>& own, bool has_joined);
 
 }  // namespace athanor::checkpoint

@@ -135,6 +135,8 @@ constexpr std::array kEffects = {
            [](const Config& c) { return has_servers(c) && c.parameter_server.consistency == "bounded"; },
            "parameter_server.servers above 0 and parameter_server.consistency = \"bounded\""},
     Effect{"offload.path", uses_disk, "an [offload] setting of \"disk\""},
+    Effect{"snapshot.every_steps", [](const Config& c) { return c.snapshot.mode == "copy"; },
+           "snapshot.mode = \"copy\""},
 };
 
 // Read and checked by every program so far, and used by none.
@@ -144,7 +146,7 @@ struct Absent {
 };
 
 constexpr std::array kAbsent = {
-    Absent{"checkpoint.flash_every_steps", "checkpoints in memory are"},
+    Absent{"snapshot.peers", "copies on other hosts are"},
     Absent{"launch.min_ranks", "going on with fewer ranks is"},
     Absent{"launch.max_ranks", "growing to more ranks is"},
     Absent{"launch.max_restarts", "restarting after a failure is"},

@@ -6,6 +6,7 @@ std::vector<Field<Config>> run_fields() {
   using C = Config;
   using F = OffloadConfig;
   using K = CheckpointConfig;
+  using S = SnapshotConfig;
   using A = LaunchConfig;
   return {
       {"offload", "optimizer", "where optimizer state and master weights are kept",
@@ -32,8 +33,16 @@ std::vector<Field<Config>> run_fields() {
       {"checkpoint", "keep", "newest checkpoints kept; 0: all",
        "At least 2, so that a damaged newest one costs only every_steps steps.", at<&C::checkpoint, &K::keep>,
        at_least(0)},
-      {"checkpoint", "flash_every_steps", "steps between checkpoints in memory: not there yet",
-       "Any value but 0 is refused.", at<&C::checkpoint, &K::flash_every_steps>, at_least(0)},
+      {"snapshot", "mode", "the state of every step in memory that a launcher holds: auto, slots, copy, off",
+       "slots update out of place: the bytes of weights and optimizer state once more. copy needs them twice "
+       "more and copies while the next step computes. auto: slots under athanor launch where they fit, else "
+       "off.",
+       at<&C::snapshot, &S::mode>, one_of({"auto", "slots", "copy", "off"})},
+      {"snapshot", "every_steps", "steps between snapshots of mode copy",
+       "More where copying slows steps; a failure then loses up to that many steps.",
+       at<&C::snapshot, &S::every_steps>, at_least(1)},
+      {"snapshot", "peers", "ranks of other hosts that hold a copy: not there yet",
+       "Any value but 0 is refused.", at<&C::snapshot, &S::peers>, at_least(0)},
       {"launch", "min_ranks", "ranks that a run goes on with after a failure: not there yet",
        "Any value but 1 is refused.", at<&C::launch, &A::min_ranks>, at_least(1, 1 << 20)},
       {"launch", "max_ranks", "ranks that a run grows to: not there yet", "Any value but 0 is refused.",

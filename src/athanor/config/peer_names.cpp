@@ -52,6 +52,7 @@ const std::vector<PeerNames>& key_table() {
       {"local_sgd.outer_lr", "", {"parallel.outerlr"}},
       {"local_sgd.outer_momentum", "", {"parallel.outermomentum"}},
       {"local_sgd.compression", "", {"parallel.outercompression"}},
+      {"snapshot.every_steps", "", {"checkpoint.flasheverysteps"}},
       {"compression.method", "", {"parallel.compression"}},
       {"compression.ratio", "", {"parallel.compressionratio"}},
       {"compression.rank", "", {"parallel.compressionrank"}},

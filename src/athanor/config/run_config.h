@@ -1,4 +1,4 @@
-// [offload], [checkpoint], [launch]: where a run's state lies, when it is saved, and how its processes are watched.
+// [offload], [checkpoint], [snapshot], [launch]: where a run's state lies, when it is saved, and how its processes are watched.
 //
 //   config.checkpoint.every_steps = 500;
 //
@@ -24,7 +24,12 @@ struct OffloadConfig {
 struct CheckpointConfig {
   int64_t every_steps = 100;  // 0: only the final one
   int64_t keep = 3;           // newest ones kept; 0: all
-  int64_t flash_every_steps = 0;
+};
+
+struct SnapshotConfig {
+  std::string mode = "auto";  // slots, copy, off
+  int64_t every_steps = 1;    // of copy
+  int64_t peers = 0;
 };
 
 struct LaunchConfig {

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "athanor/engine/param_slices.h"
-
 namespace athanor::engine {
 namespace {
 
@@ -11,20 +9,23 @@ std::string tensor_name(const std::string& own, const ExchangeState& state, int 
   return own + state.prefix(rank) + "." + state.weight->param().name();
 }
 
-// A PowerSGD factor as a slice of its logical tensor, which has one factor per matrix: per expert of a stack, or per
+// A PowerSGD factor as a part of its logical tensor, which has one factor per matrix: per expert of a stack, or per
 // tensor-parallel part of a matrix.
-NamedTensor factor_of(const std::string& own, const ExchangeState& state) {
+StateTensor factor_of(const std::string& own, const ExchangeState& state) {
   const ParamSpec& param = state.weight->param();
   const int64_t rank = state.values.dim(0), cols = state.values.dim(1);
   const auto [part, parts] = matrix_part(param);
-  if (!param.is_stack() && parts == 1)
-    return {.name = tensor_name(own, state), .tensor = state.values, .whole = {rank, cols}, .offset = {0, 0}};
+  const auto factor = [&](Shape whole, Box box) {
+    return StateTensor{.name = tensor_name(own, state),
+                       .whole = std::move(whole),
+                       .boxes = {std::move(box)},
+                       .kept = {state.values}};
+  };
+  if (!param.is_stack() && parts == 1) return factor({rank, cols}, whole_box({rank, cols}));
   const int64_t number =
       param.is_stack() ? param.box().offset[0] + state.range.first / state.range.count() : int64_t{part};
-  return {.name = tensor_name(own, state),
-          .tensor = state.values.view({1, rank, cols}),
-          .whole = {param.is_stack() ? param.whole_shape()[0] : int64_t{parts}, rank, cols},
-          .offset = {number, 0, 0}};
+  return factor({param.is_stack() ? param.whole_shape()[0] : int64_t{parts}, rank, cols},
+                {{number, 0, 0}, {1, rank, cols}});
 }
 
 }  // namespace
@@ -45,14 +46,14 @@ CompressionOptions compression_of(const Config& config) {
           .seed = config.train.seed};
 }
 
-void add_compression(std::vector<NamedTensor>& tensors, const std::vector<ExchangeState>& states,
+void add_compression(std::vector<StateTensor>& tensors, const std::vector<ExchangeState>& states,
                      const std::string& own) {
   for (const ExchangeState& state : states) {
-    if (state.kind == StateKind::factor) {
-      tensors.push_back(factor_of(own, state));
-    } else {
-      add_slices(tensors, own + state.prefix(state.rank), state.weight->param(), state.range, {state.values});
-    }
+    tensors.push_back(
+        state.kind == StateKind::factor
+            ? factor_of(own, state)
+            : kept_part(own + state.prefix(state.rank), state.weight->param(), state.range, {state.values}));
+    tensors.back().changes_in_passes = true;
   }
 }
 
@@ -62,10 +63,9 @@ void load_compression(const TensorSource& source, const std::vector<ExchangeStat
     Tensor values = state.values;
     fill_zero(values);
     if (state.kind == StateKind::factor) {
-      const NamedTensor factor = factor_of(own, state);
+      const StateTensor factor = factor_of(own, state);
       if (source.has(factor.name) && source.shape_of(factor.name) == factor.whole)
-        source.read_box(factor.name, factor.whole, {factor.offset, factor.tensor.shape()},
-                        values.data<float>());
+        source.read_box(factor.name, factor.whole, factor.boxes[0], values.data<float>());
       continue;
     }
     // A residual of the sum belongs to no rank: there is one of it.

@@ -1,7 +1,7 @@
 // Gradient compression of a run: its options from the config, and its error-feedback residuals in checkpoints.
 //
 //   DataParallelOptions options{.exchange = compressed_exchange(compression_of(config))};
-//   add_compression(content.tensors, parallel.exchange_states());   // "error_feedback.0.USE.PARAM", ...
+//   add_compression(state, parallel.exchange_states());   // "error_feedback.0.USE.PARAM", ...
 //   load_compression(checkpoint, parallel.exchange_states());
 //
 // `own` is a prefix of the names: with local SGD that of the replica group (engine/replica_groups.h), since each
@@ -16,13 +16,14 @@
 
 #include "athanor/checkpoint/checkpoint.h"
 #include "athanor/config/config.h"
+#include "athanor/engine/param_slices.h"
 #include "athanor/parallel/compression/compressed_gradients.h"
 #include "athanor/parallel/data/data_parallel.h"
 
 namespace athanor::engine {
 
 CompressionOptions compression_of(const Config& config);
-void add_compression(std::vector<NamedTensor>& tensors, const std::vector<ExchangeState>& states,
+void add_compression(std::vector<StateTensor>& tensors, const std::vector<ExchangeState>& states,
                      const std::string& own = "");
 void load_compression(const TensorSource& source, const std::vector<ExchangeState>& states,
                       const std::string& own = "");

@@ -42,7 +42,8 @@ DataParallelRole::DataParallelRole(const Declared& declared, Env& env, HostMemor
   options.values_place = place_of(config, config.offload.parameters, env);
   parallel_ =
       std::make_unique<DataParallel>(model.weights(), data_parallel_ranks(layout, groups), arena, options);
-  model.allocate(arena, declared.parallel.dtype, /*with_master=*/!keeps_masters_elsewhere(config));
+  model.allocate(arena, declared.parallel.dtype, /*with_master=*/!keeps_masters_elsewhere(config),
+                 updates_out_of_place() ? declared.step.slots : nullptr);
   optimizer_->allocate(arena);
   parallel_->allocate();
   if (layout.dense.average_interval > 0)
@@ -67,8 +68,9 @@ void DataParallelRole::make_optimizer_of(const Declared& declared, Env& env, Hos
     onebit_ = onebit.get();
     optimizer_ = std::move(onebit);
   } else {
-    optimizer_ =
-        make_optimizer(declared.optimizer, params, optimizer_state_options(declared.config, env, host));
+    OptimizerStateOptions options = optimizer_state_options(declared.config, env, host);
+    options.home = declared.step.slots;
+    optimizer_ = make_optimizer(declared.optimizer, params, std::move(options));
   }
 }
 

@@ -26,12 +26,14 @@ class DataParallelRole final : public Role {
   StepResult step(TrainState& state, const std::function<const Batch&()>& next_batch) override {
     return runner_->run(state, next_batch);
   }
+  bool is_whole() const override { return runner_->is_whole(); }
   Gradients* gradients() override { return parallel_.get(); }
   PipelineRunner* pipeline() override { return pipeline_.get(); }
   OuterSync* outer() override { return outer_.get(); }
   const Tensor* grad(Param& param) override { return &parallel_->grad(param); }
   int64_t summed_micro_batches(int64_t of_step) const override;
   std::vector<Optimizer::State> optimizer_states() const override { return optimizer_->states(); }
+  bool updates_out_of_place() const override { return onebit_ == nullptr; }
   std::vector<ExchangeState> exchange_states() const override;
 
  private:

@@ -109,6 +109,20 @@ Choice choose_recompute(const PlanRequest& request, uint64_t budget) {
 
 }  // namespace
 
+SnapshotPlan plan_snapshot(const Config& config, const Layout& layout, int rank, SnapshotMode mode) {
+  if (mode == SnapshotMode::off) return {};
+  const auto queue = make_null_queue(Isa::generic);
+  const auto world = make_null_world(rank, layout.world_size());
+  const Groups groups(layout, *world);
+  Arena arena(*queue);
+  Training training(config, layout, groups, arena, {});
+  training.allocate();
+  return {.mode = mode,
+          .every_steps = config.snapshot.every_steps,
+          .tensors = training.snapshot_tensors(),
+          .own = training.prefix()};
+}
+
 MemoryPlan plan_memory(const PlanRequest& request) {
   MemoryPlan plan{.request = request, .layout = layout_of(request)};
   Config config = request.config;
@@ -150,13 +164,20 @@ MemoryPlan plan_memory(const PlanRequest& request) {
   Arena arena(*queue, request.stop_bytes);
   try {
     std::optional<Tensor> before;
+    std::optional<SnapshotSlots> slots;
     const bool on_device = config.train.device == "cuda";  // whose snapshots are in host memory
     if (request.snapshot_before_bytes > 0 && !on_device)
       before =
           empty(arena, {static_cast<int64_t>(request.snapshot_before_bytes)}, Dtype::u8, Category::snapshot);
-    Training training(config, layout, groups, arena, {.num_channels = request.num_channels});
+    if (request.snapshot.mode != SnapshotMode::off) {
+      plan.slots = plan_snapshot(request.config, plan.layout, request.rank, request.snapshot.mode);
+      slots.emplace(plan.slots, arena, nullptr, SlotIdentity{});
+    }
+    Training training(config, layout, groups, arena,
+                      {.num_channels = request.num_channels, .slots = slots ? &*slots : nullptr});
     training.pack_weights(packs);
     training.allocate();
+    training.keep_first({});
     before.reset();
     const PlannedShares shares(training, micro_batches);
     if (shares.count() > 0)

@@ -12,6 +12,7 @@
 #include <optional>
 
 #include "athanor/config/config.h"
+#include "athanor/engine/snapshot_slots.h"
 #include "athanor/layout/layout.h"
 #include "athanor/tensor/arena.h"
 
@@ -26,6 +27,7 @@ struct PlanRequest {
   // Of a segment of a run (run/segment.h): the bytes of the snapshot that it starts from, and whether it leaves one.
   uint64_t snapshot_before_bytes = 0;
   bool snapshot_after = false;
+  SnapshotChoice snapshot = {};  // while it trains
 };
 
 struct MemoryPlan {
@@ -34,11 +36,15 @@ struct MemoryPlan {
   MemoryUsage usage = {};
   uint64_t host_bytes = 0;        // pinned host memory of a run on a device (offload)
   uint64_t snapshot_bytes = 0;    // of the snapshot that it leaves
+  SnapshotPlan slots = {};        // that keep its steps
   int64_t num_micro_batches = 0;  // micro-batches of this rank in a step
   bool complete = true;           // false: planning ended at stop_bytes; the need is larger than `usage`
 };
 
 MemoryPlan plan_memory(const PlanRequest& request);
+
+// The slots alone. `layout`: of the run.
+SnapshotPlan plan_snapshot(const Config& config, const Layout& layout, int rank, SnapshotMode mode);
 
 // The plan with the least recompute that fits into parallel.recompute_budget. Policies, in this order: selective
 // recompute (attention, norms, activation functions) of the first blocks, of all blocks, full recompute of blocks, then

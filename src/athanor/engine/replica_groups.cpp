@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "athanor/base/error.h"
-#include "athanor/engine/param_slices.h"
 #include "athanor/kernels/table.h"
 
 namespace athanor::engine {
@@ -37,19 +36,20 @@ std::string residual_kind(int replica_group) {
 
 }  // namespace
 
-void add_outer(std::vector<NamedTensor>& tensors, const OuterSync& outer,
+void add_outer(std::vector<StateTensor>& tensors, const OuterSync& outer,
                const std::vector<std::unique_ptr<Param>>& params) {
   for (const OuterPiece& piece : outer.pieces()) {
     if (piece.param->is_second_copy()) continue;
-    add_slices(tensors, "model", *piece.param, piece.range, {piece.weights});
-    add_slices(tensors, "outer.momentum", *piece.param, piece.range, {piece.momentum});
+    tensors.push_back(kept_part("model", *piece.param, piece.range, {piece.weights}));
+    tensors.push_back(kept_part("outer.momentum", *piece.param, piece.range, {piece.momentum}));
   }
   for (const OuterResidual& residual : outer.residuals())
     if (!residual.param->is_second_copy())
-      add_slices(tensors, residual.of_sum ? "outer.server_error" : residual_kind(outer.replica_group()),
-                 *residual.param, residual.range, {residual.values});
+      tensors.push_back(
+          kept_part(residual.of_sum ? "outer.server_error" : residual_kind(outer.replica_group()),
+                    *residual.param, residual.range, {residual.values}));
   for (const auto& param : params)
-    if (param->is_state()) add_slices(tensors, "model", *param, param->range(), {param->master()});
+    if (param->is_state()) tensors.push_back(kept_part("model", *param, param->range(), {param->master()}));
 }
 
 void load_outer(const TensorSource& source, OuterSync& outer) {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "athanor/checkpoint/checkpoint.h"
+#include "athanor/engine/param_slices.h"
 #include "athanor/parallel/data/local_sgd.h"
 
 namespace athanor::engine {
@@ -24,7 +25,7 @@ std::string replica_prefix(const OuterSync* outer);
 std::string replica_prefix(const TensorSource& source, const OuterSync* outer, const ParamSpec& any);
 
 // Outer weights, outer momentum and residuals, to and from a checkpoint.
-void add_outer(std::vector<NamedTensor>& tensors, const OuterSync& outer,
+void add_outer(std::vector<StateTensor>& tensors, const OuterSync& outer,
                const std::vector<std::unique_ptr<Param>>& params);
 void load_outer(const TensorSource& source, OuterSync& outer);
 

@@ -50,6 +50,8 @@ class Role {
   virtual void settle() = 0;  // waits for all that is under way between ranks
 
   virtual bool serves() const { return false; }
+  // Whether the values are all of one step: false after a step that broke off in its update.
+  virtual bool is_whole() const { return true; }
   // Runs step state.step + 1. next_batch() returns this rank's micro-batches of the step in order.
   virtual StepResult step(TrainState& state, const std::function<const Batch&()>& next_batch);
   virtual Served serve();
@@ -64,6 +66,8 @@ class Role {
   // Of the micro-batches of a step: how many its gradients sum over.
   virtual int64_t summed_micro_batches(int64_t of_step) const { return of_step; }
   virtual std::vector<Optimizer::State> optimizer_states() const { return {}; }
+  // Whether updates write masters and optimizer state elsewhere, if they have places (autograd/state_home.h).
+  virtual bool updates_out_of_place() const { return false; }
   virtual std::vector<ExchangeState> exchange_states() const { return {}; }
 };
 

@@ -1,6 +1,8 @@
 #include "athanor/engine/setup.h"
 
 #include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "athanor/engine/compression_state.h"
@@ -73,6 +75,7 @@ Training::Training(const Config& config, const Layout& layout, const Groups& gro
                          .max_grad_norm = config.optimizer.max_grad_norm,
                          .num_channels = options.num_channels,
                          .stop = options.stop,
+                         .slots = options.slots,
                          .pass = {.num_micro_batches = num_micro_batches,
                                   .pack_weights = packs_weights(config, num_micro_batches, layout.dp()),
                                   .trace = options.trace,
@@ -156,24 +159,75 @@ void Training::initialize(uint64_t seed) {
     if (role->keeps(*param)) param->initialize(seed);
 }
 
-std::vector<NamedTensor> Training::tensors() const {
-  std::vector<NamedTensor> tensors;
+std::vector<StateTensor> Training::state() const {
+  std::vector<StateTensor> state;
   const std::string own = prefix();
   for (const auto& param : model->params())
     if (role->keeps(*param))
-      add_slices(tensors, own + "model", *param, param->range(),
-                 KeptElements{param->resident_master(),
-                              [p = param.get()](int64_t first, int64_t count, float* values) {
-                                p->read_master(first, count, values);
-                              }});
-  for (const auto& state : role->optimizer_states())
-    add_slices(tensors, own + state.name, *state.param, state.param->range(),
-               KeptElements{state.tensor, [state](int64_t first, int64_t count, float* values) {
-                              state.read(first, count, values);
-                            }});
-  if (const OuterSync* outer = role->outer()) add_outer(tensors, *outer, model->params());
-  add_compression(tensors, role->exchange_states(), own);
+      state.push_back(kept_part(
+          own + "model", *param, param->range(),
+          {param->resident_master(), [p = param.get()](int64_t first, int64_t count, float* values) {
+             p->read_master(first, count, values);
+           }}));
+  for (const auto& of_param : role->optimizer_states())
+    state.push_back(kept_part(own + of_param.name, *of_param.param, of_param.param->range(),
+                              {of_param.tensor, [of_param](int64_t first, int64_t count, float* values) {
+                                 of_param.read(first, count, values);
+                               }}));
+  if (const OuterSync* outer = role->outer()) add_outer(state, *outer, model->params());
+  add_compression(state, role->exchange_states(), own);
+  std::erase_if(state,
+                [](const StateTensor& part) { return part.boxes.empty(); });  // other ranks have all of it
+  return state;
+}
+
+std::vector<SnapshotTensor> Training::snapshot_tensors() const {
+  std::unordered_set<std::string> out_of_place;
+  std::unordered_map<const Param*, std::vector<std::string>>
+      names;  // of its optimizer state; none: not all of it resides
+  for (const auto& of_param : role->optimizer_states())
+    if (of_param.tensor.defined() && !of_param.param->is_kept_elsewhere())
+      names[of_param.param].push_back(prefix() + of_param.name + "." + of_param.param->name());
+  if (role->updates_out_of_place())
+    for (const auto& [param, of_param] : names) {
+      out_of_place.insert(of_param.begin(), of_param.end());
+      out_of_place.insert(prefix() + "model." + param->name());
+    }
+  std::vector<SnapshotTensor> tensors;
+  for (const StateTensor& part : state())
+    tensors.push_back({.slot = {.name = part.name,
+                                .dtype = Dtype::f32,
+                                .shape = part.whole,
+                                .boxes = part.boxes,
+                                .padding = part.padding},
+                       .out_of_place = out_of_place.contains(part.name)});
   return tensors;
+}
+
+std::vector<NamedTensor> Training::tensors() const {
+  std::vector<NamedTensor> tensors;
+  for (const StateTensor& part : state()) add_slices(tensors, part);
+  return tensors;
+}
+
+void Training::keep_first(const TrainState& first) {
+  SnapshotSlots* slots = declared_.step.slots;
+  if (slots == nullptr) return;
+  slots->hold(state());
+  slots->commit(first);
+}
+
+std::vector<int64_t> Training::whole_steps(const TrainState& now) const {
+  SnapshotSlots* slots = declared_.step.slots;
+  std::vector<int64_t> steps = slots != nullptr ? slots->steps() : std::vector<int64_t>{};
+  if (role->is_whole() && (steps.empty() || steps.front() != now.step)) steps.insert(steps.begin(), now.step);
+  return steps;
+}
+
+std::vector<NamedTensor> Training::go_back_to(int64_t step, TrainState& now) const {
+  if (role->is_whole() && step == now.step) return tensors();
+  now = declared_.step.slots->state_of(step);
+  return declared_.step.slots->tensors_of(step);
 }
 
 void Training::load(const TensorSource& source) {

@@ -19,8 +19,10 @@
 
 #include "athanor/checkpoint/checkpoint.h"
 #include "athanor/config/config.h"
+#include "athanor/engine/param_slices.h"
 #include "athanor/engine/replica_groups.h"
 #include "athanor/engine/role.h"
+#include "athanor/engine/snapshot_slots.h"
 #include "athanor/models/sharding.h"
 #include "athanor/parallel/expert/expert_parallel.h"
 
@@ -33,6 +35,7 @@ struct TrainingOptions {
   std::function<double()> clock = now_seconds;
   const Sharding* sharding = nullptr;  // how tp splits the model's layers; null: the table of its family
   ServerLogs logs = {};                // of a parameter server
+  SnapshotSlots* slots = nullptr;      // where the state lies and each step is kept; null: no snapshots
 };
 
 struct Training {
@@ -50,9 +53,18 @@ struct Training {
   // Whether a forward pass is a collective, so that all ranks must run equally many (ZeRO stage 3, ep).
   bool needs_equal_passes() const { return declared_.parallel.stage == 3 || exchange_; }
   HeldOutPasses held_out_passes() const;
-  // This rank's slices of weights and optimizer state as the logical tensors of a checkpoint: "model.NAME",
-  // "adam.m.NAME", ...
+  // This rank's part of weights and optimizer state as the logical tensors of a checkpoint: "model.NAME",
+  // "adam.m.NAME", ...; and that as slices of a checkpoint.
+  std::vector<StateTensor> state() const;
   std::vector<NamedTensor> tensors() const;
+  // With slots: their list of state(); and, once values are set, the first snapshot.
+  std::vector<SnapshotTensor> snapshot_tensors() const;
+  void keep_first(const TrainState& state);
+  // After a failure of a group: the steps of which this rank has all, the newest first. A step that broke off in its
+  // update left none but what slots hold.
+  std::vector<int64_t> whole_steps(const TrainState& state) const;
+  // The tensors of one of them; `state` becomes that step's.
+  std::vector<NamedTensor> go_back_to(int64_t step, TrainState& state) const;
   // Of the names of this rank's own tensors ("replica.1." with local SGD), else "".
   std::string prefix() const { return replica_prefix(role->outer()); }
   void load(const TensorSource& source);  // reads all of tensors()

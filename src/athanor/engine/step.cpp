@@ -36,6 +36,8 @@ StepResult StepRunner::run(TrainState& state, const std::function<const Batch&()
   StepResult result;
   MicroBatchLosses losses(options_.pass.num_micro_batches, options_.num_channels);
   ExpertLoads experts(model_.moe_layers(), options_.pass.num_micro_batches);
+  if (!exchanges_keep_state_) exchanges_keep_state_ = !parallel_.exchange_states().empty();
+  is_changing_ = *exchanges_keep_state_;
   parallel_.begin_step({.num_micro_batches = options_.pass.num_micro_batches,
                         .update = state.updates + 1,
                         .loss_scale = state.loss_scale.scale});
@@ -65,6 +67,8 @@ StepResult StepRunner::run(TrainState& state, const std::function<const Batch&()
   const double to_mean = 1.0 / (summed_tokens * state.loss_scale.scale);
   result.grad_norm = norm_of_sums * to_mean;
   result.applied = next.loss_scale.update(finite);
+  is_changing_ = true;
+  if (options_.slots != nullptr) options_.slots->begin(step);
   if (result.applied) {
     const double clip = options_.max_grad_norm > 0.0 && parallel_.sums_gradients() &&
                                 result.grad_norm > options_.max_grad_norm
@@ -79,9 +83,12 @@ StepResult StepRunner::run(TrainState& state, const std::function<const Batch&()
     experts.balance();
   } else {
     parallel_.skip_step();
+    optimizer_.carry_over();
   }
   if (meets) weights->sync();
+  if (options_.slots != nullptr) options_.slots->commit(next, meets);
   state = next;
+  is_changing_ = false;
   if (result.applied || meets) try {
       parallel_.publish();
     } catch (const Failure&) {

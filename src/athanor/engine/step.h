@@ -12,7 +12,7 @@
 // The step commits on all ranks or on none. Before the update the ranks vote: a call that is complete only where every
 // rank that trains came this far. A failure before it leaves weights, optimizer state and `state` as they were, on every
 // rank. After it nothing between ranks can stop the update, except the exchanges of 1-bit Adam and of outer steps (local
-// SGD). What fails while the new values are published fails after the commit: StepResult::broken has it, and the values
+// SGD). Where is_whole() is false after a failure only `slots` have a state that is whole, of the step before. What fails while the new values are published fails after the commit: StepResult::broken has it, and the values
 // of this rank are those after the step.
 //
 // A skipped f16 step changes the loss scale and the step count only. With local SGD an overflow in one replica group
@@ -30,6 +30,7 @@
 #include "athanor/data/batch.h"
 #include "athanor/engine/expert_load.h"
 #include "athanor/engine/micro_batch_passes.h"
+#include "athanor/engine/snapshot_slots.h"
 #include "athanor/engine/stage_gradients.h"
 #include "athanor/engine/state.h"
 #include "athanor/models/model.h"
@@ -47,6 +48,7 @@ struct StepOptions {
   int64_t num_channels = 1;
   const std::atomic<int>* stop = nullptr;  // set by a signal; the ranks agree on it at the end of a step
   WeightSync* weights = nullptr;           // of ranks that update on their own for some steps (local SGD)
+  SnapshotSlots* slots = nullptr;          // that keep each step; null: none
   PassOptions pass;
   StageGroups groups;
 };
@@ -86,6 +88,9 @@ class StepRunner {
 
   // Runs step state.step + 1. next_batch() returns this rank's micro-batches of the step in order.
   StepResult run(TrainState& state, const std::function<const Batch&()>& next_batch);
+  // The last step did not break off after it had changed something: in its update, or, where exchanges keep state
+  // (gradient compression with error feedback), anywhere.
+  bool is_whole() const { return !is_changing_; }
 
  private:
   // Sums the losses. Returns the number of tokens that gradients are summed over, once every rank came this far.
@@ -101,6 +106,8 @@ class StepRunner {
   StepOptions options_;
   MicroBatchPasses passes_;
   StageGradients stage_;
+  bool is_changing_ = false;
+  std::optional<bool> exchanges_keep_state_ = {};
 };
 
 }  // namespace athanor::engine

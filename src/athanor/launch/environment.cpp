@@ -146,6 +146,7 @@ RankEnvironment parse_rank_environment(const VariableLookup& lookup) {
   if (auto generic = find_generic(variables)) believed = Believed{"the environment", std::move(*generic)};
   const bool generic = believed.has_value();
   if (generic) place.shm_fd = variables.number("ATHANOR_SHM_FD", 0, 1 << 20).value_or(-1);
+  if (generic) place.snapshot_fd = variables.number("ATHANOR_SNAPSHOT_FD", 0, 1 << 20).value_or(-1);
   const bool complete_set =
       generic && (place.shm_fd >= 0 || (variables.has("LOCAL_RANK") && variables.has("LOCAL_WORLD_SIZE")));
   if (!complete_set) ask_launchers(variables, believed, generic);

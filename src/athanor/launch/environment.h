@@ -3,6 +3,7 @@
 //   RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE   rank and number of ranks, in all and on this host
 //                                                 (athanor launch, torchrun)
 //   ATHANOR_SHM_FD                                descriptor of the shared-memory segment of the ranks on this host
+//   ATHANOR_SNAPSHOT_FD                           descriptor of shared memory for this rank's snapshots
 //   MASTER_ADDR MASTER_PORT                       address of rank 0, if there are several hosts; port 29500 by default
 //   RANK WORLD_SIZE                               without LOCAL_RANK: one rank in each pod (PyTorchJob, Volcano)
 //   OMPI_COMM_WORLD_RANK, PMI_RANK, SLURM_PROCID  and more, of mpirun, MPICH, srun, Flux, LSF: launchers.h
@@ -33,6 +34,7 @@ struct RankEnvironment {
   int rank = 0, world_size = 1;
   int local_rank = 0, local_world_size = 1;
   int shm_fd = -1;             // -1: none
+  int snapshot_fd = -1;        // -1: none
   std::string master_address;  // "": none
   int master_port = 29500;
   bool mpi = false;       // mpirun started this process

@@ -82,13 +82,18 @@ class Supervisor {
                                                     {"LOCAL_RANK", rank},
                                                     {"WORLD_SIZE", world_size},
                                                     {"LOCAL_WORLD_SIZE", options_.num_ranks}};
-    if (options_.segment_fd >= 0) own.emplace_back("ATHANOR_SHM_FD", options_.segment_fd);
+    const auto pass = [&](const char* name, int fd) {
+      own.emplace_back(name, fd);
+      command.inherited_fds.push_back(fd);
+    };
+    if (options_.segment_fd >= 0) pass("ATHANOR_SHM_FD", options_.segment_fd);
+    if (!options_.snapshot_fds.empty())
+      pass("ATHANOR_SNAPSHOT_FD", options_.snapshot_fds.at(static_cast<size_t>(rank)));
     for (const auto& entry : options_.environment)
       if (std::none_of(own.begin(), own.end(),
                        [&](const auto& variable) { return entry.starts_with(variable.first + "="); }))
         command.environment.push_back(entry);
     for (const auto& [name, value] : own) command.environment.push_back(fmt::format("{}={}", name, value));
-    command.inherited_fd = options_.segment_fd;
     command.own_stdout = rank == 0;
     command.capture_stderr = rank != 0 || !options_.terminal;
     command.signal_mask = signals_.before();

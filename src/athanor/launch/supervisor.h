@@ -6,10 +6,12 @@
 //   options.command = {"/proc/self/exe", "train", "run.toml"};
 //   options.environment = ...;                      // usually this process's own
 //   options.segment_fd = segment.fd();              // all ranks inherit it
+//   options.snapshot_fds = ...;                     // each rank inherits its own (engine/snapshot_slots.h)
 //   options.on_failed = [&](int rank, const std::string& why) { segment.mark_dead(rank, why); };
 //   const LaunchResult result = supervise(options);
 //
-// - Start: each rank gets RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE and ATHANOR_SHM_FD (launch/environment.h), an
+// - Start: each rank gets RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, ATHANOR_SHM_FD and ATHANOR_SNAPSHOT_FD
+//   (launch/environment.h), an
 //   empty standard input and a process group of its own. It is killed when the supervisor dies, however it dies.
 // - Failure: a rank fails by a signal or an exit code other than 0 and 75 (interrupted, saved). on_failed tells of it.
 //   The other ranks have grace_ms to end by themselves, then get SIGTERM, and after another grace_ms SIGKILL.
@@ -40,6 +42,7 @@ struct LaunchOptions {
   std::vector<std::string> command;    // the program's path, then its arguments
   std::vector<std::string> environment;  // NAME=value
   int segment_fd = -1;
+  std::vector<int> snapshot_fds;  // by rank of this host; empty: none
   int64_t grace_ms = 5'000;
   bool terminal = false;  // rank 0 draws on a terminal: its standard error is not captured
   std::function<void(std::string_view bytes)> write = [](std::string_view) {};

@@ -60,7 +60,7 @@ Worker::Worker(const WorkerCommand& command) {
     dup2(null.get(), STDIN_FILENO);
     if (!command.own_stdout) dup2(null.get(), STDOUT_FILENO);
     if (command.capture_stderr) dup2(output.in.get(), STDERR_FILENO);
-    if (command.inherited_fd >= 0) fcntl(command.inherited_fd, F_SETFD, 0);
+    for (const int fd : command.inherited_fds) fcntl(fd, F_SETFD, 0);
     sigprocmask(SIG_SETMASK, &command.signal_mask, nullptr);
     execve(arguments[0], arguments.data(), environment.data());
     const int code = errno;

@@ -15,7 +15,7 @@ namespace athanor::launch {
 struct WorkerCommand {
   std::vector<std::string> arguments;    // the first is the program's path
   std::vector<std::string> environment;  // NAME=value
-  int inherited_fd = -1;                 // stays open in the worker under its number; -1: none
+  std::vector<int> inherited_fds;        // stay open in the worker under their numbers
   bool own_stdout = false;               // true: inherits standard output; false: its output is dropped
   bool capture_stderr = true;            // false: inherits standard error
   sigset_t signal_mask{};                // what the worker starts with

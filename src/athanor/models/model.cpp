@@ -17,8 +17,8 @@ void Model::keep(std::span<const ModelPart> parts) {
   });
 }
 
-void Model::allocate(Arena& arena, Dtype dtype, bool with_master) {
-  for (const auto& param : params()) param->allocate(arena, dtype, with_master);
+void Model::allocate(Arena& arena, Dtype dtype, bool with_master, StateHome* home) {
+  for (const auto& param : params()) param->allocate(arena, dtype, with_master, home);
   if (uses_rope())
     rope_ = make_rope_table(arena, config_.max_position_embeddings, config_.head_dim, config_.rope_theta);
 }

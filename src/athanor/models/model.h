@@ -43,7 +43,7 @@ class Model : public Module {
   Weight& head() const { return head_layer().weight(); }  // [V,C]
   // Pipeline: keeps the parameters of these parts. All others disappear from params() and weights() and get no memory.
   void keep(std::span<const ModelPart> parts);
-  void allocate(Arena& arena, Dtype dtype, bool with_master);
+  void allocate(Arena& arena, Dtype dtype, bool with_master, StateHome* home = nullptr);
   void initialize(uint64_t seed);
 
   // Activations of blocks that `recompute` does not name are kept. `caches` (one per block) are for passes without

@@ -15,7 +15,10 @@ void AdamW::update(std::span<const OptimizerPiece> pieces, const GradOfPiece& gr
                        .v = piece.states[1],
                        .value = piece.value(),
                        .grad = grad(piece),
-                       .weight_decay = weight_decay_of(piece.param)});
+                       .weight_decay = weight_decay_of(piece.param),
+                       .to_master = piece.to_master,
+                       .to_m = piece.to_state(0),
+                       .to_v = piece.to_state(1)});
   const auto update = static_cast<double>(step.update);
   const OptimizerOptions& o = options();
   const Tensor& any = tensors[0].master;

@@ -48,6 +48,7 @@ class Optimizer {
   virtual void allocate(Arena& arena) { state_.allocate(arena); }
   // grad(param): the parameter's reduced gradient, f32, of its master's shape.
   virtual void step(const std::function<const Tensor&(Param&)>& grad, const OptimizerStep& step);
+  void carry_over() { state_.carry_over(); }  // in a step without an update (optimizer_state.h)
 
   // One kind of state of one parameter, as checkpoints see it: f32, elements of param->range().
   struct State {

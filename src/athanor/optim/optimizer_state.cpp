@@ -4,7 +4,6 @@
 #include <cstring>
 
 #include "athanor/kernels/table.h"
-#include "athanor/store/memory_records.h"
 
 namespace athanor::optim {
 namespace {
@@ -25,8 +24,12 @@ OptimizerState::OptimizerState(std::vector<Param*> params, std::vector<StateKind
     : params_(std::move(params)),
       kinds_(std::move(kinds)),
       records_(std::move(options.records)),
-      in_memory_(records_ == nullptr) {
-  if (in_memory_) records_ = std::make_unique<MemoryRecords>();
+      home_(options.home) {
+  if (records_ == nullptr) {
+    auto memory = std::make_unique<MemoryRecords>();
+    memory_ = memory.get();
+    records_ = std::move(memory);
+  }
   for (size_t i = 0; i < params_.size(); ++i) {
     index_of_[params_[i]] = i;
     coded_.push_back(options.eight_bits && options.eight_bits(*params_[i]));
@@ -38,7 +41,7 @@ bool OptimizerState::is_coded(size_t param, size_t state) const {
 }
 
 bool OptimizerState::keeps_master(size_t param) const {
-  return !in_memory_ && params_[param]->dtype() != Dtype::f32;
+  return memory_ == nullptr && params_[param]->dtype() != Dtype::f32;
 }
 
 void OptimizerState::allocate(Arena& arena) {
@@ -53,7 +56,8 @@ void OptimizerState::allocate(Arena& arena) {
 
 void OptimizerState::add_pieces(size_t index) {
   const Param& param = *params_[index];
-  const int64_t numel = param.range().count(), most = in_memory_ && !coded_[index] ? numel : kPieceElements;
+  const int64_t numel = param.range().count(),
+                most = memory_ != nullptr && !coded_[index] ? numel : kPieceElements;
   for (int64_t first = 0; first < numel; first += most) {
     Piece piece{.param = index, .first = first, .count = std::min(most, numel - first), .records = {}};
     const auto add = [&](const std::string& name) {
@@ -65,7 +69,41 @@ void OptimizerState::add_pieces(size_t index) {
     };
     for (const StateKind& kind : kinds_) add(kind.name);
     if (keeps_master(index)) add("the master");
+    take_places(piece);
     pieces_.push_back(std::move(piece));
+  }
+}
+
+void OptimizerState::take_places(Piece& piece) {
+  if (!params_[piece.param]->is_out_of_place()) return;
+  check(home_ != nullptr && memory_ != nullptr && !coded_[piece.param],
+        "optimizer: the master of '{}' is updated out of place, expected the same of its state",
+        params_[piece.param]->name());
+  for (size_t state = 0; state < kinds_.size(); ++state) {
+    const int place = home_->find(kinds_[state].name + "." + params_[piece.param]->name());
+    check(place >= 0, "optimizer: {} of '{}' has no place, expected one as its master has",
+          kinds_[state].name, params_[piece.param]->name());
+    memory_->move(piece.records[state], home_->values(place));
+    piece.places.push_back(place);
+  }
+}
+
+// The values lie at their destinations from now on.
+void OptimizerState::move(const Piece& piece) {
+  if (piece.places.empty()) return;
+  Param& param = *params_[piece.param];
+  param.move_master(param.next_master().tensor);
+  for (size_t state = 0; state < piece.places.size(); ++state)
+    memory_->move(piece.records[state], home_->next(piece.places[state]).tensor);
+}
+
+void OptimizerState::carry_over() {
+  for (const Piece& piece : pieces_) {
+    if (piece.places.empty()) continue;
+    params_[piece.param]->carry_over_master();
+    for (size_t state = 0; state < piece.places.size(); ++state)
+      home_->carry_over(piece.places[state], resident(piece.param, state));
+    move(piece);
   }
 }
 
@@ -90,6 +128,7 @@ void OptimizerState::keep(const View& view, size_t state) const {
 
 void OptimizerState::update(const std::function<void(std::span<const OptimizerPiece>)>& visit, bool at_once) {
   std::vector<OptimizerPiece> together;
+  std::vector<const Piece*> of_together;
   std::vector<Records::Item> items;
   for (const Piece& piece : pieces_) items.push_back(piece.records);
   records_->stream(items, Access::update, [&](size_t item, std::span<Tensor> bytes) {
@@ -101,19 +140,24 @@ void OptimizerState::update(const std::function<void(std::span<const OptimizerPi
     OptimizerPiece part{.param = param, .first = piece.first, .master = views.back().values, .states = {}};
     if (!keeps_master(piece.param)) part.master = param.master().flat(piece.first, piece.count);
     for (size_t state = 0; state < kinds_.size(); ++state) part.states.push_back(views[state].values);
-    if (at_once && in_memory_ && !coded_[piece.param] && !param.is_kept_elsewhere()) {
+    if (!piece.places.empty()) part.to_master = param.next_master();
+    for (const int place : piece.places) part.to_states.push_back(home_->next(place));
+    if (at_once && memory_ != nullptr && !coded_[piece.param] && !param.is_kept_elsewhere()) {
       together.push_back(std::move(part));
+      of_together.push_back(&piece);
       return;
     }
     visit({&part, 1});
     for (size_t state = 0; state < views.size(); ++state) keep(views[state], state);
+    move(piece);
   });
   if (!together.empty()) visit(together);
+  for (const Piece* piece : of_together) move(*piece);
 }
 
 Tensor OptimizerState::resident(size_t param, size_t state) const {
   const size_t first = first_piece_[param];
-  if (!in_memory_ || coded_[param] || first_piece_[param + 1] != first + 1) return {};
+  if (memory_ == nullptr || coded_[param] || first_piece_[param + 1] != first + 1) return {};
   const Tensor bytes = records_->resident(pieces_[first].records[state]);
   return view_as(bytes, 0, params_[param]->kept_shape(), Dtype::f32);
 }

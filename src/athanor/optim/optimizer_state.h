@@ -9,7 +9,10 @@
 //
 // Updates go piece by piece. For f32 in memory a piece is a whole parameter; otherwise it has at most kPieceElements
 // elements, which bounds the workspace. Quantization blocks start at multiples of their size in this rank's shard, so
-// the bits do not depend on the pieces. Errors: those of the Records. Thread rule: one thread.
+// the bits do not depend on the pieces.
+//
+// Out of place: f32 in memory for which `home` has places ("adam.m.NAME") is read in one and written to the other. After
+// visit() the values are those in the other. Errors: those of the Records. Thread rule: one thread.
 #pragma once
 
 #include <functional>
@@ -20,8 +23,9 @@
 #include <vector>
 
 #include "athanor/autograd/param.h"
+#include "athanor/autograd/state_home.h"
 #include "athanor/kernels/quantize.h"
-#include "athanor/store/records.h"
+#include "athanor/store/memory_records.h"
 
 namespace athanor::optim {
 
@@ -30,7 +34,11 @@ struct OptimizerPiece {
   int64_t first;               // the piece's first element in the shard, param.range()
   Tensor master;               // f32 [count]
   std::vector<Tensor> states;  // f32 [count], in the order of the StateKinds
+  // Where the update writes them; Destination{}: where they are.
+  Destination to_master = {};
+  std::vector<Destination> to_states = {};
   int64_t count() const { return master.numel(); }
+  Destination to_state(size_t state) const { return to_states.empty() ? Destination{} : to_states[state]; }
   Tensor value() const {  // T; undefined where the master is the value
     const Tensor copy = param.copy_of_master();
     return copy.defined() ? copy.flat(first, count()) : copy;
@@ -46,7 +54,8 @@ struct StateKind {
 struct OptimizerStateOptions {
   std::unique_ptr<Records> records = nullptr;  // null: in memory
   std::function<bool(const ParamSpec&)> eight_bits =
-      nullptr;  // which parameters have 8-bit state; null: none
+      nullptr;                // which parameters have 8-bit state; null: none
+  StateHome* home = nullptr;  // null: all is updated in place
 };
 
 class OptimizerState final : public MasterStore {
@@ -58,6 +67,7 @@ class OptimizerState final : public MasterStore {
 
   // Calls visit with every piece. `at_once`: all pieces that are in memory as f32 come in a single call.
   void update(const std::function<void(std::span<const OptimizerPiece>)>& visit, bool at_once = true);
+  void carry_over();  // in a step without an update: what is out of place goes to its other place as it is
 
   const std::vector<Param*>& params() const { return params_; }
   const std::vector<StateKind>& kinds() const { return kinds_; }
@@ -74,6 +84,7 @@ class OptimizerState final : public MasterStore {
     size_t param;
     int64_t first, count;
     Records::Item records;
+    std::vector<int> places = {};  // in home_, of each state; empty: it is updated in place
   };
   // A record as tensors. Quantized state is dequantized into workspace, and quantized again by keep().
   struct View {
@@ -84,6 +95,8 @@ class OptimizerState final : public MasterStore {
   bool is_coded(size_t param, size_t state) const;
   bool keeps_master(size_t param) const;
   void add_pieces(size_t param);
+  void take_places(Piece& piece);
+  void move(const Piece& piece);
   View open(const Tensor& bytes, const Piece& piece, size_t state, Access access) const;
   void keep(const View& view, size_t state) const;
   // Calls visit(piece, f32 [count]) for the pieces of one state of a parameter with elements in [first, last).
@@ -93,7 +106,8 @@ class OptimizerState final : public MasterStore {
   std::vector<Param*> params_;
   std::vector<StateKind> kinds_;
   std::unique_ptr<Records> records_;
-  bool in_memory_;
+  MemoryRecords* memory_ = nullptr;  // records_, unless they are offloaded
+  StateHome* home_;
   std::vector<bool> coded_;  // by parameter
   std::vector<Piece> pieces_;
   std::vector<size_t> first_piece_;  // of each parameter, then the number of pieces

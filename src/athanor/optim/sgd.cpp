@@ -12,7 +12,9 @@ void Sgd::update(std::span<const OptimizerPiece> pieces, const GradOfPiece& grad
                        .m = piece.states[0],
                        .value = piece.value(),
                        .grad = grad(piece),
-                       .weight_decay = weight_decay_of(piece.param)});
+                       .weight_decay = weight_decay_of(piece.param),
+                       .to_master = piece.to_master,
+                       .to_m = piece.to_state(0)});
   const Tensor& any = tensors[0].master;
   kernels_of(any).optimizer.sgd(any.queue(), tensors,
                                 {.lr = static_cast<float>(step.lr),

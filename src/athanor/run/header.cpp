@@ -37,6 +37,16 @@ std::string memory_text(const MemoryUsage& use) {
   return text;
 }
 
+std::string snapshot_text(const MemoryPlan& plan) {
+  const SnapshotPlan& slots = plan.slots;
+  const std::string& why = plan.request.snapshot.why;
+  if (slots.mode == SnapshotMode::off) return why.empty() ? "off" : "off: " + why;
+  const std::string every =
+      slots.every_steps == 1 ? "every step" : fmt::format("every {} steps", slots.every_steps);
+  return fmt::format("{}, {} in memory, {} per rank", slots.mode == SnapshotMode::slots ? "slots" : "copy",
+                     every, bytes(slots.size_bytes()));
+}
+
 // One row per channel; shortened where there are many.
 void add_data(Rows& rows, std::span<const Channel> channels) {
   constexpr size_t kMostShown = 12;
@@ -114,6 +124,7 @@ Rows header_rows(const Config& config, const Training& training, std::span<const
                              isa_name(queue.isa()), queue.num_threads(), queue.num_threads() == 1 ? "" : "s",
                              placement.text().empty() ? "" : ", " + placement.text()));
   rows.emplace_back("memory", memory_text(plan.usage));
+  rows.emplace_back("snapshot", snapshot_text(plan));
   std::string on_disk;
   const auto note = [&](const char* what, const std::string& place) {
     if (place == "disk") on_disk += (on_disk.empty() ? "" : ", ") + std::string(what);

@@ -4,9 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <numeric>
 #include <vector>
 
+#include "athanor/base/hash.h"
+#include "athanor/base/shared_memory.h"
 #include "athanor/checkpoint/checkpoint.h"
 #include "athanor/config/effects.h"
 #include "athanor/config/print.h"
@@ -35,7 +38,7 @@ bool is_asked_to_stop(const TrainIo& io, Group& group) {
   return asked > 0.0;
 }
 
-Segment::Segment(Run& run, World& world, const RunPhase& phase, const Layout& layout)
+Segment::Segment(Run& run, World& world, const RunPhase& phase, const MemoryPlan& plan)
     : run_(run),
       phase_(phase),
       config_(phase.config),
@@ -46,10 +49,27 @@ Segment::Segment(Run& run, World& world, const RunPhase& phase, const Layout& la
              : own_world_  ? *own_world_
                            : world),
       group_(world_.all()),
-      layout_(layout),
-      groups_(layout_, world_) {}
+      layout_(plan.layout),
+      groups_(layout_, world_),
+      slots_plan_(plan.slots) {}
+
+// In the memory of a parent, the slots of the segment before may lie.
+void Segment::open_slots() {
+  if (slots_plan_.mode == SnapshotMode::off) return;
+  const uint64_t size_bytes = slots_plan_.size_bytes();
+  const std::shared_ptr<std::byte> memory = map_shared_memory(size_bytes, run_.io.snapshot_fd);
+  erase_slots({memory.get(), size_bytes});
+  slots_ = std::make_unique<SnapshotSlots>(
+      slots_plan_, run_.arena, memory,
+      SlotIdentity{
+          .run = fmt::format("{:016x}", hash64(std::filesystem::absolute(run_.folder.path).string())),
+          .layout = fmt::format("{:016x}", hash64(layout_.text())),
+          .rank = group_.rank(),
+          .generation = world_.generation()});
+}
 
 void Segment::build(const Snapshot* snapshot) {
+  open_slots();
   training_ = std::make_unique<Training>(
       config_, layout_, groups_, run_.arena,
       TrainingOptions{.num_channels = static_cast<int64_t>(phase_.data.channels.size()),
@@ -58,11 +78,13 @@ void Segment::build(const Snapshot* snapshot) {
                       .clock = run_.io.clock,
                       .logs = serves() ? open_schedule(config_, peers().rank(), run_.io.env,
                                                        run_.folder.file("schedule"), run_.state.step, pushes_)
-                                       : ServerLogs{}});
+                                       : ServerLogs{},
+                      .slots = slots_.get()});
   training_->allocate(run_.io.env);
   load_values(snapshot);
-  is_built_ = true;
   run_.state.data_identity = phase_.data.identity;
+  training_->keep_first(run_.state);
+  is_built_ = true;
   run_.flops_per_token = training_->model->flops_per_token(config_.data.seq_len);
 }
 
@@ -91,9 +113,18 @@ void Segment::load_values(const Snapshot* snapshot) {
 }
 
 Snapshot Segment::snapshot() const {
+  return snapshot_of(training_->tensors());
+}
+
+Snapshot Segment::snapshot_of(std::vector<NamedTensor> tensors) const {
   return Snapshot(
-      {.step = run_.state.step, .state = run_.state.to_json(), .tensors = training_->tensors(), .files = {}},
+      {.step = run_.state.step, .state = run_.state.to_json(), .tensors = std::move(tensors), .files = {}},
       run_.snapshot_arena());
+}
+
+Snapshot Segment::go_back_to(int64_t step) {
+  std::vector<NamedTensor> tensors = training_->go_back_to(step, run_.state);
+  return snapshot_of(std::move(tensors));
 }
 
 Segment::End Segment::end() const {

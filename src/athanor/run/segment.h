@@ -1,7 +1,7 @@
 // A Segment of a run: one phase on one world, with one layout and the engine that trains in it, from a commit point to
 // another one.
 //
-//   Segment segment(run, world, run.phase(), layout);
+//   Segment segment(run, world, run.phase(), plan);
 //   segment.build(snapshot);                           // engine, values and optimizer state
 //   if (segment.train() == Segment::End::phase) next = segment.snapshot();
 //
@@ -15,6 +15,7 @@
 #include <optional>
 
 #include "athanor/checkpoint/snapshot.h"
+#include "athanor/engine/memory_plan.h"
 #include "athanor/engine/setup.h"
 #include "athanor/run/run.h"
 #include "athanor/run/step_metrics.h"
@@ -28,7 +29,8 @@ class Segment {
  public:
   enum class End { done, phase, interrupted };  // of the run, of the phase but not of the run, on request
 
-  Segment(Run& run, World& world, const RunPhase& phase, const Layout& layout);
+  // `plan`: the segment's layout and its slots.
+  Segment(Run& run, World& world, const RunPhase& phase, const MemoryPlan& plan);
   const Training& engine() const { return *training_; }
   bool is_built() const { return is_built_; }  // its values are those of run.state
 
@@ -37,8 +39,11 @@ class Segment {
   void evaluate_first();
   End train();
   Snapshot snapshot() const;
+  Snapshot go_back_to(int64_t step);  // one of engine().whole_steps(); run.state is that step's then
 
  private:
+  void open_slots();
+  Snapshot snapshot_of(std::vector<NamedTensor> tensors) const;
   bool serves() const { return layout_.is_server(group_.rank()); }
   Group& peers() { return *groups_.role; }  // all workers, or all servers
   void load_values(const Snapshot* snapshot);
@@ -62,7 +67,9 @@ class Segment {
   Group& group_;  // all ranks
   const Layout layout_;
   Groups groups_;
-  std::optional<PushLog> pushes_;  // on a server, unless consistency is "sync"
+  const SnapshotPlan slots_plan_;
+  std::optional<PushLog> pushes_;         // on a server, unless consistency is "sync"
+  std::unique_ptr<SnapshotSlots> slots_;  // null: no snapshots
   std::unique_ptr<Training> training_;
   bool is_built_ = false;
 };

@@ -46,10 +46,31 @@ std::vector<Layout> layouts_of(const Run& run, Group& group) {
       agree(group, {{"ranks of the host", fmt::format("{}", run.io.ranks_of_host)}},
             "groups of local_sgd.sync_interval need as many ranks on every host");
     layouts.push_back(in_phase(phase, [&] {
-      return make_layout(phase.config, {.world_size = group.size(), .ranks_of_host = run.io.ranks_of_host});
+      Layout layout =
+          make_layout(phase.config, {.world_size = group.size(), .ranks_of_host = run.io.ranks_of_host});
+      choose_snapshot(phase.config, layout, /*is_launched=*/false);  // refuses what cannot be
+      return layout;
     }));
   }
   return layouts;
+}
+
+// The plan of a phase, with the slots of its snapshots where it may have them: on all ranks or on none.
+MemoryPlan plan_with_snapshot(const Run& run, PlanRequest request, Group& group) {
+  request.snapshot = choose_snapshot(request.config, *request.layout, run.io.snapshot_fd >= 0);
+  if (!request.snapshot.may_be_off) return plan_that_fits(std::move(request), run.io.ranks_of_host);
+  std::optional<MemoryPlan> plan;
+  try {
+    plan = plan_that_fits(request, run.io.ranks_of_host);
+  } catch (const ConfigError&) {
+    throw;
+  } catch (const Error&) {  // does not fit
+  }
+  double without = plan ? 0.0 : 1.0;
+  group.all_reduce(&without, 1, Dtype::f64, "snapshot").wait();
+  if (without == 0.0) return std::move(*plan);
+  request.snapshot = {.why = "there is no memory for them"};
+  return plan_that_fits(std::move(request), run.io.ranks_of_host);
 }
 
 // The plan of each phase. What does not fit is refused before the first step of any.
@@ -58,14 +79,15 @@ std::vector<MemoryPlan> plan_phases(const Run& run, const std::vector<Layout>& l
   uint64_t snapshot_bytes = 0;
   for (const RunPhase& phase : run.phases) {
     plans.push_back(in_phase(phase, [&] {
-      return plan_that_fits({.config = phase.config,
-                             .num_channels = static_cast<int64_t>(phase.data.channels.size()),
-                             .rank = group.rank(),
-                             .world_size = group.size(),
-                             .layout = layouts[plans.size()],
-                             .snapshot_before_bytes = snapshot_bytes,
-                             .snapshot_after = &phase != &run.phases.back()},
-                            run.io.ranks_of_host);
+      return plan_with_snapshot(run,
+                                {.config = phase.config,
+                                 .num_channels = static_cast<int64_t>(phase.data.channels.size()),
+                                 .rank = group.rank(),
+                                 .world_size = group.size(),
+                                 .layout = layouts[plans.size()],
+                                 .snapshot_before_bytes = snapshot_bytes,
+                                 .snapshot_after = &phase != &run.phases.back()},
+                                group);
     }));
     snapshot_bytes = plans.back().snapshot_bytes;
   }
@@ -118,7 +140,7 @@ class Segments {
   void begin() {
     const RunPhase& phase = run_.phase();
     const MemoryPlan& plan = plans_[static_cast<size_t>(&phase - run_.phases.data())];
-    segment_ = std::make_unique<Segment>(run_, *world_, phase, plan.layout);
+    segment_ = std::make_unique<Segment>(run_, *world_, phase, plan);
     segment_->build(snapshot_ ? &*snapshot_ : nullptr);
     if (!is_shown_) {
       run_.report.params = segment_->engine().model->num_params();
@@ -137,20 +159,33 @@ class Segments {
     snapshot_.reset();
   }
 
-  // A group is broken. The step is done on all ranks or on none, so what this rank holds is its part of a state that all
-  // agree on: it is the snapshot that the next segment starts from.
+  // A group is broken. The next segment starts from the newest step that all ranks have done.
   bool go_on_in_another_world(const std::string& why) {
     world_->abort(why);  // nobody waits for this rank
-    if (segment_ != nullptr && segment_->is_built()) snapshot_ = segment_->snapshot();
     const std::optional<Meeting> meeting = rendezvous_.next(why);
     if (!meeting) return false;
-    meeting->world->all().barrier(
-        "the segment before has ended");  // until then others may read what it holds
+    if (!keep_common_step(meeting->world->all())) return false;
     segment_.reset();
     world_ = meeting->world;
     plans_ = plan_phases(run_, layouts_of(run_, world_->all()), world_->all());
     run_.recorder->message(fmt::format("step {}: goes on in generation {}: {}", run_.state.step + 1,
                                        meeting->generation(), meeting->why));
+    return true;
+  }
+
+  // Collective. False: some rank has no whole state of a step that the others have.
+  bool keep_common_step(Group& group) {
+    const bool has_values = segment_ != nullptr && segment_->is_built();
+    std::vector<int64_t> own;
+    if (has_values) own = segment_->engine().whole_steps(run_.state);
+    if (!has_values && snapshot_) own = {snapshot_->head().step};
+    const std::optional<int64_t> step = common_step(group, own, !has_values && !snapshot_);
+    if (!step) return false;
+    if (has_values) {
+      snapshot_ = segment_->go_back_to(*step);
+    } else if (*step >= 0 && !snapshot_) {
+      snapshot_.emplace();  // others have the values
+    }
     return true;
   }
 

@@ -45,7 +45,9 @@ struct TrainIo {
   const std::atomic<int>* stop = nullptr;
   std::vector<std::string> command_line = {};  // for env.json
   int ranks_of_host = 1;
-  int rank_of_host = -1;        // local rank; -1: consecutive ranks, equally many on every host
+  int rank_of_host = -1;  // local rank; -1: consecutive ranks, equally many on every host
+  // Shared memory for the snapshots of this rank, held by whoever outlives it (base/shared_memory.h); -1: its own.
+  int snapshot_fd = -1;
   int ranks_of_processors = 1;  // ranks on this rank's processors (run/processor_share.h)
   // A chain of phases made by hand: this run trains one phase of its config, from a checkpoint (or the newest of a run),
   // optimizer included. Both empty: all phases, from the start.

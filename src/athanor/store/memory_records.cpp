@@ -12,14 +12,24 @@ Tensor view_as(const Tensor& bytes, uint64_t first_byte, const Shape& shape, Dty
 }
 
 int MemoryRecords::add(const std::string& name, uint64_t size_bytes) {
-  check(records_.empty(), "records: '{}' comes after the memory was allocated", name);
+  check(!allocated_, "records: '{}' comes after the memory was allocated", name);
   sizes_.push_back(size_bytes);
+  records_.emplace_back();
   return static_cast<int>(sizes_.size()) - 1;
 }
 
 void MemoryRecords::allocate(Arena& arena, Category category) {
-  for (const uint64_t size : sizes_)
-    records_.push_back(zeros(arena, {static_cast<int64_t>(size)}, Dtype::u8, category));
+  for (size_t i = 0; i < sizes_.size(); ++i)
+    if (!records_[i].defined())
+      records_[i] = zeros(arena, {static_cast<int64_t>(sizes_[i])}, Dtype::u8, category);
+  allocated_ = true;
+}
+
+void MemoryRecords::move(int record, const Tensor& memory) {
+  const auto i = static_cast<size_t>(record);
+  check(memory.size_bytes() == sizes_.at(i), "records: got {} bytes of memory, expected {}",
+        memory.size_bytes(), sizes_[i]);
+  records_[i] = view_as(memory, 0, {static_cast<int64_t>(sizes_[i])}, Dtype::u8);
 }
 
 void MemoryRecords::stream(std::span<const Item> items, Access, const Visit& visit) {

@@ -4,10 +4,12 @@
 #include <optional>
 
 #include "athanor/base/check.h"
+#include "athanor/base/shared_memory.h"
 #include "athanor/base/thread_pool.h"
 #include "athanor/checkpoint/snapshot.h"
 #include "athanor/comm/shm/thread.h"
 #include "athanor/data/loader.h"
+#include "athanor/engine/memory_plan.h"
 #include "athanor/engine/param_slices.h"
 #include "athanor/kernels/table.h"
 #include "athanor/run/server_run.h"
@@ -50,16 +52,12 @@ class VerifiedRank {
       state_ = TrainState::from_json(head.state);
       snapshot_ = {};
     }
+    if (engine) engine->training.keep_first(state_);
     if (engine) train_in(*engine, segment, *world);
     if (is_last && engine)
       for (const NamedTensor& part : engine->training.tensors())
         (is_weight(engine->training, part) ? gathered_.weights : gathered_.state).put(part);
-    if (!is_last && engine)
-      snapshot_ = Snapshot({.step = state_.step,
-                            .state = state_.to_json(),
-                            .tensors = engine->training.tensors(),
-                            .files = {}},
-                           arena_);
+    if (!is_last) leave_snapshot(engine ? &engine->training : nullptr, segment.may_break);
     if (segment.may_break)
       all_.all().barrier("end of a segment");  // others may still read what the engine holds
   }
@@ -69,8 +67,10 @@ class VerifiedRank {
     Engine(VerifiedRank& rank, const Config& config, World& world)
         : layout(layout_of(rank, config, world)),
           groups(layout, world),
-          training(config, layout, changed(rank), rank.arena_,
-                   {.num_channels = rank.num_channels_, .sharding = rank.hooks_.sharding}) {
+          slots(slots_of(rank, config, world)),
+          training(
+              config, layout, changed(rank), rank.arena_,
+              {.num_channels = rank.num_channels_, .sharding = rank.hooks_.sharding, .slots = slots.get()}) {
       if (rank.hooks_.declared) rank.hooks_.declared(training);
       training.allocate();
     }
@@ -83,10 +83,43 @@ class VerifiedRank {
       if (rank.hooks_.groups) rank.hooks_.groups(groups);
       return groups;
     }
+    // In memory of the process: no parent has to outlive it.
+    std::unique_ptr<SnapshotSlots> slots_of(VerifiedRank& rank, const Config& config, const World& world) {
+      const SnapshotMode mode = choose_snapshot(config, layout, /*is_launched=*/false).mode;
+      if (mode == SnapshotMode::off) return nullptr;
+      SnapshotPlan plan = plan_snapshot(config, layout, world.rank(), mode);
+      auto memory = map_shared_memory(plan.size_bytes());
+      return std::make_unique<SnapshotSlots>(
+          std::move(plan), rank.arena_, memory,
+          SlotIdentity{.run = "verify", .layout = "verify", .rank = world.rank()});
+    }
     const Layout layout;
     Groups groups;
+    std::unique_ptr<SnapshotSlots> slots;
     Training training;
   };
+
+  // `training`: null on a rank that the segment did not have.
+  void leave_snapshot(const Training* training, bool may_have_broken) {
+    int64_t step = state_.step;
+    if (may_have_broken) {
+      const auto common = common_step(
+          all_.all(), training != nullptr ? training->whole_steps(state_) : std::vector<int64_t>{},
+          training == nullptr);
+      check(common.has_value(), "verify: after the failure the ranks have no step in common, expected one");
+      step = *common;
+    }
+    if (training == nullptr) return;
+    std::vector<NamedTensor> tensors = training->go_back_to(step, state_);
+    if (all_.rank() == 0) {  // each step stands once
+      const auto steps = static_cast<size_t>(step);
+      run_.losses.resize(std::min(run_.losses.size(), steps));
+      run_.grad_norms.resize(run_.losses.size());
+      run_.experts.resize(std::min(run_.experts.size(), steps));
+    }
+    snapshot_ = Snapshot(
+        {.step = step, .state = state_.to_json(), .tensors = std::move(tensors), .files = {}}, arena_);
+  }
 
   void train_in(Engine& engine, const VerifySegment& segment, World& world) {
     Training& training = engine.training;

@@ -48,6 +48,10 @@ uint64_t snapshot_bytes(std::span<const SlotTensor> tensors, uint64_t state_capa
   return 2 * place_slot(0, placed, print_slot_manifest(placed).size(), state_capacity).slot_bytes;
 }
 
+void erase_slots(std::span<std::byte> memory) {
+  for (const size_t slot : {size_t{0}, memory.size() / 2}) std::memset(memory.data() + slot, 0, kHeaderBytes);
+}
+
 SlotWriter::SlotWriter(std::span<std::byte> memory, std::span<const SlotTensor> tensors,
                        const SlotIdentity& identity, uint64_t state_capacity)
     : memory_(memory), generation_(identity.generation) {
@@ -127,9 +131,13 @@ std::optional<int64_t> SlotWriter::committed_step() const {
   return header(newest_).commit.step;
 }
 
+const std::byte* SlotWriter::held(int which, size_t tensor) const {
+  return slot(which) + header(which).fixed.places.data + places_.at(tensor).data;
+}
+
 const std::byte* SlotWriter::committed(size_t tensor) const {
   check(newest_ >= 0, "snapshot: got a read of the last commit, expected a commit first");
-  return slot(newest_) + header(newest_).fixed.places.data + places_.at(tensor).data;
+  return held(newest_, tensor);
 }
 
 std::byte* SlotWriter::data(size_t tensor) const {

@@ -61,6 +61,9 @@ struct SlotIdentity {
 // `state_capacity`: the longest TrainState. A parameter's tensors are best listed one after the other.
 uint64_t snapshot_bytes(std::span<const SlotTensor> tensors, uint64_t state_capacity);
 
+// What the memory holds is no snapshot from now on, so that a SlotWriter of any list takes it. Its data are not zeroed.
+void erase_slots(std::span<std::byte> memory);
+
 class SlotWriter {
  public:
   // Takes zeroed memory of snapshot_bytes(), or memory with slots of this run, layout, rank and list of tensors: then the
@@ -74,7 +77,8 @@ class SlotWriter {
   void commit(std::string_view state);
 
   std::optional<int64_t> committed_step() const;
-  const std::byte* committed(size_t tensor) const;  // Error where there is no commit
+  const std::byte* committed(size_t tensor) const;       // Error where there is no commit
+  const std::byte* held(int slot, size_t tensor) const;  // of whatever step
 
   // Of the slot that is being written. All of a tensor's data and checksums have to be written.
   std::byte* data(size_t tensor) const;

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "athanor/kernels/table.h"
-
 namespace athanor::parallel::data {
 namespace {
 
@@ -105,10 +103,7 @@ void OuterGroup::sync() {
   } else {
     write_masters(mine_, w);
   }
-  for (const Param* param : params_) {
-    Tensor kept = param->kept();
-    if (kept.dtype() != Dtype::f32) kernels_of(kept).elementwise.cast(kept.queue(), kept, param->master());
-  }
+  for (const Param* param : params_) param->copy_master();
 }
 
 void OuterGroup::add_pieces(std::vector<OuterPiece>& pieces) const {

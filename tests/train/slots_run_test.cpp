@@ -1,0 +1,205 @@
+// Snapshots in slots: they change no bit of a training, and hold all of a step at any instant.
+#include <gmock/gmock.h>
+
+#include <filesystem>
+#include <map>
+
+#include "athanor/base/shared_memory.h"
+#include "athanor/checkpoint/checkpoint.h"
+#include "athanor/checkpoint/format/slot_reader.h"
+#include "athanor/engine/memory_plan.h"
+#include "support/tiers.h"
+#include "train/layout_run.h"
+#include "train/layouts/layout_case.h"
+#include "train/whole_run.h"
+
+namespace athanor::tests::slots_run_test {
+namespace {
+
+using ::testing::HasSubstr;
+
+struct Case {
+  std::string family, optimizer;
+  Axes axes;
+  std::function<void(Config& config)> change = [](Config&) {};
+};
+
+void PrintTo(const Case& row, std::ostream* out) {
+  *out << row.family << " " << row.optimizer << " " << text_of(row.axes);
+}
+
+Config config_of(const Case& row) {
+  Config config = in_axes(uneven(row.family, row.optimizer), row.axes);
+  if (row.axes.ep > 1) {
+    config.train.global_batch_size = 8;
+    config.model.num_experts = 6;
+  }
+  row.change(config);
+  return config;
+}
+
+void in_bf16(Config& config) {
+  config.precision.compute = "bf16";
+}
+
+// Steps that overflow are skipped: their values go from one slot to the other as they are.
+void in_f16(Config& config) {
+  config.precision.compute = "f16";
+  config.precision.loss_scale = 1e9;
+}
+
+class SameBits : public testing::TestWithParam<Case> {};
+
+// Law 7: and the memory that was planned.
+TEST_P(SameBits, WithSlotsWithCopiesAndWithout) {
+  Config config = config_of(GetParam());
+  config.snapshot.mode = "off";
+  const VerifyRun off = run_layout(config, LayoutHooks{}, 4);
+  for (const char* mode : {"slots", "copy"}) {
+    config.snapshot.mode = mode;
+    LayoutHooks hooks;
+    hooks.end = [&](Training& training, TrainState&, World& world) {
+      const PlanRequest request{.config = config,
+                                .num_channels = 2,
+                                .rank = world.rank(),
+                                .world_size = world.size(),
+                                .snapshot = choose_snapshot(config, training.layout(), false)};
+      const MemoryUsage plan = plan_memory(request).usage, measured = training.arena.usage();
+      for (const Category kept :
+           {Category::parameters, Category::gradients, Category::optimizer, Category::snapshot})
+        EXPECT_EQ(plan.peak[static_cast<size_t>(kept)], measured.peak[static_cast<size_t>(kept)])
+            << name_of(kept) << ", " << mode << ", rank " << world.rank();
+    };
+    EXPECT_TRUE(compare(run_layout(config, hooks, 4), off).bitwise) << mode;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Layouts, SameBits,
+    testing::Values(Case{"llama", "adamw", {}}, Case{"gpt2", "sgd", {}}, Case{"llama", "adamw", {}, in_bf16},
+                    Case{"llama", "sgd", {.dp = 2}, in_f16}, Case{"gpt2", "adamw", {.dp = 2, .zero = 1}},
+                    Case{"llama", "adamw", {.dp = 3, .zero = 2}},
+                    Case{"gpt2", "adamw", {.dp = 2, .zero = 3}, in_bf16},
+                    Case{"llama", "sgd", {.dp = 2, .zero = 3}}, Case{"llama", "adamw", {.tp = 2, .pp = 2}},
+                    Case{"gpt2", "adamw", {.dp = 2, .pp = 2, .zero = 1}, in_f16},
+                    Case{"llama", "adamw", {.cp = 2, .cp_method = "ring"}},
+                    Case{"moe", "adamw", {.dp = 2, .ep = 2}},
+                    Case{"moe", "sgd", {.dp = 2, .tp = 2, .zero = 2}, in_bf16},
+                    Case{"llama", "adamw", {}, [](Config& config) { config.optimizer.state = "8bit"; }},
+                    Case{"llama",
+                         "adamw",
+                         {.dp = 2},
+                         [](Config& config) {
+                           config.local_sgd.sync_interval = 2;
+                           config.local_sgd.outer_momentum = 0.9;
+                         }},
+                    Case{"llama",
+                         "adamw",
+                         {.dp = 2},
+                         [](Config& config) {
+                           config.compression.method = "powersgd";
+                           config.compression.rank = 2;
+                         }},
+                    Case{"gpt2", "adamw", {.dp = 2}, [](Config& config) {
+                           config.compression.method = "onebit-adam";
+                           config.compression.warmup_steps = 2;
+                         }}));
+
+// What the parent of a run's ranks reads in the memory that it holds, once they are gone.
+struct HeldSlots {
+  explicit HeldSlots(int ranks) {
+    for (int rank = 0; rank < ranks; ++rank) fds.push_back(create_shared_memory("snapshot", 0));
+  }
+  ~HeldSlots() {
+    for (const int fd : fds) close(fd);
+  }
+  HeldSlots(const HeldSlots&) = delete;
+  HeldSlots& operator=(const HeldSlots&) = delete;
+
+  std::vector<int> fds;
+  std::vector<std::shared_ptr<std::byte>> memory;
+
+  std::vector<SlotReader> read() {
+    std::vector<SlotReader> readers;
+    for (const int fd : fds) {
+      const auto bytes = static_cast<size_t>(lseek(fd, 0, SEEK_END));
+      memory.push_back(map_shared_memory(bytes, fd));
+      std::vector<SlotFinding> findings;
+      auto newest = SlotReader::newest({memory.back().get(), bytes}, {}, &findings);
+      EXPECT_TRUE(newest.has_value()) << findings.at(0).reason << "; " << findings.at(1).reason;
+      if (newest) readers.push_back(std::move(*newest));
+    }
+    return readers;
+  }
+};
+
+// Every element of every tensor of the checkpoint, as the slots of all ranks have it.
+void expect_equal(const std::vector<SlotReader>& slots, const Checkpoint& checkpoint) {
+  for (const TensorEntry& entry : checkpoint.tensors()) {
+    std::vector<float> expected(static_cast<size_t>(entry.shape.numel())), got(expected.size(), -1e30f);
+    checkpoint.read_box(entry.name, entry.shape, whole_box(entry.shape), expected.data());
+    for (const SlotReader& slot : slots)
+      slot.read_box(entry.name, Dtype::f32, entry.shape, whole_box(entry.shape), got.data());
+    EXPECT_EQ(got, expected) << entry.name;
+  }
+}
+
+class HeldByAParent : public testing::TestWithParam<const char*> {};
+
+TEST_P(HeldByAParent, TheLastStepIsWholeWhenTheRanksAreGone) {
+  WholeRun run(2);
+  run.config.snapshot.mode = GetParam();
+  run.config.parallel.zero_stage = 1;
+  HeldSlots held(2);
+  run.train(system_env(), [&](const Config& config, World& world, TrainIo& io) {
+    io.snapshot_fd = held.fds.at(static_cast<size_t>(world.rank()));
+    return athanor::run::train(config, world, io);
+  });
+  const std::vector<SlotReader> slots = held.read();
+  ASSERT_EQ(slots.size(), 2u);
+  const auto newest = newest_checkpoint(system_env(), run.folder.path("runs/t"), nullptr);
+  ASSERT_TRUE(newest.has_value());
+  const Checkpoint checkpoint = Checkpoint::open(system_env(), *newest);
+  for (const SlotReader& slot : slots) {
+    EXPECT_EQ(slot.step(), checkpoint.step());
+    EXPECT_EQ(TrainState::from_json(slot.state()).to_json(),
+              TrainState::from_json(checkpoint.state()).to_json());
+  }
+  expect_equal(slots, checkpoint);
+}
+
+INSTANTIATE_TEST_SUITE_P(Modes, HeldByAParent, testing::Values("auto", "slots", "copy"));
+
+TEST(SnapshotModes, WhatTheyCannotDoIsRefusedByName) {
+  const auto refusal = [](const std::function<void(Config&)>& change) {
+    Config config = uneven("llama", "adamw");
+    change(config);
+    try {
+      choose_snapshot(config, make_layout(config, {.world_size = 1}), true);
+    } catch (const ConfigError& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  for (const char* mode : {"slots", "copy"}) {
+    EXPECT_THAT(refusal([&](Config& config) {
+                  config.snapshot.mode = mode;
+                  config.offload.optimizer = "disk";
+                }),
+                HasSubstr("with offload.optimizer = \"disk\", expected auto or off"));
+    EXPECT_THAT(refusal([&](Config& config) {
+                  config.snapshot.mode = mode;
+                  config.train.device = "cuda";
+                }),
+                HasSubstr("with train.device = \"cuda\", expected auto or off"));
+  }
+  Config config = uneven("llama", "adamw");
+  const Layout layout = make_layout(config, {.world_size = 1});
+  EXPECT_EQ(choose_snapshot(config, layout, true).mode, SnapshotMode::slots);
+  EXPECT_EQ(choose_snapshot(config, layout, false).mode, SnapshotMode::off);
+  config.offload.optimizer = "disk";
+  EXPECT_EQ(choose_snapshot(config, layout, true).why, "the state is offloaded");
+}
+
+}  // namespace
+}  // namespace athanor::tests::slots_run_test
