@@ -1,7 +1,7 @@
 // Whether a run keeps snapshots in memory, and how: config.snapshot.mode resolved for one layout.
 //
 //   const SnapshotChoice choice = choose_snapshot(config, layout, /*is_launched=*/true);
-//   header.row("snapshot", choice.mode == SnapshotMode::off ? "off: " + choice.why : "slots");
+//   if (choice.mode == SnapshotMode::off) say("no snapshots: " + choice.why);
 //
 //   slots   masters and optimizer state are updated out of place, from one slot to the other: their bytes once more
 //   copy    all is updated in place and copied to the older of two slots: the bytes of the state twice more

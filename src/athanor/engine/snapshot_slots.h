@@ -3,10 +3,9 @@
 //
 //   SnapshotSlots slots(plan, arena, memory, identity);
 //   Training training(config, layout, groups, arena, {.slots = &slots});
-//   ... training.allocate(), values are set ...
-//   slots.hold(training.state());
-//   slots.commit(state);                                                 // whole from here on
-//   slots.begin(step); ... the update ...; slots.commit(state, false);   // in every step (engine/step.h)
+//   training.allocate();                        // and its values are set
+//   training.keep_first(state);                 // whole from here on
+//   training.role->step(state, next_batch);     // begin() before the update, commit() after it (engine/step.h)
 //
 // Mode `slots`: masters and optimizer state that are in memory as f32 lie in the slots; an update reads one slot and writes
 // the other (autograd/state_home.h). All else is updated in place and copied. Mode `copy`: everything is; a thread of its
