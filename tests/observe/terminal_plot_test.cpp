@@ -56,12 +56,12 @@ TEST(TerminalPlot, APhaseBeginsAtAThinLineUnderItsName) {
                                     .style = {.color = false, .utf8 = false},
                                     .phases = phase_marks(phases, metrics, PlotX::step)});
   EXPECT_EQ(joined(lines),
-            " loss  warm-up p~ long\n"
-            " 20.0 +......     |           \n"
-            "      |     .......           \n"
+            " loss  warm-up ph~ long\n"
+            " 20.0 +......      |          \n"
+            "      |     .......|          \n"
             "      |           .......     \n"
-            "  0.0 +           |     ......\n"
-            "      +-----------+-----------\n"
+            "  0.0 +            |    ......\n"
+            "      +------------+----------\n"
             "       1        step        21\n"
             "       . train 0.0000\n");
 }
