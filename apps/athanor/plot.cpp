@@ -11,6 +11,7 @@
 #include "apps/command_line/terminal.h"
 #include "athanor/base/check.h"
 #include "athanor/base/human.h"
+#include "athanor/run/begun_phases.h"
 #include "athanor/run/report.h"
 #include "athanor/run/run_folder.h"
 #include "command.h"
@@ -76,6 +77,7 @@ FoundRun read_run(const std::string& path) {
   TrainReport report;
   const std::string file = join_path(run.folder, "report.json");
   if (system_env().exists(file)) report.restore(system_env().read_text(file));
+  run.plot.phases = begun_phases(system_env(), run.folder, report, run.plot.metrics.front().step);
   run.plot.metrics =
       with_first_evaluation(std::move(run.plot.metrics), report.valid_loss_first, report.channel_loss_first);
   return run;
@@ -121,14 +123,16 @@ void PlotCommand::show(const std::vector<FoundRun>& runs, PlotX axis, const std:
   }
   const auto console = make_console(false, 1);
   std::vector<LossCurve> curves;
+  std::vector<PhaseMark> phases;
   for (const FoundRun& run : runs) {
     if (run.damaged_lines > 0)
       console->warning(fmt::format("{}: {} damaged line{} of metrics.jsonl left out", run.plot.name,
                                    run.damaged_lines, run.damaged_lines == 1 ? "" : "s"));
     for (LossCurve& curve : loss_curves(run.plot.metrics, runs.size() == 1 ? "" : run.plot.name, axis))
       curves.push_back(std::move(curve));
+    add_marks(phases, phase_marks(run.plot.phases, run.plot.metrics, axis));
   }
-  if (!console->plot(curves, log_scale, plot_x_name(axis)))
+  if (!console->plot(curves, phases, log_scale, plot_x_name(axis)))
     console->message("there are fewer than two losses that can be drawn");
   if (!picture.empty()) console->message("picture: " + picture);
 }

@@ -134,6 +134,43 @@ TEST(Plot, LongNamesThatBeginAlikeStayApart) {
   EXPECT_NE(svg.find("chinese</text>"), std::string::npos);
 }
 
+TEST(Plot, APhaseBeginsBetweenTwoSteps) {
+  auto metrics = with_first_evaluation(falling(10), 9.5, {});
+  for (auto& m : metrics) m.tokens = m.step * 100, m.step_seconds = 360;
+  const std::vector<BegunPhase> phases = {{"short", 1}, {"long", 4}, {"later", 11}};
+  EXPECT_EQ(phase_marks(phases, metrics, PlotX::step),
+            (std::vector<PhaseMark>{{"short", 1, true}, {"long", 3.5, false}}));
+  EXPECT_EQ(phase_marks(phases, metrics, PlotX::tokens)[1].x, 350);
+  EXPECT_TRUE(phase_marks({}, metrics, PlotX::step).empty());
+  std::vector<PhaseMark> marks = phase_marks(phases, metrics, PlotX::step);
+  add_marks(marks, {{"long", 3.5}, {"other", 2.5}});
+  ASSERT_EQ(marks.size(), 3u) << "those of two runs at one place are one";
+  EXPECT_EQ(marks[1].name, "other");
+}
+
+TEST(Plot, NamesOfPhasesHaveTheirRoom) {
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(names_that_fit({{0, "warm-up"}, {20, "anneal"}}, 40), (Names{"warm-up", "anneal"}));
+  EXPECT_EQ(names_that_fit({{0, "warm-up"}, {6, "anneal"}}, 10), (Names{"warm…", "ann…"}));
+  EXPECT_EQ(names_that_fit({{0, "warm-up"}, {3, "anneal"}}, 40, "~"), (Names{"", "anneal"}));
+  EXPECT_EQ(names_that_fit({{5, "one"}, {5, "two"}}, 40), (Names{"", "two"}));
+  EXPECT_EQ(names_that_fit({{0, "a"}, {0, "b"}}, 40), (Names{"", "b"}));
+  EXPECT_EQ(names_that_fit({{39, "at the edge"}}, 40), (Names{""}));
+}
+
+TEST(Plot, PhasesAreThinLinesWithTheirNames) {
+  const std::vector<BegunPhase> phases = {{"warm-up", 1}, {"a<b>&", 100}, {"anneal", 300}};
+  const std::string plain = loss_svg({{"", falling(400)}}, "x"),
+                    svg = loss_svg({{"", falling(400), phases}}, "x"),
+                    two = loss_svg({{"a", falling(400), phases}, {"b", falling(400), phases}}, "a, b");
+  expect_sound(svg);
+  EXPECT_EQ(count(svg, "<line"), count(plain, "<line") + 2);  // the first begins with the curve
+  for (const char* name : {">warm-up</text>", ">a&lt;b&gt;&amp;</text>", ">anneal</text>"}) {
+    EXPECT_EQ(count(svg, name), 1u) << name;
+    EXPECT_EQ(count(two, name), 1u) << name;
+  }
+}
+
 TEST(Plot, SeveralRunsAreComparedByTokensOrTimeAndOnALogarithmicAxis) {
   auto slow = falling(300), fast = falling(200);
   for (auto* run : {&slow, &fast})

@@ -45,6 +45,27 @@ TEST(TerminalPlot, AFallingLineInAscii) {
             "       . train 0.0000   o valid 0.0000\n");
 }
 
+TEST(TerminalPlot, APhaseBeginsAtAThinLineUnderItsName) {
+  std::vector<StepMetrics> metrics;
+  for (int64_t step = 1; step <= 21; ++step)
+    metrics.push_back({.step = step, .loss = 21.0 - static_cast<double>(step)});
+  const std::vector<BegunPhase> phases = {{"warm-up phase", 1}, {"long", 12}};
+  const auto lines = terminal_plot(loss_curves(metrics, "", PlotX::step),
+                                   {.columns = 32,
+                                    .rows = 4,
+                                    .style = {.color = false, .utf8 = false},
+                                    .phases = phase_marks(phases, metrics, PlotX::step)});
+  EXPECT_EQ(joined(lines),
+            " loss  warm-up ph~ long\n"
+            " 20.0 +......      |          \n"
+            "      |     .......|          \n"
+            "      |           .......     \n"
+            "  0.0 +            |    ......\n"
+            "      +------------+----------\n"
+            "       1        step        21\n"
+            "       . train 0.0000\n");
+}
+
 TEST(TerminalPlot, FitsEveryWidthInBothAlphabets) {
   const auto curves = loss_curves(falling_to(400, 2), "", PlotX::step);
   for (size_t columns = 60; columns <= 200; columns += 7)

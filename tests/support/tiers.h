@@ -4,10 +4,21 @@
 //     LEAVE_OUT_UNDER(thread_sanitizer, "it sees the threads of Gloo only in part");
 //
 // or in the SetUp() of a fixture. The test is then skipped, counted and named with its reason at the end of a run. Which
-// folders a sanitized build tests at all stands in tests/CMakeLists.txt. Thread rule: in the test's own thread.
+// folders a sanitized build tests at all stands in tests/CMakeLists.txt.
+//
+// A walk that would take hours is taken in part, by a fixed seed. ATHANOR_TEST_WHOLE=1 takes the whole, and =N each Nth part
+// of it:
+//
+//   ATHANOR_TEST_WHOLE=1 build/release/tests/train_tests --gtest_filter='*SampledAllOrNothing*'
+//
+// Thread rule: in the test's own thread.
 #pragma once
 
 #include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
 
 #ifndef __has_feature
 #define __has_feature(feature) 0
@@ -26,6 +37,12 @@ inline constexpr bool thread_sanitizer = true;
 inline constexpr bool thread_sanitizer = false;
 #endif
 inline constexpr bool any_sanitizer = address_sanitizer || thread_sanitizer;
+
+// N; 0: the part that every run of the tests takes.
+inline int64_t whole_walks() {
+  const char* each = std::getenv("ATHANOR_TEST_WHOLE");
+  return each == nullptr ? 0 : std::max<int64_t>(1, std::atoll(each));
+}
 
 // WHICH: one of the three above.
 #define LEAVE_OUT_UNDER(WHICH, reason) \

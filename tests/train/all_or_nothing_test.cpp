@@ -3,93 +3,35 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <atomic>
-#include <map>
-#include <memory>
-#include <mutex>
+#include <iostream>
 
-#include "athanor/base/error.h"
+#include "athanor/base/philox.h"
 #include "support/tiers.h"
-#include "train/layout_run.h"
 #include "train/layouts/layout_case.h"
+#include "train/planted_failures.h"
+#include "train/sampled_layouts.h"
 
 namespace athanor::tests::all_or_nothing_test {
 namespace {
 
-constexpr int64_t kSteps = 4;
+// What the vote of a step does not cover (engine/step.h).
+std::string why_not_voted(const Config& config) {
+  if (config.compression.method == "onebit-adam") return "the exchange of 1-bit Adam comes after the vote";
+  if (config.local_sgd.sync_interval > 0) return "the exchange of an outer step comes after the vote";
+  if (config.parameter_server.servers > 0) return "parameter servers commit by their push log";
+  if (config.compression.method == "powersgd") return "the factors of PowerSGD change before the vote";
+  if (config.compression.method != "none" && config.compression.error_feedback)
+    return "residuals of error feedback change before the vote";
+  return "";
+}
 
-// Counts the calls of one rank, and fails at one of them.
-struct Plan {
-  explicit Plan(int of_rank, int64_t call = -1) : rank(of_rank), fail_at(call) {}
-  const int rank;
-  const int64_t fail_at;  // the number of the call; -1: none
-  std::atomic<int64_t> calls = 0;
-  std::mutex mutex;
-  std::vector<int64_t> calls_after_step;  // of that rank, after each step
-  std::string failed_call;
-
-  void count(const Call& call) {
-    if (calls.fetch_add(1) != fail_at) return;
-    failed_call = call.name;
-    throw PeerLost(rank, "planted: the rank is lost at '" + call.name + "'");
-  }
-};
-
-class CountedGroup final : public Group {
- public:
-  CountedGroup(Group& real, Plan& plan) : real_(real), plan_(plan) {}
-  int rank() const override { return real_.rank(); }
-  int size() const override { return real_.size(); }
-  const std::string& name() const override { return real_.name(); }
-  Work start(Call call, Buffers buffers, Start how) override {
-    plan_.count(call);
-    return real_.start(std::move(call), std::move(buffers), how);
-  }
-  Traffic traffic() const override { return real_.traffic(); }
-  void throw_if_broken() override { real_.throw_if_broken(); }
-  void abort(const std::string& reason) override { real_.abort(reason); }
-
- private:
-  Group& real_;
-  Plan& plan_;
-};
-
-VerifyRun run(const Config& config, Plan& plan, bool breaks) {
-  std::mutex mutex;
-  std::vector<std::unique_ptr<Group>> counted;
-  LayoutHooks hooks;
-  hooks.groups = [&](Groups& groups) {
-    if (groups.world().rank() != plan.rank) return;
-    const std::lock_guard lock(mutex);
-    std::map<Group*, Group*> in_front;
-    const auto put = [&](Group*& group) {
-      if (group == nullptr || group->size() == 1) return;
-      Group*& front = in_front[group];
-      if (front == nullptr) {
-        counted.push_back(std::make_unique<CountedGroup>(*group, plan));
-        front = counted.back().get();
-      }
-      group = front;
-    };
-    for (Group** group :
-         {&groups.all, &groups.role, &groups.exchange, &groups.tensor, &groups.context, &groups.pipeline,
-          &groups.pipeline_ends, &groups.data, &groups.losses, &groups.balance, &groups.experts})
-      put(*group);
-    for (ParameterGroups* of : {&groups.dense, &groups.expert})
-      for (Group** group : {&of->sum, &of->shard, &of->replicate, &of->average}) put(*group);
-  };
-  hooks.after_step = [&](Training&, TrainState&, World& world) {
-    if (world.rank() == plan.rank) plan.calls_after_step.push_back(plan.calls.load());
-  };
-  const int ranks = ranks_of(config);
-  std::vector<VerifySegment> segments;
-  if (breaks)
-    segments.push_back({.config = config, .ranks = ranks, .last_step = kSteps - 1, .may_break = true});
-  segments.push_back({.config = config, .ranks = ranks, .last_step = kSteps});
-  return verify::run_layouts(
-      std::move(segments), 2,
-      [&](int64_t step, int64_t micro_batch, Batch& batch) { batch = make_batch(config, step, micro_batch); },
-      hooks);
+void expect_all_or_nothing(const Config& config, const UndisturbedRun& whole, PlantedFailure at) {
+  const BrokenRun broken(config, at);
+  ASSERT_FALSE(broken.calls.failed_call().empty()) << "rank " << at.rank << ", call " << at.call;
+  EXPECT_EQ(broken.run.losses.size(), whole.run.losses.size())
+      << "rank " << at.rank << ", call '" << broken.calls.failed_call() << "'";
+  EXPECT_TRUE(compare(broken.run, whole.run).bitwise)
+      << "rank " << at.rank << ", call '" << broken.calls.failed_call() << "'";
 }
 
 struct Case {
@@ -109,26 +51,16 @@ TEST_P(AllOrNothing, AFailureAtEachCallOfAStepLeavesAllOfItOrNone) {
     config.train.global_batch_size = 8;  // as many micro-batches on each rank
     config.model.num_experts = 6;
   }
-  const VerifyRun whole = run_layout(config, LayoutHooks{}, kSteps);
+  const UndisturbedRun whole(config);
+  ASSERT_TRUE(compare(whole.run, run_layout(config, LayoutHooks{}, kStepsAround)).bitwise);
   // Under a sanitizer every eleventh call, and so in turn those of all kinds.
   const int64_t stride = any_sanitizer ? 11 : 1;
   int failures = 0;
   for (int rank = 0; rank < ranks_of(config); ++rank) {
-    Plan undisturbed(rank);
-    ASSERT_TRUE(compare(run(config, undisturbed, false), whole).bitwise);
-    const std::vector<int64_t>& after = undisturbed.calls_after_step;
-    // The calls of step 2, and those that complete it in step 3.
-    const int64_t first = after.at(0), last = std::min(after.at(1) + 3, after.at(2));
+    const auto [first, last] = whole.of_second_step(rank);
     ASSERT_GT(last, first);
-    for (int64_t call = first; call < last; call += stride) {
-      Plan plan(rank, call);
-      const VerifyRun got = run(config, plan, true);
-      ASSERT_FALSE(plan.failed_call.empty()) << "rank " << rank << ", call " << call;
-      ++failures;
-      EXPECT_EQ(got.losses.size(), whole.losses.size())
-          << "rank " << rank << ", call '" << plan.failed_call << "'";
-      EXPECT_TRUE(compare(got, whole).bitwise) << "rank " << rank << ", call '" << plan.failed_call << "'";
-    }
+    for (int64_t call = first; call < last; call += stride, ++failures)
+      expect_all_or_nothing(config, whole, {rank, call});
   }
   RecordProperty("planted_failures", failures);
 }
@@ -140,8 +72,74 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"gpt2", "sgd", {.tp = 2}}, Case{"llama", "adamw", {.dp = 2, .tp = 2, .sp = true}},
                     Case{"gpt2", "adamw", {.pp = 2}}, Case{"llama", "sgd", {.dp = 2, .pp = 2, .zero = 1}},
                     Case{"llama", "adamw", {.cp = 2, .cp_method = "ring"}},
-                    Case{"moe", "adamw", {.dp = 2, .ep = 2}},
-                    Case{"moe", "sgd", {.dp = 2, .tp = 2, .zero = 2}}));
+                    Case{"moe", "adamw", {.dp = 2, .ep = 2}}));
+
+// The calls of step 2 at which failures are planted: all, or one of any rank while the gradients are made and one near the
+// vote.
+std::vector<PlantedFailure> calls_to_fail(const UndisturbedRun& whole, int ranks, uint64_t number) {
+  constexpr int64_t kNearTheVote = 8;
+  const RandomStream stream(1, "failures");
+  std::vector<PlantedFailure> planted;
+  const auto draw = [&](uint64_t what, int64_t of) {
+    return static_cast<int64_t>(stream.word(what, number) % static_cast<uint64_t>(of));
+  };
+  if (const int64_t each = whole_walks(); each > 0) {
+    for (int rank = 0; rank < ranks; ++rank) {
+      const auto [first, last] = whole.of_second_step(rank);
+      for (int64_t call = first + draw(static_cast<uint64_t>(rank), each); call < last; call += each)
+        planted.push_back({rank, call});
+    }
+    return planted;
+  }
+  const int making = static_cast<int>(draw(0, ranks)), voting = static_cast<int>(draw(1, ranks));
+  const auto [first, end] = whole.of_second_step(making);
+  planted.push_back({making, first + draw(2, end - first)});
+  const auto [begin, last] = whole.of_second_step(voting);
+  planted.push_back({voting, last - 1 - draw(3, std::min(kNearTheVote, last - begin))});
+  return planted;
+}
+
+class SampledAllOrNothing : public testing::TestWithParam<const char*> {};
+
+// Layouts and features that have every value of each, two failures in each of them. Of the whole walk (support/tiers.h):
+// those that have every pair of values, and a failure at each call of each rank.
+TEST_P(SampledAllOrNothing, AFailureLeavesAllOfAStepOrNone) {
+  LEAVE_OUT_UNDER(any_sanitizer, "samples of layouts take minutes");
+  const SampledLayouts sample = sampled_layouts(GetParam(), why_not_voted);
+  const testing::TestResult& result = *testing::UnitTest::GetInstance()->current_test_info()->result();
+  size_t layouts = 0, failures = 0, failed = 0;
+  for (uint64_t i = 0; i < sample.rows.size(); ++i) {
+    const SampledLayout& row = sample.rows[i];
+    if (!row.is_first && whole_walks() == 0) continue;
+    SCOPED_TRACE(row.text);
+    const int parts_before = result.total_part_count();
+    size_t planted = 0;
+    try {
+      const UndisturbedRun whole(row.config);
+      for (const PlantedFailure& at : calls_to_fail(whole, ranks_of(row.config), i)) {
+        expect_all_or_nothing(row.config, whole, at);
+        ++planted;
+      }
+    } catch (const Failure& failure) {
+      ADD_FAILURE() << failure.what();
+    }
+    ++layouts;
+    failures += planted;
+    const bool holds = result.total_part_count() == parts_before;
+    failed += holds ? 0 : 1;
+    if (whole_walks() > 0)
+      std::cout << fmt::format("{} of {}: {} failures, {}  {}\n", i + 1, sample.rows.size(), planted,
+                               holds ? "all or nothing" : "FAILED", row.text)
+                << std::flush;
+  }
+  std::cout << fmt::format("{}: {} layouts, {} failures planted, {} layouts failed\n", GetParam(), layouts,
+                           failures, failed);
+  for (const auto& [why, count] : sample.excluded)
+    std::cout << fmt::format("  {} candidates left out: {}\n", count, why);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, SampledAllOrNothing, testing::Values("llama", "gpt2", "moe"),
+                         [](const auto& family) { return std::string(family.param); });
 
 }  // namespace
 }  // namespace athanor::tests::all_or_nothing_test

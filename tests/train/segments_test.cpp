@@ -2,12 +2,12 @@
 // disturbed: each step stands once in its metrics.
 #include <gmock/gmock.h>
 
-#include <list>
 #include <memory>
 
 #include "athanor/base/error.h"
 #include "train/hooked_world.h"
 #include "train/whole_run.h"
+#include "train/worlds_in_turn.h"
 
 namespace athanor::tests::segments_test {
 namespace {
@@ -21,52 +21,21 @@ struct Loss {
   int at = 0;
 };
 
-// Ranks as threads, a world for each loss and one more.
-class Worlds {
- public:
-  Worlds(int ranks, std::vector<Loss> losses) : losses_(std::move(losses)) {
-    for (size_t generation = 0; generation <= losses_.size(); ++generation) {
-      GroupOptions options;
-      options.generation = static_cast<int64_t>(generation);
-      worlds_.push_back(make_thread_worlds(ranks, options));
-    }
-  }
-
-  class OfRank final : public Rendezvous {
-   public:
-    OfRank(Worlds& worlds, int rank) : worlds_(worlds), rank_(rank) {}
-    std::optional<Meeting> next(const std::string& why) override {
-      if (generation_ == worlds_.worlds_.size()) return std::nullopt;
-      World& world = *worlds_.worlds_[generation_][static_cast<size_t>(rank_)];
-      const Loss loss =
-          generation_ < worlds_.losses_.size() ? worlds_.losses_[generation_] : Loss{.rank = -1};
-      ++generation_;
-      if (loss.rank != rank_) return Meeting{&world, why};
-      hooked_.emplace_back(
-          world, GroupFault{.call = loss.call,
-                            .change = [loss, calls = std::make_shared<int>(0)](std::span<std::byte>, size_t) {
-                              if (++*calls == loss.at) throw PeerLost(loss.rank, "planted");
-                            }});
-      return Meeting{&hooked_.back(), why};
-    }
-
-   private:
-    Worlds& worlds_;
-    int rank_;
-    size_t generation_ = 0;
-    std::list<HookedWorld> hooked_;
-  };
-
- private:
-  std::vector<Loss> losses_;
-  std::vector<std::vector<std::unique_ptr<World>>> worlds_;
-};
-
+// A world for each loss and one more.
 TrainReport train_through(const WholeRun& run, const std::vector<Loss>& losses) {
-  Worlds worlds(run.ranks, losses);
+  WorldsInTurn worlds(
+      run.ranks, losses.size() + 1, [&](World& real, size_t generation) -> std::unique_ptr<World> {
+        if (generation == losses.size() || losses[generation].rank != real.rank()) return nullptr;
+        const Loss& loss = losses[generation];
+        return std::make_unique<HookedWorld>(
+            real,
+            GroupFault{.call = loss.call,
+                       .change = [loss, calls = std::make_shared<int>(0)](std::span<std::byte>, size_t) {
+                         if (++*calls == loss.at) throw PeerLost(loss.rank, "planted");
+                       }});
+      });
   return run.train(system_env(), [&](const Config& config, World& world, TrainIo& io) {
-    Worlds::OfRank rendezvous(worlds, world.rank());
-    return athanor::run::train(config, rendezvous, io);
+    return worlds.train(config, world.rank(), io);
   });
 }
 

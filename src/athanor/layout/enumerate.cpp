@@ -66,14 +66,14 @@ std::vector<ParallelConfig> every_layout(const Config& config, int64_t most) {
   return all;
 }
 
-// The pairs of axis values of each layout, as numbers that are common to all layouts.
-std::vector<std::vector<size_t>> pairs_of(const std::vector<Layout>& layouts) {
+// The pairs of values of each row, as numbers that are common to all rows.
+std::vector<std::vector<size_t>> pairs_of(const std::vector<std::vector<std::string>>& rows) {
   std::map<std::string, size_t> value_numbers;
   std::map<std::pair<size_t, size_t>, size_t> pair_numbers;
   std::vector<std::vector<size_t>> pairs;
-  for (const Layout& layout : layouts) {
+  for (const std::vector<std::string>& row : rows) {
     std::vector<size_t> values;
-    for (const std::string& value : axis_values(layout))
+    for (const std::string& value : row)
       values.push_back(value_numbers.try_emplace(value, value_numbers.size()).first->second);
     pairs.emplace_back();
     for (size_t a = 0; a < values.size(); ++a)
@@ -132,14 +132,21 @@ std::vector<std::string> axis_values(const Layout& layout) {
 }
 
 std::vector<size_t> spanning_sample(const std::vector<Layout>& layouts, size_t at_least, uint64_t seed) {
-  if (layouts.empty()) return {};
-  const std::vector<std::vector<size_t>> pairs = pairs_of(layouts);
+  std::vector<std::vector<std::string>> rows;
+  for (const Layout& layout : layouts) rows.push_back(axis_values(layout));
+  return spanning_rows(rows, at_least, seed);
+}
+
+std::vector<size_t> spanning_rows(const std::vector<std::vector<std::string>>& rows, size_t at_least,
+                                  uint64_t seed) {
+  if (rows.empty()) return {};
+  const std::vector<std::vector<size_t>> pairs = pairs_of(rows);
   std::set<size_t> missing;
-  for (const auto& of_layout : pairs) missing.insert(of_layout.begin(), of_layout.end());
+  for (const auto& of_row : pairs) missing.insert(of_row.begin(), of_row.end());
   std::vector<bool> is_missing(missing.size(), true);
   size_t num_missing = missing.size();
-  std::vector<size_t> order(layouts.size());
-  const Permutation shuffled(layouts.size(), RandomStream(seed, "layouts").key());
+  std::vector<size_t> order(rows.size());
+  const Permutation shuffled(rows.size(), RandomStream(seed, "layouts").key());
   for (size_t i = 0; i < order.size(); ++i) order[i] = shuffled(i);
   std::set<size_t> chosen;
   while (num_missing > 0) {

@@ -38,4 +38,8 @@ std::vector<std::string> axis_values(const Layout& layout);
 // of two axes that occurs in some layout occurs in a chosen one. Chosen greedily, in an order given by the seed.
 std::vector<size_t> spanning_sample(const std::vector<Layout>& layouts, size_t at_least, uint64_t seed);
 
+// The same for rows of values on any axes, all of one length. No value stands in two columns.
+std::vector<size_t> spanning_rows(const std::vector<std::vector<std::string>>& rows, size_t at_least,
+                                  uint64_t seed);
+
 }  // namespace athanor::layout

@@ -112,13 +112,15 @@ void Console::sample(const TextSample& sample) {
   line(text);
 }
 
-bool Console::plot(const std::vector<LossCurve>& curves, bool log_scale, const std::string& x_name) {
+bool Console::plot(const std::vector<LossCurve>& curves, const std::vector<PhaseMark>& phases, bool log_scale,
+                   const std::string& x_name) {
   constexpr size_t kWidest = 120, kRows = 10;
   const auto lines = terminal_plot(curves, {.columns = std::min(kWidest, columns()),
                                             .rows = kRows,
                                             .log_scale = log_scale,
                                             .x_name = x_name,
-                                            .style = style_});
+                                            .style = style_,
+                                            .phases = phases});
   std::string text;
   for (const std::string& each : lines) text += (text.empty() ? "" : "\n") + each;
   if (!text.empty()) line(text);

@@ -62,7 +62,8 @@ class Console {
   void table(const std::vector<std::string>& head, const std::vector<std::vector<std::string>>& rows);
   void sample(const TextSample& sample);  // a text that the model wrote, in a few lines
   // A small plot of the losses of runs; false if there is nothing to draw.
-  bool plot(const std::vector<LossCurve>& curves, bool log_scale = false, const std::string& x_name = "step");
+  bool plot(const std::vector<LossCurve>& curves, const std::vector<PhaseMark>& phases = {},
+            bool log_scale = false, const std::string& x_name = "step");
   void finish();
 
   size_t columns() const { return options_.columns ? options_.columns() : options_.width; }

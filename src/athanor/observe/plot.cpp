@@ -284,6 +284,30 @@ std::string legend(const std::vector<Series>& series) {
   return svg;
 }
 
+constexpr double kNameColumn = 6.6;  // width of a character of a phase's name
+
+std::string phases(const std::vector<PlotRun>& runs, PlotX x, const Frame& frame) {
+  std::vector<PhaseMark> marks;
+  for (const PlotRun& run : runs) add_marks(marks, phase_marks(run.phases, run.metrics, x));
+  std::vector<std::pair<size_t, std::string>> names;
+  for (const PhaseMark& mark : marks)
+    names.emplace_back(static_cast<size_t>((frame.x(mark.x) - kLeft) / kNameColumn), printable(mark.name));
+  const std::vector<std::string> fitting =
+      names_that_fit(names, static_cast<size_t>((kRight - kLeft) / kNameColumn));
+  std::string svg;
+  for (size_t i = 0; i < marks.size(); ++i) {
+    const double at = frame.x(marks[i].x);
+    if (!marks[i].is_first)
+      svg += fmt::format(
+          "<line x1=\"{:.1f}\" y1=\"{}\" x2=\"{:.1f}\" y2=\"{}\" stroke=\"{}\" stroke-opacity=\"0.6\" "
+          "stroke-dasharray=\"2 3\"><title>phase {}</title></line>\n",
+          at, kTop - 18, at, kBottom, kMuted, escaped(marks[i].name));
+    if (!fitting[i].empty())
+      svg += text_at(at + (marks[i].is_first ? 0 : 5), kTop - 9, "start", kMuted, 11, fitting[i]);
+  }
+  return svg;
+}
+
 }  // namespace
 
 std::string loss_svg(const std::vector<PlotRun>& runs, const std::string& title, const PlotOptions& options) {
@@ -301,7 +325,8 @@ std::string loss_svg(const std::vector<PlotRun>& runs, const std::string& title,
   if (empty) {
     svg += text_at(kWidth / 2, kHeight / 2, "middle", kMuted, 15, "no steps yet");
   } else {
-    svg += axes(frame, x_name) + curves(series, frame, x_name) + legend(series);
+    svg +=
+        axes(frame, x_name) + phases(runs, options.x, frame) + curves(series, frame, x_name) + legend(series);
   }
   return svg + "</svg>\n";
 }

@@ -6,19 +6,22 @@
 // One run: the channels are faint lines, the loss over all channels is a dark line. Several runs: each has its colour.
 // A noisy curve is smoothed and drawn over the original, which is a faint line. Validation losses are dots joined by
 // lines, that of step 0 included (loss_curves.h). Of a long run each column of pixels shows the mean. A NaN leaves a
-// gap. Thread rule: pure function.
+// gap. Where a phase begins there is a thin line with its name (phase_marks.h); those of several runs at one place are
+// one. Thread rule: pure function.
 #pragma once
 
 #include <string>
 #include <vector>
 
 #include "athanor/observe/loss_curves.h"
+#include "athanor/observe/phase_marks.h"
 
 namespace athanor::observe {
 
 struct PlotRun {
   std::string name;
   std::vector<StepMetrics> metrics;
+  std::vector<BegunPhase> phases = {};
 };
 
 struct PlotOptions {

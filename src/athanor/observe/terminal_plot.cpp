@@ -24,6 +24,7 @@ struct Cell {
   uint8_t dots = 0;  // Braille
   const char* mark = nullptr;
   size_t run = 0;
+  bool is_rule = false;  // a phase begins
 };
 
 struct Bounds {
@@ -104,15 +105,25 @@ class Canvas {
     }
   }
 
+  size_t column_of(double x) const { return dot_column(x, static_cast<double>(2 * columns_ - 1)) / 2; }
+
+  // Behind the curves.
+  void draw_rule(size_t column) {
+    for (size_t y = 0; y < rows_; ++y) at(column, y).is_rule = true;
+  }
+
   std::string row(size_t y, bool lines_are_ascii) const {
     std::string text;
     for (size_t x = 0; x < columns_; ++x) {
       const Cell& cell = cells_[y * columns_ + x];
+      if (cell.mark == nullptr && cell.dots == 0) {
+        text += cell.is_rule ? options_.style.painted(kDim, options_.style.utf8 ? "┊" : "|") : " ";
+        continue;
+      }
       const std::string shown = cell.mark != nullptr ? cell.mark
-                                : cell.dots == 0     ? " "
                                 : lines_are_ascii    ? kAsciiLines[cell.run % kAsciiLines.size()]
                                                      : braille(cell.dots);
-      text += shown == " " ? shown : options_.style.painted(kRunColors[cell.run % kRunColors.size()], shown);
+      text += options_.style.painted(kRunColors[cell.run % kRunColors.size()], shown);
     }
     return text;
   }
@@ -203,6 +214,18 @@ std::string valid_text(const LossCurve& curve) {
   return text;
 }
 
+// The names of the phases above the columns at which they begin.
+std::string names_of(const std::vector<PhaseMark>& phases, const Canvas& canvas, const TerminalStyle& style,
+                     size_t columns) {
+  std::vector<std::pair<size_t, std::string>> names;
+  for (const PhaseMark& mark : phases) names.emplace_back(canvas.column_of(mark.x), style.shown(mark.name));
+  const std::vector<std::string> fitting = names_that_fit(names, columns, style.utf8 ? "…" : "~");
+  std::string row;
+  for (size_t i = 0; i < names.size(); ++i)
+    if (!fitting[i].empty()) row = pad_columns(row, names[i].first) + fitting[i];
+  return row;
+}
+
 struct RunMarks {
   std::string line, dot;
 };
@@ -270,6 +293,12 @@ std::vector<std::string> terminal_plot(const std::vector<LossCurve>& curves,
   const auto run_of = [&](const LossCurve& curve) {
     return static_cast<size_t>(std::find(runs.begin(), runs.end(), curve.run) - runs.begin());
   };
+  std::vector<bool> begins(columns);
+  for (const PhaseMark& mark : options.phases) {
+    if (mark.is_first) continue;
+    begins[canvas.column_of(mark.x)] = true;
+    canvas.draw_rule(canvas.column_of(mark.x));
+  }
   for (const LossCurve& curve : curves)
     if (!curve.is_valid) canvas.draw_line(curve, run_of(curve));
   for (const LossCurve& curve : curves)
@@ -277,14 +306,18 @@ std::vector<std::string> terminal_plot(const std::vector<LossCurve>& curves,
 
   const bool utf8 = style.utf8;
   std::vector<std::string> lines;
-  lines.push_back(style.painted(kDim, " " + right_of("loss", std::max<size_t>(4, margin))));
+  const std::string head = " " + right_of("loss", std::max<size_t>(4, margin)),
+                    names = names_of(options.phases, canvas, style, columns);
+  lines.push_back(style.painted(kDim, names.empty() ? head : pad_columns(head, margin + 3) + names));
   for (size_t row = 0; row < options.rows; ++row) {
     const char* const border = labels[row].empty() ? (utf8 ? "│" : "|") : (utf8 ? "┤" : "+");
     lines.push_back(" " + style.painted(kDim, right_of(labels[row], margin) + " " + border) +
                     canvas.row(row, lines_are_ascii));
   }
   const std::string indent(margin + 2, ' ');
-  lines.push_back(indent + style.painted(kDim, (utf8 ? "└" : "+") + repeat_text(utf8 ? "─" : "-", columns)));
+  std::string axis = utf8 ? "└" : "+";
+  for (const bool begins_here : begins) axis += begins_here ? (utf8 ? "┴" : "+") : (utf8 ? "─" : "-");
+  lines.push_back(indent + style.painted(kDim, axis));
   lines.push_back(indent + " " + style.painted(kDim, x_axis(*bounds, options.x_name, columns)));
   std::vector<RunMarks> marks;
   for (size_t run = 0; run < runs.size(); ++run)

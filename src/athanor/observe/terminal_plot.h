@@ -3,15 +3,17 @@
 //   for (const std::string& line : terminal_plot(loss_curves(metrics, "", PlotX::step), {.columns = 80, .rows = 10}))
 //     print(line + "\n");
 //
-//   4.82 ┤⢣
-//        │⠈⢆●
-//        │  ⠑⠢⢄⣀       ●
-//   1.97 ┤      ⠉⠉⠒⠒⠤⠤⠤⠤●
-//        └─────────────────
+//   loss  warm-up  long context
+//   4.82 ┤⢣        ┊
+//        │⠈⢆●      ┊
+//        │  ⠑⠢⢄⣀   ┊      ●
+//   1.97 ┤      ⠉⠉⠒⠒⠤⠤⠤⠤⠤⠤⠤●
+//        └─────────┴────────
 //         0      step     400
 //     ⠤ train 1.9821   ● valid 1.9734, best 1.9701 at 380
 //
-// The training loss is a line, each column showing a mean; validation losses are dots. Several runs differ by colour
+// The training loss is a line, each column showing a mean; validation losses are dots; a phase begins at a thin line with
+// its name above. Several runs differ by colour
 // or, without colour, by their characters. Thread rule: pure function.
 #pragma once
 
@@ -19,6 +21,7 @@
 #include <vector>
 
 #include "athanor/observe/loss_curves.h"
+#include "athanor/observe/phase_marks.h"
 #include "athanor/observe/terminal_style.h"
 
 namespace athanor::observe {
@@ -29,6 +32,7 @@ struct TerminalPlotOptions {
   bool log_scale = false;
   std::string x_name = "step";
   TerminalStyle style = {};
+  std::vector<PhaseMark> phases = {};
 };
 
 // Empty if there is nothing to draw: fewer than two finite points.

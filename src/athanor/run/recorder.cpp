@@ -11,6 +11,7 @@
 #include "athanor/observe/loss_curves.h"
 #include "athanor/observe/plot.h"
 #include "athanor/observe/report.h"
+#include "athanor/run/begun_phases.h"
 #include "athanor/run/run_folder.h"
 
 namespace athanor::run {
@@ -210,16 +211,18 @@ void Recorder::finish(const TrainReport& last, Ending ending) {
   if (console_ != nullptr) console_->finish();
   if (rank_ != 0) return;
   std::vector<StepMetrics> all, drawn;
+  std::vector<BegunPhase> phases;
   try {
     all = read_metrics(env_, file("metrics.jsonl"));
     drawn = with_first_evaluation(all, last.valid_loss_first, last.channel_loss_first);
-    env_.write_atomically(file("loss.svg"), loss_svg({{"", drawn}}, last.run_folder));
+    if (!all.empty()) phases = begun_phases(env_, last.run_folder, last, all.front().step);
+    env_.write_atomically(file("loss.svg"), loss_svg({{"", drawn, phases}}, last.run_folder));
     ending.plot = file("loss.svg");
   } catch (const Failure& error) {
     warning(fmt::format("the loss plot cannot be drawn: {}", error.what()));
   }
   if (console_ != nullptr && drawn.size() >= kWorthDrawing)
-    console_->plot(loss_curves(drawn, "", PlotX::step));
+    console_->plot(loss_curves(drawn, "", PlotX::step), phase_marks(phases, drawn, PlotX::step));
   close(std::move(ending), all);
 }
 

@@ -88,6 +88,12 @@ std::vector<LayoutCase> compressed_rounds() {
     const Config config = compressed_blocks(kind), flat = in_axes(config, {.dp = 2, .zero = 2});
     for (const Axes& axes : {Axes{.dp = 2, .zero = 3}, {.dp = 2, .pp = 2, .zero = 3}})
       table.beside(kind, in_axes(config, axes), flat, {.compresses = true}, text_of(axes));
+    // All micro-batches of a stage one after the other: a bucket is complete again while it is summed.
+    Config one_bucket = config;
+    one_bucket.parallel.bucket_bytes = 16 << 20;
+    const Axes breadth_first{.dp = 2, .pp = 2, .zero = 2, .schedule = "bfs"};
+    table.beside(std::string(kind) + " one bucket", in_axes(one_bucket, breadth_first),
+                 in_axes(one_bucket, {.dp = 2, .zero = 2}), {.compresses = true}, text_of(breadth_first));
     near_plain(table, kind, config, {.dp = 2, .tp = 2, .zero = 3, .sp = true}, 0.002);
     near_plain(table, kind, compressed_blocks(kind, "gpt2"), {.dp = 2, .cp = 2, .zero = 3}, 0.002);
     for (const Axes& axes : {Axes{.dp = 2, .ep = 2, .zero = 3}, {.dp = 4, .pp = 2, .ep = 2, .zero = 3}})

@@ -70,8 +70,9 @@ class GroupGradients {
   MicroBatchLog& log_;
   std::unique_ptr<GatheredValues> values_;  // ZeRO 1 to 3
   std::unique_ptr<BucketExchange> exchange_;
-  std::unique_ptr<BucketSum> sum_;  // of gradients_, where these are not sharded
   std::unique_ptr<GradientStore> gradients_;
+  // Of gradients_, where these are not sharded. Goes before them: after a failure it waits for what still sums there.
+  std::unique_ptr<BucketSum> sum_;
   mutable std::unordered_map<const Param*, Tensor> grads_;  // all, or the one that was read from disk last
   std::unordered_set<const Param*> final_;  // written by keep_grad(): all uses are added already
 };

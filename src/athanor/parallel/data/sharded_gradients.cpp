@@ -113,7 +113,10 @@ void ShardedGradients::complete_without_micro_batch(size_t index) {
 
 void ShardedGradients::complete(size_t index) {
   log_.note([this, index] { complete_without_micro_batch(index); });
-  while (in_flight_.size() >= kInFlight) end_oldest();
+  const auto is_exchanged = [&](const Reduction& reduction) {  // one sum of a bucket at a time
+    return reduction.is_coded && reduction.bucket == index;
+  };
+  while (in_flight_.size() >= kInFlight || std::ranges::any_of(in_flight_, is_exchanged)) end_oldest();
   const Bucket& bucket = buckets_.list[index];
   for (Weight* weight : bucket.weights) weight->drop_grad();
   pending_[index] = bucket.weights.size();
