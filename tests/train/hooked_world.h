@@ -17,6 +17,7 @@ class HookedWorld final : public World {
   HookedWorld(World& real, GroupFault fault) : real_(real), all_(real.all(), std::move(fault)) {}
   int rank() const override { return real_.rank(); }
   int size() const override { return real_.size(); }
+  int generation() const override { return real_.generation(); }
   Group& all() override { return all_; }
   std::shared_ptr<std::byte> allocate(size_t size_bytes) override { return real_.allocate(size_bytes); }
   std::unique_ptr<Group> make_group(std::vector<int> members, std::string name) override {
