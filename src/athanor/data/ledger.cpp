@@ -71,9 +71,10 @@ void LedgerCheck::add(int64_t step, int64_t slot, const Sample& sample, Fate fat
     require(sample.epoch == totals.last_epoch + 1, "does not follow the epoch before");
     if (state.whole && state.num_seen < shape.num_sequences) {
       const auto missing = std::find(state.seen.begin(), state.seen.end(), false);
-      require(false, fmt::format("begins before epoch {} was complete: {} sequences are missing, the first is {}",
-                                 totals.last_epoch, shape.num_sequences - state.num_seen,
-                                 missing - state.seen.begin()));
+      require(
+          false,
+          fmt::format("begins before epoch {} was complete: {} sequences are missing, the first is {}",
+                      totals.last_epoch, shape.num_sequences - state.num_seen, missing - state.seen.begin()));
     }
     state.seen.assign(state.seen.size(), false);
     state.skipped.assign(state.skipped.size(), false);
@@ -100,25 +101,25 @@ LedgerReport check_ledger(const Sampler& sampler, int64_t first_step, int64_t la
   LedgerCheck ledger(sampler.channels(), first_step == sampler.first_step());
   LedgerReport report;
   Hash128 hash;
-  each_sample(sampler, first_step, last_step,
-              [&](int64_t step, int64_t slot, const Sample& sample, Fate fate) {
-                ledger.add(step, slot, sample, fate);
-                if (fate == Fate::skipped) {
-                  ++report.skipped;
-                  if (report.skips.empty() || report.skips.back().step != step)
-                    report.skips.push_back({.step = step, .batches = 0});
-                  report.skips.back().batches = slot / sampler.global_batch() + 1;
-                  return;
-                }
-                const std::array<int64_t, 5> row = {step, slot, sample.channel, sample.epoch, sample.sequence};
-                hash.update(row.data(), sizeof row);
-                ++report.samples;
-              });
+  each_sample(
+      sampler, first_step, last_step, [&](int64_t step, int64_t slot, const Sample& sample, Fate fate) {
+        ledger.add(step, slot, sample, fate);
+        if (fate == Fate::skipped) {
+          ++report.skipped;
+          if (report.skips.empty() || report.skips.back().step != step)
+            report.skips.push_back({.step = step, .batches = 0});
+          report.skips.back().batches = slot / sampler.global_batch() + 1;
+          return;
+        }
+        const std::array<int64_t, 5> row = {step, slot, sample.channel, sample.epoch, sample.sequence};
+        hash.update(row.data(), sizeof row);
+        ++report.samples;
+      });
   std::vector<BatchSkip> decided = sampler.skips();
   std::erase_if(decided,
                 [&](const BatchSkip& skip) { return skip.step < first_step || skip.step > last_step; });
-  check(report.skips == decided, "ledger: got skipped batches: {}, expected {} as decided", text_of(report.skips),
-        text_of(decided));
+  check(report.skips == decided, "ledger: got skipped batches: {}, expected {} as decided",
+        text_of(report.skips), text_of(decided));
   report.hash = hash.hex();
   for (size_t c = 0; c < sampler.channels().size(); ++c) report.channels.push_back(ledger.channel(c));
   return report;

@@ -32,9 +32,9 @@ struct LedgerChannel {
 };
 
 struct LedgerReport {
-  int64_t samples = 0;   // trained on
+  int64_t samples = 0;                // trained on
   std::vector<BatchSkip> skips = {};  // found in the range
-  int64_t skipped = 0;   // samples
+  int64_t skipped = 0;                // samples
   // Of all (step, slot, channel, epoch, sequence) trained on: two runs with the same hash saw the same data.
   std::string hash;
   std::vector<LedgerChannel> channels;

@@ -45,8 +45,8 @@ struct BatchSkip {
 };
 
 struct SamplePhase {
-  std::string name = {};   // without a '/', which separates the parts of a key
-  int64_t first_step = 1;  // of the run
+  std::string name = {};              // without a '/', which separates the parts of a key
+  int64_t first_step = 1;             // of the run
   std::vector<BatchSkip> skips = {};  // those of steps before the phase are of no account
 };
 

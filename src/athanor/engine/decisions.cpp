@@ -100,7 +100,8 @@ std::vector<Decision> parse_decisions(std::string_view text, const std::string& 
             added.step);
       last_skip = added.step;
     } catch (const Error& error) {
-      throw ConfigError(error.what(), "a line is {\"step\":5,\"decision\":\"skip_batches\",\"batches\":2,\"why\":\"...\"}");
+      throw ConfigError(error.what(),
+                        "a line is {\"step\":5,\"decision\":\"skip_batches\",\"batches\":2,\"why\":\"...\"}");
     }
   }
   return decisions;

@@ -8,15 +8,15 @@ namespace athanor::engine {
 
 std::string TrainState::to_json() const {
   nlohmann::ordered_json json = {{"step", step},
-                                {"tokens", tokens},
-                                {"updates", updates},
-                                {"seed", seed},
-                                {"loss_scale",
-                                 {{"scale", loss_scale.scale},
-                                  {"good_steps", loss_scale.good_steps},
-                                  {"dynamic", loss_scale.dynamic},
-                                  {"window", loss_scale.window}}},
-                                {"data_identity", data_identity}};
+                                 {"tokens", tokens},
+                                 {"updates", updates},
+                                 {"seed", seed},
+                                 {"loss_scale",
+                                  {{"scale", loss_scale.scale},
+                                   {"good_steps", loss_scale.good_steps},
+                                   {"dynamic", loss_scale.dynamic},
+                                   {"window", loss_scale.window}}},
+                                 {"data_identity", data_identity}};
   for (const Decision& decision : decisions)
     json["decisions"].push_back(nlohmann::ordered_json::parse(decision_line(decision)));
   return json.dump();

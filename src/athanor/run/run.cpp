@@ -199,7 +199,8 @@ void Run::begin(const World& world, const std::string& resolved_config) {
   decision_log_.emplace(io.env, folder, state.decisions);
   if (const int64_t count = decision_log_->num_abandoned(); count > 0)
     recorder->message(fmt::format("{} of steps after {} set aside in decisions.abandoned.jsonl",
-                                  count == 1 ? "a decision" : fmt::format("{} decisions", count), state.step));
+                                  count == 1 ? "a decision" : fmt::format("{} decisions", count),
+                                  state.step));
 }
 
 void Run::take_decisions() {

@@ -78,8 +78,9 @@ struct Run {
   std::optional<Recorder> recorder;
   std::optional<SampleWriter> samples;
   TrainState state;
-  std::vector<Decision> decisions;  // of the past, which are those of the state, and of the future, as far as given
-  int64_t generation = -1;          // of the run, which counts its processes and their worlds; -1: none has begun
+  std::vector<Decision>
+      decisions;            // of the past, which are those of the state, and of the future, as far as given
+  int64_t generation = -1;  // of the run, which counts its processes and their worlds; -1: none has begun
   TrainReport report;
   SaveSchedule saves;
   int64_t saved_step = -1;
@@ -92,8 +93,8 @@ struct Run {
   void keep_one_phase();  // TrainIo::phase, at the step that it begins at
 
   std::shared_ptr<const Tokenizer> tokenizer_;
-  std::string from_;             // the checkpoint of TrainIo::from
-  int64_t first_generation_ = 0;  // of this process, less that of its first world
+  std::string from_;                         // the checkpoint of TrainIo::from
+  int64_t first_generation_ = 0;             // of this process, less that of its first world
   std::optional<DecisionLog> decision_log_;  // of rank 0
   std::unique_ptr<Queue> host_queue_;
   std::unique_ptr<Arena> host_arena_;

@@ -17,8 +17,8 @@ constexpr double kRenewSeconds = 1.0;
 
 // What a writer that died in the middle of replacing one of the run's small files left beside it.
 void remove_leftovers(Env& env, const RunFolder& folder) {
-  for (const char* name : {"committed.json", "config.resolved.toml", "decisions.jsonl", "env.json", "loss.svg", "metrics.jsonl",
-                           "profile.json", "report.json"})
+  for (const char* name : {"committed.json", "config.resolved.toml", "decisions.jsonl", "env.json",
+                           "loss.svg", "metrics.jsonl", "profile.json", "report.json"})
     if (const std::string leftover = folder.file(std::string(name) + ".tmp"); env.exists(leftover))
       env.remove_all(leftover);
 }

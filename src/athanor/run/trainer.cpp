@@ -132,10 +132,9 @@ class Segments {
     } else {
       run_.begin(*world_, print_config(run_.config));
       if (run_.state.step + 1 == phase.first_step)
-        run_.recorder->message(fmt::format("step {}: {} begins, {} tokens a step, layout {}",
-                                           run_.state.step + 1, phase.text(),
-                                           phase.config.train.global_batch_size * phase.config.data.seq_len,
-                                           plan.layout.text()));
+        run_.recorder->message(fmt::format(
+            "step {}: {} begins, {} tokens a step, layout {}", run_.state.step + 1, phase.text(),
+            phase.config.train.global_batch_size * phase.config.data.seq_len, plan.layout.text()));
     }
     snapshot_.reset();
   }
