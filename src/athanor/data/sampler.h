@@ -17,7 +17,7 @@
 // Those left out count in their epochs as if they had been trained on; ledger.h lists them.
 //
 //   const Sampler later({{"en", 1.0, 5000}}, seed, global_batch, {.skips = {{.step = 7, .batches = 2}}});
-//   later.sample(7, 0) == sampler.sample(9, 0);   // and later.batch_of(7) == 8, the batches 6 and 7 being left out
+//   const bool same = later.sample(7, 0) == sampler.sample(9, 0);   // true: the batches 6 and 7 are left out
 //
 // O(channels + skips) time, no memory. Thread rule: const, any thread.
 #pragma once
