@@ -110,7 +110,7 @@ INSTANTIATE_TEST_SUITE_P(
     Losses, Segments,
     testing::Values(
         Case{"in_the_first_step", {{0, "gradients", 1}}, {1, 1, 1, 1}},
-        Case{"in_the_second_step", {{1, "gradients", 6}}, {0, 1, 1, 1}},
+        Case{"in_the_second_step", {{1, "gradients", 12}}, {0, 1, 1, 1}},
         Case{"three_times", {{0, "gradients", 1}, {1, "gradients", 2}, {0, "gradients", 1}}, {3, 3, 3, 3}},
         Case{"zero",
              {{1, "gradients", 3}, {0, "gradients", 2}},
@@ -128,7 +128,7 @@ INSTANTIATE_TEST_SUITE_P(
                                 {.name = "long", .steps = 2, .settings = {{"data.seq_len", int64_t{12}}}}};
              }},
         Case{"around_a_skip",
-             {{1, "gradients", 6}, {0, "validation", 1}},
+             {{1, "gradients", 12}, {0, "validation", 1}},
              {0, 1, 2, 2},
              [](Config& config) { config.train.eval_every = 1; },
              {{2, SkipBatches{1}, "first"}, {4, SkipBatches{30}}}},
