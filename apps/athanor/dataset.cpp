@@ -1,4 +1,4 @@
-// athanor dataset build | inspect | verify | ledger
+// athanor dataset build | inspect | verify; ledger.cpp has dataset ledger
 #include <fmt/core.h>
 #include <fmt/ranges.h>
 
@@ -18,17 +18,10 @@
 #include "athanor/base/cpu.h"
 #include "athanor/base/human.h"
 #include "athanor/base/interrupted.h"
-#include "athanor/config/load.h"
-#include "athanor/config/phases.h"
-#include "athanor/config/validate.h"
-#include "athanor/data/batch.h"
-#include "athanor/data/dataset.h"
-#include "athanor/data/ledger.h"
 #include "athanor/data/tokenize.h"
 #include "athanor/launch/stop_watcher.h"
-#include "athanor/run/init_from.h"
 #include "command.h"
-#include "data_settings.h"
+#include "ledger.h"
 #include "read_remarks.h"
 
 namespace athanor::apps {
@@ -128,11 +121,14 @@ struct DatasetInspectCommand {
 };
 
 struct DatasetVerifyCommand {
-  std::string prefix;
+  std::string prefix, ledger;
   int64_t vocab_size = 0;
   bool json = false;
 
   void run() const {
+    if (prefix.empty() == ledger.empty())
+      throw ConfigError("dataset verify: expected the PREFIX of a token file, or --ledger RUN");
+    if (!ledger.empty()) return verify_ledger(ledger, json);
     if (vocab_size < 0)
       throw ConfigError(fmt::format("--vocab-size: got {}, expected at least 1", vocab_size));
     const IndexedDataset dataset(prefix);
@@ -163,82 +159,6 @@ struct DatasetVerifyCommand {
     print(fmt::format("{}: ok, {} tokens in {} documents{}\n", printable(dataset.prefix()),
                       with_commas(dataset.num_tokens()), with_commas(dataset.num_documents()),
                       info ? "" : " (no .meta.json beside it, so no hash to compare with)"));
-  }
-};
-
-struct LedgerCommand {
-  std::string file, output, phase_name;
-  std::vector<std::string> sets;
-  int64_t first_step = 0, last_step = 0;
-  bool json = false;
-
-  // The whole run is one phase where the config has none.
-  PhaseConfig phase_of(const Config& config) const {
-    std::string names;
-    for (const PhaseConfig& phase : phases_of(config)) {
-      if (phase.name == phase_name) return phase;
-      names += fmt::format("{}'{}'", names.empty() ? "" : ", ", phase.name);
-    }
-    throw ConfigError(
-        config.phases.empty()
-            ? fmt::format("--phase: got '{}', expected none: the config has no [[phase]]", phase_name)
-            : fmt::format("--phase: got '{}', expected one of {}", phase_name, names));
-  }
-
-  void run() {
-    Env& env = system_env();
-    check_overrides(sets,
-                    {"data.", "phase", "train.seed", "train.steps", "train.global_batch_size", "train.runs",
-                     "train.init_from", "model."},
-                    "dataset ledger");
-    const Config whole = load_config(env, file, sets, config_sources(env));
-    validate_data(whole);
-    const PhaseConfig phase = phase_of(whole);
-    const Config& config = phase.config;
-    const int64_t last = last_step > 0 ? last_step : phase.last_step;
-    if (first_step == 0) first_step = phase.first_step;
-    if (first_step < phase.first_step || last < first_step)
-      throw ConfigError(
-          fmt::format("steps {} to {}: expected a range from {} up", first_step, last, phase.first_step));
-    ProgressLine line;
-    const Dataset dataset = open_dataset(config, env,
-                                         {.threads = num_usable_cpus(),
-                                          .vocab_size = 0,
-                                          .tokenizer = nullptr,
-                                          .progress = show_tokenizing(line)});
-    const Sampler sampler = make_sampler(dataset.channels, config.train.seed, config.train.global_batch_size,
-                                         {.name = phase.name, .first_step = phase.first_step});
-    const LedgerReport report = check_ledger(sampler, first_step, last);
-    line.clear();
-    if (!output.empty()) {
-      const auto csv = env.create(output);
-      write_ledger(sampler, first_step, last, [&](std::string_view lines) { csv->append(lines); });
-      csv->close();
-    }
-    show(report, last);
-  }
-
-  void show(const LedgerReport& report, int64_t last) const {
-    if (json) {
-      Json channels = Json::array();
-      for (const LedgerChannel& channel : report.channels)
-        channels.push_back({{"name", channel.name},
-                            {"samples", channel.samples},
-                            {"first_epoch", channel.first_epoch},
-                            {"last_epoch", channel.last_epoch},
-                            {"whole_epochs", channel.whole_epochs}});
-      return print_json(Json{{"first_step", first_step},
-                             {"last_step", last},
-                             {"samples", report.samples},
-                             {"hash", report.hash},
-                             {"ok", true},
-                             {"channels", channels}});
-    }
-    print(fmt::format("{}  steps {} to {}: {} samples, each sequence at most once per epoch of its channel\n",
-                      report.hash, first_step, last, with_commas(report.samples)));
-    for (const LedgerChannel& channel : report.channels)
-      print(fmt::format("  {:<16} {:>12} samples, {} whole epochs\n", printable(channel.name),
-                        with_commas(channel.samples), with_commas(channel.whole_epochs)));
   }
 };
 
@@ -293,30 +213,23 @@ void add_dataset(CLI::App& app) {
   inspect_app->footer("Example:\n  athanor dataset inspect data/en --tokenizer tokenizer.json");
 
   const auto [verify_app, verify] = add_dataset_command<DatasetVerifyCommand>(
-      dataset, "verify", "Check index, ids and hash of a token file");
-  verify_app->add_option("PREFIX", verify->prefix, kPrefixHelp)->required();
+      dataset, "verify", "Check a token file, or what a run has trained on");
+  verify_app->add_option("PREFIX", verify->prefix, std::string(kPrefixHelp) + ": index, ids and hash");
+  verify_app
+      ->add_option(
+          "--ledger", verify->ledger,
+          "prove that this run saw each sequence once per epoch, but for those that its decisions skip")
+      ->type_name("RUN");
   verify_app->add_option("--vocab-size", verify->vocab_size,
                          "ids must be below (default: the vocabulary it was made with)");
   verify_app->footer(
-      "Example:\n"
+      "Examples:\n"
       "  athanor dataset verify data/en\n"
+      "  athanor dataset verify --ledger runs/first\n"
       "\n"
       "Exit code 1 where something is wrong; the error names it.");
 
-  const auto [ledger_app, ledger] = add_dataset_command<LedgerCommand>(
-      dataset, "ledger", "List the samples of a run's steps and prove each comes once per epoch");
-  ledger_app->add_option("FILE.toml", ledger->file, "the run's config")->required();
-  ledger_app->add_option("--set", ledger->sets, "section.key=value, as in train")
-      ->type_name("KEY=VALUE")
-      ->allow_extra_args(false);
-  ledger_app->add_option("--first-step", ledger->first_step,
-                         "first step of the range (default: 1, or the phase's first)");
-  ledger_app->add_option("--last-step", ledger->last_step,
-                         "last step (default: train.steps, or the phase's last)");
-  ledger_app->add_option("--phase", ledger->phase_name, "of a config with [[phase]]: which one");
-  ledger_app->add_option("--output,-o", ledger->output, "a CSV file for the samples themselves")
-      ->type_name("FILE");
-  ledger_app->footer("Example:\n  athanor dataset ledger run.toml --last-step 1000 --output samples.csv");
+  add_ledger(dataset);
 }
 
 }  // namespace athanor::apps

@@ -43,7 +43,7 @@ std::string answer_to(int signal, bool terminal) {
 }
 
 struct TrainCommand {
-  std::string file, from, phase;
+  std::string file, from, phase, decisions;
   std::vector<std::string> overrides;
   bool print_config = false, profile = false, json = false;
 
@@ -126,9 +126,11 @@ void TrainCommand::run() const {
   place(share_of_processors(world->all(), host_identity(), cores));
   io.from = from;
   io.phase = phase;
+  if (!decisions.empty()) io.decisions = parse_decisions(system_env().read_text(decisions), decisions);
   io.command_line = {"train", file};
   if (!from.empty()) io.command_line.insert(io.command_line.end(), {"--from", from});
   if (!phase.empty()) io.command_line.insert(io.command_line.end(), {"--phase", phase});
+  if (!decisions.empty()) io.command_line.insert(io.command_line.end(), {"--decisions", decisions});
   for (const std::string& set : overrides) io.command_line.push_back("--set " + set);
   ProgressLine line;
   io.tokenizing = show_tokenizing(line);
@@ -170,6 +172,9 @@ void add_train(CLI::App& app) {
   sub->add_option("--from", command->from,
                   "With --phase: go on from this checkpoint, or the newest of this run, optimizer included")
       ->needs(phase);
+  sub->add_option("--decisions", command->decisions,
+                  "Follow these decisions, of this run or another: batches to skip (docs/run_folder.md)")
+      ->type_name("FILE.jsonl");
   sub->add_flag("--print-config", command->print_config,
                 "Print all settings with units and origins, and stop");
   sub->add_flag("--profile", command->profile,

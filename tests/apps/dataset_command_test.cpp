@@ -89,6 +89,42 @@ TEST_F(DatasetCommand, TheLedgerCountsEverySampleOnce) {
             ledger["hash"]);
 }
 
+// What a run was told to skip is skipped, in its ledger as well; a rerun with its decisions is the same run.
+TEST_F(DatasetCommand, TheLedgerOfARunShowsWhatItSkipped) {
+  place.write("skip.jsonl", "{\"step\":3,\"decision\":\"skip_batches\",\"batches\":2,\"why\":\"a spike\"}\n");
+  const auto with = [](std::vector<std::string> arguments, const std::string& file) {
+    arguments.insert(arguments.end(), {"--decisions", file});
+    return arguments;
+  };
+  const std::string shown = place.output_of(with(train_arguments("s", {"train.steps=6"}), "skip.jsonl"));
+  EXPECT_THAT(shown, HasSubstr("step 3: skips 2 global batches: a spike"));
+  EXPECT_EQ(report(place, "s")["decisions"][0]["batches"], 2);
+  const Json ledger = json_of({"verify", "--ledger", "runs/s"});
+  EXPECT_EQ(ledger["last_step"], 6);
+  const Json& phase = ledger["phases"][0];
+  EXPECT_EQ(phase["samples"], 60);
+  EXPECT_EQ(phase["skipped"], 20);
+  EXPECT_EQ(phase["skips"], Json::parse(R"([{"step":3,"batches":2}])"));
+  EXPECT_THAT(place.output_of({"dataset", "verify", "--ledger", "runs/s"}),
+              HasSubstr("skipped at step 3: 2 global batches, 20 samples"));
+  EXPECT_EQ(
+      json_of({"ledger", "run.toml", "--last-step", "6", "--decisions", "runs/s/decisions.jsonl"})["hash"],
+      phase["hash"]);
+  EXPECT_NE(json_of({"ledger", "run.toml", "--last-step", "6"})["hash"], phase["hash"]);
+  place.output_of(with(train_arguments("again", {"train.steps=6"}), "runs/s/decisions.jsonl"));
+  EXPECT_EQ(report(place, "again")["digest"], report(place, "s")["digest"]);
+  train(place, "plain", {"train.steps=6"});
+  EXPECT_NE(report(place, "plain")["digest"], report(place, "s")["digest"]);
+  place.write("other.jsonl", "{\"step\":3,\"decision\":\"skip_batches\",\"batches\":1}\n");
+  expect_refused(place.run(with(train_arguments("s", {"train.steps=8"}), "other.jsonl")), 2,
+                 {"--decisions: skip_batches: got 1 batches at step 3, expected 2"});
+  place.write("other.jsonl", "{\"step\":3,\"decision\":\"roll_back\"}\n");
+  expect_refused(place.run(with(train_arguments("s", {"train.steps=8"}), "other.jsonl")), 2,
+                 {"other.jsonl:1: decision: got 'roll_back'"});
+  place.write("runs/s/decisions.jsonl", "");
+  expect_refused(place.run({"dataset", "verify", "--ledger", "runs/s"}), 1, {"not those of the checkpoint"});
+}
+
 TEST_F(DatasetCommand, Refusals) {
   const std::vector<std::string> build = {"dataset", "build", "--tokenizer", "tokenizer.json", "--output"};
   const auto run = [&](const std::string& output, const std::string& text) {
@@ -105,6 +141,7 @@ TEST_F(DatasetCommand, Refusals) {
   EXPECT_FALSE(place.exists("x.bin"));
   EXPECT_FALSE(place.exists("x.idx"));
   expect_refused(place.run({"dataset", "inspect", "nowhere"}), 1, {"nowhere"});
+  expect_refused(place.run({"dataset", "verify"}), 2, {"--ledger RUN"});
   expect_refused(place.run({"dataset", "verify", "tokens/en", "--vocab-size", "5"}), 1,
                  {"tokens/en", "0 to 4"});
 }

@@ -40,7 +40,7 @@ TEST(Train, MetricsHaveEachStepOnceWithAllFields) {
   std::vector<std::string> fields = {"step",       "tokens",       "loss",         "channel_loss",
                                      "grad_norm",  "lr",           "loss_scale",   "tokens_per_second",
                                      "mfu",        "step_seconds", "data_seconds", "comm_seconds",
-                                     "peak_bytes", "world_size"};
+                                     "peak_bytes", "world_size",   "generation"};
   for (int64_t step = 1; step <= kSteps; ++step) {
     const Json& line = lines[static_cast<size_t>(step - 1)];
     auto expected = fields;
@@ -50,6 +50,7 @@ TEST(Train, MetricsHaveEachStepOnceWithAllFields) {
     EXPECT_EQ(line["step"], step);
     EXPECT_EQ(line["tokens"], step * kTokensPerStep);
     EXPECT_EQ(line["world_size"], 1);
+    EXPECT_EQ(line["generation"], 0);
     EXPECT_GT(line["tokens_per_second"], 0.0);
     EXPECT_GT(line["peak_bytes"], 0);
     EXPECT_GT(line["grad_norm"], 0.0);

@@ -211,11 +211,12 @@ TEST(Manifest, RefusesWhatIsNotOne) {
   };
   for (const auto& [from, to] : wrong) EXPECT_THROW(parse_manifest(with(from, to), "m"), Error) << to;
   EXPECT_NO_THROW(parse_manifest(with("\"step\":1,", "\"step\":2,"), "m"));
-  for (const auto& [version, whose] : {std::pair("1", "an earlier"), {"3", "a later"}}) try {
-      parse_manifest(with("\"version\":2", fmt::format("\"version\":{}", version)), "m");
+  EXPECT_NO_THROW(parse_manifest(with("\"version\":3", "\"version\":2"), "m"));  // of before decisions
+  for (const auto& [version, whose] : {std::pair("1", "an earlier"), {"4", "a later"}}) try {
+      parse_manifest(with("\"version\":3", fmt::format("\"version\":{}", version)), "m");
       ADD_FAILURE() << version;
     } catch (const FormatError& error) {
-      EXPECT_EQ(error.what(), fmt::format("'m': format {}, expected 2: {} version wrote it", version, whose));
+      EXPECT_EQ(error.what(), fmt::format("'m': format {}, expected 3: {} version wrote it", version, whose));
       EXPECT_NE(error.hint(), "");
     }
 }
@@ -225,11 +226,11 @@ TEST_F(Damage, ACheckpointOfAnEarlierFormatIsRefusedByName) {
   const std::string manifest = path + "/manifest.json", text = read(manifest);
   write(folder.path(), 50);  // would do, if the newest were passed over
   std::string rest = text.substr(text.find('\n') + 1);
-  rest.replace(rest.find("\"version\":2"), 11, "\"version\":1");
+  rest.replace(rest.find("\"version\":3"), 11, "\"version\":1");
   overwrite(manifest, seal_manifest(rest));
   const std::string of_before = read(manifest);
   EXPECT_EQ(complaint(path),
-            fmt::format("'{}': format 1, expected 2: an earlier version wrote it", manifest));
+            fmt::format("'{}': format 1, expected 3: an earlier version wrote it", manifest));
   std::vector<std::string> skipped;
   EXPECT_THROW(newest_checkpoint(system_env(), folder.path(), &skipped), FormatError);
   EXPECT_TRUE(skipped.empty());

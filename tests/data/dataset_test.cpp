@@ -2,7 +2,6 @@
 
 #include <gmock/gmock.h>
 
-#include "athanor/data/ledger.h"
 #include "data/fakes.h"
 
 namespace athanor::tests::dataset_test {
@@ -129,66 +128,6 @@ TEST_F(DatasetTest, DamagedTokenFilesAreNamed) {
   EXPECT_THAT(failure_of([&] { open(); }), HasSubstr("en.idx"));
   std::filesystem::remove(path("tokens/en.idx"));
   EXPECT_THAT(failure_of([&] { open(); }), HasSubstr("en.idx"));
-}
-
-TEST(LedgerTest, ProvesARun) {
-  const Sampler sampler({{"en", 0.7, 50}, {"code", 0.3, 7}, {"off", 0, 0}}, 3, 12);
-  const LedgerReport report = check_ledger(sampler, 1, 60);
-  EXPECT_EQ(report.samples, 720);
-  ASSERT_EQ(report.channels.size(), 3u);
-  EXPECT_EQ(report.channels[0].samples, 504);
-  EXPECT_EQ(report.channels[0].whole_epochs, 10);
-  EXPECT_EQ(report.channels[1].whole_epochs, 30);
-  EXPECT_EQ(report.channels[1].last_epoch, 30);
-  EXPECT_EQ(report.channels[2].samples, 0);
-  EXPECT_EQ(check_ledger(sampler, 1, 60).hash, report.hash);
-  EXPECT_NE(check_ledger(Sampler(sampler.channels(), 4, 12), 1, 60).hash, report.hash);
-  EXPECT_NO_THROW(check_ledger(sampler, 17, 60));
-  std::string csv;
-  write_ledger(sampler, 1, 60, [&](std::string_view lines) { csv += lines; });
-  EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 721);
-  EXPECT_TRUE(csv.starts_with("step,slot,channel,epoch,sequence\n1,0,0,0,"));
-}
-
-// Of all samples of two runs, from before phases were there: whoever changes these breaks the resume of every run.
-TEST(LedgerTest, TheOrderOfARunWithoutPhasesIsPinned) {
-  EXPECT_EQ(check_ledger(Sampler({{"en", 0.7, 1000}, {"code", 0.3, 77}}, 1, 4), 1, 500).hash,
-            "eca6a0e0c3359e912e050dcfdcc68248");
-  EXPECT_EQ(check_ledger(Sampler({{"en", 0.5, 50}, {"a.b", 0.5, 7}}, 3, 12), 7, 90).hash,
-            "67c89fcf599635869628e62bbe3dbd95");
-}
-
-// A phase is a run of its own to the ledger: its epochs begin with its first step.
-TEST(LedgerTest, ProvesAPhase) {
-  const Sampler sampler({{"en", 0.7, 50}, {"code", 0.3, 7}}, 3, 12, {"long context", 31});
-  const LedgerReport report = check_ledger(sampler, 31, 90);
-  EXPECT_EQ(report.channels[0].whole_epochs, 10);
-  EXPECT_EQ(report.channels[1].whole_epochs, 30);
-  EXPECT_EQ(report.channels[1].first_epoch, 0);
-  EXPECT_NO_THROW(check_ledger(sampler, 47, 90));
-  EXPECT_THAT(failure_of([&] { check_ledger(sampler, 30, 90); }), HasSubstr("from 31 up"));
-}
-
-// The check must see each way in which a sampler could break the law.
-TEST(LedgerTest, SeesEveryViolation) {
-  const auto verdict = [](bool from_start, const std::vector<Sample>& samples) {
-    LedgerCheck ledger({{"en", 1, 3}}, from_start);
-    return failure_of([&] {
-      for (size_t i = 0; i < samples.size(); ++i) ledger.add(1, static_cast<int64_t>(i), samples[i]);
-    });
-  };
-  EXPECT_EQ(verdict(true, {{0, 0, 2}, {0, 0, 0}, {0, 0, 1}, {0, 1, 1}}), "");
-  EXPECT_EQ(verdict(false, {{0, 5, 2}, {0, 6, 2}, {0, 6, 0}, {0, 6, 1}}), "");
-  EXPECT_THAT(verdict(true, {{0, 0, 2}, {0, 0, 2}}), HasSubstr("twice"));
-  EXPECT_THAT(verdict(true, {{0, 0, 2}, {0, 0, 1}, {0, 1, 0}}),
-              HasSubstr("before the last epoch was complete"));
-  EXPECT_THAT(verdict(false, {{0, 5, 2}, {0, 6, 2}, {0, 7, 0}}),
-              HasSubstr("before the last epoch was complete"));
-  EXPECT_THAT(verdict(true, {{0, 0, 2}, {0, 2, 1}}), HasSubstr("does not follow"));
-  EXPECT_THAT(verdict(true, {{0, 0, 2}, {0, 0, 1}, {0, 0, 0}, {0, 0, 1}}), HasSubstr("twice"));
-  EXPECT_THAT(verdict(true, {{0, 1, 0}}), HasSubstr("first epoch"));
-  EXPECT_THAT(verdict(true, {{0, 0, 3}}), HasSubstr("no such sequence"));
-  EXPECT_THAT(verdict(true, {{1, 0, 0}}), HasSubstr("channel 1"));
 }
 
 TEST_F(DatasetTest, AValidPathIsHeldOutAndPartOfTheIdentity) {

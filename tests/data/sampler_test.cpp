@@ -185,6 +185,22 @@ TEST(SamplerTest, NamesOfPhaseAndChannelDoNotRunTogether) {
   EXPECT_EQ(orders.size(), 5u);
 }
 
+// Batches are left out, and what follows them is what would have followed: also past the end of an epoch, and more than
+// once.
+TEST(SamplerTest, ASkipLeavesOutWholeBatchesOfItsPhase) {
+  const std::vector<Sampler::ChannelShape> channels = {{"en", 0.7, 20}, {"code", 0.3, 7}};
+  const Sampler whole(channels, 1, 5, {"a", 11});
+  const Sampler skipping(channels, 1, 5,
+                         {.name = "a", .first_step = 11, .skips = {{3, 100}, {11, 1}, {14, 2}, {20, 40}}});
+  const std::map<int64_t, int64_t> later = {{11, 1}, {12, 1}, {13, 1}, {14, 3}, {19, 3}, {20, 43}, {25, 43}};
+  for (const auto& [step, batches] : later) {
+    EXPECT_EQ(skipping.batch_of(step), step - 11 + batches);
+    for (int64_t slot = 0; slot < 5; ++slot)
+      EXPECT_EQ(skipping.sample(step, slot), whole.sample(step + batches, slot)) << step;
+  }
+  EXPECT_EQ(skipping.skips().size(), 3u);  // that of step 3 is of another phase
+}
+
 // First sequence of the epoch, over many seeds: every one of the eight comes about equally often.
 TEST(SamplerTest, ShufflesAreUniform) {
   std::map<int64_t, int> first;
@@ -204,6 +220,12 @@ TEST(SamplerTest, MisuseIsRefused) {
   EXPECT_THROW(Sampler({{"en", 1, 5}}, 1, 4, {"a", 0}), Error);
   EXPECT_THROW(Sampler({{"en", 1, 5}}, 1, 4, {"a/b", 1}), Error);
   EXPECT_THROW(sampler.sample(std::numeric_limits<int64_t>::max(), 0), Error);
+  EXPECT_THROW(Sampler({{"en", 1, 5}}, 1, 4, {.skips = {{3, 0}}}), Error);
+  const int64_t most = std::numeric_limits<int64_t>::max();
+  const Sampler far({{"en", 1, 5}}, 1, 4, {.skips = {{3, most - 1}, {5, most - 1}}});
+  EXPECT_NO_THROW(far.sample(2, 0));
+  EXPECT_THROW(far.sample(3, 0), Error);
+  EXPECT_THROW(far.sample(5, 0), Error);
 }
 
 }  // namespace

@@ -119,5 +119,31 @@ TEST(MetricsHistory, WhatIsSetAsideComesBehindWhatIsThere) {
   EXPECT_EQ(found.last_abandoned, 4);
 }
 
+TEST(MetricsHistory, GenerationsGoWithTheirLinesAndCountOn) {
+  const TemporaryFolder folder;
+  const std::string path = folder.path("metrics.jsonl"), aside = folder.path("metrics.abandoned.jsonl");
+  const auto of = [](int64_t step, int64_t generation) {
+    return metrics_line({.step = step, .generation = generation}) + "\n";
+  };
+  EXPECT_EQ(last_generation(system_env(), path), -1);
+  std::string old = of(1, 7);  // as an earlier version wrote it
+  old.replace(old.find(",\"generation\":7"), 15, "");
+  EXPECT_EQ(parse_metrics_line(old).generation, 0);
+  system_env().write_atomically(path, old);
+  EXPECT_EQ(last_generation(system_env(), path), 0);
+  system_env().write_atomically(path, old + of(2, 1) + of(3, 1) + of(4, 3) + "{\"step\":5,\"gener");
+  EXPECT_EQ(last_generation(system_env(), path), 3);
+  open_history(system_env(), path, 2);
+  EXPECT_EQ(system_env().read_text(path), old + of(2, 1));
+  EXPECT_EQ(system_env().read_text(aside), of(3, 1) + of(4, 3));
+  EXPECT_EQ(last_generation(system_env(), path), 3);
+  for (const char* damage : {"", "\n", "hello\n", "[1]\n", "{\"step\":9,\"generation\":\"x\"}\n"}) {
+    system_env().write_atomically(path, of(1, 5) + damage);
+    EXPECT_EQ(last_generation(system_env(), path),
+              std::string(damage).find("step") == std::string::npos ? 5 : 3)
+        << damage;
+  }
+}
+
 }  // namespace
 }  // namespace athanor::tests::metrics_history_test

@@ -67,11 +67,12 @@ TEST_F(Metrics, LineIsExactlyThis) {
                          .data_seconds = 0,
                          .comm_seconds = 0.125,
                          .peak_bytes = 1 << 30,
-                         .world_size = 2};
+                         .world_size = 2,
+                         .generation = 5};
   const std::string line =
       R"({"step":3,"tokens":24576,"loss":5.25,"channel_loss":{"zh":6.0,"en":0.1},"grad_norm":1e-07,"lr":3e-04,)"
       R"("loss_scale":65536.0,"tokens_per_second":1234.5,"mfu":0.25,"step_seconds":0.5,"data_seconds":0.0,)"
-      R"("comm_seconds":0.125,"peak_bytes":1073741824,"world_size":2})";
+      R"("comm_seconds":0.125,"peak_bytes":1073741824,"world_size":2,"generation":5})";
   EXPECT_EQ(metrics_line(m), line);
   StepMetrics evaluated = m;
   evaluated.valid_loss = 4.5;

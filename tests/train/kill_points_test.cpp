@@ -21,6 +21,7 @@ struct KillVariant {
   KilledBy killed_by;
   int64_t before;  // steps that are done before the process that is killed
   std::function<void(Config& config)> change;
+  std::vector<Decision> decisions = {};
 };
 void PrintTo(const KillVariant& variant, std::ostream* out) {
   *out << variant.name;
@@ -62,6 +63,22 @@ std::vector<KillVariant> kill_variants() {
                               {.name = "long", .steps = 2, .settings = {{"data.seq_len", int64_t{12}}}}};
              config.checkpoint.keep = 2;
            }},
+          {"batches_skipped_killed",
+           2,
+           KilledBy::signal,
+           1,
+           two_kept,
+           {{2, SkipBatches{2}}, {3, SkipBatches{1}}}},
+          {"batches_skipped_without_power",
+           1,
+           KilledBy::power_cut,
+           1,
+           [](Config& config) {
+             config.train.steps = 4;
+             config.checkpoint.keep = 1;
+             config.checkpoint.every_steps = 2;
+           },
+           {{2, SkipBatches{2}}, {3, SkipBatches{1}}}},
           {"evaluated_killed", 1, KilledBy::signal, 0, [](Config& config) {
              config.train.steps = 2;
              config.train.eval_every = 1;
@@ -71,7 +88,10 @@ std::vector<KillVariant> kill_variants() {
 
 class KillPoints : public ::testing::TestWithParam<KillVariant> {
  protected:
-  KillPoints() : variant(GetParam()), run(variant.ranks) { variant.change(run.config); }
+  KillPoints() : variant(GetParam()), run(variant.ranks) {
+    variant.change(run.config);
+    run.decisions = variant.decisions;
+  }
 
   std::string runs() const { return run.folder.path("runs"); }
   // Nothing happens to it; its files need not wait for a disk.
@@ -87,11 +107,17 @@ class KillPoints : public ::testing::TestWithParam<KillVariant> {
     run.config.train.steps = steps;
   }
   std::vector<std::string> checkpoints() const { return system_env().list(run.file("checkpoints")); }
+  std::vector<Decision> decisions() const {
+    const std::string file = run.file("decisions.jsonl");
+    return system_env().exists(file) ? parse_decisions(system_env().read_text(file), file)
+                                     : std::vector<Decision>{};
+  }
   // Of the run's folder, without what each process that worked on it leaves.
   std::vector<std::string> outputs() const {
     std::vector<std::string> found = system_env().list(run.file(""));
     std::erase_if(found, [](const std::string& name) {
-      return name.starts_with("events.out.tfevents.") || name == "metrics.abandoned.jsonl";
+      return name.starts_with("events.out.tfevents.") || name == "metrics.abandoned.jsonl" ||
+             name == "decisions.abandoned.jsonl";
     });
     return found;
   }
@@ -105,6 +131,8 @@ TEST_P(KillPoints, AllOfThemEndInTheSameBits) {
   PowerEnv calm(run.folder.path("runs/t"));
   run.train(calm);
   const History whole = run.history();
+  const std::vector<Decision> taken = decisions();
+  EXPECT_EQ(taken, variant.decisions);
   const std::vector<std::string> whole_outputs = outputs(), kept = checkpoints();
   ASSERT_EQ(std::ssize(whole.steps), run.config.train.steps);
   for (const FileOperation& operation : calm.operations()) {
@@ -122,6 +150,7 @@ TEST_P(KillPoints, AllOfThemEndInTheSameBits) {
       EXPECT_NO_THROW(Checkpoint::open(system_env(), path).verify()) << path;
     EXPECT_EQ(train().status, "finished");
     EXPECT_EQ(run.history(), whole);
+    EXPECT_EQ(decisions(), taken);
     EXPECT_EQ(checkpoints(), kept);  // as many as are to be kept, and nothing half done
     EXPECT_THAT(outputs(), IsSubsetOf(whole_outputs));
   }

@@ -66,6 +66,40 @@ TEST(Recorder, AFullDiskEndsNothing) {
   EXPECT_THAT(log, HasSubstr("lines before this one could not be written"));
 }
 
+// Within one process: what it had recorded of later steps is set aside, and each step stands once.
+TEST(Recorder, ARunThatGoesBackRecordsEachStepOnce) {
+  const TemporaryFolder folder;
+  Shown shown;
+  Recorder recorder(system_env(), folder.path("run"), 0, &shown.console, {"train"});
+  recorder.open(0, "[model]\n");
+  const auto record = [&](int64_t first, int64_t last, int64_t generation) {
+    for (int64_t step = first; step <= last; ++step) {
+      StepMetrics metrics = at_step(step);
+      metrics.generation = generation;
+      recorder.step(metrics, 9);
+    }
+  };
+  const auto found = [&](const char* name) {
+    std::vector<std::pair<int64_t, int64_t>> lines;
+    for (const StepMetrics& m : read_metrics(system_env(), folder.path(name)))
+      lines.emplace_back(m.step, m.generation);
+    return lines;
+  };
+  using Lines = std::vector<std::pair<int64_t, int64_t>>;
+  record(1, 5, 0);
+  recorder.cut_back(5);
+  EXPECT_FALSE(system_env().exists(folder.path("run/metrics.abandoned.jsonl")));
+  recorder.cut_back(3);
+  record(4, 6, 1);
+  recorder.cut_back(5);
+  record(6, 7, 2);
+  EXPECT_EQ(found("run/metrics.jsonl"), (Lines{{1, 0}, {2, 0}, {3, 0}, {4, 1}, {5, 1}, {6, 2}, {7, 2}}));
+  EXPECT_EQ(found("run/metrics.abandoned.jsonl"), (Lines{{4, 0}, {5, 0}, {6, 1}}));
+  EXPECT_THAT(shown.text,
+              HasSubstr("the run goes on after step 3: the metrics of steps 4 to 5 are set aside"));
+  EXPECT_THAT(shown.text, HasSubstr("the run goes on after step 5: the metrics of step 6 are set aside"));
+}
+
 // The disk is full from the start: files are opened later.
 TEST(Recorder, FilesThatCannotBeOpenedAreOpenedLater) {
   const TemporaryFolder folder;

@@ -12,6 +12,8 @@
 namespace athanor::tests::segments_test {
 namespace {
 
+using ::testing::ElementsAre;
+using ::testing::ElementsAreArray;
 using ::testing::HasSubstr;
 
 // A rank that is lost in the call number `at` of those whose names begin with `call`, in one world.
@@ -42,7 +44,9 @@ TrainReport train_through(const WholeRun& run, const std::vector<Loss>& losses) 
 struct Case {
   const char* name;
   std::vector<Loss> losses;
+  std::vector<int64_t> generations;  // that did the steps
   std::function<void(Config& config)> change = [](Config&) {};
+  std::vector<Decision> decisions = {};
 };
 void PrintTo(const Case& row, std::ostream* out) {
   *out << row.name;
@@ -54,35 +58,54 @@ TEST_P(Segments, GoOnToTheSameBits) {
   WholeRun calm(2), disturbed(2);
   GetParam().change(calm.config);
   GetParam().change(disturbed.config);
+  calm.decisions = disturbed.decisions = GetParam().decisions;
   calm.train(system_env());
   const TrainReport report = train_through(disturbed, GetParam().losses);
   EXPECT_EQ(report.status, "finished");
   EXPECT_EQ(disturbed.history(), calm.history());
+  EXPECT_EQ(report.decisions, GetParam().decisions);
+  // Each step stands once, with the generation that did it.
+  std::vector<int64_t> steps, generations;
+  for (const StepMetrics& m : disturbed.metrics()) {
+    steps.push_back(m.step);
+    generations.push_back(m.generation);
+  }
+  EXPECT_THAT(steps, ElementsAre(1, 2, 3, 4));
+  EXPECT_THAT(generations, ElementsAreArray(GetParam().generations));
+  EXPECT_FALSE(system_env().exists(disturbed.file("metrics.abandoned.jsonl")));
 }
 
 INSTANTIATE_TEST_SUITE_P(
     Losses, Segments,
-    testing::Values(Case{"in_the_first_step", {{0, "gradients", 1}}},
-                    Case{"in_the_second_step", {{1, "gradients", 2}}},
-                    Case{"three_times", {{0, "gradients", 1}, {1, "gradients", 2}, {0, "gradients", 1}}},
-                    Case{"zero",
-                         {{1, "gradients", 3}, {0, "gradients", 2}},
-                         [](Config& config) {
-                           config.parallel.zero_stage = 2;
-                           config.model.dropout = 0.1;
-                         }},
-                    Case{"of_a_later_phase",
-                         {{1, "gradients", 3}, {0, "gradients", 1}},
-                         [](Config& config) {
-                           config.model.max_position_embeddings = 12;
-                           config.phases = {
-                               {.name = "short", .steps = 2},
-                               {.name = "long", .steps = 2, .settings = {{"data.seq_len", int64_t{12}}}}};
-                         }},
-                    Case{"while_it_evaluates_at_the_end", {{1, "validation", 1}}},
-                    Case{"while_it_evaluates",
-                         {{1, "validation", 1}},
-                         [](Config& config) { config.train.eval_every = 1; }}),
+    testing::Values(
+        Case{"in_the_first_step", {{0, "gradients", 1}}, {1, 1, 1, 1}},
+        Case{"in_the_second_step", {{1, "gradients", 12}}, {0, 1, 1, 1}},
+        Case{"three_times", {{0, "gradients", 1}, {1, "gradients", 2}, {0, "gradients", 1}}, {3, 3, 3, 3}},
+        Case{"zero",
+             {{1, "gradients", 3}, {0, "gradients", 2}},
+             {2, 2, 2, 2},
+             [](Config& config) {
+               config.parallel.zero_stage = 2;
+               config.model.dropout = 0.1;
+             }},
+        Case{"of_a_later_phase",
+             {{1, "gradients", 3}, {0, "gradients", 1}},
+             {2, 2, 2, 2},
+             [](Config& config) {
+               config.model.max_position_embeddings = 12;
+               config.phases = {{.name = "short", .steps = 2},
+                                {.name = "long", .steps = 2, .settings = {{"data.seq_len", int64_t{12}}}}};
+             }},
+        Case{"around_a_skip",
+             {{1, "gradients", 12}, {0, "validation", 1}},
+             {0, 1, 2, 2},
+             [](Config& config) { config.train.eval_every = 1; },
+             {{2, SkipBatches{1}, "first"}, {4, SkipBatches{30}}}},
+        Case{"while_it_evaluates_at_the_end", {{1, "validation", 1}}, {0, 0, 0, 0}},
+        Case{"while_it_evaluates",
+             {{1, "validation", 1}},
+             {0, 1, 1, 1},
+             [](Config& config) { config.train.eval_every = 1; }}),
     [](const testing::TestParamInfo<Case>& row) { return row.param.name; });
 
 TEST(Segments, WithoutAnotherWorldTheFailureEndsTheRun) {

@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -86,6 +87,7 @@ struct WholeRun {
     std::vector<TrainReport> reports(static_cast<size_t>(ranks));
     run_ranks(worlds, [&](World& world) {
       TrainIo io{.env = env};
+      io.decisions = decisions;
       io.peak_flops = [](Queue&, Dtype) { return kPeakFlops; };
       reports[static_cast<size_t>(world.rank())] = train_rank(config, world, io);
     });
@@ -111,6 +113,7 @@ struct WholeRun {
   const TemporaryFolder folder;
   const int ranks;
   Config config;
+  std::optional<std::vector<Decision>> decisions = {};  // TrainIo::decisions of each process
 };
 
 }  // namespace athanor::tests

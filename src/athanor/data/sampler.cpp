@@ -30,6 +30,10 @@ Sampler::Sampler(std::vector<ChannelShape> channels, uint64_t seed, int64_t glob
   check(phase_.first_step >= 1, "sampler: got a phase from step {}, expected at least 1", phase_.first_step);
   check(phase_.name.find('/') == std::string::npos,
         "sampler: got the phase '{}', expected a name without '/'", phase_.name);
+  for (const BatchSkip& skip : phase_.skips)
+    check(skip.batches >= 1, "sampler: got a skip of {} batches at step {}, expected at least 1",
+          skip.batches, skip.step);
+  std::erase_if(phase_.skips, [&](const BatchSkip& skip) { return skip.step < phase_.first_step; });
   for (const auto& channel : channels_) {
     check(channel.weight == 0 || channel.num_sequences >= 1,
           "channel '{}': got {} sequences, expected at least 1", channel.name, channel.num_sequences);
@@ -37,12 +41,27 @@ Sampler::Sampler(std::vector<ChannelShape> channels, uint64_t seed, int64_t glob
   }
 }
 
+int64_t Sampler::batch_of(int64_t step) const {
+  check(step >= phase_.first_step, "sampler: got step {}, expected steps from {}", step, phase_.first_step);
+  int64_t batch = step - phase_.first_step;
+  for (const BatchSkip& skip : phase_.skips) {
+    if (skip.step > step) continue;
+    check(skip.batches <= std::numeric_limits<int64_t>::max() - batch,
+          "sampler: step {}: more batches are skipped than 63 bits can count", step);
+    batch += skip.batches;
+  }
+  return batch;
+}
+
 Sample Sampler::sample(int64_t step, int64_t slot) const {
-  check(step >= phase_.first_step && step <= std::numeric_limits<int64_t>::max() / global_batch_,
-        "sampler: got step {}, expected steps from {} whose samples 63 bits can count", step,
-        phase_.first_step);
+  return sample_of_batch(batch_of(step), slot);
+}
+
+Sample Sampler::sample_of_batch(int64_t batch, int64_t slot) const {
+  check(batch >= 0 && batch < std::numeric_limits<int64_t>::max() / global_batch_,
+        "sampler: got batch {}, expected batches from 0 whose samples 63 bits can count", batch);
   check(slot >= 0 && slot < global_batch_, "sampler: got slot {}, expected 0 to {}", slot, global_batch_ - 1);
-  const Draw draw = mixture_.draw((step - phase_.first_step) * global_batch_ + slot);
+  const Draw draw = mixture_.draw(batch * global_batch_ + slot);
   const auto channel = static_cast<size_t>(draw.channel);
   const int64_t size = channels_[channel].num_sequences;
   const int64_t epoch = draw.number / size;

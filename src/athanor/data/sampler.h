@@ -1,5 +1,5 @@
-// The sampler: which sequence is in slot j of the global batch of step s. A pure function of (seed, phase, s, j) (law 3),
-// so the order of the data does not depend on ranks, restarts or batch shapes, and resuming needs no state.
+// The sampler: which sequence is in slot j of the global batch of step s. A pure function of (seed, phase, skips, s, j)
+// (law 3), so the order of the data does not depend on ranks, restarts or batch shapes, and resuming needs no other state.
 //
 //   const Sampler sampler({{"en", 0.7, 90000}, {"code", 0.3, 40000}}, seed, global_batch);
 //   const Sample sample = sampler.sample(step, slot);   // steps count from 1, slots from 0
@@ -13,7 +13,13 @@
 //
 //   const Sampler in_phase({{"books", 1.0, 5000}}, seed, global_batch, {"long context", 101});   // from step 101
 //
-// O(channels) time, no memory. Thread rule: const, any thread.
+// A skip leaves out global batches: from its step on, the steps of the phase have the batches that come `batches` later.
+// Those left out count in their epochs as if they had been trained on; ledger.h lists them.
+//
+//   const Sampler later({{"en", 1.0, 5000}}, seed, global_batch, {.skips = {{.step = 7, .batches = 2}}});
+//   const bool same = later.sample(7, 0) == sampler.sample(9, 0);   // true: the batches 6 and 7 are left out
+//
+// O(channels + skips) time, no memory. Thread rule: const, any thread.
 #pragma once
 
 #include <cstdint>
@@ -32,9 +38,16 @@ struct Sample {
   bool operator==(const Sample&) const = default;
 };
 
+struct BatchSkip {
+  int64_t step = 1;     // of the run: the first step that it holds for
+  int64_t batches = 1;  // of the phase that the step is in
+  bool operator==(const BatchSkip&) const = default;
+};
+
 struct SamplePhase {
-  std::string name = {};   // without a '/', which separates the parts of a key
-  int64_t first_step = 1;  // of the run
+  std::string name = {};              // without a '/', which separates the parts of a key
+  int64_t first_step = 1;             // of the run
+  std::vector<BatchSkip> skips = {};  // those of steps before the phase are of no account
 };
 
 class Sampler {
@@ -48,8 +61,13 @@ class Sampler {
 
   Sample sample(int64_t step, int64_t slot) const;  // a step of the run, from the first of the phase
 
+  // The number of a step's batch in the order of the phase, from 0; equal to the steps before it where none was skipped.
+  int64_t batch_of(int64_t step) const;
+  Sample sample_of_batch(int64_t batch, int64_t slot) const;
+
   int64_t global_batch() const { return global_batch_; }
   int64_t first_step() const { return phase_.first_step; }
+  const std::vector<BatchSkip>& skips() const { return phase_.skips; }  // of the phase
   const std::vector<ChannelShape>& channels() const { return channels_; }
 
  private:

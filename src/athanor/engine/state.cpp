@@ -7,17 +7,19 @@
 namespace athanor::engine {
 
 std::string TrainState::to_json() const {
-  return nlohmann::ordered_json{{"step", step},
-                                {"tokens", tokens},
-                                {"updates", updates},
-                                {"seed", seed},
-                                {"loss_scale",
-                                 {{"scale", loss_scale.scale},
-                                  {"good_steps", loss_scale.good_steps},
-                                  {"dynamic", loss_scale.dynamic},
-                                  {"window", loss_scale.window}}},
-                                {"data_identity", data_identity}}
-      .dump();
+  nlohmann::ordered_json json = {{"step", step},
+                                 {"tokens", tokens},
+                                 {"updates", updates},
+                                 {"seed", seed},
+                                 {"loss_scale",
+                                  {{"scale", loss_scale.scale},
+                                   {"good_steps", loss_scale.good_steps},
+                                   {"dynamic", loss_scale.dynamic},
+                                   {"window", loss_scale.window}}},
+                                 {"data_identity", data_identity}};
+  for (const Decision& decision : decisions)
+    json["decisions"].push_back(nlohmann::ordered_json::parse(decision_line(decision)));
+  return json.dump();
 }
 
 TrainState TrainState::from_json(const std::string& text) {
@@ -34,6 +36,9 @@ TrainState TrainState::from_json(const std::string& text) {
     scale.at("dynamic").get_to(state.loss_scale.dynamic);
     scale.at("window").get_to(state.loss_scale.window);
     json.at("data_identity").get_to(state.data_identity);
+    if (json.contains("decisions"))
+      for (const auto& decision : json["decisions"])
+        state.decisions.push_back(parse_decision(decision.dump(), "train state: decisions"));
     return state;
   } catch (const nlohmann::json::exception& error) {
     fail("train state: {}", error.what());

@@ -1,6 +1,6 @@
 // TrainState: everything beside the tensors that a bitwise resume needs (law 5). Weights and optimizer state are
 // tensors of the checkpoint; TrainState is its `state`. The data cursor and the position of every random stream are
-// functions of the step (laws 3 and 2).
+// functions of the step and the decisions (laws 3 and 2).
 //
 //   checkpoint_content.state = state.to_json();
 //   TrainState again = TrainState::from_json(checkpoint.state());
@@ -10,7 +10,9 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
+#include "athanor/engine/decisions.h"
 #include "athanor/optim/loss_scale.h"
 
 namespace athanor::engine {
@@ -21,7 +23,8 @@ struct TrainState {
   int64_t updates = 0;  // optimizer updates: steps that were not skipped
   uint64_t seed = 1;
   LossScale loss_scale;
-  std::string data_identity;  // what the data was (data/dataset.h)
+  std::string data_identity;        // what the data was (data/dataset.h)
+  std::vector<Decision> decisions;  // up to `step`; a state without the field has none
 
   std::string to_json() const;
   static TrainState from_json(const std::string& text);  // Error naming what is missing

@@ -19,6 +19,10 @@ MetricSlot of_validation(StepMetrics& m) {
   return &*m.valid_loss;
 }
 
+// In every line that is written; lines of earlier versions have none.
+bool has_generation(const StepMetrics&) {
+  return true;
+}
 bool has_validation(const StepMetrics& m) {
   return m.valid_loss.has_value();
 }
@@ -49,6 +53,7 @@ const std::vector<MetricField>& metric_fields() {
       {"comm_seconds", "s", gauge, of<&M::comm_seconds>},
       {"peak_bytes", "bytes", gauge, of<&M::peak_bytes>, nullptr, "memory/peak_GiB", 1.0 / (1 << 30)},
       {"world_size", "ranks", gauge, of<&M::world_size>},
+      {"generation", "", counter, of<&M::generation>, has_generation},
       {"valid_loss", loss, gauge, of_validation, has_validation, "loss/valid"},
       {"valid_channel_loss", loss, gauge, of<&M::valid_channel_loss>, has_validation,
        "loss_by_channel_valid"},

@@ -47,6 +47,7 @@ struct StepMetrics {
   double comm_seconds = 0;
   int64_t peak_bytes = 0;
   int64_t world_size = 1;
+  int64_t generation = 0;  // of the run: counts its processes and, in each, its worlds (docs/run_folder.md)
   std::optional<double> valid_loss = std::nullopt;  // in steps that evaluate
   ChannelValues valid_channel_loss = {};
   std::optional<ExpertMetrics> experts = std::nullopt;

@@ -8,10 +8,12 @@
 
 #include "athanor/base/error.h"
 #include "athanor/observe/metric_fields.h"
+#include "athanor/observe/set_aside.h"
 
 namespace athanor::observe {
 namespace {
 
+constexpr const char* kAbandoned = "metrics.abandoned.jsonl";
 constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 
 // The step of a line as this program writes it; 0 for anything else. Cheap, since a long run has millions of them.
@@ -41,29 +43,6 @@ int64_t step_of_line(std::string_view line) {
 void add_line(std::string& lines, std::string_view line) {
   lines += line;
   lines += '\n';
-}
-
-// How much of `lines`, in complete lines from its beginning, is already at the end of `there`, written by an earlier
-// start that died afterwards.
-size_t already_there(std::string_view there, std::string_view lines) {
-  for (size_t size = lines.size(); size > 0; size = size == 1 ? 0 : lines.rfind('\n', size - 2) + 1)
-    if (there.ends_with(lines.substr(0, size))) return size;
-  return 0;
-}
-
-void set_aside(Env& env, const std::string& path, std::string_view lines) {
-  if (lines.empty()) return;
-  if (env.exists(path)) {
-    const std::string text = env.read_text(path);
-    const size_t whole = text.rfind('\n') + 1;  // 0 where there is none
-    if (whole < text.size()) env.truncate(path, whole);
-    lines.remove_prefix(already_there(std::string_view(text).substr(0, whole), lines));
-    if (lines.empty()) return;
-  }
-  const auto file = env.append_to(path);
-  file->append(lines);
-  file->sync();
-  file->close();
 }
 
 std::string beside(const std::string& path, const char* name) {
@@ -103,10 +82,34 @@ MetricsHistory open_history(Env& env, const std::string& path, int64_t resumed_s
   if (!env.exists(path)) return {};
   const std::string text = env.read_text(path);
   MetricsHistory found = sort_history(text, resumed_step);
-  set_aside(env, beside(path, "metrics.abandoned.jsonl"), found.abandoned);
+  set_aside(env, beside(path, kAbandoned), found.abandoned);
   set_aside(env, beside(path, "metrics.damaged.jsonl"), found.damaged);
   if (found.kept != text) env.write_atomically(path, found.kept);
   return found;
+}
+
+int64_t last_generation(Env& env, const std::string& path) {
+  int64_t last = -1;
+  for (const std::string& file : {path, beside(path, kAbandoned)}) {
+    if (!env.exists(file)) continue;
+    const std::string text = env.read_text(file);
+    size_t end = text.rfind('\n');  // what follows it is incomplete
+    while (end != std::string::npos && end > 0) {
+      const size_t before = text.rfind('\n', end - 1);
+      const size_t start = before == std::string::npos ? 0 : before + 1;
+      const auto json = nlohmann::json::parse(text.begin() + static_cast<std::ptrdiff_t>(start),
+                                              text.begin() + static_cast<std::ptrdiff_t>(end), nullptr,
+                                              /*allow_exceptions=*/false);
+      if (json.is_object() && json.contains("step")) {
+        const auto found = json.find("generation");
+        const bool is_number = found != json.end() && found->is_number_integer();
+        last = std::max(last, is_number ? found->get<int64_t>() : int64_t{0});
+        break;
+      }
+      end = before;
+    }
+  }
+  return last;
 }
 
 }  // namespace athanor::observe

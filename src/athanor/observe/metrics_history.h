@@ -1,6 +1,6 @@
 // Opens the metrics.jsonl of an earlier start without losing anything. Lines up to the checkpoint stay, lines of later
 // steps move to metrics.abandoned.jsonl, and lines that are no metrics move to metrics.damaged.jsonl, both in the same
-// folder.
+// folder. Each line has the generation that wrote it (docs/run_folder.md), wherever it lies.
 //
 //   const MetricsHistory found = open_history(env, "runs/first/metrics.jsonl", resumed_step);
 //
@@ -27,5 +27,9 @@ struct MetricsHistory {
 MetricsHistory sort_history(std::string_view text, int64_t resumed_step);
 // The same for a file. When it returns, the file has only the kept lines.
 MetricsHistory open_history(Env& env, const std::string& path, int64_t resumed_step);
+
+// The newest generation that has written into this file or the abandoned lines beside it; -1 where none has. Lines without
+// a generation are of 0.
+int64_t last_generation(Env& env, const std::string& path);
 
 }  // namespace athanor::observe

@@ -61,21 +61,22 @@ std::string Recorder::file(const std::string& name) const {
 
 void Recorder::open(int64_t resumed_step, const std::string& resolved_config) {
   if (rank_ != 0) return;
+  resumed_step_ = last_step_ = resumed_step;
   const auto add = [&](const char* name, const char* lost, Takes takes, Output::Open open) {
     outputs_.push_back({SideOutput(name, [this](const std::string& text) { warning(text); }), lost, takes,
                         std::move(open), nullptr});
     Output& output = outputs_.back();
     output.failures.attempt([&] { output.sink = output.open(); }, /*lost=*/0);
   };
-  add("metrics.jsonl", "lines of metrics.jsonl", Takes::steps, [this, resumed_step] {
-    return metrics_file_sink(records_, file("metrics.jsonl"), resumed_step,
-                             [&](const MetricsHistory& found) { tell_history(found, resumed_step); });
+  add("metrics.jsonl", "lines of metrics.jsonl", Takes::steps, [this] {
+    return metrics_file_sink(records_, file("metrics.jsonl"), resumed_step_,
+                             [&](const MetricsHistory& found) { tell_history(found); });
   });
-  add("TensorBoard events", "steps of TensorBoard events", Takes::steps, [this, resumed_step] {
-    return tensorboard_sink(records_, folder_, {wall_seconds(), host_name(), ::getpid()}, resumed_step);
+  add("TensorBoard events", "steps of TensorBoard events", Takes::steps, [this] {
+    return tensorboard_sink(records_, folder_, {wall_seconds(), host_name(), ::getpid()}, resumed_step_);
   });
   add("samples.jsonl", "samples of text", Takes::samples,
-      [this, resumed_step] { return sample_file_sink(records_, file("samples.jsonl"), resumed_step); });
+      [this] { return sample_file_sink(records_, file("samples.jsonl"), resumed_step_); });
   add("log", "steps of the log", Takes::steps, [this] { return log_sink(log_); });
   if (console_ != nullptr)
     add("console", "steps of the console", Takes::steps, [this] { return console_sink(*console_); });
@@ -85,7 +86,20 @@ void Recorder::open(int64_t resumed_step, const std::string& resolved_config) {
   write("env.json", environment.to_json());
 }
 
-void Recorder::tell_history(const MetricsHistory& found, int64_t resumed_step) {
+void Recorder::cut_back(int64_t step) {
+  if (last_step_ <= step) return;
+  sync();
+  resumed_step_ = last_step_ = step;
+  for (Output& output : outputs_)
+    output.failures.attempt(
+        [&] {
+          output.sink.reset();
+          output.sink = output.open();
+        },
+        /*lost=*/0);
+}
+
+void Recorder::tell_history(const MetricsHistory& found) {
   if (found.num_damaged > 0)
     warning(fmt::format(
         "metrics.jsonl: {} damaged line{} set aside in metrics.damaged.jsonl, the first was line {}",
@@ -93,10 +107,10 @@ void Recorder::tell_history(const MetricsHistory& found, int64_t resumed_step) {
   if (found.last_abandoned == 0) return;
   const std::string aside = fmt::format("the metrics of {} are set aside in metrics.abandoned.jsonl",
                                         steps_text(found.first_abandoned, found.last_abandoned));
-  if (resumed_step == 0)
+  if (resumed_step_ == 0)
     warning("no checkpoint had been saved, so the run begins at step 1: " + aside);
   else
-    message(fmt::format("the checkpoint is of step {}: {}", resumed_step, aside));
+    message(fmt::format("the run goes on after step {}: {}", resumed_step_, aside));
 }
 
 void Recorder::tell(Takes what, int64_t step, const std::function<void(RunSink&)>& call) {
@@ -154,6 +168,7 @@ void Recorder::step(const StepMetrics& metrics, int64_t total_steps) {
   if (written_.valid() && written_.wait_for(std::chrono::seconds(0)) == std::future_status::ready)
     finish_writing();
   training_.add(metrics.step, metrics.loss);
+  last_step_ = metrics.step;
   tell(Takes::steps, metrics.step, [&](RunSink& sink) { sink.step(metrics, total_steps); });
 }
 

@@ -38,6 +38,9 @@ class Recorder {
 
   // Opens the files of a run that goes on after `resumed_step` (0: a new one).
   void open(int64_t resumed_step, const std::string& resolved_config);
+  // The run goes on after an earlier step: what was recorded of later ones is set aside, as at a start. Does nothing where
+  // there is none.
+  void cut_back(int64_t step);
   void header(const std::string& title, const Rows& rows);
   void step(const StepMetrics& metrics, int64_t total_steps);
   // The evaluation before training: valid_loss and valid_channel_loss of step 0.
@@ -72,7 +75,7 @@ class Recorder {
   };
 
   void tell(Takes what, int64_t step, const std::function<void(RunSink&)>& call);
-  void tell_history(const MetricsHistory& found, int64_t resumed_step);
+  void tell_history(const MetricsHistory& found);
   void finish_writing();  // waits for the background writes, then tries failed ones again
   void close(Ending ending, const std::vector<StepMetrics>& metrics);
 
@@ -80,6 +83,7 @@ class Recorder {
   WholeRecords records_;
   std::string folder_;
   int rank_;
+  int64_t resumed_step_ = 0, last_step_ = 0;  // which the files go on after; the newest recorded
   Console* console_;
   std::vector<std::string> command_line_;
   LogFile log_;

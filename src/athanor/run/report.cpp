@@ -17,6 +17,22 @@ void put(Report& report, const char* key, const ChannelValues& values) {
   for (const auto& [name, value] : values) report[key][name] = value;
 }
 
+Report entry_of(const Decision& decision) {
+  Report entry;
+  entry["step"] = decision.step;
+  if (const auto* skip = std::get_if<SkipBatches>(&decision.what)) {
+    entry["decision"] = "skip_batches";
+    entry["batches"] = skip->batches;
+  } else {
+    const auto& change = std::get<LayoutChange>(decision.what);
+    entry["decision"] = "layout";
+    entry["from"] = change.from;
+    entry["to"] = change.to;
+  }
+  entry["why"] = decision.why;
+  return entry;
+}
+
 }  // namespace
 
 void TrainReport::set_rates(std::vector<double> rates, double flops_per_token, double peak_flops) {
@@ -77,6 +93,7 @@ std::string TrainReport::to_json() const {
     put(entry, "channel_loss", phase.channel_loss);
     report["phases"].push_back(std::move(entry));
   }
+  for (const Decision& decision : decisions) report["decisions"].push_back(entry_of(decision));
   report["tokens_per_second"] = tokens_per_second;
   report["mfu"] = mfu;
   report["seconds"] = seconds;
@@ -123,6 +140,17 @@ void number_of(const nlohmann::ordered_json& object, const char* key, auto& valu
   if (found != object.end() && found->is_number()) found->get_to(value);
 }
 
+std::vector<Decision> decisions_of(const nlohmann::ordered_json& report) {
+  std::vector<Decision> decisions;
+  try {
+    if (report.contains("decisions"))
+      for (const auto& entry : report["decisions"])
+        decisions.push_back(parse_decision(entry.dump(), "report"));
+  } catch (const Error&) {  // of a later version
+  }
+  return decisions;
+}
+
 void losses_of(const nlohmann::ordered_json& object, const char* key, ChannelValues& values) {
   const auto found = object.find(key);
   if (found == object.end() || !found->is_object()) return;
@@ -165,6 +193,7 @@ std::optional<TrainReport> TrainReport::parse(const std::string& json) {
       number_of(entry, "valid_loss", phase.valid_loss);
       losses_of(entry, "channel_loss", phase.channel_loss);
     }
+  report.decisions = decisions_of(old);
   number("tokens_per_second", report.tokens_per_second);
   number("mfu", report.mfu);
   number("seconds", report.seconds);

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "athanor/data/dataset.h"
+#include "athanor/engine/decisions.h"
 #include "athanor/evaluate/perplexity.h"
 #include "athanor/observe/metrics.h"
 
@@ -46,6 +47,7 @@ struct TrainReport {
   double valid_loss_last = std::numeric_limits<double>::quiet_NaN();
   ChannelValues channel_loss_first = {}, channel_loss_last = {};  // held out
   std::vector<PhaseLosses> phases = {};                           // those that are done
+  std::vector<Decision> decisions = {};                           // that have shaped the run so far
   double tokens_per_second = 0.0, mfu = 0.0;                      // medians over the steps of this process
   double seconds = 0.0;                                           // since the start of this process
   double first_step_seconds = 0.0;  // from the start of the process to the end of its first step

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "athanor/base/human.h"
+#include "athanor/config/phases.h"
 #include "athanor/config/print.h"
 #include "athanor/engine/setup.h"
 
@@ -59,7 +60,26 @@ std::string line_change(const std::string& then, const std::string& now) {
   return fmt::format("data: changed from '{}' to '{}'", then, now);
 }
 
+std::optional<PhaseConfig> phase_at(const Config& config, int64_t step) {
+  for (const PhaseConfig& phase : phases_of(config))
+    if (phase.first_step <= step && step <= phase.last_step) return phase;
+  return std::nullopt;
+}
+
+// What the order of sums depends on beside the settings that a run is bound to.
+std::string layout_text(const Config& config) {
+  return fmt::format("tp {}, cp {}, ep {}, micro_batch_size {}", config.parallel.tp, config.parallel.cp,
+                     config.parallel.ep, config.train.micro_batch_size);
+}
+
 }  // namespace
+
+std::optional<LayoutChange> layout_change(const Config& then, const Config& now, int64_t step) {
+  const auto before = phase_at(then, step), after = phase_at(now, step);
+  if (!before || !after || after->last_step == step) return std::nullopt;
+  LayoutChange change{layout_text(before->config), layout_text(after->config)};
+  return change.from == change.to ? std::nullopt : std::optional(std::move(change));
+}
 
 std::string data_change(const std::string& then, const std::string& now) {
   const auto before = split(then, '\n'), after = split(now, '\n');

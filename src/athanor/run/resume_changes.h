@@ -8,15 +8,21 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "athanor/config/config.h"
+#include "athanor/engine/decisions.h"
 
 namespace athanor::run {
 
 // A line for each changed setting, and one where the learning rate jumps. `then`: the settings in the checkpoint.
 std::vector<std::string> resume_changes(const Config& then, const Config& now, int64_t step);
+
+// The change of tp, cp, ep or micro-batch size within the phase that goes on after `step`: it keeps the tolerance of law 1,
+// not the bits.
+std::optional<LayoutChange> layout_change(const Config& then, const Config& now, int64_t step);
 
 // The first difference between two data identities (Dataset::identity): "channel 'en': the tokens changed from 10 to
 // 12".

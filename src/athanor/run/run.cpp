@@ -14,6 +14,7 @@
 #include "athanor/engine/device.h"
 #include "athanor/engine/setup.h"
 #include "athanor/kernels/table.h"
+#include "athanor/observe/metrics_history.h"
 #include "athanor/run/agreement.h"
 #include "athanor/run/doubtful_data.h"
 
@@ -131,7 +132,8 @@ void Run::bind_thread() {
   io.placement = {.processors = {}, .of_thread = {}, .reason = "not bound: the system refuses"};
 }
 
-void Run::open(Group& group) {
+void Run::open(World& world) {
+  Group& group = world.all();
   state = first_state(config);
   keeper.take();
   group.barrier("run folder");
@@ -153,17 +155,70 @@ void Run::open(Group& group) {
     agree_on_weights(io.env, group, from_);
     state = TrainState::from_json(Checkpoint::open(io.env, from_).state());
     recorder->message(fmt::format("{} goes on from {}", phase().text(), from_));
-  } else {
-    return;
   }
-  state.loss_scale.window = config.precision.loss_scale_window;
-  report.resumed_step = state.step;
+  if (resumed || !from_.empty()) {
+    state.loss_scale.window = config.precision.loss_scale_window;
+    report.resumed_step = state.step;
+  }
+  plan_decisions(group);
+  count_generations(world);
+}
+
+void Run::plan_decisions(Group& group) {
+  std::string given;
+  if (io.decisions)
+    for (const Decision& decision : *io.decisions) given += decision_line(decision) + ' ';
+  agree(group, {{"--decisions", io.decisions ? given : "none"}}, "all ranks follow the same decisions");
+  decisions = continue_decisions(state.decisions, io.decisions, state.step);
+  if (keeper.layout_change()) {
+    const auto next = std::find_if(decisions.begin(), decisions.end(),
+                                   [this](const Decision& decision) { return decision.step > state.step; });
+    decisions.insert(next, {.step = state.step + 1,
+                            .what = *keeper.layout_change(),
+                            .why = "the run was resumed with another layout"});
+  }
+}
+
+// Rank 0 has written the lines that are there.
+void Run::count_generations(World& world) {
+  int64_t last = world.rank() == 0 ? last_generation(io.env, folder.file("metrics.jsonl")) : 0;
+  world.all().broadcast(&last, 1, Dtype::i64, 0, "generation").wait();
+  first_generation_ = std::max<int64_t>(0, last + 1 - world.generation());
+}
+
+void Run::begin(const World& world, const std::string& resolved_config) {
+  const bool is_first = generation < 0;
+  if (generation == generation_of(world)) return;
+  generation = generation_of(world);
+  if (is_first)
+    recorder->open(state.step, resolved_config);
+  else
+    recorder->cut_back(state.step);
+  if (world.rank() != 0) return;
+  recorder->sync();  // what is written in the background
+  decision_log_.emplace(io.env, folder, state.decisions);
+  if (const int64_t count = decision_log_->num_abandoned(); count > 0)
+    recorder->message(fmt::format("{} of steps after {} set aside in decisions.abandoned.jsonl",
+                                  count == 1 ? "a decision" : fmt::format("{} decisions", count),
+                                  state.step));
+}
+
+void Run::take_decisions() {
+  bool is_new = false;
+  for (size_t i = state.decisions.size(); i < decisions.size() && decisions[i].step <= state.step; ++i) {
+    const Decision& decision = state.decisions.emplace_back(decisions[i]);
+    recorder->message(fmt::format("step {}: {}", decision.step, text_of(decision)));
+    if (decision_log_) decision_log_->add(decision, generation);
+    is_new = true;
+  }
+  if (is_new && decision_log_) recorder->write(kDecisionsName, decision_log_->text());
 }
 
 void Run::write_report(const char* status) {
   report.status = status;
   report.steps = state.step;
   report.tokens = state.tokens;
+  report.decisions = state.decisions;
   if (flops_per_token > 0.0) report.set_rates(rates, flops_per_token, peak_flops);
   report.seconds = process_age_seconds();
   report.peak_bytes = static_cast<int64_t>(arena.usage().peak_total);
@@ -176,6 +231,7 @@ void Run::write_report(const char* status) {
 void Run::renew_report(double tokens_per_second) {
   report.steps = state.step;
   report.tokens = state.tokens;
+  report.decisions = state.decisions;
   report.tokens_per_second = tokens_per_second;
   keeper.renew(report, *recorder);
 }

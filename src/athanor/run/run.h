@@ -4,7 +4,7 @@
 //   Run run(config, world, io);
 //   run.resolve();                        // the config by the tokenizer, and its phases
 //   run.open_data();
-//   run.open(world.all());                // the folder, its lock, the state to go on from
+//   run.open(world);                      // the folder, its lock, the state to go on from
 //   while (run.state.step < run.last_step()) train_in(run.phase());
 //
 // Errors: ConfigError for settings, Error for data and files, Recoverable from the group. Thread rule: one thread per
@@ -19,6 +19,7 @@
 #include "athanor/config/phases.h"
 #include "athanor/data/dataset.h"
 #include "athanor/engine/state.h"
+#include "athanor/run/decision_log.h"
 #include "athanor/run/recorder.h"
 #include "athanor/run/run_folder.h"
 #include "athanor/run/run_keeper.h"
@@ -42,8 +43,12 @@ struct Run {
 
   void resolve();           // opens the tokenizer; config and phases are not changed after it
   void open_data();         // tokenizes text that is new
-  void open(Group& group);  // takes the folder; the state is a checkpoint's, or a fresh one. Collective
+  void open(World& world);  // takes the folder; the state is a checkpoint's, or a fresh one. Collective
   void bind_thread();       // after open_data(): threads that prepare data would inherit the binding
+  // A segment begins on `world`, after the step that the state has: its generation, and the files that record it.
+  void begin(const World& world, const std::string& resolved_config);
+  int64_t generation_of(const World& world) const { return first_generation_ + world.generation(); }
+  void take_decisions();  // after a step: those that it was the first to follow
   void say_doubts();
   void renew_report(double tokens_per_second);
   void write_report(const char* status);
@@ -73,6 +78,9 @@ struct Run {
   std::optional<Recorder> recorder;
   std::optional<SampleWriter> samples;
   TrainState state;
+  std::vector<Decision>
+      decisions;            // of the past, which are those of the state, and of the future, as far as given
+  int64_t generation = -1;  // of the run, which counts its processes and their worlds; -1: none has begun
   TrainReport report;
   SaveSchedule saves;
   int64_t saved_step = -1;
@@ -80,10 +88,14 @@ struct Run {
   double flops_per_token = 0.0, peak_flops = 0.0;  // the peak: of all ranks together
 
  private:
+  void plan_decisions(Group& group);
+  void count_generations(World& world);
   void keep_one_phase();  // TrainIo::phase, at the step that it begins at
 
   std::shared_ptr<const Tokenizer> tokenizer_;
-  std::string from_;  // the checkpoint of TrainIo::from
+  std::string from_;                         // the checkpoint of TrainIo::from
+  int64_t first_generation_ = 0;             // of this process, less that of its first world
+  std::optional<DecisionLog> decision_log_;  // of rank 0
   std::unique_ptr<Queue> host_queue_;
   std::unique_ptr<Arena> host_arena_;
 };

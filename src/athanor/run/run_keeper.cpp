@@ -17,8 +17,8 @@ constexpr double kRenewSeconds = 1.0;
 
 // What a writer that died in the middle of replacing one of the run's small files left beside it.
 void remove_leftovers(Env& env, const RunFolder& folder) {
-  for (const char* name : {"committed.json", "config.resolved.toml", "env.json", "loss.svg", "metrics.jsonl",
-                           "profile.json", "report.json"})
+  for (const char* name : {"committed.json", "config.resolved.toml", "decisions.jsonl", "env.json",
+                           "loss.svg", "metrics.jsonl", "profile.json", "report.json"})
     if (const std::string leftover = folder.file(std::string(name) + ".tmp"); env.exists(leftover))
       env.remove_all(leftover);
 }
@@ -60,6 +60,7 @@ std::optional<TrainState> RunKeeper::find_state(const Config& config,
     found = TrainState::from_json(checkpoint.state());
     check_resumable(then, config, found->step, found->data_identity, data_identity(found->step));
     for (const std::string& line : resume_changes(then, config, found->step)) recorder.message(line);
+    layout_change_ = athanor::run::layout_change(then, config, found->step);
     checkpoint_ = *newest;
     record(found->step);
   }

@@ -36,6 +36,8 @@ class RunKeeper {
   std::optional<TrainState> find_state(const Config& config,
                                        const std::function<std::string(int64_t step)>& data_identity,
                                        Recorder& recorder);
+  // How the layout differs from the one that the checkpoint was trained in, where that keeps only the tolerance.
+  const std::optional<LayoutChange>& layout_change() const { return layout_change_; }
   // The newest complete and finite checkpoint; "": there is none.
   const std::string& checkpoint() const { return checkpoint_; }
   // Marks the checkpoint of `step` as not yet known to be finite: a failure meanwhile names an older one.
@@ -70,6 +72,7 @@ class RunKeeper {
   std::optional<FolderLock> lock_;
   bool is_new_ = false, is_begun_ = false;
   std::string checkpoint_;
+  std::optional<LayoutChange> layout_change_;
   bool is_unproven_ = true;  // no step with a finite loss was made from checkpoint_
   std::optional<int64_t> doubted_step_;
   double renewed_at_ = 0.0;

@@ -41,7 +41,7 @@ Segment::End Segment::run_steps() {
   const BatchReader reader(
       phase_.data.channels,
       make_sampler(phase_.data.channels, config_.train.seed, config_.train.global_batch_size,
-                   {.name = phase_.name, .first_step = phase_.first_step}),
+                   {.name = phase_.name, .first_step = phase_.first_step, .skips = skips_of(run_.decisions)}),
       config_.train.micro_batch_size);
   std::optional<Loader> loader;
   const auto open_loader = [&] {
@@ -59,6 +59,7 @@ Segment::End Segment::run_steps() {
         training_->role->step(run_.state, [&]() -> const Batch& { return loader->next(); });
     const double seconds = run_.io.clock() - start;
     // The step is done. Whatever fails from here on, it stands in the metrics.
+    run_.take_decisions();
     std::exception_ptr broken = result.broken;
     const auto attempt = [&](const std::function<void()>& work) {
       if (broken) return;
@@ -77,7 +78,8 @@ Segment::End Segment::run_steps() {
                                         .flops_per_token = run_.flops_per_token,
                                         .peak_flops = run_.peak_flops,
                                         .peak_bytes = static_cast<int64_t>(run_.arena.usage().peak_total),
-                                        .world_size = group_.size()});
+                                        .world_size = group_.size(),
+                                        .generation = run_.generation});
     const bool warm = run_.state.step > first_step || phase_.last_step == first_step;
     if (warm) run_.rates.push_back(metrics.tokens_per_second);
     if (run_.io.profiler != nullptr) {
@@ -131,6 +133,7 @@ Segment::End Segment::run_steps() {
 
 Segment::End Segment::serve() {
   const auto save_due = [this](bool stop) {
+    run_.take_decisions();
     if (stop || end() != End::interrupted || run_.saves.is_due(run_.state.step))
       save(/*is_last=*/stop || end() == End::done);
     run_.renew_report(0.0);

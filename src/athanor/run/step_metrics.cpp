@@ -24,6 +24,7 @@ StepMetrics step_metrics(const StepResult& result, const TrainState& state,
   metrics.comm_seconds = result.seconds.comm;
   metrics.peak_bytes = measured.peak_bytes;
   metrics.world_size = measured.world_size;
+  metrics.generation = measured.generation;
   if (const auto& experts = result.experts)
     metrics.experts = ExpertMetrics{experts->max_over_mean, experts->layers, experts->drop_share,
                                     experts->aux_loss, experts->z_loss};

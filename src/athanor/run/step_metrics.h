@@ -23,6 +23,7 @@ struct StepMeasures {
   double peak_flops = 0.0;  // FLOP/s of all ranks together; 0: not measured yet, and no mfu
   int64_t peak_bytes = 0;   // of this rank
   int world_size = 1;
+  int64_t generation = 0;
 };
 
 // `state`: the state after the step. A channel without tokens in the step has no loss.

@@ -146,15 +146,17 @@ class Segments {
       run_.report.params = segment_->engine().model->num_params();
       show_header(run_, *segment_, plan);
       run_.say_doubts();
-      run_.recorder->open(run_.state.step, print_config(run_.config));
+      run_.begin(*world_, print_config(run_.config));
       run_.keeper.trains();
       is_shown_ = true;
       segment_->evaluate_first();
       run_.write_report("running");
-    } else if (run_.state.step + 1 == phase.first_step) {
-      run_.recorder->message(
-          fmt::format("step {}: {} begins, {} tokens a step, layout {}", run_.state.step + 1, phase.text(),
-                      phase.config.train.global_batch_size * phase.config.data.seq_len, plan.layout.text()));
+    } else {
+      run_.begin(*world_, print_config(run_.config));
+      if (run_.state.step + 1 == phase.first_step)
+        run_.recorder->message(fmt::format(
+            "step {}: {} begins, {} tokens a step, layout {}", run_.state.step + 1, phase.text(),
+            phase.config.train.global_batch_size * phase.config.data.seq_len, plan.layout.text()));
     }
     snapshot_.reset();
   }
@@ -169,7 +171,7 @@ class Segments {
     world_ = meeting->world;
     plans_ = plan_phases(run_, layouts_of(run_, world_->all()), world_->all());
     run_.recorder->message(fmt::format("step {}: goes on in generation {}: {}", run_.state.step + 1,
-                                       meeting->generation(), meeting->why));
+                                       run_.generation_of(*world_), meeting->why));
     return true;
   }
 
@@ -216,7 +218,7 @@ TrainReport train_in(Run& run, const Meeting& first, Rendezvous& rendezvous) {
     agree(group, data_facts(phase.data.identity),
           "all ranks train on the same tokenizer and texts: copy them to all hosts");
   std::vector<MemoryPlan> plans = plan_phases(run, layouts, group);
-  run.open(group);
+  run.open(*first.world);
   if (run.state.step >= run.last_step()) {
     run.keeper.settle(run.config.checkpoint.keep, *run.recorder);
     return run.keeper.idle_report(run.state, run.last_step(), group.size(), *run.recorder);

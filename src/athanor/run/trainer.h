@@ -19,6 +19,7 @@
 
 #include <atomic>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,7 @@
 #include "athanor/comm/world.h"
 #include "athanor/config/config.h"
 #include "athanor/data/tokenize.h"
+#include "athanor/engine/decisions.h"
 #include "athanor/kernels/peak.h"
 #include "athanor/observe/console.h"
 #include "athanor/observe/profile.h"
@@ -52,6 +54,8 @@ struct TrainIo {
   // A chain of phases made by hand: this run trains one phase of its config, from a checkpoint (or the newest of a run),
   // optimizer included. Both empty: all phases, from the start.
   std::string from = {}, phase = {};
+  // Decisions to follow: those of steps that the run has done must be the run's own, else ConfigError.
+  std::optional<std::vector<Decision>> decisions = {};
   Placement placement = {};          // of the threads_of_rank(); the default: anywhere
   Trace* trace = nullptr;            // spans of the first steps, written to trace/rank*.json; may be null
   Profiler* profiler = nullptr;      // measures all steps of this process but the first; may be null

@@ -203,10 +203,11 @@ Manifest parse_manifest(std::string_view text, const std::string& file) {
   const Json json = parse_json(text, file);
   const Node root{json, file, "manifest"};
   if (root.at("format").text() != "athanor checkpoint") root.refuse("its format is not 'athanor checkpoint'");
-  check_format(
-      file, root.at("version").natural(), kManifestVersion,
-      "export its weights with the version that wrote it (athanor checkpoint export-hf) and start from them "
-      "with train.init_from");
+  if (const int64_t version = root.at("version").natural(); version != kOldestManifestVersion)
+    check_format(file, version, kManifestVersion,
+                 "export its weights with the version that wrote it (athanor checkpoint export-hf) and start "
+                 "from them "
+                 "with train.init_from");
   Manifest manifest;
   manifest.step = root.at("step").natural();
   if (!root.at("state").value.is_object()) root.at("state").refuse("expected an object");

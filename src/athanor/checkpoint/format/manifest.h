@@ -6,8 +6,7 @@
 //
 // All checksums are XXH3-128 as 32 lower-case hexadecimal digits. Parsing checks the manifest's own checksum, every
 // name, and that the slices of each tensor cover it exactly once. Errors: Error naming the file and the tensor;
-// FormatError (base/format_version.h) for a manifest of another version. Thread
-// rule: pure functions.
+// FormatError (base/format_version.h) for a manifest of a version that is not read. Thread rule: pure functions.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +21,8 @@ namespace athanor::checkpoint::format {
 
 constexpr const char* kManifestName = "manifest.json";
 // 2: error_feedback.*, server_error.* and replica.H.* have these names, and so have the settings.
-constexpr int64_t kManifestVersion = 2;
+// 3: the state may have decisions, which a reader of 2 would not follow. Those of 2 are read: they have none.
+constexpr int64_t kManifestVersion = 3, kOldestManifestVersion = 2;
 
 struct ManifestSlice {
   std::string file, entry;  // a safetensors file of the folder, and the name of the slice in it
