@@ -263,8 +263,8 @@ TEST_F(Gloo, AnAbortAndALeaverReachThoseWhoWait) {
 
 TEST_F(Gloo, ATimeoutNamesWhoIsMissing) {
   GroupOptions options = patient();  // to join, for which the time is the machine's
-  options.late_ms = 20'000;
-  StuckClock clock(/*ranks=*/2, /*waiting=*/2, /*ms_a_look=*/5'000);
+  options.late_ms = 200'000;
+  StuckClock clock(/*ranks=*/2, /*waiting=*/2, /*ms_a_look=*/50'000);
   options.now_ns = [&] { return clock.now_ns(); };
   std::atomic<int> reports = 0;
   options.on_late = [&](const std::string& report) {

@@ -20,7 +20,7 @@ using ::testing::HasSubstr;
 GroupOptions small_rings() {
   GroupOptions options;
   options.slot_bytes = 512;  // rings of a kilobyte
-  options.timeout_ms = 60'000;
+  options.timeout_ms = 600'000;
   return options;
 }
 

@@ -30,7 +30,7 @@ const NcclCalls& emulated_nccl() {
   return load_nccl(built("athanor_cuda_emulated.so"));
 }
 
-GroupOptions quick(int64_t timeout_ms = 60'000) {
+GroupOptions quick(int64_t timeout_ms = 600'000) {
   GroupOptions options;
   options.timeout_ms = timeout_ms;
   options.slot_bytes = 8192;
