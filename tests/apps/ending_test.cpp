@@ -143,17 +143,23 @@ TEST_F(Ending, ADiskThatIsFullForAWhile) {
     }
 }
 
+constexpr int kFirstTokens = 3;  // the file operation of a first run that writes them
+
 TEST_F(Ending, AskedWhileTokenizingItLeavesNoHalfFile) {
   std::string text;
   for (uint64_t part = 0; part < 40; ++part) text += invented_text(7 + part, 60'000);
   place.write("en.txt", text);
   for (const int ranks : {1, 2}) {
     place.remove("runs");
-    Program run = place.start(arguments(ranks));
+    place.remove("go");
+    Program run = place.start(arguments(ranks), held_at(kFirstTokens, place.path("go")));
     // The lock is there before the first of it is tokenized.
     ASSERT_TRUE(
         run.wait_until([&] { return place.exists("runs/.cache") && !place.list("runs/.cache").empty(); }));
     run.signal(SIGTERM);
+    const auto taken = [&] { return run.output_so_far().find("SIGTERM: saving") != std::string::npos; };
+    ASSERT_TRUE(run.wait_until(taken));
+    place.write("go", "");
     const Outcome outcome = run.finish();
     EXPECT_EQ(outcome.exit_code, 75) << outcome.all();
     EXPECT_THAT(outcome.out, HasSubstr("interrupted before the first step"));
@@ -169,9 +175,11 @@ TEST_F(Ending, AnInterruptedDatasetBuildLeavesWhatWasThere) {
   std::string text;
   for (uint64_t part = 0; part < 40; ++part) text += invented_text(7 + part, 60'000);
   place.write("en.txt", text);
-  Program run = place.start(build);
+  Program run = place.start(build, held_at(1, place.path("go")));  // writes the first tokens
   ASSERT_TRUE(run.wait_until([&] { return place.list("out").size() > before.size(); }));
   run.signal(SIGINT);
+  ASSERT_TRUE(run.wait_until([&] { return !is_pending(run.pid(), SIGINT); }));
+  place.write("go", "");
   const Outcome outcome = run.finish();
   EXPECT_EQ(outcome.exit_code, 128 + SIGINT) << outcome.all();
   EXPECT_THAT(outcome.err, HasSubstr("interrupted: out/en is as it was"));

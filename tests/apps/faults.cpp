@@ -4,6 +4,7 @@
 //   ATHANOR_FAULT=kill:37     SIGKILL instead of the 37th operation
 //   ATHANOR_FAULT=full:12     from the 12th on, everything that needs room on the disk fails with ENOSPC
 //   ATHANOR_FAULT=full:12-30  the same until the 30th
+//   ATHANOR_FAULT=hold:12     the 12th waits until the file is there that ATHANOR_FAULT_UNTIL names
 //   ATHANOR_FAULT=tiles:none  the system gives out no tile registers (AMX)
 //   ATHANOR_FAULT=bind:none   the system refuses to bind threads to processors
 //   ATHANOR_FAULT=count:FILE  no fault: writes the number of operations into FILE at the end
@@ -13,6 +14,7 @@
 // and removing names.
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <sched.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -28,7 +30,7 @@
 
 namespace {
 
-enum class Fault { none, kill, full, count, tiles, bind };
+enum class Fault { none, kill, full, hold, count, tiles, bind };
 
 struct Plan {
   Plan() {
@@ -40,6 +42,7 @@ struct Plan {
     argument = std::strchr(fault, ':') + 1;
     kind = fault[0] == 'k'   ? Fault::kill
            : fault[0] == 'f' ? Fault::full
+           : fault[0] == 'h' ? Fault::hold
            : fault[0] == 't' ? Fault::tiles
            : fault[0] == 'b' ? Fault::bind
                              : Fault::count;
@@ -58,6 +61,8 @@ std::atomic<long> operations{0};
 bool operation(bool needs_room) {
   const long number = ++operations;
   if (plan().kind == Fault::kill && number == std::atol(plan().argument)) raise(SIGKILL);
+  if (plan().kind == Fault::hold && number == std::atol(plan().argument))
+    while (access(std::getenv("ATHANOR_FAULT_UNTIL"), F_OK) != 0) poll(nullptr, 0, 1);
   const char* const dash = std::strchr(plan().argument, '-');
   const bool is_over = dash != nullptr && number > std::atol(dash + 1);
   return needs_room && plan().kind == Fault::full && number >= std::atol(plan().argument) && !is_over;

@@ -188,6 +188,13 @@ bool nothing_left_running(bool patient) {
   }
 }
 
+bool is_pending(pid_t process, int number) {
+  std::ifstream status("/proc/" + std::to_string(process) + "/status");
+  for (std::string word; status >> word;)
+    if (word == "ShdPnd:" && status >> word) return (std::stoull(word, nullptr, 16) >> (number - 1) & 1) != 0;
+  return false;
+}
+
 std::map<int, pid_t> ranks_of(pid_t launcher) {
   std::map<int, pid_t> ranks;
   const std::string task = "/proc/" + std::to_string(launcher) + "/task";

@@ -24,7 +24,7 @@
 
 namespace athanor::tests {
 
-constexpr std::chrono::seconds kPatience{60};
+constexpr std::chrono::seconds kPatience{600};
 // Arguments that begin with it are those of athanor-bench, others of athanor.
 constexpr const char* kBench = "athanor-bench";
 
@@ -60,6 +60,7 @@ class Program {
   // Nobody reads its output and errors any more: a pipe that is broken, a terminal that has hung up.
   void close_output();
   Outcome finish();
+  const std::string& output_so_far() const { return outcome_.out; }
   const std::string& errors_so_far() const { return outcome_.err; }
 
  private:
@@ -75,6 +76,8 @@ class Program {
 // True when no process is left that a program of this test started, now or (patient) after the signals under
 // way have done their work.
 bool nothing_left_running(bool patient = false);
+// Whether a signal that was sent to a process waits to be taken.
+bool is_pending(pid_t process, int number);
 // The ranks of a launcher by their number, as their environment says.
 std::map<int, pid_t> ranks_of(pid_t launcher);
 

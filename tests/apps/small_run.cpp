@@ -9,6 +9,8 @@
 #include <ostream>
 #include <random>
 
+#include "support/places.h"
+
 namespace athanor::tests {
 
 std::string invented_text(uint64_t seed, size_t num_words) {
@@ -75,6 +77,13 @@ every_steps = 4
 
 std::vector<std::string> until(int64_t step) {
   return {"train.steps=" + std::to_string(step), "schedule.decay=constant", "train.eval_every=0"};
+}
+
+ProgramOptions held_at(int operation, const std::string& file) {
+  ProgramOptions options;
+  options.environment = {"LD_PRELOAD=" + built("tests/apps_faults.so"),
+                         "ATHANOR_FAULT=hold:" + std::to_string(operation), "ATHANOR_FAULT_UNTIL=" + file};
+  return options;
 }
 
 std::vector<std::string> operator+(std::vector<std::string> sets, const std::vector<std::string>& more) {

@@ -29,7 +29,7 @@ TEST_F(Transport, Mpirun) {
     GTEST_SKIP() << "no mpirun here: scripts/install-deps.sh installs Open MPI";
   std::string command =
       "cd " + place.path(".") +
-      " && timeout 120 env -u RANK -u WORLD_SIZE mpirun --allow-run-as-root --oversubscribe "
+      " && timeout 900 env -u RANK -u WORLD_SIZE mpirun --allow-run-as-root --oversubscribe "
       "-np 4 " +
       built("athanor");
   for (const auto& argument : train_arguments("mpi", kShort)) command += " '" + argument + "'";

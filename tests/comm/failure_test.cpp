@@ -268,19 +268,19 @@ TEST(Late, IsReportedAndThenFine) {
 }
 
 // Three median steps: ranks that are used to slow steps are not reported at late_ms. The clock is the test's
-// own: a step takes a second, and every look at it 250 ms.
+// own: a step takes a second, and every look at it in the last step 250 ms.
 TEST(Late, FollowsTheLengthOfSteps) {
   GroupOptions options = patient();
   options.timeout_ms = 1'000'000;
-  std::atomic<int64_t> now_ms = 0;
-  options.now_ns = [&] { return (now_ms += 250) * 1'000'000; };
-  options.before_call = [&](int rank, uint64_t) {
-    if (rank == 0) now_ms += 1'000;
+  std::atomic<int64_t> now_ms = 1'000, start_ms = 0, reported_ms = 0;
+  options.now_ns = [&] { return (now_ms += start_ms > 0 ? 250 : 0) * 1'000'000; };
+  options.before_call = [&](int rank, uint64_t sequence) {
+    if (rank != 0) return Fault::none;
+    now_ms += 1'000;
+    if (sequence == 8) start_ms = now_ms.load();
     return Fault::none;
   };
   std::latch reported(1);
-  std::atomic<int64_t> reported_ms = 0;
-  std::atomic<int64_t> start_ms = 0;
   options.on_late = [&](const std::string&) {
     if (reported_ms == 0) {
       reported_ms = now_ms.load();
@@ -290,11 +290,7 @@ TEST(Late, FollowsTheLengthOfSteps) {
   auto groups = make_thread_groups(2, options);
   const auto texts = outcomes_in(groups, [&](Group& group) {
     for (int i = 0; i < 8; ++i) group.barrier("step");
-    if (group.rank() == 0) {
-      start_ms = now_ms.load();
-    } else {
-      reported.wait();
-    }
+    if (group.rank() == 1) reported.wait();
     group.barrier("step");
   });
   for (const auto& text : texts) EXPECT_EQ(text, "");

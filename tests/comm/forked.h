@@ -12,10 +12,10 @@
 
 namespace athanor::tests {
 
-// Who waits in vain gives up after a minute: no slow machine is taken for a fault.
+// Who waits in vain gives up after ten minutes: no slow machine is taken for a fault.
 inline GroupOptions patient() {
   GroupOptions options;
-  options.timeout_ms = 60'000;
+  options.timeout_ms = 600'000;
   return options;
 }
 

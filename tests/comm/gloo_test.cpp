@@ -263,8 +263,8 @@ TEST_F(Gloo, AnAbortAndALeaverReachThoseWhoWait) {
 
 TEST_F(Gloo, ATimeoutNamesWhoIsMissing) {
   GroupOptions options = patient();  // to join, for which the time is the machine's
-  options.late_ms = 20'000;
-  StuckClock clock(/*ranks=*/2, /*waiting=*/2, /*ms_a_look=*/5'000);
+  options.late_ms = 200'000;
+  StuckClock clock(/*ranks=*/2, /*waiting=*/2, /*ms_a_look=*/50'000);
   options.now_ns = [&] { return clock.now_ns(); };
   std::atomic<int> reports = 0;
   options.on_late = [&](const std::string& report) {
@@ -293,7 +293,8 @@ TEST_F(Gloo, WhoDoesNotJoinIsNamed) {
   GroupOptions options;
   options.timeout_ms = 2'000;
   std::vector<std::string> texts(2);
-  std::thread second([&] { texts[1] = outcome_of([&] { make_gloo_world(meeting.place(1), options); }); });
+  std::thread second([&] { texts[1] = outcome_of([&] { make_gloo_world(meeting.place(1), patient()); }); });
+  meeting.wait_for_one();
   texts[0] = outcome_of([&] { make_gloo_world(meeting.place(0), options); });
   second.join();
   EXPECT_THAT(texts[0], HasSubstr("Timeout: rank 2 of 3 did not join within 2 s"));

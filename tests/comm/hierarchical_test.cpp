@@ -25,7 +25,7 @@ using Shapes = std::vector<std::pair<int, int>>;  // hosts, ranks of each
 GroupOptions named(const std::string& name) {
   GroupOptions options;
   options.name = name;
-  options.timeout_ms = 60'000;
+  options.timeout_ms = 600'000;
   options.slot_bytes = 8192;
   return options;
 }

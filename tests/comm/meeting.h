@@ -1,6 +1,7 @@
 // A port at which the ranks of a test find each other.
 #pragma once
 
+#include <poll.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -19,6 +20,11 @@ class Meeting {
   }
   Meeting(const Meeting&) = delete;
   Meeting& operator=(const Meeting&) = delete;
+  // Until a rank is at the door.
+  void wait_for_one() const {
+    pollfd door{fd_, POLLIN, 0};
+    while (poll(&door, 1, -1) < 0) continue;
+  }
   GlooPlace place(int rank) {
     if (rank == 0) taken_ = true;
     return {.address = "127.0.0.1",

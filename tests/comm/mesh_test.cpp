@@ -65,7 +65,7 @@ TEST(MeshShape, WrongOnesAreRefused) {
 TEST(Mesh, GroupsOfEveryShape) {
   GroupOptions options;
   options.slot_bytes = 1024;
-  options.timeout_ms = 60'000;
+  options.timeout_ms = 600'000;
   for (int ranks : {1, 2, 4, 6}) {
     const auto worlds = make_thread_worlds(ranks, options);
     for (const MeshShape& shape : shapes_of(ranks))

@@ -15,7 +15,7 @@ namespace {
 
 void run(const std::string& module, const std::string& what) {
   GroupOptions options;
-  options.timeout_ms = 60'000;
+  options.timeout_ms = 600'000;
   const auto world = make_mpi_world(module, options);
   Group& group = world->all();
   std::vector<float> data(10);

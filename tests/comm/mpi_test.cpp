@@ -24,7 +24,7 @@ struct Job {
 // Open MPI does not free all it has when it ends, which is no leak of ours.
 Job run_ranks_of_mpi(int ranks, const std::string& what) {
   const std::string command =
-      "ASAN_OPTIONS=detect_leaks=0 timeout 120 mpirun --allow-run-as-root --oversubscribe -np " +
+      "ASAN_OPTIONS=detect_leaks=0 timeout 900 mpirun --allow-run-as-root --oversubscribe -np " +
       std::to_string(ranks) + " " + built("tests/mpi_ranks") + " " + built("athanor_mpi.so") + " " + what +
       " 2>&1 </dev/null";
   Job run{-1, ""};

@@ -16,6 +16,7 @@
 #include "comm/every_call.h"
 #include "comm/on_device.h"
 #include "comm/reference.h"
+#include "comm/stuck_clock.h"
 #include "support/places.h"
 #include "support/tiers.h"
 
@@ -29,7 +30,7 @@ const NcclCalls& emulated_nccl() {
   return load_nccl(built("athanor_cuda_emulated.so"));
 }
 
-GroupOptions quick(int64_t timeout_ms = 60'000) {
+GroupOptions quick(int64_t timeout_ms = 600'000) {
   GroupOptions options;
   options.timeout_ms = timeout_ms;
   options.slot_bytes = 8192;
@@ -156,9 +157,8 @@ const NcclCalls& holding_nccl() {
 TEST(Nccl, AQueueWaitsInPlaceOfTheHost) {
   for (const bool message : {false, true}) {
     held_rank = message ? 0 : 1;  // rank 1 is the sender, which is rank 0 of the message's communicator
-    run_ranks(make_thread_worlds(2, quick(5'000)), [&](World& world) {
-      const GroupOptions options = quick(5'000);  // a host that waits would time out
-      Place place(world, holding_nccl(), options);
+    run_ranks(make_thread_worlds(2, quick()), [&](World& world) {
+      Place place(world, holding_nccl());  // a host that waits would time out
       const auto came = [&](const CudaEvent& event) {
         bool come = false;
         EXPECT_EQ(place.queue.calls().has_come(event.get(), &come), nullptr);
@@ -294,21 +294,21 @@ TEST(Nccl, DataThatDoNotMoveAreReportedAndTimeOut) {
   std::atomic<int> reports = 0;
   GroupOptions options = quick(700);
   options.late_ms = 100;
+  StuckClock clock(/*ranks=*/2, /*waiting=*/2, /*ms_a_look=*/50);
+  options.now_ns = [&] { return clock.now_ns(); };
   options.on_late = [&](const std::string& text) {
     if (text.find("for the data to move") != std::string::npos) ++reports;
   };
   sends_are_lost = false;
-  const auto texts = outcomes_of_bodies(
-      2,
-      [&](World& world) {
-        Place place(world, losing_nccl(), options);
-        Tensor x = place.filled(100, 1);
-        place.group().all_reduce(x.raw(), 100, Dtype::f32, "one").wait();
-        sends_are_lost = true;
-        place.group().barrier("both have set it");
-        place.group().all_reduce(x.raw(), 100, Dtype::f32, "two").wait();
-      },
-      options);
+  const auto texts = outcomes_of_bodies(2, [&](World& world) {
+    Place place(world, losing_nccl(), options);
+    Tensor x = place.filled(100, 1);
+    place.group().all_reduce(x.raw(), 100, Dtype::f32, "one").wait();
+    sends_are_lost = true;
+    place.group().barrier("both have set it");
+    clock.stuck();
+    place.group().all_reduce(x.raw(), 100, Dtype::f32, "two").wait();
+  });
   int timed_out = 0;
   for (const auto& text : texts) {
     timed_out += text.find("Timeout: ") == 0 ? 1 : 0;
@@ -322,24 +322,24 @@ TEST(Nccl, DataThatDoNotMoveAreReportedAndTimeOut) {
 // The group breaks before the queue goes on, so no later call takes what has not come for the data.
 TEST(Nccl, WhatFailsAfterAQueueWaitsIsThrownByTheNextCall) {
   sends_are_lost = false;
-  const GroupOptions options = quick(700);
-  const auto texts = outcomes_of_bodies(
-      2,
-      [&](World& world) {
-        Place place(world, losing_nccl(), options);
-        Tensor x = place.filled(100, 1);
-        sends_are_lost = true;
-        place.group().barrier("both have set it");
-        place.group().all_reduce(x.raw(), 100, Dtype::f32, "lost").wait(place.queue);
-        place.values_of(x);
-        try {
-          place.group().throw_if_broken();
-          ADD_FAILURE() << "the queue went on before the group was broken";
-        } catch (const Failure&) {
-          place.group().barrier("next");
-        }
-      },
-      options);
+  GroupOptions options = quick(700);
+  StuckClock clock(/*ranks=*/2, /*waiting=*/2, /*ms_a_look=*/50);
+  options.now_ns = [&] { return clock.now_ns(); };
+  const auto texts = outcomes_of_bodies(2, [&](World& world) {
+    Place place(world, losing_nccl(), options);
+    Tensor x = place.filled(100, 1);
+    sends_are_lost = true;
+    place.group().barrier("both have set it");
+    clock.stuck();
+    place.group().all_reduce(x.raw(), 100, Dtype::f32, "lost").wait(place.queue);
+    place.values_of(x);
+    try {
+      place.group().throw_if_broken();
+      ADD_FAILURE() << "the queue went on before the group was broken";
+    } catch (const Failure&) {
+      place.group().barrier("next");
+    }
+  });
   for (const auto& text : texts)
     EXPECT_THAT(text, HasSubstr("all_reduce(f32[100], \"lost\") on devices: timed out"));
 }

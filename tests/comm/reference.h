@@ -19,7 +19,7 @@ namespace athanor::tests {
 inline GroupOptions small_slots() {
   GroupOptions options;
   options.slot_bytes = 1024;
-  options.timeout_ms = 60'000;
+  options.timeout_ms = 600'000;
   return options;
 }
 

@@ -27,7 +27,7 @@ const std::vector<int64_t> kSharedCounts = {0, 1, 1000, 36'011};
 GroupOptions page_slots() {
   GroupOptions options;
   options.slot_bytes = 4096;
-  options.timeout_ms = 60'000;
+  options.timeout_ms = 600'000;
   return options;
 }
 

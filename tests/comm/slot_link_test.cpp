@@ -20,7 +20,7 @@ class SlotLinkTest : public ::testing::Test {
     memory.reset(std::aligned_alloc(4096, (SlotArena::bytes(2, 256) + 4095) / 4096 * 4096));
     const SlotArena arena = SlotArena::create(memory.get(), 2, 256);
     GroupOptions options;
-    options.timeout_ms = 60'000;
+    options.timeout_ms = 600'000;
     for (int rank = 0; rank < 2; ++rank) {
       arena.set_presence(rank, Presence::joined);
       links[rank] = std::make_unique<SlotLink>(arena, rank, options, [this](int) { return state(); });

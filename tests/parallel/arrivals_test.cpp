@@ -17,7 +17,7 @@ using ::testing::HasSubstr;
 
 GroupOptions patient() {
   GroupOptions options;
-  options.timeout_ms = 60'000;
+  options.timeout_ms = 600'000;
   return options;
 }
 

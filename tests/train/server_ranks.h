@@ -73,7 +73,7 @@ class ServerRun {
   const ServersObserved& observed() const { return observed_; }
   const ServersObserved& run() {
     GroupOptions options;
-    options.timeout_ms = 120'000;
+    options.timeout_ms = 600'000;
     const auto worlds = make_thread_worlds(settings_.roles.size(), options);
     run_ranks(worlds, [this](World& world) {
       const int rank = world.rank();

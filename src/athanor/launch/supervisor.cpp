@@ -178,7 +178,7 @@ class Supervisor {
         signal_all(SIGCONT);
         continue;
       }
-      switch (requests_.take(number, now_ns())) {
+      switch (requests_.take(number, options_.clock())) {
         case StopMeaning::first:
           signal_all(number);
           break;

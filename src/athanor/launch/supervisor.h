@@ -32,6 +32,7 @@
 #include <string_view>
 #include <vector>
 
+#include "athanor/base/clock.h"
 #include "athanor/base/namespaces.h"
 
 namespace athanor::launch {
@@ -50,6 +51,7 @@ struct LaunchOptions {
   std::function<void(int rank)> on_finished = [](int) {};  // exit code 0
   // The rank that the other ranks blame, if any. The rank that failed first need not be the cause.
   std::function<std::optional<int>()> blamed = [] { return std::optional<int>(); };
+  std::function<int64_t()> clock = now_ns;  // which tells a second signal from the first
 };
 
 struct LaunchResult {
