@@ -149,8 +149,13 @@ endfunction()
 function(athanor_test_options target)
   target_link_libraries(${target} PRIVATE athanor_flags test_places test_main fmt::fmt GTest::gtest)
   target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
-  # Tests are many and short: parsing GoogleTest again for each would be most of the build.
-  target_compile_options(${target} PRIVATE -O1)
+  # Tests are many and short: parsing GoogleTest again for each would be most of the build. Under a sanitizer their own code
+  # compiles in a third of the time without optimisation; only that of the kernels' tests runs long enough to want it.
+  if(ATHANOR_SANITIZE AND NOT target MATCHES "^(kernel_cases|kernels_tests|tiles_tests)$")
+    target_compile_options(${target} PRIVATE -O0)
+  else()
+    target_compile_options(${target} PRIVATE -O1)
+  endif()
   if(ATHANOR_SANITIZE MATCHES "undefined")
     # In the tests' own code these four double the time to compile; the product's has them.
     target_compile_options(${target} PRIVATE -fno-sanitize=alignment,null,object-size,vptr)

@@ -14,15 +14,23 @@
 namespace athanor::tests::all_or_nothing_test {
 namespace {
 
-// What the vote of a step does not cover (engine/step.h).
-std::string why_not_voted(const Config& config) {
-  if (config.compression.method == "onebit-adam") return "the exchange of 1-bit Adam comes after the vote";
-  if (config.local_sgd.sync_interval > 0) return "the exchange of an outer step comes after the vote";
+// What the vote of a step does not cover (engine/step.h): exchanges after it, and what exchanges before it keep.
+bool needs_slots(const Config& config) {
+  const CompressionConfig& c = config.compression;
+  return config.local_sgd.sync_interval > 0 || c.method == "onebit-adam" || c.method == "powersgd" ||
+         (c.method != "none" && c.error_feedback);
+}
+
+std::string why_excluded(const Config& config) {
   if (config.parameter_server.servers > 0) return "parameter servers commit by their push log";
-  if (config.compression.method == "powersgd") return "the factors of PowerSGD change before the vote";
-  if (config.compression.method != "none" && config.compression.error_feedback)
-    return "residuals of error feedback change before the vote";
+  if (needs_slots(config) && (config.offload.optimizer != "memory" || config.offload.parameters != "memory"))
+    return "state that is offloaded has no slots";
   return "";
+}
+
+Config with_slots(Config config) {
+  if (needs_slots(config)) config.snapshot.mode = "slots";
+  return config;
 }
 
 void expect_all_or_nothing(const Config& config, const UndisturbedRun& whole, PlantedFailure at) {
@@ -105,7 +113,7 @@ class SampledAllOrNothing : public testing::TestWithParam<const char*> {};
 // those that have every pair of values, and a failure at each call of each rank.
 TEST_P(SampledAllOrNothing, AFailureLeavesAllOfAStepOrNone) {
   LEAVE_OUT_UNDER(any_sanitizer, "samples of layouts take minutes");
-  const SampledLayouts sample = sampled_layouts(GetParam(), why_not_voted);
+  const SampledLayouts sample = sampled_layouts(GetParam(), why_excluded);
   const testing::TestResult& result = *testing::UnitTest::GetInstance()->current_test_info()->result();
   size_t layouts = 0, failures = 0, failed = 0;
   for (uint64_t i = 0; i < sample.rows.size(); ++i) {
@@ -115,9 +123,10 @@ TEST_P(SampledAllOrNothing, AFailureLeavesAllOfAStepOrNone) {
     const int parts_before = result.total_part_count();
     size_t planted = 0;
     try {
-      const UndisturbedRun whole(row.config);
-      for (const PlantedFailure& at : calls_to_fail(whole, ranks_of(row.config), i)) {
-        expect_all_or_nothing(row.config, whole, at);
+      const Config config = with_slots(row.config);
+      const UndisturbedRun whole(config);
+      for (const PlantedFailure& at : calls_to_fail(whole, ranks_of(config), i)) {
+        expect_all_or_nothing(config, whole, at);
         ++planted;
       }
     } catch (const Failure& failure) {
