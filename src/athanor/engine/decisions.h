@@ -6,8 +6,8 @@
 //
 // A line of decisions.jsonl is one decision, in ascending order of steps:
 //
-//   {"step":5,"decision":"skip_batches","batches":2,"why":"a loss spike"}
-//   {"step":9,"decision":"layout","from":"tp 1, ...","to":"tp 2, ...","why":"resumed with another layout"}
+// - {"step":5,"decision":"skip_batches","batches":2,"why":"a loss spike"}
+// - {"step":9,"decision":"layout","from":"tp 1, ...","to":"tp 2, ...","why":"resumed with another layout"}
 //
 // skip_batches: from that step on the next `batches` global batches of its phase are left out (data/sampler.h). layout:
 // a note of a change that keeps the tolerance and not the bits; nothing is computed from it. A line may also have the
