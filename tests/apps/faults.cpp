@@ -4,7 +4,8 @@
 //   ATHANOR_FAULT=kill:37     SIGKILL instead of the 37th operation
 //   ATHANOR_FAULT=full:12     from the 12th on, everything that needs room on the disk fails with ENOSPC
 //   ATHANOR_FAULT=full:12-30  the same until the 30th
-//   ATHANOR_FAULT=hold:12     the 12th waits until the file is there that ATHANOR_FAULT_UNTIL names
+//   ATHANOR_FAULT=hold:NAME   each write to a file with NAME in its path waits until the file is there that
+//                             ATHANOR_FAULT_UNTIL names
 //   ATHANOR_FAULT=tiles:none  the system gives out no tile registers (AMX)
 //   ATHANOR_FAULT=bind:none   the system refuses to bind threads to processors
 //   ATHANOR_FAULT=count:FILE  no fault: writes the number of operations into FILE at the end
@@ -20,6 +21,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <csignal>
@@ -61,8 +63,6 @@ std::atomic<long> operations{0};
 bool operation(bool needs_room) {
   const long number = ++operations;
   if (plan().kind == Fault::kill && number == std::atol(plan().argument)) raise(SIGKILL);
-  if (plan().kind == Fault::hold && number == std::atol(plan().argument))
-    while (access(std::getenv("ATHANOR_FAULT_UNTIL"), F_OK) != 0) poll(nullptr, 0, 1);
   const char* const dash = std::strchr(plan().argument, '-');
   const bool is_over = dash != nullptr && number > std::atol(dash + 1);
   return needs_room && plan().kind == Fault::full && number >= std::atol(plan().argument) && !is_over;
@@ -76,6 +76,16 @@ Function original(const char* name) {
 bool is_regular(int fd) {
   struct stat info {};
   return fd > STDERR_FILENO && fstat(fd, &info) == 0 && S_ISREG(info.st_mode);
+}
+
+void hold(int fd) {
+  if (plan().kind != Fault::hold) return;
+  char link[64], path[4096];
+  std::snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+  const ssize_t length = readlink(link, path, sizeof(path) - 1);
+  path[std::max<ssize_t>(length, 0)] = '\0';
+  if (std::strstr(path, plan().argument) == nullptr) return;
+  while (access(std::getenv("ATHANOR_FAULT_UNTIL"), F_OK) != 0) poll(nullptr, 0, 1);
 }
 
 int no_room() {
@@ -97,10 +107,12 @@ extern "C" {
 
 ssize_t write(int fd, const void* data, size_t size) {
   static const auto next = original<ssize_t (*)(int, const void*, size_t)>("write");
+  hold(fd);
   return is_regular(fd) && operation(size > 0) ? no_room() : next(fd, data, size);
 }
 ssize_t pwrite(int fd, const void* data, size_t size, off_t offset) {
   static const auto next = original<ssize_t (*)(int, const void*, size_t, off_t)>("pwrite");
+  hold(fd);
   return is_regular(fd) && operation(size > 0) ? no_room() : next(fd, data, size, offset);
 }
 int fsync(int fd) {

@@ -293,7 +293,7 @@ TEST_F(ResumeCase, ARunIsTrainedByOneProcessAtATime) {
 
 TEST_F(ResumeCase, TheSecondCtrlCEndsNow) {
   // It does not get beyond its first checkpoint, which the first signal asks for if step 4 has not.
-  Program run = place.start(train_arguments("t", kEndless), held_at(55, place.path("never")));
+  Program run = place.start(train_arguments("t", kEndless), held_at("/tensors-", place.path("never")));
   ASSERT_TRUE(run.wait_until([&] { return num_lines(place, "t") >= 1; }));
   run.signal(SIGINT);
   // Signals closer together count as one, so this goes on until one is taken as the second.

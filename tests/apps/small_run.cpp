@@ -79,10 +79,10 @@ std::vector<std::string> until(int64_t step) {
   return {"train.steps=" + std::to_string(step), "schedule.decay=constant", "train.eval_every=0"};
 }
 
-ProgramOptions held_at(int operation, const std::string& file) {
+ProgramOptions held_at(const std::string& written, const std::string& file) {
   ProgramOptions options;
-  options.environment = {"LD_PRELOAD=" + built("tests/apps_faults.so"),
-                         "ATHANOR_FAULT=hold:" + std::to_string(operation), "ATHANOR_FAULT_UNTIL=" + file};
+  options.environment = {"LD_PRELOAD=" + built("tests/apps_faults.so"), "ATHANOR_FAULT=hold:" + written,
+                         "ATHANOR_FAULT_UNTIL=" + file};
   return options;
 }
 

@@ -36,8 +36,9 @@ inline const std::vector<std::string> kEndless = {"train.steps=1000000", "schedu
 // The same run to its end at a step.
 std::vector<std::string> until(int64_t step);
 
-// A program whose file operation of that number waits until `file` is there: so that a signal comes while it goes on.
-ProgramOptions held_at(int operation, const std::string& file);
+// A program that waits, where it writes a file with `written` in its path, until `file` is there: so that a signal comes
+// meanwhile.
+ProgramOptions held_at(const std::string& written, const std::string& file);
 // Settings, and further ones.
 std::vector<std::string> operator+(std::vector<std::string> sets, const std::vector<std::string>& more);
 // The arguments of `train run.toml` for the run of that name.
