@@ -190,7 +190,7 @@ TEST_P(Tokenizing, AFailureAtEachCallOfTheStartHarmsNothing) {
       SCOPED_TRACE(fmt::format("rank {}, call {} '{}'", rank, call, names[static_cast<size_t>(call)]));
       run.begin(steps);
       CountedCalls broken(ranks, {.rank = rank, .call = call});
-      EXPECT_THROW(train_through(run, broken), PeerLost);
+      EXPECT_THROW(train_through(run, broken), Recoverable);
       ASSERT_FALSE(broken.failed_call().empty());
       run.expect_unharmed(steps, whole);
     }
@@ -220,7 +220,7 @@ TEST_P(Tokenizing, AFailureInItHarmsNothing) {
         return athanor::run::train(config, world, io);
       });
       is_lost = false;
-    } catch (const PeerLost&) {
+    } catch (const Recoverable&) {
       run.expect_unharmed(steps, whole);
     }
     EXPECT_EQ(reports > lost, is_lost) << "or the failure was not noticed";

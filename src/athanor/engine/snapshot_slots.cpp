@@ -83,9 +83,7 @@ void SnapshotSlots::hold(std::vector<StateTensor> state) {
           "snapshot: got a part of '{}', expected the planned part of '{}'", state[i].name,
           plan_.tensors[i].slot.name);
   state_ = std::move(state);
-  if (writer_ && newest_ < 0)
-    for (size_t i = 0; i < plan_.tensors.size(); ++i)
-      if (!in_place(i)) writer_->take_checksums(i);
+  if (newest_ < 0) take_checksums("");
 }
 
 void SnapshotSlots::begin(int64_t step) {
@@ -126,11 +124,11 @@ void SnapshotSlots::copy_in_place(const std::function<bool(const StateTensor&)>&
                               [&](int64_t i) { run(tasks[static_cast<size_t>(i)]); });
 }
 
-void SnapshotSlots::take_master_checksums() {
-  const std::string masters = plan_.own + "model.";
+void SnapshotSlots::take_checksums(const std::string& prefix) {
+  if (!writer_) return;
   arena_.queue().parallel_for(static_cast<int64_t>(plan_.tensors.size()), [&](int64_t i) {
     const auto tensor = static_cast<size_t>(i);
-    if (!in_place(tensor) && plan_.tensors[tensor].slot.name.starts_with(masters))
+    if (!in_place(tensor) && plan_.tensors[tensor].slot.name.starts_with(prefix))
       writer_->take_checksums(tensor);
   });
 }
@@ -144,7 +142,7 @@ void SnapshotSlots::commit(const TrainState& state, bool masters_changed) {
   }
   for (size_t i = 0; i < plan_.tensors.size(); ++i)
     if (in_place(i) && !state_[i].kept.tensor.defined()) copy_elsewhere(i);
-  if (writer_ && masters_changed && !copies()) take_master_checksums();
+  if (masters_changed) take_checksums(plan_.own + "model.");
   // What changes already in the passes of the next step cannot wait.
   const auto now = [this](const StateTensor& part) { return !copies() || part.changes_in_passes; };
   if (writer_) copy_in_place(now, /*together=*/true);

@@ -79,7 +79,7 @@ class SnapshotSlots final : public StateHome {
   int slot_of(int64_t step);
   void copy_in_place(const std::function<bool(const StateTensor&)>& is_due, bool together);
   void copy_elsewhere(size_t tensor);
-  void take_master_checksums();
+  void take_checksums(const std::string& prefix);  // of the tensors out of place whose names begin so
 
   SnapshotPlan plan_;
   Arena& arena_;
