@@ -100,7 +100,7 @@ TEST(Decisions, WhatIsNoneIsRefusedByName) {
        "d:2: got step 4 after step 5, expected ascending steps"},
       {good + "\nhello", "d:2"}};
   for (const auto& [text, reason] : wrong)
-    EXPECT_THAT(refusal([&] { parse_decisions(text, "d"); }), HasSubstr(reason)) << text;
+    EXPECT_THAT(refusal([&text = text] { parse_decisions(text, "d"); }), HasSubstr(reason)) << text;
 }
 
 TEST(Decisions, ArePartOfTheState) {
