@@ -79,13 +79,14 @@ bool is_regular(int fd) {
 }
 
 void hold(int fd) {
-  if (plan().kind != Fault::hold) return;
+  const char* const until = std::getenv("ATHANOR_FAULT_UNTIL");
+  if (plan().kind != Fault::hold || until == nullptr) return;
   char link[64], path[4096];
   std::snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
   const ssize_t length = readlink(link, path, sizeof(path) - 1);
   path[std::max<ssize_t>(length, 0)] = '\0';
   if (std::strstr(path, plan().argument) == nullptr) return;
-  while (access(std::getenv("ATHANOR_FAULT_UNTIL"), F_OK) != 0) poll(nullptr, 0, 1);
+  while (access(until, F_OK) != 0) poll(nullptr, 0, 1);
 }
 
 int no_room() {

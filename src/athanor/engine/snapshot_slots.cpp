@@ -1,5 +1,7 @@
 #include "athanor/engine/snapshot_slots.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <utility>
 
