@@ -106,6 +106,7 @@ TEST_P(HeldByAParent, TheLastStepIsWholeWhenTheRanksAreGone) {
   WholeRun run(2);
   run.config.snapshot.mode = GetParam();
   run.config.parallel.zero_stage = 1;
+  run.decisions = {{2, SkipBatches{1}}, {4, SkipBatches{3}, "of the last step"}};
   HeldSlots held(2);
   run.train(system_env(), [&](const Config& config, World& world, TrainIo& io) {
     io.snapshot_fd = held.fds.at(static_cast<size_t>(world.rank()));

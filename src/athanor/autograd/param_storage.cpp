@@ -78,9 +78,8 @@ Tensor ParamStorage::floats() const {
 }
 
 void ParamStorage::take_floats(const Tensor& master) {
-  if (master_apart_ && dtype_ == Dtype::f32) {
-    Tensor values = kept();
-    copy(values, master);
+  if (master_apart_) {
+    copy_master();
   } else if (dtype_ != Dtype::f32) {
     Tensor values = kept();
     kernels_of(values).elementwise.cast(values.queue(), values, master);

@@ -60,7 +60,7 @@ class ParamStorage {
   Tensor master() const {
     return is_kept_elsewhere() && dtype_ == Dtype::f32 ? source_->kept(*this) : master_;
   }
-  // kept() where it is a rounded copy of the master; undefined where it is the master itself.
+  // kept() where it is a copy of the master, rounded to T; undefined where it is the master itself.
   Tensor copy_of_master() const { return dtype_ == Dtype::f32 && !master_apart_ ? Tensor() : kept(); }
   void copy_master() const;  // after a change of master(): brings copy_of_master() up to date
   bool is_out_of_place() const { return home_ != nullptr; }

@@ -50,7 +50,7 @@ class Role {
   virtual void settle() = 0;  // waits for all that is under way between ranks
 
   virtual bool serves() const { return false; }
-  // Whether the values are all of one step: false after a step that broke off in its update.
+  // Whether values and state are all of one step: false after some steps that broke off (engine/step.h).
   virtual bool is_whole() const { return true; }
   // Runs step state.step + 1. next_batch() returns this rank's micro-batches of the step in order.
   virtual StepResult step(TrainState& state, const std::function<const Batch&()>& next_batch);

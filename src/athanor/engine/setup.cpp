@@ -76,6 +76,7 @@ Training::Training(const Config& config, const Layout& layout, const Groups& gro
                          .num_channels = options.num_channels,
                          .stop = options.stop,
                          .slots = options.slots,
+                         .decisions = options.decisions,
                          .pass = {.num_micro_batches = num_micro_batches,
                                   .pack_weights = packs_weights(config, num_micro_batches, layout.dp()),
                                   .trace = options.trace,

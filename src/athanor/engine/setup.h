@@ -36,6 +36,7 @@ struct TrainingOptions {
   const Sharding* sharding = nullptr;  // how tp splits the model's layers; null: the table of its family
   ServerLogs logs = {};                // of a parameter server
   SnapshotSlots* slots = nullptr;      // where the state lies and each step is kept; null: no snapshots
+  const std::vector<Decision>* decisions = nullptr;  // of the run, past and future; null: none
 };
 
 struct Training {

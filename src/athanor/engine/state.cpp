@@ -6,6 +6,10 @@
 
 namespace athanor::engine {
 
+void TrainState::follow(const std::vector<Decision>& all) {
+  for (size_t i = decisions.size(); i < all.size() && all[i].step <= step; ++i) decisions.push_back(all[i]);
+}
+
 std::string TrainState::to_json() const {
   nlohmann::ordered_json json = {{"step", step},
                                  {"tokens", tokens},

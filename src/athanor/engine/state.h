@@ -26,6 +26,9 @@ struct TrainState {
   std::string data_identity;        // what the data was (data/dataset.h)
   std::vector<Decision> decisions;  // up to `step`; a state without the field has none
 
+  // Takes those of `all` that the steps done have followed; `all` begins with `decisions`.
+  void follow(const std::vector<Decision>& all);
+
   std::string to_json() const;
   static TrainState from_json(const std::string& text);  // Error naming what is missing
 };

@@ -62,6 +62,7 @@ StepResult StepRunner::run(TrainState& state, const std::function<const Batch&()
   TrainState next = state;
   next.step = step;
   next.tokens += result.tokens;
+  if (options_.decisions != nullptr) next.follow(*options_.decisions);
   result.loss_scale = state.loss_scale.scale;
   result.lr = options_.schedule.at(step);
   const double to_mean = 1.0 / (summed_tokens * state.loss_scale.scale);

@@ -49,6 +49,8 @@ struct StepOptions {
   const std::atomic<int>* stop = nullptr;  // set by a signal; the ranks agree on it at the end of a step
   WeightSync* weights = nullptr;           // of ranks that update on their own for some steps (local SGD)
   SnapshotSlots* slots = nullptr;          // that keep each step; null: none
+  const std::vector<Decision>* decisions =
+      nullptr;  // of the run, past and future: a step commits with its own
   PassOptions pass;
   StageGroups groups;
 };

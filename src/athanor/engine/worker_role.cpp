@@ -55,6 +55,7 @@ StepResult WorkerRole::step(TrainState& state, const std::function<const Batch&(
   result.experts = experts.summary();  // unless consistency is "sync", of this worker's micro-batches only
   result.stop = step == stop_step_;
   result.seconds.comm = passes_->wait_seconds();
+  if (options.decisions != nullptr) state.follow(*options.decisions);
   state.tokens = answer.tokens;
   state.updates = answer.version;
   state.loss_scale.scale = answer.loss_scale;

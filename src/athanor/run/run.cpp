@@ -190,6 +190,7 @@ void Run::begin(const World& world, const std::string& resolved_config) {
   const bool is_first = generation < 0;
   if (generation == generation_of(world)) return;
   generation = generation_of(world);
+  num_told_ = state.decisions.size();
   if (is_first)
     recorder->open(state.step, resolved_config);
   else
@@ -203,13 +204,13 @@ void Run::begin(const World& world, const std::string& resolved_config) {
                                   state.step));
 }
 
-void Run::take_decisions() {
-  bool is_new = false;
-  for (size_t i = state.decisions.size(); i < decisions.size() && decisions[i].step <= state.step; ++i) {
-    const Decision& decision = state.decisions.emplace_back(decisions[i]);
+void Run::tell_decisions() {
+  state.follow(decisions);  // on a server: where a rank trains, its step has committed with them
+  const bool is_new = num_told_ < state.decisions.size();
+  for (; num_told_ < state.decisions.size(); ++num_told_) {
+    const Decision& decision = state.decisions[num_told_];
     recorder->message(fmt::format("step {}: {}", decision.step, text_of(decision)));
     if (decision_log_) decision_log_->add(decision, generation);
-    is_new = true;
   }
   if (is_new && decision_log_) recorder->write(kDecisionsName, decision_log_->text());
 }

@@ -48,7 +48,7 @@ struct Run {
   // A segment begins on `world`, after the step that the state has: its generation, and the files that record it.
   void begin(const World& world, const std::string& resolved_config);
   int64_t generation_of(const World& world) const { return first_generation_ + world.generation(); }
-  void take_decisions();  // after a step: those that it was the first to follow
+  void tell_decisions();  // after a step: those that it was the first to follow
   void say_doubts();
   void renew_report(double tokens_per_second);
   void write_report(const char* status);
@@ -96,6 +96,7 @@ struct Run {
   std::string from_;                         // the checkpoint of TrainIo::from
   int64_t first_generation_ = 0;             // of this process, less that of its first world
   std::optional<DecisionLog> decision_log_;  // of rank 0
+  size_t num_told_ = 0;                      // of the decisions of the state
   std::unique_ptr<Queue> host_queue_;
   std::unique_ptr<Arena> host_arena_;
 };

@@ -79,7 +79,8 @@ void Segment::build(const Snapshot* snapshot) {
                       .logs = serves() ? open_schedule(config_, peers().rank(), run_.io.env,
                                                        run_.folder.file("schedule"), run_.state.step, pushes_)
                                        : ServerLogs{},
-                      .slots = slots_.get()});
+                      .slots = slots_.get(),
+                      .decisions = &run_.decisions});
   training_->allocate(run_.io.env);
   load_values(snapshot);
   run_.state.data_identity = phase_.data.identity;

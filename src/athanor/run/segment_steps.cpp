@@ -59,7 +59,7 @@ Segment::End Segment::run_steps() {
         training_->role->step(run_.state, [&]() -> const Batch& { return loader->next(); });
     const double seconds = run_.io.clock() - start;
     // The step is done. Whatever fails from here on, it stands in the metrics.
-    run_.take_decisions();
+    run_.tell_decisions();
     std::exception_ptr broken = result.broken;
     const auto attempt = [&](const std::function<void()>& work) {
       if (broken) return;
@@ -133,7 +133,7 @@ Segment::End Segment::run_steps() {
 
 Segment::End Segment::serve() {
   const auto save_due = [this](bool stop) {
-    run_.take_decisions();
+    run_.tell_decisions();
     if (stop || end() != End::interrupted || run_.saves.is_due(run_.state.step))
       save(/*is_last=*/stop || end() == End::done);
     run_.renew_report(0.0);
