@@ -101,6 +101,16 @@ INSTANTIATE_TEST_SUITE_P(
              {0, 1, 2, 2},
              [](Config& config) { config.train.eval_every = 1; },
              {{2, SkipBatches{1}, "first"}, {4, SkipBatches{30}}}},
+        // In the update, which no vote covers: the next segment starts from the slots of the step before.
+        Case{"in_an_update",
+             {{1, "momentum", 2}},
+             {0, 1, 1, 1},
+             [](Config& config) {
+               config.snapshot.mode = "slots";
+               config.compression.method = "onebit-adam";
+               config.compression.warmup_steps = 1;
+             },
+             {{2, SkipBatches{1}}, {3, SkipBatches{2}}}},
         Case{"while_it_evaluates_at_the_end", {{1, "validation", 1}}, {0, 0, 0, 0}},
         Case{"while_it_evaluates",
              {{1, "validation", 1}},
