@@ -30,7 +30,7 @@ constexpr int kMostLeft = 240;       // slots of the last generation in one Meet
 
 struct Hello {
   int version = kProtocolVersion;
-  std::string job;
+  std::string job{};
   int worker = 0;  // the number of the process in this launch
   int64_t pid = 0;
   bool operator==(const Hello&) const = default;
@@ -39,14 +39,14 @@ struct Hello {
 // Wants the world after `generation`; -1: it has had none.
 struct Ready {
   int64_t generation = -1;
-  std::string why;
+  std::string why{};
   bool operator==(const Ready&) const = default;
 };
 
 // The first snapshot of this generation is whole on every rank: slots of older ones may go.
 struct Begun {
   int64_t generation = 0, step = 0;
-  std::string run_folder;
+  std::string run_folder{};
   bool operator==(const Begun&) const = default;
 };
 
@@ -68,7 +68,7 @@ enum class Cause { none, config, error, not_finite, io, peer };
 struct Farewell {
   Status status = Status::finished;
   Cause cause = Cause::none;
-  std::string what, hint;
+  std::string what{}, hint{};
   bool operator==(const Farewell&) const = default;
 };
 
@@ -80,8 +80,8 @@ struct Farewell {
 struct Meet {
   int64_t generation = 0;
   int rank = 0, size = 1;
-  std::string why;
-  std::vector<int> left;
+  std::string why{};
+  std::vector<int> left{};
   bool operator==(const Meet&) const = default;
 };
 
@@ -93,7 +93,7 @@ struct Stop {
 
 // There will be no other world for this process.
 struct End {
-  std::string why;
+  std::string why{};
   bool operator==(const End&) const = default;
 };
 
