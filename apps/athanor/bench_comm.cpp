@@ -20,8 +20,8 @@
 #include "athanor/comm/shm/shm.h"
 #include "athanor/comm/shm/thread.h"
 #include "athanor/kernels/table.h"
+#include "athanor/launch/agent.h"
 #include "athanor/launch/environment.h"
-#include "athanor/launch/supervisor.h"
 #include "athanor/observe/report.h"
 #include "bench.h"
 #include "command.h"
@@ -200,16 +200,13 @@ void BenchComm::run_rank(World& world) const {
 }
 
 void BenchComm::start_ranks() const {
-  ShmSegment segment(num_ranks);
   LaunchOptions options;
   options.num_ranks = num_ranks;
   options.command = arguments;
   for (char** entry = environ; *entry != nullptr; ++entry) options.environment.emplace_back(*entry);
-  options.segment_fd = segment.fd();
+  options.control = false;  // they find their segment in their environment
   options.write = [](std::string_view bytes) { std::fwrite(bytes.data(), 1, bytes.size(), stderr); };
-  options.on_failed = [&](int rank, const std::string& reason) { segment.mark_dead(rank, reason); };
-  options.on_finished = [&](int rank) { segment.mark_left(rank); };
-  const LaunchResult result = supervise(options);
+  const LaunchResult result = run_agent(options);
   if (result.exit_code != 0) throw Recoverable(result.message, result.hint);
 }
 

@@ -1,4 +1,5 @@
-// A rank for the tests of the launcher: joins the group of its environment and then does what it is told.
+// A rank for the tests of the launcher: meets the others and then does what it is told. recovering_worker.cpp has a rank
+// that goes on after failures.
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -7,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <string>
 
 extern "C" {  // glibc 2.36 forgot it
@@ -15,7 +17,9 @@ extern "C" {  // glibc 2.36 forgot it
 
 #include "athanor/base/error.h"
 #include "athanor/comm/shm/shm.h"
+#include "athanor/control/agent_link.h"
 #include "athanor/launch/environment.h"
+#include "recovering_worker.h"
 
 namespace athanor::tests {
 namespace {
@@ -57,6 +61,23 @@ int stay(Group& group, bool stubborn) {
   while (true) pause();
 }
 
+// The first world that the launcher gives, through its agent or in the environment.
+struct FirstWorld {
+  explicit FirstWorld(const RankEnvironment& place) {
+    if (!place.has_agent()) {
+      group = open_shm_group(place.shm_fd, place.local_rank, place.local_world_size);
+      return;
+    }
+    link = std::make_unique<AgentLink>(
+        AgentLinkOptions{.path = place.control, .job = place.job, .worker = place.worker});
+    const auto offer = link->next(-1, "the start");
+    if (!offer) throw Recoverable(link->ended_because());
+    group = open_shm_group(offer->segment.get(), offer->rank, offer->size);
+  }
+  std::unique_ptr<AgentLink> link;
+  std::unique_ptr<Group> group;
+};
+
 int run(int argc, char** argv) {
   const std::string mode = argc > 1 ? argv[1] : "";
   const int victim = argc > 2 ? std::atoi(argv[2]) : -1, code = argc > 3 ? std::atoi(argv[3]) : 0;
@@ -68,16 +89,20 @@ int run(int argc, char** argv) {
   if (mode == "print") {
     char byte = 0;
     const auto input = read(STDIN_FILENO, &byte, 1);
-    const int other = place.shm_fd + 1;
     std::fprintf(stderr, "%d/%d local %d/%d input %d kept %s group %d\n", place.rank, place.world_size,
                  place.local_rank, place.local_world_size, static_cast<int>(input), std::getenv("KEPT"),
                  getpgrp() == getpid() ? 1 : 0);
     std::fprintf(stderr, "same on all\n");
     std::printf("out of %d\n", place.rank);
-    return fcntl(place.shm_fd, F_GETFD) >= 0 && fcntl(other, F_GETFD) < 0 ? 0 : 3;
+    int open = 0;
+    for (int fd = 3; fd < 64; ++fd) open += fcntl(fd, F_GETFD) >= 0 ? 1 : 0;
+    const bool given = fcntl(place.shm_fd, F_GETFD) >= 0 && fcntl(place.snapshot_fd, F_GETFD) >= 0;
+    return place.has_agent() ? open : open - 2 + (given ? 0 : 1);
   }
   if (mode == "exit_before_joining" && place.rank == victim) return code;
-  const auto group = open_shm_group(place.shm_fd, place.rank, place.world_size);
+  if (mode == "recover") return recover(place, argc - 2, argv + 2);
+  const FirstWorld world(place);
+  Group* const group = world.group.get();
   if (mode == "count_signals") return count_signals(*group);
   if (mode == "stubborn" || mode == "wait") return stay(*group, mode == "stubborn");
   int64_t process = getpid();

@@ -39,11 +39,11 @@ std::vector<Descriptor> descriptors_of(msghdr& header) {
 
 }  // namespace
 
-uint32_t peer_user(int socket) {
+Peer peer_of(int socket) {
   ucred peer{};
   socklen_t length = sizeof(peer);
   if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0) fail_io("whose is it", errno);
-  return peer.uid;
+  return {peer.pid, peer.uid};
 }
 
 PacketChannel::PacketChannel(Descriptor socket) : socket_(std::move(socket)) {
@@ -65,8 +65,8 @@ PacketChannel PacketChannel::connect(const std::string& path) {
   // An address of any family goes to the system as this.
   while (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0)
     if (errno != EINTR) fail_io(fmt::format("cannot connect to '{}'", path), errno);
-  check(peer_user(socket.get()) == geteuid(), "control channel: '{}' is of user {}, expected {}", path,
-        peer_user(socket.get()), geteuid());
+  check(peer_of(socket.get()).user == geteuid(), "control channel: '{}' is of user {}, expected {}", path,
+        peer_of(socket.get()).user, geteuid());
   return PacketChannel(std::move(socket));
 }
 

@@ -65,7 +65,11 @@ class PacketChannel {
   bool deaf_ = false;  // the other end takes nothing more
 };
 
-// The user whose process is at the other end of a Unix socket, when it connected.
-uint32_t peer_user(int socket);
+// Of the process that connected to this end of a Unix socket, or listened at it.
+struct Peer {
+  int64_t process = 0;
+  uint32_t user = 0;
+};
+Peer peer_of(int socket);
 
 }  // namespace athanor::control

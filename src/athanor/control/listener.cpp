@@ -107,7 +107,7 @@ std::optional<PacketChannel> Listener::accept() {
       if (errno == EAGAIN) return std::nullopt;
       fail_listening("cannot accept a connection", errno);
     }
-    if (peer_user(socket.get()) == user_) return PacketChannel(std::move(socket));
+    if (peer_of(socket.get()).user == user_) return PacketChannel(std::move(socket));
     ++num_refused_;
   }
 }

@@ -24,7 +24,7 @@ namespace athanor::control {
 
 struct ListenerOptions {
   std::string runtime_folder{};  // $XDG_RUNTIME_DIR; "": none
-  uid_t user = geteuid();      // who may connect
+  uid_t user = geteuid();        // who may connect
 };
 
 class Listener {

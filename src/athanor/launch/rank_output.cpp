@@ -51,6 +51,14 @@ void RankOutput::end_of(int rank, int64_t now_ns) {
   if (!line.empty()) add_line(rank, std::exchange(line, ""), now_ns);
 }
 
+void RankOutput::begin(int rank, int64_t now_ns) {
+  const auto size = static_cast<size_t>(rank) + 1;
+  if (latest_.size() < size) latest_.resize(size);
+  if (unfinished_.size() < size) unfinished_.resize(size);
+  end_of(rank, now_ns);
+  latest_[size - 1].clear();
+}
+
 void RankOutput::add_line(int rank, std::string line, int64_t now_ns) {
   auto& latest = latest_[static_cast<size_t>(rank)];
   latest.push_back(line);

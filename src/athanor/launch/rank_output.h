@@ -26,6 +26,9 @@ class RankOutput {
 
   void add(int rank, std::string_view bytes, int64_t now_ns);
   void end_of(int rank, int64_t now_ns);  // an unfinished last line counts as one
+  void begin(
+      int rank,
+      int64_t now_ns);  // a new process, maybe of a rank that there was not: without earlier last words
   // Writes the lines that have been held long enough; with `everything` all held lines.
   void flush(int64_t now_ns, bool everything = false);
   void drop_held() { held_.clear(); }

@@ -73,6 +73,7 @@ Worker::Worker(const WorkerCommand& command) {
     waitpid(pid, nullptr, 0);
     fail_io(fmt::format("cannot run {}", command.arguments[0]), code);
   }
+  pid_ = pid;
   process_fd_ = Descriptor(pidfd_open(pid, 0));
   if (!running()) {
     const int failure = errno;

@@ -29,6 +29,7 @@ class Worker {
   Worker(Worker&&) = default;
   Worker& operator=(Worker&&) = delete;
 
+  pid_t pid() const { return pid_; }
   int process_fd() const { return process_fd_.get(); }  // readable when the process has ended
   int stderr_fd() const { return stderr_.get(); }       // -1 if not captured or closed
   void close_stderr() { stderr_.reset(); }
@@ -43,6 +44,7 @@ class Worker {
   std::string ending() const;  // "exited with code 1", "was killed by signal 9 (SIGKILL)"
 
  private:
+  pid_t pid_ = -1;
   Descriptor process_fd_, stderr_;
   int exit_code_ = -1, signal_number_ = 0;
 };

@@ -1,0 +1,59 @@
+// Runs the ranks of one host: starts a process for each, holds what has to outlive a process (the segment of each
+// generation, the slots of each rank), and does what a Master decides (master.h): a rank that dies is started again, and
+// its survivors meet it in the next generation. Of several hosts each has an agent.
+//
+//   LaunchOptions options;
+//   options.num_ranks = 4;
+//   options.command = {"/proc/self/exe", "train", "run.toml"};
+//   options.environment = ...;                      // usually this process's own
+//   options.max_restarts = 10;
+//   const LaunchResult result = run_agent(options);
+//
+// - Start: each rank gets RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, and ATHANOR_CONTROL, ATHANOR_JOB and
+//   ATHANOR_WORKER (launch/environment.h), over which it meets the others (control/agent_link.h); an empty standard input
+//   and a process group of its own. With several hosts, or if the ranks cannot speak to an agent (`control`), it gets
+//   ATHANOR_SHM_FD and ATHANOR_SNAPSHOT_FD instead, and any failure ends the job. It is killed when the agent dies, however
+//   it dies.
+// - Failure: a rank fails by a signal or an exit code other than 0 and 75 (interrupted, saved). The other ranks throw
+//   PeerLost at once.
+// - Signals: the first of stop_signals() (stop_requests.h) is passed on to every rank; a second one kills all ranks.
+//   SIGTSTP stops the ranks, too. These signals are blocked in the calling thread while run_agent() runs.
+// - Output: rank 0 has the agent's standard output, and its standard error if `terminal`; otherwise rank 0's standard
+//   error goes to `write` unchanged. Lines of other ranks' standard error go to `write` as "[rank 2] line", once if
+//   several ranks wrote the same ("[ranks 1-3] line"), and not at all if rank 0 wrote it, too. Their standard output is
+//   dropped. What happens to ranks is a line of its own, and one in events.jsonl of the run's folder (event_log.h).
+//
+// Thread rule: the ranks die with the thread that calls run_agent(). Errors: IoError if the ranks cannot be started.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "athanor/base/clock.h"
+#include "athanor/base/file.h"
+#include "athanor/launch/launch_result.h"
+
+namespace athanor::launch {
+
+struct LaunchOptions {
+  int num_ranks = 1;                   // of this host
+  int first_rank = 0, world_size = 0;  // of the job on all hosts: its first rank here; its size, 0: num_ranks
+  std::vector<std::string> command;    // the program's path, then its arguments
+  std::vector<std::string> environment;  // NAME=value
+  bool control = true;
+  int max_restarts = 0;              // [launch] of the config (config/run_config.h)
+  int min_ranks = 1, max_ranks = 0;  // 0: num_ranks
+  std::string runtime_folder;        // for the agent's socket: $XDG_RUNTIME_DIR
+  int64_t grace_ms = 5'000;          // for ranks that have to end, or to come back from a world that broke
+  bool terminal = false;             // rank 0 draws on a terminal: its standard error is not captured
+  std::function<void(std::string_view bytes)> write = [](std::string_view) {};
+  std::function<int64_t()> clock = now_ns;  // which tells a second signal from the first
+  Env* env = &system_env();                 // for events.jsonl
+};
+
+LaunchResult run_agent(const LaunchOptions& options);
+
+}  // namespace athanor::launch

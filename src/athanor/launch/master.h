@@ -1,0 +1,175 @@
+// Decides what becomes of the ranks of a job: which processes run, when they meet as the next generation of the world,
+// who gets whose slots, and when the job ends. It does nothing itself: it is told what happens, with the time, and
+// answers with actions (master_actions.h).
+//
+//   Master master({.num_ranks = 3, .max_restarts = 10, .grace_ns = 5'000'000'000});
+//   master.start(now);
+//   for (const Action& action : master.take_actions()) ...               // StartWorker{0, 0}, ...
+//   master.ready(0, "the start", now);                               // and so on; after the last one: FormWorld
+//   master.exited(1, {.signal_number = SIGKILL, .how = "was killed by signal 9 (SIGKILL)"}, now);   // StartWorker{3, 1}
+//   poll(..., master.next_tick_ns()); master.tick(now);
+//   if (master.done()) return master.verdict(blamed);
+//
+// - A rank that a signal ends, that ends without last words, or by IoError or a lost peer, is started again; survivors
+//   keep their processes and ranks, and all meet again. RestartBudget limits it. What is used up makes the world smaller by
+//   a rank as long as it has min_ranks, then ends the job.
+// - A wrong config, an Error or values that are not finite end the job, as does any failure if max_restarts is 0.
+// - Ranks that have to end have grace_ns to do so, then get SIGTERM, and after another grace_ns SIGKILL. So long, too, has
+//   a rank to come back from a world that broke, unless it tokenizes; then it is killed and started again.
+// - When rank 0 has ended well the run is saved, and what happens to the other ranks after that harms nothing.
+//
+// Ranks are numbers among those of this host. Thread rule: one thread. No input/output, no clock.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "athanor/launch/master_actions.h"
+#include "athanor/launch/restart_budget.h"
+#include "athanor/launch/slot_custody.h"
+
+namespace athanor::launch {
+
+constexpr int64_t kNeverNs = std::numeric_limits<int64_t>::max();
+
+struct MasterOptions {
+  int num_ranks = 1;
+  int first_rank = 0;                // of this host in the job: for names
+  int max_restarts = 0;              // 0: any failure ends the job
+  int min_ranks = 1, max_ranks = 0;  // 0: num_ranks
+  int64_t grace_ns = 5'000'000'000;
+  bool meet = true;  // false: the ranks find their world in their environment, and there is no other one
+};
+
+struct ProcessEnd {
+  int exit_code = -1;     // -1: killed by a signal, or not started
+  int signal_number = 0;  // 0: none
+  std::string how{};      // "exited with code 1"
+  int64_t seen_ns = -1;   // when the system told of it; -1: now
+  bool good() const;      // 0, or interrupted and saved
+};
+
+struct Verdict {
+  int exit_code = 0;      // 0: all ranks ended with 0; 75: all with 0 or 75; 2: a wrong config; otherwise 1
+  int failed_rank = -1;   // among the ranks of this host
+  bool killed = false;    // that rank, by SIGKILL
+  std::string message{};  // "rank 1 was killed by signal 9 (SIGKILL)"
+  std::string what{}, hint{};  // last words that the rank sent
+};
+
+class Master {
+ public:
+  explicit Master(const MasterOptions& options);
+
+  void start(int64_t now_ns);
+  // What workers say. `worker`: as in StartWorker.
+  void hello(int worker, int64_t now_ns);
+  void ready(int worker, const std::string& why, int64_t now_ns);
+  void begun(int worker, int64_t generation, int64_t step, int64_t now_ns);
+  void progress(int worker, const control::Progress& progress);
+  void farewell(int worker, const control::Farewell& farewell);
+  // It said what nobody understands: it is killed, and the job ends.
+  void refused(int worker, const std::string& why, int64_t now_ns);
+  void exited(int worker, const ProcessEnd& end, int64_t now_ns);
+  // The agent cannot do what is wanted: the job ends.
+  void failed(const std::string& why, int64_t now_ns);
+
+  // The operator's. A signal that asks to save and end; `again`: to end now (stop_requests.h).
+  void stop(int signal, bool again, int64_t now_ns);
+  std::string scale(int num_ranks, int64_t now_ns);  // why not, or ""
+
+  void tick(int64_t now_ns);
+  int64_t next_tick_ns() const;  // kNeverNs: none is needed
+
+  std::vector<Action> take_actions();
+  bool done() const;  // nothing runs and nothing will
+  // `blamed`: the rank that the ranks' group blames for its failure.
+  Verdict verdict(std::optional<int> blamed) const;
+
+  int64_t generation() const { return generation_; }  // -1: none was formed
+  int size() const { return static_cast<int>(seats_.size()); }
+  int64_t step() const { return budget_.best_step(); }  // the last that is known to be committed; -1: none
+
+ private:
+  enum class Stage { starting, waiting, running, leaving, ended };
+  struct Process {
+    int rank = 0;
+    Stage stage = Stage::starting;
+    bool says_hello = false, told_stop = false, told_end = false, tokenizes = false;
+    int64_t kill_at_ns = kNeverNs;
+    bool harmless = false;  // however it ends
+    std::optional<control::Farewell> farewell{};
+    ProcessEnd end{};
+    bool lives() const { return stage != Stage::ended; }
+  };
+  struct Seat {
+    int worker = -1;
+    int64_t start_at_ns = kNeverNs;
+  };
+  // From the first failure, or change of size, until the next generation has begun.
+  struct Incident {
+    int64_t at_ns = 0, step = -1;
+    bool counted = false;  // it took a restart; a change of size takes none
+    bool resizes = false;
+    std::string why{};
+  };
+
+  // master.cpp
+  void do_next(int64_t now_ns);
+  void go_on(int64_t now_ns);
+  void start_worker(int rank);
+  void form(int64_t now_ns);
+  void end_job(const std::string& why);
+  void fail_job(int worker, int64_t now_ns);
+  void fail_job(const std::string& why, int64_t now_ns);
+  int culprit(std::optional<int> blamed) const;
+  // master_recovery.cpp
+  void take_failure(int worker, int64_t now_ns);
+  void take_good_end(int worker, int64_t now_ns);
+  void restart(int rank, const std::string& how, int64_t now_ns);
+  void give_up(int rank, const std::string& how, const std::string& refusal, int64_t now_ns);
+  bool meet_without_deaths(int64_t now_ns);
+  void break_world(int rank, const std::string& why, int64_t now_ns);
+  void open_incident(const std::string& why, int64_t now_ns);
+  void leave(int worker, const std::string& why, int64_t now_ns);
+  void resize(int num_ranks, int64_t now_ns);
+  void wrap_up(int64_t now_ns);
+  void take_early_end(int64_t now_ns);
+
+  bool elastic() const { return options_.max_restarts > 0; }
+  bool in_world(int worker) const;
+  bool is_coming(int rank) const;
+  bool all_wait() const;
+  Process* process_of(int rank);
+  std::string name(int rank) const;
+  std::string at_step() const;
+
+  MasterOptions options_;
+  RestartBudget budget_;
+  SlotCustody custody_;
+  std::map<int, Process> processes_;  // by number
+  std::vector<Seat> seats_;           // by rank, of the next world
+  std::vector<int> world_;            // by rank: the members of the newest world
+  int64_t generation_ = -1;
+  size_t begun_size_ = 0;
+  bool broken_ = false;  // the newest world
+  std::optional<Incident> incident_;
+  bool attempt_open_ = false;   // ranks that fail now fail with others
+  std::set<int> failed_ranks_;  // of this attempt
+  int64_t form_at_ns_ = 0;
+  int stop_ = 0;  // the signal
+  bool ending_ = false, ended_by_us_ = false, finished_ = false;
+  bool believe_blame_ = true;  // the newest world broke by the failure that ends the job
+  std::string end_why_;        // for those who wait
+  std::string job_failure_, refusal_, shrunk_why_;
+  std::vector<int> failed_;  // workers, in the order of their ends, without those ended by us
+  int64_t escalate_at_ns_ = kNeverNs;
+  std::vector<Action> actions_;
+};
+
+}  // namespace athanor::launch

@@ -1,0 +1,162 @@
+#include "recovering_worker.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "athanor/base/check.h"
+#include "athanor/base/shared_memory.h"
+#include "athanor/comm/shm/shm.h"
+#include "athanor/control/agent_link.h"
+#include "athanor/launch/stop_requests.h"
+#include "athanor/launch/stop_watcher.h"
+
+namespace athanor::tests {
+namespace {
+
+// What a rank keeps in its slots. `token`: of the rank, made by its first process.
+struct State {
+  int64_t token = 0, step = 0;
+};
+
+std::string text_of(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+class RecoveringRank {
+ public:
+  RecoveringRank(const RankEnvironment& place, int argc, char** argv)
+      : place_(place),
+        steps_(std::atoi(argv[0])),
+        victim_(argc > 1 ? std::atoi(argv[1]) : -2),
+        stage_(argc > 2 ? argv[2] : ""),
+        lives_(argc > 3 ? std::atoi(argv[3]) : 0),
+        watcher_({.on_first = [this](int signal) { stop(signal); }, .under_launcher = true}) {}
+
+  int run() {
+    rank_ = place_.rank;
+    die_at("hello");
+    wait_at_gate();
+    link_ = std::make_unique<AgentLink>(AgentLinkOptions{
+        .path = place_.control, .job = place_.job, .worker = place_.worker, .on_stop = [this](int signal) {
+          stop(signal);
+        }});
+    die_at("ready");
+    std::string why = "the start";
+    while (auto offer = link_->next(generation_, why)) {
+      generation_ = offer->generation;
+      rank_ = offer->rank;
+      die_at("meet");
+      try {
+        return train(*offer);
+      } catch (const Recoverable& error) {
+        hang();
+        why = error.what();
+        world_.reset();
+      }
+    }
+    throw Recoverable(link_->ended_because() + "; " + why);
+  }
+
+ private:
+  void stop(int signal) {
+    stop_ = signal;
+    if (rank_ == 0) std::fprintf(stderr, "rank 0: stops at signal %d\n", signal);
+  }
+
+  void die_at(const std::string& stage) {
+    const bool second = place_.worker == place_.world_size && stage == text_of("TEST_DIE_AGAIN");
+    const bool first =
+        (rank_ == victim_ || victim_ == -1) && stage == stage_ && place_.worker < place_.world_size + lives_;
+    if (first || second) raise(SIGKILL);
+  }
+
+  // A survivor that stands still where the others notice the failure.
+  void hang() const {
+    if (text_of("TEST_HANG") == std::to_string(rank_) && place_.worker < place_.world_size)
+      while (true) pause();
+  }
+
+  // A process that was started again says that it is here and waits until somebody opens the pipe.
+  void wait_at_gate() {
+    const std::string gate = text_of("TEST_GATE");
+    if (gate.empty() || place_.worker < place_.world_size) return;
+    std::fprintf(stderr, "at the gate\n");
+    close(open(gate.c_str(), O_RDONLY | O_CLOEXEC));
+  }
+
+  int train(WorldOffer& offer) {
+    if (!have_ && !offer.left.empty()) {
+      const auto memory = map_shared_memory(kSharedUnit, offer.left[0].slots.get());
+      have_ = *reinterpret_cast<const State*>(memory.get());
+    }
+    for (auto& left : offer.left) std::fprintf(stderr, "rank %d has slots of %d\n", rank_, left.rank);
+    GroupOptions options;
+    options.generation = static_cast<int>(offer.generation);
+    world_ = open_shm_group(offer.segment.get(), offer.rank, offer.size, options);
+    const auto memory = map_shared_memory(kSharedUnit, offer.slots.get());
+    auto& slot = *reinterpret_cast<State*>(memory.get());
+    // All go on from the last step that every rank with a state has.
+    const int64_t mine = have_ ? have_->step : -1;
+    std::vector<int64_t> steps(static_cast<size_t>(offer.size));
+    world_->all_gather(&mine, steps.data(), 1, Dtype::i64, "newest steps").wait();
+    State state = have_.value_or(State{.token = getpid(), .step = 0});
+    state.step = *std::max_element(steps.begin(), steps.end());
+    for (const int64_t step : steps) state.step = step < 0 ? state.step : std::min(state.step, step);
+    state.step = std::max<int64_t>(state.step, 0);
+    die_at("begin");
+    slot = state;
+    world_->barrier("the first snapshot");
+    have_ = state;
+    link_->begun({.generation = offer.generation, .step = state.step, .run_folder = text_of("TEST_FOLDER")});
+    die_at("begun");
+    while (state.step < steps_) {
+      int64_t stop = stop_ != 0 ? 1 : 0;
+      world_->all_reduce(&stop, 1, Dtype::i64, "step").wait();
+      if (stop != 0) return end(kInterruptedExitCode, Status::interrupted);
+      slot.step = ++state.step;
+      have_ = state;
+      link_->progress({.generation = offer.generation, .step = state.step, .count = state.step});
+      die_at(std::to_string(state.step));
+    }
+    world_->barrier("the end");
+    return end(0, Status::finished);
+  }
+
+  int end(int code, Status status) {
+    std::fprintf(stderr, "rank %d of %d: process %d, token %d, step %d\n", rank_, world_->size(), getpid(),
+                 static_cast<int>(have_->token), static_cast<int>(have_->step));
+    link_->farewell({.status = status});
+    return code;
+  }
+
+  const RankEnvironment& place_;
+  int steps_, victim_;
+  std::string stage_;
+  int lives_, rank_ = 0;
+  std::atomic<int> stop_{0};
+  StopWatcher watcher_;
+  std::unique_ptr<AgentLink> link_;
+  std::unique_ptr<Group> world_;
+  int64_t generation_ = -1;
+  std::optional<State> have_;
+};
+
+}  // namespace
+
+int recover(const RankEnvironment& place, int argc, char** argv) {
+  check(argc >= 1, "worker: recover STEPS VICTIM STAGE LIVES");
+  return RecoveringRank(place, argc, argv).run();
+}
+
+}  // namespace athanor::tests
