@@ -8,18 +8,19 @@
 #include <cstdio>
 #include <cstdlib>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "apps/command_line/console_stream.h"
 #include "apps/command_line/own_program.h"
 #include "apps/command_line/program.h"
 #include "athanor/base/error.h"
-#include "athanor/base/shared_memory.h"
-#include "athanor/comm/shm/shm.h"
-#include "athanor/control/descriptor.h"
+#include "athanor/config/load.h"
+#include "athanor/launch/agent.h"
 #include "athanor/launch/environment.h"
 #include "athanor/launch/stop_requests.h"
-#include "athanor/launch/supervisor.h"
 #include "athanor/launch/variables.h"
+#include "athanor/run/init_from.h"
 #include "command.h"
 
 namespace athanor::apps {
@@ -41,6 +42,7 @@ struct LaunchCommand {
   void find_nodes();
   void ask_environment();
   void set_nodes(LaunchOptions& options) const;
+  void set_restarts(LaunchOptions& options) const;
 };
 
 const char* variable(const char* name) {
@@ -109,6 +111,47 @@ void LaunchCommand::set_nodes(LaunchOptions& options) const {
   if (colon != std::string::npos) options.environment.push_back("MASTER_PORT=" + master.substr(colon + 1));
 }
 
+// The FILE and the --set of a `train` command.
+struct TrainArguments {
+  explicit TrainArguments(const std::vector<std::string>& command) {
+    for (size_t i = 1; i < command.size(); ++i) {
+      const std::string& word = command[i];
+      const bool has_value =
+          word == "--set" || word == "--from" || word == "--phase" || word == "--decisions";
+      if (has_value && i + 1 < command.size()) {
+        if (word == "--set") sets.push_back(command[i + 1]);
+        ++i;
+      } else if (word.starts_with("--set=")) {
+        sets.push_back(word.substr(6));
+      } else if (!word.starts_with("-")) {
+        file = word;
+      }
+    }
+  }
+  std::string file;
+  std::vector<std::string> sets;
+};
+
+// What the config says of failures. If it cannot be read, the ranks say what is wrong with it, and nothing is started
+// again.
+void LaunchCommand::set_restarts(LaunchOptions& options) const {
+  const TrainArguments arguments(command);
+  LaunchConfig config;
+  try {
+    config = load_config(system_env(), arguments.file, arguments.sets, config_sources(system_env())).launch;
+  } catch (const Failure&) {
+    return;
+  }
+  if (num_nodes == 1 &&
+      (num_ranks < config.min_ranks || (config.max_ranks > 0 && num_ranks > config.max_ranks)))
+    throw ConfigError(fmt::format("launch: -n {}, expected launch.min_ranks = {} to launch.max_ranks = {}",
+                                  num_ranks, config.min_ranks,
+                                  config.max_ranks == 0 ? num_ranks : config.max_ranks));
+  options.max_restarts = static_cast<int>(config.max_restarts);
+  options.min_ranks = static_cast<int>(config.min_ranks);
+  options.max_ranks = static_cast<int>(config.max_ranks);
+}
+
 void LaunchCommand::run() const {
   if (!unknown.empty())
     throw ConfigError(
@@ -123,7 +166,6 @@ void LaunchCommand::run() const {
     throw ConfigError(fmt::format("launch: got the command '{}', expected 'train'", command[0]),
                       "athanor launch -n 2 -- train run.toml");
   std::signal(SIGPIPE, SIG_IGN);  // who reads what is shown may go; the run goes on
-  ShmSegment segment(num_ranks);
   LaunchOptions options;
   options.num_ranks = num_ranks;
   options.command = command;
@@ -132,22 +174,12 @@ void LaunchCommand::run() const {
     options.command.push_back("--json");
   for (char** entry = environ; *entry != nullptr; ++entry) options.environment.emplace_back(*entry);
   set_nodes(options);
-  options.segment_fd = segment.fd();
-  std::vector<Descriptor> snapshots;  // held for as long as the job lives, whatever becomes of its ranks
-  for (int rank = 0; rank < num_ranks; ++rank) {
-    snapshots.emplace_back(create_shared_memory("athanor snapshot", 0));
-    options.snapshot_fds.push_back(snapshots.back().get());
-  }
+  set_restarts(options);
+  if (const char* folder = std::getenv("XDG_RUNTIME_DIR")) options.runtime_folder = folder;
   options.terminal = isatty(STDERR_FILENO) == 1;
   ConsoleStream errors(STDERR_FILENO);
   options.write = [&errors](std::string_view bytes) { errors.write(bytes); };
-  options.on_failed = [&](int rank, const std::string& reason) { segment.mark_dead(rank, reason); };
-  options.on_finished = [&](int rank) { segment.mark_left(rank); };
-  options.blamed = [&]() -> std::optional<int> {
-    const auto failure = segment.failure();
-    return failure ? std::optional<int>(failure->rank) : std::nullopt;
-  };
-  const LaunchResult result = supervise(options);
+  const LaunchResult result = run_agent(options);
   // A rank has said what is wrong with the config; rank 0 has said where the run was interrupted.
   if (result.exit_code == 2 || result.exit_code == kInterruptedExitCode) throw Exit{result.exit_code};
   if (result.exit_code != 0) throw Recoverable(result.message, result.hint);
@@ -185,7 +217,10 @@ void add_launch(CLI::App& app) {
       "Rank 0 has this terminal; what other ranks write to standard error is marked with their rank.\n"
       "Ctrl-C, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2 and SIGXCPU are passed on to every rank once: they save a\n"
       "checkpoint and end; a second one kills them. What is ignored at the start (nohup) stays ignored.\n"
-      "If a rank dies, the others end too, and the job's error names the rank and why.\n"
+      "If a rank dies on one node, it is started again and the others go on with it where they were, by\n"
+      "[launch] of FILE (max_restarts, min_ranks). A wrong config, a wrong value in training, or any failure "
+      "with\n"
+      "several nodes ends the job, and its error names the rank and why.\n"
       "Exit codes: 0 if every rank's is 0, 1 if a rank failed, 2 wrong command line or config, 75 "
       "interrupted\n"
       "after saving: start it again.");

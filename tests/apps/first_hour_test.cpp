@@ -184,8 +184,7 @@ TEST(Doubts, AreSaidOnceAndChangesAtResumeToo) {
 TEST(Effects, ASettingWithoutEffectStopsTheRunBeforeItStarts) {
   const Workplace place;
   make_small_run(place);
-  for (const char* set : {"launch.max_restarts=3", "launch.min_ranks=5", "snapshot.peers=1",
-                          "optimizer.momentum=0.5", "local_sgd.outer_lr=0.5"})
+  for (const char* set : {"snapshot.peers=1", "optimizer.momentum=0.5", "local_sgd.outer_lr=0.5"})
     expect_refused(place.run(train_arguments("t", {set})), 2,
                    {std::string(set).substr(0, std::string(set).find('='))});
   EXPECT_FALSE(place.exists("runs/t"));

@@ -25,7 +25,7 @@ constexpr int64_t kMs = 1'000'000;
 using Lines = std::vector<std::string>;
 
 // One line an action, without events and lines for the console.
-std::string text_of(const Action& action) {
+std::string text_of(const MasterAction& action) {
   if (const auto* a = std::get_if<StartWorker>(&action))
     return fmt::format("start {} as {}", a->worker, a->rank);
   if (const auto* a = std::get_if<FormWorld>(&action)) {
@@ -71,7 +71,7 @@ struct Play {
   Lines names_of_events() {
     take();
     Lines names;
-    for (const Event& event : events) names.push_back(event.event);
+    for (const JobEvent& event : events) names.push_back(event.event);
     return names;
   }
 
@@ -101,9 +101,9 @@ struct Play {
     master.tick(now);
   }
   void take() {
-    for (const Action& action : master.take_actions()) {
+    for (const MasterAction& action : master.take_actions()) {
       if (const auto* say = std::get_if<Say>(&action)) said.push_back(say->line);
-      if (const auto* event = std::get_if<Event>(&action)) events.push_back(*event);
+      if (const auto* event = std::get_if<JobEvent>(&action)) events.push_back(*event);
       if (auto text = text_of(action); !text.empty()) lines.push_back(std::move(text));
     }
   }
@@ -118,7 +118,7 @@ struct Play {
   int64_t now = 5000 * kMs;
   Master master;
   Lines lines, said;
-  std::vector<Event> events;
+  std::vector<JobEvent> events;
 };
 
 TEST(Master, StartsAllAndLetsThemMeet) {

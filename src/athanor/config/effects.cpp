@@ -147,9 +147,6 @@ struct Absent {
 
 constexpr std::array kAbsent = {
     Absent{"snapshot.peers", "copies on other hosts are"},
-    Absent{"launch.min_ranks", "going on with fewer ranks is"},
-    Absent{"launch.max_ranks", "growing to more ranks is"},
-    Absent{"launch.max_restarts", "restarting after a failure is"},
 };
 
 // What the config would say without the user: the program's defaults, in [model] those of its preset.

@@ -35,7 +35,7 @@ struct SnapshotConfig {
 struct LaunchConfig {
   int64_t min_ranks = 1;
   int64_t max_ranks = 0;
-  int64_t max_restarts = 0;
+  int64_t max_restarts = 10;
   int64_t timeout_ms = 600000;  // a collective that is later than this fails
 };
 

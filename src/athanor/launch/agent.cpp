@@ -60,7 +60,7 @@ class Agent {
   void act(const SendToWorker& send);
   void act(const SignalWorker& signal);
   void act(const Say& say);
-  void act(const Event& event) { events_.add(event); }
+  void act(const JobEvent& event) { events_.add(event); }
 
   WorkerCommand command_of(int rank, int worker) const;
   void send(int worker, const AgentMessage& message, const std::vector<int>& descriptors = {});
@@ -212,7 +212,7 @@ void Agent::take_ending(int worker, int64_t seen_ns) {
 
 void Agent::act() {
   for (auto actions = master_.take_actions(); !actions.empty(); actions = master_.take_actions())
-    for (const Action& action : actions) std::visit([this](const auto& one) { act(one); }, action);
+    for (const MasterAction& action : actions) std::visit([this](const auto& one) { act(one); }, action);
 }
 
 WorkerCommand Agent::command_of(int rank, int worker) const {

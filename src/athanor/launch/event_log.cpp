@@ -9,7 +9,7 @@ namespace athanor::launch {
 
 using Json = nlohmann::ordered_json;
 
-void EventLog::add(const Event& event) {
+void EventLog::add(const JobEvent& event) {
   const auto known = [](auto value) { return value < 0 ? Json() : Json(value); };
   const Json json = {{"time", wall_seconds()},
                      {"event", event.event},

@@ -1,7 +1,7 @@
 // events.jsonl in the folder of a run: one JSON object a line for what happened to its ranks.
 //
 //   EventLog log(env, warn);
-//   log.add(Event{.event = "failure", .step = 41, .generation = 0, .rank = 1, .cause = "was killed by signal 9"});
+//   log.add(JobEvent{.event = "failure", .step = 41, .generation = 0, .rank = 1, .cause = "was killed by signal 9"});
 //   log.open("runs/first");                         // what was added before is written now
 //
 //   {"time":1700000000.123,"event":"failure","step":41,"generation":0,"rank":1,"node":0,"cause":"...",
@@ -25,7 +25,7 @@ class EventLog {
  public:
   EventLog(Env& env, std::function<void(const std::string&)> warn) : env_(&env), warn_(std::move(warn)) {}
 
-  void add(const Event& event);
+  void add(const JobEvent& event);
   void open(const std::string& run_folder);  // the first one counts
 
  private:

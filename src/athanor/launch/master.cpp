@@ -11,7 +11,7 @@
 
 namespace athanor::launch {
 
-bool ProcessEnd::good() const {
+bool RankEnd::good() const {
   return exit_code == 0 || exit_code == kInterruptedExitCode;
 }
 
@@ -31,7 +31,7 @@ void Master::start(int64_t now_ns) {
   }
 }
 
-std::vector<Action> Master::take_actions() {
+std::vector<MasterAction> Master::take_actions() {
   return std::exchange(actions_, {});
 }
 
@@ -66,7 +66,7 @@ void Master::start_worker(int rank) {
   processes_[seat.worker].rank = rank;
   if (!first)
     actions_.push_back(
-        Event{.event = "restart", .step = budget_.best_step(), .generation = generation_, .rank = rank});
+        JobEvent{.event = "restart", .step = budget_.best_step(), .generation = generation_, .rank = rank});
   actions_.push_back(StartWorker{seat.worker, rank});
 }
 
@@ -116,7 +116,7 @@ void Master::form(int64_t now_ns) {
     process.kill_at_ns = kNeverNs;
   }
   actions_.push_back(std::move(form));
-  if (generation_ == 0) actions_.push_back(Event{.event = "start", .generation = 0});
+  if (generation_ == 0) actions_.push_back(JobEvent{.event = "start", .generation = 0});
   world_ = std::move(members);
   broken_ = attempt_open_ = false;
   failed_ranks_.clear();
@@ -162,12 +162,12 @@ void Master::begun(int worker, int64_t generation, int64_t step, int64_t now_ns)
   const bool resized = std::exchange(begun_size_, world_.size()) != world_.size();
   if (!incident_ || broken_) return;
   const double seconds = static_cast<double>(now_ns - incident_->at_ns) * 1e-9;
-  actions_.push_back(Event{.event = "recovered",
-                           .step = step,
-                           .generation = generation,
-                           .cause = incident_->why,
-                           .recover_seconds = seconds,
-                           .lost_steps = std::max<int64_t>(incident_->step - step, 0)});
+  actions_.push_back(JobEvent{.event = "recovered",
+                              .step = step,
+                              .generation = generation,
+                              .cause = incident_->why,
+                              .recover_seconds = seconds,
+                              .lost_steps = std::max<int64_t>(incident_->step - step, 0)});
   actions_.push_back(Say{fmt::format("generation {}: goes on{} after step {}, {:.2f} s after the {}",
                                      generation, resized ? fmt::format(" with {} ranks", world_.size()) : "",
                                      step, seconds, incident_->resizes ? "request" : "failure")});
@@ -193,7 +193,7 @@ void Master::refused(int worker, const std::string& why, int64_t now_ns) {
   tick(now_ns);
 }
 
-void Master::exited(int worker, const ProcessEnd& end, int64_t now_ns) {
+void Master::exited(int worker, const RankEnd& end, int64_t now_ns) {
   Process& process = processes_.at(worker);
   const Stage before = std::exchange(process.stage, Stage::ended);
   process.end = end;
@@ -215,7 +215,7 @@ void Master::stop(int signal, bool again, int64_t now_ns) {
     return;
   }
   stop_ = signal;
-  actions_.push_back(Event{
+  actions_.push_back(JobEvent{
       .event = "stop", .step = budget_.best_step(), .generation = generation_, .cause = signal_name(signal)});
   for (auto& [worker, process] : processes_) {
     // One that was started again cannot take signals before it says hello: it is told then.

@@ -4,7 +4,7 @@
 //
 //   Master master({.num_ranks = 3, .max_restarts = 10, .grace_ns = 5'000'000'000});
 //   master.start(now);
-//   for (const Action& action : master.take_actions()) ...               // StartWorker{0, 0}, ...
+//   for (const MasterAction& action : master.take_actions()) ...               // StartWorker{0, 0}, ...
 //   master.ready(0, "the start", now);                               // and so on; after the last one: FormWorld
 //   master.exited(1, {.signal_number = SIGKILL, .how = "was killed by signal 9 (SIGKILL)"}, now);   // StartWorker{3, 1}
 //   poll(..., master.next_tick_ns()); master.tick(now);
@@ -46,7 +46,7 @@ struct MasterOptions {
   bool meet = true;  // false: the ranks find their world in their environment, and there is no other one
 };
 
-struct ProcessEnd {
+struct RankEnd {
   int exit_code = -1;     // -1: killed by a signal, or not started
   int signal_number = 0;  // 0: none
   std::string how{};      // "exited with code 1"
@@ -75,7 +75,7 @@ class Master {
   void farewell(int worker, const control::Farewell& farewell);
   // It said what nobody understands: it is killed, and the job ends.
   void refused(int worker, const std::string& why, int64_t now_ns);
-  void exited(int worker, const ProcessEnd& end, int64_t now_ns);
+  void exited(int worker, const RankEnd& end, int64_t now_ns);
   // The agent cannot do what is wanted: the job ends.
   void failed(const std::string& why, int64_t now_ns);
 
@@ -86,7 +86,7 @@ class Master {
   void tick(int64_t now_ns);
   int64_t next_tick_ns() const;  // kNeverNs: none is needed
 
-  std::vector<Action> take_actions();
+  std::vector<MasterAction> take_actions();
   bool done() const;  // nothing runs and nothing will
   // `blamed`: the rank that the ranks' group blames for its failure.
   Verdict verdict(std::optional<int> blamed) const;
@@ -104,7 +104,7 @@ class Master {
     int64_t kill_at_ns = kNeverNs;
     bool harmless = false;  // however it ends
     std::optional<control::Farewell> farewell{};
-    ProcessEnd end{};
+    RankEnd end{};
     bool lives() const { return stage != Stage::ended; }
   };
   struct Seat {
@@ -169,7 +169,7 @@ class Master {
   std::string job_failure_, refusal_, shrunk_why_;
   std::vector<int> failed_;  // workers, in the order of their ends, without those ended by us
   int64_t escalate_at_ns_ = kNeverNs;
-  std::vector<Action> actions_;
+  std::vector<MasterAction> actions_;
 };
 
 }  // namespace athanor::launch

@@ -65,17 +65,17 @@ struct Say {
 };
 
 // A line of events.jsonl (event_log.h). Negative numbers: nothing to say.
-struct Event {
+struct JobEvent {
   std::string event;  // start, failure, restart, recovered, shrink, grow, stop, end
   int64_t step = -1, generation = -1;
   int rank = -1;
   std::string cause{};
   double detect_seconds = -1.0, recover_seconds = -1.0;
   int64_t lost_steps = -1;
-  bool operator==(const Event&) const = default;
+  bool operator==(const JobEvent&) const = default;
 };
 
-using Action = std::variant<StartWorker, FormWorld, BreakWorld, LeaveWorld, ReleaseSlots, SendToWorker,
-                            SignalWorker, Say, Event>;
+using MasterAction = std::variant<StartWorker, FormWorld, BreakWorld, LeaveWorld, ReleaseSlots, SendToWorker,
+                                  SignalWorker, Say, JobEvent>;
 
 }  // namespace athanor::launch

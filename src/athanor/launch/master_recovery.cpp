@@ -11,7 +11,7 @@ namespace athanor::launch {
 namespace {
 
 // What to start again would not help.
-bool is_final(const std::optional<control::Farewell>& farewell, const ProcessEnd& end) {
+bool is_final(const std::optional<control::Farewell>& farewell, const RankEnd& end) {
   using control::Cause;
   if (end.exit_code == 2) return true;
   return farewell && (farewell->cause == Cause::config || farewell->cause == Cause::error ||
@@ -33,7 +33,7 @@ void Master::take_good_end(int worker, int64_t now_ns) {
 
 void Master::take_failure(int worker, int64_t now_ns) {
   Process& process = processes_.at(worker);
-  const ProcessEnd& end = process.end;
+  const RankEnd& end = process.end;
   if (elastic() && finished_ && !ending_) {
     process.harmless = true;
     actions_.push_back(Say{fmt::format("{} {} after the run had been saved", name(process.rank), end.how)});
@@ -42,12 +42,12 @@ void Master::take_failure(int worker, int64_t now_ns) {
   const bool asked = stop_ != 0 && end.signal_number == stop_;
   const double detect_seconds = end.seen_ns < 0 ? 0.0 : static_cast<double>(now_ns - end.seen_ns) * 1e-9;
   if (!ending_ && !asked)
-    actions_.push_back(Event{.event = "failure",
-                             .step = budget_.best_step(),
-                             .generation = generation_,
-                             .rank = process.rank,
-                             .cause = end.how,
-                             .detect_seconds = detect_seconds});
+    actions_.push_back(JobEvent{.event = "failure",
+                                .step = budget_.best_step(),
+                                .generation = generation_,
+                                .rank = process.rank,
+                                .cause = end.how,
+                                .detect_seconds = detect_seconds});
   if (!elastic() || asked || ending_ || is_final(process.farewell, end)) return fail_job(worker, now_ns);
   if (in_world(worker)) break_world(process.rank, end.how, now_ns);
   restart(process.rank, end.how, now_ns);
@@ -103,10 +103,10 @@ void Master::resize(int num_ranks, int64_t now_ns) {
   seats_.resize(static_cast<size_t>(num_ranks));
   for (int rank = before; rank < num_ranks; ++rank) seats_[static_cast<size_t>(rank)].start_at_ns = now_ns;
   if (num_ranks == before) return;
-  actions_.push_back(Event{.event = num_ranks < before ? "shrink" : "grow",
-                           .step = budget_.best_step(),
-                           .generation = generation_,
-                           .cause = fmt::format("{} ranks instead of {}", num_ranks, before)});
+  actions_.push_back(JobEvent{.event = num_ranks < before ? "shrink" : "grow",
+                              .step = budget_.best_step(),
+                              .generation = generation_,
+                              .cause = fmt::format("{} ranks instead of {}", num_ranks, before)});
 }
 
 std::string Master::scale(int num_ranks, int64_t now_ns) {
@@ -128,7 +128,7 @@ std::string Master::scale(int num_ranks, int64_t now_ns) {
 // All wait for another world. If none of them died, their group has failed: that takes a restart, too.
 bool Master::meet_without_deaths(int64_t now_ns) {
   if (!incident_ || std::exchange(incident_->counted, true)) return true;
-  actions_.push_back(Event{
+  actions_.push_back(JobEvent{
       .event = "failure", .step = budget_.best_step(), .generation = generation_, .cause = incident_->why});
   attempt_open_ = true;
   const auto answer = budget_.ask(-1, true);
