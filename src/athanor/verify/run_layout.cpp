@@ -52,7 +52,7 @@ class VerifiedRank {
       state_ = TrainState::from_json(head.state);
       snapshot_ = {};
     }
-    if (engine) engine->training.keep_first(state_);
+    if (segment.may_break) all_.all().barrier("engines are built");  // whose groups a failure would break
     if (engine) train_in(*engine, segment, *world);
     if (is_last && engine)
       for (const NamedTensor& part : engine->training.tensors())
@@ -125,6 +125,7 @@ class VerifiedRank {
     Training& training = engine.training;
     try {
       training.role->publish(state_);
+      training.keep_first(state_);
       if (hooks_.begin) hooks_.begin(training, state_, world);
       if (training.role->serves())
         serve(training, segment.last_step);
