@@ -126,21 +126,19 @@ std::vector<HeldPart> SegmentChain::held() const {
 bool SegmentChain::has_common_state() {
   Group& group = meeting_->world->all();
   const auto common = common_step(group, held());
-  std::optional<Kept> next;
-  if (common) {
-    next.emplace();
-    if (part_ && part_->generation == common->generation)
-      next = Kept{part_, segment_->go_back_to(common->step)};
-    else if (kept_ && kept_->part && kept_->part->generation == common->generation)
-      next = std::move(kept_);
-    for (const LeftSlots& left : left_)
-      if (const SlotReader* slot = left.of(*common)) next->snapshot.add(*slot, run_->snapshot_arena());
-    run_->state = TrainState::from_json(common_head(group, next->snapshot.head()).state);
-  }
+  if (!common)
+    kept_.reset();
+  else if (part_ && part_->generation == common->generation)
+    kept_ = Kept{part_, segment_->go_back_to(common->step)};
+  else if (!kept_ || !kept_->part || kept_->part->generation != common->generation)
+    kept_ = Kept{};
   segment_.reset();
   part_.reset();
-  kept_ = std::move(next);
-  return common.has_value();
+  if (!common) return false;
+  for (const LeftSlots& left : left_)
+    if (const SlotReader* slot = left.of(*common)) kept_->snapshot.add(*slot, run_->snapshot_arena());
+  run_->state = TrainState::from_json(common_head(group, kept_->snapshot.head()).state);
+  return true;
 }
 
 void SegmentChain::begin() {
