@@ -15,7 +15,7 @@
 #include "athanor/base/error.h"
 #include "athanor/base/shared_memory.h"
 #include "athanor/comm/shm/shm.h"
-#include "athanor/launch/descriptor.h"
+#include "athanor/control/descriptor.h"
 #include "athanor/launch/environment.h"
 #include "athanor/launch/stop_requests.h"
 #include "athanor/launch/supervisor.h"

@@ -53,6 +53,35 @@ TEST(RankEnvironment, OneOfMany) {
   EXPECT_TRUE(parse({{"RANK", "0"}, {"WORLD_SIZE", "1"}}).launched);
 }
 
+TEST(RankEnvironment, WithAnAgent) {
+  const std::string job(32, 'a');
+  const VariableMap variables = {{"RANK", "1"},
+                                 {"WORLD_SIZE", "3"},
+                                 {"LOCAL_RANK", "1"},
+                                 {"LOCAL_WORLD_SIZE", "3"},
+                                 {"ATHANOR_JOB", job},
+                                 {"ATHANOR_WORKER", "4"},
+                                 {"ATHANOR_CONTROL", "/run/athanor-x/agent"}};
+  const auto place = parse(variables);
+  EXPECT_TRUE(place.launched && place.has_agent() && place.by_athanor());
+  EXPECT_EQ(place.control, "/run/athanor-x/agent");
+  EXPECT_EQ(place.job, job);
+  EXPECT_EQ(place.worker, 4);
+  EXPECT_EQ(place.rank, 1);
+  EXPECT_EQ(place.local_world_size, 3);
+  EXPECT_EQ(place.believed, "");
+  for (const char* missing : {"ATHANOR_JOB", "ATHANOR_WORKER"}) {
+    auto without = variables;
+    without.erase(missing);
+    EXPECT_EQ(error_of(without),
+              std::string("environment variable ATHANOR_CONTROL is set, but ") + missing + " is not");
+  }
+  auto wrong = variables;
+  wrong["ATHANOR_WORKER"] = "first";
+  EXPECT_THAT(error_of(wrong), ::testing::HasSubstr("ATHANOR_WORKER: got \"first\""));
+  EXPECT_FALSE(parse({{"ATHANOR_CONTROL", "/x"}, {"ATHANOR_JOB", job}}).has_agent());  // no rank, no worker
+}
+
 TEST(RankEnvironment, OnSeveralHosts) {
   auto place = parse({{"RANK", "3"},
                       {"WORLD_SIZE", "4"},

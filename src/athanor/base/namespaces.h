@@ -72,6 +72,7 @@ using namespace llama;
 using namespace moe;
 }  // namespace models
 namespace observe {}
+namespace control {}
 namespace evaluate {}
 namespace engine {}
 namespace run {}
@@ -96,6 +97,7 @@ using namespace athanor::data;
 using namespace athanor::checkpoint;
 using namespace athanor::models;
 using namespace athanor::observe;
+using namespace athanor::control;
 using namespace athanor::evaluate;
 using namespace athanor::engine;
 using namespace athanor::run;

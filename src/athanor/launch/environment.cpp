@@ -2,7 +2,9 @@
 
 #include <fmt/core.h>
 
+#include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "athanor/base/error.h"
@@ -110,13 +112,26 @@ int port_beside_agent(const Variables& variables, int port) {
   return variables.text("TORCHELASTIC_USE_AGENT_STORE") == "True" && port < 65535 ? port + 1 : port;
 }
 
+// The agent's socket, with what a worker tells it.
+void find_agent(const Variables& variables, RankEnvironment& place) {
+  place.control = variables.text("ATHANOR_CONTROL");
+  if (place.control.empty()) return;
+  place.job = variables.text("ATHANOR_JOB");
+  place.worker = variables.number("ATHANOR_WORKER", 0, std::numeric_limits<int>::max()).value_or(-1);
+  for (const auto& [name, missing] :
+       {std::pair("ATHANOR_JOB", place.job.empty()), std::pair("ATHANOR_WORKER", place.worker < 0)})
+    if (missing)
+      throw ConfigError(fmt::format("environment variable ATHANOR_CONTROL is set, but {} is not", name),
+                        kOwnHint);
+}
+
 void check_meeting(const RankEnvironment& place, const std::string& variables) {
   const std::string who = variables.empty() ? "" : fmt::format(" ({})", variables);
-  if (place.shm_fd < 0 && place.master_address.empty())
+  if (!place.by_athanor() && place.master_address.empty())
     throw ConfigError(
-        fmt::format(
-            "environment: rank {} of {}{} has neither ATHANOR_SHM_FD nor MASTER_ADDR to meet the others",
-            place.rank, place.world_size, who),
+        fmt::format("environment: rank {} of {}{} has neither ATHANOR_CONTROL, ATHANOR_SHM_FD nor "
+                    "MASTER_ADDR to meet the others",
+                    place.rank, place.world_size, who),
         "set MASTER_ADDR and MASTER_PORT to the host of rank 0; 'athanor launch' sets all of these; unset "
         "them to "
         "train in one process");
@@ -146,9 +161,10 @@ RankEnvironment parse_rank_environment(const VariableLookup& lookup) {
   if (auto generic = find_generic(variables)) believed = Believed{"the environment", std::move(*generic)};
   const bool generic = believed.has_value();
   if (generic) place.shm_fd = variables.number("ATHANOR_SHM_FD", 0, 1 << 20).value_or(-1);
+  if (generic) find_agent(variables, place);
   if (generic) place.snapshot_fd = variables.number("ATHANOR_SNAPSHOT_FD", 0, 1 << 20).value_or(-1);
   const bool complete_set =
-      generic && (place.shm_fd >= 0 || (variables.has("LOCAL_RANK") && variables.has("LOCAL_WORLD_SIZE")));
+      generic && (place.by_athanor() || (variables.has("LOCAL_RANK") && variables.has("LOCAL_WORLD_SIZE")));
   if (!complete_set) ask_launchers(variables, believed, generic);
   if (!believed) believed = ask_pods(variables);
   if (!believed) {
@@ -162,7 +178,7 @@ RankEnvironment parse_rank_environment(const VariableLookup& lookup) {
   place.mpi = believed->launcher == process_launchers().front().name;
   place.rank = found.rank;
   place.world_size = found.world_size;
-  const bool one_host = place.shm_fd >= 0 || place.mpi;
+  const bool one_host = place.by_athanor() || place.mpi;
   const auto given = [&](const char* name, int least, int most, const std::optional<int>& otherwise) {
     return generic && variables.has(name) ? variables.number(name, least, most) : otherwise;
   };
@@ -173,12 +189,12 @@ RankEnvironment parse_rank_environment(const VariableLookup& lookup) {
   place.master_address = variables.has("MASTER_ADDR") ? variables.text("MASTER_ADDR") : found.address;
   place.master_port =
       port_beside_agent(variables, variables.number("MASTER_PORT", 1, 65535).value_or(found.port));
-  if (place.world_size > 1 && place.shm_fd < 0)
+  if (place.world_size > 1 && !place.by_athanor())
     place.believed =
         fmt::format("rank {} of {}, {} of {} on this host, as {} says: {}", place.rank, place.world_size,
                     place.local_rank, place.local_world_size, believed->launcher, found.variables);
   if (place.world_size == 1 || place.mpi) return place;
-  if (place.shm_fd < 0 && place.master_address.empty() && place.local_world_size == place.world_size &&
+  if (!place.by_athanor() && place.master_address.empty() && place.local_world_size == place.world_size &&
       !generic)
     place.master_address = "127.0.0.1";
   check_meeting(place, generic ? "" : found.variables);

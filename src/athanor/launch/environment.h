@@ -2,8 +2,11 @@
 //
 //   RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE   rank and number of ranks, in all and on this host
 //                                                 (athanor launch, torchrun)
-//   ATHANOR_SHM_FD                                descriptor of the shared-memory segment of the ranks on this host
-//   ATHANOR_SNAPSHOT_FD                           descriptor of shared memory for this rank's snapshots
+//   ATHANOR_CONTROL ATHANOR_JOB ATHANOR_WORKER    socket of the launcher's agent, which gives the rank its worlds; the
+//                                                 launch and the number of the process in it (control/agent_link.h)
+//   ATHANOR_SHM_FD                                without them, with several nodes: descriptor of the shared-memory
+//                                                 segment of the ranks on this host
+//   ATHANOR_SNAPSHOT_FD                           likewise: descriptor of shared memory for this rank's snapshots
 //   MASTER_ADDR MASTER_PORT                       address of rank 0, if there are several hosts; port 29500 by default
 //   RANK WORLD_SIZE                               without LOCAL_RANK: one rank in each pod (PyTorchJob, Volcano)
 //   OMPI_COMM_WORLD_RANK, PMI_RANK, SLURM_PROCID  and more, of mpirun, MPICH, srun, Flux, LSF: launchers.h
@@ -33,6 +36,8 @@ using VariableLookup = std::function<const char*(const char* name)>;  // null wh
 struct RankEnvironment {
   int rank = 0, world_size = 1;
   int local_rank = 0, local_world_size = 1;
+  std::string control, job;    // "": no agent
+  int worker = -1;             // -1: no agent
   int shm_fd = -1;             // -1: none
   int snapshot_fd = -1;        // -1: none
   std::string master_address;  // "": none
@@ -41,6 +46,9 @@ struct RankEnvironment {
   bool launched = false;  // a launcher started this process
   std::string
       believed;  // a line for the console: which launcher (not athanor's) was believed, by which variables; "": none
+
+  bool has_agent() const { return !control.empty(); }
+  bool by_athanor() const { return has_agent() || shm_fd >= 0; }  // `athanor launch` is the parent process
 };
 
 RankEnvironment parse_rank_environment(const VariableLookup& lookup);

@@ -17,7 +17,7 @@
 #include <thread>
 
 #include "athanor/base/clock.h"
-#include "athanor/launch/descriptor.h"
+#include "athanor/control/descriptor.h"
 
 namespace athanor::launch {
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "athanor/launch/descriptor.h"
+#include "athanor/control/descriptor.h"
 
 namespace athanor::launch {
 

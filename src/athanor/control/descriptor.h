@@ -7,7 +7,7 @@
 
 #include "athanor/base/namespaces.h"
 
-namespace athanor::launch {
+namespace athanor::control {
 
 class Descriptor {
  public:
@@ -31,4 +31,4 @@ class Descriptor {
   int fd_;
 };
 
-}  // namespace athanor::launch
+}  // namespace athanor::control

@@ -1,0 +1,86 @@
+// A worker's connection to the agent that started it.
+//
+//   AgentLink link({.path = control, .job = job, .worker = worker, .on_stop = [&](int signal) { request(signal); }});
+//   std::optional<WorldOffer> offer = link.next(-1, "the start");          // waits for the other ranks; none: the end
+//   auto world = open_shm_world(offer->segment.get(), offer->rank, offer->size, {.generation = offer->generation});
+//   link.begun({.generation = ..., .step = 0, .run_folder = "runs/first"});
+//   ... the group breaks ...
+//   offer = link.next(offer->generation, "rank 1 was lost");
+//   link.farewell({.status = Status::finished});
+//
+// Connects and says Hello when it is made. A thread of its own, in which all signals are blocked, receives; the callbacks
+// run on it. If the connection breaks, on_lost is told once why, next() returns none, and what is said goes nowhere; a
+// run should then save and end. Errors: IoError if nobody listens at `path`; Error if it is another user's. Thread rule:
+// any thread; next() by one at a time, not from a callback.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "athanor/control/channel.h"
+#include "athanor/control/messages.h"
+
+namespace athanor::control {
+
+struct AgentLinkOptions {
+  std::string path{}, job{};  // of the environment (launch/environment.h)
+  int worker = 0;
+  std::function<void(int signal)> on_stop = [](int) {};
+  std::function<void(const std::string& why)> on_lost = [](const std::string&) {};
+};
+
+// Meet with its descriptors.
+struct WorldOffer {
+  int64_t generation = 0;
+  int rank = 0, size = 1;
+  std::string why;
+  Descriptor segment, slots;  // the generation's shared memory; this rank's memory for its snapshots, empty
+  // Slots of the last generation that had begun, which this process has to give to the others.
+  struct Left {
+    int rank;  // in that generation
+    Descriptor slots;
+  };
+  std::vector<Left> left;
+};
+
+class AgentLink {
+ public:
+  explicit AgentLink(AgentLinkOptions options);
+  ~AgentLink();  // gives what was said a second to go out
+  AgentLink(const AgentLink&) = delete;
+  AgentLink& operator=(const AgentLink&) = delete;
+
+  // Says Ready, and waits for a world after `generation` (-1: the first). None: there is no other one (ended_because()).
+  std::optional<WorldOffer> next(int64_t generation, const std::string& why);
+  void begun(const Begun& begun) { say(begun, Delivery::certain); }
+  void progress(const Progress& progress) { say(progress, Delivery::droppable); }
+  void farewell(const Farewell& farewell) { say(farewell, Delivery::certain); }
+
+  std::string ended_because() const;  // of End, or why the connection was lost; "": neither
+  uint64_t num_shed() const;          // progress that the agent did not take in time
+
+ private:
+  void say(const WorkerMessage& message, Delivery delivery);
+  void receive_all();  // the thread
+  void take(Packet packet);
+  void lose(const std::string& why);
+
+  AgentLinkOptions options_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  PacketChannel channel_;
+  std::optional<WorldOffer> offer_;  // the newest that next() has not returned
+  std::string ended_;
+  bool lost_ = false;
+  bool leaving_ = false;
+  Descriptor wake_;  // an eventfd: there is something to send, or the end
+  std::thread thread_;
+};
+
+}  // namespace athanor::control

@@ -1,0 +1,112 @@
+// What the launcher's agent and its workers say to each other: a struct per message, sent as one line of JSON.
+//
+//   channel.send(encode(Ready{.generation = 3, .why = "rank 1 was lost"}));
+//   const WorkerMessage message = decode_worker_message(packet.text);
+//   if (const auto* ready = std::get_if<Ready>(&message)) ...
+//
+// A worker says Hello, then Ready, and waits for Meet: its rank in a generation, with the descriptors of shared memory
+// that belong to it. Begun says that older slots may go. When a group breaks, it is Ready again. decode_...() takes text
+// from outside: Error names the message and the field if one is missing, has a wrong type, is out of range or too long,
+// or if the message is unknown. Fields that are not known are ignored, so that versions may differ. Thread rule: pure.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "athanor/base/namespaces.h"
+
+namespace athanor::control {
+
+constexpr int kProtocolVersion = 1;
+constexpr size_t kTextBytes = 4096;  // of any text; encode() cuts longer ones
+constexpr size_t kJobDigits = 32;    // hexadecimal: a random number of 128 bits, of this launch
+constexpr int kMostLeft = 240;       // slots of the last generation in one Meet
+
+// From a worker.
+
+struct Hello {
+  int version = kProtocolVersion;
+  std::string job{};
+  int worker = 0;  // the number of the process in this launch
+  int64_t pid = 0;
+  bool operator==(const Hello&) const = default;
+};
+
+// Wants the world after `generation`; -1: it has had none.
+struct Ready {
+  int64_t generation = -1;
+  std::string why{};
+  bool operator==(const Ready&) const = default;
+};
+
+// The first snapshot of this generation is whole on every rank: slots of older ones may go.
+struct Begun {
+  int64_t generation = 0, step = 0;
+  std::string run_folder{};
+  bool operator==(const Begun&) const = default;
+};
+
+enum class ProgressKind { step, evaluation, saving, tokenizing };
+
+// Counts what is done, so that standing still can be seen. Droppable.
+struct Progress {
+  int64_t generation = 0, step = 0;  // the last step that is committed
+  ProgressKind kind = ProgressKind::step;
+  int64_t count = 0;  // of what `kind` says, from the start of the process
+  bool operator==(const Progress&) const = default;
+};
+
+enum class Status { finished, interrupted, failed };
+// Of a failure. `peer`: another rank, or the group that broke.
+enum class Cause { none, config, error, not_finite, io, peer };
+
+// The last words of a worker before it exits.
+struct Farewell {
+  Status status = Status::finished;
+  Cause cause = Cause::none;
+  std::string what{}, hint{};
+  bool operator==(const Farewell&) const = default;
+};
+
+// From the agent.
+
+// A world to join. Its descriptors, in this order: the generation's segment, this rank's new slots, and for each rank of
+// `left` its slots of the last generation that had begun, which this process has to give to the others: those of the dead
+// process that it replaces, or of ranks that are gone.
+struct Meet {
+  int64_t generation = 0;
+  int rank = 0, size = 1;
+  std::string why{};
+  std::vector<int> left{};
+  bool operator==(const Meet&) const = default;
+};
+
+// Somebody asks the run to save and end, as a signal to the process would.
+struct Stop {
+  int signal = 0;
+  bool operator==(const Stop&) const = default;
+};
+
+// There will be no other world for this process.
+struct End {
+  std::string why{};
+  bool operator==(const End&) const = default;
+};
+
+using WorkerMessage = std::variant<Hello, Ready, Begun, Progress, Farewell>;
+using AgentMessage = std::variant<Meet, Stop, End>;
+
+std::string encode(const WorkerMessage& message);
+std::string encode(const AgentMessage& message);
+WorkerMessage decode_worker_message(std::string_view text);
+AgentMessage decode_agent_message(std::string_view text);
+
+std::string_view name_of(ProgressKind kind);
+std::string_view name_of(Status status);
+std::string_view name_of(Cause cause);
+
+}  // namespace athanor::control

@@ -1,0 +1,183 @@
+// The worker's side against an agent that the test plays.
+#include "athanor/control/agent_link.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/mman.h>
+
+#include <atomic>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <future>
+#include <string>
+#include <thread>
+
+#include "athanor/base/error.h"
+#include "athanor/control/listener.h"
+#include "support/temporary_folder.h"
+
+namespace athanor::tests::agent_link_test {
+namespace {
+
+using ::testing::HasSubstr;
+
+const std::string kJob(kJobDigits, 'a');
+
+void wait_for(int fd) {
+  pollfd polled{fd, POLLIN, 0};
+  poll(&polled, 1, -1);
+}
+
+// The agent's side; receives until a message comes.
+struct TestAgent {
+  TestAgent() : listener({.runtime_folder = folder.path("")}) {}
+
+  PacketChannel accept() {
+    wait_for(listener.fd());
+    auto channel = listener.accept();
+    return std::move(channel.value());
+  }
+  static WorkerMessage receive(PacketChannel& channel) {
+    while (true) {
+      if (auto packet = channel.receive()) return decode_worker_message(packet->text);
+      if (channel.closed()) throw Error("closed");
+      wait_for(channel.fd());
+    }
+  }
+  static void meet(PacketChannel& channel, const Meet& meet) {
+    std::vector<Descriptor> made;
+    std::vector<int> descriptors;
+    for (size_t i = 0; i < 2 + meet.left.size(); ++i) {
+      made.emplace_back(memfd_create("test", 0));
+      descriptors.push_back(made.back().get());
+      ASSERT_EQ(
+          ftruncate(descriptors.back(), static_cast<off_t>(100 * meet.generation + static_cast<int>(i))), 0);
+    }
+    channel.send(encode(meet), descriptors);
+  }
+
+  TemporaryFolder folder;
+  Listener listener;
+};
+
+off_t size_of_file(const Descriptor& descriptor) {
+  return lseek(descriptor.get(), 0, SEEK_END);
+}
+
+TEST(AgentLink, MeetsWithWhatItIsGiven) {
+  TestAgent agent;
+  std::promise<int> stopped;
+  AgentLink link({.path = agent.listener.path(), .job = kJob, .worker = 3, .on_stop = [&](int signal) {
+                    stopped.set_value(signal);
+                  }});
+  PacketChannel channel = agent.accept();
+  EXPECT_EQ(TestAgent::receive(channel), WorkerMessage(Hello{.job = kJob, .worker = 3, .pid = getpid()}));
+  auto first = std::async(std::launch::async, [&] { return link.next(-1, "the start"); });
+  EXPECT_EQ(TestAgent::receive(channel), WorkerMessage(Ready{.generation = -1, .why = "the start"}));
+  TestAgent::meet(channel, {.generation = 0, .rank = 1, .size = 2, .why = "all are here", .left = {}});
+  auto offer = first.get();
+  ASSERT_TRUE(offer);
+  EXPECT_EQ(offer->rank, 1);
+  EXPECT_EQ(offer->size, 2);
+  EXPECT_EQ(offer->why, "all are here");
+  EXPECT_EQ(size_of_file(offer->segment), 0);
+  EXPECT_EQ(size_of_file(offer->slots), 1);
+
+  const Begun begun{.generation = 0, .step = 0, .run_folder = "runs/x"};
+  link.begun(begun);
+  EXPECT_EQ(TestAgent::receive(channel), WorkerMessage(begun));
+  const Progress progress{.generation = 0, .step = 4, .kind = ProgressKind::step, .count = 4};
+  link.progress(progress);
+  EXPECT_EQ(TestAgent::receive(channel), WorkerMessage(progress));
+  channel.send(encode(Stop{.signal = SIGUSR1}));
+  EXPECT_EQ(stopped.get_future().get(), SIGUSR1);
+
+  // Only a newer generation will do.
+  auto second = std::async(std::launch::async, [&] { return link.next(1, "rank 0 was lost"); });
+  EXPECT_EQ(TestAgent::receive(channel), WorkerMessage(Ready{.generation = 1, .why = "rank 0 was lost"}));
+  TestAgent::meet(channel, {.generation = 1, .rank = 0, .size = 3, .why = "", .left = {}});
+  TestAgent::meet(channel, {.generation = 2, .rank = 2, .size = 3, .why = "again", .left = {2, 5}});
+  offer = second.get();
+  ASSERT_TRUE(offer);
+  EXPECT_EQ(offer->generation, 2);
+  ASSERT_EQ(offer->left.size(), 2u);
+  EXPECT_EQ(offer->left[0].rank, 2);
+  EXPECT_EQ(size_of_file(offer->left[0].slots), 202);
+  EXPECT_EQ(offer->left[1].rank, 5);
+  EXPECT_EQ(size_of_file(offer->left[1].slots), 203);
+
+  auto third = std::async(std::launch::async, [&] { return link.next(2, "the loss"); });
+  EXPECT_EQ(TestAgent::receive(channel), WorkerMessage(Ready{.generation = 2, .why = "the loss"}));
+  channel.send(encode(End{.why = "rank 1 used up its restarts"}));
+  EXPECT_FALSE(third.get());
+  EXPECT_EQ(link.ended_because(), "rank 1 used up its restarts");
+  EXPECT_FALSE(link.next(2, "again"));
+}
+
+TEST(AgentLink, ALostAgentIsToldOnceAndEndsTheWaiting) {
+  const std::pair<std::string, std::string> cases[] = {
+      {"", "the launcher's agent is gone"},
+      {"garbage", "no JSON object"},
+      {R"({"message":"meet","generation":0,"rank":0,"size":1,"why":"","left":[4]})",
+       "came with 0 descriptors, expected 3"},
+  };
+  for (const auto& [sent, expected] : cases) {
+    TestAgent agent;
+    std::atomic<int> times{0};
+    std::promise<std::string> told;
+    AgentLink link({.path = agent.listener.path(), .job = kJob, .on_lost = [&](const std::string& why) {
+                      if (times++ == 0) told.set_value(why);
+                    }});
+    std::optional<PacketChannel> channel = agent.accept();
+    auto waiting = std::async(std::launch::async, [&] { return link.next(-1, ""); });
+    TestAgent::receive(*channel);  // Hello
+    TestAgent::receive(*channel);  // Ready
+    if (!sent.empty()) channel->send(sent);
+    if (sent.empty()) channel.reset();
+    EXPECT_THAT(told.get_future().get(), HasSubstr(expected));
+    EXPECT_FALSE(waiting.get());
+    EXPECT_THAT(link.ended_because(), HasSubstr(expected));
+    link.begun({});  // to nobody
+    link.farewell({});
+    EXPECT_EQ(times, 1);
+  }
+  EXPECT_THROW(AgentLink({.path = "/no/such/socket", .job = kJob}), IoError);
+}
+
+// The agent is busy: progress is shed, but the last words go out before the worker ends.
+TEST(AgentLink, LastWordsWaitForABusyAgent) {
+  TestAgent agent;
+  auto link = std::make_unique<AgentLink>(AgentLinkOptions{.path = agent.listener.path(), .job = kJob});
+  PacketChannel channel = agent.accept();
+  while (link->num_shed() == 0) link->progress({.count = 1});
+  link->farewell({.status = Status::failed, .cause = Cause::io, .what = "the disk is full"});
+  std::thread leaving([&] { link.reset(); });
+  WorkerMessage last = TestAgent::receive(channel);
+  while (!std::holds_alternative<Farewell>(last)) last = TestAgent::receive(channel);
+  EXPECT_EQ(std::get<Farewell>(last).what, "the disk is full");
+  leaving.join();
+  EXPECT_THROW(TestAgent::receive(channel), Error);
+}
+
+// Signals are for the threads of a worker that wait for them.
+TEST(AgentLink, ItsThreadBlocksAllSignals) {
+  const auto threads_that_block = [] {
+    int count = 0;
+    for (const auto& thread : std::filesystem::directory_iterator("/proc/self/task")) {
+      std::ifstream status(thread.path() / "status");
+      for (std::string line; std::getline(status, line);)
+        if (line.starts_with("SigBlk:"))
+          count += (std::stoull(line.substr(8), nullptr, 16) >> (SIGTERM - 1)) & 1U ? 1 : 0;
+    }
+    return count;
+  };
+  TestAgent agent;
+  EXPECT_EQ(threads_that_block(), 0);
+  const AgentLink link({.path = agent.listener.path(), .job = kJob});
+  EXPECT_EQ(threads_that_block(), 1);
+}
+
+}  // namespace
+}  // namespace athanor::tests::agent_link_test
