@@ -185,9 +185,9 @@ TEST(Slots, TornStaleAndForeignSaySo) {
   writer.commit(state_of(3));
   writer.begin(4);
   EXPECT_FALSE(newest->unchanged());
-  slots.header(0).fixed.version = 2;
+  slots.header(0).fixed.version = kSlotVersion + 1;
   slots.header(0).fixed_seal = seal_of(slots.header(0).fixed);
-  EXPECT_EQ(says(0, {}), "foreign: slot 0: of format version 2, expected 1");
+  EXPECT_EQ(says(0, {}), "foreign: slot 0: of format version 3, expected 2");
   std::memset(slots.all().data(), 0xab, slots.size_bytes);
   EXPECT_EQ(says(0, {}), "foreign: slot 0: not a slot of a snapshot");
 }

@@ -209,9 +209,15 @@ TEST(Snapshot, TakesTheSlotsOfRanksThatAreGone) {
       EXPECT_THROW(snapshot.add(slot_of(older), engine.arena), Error);
     }
     EXPECT_EQ(common_head(group, snapshot.head()).step, 5);
+    int pass = 0;  // the first one asks
     load_snapshot(group, snapshot, engine.arena, [&](const TensorSource& source) {
-      expect_part(source, "rows", whole_box(kWhole));
-      expect_part(source, "shared", whole_box(kWhole));
+      std::vector<float> ignored(static_cast<size_t>(kWhole.numel()));
+      for (const char* name : {"rows", "shared"})
+        if (pass == 0)
+          source.read_box(name, kWhole, whole_box(kWhole), ignored.data());
+        else
+          expect_part(source, name, whole_box(kWhole));
+      ++pass;
     });
   });
 }
