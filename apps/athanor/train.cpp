@@ -30,6 +30,7 @@
 #include "athanor/run/trainer.h"
 #include "command.h"
 #include "open_world.h"
+#include "worker.h"
 
 namespace athanor::apps {
 namespace {
@@ -67,6 +68,15 @@ Config load(const TrainCommand& command) {
   return config;
 }
 
+TrainReport train_in(World& world, const Config& config, const TrainIo& io) {
+  try {
+    return run::train(config, world, io);
+  } catch (const std::exception& error) {
+    world.abort(error.what());  // so that nobody waits for this rank
+    throw;
+  }
+}
+
 void TrainCommand::run() const {
   if (print_config) {
     const Config config = load(*this);
@@ -100,7 +110,7 @@ void TrainCommand::run() const {
                                  },
                              .on_again = [](int signal) { std::_Exit(128 + signal); },
                              .on_thread = [around = io.placement.processors] { bind_this_thread(around); },
-                             .under_launcher = ranks.shm_fd >= 0});
+                             .under_launcher = ranks.by_athanor()});
   const auto console = ranks.rank == 0 ? make_console(json, config.train.log_every, stream) : nullptr;
   if (console != nullptr && !ranks.believed.empty()) console->message(ranks.believed);
   GroupOptions options;
@@ -122,8 +132,6 @@ void TrainCommand::run() const {
   io.nccl_module = beside_program("athanor_nccl.so");
   options.on_thread = [around = io.placement.processors] { bind_this_thread(around); };
   io.group_options = options;
-  const auto world = open_world(ranks, config.parallel.transport, options);
-  place(share_of_processors(world->all(), host_identity(), cores));
   io.from = from;
   io.phase = phase;
   if (!decisions.empty()) io.decisions = parse_decisions(system_env().read_text(decisions), decisions);
@@ -139,10 +147,16 @@ void TrainCommand::run() const {
   if (profile) io.profiler = &profiler;
   TrainReport report;
   try {
-    report = run::train(config, *world, io);
-  } catch (const std::exception& error) {
+    if (is_worker_of_an_agent(ranks, config)) {
+      report = train_as_worker(ranks, options,
+                               [&](Rendezvous& rendezvous) { return run::train(config, rendezvous, io); });
+    } else {
+      const auto world = open_world(ranks, config.parallel.transport, options);
+      place(share_of_processors(world->all(), host_identity(), cores));
+      report = train_in(*world, config, io);
+    }
+  } catch (const std::exception&) {
     if (console != nullptr) console->finish();
-    world->abort(error.what());  // so that nobody waits for this rank
     throw;
   }
   if (profile && ranks.rank == 0) {

@@ -29,7 +29,7 @@ const std::vector<SlotTensor> kTensors = {whole_tensor("model.w", {150, 133}),
 
 // Slots in memory of the process.
 struct Slots {
-  explicit Slots(std::vector<SlotTensor> of = kTensors, SlotIdentity by = {"run", "layout", 2, 5})
+  explicit Slots(std::vector<SlotTensor> of = kTensors, SlotIdentity by = {"run", "layout", 2, 4, 5})
       : tensors(std::move(of)),
         identity(std::move(by)),
         size_bytes(snapshot_bytes(tensors, kCapacity)),
@@ -185,9 +185,9 @@ TEST(Slots, TornStaleAndForeignSaySo) {
   writer.commit(state_of(3));
   writer.begin(4);
   EXPECT_FALSE(newest->unchanged());
-  slots.header(0).fixed.version = 2;
+  slots.header(0).fixed.version = kSlotVersion + 1;
   slots.header(0).fixed_seal = seal_of(slots.header(0).fixed);
-  EXPECT_EQ(says(0, {}), "foreign: slot 0: of format version 2, expected 1");
+  EXPECT_EQ(says(0, {}), "foreign: slot 0: of format version 3, expected 2");
   std::memset(slots.all().data(), 0xab, slots.size_bytes);
   EXPECT_EQ(says(0, {}), "foreign: slot 0: not a slot of a snapshot");
 }
@@ -211,9 +211,9 @@ TEST(Slots, WhatIsWrongIsRefusedAndDamagesNothing) {
   };
   EXPECT_NE(attach(renamed, slots.identity).find("another run, layout, rank or list of tensors"),
             std::string::npos);
-  EXPECT_NE(attach(slots.tensors, {"run 2", "layout", 2, 5}).find("expected run 'run 2'"), std::string::npos);
-  EXPECT_NE(attach(slots.tensors, {"run", "layout", 1, 5}).find("rank 1"), std::string::npos);
-  EXPECT_EQ(attach(slots.tensors, {"run", "layout", 2, 4}),
+  EXPECT_NE(attach(slots.tensors, {"run 2", "layout", 2, 4, 5}).find("expected run 'run 2'"), std::string::npos);
+  EXPECT_NE(attach(slots.tensors, {"run", "layout", 1, 4, 5}).find("rank 1"), std::string::npos);
+  EXPECT_EQ(attach(slots.tensors, {"run", "layout", 2, 4, 4}),
             "snapshot: the memory holds step 1 of generation 5, expected at most generation 4");
   EXPECT_NE(attach(std::vector{whole_tensor("large", {3000000})}, slots.identity).find("bytes of memory"),
             std::string::npos);

@@ -3,8 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <mutex>
 #include <numeric>
 
+#include "athanor/base/shared_memory.h"
 #include "athanor/comm/shm/thread.h"
 #include "checkpoint/content.h"
 
@@ -139,6 +141,85 @@ TEST(Snapshot, ItsBytesHaveANameAndLastAsLongAsItself) {
               static_cast<uint64_t>(kWhole.numel()) * sizeof(float));
   }
   EXPECT_EQ(engine.arena.usage().current[static_cast<size_t>(Category::snapshot)], 0u);
+}
+
+// Of a world of four: what each holds, and which step they have in common.
+TEST(CommonStep, IsTheNewestThatIsThereWholeInTheNewestGeneration) {
+  using Held = std::vector<std::vector<HeldPart>>;  // by rank
+  const auto found = [](const Held& held) {
+    std::optional<CommonStep> common;
+    std::mutex mutex;
+    run_ranks(make_thread_groups(static_cast<int>(held.size())), [&](Group& group) {
+      const auto of_rank = common_step(group, held[static_cast<size_t>(group.rank())]);
+      const std::lock_guard lock(mutex);
+      if (group.rank() == 0) common = of_rank;
+    });
+    return common;
+  };
+  const auto part = [](int64_t generation, int rank, int size, std::vector<int64_t> steps) {
+    return HeldPart{{.generation = generation, .rank = rank, .size = size}, std::move(steps)};
+  };
+  EXPECT_EQ(found({{}, {}}), std::nullopt);
+  EXPECT_EQ(found({{part(0, 0, 2, {7, 6})}, {part(0, 1, 2, {6, 5})}}), (CommonStep{0, 6}));
+  EXPECT_EQ(found({{part(0, 0, 2, {7, 6})}, {part(0, 1, 2, {5, 4})}}), std::nullopt);
+  EXPECT_EQ(found({{part(0, 0, 3, {6})}, {part(0, 1, 3, {6})}}), std::nullopt) << "nobody has the third part";
+  // One process has the parts of two ranks; one has joined.
+  EXPECT_EQ(found({{part(2, 0, 2, {9}), part(2, 1, 2, {9, 8})}, {}}), (CommonStep{2, 9}));
+  // A newer generation that is whole counts, even at an older step (a rollback); one that is not does not.
+  EXPECT_EQ(found({{part(3, 0, 2, {9}), part(4, 0, 2, {5})}, {part(3, 1, 2, {9}), part(4, 1, 2, {5})}}),
+            (CommonStep{4, 5}));
+  EXPECT_EQ(found({{part(3, 0, 2, {9}), part(4, 0, 2, {9})}, {part(3, 1, 2, {9})}}), (CommonStep{3, 9}));
+  EXPECT_EQ(found({{part(3, 0, 1, {9}), part(4, 0, 2, {9})}, {part(4, 1, 2, {10})}}), (CommonStep{3, 9}));
+}
+
+// The slots of ranks that are gone, given by one process: every element is there once.
+TEST(Snapshot, TakesTheSlotsOfRanksThatAreGone) {
+  constexpr uint64_t kCapacity = 100;
+  struct Gone {
+    std::vector<SlotTensor> tensors = {};
+    std::shared_ptr<std::byte> memory = {};
+    uint64_t size_bytes = 0;
+  };
+  const auto gone_at = [&](int rank, int64_t step) {
+    Engine engine;
+    Gone gone;
+    gone.tensors = {{"rows", Dtype::f32, kWhole, {cut(rank, 2, 0)}},
+                    {"shared", Dtype::f32, kWhole, {whole_box(kWhole)}}};
+    gone.size_bytes = snapshot_bytes(gone.tensors, kCapacity);
+    gone.memory = map_shared_memory(gone.size_bytes);
+    SlotWriter writer({gone.memory.get(), gone.size_bytes}, gone.tensors,
+                      {.run = "run", .layout = "layout", .rank = rank, .size = 2, .generation = 1}, kCapacity);
+    writer.begin(step);
+    for (size_t i = 0; i < 2; ++i)
+      writer.copy(i, part_of(engine, gone.tensors[i].name, gone.tensors[i].boxes[0]).tensor.raw());
+    writer.commit("{}");
+    return gone;
+  };
+  const Gone first = gone_at(0, 5), second = gone_at(1, 5), older = gone_at(1, 4);
+  const auto slot_of = [](const Gone& gone) {
+    return SlotReader::newest({gone.memory.get(), gone.size_bytes}, {}).value();
+  };
+  run_ranks(make_thread_groups(2), [&](Group& group) {
+    Engine engine;
+    Snapshot snapshot;
+    if (group.rank() == 0) {
+      snapshot.add(slot_of(first), engine.arena);
+      snapshot.add(slot_of(second), engine.arena);
+      EXPECT_EQ(snapshot.tensors().size(), 3u) << "what both hold is there once";
+      EXPECT_THROW(snapshot.add(slot_of(older), engine.arena), Error);
+    }
+    EXPECT_EQ(common_head(group, snapshot.head()).step, 5);
+    int pass = 0;  // the first one asks
+    load_snapshot(group, snapshot, engine.arena, [&](const TensorSource& source) {
+      std::vector<float> ignored(static_cast<size_t>(kWhole.numel()));
+      for (const char* name : {"rows", "shared"})
+        if (pass == 0)
+          source.read_box(name, kWhole, whole_box(kWhole), ignored.data());
+        else
+          expect_part(source, name, whole_box(kWhole));
+      ++pass;
+    });
+  });
 }
 
 }  // namespace

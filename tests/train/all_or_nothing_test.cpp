@@ -67,7 +67,7 @@ TEST_P(AllOrNothing, AFailureAtEachCallOfAStepLeavesAllOfItOrNone) {
   const int64_t stride = any_sanitizer ? 11 : 1;
   int failures = 0;
   for (int rank = 0; rank < ranks_of(config); ++rank) {
-    const auto [first, last] = whole.of_second_step(rank);
+    const auto [first, last] = whole.of_step(rank, 2);
     ASSERT_GT(last, first);
     for (int64_t call = first; call < last; call += stride, ++failures)
       expect_all_or_nothing(config, whole, {rank, call});
@@ -113,6 +113,20 @@ INSTANTIATE_TEST_SUITE_P(Slots, AllOrNothing,
                                          Case{"llama", "sgd", {.dp = 2}, with_powersgd},
                                          Case{"gpt2", "sgd", {.dp = 2}, with_powersgd_and_copies}));
 
+// The outer weights, too, are in the snapshot from which the first step starts.
+TEST(FirstStep, AFailureInItsOuterStepGoesBackToTheBeginning) {
+  for (const char* mode : {"slots", "copy"}) {
+    Config config = in_axes(uneven("llama", "adamw"), {.dp = 2});
+    with_outer_steps(config);
+    config.snapshot.mode = mode;
+    config.local_sgd.sync_interval = 1;
+    const UndisturbedRun whole(config);
+    const auto [first, last] = whole.of_step(1, 1);
+    const int64_t stride = any_sanitizer ? 5 : 1;
+    for (int64_t call = first; call < last; call += stride) expect_all_or_nothing(config, whole, {1, call});
+  }
+}
+
 // The calls of step 2 at which failures are planted: all, or one of any rank while the gradients are made and one near the
 // vote.
 std::vector<PlantedFailure> calls_to_fail(const UndisturbedRun& whole, int ranks, uint64_t number) {
@@ -124,16 +138,16 @@ std::vector<PlantedFailure> calls_to_fail(const UndisturbedRun& whole, int ranks
   };
   if (const int64_t each = whole_walks(); each > 0) {
     for (int rank = 0; rank < ranks; ++rank) {
-      const auto [first, last] = whole.of_second_step(rank);
+      const auto [first, last] = whole.of_step(rank, 2);
       for (int64_t call = first + draw(static_cast<uint64_t>(rank), each); call < last; call += each)
         planted.push_back({rank, call});
     }
     return planted;
   }
   const int making = static_cast<int>(draw(0, ranks)), voting = static_cast<int>(draw(1, ranks));
-  const auto [first, end] = whole.of_second_step(making);
+  const auto [first, end] = whole.of_step(making, 2);
   planted.push_back({making, first + draw(2, end - first)});
-  const auto [begin, last] = whole.of_second_step(voting);
+  const auto [begin, last] = whole.of_step(voting, 2);
   planted.push_back({voting, last - 1 - draw(3, std::min(kNearTheVote, last - begin))});
   return planted;
 }

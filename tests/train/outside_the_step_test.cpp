@@ -43,11 +43,13 @@ class CountedWorld final : public World {
   CountedGroup all_;
 };
 
-// The run in a world whose calls are counted, and, where it fails there, in one more. `at_failure`: on rank 0.
+// The run in a world whose calls are counted, and, where it fails there and there is another one, in that. `at_failure`: on
+// rank 0.
 TrainReport train_through(
-    const WholeRun& run, CountedCalls& calls, const std::function<void()>& at_failure = [] {}) {
+    const WholeRun& run, CountedCalls& calls, const std::function<void()>& at_failure = [] {},
+    size_t num_worlds = 2) {
   PowerEnv env(run.folder.path("runs/t"));  // its files need not wait for a disk
-  WorldsInTurn worlds(run.ranks, 2, [&](World& real, size_t generation) -> std::unique_ptr<World> {
+  WorldsInTurn worlds(run.ranks, num_worlds, [&](World& real, size_t generation) -> std::unique_ptr<World> {
     if (generation == 0) return std::make_unique<CountedWorld>(real, calls);
     if (real.rank() == 0) at_failure();
     return nullptr;
@@ -190,9 +192,14 @@ TEST_P(Tokenizing, AFailureAtEachCallOfTheStartHarmsNothing) {
       SCOPED_TRACE(fmt::format("rank {}, call {} '{}'", rank, call, names[static_cast<size_t>(call)]));
       run.begin(steps);
       CountedCalls broken(ranks, {.rank = rank, .call = call});
-      EXPECT_THROW(train_through(run, broken), Recoverable);
+      EXPECT_THROW(train_through(run, broken, [] {}, /*num_worlds=*/1), Recoverable);
       ASSERT_FALSE(broken.failed_call().empty());
       run.expect_unharmed(steps, whole);
+      run.begin(steps);
+      CountedCalls again(ranks, {.rank = rank, .call = call});
+      train_through(run, again);
+      ASSERT_FALSE(again.failed_call().empty());
+      EXPECT_EQ(run.history(), whole) << "the start goes on in another world";
     }
   }
   EXPECT_GT(failures, 10 * ranks) << "or nothing is tried";

@@ -1,10 +1,9 @@
 // A failure planted at one call between ranks of a training: how tests ask what is left of a step that fails there.
 //
-//   const CallsOfRanks calls = calls_of(config);                        // of an undisturbed training
-//   for (const int64_t call : calls.of_step(/*rank=*/1, /*step=*/2)) {
-//     const BrokenRun got = break_at(config, {.rank = 1, .call = call});   // and another segment goes on
-//     EXPECT_TRUE(compare(got.run, calls.run).bitwise) << got.failed_call;
-//   }
+//   const UndisturbedRun whole(config);
+//   const auto [first, last] = whole.of_step(/*rank=*/1, /*step=*/2);
+//   const BrokenRun broken(config, {.rank = 1, .call = first});          // and another segment goes on
+//   EXPECT_TRUE(compare(broken.run, whole.run).bitwise) << broken.calls.failed_call();
 //
 // The rank is lost when it starts the call; the others learn of it as they would in a run. The next segment goes on in the
 // same process. Thread rule: one thread.
@@ -122,17 +121,17 @@ inline VerifyRun run_counted(const Config& config, CountedCalls& calls, bool may
       calls.hooks());
 }
 
-// An undisturbed training, and the calls of its second step.
+// An undisturbed training, and the calls of its first two steps.
 struct UndisturbedRun {
   explicit UndisturbedRun(const Config& config)
       : calls(ranks_of(config), {}), run(run_counted(config, calls, false)) {}
   CountedCalls calls;
   VerifyRun run;
 
-  // [first, last) of step 2, and of those in step 3 that may complete it.
-  std::pair<int64_t, int64_t> of_second_step(int rank) const {
+  // [first, last) of a step, 1 or 2, and of those in the next one that may complete it.
+  std::pair<int64_t, int64_t> of_step(int rank, size_t step) const {
     const std::vector<int64_t>& after = calls.of(rank).after_step;
-    return {after.at(0), std::min(after.at(1) + 3, after.at(2))};
+    return {step == 1 ? 0 : after.at(0), std::min(after.at(step - 1) + 3, after.at(step))};
   }
 };
 

@@ -4,9 +4,12 @@
 
 #include <algorithm>
 #include <cstring>
-#include <limits>
+#include <functional>
 #include <map>
 #include <optional>
+#include <set>
+#include <unordered_map>
+#include <utility>
 
 #include "athanor/base/check.h"
 #include "athanor/checkpoint/rank_lists.h"
@@ -196,8 +199,51 @@ Tensor exchange(Group& group, const Kept& kept, const std::vector<Request>& requ
   return received;
 }
 
-// The step and state of those who keep a snapshot, the same on all ranks.
-SnapshotHead agreed_head(Group& group, const SnapshotHead& own) {
+}  // namespace
+
+Snapshot::Snapshot(const CheckpointContent& content, Arena& arena) : head_{content.step, content.state} {
+  const bool moves = arena.queue().device() != Device::null;
+  for (const NamedTensor& named : content.tensors) {
+    const Shape& shape = named.shape();
+    NamedTensor kept{.name = named.name, .tensor = empty(arena, shape, Dtype::f32, Category::snapshot)};
+    if (named.offset.dims() > 0) {
+      kept.whole = named.whole;
+      kept.offset = named.offset;
+    }
+    if (moves) named.copy(0, shape.numel(), kept.tensor.data<float>());
+    tensors_.push_back(std::move(kept));
+  }
+}
+
+void Snapshot::add(const SlotReader& slot, Arena& arena) {
+  check(head_.step < 0 || head_.step == slot.step(), "snapshot: got a slot of step {}, expected step {}",
+        slot.step(), head_.step);
+  head_ = {slot.step(), slot.state()};
+  std::unordered_map<std::string, std::vector<Box>> there;
+  for (const NamedTensor& named : tensors_) there[named.name].push_back(named.box());
+  for (const PlacedTensor& placed : slot.tensors()) {
+    const SlotTensor& held = placed.tensor;
+    check(held.dtype == Dtype::f32, "snapshot: tensor '{}': got {}, expected f32", held.name,
+          name_of(held.dtype));
+    const auto* values = reinterpret_cast<const float*>(slot.data(placed));
+    for (const Box& box : held.boxes) {
+      const int64_t count = box.extent.numel();
+      std::vector<Box>& boxes = there[held.name];
+      if (std::find(boxes.begin(), boxes.end(), box) == boxes.end()) {
+        boxes.push_back(box);
+        NamedTensor kept{.name = held.name,
+                         .tensor = empty(arena, box.extent, Dtype::f32, Category::snapshot),
+                         .whole = held.shape,
+                         .offset = box.offset};
+        std::memcpy(kept.tensor.raw(), values, kept.tensor.size_bytes());
+        tensors_.push_back(std::move(kept));
+      }
+      values += count;
+    }
+  }
+}
+
+SnapshotHead common_head(Group& group, const SnapshotHead& own) {
   Packer packer;
   packer.number(own.step);
   packer.name(own.state);
@@ -220,25 +266,9 @@ SnapshotHead agreed_head(Group& group, const SnapshotHead& own) {
   return head;
 }
 
-}  // namespace
-
-Snapshot::Snapshot(const CheckpointContent& content, Arena& arena) : head_{content.step, content.state} {
-  const bool moves = arena.queue().device() != Device::null;
-  for (const NamedTensor& named : content.tensors) {
-    const Shape& shape = named.shape();
-    NamedTensor kept{.name = named.name, .tensor = empty(arena, shape, Dtype::f32, Category::snapshot)};
-    if (named.offset.dims() > 0) {
-      kept.whole = named.whole;
-      kept.offset = named.offset;
-    }
-    if (moves) named.copy(0, shape.numel(), kept.tensor.data<float>());
-    tensors_.push_back(std::move(kept));
-  }
-}
-
 SnapshotHead load_snapshot(Group& group, const Snapshot& snapshot, Arena& arena,
                            const std::function<void(const TensorSource& source)>& load) {
-  const SnapshotHead head = agreed_head(group, snapshot.head());
+  const SnapshotHead head = common_head(group, snapshot.head());
   const Kept kept(group, snapshot);
   Asking asking(kept, head.step);
   load(asking);
@@ -248,24 +278,35 @@ SnapshotHead load_snapshot(Group& group, const Snapshot& snapshot, Arena& arena,
   return head;
 }
 
-std::optional<int64_t> common_step(Group& group, const std::vector<int64_t>& own, bool has_joined) {
-  constexpr size_t kMost = 3;
-  check(own.size() <= kMost, "snapshot: got {} steps of a rank, expected at most {}", own.size(), kMost);
+std::optional<CommonStep> common_step(Group& group, const std::vector<HeldPart>& own) {
   Packer packer;
-  packer.number(has_joined ? 1 : 0);
-  for (const int64_t step : own) packer.number(step);
-  std::vector<std::vector<int64_t>> kept;  // of each rank that did not join
-  for (const std::string& text : gather_texts(group, packer.text(), "the newest steps")) {
-    Unpacker unpacker(text);
-    if (unpacker.number() == 1) continue;
-    for (kept.emplace_back(); !unpacker.at_end();) kept.back().push_back(unpacker.number());
+  for (const HeldPart& held : own) {
+    packer.number(held.part.generation);
+    packer.number(held.part.rank);
+    packer.number(held.part.size);
+    packer.number(std::ssize(held.steps));
+    for (const int64_t step : held.steps) packer.number(step);
   }
-  if (kept.empty()) return -1;
-  int64_t step = std::numeric_limits<int64_t>::max();
-  for (const std::vector<int64_t>& steps : kept) step = steps.empty() ? -1 : std::min(step, steps.front());
-  for (const std::vector<int64_t>& steps : kept)
-    if (std::find(steps.begin(), steps.end(), step) == steps.end()) return std::nullopt;
-  return step;
+  struct Generation {
+    int64_t size = 0;
+    std::map<int64_t, std::set<int64_t>> steps;  // by rank
+  };
+  std::map<int64_t, Generation, std::greater<>> generations;
+  for (const std::string& text : gather_texts(group, packer.text(), "the newest steps"))
+    for (Unpacker unpacker(text); !unpacker.at_end();) {
+      Generation& generation = generations[unpacker.number()];
+      std::set<int64_t>& steps = generation.steps[unpacker.number()];
+      generation.size = unpacker.number();
+      for (int64_t left = unpacker.number(); left > 0; --left) steps.insert(unpacker.number());
+    }
+  for (const auto& [number, generation] : generations) {
+    if (std::ssize(generation.steps) < generation.size) continue;
+    std::set<int64_t> common = generation.steps.begin()->second;
+    for (const auto& [rank, steps] : generation.steps)
+      std::erase_if(common, [&of_rank = steps](int64_t step) { return !of_rank.contains(step); });
+    if (!common.empty()) return CommonStep{number, *common.rbegin()};
+  }
+  return std::nullopt;
 }
 
 }  // namespace athanor::checkpoint

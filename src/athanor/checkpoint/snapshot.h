@@ -9,6 +9,11 @@
 // rank keeps are copied; the others come from the ranks that keep them, in one exchange. A rank that keeps nothing (it
 // has just joined) gives an empty snapshot.
 //
+// After a failure the ranks look for a step of which they have all parts: what each has in its own memory, and what it
+// was given of ranks that are gone (their slots, checkpoint/format/slots.h).
+//
+//   const auto common = common_step(group, {{.part = {.generation = 2, .rank = 1, .size = 4}, .steps = {41, 40}}});
+//
 // Memory: Category::snapshot, four bytes for each element that a rank holds; while it loads, as much again for what
 // comes from others. Errors: Error, the same on every rank, where the ranks' snapshots are of different steps, or their
 // slices do not cover a tensor exactly once. Thread rule: one thread.
@@ -20,6 +25,7 @@
 #include <vector>
 
 #include "athanor/checkpoint/checkpoint.h"
+#include "athanor/checkpoint/format/slot_reader.h"
 #include "athanor/checkpoint/tensor_source.h"
 #include "athanor/comm/group.h"
 #include "athanor/tensor/arena.h"
@@ -36,6 +42,8 @@ class Snapshot {
   Snapshot() = default;
   // Copies the tensors of `content` into the arena, which is in host memory. On the null device nothing is copied.
   Snapshot(const CheckpointContent& content, Arena& arena);
+  // Copies what a slot holds, too; boxes that are there already stay. Error where it is of another step.
+  void add(const SlotReader& slot, Arena& arena);
 
   const SnapshotHead& head() const { return head_; }
   const std::vector<NamedTensor>& tensors() const { return tensors_; }
@@ -49,9 +57,26 @@ class Snapshot {
 SnapshotHead load_snapshot(Group& group, const Snapshot& snapshot, Arena& arena,
                            const std::function<void(const TensorSource& source)>& load);
 
-// The newest step of which every rank that keeps something has all, the same on all ranks; -1: no rank keeps anything;
-// none: there is no such step. `own`: the steps of which this rank has all, the newest first, at most three.
-// `has_joined`: it keeps nothing and needs nothing of its own. Collective.
-std::optional<int64_t> common_step(Group& group, const std::vector<int64_t>& own, bool has_joined);
+// The step and state of those who keep a snapshot, the same on all ranks. Collective.
+SnapshotHead common_head(Group& group, const SnapshotHead& own);
+
+// The state of one rank of a world. The parts of ranks 0 ... size-1 of a generation are the whole state.
+struct StatePart {
+  int64_t generation = 0;  // of the world
+  int rank = 0, size = 1;
+  bool operator==(const StatePart&) const = default;
+};
+struct HeldPart {
+  StatePart part;
+  std::vector<int64_t> steps;  // of which all of the part is there, in any order
+};
+struct CommonStep {
+  int64_t generation, step;
+  bool operator==(const CommonStep&) const = default;
+};
+
+// Of the newest generation of whose parts the ranks together have one step whole, the newest such step; the same on all
+// ranks; none: there is no such generation. `own`: what this rank has. Collective.
+std::optional<CommonStep> common_step(Group& group, const std::vector<HeldPart>& own);
 
 }  // namespace athanor::checkpoint

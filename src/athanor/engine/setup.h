@@ -58,7 +58,8 @@ struct Training {
   // "adam.m.NAME", ...; and that as slices of a checkpoint.
   std::vector<StateTensor> state() const;
   std::vector<NamedTensor> tensors() const;
-  // With slots: their list of state(); and, once values are set, the first snapshot.
+  // With slots: their list of state(); and the first snapshot, of values that are set and published (outer weights are taken
+  // from them then).
   std::vector<SnapshotTensor> snapshot_tensors() const;
   void keep_first(const TrainState& state);
   // After a failure of a group: the steps of which this rank has all, the newest first. A step that broke off in its

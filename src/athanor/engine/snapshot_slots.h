@@ -4,6 +4,7 @@
 //   SnapshotSlots slots(plan, arena, memory, identity);
 //   Training training(config, layout, groups, arena, {.slots = &slots});
 //   training.allocate();                        // and its values are set
+//   training.role->publish(state);
 //   training.keep_first(state);                 // whole from here on
 //   training.role->step(state, next_batch);     // begin() before the update, commit() after it (engine/step.h)
 //

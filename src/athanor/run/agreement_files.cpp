@@ -109,11 +109,14 @@ void agree_on_folder(Env& env, Group& group, const std::string& folder, double p
                           group.rank(), std::filesystem::absolute(folder).lexically_normal().string());
   try {
     refuse_together(group, complaint, "train.runs must be one folder that all hosts see");
-  } catch (const Failure&) {
+  } catch (const ConfigError&) {
     if (first) {
       remove_tokens(env, folder);
       remove_empty_run(env, folder);
     }
+    throw;
+  } catch (const Failure&) {  // after which the run may go on
+    if (first) remove_tokens(env, folder);
     throw;
   }
   if (first) remove_tokens(env, folder);

@@ -41,6 +41,7 @@ class Recorder {
   // The run goes on after an earlier step: what was recorded of later ones is set aside, as at a start. Does nothing where
   // there is none.
   void cut_back(int64_t step);
+  int64_t last_step() const { return last_step_; }  // the newest that was recorded
   void header(const std::string& title, const Rows& rows);
   void step(const StepMetrics& metrics, int64_t total_steps);
   // The evaluation before training: valid_loss and valid_channel_loss of step 0.

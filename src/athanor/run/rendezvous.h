@@ -14,6 +14,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "athanor/comm/world.h"
 
@@ -22,6 +23,11 @@ namespace athanor::run {
 struct Meeting {
   World* world;
   std::string why;  // for people: what led to it
+  // Shared memory for this rank's slots in this world, empty, held by whoever outlives the rank; -1: TrainIo's.
+  int slots_fd = -1;
+  bool is_on_one_host = false;  // all ranks, which may be another number than before
+  // Slots of ranks that are gone, which this process gives to the others (left_slots.h).
+  std::vector<int> left_slots_fds = {};
   int64_t generation() const { return world->generation(); }
 };
 
@@ -30,6 +36,9 @@ class Rendezvous {
   virtual ~Rendezvous() = default;
   // Waits for the ranks of the next world. None: there is no other world.
   virtual std::optional<Meeting> next(const std::string& why) = 0;
+  // The first snapshot of the newest world is whole on every rank: what is left of older ones is not needed any more.
+  virtual void begun(int64_t /*step*/, const std::string& /*run_folder*/) {}
+  virtual void committed(int64_t /*step*/) {}  // a step is done
 };
 
 // A world that no other follows: a lone process, or a launch that starts again as a whole.

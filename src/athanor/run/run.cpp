@@ -4,8 +4,10 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <limits>
 #include <set>
 
+#include "athanor/base/check.h"
 #include "athanor/base/clock.h"
 #include "athanor/checkpoint/checkpoint.h"
 #include "athanor/config/load.h"
@@ -20,19 +22,33 @@
 
 namespace athanor::run {
 
-Run::Run(const Config& agreed, World& world, const TrainIo& train_io)
+Run::Run(const Config& agreed, const Meeting& meeting, const TrainIo& train_io)
     : config(agreed),
       io(train_io),
+      world(meeting.world),
+      slots_fd(-1),
       folder(config),
-      keeper(io.env, folder, world.all()),
+      keeper(io.env, folder, world->rank() == 0),
       threads(threads_of_rank(config, io.ranks_of_processors)),
       pool(threads, [this](int thread) { bind_this_thread(io.placement.thread(thread)); }),
-      queue(open_device(config, world.size(), io.cuda_plugin, &pool,
-                        io.rank_of_host >= 0 ? io.rank_of_host : world.rank() % io.ranks_of_host)),
-      arena(*queue, 0, [&world](size_t bytes) { return world.allocate(bytes); }),
+      queue(open_device(config, world->size(), io.cuda_plugin, &pool,
+                        io.rank_of_host >= 0 ? io.rank_of_host : world->rank() % io.ranks_of_host)),
+      arena(*queue, 0, [this](size_t bytes) { return world->allocate(bytes); }),
       saves(config.checkpoint.every_steps, config.train.steps) {
   report.run_folder = folder.path;
-  report.ranks = world.size();
+  meet(meeting);
+}
+
+void Run::meet(const Meeting& meeting) {
+  check(meeting.world->rank() == world->rank(), "run: got rank {} in the next world, expected {} as before",
+        meeting.world->rank(), world->rank());
+  world = meeting.world;
+  slots_fd = meeting.slots_fd >= 0 ? meeting.slots_fd : io.snapshot_fd;
+  if (meeting.is_on_one_host) {
+    io.ranks_of_host = world->size();
+    io.rank_of_host = world->rank();
+  }
+  report.ranks = world->size();
 }
 
 void Run::resolve() {
@@ -132,12 +148,22 @@ void Run::bind_thread() {
   io.placement = {.processors = {}, .of_thread = {}, .reason = "not bound: the system refuses"};
 }
 
-void Run::open(World& world) {
-  Group& group = world.all();
-  state = first_state(config);
-  keeper.take();
-  group.barrier("run folder");
-  recorder.emplace(io.env, folder.path, group.rank(), io.console, io.command_line);
+void Run::open(bool has_state) {
+  keeper.take(world->all());
+  world->all().barrier("run folder");
+  const bool has_joined = !recorder.has_value();
+  if (has_joined) open_recorder();
+  if (!has_state)
+    find_state();
+  else if (has_joined)
+    report.resumed_step = state.step;
+  plan_decisions();
+  count_generations();
+  share_knowledge(has_state);
+}
+
+void Run::open_recorder() {
+  recorder.emplace(io.env, folder.path, world->rank(), io.console, io.command_line);
   std::set<std::string> said;
   for (const RunPhase& phase : phases) {
     for (const Dataset::Omission& omission : phase.data.left_out)
@@ -146,29 +172,33 @@ void Run::open(World& world) {
     for (const std::string& remark : phase.data.remarks)
       if (said.insert(remark).second) recorder->warning(remark);
   }
+}
+
+void Run::find_state() {
+  state = first_state(config);
+  saved_step = -1;
   const auto resumed = keeper.find_state(
-      config, [this](int64_t step) { return phase_of(std::max<int64_t>(step, 1)).data.identity; }, *recorder);
+      world->all(), config,
+      [this](int64_t step) { return phase_of(std::max<int64_t>(step, 1)).data.identity; }, *recorder);
   if (resumed) {
     state = *resumed;
     saved_step = state.step;
   } else if (!from_.empty()) {
-    agree_on_weights(io.env, group, from_);
+    agree_on_weights(io.env, world->all(), from_);
     state = TrainState::from_json(Checkpoint::open(io.env, from_).state());
     recorder->message(fmt::format("{} goes on from {}", phase().text(), from_));
   }
-  if (resumed || !from_.empty()) {
-    state.loss_scale.window = config.precision.loss_scale_window;
-    report.resumed_step = state.step;
-  }
-  plan_decisions(group);
-  count_generations(world);
+  if (!resumed && from_.empty()) return;
+  state.loss_scale.window = config.precision.loss_scale_window;
+  report.resumed_step = state.step;
 }
 
-void Run::plan_decisions(Group& group) {
+void Run::plan_decisions() {
   std::string given;
   if (io.decisions)
     for (const Decision& decision : *io.decisions) given += decision_line(decision) + ' ';
-  agree(group, {{"--decisions", io.decisions ? given : "none"}}, "all ranks follow the same decisions");
+  agree(world->all(), {{"--decisions", io.decisions ? given : "none"}},
+        "all ranks follow the same decisions");
   decisions = continue_decisions(state.decisions, io.decisions, state.step);
   if (keeper.layout_change()) {
     const auto next = std::find_if(decisions.begin(), decisions.end(),
@@ -179,23 +209,51 @@ void Run::plan_decisions(Group& group) {
   }
 }
 
-// Rank 0 has written the lines that are there.
-void Run::count_generations(World& world) {
-  int64_t last = world.rank() == 0 ? last_generation(io.env, folder.file("metrics.jsonl")) : 0;
-  world.all().broadcast(&last, 1, Dtype::i64, 0, "generation").wait();
-  first_generation_ = std::max<int64_t>(0, last + 1 - world.generation());
+// Whoever was there before knows; else rank 0 has written the lines that are there.
+void Run::count_generations() {
+  std::vector<int64_t> known(static_cast<size_t>(world->size()));
+  world->all().all_gather(&first_generation_, known.data(), 1, Dtype::i64, "generation").wait();
+  first_generation_ = *std::max_element(known.begin(), known.end());
+  if (first_generation_ >= 0) return;
+  if (world->rank() == 0)
+    first_generation_ = std::max<int64_t>(
+        0, last_generation(io.env, folder.file("metrics.jsonl")) + 1 - world->generation());
+  world->all().broadcast(&first_generation_, 1, Dtype::i64, 0, "generation").wait();
 }
 
-void Run::begin(const World& world, const std::string& resolved_config) {
+// On these depends what is collective later.
+void Run::share_knowledge(bool has_state) {
+  const auto ranks = static_cast<size_t>(world->size());
+  std::vector<double> peaks(ranks);
+  world->all().all_gather(&peak_flops, peaks.data(), 1, Dtype::f64, "peak").wait();
+  peak_flops = *std::max_element(peaks.begin(), peaks.end());
+  saves = SaveSchedule(config.checkpoint.every_steps, last_step());
+  may_owe_save = has_state && state.step > 0;
+  if (!has_state) return;
+  std::vector<int64_t> saved(ranks);
+  world->all().all_gather(&saved_step, saved.data(), 1, Dtype::i64, "saved step").wait();
+  const int64_t newest = *std::max_element(saved.begin(), saved.end());
+  if (newest > saved_step) keeper.was_saved(newest);
+  saved_step = newest;
+}
+
+int64_t Run::recorded_step() const {
+  if (recorder) return recorder->last_step();
+  const std::string path = folder.file("metrics.jsonl");
+  if (!io.env.exists(path)) return -1;
+  return sort_history(io.env.read_text(path), std::numeric_limits<int64_t>::max()).last_step;
+}
+
+void Run::begin(const std::string& resolved_config) {
   const bool is_first = generation < 0;
-  if (generation == generation_of(world)) return;
-  generation = generation_of(world);
+  if (generation == next_generation()) return;
+  generation = next_generation();
   num_told_ = state.decisions.size();
   if (is_first)
     recorder->open(state.step, resolved_config);
   else
     recorder->cut_back(state.step);
-  if (world.rank() != 0) return;
+  if (world->rank() != 0) return;
   recorder->sync();  // what is written in the background
   decision_log_.emplace(io.env, folder, state.decisions);
   if (const int64_t count = decision_log_->num_abandoned(); count > 0)

@@ -1,16 +1,18 @@
 // A Run lives as long as the process: config, data, memory, the state of training, and what it tells people. It is cut
 // into segments (segment.h): each is one phase on one world with one layout and one engine.
 //
-//   Run run(config, world, io);
+//   Run run(config, meeting, io);
 //   run.resolve();                        // the config by the tokenizer, and its phases
 //   run.open_data();
-//   run.open(world);                      // the folder, its lock, the state to go on from
+//   run.open(/*has_state=*/false);        // the folder, its lock, the state to go on from
 //   while (run.state.step < run.last_step()) train_in(run.phase());
+//   run.meet(next);                       // after a failure of a group: in another world
 //
 // Errors: ConfigError for settings, Error for data and files, Recoverable from the group. Thread rule: one thread per
 // rank.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -21,6 +23,7 @@
 #include "athanor/engine/state.h"
 #include "athanor/run/decision_log.h"
 #include "athanor/run/recorder.h"
+#include "athanor/run/rendezvous.h"
 #include "athanor/run/run_folder.h"
 #include "athanor/run/run_keeper.h"
 #include "athanor/run/samples.h"
@@ -39,15 +42,20 @@ struct RunPhase {
 };
 
 struct Run {
-  Run(const Config& config, World& world, const TrainIo& io);
+  Run(const Config& agreed, const Meeting& meeting, const TrainIo& io);
+  void meet(const Meeting& meeting);  // its world is the run's from here on
 
   void resolve();           // opens the tokenizer; config and phases are not changed after it
   void open_data();         // tokenizes text that is new
-  void open(World& world);  // takes the folder; the state is a checkpoint's, or a fresh one. Collective
+  // Takes the folder. Unless the ranks have the state in memory, it becomes that of a checkpoint, or a fresh one. What
+  // other ranks know and a process that has just joined does not, it gets. Collective.
+  void open(bool has_state);
   void bind_thread();       // after open_data(): threads that prepare data would inherit the binding
-  // A segment begins on `world`, after the step that the state has: its generation, and the files that record it.
-  void begin(const World& world, const std::string& resolved_config);
-  int64_t generation_of(const World& world) const { return first_generation_ + world.generation(); }
+  // A segment begins, after the step that the state has: its generation, and the files that record it.
+  void begin(const std::string& resolved_config);
+  int64_t next_generation() const { return first_generation_ + world->generation(); }
+  int64_t recorded_step() const;  // the newest one whose metrics stand in the run's file; -1: there is none
+  bool has_slots() const { return slots_fd >= 0; }
   void tell_decisions();  // after a step: those that it was the first to follow
   void say_doubts();
   void renew_report(double tokens_per_second);
@@ -65,8 +73,11 @@ struct Run {
   // In host memory: the run's own, or on a device one beside it.
   Arena& snapshot_arena();
 
+  std::function<void(int64_t step)> committed = [](int64_t) {};  // after each step, once its metrics are written
   Config config;
   TrainIo io;
+  World* world;  // of the newest meeting
+  int slots_fd;  // of the same; -1: nobody holds slots for this rank
   RunFolder folder;
   RunKeeper keeper;
   const int threads;
@@ -84,17 +95,21 @@ struct Run {
   TrainReport report;
   SaveSchedule saves;
   int64_t saved_step = -1;
+  bool may_owe_save = false;  // the state came from memory: a failure may have been before it was saved
   std::vector<double> rates;                       // tokens per second of the steps of this process
   double flops_per_token = 0.0, peak_flops = 0.0;  // the peak: of all ranks together
 
  private:
-  void plan_decisions(Group& group);
-  void count_generations(World& world);
+  void open_recorder();
+  void find_state();
+  void plan_decisions();
+  void count_generations();
+  void share_knowledge(bool has_state);
   void keep_one_phase();  // TrainIo::phase, at the step that it begins at
 
   std::shared_ptr<const Tokenizer> tokenizer_;
   std::string from_;                         // the checkpoint of TrainIo::from
-  int64_t first_generation_ = 0;             // of this process, less that of its first world
+  int64_t first_generation_ = -1;            // that of world 0; -1: not known yet
   std::optional<DecisionLog> decision_log_;  // of rank 0
   size_t num_told_ = 0;                      // of the decisions of the state
   std::unique_ptr<Queue> host_queue_;

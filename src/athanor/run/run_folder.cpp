@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <filesystem>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <thread>
@@ -11,6 +12,7 @@
 #include "athanor/base/check.h"
 #include "athanor/base/clock.h"
 #include "athanor/base/format_version.h"
+#include "athanor/base/hash.h"
 #include "athanor/config/phases.h"
 #include "athanor/config/print.h"
 #include "athanor/run/resume_changes.h"
@@ -46,6 +48,10 @@ std::string holder_of(const std::string& run_folder) {
 }
 
 }  // namespace
+
+std::string run_identity(const RunFolder& folder) {
+  return fmt::format("{:016x}", hash64(std::filesystem::absolute(folder.path).string()));
+}
 
 void check_run_format(Env& env, const std::string& run_folder) {
   const std::string path = join_path(run_folder, "env.json");

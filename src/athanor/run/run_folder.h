@@ -23,6 +23,9 @@ struct RunFolder {
   std::string checkpoints() const { return file("checkpoints"); }
 };
 
+// Names the run to those who hold its snapshots.
+std::string run_identity(const RunFolder& folder);
+
 // Of all that is kept in a run's folder, its checkpoints apart (checkpoint/format/manifest.h). 2: settings and metrics have the
 // field's names. env.json has it.
 constexpr int64_t kRunFormat = 2;

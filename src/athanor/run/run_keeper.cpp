@@ -25,16 +25,17 @@ void remove_leftovers(Env& env, const RunFolder& folder) {
 
 }  // namespace
 
-void RunKeeper::take() {
-  if (is_first_) {
+void RunKeeper::take(Group& group) {
+  const bool has_it = lock_.has_value();
+  if (is_first_ && !has_it) {
     check_run_format(env_, folder_.path);
     is_new_ = !env_.exists(folder_.path);
     env_.create_folders(folder_.path);
     lock_.emplace(lock_run(folder_.path));
   }
-  agree_on_folder(env_, group_, folder_.path);
+  agree_on_folder(env_, group, folder_.path);
   // What a writer that died left behind, and what it had moved away, is put right before anyone looks.
-  if (!is_first_) return;
+  if (!is_first_ || has_it) return;
   stuck_ = rotate_checkpoints(env_, folder_.checkpoints(), /*keep=*/0);
   remove_leftovers(env_, folder_);
 }
@@ -44,12 +45,12 @@ void RunKeeper::tell(const std::vector<std::string>& stuck, Recorder& recorder) 
     if (told_.insert(line).second) recorder.warning(line);
 }
 
-std::optional<TrainState> RunKeeper::find_state(const Config& config,
+std::optional<TrainState> RunKeeper::find_state(Group& group, const Config& config,
                                                 const std::function<std::string(int64_t step)>& data_identity,
                                                 Recorder& recorder) {
   tell(stuck_, recorder);
   std::vector<std::string> skipped;
-  const auto newest = agree_on_checkpoint(env_, group_, folder_.checkpoints(), &skipped);
+  const auto newest = agree_on_checkpoint(env_, group, folder_.checkpoints(), &skipped);
   for (const std::string& line : skipped) recorder.warning(line);
   std::optional<TrainState> found;
   if (!newest) {

@@ -1,8 +1,8 @@
 // Manages a run's folder for the process that trains it: the lock, the checkpoint to resume from, which checkpoints are
 // kept, and report.json while the process runs and when it fails.
 //
-//   RunKeeper keeper(env, RunFolder(config), group);
-//   keeper.take();                                   // rank 0 locks the folder; then all ranks open their recorders
+//   RunKeeper keeper(env, RunFolder(config), rank == 0);
+//   keeper.take(group);                              // rank 0 locks the folder; then all ranks open their recorders
 //   if (auto state = keeper.find_state(config, identity_at, recorder)) load(keeper.checkpoint());
 //   keeper.saved(path, step);                        // after each save
 //   keeper.confirm(keep, recorder);                  // after each step with a finite loss
@@ -16,6 +16,7 @@
 #include <set>
 #include <string>
 
+#include "athanor/checkpoint/checkpoint.h"
 #include "athanor/comm/group.h"
 #include "athanor/config/config.h"
 #include "athanor/engine/state.h"
@@ -27,13 +28,14 @@ namespace athanor::run {
 
 class RunKeeper {
  public:
-  RunKeeper(Env& env, const RunFolder& folder, Group& group)
-      : env_(env), folder_(folder), group_(group), is_first_(group.rank() == 0) {}
+  RunKeeper(Env& env, const RunFolder& folder, bool is_first)
+      : env_(env), folder_(folder), is_first_(is_first) {}
 
-  void take();
+  void take(Group& group);  // in each world
+
   // The state of the newest checkpoint; none: a fresh start. Tells the recorder how the previous process ended.
   // `data_identity`: of the data that a step of the run reads.
-  std::optional<TrainState> find_state(const Config& config,
+  std::optional<TrainState> find_state(Group& group, const Config& config,
                                        const std::function<std::string(int64_t step)>& data_identity,
                                        Recorder& recorder);
   // How the layout differs from the one that the checkpoint was trained in, where that keeps only the tolerance.
@@ -44,6 +46,8 @@ class RunKeeper {
   void doubt_checkpoint(int64_t step) { doubted_step_ = step; }
   void trust_checkpoint() { doubted_step_.reset(); }
   void saved(const std::string& path, int64_t step);
+  // Another rank has saved `step`, before this process was there.
+  void was_saved(int64_t step) { checkpoint_ = join_path(folder_.checkpoints(), checkpoint_name(step)); }
   // Removes all but the newest `keep` checkpoints, leftovers of dead processes included. Called after a step with a
   // finite loss that started from the newest checkpoint: finite weights alone do not prove it good. settle() does the
   // same at the end of a process without that proof.
@@ -67,7 +71,6 @@ class RunKeeper {
 
   Env& env_;
   RunFolder folder_;
-  Group& group_;
   bool is_first_;
   std::optional<FolderLock> lock_;
   bool is_new_ = false, is_begun_ = false;

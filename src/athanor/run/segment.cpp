@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <numeric>
 #include <vector>
 
@@ -57,14 +56,15 @@ Segment::Segment(Run& run, World& world, const RunPhase& phase, const MemoryPlan
 void Segment::open_slots() {
   if (slots_plan_.mode == SnapshotMode::off) return;
   const uint64_t size_bytes = slots_plan_.size_bytes();
-  const std::shared_ptr<std::byte> memory = map_shared_memory(size_bytes, run_.io.snapshot_fd);
+  const std::shared_ptr<std::byte> memory = map_shared_memory(size_bytes, run_.slots_fd);
   erase_slots({memory.get(), size_bytes});
   slots_ = std::make_unique<SnapshotSlots>(
       slots_plan_, run_.arena, memory,
       SlotIdentity{
-          .run = fmt::format("{:016x}", hash64(std::filesystem::absolute(run_.folder.path).string())),
+          .run = run_identity(run_.folder),
           .layout = fmt::format("{:016x}", hash64(layout_.text())),
           .rank = group_.rank(),
+          .size = group_.size(),
           .generation = world_.generation()});
 }
 

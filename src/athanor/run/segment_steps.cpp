@@ -4,6 +4,7 @@
 #include <exception>
 #include <functional>
 #include <optional>
+#include <utility>
 
 #include "athanor/base/clock.h"
 #include "athanor/data/loader.h"
@@ -30,7 +31,13 @@ Segment::End Segment::train() {
 }
 
 Segment::End Segment::run_steps() {
-  if (is_asked_to_stop(run_.io, group_)) return End::interrupted;
+  if (is_asked_to_stop(run_.io, group_)) {
+    if (run_.may_owe_save) save(/*is_last=*/true);
+    return End::interrupted;
+  }
+  if (std::exchange(run_.may_owe_save, false) && run_.saves.is_due(run_.state.step) &&
+      run_.state.step < phase_.last_step)
+    save(/*is_last=*/false);
   if (serves()) return serve();
   if (run_.state.step == phase_.last_step) {  // a failure after the last step left these
     StepMetrics unused;
@@ -69,10 +76,10 @@ Segment::End Segment::run_steps() {
         broken = std::current_exception();
       }
     };
-    if (run_.state.step == first_step && run_.rates.empty()) {
+    if (run_.state.step == first_step && run_.rates.empty())
       run_.report.first_step_seconds = process_age_seconds();
+    if (run_.peak_flops == 0.0)
       attempt([&] { measure_peak(); });  // not before: the first step should not wait for it
-    }
     StepMetrics metrics = step_metrics(result, run_.state, phase_.data.channels,
                                        {.seconds = seconds,
                                         .flops_per_token = run_.flops_per_token,
@@ -99,6 +106,7 @@ Segment::End Segment::run_steps() {
         if (evaluated) measure_peak();
       });
     run_.recorder->step(metrics, run_.last_step());
+    run_.committed(run_.state.step);
     if (broken) std::rethrow_exception(broken);
     check_step(result, metrics);
     run_.keeper.confirm(config_.checkpoint.keep, *run_.recorder);

@@ -52,12 +52,12 @@ class VerifiedRank {
       state_ = TrainState::from_json(head.state);
       snapshot_ = {};
     }
-    if (engine) engine->training.keep_first(state_);
+    if (segment.may_break) all_.all().barrier("engines are built");  // whose groups a failure would break
     if (engine) train_in(*engine, segment, *world);
     if (is_last && engine)
       for (const NamedTensor& part : engine->training.tensors())
         (is_weight(engine->training, part) ? gathered_.weights : gathered_.state).put(part);
-    if (!is_last) leave_snapshot(engine ? &engine->training : nullptr, segment.may_break);
+    if (!is_last) leave_snapshot(engine ? &engine->training : nullptr, world.get(), segment.may_break);
     if (segment.may_break)
       all_.all().barrier("end of a segment");  // others may still read what the engine holds
   }
@@ -99,15 +99,16 @@ class VerifiedRank {
     Training training;
   };
 
-  // `training`: null on a rank that the segment did not have.
-  void leave_snapshot(const Training* training, bool may_have_broken) {
+  // `training`: null on a rank that the segment did not have; `world`: that of the segment.
+  void leave_snapshot(const Training* training, const World* world, bool may_have_broken) {
     int64_t step = state_.step;
     if (may_have_broken) {
-      const auto common = common_step(
-          all_.all(), training != nullptr ? training->whole_steps(state_) : std::vector<int64_t>{},
-          training == nullptr);
+      std::vector<HeldPart> held;
+      if (training != nullptr)
+        held.push_back({{.rank = world->rank(), .size = world->size()}, training->whole_steps(state_)});
+      const auto common = common_step(all_.all(), held);
       check(common.has_value(), "verify: after the failure the ranks have no step in common, expected one");
-      step = *common;
+      step = common->step;
     }
     if (training == nullptr) return;
     std::vector<NamedTensor> tensors = training->go_back_to(step, state_);
@@ -125,6 +126,7 @@ class VerifiedRank {
     Training& training = engine.training;
     try {
       training.role->publish(state_);
+      training.keep_first(state_);
       if (hooks_.begin) hooks_.begin(training, state_, world);
       if (training.role->serves())
         serve(training, segment.last_step);

@@ -27,7 +27,7 @@ enum SlotMark : uint64_t {
 };
 
 constexpr uint64_t kSlotMagic = 0x73726f6e61687461u;  // "athanors" in a dump
-constexpr uint32_t kSlotVersion = 1;
+constexpr uint32_t kSlotVersion = 2;
 
 struct SlotPlaces {  // offsets and sizes in bytes from the start of the slot
   uint64_t slot_bytes, manifest, manifest_bytes, state, state_capacity, checksums, checksums_bytes, data,
@@ -42,6 +42,7 @@ struct SlotHeader {
     uint64_t magic;
     uint32_t version;
     int32_t rank;
+    int64_t size;  // of the world
     char run[kIdentityBytes + 1], layout[kIdentityBytes + 1];
     SlotPlaces places;
     uint64_t manifest_hash;

@@ -147,22 +147,31 @@ SlotReader::SlotReader(std::span<const std::byte> memory, int slot)
   tensors_ = parse_slot_manifest(seen.manifest(), fixed_.places, fmt::format("slot {}", slot));
 }
 
-std::optional<SlotReader> SlotReader::newest(std::span<const std::byte> memory, const ExpectedSlot& expected,
-                                             std::vector<SlotFinding>* findings) {
+std::vector<SlotReader> SlotReader::whole(std::span<const std::byte> memory, const ExpectedSlot& expected,
+                                          std::vector<SlotFinding>* findings) {
   SlotFinding both[2];
   for (const int slot : {0, 1}) both[slot] = examine_slot(memory, slot, expected);
   if (findings != nullptr) findings->assign(std::begin(both), std::end(both));
-  int best = -1;
-  for (const int slot : {0, 1}) {
-    if (both[slot].state != SlotState::whole) continue;
-    if (best < 0 || both[slot].number > both[best].number) best = slot;
-  }
-  if (best < 0) return std::nullopt;
-  return SlotReader(memory, best);
+  std::vector<SlotReader> readers;
+  const int newer = both[1].number > both[0].number ? 1 : 0;
+  for (const int slot : {newer, 1 - newer})
+    if (both[slot].state == SlotState::whole) readers.push_back(SlotReader(memory, slot));
+  return readers;
+}
+
+std::optional<SlotReader> SlotReader::newest(std::span<const std::byte> memory, const ExpectedSlot& expected,
+                                             std::vector<SlotFinding>* findings) {
+  std::vector<SlotReader> readers = whole(memory, expected, findings);
+  if (readers.empty()) return std::nullopt;
+  return std::move(readers.front());
 }
 
 SlotIdentity SlotReader::identity() const {
-  return {.run = fixed_.run, .layout = fixed_.layout, .rank = fixed_.rank, .generation = commit_.generation};
+  return {.run = fixed_.run,
+          .layout = fixed_.layout,
+          .rank = fixed_.rank,
+          .size = static_cast<int>(fixed_.size),
+          .generation = commit_.generation};
 }
 
 std::string SlotReader::state() const {

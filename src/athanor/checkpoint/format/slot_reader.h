@@ -53,7 +53,10 @@ SlotFinding examine_slot(std::span<const std::byte> memory, int slot, const Expe
 
 class SlotReader {
  public:
-  // The whole slot that was committed last; none where neither is whole.
+  // Those of the two slots that are whole, the one that was committed last first.
+  static std::vector<SlotReader> whole(std::span<const std::byte> memory, const ExpectedSlot& expected,
+                                       std::vector<SlotFinding>* findings = nullptr);
+  // The first of them; none where neither is whole.
   static std::optional<SlotReader> newest(std::span<const std::byte> memory, const ExpectedSlot& expected,
                                           std::vector<SlotFinding>* findings = nullptr);
 

@@ -25,6 +25,7 @@ SlotHeader::Fixed fixed_part(const SlotIdentity& identity, const SlotPlaces& pla
   fixed.magic = kSlotMagic;
   fixed.version = kSlotVersion;
   fixed.rank = identity.rank;
+  fixed.size = identity.size;
   put_text(fixed.run, identity.run, "run");
   put_text(fixed.layout, identity.layout, "layout");
   fixed.places = places;

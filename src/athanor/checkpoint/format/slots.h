@@ -53,7 +53,7 @@ struct SlotTensor {
 constexpr size_t kIdentityBytes = 63;
 struct SlotIdentity {
   std::string run, layout;
-  int rank = 0;
+  int rank = 0, size = 1;  // of the world
   int64_t generation = 0;  // of the world; an older one's slots are stale to a reader that expects this one
 };
 

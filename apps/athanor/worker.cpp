@@ -1,0 +1,52 @@
+#include "worker.h"
+
+#include <unistd.h>
+
+#include <csignal>
+
+#include "athanor/base/error.h"
+#include "athanor/control/agent_link.h"
+#include "athanor/run/finite.h"
+#include "athanor/run/launched_rendezvous.h"
+
+namespace athanor::apps {
+namespace {
+
+Farewell last_words_of(const std::exception& error) {
+  Farewell farewell{.status = Status::failed, .cause = Cause::error, .what = error.what(), .hint = {}};
+  if (const auto* failure = dynamic_cast<const Failure*>(&error)) farewell.hint = failure->hint();
+  if (dynamic_cast<const ConfigError*>(&error) != nullptr) farewell.cause = Cause::config;
+  if (dynamic_cast<const NotFinite*>(&error) != nullptr) farewell.cause = Cause::not_finite;
+  if (dynamic_cast<const Recoverable*>(&error) != nullptr) farewell.cause = Cause::peer;
+  if (dynamic_cast<const IoError*>(&error) != nullptr) farewell.cause = Cause::io;
+  return farewell;
+}
+
+}  // namespace
+
+bool is_worker_of_an_agent(const RankEnvironment& place, const Config& config) {
+  return place.has_agent() && config.parallel.transport != "gloo" && config.parallel.transport != "mpi";
+}
+
+TrainReport train_as_worker(const RankEnvironment& place, const GroupOptions& options,
+                            const std::function<TrainReport(Rendezvous&)>& train) {
+  AgentLink link({.path = place.control,
+                  .job = place.job,
+                  .worker = place.worker,
+                  .on_stop = [](int signal) { kill(getpid(), signal); },
+                  .on_lost = [](const std::string&) { kill(getpid(), SIGTERM); }});
+  LaunchedRendezvous rendezvous(link, options);
+  try {
+    const TrainReport report = train(rendezvous);
+    link.farewell({.status = report.status == "interrupted" ? Status::interrupted : Status::finished,
+                   .cause = Cause::none,
+                   .what = {},
+                   .hint = {}});
+    return report;
+  } catch (const std::exception& error) {
+    link.farewell(last_words_of(error));
+    throw;
+  }
+}
+
+}  // namespace athanor::apps

@@ -1,0 +1,36 @@
+#include "athanor/run/launched_rendezvous.h"
+
+#include "athanor/comm/shm/shm.h"
+
+namespace athanor::run {
+
+std::optional<Meeting> LaunchedRendezvous::next(const std::string& why) {
+  auto offer = link_.next(places_.empty() ? -1 : places_.back().offer.generation, why);
+  if (!offer) return std::nullopt;
+  Place& place = places_.emplace_back(Place{std::move(*offer), nullptr});
+  GroupOptions options = options_;
+  options.generation = static_cast<int>(place.offer.generation);
+  place.world = open_shm_world(place.offer.segment.get(), place.offer.rank, place.offer.size, options);
+  Meeting meeting{.world = place.world.get(),
+                  .why = place.offer.why,
+                  .slots_fd = place.offer.slots.get(),
+                  .is_on_one_host = true};
+  for (const WorldOffer::Left& left : place.offer.left) meeting.left_slots_fds.push_back(left.slots.get());
+  return meeting;
+}
+
+void LaunchedRendezvous::begun(int64_t step, const std::string& run_folder) {
+  Place& newest = places_.back();
+  newest.offer.left.clear();
+  while (places_.size() > 1) places_.pop_front();
+  link_.begun({.generation = newest.offer.generation, .step = step, .run_folder = run_folder});
+}
+
+void LaunchedRendezvous::committed(int64_t step) {
+  link_.progress({.generation = places_.back().offer.generation,
+                  .step = step,
+                  .kind = ProgressKind::step,
+                  .count = ++num_steps_});
+}
+
+}  // namespace athanor::run

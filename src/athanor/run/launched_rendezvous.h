@@ -1,0 +1,41 @@
+// The worlds that a launcher's agent gives to a worker, over the shared memory of the ranks of one host.
+//
+//   LaunchedRendezvous rendezvous(link, {.timeout_ms = 600'000});
+//   const TrainReport report = train(config, rendezvous, io);
+//   link.farewell({.status = Status::finished});
+//
+// A worker keeps its rank from world to world. Errors: those of open_shm_world(). Thread rule: Rendezvous's.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "athanor/comm/options.h"
+#include "athanor/control/agent_link.h"
+#include "athanor/run/rendezvous.h"
+
+namespace athanor::run {
+
+class LaunchedRendezvous final : public Rendezvous {
+ public:
+  // Both outlive it. `options`: of the worlds, but for their generation.
+  LaunchedRendezvous(AgentLink& link, GroupOptions options) : link_(link), options_(std::move(options)) {}
+
+  std::optional<Meeting> next(const std::string& why) override;
+  void begun(int64_t step, const std::string& run_folder) override;
+  void committed(int64_t step) override;
+
+ private:
+  struct Place {
+    WorldOffer offer;
+    std::unique_ptr<World> world;
+  };
+  AgentLink& link_;
+  GroupOptions options_;
+  std::deque<Place> places_;  // the last one is that of the newest world; older ones until its first snapshot is whole
+  int64_t num_steps_ = 0;     // of this process
+};
+
+}  // namespace athanor::run

@@ -1,0 +1,200 @@
+#include "athanor/run/segment_chain.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "athanor/base/check.h"
+#include "athanor/base/error.h"
+#include "athanor/base/interrupted.h"
+#include "athanor/checkpoint/checkpoint.h"
+#include "athanor/config/print.h"
+#include "athanor/run/agreement.h"
+#include "athanor/run/header.h"
+#include "athanor/run/plans.h"
+
+namespace athanor::run {
+
+SegmentChain::SegmentChain(const Config& config, Rendezvous& rendezvous, const TrainIo& io)
+    : config_(config), rendezvous_(rendezvous), io_(io) {}
+
+TrainReport SegmentChain::train() {
+  check(meet("the start"), "train: the rendezvous gave no world");
+  for (;;) {
+    try {
+      if (!is_assembled_)
+        if (auto report = assemble()) return std::move(*report);
+      begin();
+      const Segment::End end = segment_->train();
+      segment_->engine().role->settle();
+      if (end != Segment::End::phase) return finish(end);
+      kept_ = Kept{part_, segment_->snapshot()};
+      segment_.reset();
+      part_.reset();
+    } catch (const Recoverable& failure) {
+      if (!meet(failure.what())) throw;
+    }
+  }
+}
+
+bool SegmentChain::meet(const std::string& why) {
+  is_assembled_ = false;
+  if (meeting_) meeting_->world->abort(why);  // nobody waits for this rank
+  std::optional<Meeting> next = rendezvous_.next(why);
+  if (!next) return false;
+  meeting_ = std::move(next);
+  if (run_) run_->meet(*meeting_);
+  return true;
+}
+
+std::optional<TrainReport> SegmentChain::assemble() {
+  Group& group = meeting_->world->all();
+  agree_on_run();
+  Run& run = *run_;
+  const std::vector<Layout> layouts = layouts_of(run, group);
+  try {
+    if (!run.samples) run.open_data();
+  } catch (const Interrupted&) {  // is_asked_to_stop() tells the other ranks
+  }
+  const bool has_state = has_common_state();
+  if (is_asked_to_stop(run.io, group) && !has_state) {
+    run.report.status = "interrupted";
+    if (run.io.console != nullptr)
+      run.io.console->message("interrupted before the first step: the same command starts again");
+    return run.report;
+  }
+  for (const RunPhase& phase : run.phases)
+    agree(group, data_facts(phase.data.identity),
+          "all ranks train on the same tokenizer and texts: copy them to all hosts");
+  plans_ = plan_phases(run, layouts, group);
+  run.open(has_state);
+  if (!has_state && run.state.step >= run.last_step()) {
+    run.keeper.settle(run.config.checkpoint.keep, *run.recorder);
+    return run.keeper.idle_report(run.state, run.last_step(), group.size(), *run.recorder);
+  }
+  if (!run.bound) run.bind_thread();
+  run.report.planned_bytes = static_cast<int64_t>(most_bytes(plans_));
+  if (!is_shown_ && run.state.step > 0 && run.io.env.exists(run.folder.file("report.json")))
+    run.report.restore(run.io.env.read_text(run.folder.file("report.json")));
+  run.keeper.begin();
+  run.write_report("running");
+  group.barrier("memory");  // all ranks measure the free memory before any rank allocates
+  is_assembled_ = true;
+  return std::nullopt;
+}
+
+// A rank that was there before has a run, and agrees on its settings with those that join.
+void SegmentChain::agree_on_run() {
+  std::string note;
+  const Config agreed = agree_on_settings(config_, meeting_->world->all(), io_.highest_isa, &note);
+  if (!run_) {
+    if (!note.empty() && io_.console != nullptr) io_.console->message(note);
+    run_.emplace(agreed, *meeting_, io_);
+    run_->committed = [this](int64_t step) { rendezvous_.committed(step); };
+    run_->resolve();
+  }
+  check(agreed.train.isa == run_->config.train.isa,
+        "train.isa: got '{}' in generation {}, expected '{}' as before", agreed.train.isa,
+        meeting_->generation(), run_->config.train.isa);
+  for (const int fd : meeting_->left_slots_fds) {
+    const LeftSlots& left = left_.emplace_back(fd, run_identity(run_->folder));
+    for (const std::string& why : left.refused())
+      if (io_.console != nullptr) io_.console->warning("the snapshot of a lost rank is refused: " + why);
+  }
+  meeting_->left_slots_fds.clear();
+}
+
+std::vector<HeldPart> SegmentChain::held() const {
+  std::vector<HeldPart> held;
+  if (part_) held.push_back({*part_, segment_->engine().whole_steps(run_->state)});
+  if (kept_ && kept_->part) held.push_back({*kept_->part, {kept_->snapshot.head().step}});
+  for (const LeftSlots& left : left_)
+    for (HeldPart& part : left.held()) held.push_back(std::move(part));
+  if (meeting_->world->rank() != 0) return held;
+  // A step whose metrics are not in the file is run again, if the one before is still there.
+  const int64_t recorded = run_->recorded_step();
+  std::vector<HeldPart> in_file = held;
+  bool has_steps = false;
+  for (HeldPart& part : in_file) {
+    std::erase_if(part.steps, [&](int64_t step) { return step > recorded; });
+    has_steps = has_steps || !part.steps.empty();
+  }
+  return has_steps ? in_file : held;
+}
+
+bool SegmentChain::has_common_state() {
+  Group& group = meeting_->world->all();
+  const auto common = common_step(group, held());
+  if (!common)
+    kept_.reset();
+  else if (part_ && part_->generation == common->generation)
+    kept_ = Kept{part_, segment_->go_back_to(common->step)};
+  else if (!kept_ || !kept_->part || kept_->part->generation != common->generation)
+    kept_ = Kept{};
+  segment_.reset();
+  part_.reset();
+  if (!common) return false;
+  for (const LeftSlots& left : left_)
+    if (const SlotReader* slot = left.of(*common)) kept_->snapshot.add(*slot, run_->snapshot_arena());
+  run_->state = TrainState::from_json(common_head(group, kept_->snapshot.head()).state);
+  return true;
+}
+
+void SegmentChain::begin() {
+  Run& run = *run_;
+  const RunPhase& phase = run.phase();
+  const MemoryPlan& plan = plans_[static_cast<size_t>(&phase - run.phases.data())];
+  segment_ = std::make_unique<Segment>(run, *meeting_->world, phase, plan);
+  segment_->build(kept_ ? &kept_->snapshot : nullptr);
+  part_ = StatePart{meeting_->generation(), meeting_->world->rank(), meeting_->world->size()};
+  meeting_->world->all().barrier("a segment begins");  // from here on all ranks have its values, and nobody needs others
+  kept_.reset();
+  left_.clear();
+  rendezvous_.begun(run.state.step, run.folder.path);
+  const bool is_new_world = run.generation != run.next_generation();
+  if (!is_shown_) {
+    run.report.params = segment_->engine().model->num_params();
+    show_header(plan);
+    run.say_doubts();
+  }
+  run.begin(print_config(run.config));
+  run.keeper.trains();
+  if (is_shown_ && is_new_world)
+    run.recorder->message(fmt::format("step {}: goes on in generation {}: {}", run.state.step + 1,
+                                      run.generation, meeting_->why));
+  else if (is_shown_ && run.state.step + 1 == phase.first_step)
+    run.recorder->message(
+        fmt::format("step {}: {} begins, {} tokens a step, layout {}", run.state.step + 1, phase.text(),
+                    phase.config.train.global_batch_size * phase.config.data.seq_len, plan.layout.text()));
+  is_shown_ = true;
+  segment_->evaluate_first();
+  if (is_new_world) run.write_report("running");
+}
+
+void SegmentChain::show_header(const MemoryPlan& plan) {
+  Run& run = *run_;
+  const RunPhase& phase = run.phase();
+  Rows rows = header_rows(phase.config, segment_->engine(), phase.data.channels, plan, *run.queue,
+                          run.io.placement, run.state.step, run.folder.path);
+  if (!phase.name.empty()) {
+    std::string names;
+    for (const RunPhase& each : run.phases)
+      names += fmt::format("{}{}: {} to {}", names.empty() ? "" : ", ", each.name, each.first_step,
+                           each.last_step);
+    rows.emplace_back("phases", names);
+  }
+  run.recorder->header("athanor · " + run.config.train.name, rows);
+}
+
+TrainReport SegmentChain::finish(Segment::End end) {
+  Run& run = *run_;
+  run.keeper.settle(run.config.checkpoint.keep, *run.recorder);
+  if (run.saved_step == run.state.step && meeting_->world->rank() == 0)
+    run.report.digest = Checkpoint::open(run.io.env, run.keeper.checkpoint()).digest();
+  run.write_report(end == Segment::End::interrupted ? "interrupted" : "finished");
+  run.recorder->finish(run.report, run.ending());
+  return run.report;
+}
+
+}  // namespace athanor::run

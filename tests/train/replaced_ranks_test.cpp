@@ -1,0 +1,106 @@
+// A rank that is killed at any of its calls and replaced: the run goes on from memory, to the bits of one that was never
+// disturbed. The survivors keep their processes, and the new rank has nothing but its predecessor's slots.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "athanor/base/philox.h"
+#include "support/power_env.h"
+#include "support/tiers.h"
+#include "train/replaced_ranks.h"
+#include "train/whole_run.h"
+
+namespace athanor::tests::replaced_ranks_test {
+namespace {
+
+struct Case {
+  const char* name;
+  int ranks;
+  std::function<void(Config& config)> change = [](Config&) {};
+};
+void PrintTo(const Case& row, std::ostream* out) {
+  *out << row.name;
+}
+
+std::unique_ptr<WholeRun> run_of(const Case& row) {
+  auto run = std::make_unique<WholeRun>(row.ranks);
+  run->config.checkpoint.every_steps = 0;  // nothing but memory has the steps
+  run->config.train.steps = 3;
+  run->config.train.eval_every = 2;
+  run->config.snapshot.mode = "slots";
+  row.change(run->config);
+  return run;
+}
+
+void train_with(ReplacedRanks& launcher, const WholeRun& run) {
+  PowerEnv env(run.folder.path("runs/t"));
+  const TrainReport report = run.train(
+      env, [&](const Config& config, World& world, TrainIo& io) { return launcher.train(config, world.rank(), io); });
+  EXPECT_EQ(report.status, "finished");
+}
+
+class ReplacedRank : public testing::TestWithParam<Case> {};
+
+TEST_P(ReplacedRank, GoesOnFromMemoryToTheSameBits) {
+  const auto calm = run_of(GetParam());
+  ReplacedRanks nobody(calm->ranks, {});
+  train_with(nobody, *calm);
+  const History whole = calm->history();
+  ASSERT_EQ(std::ssize(whole.steps), 3);
+  const int64_t stride = whole_walks() > 0 ? whole_walks() : any_sanitizer ? 29 : 7;
+  int64_t kills = 0;
+  for (int rank = 0; rank < calm->ranks; ++rank)
+    for (int64_t call = rank; call < nobody.num_calls(rank); call += stride) {
+      SCOPED_TRACE(fmt::format("rank {}, call {} of {}", rank, call, nobody.num_calls(rank)));
+      const auto run = run_of(GetParam());
+      ReplacedRanks launcher(run->ranks, {{.rank = rank, .call = call}});
+      train_with(launcher, *run);
+      ASSERT_EQ(launcher.killed(), 1);
+      EXPECT_EQ(run->history(), whole);
+      for (const StepMetrics& m : run->metrics())
+        EXPECT_TRUE(m.generation == 0 || m.step >= launcher.done_before())
+            << "step " << m.step << " was done again, though step " << launcher.done_before() << " was done";
+      ++kills;
+      if (HasFailure()) return;
+    }
+  RecordProperty("kills", static_cast<int>(kills));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Layouts, ReplacedRank,
+    testing::Values(Case{"dp2", 2}, Case{"dp2_copy", 2, [](Config& config) { config.snapshot.mode = "copy"; }},
+                    Case{"zero1", 2, [](Config& config) { config.parallel.zero_stage = 1; }},
+                    Case{"zero2", 3, [](Config& config) { config.parallel.zero_stage = 2; }},
+                    Case{"zero3_bf16", 2,
+                         [](Config& config) {
+                           config.parallel.zero_stage = 3;
+                           config.precision.compute = "bf16";
+                         }},
+                    Case{"tp2", 2, [](Config& config) { config.parallel.tp = 2; }}),
+    [](const auto& row) { return std::string(row.param.name); });
+
+// Several of them, also while others are still being replaced.
+TEST_P(ReplacedRank, GoesOnAfterSeveralKills) {
+  const auto calm = run_of(GetParam());
+  ReplacedRanks nobody(calm->ranks, {});
+  train_with(nobody, *calm);
+  const History whole = calm->history();
+  for (uint64_t trial = 0; trial < (any_sanitizer ? 3 : 12); ++trial) {
+    const RandomStream stream(trial, "kills");
+    std::vector<Kill> kills;
+    for (uint64_t i = 0; i < 4; ++i) {
+      const auto rank = static_cast<int>(stream.word(i, 0) % static_cast<uint64_t>(calm->ranks));
+      kills.push_back({.rank = rank,
+                       .call = static_cast<int64_t>(stream.word(i, 1) %
+                                                    static_cast<uint64_t>(nobody.num_calls(rank)))});
+    }
+    SCOPED_TRACE(fmt::format("trial {}", trial));
+    const auto run = run_of(GetParam());
+    ReplacedRanks launcher(run->ranks, kills);
+    train_with(launcher, *run);
+    EXPECT_GE(launcher.killed(), 1);
+    EXPECT_EQ(run->history(), whole);
+  }
+}
+
+}  // namespace
+}  // namespace athanor::tests::replaced_ranks_test
