@@ -5,7 +5,7 @@
 #
 # N trials of each layout (default 25 of kind `kill`, of all layouts below). Adds to FILE (default: standard output is for
 # people alone) a line that names commit and layout before the lines of each campaign (docs/chaos.md). WORDS stand before
-# each command: nice, taskset. The text is tinyshakespeare of the folder that ATHANOR_TEST_DATA names. Exit code 1 if a
+# each command: nice, taskset. Each layout has a seed of its own, 100 S + its number. The text is tinyshakespeare of the folder that ATHANOR_TEST_DATA names. Exit code 1 if a
 # campaign has failed; the folders of its failed trials are named, and stay.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -23,7 +23,7 @@ while [ $# -gt 0 ]; do
   shift 2
 done
 
-moe="model.model_type=moe model.num_experts=4 model.num_experts_per_tok=2 model.moe_intermediate_size=64 model.intermediate_size=128"
+moe="model.model_type=moe model.num_experts=4 model.num_experts_per_tok=2 model.moe_intermediate_size=64 model.first_k_dense_replace=1"
 # name|ranks|settings
 layouts="
 dp2-f32|2|
@@ -55,15 +55,16 @@ cp bench/faults.toml "$folder"
 cd "$folder"
 "$athanor" tokenizer train --type char --output char.json first.txt second.txt >/dev/null
 
-failed=0
+failed=0 number=0
 while IFS='|' read -r name ranks settings; do
   [ -n "$name" ] || continue
+  number=$((number + 1))
   [ $# -eq 0 ] || [[ " $* " == *" $name "* ]] || continue
   words=()
   for setting in $settings; do words+=(--set "$setting"); done
   echo "{\"layout\":\"$name\",\"commit\":\"$commit\"}" >>"$output"
   echo "== $name"
-  "${prefix[@]}" "$athanor" chaos faults.toml -n "$ranks" --seed "$seed" --trials "$trials" --faults "$faults" \
+  "${prefix[@]}" "$athanor" chaos faults.toml -n "$ranks" --seed $((100 * seed + number)) --trials "$trials" --faults "$faults" \
     "${words[@]}" --output "$output" 2>&1 || failed=1
 done <<<"$layouts"
 [ $failed -eq 1 ] && echo "faults: FAILED; what is left lies in $folder" && exit 1

@@ -35,12 +35,11 @@ TEST(Judge, AllIsWell) {
 }
 
 TEST(Judge, EachThingThatDoesNotHold) {
-  EXPECT_THAT(
-      judged([](Seen& seen) {
-        seen.exit_code = 1;
-        seen.last_words = "step 3\nathanor: error: rank 1 was killed\nhint\n";
-      }),
-      ElementsAre("the job exited with code 1, expected exit code 0 (athanor: error: rank 1 was killed)"));
+  EXPECT_THAT(judged([](Seen& seen) {
+                seen.exit_code = 1;
+                seen.last_words = "step 3\nathanor: error: rank 1 was killed\nhint\n";
+              }),
+              ElementsAre("the job exited with code 1, expected exit code 0 (rank 1 was killed)"));
   EXPECT_THAT(judged([](Seen& seen) {
                 seen.differences = {"step 4: loss: got 1, expected 2", "ledger: x"};
               }),

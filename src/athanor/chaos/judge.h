@@ -31,6 +31,9 @@ struct Seen {
   std::vector<std::string> leftovers{};
 };
 
+// The last error in what a program wrote to standard error: "rank 1 was killed by signal 9 (SIGKILL)"; "": none.
+std::string error_said_in(const std::string& text);
+
 std::vector<std::string> judge(const Seen& seen, const Expectation& expected);
 
 }  // namespace athanor::chaos

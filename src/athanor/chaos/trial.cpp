@@ -195,8 +195,9 @@ Undisturbed run_undisturbed(const JobCommand& command) {
   job.wait_for_end(kNever);
   undisturbed.seconds = seconds_of(now_ns() - start_ns);
   if (job.exit_code() == 2)
-    throw ConfigError(fmt::format("chaos: the undisturbed run: {}", job.last_words()));
-  check(job.exit_code() == 0, "chaos: the undisturbed run {}: {}", job.ending(), job.last_words());
+    throw ConfigError("chaos: the undisturbed run: " + error_said_in(job.last_words()));
+  check(job.exit_code() == 0, "chaos: the undisturbed run {}: {}", job.ending(),
+        error_said_in(job.last_words()));
   const std::vector<std::string> left = job.leftovers();
   check(left.empty(), "chaos: the undisturbed run left behind: {}", left.empty() ? "" : left.front());
   undisturbed.steps = job.watch().steps();
