@@ -14,7 +14,7 @@ using ::testing::Not;
 
 TrialResult trial(int64_t number, bool passes, std::optional<double> recovered = 0.2) {
   TrialResult result{.trial = number, .fault = "kill", .num_ranks = 3, .ranks = {1}, .at_seconds = 1.5};
-  result.seen = {.at_step = 40, .last_step = 100};
+  result.seen = {.at_step = 40, .best_step = 100, .last_step = 100};
   result.seen.exit_code = passes ? 0 : 1;
   result.seen.compared = passes;
   result.seen.lost_steps = 0;

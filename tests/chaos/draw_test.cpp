@@ -85,6 +85,7 @@ TEST(Draw, ControlsAreNoTrials) {
   EXPECT_TRUE(equal(draw_control(1, 0, faults, 2), draw_control(1, 0, faults, 2)));
   EXPECT_EQ(draw_control(1, 1, faults, 2).fault, 1u);
   EXPECT_NE(draw_control(1, 0, faults, 2).instant, draw_trial(1, 0, faults, 2).instant);
+  for (uint64_t seed = 0; seed < 200; ++seed) EXPECT_LT(draw_control(seed, 0, faults, 2).instant, 0.9);
 }
 
 TEST(Faults, EachHasANameAndSaysWhatItIs) {

@@ -17,7 +17,7 @@ const Expectation kKill{.most_redone_steps = 1, .survivors = true}, kStop{.exit_
 
 std::vector<std::string> judged(const std::function<void(Seen&)>& change,
                                 const Expectation& expected = kKill) {
-  Seen seen{.at_step = 40, .last_step = 100};
+  Seen seen{.at_step = 40, .best_step = 100, .last_step = 100};
   seen.exit_code = expected.exit_code;
   seen.ending = "exited with code 1";
   seen.compared = true;
@@ -48,7 +48,10 @@ TEST(Judge, EachThingThatDoesNotHold) {
   EXPECT_THAT(judged([](Seen& seen) { seen.lost_steps = 2; }), ElementsAre(HasSubstr("2 steps were lost")));
   EXPECT_THAT(judged([](Seen& seen) { seen.lost_steps = 1; }, kStop),
               ElementsAre(HasSubstr("1 steps were lost")));
-  EXPECT_THAT(judged([](Seen& seen) { seen.lost_steps.reset(); }),
+  EXPECT_THAT(judged([](Seen& seen) {
+                seen.lost_steps.reset();
+                seen.best_step = 40;
+              }),
               ElementsAre("no step was seen after the fault"));
   EXPECT_THAT(judged([](Seen& seen) { seen.survivors_kept_pids = false; }),
               ElementsAre(HasSubstr("lost its process")));
@@ -64,13 +67,18 @@ TEST(Judge, EachThingThatDoesNotHold) {
               ElementsAre(HasSubstr("the same command again: exit code 1")));
 }
 
-// After the last step nothing is left to do.
+// After the last step nothing is left to do, also if its line was seen only after the fault.
 TEST(Judge, AtTheEndOfARun) {
   const auto at_the_end = [](Seen& seen) {
     seen.at_step = 100;
     seen.lost_steps.reset();
   };
   EXPECT_THAT(judged(at_the_end), IsEmpty());
+  EXPECT_THAT(judged([](Seen& seen) {
+                seen.at_step = 99;
+                seen.lost_steps.reset();
+              }),
+              IsEmpty());
   const auto ended = [&](Seen& seen) {
     at_the_end(seen);
     seen.exit_code = 0;

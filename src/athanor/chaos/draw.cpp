@@ -9,6 +9,9 @@
 namespace athanor::chaos {
 namespace {
 
+// A control strikes well before the end: what comes after the last step may do no harm.
+constexpr double kControlShare = 0.9;
+
 void draw_rest(Draw& draw, Dice& dice, const std::vector<const Fault*>& faults, int num_ranks) {
   draw.instant = dice.uniform();
   draw.second = dice.uniform();
@@ -55,6 +58,7 @@ Draw draw_control(uint64_t seed, size_t fault, const std::vector<const Fault*>& 
   Dice dice(seed, std::string("chaos control ") + faults[fault]->text().name, 0);
   Draw draw{.fault = fault};
   draw_rest(draw, dice, faults, num_ranks);
+  draw.instant *= kControlShare;
   return draw;
 }
 

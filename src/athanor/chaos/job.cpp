@@ -5,10 +5,7 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <csignal>
-#include <filesystem>
-#include <fstream>
 #include <limits>
 
 extern "C" {  // glibc 2.36 forgot it
@@ -18,6 +15,7 @@ extern "C" {  // glibc 2.36 forgot it
 #include "athanor/base/clock.h"
 #include "athanor/base/error.h"
 #include "athanor/base/file.h"
+#include "athanor/chaos/processes.h"
 
 namespace athanor::chaos {
 namespace {
@@ -148,25 +146,6 @@ bool JobHandle::survivors_run() const {
     const auto found = now.find(rank);
     return process.was_struck || (found != now.end() && found->second == process.pid);
   });
-}
-
-std::map<int, pid_t> ranks_of(pid_t launcher) {
-  namespace fs = std::filesystem;
-  std::map<int, pid_t> ranks;
-  std::error_code error;
-  for (const auto& thread : fs::directory_iterator(fmt::format("/proc/{}/task", launcher), error)) {
-    std::ifstream children(thread.path() / "children");
-    for (pid_t pid; children >> pid;) {
-      std::ifstream environment(fmt::format("/proc/{}/environ", pid));
-      for (std::string entry; std::getline(environment, entry, '\0');) {
-        int rank = -1;
-        if (entry.starts_with("RANK=") &&
-            std::from_chars(entry.data() + 5, entry.data() + entry.size(), rank).ec == std::errc())
-          ranks[rank] = pid;
-      }
-    }
-  }
-  return ranks;
 }
 
 }  // namespace athanor::chaos

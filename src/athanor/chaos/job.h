@@ -42,7 +42,6 @@ class JobHandle {
  public:
   explicit JobHandle(const JobCommand& command);
 
-  int num_ranks() const { return command_.num_ranks; }
   RunWatch& watch() { return watch_; }
 
   // Follows the run until `done`, the time, or the end of the job; whether `done` was true. `done` is asked after each
@@ -55,7 +54,6 @@ class JobHandle {
   void find_ranks();
   void strike(const std::vector<int>& ranks, int signal);
   void strike_launcher(int signal);
-  bool has_struck() const { return struck_.has_value(); }
 
   // Since the first strike: whether a step of a generation newer than all before it has been seen.
   bool has_recovered() const { return recovery_step() != nullptr; }
@@ -94,9 +92,5 @@ class JobHandle {
   std::optional<Struck> struck_;
   std::string last_words_;
 };
-
-// The ranks of a launcher by their number, as their environment says. Those of which only the process is there yet are
-// left out.
-std::map<int, pid_t> ranks_of(pid_t launcher);
 
 }  // namespace athanor::chaos

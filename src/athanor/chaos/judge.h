@@ -17,7 +17,8 @@ namespace athanor::chaos {
 
 // What was seen of a trial, from outside.
 struct Seen {
-  int64_t at_step = 0, last_step = 0;         // the newest when it was struck; the run's last
+  int64_t at_step = 0;                        // the newest when it was struck
+  int64_t best_step = 0, last_step = 0;       // the newest at the end; the last of the undisturbed run
   std::vector<int> missed{};                  // ranks whose process was gone before it was struck
   std::string endless{};                      // why it was given up: "did not end within 60 s"; "": it ended
   int exit_code = -1;                         // of the job that was struck

@@ -7,11 +7,9 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <functional>
 
 extern "C" {  // glibc 2.36 forgot it
@@ -20,6 +18,7 @@ extern "C" {  // glibc 2.36 forgot it
 
 #include "athanor/base/clock.h"
 #include "athanor/base/file.h"
+#include "athanor/chaos/processes.h"
 #include "athanor/control/descriptor.h"
 
 namespace athanor::chaos {
@@ -29,29 +28,9 @@ namespace fs = std::filesystem;
 
 constexpr const char* kRuntimeVariable = "XDG_RUNTIME_DIR=";
 
-std::string contents_of(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-std::vector<pid_t> all_processes() {
-  std::vector<pid_t> found;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator("/proc", error)) {
-    const std::string name = entry.path().filename();
-    pid_t pid = 0;
-    const auto [end, wrong] = std::from_chars(name.data(), name.data() + name.size(), pid);
-    if (wrong == std::errc() && end == name.data() + name.size()) found.push_back(pid);
-  }
-  return found;
-}
-
 // "process 4711 (athanor train run.toml)"
 std::string name_of(pid_t pid) {
-  std::string words = contents_of(fmt::format("/proc/{}/cmdline", pid));
-  std::replace(words.begin(), words.end(), '\0', ' ');
-  while (!words.empty() && words.back() == ' ') words.pop_back();
-  return fmt::format("process {} ({})", pid, words.substr(0, 120));
+  return fmt::format("process {} ({})", pid, command_line_of(pid));
 }
 
 // use(name, status) of each memfd that a process holds.
@@ -109,10 +88,9 @@ void JobTraces::note_memory(pid_t process) {
 
 std::vector<pid_t> JobTraces::marked_processes() const {
   std::vector<pid_t> marked;
+  const std::string mark = '\0' + (kRuntimeVariable + runtime_folder_) + '\0';
   for (const pid_t pid : all_processes()) {
-    const std::string environment = '\0' + contents_of(fmt::format("/proc/{}/environ", pid));
-    if (environment.find('\0' + (kRuntimeVariable + runtime_folder_) + '\0') != std::string::npos)
-      marked.push_back(pid);
+    if (environment_of(pid).find(mark) != std::string::npos) marked.push_back(pid);
   }
   return marked;
 }

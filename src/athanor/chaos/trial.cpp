@@ -42,7 +42,7 @@ class Trial {
   void strike(JobHandle& job, const Undisturbed::Place& place);
   void follow(JobHandle& job);
   void note_recovery(JobHandle& job);
-  void go_on(int64_t best_step);
+  void go_on();
   void end(JobHandle& job, int64_t until_ns);
   void compare();
 
@@ -91,6 +91,7 @@ void Trial::follow(JobHandle& job) {
   if (fault_.expectation().survivors && static_cast<int>(draw_.ranks.size()) < command_.num_ranks) {
     const bool back = job.wait([&] { return has_event("recovered") || job.has_recovered(); }, until_ns);
     seen_.survivors_kept_pids = back && job.survivors_run();
+    if (!*seen_.survivors_kept_pids) watch.take();
     // They may have ended by then, where nothing was left to do: each that was started again is an event.
     if (!*seen_.survivors_kept_pids && watch.best_step() >= undisturbed_.last_step())
       seen_.survivors_kept_pids =
@@ -122,7 +123,8 @@ void Trial::note_recovery(JobHandle& job) {
 }
 
 // The same command again.
-void Trial::go_on(int64_t best_step) {
+void Trial::go_on() {
+  const int64_t best_step = seen_.best_step;
   if (is_control_) fault_.spoil(command_.run_folder());
   JobHandle job(command_);
   const size_t before = job.watch().steps().size();
@@ -130,6 +132,7 @@ void Trial::go_on(int64_t best_step) {
   seen_.second_exit_code = job.exit_code();
   if (job.exit_code() != 0) seen_.last_words = job.last_words();
   const auto& steps = job.watch().steps();
+  seen_.best_step = job.watch().best_step();
   if (steps.size() > before) seen_.lost_steps = std::max<int64_t>(best_step - (steps[before].step - 1), 0);
 }
 
@@ -151,14 +154,13 @@ TrialResult Trial::run() {
                      .ranks = draw_.ranks,
                      .at_seconds = place.at_seconds};
   seen_.last_step = undisturbed_.last_step();
-  int64_t best_step = 0;
   {
     JobHandle job(command_);
     strike(job, place);
     follow(job);
-    best_step = job.watch().best_step();
+    seen_.best_step = job.watch().best_step();
   }
-  if (fault_.expectation().goes_on && seen_.exit_code == fault_.expectation().exit_code) go_on(best_step);
+  if (fault_.expectation().goes_on && seen_.exit_code == fault_.expectation().exit_code) go_on();
   if (seen_.second_exit_code.value_or(seen_.exit_code) == 0) compare();
   result.why = judge(seen_, fault_.expectation());
   result.seen = std::move(seen_);
