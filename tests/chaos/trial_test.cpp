@@ -68,7 +68,7 @@ other=$(((dead + 1) % ranks))
 [ "$MODE" = restarts_others ] && { kill -9 "${pids[other]}"; restart "$other"; }
 event recovered null
 from=4
-[ "$MODE" = late_line ] && steps 4 4 0
+[ "$MODE" = late_line ] && { steps 4 4 0; tail -n 1 "$run/metrics.jsonl" >"$run/metrics.abandoned.jsonl"; }
 [ "$MODE" = redoes_one ] && from=3
 [ "$MODE" = redoes_two ] && from=2
 [ "$MODE" = skips ] && from=5

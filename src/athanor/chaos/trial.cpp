@@ -116,8 +116,11 @@ void Trial::note_recovery(JobHandle& job) {
   if (recovery == nullptr) return;
   seen_.recover_seconds =
       seconds_of(recovery->at_ns - job.struck()->first_ns) - undisturbed_.median_step_seconds();
+  // A line may have been written and cut between two looks.
+  std::vector<SeenStep> done = steps_in_file(join_path(command_.run_folder(), "metrics.abandoned.jsonl"));
+  done.insert(done.end(), job.watch().steps().begin(), job.watch().steps().end());
   int64_t committed = 0;
-  for (const SeenStep& step : job.watch().steps())
+  for (const SeenStep& step : done)
     if (step.generation < recovery->generation) committed = std::max(committed, step.step);
   seen_.lost_steps = std::max<int64_t>(committed - (recovery->step - 1), 0);
 }
