@@ -34,7 +34,8 @@ TrainReport train_as_worker(const RankEnvironment& place, const GroupOptions& op
                   .job = place.job,
                   .worker = place.worker,
                   .on_stop = [](int signal) { kill(getpid(), signal); },
-                  .on_lost = [](const std::string&) { kill(getpid(), SIGTERM); }});
+                  .on_lost = [](const std::string&) { kill(getpid(), SIGTERM); },
+                  .on_thread = options.on_thread});
   LaunchedRendezvous rendezvous(link, options);
   try {
     const TrainReport report = train(rendezvous);

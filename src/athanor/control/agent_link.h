@@ -33,6 +33,7 @@ struct AgentLinkOptions {
   int worker = 0;
   std::function<void(int signal)> on_stop = [](int) {};
   std::function<void(const std::string& why)> on_lost = [](const std::string&) {};
+  std::function<void()> on_thread = [] {};  // called first by the thread
 };
 
 // Meet with its descriptors.
