@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <atomic>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -56,6 +57,9 @@ class ReplacedRanks {
       }
     }
   }
+
+  // Called with the memory of a killed rank's slots, before its successor reads them.
+  std::function<void(int fd)> damage = [](int) {};
 
   int64_t killed() const { return killed_.load(); }
   int64_t done_before() const { return done_before_.load(); }  // the newest step that was done before the first kill
@@ -124,6 +128,7 @@ class ReplacedRanks {
       if (std::exchange(is_new_, false))
         for (size_t i = next_; i-- > 0;)
           if (launcher_.generations_[i].is_begun) {
+            launcher_.damage(launcher_.generations_[i].slots_fds[static_cast<size_t>(rank_)]);
             meeting.left_slots_fds = {launcher_.generations_[i].slots_fds[static_cast<size_t>(rank_)]};
             break;
           }

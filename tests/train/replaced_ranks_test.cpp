@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "athanor/base/philox.h"
+#include "athanor/base/shared_memory.h"
+#include "athanor/checkpoint/format/slot_reader.h"
 #include "support/power_env.h"
 #include "support/tiers.h"
 #include "train/replaced_ranks.h"
@@ -75,8 +77,53 @@ INSTANTIATE_TEST_SUITE_P(
                            config.parallel.zero_stage = 3;
                            config.precision.compute = "bf16";
                          }},
-                    Case{"tp2", 2, [](Config& config) { config.parallel.tp = 2; }}),
+                    Case{"tp2", 2, [](Config& config) { config.parallel.tp = 2; }},
+                    Case{"from_disk", 2,
+                         [](Config& config) {
+                           config.snapshot.mode = "off";
+                           config.checkpoint.every_steps = 1;
+                           config.checkpoint.keep = 2;
+                         }}),
     [](const auto& row) { return std::string(row.param.name); });
+
+// What the dead rank left is not trusted: without one of its slots the run goes on from the other one, a step older, and
+// without both from the newest checkpoint.
+TEST(DamagedSlots, AreRefusedAndTheRunGoesOnFromWhatIsWhole) {
+  const auto make = [] {
+    auto run = std::make_unique<WholeRun>(2);
+    run->config.train.steps = 4;
+    run->config.parallel.zero_stage = 1;  // nobody else has the part
+    run->config.snapshot.mode = "slots";
+    run->config.checkpoint.every_steps = 2;
+    return run;
+  };
+  const auto calm = make();
+  ReplacedRanks nobody(2, {});
+  train_with(nobody, *calm);
+  const History whole = calm->history();
+  for (const bool both : {false, true})
+    for (const double at : {0.5, 0.7, 0.9}) {
+      SCOPED_TRACE(fmt::format("{} at {} of the calls", both ? "both slots" : "the newest slot", at));
+      const auto run = make();
+      const auto call = static_cast<int64_t>(at * static_cast<double>(nobody.num_calls(1)));
+      ReplacedRanks launcher(2, {{.rank = 1, .call = call}});
+      launcher.damage = [&](int fd) {
+        const auto bytes = static_cast<size_t>(lseek(fd, 0, SEEK_END));
+        const auto memory = map_shared_memory(bytes, fd);
+        std::vector<SlotFinding> findings;
+        const auto slots = SlotReader::whole({memory.get(), bytes}, {}, &findings);
+        ASSERT_FALSE(slots.empty());
+        for (const SlotReader& slot : slots) {
+          const auto* values = slot.data(slot.tensors().front());
+          memory.get()[values - memory.get() + 5] ^= std::byte{1};
+          if (!both) break;
+        }
+      };
+      train_with(launcher, *run);
+      ASSERT_EQ(launcher.killed(), 1);
+      EXPECT_EQ(run->history(), whole);
+    }
+}
 
 // Several of them, also while others are still being replaced.
 TEST_P(ReplacedRank, GoesOnAfterSeveralKills) {
