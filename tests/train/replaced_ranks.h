@@ -63,6 +63,7 @@ class ReplacedRanks {
 
   int64_t killed() const { return killed_.load(); }
   int64_t done_before() const { return done_before_.load(); }  // the newest step that was done before the first kill
+  int64_t in_place() const { return in_place_.load(); }        // worlds that went on in the slots of the one before
   int64_t num_calls(int rank) const { return calls_[static_cast<size_t>(rank)].load(); }
 
  private:
@@ -135,9 +136,18 @@ class ReplacedRanks {
       ++next_;
       return meeting;
     }
-    void begun(int64_t, const std::string&) override {
+    void begun(int64_t, const std::string&, bool in_place) override {
       const std::lock_guard lock(launcher_.mutex_);
-      launcher_.generations_[next_ - 1].is_begun = true;
+      Generation& now = launcher_.generations_[next_ - 1];
+      if (!now.is_begun && in_place) {
+        for (size_t i = next_ - 1; i-- > 0;)
+          if (launcher_.generations_[i].is_begun) {
+            now.slots_fds.swap(launcher_.generations_[i].slots_fds);
+            ++launcher_.in_place_;
+            break;
+          }
+      }
+      now.is_begun = true;
     }
     void committed(int64_t step) override {
       if (launcher_.killed_.load() == 0) launcher_.done_before_ = std::max(launcher_.done_before_.load(), step);
@@ -180,7 +190,7 @@ class ReplacedRanks {
   const int ranks_;
   std::vector<std::atomic<int64_t>> calls_;
   const std::vector<Kill> kills_;
-  std::atomic<int64_t> killed_ = 0, done_before_ = 0;
+  std::atomic<int64_t> killed_ = 0, done_before_ = 0, in_place_ = 0;
   std::mutex mutex_;
   std::deque<Generation> generations_;
 };

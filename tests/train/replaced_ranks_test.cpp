@@ -49,7 +49,7 @@ TEST_P(ReplacedRank, GoesOnFromMemoryToTheSameBits) {
   const History whole = calm->history();
   ASSERT_EQ(std::ssize(whole.steps), 3);
   const int64_t stride = whole_walks() > 0 ? whole_walks() : any_sanitizer ? 29 : 7;
-  int64_t kills = 0;
+  int64_t kills = 0, in_place = 0;
   for (int rank = 0; rank < calm->ranks; ++rank)
     for (int64_t call = rank; call < nobody.num_calls(rank); call += stride) {
       SCOPED_TRACE(fmt::format("rank {}, call {} of {}", rank, call, nobody.num_calls(rank)));
@@ -62,8 +62,10 @@ TEST_P(ReplacedRank, GoesOnFromMemoryToTheSameBits) {
         EXPECT_TRUE(m.generation == 0 || m.step >= launcher.done_before())
             << "step " << m.step << " was done again, though step " << launcher.done_before() << " was done";
       ++kills;
+      in_place += launcher.in_place();
       if (HasFailure()) return;
     }
+  EXPECT_EQ(in_place > 0, calm->config.snapshot.mode != "off") << "a step in slots stays where it is";
   RecordProperty("kills", static_cast<int>(kills));
 }
 

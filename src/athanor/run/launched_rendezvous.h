@@ -24,7 +24,7 @@ class LaunchedRendezvous final : public Rendezvous {
   LaunchedRendezvous(AgentLink& link, GroupOptions options) : link_(link), options_(std::move(options)) {}
 
   std::optional<Meeting> next(const std::string& why) override;
-  void begun(int64_t step, const std::string& run_folder) override;
+  void begun(int64_t step, const std::string& run_folder, bool in_place) override;
   void committed(int64_t step) override;
 
  private:
