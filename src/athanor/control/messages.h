@@ -2,7 +2,7 @@
 //
 //   channel.send(encode(Ready{.generation = 3, .why = "rank 1 was lost"}));
 //   const WorkerMessage message = decode_worker_message(packet.text);
-//   if (const auto* ready = std::get_if<Ready>(&message)) ...
+//   if (const auto* ready = std::get_if<Ready>(&message)) { ... }
 //
 // A worker says Hello, then Ready, and waits for Meet: its rank in a generation, with the descriptors of shared memory
 // that belong to it. Begun says that older slots may go. When a group breaks, it is Ready again. decode_...() takes text

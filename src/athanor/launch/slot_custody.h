@@ -1,9 +1,9 @@
 // Which process holds which slots of the last generation that had begun, so that none are lost before the next one has.
 //
 //   SlotCustody custody;
-//   custody.begun(3, {10, 11, 12});                                      // by rank: the workers with the slots of generation 3
+//   custody.begun(3, {10, 11, 12});                                      // by rank: who has the slots of generation 3
 //   ... worker 11 dies, worker 13 takes its rank ...
-//   custody.hand_over({10, 13, 12}, lives);                              // {{}, {1}, {}}: rank 1 is given its predecessor's
+//   custody.hand_over({10, 13, 12}, lives);                              // {{}, {1}, {}}: its predecessor's
 //
 // What a living process holds it keeps, from its own training or as it was given. Slots whose holder is gone go to the
 // process that has the same rank, or, if there is none, to the first rank with room. Thread rule: one thread.

@@ -1,6 +1,7 @@
-#include "athanor/control/channel.h"
+#include "athanor/control/packet_channel.h"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <fmt/core.h>
 #include <gtest/gtest.h>
@@ -14,7 +15,7 @@
 
 #include "athanor/base/error.h"
 
-namespace athanor::tests::channel_test {
+namespace athanor::tests::packet_channel_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -168,4 +169,4 @@ TEST(PacketChannel, WhatWasSentBeforeTheEndArrives) {
 }
 
 }  // namespace
-}  // namespace athanor::tests::channel_test
+}  // namespace athanor::tests::packet_channel_test
