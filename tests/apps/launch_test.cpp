@@ -35,7 +35,8 @@ TEST_F(Launch, AKilledRankIsStartedAgainAndTheOthersStay) {
     const auto before = ranks_of(job.pid());
     ASSERT_EQ(kill(before.at(victim), SIGKILL), 0);
     const int64_t killed_at = num_lines(place, "t");
-    ASSERT_TRUE(job.wait_until([&] { return num_lines(place, "t") >= killed_at + 5; })) << job.errors_so_far();
+    ASSERT_TRUE(job.wait_until([&] { return num_lines(place, "t") >= killed_at + 5; }))
+        << job.errors_so_far();
     const auto after = ranks_of(job.pid());
     for (const int rank : {0, 1, 2})
       EXPECT_EQ(after.at(rank) == before.at(rank), rank != victim) << "rank " << rank;
@@ -43,7 +44,8 @@ TEST_F(Launch, AKilledRankIsStartedAgainAndTheOthersStay) {
     const Outcome outcome = job.finish();
     EXPECT_EQ(outcome.exit_code, 75) << outcome.all();
     EXPECT_TRUE(nothing_left_running());
-    EXPECT_THAT(outcome.err, HasSubstr("rank " + std::to_string(victim) + " was killed by signal 9 (SIGKILL)"));
+    EXPECT_THAT(outcome.err,
+                HasSubstr("rank " + std::to_string(victim) + " was killed by signal 9 (SIGKILL)"));
     int64_t last_step = 0, last_generation = 0;
     for (const Json& line : metrics(place, "t")) {
       EXPECT_EQ(line["step"], ++last_step);

@@ -211,7 +211,8 @@ TEST(Slots, WhatIsWrongIsRefusedAndDamagesNothing) {
   };
   EXPECT_NE(attach(renamed, slots.identity).find("another run, layout, rank or list of tensors"),
             std::string::npos);
-  EXPECT_NE(attach(slots.tensors, {"run 2", "layout", 2, 4, 5}).find("expected run 'run 2'"), std::string::npos);
+  EXPECT_NE(attach(slots.tensors, {"run 2", "layout", 2, 4, 5}).find("expected run 'run 2'"),
+            std::string::npos);
   EXPECT_NE(attach(slots.tensors, {"run", "layout", 1, 4, 5}).find("rank 1"), std::string::npos);
   EXPECT_EQ(attach(slots.tensors, {"run", "layout", 2, 4, 4}),
             "snapshot: the memory holds step 1 of generation 5, expected at most generation 4");

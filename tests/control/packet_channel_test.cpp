@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <gmock/gmock.h>
-#include <fmt/core.h>
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/mman.h>

@@ -35,8 +35,9 @@ std::unique_ptr<WholeRun> run_of(const Case& row) {
 
 void train_with(ReplacedRanks& launcher, const WholeRun& run) {
   PowerEnv env(run.folder.path("runs/t"));
-  const TrainReport report = run.train(
-      env, [&](const Config& config, World& world, TrainIo& io) { return launcher.train(config, world.rank(), io); });
+  const TrainReport report = run.train(env, [&](const Config& config, World& world, TrainIo& io) {
+    return launcher.train(config, world.rank(), io);
+  });
   EXPECT_EQ(report.status, "finished");
 }
 
@@ -71,7 +72,8 @@ TEST_P(ReplacedRank, GoesOnFromMemoryToTheSameBits) {
 
 INSTANTIATE_TEST_SUITE_P(
     Layouts, ReplacedRank,
-    testing::Values(Case{"dp2", 2}, Case{"dp2_copy", 2, [](Config& config) { config.snapshot.mode = "copy"; }},
+    testing::Values(Case{"dp2", 2},
+                    Case{"dp2_copy", 2, [](Config& config) { config.snapshot.mode = "copy"; }},
                     Case{"zero1", 2, [](Config& config) { config.parallel.zero_stage = 1; }},
                     Case{"zero2", 3, [](Config& config) { config.parallel.zero_stage = 2; }},
                     Case{"zero3_bf16", 2,
@@ -138,9 +140,9 @@ TEST_P(ReplacedRank, GoesOnAfterSeveralKills) {
     std::vector<Kill> kills;
     for (uint64_t i = 0; i < 4; ++i) {
       const auto rank = static_cast<int>(stream.word(i, 0) % static_cast<uint64_t>(calm->ranks));
-      kills.push_back({.rank = rank,
-                       .call = static_cast<int64_t>(stream.word(i, 1) %
-                                                    static_cast<uint64_t>(nobody.num_calls(rank)))});
+      kills.push_back(
+          {.rank = rank,
+           .call = static_cast<int64_t>(stream.word(i, 1) % static_cast<uint64_t>(nobody.num_calls(rank)))});
     }
     SCOPED_TRACE(fmt::format("trial {}", trial));
     const auto run = run_of(GetParam());

@@ -72,7 +72,7 @@ class SnapshotSlots final : public StateHome {
 
   void hold(std::vector<StateTensor> state);  // in the order of the list
   bool has_a_step() const { return newest_ >= 0; }
-  void begin(int64_t step);                   // before the first value changes
+  void begin(int64_t step);  // before the first value changes
   // The step is whole. `masters_changed`: after the update, by an outer step.
   void commit(const TrainState& state, bool masters_changed = false);
 

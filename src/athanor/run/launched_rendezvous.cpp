@@ -23,7 +23,8 @@ void LaunchedRendezvous::begun(int64_t step, const std::string& run_folder, bool
   Place& newest = places_.back();
   newest.offer.left.clear();
   while (places_.size() > 1) places_.pop_front();
-  link_.begun({.generation = newest.offer.generation, .step = step, .run_folder = run_folder, .in_place = in_place});
+  link_.begun(
+      {.generation = newest.offer.generation, .step = step, .run_folder = run_folder, .in_place = in_place});
 }
 
 void LaunchedRendezvous::committed(int64_t step) {

@@ -34,8 +34,9 @@ class LaunchedRendezvous final : public Rendezvous {
   };
   AgentLink& link_;
   GroupOptions options_;
-  std::deque<Place> places_;  // the last one is that of the newest world; older ones until its first snapshot is whole
-  int64_t num_steps_ = 0;     // of this process
+  std::deque<Place>
+      places_;  // the last one is that of the newest world; older ones until its first snapshot is whole
+  int64_t num_steps_ = 0;  // of this process
 };
 
 }  // namespace athanor::run

@@ -83,8 +83,7 @@ void Segment::open_slots(const SlotsInPlace* resumed) {
 std::vector<HeldPart> Segment::held() const {
   std::vector<HeldPart> held;
   const auto add = [&](int64_t generation, int64_t step) {
-    held.push_back(
-        {{.generation = generation, .rank = group_.rank(), .size = group_.size()}, {step}});
+    held.push_back({{.generation = generation, .rank = group_.rank(), .size = group_.size()}, {step}});
   };
   if (training_->role->is_whole()) add(world_.generation(), run_.state.step);
   if (slots_)
@@ -96,7 +95,8 @@ std::optional<SlotsInPlace> Segment::slots_of(const CommonStep& common) const {
   if (!slots_ || !run_.has_slots()) return std::nullopt;
   for (const int64_t step : slots_->steps())
     if (step == common.step && slots_->generation_of(step) == common.generation)
-      return SlotsInPlace{slots_memory_, slots_plan_.size_bytes(), slots_->slot_of(step), identity_of(layout_)};
+      return SlotsInPlace{slots_memory_, slots_plan_.size_bytes(), slots_->slot_of(step),
+                          identity_of(layout_)};
   return std::nullopt;
 }
 

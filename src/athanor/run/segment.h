@@ -85,7 +85,7 @@ class Segment {
   const Layout layout_;
   Groups groups_;
   const SnapshotPlan slots_plan_;
-  std::optional<PushLog> pushes_;         // on a server, unless consistency is "sync"
+  std::optional<PushLog> pushes_;  // on a server, unless consistency is "sync"
   std::shared_ptr<std::byte> slots_memory_;
   std::unique_ptr<SnapshotSlots> slots_;  // null: no snapshots
   std::unique_ptr<Training> training_;

@@ -204,7 +204,8 @@ void SegmentChain::begin() {
   const bool is_in_place = in_place != nullptr;
   segment_->build(kept_ && !is_in_place ? &kept_->snapshot : nullptr, in_place);
   part_ = StatePart{meeting_->generation(), meeting_->world->rank(), meeting_->world->size()};
-  meeting_->world->all().barrier("a segment begins");  // from here on all ranks have its values, and nobody needs others
+  meeting_->world->all().barrier(
+      "a segment begins");  // from here on all ranks have its values, and nobody needs others
   kept_.reset();
   left_.clear();
   rendezvous_.begun(run.state.step, run.folder.path, is_in_place);

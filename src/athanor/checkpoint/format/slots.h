@@ -80,7 +80,7 @@ class SlotWriter {
   void commit(std::string_view state);
 
   std::optional<int64_t> committed_step() const;
-  int64_t generation(int slot) const;  // of its commit
+  int64_t generation(int slot) const;                    // of its commit
   const std::byte* committed(size_t tensor) const;       // Error where there is no commit
   const std::byte* held(int slot, size_t tensor) const;  // of whatever step
 
