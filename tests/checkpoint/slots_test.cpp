@@ -288,7 +288,7 @@ class Flips : public ::testing::Test {
   SlotFinding after_flip(uint64_t byte, int bit) {
     std::byte& place = slots.slot(1)[byte];
     place ^= std::byte{1} << bit;
-    const SlotFinding finding = slots.examine(1, {.run = "run", .layout = "layout", .rank = 2});
+    SlotFinding finding = slots.examine(1, {.run = "run", .layout = "layout", .rank = 2});
     place ^= std::byte{1} << bit;
     return finding;
   }
