@@ -82,6 +82,13 @@ INSTANTIATE_TEST_SUITE_P(
                            config.precision.compute = "bf16";
                          }},
                     Case{"tp2", 2, [](Config& config) { config.parallel.tp = 2; }},
+                    Case{"phases", 2,
+                         [](Config& config) {
+                           config.model.max_position_embeddings = 12;
+                           config.phases = {
+                               {.name = "short", .steps = 1},
+                               {.name = "long", .steps = 2, .settings = {{"data.seq_len", int64_t{12}}}}};
+                         }},
                     Case{"from_disk", 2,
                          [](Config& config) {
                            config.snapshot.mode = "off";
