@@ -559,6 +559,18 @@ TEST(Master, StopWhileRanksMeet) {
   EXPECT_EQ(play.master.verdict({}).exit_code, 75);
 }
 
+// It could not take a signal before it says hello: it would die of it.
+TEST(Master, StopWhileANewProcessStarts) {
+  Play play(Play::elastic(2));
+  play.go(2, 9);
+  play.kill(1);
+  play.wanted();
+  play.master.stop(SIGTERM, false, play.now);
+  EXPECT_THAT(play.wanted(), ElementsAre("signal 0 15"));
+  play.ready({2});
+  EXPECT_THAT(play.wanted(), ElementsAre("stop 2 15"));
+}
+
 TEST(Master, ASecondStopKills) {
   Play play(Play::elastic(2));
   play.go(2, 9);

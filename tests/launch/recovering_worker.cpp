@@ -62,7 +62,6 @@ class RecoveringRank {
       } catch (const Recoverable& error) {
         hang();
         why = error.what();
-        world_.reset();
       }
     }
     throw Recoverable(link_->ended_because() + "; " + why);
@@ -115,6 +114,7 @@ class RecoveringRank {
       have_ = *reinterpret_cast<const State*>(memory.get());
     }
     for (auto& left : offer.left) std::fprintf(stderr, "rank %d has slots of %d\n", rank_, left.rank);
+    world_.reset();  // not before: the others do not hear from it that its world broke
     GroupOptions options;
     options.generation = static_cast<int>(offer.generation);
     world_ = open_shm_group(offer.segment.get(), offer.rank, offer.size, options);
