@@ -4,6 +4,7 @@
 
 #include <csignal>
 
+#include "apps/command_line/program.h"
 #include "athanor/base/error.h"
 #include "athanor/control/agent_link.h"
 #include "athanor/run/finite.h"
@@ -34,7 +35,8 @@ TrainReport train_as_worker(const RankEnvironment& place, const GroupOptions& op
                   .job = place.job,
                   .worker = place.worker,
                   .on_stop = [](int signal) { kill(getpid(), signal); },
-                  .on_lost = [](const std::string&) { kill(getpid(), SIGTERM); }});
+                  .on_lost = [](const std::string&) { kill(getpid(), SIGTERM); },
+                  .on_thread = options.on_thread});
   LaunchedRendezvous rendezvous(link, options);
   try {
     const TrainReport report = train(rendezvous);
@@ -45,6 +47,9 @@ TrainReport train_as_worker(const RankEnvironment& place, const GroupOptions& op
     return report;
   } catch (const std::exception& error) {
     link.farewell(last_words_of(error));
+    // The launcher, which has told this rank to end, says why.
+    const bool was_told = dynamic_cast<const Recoverable*>(&error) != nullptr && !link.ended_because().empty();
+    if (was_told && place.rank != 0) throw Exit{1};
     throw;
   }
 }

@@ -34,6 +34,7 @@ struct AgentLinkOptions {
   std::function<void()> on_thread = [] {};  // called first by the link's thread
   std::function<void(int signal)> on_stop = [](int) {};
   std::function<void(const std::string& why)> on_lost = [](const std::string&) {};
+  std::function<void()> on_thread = [] {};  // called first by the thread
 };
 
 // Meet with its descriptors.

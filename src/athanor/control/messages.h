@@ -47,6 +47,8 @@ struct Ready {
 struct Begun {
   int64_t generation = 0, step = 0;
   std::string run_folder{};
+  bool in_place =
+      false;  // in the slots of the last generation that had begun: those of this one are not used
   bool operator==(const Begun&) const = default;
 };
 

@@ -21,12 +21,15 @@ class LeftSlots {
  public:
   LeftSlots(int fd, const std::string& run);  // maps them: the descriptor may be closed afterwards
 
-  std::vector<HeldPart> held() const;                   // empty: nothing whole
+  std::vector<HeldPart> held() const;                    // empty: nothing whole
   const SlotReader* of(const CommonStep& common) const;  // null: these hold nothing of it
+  const std::shared_ptr<std::byte>& memory() const { return memory_; }
+  uint64_t size_bytes() const { return size_bytes_; }
   const std::vector<std::string>& refused() const { return refused_; }
 
  private:
   std::shared_ptr<std::byte> memory_;
+  uint64_t size_bytes_ = 0;
   std::vector<SlotReader> slots_;
   std::vector<std::string> refused_;
 };
