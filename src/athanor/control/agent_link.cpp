@@ -107,7 +107,6 @@ void AgentLink::say(const WorkerMessage& message, Delivery delivery) {
 }
 
 void AgentLink::receive_all() {
-  options_.on_thread();
   try {
     while (true) {
       pollfd polled[2] = {{-1, POLLIN, 0}, {wake_.get(), POLLIN, 0}};

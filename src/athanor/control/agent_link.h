@@ -31,7 +31,6 @@ namespace athanor::control {
 struct AgentLinkOptions {
   std::string path{}, job{};  // of the environment (launch/environment.h)
   int worker = 0;
-  std::function<void()> on_thread = [] {};  // called first by the link's thread
   std::function<void(int signal)> on_stop = [](int) {};
   std::function<void(const std::string& why)> on_lost = [](const std::string&) {};
   std::function<void()> on_thread = [] {};  // called first by the thread
