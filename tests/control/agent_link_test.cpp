@@ -164,6 +164,15 @@ TEST(AgentLink, LastWordsWaitForABusyAgent) {
   EXPECT_THROW(TestAgent::receive(channel), Error);
 }
 
+TEST(AgentLink, ItsThreadIsSaidWhereItRuns) {
+  TestAgent agent;
+  std::promise<std::thread::id> thread;
+  const AgentLink link({.path = agent.listener.path(), .job = kJob, .on_thread = [&] {
+                          thread.set_value(std::this_thread::get_id());
+                        }});
+  EXPECT_NE(thread.get_future().get(), std::this_thread::get_id());
+}
+
 // Signals are for the threads of a worker that wait for them.
 TEST(AgentLink, ItsThreadBlocksAllSignals) {
   const auto threads_that_block = [] {

@@ -639,6 +639,23 @@ TEST(Master, WhenRankZeroHasEndedWellTheRunIsSaved) {
   EXPECT_EQ(play.master.verdict({}).exit_code, 0);
 }
 
+TEST(Master, RanksThatWereToJoinAreSentAwayAtTheEnd) {
+  Play play(Play::elastic(2, 10, 1, 4));
+  play.go(2, 9);
+  EXPECT_EQ(play.master.scale(4, play.now), "");
+  play.ready({2});
+  play.wanted();
+  play.exit(0, 0);
+  play.exit(1, 0);
+  EXPECT_THAT(play.wanted(), ElementsAre("leave 0", "end 2", "leave 1"));
+  play.exit(2, 1);
+  play.master.hello(3, play.now);
+  EXPECT_THAT(play.wanted(), ElementsAre("end 3"));
+  play.kill(3);
+  EXPECT_TRUE(play.master.done());
+  EXPECT_EQ(play.master.verdict({}).exit_code, 0);
+}
+
 TEST(Master, ARankThatThoughtAllWasOverIsNeededOnceMore) {
   Play play(Play::elastic(2));
   play.go(2, 9);
