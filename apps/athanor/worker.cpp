@@ -48,7 +48,8 @@ TrainReport train_as_worker(const RankEnvironment& place, const GroupOptions& op
   } catch (const std::exception& error) {
     link.farewell(last_words_of(error));
     // The launcher, which has told this rank to end, says why.
-    const bool was_told = dynamic_cast<const Recoverable*>(&error) != nullptr && !link.ended_because().empty();
+    const bool was_told =
+        dynamic_cast<const Recoverable*>(&error) != nullptr && !link.ended_because().empty();
     if (was_told && place.rank != 0) throw Exit{1};
     throw;
   }
