@@ -39,7 +39,7 @@ TrainReport train_as_worker(const RankEnvironment& place, const GroupOptions& op
                   .on_thread = options.on_thread});
   LaunchedRendezvous rendezvous(link, options);
   try {
-    const TrainReport report = train(rendezvous);
+    TrainReport report = train(rendezvous);
     link.farewell({.status = report.status == "interrupted" ? Status::interrupted : Status::finished,
                    .cause = Cause::none,
                    .what = {},
