@@ -18,6 +18,7 @@
 #include "athanor/base/cpu.h"
 #include "athanor/base/human.h"
 #include "athanor/base/interrupted.h"
+#include "athanor/data/indexed_dataset.h"
 #include "athanor/data/tokenize.h"
 #include "athanor/launch/stop_watcher.h"
 #include "command.h"

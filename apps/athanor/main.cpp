@@ -14,6 +14,7 @@ int main(int argc, char** argv) {
   add_train(app);
   add_launch(app);
   add_verify(app);
+  add_chaos(app);
   add_evaluate(app);
   add_generate(app);
   add_plot(app);

@@ -32,6 +32,7 @@ TEST(Commands, EveryOneAnswersHelp) {
       {"train"},
       {"launch"},
       {"verify"},
+      {"chaos"},
       {"evaluate"},
       {"generate"},
       {"checkpoint"},

@@ -78,6 +78,7 @@ namespace engine {}
 namespace run {}
 namespace verify {}
 namespace launch {}
+namespace chaos {}
 
 using namespace athanor::base;
 using namespace athanor::config;
@@ -103,5 +104,6 @@ using namespace athanor::engine;
 using namespace athanor::run;
 using namespace athanor::verify;
 using namespace athanor::launch;
+using namespace athanor::chaos;
 
 }  // namespace athanor

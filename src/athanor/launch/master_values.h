@@ -35,11 +35,12 @@ struct RankEnd {
 };
 
 struct Verdict {
-  int exit_code = 0;      // 0: all ranks ended with 0; 75: all with 0 or 75; 2: a wrong config; otherwise 1
-  int failed_rank = -1;   // among the ranks of this host
-  bool killed = false;    // that rank, by SIGKILL
-  std::string message{};  // "rank 1 was killed by signal 9 (SIGKILL)"
-  std::string what{}, hint{};  // last words that the rank sent
+  int exit_code = 0;     // 0: all ranks ended with 0; 75: all with 0 or 75; 2: a wrong config; otherwise 1
+  int failed_rank = -1;  // among the ranks of this host
+  bool killed = false;   // that rank, by SIGKILL
+  bool rank_0_says_it = false;  // it ended with 2, too, so it has printed what is wrong with the config
+  std::string message{};        // "rank 1 was killed by signal 9 (SIGKILL)"
+  std::string what{}, hint{};   // last words that the rank sent
 };
 
 }  // namespace athanor::launch

@@ -1,8 +1,8 @@
 // The slots of a rank that is gone, or of this rank's predecessor: their memory was held by whoever outlives the ranks, and
 // this process gives what they hold to the others.
 //
-//   LeftSlots left(fd, run_identity(folder));
-//   held.push_back(left.held());                                  // for common_step()
+//   const LeftSlots left(fd, run_identity(folder));
+//   for (const HeldPart& part : left.held()) held.push_back(part);   // for common_step()
 //   if (const SlotReader* slot = left.of(common)) snapshot.add(*slot, arena);
 //
 // Errors: IoError where the memory cannot be mapped. Slots that are not whole, or of another run, hold nothing: refused()

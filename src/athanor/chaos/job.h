@@ -1,0 +1,96 @@
+// One run of the job under `athanor launch`, held from outside: its processes, what they write, and the means to strike
+// them.
+//
+//   JobHandle job({.program = own_program(), .num_ranks = 2, .config = "run.toml", .runs = "chaos_x", .name = "trial_0"});
+//   job.wait([&] { return job.watch().best_step() >= 41; }, never);
+//   job.find_ranks();
+//   job.strike({1}, SIGKILL);
+//   job.wait([&] { return job.has_recovered(); }, deadline_ns);
+//   job.wait_for_end(deadline_ns);
+//
+// The destructor kills the job. Errors: IoError where the system gives no process. Thread rule: one thread; the job dies
+// with it.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "athanor/chaos/leftovers.h"
+#include "athanor/chaos/run_watch.h"
+#include "athanor/control/descriptor.h"
+#include "athanor/launch/worker.h"
+
+namespace athanor::chaos {
+
+struct JobCommand {
+  std::string program{};  // athanor's path
+  int num_ranks = 1;
+  std::string config{};                    // FILE.toml
+  std::vector<std::string> settings{};     // of --set
+  std::string runs{}, name{};              // the run is runs/name
+  std::vector<std::string> environment{};  // NAME=value; usually this process's own
+  std::string run_folder() const;
+};
+
+class JobHandle {
+ public:
+  explicit JobHandle(const JobCommand& command);
+
+  RunWatch& watch() { return watch_; }
+
+  // Follows the run until `done`, the time, or the end of the job; whether `done` was true. `done` is asked after each
+  // write to the run's folder.
+  bool wait(const std::function<bool()>& done, int64_t until_ns);
+  bool wait_for_end(int64_t until_ns);  // false: it still runs
+  void end_now();                       // kills the launcher, with which its ranks die
+
+  // Notes the processes of the ranks as they are now; strike() reaches only these.
+  void find_ranks();
+  void strike(const std::vector<int>& ranks, int signal);
+  void strike_launcher(int signal);
+
+  // Since the first strike: whether a step of a generation newer than all before it has been seen.
+  bool has_recovered() const { return recovery_step() != nullptr; }
+  // Which: the first such step that was seen since the last strike; null: none yet.
+  const SeenStep* recovery_step() const;
+  // Whether the ranks that were not struck still run in the processes of find_ranks().
+  bool survivors_run() const;
+
+  struct Struck {
+    int64_t first_ns, last_ns;     // the first and the last strike
+    int64_t step, generation;      // the newest that had been seen before the first one; 0, -1: none
+    size_t num_steps, num_events;  // of the watch, before the last one
+    std::vector<int> missed{};     // ranks whose process had ended by itself
+  };
+  const std::optional<Struck>& struck() const { return struck_; }
+
+  int exit_code() const { return launcher_.exit_code(); }  // -1: killed, or it still runs
+  std::string ending() const { return launcher_.ending(); }
+  const std::string& last_words() const { return last_words_; }         // the end of standard error
+  std::vector<std::string> leftovers() { return traces_.leftovers(); }  // call it after the end
+
+ private:
+  void note_strike();
+  void read_errors();
+
+  JobCommand command_;
+  JobTraces traces_;
+  RunWatch watch_;
+  launch::Worker launcher_;
+  struct RankProcess {
+    pid_t pid;
+    control::Descriptor fd;
+    bool was_struck = false;
+  };
+  std::map<int, RankProcess> ranks_;
+  std::optional<Struck> struck_;
+  std::string last_words_;
+};
+
+}  // namespace athanor::chaos

@@ -1,0 +1,217 @@
+#include "athanor/chaos/trial.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "athanor/base/check.h"
+#include "athanor/base/clock.h"
+
+namespace athanor::chaos {
+namespace {
+
+constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
+// A job that takes longer than this and ten undisturbed runs is given up.
+constexpr double kPatienceSeconds = 60.0;
+
+double seconds_of(int64_t ns) {
+  return static_cast<double>(ns) * 1e-9;
+}
+
+RunEvidence evidence_of(const JobCommand& command) {
+  const std::string folder = command.run_folder();
+  return read_evidence(system_env(), folder, ledger_of(command.program, folder, command.environment));
+}
+
+class Trial {
+ public:
+  Trial(const JobCommand& command, const Undisturbed& undisturbed, const Fault& fault, const Draw& draw,
+        bool is_control)
+      : command_(command), undisturbed_(undisturbed), fault_(fault), draw_(draw), is_control_(is_control) {
+    if (is_control)
+      for (const std::string& setting : fault.control_settings()) command_.settings.push_back(setting);
+  }
+  TrialResult run();
+
+ private:
+  int64_t deadline_ns() const {
+    return now_ns() + static_cast<int64_t>((kPatienceSeconds + 10.0 * undisturbed_.seconds) * 1e9);
+  }
+  void strike(JobHandle& job, const Undisturbed::Place& place);
+  void follow(JobHandle& job);
+  void note_recovery(JobHandle& job);
+  void go_on();
+  void end(JobHandle& job, int64_t until_ns);
+  void compare();
+
+  JobCommand command_;
+  const Undisturbed& undisturbed_;
+  const Fault& fault_;
+  const Draw& draw_;
+  bool is_control_;
+  Seen seen_;
+};
+
+// Waits for the instant, and strikes.
+void Trial::strike(JobHandle& job, const Undisturbed::Place& place) {
+  const int64_t until_ns = deadline_ns();
+  RunWatch& watch = job.watch();
+  if (job.wait([&] { return watch.best_step() >= 1; }, until_ns)) job.find_ranks();
+  job.wait([&] { return watch.best_step() >= place.step; }, until_ns);
+  if (watch.best_step() >= place.step) {
+    const int64_t at_ns = watch.step_ns(place.step) + place.offset_ns;
+    job.wait([&] { return watch.best_step() >= undisturbed_.last_step(); }, at_ns);
+  }
+  fault_.inject(job, draw_);
+  seen_.at_step = job.struck()->step;
+  seen_.missed = job.struck()->missed;
+}
+
+void Trial::end(JobHandle& job, int64_t until_ns) {
+  if (!job.wait_for_end(until_ns)) {
+    seen_.endless =
+        fmt::format("the job did not end within {:.0f} s", kPatienceSeconds + 10.0 * undisturbed_.seconds);
+    job.end_now();
+  }
+  for (std::string& leftover : job.leftovers()) seen_.leftovers.push_back(std::move(leftover));
+}
+
+// From the strike to the end of the job.
+void Trial::follow(JobHandle& job) {
+  const int64_t until_ns = deadline_ns();
+  RunWatch& watch = job.watch();
+  const JobHandle::Struck& struck = *job.struck();
+  const auto has_event = [&](const char* kind) {
+    const auto& events = watch.events();
+    return std::find_if(events.begin() + static_cast<std::ptrdiff_t>(struck.num_events), events.end(),
+                        [&](const SeenEvent& seen) { return seen.kind() == kind; }) != events.end();
+  };
+  if (fault_.expectation().survivors && static_cast<int>(draw_.ranks.size()) < command_.num_ranks) {
+    const bool back = job.wait([&] { return has_event("recovered") || job.has_recovered(); }, until_ns);
+    seen_.survivors_kept_pids = back && job.survivors_run();
+    if (!*seen_.survivors_kept_pids) watch.take();
+    // They may have ended by then, where nothing was left to do: each that was started again is an event.
+    if (!*seen_.survivors_kept_pids && watch.best_step() >= undisturbed_.last_step())
+      seen_.survivors_kept_pids =
+          std::none_of(watch.events().begin(), watch.events().end(), [&](const SeenEvent& seen) {
+            return seen.kind() == "restart" && std::find(draw_.ranks.begin(), draw_.ranks.end(),
+                                                         seen.event.value("rank", -1)) == draw_.ranks.end();
+          });
+  }
+  end(job, until_ns);
+  seen_.exit_code = job.exit_code();
+  seen_.ending = job.ending();
+  seen_.last_words = job.last_words();
+  for (const SeenEvent& seen : watch.events())
+    if ((seen.kind() == "failure" || seen.kind() == "stop") && seen.at_ns >= struck.first_ns &&
+        !seen_.detect_seconds)
+      seen_.detect_seconds = seconds_of(seen.at_ns - struck.first_ns);
+  note_recovery(job);
+}
+
+void Trial::note_recovery(JobHandle& job) {
+  const SeenStep* recovery = job.recovery_step();
+  if (recovery == nullptr) return;
+  seen_.recover_seconds =
+      seconds_of(recovery->at_ns - job.struck()->first_ns) - undisturbed_.median_step_seconds();
+  int64_t committed = 0;
+  for (const SeenStep& step : job.watch().steps())
+    if (step.generation < recovery->generation) committed = std::max(committed, step.step);
+  seen_.lost_steps = std::max<int64_t>(committed - (recovery->step - 1), 0);
+}
+
+// The same command again.
+void Trial::go_on() {
+  const int64_t best_step = seen_.best_step;
+  if (is_control_) fault_.spoil(command_.run_folder());
+  JobHandle job(command_);
+  const size_t before = job.watch().steps().size();
+  end(job, deadline_ns());
+  seen_.second_exit_code = job.exit_code();
+  if (job.exit_code() != 0) seen_.last_words = job.last_words();
+  const auto& steps = job.watch().steps();
+  seen_.best_step = job.watch().best_step();
+  if (steps.size() > before) seen_.lost_steps = std::max<int64_t>(best_step - (steps[before].step - 1), 0);
+}
+
+void Trial::compare() {
+  try {
+    seen_.differences = differences(evidence_of(command_), undisturbed_.evidence);
+  } catch (const Failure& error) {
+    seen_.differences = {error.what()};
+  }
+  seen_.compared = true;
+}
+
+TrialResult Trial::run() {
+  const Undisturbed::Place place = undisturbed_.place_of(draw_.instant);
+  TrialResult result{.trial = draw_.trial,
+                     .fault = fault_.text().name,
+                     .is_control = is_control_,
+                     .num_ranks = command_.num_ranks,
+                     .ranks = draw_.ranks,
+                     .at_seconds = place.at_seconds};
+  seen_.last_step = undisturbed_.last_step();
+  {
+    JobHandle job(command_);
+    strike(job, place);
+    follow(job);
+    seen_.best_step = job.watch().best_step();
+  }
+  if (fault_.expectation().goes_on && seen_.exit_code == fault_.expectation().exit_code) go_on();
+  if (seen_.second_exit_code.value_or(seen_.exit_code) == 0) compare();
+  result.why = judge(seen_, fault_.expectation());
+  result.seen = std::move(seen_);
+  return result;
+}
+
+}  // namespace
+
+double Undisturbed::training_seconds() const {
+  return seconds_of(steps.back().at_ns - steps.front().at_ns);
+}
+
+double Undisturbed::median_step_seconds() const {
+  std::vector<int64_t> times;
+  for (size_t i = 1; i < steps.size(); ++i) times.push_back(steps[i].at_ns - steps[i - 1].at_ns);
+  check(!times.empty(), "chaos: got a run of one step, expected at least two");
+  std::nth_element(times.begin(), times.begin() + std::ssize(times) / 2, times.end());
+  return seconds_of(times[times.size() / 2]);
+}
+
+Undisturbed::Place Undisturbed::place_of(double instant) const {
+  const auto at =
+      static_cast<int64_t>(instant * static_cast<double>(steps.back().at_ns - steps.front().at_ns));
+  const auto after = std::upper_bound(steps.begin(), steps.end(), steps.front().at_ns + at,
+                                      [](int64_t ns, const SeenStep& step) { return ns < step.at_ns; });
+  const SeenStep& last = *(after - 1);
+  return {last.step, steps.front().at_ns + at - last.at_ns, seconds_of(at)};
+}
+
+Undisturbed run_undisturbed(const JobCommand& command) {
+  Undisturbed undisturbed;
+  const int64_t start_ns = now_ns();
+  JobHandle job(command);
+  job.wait_for_end(kNever);
+  undisturbed.seconds = seconds_of(now_ns() - start_ns);
+  if (job.exit_code() == 2)
+    throw ConfigError("chaos: the undisturbed run: " + error_said_in(job.last_words()));
+  check(job.exit_code() == 0, "chaos: the undisturbed run {}: {}", job.ending(),
+        error_said_in(job.last_words()));
+  const std::vector<std::string> left = job.leftovers();
+  check(left.empty(), "chaos: the undisturbed run left behind: {}", left.empty() ? "" : left.front());
+  undisturbed.steps = job.watch().steps();
+  undisturbed.evidence = evidence_of(command);
+  check(undisturbed.steps.size() >= 3, "chaos: got a run of {} steps, expected at least 3",
+        undisturbed.steps.size());
+  return undisturbed;
+}
+
+TrialResult run_trial(const JobCommand& command, const Undisturbed& undisturbed, const Fault& fault,
+                      const Draw& draw, bool is_control) {
+  return Trial(command, undisturbed, fault, draw, is_control).run();
+}
+
+}  // namespace athanor::chaos

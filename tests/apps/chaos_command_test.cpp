@@ -1,0 +1,80 @@
+// `athanor chaos` with real jobs: what it strikes goes on, its controls fail, nothing of it stays.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "apps/small_run.h"
+
+namespace athanor::tests::chaos_command_test {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+class Chaos : public ::testing::Test {
+ protected:
+  void SetUp() override { make_small_run(place); }
+  std::vector<std::string> arguments(const std::vector<std::string>& more) const {
+    std::vector<std::string> all = {"chaos", "run.toml", "-n", "2", "--set", "train.steps=30"};
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  }
+  Workplace place;
+};
+
+TEST_F(Chaos, ARankIsKilledAndNothingIsLost) {
+  const auto before = place.list(".");
+  const Outcome outcome =
+      place.run(arguments({"--seed", "3", "--trials", "2", "--faults", "kill", "--json"}));
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.all();
+  const Json document = Json::parse(outcome.out);
+  EXPECT_THAT(keys(document), ElementsAre("header", "trials", "summary", "passed"));
+  EXPECT_EQ(document["passed"], true);
+  EXPECT_EQ(document["header"]["steps"], 30);
+  ASSERT_EQ(document["trials"].size(), 3u);
+  const Json control = document["trials"][0];
+  EXPECT_EQ(control["control"], true);
+  EXPECT_EQ(control["passed"], false);
+  EXPECT_EQ(control["exit_code"], 1);
+  for (const int i : {1, 2}) {
+    const Json trial = document["trials"][static_cast<size_t>(i)];
+    EXPECT_EQ(trial["fault"], "kill");
+    EXPECT_EQ(trial["passed"], true) << trial;
+    EXPECT_EQ(trial["bitwise"], true);
+    EXPECT_EQ(trial["survivors_kept_pids"], true);
+    EXPECT_GE(trial["detect_seconds"], 0.0);
+    EXPECT_THAT(trial["leftovers"], IsEmpty());
+  }
+  EXPECT_EQ(document["summary"][0]["control_failed"], true);
+  EXPECT_EQ(place.list("."), before) << "a folder has stayed";
+  EXPECT_TRUE(nothing_left_running());
+}
+
+TEST_F(Chaos, LinesGoToAFileAndAreAdded) {
+  for (const char* kind : {"stop-term", "kill-all"}) {
+    const Outcome outcome =
+        place.run(arguments({"--trials", "1", "--faults", kind, "-o", "lines.jsonl", "--keep"}));
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.all();
+    EXPECT_EQ(outcome.out, "");
+    EXPECT_THAT(outcome.err, HasSubstr("1 passed of 1"));
+  }
+  const std::string text = place.read("lines.jsonl");
+  std::vector<std::string> first_keys;
+  for (size_t at = 0; at < text.size(); at = text.find('\n', at) + 1)
+    first_keys.push_back(keys(Json::parse(text.substr(at, text.find('\n', at) - at))).front());
+  EXPECT_THAT(first_keys,
+              ElementsAre("campaign", "trial", "trial", "summary", "campaign", "trial", "trial", "summary"));
+}
+
+TEST_F(Chaos, WhatIsRefused) {
+  expect_refused(place.run(arguments({"--faults", "kil"})), 2, {"'kil'", "'kill'"});
+  expect_refused(place.run(arguments({"--faults", "kill-several"})), 2, {"-n 3"});
+  expect_refused(place.run(arguments({"--set", "launch.max_restarts=0"})), 2, {"launch.max_restarts"});
+  expect_refused(place.run(arguments({"--set", "train.stepz=3"})), 2, {"train.stepz"});
+  expect_refused(place.run(arguments({"--set", "parallel.dp=7"})), 2, {"undisturbed", "parallel.dp"});
+  expect_refused(place.run(arguments({"--trials", "0"})), 2, {"0"});
+  EXPECT_FALSE(place.exists("runs"));
+}
+
+}  // namespace
+}  // namespace athanor::tests::chaos_command_test
