@@ -320,7 +320,7 @@ LaunchResult Agent::conclude() {
   std::optional<int> blamed;
   if (!memories_.empty())
     if (const auto failure = memories_.rbegin()->second.segment.failure()) blamed = failure->rank;
-  const LaunchResult result = result_of(master_.verdict(blamed), output_);
+  LaunchResult result = result_of(master_.verdict(blamed), output_);
   events_.add(
       {.event = "end", .step = master_.step(), .generation = master_.generation(), .cause = summary(result)});
   return result;
