@@ -46,7 +46,10 @@ TrainReport train_as_worker(const RankEnvironment& place, const GroupOptions& op
                    .hint = {}});
     return report;
   } catch (const std::exception& error) {
-    link.farewell(last_words_of(error));
+    Farewell words = last_words_of(error);
+    // A file that is missing at the start would be missing again.
+    if (words.cause == Cause::io && !rendezvous.has_begun()) words.cause = Cause::error;
+    link.farewell(words);
     // The launcher, which has told this rank to end, says why.
     const bool was_told =
         dynamic_cast<const Recoverable*>(&error) != nullptr && !link.ended_because().empty();

@@ -26,6 +26,7 @@ class LaunchedRendezvous final : public Rendezvous {
   std::optional<Meeting> next(const std::string& why) override;
   void begun(int64_t step, const std::string& run_folder, bool in_place) override;
   void committed(int64_t step) override;
+  bool has_begun() const { return has_begun_; }  // a world of this process
 
  private:
   struct Place {
@@ -37,6 +38,7 @@ class LaunchedRendezvous final : public Rendezvous {
   std::deque<Place>
       places_;  // the last one is that of the newest world; older ones until its first snapshot is whole
   int64_t num_steps_ = 0;  // of this process
+  bool has_begun_ = false;
 };
 
 }  // namespace athanor::run

@@ -33,6 +33,8 @@ TrainReport SegmentChain::train() {
       kept_->head = kept_->snapshot.head();
       segment_.reset();
       part_.reset();
+    } catch (const IoError&) {
+      throw;  // of this rank's own files: another world has the same
     } catch (const Recoverable& failure) {
       if (!meet(failure.what())) throw;
     }
