@@ -4,6 +4,7 @@
 
 #include <csignal>
 
+#include "apps/command_line/program.h"
 #include "athanor/base/error.h"
 #include "athanor/control/agent_link.h"
 #include "athanor/run/finite.h"
@@ -34,17 +35,25 @@ TrainReport train_as_worker(const RankEnvironment& place, const GroupOptions& op
                   .job = place.job,
                   .worker = place.worker,
                   .on_stop = [](int signal) { kill(getpid(), signal); },
-                  .on_lost = [](const std::string&) { kill(getpid(), SIGTERM); }});
+                  .on_lost = [](const std::string&) { kill(getpid(), SIGTERM); },
+                  .on_thread = options.on_thread});
   LaunchedRendezvous rendezvous(link, options);
   try {
-    const TrainReport report = train(rendezvous);
+    TrainReport report = train(rendezvous);
     link.farewell({.status = report.status == "interrupted" ? Status::interrupted : Status::finished,
                    .cause = Cause::none,
                    .what = {},
                    .hint = {}});
     return report;
   } catch (const std::exception& error) {
-    link.farewell(last_words_of(error));
+    Farewell words = last_words_of(error);
+    // A file that is missing at the start would be missing again.
+    if (words.cause == Cause::io && !rendezvous.has_begun()) words.cause = Cause::error;
+    link.farewell(words);
+    // The launcher, which has told this rank to end, says why.
+    const bool was_told =
+        dynamic_cast<const Recoverable*>(&error) != nullptr && !link.ended_because().empty();
+    if (was_told && place.rank != 0) throw Exit{1};
     throw;
   }
 }

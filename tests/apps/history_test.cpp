@@ -230,7 +230,8 @@ TEST_F(RunsHistory, TheReportFollowsTheRun) {
 }
 
 TEST_F(RunsHistory, TheDeathOfAnyRankIsInTheReport) {
-  Program run = place.start(launch_arguments(3, "t", kEndless));
+  Program run =
+      place.start(launch_arguments(3, "t", kEndless + std::vector<std::string>{"launch.max_restarts=0"}));
   ASSERT_TRUE(run.wait_until([&] { return num_lines(place, "t") >= 3; }));
   ASSERT_EQ(::kill(ranks_of(run.pid())[2], SIGKILL), 0);
   EXPECT_EQ(run.finish().exit_code, 1);

@@ -13,6 +13,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
+const std::vector<std::string> kNoRestarts = {"launch.max_restarts=0"};
+
 class Launch : public ::testing::Test {
  protected:
   void SetUp() override { make_small_run(place); }
@@ -25,10 +27,42 @@ class Launch : public ::testing::Test {
   Workplace place;
 };
 
-TEST_F(Launch, AKilledRankEndsTheJobAndIsNamed) {
+TEST_F(Launch, AKilledRankIsStartedAgainAndTheOthersStay) {
   for (const int victim : {0, 1, 2}) {
     place.remove("runs");
     Program job = place.start(launch_arguments(3, "t", kEndless));
+    ASSERT_TRUE(job.wait_until([&] { return num_lines(place, "t") >= 6; }));
+    const auto before = ranks_of(job.pid());
+    ASSERT_EQ(kill(before.at(victim), SIGKILL), 0);
+    const int64_t killed_at = num_lines(place, "t");
+    ASSERT_TRUE(job.wait_until([&] { return num_lines(place, "t") >= killed_at + 5; }))
+        << job.errors_so_far();
+    const auto after = ranks_of(job.pid());
+    for (const int rank : {0, 1, 2})
+      EXPECT_EQ(after.at(rank) == before.at(rank), rank != victim) << "rank " << rank;
+    job.signal(SIGINT);
+    const Outcome outcome = job.finish();
+    EXPECT_EQ(outcome.exit_code, 75) << outcome.all();
+    EXPECT_TRUE(nothing_left_running());
+    EXPECT_THAT(outcome.err,
+                HasSubstr("rank " + std::to_string(victim) + " was killed by signal 9 (SIGKILL)"));
+    int64_t last_step = 0, last_generation = 0;
+    for (const Json& line : metrics(place, "t")) {
+      EXPECT_EQ(line["step"], ++last_step);
+      EXPECT_GE(line["generation"], last_generation);
+      last_generation = line["generation"];
+      EXPECT_TRUE(last_generation == 0 ? last_step <= killed_at + 2 : last_step >= killed_at)
+          << "what was done is not done again: step " << last_step << " of generation " << last_generation;
+    }
+    EXPECT_EQ(last_generation, 1);
+    resumes_and_equals_an_undisturbed_run(2);
+  }
+}
+
+TEST_F(Launch, WithoutRestartsAKilledRankEndsTheJobAndIsNamed) {
+  for (const int victim : {0, 1, 2}) {
+    place.remove("runs");
+    Program job = place.start(launch_arguments(3, "t", kEndless + kNoRestarts));
     ASSERT_TRUE(job.wait_until([&] { return num_lines(place, "t") >= 6; }));
     const auto ranks = ranks_of(job.pid());
     ASSERT_EQ(ranks.size(), 3u);
@@ -93,7 +127,7 @@ TEST_F(Launch, ALateRankIsNamedAndWaitedFor) {
 }
 
 TEST_F(Launch, ASilentRankFailsTheJobAtTheTimeout) {
-  auto sets = kEndless;
+  auto sets = kEndless + kNoRestarts;
   sets.push_back("launch.timeout_ms=15000");  // no stall of the machine is as long
   Program job = place.start(launch_arguments(3, "t", sets));
   ASSERT_TRUE(job.wait_until([&] { return num_lines(place, "t") >= 5; }));
@@ -121,7 +155,7 @@ TEST_F(Launch, KilledAtAnyFileOperationOfAnyRank) {
       options.environment = {"LD_PRELOAD=" + built("tests/apps_faults.so"),
                              "ATHANOR_FAULT=kill:" + std::to_string(at),
                              "ATHANOR_FAULT_RANK=" + std::to_string(rank)};
-      const Outcome outcome = place.run(launch_arguments(2, name), options);
+      const Outcome outcome = place.run(launch_arguments(2, name, kNoRestarts), options);
       EXPECT_TRUE(nothing_left_running());
       if (outcome.exit_code != 0) {  // it had so many
         EXPECT_EQ(outcome.exit_code, 1) << outcome.all();

@@ -211,7 +211,8 @@ TEST(Slots, WhatIsWrongIsRefusedAndDamagesNothing) {
   };
   EXPECT_NE(attach(renamed, slots.identity).find("another run, layout, rank or list of tensors"),
             std::string::npos);
-  EXPECT_NE(attach(slots.tensors, {"run 2", "layout", 2, 4, 5}).find("expected run 'run 2'"), std::string::npos);
+  EXPECT_NE(attach(slots.tensors, {"run 2", "layout", 2, 4, 5}).find("expected run 'run 2'"),
+            std::string::npos);
   EXPECT_NE(attach(slots.tensors, {"run", "layout", 1, 4, 5}).find("rank 1"), std::string::npos);
   EXPECT_EQ(attach(slots.tensors, {"run", "layout", 2, 4, 4}),
             "snapshot: the memory holds step 1 of generation 5, expected at most generation 4");
@@ -287,7 +288,7 @@ class Flips : public ::testing::Test {
   SlotFinding after_flip(uint64_t byte, int bit) {
     std::byte& place = slots.slot(1)[byte];
     place ^= std::byte{1} << bit;
-    const SlotFinding finding = slots.examine(1, {.run = "run", .layout = "layout", .rank = 2});
+    SlotFinding finding = slots.examine(1, {.run = "run", .layout = "layout", .rank = 2});
     place ^= std::byte{1} << bit;
     return finding;
   }

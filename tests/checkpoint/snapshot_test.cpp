@@ -188,7 +188,8 @@ TEST(Snapshot, TakesTheSlotsOfRanksThatAreGone) {
     gone.size_bytes = snapshot_bytes(gone.tensors, kCapacity);
     gone.memory = map_shared_memory(gone.size_bytes);
     SlotWriter writer({gone.memory.get(), gone.size_bytes}, gone.tensors,
-                      {.run = "run", .layout = "layout", .rank = rank, .size = 2, .generation = 1}, kCapacity);
+                      {.run = "run", .layout = "layout", .rank = rank, .size = 2, .generation = 1},
+                      kCapacity);
     writer.begin(step);
     for (size_t i = 0; i < 2; ++i)
       writer.copy(i, part_of(engine, gone.tensors[i].name, gone.tensors[i].boxes[0]).tensor.raw());

@@ -3,6 +3,7 @@
 #include "athanor/launch/agent.h"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -142,6 +143,29 @@ TEST(Agent, AnAbortBlamesTheRankThatAborted) {
   EXPECT_EQ(launcher.exit_code, 1);
   EXPECT_THAT(launcher.text, AllOf(HasSubstr("athanor: error: rank 1 aborted group 'world': disk full"),
                                    HasSubstr("RESULT 1: rank 1 exited with code 1: disk full")));
+}
+
+TEST(Agent, WhatNobodyUnderstandsEndsTheJob) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"garbage", "no JSON object"},
+      {R"({"message":"hello","version":7})", "'hello': version: got 7, expected 1"},
+      {R"({"message":"ready","generation":-1,"why":""})", "the first message is no 'hello'"},
+  };
+  for (const auto& [said, expected] : cases) {
+    Launcher launcher({.num_ranks = 2, .arguments = {"say", "1", said}, .max_restarts = 10});
+    launcher.finish();
+    EXPECT_EQ(launcher.exit_code, 1);
+    EXPECT_THAT(launcher.text, AllOf(HasSubstr("RESULT 1: rank 1 was killed by signal 9 (SIGKILL): control "),
+                                     HasSubstr(expected)));
+  }
+}
+
+// A process of another launch does not meet the ranks of this one.
+TEST(Agent, AnotherJobsWorkerIsNotTakenForARank) {
+  Launcher launcher({.num_ranks = 2, .arguments = {"impostor"}});
+  launcher.finish();
+  EXPECT_EQ(launcher.exit_code, 1);
+  EXPECT_THAT(launcher.text, HasSubstr("exited with code 1: the launcher's agent is gone"));
 }
 
 TEST(Agent, SignalsArePassedOnOnce) {

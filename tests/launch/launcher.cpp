@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 #include <linux/close_range.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -48,6 +49,7 @@ Launcher::Launcher(const LauncherOptions& options) {
   std::fflush(nullptr);
   pid_ = fork();
   if (pid_ == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);  // of a test that is ended
     setpgid(0, 0);
     for (int number = 1; number < SIGRTMIN; ++number) std::signal(number, SIG_DFL);
     if (options.ignored != 0) std::signal(options.ignored, SIG_IGN);

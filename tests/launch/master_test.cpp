@@ -19,7 +19,6 @@ using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using ::testing::Not;
 
 constexpr int64_t kMs = 1'000'000;
 using Lines = std::vector<std::string>;
@@ -559,6 +558,18 @@ TEST(Master, StopWhileRanksMeet) {
   EXPECT_EQ(play.master.verdict({}).exit_code, 75);
 }
 
+// It could not take a signal before it says hello: it would die of it.
+TEST(Master, StopWhileANewProcessStarts) {
+  Play play(Play::elastic(2));
+  play.go(2, 9);
+  play.kill(1);
+  play.wanted();
+  play.master.stop(SIGTERM, false, play.now);
+  EXPECT_THAT(play.wanted(), ElementsAre("signal 0 15"));
+  play.ready({2});
+  EXPECT_THAT(play.wanted(), ElementsAre("stop 2 15"));
+}
+
 TEST(Master, ASecondStopKills) {
   Play play(Play::elastic(2));
   play.go(2, 9);
@@ -622,6 +633,23 @@ TEST(Master, WhenRankZeroHasEndedWellTheRunIsSaved) {
   play.exit(2, 1);
   play.pass(2000);
   EXPECT_THAT(play.wanted(), ElementsAre("signal 3 9"));
+  play.kill(3);
+  EXPECT_TRUE(play.master.done());
+  EXPECT_EQ(play.master.verdict({}).exit_code, 0);
+}
+
+TEST(Master, RanksThatWereToJoinAreSentAwayAtTheEnd) {
+  Play play(Play::elastic(2, 10, 1, 4));
+  play.go(2, 9);
+  EXPECT_EQ(play.master.scale(4, play.now), "");
+  play.ready({2});
+  play.wanted();
+  play.exit(0, 0);
+  play.exit(1, 0);
+  EXPECT_THAT(play.wanted(), ElementsAre("leave 0", "end 2", "leave 1"));
+  play.exit(2, 1);
+  play.master.hello(3, play.now);
+  EXPECT_THAT(play.wanted(), ElementsAre("end 3"));
   play.kill(3);
   EXPECT_TRUE(play.master.done());
   EXPECT_EQ(play.master.verdict({}).exit_code, 0);

@@ -61,6 +61,19 @@ TEST(RankOutput, LastWords) {
   EXPECT_EQ(screen.output.last_words(1).hint, "free some");
 }
 
+TEST(RankOutput, ANewProcessOfARankBeginsAnew) {
+  Screen screen(2);
+  screen.output.add(1, "athanor: error: disk full\nhalf", 0);
+  screen.output.begin(1, 0);
+  EXPECT_TRUE(screen.output.last_words(1).lines.empty());
+  screen.output.add(1, "whole\n", 0);
+  screen.output.begin(3, 0);  // a rank that there was not
+  screen.output.add(3, "new\n", 0);
+  EXPECT_EQ(screen.output.last_words(3).lines, (std::vector<std::string>{"new"}));
+  screen.output.flush(0, true);
+  EXPECT_EQ(screen.text, "[rank 1] athanor: error: disk full\n[rank 1] half\n[rank 1] whole\n[rank 3] new\n");
+}
+
 TEST(RankOutput, EndlessLinesAreCut) {
   Screen screen(2);
   for (int i = 0; i < 100; ++i) screen.output.add(1, std::string(1000, 'x'), 0);

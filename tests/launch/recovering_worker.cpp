@@ -62,7 +62,6 @@ class RecoveringRank {
       } catch (const Recoverable& error) {
         hang();
         why = error.what();
-        world_.reset();
       }
     }
     throw Recoverable(link_->ended_because() + "; " + why);
@@ -95,12 +94,27 @@ class RecoveringRank {
     close(open(gate.c_str(), O_RDONLY | O_CLOEXEC));
   }
 
+  // What ends a rank, or only its world, without a signal.
+  void fail_at(int64_t step) {
+    if (step != 7 || rank_ != 1 || place_.worker >= place_.world_size) return;
+    const std::string how = text_of("TEST_FAIL");
+    if (how == "leave") throw Timeout("nobody came");  // says nothing to the others, who wait
+    if (how == "error" || how == "io") {
+      link_->farewell({.status = Status::failed,
+                       .cause = how == "io" ? Cause::io : Cause::error,
+                       .what = "what was said at last"});
+      link_.reset();
+      _exit(1);
+    }
+  }
+
   int train(WorldOffer& offer) {
     if (!have_ && !offer.left.empty()) {
       const auto memory = map_shared_memory(kSharedUnit, offer.left[0].slots.get());
       have_ = *reinterpret_cast<const State*>(memory.get());
     }
     for (auto& left : offer.left) std::fprintf(stderr, "rank %d has slots of %d\n", rank_, left.rank);
+    world_.reset();  // not before: the others do not hear from it that its world broke
     GroupOptions options;
     options.generation = static_cast<int>(offer.generation);
     world_ = open_shm_group(offer.segment.get(), offer.rank, offer.size, options);
@@ -111,6 +125,7 @@ class RecoveringRank {
     std::vector<int64_t> steps(static_cast<size_t>(offer.size));
     world_->all_gather(&mine, steps.data(), 1, Dtype::i64, "newest steps").wait();
     State state = have_.value_or(State{.token = getpid(), .step = 0});
+    if (!have_) std::fprintf(stderr, "rank %d: token %d is new\n", rank_, getpid());
     state.step = *std::max_element(steps.begin(), steps.end());
     for (const int64_t step : steps) state.step = step < 0 ? state.step : std::min(state.step, step);
     state.step = std::max<int64_t>(state.step, 0);
@@ -128,6 +143,7 @@ class RecoveringRank {
       have_ = state;
       link_->progress({.generation = offer.generation, .step = state.step, .count = state.step});
       die_at(std::to_string(state.step));
+      fail_at(state.step);
     }
     world_->barrier("the end");
     return end(0, Status::finished);

@@ -32,6 +32,16 @@ struct RankEnd {
   int size, process, token, step;
 };
 
+// By rank: the newest process that began with nothing.
+std::map<int, int> new_tokens(const std::string& text) {
+  std::map<int, int> tokens;
+  const std::regex line("rank ([0-9]+): token ([0-9]+) is new\n");
+  for (auto found = std::sregex_iterator(text.begin(), text.end(), line); found != std::sregex_iterator();
+       ++found)
+    tokens[std::stoi((*found)[1].str())] = std::stoi((*found)[2].str());
+  return tokens;
+}
+
 std::map<int, RankEnd> ends_of(const std::string& text) {
   std::map<int, RankEnd> ends;
   const std::regex line("rank ([0-9]+) of ([0-9]+): process ([0-9]+), token ([0-9]+), step ([0-9]+)\n");
@@ -60,6 +70,7 @@ void expect_recovered(const Launcher& launcher, int victim, bool had_begun, int 
     EXPECT_EQ(end.step, steps);
     const bool died = rank == victim || victim == -1;
     EXPECT_EQ(end.process == end.token, !died || !had_begun) << launcher.text;
+    EXPECT_EQ(end.token, new_tokens(launcher.text).at(rank)) << launcher.text;
   }
 }
 
@@ -133,11 +144,42 @@ TEST(Recovery, OrTheJobGoesOnWithARankLess) {
   EXPECT_THAT(launcher.text, HasSubstr(kNothingLeft));
 }
 
+// A group that breaks while all live: those who wait are told, and all keep their processes.
+TEST(Recovery, RanksThatLoseEachOtherMeetAgain) {
+  Launcher launcher({.num_ranks = kRanks,
+                     .arguments = {"recover", "20"},
+                     .environment = {"TEST_FAIL=leave"},
+                     .max_restarts = 10});
+  launcher.finish();
+  expect_recovered(launcher, -2, true);
+  EXPECT_THAT(launcher.text,
+              HasSubstr("the ranks lost each other at step 7: nobody came; they meet again\n"));
+  EXPECT_EQ(count(launcher.text, "has slots"), 0u);
+}
+
+TEST(Recovery, LastWordsDecide) {
+  Launcher io({.num_ranks = kRanks,
+               .arguments = {"recover", "20"},
+               .environment = {"TEST_FAIL=io"},
+               .max_restarts = 10});
+  io.finish();
+  expect_recovered(io, 1, true);
+  EXPECT_THAT(io.text, HasSubstr("rank 1 exited with code 1 at step 7: started again\n"));
+  Launcher error({.num_ranks = kRanks,
+                  .arguments = {"recover", "20"},
+                  .environment = {"TEST_FAIL=error"},
+                  .max_restarts = 10});
+  error.finish();
+  EXPECT_EQ(error.exit_code, 1);
+  EXPECT_THAT(error.text, HasSubstr("RESULT 1: rank 1 exited with code 1: what was said at last HINT"));
+  EXPECT_THAT(error.text, Not(HasSubstr("started again")));
+}
+
 TEST(Recovery, NotWithoutRestarts) {
   Launcher launcher({.num_ranks = kRanks, .arguments = {"recover", "20", "1", "7"}});
   launcher.finish();
   EXPECT_EQ(launcher.exit_code, 1);
-  EXPECT_THAT(launcher.text, HasSubstr("RESULT 1: rank 1 was killed by signal 9 (SIGKILL) HINT if nobody"));
+  EXPECT_THAT(launcher.text, HasSubstr("RESULT 1: rank 1 was killed by signal 9 (SIGKILL)"));
   EXPECT_THAT(launcher.text, HasSubstr(kNothingLeft));
 }
 

@@ -100,6 +100,15 @@ int run(int argc, char** argv) {
     return place.has_agent() ? open : open - 2 + (given ? 0 : 1);
   }
   if (mode == "exit_before_joining" && place.rank == victim) return code;
+  if (mode == "impostor") {
+    AgentLink link({.path = place.control, .job = std::string(kJobDigits, '0'), .worker = place.worker});
+    throw Error(link.next(-1, "") ? "met" : link.ended_because());
+  }
+  if (mode == "say" && place.rank == victim) {
+    PacketChannel channel = PacketChannel::connect(place.control);
+    channel.send(argv[3]);
+    while (true) pause();
+  }
   if (mode == "recover") return recover(place, argc - 2, argv + 2);
   const FirstWorld world(place);
   Group* const group = world.group.get();

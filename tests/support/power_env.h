@@ -14,6 +14,7 @@
 // otherwise. Thread rule: safe from any thread, a file from one at a time; cut() alone.
 #pragma once
 
+#include <algorithm>
 #include <cerrno>
 #include <filesystem>
 #include <functional>
@@ -23,8 +24,8 @@
 #include <mutex>
 #include <optional>
 #include <ostream>
-#include <regex>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -204,8 +205,13 @@ class PowerEnv : public Env {
   [[noreturn]] static void throw_off() { throw IoError("power cut", EIO); }
   void step(const char* what, const std::string& paths) {
     if (failed_) throw_off();
-    static const std::regex digits("(\\.tmp-|tfevents\\.|\\.one_folder_)[^/ ]+");
-    std::string name = std::regex_replace(std::string(what) + " " + paths, digits, "$1*");
+    std::string name = std::string(what) + " " + paths;
+    for (const std::string_view of_process : {".tmp-", "tfevents.", ".one_folder_"})  // a number follows
+      for (size_t at = 0; (at = name.find(of_process, at)) != std::string::npos;) {
+        at += of_process.size();
+        const size_t end = std::min(name.find_first_of("/ ", at), name.size());
+        if (end > at) name.replace(at, end - at, "*");
+      }
     for (size_t at = 0; (at = name.find(root_ + "/", at)) != std::string::npos;)
       name.erase(at, root_.size() + 1);
     const FileOperation operation{name, counts_[name]++};

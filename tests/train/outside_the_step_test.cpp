@@ -192,7 +192,9 @@ TEST_P(Tokenizing, AFailureAtEachCallOfTheStartHarmsNothing) {
       SCOPED_TRACE(fmt::format("rank {}, call {} '{}'", rank, call, names[static_cast<size_t>(call)]));
       run.begin(steps);
       CountedCalls broken(ranks, {.rank = rank, .call = call});
-      EXPECT_THROW(train_through(run, broken, [] {}, /*num_worlds=*/1), Recoverable);
+      EXPECT_THROW(train_through(
+                       run, broken, [] {}, /*num_worlds=*/1),
+                   Recoverable);
       ASSERT_FALSE(broken.failed_call().empty());
       run.expect_unharmed(steps, whole);
       run.begin(steps);

@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <atomic>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -33,7 +34,8 @@ struct Kill {
 
 class ReplacedRanks {
  public:
-  ReplacedRanks(int ranks, std::vector<Kill> kills) : ranks_(ranks), calls_(ranks), kills_(std::move(kills)) {}
+  ReplacedRanks(int ranks, std::vector<Kill> kills)
+      : ranks_(ranks), calls_(ranks), kills_(std::move(kills)) {}
   ~ReplacedRanks() {
     for (const Generation& generation : generations_)
       for (const int fd : generation.slots_fds) close(fd);
@@ -57,8 +59,14 @@ class ReplacedRanks {
     }
   }
 
+  // Called with the memory of a killed rank's slots, before its successor reads them.
+  std::function<void(int fd)> damage = [](int) {};
+
   int64_t killed() const { return killed_.load(); }
-  int64_t done_before() const { return done_before_.load(); }  // the newest step that was done before the first kill
+  int64_t done_before() const {
+    return done_before_.load();
+  }  // the newest step that was done before the first kill
+  int64_t in_place() const { return in_place_.load(); }  // worlds that went on in the slots of the one before
   int64_t num_calls(int rank) const { return calls_[static_cast<size_t>(rank)].load(); }
 
  private:
@@ -72,7 +80,8 @@ class ReplacedRanks {
   // Counts calls, and kills in one of them.
   class Front final : public Group {
    public:
-    Front(ReplacedRanks& launcher, int world_rank, Group& real) : launcher_(launcher), rank_(world_rank), real_(&real) {}
+    Front(ReplacedRanks& launcher, int world_rank, Group& real)
+        : launcher_(launcher), rank_(world_rank), real_(&real) {}
     Front(ReplacedRanks& launcher, int world_rank, std::unique_ptr<Group> real)
         : launcher_(launcher), rank_(world_rank), own_(std::move(real)), real_(own_.get()) {}
     int rank() const override { return real_->rank(); }
@@ -95,14 +104,16 @@ class ReplacedRanks {
 
   class FrontWorld final : public World {
    public:
-    FrontWorld(ReplacedRanks& launcher, World& real) : launcher_(launcher), real_(real), all_(launcher, real.rank(), real.all()) {}
+    FrontWorld(ReplacedRanks& launcher, World& real)
+        : launcher_(launcher), real_(real), all_(launcher, real.rank(), real.all()) {}
     int rank() const override { return real_.rank(); }
     int size() const override { return real_.size(); }
     int generation() const override { return real_.generation(); }
     Group& all() override { return all_; }
     std::shared_ptr<std::byte> allocate(size_t size_bytes) override { return real_.allocate(size_bytes); }
     std::unique_ptr<Group> make_group(std::vector<int> members, std::string name) override {
-      return std::make_unique<Front>(launcher_, real_.rank(), real_.make_group(std::move(members), std::move(name)));
+      return std::make_unique<Front>(launcher_, real_.rank(),
+                                     real_.make_group(std::move(members), std::move(name)));
     }
     void abort(const std::string& reason) override { real_.abort(reason); }
 
@@ -119,23 +130,37 @@ class ReplacedRanks {
     std::optional<Meeting> next(const std::string& why) override {
       const std::lock_guard lock(launcher_.mutex_);
       Generation& generation = launcher_.generation(next_);
-      worlds_.push_back(std::make_unique<FrontWorld>(launcher_, *generation.worlds[static_cast<size_t>(rank_)]));
-      Meeting meeting{.world = worlds_.back().get(), .why = why, .slots_fd = generation.slots_fds[static_cast<size_t>(rank_)]};
+      worlds_.push_back(
+          std::make_unique<FrontWorld>(launcher_, *generation.worlds[static_cast<size_t>(rank_)]));
+      Meeting meeting{.world = worlds_.back().get(),
+                      .why = why,
+                      .slots_fd = generation.slots_fds[static_cast<size_t>(rank_)]};
       if (std::exchange(is_new_, false))
         for (size_t i = next_; i-- > 0;)
           if (launcher_.generations_[i].is_begun) {
+            launcher_.damage(launcher_.generations_[i].slots_fds[static_cast<size_t>(rank_)]);
             meeting.left_slots_fds = {launcher_.generations_[i].slots_fds[static_cast<size_t>(rank_)]};
             break;
           }
       ++next_;
       return meeting;
     }
-    void begun(int64_t, const std::string&) override {
+    void begun(int64_t, const std::string&, bool in_place) override {
       const std::lock_guard lock(launcher_.mutex_);
-      launcher_.generations_[next_ - 1].is_begun = true;
+      Generation& now = launcher_.generations_[next_ - 1];
+      if (!now.is_begun && in_place) {
+        for (size_t i = next_ - 1; i-- > 0;)
+          if (launcher_.generations_[i].is_begun) {
+            now.slots_fds.swap(launcher_.generations_[i].slots_fds);
+            ++launcher_.in_place_;
+            break;
+          }
+      }
+      now.is_begun = true;
     }
     void committed(int64_t step) override {
-      if (launcher_.killed_.load() == 0) launcher_.done_before_ = std::max(launcher_.done_before_.load(), step);
+      if (launcher_.killed_.load() == 0)
+        launcher_.done_before_ = std::max(launcher_.done_before_.load(), step);
     }
     size_t next_generation() const { return next_; }
 
@@ -175,7 +200,7 @@ class ReplacedRanks {
   const int ranks_;
   std::vector<std::atomic<int64_t>> calls_;
   const std::vector<Kill> kills_;
-  std::atomic<int64_t> killed_ = 0, done_before_ = 0;
+  std::atomic<int64_t> killed_ = 0, done_before_ = 0, in_place_ = 0;
   std::mutex mutex_;
   std::deque<Generation> generations_;
 };

@@ -39,8 +39,10 @@ class Campaign {
     TrialResult result = run_trial(command, undisturbed_, fault, draw, is_control);
     const bool as_it_must = result.passed() != is_control;
     if (!as_it_must) {
+      // What is looked at afterwards.
       system_env().create_folders(command.run_folder());
-      system_env().write_atomically(join_path(command.run_folder(), "launcher.log"), result.seen.last_words);
+      system_env().write_atomically(join_path(command.run_folder(), "launcher.errors"),
+                                    result.seen.last_words);
       result_.kept.push_back(command.run_folder());
     } else if (!options_.keep && system_env().exists(command.run_folder())) {
       system_env().remove_all(command.run_folder());

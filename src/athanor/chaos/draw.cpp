@@ -39,9 +39,10 @@ std::vector<int> Dice::choose(int count, int size, const std::vector<int>& witho
   for (int number = 0; number < size; ++number)
     if (std::find(without.begin(), without.end(), number) == without.end()) all.push_back(number);
   check(count <= static_cast<int>(all.size()), "chaos: a draw of {} from {} numbers", count, all.size());
-  for (int i = 0; i < count; ++i)
-    std::swap(all[static_cast<size_t>(i)],
-              all[static_cast<size_t>(i + below(static_cast<int>(all.size()) - i))]);
+  for (int i = 0; i < count; ++i) {
+    const int other = i + below(static_cast<int>(all.size()) - i);
+    std::swap(all[static_cast<size_t>(i)], all[static_cast<size_t>(other)]);
+  }
   all.resize(static_cast<size_t>(count));
   return all;
 }

@@ -47,7 +47,10 @@ AgentLink::AgentLink(AgentLinkOptions options)
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_BLOCK, &all, &before);
-  thread_ = std::thread([this] { receive_all(); });
+  thread_ = std::thread([this] {
+    options_.on_thread();
+    receive_all();
+  });
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 

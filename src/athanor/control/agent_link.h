@@ -3,7 +3,7 @@
 //   AgentLink link({.path = control, .job = job, .worker = worker, .on_stop = [&](int signal) { request(signal); }});
 //   std::optional<WorldOffer> offer = link.next(-1, "the start");          // waits for the other ranks; none: the end
 //   auto world = open_shm_world(offer->segment.get(), offer->rank, offer->size, {.generation = offer->generation});
-//   link.begun({.generation = ..., .step = 0, .run_folder = "runs/first"});
+//   link.begun({.generation = offer->generation, .step = 0, .run_folder = "runs/first"});
 //   ... the group breaks ...
 //   offer = link.next(offer->generation, "rank 1 was lost");
 //   link.farewell({.status = Status::finished});
@@ -23,8 +23,8 @@
 #include <thread>
 #include <vector>
 
-#include "athanor/control/channel.h"
 #include "athanor/control/messages.h"
+#include "athanor/control/packet_channel.h"
 
 namespace athanor::control {
 
@@ -33,6 +33,7 @@ struct AgentLinkOptions {
   int worker = 0;
   std::function<void(int signal)> on_stop = [](int) {};
   std::function<void(const std::string& why)> on_lost = [](const std::string&) {};
+  std::function<void()> on_thread = [] {};  // called first by the thread
 };
 
 // Meet with its descriptors.

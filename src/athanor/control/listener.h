@@ -2,8 +2,8 @@
 //
 //   Listener listener({.runtime_folder = xdg_runtime_dir});
 //   environment.push_back("ATHANOR_CONTROL=" + listener.path());
-//   poll(listener.fd(), POLLIN);
-//   while (auto channel = listener.accept()) ...           // of this user's processes only; others are counted
+//   polled.push_back({listener.fd(), POLLIN, 0});
+//   while (auto channel = listener.accept()) { ... }       // of this user's processes only; others are counted
 //
 // The folder, athanor-XXXXXX with mode 0700, lies in `runtime_folder` if that is this user's and its name is not too long
 // for a socket, else in /tmp. The destructor removes it. A launcher that is killed cannot: the next Listener removes
@@ -18,7 +18,7 @@
 #include <optional>
 #include <string>
 
-#include "athanor/control/channel.h"
+#include "athanor/control/packet_channel.h"
 
 namespace athanor::control {
 

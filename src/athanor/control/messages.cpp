@@ -41,7 +41,8 @@ Json to_json(const Begun& m) {
   return {{"message", "begun"},
           {"generation", m.generation},
           {"step", m.step},
-          {"run_folder", cut(m.run_folder)}};
+          {"run_folder", cut(m.run_folder)},
+          {"in_place", m.in_place}};
 }
 Json to_json(const Progress& m) {
   return {{"message", "progress"},
@@ -85,6 +86,11 @@ class Fields {
     const auto found = json_.find(key);
     if (found == json_.end()) refuse(key, "is missing");
     return *found;
+  }
+  bool flag(const char* key) const {
+    const Json& value = at(key);
+    if (!value.is_boolean()) refuse(key, fmt::format("got {}, expected true or false", value.type_name()));
+    return value.get<bool>();
   }
   int64_t number(const char* key, int64_t least, int64_t most) const {
     return number(key, at(key), least, most);
@@ -174,7 +180,8 @@ WorkerMessage decode_worker_message(std::string_view text) {
   if (name == "begun")
     return Begun{.generation = fields.number("generation", 0, kMost),
                  .step = fields.number("step", 0, kMost),
-                 .run_folder = fields.text("run_folder")};
+                 .run_folder = fields.text("run_folder"),
+                 .in_place = fields.flag("in_place")};
   if (name == "progress")
     return Progress{.generation = fields.number("generation", 0, kMost),
                     .step = fields.number("step", 0, kMost),

@@ -2,7 +2,7 @@
 //
 //   channel.send(encode(Ready{.generation = 3, .why = "rank 1 was lost"}));
 //   const WorkerMessage message = decode_worker_message(packet.text);
-//   if (const auto* ready = std::get_if<Ready>(&message)) ...
+//   if (const auto* ready = std::get_if<Ready>(&message)) { ... }
 //
 // A worker says Hello, then Ready, and waits for Meet: its rank in a generation, with the descriptors of shared memory
 // that belong to it. Begun says that older slots may go. When a group breaks, it is Ready again. decode_...() takes text
@@ -47,6 +47,8 @@ struct Ready {
 struct Begun {
   int64_t generation = 0, step = 0;
   std::string run_folder{};
+  bool in_place =
+      false;  // in the slots of the last generation that had begun: those of this one are not used
   bool operator==(const Begun&) const = default;
 };
 

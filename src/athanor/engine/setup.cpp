@@ -215,7 +215,7 @@ void Training::keep_first(const TrainState& first) {
   SnapshotSlots* slots = declared_.step.slots;
   if (slots == nullptr) return;
   slots->hold(state());
-  slots->commit(first);
+  if (!slots->has_a_step()) slots->commit(first);
 }
 
 std::vector<int64_t> Training::whole_steps(const TrainState& now) const {
@@ -232,12 +232,27 @@ std::vector<NamedTensor> Training::go_back_to(int64_t step, TrainState& now) con
 }
 
 void Training::load(const TensorSource& source) {
+  load(source, [](const std::string&) { return false; });
+}
+
+void Training::resume_in_place(const TensorSource& source) {
+  const SnapshotSlots& slots = *declared_.step.slots;
+  load(source, [&](const std::string& name) { return slots.is_out_of_place(name); });
+}
+
+void Training::load(const TensorSource& source,
+                    const std::function<bool(const std::string& name)>& is_in_place) {
   role->settle();  // an all-gather of publish() still reads the parameters
   const std::string own = replica_prefix(source, role->outer(), *model->params().front());
-  for (const auto& param : model->params())
-    if (role->keeps(*param))
+  for (const auto& param : model->params()) {
+    if (!role->keeps(*param)) continue;
+    if (is_in_place("model." + param->name()))
+      param->copy_master();
+    else
       param->store_kept(read_slices(source, own + "model", *param, param->range()).data());
+  }
   for (const auto& state : role->optimizer_states()) {
+    if (is_in_place(state.name + "." + state.param->name())) continue;
     const std::vector<float> values =
         read_slices(source, own + state.name, *state.param, state.param->range());
     state.write(values.data(), static_cast<int64_t>(values.size()));

@@ -70,6 +70,8 @@ struct Training {
   // Of the names of this rank's own tensors ("replica.1." with local SGD), else "".
   std::string prefix() const { return replica_prefix(role->outer()); }
   void load(const TensorSource& source);  // reads all of tensors()
+  // The same where the slots resume a step: what lies in them is there, and the rest is read from `source`.
+  void resume_in_place(const TensorSource& source);
 
   const Dtype compute;
   const int64_t num_micro_batches;
@@ -78,6 +80,7 @@ struct Training {
   std::unique_ptr<HostMemory> host;  // pinned host memory; null: nothing is offloaded to the host
 
  private:
+  void load(const TensorSource& source, const std::function<bool(const std::string& name)>& is_in_place);
   void split_tensors(const Sharding& sharding);  // tp
   void split_experts();                          // ep
   void split_sequences();                        // cp

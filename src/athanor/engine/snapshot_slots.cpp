@@ -32,7 +32,7 @@ uint64_t SnapshotPlan::size_bytes() const {
 }
 
 SnapshotSlots::SnapshotSlots(SnapshotPlan plan, Arena& arena, const std::shared_ptr<std::byte>& memory,
-                             const SlotIdentity& identity)
+                             const SlotIdentity& identity, const std::optional<ResumedSlot>& resumed)
     : plan_(std::move(plan)), arena_(arena) {
   for (size_t i = 0; i < plan_.tensors.size(); ++i)
     if (!in_place(i)) numbers_[plan_.tensors[i].slot.name] = static_cast<int>(i);
@@ -40,8 +40,17 @@ SnapshotSlots::SnapshotSlots(SnapshotPlan plan, Arena& arena, const std::shared_
   if (arena.queue().device() == Device::null) {
     storage_ = arena.allocate_shareable(size_bytes, Category::snapshot);
   } else {
-    writer_.emplace(std::span(memory.get(), size_bytes), plan_.slots(), identity, kStateBytes);
+    const std::span bytes(memory.get(), size_bytes);
+    if (resumed)
+      writer_.emplace(bytes, plan_.slots(), identity, kStateBytes, resumed->slot);
+    else
+      writer_.emplace(bytes, plan_.slots(), identity, kStateBytes);
     storage_ = arena.adopt(memory, size_bytes, Category::snapshot);
+  }
+  if (resumed) {
+    newest_ = resumed->slot;
+    whole_[static_cast<size_t>(newest_)] = resumed->state;
+    return;
   }
   if (!copies()) begin(0);  // the slot in which the first values are set
 }
@@ -62,6 +71,10 @@ int SnapshotSlots::find(const std::string& name) const {
 }
 
 Tensor SnapshotSlots::values(int tensor) {
+  if (newest_ >= 0 && writing_ < 0) {
+    const auto i = static_cast<size_t>(tensor);
+    return part(writer_->held(newest_, i), i);
+  }
   Tensor values = next(tensor).tensor;
   fill_zero(values);
   return values;

@@ -50,11 +50,18 @@ struct SnapshotPlan {
   uint64_t size_bytes() const;  // of both slots; 0: none are kept
 };
 
+// A slot whose step is whole, and in which a training goes on.
+struct ResumedSlot {
+  int slot;
+  TrainState state;
+};
+
 class SnapshotSlots final : public StateHome {
  public:
-  // `memory`: zeroed, of plan.size_bytes(); null on the null device.
+  // `memory`: zeroed, of plan.size_bytes(); null on the null device. With `resumed` it has slots of this run, layout, rank
+  // and list: values() has those of that step, and no first snapshot is taken.
   SnapshotSlots(SnapshotPlan plan, Arena& arena, const std::shared_ptr<std::byte>& memory,
-                const SlotIdentity& identity);
+                const SlotIdentity& identity, const std::optional<ResumedSlot>& resumed = {});
   ~SnapshotSlots() override;
 
   // StateHome
@@ -64,12 +71,16 @@ class SnapshotSlots final : public StateHome {
   void carry_over(int tensor, const Tensor& values) override;
 
   void hold(std::vector<StateTensor> state);  // in the order of the list
-  void begin(int64_t step);                   // before the first value changes
+  bool has_a_step() const { return newest_ >= 0; }
+  void begin(int64_t step);  // before the first value changes
   // The step is whole. `masters_changed`: after the update, by an outer step.
   void commit(const TrainState& state, bool masters_changed = false);
 
   // Of the steps that are whole, the newest first: TrainState and values, valid until the next begin().
   std::vector<int64_t> steps();
+  int slot_of(int64_t step);
+  int64_t generation_of(int64_t step) { return writer_ ? writer_->generation(slot_of(step)) : 0; }
+  bool is_out_of_place(const std::string& name) const { return find(name) >= 0; }
   TrainState state_of(int64_t step);
   std::vector<NamedTensor> tensors_of(int64_t step);
 
@@ -77,7 +88,6 @@ class SnapshotSlots final : public StateHome {
   bool copies() const { return plan_.mode == SnapshotMode::copy; }
   bool in_place(size_t tensor) const { return copies() || !plan_.tensors[tensor].out_of_place; }
   Tensor part(const std::byte* data, size_t tensor) const;
-  int slot_of(int64_t step);
   void copy_in_place(const std::function<bool(const StateTensor&)>& is_due, bool together);
   void copy_elsewhere(size_t tensor);
   void take_checksums(const std::string& prefix);  // of the tensors out of place whose names begin so

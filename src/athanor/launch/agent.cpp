@@ -57,6 +57,7 @@ class Agent {
   void act(const BreakWorld& broken);
   void act(const LeaveWorld& left);
   void act(const ReleaseSlots& release);
+  void keep_slots_of_last(int64_t generation);
   void act(const SendToWorker& send);
   void act(const SignalWorker& signal);
   void act(const Say& say);
@@ -187,6 +188,7 @@ void Agent::take_message(int worker, const WorkerMessage& message) {
   if (const auto* progress = std::get_if<Progress>(&message)) master_.progress(worker, *progress);
   if (const auto* farewell = std::get_if<Farewell>(&message)) master_.farewell(worker, *farewell);
   if (const auto* begun = std::get_if<Begun>(&message)) {
+    if (begun->in_place) keep_slots_of_last(begun->generation);
     master_.begun(worker, begun->generation, begun->step, now);
     act();
     events_.open(begun->run_folder);
@@ -279,6 +281,13 @@ void Agent::act(const LeaveWorld& left) {
   if (!memories_.empty()) memories_.rbegin()->second.segment.mark_left(left.rank);
 }
 
+// Of what is held the oldest is what the last generation that had begun left.
+void Agent::keep_slots_of_last(int64_t generation) {
+  const auto now = memories_.find(generation), last = memories_.begin();
+  if (now == memories_.end() || now == last || now->second.size() != last->second.size()) return;
+  now->second.slots = std::move(last->second.slots);
+}
+
 void Agent::act(const ReleaseSlots& release) {
   std::erase_if(memories_, [&](const auto& entry) { return entry.first < release.before; });
 }
@@ -311,7 +320,7 @@ LaunchResult Agent::conclude() {
   std::optional<int> blamed;
   if (!memories_.empty())
     if (const auto failure = memories_.rbegin()->second.segment.failure()) blamed = failure->rank;
-  const LaunchResult result = result_of(master_.verdict(blamed), output_);
+  LaunchResult result = result_of(master_.verdict(blamed), output_);
   events_.add(
       {.event = "end", .step = master_.step(), .generation = master_.generation(), .cause = summary(result)});
   return result;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "athanor/base/clock.h"
+#include "athanor/base/error.h"
 
 namespace athanor::launch {
 

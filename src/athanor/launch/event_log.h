@@ -4,6 +4,7 @@
 //   log.add(JobEvent{.event = "failure", .step = 41, .generation = 0, .rank = 1, .cause = "was killed by signal 9"});
 //   log.open("runs/first");                         // what was added before is written now
 //
+//   a line of it:
 //   {"time":1700000000.123,"event":"failure","step":41,"generation":0,"rank":1,"node":0,"cause":"...",
 //    "detect_seconds":0.0002,"recover_seconds":null,"lost_steps":null}
 //

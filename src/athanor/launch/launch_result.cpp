@@ -10,8 +10,8 @@ LaunchResult result_of(const Verdict& verdict, RankOutput& output) {
                       .failed_rank = verdict.failed_rank,
                       .message = verdict.message,
                       .hint = verdict.hint};
-  // With a wrong config all ranks print the same message, and rank 0 has printed it already.
-  if (result.exit_code == 2) output.drop_held();
+  // With a wrong config all ranks print the same message.
+  if (verdict.rank_0_says_it) output.drop_held();
   output.flush(now_ns(), true);
   if (verdict.failed_rank < 0) return result;
   const auto words = output.last_words(verdict.failed_rank);

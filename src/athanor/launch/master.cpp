@@ -104,7 +104,7 @@ void Master::go_on(int64_t now_ns) {
 void Master::form(int64_t now_ns) {
   std::vector<int> members;
   for (const Seat& seat : seats_) members.push_back(seat.worker);
-  const auto left = custody_.hand_over(members, [&](int worker) { return processes_.at(worker).lives(); });
+  const auto left = custody_.hand_over(members);
   FormWorld form{.generation = ++generation_,
                  .why = incident_ ? incident_->why : "the start",
                  .members = {},

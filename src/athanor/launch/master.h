@@ -22,7 +22,6 @@
 #pragma once
 
 #include <cstdint>
-#include <limits>
 #include <map>
 #include <optional>
 #include <set>
@@ -30,37 +29,11 @@
 #include <vector>
 
 #include "athanor/launch/master_actions.h"
+#include "athanor/launch/master_values.h"
 #include "athanor/launch/restart_budget.h"
 #include "athanor/launch/slot_custody.h"
 
 namespace athanor::launch {
-
-constexpr int64_t kNeverNs = std::numeric_limits<int64_t>::max();
-
-struct MasterOptions {
-  int num_ranks = 1;
-  int first_rank = 0;                // of this host in the job: for names
-  int max_restarts = 0;              // 0: any failure ends the job
-  int min_ranks = 1, max_ranks = 0;  // 0: num_ranks
-  int64_t grace_ns = 5'000'000'000;
-  bool meet = true;  // false: the ranks find their world in their environment, and there is no other one
-};
-
-struct RankEnd {
-  int exit_code = -1;     // -1: killed by a signal, or not started
-  int signal_number = 0;  // 0: none
-  std::string how{};      // "exited with code 1"
-  int64_t seen_ns = -1;   // when the system told of it; -1: now
-  bool good() const;      // 0, or interrupted and saved
-};
-
-struct Verdict {
-  int exit_code = 0;      // 0: all ranks ended with 0; 75: all with 0 or 75; 2: a wrong config; otherwise 1
-  int failed_rank = -1;   // among the ranks of this host
-  bool killed = false;    // that rank, by SIGKILL
-  std::string message{};  // "rank 1 was killed by signal 9 (SIGKILL)"
-  std::string what{}, hint{};  // last words that the rank sent
-};
 
 class Master {
  public:

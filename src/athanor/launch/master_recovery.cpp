@@ -25,7 +25,7 @@ void Master::take_good_end(int worker, int64_t now_ns) {
   const bool in = in_world(worker);
   if (in) actions_.push_back(LeaveWorld{process.rank});
   if (in && process.rank == 0) finished_ = true;
-  if (finished_ && broken_ && elastic()) return wrap_up(now_ns);
+  if (finished_ && elastic()) return wrap_up(now_ns);
   if (ending_ || !elastic() || generation_ < 0) return;  // before the first world: take_early_end()
   if (!in) return restart(process.rank, process.end.how + " before the ranks had met", now_ns);
   if (broken_) seats_[static_cast<size_t>(process.rank)].start_at_ns = now_ns;  // it is needed once more
@@ -175,12 +175,13 @@ void Master::leave(int worker, const std::string& why, int64_t now_ns) {
   actions_.push_back(SendToWorker{worker, control::End{why}});
 }
 
-// The run is saved: those who wait for another world are not needed.
+// The run is saved: those who wait for another world, or might, are not needed.
 void Master::wrap_up(int64_t now_ns) {
   for (const auto& [worker, process] : processes_)
-    if (process.lives() && process.stage != Stage::leaving) leave(worker, "the run has ended", now_ns);
+    if (process.lives() && process.stage != Stage::leaving && (broken_ || !in_world(worker)))
+      leave(worker, "the run has ended", now_ns);
   for (Seat& seat : seats_) seat.start_at_ns = kNeverNs;
-  ending_ = true;
+  ending_ = broken_ || generation_ < 0;  // else the others end by themselves
 }
 
 // Before the first world: some ranks wait for one that has ended well, and will not come.

@@ -78,6 +78,8 @@ Verdict Master::verdict(std::optional<int> blamed) const {
   if (process.farewell) verdict.what = process.farewell->what;
   if (process.farewell) verdict.hint = process.farewell->hint;
   if (process.end.exit_code == 2) verdict.exit_code = 2;
+  verdict.rank_0_says_it =
+      !seats_.empty() && seats_[0].worker >= 0 && processes_.at(seats_[0].worker).end.exit_code == 2;
   if (verdict.exit_code == 2 && !shrunk_why_.empty()) {
     verdict.exit_code = 1;
     verdict.message = fmt::format("{}; with {} ranks, {}", shrunk_why_, seats_.size(), verdict.message);

@@ -2,7 +2,7 @@
 //
 //   RankProcesses processes(output);
 //   processes.start(worker, rank, command);
-//   for (const int worker : processes.add_polled(polled)) ...              // three entries each: its end, its output, its channel
+//   for (const int worker : processes.add_polled(polled)) { ... }          // three entries each: end, output, channel
 //   if (RankProcess* one = processes.find(worker)) processes.read_output(*one);
 //
 // A process stays here after its end, until another one has its rank: its children may still write. Thread rule: one
@@ -16,7 +16,7 @@
 #include <optional>
 #include <vector>
 
-#include "athanor/control/channel.h"
+#include "athanor/control/packet_channel.h"
 #include "athanor/launch/rank_output.h"
 #include "athanor/launch/worker.h"
 

@@ -2,7 +2,7 @@
 //
 //   Reception reception({.runtime_folder = xdg_runtime_dir});
 //   reception.add_polled(polled);                                        // poll these
-//   for (Arrival& arrival : reception.take()) ...                        // those who have said hello since
+//   for (Arrival& arrival : reception.take()) { ... }                    // those who have said hello since
 //
 // Connections of other users, and those that close without a word, are dropped. Errors: IoError with the system's reason.
 // Thread rule: one thread.

@@ -13,13 +13,11 @@ void SlotCustody::begun(int64_t generation, std::vector<int> workers) {
   holders_ = std::move(workers);
 }
 
-std::vector<std::vector<int>> SlotCustody::hand_over(const std::vector<int>& members,
-                                                     const std::function<bool(int worker)>& lives) {
+std::vector<std::vector<int>> SlotCustody::hand_over(const std::vector<int>& members) {
   std::vector<std::vector<int>> given(members.size());
   for (size_t rank = 0; rank < holders_.size(); ++rank) {
     int& holder = holders_[rank];
-    const bool stays = std::find(members.begin(), members.end(), holder) != members.end();
-    if (stays && lives(holder)) continue;
+    if (std::find(members.begin(), members.end(), holder) != members.end()) continue;
     size_t to = rank < members.size() ? rank : 0;
     while (to < given.size() && given[to].size() >= static_cast<size_t>(kMostLeft)) ++to;
     check(to < given.size(), "launch: {} ranks cannot take the slots of {}", members.size(), holders_.size());

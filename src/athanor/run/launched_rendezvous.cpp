@@ -19,11 +19,13 @@ std::optional<Meeting> LaunchedRendezvous::next(const std::string& why) {
   return meeting;
 }
 
-void LaunchedRendezvous::begun(int64_t step, const std::string& run_folder) {
+void LaunchedRendezvous::begun(int64_t step, const std::string& run_folder, bool in_place) {
   Place& newest = places_.back();
   newest.offer.left.clear();
+  has_begun_ = true;
   while (places_.size() > 1) places_.pop_front();
-  link_.begun({.generation = newest.offer.generation, .step = step, .run_folder = run_folder});
+  link_.begun(
+      {.generation = newest.offer.generation, .step = step, .run_folder = run_folder, .in_place = in_place});
 }
 
 void LaunchedRendezvous::committed(int64_t step) {

@@ -24,8 +24,9 @@ class LaunchedRendezvous final : public Rendezvous {
   LaunchedRendezvous(AgentLink& link, GroupOptions options) : link_(link), options_(std::move(options)) {}
 
   std::optional<Meeting> next(const std::string& why) override;
-  void begun(int64_t step, const std::string& run_folder) override;
+  void begun(int64_t step, const std::string& run_folder, bool in_place) override;
   void committed(int64_t step) override;
+  bool has_begun() const { return has_begun_; }  // a world of this process
 
  private:
   struct Place {
@@ -34,8 +35,10 @@ class LaunchedRendezvous final : public Rendezvous {
   };
   AgentLink& link_;
   GroupOptions options_;
-  std::deque<Place> places_;  // the last one is that of the newest world; older ones until its first snapshot is whole
-  int64_t num_steps_ = 0;     // of this process
+  std::deque<Place>
+      places_;  // the last one is that of the newest world; older ones until its first snapshot is whole
+  int64_t num_steps_ = 0;  // of this process
+  bool has_begun_ = false;
 };
 
 }  // namespace athanor::run

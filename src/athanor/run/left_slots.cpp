@@ -13,9 +13,10 @@ LeftSlots::LeftSlots(int fd, const std::string& run) {
   const off_t size_bytes = lseek(fd, 0, SEEK_END);
   if (size_bytes < 0) throw IoError(std::string("slots of a lost rank: ") + std::strerror(errno), errno);
   if (size_bytes == 0) return;  // it died before it had any
-  memory_ = map_shared_memory(static_cast<size_t>(size_bytes), fd);
+  size_bytes_ = static_cast<uint64_t>(size_bytes);
+  memory_ = map_shared_memory(size_bytes_, fd);
   std::vector<SlotFinding> findings;
-  slots_ = SlotReader::whole({memory_.get(), static_cast<size_t>(size_bytes)}, {.run = run}, &findings);
+  slots_ = SlotReader::whole({memory_.get(), size_bytes_}, {.run = run}, &findings);
   for (const SlotFinding& finding : findings)
     if (finding.state == SlotState::foreign || finding.state == SlotState::flipped)
       refused_.push_back(finding.reason);

@@ -27,8 +27,9 @@ auto in_phase(const RunPhase& phase, const Work& work) {
 }
 
 // The plan of a phase, with the slots of its snapshots where it may have them: on all ranks or on none.
-MemoryPlan plan_with_snapshot(const Run& run, PlanRequest request, Group& group) {
+MemoryPlan plan_with_snapshot(const Run& run, PlanRequest request, Group& group, bool is_there) {
   request.snapshot = choose_snapshot(request.config, *request.layout, run.has_slots());
+  if (is_there) return plan_memory(request);
   if (!request.snapshot.may_be_off) return plan_that_fits(std::move(request), run.io.ranks_of_host);
   std::optional<MemoryPlan> plan;
   try {
@@ -62,7 +63,8 @@ std::vector<Layout> layouts_of(const Run& run, Group& group) {
   return layouts;
 }
 
-std::vector<MemoryPlan> plan_phases(const Run& run, const std::vector<Layout>& layouts, Group& group) {
+std::vector<MemoryPlan> plan_phases(const Run& run, const std::vector<Layout>& layouts, Group& group,
+                                    bool is_there) {
   std::vector<MemoryPlan> plans;
   uint64_t snapshot_bytes = 0;
   for (const RunPhase& phase : run.phases) {
@@ -75,7 +77,7 @@ std::vector<MemoryPlan> plan_phases(const Run& run, const std::vector<Layout>& l
                                  .layout = layouts[plans.size()],
                                  .snapshot_before_bytes = snapshot_bytes,
                                  .snapshot_after = &phase != &run.phases.back()},
-                                group);
+                                group, is_there);
     }));
     snapshot_bytes = plans.back().snapshot_bytes;
   }

@@ -37,7 +37,8 @@ class Rendezvous {
   // Waits for the ranks of the next world. None: there is no other world.
   virtual std::optional<Meeting> next(const std::string& why) = 0;
   // The first snapshot of the newest world is whole on every rank: what is left of older ones is not needed any more.
-  virtual void begun(int64_t /*step*/, const std::string& /*run_folder*/) {}
+  // `in_place`: the ranks go on in the slots that they had in the world before; the new ones are not used.
+  virtual void begun(int64_t /*step*/, const std::string& /*run_folder*/, bool /*in_place*/) {}
   virtual void committed(int64_t /*step*/) {}  // a step is done
 };
 

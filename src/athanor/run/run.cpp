@@ -216,8 +216,8 @@ void Run::count_generations() {
   first_generation_ = *std::max_element(known.begin(), known.end());
   if (first_generation_ >= 0) return;
   if (world->rank() == 0)
-    first_generation_ = std::max<int64_t>(
-        0, last_generation(io.env, folder.file("metrics.jsonl")) + 1 - world->generation());
+    first_generation_ =
+        std::max<int64_t>(0, last_generation(io.env, folder.file("metrics.jsonl")) + 1 - world->generation());
   world->all().broadcast(&first_generation_, 1, Dtype::i64, 0, "generation").wait();
 }
 

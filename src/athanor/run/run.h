@@ -45,12 +45,12 @@ struct Run {
   Run(const Config& agreed, const Meeting& meeting, const TrainIo& io);
   void meet(const Meeting& meeting);  // its world is the run's from here on
 
-  void resolve();           // opens the tokenizer; config and phases are not changed after it
-  void open_data();         // tokenizes text that is new
+  void resolve();    // opens the tokenizer; config and phases are not changed after it
+  void open_data();  // tokenizes text that is new
   // Takes the folder. Unless the ranks have the state in memory, it becomes that of a checkpoint, or a fresh one. What
   // other ranks know and a process that has just joined does not, it gets. Collective.
   void open(bool has_state);
-  void bind_thread();       // after open_data(): threads that prepare data would inherit the binding
+  void bind_thread();  // after open_data(): threads that prepare data would inherit the binding
   // A segment begins, after the step that the state has: its generation, and the files that record it.
   void begin(const std::string& resolved_config);
   int64_t next_generation() const { return first_generation_ + world->generation(); }
@@ -73,7 +73,8 @@ struct Run {
   // In host memory: the run's own, or on a device one beside it.
   Arena& snapshot_arena();
 
-  std::function<void(int64_t step)> committed = [](int64_t) {};  // after each step, once its metrics are written
+  std::function<void(int64_t step)> committed = [](int64_t) {
+  };  // after each step, once its metrics are written
   Config config;
   TrainIo io;
   World* world;  // of the newest meeting
@@ -96,7 +97,7 @@ struct Run {
   SaveSchedule saves;
   int64_t saved_step = -1;
   bool may_owe_save = false;  // the state came from memory: a failure may have been before it was saved
-  std::vector<double> rates;                       // tokens per second of the steps of this process
+  std::vector<double> rates;  // tokens per second of the steps of this process
   double flops_per_token = 0.0, peak_flops = 0.0;  // the peak: of all ranks together
 
  private:

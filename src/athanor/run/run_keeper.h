@@ -1,9 +1,9 @@
 // Manages a run's folder for the process that trains it: the lock, the checkpoint to resume from, which checkpoints are
 // kept, and report.json while the process runs and when it fails.
 //
-//   RunKeeper keeper(env, RunFolder(config), rank == 0);
+//   RunKeeper keeper(env, RunFolder(config), group.rank() == 0);
 //   keeper.take(group);                              // rank 0 locks the folder; then all ranks open their recorders
-//   if (auto state = keeper.find_state(config, identity_at, recorder)) load(keeper.checkpoint());
+//   if (auto state = keeper.find_state(group, config, identity_at, recorder)) load(keeper.checkpoint());
 //   keeper.saved(path, step);                        // after each save
 //   keeper.confirm(keep, recorder);                  // after each step with a finite loss
 //

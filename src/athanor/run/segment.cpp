@@ -7,9 +7,11 @@
 #include <numeric>
 #include <vector>
 
+#include "athanor/base/check.h"
 #include "athanor/base/hash.h"
 #include "athanor/base/shared_memory.h"
 #include "athanor/checkpoint/checkpoint.h"
+#include "athanor/checkpoint/slot_source.h"
 #include "athanor/config/effects.h"
 #include "athanor/config/print.h"
 #include "athanor/engine/device.h"
@@ -52,24 +54,54 @@ Segment::Segment(Run& run, World& world, const RunPhase& phase, const MemoryPlan
       groups_(layout_, world_),
       slots_plan_(plan.slots) {}
 
-// In the memory of a parent, the slots of the segment before may lie.
-void Segment::open_slots() {
-  if (slots_plan_.mode == SnapshotMode::off) return;
-  const uint64_t size_bytes = slots_plan_.size_bytes();
-  const std::shared_ptr<std::byte> memory = map_shared_memory(size_bytes, run_.slots_fd);
-  erase_slots({memory.get(), size_bytes});
-  slots_ = std::make_unique<SnapshotSlots>(
-      slots_plan_, run_.arena, memory,
-      SlotIdentity{
-          .run = run_identity(run_.folder),
-          .layout = fmt::format("{:016x}", hash64(layout_.text())),
-          .rank = group_.rank(),
-          .size = group_.size(),
-          .generation = world_.generation()});
+std::string identity_of(const Layout& layout) {
+  return fmt::format("{:016x}", hash64(layout.text()));
 }
 
-void Segment::build(const Snapshot* snapshot) {
-  open_slots();
+SlotReader SlotsInPlace::reader() const {
+  for (SlotReader& found : SlotReader::whole({memory.get(), size_bytes}, {}))
+    if (found.slot() == slot) return std::move(found);
+  fail("snapshot: slot {}: got one that is not whole any more", slot);
+}
+
+// In the memory of a parent, the slots of the segment before may lie.
+void Segment::open_slots(const SlotsInPlace* resumed) {
+  if (slots_plan_.mode == SnapshotMode::off) return;
+  const uint64_t size_bytes = slots_plan_.size_bytes();
+  slots_memory_ = resumed != nullptr ? resumed->memory : map_shared_memory(size_bytes, run_.slots_fd);
+  if (resumed == nullptr) erase_slots({slots_memory_.get(), size_bytes});
+  slots_ = std::make_unique<SnapshotSlots>(
+      slots_plan_, run_.arena, slots_memory_,
+      SlotIdentity{.run = run_identity(run_.folder),
+                   .layout = identity_of(layout_),
+                   .rank = group_.rank(),
+                   .size = group_.size(),
+                   .generation = world_.generation()},
+      resumed != nullptr ? std::optional(ResumedSlot{resumed->slot, run_.state}) : std::nullopt);
+}
+
+std::vector<HeldPart> Segment::held() const {
+  std::vector<HeldPart> held;
+  const auto add = [&](int64_t generation, int64_t step) {
+    held.push_back({{.generation = generation, .rank = group_.rank(), .size = group_.size()}, {step}});
+  };
+  if (training_->role->is_whole()) add(world_.generation(), run_.state.step);
+  if (slots_)
+    for (const int64_t step : slots_->steps()) add(slots_->generation_of(step), step);
+  return held;
+}
+
+std::optional<SlotsInPlace> Segment::slots_of(const CommonStep& common) const {
+  if (!slots_ || !run_.has_slots()) return std::nullopt;
+  for (const int64_t step : slots_->steps())
+    if (step == common.step && slots_->generation_of(step) == common.generation)
+      return SlotsInPlace{slots_memory_, slots_plan_.size_bytes(), slots_->slot_of(step),
+                          identity_of(layout_)};
+  return std::nullopt;
+}
+
+void Segment::build(const Snapshot* snapshot, const SlotsInPlace* slots) {
+  open_slots(slots);
   training_ = std::make_unique<Training>(
       config_, layout_, groups_, run_.arena,
       TrainingOptions{.num_channels = static_cast<int64_t>(phase_.data.channels.size()),
@@ -82,7 +114,11 @@ void Segment::build(const Snapshot* snapshot) {
                       .slots = slots_.get(),
                       .decisions = &run_.decisions});
   training_->allocate(run_.io.env);
-  load_values(snapshot);
+  if (slots != nullptr)
+    resume_in_place(*slots);
+  else
+    load_values(snapshot);
+  training_->role->publish(run_.state);
   run_.state.data_identity = phase_.data.identity;
   training_->keep_first(run_.state);
   is_built_ = true;
@@ -110,7 +146,12 @@ void Segment::load_values(const Snapshot* snapshot) {
   } else {
     training_->initialize(config_.train.seed);
   }
-  training_->role->publish(run_.state);
+}
+
+// What does not lie in the slots is read from them.
+void Segment::resume_in_place(const SlotsInPlace& slots) {
+  const SlotReader reader = SlotReader::trusted({slots.memory.get(), slots.size_bytes}, slots.slot);
+  training_->resume_in_place(SlotSource(reader));
 }
 
 Snapshot Segment::snapshot() const {

@@ -22,6 +22,17 @@
 
 namespace athanor::run {
 
+// A step in slots in which the next segment goes on: in the same memory, where its layout is the same.
+struct SlotsInPlace {
+  std::shared_ptr<std::byte> memory;
+  uint64_t size_bytes;
+  int slot;  // that holds the step
+  std::string layout;
+
+  SlotReader reader() const;  // reads and verifies it; Error where it is not whole
+};
+std::string identity_of(const Layout& layout);
+
 // Whether any rank was asked to stop; the same answer on all ranks. Collective.
 bool is_asked_to_stop(const TrainIo& io, Group& group);
 
@@ -34,19 +45,25 @@ class Segment {
   const Training& engine() const { return *training_; }
   bool is_built() const { return is_built_; }  // its values are those of run.state
 
-  void build(const Snapshot* snapshot);  // null: the first segment of this process
+  // Both null: the first segment of this process, from a checkpoint or afresh.
+  void build(const Snapshot* snapshot, const SlotsInPlace* slots = nullptr);
   // Evaluates before the first step, where the config asks for it.
   void evaluate_first();
   End train();
   Snapshot snapshot() const;
-  Snapshot go_back_to(int64_t step);  // one of engine().whole_steps(); run.state is that step's then
+  // The steps of which this rank has all, each with the generation that has it: of its live values, and of its slots.
+  std::vector<HeldPart> held() const;
+  Snapshot go_back_to(int64_t step);  // one of them; run.state is that step's then
+  // Its slots, where one of them holds that step of that generation and their memory outlives the process.
+  std::optional<SlotsInPlace> slots_of(const CommonStep& common) const;
 
  private:
-  void open_slots();
+  void open_slots(const SlotsInPlace* resumed);
   Snapshot snapshot_of(std::vector<NamedTensor> tensors) const;
   bool serves() const { return layout_.is_server(group_.rank()); }
   Group& peers() { return *groups_.role; }  // all workers, or all servers
   void load_values(const Snapshot* snapshot);
+  void resume_in_place(const SlotsInPlace& slots);
   End end() const;
   void check_state(const std::string& what);
   void check_step(const StepResult& result, const StepMetrics& metrics);
@@ -68,7 +85,8 @@ class Segment {
   const Layout layout_;
   Groups groups_;
   const SnapshotPlan slots_plan_;
-  std::optional<PushLog> pushes_;         // on a server, unless consistency is "sync"
+  std::optional<PushLog> pushes_;  // on a server, unless consistency is "sync"
+  std::shared_ptr<std::byte> slots_memory_;
   std::unique_ptr<SnapshotSlots> slots_;  // null: no snapshots
   std::unique_ptr<Training> training_;
   bool is_built_ = false;

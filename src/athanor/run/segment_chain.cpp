@@ -29,9 +29,12 @@ TrainReport SegmentChain::train() {
       const Segment::End end = segment_->train();
       segment_->engine().role->settle();
       if (end != Segment::End::phase) return finish(end);
-      kept_ = Kept{part_, segment_->snapshot()};
+      kept_ = Kept{.part = part_, .head = {}, .snapshot = segment_->snapshot(), .in_place = {}};
+      kept_->head = kept_->snapshot.head();
       segment_.reset();
       part_.reset();
+    } catch (const IoError&) {
+      throw;  // of this rank's own files: another world has the same
     } catch (const Recoverable& failure) {
       if (!meet(failure.what())) throw;
     }
@@ -57,7 +60,7 @@ std::optional<TrainReport> SegmentChain::assemble() {
     if (!run.samples) run.open_data();
   } catch (const Interrupted&) {  // is_asked_to_stop() tells the other ranks
   }
-  const bool has_state = has_common_state();
+  const bool has_state = has_common_state(layouts);
   if (is_asked_to_stop(run.io, group) && !has_state) {
     run.report.status = "interrupted";
     if (run.io.console != nullptr)
@@ -67,7 +70,7 @@ std::optional<TrainReport> SegmentChain::assemble() {
   for (const RunPhase& phase : run.phases)
     agree(group, data_facts(phase.data.identity),
           "all ranks train on the same tokenizer and texts: copy them to all hosts");
-  plans_ = plan_phases(run, layouts, group);
+  plans_ = plan_phases(run, layouts, group, /*is_there=*/kept_ && kept_->in_place);
   run.open(has_state);
   if (!has_state && run.state.step >= run.last_step()) {
     run.keeper.settle(run.config.checkpoint.keep, *run.recorder);
@@ -107,8 +110,8 @@ void SegmentChain::agree_on_run() {
 
 std::vector<HeldPart> SegmentChain::held() const {
   std::vector<HeldPart> held;
-  if (part_) held.push_back({*part_, segment_->engine().whole_steps(run_->state)});
-  if (kept_ && kept_->part) held.push_back({*kept_->part, {kept_->snapshot.head().step}});
+  if (part_) held = segment_->held();
+  if (kept_ && kept_->part) held.push_back({*kept_->part, {kept_->head.step}});
   for (const LeftSlots& left : left_)
     for (HeldPart& part : left.held()) held.push_back(std::move(part));
   if (meeting_->world->rank() != 0) return held;
@@ -123,22 +126,75 @@ std::vector<HeldPart> SegmentChain::held() const {
   return has_steps ? in_file : held;
 }
 
-bool SegmentChain::has_common_state() {
+bool SegmentChain::has_common_state(const std::vector<Layout>& layouts) {
   Group& group = meeting_->world->all();
   const auto common = common_step(group, held());
-  if (!common)
+  if (common) {
+    std::optional<SlotsInPlace> slots = own_slots(*common, layouts);
+    double without = slots ? 0.0 : 1.0;
+    group.all_reduce(&without, 1, Dtype::f64, "slots in place").wait();
+    if (without == 0.0) {
+      const SlotReader reader = SlotReader::trusted({slots->memory.get(), slots->size_bytes}, slots->slot);
+      kept_ = Kept{.part = StatePart{common->generation, group.rank(), group.size()},
+                   .head = {common->step, reader.state()},
+                   .snapshot = {},
+                   .in_place = std::move(slots)};
+    } else {
+      keep_copy(*common);
+    }
+  } else {
     kept_.reset();
-  else if (part_ && part_->generation == common->generation)
-    kept_ = Kept{part_, segment_->go_back_to(common->step)};
-  else if (!kept_ || !kept_->part || kept_->part->generation != common->generation)
-    kept_ = Kept{};
+  }
   segment_.reset();
   part_.reset();
   if (!common) return false;
-  for (const LeftSlots& left : left_)
-    if (const SlotReader* slot = left.of(*common)) kept_->snapshot.add(*slot, run_->snapshot_arena());
-  run_->state = TrainState::from_json(common_head(group, kept_->snapshot.head()).state);
+  run_->state = TrainState::from_json(common_head(group, kept_->head).state);
   return true;
+}
+
+// Of this rank's part, in a world of the same size, for the layout that it had; none: the state has to be copied.
+std::optional<SlotsInPlace> SegmentChain::own_slots(const CommonStep& common,
+                                                    const std::vector<Layout>& layouts) const {
+  const World& world = *meeting_->world;
+  std::optional<SlotsInPlace> own;
+  if (segment_ != nullptr && part_ && part_->size == world.size()) own = segment_->slots_of(common);
+  if (!own && kept_ && kept_->in_place && kept_->part->generation == common.generation &&
+      kept_->part->size == world.size())
+    own = kept_->in_place;
+  for (const LeftSlots& left : left_) {
+    const SlotReader* slot = left.of(common);
+    if (own || slot == nullptr || slot->identity().rank != world.rank() ||
+        slot->identity().size != world.size())
+      continue;
+    own = SlotsInPlace{left.memory(), left.size_bytes(), slot->slot(), slot->identity().layout};
+  }
+  const RunPhase& phase = run_->phase_of(common.step + 1);
+  const Layout& layout = layouts[static_cast<size_t>(&phase - run_->phases.data())];
+  if (!own || own->layout != identity_of(layout)) return std::nullopt;
+  return own;
+}
+
+void SegmentChain::keep_copy(const CommonStep& common) {
+  Arena& arena = run_->snapshot_arena();
+  const auto has = [&](const std::vector<HeldPart>& held) {
+    return std::any_of(held.begin(), held.end(), [&](const HeldPart& part) {
+      return part.part.generation == common.generation && part.steps.front() == common.step;
+    });
+  };
+  if (part_ && has(segment_->held())) {
+    StatePart part = *part_;
+    part.generation = common.generation;
+    kept_ = Kept{.part = part, .head = {}, .snapshot = segment_->go_back_to(common.step), .in_place = {}};
+  } else if (!kept_ || !kept_->part || kept_->part->generation != common.generation) {
+    kept_ = Kept{};
+  } else if (kept_->in_place) {
+    const SlotReader reader = kept_->in_place->reader();
+    kept_->snapshot.add(reader, arena);
+    kept_->in_place.reset();
+  }
+  for (const LeftSlots& left : left_)
+    if (const SlotReader* slot = left.of(common)) kept_->snapshot.add(*slot, arena);
+  kept_->head = kept_->snapshot.head();
 }
 
 void SegmentChain::begin() {
@@ -146,12 +202,15 @@ void SegmentChain::begin() {
   const RunPhase& phase = run.phase();
   const MemoryPlan& plan = plans_[static_cast<size_t>(&phase - run.phases.data())];
   segment_ = std::make_unique<Segment>(run, *meeting_->world, phase, plan);
-  segment_->build(kept_ ? &kept_->snapshot : nullptr);
+  const SlotsInPlace* in_place = kept_ && kept_->in_place ? &*kept_->in_place : nullptr;
+  const bool is_in_place = in_place != nullptr;
+  segment_->build(kept_ && !is_in_place ? &kept_->snapshot : nullptr, in_place);
   part_ = StatePart{meeting_->generation(), meeting_->world->rank(), meeting_->world->size()};
-  meeting_->world->all().barrier("a segment begins");  // from here on all ranks have its values, and nobody needs others
+  meeting_->world->all().barrier(
+      "a segment begins");  // from here on all ranks have its values, and nobody needs others
   kept_.reset();
   left_.clear();
-  rendezvous_.begun(run.state.step, run.folder.path);
+  rendezvous_.begun(run.state.step, run.folder.path, is_in_place);
   const bool is_new_world = run.generation != run.next_generation();
   if (!is_shown_) {
     run.report.params = segment_->engine().model->num_params();

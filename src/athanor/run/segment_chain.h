@@ -33,15 +33,20 @@ class SegmentChain {
  private:
   // From what the next segment starts.
   struct Kept {
-    std::optional<StatePart> part = {};  // that this rank has held itself; none: what it holds are slots of others
-    Snapshot snapshot = {};
+    std::optional<StatePart> part =
+        {};  // that this rank has held itself; none: what it holds are slots of others
+    SnapshotHead head = {};
+    Snapshot snapshot = {};                     // unless
+    std::optional<SlotsInPlace> in_place = {};  // all ranks go on in the slots that they have
   };
 
-  bool meet(const std::string& why);     // false: there is no other world
+  bool meet(const std::string& why);      // false: there is no other world
   std::optional<TrainReport> assemble();  // a report: there is nothing to train
   void agree_on_run();
   // Whether the ranks have a state in memory; then it is the run's, and the next segment starts from it.
-  bool has_common_state();
+  bool has_common_state(const std::vector<Layout>& layouts);
+  std::optional<SlotsInPlace> own_slots(const CommonStep& common, const std::vector<Layout>& layouts) const;
+  void keep_copy(const CommonStep& common);
   std::vector<HeldPart> held() const;
   void begin();
   void show_header(const MemoryPlan& plan);

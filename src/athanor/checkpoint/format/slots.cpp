@@ -56,13 +56,36 @@ void erase_slots(std::span<std::byte> memory) {
 SlotWriter::SlotWriter(std::span<std::byte> memory, std::span<const SlotTensor> tensors,
                        const SlotIdentity& identity, uint64_t state_capacity)
     : memory_(memory), generation_(identity.generation) {
+  attach(tensors, identity, state_capacity);
+  const auto newest = SlotReader::newest(memory, {});
+  if (!newest) return;
+  check(newest->generation() <= generation_,
+        "snapshot: the memory holds step {} of generation {}, expected at most generation {}", newest->step(),
+        newest->generation(), generation_);
+  newest_ = newest->slot();
+  num_commits_ = header(newest_).commit.number;
+}
+
+SlotWriter::SlotWriter(std::span<std::byte> memory, std::span<const SlotTensor> tensors,
+                       const SlotIdentity& identity, uint64_t state_capacity, int whole)
+    : memory_(memory), generation_(identity.generation) {
+  attach(tensors, identity, state_capacity);
+  check(header(whole).mark.load() == kCommitted, "snapshot: slot {}: nothing was committed", whole);
+  newest_ = whole;
+  for (const int slot : {0, 1})
+    if (header(slot).mark.load() == kCommitted)
+      num_commits_ = std::max(num_commits_, header(slot).commit.number);
+}
+
+void SlotWriter::attach(std::span<const SlotTensor> tensors, const SlotIdentity& identity,
+                        uint64_t state_capacity) {
   const std::vector<PlacedTensor> placed = place_tensors(tensors);
   const std::string manifest = print_slot_manifest(placed);
   const auto fixed_of = [&](int which) {
     return fixed_part(identity, place_slot(which, placed, manifest.size(), state_capacity), manifest);
   };
   const uint64_t size_bytes = 2 * fixed_of(0).places.slot_bytes;
-  check(memory.size() == size_bytes, "snapshot: got {} bytes of memory, expected {}", memory.size(),
+  check(memory_.size() == size_bytes, "snapshot: got {} bytes of memory, expected {}", memory_.size(),
         size_bytes);
   for (const int which : {0, 1}) {
     const SlotHeader::Fixed fixed = fixed_of(which);
@@ -77,13 +100,6 @@ SlotWriter::SlotWriter(std::span<std::byte> memory, std::span<const SlotTensor> 
     if (header(which).mark.load() == 0) format_slot(header(which), fixed_of(which), manifest, slot(which));
   for (const PlacedTensor& x : placed)
     places_.push_back({x.data, x.first_block * sizeof(uint64_t), x.tensor.size_bytes()});
-  if (const auto newest = SlotReader::newest(memory, {})) {
-    check(newest->generation() <= generation_,
-          "snapshot: the memory holds step {} of generation {}, expected at most generation {}",
-          newest->step(), newest->generation(), generation_);
-    newest_ = newest->slot();
-    num_commits_ = header(newest_).commit.number;
-  }
 }
 
 std::byte* SlotWriter::slot(int which) const {
@@ -125,6 +141,10 @@ void SlotWriter::commit(std::string_view state) {
   open.mark.store(kCommitted, std::memory_order_release);
   newest_ = std::exchange(writing_, -1);
   ++num_commits_;
+}
+
+int64_t SlotWriter::generation(int which) const {
+  return header(which).commit.generation;
 }
 
 std::optional<int64_t> SlotWriter::committed_step() const {

@@ -70,6 +70,9 @@ class SlotWriter {
   // newest whole one counts as committed, which is found by reading both.
   SlotWriter(std::span<std::byte> memory, std::span<const SlotTensor> tensors, const SlotIdentity& identity,
              uint64_t state_capacity);
+  // The same for memory of which the caller knows that slot `whole` is: it is not read, and the other one counts as empty.
+  SlotWriter(std::span<std::byte> memory, std::span<const SlotTensor> tensors, const SlotIdentity& identity,
+             uint64_t state_capacity, int whole);
 
   // Marks the slot without the newest commit as being written. A step that was begun and not committed is given up.
   void begin(int64_t step);
@@ -77,6 +80,7 @@ class SlotWriter {
   void commit(std::string_view state);
 
   std::optional<int64_t> committed_step() const;
+  int64_t generation(int slot) const;                    // of its commit
   const std::byte* committed(size_t tensor) const;       // Error where there is no commit
   const std::byte* held(int slot, size_t tensor) const;  // of whatever step
 
@@ -92,6 +96,7 @@ class SlotWriter {
   struct Place {
     uint64_t data, checksums, size_bytes;  // offsets in the part of a slot
   };
+  void attach(std::span<const SlotTensor> tensors, const SlotIdentity& identity, uint64_t state_capacity);
   struct SlotHeader& header(int slot) const;
   std::byte* slot(int which) const;
   const Place& written(size_t tensor) const;

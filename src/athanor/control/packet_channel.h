@@ -3,9 +3,9 @@
 //
 //   PacketChannel channel = PacketChannel::connect(path);
 //   channel.send(encode(Ready{}));                          // never waits
-//   poll(channel.fd(), channel.has_unsent() ? POLLIN | POLLOUT : POLLIN);
+//   polled.push_back({channel.fd(), POLLIN, 0});            // and POLLOUT if it has_unsent()
 //   channel.flush();
-//   while (auto packet = channel.receive()) ...             // none: nothing there now, or closed()
+//   while (auto packet = channel.receive()) { ... }         // none: nothing there now, or closed()
 //
 // What cannot be sent at once is kept and goes out by flush(), in order; Delivery::droppable packets are shed instead and
 // counted. Received descriptors are close-on-exec. If the other end is gone, sending does nothing and closed() becomes

@@ -1,4 +1,4 @@
-#include "athanor/control/channel.h"
+#include "athanor/control/packet_channel.h"
 
 #include <fcntl.h>
 #include <fmt/core.h>
