@@ -24,7 +24,8 @@ class WorkerRole final : public Role {
   bool keeps(const ParamSpec& param) const override { return param.is_state(); }  // buffers only
   void publish(const TrainState&) override { client_->start(); }
   void settle() override { client_->settle(); }
-  StepResult step(TrainState& state, const std::function<const Batch&()>& next_batch) override;
+  StepResult step(TrainState& state, const std::function<const Batch&()>& next_batch,
+                  bool may_repeat) override;
   Gradients* gradients() override { return client_.get(); }
   PipelineRunner* pipeline() override { return pipeline_.get(); }
   std::vector<ExchangeState> exchange_states() const override { return client_->exchange_states(); }

@@ -19,6 +19,7 @@
 #include "athanor/observe/metrics_history.h"
 #include "athanor/run/agreement.h"
 #include "athanor/run/doubtful_data.h"
+#include "athanor/run/gathered_texts.h"
 
 namespace athanor::run {
 
@@ -34,7 +35,8 @@ Run::Run(const Config& agreed, const Meeting& meeting, const TrainIo& train_io)
       queue(open_device(config, world->size(), io.cuda_plugin, &pool,
                         io.rank_of_host >= 0 ? io.rank_of_host : world->rank() % io.ranks_of_host)),
       arena(*queue, 0, [this](size_t bytes) { return world->allocate(bytes); }),
-      saves(config.checkpoint.every_steps, config.train.steps) {
+      saves(config.checkpoint.every_steps, config.train.steps),
+      guards(config.guard) {
   report.run_folder = folder.path;
   meet(meeting);
 }
@@ -157,6 +159,7 @@ void Run::open(bool has_state) {
     find_state();
   else if (has_joined)
     report.resumed_step = state.step;
+  share_guards();
   plan_decisions();
   count_generations();
   share_knowledge(has_state);
@@ -199,7 +202,8 @@ void Run::plan_decisions() {
     for (const Decision& decision : *io.decisions) given += decision_line(decision) + ' ';
   agree(world->all(), {{"--decisions", io.decisions ? given : "none"}},
         "all ranks follow the same decisions");
-  decisions = continue_decisions(state.decisions, io.decisions, state.step);
+  decisions =
+      continue_decisions(state.decisions, guards.decisions ? guards.decisions : io.decisions, state.step);
   if (keeper.layout_change()) {
     const auto next = std::find_if(decisions.begin(), decisions.end(),
                                    [this](const Decision& decision) { return decision.step > state.step; });
@@ -207,6 +211,30 @@ void Run::plan_decisions() {
                             .what = *keeper.layout_change(),
                             .why = "the run was resumed with another layout"});
   }
+}
+
+// Whoever was there before has seen the course of training.
+void Run::share_guards() {
+  guards.forget_after(state.step);
+  const std::vector<std::string> texts =
+      gather_texts(world->all(), fmt::format("{} {}", guards.num_values(), guards.text()), "guards");
+  int64_t most = 0;
+  const std::string* best = nullptr;
+  for (const std::string& text : texts)
+    if (const int64_t count = std::stoll(text); count > most) {
+      most = count;
+      best = &text;
+    }
+  if (best != nullptr) guards.take(best->substr(best->find(' ') + 1));
+  if (guards.decisions && !is_past_of(state.decisions, *guards.decisions, state.step))
+    guards.decisions.reset();
+}
+
+void Run::go_back(int64_t step) {
+  keeper.remove_after(world->all(), step, *recorder);
+  if (saved_step > step)
+    saved_step = keeper.checkpoint().empty() ? -1 : Checkpoint::open(io.env, keeper.checkpoint()).step();
+  ++first_generation_;
 }
 
 // Whoever was there before knows; else rank 0 has written the lines that are there.

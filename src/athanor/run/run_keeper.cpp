@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "athanor/base/clock.h"
 #include "athanor/checkpoint/checkpoint.h"
@@ -21,6 +22,10 @@ void remove_leftovers(Env& env, const RunFolder& folder) {
                            "loss.svg", "metrics.jsonl", "profile.json", "report.json"})
     if (const std::string leftover = folder.file(std::string(name) + ".tmp"); env.exists(leftover))
       env.remove_all(leftover);
+}
+
+int64_t step_of_path(const std::string& path) {
+  return std::stoll(path.substr(path.rfind('_') + 1));  // list_checkpoints() gives no others
 }
 
 }  // namespace
@@ -66,13 +71,30 @@ std::optional<TrainState> RunKeeper::find_state(Group& group, const Config& conf
     record(found->step);
   }
   // Asked by the only rank that writes the report: another one might find that of this start.
-  const auto before = is_first_ ? run_status(env_, folder_.path, /*holds_lock=*/true) : std::nullopt;
+  const auto before =
+      is_first_ && !is_begun_ ? run_status(env_, folder_.path, /*holds_lock=*/true) : std::nullopt;
   if (before && before->status == "dead")
     recorder.message(
         fmt::format("the process that trained this run before (process {} on {}) died at step {}",
                     before->pid, before->host, before->steps));
   if (newest) recorder.message("resumed from " + *newest);
   return found;
+}
+
+void RunKeeper::remove_after(Group& group, int64_t step, Recorder& recorder) {
+  const bool may_list = is_first_ && env_.exists(folder_.checkpoints());
+  std::vector<std::string> newer, all;
+  if (may_list) all = list_checkpoints(env_, folder_.checkpoints());
+  std::copy_if(all.begin(), all.end(), std::back_inserter(newer),
+               [&](const std::string& path) { return step_of_path(path) > step; });
+  if (!newer.empty() && newer.size() == all.size()) forget_commits(env_, folder_);
+  for (const std::string& path : newer) {
+    remove_folder(env_, path);
+    recorder.message("removed " + path + ", whose steps are undone");
+  }
+  std::vector<std::string> skipped;
+  checkpoint_ = agree_on_checkpoint(env_, group, folder_.checkpoints(), &skipped).value_or("");
+  is_unproven_ = true;
 }
 
 void RunKeeper::saved(const std::string& path, int64_t step) {

@@ -54,6 +54,9 @@ class RunKeeper {
   void confirm(int64_t keep, Recorder& recorder);
   void settle(int64_t keep, Recorder& recorder);
 
+  // The run goes on after `step`: newer checkpoints are removed, and checkpoint() is the newest that is left. Collective.
+  void remove_after(Group& group, int64_t step, Recorder& recorder);
+
   void begin() { is_begun_ = true; }  // from here on this process writes report.json
   void trains() { is_new_ = false; }  // the folder is kept even if the run fails
   // Rewrites the report to show that the run is alive and at which step; at most once a second.

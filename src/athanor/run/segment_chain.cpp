@@ -28,6 +28,10 @@ TrainReport SegmentChain::train() {
       begin();
       const Segment::End end = segment_->train();
       segment_->engine().role->settle();
+      if (end == Segment::End::back) {
+        go_back();
+        continue;
+      }
       if (end != Segment::End::phase) return finish(end);
       kept_ = Kept{.part = part_, .head = {}, .snapshot = segment_->snapshot(), .in_place = {}};
       kept_->head = kept_->snapshot.head();
@@ -47,6 +51,7 @@ bool SegmentChain::meet(const std::string& why) {
   std::optional<Meeting> next = rendezvous_.next(why);
   if (!next) return false;
   meeting_ = std::move(next);
+  num_backs_ = 0;
   if (run_) run_->meet(*meeting_);
   return true;
 }
@@ -152,15 +157,19 @@ bool SegmentChain::has_common_state(const std::vector<Layout>& layouts) {
   return true;
 }
 
+// What was kept for a world that broke before it began may be of another step than the ranks now have in common.
+bool SegmentChain::keeps(const CommonStep& common) const {
+  return kept_ && kept_->part && kept_->part->generation == common.generation &&
+         kept_->head.step == common.step;
+}
+
 // Of this rank's part, in a world of the same size, for the layout that it had; none: the state has to be copied.
 std::optional<SlotsInPlace> SegmentChain::own_slots(const CommonStep& common,
                                                     const std::vector<Layout>& layouts) const {
   const World& world = *meeting_->world;
   std::optional<SlotsInPlace> own;
   if (segment_ != nullptr && part_ && part_->size == world.size()) own = segment_->slots_of(common);
-  if (!own && kept_ && kept_->in_place && kept_->part->generation == common.generation &&
-      kept_->part->size == world.size())
-    own = kept_->in_place;
+  if (!own && keeps(common) && kept_->in_place && kept_->part->size == world.size()) own = kept_->in_place;
   for (const LeftSlots& left : left_) {
     const SlotReader* slot = left.of(common);
     if (own || slot == nullptr || slot->identity().rank != world.rank() ||
@@ -185,7 +194,7 @@ void SegmentChain::keep_copy(const CommonStep& common) {
     StatePart part = *part_;
     part.generation = common.generation;
     kept_ = Kept{.part = part, .head = {}, .snapshot = segment_->go_back_to(common.step), .in_place = {}};
-  } else if (!kept_ || !kept_->part || kept_->part->generation != common.generation) {
+  } else if (!keeps(common)) {
     kept_ = Kept{};
   } else if (kept_->in_place) {
     const SlotReader reader = kept_->in_place->reader();
@@ -197,11 +206,38 @@ void SegmentChain::keep_copy(const CommonStep& common) {
   kept_->head = kept_->snapshot.head();
 }
 
+// From a snapshot in memory where the ranks have one, else from a checkpoint, else from the start.
+void SegmentChain::go_back() {
+  Run& run = *run_;
+  const int64_t step = segment_->back_to();
+  run.go_back(step);
+  std::vector<HeldPart> held = segment_->held();
+  for (HeldPart& part : held) std::erase_if(part.steps, [&](int64_t each) { return each > step; });
+  std::erase_if(held, [](const HeldPart& part) { return part.steps.empty(); });
+  kept_.reset();
+  if (const auto common = common_step(meeting_->world->all(), held)) {
+    kept_ = Kept{.part = part_, .head = {}, .snapshot = segment_->go_back_to(common->step), .in_place = {}};
+    kept_->head = kept_->snapshot.head();
+  } else {
+    run.load_state();
+  }
+  run.guards.forget_after(run.state.step);
+  run.may_owe_save = run.state.step > 0;
+  segment_.reset();
+  part_.reset();
+  ++num_backs_;
+}
+
 void SegmentChain::begin() {
   Run& run = *run_;
   const RunPhase& phase = run.phase();
   const MemoryPlan& plan = plans_[static_cast<size_t>(&phase - run.phases.data())];
-  segment_ = std::make_unique<Segment>(run, *meeting_->world, phase, plan);
+  const bool is_first = &phase == &run.phases.front() && num_backs_ == 0;
+  segment_ =
+      std::make_unique<Segment>(run, *meeting_->world, phase, plan,
+                                is_first          ? ""
+                                : num_backs_ == 0 ? phase.text()
+                                                  : fmt::format("{} again {}", phase.text(), num_backs_));
   const SlotsInPlace* in_place = kept_ && kept_->in_place ? &*kept_->in_place : nullptr;
   const bool is_in_place = in_place != nullptr;
   segment_->build(kept_ && !is_in_place ? &kept_->snapshot : nullptr, in_place);
@@ -219,9 +255,11 @@ void SegmentChain::begin() {
   }
   run.begin(print_config(run.config));
   run.keeper.trains();
+  const std::string why = run.went_back_because.empty() ? meeting_->why : run.went_back_because;
+  run.went_back_because.clear();
   if (is_shown_ && is_new_world)
-    run.recorder->message(fmt::format("step {}: goes on in generation {}: {}", run.state.step + 1,
-                                      run.generation, meeting_->why));
+    run.recorder->message(
+        fmt::format("step {}: goes on in generation {}: {}", run.state.step + 1, run.generation, why));
   else if (is_shown_ && run.state.step + 1 == phase.first_step)
     run.recorder->message(
         fmt::format("step {}: {} begins, {} tokens a step, layout {}", run.state.step + 1, phase.text(),

@@ -46,9 +46,11 @@ class SegmentChain {
   // Whether the ranks have a state in memory; then it is the run's, and the next segment starts from it.
   bool has_common_state(const std::vector<Layout>& layouts);
   std::optional<SlotsInPlace> own_slots(const CommonStep& common, const std::vector<Layout>& layouts) const;
+  bool keeps(const CommonStep& common) const;  // in kept_
   void keep_copy(const CommonStep& common);
   std::vector<HeldPart> held() const;
   void begin();
+  void go_back();  // the segment has ended so
   void show_header(const MemoryPlan& plan);
   TrainReport finish(Segment::End end);
 
@@ -63,6 +65,7 @@ class SegmentChain {
   std::optional<StatePart> part_;  // of the segment's values
   std::optional<Kept> kept_;       // none: the segment starts from a checkpoint, or afresh
   bool is_assembled_ = false, is_shown_ = false;
+  int num_backs_ = 0;  // in this world
 };
 
 }  // namespace athanor::run
