@@ -30,6 +30,8 @@ class Trial {
   Trial(const JobCommand& command, const Undisturbed& undisturbed, const Fault& fault, const Draw& draw,
         bool is_control)
       : command_(command), undisturbed_(undisturbed), fault_(fault), draw_(draw), is_control_(is_control) {
+    if (fault.is_planned())
+      command_.planned = {draw.ranks.front(), undisturbed.place_of(draw.instant).step + 1};
     if (is_control)
       for (const std::string& setting : fault.control_settings()) command_.settings.push_back(setting);
   }

@@ -41,7 +41,7 @@ double StepRunner::vote(MicroBatchLosses& losses, StepResult& result) {
 std::string StepRunner::why_undone(MicroBatchLosses& losses, const StepResult& result,
                                    const StageGradients::Norm& norm, const LossScale& scale) {
   if (result.damaged) return "a sequence is damaged";
-  if (losses.note(Note::not_finite) > 0.0) {
+  if (losses.note(Note::not_finite) != 0.0) {
     const std::string own = stage_.not_finite(norm);
     return own.empty() ? kNotFiniteElsewhere : own;
   }
@@ -86,7 +86,7 @@ StepResult StepRunner::run(TrainState& state, const std::function<const Batch&()
     parallel_.skip_step();
     return result;
   }
-  if (losses.note(Note::not_finite) > 0.0)
+  if (losses.note(Note::not_finite) != 0.0)
     throw NotFinite(fmt::format("step {}: {}", step, why_undone(losses, result, norm, state.loss_scale)));
   const double reduced = options_.pass.clock();
   result.seconds.comm = passes_.wait_seconds() + (reduced - start);

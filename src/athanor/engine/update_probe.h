@@ -3,9 +3,9 @@
 //
 //   UpdateProbe probe(model, /*is_on=*/true);
 //   probe.before();
-//   optimizer.step(...);
+//   optimizer.step(grad, step);
 //   probe.after();
-//   std::sqrt(probe.update_squares() / probe.weight_squares());     // their sums over all ranks, to be exact
+//   const double squared_size = probe.update_squares() / probe.weight_squares();     // of their sums over all ranks
 //
 // It reads a few hundred bytes a parameter, whatever the size of the model. Thread rule: one thread.
 #pragma once

@@ -3,7 +3,7 @@
 //
 //   WorkerRole role(declared);
 //   role.publish(state);                                // pulls the first parameters
-//   StepResult result = role.step(state, next_batch);
+//   StepResult result = role.step(state, next_batch, /*may_repeat=*/false);
 //
 // A step is forward, loss and backward of its micro-batches, push of the gradients, update by the servers, pull of the
 // parameters. The reported losses cover all pushes that the servers received since this worker's last pull, so every

@@ -1,7 +1,8 @@
 // Guards over the course of training ([guard], docs/guards.md): spikes of a channel's loss, alarms on the norm of the gradient
 // and on the size of updates. Each warns, or has the last steps undone and their batches left out.
 //
-//   const Guards::Verdict verdict = guards.after({.step = 71, .channel_loss = {{"en", 9.1}}, .grad_norm = 3.0, .lr = 1e-3});
+//   Guards guards(config.guard);
+//   const Guards::Verdict verdict = guards.after({.step = 71, .channel_loss = {{"en", 9.1}}, .grad_norm = 3.0, .lr = 1e-3}, 1);
 //   for (const std::string& line : verdict.warnings) recorder.warning(line);
 //   if (verdict.first_undone) go_back_to(*verdict.first_undone - 1);      // and leave out the batches of steps 71 ... 71
 //

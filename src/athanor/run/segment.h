@@ -1,7 +1,7 @@
 // A Segment of a run: one phase on one world, with one layout and the engine that trains in it, from a commit point to
 // another one.
 //
-//   Segment segment(run, world, run.phase(), plan);
+//   Segment segment(run, world, run.phase(), plan, /*name=*/"");
 //   segment.build(snapshot);                           // engine, values and optimizer state
 //   if (segment.train() == Segment::End::phase) next = segment.snapshot();
 //

@@ -51,6 +51,7 @@ bool SegmentChain::meet(const std::string& why) {
   std::optional<Meeting> next = rendezvous_.next(why);
   if (!next) return false;
   meeting_ = std::move(next);
+  if (io_.in_front) meeting_->world = fronts_.emplace_back(io_.in_front(*meeting_->world)).get();
   num_backs_ = 0;
   if (run_) run_->meet(*meeting_);
   return true;

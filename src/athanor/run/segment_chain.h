@@ -58,6 +58,7 @@ class SegmentChain {
   Rendezvous& rendezvous_;
   const TrainIo& io_;
   std::optional<Meeting> meeting_;
+  std::vector<std::unique_ptr<World>> fronts_;  // as long as anything uses them
   std::optional<Run> run_;
   std::vector<LeftSlots> left_;
   std::vector<MemoryPlan> plans_;  // of each phase
