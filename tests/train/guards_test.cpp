@@ -25,7 +25,7 @@ double usual_loss(int64_t step, uint64_t seed = 1) {
 }
 
 RollingSpread filled(Scale scale, int64_t count = RollingSpread::kEnough) {
-  RollingSpread spread(scale);
+  RollingSpread spread(scale, scale == Scale::linear ? 1.1 : 4.0);
   for (int64_t step = 1; step <= count; ++step) spread.add(step, 1.0 + 0.01 * static_cast<double>(step % 5));
   return spread;
 }
@@ -62,7 +62,7 @@ TEST(RollingSpread, NeedsEnoughValuesAndForgetsOldOnes) {
 
 // One value in ten is of another kind: that is usual. And a value that falls fast is judged by what it has come to.
 TEST(RollingSpread, WhatIsUsualMayBeWildAndMayFall) {
-  RollingSpread wild(Scale::linear), falling(Scale::linear);
+  RollingSpread wild(Scale::linear, 1.1), falling(Scale::linear, 1.1);
   for (int64_t step = 1; step <= 60; ++step) {
     wild.add(step, step % 10 == 0 ? 6.0 : 3.0 + 0.1 * static_cast<double>(step % 3));
     falling.add(step, 9.0 * std::exp(-static_cast<double>(step) / 10.0));
@@ -127,7 +127,7 @@ TEST(Guards, EachIsSetOnItsOwn) {
     Watched run(config);
     run.usual(60);
     std::vector<std::string> names;
-    for (const auto& [name, value] : run.step(12.0, 9.0, 0.5).alarms) names.push_back(name);
+    for (const auto& [name, value] : run.step(12.0, 20.0, 0.5).alarms) names.push_back(name);
     return names;
   };
   EXPECT_THAT(alarms({}), ElementsAre("loss en", "grad_norm", "update_size"));

@@ -50,7 +50,7 @@ std::vector<Field<Config>> run_fields() {
        "A spike is far above the losses of the last steps.",
        at<&C::guard, &G::loss_spike>, one_of({"off", "warn", "act"})},
       {"guard", "grad_norm", "the same for the norm of the gradient before clipping",
-       "An alarm is four times the norm of the last steps, and far outside of their spread.",
+       "An alarm is sixteen times the norm of the last steps, and far outside of their spread.",
        at<&C::guard, &G::grad_norm>, one_of({"off", "warn", "act"})},
       {"guard", "update_size", "the same for the size of an update beside the weights, by a sample of them",
        "Known one step later; beside optimizer.lr, so that a schedule is no alarm. On the CPU.",

@@ -8,12 +8,22 @@
 #include "athanor/base/check.h"
 
 namespace athanor::run {
+namespace {
+
+constexpr const char* kGradNorm = "grad_norm";
+
+// Of a batch of few tokens the norm jumps by a factor of ten now and then, and does no harm.
+RollingSpread usual_of(const std::string& name) {
+  if (name.starts_with("loss ")) return {Scale::linear, 1.1};
+  return {Scale::logarithmic, name == kGradNorm ? 16.0 : 4.0};
+}
+
+}  // namespace
 
 struct Guards::Sign {
   std::string name;  // in the metrics
   std::string what;  // for people
   const std::string& setting;
-  Scale scale;
   double value;  // is compared
   double shown;  // is told
   double shown_per_value;
@@ -23,7 +33,7 @@ struct Guards::Sign {
 // An alarm of the step of_step undoes it and those before it; a later step that is done already, too.
 void Guards::judge(const Sign& sign, const StepSigns& signs, int64_t first_step, Verdict& verdict) {
   if (sign.setting == "off") return;
-  Series& series = series_.try_emplace(sign.name, Series{RollingSpread(sign.scale)}).first->second;
+  Series& series = series_.try_emplace(sign.name, Series{usual_of(sign.name)}).first->second;
   if (series.spread.is_far_above(sign.value)) {
     const bool is_new = series.last_alarm < 0 ||
                         sign.of_step - series.last_alarm > static_cast<int64_t>(RollingSpread::kEnough);
@@ -53,16 +63,14 @@ Guards::Verdict Guards::after(const StepSigns& signs, int64_t first_step) {
     judge({.name = "loss " + channel,
            .what = "the loss of channel '" + channel + "'",
            .setting = config_.loss_spike,
-           .scale = Scale::linear,
            .value = loss,
            .shown = loss,
            .shown_per_value = 1.0,
            .of_step = signs.step},
           signs, first_step, verdict);
-  judge({.name = "grad_norm",
+  judge({.name = kGradNorm,
          .what = "the norm of the gradient",
          .setting = config_.grad_norm,
-         .scale = Scale::logarithmic,
          .value = signs.grad_norm,
          .shown = signs.grad_norm,
          .shown_per_value = 1.0,
@@ -72,7 +80,6 @@ Guards::Verdict Guards::after(const StepSigns& signs, int64_t first_step) {
     judge({.name = "update_size",
            .what = "the size of the update beside the weights",
            .setting = config_.update_size,
-           .scale = Scale::logarithmic,
            .value = *signs.last_update / last_lr_,
            .shown = *signs.last_update,
            .shown_per_value = last_lr_,
@@ -115,9 +122,7 @@ void Guards::take(const std::string& text) {
     series_.clear();
     if (json.contains("series"))
       for (const auto& [name, one] : json.at("series").items()) {
-        const bool is_loss = name.starts_with("loss ");
-        Series series{RollingSpread(is_loss ? Scale::linear : Scale::logarithmic),
-                      one.at("last_alarm").get<int64_t>()};
+        Series series{usual_of(name), one.at("last_alarm").get<int64_t>()};
         for (const auto& [step, value] : one.at("values").get<RollingSpread::Values>())
           series.spread.add(step, value);
         series_.emplace(name, std::move(series));

@@ -8,7 +8,7 @@
 namespace athanor::run {
 namespace {
 
-constexpr double kLeastRise = 0.1, kLeastFactor = 4.0, kUsualJumps = 0.95;
+constexpr double kUsualJumps = 0.95;
 
 double quantile(std::vector<double> values, double share) {
   if (values.empty()) return std::numeric_limits<double>::quiet_NaN();
@@ -36,7 +36,8 @@ bool RollingSpread::is_far_above(double value) const {
   for (size_t i = 1; i < values_.size(); ++i)
     jumps.push_back(std::abs(scaled(values_[i].second) - scaled(values_[i - 1].second)));
   const double usual = kJumps * quantile(std::move(jumps), kUsualJumps), middle = median();
-  const double least = scale_ == Scale::linear ? kLeastRise * std::abs(middle) : std::log(kLeastFactor);
+  const double least =
+      scale_ == Scale::linear ? (least_factor_ - 1.0) * std::abs(middle) : std::log(least_factor_);
   return scaled(value) - scaled(middle) > std::max(usual, least);
 }
 

@@ -1,12 +1,12 @@
 // What is usual of a value that comes once a step and may have a trend: the median of the last kRecent values, and the size of
 // the jumps from one value to the next that one in twenty of the last kWindow exceeds, which a single wild value does not move.
 //
-//   RollingSpread losses(Scale::linear);
+//   RollingSpread losses(Scale::linear, /*least_factor=*/1.1);
 //   if (losses.is_far_above(loss)) say("a spike");         // never before there are kEnough values
 //   losses.add(step, loss);
 //
-// Far above is: above all of the recent values, and above their median by more than kJumps such jumps and more than a tenth,
-// on the logarithmic scale a factor of four. A value that is not finite, or on the logarithmic scale not positive, is left
+// Far above is: above all of the recent values, and above their median by more than kJumps such jumps and by the least factor.
+// Jumps are differences, on the logarithmic scale quotients. A value that is not finite, or on the logarithmic scale not positive, is left
 // out. Thread rule: a plain value.
 #pragma once
 
@@ -24,7 +24,7 @@ class RollingSpread {
   static constexpr size_t kWindow = 64, kEnough = 32, kRecent = 16;
   static constexpr double kJumps = 3.0;
 
-  explicit RollingSpread(Scale scale) : scale_(scale) {}
+  RollingSpread(Scale scale, double least_factor) : scale_(scale), least_factor_(least_factor) {}
 
   bool is_far_above(double value) const;
   double median() const;  // of the last kRecent; NaN: there are none
@@ -38,6 +38,7 @@ class RollingSpread {
   std::vector<double> recent() const;
 
   Scale scale_;
+  double least_factor_;
   Values values_;
 };
 

@@ -10,6 +10,7 @@
 #include "athanor/base/check.h"
 #include "athanor/base/clock.h"
 #include "athanor/checkpoint/checkpoint.h"
+#include "athanor/checkpoint/rank_lists.h"
 #include "athanor/config/load.h"
 #include "athanor/config/presets.h"
 #include "athanor/config/validate.h"
@@ -19,7 +20,6 @@
 #include "athanor/observe/metrics_history.h"
 #include "athanor/run/agreement.h"
 #include "athanor/run/doubtful_data.h"
-#include "athanor/run/gathered_texts.h"
 
 namespace athanor::run {
 

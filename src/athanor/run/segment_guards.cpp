@@ -7,8 +7,8 @@
 #include <tuple>
 
 #include "athanor/base/check.h"
+#include "athanor/checkpoint/rank_lists.h"
 #include "athanor/run/finite.h"
-#include "athanor/run/gathered_texts.h"
 #include "athanor/run/segment.h"
 
 namespace athanor::run {
