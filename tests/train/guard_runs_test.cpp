@@ -10,6 +10,7 @@
 #include "athanor/run/decision_log.h"
 #include "train/held_slots.h"
 #include "train/hooked_world.h"
+#include "train/replaced_ranks.h"
 #include "train/whole_run.h"
 #include "train/worlds_in_turn.h"
 
@@ -342,6 +343,35 @@ TEST(Spikes, ADecisionOutlivesALostRank) {
   ASSERT_THAT(run.recorded(), SizeIs(1));
   EXPECT_EQ(run.recorded()[0].step, at);
   EXPECT_EQ(run.history(), rerun_of(run));
+}
+
+// A process that takes the place of a dead one knows nothing of the steps before, nor of what was decided.
+TEST(Spikes, ARankThatJoinsDecidesWithTheOthers) {
+  const auto make = [] {
+    auto run = std::make_unique<Spiky>(2);
+    run->config.snapshot.mode = "slots";
+    return run;
+  };
+  const auto train = [](ReplacedRanks& launcher, const Spiky& run) {
+    run.train(system_env(), [&](const Config& config, World& world, TrainIo& io) {
+      return launcher.train(config, world.rank(), io);
+    });
+  };
+  const auto calm = make();
+  ReplacedRanks nobody(2, {});
+  train(nobody, *calm);
+  const History whole = calm->history();
+  ASSERT_THAT(calm->recorded(), SizeIs(1));
+  const int64_t calls = nobody.num_calls(1);
+  for (int64_t call = calls * 7 / 10; call < calls * 8 / 10; call += 3) {
+    SCOPED_TRACE(fmt::format("call {} of {}", call, calls));
+    const auto run = make();
+    ReplacedRanks launcher(2, {{.rank = static_cast<int>(call % 2), .call = call}});
+    train(launcher, *run);
+    ASSERT_EQ(launcher.killed(), 1);
+    EXPECT_EQ(run->history(), whole);
+    EXPECT_EQ(run->recorded(), calm->recorded());
+  }
 }
 
 // Ids outside of the vocabulary in two places of a channel.

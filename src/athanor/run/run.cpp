@@ -150,11 +150,12 @@ void Run::bind_thread() {
   io.placement = {.processors = {}, .of_thread = {}, .reason = "not bound: the system refuses"};
 }
 
-void Run::open(bool has_state) {
+void Run::open(bool has_state, std::optional<int64_t> back_to) {
   keeper.take(world->all());
   world->all().barrier("run folder");
   const bool has_joined = !recorder.has_value();
   if (has_joined) open_recorder();
+  if (back_to) forget_checkpoints_after(*back_to);
   if (!has_state)
     find_state();
   else if (has_joined)
@@ -230,10 +231,14 @@ void Run::share_guards() {
     guards.decisions.reset();
 }
 
-void Run::go_back(int64_t step) {
+void Run::forget_checkpoints_after(int64_t step) {
   keeper.remove_after(world->all(), step, *recorder);
   if (saved_step > step)
     saved_step = keeper.checkpoint().empty() ? -1 : Checkpoint::open(io.env, keeper.checkpoint()).step();
+}
+
+void Run::go_back(int64_t step) {
+  forget_checkpoints_after(step);
   ++first_generation_;
 }
 

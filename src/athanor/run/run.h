@@ -49,8 +49,9 @@ struct Run {
   void resolve();    // opens the tokenizer; config and phases are not changed after it
   void open_data();  // tokenizes text that is new
   // Takes the folder. Unless the ranks have the state in memory, it becomes that of a checkpoint, or a fresh one. What
-  // other ranks know and a process that has just joined does not, it gets. Collective.
-  void open(bool has_state);
+  // other ranks know and a process that has just joined does not, it gets. `back_to`: the run goes on after that step at the
+  // latest (go_back()). Collective.
+  void open(bool has_state, std::optional<int64_t> back_to = {});
   void bind_thread();  // after open_data(): threads that prepare data would inherit the binding
   // A segment begins, after the step that the state has: its generation, and the files that record it.
   void begin(const std::string& resolved_config);
@@ -110,6 +111,7 @@ struct Run {
  private:
   void open_recorder();
   void find_state();
+  void forget_checkpoints_after(int64_t step);
   void plan_decisions();
   void share_guards();
   void count_generations();

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "athanor/base/check.h"
@@ -27,6 +28,7 @@ TrainReport SegmentChain::train() {
         if (auto report = assemble()) return std::move(*report);
       begin();
       const Segment::End end = segment_->train();
+      if (end == Segment::End::back) back_to_ = segment_->back_to();
       segment_->engine().role->settle();
       if (end == Segment::End::back) {
         go_back();
@@ -66,6 +68,7 @@ std::optional<TrainReport> SegmentChain::assemble() {
     if (!run.samples) run.open_data();
   } catch (const Interrupted&) {  // is_asked_to_stop() tells the other ranks
   }
+  share_going_back();
   const bool has_state = has_common_state(layouts);
   if (is_asked_to_stop(run.io, group) && !has_state) {
     run.report.status = "interrupted";
@@ -77,7 +80,7 @@ std::optional<TrainReport> SegmentChain::assemble() {
     agree(group, data_facts(phase.data.identity),
           "all ranks train on the same tokenizer and texts: copy them to all hosts");
   plans_ = plan_phases(run, layouts, group, /*is_there=*/kept_ && kept_->in_place);
-  run.open(has_state);
+  run.open(has_state, back_to_);
   if (!has_state && run.state.step >= run.last_step()) {
     run.keeper.settle(run.config.checkpoint.keep, *run.recorder);
     return run.keeper.idle_report(run.state, run.last_step(), group.size(), *run.recorder);
@@ -120,6 +123,10 @@ std::vector<HeldPart> SegmentChain::held() const {
   if (kept_ && kept_->part) held.push_back({*kept_->part, {kept_->head.step}});
   for (const LeftSlots& left : left_)
     for (HeldPart& part : left.held()) held.push_back(std::move(part));
+  if (back_to_) {
+    for (HeldPart& part : held) std::erase_if(part.steps, [&](int64_t step) { return step > *back_to_; });
+    std::erase_if(held, [](const HeldPart& part) { return part.steps.empty(); });
+  }
   if (meeting_->world->rank() != 0) return held;
   // A step whose metrics are not in the file is run again, if the one before is still there.
   const int64_t recorded = run_->recorded_step();
@@ -207,14 +214,22 @@ void SegmentChain::keep_copy(const CommonStep& common) {
   kept_->head = kept_->snapshot.head();
 }
 
+// A rank that was lost on the way back, or has just joined, may not know of it.
+void SegmentChain::share_going_back() {
+  Group& group = meeting_->world->all();
+  constexpr int64_t kNowhere = std::numeric_limits<int64_t>::max();
+  const int64_t own = back_to_.value_or(kNowhere);
+  std::vector<int64_t> all(static_cast<size_t>(group.size()));
+  group.all_gather(&own, all.data(), 1, Dtype::i64, "going back").wait();
+  const int64_t first = *std::min_element(all.begin(), all.end());
+  if (first != kNowhere) back_to_ = first;
+}
+
 // From a snapshot in memory where the ranks have one, else from a checkpoint, else from the start.
 void SegmentChain::go_back() {
   Run& run = *run_;
-  const int64_t step = segment_->back_to();
-  run.go_back(step);
-  std::vector<HeldPart> held = segment_->held();
-  for (HeldPart& part : held) std::erase_if(part.steps, [&](int64_t each) { return each > step; });
-  std::erase_if(held, [](const HeldPart& part) { return part.steps.empty(); });
+  run.go_back(*back_to_);
+  const std::vector<HeldPart> held = this->held();
   kept_.reset();
   if (const auto common = common_step(meeting_->world->all(), held)) {
     kept_ = Kept{.part = part_, .head = {}, .snapshot = segment_->go_back_to(common->step), .in_place = {}};
@@ -247,6 +262,7 @@ void SegmentChain::begin() {
       "a segment begins");  // from here on all ranks have its values, and nobody needs others
   kept_.reset();
   left_.clear();
+  back_to_.reset();
   rendezvous_.begun(run.state.step, run.folder.path, is_in_place);
   const bool is_new_world = run.generation != run.next_generation();
   if (!is_shown_) {

@@ -51,6 +51,7 @@ class SegmentChain {
   std::vector<HeldPart> held() const;
   void begin();
   void go_back();  // the segment has ended so
+  void share_going_back();
   void show_header(const MemoryPlan& plan);
   TrainReport finish(Segment::End end);
 
@@ -66,7 +67,8 @@ class SegmentChain {
   std::optional<StatePart> part_;  // of the segment's values
   std::optional<Kept> kept_;       // none: the segment starts from a checkpoint, or afresh
   bool is_assembled_ = false, is_shown_ = false;
-  int num_backs_ = 0;  // in this world
+  int num_backs_ = 0;               // in this world
+  std::optional<int64_t> back_to_;  // a step that the run is to go on after, until it does
 };
 
 }  // namespace athanor::run
