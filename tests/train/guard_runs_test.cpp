@@ -424,6 +424,49 @@ TEST_P(DamagedData, IsQuarantinedAndTheOrderOfTheRestStays) {
   EXPECT_EQ((plain.metrics()[at].tokens - run.metrics()[at].tokens) % 6, 0);
 }
 
+// Whatever a rank has of a step, all come to the same decision.
+class InALayout : public testing::TestWithParam<Case> {};
+INSTANTIATE_TEST_SUITE_P(Guards, InALayout,
+                         testing::Values(Case{"tensor", {}, [](Config& c) { c.parallel.tp = 2; }},
+                                         Case{"sequence",
+                                              {},
+                                              [](Config& c) {
+                                                c.parallel.tp = 2;
+                                                c.parallel.sp = true;
+                                              }},
+                                         Case{"context", {}, [](Config& c) { c.parallel.cp = 2; }},
+                                         Case{"pipeline",
+                                              {},
+                                              [](Config& c) {
+                                                c.model.num_hidden_layers = 2;
+                                                c.parallel.pp = 2;
+                                              }},
+                                         Case{"shards", {}, [](Config& c) { c.parallel.zero_stage = 3; }}),
+                         [](const testing::TestParamInfo<Case>& row) { return row.param.name; });
+
+TEST_P(InALayout, ASpikeIsUndoneAndDataAreQuarantined) {
+  Damaged one, damaged(2);
+  Spiky spiky(2);
+  for (Damaged* run : {&one, &damaged}) {
+    run->damage(27);
+    run->damage(104);
+  }
+  GetParam().change(damaged.config);
+  GetParam().change(spiky.config);
+  one.train(system_env());
+  ASSERT_EQ(train_with(damaged).error, "");
+  const auto places = [](const Damaged& run) {
+    std::vector<std::pair<int64_t, int64_t>> all;
+    for (const Decision& decision : run.recorded())
+      all.emplace_back(decision.step, std::get<QuarantineData>(decision.what).offset);
+    return all;
+  };
+  EXPECT_EQ(places(damaged), places(one));
+  ASSERT_EQ(train_with(spiky).error, "");
+  ASSERT_THAT(spiky.recorded(), SizeIs(1));
+  EXPECT_EQ(spiky.recorded()[0].step, Spiky::kOddStep);
+}
+
 TEST(DamagedData, OffEndsTheRun) {
   Damaged run(2);
   run.damage(27);
