@@ -331,7 +331,7 @@ TEST(Spikes, ADecisionOutlivesALostRank) {
     if (generation > 0 || real.rank() != 1) return nullptr;
     return std::make_unique<HookedWorld>(
         real, GroupFault{.call = "losses",
-                         .change = [at, calls = std::make_shared<int64_t>(0)](std::span<std::byte>, size_t) {
+                         .change = [calls = std::make_shared<int64_t>(0)](std::span<std::byte>, size_t) {
                            if (++*calls == at + 1)
                              throw PeerLost(1, "planted");  // the step `at` for the second time
                          }});

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "athanor/base/error.h"
 #include "athanor/base/philox.h"
 #include "athanor/data/sampler.h"
 

@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "athanor/base/clock.h"
+#include "athanor/base/error.h"
 #include "athanor/base/file.h"
 #include "athanor/launch/event_log.h"
 

@@ -10,10 +10,13 @@
 // out. Thread rule: a plain value.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <utility>
 #include <vector>
+
+#include "athanor/base/namespaces.h"
 
 namespace athanor::run {
 

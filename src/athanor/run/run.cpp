@@ -271,7 +271,7 @@ void Run::share_knowledge(bool has_state) {
 }
 
 int64_t Run::recorded_step() const {
-  if (recorder) return recorder->last_step();
+  if (recorder && generation >= 0) return recorder->last_step();  // before, it has not opened its files
   const std::string path = folder.file("metrics.jsonl");
   if (!io.env.exists(path)) return -1;
   return sort_history(io.env.read_text(path), std::numeric_limits<int64_t>::max()).last_step;
