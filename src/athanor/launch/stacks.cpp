@@ -6,6 +6,7 @@
 #include <sys/ptrace.h>
 #include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstdlib>
@@ -162,8 +163,15 @@ ProcessStacks take_stacks(pid_t process, int64_t limit_ms) {
     return stacks;
   }
   const int64_t until_ns = now_ns() + limit_ms * 1'000'000;
-  // ptrace is of a thread: what a thread that ends still traces goes on, also what stops only later.
-  std::thread([&] { read_stacks(dwfl.get(), until_ns, stacks); }).join();
+  // ptrace is of a thread: what a thread that ends still traces goes on, also what stops only later. It does so when the
+  // thread has left /proc; until then a waitpid() of this process could take a stop for an end.
+  pid_t tracer = 0;
+  std::thread([&] {
+    tracer = gettid();
+    read_stacks(dwfl.get(), until_ns, stacks);
+  }).join();
+  const std::string task = fmt::format("/proc/self/task/{}", tracer);
+  while (access(task.c_str(), F_OK) == 0) std::this_thread::yield();
   return stacks;
 }
 
