@@ -123,8 +123,7 @@ TEST(AgentLink, ALostAgentIsToldOnceAndEndsTheWaiting) {
   const std::pair<std::string, std::string> cases[] = {
       {"", "the launcher's agent is gone"},
       {"garbage", "no JSON object"},
-      {R"({"message":"meet","generation":0,"rank":0,"size":1,"why":"","left":[4]})",
-       "came with 0 descriptors, expected 3"},
+      {encode(AgentMessage(Meet{.left = {4}})), "came with 0 descriptors, expected 3"},
   };
   for (const auto& [sent, expected] : cases) {
     TestAgent agent;

@@ -29,7 +29,8 @@ WorldOffer offer_of(const Meet& meet, std::vector<Descriptor> descriptors) {
                    .why = meet.why,
                    .segment = std::move(descriptors[0]),
                    .slots = std::move(descriptors[1]),
-                   .left = {}};
+                   .left = {},
+                   .order = meet.order};
   for (size_t i = 0; i < meet.left.size(); ++i)
     offer.left.push_back({meet.left[i], std::move(descriptors[2 + i])});
   return offer;

@@ -48,6 +48,7 @@ struct WorldOffer {
     Descriptor slots;
   };
   std::vector<Left> left;
+  Order order;
 };
 
 class AgentLink {
@@ -60,6 +61,7 @@ class AgentLink {
   // Says Ready, and waits for a world after `generation` (-1: the first). None: there is no other one (ended_because()).
   std::optional<WorldOffer> next(int64_t generation, const std::string& why);
   void begun(const Begun& begun) { say(begun, Delivery::certain); }
+  void saved(const Saved& saved) { say(saved, Delivery::certain); }
   void progress(const Progress& progress) { say(progress, Delivery::droppable); }
   void farewell(const Farewell& farewell) { say(farewell, Delivery::certain); }
 
