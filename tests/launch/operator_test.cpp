@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -227,6 +229,42 @@ TEST_F(Operator, NothingChangesWhereNoRankIsStartedAgain) {
   EXPECT_EQ(done(KillRank{2}), "rank 2 was killed by signal 9 (SIGKILL): the job ends");
   launcher.finish();
   EXPECT_EQ(launcher.exit_code, 1);
+}
+
+// Both are about ranks without a launcher; an operator tells which processes they are.
+class Orphans : public Operator {
+ protected:
+  void SetUp() override { prctl(PR_SET_CHILD_SUBREAPER, 1); }
+  void TearDown() override { prctl(PR_SET_CHILD_SUBREAPER, 0); }
+};
+
+TEST_F(Orphans, SaveAndEndWhereTheLauncherIsKilled) {
+  Launcher launcher(options());
+  const JobStatus job = status_of(kRanks);
+  kill(launcher.pid(), SIGKILL);
+  launcher.finish();
+  EXPECT_THAT(launcher.out, HasSubstr("rank 0: the launcher's agent is gone\n"));
+  for (const RankStatus& one : job.ranks) {
+    int status = 0;
+    EXPECT_EQ(waitpid(static_cast<pid_t>(one.pid), &status, 0), one.pid);
+    EXPECT_TRUE(WIFEXITED(status));
+    EXPECT_EQ(WEXITSTATUS(status), 75);
+  }
+  Launcher next(options());  // nothing is in its way
+  wait_until([&] { return read_job_file(folder.path(""))->pid == next.pid(); });
+  status_of(kRanks);
+  expect_stops(next);
+}
+
+TEST_F(Orphans, SaveAndEndWhereTheLauncherIsStopped) {
+  Launcher launcher(options({"TEST_SILENCE_MS=1500"}));
+  status_of(kRanks);
+  kill(launcher.pid(), SIGSTOP);
+  launcher.wait_for_line("rank 0: is alone");
+  kill(launcher.pid(), SIGCONT);
+  launcher.finish();
+  EXPECT_EQ(launcher.exit_code, 75) << launcher.text;
+  EXPECT_THAT(launcher.text, HasSubstr(kNothingLeft));
 }
 
 TEST_F(Operator, ASecondLauncherOfTheRunIsRefused) {

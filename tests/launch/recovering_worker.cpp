@@ -2,10 +2,12 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -44,13 +46,23 @@ class RecoveringRank {
         watcher_({.on_first = [this](int signal) { stop(signal); }, .under_launcher = true}) {}
 
   int run() {
+    std::signal(SIGPIPE, SIG_IGN);  // its launcher may be gone
     rank_ = place_.rank;
     die_at("hello");
     wait_at_gate();
     link_ = std::make_unique<AgentLink>(AgentLinkOptions{
-        .path = place_.control, .job = place_.job, .worker = place_.worker, .on_stop = [this](int signal) {
-          stop(signal);
-        }});
+        .path = place_.control,
+        .job = place_.job,
+        .worker = place_.worker,
+        .on_stop = [this](int signal) { stop(signal); },
+        .on_lost =
+            [this](const std::string& why) {
+              std::printf("rank %d: %s\nrank %d: is alone\n", rank_, why.c_str(), rank_);
+              std::fflush(stdout);
+              stop(SIGTERM);
+            },
+        .silence_ms = text_of("TEST_SILENCE_MS").empty() ? 600'000 : std::stoi(text_of("TEST_SILENCE_MS"))});
+    prctl(PR_SET_PDEATHSIG, 0);
     die_at("ready");
     std::string why = "the start";
     while (auto offer = link_->next(generation_, why)) {

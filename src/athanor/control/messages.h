@@ -90,8 +90,8 @@ struct Order {
   bool operator==(const Order&) const = default;
 };
 
-// A world to join. Its descriptors, in this order: the generation's segment, this rank's new slots, and for each rank of
-// `left` its slots of the last generation that had begun, which this process has to give to the others: those of the dead
+// A world to join. Its descriptors, in this order: the generation's segment, this rank's new slots, the agent's pulse
+// (control/pulse.h), and for each rank of `left` its slots of the last generation that had begun, which this process has to give to the others: those of the dead
 // process that it replaces, or of ranks that are gone.
 struct Meet {
   int64_t generation = 0;

@@ -46,6 +46,7 @@ AgentLoop::AgentLoop(const LaunchOptions& options)
   if (control_) {
     job_ = random_job();
     reception_.emplace(ListenerOptions{.runtime_folder = options.runtime_folder});
+    pulse_.emplace();
     desk_.emplace(ListenerOptions{.runtime_folder = options.runtime_folder});
   } else {
     memories_.try_emplace(0, options.num_ranks, 0);

@@ -11,9 +11,10 @@
 //
 // - Start: each rank gets RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, and ATHANOR_CONTROL, ATHANOR_JOB and
 //   ATHANOR_WORKER (launch/environment.h), over which it meets the others (control/agent_link.h); an empty standard input
-//   and a process group of its own. With several hosts, or if the ranks cannot speak to an agent (`control`), it gets
-//   ATHANOR_SHM_FD and ATHANOR_SNAPSHOT_FD instead, and any failure ends the job. It is killed when the agent dies, however
-//   it dies.
+//   and a process group of its own. Once it has met its agent it outlives it: it saves and ends if the agent is gone, or is
+//   silent for ten seconds; before that it is killed when the agent dies. With several hosts, or if the ranks cannot speak to an agent (`control`), it gets
+//   ATHANOR_SHM_FD and ATHANOR_SNAPSHOT_FD instead, any failure ends the job, and it is
+//   killed when the agent dies, however it dies.
 // - Failure: a rank fails by a signal or an exit code other than 0 and 75 (interrupted, saved). The other ranks throw
 //   PeerLost at once.
 // - Signals: the first of stop_signals() (stop_requests.h) is passed on to every rank; a second one kills all ranks.
@@ -25,7 +26,7 @@
 // - Operator: launcher.json in the run's folder (job_file.h) says where the agent listens to its operator
 //   (operator_desk.h). It keeps other launchers from the run: Error.
 //
-// Thread rule: the ranks die with the thread that calls run_agent(). Errors: IoError if the ranks cannot be started.
+// Thread rule: one thread, which lives as long as the ranks. Errors: IoError if the ranks cannot be started.
 #pragma once
 
 #include <cstdint>

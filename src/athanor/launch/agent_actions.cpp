@@ -63,7 +63,8 @@ void AgentLoop::act(const FormWorld& form) {
   const GenerationMemory& memory = memories_.at(form.generation);
   for (int rank = 0; rank < size; ++rank) {
     const FormWorld::Member& member = form.members[static_cast<size_t>(rank)];
-    std::vector<int> descriptors = {memory.segment.fd(), memory.slots[static_cast<size_t>(rank)].get()};
+    std::vector<int> descriptors = {memory.segment.fd(), memory.slots[static_cast<size_t>(rank)].get(),
+                                    pulse_->fd()};
     for (const int left : member.left)
       descriptors.push_back(memories_.at(form.left_generation).slots.at(static_cast<size_t>(left)).get());
     send(member.worker,

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "athanor/control/pulse.h"
 #include "athanor/launch/agent.h"
 #include "athanor/launch/event_log.h"
 #include "athanor/launch/generation_memory.h"
@@ -74,6 +75,7 @@ class AgentLoop {
   StopRequests requests_;
   std::string job_;
   std::optional<Reception> reception_;
+  std::optional<control::Pulse> pulse_;
   std::string run_folder_;
   JobFile job_file_;
   std::optional<OperatorDesk> desk_;
