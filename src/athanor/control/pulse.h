@@ -3,7 +3,7 @@
 //
 //   Pulse pulse;                                            // the agent's; pulse.fd() goes to its workers
 //   const PulseReader reader(fd);
-//   if (reader.count() == before) ...                       // no beat since then
+//   const bool is_silent = reader.count() == before;        // no beat since then
 //
 // Errors: IoError with the system's reason. Thread rule: any thread.
 #pragma once
