@@ -7,6 +7,7 @@
 #include <string>
 
 #include "athanor/base/error.h"
+#include "athanor/control/messages.h"
 #include "athanor/control/packet_channel.h"
 
 namespace athanor::tests::operator_messages_test {
