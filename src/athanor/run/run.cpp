@@ -48,6 +48,7 @@ void Run::meet(const Meeting& meeting) {
     io.ranks_of_host = world->size();
     io.rank_of_host = world->rank();
   }
+  saves_first = meeting.saves_first;
   report.ranks = world->size();
 }
 
@@ -148,8 +149,9 @@ void Run::bind_thread() {
   io.placement = {.processors = {}, .of_thread = {}, .reason = "not bound: the system refuses"};
 }
 
-void Run::open(bool has_state) {
+void Run::open(bool has_state, int64_t rollback_step) {
   keeper.take(world->all());
+  if (rollback_step >= 0) keeper.set_aside_after(rollback_step);
   world->all().barrier("run folder");
   const bool has_joined = !recorder.has_value();
   if (has_joined) open_recorder();

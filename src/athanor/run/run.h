@@ -49,7 +49,8 @@ struct Run {
   void open_data();  // tokenizes text that is new
   // Takes the folder. Unless the ranks have the state in memory, it becomes that of a checkpoint, or a fresh one. What
   // other ranks know and a process that has just joined does not, it gets. Collective.
-  void open(bool has_state);
+  // `rollback_step`: of the checkpoint to go back to (RunKeeper::can_go_back); -1: none.
+  void open(bool has_state, int64_t rollback_step = -1);
   void bind_thread();  // after open_data(): threads that prepare data would inherit the binding
   // A segment begins, after the step that the state has: its generation, and the files that record it.
   void begin(const std::string& resolved_config);
@@ -75,6 +76,9 @@ struct Run {
 
   std::function<void(int64_t step)> committed = [](int64_t) {
   };  // after each step, once its metrics are written
+  // On rank 0, after each save; `error`: why it failed.
+  std::function<void(int64_t step, const std::string& path, const std::string& error)> told_saved =
+      [](int64_t, const std::string&, const std::string&) {};
   Config config;
   TrainIo io;
   World* world;  // of the newest meeting
@@ -96,6 +100,7 @@ struct Run {
   TrainReport report;
   SaveSchedule saves;
   int64_t saved_step = -1;
+  bool saves_first = false;   // the next segment writes a checkpoint before its first step
   bool may_owe_save = false;  // the state came from memory: a failure may have been before it was saved
   std::vector<double> rates;  // tokens per second of the steps of this process
   double flops_per_token = 0.0, peak_flops = 0.0;  // the peak: of all ranks together

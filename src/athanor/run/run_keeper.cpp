@@ -40,6 +40,30 @@ void RunKeeper::take(Group& group) {
   remove_leftovers(env_, folder_);
 }
 
+bool RunKeeper::can_go_back(Group& group, int64_t step) const {
+  if (step < 0) return false;
+  int64_t is_there =
+      is_first_ && env_.exists(join_path(folder_.checkpoints(), checkpoint_name(step))) ? 1 : 0;
+  group.broadcast(&is_there, 1, Dtype::i64, 0, "checkpoint to go back to").wait();
+  return is_there != 0;
+}
+
+// So that no later start takes them for the newest of the run.
+void RunKeeper::set_aside_after(int64_t step) {
+  if (!is_first_) return;
+  const std::string away = folder_.file("abandoned");
+  const std::string last = checkpoint_name(step);
+  for (const std::string& path : list_checkpoints(env_, folder_.checkpoints())) {
+    const std::string name = path.substr(path.find_last_of('/') + 1);
+    if (std::pair(name.size(), name) <= std::pair(last.size(), last)) continue;
+    env_.create_folders(away);
+    const std::string to = join_path(away, name);
+    if (env_.exists(to)) env_.remove_all(to);
+    env_.rename(path, to);
+    env_.sync_folder(folder_.checkpoints());
+  }
+}
+
 void RunKeeper::tell(const std::vector<std::string>& stuck, Recorder& recorder) {
   for (const std::string& line : stuck)
     if (told_.insert(line).second) recorder.warning(line);

@@ -32,6 +32,9 @@ class RunKeeper {
       : env_(env), folder_(folder), is_first_(is_first) {}
 
   void take(Group& group);  // in each world
+  // Whether there is a checkpoint of that step. Collective. Then set_aside_after() moves newer ones away, to `abandoned`.
+  bool can_go_back(Group& group, int64_t step) const;
+  void set_aside_after(int64_t step);
 
   // The state of the newest checkpoint; none: a fresh start. Tells the recorder how the previous process ended.
   // `data_identity`: of the data that a step of the run reads.

@@ -71,6 +71,7 @@ class Segment {
   bool validate_now(int64_t max_tokens, StepMetrics* metrics);  // false: given up, there is no result
   void write_samples();
   void save(bool is_last);
+  void save_first();  // as the operator asked
   End run_steps();
   End serve();
 

@@ -47,6 +47,7 @@ class SegmentChain {
   bool has_common_state(const std::vector<Layout>& layouts);
   std::optional<SlotsInPlace> own_slots(const CommonStep& common, const std::vector<Layout>& layouts) const;
   void keep_copy(const CommonStep& common);
+  void forget_state();  // what this process has of it in memory
   std::vector<HeldPart> held() const;
   void begin();
   void show_header(const MemoryPlan& plan);
