@@ -1,4 +1,4 @@
-// A control message from any bytes, as a worker and as an agent read it: read or refused with an Error. What was read is
+// A control message from any bytes, as a worker, an agent, a launcher and an operator read it: read or refused with an Error. What was read is
 // written as text that reads the same.
 #include <cstdint>
 #include <cstdlib>
@@ -6,6 +6,7 @@
 
 #include "athanor/base/error.h"
 #include "athanor/control/messages.h"
+#include "athanor/control/operator_messages.h"
 
 namespace {
 
@@ -26,5 +27,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   check_reading(text, athanor::decode_worker_message);
   check_reading(text, athanor::decode_agent_message);
+  check_reading(text, athanor::decode_operator_request);
+  check_reading(text, athanor::decode_operator_answer);
   return 0;
 }

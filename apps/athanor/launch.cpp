@@ -16,11 +16,14 @@
 #include "apps/command_line/program.h"
 #include "athanor/base/error.h"
 #include "athanor/config/load.h"
+#include "athanor/config/phases.h"
 #include "athanor/launch/agent.h"
 #include "athanor/launch/environment.h"
 #include "athanor/launch/stop_requests.h"
 #include "athanor/launch/variables.h"
+#include "athanor/layout/layout.h"
 #include "athanor/run/init_from.h"
+#include "athanor/run/run_folder.h"
 #include "command.h"
 
 namespace athanor::apps {
@@ -42,7 +45,7 @@ struct LaunchCommand {
   void find_nodes();
   void ask_environment();
   void set_nodes(LaunchOptions& options) const;
-  void set_restarts(LaunchOptions& options) const;
+  void set_run(LaunchOptions& options) const;
 };
 
 const char* variable(const char* name) {
@@ -132,16 +135,32 @@ struct TrainArguments {
   std::vector<std::string> sets;
 };
 
-// What the config says of failures. If it cannot be read, the ranks say what is wrong with it, and nothing is started
-// again.
-void LaunchCommand::set_restarts(LaunchOptions& options) const {
-  const TrainArguments arguments(command);
-  LaunchConfig config;
+// Why no layout of the config goes with so many ranks of one host; "": one does.
+std::string refuse_size(const Config& config, int num_ranks) {
   try {
-    config = load_config(system_env(), arguments.file, arguments.sets, config_sources(system_env())).launch;
+    for (const PhaseConfig& phase : phases_of(config))
+      make_layout(phase.config, {.world_size = num_ranks, .ranks_of_host = num_ranks});
+  } catch (const Failure& error) {
+    return error.what();
+  }
+  return "";
+}
+
+// The run's folder, and what the config says of failures. If it cannot be read, the ranks say what is wrong with it, and
+// nothing is started again.
+void LaunchCommand::set_run(LaunchOptions& options) const {
+  const TrainArguments arguments(command);
+  Config whole;
+  try {
+    whole = load_config(system_env(), arguments.file, arguments.sets, config_sources(system_env()));
   } catch (const Failure&) {
     return;
   }
+  options.run_folder = RunFolder(whole).path;
+  // What the launcher cannot judge, the ranks do.
+  if (num_nodes == 1 && refuse_size(whole, num_ranks).empty())
+    options.refuse_size = [whole](int ranks) { return refuse_size(whole, ranks); };
+  const LaunchConfig& config = whole.launch;
   if (num_nodes == 1 &&
       (num_ranks < config.min_ranks || (config.max_ranks > 0 && num_ranks > config.max_ranks)))
     throw ConfigError(fmt::format("launch: -n {}, expected launch.min_ranks = {} to launch.max_ranks = {}",
@@ -174,7 +193,7 @@ void LaunchCommand::run() const {
     options.command.push_back("--json");
   for (char** entry = environ; *entry != nullptr; ++entry) options.environment.emplace_back(*entry);
   set_nodes(options);
-  set_restarts(options);
+  set_run(options);
   if (const char* folder = std::getenv("XDG_RUNTIME_DIR")) options.runtime_folder = folder;
   options.terminal = isatty(STDERR_FILENO) == 1;
   ConsoleStream errors(STDERR_FILENO);

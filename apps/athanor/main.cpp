@@ -13,6 +13,7 @@ int main(int argc, char** argv) {
   add_init(app);
   add_train(app);
   add_launch(app);
+  add_ctl(app);
   add_verify(app);
   add_chaos(app);
   add_evaluate(app);

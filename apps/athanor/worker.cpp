@@ -1,8 +1,10 @@
 #include "worker.h"
 
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <csignal>
+#include <cstdio>
 
 #include "apps/command_line/program.h"
 #include "athanor/base/error.h"
@@ -35,8 +37,14 @@ TrainReport train_as_worker(const RankEnvironment& place, const GroupOptions& op
                   .job = place.job,
                   .worker = place.worker,
                   .on_stop = [](int signal) { kill(getpid(), signal); },
-                  .on_lost = [](const std::string&) { kill(getpid(), SIGTERM); },
+                  .on_lost =
+                      [rank = place.rank](const std::string& why) {
+                        if (rank == 0) std::fprintf(stderr, "athanor: %s\n", why.c_str());
+                        kill(getpid(), SIGTERM);
+                      },
                   .on_thread = options.on_thread});
+  // It need not be killed any more where its launcher is: it will hear of it, save and end.
+  prctl(PR_SET_PDEATHSIG, 0);
   LaunchedRendezvous rendezvous(link, options);
   try {
     TrainReport report = train(rendezvous);

@@ -100,12 +100,14 @@ TEST_F(Launch, CtrlCAtOneRankStopsAll) {
   EXPECT_TRUE(place.exists(checkpoint_of("t", num_lines(place, "t"))));
 }
 
-TEST_F(Launch, RanksDieWithTheirLauncher) {
+TEST_F(Launch, RanksSaveAndEndWhereTheirLauncherIsKilled) {
   Program job = place.start(launch_arguments(4, "t", kEndless));
   ASSERT_TRUE(job.wait_until([&] { return num_lines(place, "t") >= 5; }));
   job.signal(SIGKILL);
   EXPECT_EQ(job.finish().signal, SIGKILL);
   EXPECT_TRUE(nothing_left_running(/*patient=*/true));
+  EXPECT_TRUE(place.exists(checkpoint_of("t", num_lines(place, "t"))));
+  EXPECT_EQ(report(place, "t")["status"], "interrupted");
   resumes_and_equals_an_undisturbed_run(3);
 }
 

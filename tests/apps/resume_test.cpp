@@ -129,7 +129,7 @@ TEST_P(Resume, TheNumberOfRanksChangesOnTheWay) {
     ASSERT_TRUE(run.wait_until([&] { return num_lines(place, "t") >= last + 5; }));
     run.signal(SIGKILL);
     EXPECT_EQ(run.finish().signal, SIGKILL);
-    EXPECT_TRUE(nothing_left_running(/*patient=*/true));  // ranks die with their launcher
+    EXPECT_TRUE(nothing_left_running(/*patient=*/true));  // ranks save where their launcher is gone
     last = num_lines(place, "t");
   }
   const auto sets = with(GetParam().sets, until(last + 2));

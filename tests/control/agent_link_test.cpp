@@ -49,7 +49,7 @@ struct TestAgent {
   static void meet(PacketChannel& channel, const Meet& meet) {
     std::vector<Descriptor> made;
     std::vector<int> descriptors;
-    for (size_t i = 0; i < 2 + meet.left.size(); ++i) {
+    for (size_t i = 0; i < 3 + meet.left.size(); ++i) {
       made.emplace_back(memfd_create("test", 0));
       descriptors.push_back(made.back().get());
       ASSERT_EQ(
@@ -107,9 +107,9 @@ TEST(AgentLink, MeetsWithWhatItIsGiven) {
   EXPECT_EQ(offer->generation, 2);
   ASSERT_EQ(offer->left.size(), 2u);
   EXPECT_EQ(offer->left[0].rank, 2);
-  EXPECT_EQ(size_of_file(offer->left[0].slots), 202);
+  EXPECT_EQ(size_of_file(offer->left[0].slots), 203);
   EXPECT_EQ(offer->left[1].rank, 5);
-  EXPECT_EQ(size_of_file(offer->left[1].slots), 203);
+  EXPECT_EQ(size_of_file(offer->left[1].slots), 204);
 
   auto third = std::async(std::launch::async, [&] { return link.next(2, "the loss"); });
   EXPECT_EQ(TestAgent::receive(channel), WorkerMessage(Ready{.generation = 2, .why = "the loss"}));
@@ -123,8 +123,7 @@ TEST(AgentLink, ALostAgentIsToldOnceAndEndsTheWaiting) {
   const std::pair<std::string, std::string> cases[] = {
       {"", "the launcher's agent is gone"},
       {"garbage", "no JSON object"},
-      {R"({"message":"meet","generation":0,"rank":0,"size":1,"why":"","left":[4]})",
-       "came with 0 descriptors, expected 3"},
+      {encode(AgentMessage(Meet{.left = {4}})), "came with 0 descriptors, expected 4"},
   };
   for (const auto& [sent, expected] : cases) {
     TestAgent agent;
@@ -147,6 +146,22 @@ TEST(AgentLink, ALostAgentIsToldOnceAndEndsTheWaiting) {
     EXPECT_EQ(times, 1);
   }
   EXPECT_THROW(AgentLink({.path = "/no/such/socket", .job = kJob}), IoError);
+}
+
+// A connection that stands while the agent is stopped: what it gave as its pulse does not beat.
+TEST(AgentLink, AnAgentWithoutAPulseIsLost) {
+  TestAgent agent;
+  std::promise<std::string> told;
+  AgentLink link({.path = agent.listener.path(),
+                  .job = kJob,
+                  .on_lost = [&](const std::string& why) { told.set_value(why); },
+                  .silence_ms = 1});
+  PacketChannel channel = agent.accept();
+  auto waiting = std::async(std::launch::async, [&] { return link.next(-1, ""); });
+  TestAgent::meet(channel, {.generation = 0, .rank = 0, .size = 1, .why = "", .left = {}});
+  EXPECT_TRUE(waiting.get());
+  EXPECT_THAT(told.get_future().get(), HasSubstr("the launcher's agent has been silent for"));
+  EXPECT_FALSE(link.next(0, ""));
 }
 
 // The agent is busy: progress is shed, but the last words go out before the worker ends.

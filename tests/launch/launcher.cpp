@@ -79,6 +79,7 @@ int Launcher::run(const LauncherOptions& given, int report) const {
   options.grace_ms = given.grace_ms;
   options.max_restarts = given.max_restarts;
   options.min_ranks = given.min_ranks;
+  options.run_folder = given.run_folder;
   options.terminal = given.terminal;
   options.runtime_folder = runtime_folder_;
   options.write = say;

@@ -21,6 +21,7 @@ struct LauncherOptions {
   int ignored = 0;                         // a signal that the launcher ignores
   int64_t ms_a_signal = 0;                 // between two signals, by its clock
   int max_restarts = 0, min_ranks = 1;
+  std::string run_folder{};
   int first_rank = 0, world_size = 0;
   bool terminal = false;
 };

@@ -1,124 +1,22 @@
-// Inputs and what they lead to, without processes. A Play says what the master is told and lists what it wants done.
+// Inputs and what they lead to, without processes.
 #include "athanor/launch/master.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <csignal>
 #include <string>
-#include <utility>
-#include <vector>
+
+#include "master_play.h"
 
 namespace athanor::tests::master_test {
 namespace {
 
-using control::Cause;
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-
-constexpr int64_t kMs = 1'000'000;
-using Lines = std::vector<std::string>;
-
-// One line an action, without events and lines for the console.
-std::string text_of(const MasterAction& action) {
-  if (const auto* a = std::get_if<StartWorker>(&action))
-    return fmt::format("start {} as {}", a->worker, a->rank);
-  if (const auto* a = std::get_if<FormWorld>(&action)) {
-    std::string text = fmt::format("meet {}:", a->generation);
-    for (const auto& member : a->members) {
-      text += fmt::format(" {}", member.worker);
-      if (!member.left.empty())
-        text += fmt::format("(g{}: {})", a->left_generation, fmt::join(member.left, ","));
-    }
-    return text;
-  }
-  if (const auto* a = std::get_if<BreakWorld>(&action)) return fmt::format("break {}", a->rank);
-  if (const auto* a = std::get_if<LeaveWorld>(&action)) return fmt::format("leave {}", a->rank);
-  if (const auto* a = std::get_if<ReleaseSlots>(&action)) return fmt::format("release before {}", a->before);
-  if (const auto* a = std::get_if<SignalWorker>(&action))
-    return fmt::format("signal {} {}", a->worker, a->number);
-  if (const auto* a = std::get_if<SendToWorker>(&action)) {
-    if (std::holds_alternative<control::End>(a->message)) return fmt::format("end {}", a->worker);
-    return fmt::format("stop {} {}", a->worker, std::get<control::Stop>(a->message).signal);
-  }
-  return "";
-}
-
-struct Play {
-  explicit Play(const MasterOptions& options) : master(options) { master.start(now); }
-  static MasterOptions elastic(int ranks, int max_restarts = 10, int min_ranks = 1, int max_ranks = 0) {
-    return {.num_ranks = ranks,
-            .max_restarts = max_restarts,
-            .min_ranks = min_ranks,
-            .max_ranks = max_ranks,
-            .grace_ns = 1000 * kMs};
-  }
-
-  // What is wanted since the last call.
-  Lines wanted() {
-    take();
-    return std::exchange(lines, {});
-  }
-  std::string last_said() {
-    take();
-    return said.empty() ? "" : said.back();
-  }
-  Lines names_of_events() {
-    take();
-    Lines names;
-    for (const JobEvent& event : events) names.push_back(event.event);
-    return names;
-  }
-
-  void ready(std::initializer_list<int> workers, const std::string& why = "lost") {
-    for (const int worker : workers) {
-      master.hello(worker, now);
-      master.ready(worker, why, now);
-    }
-  }
-  void begun(int worker, int64_t step) { master.begun(worker, master.generation(), step, now); }
-  void step(int worker, int64_t step) {
-    master.progress(worker, {.generation = master.generation(), .step = step});
-  }
-  void kill(int worker, int signal = SIGKILL) {
-    master.exited(worker, {.signal_number = signal, .how = fmt::format("was killed by signal {}", signal)},
-                  now);
-  }
-  void exit(int worker, int code) {
-    master.exited(worker, {.exit_code = code, .how = fmt::format("exited with code {}", code)}, now);
-  }
-  void fail(int worker, Cause cause, int code = 1) {
-    master.farewell(worker, {.status = control::Status::failed, .cause = cause, .what = "words"});
-    exit(worker, code);
-  }
-  void pass(int64_t ms) {
-    now += ms * kMs;
-    master.tick(now);
-  }
-  void take() {
-    for (const MasterAction& action : master.take_actions()) {
-      if (const auto* say = std::get_if<Say>(&action)) said.push_back(say->line);
-      if (const auto* event = std::get_if<JobEvent>(&action)) events.push_back(*event);
-      if (auto text = text_of(action); !text.empty()) lines.push_back(std::move(text));
-    }
-  }
-  // All are there, generation 0 has begun and done steps.
-  void go(int ranks, int64_t step) {
-    for (int rank = 0; rank < ranks; ++rank) ready({rank}, "the start");
-    begun(0, 0);
-    this->step(0, step);
-    wanted();
-  }
-
-  int64_t now = 5000 * kMs;
-  Master master;
-  Lines lines, said;
-  std::vector<JobEvent> events;
-};
 
 TEST(Master, StartsAllAndLetsThemMeet) {
   Play play(Play::elastic(3));

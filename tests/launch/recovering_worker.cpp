@@ -2,10 +2,12 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -44,13 +46,23 @@ class RecoveringRank {
         watcher_({.on_first = [this](int signal) { stop(signal); }, .under_launcher = true}) {}
 
   int run() {
+    std::signal(SIGPIPE, SIG_IGN);  // its launcher may be gone
     rank_ = place_.rank;
     die_at("hello");
     wait_at_gate();
     link_ = std::make_unique<AgentLink>(AgentLinkOptions{
-        .path = place_.control, .job = place_.job, .worker = place_.worker, .on_stop = [this](int signal) {
-          stop(signal);
-        }});
+        .path = place_.control,
+        .job = place_.job,
+        .worker = place_.worker,
+        .on_stop = [this](int signal) { stop(signal); },
+        .on_lost =
+            [this](const std::string& why) {
+              std::printf("rank %d: %s\nrank %d: is alone\n", rank_, why.c_str(), rank_);
+              std::fflush(stdout);
+              stop(SIGTERM);
+            },
+        .silence_ms = text_of("TEST_SILENCE_MS").empty() ? 600'000 : std::stoi(text_of("TEST_SILENCE_MS"))});
+    prctl(PR_SET_PDEATHSIG, 0);
     die_at("ready");
     std::string why = "the start";
     while (auto offer = link_->next(generation_, why)) {
@@ -108,18 +120,32 @@ class RecoveringRank {
     }
   }
 
+  // Does what the operator wants, and says so.
+  void follow(const WorldOffer& offer, const State& state) {
+    if (!offer.order.save || offer.rank != 0) return;
+    const std::string error = text_of("TEST_SAVE_ERROR");
+    link_->saved({.generation = offer.generation,
+                  .step = state.step,
+                  .path = error.empty() ? "step " + std::to_string(state.step) : "",
+                  .error = error});
+  }
+
   int train(WorldOffer& offer) {
+    std::shared_ptr<std::byte> inherited;
     if (!have_ && !offer.left.empty()) {
-      const auto memory = map_shared_memory(kSharedUnit, offer.left[0].slots.get());
-      have_ = *reinterpret_cast<const State*>(memory.get());
+      inherited = map_shared_memory(kSharedUnit, offer.left[0].slots.get());
+      have_ = *reinterpret_cast<const State*>(inherited.get());
     }
     for (auto& left : offer.left) std::fprintf(stderr, "rank %d has slots of %d\n", rank_, left.rank);
     world_.reset();  // not before: the others do not hear from it that its world broke
     GroupOptions options;
     options.generation = static_cast<int>(offer.generation);
     world_ = open_shm_group(offer.segment.get(), offer.rank, offer.size, options);
-    const auto memory = map_shared_memory(kSharedUnit, offer.slots.get());
-    auto& slot = *reinterpret_cast<State*>(memory.get());
+    // In the slots that it has, or that its predecessor left; the new ones stay empty.
+    const bool in_place = offer.generation > 0 && !text_of("TEST_IN_PLACE").empty();
+    if (!in_place) slots_ = map_shared_memory(kSharedUnit, offer.slots.get());
+    if (in_place && inherited != nullptr) slots_ = inherited;
+    auto& slot = *reinterpret_cast<State*>(slots_.get());
     // All go on from the last step that every rank with a state has.
     const int64_t mine = have_ ? have_->step : -1;
     std::vector<int64_t> steps(static_cast<size_t>(offer.size));
@@ -129,12 +155,18 @@ class RecoveringRank {
     state.step = *std::max_element(steps.begin(), steps.end());
     for (const int64_t step : steps) state.step = step < 0 ? state.step : std::min(state.step, step);
     state.step = std::max<int64_t>(state.step, 0);
+    if (offer.order.rollback_step >= 0) state.step = offer.order.rollback_step;
     die_at("begin");
+    if (offer.order.save) die_at("ordered");
     slot = state;
     world_->barrier("the first snapshot");
     have_ = state;
-    link_->begun({.generation = offer.generation, .step = state.step, .run_folder = text_of("TEST_FOLDER")});
+    link_->begun({.generation = offer.generation,
+                  .step = state.step,
+                  .run_folder = text_of("TEST_FOLDER"),
+                  .in_place = in_place});
     die_at("begun");
+    follow(offer, state);
     while (state.step < steps_) {
       int64_t stop = stop_ != 0 ? 1 : 0;
       world_->all_reduce(&stop, 1, Dtype::i64, "step").wait();
@@ -166,6 +198,7 @@ class RecoveringRank {
   std::unique_ptr<Group> world_;
   int64_t generation_ = -1;
   std::optional<State> have_;
+  std::shared_ptr<std::byte> slots_;
 };
 
 }  // namespace

@@ -115,6 +115,21 @@ TEST(Recovery, TwiceBeforeTheNextGenerationBegins) {
   }
 }
 
+// The memory of the generation before is this one's: whoever dies in it leaves that, not the new one, which is empty.
+TEST(Recovery, SlotsThatStayInPlaceArePassedOn) {
+  for (const std::string again : {"begun", "12"}) {
+    SCOPED_TRACE(again);
+    Launcher launcher({.num_ranks = kRanks,
+                       .arguments = {"recover", "20", "1", "7"},
+                       .environment = {"TEST_IN_PLACE=yes", "TEST_DIE_AGAIN=" + again},
+                       .max_restarts = 10});
+    launcher.finish();
+    expect_recovered(launcher, 1, true);
+    EXPECT_EQ(count(launcher.text, "rank 1 was killed by signal 9"), 2u);
+    EXPECT_EQ(count(launcher.text, "rank 1 has slots of 1\n"), 2u);
+  }
+}
+
 TEST(Recovery, AnEndlessFailureEndsTheJobAndIsNamed) {
   Launcher launcher({.num_ranks = kRanks,
                      .arguments = {"recover", "20", "2", "meet", "100"},

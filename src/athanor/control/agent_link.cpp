@@ -6,6 +6,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
@@ -18,20 +19,23 @@ namespace athanor::control {
 namespace {
 
 constexpr int64_t kLastWordsNs = 1'000'000'000;
+constexpr int64_t kLongestWaitNs = int64_t{2'000'000} * kBeatMs;
+constexpr size_t kPulseOfMeet = 2;
 
 WorldOffer offer_of(const Meet& meet, std::vector<Descriptor> descriptors) {
-  check(descriptors.size() == 2 + meet.left.size(),
+  check(descriptors.size() == 3 + meet.left.size(),
         "control message 'meet': came with {} descriptors, expected {}", descriptors.size(),
-        2 + meet.left.size());
+        3 + meet.left.size());
   WorldOffer offer{.generation = meet.generation,
                    .rank = meet.rank,
                    .size = meet.size,
                    .why = meet.why,
                    .segment = std::move(descriptors[0]),
                    .slots = std::move(descriptors[1]),
-                   .left = {}};
+                   .left = {},
+                   .order = meet.order};
   for (size_t i = 0; i < meet.left.size(); ++i)
-    offer.left.push_back({meet.left[i], std::move(descriptors[2 + i])});
+    offer.left.push_back({meet.left[i], std::move(descriptors[3 + i])});
   return offer;
 }
 
@@ -116,7 +120,9 @@ void AgentLink::receive_all() {
         polled[0].fd = channel_.fd();
         if (channel_.has_unsent()) polled[0].events |= POLLOUT;
       }
-      poll(polled, 2, -1);
+      const int64_t before_ns = now_ns();
+      poll(polled, 2, pulse_ ? kBeatMs : -1);
+      if (pulse_) listen_to_pulse(now_ns() - before_ns);
       eventfd_t count = 0;
       eventfd_read(wake_.get(), &count);
       while (true) {
@@ -145,10 +151,22 @@ void AgentLink::take(Packet packet) {
     options_.on_stop(stop->signal);
     return;
   }
+  if (std::holds_alternative<Meet>(message) && !pulse_ && packet.descriptors.size() > kPulseOfMeet)
+    pulse_.emplace(packet.descriptors[kPulseOfMeet].get());
   const std::scoped_lock lock(mutex_);
   if (const auto* meet = std::get_if<Meet>(&message)) offer_ = offer_of(*meet, std::move(packet.descriptors));
   if (const auto* end = std::get_if<End>(&message)) ended_ = end->why.empty() ? "no other world" : end->why;
   changed_.notify_all();
+}
+
+// A wait that took much longer than it should was one in which this process was stopped, and maybe the agent, too.
+void AgentLink::listen_to_pulse(int64_t elapsed_ns) {
+  const uint64_t beat = pulse_->count();
+  silent_ns_ = beat == last_beat_ ? silent_ns_ + std::min(elapsed_ns, kLongestWaitNs) : 0;
+  last_beat_ = beat;
+  if (silent_ns_ >= int64_t{1'000'000} * options_.silence_ms)
+    throw Timeout(fmt::format("the launcher's agent has been silent for {:.3g} s",
+                              static_cast<double>(silent_ns_) * 1e-9));
 }
 
 void AgentLink::lose(const std::string& why) {

@@ -10,7 +10,7 @@
 //
 // Connects and says Hello when it is made. A thread of its own, in which all signals are blocked, receives; the callbacks
 // run on it. If the connection breaks, on_lost is told once why, next() returns none, and what is said goes nowhere; a
-// run should then save and end. Errors: IoError if nobody listens at `path`; Error if it is another user's. Thread rule:
+// run should then save and end. So it is if the agent has had no pulse (control/pulse.h) for silence_ms. Errors: IoError if nobody listens at `path`; Error if it is another user's. Thread rule:
 // any thread; next() by one at a time, not from a callback.
 #pragma once
 
@@ -25,6 +25,7 @@
 
 #include "athanor/control/messages.h"
 #include "athanor/control/packet_channel.h"
+#include "athanor/control/pulse.h"
 
 namespace athanor::control {
 
@@ -34,6 +35,7 @@ struct AgentLinkOptions {
   std::function<void(int signal)> on_stop = [](int) {};
   std::function<void(const std::string& why)> on_lost = [](const std::string&) {};
   std::function<void()> on_thread = [] {};  // called first by the thread
+  int silence_ms = 10'000;                  // counted while this process runs, not while it is stopped
 };
 
 // Meet with its descriptors.
@@ -48,6 +50,7 @@ struct WorldOffer {
     Descriptor slots;
   };
   std::vector<Left> left;
+  Order order;
 };
 
 class AgentLink {
@@ -60,6 +63,7 @@ class AgentLink {
   // Says Ready, and waits for a world after `generation` (-1: the first). None: there is no other one (ended_because()).
   std::optional<WorldOffer> next(int64_t generation, const std::string& why);
   void begun(const Begun& begun) { say(begun, Delivery::certain); }
+  void saved(const Saved& saved) { say(saved, Delivery::certain); }
   void progress(const Progress& progress) { say(progress, Delivery::droppable); }
   void farewell(const Farewell& farewell) { say(farewell, Delivery::certain); }
 
@@ -70,6 +74,7 @@ class AgentLink {
   void say(const WorkerMessage& message, Delivery delivery);
   void receive_all();  // the thread
   void take(Packet packet);
+  void listen_to_pulse(int64_t elapsed_ns);
   void lose(const std::string& why);
 
   AgentLinkOptions options_;
@@ -80,6 +85,9 @@ class AgentLink {
   std::string ended_;
   bool lost_ = false;
   bool leaving_ = false;
+  std::optional<PulseReader> pulse_;  // of the agent, once it is known; of the thread
+  uint64_t last_beat_ = 0;
+  int64_t silent_ns_ = 0;
   Descriptor wake_;  // an eventfd: there is something to send, or the end
   std::thread thread_;
 };

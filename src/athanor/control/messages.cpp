@@ -1,35 +1,16 @@
 #include "athanor/control/messages.h"
 
-#include <algorithm>
 #include <array>
 #include <limits>
-#include <nlohmann/json.hpp>
 
-#include "athanor/base/check.h"
+#include "athanor/control/message_fields.h"
 
 namespace athanor::control {
 namespace {
 
-using Json = nlohmann::json;
-
-constexpr int kMostRanks = 1 << 20;
-constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
-
 constexpr std::array<std::string_view, 4> kKinds = {"step", "evaluation", "saving", "tokenizing"};
 constexpr std::array<std::string_view, 3> kStatuses = {"finished", "interrupted", "failed"};
 constexpr std::array<std::string_view, 6> kCauses = {"none", "config", "error", "not_finite", "io", "peer"};
-
-// Not inside a character of UTF-8.
-std::string cut(const std::string& text) {
-  if (text.size() <= kTextBytes) return text;
-  size_t end = kTextBytes;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U) --end;
-  return text.substr(0, end);
-}
-
-std::string print(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
 
 Json to_json(const Hello& m) {
   return {{"message", "hello"}, {"version", m.version}, {"job", m.job}, {"worker", m.worker}, {"pid", m.pid}};
@@ -43,6 +24,13 @@ Json to_json(const Begun& m) {
           {"step", m.step},
           {"run_folder", cut(m.run_folder)},
           {"in_place", m.in_place}};
+}
+Json to_json(const Saved& m) {
+  return {{"message", "saved"},
+          {"generation", m.generation},
+          {"step", m.step},
+          {"path", cut(m.path)},
+          {"error", cut(m.error)}};
 }
 Json to_json(const Progress& m) {
   return {{"message", "progress"},
@@ -59,8 +47,10 @@ Json to_json(const Farewell& m) {
           {"hint", cut(m.hint)}};
 }
 Json to_json(const Meet& m) {
-  return {{"message", "meet"}, {"generation", m.generation}, {"rank", m.rank},
-          {"size", m.size},    {"why", cut(m.why)},          {"left", m.left}};
+  return {{"message", "meet"},    {"generation", m.generation},
+          {"rank", m.rank},       {"size", m.size},
+          {"why", cut(m.why)},    {"left", m.left},
+          {"save", m.order.save}, {"rollback_step", m.order.rollback_step}};
 }
 Json to_json(const Stop& m) {
   return {{"message", "stop"}, {"signal", m.signal}};
@@ -68,60 +58,6 @@ Json to_json(const Stop& m) {
 Json to_json(const End& m) {
   return {{"message", "end"}, {"why", cut(m.why)}};
 }
-
-// A message from outside whose fields are checked as they are read.
-class Fields {
- public:
-  explicit Fields(std::string_view text) {
-    json_ = Json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
-    check(json_.is_object(), "control message: got {} bytes that are no JSON object", text.size());
-    name_ = this->text("message");
-  }
-  const std::string& name() const { return name_; }
-
-  [[noreturn]] void refuse(const char* key, const std::string& why) const {
-    fail("control message {}: {}: {}", name_.empty() ? "" : "'" + name_.substr(0, 40) + "'", key, why);
-  }
-  const Json& at(const char* key) const {
-    const auto found = json_.find(key);
-    if (found == json_.end()) refuse(key, "is missing");
-    return *found;
-  }
-  bool flag(const char* key) const {
-    const Json& value = at(key);
-    if (!value.is_boolean()) refuse(key, fmt::format("got {}, expected true or false", value.type_name()));
-    return value.get<bool>();
-  }
-  int64_t number(const char* key, int64_t least, int64_t most) const {
-    return number(key, at(key), least, most);
-  }
-  int64_t number(const char* key, const Json& value, int64_t least, int64_t most) const {
-    if (!value.is_number_integer())
-      refuse(key, fmt::format("got {}, expected an integer", value.type_name()));
-    const bool too_large = value.is_number_unsigned() && value.get<uint64_t>() > static_cast<uint64_t>(kMost);
-    if (too_large || value.get<int64_t>() < least || value.get<int64_t>() > most)
-      refuse(key, fmt::format("got {}, expected {} to {}", value.dump(), least, most));
-    return value.get<int64_t>();
-  }
-  std::string text(const char* key, size_t most = kTextBytes) const {
-    const Json& value = at(key);
-    if (!value.is_string()) refuse(key, fmt::format("got {}, expected a text", value.type_name()));
-    std::string got = value.get<std::string>();
-    if (got.size() > most) refuse(key, fmt::format("got {} bytes, expected at most {}", got.size(), most));
-    return got;
-  }
-  template <typename Enum, size_t kCount>
-  Enum one_of(const char* key, const std::array<std::string_view, kCount>& names) const {
-    const std::string got = text(key);
-    const auto found = std::find(names.begin(), names.end(), got);
-    if (found == names.end()) refuse(key, fmt::format("got '{}', which is not known", got.substr(0, 40)));
-    return static_cast<Enum>(found - names.begin());
-  }
-
- private:
-  Json json_;
-  std::string name_;
-};
 
 Hello read_hello(const Fields& fields) {
   Hello hello;
@@ -149,6 +85,7 @@ Meet read_meet(const Fields& fields) {
     fields.refuse("left", fmt::format("expected an array of at most {} ranks", kMostLeft));
   for (const Json& rank : left)
     meet.left.push_back(static_cast<int>(fields.number("left", rank, 0, kMostRanks - 1)));
+  meet.order = {.save = fields.flag("save"), .rollback_step = fields.number("rollback_step", -1, kMost)};
   return meet;
 }
 
@@ -182,6 +119,11 @@ WorkerMessage decode_worker_message(std::string_view text) {
                  .step = fields.number("step", 0, kMost),
                  .run_folder = fields.text("run_folder"),
                  .in_place = fields.flag("in_place")};
+  if (name == "saved")
+    return Saved{.generation = fields.number("generation", 0, kMost),
+                 .step = fields.number("step", 0, kMost),
+                 .path = fields.text("path"),
+                 .error = fields.text("error")};
   if (name == "progress")
     return Progress{.generation = fields.number("generation", 0, kMost),
                     .step = fields.number("step", 0, kMost),

@@ -52,6 +52,13 @@ struct Begun {
   bool operator==(const Begun&) const = default;
 };
 
+// Rank 0 has written the checkpoint of a step, or could not.
+struct Saved {
+  int64_t generation = 0, step = 0;
+  std::string path{}, error{};  // one of them
+  bool operator==(const Saved&) const = default;
+};
+
 enum class ProgressKind { step, evaluation, saving, tokenizing };
 
 // Counts what is done, so that standing still can be seen. Droppable.
@@ -76,14 +83,22 @@ struct Farewell {
 
 // From the agent.
 
-// A world to join. Its descriptors, in this order: the generation's segment, this rank's new slots, and for each rank of
-// `left` its slots of the last generation that had begun, which this process has to give to the others: those of the dead
+// What the operator wants of the ranks of a world before they train on: a checkpoint, or to go back to one.
+struct Order {
+  bool save = false;
+  int64_t rollback_step = -1;  // -1: they go on from the newest state
+  bool operator==(const Order&) const = default;
+};
+
+// A world to join. Its descriptors, in this order: the generation's segment, this rank's new slots, the agent's pulse
+// (control/pulse.h), and for each rank of `left` its slots of the last generation that had begun, which this process has to give to the others: those of the dead
 // process that it replaces, or of ranks that are gone.
 struct Meet {
   int64_t generation = 0;
   int rank = 0, size = 1;
   std::string why{};
   std::vector<int> left{};
+  Order order{};
   bool operator==(const Meet&) const = default;
 };
 
@@ -99,7 +114,7 @@ struct End {
   bool operator==(const End&) const = default;
 };
 
-using WorkerMessage = std::variant<Hello, Ready, Begun, Progress, Farewell>;
+using WorkerMessage = std::variant<Hello, Ready, Begun, Saved, Progress, Farewell>;
 using AgentMessage = std::variant<Meet, Stop, End>;
 
 std::string encode(const WorkerMessage& message);

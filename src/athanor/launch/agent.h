@@ -11,9 +11,10 @@
 //
 // - Start: each rank gets RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, and ATHANOR_CONTROL, ATHANOR_JOB and
 //   ATHANOR_WORKER (launch/environment.h), over which it meets the others (control/agent_link.h); an empty standard input
-//   and a process group of its own. With several hosts, or if the ranks cannot speak to an agent (`control`), it gets
-//   ATHANOR_SHM_FD and ATHANOR_SNAPSHOT_FD instead, and any failure ends the job. It is killed when the agent dies, however
-//   it dies.
+//   and a process group of its own. Once it has met its agent it outlives it: it saves and ends if the agent is gone, or is
+//   silent for ten seconds; before that it is killed when the agent dies. With several hosts, or if the ranks cannot speak to an agent (`control`), it gets
+//   ATHANOR_SHM_FD and ATHANOR_SNAPSHOT_FD instead, any failure ends the job, and it is
+//   killed when the agent dies, however it dies.
 // - Failure: a rank fails by a signal or an exit code other than 0 and 75 (interrupted, saved). The other ranks throw
 //   PeerLost at once.
 // - Signals: the first of stop_signals() (stop_requests.h) is passed on to every rank; a second one kills all ranks.
@@ -22,8 +23,10 @@
 //   error goes to `write` unchanged. Lines of other ranks' standard error go to `write` as "[rank 2] line", once if
 //   several ranks wrote the same ("[ranks 1-3] line"), and not at all if rank 0 wrote it, too. Their standard output is
 //   dropped. What happens to ranks is a line of its own, and one in events.jsonl of the run's folder (event_log.h).
+// - Operator: launcher.json in the run's folder (job_file.h) says where the agent listens to its operator
+//   (operator_desk.h). It keeps other launchers from the run: Error.
 //
-// Thread rule: the ranks die with the thread that calls run_agent(). Errors: IoError if the ranks cannot be started.
+// Thread rule: one thread, which lives as long as the ranks. Errors: IoError if the ranks cannot be started.
 #pragma once
 
 #include <cstdint>
@@ -46,9 +49,12 @@ struct LaunchOptions {
   bool control = true;
   int max_restarts = 0;              // [launch] of the config (config/run_config.h)
   int min_ranks = 1, max_ranks = 0;  // 0: num_ranks
-  std::string runtime_folder;        // for the agent's socket: $XDG_RUNTIME_DIR
-  int64_t grace_ms = 5'000;          // for ranks that have to end, or to come back from a world that broke
-  bool terminal = false;             // rank 0 draws on a terminal: its standard error is not captured
+  std::string runtime_folder;        // for the agent's sockets: $XDG_RUNTIME_DIR
+  std::string run_folder;            // as far as it is known; else from the ranks, when they begin
+  // Why the job cannot go on with that many ranks; "": it can.
+  std::function<std::string(int num_ranks)> refuse_size = [](int) { return std::string(); };
+  int64_t grace_ms = 5'000;  // for ranks that have to end, or to come back from a world that broke
+  bool terminal = false;     // rank 0 draws on a terminal: its standard error is not captured
   std::function<void(std::string_view bytes)> write = [](std::string_view) {};
   std::function<int64_t()> clock = now_ns;  // which tells a second signal from the first
   Env* env = &system_env();                 // for events.jsonl

@@ -58,12 +58,14 @@ bool Master::all_wait() const {
   });
 }
 
-void Master::start_worker(int rank) {
+void Master::start_worker(int rank, int64_t now_ns) {
   Seat& seat = seats_[static_cast<size_t>(rank)];
   const bool first = seat.worker < 0;
   seat.worker = static_cast<int>(processes_.size());
   seat.start_at_ns = kNeverNs;
-  processes_[seat.worker].rank = rank;
+  Process& process = processes_[seat.worker];
+  process.rank = rank;
+  if (generation_ >= 0) process.kill_at_ns = now_ns + options_.start_ns;  // the others wait for it
   if (!first)
     actions_.push_back(
         JobEvent{.event = "restart", .step = budget_.best_step(), .generation = generation_, .rank = rank});
@@ -83,7 +85,7 @@ void Master::go_on(int64_t now_ns) {
   if (generation_ < 0) take_early_end(now_ns);
   if (ending_) return;
   for (size_t rank = 0; rank < seats_.size(); ++rank)
-    if (seats_[rank].start_at_ns <= now_ns) start_worker(static_cast<int>(rank));
+    if (seats_[rank].start_at_ns <= now_ns) start_worker(static_cast<int>(rank), now_ns);
   // Ranks that come train nobody's time away: the world is broken up only when they are there.
   if (generation_ >= 0 && !broken_ && seats_.size() != world_.size()) {
     const auto there = [&](const Seat& seat) {
@@ -92,7 +94,7 @@ void Master::go_on(int64_t now_ns) {
     const auto first = seats_.begin() + std::min(std::ssize(seats_), std::ssize(world_));
     if (std::all_of(first, seats_.end(), there)) {
       open_incident(fmt::format("{} ranks instead of {}", seats_.size(), world_.size()), now_ns);
-      incident_->counted = incident_->resizes = true;
+      incident_->counted = incident_->is_asked = true;
       break_world(static_cast<int>(std::min(seats_.size(), world_.size() - 1)),
                   fmt::format("the job goes on with {} ranks", seats_.size()), now_ns);
     }
@@ -108,7 +110,8 @@ void Master::form(int64_t now_ns) {
   FormWorld form{.generation = ++generation_,
                  .why = incident_ ? incident_->why : "the start",
                  .members = {},
-                 .left_generation = custody_.generation()};
+                 .left_generation = custody_.generation(),
+                 .order = order_};
   for (size_t rank = 0; rank < members.size(); ++rank) {
     form.members.push_back({members[rank], left[rank]});
     Process& process = processes_.at(members[rank]);
@@ -156,11 +159,16 @@ void Master::ready(int worker, const std::string& why, int64_t now_ns) {
 void Master::begun(int worker, int64_t generation, int64_t step, int64_t now_ns) {
   if (!in_world(worker) || generation != generation_) return;
   budget_.committed(step);
+  processes_.at(worker).step = step;
   if (custody_.generation() == generation) return;
+  if (std::exchange(order_.rollback_step, -1) >= 0) budget_.go_back(step);
+  step_ = step;
+  first_begun_ns_ = std::min(first_begun_ns_, now_ns);
   custody_.begun(generation, world_);
   actions_.push_back(ReleaseSlots{generation});
   const bool resized = std::exchange(begun_size_, world_.size()) != world_.size();
   if (!incident_ || broken_) return;
+  lost_ns_ += now_ns - incident_->at_ns;
   const double seconds = static_cast<double>(now_ns - incident_->at_ns) * 1e-9;
   actions_.push_back(JobEvent{.event = "recovered",
                               .step = step,
@@ -170,7 +178,7 @@ void Master::begun(int worker, int64_t generation, int64_t step, int64_t now_ns)
                               .lost_steps = std::max<int64_t>(incident_->step - step, 0)});
   actions_.push_back(Say{fmt::format("generation {}: goes on{} after step {}, {:.2f} s after the {}",
                                      generation, resized ? fmt::format(" with {} ranks", world_.size()) : "",
-                                     step, seconds, incident_->resizes ? "request" : "failure")});
+                                     step, seconds, incident_->is_asked ? "request" : "failure")});
   incident_.reset();
   shrunk_why_.clear();
 }
@@ -178,7 +186,15 @@ void Master::begun(int worker, int64_t generation, int64_t step, int64_t now_ns)
 void Master::progress(int worker, const control::Progress& progress) {
   Process& process = processes_.at(worker);
   process.tokenizes = progress.kind == control::ProgressKind::tokenizing;
-  if (in_world(worker) && progress.generation == generation_) budget_.committed(progress.step);
+  if (!in_world(worker) || progress.generation != generation_) return;
+  budget_.committed(progress.step);
+  process.step = progress.step;
+  step_ = std::max(step_, progress.step);
+}
+
+// The order was carried out, or cannot be.
+void Master::saved(int worker, const control::Saved& saved) {
+  if (in_world(worker) && saved.generation == generation_ && !broken_) order_.save = false;
 }
 
 void Master::farewell(int worker, const control::Farewell& farewell) {
@@ -203,7 +219,10 @@ void Master::exited(int worker, const RankEnd& end, int64_t now_ns) {
 }
 
 void Master::failed(const std::string& why, int64_t now_ns) {
-  if (!ending_) fail_job(why, now_ns);
+  if (!ending_) {
+    break_world(0, why, now_ns);
+    fail_job(why, now_ns);
+  }
   do_next(now_ns);
 }
 
@@ -236,6 +255,9 @@ void Master::tick(int64_t now_ns) {
     if (process.stage == Stage::running && broken_ && !process.farewell)
       actions_.push_back(Say{fmt::format("{} did not come back within {:.3g} s: killed", name(process.rank),
                                          static_cast<double>(2 * options_.grace_ns) * 1e-9)});
+    if (process.stage == Stage::starting && !process.farewell)
+      actions_.push_back(Say{fmt::format("{} did not come up within {:.3g} s: killed", name(process.rank),
+                                         static_cast<double>(options_.start_ns) * 1e-9)});
     actions_.push_back(SignalWorker{worker, SIGKILL});
   }
   if (now_ns >= escalate_at_ns_) {

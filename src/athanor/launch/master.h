@@ -15,7 +15,8 @@
 //   a rank as long as it has min_ranks, then ends the job.
 // - A wrong config, an Error or values that are not finite end the job, as does any failure if max_restarts is 0.
 // - Ranks that have to end have grace_ns to do so, then get SIGTERM, and after another grace_ns SIGKILL. So long, too, has
-//   a rank to come back from a world that broke, unless it tokenizes; then it is killed and started again.
+//   a rank to come back from a world that broke, unless it tokenizes; then it is killed and started again. One that is
+//   started again has start_ns to say that it is here.
 // - When rank 0 has ended well the run is saved, and what happens to the other ranks after that harms nothing.
 //
 // Ranks are numbers among those of this host. Thread rule: one thread. No input/output, no clock.
@@ -28,7 +29,9 @@
 #include <string>
 #include <vector>
 
+#include "athanor/control/operator_messages.h"
 #include "athanor/launch/master_actions.h"
+#include "athanor/launch/master_state.h"
 #include "athanor/launch/master_values.h"
 #include "athanor/launch/restart_budget.h"
 #include "athanor/launch/slot_custody.h"
@@ -45,6 +48,7 @@ class Master {
   void ready(int worker, const std::string& why, int64_t now_ns);
   void begun(int worker, int64_t generation, int64_t step, int64_t now_ns);
   void progress(int worker, const control::Progress& progress);
+  void saved(int worker, const control::Saved& saved);
   void farewell(int worker, const control::Farewell& farewell);
   // It said what nobody understands: it is killed, and the job ends.
   void refused(int worker, const std::string& why, int64_t now_ns);
@@ -54,48 +58,35 @@ class Master {
 
   // The operator's. A signal that asks to save and end; `again`: to end now (stop_requests.h).
   void stop(int signal, bool again, int64_t now_ns);
-  std::string scale(int num_ranks, int64_t now_ns);  // why not, or ""
+  // These answer why not, or "". A refusal changes nothing.
+  std::string scale(int num_ranks, int64_t now_ns);
+  std::string order(const control::Order& order, int64_t now_ns);  // the ranks meet, and do it first
 
   void tick(int64_t now_ns);
   int64_t next_tick_ns() const;  // kNeverNs: none is needed
 
   std::vector<MasterAction> take_actions();
+  bool goes_on() const { return !ending_ && !finished_; }
   bool done() const;  // nothing runs and nothing will
   // `blamed`: the rank that the ranks' group blames for its failure.
   Verdict verdict(std::optional<int> blamed) const;
 
   int64_t generation() const { return generation_; }  // -1: none was formed
   int size() const { return static_cast<int>(seats_.size()); }
-  int64_t step() const { return budget_.best_step(); }  // the last that is known to be committed; -1: none
+  int64_t step() const { return step_; }            // the last that is known to be committed; -1: none
+  control::JobStatus status(int64_t now_ns) const;  // without the run's folder and the processes' numbers
+  int worker_of(int rank) const;                    // -1: nobody has this rank now
 
  private:
-  enum class Stage { starting, waiting, running, leaving, ended };
-  struct Process {
-    int rank = 0;
-    Stage stage = Stage::starting;
-    bool says_hello = false, told_stop = false, told_end = false, tokenizes = false;
-    int64_t kill_at_ns = kNeverNs;
-    bool harmless = false;  // however it ends
-    std::optional<control::Farewell> farewell{};
-    RankEnd end{};
-    bool lives() const { return stage != Stage::ended; }
-  };
-  struct Seat {
-    int worker = -1;
-    int64_t start_at_ns = kNeverNs;
-  };
-  // From the first failure, or change of size, until the next generation has begun.
-  struct Incident {
-    int64_t at_ns = 0, step = -1;
-    bool counted = false;  // it took a restart; a change of size takes none
-    bool resizes = false;
-    std::string why{};
-  };
+  using Seat = MasterSeat;
+  using Incident = MasterIncident;
+  using Process = MasterProcess;
+  using Stage = MasterProcess::Stage;
 
   // master.cpp
   void do_next(int64_t now_ns);
   void go_on(int64_t now_ns);
-  void start_worker(int rank);
+  void start_worker(int rank, int64_t now_ns);
   void form(int64_t now_ns);
   void end_job(const std::string& why);
   void fail_job(int worker, int64_t now_ns);
@@ -113,6 +104,9 @@ class Master {
   void resize(int num_ranks, int64_t now_ns);
   void wrap_up(int64_t now_ns);
   void take_early_end(int64_t now_ns);
+  // master_operator.cpp
+  std::string why_not_now() const;
+  control::RankState state_of(const Process& process) const;
 
   bool elastic() const { return options_.max_restarts > 0; }
   bool in_world(int worker) const;
@@ -132,8 +126,11 @@ class Master {
   size_t begun_size_ = 0;
   bool broken_ = false;  // the newest world
   std::optional<Incident> incident_;
-  bool attempt_open_ = false;   // ranks that fail now fail with others
-  std::set<int> failed_ranks_;  // of this attempt
+  control::Order order_;                             // of the next world
+  int64_t step_ = -1;                                // of the newest world
+  int64_t first_begun_ns_ = kNeverNs, lost_ns_ = 0;  // by incidents that are over
+  bool attempt_open_ = false;                        // ranks that fail now fail with others
+  std::set<int> failed_ranks_;                       // of this attempt
   int64_t form_at_ns_ = 0;
   int stop_ = 0;  // the signal
   bool ending_ = false, ended_by_us_ = false, finished_ = false;

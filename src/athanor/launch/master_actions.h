@@ -28,6 +28,7 @@ struct FormWorld {
   std::string why;
   std::vector<Member> members;
   int64_t left_generation = -1;  // -1: none
+  control::Order order{};
   bool operator==(const FormWorld&) const = default;
 };
 
@@ -66,7 +67,7 @@ struct Say {
 
 // A line of events.jsonl (event_log.h). Negative numbers: nothing to say.
 struct JobEvent {
-  std::string event;  // start, failure, restart, recovered, shrink, grow, stop, end
+  std::string event;  // start, failure, restart, recovered, shrink, grow, snapshot, rollback, stop, end
   int64_t step = -1, generation = -1;
   int rank = -1;
   std::string cause{};

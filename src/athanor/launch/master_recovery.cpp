@@ -109,22 +109,6 @@ void Master::resize(int num_ranks, int64_t now_ns) {
                               .cause = fmt::format("{} ranks instead of {}", num_ranks, before)});
 }
 
-std::string Master::scale(int num_ranks, int64_t now_ns) {
-  if (!elastic()) return "launch.max_restarts is 0: the number of ranks is fixed";
-  if (num_ranks < options_.min_ranks || num_ranks > options_.max_ranks)
-    return fmt::format("got {} ranks, expected launch.min_ranks = {} to launch.max_ranks = {}", num_ranks,
-                       options_.min_ranks, options_.max_ranks);
-  if (ending_ || finished_ || stop_ != 0) return "the job is ending";
-  if (custody_.generation() < 0 || broken_ || custody_.generation() != generation_)
-    return "the ranks are meeting: try again when they go on";
-  if (seats_.size() != world_.size()) return fmt::format("the job is on its way to {} ranks", seats_.size());
-  if (num_ranks == size()) return "";
-  actions_.push_back(Say{fmt::format("the job goes on with {} ranks instead of {}", num_ranks, size())});
-  resize(num_ranks, now_ns);
-  do_next(now_ns);
-  return "";
-}
-
 // All wait for another world. If none of them died, their group has failed: that takes a restart, too.
 bool Master::meet_without_deaths(int64_t now_ns) {
   if (!incident_ || std::exchange(incident_->counted, true)) return true;

@@ -23,6 +23,7 @@ struct MasterOptions {
   int max_restarts = 0;              // 0: any failure ends the job
   int min_ranks = 1, max_ranks = 0;  // 0: num_ranks
   int64_t grace_ns = 5'000'000'000;
+  int64_t start_ns = 60'000'000'000;
   bool meet = true;  // false: the ranks find their world in their environment, and there is no other one
 };
 

@@ -16,6 +16,11 @@ void RestartBudget::committed(int64_t step) {
   refilled_at_ = step;
 }
 
+void RestartBudget::go_back(int64_t step) {
+  best_step_ = refilled_at_ = step;
+  renew();
+}
+
 RestartBudget::Answer RestartBudget::ask(int rank, bool new_attempt) {
   Failures& failures = failures_[rank];
   if (failures.count == 0 || failures.step != best_step_) failures = {best_step_, 0};

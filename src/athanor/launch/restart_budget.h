@@ -28,6 +28,7 @@ class RestartBudget {
   explicit RestartBudget(int max_restarts) : max_restarts_(max_restarts), left_(max_restarts) {}
 
   void committed(int64_t step);
+  void go_back(int64_t step);                       // later steps count as not done
   int64_t best_step() const { return best_step_; }  // -1: none is known
 
   struct Answer {

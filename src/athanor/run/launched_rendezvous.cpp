@@ -14,7 +14,9 @@ std::optional<Meeting> LaunchedRendezvous::next(const std::string& why) {
   Meeting meeting{.world = place.world.get(),
                   .why = place.offer.why,
                   .slots_fd = place.offer.slots.get(),
-                  .is_on_one_host = true};
+                  .is_on_one_host = true,
+                  .saves_first = place.offer.order.save,
+                  .rollback_step = place.offer.order.rollback_step};
   for (const WorldOffer::Left& left : place.offer.left) meeting.left_slots_fds.push_back(left.slots.get());
   return meeting;
 }
@@ -33,6 +35,10 @@ void LaunchedRendezvous::committed(int64_t step) {
                   .step = step,
                   .kind = ProgressKind::step,
                   .count = ++num_steps_});
+}
+
+void LaunchedRendezvous::saved(int64_t step, const std::string& path, const std::string& error) {
+  link_.saved({.generation = places_.back().offer.generation, .step = step, .path = path, .error = error});
 }
 
 }  // namespace athanor::run

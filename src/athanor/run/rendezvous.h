@@ -11,6 +11,7 @@
 // one thread per rank.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <utility>
@@ -28,6 +29,9 @@ struct Meeting {
   bool is_on_one_host = false;  // all ranks, which may be another number than before
   // Slots of ranks that are gone, which this process gives to the others (left_slots.h).
   std::vector<int> left_slots_fds = {};
+  bool saves_first = false;  // a checkpoint before the next step
+  int64_t rollback_step =
+      -1;  // all ranks go on from the checkpoint of this step; -1: from their newest state
   int64_t generation() const { return world->generation(); }
 };
 
@@ -40,6 +44,8 @@ class Rendezvous {
   // `in_place`: the ranks go on in the slots that they had in the world before; the new ones are not used.
   virtual void begun(int64_t /*step*/, const std::string& /*run_folder*/, bool /*in_place*/) {}
   virtual void committed(int64_t /*step*/) {}  // a step is done
+  // On rank 0: its checkpoint is written; or why it could not be.
+  virtual void saved(int64_t /*step*/, const std::string& /*path*/, const std::string& /*error*/) {}
 };
 
 // A world that no other follows: a lone process, or a launch that starts again as a whole.

@@ -50,6 +50,7 @@ void Run::meet(const Meeting& meeting) {
     io.ranks_of_host = world->size();
     io.rank_of_host = world->rank();
   }
+  saves_first = meeting.saves_first;
   report.ranks = world->size();
 }
 
@@ -232,7 +233,7 @@ void Run::share_guards() {
 }
 
 void Run::forget_checkpoints_after(int64_t step) {
-  keeper.remove_after(world->all(), step, *recorder);
+  keeper.go_back_after(world->all(), step, *recorder);
   if (saved_step > step)
     saved_step = keeper.checkpoint().empty() ? -1 : Checkpoint::open(io.env, keeper.checkpoint()).step();
 }

@@ -49,13 +49,13 @@ struct Run {
   void resolve();    // opens the tokenizer; config and phases are not changed after it
   void open_data();  // tokenizes text that is new
   // Takes the folder. Unless the ranks have the state in memory, it becomes that of a checkpoint, or a fresh one. What
-  // other ranks know and a process that has just joined does not, it gets. `back_to`: the run goes on after that step at the
-  // latest (go_back()). Collective.
+  // other ranks know and a process that has just joined does not, it gets. `back_to`: a guard or the operator has the run go on
+  // after that step at the latest; newer checkpoints are set aside. Collective.
   void open(bool has_state, std::optional<int64_t> back_to = {});
   void bind_thread();  // after open_data(): threads that prepare data would inherit the binding
   // A segment begins, after the step that the state has: its generation, and the files that record it.
   void begin(const std::string& resolved_config);
-  // Undoes steps: the run goes on after `step` at the latest, in a generation of its own. Newer checkpoints are removed; then
+  // Undoes steps: the run goes on after `step` at the latest, in a generation of its own. Newer checkpoints are set aside; then
   // the state is that of the newest one that is left. Collective.
   void go_back(int64_t step);
   void load_state() { find_state(); }  // of the newest checkpoint, or the first one
@@ -81,6 +81,9 @@ struct Run {
 
   std::function<void(int64_t step)> committed = [](int64_t) {
   };  // after each step, once its metrics are written
+  // On rank 0, after each save; `error`: why it failed.
+  std::function<void(int64_t step, const std::string& path, const std::string& error)> told_saved =
+      [](int64_t, const std::string&, const std::string&) {};
   Config config;
   TrainIo io;
   World* world;  // of the newest meeting
@@ -104,6 +107,7 @@ struct Run {
   Guards guards;
   std::string went_back_because = {};  // why the segment to come follows a go_back(); "": it does not
   int64_t saved_step = -1;
+  bool saves_first = false;   // the next segment writes a checkpoint before its first step
   bool may_owe_save = false;  // the state came from memory: a failure may have been before it was saved
   std::vector<double> rates;  // tokens per second of the steps of this process
   double flops_per_token = 0.0, peak_flops = 0.0;  // the peak: of all ranks together

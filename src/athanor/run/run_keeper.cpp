@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <iterator>
 
 #include "athanor/base/clock.h"
 #include "athanor/checkpoint/checkpoint.h"
@@ -24,10 +23,6 @@ void remove_leftovers(Env& env, const RunFolder& folder) {
       env.remove_all(leftover);
 }
 
-int64_t step_of_path(const std::string& path) {
-  return std::stoll(path.substr(path.rfind('_') + 1));  // list_checkpoints() gives no others
-}
-
 }  // namespace
 
 void RunKeeper::take(Group& group) {
@@ -43,6 +38,30 @@ void RunKeeper::take(Group& group) {
   if (!is_first_ || has_it) return;
   stuck_ = rotate_checkpoints(env_, folder_.checkpoints(), /*keep=*/0);
   remove_leftovers(env_, folder_);
+}
+
+bool RunKeeper::can_go_back(Group& group, int64_t step) const {
+  if (step < 0) return false;
+  int64_t is_there =
+      is_first_ && env_.exists(join_path(folder_.checkpoints(), checkpoint_name(step))) ? 1 : 0;
+  group.broadcast(&is_there, 1, Dtype::i64, 0, "checkpoint to go back to").wait();
+  return is_there != 0;
+}
+
+// So that no later start takes them for the newest of the run.
+void RunKeeper::set_aside_after(int64_t step) {
+  if (!is_first_) return;
+  const std::string away = folder_.file("abandoned");
+  const std::string last = checkpoint_name(step);
+  for (const std::string& path : list_checkpoints(env_, folder_.checkpoints())) {
+    const std::string name = path.substr(path.find_last_of('/') + 1);
+    if (std::pair(name.size(), name) <= std::pair(last.size(), last)) continue;
+    env_.create_folders(away);
+    const std::string to = join_path(away, name);
+    if (env_.exists(to)) env_.remove_all(to);
+    env_.rename(path, to);
+    env_.sync_folder(folder_.checkpoints());
+  }
 }
 
 void RunKeeper::tell(const std::vector<std::string>& stuck, Recorder& recorder) {
@@ -81,19 +100,12 @@ std::optional<TrainState> RunKeeper::find_state(Group& group, const Config& conf
   return found;
 }
 
-void RunKeeper::remove_after(Group& group, int64_t step, Recorder& recorder) {
-  const bool may_list = is_first_ && env_.exists(folder_.checkpoints());
-  std::vector<std::string> newer, all;
-  if (may_list) all = list_checkpoints(env_, folder_.checkpoints());
-  std::copy_if(all.begin(), all.end(), std::back_inserter(newer),
-               [&](const std::string& path) { return step_of_path(path) > step; });
-  if (!newer.empty() && newer.size() == all.size()) forget_commits(env_, folder_);
-  for (const std::string& path : newer) {
-    remove_folder(env_, path);
-    recorder.message("removed " + path + ", whose steps are undone");
-  }
+void RunKeeper::go_back_after(Group& group, int64_t step, Recorder& recorder) {
+  set_aside_after(step);
+  if (is_first_ && list_checkpoints(env_, folder_.checkpoints()).empty()) forget_commits(env_, folder_);
   std::vector<std::string> skipped;
   checkpoint_ = agree_on_checkpoint(env_, group, folder_.checkpoints(), &skipped).value_or("");
+  for (const std::string& line : skipped) recorder.warning(line);
   is_unproven_ = true;
 }
 

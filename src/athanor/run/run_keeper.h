@@ -32,6 +32,9 @@ class RunKeeper {
       : env_(env), folder_(folder), is_first_(is_first) {}
 
   void take(Group& group);  // in each world
+  // Whether there is a checkpoint of that step. Collective. Then set_aside_after() moves newer ones away, to `abandoned`.
+  bool can_go_back(Group& group, int64_t step) const;
+  void set_aside_after(int64_t step);
 
   // The state of the newest checkpoint; none: a fresh start. Tells the recorder how the previous process ended.
   // `data_identity`: of the data that a step of the run reads.
@@ -54,8 +57,8 @@ class RunKeeper {
   void confirm(int64_t keep, Recorder& recorder);
   void settle(int64_t keep, Recorder& recorder);
 
-  // The run goes on after `step`: newer checkpoints are removed, and checkpoint() is the newest that is left. Collective.
-  void remove_after(Group& group, int64_t step, Recorder& recorder);
+  // The run goes on after `step` at the latest: set_aside_after(), and checkpoint() is the newest that is left. Collective.
+  void go_back_after(Group& group, int64_t step, Recorder& recorder);
 
   void begin() { is_begun_ = true; }  // from here on this process writes report.json
   void trains() { is_new_ = false; }  // the folder is kept even if the run fails

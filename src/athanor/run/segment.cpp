@@ -255,6 +255,7 @@ void Segment::save(bool is_last) {
       if (run_.saves.failed(run_.state.step, /*may_retry=*/layout_.servers == 0))
         run_.recorder->warning(fmt::format("step {} could not be saved: {}; the run goes on and tries again",
                                            run_.state.step, error.what()));
+      if (group_.rank() == 0) run_.told_saved(run_.state.step, "", error.what());
       return;
     }
     throw IoError(fmt::format("step {} could not be saved: {}", run_.state.step, error.what()), error.code(),
@@ -265,6 +266,15 @@ void Segment::save(bool is_last) {
   run_.saved_step = run_.state.step;
   run_.keeper.saved(path, run_.state.step);
   run_.recorder->message("saved " + path);
+  if (group_.rank() == 0) run_.told_saved(run_.state.step, path, "");
+}
+
+void Segment::save_first() {
+  const int64_t step = run_.state.step;
+  if (step > 0 && run_.saved_step != step) return save(/*is_last=*/false);
+  if (group_.rank() != 0) return;
+  const std::string path = step > 0 ? run_.keeper.checkpoint() : "";
+  run_.told_saved(step, path, step > 0 ? "" : "no step is done yet");
 }
 
 void Segment::evaluate_first() {

@@ -74,6 +74,7 @@ class Segment {
   bool validate_now(int64_t max_tokens, StepMetrics* metrics);  // false: given up, there is no result
   void write_samples();
   void save(bool is_last);
+  void save_first();  // as the operator asked
   // After a step that was not done: whether this segment can run it again.
   bool may_run_again(const StepResult& undone, const std::vector<DamagedToken>& damage);
   void quarantine(const std::vector<DamagedToken>& damage);

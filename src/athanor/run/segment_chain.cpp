@@ -69,7 +69,13 @@ std::optional<TrainReport> SegmentChain::assemble() {
   } catch (const Interrupted&) {  // is_asked_to_stop() tells the other ranks
   }
   share_going_back();
-  const bool has_state = has_common_state(layouts);
+  const bool goes_back = run.keeper.can_go_back(group, meeting_->rollback_step);
+  std::optional<int64_t> back_to = back_to_;
+  if (goes_back) {
+    forget_state();
+    back_to = std::min(back_to.value_or(meeting_->rollback_step), meeting_->rollback_step);
+  }
+  const bool has_state = !goes_back && has_common_state(layouts);
   if (is_asked_to_stop(run.io, group) && !has_state) {
     run.report.status = "interrupted";
     if (run.io.console != nullptr)
@@ -80,7 +86,7 @@ std::optional<TrainReport> SegmentChain::assemble() {
     agree(group, data_facts(phase.data.identity),
           "all ranks train on the same tokenizer and texts: copy them to all hosts");
   plans_ = plan_phases(run, layouts, group, /*is_there=*/kept_ && kept_->in_place);
-  run.open(has_state, back_to_);
+  run.open(has_state, back_to);
   if (!has_state && run.state.step >= run.last_step()) {
     run.keeper.settle(run.config.checkpoint.keep, *run.recorder);
     return run.keeper.idle_report(run.state, run.last_step(), group.size(), *run.recorder);
@@ -104,6 +110,9 @@ void SegmentChain::agree_on_run() {
     if (!note.empty() && io_.console != nullptr) io_.console->message(note);
     run_.emplace(agreed, *meeting_, io_);
     run_->committed = [this](int64_t step) { rendezvous_.committed(step); };
+    run_->told_saved = [this](int64_t step, const std::string& path, const std::string& error) {
+      rendezvous_.saved(step, path, error);
+    };
     run_->resolve();
   }
   check(agreed.train.isa == run_->config.train.isa,
@@ -155,12 +164,12 @@ bool SegmentChain::has_common_state(const std::vector<Layout>& layouts) {
     } else {
       keep_copy(*common);
     }
+    segment_.reset();
+    part_.reset();
   } else {
-    kept_.reset();
+    forget_state();
+    return false;
   }
-  segment_.reset();
-  part_.reset();
-  if (!common) return false;
   run_->state = TrainState::from_json(common_head(group, kept_->head).state);
   return true;
 }
@@ -189,6 +198,12 @@ std::optional<SlotsInPlace> SegmentChain::own_slots(const CommonStep& common,
   const Layout& layout = layouts[static_cast<size_t>(&phase - run_->phases.data())];
   if (!own || own->layout != identity_of(layout)) return std::nullopt;
   return own;
+}
+
+void SegmentChain::forget_state() {
+  kept_.reset();
+  segment_.reset();
+  part_.reset();
 }
 
 void SegmentChain::keep_copy(const CommonStep& common) {

@@ -48,6 +48,7 @@ class SegmentChain {
   std::optional<SlotsInPlace> own_slots(const CommonStep& common, const std::vector<Layout>& layouts) const;
   bool keeps(const CommonStep& common) const;  // in kept_
   void keep_copy(const CommonStep& common);
+  void forget_state();  // what this process has of it in memory
   std::vector<HeldPart> held() const;
   void begin();
   void go_back();  // the segment has ended so

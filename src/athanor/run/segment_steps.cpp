@@ -37,6 +37,7 @@ Segment::End Segment::run_steps() {
     if (run_.may_owe_save) save(/*is_last=*/true);
     return End::interrupted;
   }
+  if (std::exchange(run_.saves_first, false)) save_first();
   if (std::exchange(run_.may_owe_save, false) && run_.saves.is_due(run_.state.step) &&
       run_.state.step < phase_.last_step)
     save(/*is_last=*/false);
@@ -128,6 +129,7 @@ Segment::End Segment::run_steps() {
     metrics.alarms = verdict.alarms;
     run_.recorder->step(metrics, run_.last_step());
     run_.committed(run_.state.step);
+    if (group_.size() == 1) attempt([&] { run_.world->all().throw_if_broken(); });  // no collective tells it
     if (broken) std::rethrow_exception(broken);
     check_step(result, metrics);
     for (const std::string& line : verdict.warnings) run_.recorder->warning(line);

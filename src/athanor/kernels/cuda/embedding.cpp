@@ -18,10 +18,13 @@ void forward(Queue& queue, Tensor& y, const Tensor& ids, const Tensor& table, co
 void backward(Queue& queue, Tensor& dtable, const Tensor& dy, const Tensor& ids) {
   cpu_embedding.backward(queue, dtable, dy, ids);
   CudaQueue& device = cuda(queue);
-  device.submitted(
-      "embedding.backward", dy,
-      kernels_of(device).embedding_backward(device.stream(), dy.dtype(), dtable.data<float>(), dy.raw(),
-                                            ids.data<int32_t>(), ids.numel(), dy.dim(2), dtable.dim(0)));
+  constexpr uint64_t kSortBytes = uint64_t{4} << 20, kBytesOfId = 24;
+  const uint64_t bytes = kSortBytes + kBytesOfId * static_cast<uint64_t>(ids.numel());
+  const LibraryWorkspace workspace(dy.arena(), bytes);
+  device.submitted("embedding.backward", dy,
+                   kernels_of(device).embedding_backward(device.stream(), dy.dtype(), dtable.data<float>(),
+                                                         dy.raw(), ids.data<int32_t>(), ids.numel(),
+                                                         dy.dim(2), dtable.dim(0), workspace.data(), bytes));
 }
 
 void backward_positions(Queue& queue, Tensor& dpositions, const Tensor& dy, int64_t first_position) {

@@ -1,9 +1,10 @@
-// Embedding tables (kernels/embedding.h). If an id occurs several times, the block of threads of its first occurrence
-// adds the gradients of all occurrences, in order: no atomics, and the same bits every time.
+// Embedding tables (kernels/embedding.h). Places are sorted by id, so that a block of threads adds the gradients of all
+// occurrences of an id, in order: no atomics, and the same bits every time.
 #include <climits>
 
 #include "athanor/kernels/cuda/device/kernels.h"
 #include "athanor/kernels/cuda/device/launch.cuh"
+#include "athanor/kernels/cuda/device/sorted_places.h"
 
 namespace athanor::kernels::cuda {
 namespace {
@@ -36,23 +37,19 @@ __device__ inline bool is_first(const int32_t* ids, int64_t place) {
   return block_reduce(seen, Sum()) == 0;
 }
 
-// A block for each place; those behind the first of their id leave at once.
+// A block for each place of the sorted ids; those behind the first of their id leave at once.
 template <typename T>
-__global__ void backward(float* dtable, const T* dy, const int32_t* ids, int64_t count, int64_t width,
-                         int64_t vocabulary, CudaFault* fault) {
-  __shared__ int32_t chunk[kThreads];
-  const int64_t place = blockIdx.x;
-  const int32_t id = ids[place];
-  if (!names_row(id, place, vocabulary, fault) || !is_first(ids, place)) return;
-  float* const row = dtable + id * width;
-  for (int64_t first = place; first < count; first += kThreads) {
-    const int64_t mine = first + threadIdx.x;
-    chunk[threadIdx.x] = mine < count ? ids[mine] : kNowhere;
-    __syncthreads();
-    for (int64_t c = threadIdx.x; c < width; c += kThreads)
-      for (int i = 0; i < kThreads; ++i)
-        if (chunk[i] == id) row[c] += to_float(dy[(first + i) * width + c]);
-    __syncthreads();
+__global__ void backward(float* dtable, const T* dy, const int32_t* ids, const int32_t* places, int64_t count,
+                         int64_t width, int64_t vocabulary, CudaFault* fault) {
+  const int64_t first = blockIdx.x;
+  const int32_t id = ids[first];
+  if ((first > 0 && ids[first - 1] == id) || !names_row(id, places[first], vocabulary, fault)) return;
+  int64_t last = first + 1;
+  while (last < count && ids[last] == id) ++last;
+  for (int64_t c = threadIdx.x; c < width; c += kThreads) {
+    float sum = dtable[id * width + c];
+    for (int64_t i = first; i < last; ++i) sum += to_float(dy[places[i] * width + c]);
+    dtable[id * width + c] = sum;
   }
 }
 
@@ -89,11 +86,20 @@ Error embedding_forward(Stream stream, Dtype type, void* y, const int32_t* ids, 
 }
 
 Error embedding_backward(Stream stream, Dtype type, float* dtable, const void* dy, const int32_t* ids,
-                         int64_t count, int64_t width, int64_t vocabulary) {
+                         int64_t count, int64_t width, int64_t vocabulary, void* workspace,
+                         uint64_t workspace_bytes) {
+  if (count > INT32_MAX) return "more than 2^31 ids at once";
+  if (count == 0) return nullptr;
+  auto *sorted = static_cast<int32_t*>(workspace), *places = sorted + count;
+  const uint64_t own_bytes = 2 * static_cast<uint64_t>(count) * sizeof(int32_t);
+  const Error error =
+      sort_places(stream, sorted, places, ids, count, static_cast<std::byte*>(workspace) + own_bytes,
+                  workspace_bytes - own_bytes);
+  if (error != nullptr) return error;
   return with_type(type, [=](auto zero) {
     using T = decltype(zero);
-    return launch(stream, backward<T>, count, kThreads, dtable, in<T>(dy), ids, count, width, vocabulary,
-                  fault_of(stream));
+    return launch(stream, backward<T>, count, kThreads, dtable, in<T>(dy), sorted, places, count, width,
+                  vocabulary, fault_of(stream));
   });
 }
 

@@ -1,0 +1,94 @@
+// What run_agent() (agent.h) is made of: the loop that waits for something to happen, tells the Master, and does what it
+// decides. agent.cpp has the loop, agent_actions.cpp what the Master wants done, agent_operator.cpp what the operator wants.
+// Thread rule: one thread.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "athanor/control/pulse.h"
+#include "athanor/launch/agent.h"
+#include "athanor/launch/event_log.h"
+#include "athanor/launch/generation_memory.h"
+#include "athanor/launch/job_file.h"
+#include "athanor/launch/master.h"
+#include "athanor/launch/operator_desk.h"
+#include "athanor/launch/rank_output.h"
+#include "athanor/launch/rank_processes.h"
+#include "athanor/launch/reception.h"
+#include "athanor/launch/signals_blocked.h"
+#include "athanor/launch/stop_requests.h"
+
+namespace athanor::launch {
+
+class AgentLoop {
+ public:
+  explicit AgentLoop(const LaunchOptions& options);
+  LaunchResult run();
+
+ private:
+  void wait_for_something();
+  void take_signals();
+  void take_arrivals();
+  void take_packets(int worker, int most);
+  void take_message(int worker, const WorkerMessage& message);
+  void take_ending(int worker, int64_t seen_ns);
+
+  // agent_actions.cpp
+  void act();
+  void act(const StartWorker& start);
+  void act(const FormWorld& form);
+  void act(const BreakWorld& broken);
+  void act(const LeaveWorld& left);
+  void act(const ReleaseSlots& release);
+  void keep_slots_of_last(int64_t generation);
+  void act(const SendToWorker& send);
+  void act(const SignalWorker& signal);
+  void act(const Say& say);
+  void act(const JobEvent& event) { events_.add(event); }
+
+  // agent_operator.cpp
+  void take_requests();
+  void answer(int64_t from, const control::AskStatus& ask);
+  void answer(int64_t from, const control::ScaleTo& scale);
+  void answer(int64_t from, const control::KillRank& kill);
+  void answer(int64_t from, const control::SaveNow& save);
+  void answer(int64_t from, const control::GoBack& back);
+  void tell_killed(int worker, int rank, const std::string& how);
+  void tell_begun(const control::Begun& begun);
+  void tell_saved(const control::Saved& saved);
+  void open_run(const std::string& run_folder);
+
+  WorkerCommand command_of(int rank, int worker) const;
+  void send(int worker, const AgentMessage& message, const std::vector<int>& descriptors = {});
+  LaunchResult conclude();
+
+  const LaunchOptions& options_;
+  bool control_;  // else all is in the environment
+  SignalsBlocked signals_;
+  RankOutput output_;
+  EventLog events_;
+  Master master_;
+  StopRequests requests_;
+  std::string job_;
+  std::optional<Reception> reception_;
+  std::optional<control::Pulse> pulse_;
+  std::string run_folder_;
+  JobFile job_file_;
+  std::optional<OperatorDesk> desk_;
+  // Operators who wait for an answer.
+  struct Waiting {
+    int64_t from = -1;        // nobody
+    int64_t generation = -1;  // for something in a later one
+  };
+  std::map<int, std::vector<int64_t>> wait_for_end_;  // of a worker
+  Waiting wait_for_save_, wait_for_rollback_;
+  int64_t rollback_step_ = -1;
+  std::map<int64_t, GenerationMemory> memories_;  // by generation
+  RankProcesses processes_;
+};
+
+}  // namespace athanor::launch
