@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "athanor/launch/stack_clusters.h"
+#include "support/tiers.h"
 
 namespace athanor::tests::stacks_test {
 
@@ -99,6 +100,7 @@ class Child {
 };
 
 TEST(Stacks, OfAProcessThatWaits) {
+  LEAVE_OUT_UNDER(thread_sanitizer, "its own frames and threads stand among those that are looked for");
   Child child(/*computes=*/true);
   const ProcessStacks stacks = child.waiting();
   EXPECT_EQ(stacks.refused, "");
@@ -117,6 +119,7 @@ TEST(Stacks, OfAProcessThatWaits) {
 }
 
 TEST(Stacks, OfEachThreadByItsName) {
+  LEAVE_OUT_UNDER(thread_sanitizer, "its own frames and threads stand among those that are looked for");
   Child child(/*computes=*/false, /*has_thread=*/true);
   const ProcessStacks stacks = child.waiting();
   ASSERT_EQ(stacks.threads.size(), 2u);
@@ -128,6 +131,7 @@ TEST(Stacks, OfEachThreadByItsName) {
 }
 
 TEST(Stacks, AStoppedProcessStaysStopped) {
+  LEAVE_OUT_UNDER(thread_sanitizer, "its own frames and threads stand among those that are looked for");
   Child child(/*computes=*/false);
   child.waiting();
   kill(child.pid(), SIGSTOP);
@@ -144,6 +148,7 @@ TEST(Stacks, AStoppedProcessStaysStopped) {
 
 // A thread that has not stopped in time stops later, and nobody waits for it: it must go on by itself.
 TEST(Stacks, ALimitThatIsTooShortFreezesNobody) {
+  LEAVE_OUT_UNDER(thread_sanitizer, "its own frames and threads stand among those that are looked for");
   Child child(/*computes=*/false, /*has_thread=*/true);
   child.waiting();
   for (int i = 0; i < 50; ++i) EXPECT_EQ(take_stacks(child.pid(), 0).threads.size(), 2u);
@@ -152,6 +157,7 @@ TEST(Stacks, ALimitThatIsTooShortFreezesNobody) {
 
 // What the odd one of a hanging job is, from real stacks.
 TEST(Stacks, NameTheOddProcess) {
+  LEAVE_OUT_UNDER(thread_sanitizer, "its own frames and threads stand among those that are looked for");
   Child first(false), second(true), third(false);
   const auto clusters = cluster_stacks({{0, first.waiting()}, {1, second.waiting()}, {2, third.waiting()}});
   EXPECT_EQ(clusters.size(), 2u) << text_of(clusters);
@@ -160,6 +166,7 @@ TEST(Stacks, NameTheOddProcess) {
 
 // Two tracers of one thread there cannot be: then /proc is all.
 TEST(Stacks, ARefusalLeavesWhatProcSays) {
+  LEAVE_OUT_UNDER(thread_sanitizer, "its own frames and threads stand among those that are looked for");
   Child child(/*computes=*/false);
   child.waiting();
   ASSERT_EQ(ptrace(PTRACE_SEIZE, child.pid(), nullptr, nullptr), 0);
@@ -172,6 +179,7 @@ TEST(Stacks, ARefusalLeavesWhatProcSays) {
 }
 
 TEST(Stacks, OfAProcessThatIsGoneThereAreNone) {
+  LEAVE_OUT_UNDER(thread_sanitizer, "its own frames and threads stand among those that are looked for");
   pid_t gone = 0;
   {
     Child child(false);
