@@ -63,14 +63,14 @@ struct CudaKernelCalls {
   Error (*embedding_forward)(Stream, Dtype type, void* y, const int32_t* ids, const void* table,
                              const void* positions, int64_t count, int64_t length, int64_t width,
                              int64_t vocabulary);
-  // workspace: 24 bytes for each of `count`, and 4 MiB.
+  // workspace, here and in embedding_move_rows: 24 bytes for each of `count`, and 4 MiB.
   Error (*embedding_backward)(Stream, Dtype type, float* dtable, const void* dy, const int32_t* ids,
                               int64_t count, int64_t width, int64_t vocabulary, void* workspace,
                               uint64_t workspace_bytes);
   Error (*embedding_backward_positions)(Stream, Dtype type, float* dpositions, const void* dy, int64_t batch,
                                         int64_t length, int64_t width);
   Error (*embedding_move_rows)(Stream, float* sum, float* table, const int32_t* ids, int64_t count,
-                               int64_t width, int64_t vocabulary);
+                               int64_t width, int64_t vocabulary, void* workspace, uint64_t workspace_bytes);
   Error (*gelu_forward)(Stream, Dtype type, void* y, const void* x, int64_t n);
   Error (*gelu_backward)(Stream, Dtype type, void* dx, const void* dy, const void* x, int64_t n);
   // Layer norm; with null mean and b it is the root-mean-square norm.

@@ -239,9 +239,11 @@ const char* fused_attention_plan(CudaCalls::Stream* stream, Dtype type, const Cu
   *can = false;
   *workspace_bytes = 0;
   if (stream->attention == nullptr || !fits(type, problem)) return nullptr;
+  constexpr uint64_t kMostBytes = uint64_t{8}
+                                  << 30;  // beyond it a long context would not fit for its workspace alone
   const Plan& plan = plan_of(stream, type, problem, backward);
-  *can = plan.can;
-  *workspace_bytes = plan.can ? plan.graph.workspace_bytes() : 0;
+  *can = plan.can && plan.graph.workspace_bytes() <= kMostBytes;
+  *workspace_bytes = *can ? plan.graph.workspace_bytes() : 0;
   return nullptr;
 }
 

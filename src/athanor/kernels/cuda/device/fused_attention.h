@@ -8,7 +8,8 @@
 //
 // It takes heads of a multiple of 8 elements, all keys or a causal mask over as many keys as queries, no document mask,
 // addresses at multiples of 16 bytes. Sums are f32, results the same bits each time. The backward pass therefore holds the
-// gradient of all scores in its workspace: batch x heads x queries x keys elements. An unseen value that is not finite
+// gradient of all scores in its workspace: batch x heads x queries x keys elements; where that
+// is more than 8 GiB it does not take the problem. An unseen value that is not finite
 // can reach queries of its own tile: the library multiplies it by zero.
 #pragma once
 
