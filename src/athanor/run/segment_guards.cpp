@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 #include <tuple>
+#include <utility>
 
 #include "athanor/base/check.h"
 #include "athanor/checkpoint/rank_lists.h"
@@ -85,6 +86,39 @@ void Segment::quarantine(const std::vector<DamagedToken>& damage) {
         step, taken.size(), config_.train.global_batch_size, taken.front().why, most);
   run_.decisions = with_decisions(run_.decisions, taken);
   run_.guards.decisions = run_.decisions;
+}
+
+// What went back is run again to the same bits, so it is no decision that a rerun would have to follow.
+bool Segment::states_agree() {
+  const std::string& setting = config_.guard.state_hash;
+  if (setting == "off" || layout_.servers > 0 || peers().size() == 1 || run_.queue->device() != Device::cpu)
+    return true;
+  const Span span(run_.io.trace, "state hashes", "step");
+  if (!hashes_) hashes_.emplace(*training_, peers());
+  const auto found = hashes_->compare();
+  const int64_t step = run_.state.step;
+  if (!found) {
+    run_.guards.agreed_step = step;
+    told_disagreement_ = false;
+    return true;
+  }
+  const std::string what = fmt::format("step {}: {}", step, found->text());
+  if (setting == "warn") {
+    if (!std::exchange(told_disagreement_, true))
+      run_.recorder->warning(what + "; guard.state_hash = \"act\" would go back to a state that is whole");
+    return true;
+  }
+  if (++run_.guards.num_disagreements > config_.guard.max_rollbacks)
+    fail(
+        "{}; the run went back guard.max_rollbacks = {} times for that: the memory of a rank cannot be "
+        "trusted",
+        what, config_.guard.max_rollbacks);
+  doubts_memory_ = true;
+  back_to_ = std::max<int64_t>(run_.guards.agreed_step, 0);
+  run_.recorder->warning(what);
+  run_.went_back_because =
+      fmt::format("replicas agreed at step {}: steps {} to {} run again", back_to_, back_to_ + 1, step);
+  return false;
 }
 
 Guards::Verdict Segment::ask_guards(const StepResult& result, const StepMetrics& metrics) {
