@@ -82,6 +82,12 @@ Segment::End Segment::run_steps() {
     if (!result.undone.empty()) {
       if (!may_run_again(result, damage)) return End::back;
       open_loader();
+      run_.tell({.event = "guard",
+                 .step = run_.state.step + 1,
+                 .cause = run_.went_back_because,
+                 .recover_seconds = run_.io.clock() - start,
+                 .lost_steps = 1});
+      run_.went_back_because.clear();
       continue;
     }
     const double seconds = run_.io.clock() - start;
@@ -132,7 +138,10 @@ Segment::End Segment::run_steps() {
     if (group_.size() == 1) attempt([&] { run_.world->all().throw_if_broken(); });  // no collective tells it
     if (broken) std::rethrow_exception(broken);
     check_step(result, metrics);
-    for (const std::string& line : verdict.warnings) run_.recorder->warning(line);
+    for (const std::string& line : verdict.warnings) {
+      run_.recorder->warning(line);
+      run_.tell({.event = "guard", .cause = line});
+    }
     if (verdict.first_undone) return End::back;
     run_.keeper.confirm(config_.checkpoint.keep, *run_.recorder);
     if (const auto doubt = watch.after(run_.state.step, result.loss)) run_.recorder->warning(*doubt);
