@@ -146,6 +146,8 @@ TEST_F(Ctl, WhatItRefusesLeavesTheJobAsItIs) {
 TEST_F(Ctl, EventsAreReadWithoutAJob) {
   train(place, "t");
   refuses({"status"}, 1, {"no launcher trains 'runs/t' now", "finished"});
+  EXPECT_THAT(ctl({"events"}), HasSubstr("  end: finished\n"));
+  place.remove("runs/t/events.jsonl");
   refuses({"events"}, 1, {"events.jsonl"});
   train(place, "t", {"train.steps=14"}, 2);
   const std::string text = ctl({"events"});

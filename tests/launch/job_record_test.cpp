@@ -22,7 +22,8 @@ class JobRecords : public ::testing::Test {
   void rank_0_says(const std::string& status, int64_t step, const std::string& reason = "") const {
     system_env().write_atomically(
         folder.path(kRunReportName),
-        json({{"status", status}, {"reason", reason}, {"pid", 1234}, {"steps", step}, {"loss", nullptr}}).dump());
+        json({{"status", status}, {"reason", reason}, {"pid", 1234}, {"steps", step}, {"loss", nullptr}})
+            .dump());
   }
   bool is_there() const { return system_env().exists(folder.path(kReportName)); }
   json report() const { return json::parse(system_env().read_text(folder.path(kReportName))); }

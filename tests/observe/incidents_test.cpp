@@ -24,17 +24,18 @@ Incidents of(const std::vector<RunEvent>& events) {
 }
 
 TEST(Incidents, OneRecoveryEndsAllThatAreOpenAndIsCountedOnce) {
-  const Incidents incidents = of({{.event = "start"},
-                                  {.event = "failure", .step = 7, .rank = 1, .cause = "killed"},
-                                  {.event = "failure", .step = 7, .rank = 2, .cause = "killed, too"},
-                                  {.event = "restart", .rank = 1},
-                                  {.event = "guard", .cause = "only said"},
-                                  {.event = "recovered", .recover_seconds = 0.5, .lost_steps = 3},
-                                  {.event = "snapshot"},
-                                  {.event = "recovered", .recover_seconds = 0.25, .lost_steps = 0},
-                                  {.event = "guard", .cause = "undone", .recover_seconds = 2.0, .lost_steps = 1},
-                                  {.event = "failure", .rank = 0},
-                                  {.event = "end"}});
+  const Incidents incidents =
+      of({{.event = "start"},
+          {.event = "failure", .step = 7, .rank = 1, .cause = "killed"},
+          {.event = "failure", .step = 7, .rank = 2, .cause = "killed, too"},
+          {.event = "restart", .rank = 1},
+          {.event = "guard", .cause = "only said"},
+          {.event = "recovered", .recover_seconds = 0.5, .lost_steps = 3},
+          {.event = "snapshot"},
+          {.event = "recovered", .recover_seconds = 0.25, .lost_steps = 0},
+          {.event = "guard", .cause = "undone", .recover_seconds = 2.0, .lost_steps = 1},
+          {.event = "failure", .rank = 0},
+          {.event = "end"}});
   std::vector<double> recovered;
   for (const RunEvent& incident : incidents.all()) recovered.push_back(incident.recover_seconds);
   EXPECT_THAT(recovered, ElementsAre(0.5, 0.5, -1.0, 0.25, 2.0, -1.0));
@@ -49,7 +50,8 @@ TEST(Incidents, AreWrittenWithWhatIsNotKnownAsNull) {
   Incidents().put_into(report);
   EXPECT_EQ(report.to_json_line(), "{\"incidents\":[],\"num_incidents\":0,\"lost_seconds\":{}}");
   Incidents many;
-  for (int64_t i = 0; i < 250; ++i) many.take({.event = "failure", .step = i, .cause = "killed", .time = 1.5});
+  for (int64_t i = 0; i < 250; ++i)
+    many.take({.event = "failure", .step = i, .cause = "killed", .time = 1.5});
   Report listed;
   many.put_into(listed);
   const auto json = nlohmann::json::parse(listed.to_json());
@@ -63,7 +65,11 @@ TEST(Incidents, AreWrittenWithWhatIsNotKnownAsNull) {
 TEST(Events, AreReadAsTheyWereWritten) {
   const TemporaryFolder folder;
   EventLog log(system_env(), [](const std::string& why) { FAIL() << why; });
-  RunEvent first{.event = "failure", .step = 4, .generation = 1, .rank = 2, .cause = "a \"word\"\n",
+  RunEvent first{.event = "failure",
+                 .step = 4,
+                 .generation = 1,
+                 .rank = 2,
+                 .cause = "a \"word\"\n",
                  .detect_seconds = 0.25};
   first.time = log.add(first);
   log.open(folder.path(""));

@@ -37,7 +37,7 @@ class Report {
   template <typename Integer, typename = std::enable_if_t<std::is_integral_v<Integer>>>
   Report(Integer value) : value_(static_cast<int64_t>(value)) {}
 
-  static Report list();    // empty ones, which a value without elements is not
+  static Report list();  // empty ones, which a value without elements is not
   static Report object();
 
   Report& operator[](std::string_view key);

@@ -59,7 +59,7 @@ struct TrainReport {
   // Of a process that no launcher started; else the launcher knows.
   std::optional<Incidents> incidents = {};
   double goodput = 1.0;  // share of the time since the first step began that no incident took
-  std::vector<Dataset::Omission> left_out = {};                   // files skipped in the channels' folders
+  std::vector<Dataset::Omission> left_out = {};  // files skipped in the channels' folders
 
   // Sets the medians of the measured steps, if any. peak_flops is 0 where unknown: then mfu is not set.
   void set_rates(std::vector<double> tokens_per_second, double flops_per_token, double peak_flops);

@@ -171,8 +171,9 @@ void Run::open_recorder() {
   recorder.emplace(io.env, folder.path, world->rank(), io.console, io.command_line);
   recorder->name_report(io.is_launched ? kRunReportName : kReportName);
   if (world->rank() == 0)
-    events.emplace(io.env, io.is_launched ? RunEvents::Tell([this](const RunEvent& event) { happened(event); })
-                                          : RunEvents::Tell(),
+    events.emplace(io.env,
+                   io.is_launched ? RunEvents::Tell([this](const RunEvent& event) { happened(event); })
+                                  : RunEvents::Tell(),
                    [this](const std::string& why) { recorder->warning(why); });
   std::set<std::string> said;
   for (const RunPhase& phase : phases) {
@@ -320,6 +321,12 @@ void Run::tell(RunEvent event) {
   events->tell(event);
 }
 
+void Run::report_incidents() {
+  if (!events || !events->is_lone()) return;
+  report.incidents = events->incidents();
+  report.goodput = events->goodput();
+}
+
 void Run::tell_went_back(const std::string& why) {
   const int64_t undone = recorder ? recorder->last_step() - state.step : 0;
   tell({.event = "guard",
@@ -339,7 +346,7 @@ void Run::write_report(const char* status) {
   report.set_resident_bytes();
   report.set_writer();
   report.dropped = recorder->dropped();
-  if (events) events->put_into(report);
+  report_incidents();
   recorder->report(report);
 }
 
@@ -348,7 +355,7 @@ void Run::renew_report(double tokens_per_second) {
   report.tokens = state.tokens;
   report.decisions = state.decisions;
   report.tokens_per_second = tokens_per_second;
-  if (events) events->put_into(report);
+  report_incidents();
   keeper.renew(report, *recorder);
 }
 
@@ -373,7 +380,7 @@ void Run::failed(const std::string& reason) noexcept {
   try {
     if (events && events->is_lone() && generation >= 0) {
       tell({.event = "end", .cause = reason});
-      events->put_into(report);
+      report_incidents();
     }
   } catch (...) {  // the error that ended the run is the one worth reporting
   }

@@ -21,11 +21,11 @@
 #include "athanor/config/phases.h"
 #include "athanor/data/dataset.h"
 #include "athanor/engine/state.h"
+#include "athanor/observe/run_events.h"
 #include "athanor/run/decision_log.h"
 #include "athanor/run/guards.h"
 #include "athanor/run/recorder.h"
 #include "athanor/run/rendezvous.h"
-#include "athanor/run/run_events.h"
 #include "athanor/run/run_folder.h"
 #include "athanor/run/run_keeper.h"
 #include "athanor/run/samples.h"
@@ -65,8 +65,9 @@ struct Run {
   bool has_slots() const { return slots_fd >= 0; }
   void tell_decisions();  // after a step: those that it was the first to follow
   void say_doubts();
-  void tell(RunEvent event);  // on rank 0; its step is the newest unless it names one
+  void tell(RunEvent event);                    // on rank 0; its step is the newest unless it names one
   void tell_went_back(const std::string& why);  // the run goes on after steps that a guard has undone
+  void report_incidents();                      // where no launcher does
   void renew_report(double tokens_per_second);
   void write_report(const char* status);
   void write_trace(int rank);

@@ -33,7 +33,8 @@ bool has_launcher(const std::string& run_folder) {
 
 bool has_committed(Env& env, const RunFolder& folder) {
   if (env.exists(committed_file(folder))) return true;
-  const nlohmann::json report = read_report(env, folder.path, kReportName);  // older versions wrote no committed.json
+  const nlohmann::json report =
+      read_report(env, folder.path, kReportName);  // older versions wrote no committed.json
   return report.is_object() && report.contains("digest") && report["digest"].is_string() &&
          !report["digest"].get<std::string>().empty();
 }

@@ -90,8 +90,9 @@ std::optional<TrainState> RunKeeper::find_state(Group& group, const Config& conf
     record(found->step);
   }
   // Asked by the only rank that writes the report: another one might find that of this start.
-  const auto before =
-      is_first_ && !is_begun_ ? run_status(env_, folder_.path, /*holds_lock=*/true, last_report()) : std::nullopt;
+  const auto before = is_first_ && !is_begun_
+                          ? run_status(env_, folder_.path, /*holds_lock=*/true, last_report())
+                          : std::nullopt;
   if (before && before->status == "dead")
     recorder.message(
         fmt::format("the process that trained this run before (process {} on {}) died at step {}",

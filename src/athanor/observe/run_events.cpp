@@ -1,11 +1,9 @@
-#include "athanor/run/run_events.h"
+#include "athanor/observe/run_events.h"
 
 #include <algorithm>
 #include <utility>
 
-#include "athanor/run/report.h"
-
-namespace athanor::run {
+namespace athanor::observe {
 
 RunEvents::RunEvents(Env& env, Tell tells, std::function<void(const std::string&)> warn)
     : tells_(std::move(tells)), log_(env, std::move(warn)) {}
@@ -17,18 +15,16 @@ void RunEvents::begin(const std::string& run_folder, int64_t step, int64_t gener
   tell({.event = "start", .step = step, .generation = generation});
 }
 
-void RunEvents::tell(const observe::RunEvent& event) {
+void RunEvents::tell(const RunEvent& event) {
   if (!is_lone()) return tells_(event);
-  observe::RunEvent timed = event;
+  RunEvent timed = event;
   timed.time = log_.add(event);
   incidents_.take(timed);
 }
 
-void RunEvents::put_into(TrainReport& report) const {
-  if (!is_lone()) return;
-  report.incidents = incidents_;
+double RunEvents::goodput() const {
   const double seconds = began_at_ < 0.0 ? 0.0 : now_seconds() - began_at_;
-  report.goodput = seconds > 0.0 ? std::max(0.0, 1.0 - incidents_.total_lost_seconds() / seconds) : 1.0;
+  return seconds > 0.0 ? std::max(0.0, 1.0 - incidents_.total_lost_seconds() / seconds) : 1.0;
 }
 
-}  // namespace athanor::run
+}  // namespace athanor::observe
