@@ -3,7 +3,7 @@
 //   JobRecord record(env, {.pid = getpid(), .host = host}, warn);
 //   record.open("runs/first");                           // as soon as the folder is known
 //   record.begun("runs/first");                          // a world has begun in it: events are written from here on
-//   record.add(JobEvent{.event = "failure", .rank = 1});
+//   record.add({.event = "failure", .rank = 1});
 //   if (now >= record.next_ns()) record.renew(goodput, now);
 //   record.finish(exit_code, "rank 1 was killed by signal 9 (SIGKILL)", goodput);
 //

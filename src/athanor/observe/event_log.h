@@ -3,7 +3,7 @@
 //   EventLog log(env, warn);
 //   log.add({.event = "failure", .step = 41, .generation = 0, .rank = 1, .cause = "was killed by signal 9"});
 //   log.open("runs/first");                         // what was added before is written now
-//   for (const RunEvent& event : read_events(env.read_text("runs/first/events.jsonl"))) ...
+//   const std::vector<RunEvent> events = read_events(env.read_text("runs/first/events.jsonl"));
 //
 //   a line of it:
 //   {"time":1700000000.123,"event":"failure","step":41,"generation":0,"rank":1,"node":0,"cause":"...",

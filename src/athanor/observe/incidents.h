@@ -6,13 +6,9 @@
 //   incidents.put_into(report);
 //
 // An incident is a failure, a change of size, an order of the operator or an act of a guard. "recovered" ends all that are
-// open; the time that passed was lost by the first of them. put_into() writes, beside others,
-//
-//   "incidents": [{"time": ..., "event": "failure", "step": 41, "rank": 1, "cause": "...", "detect_seconds": ...,
-//                  "recover_seconds": 0.8, "lost_steps": 0}],
-//   "num_incidents": 1, "lost_seconds": {"failure": 0.8}
-//
-// of which the list has the newest kMostListed. Thread rule: plain data.
+// open; the time that passed was lost by the first of them. put_into() writes `incidents` (a list of those events, with null
+// for what is not known, the newest kMostListed), `num_incidents`, and `lost_seconds` by the event that began them. Thread
+// rule: plain data.
 #pragma once
 
 #include <cstdint>
