@@ -153,6 +153,7 @@ void TrainCommand::run() const {
   TrainReport report;
   try {
     if (is_worker_of_an_agent(ranks, config)) {
+      io.is_launched = true;
       report = train_as_worker(ranks, options,
                                [&](Rendezvous& rendezvous) { return run::train(config, rendezvous, io); });
     } else {

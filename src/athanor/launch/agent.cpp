@@ -34,7 +34,7 @@ AgentLoop::AgentLoop(const LaunchOptions& options)
     : options_(options),
       control_(options.control && (options.world_size == 0 || options.world_size == options.num_ranks)),
       output_(options.num_ranks, options.write),
-      events_(*options.env, [this](const std::string& why) { act(Say{why}); }),
+      record_(*options.env, this_place(), [this](const std::string& why) { act(Say{why}); }),
       master_({.num_ranks = options.num_ranks,
                .first_rank = options.first_rank,
                .max_restarts = control_ ? options.max_restarts : 0,
@@ -63,6 +63,7 @@ LaunchResult AgentLoop::run() {
     output_.flush(now);
     if (now >= master_.next_tick_ns()) master_.tick(now);
     act();
+    if (now >= record_.next_ns()) record_.renew(master_.status(now).goodput, now);
   }
   processes_.end_output();
   return conclude();
@@ -73,7 +74,7 @@ void AgentLoop::wait_for_something() {
   const std::vector<int> workers = processes_.add_polled(polled);
   if (reception_) reception_->add_polled(polled);
   if (desk_) desk_->add_polled(polled);
-  int64_t timeout_ns = master_.next_tick_ns();
+  int64_t timeout_ns = std::min(master_.next_tick_ns(), record_.next_ns());
   if (timeout_ns != kNeverNs) timeout_ns = std::max<int64_t>(timeout_ns - now_ns(), 0);
   if (output_.holds()) timeout_ns = std::min(timeout_ns, kTickNs);
   poll(polled.data(), polled.size(),
@@ -146,13 +147,18 @@ void AgentLoop::take_message(int worker, const WorkerMessage& message) {
     if (begun->in_place) keep_slots_of_last(begun->generation);
     master_.begun(worker, begun->generation, begun->step, now);
     act();
-    events_.open(begun->run_folder);
+    record_.begun(begun->run_folder);
     tell_begun(*begun);
     try {
       open_run(begun->run_folder);
     } catch (const Failure& error) {
       master_.failed(error.what(), now);
     }
+  }
+  if (const auto* event = std::get_if<Event>(&message)) {
+    JobEvent told = event->what;
+    told.generation = master_.generation();
+    record_.add(told);
   }
   if (const auto* saved = std::get_if<Saved>(&message)) {
     master_.saved(worker, *saved);
@@ -185,8 +191,9 @@ LaunchResult AgentLoop::conclude() {
   if (!memories_.empty())
     if (const auto failure = memories_.rbegin()->second.segment.failure()) blamed = failure->rank;
   LaunchResult result = result_of(master_.verdict(blamed), output_);
-  events_.add(
+  record_.add(
       {.event = "end", .step = master_.step(), .generation = master_.generation(), .cause = summary(result)});
+  record_.finish(result.exit_code, summary(result), master_.status(now_ns()).goodput);
   return result;
 }
 

@@ -11,9 +11,9 @@
 
 #include "athanor/control/pulse.h"
 #include "athanor/launch/agent.h"
-#include "athanor/launch/event_log.h"
 #include "athanor/launch/generation_memory.h"
 #include "athanor/launch/job_file.h"
+#include "athanor/launch/job_record.h"
 #include "athanor/launch/master.h"
 #include "athanor/launch/operator_desk.h"
 #include "athanor/launch/rank_output.h"
@@ -48,7 +48,7 @@ class AgentLoop {
   void act(const SendToWorker& send);
   void act(const SignalWorker& signal);
   void act(const Say& say);
-  void act(const JobEvent& event) { events_.add(event); }
+  void act(const JobEvent& event) { record_.add(event); }
 
   // agent_operator.cpp
   void take_requests();
@@ -70,7 +70,7 @@ class AgentLoop {
   bool control_;  // else all is in the environment
   SignalsBlocked signals_;
   RankOutput output_;
-  EventLog events_;
+  JobRecord record_;
   Master master_;
   StopRequests requests_;
   std::string job_;

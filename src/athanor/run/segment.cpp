@@ -263,6 +263,7 @@ void Segment::save(bool is_last) {
         run_.recorder->warning(fmt::format("step {} could not be saved: {}; the run goes on and tries again",
                                            run_.state.step, error.what()));
       if (group_.rank() == 0) run_.told_saved(run_.state.step, "", error.what());
+      run_.tell({.event = "checkpoint", .cause = fmt::format("could not be saved: {}", error.what())});
       return;
     }
     throw IoError(fmt::format("step {} could not be saved: {}", run_.state.step, error.what()), error.code(),
@@ -274,6 +275,7 @@ void Segment::save(bool is_last) {
   run_.keeper.saved(path, run_.state.step);
   run_.recorder->message("saved " + path);
   if (group_.rank() == 0) run_.told_saved(run_.state.step, path, "");
+  run_.tell({.event = "checkpoint"});
 }
 
 void Segment::save_first() {

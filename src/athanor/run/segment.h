@@ -78,8 +78,8 @@ class Segment {
   void save_first();  // as the operator asked
   // After a step that was not done: whether this segment can run it again.
   bool may_run_again(const StepResult& undone, const std::vector<DamagedToken>& damage);
-  void quarantine(const std::vector<DamagedToken>& damage);
-  void run_again_or_end(const std::string& not_finite);
+  std::string quarantine(const std::vector<DamagedToken>& damage);
+  std::string run_again_or_end(const std::string& not_finite);
   void tell_transient();  // a step that was run again is finite
   Guards::Verdict ask_guards(const StepResult& result, const StepMetrics& metrics);
   // Whether replicas hold the same bits, as far as guard.state_hash acts on it: else back_to() is where they did.

@@ -34,18 +34,14 @@ std::vector<DamagedToken> parse_damage(const std::string& text) {
 }  // namespace
 
 bool Segment::may_run_again(const StepResult& undone, const std::vector<DamagedToken>& damage) {
-  if (undone.damaged)
-    quarantine(damage);
-  else
-    run_again_or_end(undone.undone);
+  run_.went_back_because = undone.damaged ? quarantine(damage) : run_again_or_end(undone.undone);
   back_to_ = run_.state.step;
-  run_.went_back_because = fmt::format("step {} runs again", run_.state.step + 1);
   double broken = training_->role->is_whole() ? 0.0 : 1.0;
   group_.all_reduce(&broken, 1, Dtype::f64, "values of the step before").wait();
   return broken == 0.0;
 }
 
-void Segment::run_again_or_end(const std::string& not_finite) {
+std::string Segment::run_again_or_end(const std::string& not_finite) {
   const int64_t step = run_.state.step + 1;
   const std::vector<std::string> of_ranks = gather_texts(peers(), not_finite, "not finite");
   const auto first = std::find_if(of_ranks.begin(), of_ranks.end(),
@@ -59,6 +55,7 @@ void Segment::run_again_or_end(const std::string& not_finite) {
                                     training_->tensors(), group_, training_->compute));
   run_.guards.repeat(step);
   run_.recorder->warning(what + ": the step runs again");
+  return what + ": the step runs again";
 }
 
 void Segment::tell_transient() {
@@ -70,7 +67,7 @@ void Segment::tell_transient() {
 }
 
 // Every rank has read micro-batches of its own, or the same as others.
-void Segment::quarantine(const std::vector<DamagedToken>& damage) {
+std::string Segment::quarantine(const std::vector<DamagedToken>& damage) {
   const int64_t step = run_.state.step + 1;
   std::set<std::tuple<std::string, int64_t>> found;
   std::vector<Decision> taken;
@@ -86,6 +83,8 @@ void Segment::quarantine(const std::vector<DamagedToken>& damage) {
         step, taken.size(), config_.train.global_batch_size, taken.front().why, most);
   run_.decisions = with_decisions(run_.decisions, taken);
   run_.guards.decisions = run_.decisions;
+  return fmt::format("{}: the step runs again without {}", taken.front().why,
+                     taken.size() == 1 ? "its sequence" : fmt::format("{} sequences", taken.size()));
 }
 
 // What went back is run again to the same bits, so it is no decision that a rerun would have to follow.

@@ -83,6 +83,12 @@ Segment::End Segment::run_steps() {
     if (!result.undone.empty()) {
       if (!may_run_again(result, damage)) return End::back;
       open_loader();
+      run_.tell({.event = "guard",
+                 .step = run_.state.step + 1,
+                 .cause = run_.went_back_because,
+                 .recover_seconds = run_.io.clock() - start,
+                 .lost_steps = 1});
+      run_.went_back_because.clear();
       continue;
     }
     const double seconds = run_.io.clock() - start;
@@ -133,7 +139,10 @@ Segment::End Segment::run_steps() {
     if (group_.size() == 1) attempt([&] { run_.world->all().throw_if_broken(); });  // no collective tells it
     if (broken) std::rethrow_exception(broken);
     check_step(result, metrics);
-    for (const std::string& line : verdict.warnings) run_.recorder->warning(line);
+    for (const std::string& line : verdict.warnings) {
+      run_.recorder->warning(line);
+      run_.tell({.event = "guard", .cause = line});
+    }
     if (verdict.first_undone) return End::back;
     const bool saves = stop || done || run_.saves.is_due(run_.state.step);
     if ((due(config_.guard.state_hash_every) || evaluates || saves) && !states_agree()) return End::back;
