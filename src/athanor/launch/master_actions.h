@@ -67,7 +67,8 @@ struct Say {
 
 // A line of events.jsonl (event_log.h). Negative numbers: nothing to say.
 struct JobEvent {
-  std::string event;  // start, failure, restart, recovered, shrink, grow, snapshot, rollback, stop, end
+  std::string
+      event;  // start, failure, restart, recovered, shrink, grow, snapshot, rollback, stopped, stop, end
   int64_t step = -1, generation = -1;
   int rank = -1;
   std::string cause{};
