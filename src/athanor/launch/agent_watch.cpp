@@ -48,8 +48,7 @@ void AgentLoop::tell(const StoppedRank& found, int worker) {
                .step = master_.step(),
                .generation = master_.generation(),
                .rank = found.rank,
-               .cause = fmt::format("process {} {}", process, cause),
-               .detect_seconds = seconds});
+               .cause = fmt::format("process {} {}", process, cause)});
 }
 
 }  // namespace athanor::launch
