@@ -42,7 +42,8 @@ AgentLoop::AgentLoop(const LaunchOptions& options)
                .max_ranks = options.max_ranks,
                .grace_ns = options.grace_ms * 1'000'000,
                .meet = control_}),
-      processes_(output_) {
+      processes_(output_),
+      watch_({.kill_ns = options.stopped_ms * 1'000'000}) {
   if (control_) {
     job_ = random_job();
     reception_.emplace(ListenerOptions{.runtime_folder = options.runtime_folder});
@@ -61,6 +62,7 @@ LaunchResult AgentLoop::run() {
     wait_for_something();
     const int64_t now = now_ns();
     output_.flush(now);
+    look_at_ranks(now);
     if (now >= master_.next_tick_ns()) master_.tick(now);
     act();
     if (now >= record_.next_ns()) record_.renew(master_.status(now).goodput, now);
@@ -77,6 +79,7 @@ void AgentLoop::wait_for_something() {
   int64_t timeout_ns = std::min(master_.next_tick_ns(), record_.next_ns());
   if (timeout_ns != kNeverNs) timeout_ns = std::max<int64_t>(timeout_ns - now_ns(), 0);
   if (output_.holds()) timeout_ns = std::min(timeout_ns, kTickNs);
+  if (control_) timeout_ns = std::min(timeout_ns, kLookNs);
   poll(polled.data(), polled.size(),
        timeout_ns == kNeverNs ? -1 : static_cast<int>(timeout_ns / 1'000'000 + 1));
   const int64_t seen_ns = now_ns();
@@ -141,7 +144,10 @@ void AgentLoop::take_packets(int worker, int most) {
 void AgentLoop::take_message(int worker, const WorkerMessage& message) {
   const int64_t now = now_ns();
   if (const auto* ready = std::get_if<Ready>(&message)) master_.ready(worker, ready->why, now);
-  if (const auto* progress = std::get_if<Progress>(&message)) master_.progress(worker, *progress);
+  if (const auto* progress = std::get_if<Progress>(&message)) {
+    master_.progress(worker, *progress);
+    watch_.progress(progress->step, now);
+  }
   if (const auto* farewell = std::get_if<Farewell>(&message)) master_.farewell(worker, *farewell);
   if (const auto* begun = std::get_if<Begun>(&message)) {
     if (begun->in_place) keep_slots_of_last(begun->generation);
@@ -175,7 +181,9 @@ void AgentLoop::take_ending(int worker, int64_t seen_ns) {
   process.reap();
   one.channel.reset();
   const int rank = one.rank;
-  const std::string how = process.ending();
+  watch_.forget(rank);
+  std::string how = process.ending();
+  if (const auto killed = killed_because_.extract(worker); !killed.empty()) how = killed.mapped();
   master_.exited(worker,
                  {.exit_code = process.exit_code(),
                   .signal_number = process.signal_number(),

@@ -17,6 +17,8 @@
 //   killed when the agent dies, however it dies.
 // - Failure: a rank fails by a signal or an exit code other than 0 and 75 (interrupted, saved). The other ranks throw
 //   PeerLost at once.
+// - Stopped: a rank whose process is stopped while nobody makes progress is named, and killed if that lasts
+//   (progress_watch.h). SIGTSTP to the launcher blames nobody.
 // - Signals: the first of stop_signals() (stop_requests.h) is passed on to every rank; a second one kills all ranks.
 //   SIGTSTP stops the ranks, too. These signals are blocked in the calling thread while run_agent() runs.
 // - Output: rank 0 has the agent's standard output, and its standard error if `terminal`; otherwise rank 0's standard
@@ -53,8 +55,9 @@ struct LaunchOptions {
   std::string run_folder;            // as far as it is known; else from the ranks, when they begin
   // Why the job cannot go on with that many ranks; "": it can.
   std::function<std::string(int num_ranks)> refuse_size = [](int) { return std::string(); };
-  int64_t grace_ms = 5'000;  // for ranks that have to end, or to come back from a world that broke
-  bool terminal = false;     // rank 0 draws on a terminal: its standard error is not captured
+  int64_t grace_ms = 5'000;     // for ranks that have to end, or to come back from a world that broke
+  int64_t stopped_ms = 10'000;  // a rank that is stopped so long, or 20 median steps, is killed
+  bool terminal = false;        // rank 0 draws on a terminal: its standard error is not captured
   std::function<void(std::string_view bytes)> write = [](std::string_view) {};
   std::function<int64_t()> clock = now_ns;  // which tells a second signal from the first
   Env* env = &system_env();                 // for events.jsonl

@@ -1,5 +1,6 @@
 // What run_agent() (agent.h) is made of: the loop that waits for something to happen, tells the Master, and does what it
-// decides. agent.cpp has the loop, agent_actions.cpp what the Master wants done, agent_operator.cpp what the operator wants.
+// decides. agent.cpp has the loop, agent_actions.cpp what the Master wants done, agent_operator.cpp what the operator wants,
+// agent_watch.cpp what becomes of ranks that are stopped.
 // Thread rule: one thread.
 #pragma once
 
@@ -16,6 +17,7 @@
 #include "athanor/launch/job_record.h"
 #include "athanor/launch/master.h"
 #include "athanor/launch/operator_desk.h"
+#include "athanor/launch/progress_watch.h"
 #include "athanor/launch/rank_output.h"
 #include "athanor/launch/rank_processes.h"
 #include "athanor/launch/reception.h"
@@ -62,6 +64,10 @@ class AgentLoop {
   void tell_saved(const control::Saved& saved);
   void open_run(const std::string& run_folder);
 
+  // agent_watch.cpp
+  void look_at_ranks(int64_t now_ns);
+  void tell(const StoppedRank& found, int worker);
+
   WorkerCommand command_of(int rank, int worker) const;
   void send(int worker, const AgentMessage& message, const std::vector<int>& descriptors = {});
   LaunchResult conclude();
@@ -89,6 +95,8 @@ class AgentLoop {
   int64_t rollback_step_ = -1;
   std::map<int64_t, GenerationMemory> memories_;  // by generation
   RankProcesses processes_;
+  ProgressWatch watch_;
+  std::map<int, std::string> killed_because_;  // by worker
 };
 
 }  // namespace athanor::launch
