@@ -44,7 +44,7 @@ void AgentLoop::tell(const StoppedRank& found, int worker) {
                 : fmt::format("kill -CONT {} lets it go on; else it is killed in {:.3g} s", process,
                               static_cast<double>(watch_.limit_ns() - found.stopped_ns) * 1e-9);
   act(Say{fmt::format("{} {}: {}", name, cause, then)});
-  events_.add({.event = "stopped",
+  record_.add({.event = "stopped",
                .step = master_.step(),
                .generation = master_.generation(),
                .rank = found.rank,
