@@ -174,7 +174,7 @@ void TrainCommand::run() const {
     }
     stream->write(found.table());
   }
-  if (ranks.rank == 0 && json) print_report(report);
+  if (ranks.rank == 0 && json && !io.is_launched) print_report(report);  // else the launcher does
   if (report.status == "interrupted") throw Exit{kInterruptedExitCode};
 }
 

@@ -202,6 +202,7 @@ LaunchResult AgentLoop::conclude() {
   record_.add(
       {.event = "end", .step = master_.step(), .generation = master_.generation(), .cause = summary(result)});
   record_.finish(result.exit_code, summary(result), master_.status(now_ns()).goodput);
+  result.run_folder = record_.begun_in();
   return result;
 }
 

@@ -45,6 +45,7 @@ void JobRecord::open(const std::string& run_folder) {
 
 void JobRecord::begun(const std::string& run_folder) {
   if (run_folder_.empty()) run_folder_ = run_folder;
+  has_begun_ = true;
   events_.open(run_folder);
   next_ns_ = 0;
 }

@@ -33,6 +33,7 @@ class JobRecord {
   void begun(const std::string& run_folder);  // the same, and events go there
   void add(const observe::RunEvent& event);
 
+  std::string begun_in() const { return has_begun_ ? run_folder_ : ""; }
   int64_t next_ns() const { return run_folder_.empty() ? kNeverNs : next_ns_; }
   void renew(double goodput, int64_t now_ns);
   void finish(int exit_code, const std::string& summary, double goodput);
@@ -50,7 +51,7 @@ class JobRecord {
   observe::Incidents incidents_;
   std::string run_folder_, found_;  // found_: the report.run.json that lay there
   int64_t next_ns_ = 0;
-  bool has_warned_ = false;
+  bool has_begun_ = false, has_warned_ = false;
 };
 
 }  // namespace athanor::launch
