@@ -57,7 +57,7 @@ def tinyshakespeare(ranks, steps):
     return speed
 
 
-WORKS = {"bf16": bench_step("bf16", 2), "f32": bench_step("f32", 2), "tinyshakespeare": tinyshakespeare(1, 300),
+WORKS = {"bf16": bench_step("bf16", 6), "f32": bench_step("f32", 6), "tinyshakespeare": tinyshakespeare(1, 300),
          "ranks": tinyshakespeare(2, 300)}
 
 
