@@ -31,6 +31,11 @@ struct Expectation {
   // another rank was in its update.
   int64_t most_redone_steps = 0;
   bool survivors = false;  // ranks that were not struck keep their processes
+  bool no_failure = false;  // the launcher takes nothing for a failure, and no process is started again
+  // The event that names what was struck, and what its `cause` says; "": one of a failure or of a request to stop.
+  const char* named_by = "";
+  const char* named_as = "";
+  double named_within_seconds = 0.0;  // 0: at any time, or never
 };
 
 class Fault {

@@ -144,6 +144,12 @@ void JobHandle::strike(const std::vector<int>& ranks, int signal) {
   }
 }
 
+void JobHandle::signal(const std::vector<int>& ranks, int signal) {
+  for (const int rank : ranks)
+    if (const auto found = ranks_.find(rank); found != ranks_.end())
+      pidfd_send_signal(found->second.fd.get(), signal, nullptr, 0);
+}
+
 void JobHandle::strike_launcher(int signal) {
   watch_.take();
   note_strike();

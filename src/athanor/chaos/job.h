@@ -63,6 +63,7 @@ class JobHandle {
   void find_ranks();
   void strike(const std::vector<int>& ranks, int signal);
   void strike_launcher(int signal);
+  void signal(const std::vector<int>& ranks, int signal);  // is no strike
   void wait_for_plan();  // until the rank has carried it out: that is the strike
 
   // Since the first strike: whether a step of a generation newer than all before it has been seen.

@@ -20,6 +20,10 @@ double seconds_of(int64_t ns) {
   return static_cast<double>(ns) * 1e-9;
 }
 
+std::string text_in(const Json& json, const char* key) {
+  return json.contains(key) && json[key].is_string() ? json[key].get<std::string>() : "";
+}
+
 RunEvidence evidence_of(const JobCommand& command) {
   const std::string folder = command.run_folder();
   return read_evidence(system_env(), folder, ledger_of(command.program, folder, command.environment));
@@ -30,6 +34,7 @@ class Trial {
   Trial(const JobCommand& command, const Undisturbed& undisturbed, const Fault& fault, const Draw& draw,
         bool is_control)
       : command_(command), undisturbed_(undisturbed), fault_(fault), draw_(draw), is_control_(is_control) {
+    draw_.is_control = is_control;
     if (fault.is_planned())
       command_.planned = {draw.ranks.front(), undisturbed.place_of(draw.instant).step + 1};
     if (is_control)
@@ -43,6 +48,7 @@ class Trial {
   }
   void strike(JobHandle& job, const Undisturbed::Place& place);
   void follow(JobHandle& job);
+  void note_events(JobHandle& job);
   void note_recovery(JobHandle& job);
   void go_on();
   void end(JobHandle& job, int64_t until_ns);
@@ -51,7 +57,7 @@ class Trial {
   JobCommand command_;
   const Undisturbed& undisturbed_;
   const Fault& fault_;
-  const Draw& draw_;
+  Draw draw_;
   bool is_control_;
   Seen seen_;
 };
@@ -106,11 +112,24 @@ void Trial::follow(JobHandle& job) {
   seen_.exit_code = job.exit_code();
   seen_.ending = job.ending();
   seen_.last_words = job.last_words();
-  for (const SeenEvent& seen : watch.events())
-    if ((seen.kind() == "failure" || seen.kind() == "stop") && seen.at_ns >= struck.first_ns &&
-        !seen_.detect_seconds)
-      seen_.detect_seconds = seconds_of(seen.at_ns - struck.first_ns);
+  note_events(job);
   note_recovery(job);
+}
+
+// What the launcher has said since the strike.
+void Trial::note_events(JobHandle& job) {
+  const Expectation expected = fault_.expectation();
+  const std::string kind = expected.named_by, as = expected.named_as;
+  for (const SeenEvent& seen : job.watch().events()) {
+    if (seen.at_ns < job.struck()->first_ns) continue;
+    const std::string said = text_in(seen.event, "cause");
+    const bool names =
+        kind.empty() ? seen.kind() == "failure" || seen.kind() == "stop" : seen.kind() == kind;
+    if (names && !seen_.detect_seconds && said.find(as) != std::string::npos)
+      seen_.detect_seconds = seconds_of(seen.at_ns - job.struck()->first_ns);
+    if (seen.kind() == "failure" || seen.kind() == "restart")
+      seen_.alarms.push_back(fmt::format("{} of rank {}: {}", seen.kind(), seen.event.value("rank", Json()).dump(), said));
+  }
 }
 
 void Trial::note_recovery(JobHandle& job) {
