@@ -88,6 +88,21 @@ TEST_F(Chaos, ARankThatIsPausedIsLeftAlone) {
   for (const int i : {1, 2}) EXPECT_EQ(document["trials"][static_cast<size_t>(i)]["passed"], true) << document;
 }
 
+TEST_F(Chaos, ACollectiveThatOneRankDoesNotMakeIsNamedAndMadeAgain) {
+  for (const char* kind : {"skip", "reorder", "mismatch", "delay"}) {
+    const Outcome outcome = place.run(arguments({"--seed", "6", "--trials", "2", "--faults", kind, "--json"}));
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.all();
+    const Json document = Json::parse(outcome.out);
+    ASSERT_EQ(document["trials"].size(), 3u);
+    for (const int i : {1, 2}) {
+      const Json trial = document["trials"][static_cast<size_t>(i)];
+      EXPECT_EQ(trial["passed"], true) << trial;
+      EXPECT_EQ(trial["survivors_kept_pids"], true);
+    }
+  }
+  EXPECT_TRUE(nothing_left_running());
+}
+
 TEST_F(Chaos, LinesGoToAFileAndAreAdded) {
   for (const char* kind : {"stop-term", "kill-all"}) {
     const Outcome outcome =

@@ -8,10 +8,12 @@
 // Thread rule: constant values.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "athanor/chaos/draw.h"
+#include "athanor/chaos/fault_plan.h"
 
 namespace athanor::chaos {
 
@@ -45,9 +47,12 @@ class Fault {
   virtual int least_ranks() const { return 1; }
   virtual std::vector<int> draw_ranks(Dice& dice, int num_ranks) const = 0;
   // A fault in the middle of a step: the rank carries it out itself, as it was asked to before the job began (fault_plan.h).
-  virtual bool is_planned() const { return false; }
+  // Its step is the trial's.
+  virtual std::optional<PlannedFault> plan(const Draw& /*draw*/) const { return std::nullopt; }
   virtual void inject(JobHandle& job, const Draw& draw) const = 0;
   virtual Expectation expectation() const = 0;
+
+  virtual std::vector<std::string> settings() const { return {}; }  // of the job, in each trial
 
   // The negative control takes the protection off: by settings of the job, or by what it does to the run's folder before
   // the same command goes on.

@@ -13,7 +13,9 @@ const std::vector<const Fault*>& all_faults() {
   static const std::vector<const Fault*> all = {&kill_fault(),         &kill_several_fault(),
                                                 &kill_all_fault(),     &kill_again_fault(),
                                                 &nan_gradient_fault(), &stop_term_fault(),
-                                                &stop_fault(),         &pause_fault()};
+                                                &stop_fault(),         &pause_fault(),
+                                                &skip_fault(),         &delay_fault(),
+                                                &reorder_fault(),      &mismatch_fault()};
   return all;
 }
 

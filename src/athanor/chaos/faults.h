@@ -29,5 +29,9 @@ const Fault& nan_gradient_fault();
 const Fault& stop_term_fault();
 const Fault& stop_fault();
 const Fault& pause_fault();
+const Fault& skip_fault();
+const Fault& delay_fault();
+const Fault& reorder_fault();
+const Fault& mismatch_fault();
 
 }  // namespace athanor::chaos

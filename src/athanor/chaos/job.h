@@ -38,7 +38,7 @@ struct JobCommand {
   std::vector<std::string> environment{};  // NAME=value; usually this process's own
   struct Planned {
     int rank;
-    int64_t step;
+    PlannedFault fault;
   };
   std::optional<Planned> planned{};  // fault_plan.h
   std::string run_folder() const;

@@ -35,8 +35,11 @@ class Trial {
         bool is_control)
       : command_(command), undisturbed_(undisturbed), fault_(fault), draw_(draw), is_control_(is_control) {
     draw_.is_control = is_control;
-    if (fault.is_planned())
-      command_.planned = {draw.ranks.front(), undisturbed.place_of(draw.instant).step + 1};
+    if (auto planned = fault.plan(draw_)) {
+      planned->step = undisturbed.place_of(draw.instant).step + 1;
+      command_.planned = {draw.ranks.front(), *planned};
+    }
+    for (const std::string& setting : fault.settings()) command_.settings.push_back(setting);
     if (is_control)
       for (const std::string& setting : fault.control_settings()) command_.settings.push_back(setting);
   }
