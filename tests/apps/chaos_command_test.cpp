@@ -103,6 +103,21 @@ TEST_F(Chaos, ACollectiveThatOneRankDoesNotMakeIsNamedAndMadeAgain) {
   EXPECT_TRUE(nothing_left_running());
 }
 
+TEST_F(Chaos, ABitThatFlipsIsFound) {
+  for (const char* kind : {"flip-slot", "flip-checkpoint", "flip-parameter", "flip-gradient"}) {
+    const Outcome outcome = place.run(arguments({"--seed", "8", "--trials", "2", "--faults", kind, "--json"}));
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.all();
+    const Json document = Json::parse(outcome.out);
+    ASSERT_EQ(document["trials"].size(), 3u);
+    for (const int i : {1, 2}) {
+      const Json trial = document["trials"][static_cast<size_t>(i)];
+      EXPECT_EQ(trial["passed"], true) << trial;
+      EXPECT_EQ(trial["bitwise"], true);
+    }
+  }
+  EXPECT_TRUE(nothing_left_running());
+}
+
 TEST_F(Chaos, LinesGoToAFileAndAreAdded) {
   for (const char* kind : {"stop-term", "kill-all"}) {
     const Outcome outcome =

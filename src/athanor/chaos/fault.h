@@ -8,6 +8,8 @@
 // Thread rule: constant values.
 #pragma once
 
+#include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -40,6 +42,8 @@ struct Expectation {
   double named_within_seconds = 0.0;  // 0: at any time, or never
 };
 
+constexpr int64_t kAnySteps = std::numeric_limits<int64_t>::max();
+
 class Fault {
  public:
   virtual ~Fault() = default;
@@ -57,6 +61,8 @@ class Fault {
   // The negative control takes the protection off: by settings of the job, or by what it does to the run's folder before
   // the same command goes on.
   virtual std::vector<std::string> control_settings() const { return {"launch.max_restarts=0"}; }
+  // What happens to the run's folder before the same command goes on, in each trial.
+  virtual void before_again(const std::string& /*run_folder*/, const Draw& /*draw*/) const {}
   virtual void spoil(const std::string& /*run_folder*/) const {}
 };
 

@@ -33,5 +33,9 @@ const Fault& skip_fault();
 const Fault& delay_fault();
 const Fault& reorder_fault();
 const Fault& mismatch_fault();
+const Fault& flip_slot_fault();
+const Fault& flip_checkpoint_fault();
+const Fault& flip_parameter_fault();
+const Fault& flip_gradient_fault();
 
 }  // namespace athanor::chaos

@@ -21,6 +21,7 @@ namespace athanor::chaos {
 namespace {
 
 constexpr size_t kLastWords = 1 << 12;
+constexpr int kMostMs = 5'000;
 constexpr int64_t kLookNs = 2'000'000;  // after a rank that carries out a plan tells nobody
 
 std::string plan_of(const JobCommand& job) {
@@ -149,6 +150,13 @@ void JobHandle::signal(const std::vector<int>& ranks, int signal) {
   for (const int rank : ranks)
     if (const auto found = ranks_.find(rank); found != ranks_.end())
       pidfd_send_signal(found->second.fd.get(), signal, nullptr, 0);
+}
+
+void JobHandle::wait_for_end_of(int rank) {
+  const auto found = ranks_.find(rank);
+  if (found == ranks_.end()) return;
+  pollfd polled{found->second.fd.get(), POLLIN, 0};
+  poll(&polled, 1, kMostMs);
 }
 
 void JobHandle::strike_launcher(int signal) {

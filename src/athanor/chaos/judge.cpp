@@ -40,6 +40,7 @@ std::string error_said_in(const std::string& text) {
 std::vector<std::string> judge(const Seen& seen, const Expectation& expected) {
   std::vector<std::string> wrong;
   if (!seen.endless.empty()) wrong.push_back(seen.endless);
+  wrong.insert(wrong.end(), seen.notes.begin(), seen.notes.end());
   for (const int rank : seen.missed)
     wrong.push_back(fmt::format("rank {} had ended before it was struck", rank));
   const bool was_done =

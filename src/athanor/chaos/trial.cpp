@@ -39,9 +39,8 @@ class Trial {
       planned->step = undisturbed.place_of(draw.instant).step + 1;
       command_.planned = {draw.ranks.front(), *planned};
     }
-    for (const std::string& setting : fault.settings()) command_.settings.push_back(setting);
-    if (is_control)
-      for (const std::string& setting : fault.control_settings()) command_.settings.push_back(setting);
+    set(fault.settings());
+    if (is_control) set(fault.control_settings());
   }
   TrialResult run();
 
@@ -49,6 +48,7 @@ class Trial {
   int64_t deadline_ns() const {
     return now_ns() + static_cast<int64_t>((kPatienceSeconds + 10.0 * undisturbed_.seconds) * 1e9);
   }
+  void set(const std::vector<std::string>& settings);
   void strike(JobHandle& job, const Undisturbed::Place& place);
   void follow(JobHandle& job);
   void note_events(JobHandle& job);
@@ -65,6 +65,15 @@ class Trial {
   Seen seen_;
 };
 
+// In place of what is set there already.
+void Trial::set(const std::vector<std::string>& settings) {
+  for (const std::string& setting : settings) {
+    const std::string key = setting.substr(0, setting.find('=') + 1);
+    std::erase_if(command_.settings, [&](const std::string& before) { return before.starts_with(key); });
+    command_.settings.push_back(setting);
+  }
+}
+
 // Waits for the instant, and strikes.
 void Trial::strike(JobHandle& job, const Undisturbed::Place& place) {
   const int64_t until_ns = deadline_ns();
@@ -78,6 +87,7 @@ void Trial::strike(JobHandle& job, const Undisturbed::Place& place) {
   fault_.inject(job, draw_);
   seen_.at_step = job.struck()->step;
   seen_.missed = job.struck()->missed;
+  seen_.notes = job.notes();
 }
 
 void Trial::end(JobHandle& job, int64_t until_ns) {
@@ -152,6 +162,7 @@ void Trial::note_recovery(JobHandle& job) {
 // The same command again.
 void Trial::go_on() {
   const int64_t best_step = seen_.best_step;
+  fault_.before_again(command_.run_folder(), draw_);
   if (is_control_) fault_.spoil(command_.run_folder());
   JobHandle job(command_);
   const size_t before = job.watch().steps().size();
@@ -187,6 +198,8 @@ TrialResult Trial::run() {
     follow(job);
     seen_.best_step = job.watch().best_step();
   }
+  check(seen_.best_step > 0, "chaos: {} of {}: the job {} before its first step: {}",
+        is_control_ ? "the control" : "a trial", result.fault, seen_.ending, error_said_in(seen_.last_words));
   if (fault_.expectation().goes_on && seen_.exit_code == fault_.expectation().exit_code) go_on();
   if (seen_.second_exit_code.value_or(seen_.exit_code) == 0) compare();
   result.why = judge(seen_, fault_.expectation());
