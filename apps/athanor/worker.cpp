@@ -8,6 +8,7 @@
 
 #include "apps/command_line/program.h"
 #include "athanor/base/error.h"
+#include "athanor/comm/call_mismatch.h"
 #include "athanor/control/agent_link.h"
 #include "athanor/run/finite.h"
 #include "athanor/run/launched_rendezvous.h"
@@ -20,6 +21,7 @@ Farewell last_words_of(const std::exception& error) {
   if (const auto* failure = dynamic_cast<const Failure*>(&error)) farewell.hint = failure->hint();
   if (dynamic_cast<const ConfigError*>(&error) != nullptr) farewell.cause = Cause::config;
   if (dynamic_cast<const NotFinite*>(&error) != nullptr) farewell.cause = Cause::not_finite;
+  if (dynamic_cast<const CallMismatch*>(&error) != nullptr) farewell.cause = Cause::mismatch;
   if (dynamic_cast<const Recoverable*>(&error) != nullptr) farewell.cause = Cause::peer;
   if (dynamic_cast<const IoError*>(&error) != nullptr) farewell.cause = Cause::io;
   return farewell;
@@ -60,7 +62,8 @@ TrainReport train_as_worker(const RankEnvironment& place, const GroupOptions& op
     link.farewell(words);
     // The launcher, which has told this rank to end, says why.
     const bool was_told =
-        dynamic_cast<const Recoverable*>(&error) != nullptr && !link.ended_because().empty();
+        (words.cause == Cause::mismatch || dynamic_cast<const Recoverable*>(&error) != nullptr) &&
+        !link.ended_because().empty();
     if (was_told && place.rank != 0) throw Exit{1};
     throw;
   }

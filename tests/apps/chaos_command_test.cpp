@@ -66,6 +66,58 @@ TEST_F(Chaos, AGradientIsNotANumberAndTheStepRunsAgain) {
   }
 }
 
+TEST_F(Chaos, ARankThatIsStoppedIsNamedAndReplaced) {
+  const Outcome outcome = place.run(arguments({"--seed", "2", "--trials", "1", "--faults", "stop", "--json"}));
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.all();
+  const Json document = Json::parse(outcome.out);
+  ASSERT_EQ(document["trials"].size(), 2u);
+  EXPECT_EQ(document["trials"][0]["exit_code"], 1) << "without restarts it ends the job";
+  const Json trial = document["trials"][1];
+  EXPECT_EQ(trial["passed"], true) << trial;
+  EXPECT_EQ(trial["bitwise"], true);
+  EXPECT_EQ(trial["survivors_kept_pids"], true);
+  EXPECT_TRUE(nothing_left_running());
+}
+
+TEST_F(Chaos, ARankThatIsPausedIsLeftAlone) {
+  const Outcome outcome = place.run(arguments({"--seed", "4", "--trials", "2", "--faults", "pause", "--json"}));
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.all();
+  const Json document = Json::parse(outcome.out);
+  ASSERT_EQ(document["trials"].size(), 3u);
+  EXPECT_THAT(document["trials"][0]["why"].get<std::string>(), HasSubstr("taken for a failure"));
+  for (const int i : {1, 2}) EXPECT_EQ(document["trials"][static_cast<size_t>(i)]["passed"], true) << document;
+}
+
+TEST_F(Chaos, ACollectiveThatOneRankDoesNotMakeIsNamedAndMadeAgain) {
+  for (const char* kind : {"skip", "reorder", "mismatch", "delay"}) {
+    const Outcome outcome = place.run(arguments({"--seed", "6", "--trials", "2", "--faults", kind, "--json"}));
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.all();
+    const Json document = Json::parse(outcome.out);
+    ASSERT_EQ(document["trials"].size(), 3u);
+    for (const int i : {1, 2}) {
+      const Json trial = document["trials"][static_cast<size_t>(i)];
+      EXPECT_EQ(trial["passed"], true) << trial;
+      EXPECT_EQ(trial["survivors_kept_pids"], true);
+    }
+  }
+  EXPECT_TRUE(nothing_left_running());
+}
+
+TEST_F(Chaos, ABitThatFlipsIsFound) {
+  for (const char* kind : {"flip-slot", "flip-checkpoint", "flip-parameter", "flip-gradient"}) {
+    const Outcome outcome = place.run(arguments({"--seed", "8", "--trials", "2", "--faults", kind, "--json"}));
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.all();
+    const Json document = Json::parse(outcome.out);
+    ASSERT_EQ(document["trials"].size(), 3u);
+    for (const int i : {1, 2}) {
+      const Json trial = document["trials"][static_cast<size_t>(i)];
+      EXPECT_EQ(trial["passed"], true) << trial;
+      EXPECT_EQ(trial["bitwise"], true);
+    }
+  }
+  EXPECT_TRUE(nothing_left_running());
+}
+
 TEST_F(Chaos, LinesGoToAFileAndAreAdded) {
   for (const char* kind : {"stop-term", "kill-all"}) {
     const Outcome outcome =

@@ -67,6 +67,19 @@ TEST(Judge, EachThingThatDoesNotHold) {
               ElementsAre(HasSubstr("the same command again: exit code 1")));
 }
 
+TEST(Judge, WhoWasStruckIsNamedInTimeAndNobodyElse) {
+  const Expectation named{.named_by = "stopped", .named_within_seconds = 1.0};
+  const auto after = [](double seconds) { return [=](Seen& seen) { seen.detect_seconds = seconds; }; };
+  EXPECT_THAT(judged(after(0.9), named), IsEmpty());
+  EXPECT_THAT(judged(after(1.1), named), ElementsAre("named after 1.100 s, expected at most 1 s"));
+  EXPECT_THAT(judged([](Seen&) {}, named), ElementsAre("no event 'stopped' has named it"));
+  EXPECT_THAT(judged([](Seen& seen) { seen.at_step = 99; }, named), IsEmpty());
+  const auto blamed = [](Seen& seen) { seen.alarms = {"failure of rank 1: was killed"}; };
+  EXPECT_THAT(judged(blamed), IsEmpty());
+  EXPECT_THAT(judged(blamed, {.no_failure = true}),
+              ElementsAre("taken for a failure: failure of rank 1: was killed"));
+}
+
 // After the last step nothing is left to do, also if its line was seen only after the fault.
 TEST(Judge, AtTheEndOfARun) {
   const auto at_the_end = [](Seen& seen) {

@@ -36,9 +36,9 @@ struct Draw {
   size_t fault = 0;          // which of the campaign's kinds
   std::vector<int> ranks{};  // that it strikes, in this order; empty: none in particular
   double instant = 0.0;      // when, as a fraction of the undisturbed run's training time: [0, 1)
-  double second = 0.0;       // of a kind that strikes twice: when, as a fraction of kMostSecondSeconds
+  double second = 0.0;       // what else a kind has to choose: [0, 1)
+  bool is_control = false;   // the protection is off
 };
-constexpr double kMostSecondSeconds = 0.1;
 
 Draw draw_trial(uint64_t seed, int64_t trial, const std::vector<const Fault*>& faults, int num_ranks);
 // Of the negative control of one kind, which is not one of the trials.

@@ -8,10 +8,14 @@
 // Thread rule: constant values.
 #pragma once
 
+#include <cstdint>
+#include <limits>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "athanor/chaos/draw.h"
+#include "athanor/chaos/fault_plan.h"
 
 namespace athanor::chaos {
 
@@ -31,7 +35,14 @@ struct Expectation {
   // another rank was in its update.
   int64_t most_redone_steps = 0;
   bool survivors = false;  // ranks that were not struck keep their processes
+  bool no_failure = false;  // the launcher takes nothing for a failure, and no process is started again
+  // The event that names what was struck, and what its `cause` says; "": one of a failure or of a request to stop.
+  const char* named_by = "";
+  const char* named_as = "";
+  double named_within_seconds = 0.0;  // 0: at any time, or never
 };
+
+constexpr int64_t kAnySteps = std::numeric_limits<int64_t>::max();
 
 class Fault {
  public:
@@ -40,13 +51,18 @@ class Fault {
   virtual int least_ranks() const { return 1; }
   virtual std::vector<int> draw_ranks(Dice& dice, int num_ranks) const = 0;
   // A fault in the middle of a step: the rank carries it out itself, as it was asked to before the job began (fault_plan.h).
-  virtual bool is_planned() const { return false; }
+  // Its step is the trial's.
+  virtual std::optional<PlannedFault> plan(const Draw& /*draw*/) const { return std::nullopt; }
   virtual void inject(JobHandle& job, const Draw& draw) const = 0;
   virtual Expectation expectation() const = 0;
+
+  virtual std::vector<std::string> settings() const { return {}; }  // of the job, in each trial
 
   // The negative control takes the protection off: by settings of the job, or by what it does to the run's folder before
   // the same command goes on.
   virtual std::vector<std::string> control_settings() const { return {"launch.max_restarts=0"}; }
+  // What happens to the run's folder before the same command goes on, in each trial.
+  virtual void before_again(const std::string& /*run_folder*/, const Draw& /*draw*/) const {}
   virtual void spoil(const std::string& /*run_folder*/) const {}
 };
 

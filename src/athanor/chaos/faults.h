@@ -3,17 +3,7 @@
 //   for (const Fault* fault : all_faults()) print(fault->text().name);
 //   const auto chosen = find_faults({"kill", "stop-term"}, /*num_ranks=*/2);
 //
-// | name         | what it does                                             | what must hold            | negative control    |
-// |--------------|----------------------------------------------------------|---------------------------|---------------------|
-// | kill         | SIGKILL to one rank                                      | the job recovers by itself| max_restarts = 0    |
-// | kill-several | SIGKILL to several ranks at once, rank 0 among them      | the same                  | max_restarts = 0    |
-// | kill-all     | SIGKILL to all ranks at once                             | the same                  | max_restarts = 0    |
-// | kill-again   | SIGKILL to a second rank while the first one's recovery  | the same                  | max_restarts = 0    |
-// |              | goes on                                                  |                           |                     |
-// | nan-gradient | NaN in a gradient of one rank                            | the step runs again       | guard.not_finite =  |
-// |              |                                                          |                           | "off"               |
-// | stop-term    | SIGTERM to the launcher                                  | saved, exit code 75; the  | the checkpoints are |
-// |              |                                                          | same command goes on      | removed before that |
+// docs/chaos.md says of each what it does, what must hold, and its negative control.
 //
 // Thread rule: pure functions; the kinds live as long as the program. Errors: ConfigError for a name that is none, and for
 // a kind that needs more ranks.
@@ -37,5 +27,15 @@ const Fault& kill_all_fault();
 const Fault& kill_again_fault();
 const Fault& nan_gradient_fault();
 const Fault& stop_term_fault();
+const Fault& stop_fault();
+const Fault& pause_fault();
+const Fault& skip_fault();
+const Fault& delay_fault();
+const Fault& reorder_fault();
+const Fault& mismatch_fault();
+const Fault& flip_slot_fault();
+const Fault& flip_checkpoint_fault();
+const Fault& flip_parameter_fault();
+const Fault& flip_gradient_fault();
 
 }  // namespace athanor::chaos

@@ -1,6 +1,9 @@
 #include "athanor/chaos/faulty_world.h"
 
+#include <chrono>
 #include <cstring>
+#include <map>
+#include <thread>
 #include <utility>
 
 #include "athanor/comm/group.h"
@@ -8,7 +11,7 @@
 namespace athanor::chaos {
 namespace {
 
-constexpr std::string_view kStruck = "gradients", kEndsStep = "losses";
+using Act = PlannedFault::Act;
 
 // The first bytes of what the rank gives become those of a NaN of any kind.
 void poison(const Call& call, const Buffers& buffers) {
@@ -22,6 +25,17 @@ void poison(const Call& call, const Buffers& buffers) {
   if (given != nullptr) std::memset(given, 0xff, bytes);
 }
 
+// One bit of a value that is not zero: of none that decides between finite and not.
+void flip_bit(void* values, int64_t count, double which) {
+  constexpr int kBits = 30;
+  auto* words = static_cast<uint32_t*>(values);
+  const double place = which * static_cast<double>(count);
+  auto at = static_cast<int64_t>(place);
+  const int bit = static_cast<int>((place - static_cast<double>(at)) * kBits);
+  for (int64_t i = 0; i < count && words[at] == 0; ++i) at = (at + 1) % count;
+  words[at] ^= uint32_t{1} << bit;
+}
+
 class FaultyGroup final : public Group {
  public:
   FaultyGroup(std::unique_ptr<Group> owned, Group& real, int rank, std::shared_ptr<FaultPlan> plan)
@@ -30,8 +44,37 @@ class FaultyGroup final : public Group {
   int size() const override { return real_.size(); }
   const std::string& name() const override { return real_.name(); }
   Work start(Call call, Buffers buffers, Start how) override {
-    if (call.name == kEndsStep) plan_->step_begins();  // the next one
-    if (call.name.starts_with(kStruck) && plan_->take(rank_)) poison(call, buffers);
+    const auto fault = plan_->next_call(rank_, call);
+    const std::string name = call.name;
+    std::string& next = next_names_[std::exchange(last_name_, name)];
+    next = name;
+    if (!fault) return real_.start(std::move(call), std::move(buffers), how);
+    switch (fault->act) {
+      case Act::nan_gradient:
+        poison(call, buffers);
+        break;
+      case Act::flip_gradient: {
+        void* const values = buffers.out;
+        const int64_t count = call.count;
+        real_.start(std::move(call), std::move(buffers), Start::at_once).wait();
+        flip_bit(values, count, fault->amount);
+        return Work();
+      }
+      case Act::skip:
+        return Work();
+      case Act::delay:
+        std::this_thread::sleep_for(std::chrono::duration<double>(fault->amount));
+        break;
+      case Act::reorder:
+        call.name = other_than(name, next_names_.contains(name) ? next_names_[name] : "");
+        break;
+      case Act::mismatch:
+        if (call.count > 1)
+          --call.count;
+        else
+          call.name = other_than(name, "");
+        break;
+    }
     return real_.start(std::move(call), std::move(buffers), how);
   }
   Traffic traffic() const override { return real_.traffic(); }
@@ -39,10 +82,16 @@ class FaultyGroup final : public Group {
   void abort(const std::string& reason) override { real_.abort(reason); }
 
  private:
+  static std::string other_than(const std::string& name, const std::string& next) {
+    return next.empty() || next == name ? name + ", another one" : next;
+  }
+
   std::unique_ptr<Group> owned_;
   Group& real_;
   int rank_;  // of the world
   std::shared_ptr<FaultPlan> plan_;
+  std::string last_name_;
+  std::map<std::string, std::string> next_names_;  // of the call that came after one of this name
 };
 
 class FaultyWorld final : public World {

@@ -1,5 +1,5 @@
-// A world in front of another one that carries out a plan of faults: in the step that it was asked for, a rank gives NaN to its
-// first reduction of gradients, as a device does in which a bit has flipped. Steps are counted by their sums of losses.
+// A world in front of another one that carries out a plan of faults (fault_plan.h): at the collective that it was asked for, a
+// rank gives NaN, gets a bit that has flipped, makes no call, a late one, or another one than the others make.
 //
 //   TrainIo io{.env = env};
 //   io.in_front = [plan = std::make_shared<FaultPlan>(path)](World& world) { return with_faults(world, plan); };

@@ -21,6 +21,8 @@ namespace athanor::chaos {
 namespace {
 
 constexpr size_t kLastWords = 1 << 12;
+constexpr int kMostMs = 5'000;
+constexpr int64_t kLookNs = 2'000'000;  // after a rank that carries out a plan tells nobody
 
 std::string plan_of(const JobCommand& job) {
   return join_path(job.runs, job.name + ".faults");
@@ -39,7 +41,7 @@ launch::WorkerCommand command_of(const JobCommand& job, const JobTraces& traces)
   command.environment = traces.mark(job.environment);
   if (job.planned) {
     FaultPlan::create(plan_of(job));
-    FaultPlan(plan_of(job)).ask(job.planned->rank, job.planned->step);
+    FaultPlan(plan_of(job)).ask(job.planned->rank, job.planned->fault);
     command.environment.push_back(fmt::format("{}={}", FaultPlan::kVariable, plan_of(job)));
   }
   sigemptyset(&command.signal_mask);
@@ -144,6 +146,19 @@ void JobHandle::strike(const std::vector<int>& ranks, int signal) {
   }
 }
 
+void JobHandle::signal(const std::vector<int>& ranks, int signal) {
+  for (const int rank : ranks)
+    if (const auto found = ranks_.find(rank); found != ranks_.end())
+      pidfd_send_signal(found->second.fd.get(), signal, nullptr, 0);
+}
+
+void JobHandle::wait_for_end_of(int rank) {
+  const auto found = ranks_.find(rank);
+  if (found == ranks_.end()) return;
+  pollfd polled{found->second.fd.get(), POLLIN, 0};
+  poll(&polled, 1, kMostMs);
+}
+
 void JobHandle::strike_launcher(int signal) {
   watch_.take();
   note_strike();
@@ -152,10 +167,13 @@ void JobHandle::strike_launcher(int signal) {
 
 void JobHandle::wait_for_plan() {
   const int rank = command_.planned->rank;
-  wait([&] { return !plan_->is_asked(rank); }, std::numeric_limits<int64_t>::max());
-  watch_.take();
+  const auto is_taken = [&] { return !plan_->is_asked(rank); };
+  while (!wait(is_taken, now_ns() + kLookNs) && launcher_.running()) {
+  }
   note_strike();
-  struck_->step = std::min(struck_->step, command_.planned->step - 1);
+  if (const int64_t taken_ns = plan_->taken_ns(rank); taken_ns != 0)
+    struck_->first_ns = struck_->last_ns = taken_ns;
+  struck_->step = std::min(struck_->step, command_.planned->fault.step - 1);
   if (plan_->is_asked(rank)) struck_->missed.push_back(rank);
 }
 

@@ -38,7 +38,7 @@ struct JobCommand {
   std::vector<std::string> environment{};  // NAME=value; usually this process's own
   struct Planned {
     int rank;
-    int64_t step;
+    PlannedFault fault;
   };
   std::optional<Planned> planned{};  // fault_plan.h
   std::string run_folder() const;
@@ -63,6 +63,13 @@ class JobHandle {
   void find_ranks();
   void strike(const std::vector<int>& ranks, int signal);
   void strike_launcher(int signal);
+  void signal(const std::vector<int>& ranks, int signal);  // is no strike
+  void signal_launcher(int signal) { launcher_.signal(signal); }
+  void wait_for_end_of(int rank);  // of its process; not long
+  // What kept a fault from being done, which fails the trial.
+  void note(const std::string& why) { notes_.push_back(why); }
+  const std::vector<std::string>& notes() const { return notes_; }
+  pid_t launcher_pid() const { return launcher_.pid(); }
   void wait_for_plan();  // until the rank has carried it out: that is the strike
 
   // Since the first strike: whether a step of a generation newer than all before it has been seen.
@@ -101,6 +108,7 @@ class JobHandle {
   std::map<int, RankProcess> ranks_;
   std::optional<Struck> struck_;
   std::string last_words_;
+  std::vector<std::string> notes_;
   std::optional<FaultPlan> plan_;
 };
 

@@ -14,6 +14,19 @@ std::string in_brackets(const std::string& text) {
   return text.empty() ? "" : " (" + text + ")";
 }
 
+// That it was said who was struck, and that nobody was blamed for nothing.
+void judge_naming(const Seen& seen, const Expectation& expected, std::vector<std::string>& wrong) {
+  const double limit = expected.named_within_seconds;
+  const bool is_over = seen.at_step + kStepsToStop >= seen.last_step;
+  if (limit > 0.0 && !seen.detect_seconds && !is_over)
+    wrong.push_back(fmt::format("no event '{}' has named it", expected.named_by));
+  if (limit > 0.0 && seen.detect_seconds && *seen.detect_seconds > limit)
+    wrong.push_back(
+        fmt::format("named after {:.3f} s, expected at most {:.3g} s", *seen.detect_seconds, limit));
+  if (expected.no_failure && !seen.alarms.empty())
+    wrong.push_back("taken for a failure: " + seen.alarms.front());
+}
+
 }  // namespace
 
 std::string error_said_in(const std::string& text) {
@@ -27,6 +40,7 @@ std::string error_said_in(const std::string& text) {
 std::vector<std::string> judge(const Seen& seen, const Expectation& expected) {
   std::vector<std::string> wrong;
   if (!seen.endless.empty()) wrong.push_back(seen.endless);
+  wrong.insert(wrong.end(), seen.notes.begin(), seen.notes.end());
   for (const int rank : seen.missed)
     wrong.push_back(fmt::format("rank {} had ended before it was struck", rank));
   const bool was_done =
@@ -45,6 +59,7 @@ std::vector<std::string> judge(const Seen& seen, const Expectation& expected) {
     wrong.push_back("no step was seen after the fault");
   if (expected.survivors && seen.survivors_kept_pids == false)
     wrong.push_back("a rank that was not struck lost its process");
+  judge_naming(seen, expected, wrong);
   for (const std::string& leftover : seen.leftovers) wrong.push_back("left behind: " + leftover);
   return wrong;
 }

@@ -8,6 +8,8 @@
 namespace athanor::chaos {
 namespace {
 
+constexpr double kMostSecondSeconds = 0.1;
+
 class KillAgain final : public Fault {
  public:
   FaultText text() const override {

@@ -16,7 +16,9 @@ class NanGradient final : public Fault {
   }
   int least_ranks() const override { return 2; }
   std::vector<int> draw_ranks(Dice& dice, int num_ranks) const override { return {dice.below(num_ranks)}; }
-  bool is_planned() const override { return true; }
+  std::optional<PlannedFault> plan(const Draw&) const override {
+    return PlannedFault{.act = PlannedFault::Act::nan_gradient};
+  }
   void inject(JobHandle& job, const Draw&) const override { job.wait_for_plan(); }
   Expectation expectation() const override { return {.survivors = true}; }
   std::vector<std::string> control_settings() const override { return {"guard.not_finite=off"}; }

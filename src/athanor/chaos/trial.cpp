@@ -20,6 +20,10 @@ double seconds_of(int64_t ns) {
   return static_cast<double>(ns) * 1e-9;
 }
 
+std::string text_in(const Json& json, const char* key) {
+  return json.contains(key) && json[key].is_string() ? json[key].get<std::string>() : "";
+}
+
 RunEvidence evidence_of(const JobCommand& command) {
   const std::string folder = command.run_folder();
   return read_evidence(system_env(), folder, ledger_of(command.program, folder, command.environment));
@@ -30,10 +34,13 @@ class Trial {
   Trial(const JobCommand& command, const Undisturbed& undisturbed, const Fault& fault, const Draw& draw,
         bool is_control)
       : command_(command), undisturbed_(undisturbed), fault_(fault), draw_(draw), is_control_(is_control) {
-    if (fault.is_planned())
-      command_.planned = {draw.ranks.front(), undisturbed.place_of(draw.instant).step + 1};
-    if (is_control)
-      for (const std::string& setting : fault.control_settings()) command_.settings.push_back(setting);
+    draw_.is_control = is_control;
+    if (auto planned = fault.plan(draw_)) {
+      planned->step = undisturbed.place_of(draw.instant).step + 1;
+      command_.planned = {draw.ranks.front(), *planned};
+    }
+    set(fault.settings());
+    if (is_control) set(fault.control_settings());
   }
   TrialResult run();
 
@@ -41,8 +48,10 @@ class Trial {
   int64_t deadline_ns() const {
     return now_ns() + static_cast<int64_t>((kPatienceSeconds + 10.0 * undisturbed_.seconds) * 1e9);
   }
+  void set(const std::vector<std::string>& settings);
   void strike(JobHandle& job, const Undisturbed::Place& place);
   void follow(JobHandle& job);
+  void note_events(JobHandle& job);
   void note_recovery(JobHandle& job);
   void go_on();
   void end(JobHandle& job, int64_t until_ns);
@@ -51,10 +60,19 @@ class Trial {
   JobCommand command_;
   const Undisturbed& undisturbed_;
   const Fault& fault_;
-  const Draw& draw_;
+  Draw draw_;
   bool is_control_;
   Seen seen_;
 };
+
+// In place of what is set there already.
+void Trial::set(const std::vector<std::string>& settings) {
+  for (const std::string& setting : settings) {
+    const std::string key = setting.substr(0, setting.find('=') + 1);
+    std::erase_if(command_.settings, [&](const std::string& before) { return before.starts_with(key); });
+    command_.settings.push_back(setting);
+  }
+}
 
 // Waits for the instant, and strikes.
 void Trial::strike(JobHandle& job, const Undisturbed::Place& place) {
@@ -69,6 +87,7 @@ void Trial::strike(JobHandle& job, const Undisturbed::Place& place) {
   fault_.inject(job, draw_);
   seen_.at_step = job.struck()->step;
   seen_.missed = job.struck()->missed;
+  seen_.notes = job.notes();
 }
 
 void Trial::end(JobHandle& job, int64_t until_ns) {
@@ -106,11 +125,24 @@ void Trial::follow(JobHandle& job) {
   seen_.exit_code = job.exit_code();
   seen_.ending = job.ending();
   seen_.last_words = job.last_words();
-  for (const SeenEvent& seen : watch.events())
-    if ((seen.kind() == "failure" || seen.kind() == "stop") && seen.at_ns >= struck.first_ns &&
-        !seen_.detect_seconds)
-      seen_.detect_seconds = seconds_of(seen.at_ns - struck.first_ns);
+  note_events(job);
   note_recovery(job);
+}
+
+// What the launcher has said since the strike.
+void Trial::note_events(JobHandle& job) {
+  const Expectation expected = fault_.expectation();
+  const std::string kind = expected.named_by, as = expected.named_as;
+  for (const SeenEvent& seen : job.watch().events()) {
+    if (seen.at_ns < job.struck()->first_ns) continue;
+    const std::string said = text_in(seen.event, "cause");
+    const bool names =
+        kind.empty() ? seen.kind() == "failure" || seen.kind() == "stop" : seen.kind() == kind;
+    if (names && !seen_.detect_seconds && said.find(as) != std::string::npos)
+      seen_.detect_seconds = seconds_of(seen.at_ns - job.struck()->first_ns);
+    if (seen.kind() == "failure" || seen.kind() == "restart")
+      seen_.alarms.push_back(fmt::format("{} of rank {}: {}", seen.kind(), seen.event.value("rank", Json()).dump(), said));
+  }
 }
 
 void Trial::note_recovery(JobHandle& job) {
@@ -130,6 +162,7 @@ void Trial::note_recovery(JobHandle& job) {
 // The same command again.
 void Trial::go_on() {
   const int64_t best_step = seen_.best_step;
+  fault_.before_again(command_.run_folder(), draw_);
   if (is_control_) fault_.spoil(command_.run_folder());
   JobHandle job(command_);
   const size_t before = job.watch().steps().size();
@@ -165,6 +198,8 @@ TrialResult Trial::run() {
     follow(job);
     seen_.best_step = job.watch().best_step();
   }
+  check(seen_.best_step > 0, "chaos: {} of {}: the job {} before its first step: {}",
+        is_control_ ? "the control" : "a trial", result.fault, seen_.ending, error_said_in(seen_.last_words));
   if (fault_.expectation().goes_on && seen_.exit_code == fault_.expectation().exit_code) go_on();
   if (seen_.second_exit_code.value_or(seen_.exit_code) == 0) compare();
   result.why = judge(seen_, fault_.expectation());

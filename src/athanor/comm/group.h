@@ -7,7 +7,7 @@
 //
 // Every member makes the same collectives in the same order. Each call carries group, sequence number, operation,
 // element count, dtype and name. Failures (law 8):
-//   a member makes another call      Error on all members within a second, naming it
+//   a member makes another call      CallMismatch, an Error, on all members within a second, naming it
 //   a member dies or leaves          PeerLost on all others
 //   a member is late                 reported; Timeout at the group's timeout
 // After any of these the group is broken and all later calls throw. Arguments that are wrong by themselves (negative

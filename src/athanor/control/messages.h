@@ -79,7 +79,8 @@ struct Event {
 
 enum class Status { finished, interrupted, failed };
 // Of a failure. `peer`: another rank, or the group that broke.
-enum class Cause { none, config, error, not_finite, io, peer };
+// `mismatch`: ranks that made different calls.
+enum class Cause { none, config, error, not_finite, io, peer, mismatch };
 
 // The last words of a worker before it exits.
 struct Farewell {

@@ -11,6 +11,7 @@
 #include "athanor/base/error.h"
 #include "athanor/base/interrupted.h"
 #include "athanor/checkpoint/checkpoint.h"
+#include "athanor/comm/call_mismatch.h"
 #include "athanor/config/print.h"
 #include "athanor/run/agreement.h"
 #include "athanor/run/header.h"
@@ -46,6 +47,8 @@ TrainReport SegmentChain::train() {
     } catch (const IoError&) {
       throw;  // of this rank's own files: another world has the same
     } catch (const Recoverable& failure) {
+      if (!meet(failure.what())) throw;
+    } catch (const CallMismatch& failure) {  // what was damaged once may be right the next time
       if (!meet(failure.what())) throw;
     }
   }

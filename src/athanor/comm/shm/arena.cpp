@@ -6,6 +6,7 @@
 
 #include "athanor/base/check.h"
 #include "athanor/base/clock.h"
+#include "athanor/comm/call_mismatch.h"
 #include "athanor/comm/shm/futex.h"
 
 namespace athanor::comm::shm {
@@ -60,7 +61,7 @@ struct SlotArena::Header {
 void GroupFailure::raise() const {
   switch (kind) {
     case Kind::mismatch:
-      throw Error(text);
+      throw CallMismatch(text);
     case Kind::peer_lost:
       throw PeerLost(rank, text);
     case Kind::timeout:

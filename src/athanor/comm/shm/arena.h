@@ -31,7 +31,7 @@ struct GroupFailure {
   int rank = 0;  // the rank to blame
   std::string text;
 
-  [[noreturn]] void raise() const;  // Error, PeerLost, Timeout, Recoverable
+  [[noreturn]] void raise() const;  // CallMismatch, PeerLost, Timeout, Recoverable
   // The failure whose raise() throws such an error; `rank`: to blame if the error does not say.
   static GroupFailure of(const std::exception& error, int rank);
 };
