@@ -207,7 +207,7 @@ void BenchComm::start_ranks() const {
   options.control = false;  // they find their segment in their environment
   options.write = [](std::string_view bytes) { std::fwrite(bytes.data(), 1, bytes.size(), stderr); };
   const LaunchResult result = run_agent(options);
-  if (result.exit_code != 0) throw Recoverable(result.message, result.hint);
+  if (result.exit_code != 0) throw Recoverable(text_of(result), result.hint);
 }
 
 void BenchComm::run() const {

@@ -171,6 +171,8 @@ void LaunchCommand::set_run(LaunchOptions& options) const {
   options.max_restarts = static_cast<int>(config.max_restarts);
   options.min_ranks = static_cast<int>(config.min_ranks);
   options.max_ranks = static_cast<int>(config.max_ranks);
+  options.timeout_ms = config.timeout_ms;
+  if (config.hang != "warn") options.hang = config.hang == "act" ? HangAction::act : HangAction::off;
 }
 
 void LaunchCommand::run() const {
@@ -206,7 +208,7 @@ void LaunchCommand::run() const {
   if ((json || has_json) && is_good && !result.run_folder.empty())
     print(system_env().read_text(join_path(result.run_folder, observe::kReportName)));
   if (result.exit_code == 2 || result.exit_code == kInterruptedExitCode) throw Exit{result.exit_code};
-  if (result.exit_code != 0) throw Recoverable(result.message, result.hint);
+  if (result.exit_code != 0) throw Recoverable(text_of(result), result.hint);
 }
 
 }  // namespace

@@ -32,6 +32,8 @@ TEST(Messages, OfWorkersReadAsTheyWereWritten) {
       Progress{.kind = ProgressKind::evaluation},
       Progress{.kind = ProgressKind::saving},
       Progress{.kind = ProgressKind::tokenizing},
+      Progress{.kind = ProgressKind::closing},
+      Progress{.kind = ProgressKind::other},
       Farewell{},
       Farewell{.status = Status::interrupted, .cause = Cause::none, .what = "", .hint = ""},
       Farewell{.status = Status::failed, .cause = Cause::config, .what = "a", .hint = "b"},

@@ -11,8 +11,8 @@
 #include <filesystem>
 #include <stdexcept>
 #include <string_view>
+#include <thread>
 
-#include "athanor/launch/agent.h"
 #include "support/places.h"
 
 namespace athanor::tests {
@@ -83,12 +83,17 @@ int Launcher::run(const LauncherOptions& given, int report) const {
   options.terminal = given.terminal;
   options.stopped_ms = given.stopped_ms;
   options.runtime_folder = runtime_folder_;
+  options.system_root = given.system_root;
+  options.hang = given.hang;
+  options.hang_ms = given.hang_ms;
+  options.timeout_ms = given.timeout_ms;
   options.write = say;
   options.clock = [ms = int64_t{0}, step = given.ms_a_signal]() mutable { return (ms += step) * 1'000'000; };
   try {
     const int before = entries("/proc/self/fd");
     const LaunchResult result = run_agent(options);
     say(fmt::format("RESULT {}: {} HINT {}\n", result.failed_rank, result.message, result.hint));
+    if (!result.details.empty()) say(result.details + "\n");
     int children = 0;
     while (waitpid(-1, nullptr, WNOHANG) >= 0) ++children;
     say(fmt::format("LEFT {} descriptors, {} children, {} sockets\n", entries("/proc/self/fd") - before,
@@ -123,8 +128,10 @@ void Launcher::wait_for_text(const std::string& expected) {
 }
 
 void Launcher::finish() {
+  // Both at once: who writes much into one of them waits until it is read.
+  std::thread reads([this] { text += drain(report_); });
   out = drain(out_);
-  text += drain(report_);
+  reads.join();
   int status = 0;
   waitpid(pid_, &status, 0);
   pid_ = 0;

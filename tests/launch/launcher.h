@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "athanor/launch/agent.h"
+
 namespace athanor::tests {
 
 struct LauncherOptions {
@@ -25,6 +27,9 @@ struct LauncherOptions {
   int first_rank = 0, world_size = 0;
   bool terminal = false;
   int64_t stopped_ms = 600'000;
+  std::string system_root{};
+  HangAction hang = HangAction::warn;
+  int64_t hang_ms = 600'000, timeout_ms = 600'000;
 };
 
 class Launcher {
@@ -39,7 +44,7 @@ class Launcher {
   void wait_for_text(const std::string& expected);  // of what the launcher writes, at the end of `text`
 
   // Waits for the end. `out` is the rest of rank 0's standard output, `text` what the launcher wrote, then its result,
-  // "RESULT rank: message HINT hint", and what it left behind, "LEFT 0 descriptors, 0 children, 0 sockets".
+  // "RESULT rank: message HINT hint" with the details below it, and what it left behind, "LEFT 0 descriptors, 0 children, 0 sockets".
   void finish();
 
   std::string out, text;

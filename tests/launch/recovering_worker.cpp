@@ -35,6 +35,13 @@ std::string text_of(const char* name) {
   return value == nullptr ? "" : value;
 }
 
+// Not inlined, and with something after the call, so that it has a frame.
+[[gnu::noinline]] int stands_still() {
+  int times = 0;
+  while (pause() != 0) ++times;
+  return times;
+}
+
 class RecoveringRank {
  public:
   RecoveringRank(const RankEnvironment& place, int argc, char** argv)
@@ -112,6 +119,7 @@ class RecoveringRank {
     const std::string how = text_of("TEST_FAIL");
     if (how == "leave") throw Timeout("nobody came");  // says nothing to the others, who wait
     if (how == "stop") raise(SIGSTOP);
+    if (how == "hang") stands_still();
     if (how == "error" || how == "io") {
       link_->farewell({.status = Status::failed,
                        .cause = how == "io" ? Cause::io : Cause::error,

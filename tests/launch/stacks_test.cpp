@@ -196,6 +196,7 @@ TEST(FunctionNames, AreShort) {
   EXPECT_EQ(short_function_name("_ZNK7athanor3run7Segment8snapshotEv"), "athanor::run::Segment::snapshot");
   EXPECT_EQ(short_function_name("_ZN7athanor3run12_GLOBAL__N_15helloERKSt6vectorIiSaIiEE"),
             "athanor::run::hello");
+  EXPECT_EQ(short_function_name("_ZN7athanor3run5helloEi.isra.0"), "athanor::run::hello");
   EXPECT_EQ(short_function_name("_ZNSt6vectorIiSaIiEE9push_backERKi"), "std::vector::push_back");
 }
 

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <memory>
 #include <string>
+#include <thread>
 
 extern "C" {  // glibc 2.36 forgot it
 #include <sys/pidfd.h>
@@ -23,6 +24,24 @@ extern "C" {  // glibc 2.36 forgot it
 
 namespace athanor::tests {
 namespace {
+
+// As the kernel does it for want of memory where TEST_MEMORY_EVENTS names the file in which it counts.
+void die(int number) {
+  if (const char* file = std::getenv("TEST_MEMORY_EVENTS")) {
+    std::FILE* counters = std::fopen(file, "w");
+    if (counters == nullptr || std::fputs("oom 1\noom_kill 1\n", counters) < 0 || std::fclose(counters) != 0)
+      _exit(99);
+  }
+  signal(number, SIG_DFL);  // whatever a sanitizer has made of it
+  raise(number);
+}
+
+// Writes to standard error as fast as it can, for ever.
+void flood() {
+  std::string bytes(size_t{1} << 16, 'x');
+  for (size_t at = 99; at < bytes.size(); at += 100) bytes[at] = '\n';
+  while (write(STDERR_FILENO, bytes.data(), bytes.size()) >= 0) continue;
+}
 
 int sum(Group& group) {
   float x = static_cast<float>(group.rank() + 1);
@@ -112,6 +131,14 @@ int run(int argc, char** argv) {
   if (mode == "recover") return recover(place, argc - 2, argv + 2);
   const FirstWorld world(place);
   Group* const group = world.group.get();
+  if (mode == "flood") {
+    if (place.rank == victim) std::thread(flood).detach();
+    return stay(*group, /*stubborn=*/false);
+  }
+  if (mode == "flood_child" && place.rank == victim) {
+    if (fork() == 0) flood();
+    _exit(code);
+  }
   if (mode == "count_signals") return count_signals(*group);
   if (mode == "stubborn" || mode == "wait") return stay(*group, mode == "stubborn");
   int64_t process = getpid();
@@ -120,7 +147,7 @@ int run(int argc, char** argv) {
   group->barrier("start");
   if (mode == "end" && place.rank != victim) return argc > 4 ? std::atoi(argv[4]) : 0;
   if (place.rank == victim) {
-    if (mode == "die") raise(code);
+    if (mode == "die") die(code);
     if (mode == "exit") _exit(code);
     if (mode == "end") return code;
     if (mode == "leave") return 0;

@@ -89,6 +89,11 @@ std::vector<Field<Config>> run_fields() {
        "As many again after every 100 steps of progress; the third failure of a rank at one step gives it up "
        "whatever is left. With several nodes a failure ends the run.",
        at<&C::launch, &A::max_restarts>, at_least(0, 1 << 20)},
+      {"launch", "hang", "what to do where no rank goes on because all wait for one: off, warn, act",
+       "Told after 10 s, or 20 times what a step usually takes, likewise of evaluations and saves. act kills "
+       "the rank "
+       "at once, warn after launch.timeout_ms; it is started again. On one node.",
+       at<&C::launch, &A::hang>, one_of({"off", "warn", "act"})},
       {"launch", "timeout_ms", "milliseconds until a collective that others have not joined fails",
        "A dead rank is noticed within a second whatever this is; raise it where ranks wait long for a disk.",
        at<&C::launch, &A::timeout_ms>, at_least(1)},

@@ -50,6 +50,7 @@ struct LaunchConfig {
   int64_t min_ranks = 1;
   int64_t max_ranks = 0;
   int64_t max_restarts = 10;
+  std::string hang = "warn";
   int64_t timeout_ms = 600000;  // a collective that is later than this fails
 };
 

@@ -8,7 +8,8 @@
 namespace athanor::control {
 namespace {
 
-constexpr std::array<std::string_view, 4> kKinds = {"step", "evaluation", "saving", "tokenizing"};
+constexpr std::array<std::string_view, 6> kKinds = {"step",       "evaluation", "saving",
+                                                    "tokenizing", "closing",    "other"};
 constexpr std::array<std::string_view, 3> kStatuses = {"finished", "interrupted", "failed"};
 constexpr std::array<std::string_view, 7> kCauses = {"none",       "config", "error",   "not_finite",
                                                       "io",         "peer",   "mismatch"};

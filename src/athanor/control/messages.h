@@ -60,9 +60,11 @@ struct Saved {
   bool operator==(const Saved&) const = default;
 };
 
-enum class ProgressKind { step, evaluation, saving, tokenizing };
+// `other`: what is not counted, such as building a model.
+enum class ProgressKind { step, evaluation, saving, tokenizing, closing, other };
 
-// Counts what is done, so that standing still can be seen. Droppable.
+// What a rank does, said when that changes, and counts what is done of it, so that standing still can be seen. A count is
+// droppable.
 struct Progress {
   int64_t generation = 0, step = 0;  // the last step that is committed
   ProgressKind kind = ProgressKind::step;

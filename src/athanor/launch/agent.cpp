@@ -28,12 +28,19 @@ std::string random_job() {
   return digits;
 }
 
+HangWatchOptions hang_limits(int64_t step_ms) {
+  HangWatchOptions options;
+  options.least_ns[static_cast<size_t>(ProgressKind::step)] = step_ms * 1'000'000;
+  return options;
+}
+
 }  // namespace
 
 AgentLoop::AgentLoop(const LaunchOptions& options)
     : options_(options),
       control_(options.control && (options.world_size == 0 || options.world_size == options.num_ranks)),
-      output_(options.num_ranks, options.write),
+      writer_(options.write),
+      output_(options.num_ranks, [this](std::string_view bytes) { writer_.add(bytes); }),
       record_(*options.env, this_place(), [this](const std::string& why) { act(Say{why}); }),
       master_({.num_ranks = options.num_ranks,
                .first_rank = options.first_rank,
@@ -43,7 +50,9 @@ AgentLoop::AgentLoop(const LaunchOptions& options)
                .grace_ns = options.grace_ms * 1'000'000,
                .meet = control_}),
       processes_(output_),
-      watch_({.kill_ns = options.stopped_ms * 1'000'000}) {
+      watch_({.kill_ns = options.stopped_ms * 1'000'000}),
+      hangs_(hang_limits(options.hang_ms)),
+      memory_kills_(options.system_root) {
   if (control_) {
     job_ = random_job();
     reception_.emplace(ListenerOptions{.runtime_folder = options.runtime_folder});
@@ -63,6 +72,7 @@ LaunchResult AgentLoop::run() {
     const int64_t now = now_ns();
     output_.flush(now);
     look_at_ranks(now);
+    look_for_hang(now);
     if (now >= master_.next_tick_ns()) master_.tick(now);
     act();
     if (now >= record_.next_ns()) record_.renew(master_.status(now).goodput, now);
@@ -145,8 +155,12 @@ void AgentLoop::take_message(int worker, const WorkerMessage& message) {
   const int64_t now = now_ns();
   if (const auto* ready = std::get_if<Ready>(&message)) master_.ready(worker, ready->why, now);
   if (const auto* progress = std::get_if<Progress>(&message)) {
+    const int64_t before = master_.step();
     master_.progress(worker, *progress);
-    watch_.progress(progress->step, now);
+    if (master_.step() > before) step_ns_ = now;
+    if (progress->kind == ProgressKind::step) watch_.progress(progress->step, now);
+    if (progress->generation == master_.generation())
+      hangs_.progress(processes_.find(worker)->rank, *progress, now);
   }
   if (const auto* farewell = std::get_if<Farewell>(&message)) master_.farewell(worker, *farewell);
   if (const auto* begun = std::get_if<Begun>(&message)) {
@@ -154,6 +168,7 @@ void AgentLoop::take_message(int worker, const WorkerMessage& message) {
     master_.begun(worker, begun->generation, begun->step, now);
     act();
     record_.begun(begun->run_folder);
+    hangs_.segment_begins();
     tell_begun(*begun);
     try {
       open_run(begun->run_folder);
@@ -182,23 +197,20 @@ void AgentLoop::take_ending(int worker, int64_t seen_ns) {
   one.channel.reset();
   const int rank = one.rank;
   watch_.forget(rank);
-  std::string how = process.ending();
-  if (const auto killed = killed_because_.extract(worker); !killed.empty()) how = killed.mapped();
-  master_.exited(worker,
-                 {.exit_code = process.exit_code(),
-                  .signal_number = process.signal_number(),
-                  .how = how,
-                  .seen_ns = seen_ns},
-                 now_ns());
+  hangs_.forget(rank);
+  const RankEnd end = end_of(worker, seen_ns);
+  master_.exited(worker, end, now_ns());
   act();  // the others are told before anything else is looked at
-  tell_killed(worker, rank, how);
+  tell_killed(worker, rank, end.how);
 }
 
 LaunchResult AgentLoop::conclude() {
   std::optional<int> blamed;
   if (!memories_.empty())
     if (const auto failure = memories_.rbegin()->second.segment.failure()) blamed = failure->rank;
-  LaunchResult result = result_of(master_.verdict(blamed), output_);
+  const Verdict verdict = master_.verdict(blamed);
+  LaunchResult result = result_of(verdict, output_);
+  tell_failure(verdict, result);
   record_.add(
       {.event = "end", .step = master_.step(), .generation = master_.generation(), .cause = summary(result)});
   record_.finish(result.exit_code, summary(result), master_.status(now_ns()).goodput);

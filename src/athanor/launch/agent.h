@@ -16,9 +16,12 @@
 //   ATHANOR_SHM_FD and ATHANOR_SNAPSHOT_FD instead, any failure ends the job, and it is
 //   killed when the agent dies, however it dies.
 // - Failure: a rank fails by a signal or an exit code other than 0 and 75 (interrupted, saved). The other ranks throw
-//   PeerLost at once.
+//   PeerLost at once. If the job fails by it, the result has where, when and why (failure_report.h), and the last 64 KiB that
+//   each rank wrote stand in logs/rank0.output, ... of the run's folder.
 // - Stopped: a rank whose process is stopped while nobody makes progress is named, and killed if that lasts
 //   (progress_watch.h). SIGTSTP to the launcher blames nobody.
+// - Standing still: if no rank goes on with what it does, their stacks are read, and the one that the others wait for is named
+//   (hang_report.h).
 // - Signals: the first of stop_signals() (stop_requests.h) is passed on to every rank; a second one kills all ranks.
 //   SIGTSTP stops the ranks, too. These signals are blocked in the calling thread while run_agent() runs.
 // - Output: rank 0 has the agent's standard output, and its standard error if `terminal`; otherwise rank 0's standard
@@ -43,6 +46,10 @@
 
 namespace athanor::launch {
 
+// What becomes of a rank that holds up the others (hang_watch.h): nothing; it is told, and killed after timeout_ms; it is told
+// and killed.
+enum class HangAction { off, warn, act };
+
 struct LaunchOptions {
   int num_ranks = 1;                   // of this host
   int first_rank = 0, world_size = 0;  // of the job on all hosts: its first rank here; its size, 0: num_ranks
@@ -57,10 +64,15 @@ struct LaunchOptions {
   std::function<std::string(int num_ranks)> refuse_size = [](int) { return std::string(); };
   int64_t grace_ms = 5'000;     // for ranks that have to end, or to come back from a world that broke
   int64_t stopped_ms = 10'000;  // a rank that is stopped so long, or 20 median steps, is killed
-  bool terminal = false;        // rank 0 draws on a terminal: its standard error is not captured
+  HangAction hang = HangAction::warn;
+  int64_t timeout_ms = 600'000;  // [launch] of the config
+  int64_t hang_ms = 10'000;      // a job whose ranks do no step for so long, or 20 median steps, stands still
+  bool terminal = false;         // rank 0 draws on a terminal: its standard error is not captured
+  // Called by a thread of the launcher's own: whoever reads it too slowly keeps nobody (writer_thread.h).
   std::function<void(std::string_view bytes)> write = [](std::string_view) {};
   std::function<int64_t()> clock = now_ns;  // which tells a second signal from the first
-  Env* env = &system_env();                 // for events.jsonl
+  Env* env = &system_env();                 // for events.jsonl, and what ranks wrote at last
+  std::string system_root;                  // the folder under which /proc and /sys lie (end_in_words.h)
 };
 
 LaunchResult run_agent(const LaunchOptions& options);

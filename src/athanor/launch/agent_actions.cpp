@@ -2,6 +2,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <csignal>
 #include <utility>
 #include <variant>
 
@@ -61,6 +62,7 @@ void AgentLoop::act(const FormWorld& form) {
     return;
   }
   watch_.formed();
+  hangs_.formed(size);
   const GenerationMemory& memory = memories_.at(form.generation);
   for (int rank = 0; rank < size; ++rank) {
     const FormWorld::Member& member = form.members[static_cast<size_t>(rank)];
@@ -104,10 +106,11 @@ void AgentLoop::act(const SendToWorker& to) {
 
 void AgentLoop::act(const SignalWorker& signal) {
   if (const RankProcess* one = processes_.find(signal.worker)) one->process.signal(signal.number);
+  if (signal.number == SIGKILL) killed_by_[signal.worker] = "the launcher killed it";
 }
 
 void AgentLoop::act(const Say& say) {
-  options_.write((options_.terminal ? "\r\033[K" : "") + say.line + "\n");
+  writer_.add((options_.terminal ? "\r\033[K" : "") + say.line + "\n");
 }
 
 // A worker that is gone is noticed by its process.

@@ -1,10 +1,12 @@
 // What run_agent() (agent.h) is made of: the loop that waits for something to happen, tells the Master, and does what it
 // decides. agent.cpp has the loop, agent_actions.cpp what the Master wants done, agent_operator.cpp what the operator wants,
-// agent_watch.cpp what becomes of ranks that are stopped.
+// agent_watch.cpp what becomes of ranks that are stopped, agent_hangs.cpp of a job that stands still, agent_failures.cpp what
+// is said of ranks that failed.
 // Thread rule: one thread.
 #pragma once
 
 #include <cstdint>
+#include <future>
 #include <map>
 #include <optional>
 #include <string>
@@ -12,7 +14,11 @@
 
 #include "athanor/control/pulse.h"
 #include "athanor/launch/agent.h"
+#include "athanor/launch/end_in_words.h"
+#include "athanor/launch/failure_report.h"
 #include "athanor/launch/generation_memory.h"
+#include "athanor/launch/hang_report.h"
+#include "athanor/launch/hang_watch.h"
 #include "athanor/launch/job_file.h"
 #include "athanor/launch/job_record.h"
 #include "athanor/launch/master.h"
@@ -23,6 +29,7 @@
 #include "athanor/launch/reception.h"
 #include "athanor/launch/signals_blocked.h"
 #include "athanor/launch/stop_requests.h"
+#include "athanor/launch/writer_thread.h"
 
 namespace athanor::launch {
 
@@ -68,6 +75,15 @@ class AgentLoop {
   void look_at_ranks(int64_t now_ns);
   void tell(const StoppedRank& found, int worker);
 
+  // agent_hangs.cpp
+  void look_for_hang(int64_t now_ns);
+  void tell(const Standstill& found, const HangReport& report, bool may_kill);
+
+  // agent_failures.cpp
+  RankEnd end_of(int worker, int64_t seen_ns);
+  void tell_failure(const Verdict& verdict, LaunchResult& result);
+  std::string keep_output(int rank);
+
   WorkerCommand command_of(int rank, int worker) const;
   void send(int worker, const AgentMessage& message, const std::vector<int>& descriptors = {});
   LaunchResult conclude();
@@ -75,6 +91,7 @@ class AgentLoop {
   const LaunchOptions& options_;
   bool control_;  // else all is in the environment
   SignalsBlocked signals_;
+  WriterThread writer_;
   RankOutput output_;
   JobRecord record_;
   Master master_;
@@ -96,7 +113,18 @@ class AgentLoop {
   std::map<int64_t, GenerationMemory> memories_;  // by generation
   RankProcesses processes_;
   ProgressWatch watch_;
+  HangWatch hangs_;
+  struct Hang {
+    std::future<std::vector<RankStacks>> stacks{};  // valid: they are being read
+    bool is_told = false, was_over = false;         // was_over: they were asked for after timeout_ms
+  };
+  Hang hang_;
+  int64_t hang_look_ns_ = 0;
   std::map<int, std::string> killed_because_;  // by worker
+  std::map<int, std::string> killed_by_;       // workers, by whom, where that has been said
+  MemoryKills memory_kills_;
+  std::map<int, FailureReport> failures_;  // by rank, of its newest process that failed
+  int64_t step_ns_ = -1;                   // when the newest step was done
 };
 
 }  // namespace athanor::launch

@@ -62,6 +62,7 @@ void AgentLoop::answer(int64_t from, const control::KillRank& kill) {
                           : fmt::format("got rank {}, expected 0 to {}", kill.rank, master_.size() - 1)});
   wait_for_end_[master_.worker_of(kill.rank)].push_back(from);
   process->process.signal(SIGKILL);
+  killed_by_[master_.worker_of(kill.rank)] = "the operator wanted it (athanor ctl kill)";
 }
 
 void AgentLoop::answer(int64_t from, const control::SaveNow&) {

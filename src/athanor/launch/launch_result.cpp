@@ -12,6 +12,8 @@ LaunchResult result_of(const Verdict& verdict, RankOutput& output) {
                       .hint = verdict.hint};
   // With a wrong config all ranks print the same message.
   if (verdict.rank_0_says_it) output.drop_held();
+  // What the others wrote since is mostly that they lost this one.
+  if (verdict.failed_rank >= 0) result.num_lines_dropped = output.drop_held_but_of(verdict.failed_rank);
   output.flush(now_ns(), true);
   if (verdict.failed_rank < 0) return result;
   const auto words = output.last_words(verdict.failed_rank);
@@ -20,13 +22,12 @@ LaunchResult result_of(const Verdict& verdict, RankOutput& output) {
     result.hint = words.hint;
   } else if (!verdict.what.empty()) {
     result.message += ": " + verdict.what;
-  } else if (!words.lines.empty()) {
-    result.message += "; it last wrote:";
-    for (const auto& line : words.lines) result.message += "\n    " + line;
   }
-  if (verdict.killed && result.hint.empty())
-    result.hint = "if nobody killed it, the kernel may have, for want of memory: see dmesg";
   return result;
+}
+
+std::string text_of(const LaunchResult& result) {
+  return result.message + (result.details.empty() ? "" : "\n" + result.details);
 }
 
 std::string summary(const LaunchResult& result) {

@@ -14,9 +14,13 @@ struct LaunchResult {
   int failed_rank = -1;  // among the ranks of this host, from 0
   std::string message;   // "rank 1 was killed by signal 9 (SIGKILL)"
   std::string hint;
-  std::string run_folder{};  // where report.json is; "": no world has begun under an agent
+  std::string details{};      // failure_report.h, where a rank is to blame; "": none
+  int num_lines_dropped = 0;  // of other ranks, which only followed it
+  std::string run_folder{};   // where report.json is; "": no world has begun under an agent
 };
 
+// The message, with the details below it.
+std::string text_of(const LaunchResult& result);
 // Writes what `output` holds.
 LaunchResult result_of(const Verdict& verdict, RankOutput& output);
 std::string summary(const LaunchResult& result);  // "finished", "interrupted" or the message

@@ -187,6 +187,7 @@ void Master::progress(int worker, const control::Progress& progress) {
   Process& process = processes_.at(worker);
   process.tokenizes = progress.kind == control::ProgressKind::tokenizing;
   if (!in_world(worker) || progress.generation != generation_) return;
+  if (progress.kind != control::ProgressKind::step) return;  // it may not know of a step yet
   budget_.committed(progress.step);
   process.step = progress.step;
   step_ = std::max(step_, progress.step);

@@ -31,6 +31,7 @@ struct RankEnd {
   int exit_code = -1;     // -1: killed by a signal, or not started
   int signal_number = 0;  // 0: none
   std::string how{};      // "exited with code 1"
+  std::string meaning{};  // what that usually means (end_in_words.h); "": no more
   int64_t seen_ns = -1;   // when the system told of it; -1: now
   bool good() const;      // 0, or interrupted and saved
 };
@@ -38,7 +39,7 @@ struct RankEnd {
 struct Verdict {
   int exit_code = 0;     // 0: all ranks ended with 0; 75: all with 0 or 75; 2: a wrong config; otherwise 1
   int failed_rank = -1;  // among the ranks of this host
-  bool killed = false;   // that rank, by SIGKILL
+  int num_others_failed = 0;    // besides it
   bool rank_0_says_it = false;  // it ended with 2, too, so it has printed what is wrong with the config
   std::string message{};        // "rank 1 was killed by signal 9 (SIGKILL)"
   std::string what{}, hint{};   // last words that the rank sent

@@ -72,7 +72,7 @@ Verdict Master::verdict(std::optional<int> blamed) const {
     return verdict;
   }
   verdict.failed_rank = process.rank;
-  verdict.killed = process.end.signal_number == SIGKILL;
+  verdict.num_others_failed = static_cast<int>(failed_.size()) - 1;
   verdict.message = fmt::format("{} {}", name(process.rank), process.end.how);
   if (!refusal_.empty()) verdict.message += ", " + refusal_;
   if (process.farewell) verdict.what = process.farewell->what;

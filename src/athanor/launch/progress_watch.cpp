@@ -6,7 +6,6 @@
 namespace athanor::launch {
 namespace {
 
-constexpr int64_t kMostBetweenLooksNs = 4 * kLookNs;
 constexpr int kLooksToTell = 2;  // a stop of a moment, as a tracer makes it, is none
 constexpr int64_t kMedianSteps = 20;
 

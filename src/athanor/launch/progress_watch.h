@@ -25,6 +25,7 @@
 namespace athanor::launch {
 
 constexpr int64_t kLookNs = 250'000'000;
+constexpr int64_t kMostBetweenLooksNs = 4 * kLookNs;  // else nobody looked
 
 struct ProgressWatchOptions {
   int64_t kill_ns = 10'000'000'000;
@@ -54,6 +55,7 @@ class ProgressWatch {
   bool wants_states(int64_t now_ns) const;
   std::vector<StoppedRank> look(int64_t now_ns, const std::vector<SeenState>& ranks);
   int64_t limit_ns() const;  // of a stop
+  bool sees_stopped() const { return !stops_.empty(); }
 
  private:
   struct Stop {

@@ -1,5 +1,6 @@
 #include "athanor/launch/rank_processes.h"
 
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -56,18 +57,24 @@ std::vector<int> RankProcesses::add_polled(std::vector<pollfd>& polled) const {
 }
 
 void RankProcesses::read_output(RankProcess& one) {
+  // What comes meanwhile is for the next turn: a rank that never stops writing would keep this thread for ever.
+  int there = 0;
+  const int fd = one.process.stderr_fd();
+  if (fd < 0 || ioctl(fd, FIONREAD, &there) != 0) return;
+  pollfd polled{fd, POLLIN, 0};
+  if (there == 0 && poll(&polled, 1, 0) <= 0) return;
   char bytes[65536];
-  while (one.process.stderr_fd() >= 0) {
-    pollfd polled{one.process.stderr_fd(), POLLIN, 0};
-    if (poll(&polled, 1, 0) <= 0) return;
-    const ssize_t length = read(one.process.stderr_fd(), bytes, sizeof(bytes));
-    if (length > 0) {
-      output_->add(one.rank, {bytes, static_cast<size_t>(length)}, now_ns());
-    } else if (length == 0 || errno != EINTR) {
+  do {
+    const ssize_t length = read(fd, bytes, sizeof(bytes));
+    if (length < 0 && errno == EINTR) continue;
+    if (length <= 0) {
       one.process.close_stderr();
       output_->end_of(one.rank, now_ns());
+      return;
     }
-  }
+    output_->add(one.rank, {bytes, static_cast<size_t>(length)}, now_ns());
+    there -= static_cast<int>(length);
+  } while (there > 0);
 }
 
 void RankProcesses::end_output() {

@@ -40,7 +40,7 @@ class RankProcesses {
   std::vector<int> running() const;  // workers
 
   std::vector<int> add_polled(std::vector<pollfd>& polled) const;
-  void read_output(RankProcess& one);  // everything that is there now
+  void read_output(RankProcess& one);  // what is there now, at most what a pipe holds
   void end_output();                   // the last of all
 
  private:

@@ -66,10 +66,11 @@ class Held {
   bool stop(int64_t until_ns) {
     if (!is_seized_ || ptrace(PTRACE_INTERRUPT, thread_, nullptr, nullptr) != 0) return false;
     for (;;) {
-      int status = 0;
-      const pid_t found = waitpid(thread_, &status, __WALL | WNOHANG);
-      if (found == thread_) return is_stopped_ = WIFSTOPPED(status);
-      if (found < 0 || now_ns() >= until_ns) return false;
+      // Not its end, which its parent, maybe this process, waits for.
+      siginfo_t found{};
+      const int waited = waitid(P_PID, static_cast<id_t>(thread_), &found, WSTOPPED | __WALL | WNOHANG);
+      if (waited == 0 && found.si_pid == thread_) return is_stopped_ = true;
+      if ((waited != 0 && errno != EINTR) || now_ns() >= until_ns) return false;
       constexpr timespec kPause{0, 100'000};
       nanosleep(&kPause, nullptr);
     }
@@ -130,6 +131,7 @@ std::string short_function_name(const char* symbol) {
                              kPlain = "operator call";
   for (size_t at = 0; (at = name.find(kUnnamed)) != std::string::npos;) name.erase(at, kUnnamed.size());
   for (size_t at = 0; (at = name.find(kCall)) != std::string::npos;) name.replace(at, kCall.size(), kPlain);
+  name.erase(std::min(name.find(" [clone "), name.size()));  // a copy that the compiler has made
   name = without(without(name, '<', '>'), '(', ')');
   name.erase(std::min(name.find(" const"), name.size()));
   const size_t space =

@@ -14,6 +14,7 @@ extern "C" {  // glibc 2.36 forgot it
 }
 
 #include "athanor/base/error.h"
+#include "athanor/launch/end_in_words.h"
 
 namespace athanor::launch {
 
@@ -22,6 +23,8 @@ namespace {
 [[noreturn]] void fail_io(const std::string& what, int code) {
   throw IoError(fmt::format("{}: {}", what, std::strerror(code)), code);
 }
+
+constexpr int kOutputPipeBytes = 1 << 20;
 
 struct Pipe {
   Descriptor out, in;  // what is written to `in` is read from `out`
@@ -47,6 +50,8 @@ Worker::Worker(const WorkerCommand& command) {
   // All memory is made ready here: between fork and exec only plain system calls are allowed.
   const auto arguments = pointers(command.arguments), environment = pointers(command.environment);
   Pipe errors = make_pipe(), output = make_pipe();
+  // A rank that writes much waits less often for its reader. The system may refuse: then it has the usual 64 KiB.
+  fcntl(output.out.get(), F_SETPIPE_SZ, kOutputPipeBytes);
   const Descriptor null(open("/dev/null", O_RDWR | O_CLOEXEC));
   const pid_t parent = getpid();
   const pid_t pid = fork();
@@ -109,9 +114,7 @@ void Worker::reap() {
 }
 
 std::string Worker::ending() const {
-  if (signal_number_ == 0) return fmt::format("exited with code {}", exit_code_);
-  const char* name = sigabbrev_np(signal_number_);
-  return fmt::format("was killed by signal {} (SIG{})", signal_number_, name == nullptr ? "?" : name);
+  return end_in_words({.exit_code = exit_code_, .signal_number = signal_number_});
 }
 
 }  // namespace athanor::launch

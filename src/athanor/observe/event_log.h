@@ -29,7 +29,7 @@ constexpr const char* kEventsName = "events.jsonl";
 
 // Negative numbers: nothing to say.
 struct RunEvent {
-  // start, failure, stopped, restart, recovered, shrink, grow, snapshot, rollback, guard, checkpoint, stop,
+  // start, failure, stopped, hang, restart, recovered, shrink, grow, snapshot, rollback, guard, checkpoint, stop,
   // end
   std::string event{};
   int64_t step = -1, generation = -1;

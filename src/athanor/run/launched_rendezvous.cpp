@@ -1,5 +1,7 @@
 #include "athanor/run/launched_rendezvous.h"
 
+#include <utility>
+
 #include "athanor/comm/shm/shm.h"
 
 namespace athanor::run {
@@ -24,6 +26,7 @@ std::optional<Meeting> LaunchedRendezvous::next(const std::string& why) {
 void LaunchedRendezvous::begun(int64_t step, const std::string& run_folder, bool in_place) {
   Place& newest = places_.back();
   newest.offer.left.clear();
+  step_ = step;
   has_begun_ = true;
   while (places_.size() > 1) places_.pop_front();
   link_.begun(
@@ -31,10 +34,27 @@ void LaunchedRendezvous::begun(int64_t step, const std::string& run_folder, bool
 }
 
 void LaunchedRendezvous::committed(int64_t step) {
-  link_.progress({.generation = places_.back().offer.generation,
-                  .step = step,
-                  .kind = ProgressKind::step,
-                  .count = ++num_steps_});
+  step_ = step;
+  kind_ = ProgressKind::step;
+  progressed();
+}
+
+Progress LaunchedRendezvous::progress() const {
+  return {.generation = places_.back().offer.generation,
+          .step = step_,
+          .kind = kind_,
+          .count = counts_[static_cast<size_t>(kind_)]};
+}
+
+void LaunchedRendezvous::does(ProgressKind kind) {
+  if (places_.empty() || std::exchange(kind_, kind) == kind) return;
+  link_.does(progress());
+}
+
+void LaunchedRendezvous::progressed() {
+  if (places_.empty()) return;
+  ++counts_[static_cast<size_t>(kind_)];
+  link_.progress(progress());
 }
 
 void LaunchedRendezvous::saved(int64_t step, const std::string& path, const std::string& error) {

@@ -7,6 +7,8 @@
 // A worker keeps its rank from world to world. Errors: those of open_shm_world(). Thread rule: Rendezvous's.
 #pragma once
 
+#include <array>
+#include <cstdint>
 #include <deque>
 #include <memory>
 #include <optional>
@@ -26,6 +28,8 @@ class LaunchedRendezvous final : public Rendezvous {
   std::optional<Meeting> next(const std::string& why) override;
   void begun(int64_t step, const std::string& run_folder, bool in_place) override;
   void committed(int64_t step) override;
+  void does(ProgressKind kind) override;
+  void progressed() override;
   void happened(const observe::RunEvent& event) override { link_.event({event}); }
   void saved(int64_t step, const std::string& path, const std::string& error) override;
   bool has_begun() const { return has_begun_; }  // a world of this process
@@ -35,11 +39,14 @@ class LaunchedRendezvous final : public Rendezvous {
     WorldOffer offer;
     std::unique_ptr<World> world;
   };
+  Progress progress() const;
   AgentLink& link_;
   GroupOptions options_;
   std::deque<Place>
       places_;  // the last one is that of the newest world; older ones until its first snapshot is whole
-  int64_t num_steps_ = 0;  // of this process
+  int64_t step_ = 0;  // the last that was committed
+  ProgressKind kind_ = ProgressKind::other;
+  std::array<int64_t, 6> counts_{};  // of this process, by kind
   bool has_begun_ = false;
 };
 

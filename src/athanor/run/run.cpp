@@ -106,13 +106,19 @@ void Run::keep_one_phase() {
 }
 
 void Run::open_data() {
+  const auto tell = [this](const TokenizeState& tokenizing) {
+    does(tokenizing.finished ? control::ProgressKind::other : control::ProgressKind::tokenizing);
+    if (!tokenizing.finished && !tokenizing.waiting) progressed();
+    if (io.tokenizing) io.tokenizing(tokenizing);
+  };
   for (RunPhase& phase : phases)
     phase.data = open_dataset(phase.config, io.env,
                               {.threads = threads,
                                .vocab_size = phase.config.model.vocab_size,
                                .tokenizer = tokenizer_,
-                               .progress = io.tokenizing,
+                               .progress = tell,
                                .stop = io.stop});
+  does(doing);
   samples.emplace(config, phases.front().data.tokenizer);
 }
 

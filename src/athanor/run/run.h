@@ -88,7 +88,10 @@ struct Run {
   // On rank 0, after each save; `error`: why it failed.
   std::function<void(int64_t step, const std::string& path, const std::string& error)> told_saved =
       [](int64_t, const std::string&, const std::string&) {};
-  std::function<void(const RunEvent& event)> happened = [](const RunEvent&) {};  // under a launcher
+  std::function<void(const RunEvent& event)> happened = [](const RunEvent&) {};         // under a launcher
+  std::function<void(control::ProgressKind kind)> does = [](control::ProgressKind) {};  // doing.h
+  std::function<void()> progressed = [] {};                                             // of the same
+  control::ProgressKind doing = control::ProgressKind::other;
   Config config;
   TrainIo io;
   World* world;  // of the newest meeting

@@ -18,6 +18,7 @@
 #include "athanor/evaluate/perplexity.h"
 #include "athanor/models/load.h"
 #include "athanor/run/agreement.h"
+#include "athanor/run/doing.h"
 #include "athanor/run/finite.h"
 #include "athanor/run/server_run.h"
 
@@ -207,12 +208,16 @@ void Segment::measure_peak() {
 bool Segment::validate_now(int64_t max_tokens, StepMetrics* metrics) {
   if (!has_validation(config_)) return true;
   const Span span(run_.io.trace, "validation", "step");
+  const Doing evaluating(run_, control::ProgressKind::evaluation);
   const Evaluation evaluation =
       evaluate_channels(training_->held_out_passes(), run_.arena, phase_.data.channels, *groups_.data,
                         {.batch = config_.train.micro_batch_size,
                          .max_tokens = max_tokens,
                          .equal_passes = training_->needs_equal_passes(),
-                         .give_up = [this] { return is_asked_to_stop(run_.io, peers()); }});
+                         .give_up = [this] {
+                           run_.progressed();
+                           return is_asked_to_stop(run_.io, peers());
+                         }});
   if (evaluation.given_up) {
     run_.recorder->message(fmt::format("step {}: the evaluation was interrupted", run_.state.step));
     return false;
@@ -238,6 +243,7 @@ bool Segment::validate_now(int64_t max_tokens, StepMetrics* metrics) {
 void Segment::write_samples() {
   if (!run_.samples->due(run_.state.step)) return;
   const Span span(run_.io.trace, "samples", "step");
+  const Doing sampling(run_, control::ProgressKind::other);
   for (const TextSample& sample : run_.samples->write(*training_->model, run_.arena, run_.state.step))
     run_.recorder->sample(sample);
 }
@@ -245,6 +251,7 @@ void Segment::write_samples() {
 void Segment::save(bool is_last) {
   if (run_.saved_step == run_.state.step) return;
   const Span span(run_.io.trace, "checkpoint", "step");
+  const Doing saving(run_, control::ProgressKind::saving);
   check_state(fmt::format("step {}", run_.state.step));
   CheckpointContent content{
       .step = run_.state.step, .state = run_.state.to_json(), .tensors = training_->tensors(), .files = {}};
@@ -271,6 +278,7 @@ void Segment::save(bool is_last) {
                                       : error.hint());
   }
   run_.saves.succeeded();
+  run_.progressed();
   run_.saved_step = run_.state.step;
   run_.keeper.saved(path, run_.state.step);
   run_.recorder->message("saved " + path);

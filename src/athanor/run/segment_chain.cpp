@@ -14,6 +14,7 @@
 #include "athanor/comm/call_mismatch.h"
 #include "athanor/config/print.h"
 #include "athanor/run/agreement.h"
+#include "athanor/run/doing.h"
 #include "athanor/run/header.h"
 #include "athanor/run/plans.h"
 
@@ -118,6 +119,8 @@ void SegmentChain::agree_on_run() {
     run_.emplace(agreed, *meeting_, io_);
     run_->committed = [this](int64_t step) { rendezvous_.committed(step); };
     run_->happened = [this](const RunEvent& event) { rendezvous_.happened(event); };
+    run_->does = [this](control::ProgressKind kind) { rendezvous_.does(kind); };
+    run_->progressed = [this] { rendezvous_.progressed(); };
     run_->told_saved = [this](int64_t step, const std::string& path, const std::string& error) {
       rendezvous_.saved(step, path, error);
     };
@@ -327,6 +330,7 @@ void SegmentChain::show_header(const MemoryPlan& plan) {
 
 TrainReport SegmentChain::finish(Segment::End end) {
   Run& run = *run_;
+  const Doing closing(run, control::ProgressKind::closing);
   run.keeper.settle(run.config.checkpoint.keep, *run.recorder);
   if (run.saved_step == run.state.step && meeting_->world->rank() == 0)
     run.report.digest = Checkpoint::open(run.io.env, run.keeper.checkpoint()).digest();

@@ -11,6 +11,7 @@
 #include "athanor/data/loader.h"
 #include "athanor/engine/load_balancer.h"
 #include "athanor/kernels/peak.h"
+#include "athanor/run/doing.h"
 #include "athanor/run/doubtful_data.h"
 #include "athanor/run/segment.h"
 #include "athanor/run/server_run.h"
@@ -49,6 +50,7 @@ Segment::End Segment::run_steps() {
     save(/*is_last=*/true);
     return end();
   }
+  const Doing steps(run_, control::ProgressKind::step);
   std::optional<BatchReader> reader;
   std::optional<Loader> loader;
   const auto open_loader = [&] {
