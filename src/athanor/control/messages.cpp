@@ -77,14 +77,14 @@ Hello read_hello(const Fields& fields) {
 Meet read_meet(const Fields& fields) {
   Meet meet;
   meet.generation = fields.number("generation", 0, kMost);
-  meet.size = static_cast<int>(fields.number("size", 1, kMostRanks));
+  meet.size = static_cast<int>(fields.number("size", 1, kRanksLimit));
   meet.rank = static_cast<int>(fields.number("rank", 0, meet.size - 1));
   meet.why = fields.text("why");
   const Json& left = fields.at("left");
   if (!left.is_array() || left.size() > kMostLeft)
     fields.refuse("left", fmt::format("expected an array of at most {} ranks", kMostLeft));
   for (const Json& rank : left)
-    meet.left.push_back(static_cast<int>(fields.number("left", rank, 0, kMostRanks - 1)));
+    meet.left.push_back(static_cast<int>(fields.number("left", rank, 0, kRanksLimit - 1)));
   meet.order = {.save = fields.flag("save"), .rollback_step = fields.number("rollback_step", -1, kMost)};
   return meet;
 }

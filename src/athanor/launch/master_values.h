@@ -33,6 +33,7 @@ struct RankEnd {
   std::string how{};      // "exited with code 1"
   int64_t seen_ns = -1;   // when the system told of it; -1: now
   bool good() const;      // 0, or interrupted and saved
+  bool operator==(const RankEnd&) const = default;
 };
 
 struct Verdict {
