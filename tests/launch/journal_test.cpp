@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "athanor/base/error.h"
+#include "job_life.h"
 #include "support/temporary_folder.h"
 
 namespace athanor::tests::journal_test {
@@ -18,76 +19,10 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 
-constexpr int64_t kMs = 1'000'000;
-
-MasterOptions options() {
-  return {.num_ranks = 2, .max_restarts = 10, .max_ranks = 3, .grace_ns = 1000 * kMs};
-}
-
-// A job with every kind of input: a death, an order, a change of size, a stop.
-std::vector<MasterInput> life() {
-  std::vector<MasterInput> inputs;
-  int64_t now = 5000 * kMs;
-  const auto add = [&](auto what) { inputs.push_back({now += kMs, std::move(what)}); };
-  const auto said = [&](int worker, control::WorkerMessage message) {
-    add(WorkerSaid{worker, std::move(message)});
-  };
-  const std::string job(control::kJobDigits, 'a');
-  const auto comes = [&](int worker) {
-    said(worker, control::Hello{.job = job, .worker = worker, .pid = 100 + worker});
-    said(worker, control::Ready{.generation = -1, .why = "the start"});
-  };
-  const auto back = [&](int worker, int64_t generation) {
-    said(worker, control::Ready{.generation = generation, .why = "rank 1 was lost"});
-  };
-  const auto begun = [&](int64_t generation, int64_t step) {
-    said(0, control::Begun{.generation = generation, .step = step, .run_folder = "runs/t"});
-  };
-  add(Started{});
-  comes(0);
-  comes(1);
-  begun(0, 0);
-  said(0, control::Progress{.generation = 0, .step = 7, .count = 7});
-  add(WorkerExited{1, {.signal_number = SIGKILL, .how = "was killed by signal 9 (SIGKILL)", .seen_ns = now}});
-  back(0, 0);
-  comes(2);
-  begun(1, 7);
-  add(OrderAsked{{.save = true}});
-  back(0, 1);
-  back(2, 1);
-  begun(2, 7);
-  said(0, control::Saved{.generation = 2, .step = 7, .path = "step_00000007"});
-  add(ScaleAsked{3});
-  add(ScaleAsked{9});
-  comes(3);
-  back(0, 2);
-  back(2, 2);
-  begun(3, 7);
-  add(OrderAsked{{.rollback_step = 5}});
-  back(0, 3);
-  back(2, 3);
-  back(3, 3);
-  begun(4, 5);
-  add(StopAsked{SIGTERM, false});
-  said(3, control::Farewell{.status = control::Status::interrupted});
-  add(WorkerExited{3, {.exit_code = 75, .how = "exited with code 75"}});
-  add(Ticked{});
-  add(WorkerExited{2, {.exit_code = 75, .how = "exited with code 75"}});
-  add(WorkerExited{0, {.exit_code = 75, .how = "exited with code 75"}});
-  return inputs;
-}
-
-// What it answers and wants done, as text.
-std::vector<std::string> decisions(Master& master, const MasterInput& input) {
-  std::vector<std::string> all = {tell(master, input)};
-  for (const MasterAction& action : master.take_actions()) all.push_back(encode(action));
-  return all;
-}
-
 TEST(Journal, AMasterTakesUpAfterAnyInput) {
   const std::vector<MasterInput> inputs = life();
   std::vector<std::vector<std::string>> expected;
-  Master whole(options());
+  Master whole(life_options());
   for (const MasterInput& input : inputs) expected.push_back(decisions(whole, input));
   EXPECT_TRUE(whole.done());
   EXPECT_EQ(whole.verdict({}).exit_code, 75);
@@ -101,7 +36,7 @@ TEST(Journal, AMasterTakesUpAfterAnyInput) {
     Journal journal(folder.path("journal"));
     EXPECT_EQ(journal.epoch(), 2);
     EXPECT_EQ(journal.size(), static_cast<int64_t>(killed_after));
-    Master master(options());
+    Master master(life_options());
     std::vector<std::string> last;
     for (const MasterInput& input : journal.inputs()) last = decisions(master, input);
     if (killed_after > 0) {

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <set>
@@ -229,6 +230,48 @@ TEST_F(Operator, NothingChangesWhereNoRankIsStartedAgain) {
   EXPECT_EQ(done(KillRank{2}), "rank 2 was killed by signal 9 (SIGKILL): the job ends");
   launcher.finish();
   EXPECT_EQ(launcher.exit_code, 1);
+}
+
+// The process of the job's master: the launcher's child that is no rank.
+pid_t master_of(pid_t launcher) {
+  for (const auto& entry :
+       std::filesystem::directory_iterator("/proc/" + std::to_string(launcher) + "/task")) {
+    std::ifstream children(entry.path() / "children");
+    for (pid_t child = 0; children >> child;) {
+      std::ifstream file("/proc/" + std::to_string(child) + "/cmdline");
+      std::string line;
+      for (std::string word; std::getline(file, word, '\0');) line += word + " ";
+      if (line.find("launch_worker master ") != std::string::npos) return child;
+    }
+  }
+  return -1;
+}
+
+// Whatever becomes of the master, the ranks train on, and what happens to them is decided by the next one.
+TEST_F(Operator, TheMasterIsKilledAndStopped) {
+  Launcher launcher(options());
+  const JobStatus before = status_of(kRanks);
+  for (int time = 0; time < 10; ++time) {
+    const pid_t master = master_of(launcher.pid());
+    ASSERT_GT(master, 0);
+    kill(master, time % 5 == 4 ? SIGSTOP : SIGKILL);
+    wait_until([&, step = status().step] { return status().step > step; });
+    EXPECT_NE(master_of(launcher.pid()), master);
+  }
+  const JobStatus after = status_of(kRanks);
+  for (size_t rank = 0; rank < 3; ++rank) EXPECT_EQ(after.ranks[rank].pid, before.ranks[rank].pid);
+  EXPECT_EQ(after.generation, 0);
+  // A rank dies while nobody decides.
+  for (const int signal : {SIGKILL, SIGSTOP}) {
+    const JobStatus now = status_of(kRanks);
+    kill(master_of(launcher.pid()), signal);
+    kill(static_cast<pid_t>(now.ranks[2].pid), SIGKILL);
+    wait_until([&] { return status().generation > now.generation; });
+    status_of(kRanks);
+  }
+  expect_stops(launcher);
+  EXPECT_THAT(launcher.text,
+              HasSubstr("the master of the job has ended: another one takes up from its journal\n"));
 }
 
 // Both are about ranks without a launcher; an operator tells which processes they are.

@@ -35,13 +35,18 @@ AgentLoop::AgentLoop(const LaunchOptions& options)
       control_(options.control && (options.world_size == 0 || options.world_size == options.num_ranks)),
       output_(options.num_ranks, options.write),
       events_(*options.env, [this](const std::string& why) { act(Say{why}); }),
-      master_({.num_ranks = options.num_ranks,
-               .first_rank = options.first_rank,
-               .max_restarts = control_ ? options.max_restarts : 0,
-               .min_ranks = options.min_ranks,
-               .max_ranks = options.max_ranks,
-               .grace_ns = options.grace_ms * 1'000'000,
-               .meet = control_}),
+      master_({.master = {.num_ranks = options.num_ranks,
+                          .first_rank = options.first_rank,
+                          .max_restarts = control_ ? options.max_restarts : 0,
+                          .min_ranks = options.min_ranks,
+                          .max_ranks = options.max_ranks,
+                          .grace_ns = options.grace_ms * 1'000'000,
+                          .meet = control_},
+               .command = control_ ? options.master_command : std::vector<std::string>(),
+               .environment = options.environment,
+               .runtime_folder = options.runtime_folder,
+               .signal_mask = signals_.before(),
+               .on_replaced = [this](const std::string& why) { tell_replaced(why); }}),
       processes_(output_) {
   if (control_) {
     job_ = random_job();
@@ -73,6 +78,7 @@ void AgentLoop::wait_for_something() {
   const std::vector<int> workers = processes_.add_polled(polled);
   if (reception_) reception_->add_polled(polled);
   if (desk_) desk_->add_polled(polled);
+  master_.add_polled(polled);
   int64_t timeout_ns = master_.next_tick_ns();
   if (timeout_ns != kNeverNs) timeout_ns = std::max<int64_t>(timeout_ns - now_ns(), 0);
   if (output_.holds()) timeout_ns = std::min(timeout_ns, kTickNs);
@@ -90,6 +96,7 @@ void AgentLoop::wait_for_something() {
     if (of[0].revents != 0) take_ending(workers[i], seen_ns);
   }
   take_requests();
+  master_.look();
 }
 
 void AgentLoop::take_signals() {
@@ -139,12 +146,10 @@ void AgentLoop::take_packets(int worker, int most) {
 
 void AgentLoop::take_message(int worker, const WorkerMessage& message) {
   const int64_t now = now_ns();
-  if (const auto* ready = std::get_if<Ready>(&message)) master_.ready(worker, ready->why, now);
-  if (const auto* progress = std::get_if<Progress>(&message)) master_.progress(worker, *progress);
-  if (const auto* farewell = std::get_if<Farewell>(&message)) master_.farewell(worker, *farewell);
-  if (const auto* begun = std::get_if<Begun>(&message)) {
-    if (begun->in_place) keep_slots_of_last(begun->generation);
-    master_.begun(worker, begun->generation, begun->step, now);
+  const auto* begun = std::get_if<Begun>(&message);
+  if (begun != nullptr && begun->in_place) keep_slots_of_last(begun->generation);
+  if (!std::holds_alternative<Hello>(message)) master_.said(worker, message, now);
+  if (begun != nullptr) {
     act();
     events_.open(begun->run_folder);
     tell_begun(*begun);
@@ -154,10 +159,7 @@ void AgentLoop::take_message(int worker, const WorkerMessage& message) {
       master_.failed(error.what(), now);
     }
   }
-  if (const auto* saved = std::get_if<Saved>(&message)) {
-    master_.saved(worker, *saved);
-    tell_saved(*saved);
-  }
+  if (const auto* saved = std::get_if<Saved>(&message)) tell_saved(*saved);
 }
 
 void AgentLoop::take_ending(int worker, int64_t seen_ns) {
@@ -178,6 +180,12 @@ void AgentLoop::take_ending(int worker, int64_t seen_ns) {
                  now_ns());
   act();  // the others are told before anything else is looked at
   tell_killed(worker, rank, how);
+}
+
+// Nobody waits for a master, unless something happens to a rank meanwhile.
+void AgentLoop::tell_replaced(const std::string& why) {
+  act(Say{fmt::format("the master of the job {}: another one takes up from its journal", why)});
+  events_.add({.event = "master", .cause = why});
 }
 
 LaunchResult AgentLoop::conclude() {

@@ -47,6 +47,8 @@ struct LaunchOptions {
   std::vector<std::string> command;    // the program's path, then its arguments
   std::vector<std::string> environment;  // NAME=value
   bool control = true;
+  // A program that serves the job's master (master_process.h) at the descriptor whose number follows; empty: in this process.
+  std::vector<std::string> master_command{};
   int max_restarts = 0;              // [launch] of the config (config/run_config.h)
   int min_ranks = 1, max_ranks = 0;  // 0: num_ranks
   std::string runtime_folder;        // for the agent's sockets: $XDG_RUNTIME_DIR

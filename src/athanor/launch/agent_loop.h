@@ -14,7 +14,7 @@
 #include "athanor/launch/event_log.h"
 #include "athanor/launch/generation_memory.h"
 #include "athanor/launch/job_file.h"
-#include "athanor/launch/master.h"
+#include "athanor/launch/master_front.h"
 #include "athanor/launch/operator_desk.h"
 #include "athanor/launch/rank_output.h"
 #include "athanor/launch/rank_processes.h"
@@ -36,6 +36,7 @@ class AgentLoop {
   void take_packets(int worker, int most);
   void take_message(int worker, const WorkerMessage& message);
   void take_ending(int worker, int64_t seen_ns);
+  void tell_replaced(const std::string& why);
 
   // agent_actions.cpp
   void act();
@@ -71,7 +72,7 @@ class AgentLoop {
   SignalsBlocked signals_;
   RankOutput output_;
   EventLog events_;
-  Master master_;
+  MasterFront master_;
   StopRequests requests_;
   std::string job_;
   std::optional<Reception> reception_;
