@@ -27,7 +27,6 @@ namespace athanor::tests::operator_test {
 namespace {
 
 using ::testing::HasSubstr;
-using ::testing::Not;
 
 constexpr int kRanks = 3;
 const std::string kNothingLeft = "LEFT 0 descriptors, 0 children, 0 sockets\n";
