@@ -12,6 +12,7 @@
 #include "athanor/base/error.h"
 #include "job_life.h"
 #include "support/places.h"
+#include "support/temporary_folder.h"
 
 namespace athanor::tests::master_front_test {
 namespace {
@@ -25,6 +26,7 @@ class Front {
   explicit Front(int patience_ms = 600'000)
       : master({.master = life_options(),
                 .command = {built("tests/launch_worker"), "master"},
+                .folder = folder.path(""),
                 .patience_ms = patience_ms,
                 .on_replaced = [this](const std::string& why) { replaced.push_back(why); }}) {}
 
@@ -44,6 +46,7 @@ class Front {
     return all;
   }
 
+  TemporaryFolder folder;
   std::vector<std::string> replaced;
   MasterFront master;
 };
@@ -126,7 +129,8 @@ TEST(MasterFront, ProgressIsToldLater) {
 }
 
 TEST(MasterFront, WhatNeverServesIsAnError) {
-  MasterFront master({.master = life_options(), .command = {"/bin/false"}, .patience_ms = 600'000});
+  MasterFront master(
+      {.master = life_options(), .command = {"/bin/false"}, .folder = "/tmp", .patience_ms = 600'000});
   EXPECT_THROW(master.start(1), Error);
 }
 

@@ -35,28 +35,33 @@ AgentLoop::AgentLoop(const LaunchOptions& options)
       control_(options.control && (options.world_size == 0 || options.world_size == options.num_ranks)),
       output_(options.num_ranks, options.write),
       events_(*options.env, [this](const std::string& why) { act(Say{why}); }),
-      master_({.master = {.num_ranks = options.num_ranks,
-                          .first_rank = options.first_rank,
-                          .max_restarts = control_ ? options.max_restarts : 0,
-                          .min_ranks = options.min_ranks,
-                          .max_ranks = options.max_ranks,
-                          .grace_ns = options.grace_ms * 1'000'000,
-                          .meet = control_},
-               .command = control_ ? options.master_command : std::vector<std::string>(),
-               .environment = options.environment,
-               .runtime_folder = options.runtime_folder,
-               .signal_mask = signals_.before(),
-               .on_replaced = [this](const std::string& why) { tell_replaced(why); }}),
+      master_(master_options()),
       processes_(output_) {
   if (control_) {
     job_ = random_job();
-    reception_.emplace(ListenerOptions{.runtime_folder = options.runtime_folder});
     pulse_.emplace();
     desk_.emplace(ListenerOptions{.runtime_folder = options.runtime_folder});
   } else {
     memories_.try_emplace(0, options.num_ranks, 0);
   }
   open_run(options.run_folder);
+}
+
+// Where workers arrive is made first: in its folder lies the journal.
+MasterFrontOptions AgentLoop::master_options() {
+  if (control_) reception_.emplace(ListenerOptions{.runtime_folder = options_.runtime_folder});
+  return {.master = {.num_ranks = options_.num_ranks,
+                     .first_rank = options_.first_rank,
+                     .max_restarts = control_ ? options_.max_restarts : 0,
+                     .min_ranks = options_.min_ranks,
+                     .max_ranks = options_.max_ranks,
+                     .grace_ns = options_.grace_ms * 1'000'000,
+                     .meet = control_},
+          .command = control_ ? options_.master_command : std::vector<std::string>(),
+          .environment = options_.environment,
+          .folder = control_ ? reception_->folder() : "",
+          .signal_mask = signals_.before(),
+          .on_replaced = [this](const std::string& why) { tell_replaced(why); }};
 }
 
 LaunchResult AgentLoop::run() {

@@ -36,6 +36,7 @@ class AgentLoop {
   void take_packets(int worker, int most);
   void take_message(int worker, const WorkerMessage& message);
   void take_ending(int worker, int64_t seen_ns);
+  MasterFrontOptions master_options();
   void tell_replaced(const std::string& why);
 
   // agent_actions.cpp
@@ -72,10 +73,10 @@ class AgentLoop {
   SignalsBlocked signals_;
   RankOutput output_;
   EventLog events_;
+  std::optional<Reception> reception_;
   MasterFront master_;
   StopRequests requests_;
   std::string job_;
-  std::optional<Reception> reception_;
   std::optional<control::Pulse> pulse_;
   std::string run_folder_;
   JobFile job_file_;

@@ -1,11 +1,8 @@
 #include "athanor/launch/master_front.h"
 
 #include <fmt/core.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdlib>
 #include <utility>
 
 #include "athanor/base/check.h"
@@ -26,17 +23,7 @@ MasterFront::MasterFront(MasterFrontOptions options) : options_(std::move(option
     return;
   }
   summary_.workers.assign(static_cast<size_t>(options_.master.num_ranks), -1);
-  folder_ = (options_.runtime_folder.empty() ? "/tmp" : options_.runtime_folder) + "/athanor-journal-XXXXXX";
-  if (mkdtemp(folder_.data()) == nullptr) throw_io_error("make", folder_, errno);
   begin();
-}
-
-MasterFront::~MasterFront() {
-  channel_.reset();
-  server_.reset();
-  if (folder_.empty()) return;
-  for (const char* name : {"journal", "journal-wal", "journal-shm"}) unlink(join_path(folder_, name).c_str());
-  rmdir(folder_.c_str());
 }
 
 void MasterFront::begin() {
@@ -50,7 +37,7 @@ void MasterFront::begin() {
   command.signal_mask = options_.signal_mask;
   server_.emplace(command);
   channel_.emplace(std::move(ours));
-  channel_->send(encode(ServeMaster{options_.master, join_path(folder_, "journal")}));
+  channel_->send(encode(ServeMaster{options_.master, join_path(options_.folder, "journal")}));
 }
 
 void MasterFront::replace(const std::string& why) {

@@ -1,9 +1,9 @@
 // The Master as its agent sees it: in a process of its own, which is started again when it dies or falls silent, or, without a
 // command for that, in this process. What Master (master.h) is told here, it is told there.
 //
-//   MasterFront master({.master = options, .command = {own_program, "launch-master"}});
+//   MasterFront master({.master = options, .command = {own_program, "launch-master"}, .folder = folder});
 //   master.start(now);
-//   for (const MasterAction& action : master.take_actions()) ...
+//   for (const MasterAction& action : master.take_actions()) { ... }
 //
 // Each input waits for its answer. A master that does not give it within patience_ms is killed; the next one takes up from the
 // journal and is told the same input: no decision is lost, none is taken twice. Ranks train meanwhile. Progress is told at
@@ -33,7 +33,7 @@ struct MasterFrontOptions {
   std::vector<std::string>
       command{};  // serves a master at the descriptor whose number follows it; empty: no process
   std::vector<std::string> environment{};
-  std::string runtime_folder{};  // the journal lies in a folder there, or in /tmp
+  std::string folder{};  // of the journal, which somebody else removes with all that is in it
   int patience_ms = 1'000;
   sigset_t signal_mask{};  // of the process
   std::function<void(const std::string& why)> on_replaced = [](const std::string&) {};
@@ -42,7 +42,6 @@ struct MasterFrontOptions {
 class MasterFront {
  public:
   explicit MasterFront(MasterFrontOptions options);
-  ~MasterFront();  // removes the journal
 
   void start(int64_t now_ns) { tell({now_ns, Started{}}); }
   void hello(int worker, int64_t now_ns);
@@ -81,7 +80,6 @@ class MasterFront {
   void replace(const std::string& why);
 
   MasterFrontOptions options_;
-  std::string folder_;  // of the journal; "": none
   std::optional<Master> own_;
   std::optional<Worker> server_;
   std::optional<control::PacketChannel> channel_;
