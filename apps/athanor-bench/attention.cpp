@@ -207,8 +207,8 @@ void BenchAttention::run() {
   const int64_t all = batch * heads * seq;
   const double error = check_rows(problem, "of some rows,", std::max<int64_t>(1, all / 37) | 1);
 
-  const auto series = interleave(on.rounds, {[&] { return seconds_of([&] { problem.forward(); }); },
-                                             [&] { return seconds_of([&] { problem.backward(); }); },
+  const auto series = interleave(on.rounds, {[&] { return on.seconds_of([&] { problem.forward(); }); },
+                                             [&] { return on.seconds_of([&] { problem.backward(); }); },
                                              [&] { return measure_peak_flops(queue, type); }});
   const double forward = problem.flops(2.0), backward = problem.flops(5.0);
   if (on.json) {
@@ -257,6 +257,7 @@ void add_bench_attention(CLI::App& bench) {
   sub->add_option("--dtype", command->dtype, "f32, bf16 or f16")
       ->capture_default_str()
       ->check(CLI::IsMember({"f32", "bf16", "f16"}));
+  command->on.add_device_option(*sub);
   command->on.add_options(*sub);
   sub->footer(
       "Operations are those of the definition, over the pairs that see each other: two products forward, "

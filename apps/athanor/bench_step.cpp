@@ -17,7 +17,7 @@ namespace {
 struct BenchStep {
   std::string preset = "gpt2-124m", arch, dtype = "bf16", recompute = "none", recompute_budget = "0",
               snapshot = "off";
-  int64_t batch = 4, seq = 256, steps = 5;
+  int64_t batch = 4, seq = 256, steps = 5, vocab = 0;
   bool profile = false;
   BenchRun on;
 
@@ -35,7 +35,9 @@ void BenchStep::run() {
                                   printable(recompute_budget)));
   config.parallel.recompute_budget = *budget;
   config.snapshot.mode = snapshot;
+  if (vocab > 0) config.model.vocab_size = vocab;
   config.train.isa = on.isa;
+  config.train.device = on.device;
   on.open();
   Queue& queue = *on.queue;
   BenchModel model(config, queue);
@@ -72,6 +74,7 @@ void BenchStep::run() {
   report["dtype"] = dtype;
   report["batch"] = batch;
   report["seq"] = seq;
+  report["device"] = on.device;
   report["threads"] = on.pool->num_threads();
   report["isa"] = isa_name(queue.isa());
   report["recompute"] = model.config().parallel.recompute;
@@ -115,6 +118,9 @@ void add_bench_step(CLI::App& bench) {
   sub->add_option("--dtype", command->dtype, "f32, bf16 or f16")
       ->capture_default_str()
       ->check(CLI::IsMember({"f32", "bf16", "f16"}));
+  sub->add_option("--vocab", command->vocab, "Rows of the embedding (default: the model's)")
+      ->type_name("N")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 24));
   add_size(*sub, "--steps", command->steps, "Timed steps, after one to warm up");
   sub->add_option("--recompute", command->recompute, "none, selective, full, group:K or full*4,selective")
       ->capture_default_str();
@@ -123,6 +129,7 @@ void add_bench_step(CLI::App& bench) {
   sub->add_option("--snapshot", command->snapshot, "off, slots or copy: keep each step in memory")
       ->capture_default_str()
       ->check(CLI::IsMember({"off", "slots", "copy"}));
+  command->on.add_device_option(*sub);
   command->on.add_machine_options(*sub);
   sub->add_flag("--profile", command->profile, "Print where the time goes, kernel by kernel");
   sub->callback([command] { command->run(); });

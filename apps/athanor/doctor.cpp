@@ -14,6 +14,7 @@
 #include "athanor/base/human.h"
 #include "athanor/base/topology.h"
 #include "athanor/kernels/cuda/plugin.h"
+#include "athanor/kernels/cuda/queue.h"
 #include "athanor/kernels/peak.h"
 #include "athanor/kernels/table.h"
 #include "athanor/observe/report.h"
@@ -86,6 +87,23 @@ void show_kernels(const std::vector<KernelChoice>& choices, Console& console) {
   }
 }
 
+// The ceilings of the first device, added to the report: "f32 50 TFLOP/s, bf16 790 TFLOP/s, memory 4.2 TB/s"; "" without
+// one.
+std::string device_ceilings(Report& report) {
+  try {
+    const auto queue = make_cuda_queue(load_cuda(cuda_plugin()), 0, nullptr);
+    const double f32 = measure_peak_flops(*queue, Dtype::f32), bf16 = measure_peak_flops(*queue, Dtype::bf16),
+                 copy = measure_copy_bandwidth(*queue);
+    report["cuda_peak_f32_gflops"] = f32 * 1e-9;
+    report["cuda_peak_bf16_gflops"] = bf16 * 1e-9;
+    report["cuda_copy_gbytes_per_second"] = copy * 1e-9;
+    return fmt::format("f32 {:.0f} TFLOP/s, bf16 {:.0f} TFLOP/s, memory {:.2f} TB/s", f32 * 1e-12,
+                       bf16 * 1e-12, copy * 1e-12);
+  } catch (const Failure&) {  // the row "cuda" says why
+    return "";
+  }
+}
+
 void DoctorCommand::run() const {
   const Isa chosen = isa == "auto" ? best_isa() : parse_isa(isa);
   const CpuLimits limits = read_cpu_limits();  // before this thread is bound to one
@@ -118,6 +136,7 @@ void DoctorCommand::run() const {
   std::string cuda = describe_cuda(cuda_plugin());
   if (cuda.starts_with("cuda: ")) cuda.erase(0, std::string_view("cuda: ").size());  // the row says so
   report["cuda"] = cuda;
+  const std::string of_device = device_ceilings(report);
   const auto choices = explain_kernels(chosen);
   for (const KernelChoice& choice : choices) {
     Report entry;
@@ -149,7 +168,7 @@ void DoctorCommand::run() const {
                               free_memory.group.empty() ? "" : " in control group " + free_memory.group)},
        {"ceiling", fmt::format("f32 {:.0f} GFLOP/s, bf16 {:.0f} GFLOP/s, all threads together", f32 * 1e-9,
                                bf16 * 1e-9)},
-       {"cuda", cuda}});
+       {"cuda", of_device.empty() ? cuda : cuda + "; " + of_device}});
   if (!kernels) {
     console->message("which kernels are used and why: athanor doctor --kernels");
     return;

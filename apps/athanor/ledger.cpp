@@ -44,8 +44,10 @@ Dataset open_data(const PhaseConfig& phase, ProgressLine& line) {
 }
 
 Sampler sampler_of(const PhaseConfig& phase, const Dataset& data, const std::vector<Decision>& decisions) {
-  return make_sampler(data.channels, phase.config.train.seed, phase.config.train.global_batch_size,
-                      {.name = phase.name, .first_step = phase.first_step, .skips = skips_of(decisions)});
+  return make_sampler(
+      data.channels, phase.config.train.seed, phase.config.train.global_batch_size,
+      {.name = phase.name, .first_step = phase.first_step, .skips = skips_of(decisions), .quarantine = {}},
+      quarantines_of(decisions));
 }
 
 Json to_json(const LedgerReport& report, const Range& range) {
@@ -54,6 +56,7 @@ Json to_json(const LedgerReport& report, const Range& range) {
     channels.push_back({{"name", channel.name},
                         {"samples", channel.samples},
                         {"skipped", channel.skipped},
+                        {"quarantined", channel.quarantined},
                         {"first_epoch", channel.first_epoch},
                         {"last_epoch", channel.last_epoch},
                         {"whole_epochs", channel.whole_epochs}});
@@ -63,6 +66,7 @@ Json to_json(const LedgerReport& report, const Range& range) {
               {"last_step", range.last_step},
               {"samples", report.samples},
               {"skipped", report.skipped},
+              {"quarantined", report.quarantined},
               {"skips", skips},
               {"hash", report.hash},
               {"ok", true},
@@ -78,10 +82,11 @@ void print_ledger(const LedgerReport& report, const Range& range) {
                     with_commas(skip.batches), skip.batches == 1 ? "" : "es",
                     with_commas(skip.batches * (report.samples / (range.last_step - range.first_step + 1)))));
   for (const LedgerChannel& channel : report.channels)
-    print(fmt::format("  {:<16} {:>12} samples, {}{} whole epochs\n", printable(channel.name),
-                      with_commas(channel.samples),
-                      channel.skipped > 0 ? with_commas(channel.skipped) + " skipped, " : "",
-                      with_commas(channel.whole_epochs)));
+    print(fmt::format(
+        "  {:<16} {:>12} samples, {}{} whole epochs\n", printable(channel.name), with_commas(channel.samples),
+        (channel.skipped > 0 ? with_commas(channel.skipped) + " skipped, " : "") +
+            (channel.quarantined > 0 ? with_commas(channel.quarantined) + " in quarantine, " : ""),
+        with_commas(channel.whole_epochs)));
 }
 
 struct LedgerCommand {

@@ -17,6 +17,7 @@
 #include "athanor/base/cpu_limits.h"
 #include "athanor/base/file.h"
 #include "athanor/base/topology.h"
+#include "athanor/chaos/faulty_world.h"
 #include "athanor/config/load.h"
 #include "athanor/config/presets.h"
 #include "athanor/config/print.h"
@@ -127,6 +128,10 @@ void TrainCommand::run() const {
   io.ranks_of_host = ranks.local_world_size;
   io.rank_of_host = ranks.local_rank;
   io.snapshot_fd = ranks.snapshot_fd;
+  if (const char* plan = std::getenv(chaos::FaultPlan::kVariable))
+    io.in_front = [plan = std::make_shared<chaos::FaultPlan>(plan)](World& world) {
+      return chaos::with_faults(world, plan);
+    };
   if (const char* isa = std::getenv("ATHANOR_MAX_ISA")) io.highest_isa = std::min(best_isa(), parse_isa(isa));
   io.cuda_plugin = cuda_plugin();
   io.nccl_module = beside_program("athanor_nccl.so");

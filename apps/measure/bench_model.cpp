@@ -8,6 +8,7 @@
 #include "athanor/base/shared_memory.h"
 #include "athanor/config/presets.h"
 #include "athanor/config/validate.h"
+#include "athanor/engine/device.h"
 
 namespace athanor::apps {
 namespace {
@@ -16,13 +17,14 @@ constexpr int64_t kMostTokens = int64_t{1}
                                 << 28;  // the memory plan of a step runs all its kernels on nothing
 
 // As training would run it: with the recompute policy that its budget asks for.
-MemoryPlan checked_plan(const Config& config, int64_t num_channels) {
+MemoryPlan checked_plan(const Config& config, int64_t num_channels, Queue& queue) {
   validate(config);
   const Layout layout = make_layout(config, {.world_size = 1});
   return plan_that_fits({.config = config,
                          .num_channels = num_channels,
                          .layout = layout,
-                         .snapshot = choose_snapshot(config, layout, /*is_launched=*/false)},
+                         .snapshot = choose_snapshot(config, layout, /*is_launched=*/false),
+                         .device_bytes = free_device_bytes(queue)},
                         1);
 }
 
@@ -50,7 +52,7 @@ Config bench_config(const std::string& preset, int64_t batch, int64_t seq, int64
 BenchModel::BenchModel(const Config& config, Queue& queue, int64_t num_channels)
     : config_(config),
       arena_(queue),
-      plan_(checked_plan(config, num_channels)),
+      plan_(checked_plan(config, num_channels, queue)),
       world_(make_single_world()),
       groups_(plan_.layout, *world_),
       slots_(open_slots(plan_.slots, arena_)),

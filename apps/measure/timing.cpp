@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <thread>
 
+#include "apps/command_line/own_program.h"
 #include "apps/command_line/program.h"
 #include "athanor/base/check.h"
 #include "athanor/base/clock.h"
@@ -18,6 +19,8 @@
 #include "athanor/base/host_memory.h"
 #include "athanor/base/human.h"
 #include "athanor/base/philox.h"
+#include "athanor/engine/device.h"
+#include "athanor/kernels/cuda/queue.h"
 
 namespace athanor::apps {
 namespace {
@@ -132,7 +135,30 @@ void BenchRun::add_machine_options(CLI::App& sub) {
 void BenchRun::open() {
   queue = nullptr;
   pool = std::make_unique<ThreadPool>(threads > 0 ? threads : num_usable_cpus());
-  queue = make_cpu_queue(pool.get(), isa == "auto" ? best_isa() : parse_isa(isa));
+  Config config;
+  config.train.device = device;
+  config.train.isa = isa;
+  queue = open_device(config, 1, cuda_plugin(), pool.get());
+}
+
+double BenchRun::seconds_of(const std::function<void()>& call, double at_least) const {
+  if (queue->device() != Device::cuda) return apps::seconds_of(call, at_least);
+  CudaQueue& here = cuda(*queue);
+  call();
+  for (int64_t calls = 4;; calls *= 2) {
+    here.wait();
+    const double start = now_seconds();
+    for (int64_t i = 0; i < calls; ++i) call();
+    here.wait();
+    const double took = now_seconds() - start;
+    if (took >= at_least) return took / static_cast<double>(calls);
+  }
+}
+
+void BenchRun::add_device_option(CLI::App& sub) {
+  sub.add_option("--device", device, "cpu or cuda")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"cpu", "cuda"}));
 }
 
 CLI::Option* add_size(CLI::App& sub, const std::string& name, int64_t& value, const std::string& help) {
@@ -164,10 +190,11 @@ Tensor random_tensor(Arena& arena, const Shape& shape, Dtype dtype, float scale,
     kernels_of(exact).elementwise.cast(arena.queue(), values, exact);
   }
   Tensor x = empty(arena, shape, dtype, Category::activations);
-  auto* const bytes = static_cast<std::byte*>(x.raw());
-  const uint64_t block = values.size_bytes();
-  for (uint64_t first = 0; first < x.size_bytes(); first += block)
-    std::memcpy(bytes + first, values.raw(), std::min(block, x.size_bytes() - first));
+  const Tensor flat = x.view({x.numel()});
+  for (int64_t first = 0; first < x.numel(); first += values.numel()) {
+    Tensor part = flat.slice(first, std::min(first + values.numel(), x.numel()));
+    copy(part, values.slice(0, part.numel()));
+  }
   return x;
 }
 

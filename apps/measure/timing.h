@@ -50,13 +50,16 @@ Report to_report(const Series& series, double unit = 1.0);
 // The options that every measurement takes, and where it runs.
 struct BenchRun {
   int threads = 0;  // 0: all processors
-  std::string isa = "auto";
+  std::string isa = "auto", device = "cpu";
   int64_t rounds = 7;
   bool json = false;
 
   void add_options(CLI::App& sub);          // all of them
   void add_machine_options(CLI::App& sub);  // but --rounds
+  void add_device_option(CLI::App& sub);
   void open();
+  // As the function of this name; on a device of as many calls as take `at_least` seconds, with one wait.
+  double seconds_of(const std::function<void()>& call, double at_least = 0.004) const;
 
   std::unique_ptr<ThreadPool> pool;
   std::unique_ptr<Queue> queue;

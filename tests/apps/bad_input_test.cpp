@@ -192,8 +192,14 @@ TEST_F(BadInput, IdsBeyondTheVocabulary) {
   EXPECT_EQ(try_train({"data.channels.zh.path=tokens", "train.name=fine"}).exit_code, 0);
   ids[1234] = 5000;
   write_token_file(place, "tokens", ids);
-  expect_refused(try_train({"data.channels.zh.path=tokens"}), 1, {"tokens", "5000"});
+  expect_refused(try_train({"data.channels.zh.path=tokens", "guard.damaged_data=off"}), 1,
+                 {"tokens", "5000"});
   EXPECT_FALSE(place.exists("runs/t/checkpoints/step_00000012"));
+  // By default the sequences that have it are left out, and that is written down.
+  EXPECT_EQ(try_train({"data.channels.zh.path=tokens", "train.name=guarded"}).exit_code, 0);
+  const std::string decisions = place.read("runs/guarded/decisions.jsonl");
+  for (const char* piece : {"quarantine", "tokens", "5000", "\"offset\":2468"})
+    EXPECT_NE(decisions.find(piece), std::string::npos) << piece << " in " << decisions;
 }
 
 TEST_F(BadInput, DamagedTokenFiles) {

@@ -50,6 +50,22 @@ TEST_F(Chaos, ARankIsKilledAndNothingIsLost) {
   EXPECT_TRUE(nothing_left_running());
 }
 
+TEST_F(Chaos, AGradientIsNotANumberAndTheStepRunsAgain) {
+  const Outcome outcome =
+      place.run(arguments({"--seed", "5", "--trials", "2", "--faults", "nan-gradient", "--json"}));
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.all();
+  const Json document = Json::parse(outcome.out);
+  ASSERT_EQ(document["trials"].size(), 3u);
+  EXPECT_EQ(document["trials"][0]["exit_code"], 1) << "without the guard the run ends";
+  EXPECT_THAT(document["trials"][0]["why"].get<std::string>(), HasSubstr("is not finite"));
+  for (const int i : {1, 2}) {
+    const Json trial = document["trials"][static_cast<size_t>(i)];
+    EXPECT_EQ(trial["passed"], true) << trial;
+    EXPECT_EQ(trial["bitwise"], true);
+    EXPECT_EQ(trial["survivors_kept_pids"], true);
+  }
+}
+
 TEST_F(Chaos, LinesGoToAFileAndAreAdded) {
   for (const char* kind : {"stop-term", "kill-all"}) {
     const Outcome outcome =

@@ -68,6 +68,7 @@ other=$(((dead + 1) % ranks))
 [ "$MODE" = restarts_others ] && { kill -9 "${pids[other]}"; restart "$other"; }
 event recovered null
 from=4
+[ "$MODE" = late_line ] && { steps 4 4 0; tail -n 1 "$run/metrics.jsonl" >"$run/metrics.abandoned.jsonl"; }
 [ "$MODE" = redoes_one ] && from=3
 [ "$MODE" = redoes_two ] && from=2
 [ "$MODE" = skips ] && from=5
@@ -147,6 +148,13 @@ TEST_F(TrialOfAProgram, WhatGoesWrongIsSeen) {
   EXPECT_THAT(why("restarts_others"), ElementsAre("a rank that was not struck lost its process"));
   EXPECT_THAT(why("leaves"), ElementsAre(HasSubstr("left behind: process ")));
   EXPECT_THAT(why("socket"), ElementsAre("left behind: socket folder athanor-x"));
+}
+
+// Rank 0 may still write the line of a step that was done before the fault: that is no recovery.
+TEST_F(TrialOfAProgram, ALineThatIsWrittenLate) {
+  const TrialResult result = trial("late_line");
+  EXPECT_THAT(result.why, IsEmpty());
+  EXPECT_EQ(result.seen.lost_steps, 1);
 }
 
 TEST_F(TrialOfAProgram, TheControlTakesTheProtectionOff) {

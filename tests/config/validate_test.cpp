@@ -202,6 +202,22 @@ TEST(Validate, SharesOfShardsAndOfMicroBatches) {
   EXPECT_EQ(parse_error("[parallel]\nload_balance='speed'\nreduce='tree'\nzero_stage=1"), "");
 }
 
+TEST(Validate, AGuardThatCannotActIsRefused) {
+  for (const char* key : {"loss_spike", "grad_norm", "update_size"}) {
+    expect_error(fmt::format("[guard]\n{}='act'\n[parameter_server]\nservers=1", key),
+                 {fmt::format("first.toml:2: guard.{}: got 'act' with parameter_server.servers = 1", key)});
+    EXPECT_EQ(parse_error(fmt::format("[guard]\n{}='act'", key)), "");
+    EXPECT_EQ(parse_error(fmt::format("[guard]\n{}='warn'\n[parameter_server]\nservers=1", key)), "");
+  }
+  expect_error("[guard]\ngrad_norm='act'\n[local_sgd]\nsync_interval=5\n[train]\neval_every=0",
+               {"guard.grad_norm: got 'act' with local_sgd.sync_interval = 5"});
+  expect_error("[guard]\nupdate_size='act'\n[train]\ndevice='cuda'",
+               {"guard.update_size: got 'act' with train.device = \"cuda\""});
+  expect_error("[guard]\nnot_finite='ignore'",
+               {"guard.not_finite: got 'ignore', expected one of off, warn, act"});
+  expect_error("[guard]\ndamaged_data='warn'", {"guard.damaged_data: got 'warn', expected one of off, act"});
+}
+
 TEST(Validate, OffloadIsRefusedWhereAllIsNeededAtOnce) {
   expect_error("[offload]\nparameters='disk'",
                {"first.toml:2: offload.parameters: got disk with parallel.zero_stage = 0"});

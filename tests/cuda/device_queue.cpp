@@ -23,6 +23,10 @@ std::unique_ptr<Queue> make_test_queue(ThreadPool* pool, Isa) {
   return make_cuda_queue(tested_calls(), 0, pool);
 }
 
+bool tests_are_of_cuda() {
+  return true;
+}
+
 bool device_is_emulated() {
   return std::string(tested_calls().name) == "emulated";
 }

@@ -32,9 +32,10 @@ TEST(CudaPlugin, WhatIsWrongWithItIsSaid) {
   std::ofstream(text) << "text";
   EXPECT_NE(error_of([&] { load_cuda(text); }).find("cuda: cannot load " + text), std::string::npos);
   std::remove(text.c_str());
-  EXPECT_NE(
-      error_of([] { load_cuda(built("tests/cuda_other_version.so")); }).find("is of version 0, expected 2"),
-      std::string::npos);
+  EXPECT_NE(error_of([] {
+              load_cuda(built("tests/cuda_other_version.so"));
+            }).find(fmt::format("is of version 0, expected {}", CudaCalls::kVersion)),
+            std::string::npos);
   EXPECT_EQ(describe_cuda("/nowhere/athanor_cuda.so"), "cuda: there is no plug-in /nowhere/athanor_cuda.so");
   EXPECT_EQ(describe_cuda(tested_plugin()).substr(0, 8), "cuda 0: ");
 }
@@ -122,7 +123,7 @@ TEST_F(CudaQueueTest, MemoryGoesBackAndWhatDoesNotFitIsSaid) {
           << error.what();
     }
   }
-  EXPECT_EQ(free_bytes(), before);
+  EXPECT_GE(free_bytes(), before);  // a driver may give back more than it took
 }
 
 TEST_F(CudaQueueTest, ZeroedMemoryThatWasUsedBeforeIsZero) {

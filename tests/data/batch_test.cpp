@@ -4,6 +4,7 @@
 
 #include <numeric>
 
+#include "athanor/data/ledger.h"
 #include "athanor/data/loader.h"
 #include "data/fakes.h"
 
@@ -167,6 +168,84 @@ TEST_F(BatchTest, MisuseIsRefused) {
   EXPECT_THROW(batches.read(1, 3, batch), Error);
   EXPECT_THROW(batches.read(0, 0, batch), Error);
   EXPECT_THROW(BatchReader(std::span(channels_).first(1), make_sampler(channels_, 1, 10), 4), Error);
+}
+
+// Ids 20 and 250 of the channel "en", whose ids are its tokens' numbers, are not in a vocabulary that ends before them.
+class DamagedBatches : public BatchTest {
+ protected:
+  std::vector<Channel> damaged() const {
+    std::vector<int32_t> ids(400);
+    std::iota(ids.begin(), ids.end(), 0);
+    ids[20] = ids[256] = 19999;  // 256: the last token of one sequence and the first of the next one
+    IndexedWriter writer(env_, path("bad"), 20000);
+    writer.add_document(ids);
+    writer.finish();
+    std::vector<Channel> channels;
+    channels.emplace_back(ChannelOptions{"en", 1.0, 8, 0.1, 19000},
+                          std::make_shared<IndexedDataset>(path("bad")), nullptr);
+    return channels;
+  }
+};
+
+TEST_F(DamagedBatches, AreReportedWithTheirPlaceOrAnError) {
+  const std::vector<Channel> channels = damaged();
+  const int64_t all = channels[0].num_train_sequences();
+  const BatchReader reader(channels, make_sampler(channels, 1, all), all, OnDamage::report);
+  Batch batch;
+  reader.read(1, 0, batch);
+  std::vector<DamagedToken> expected;
+  for (int64_t slot = 0; slot < all; ++slot) {
+    const int64_t sequence = reader.sampler().sample(1, slot).sequence;
+    const bool first = sequence == 2, second = sequence == 31 || sequence == 32;
+    if (first || second)
+      expected.push_back({"en", path("bad") + ".bin", first ? 40 : 512,
+                          first ? "token 20 is id 19999, expected ids below the vocabulary of 19000"
+                                : "token 256 is id 19999, expected ids below the vocabulary of 19000"});
+    for (int64_t t = 0; t < 8; ++t) {
+      const auto i = static_cast<size_t>(slot * 8 + t);
+      EXPECT_EQ(batch.tokens[i], first || second ? 0 : sequence * 8 + t);
+      EXPECT_EQ(batch.targets[i], first || second ? -1 : sequence * 8 + t + 1);
+    }
+  }
+  EXPECT_EQ(batch.damage, expected);
+  EXPECT_EQ(expected.size(), 3u);
+  const BatchReader strict(channels, make_sampler(channels, 1, all), all);
+  EXPECT_THROW(strict.read(1, 0, batch), Error);
+}
+
+// From its step on, by the file's name in whatever folder; what was read before has nothing of it.
+TEST_F(DamagedBatches, InQuarantineAreLeftOutInTheirPlaces) {
+  const std::vector<Channel> channels = damaged();
+  const int64_t all = channels[0].num_train_sequences();
+  const auto reader_of = [&](const std::vector<Quarantine>& list) {
+    return BatchReader(channels, make_sampler(channels, 1, all, {}, list), all, OnDamage::report);
+  };
+  const BatchReader all_known =
+      reader_of({{.step = 2, .channel = "en", .file = "elsewhere/bad.bin", .offset = 512},
+                 {.step = 1, .channel = "en", .file = "bad.bin", .offset = 40},
+                 {.step = 1, .channel = "en", .file = "good.bin", .offset = 100},
+                 {.step = 1, .channel = "code", .file = "bad.bin", .offset = 100}});
+  Batch first, second;
+  all_known.read(1, 0, first);
+  EXPECT_EQ(first.damage.size(), 2u);  // of the token that two sequences share
+  all_known.read(2, 0, second);
+  EXPECT_THAT(second.damage, ::testing::IsEmpty());
+  const Sampler plain = make_sampler(channels, 1, all);
+  int64_t left_out = 0;
+  for (int64_t slot = 0; slot < all; ++slot) {
+    const Sample sample = all_known.sampler().sample(2, slot);
+    EXPECT_EQ(sample.sequence, plain.sample(2, slot).sequence);
+    EXPECT_EQ(sample.quarantined, sample.sequence == 2 || sample.sequence == 31 || sample.sequence == 32);
+    left_out += sample.quarantined;
+    EXPECT_EQ(second.targets[static_cast<size_t>(slot * 8)] == -1, sample.quarantined);
+  }
+  EXPECT_EQ(left_out, 3);
+  const LedgerReport ledger = check_ledger(all_known.sampler(), 1, 3);
+  EXPECT_EQ(ledger.quarantined, 1 + 3 + 3);
+  EXPECT_EQ(ledger.samples, 3 * all - 7);
+  EXPECT_EQ(ledger.channels[0].whole_epochs, 3);
+  EXPECT_EQ(ledger.channels[0].quarantined, 7);
+  EXPECT_NE(ledger.hash, check_ledger(plain, 1, 3).hash);
 }
 
 }  // namespace

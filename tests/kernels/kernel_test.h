@@ -66,6 +66,7 @@ std::vector<Values> run(Isa isa, const std::function<std::vector<Tensor>(Bench&)
 
 // The device of all tests of the program: a CPU's (cpu_queue.cpp), or a GPU's (tests/cuda/device_queue.cpp).
 std::unique_ptr<Queue> make_test_queue(ThreadPool* pool, Isa isa);
+bool tests_are_of_cuda();   // a GPU's, or the emulated device's
 bool device_is_emulated();  // each of its threads is one of the host's
 
 void fill(Tensor& x, float value);  // f32

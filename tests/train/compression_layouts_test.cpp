@@ -90,7 +90,7 @@ TEST(CompressionLayouts, PartsOfMatricesSendTheDocumentedBytes) {
                                m.num_hidden_layers * (2 * (q + m.hidden_size) + 2 * (kv + m.hidden_size) +
                                                       3 * (ffn + m.hidden_size))),
                 vectors = (2 * m.num_hidden_layers + 1) * m.hidden_size;
-  const int64_t losses = 8 * (2 * 4 * 2 + 1);  // 2 (n-1)/n = 1
+  const int64_t losses = 8 * static_cast<int64_t>(MicroBatchLosses::count(4, 2));  // 2 (n-1)/n = 1
   expect_sent(config, &Groups::dense, config.train.steps * (4 * (factors + vectors) + losses));
 }
 

@@ -85,7 +85,7 @@ TEST(Decisions, WhatIsNoneIsRefusedByName) {
   const std::string good = R"({"step":5,"decision":"skip_batches","batches":2})";
   const std::vector<std::pair<std::string, std::string>> wrong = {
       {R"({"step":5,"decision":"roll_back"})",
-       "d:1: decision: got 'roll_back', expected skip_batches or layout"},
+       "d:1: decision: got 'roll_back', expected skip_batches, quarantine or layout"},
       {R"({"step":5})", "d:1: 'decision' is missing"},
       {R"({"step":5,"decision":"skip_batches"})", "d:1: 'batches' is missing"},
       {R"({"step":5,"decision":"skip_batches","batches":2,"bathces":2})", "d:1: unknown key 'bathces'"},

@@ -63,8 +63,8 @@ TEST(LocalSgdTraffic, SendsOneKthOfWhatHierarchicalDataParallelSends) {
     config.parallel.reduce = "fast";
     config = in_axes(config, {.dp = kHosts * kRanks, .group = kRanks});
     const int64_t params = num_params(config.model),
-                  // Losses and tokens by micro-batch and channel, f64: every step.
-        losses = config.train.steps * kHosts * (8 * 2 * 2 + 1) * 8;
+                  // Losses and tokens by micro-batch and channel, and notes, f64: every step.
+        losses = config.train.steps * kHosts * static_cast<int64_t>(MicroBatchLosses::count(8, 2)) * 8;
     std::array<std::unique_ptr<HierarchicalGroup>, kHosts * kRanks> of_rank;
     const auto levels = [&](Groups& groups) {
       const int rank = groups.all->rank(), host = rank / kRanks, place = rank % kRanks;

@@ -112,7 +112,8 @@ TEST(OneBitLayouts, SharedStateSendsTheDocumentedBytes) {
   const auto of_step = [&](Collective collective, int64_t step) {
     return after.at(step).of(collective).bytes - after.at(step - 1).of(collective).bytes;
   };
-  const int64_t reduced = vectors + all_reduced(params, kRanks, 8) + all_reduced(2 * 8 * 2 + 1, kRanks, 8);
+  const int64_t reduced = vectors + all_reduced(params, kRanks, 8) +
+                          all_reduced(static_cast<int64_t>(MicroBatchLosses::count(8, 2)), kRanks, 8);
   EXPECT_EQ(of_step(Collective::broadcast, kPlainSteps), 0);
   EXPECT_EQ(of_step(Collective::broadcast, kPlainSteps + 1), momenta);
   EXPECT_EQ(of_step(Collective::broadcast, kPlainSteps + 2), 0);

@@ -110,9 +110,9 @@ Config traffic_config(const std::string& family, int stage, const std::string& r
   return config;
 }
 
-// Losses, tokens and the wish to stop, in f64.
+// Losses, tokens and what the ranks have to know of each other, in f64.
 int64_t loss_bytes(int64_t num_micro_batches) {
-  return 8 * (2 * num_micro_batches * kChannels + 1);
+  return 8 * static_cast<int64_t>(MicroBatchLosses::count(num_micro_batches, kChannels));
 }
 
 class DataTraffic : public ::testing::TestWithParam<int> {};

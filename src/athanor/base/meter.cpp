@@ -16,6 +16,15 @@ void Meter::add(const char* kernel, std::string shape, Cost cost, int64_t start_
   line.seconds += static_cast<double>(end_ns - start_ns) * 1e-9;
   line.cost.flops += cost.flops;
   line.cost.bytes += cost.bytes;
+  last_[kernel] = &line;
+  last_end_ns_ = end_ns;
+}
+
+void Meter::extend(const char* kernel, int64_t end_ns) {
+  const auto last = last_.find(kernel);
+  if (last != last_.end()) last->second->seconds += static_cast<double>(end_ns - last_end_ns_) * 1e-9;
+  if (trace_ != nullptr) trace_->add(std::string(kernel) + " on the device", "kernel", last_end_ns_, end_ns);
+  last_end_ns_ = end_ns;
 }
 
 std::vector<Meter::Line> Meter::lines() const {

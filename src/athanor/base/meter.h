@@ -36,8 +36,10 @@ class Meter {
 
   explicit Meter(Trace* trace = nullptr) : trace_(trace) {}
   void add(const char* kernel, std::string shape, Cost cost, int64_t start_ns, int64_t end_ns);
+  // Adds the time since the last call ended to the last call of that kernel: a device works on after its submission.
+  void extend(const char* kernel, int64_t end_ns);
   std::vector<Line> lines() const;  // the most time first
-  void clear() { lines_.clear(); }
+  void clear() { lines_.clear(), last_.clear(); }
 
   // One call of a kernel, from here to the end of the scope; costs nothing if the meter is null.
   class Call {
@@ -58,6 +60,8 @@ class Meter {
  private:
   Trace* trace_;
   std::map<std::pair<std::string, std::string>, Line> lines_;
+  std::map<std::string, Line*> last_;  // of each kernel
+  int64_t last_end_ns_ = 0;
 };
 
 }  // namespace athanor::base

@@ -40,6 +40,7 @@ class Campaign {
     const bool as_it_must = result.passed() != is_control;
     if (!as_it_must) {
       // What is looked at afterwards.
+      system_env().create_folders(command.run_folder());
       system_env().write_atomically(join_path(command.run_folder(), "launcher.errors"),
                                     result.seen.last_words);
       result_.kept.push_back(command.run_folder());

@@ -39,6 +39,8 @@ class Fault {
   virtual FaultText text() const = 0;
   virtual int least_ranks() const { return 1; }
   virtual std::vector<int> draw_ranks(Dice& dice, int num_ranks) const = 0;
+  // A fault in the middle of a step: the rank carries it out itself, as it was asked to before the job began (fault_plan.h).
+  virtual bool is_planned() const { return false; }
   virtual void inject(JobHandle& job, const Draw& draw) const = 0;
   virtual Expectation expectation() const = 0;
 

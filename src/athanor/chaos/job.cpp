@@ -22,6 +22,10 @@ namespace {
 
 constexpr size_t kLastWords = 1 << 12;
 
+std::string plan_of(const JobCommand& job) {
+  return join_path(job.runs, job.name + ".faults");
+}
+
 launch::WorkerCommand command_of(const JobCommand& job, const JobTraces& traces) {
   launch::WorkerCommand command;
   command.arguments = {job.program, "launch", "-n", std::to_string(job.num_ranks), "--", "train", job.config};
@@ -33,6 +37,11 @@ launch::WorkerCommand command_of(const JobCommand& job, const JobTraces& traces)
     command.arguments.push_back(setting);
   }
   command.environment = traces.mark(job.environment);
+  if (job.planned) {
+    FaultPlan::create(plan_of(job));
+    FaultPlan(plan_of(job)).ask(job.planned->rank, job.planned->step);
+    command.environment.push_back(fmt::format("{}={}", FaultPlan::kVariable, plan_of(job)));
+  }
   sigemptyset(&command.signal_mask);
   return command;
 }
@@ -49,7 +58,16 @@ std::string JobCommand::run_folder() const {
 }
 
 JobHandle::JobHandle(const JobCommand& command)
-    : command_(command), watch_(command.run_folder()), launcher_(command_of(command, traces_)) {}
+    : command_(command), watch_(command.run_folder()), launcher_(command_of(command, traces_)) {
+  if (command_.planned) plan_.emplace(plan_of(command_));
+}
+
+JobHandle::~JobHandle() {
+  if (command_.planned && system_env().exists(plan_of(command_))) try {
+      system_env().remove_all(plan_of(command_));
+    } catch (const IoError&) {  // it lies among the runs, whose folder goes
+    }
+}
 
 bool JobHandle::wait(const std::function<bool()>& done, int64_t until_ns) {
   while (!done()) {
@@ -130,6 +148,15 @@ void JobHandle::strike_launcher(int signal) {
   watch_.take();
   note_strike();
   launcher_.signal(signal);
+}
+
+void JobHandle::wait_for_plan() {
+  const int rank = command_.planned->rank;
+  wait([&] { return !plan_->is_asked(rank); }, std::numeric_limits<int64_t>::max());
+  watch_.take();
+  note_strike();
+  struck_->step = std::min(struck_->step, command_.planned->step - 1);
+  if (plan_->is_asked(rank)) struck_->missed.push_back(rank);
 }
 
 const SeenStep* JobHandle::recovery_step() const {

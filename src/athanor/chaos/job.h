@@ -21,6 +21,7 @@
 #include <string>
 #include <vector>
 
+#include "athanor/chaos/fault_plan.h"
 #include "athanor/chaos/leftovers.h"
 #include "athanor/chaos/run_watch.h"
 #include "athanor/control/descriptor.h"
@@ -35,12 +36,20 @@ struct JobCommand {
   std::vector<std::string> settings{};     // of --set
   std::string runs{}, name{};              // the run is runs/name
   std::vector<std::string> environment{};  // NAME=value; usually this process's own
+  struct Planned {
+    int rank;
+    int64_t step;
+  };
+  std::optional<Planned> planned{};  // fault_plan.h
   std::string run_folder() const;
 };
 
 class JobHandle {
  public:
   explicit JobHandle(const JobCommand& command);
+  ~JobHandle();
+  JobHandle(const JobHandle&) = delete;
+  JobHandle& operator=(const JobHandle&) = delete;
 
   RunWatch& watch() { return watch_; }
 
@@ -54,6 +63,7 @@ class JobHandle {
   void find_ranks();
   void strike(const std::vector<int>& ranks, int signal);
   void strike_launcher(int signal);
+  void wait_for_plan();  // until the rank has carried it out: that is the strike
 
   // Since the first strike: whether a step of a generation newer than all before it has been seen.
   bool has_recovered() const { return recovery_step() != nullptr; }
@@ -91,6 +101,7 @@ class JobHandle {
   std::map<int, RankProcess> ranks_;
   std::optional<Struck> struck_;
   std::string last_words_;
+  std::optional<FaultPlan> plan_;
 };
 
 }  // namespace athanor::chaos

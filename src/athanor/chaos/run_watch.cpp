@@ -6,8 +6,11 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <optional>
+#include <sstream>
 
 #include "athanor/base/clock.h"
+#include "athanor/base/error.h"
 #include "athanor/base/file.h"
 #include "athanor/launch/event_log.h"
 
@@ -20,6 +23,12 @@ std::string text_now(const std::string& path) {
   } catch (const IoError&) {
     return "";  // not there yet, or being replaced
   }
+}
+
+std::optional<SeenStep> step_in(const std::string& line, int64_t now_ns) {
+  const Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object() || !json.contains("step")) return std::nullopt;
+  return SeenStep{json.value("step", int64_t{0}), json.value("generation", int64_t{0}), now_ns};
 }
 
 }  // namespace
@@ -50,11 +59,8 @@ void RunWatch::take() {
   if (!watches_folder_) watch_folder();
   if (!watches_folder_) return;
   const int64_t now = now_ns();
-  for (const std::string& line : metrics_.new_lines()) {
-    const Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
-    if (!json.is_object() || !json.contains("step")) continue;
-    steps_.push_back({json.value("step", int64_t{0}), json.value("generation", int64_t{0}), now});
-  }
+  for (const std::string& line : metrics_.new_lines())
+    if (const auto step = step_in(line, now)) steps_.push_back(*step);
   for (const std::string& line : job_events_.new_lines()) {
     Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
     if (json.is_object()) events_.push_back({std::move(json), now});
@@ -74,6 +80,14 @@ std::vector<std::string> RunWatch::Followed::new_lines() {
   }
   text = std::move(now);
   return lines;
+}
+
+std::vector<SeenStep> steps_in_file(const std::string& path) {
+  std::vector<SeenStep> steps;
+  std::istringstream text(text_now(path));
+  for (std::string line; std::getline(text, line);)
+    if (const auto step = step_in(line, now_ns())) steps.push_back(*step);
+  return steps;
 }
 
 int64_t RunWatch::best_step() const {

@@ -59,4 +59,7 @@ class RunWatch {
   std::vector<SeenEvent> events_;
 };
 
+// All steps of a file of metrics, at the time of the call; none where it is not there.
+std::vector<SeenStep> steps_in_file(const std::string& path);
+
 }  // namespace athanor::chaos

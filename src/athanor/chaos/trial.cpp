@@ -30,6 +30,8 @@ class Trial {
   Trial(const JobCommand& command, const Undisturbed& undisturbed, const Fault& fault, const Draw& draw,
         bool is_control)
       : command_(command), undisturbed_(undisturbed), fault_(fault), draw_(draw), is_control_(is_control) {
+    if (fault.is_planned())
+      command_.planned = {draw.ranks.front(), undisturbed.place_of(draw.instant).step + 1};
     if (is_control)
       for (const std::string& setting : fault.control_settings()) command_.settings.push_back(setting);
   }
@@ -116,8 +118,11 @@ void Trial::note_recovery(JobHandle& job) {
   if (recovery == nullptr) return;
   seen_.recover_seconds =
       seconds_of(recovery->at_ns - job.struck()->first_ns) - undisturbed_.median_step_seconds();
+  // A line may have been written and cut between two looks.
+  std::vector<SeenStep> done = steps_in_file(join_path(command_.run_folder(), "metrics.abandoned.jsonl"));
+  done.insert(done.end(), job.watch().steps().begin(), job.watch().steps().end());
   int64_t committed = 0;
-  for (const SeenStep& step : job.watch().steps())
+  for (const SeenStep& step : done)
     if (step.generation < recovery->generation) committed = std::max(committed, step.step);
   seen_.lost_steps = std::max<int64_t>(committed - (recovery->step - 1), 0);
 }

@@ -5,7 +5,7 @@
 // A table of TOML is a struct, a key is a member of the same name:
 //   [model] model_config.h · [data] data_config.h · [train], [optimizer], [schedule], [precision] train_config.h ·
 //   [parallel], [local_sgd], [compression], [parameter_server] parallel_config.h ·
-//   [offload], [checkpoint], [snapshot], [launch] run_config.h · [[phase]] phase_config.h
+//   [offload], [checkpoint], [snapshot], [guard], [launch] run_config.h · [[phase]] phase_config.h
 // Every key has a default that makes sense. An unknown key, a wrong type or an illegal value is a ConfigError naming
 // the key, got, expected and the nearest known name. fields.h lists all keys; docs/settings.md is made from it.
 // Thread rule: plain data.
@@ -56,6 +56,7 @@ struct Config {
   OffloadConfig offload = {};
   CheckpointConfig checkpoint = {};
   SnapshotConfig snapshot = {};
+  GuardConfig guard = {};
   LaunchConfig launch = {};
   std::vector<Phase> phases =
       {};                   // none: the run is one phase; phases_of() (phases.h) gives each one's settings

@@ -69,6 +69,11 @@ bool has_dense_layers(const Config& c) {
          complete_model(left_out, 0, c.data.seq_len).intermediate_size == c.model.intermediate_size;
 }
 
+bool rolls_back(const Config& c) {
+  return c.guard.loss_spike == "act" || c.guard.grad_norm == "act" || c.guard.update_size == "act";
+}
+
+constexpr const char* kRollsBack = "guard.loss_spike, grad_norm or update_size = \"act\"";
 constexpr const char* kMoe = "model.model_type = \"mixtral\" or \"moe\"";
 constexpr const char* kSamples = "train.sample_every above 0";
 constexpr const char* kValidation = "data.valid_fraction above 0, or a channel with valid_path";
@@ -137,6 +142,8 @@ constexpr std::array kEffects = {
     Effect{"offload.path", uses_disk, "an [offload] setting of \"disk\""},
     Effect{"snapshot.every_steps", [](const Config& c) { return c.snapshot.mode == "copy"; },
            "snapshot.mode = \"copy\""},
+    Effect{"guard.rollback_steps", rolls_back, kRollsBack},
+    Effect{"guard.max_rollbacks", rolls_back, kRollsBack},
 };
 
 // Read and checked by every program so far, and used by none.

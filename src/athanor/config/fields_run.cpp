@@ -7,6 +7,7 @@ std::vector<Field<Config>> run_fields() {
   using F = OffloadConfig;
   using K = CheckpointConfig;
   using S = SnapshotConfig;
+  using G = GuardConfig;
   using A = LaunchConfig;
   return {
       {"offload", "optimizer", "where optimizer state and master weights are kept",
@@ -43,6 +44,29 @@ std::vector<Field<Config>> run_fields() {
        at<&C::snapshot, &S::every_steps>, at_least(1)},
       {"snapshot", "peers", "ranks of other hosts that hold a copy: not there yet",
        "Any value but 0 is refused.", at<&C::snapshot, &S::peers>, at_least(0)},
+      {"guard", "loss_spike", "what a spike of a channel's loss does: off, warn, act",
+       "act undoes the last rollback_steps steps and leaves their batches out, which decisions.jsonl "
+       "records. "
+       "A spike is far above the losses of the last steps.",
+       at<&C::guard, &G::loss_spike>, one_of({"off", "warn", "act"})},
+      {"guard", "grad_norm", "the same for the norm of the gradient before clipping",
+       "An alarm is sixteen times the norm of the last steps, and far outside of their spread.",
+       at<&C::guard, &G::grad_norm>, one_of({"off", "warn", "act"})},
+      {"guard", "update_size", "the same for the size of an update beside the weights, by a sample of them",
+       "Known one step later; beside optimizer.lr, so that a schedule is no alarm. On the CPU.",
+       at<&C::guard, &G::update_size>, one_of({"off", "warn", "act"})},
+      {"guard", "not_finite", "what a loss or gradient that is NaN or infinite does: off, warn, act",
+       "off ends the run. warn and act run the step again: a result that is not finite again ends the run, "
+       "else act goes on and warn ends it, having told that the fault was transient.",
+       at<&C::guard, &G::not_finite>, one_of({"off", "warn", "act"})},
+      {"guard", "damaged_data", "what ids outside of the vocabulary in the data do: off, act",
+       "off ends the run. act leaves out the sequence, which decisions.jsonl records with file and offset.",
+       at<&C::guard, &G::damaged_data>, one_of({"off", "act"})},
+      {"guard", "rollback_steps", "steps that act undoes, and whose batches it leaves out",
+       "1 costs nothing where a snapshot holds the step before; more go back to a checkpoint.",
+       at<&C::guard, &G::rollback_steps>, at_least(1)},
+      {"guard", "max_rollbacks", "times that act goes back before the guard only warns",
+       "Counted from the start of the process.", at<&C::guard, &G::max_rollbacks>, at_least(1)},
       {"launch", "min_ranks", "fewest ranks that a run goes on with when one of them cannot be kept",
        "A rank that fails again and again is given up as long as so many remain; then the run ends. On one "
        "node.",

@@ -1,4 +1,5 @@
-// [offload], [checkpoint], [snapshot], [launch]: where a run's state lies, when it is saved, and how its processes are watched.
+// [offload], [checkpoint], [snapshot], [guard], [launch]: where a run's state lies, when it is saved, how its training is
+// watched, and its processes.
 //
 //   config.checkpoint.every_steps = 500;
 //
@@ -30,6 +31,17 @@ struct SnapshotConfig {
   std::string mode = "auto";  // slots, copy, off
   int64_t every_steps = 1;    // of copy
   int64_t peers = 0;
+};
+
+// Each is off, warn or act (run/guards.h).
+struct GuardConfig {
+  std::string loss_spike = "warn";
+  std::string grad_norm = "warn";
+  std::string update_size = "warn";
+  std::string not_finite = "act";
+  std::string damaged_data = "act";  // off, act
+  int64_t rollback_steps = 1;        // that act undoes, and whose batches it leaves out
+  int64_t max_rollbacks = 3;
 };
 
 struct LaunchConfig {

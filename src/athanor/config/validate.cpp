@@ -115,6 +115,7 @@ void validate(const Config& config) {
   check_data_parallel(config);
   validate_offload(config);
   check_recompute(config);
+  check_guard(config);
   check_samples(config);
   check_phases(config);
 }

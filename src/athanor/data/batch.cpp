@@ -6,9 +6,23 @@
 #include "athanor/base/check.h"
 
 namespace athanor::data {
+namespace {
 
-BatchReader::BatchReader(std::span<const Channel> channels, Sampler sampler, int64_t micro_batch_size)
-    : channels_(channels), sampler_(std::move(sampler)), micro_batch_size_(micro_batch_size), seq_len_(0) {
+constexpr int32_t kNoTarget = -1;
+
+std::string file_name(const std::string& path) {
+  return path.substr(path.rfind('/') + 1);  // npos + 1 is 0
+}
+
+}  // namespace
+
+BatchReader::BatchReader(std::span<const Channel> channels, Sampler sampler, int64_t micro_batch_size,
+                         OnDamage on_damage)
+    : channels_(channels),
+      sampler_(std::move(sampler)),
+      micro_batch_size_(micro_batch_size),
+      seq_len_(0),
+      on_damage_(on_damage) {
   check(!channels_.empty() && channels_.size() == sampler_.channels().size(),
         "batch reader: got {} channels, expected the {} of the sampler", channels_.size(),
         sampler_.channels().size());
@@ -41,24 +55,42 @@ void BatchReader::read(int64_t step, int64_t micro_batch, Batch& batch) const {
   batch.targets.resize(rows * width);
   batch.channel_of.resize(rows);
   batch.document_starts.resize(channels_[0].tells_documents_apart() ? rows * width : 0);
+  batch.damage.clear();
   std::vector<int32_t> ids(width + 1);
   for (size_t b = 0; b < rows; ++b) {
     const Sample sample = sampler_.sample(step, batch.first_index + static_cast<int64_t>(b));
-    channels_[static_cast<size_t>(sample.channel)].read_train(sample.sequence, ids);
+    const Channel& channel = channels_[static_cast<size_t>(sample.channel)];
+    bool is_left_out = sample.quarantined;
+    if (!is_left_out && on_damage_ == OnDamage::fail) {
+      channel.read_train(sample.sequence, ids);
+    } else if (!is_left_out) {
+      auto damage = channel.try_read_train(sample.sequence, ids);
+      is_left_out = damage.has_value();
+      if (damage) batch.damage.push_back(std::move(*damage));
+    }
+    if (is_left_out) std::fill(ids.begin(), ids.end(), 0);
     batch.channel_of[b] = sample.channel;
     std::copy(ids.begin(), ids.end() - 1, batch.tokens.begin() + static_cast<int64_t>(b * width));
     std::copy(ids.begin() + 1, ids.end(), batch.targets.begin() + static_cast<int64_t>(b * width));
+    if (is_left_out) std::fill_n(batch.targets.begin() + static_cast<int64_t>(b * width), width, kNoTarget);
     if (!batch.document_starts.empty())
-      channels_[static_cast<size_t>(sample.channel)].document_starts(
-          sample.sequence * seq_len_, std::span(batch.document_starts).subspan(b * width, width));
+      channel.document_starts(sample.sequence * seq_len_,
+                              std::span(batch.document_starts).subspan(b * width, width));
   }
 }
 
 Sampler make_sampler(std::span<const Channel> channels, uint64_t seed, int64_t global_batch,
-                     SamplePhase phase) {
+                     SamplePhase phase, const std::vector<Quarantine>& quarantines) {
   std::vector<Sampler::ChannelShape> shapes;
-  for (const Channel& channel : channels)
+  for (const Channel& channel : channels) {
+    const int number = static_cast<int>(shapes.size());
     shapes.push_back({channel.name(), channel.weight(), channel.num_train_sequences()});
+    for (const Quarantine& each : quarantines)
+      if (each.channel == channel.name() &&
+          file_name(each.file) == file_name(channel.tokens().prefix()) + ".bin")
+        for (const int64_t sequence : channel.sequences_at(each.offset))
+          phase.quarantine.push_back({each.step, number, sequence});
+  }
   return Sampler(std::move(shapes), seed, global_batch, std::move(phase));
 }
 

@@ -7,7 +7,8 @@
 //
 // Micro-batch g of step s holds the slots [g * micro_batch_size, min((g + 1) * micro_batch_size, global_batch)) of the step.
 // Thread rule: a reader is const and serves any thread; a batch belongs to one thread.
-// Errors: Error naming channel, position and id for an id outside the vocabulary.
+// A sequence in quarantine (sampler.h) has the ids 0 and no targets, and its tokens do not count.
+// Errors: Error naming channel, position and id for an id outside the vocabulary, where that is not reported.
 #pragma once
 
 #include <cstdint>
@@ -30,12 +31,25 @@ struct Batch {
   // Document mask, [B,T]: the position in the sequence where each token's document begins; the token attends to nothing
   // before it. Empty: no mask, a token attends to its whole sequence.
   std::vector<int32_t> document_starts = {};
+  // What was found of sequences that are not known to be damaged. They have no targets, as those in quarantine.
+  std::vector<DamagedToken> damage = {};
 };
+
+// A damaged token whose sequences are not trained on.
+struct Quarantine {
+  int64_t step = 1;           // of the run: the first step that it holds for
+  std::string channel, file;  // a file of this name, in whatever folder
+  int64_t offset = 0;
+  bool operator==(const Quarantine&) const = default;
+};
+
+enum class OnDamage : uint8_t { fail, report };  // an Error; Batch::damage
 
 class BatchReader {
  public:
   // The channels must outlive the reader and be those of the sampler, in its order.
-  BatchReader(std::span<const Channel> channels, Sampler sampler, int64_t micro_batch_size);
+  BatchReader(std::span<const Channel> channels, Sampler sampler, int64_t micro_batch_size,
+              OnDamage on_damage = OnDamage::fail);
 
   int64_t num_micro_batches() const;                                 // micro-batches of a step
   void read(int64_t step, int64_t micro_batch, Batch& batch) const;  // reuses the batch's memory
@@ -46,10 +60,11 @@ class BatchReader {
   std::span<const Channel> channels_;
   Sampler sampler_;
   int64_t micro_batch_size_, seq_len_;
+  OnDamage on_damage_;
 };
 
-// The sampler of these channels, in a phase of the run (sampler.h).
+// The sampler of these channels, in a phase of the run (sampler.h). Quarantines of other channels and files are of no account.
 Sampler make_sampler(std::span<const Channel> channels, uint64_t seed, int64_t global_batch,
-                     SamplePhase phase = {});
+                     SamplePhase phase = {}, const std::vector<Quarantine>& quarantines = {});
 
 }  // namespace athanor::data

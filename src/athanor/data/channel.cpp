@@ -94,19 +94,53 @@ void Channel::read_valid(int64_t first, std::span<int32_t> ids) const {
   read_of(valid_tokens(), first, ids);
 }
 
-void Channel::read_of(const IndexedDataset& tokens, int64_t first, std::span<int32_t> ids) const {
-  tokens.read(first, ids);
+std::optional<size_t> Channel::first_outside(std::span<const int32_t> ids) const {
   // One comparison per id, without a branch, finds both negative ids and those that are too large.
   const auto limit = static_cast<uint32_t>(std::min<int64_t>(options_.vocab_size, INT32_MAX));
   bool bad = false;
   for (const int32_t id : ids) bad |= static_cast<uint32_t>(id) >= limit;
   if (!bad) [[likely]]
-    return;
-  for (size_t i = 0; i < ids.size(); ++i)
-    check(static_cast<uint32_t>(ids[i]) < limit,
-          "channel '{}': token {} of '{}' is id {}, expected ids below the "
-          "vocabulary of {}",
-          name(), first + static_cast<int64_t>(i), tokens.prefix(), ids[i], options_.vocab_size);
+    return std::nullopt;
+  return std::find_if(ids.begin(), ids.end(),
+                      [&](int32_t id) { return static_cast<uint32_t>(id) >= limit; }) -
+         ids.begin();
+}
+
+void Channel::read_of(const IndexedDataset& tokens, int64_t first, std::span<int32_t> ids) const {
+  tokens.read(first, ids);
+  if (const auto bad = first_outside(ids))
+    fail("channel '{}': token {} of '{}' is id {}, expected ids below the vocabulary of {}", name(),
+         first + static_cast<int64_t>(*bad), tokens.prefix(), ids[*bad], options_.vocab_size);
+}
+
+std::optional<DamagedToken> Channel::try_read_train(int64_t sequence, std::span<int32_t> ids) const {
+  const int64_t first = sequence * seq_len();
+  const auto damaged = [&](int64_t token, std::string why) {
+    return DamagedToken{name(), tokens_->prefix() + ".bin", token * token_size_bytes(tokens_->type()),
+                        std::move(why)};
+  };
+  for (size_t i = 0; tokens_->type() == TokenType::i64 && i < ids.size(); ++i) {
+    const int64_t token = first + static_cast<int64_t>(i);
+    try {
+      tokens_->read(token, ids.subspan(i, 1));
+    } catch (const Error& error) {  // of ids that do not fit in 32 bits
+      return damaged(token, error.what());
+    }
+  }
+  tokens_->read(first, ids);
+  const auto bad = first_outside(ids);
+  if (!bad) return std::nullopt;
+  const int64_t token = first + static_cast<int64_t>(*bad);
+  return damaged(token, fmt::format("token {} is id {}, expected ids below the vocabulary of {}", token,
+                                    ids[*bad], options_.vocab_size));
+}
+
+std::vector<int64_t> Channel::sequences_at(int64_t offset) const {
+  const int64_t token = offset / token_size_bytes(tokens_->type()), sequence = token / seq_len();
+  std::vector<int64_t> sequences;
+  if (token % seq_len() == 0 && token > 0) sequences.push_back(sequence - 1);
+  sequences.push_back(sequence);
+  return sequences;
 }
 
 void Channel::document_starts(int64_t first, std::span<int32_t> starts) const {

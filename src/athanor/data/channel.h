@@ -23,6 +23,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "athanor/data/indexed_dataset.h"
 #include "athanor/data/text_bytes.h"
@@ -44,6 +45,14 @@ struct Window {
   int64_t targets = 0;
 };
 
+// A token whose id lies outside of the vocabulary, and where it lies.
+struct DamagedToken {
+  std::string channel, file;  // "en", "data/en.bin"
+  int64_t offset = 0;         // in the file, bytes
+  std::string why;            // "token 17 is id 70000, expected ids below the vocabulary of 65536"
+  bool operator==(const DamagedToken&) const = default;
+};
+
 class Channel {
  public:
   // `bytes` may be null: then bytes_of() knows only what the token file says. `valid` null: the tail of `tokens` is
@@ -63,6 +72,10 @@ class Channel {
 
   int64_t num_train_sequences() const;
   void read_train(int64_t sequence, std::span<int32_t> ids /* [seq_len + 1] */) const;
+  // The same where tokens may be damaged: the first that is; then `ids` has no meaning.
+  std::optional<DamagedToken> try_read_train(int64_t sequence, std::span<int32_t> ids) const;
+  // The sequences that the token of an offset in the file of ids is in: one, or two that share it.
+  std::vector<int64_t> sequences_at(int64_t offset) const;
 
   int64_t num_valid_windows() const;
   int64_t num_valid_targets() const;  // all held-out tokens; one fewer if no token comes before them
@@ -85,6 +98,7 @@ class Channel {
 
  private:
   void read_of(const IndexedDataset& tokens, int64_t first, std::span<int32_t> ids) const;
+  std::optional<size_t> first_outside(std::span<const int32_t> ids) const;
   const IndexedDataset& valid_tokens() const { return valid_ == nullptr ? *tokens_ : *valid_; }
 
   ChannelOptions options_;

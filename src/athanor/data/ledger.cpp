@@ -11,7 +11,7 @@ namespace athanor::data {
 namespace {
 
 const char* name_of(Fate fate) {
-  return fate == Fate::skipped ? "skipped" : "trained";
+  return fate == Fate::skipped ? "skipped" : fate == Fate::quarantined ? "quarantined" : "trained";
 }
 
 // Calls visit(step, slot, sample, fate) for all samples of the steps. What is skipped is what lies between the batches of
@@ -24,8 +24,10 @@ void each_sample(const Sampler& sampler, int64_t first_step, int64_t last_step, 
     for (int64_t left_out = 0; next < batch; ++next)
       for (int64_t slot = 0; slot < sampler.global_batch(); ++slot)
         visit(step, left_out++, sampler.sample_of_batch(next, slot), Fate::skipped);
-    for (int64_t slot = 0; slot < sampler.global_batch(); ++slot)
-      visit(step, slot, sampler.sample(step, slot), Fate::trained);
+    for (int64_t slot = 0; slot < sampler.global_batch(); ++slot) {
+      const Sample sample = sampler.sample(step, slot);
+      visit(step, slot, sample, sample.quarantined ? Fate::quarantined : Fate::trained);
+    }
     next = batch + 1;
   }
 }
@@ -58,11 +60,14 @@ void LedgerCheck::add(int64_t step, int64_t slot, const Sample& sample, Fate fat
   LedgerChannel& totals = state.totals;
   const auto require = [&](bool condition, const std::string& what) {
     check(condition, "ledger: step {} slot {}{}: channel '{}' epoch {} sequence {}: {}", step, slot,
-          fate == Fate::skipped ? " (skipped)" : "", shape.name, sample.epoch, sample.sequence, what);
+          fate == Fate::trained ? "" : fmt::format(" ({})", name_of(fate)), shape.name, sample.epoch,
+          sample.sequence, what);
   };
   require(sample.sequence >= 0 && sample.sequence < shape.num_sequences, "the channel has no such sequence");
-  const bool first = totals.samples + totals.skipped == 0;
-  ++(fate == Fate::skipped ? totals.skipped : totals.samples);
+  const bool first = totals.samples + totals.skipped + totals.quarantined == 0;
+  ++(fate == Fate::skipped       ? totals.skipped
+     : fate == Fate::quarantined ? totals.quarantined
+                                 : totals.samples);
   if (first) {
     require(!state.whole || sample.epoch == 0, "the first epoch is not 0");
     totals.first_epoch = totals.last_epoch = sample.epoch;
@@ -109,6 +114,10 @@ LedgerReport check_ledger(const Sampler& sampler, int64_t first_step, int64_t la
           if (report.skips.empty() || report.skips.back().step != step)
             report.skips.push_back({.step = step, .batches = 0});
           report.skips.back().batches = slot / sampler.global_batch() + 1;
+          return;
+        }
+        if (fate == Fate::quarantined) {
+          ++report.quarantined;
           return;
         }
         const std::array<int64_t, 5> row = {step, slot, sample.channel, sample.epoch, sample.sequence};

@@ -6,7 +6,7 @@
 //
 // Checked for every channel: its epochs follow each other from 0; no sequence occurs twice in an epoch; an epoch ends
 // only when every sequence has occurred. A sample that a decision skips (sampler.h) occurs as skipped, and the batches
-// skipped are those that the decisions name. For a range that begins after the first step (of the sampler's phase) the first
+// skipped are those that the decisions name. A sample in quarantine occurs as that, in its own slot. For a range that begins after the first step (of the sampler's phase) the first
 // epoch of a channel is checked for repetition only, because its beginning is not in the range. Memory: two bits
 // per sequence. Thread rule: pure functions. Errors: Error naming step, slot, channel, epoch and sequence.
 #pragma once
@@ -21,20 +21,21 @@
 
 namespace athanor::data {
 
-enum class Fate : uint8_t { trained, skipped };
+enum class Fate : uint8_t { trained, skipped, quarantined };
 
 struct LedgerChannel {
   std::string name;
   int64_t samples = 0;  // trained on
   int64_t skipped = 0;
+  int64_t quarantined = 0;
   int64_t first_epoch = 0, last_epoch = 0;
   int64_t whole_epochs = 0;  // complete epochs in the range, skipped samples included
 };
 
 struct LedgerReport {
-  int64_t samples = 0;                // trained on
-  std::vector<BatchSkip> skips = {};  // found in the range
-  int64_t skipped = 0;                // samples
+  int64_t samples = 0;                   // trained on
+  std::vector<BatchSkip> skips = {};     // found in the range
+  int64_t skipped = 0, quarantined = 0;  // samples
   // Of all (step, slot, channel, epoch, sequence) trained on: two runs with the same hash saw the same data.
   std::string hash;
   std::vector<LedgerChannel> channels;

@@ -1,5 +1,6 @@
 #include "athanor/data/sampler.h"
 
+#include <algorithm>
 #include <limits>
 #include <utility>
 
@@ -34,6 +35,10 @@ Sampler::Sampler(std::vector<ChannelShape> channels, uint64_t seed, int64_t glob
     check(skip.batches >= 1, "sampler: got a skip of {} batches at step {}, expected at least 1",
           skip.batches, skip.step);
   std::erase_if(phase_.skips, [&](const BatchSkip& skip) { return skip.step < phase_.first_step; });
+  for (const QuarantinedSequence& bad : phase_.quarantine) {
+    const auto [at, is_new] = quarantined_from_.try_emplace({bad.channel, bad.sequence}, bad.step);
+    if (!is_new) at->second = std::min(at->second, bad.step);
+  }
   for (const auto& channel : channels_) {
     check(channel.weight == 0 || channel.num_sequences >= 1,
           "channel '{}': got {} sequences, expected at least 1", channel.name, channel.num_sequences);
@@ -54,7 +59,11 @@ int64_t Sampler::batch_of(int64_t step) const {
 }
 
 Sample Sampler::sample(int64_t step, int64_t slot) const {
-  return sample_of_batch(batch_of(step), slot);
+  Sample sample = sample_of_batch(batch_of(step), slot);
+  if (quarantined_from_.empty()) return sample;
+  const auto found = quarantined_from_.find({sample.channel, sample.sequence});
+  sample.quarantined = found != quarantined_from_.end() && found->second <= step;
+  return sample;
 }
 
 Sample Sampler::sample_of_batch(int64_t batch, int64_t slot) const {
@@ -67,7 +76,8 @@ Sample Sampler::sample_of_batch(int64_t batch, int64_t slot) const {
   const int64_t epoch = draw.number / size;
   const Philox4 words = shuffles_[channel].block(static_cast<uint64_t>(epoch), 0);
   const Permutation shuffle(static_cast<uint64_t>(size), words[0] | uint64_t{words[1]} << 32);
-  return {draw.channel, epoch, static_cast<int64_t>(shuffle(static_cast<uint64_t>(draw.number % size)))};
+  return {draw.channel, epoch, static_cast<int64_t>(shuffle(static_cast<uint64_t>(draw.number % size))),
+          false};
 }
 
 }  // namespace athanor::data

@@ -19,11 +19,15 @@
 //   const Sampler later({{"en", 1.0, 5000}}, seed, global_batch, {.skips = {{.step = 7, .batches = 2}}});
 //   const bool same = later.sample(7, 0) == sampler.sample(9, 0);   // true: the batches 6 and 7 are left out
 //
+// A sequence may be in quarantine from a step on: it keeps its places in the order, is marked there, and is not trained on.
+//
 // O(channels + skips) time, no memory. Thread rule: const, any thread.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "athanor/base/philox.h"
@@ -35,6 +39,7 @@ struct Sample {
   int channel = 0;
   int64_t epoch = 0;     // of the channel, from 0
   int64_t sequence = 0;  // in the channel
+  bool quarantined = false;
   bool operator==(const Sample&) const = default;
 };
 
@@ -44,10 +49,17 @@ struct BatchSkip {
   bool operator==(const BatchSkip&) const = default;
 };
 
+struct QuarantinedSequence {
+  int64_t step = 1;  // of the run: the first step that it holds for
+  int channel = 0;
+  int64_t sequence = 0;
+};
+
 struct SamplePhase {
   std::string name = {};              // without a '/', which separates the parts of a key
   int64_t first_step = 1;             // of the run
   std::vector<BatchSkip> skips = {};  // those of steps before the phase are of no account
+  std::vector<QuarantinedSequence> quarantine = {};
 };
 
 class Sampler {
@@ -63,7 +75,7 @@ class Sampler {
 
   // The number of a step's batch in the order of the phase, from 0; equal to the steps before it where none was skipped.
   int64_t batch_of(int64_t step) const;
-  Sample sample_of_batch(int64_t batch, int64_t slot) const;
+  Sample sample_of_batch(int64_t batch, int64_t slot) const;  // not marked
 
   int64_t global_batch() const { return global_batch_; }
   int64_t first_step() const { return phase_.first_step; }
@@ -76,6 +88,7 @@ class Sampler {
   Mixture mixture_;
   int64_t global_batch_;
   SamplePhase phase_;
+  std::map<std::pair<int, int64_t>, int64_t> quarantined_from_;  // (channel, sequence) -> step
 };
 
 }  // namespace athanor::data

@@ -23,9 +23,11 @@ class DataParallelRole final : public Role {
   bool keeps(const ParamSpec&) const override { return true; }
   void publish(const TrainState& state) override;
   void settle() override { parallel_->settle(); }
-  StepResult step(TrainState& state, const std::function<const Batch&()>& next_batch) override {
-    return runner_->run(state, next_batch);
+  StepResult step(TrainState& state, const std::function<const Batch&()>& next_batch,
+                  bool may_repeat) override {
+    return runner_->run(state, next_batch, may_repeat);
   }
+  bool repeats() const override { return true; }
   bool is_whole() const override { return runner_->is_whole(); }
   Gradients* gradients() override { return parallel_.get(); }
   PipelineRunner* pipeline() override { return pipeline_.get(); }

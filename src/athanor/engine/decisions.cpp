@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <initializer_list>
+#include <limits>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "athanor/base/check.h"
 #include "athanor/store/json.h"
@@ -13,7 +15,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr int64_t kMostBatches = 1'000'000'000, kMostSteps = int64_t{1} << 40;
-constexpr const char* kKinds = "skip_batches or layout";
+constexpr const char* kKinds = "skip_batches, quarantine or layout";
 
 // The members of a line, with errors that say where it stands.
 struct Line {
@@ -35,11 +37,11 @@ struct Line {
     check(at(key).is_string(), "{}: {}: got {}, expected a string", where, key, at(key).dump());
     return json[key].get<std::string>();
   }
-  int64_t number(const char* key, int64_t most) const {
+  int64_t number(const char* key, int64_t most, uint64_t least = 1) const {
     const Json& value = at(key);
-    const bool fits = value.is_number_unsigned() && value.get<uint64_t>() >= 1 &&
+    const bool fits = value.is_number_unsigned() && value.get<uint64_t>() >= least &&
                       value.get<uint64_t>() <= static_cast<uint64_t>(most);
-    check(fits, "{}: {}: got {}, expected 1 to {}", where, key, value.dump(), most);
+    check(fits, "{}: {}: got {}, expected {} to {}", where, key, value.dump(), least, most);
     return value.get<int64_t>();
   }
 };
@@ -51,6 +53,11 @@ std::string decision_line(const Decision& decision, int64_t generation) {
   if (const auto* skip = std::get_if<SkipBatches>(&decision.what)) {
     json["decision"] = "skip_batches";
     json["batches"] = skip->batches;
+  } else if (const auto* data = std::get_if<QuarantineData>(&decision.what)) {
+    json["decision"] = "quarantine";
+    json["channel"] = data->channel;
+    json["file"] = data->file;
+    json["offset"] = data->offset;
   } else {
     const auto& change = std::get<LayoutChange>(decision.what);
     json["decision"] = "layout";
@@ -71,6 +78,10 @@ Decision parse_decision(std::string_view text, const std::string& where) {
   if (kind == "skip_batches") {
     line.know({"batches"});
     decision.what = SkipBatches{line.number("batches", kMostBatches)};
+  } else if (kind == "quarantine") {
+    line.know({"channel", "file", "offset"});
+    decision.what = QuarantineData{line.text("channel"), line.text("file"),
+                                   line.number("offset", std::numeric_limits<int64_t>::max(), 0)};
   } else if (kind == "layout") {
     line.know({"from", "to"});
     decision.what = LayoutChange{line.text("from"), line.text("to")};
@@ -111,6 +122,9 @@ std::string text_of(const Decision& decision) {
   const std::string why = decision.why.empty() ? "" : ": " + decision.why;
   if (const auto* skip = std::get_if<SkipBatches>(&decision.what))
     return fmt::format("skips {} global batch{}{}", skip->batches, skip->batches == 1 ? "" : "es", why);
+  if (const auto* data = std::get_if<QuarantineData>(&decision.what))
+    return fmt::format("quarantines the sequences at offset {} of '{}', channel '{}'{}", data->offset,
+                       data->file, data->channel, why);
   const auto& change = std::get<LayoutChange>(decision.what);
   return fmt::format("layout changed from {} to {}{}", change.from, change.to, why);
 }
@@ -121,6 +135,35 @@ std::vector<BatchSkip> skips_of(const std::vector<Decision>& decisions) {
     if (const auto* skip = std::get_if<SkipBatches>(&decision.what))
       skips.push_back({.step = decision.step, .batches = skip->batches});
   return skips;
+}
+
+std::vector<Quarantine> quarantines_of(const std::vector<Decision>& decisions) {
+  std::vector<Quarantine> quarantines;
+  for (const Decision& decision : decisions)
+    if (const auto* data = std::get_if<QuarantineData>(&decision.what))
+      quarantines.push_back({decision.step, data->channel, data->file, data->offset});
+  return quarantines;
+}
+
+std::vector<Decision> undo_steps(std::vector<Decision> decisions, int64_t first, int64_t last,
+                                 const std::string& why) {
+  int64_t batches = last - first + 1;
+  std::erase_if(decisions, [&](const Decision& decision) {
+    const auto* skip = std::get_if<SkipBatches>(&decision.what);
+    if (skip == nullptr || decision.step < first || decision.step > last) return false;
+    batches += skip->batches;
+    return true;
+  });
+  return with_decisions(std::move(decisions), {{.step = first, .what = SkipBatches{batches}, .why = why}});
+}
+
+std::vector<Decision> with_decisions(std::vector<Decision> decisions, const std::vector<Decision>& added) {
+  for (const Decision& decision : added) {
+    const auto later = std::find_if(decisions.begin(), decisions.end(),
+                                    [&](const Decision& other) { return other.step > decision.step; });
+    decisions.insert(later, decision);
+  }
+  return decisions;
 }
 
 }  // namespace athanor::engine

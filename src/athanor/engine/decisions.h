@@ -7,11 +7,13 @@
 // A line of decisions.jsonl is one decision, in ascending order of steps:
 //
 // - {"step":5,"decision":"skip_batches","batches":2,"why":"a loss spike"}
+// - {"step":7,"decision":"quarantine","channel":"en","file":"data/en.bin","offset":4096,"why":"token 2048 is id ..."}
 // - {"step":9,"decision":"layout","from":"tp 1, ...","to":"tp 2, ...","why":"resumed with another layout"}
 //
-// skip_batches: from that step on the next `batches` global batches of its phase are left out (data/sampler.h). layout:
-// a note of a change that keeps the tolerance and not the bits; nothing is computed from it. A line may also have the
-// "generation" that recorded it (docs/run_folder.md), which is no part of the decision.
+// skip_batches: from that step on the next `batches` global batches of its phase are left out (data/sampler.h). quarantine:
+// from that step on the sequences with the token at that offset, in bytes, are not trained on; the order of all others stays.
+// layout: a note of a change that keeps the tolerance and not the bits; nothing is computed from it. A line may also have
+// the "generation" that recorded it (docs/run_folder.md), which is no part of the decision.
 //
 // Errors: Error (ConfigError of parse_decisions) naming file, line and what is wrong: an unknown kind or key, a number out
 // of range, steps that do not ascend, two skips of one step. Thread rule: plain data and pure functions.
@@ -23,7 +25,7 @@
 #include <variant>
 #include <vector>
 
-#include "athanor/data/sampler.h"
+#include "athanor/data/batch.h"
 
 namespace athanor::engine {
 
@@ -32,14 +34,21 @@ struct SkipBatches {
   bool operator==(const SkipBatches&) const = default;
 };
 
+struct QuarantineData {
+  std::string channel, file;
+  int64_t offset = 0;  // bytes
+  bool operator==(const QuarantineData&) const = default;
+};
+
 struct LayoutChange {
   std::string from, to;
   bool operator==(const LayoutChange&) const = default;
 };
 
 struct Decision {
+  using What = std::variant<SkipBatches, LayoutChange, QuarantineData>;
   int64_t step = 1;  // the first step that it holds for
-  std::variant<SkipBatches, LayoutChange> what;
+  What what;
   std::string why = {};
   bool operator==(const Decision&) const = default;
 };
@@ -55,5 +64,13 @@ std::string text_of(const Decision& decision);
 
 // What the sampler is to leave out.
 std::vector<BatchSkip> skips_of(const std::vector<Decision>& decisions);
+std::vector<Quarantine> quarantines_of(const std::vector<Decision>& decisions);
+
+// The list for a run that has done the steps up to `last` of a phase, and goes back to before
+// `first`: the batches of the steps `first` to `last` are left out, together with those that decisions of these steps skip.
+std::vector<Decision> undo_steps(std::vector<Decision> decisions, int64_t first, int64_t last,
+                                 const std::string& why);
+// The list with `added`, which are of one step.
+std::vector<Decision> with_decisions(std::vector<Decision> decisions, const std::vector<Decision>& added);
 
 }  // namespace athanor::engine

@@ -7,6 +7,7 @@
 #include "athanor/kernels/cuda/plugin.h"
 #include "athanor/kernels/cuda/queue.h"
 #include "athanor/layout/check.h"
+#include "athanor/tensor/device_memory.h"
 
 namespace athanor::engine {
 std::unique_ptr<Queue> open_device(const Config& config, int num_ranks, const std::string& cuda_plugin,
@@ -20,6 +21,10 @@ std::unique_ptr<Queue> open_device(const Config& config, int num_ranks, const st
     throw ConfigError(fmt::format("train.device: got 'cuda', expected auto or cpu here: {}", error.what()),
                       error.hint());
   }
+}
+
+uint64_t free_device_bytes(Queue& queue) {
+  return queue.device_memory() == nullptr ? 0 : queue.device_memory()->free_bytes();
 }
 
 std::unique_ptr<World> open_device_world(const Config& config, World& host, const std::string& nccl_module,

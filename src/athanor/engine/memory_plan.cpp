@@ -261,10 +261,11 @@ void check_fits(const MemoryPlan& plan, int num_ranks, uint64_t available_bytes)
 
 MemoryPlan plan_that_fits(PlanRequest request, int num_ranks) {
   constexpr uint64_t kAbsurd = 16;  // beyond this many times the free memory the exact need does not matter
-  const uint64_t available = available_memory_bytes();
+  const bool has_device = request.device_bytes > 0;
+  const uint64_t available = has_device ? request.device_bytes : available_memory_bytes();
   request.stop_bytes = kAbsurd * available;
   MemoryPlan plan = plan_recompute(request);
-  check_fits(plan, num_ranks, available);
+  check_fits(plan, has_device ? 1 : num_ranks, available);
   return plan;
 }
 

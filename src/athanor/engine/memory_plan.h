@@ -28,6 +28,7 @@ struct PlanRequest {
   uint64_t snapshot_before_bytes = 0;
   bool snapshot_after = false;
   SnapshotChoice snapshot = {};  // while it trains
+  uint64_t device_bytes = 0;     // free on the device that the rank has for itself; 0: ranks share the host's
 };
 
 struct MemoryPlan {
@@ -56,7 +57,8 @@ MemoryPlan plan_recompute(const PlanRequest& request);
 // unknown, no check). The message has the need of each category and a recompute policy that would fit.
 void check_fits(const MemoryPlan& plan, int num_ranks, uint64_t available_bytes);
 
-// plan_recompute() of one of `num_ranks` such ranks on this host, and check_fits() against the host's free memory.
+// plan_recompute() of one of `num_ranks` such ranks on this host, and check_fits() against the host's free memory, or its
+// device's.
 MemoryPlan plan_that_fits(PlanRequest request, int num_ranks);
 
 }  // namespace athanor::engine

@@ -9,6 +9,7 @@
 // Thread rule: one thread.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "athanor/data/batch.h"
@@ -26,15 +27,18 @@ Tensor to_tensor(Arena& arena, const std::vector<int32_t>& ids, int64_t batch, i
 MicroBatch make_micro_batch(Arena& arena, const TrainState& state, const Batch& batch,
                             const ContextParallel* context);
 
-// Loss sums and token counts of each micro-batch and channel, and the request to stop. Entries of other ranks'
-// micro-batches are zero. Adding zeros is exact, so an all-reduce collects the entries of all ranks unchanged.
+// Loss sums and token counts of each micro-batch and channel, and what all ranks have to know of each other. Entries of
+// other ranks' micro-batches are zero. Adding zeros is exact, so an all-reduce collects the entries of all ranks unchanged.
 struct MicroBatchLosses {
+  // Sums over the ranks; those that ask for something count the ranks that do.
+  enum class Note : uint8_t { stop, not_finite, damaged, update_squares, weight_squares };
+  static constexpr size_t kNumNotes = 5;
   MicroBatchLosses(int64_t num_micro_batches, int64_t num_channels)
       : micro_batches(num_micro_batches),
         channels(num_channels),
         values(count(num_micro_batches, num_channels), 0.0) {}
   static size_t count(int64_t num_micro_batches, int64_t num_channels) {
-    return static_cast<size_t>(num_micro_batches * num_channels * 2 + 1);
+    return static_cast<size_t>(num_micro_batches * num_channels * 2) + kNumNotes;
   }
   double& loss(int64_t micro_batch, int64_t channel) {
     return values[static_cast<size_t>((micro_batch * channels + channel) * 2)];
@@ -42,7 +46,7 @@ struct MicroBatchLosses {
   double& tokens(int64_t micro_batch, int64_t channel) {
     return values[static_cast<size_t>((micro_batch * channels + channel) * 2 + 1)];
   }
-  double& stop() { return values.back(); }
+  double& note(Note note) { return values[values.size() - kNumNotes + static_cast<size_t>(note)]; }
   void add(int64_t micro_batch, const Batch& batch, const ContextParallel* context, const Tensor& of_tokens);
 
   double tokens_of(int64_t first, int64_t last);  // tokens of micro-batches [first, last)

@@ -51,6 +51,7 @@ void MicroBatchPasses::run(const TrainState& state, const std::function<const Ba
       if (num_read > 0) seconds.forward += before;
       const Batch& batch = next_batch();
       seconds.data += lap();
+      losses.note(MicroBatchLosses::Note::damaged) += static_cast<double>(batch.damage.size());
       if (under_way.empty())
         span.emplace(options_.trace, pipeline_.num_stages() == 1 ? "micro-batch" : "pipeline", "step");
       MicroBatch inputs = make_micro_batch(arena_, state, batch, options_.context);

@@ -7,7 +7,7 @@
 
 namespace athanor::engine {
 
-StepResult Role::step(TrainState&, const std::function<const Batch&()>&) {
+StepResult Role::step(TrainState&, const std::function<const Batch&()>&, bool) {
   fail("training: got a step on a parameter server, expected serve()");
 }
 

@@ -52,8 +52,11 @@ class Role {
   virtual bool serves() const { return false; }
   // Whether values and state are all of one step: false after some steps that broke off (engine/step.h).
   virtual bool is_whole() const { return true; }
-  // Runs step state.step + 1. next_batch() returns this rank's micro-batches of the step in order.
-  virtual StepResult step(TrainState& state, const std::function<const Batch&()>& next_batch);
+  // Runs step state.step + 1. next_batch() returns this rank's micro-batches of the step in order. `may_repeat`: where
+  // repeats() is true, a step from which training could not go on is left undone (engine/step.h).
+  virtual StepResult step(TrainState& state, const std::function<const Batch&()>& next_batch,
+                          bool may_repeat = false);
+  virtual bool repeats() const { return false; }
   virtual Served serve();
   virtual void rehearse() {}  // of a server: the sums of a step without workers, for the memory plan
 

@@ -77,6 +77,8 @@ Training::Training(const Config& config, const Layout& layout, const Groups& gro
                          .stop = options.stop,
                          .slots = options.slots,
                          .decisions = options.decisions,
+                         .measures_updates =
+                             config.guard.update_size != "off" && arena.queue().device() == Device::cpu,
                          .pass = {.num_micro_batches = num_micro_batches,
                                   .pack_weights = packs_weights(config, num_micro_batches, layout.dp()),
                                   .trace = options.trace,

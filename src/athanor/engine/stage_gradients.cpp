@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "athanor/base/check.h"
-#include "athanor/parallel/data/not_finite.h"
 #include "athanor/parallel/tensor/tensor_parallel.h"
 
 namespace athanor::engine {
@@ -58,29 +57,29 @@ std::vector<double> StageGradients::squares_of_stage(const std::vector<double>& 
   return all;
 }
 
-// Throws NotFinite naming the first such gradient, the same one on all tensor-parallel ranks.
-void StageGradients::refuse(const std::vector<double>& squares, int64_t step) const {
+std::string StageGradients::not_finite(const Norm& norm) const {
   std::vector<double> broken;
-  for (const double each : squares) broken.push_back(std::isfinite(each) ? 0.0 : 1.0);
+  for (const double each : norm.squares) broken.push_back(std::isfinite(each) ? 0.0 : 1.0);
   if (groups_.tensor != nullptr)
     groups_.tensor->all_reduce(broken.data(), std::ssize(broken), Dtype::f64, "gradients not finite").wait();
   const auto first = std::find_if(broken.begin(), broken.end(), [](double count) { return count > 0.0; });
-  if (first == broken.end())  // each is finite, their sum is not
-    throw NotFinite(fmt::format("step {}: the norm of the gradients is not finite", step));
+  if (first == broken.end())
+    return std::isfinite(norm.value)
+               ? ""
+               : "the norm of the gradients is not finite";  // each is, their sum is not
   const ParamSpec& param = *groups_.declared[static_cast<size_t>(first - broken.begin())];
-  throw NotFinite(fmt::format("step {}: the gradient of '{}' is not finite", step, param.name()));
+  return fmt::format("the gradient of '{}' is not finite", param.name());
 }
 
 // Squares are added in declaration order, whichever rank has which stage.
-double StageGradients::norm(const std::vector<double>& of_params, bool may_overflow, int64_t step) const {
+StageGradients::Norm StageGradients::norm(const std::vector<double>& of_params) const {
   std::vector<double> all = squares_of_stage(of_params);
   if (groups_.pipeline != nullptr)
     groups_.pipeline->all_reduce(all.data(), std::ssize(all), Dtype::f64, "norms of stages").wait();
   double squares = 0.0;
   for (const double each : all) squares += each;
   if (groups_.tensor != nullptr) groups_.tensor->all_reduce(&squares, 1, Dtype::f64, "gradient norm").wait();
-  if (!std::isfinite(squares) && !may_overflow) refuse(all, step);
-  return std::sqrt(squares);
+  return {std::sqrt(squares), std::move(all)};
 }
 
 }  // namespace athanor::engine

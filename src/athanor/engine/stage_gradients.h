@@ -4,14 +4,15 @@
 //
 //   StageGradients stage(model, {.tensor = &tp, .declared = of_the_whole_model});
 //   stage.sum_shared(grad_of, [](Param& param, const Tensor& sum) { ... it was changed in place ... });
-//   const double norm = stage.norm(squares_of_params, /*may_overflow=*/false, step);
+//   const StageGradients::Norm norm = stage.norm(squares_of_params);
+//   if (some_rank_is_not_finite) say(stage.not_finite(norm));          // "the gradient of 'head' is not finite"
 //
 // Gradients may be shards (ZeRO), as long as every rank passes the same range. Collective over the groups. Errors:
-// those of the groups; NotFinite naming step and parameter for a gradient that is not finite, unless it may overflow
-// (f16 loss scaling). Thread rule: one thread.
+// those of the groups. Thread rule: one thread.
 #pragma once
 
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "athanor/comm/group.h"
@@ -35,12 +36,17 @@ class StageGradients {
   // Sums grad_of(param) in place for partial and tied parameters, then calls changed(param, sum) for each of them.
   void sum_shared(const std::function<Tensor(Param&)>& grad_of,
                   const std::function<void(Param&, const Tensor&)>& changed) const;
+  struct Norm {
+    double value = 0.0;
+    std::vector<double> squares = {};  // of each parameter of the model
+  };
   // The norm over the whole model. `squares`: the gradient's sum of squares for each of model.params(), in order, of
   // whole parameters or of this rank's tensor-parallel parts.
-  double norm(const std::vector<double>& squares, bool may_overflow, int64_t step) const;
+  Norm norm(const std::vector<double>& squares) const;
+  // Names the first gradient that is not finite, the same one on all tensor-parallel ranks; "": all are. Collective.
+  std::string not_finite(const Norm& norm) const;
 
  private:
-  [[noreturn]] void refuse(const std::vector<double>& squares, int64_t step) const;
   std::vector<double> squares_of_stage(const std::vector<double>& of_params) const;
 
   const Module& model_;

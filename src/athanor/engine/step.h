@@ -16,14 +16,19 @@
 // of this rank are those after the step.
 //
 // A skipped f16 step changes the loss scale and the step count only. With local SGD an overflow in one replica group
-// skips the update in all, so the loss scale stays common; an outer step that is due still happens. Errors: without loss
-// scaling, a gradient that is not finite is a NotFinite naming step and parameter. Thread rule: one thread.
+// skips the update in all, so the loss scale stays common; an outer step that is due still happens.
+//
+// The vote also tells all ranks of values that are not finite and of sequences that are damaged (Batch::damage). A step with
+// damaged sequences, or, where the caller `may_repeat` it, one from which training could not go on, changes nothing and
+// says why: StepResult::undone. Errors: else, without loss scaling, a gradient that is not finite is a NotFinite naming step
+// and parameter. Thread rule: one thread.
 #pragma once
 
 #include <atomic>
 #include <exception>
 #include <functional>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -33,6 +38,7 @@
 #include "athanor/engine/snapshot_slots.h"
 #include "athanor/engine/stage_gradients.h"
 #include "athanor/engine/state.h"
+#include "athanor/engine/update_probe.h"
 #include "athanor/models/model.h"
 #include "athanor/observe/profile.h"
 #include "athanor/optim/optimizer.h"
@@ -42,6 +48,9 @@
 
 namespace athanor::engine {
 
+// StepResult::undone of a rank whose own gradients are finite.
+constexpr const char* kNotFiniteElsewhere = "a gradient of another rank is not finite";
+
 struct StepOptions {
   LrSchedule schedule;
   double max_grad_norm = 1.0;  // 0: none
@@ -50,7 +59,8 @@ struct StepOptions {
   WeightSync* weights = nullptr;           // of ranks that update on their own for some steps (local SGD)
   SnapshotSlots* slots = nullptr;          // that keep each step; null: none
   const std::vector<Decision>* decisions =
-      nullptr;  // of the run, past and future: a step commits with its own
+      nullptr;                    // of the run, past and future: a step commits with its own
+  bool measures_updates = false;  // StepResult::last_update
   PassOptions pass;
   StageGroups groups;
 };
@@ -66,7 +76,11 @@ struct StepResult {
   bool stop = false;                  // some rank was asked to stop
   std::optional<ExpertLoad> experts;  // of a model that has some
   StepParts seconds;                  // where the time went
-  std::exception_ptr broken = {};     // a failure after the commit: the group is broken, the step is done
+  // Of the update before this one, on the same ranks: the norm of what it changed over that of the weights, by a sample.
+  std::optional<double> last_update;
+  std::string undone = {};         // why the step has not been done; "": it has
+  bool damaged = false;            // undone because of damaged sequences
+  std::exception_ptr broken = {};  // a failure after the commit: the group is broken, the step is done
 
   // For callers that have noted the step: throws what is broken.
   const StepResult& or_throw() const {
@@ -86,10 +100,11 @@ class StepRunner {
         everyone_(everyone),
         options_(std::move(options)),
         passes_(model, parallel, pipeline, arena, options_.pass),
-        stage_(model, options_.groups) {}
+        stage_(model, options_.groups),
+        probe_(model, options_.measures_updates) {}
 
   // Runs step state.step + 1. next_batch() returns this rank's micro-batches of the step in order.
-  StepResult run(TrainState& state, const std::function<const Batch&()>& next_batch);
+  StepResult run(TrainState& state, const std::function<const Batch&()>& next_batch, bool may_repeat = false);
   // The last step did not break off after it had changed something: in its update, or, where exchanges keep state
   // (gradient compression with error feedback), anywhere.
   bool is_whole() const { return !is_changing_; }
@@ -98,7 +113,8 @@ class StepRunner {
   // Sums the losses. Returns the number of tokens that gradients are summed over, once every rank came this far.
   double vote(MicroBatchLosses& losses, StepResult& result);
   void sum_shared_gradients();
-  double gradient_norm(bool may_overflow, int64_t step) const;
+  std::string why_undone(MicroBatchLosses& losses, const StepResult& result, const StageGradients::Norm& norm,
+                         const LossScale& scale);
 
   const Model& model_;
   Optimizer& optimizer_;
@@ -108,6 +124,7 @@ class StepRunner {
   StepOptions options_;
   MicroBatchPasses passes_;
   StageGradients stage_;
+  UpdateProbe probe_;
   bool is_changing_ = false;
   std::optional<bool> exchanges_keep_state_ = {};
 };

@@ -18,7 +18,8 @@ WorkerRole::WorkerRole(const Declared& declared) : declared_(declared) {
   passes_.emplace(model, *client_, *pipeline_, declared.arena, pass);
 }
 
-StepResult WorkerRole::step(TrainState& state, const std::function<const Batch&()>& next_batch) {
+StepResult WorkerRole::step(TrainState& state, const std::function<const Batch&()>& next_batch,
+                            bool /*may_repeat*/) {
   const StepOptions& options = declared_.step;
   const int64_t micro_batches = options.pass.num_micro_batches;
   StepResult result;

@@ -3,7 +3,7 @@
 //
 //   WorkerRole role(declared);
 //   role.publish(state);                                // pulls the first parameters
-//   StepResult result = role.step(state, next_batch);
+//   StepResult result = role.step(state, next_batch, /*may_repeat=*/false);
 //
 // A step is forward, loss and backward of its micro-batches, push of the gradients, update by the servers, pull of the
 // parameters. The reported losses cover all pushes that the servers received since this worker's last pull, so every
@@ -24,7 +24,8 @@ class WorkerRole final : public Role {
   bool keeps(const ParamSpec& param) const override { return param.is_state(); }  // buffers only
   void publish(const TrainState&) override { client_->start(); }
   void settle() override { client_->settle(); }
-  StepResult step(TrainState& state, const std::function<const Batch&()>& next_batch) override;
+  StepResult step(TrainState& state, const std::function<const Batch&()>& next_batch,
+                  bool may_repeat) override;
   Gradients* gradients() override { return client_.get(); }
   PipelineRunner* pipeline() override { return pipeline_.get(); }
   std::vector<ExchangeState> exchange_states() const override { return client_->exchange_states(); }

@@ -10,7 +10,8 @@
 // [B,T,C] with M = B*T. `bias` may be null. c of nt and nn may be f32 where a and b are bf16 or f16 (logits). Each
 // output element is one sum, in an order that depends on the shapes and the instruction set alone.
 //
-// Fused forms have the bits of the separate kernels and save a pass over memory:
+// Fused forms have the bits of the separate kernels and save a pass over memory (a CUDA device rounds the sum of nt_add and
+// nn_add once, after the residual was added):
 //   nt_add, nn_add   c = residual + T(a . b); residual [M,N] T is not c
 //   tn_sums          tn, and sums [M] f32 += the column sums of a (db of a linear layer), in an order like that of c
 //   nt_rope          nt, then rope.apply in place with sign +1; c [B,T,H,D] T, cos and sin as in rope.h

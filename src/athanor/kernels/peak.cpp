@@ -12,6 +12,7 @@
 #include "athanor/base/check.h"
 #include "athanor/base/clock.h"
 #include "athanor/kernels/cpu/amx/tile_config.h"
+#include "athanor/kernels/cuda/ceilings.h"
 #include "athanor/tensor/arena.h"
 
 namespace athanor::kernels {
@@ -207,6 +208,7 @@ double measure(Queue& queue, Loop loop) {
 }  // namespace
 
 double measure_peak_flops(Queue& queue, Dtype dtype) {
+  if (queue.device() == Device::cuda) return measure_device_flops(cuda(queue), dtype);
   if (queue.device() != Device::cpu) return 0.0;
   double best = 0.0;
   for (const Loop loop : loops_for(queue.isa(), dtype)) best = std::max(best, measure(queue, loop));
@@ -214,6 +216,7 @@ double measure_peak_flops(Queue& queue, Dtype dtype) {
 }
 
 double measure_copy_bandwidth(Queue& queue) {
+  if (queue.device() == Device::cuda) return measure_device_copy(cuda(queue));
   if (queue.device() != Device::cpu) return 0.0;
   constexpr int64_t kBytes = int64_t{256} << 20, kBlock = int64_t{1} << 20;
   Arena arena(queue);

@@ -26,6 +26,9 @@ bool has_generation(const StepMetrics&) {
 bool has_validation(const StepMetrics& m) {
   return m.valid_loss.has_value();
 }
+bool has_alarms(const StepMetrics& m) {
+  return !m.alarms.empty();
+}
 bool has_experts(const StepMetrics& m) {
   return m.experts.has_value();
 }
@@ -57,6 +60,7 @@ const std::vector<MetricField>& metric_fields() {
       {"valid_loss", loss, gauge, of_validation, has_validation, "loss/valid"},
       {"valid_channel_loss", loss, gauge, of<&M::valid_channel_loss>, has_validation,
        "loss_by_channel_valid"},
+      {"alarms", "", gauge, of<&M::alarms>, has_alarms},
       {"load_imbalance", "max/mean", gauge, of_experts<&X::max_over_mean>, has_experts,
        "experts/load_imbalance"},
       {"load_imbalance_by_layer", "max/mean", gauge, of_experts<&X::layers>, has_experts},

@@ -50,6 +50,7 @@ struct StepMetrics {
   int64_t generation = 0;  // of the run: counts its processes and, in each, its worlds (docs/run_folder.md)
   std::optional<double> valid_loss = std::nullopt;  // in steps that evaluate
   ChannelValues valid_channel_loss = {};
+  ChannelValues alarms = {};  // of guards (run/guards.h): what was far above its usual value
   std::optional<ExpertMetrics> experts = std::nullopt;
 };
 

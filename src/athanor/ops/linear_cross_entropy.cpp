@@ -27,13 +27,17 @@ struct LinearCrossEntropy {
   // chunks. Constants, so that results depend on shapes alone.
   static constexpr int64_t kChunkElements = int64_t{1} << 26, kWholeElements = int64_t{1} << 25;
   static constexpr int64_t kRowUnit = 32;  // no product pads in the middle
+  // A GPU fills its multiprocessors with more rows, in larger tiles.
+  static constexpr int64_t kDeviceChunkElements = int64_t{1} << 28, kDeviceRowUnit = 256;
 
-  static int64_t rows_of_chunk(int64_t tokens, int64_t vocab) {
-    const int64_t most = std::max(kRowUnit, kChunkElements / vocab);
+  static int64_t rows_of_chunk(int64_t tokens, int64_t vocab, Device device) {
+    const bool is_cuda = device == Device::cuda;
+    const int64_t unit = is_cuda ? kDeviceRowUnit : kRowUnit;
+    const int64_t most = std::max(unit, (is_cuda ? kDeviceChunkElements : kChunkElements) / vocab);
     const int64_t fewest = tokens > kWholeElements / vocab ? 2 : 1;
     const int64_t chunks = std::max(fewest, (tokens + most - 1) / most);
     const int64_t rows = (tokens + chunks - 1) / chunks;
-    return std::min(tokens, (rows + kRowUnit - 1) / kRowUnit * kRowUnit);
+    return std::min(tokens, (rows + unit - 1) / unit * unit);
   }
 
   static Tensor forward(Saved& saved, const PassContext& context, const Tensor& x, Weight& head,
@@ -52,7 +56,7 @@ struct LinearCrossEntropy {
     const int64_t first_class = param.box().offset[0];
     const ClassRange range{first_class, std::clamp<int64_t>(classes - first_class, 0, param.box().extent[0]),
                            classes};
-    const int64_t chunk = rows_of_chunk(tokens, vocab);
+    const int64_t chunk = rows_of_chunk(tokens, vocab, x.queue().device());
     Arena& arena = x.arena();
     const auto& kernel = kernels_of(x);
     Tensor loss = empty(arena, {tokens}, Dtype::f32, Category::activations);

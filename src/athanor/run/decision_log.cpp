@@ -34,8 +34,24 @@ std::string joined(const std::vector<std::string>& lines) {
   return text;
 }
 
-std::string text_of_skip(const BatchSkip* skip) {
-  return skip == nullptr ? "none" : fmt::format("{} batches at step {}", skip->batches, skip->step);
+bool is_note(const Decision& decision) {
+  return std::holds_alternative<LayoutChange>(decision.what);
+}
+
+// What of the decisions up to `step` shapes the bits; why they were taken does not.
+std::vector<Decision> what_counts(const std::vector<Decision>& decisions, int64_t step) {
+  std::vector<Decision> counts;
+  for (const Decision& decision : decisions)
+    if (decision.step <= step && !is_note(decision)) counts.push_back({decision.step, decision.what, ""});
+  return counts;
+}
+
+std::string short_text(const Decision* decision) {
+  if (decision == nullptr) return "none";
+  if (const auto* skip = std::get_if<SkipBatches>(&decision->what))
+    return fmt::format("{} batches at step {}", skip->batches, decision->step);
+  const auto& data = std::get<QuarantineData>(decision->what);
+  return fmt::format("offset {} of '{}' at step {}", data.offset, data.file, decision->step);
 }
 
 }  // namespace
@@ -44,24 +60,24 @@ std::vector<Decision> continue_decisions(const std::vector<Decision>& past,
                                          const std::optional<std::vector<Decision>>& given, int64_t step) {
   std::vector<Decision> all = past;
   if (!given) return all;
-  std::vector<BatchSkip> got;
-  const std::vector<BatchSkip> had = skips_of(past);
-  for (const Decision& decision : *given) {
-    const bool is_note = std::holds_alternative<LayoutChange>(decision.what);
-    if (decision.step > step && !is_note) all.push_back(decision);
-  }
-  for (const BatchSkip& skip : skips_of(*given))
-    if (skip.step <= step) got.push_back(skip);
+  for (const Decision& decision : *given)
+    if (decision.step > step && !is_note(decision)) all.push_back(decision);
+  const std::vector<Decision> had = what_counts(past, step), got = what_counts(*given, step);
   for (size_t i = 0; i < std::max(got.size(), had.size()); ++i) {
-    const BatchSkip* is = i < got.size() ? &got[i] : nullptr;
-    const BatchSkip* was = i < had.size() ? &had[i] : nullptr;
+    const Decision* is = i < got.size() ? &got[i] : nullptr;
+    const Decision* was = i < had.size() ? &had[i] : nullptr;
     if (is != nullptr && was != nullptr && *is == *was) continue;
+    const bool skips = std::holds_alternative<SkipBatches>((is != nullptr ? is : was)->what);
     throw ConfigError(
-        fmt::format("--decisions: skip_batches: got {}, expected {} as in the run, which has done {} steps",
-                    text_of_skip(is), text_of_skip(was), step),
+        fmt::format("--decisions: {}: got {}, expected {} as in the run, which has done {} steps",
+                    skips ? "skip_batches" : "quarantine", short_text(is), short_text(was), step),
         "what is past cannot change: give the new run another train.name");
   }
   return all;
+}
+
+bool is_past_of(const std::vector<Decision>& past, const std::vector<Decision>& all, int64_t step) {
+  return what_counts(past, step) == what_counts(all, step);
 }
 
 DecisionLog::DecisionLog(Env& env, const RunFolder& folder, const std::vector<Decision>& taken) {

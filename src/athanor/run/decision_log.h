@@ -28,6 +28,9 @@ constexpr const char* kDecisionsName = "decisions.jsonl";
 std::vector<Decision> continue_decisions(const std::vector<Decision>& past,
                                          const std::optional<std::vector<Decision>>& given, int64_t step);
 
+// Whether the decisions of `all` up to `step` are those of `past`, notes and reasons apart.
+bool is_past_of(const std::vector<Decision>& past, const std::vector<Decision>& all, int64_t step);
+
 class DecisionLog {
  public:
   // Makes the file that of a run with the decisions `taken`.

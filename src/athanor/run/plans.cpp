@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "athanor/base/error.h"
+#include "athanor/engine/device.h"
 #include "athanor/run/agreement.h"
 
 namespace athanor::run {
@@ -29,6 +30,7 @@ auto in_phase(const RunPhase& phase, const Work& work) {
 // The plan of a phase, with the slots of its snapshots where it may have them: on all ranks or on none.
 MemoryPlan plan_with_snapshot(const Run& run, PlanRequest request, Group& group, bool is_there) {
   request.snapshot = choose_snapshot(request.config, *request.layout, run.has_slots());
+  request.device_bytes = free_device_bytes(*run.queue);
   if (is_there) return plan_memory(request);
   if (!request.snapshot.may_be_off) return plan_that_fits(std::move(request), run.io.ranks_of_host);
   std::optional<MemoryPlan> plan;

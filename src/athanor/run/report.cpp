@@ -23,6 +23,11 @@ Report entry_of(const Decision& decision) {
   if (const auto* skip = std::get_if<SkipBatches>(&decision.what)) {
     entry["decision"] = "skip_batches";
     entry["batches"] = skip->batches;
+  } else if (const auto* data = std::get_if<QuarantineData>(&decision.what)) {
+    entry["decision"] = "quarantine";
+    entry["channel"] = data->channel;
+    entry["file"] = data->file;
+    entry["offset"] = data->offset;
   } else {
     const auto& change = std::get<LayoutChange>(decision.what);
     entry["decision"] = "layout";

@@ -10,6 +10,7 @@
 #include "athanor/base/check.h"
 #include "athanor/base/clock.h"
 #include "athanor/checkpoint/checkpoint.h"
+#include "athanor/checkpoint/rank_lists.h"
 #include "athanor/config/load.h"
 #include "athanor/config/presets.h"
 #include "athanor/config/validate.h"
@@ -34,7 +35,8 @@ Run::Run(const Config& agreed, const Meeting& meeting, const TrainIo& train_io)
       queue(open_device(config, world->size(), io.cuda_plugin, &pool,
                         io.rank_of_host >= 0 ? io.rank_of_host : world->rank() % io.ranks_of_host)),
       arena(*queue, 0, [this](size_t bytes) { return world->allocate(bytes); }),
-      saves(config.checkpoint.every_steps, config.train.steps) {
+      saves(config.checkpoint.every_steps, config.train.steps),
+      guards(config.guard) {
   report.run_folder = folder.path;
   meet(meeting);
 }
@@ -149,16 +151,17 @@ void Run::bind_thread() {
   io.placement = {.processors = {}, .of_thread = {}, .reason = "not bound: the system refuses"};
 }
 
-void Run::open(bool has_state, int64_t rollback_step) {
+void Run::open(bool has_state, std::optional<int64_t> back_to) {
   keeper.take(world->all());
-  if (rollback_step >= 0) keeper.set_aside_after(rollback_step);
   world->all().barrier("run folder");
   const bool has_joined = !recorder.has_value();
   if (has_joined) open_recorder();
+  if (back_to) forget_checkpoints_after(*back_to);
   if (!has_state)
     find_state();
   else if (has_joined)
     report.resumed_step = state.step;
+  share_guards();
   plan_decisions();
   count_generations();
   share_knowledge(has_state);
@@ -201,7 +204,8 @@ void Run::plan_decisions() {
     for (const Decision& decision : *io.decisions) given += decision_line(decision) + ' ';
   agree(world->all(), {{"--decisions", io.decisions ? given : "none"}},
         "all ranks follow the same decisions");
-  decisions = continue_decisions(state.decisions, io.decisions, state.step);
+  decisions =
+      continue_decisions(state.decisions, guards.decisions ? guards.decisions : io.decisions, state.step);
   if (keeper.layout_change()) {
     const auto next = std::find_if(decisions.begin(), decisions.end(),
                                    [this](const Decision& decision) { return decision.step > state.step; });
@@ -209,6 +213,34 @@ void Run::plan_decisions() {
                             .what = *keeper.layout_change(),
                             .why = "the run was resumed with another layout"});
   }
+}
+
+// Whoever was there before has seen the course of training.
+void Run::share_guards() {
+  guards.forget_after(state.step);
+  const std::vector<std::string> texts =
+      gather_texts(world->all(), fmt::format("{} {}", guards.num_values(), guards.text()), "guards");
+  int64_t most = 0;
+  const std::string* best = nullptr;
+  for (const std::string& text : texts)
+    if (const int64_t count = std::stoll(text); count > most) {
+      most = count;
+      best = &text;
+    }
+  if (best != nullptr) guards.take(best->substr(best->find(' ') + 1));
+  if (guards.decisions && !is_past_of(state.decisions, *guards.decisions, state.step))
+    guards.decisions.reset();
+}
+
+void Run::forget_checkpoints_after(int64_t step) {
+  keeper.go_back_after(world->all(), step, *recorder);
+  if (saved_step > step)
+    saved_step = keeper.checkpoint().empty() ? -1 : Checkpoint::open(io.env, keeper.checkpoint()).step();
+}
+
+void Run::go_back(int64_t step) {
+  forget_checkpoints_after(step);
+  ++first_generation_;
 }
 
 // Whoever was there before knows; else rank 0 has written the lines that are there.
@@ -240,7 +272,7 @@ void Run::share_knowledge(bool has_state) {
 }
 
 int64_t Run::recorded_step() const {
-  if (recorder) return recorder->last_step();
+  if (recorder && generation >= 0) return recorder->last_step();  // before, it has not opened its files
   const std::string path = folder.file("metrics.jsonl");
   if (!io.env.exists(path)) return -1;
   return sort_history(io.env.read_text(path), std::numeric_limits<int64_t>::max()).last_step;

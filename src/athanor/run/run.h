@@ -22,6 +22,7 @@
 #include "athanor/data/dataset.h"
 #include "athanor/engine/state.h"
 #include "athanor/run/decision_log.h"
+#include "athanor/run/guards.h"
 #include "athanor/run/recorder.h"
 #include "athanor/run/rendezvous.h"
 #include "athanor/run/run_folder.h"
@@ -48,12 +49,16 @@ struct Run {
   void resolve();    // opens the tokenizer; config and phases are not changed after it
   void open_data();  // tokenizes text that is new
   // Takes the folder. Unless the ranks have the state in memory, it becomes that of a checkpoint, or a fresh one. What
-  // other ranks know and a process that has just joined does not, it gets. Collective.
-  // `rollback_step`: of the checkpoint to go back to (RunKeeper::can_go_back); -1: none.
-  void open(bool has_state, int64_t rollback_step = -1);
+  // other ranks know and a process that has just joined does not, it gets. `back_to`: a guard or the operator has the run go on
+  // after that step at the latest; newer checkpoints are set aside. Collective.
+  void open(bool has_state, std::optional<int64_t> back_to = {});
   void bind_thread();  // after open_data(): threads that prepare data would inherit the binding
   // A segment begins, after the step that the state has: its generation, and the files that record it.
   void begin(const std::string& resolved_config);
+  // Undoes steps: the run goes on after `step` at the latest, in a generation of its own. Newer checkpoints are set aside; then
+  // the state is that of the newest one that is left. Collective.
+  void go_back(int64_t step);
+  void load_state() { find_state(); }  // of the newest checkpoint, or the first one
   int64_t next_generation() const { return first_generation_ + world->generation(); }
   int64_t recorded_step() const;  // the newest one whose metrics stand in the run's file; -1: there is none
   bool has_slots() const { return slots_fd >= 0; }
@@ -99,6 +104,8 @@ struct Run {
   int64_t generation = -1;  // of the run, which counts its processes and their worlds; -1: none has begun
   TrainReport report;
   SaveSchedule saves;
+  Guards guards;
+  std::string went_back_because = {};  // why the segment to come follows a go_back(); "": it does not
   int64_t saved_step = -1;
   bool saves_first = false;   // the next segment writes a checkpoint before its first step
   bool may_owe_save = false;  // the state came from memory: a failure may have been before it was saved
@@ -108,7 +115,9 @@ struct Run {
  private:
   void open_recorder();
   void find_state();
+  void forget_checkpoints_after(int64_t step);
   void plan_decisions();
+  void share_guards();
   void count_generations();
   void share_knowledge(bool has_state);
   void keep_one_phase();  // TrainIo::phase, at the step that it begins at

@@ -36,6 +36,10 @@ void record_commit(Env& env, const RunFolder& folder, int64_t step) {
   env.write_atomically(committed_file(folder), fmt::format("{{\"first_step\": {}}}\n", step));
 }
 
+void forget_commits(Env& env, const RunFolder& folder) {
+  if (env.exists(committed_file(folder))) env.remove_all(committed_file(folder));
+}
+
 void check_may_begin(Env& env, const RunFolder& folder, const std::vector<std::string>& skipped) {
   if (skipped.empty() && !has_committed(env, folder)) return;
   const std::string found = skipped.empty()

@@ -19,6 +19,7 @@ namespace athanor::run {
 
 bool has_committed(Env& env, const RunFolder& folder);
 void record_commit(Env& env, const RunFolder& folder, int64_t step);  // does nothing if already recorded
+void forget_commits(Env& env, const RunFolder& folder);  // all checkpoints are about to be removed
 
 // Called at a start that finds no usable checkpoint. Error if the run ever had one, because starting again at step 1
 // would overwrite its history. `skipped`: why the existing checkpoints cannot be used.

@@ -90,13 +90,23 @@ std::optional<TrainState> RunKeeper::find_state(Group& group, const Config& conf
     record(found->step);
   }
   // Asked by the only rank that writes the report: another one might find that of this start.
-  const auto before = is_first_ ? run_status(env_, folder_.path, /*holds_lock=*/true) : std::nullopt;
+  const auto before =
+      is_first_ && !is_begun_ ? run_status(env_, folder_.path, /*holds_lock=*/true) : std::nullopt;
   if (before && before->status == "dead")
     recorder.message(
         fmt::format("the process that trained this run before (process {} on {}) died at step {}",
                     before->pid, before->host, before->steps));
   if (newest) recorder.message("resumed from " + *newest);
   return found;
+}
+
+void RunKeeper::go_back_after(Group& group, int64_t step, Recorder& recorder) {
+  set_aside_after(step);
+  if (is_first_ && list_checkpoints(env_, folder_.checkpoints()).empty()) forget_commits(env_, folder_);
+  std::vector<std::string> skipped;
+  checkpoint_ = agree_on_checkpoint(env_, group, folder_.checkpoints(), &skipped).value_or("");
+  for (const std::string& line : skipped) recorder.warning(line);
+  is_unproven_ = true;
 }
 
 void RunKeeper::saved(const std::string& path, int64_t step) {

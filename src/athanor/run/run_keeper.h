@@ -57,6 +57,9 @@ class RunKeeper {
   void confirm(int64_t keep, Recorder& recorder);
   void settle(int64_t keep, Recorder& recorder);
 
+  // The run goes on after `step` at the latest: set_aside_after(), and checkpoint() is the newest that is left. Collective.
+  void go_back_after(Group& group, int64_t step, Recorder& recorder);
+
   void begin() { is_begun_ = true; }  // from here on this process writes report.json
   void trains() { is_new_ = false; }  // the folder is kept even if the run fails
   // Rewrites the report to show that the run is alive and at which step; at most once a second.

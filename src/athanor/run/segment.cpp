@@ -24,11 +24,11 @@
 namespace athanor::run {
 namespace {
 
-std::unique_ptr<World> named_world(World& world, const RunPhase& phase, bool is_first) {
-  if (is_first) return nullptr;
+std::unique_ptr<World> named_world(World& world, const std::string& name) {
+  if (name.empty()) return nullptr;
   std::vector<int> ranks(static_cast<size_t>(world.size()));
   std::iota(ranks.begin(), ranks.end(), 0);
-  return world.subset(std::move(ranks), phase.text());
+  return world.subset(std::move(ranks), name);
 }
 
 }  // namespace
@@ -39,11 +39,12 @@ bool is_asked_to_stop(const TrainIo& io, Group& group) {
   return asked > 0.0;
 }
 
-Segment::Segment(Run& run, World& world, const RunPhase& phase, const MemoryPlan& plan)
+Segment::Segment(Run& run, World& world, const RunPhase& phase, const MemoryPlan& plan,
+                 const std::string& name)
     : run_(run),
       phase_(phase),
       config_(phase.config),
-      own_world_(named_world(world, phase, &phase == &run.phases.front())),
+      own_world_(named_world(world, name)),
       device_world_(open_device_world(config_, own_world_ ? *own_world_ : world, run.io.nccl_module,
                                       *run.queue, run.arena, run.io.group_options)),
       world_(device_world_ ? *device_world_
@@ -182,6 +183,7 @@ void Segment::check_state(const std::string& what) {
 // Throws NotFinite, the same on all ranks that train.
 void Segment::check_step(const StepResult& result, const StepMetrics& metrics) {
   const std::string what = fault_of_step(result, metrics);
+  if (what.empty() && run_.guards.is_repeated(metrics.step)) tell_transient();
   if (what.empty()) return;
   if (layout_.servers > 0) throw NotFinite(what);  // the weights are on servers, so no tensor can be named
   throw NotFinite(name_not_finite(what, training_->tensors(), group_, training_->compute));

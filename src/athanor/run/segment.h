@@ -1,7 +1,7 @@
 // A Segment of a run: one phase on one world, with one layout and the engine that trains in it, from a commit point to
 // another one.
 //
-//   Segment segment(run, world, run.phase(), plan);
+//   Segment segment(run, world, run.phase(), plan, /*name=*/"");
 //   segment.build(snapshot);                           // engine, values and optimizer state
 //   if (segment.train() == Segment::End::phase) next = segment.snapshot();
 //
@@ -38,10 +38,12 @@ bool is_asked_to_stop(const TrainIo& io, Group& group);
 
 class Segment {
  public:
-  enum class End { done, phase, interrupted };  // of the run, of the phase but not of the run, on request
+  // Of the run; of the phase but not of the run; on request; for steps that are undone: back_to().
+  enum class End { done, phase, interrupted, back };
 
-  // `plan`: the segment's layout and its slots.
-  Segment(Run& run, World& world, const RunPhase& phase, const MemoryPlan& plan);
+  // `plan`: the segment's layout and its slots. `name`: of its groups, unlike those of segments in the same world; "": the
+  // first one.
+  Segment(Run& run, World& world, const RunPhase& phase, const MemoryPlan& plan, const std::string& name);
   const Training& engine() const { return *training_; }
   bool is_built() const { return is_built_; }  // its values are those of run.state
 
@@ -50,6 +52,7 @@ class Segment {
   // Evaluates before the first step, where the config asks for it.
   void evaluate_first();
   End train();
+  int64_t back_to() const { return back_to_; }  // the step after which the run goes on
   Snapshot snapshot() const;
   // The steps of which this rank has all, each with the generation that has it: of its live values, and of its slots.
   std::vector<HeldPart> held() const;
@@ -72,6 +75,12 @@ class Segment {
   void write_samples();
   void save(bool is_last);
   void save_first();  // as the operator asked
+  // After a step that was not done: whether this segment can run it again.
+  bool may_run_again(const StepResult& undone, const std::vector<DamagedToken>& damage);
+  void quarantine(const std::vector<DamagedToken>& damage);
+  void run_again_or_end(const std::string& not_finite);
+  void tell_transient();  // a step that was run again is finite
+  Guards::Verdict ask_guards(const StepResult& result, const StepMetrics& metrics);
   End run_steps();
   End serve();
 
@@ -91,6 +100,7 @@ class Segment {
   std::unique_ptr<SnapshotSlots> slots_;  // null: no snapshots
   std::unique_ptr<Training> training_;
   bool is_built_ = false;
+  int64_t back_to_ = 0;
 };
 
 }  // namespace athanor::run

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "athanor/base/check.h"
@@ -27,7 +28,12 @@ TrainReport SegmentChain::train() {
         if (auto report = assemble()) return std::move(*report);
       begin();
       const Segment::End end = segment_->train();
+      if (end == Segment::End::back) back_to_ = segment_->back_to();
       segment_->engine().role->settle();
+      if (end == Segment::End::back) {
+        go_back();
+        continue;
+      }
       if (end != Segment::End::phase) return finish(end);
       kept_ = Kept{.part = part_, .head = {}, .snapshot = segment_->snapshot(), .in_place = {}};
       kept_->head = kept_->snapshot.head();
@@ -47,6 +53,8 @@ bool SegmentChain::meet(const std::string& why) {
   std::optional<Meeting> next = rendezvous_.next(why);
   if (!next) return false;
   meeting_ = std::move(next);
+  if (io_.in_front) meeting_->world = fronts_.emplace_back(io_.in_front(*meeting_->world)).get();
+  num_backs_ = 0;
   if (run_) run_->meet(*meeting_);
   return true;
 }
@@ -60,8 +68,13 @@ std::optional<TrainReport> SegmentChain::assemble() {
     if (!run.samples) run.open_data();
   } catch (const Interrupted&) {  // is_asked_to_stop() tells the other ranks
   }
+  share_going_back();
   const bool goes_back = run.keeper.can_go_back(group, meeting_->rollback_step);
-  if (goes_back) forget_state();
+  std::optional<int64_t> back_to = back_to_;
+  if (goes_back) {
+    forget_state();
+    back_to = std::min(back_to.value_or(meeting_->rollback_step), meeting_->rollback_step);
+  }
   const bool has_state = !goes_back && has_common_state(layouts);
   if (is_asked_to_stop(run.io, group) && !has_state) {
     run.report.status = "interrupted";
@@ -73,7 +86,7 @@ std::optional<TrainReport> SegmentChain::assemble() {
     agree(group, data_facts(phase.data.identity),
           "all ranks train on the same tokenizer and texts: copy them to all hosts");
   plans_ = plan_phases(run, layouts, group, /*is_there=*/kept_ && kept_->in_place);
-  run.open(has_state, goes_back ? meeting_->rollback_step : -1);
+  run.open(has_state, back_to);
   if (!has_state && run.state.step >= run.last_step()) {
     run.keeper.settle(run.config.checkpoint.keep, *run.recorder);
     return run.keeper.idle_report(run.state, run.last_step(), group.size(), *run.recorder);
@@ -119,6 +132,10 @@ std::vector<HeldPart> SegmentChain::held() const {
   if (kept_ && kept_->part) held.push_back({*kept_->part, {kept_->head.step}});
   for (const LeftSlots& left : left_)
     for (HeldPart& part : left.held()) held.push_back(std::move(part));
+  if (back_to_) {
+    for (HeldPart& part : held) std::erase_if(part.steps, [&](int64_t step) { return step > *back_to_; });
+    std::erase_if(held, [](const HeldPart& part) { return part.steps.empty(); });
+  }
   if (meeting_->world->rank() != 0) return held;
   // A step whose metrics are not in the file is run again, if the one before is still there.
   const int64_t recorded = run_->recorded_step();
@@ -157,15 +174,19 @@ bool SegmentChain::has_common_state(const std::vector<Layout>& layouts) {
   return true;
 }
 
+// What was kept for a world that broke before it began may be of another step than the ranks now have in common.
+bool SegmentChain::keeps(const CommonStep& common) const {
+  return kept_ && kept_->part && kept_->part->generation == common.generation &&
+         kept_->head.step == common.step;
+}
+
 // Of this rank's part, in a world of the same size, for the layout that it had; none: the state has to be copied.
 std::optional<SlotsInPlace> SegmentChain::own_slots(const CommonStep& common,
                                                     const std::vector<Layout>& layouts) const {
   const World& world = *meeting_->world;
   std::optional<SlotsInPlace> own;
   if (segment_ != nullptr && part_ && part_->size == world.size()) own = segment_->slots_of(common);
-  if (!own && kept_ && kept_->in_place && kept_->part->generation == common.generation &&
-      kept_->part->size == world.size())
-    own = kept_->in_place;
+  if (!own && keeps(common) && kept_->in_place && kept_->part->size == world.size()) own = kept_->in_place;
   for (const LeftSlots& left : left_) {
     const SlotReader* slot = left.of(common);
     if (own || slot == nullptr || slot->identity().rank != world.rank() ||
@@ -196,7 +217,7 @@ void SegmentChain::keep_copy(const CommonStep& common) {
     StatePart part = *part_;
     part.generation = common.generation;
     kept_ = Kept{.part = part, .head = {}, .snapshot = segment_->go_back_to(common.step), .in_place = {}};
-  } else if (!kept_ || !kept_->part || kept_->part->generation != common.generation) {
+  } else if (!keeps(common)) {
     kept_ = Kept{};
   } else if (kept_->in_place) {
     const SlotReader reader = kept_->in_place->reader();
@@ -208,11 +229,46 @@ void SegmentChain::keep_copy(const CommonStep& common) {
   kept_->head = kept_->snapshot.head();
 }
 
+// A rank that was lost on the way back, or has just joined, may not know of it.
+void SegmentChain::share_going_back() {
+  Group& group = meeting_->world->all();
+  constexpr int64_t kNowhere = std::numeric_limits<int64_t>::max();
+  const int64_t own = back_to_.value_or(kNowhere);
+  std::vector<int64_t> all(static_cast<size_t>(group.size()));
+  group.all_gather(&own, all.data(), 1, Dtype::i64, "going back").wait();
+  const int64_t first = *std::min_element(all.begin(), all.end());
+  if (first != kNowhere) back_to_ = first;
+}
+
+// From a snapshot in memory where the ranks have one, else from a checkpoint, else from the start.
+void SegmentChain::go_back() {
+  Run& run = *run_;
+  run.go_back(*back_to_);
+  const std::vector<HeldPart> held = this->held();
+  kept_.reset();
+  if (const auto common = common_step(meeting_->world->all(), held)) {
+    kept_ = Kept{.part = part_, .head = {}, .snapshot = segment_->go_back_to(common->step), .in_place = {}};
+    kept_->head = kept_->snapshot.head();
+  } else {
+    run.load_state();
+  }
+  run.guards.forget_after(run.state.step);
+  run.may_owe_save = run.state.step > 0;
+  segment_.reset();
+  part_.reset();
+  ++num_backs_;
+}
+
 void SegmentChain::begin() {
   Run& run = *run_;
   const RunPhase& phase = run.phase();
   const MemoryPlan& plan = plans_[static_cast<size_t>(&phase - run.phases.data())];
-  segment_ = std::make_unique<Segment>(run, *meeting_->world, phase, plan);
+  const bool is_first = &phase == &run.phases.front() && num_backs_ == 0;
+  segment_ =
+      std::make_unique<Segment>(run, *meeting_->world, phase, plan,
+                                is_first          ? ""
+                                : num_backs_ == 0 ? phase.text()
+                                                  : fmt::format("{} again {}", phase.text(), num_backs_));
   const SlotsInPlace* in_place = kept_ && kept_->in_place ? &*kept_->in_place : nullptr;
   const bool is_in_place = in_place != nullptr;
   segment_->build(kept_ && !is_in_place ? &kept_->snapshot : nullptr, in_place);
@@ -221,6 +277,7 @@ void SegmentChain::begin() {
       "a segment begins");  // from here on all ranks have its values, and nobody needs others
   kept_.reset();
   left_.clear();
+  back_to_.reset();
   rendezvous_.begun(run.state.step, run.folder.path, is_in_place);
   const bool is_new_world = run.generation != run.next_generation();
   if (!is_shown_) {
@@ -230,9 +287,11 @@ void SegmentChain::begin() {
   }
   run.begin(print_config(run.config));
   run.keeper.trains();
+  const std::string why = run.went_back_because.empty() ? meeting_->why : run.went_back_because;
+  run.went_back_because.clear();
   if (is_shown_ && is_new_world)
-    run.recorder->message(fmt::format("step {}: goes on in generation {}: {}", run.state.step + 1,
-                                      run.generation, meeting_->why));
+    run.recorder->message(
+        fmt::format("step {}: goes on in generation {}: {}", run.state.step + 1, run.generation, why));
   else if (is_shown_ && run.state.step + 1 == phase.first_step)
     run.recorder->message(
         fmt::format("step {}: {} begins, {} tokens a step, layout {}", run.state.step + 1, phase.text(),

@@ -46,10 +46,13 @@ class SegmentChain {
   // Whether the ranks have a state in memory; then it is the run's, and the next segment starts from it.
   bool has_common_state(const std::vector<Layout>& layouts);
   std::optional<SlotsInPlace> own_slots(const CommonStep& common, const std::vector<Layout>& layouts) const;
+  bool keeps(const CommonStep& common) const;  // in kept_
   void keep_copy(const CommonStep& common);
   void forget_state();  // what this process has of it in memory
   std::vector<HeldPart> held() const;
   void begin();
+  void go_back();  // the segment has ended so
+  void share_going_back();
   void show_header(const MemoryPlan& plan);
   TrainReport finish(Segment::End end);
 
@@ -57,6 +60,7 @@ class SegmentChain {
   Rendezvous& rendezvous_;
   const TrainIo& io_;
   std::optional<Meeting> meeting_;
+  std::vector<std::unique_ptr<World>> fronts_;  // as long as anything uses them
   std::optional<Run> run_;
   std::vector<LeftSlots> left_;
   std::vector<MemoryPlan> plans_;  // of each phase
@@ -64,6 +68,8 @@ class SegmentChain {
   std::optional<StatePart> part_;  // of the segment's values
   std::optional<Kept> kept_;       // none: the segment starts from a checkpoint, or afresh
   bool is_assembled_ = false, is_shown_ = false;
+  int num_backs_ = 0;               // in this world
+  std::optional<int64_t> back_to_;  // a step that the run is to go on after, until it does
 };
 
 }  // namespace athanor::run

@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "athanor/base/clock.h"
 #include "athanor/data/loader.h"
@@ -23,7 +24,8 @@ constexpr int64_t kTracedSteps = 20;  // a trace of more is unreadable and large
 
 Segment::End Segment::train() {
   const End how = run_steps();
-  if (how != End::interrupted && !phase_.name.empty()) {
+  if (how == End::phase) run_.guards.forget_all();  // what is usual of another mixture is not of the next one
+  if (how != End::interrupted && how != End::back && !phase_.name.empty()) {
     run_.report.steps = run_.state.step;
     run_.report.end_phase(phase_.name);
   }
@@ -46,15 +48,22 @@ Segment::End Segment::run_steps() {
     save(/*is_last=*/true);
     return end();
   }
-  const BatchReader reader(
-      phase_.data.channels,
-      make_sampler(phase_.data.channels, config_.train.seed, config_.train.global_batch_size,
-                   {.name = phase_.name, .first_step = phase_.first_step, .skips = skips_of(run_.decisions)}),
-      config_.train.micro_batch_size);
+  std::optional<BatchReader> reader;
   std::optional<Loader> loader;
   const auto open_loader = [&] {
+    loader.reset();
+    reader.emplace(phase_.data.channels,
+                   make_sampler(phase_.data.channels, config_.train.seed, config_.train.global_batch_size,
+                                {.name = phase_.name,
+                                 .first_step = phase_.first_step,
+                                 .skips = skips_of(run_.decisions),
+                                 .quarantine = {}},
+                                quarantines_of(run_.decisions)),
+                   config_.train.micro_batch_size,
+                   config_.guard.damaged_data == "act" && training_->role->repeats() ? OnDamage::report
+                                                                                     : OnDamage::fail);
     const BoundThread anywhere(run_.io.placement.processors);  // its thread must not wait for this one
-    loader.emplace(reader, run_.state.step + 1, phase_.last_step, training_->own_micro_batches());
+    loader.emplace(*reader, run_.state.step + 1, phase_.last_step, training_->own_micro_batches());
   };
   open_loader();
   LoadBalancer balancer(config_, *training_);
@@ -63,8 +72,18 @@ Segment::End Segment::run_steps() {
   for (bool stop = false; run_.state.step < phase_.last_step && !stop;) {
     if (run_.io.profiler != nullptr) run_.queue->set_meter(&run_.io.profiler->meter);
     const double start = run_.io.clock();
-    const StepResult result =
-        training_->role->step(run_.state, [&]() -> const Batch& { return loader->next(); });
+    std::vector<DamagedToken> damage;
+    const auto next_batch = [&]() -> const Batch& {
+      const Batch& batch = loader->next();
+      damage.insert(damage.end(), batch.damage.begin(), batch.damage.end());
+      return batch;
+    };
+    const StepResult result = training_->role->step(run_.state, next_batch, training_->role->repeats());
+    if (!result.undone.empty()) {
+      if (!may_run_again(result, damage)) return End::back;
+      open_loader();
+      continue;
+    }
     const double seconds = run_.io.clock() - start;
     // The step is done. Whatever fails from here on, it stands in the metrics.
     run_.tell_decisions();
@@ -106,11 +125,15 @@ Segment::End Segment::run_steps() {
         evaluated = validate_now(config_.train.eval_tokens, &metrics);
         if (evaluated) measure_peak();
       });
+    const Guards::Verdict verdict = ask_guards(result, metrics);
+    metrics.alarms = verdict.alarms;
     run_.recorder->step(metrics, run_.last_step());
     run_.committed(run_.state.step);
     if (group_.size() == 1) attempt([&] { run_.world->all().throw_if_broken(); });  // no collective tells it
     if (broken) std::rethrow_exception(broken);
     check_step(result, metrics);
+    for (const std::string& line : verdict.warnings) run_.recorder->warning(line);
+    if (verdict.first_undone) return End::back;
     run_.keeper.confirm(config_.checkpoint.keep, *run_.recorder);
     if (const auto doubt = watch.after(run_.state.step, result.loss)) run_.recorder->warning(*doubt);
     run_.renew_report(metrics.tokens_per_second);

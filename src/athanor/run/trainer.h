@@ -19,6 +19,7 @@
 
 #include <atomic>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -64,6 +65,8 @@ struct TrainIo {
   std::string nccl_module = "athanor_nccl.so";  // and with several ranks this one, too
   GroupOptions group_options = {};              // of the groups between devices
   Isa highest_isa = best_isa();  // that this rank offers to the others, where train.isa is "auto"
+  // Put in front of each world, for faults on purpose; empty: nothing is.
+  std::function<std::unique_ptr<World>(World&)> in_front = {};
   // What rates, seconds and MFU are measured by; a test scripts them.
   std::function<double()> clock = now_seconds;
   std::function<double(Queue&, Dtype)> peak_flops =

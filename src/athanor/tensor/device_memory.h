@@ -20,6 +20,7 @@ class DeviceMemory {
   virtual std::optional<Slab> allocate(
       uint64_t size_bytes) = 0;                // not cleared; nullopt if the device is full
   virtual void release(const Slab& slab) = 0;  // waits for all submitted work
+  virtual uint64_t free_bytes() = 0;           // what allocate() may still take
 
   virtual void copy_in(void* to, const void* from_host,
                        uint64_t size_bytes) = 0;  // from_host may be reused as soon as it returns

@@ -150,7 +150,8 @@ constexpr CudaCalls kCalls{.version = CudaCalls::kVersion,
                            .wait_event = wait_event,
                            .has_come = has_come,
                            .product = product,
-                           .kernels = &cuda::kernel_calls};
+                           .kernels = &cuda::kernel_calls,
+                           .fused_attention = nullptr};
 
 }  // namespace
 }  // namespace emulated

@@ -18,8 +18,10 @@ void multiply(const CudaProduct& p) {
   const In *a = static_cast<const In*>(p.a), *b = static_cast<const In*>(p.b);
   const In* bias = static_cast<const In*>(p.bias);
   Out* c = static_cast<Out*>(p.c);
-  const int64_t a_row = p.form == CudaProduct::tn ? 1 : p.k, a_sum = p.form == CudaProduct::tn ? p.m : 1;
-  const int64_t b_sum = p.form == CudaProduct::nt ? 1 : p.n, b_column = p.form == CudaProduct::nt ? p.k : 1;
+  const int64_t a_row = p.form == CudaProduct::tn ? 1 : p.a_row,
+                a_sum = p.form == CudaProduct::tn ? p.a_row : 1;
+  const int64_t b_sum = p.form == CudaProduct::nt ? 1 : p.b_row,
+                b_column = p.form == CudaProduct::nt ? p.b_row : 1;
   for (int64_t i = 0; i < p.m; ++i)
     for (int64_t j = 0; j < p.n; ++j) {
       double sum = 0;
@@ -27,8 +29,10 @@ void multiply(const CudaProduct& p) {
         sum += static_cast<double>(to_float(a[i * a_row + l * a_sum])) *
                static_cast<double>(to_float(b[l * b_sum + j * b_column]));
       if (bias != nullptr) sum += static_cast<double>(to_float(bias[j]));
-      if (p.add) sum += static_cast<double>(to_float(c[i * p.n + j]));
-      c[i * p.n + j] = from_float<Out>(static_cast<float>(sum));
+      if (p.residual != nullptr)
+        sum += static_cast<double>(to_float(static_cast<const Out*>(p.residual)[i * p.c_row + j]));
+      if (p.add) sum += static_cast<double>(to_float(c[i * p.c_row + j]));
+      c[i * p.c_row + j] = from_float<Out>(static_cast<float>(sum));
     }
 }
 

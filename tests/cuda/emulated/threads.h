@@ -49,6 +49,9 @@ inline Index thread_here() {
 }
 
 void synchronize_block();
+// What another thread of the warp gives. All threads of the block must come: more than a device asks for.
+template <typename Number>
+Number shuffle_xor(Number value, unsigned distance);
 std::byte* shared_memory();  // of the running block
 // Adds a kernel to the stream.
 const char* submit_kernel(CudaCalls::Stream* stream, int64_t blocks, int threads, uint64_t shared_bytes,
@@ -56,12 +59,29 @@ const char* submit_kernel(CudaCalls::Stream* stream, int64_t blocks, int threads
 // Adds other work to the stream.
 void submit(CudaCalls::Stream* stream, std::function<void()> work);
 
+inline double* exchanged() {
+  static thread_local double values[kMostThreads];
+  return values;
+}
+template <typename Number>
+Number shuffle_xor(Number value, unsigned distance) {
+  static_assert(sizeof(Number) <= sizeof(double));
+  const unsigned here = thread_here().x, other = here ^ distance;
+  *reinterpret_cast<Number*>(exchanged() + here) = value;
+  synchronize_block();
+  if (other < block_here().size.x) value = *reinterpret_cast<const Number*>(exchanged() + other);
+  synchronize_block();
+  return value;
+}
+
 }  // namespace athanor::kernels::emulated
 
 #define threadIdx ::athanor::kernels::emulated::thread_here()
 #define blockIdx ::athanor::kernels::emulated::block_here().index
 #define blockDim ::athanor::kernels::emulated::block_here().size
 #define __syncthreads ::athanor::kernels::emulated::synchronize_block
+#define __shfl_xor_sync(lanes, value, distance) \
+  ::athanor::kernels::emulated::shuffle_xor(value, static_cast<unsigned>(distance))
 // NOLINTEND(bugprone-reserved-identifier)
 
 namespace athanor::kernels::cuda {

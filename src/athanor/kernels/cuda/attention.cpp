@@ -1,3 +1,8 @@
+#include <algorithm>
+#include <cstdint>
+#include <initializer_list>
+#include <optional>
+
 #include "athanor/kernels/cuda/driver.h"
 
 namespace athanor::kernels {
@@ -19,14 +24,42 @@ CudaAttention problem_of(const Tensor& q, const Tensor& k, float scale, const At
           .first_keys = part.first_keys == nullptr ? nullptr : part.first_keys->data<int32_t>()};
 }
 
+// The vendor's fused kernels where they take the problem, with their workspace.
+class Fused {
+ public:
+  Fused(CudaQueue& device, const Tensor& q, const CudaAttention& problem, bool backward,
+        std::initializer_list<const void*> places)
+      : calls_(device.calls().fused_attention) {
+    if (calls_ == nullptr || !std::ranges::all_of(places, is_aligned)) return;
+    uint64_t bytes = 0;
+    const char* error = calls_->plan(device.stream(), q.dtype(), problem, backward, &can_, &bytes);
+    check(error == nullptr, "cuda: attention: {}", error == nullptr ? "" : error);
+    if (can_) workspace_.emplace(q.arena(), bytes);
+  }
+  bool can() const { return can_; }
+  const CudaFusedAttention* operator->() const { return calls_; }
+  void* workspace() const { return workspace_->data(); }
+
+ private:
+  static bool is_aligned(const void* data) { return reinterpret_cast<uintptr_t>(data) % 16 == 0; }
+
+  const CudaFusedAttention* calls_;
+  bool can_ = false;
+  std::optional<LibraryWorkspace> workspace_;
+};
+
 void forward(Queue& queue, Tensor& o, Tensor& lse, const Tensor& q, const Tensor& k, const Tensor& v,
              float scale, const AttentionPart& part) {
   cpu_attention.forward(queue, o, lse, q, k, v, scale, part);
   CudaQueue& device = cuda(queue);
-  device.submitted(
-      "attention.forward", q,
-      kernels_of(device).attention_forward(device.stream(), q.dtype(), o.raw(), lse.data<float>(), q.raw(),
-                                           k.raw(), v.raw(), problem_of(q, k, scale, part)));
+  const CudaAttention problem = problem_of(q, k, scale, part);
+  Fused fused(device, q, problem, /*backward=*/false, {o.raw(), q.raw(), k.raw(), v.raw()});
+  device.submitted("attention.forward", q,
+                   fused.can() ? fused->forward(device.stream(), q.dtype(), o.raw(), lse.data<float>(),
+                                                q.raw(), k.raw(), v.raw(), problem, fused.workspace())
+                               : kernels_of(device).attention_forward(device.stream(), q.dtype(), o.raw(),
+                                                                      lse.data<float>(), q.raw(), k.raw(),
+                                                                      v.raw(), problem));
 }
 
 void backward(Queue& queue, Tensor& dq, Tensor& dk, Tensor& dv, const Tensor& d_o, const Tensor& o,
@@ -35,11 +68,17 @@ void backward(Queue& queue, Tensor& dq, Tensor& dk, Tensor& dv, const Tensor& d_
   cpu_attention.backward(queue, dq, dk, dv, d_o, o, lse, q, k, v, scale, part);
   CudaQueue& device = cuda(queue);
   const Tensor delta = empty(q.arena(), lse.shape(), Dtype::f32, Category::workspace);
-  device.submitted(
-      "attention.backward", q,
-      kernels_of(device).attention_backward(device.stream(), q.dtype(), dq.raw(), dk.raw(), dv.raw(),
-                                            d_o.raw(), o.raw(), lse.data<float>(), delta.data<float>(),
-                                            q.raw(), k.raw(), v.raw(), problem_of(q, k, scale, part)));
+  const CudaAttention problem = problem_of(q, k, scale, part);
+  Fused fused(device, q, problem, /*backward=*/true,
+              {dq.raw(), dk.raw(), dv.raw(), d_o.raw(), o.raw(), q.raw(), k.raw(), v.raw()});
+  device.submitted("attention.backward", q,
+                   fused.can()
+                       ? fused->backward(device.stream(), q.dtype(), dq.raw(), dk.raw(), dv.raw(), d_o.raw(),
+                                         o.raw(), lse.data<float>(), delta.data<float>(), q.raw(), k.raw(),
+                                         v.raw(), problem, fused.workspace())
+                       : kernels_of(device).attention_backward(
+                             device.stream(), q.dtype(), dq.raw(), dk.raw(), dv.raw(), d_o.raw(), o.raw(),
+                             lse.data<float>(), delta.data<float>(), q.raw(), k.raw(), v.raw(), problem));
 }
 
 void merge(Queue& queue, Tensor& sum, Tensor& lse, const Tensor& o, const Tensor& o_lse, int64_t first,

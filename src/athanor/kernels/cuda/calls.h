@@ -40,8 +40,10 @@ struct CudaProduct {
   enum Form : int32_t { nt, nn, tn } form;
   int64_t m, n, k;
   Dtype in, out;
-  bool add;                  // add to c instead of overwriting it
-  const void *a, *b, *bias;  // bias [n] of the type `in`, or null
+  bool add;                     // add to c instead of overwriting it
+  int64_t a_row, b_row, c_row;  // elements from a row of the matrix to its next
+  const void *a, *b, *bias;     // bias [n] of the type `in`, or null
+  const void* residual;  // of c's shape and type, added before c is rounded; null: none. Not with `add`
   void* c;
   void* workspace;
   uint64_t workspace_bytes;
@@ -56,8 +58,12 @@ struct CudaAttention {
   const int32_t* first_keys;  // [batch, all_queries] or null
 };
 
+// The vendor's fused attention, a candidate above CudaKernelCalls::attention_*. `delta` [B,H,T] f32 and `workspace` (a
+// multiple of 16 bytes, of the size that plan() told) are scratch.
+struct CudaFusedAttention;
+
 struct CudaCalls {
-  static constexpr int kVersion = 2;
+  static constexpr int kVersion = 3;
   static constexpr int kOldest = 80;  // the lowest compute capability that is supported, times 10
   int version;
   const char* name;  // "cuda", "emulated"
@@ -88,6 +94,19 @@ struct CudaCalls {
   const char* (*has_come)(Event* event, bool* come);
   const char* (*product)(Stream*, const CudaProduct& product);
   const struct CudaKernelCalls* kernels;
+  const CudaFusedAttention* fused_attention;  // null: there is none
+};
+
+struct CudaFusedAttention {
+  using Stream = CudaCalls::Stream*;
+  // *can: whether it takes this problem. Making the plan takes some 0.1 s, once for each shape.
+  const char* (*plan)(Stream, Dtype type, const CudaAttention& problem, bool backward, bool* can,
+                      uint64_t* workspace_bytes);
+  const char* (*forward)(Stream, Dtype type, void* o, float* lse, const void* q, const void* k, const void* v,
+                         const CudaAttention& problem, void* workspace);
+  const char* (*backward)(Stream, Dtype type, void* dq, void* dk, void* dv, const void* d_o, const void* o,
+                          const float* lse, float* delta, const void* q, const void* k, const void* v,
+                          const CudaAttention& problem, void* workspace);
 };
 
 // The plug-in's one symbol.

@@ -1,3 +1,5 @@
+#include <vector>
+
 #include "athanor/kernels/cuda/driver.h"
 
 namespace athanor::kernels {
@@ -40,23 +42,60 @@ void cast(Queue& queue, Tensor& y, const Tensor& x) {
       "cast", x, kernels_of(device).cast(device.stream(), y.dtype(), y.raw(), x.dtype(), x.raw(), x.numel()));
 }
 
-// The host needs the sums, so this waits for the device, once for all of them.
+// A table for a kernel, in the device's memory.
+template <typename Part>
+Tensor to_device(CudaQueue& device, Arena& arena, const std::vector<Part>& parts) {
+  const uint64_t bytes = parts.size() * sizeof(Part);
+  Tensor table = empty(arena, {static_cast<int64_t>(bytes)}, Dtype::u8, Category::workspace);
+  device.copy_in(table.raw(), parts.data(), bytes);
+  return table;
+}
+
+// The host needs the sums, so this waits for the device, once for all of them. A few launches for all arrays: each adds up
+// what is left of all of them.
 void sum_squares(Queue& queue, std::span<const Tensor> xs, std::span<double> sums) {
   cpu_elementwise.sum_squares(queue, xs, sums);
-  if (xs.empty()) return;
-  CudaQueue& device = cuda(queue);
-  Tensor results = zeros(xs.front().arena(), {std::ssize(xs)}, Dtype::f64, Category::workspace);
-  for (size_t i = 0; i < xs.size(); ++i) {
-    const Tensor& x = xs[i];
-    if (x.numel() == 0) continue;
-    const Tensor partials =
-        empty(x.arena(), {2, num_blocks(x.numel(), kNormBlock)}, Dtype::f64, Category::workspace);
-    device.submitted(
-        "sum_squares", x,
-        kernels_of(device).sum_squares(device.stream(), partials.data<double>(), x.data<float>(), x.numel()));
-    device.copy(results.data<double>() + i, partials.raw(), sizeof(double));
+  std::vector<CudaSquares> squares;
+  std::vector<CudaNodes> nodes;
+  int64_t num_leaves = 0;
+  for (const Tensor& x : xs) {
+    const int64_t leaves = num_blocks(x.numel(), kNormBlock);
+    if (leaves == 0) continue;
+    squares.push_back({x.data<float>(), x.numel(), num_leaves});
+    nodes.push_back({num_leaves, leaves, 0});
+    num_leaves += leaves;
   }
-  device.copy_out(sums.data(), results.raw(), results.size_bytes());
+  if (squares.empty()) return;
+  CudaQueue& device = cuda(queue);
+  const Tensor& first = xs.front();
+  Arena& arena = first.arena();
+  const auto num_parts = static_cast<int64_t>(squares.size());
+  const Tensor arrays = to_device(device, arena, squares);
+  Tensor from = empty(arena, {num_leaves}, Dtype::f64, Category::workspace);
+  device.submitted("sum_squares", first,
+                   kernels_of(device).square_sums(device.stream(), from.data<double>(),
+                                                  reinterpret_cast<const CudaSquares*>(arrays.raw()),
+                                                  num_parts, num_leaves));
+  for (int64_t left = num_leaves; left > num_parts;) {
+    int64_t above = 0;
+    for (CudaNodes& part : nodes) {
+      part.first = above;
+      above += num_blocks(part.count, kCudaNodeLeaves);
+    }
+    const Tensor table = to_device(device, arena, nodes);
+    Tensor to = empty(arena, {above}, Dtype::f64, Category::workspace);
+    device.submitted(
+        "sum_squares", first,
+        kernels_of(device).tree_sums(device.stream(), to.data<double>(), from.data<double>(),
+                                     reinterpret_cast<const CudaNodes*>(table.raw()), num_parts, above));
+    for (CudaNodes& part : nodes) part = {part.first, num_blocks(part.count, kCudaNodeLeaves), 0};
+    from = to;
+    left = above;
+  }
+  std::vector<double> results(squares.size());
+  device.copy_out(results.data(), from.raw(), results.size() * sizeof(double));
+  for (size_t i = 0, next = 0; i < xs.size(); ++i)
+    if (xs[i].numel() > 0) sums[i] = results[next++];
 }
 
 }  // namespace

@@ -3,6 +3,12 @@
 namespace athanor::kernels {
 namespace {
 
+// What sorting ids takes (kernel_calls.h).
+uint64_t sort_bytes(const Tensor& ids) {
+  constexpr uint64_t kSortBytes = uint64_t{4} << 20, kBytesOfId = 24;
+  return kSortBytes + kBytesOfId * static_cast<uint64_t>(ids.numel());
+}
+
 void forward(Queue& queue, Tensor& y, const Tensor& ids, const Tensor& table, const Tensor* positions,
              int64_t first_position) {
   cpu_embedding.forward(queue, y, ids, table, positions, first_position);
@@ -18,10 +24,12 @@ void forward(Queue& queue, Tensor& y, const Tensor& ids, const Tensor& table, co
 void backward(Queue& queue, Tensor& dtable, const Tensor& dy, const Tensor& ids) {
   cpu_embedding.backward(queue, dtable, dy, ids);
   CudaQueue& device = cuda(queue);
-  device.submitted(
-      "embedding.backward", dy,
-      kernels_of(device).embedding_backward(device.stream(), dy.dtype(), dtable.data<float>(), dy.raw(),
-                                            ids.data<int32_t>(), ids.numel(), dy.dim(2), dtable.dim(0)));
+  const uint64_t bytes = sort_bytes(ids);
+  const LibraryWorkspace workspace(dy.arena(), bytes);
+  device.submitted("embedding.backward", dy,
+                   kernels_of(device).embedding_backward(device.stream(), dy.dtype(), dtable.data<float>(),
+                                                         dy.raw(), ids.data<int32_t>(), ids.numel(),
+                                                         dy.dim(2), dtable.dim(0), workspace.data(), bytes));
 }
 
 void backward_positions(Queue& queue, Tensor& dpositions, const Tensor& dy, int64_t first_position) {
@@ -36,10 +44,12 @@ void backward_positions(Queue& queue, Tensor& dpositions, const Tensor& dy, int6
 void move_rows(Queue& queue, Tensor& sum, Tensor& table, const Tensor& ids) {
   cpu_embedding.move_rows(queue, sum, table, ids);
   CudaQueue& device = cuda(queue);
-  device.submitted(
-      "embedding.move_rows", sum,
-      kernels_of(device).embedding_move_rows(device.stream(), sum.data<float>(), table.data<float>(),
-                                             ids.data<int32_t>(), ids.numel(), sum.dim(1), sum.dim(0)));
+  const uint64_t bytes = sort_bytes(ids);
+  const LibraryWorkspace workspace(sum.arena(), bytes);
+  device.submitted("embedding.move_rows", sum,
+                   kernels_of(device).embedding_move_rows(
+                       device.stream(), sum.data<float>(), table.data<float>(), ids.data<int32_t>(),
+                       ids.numel(), sum.dim(1), sum.dim(0), workspace.data(), bytes));
 }
 
 }  // namespace

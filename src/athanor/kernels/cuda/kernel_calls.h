@@ -8,6 +8,17 @@
 
 namespace athanor::kernels {
 
+// An array whose squares are summed, and where its leaves begin; a range of nodes of one array, and where those above them
+// begin.
+struct CudaSquares {
+  const float* x;
+  int64_t n, first;
+};
+struct CudaNodes {
+  int64_t from, count, first;
+};
+constexpr int64_t kCudaNodeLeaves = 512;
+
 // One function for each kernel of the table; `type` is the "T" of its contract.
 struct CudaKernelCalls {
   using Stream = CudaCalls::Stream*;
@@ -43,17 +54,23 @@ struct CudaKernelCalls {
   // partials [ceil(rows / 32), width] f32: workspace, here and below.
   Error (*column_sum)(Stream, Dtype type, float* out, float* partials, const void* x, int64_t rows,
                       int64_t width);
-  // partials f64 [2, ceil(n / 256)]; the sum ends in partials[0].
-  Error (*sum_squares)(Stream, double* partials, const float* x, int64_t n);
+  // Of each block of kNormBlock elements of the arrays; `parts` lie on the device, ordered.
+  Error (*square_sums)(Stream, double* leaves, const CudaSquares* parts, int64_t num_parts,
+                       int64_t num_leaves);
+  // A node for each 512 leaves or nodes below it, in the tree of comm/tree.h.
+  Error (*tree_sums)(Stream, double* to, const double* from, const CudaNodes* parts, int64_t num_parts,
+                     int64_t num_nodes);
   Error (*embedding_forward)(Stream, Dtype type, void* y, const int32_t* ids, const void* table,
                              const void* positions, int64_t count, int64_t length, int64_t width,
                              int64_t vocabulary);
+  // workspace, here and in embedding_move_rows: 24 bytes for each of `count`, and 4 MiB.
   Error (*embedding_backward)(Stream, Dtype type, float* dtable, const void* dy, const int32_t* ids,
-                              int64_t count, int64_t width, int64_t vocabulary);
+                              int64_t count, int64_t width, int64_t vocabulary, void* workspace,
+                              uint64_t workspace_bytes);
   Error (*embedding_backward_positions)(Stream, Dtype type, float* dpositions, const void* dy, int64_t batch,
                                         int64_t length, int64_t width);
   Error (*embedding_move_rows)(Stream, float* sum, float* table, const int32_t* ids, int64_t count,
-                               int64_t width, int64_t vocabulary);
+                               int64_t width, int64_t vocabulary, void* workspace, uint64_t workspace_bytes);
   Error (*gelu_forward)(Stream, Dtype type, void* y, const void* x, int64_t n);
   Error (*gelu_backward)(Stream, Dtype type, void* dx, const void* dy, const void* x, int64_t n);
   // Layer norm; with null mean and b it is the root-mean-square norm.
@@ -91,6 +108,9 @@ struct CudaKernelCalls {
   Error (*combine_backward)(Stream, Dtype type, void* dx, float* dweights, const void* dy, const void* x,
                             const float* weights, const int32_t* places, int64_t tokens, int64_t chosen,
                             int64_t width, int64_t all_rows);
+  // Rows of `width` elements, which begin every to_row and from_row elements.
+  Error (*copy_rows)(Stream, Dtype type, void* to, int64_t to_row, const void* from, int64_t from_row,
+                     int64_t width, int64_t rows);
   // out [count] = the sum of the rows of in [rows, count], in order, for comm/nccl/nccl.h. bf16 (summed in f32), f32,
   // f64, i64.
   Error (*sum_rows)(Stream, Dtype type, void* out, const void* in, int64_t rows, int64_t count);

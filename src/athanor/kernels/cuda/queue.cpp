@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "athanor/base/clock.h"
+#include "athanor/base/meter.h"
 #include "athanor/kernels/cuda/copy_lane.h"
 #include "athanor/kernels/cuda/plugin.h"
 
@@ -46,6 +48,12 @@ std::optional<Slab> CudaQueue::allocate(uint64_t size_bytes) {
 void CudaQueue::release(const Slab& slab) {
   calls_.wait(stream_);
   calls_.release(slab.data);
+}
+
+uint64_t CudaQueue::free_bytes() {
+  CudaDevice description{};
+  check_call("its description", calls_.describe(device_, &description));
+  return description.free_bytes;
 }
 
 void CudaQueue::copy_in(void* to, const void* from_host, uint64_t size_bytes) {
@@ -111,6 +119,9 @@ void CudaQueue::submitted(const char* kernel, const Tensor& x, const char* error
   last_kernels_[num_submitted_++ % last_kernels_.size()] = kernel;
   if (error != nullptr)
     throw Recoverable(fmt::format("cuda: {} of {} {}: {}", kernel, name_of(x.dtype()), x.shape(), error));
+  if (meter() == nullptr) return;
+  wait();
+  meter()->extend(kernel, now_ns());
 }
 
 void CudaQueue::check_call(const char* what, const char* error) const {

@@ -31,6 +31,7 @@ class CudaQueue final : public Queue, public DeviceMemory {
   DeviceMemory* device_memory() override { return this; }
   std::optional<Slab> allocate(uint64_t size_bytes) override;
   void release(const Slab& slab) override;
+  uint64_t free_bytes() override;
   void copy_in(void* to, const void* from_host, uint64_t size_bytes) override;
   void copy_out(void* to_host, const void* from, uint64_t size_bytes) override;
   void copy(void* to, const void* from, uint64_t size_bytes) override;
@@ -41,7 +42,8 @@ class CudaQueue final : public Queue, public DeviceMemory {
   const CudaCalls& calls() const { return calls_; }
   int device_index() const { return device_; }
   CudaCalls::Stream* stream() { return stream_; }
-  // Called after each submission, with its error text or null; throws if there is one.
+  // Called after each submission, with its error text or null; throws if there is one. Where kernels are metered it waits
+  // for the kernel, so that its time can be told.
   void submitted(const char* kernel, const Tensor& x, const char* error);
 
  private:

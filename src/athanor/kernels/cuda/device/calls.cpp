@@ -3,6 +3,9 @@
 #include <cstring>
 
 #include "athanor/kernels/cuda/device/kernel_table.h"
+#ifdef ATHANOR_CUDNN
+#include "athanor/kernels/cuda/device/fused_attention.h"
+#endif
 #include "athanor/kernels/cuda/device/product.h"
 #include "athanor/kernels/cuda/device/stream.h"
 
@@ -75,12 +78,15 @@ bool is_of_device(const void* data) {
 
 void close_stream(Stream* stream) {
   if (stream->plans != nullptr) close_plans(stream->plans);
+#ifdef ATHANOR_CUDNN
+  if (stream->attention != nullptr) close_attention_plans(stream->attention);
+#endif
   if (stream->stream != nullptr) cudaStreamDestroy(stream->stream);
   delete stream;
 }
 
 Error open_stream(int device, CudaFault* fault, Stream** opened) {
-  auto* stream = new Stream{device, nullptr, nullptr, nullptr};
+  auto* stream = new Stream{device, nullptr, nullptr, nullptr, nullptr};
   cudaError_t error = cudaSetDevice(device);
   if (error == cudaSuccess) error = cudaStreamCreateWithFlags(&stream->stream, cudaStreamNonBlocking);
   if (error == cudaSuccess && fault != nullptr) {
@@ -90,6 +96,9 @@ Error open_stream(int device, CudaFault* fault, Stream** opened) {
   }
   const char* text = error_text(error);
   if (text == nullptr) text = open_plans(&stream->plans);
+#ifdef ATHANOR_CUDNN
+  if (text == nullptr) stream->attention = open_attention_plans();
+#endif
   if (text == nullptr)
     *opened = stream;
   else
@@ -131,6 +140,14 @@ Error has_come(Event* event, bool* come) {
   return error == cudaErrorNotReady ? nullptr : error_text(error);
 }
 
+#ifdef ATHANOR_CUDNN
+constexpr CudaFusedAttention kFusedAttention{fused_attention_plan, fused_attention_forward,
+                                             fused_attention_backward};
+constexpr const CudaFusedAttention* kAttention = &kFusedAttention;
+#else
+constexpr const CudaFusedAttention* kAttention = nullptr;
+#endif
+
 constexpr CudaCalls kCalls{.version = CudaCalls::kVersion,
                            .name = "cuda",
                            .count_devices = count_devices,
@@ -152,7 +169,8 @@ constexpr CudaCalls kCalls{.version = CudaCalls::kVersion,
                            .wait_event = wait_event,
                            .has_come = has_come,
                            .product = product,
-                           .kernels = &kernel_calls};
+                           .kernels = &kernel_calls,
+                           .fused_attention = kAttention};
 
 }  // namespace
 }  // namespace cuda

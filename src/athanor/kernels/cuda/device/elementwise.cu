@@ -1,15 +1,21 @@
 // Sums, conversions and norms of whole tensors (kernels/elementwise.h).
 #include "athanor/kernels/cuda/device/kernels.h"
 #include "athanor/kernels/cuda/device/launch.cuh"
+#include "athanor/kernels/elementwise.h"
 
 namespace athanor::kernels::cuda {
 namespace {
 
-template <typename T>
-__global__ void add_elements(T* y, const T* a, const T* b, int64_t n) {
-  const int64_t i = element();
-  if (i < n) y[i] = from_float<T>(to_float(a[i]) + to_float(b[i]));
-}
+struct Plus {
+  __device__ float operator()(float a, float b) const { return a + b; }
+};
+struct Times {
+  float factor;
+  __device__ float operator()(float x) const { return x * factor; }
+};
+struct Same {
+  __device__ float operator()(float x) const { return x; }
+};
 
 template <typename T>
 __global__ void add_row_to_all(float* y, const T* row, int64_t n, int64_t width) {
@@ -17,37 +23,44 @@ __global__ void add_row_to_all(float* y, const T* row, int64_t n, int64_t width)
   if (i < n) y[i] += to_float(row[i % width]);
 }
 
-__global__ void accumulate_elements(float* y, const float* x, int64_t n) {
-  const int64_t i = element();
-  if (i < n) y[i] += x[i];
+// The last part that begins at or before `place`.
+template <typename Part>
+__device__ const Part& part_at(const Part* parts, int64_t count, int64_t place) {
+  int64_t low = 0, high = count;
+  while (high - low > 1) {
+    const int64_t middle = (low + high) / 2;
+    (parts[middle].first <= place ? low : high) = middle;
+  }
+  return parts[low];
 }
 
-__global__ void scale_elements(float* x, float factor, int64_t n) {
-  const int64_t i = element();
-  if (i < n) x[i] *= factor;
+// A warp for each kNormBlock elements, eight of them a lane.
+__global__ void sums_of_leaves(double* sums, const CudaSquares* parts, int64_t num_parts, int64_t leaves) {
+  constexpr int kEach = 8;
+  static_assert(kEach * kLanes == kNormBlock);
+  const int64_t leaf = int64_t{blockIdx.x} * kWarps + threadIdx.x / kLanes;
+  double sum = 0;
+  if (leaf < leaves) {
+    const CudaSquares part = part_at(parts, num_parts, leaf);
+    const int64_t first = (leaf - part.first) * kNormBlock + threadIdx.x % kLanes * kEach;
+    for (int64_t i = first; i < first + kEach; ++i) {
+      const double value = i < part.n ? static_cast<double>(part.x[i]) : 0.0;
+      sum += value * value;
+    }
+  }
+  sum = warp_reduce(sum, Sum());
+  if (leaf < leaves && threadIdx.x % kLanes == 0) sums[leaf] = sum;
 }
 
-template <typename To, typename From>
-__global__ void cast_elements(To* y, const From* x, int64_t n) {
-  const int64_t i = element();
-  if (i < n) y[i] = from_float<To>(to_float(x[i]));
-}
-
-// A block of kThreads elements each: that is kNormBlock.
-__global__ void square_sums(double* sums, const float* x, int64_t n) {
-  const int64_t i = element();
-  const double value = i < n ? static_cast<double>(x[i]) : 0.0;
-  const double sum = block_reduce(value * value, Sum());
-  if (threadIdx.x == 0) sums[blockIdx.x] = sum;
-}
-
-// One block takes 2 kThreads leaves and forms their node of the binary tree of comm/tree.h: neighbours are added
-// level by level, and what has no right neighbour goes up as it is.
-__global__ void tree_sums(double* sums, const double* leaves, int64_t n) {
-  __shared__ double nodes[2 * kThreads];
-  const int64_t first = int64_t{blockIdx.x} * 2 * kThreads;
-  int64_t count = n - first < 2 * kThreads ? n - first : 2 * kThreads;
-  for (int64_t i = threadIdx.x; i < count; i += kThreads) nodes[i] = leaves[first + i];
+// One block takes kCudaNodeLeaves nodes and forms the one above them: neighbours are added level by level, and what has
+// no right neighbour goes up as it is.
+__global__ void sums_of_nodes(double* sums, const double* below, const CudaNodes* parts, int64_t num_parts) {
+  static_assert(kCudaNodeLeaves == 2 * kThreads);
+  __shared__ double nodes[kCudaNodeLeaves];
+  const CudaNodes part = part_at(parts, num_parts, blockIdx.x);
+  const int64_t first = (blockIdx.x - part.first) * kCudaNodeLeaves;
+  int64_t count = part.count - first < kCudaNodeLeaves ? part.count - first : kCudaNodeLeaves;
+  for (int64_t i = threadIdx.x; i < count; i += kThreads) nodes[i] = below[part.from + first + i];
   __syncthreads();
   for (; count > 1; count = (count + 1) / 2) {
     const int64_t left = 2 * int64_t{threadIdx.x};
@@ -91,7 +104,7 @@ __global__ void sum_of_rows(T* out, const T* in, int64_t rows, int64_t count) {
 Error add(Stream stream, Dtype type, void* y, const void* a, const void* b, int64_t n) {
   return with_type(type, [=](auto zero) {
     using T = decltype(zero);
-    return launch(stream, add_elements<T>, blocks_of(n), kThreads, out<T>(y), in<T>(a), in<T>(b), n);
+    return map(stream, out<T>(y), Plus(), n, in<T>(a), in<T>(b));
   });
 }
 
@@ -104,11 +117,11 @@ Error add_row(Stream stream, Dtype type, float* y, const void* row, int64_t rows
 }
 
 Error accumulate(Stream stream, float* y, const float* x, int64_t n) {
-  return launch(stream, accumulate_elements, blocks_of(n), kThreads, y, x, n);
+  return map(stream, y, Plus(), n, in<float>(y), x);
 }
 
 Error scale(Stream stream, float* x, float factor, int64_t n) {
-  return launch(stream, scale_elements, blocks_of(n), kThreads, x, factor, n);
+  return map(stream, x, Times{factor}, n, in<float>(x));
 }
 
 Error cast(Stream stream, Dtype to, void* y, Dtype from, const void* x, int64_t n) {
@@ -116,23 +129,20 @@ Error cast(Stream stream, Dtype to, void* y, Dtype from, const void* x, int64_t 
     using To = decltype(to_zero);
     return with_type(from, [=](auto from_zero) {
       using From = decltype(from_zero);
-      return launch(stream, cast_elements<To, From>, blocks_of(n), kThreads, out<To>(y), in<From>(x), n);
+      return map(stream, out<To>(y), Same(), n, in<From>(x));
     });
   });
 }
 
-Error sum_squares(Stream stream, double* partials, const float* x, int64_t n) {
-  const int64_t blocks = blocks_of(n);
-  double *from = partials, *to = partials + blocks;
-  if (Error error = launch(stream, square_sums, blocks, kThreads, from, x, n)) return error;
-  for (int64_t left = blocks; left > 1; left = num_blocks(left, 2 * kThreads)) {
-    if (Error error = launch(stream, tree_sums, num_blocks(left, 2 * kThreads), kThreads, to, from, left))
-      return error;
-    double* const written = to;
-    to = from;
-    from = written;
-  }
-  return from == partials ? nullptr : launch(stream, tree_sums, 1, kThreads, partials, from, int64_t{1});
+Error square_sums(Stream stream, double* leaves, const CudaSquares* parts, int64_t num_parts,
+                  int64_t num_leaves) {
+  return launch(stream, sums_of_leaves, num_blocks(num_leaves, kWarps), kThreads, leaves, parts, num_parts,
+                num_leaves);
+}
+
+Error tree_sums(Stream stream, double* to, const double* from, const CudaNodes* parts, int64_t num_parts,
+                int64_t num_nodes) {
+  return launch(stream, sums_of_nodes, num_nodes, kThreads, to, from, parts, num_parts);
 }
 
 Error sum_rows(Stream stream, Dtype type, void* sum, const void* rows, int64_t num_rows, int64_t count) {

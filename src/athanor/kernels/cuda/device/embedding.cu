@@ -1,9 +1,10 @@
-// Embedding tables (kernels/embedding.h). If an id occurs several times, the block of threads of its first occurrence
-// adds the gradients of all occurrences, in order: no atomics, and the same bits every time.
+// Embedding tables (kernels/embedding.h). Places are sorted by id, so that a block of threads adds the gradients of all
+// occurrences of an id, in order: no atomics, and the same bits every time.
 #include <climits>
 
 #include "athanor/kernels/cuda/device/kernels.h"
 #include "athanor/kernels/cuda/device/launch.cuh"
+#include "athanor/kernels/cuda/device/sorted_places.h"
 
 namespace athanor::kernels::cuda {
 namespace {
@@ -30,29 +31,19 @@ __global__ void forward(T* y, const int32_t* ids, const T* table, const T* posit
   }
 }
 
-__device__ inline bool is_first(const int32_t* ids, int64_t place) {
-  int seen = 0;
-  for (int64_t i = threadIdx.x; i < place; i += kThreads) seen |= ids[i] == ids[place] ? 1 : 0;
-  return block_reduce(seen, Sum()) == 0;
-}
-
-// A block for each place; those behind the first of their id leave at once.
+// A block for each place of the sorted ids; those behind the first of their id leave at once.
 template <typename T>
-__global__ void backward(float* dtable, const T* dy, const int32_t* ids, int64_t count, int64_t width,
-                         int64_t vocabulary, CudaFault* fault) {
-  __shared__ int32_t chunk[kThreads];
-  const int64_t place = blockIdx.x;
-  const int32_t id = ids[place];
-  if (!names_row(id, place, vocabulary, fault) || !is_first(ids, place)) return;
-  float* const row = dtable + id * width;
-  for (int64_t first = place; first < count; first += kThreads) {
-    const int64_t mine = first + threadIdx.x;
-    chunk[threadIdx.x] = mine < count ? ids[mine] : kNowhere;
-    __syncthreads();
-    for (int64_t c = threadIdx.x; c < width; c += kThreads)
-      for (int i = 0; i < kThreads; ++i)
-        if (chunk[i] == id) row[c] += to_float(dy[(first + i) * width + c]);
-    __syncthreads();
+__global__ void backward(float* dtable, const T* dy, const int32_t* ids, const int32_t* places, int64_t count,
+                         int64_t width, int64_t vocabulary, CudaFault* fault) {
+  const int64_t first = blockIdx.x;
+  const int32_t id = ids[first];
+  if ((first > 0 && ids[first - 1] == id) || !names_row(id, places[first], vocabulary, fault)) return;
+  int64_t last = first + 1;
+  while (last < count && ids[last] == id) ++last;
+  for (int64_t c = threadIdx.x; c < width; c += kThreads) {
+    float sum = dtable[id * width + c];
+    for (int64_t i = first; i < last; ++i) sum += to_float(dy[places[i] * width + c]);
+    dtable[id * width + c] = sum;
   }
 }
 
@@ -65,15 +56,30 @@ __global__ void backward_positions(float* dpositions, const T* dy, int64_t batch
   dpositions[i] = sum;
 }
 
-__global__ void move_first_rows(float* sum, float* table, const int32_t* ids, int64_t width,
-                                int64_t vocabulary, CudaFault* fault) {
-  const int64_t place = blockIdx.x;
-  const int32_t id = ids[place];
-  if (!names_row(id, place, vocabulary, fault) || !is_first(ids, place)) return;
+__global__ void move_rows_of(float* sum, float* table, const int32_t* ids, const int32_t* places,
+                             int64_t width, int64_t vocabulary, CudaFault* fault) {
+  const int64_t first = blockIdx.x;
+  const int32_t id = ids[first];
+  if ((first > 0 && ids[first - 1] == id) || !names_row(id, places[first], vocabulary, fault)) return;
   for (int64_t c = threadIdx.x; c < width; c += kThreads) {
     sum[id * width + c] += table[id * width + c];
     table[id * width + c] = 0;
   }
+}
+
+// The ids in order, and their places, at the beginning of the workspace.
+struct SortedIds {
+  const int32_t *ids, *places;
+  Error error;
+};
+SortedIds sort_ids(Stream stream, const int32_t* ids, int64_t count, void* workspace,
+                   uint64_t workspace_bytes) {
+  if (count > INT32_MAX) return {nullptr, nullptr, "more than 2^31 ids at once"};
+  auto *sorted = static_cast<int32_t*>(workspace), *places = sorted + count;
+  const uint64_t own_bytes = 2 * static_cast<uint64_t>(count) * sizeof(int32_t);
+  return {sorted, places,
+          sort_places(stream, sorted, places, ids, count, static_cast<std::byte*>(workspace) + own_bytes,
+                      workspace_bytes - own_bytes)};
 }
 
 }  // namespace
@@ -89,11 +95,15 @@ Error embedding_forward(Stream stream, Dtype type, void* y, const int32_t* ids, 
 }
 
 Error embedding_backward(Stream stream, Dtype type, float* dtable, const void* dy, const int32_t* ids,
-                         int64_t count, int64_t width, int64_t vocabulary) {
+                         int64_t count, int64_t width, int64_t vocabulary, void* workspace,
+                         uint64_t workspace_bytes) {
+  if (count == 0) return nullptr;
+  const SortedIds sorted = sort_ids(stream, ids, count, workspace, workspace_bytes);
+  if (sorted.error != nullptr) return sorted.error;
   return with_type(type, [=](auto zero) {
     using T = decltype(zero);
-    return launch(stream, backward<T>, count, kThreads, dtable, in<T>(dy), ids, count, width, vocabulary,
-                  fault_of(stream));
+    return launch(stream, backward<T>, count, kThreads, dtable, in<T>(dy), sorted.ids, sorted.places, count,
+                  width, vocabulary, fault_of(stream));
   });
 }
 
@@ -107,9 +117,12 @@ Error embedding_backward_positions(Stream stream, Dtype type, float* dpositions,
 }
 
 Error embedding_move_rows(Stream stream, float* sum, float* table, const int32_t* ids, int64_t count,
-                          int64_t width, int64_t vocabulary) {
-  return launch(stream, move_first_rows, count, kThreads, sum, table, ids, width, vocabulary,
-                fault_of(stream));
+                          int64_t width, int64_t vocabulary, void* workspace, uint64_t workspace_bytes) {
+  if (count == 0) return nullptr;
+  const SortedIds sorted = sort_ids(stream, ids, count, workspace, workspace_bytes);
+  if (sorted.error != nullptr) return sorted.error;
+  return launch(stream, move_rows_of, count, kThreads, sum, table, sorted.ids, sorted.places, width,
+                vocabulary, fault_of(stream));
 }
 
 }  // namespace athanor::kernels::cuda

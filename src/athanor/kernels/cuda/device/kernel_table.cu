@@ -18,7 +18,8 @@ const CudaKernelCalls kernel_calls{.attention_forward = attention_forward,
                                    .scale = scale,
                                    .cast = cast,
                                    .column_sum = column_sum,
-                                   .sum_squares = sum_squares,
+                                   .square_sums = square_sums,
+                                   .tree_sums = tree_sums,
                                    .embedding_forward = embedding_forward,
                                    .embedding_backward = embedding_backward,
                                    .embedding_backward_positions = embedding_backward_positions,
@@ -40,6 +41,7 @@ const CudaKernelCalls kernel_calls{.attention_forward = attention_forward,
                                    .gather_rows = gather_rows,
                                    .sum_places = sum_places,
                                    .combine_backward = combine_backward,
+                                   .copy_rows = copy_rows,
                                    .sum_rows = sum_rows};
 
 }  // namespace athanor::kernels::cuda

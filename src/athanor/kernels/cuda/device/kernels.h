@@ -28,16 +28,18 @@ Error accumulate(Stream, float* y, const float* x, int64_t n);
 Error scale(Stream, float* x, float factor, int64_t n);
 Error cast(Stream, Dtype to, void* y, Dtype from, const void* x, int64_t n);
 Error column_sum(Stream, Dtype type, float* out, float* partials, const void* x, int64_t rows, int64_t width);
-Error sum_squares(Stream, double* partials, const float* x, int64_t n);
+Error square_sums(Stream, double* leaves, const CudaSquares* parts, int64_t num_parts, int64_t num_leaves);
+Error tree_sums(Stream, double* to, const double* from, const CudaNodes* parts, int64_t num_parts,
+                int64_t num_nodes);
 Error embedding_forward(Stream, Dtype type, void* y, const int32_t* ids, const void* table,
                         const void* positions, int64_t count, int64_t length, int64_t width,
                         int64_t vocabulary);
 Error embedding_backward(Stream, Dtype type, float* dtable, const void* dy, const int32_t* ids, int64_t count,
-                         int64_t width, int64_t vocabulary);
+                         int64_t width, int64_t vocabulary, void* workspace, uint64_t workspace_bytes);
 Error embedding_backward_positions(Stream, Dtype type, float* dpositions, const void* dy, int64_t batch,
                                    int64_t length, int64_t width);
 Error embedding_move_rows(Stream, float* sum, float* table, const int32_t* ids, int64_t count, int64_t width,
-                          int64_t vocabulary);
+                          int64_t vocabulary, void* workspace, uint64_t workspace_bytes);
 Error gelu_forward(Stream, Dtype type, void* y, const void* x, int64_t n);
 Error gelu_backward(Stream, Dtype type, void* dx, const void* dy, const void* x, int64_t n);
 Error norm_forward(Stream, Dtype type, void* y, float* mean, float* rstd, const void* x, const void* w,
@@ -70,6 +72,8 @@ Error sum_places(Stream, Dtype type, void* y, const void* x, const float* weight
 Error combine_backward(Stream, Dtype type, void* dx, float* dweights, const void* dy, const void* x,
                        const float* weights, const int32_t* places, int64_t tokens, int64_t chosen,
                        int64_t width, int64_t all_rows);
+Error copy_rows(Stream, Dtype type, void* to, int64_t to_row, const void* from, int64_t from_row,
+                int64_t width, int64_t rows);
 Error sum_rows(Stream, Dtype type, void* out, const void* in, int64_t rows, int64_t count);
 
 }  // namespace athanor::kernels::cuda

@@ -1,75 +1,115 @@
-// Layer and root-mean-square normalization (kernels/layer_norm.h, rms_norm.h): a block of threads for each row. Where
-// `mean` is null the rows are not centred, which makes the one the other.
+// Layer and root-mean-square normalization (kernels/layer_norm.h, rms_norm.h): a warp for each row, in packs of kCount
+// elements. Where `mean` is null the rows are not centred, which makes the one the other.
 #include "athanor/kernels/cuda/device/kernels.h"
 #include "athanor/kernels/cuda/device/launch.cuh"
+#include "athanor/kernels/cuda/device/row_sums.cuh"
 
 namespace athanor::kernels::cuda {
 namespace {
 
-template <typename T>
-__global__ void forward(T* y, float* mean, float* rstd, const T* x, const T* w, const T* b, int64_t width,
-                        float eps) {
-  const int64_t row = blockIdx.x;
-  const T* from = x + row * width;
+// The row of this warp: behind the last one once more the last, so that all warps of a block meet; it writes nothing.
+struct Row {
+  int64_t index;
+  bool is_own;
+};
+__device__ inline Row row_of_warp(int64_t rows) {
+  const int64_t row = int64_t{blockIdx.x} * kWarps + threadIdx.x / kLanes;
+  return {row < rows ? row : rows - 1, row < rows};
+}
+
+// call(first) for the packs of a row that this lane has.
+template <int kCount, typename Call>
+__device__ void for_packs(int64_t width, const Call& call) {
+  for (int64_t first = int64_t{threadIdx.x % kLanes} * kCount; first < width; first += kLanes * kCount)
+    call(first);
+}
+
+template <int kCount, typename T>
+__global__ void forward(T* y, float* mean, float* rstd, const T* x, const T* w, const T* b, int64_t rows,
+                        int64_t width, float eps) {
+  const Row row = row_of_warp(rows);
+  const T* from = x + row.index * width;
   float center = 0;
   if (mean != nullptr) {
     float sum = 0;
-    for (int64_t c = threadIdx.x; c < width; c += kThreads) sum += to_float(from[c]);
-    center = block_reduce(sum, Sum()) / static_cast<float>(width);
+    for_packs<kCount>(width, [&](int64_t c) {
+      const auto pack = pack_at<kCount>(from + c);
+      for (int i = 0; i < kCount; ++i) sum += to_float(pack.at[i]);
+    });
+    center = warp_reduce(sum, Sum()) / static_cast<float>(width);
   }
   // A second pass over the row: the difference of mean(x^2) and mean(x)^2 would cancel.
   float squares = 0;
-  for (int64_t c = threadIdx.x; c < width; c += kThreads) {
-    const float d = to_float(from[c]) - center;
-    squares += d * d;
-  }
-  const float inverse = 1 / sqrtf(block_reduce(squares, Sum()) / static_cast<float>(width) + eps);
-  for (int64_t c = threadIdx.x; c < width; c += kThreads) {
-    const float bias = b == nullptr ? 0.0f : to_float(b[c]);
-    y[row * width + c] = from_float<T>((to_float(from[c]) - center) * inverse * to_float(w[c]) + bias);
-  }
-  if (threadIdx.x != 0) return;
-  if (mean != nullptr) mean[row] = center;
-  rstd[row] = inverse;
+  for_packs<kCount>(width, [&](int64_t c) {
+    const auto pack = pack_at<kCount>(from + c);
+    for (int i = 0; i < kCount; ++i) {
+      const float d = to_float(pack.at[i]) - center;
+      squares += d * d;
+    }
+  });
+  const float inverse = 1 / sqrtf(warp_reduce(squares, Sum()) / static_cast<float>(width) + eps);
+  if (!row.is_own) return;
+  for_packs<kCount>(width, [&](int64_t c) {
+    const auto values = pack_at<kCount>(from + c), weights = pack_at<kCount>(w + c);
+    Pack<T, kCount> biases{}, result;
+    if (b != nullptr) biases = pack_at<kCount>(b + c);
+    for (int i = 0; i < kCount; ++i)
+      result.at[i] = from_float<T>((to_float(values.at[i]) - center) * inverse * to_float(weights.at[i]) +
+                                   (b == nullptr ? 0.0f : to_float(biases.at[i])));
+    set_pack<kCount>(y + row.index * width + c, result);
+  });
+  if (threadIdx.x % kLanes != 0) return;
+  if (mean != nullptr) mean[row.index] = center;
+  rstd[row.index] = inverse;
 }
 
-template <typename T>
+template <int kCount, typename T>
 __global__ void backward(T* dx, const T* dy, const T* x, const T* w, const float* mean, const float* rstd,
-                         const T* base, int64_t width) {
-  const int64_t row = blockIdx.x, first = row * width;
-  const float center = mean == nullptr ? 0.0f : mean[row], inverse = rstd[row];
+                         const T* base, int64_t rows, int64_t width) {
+  const Row row = row_of_warp(rows);
+  const int64_t first = row.index * width;
+  const float center = mean == nullptr ? 0.0f : mean[row.index], inverse = rstd[row.index];
   float sum = 0, product = 0;
-  for (int64_t c = threadIdx.x; c < width; c += kThreads) {
-    const float g = to_float(dy[first + c]) * to_float(w[c]);
-    sum += g;
-    product += g * ((to_float(x[first + c]) - center) * inverse);
-  }
-  const float mean_g = mean == nullptr ? 0.0f : block_reduce(sum, Sum()) / static_cast<float>(width);
-  const float mean_product = block_reduce(product, Sum()) / static_cast<float>(width);
-  for (int64_t c = threadIdx.x; c < width; c += kThreads) {
-    const float g = to_float(dy[first + c]) * to_float(w[c]);
-    const float normal = (to_float(x[first + c]) - center) * inverse;
-    const T gradient = from_float<T>(inverse * (g - mean_g - normal * mean_product));
-    dx[first + c] =
-        base == nullptr ? gradient : from_float<T>(to_float(base[first + c]) + to_float(gradient));
-  }
+  for_packs<kCount>(width, [&](int64_t c) {
+    const auto dys = pack_at<kCount>(dy + first + c), xs = pack_at<kCount>(x + first + c),
+               ws = pack_at<kCount>(w + c);
+    for (int i = 0; i < kCount; ++i) {
+      const float g = to_float(dys.at[i]) * to_float(ws.at[i]);
+      sum += g;
+      product += g * ((to_float(xs.at[i]) - center) * inverse);
+    }
+  });
+  const float mean_g = mean == nullptr ? 0.0f : warp_reduce(sum, Sum()) / static_cast<float>(width);
+  const float mean_product = warp_reduce(product, Sum()) / static_cast<float>(width);
+  if (!row.is_own) return;
+  for_packs<kCount>(width, [&](int64_t c) {
+    const auto dys = pack_at<kCount>(dy + first + c), xs = pack_at<kCount>(x + first + c),
+               ws = pack_at<kCount>(w + c);
+    Pack<T, kCount> bases{}, result;
+    if (base != nullptr) bases = pack_at<kCount>(base + first + c);
+    for (int i = 0; i < kCount; ++i) {
+      const float g = to_float(dys.at[i]) * to_float(ws.at[i]);
+      const float normal = (to_float(xs.at[i]) - center) * inverse;
+      const T gradient = from_float<T>(inverse * (g - mean_g - normal * mean_product));
+      result.at[i] = base == nullptr ? gradient : from_float<T>(to_float(bases.at[i]) + to_float(gradient));
+    }
+    set_pack<kCount>(dx + first + c, result);
+  });
 }
 
-// A thread for each column of each block of rows.
+// What a row adds to the gradient of the weights.
 template <typename T>
-__global__ void weight_partials(float* partials, const T* dy, const T* x, const float* mean,
-                                const float* rstd, int64_t rows, int64_t width, int64_t n) {
-  const int64_t i = element();
-  if (i >= n) return;
-  const int64_t first = i / width * kReduceRows, column = i % width;
-  const int64_t last = first + kReduceRows < rows ? first + kReduceRows : rows;
-  float sum = 0;
-  for (int64_t row = first; row < last; ++row) {
-    const float center = mean == nullptr ? 0.0f : mean[row];
-    sum += to_float(dy[row * width + column]) * ((to_float(x[row * width + column]) - center) * rstd[row]);
+struct WeightTerm {
+  const T *dy, *x;
+  const float *mean, *rstd;
+  template <int kCount>
+  __device__ void add(float* sums, int64_t row, int64_t at) const {
+    const float center = mean == nullptr ? 0.0f : mean[row], inverse = rstd[row];
+    const auto dys = pack_at<kCount>(dy + at), xs = pack_at<kCount>(x + at);
+    for (int i = 0; i < kCount; ++i)
+      sums[i] += to_float(dys.at[i]) * ((to_float(xs.at[i]) - center) * inverse);
   }
-  partials[i] = sum;
-}
+};
 
 }  // namespace
 
@@ -77,8 +117,13 @@ Error norm_forward(Stream stream, Dtype type, void* y, float* mean, float* rstd,
                    const void* b, int64_t rows, int64_t width, float eps) {
   return with_type(type, [=](auto zero) {
     using T = decltype(zero);
-    return launch(stream, forward<T>, rows, kThreads, out<T>(y), mean, rstd, in<T>(x), in<T>(w), in<T>(b),
-                  width, eps);
+    const auto run = [&](auto kernel) {
+      return launch(stream, kernel, num_blocks(rows, kWarps), kThreads, out<T>(y), mean, rstd, in<T>(x),
+                    in<T>(w), in<T>(b), rows, width, eps);
+    };
+    constexpr int kCount = kPackOf<T>;
+    return has_packs(kCount, width, in<T>(y), in<T>(x), in<T>(w), in<T>(b)) ? run(forward<kCount, T>)
+                                                                            : run(forward<1, T>);
   });
 }
 
@@ -86,20 +131,24 @@ Error norm_backward(Stream stream, Dtype type, void* dx, const void* dy, const v
                     const float* mean, const float* rstd, const void* base, int64_t rows, int64_t width) {
   return with_type(type, [=](auto zero) {
     using T = decltype(zero);
-    return launch(stream, backward<T>, rows, kThreads, out<T>(dx), in<T>(dy), in<T>(x), in<T>(w), mean, rstd,
-                  in<T>(base), width);
+    const auto run = [&](auto kernel) {
+      return launch(stream, kernel, num_blocks(rows, kWarps), kThreads, out<T>(dx), in<T>(dy), in<T>(x),
+                    in<T>(w), mean, rstd, in<T>(base), rows, width);
+    };
+    constexpr int kCount = kPackOf<T>;
+    return has_packs(kCount, width, in<T>(dx), in<T>(dy), in<T>(x), in<T>(w), in<T>(base))
+               ? run(backward<kCount, T>)
+               : run(backward<1, T>);
   });
 }
 
 Error norm_backward_weight(Stream stream, Dtype type, float* dw, float* partials, const void* dy,
                            const void* x, const float* mean, const float* rstd, int64_t rows, int64_t width) {
-  const int64_t blocks = num_blocks(rows, kReduceRows);
-  const Error error = with_type(type, [=](auto zero) {
+  return with_type(type, [=](auto zero) {
     using T = decltype(zero);
-    return launch(stream, weight_partials<T>, blocks_of(blocks * width), kThreads, partials, in<T>(dy),
-                  in<T>(x), mean, rstd, rows, width, blocks * width);
+    return add_row_sums<kPackOf<T>>(stream, dw, partials, has_packs(kPackOf<T>, width, in<T>(dy), in<T>(x)),
+                                    WeightTerm<T>{in<T>(dy), in<T>(x), mean, rstd}, rows, width);
   });
-  return error != nullptr ? error : add_partials(stream, dw, partials, blocks, width);
 }
 
 }  // namespace athanor::kernels::cuda

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <map>
+#include <vector>
 
 namespace athanor::kernels {
 
@@ -26,11 +27,12 @@ uint32_t alignment_of(const void* data) {
   return alignment;
 }
 
-// One product as the library sees it, with the algorithm that it proposed for the shape.
+// One product as the library sees it, with the algorithms that it proposed for the shape, the best first.
 struct Plan {
   cublasLtMatmulDesc_t operation = nullptr;
   cublasLtMatrixLayout_t a = nullptr, b = nullptr, c = nullptr;  // of the transposed product
-  cublasLtMatmulAlgo_t algorithm{};
+  std::vector<cublasLtMatmulAlgo_t> algorithms;
+  size_t next = 0;  // those before it were refused when they were to run
 
   Plan() = default;
   Plan(const Plan&) = delete;
@@ -43,18 +45,27 @@ struct Plan {
   }
 };
 
+// What the library adds the product to, if anything.
+const void* added_to(const CudaProduct& p) {
+  return p.residual != nullptr ? p.residual : p.c;
+}
+
 // What an algorithm depends on.
-using Key = std::array<int64_t, 12>;
+using Key = std::array<int64_t, 16>;
 
 Key key_of(const CudaProduct& p) {
   return {p.form,
           p.m,
           p.n,
           p.k,
+          p.a_row,
+          p.b_row,
+          p.c_row,
           static_cast<int64_t>(p.in),
           static_cast<int64_t>(p.out),
           p.add ? 1 : 0,
           p.bias != nullptr ? 1 : 0,
+          p.residual != nullptr ? alignment_of(p.residual) : 0,
           alignment_of(p.a),
           alignment_of(p.b),
           alignment_of(p.c),
@@ -98,21 +109,23 @@ const char* describe(Plan& plan, const CudaProduct& p) {
       },
       [&] {
         const int64_t down = is_nt ? p.k : p.n, across = is_nt ? p.n : p.k;
-        return error_of(cublasLtMatrixLayoutCreate(&plan.a, type_of(p.in), rows(down), rows(across), down));
+        return error_of(
+            cublasLtMatrixLayoutCreate(&plan.a, type_of(p.in), rows(down), rows(across), p.b_row));
       },
       [&] {
         const int64_t down = is_tn ? p.m : p.k, across = is_tn ? p.k : p.m;
-        return error_of(cublasLtMatrixLayoutCreate(&plan.b, type_of(p.in), rows(down), rows(across), down));
+        return error_of(
+            cublasLtMatrixLayoutCreate(&plan.b, type_of(p.in), rows(down), rows(across), p.a_row));
       },
       [&] {
-        return error_of(cublasLtMatrixLayoutCreate(&plan.c, type_of(p.out), rows(p.n), rows(p.m), p.n));
+        return error_of(cublasLtMatrixLayoutCreate(&plan.c, type_of(p.out), rows(p.n), rows(p.m), p.c_row));
       });
 }
 
 // Asks for an algorithm that adds up in one order: no atomics, so sums of parts go through the workspace.
 const char* choose(Plan& plan, cublasLtHandle_t handle, const CudaProduct& p) {
   cublasLtMatmulPreference_t preference = nullptr;
-  cublasLtMatmulHeuristicResult_t found{};
+  std::array<cublasLtMatmulHeuristicResult_t, 16> found{};
   int count = 0;
   const uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
   const char* error = first_error(
@@ -121,16 +134,24 @@ const char* choose(Plan& plan, cublasLtHandle_t handle, const CudaProduct& p) {
       [&] { return set(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, reductions); },
       [&] { return set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment_of(p.b)); },
       [&] { return set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment_of(p.a)); },
-      [&] { return set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment_of(p.c)); },
+      [&] { return set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment_of(added_to(p))); },
       [&] { return set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment_of(p.c)); },
       [&] {
         return error_of(cublasLtMatmulAlgoGetHeuristic(handle, plan.operation, plan.a, plan.b, plan.c, plan.c,
-                                                       preference, 1, &found, &count));
+                                                       preference, static_cast<int>(found.size()),
+                                                       found.data(), &count));
       });
   if (preference != nullptr) cublasLtMatmulPreferenceDestroy(preference);
   if (error != nullptr) return error;
-  if (count == 0) return "cuBLASLt has no algorithm for this product";
-  plan.algorithm = found.algo;
+  for (int i = 0; i < count; ++i) {
+    const cublasLtMatmulHeuristicResult_t& one = found.at(static_cast<size_t>(i));
+    cublasLtMatmulHeuristicResult_t checked{};
+    if (one.state == CUBLAS_STATUS_SUCCESS &&
+        cublasLtMatmulAlgoCheck(handle, plan.operation, plan.a, plan.b, plan.c, plan.c, &one.algo,
+                                &checked) == CUBLAS_STATUS_SUCCESS &&
+        checked.workspaceSize <= p.workspace_bytes)
+      plan.algorithms.push_back(one.algo);
+  }
   return nullptr;
 }
 
@@ -163,17 +184,19 @@ const char* product(CudaCalls::Stream* stream, const CudaProduct& p) {
   if (is_new) {
     const char* error = describe(plan, p);
     if (error == nullptr) error = choose(plan, handle, p);
-    if (error != nullptr) {
-      plans.erase(place);
-      return error;
-    }
+    if (error != nullptr) plan.algorithms.clear();
   }
   if (p.bias != nullptr)
     if (const char* error = set(plan.operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, p.bias)) return error;
-  const float one = 1, kept = p.add ? 1.0f : 0.0f;
-  return error_of(cublasLtMatmul(handle, plan.operation, &one, p.b, plan.a, p.a, plan.b, &kept, p.c, plan.c,
-                                 p.c, plan.c, &plan.algorithm, p.workspace, p.workspace_bytes,
-                                 stream->stream));
+  const float one = 1, kept = p.add || p.residual != nullptr ? 1.0f : 0.0f;
+  for (; plan.next < plan.algorithms.size(); ++plan.next) {
+    const cublasStatus_t status = cublasLtMatmul(
+        handle, plan.operation, &one, p.b, plan.a, p.a, plan.b, &kept, added_to(p), plan.c, p.c, plan.c,
+        &plan.algorithms[plan.next], p.workspace, p.workspace_bytes, stream->stream);
+    if (status != CUBLAS_STATUS_INVALID_VALUE && status != CUBLAS_STATUS_NOT_SUPPORTED)
+      return error_of(status);
+  }
+  return plain_product(stream, p);
 }
 
 }  // namespace cuda

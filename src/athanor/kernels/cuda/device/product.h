@@ -9,5 +9,6 @@ namespace athanor::kernels::cuda {
 const char* open_plans(ProductPlans** plans);
 void close_plans(ProductPlans* plans);
 const char* product(CudaCalls::Stream* stream, const CudaProduct& problem);
+const char* plain_product(CudaCalls::Stream* stream, const CudaProduct& problem);  // plain_product.cu
 
 }  // namespace athanor::kernels::cuda

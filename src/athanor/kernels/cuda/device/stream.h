@@ -12,6 +12,8 @@ struct CudaCalls::Stream {
   cudaStream_t stream;
   CudaFault* fault;            // as the device addresses it, or null
   struct ProductPlans* plans;  // of cuBLASLt, cached by shape (device/product.cpp)
+  struct AttentionPlans*
+      attention;  // of cuDNN, likewise (device/fused_attention.cpp); null: there is no cuDNN
 };
 
 namespace cuda {
